@@ -6,6 +6,7 @@ from sgdtheory.exact import Risk, excess_risk
 from sgdtheory.measurements import StepsMeasurement, example_measurements, read_measurements
 from sgdtheory.problem import LeastSquares, PowerLaw, Problem
 from sgdtheory.scaling import PowerFit, SensitivityRow, StepsLaw, fit_power_law, fit_steps_law, sensitivity
+from sgdtheory.simulation import Simulation, Trajectory, Truncation, simulate
 from sgdtheory.stability import max_stable_learning_rate
 
 __all__ = [
@@ -18,8 +19,11 @@ __all__ = [
     "RiskBound",
     "SensitivityRow",
     "Setting",
+    "Simulation",
     "StepsLaw",
     "StepsMeasurement",
+    "Trajectory",
+    "Truncation",
     "compare",
     "example_measurements",
     "excess_risk",
@@ -28,5 +32,6 @@ __all__ = [
     "max_stable_learning_rate",
     "read_measurements",
     "sensitivity",
+    "simulate",
     "theorem7",
 ]

@@ -1,7 +1,7 @@
 """Least-squares problems in the eigenbasis of the data covariance."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,6 +36,19 @@ class Problem(Protocol):
     @property
     def initial_risk(self) -> float:
         """‖w_0 − w*‖²_H = Σ s_i."""
+        ...
+
+    @property
+    def dim(self) -> int | None:
+        """Number of directions; None for infinitely many."""
+        ...
+
+    def truncated(self, dim: int) -> "Problem":
+        """The problem of the first `dim` directions alone."""
+        ...
+
+    def directions(self) -> tuple[np.ndarray, np.ndarray]:
+        """(d,) eigenvalues and (d,) signal, direction by direction, of a problem with finitely many."""
         ...
 
     def modes(self, smallest: float) -> Modes:
@@ -109,6 +122,21 @@ class PowerLaw:
     def initial_risk(self) -> float:
         """‖w_0 − w*‖²_H = Σ i^−b."""
         return float(power_sum(self.source, 1, self._last))
+
+    def truncated(self, dim: int) -> "PowerLaw":
+        """The problem of the first `dim` directions alone."""
+        return replace(self, dim=dim if self.dim is None else min(dim, self.dim))
+
+    def directions(self) -> tuple[np.ndarray, np.ndarray]:
+        """(d,) eigenvalues and (d,) signal, direction by direction.
+
+        Raises:
+            ValueError: there are infinitely many.
+        """
+        if self.dim is None:
+            raise ValueError("a problem with dim=None has no list of directions; truncate it first")
+        index = np.arange(1.0, self.dim + 1)
+        return index**-self.capacity, index**-self.source
 
     def modes(self, smallest: float) -> Modes:
         """Weighted modes for functions of λ that are smooth below `smallest`."""
@@ -188,6 +216,19 @@ class LeastSquares:
     def initial_risk(self) -> float:
         """‖w_0 − w*‖²_H = Σ s_i."""
         return float(self.signal.sum())
+
+    @property
+    def dim(self) -> int:
+        """Number of directions."""
+        return self.eigenvalues.size
+
+    def truncated(self, dim: int) -> "LeastSquares":
+        """The problem of the `dim` directions with the largest eigenvalues alone."""
+        return LeastSquares(self.eigenvalues[:dim], self.signal[:dim], self.noise_variance)
+
+    def directions(self) -> tuple[np.ndarray, np.ndarray]:
+        """(d,) eigenvalues, from the largest down, and (d,) signal."""
+        return self.eigenvalues, self.signal
 
     def modes(self, smallest: float) -> Modes:
         """The spectrum itself, one mode a direction, whatever `smallest`."""

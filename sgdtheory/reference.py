@@ -4,25 +4,28 @@ import numpy as np
 
 
 def risk_by_recursion(
-    eigenvalues, signal, noise_variance, *, batch_size, learning_rate, num_steps
+    eigenvalues, signal, noise_variance, *, batch_size, learning_rate, num_steps, fourth_moment=(1.0, 2.0)
 ) -> tuple[float, float]:
-    """Bias and variance by the O(nd) recursion on second moments (THEORY.md T2–T4).
+    """Bias and variance by the O(nd) recursion on second moments (THEORY.md T2–T4, S2).
 
-    In units of risk (`r_i = λ_i m_i`), with c_i = λ_i E[η_i Σ_{τ<t} η_i(τ)]:
+    In units of risk (`r_i = λ_i m_i`), with c_i = λ_i E[η_i Σ_{τ<t} η_i(τ)] and, for whitened data z with
+    `E[z_i² (zᵀu)²] = spread ‖u‖² + own u_i²`, α_i = q_i² + (own − 1) v_i (Gaussian data: spread 1, own 2):
 
-        r_i ← α_i r_i + v_i (Σ_j r_j + σ²),   c_i ← q_i (c_i + r_i),   n² Δ = Σ_t Σ_i (r_i + 2 c_i).
+        r_i ← α_i r_i + v_i (spread Σ_j r_j + σ²),   c_i ← q_i (c_i + r_i),   n² Δ = Σ_t Σ_i (r_i + 2 c_i).
 
     Args:
         eigenvalues, signal: (d,) λ_i and s_i.
         noise_variance: σ².
         batch_size, learning_rate, num_steps: B, γ and n, one number each.
+        fourth_moment: (spread, own) of the data.
 
     Returns:
         (bias, variance).
     """
+    spread, own = fourth_moment
     x = learning_rate * np.asarray(eigenvalues, dtype=float)
     q, v = 1 - x, x**2 / batch_size
-    alpha = q**2 + v
+    alpha = q**2 + (own - 1) * v
     parts = []
     for start, noise in ((np.array(signal, dtype=float), 0.0), (np.zeros_like(x), noise_variance)):
         r, c, total = start, np.zeros_like(x), 0.0
@@ -30,7 +33,7 @@ def risk_by_recursion(
             risk = r.sum()
             total += risk + 2 * c.sum()
             c = q * (c + r)
-            r = alpha * r + v * (risk + noise)
+            r = alpha * r + v * (spread * risk + noise)
         parts.append(total / num_steps**2)
     return parts[0], parts[1]
 

@@ -9,8 +9,9 @@ import tyro
 
 from sgdtheory.cli.fit import FitCommand
 from sgdtheory.cli.risk import RiskCommand
+from sgdtheory.cli.simulate import SimulateCommand
 
-COMMANDS = {"risk": RiskCommand, "fit": FitCommand}
+COMMANDS = {"risk": RiskCommand, "simulate": SimulateCommand, "fit": FitCommand}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -26,7 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(2)
 
 
-def _parse(arguments: list[str] | None) -> RiskCommand | FitCommand:
+def _parse(arguments: list[str] | None) -> RiskCommand | SimulateCommand | FitCommand:
     """The command that the arguments ask for; a usage error as a ValueError of one line."""
     usage = io.StringIO()
     try:

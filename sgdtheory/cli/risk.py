@@ -7,7 +7,7 @@ import numpy as np
 from rich.table import Table
 
 from sgdtheory.bounds import theorem7
-from sgdtheory.cli.output import print_json, print_tables
+from sgdtheory.cli.output import print_json, print_tables, scalar_or_array
 from sgdtheory.exact import excess_risk
 from sgdtheory.problem import PowerLaw
 from sgdtheory.stability import max_stable_learning_rate
@@ -41,9 +41,9 @@ class RiskCommand:
         """Compute and print."""
         problem = PowerLaw(self.capacity, self.source, self.dim, self.noise_variance)  # pyright: ignore[reportArgumentType]
         settings: dict[str, Any] = {
-            "batch_size": _scalar_or_array(self.batch_size),
-            "learning_rate": _scalar_or_array(self.learning_rate),
-            "num_samples": _scalar_or_array(self.num_samples),
+            "batch_size": scalar_or_array(self.batch_size),
+            "learning_rate": scalar_or_array(self.learning_rate),
+            "num_samples": scalar_or_array(self.num_samples),
         }
         risk, bound = excess_risk(problem, **settings), theorem7(problem, **settings)
         edge = max_stable_learning_rate(problem, batch_size=settings["batch_size"])
@@ -87,9 +87,3 @@ class RiskCommand:
             cells = [("yes" if v else f"no: {why}") if name == "applies" else f"{v:.6g}" for v in np.atleast_1d(values)]
             table.add_row(names.get(name, name), *cells)
         print_tables(table)
-
-
-def _scalar_or_array(values: tuple[float, ...]):
-    if not values:
-        raise ValueError("batch-size, learning-rate and num-samples need at least one value each")
-    return values[0] if len(values) == 1 else np.array(values)

@@ -1,0 +1,168 @@
+"""`sgdtheory simulate`: simulated risk beside the exact one and the bound."""
+
+import sys
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from rich.table import Table
+
+from sgdtheory.bounds import theorem7
+from sgdtheory.cli.output import print_json, print_tables, scalar_or_array
+from sgdtheory.exact import excess_risk
+from sgdtheory.problem import PowerLaw
+from sgdtheory.simulation import Simulation, simulate
+
+
+@dataclass(frozen=True)
+class SimulateCommand:
+    """Simulate averaged mini-batch SGD on power-law regression; print mean ± s.e., exact risk, Theorem 7's bound and z.
+
+    Each of batch size, learning rate and number of samples takes one value or several of equal number.
+    """
+
+    capacity: float
+    """Exponent a > 1 of the eigenvalues, λ_i = i^−a."""
+    source: float
+    """Exponent b > 1 of the initial risk, s_i = i^−b."""
+    batch_size: tuple[float, ...]
+    """Batch size B."""
+    learning_rate: tuple[float, ...]
+    """Learning rate γ, in units of 1/λ_1."""
+    num_samples: tuple[float, ...]
+    """Number of samples D, not decreasing; the number of steps is ⌊D/B⌋."""
+    num_replicas: float = 1024
+    """Number of independent replicas, at least 2."""
+    seed: int = 0
+    """Seed of the random key: the same seed gives the same numbers."""
+    dim: float | None = None
+    """Number of directions of the problem; None: infinitely many."""
+    simulated_dim: float | None = None
+    """Number of directions to simulate; None: as many as the standard error asks for."""
+    noise_variance: float = 1.0
+    """Variance σ² of the label noise."""
+    sampler: Literal["sufficient", "explicit"] = "sufficient"
+    """Draw what the batch does (O(d) a step), or the batch itself."""
+    law: Literal["gaussian", "rademacher", "student_t"] = "gaussian"
+    """Law of the data's coordinates, with --sampler explicit."""
+    quantity: Literal["total", "bias", "variance"] = "total"
+    """Everything, runs without label noise (bias), or runs from the optimum (variance)."""
+    dtype: Literal["float32", "float64"] = "float32"
+    """Precision of the simulation."""
+    memory_limit: float = 1e9
+    """Bytes for the replicas that run at once."""
+    distributed: bool = False
+    """One process of several, started alike on every host: replicas are divided among all their devices."""
+    coordinator: str | None = None
+    """With --distributed: host:port of process 0; None: found from the cluster's environment."""
+    num_processes: int | None = None
+    """With --distributed: number of processes."""
+    process_id: int | None = None
+    """With --distributed: this process, from 0."""
+    json: bool = False
+    """Print JSON; null stands for what is infinite or absent."""
+
+    def run(self) -> None:
+        """Simulate and print; process 0 alone prints."""
+        if self.num_replicas < 2:
+            raise ValueError(f"num-replicas must be at least 2 for a standard error, got {self.num_replicas:g}")
+        first = self._join()
+        import jax
+
+        problem = PowerLaw(self.capacity, self.source, self.dim, self.noise_variance)  # pyright: ignore[reportArgumentType]
+        settings: dict[str, Any] = {
+            "batch_size": scalar_or_array(self.batch_size),
+            "learning_rate": scalar_or_array(self.learning_rate),
+            "num_samples": scalar_or_array(self.num_samples),
+        }
+        simulation = simulate(
+            jax.random.key(self.seed),
+            problem,
+            **settings,
+            num_replicas=self.num_replicas,  # pyright: ignore[reportArgumentType]
+            sampler=self.sampler,
+            law=self.law,
+            quantity=self.quantity,
+            dim=self.simulated_dim,  # pyright: ignore[reportArgumentType]
+            dtype=self.dtype,
+            memory_limit=self.memory_limit,
+            progress=first,
+        )
+        if first:
+            self._show(simulation, problem, settings)
+        if simulation.interrupted:
+            sys.exit(130)
+
+    def _join(self) -> bool:
+        """Join the other processes, if asked to; whether this is the one that prints."""
+        cluster = self.coordinator, self.num_processes, self.process_id
+        if not self.distributed:
+            if any(value is not None for value in cluster):
+                raise ValueError("coordinator, num-processes and process-id need --distributed")
+            return True
+        import jax
+
+        try:
+            jax.distributed.initialize(*cluster)
+        except (ValueError, RuntimeError) as error:
+            raise ValueError(f"distributed: {error}; give --coordinator, --num-processes and --process-id") from None
+        return jax.process_index() == 0
+
+    def _show(self, simulation: Simulation, problem: PowerLaw, settings: dict[str, Any]) -> None:
+        exact = getattr(excess_risk(problem, **settings), self.quantity)
+        bound = getattr(theorem7(problem, **settings), self.quantity)
+        columns = {
+            **settings,
+            "mean": simulation.mean,
+            "standard_error": simulation.standard_error,
+            "exact": exact,
+            "z": simulation.z_score(exact),
+            "bound": bound,
+            "num_finished": simulation.num_finished,
+            "num_diverged": simulation.diverged.sum(-1),
+            "num_steps": simulation.num_steps,
+        }
+        if self.json:
+            print_json(columns | {"truncation": simulation.truncation and vars(simulation.truncation)})
+        else:
+            self._print(columns)
+        for note in self._notes(simulation):
+            print(f"sgdtheory: note: {note}", file=sys.stderr)
+
+    def _print(self, columns: dict[str, Any]) -> None:
+        rows = zip(*map(np.ravel, np.broadcast_arrays(*columns.values())), strict=True)
+        table = Table(
+            title=f"excess risk of the averaged iterate ({self.quantity}), {self.sampler} sampler, {self.law} data"
+        )
+        for header in ("B", "γ", "D", "simulated", "exact", "z", "bound", "exact/bound"):
+            table.add_column(header, justify="right")
+        for row in rows:
+            value = dict(zip(columns, row, strict=True))
+            with np.errstate(all="ignore"):
+                ratio = value["exact"] / value["bound"]
+            table.add_row(
+                *(f"{value[name]:.6g}" for name in ("batch_size", "learning_rate", "num_samples")),
+                f"{value['mean']:.5g} ± {value['standard_error']:.2g}",
+                f"{value['exact']:.5g}",
+                f"{value['z']:+.2f}",
+                f"{value['bound']:.4g}",
+                f"{ratio:.3g}",
+            )
+        print_tables(table)
+
+    def _notes(self, simulation: Simulation) -> list[str]:
+        notes = []
+        kept = simulation.truncation
+        if kept:
+            shift = np.max(np.abs(kept.shift / np.asarray(simulation.standard_error)))
+            notes.append(
+                f"{kept.dim} directions simulated, the others frozen with risk {kept.tail_risk:.3g}; this shifts the "
+                f"mean by {shift:.2g} standard errors at most"
+            )
+        if simulation.interrupted:
+            notes.append("interrupted: the means are over the replicas that had finished")
+        if self.law != "gaussian":
+            notes.append("exact risk and bound are those of Gaussian data")
+        if np.any(simulation.diverged):
+            notes.append(f"{int(simulation.diverged.sum())} replicas diverged (beyond the range of {self.dtype})")
+        return notes

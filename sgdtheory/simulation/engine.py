@@ -1,0 +1,190 @@
+"""Running many lanes on the devices there are: blocks of lanes that fit into memory, in calls that end soon."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from sgdtheory.simulation.counter_random import threefry
+from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, State, advance, init, risks
+from sgdtheory.simulation.runs import Run
+
+EVERYWHERE, DIVIDED = PartitionSpec(), PartitionSpec("lanes")
+CALL_SECONDS = 0.3  # what a call to the devices should take: Ctrl-C and the progress bar wait for it
+FIRST_CALL = 16  # steps
+ARRAYS = 8  # (d,) arrays that a lane has alive: its state twice, and temporaries
+BLOCK_NUMBERS = {"cpu": 2**16, "gpu": 2**23, "tpu": 2**23}  # d times the lanes of a block that is fast, on a device
+EXTRA_NUMBERS = 64  # times that may be in use within a step
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Where lanes run, and how many at once.
+
+    Attributes:
+        devices: JAX devices that share the lanes.
+        memory_limit: bytes that a block may take.
+        report: called now and then with the share of the work that is done.
+    """
+
+    devices: tuple[Any, ...]
+    memory_limit: float
+    report: Callable[[float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Lanes that run together.
+
+    Attributes:
+        lanes: (M, 2) run number and replica of each, the longest run last.
+        size: L ≥ M lanes with padding, the same for many blocks, so that they share a compiled program.
+        stops: increasing step counts at which one of the runs wants its risk.
+    """
+
+    lanes: np.ndarray
+    size: int
+    stops: list[int]
+
+
+class Recorder:
+    """(K, R) risks of every run, of the average and of the last iterate; nan until they are known."""
+
+    def __init__(self, runs: Sequence[Run], num_replicas: int) -> None:
+        self.runs = runs
+        self.average, self.last = ([np.full((run.steps.size, num_replicas), np.nan) for run in runs] for _ in range(2))
+
+    def write(self, lanes: np.ndarray, step: int, average: np.ndarray, last: np.ndarray) -> None:
+        """Keep what these lanes have after `step` steps, where it was asked for; `inf` if it is not finite."""
+        for number in np.unique(lanes[:, 0]):
+            mine = np.flatnonzero(lanes[:, 0] == number)
+            row = np.flatnonzero(self.runs[number].steps == step)
+            for kept, values in ((self.average, average[mine]), (self.last, last[mine])):
+                kept[number][row[:, None], lanes[mine, 1]] = np.where(np.isfinite(values), values, np.inf)
+
+
+def simulate_runs(
+    spectrum: Spectrum, runs: Sequence[Run], num_replicas: int, key: np.ndarray, resources: Resources
+) -> tuple[Recorder, bool]:
+    """Risks of all replicas of all runs, and whether Ctrl-C came before the end.
+
+    Runs of one sampler may share a block, short ones first; a lane whose run has ended walks on unrecorded.
+
+    Args:
+        spectrum: of the problem, NumPy arrays of the dtype to compute in.
+        runs: the (B, γ), numbered from 0.
+        num_replicas: R.
+        key: (2,) uint32 from which the lanes' keys are derived.
+        resources: devices, memory and progress.
+    """
+    recorder = Recorder(runs, num_replicas)
+    blocks = _blocks(spectrum, runs, num_replicas, resources)
+    work, done = sum(block.stops[-1] for block in blocks), 0
+    try:
+        for block in blocks:
+            for step, state in _states(spectrum, runs, block, key, resources.devices):
+                resources.report((done + step) / work)
+                if step in block.stops:
+                    values = _compiled_risks(state, np.array(step, spectrum.start.dtype))
+                    recorder.write(block.lanes, step, *map(_fetch, values))
+            done += block.stops[-1]
+    except KeyboardInterrupt:
+        return recorder, True
+    return recorder, False
+
+
+def _blocks(spectrum: Spectrum, runs: Sequence[Run], num_replicas: int, resources: Resources) -> list[Block]:
+    groups: dict[Sampler, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: run.steps[-1]):
+        groups.setdefault(run.sampler, []).append(run)
+    blocks = []
+    for sampler, members in groups.items():
+        numbers = np.repeat([run.number for run in members], num_replicas)
+        lanes = np.stack([numbers, np.tile(np.arange(num_replicas), len(members))], axis=1)
+        size = _block_size(sampler, spectrum, len(lanes), resources)
+        for start in range(0, len(lanes), size):
+            block = lanes[start : start + size]
+            stops = np.unique(np.concatenate([runs[number].steps for number in np.unique(block[:, 0])]))
+            blocks.append(Block(block, size, stops.tolist()))
+    return blocks
+
+
+def _block_size(sampler: Sampler, spectrum: Spectrum, num_lanes: int, resources: Resources) -> int:
+    """Lanes in a block: enough to be fast, within the memory limit, and as many on each device."""
+    dim, devices = spectrum.start.size, len(resources.devices)
+    numbers, extra = BLOCK_NUMBERS.get(resources.devices[0].platform, 2**16), sampler.numbers_a_lane(dim)
+    fast = min(numbers // dim, EXTRA_NUMBERS * numbers // extra)
+    allowed = int(resources.memory_limit / ((ARRAYS * dim + extra) * spectrum.start.dtype.itemsize)) // devices
+    return devices * max(1, min(fast, allowed, -(-num_lanes // devices)))
+
+
+def _states(
+    spectrum: Spectrum, runs: Sequence[Run], block: Block, key: np.ndarray, devices: tuple[Any, ...]
+) -> Iterator[tuple[int, State]]:
+    """(step, state) at every stop of the block, and often enough in between."""
+    mesh = Mesh(np.array(devices), ("lanes",))
+    lanes = _place(_lanes(runs, block, key, spectrum.start.dtype), mesh)
+    state = _compiled_init(spectrum, block.size, mesh)
+    sampler = runs[block.lanes[0, 0]].sampler
+    now, quantum = 0, FIRST_CALL
+    for stop in block.stops:
+        while now < stop:
+            count = min(stop - now, quantum)
+            start = time.perf_counter()
+            state = _compiled_advance(sampler, mesh, spectrum, lanes, state, np.uint32(now), np.int32(count))
+            jax.block_until_ready(state)
+            seconds = time.perf_counter() - start
+            if count == quantum:
+                quantum = int(np.clip(quantum * CALL_SECONDS / seconds, max(1, quantum // 2), 2 * quantum))
+            now += count
+            yield now, state
+
+
+def _lanes(runs: Sequence[Run], block: Block, key: np.ndarray, dtype: np.dtype) -> Lane:
+    """Keys and settings of the block's lanes; padding repeats lanes."""
+    number, replica = block.lanes[np.arange(block.size) % len(block.lanes)].T
+    words = threefry((key[:1], key[1:]), number.astype(np.uint32), replica.astype(np.uint32))
+    rates = np.array([run.learning_rate for run in runs], dtype)[number]
+    batches = np.array([run.batch_size for run in runs], dtype)[number]
+    return Lane(np.stack(words, axis=1), rates, batches)
+
+
+def _place(lanes: Lane, mesh: Mesh) -> Lane:
+    """The arrays on the devices, their first axis divided; every process knows all of them and places its part."""
+    sharding = NamedSharding(mesh, DIVIDED)
+    return Lane(*(jax.make_array_from_callback(a.shape, sharding, lambda index, a=a: a[index]) for a in lanes))
+
+
+def _fetch(values: jax.Array) -> np.ndarray:
+    """All lanes' values, on every process."""
+    if not values.is_fully_addressable:
+        values = multihost_utils.process_allgather(values, tiled=True)
+    return np.asarray(values, dtype=float)
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def _compiled_init(spectrum: Spectrum, size: int, mesh: Mesh) -> State:
+    state = jax.tree.map(lambda a: jnp.broadcast_to(a, (size, *a.shape)), init(spectrum))
+    return jax.lax.with_sharding_constraint(state, NamedSharding(mesh, DIVIDED))
+
+
+@partial(jax.jit, static_argnums=(0, 1), donate_argnums=(4,))
+def _compiled_advance(sampler, mesh, spectrum, lanes, state, first, count) -> State:
+    """Every device works on its own lanes: there is no communication."""
+    return jax.shard_map(
+        partial(advance, sampler),
+        mesh=mesh,
+        in_specs=(EVERYWHERE, DIVIDED, DIVIDED, EVERYWHERE, EVERYWHERE),
+        out_specs=DIVIDED,
+        check_vma=False,
+    )(spectrum, lanes, state, first, count)
+
+
+_compiled_risks = jax.jit(risks)

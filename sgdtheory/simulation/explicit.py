@@ -1,0 +1,50 @@
+"""A mini-batch step by drawing the batch: the reference for `sufficient`, and the way to any law of the data."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from sgdtheory.simulation.dynamics import Lane, Spectrum
+from sgdtheory.simulation.laws import Law
+
+ROWS = (
+    256  # of a batch that are in memory at once; fixed, so that the numbers do not depend on the memory that there is
+)
+
+
+@dataclass(frozen=True)
+class Explicit:
+    """`u ← u − (γ/B) Λ Σ_j (z_jᵀu − ξ_j) z_j` with B samples z_j of the law and label noise ξ_j ~ N(0, σ²).
+
+    The batch size is static: the batch is drawn in slices of at most `ROWS` rows.
+    """
+
+    law: Law
+    batch_size: int
+
+    def numbers_a_lane(self, dim: int) -> int:
+        """A slice of the batch, and what drawing it takes."""
+        return 4 * dim * min(self.batch_size, ROWS)
+
+    def draws(self, lanes: Lane, first: Array) -> tuple:
+        """Nothing is drawn ahead."""
+        return ()
+
+    def increment(self, spectrum: Spectrum, lane: Lane, error: Array, number: Array, draw: tuple) -> Array:
+        """−(γ/B) Λ Zᵀr."""
+        key = jax.random.fold_in(jax.random.wrap_key_data(lane.key, impl="threefry2x32"), number)
+        rows = min(self.batch_size, ROWS)
+
+        def slice_sum(index: int | Array, total: Array) -> Array:
+            data_key, noise_key = jax.random.split(jax.random.fold_in(key, index))
+            z = self.law.sample(data_key, rows, spectrum)
+            noise = spectrum.noise * jax.random.normal(noise_key, (rows,), error.dtype)
+            used = index * rows + jnp.arange(rows) < self.batch_size
+            residual = jnp.where(used, jnp.matmul(z, error, precision=lax.Precision.HIGHEST) - noise, 0)
+            return total + jnp.matmul(residual, z, precision=lax.Precision.HIGHEST)
+
+        total = lax.fori_loop(0, -(-self.batch_size // rows), slice_sum, jnp.zeros_like(error))
+        return -(lane.learning_rate / np.array(self.batch_size, error.dtype) * spectrum.eigenvalue) * total

@@ -1,0 +1,218 @@
+"""Laws of the data for the explicit sampler.
+
+A law draws whitened samples `z = H^{−1/2} x` in the eigenbasis: `E z zᵀ = I`. Whatever its fourth moments, if they
+have the form `E[z_i² (zᵀu)²] = spread ‖u‖² + own u_i²` the second moments of SGD obey a closed recursion (THEORY.md
+S2).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from sgdtheory.arguments import single_number
+from sgdtheory.simulation.counter_random import mean_chi_square
+from sgdtheory.simulation.dynamics import Spectrum
+
+CHECK_ROWS = 256
+CHECK_BATCHES = 64
+CHECK_PROJECTIONS = 16
+CHECK_SIGMAS = 8.0  # how far off a law has to be, in standard errors
+CHECK_MARGIN = 0.1  # and relative to what it should be: standard errors of heavy tails are not to be relied upon
+
+
+class FourthMoment(NamedTuple):
+    """`E[z_i² (zᵀu)²] = spread ‖u‖² + own u_i²`."""
+
+    spread: float
+    own: float
+
+
+class Law(Protocol):
+    """A law of whitened samples; hashable, a static argument of the compiled program."""
+
+    def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
+        """(rows, d) whitened samples."""
+        ...
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """z ~ N(0, I)."""
+
+    fourth_moment = FourthMoment(1.0, 2.0)
+
+    def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
+        """(rows, d) whitened samples."""
+        return jax.random.normal(key, (rows, spectrum.start.size), spectrum.start.dtype)
+
+
+@dataclass(frozen=True)
+class Rademacher:
+    """Independent coordinates ±1: kurtosis 1, the least there is."""
+
+    fourth_moment = FourthMoment(1.0, 0.0)
+
+    def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
+        """(rows, d) whitened samples."""
+        return jax.random.rademacher(key, (rows, spectrum.start.size), spectrum.start.dtype)
+
+
+@dataclass(frozen=True)
+class StudentT:
+    """Independent Student-t coordinates, scaled to variance 1: kurtosis 3 + 6/(ν − 4).
+
+    Args:
+        degrees_of_freedom: ν > 4, so that the fourth moment is finite.
+
+    Raises:
+        ValueError: ν out of range.
+    """
+
+    degrees_of_freedom: float = 5.0
+
+    def __post_init__(self) -> None:
+        value = single_number("degrees_of_freedom", self.degrees_of_freedom)
+        if not (value > 4 and math.isfinite(value)):
+            raise ValueError(f"degrees_of_freedom must be greater than 4 (finite fourth moment), got {value}")
+        object.__setattr__(self, "degrees_of_freedom", value)
+
+    @property
+    def fourth_moment(self) -> FourthMoment:
+        """Spread 1, own kurtosis − 1."""
+        return FourthMoment(1.0, 2.0 + 6.0 / (self.degrees_of_freedom - 4.0))
+
+    def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
+        """(rows, d) whitened samples."""
+        return _student(
+            key, (rows, spectrum.start.size), (rows, spectrum.start.size), self.degrees_of_freedom, spectrum
+        )
+
+
+@dataclass(frozen=True)
+class EllipticalT:
+    """Multivariate Student-t, scaled to covariance I: one heavy-tailed radius for all coordinates of a sample.
+
+    Every projection has kurtosis 3 + 6/(ν − 4), however many directions it mixes; with independent coordinates a
+    projection on many directions is nearly Gaussian.
+
+    Args:
+        degrees_of_freedom: ν > 4, so that the fourth moment is finite.
+
+    Raises:
+        ValueError: ν out of range.
+    """
+
+    degrees_of_freedom: float = 5.0
+
+    __post_init__ = StudentT.__post_init__
+
+    @property
+    def fourth_moment(self) -> FourthMoment:
+        """Spread κ/3, own 2κ/3, for kurtosis κ."""
+        excess = 2.0 / (self.degrees_of_freedom - 4.0)
+        return FourthMoment(1.0 + excess, 2.0 + 2.0 * excess)
+
+    def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
+        """(rows, d) whitened samples."""
+        return _student(key, (rows, spectrum.start.size), (rows, 1), self.degrees_of_freedom, spectrum)
+
+
+@dataclass(frozen=True)
+class UserLaw:
+    """A function `(key, batch_size) -> x` of shape (batch_size, dim), in the eigenbasis, with `E x xᵀ = diag(λ)`.
+
+    Directions with λ = 0 that hold signal, the unsimulated tail among them, see independent standard normals instead.
+
+    Attributes:
+        function: the user's.
+        dim: number of columns that it returns.
+        largest_eigenvalue: λ_1, the unit of the simulated spectrum.
+    """
+
+    function: Callable[[Any, int], Any]
+    dim: int
+    largest_eigenvalue: float
+
+    def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
+        """(rows, d) whitened samples."""
+        data_key, frozen_key = jax.random.split(key)
+        dtype, size = spectrum.start.dtype, spectrum.start.size
+        x = jnp.asarray(self.function(data_key, rows), dtype)
+        x = jnp.pad(x, ((0, 0), (0, size - self.dim)))
+        scale = jnp.sqrt(jnp.asarray(spectrum.eigenvalue)) * np.sqrt(self.largest_eigenvalue).astype(dtype)
+        frozen = jax.random.normal(frozen_key, (rows, size), dtype)
+        return jnp.where(scale > 0, x / jnp.where(scale > 0, scale, 1), frozen)
+
+
+NAMED_LAWS = {"gaussian": Gaussian(), "rademacher": Rademacher(), "student_t": StudentT()}
+
+
+def as_law(law: Any, eigenvalue: np.ndarray, key: Any) -> Law:
+    """A built-in law by its name or as it is; anything else callable is a user's law, checked here once.
+
+    Raises:
+        ValueError: an unknown law, or a user's law of the wrong shape or second moments.
+    """
+    if isinstance(law, str) and law in NAMED_LAWS:
+        return NAMED_LAWS[law]
+    if isinstance(law, Gaussian | Rademacher | StudentT | EllipticalT):
+        return law
+    if isinstance(law, str | type) or not callable(law):
+        known = ", ".join(repr(name) for name in NAMED_LAWS)
+        raise ValueError(f"law must be one of {known}, StudentT(ν), EllipticalT(ν) or a function, got {law!r}")
+    _check_user_law(law, eigenvalue, key)
+    return UserLaw(law, eigenvalue.size, float(eigenvalue[0]))
+
+
+def _student(key: Any, shape: tuple[int, ...], radii: tuple[int, ...], freedom: float, spectrum: Spectrum) -> Array:
+    normal_key, radius_key = jax.random.split(key)
+    dtype = spectrum.start.dtype
+    words = jax.random.key_data(radius_key)
+    index = jnp.arange(math.prod(radii), dtype=np.uint32)
+    radius = mean_chi_square((words[0], words[1]), index, freedom, dtype).reshape(radii)
+    scale = np.sqrt((freedom - 2) / freedom).astype(dtype)
+    return jax.random.normal(normal_key, shape, dtype) * (scale / jnp.sqrt(radius))
+
+
+def _check_user_law(law: Callable[[Any, int], Any], eigenvalue: np.ndarray, key: Any) -> None:
+    """Shape, finiteness and second moments from CHECK_ROWS · CHECK_BATCHES samples.
+
+    Second moments are those of every coordinate and, so that correlated coordinates are noticed, of random projections.
+    """
+    dim = eigenvalue.size
+    directions = np.random.default_rng(0).standard_normal((dim, CHECK_PROJECTIONS))
+    directions *= np.where(eigenvalue > 0, 1 / np.sqrt(np.where(eigenvalue > 0, eigenvalue, 1)), 0)[:, None]
+    sums, squares = np.zeros(dim + CHECK_PROJECTIONS), np.zeros(dim + CHECK_PROJECTIONS)
+    for batch_key in jax.random.split(key, CHECK_BATCHES):
+        x = np.asarray(law(batch_key, CHECK_ROWS), dtype=float)
+        if x.shape != (CHECK_ROWS, dim):
+            raise ValueError(
+                f"law must return an array of shape (batch_size, {dim}), got {x.shape} for batch_size {CHECK_ROWS}"
+            )
+        if not np.isfinite(x).all():
+            raise ValueError("law must return finite numbers, got nan or inf")
+        values = np.concatenate([x, np.einsum("rd,dp->rp", x, directions)], axis=1) ** 2
+        sums, squares = sums + values.sum(0), squares + (values**2).sum(0)
+    count = CHECK_ROWS * CHECK_BATCHES
+    mean = sums / count
+    error = np.sqrt(np.maximum(squares / count - mean**2, 0) / count)
+    expected = np.concatenate([eigenvalue, (directions**2 * eigenvalue[:, None]).sum(0)])
+    off = np.abs(mean - expected) > np.maximum(CHECK_SIGMAS * error, CHECK_MARGIN * expected + 1e-300)
+    if off[:dim].any():
+        i = int(off.argmax())
+        raise ValueError(
+            f"law must have E x_i² = λ_i in the eigenbasis: direction {i + 1} has {mean[i]:.4g} ± {error[i]:.2g} over "
+            f"{count} samples, but λ_{i + 1} = {expected[i]:.4g}; rescale the law or the problem"
+        )
+    if off.any():
+        i = int(off.argmax())
+        raise ValueError(
+            f"law must have uncorrelated coordinates (x in the eigenbasis of H): a random projection has second moment "
+            f"{mean[i]:.4g} ± {error[i]:.2g} instead of {expected[i]:.4g}; rotate x into the eigenbasis"
+        )

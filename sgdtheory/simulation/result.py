@@ -1,0 +1,103 @@
+"""What a simulation hands back."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+ROUNDING = {"float32": 1e-6, "float64": 1e-11}  # relative error of a risk, or of what it is compared with
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """What was done with the directions that are not simulated.
+
+    They are frozen at their start: their signal counts as risk and acts as label noise on the others, and nothing
+    else of them is lost but that they learn a little and gather a little noise.
+
+    Attributes:
+        dim: number of directions simulated.
+        tail_risk: `Σ_{i>dim} s_i`, contained in every risk.
+        shift: by how much freezing them shifts the expected risk of the average; exact, one for each setting.
+    """
+
+    dim: int
+    tail_risk: float
+    shift: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Risks at K steps, log-spaced between 1 and n.
+
+    Attributes:
+        num_steps: (…, K) step counts.
+        excess_risk: (…, K, R) excess risk of the average of as many iterates.
+        last_iterate_risk: (…, K, R) excess risk of the iterate after as many steps.
+    """
+
+    num_steps: np.ndarray
+    excess_risk: np.ndarray
+    last_iterate_risk: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """Excess risks of R replicas at every setting; `…` is the shape that B, γ and D broadcast to.
+
+    Attributes:
+        excess_risk: (…, R) `‖w̄ − w*‖²_H` of each replica, in units of y²; `inf` where a replica diverged, `nan`
+            where the simulation was interrupted before the replica had finished.
+        last_iterate_risk: (…, R) the same of the iterate w_n.
+        num_steps: (…) n = ⌊D/B⌋.
+        truncation: what was done with directions that are not simulated; None if there are none.
+        trajectory: risks at steps in between, if asked for.
+        dtype: "float32" or "float64".
+        interrupted: whether Ctrl-C ended the simulation early.
+    """
+
+    excess_risk: np.ndarray
+    last_iterate_risk: np.ndarray
+    num_steps: np.ndarray
+    dtype: str
+    truncation: Truncation | None = None
+    trajectory: Trajectory | None = None
+    interrupted: bool = False
+
+    @property
+    def num_finished(self) -> np.ndarray | int:
+        """(…) replicas that have finished."""
+        return (~np.isnan(self.excess_risk)).sum(-1)
+
+    @property
+    def diverged(self) -> np.ndarray:
+        """(…, R) which replicas left the range of floating-point numbers."""
+        return np.isinf(self.excess_risk)
+
+    @property
+    def mean(self) -> np.ndarray | float:
+        """(…) mean excess risk of the finished replicas; `inf` if one diverged, `nan` if none has finished."""
+        count = np.asarray(self.num_finished)
+        return (np.nansum(self.excess_risk, -1) / np.where(count > 0, count, np.nan))[()]
+
+    @property
+    def standard_error(self) -> np.ndarray | float:
+        """(…) standard error of the mean; `inf` if a replica diverged, `nan` with fewer than two finished replicas.
+
+        Raises:
+            ValueError: the simulation was asked for one replica.
+        """
+        if self.excess_risk.shape[-1] < 2:
+            raise ValueError("num_replicas must be at least 2 for a standard error, got 1")
+        count = np.asarray(self.num_finished)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            deviations = self.excess_risk - np.asarray(self.mean)[..., None]
+            variance = np.nansum(deviations**2, -1) / np.where(count > 1, count - 1, np.nan)
+            error = np.sqrt(variance / count)
+        return np.where(self.diverged.any(-1), np.inf, error)[()]
+
+    def z_score(self, expected) -> np.ndarray | float:
+        """(…) (mean − expected) / standard error, rounding error included; `nan` where a replica diverged."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            error = np.hypot(self.standard_error, ROUNDING[self.dtype] * np.abs(self.mean))
+            score = (self.mean - np.asarray(expected, dtype=float)) / error
+        return np.where(np.isfinite(self.mean), score, np.nan)[()]

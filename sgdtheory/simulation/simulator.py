@@ -1,0 +1,194 @@
+"""`simulate`: from a problem and settings to the risks of replicas."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from sgdtheory.arguments import checked_problem, positive_number, real_array, settings_arrays, single_number
+from sgdtheory.problem import Problem
+from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
+from sgdtheory.simulation.runs import make_plan
+from sgdtheory.simulation.truncation import Quantity, truncate
+
+SAMPLERS = "sufficient", "explicit"
+QUANTITIES = "total", "bias", "variance"
+DTYPES = "float32", "float64"
+LARGEST_BATCH = {"sufficient": 1e30, "explicit": 2.0**30}
+
+
+def simulate(
+    key,
+    problem: Problem,
+    *,
+    batch_size,
+    learning_rate,
+    num_samples,
+    num_replicas: int,
+    sampler: str = "sufficient",
+    law: Any = "gaussian",
+    quantity: Quantity = "total",
+    dim: int | None = None,
+    trajectory: int = 0,
+    dtype: str = "float32",
+    memory_limit: float = 1e9,
+    devices: Sequence[Any] | None = None,
+    progress: bool = False,
+) -> Simulation:
+    """Simulate averaged mini-batch SGD and return the excess risk of every replica.
+
+        w_{t+1} = w_t − (γ/B) Σ_j (x_jᵀw_t − y_j) x_j,    w̄ = (1/n) Σ_{t<n} w_t,    n = ⌊D/B⌋
+
+    With `sampler="sufficient"` a step costs one chi-square and d normals, whatever B, and has exactly the law of
+    mini-batch SGD on Gaussian data (THEORY.md T7). `sampler="explicit"` draws the batch: the reference, and the way
+    to other laws of the data. Replica r of the k-th (B, γ) reads random numbers that depend on (key, k, r, step)
+    alone: they are the same on any number of devices and with any memory limit. Different (B, γ) of a call are
+    independent; D's share a run.
+
+    Replicas are divided among all devices that JAX sees, and among processes after `jax.distributed.initialize`
+    (every process makes the same call and gets the same result).
+
+    Args:
+        key: JAX key, `jax.random.key(0)` for example.
+        problem: PowerLaw, LeastSquares or any other Problem.
+        batch_size: B, whole numbers ≥ 1; scalar or array.
+        learning_rate: γ > 0, in units of 1/λ; scalar or array.
+        num_samples: D ≥ B; scalar or array, not decreasing along its last axis. The three broadcast like NumPy
+            arrays; settings that differ in D alone are the same run, looked at more than once.
+        num_replicas: R ≥ 1.
+        sampler: "sufficient" or "explicit".
+        law: of the data, for the explicit sampler: "gaussian", "rademacher", "student_t", `StudentT(ν)`,
+            `EllipticalT(ν)` or a function `(key, batch_size) -> x` of shape (batch_size, dim) in the eigenbasis, `E x
+            xᵀ = diag(λ)`, rows independent. Batches above 256 are drawn in slices.
+        quantity: "total"; "bias" for runs without label noise (σ = 0); "variance" for runs from w_0 = w*.
+        dim: number of directions to simulate; the others are frozen at their start, as risk and as label noise. None:
+            all of them or, of a problem with more than 131072 directions, as few as the standard error of the mean
+            allows.
+        trajectory: K > 0: risks at K log-spaced step counts too, at every setting.
+        dtype: "float32" or "float64", of the simulation alone. Float32 resolves risks down to 1e-38 of Σ s_i + σ².
+        memory_limit: bytes for the replicas that run at once; at least one per device does.
+        devices: JAX devices to use; None: all.
+        progress: show a progress bar on standard error, if that is a terminal.
+
+    Returns:
+        Simulation. After Ctrl-C it holds what had finished, with `interrupted` set.
+
+    Raises:
+        ValueError: an argument outside its range; a `dim` that would shift the mean by more than a tenth of its
+        standard
+            error.
+    """
+    checked_problem(problem)
+    _check_choices(sampler=(sampler, SAMPLERS), quantity=(quantity, QUANTITIES), dtype=(dtype, DTYPES))
+    settings = _settings(batch_size, learning_rate, num_samples, LARGEST_BATCH[sampler])
+    plan = make_plan(settings, _whole_number("trajectory", trajectory, 0))
+    num_replicas = _whole_number("num_replicas", num_replicas, 1)
+    memory_limit = positive_number("memory_limit", memory_limit)
+    dim = None if dim is None else _whole_number("dim", dim, 1)
+
+    import jax  # half a second that the exact theory does not need
+
+    from sgdtheory.simulation.engine import Resources, simulate_runs
+
+    # compiled even where a user has turned compilation off: a step takes seconds without
+    with jax.enable_x64(dtype == "float64"), jax.disable_jit(False), _progress_bar(progress) as report:
+        words = _key_words(key)
+        truncation = truncate(problem, dim, settings, num_replicas=num_replicas, quantity=quantity, dtype=dtype)
+        head = problem if truncation is None else problem.truncated(truncation.dim)
+        spectrum, unit, scale = _spectrum(head, truncation, quantity, dtype)
+        runs = plan.runs(_sampler(sampler, law, head, key), unit)
+        resources = Resources(tuple(devices or jax.devices()), memory_limit, report)
+        recorder, interrupted = simulate_runs(spectrum, runs, num_replicas, words, resources)
+    average, last = (scale**2 * plan.gather(runs, risks) for risks in (recorder.average, recorder.last))
+    steps = plan.steps.reshape(*plan.shape, -1)
+    path = Trajectory(steps[..., :-1], average[..., :-1, :], last[..., :-1, :]) if trajectory else None
+    return Simulation(average[..., -1, :], last[..., -1, :], steps[..., -1], dtype, truncation, path, interrupted)
+
+
+def _check_choices(**choices: tuple[Any, tuple[str, ...]]) -> None:
+    for name, (value, known) in choices.items():
+        if value not in known:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
+
+
+def _whole_number(name: str, value: Any, least: int) -> int:
+    number = single_number(name, value)
+    if not (np.isfinite(number) and number >= least and number == np.floor(number)):
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {number:g}")
+    return int(number)
+
+
+def _settings(batch_size, learning_rate, num_samples, largest_batch: float) -> dict[str, np.ndarray]:
+    samples = real_array("num_samples", num_samples)
+    if samples.ndim:
+        falls = np.diff(samples, axis=-1) < 0
+        if falls.any():
+            where = np.argwhere(falls)[0]
+            later = tuple(where[:-1]) + (where[-1] + 1,)
+            raise ValueError(
+                f"num_samples must not decrease along its last axis, got {samples[later]:g} after "
+                f"{samples[tuple(where)]:g}; sort it"
+            )
+    arrays = settings_arrays(batch_size, learning_rate, num_samples)
+    large = arrays[0] > largest_batch
+    if large.any():
+        raise ValueError(
+            f"batch_size must be at most {largest_batch:g} for this sampler, got {arrays[0][large].flat[0]:g}"
+        )
+    return dict(zip(("batch_size", "learning_rate", "num_samples"), arrays, strict=True))
+
+
+def _key_words(key: Any) -> np.ndarray:
+    """Two uint32 words from a key of any kind."""
+    import jax
+
+    try:
+        return np.asarray(jax.random.bits(key, (2,), "uint32"))
+    except (TypeError, ValueError):
+        raise ValueError(f"key must be a JAX key, for example jax.random.key(0), got {key!r}") from None
+
+
+def _spectrum(head: Problem, truncation: Truncation | None, quantity: Quantity, dtype: str):
+    """The spectrum in units in which λ_1 = 1 and Σ s_i + σ² = 1; λ_1; and the unit of u."""
+    from sgdtheory.simulation.dynamics import Spectrum
+
+    eigenvalue, signal = head.directions()
+    if truncation is not None:
+        eigenvalue, signal = np.append(eigenvalue, 0.0), np.append(signal, truncation.tail_risk)
+    start = np.zeros_like(signal) if quantity == "variance" else np.sqrt(signal)
+    noise = 0.0 if quantity == "bias" else np.sqrt(head.noise_variance)
+    unit = float(eigenvalue[0]) or 1.0
+    scale = float(np.linalg.norm(np.append(start, noise))) or 1.0
+    arrays = eigenvalue / unit, start / scale, np.asarray(noise / scale)
+    return Spectrum(*(a.astype(dtype) for a in arrays)), unit, scale
+
+
+def _sampler(sampler: str, law: Any, head: Problem, key: Any) -> Callable[[float], Any]:
+    """The sampler of a batch size."""
+    from sgdtheory.simulation.explicit import Explicit
+    from sgdtheory.simulation.laws import Gaussian, as_law
+    from sgdtheory.simulation.sufficient import Sufficient
+
+    drawn = as_law(law, head.directions()[0], key)
+    if sampler == "explicit":
+        return lambda batch: Explicit(drawn, int(batch))
+    if drawn != Gaussian():
+        raise ValueError(f"law {law!r} needs sampler='explicit': the sufficient sampler is for Gaussian data")
+    return lambda batch: Sufficient()
+
+
+@contextlib.contextmanager
+def _progress_bar(wanted: bool) -> Iterator[Callable[[float], None]]:
+    """A function to call with the share of the work that is done."""
+    if not (wanted and sys.stderr.isatty()):
+        yield lambda share: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("simulate", total=1.0)
+        yield lambda share: bar.update(task, completed=share)
