@@ -49,8 +49,8 @@ UNITS = {
     "ratio": "exact / Theorem 7's bound",
     "simulated": "mean simulated excess risk, units of y²; nan where none was simulated",
     "standard_error": "its standard error",
-    "z": "(simulated − exact) / standard error",
-    "z_gaussian": "(simulated − Gaussian risk) / standard error",
+    "score": "(simulated − exact) / standard error, made normal where risks are skewed",
+    "score_gaussian": "the same against the Gaussian risk",
 }
 
 
@@ -139,8 +139,8 @@ def _simulated(config: Config, problem: st.PowerLaw, name: str, law, key) -> lis
         "ratio": exact / bound,
         "simulated": np.asarray(simulation.mean),
         "standard_error": np.asarray(simulation.standard_error),
-        "z": np.asarray(simulation.z_score(exact)),
-        "z_gaussian": np.asarray(simulation.z_score(gaussian)),
+        "score": np.asarray(simulation.normal_score(exact)),
+        "score_gaussian": np.asarray(simulation.normal_score(gaussian)),
     }
     for i, j in np.ndindex(exact.shape):
         row = _row(name, law.fourth_moment, config.batch_sizes[i], rates[i, 0], constant, config.num_steps[j])
@@ -162,18 +162,18 @@ def _constants(config: Config, columns: dict, rows: np.ndarray, scaled: bool) ->
 
 
 def _verdicts(config: Config, columns: dict, exact_seconds: float, seconds: float) -> tuple[Verdict, ...]:
-    done = np.isfinite(columns["z"])
+    done = np.isfinite(columns["score"])
     elliptical = columns["law"] == "elliptical t"
     limit = float(stats.norm.isf(config.false_alarm / 2 / done.sum()))
-    worst = float(np.abs(columns["z"][done]).max())
-    wrong = float(np.abs(columns["z_gaussian"][done & elliptical]).max())
+    worst = float(np.abs(columns["score"][done]).max())
+    wrong = float(np.abs(columns["score_gaussian"][done & elliptical]).max())
     heaviest, last = columns["kurtosis"].max(), max(config.exact_steps)
     agreement = Verdict(
         "risk with the law's fourth moment",
         "simulated mean against the recursion for Gaussian, Rademacher and Student-t data (independent coordinates and "
-        f"elliptical, ν = {config.simulated_freedom:g}), largest |z| of {done.sum()}; against the Gaussian risk the "
-        f"elliptical data give |z| = {wrong:.1f}",
-        f"|z| ≤ {limit:.2f}",
+        f"elliptical, ν = {config.simulated_freedom:g}), largest |score| of {done.sum()}; against the Gaussian risk "
+        f"the elliptical data give |score| = {wrong:.1f}",
+        f"|score| ≤ {limit:.2f}",
         worst,
         (0.0, limit),
         "fails" if worst > limit else "holds" if wrong > limit else "inconclusive",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from experiments import scaling_laws, theorem7
+from experiments import heavy_tails, ratio_law, scaling_laws, simulation_vs_theory, theorem7
 from experiments.results import Result, Verdict, write_json, write_result
 
 ROOT = Path(__file__).parent.parent
@@ -86,6 +86,57 @@ def test_scaling_laws_result():
     assert exponent.interval[0] < exponent.measured < exponent.interval[1]
 
 
+SIMULATED = simulation_vs_theory.Config(
+    exponents=((1.2, 1.5), (2.0, 3.0)),
+    dim=16,
+    batch_sizes=(1, 64),
+    num_steps=(16, 64),
+    num_replicas=1024,
+    shown_batch_sizes=(1, 16),
+    shown_steps=(4, 32),
+    shown_replicas=64,
+)
+
+
+def test_simulation_agrees_with_theory():
+    """False alarm: 1e-5 (Bonferroni) and 1e-4 (Kolmogorov-Smirnov); the seed is fixed."""
+    result = simulation_vs_theory.run(SIMULATED)
+    assert [v.verdict for v in result.verdicts] == ["holds", "holds", "holds"]
+    assert result.columns["score"].size == 2 * 2 * 2 * 2 + 2 * 2
+    assert set(result.figures) == {"points_line_bound", "quantiles"}
+
+
+def test_simulation_finds_a_wrong_theory(monkeypatch):
+    """Negative control: the exact risk with σ off by √2 must be called failing."""
+    true_risk = st.excess_risk
+
+    def wrong_risk(problem, **setting):
+        return true_risk(replace(problem, noise_variance=2 * problem.noise_variance), **setting)
+
+    monkeypatch.setattr(simulation_vs_theory.st, "excess_risk", wrong_risk)
+    assert simulation_vs_theory.run(SIMULATED).verdicts[0].verdict == "fails"
+
+
+def test_ratio_law():
+    result = ratio_law.run(ratio_law.Config(num_replicas=256, simulated_steps=(2, 64)))
+    assert [v.verdict for v in result.verdicts] == ["holds", "holds", "holds"]
+    columns = result.columns
+    first = columns["batch_size"] == 1
+    assert np.all(columns["relative"][first] == 1)
+    np.testing.assert_allclose(columns["learning_rate"], columns["ratio"] * columns["batch_size"])
+
+
+def test_heavy_tails():
+    config = heavy_tails.Config(
+        dim=8, num_replicas=512, num_steps=(4, 32), exact_steps=(4, 32, 128), freedoms=(4.5, 12.0)
+    )
+    result = heavy_tails.run(config)
+    verdicts = {v.claim: v.verdict for v in result.verdicts}
+    assert verdicts["risk with the law's fourth moment"] != "fails"
+    assert verdicts["Theorem 7, elliptical data, γ over the fourth moment"] == "holds"
+    assert verdicts["Theorem 7, elliptical data, γ as for Gaussian data"] == "imprecise in the paper"
+
+
 def test_results_are_written_whole(tmp_path, small_result):
     write_result(tmp_path / "theorem7", SMALL, small_result)
     names = {path.name for path in (tmp_path / "theorem7").iterdir()}
@@ -141,7 +192,10 @@ def test_main_exits_1_if_a_claim_fails(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--only", "theorem8"), "only must be one of theorem7, scaling_laws, got theorem8"),
+        (
+            ("--only", "theorem8"),
+            "only must be one of theorem7, scaling_laws, simulation_vs_theory, ratio_law, heavy_tails, got theorem8",
+        ),
         (("--only", "scaling_laws", "--output", "/proc/nowhere"), "cannot write results to /proc/nowhere"),
     ],
 )

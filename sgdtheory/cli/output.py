@@ -1,7 +1,11 @@
 """What the commands print: strict JSON and tables."""
 
+import contextlib
 import json
 import math
+import os
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,6 +28,19 @@ def _jsonable(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+@contextlib.contextmanager
+def native_output_on_stderr() -> Iterator[None]:
+    """What libraries print from compiled code goes to standard error: standard output is for results."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def interval_text(ends: tuple[float, float]) -> str:

@@ -1,5 +1,6 @@
 """`sgdtheory simulate`: simulated risk beside the exact one and the bound."""
 
+import contextlib
 import sys
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -8,7 +9,7 @@ import numpy as np
 from rich.table import Table
 
 from sgdtheory.bounds import theorem7
-from sgdtheory.cli.output import print_json, print_tables, scalar_or_array
+from sgdtheory.cli.output import native_output_on_stderr, print_json, print_tables, scalar_or_array
 from sgdtheory.exact import excess_risk
 from sgdtheory.problem import PowerLaw
 from sgdtheory.simulation import Simulation, simulate
@@ -66,28 +67,29 @@ class SimulateCommand:
         """Simulate and print; process 0 alone prints."""
         if self.num_replicas < 2:
             raise ValueError(f"num-replicas must be at least 2 for a standard error, got {self.num_replicas:g}")
-        first = self._join()
-        import jax
-
         problem = PowerLaw(self.capacity, self.source, self.dim, self.noise_variance)  # pyright: ignore[reportArgumentType]
         settings: dict[str, Any] = {
             "batch_size": scalar_or_array(self.batch_size),
             "learning_rate": scalar_or_array(self.learning_rate),
             "num_samples": scalar_or_array(self.num_samples),
         }
-        simulation = simulate(
-            jax.random.key(self.seed),
-            problem,
-            **settings,
-            num_replicas=self.num_replicas,  # pyright: ignore[reportArgumentType]
-            sampler=self.sampler,
-            law=self.law,
-            quantity=self.quantity,
-            dim=self.simulated_dim,  # pyright: ignore[reportArgumentType]
-            dtype=self.dtype,
-            memory_limit=self.memory_limit,
-            progress=first,
-        )
+        with native_output_on_stderr() if self.distributed else contextlib.nullcontext():
+            first = self._join()
+            import jax
+
+            simulation = simulate(
+                jax.random.key(self.seed),
+                problem,
+                **settings,
+                num_replicas=self.num_replicas,  # pyright: ignore[reportArgumentType]
+                sampler=self.sampler,
+                law=self.law,
+                quantity=self.quantity,
+                dim=self.simulated_dim,  # pyright: ignore[reportArgumentType]
+                dtype=self.dtype,
+                memory_limit=self.memory_limit,
+                progress=first,
+            )
         if first:
             self._show(simulation, problem, settings)
         if simulation.interrupted:
@@ -105,7 +107,9 @@ class SimulateCommand:
         try:
             jax.distributed.initialize(*cluster)
         except (ValueError, RuntimeError) as error:
-            raise ValueError(f"distributed: {error}; give --coordinator, --num-processes and --process-id") from None
+            raise ValueError(
+                f"distributed: {str(error).rstrip('.')}; give --coordinator, --num-processes and --process-id"
+            ) from None
         return jax.process_index() == 0
 
     def _show(self, simulation: Simulation, problem: PowerLaw, settings: dict[str, Any]) -> None:
