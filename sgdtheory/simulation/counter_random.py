@@ -38,9 +38,9 @@ def normals(key, step, count: int, dtype) -> Array:
     """(count,) standard normals of one (key, step)."""
     if dtype == np.float64:  # a number takes both words
         return _normal(symmetric_uniform(threefry(key, step, jnp.arange(count, dtype=np.uint32)), dtype))
-    half = -(-count // (2 * WORDS)) * WORDS
+    half = min(count, -(-count // (2 * WORDS)) * WORDS)
     first, second = threefry(key, step, jnp.arange(half, dtype=np.uint32))
-    words = first[:count] if count <= half else jnp.concatenate([first, second[: count - half]])
+    words = jnp.concatenate([first, second[: count - half]]) if count > half else first
     return _normal(symmetric_uniform((words, words), dtype))
 
 
@@ -57,7 +57,7 @@ def _normal(uniform: Array) -> Array:
 
 
 def mean_chi_square(key, step, degrees, dtype) -> Array:
-    """χ²_B / B, exact in law for every B ≥ 1; key, step and degrees broadcast.
+    """χ²_B / B, exact in law for B = 1 and every real B ≥ 2; key, step and degrees broadcast.
 
     Marsaglia & Tsang (ACM TOMS 26, 2000): with δ = B/2 − 1/3 and y = x/(3√δ), x ~ N(0, 1), the value 2δ(1 + y)³ is
     accepted with probability exp(3δ g(y)), g(y) = log(1 + y) − y + y²/2 − y³/3. Written so, nothing cancels, however

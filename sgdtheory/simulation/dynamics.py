@@ -4,6 +4,7 @@ Everything is in the coordinates `u = H^{1/2} η` of the eigenbasis, in which th
 is `u_i = √s_i`, and a direction that never moves is simply one with λ_i = 0. A lane is one replica at one setting.
 """
 
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -85,27 +86,37 @@ def risks(state: State, num_steps: Array) -> tuple[Array, Array]:
 
 
 def advance(sampler: Sampler, spectrum: Spectrum, lanes: Lane, state: State, first: Array, count: Array) -> State:
-    """Steps first … first + count − 1 of L lanes; `count` is dynamic: one program serves any number of steps."""
+    """Steps first … first + count − 1 of L lanes; `count` is dynamic: one program serves any number of steps.
+
+    Carries happen after steps whose number is a multiple of `STEPS`, wherever calls begin and end: how many steps a
+    call takes does not change a bit of the result.
+    """
     many = jax.vmap(step, in_axes=(None, None, 0, 0, None, 0))
 
     def one(state: State, number: Array, draw: Any) -> State:
         return many(sampler, spectrum, lanes, state, number, draw)
 
-    def whole_block(block: Array, state: State) -> State:
-        start = first + (block * STEPS).astype(np.uint32)
+    def whole(state: State, start: Array, low: Array, high: Array) -> State:
         inputs = start + jnp.arange(STEPS, dtype=np.uint32), sampler.draws(lanes, start)
         return carry(lax.scan(lambda state, xs: (one(state, *xs), None), state, inputs)[0])
 
-    def rest(state: State) -> State:
-        start = first + (count // STEPS * STEPS).astype(np.uint32)
+    def part(state: State, start: Array, low: Array, high: Array) -> State:
         draws = sampler.draws(lanes, start)
 
         def body(k: Array, state: State) -> State:
             return one(state, start + k.astype(np.uint32), jax.tree.map(lambda draw: draw[k], draws))
 
-        return carry(lax.fori_loop(0, count % STEPS, body, state))
+        state = lax.fori_loop(low, high, body, state)
+        return jax.tree.map(partial(jnp.where, high == STEPS), carry(state), state)
 
-    return rest(lax.fori_loop(0, count // STEPS, whole_block, state))
+    def block(number: Array, state: State) -> State:
+        low = jnp.maximum(first.astype(np.int32) - number * STEPS, 0)
+        high = jnp.minimum(first.astype(np.int32) + count - number * STEPS, STEPS)
+        start = (number * STEPS).astype(np.uint32)
+        return lax.cond(high - low == STEPS, whole, part, state, start, low, high)
+
+    first_block, last_block = first.astype(np.int32) // STEPS, (first.astype(np.int32) + count - 1) // STEPS
+    return lax.fori_loop(first_block, last_block + 1, block, state)
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:

@@ -19,6 +19,7 @@ from sgdtheory.simulation.runs import Run
 EVERYWHERE, DIVIDED = PartitionSpec(), PartitionSpec("lanes")
 CALL_SECONDS = 0.3  # what a call to the devices should take: Ctrl-C and the progress bar wait for it
 FIRST_CALL = 16  # steps
+LENGTH_RATIO = 2  # of the runs that share a block, at most: a lane whose run has ended walks on
 ARRAYS = 8  # (d,) arrays that a lane has alive: its state twice, and temporaries
 BLOCK_NUMBERS = {"cpu": 2**16, "gpu": 2**23, "tpu": 2**23}  # d times the lanes of a block that is fast, on a device
 EXTRA_NUMBERS = 64  # times that may be in use within a step
@@ -44,38 +45,42 @@ class Block:
     """Lanes that run together.
 
     Attributes:
-        lanes: (M, 2) run number and replica of each, the longest run last.
-        size: L ≥ M lanes with padding, the same for many blocks, so that they share a compiled program.
-        stops: increasing step counts at which one of the runs wants its risk.
+        sampler: draws their steps.
+        lanes: (M, 2) run number and replica of each; a run's lanes are neighbours.
+        size: L ≥ M lanes with padding: blocks of one size share a compiled program.
+        stops: step count → (run number, row of its results) of the runs that want their risk there; increasing.
     """
 
+    sampler: Sampler
     lanes: np.ndarray
     size: int
-    stops: list[int]
+    stops: dict[int, list[tuple[int, int]]]
+
+    @property
+    def length(self) -> int:
+        """Steps of the longest run."""
+        return next(reversed(self.stops))
 
 
 class Recorder:
     """(K, R) risks of every run, of the average and of the last iterate; nan until they are known."""
 
     def __init__(self, runs: Sequence[Run], num_replicas: int) -> None:
-        self.runs = runs
         self.average, self.last = ([np.full((run.steps.size, num_replicas), np.nan) for run in runs] for _ in range(2))
 
-    def write(self, lanes: np.ndarray, step: int, average: np.ndarray, last: np.ndarray) -> None:
-        """Keep what these lanes have after `step` steps, where it was asked for; `inf` if it is not finite."""
-        for number in np.unique(lanes[:, 0]):
-            mine = np.flatnonzero(lanes[:, 0] == number)
-            row = np.flatnonzero(self.runs[number].steps == step)
+    def write(self, block: Block, step: int, average: np.ndarray, last: np.ndarray) -> None:
+        """Keep what the block's lanes have after `step` steps, where it was asked for; `inf` if it is not finite."""
+        for number, row in block.stops[step]:
+            mine = slice(*np.searchsorted(block.lanes[:, 0], [number, number + 1]))
+            replica = block.lanes[mine, 1]
             for kept, values in ((self.average, average[mine]), (self.last, last[mine])):
-                kept[number][row[:, None], lanes[mine, 1]] = np.where(np.isfinite(values), values, np.inf)
+                kept[number][row, replica] = np.where(np.isfinite(values), values, np.inf)
 
 
 def simulate_runs(
     spectrum: Spectrum, runs: Sequence[Run], num_replicas: int, key: np.ndarray, resources: Resources
 ) -> tuple[Recorder, bool]:
-    """Risks of all replicas of all runs, and whether Ctrl-C came before the end.
-
-    Runs of one sampler may share a block, short ones first; a lane whose run has ended walks on unrecorded.
+    """Risks of all replicas of all runs, and whether Ctrl-C came before the end; short runs come first.
 
     Args:
         spectrum: of the problem, NumPy arrays of the dtype to compute in.
@@ -85,44 +90,59 @@ def simulate_runs(
         resources: devices, memory and progress.
     """
     recorder = Recorder(runs, num_replicas)
-    blocks = _blocks(spectrum, runs, num_replicas, resources)
-    work, done = sum(block.stops[-1] for block in blocks), 0
+    blocks = make_blocks(spectrum, runs, num_replicas, resources)
+    work, done = sum(block.length for block in blocks), 0
     try:
         for block in blocks:
             for step, state in _states(spectrum, runs, block, key, resources.devices):
                 resources.report((done + step) / work)
                 if step in block.stops:
                     values = _compiled_risks(state, np.array(step, spectrum.start.dtype))
-                    recorder.write(block.lanes, step, *map(_fetch, values))
-            done += block.stops[-1]
+                    recorder.write(block, step, *map(_fetch, values))
+            done += block.length
     except KeyboardInterrupt:
         return recorder, True
     return recorder, False
 
 
-def _blocks(spectrum: Spectrum, runs: Sequence[Run], num_replicas: int, resources: Resources) -> list[Block]:
-    groups: dict[Sampler, list[Run]] = {}
-    for run in sorted(runs, key=lambda run: run.steps[-1]):
-        groups.setdefault(run.sampler, []).append(run)
+def make_blocks(spectrum: Spectrum, runs: Sequence[Run], num_replicas: int, resources: Resources) -> list[Block]:
+    """Lanes of one sampler and of similar length together, as many as are fast and fit into memory."""
+    groups: list[list[Run]] = []
+    samplers = {run.sampler: number for number, run in enumerate(runs)}
+    for run in sorted(runs, key=lambda run: (samplers[run.sampler], run.steps[-1])):
+        first = groups[-1][0] if groups else None
+        if first is None or first.sampler != run.sampler or run.steps[-1] > LENGTH_RATIO * first.steps[-1]:
+            groups.append([])
+        groups[-1].append(run)
+    groups.sort(key=lambda members: members[-1].steps[-1])
     blocks = []
-    for sampler, members in groups.items():
-        numbers = np.repeat([run.number for run in members], num_replicas)
+    for members in groups:
+        numbers = np.repeat(np.sort([run.number for run in members]), num_replicas)
         lanes = np.stack([numbers, np.tile(np.arange(num_replicas), len(members))], axis=1)
-        size = _block_size(sampler, spectrum, len(lanes), resources)
+        size = _block_size(members[0].sampler, spectrum, len(lanes), resources, exact=len(groups) == 1)
         for start in range(0, len(lanes), size):
             block = lanes[start : start + size]
-            stops = np.unique(np.concatenate([runs[number].steps for number in np.unique(block[:, 0])]))
-            blocks.append(Block(block, size, stops.tolist()))
+            blocks.append(Block(members[0].sampler, block, size, _stops(runs, np.unique(block[:, 0]))))
     return blocks
 
 
-def _block_size(sampler: Sampler, spectrum: Spectrum, num_lanes: int, resources: Resources) -> int:
-    """Lanes in a block: enough to be fast, within the memory limit, and as many on each device."""
+def _stops(runs: Sequence[Run], numbers: np.ndarray) -> dict[int, list[tuple[int, int]]]:
+    stops: dict[int, list[tuple[int, int]]] = {}
+    for number in numbers.tolist():
+        for row, step in enumerate(runs[number].steps.tolist()):
+            stops.setdefault(step, []).append((number, row))
+    return dict(sorted(stops.items()))
+
+
+def _block_size(sampler: Sampler, spectrum: Spectrum, num_lanes: int, resources: Resources, *, exact: bool) -> int:
+    """Lanes in a block: enough to be fast, within the memory limit, as many on each device, and few different sizes."""
     dim, devices = spectrum.start.size, len(resources.devices)
     numbers, extra = BLOCK_NUMBERS.get(resources.devices[0].platform, 2**16), sampler.numbers_a_lane(dim)
     fast = min(numbers // dim, EXTRA_NUMBERS * numbers // extra)
     allowed = int(resources.memory_limit / ((ARRAYS * dim + extra) * spectrum.start.dtype.itemsize)) // devices
-    return devices * max(1, min(fast, allowed, -(-num_lanes // devices)))
+    each = -(-num_lanes // devices)
+    wanted = each if exact else 1 << (each - 1).bit_length()
+    return devices * max(1, min(fast, allowed, wanted))
 
 
 def _states(
@@ -132,13 +152,12 @@ def _states(
     mesh = Mesh(np.array(devices), ("lanes",))
     lanes = _place(_lanes(runs, block, key, spectrum.start.dtype), mesh)
     state = _compiled_init(spectrum, block.size, mesh)
-    sampler = runs[block.lanes[0, 0]].sampler
     now, quantum = 0, FIRST_CALL
     for stop in block.stops:
         while now < stop:
             count = min(stop - now, quantum)
             start = time.perf_counter()
-            state = _compiled_advance(sampler, mesh, spectrum, lanes, state, np.uint32(now), np.int32(count))
+            state = _compiled_advance(block.sampler, mesh, spectrum, lanes, state, np.uint32(now), np.int32(count))
             jax.block_until_ready(state)
             seconds = time.perf_counter() - start
             if count == quantum:

@@ -14,6 +14,9 @@ class Truncation:
     They are frozen at their start: their signal counts as risk and acts as label noise on the others, and nothing
     else of them is lost but that they learn a little and gather a little noise.
 
+    How many are simulated is decided by the risk of the average. The last iterate is more sensitive to the rest, in
+    extreme cases by standard errors; ask for more directions where it matters.
+
     Attributes:
         dim: number of directions simulated.
         tail_risk: `Σ_{i>dim} s_i`, contained in every risk.
@@ -47,7 +50,7 @@ class Simulation:
     Attributes:
         excess_risk: (…, R) `‖w̄ − w*‖²_H` of each replica, in units of y²; `inf` where a replica diverged, `nan`
             where the simulation was interrupted before the replica had finished.
-        last_iterate_risk: (…, R) the same of the iterate w_n.
+        last_iterate_risk: (…, R) the same of the iterate w_n; see `Truncation` on infinite problems.
         num_steps: (…) n = ⌊D/B⌋.
         truncation: what was done with directions that are not simulated; None if there are none.
         trajectory: risks at steps in between, if asked for.
@@ -99,7 +102,8 @@ class Simulation:
         """(…) (mean − expected) / standard error, rounding error included; `nan` where a replica diverged."""
         with np.errstate(invalid="ignore", divide="ignore"):
             error = np.hypot(self.standard_error, ROUNDING[self.dtype] * np.abs(self.mean))
-            score = (self.mean - np.asarray(expected, dtype=float)) / error
+            difference = self.mean - np.asarray(expected, dtype=float)
+            score = np.where(difference == 0, 0.0, difference / error)
         return np.where(np.isfinite(self.mean), score, np.nan)[()]
 
     def normal_score(self, expected) -> np.ndarray | float:

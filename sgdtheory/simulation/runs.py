@@ -65,10 +65,12 @@ def make_plan(settings: dict[str, np.ndarray], trajectory: int) -> Plan:
     """Points with n = ⌊D/B⌋ and `trajectory` log-spaced step counts before it.
 
     Raises:
-        ValueError: more steps than the simulator counts.
+        ValueError: no point at all, or more steps than the simulator counts.
     """
     batch, rate, samples = (settings[name] for name in ("batch_size", "learning_rate", "num_samples"))
-    steps = np.floor(samples / batch)
+    if not batch.size:
+        raise ValueError("batch_size, learning_rate and num_samples must hold at least one setting, got empty arrays")
+    steps = np.floor_divide(samples, batch)
     long = steps > LARGEST_STEPS
     if long.any():
         raise ValueError(
@@ -76,8 +78,7 @@ def make_plan(settings: dict[str, np.ndarray], trajectory: int) -> Plan:
             f"{samples[long].flat[0]:g} with batch_size {batch[long].flat[0]:g}"
         )
     points = [np.append(np.round(np.geomspace(1, n, trajectory)), n) for n in steps.flat]
-    pairs = list(zip(batch.flat, rate.flat, strict=True))
-    distinct = list(dict.fromkeys(pairs))
-    group = np.array([distinct.index(pair) for pair in pairs])
-    batches, rates = np.array(distinct).T
-    return Plan(batch.shape, np.array(points, dtype=np.int64), group, batches, rates)
+    numbers: dict[tuple[float, float], int] = {}
+    group = [numbers.setdefault(pair, len(numbers)) for pair in zip(batch.flat, rate.flat, strict=True)]
+    batches, rates = np.array(list(numbers)).T
+    return Plan(batch.shape, np.array(points, dtype=np.int64), np.array(group), batches, rates)

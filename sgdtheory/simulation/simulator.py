@@ -99,7 +99,7 @@ def simulate(
         head = problem if truncation is None else problem.truncated(truncation.dim)
         spectrum, unit, scale = _spectrum(head, truncation, quantity, dtype)
         runs = plan.runs(_sampler(sampler, law, head, key), unit)
-        resources = Resources(tuple(devices or jax.devices()), memory_limit, report)
+        resources = Resources(_devices(devices), memory_limit, report)
         recorder, interrupted = simulate_runs(spectrum, runs, num_replicas, words, resources)
     average, last = (scale**2 * plan.gather(runs, risks) for risks in (recorder.average, recorder.last))
     steps = plan.steps.reshape(*plan.shape, -1)
@@ -140,6 +140,15 @@ def _settings(batch_size, learning_rate, num_samples, largest_batch: float) -> d
     return dict(zip(("batch_size", "learning_rate", "num_samples"), arrays, strict=True))
 
 
+def _devices(devices: Sequence[Any] | None) -> tuple[Any, ...]:
+    import jax
+
+    chosen = tuple(jax.devices() if devices is None else devices)
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise ValueError(f"devices must be different JAX devices, at least one, got {devices!r}")
+    return chosen
+
+
 def _key_words(key: Any) -> np.ndarray:
     """Two uint32 words from a key of any kind."""
     import jax
@@ -154,7 +163,7 @@ def _spectrum(head: Problem, truncation: Truncation | None, quantity: Quantity, 
     """The spectrum in units in which λ_1 = 1 and Σ s_i + σ² = 1; λ_1; and the unit of u."""
     from sgdtheory.simulation.dynamics import Spectrum
 
-    eigenvalue, signal = head.directions()
+    eigenvalue, signal = (np.asarray(values, dtype=float) for values in head.directions())
     if truncation is not None:
         eigenvalue, signal = np.append(eigenvalue, 0.0), np.append(signal, truncation.tail_risk)
     start = np.zeros_like(signal) if quantity == "variance" else np.sqrt(signal)
@@ -171,7 +180,7 @@ def _sampler(sampler: str, law: Any, head: Problem, key: Any) -> Callable[[float
     from sgdtheory.simulation.laws import Gaussian, as_law
     from sgdtheory.simulation.sufficient import Sufficient
 
-    drawn = as_law(law, head.directions()[0], key)
+    drawn = as_law(law, np.asarray(head.directions()[0], dtype=float), key)
     if sampler == "explicit":
         return lambda batch: Explicit(drawn, int(batch))
     if drawn != Gaussian():

@@ -17,6 +17,7 @@ ALLOWED_SHIFT = 0.1  # of a standard error of the mean
 LARGEST_DIM = 2**17  # chosen by itself; a user may ask for more
 MULTIPLE = 64  # automatic choices are multiples of it: fewer shapes to compile
 TIME_POINTS = 200
+MODES_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -67,21 +68,22 @@ def truncate(
     available = math.inf if problem.dim is None else problem.dim
     if dim is None and available <= LARGEST_DIM or dim is not None and dim >= available:
         return None
-    exact = getattr(excess_risk(problem, **settings), quantity)
+    exact = np.asarray(getattr(excess_risk(problem, **settings), quantity))
     error = np.hypot(standard_deviation(problem, settings, quantity) / math.sqrt(num_replicas), ROUNDING[dtype] * exact)
 
     def shift(count: int) -> np.ndarray:
-        return np.asarray(getattr(excess_risk(FrozenTail(problem, count), **settings), quantity) - exact)  # pyright: ignore[reportArgumentType]
+        frozen = getattr(excess_risk(FrozenTail(problem, count), **settings), quantity)  # pyright: ignore[reportArgumentType]
+        return np.where(np.isfinite(exact), frozen - np.where(np.isfinite(exact), exact, 0), np.nan)
 
     def fits(count: int) -> bool:
-        return bool((np.abs(shift(count)) <= ALLOWED_SHIFT * error).all())
+        return bool((np.abs(shift(count)) <= ALLOWED_SHIFT * error)[np.isfinite(exact)].all())
 
     if dim is not None and fits(dim):
         chosen = dim
     else:
         needed = _smallest(fits, available)
         if dim is not None:
-            worst = np.nanmax(np.abs(shift(dim)) / np.where(error > 0, error, np.nan))
+            worst = np.nanmax(np.abs(shift(dim)) / error)
             raise ValueError(
                 f"dim must be at least {needed:g} for these settings: with {dim} of {_count_text(available)} "
                 f"directions the mean would be off by {worst:.3g} of its standard error (a tenth is allowed)"
@@ -98,7 +100,7 @@ def truncate(
 
 
 def standard_deviation(problem: Problem, settings: dict, quantity: Quantity = "total") -> np.ndarray:
-    """Standard deviation of a replica's risk, estimated from below.
+    """Standard deviation of a replica's risk, estimated on the low side.
 
     As if the average were Gaussian with independent coordinates: `Var = 2 Σ V_i² + 4 Σ M_i V_i` in units of risk,
     with the mean path's `M_i = s_i [(1 − q_i^n)/(n x_i)]²` and fluctuations driven by label noise and by the mean
@@ -109,7 +111,7 @@ def standard_deviation(problem: Problem, settings: dict, quantity: Quantity = "t
     noise = 0.0 if quantity == "bias" else problem.noise_variance
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         for place in np.ndindex(batch.shape):
-            n = float(np.floor(samples[place] / batch[place]))
+            n = float(np.floor_divide(samples[place], batch[place]))
             modes = problem.modes(float(0.5 / (n * rate[place])))
             signal = np.zeros_like(modes.signal) if quantity == "variance" else modes.signal
             variance, mean = _moments(modes.eigenvalue * rate[place], signal, noise, float(batch[place]), n)
@@ -125,9 +127,12 @@ def _moments(x: np.ndarray, signal: np.ndarray, noise: float, batch: float, n: f
     edges = (tau[1:] + tau[:-1]) / 2
     weight[:] = np.diff(np.concatenate([[-0.5], edges, [n - 0.5]]))
     log_q = np.log(np.maximum(np.abs(1 - x), 1e-300))
-    drive = noise + np.exp(2 * tau[:, None] * log_q) @ signal
-    settled = np.where(x > 1, 1.0, -np.expm1((n - 1 - tau)[:, None] * log_q))
-    variance = (weight * drive) @ settled**2 / (batch * n**2)
+    parts = np.array_split(np.arange(x.size), -(-x.size // MODES_AT_ONCE))
+    drive = noise + sum(np.exp(2 * tau[:, None] * log_q[part]) @ signal[part] for part in parts)
+    variance = np.empty_like(x)
+    for part in parts:
+        settled = np.where(x[part] > 1, 1.0, -np.expm1((n - 1 - tau)[:, None] * log_q[part]))
+        variance[part] = (weight * drive) @ settled**2 / (batch * n**2)
     reached = -np.expm1(n * log_q) / np.where(x > 0, n * x, 1)
     mean = signal * np.where(x > 0, reached, 1.0) ** 2
     return variance, mean
