@@ -65,6 +65,8 @@ class SimulateCommand:
 
     def run(self) -> None:
         """Simulate and print; process 0 alone prints."""
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed must be a whole number from 0 to {2**32 - 1}, got {self.seed}")
         if self.num_replicas < 2:
             raise ValueError(f"num-replicas must be at least 2 for a standard error, got {self.num_replicas:g}")
         problem = PowerLaw(self.capacity, self.source, self.dim, self.noise_variance)  # pyright: ignore[reportArgumentType]
@@ -148,7 +150,7 @@ class SimulateCommand:
                 *(f"{value[name]:.6g}" for name in ("batch_size", "learning_rate", "num_samples")),
                 f"{value['mean']:.5g} ± {value['standard_error']:.2g}",
                 f"{value['exact']:.5g}",
-                f"{value['z']:+.2f}",
+                f"{value['z']:+.2f}" if np.isfinite(value["z"]) else "—",
                 f"{value['bound']:.4g}",
                 f"{ratio:.3g}",
             )
@@ -158,11 +160,13 @@ class SimulateCommand:
         notes = []
         kept = simulation.truncation
         if kept:
-            shift = np.max(np.abs(kept.shift / np.asarray(simulation.standard_error)))
-            notes.append(
-                f"{kept.dim} directions simulated, the others frozen with risk {kept.tail_risk:.3g}; this shifts the "
-                f"mean by {shift:.2g} standard errors at most"
-            )
+            note = f"{kept.dim} directions simulated, the others frozen with risk {kept.tail_risk:.3g}"
+            shift, error = np.ravel(kept.shift), np.ravel(simulation.standard_error)
+            telling = np.isfinite(shift) & np.isfinite(error) & (error > 0)
+            if telling.any():
+                largest = np.abs(shift[telling] / error[telling]).max()
+                note += f"; this shifts means by {largest:.2g} standard errors at most"
+            notes.append(note)
         if simulation.interrupted:
             notes.append("interrupted: the means are over the replicas that had finished")
         if self.law != "gaussian":

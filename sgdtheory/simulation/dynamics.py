@@ -91,6 +91,7 @@ def advance(sampler: Sampler, spectrum: Spectrum, lanes: Lane, state: State, fir
     Carries happen after steps whose number is a multiple of `STEPS`, wherever calls begin and end: how many steps a
     call takes does not change a bit of the result.
     """
+    begin = jnp.asarray(first, np.int32)
     many = jax.vmap(step, in_axes=(None, None, 0, 0, None, 0))
 
     def one(state: State, number: Array, draw: Any) -> State:
@@ -104,19 +105,17 @@ def advance(sampler: Sampler, spectrum: Spectrum, lanes: Lane, state: State, fir
         draws = sampler.draws(lanes, start)
 
         def body(k: Array, state: State) -> State:
-            return one(state, start + k.astype(np.uint32), jax.tree.map(lambda draw: draw[k], draws))
+            return one(state, start + jnp.asarray(k, np.uint32), jax.tree.map(lambda draw: draw[k], draws))
 
         state = lax.fori_loop(low, high, body, state)
         return jax.tree.map(partial(jnp.where, high == STEPS), carry(state), state)
 
     def block(number: Array, state: State) -> State:
-        low = jnp.maximum(first.astype(np.int32) - number * STEPS, 0)
-        high = jnp.minimum(first.astype(np.int32) + count - number * STEPS, STEPS)
-        start = (number * STEPS).astype(np.uint32)
+        low, high = jnp.maximum(begin - number * STEPS, 0), jnp.minimum(begin + count - number * STEPS, STEPS)
+        start = jnp.asarray(number * STEPS, np.uint32)
         return lax.cond(high - low == STEPS, whole, part, state, start, low, high)
 
-    first_block, last_block = first.astype(np.int32) // STEPS, (first.astype(np.int32) + count - 1) // STEPS
-    return lax.fori_loop(first_block, last_block + 1, block, state)
+    return lax.fori_loop(begin // STEPS, (begin + count - 1) // STEPS + 1, block, state)
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:

@@ -170,8 +170,9 @@ def _lanes(runs: Sequence[Run], block: Block, key: np.ndarray, dtype: np.dtype) 
     """Keys and settings of the block's lanes; padding repeats lanes."""
     number, replica = block.lanes[np.arange(block.size) % len(block.lanes)].T
     words = threefry((key[:1], key[1:]), number.astype(np.uint32), replica.astype(np.uint32))
-    rates = np.array([run.learning_rate for run in runs], dtype)[number]
-    batches = np.array([run.batch_size for run in runs], dtype)[number]
+    with np.errstate(over="ignore"):  # a rate beyond the range of the dtype diverges, as it should
+        rates = np.array([run.learning_rate for run in runs]).astype(dtype)[number]
+    batches = np.array([run.batch_size for run in runs]).astype(dtype)[number]
     return Lane(np.stack(words, axis=1), rates, batches)
 
 

@@ -26,6 +26,7 @@ CHECK_PROJECTIONS = 16
 CHECK_PAIRS = 16  # leading directions of which all pairs are looked at
 CHECK_TELLING = 100.0  # samples that must share in a second moment before it is held against a law
 CHECK_LEADING = 0.01  # of the trace
+CHECK_ROUNDING = 1e-6  # of λ_1 that a direction with λ = 0 may show
 CHECK_SIGMAS = 8.0  # how far off a law has to be, in standard errors
 CHECK_MARGIN = 0.1  # and relative to what it should be: standard errors of heavy tails are not to be relied upon
 
@@ -200,18 +201,21 @@ def _student(key: Any, shape: tuple[int, ...], radii: tuple[int, ...], freedom: 
 def _check_user_law(law: Callable[[Any, int], Any], eigenvalue: np.ndarray, key: Any) -> None:
     """Shape, finiteness and second moments from CHECK_ROWS · CHECK_BATCHES samples."""
     directions = np.random.default_rng(0).standard_normal((eigenvalue.size, CHECK_PROJECTIONS))
-    sums = []
-    for batch_key in jax.random.split(key, CHECK_BATCHES):
-        x = np.asarray(law(batch_key, CHECK_ROWS), dtype=float)
-        if x.shape != (CHECK_ROWS, eigenvalue.size):
-            raise ValueError(
-                f"law must return an array of shape (batch_size, {eigenvalue.size}), got {x.shape} for batch_size "
-                f"{CHECK_ROWS}"
-            )
-        if not np.isfinite(x).all():
-            raise ValueError("law must return finite numbers, got nan or inf")
+    keys = jax.random.split(key, CHECK_BATCHES)
+    first, again, other = (_batch(law, batch_key, eigenvalue.size) for batch_key in (keys[0], keys[0], keys[1]))
+    if (first != again).any() or (first == other).all():
+        raise ValueError("law must draw from its key: the same batch for the same key, another batch for another key")
+    sums, unseen = [], np.zeros(eigenvalue.size)
+    for batch_key in keys:
+        x = _batch(law, batch_key, eigenvalue.size)
+        unseen += np.where(eigenvalue > 0, 0, (x**2).mean(0) / CHECK_BATCHES)
         values = _second_moments(x / np.sqrt(np.where(eigenvalue > 0, eigenvalue, np.inf)), directions)
         sums.append([values.sum(0), (values**2).sum(0)])
+    if (unseen > CHECK_ROUNDING * eigenvalue[0]).any():
+        i = int(unseen.argmax())
+        raise ValueError(
+            f"law must have E x_i² = λ_i in the eigenbasis: direction {i + 1} has {unseen[i]:.3g}, but λ_{i + 1} = 0"
+        )
     count = CHECK_ROWS * CHECK_BATCHES
     mean, square = np.sum(sums, axis=0) / count
     error = np.sqrt(np.maximum(square - mean**2, 0) / count)
@@ -238,6 +242,22 @@ def _check_user_law(law: Callable[[Any, int], Any], eigenvalue: np.ndarray, key:
         f"law must have uncorrelated coordinates (x in the eigenbasis of H): the whitened second moment of {what} is "
         f"{found}, not {expected[i]:.3g}; rotate x into the eigenbasis"
     )
+
+
+def _batch(law: Callable[[Any, int], Any], key: Any, dim: int) -> np.ndarray:
+    """(CHECK_ROWS, dim) samples of a user's law."""
+    drawn = law(key, CHECK_ROWS)
+    try:
+        x = np.asarray(drawn, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"law must return an array of numbers, got {drawn!r}") from None
+    if x.shape != (CHECK_ROWS, dim):
+        raise ValueError(
+            f"law must return an array of shape (batch_size, {dim}), got {x.shape} for batch_size {CHECK_ROWS}"
+        )
+    if not np.isfinite(x).all():
+        raise ValueError("law must return finite numbers, got nan or inf")
+    return x
 
 
 def _pairs(dim: int) -> tuple[np.ndarray, np.ndarray]:

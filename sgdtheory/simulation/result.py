@@ -79,8 +79,7 @@ class Simulation:
     @property
     def mean(self) -> np.ndarray | float:
         """(…) mean excess risk of the finished replicas; `inf` if one diverged, `nan` if none has finished."""
-        count = np.asarray(self.num_finished)
-        return (np.nansum(self.excess_risk, -1) / np.where(count > 0, count, np.nan))[()]
+        return (self._unit * self._moments[0])[()]
 
     @property
     def standard_error(self) -> np.ndarray | float:
@@ -89,22 +88,18 @@ class Simulation:
         Raises:
             ValueError: the simulation was asked for one replica.
         """
-        if self.excess_risk.shape[-1] < 2:
-            raise ValueError("num_replicas must be at least 2 for a standard error, got 1")
-        count = np.asarray(self.num_finished)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            deviations = self.excess_risk - np.asarray(self.mean)[..., None]
-            variance = np.nansum(deviations**2, -1) / np.where(count > 1, count - 1, np.nan)
-            error = np.sqrt(variance / count)
-        return np.where(self.diverged.any(-1), np.inf, error)[()]
+        return (self._unit * self._relative_error)[()]
 
     def z_score(self, expected) -> np.ndarray | float:
-        """(…) (mean − expected) / standard error, rounding error included; `nan` where a replica diverged."""
+        """(…) (mean − expected) / standard error, rounding error included; `nan` where a replica diverged.
+
+        Close to the stability edge the law of the risk has tails so heavy that the standard error says little.
+        """
+        mean, expected = self._moments[0], np.asarray(expected, dtype=float) / self._unit
         with np.errstate(invalid="ignore", divide="ignore"):
-            error = np.hypot(self.standard_error, ROUNDING[self.dtype] * np.abs(self.mean))
-            difference = self.mean - np.asarray(expected, dtype=float)
-            score = np.where(difference == 0, 0.0, difference / error)
-        return np.where(np.isfinite(self.mean), score, np.nan)[()]
+            error = np.hypot(self._relative_error, ROUNDING[self.dtype] * mean)
+            score = np.where(mean == expected, 0.0, (mean - expected) / error)
+        return np.where(np.isfinite(mean), score, np.nan)[()]
 
     def normal_score(self, expected) -> np.ndarray | float:
         """(…) the z-score, made normal where risks are skewed: what to hold against a limit for a false alarm.
@@ -113,11 +108,35 @@ class Simulation:
         replicas: `z + κ z²/3 + κ² z³/27 + κ/6`. Up to κ = 1/8 it holds the probability of |z| > 4 to a factor of 2;
         the z-score itself is off by 7.
         """
+        _, second, third = self._moments
+        z = np.asarray(self.z_score(expected))
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            lopsided = np.where(second > 0, third / second**1.5 / np.sqrt(self.num_finished), 0.0)
+            return (z + lopsided * z**2 / 3 + lopsided**2 * z**3 / 27 + lopsided / 6)[()]
+
+    @property
+    def _unit(self) -> np.ndarray:
+        """(…) the largest finite risk: in this unit no square leaves the range of a float."""
+        finite = np.where(np.isfinite(self.excess_risk), self.excess_risk, 0.0)
+        largest = finite.max(-1)
+        return np.where(largest > 0, largest, 1.0)
+
+    @property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(…) mean, and second and third central moments, of the finished replicas, in powers of `_unit`."""
         count = np.asarray(self.num_finished)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            deviation = self.excess_risk - np.asarray(self.mean)[..., None]
-            spread = np.sqrt(np.nanmean(deviation**2, -1))
-            lopsided = np.nanmean(deviation**3, -1) / spread**3 / np.sqrt(count)
-            z = np.asarray(self.z_score(expected))
-            score = z + lopsided * z**2 / 3 + lopsided**2 * z**3 / 27 + lopsided / 6
-        return np.where(spread > 0, score, z)[()]
+        count = np.where(count > 0, count, np.nan)
+        risk = self.excess_risk / self._unit[..., None]
+        mean = np.nansum(risk, -1) / count
+        with np.errstate(invalid="ignore"):
+            deviation = risk - mean[..., None]
+            return mean, np.nansum(deviation**2, -1) / count, np.nansum(deviation**3, -1) / count
+
+    @property
+    def _relative_error(self) -> np.ndarray:
+        if self.excess_risk.shape[-1] < 2:
+            raise ValueError("num_replicas must be at least 2 for a standard error, got 1")
+        count = np.asarray(self.num_finished)
+        with np.errstate(invalid="ignore"):
+            error = np.sqrt(self._moments[1] / np.where(count > 1, count - 1, np.nan))
+        return np.where(self.diverged.any(-1), np.inf, error)

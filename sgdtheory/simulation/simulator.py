@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -143,9 +143,11 @@ def _settings(batch_size, learning_rate, num_samples, largest_batch: float) -> d
 def _devices(devices: Sequence[Any] | None) -> tuple[Any, ...]:
     import jax
 
-    chosen = tuple(jax.devices() if devices is None else devices)
-    if not chosen or len(set(chosen)) < len(chosen):
-        raise ValueError(f"devices must be different JAX devices, at least one, got {devices!r}")
+    if devices is None:
+        return tuple(jax.devices())
+    chosen = tuple(devices) if isinstance(devices, Iterable) else ()
+    if not chosen or len(set(chosen)) < len(chosen) or not all(isinstance(device, jax.Device) for device in chosen):
+        raise ValueError(f"devices must be a list of different JAX devices, at least one, got {devices!r}")
     return chosen
 
 

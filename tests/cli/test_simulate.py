@@ -1,0 +1,284 @@
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory import cli
+from tests.cli.text import strict_json
+
+SIMULATE = ["simulate", "--capacity", 2, "--source", 3, "--batch-size", 4, "--learning-rate", 0.3]
+SHORT = [*SIMULATE, "--dim", 20, "--num-samples", 400, 1000, "--num-replicas", 16]
+PROBLEM = st.PowerLaw(2, 3, 20)
+SETTINGS = {"batch_size": 4, "learning_rate": 0.3, "num_samples": np.array([400.0, 1000.0])}
+PATIENCE = 300  # seconds
+
+
+def library(problem=PROBLEM, seed=0, **options):
+    return st.simulate(jax.random.key(seed), problem, **SETTINGS, **({"num_replicas": 16} | options))
+
+
+def rows(out):
+    """The cells of the table's rows."""
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]
+
+
+@pytest.mark.parametrize("quantity", ["total", "bias", "variance"])
+def test_json_is_what_the_library_returns(run, quantity):
+    found = strict_json(run(*SHORT, "--seed", 3, "--quantity", quantity, "--json"))
+    expected = library(seed=3, quantity=quantity)
+    exact = getattr(st.excess_risk(PROBLEM, **SETTINGS), quantity)
+    assert list(found) == [
+        "batch_size",
+        "learning_rate",
+        "num_samples",
+        "mean",
+        "standard_error",
+        "exact",
+        "z",
+        "bound",
+        "num_finished",
+        "num_diverged",
+        "num_steps",
+        "truncation",
+    ]
+    assert (found["batch_size"], found["learning_rate"], found["num_samples"]) == (4, 0.3, [400, 1000])
+    np.testing.assert_allclose(found["mean"], expected.mean, rtol=1e-6)
+    np.testing.assert_allclose(found["standard_error"], expected.standard_error, rtol=1e-5)
+    np.testing.assert_array_equal(found["exact"], exact)
+    np.testing.assert_allclose(found["z"], expected.z_score(exact), rtol=1e-3, atol=1e-3)
+    np.testing.assert_array_equal(found["bound"], getattr(st.theorem7(PROBLEM, **SETTINGS), quantity))
+    assert (found["num_finished"], found["num_diverged"], found["num_steps"]) == ([16, 16], [0, 0], [100, 250])
+    assert found["truncation"] is None
+
+
+def test_json_of_one_setting_is_scalar(run):
+    found = strict_json(run(*SIMULATE, "--dim", 20, "--num-samples", 400, "--num-replicas", 4, "--json"))
+    assert isinstance(found["mean"], float)
+    assert (found["num_steps"], found["num_finished"]) == (100, 4)
+
+
+@pytest.mark.parametrize(
+    ("flags", "options"),
+    [
+        (["--sampler", "explicit", "--law", "student_t"], {"sampler": "explicit", "law": "student_t"}),
+        (["--dtype", "float64"], {"dtype": "float64"}),
+        (["--simulated-dim", 19], {"dim": 19}),
+        (["--num-replicas", 5], {"num_replicas": 5}),
+    ],
+)
+def test_flags_are_the_librarys_options(run, flags, options):
+    found = strict_json(run(*SHORT, *flags, "--json"))
+    np.testing.assert_allclose(found["mean"], library(**options).mean, rtol=1e-5)
+
+
+def test_noise_variance(run):
+    found = strict_json(run(*SHORT, "--noise-variance", 0.25, "--json"))
+    np.testing.assert_allclose(found["mean"], library(st.PowerLaw(2, 3, 20, 0.25)).mean, rtol=1e-6)
+
+
+def test_table(run):
+    out = run(*SHORT)
+    simulation, exact = library(), st.excess_risk(PROBLEM, **SETTINGS).total
+    bound = st.theorem7(PROBLEM, **SETTINGS).total
+    assert "excess risk of the averaged iterate (total), sufficient sampler, gaussian data" in out
+    for name in ("B", "γ", "D", "simulated", "exact", "z", "bound", "exact/bound"):
+        assert name in out
+    for k, row in enumerate(rows(out)):
+        mean, error, z = simulation.mean[k], simulation.standard_error[k], simulation.z_score(exact)[k]
+        assert row[:3] == ["4", "0.3", f"{SETTINGS['num_samples'][k]:g}"]
+        assert row[3] == f"{mean:.5g} ± {error:.2g}"
+        assert row[4:] == [f"{exact[k]:.5g}", f"{z:+.2f}", f"{bound[k]:.4g}", f"{exact[k] / bound[k]:.3g}"]
+    assert len(rows(out)) == 2
+
+
+def test_table_names_quantity_sampler_and_law(run):
+    out = run(*SHORT, "--quantity", "bias", "--sampler", "explicit", "--law", "rademacher", "--num-replicas", 2)
+    assert "averaged iterate (bias), explicit sampler, rademacher data" in out
+
+
+@pytest.fixture
+def notes(capsys):
+    """Standard output and the notes of a command."""
+
+    def run_command(*arguments):
+        cli.main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return out, err.splitlines()
+
+    return run_command
+
+
+def test_a_run_without_anything_to_say_says_nothing(notes):
+    assert notes(*SHORT)[1] == []
+
+
+def test_notes_on_truncation(notes):
+    out, lines = notes(*SIMULATE, "--num-samples", 400, 1000, "--num-replicas", 16, "--json")
+    expected = library(st.PowerLaw(2, 3))
+    kept = expected.truncation
+    shift = np.abs(kept.shift / expected.standard_error).max()
+    assert lines == [
+        f"sgdtheory: note: {kept.dim} directions simulated, the others frozen with risk {kept.tail_risk:.3g}; "
+        f"this shifts means by {shift:.2g} standard errors at most"
+    ]
+    found = strict_json(out)["truncation"]
+    assert (found["dim"], found["tail_risk"]) == (kept.dim, kept.tail_risk)
+    np.testing.assert_array_equal(found["shift"], kept.shift)
+
+
+def test_notes_on_other_laws(notes):
+    _, lines = notes(*SHORT, "--sampler", "explicit", "--law", "rademacher")
+    assert lines == ["sgdtheory: note: exact risk and bound are those of Gaussian data"]
+
+
+def test_divergence(notes):
+    arguments = [*SIMULATE[:-1], 0.3, 50, "--dim", 20, "--num-samples", 4000, "--num-replicas", 3]
+    out, lines = notes(*arguments, "--json")
+    found = strict_json(out)
+    assert lines == ["sgdtheory: note: 3 replicas diverged (beyond the range of float32)"]
+    assert found["num_diverged"] == [0, 3]
+    assert found["mean"][0] > 0
+    assert found["mean"][1] is found["z"][1] is found["standard_error"][1] is None
+    assert rows(notes(*arguments)[0])[1][3].startswith("inf")
+
+
+def test_divergence_with_a_frozen_tail(notes):
+    arguments = [*SIMULATE[:-1], 0.3, 50, "--num-samples", 1e5, "--num-replicas", 3]
+    out, lines = notes(*arguments, "--json")
+    assert strict_json(out)["num_diverged"] == [0, 3]
+    assert len(lines) == 2
+    assert "nan" not in lines[0]
+
+
+def test_one_step_with_a_frozen_tail(notes):
+    """Nothing is random: the standard error is zero, and so is the shift."""
+    out, lines = notes(*SIMULATE, "--num-samples", 4, "--num-replicas", 3, "--json")
+    assert strict_json(out)["mean"] == pytest.approx(st.PowerLaw(2, 3).initial_risk, rel=1e-6)
+    assert len(lines) == 1
+    assert "nan" not in lines[0]
+
+
+def test_seeds(run):
+    means = [strict_json(run(*SHORT, "--seed", seed, "--json"))["mean"] for seed in (0, 1, 0)]
+    assert means[0] == means[2]
+    assert means[0] != means[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--num-replicas", 1], "num-replicas must be at least 2 for a standard error, got 1"),
+        (["--num-replicas", 2.5], "num_replicas must be a whole number of at least 1, got 2.5"),
+        (["--num-samples", 2], "num_samples must be at least batch_size (one step)"),
+        (["--num-samples", 1000, 400], "num_samples must not decrease along its last axis, got 400 after 1000"),
+        (["--num-samples", 1e12], "num_samples must be at most 2147483647 steps of batch_size"),
+        (["--num-samples"], "need at least one value each"),
+        (["--batch-size", 0], "batch_size must be a whole number of at least 1"),
+        (["--learning-rate", -1], "learning_rate must be positive and finite, got -1"),
+        (["--capacity", 1], "capacity must be finite and greater than 1"),
+        (["--dim", 0], "dim must be a whole number of at least 1"),
+        (["--simulated-dim", 0], "dim must be a whole number of at least 1, got 0"),
+        (["--simulated-dim", 1], "for these settings: with 1 of 20 directions the mean would be off by"),
+        (["--memory-limit", 0], "memory_limit must be positive and finite, got 0"),
+        (["--law", "student_t"], "law 'student_t' needs sampler='explicit'"),
+        (["--law", "cauchy"], "Invalid choice"),
+        (["--sampler", "exact"], "Invalid choice"),
+        (["--quantity", "risk"], "Invalid choice"),
+        (["--dtype", "float16"], "Invalid choice"),
+        (["--seed", 2**70], "seed"),
+        (["--seed", 0.5], "--seed"),
+        (["--coordinator", "localhost:1"], "coordinator, num-processes and process-id need --distributed"),
+        (["--num-processes", 2], "coordinator, num-processes and process-id need --distributed"),
+        (["--process-id", 0], "coordinator, num-processes and process-id need --distributed"),
+    ],
+)
+def test_bad_input(fails, arguments, message):
+    assert message in fails(*SHORT, *arguments)
+
+
+def start(*arguments, program=None):
+    command = ["-m", "sgdtheory"] if program is None else ["-c", program]
+    return subprocess.Popen(
+        [sys.executable, *command, *map(str, arguments)],
+        env=os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "error"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+
+
+def test_distributed_without_a_cluster_ends_with_one_line():
+    process = start(*SHORT, "--distributed")
+    out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (2, "")
+    assert err.splitlines()[-1].startswith("sgdtheory: distributed: ")
+    assert "give --coordinator, --num-processes and --process-id" in err
+
+
+def test_two_processes_print_once_what_one_prints(run):
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port = probe.getsockname()[1]
+    cluster = ["--distributed", "--coordinator", f"localhost:{port}", "--num-processes", 2]
+    processes = [start(*SHORT, "--json", *cluster, "--process-id", number) for number in range(2)]
+    try:
+        outputs = [process.communicate(timeout=PATIENCE) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    found, expected = strict_json(outputs[0][0]), strict_json(run(*SHORT, "--json"))
+    assert outputs[1][0] == ""
+    assert list(found) == list(expected)
+    for name in ("mean", "standard_error", "exact"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5)
+    assert found["num_finished"] == [16, 16]
+
+
+MARKED = """
+import pathlib, sys
+from sgdtheory import cli
+from sgdtheory.simulation import engine
+
+original = engine._compiled_advance
+
+def advance(*arguments):
+    if int(arguments[5]) >= 100:  # in the middle of the long run
+        pathlib.Path(sys.argv[1]).touch()
+    return original(*arguments)
+
+engine._compiled_advance = advance
+cli.main(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]], ids=["table", "json"])
+def test_ctrl_c_prints_what_has_finished(tmp_path, flags):
+    mark = tmp_path / "mark"
+    arguments = [*SIMULATE, "--dim", 20, "--num-samples", 40, 4e9, "--num-replicas", 16, *flags]
+    process = start(mark, *arguments, program=MARKED)
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not mark.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert err == "sgdtheory: note: interrupted: the means are over the replicas that had finished\n"
+    if flags:
+        found = strict_json(out)
+        assert found["num_finished"] == [16, 0]
+        assert found["mean"][0] > 0
+        assert found["mean"][1] is found["standard_error"][1] is None
+    else:
+        assert [row[3] for row in rows(out)][1] == "nan ± nan"

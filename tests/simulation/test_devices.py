@@ -1,0 +1,113 @@
+"""The same numbers on any number of devices and processes, which subprocesses have."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+import sgdtheory as st
+
+PATIENCE = 300  # seconds
+CALL = {
+    "batch_size": [[1.0], [8.0]],
+    "learning_rate": 0.3,
+    "num_samples": [[16.0, 1600.0]],
+    "num_replicas": 13,
+    "trajectory": 3,
+}
+EXPLICIT = {"batch_size": 4.0, "learning_rate": 0.3, "num_samples": 200.0, "num_replicas": 7, "sampler": "explicit"}
+PROLOGUE = f"""
+import json, sys, warnings
+warnings.simplefilter("error")
+import jax
+import sgdtheory as st
+CALL, EXPLICIT = {CALL!r}, {EXPLICIT!r}
+
+def numbers(calls=(CALL, EXPLICIT), **options):
+    problem = st.PowerLaw(2.0, 1.5, 20)
+    found = [st.simulate(jax.random.key(3), problem, **call, **options) for call in calls]
+    arrays = [found[0].excess_risk, found[0].trajectory.last_iterate_risk, *(f.excess_risk for f in found[1:])]
+    return [array.tolist() for array in arrays]
+"""
+DEVICES = """
+devices = jax.devices()
+assert len(devices) == 4
+result = {"all": numbers(), "two": numbers([CALL], devices=devices[1:3])}
+result["one"] = numbers([CALL], devices=devices[3:], memory_limit=1)
+json.dump(result, open(sys.argv[1], "w"))
+"""
+PROCESSES = """
+jax.distributed.initialize(sys.argv[2], 2, int(sys.argv[3]))
+assert jax.process_count() == 2
+assert len(jax.devices()) == 4
+json.dump(numbers(), open(sys.argv[1], "w"))
+"""
+
+
+def free_address():
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return f"localhost:{probe.getsockname()[1]}"
+
+
+def start(program, devices, *arguments):
+    environment = os.environ | {
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        "JAX_PLATFORMS": "cpu",
+    }
+    command = [sys.executable, "-c", PROLOGUE + program, *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(*processes):
+    try:
+        for process in processes:
+            _, error = process.communicate(timeout=PATIENCE)
+            assert process.returncode == 0, error
+    finally:
+        for process in processes:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def here():
+    problem = st.PowerLaw(2.0, 1.5, 20)
+    found = [st.simulate(jax.random.key(3), problem, **call) for call in (CALL, EXPLICIT)]
+    return [found[0].excess_risk, found[0].trajectory.last_iterate_risk, found[1].excess_risk]
+
+
+def same(first, second):
+    for one, other in zip(first, second, strict=False):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+def test_any_number_of_devices_gives_the_same_numbers(here, tmp_path):
+    finish(start(DEVICES, 4, tmp_path / "numbers"))
+    found = json.loads((tmp_path / "numbers").read_text())
+    assert [len(numbers) for numbers in found.values()] == [3, 2, 2]
+    for numbers in found.values():
+        same(numbers, here)
+
+
+def test_two_processes_give_the_same_numbers_to_both(here, tmp_path):
+    address = free_address()
+    finish(*(start(PROCESSES, 2, tmp_path / str(number), address, number) for number in range(2)))
+    for number in range(2):
+        same(json.loads((tmp_path / str(number)).read_text()), here)
+
+
+@pytest.mark.parametrize("devices", [None, jax.devices(), tuple(jax.devices()), np.array(jax.devices())])
+def test_devices_are_any_sequence(here, devices):
+    found = st.simulate(jax.random.key(3), st.PowerLaw(2.0, 1.5, 20), **CALL, devices=devices)
+    same([found.excess_risk], here[:1])
+
+
+@pytest.mark.parametrize("devices", [[], [jax.devices()[0]] * 2, jax.devices()[0], ["cpu"]])
+def test_bad_devices(devices):
+    with pytest.raises(ValueError, match="devices must be a list of different JAX devices, at least one, got"):
+        st.simulate(jax.random.key(3), st.PowerLaw(2.0, 1.5, 20), **CALL, devices=devices)

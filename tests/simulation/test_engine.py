@@ -1,0 +1,163 @@
+import jax
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.simulation import engine
+from sgdtheory.simulation.dynamics import Spectrum
+from sgdtheory.simulation.engine import Resources, simulate_runs
+from sgdtheory.simulation.explicit import Explicit
+from sgdtheory.simulation.laws import Gaussian
+from sgdtheory.simulation.runs import Run
+from sgdtheory.simulation.sufficient import Sufficient
+
+PROBLEM = st.LeastSquares([1.0, 0.5, 0.1], [1.0, 0.5, 2.0], 0.5)
+LANE_BYTES = (engine.ARRAYS * 3 + Sufficient().numbers_a_lane(3)) * 4
+SPECTRUM = Spectrum(*(np.asarray(a, np.float32) for a in ([1.0, 0.5, 0.1], [1.0, 0.7, 1.4], 0.5)))
+KEY = np.array([7, 8], np.uint32)
+
+
+def simulated(**options):
+    settings = {"batch_size": 4, "learning_rate": 0.5, "num_samples": 40, "num_replicas": 40} | options
+    return st.simulate(jax.random.key(0), PROBLEM, **settings)
+
+
+def run(number, steps, *, batch=4.0, rate=0.5, sampler=None):
+    return Run(number, sampler or Sufficient(), batch, rate, np.array(steps))
+
+
+def recorded(runs, num_replicas=6, memory_limit=1e9, report=lambda share: None):
+    return simulate_runs(SPECTRUM, runs, num_replicas, KEY, Resources(tuple(jax.devices()), memory_limit, report))
+
+
+@pytest.fixture
+def interrupt_at(monkeypatch):
+    """Ctrl-C arrives in the given call to the devices, counted from 0."""
+
+    def set_up(number):
+        calls, original = [], engine._compiled_advance
+
+        def advance(*arguments):
+            calls.append(0)
+            if len(calls) > number:
+                raise KeyboardInterrupt
+            return original(*arguments)
+
+        monkeypatch.setattr(engine, "_compiled_advance", advance)
+
+    return set_up
+
+
+def test_replicas_that_had_finished_at_ctrl_c_keep_their_numbers(interrupt_at):
+    """Four blocks of ten replicas, one call each."""
+    whole = simulated(memory_limit=10 * LANE_BYTES)
+    interrupt_at(2)
+    found = simulated(memory_limit=10 * LANE_BYTES)
+    assert found.interrupted
+    assert not whole.interrupted
+    assert found.num_finished == 20
+    for name in ("excess_risk", "last_iterate_risk"):
+        values, kept = getattr(found, name), getattr(whole, name)
+        np.testing.assert_array_equal(values[:20], kept[:20])
+        assert np.isnan(values[20:]).all()
+    assert found.mean == pytest.approx(whole.excess_risk[:20].mean())
+    assert found.standard_error == pytest.approx(whole.excess_risk[:20].std(ddof=1) / np.sqrt(20))
+    assert np.isfinite(found.z_score(found.mean))
+    assert not found.diverged.any()
+
+
+def test_settings_that_had_finished_at_ctrl_c_keep_their_numbers(interrupt_at):
+    """The short run first, whatever its place."""
+    whole = simulated(num_samples=[40, 400, 4000], trajectory=2)
+    interrupt_at(2)  # calls end at steps 1, 10, …
+    found = simulated(num_samples=[40, 400, 4000], trajectory=2)
+    np.testing.assert_array_equal(found.num_finished, [40, 0, 0])
+    np.testing.assert_array_equal(found.excess_risk[0], whole.excess_risk[0])
+    np.testing.assert_array_equal(np.isnan(found.mean), [False, True, True])
+    np.testing.assert_array_equal(np.isnan(found.standard_error), [False, True, True])
+    np.testing.assert_array_equal(found.trajectory.excess_risk[0], whole.trajectory.excess_risk[0])
+    np.testing.assert_array_equal(found.trajectory.excess_risk[2, 0], whole.trajectory.excess_risk[2, 0])
+    assert np.isnan(found.trajectory.excess_risk[2, 1]).all()
+
+
+def test_ctrl_c_before_anything_has_finished(interrupt_at):
+    interrupt_at(0)
+    found = simulated()
+    assert found.interrupted
+    assert found.num_finished == 0
+    assert np.isnan([found.mean, found.standard_error, found.z_score(1.0)]).all()
+
+
+def test_ctrl_c_in_the_progress_report_counts_too():
+    def report(share):
+        if share > 0.5:
+            raise KeyboardInterrupt
+
+    recorder, interrupted = recorded([run(0, [10])], memory_limit=2 * LANE_BYTES, report=report)
+    assert interrupted
+    assert np.isfinite(recorder.average[0][0, :2]).all()
+    assert np.isnan(recorder.average[0][0, 4:]).all()
+
+
+def test_other_exceptions_are_not_swallowed():
+    def report(share):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        recorded([run(0, [10])], report=report)
+
+
+def test_progress_rises_to_one():
+    shares = []
+    recorded([run(0, [5, 300]), run(1, [40], batch=8.0)], memory_limit=3 * LANE_BYTES, report=shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    assert shares[0] > 0
+
+
+def test_runs_of_different_samplers_and_lengths_in_one_call():
+    runs = [
+        run(0, [300]),
+        run(1, [3, 50], batch=2.0, sampler=Explicit(Gaussian(), 2)),
+        run(2, [7], rate=0.1),
+    ]
+    recorder, interrupted = recorded(runs)
+    assert not interrupted
+    for mine, average, last in zip(runs, recorder.average, recorder.last, strict=True):
+        assert average.shape == last.shape == (mine.steps.size, 6)
+        assert np.isfinite(average).all()
+        assert np.isfinite(last).all()
+    alone, _ = recorded([run(0, [300])])
+    np.testing.assert_allclose(recorder.average[0], alone.average[0], rtol=1e-5)
+    assert not np.allclose(recorder.average[2], alone.average[0], rtol=0.01)
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 7, 100])
+def test_blocks_of_any_size_give_the_same_numbers(lanes):
+    runs = [run(0, [10, 100]), run(1, [30], rate=0.2)]
+    whole, _ = recorded(runs)
+    parts, _ = recorded(runs, memory_limit=lanes * LANE_BYTES)
+    for first, second in zip(whole.average + whole.last, parts.average + parts.last, strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("limit", "size"), [(1, 1), (5.5 * LANE_BYTES, 5), (1e12, 40)])
+def test_blocks_keep_within_the_memory_limit(limit, size):
+    resources = Resources(tuple(jax.devices()), limit, lambda share: None)
+    blocks = engine.make_blocks(SPECTRUM, [run(0, [10])], 40, resources)
+    assert {block.size for block in blocks} == {size}
+    np.testing.assert_array_equal(np.concatenate([block.lanes for block in blocks])[:, 1], np.arange(40))
+
+
+def test_settings_of_one_shape_share_a_compiled_program():
+    simulated(num_replicas=37)
+    before = engine._compiled_advance._cache_size()
+    other = st.LeastSquares([3.0, 1.0, 0.5], [0.1, 0.5, 2.0], 0.1)
+    for problem, batch, rate, samples in ((PROBLEM, 64, 0.3, 64e4), (other, 1, 0.01, 7), (other, 5, 0.1, 1003)):
+        settings = {"batch_size": batch, "learning_rate": rate, "num_samples": samples, "num_replicas": 37}
+        for quantity in ("total", "bias", "variance"):
+            st.simulate(jax.random.key(1), problem, **settings, quantity=quantity)
+    simulated(num_replicas=37, num_samples=[40, 80, 160], trajectory=2)
+    assert engine._compiled_advance._cache_size() == before
+    simulated(num_replicas=38)  # control: another shape
+    assert engine._compiled_advance._cache_size() == before + 1

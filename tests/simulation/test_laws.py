@@ -1,0 +1,267 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import sgdtheory as st
+from sgdtheory.reference import risk_by_recursion
+from sgdtheory.simulation.dynamics import Spectrum
+from sgdtheory.simulation.laws import EllipticalT, FourthMoment, Gaussian, Rademacher, StudentT
+from tests.simulation import numpy_sgd
+from tests.simulation.statistical import FALSE_ALARM, normal_limit, one_sample_p, standard_score, two_sample_p
+
+LAWS = [Gaussian(), Rademacher(), StudentT(12.0), EllipticalT(12.0)]
+NAMES = ["gaussian", "rademacher", "student_t", "elliptical_t"]
+EACH_LAW = pytest.mark.parametrize("law", LAWS, ids=NAMES)
+SPECTRUM = Spectrum(*(np.asarray(a, np.float32) for a in ([1.0, 0.3, 0.1], [1.0, 1.0, 1.0], 0.5)))
+EIGENVALUES = np.array([1.0, 0.5, 0.3])
+PROBLEM = st.LeastSquares(EIGENVALUES, [1.0, 0.5, 2.0], 0.5)
+
+
+def samples(law, rows=100_000, seed=0, dtype=np.float32):
+    spectrum = Spectrum(*(a.astype(dtype) for a in SPECTRUM))
+    with jax.enable_x64(dtype == np.float64):
+        values = np.asarray(law.sample(jax.random.key(seed), rows, spectrum))
+    assert values.shape == (rows, 3)
+    assert values.dtype == dtype
+    return values.astype(float)
+
+
+@EACH_LAW
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_samples_are_white(law, dtype):
+    z = samples(law, dtype=dtype)
+    products = np.column_stack([z, z[:, 0] * z[:, 1], z[:, 1] * z[:, 2], z**2 - 1])
+    if law == Rademacher():
+        np.testing.assert_array_equal(z**2, 1)
+        products = products[:, :5]
+    assert np.abs(standard_score(products, 0.0)).max() < normal_limit(products.shape[1])
+
+
+@EACH_LAW
+def test_fourth_moments_are_those_that_the_law_states(law):
+    """E z_i² (zᵀu)² = spread ‖u‖² + own u_i², at two u."""
+    z = samples(law, rows=400_000, seed=1)
+    spread, own = law.fourth_moment
+    for u in (np.array([1.0, 0.0, 0.0]), np.array([0.5, -1.0, 2.0])):
+        values = z**2 * ((z @ u) ** 2)[:, None]
+        exact = spread * (u @ u) + own * u**2
+        if law == Rademacher() and not u[1]:
+            np.testing.assert_array_equal(values, np.broadcast_to(exact, values.shape))
+        else:
+            assert np.abs(standard_score(values, exact)).max() < normal_limit(6)
+            assert np.abs(standard_score(values, 1.1 * exact)).max() > 6  # negative control
+
+
+@pytest.mark.parametrize(("law", "kurtosis"), [(StudentT(12.0), 3.75), (EllipticalT(12.0), 3.75), (StudentT(5.0), 9.0)])
+def test_kurtosis_of_a_coordinate(law, kurtosis):
+    assert sum(law.fourth_moment) == pytest.approx(kurtosis)
+
+
+@pytest.mark.parametrize("law", [StudentT(5.0), StudentT(4.5), EllipticalT(6.0)])
+def test_student_coordinates_have_the_law_of_scipy(law):
+    freedom = law.degrees_of_freedom
+    exact = stats.t(freedom, scale=np.sqrt((freedom - 2) / freedom))
+    z = samples(law, rows=50_000)
+    assert one_sample_p(z[:, 1], exact) > FALSE_ALARM
+    assert one_sample_p(z[:, 1], stats.norm) < 1e-10  # negative control
+
+
+def test_projections_of_the_elliptical_law_have_its_tails():
+    direction = np.array([0.6, 0.48, 0.64])
+    freedom, z = 6.0, samples(EllipticalT(6.0), rows=50_000)
+    assert one_sample_p(z @ direction, stats.t(freedom, scale=np.sqrt(4 / 6))) > FALSE_ALARM
+    independent = samples(StudentT(6.0), rows=50_000) @ direction
+    assert two_sample_p(np.abs(independent)[:, None], np.abs(z @ direction)[:, None]) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("value", [4, 0, -1, np.inf, np.nan])
+@pytest.mark.parametrize("law", [StudentT, EllipticalT])
+def test_degrees_of_freedom_out_of_range(law, value):
+    with pytest.raises(ValueError, match=r"degrees_of_freedom must be greater than 4 \(finite fourth moment\) .* got"):
+        law(value)
+
+
+def test_degrees_of_freedom_must_be_one_number():
+    with pytest.raises(ValueError, match="degrees_of_freedom must be a single number"):
+        StudentT([5.0, 6.0])
+
+
+def simulated(law, problem=PROBLEM, num_replicas=20_000, batch=3, steps=12, rate=0.3, **options):
+    return st.simulate(
+        jax.random.key(0),
+        problem,
+        batch_size=batch,
+        learning_rate=rate,
+        num_samples=steps * batch,
+        num_replicas=num_replicas,
+        sampler="explicit",
+        law=law,
+        **options,
+    )
+
+
+def expected(fourth_moment, problem=PROBLEM, batch=3, steps=12, rate=0.3):
+    return sum(
+        risk_by_recursion(
+            problem.eigenvalues,
+            problem.signal,
+            problem.noise_variance,
+            batch_size=batch,
+            learning_rate=rate,
+            num_steps=steps,
+            fourth_moment=fourth_moment,
+        )
+    )
+
+
+@EACH_LAW
+def test_mean_risk_of_each_law(law):
+    found = simulated(law)
+    assert abs(found.z_score(expected(law.fourth_moment))) < normal_limit(1)
+
+
+@pytest.mark.parametrize("law", [EllipticalT(12.0), Rademacher()], ids=["elliptical_t", "rademacher"])
+def test_gaussian_fourth_moments_are_rejected_for_other_laws(law):
+    """Without label noise, which hides them."""
+    problem = st.LeastSquares(EIGENVALUES, [1.0, 0.5, 2.0], 0.0)
+    found = simulated(law, problem)
+    assert abs(found.z_score(expected(law.fourth_moment, problem))) < normal_limit(1)
+    assert abs(found.z_score(expected(Gaussian().fourth_moment, problem))) > 6
+
+
+def test_elliptical_law_against_numpy():
+    freedom = 12.0
+
+    def whitened(rng, shape):
+        radius = rng.chisquare(freedom, (*shape[:-1], 1)) / (freedom - 2)
+        return rng.standard_normal(shape) / np.sqrt(radius)
+
+    dense = numpy_sgd.risks(
+        np.random.default_rng(0),
+        PROBLEM,
+        batch_size=3,
+        learning_rate=0.3,
+        num_steps=12,
+        num_replicas=20_000,
+        whitened=whitened,
+    )
+    found, gaussian = (simulated(law) for law in (EllipticalT(freedom), "gaussian"))
+    columns = np.column_stack([found.excess_risk, found.last_iterate_risk])
+    assert two_sample_p(columns, np.column_stack(dense)) > FALSE_ALARM
+    assert two_sample_p(gaussian.last_iterate_risk[:, None], dense[1][:, None]) < 1e-6  # negative control
+
+
+def test_batches_drawn_in_slices_have_the_right_mean():
+    """300 = 256 + 44; negative control: 512 samples."""
+    settings = {"batch": 300, "steps": 4, "rate": 0.6}
+    found = simulated(StudentT(12.0), num_replicas=800, quantity="variance", **settings)
+    problem = st.LeastSquares(EIGENVALUES, np.zeros(3), 0.5)
+    exact = expected(StudentT(12.0).fourth_moment, problem, **settings)
+    assert abs(found.z_score(exact)) < normal_limit(1)
+    assert abs(found.z_score(300 / 512 * exact)) > 6
+
+
+def uniform(key, batch_size):
+    """Independent uniform coordinates: kurtosis 9/5."""
+    return jax.random.uniform(key, (batch_size, 3), minval=-np.sqrt(3), maxval=np.sqrt(3)) * np.sqrt(EIGENVALUES)
+
+
+UNIFORM_MOMENTS = FourthMoment(1.0, 0.8)
+
+
+def test_a_users_law_in_other_units_and_with_a_direction_that_never_moves():
+    """λ_1 = 1000: the simulated spectrum has λ_1 = 1, the user's data do not."""
+    scale = 1000.0
+    problem = st.LeastSquares([*(scale * EIGENVALUES), 0.0], [1.0, 0.5, 2.0, 0.7], 0.5)
+
+    def with_zero(key, batch_size):
+        return jnp.pad(uniform(key, batch_size) * np.sqrt(scale), ((0, 0), (0, 1)))
+
+    found = simulated(with_zero, problem, rate=0.3 / scale)
+    assert abs(found.z_score(expected(UNIFORM_MOMENTS, problem, rate=0.3 / scale))) < normal_limit(1)
+
+
+def test_a_users_law_with_a_frozen_tail_in_float64():
+    """The unsimulated directions act as label noise."""
+    problem = st.LeastSquares([*EIGENVALUES, 1e-7, 1e-7], [1.0, 0.5, 2.0, 0.4, 0.3], 0.5)
+    found = simulated(uniform, problem, num_replicas=8000, dim=3, dtype="float64")
+    assert found.truncation.dim == 3
+    assert abs(found.z_score(expected(UNIFORM_MOMENTS, problem))) < normal_limit(1)
+    assert abs(found.z_score(0.7 + expected(UNIFORM_MOMENTS, problem.truncated(3)))) > 6  # negative control
+    assert jnp.ones(1).dtype == np.float32
+
+
+def standardised(change):
+    return lambda key, size: change(jax.random.normal(key, (size, 3)) * np.sqrt(EIGENVALUES), key)
+
+
+ROTATED = np.array([[0.0, 1.0, 0.0], [0.6, 0.0, 0.8], [0.8, 0.0, -0.6]])
+
+
+@pytest.mark.parametrize(
+    ("law", "message"),
+    [
+        (
+            standardised(lambda x, key: x[:, :2]),
+            r"law must return an array of shape \(batch_size, 3\), got \(256, 2\) for batch_size 256",
+        ),
+        (standardised(lambda x, key: x.T), r"got \(3, 256\) for batch_size 256"),
+        (standardised(lambda x, key: x[0]), r"got \(3,\) for batch_size 256"),
+        (
+            standardised(lambda x, key: x * np.array([1.0, 1.2, 1.0])),
+            r"E x_i² = λ_i in .*: for direction 2 E x_i²/λ_i is 1\.\d+ ± 0\.0\d+ over 16384 samples, not 1; rescale",
+        ),
+        (standardised(lambda x, key: x / np.sqrt(EIGENVALUES)), "for direction 2 E x_i²/λ_i is "),
+        (standardised(lambda x, key: x[:, :1] * np.sqrt(EIGENVALUES)), "law must have uncorrelated coordinates"),
+        (standardised(lambda x, key: x @ ROTATED), "E x_i² = λ_i in the eigenbasis"),
+        (standardised(lambda x, key: x.at[3, 1].set(jnp.nan)), "law must return finite numbers, got nan or inf"),
+        (standardised(lambda x, key: x.at[0, 0].set(jnp.inf)), "law must return finite numbers, got nan or inf"),
+        ("cauchy", "law must be one of 'gaussian', 'rademacher', 'student_t', .* or a function, got 'cauchy'"),
+        (StudentT, r"law must be one of .* got <class"),
+        (None, "law must be one of .* got None"),
+        (3, "law must be one of .* got 3"),
+        (lambda key, size: "numbers", "law must"),
+        (lambda key, size: None, "law must"),
+    ],
+)
+def test_bad_laws(law, message):
+    with pytest.raises(ValueError, match=message):
+        simulated(law, num_replicas=2)
+
+
+def test_a_users_law_that_ignores_its_key_is_refused():
+    """Data of NumPy's generator would be drawn once, when the step is compiled, and be the same in every step."""
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="law must"):
+        simulated(lambda key, size: rng.standard_normal((size, 3)) * np.sqrt(EIGENVALUES), num_replicas=2)
+
+
+def test_correlated_coordinates_with_the_right_variances_are_found():
+    eigenvalues = np.array([1.0, 1.0, 1.0])
+
+    def correlated(key, size):
+        z = jax.random.normal(key, (size, 3))
+        return z.at[:, 1].set(0.8 * z[:, 0] + 0.6 * z[:, 1])
+
+    with pytest.raises(ValueError, match="law must have uncorrelated coordinates .* rotate x into the eigenbasis"):
+        simulated(correlated, st.LeastSquares(eigenvalues, eigenvalues), num_replicas=2)
+
+
+def test_data_in_a_direction_that_has_none_is_refused():
+    problem = st.LeastSquares([1.0, 0.5, 0.0], [1.0, 0.5, 2.0])
+    with pytest.raises(ValueError, match="law must have E x_i² = λ_i in the eigenbasis: direction 3"):
+        simulated(lambda key, size: uniform(key, size), problem, num_replicas=2)
+
+
+@pytest.mark.parametrize("law", ["rademacher", "student_t", EllipticalT(), uniform])
+def test_the_sufficient_sampler_is_for_gaussian_data(law):
+    with pytest.raises(ValueError, match="needs sampler='explicit': the sufficient sampler is for Gaussian data"):
+        st.simulate(jax.random.key(0), PROBLEM, batch_size=1, learning_rate=0.1, num_samples=1, num_replicas=2, law=law)
+
+
+def test_names_and_instances_are_the_same_law():
+    by_name, instance = (simulated(law, num_replicas=20) for law in ("rademacher", Rademacher()))
+    np.testing.assert_array_equal(by_name.excess_risk, instance.excess_risk)
+    assert EllipticalT(5) == EllipticalT(5.0) != StudentT(5.0)

@@ -1,0 +1,438 @@
+"""Means against the exact theory, laws of what is returned, and the interface."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import sgdtheory as st
+from sgdtheory.reference import risk_by_covariance
+from sgdtheory.simulation import sufficient
+from sgdtheory.simulation.counter_random import threefry
+from sgdtheory.simulation.dynamics import STEPS, Lane, Spectrum, carry, init, risks, step
+from sgdtheory.simulation.sufficient import Sufficient
+from tests.simulation import numpy_sgd
+from tests.simulation.statistical import FALSE_ALARM, largest_correlation, normal_limit, two_sample_p
+from tests.simulation.wrong import FewerDegrees, Noisier
+
+PROBLEM = st.LeastSquares([1.0, 0.5, 0.1], [1.0, 0.5, 2.0], 0.5)
+KEY = jax.random.key(0)
+CASES = 24
+
+
+def simulated(problem=PROBLEM, key=KEY, **options):
+    settings = {"batch_size": 4, "learning_rate": 0.5, "num_samples": 400, "num_replicas": 10} | options
+    return st.simulate(key, problem, **settings)
+
+
+def light_case(seed):
+    """Five directions, repeated and frozen ones among them, B ≤ 300, n ≤ 100; light tails, so that z is normal."""
+    rng = np.random.default_rng(seed)
+    eigenvalues, signal = 10.0 ** -(3 * rng.random((2, 5)))
+    eigenvalues[0] = 1.0
+    if seed % 4 == 1:
+        eigenvalues[1:3] = eigenvalues[0]
+    if seed % 4 == 2:
+        eigenvalues[4] = 0.0
+    problem = st.LeastSquares(eigenvalues * 10.0 ** rng.uniform(-2, 2), signal, rng.uniform(0, 2))
+    batch, steps = int(10.0 ** rng.uniform(0, 2.5)), int(10.0 ** rng.uniform(0, 2))
+    reach = 0.3 if batch < 30 else 0.85  # of the edge: beyond 1/λ_1
+    rate = float(reach * rng.uniform(0.3, 1) * st.max_stable_learning_rate(problem, batch_size=batch))
+    return problem, {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps}
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_mean_is_the_exact_risk(seed):
+    problem, settings = light_case(seed)
+    quantity = ("total", "bias", "variance")[seed // 4 % 3]
+    exact = getattr(st.excess_risk(problem, **settings), quantity)
+    found = simulated(problem, jax.random.key(seed), **settings, num_replicas=4096, quantity=quantity)
+    assert abs(found.z_score(exact)) < normal_limit(CASES)
+
+
+def test_some_cases_overshoot_some_repeat_and_some_hold_signal_that_never_moves():
+    cases = [light_case(seed) for seed in range(CASES)]
+    overshoot = [settings["learning_rate"] * problem.largest_eigenvalue > 1.1 for problem, settings in cases]
+    assert sum(overshoot) >= 3
+    assert sum(problem.eigenvalues[0] == problem.eigenvalues[2] for problem, _ in cases) >= 3
+    assert sum(problem.eigenvalues[-1] == 0 for problem, _ in cases) >= 3
+    assert min(settings["batch_size"] for _, settings in cases) <= 2
+
+
+@pytest.mark.parametrize("batch", [1, 3, 100])
+def test_overshooting_without_heavy_tails(batch):
+    """γλ_1 = 1.6 with 100 samples a step; γλ_1 near 2/3 of the edge with few."""
+    rate = {1: 0.3, 3: 0.7, 100: 1.6}[batch]
+    settings = {"batch_size": batch, "learning_rate": rate, "num_samples": 30 * batch}
+    found = simulated(**settings, num_replicas=20_000)
+    moments = numpy_sgd.second_moments(PROBLEM, batch_size=batch, learning_rate=rate, num_steps=30)
+    assert moments[0] == pytest.approx(st.excess_risk(PROBLEM, **settings).total, rel=1e-10)
+    assert abs(found.z_score(moments[0])) < normal_limit(2)
+    last = found.last_iterate_risk
+    assert abs((last.mean() - moments[1]) / (last.std(ddof=1) / np.sqrt(last.size))) < normal_limit(2)
+
+
+def control(problem, settings, quantity="total"):
+    exact = getattr(st.excess_risk(problem, **settings), quantity)
+    found = simulated(problem, **settings, num_replicas=20_000, quantity=quantity)
+    return found, exact
+
+
+SHORT = {"batch_size": 2, "learning_rate": 0.4, "num_samples": 24}
+NOISELESS = st.LeastSquares([1.0, 0.5, 0.1], [1.0, 0.5, 2.0], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "quantity"), [(FewerDegrees, "total"), (FewerDegrees, "bias"), (Noisier, "total"), (Noisier, "variance")]
+)
+def test_the_mean_of_a_wrong_sampler_is_off(monkeypatch, wrong, quantity):
+    found, exact = control(PROBLEM, SHORT, quantity)
+    assert abs(found.z_score(exact)) < normal_limit(1)
+    monkeypatch.setattr(sufficient, "Sufficient", wrong)
+    found, _ = control(PROBLEM, SHORT, quantity)
+    assert abs(found.z_score(exact)) > 6
+
+
+def test_averaging_from_the_second_iterate_on_is_something_else():
+    found, exact = control(PROBLEM, SHORT)
+    shifted = numpy_sgd.second_moments(PROBLEM, batch_size=2, learning_rate=0.4, num_steps=12, first=1)[0]
+    assert abs(found.z_score(exact)) < normal_limit(1)
+    assert abs(found.z_score(shifted)) > 6
+
+
+def test_the_papers_fourth_moment_is_something_else():
+    found, exact = control(NOISELESS, SHORT)
+    error = np.sqrt(NOISELESS.signal / NOISELESS.eigenvalues)
+    settings = {"batch_size": 2, "learning_rate": 0.4, "num_steps": 12}
+    assert risk_by_covariance(np.diag(NOISELESS.eigenvalues), error, 0.0, **settings)[0] == pytest.approx(exact)
+    paper = risk_by_covariance(np.diag(NOISELESS.eigenvalues), error, 0.0, **settings, paper=True)[0]
+    assert abs(found.z_score(exact)) < normal_limit(1)
+    assert abs(found.z_score(paper)) > 6
+
+
+def test_one_step_is_the_start():
+    found = simulated(num_samples=[4, 7])
+    np.testing.assert_allclose(found.excess_risk, PROBLEM.initial_risk, rtol=1e-6)
+    np.testing.assert_array_equal(found.num_steps, [1, 1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_huge_batch_is_gradient_descent(dtype):
+    settings = {"batch_size": 2.0**99, "learning_rate": 1.2, "num_samples": 2.0**99 * 200}
+    found = simulated(**settings, dtype=dtype, num_replicas=2)
+    exact = st.excess_risk(PROBLEM, **settings).total
+    np.testing.assert_allclose(found.excess_risk, exact, rtol={"float32": 2e-6, "float64": 1e-12}[dtype])
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1e-5, 1e30])
+@pytest.mark.parametrize("unit", [1e-40, 1e9, 1e100])
+def test_units_do_not_matter(scale, unit):
+    """Of y² and of λ."""
+    found = simulated()
+    other = st.LeastSquares(unit * PROBLEM.eigenvalues, scale * PROBLEM.signal, scale * PROBLEM.noise_variance)
+    np.testing.assert_allclose(simulated(other, learning_rate=0.5 / unit).excess_risk, scale * found.excess_risk, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("problem", "risk"),
+    [
+        (st.LeastSquares([0.0], [0.0], 0.0), 0.0),
+        (st.LeastSquares([1.0, 0.5], [0.0, 0.0], 0.0), 0.0),
+        (st.LeastSquares([0.0, 0.0], [1.0, 2.0], 3.0), 3.0),
+    ],
+)
+def test_problems_in_which_nothing_happens(problem, risk):
+    found = simulated(problem)
+    np.testing.assert_allclose(found.excess_risk, risk, rtol=1e-6)
+    assert abs(found.z_score(risk)) < 1
+
+
+def equal_parts(eigenvalues, rate, num_steps):
+    """Signal of which every direction leaves the same risk behind, after as many steps of gradient descent."""
+    x = rate * np.asarray(eigenvalues)
+    return (num_steps * x / -np.expm1(num_steps * np.log1p(-x))) ** 2
+
+
+def test_ten_million_steps_in_float32():
+    """Four directions over nine decades, each a quarter of the risk; the batch leaves next to no noise."""
+    eigenvalues, steps, batch = [1.0, 1e-3, 1e-6, 1e-9], 10_000_000, 2.0**66
+    problem = st.LeastSquares(eigenvalues, equal_parts(eigenvalues, 0.5, steps), 0.0)
+    settings = {"batch_size": batch, "learning_rate": 0.5, "num_samples": batch * steps}
+    found = simulated(problem, **settings, num_replicas=1)
+    np.testing.assert_array_equal(found.num_steps, steps)
+    np.testing.assert_allclose(found.excess_risk, st.excess_risk(problem, **settings).total, rtol=2e-5)
+
+
+def test_float64_has_the_law_of_float32():
+    """The keys differ: numbers of one key may agree."""
+    problem = st.LeastSquares([1.0, 0.3, 1e-3], [1.0, 0.5, 2.0], 0.5)
+    first, second = (
+        simulated(problem, jax.random.key(seed), num_replicas=5000, dtype=dtype)
+        for seed, dtype in enumerate(("float32", "float64"))
+    )
+    assert two_sample_p(columns(first), columns(second)) > FALSE_ALARM
+    assert second.dtype == "float64"
+
+
+def columns(found):
+    return np.column_stack([found.excess_risk, found.last_iterate_risk])
+
+
+def raises(key, batch_size):
+    raise ZeroDivisionError
+
+
+def test_precision_and_compilation_are_as_they_were():
+    simulated(dtype="float64")
+    with pytest.raises(ZeroDivisionError):
+        simulated(dtype="float64", sampler="explicit", law=raises)
+    with pytest.raises(ValueError, match="dim must be at least"):
+        simulated(st.PowerLaw(2, 1.5, 10), dtype="float64", dim=2)
+    assert not jax.config.jax_enable_x64
+    assert not jax.config.jax_disable_jit
+    assert jnp.ones(1).dtype == np.float32
+
+
+def test_whoever_works_in_double_precision_gets_the_same_numbers_and_stays_there():
+    expected = [simulated(dtype=dtype).excess_risk for dtype in ("float32", "float64")]
+    with jax.enable_x64(True):
+        found = [simulated(dtype=dtype).excess_risk for dtype in ("float32", "float64")]
+        assert jnp.ones(1).dtype == np.float64
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_inside_disable_jit_nothing_changes():
+    with jax.disable_jit():
+        found = simulated()
+        assert jax.config.jax_disable_jit
+    np.testing.assert_allclose(found.excess_risk, simulated().excess_risk, rtol=1e-5)
+
+
+@pytest.mark.parametrize("disabled", [False, True])
+def test_init_draws_and_step_by_hand_are_simulate(disabled):
+    """Replica r of run k has the key threefry(bits of the key, (k, r)); step t has the draws of t − t mod 64."""
+    replica, run, steps = 4, 1, 66 if not disabled else 2
+    batch, rate = 8.0, 0.25
+    found = simulated(batch_size=[4, 8], learning_rate=[0.5, rate], num_samples=[4 * steps, 8 * steps])
+    scale = np.sqrt(PROBLEM.initial_risk + PROBLEM.noise_variance)
+    arrays = PROBLEM.eigenvalues, np.sqrt(PROBLEM.signal) / scale, np.sqrt(PROBLEM.noise_variance) / scale
+    spectrum = Spectrum(*(np.asarray(a, np.float32) for a in arrays))
+    with jax.disable_jit(disabled):
+        words = np.asarray(jax.random.bits(KEY, (2,), "uint32"))
+        lane_key = np.stack(threefry((words[:1], words[1:]), *np.uint32([[run], [replica]])), axis=1)
+        lanes = Lane(lane_key, np.float32([rate]), np.float32([batch]))
+        lane, state = Lane(*(a[0] for a in lanes)), init(spectrum)
+        for number in range(steps):
+            if number % STEPS == 0:
+                draws = Sufficient().draws(lanes, np.uint32(number))
+            state = step(Sufficient(), spectrum, lane, state, np.uint32(number), draws[number % STEPS, 0])
+        average, last = risks(carry(state), np.float32(steps))
+    np.testing.assert_allclose(scale**2 * average, found.excess_risk[run, replica], rtol=2e-5)
+    np.testing.assert_allclose(scale**2 * last, found.last_iterate_risk[run, replica], rtol=2e-5)
+
+
+@pytest.mark.parametrize(("memory_limit", "sampler"), [(1, "sufficient"), (3e4, "sufficient"), (1e3, "explicit")])
+def test_memory_limit_does_not_change_the_numbers(memory_limit, sampler):
+    batches = [[2], [5]] if sampler == "sufficient" else 4
+    options = {"batch_size": batches, "num_samples": [50, 500], "sampler": sampler}
+    whole, parts = simulated(**options), simulated(**options, memory_limit=memory_limit)
+    np.testing.assert_allclose(columns(whole), columns(parts), rtol=1e-5)
+
+
+@pytest.mark.parametrize("sampler", ["sufficient", "explicit"])
+def test_the_first_replicas_do_not_depend_on_how_many_there_are(sampler):
+    few, many = (simulated(num_replicas=n, sampler=sampler).excess_risk for n in (3, 10))
+    np.testing.assert_allclose(few, many[:3], rtol=1e-5)
+
+
+def test_the_first_setting_does_not_depend_on_the_others():
+    alone = simulated()
+    grid = simulated(batch_size=[[4], [16]], learning_rate=[0.5, 0.1, 0.5], num_samples=400)
+    assert grid.excess_risk.shape == (2, 3, 10)
+    np.testing.assert_allclose(grid.excess_risk[0, 0], alone.excess_risk, rtol=1e-5)
+    np.testing.assert_array_equal(grid.excess_risk[0, 2], grid.excess_risk[0, 0])
+    assert not np.isclose(grid.excess_risk[0, 0], simulated(learning_rate=[0.1, 0.5]).excess_risk[1], rtol=1e-3).any()
+
+
+@pytest.mark.parametrize("quantity", ["total", "variance"])
+def test_settings_of_a_call_are_uncorrelated(quantity):
+    found = simulated(
+        batch_size=[[4], [5]], learning_rate=[0.5, 0.4, 0.3], num_replicas=2000, quantity=quantity
+    ).excess_risk.reshape(6, -1)
+    largest, pairs = largest_correlation(stats.rankdata(found, axis=1).T)
+    assert largest < normal_limit(pairs)
+    same = simulated(num_replicas=2000, quantity=quantity).excess_risk  # negative control: one key, two calls
+    other = simulated(num_replicas=2000, quantity=quantity, batch_size=5).excess_risk
+    assert largest_correlation(np.column_stack([same, other]))[0] > 10
+
+
+def test_another_key_gives_other_numbers_and_the_same_key_the_same():
+    first, again = simulated(), simulated()
+    np.testing.assert_array_equal(first.excess_risk, again.excess_risk)
+    assert not np.isclose(first.excess_risk, simulated(key=jax.random.key(1)).excess_risk, rtol=1e-4).any()
+
+
+def test_legacy_keys():
+    with_new = simulated(key=jax.random.key(5)).excess_risk
+    np.testing.assert_array_equal(simulated(key=jax.random.PRNGKey(5)).excess_risk, with_new)
+    np.testing.assert_array_equal(simulated(key=np.array([0, 5], np.uint32)).excess_risk, with_new)
+    assert np.isfinite(simulated(key=jax.random.key(5, impl="rbg")).excess_risk).all()
+
+
+@pytest.mark.parametrize("sampler", ["sufficient", "explicit"])
+def test_samples_as_checkpoints_are_the_runs_of_as_many_samples(sampler):
+    samples = [4, 100, 403, 1000]
+    together = simulated(num_samples=samples, sampler=sampler)
+    np.testing.assert_array_equal(together.num_steps, [1, 25, 100, 250])
+    for place, value in enumerate(samples):
+        np.testing.assert_allclose(
+            columns(simulated(num_samples=value, sampler=sampler)),
+            np.column_stack([together.excess_risk[place], together.last_iterate_risk[place]]),
+            rtol=1e-5,
+        )
+
+
+def test_trajectory_is_the_risk_at_steps_in_between():
+    found = simulated(batch_size=[[4], [8]], num_samples=[400, 4000], trajectory=5)
+    path = found.trajectory
+    assert path.num_steps.shape == (2, 2, 5)
+    assert path.excess_risk.shape == path.last_iterate_risk.shape == (2, 2, 5, 10)
+    np.testing.assert_array_equal(path.num_steps[..., 0], 1)
+    np.testing.assert_array_equal(path.num_steps[..., -1], found.num_steps)
+    np.testing.assert_array_equal(path.excess_risk[..., -1, :], found.excess_risk)
+    np.testing.assert_array_equal(path.last_iterate_risk[..., -1, :], found.last_iterate_risk)
+    np.testing.assert_array_equal(path.num_steps[1, 1], [1, 5, 22, 106, 500])
+    single = simulated(batch_size=[4, 8], num_samples=[88, 8 * 22])
+    np.testing.assert_allclose(path.excess_risk[1, 1, 2], single.excess_risk[1], rtol=1e-5)
+    np.testing.assert_allclose(path.last_iterate_risk[1, 1, 2], single.last_iterate_risk[1], rtol=1e-5)
+    assert simulated().trajectory is None
+
+
+def test_a_setting_beyond_the_edge_diverges_alone():
+    settings = {"num_samples": 4000, "num_replicas": 7}
+    found = simulated(learning_rate=[0.5, 8.0, 0.4], **settings)
+    np.testing.assert_array_equal(found.diverged, [[False] * 7, [True] * 7, [False] * 7])
+    np.testing.assert_array_equal(found.excess_risk[1], np.inf)
+    np.testing.assert_array_equal(found.last_iterate_risk[1], np.inf)
+    np.testing.assert_array_equal(np.isinf(found.mean), [False, True, False])
+    assert np.isinf(found.standard_error[1])
+    np.testing.assert_array_equal(np.isnan(found.z_score([0.1, np.inf, 0.1])), [False, True, False])
+    without = simulated(learning_rate=[0.5, 0.6, 0.4], **settings)
+    np.testing.assert_allclose(found.excess_risk[[0, 2]], without.excess_risk[[0, 2]], rtol=1e-5)
+
+
+@pytest.mark.parametrize("num_steps", [20, 100, 200, 300, 500, 2000])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_anywhere_on_the_way_to_infinity_there_are_no_warnings(dtype, num_steps):
+    found = simulated(learning_rate=5.0, num_samples=4 * num_steps, dtype=dtype)
+    assert not np.isnan(found.excess_risk).any()
+    assert found.mean > 1e3
+    assert found.standard_error > 0
+    assert np.isnan(found.z_score(1.0)) == np.isinf(found.mean)
+
+
+@pytest.mark.parametrize("rate", [1e10, 1e30, 1e60, 1e300])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_absurd_learning_rates_diverge(dtype, rate):
+    assert simulated(learning_rate=rate, dtype=dtype).diverged.all()
+
+
+@pytest.mark.parametrize("rate", [1e-10, 1e-60, 1e-300])
+def test_tiny_learning_rates_stay_at_the_start(rate):
+    np.testing.assert_allclose(simulated(learning_rate=rate).excess_risk, PROBLEM.initial_risk, rtol=1e-6)
+
+
+def test_divergence_with_a_frozen_tail():
+    """The exact risk is infinite: there is nothing that the tail could shift."""
+    found = simulated(st.PowerLaw(2.0, 3.0), learning_rate=[0.3, 50.0], num_samples=1e5)
+    np.testing.assert_array_equal(found.diverged.all(-1), [False, True])
+    assert abs(found.truncation.shift[0]) < 1e-4
+
+
+def test_one_replica():
+    found = simulated(num_replicas=1)
+    assert found.excess_risk.shape == (1,)
+    assert found.mean == found.excess_risk[0]
+    with pytest.raises(ValueError, match="num_replicas must be at least 2 for a standard error, got 1"):
+        assert found.standard_error
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be a whole number of at least 1, got 0"),
+        ({"batch_size": 2.5}, "batch_size must be a whole number of at least 1, got 2.5"),
+        ({"batch_size": np.nan}, "batch_size must be a whole number of at least 1, got nan"),
+        ({"batch_size": "many"}, "batch_size must be a number or an array of numbers, got 'many'"),
+        ({"batch_size": 1e31, "num_samples": 1e33}, r"batch_size must be at most 1e\+30 for this sampler, got 1e\+31"),
+        (
+            {"batch_size": 2.0**31, "num_samples": 2.0**33, "sampler": "explicit"},
+            r"batch_size must be at most 1.07374e\+09 for this sampler, got 2.14748e\+09",
+        ),
+        ({"learning_rate": 0}, "learning_rate must be positive and finite, got 0"),
+        ({"learning_rate": np.inf}, "learning_rate must be positive and finite, got inf"),
+        ({"learning_rate": None}, "learning_rate must be a number or an array of numbers, got None"),
+        ({"num_samples": 3}, r"num_samples must be at least batch_size \(one step\), got num_samples 3.0 with"),
+        ({"num_samples": [400, 300]}, "num_samples must not decrease along its last axis, got 300 after 400; sort it"),
+        ({"num_samples": [[1e3, 1e4], [1e4, 1e3]]}, "got 1000 after 10000; sort it"),
+        ({"num_samples": 1e12}, r"num_samples must be at most 2147483647 steps of batch_size, got num_samples 1e\+12"),
+        ({"batch_size": [1, 2], "learning_rate": [0.1] * 3}, r"must broadcast against each other, got shapes \(2,\), "),
+        ({"learning_rate": []}, "learning_rate|must|need"),
+        ({"num_replicas": 0}, "num_replicas must be a whole number of at least 1, got 0"),
+        ({"num_replicas": 1.5}, "num_replicas must be a whole number of at least 1, got 1.5"),
+        ({"num_replicas": [2, 3]}, "num_replicas must be a single number, got an array of shape"),
+        ({"num_replicas": None}, "num_replicas must be a number"),
+        ({"sampler": "exact"}, "sampler must be one of 'sufficient', 'explicit', got 'exact'"),
+        ({"sampler": None}, "sampler must be one of 'sufficient', 'explicit', got None"),
+        ({"quantity": "risk"}, "quantity must be one of 'total', 'bias', 'variance', got 'risk'"),
+        ({"dtype": "float16"}, "dtype must be one of 'float32', 'float64', got 'float16'"),
+        ({"dim": 0}, "dim must be a whole number of at least 1, got 0"),
+        ({"dim": 1.5}, "dim must be a whole number of at least 1, got 1.5"),
+        (
+            {"dim": 1, "num_replicas": 1000},
+            "dim must be at least 3 for these settings: with 1 of 3 directions the mean",
+        ),
+        ({"trajectory": -1}, "trajectory must be a whole number of at least 0, got -1"),
+        ({"trajectory": 2.5}, "trajectory must be a whole number of at least 0, got 2.5"),
+        ({"trajectory": np.inf}, "trajectory must be a whole number of at least 0, got inf"),
+        ({"memory_limit": 0}, "memory_limit must be positive and finite, got 0"),
+        ({"memory_limit": np.inf}, "memory_limit must be positive and finite, got inf"),
+        ({"key": 0}, r"key must be a JAX key, for example jax.random.key\(0\), got 0"),
+        ({"key": None}, "key must be a JAX key, .* got None"),
+        ({"key": "seed"}, "key must be a JAX key, .* got 'seed'"),
+        ({"key": np.arange(2.0)}, "key must be a JAX key"),
+        ({"key": np.arange(3, dtype=np.uint32)}, "key must be a JAX key"),
+        ({"problem": None}, "problem must be a PowerLaw, a LeastSquares or another Problem, got None"),
+        ({"law": "cauchy"}, "law must be one of"),
+        ({"law": "student_t"}, "law 'student_t' needs sampler='explicit': the sufficient sampler is for Gaussian data"),
+    ],
+)
+def test_bad_input(options, message):
+    with pytest.raises(ValueError, match=message):
+        simulated(**options)
+
+
+def test_a_batch_of_keys_is_not_a_key():
+    with pytest.raises(ValueError, match="key must be a JAX key"):
+        simulated(key=jax.random.split(KEY, 3))
+
+
+def test_results_are_numpy_arrays_of_float64():
+    found = simulated(batch_size=[4, 8], trajectory=2)
+    for array in (found.excess_risk, found.last_iterate_risk, found.trajectory.excess_risk):
+        assert isinstance(array, np.ndarray)
+        assert array.dtype == np.float64
+    assert found.num_steps.dtype.kind == "i"
+
+
+def test_progress_is_silent_where_there_is_no_terminal(capsys):
+    simulated(progress=True)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_bar_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    found = simulated(progress=True)
+    assert np.isfinite(found.mean)
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,152 @@
+"""T7 as a law: against the explicit sampler, and against NumPy's dense batches in a rotated basis."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.simulation import sufficient
+from sgdtheory.simulation.dynamics import STEPS, Lane, Spectrum
+from sgdtheory.simulation.explicit import Explicit
+from sgdtheory.simulation.laws import Gaussian
+from sgdtheory.simulation.sufficient import Sufficient
+from tests.simulation import numpy_sgd
+from tests.simulation.statistical import FALSE_ALARM, two_sample_p
+from tests.simulation.wrong import FewerDegrees, Isotropic, Noisier
+
+EIGENVALUES = np.array([1.0, 0.4, 0.4, 0.05])
+RATE, SIZE, PLACE = 0.6, 25_000, 37
+SOMEWHERE = np.array([0.5, -0.9, 0.1, 0.6])
+BATCHES = [1, 2, 7, 64]
+STARTS = [(0.0, SOMEWHERE), (0.5, SOMEWHERE), (0.5, np.zeros(4)), (3.0, 0.1 * SOMEWHERE)]
+STARTS_NAMED = pytest.mark.parametrize(
+    ("sigma", "u"), STARTS, ids=["noiseless", "noisy", "at the optimum", "mostly noise"]
+)
+
+
+@partial(jax.jit, static_argnums=0)
+def increments(sampler, spectrum, lanes, u):
+    draws = jax.tree.map(lambda draw: draw[PLACE], sampler.draws(lanes, np.uint32(5 * STEPS)))
+    one = jax.vmap(sampler.increment, in_axes=(None, 0, None, None, 0))
+    return one(spectrum, lanes, u, np.uint32(5 * STEPS + PLACE), draws)
+
+
+def stepped(sampler, batch, sigma, u, size=SIZE, seed=0):
+    """(size, d) values of u one step later, step 5 · 64 + 37."""
+    words = np.random.default_rng([seed, batch]).integers(0, 2**32, (size, 2), dtype=np.uint32)
+    lanes = Lane(words, np.full(size, RATE, np.float32), np.full(size, batch, np.float32))
+    spectrum = Spectrum(*(np.asarray(a, np.float32) for a in (EIGENVALUES, u, sigma)))
+    return u + np.asarray(increments(sampler, spectrum, lanes, jnp.asarray(u, jnp.float32)), dtype=float)
+
+
+def dense(batch, sigma, u, seed=0):
+    rng = np.random.default_rng([seed, batch])
+    return numpy_sgd.one_step(rng, EIGENVALUES, u, sigma**2, batch_size=batch, learning_rate=RATE, size=SIZE)
+
+
+def summaries(u, new):
+    """Coordinates, random projections, norms, and products that see how the coordinates hang together."""
+    change = (new - u) / EIGENVALUES
+    directions = np.random.default_rng(9).standard_normal((4, 3))
+    along = change @ u if u.any() else change.sum(1)
+    products = change[:, 0] * change[:, 1], change[:, 1] * change[:, 2]
+    return np.column_stack([new, change @ directions, (new**2).sum(1), (change**2).sum(1), along, *products])
+
+
+def p_value(u, first, second):
+    return two_sample_p(summaries(u, first), summaries(u, second))
+
+
+@STARTS_NAMED
+@pytest.mark.parametrize("batch", BATCHES)
+def test_a_step_has_the_law_of_numpy_batches(batch, sigma, u):
+    assert p_value(u, stepped(Sufficient(), batch, sigma, u), dense(batch, sigma, u)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(("sigma", "u"), [STARTS[0], STARTS[2]], ids=["noiseless", "at the optimum"])
+@pytest.mark.parametrize("batch", BATCHES)
+def test_a_step_has_the_law_of_explicit_batches(batch, sigma, u):
+    explicit = stepped(Explicit(Gaussian(), batch), batch, sigma, u, seed=1)
+    assert p_value(u, stepped(Sufficient(), batch, sigma, u), explicit) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("sampler", "batch", "sigma", "u"),
+    [
+        (FewerDegrees(), 2, 0.0, SOMEWHERE),
+        (FewerDegrees(), 7, 0.0, SOMEWHERE),
+        (FewerDegrees(), 7, 0.5, SOMEWHERE),
+        (FewerDegrees(), 64, 0.0, SOMEWHERE),
+        (Isotropic(), 1, 0.0, SOMEWHERE),
+        (Isotropic(), 7, 0.0, SOMEWHERE),
+        (Isotropic(), 64, 0.5, SOMEWHERE),
+        (Noisier(), 1, 0.5, np.zeros(4)),
+        (Noisier(), 1, 3.0, 0.1 * SOMEWHERE),
+        (Noisier(), 7, 0.5, SOMEWHERE),
+        (Noisier(), 64, 1.0, SOMEWHERE),
+    ],
+)
+def test_wrong_steps_are_found(sampler, batch, sigma, u):
+    assert p_value(u, stepped(sampler, batch, sigma, u), dense(batch, sigma, u)) < 1e-6
+
+
+def test_at_the_optimum_without_noise_nothing_moves():
+    for batch in (1, 2, 1000):
+        np.testing.assert_array_equal(stepped(Sufficient(), batch, 0.0, np.zeros(4), size=50), 0)
+
+
+def test_at_the_optimum_with_noise_the_step_is_finite_and_isotropic_in_whitened_data():
+    change = stepped(Sufficient(), 3, 1.0, np.zeros(4)) / EIGENVALUES / RATE
+    assert np.isfinite(change).all()
+    # six standard errors of each of ten moments: false-alarm rate 1e-8
+    np.testing.assert_allclose(change.T @ change / SIZE, np.eye(4) / 3, atol=6 * np.sqrt(3 / SIZE) / 3)
+
+
+@pytest.mark.parametrize("size", [1e-15, 1e-18])
+def test_next_to_the_optimum_nothing_is_divided_by_nothing(size):
+    """‖u‖² is subnormal or 0 in float32, with and without noise."""
+    for sigma in (0.0, size, 1.0):
+        assert np.isfinite(stepped(Sufficient(), 2, sigma, size * SOMEWHERE, size=50)).all()
+
+
+SPECTRA = {
+    "decaying": st.LeastSquares([1.0, 0.3, 0.1], [1.0, 0.5, 2.0], 0.5),
+    "repeated": st.LeastSquares([1.0, 1.0, 1.0], [1.0, 0.0, 0.2], 0.5),
+    "frozen": st.LeastSquares([1.0, 0.5, 0.0], [1.0, 0.5, 0.3], 0.5),
+}
+
+
+def final_risks(problem, batch, quantity, sampler, seed):
+    result = st.simulate(
+        jax.random.key(seed),
+        problem,
+        batch_size=batch,
+        learning_rate=0.4 if batch > 2 else 0.2,
+        num_samples=25 * batch,
+        num_replicas=4000,
+        sampler=sampler,
+        quantity=quantity,
+    )
+    return np.column_stack([result.excess_risk, result.last_iterate_risk])
+
+
+@pytest.mark.parametrize(("spectrum", "quantity"), [("decaying", "bias"), ("repeated", "total"), ("frozen", "bias")])
+@pytest.mark.parametrize("batch", BATCHES)
+def test_final_risks_of_both_samplers_have_one_law(batch, spectrum, quantity):
+    problem = SPECTRA[spectrum]
+    found = final_risks(problem, batch, quantity, "sufficient", 0)
+    assert two_sample_p(found, final_risks(problem, batch, quantity, "explicit", 1)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("wrong", "batch", "quantity"),
+    [(FewerDegrees, 7, "bias"), (Isotropic, 2, "bias"), (Noisier, 1, "total")],
+)
+def test_final_risks_of_wrong_samplers_are_found(monkeypatch, wrong, batch, quantity):
+    problem = SPECTRA["decaying"]
+    explicit = final_risks(problem, batch, quantity, "explicit", 1)
+    monkeypatch.setattr(sufficient, "Sufficient", wrong)
+    assert two_sample_p(final_risks(problem, batch, quantity, "sufficient", 0), explicit) < 1e-6
