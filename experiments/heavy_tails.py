@@ -36,7 +36,7 @@ class Config:
     allowed_drift: float = 2.0  # constants on the longest runs over those on runs a quarter as long
 
 
-SCALES = {"quick": Config(), "full": Config(dim=128, num_replicas=16_384, exact_steps=(4, 16, 64, 256, 1024, 4096))}
+SCALES = {"quick": Config(), "full": Config(dim=64, num_replicas=8192, exact_steps=(4, 16, 64, 256, 1024, 4096))}
 UNITS = {
     "law": "of the data",
     "kurtosis": "of a projection on one direction; of elliptical data on any",

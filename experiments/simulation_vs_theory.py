@@ -48,9 +48,8 @@ SCALES = {
     "quick": Config(),
     "full": Config(
         edge_shares=(0.01, 0.05, 0.2, 0.4),
-        dim=256,
-        num_steps=(16, 64, 256, 1024, 4096),
-        num_replicas=8192,
+        dim=128,
+        num_replicas=4096,
         shown_replicas=1024,
     ),
 }
