@@ -38,6 +38,14 @@ def positive_number(name: str, value) -> float:
     return float(positive_array(name, single_number(name, value)))
 
 
+def whole_number(name: str, value, least: int) -> int:
+    """`value` as one whole number of at least `least`."""
+    number = single_number(name, value)
+    if not (np.isfinite(number) and number >= least and number == np.floor(number)):
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {number:g}")
+    return int(number)
+
+
 def positive_array(name: str, value) -> np.ndarray:
     """`value` as a float64 array of finite positive numbers."""
     array = real_array(name, value)

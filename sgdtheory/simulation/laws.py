@@ -6,7 +6,6 @@ S2).
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -18,17 +17,9 @@ from jax import Array
 from sgdtheory.arguments import single_number
 from sgdtheory.simulation.counter_random import mean_chi_square
 from sgdtheory.simulation.dynamics import Spectrum
+from sgdtheory.simulation.user_law import UserLaw, check_user_law
 
 LARGEST_FREEDOM = 1e9
-CHECK_ROWS = 256
-CHECK_BATCHES = 64
-CHECK_PROJECTIONS = 16
-CHECK_PAIRS = 16  # leading directions of which all pairs are looked at
-CHECK_TELLING = 100.0  # samples that must share in a second moment before it is held against a law
-CHECK_LEADING = 0.01  # of the trace
-CHECK_ROUNDING = 1e-6  # of λ_1 that a direction with λ = 0 may show
-CHECK_SIGMAS = 8.0  # how far off a law has to be, in standard errors
-CHECK_MARGIN = 0.1  # and relative to what it should be: standard errors of heavy tails are not to be relied upon
 
 
 class FourthMoment(NamedTuple):
@@ -131,43 +122,6 @@ class EllipticalT:
         return _student(key, (rows, spectrum.start.size), (rows, 1), self.degrees_of_freedom, spectrum)
 
 
-@dataclass(frozen=True, eq=False)
-class UserLaw:
-    """A function `(key, batch_size) -> x` of shape (batch_size, dim), in the eigenbasis, with `E x xᵀ = diag(λ)`.
-
-    Directions with λ = 0 that hold signal, the unsimulated tail among them, see independent standard normals instead.
-
-    Attributes:
-        function: the user's.
-        dim: number of columns that it returns.
-        largest_eigenvalue: λ_1, the unit of the simulated spectrum.
-    """
-
-    function: Callable[[Any, int], Any]
-    dim: int
-    largest_eigenvalue: float
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UserLaw) and self._identity == other._identity
-
-    def __hash__(self) -> int:
-        return hash(self._identity)
-
-    @property
-    def _identity(self) -> tuple:  # functions need not be hashable; the object keeps its function, and so the id, alive
-        return id(self.function), self.dim, self.largest_eigenvalue
-
-    def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
-        """(rows, d) whitened samples."""
-        data_key, frozen_key = jax.random.split(key)
-        dtype, size = spectrum.start.dtype, spectrum.start.size
-        x = jnp.asarray(self.function(data_key, rows), dtype)
-        x = jnp.pad(x, ((0, 0), (0, size - self.dim)))
-        scale = jnp.sqrt(jnp.asarray(spectrum.eigenvalue)) * np.sqrt(self.largest_eigenvalue).astype(dtype)
-        frozen = jax.random.normal(frozen_key, (rows, size), dtype)
-        return jnp.where(scale > 0, x / jnp.where(scale > 0, scale, 1), frozen)
-
-
 NAMED_LAWS = {"gaussian": Gaussian(), "rademacher": Rademacher(), "student_t": StudentT()}
 
 
@@ -184,7 +138,7 @@ def as_law(law: Any, eigenvalue: np.ndarray, key: Any) -> Law:
     if isinstance(law, str | type) or not callable(law):
         known = ", ".join(repr(name) for name in NAMED_LAWS)
         raise ValueError(f"law must be one of {known}, StudentT(ν), EllipticalT(ν) or a function, got {law!r}")
-    _check_user_law(law, eigenvalue, key)
+    check_user_law(law, eigenvalue, key)
     return UserLaw(law, eigenvalue.size, float(eigenvalue[0]))
 
 
@@ -196,75 +150,3 @@ def _student(key: Any, shape: tuple[int, ...], radii: tuple[int, ...], freedom: 
     radius = mean_chi_square((words[0], words[1]), index, freedom, dtype).reshape(radii)
     scale = np.sqrt((freedom - 2) / freedom).astype(dtype)
     return jax.random.normal(normal_key, shape, dtype) * (scale / jnp.sqrt(radius))
-
-
-def _check_user_law(law: Callable[[Any, int], Any], eigenvalue: np.ndarray, key: Any) -> None:
-    """Shape, finiteness and second moments from CHECK_ROWS · CHECK_BATCHES samples."""
-    directions = np.random.default_rng(0).standard_normal((eigenvalue.size, CHECK_PROJECTIONS))
-    keys = jax.random.split(key, CHECK_BATCHES)
-    first, again, other = (_batch(law, batch_key, eigenvalue.size) for batch_key in (keys[0], keys[0], keys[1]))
-    if (first != again).any() or (first == other).all():
-        raise ValueError("law must draw from its key: the same batch for the same key, another batch for another key")
-    sums, unseen = [], np.zeros(eigenvalue.size)
-    for batch_key in keys:
-        x = _batch(law, batch_key, eigenvalue.size)
-        unseen += np.where(eigenvalue > 0, 0, (x**2).mean(0) / CHECK_BATCHES)
-        values = _second_moments(x / np.sqrt(np.where(eigenvalue > 0, eigenvalue, np.inf)), directions)
-        sums.append([values.sum(0), (values**2).sum(0)])
-    if (unseen > CHECK_ROUNDING * eigenvalue[0]).any():
-        i = int(unseen.argmax())
-        raise ValueError(
-            f"law must have E x_i² = λ_i in the eigenbasis: direction {i + 1} has {unseen[i]:.3g}, but λ_{i + 1} = 0"
-        )
-    count = CHECK_ROWS * CHECK_BATCHES
-    mean, square = np.sum(sums, axis=0) / count
-    error = np.sqrt(np.maximum(square - mean**2, 0) / count)
-    d, pairs = eigenvalue.size, _pairs(eigenvalue.size)
-    expected = np.concatenate([eigenvalue > 0, np.zeros(pairs[0].size), ((directions[eigenvalue > 0]) ** 2).sum(0)])
-    telling = count * mean**2 > CHECK_TELLING * square  # not a few rare samples that decide
-    telling[:d] |= eigenvalue > CHECK_LEADING * eigenvalue.sum()  # which leading directions do not consist of
-    telling[d : d + pairs[0].size] = telling[pairs[0]] & telling[pairs[1]]
-    scale = np.concatenate([np.ones(d + pairs[0].size), expected[d + pairs[0].size :]])
-    off = telling & (np.abs(mean - expected) > np.maximum(CHECK_SIGMAS * error, CHECK_MARGIN * scale))
-    if not off.any():
-        return
-    i = int(off.argmax())
-    found = f"{mean[i]:.3g} ± {error[i]:.2g} over {count} samples"
-    if i < d:
-        raise ValueError(
-            f"law must have E x_i² = λ_i in the eigenbasis: for direction {i + 1} E x_i²/λ_i is {found}, not 1; "
-            "rescale the law or the problem"
-        )
-    what = "a random projection"
-    if i < d + pairs[0].size:
-        what = f"directions {pairs[0][i - d] + 1} and {pairs[1][i - d] + 1}"
-    raise ValueError(
-        f"law must have uncorrelated coordinates (x in the eigenbasis of H): the whitened second moment of {what} is "
-        f"{found}, not {expected[i]:.3g}; rotate x into the eigenbasis"
-    )
-
-
-def _batch(law: Callable[[Any, int], Any], key: Any, dim: int) -> np.ndarray:
-    """(CHECK_ROWS, dim) samples of a user's law."""
-    drawn = law(key, CHECK_ROWS)
-    try:
-        x = np.asarray(drawn, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"law must return an array of numbers, got {drawn!r}") from None
-    if x.shape != (CHECK_ROWS, dim):
-        raise ValueError(
-            f"law must return an array of shape (batch_size, {dim}), got {x.shape} for batch_size {CHECK_ROWS}"
-        )
-    if not np.isfinite(x).all():
-        raise ValueError("law must return finite numbers, got nan or inf")
-    return x
-
-
-def _pairs(dim: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.triu_indices(min(dim, CHECK_PAIRS), k=1)
-
-
-def _second_moments(z: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """(rows, …) squares of whitened coordinates, products of leading ones, and squares of projections."""
-    first, second = _pairs(z.shape[1])
-    return np.concatenate([z**2, z[:, first] * z[:, second], np.einsum("rd,dp->rp", z, directions) ** 2], axis=1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.arguments import checked_problem, positive_number, real_array, settings_arrays, single_number
+from sgdtheory.arguments import checked_problem, positive_number, real_array, settings_arrays, whole_number
 from sgdtheory.problem import Problem
 from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
 from sgdtheory.simulation.runs import make_plan
@@ -60,8 +60,9 @@ def simulate(
         num_replicas: R ≥ 1.
         sampler: "sufficient" or "explicit".
         law: of the data, for the explicit sampler: "gaussian", "rademacher", "student_t", `StudentT(ν)`,
-            `EllipticalT(ν)` or a function `(key, batch_size) -> x` of shape (batch_size, dim) in the eigenbasis, `E x
-            xᵀ = diag(λ)`, rows independent. Batches above 256 are drawn in slices.
+            `EllipticalT(ν)` (from `sgdtheory.simulation.laws`) or a function `(key, batch_size) -> x` in JAX, of shape
+            (batch_size, dim) in the eigenbasis, with `E x xᵀ = diag(λ)` and independent rows. Batches above 256 are
+            drawn in slices.
         quantity: "total"; "bias" for runs without label noise (σ = 0); "variance" for runs from w_0 = w*.
         dim: number of directions to simulate; the others are frozen at their start, as risk and as label noise. None:
             all of them or, of a problem with more than 131072 directions, as few as the standard error of the mean
@@ -76,17 +77,16 @@ def simulate(
         Simulation. After Ctrl-C it holds what had finished, with `interrupted` set.
 
     Raises:
-        ValueError: an argument outside its range; a `dim` that would shift the mean by more than a tenth of its
-        standard
-            error.
+        ValueError: an argument outside its range, or a `dim` that would shift the mean by more than a tenth of its
+            standard error.
     """
     checked_problem(problem)
     _check_choices(sampler=(sampler, SAMPLERS), quantity=(quantity, QUANTITIES), dtype=(dtype, DTYPES))
     settings = _settings(batch_size, learning_rate, num_samples, LARGEST_BATCH[sampler])
-    plan = make_plan(settings, _whole_number("trajectory", trajectory, 0))
-    num_replicas = _whole_number("num_replicas", num_replicas, 1)
+    plan = make_plan(settings, whole_number("trajectory", trajectory, 0))
+    num_replicas = whole_number("num_replicas", num_replicas, 1)
     memory_limit = positive_number("memory_limit", memory_limit)
-    dim = None if dim is None else _whole_number("dim", dim, 1)
+    dim = None if dim is None else whole_number("dim", dim, 1)
 
     import jax  # half a second that the exact theory does not need
 
@@ -111,13 +111,6 @@ def _check_choices(**choices: tuple[Any, tuple[str, ...]]) -> None:
     for name, (value, known) in choices.items():
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
-
-
-def _whole_number(name: str, value: Any, least: int) -> int:
-    number = single_number(name, value)
-    if not (np.isfinite(number) and number >= least and number == np.floor(number)):
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {number:g}")
-    return int(number)
 
 
 def _settings(batch_size, learning_rate, num_samples, largest_batch: float) -> dict[str, np.ndarray]:

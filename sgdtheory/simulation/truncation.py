@@ -16,8 +16,8 @@ Quantity = Literal["total", "bias", "variance"]
 ALLOWED_SHIFT = 0.1  # of a standard error of the mean
 LARGEST_DIM = 2**17  # chosen by itself; a user may ask for more
 MULTIPLE = 64  # automatic choices are multiples of it: fewer shapes to compile
-TIME_POINTS = 200
-MODES_AT_ONCE = 4096
+TIME_POINTS = 200  # at which the sums over steps are evaluated, from either end
+MODES_AT_ONCE = 4096  # in a temporary
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,7 @@ def _moments(x: np.ndarray, signal: np.ndarray, noise: float, batch: float, n: f
     """(V_i, M_i) of each mode; sums over τ by the trapezoidal rule on log-spaced points from both ends."""
     few = np.unique(np.round(np.geomspace(1, n, TIME_POINTS))) - 1  # 0 … n − 1
     tau = np.unique(np.concatenate([few, n - 1 - few]))
-    weight = np.empty_like(tau)
-    edges = (tau[1:] + tau[:-1]) / 2
-    weight[:] = np.diff(np.concatenate([[-0.5], edges, [n - 0.5]]))
+    weight = np.diff(np.concatenate([[-0.5], (tau[1:] + tau[:-1]) / 2, [n - 0.5]]))
     log_q = np.log(np.maximum(np.abs(1 - x), 1e-300))
     parts = np.array_split(np.arange(x.size), -(-x.size // MODES_AT_ONCE))
     drive = noise + sum(np.exp(2 * tau[:, None] * log_q[part]) @ signal[part] for part in parts)

@@ -1,22 +1,19 @@
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
 import sgdtheory as st
-from sgdtheory.reference import risk_by_recursion
 from sgdtheory.simulation.dynamics import Spectrum
-from sgdtheory.simulation.laws import EllipticalT, FourthMoment, Gaussian, Rademacher, StudentT
+from sgdtheory.simulation.laws import EllipticalT, Gaussian, Rademacher, StudentT
 from tests.simulation import numpy_sgd
+from tests.simulation.explicit_runs import EIGENVALUES, PROBLEM, expected, simulated, uniform
 from tests.simulation.statistical import FALSE_ALARM, normal_limit, one_sample_p, standard_score, two_sample_p
 
 LAWS = [Gaussian(), Rademacher(), StudentT(12.0), EllipticalT(12.0)]
 NAMES = ["gaussian", "rademacher", "student_t", "elliptical_t"]
 EACH_LAW = pytest.mark.parametrize("law", LAWS, ids=NAMES)
 SPECTRUM = Spectrum(*(np.asarray(a, np.float32) for a in ([1.0, 0.3, 0.1], [1.0, 1.0, 1.0], 0.5)))
-EIGENVALUES = np.array([1.0, 0.5, 0.3])
-PROBLEM = st.LeastSquares(EIGENVALUES, [1.0, 0.5, 2.0], 0.5)
 
 
 def samples(law, rows=100_000, seed=0, dtype=np.float32):
@@ -88,34 +85,6 @@ def test_degrees_of_freedom_must_be_one_number():
         StudentT([5.0, 6.0])
 
 
-def simulated(law, problem=PROBLEM, num_replicas=20_000, batch=3, steps=12, rate=0.3, **options):
-    return st.simulate(
-        jax.random.key(0),
-        problem,
-        batch_size=batch,
-        learning_rate=rate,
-        num_samples=steps * batch,
-        num_replicas=num_replicas,
-        sampler="explicit",
-        law=law,
-        **options,
-    )
-
-
-def expected(fourth_moment, problem=PROBLEM, batch=3, steps=12, rate=0.3):
-    return sum(
-        risk_by_recursion(
-            problem.eigenvalues,
-            problem.signal,
-            problem.noise_variance,
-            batch_size=batch,
-            learning_rate=rate,
-            num_steps=steps,
-            fourth_moment=fourth_moment,
-        )
-    )
-
-
 @EACH_LAW
 def test_mean_risk_of_each_law(law):
     found = simulated(law)
@@ -163,98 +132,6 @@ def test_batches_drawn_in_slices_have_the_right_mean():
     assert abs(found.z_score(300 / 512 * exact)) > 6
 
 
-def uniform(key, batch_size):
-    """Independent uniform coordinates: kurtosis 9/5."""
-    return jax.random.uniform(key, (batch_size, 3), minval=-np.sqrt(3), maxval=np.sqrt(3)) * np.sqrt(EIGENVALUES)
-
-
-UNIFORM_MOMENTS = FourthMoment(1.0, 0.8)
-
-
-def test_a_users_law_in_other_units_and_with_a_direction_that_never_moves():
-    """λ_1 = 1000: the simulated spectrum has λ_1 = 1, the user's data do not."""
-    scale = 1000.0
-    problem = st.LeastSquares([*(scale * EIGENVALUES), 0.0], [1.0, 0.5, 2.0, 0.7], 0.5)
-
-    def with_zero(key, batch_size):
-        return jnp.pad(uniform(key, batch_size) * np.sqrt(scale), ((0, 0), (0, 1)))
-
-    found = simulated(with_zero, problem, rate=0.3 / scale)
-    assert abs(found.z_score(expected(UNIFORM_MOMENTS, problem, rate=0.3 / scale))) < normal_limit(1)
-
-
-def test_a_users_law_with_a_frozen_tail_in_float64():
-    """The unsimulated directions act as label noise."""
-    problem = st.LeastSquares([*EIGENVALUES, 1e-7, 1e-7], [1.0, 0.5, 2.0, 0.4, 0.3], 0.5)
-    found = simulated(uniform, problem, num_replicas=8000, dim=3, dtype="float64")
-    assert found.truncation.dim == 3
-    assert abs(found.z_score(expected(UNIFORM_MOMENTS, problem))) < normal_limit(1)
-    assert abs(found.z_score(0.7 + expected(UNIFORM_MOMENTS, problem.truncated(3)))) > 6  # negative control
-    assert jnp.ones(1).dtype == np.float32
-
-
-def standardised(change):
-    return lambda key, size: change(jax.random.normal(key, (size, 3)) * np.sqrt(EIGENVALUES), key)
-
-
-ROTATED = np.array([[0.0, 1.0, 0.0], [0.6, 0.0, 0.8], [0.8, 0.0, -0.6]])
-
-
-@pytest.mark.parametrize(
-    ("law", "message"),
-    [
-        (
-            standardised(lambda x, key: x[:, :2]),
-            r"law must return an array of shape \(batch_size, 3\), got \(256, 2\) for batch_size 256",
-        ),
-        (standardised(lambda x, key: x.T), r"got \(3, 256\) for batch_size 256"),
-        (standardised(lambda x, key: x[0]), r"got \(3,\) for batch_size 256"),
-        (
-            standardised(lambda x, key: x * np.array([1.0, 1.2, 1.0])),
-            r"E x_i² = λ_i in .*: for direction 2 E x_i²/λ_i is 1\.\d+ ± 0\.0\d+ over 16384 samples, not 1; rescale",
-        ),
-        (standardised(lambda x, key: x / np.sqrt(EIGENVALUES)), "for direction 2 E x_i²/λ_i is "),
-        (standardised(lambda x, key: x[:, :1] * np.sqrt(EIGENVALUES)), "law must have uncorrelated coordinates"),
-        (standardised(lambda x, key: x @ ROTATED), "E x_i² = λ_i in the eigenbasis"),
-        (standardised(lambda x, key: x.at[3, 1].set(jnp.nan)), "law must return finite numbers, got nan or inf"),
-        (standardised(lambda x, key: x.at[0, 0].set(jnp.inf)), "law must return finite numbers, got nan or inf"),
-        ("cauchy", "law must be one of 'gaussian', 'rademacher', 'student_t', .* or a function, got 'cauchy'"),
-        (StudentT, r"law must be one of .* got <class"),
-        (None, "law must be one of .* got None"),
-        (3, "law must be one of .* got 3"),
-        (lambda key, size: "numbers", "law must"),
-        (lambda key, size: None, "law must"),
-    ],
-)
-def test_bad_laws(law, message):
-    with pytest.raises(ValueError, match=message):
-        simulated(law, num_replicas=2)
-
-
-def test_a_users_law_that_ignores_its_key_is_refused():
-    """Data of NumPy's generator would be drawn once, when the step is compiled, and be the same in every step."""
-    rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="law must"):
-        simulated(lambda key, size: rng.standard_normal((size, 3)) * np.sqrt(EIGENVALUES), num_replicas=2)
-
-
-def test_correlated_coordinates_with_the_right_variances_are_found():
-    eigenvalues = np.array([1.0, 1.0, 1.0])
-
-    def correlated(key, size):
-        z = jax.random.normal(key, (size, 3))
-        return z.at[:, 1].set(0.8 * z[:, 0] + 0.6 * z[:, 1])
-
-    with pytest.raises(ValueError, match="law must have uncorrelated coordinates .* rotate x into the eigenbasis"):
-        simulated(correlated, st.LeastSquares(eigenvalues, eigenvalues), num_replicas=2)
-
-
-def test_data_in_a_direction_that_has_none_is_refused():
-    problem = st.LeastSquares([1.0, 0.5, 0.0], [1.0, 0.5, 2.0])
-    with pytest.raises(ValueError, match="law must have E x_i² = λ_i in the eigenbasis: direction 3"):
-        simulated(lambda key, size: uniform(key, size), problem, num_replicas=2)
-
-
 @pytest.mark.parametrize("law", ["rademacher", "student_t", EllipticalT(), uniform])
 def test_the_sufficient_sampler_is_for_gaussian_data(law):
     with pytest.raises(ValueError, match="needs sampler='explicit': the sufficient sampler is for Gaussian data"):
@@ -265,3 +142,17 @@ def test_names_and_instances_are_the_same_law():
     by_name, instance = (simulated(law, num_replicas=20) for law in ("rademacher", Rademacher()))
     np.testing.assert_array_equal(by_name.excess_risk, instance.excess_risk)
     assert EllipticalT(5) == EllipticalT(5.0) != StudentT(5.0)
+
+
+@pytest.mark.parametrize(
+    ("law", "message"),
+    [
+        ("cauchy", "law must be one of 'gaussian', 'rademacher', 'student_t', .* or a function, got 'cauchy'"),
+        (StudentT, r"law must be one of .* got <class"),
+        (None, "law must be one of .* got None"),
+        (3, "law must be one of .* got 3"),
+    ],
+)
+def test_unknown_laws(law, message):
+    with pytest.raises(ValueError, match=message):
+        simulated(law, num_replicas=2)

@@ -1,0 +1,124 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.simulation.laws import FourthMoment
+from tests.simulation.explicit_runs import EIGENVALUES, expected, simulated, uniform
+from tests.simulation.statistical import normal_limit
+
+UNIFORM_MOMENTS = FourthMoment(1.0, 0.8)
+
+
+def test_a_users_law_in_other_units_and_with_a_direction_that_never_moves():
+    """λ_1 = 1000: the simulated spectrum has λ_1 = 1, the user's data do not."""
+    scale = 1000.0
+    problem = st.LeastSquares([*(scale * EIGENVALUES), 0.0], [1.0, 0.5, 2.0, 0.7], 0.5)
+
+    def with_zero(key, batch_size):
+        return jnp.pad(uniform(key, batch_size) * np.sqrt(scale), ((0, 0), (0, 1)))
+
+    found = simulated(with_zero, problem, rate=0.3 / scale)
+    assert abs(found.z_score(expected(UNIFORM_MOMENTS, problem, rate=0.3 / scale))) < normal_limit(1)
+
+
+def test_a_users_law_with_a_frozen_tail_in_float64():
+    """The unsimulated directions act as label noise."""
+    problem = st.LeastSquares([*EIGENVALUES, 1e-7, 1e-7], [1.0, 0.5, 2.0, 0.4, 0.3], 0.5)
+    found = simulated(uniform, problem, num_replicas=8000, dim=3, dtype="float64")
+    assert found.truncation.dim == 3
+    assert abs(found.z_score(expected(UNIFORM_MOMENTS, problem))) < normal_limit(1)
+    assert abs(found.z_score(0.7 + expected(UNIFORM_MOMENTS, problem.truncated(3)))) > 6  # negative control
+    assert jnp.ones(1).dtype == np.float32
+
+
+def standardised(change):
+    return lambda key, size: change(jax.random.normal(key, (size, 3)) * np.sqrt(EIGENVALUES), key)
+
+
+ROTATED = np.array([[0.0, 1.0, 0.0], [0.6, 0.0, 0.8], [0.8, 0.0, -0.6]])
+
+
+@pytest.mark.parametrize(
+    ("law", "message"),
+    [
+        (
+            standardised(lambda x, key: x[:, :2]),
+            r"law must return an array of shape \(batch_size, 3\), got \(256, 2\) for batch_size 256",
+        ),
+        (standardised(lambda x, key: x.T), r"got \(3, 256\) for batch_size 256"),
+        (standardised(lambda x, key: x[0]), r"got \(3,\) for batch_size 256"),
+        (
+            standardised(lambda x, key: x * np.array([1.0, 1.2, 1.0])),
+            r"E x_i² = λ_i in .*: for direction 2 E x_i²/λ_i is 1\.\d+ ± 0\.0\d+ over 16384 samples, not 1; rescale",
+        ),
+        (standardised(lambda x, key: x / np.sqrt(EIGENVALUES)), "for direction 2 E x_i²/λ_i is "),
+        (standardised(lambda x, key: x[:, :1] * np.sqrt(EIGENVALUES)), "law must have uncorrelated coordinates"),
+        (standardised(lambda x, key: x @ ROTATED), "E x_i² = λ_i in the eigenbasis"),
+        (standardised(lambda x, key: x.at[3, 1].set(jnp.nan)), "law must return finite numbers, got nan or inf"),
+        (standardised(lambda x, key: x.at[0, 0].set(jnp.inf)), "law must return finite numbers, got nan or inf"),
+        (lambda key, size: "numbers", "law must"),
+        (lambda key, size: None, "law must"),
+    ],
+)
+def test_bad_laws(law, message):
+    with pytest.raises(ValueError, match=message):
+        simulated(law, num_replicas=2)
+
+
+def test_a_users_law_that_ignores_its_key_is_refused():
+    """Data of NumPy's generator would be drawn once, when the step is compiled, and be the same in every step."""
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="law must"):
+        simulated(lambda key, size: rng.standard_normal((size, 3)) * np.sqrt(EIGENVALUES), num_replicas=2)
+
+
+def test_correlated_coordinates_with_the_right_variances_are_found():
+    eigenvalues = np.array([1.0, 1.0, 1.0])
+
+    def correlated(key, size):
+        z = jax.random.normal(key, (size, 3))
+        return z.at[:, 1].set(0.8 * z[:, 0] + 0.6 * z[:, 1])
+
+    with pytest.raises(ValueError, match="law must have uncorrelated coordinates .* rotate x into the eigenbasis"):
+        simulated(correlated, st.LeastSquares(eigenvalues, eigenvalues), num_replicas=2)
+
+
+def test_data_in_a_direction_that_has_none_is_refused():
+    problem = st.LeastSquares([1.0, 0.5, 0.0], [1.0, 0.5, 2.0])
+    with pytest.raises(ValueError, match="law must have E x_i² = λ_i in the eigenbasis: direction 3"):
+        simulated(lambda key, size: uniform(key, size), problem, num_replicas=2)
+
+
+def test_correlation_between_two_of_many_leading_directions_is_found():
+    def correlated(key, size):
+        z = jax.random.normal(key, (size, 200))
+        return z.at[:, 1].set(0.5 * z[:, 0] + np.sqrt(0.75) * z[:, 1])
+
+    with pytest.raises(ValueError, match="second moment of directions 1 and 2 is 0.[45]"):
+        simulated(correlated, st.LeastSquares(np.ones(200), np.ones(200)), num_replicas=2)
+
+
+def test_rare_directions_are_no_false_alarm():
+    """One-hot data: a direction of probability 1e-4 may well be missing from all samples."""
+    share = np.arange(1.0, 401) ** -1.5
+    share /= share.sum()
+
+    def one_hot(key, size):
+        return jax.nn.one_hot(jax.random.choice(key, 400, (size,), p=share), 400)
+
+    found = simulated(one_hot, st.LeastSquares(share, share), num_replicas=2)
+    assert np.isfinite(found.excess_risk).all()
+
+
+def test_functions_that_cannot_be_hashed_are_laws():
+    class Uniform:
+        __hash__ = None
+
+        def __call__(self, key, size):
+            return uniform(key, size)
+
+    np.testing.assert_array_equal(
+        simulated(Uniform(), num_replicas=20).excess_risk, simulated(uniform, num_replicas=20).excess_risk
+    )
