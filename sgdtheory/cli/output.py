@@ -55,10 +55,3 @@ def print_tables(*tables: Table) -> None:
         console.width = 160  # a pipe has no width of its own; do not fold numbers
     for table in tables:
         console.print(table)
-
-
-def scalar_or_array(values: tuple[float, ...]):
-    """One value of a flag as a scalar, several as an array."""
-    if not values:
-        raise ValueError("batch-size, learning-rate and num-samples need at least one value each")
-    return values[0] if len(values) == 1 else np.array(values)

@@ -7,44 +7,23 @@ import numpy as np
 from rich.table import Table
 
 from sgdtheory.bounds import theorem7
-from sgdtheory.cli.output import print_json, print_tables, scalar_or_array
+from sgdtheory.cli.output import print_json, print_tables
+from sgdtheory.cli.settings import SettingsCommand
 from sgdtheory.exact import excess_risk
 from sgdtheory.problem import PowerLaw
 from sgdtheory.stability import max_stable_learning_rate
 
 
 @dataclass(frozen=True)
-class RiskCommand:
+class RiskCommand(SettingsCommand):
     """Exact excess risk of averaged mini-batch SGD on power-law regression, beside Theorem 7's bound.
 
     Each of batch size, learning rate and number of samples takes one value or several of equal number.
     """
 
-    capacity: float
-    """Exponent a > 1 of the eigenvalues, λ_i = i^−a."""
-    source: float
-    """Exponent b > 1 of the initial risk, s_i = i^−b."""
-    batch_size: tuple[float, ...]
-    """Batch size B."""
-    learning_rate: tuple[float, ...]
-    """Learning rate γ, in units of 1/λ_1."""
-    num_samples: tuple[float, ...]
-    """Number of samples D; the number of steps is ⌊D/B⌋."""
-    dim: float | None = None
-    """Number of directions; None: infinitely many."""
-    noise_variance: float = 1.0
-    """Variance σ² of the label noise."""
-    json: bool = False
-    """Print JSON; null stands for what is infinite or absent."""
-
     def run(self) -> None:
         """Compute and print."""
-        problem = PowerLaw(self.capacity, self.source, self.dim, self.noise_variance)  # pyright: ignore[reportArgumentType]
-        settings: dict[str, Any] = {
-            "batch_size": scalar_or_array(self.batch_size),
-            "learning_rate": scalar_or_array(self.learning_rate),
-            "num_samples": scalar_or_array(self.num_samples),
-        }
+        problem, settings = self.problem, self.settings
         risk, bound = excess_risk(problem, **settings), theorem7(problem, **settings)
         edge = max_stable_learning_rate(problem, batch_size=settings["batch_size"])
         with np.errstate(all="ignore"):

@@ -9,39 +9,26 @@ import numpy as np
 from rich.table import Table
 
 from sgdtheory.bounds import theorem7
-from sgdtheory.cli.output import native_output_on_stderr, print_json, print_tables, scalar_or_array
+from sgdtheory.cli.output import native_output_on_stderr, print_json, print_tables
+from sgdtheory.cli.settings import SettingsCommand
 from sgdtheory.exact import excess_risk
 from sgdtheory.problem import PowerLaw
 from sgdtheory.simulation import Simulation, simulate
 
 
 @dataclass(frozen=True)
-class SimulateCommand:
+class SimulateCommand(SettingsCommand):
     """Simulate averaged mini-batch SGD on power-law regression; print mean ± s.e., exact risk, Theorem 7's bound and z.
 
     Each of batch size, learning rate and number of samples takes one value or several of equal number.
     """
 
-    capacity: float
-    """Exponent a > 1 of the eigenvalues, λ_i = i^−a."""
-    source: float
-    """Exponent b > 1 of the initial risk, s_i = i^−b."""
-    batch_size: tuple[float, ...]
-    """Batch size B."""
-    learning_rate: tuple[float, ...]
-    """Learning rate γ, in units of 1/λ_1."""
-    num_samples: tuple[float, ...]
-    """Number of samples D, not decreasing; the number of steps is ⌊D/B⌋."""
     num_replicas: float = 1024
     """Number of independent replicas, at least 2."""
     seed: int = 0
     """Seed of the random key: the same seed gives the same numbers."""
-    dim: float | None = None
-    """Number of directions of the problem; None: infinitely many."""
     simulated_dim: float | None = None
     """Number of directions to simulate; None: as many as the standard error asks for."""
-    noise_variance: float = 1.0
-    """Variance σ² of the label noise."""
     sampler: Literal["sufficient", "explicit"] = "sufficient"
     """Draw what the batch does (O(d) a step), or the batch itself."""
     law: Literal["gaussian", "rademacher", "student_t"] = "gaussian"
@@ -60,8 +47,6 @@ class SimulateCommand:
     """With --distributed: number of processes."""
     process_id: int | None = None
     """With --distributed: this process, from 0."""
-    json: bool = False
-    """Print JSON; null stands for what is infinite or absent."""
 
     def run(self) -> None:
         """Simulate and print; process 0 alone prints."""
@@ -69,12 +54,7 @@ class SimulateCommand:
             raise ValueError(f"seed must be a whole number from 0 to {2**32 - 1}, got {self.seed}")
         if self.num_replicas < 2:
             raise ValueError(f"num-replicas must be at least 2 for a standard error, got {self.num_replicas:g}")
-        problem = PowerLaw(self.capacity, self.source, self.dim, self.noise_variance)  # pyright: ignore[reportArgumentType]
-        settings: dict[str, Any] = {
-            "batch_size": scalar_or_array(self.batch_size),
-            "learning_rate": scalar_or_array(self.learning_rate),
-            "num_samples": scalar_or_array(self.num_samples),
-        }
+        problem, settings = self.problem, self.settings
         with native_output_on_stderr() if self.distributed else contextlib.nullcontext():
             first = self._join()
             import jax

@@ -1,0 +1,47 @@
+"""What the commands on power-law regression have in common: the problem, and B, γ and D."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sgdtheory.problem import PowerLaw
+
+
+@dataclass(frozen=True)
+class SettingsCommand:
+    """A power law, and settings: one value each of batch size, learning rate and samples, or several of equal number."""
+
+    capacity: float
+    """Exponent a > 1 of the eigenvalues, λ_i = i^−a."""
+    source: float
+    """Exponent b > 1 of the initial risk, s_i = i^−b."""
+    batch_size: tuple[float, ...]
+    """Batch size B."""
+    learning_rate: tuple[float, ...]
+    """Learning rate γ, in units of 1/λ_1."""
+    num_samples: tuple[float, ...]
+    """Number of samples D; the number of steps is ⌊D/B⌋."""
+    dim: float | None = None
+    """Number of directions of the problem; None: infinitely many."""
+    noise_variance: float = 1.0
+    """Variance σ² of the label noise."""
+    json: bool = False
+    """Print JSON; null stands for what is infinite or absent."""
+
+    @property
+    def problem(self) -> PowerLaw:
+        """The problem that the flags describe."""
+        return PowerLaw(self.capacity, self.source, self.dim, self.noise_variance)  # pyright: ignore[reportArgumentType]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """batch_size, learning_rate and num_samples, scalars or arrays."""
+        names = "batch_size", "learning_rate", "num_samples"
+        return {name: _scalar_or_array(getattr(self, name)) for name in names}
+
+
+def _scalar_or_array(values: tuple[float, ...]):
+    if not values:
+        raise ValueError("batch-size, learning-rate and num-samples need at least one value each")
+    return values[0] if len(values) == 1 else np.array(values)
