@@ -10,7 +10,7 @@ from sgdtheory.problem import PowerLaw
 
 @dataclass(frozen=True)
 class SettingsCommand:
-    """A power law, and settings: one value each of batch size, learning rate and samples, or several of equal number."""
+    """A power law, and settings: one batch size, learning rate and number of samples, or several of equal number."""
 
     capacity: float
     """Exponent a > 1 of the eigenvalues, λ_i = i^−a."""

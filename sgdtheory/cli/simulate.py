@@ -1,6 +1,7 @@
 """`sgdtheory simulate`: simulated risk beside the exact one and the bound."""
 
 import contextlib
+import re
 import sys
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -59,19 +60,23 @@ class SimulateCommand(SettingsCommand):
             first = self._join()
             import jax
 
-            simulation = simulate(
-                jax.random.key(self.seed),
-                problem,
-                **settings,
-                num_replicas=self.num_replicas,  # pyright: ignore[reportArgumentType]
-                sampler=self.sampler,
-                law=self.law,
-                quantity=self.quantity,
-                dim=self.simulated_dim,  # pyright: ignore[reportArgumentType]
-                dtype=self.dtype,
-                memory_limit=self.memory_limit,
-                progress=first,
-            )
+            try:
+                simulation = simulate(
+                    jax.random.key(self.seed),
+                    problem,
+                    **settings,
+                    num_replicas=self.num_replicas,  # pyright: ignore[reportArgumentType]
+                    sampler=self.sampler,
+                    law=self.law,
+                    quantity=self.quantity,
+                    dim=self.simulated_dim,  # pyright: ignore[reportArgumentType]
+                    dtype=self.dtype,
+                    memory_limit=self.memory_limit,
+                    progress=first,
+                )
+            except ValueError as error:  # on the command line, dim is the problem's
+                message = str(error).replace("pass dim=", "pass --simulated-dim ")
+                raise ValueError(re.sub(r"^dim\b", "simulated-dim", message)) from None
         if first:
             self._show(simulation, problem, settings)
         if simulation.interrupted:

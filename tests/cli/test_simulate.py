@@ -184,7 +184,7 @@ def test_seeds(run):
         (["--learning-rate", -1], "learning_rate must be positive and finite, got -1"),
         (["--capacity", 1], "capacity must be finite and greater than 1"),
         (["--dim", 0], "dim must be a whole number of at least 1"),
-        (["--simulated-dim", 0], "dim must be a whole number of at least 1, got 0"),
+        (["--simulated-dim", 0], "simulated-dim must be a whole number of at least 1, got 0"),
         (["--simulated-dim", 1], "for these settings: with 1 of 20 directions the mean would be off by"),
         (["--memory-limit", 0], "memory_limit must be positive and finite, got 0"),
         (["--law", "student_t"], "law 'student_t' needs sampler='explicit'"),
