@@ -188,7 +188,7 @@ def _verdicts(config: Config, columns: dict, exact_seconds: float, seconds: floa
     verdicts = []
     for claim, rows, scaled, condition in claims:
         low, high, early = _constants(config, columns, rows, scaled)
-        bounded = high <= config.allowed_drift * early
+        bounded = np.isfinite(high) and high <= config.allowed_drift * early
         verdicts.append(
             Verdict(
                 f"Theorem 7, {claim}",

@@ -128,10 +128,11 @@ def test_ratio_law():
 
 def test_heavy_tails():
     config = heavy_tails.Config(
-        dim=8, num_replicas=512, num_steps=(4, 32), exact_steps=(4, 32, 128), freedoms=(4.5, 12.0)
+        dim=8, num_replicas=512, num_steps=(4, 32), exact_steps=(4, 1024, 4096), freedoms=(4.1, 12.0)
     )
     result = heavy_tails.run(config)
     verdicts = {v.claim: v.verdict for v in result.verdicts}
+    assert np.isinf(result.columns["ratio"]).any()  # twice as much is no more, but not bounded
     assert verdicts["risk with the law's fourth moment"] != "fails"
     assert verdicts["Theorem 7, elliptical data, γ over the fourth moment"] == "holds"
     assert verdicts["Theorem 7, elliptical data, γ as for Gaussian data"] == "imprecise in the paper"
