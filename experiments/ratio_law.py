@@ -120,7 +120,7 @@ def _verdicts(config: Config, points: dict, seconds: float) -> tuple[Verdict, ..
             "risk depends on γ/B alone",
             f"exact risk at the same D and γ/B for B from 1 up, {domain} and n ≥ {config.settled_steps}; with fewer "
             f"steps it moves by up to {few:.0%}, and outside the domain, up to {config.edge_share:g} of the stability "
-            f"edge, by up to {beyond:.3g} times",
+            f"edge, by up to {beyond:.0%}",
             f"changes by less than {config.tolerance:.0%}",
             f"{small:.1%}",
             (0.0, float(small)),

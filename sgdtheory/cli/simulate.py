@@ -1,10 +1,11 @@
 """`sgdtheory simulate`: simulated risk beside the exact one and the bound."""
 
 import contextlib
+import os
 import re
 import sys
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from rich.table import Table
@@ -15,6 +16,9 @@ from sgdtheory.cli.settings import SettingsCommand
 from sgdtheory.exact import excess_risk
 from sgdtheory.problem import PowerLaw
 from sgdtheory.simulation import Simulation, simulate
+from sgdtheory.stability import max_stable_learning_rate
+
+HEAVY_TAILED = 0.9  # of the stability edge
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,16 @@ class SimulateCommand(SettingsCommand):
         if first:
             self._show(simulation, problem, settings)
         if simulation.interrupted:
-            sys.exit(130)
+            self._leave()
+
+    def _leave(self) -> NoReturn:
+        """Exit after Ctrl-C; without waiting for processes that do not know of it."""
+        if self.distributed:
+            print("sgdtheory: note: interrupted; stop the other processes too", file=sys.stderr)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(130)
+        sys.exit(130)
 
     def _join(self) -> bool:
         """Join the other processes, if asked to; whether this is the one that prints."""
@@ -89,6 +102,8 @@ class SimulateCommand(SettingsCommand):
             if any(value is not None for value in cluster):
                 raise ValueError("coordinator, num-processes and process-id need --distributed")
             return True
+        if self.coordinator is not None and not re.fullmatch(r".+:\d+", self.coordinator):
+            raise ValueError(f"coordinator must be HOST:PORT, for example localhost:1234, got {self.coordinator}")
         import jax
 
         try:
@@ -113,11 +128,14 @@ class SimulateCommand(SettingsCommand):
             "num_diverged": simulation.diverged.sum(-1),
             "num_steps": simulation.num_steps,
         }
+        edge = max_stable_learning_rate(problem, batch_size=settings["batch_size"])
         if self.json:
-            print_json(columns | {"truncation": simulation.truncation and vars(simulation.truncation)})
+            kept = simulation.truncation and vars(simulation.truncation)
+            print_json(columns | {"truncation": kept, "interrupted": simulation.interrupted})
         else:
             self._print(columns)
-        for note in self._notes(simulation):
+        close = bool(np.any((settings["learning_rate"] > HEAVY_TAILED * edge) & ~simulation.diverged.any(-1)))
+        for note in self._notes(simulation, close):
             print(f"sgdtheory: note: {note}", file=sys.stderr)
 
     def _print(self, columns: dict[str, Any]) -> None:
@@ -141,8 +159,13 @@ class SimulateCommand(SettingsCommand):
             )
         print_tables(table)
 
-    def _notes(self, simulation: Simulation) -> list[str]:
+    def _notes(self, simulation: Simulation, close: bool) -> list[str]:
         notes = []
+        if close:
+            notes.append(
+                f"a learning rate exceeds {HEAVY_TAILED:g} of the stability edge: a few replicas in millions carry its "
+                "expected risk, and z says little"
+            )
         kept = simulation.truncation
         if kept:
             note = f"{kept.dim} directions simulated, the others frozen with risk {kept.tail_risk:.3g}"
@@ -150,7 +173,8 @@ class SimulateCommand(SettingsCommand):
             telling = np.isfinite(shift) & np.isfinite(error) & (error > 0)
             if telling.any():
                 largest = np.abs(shift[telling] / error[telling]).max()
-                note += f"; this shifts means by {largest:.2g} standard errors at most"
+                finished = " of what has finished" if simulation.interrupted else ""
+                note += f"; this shifts means{finished} by {largest:.2g} standard errors at most"
             notes.append(note)
         if simulation.interrupted:
             notes.append("interrupted: the means are over the replicas that had finished")

@@ -23,6 +23,7 @@ LENGTH_RATIO = 2  # of the runs that share a block, at most: a lane whose run ha
 ARRAYS = 8  # (d,) arrays that a lane has alive: its state twice, and temporaries
 BLOCK_NUMBERS = {"cpu": 2**16, "gpu": 2**23, "tpu": 2**23}  # d times the lanes of a block that is fast, on a device
 EXTRA_NUMBERS = 64  # times that may be in use within a step
+LEAST_ROOM = 1e9  # bytes that any machine is taken to have
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ def simulate_runs(
         key: (2,) uint32 from which the lanes' keys are derived.
         resources: devices, memory and progress.
     """
+    _check_room(runs, num_replicas, resources.memory_limit)
     recorder = Recorder(runs, num_replicas)
     blocks = make_blocks(spectrum, runs, num_replicas, resources)
     work, done = sum(block.length for block in blocks), 0
@@ -103,6 +105,21 @@ def simulate_runs(
     except KeyboardInterrupt:
         return recorder, True
     return recorder, False
+
+
+def _check_room(runs: Sequence[Run], num_replicas: int, memory_limit: float) -> None:
+    """Lanes are divided into blocks that fit; results are not."""
+    rows = sum(run.steps.size for run in runs)
+    size = 4 * np.dtype(float).itemsize * num_replicas * rows  # of the average and of the last iterate, and a copy
+    if size > max(memory_limit, LEAST_ROOM):
+        raise ValueError(
+            f"num_replicas must be smaller: {num_replicas:.3g} replicas, {rows} times a risk, take {size / 1e9:.3g} GB "
+            "of results; lower it, trajectory or the number of settings, or raise memory_limit"
+        )
+
+
+def _bytes_a_lane(sampler: Sampler, spectrum: Spectrum) -> int:
+    return (ARRAYS * spectrum.start.size + sampler.numbers_a_lane(spectrum.start.size)) * spectrum.start.dtype.itemsize
 
 
 def make_blocks(spectrum: Spectrum, runs: Sequence[Run], num_replicas: int, resources: Resources) -> list[Block]:
@@ -139,7 +156,7 @@ def _block_size(sampler: Sampler, spectrum: Spectrum, num_lanes: int, resources:
     dim, devices = spectrum.start.size, len(resources.devices)
     numbers, extra = BLOCK_NUMBERS.get(resources.devices[0].platform, 2**16), sampler.numbers_a_lane(dim)
     fast = min(numbers // dim, EXTRA_NUMBERS * numbers // extra)
-    allowed = int(resources.memory_limit / ((ARRAYS * dim + extra) * spectrum.start.dtype.itemsize)) // devices
+    allowed = int(resources.memory_limit / _bytes_a_lane(sampler, spectrum)) // devices
     each = -(-num_lanes // devices)
     wanted = each if exact else 1 << (each - 1).bit_length()
     return devices * max(1, min(fast, allowed, wanted))

@@ -43,7 +43,7 @@ class Trajectory:
     last_iterate_risk: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Simulation:
     """Excess risks of R replicas at every setting; `…` is the shape that B, γ and D broadcast to.
 
@@ -65,6 +65,11 @@ class Simulation:
     truncation: Truncation | None = None
     trajectory: Trajectory | None = None
     interrupted: bool = False
+
+    def __repr__(self) -> str:
+        shape, replicas = self.excess_risk.shape[:-1], self.excess_risk.shape[-1]
+        ends = ", interrupted" if self.interrupted else ""
+        return f"Simulation(mean={self.mean}, num_replicas={replicas}, shape={shape}, dtype={self.dtype!r}{ends})"
 
     @property
     def num_finished(self) -> np.ndarray | int:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 LARGEST_STEPS = 2**31 - 1
+LARGEST_TRAJECTORY = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +66,13 @@ def make_plan(settings: dict[str, np.ndarray], trajectory: int) -> Plan:
     """Points with n = ⌊D/B⌋ and `trajectory` log-spaced step counts before it.
 
     Raises:
-        ValueError: no point at all, or more steps than the simulator counts.
+        ValueError: no point at all, or more steps, at or on the way to it, than are counted.
     """
     batch, rate, samples = (settings[name] for name in ("batch_size", "learning_rate", "num_samples"))
     if not batch.size:
         raise ValueError("batch_size, learning_rate and num_samples must hold at least one setting, got empty arrays")
+    if trajectory > LARGEST_TRAJECTORY:
+        raise ValueError(f"trajectory must be at most {LARGEST_TRAJECTORY}, got {trajectory:g}")
     steps = np.floor_divide(samples, batch)
     long = steps > LARGEST_STEPS
     if long.any():

@@ -1,6 +1,7 @@
 """`simulate`: from a problem and settings to the risks of replicas."""
 
 import contextlib
+import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -16,6 +17,8 @@ from sgdtheory.simulation.truncation import Quantity, truncate
 SAMPLERS = "sufficient", "explicit"
 QUANTITIES = "total", "bias", "variance"
 DTYPES = "float32", "float64"
+BYTES_A_DIRECTION = 64.0  # of a replica
+LEAST_ROOM = 1e9  # bytes that any machine is taken to have
 LARGEST_BATCH = {"sufficient": 1e30, "explicit": 2.0**30}
 
 
@@ -44,8 +47,8 @@ def simulate(
     With `sampler="sufficient"` a step costs one chi-square and d normals, whatever B, and has exactly the law of
     mini-batch SGD on Gaussian data (THEORY.md T7). `sampler="explicit"` draws the batch: the reference, and the way
     to other laws of the data. Replica r of the k-th (B, γ) reads random numbers that depend on (key, k, r, step)
-    alone: they are the same on any number of devices and with any memory limit. Different (B, γ) of a call are
-    independent; D's share a run.
+    alone: they are the same on any number of devices and with any memory limit, and so are risks, to rounding.
+    Different (B, γ) of a call are independent; D's share a run.
 
     Replicas are divided among all devices that JAX sees, and among processes after `jax.distributed.initialize`
     (every process makes the same call and gets the same result).
@@ -67,21 +70,24 @@ def simulate(
         dim: number of directions to simulate; the others are frozen at their start, as risk and as label noise. None:
             all of them or, of a problem with more than 131072 directions, as few as the standard error of the mean
             allows.
-        trajectory: K > 0: risks at K log-spaced step counts too, at every setting.
+        trajectory: K > 0: risks at K log-spaced step counts too, at every setting; whole numbers, so that small ones
+            repeat.
         dtype: "float32" or "float64", of the simulation alone. Float32 resolves risks down to 1e-38 of Σ s_i + σ².
-        memory_limit: bytes for the replicas that run at once; at least one per device does.
+        memory_limit: bytes for the replicas that run at once; at least one per device does. Results or a replica that
+            take more than this and than 1 GB are refused.
         devices: JAX devices to use; None: all.
         progress: show a progress bar on standard error, if that is a terminal.
 
     Returns:
-        Simulation. After Ctrl-C it holds what had finished, with `interrupted` set.
+        Simulation. After Ctrl-C it holds what had finished, with `interrupted` set: look at it in a loop over calls.
 
     Raises:
         ValueError: an argument outside its range, or a `dim` that would shift the mean by more than a tenth of its
             standard error.
     """
     checked_problem(problem)
-    _check_choices(sampler=(sampler, SAMPLERS), quantity=(quantity, QUANTITIES), dtype=(dtype, DTYPES))
+    _check_choices(sampler=(sampler, SAMPLERS), quantity=(quantity, QUANTITIES))
+    dtype = _dtype_name(dtype)
     settings = _settings(batch_size, learning_rate, num_samples, LARGEST_BATCH[sampler])
     plan = make_plan(settings, whole_number("trajectory", trajectory, 0))
     num_replicas = whole_number("num_replicas", num_replicas, 1)
@@ -97,7 +103,12 @@ def simulate(
         words = _key_words(key)
         truncation = truncate(problem, dim, settings, num_replicas=num_replicas, quantity=quantity, dtype=dtype)
         head = problem if truncation is None else problem.truncated(truncation.dim)
+        _check_dim(head, memory_limit)
         spectrum, unit, scale = _spectrum(head, truncation, quantity, dtype)
+        named = (
+            str(law) if isinstance(law, str) or hasattr(law, "fourth_moment") else "a function"
+        )  # without its address
+        _check_same_call(words, settings, num_replicas, spectrum, trajectory, sampler, named, memory_limit)
         runs = plan.runs(_sampler(sampler, law, head, key), unit)
         resources = Resources(_devices(devices), memory_limit, report)
         recorder, interrupted = simulate_runs(spectrum, runs, num_replicas, words, resources)
@@ -111,6 +122,43 @@ def _check_choices(**choices: tuple[Any, tuple[str, ...]]) -> None:
     for name, (value, known) in choices.items():
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
+
+
+def _check_dim(head: Problem, memory_limit: float) -> None:
+    """One replica has to fit."""
+    dim = head.dim or 0
+    if BYTES_A_DIRECTION * dim > max(memory_limit, LEAST_ROOM):
+        raise ValueError(
+            f"dim must be smaller: one replica of {dim:.3g} directions takes {BYTES_A_DIRECTION * dim / 1e9:.3g} GB; "
+            "lower it or raise memory_limit"
+        )
+
+
+def _dtype_name(dtype: Any) -> str:
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = None
+    if name not in DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(map(repr, DTYPES))}, got {dtype!r}")
+    return name
+
+
+def _check_same_call(*arguments: Any) -> None:
+    """Every process of several makes the same call; other calls would be mixed up without a word."""
+    import jax
+    from jax.experimental import multihost_utils
+
+    if jax.process_count() == 1:
+        return
+    text = repr(jax.tree.map(lambda leaf: leaf.tolist() if isinstance(leaf, np.ndarray) else leaf, arguments))
+    digest = np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8)
+    digests = multihost_utils.process_allgather(digest)
+    other = np.flatnonzero((digests != digests[0]).any(1))
+    if other.size:
+        raise ValueError(
+            f"every process must make the same call: key, problem or settings of process {other[0]} are not those of 0"
+        )
 
 
 def _settings(batch_size, learning_rate, num_samples, largest_batch: float) -> dict[str, np.ndarray]:

@@ -125,7 +125,8 @@ def _batch(law: Callable[[Any, int], Any], key: Any, dim: int) -> np.ndarray:
         raise ValueError(f"law must return an array of numbers, got {drawn!r}") from None
     if x.shape != (CHECK_ROWS, dim):
         raise ValueError(
-            f"law must return an array of shape (batch_size, {dim}), got {x.shape} for batch_size {CHECK_ROWS}"
+            f"law must return an array of shape (batch_size, {dim}), got {x.shape} for batch_size {CHECK_ROWS}; of a "
+            "problem with more directions, simulate as many with dim"
         )
     if not np.isfinite(x).all():
         raise ValueError("law must return finite numbers, got nan or inf")

@@ -47,6 +47,7 @@ def test_json_is_what_the_library_returns(run, quantity):
         "num_diverged",
         "num_steps",
         "truncation",
+        "interrupted",
     ]
     assert (found["batch_size"], found["learning_rate"], found["num_samples"]) == (4, 0.3, [400, 1000])
     np.testing.assert_allclose(found["mean"], expected.mean, rtol=1e-6)
@@ -282,3 +283,17 @@ def test_ctrl_c_prints_what_has_finished(tmp_path, flags):
         assert found["mean"][1] is found["standard_error"][1] is None
     else:
         assert [row[3] for row in rows(out)][1] == "nan ± nan"
+
+
+@pytest.mark.parametrize("coordinator", ["localhost", "localhost:", "localhost:port"])
+def test_coordinator_has_a_port(fails, coordinator):
+    message = fails(*SHORT, "--distributed", "--coordinator", coordinator)
+    assert f"coordinator must be HOST:PORT, for example localhost:1234, got {coordinator}" in message
+
+
+def test_a_learning_rate_next_to_the_edge_is_noted(notes):
+    edge = float(st.max_stable_learning_rate(st.PowerLaw(2.0, 3.0, 10), batch_size=4))
+    flags = ["simulate", "--capacity", 2, "--source", 3, "--dim", 10, "--batch-size", 4, "--num-samples", 40]
+    for share, noted in ((0.8, False), (0.95, True)):
+        _, lines = notes(*flags, "--learning-rate", share * edge, "--num-replicas", 8)
+        assert any("0.9 of the stability edge" in line for line in lines) == noted

@@ -436,3 +436,36 @@ def test_progress_bar_on_a_terminal(monkeypatch, capsys):
     found = simulated(progress=True)
     assert np.isfinite(found.mean)
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_replicas": 10**12}, "num_replicas must be smaller: 1e.12 replicas, .* GB of results"),
+        ({"trajectory": 10**9}, "trajectory must be at most 10000, got 1e.09"),
+        ({"dtype": "float16"}, "dtype must be one of 'float32', 'float64', got 'float16'"),
+        (
+            {"problem": st.PowerLaw(2.0, 3.0, 10**9), "dim": 10**9},
+            "dim must be smaller: one replica of 1e.09",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_computed(change, message):
+    call = {"problem": st.PowerLaw(2.0, 3.0, 4), "batch_size": 1, "learning_rate": 0.1, "num_samples": 8} | change
+    with pytest.raises(ValueError, match=message):
+        st.simulate(jax.random.key(0), call.pop("problem"), **({"num_replicas": 4} | call))
+
+
+def test_dtype_may_be_a_numpy_type_and_a_simulation_prints_in_one_line():
+    found = st.simulate(
+        jax.random.key(0),
+        st.PowerLaw(2.0, 3.0, 4),
+        batch_size=1,
+        learning_rate=0.1,
+        num_samples=8,
+        num_replicas=4,
+        dtype=np.float64,
+    )
+    assert found.dtype == "float64"
+    assert repr(found).startswith("Simulation(mean=")
+    assert "\n" not in repr(found)
