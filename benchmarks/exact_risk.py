@@ -1,7 +1,6 @@
 """Accuracy and speed of the exact excess risk: `python -m benchmarks.exact_risk [--problems 500]`."""
 
 import argparse
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -9,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 import sgdtheory as st
+from benchmarks.timing import durations
 from sgdtheory.modes import power_law_modes
 from sgdtheory.reference import risk_by_recursion
 from tests import oracle
@@ -136,13 +136,7 @@ def _add_ratios(table: Table, setting: dict[str, float]) -> None:
 
 def _time(function: Callable[[], object], repeats: int = 25) -> float:
     """Median seconds of `repeats` calls after one that is not counted."""
-    function()
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        seconds.append(time.perf_counter() - start)
-    return float(np.median(seconds))
+    return float(np.median(durations(function, repeats)))
 
 
 if __name__ == "__main__":

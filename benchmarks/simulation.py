@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import sgdtheory as st
+from benchmarks.timing import durations
 from sgdtheory.simulation.engine import BLOCK_NUMBERS
 
 DIM = 256
@@ -162,13 +163,7 @@ def _add_large(table: Table) -> None:
 
 def _best(function: Callable[[], object], repeats: int = 5) -> float:
     """Least seconds of `repeats` calls after one that compiles."""
-    function()
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+    return min(durations(function, repeats))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ class Config:
 
 
 SCALES = {"quick": Config(), "full": Config(dim=64, num_replicas=8192, exact_steps=(4, 16, 64, 256, 1024, 4096))}
+DRAWN = 1e12  # what stands for infinity in a figure, far above its upper edge
 UNITS = {
     "law": "of the data",
     "kurtosis": "of a projection on one direction; of elliptical data on any",
@@ -225,7 +226,14 @@ def _against_kurtosis(config: Config, axis: Axes, columns: dict) -> None:
     for law, scaled, label, color in series:
         mine = exact & (columns["law"] == law) & _with_constant(config, columns, scaled)
         order = np.argsort(columns["kurtosis"][mine])
-        axis.plot(columns["kurtosis"][mine][order], columns["ratio"][mine][order], "o-", ms=4, color=color, label=label)
+        axis.plot(
+            columns["kurtosis"][mine][order],
+            np.minimum(columns["ratio"][mine][order], DRAWN),
+            "o-",
+            ms=4,
+            color=color,
+            label=label,
+        )
     axis.axvline(3, color="black", lw=1, ls=":")
     axis.text(3, 0.98, " Gaussian", transform=axis.get_xaxis_transform(), va="top", fontsize=8)
     axis.axhline(1, color="black", lw=1)

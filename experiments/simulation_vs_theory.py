@@ -147,8 +147,8 @@ def _verdicts(config: Config, points: dict, seconds: float) -> tuple[Verdict, ..
         Verdict(
             "simulated mean = exact risk",
             f"largest |score| of {points['score'].size} settings, {config.num_replicas} replicas each in finite "
-            f"dimension, {config.shown_replicas} in infinite; false alarm {config.false_alarm:g}, with what "
-            "skewness leaves over below 1e-4",
+            f"dimension, {config.shown_replicas} in infinite; false alarm {config.false_alarm:g} for normal "
+            "scores, ten times less than is allowed, for what the correction of skewness leaves over",
             f"|score| ≤ {limit:.2f}",
             worst,
             (0.0, limit),

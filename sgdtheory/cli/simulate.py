@@ -163,8 +163,8 @@ class SimulateCommand(SettingsCommand):
         notes = []
         if close:
             notes.append(
-                f"a learning rate exceeds {HEAVY_TAILED:g} of the stability edge: a few replicas in millions carry its "
-                "expected risk, and z says little"
+                f"a learning rate exceeds {HEAVY_TAILED:g} of the stability edge: rare replicas carry its expected "
+                "risk, and z says little"
             )
         kept = simulation.truncation
         if kept:

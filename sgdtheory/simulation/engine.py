@@ -14,7 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from sgdtheory.simulation.counter_random import threefry
 from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, State, advance, init, risks
-from sgdtheory.simulation.runs import Run
+from sgdtheory.simulation.runs import LEAST_ROOM, Run
 
 EVERYWHERE, DIVIDED = PartitionSpec(), PartitionSpec("lanes")
 CALL_SECONDS = 0.3  # what a call to the devices should take: Ctrl-C and the progress bar wait for it
@@ -23,7 +23,6 @@ LENGTH_RATIO = 2  # of the runs that share a block, at most: a lane whose run ha
 ARRAYS = 8  # (d,) arrays that a lane has alive: its state twice, and temporaries
 BLOCK_NUMBERS = {"cpu": 2**16, "gpu": 2**23, "tpu": 2**23}  # d times the lanes of a block that is fast, on a device
 EXTRA_NUMBERS = 64  # times that may be in use within a step
-LEAST_ROOM = 1e9  # bytes that any machine is taken to have
 
 
 @dataclass(frozen=True)

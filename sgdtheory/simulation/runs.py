@@ -8,6 +8,7 @@ import numpy as np
 
 LARGEST_STEPS = 2**31 - 1
 LARGEST_TRAJECTORY = 10_000
+LEAST_ROOM = 1e9  # bytes that any machine is taken to have, whatever the memory limit
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,14 +11,13 @@ import numpy as np
 from sgdtheory.arguments import checked_problem, positive_number, real_array, settings_arrays, whole_number
 from sgdtheory.problem import Problem
 from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
-from sgdtheory.simulation.runs import make_plan
+from sgdtheory.simulation.runs import LEAST_ROOM, make_plan
 from sgdtheory.simulation.truncation import Quantity, truncate
 
 SAMPLERS = "sufficient", "explicit"
 QUANTITIES = "total", "bias", "variance"
 DTYPES = "float32", "float64"
 BYTES_A_DIRECTION = 64.0  # of a replica
-LEAST_ROOM = 1e9  # bytes that any machine is taken to have
 LARGEST_BATCH = {"sufficient": 1e30, "explicit": 2.0**30}
 
 
