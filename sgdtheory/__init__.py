@@ -2,16 +2,32 @@
 
 from sgdtheory.bounds import RiskBound, theorem7
 from sgdtheory.comparison import Comparison, Setting, compare
+from sgdtheory.critical import BatchSizeCurve, CriticalBatchSize, critical_batch_size
 from sgdtheory.exact import Risk, excess_risk
+from sgdtheory.exponents import (
+    AsymptoticFit,
+    fit_asymptotic_exponent,
+    local_exponents,
+    predicted_exponent,
+    predicted_risk_exponent,
+)
+from sgdtheory.learning_rate import OptimalLearningRate, optimal_learning_rate
 from sgdtheory.measurements import StepsMeasurement, example_measurements, read_measurements
+from sgdtheory.noise_scale import GradientNoiseScale, Notions, gradient_noise_scale, notions
 from sgdtheory.problem import LeastSquares, PowerLaw, Problem
 from sgdtheory.scaling import PowerFit, SensitivityRow, StepsLaw, fit_power_law, fit_steps_law, sensitivity
 from sgdtheory.simulation import Simulation, Trajectory, Truncation, simulate
 from sgdtheory.stability import max_stable_learning_rate
 
 __all__ = [
+    "AsymptoticFit",
+    "BatchSizeCurve",
     "Comparison",
+    "CriticalBatchSize",
+    "GradientNoiseScale",
     "LeastSquares",
+    "Notions",
+    "OptimalLearningRate",
     "PowerFit",
     "PowerLaw",
     "Problem",
@@ -25,11 +41,19 @@ __all__ = [
     "Trajectory",
     "Truncation",
     "compare",
+    "critical_batch_size",
     "example_measurements",
     "excess_risk",
+    "fit_asymptotic_exponent",
     "fit_power_law",
     "fit_steps_law",
+    "gradient_noise_scale",
+    "local_exponents",
     "max_stable_learning_rate",
+    "notions",
+    "optimal_learning_rate",
+    "predicted_exponent",
+    "predicted_risk_exponent",
     "read_measurements",
     "sensitivity",
     "simulate",

@@ -79,9 +79,14 @@ def excess_risk(problem: Problem, *, batch_size, learning_rate, num_samples) -> 
     """
     checked_problem(problem)
     batch_size, learning_rate, num_samples = settings_arrays(batch_size, learning_rate, num_samples)
-    shape = batch_size.shape
-    batch, rate = batch_size.ravel(), learning_rate.ravel()
-    steps = np.floor_divide(num_samples, batch_size).ravel()
+    steps = np.floor_divide(num_samples, batch_size)
+    return Risk(*(part[()] for part in risk_parts(problem, batch_size, learning_rate, steps)))
+
+
+def risk_parts(problem: Problem, batch, rate, steps) -> np.ndarray:
+    """Bias and variance for checked arguments of one shape, (2, …). B need not be whole: Δ is a polynomial in 1/B."""
+    shape = batch.shape
+    batch, rate, steps = batch.ravel(), rate.ravel(), steps.ravel()
     parts = np.empty((2, steps.size))
     with np.errstate(all="ignore"):  # overflow and underflow are results here
         modes = problem.modes(RESOLVED / np.clip((steps * rate).max(initial=1.0), 1.0, LARGEST_REACH))
@@ -92,12 +97,9 @@ def excess_risk(problem: Problem, *, batch_size, learning_rate, num_samples) -> 
                 if chunk.size:
                     parts[:, chunk] = method(modes, rate[chunk, None], batch[chunk, None], steps[chunk, None])
         parts[np.isnan(parts)] = np.inf  # 0·inf and inf − inf: beyond the range of a float
-        scales = (1.0 if problem.initial_risk > 0 else 0.0, problem.noise_variance)
-        bias, variance = (
-            (scale * part if scale > 0 else np.zeros_like(part)).reshape(shape)[()]
-            for scale, part in zip(scales, parts, strict=True)
-        )
-    return Risk(bias, variance)
+        for part, scale in zip(parts, (float(problem.initial_risk > 0), problem.noise_variance), strict=True):
+            part[:] = scale * part if scale > 0 else 0.0
+    return parts.reshape(2, *shape)
 
 
 def _few_steps(modes: Modes, rate, batch, steps) -> tuple[np.ndarray, np.ndarray]:

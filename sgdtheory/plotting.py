@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from sgdtheory.critical import CriticalBatchSize
 from sgdtheory.files import write_atomically
 from sgdtheory.measurements import StepsMeasurement
 from sgdtheory.scaling import PowerFit, StepsLaw
@@ -126,3 +127,44 @@ def plot_critical_batch_sizes(
             axes.fill_between(grid, *band, color="black", alpha=shade, lw=0, label=label)
     axes.set(xscale="log", yscale="log", xlabel=size_label, ylabel="critical batch size $B^*$")
     axes.legend(frameon=False, fontsize=7.5, loc="upper left")
+
+
+def plot_overhead(axes: Axes, critical: CriticalBatchSize) -> None:
+    """Samples needed to reach the optimal risk over D against batch size, one line a data size, B* on each."""
+    palette = colors(len(critical.curves))
+    rows = zip(
+        palette, critical.curves, np.atleast_1d(critical.num_samples), np.atleast_1d(critical.batch_size), strict=True
+    )
+    for color, curve, samples, batch in rows:
+        needed = curve.samples_needed / samples
+        axes.plot(curve.batch_size, needed, color=color, label=f"$D = {power_of_ten(samples)}$")
+        here = needed[np.searchsorted(curve.batch_size, batch)]
+        axes.plot(batch, here, "*", color=color, ms=11, mec="black", mew=0.6, zorder=3)
+    axes.axhline(1.0, ls="--", color="gray", lw=1, label="linear scaling")
+    axes.axhline(1 + critical.overhead, ls=":", color="black", lw=1)
+    axes.plot([], [], "*", color="white", mec="black", ms=10, label=f"$B^*$ ({critical.overhead:.0%} overhead)")
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="batch size $B$ (samples)",
+        ylabel=r"samples to $R_\mathrm{opt}(D)$, over $D$",
+        ylim=(0.8, 30),
+    )
+    axes.legend(frameon=False, fontsize=8)
+
+
+def plot_critical_growth(axes: Axes, samples, batch_sizes, exponent: float) -> None:
+    """B* against D, with the predicted power through the last point."""
+    axes.plot(samples, batch_sizes, "*", ms=10, mec="black", mew=0.6, color="tab:blue", label="$B^*$, exact risk")
+    order = np.argsort(samples)
+    ends = np.asarray(samples)[order][[0, -1]]
+    line = np.asarray(batch_sizes)[order][-1] * (ends / ends[-1]) ** exponent
+    axes.plot(ends, line, color="black", lw=1, label=f"Corollary 8: $D^{{{exponent:.3g}}}$")
+    axes.set(xscale="log", yscale="log", xlabel="samples $D$", ylabel="critical batch size $B^*$ (samples)")
+    axes.legend(frameon=False, fontsize=8)
+
+
+def power_of_ten(value: float) -> str:
+    """A number for a label: 10^k where it is a whole power of ten."""
+    exponent = np.log10(value)
+    return f"10^{{{exponent:.0f}}}" if abs(exponent - round(exponent)) < 1e-9 else f"{value:g}"

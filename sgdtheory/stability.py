@@ -27,10 +27,13 @@ def max_stable_learning_rate(problem: Problem, *, batch_size):
     Raises:
         ValueError: batch_size not whole or below 1.
     """
-    checked_problem(problem)
-    batch = whole_array("batch_size", batch_size)
+    return stability_edge(checked_problem(problem), whole_array("batch_size", batch_size))[()]
+
+
+def stability_edge(problem: Problem, batch: np.ndarray) -> np.ndarray:
+    """`max_stable_learning_rate` for a checked problem and any real B > 0."""
     if problem.largest_eigenvalue == 0:
-        return np.full(batch.shape, np.inf)[()]
+        return np.full(batch.shape, np.inf)
     modes = problem.modes(RESOLVED * problem.largest_eigenvalue)
     ratio = modes.eigenvalue / problem.largest_eigenvalue
 
@@ -40,7 +43,7 @@ def max_stable_learning_rate(problem: Problem, *, batch_size):
 
     bracket = (batch + 1) / (modes.multiplicity @ ratio) * (1 - 1e-12), (batch + 1) * (1 + 1e-12)
     t = elementwise.find_root(excess, bracket, args=(batch,), tolerances=TOLERANCES).x
-    return (2 * batch / ((batch + 1) * problem.largest_eigenvalue) * t / (1 + t))[()]
+    return 2 * batch / ((batch + 1) * problem.largest_eigenvalue) * t / (1 + t)
 
 
 def growth_rate(modes: Modes, x: np.ndarray, batch: np.ndarray) -> np.ndarray:

@@ -7,11 +7,12 @@ import sys
 
 import tyro
 
+from sgdtheory.cli.cbs import CbsCommand
 from sgdtheory.cli.fit import FitCommand
 from sgdtheory.cli.risk import RiskCommand
 from sgdtheory.cli.simulate import SimulateCommand
 
-COMMANDS = {"risk": RiskCommand, "simulate": SimulateCommand, "fit": FitCommand}
+COMMANDS = {"risk": RiskCommand, "simulate": SimulateCommand, "cbs": CbsCommand, "fit": FitCommand}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -27,7 +28,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(2)
 
 
-def _parse(arguments: list[str] | None) -> RiskCommand | SimulateCommand | FitCommand:
+def _parse(arguments: list[str] | None) -> RiskCommand | SimulateCommand | CbsCommand | FitCommand:
     """The command that the arguments ask for; a usage error as a ValueError of one line."""
     usage = io.StringIO()
     try:

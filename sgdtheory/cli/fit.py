@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sgdtheory.arguments import positive_array
-from sgdtheory.cli.output import interval_text, print_json, print_tables
+from sgdtheory.cli.output import interval_text, print_json, print_tables, require_figure_suffix
 from sgdtheory.measurements import StepsMeasurement, example_measurements, read_measurements
 from sgdtheory.scaling import PowerFit, StepsLaw, fit_power_law, fit_steps_law, sensitivity
 
@@ -47,8 +47,7 @@ class FitCommand:
 
     def run(self) -> None:
         """Fit and print."""
-        if self.plot and self.plot.suffix.lower() not in (".png", ".pdf", ".svg"):
-            raise ValueError(f"plot must end in .png, .pdf or .svg, got {self.plot}")
+        require_figure_suffix(self.plot)
         positive_array("forecast", self.forecast)
         if self.csv is None:
             if self != replace(self, batch_size="batch_size", steps="steps", group=None, size=None):

@@ -6,6 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,16 @@ def native_output_on_stderr() -> Iterator[None]:
 def interval_text(ends: tuple[float, float]) -> str:
     """Low … high."""
     return f"{ends[0]:.4g} … {ends[1]:.4g}"
+
+
+def require_figure_suffix(path: Path | None) -> None:
+    """A path for a figure, if there is one, ends in a format that figures are written in.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if path and path.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise ValueError(f"plot must end in .png, .pdf or .svg, got {path}")
 
 
 def print_tables(*tables: Table) -> None:

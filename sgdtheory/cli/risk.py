@@ -14,7 +14,7 @@ from sgdtheory.problem import PowerLaw
 from sgdtheory.stability import max_stable_learning_rate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RiskCommand(SettingsCommand):
     """Exact excess risk of averaged mini-batch SGD on power-law regression, beside Theorem 7's bound.
 
@@ -47,7 +47,7 @@ class RiskCommand(SettingsCommand):
     def _print(self, problem: PowerLaw, columns: dict[str, Any]) -> None:
         why = "Σ s_i > σ²" if problem.initial_risk > problem.noise_variance else "γ > ½ min{B/tr H, 1/‖H‖}"
         table = Table(
-            title=f"λ_i = i^−{self.capacity:g}, s_i = i^−{self.source:g}, σ² = {self.noise_variance:g}",
+            title=self.problem_title,
             show_header=False,
         )
         names = {

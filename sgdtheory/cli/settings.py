@@ -8,20 +8,14 @@ import numpy as np
 from sgdtheory.problem import PowerLaw
 
 
-@dataclass(frozen=True)
-class SettingsCommand:
-    """A power law, and settings: one batch size, learning rate and number of samples, or several of equal number."""
+@dataclass(frozen=True, kw_only=True)
+class ProblemCommand:
+    """A power law."""
 
     capacity: float
     """Exponent a > 1 of the eigenvalues, λ_i = i^−a."""
     source: float
     """Exponent b > 1 of the initial risk, s_i = i^−b."""
-    batch_size: tuple[float, ...]
-    """Batch size B."""
-    learning_rate: tuple[float, ...]
-    """Learning rate γ, in units of 1/λ_1."""
-    num_samples: tuple[float, ...]
-    """Number of samples D; the number of steps is ⌊D/B⌋."""
     dim: float | None = None
     """Number of directions of the problem; None: infinitely many."""
     noise_variance: float = 1.0
@@ -33,6 +27,23 @@ class SettingsCommand:
     def problem(self) -> PowerLaw:
         """The problem that the flags describe."""
         return PowerLaw(self.capacity, self.source, self.dim, self.noise_variance)  # pyright: ignore[reportArgumentType]
+
+    @property
+    def problem_title(self) -> str:
+        """The problem in symbols."""
+        return f"λ_i = i^−{self.capacity:g}, s_i = i^−{self.source:g}, σ² = {self.noise_variance:g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingsCommand(ProblemCommand):
+    """A power law, and settings: one batch size, learning rate and number of samples, or several of equal number."""
+
+    batch_size: tuple[float, ...]
+    """Batch size B."""
+    learning_rate: tuple[float, ...]
+    """Learning rate γ, in units of 1/λ_1."""
+    num_samples: tuple[float, ...]
+    """Number of samples D; the number of steps is ⌊D/B⌋."""
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from sgdtheory.stability import max_stable_learning_rate
 HEAVY_TAILED = 0.9  # of the stability edge
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SimulateCommand(SettingsCommand):
     """Simulate averaged mini-batch SGD on power-law regression; print mean ± s.e., exact risk, Theorem 7's bound and z.
 

@@ -1,0 +1,316 @@
+"""The critical batch size by its definition: the exact risk with the learning rate tuned, and whole steps counted."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+
+from sgdtheory.arguments import first_where, positive_array, positive_number, single_number
+from sgdtheory.learning_rate import Tuned, learnable, tune, tune_near
+from sgdtheory.problem import Problem
+from sgdtheory.step_search import fewest_steps
+
+ROUNDING = 1e-12  # relative: (1 + overhead) D is not lowered by a sample through rounding
+POINTS_PER_DECADE = 4  # of the curve
+REACH = 30.0  # the curve goes on to this many times the critical batch size
+LONGEST = 10.0  # largest jump of log n in the search for enough steps
+FOLLOWED = np.log(4)  # how far n may move, as a logarithm, from where the best γ was looked for
+SMALLEST_OVERHEAD = 1e-6  # a smaller one is read as this when the curve is interpolated
+SAME = 1e-8  # relative: risks closer than this are not told apart
+NOISELESS = "without label noise the critical batch size is limited by the stability edge alone"
+PER_DATA_SIZE = (
+    "batch_size",
+    "learning_rate",
+    "num_steps",
+    "real_batch_size",
+    "optimal_risk",
+    "optimal_batch_size",
+    "optimal_learning_rate",
+    "rate_batch_size",
+    "num_samples",
+)
+
+
+@dataclass(frozen=True)
+class BatchSizeCurve:
+    """What each batch size attains with D samples, and what it needs to attain the best. Arrays (K,).
+
+    Attributes:
+        batch_size: B, increasing whole numbers.
+        learning_rate: the best γ with D samples.
+        risk: `R(D, B) = min_γ Δ(B, γ, D)`, in units of y².
+        num_steps: `f_D(B)`, the fewest steps that reach R_opt(D).
+        learning_rate_needed: a γ with which they do.
+        samples_needed: `B f_D(B)`.
+        overhead: `B f_D(B)/D − 1`, the extra data relative to linear scaling.
+    """
+
+    batch_size: np.ndarray
+    learning_rate: np.ndarray
+    risk: np.ndarray
+    num_steps: np.ndarray
+    learning_rate_needed: np.ndarray
+    samples_needed: np.ndarray
+    overhead: np.ndarray
+
+    def batch_size_at(self, overhead: float) -> float:
+        """Largest B whose overhead is at most this, interpolated between the batch sizes of the curve.
+
+        Raises:
+            ValueError: not positive, or beyond the end of the curve.
+        """
+        overhead = positive_number("overhead", overhead)
+        return self._last_below(np.maximum(self.overhead, SMALLEST_OVERHEAD), overhead, "overhead")
+
+    def batch_size_within(self, risk_factor: float) -> float:
+        """Largest B with `R(D, B) ≤ risk_factor · R_opt(D)`, interpolated between the batch sizes of the curve.
+
+        Raises:
+            ValueError: not above 1, or beyond the end of the curve.
+        """
+        excess = np.maximum(self.risk / self.risk.min() - 1, SMALLEST_OVERHEAD)
+        return self._last_below(excess, _risk_factor(risk_factor) - 1, "risk_factor")
+
+    def _last_below(self, values: np.ndarray, limit: float, name: str) -> float:
+        """Where the interpolant of log values in log B last leaves what is below the limit."""
+        last = int(np.flatnonzero(values <= limit)[-1])
+        if last == values.size - 1:
+            raise ValueError(
+                f"{name} must be below {values[-1] + (name == 'risk_factor'):.4g}, where this curve ends at B = "
+                f"{self.batch_size[-1]:g}; give a larger one to critical_batch_size itself"
+            )
+        x, y = np.log(self.batch_size), np.log(values)
+        rising = np.maximum.accumulate(y) + np.arange(y.size) * 1e-12  # flat parts end at their last point
+        crossing = PchipInterpolator(x, rising - np.log(limit), extrapolate=False).roots()
+        inside = crossing[(crossing >= x[last] - 1e-9) & (crossing <= x[last + 1])]
+        return float(np.exp(inside[-1] if inside.size else x[last]))
+
+
+@dataclass(frozen=True)
+class CriticalBatchSize:
+    """B* of one problem at one data size D (THEORY.md T12), the conventions, and the curve behind it.
+
+    Attributes:
+        batch_size: B*, the largest B with `B f_D(B) ≤ (1 + overhead) D`.
+        learning_rate: γ with which B* reaches the optimal risk in `num_steps`.
+        num_steps: `f_D(B*)`.
+        real_batch_size: `(1 + overhead) D/n` for the fewest n with which a B that need not be whole can do: B* without
+            its rounding, for exponents.
+        optimal_risk: `R_opt(D) = min_B min_γ Δ`, in units of y².
+        optimal_batch_size: the B that attains it.
+        optimal_learning_rate: the γ that attains it.
+        rate_batch_size: the largest B with `R(D, B) ≤ risk_factor · R_opt(D)`: it keeps the rate, not the risk.
+        num_samples: D.
+        overhead, risk_factor: the two conventions.
+        curves: for each data size R(D, B), f_D(B) and the overhead, for batch sizes from 1 to 100 B* or D/2.
+        remark: what makes this B* other than it seems; empty as a rule.
+    """
+
+    batch_size: float
+    learning_rate: float
+    num_steps: float
+    real_batch_size: float
+    optimal_risk: float
+    optimal_batch_size: float
+    optimal_learning_rate: float
+    rate_batch_size: float
+    num_samples: float
+    overhead: float
+    risk_factor: float
+    curves: tuple[BatchSizeCurve, ...]
+    remark: str
+
+    @property
+    def curve(self) -> BatchSizeCurve:
+        """The curve, of a single data size.
+
+        Raises:
+            ValueError: there are several data sizes.
+        """
+        if len(self.curves) != 1:
+            raise ValueError(f"curve is that of a single num_samples, got {len(self.curves)}; use curves, one for each")
+        return self.curves[0]
+
+
+def critical_batch_size(
+    problem: Problem, *, num_samples, overhead: float = 0.2, risk_factor: float = 2.0, curve: bool = True
+) -> CriticalBatchSize:
+    """Critical batch size of averaged mini-batch SGD with the learning rate tuned (THEORY.md T12).
+
+        R(D, B) = min_γ Δ(B, γ, D),   R_opt(D) = min_B R(D, B),   f_D(B) = min {n : min_γ Δ(B, γ, nB) ≤ R_opt(D)},
+        B* = max {B : B f_D(B) ≤ (1 + overhead) D}
+
+    Exact in whole batch sizes and steps (numbers of steps above 1e8 to 1e-8 relative). With fixed steps and γ every
+    term of the risk falls with B; so n steps can do iff B = (1 + overhead) D/n can, and B* follows from the fewest.
+
+    Args:
+        problem: PowerLaw, LeastSquares or any other Problem with a signal that can be learnt.
+        num_samples: D ≥ 2; scalar or array.
+        overhead: ω > 0, extra data relative to linear scaling.
+        risk_factor: > 1, of the rate convention: `rate_batch_size` is the largest B with
+            `R(D, B) ≤ risk_factor · R_opt(D)`.
+        curve: whether to compute the whole curve. Without it, which takes a third of the time, the curves hold the
+            optimal, the critical and the rate batch size alone.
+
+    Returns:
+        CriticalBatchSize, with arrays of the shape of `num_samples`.
+
+    Raises:
+        ValueError: an argument outside its range, a problem without signal, or B* > D (an overhead far above 1).
+
+    Reference:
+        Zhang et al., arXiv 2410.21676, Definition 3.
+    """
+    learnable(problem)
+    samples = positive_array("num_samples", num_samples)
+    if (samples < 2).any():
+        raise ValueError(
+            f"num_samples must be at least 2 (a single step learns nothing), got {first_where(samples, samples < 2)}"
+        )
+    overhead = positive_number("overhead", overhead)
+    risk_factor = _risk_factor(risk_factor)
+    found = [_solve(problem, float(value), overhead, risk_factor, bool(curve)) for value in samples.flat]
+    if samples.ndim == 0:
+        return found[0]
+    fields = {name: np.array([getattr(one, name) for one in found]).reshape(samples.shape) for name in PER_DATA_SIZE}
+    return replace(found[0], **fields, curves=tuple(one.curve for one in found))
+
+
+def _risk_factor(value: float) -> float:
+    number = single_number("risk_factor", value)
+    if not (np.isfinite(number) and number > 1):
+        raise ValueError(f"risk_factor must be finite and greater than 1, got {number:g}")
+    return number
+
+
+def _solve(
+    problem: Problem, samples: float, overhead: float, risk_factor: float, with_curve: bool
+) -> CriticalBatchSize:
+    best = 1.0  # so far always the optimal batch size, but nothing proves it: the curve is looked through
+    while True:
+        steps = np.floor(samples / best)
+        optimum = tune(problem, np.array([best]), np.array([steps]))
+        budgets = np.array([(1 + overhead) * samples, samples]) * (1 + ROUNDING)
+        targets = np.array([1.0, risk_factor]) * optimum.risk
+        (critical, keeping), (real, _) = _largest_batches(problem, budgets, targets, steps)
+        if critical > samples:
+            raise ValueError(
+                f"overhead must leave the critical batch size below num_samples, got {overhead:g}, with which it is "
+                f"{critical:g} at num_samples {samples:g}; take an overhead of at most 1"
+            )
+        sizes = _curve_sizes(samples, (best, critical, keeping), with_curve)
+        tuned = tune(problem, sizes, np.floor(samples / sizes))
+        if tuned.risk.min() >= optimum.risk * (1 - SAME):
+            break
+        best = sizes[tuned.risk.argmin()]
+    needed, rate_needed = _steps_needed(problem, sizes, np.floor(samples / sizes), tuned, optimum.risk)
+    overheads = sizes * needed / samples - 1
+    at = np.searchsorted(sizes, critical)
+    return CriticalBatchSize(
+        batch_size=float(critical),
+        learning_rate=float(rate_needed[at]),
+        num_steps=float(needed[at]),
+        real_batch_size=float(real),
+        optimal_risk=optimum.risk.item(),
+        optimal_batch_size=float(best),
+        optimal_learning_rate=optimum.rate.item(),
+        rate_batch_size=float(keeping),
+        num_samples=samples,
+        overhead=overhead,
+        risk_factor=risk_factor,
+        curves=(BatchSizeCurve(sizes, tuned.rate, tuned.risk, needed, rate_needed, sizes * needed, overheads),),
+        remark=NOISELESS if problem.noise_variance == 0 else "",
+    )
+
+
+def _largest_batches(
+    problem: Problem, budget: np.ndarray, target: np.ndarray, most_steps: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """(P,) largest whole B with which `budget/B` steps at most reach the target, and largest B; `most_steps` do.
+
+    With n and γ fixed every term of the risk (E1) falls with B. So n steps can do iff B = budget/n can: first the
+    fewest steps for which a B that need not be whole can, then the first whole one below it that can.
+    """
+    batch = budget.copy()  # a single step, if even that is enough
+    index = np.flatnonzero(target < problem.initial_risk)
+    tuned = TrackedRate(problem, index.size)
+
+    def margin(steps: np.ndarray, some: np.ndarray) -> np.ndarray:
+        here = index[some]
+        return np.log(tuned(budget[here] / steps, steps, some).risk / target[here])
+
+    most = np.full(index.size, most_steps)
+    margins = np.array([np.log(problem.initial_risk / target[index]), margin(most, np.arange(index.size))])
+    batch[index] /= fewest_steps(margin, np.array([np.ones(index.size), most]), margins)
+    real, batch = batch, np.floor(batch)
+    while index.size:
+        steps = np.floor(budget[index] / batch[index])
+        short = tune(problem, batch[index], steps).risk > target[index] * (1 + ROUNDING)
+        index, steps = index[short], steps[short]
+        batch[index] = np.floor(budget[index] / (steps + 1))
+    return batch, real
+
+
+def _curve_sizes(samples: float, included: tuple[float, ...], with_curve: bool) -> np.ndarray:
+    """Whole batch sizes from 1 to `REACH` times the largest included one, that waste as few samples as can be."""
+    if not with_curve:
+        return np.unique(included)
+    end = max(min(samples / 2, REACH * max(included)), 1.0)
+    grid = np.floor(np.geomspace(1.0, end, int(POINTS_PER_DECADE * np.log10(end)) + 2))
+    return np.unique([*np.floor(samples / np.floor(samples / grid)), *included])
+
+
+def _steps_needed(problem: Problem, batch, steps, start: Tuned, target) -> tuple[np.ndarray, np.ndarray]:
+    """(K,) fewest steps at each B with which the tuned risk reaches `target`, and γ there.
+
+    Args:
+        steps: (K,) numbers of steps that reach the target at one B, or at none.
+        start: what is best with them: the search sets out from there.
+    """
+    index = np.flatnonzero(start.risk > target * (1 + SAME))
+    tuned, everything = TrackedRate(problem, index.size, steps[index], start.share[index]), np.arange(index.size)
+
+    def margin(number: np.ndarray, some: np.ndarray) -> np.ndarray:
+        return np.log(tuned(batch[index[some]], number, some).risk / target)
+
+    low, above = steps[index], np.log(start.risk[index] / target)
+    high = np.ceil(1.01 * low * np.exp(above))
+    value = margin(high, everything)
+    while (short := np.flatnonzero(value > 0)).size:
+        slope = (above[short] - value[short]) / np.log(high[short] / low[short])
+        low[short], above[short] = high[short], value[short]
+        high[short] = np.ceil(1.01 * high[short] * np.exp(np.clip(value[short] / slope, 0.0, LONGEST)))
+        value[short] = margin(high[short], short)
+    needed, rate = steps.copy(), start.rate.copy()
+    needed[index] = fewest_steps(margin, np.array([low, high]), np.array([above, value]))
+    rate[index] = tuned(batch[index], needed[index], everything).rate
+    return needed, rate
+
+
+class TrackedRate:
+    """The best γ for P questions whose number of steps changes from call to call.
+
+    The basin that holds the least risk is followed, and looked for anew where n has moved far from where it was found.
+    """
+
+    def __init__(self, problem: Problem, number: int, steps: Any = np.nan, share: Any = np.nan) -> None:
+        self.problem, self.found_at = problem, np.full(number, steps)
+        self.steps, self.share = np.full(number, steps), np.full(number, share)
+
+    def __call__(self, batch: np.ndarray, steps: np.ndarray, index: np.ndarray) -> Tuned:
+        """The best for the questions `index`, with B and n of each."""
+        near = np.abs(np.log(steps / self.found_at[index])) < FOLLOWED
+        tuned = Tuned(*np.empty((3, index.size)))
+        for some in (near, ~near):
+            if not some.any():
+                continue
+            setting, here = (self.problem, batch[some], steps[some]), index[some]
+            if some is near:
+                found = tune_near(*setting, self.share[here], self.steps[here])
+            else:
+                found, self.found_at[here] = tune(*setting), steps[some]
+            for values, new in zip(tuned, found, strict=True):
+                values[some] = new
+        self.share[index], self.steps[index] = tuned.share, steps
+        return tuned

@@ -1,0 +1,183 @@
+"""The optimal learning rate: the global minimum of the exact risk over (0, stability edge]."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+from scipy.optimize import elementwise
+
+from sgdtheory.arguments import checked_problem, settings_arrays
+from sgdtheory.exact import risk_parts
+from sgdtheory.problem import Problem
+from sgdtheory.stability import stability_edge
+
+RESOLVED = 1e-2  # λ/λ_1 below which the sums here are polynomials in λ to rounding error
+SPACING = np.log([10, 100])  # of the places that are looked at in any case, below and above half the edge
+CONTENDER = 5.0  # a local minimum of the scan this many times above the least one is not looked into
+TOLERANCES = {"xatol": 1e-4, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0}  # of a place; Δ is flat to second order there
+PARABOLAS = 0.3, 0.1, 0.01  # distances of the points that a parabola goes through, when there is a guess of the place
+CLOSE = 0.2  # numbers of steps closer than this, as a logarithm, do without the widest
+BASIN = 1.0  # farther from a guess, or nearer to the edge, a parabola is not trusted
+
+
+@dataclass(frozen=True)
+class OptimalLearningRate:
+    """The best constant learning rate, and the excess risk that it attains.
+
+    Attributes:
+        learning_rate: γ* ∈ (0, stability edge], in units of 1/λ.
+        risk: exact excess risk at γ*, in units of y².
+    """
+
+    learning_rate: np.ndarray | float
+    risk: np.ndarray | float
+
+
+def optimal_learning_rate(problem: Problem, *, batch_size, num_samples) -> OptimalLearningRate:
+    """γ ∈ (0, γ_max(B)] that minimises the exact excess risk Δ(B, γ, D), γ_max the stability edge (THEORY.md T5).
+
+    The risk may have several minima (one for each scale of the spectrum, and near the edge), be flat for decades or
+    be smallest at the edge: it is scanned from where nothing is learnt up to the edge, two points a decade and denser
+    near the edge, and every minimum that may be the least one is refined. The risk returned exceeds the least one by
+    less than 1e-6 of it (1e-9 or so where the minimum is smooth).
+
+    Args:
+        problem: PowerLaw, LeastSquares or any other Problem with a signal that can be learnt.
+        batch_size: B, whole numbers ≥ 1; scalar or array.
+        num_samples: D ≥ B; scalar or array. The two broadcast like NumPy arrays.
+
+    Returns:
+        OptimalLearningRate with arrays of the broadcast shape. With a single step (D < 2B) the risk does not
+        depend on γ, and γ* is the edge.
+
+    Raises:
+        ValueError: an argument outside its range, or a problem without signal.
+    """
+    learnable(problem)
+    batch, _, samples = settings_arrays(batch_size, 1.0, num_samples)
+    best = tune(problem, batch.ravel(), np.floor_divide(samples, batch).ravel())
+    return OptimalLearningRate(best.rate.reshape(batch.shape)[()], best.risk.reshape(batch.shape)[()])
+
+
+def learnable(problem: Problem) -> Problem:
+    """`problem`, if there is something to learn.
+
+    Raises:
+        ValueError: no signal in a direction with λ > 0.
+    """
+    modes = checked_problem(problem).modes(RESOLVED * max(problem.largest_eigenvalue, 1e-300))
+    if not modes.signal @ modes.eigenvalue > 0:
+        raise ValueError(
+            "problem must have signal in a direction with a positive eigenvalue: without it every step adds noise "
+            f"and the best learning rate is 0, got an initial risk of {problem.initial_risk:g}"
+        )
+    return problem
+
+
+class Tuned(NamedTuple):
+    """The best γ, the risk that it attains, and γ over the stability edge. Arrays (P,)."""
+
+    rate: np.ndarray
+    risk: np.ndarray
+    share: np.ndarray
+
+
+def tune(problem: Problem, batch: np.ndarray, steps: np.ndarray) -> Tuned:
+    """The best of all learning rates for (P,) B (not necessarily whole) and n: scan, then refine."""
+    curve = RiskAgainstRate(problem, batch, steps)
+    place, value = curve.scan()
+    lowest = value.min(1, keepdims=True)
+    inner = value[:, 1:-1]
+    minimum = (inner <= value[:, :-2]) & (inner <= value[:, 2:]) & (inner <= lowest + np.log(CONTENDER))
+    setting, k = np.nonzero(minimum)
+    bracket = tuple(place[setting, k + shift] for shift in range(3))
+    found = elementwise.find_minimum(curve, bracket, args=(setting,), tolerances=TOLERANCES)
+    order = np.lexsort((found.f_x, setting))
+    setting, first = np.unique(setting[order], return_index=True)
+    share = np.where(steps > 1, curve.share(found.x[order][first]), 1.0)
+    return Tuned(share * curve.edge, np.exp(found.f_x[order][first]), share)
+
+
+def tune_near(problem: Problem, batch: np.ndarray, steps: np.ndarray, share: np.ndarray, known: np.ndarray) -> Tuned:
+    """`tune`, in one basin alone: that of the best γ/edge (`share`) with another number of steps (`known`).
+
+    Parabolas, each inside the one before; a scan where they do not fit.
+    """
+    curve = RiskAgainstRate(problem, batch, steps)
+    place = curve.place(np.minimum(np.where(share < 0.5, share * known / steps, share), 1.0))  # nγ or, near the edge, γ
+    index, lost = np.arange(batch.size), np.zeros(batch.size, dtype=bool)
+    for width in PARABOLAS[int(np.abs(np.log(steps / known)).max() < CLOSE) :]:
+        left, here, right = curve(place + width * np.array([[-1.0], [0.0], [1.0]]), index)
+        bend = left - 2 * here + right
+        step = width / 2 * (left - right) / np.where(bend > 0, bend, np.inf)
+        lost |= ~((bend > 0) & (np.abs(step) < BASIN) & (place + step < curve.end - 3 * width))
+        place = np.where(lost, place, place + step)
+    share = curve.share(place)
+    found = Tuned(share * curve.edge, np.exp(curve(place, index)), share)
+    if lost.any():
+        for values, better in zip(found, tune(problem, batch[lost], steps[lost]), strict=True):
+            values[lost] = better
+    return found
+
+
+class RiskAgainstRate:
+    """log Δ for P settings as a function of a place on the line: `γ/edge = (1 + 1/n) / (1 + e^−place)`.
+
+    The place is log(γ/edge) for small γ and −log(1 − γ/edge) near the edge, where directions that overshoot give the
+    risk features down to 1 − γ/edge ≈ 1/n. Beyond the edge, at place log n, the risk goes on as its mirror image: so a
+    minimum at the edge is one inside a bracket.
+    """
+
+    def __init__(self, problem: Problem, batch: np.ndarray, steps: np.ndarray) -> None:
+        self.problem, self.batch, self.steps = problem, batch, steps
+        self.fineness = np.maximum(steps, 2.0)  # a single step leaves the risk as it is, whatever γ
+        self.edge, self.end = stability_edge(problem, batch), np.log(self.fineness)
+
+    def place(self, share: np.ndarray) -> np.ndarray:
+        """Places of (P,) γ/edge ≤ 1."""
+        return np.log(share / (1 - share + 1 / self.fineness))
+
+    def share(self, place: np.ndarray, setting: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """γ/edge at `place` of the settings with these indices."""
+        end = self.end[setting]
+        return np.minimum((1 + 1 / self.fineness[setting]) * special.expit(end - np.abs(place - end)), 1.0)
+
+    def __call__(self, place: np.ndarray, setting: np.ndarray) -> np.ndarray:
+        """log Δ at `place` of the settings with these indices."""
+        setting = np.broadcast_to(setting, place.shape)
+        rate = self.edge[setting] * self.share(place, setting)
+        risk = risk_parts(self.problem, self.batch[setting], rate, self.steps[setting]).sum(0)
+        return np.log(np.maximum(risk, 1e-300))
+
+    def scan(self) -> tuple[np.ndarray, np.ndarray]:
+        """(P, G) places from γ ≈ 0, where Δ is the initial risk, to beyond the edge, and log Δ there.
+
+        Every other place is looked at only if it has a neighbour that may be next to a minimum.
+        """
+        start, end = self.place(self._least_rate() / self.edge), self.end
+        number = [int(np.ceil(length.max() / space)) + 1 for length, space in zip((-start, end), SPACING, strict=True)]
+        below, above = np.linspace(start, 0.0, number[0], axis=1), np.linspace(0.0, end, number[1], axis=1)
+        coarse = np.concatenate([below, above[:, 1:]], axis=1)
+        value = self(coarse, np.arange(end.size)[:, None])
+        place = np.empty((end.size, 2 * coarse.shape[1] - 1))
+        place[:, ::2], place[:, 1::2] = coarse, (coarse[:, 1:] + coarse[:, :-1]) / 2
+        least, most = (choice(value[:, 1:], value[:, :-1]) for choice in (np.minimum, np.maximum))
+        promising = np.nonzero(least <= value.min(1, keepdims=True) + 2 * np.log(CONTENDER))
+        most[promising] = self(place[:, 1::2][promising], promising[0])
+        unlearnt = np.full((end.size, 1), np.log(self.problem.initial_risk))
+        values = np.empty_like(place)
+        values[:, ::2], values[:, 1::2] = value, most
+        place = np.concatenate([start[:, None] - SPACING[0], place, 2 * end[:, None] - place[:, -2:-1]], axis=1)
+        return place, np.concatenate([unlearnt, values, values[:, -2:-1]], axis=1)
+
+    def _least_rate(self) -> np.ndarray:
+        """A tenth of the γ at which Δ is least if nothing is learnt but to first order, or that nγλ_1 = 1.
+
+        For nγλ ≪ 1, (E1) is `Σ s_i − (n−1)γ Σ s_i λ_i + γ² (n−1)(2n−1)/(6nB) Σ λ_i² (Σ s + s_i + σ²) + …`.
+        """
+        problem, n = self.problem, self.steps
+        modes = problem.modes(RESOLVED * problem.largest_eigenvalue)
+        noise = modes.multiplicity @ modes.eigenvalue**2 * (2 * problem.initial_risk + problem.noise_variance)
+        balance = 1.5 * self.batch * (modes.signal @ modes.eigenvalue) / (noise * n)
+        return 0.1 * np.minimum(np.minimum(balance, 1 / (n * problem.largest_eigenvalue)), self.edge)
