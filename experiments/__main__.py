@@ -15,7 +15,17 @@ from rich.table import Table
 from experiments.report import write_report
 from experiments.results import COLORS, Verdict, write_result
 
-EXPERIMENTS = ("theorem7", "scaling_laws", "simulation_vs_theory", "ratio_law", "heavy_tails")
+EXPERIMENTS = (
+    "theorem7",
+    "scaling_laws",
+    "simulation_vs_theory",
+    "ratio_law",
+    "heavy_tails",
+    "corollary8",
+    "corollary8_simulated",
+    "why",
+    "overhead_convention",
+)
 
 
 @dataclass(frozen=True)

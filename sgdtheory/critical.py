@@ -1,5 +1,6 @@
 """The critical batch size by its definition: the exact risk with the learning rate tuned, and whole steps counted."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -7,16 +8,18 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from sgdtheory.arguments import first_where, positive_array, positive_number, single_number
-from sgdtheory.learning_rate import Tuned, learnable, tune, tune_near
+from sgdtheory.learning_rate import RESONANT, Tuned, learnable, tune, tune_near
+from sgdtheory.optimal_batch import optimal_batch_size
 from sgdtheory.problem import Problem
-from sgdtheory.step_search import fewest_steps
+from sgdtheory.step_search import Margin, fewest_steps, steps_bound
 
 ROUNDING = 1e-12  # relative: (1 + overhead) D is not lowered by a sample through rounding
 POINTS_PER_DECADE = 4  # of the curve
-REACH = 30.0  # the curve goes on to this many times the critical batch size
+REACH = 10.0  # the curve goes on to this many times the critical batch size
 LONGEST = 10.0  # largest jump of log n in the search for enough steps
 FOLLOWED = np.log(4)  # how far n may move, as a logarithm, from where the best γ was looked for
 SMALLEST_OVERHEAD = 1e-6  # a smaller one is read as this when the curve is interpolated
+EVERY_STEPS = 64  # up to this many, where steps may resonate, every number is looked at
 SAME = 1e-8  # relative: risks closer than this are not told apart
 NOISELESS = "without label noise the critical batch size is limited by the stability edge alone"
 PER_DATA_SIZE = (
@@ -74,6 +77,7 @@ class BatchSizeCurve:
 
     def _last_below(self, values: np.ndarray, limit: float, name: str) -> float:
         """Where the interpolant of log values in log B last leaves what is below the limit."""
+        limit = max(limit, SMALLEST_OVERHEAD)
         last = int(np.flatnonzero(values <= limit)[-1])
         if last == values.size - 1:
             raise ValueError(
@@ -81,15 +85,14 @@ class BatchSizeCurve:
                 f"{self.batch_size[-1]:g}; give a larger one to critical_batch_size itself"
             )
         x, y = np.log(self.batch_size), np.log(values)
-        rising = np.maximum.accumulate(y) + np.arange(y.size) * 1e-12  # flat parts end at their last point
-        crossing = PchipInterpolator(x, rising - np.log(limit), extrapolate=False).roots()
+        crossing = PchipInterpolator(x, y, extrapolate=False).solve(np.log(limit))
         inside = crossing[(crossing >= x[last] - 1e-9) & (crossing <= x[last + 1])]
         return float(np.exp(inside[-1] if inside.size else x[last]))
 
 
 @dataclass(frozen=True)
 class CriticalBatchSize:
-    """B* of one problem at one data size D (THEORY.md T12), the conventions, and the curve behind it.
+    """B* of one problem (THEORY.md T12) at one data size D, or an array of them, and the curves behind it.
 
     Attributes:
         batch_size: B*, the largest B with `B f_D(B) ≤ (1 + overhead) D`.
@@ -103,19 +106,19 @@ class CriticalBatchSize:
         rate_batch_size: the largest B with `R(D, B) ≤ risk_factor · R_opt(D)`: it keeps the rate, not the risk.
         num_samples: D.
         overhead, risk_factor: the two conventions.
-        curves: for each data size R(D, B), f_D(B) and the overhead, for batch sizes from 1 to 100 B* or D/2.
+        curves: for each data size R(D, B), f_D(B) and the overhead, for batch sizes from 1 to 10 B* or D/2.
         remark: what makes this B* other than it seems; empty as a rule.
     """
 
-    batch_size: float
-    learning_rate: float
-    num_steps: float
-    real_batch_size: float
-    optimal_risk: float
-    optimal_batch_size: float
-    optimal_learning_rate: float
-    rate_batch_size: float
-    num_samples: float
+    batch_size: np.ndarray | float
+    learning_rate: np.ndarray | float
+    num_steps: np.ndarray | float
+    real_batch_size: np.ndarray | float
+    optimal_risk: np.ndarray | float
+    optimal_batch_size: np.ndarray | float
+    optimal_learning_rate: np.ndarray | float
+    rate_batch_size: np.ndarray | float
+    num_samples: np.ndarray | float
     overhead: float
     risk_factor: float
     curves: tuple[BatchSizeCurve, ...]
@@ -150,8 +153,7 @@ def critical_batch_size(
         overhead: ω > 0, extra data relative to linear scaling.
         risk_factor: > 1, of the rate convention: `rate_batch_size` is the largest B with
             `R(D, B) ≤ risk_factor · R_opt(D)`.
-        curve: whether to compute the whole curve. Without it, which takes a third of the time, the curves hold the
-            optimal, the critical and the rate batch size alone.
+        curve: whether to compute the whole curve. Without it, which takes half of the time, curves hold B* alone.
 
     Returns:
         CriticalBatchSize, with arrays of the shape of `num_samples`.
@@ -187,24 +189,22 @@ def _risk_factor(value: float) -> float:
 def _solve(
     problem: Problem, samples: float, overhead: float, risk_factor: float, with_curve: bool
 ) -> CriticalBatchSize:
-    best = 1.0  # so far always the optimal batch size, but nothing proves it: the curve is looked through
-    while True:
-        steps = np.floor(samples / best)
-        optimum = tune(problem, np.array([best]), np.array([steps]))
-        budgets = np.array([(1 + overhead) * samples, samples]) * (1 + ROUNDING)
-        targets = np.array([1.0, risk_factor]) * optimum.risk
-        (critical, keeping), (real, _) = _largest_batches(problem, budgets, targets, steps)
-        if critical > samples:
-            raise ValueError(
-                f"overhead must leave the critical batch size below num_samples, got {overhead:g}, with which it is "
-                f"{critical:g} at num_samples {samples:g}; take an overhead of at most 1"
-            )
-        sizes = _curve_sizes(samples, (best, critical, keeping), with_curve)
-        tuned = tune(problem, sizes, np.floor(samples / sizes))
-        if tuned.risk.min() >= optimum.risk * (1 - SAME):
-            break
-        best = sizes[tuned.risk.argmin()]
-    needed, rate_needed = _steps_needed(problem, sizes, np.floor(samples / sizes), tuned, optimum.risk)
+    best, rate, risk = optimal_batch_size(problem, samples)
+    if risk >= problem.initial_risk * (1 - ROUNDING):
+        raise ValueError(
+            f"num_samples must be large enough to learn anything, got {samples:g}, with which the least risk is the "
+            f"initial one, {risk:g}, to rounding"
+        )
+    critical, real = _largest_batch(problem, (1 + overhead) * samples * (1 + ROUNDING), risk, best, all_data=False)
+    keeping, _ = _largest_batch(problem, samples * (1 + ROUNDING), risk_factor * risk, best, all_data=True)
+    if critical > samples:
+        raise ValueError(
+            f"overhead must leave the critical batch size below num_samples, got {overhead:g}, with which it is "
+            f"{critical:g} at num_samples {samples:g}; take an overhead of at most 1"
+        )
+    sizes = _curve_sizes(samples, (best, critical, keeping)) if with_curve else np.array([critical])
+    tuned = tune(problem, sizes, np.floor(samples / sizes))
+    needed, rate_needed = _steps_needed(problem, sizes, np.floor(samples / sizes), tuned, risk)
     overheads = sizes * needed / samples - 1
     at = np.searchsorted(sizes, critical)
     return CriticalBatchSize(
@@ -212,9 +212,9 @@ def _solve(
         learning_rate=float(rate_needed[at]),
         num_steps=float(needed[at]),
         real_batch_size=float(real),
-        optimal_risk=optimum.risk.item(),
-        optimal_batch_size=float(best),
-        optimal_learning_rate=optimum.rate.item(),
+        optimal_risk=risk,
+        optimal_batch_size=best,
+        optimal_learning_rate=rate,
         rate_batch_size=float(keeping),
         num_samples=samples,
         overhead=overhead,
@@ -224,51 +224,74 @@ def _solve(
     )
 
 
-def _largest_batches(
-    problem: Problem, budget: np.ndarray, target: np.ndarray, most_steps: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """(P,) largest whole B with which `budget/B` steps at most reach the target, and largest B; `most_steps` do.
+def _largest_batch(problem: Problem, budget: float, target: float, known: float, all_data: bool) -> tuple[float, float]:
+    """Largest whole B with which `budget/B` steps or fewer reach the target, and the largest B; B = `known` does.
 
-    With n and γ fixed every term of the risk (E1) falls with B. So n steps can do iff B = budget/n can: first the
-    fewest steps for which a B that need not be whole can, then the first whole one below it that can.
+    With n and γ fixed every term of the risk (E1) falls with B, and more γ are stable. So n steps can do iff
+    B = budget/n can: first the fewest steps for which a B that need not be whole can, then the first whole one below it
+    that can. With `all_data` a B counts only if it can with all ⌊budget/B⌋ steps.
     """
-    batch = budget.copy()  # a single step, if even that is enough
-    index = np.flatnonzero(target < problem.initial_risk)
-    tuned = TrackedRate(problem, index.size)
+    tuned = TrackedRate(problem, 1)
 
-    def margin(steps: np.ndarray, some: np.ndarray) -> np.ndarray:
-        here = index[some]
-        return np.log(tuned(budget[here] / steps, steps, some).risk / target[here])
+    def margin(steps: np.ndarray, index: np.ndarray) -> np.ndarray:
+        return np.log(tuned(budget / steps, steps, index).risk / target)
 
-    most = np.full(index.size, most_steps)
-    margins = np.array([np.log(problem.initial_risk / target[index]), margin(most, np.arange(index.size))])
-    batch[index] /= fewest_steps(margin, np.array([np.ones(index.size), most]), margins)
-    real, batch = batch, np.floor(batch)
-    while index.size:
-        steps = np.floor(budget[index] / batch[index])
-        short = tune(problem, batch[index], steps).risk > target[index] * (1 + ROUNDING)
-        index, steps = index[short], steps[short]
-        batch[index] = np.floor(budget[index] / (steps + 1))
-    return batch, real
+    if target >= problem.initial_risk:
+        return np.floor(budget), budget  # a single step, which changes nothing, is enough
+    steps = _fewest(problem, margin, target, np.floor(budget / known), lambda n: budget / n)
+    real, batch = budget / steps, np.floor(budget / steps)
+    while batch > known:
+        most = np.floor(budget / batch)
+        possible = np.unique([most] if all_data else [steps, most])
+        if tune(problem, np.full(possible.size, batch), possible).risk.min() <= target * (1 + ROUNDING):
+            break
+        steps = most + 1
+        batch = np.floor(budget / steps)
+    return max(batch, known), real
 
 
-def _curve_sizes(samples: float, included: tuple[float, ...], with_curve: bool) -> np.ndarray:
+def _fewest(problem: Problem, margin: Margin, target: float, high: float, batch: Callable) -> float:
+    """Fewest n ≤ high with `margin(n) ≤ 0`, where n steps go with batch size `batch(n)`; high has it."""
+    low = steps_bound(problem, target, high)
+    few = np.arange(max(low, 2.0), min(high, EVERY_STEPS) + 1)
+    few = few[few <= RESONANT * batch(few)]
+    if few.size:
+        enough = few[tune(problem, batch(few), few).risk <= target * (1 + ROUNDING)]
+        if enough.size:
+            return float(enough[0])
+        low = max(low, float(few[-1]))
+    if low >= high:
+        return high
+    ends = np.array([[low], [high]])
+    margins = np.array([margin(end, np.zeros(1, dtype=int)) for end in ends])
+    return float(fewest_steps(margin, ends, margins)[0])
+
+
+def _curve_sizes(samples: float, included: tuple[float, ...]) -> np.ndarray:
     """Whole batch sizes from 1 to `REACH` times the largest included one, that waste as few samples as can be."""
-    if not with_curve:
-        return np.unique(included)
     end = max(min(samples / 2, REACH * max(included)), 1.0)
     grid = np.floor(np.geomspace(1.0, end, int(POINTS_PER_DECADE * np.log10(end)) + 2))
     return np.unique([*np.floor(samples / np.floor(samples / grid)), *included])
 
 
-def _steps_needed(problem: Problem, batch, steps, start: Tuned, target) -> tuple[np.ndarray, np.ndarray]:
+def _steps_needed(problem: Problem, batch, steps, start: Tuned, target: float) -> tuple[np.ndarray, np.ndarray]:
     """(K,) fewest steps at each B with which the tuned risk reaches `target`, and γ there.
 
+    Fewer than ⌊D/B⌋ cannot: what n steps attain at B, they attain at ⌊D/n⌋ ≥ B.
+
     Args:
-        steps: (K,) numbers of steps that reach the target at one B, or at none.
+        steps: (K,) ⌊D/B⌋, which reach the target at one B, or at none.
         start: what is best with them: the search sets out from there.
     """
-    index = np.flatnonzero(start.risk > target * (1 + SAME))
+    needed, rate = steps.copy(), start.rate.copy()
+    open_ = start.risk > target * (1 + SAME)
+    few = np.arange(2.0, EVERY_STEPS + 1)
+    row, column = np.nonzero(open_[:, None] & (few > steps[:, None]) & (few <= RESONANT * batch[:, None]))
+    if row.size and steps_bound(problem, target, EVERY_STEPS + 1) < EVERY_STEPS:
+        found = tune(problem, batch[row], few[column])
+        for k in np.flatnonzero(found.risk <= target * (1 + ROUNDING))[::-1]:  # the fewest last
+            needed[row[k]], rate[row[k]], open_[row[k]] = few[column[k]], found.rate[k], False
+    index = np.flatnonzero(open_)
     tuned, everything = TrackedRate(problem, index.size, steps[index], start.share[index]), np.arange(index.size)
 
     def margin(number: np.ndarray, some: np.ndarray) -> np.ndarray:
@@ -280,9 +303,9 @@ def _steps_needed(problem: Problem, batch, steps, start: Tuned, target) -> tuple
     while (short := np.flatnonzero(value > 0)).size:
         slope = (above[short] - value[short]) / np.log(high[short] / low[short])
         low[short], above[short] = high[short], value[short]
-        high[short] = np.ceil(1.01 * high[short] * np.exp(np.clip(value[short] / slope, 0.0, LONGEST)))
+        growth = np.where(slope > 0, value[short] / np.where(slope > 0, slope, 1.0), LONGEST)
+        high[short] = np.ceil(1.01 * high[short] * np.exp(np.minimum(growth, LONGEST)))
         value[short] = margin(high[short], short)
-    needed, rate = steps.copy(), start.rate.copy()
     needed[index] = fewest_steps(margin, np.array([low, high]), np.array([above, value]))
     rate[index] = tuned(batch[index], needed[index], everything).rate
     return needed, rate
@@ -291,7 +314,8 @@ def _steps_needed(problem: Problem, batch, steps, start: Tuned, target) -> tuple
 class TrackedRate:
     """The best γ for P questions whose number of steps changes from call to call.
 
-    The basin that holds the least risk is followed, and looked for anew where n has moved far from where it was found.
+    The basin that holds the least risk is followed, and looked for anew where n has moved far from where it was found,
+    or where steps may resonate: there another basin may be the best from one n to the next.
     """
 
     def __init__(self, problem: Problem, number: int, steps: Any = np.nan, share: Any = np.nan) -> None:
@@ -300,17 +324,14 @@ class TrackedRate:
 
     def __call__(self, batch: np.ndarray, steps: np.ndarray, index: np.ndarray) -> Tuned:
         """The best for the questions `index`, with B and n of each."""
-        near = np.abs(np.log(steps / self.found_at[index])) < FOLLOWED
-        tuned = Tuned(*np.empty((3, index.size)))
-        for some in (near, ~near):
-            if not some.any():
-                continue
-            setting, here = (self.problem, batch[some], steps[some]), index[some]
-            if some is near:
-                found = tune_near(*setting, self.share[here], self.steps[here])
-            else:
-                found, self.found_at[here] = tune(*setting), steps[some]
-            for values, new in zip(tuned, found, strict=True):
-                values[some] = new
-        self.share[index], self.steps[index] = tuned.share, steps
-        return tuned
+        close = np.abs(np.log(steps / self.found_at[index])) < FOLLOWED
+        near = close & (steps > RESONANT * batch)
+        tuned = np.empty((3, index.size))
+        if near.any():
+            here = index[near]
+            tuned[:, near] = tune_near(self.problem, batch[near], steps[near], self.share[here], self.steps[here])
+        if not near.all():
+            tuned[:, ~near] = tune(self.problem, batch[~near], steps[~near])
+            self.found_at[index[~near]] = steps[~near]
+        self.share[index], self.steps[index] = tuned[2], steps
+        return Tuned(*tuned)

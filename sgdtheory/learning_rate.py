@@ -13,12 +13,14 @@ from sgdtheory.problem import Problem
 from sgdtheory.stability import stability_edge
 
 RESOLVED = 1e-2  # λ/λ_1 below which the sums here are polynomials in λ to rounding error
-SPACING = np.log([10, 100])  # of the places that are looked at in any case, below and above half the edge
+RESONANT = 4.0  # with more than this many times B steps |q|^n, at most (1 − 4/B)^n, has died out
+SPACING = np.log(10) / 2  # of the places that are scanned, below half the edge
+SPACING_ABOVE = np.log(100), 0.6  # above half the edge, without and with resonances
 CONTENDER = 5.0  # a local minimum of the scan this many times above the least one is not looked into
-TOLERANCES = {"xatol": 1e-4, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0}  # of a place; Δ is flat to second order there
+TOLERANCES = {"xatol": 1e-10, "xrtol": 0.0, "fatol": 1e-9, "frtol": 0.0}  # of place and log Δ; one is enough
 PARABOLAS = 0.3, 0.1, 0.01  # distances of the points that a parabola goes through, when there is a guess of the place
 CLOSE = 0.2  # numbers of steps closer than this, as a logarithm, do without the widest
-BASIN = 1.0  # farther from a guess, or nearer to the edge, a parabola is not trusted
+BASIN = 1.0  # farther from a guess a parabola is not trusted
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,11 @@ class OptimalLearningRate:
 def optimal_learning_rate(problem: Problem, *, batch_size, num_samples) -> OptimalLearningRate:
     """γ ∈ (0, γ_max(B)] that minimises the exact excess risk Δ(B, γ, D), γ_max the stability edge (THEORY.md T5).
 
-    The risk may have several minima (one for each scale of the spectrum, and near the edge), be flat for decades or
-    be smallest at the edge: it is scanned from where nothing is learnt up to the edge, two points a decade and denser
-    near the edge, and every minimum that may be the least one is refined. The risk returned exceeds the least one by
-    less than 1e-6 of it (1e-9 or so where the minimum is smooth).
+    The risk may have several minima (one for each scale of the spectrum, and, where large steps overshoot, narrow ones
+    near the edge), be flat for decades or be smallest at the edge: it is scanned from where nothing is learnt up to the
+    edge, and every minimum that may be the least one is refined. The risk returned exceeds the least one by less than
+    1e-6 of it (1e-9 as a rule). Above the edge SGD diverges in time, but a few steps need not have suffered yet: such γ
+    are not considered.
 
     Args:
         problem: PowerLaw, LeastSquares or any other Problem with a signal that can be learnt.
@@ -151,33 +154,29 @@ class RiskAgainstRate:
         return np.log(np.maximum(risk, 1e-300))
 
     def scan(self) -> tuple[np.ndarray, np.ndarray]:
-        """(P, G) places from γ ≈ 0, where Δ is the initial risk, to beyond the edge, and log Δ there.
+        """(P, G) increasing places from γ ≈ 0, where Δ is the initial risk, to beyond the edge, and log Δ there.
 
-        Every other place is looked at only if it has a neighbour that may be next to a minimum.
+        What a setting does not need is not looked at, and counts as higher than all that is.
         """
-        start, end = self.place(self._least_rate() / self.edge), self.end
-        number = [int(np.ceil(length.max() / space)) + 1 for length, space in zip((-start, end), SPACING, strict=True)]
-        below, above = np.linspace(start, 0.0, number[0], axis=1), np.linspace(0.0, end, number[1], axis=1)
-        coarse = np.concatenate([below, above[:, 1:]], axis=1)
-        value = self(coarse, np.arange(end.size)[:, None])
-        place = np.empty((end.size, 2 * coarse.shape[1] - 1))
-        place[:, ::2], place[:, 1::2] = coarse, (coarse[:, 1:] + coarse[:, :-1]) / 2
-        least, most = (choice(value[:, 1:], value[:, :-1]) for choice in (np.minimum, np.maximum))
-        promising = np.nonzero(least <= value.min(1, keepdims=True) + 2 * np.log(CONTENDER))
-        most[promising] = self(place[:, 1::2][promising], promising[0])
-        unlearnt = np.full((end.size, 1), np.log(self.problem.initial_risk))
-        values = np.empty_like(place)
-        values[:, ::2], values[:, 1::2] = value, most
-        place = np.concatenate([start[:, None] - SPACING[0], place, 2 * end[:, None] - place[:, -2:-1]], axis=1)
-        return place, np.concatenate([unlearnt, values, values[:, -2:-1]], axis=1)
+        start = self.place(self._least_rate() / self.edge)
+        above = np.where(self.steps <= RESONANT * self.batch, *SPACING_ABOVE[::-1])
+        num_below, num_above = np.ceil(-start / SPACING), np.ceil(self.end / above) + 1  # one place in the mirror
+        column = np.arange(-num_below.max() - 1, num_above.max() + 1)
+        place = column * np.where(column < 0, SPACING, above[:, None])
+        value = np.full(place.shape, np.inf)
+        value[column < -num_below[:, None]] = np.log(self.problem.initial_risk)
+        setting, k = np.nonzero((column >= -num_below[:, None]) & (column <= num_above[:, None]))
+        value[setting, k] = self(place[setting, k], setting)
+        return place, value
 
     def _least_rate(self) -> np.ndarray:
         """A tenth of the γ at which Δ is least if nothing is learnt but to first order, or that nγλ_1 = 1.
 
         For nγλ ≪ 1, (E1) is `Σ s_i − (n−1)γ Σ s_i λ_i + γ² (n−1)(2n−1)/(6nB) Σ λ_i² (Σ s + s_i + σ²) + …`.
         """
-        problem, n = self.problem, self.steps
-        modes = problem.modes(RESOLVED * problem.largest_eigenvalue)
-        noise = modes.multiplicity @ modes.eigenvalue**2 * (2 * problem.initial_risk + problem.noise_variance)
-        balance = 1.5 * self.batch * (modes.signal @ modes.eigenvalue) / (noise * n)
-        return 0.1 * np.minimum(np.minimum(balance, 1 / (n * problem.largest_eigenvalue)), self.edge)
+        problem, n, largest = self.problem, self.steps, self.problem.largest_eigenvalue
+        modes = problem.modes(RESOLVED * largest)
+        ratio = modes.eigenvalue / largest
+        noise = modes.multiplicity @ ratio**2 * (2 * problem.initial_risk + problem.noise_variance)
+        balance = 1.5 * self.batch * (modes.signal @ ratio) / (noise * n)
+        return 0.1 * np.minimum(np.minimum(balance, 1 / n) / largest, self.edge)

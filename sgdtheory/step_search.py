@@ -1,19 +1,43 @@
-"""The fewest steps with which something is possible, for many questions at once."""
+"""The fewest steps with which something is possible: a bound for all batch sizes, and a search."""
 
 from collections.abc import Callable
 
 import numpy as np
 
+from sgdtheory.exact import one_minus_power
+from sgdtheory.problem import Problem
+
 Margin = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
+RESOLVED = 1e-3  # nγλ below which the sum here is a polynomial in λ to rounding error
 RESOLUTION = 1e-8  # relative: numbers of steps above 1e8 are found to this accuracy
-FEW_STEPS = 1000  # up to here even and odd numbers are looked at separately
+MOST_STEPS = 1e8  # up to here even and odd numbers are looked at separately
+
+
+def steps_bound(problem: Problem, risk: float, most: float) -> float:
+    """A number of steps below which no batch size and no stable γ reach the risk; at most `most`.
+
+    The mean of w̄ alone leaves `Σ s_i [(1 − (1 − x_i)^n)/(n x_i)]²`, x_i = γλ_i < 2λ_i/λ_1. For directions with
+    2λ_i ≤ λ_1 that falls with x_i: their bias at x_i = 2λ_i/λ_1 is out of reach of any B, and it falls with n.
+    """
+
+    def out_of_reach(n: float) -> float:
+        modes = problem.modes(RESOLVED * problem.largest_eigenvalue / n)
+        x = 2 * modes.eigenvalue / problem.largest_eigenvalue
+        x, signal = x[x <= 1], modes.signal[x <= 1]
+        return float(signal @ np.where(n * x > 0, one_minus_power(x, n) / np.where(n * x > 0, n * x, 1.0), 1.0) ** 2)
+
+    low, high = 1.0, most
+    while high > 1.01 * low + 1:
+        middle = max(low + 1, float(np.floor(np.sqrt(low * high))))
+        low, high = (middle, high) if out_of_reach(middle) > risk else (low, middle)
+    return low
 
 
 def fewest_steps(margin: Margin, ends: np.ndarray, margins: np.ndarray) -> np.ndarray:
     """For each of P questions the fewest n in (low, high] with `margin(n) ≤ 0`; low does not have it, high does.
 
-    The margin may alternate between even and odd n, as few steps that overshoot make it do: it is taken to change sign
+    The margin may alternate between even and odd n, as steps that overshoot make it do: it is taken to change sign
     once among the even and once among the odd.
 
     Args:
@@ -25,21 +49,22 @@ def fewest_steps(margin: Margin, ends: np.ndarray, margins: np.ndarray) -> np.nd
         (P,) whole numbers.
     """
     fewest = _crossing(margin, ends, margins)
-    index = np.flatnonzero((fewest - 2 > ends[0]) & (fewest <= FEW_STEPS))
+    index = np.flatnonzero((fewest - 2 > ends[0]) & (fewest <= MOST_STEPS))
     value = margin(fewest[index] - 2, index)
     index, value = index[value <= 0], value[value <= 0]
-    if index.size:  # one fewer is not enough, but two fewer are
+    if index.size:  # one fewer is not enough, but two fewer are: search among numbers of that parity, n = 2m + parity
         parity = fewest[index] % 2
         halves = np.array([np.ceil((ends[0, index] - 1 - parity) / 2), (fewest[index] - 2 - parity) / 2])
         values = np.array([margins[0, index], value])
-        fewest[index] = 2 * _crossing(lambda half, some: margin(2 * half + parity[some], index[some]), halves, values)
-        fewest[index] += parity
+        half = _crossing(lambda half, some: margin(2 * half + parity[some], index[some]), halves, values)
+        fewest[index] = 2 * half + parity
     return fewest
 
 
 def _crossing(margin: Margin, ends: np.ndarray, margins: np.ndarray) -> np.ndarray:
-    """`fewest_steps` for margins that change sign once: false position in log n with the Illinois rule, and every
-    third time a bisection.
+    """`fewest_steps` for margins that change sign once.
+
+    False position in log n with the Illinois rule, and every third time a bisection.
     """
     ends, weights = ends.copy(), margins.copy()
     last, trial = np.full(ends.shape[1], -1), 0

@@ -1,0 +1,320 @@
+"""Corollary 8 on the exact risk: B*(D), the optimal risk and γ* over ten decades of data, in every regime."""
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import sgdtheory as st
+from experiments.processes import map_on_cores
+from experiments.results import Result, Verdict
+from sgdtheory.plotting import colors, new_figure
+
+
+@dataclass(frozen=True)
+class Config:
+    """Problems, data sizes, and the grid of the map."""
+
+    exponents: tuple[tuple[float, float], ...] = (
+        (3.0, 2.0),
+        (2.0, 2.0),
+        (1.2, 2.0),
+        (2.0, 3.0),
+        (2.0, 4.5),
+        (1.5, 3.5),
+        (2.0, 5.0),
+        (2.0, 6.0),
+        (1.2, 5.0),
+    )
+    decades: tuple[float, float] = (2.0, 12.0)
+    per_decade: float = 1.5
+    overhead: float = 0.2
+    tolerance: float = 0.02  # of an exponent
+    map_capacities: tuple[float, ...] = (1.25, 2.0, 2.75, 3.5)
+    map_sources: tuple[float, ...] = (1.5, 3.0, 4.5, 6.0, 7.5)
+    map_decades: tuple[float, float] = (9.0, 12.0)  # the map shows the slope between these
+
+
+SCALES = {
+    "quick": Config(),
+    "full": Config(
+        exponents=(
+            *Config.exponents,
+            (2.0, 1.5),
+            (2.0, 2.5),
+            (1.5, 4.0),
+            (1.2, 1.2),
+            (3.0, 9.0),
+            (1.05, 1.5),
+            (4.0, 6.0),
+        ),
+        per_decade=4,
+        map_capacities=tuple(np.linspace(1.25, 4.0, 12)),
+        map_sources=tuple(np.linspace(1.25, 9.0, 16)),
+    ),
+}
+UNITS = {
+    "capacity": "exponent a of the eigenvalues",
+    "source": "exponent b of the initial risk",
+    "num_samples": "D, samples",
+    "batch_size": "B*, samples",
+    "real_batch_size": "B* without its rounding to whole batch sizes",
+    "rate_batch_size": "largest B whose best risk with D samples is at most twice the optimal one",
+    "num_steps": "steps with which B* reaches the optimal risk",
+    "learning_rate": "γ with which it does, units of 1/λ_1",
+    "optimal_risk": "R_opt(D), units of y²",
+    "local_exponent": "slope of log B* (not rounded) against log D",
+    "in_map": "1 for the two data sizes behind each point of the map, 0 for the others",
+}
+
+
+class Case(NamedTuple):
+    """One problem with everything measured on it."""
+
+    capacity: float
+    source: float
+    found: st.CriticalBatchSize
+
+    @property
+    def regime(self) -> str:
+        """Where b lies."""
+        a, b = self.capacity, self.source
+        if b <= a:
+            return "b < a" if b < a else "b = a"
+        if b < 2 * a + 1:
+            return "a < b < 2a" if b < 2 * a else "2a < b < 2a+1"
+        return "b = 2a+1" if b == 2 * a + 1 else "b > 2a+1"
+
+    @property
+    def log_power(self) -> float:
+        """Power of log D that Corollary 8 leaves out, of B*: −a/(2a+1) at b = 2a+1."""
+        return -self.capacity / (2 * self.capacity + 1) if self.regime == "b = 2a+1" else 0.0
+
+    @property
+    def predicted(self) -> float:
+        """Corollary 8's exponent of B*."""
+        return float(st.predicted_exponent(self.capacity, self.source))
+
+    def fit(self, log_power: float | None = None) -> st.AsymptoticFit:
+        """Asymptotic exponent of B*."""
+        power = self.log_power if log_power is None else log_power
+        return st.fit_asymptotic_exponent(self.found.num_samples, self.found.real_batch_size, log_power=power)
+
+
+def run(config: Config) -> Result:
+    """Solve for B*, extrapolate, compare."""
+    start = time.perf_counter()
+    samples = 10 ** np.arange(config.decades[0], config.decades[1] + 1e-9, 1 / config.per_decade)
+    ends = 10 ** np.array(config.map_decades)
+    grid = [(a, b) for a in config.map_capacities for b in config.map_sources]
+    work = [(pair, samples) for pair in config.exponents] + [(pair, ends) for pair in grid]
+    found = map_on_cores(partial(_solve, config.overhead), work)
+    cases, corners = found[: len(config.exponents)], found[len(config.exponents) :]
+    solved = time.perf_counter() - start
+    fits = [case.fit() for case in cases]
+    verdicts = [
+        _exponent_verdict(config, case, fit, solved / len(found)) for case, fit in zip(cases, fits, strict=True)
+    ]
+    verdicts += [_logarithm_verdict(case, fit) for case, fit in zip(cases, fits, strict=True) if case.log_power]
+    verdicts += [_risk_verdict(config, cases), _learning_rate_verdict(config, cases)]
+    figures = {"growth": _growth(config, cases), "map": _map(config, cases, fits, corners)}
+    return Result(_columns(cases, corners), UNITS, figures, tuple(verdicts))
+
+
+def _solve(overhead: float, item: tuple[tuple[float, float], np.ndarray]) -> Case:
+    (capacity, source), samples = item
+    problem = st.PowerLaw(capacity, source)
+    return Case(capacity, source, st.critical_batch_size(problem, num_samples=samples, overhead=overhead, curve=False))
+
+
+def _columns(cases: list[Case], corners: list[Case]) -> dict[str, np.ndarray]:
+    rows = []
+    for case in (*cases, *corners):
+        found = vars(case.found)
+        samples, real = found["num_samples"], found["real_batch_size"]
+        slope = (
+            st.local_exponents(samples, real) if samples.size > 2 else np.diff(np.log(real)) / np.diff(np.log(samples))
+        )
+        row = {"capacity": case.capacity, "source": case.source, "local_exponent": slope, "in_map": samples.size == 2}
+        row |= {name: found[name] for name in UNITS if name in found}
+        rows.append({name: np.broadcast_to(np.asarray(row[name], float), samples.shape) for name in UNITS})
+    return {name: np.concatenate([row[name] for row in rows]) for name in UNITS}
+
+
+def _exponent_verdict(config: Config, case: Case, fit: st.AsymptoticFit, seconds: float) -> Verdict:
+    low, high = fit.interval
+    agrees = abs(fit.exponent - case.predicted) <= config.tolerance and low <= case.predicted <= high
+    found = case.found
+    last = float(st.local_exponents(found.num_samples, found.real_batch_size)[-1])
+    divided = f", the factor (log D)^{case.log_power:.2f} divided out" if case.log_power else ""
+    return Verdict(
+        f"Corollary 8, {case.regime}: a = {case.capacity:g}, b = {case.source:g}",
+        f"exponent of B* for D → ∞, from D = 10^{config.decades[0]:g} … 10^{config.decades[1]:g}{divided}; "
+        f"B* = {found.batch_size[-1]:.6g} at the end, where the slope is {last:.4f}; interval: range of six "
+        f"extrapolations, widened on both sides by itself; holds within ±{config.tolerance:g}",
+        case.predicted,
+        fit.exponent,
+        fit.interval,
+        "holds" if agrees else "fails",
+        seconds,
+    )
+
+
+def _logarithm_verdict(case: Case, fit: st.AsymptoticFit) -> Verdict:
+    """At b = 2a+1 the slope without the logarithm should miss c by log_power / log D."""
+    samples = case.found.num_samples
+    slope = st.local_exponents(samples, case.found.real_batch_size)
+    far = slice(-len(samples) // 3, -1)  # the last slope is one-sided
+    missing = slope[far] - case.predicted
+    expected = case.log_power / np.log(samples[far])
+    ratio = missing / expected
+    logged = bool((missing < 0).all() and ratio.min() > 0.5 and ratio.max() < 1.5)
+    return Verdict(
+        f"Corollary 8, b = 2a+1: the logarithm (a = {case.capacity:g})",
+        f"B* ∝ D^c (log D)^{case.log_power:.2f}, which the proof leaves out: the slope misses c = {case.predicted:g} "
+        f"by {case.log_power:.2f}/log D; B* (log D)^{-case.log_power:.2f} has exponent {fit.exponent:.4f}",
+        "D^c without a logarithm",
+        f"slope misses c by {ratio.min():.2f} … {ratio.max():.2f} times that, D from {samples[far][0]:.0e}",
+        None,
+        "imprecise in the paper" if logged else "inconclusive",
+    )
+
+
+def _risk_verdict(config: Config, cases: list[Case]) -> Verdict:
+    start = time.perf_counter()
+    rows = []
+    for case in cases:
+        power = -case.log_power / case.capacity  # (log D)^(1/(2a+1))
+        fit = st.fit_asymptotic_exponent(case.found.num_samples, case.found.optimal_risk, log_power=power)
+        prediction = float(st.predicted_risk_exponent(case.capacity, case.source))
+        rows.append((fit.exponent - prediction, fit.interval[0] <= prediction <= fit.interval[1]))
+    errors = np.array([error for error, _ in rows])
+    holds = np.abs(errors).max() <= config.tolerance and all(covered for _, covered in rows)
+    return Verdict(
+        "Corollary 8, optimal risk",
+        f"exponent of R_opt(D) for D → ∞, all {len(cases)} (a, b); predicted −(m − 1)/m with m = min{{b, 2a+1}} for "
+        f"b > a, −(b − 1)/a for b ≤ a; every interval covers its prediction: {all(covered for _, covered in rows)}",
+        "error 0",
+        f"errors {errors.min():+.4f} … {errors.max():+.4f}",
+        (float(errors.min()), float(errors.max())),
+        "holds" if holds else "fails",
+        time.perf_counter() - start,
+    )
+
+
+def _learning_rate_verdict(config: Config, cases: list[Case]) -> Verdict:
+    """γ* ≍ 1 at B*: bounded away from 0 and from infinity, and with exponent 0."""
+    rates = np.concatenate([case.found.learning_rate for case in cases])
+    exponents = [
+        st.fit_asymptotic_exponent(case.found.num_samples, case.found.learning_rate).exponent for case in cases
+    ]
+    worst = max(exponents, key=abs)
+    growing = [case.found.learning_rate[-1] for case in cases if case.source > case.capacity]
+    return Verdict(
+        "Corollary 8, γ* ≍ 1",
+        f"γ at B*, in units of 1/λ_1, all D and (a, b); for b > a it tends to the edge of gradient descent, 2: "
+        f"{min(growing):.3f} … {max(growing):.3f} at the largest D",
+        "bounded, exponent 0",
+        f"{rates.min():.3f} … {rates.max():.3f}; largest exponent {worst:+.4f}",
+        (float(rates.min()), float(rates.max())),
+        "holds" if abs(worst) <= config.tolerance and rates.min() > 0.1 else "fails",
+    )
+
+
+def _growth(config: Config, cases: list[Case]) -> Figure:
+    """B* against D, a panel for each kind of growth, slope triangles with Corollary 8's exponents."""
+    groups = {
+        "$b \\leq a$: $B^*$ stays of order 1": [case for case in cases if case.predicted == 0],
+        "$a < b < 2a+1$: $B^* \\propto D^{1 - a/b}$": [
+            case for case in cases if case.predicted > 0 and case.source < 2 * case.capacity + 1
+        ],
+        "$b \\geq 2a+1$: $B^* \\propto D^{(a+1)/(2a+1)}$": [
+            case for case in cases if case.source >= 2 * case.capacity + 1
+        ],
+    }
+    figure, axes = new_figure(1, len(groups), width=3.7, height=3.7)
+    for axis, (title, group) in zip(axes[0], groups.items(), strict=True):
+        for color, case in zip(colors(len(group)), group, strict=True):
+            samples, batch = case.found.num_samples, case.found.batch_size
+            at = np.searchsorted(samples, samples[-1] / 1e4)
+            factor = (samples / samples[-1]) ** case.predicted
+            if case.log_power:
+                factor *= (np.log(samples) / np.log(samples[-1])) ** case.log_power
+            name = f"$a={case.capacity:g}$, $b={case.source:g}$" + (" (with log)" if case.log_power else "")
+            axis.plot(samples, batch, "o", ms=3, color=color, label=name)
+            axis.plot(samples[at // 2 :], (batch[-1] * factor)[at // 2 :], color=color, lw=1)
+        for case in group[:1] + group[-1:] if len(group) > 1 and group[0].predicted else []:
+            _triangle(axis, case, below=case is group[0])
+        axis.plot([], [], color="gray", lw=1, label="Corollary 8's slope")
+        axis.set(xscale="log", yscale="log", xlabel="samples $D$", title=title)
+        axis.legend(frameon=False, fontsize=7.5, loc="upper left")
+    for axis in axes[0, 1:]:
+        axis.sharey(axes[0, 1])
+    axes[0, 0].set(ylim=(0.5, 30), ylabel=f"critical batch size $B^*$ (samples, {config.overhead:.0%} overhead)")
+    return figure
+
+
+def _triangle(axis: Axes, case: Case, below: bool) -> None:
+    """A slope triangle over two decades of D, beside the end of the curve."""
+    samples = np.array([1e9, 1e11])
+    level = np.interp(np.log(samples[0]), np.log(case.found.num_samples), np.log(case.found.real_batch_size))
+    shift = 1 / 6 if below else 6.0
+    batch = shift * np.exp(level) * (samples / samples[0]) ** case.predicted
+    corner = (samples[1], batch[0]) if below else (samples[0], batch[1])
+    xs, ys = [*samples, corner[0], samples[0]], [*batch, corner[1], batch[0]]
+    axis.plot(xs, ys, color="black", lw=0.9)
+    side = {"ha": "left", "va": "center"} if below else {"ha": "right", "va": "center"}
+    axis.text(
+        corner[0] * (1.3 if below else 0.75), np.sqrt(batch[0] * batch[1]), f"{case.predicted:.3g}", fontsize=8, **side
+    )
+
+
+def _map(config: Config, cases: list[Case], fits: list[st.AsymptoticFit], corners: list[Case]) -> Figure:
+    """Measured exponents over the (a, b) plane, the prediction's contours, and c = 1/2."""
+    figure, axes = new_figure(1, 1, width=5.6, height=4.4)
+    axis = axes[0, 0]
+    slopes = np.array([np.diff(np.log(case.found.real_batch_size))[0] for case in corners])
+    slopes /= np.diff(np.log(10 ** np.array(config.map_decades)))
+    shape = len(config.map_capacities), len(config.map_sources)
+    scale = {"cmap": "viridis", "vmin": 0.0, "vmax": 2 / 3}
+    mesh = axis.pcolormesh(
+        config.map_capacities, config.map_sources, slopes.reshape(shape).T, shading="nearest", **scale
+    )
+    a, b = np.meshgrid(np.linspace(*axis.get_xlim(), 300), np.linspace(*axis.get_ylim(), 300))
+    predicted = st.predicted_exponent(np.maximum(a, 1.0001), np.maximum(b, 1.0001))
+    levels = (0.1, 0.2, 0.3, 0.4, 0.55, 0.6)
+    lines = axis.contour(a, b, predicted, levels, colors="white", linewidths=0.9)
+    axis.clabel(lines, fmt="%.2g", fontsize=7)
+    half = axis.contour(a, b, predicted, [0.5], colors="red", linewidths=1.8)
+    axis.clabel(half, fmt={0.5: "$c = 1/2$, $b = 2a$"}, fontsize=8)
+    line = np.linspace(*axis.get_xlim(), 2)
+    axis.plot(line, line, "w:", lw=1.4)
+    axis.plot(line, 2 * line + 1, "w--", lw=1.4)
+    axis.text(line[1] * 0.97, line[1] * 0.97 - 0.35, "$b = a$", color="white", ha="right", fontsize=8)
+    top = axis.get_ylim()[1]
+    axis.text((top - 1) / 2 - 0.05, top - 0.15, "$b = 2a+1$", color="white", ha="right", va="top", fontsize=8)
+    inside = [(case, fit) for case, fit in zip(cases, fits, strict=True)]
+    axis.scatter(
+        [case.capacity for case, _ in inside],
+        [case.source for case, _ in inside],
+        c=[fit.exponent for _, fit in inside],
+        s=70,
+        edgecolor="black",
+        zorder=3,
+        **scale,
+    )
+    axis.set(xlim=(a.min(), a.max()), ylim=(b.min(), b.max()))
+    axis.set(xlabel="capacity exponent $a$", ylabel="source exponent $b$")
+    worst = max(abs(fit.exponent - case.predicted) for case, fit in inside)
+    axis.set_title(
+        f"Exponent of $B^*$: measured (colour), Corollary 8 (contours)\n"
+        f"circles: extrapolated to $D \\to \\infty$, off by {worst:.3f} at most",
+        fontsize=9,
+    )
+    low, high = config.map_decades
+    figure.colorbar(mesh, ax=axis, label=f"slope of $\\log B^*$ between $D = 10^{{{low:g}}}$ and $10^{{{high:g}}}$")
+    return figure
