@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -28,7 +28,6 @@ class Config:
         (1.5, 3.5),
         (2.0, 5.0),
         (2.0, 6.0),
-        (1.2, 5.0),
     )
     decades: tuple[float, float] = (2.0, 12.0)
     per_decade: float = 1.5
@@ -44,6 +43,7 @@ SCALES = {
     "full": Config(
         exponents=(
             *Config.exponents,
+            (1.2, 5.0),
             (2.0, 1.5),
             (2.0, 2.5),
             (1.5, 4.0),
@@ -247,13 +247,15 @@ def _growth(config: Config, cases: list[Case]) -> Figure:
             name = f"$a={case.capacity:g}$, $b={case.source:g}$" + (" (with log)" if case.log_power else "")
             axis.plot(samples, batch, "o", ms=3, color=color, label=name)
             axis.plot(samples[at // 2 :], (batch[-1] * factor)[at // 2 :], color=color, lw=1)
-        for case in group[:1] + group[-1:] if len(group) > 1 and group[0].predicted else []:
-            _triangle(axis, case, below=case is group[0])
+        steepness = sorted((case for case in group if case.predicted), key=lambda case: case.found.batch_size[-1])
+        for case in steepness[:1] + steepness[-1:]:
+            _triangle(axis, case, below=case is steepness[0])
         axis.plot([], [], color="gray", lw=1, label="Corollary 8's slope")
         axis.set(xscale="log", yscale="log", xlabel="samples $D$", title=title)
         axis.legend(frameon=False, fontsize=7.5, loc="upper left")
     for axis in axes[0, 1:]:
         axis.sharey(axes[0, 1])
+    axes[0, 1].set(ylim=(2, 1e9))
     axes[0, 0].set(ylim=(0.5, 30), ylabel=f"critical batch size $B^*$ (samples, {config.overhead:.0%} overhead)")
     return figure
 
@@ -267,10 +269,8 @@ def _triangle(axis: Axes, case: Case, below: bool) -> None:
     corner = (samples[1], batch[0]) if below else (samples[0], batch[1])
     xs, ys = [*samples, corner[0], samples[0]], [*batch, corner[1], batch[0]]
     axis.plot(xs, ys, color="black", lw=0.9)
-    side = {"ha": "left", "va": "center"} if below else {"ha": "right", "va": "center"}
-    axis.text(
-        corner[0] * (1.3 if below else 0.75), np.sqrt(batch[0] * batch[1]), f"{case.predicted:.3g}", fontsize=8, **side
-    )
+    side: dict[str, Any] = {"ha": "left" if below else "right", "va": "center", "fontsize": 8}
+    axis.text(corner[0] * (1.3 if below else 0.75), np.sqrt(batch[0] * batch[1]), f"{case.predicted:.3g}", **side)
 
 
 def _map(config: Config, cases: list[Case], fits: list[st.AsymptoticFit], corners: list[Case]) -> Figure:
@@ -284,14 +284,14 @@ def _map(config: Config, cases: list[Case], fits: list[st.AsymptoticFit], corner
     mesh = axis.pcolormesh(
         config.map_capacities, config.map_sources, slopes.reshape(shape).T, shading="nearest", **scale
     )
-    a, b = np.meshgrid(np.linspace(*axis.get_xlim(), 300), np.linspace(*axis.get_ylim(), 300))
+    a, b = np.meshgrid(*(np.linspace(low, high, 300) for low, high in (axis.get_xlim(), axis.get_ylim())))
     predicted = st.predicted_exponent(np.maximum(a, 1.0001), np.maximum(b, 1.0001))
     levels = (0.1, 0.2, 0.3, 0.4, 0.55, 0.6)
     lines = axis.contour(a, b, predicted, levels, colors="white", linewidths=0.9)
     axis.clabel(lines, fmt="%.2g", fontsize=7)
     half = axis.contour(a, b, predicted, [0.5], colors="red", linewidths=1.8)
     axis.clabel(half, fmt={0.5: "$c = 1/2$, $b = 2a$"}, fontsize=8)
-    line = np.linspace(*axis.get_xlim(), 2)
+    line = np.array(axis.get_xlim())
     axis.plot(line, line, "w:", lw=1.4)
     axis.plot(line, 2 * line + 1, "w--", lw=1.4)
     axis.text(line[1] * 0.97, line[1] * 0.97 - 0.35, "$b = a$", color="white", ha="right", fontsize=8)
@@ -307,7 +307,7 @@ def _map(config: Config, cases: list[Case], fits: list[st.AsymptoticFit], corner
         zorder=3,
         **scale,
     )
-    axis.set(xlim=(a.min(), a.max()), ylim=(b.min(), b.max()))
+    axis.set(xlim=(max(a.min(), 1.0), a.max()), ylim=(max(b.min(), 1.0), b.max()))
     axis.set(xlabel="capacity exponent $a$", ylabel="source exponent $b$")
     worst = max(abs(fit.exponent - case.predicted) for case, fit in inside)
     axis.set_title(

@@ -51,8 +51,8 @@ def run(config: Config) -> Result:
         _sweep(config, problem, batch[stable], np.full(stable.sum(), config.fixed_learning_rate), 0.0),
     ]
     points = {name: np.concatenate([sweep[name] for sweep in sweeps]) for name in UNITS}
-    verdicts = _verdicts(config, critical, *sweeps, time.perf_counter() - start)
-    return Result(points, UNITS, {"why": _figure(config, critical, *sweeps)}, verdicts)
+    verdicts = _verdicts(config, critical, sweeps[0], sweeps[1], time.perf_counter() - start)
+    return Result(points, UNITS, {"why": _figure(config, critical, sweeps[0], sweeps[1])}, verdicts)
 
 
 def _sweep(config: Config, problem: st.PowerLaw, batch, rate, tuned: float) -> dict[str, np.ndarray]:
@@ -69,7 +69,9 @@ def _sweep(config: Config, problem: st.PowerLaw, batch, rate, tuned: float) -> d
     return {name: np.asarray(values) for name, values in columns.items()}
 
 
-def _verdicts(config: Config, critical: st.CriticalBatchSize, tuned, fixed, seconds: float) -> tuple[Verdict, ...]:
+def _verdicts(
+    config: Config, critical: st.CriticalBatchSize, tuned: dict, fixed: dict, seconds: float
+) -> tuple[Verdict, ...]:
     below = tuned["batch_size"] <= critical.batch_size
     ratio = tuned["risk"] / critical.optimal_risk
     best = int(np.argmin(fixed["risk"]))
@@ -102,7 +104,7 @@ def _figure(config: Config, critical: st.CriticalBatchSize, tuned, fixed) -> Fig
     figure, axes = new_figure(1, 2, width=4.9, height=3.9)
     axes[0, 1].sharey(axes[0, 0])
     titles = (
-        "γ tuned: up to $B^*$ the risk stays,\nonly the steps fall",
+        "$\\gamma$ tuned: up to $B^*$ the risk stays,\nonly the steps fall",
         rf"$\gamma = {config.fixed_learning_rate:g}$ fixed: $B$ takes the part of $1/\gamma$,"
         "\nbias rises, variance falls",
     )
@@ -123,9 +125,9 @@ def _figure(config: Config, critical: st.CriticalBatchSize, tuned, fixed) -> Fig
             twin.set_ylabel("sequential run time $n = D/B$ (steps)", color="tab:green")
         else:
             twin.tick_params(labelright=False)
-    axes[0, 0].text(1.0, critical.optimal_risk * 1.1, r"$R_\mathrm{opt}(D)$", color="gray", fontsize=8)
+    axes[0, 0].text(3e4, critical.optimal_risk * 1.1, r"$R_\mathrm{opt}(D)$", color="gray", fontsize=8)
     axes[0, 0].set_ylabel("excess risk (units of $y^2$)")
-    axes[0, 0].legend(frameon=False, fontsize=8, loc="upper left")
+    axes[0, 0].legend(frameon=False, fontsize=8, loc=(0.02, 0.36))
     figure.suptitle(
         rf"$\lambda_i = i^{{-{config.capacity:g}}}$, $s_i = i^{{-{config.source:g}}}$, $\sigma^2 = 1$, "
         f"$D = {power_of_ten(config.num_samples)}$"

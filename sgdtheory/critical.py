@@ -94,6 +94,8 @@ class BatchSizeCurve:
 class CriticalBatchSize:
     """B* of one problem (THEORY.md T12) at one data size D, or an array of them, and the curves behind it.
 
+    Numbers for a single D, arrays of the shape of `num_samples` otherwise.
+
     Attributes:
         batch_size: B*, the largest B with `B f_D(B) ≤ (1 + overhead) D`.
         learning_rate: γ with which B* reaches the optimal risk in `num_steps`.
@@ -110,15 +112,15 @@ class CriticalBatchSize:
         remark: what makes this B* other than it seems; empty as a rule.
     """
 
-    batch_size: np.ndarray | float
-    learning_rate: np.ndarray | float
-    num_steps: np.ndarray | float
-    real_batch_size: np.ndarray | float
-    optimal_risk: np.ndarray | float
-    optimal_batch_size: np.ndarray | float
-    optimal_learning_rate: np.ndarray | float
-    rate_batch_size: np.ndarray | float
-    num_samples: np.ndarray | float
+    batch_size: Any
+    learning_rate: Any
+    num_steps: Any
+    real_batch_size: Any
+    optimal_risk: Any
+    optimal_batch_size: Any
+    optimal_learning_rate: Any
+    rate_batch_size: Any
+    num_samples: Any
     overhead: float
     risk_factor: float
     curves: tuple[BatchSizeCurve, ...]

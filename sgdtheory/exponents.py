@@ -9,6 +9,7 @@ from sgdtheory.arguments import positive_array, single_number
 
 CORRECTIONS = 0.05 * 1.2 ** np.arange(21)  # exponents δ of corrections x^−δ, 0.05 … 1.9
 WINDOWS = 0.1, 0.2, 0.3  # where a fit begins, as a fraction of the range of log x
+SHIFTS = -1.5, 0.0, 1.5  # of log x in a known power of it: its unit is not known
 LEAST_POINTS = 12
 
 
@@ -84,8 +85,8 @@ class AsymptoticFit:
     Attributes:
         exponent: median of `estimates`.
         interval: their range, widened on both sides by its own width. It measures how far extrapolations disagree; it
-            has no confidence level.
-        estimates: (6,) exponents by one and by two corrections, from three windows.
+            has no confidence level, and does not cover what corrections slower than about x^−0.05 hide.
+        estimates: (6,) exponents by one and by two corrections, from three windows; (18,) with a power of log x.
     """
 
     exponent: float
@@ -105,7 +106,7 @@ def fit_asymptotic_exponent(x, y, *, log_power: float = 0.0) -> AsymptoticFit:
     Args:
         x: (m,) positive, increasing, at least 12.
         y: (m,) positive.
-        log_power: known power of log x in y, for example −a/(2a+1) for B* at b = 2a+1.
+        log_power: known power of log x in y, for example −a/(2a+1) for B* at b = 2a+1. The unit of x in it is varied.
 
     Returns:
         AsymptoticFit.
@@ -115,14 +116,15 @@ def fit_asymptotic_exponent(x, y, *, log_power: float = 0.0) -> AsymptoticFit:
     """
     log_x, log_y = _logarithms(x, y, "x", "y", LEAST_POINTS)
     log_power = single_number("log_power", log_power)
-    if log_power and log_x[0] <= 0:
-        raise ValueError(f"x must be greater than 1 to divide out a power of log x, got {np.exp(log_x[0]):g}")
-    if log_power:
-        log_y = log_y - log_power * np.log(log_x)
+    if log_power and log_x[0] + min(SHIFTS) <= 0:
+        least = np.exp(-min(SHIFTS))
+        raise ValueError(f"x must be above {least:.3g} to divide out a power of log x, got {np.exp(log_x[0]):g}")
     estimates = []
-    for begin in WINDOWS:
-        window = log_x >= log_x[0] + begin * (log_x[-1] - log_x[0])
-        estimates += [_slope(log_x[window], log_y[window], number) for number in (1, 2)]
+    for shift in SHIFTS if log_power else (0.0,):
+        values = log_y - log_power * np.log(log_x + shift) if log_power else log_y
+        for begin in WINDOWS:
+            window = log_x >= log_x[0] + begin * (log_x[-1] - log_x[0])
+            estimates += [_slope(log_x[window], values[window], number) for number in (1, 2)]
     low, high = min(estimates), max(estimates)
     return AsymptoticFit(float(np.median(estimates)), (2 * low - high, 2 * high - low), np.array(estimates))
 

@@ -41,8 +41,8 @@ def gradient_noise_scale(problem: Problem, *, batch_size, learning_rate, num_sam
         num_samples: D ≥ B; scalar or array. The three broadcast like NumPy arrays.
 
     Returns:
-        GradientNoiseScale with arrays of the broadcast shape; `inf` where the gradient vanishes, nan where without
-        label noise the moments have decayed below what double precision tells.
+        GradientNoiseScale with arrays of the broadcast shape; `inf` where the gradient vanishes, nan where the moments
+        have decayed below what double precision tells, or exceed its range.
 
     Raises:
         ValueError: an argument outside its range.
@@ -67,7 +67,7 @@ class Notions:
         num_samples: D.
         critical_batch_size: B* of Definition 3 (THEORY.md T12).
         rate_batch_size: the largest B whose best risk with D samples is within a factor of the optimal one.
-        simple_noise_scale: gradient noise scale after D samples at (B*, γ*).
+        simple_noise_scale: gradient noise scale after D samples at (B*, γ*), γ* the one with which B* reaches R_opt.
         hessian_noise_scale: the same, weighted with the Hessian.
         interpolation_batch_size: `m* = tr H/λ_1`, the largest batch size with linear scaling if there were no label
             noise (Ma, Bassily & Belkin 2018, "The Power of Interpolation").
