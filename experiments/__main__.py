@@ -33,7 +33,7 @@ class Arguments:
     """Run the experiments, write their results and print a table of verdicts."""
 
     scale: Literal["quick", "full"] = "quick"
-    """Quick: about a minute on two cores. Full: more random settings, a longer search."""
+    """Quick: some three minutes on two cores. Full: more problems, settings and replicas."""
     only: str | None = None
     """Run this experiment alone."""
     output: Path = Path("results")

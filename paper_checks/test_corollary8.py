@@ -140,3 +140,92 @@ def test_which_error_dominates(record):
     )
     assert shares[2.0][-1] < 0.01
     assert shares[4.0][-1] > 0.9
+
+
+@pytest.mark.parametrize(("capacity", "source"), [(3.0, 2.0), (2.0, 3.0), (1.5, 3.5), (2.0, 7.0)])
+def test_critical_batch_size(record, capacity, source):
+    """Corollary 8, the exponent of B* and of the optimal risk, on the exact risk with γ and B tuned."""
+    samples = np.array([1e9, 1e12])
+    found = st.critical_batch_size(st.PowerLaw(capacity, source), num_samples=samples, curve=False)
+    growth, decay = (
+        float(np.diff(np.log(values))[0] / np.diff(np.log(samples))[0])
+        for values in (found.real_batch_size, found.optimal_risk)
+    )
+    predicted, risk = st.predicted_exponent(capacity, source), st.predicted_risk_exponent(capacity, source)
+    agrees = abs(growth - predicted) < 0.02 and abs(decay - risk) < 0.02
+    record(
+        f"a = {capacity:g}, b = {source:g}: B* ≍ D^{predicted:.3f}, risk ≍ D^{risk:.3f}",
+        f"slopes from D = 10⁹ to 10¹²: {growth:.3f} (B* = {found.batch_size[-1]:.6g}) and {decay:.3f}",
+        "holds" if agrees else "fails",
+    )
+    assert agrees
+
+
+def test_batch_size_of_one(record):
+    """Corollary 8, B* = 1 for b ≤ a."""
+    samples = np.array([1e2, 1e6, 1e12])
+    less, equal = (
+        st.critical_batch_size(st.PowerLaw(*pair), num_samples=samples, curve=False).batch_size
+        for pair in ((3.0, 2.0), (2.0, 2.0))
+    )
+    record(
+        "B* = 1",
+        f"at D = 10², 10⁶, 10¹² and 20% overhead B* = {', '.join(f'{b:g}' for b in less)} for a = 3, b = 2, "
+        f"{', '.join(f'{b:g}' for b in equal)} for a = b = 2: of order 1, and not 1 where b = a",
+        "imprecise in the paper",
+    )
+    assert less[-1] == 1
+    assert equal.max() < 10
+
+
+@pytest.mark.parametrize(("capacity", "source"), [(2.0, 3.0), (2.0, 6.0)])
+def test_learning_rate_of_order_one(record, capacity, source):
+    """Corollary 8, γ* ≍ 1 at B*."""
+    samples = np.array([1e4, 1e8, 1e12])
+    rates = st.critical_batch_size(st.PowerLaw(capacity, source), num_samples=samples, curve=False).learning_rate
+    record(
+        "γ* ≍ 1",
+        f"a = {capacity:g}, b = {source:g}: γ* = {', '.join(f'{rate:.4f}' for rate in rates)} at D = 10⁴, 10⁸, 10¹²; "
+        "it tends to 2/λ_1, the edge of gradient descent",
+        "holds",
+    )
+    assert (rates > 1).all()
+    assert (rates < 2).all()
+    assert (np.diff(rates) > 0).all()
+
+
+def test_risk_depends_on_the_ratio_alone(record):
+    """Text after Theorem 7, "for a fixed data size the excess risk depends on B and γ only through γ/B"."""
+    samples, ratio = 2.0**20, 0.4 / 2**10
+    batch = 2.0 ** np.arange(0, 11)  # γ up to 0.4: inside the theorem's domain
+    problem = st.PowerLaw(2.0, 3.0, noise_variance=2.0)
+    setting = {"batch_size": batch, "learning_rate": ratio * batch, "num_samples": samples}
+    assert st.theorem7(problem, **setting).applies.all()
+    risk = st.excess_risk(problem, **setting).total
+    spread = float(np.abs(risk / risk[0] - 1).max())
+    record(
+        "risk depends on γ/B alone",
+        f"a = 2, b = 3, D = 2²⁰, γ/B = {ratio:.2g}, B = 1 … 2¹⁰: the exact risk moves by {spread:.2%}",
+        "holds",
+    )
+    assert spread < 0.03
+
+
+def test_batch_size_of_one_attains_the_rate(record):
+    """Text after Corollary 8, "one can use B* = 1 and a small γ* to achieve the best excess risk rate"."""
+    ratios = {}
+    for noise in (1.0, 100.0):
+        problem = st.PowerLaw(2.0, 6.0, noise_variance=noise)
+        samples = np.array([1e4, 1e6, 1e8])
+        best = st.critical_batch_size(problem, num_samples=samples, curve=False)
+        alone = st.optimal_learning_rate(problem, batch_size=1, num_samples=samples).risk
+        ratios[noise] = alone / best.optimal_risk
+    quiet, noisy = (", ".join(f"{ratio:.3f}" for ratio in values) for values in ratios.values())
+    record(
+        "B = 1 attains the rate",
+        f"a = 2, b = 6, D = 10⁴, 10⁶, 10⁸: best risk at B = 1 over R_opt {quiet} at σ² = 1, {noisy} at σ² = 100, where "
+        "R_opt is attained at B ≫ 1: there γ ≈ 2/λ_1 and an even number of steps cancel the leading bias",
+        "holds",
+    )
+    assert ratios[1.0] == pytest.approx(1.0, abs=1e-6)
+    assert 1.05 < ratios[100.0].max() < 2
