@@ -253,3 +253,61 @@ def test_a_dot_in_a_figures_name_is_kept(tmp_path):
     figure, _ = plotting.new_figure()
     written = plotting.save_figure(figure, tmp_path / "alpha_1.3")
     assert [path.name for path in written] == ["alpha_1.3.png", "alpha_1.3.pdf"]
+
+
+# ------------------------------------------------------------------ the exact critical batch size
+
+
+@pytest.fixture(scope="module")
+def critical():
+    """Two data sizes of a power law of 20 directions."""
+    return st.critical_batch_size(st.PowerLaw(2, 3, 20), num_samples=[100.0, 50.0], overhead=0.4)
+
+
+def test_overhead_has_a_line_and_a_star_for_each_data_size(axes, critical, tmp_path):
+    plotting.plot_overhead(axes, critical)
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert axes.get_xlabel() == "batch size $B$ (samples)"
+    assert "over $D$" in axes.get_ylabel()
+    assert legend_of(axes) == ["$D = 10^{2}$", "$D = 50$", "linear scaling", "$B^*$ (40% overhead)"]
+    for curve, samples, label in zip(critical.curves, (100, 50), legend_of(axes)[:2], strict=True):
+        (line,) = (line for line in axes.lines if line.get_label() == label)
+        expected = np.stack([curve.batch_size, 1 + curve.overhead], axis=1)
+        np.testing.assert_allclose(line.get_xydata(), expected, rtol=1e-12)
+        assert curve.samples_needed[0] / samples == pytest.approx(1 + curve.overhead[0])
+    for points, batch, steps, samples in zip(
+        points_of(axes, "*"), critical.batch_size, critical.num_steps, (100, 50), strict=True
+    ):
+        np.testing.assert_allclose(points, [[batch, batch * steps / samples]], rtol=1e-12)
+    levels = [line.get_ydata()[0] for line in axes.lines if len(line.get_xdata()) == 2 and line.get_xdata()[0] == 0]
+    assert levels == [1.0, 1.4]
+    assert all(path.stat().st_size > 1000 for path in plotting.save_figure(axes.figure, tmp_path / "figure"))
+
+
+def test_overhead_of_a_single_data_size(axes, tmp_path):
+    found = st.critical_batch_size(st.LeastSquares([1.0, 0.2], [1.0, 0.5]), num_samples=12)
+    plotting.plot_overhead(axes, found)
+    assert legend_of(axes) == ["$D = 12$", "linear scaling", "$B^*$ (20% overhead)"]
+    ((point,),) = points_of(axes, "*")
+    np.testing.assert_allclose(point, [found.batch_size, found.batch_size * found.num_steps / 12])
+    plotting.save_figure(axes.figure, tmp_path / "figure")
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
+def test_growth_has_the_predicted_power_through_the_last_point(axes, order):
+    samples, sizes = np.array([1e3, 1e4, 1e6])[order], np.array([10.0, 20.0, 90.0])[order]
+    plotting.plot_critical_growth(axes, samples, sizes, 1 / 3)
+    np.testing.assert_array_equal(points_of(axes, "*")[0], np.stack([samples, sizes], axis=1))
+    (line,) = (line for line in axes.lines if line.get_label().startswith("Corollary 8"))
+    np.testing.assert_allclose(line.get_xydata(), [[1e3, 9.0], [1e6, 90.0]], rtol=1e-12)
+    assert legend_of(axes) == ["$B^*$, exact risk", "Corollary 8: $D^{0.333}$"]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert axes.get_xlabel() == "samples $D$"
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [(10, "10^{1}"), (1e12, "10^{12}"), (1e-3, "10^{-3}"), (1, "10^{0}"), (500, "500"), (2.5e3, "2500"), (9.9, "9.9")],
+)
+def test_powers_of_ten_are_written_as_such(value, label):
+    assert plotting.power_of_ten(value) == label
