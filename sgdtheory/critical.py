@@ -300,17 +300,22 @@ def _steps_needed(problem: Problem, batch, steps, start: Tuned, target: float) -
         return np.log(tuned(batch[index[some]], number, some).risk / target)
 
     low, above = steps[index], np.log(start.risk[index] / target)
-    high = np.ceil(1.01 * low * np.exp(above))
+    high = _even(1.01 * low * np.exp(above))
     value = margin(high, everything)
     while (short := np.flatnonzero(value > 0)).size:
         slope = (above[short] - value[short]) / np.log(high[short] / low[short])
         low[short], above[short] = high[short], value[short]
         growth = np.where(slope > 0, value[short] / np.where(slope > 0, slope, 1.0), LONGEST)
-        high[short] = np.ceil(1.01 * high[short] * np.exp(np.minimum(growth, LONGEST)))
+        high[short] = _even(1.01 * high[short] * np.exp(np.minimum(growth, LONGEST)))
         value[short] = margin(high[short], short)
     needed[index] = fewest_steps(margin, np.array([low, high]), np.array([above, value]))
     rate[index] = tuned(batch[index], needed[index], everything).rate
     return needed, rate
+
+
+def _even(steps: np.ndarray) -> np.ndarray:
+    """The next even number: if that is not enough, no smaller one is, even where even numbers resonate."""
+    return 2 * np.ceil(steps / 2)
 
 
 class TrackedRate:

@@ -116,6 +116,8 @@ def fit_asymptotic_exponent(x, y, *, log_power: float = 0.0) -> AsymptoticFit:
     """
     log_x, log_y = _logarithms(x, y, "x", "y", LEAST_POINTS)
     log_power = single_number("log_power", log_power)
+    if not np.isfinite(log_power):
+        raise ValueError(f"log_power must be finite, got {log_power}")
     if log_power and log_x[0] + min(SHIFTS) <= 0:
         least = np.exp(-min(SHIFTS))
         raise ValueError(f"x must be above {least:.3g} to divide out a power of log x, got {np.exp(log_x[0]):g}")

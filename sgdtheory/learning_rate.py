@@ -15,7 +15,8 @@ from sgdtheory.stability import stability_edge
 RESOLVED = 1e-2  # λ/λ_1 below which the sums here are polynomials in λ to rounding error
 RESONANT = 4.0  # with more than this many times B steps |q|^n, at most (1 − 4/B)^n, has died out
 SPACING = np.log(10) / 2  # of the places that are scanned, below half the edge
-SPACING_ABOVE = np.log(100), 0.6  # above half the edge, without and with resonances
+SPACING_ABOVE = np.log(100)  # above half the edge
+FINE_SPACING, FINE_PLACES = 0.3, 9  # next to the edge where steps resonate: up to n (1 − γ/edge) ≈ 14
 CONTENDER = 5.0  # a local minimum of the scan this many times above the least one is not looked into
 TOLERANCES = {"xatol": 1e-10, "xrtol": 0.0, "fatol": 1e-9, "frtol": 0.0}  # of place and log Δ; one is enough
 PARABOLAS = 0.3, 0.1, 0.01  # distances of the points that a parabola goes through, when there is a guess of the place
@@ -89,12 +90,11 @@ class Tuned(NamedTuple):
 def tune(problem: Problem, batch: np.ndarray, steps: np.ndarray) -> Tuned:
     """The best of all learning rates for (P,) B (not necessarily whole) and n: scan, then refine."""
     curve = RiskAgainstRate(problem, batch, steps)
-    place, value = curve.scan()
-    lowest = value.min(1, keepdims=True)
-    inner = value[:, 1:-1]
-    minimum = (inner <= value[:, :-2]) & (inner <= value[:, 2:]) & (inner <= lowest + np.log(CONTENDER))
-    setting, k = np.nonzero(minimum)
-    bracket = tuple(place[setting, k + shift] for shift in range(3))
+    place, value, setting = curve.scan()
+    lowest = np.minimum.reduceat(value, np.flatnonzero(np.diff(setting, prepend=-1)))[setting]
+    minimum = (value[1:-1] <= value[:-2]) & (value[1:-1] <= value[2:]) & (setting[:-2] == setting[2:])
+    k = 1 + np.flatnonzero(minimum & (value <= lowest + np.log(CONTENDER))[1:-1])
+    setting, bracket = setting[k], tuple(place[k + shift] for shift in (-1, 0, 1))
     found = elementwise.find_minimum(curve, bracket, args=(setting,), tolerances=TOLERANCES)
     order = np.lexsort((found.f_x, setting))
     setting, first = np.unique(setting[order], return_index=True)
@@ -153,21 +153,14 @@ class RiskAgainstRate:
         risk = risk_parts(self.problem, self.batch[setting], rate, self.steps[setting]).sum(0)
         return np.log(np.maximum(risk, 1e-300))
 
-    def scan(self) -> tuple[np.ndarray, np.ndarray]:
-        """(P, G) increasing places from γ ≈ 0, where Δ is the initial risk, to beyond the edge, and log Δ there.
-
-        What a setting does not need is not looked at, and counts as higher than all that is.
-        """
+    def scan(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Places, increasing for each setting, log Δ there, and the setting that each belongs to: (G,) flat arrays."""
         start = self.place(self._least_rate() / self.edge)
-        above = np.where(self.steps <= RESONANT * self.batch, *SPACING_ABOVE[::-1])
-        num_below, num_above = np.ceil(-start / SPACING), np.ceil(self.end / above) + 1  # one place in the mirror
-        column = np.arange(-num_below.max() - 1, num_above.max() + 1)
-        place = column * np.where(column < 0, SPACING, above[:, None])
-        value = np.full(place.shape, np.inf)
-        value[column < -num_below[:, None]] = np.log(self.problem.initial_risk)
-        setting, k = np.nonzero((column >= -num_below[:, None]) & (column <= num_above[:, None]))
-        value[setting, k] = self(place[setting, k], setting)
-        return place, value
+        resonant = self.steps <= RESONANT * self.batch
+        places = [_places(*ends) for ends in zip(start, self.end, resonant, strict=True)]
+        setting = np.repeat(np.arange(len(places)), [one.size for one in places])
+        place = np.concatenate(places)
+        return place, self(place, setting), setting
 
     def _least_rate(self) -> np.ndarray:
         """A tenth of the γ at which Δ is least if nothing is learnt but to first order, or that nγλ_1 = 1.
@@ -180,3 +173,12 @@ class RiskAgainstRate:
         noise = modes.multiplicity @ ratio**2 * (2 * problem.initial_risk + problem.noise_variance)
         balance = 1.5 * self.batch * (modes.signal @ ratio) / (noise * n)
         return 0.1 * np.minimum(np.minimum(balance, 1 / n) / largest, self.edge)
+
+
+def _places(start: float, end: float, resonant: bool) -> np.ndarray:
+    """Places to scan: from one before `start`, the least γ of interest, to the edge, and the last in the mirror."""
+    fine = end + FINE_SPACING * np.arange(-FINE_PLACES if resonant else 0, 1)
+    below = -SPACING * np.arange(np.ceil(-start / SPACING) + 1, 0.0, -1)
+    above = np.linspace(0.0, fine[0], max(int(np.ceil(fine[0] / SPACING_ABOVE)), 1) + 1)[:-1]
+    places = np.concatenate([below, above[above < fine[0]], fine])
+    return np.append(places, 2 * end - places[-2])

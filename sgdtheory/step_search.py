@@ -25,7 +25,9 @@ def steps_bound(problem: Problem, risk: float, most: float) -> float:
         modes = problem.modes(RESOLVED * problem.largest_eigenvalue / n)
         x = 2 * modes.eigenvalue / problem.largest_eigenvalue
         x, signal = x[x <= 1], modes.signal[x <= 1]
-        return float(signal @ np.where(n * x > 0, one_minus_power(x, n) / np.where(n * x > 0, n * x, 1.0), 1.0) ** 2)
+        with np.errstate(all="ignore"):  # (1 − x)^n underflows, log 0 is meant
+            mean = np.where(n * x > 0, one_minus_power(x, n) / np.where(n * x > 0, n * x, 1.0), 1.0)
+        return float(signal @ mean**2)
 
     low, high = 1.0, most
     while high > 1.01 * low + 1:

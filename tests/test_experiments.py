@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from experiments import heavy_tails, ratio_law, scaling_laws, simulation_vs_theory, theorem7
+from experiments import (
+    corollary8,
+    corollary8_simulated,
+    heavy_tails,
+    overhead_convention,
+    ratio_law,
+    scaling_laws,
+    simulation_vs_theory,
+    theorem7,
+    why,
+)
 from experiments.results import Result, Verdict, write_json, write_result
 
 ROOT = Path(__file__).parent.parent
@@ -136,6 +146,59 @@ def test_heavy_tails():
     assert verdicts["risk with the law's fourth moment"] != "fails"
     assert verdicts["Theorem 7, elliptical data, γ over the fourth moment"] == "holds"
     assert verdicts["Theorem 7, elliptical data, γ as for Gaussian data"] == "imprecise in the paper"
+
+
+GROWTH = corollary8.Config(
+    exponents=((3.0, 2.0), (2.0, 3.0)),
+    per_decade=1.5,
+    map_capacities=(1.5, 2.5),
+    map_sources=(2.0, 4.0),
+    map_decades=(6.0, 7.0),
+)
+
+
+def test_corollary8():
+    result = corollary8.run(GROWTH)
+    assert {v.verdict for v in result.verdicts} == {"holds"}
+    assert result.columns["batch_size"].size == 2 * 16 + 4 * 2
+    assert set(result.figures) == {"growth", "map"}
+    slopes = result.columns["local_exponent"][result.columns["in_map"] == 1]
+    assert slopes.max() < 0.7
+
+
+def test_a_wrong_exponent_fails(monkeypatch):
+    """Negative control: b/(b + a) in the place of 1 − a/b for b > a."""
+    monkeypatch.setattr(corollary8.st, "predicted_exponent", lambda a, b: b / (a + b))
+    result = corollary8.run(replace(GROWTH, exponents=((2.0, 3.0),), map_capacities=(1.5, 2.5), map_sources=(2.0, 4.0)))
+    assert result.verdicts[0].verdict == "fails"
+
+
+def test_corollary8_simulated():
+    """B* of simulations against the same protocol on exact risks; false alarm 1e-4, the seed is fixed."""
+    config = corollary8_simulated.Config(
+        dim=32, num_samples=(1e3, 1e4), reference_steps=128, num_replicas=128, pilot_replicas=16, num_resamples=100
+    )
+    result = corollary8_simulated.run(config)
+    verdicts = {v.claim: v for v in result.verdicts}
+    assert verdicts["B*, from simulations alone"].verdict == "holds"
+    low, high = verdicts["exponent of B*, from simulations alone"].interval
+    assert 0.3 < low < high < 1.0
+
+
+def test_why():
+    result = why.run(why.Config(num_samples=1e4, per_decade=4))
+    assert [v.verdict for v in result.verdicts] == ["holds", "holds"]
+    tuned = result.columns["learning_rate_tuned"] == 1
+    np.testing.assert_allclose(result.columns["risk"], result.columns["bias"] + result.columns["variance"])
+    assert result.columns["risk"][tuned].min() == pytest.approx(result.columns["risk"][tuned][0], rel=1e-6)  # at B = 1
+
+
+def test_overhead_convention():
+    result = overhead_convention.run(overhead_convention.Config(num_samples=(1e7, 1e8), references=(1.0, 64.0)))
+    assert "fails" not in {v.verdict for v in result.verdicts}
+    regression = [k for k, data in enumerate(result.columns["data"]) if data == "regression"]
+    assert len(regression) == 2 * 5 * 2
+    assert set(result.figures) == {"conventions"}
 
 
 def test_results_are_written_whole(tmp_path, small_result):

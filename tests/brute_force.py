@@ -1,0 +1,110 @@
+"""The best learning rate and the critical batch size by brute force: every γ of a dense grid, every B, every n.
+
+Risks come from the O(nd) recursion (THEORY.md T2–T4), written once more for many γ at a time, the stability edge from
+bisection of (T5). Nothing is shared with the library.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+DENSE = np.linspace(-34.0, 27.0, 2400)  # of log(γ/(edge − γ)): 91 a decade, from 1e-15 of the edge to 1e-12 below it
+COARSE = np.linspace(-16.0, 9.0, 330)  # for a few steps and moderate noise
+CANDIDATES = 4  # local minima that are refined
+
+
+def stability_edge(eigenvalues, batch):
+    """The root of `Σ γλ/(2B − (B+1)γλ) = 1` by bisection."""
+    low, high = 0.0, 2 * batch / ((batch + 1) * np.max(eigenvalues))
+    for _ in range(120):
+        rate = (low + high) / 2
+        with np.errstate(divide="ignore"):
+            stable = (rate * eigenvalues / np.maximum(2 * batch - (batch + 1) * rate * eigenvalues, 0.0)).sum() < 1
+        low, high = (rate, high) if stable else (low, rate)
+    return low
+
+
+def risks(eigenvalues, signal, noise, batch, rates, num_steps):
+    """(num_steps, …) excess risk after 1 … num_steps steps for an array of γ."""
+    x = np.asarray(rates)[..., None] * eigenvalues
+    q, v = 1 - x, x**2 / batch
+    alpha = q**2 + v
+    r, c = np.broadcast_to(signal, x.shape), np.zeros_like(x)
+    total, found = np.zeros(x.shape[:-1]), np.empty((num_steps, *x.shape[:-1]))
+    for t in range(num_steps):
+        risk = r.sum(-1)
+        total = total + risk + 2 * c.sum(-1)
+        found[t] = total / (t + 1) ** 2
+        c = q * (c + r)
+        r = alpha * r + v * (risk + noise)[..., None]
+    return found
+
+
+def least(function, place, values):
+    """Minima of the rows of `values` (P, G) at `place` (G,), refined; `function` takes (P, M) places."""
+    ends = np.full((len(values), 1), np.inf)
+    inner = (values <= np.concatenate([ends, values[:, :-1]], 1)) & (values <= np.concatenate([values[:, 1:], ends], 1))
+    order = np.argsort(np.where(inner, values, np.inf), axis=1)[:, :CANDIDATES]
+    centre, width = place[order], np.full(order.shape, place[1] - place[0])
+    best = values.min(1)
+    for _ in range(5):
+        trial = np.clip(centre[..., None] + width[..., None] * np.linspace(-1, 1, 13), place[0], place[-1])
+        found = function(trial.reshape(len(values), -1)).reshape(trial.shape)
+        centre = np.take_along_axis(trial, found.argmin(-1)[..., None], -1)[..., 0]
+        width = width / 5
+        best = np.minimum(best, found.min((1, 2)))
+    return best
+
+
+def best_risk(risk, edge, place=DENSE):
+    """min over γ ∈ (0, edge] of a risk that takes arrays of γ."""
+
+    def at(place):
+        return risk(edge * special.expit(place))
+
+    best = least(lambda rows: at(rows[0])[None], place, at(place)[None])[0]
+    return min(best, float(risk(np.array([edge]))[0]))
+
+
+def best_risks(eigenvalues, signal, noise, batch, num_steps):
+    """(num_steps,) min over γ of the risk after 1 … num_steps steps."""
+    edge = stability_edge(eigenvalues, batch)
+    setting = eigenvalues, signal, noise, batch
+    number = np.arange(num_steps)
+    grid = risks(*setting, edge * special.expit(COARSE), num_steps)
+
+    def at(place):  # (num_steps, M): row n needs n + 1 steps
+        return risks(*setting, edge * special.expit(place), num_steps)[number, number]
+
+    best = least(at, COARSE, grid)
+    return np.minimum(best, risks(*setting, np.array(edge), num_steps))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What Definition 3 (THEORY.md T12) asks for."""
+
+    batch_size: int
+    num_steps: int
+    rate_batch_size: int
+    optimal_risk: float
+    optimal_batch_size: int
+
+
+def critical_batch_size(eigenvalues, signal, noise, num_samples, overhead, risk_factor, *, tie=3e-9):
+    """B* by its definition: all whole B from 1 to D, all n. Risks within `tie` of the target reach it."""
+    limit = (1 + overhead) * num_samples * (1 + 1e-12)
+    sizes = range(1, int(num_samples) + 1)
+    risk = {size: best_risks(eigenvalues, signal, noise, size, max(1, int(limit // size))) for size in sizes}
+    with_all = np.array([risk[size][int(num_samples // size) - 1] for size in sizes])
+    optimal = with_all.min()
+    fewest = {size: np.flatnonzero(risk[size] <= optimal * (1 + tie)) for size in sizes}
+    critical = max(size for size in sizes if fewest[size].size)
+    return Answer(
+        batch_size=critical,
+        num_steps=int(fewest[critical][0]) + 1,
+        rate_batch_size=int(np.flatnonzero(with_all <= risk_factor * optimal * (1 + tie))[-1]) + 1,
+        optimal_risk=float(optimal),
+        optimal_batch_size=int(with_all.argmin()) + 1,
+    )

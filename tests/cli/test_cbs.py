@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory import cli
+from tests.cli.text import cells, strict_json
+
+PROBLEM = ["cbs", "--capacity", 2, "--source", 3, "--dim", 20]
+COLUMNS = {
+    "num_samples",
+    "critical_batch_size",
+    "num_steps",
+    "learning_rate",
+    "optimal_risk",
+    "rate_batch_size",
+    "simple_noise_scale",
+    "hessian_noise_scale",
+    "interpolation_batch_size",
+}
+
+
+def test_cbs_json(run):
+    flags = ["--noise-variance", 0.5, "--overhead", 0.4, "--risk-factor", 1.5, "--json"]
+    found = strict_json(run(*PROBLEM, "--num-samples", 80, 40, *flags))
+    problem, samples = st.PowerLaw(2, 3, 20, 0.5), np.array([40.0, 80.0])
+    expected = st.notions(problem, samples, overhead=0.4, risk_factor=1.5)
+    assert [set(row) for row in found["rows"]] == [COLUMNS] * 2
+    columns = {name: [row[name] for row in found["rows"]] for name in COLUMNS}
+    assert columns["num_samples"] == [40, 80]  # sorted
+    for name in ("critical_batch_size", "rate_batch_size"):
+        np.testing.assert_array_equal(columns[name], getattr(expected, name))
+    for name in ("simple_noise_scale", "hessian_noise_scale"):
+        np.testing.assert_allclose(columns[name], getattr(expected, name), rtol=1e-9)
+    for name in ("num_steps", "learning_rate", "optimal_risk"):
+        np.testing.assert_allclose(columns[name], getattr(expected.critical, name), rtol=1e-9)
+    np.testing.assert_allclose(columns["interpolation_batch_size"], problem.trace, rtol=1e-12)
+    assert found["predicted_exponent"] == pytest.approx(1 / 3)
+    assert found["predicted_risk_exponent"] == pytest.approx(-2 / 3)
+    assert (found["overhead"], found["risk_factor"], found["remark"]) == (0.4, 1.5, "")
+
+
+def test_cbs_table(run):
+    out = run(*PROBLEM, "--num-samples", 80, 40, 80, "--overhead", 0.4, "--risk-factor", 1.5)
+    expected = st.notions(st.PowerLaw(2, 3, 20), [40.0, 80.0], overhead=0.4, risk_factor=1.5)
+    assert "λ_i = i^−2, s_i = i^−3, σ² = 1: B* at 40% overhead, rate B within a factor 1.5 of R_opt" in out
+    for k, samples in enumerate(("40", "80")):
+        whole = expected.critical_batch_size[k], expected.critical.num_steps[k]
+        row = cells(out, samples)
+        assert row[1:3] == [f"{value:.10g}" for value in whole]
+        assert row[3:5] == [
+            f"{value:.5g}" for value in (expected.critical.learning_rate[k], expected.critical.optimal_risk[k])
+        ]
+        assert row[5] == f"{expected.rate_batch_size[k]:.10g}"
+        assert row[6:] == [
+            f"{value:.5g}"
+            for value in (
+                expected.simple_noise_scale[k],
+                expected.hessian_noise_scale[k],
+                expected.interpolation_batch_size,
+            )
+        ]
+    slopes = [
+        np.diff(np.log(values))[0] / np.log(80 / 40)
+        for values in (expected.critical_batch_size, expected.critical.optimal_risk)
+    ]
+    for name, prediction, slope in zip(("B*", "R_opt"), (1 / 3, -2 / 3), slopes, strict=True):
+        assert cells(out, name)[1:] == [f"{prediction:.4f}", f"{slope:.4f}"]
+    assert "40 … 80" in out
+
+
+def test_one_data_size_has_no_slopes(run):
+    out = run(*PROBLEM, "--num-samples", 40)
+    assert cells(out, "B*")[1:] == ["0.3333"]
+    (row,) = strict_json(run(*PROBLEM, "--num-samples", 40, "--json"))["rows"]
+    assert row["num_samples"] == 40
+
+
+def test_infinite_dimension_is_the_default(run):
+    (row,) = strict_json(run("cbs", "--capacity", 2, "--source", 3, "--num-samples", 20, "--json"))["rows"]
+    expected = st.critical_batch_size(st.PowerLaw(2, 3), num_samples=20, curve=False)
+    assert (row["critical_batch_size"], row["optimal_risk"]) == (expected.batch_size, expected.optimal_risk)
+
+
+@pytest.mark.parametrize(
+    ("flags", "notes"),
+    [
+        ([], []),
+        (["--dim", 5], ["Corollary 8 is a statement about infinitely many directions"]),
+        (["--noise-variance", 0], ["without label noise the critical batch size is limited by the stability edge"]),
+    ],
+)
+def test_notes(capsys, flags, notes):
+    arguments = ["cbs", "--capacity", "2", "--source", "3", "--num-samples", "20", "--json", *map(str, flags)]
+    cli.main(arguments)
+    out, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert len(lines) == len(notes)
+    assert all(line.startswith(f"sgdtheory: note: {note}") for line, note in zip(lines, notes, strict=True))
+    assert ("without label noise" in strict_json(out)["remark"]) is (flags[:1] == ["--noise-variance"])
+
+
+@pytest.mark.parametrize(("suffix", "head"), [(".png", b"\x89PNG"), (".pdf", b"%PDF-"), (".svg", b"<?xml")])
+def test_cbs_plot(run, tmp_path, suffix, head):
+    path = tmp_path / "out" / f"figure.v1{suffix}"
+    run(*PROBLEM, "--num-samples", *([10, 20] if suffix == ".png" else [10]), "--plot", path)
+    assert path.read_bytes().startswith(head)
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "at least one value"),
+        ([1], "num_samples must be at least 2 (a single step learns nothing), got 1"),
+        ([100, "nan"], "num_samples must be positive and finite, got nan"),
+        ([100, -5], "num_samples must be positive and finite, got -5"),
+        (["1e400"], "num_samples must be positive and finite, got inf"),
+        ([100, "--overhead", 0], "overhead must be positive and finite, got 0"),
+        ([20, "--overhead", 1e4], "overhead must leave the critical batch size below num_samples, got 10000"),
+        ([100, "--risk-factor", 1], "risk_factor must be finite and greater than 1, got 1"),
+        ([100, "--noise-variance", -1], "noise_variance must be finite and not negative"),
+        ([100, "--capacity", 1], "capacity must be finite and greater than 1"),
+        ([100, "--source", 0.5], "source must be finite and greater than 1"),
+        ([100, "--dim", 0], "dim must be a whole number of at least 1"),
+        ([100, "--plot", "figure.jpg"], "plot must end in .png, .pdf or .svg, got figure.jpg"),
+        ([20, "--plot", "/dev/null/figure.png"], "/dev/null"),
+        (["many"], "Error parsing --num-samples"),
+    ],
+)
+def test_bad_cbs(fails, arguments, message):
+    assert message in fails(*PROBLEM, "--num-samples", *arguments)
+
+
+def test_data_sizes_are_required(fails):
+    assert "--num-samples" in fails(*PROBLEM)
+
+
+def test_help_names_the_flags(capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["cbs", "--help"])
+    assert caught.value.code in (0, None)
+    out = capsys.readouterr().out
+    for flag in ("--capacity", "--source", "--num-samples", "--overhead", "--risk-factor", "--plot", "--json"):
+        assert flag in out
