@@ -11,7 +11,6 @@ Margin = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 RESOLVED = 1e-3  # nγλ below which the sum here is a polynomial in λ to rounding error
 RESOLUTION = 1e-8  # relative: numbers of steps above 1e8 are found to this accuracy
-MOST_STEPS = 1e8  # up to here even and odd numbers are looked at separately
 
 
 def steps_bound(problem: Problem, risk: float, most: float) -> float:
@@ -39,8 +38,9 @@ def steps_bound(problem: Problem, risk: float, most: float) -> float:
 def fewest_steps(margin: Margin, ends: np.ndarray, margins: np.ndarray) -> np.ndarray:
     """For each of P questions the fewest n in (low, high] with `margin(n) ≤ 0`; low does not have it, high does.
 
-    The margin may alternate between even and odd n, as steps that overshoot make it do: it is taken to change sign
-    once among the even and once among the odd.
+    Even numbers of steps may be enough long before odd ones are, for steps that overshoot; odd ones never are more than
+    one step before. So even numbers are searched, taking the margin to change sign once among them, and then one
+    less is tried.
 
     Args:
         margin: called with (Q,) numbers of steps and the (Q,) indices of the questions that they belong to.
@@ -50,21 +50,15 @@ def fewest_steps(margin: Margin, ends: np.ndarray, margins: np.ndarray) -> np.nd
     Returns:
         (P,) whole numbers.
     """
-    fewest = _crossing(margin, ends, margins)
-    index = np.flatnonzero((fewest - 2 > ends[0]) & (fewest <= MOST_STEPS))
-    value = margin(fewest[index] - 2, index)
-    index, value = index[value <= 0], value[value <= 0]
-    if index.size:  # one fewer is not enough, but two fewer are: search among numbers of that parity, n = 2m + parity
-        parity = fewest[index] % 2
-        halves = np.array([np.ceil((ends[0, index] - 1 - parity) / 2), (fewest[index] - 2 - parity) / 2])
-        values = np.array([margins[0, index], value])
-        half = _crossing(lambda half, some: margin(2 * half + parity[some], index[some]), halves, values)
-        fewest[index] = 2 * half + parity
+    halves = np.array([np.floor(ends[0] / 2), np.ceil(ends[1] / 2)])
+    fewest = 2 * _crossing(lambda half, index: margin(2 * half, index), halves, margins)
+    index = np.flatnonzero(fewest - 1 > ends[0])
+    fewest[index] -= margin(fewest[index] - 1, index) <= 0
     return fewest
 
 
 def _crossing(margin: Margin, ends: np.ndarray, margins: np.ndarray) -> np.ndarray:
-    """`fewest_steps` for margins that change sign once.
+    """`fewest_steps` for a margin that changes sign once among all numbers.
 
     False position in log n with the Illinois rule, and every third time a bisection.
     """
