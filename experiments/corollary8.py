@@ -30,11 +30,11 @@ class Config:
         (2.0, 6.0),
     )
     decades: tuple[float, float] = (2.0, 12.0)
-    per_decade: float = 1.5
+    per_decade: float = 1.3
     overhead: float = 0.2
     tolerance: float = 0.02  # of an exponent
     map_capacities: tuple[float, ...] = (1.25, 2.0, 2.75, 3.5)
-    map_sources: tuple[float, ...] = (1.5, 3.0, 4.5, 6.0, 7.5)
+    map_sources: tuple[float, ...] = (1.5, 3.0, 4.5, 6.0)
     map_decades: tuple[float, float] = (9.0, 12.0)  # the map shows the slope between these
 
 

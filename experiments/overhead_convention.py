@@ -127,7 +127,7 @@ def _verdicts(config: Config, found, regression: list[Row], models: list[Row], s
     ]
     return (
         Verdict(
-            "the overhead moves B*, not its exponent",
+            "the overhead moves B*, hardly its exponent",
             f"regression, a = {config.capacity:g}, b = {config.source:g}, reference B = {min(config.references):g}: B* "
             f"moves {smallest[-1].critical[-1] / smallest[0].critical[-1]:.1f}-fold from {config.overheads[0]:.0%} to "
             f"{config.overheads[-1]:.0%} overhead; exponents over D = {config.num_samples[0]:.0e} … "

@@ -1,7 +1,7 @@
 """The critical batch size by its definition: the exact risk with the learning rate tuned, and whole steps counted."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,10 @@ POINTS_PER_DECADE = 4  # of the curve
 REACH = 10.0  # the curve goes on to this many times the critical batch size
 LONGEST = 10.0  # largest jump of log n in the search for enough steps
 FOLLOWED = np.log(4)  # how far n may move, as a logarithm, from where the best γ was looked for
-SMALLEST_OVERHEAD = 1e-6  # a smaller one is read as this when the curve is interpolated
+SMALLEST_OVERHEAD = 1e-6  # a smaller one, or a smaller risk_factor − 1, is read as this on the curve
+MOST_SAMPLES = 1e20
 EVERY_STEPS = 64  # up to this many, where steps may resonate, every number is looked at
 SAME = 1e-8  # relative: risks closer than this are not told apart
-NOISELESS = "without label noise the critical batch size is limited by the stability edge alone"
 PER_DATA_SIZE = (
     "batch_size",
     "learning_rate",
@@ -60,6 +60,8 @@ class BatchSizeCurve:
     def batch_size_at(self, overhead: float) -> float:
         """Largest B whose overhead is at most this, interpolated between the batch sizes of the curve.
 
+        To some 3% as a rule, worse where few steps or resonances make the curve jump; `critical_batch_size` is exact.
+
         Raises:
             ValueError: not positive, or beyond the end of the curve.
         """
@@ -68,6 +70,8 @@ class BatchSizeCurve:
 
     def batch_size_within(self, risk_factor: float) -> float:
         """Largest B with `R(D, B) ≤ risk_factor · R_opt(D)`, interpolated between the batch sizes of the curve.
+
+        To some 3% as a rule, worse where few steps or resonances make the curve jump; `critical_batch_size` is exact.
 
         Raises:
             ValueError: not above 1, or beyond the end of the curve.
@@ -123,7 +127,7 @@ class CriticalBatchSize:
     num_samples: Any
     overhead: float
     risk_factor: float
-    curves: tuple[BatchSizeCurve, ...]
+    curves: tuple[BatchSizeCurve, ...] = field(repr=False)
     remark: str
 
     @property
@@ -131,8 +135,10 @@ class CriticalBatchSize:
         """The curve, of a single data size.
 
         Raises:
-            ValueError: there are several data sizes.
+            ValueError: there are several data sizes, or it was not computed.
         """
+        if not self.curves:
+            raise ValueError("curve was not computed, got curve=False; call critical_batch_size with curve=True")
         if len(self.curves) != 1:
             raise ValueError(f"curve is that of a single num_samples, got {len(self.curves)}; use curves, one for each")
         return self.curves[0]
@@ -151,17 +157,18 @@ def critical_batch_size(
 
     Args:
         problem: PowerLaw, LeastSquares or any other Problem with a signal that can be learnt.
-        num_samples: D ≥ 2; scalar or array.
+        num_samples: D from 2 to 1e20; scalar or array. It need not be whole: ⌊D/B⌋ steps, (1 + overhead) D samples.
         overhead: ω > 0, extra data relative to linear scaling.
         risk_factor: > 1, of the rate convention: `rate_batch_size` is the largest B with
             `R(D, B) ≤ risk_factor · R_opt(D)`.
-        curve: whether to compute the whole curve. Without it, which takes half of the time, curves hold B* alone.
+        curve: whether to compute the curves, which take more than half of the time.
 
     Returns:
         CriticalBatchSize, with arrays of the shape of `num_samples`.
 
     Raises:
-        ValueError: an argument outside its range, a problem without signal, or B* > D (an overhead far above 1).
+        ValueError: an argument outside its range, a problem without signal or one of which D samples teach nothing, or
+            B* > D (possible for overheads above 1).
 
     Reference:
         Zhang et al., arXiv 2410.21676, Definition 3.
@@ -172,13 +179,19 @@ def critical_batch_size(
         raise ValueError(
             f"num_samples must be at least 2 (a single step learns nothing), got {first_where(samples, samples < 2)}"
         )
+    if samples.size == 0 or samples.max() > MOST_SAMPLES:
+        raise ValueError(
+            f"num_samples must hold at least one value, none above {MOST_SAMPLES:g}, got "
+            f"{samples.max() if samples.size else 'none'}"
+        )
     overhead = positive_number("overhead", overhead)
     risk_factor = _risk_factor(risk_factor)
     found = [_solve(problem, float(value), overhead, risk_factor, bool(curve)) for value in samples.flat]
     if samples.ndim == 0:
         return found[0]
     fields = {name: np.array([getattr(one, name) for one in found]).reshape(samples.shape) for name in PER_DATA_SIZE}
-    return replace(found[0], **fields, curves=tuple(one.curve for one in found))
+    remark = "; ".join(dict.fromkeys(one.remark for one in found if one.remark))
+    return replace(found[0], **fields, curves=tuple(one.curve for one in found if one.curves), remark=remark)
 
 
 def _risk_factor(value: float) -> float:
@@ -201,13 +214,14 @@ def _solve(
     keeping, _ = _largest_batch(problem, samples * (1 + ROUNDING), risk_factor * risk, best, all_data=True)
     if critical > samples:
         raise ValueError(
-            f"overhead must leave the critical batch size below num_samples, got {overhead:g}, with which it is "
-            f"{critical:g} at num_samples {samples:g}; take an overhead of at most 1"
+            f"overhead must leave a critical batch size of at most num_samples, got {overhead:g}, with which it is "
+            f"{critical:g} at num_samples {samples:g}; up to 1 it always does"
         )
     sizes = _curve_sizes(samples, (best, critical, keeping)) if with_curve else np.array([critical])
     tuned = tune(problem, sizes, np.floor(samples / sizes))
     needed, rate_needed = _steps_needed(problem, sizes, np.floor(samples / sizes), tuned, risk)
     overheads = sizes * needed / samples - 1
+    curve = BatchSizeCurve(sizes, tuned.rate, tuned.risk, needed, rate_needed, sizes * needed, overheads)
     at = np.searchsorted(sizes, critical)
     return CriticalBatchSize(
         batch_size=float(critical),
@@ -221,9 +235,18 @@ def _solve(
         num_samples=samples,
         overhead=overhead,
         risk_factor=risk_factor,
-        curves=(BatchSizeCurve(sizes, tuned.rate, tuned.risk, needed, rate_needed, sizes * needed, overheads),),
-        remark=NOISELESS if problem.noise_variance == 0 else "",
+        curves=(curve,) if with_curve else (),
+        remark=_remark(problem, best),
     )
+
+
+def _remark(problem: Problem, best: float) -> str:
+    """What a reader of B* should know."""
+    if problem.noise_variance == 0:
+        return "without label noise the critical batch size is limited by the stability edge alone"
+    if best > 1:
+        return "the optimal risk is attained at a batch size above 1 (optimal_batch_size); smaller ones need more data"
+    return ""
 
 
 def _largest_batch(problem: Problem, budget: float, target: float, known: float, all_data: bool) -> tuple[float, float]:

@@ -58,6 +58,12 @@ def _capacity_and_source(capacity, source) -> tuple[np.ndarray, np.ndarray]:
     for name, values in (("capacity", capacity), ("source", source)):
         if (values <= 1).any():
             raise ValueError(f"{name} must be greater than 1, got {values[values <= 1].flat[0].item()}")
+    try:
+        np.broadcast_shapes(capacity.shape, source.shape)
+    except ValueError:
+        raise ValueError(
+            f"capacity and source must broadcast against each other, got shapes {capacity.shape} and {source.shape}"
+        ) from None
     return capacity, source
 
 

@@ -27,6 +27,8 @@ def last_iterate_moments(problem: Problem, batch, rate, steps) -> np.ndarray:
         does exponentially in finite dimension with little label noise, and where it exceeds the range of a float.
     """
     shape = batch.shape
+    if batch.size == 0:
+        return np.empty((POWERS.size, *shape))
     batch, rate, steps = (values.ravel()[:, None] for values in (batch, rate, steps))
     result = np.empty((POWERS.size, steps.size))
     with np.errstate(all="ignore"):  # overflow and underflow are results here

@@ -60,6 +60,8 @@ def optimal_learning_rate(problem: Problem, *, batch_size, num_samples) -> Optim
     """
     learnable(problem)
     batch, _, samples = settings_arrays(batch_size, 1.0, num_samples)
+    if batch.size == 0:
+        return OptimalLearningRate(np.empty(batch.shape), np.empty(batch.shape))
     best = tune(problem, batch.ravel(), np.floor_divide(samples, batch).ravel())
     return OptimalLearningRate(best.rate.reshape(batch.shape)[()], best.risk.reshape(batch.shape)[()])
 

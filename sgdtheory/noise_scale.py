@@ -1,6 +1,6 @@
 """Other notions of a critical batch size on the same problem: gradient noise scales and the interpolation batch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -41,8 +41,8 @@ def gradient_noise_scale(problem: Problem, *, batch_size, learning_rate, num_sam
         num_samples: D ≥ B; scalar or array. The three broadcast like NumPy arrays.
 
     Returns:
-        GradientNoiseScale with arrays of the broadcast shape; `inf` where the gradient vanishes, nan where the moments
-        have decayed below what double precision tells, or exceed its range.
+        GradientNoiseScale with arrays of the broadcast shape; nan where the moments have decayed below what
+        double precision tells, vanish, or exceed its range, as they do in time beyond the stability edge.
 
     Raises:
         ValueError: an argument outside its range.
@@ -80,7 +80,7 @@ class Notions:
     simple_noise_scale: np.ndarray | float
     hessian_noise_scale: np.ndarray | float
     interpolation_batch_size: float
-    critical: CriticalBatchSize
+    critical: CriticalBatchSize = field(repr=False)
 
 
 def notions(problem: Problem, num_samples, *, overhead: float = 0.2, risk_factor: float = 2.0) -> Notions:

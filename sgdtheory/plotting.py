@@ -142,24 +142,25 @@ def plot_overhead(axes: Axes, critical: CriticalBatchSize) -> None:
         axes.plot(batch, here, "*", color=color, ms=11, mec="black", mew=0.6, zorder=3)
     axes.axhline(1.0, ls="--", color="gray", lw=1, label="linear scaling")
     axes.axhline(1 + critical.overhead, ls=":", color="black", lw=1)
-    axes.plot([], [], "*", color="white", mec="black", ms=10, label=f"$B^*$ ({critical.overhead:.0%} overhead)")
+    axes.plot([], [], "*", color="white", mec="black", ms=10, label=f"$B^*$ ({100 * critical.overhead:.3g}% overhead)")
     axes.set(
         xscale="log",
         yscale="log",
         xlabel="batch size $B$ (samples)",
         ylabel=r"samples to $R_\mathrm{opt}(D)$, over $D$",
-        ylim=(0.8, 30),
+        ylim=(0.8, max(30.0, 2 * (1 + critical.overhead))),
     )
     axes.legend(frameon=False, fontsize=8)
 
 
-def plot_critical_growth(axes: Axes, samples, batch_sizes, exponent: float) -> None:
-    """B* against D, with the predicted power through the last point."""
+def plot_critical_growth(axes: Axes, samples, batch_sizes, exponent: float | None) -> None:
+    """B* against D, with the predicted power, if there is a prediction, through the last point."""
     axes.plot(samples, batch_sizes, "*", ms=10, mec="black", mew=0.6, color="tab:blue", label="$B^*$, exact risk")
-    order = np.argsort(samples)
-    ends = np.asarray(samples)[order][[0, -1]]
-    line = np.asarray(batch_sizes)[order][-1] * (ends / ends[-1]) ** exponent
-    axes.plot(ends, line, color="black", lw=1, label=f"Corollary 8: $D^{{{exponent:.3g}}}$")
+    if exponent is not None:
+        order = np.argsort(samples)
+        ends = np.asarray(samples)[order][[0, -1]]
+        line = np.asarray(batch_sizes)[order][-1] * (ends / ends[-1]) ** exponent
+        axes.plot(ends, line, color="black", lw=1, label=f"Corollary 8: $D^{{{exponent:.3g}}}$")
     axes.set(xscale="log", yscale="log", xlabel="samples $D$", ylabel="critical batch size $B^*$ (samples)")
     axes.legend(frameon=False, fontsize=8)
 

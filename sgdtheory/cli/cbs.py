@@ -18,13 +18,18 @@ COLUMNS = {
     "num_samples": "D",
     "critical_batch_size": "B*",
     "num_steps": "steps",
-    "learning_rate": "γ*",
+    "learning_rate": "γ at B*",
     "optimal_risk": "R_opt",
     "rate_batch_size": "rate B",
     "simple_noise_scale": "noise scale",
     "hessian_noise_scale": "Hessian-weighted",
     "interpolation_batch_size": "m*",
 }
+MORE = "real_batch_size", "optimal_batch_size", "optimal_learning_rate"  # in JSON alone
+LEGEND = (
+    "steps, γ: with which B* reaches the optimal risk R_opt; rate B: the largest with at most {factor:g} R_opt from D "
+    "samples;\nnoise scale: tr Σ/‖g‖² of the gradient after D samples at B*, and tr HΣ/gᵀHg; m* = tr H/λ_1"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +49,7 @@ class CbsCommand(ProblemCommand):
         """Compute and print."""
         require_figure_suffix(self.plot)
         if not self.num_samples:
-            raise ValueError("num-samples needs at least one value")
+            raise ValueError("num_samples must hold at least one value, got none")
         problem, samples = self.problem, np.unique(self.num_samples)
         critical = critical_batch_size(
             problem,
@@ -53,46 +58,54 @@ class CbsCommand(ProblemCommand):
             risk_factor=self.risk_factor,
             curve=self.plot is not None,
         )
-        report = {
-            "predicted_exponent": predicted_exponent(self.capacity, self.source),
-            "predicted_risk_exponent": predicted_risk_exponent(self.capacity, self.source),
-            "rows": self._rows(critical),
-        }
+        rows, predicted = self._rows(critical), self._predicted()
+        slopes = {name: _slopes(rows, name) for name in predicted}
+        notes = [note for note in (critical.remark, self._domain_note()) if note]
         if self.plot:
             self._draw(self.plot, critical)
         if self.json:
-            print_json(report | {"overhead": self.overhead, "risk_factor": self.risk_factor, "remark": critical.remark})
+            names = "capacity", "source", "dim", "noise_variance", "overhead", "risk_factor"
+            settings = {name: getattr(self, name) for name in names}
+            print_json(settings | {"rows": rows, "predicted_exponents": predicted, "slopes": slopes, "notes": notes})
         else:
-            self._print(report)
-        for note in filter(None, (critical.remark, self._dimension_note())):
+            self._print(rows, predicted, slopes)
+        for note in notes:
             print(f"sgdtheory: note: {note}", file=sys.stderr)
+
+    def _predicted(self) -> dict[str, float | None]:
+        """Corollary 8's exponents, where it speaks of the problem."""
+        if self._domain_note():
+            return {"real_batch_size": None, "optimal_risk": None}
+        return {
+            "real_batch_size": float(predicted_exponent(self.capacity, self.source)),
+            "optimal_risk": float(predicted_risk_exponent(self.capacity, self.source)),
+        }
 
     def _rows(self, critical: CriticalBatchSize) -> list[dict[str, Any]]:
         found = vars(critical) | vars(notions_at(self.problem, critical))
-        columns = {name: np.broadcast_to(found[name], np.shape(critical.num_samples)) for name in COLUMNS}
+        columns = {name: np.broadcast_to(found[name], np.shape(critical.num_samples)) for name in (*COLUMNS, *MORE)}
         return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
-    def _dimension_note(self) -> str:
-        return "" if self.dim is None else "Corollary 8 is a statement about infinitely many directions"
+    def _domain_note(self) -> str:
+        if self.dim is None and self.noise_variance > 0:
+            return ""
+        return "Corollary 8 is about infinitely many directions and label noise; no exponents are predicted here"
 
-    def _print(self, report: dict[str, Any]) -> None:
+    def _print(self, rows: list[dict[str, Any]], predicted: dict[str, Any], slopes: dict[str, np.ndarray]) -> None:
         table = Table(
-            title=f"{self.problem_title}: B* at {self.overhead:.0%} overhead, "
-            f"rate B within a factor {self.risk_factor:g} of R_opt"
+            title=f"{self.problem_title}: B* at {100 * self.overhead:.3g}% overhead",
+            caption=LEGEND.format(factor=self.risk_factor),
         )
         for header in COLUMNS.values():
             table.add_column(header, justify="right")
-        for row in report["rows"]:
-            table.add_row(*(_cell(name, value) for name, value in row.items()))
-        exponents = Table(title="exponents in D", show_header=True)
-        for header in ("", "Corollary 8", *_intervals(report["rows"])):
+        for row in rows:
+            table.add_row(*(_cell(name, row[name]) for name in COLUMNS))
+        exponents = Table(title="exponents in D: Corollary 8's for D → ∞, and from each D to the next")
+        for header in ("", "Corollary 8", *_intervals(rows)):
             exponents.add_column(header, justify="right")
-        for name, prediction in (
-            ("critical_batch_size", "predicted_exponent"),
-            ("optimal_risk", "predicted_risk_exponent"),
-        ):
-            slopes = _slopes(report["rows"], name)
-            exponents.add_row(COLUMNS[name], f"{report[prediction]:.4f}", *(f"{slope:.4f}" for slope in slopes))
+        for name, label in (("real_batch_size", "B*, not rounded"), ("optimal_risk", "R_opt")):
+            prediction = "—" if predicted[name] is None else f"{predicted[name]:.4f}"
+            exponents.add_row(label, prediction, *(f"{slope:.4f}" for slope in slopes[name]))
         print_tables(table, exponents)
 
     def _draw(self, path: Path, critical: CriticalBatchSize) -> None:
@@ -102,11 +115,11 @@ class CbsCommand(ProblemCommand):
         figure, axes = plotting.new_figure(1, 2 if several else 1)
         plotting.plot_overhead(axes[0, 0], critical)
         if several:
-            exponent = float(predicted_exponent(self.capacity, self.source))
-            plotting.plot_critical_growth(axes[0, 1], critical.num_samples, critical.batch_size, exponent)
+            exponent = self._predicted()["real_batch_size"]
+            plotting.plot_critical_growth(axes[0, 1], critical.num_samples, critical.real_batch_size, exponent)
         figure.suptitle(
             rf"$\lambda_i = i^{{-{self.capacity:g}}}$, $s_i = i^{{-{self.source:g}}}$, "
-            rf"$\sigma^2 = {self.noise_variance:g}$"
+            rf"$\sigma^2 = {self.noise_variance:g}$" + ("" if self.dim is None else f", $d = {self.dim:g}$")
         )
         plotting.save_figure(figure, path, formats=[path.suffix[1:]])
 

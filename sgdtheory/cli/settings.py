@@ -31,7 +31,8 @@ class ProblemCommand:
     @property
     def problem_title(self) -> str:
         """The problem in symbols."""
-        return f"λ_i = i^−{self.capacity:g}, s_i = i^−{self.source:g}, σ² = {self.noise_variance:g}"
+        size = "" if self.dim is None else f", d = {self.dim:g}"
+        return f"λ_i = i^−{self.capacity:g}, s_i = i^−{self.source:g}, σ² = {self.noise_variance:g}{size}"
 
 
 @dataclass(frozen=True, kw_only=True)

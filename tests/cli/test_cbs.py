@@ -16,6 +16,9 @@ COLUMNS = {
     "simple_noise_scale",
     "hessian_noise_scale",
     "interpolation_batch_size",
+    "real_batch_size",
+    "optimal_batch_size",
+    "optimal_learning_rate",
 }
 
 
@@ -34,15 +37,20 @@ def test_cbs_json(run):
     for name in ("num_steps", "learning_rate", "optimal_risk"):
         np.testing.assert_allclose(columns[name], getattr(expected.critical, name), rtol=1e-9)
     np.testing.assert_allclose(columns["interpolation_batch_size"], problem.trace, rtol=1e-12)
-    assert found["predicted_exponent"] == pytest.approx(1 / 3)
-    assert found["predicted_risk_exponent"] == pytest.approx(-2 / 3)
-    assert (found["overhead"], found["risk_factor"], found["remark"]) == (0.4, 1.5, "")
+    assert found["predicted_exponents"] == {"real_batch_size": None, "optimal_risk": None}  # 20 directions
+    for name in ("real_batch_size", "optimal_risk"):
+        slope = np.diff(np.log(getattr(expected.critical, name))) / np.log(2)
+        np.testing.assert_allclose(found["slopes"][name], slope, rtol=1e-9)
+    settings = ("capacity", "source", "dim", "noise_variance", "overhead", "risk_factor")
+    assert [found[name] for name in settings] == [2, 3, 20, 0.5, 0.4, 1.5]
+    assert len(found["notes"]) == 1
 
 
 def test_cbs_table(run):
     out = run(*PROBLEM, "--num-samples", 80, 40, 80, "--overhead", 0.4, "--risk-factor", 1.5)
     expected = st.notions(st.PowerLaw(2, 3, 20), [40.0, 80.0], overhead=0.4, risk_factor=1.5)
-    assert "λ_i = i^−2, s_i = i^−3, σ² = 1: B* at 40% overhead, rate B within a factor 1.5 of R_opt" in out
+    assert "λ_i = i^−2, s_i = i^−3, σ² = 1, d = 20: B* at 40% overhead" in out
+    assert "1.5 R_opt" in out
     for k, samples in enumerate(("40", "80")):
         whole = expected.critical_batch_size[k], expected.critical.num_steps[k]
         row = cells(out, samples)
@@ -61,16 +69,17 @@ def test_cbs_table(run):
         ]
     slopes = [
         np.diff(np.log(values))[0] / np.log(80 / 40)
-        for values in (expected.critical_batch_size, expected.critical.optimal_risk)
+        for values in (expected.critical.real_batch_size, expected.critical.optimal_risk)
     ]
-    for name, prediction, slope in zip(("B*", "R_opt"), (1 / 3, -2 / 3), slopes, strict=True):
-        assert cells(out, name)[1:] == [f"{prediction:.4f}", f"{slope:.4f}"]
+    for name, slope in zip(("B*, not rounded", "R_opt"), slopes, strict=True):
+        assert cells(out, name)[1:] == ["—", f"{slope:.4f}"]
     assert "40 … 80" in out
 
 
 def test_one_data_size_has_no_slopes(run):
-    out = run(*PROBLEM, "--num-samples", 40)
-    assert cells(out, "B*")[1:] == ["0.3333"]
+    out = run("cbs", "--capacity", 2, "--source", 3, "--num-samples", 40)
+    assert cells(out, "B*, not rounded")[1:] == ["0.3333"]
+    assert cells(out, "R_opt")[1:] == ["-0.6667"]
     (row,) = strict_json(run(*PROBLEM, "--num-samples", 40, "--json"))["rows"]
     assert row["num_samples"] == 40
 
@@ -85,8 +94,11 @@ def test_infinite_dimension_is_the_default(run):
     ("flags", "notes"),
     [
         ([], []),
-        (["--dim", 5], ["Corollary 8 is a statement about infinitely many directions"]),
-        (["--noise-variance", 0], ["without label noise the critical batch size is limited by the stability edge"]),
+        (["--dim", 5], ["Corollary 8 is about infinitely many directions and label noise"]),
+        (
+            ["--noise-variance", 0],
+            ["without label noise the critical batch size is limited by", "Corollary 8 is about"],
+        ),
     ],
 )
 def test_notes(capsys, flags, notes):
@@ -96,7 +108,7 @@ def test_notes(capsys, flags, notes):
     lines = err.splitlines()
     assert len(lines) == len(notes)
     assert all(line.startswith(f"sgdtheory: note: {note}") for line, note in zip(lines, notes, strict=True))
-    assert ("without label noise" in strict_json(out)["remark"]) is (flags[:1] == ["--noise-variance"])
+    assert [f"sgdtheory: note: {note}" for note in strict_json(out)["notes"]] == lines
 
 
 @pytest.mark.parametrize(("suffix", "head"), [(".png", b"\x89PNG"), (".pdf", b"%PDF-"), (".svg", b"<?xml")])
@@ -116,7 +128,7 @@ def test_cbs_plot(run, tmp_path, suffix, head):
         ([100, -5], "num_samples must be positive and finite, got -5"),
         (["1e400"], "num_samples must be positive and finite, got inf"),
         ([100, "--overhead", 0], "overhead must be positive and finite, got 0"),
-        ([20, "--overhead", 1e4], "overhead must leave the critical batch size below num_samples, got 10000"),
+        ([20, "--overhead", 1e4], "overhead must leave a critical batch size of at most num_samples, got 10000"),
         ([100, "--risk-factor", 1], "risk_factor must be finite and greater than 1, got 1"),
         ([100, "--noise-variance", -1], "noise_variance must be finite and not negative"),
         ([100, "--capacity", 1], "capacity must be finite and greater than 1"),
