@@ -17,8 +17,8 @@ EXPONENTS = ((3.0, 2.0), (2.0, 3.0), (1.2, 2.0), (2.0, 4.5), (2.0, 6.0), (1.2, 5
 PROMISED = 2.0  # seconds
 PARTS = {
     "optimal_batch_size": "the optimal batch size",
-    "_largest_batch": "B* and the rate batch size",
-    "_steps_needed": "steps needed, along the curve",
+    "largest_batch": "B* and the rate batch size",
+    "steps_needed": "steps needed, along the curve",
     "tune": "tuning γ, in all of these (and the risks of the curve)",
     "risk_parts": "the exact risk, in all of these",
 }
