@@ -150,9 +150,9 @@ def test_heavy_tails():
 
 GROWTH = corollary8.Config(
     exponents=((3.0, 2.0), (2.0, 3.0)),
-    per_decade=1.5,
+    per_decade=1.2,
     map_capacities=(1.5, 2.5),
-    map_sources=(2.0, 4.0),
+    map_sources=(2.0, 3.0),
     map_decades=(6.0, 7.0),
 )
 
@@ -160,7 +160,7 @@ GROWTH = corollary8.Config(
 def test_corollary8():
     result = corollary8.run(GROWTH)
     assert {v.verdict for v in result.verdicts} == {"holds"}
-    assert result.columns["batch_size"].size == 2 * 16 + 4 * 2
+    assert result.columns["batch_size"].size == 2 * 13 + 4 * 2
     assert set(result.figures) == {"growth", "map"}
     slopes = result.columns["local_exponent"][result.columns["in_map"] == 1]
     assert slopes.max() < 0.7
