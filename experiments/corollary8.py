@@ -99,10 +99,9 @@ class Case(NamedTuple):
         """Corollary 8's exponent of B*."""
         return float(st.predicted_exponent(self.capacity, self.source))
 
-    def fit(self, log_power: float | None = None) -> st.AsymptoticFit:
+    def fit(self) -> st.AsymptoticFit:
         """Asymptotic exponent of B*."""
-        power = self.log_power if log_power is None else log_power
-        return st.fit_asymptotic_exponent(self.found.num_samples, self.found.real_batch_size, log_power=power)
+        return st.fit_asymptotic_exponent(self.found.num_samples, self.found.real_batch_size, log_power=self.log_power)
 
 
 def run(config: Config) -> Result:
@@ -154,8 +153,8 @@ def _exponent_verdict(config: Config, case: Case, fit: st.AsymptoticFit, seconds
     return Verdict(
         f"Corollary 8, {case.regime}: a = {case.capacity:g}, b = {case.source:g}",
         f"exponent of B* for D → ∞, from D = 10^{config.decades[0]:g} … 10^{config.decades[1]:g}{divided}; "
-        f"B* = {found.batch_size[-1]:.6g} at the end, where the slope is {last:.4f}; interval: range of six "
-        f"extrapolations, widened on both sides by itself; holds within ±{config.tolerance:g}",
+        f"B* = {found.batch_size[-1]:.6g} at the end, where the slope is {last:.4f}; interval: range of "
+        f"{fit.estimates.size} extrapolations, widened on both sides by itself; holds within ±{config.tolerance:g}",
         case.predicted,
         fit.exponent,
         fit.interval,

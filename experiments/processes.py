@@ -7,14 +7,16 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 
-def map_on_cores(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-    """`[function(item) for item in items]`, in fresh processes where there is more than one core."""
-    items, cores = (
-        list(items),
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-    )
-    if min(cores, len(items)) < 2:
+def map_on_cores(function: Callable[[Any], Any], items: Iterable[Any], processes: int | None = None) -> list[Any]:
+    """`[function(item) for item in items]`, in as many fresh processes as there are cores; with 1, in this one."""
+    items = list(items)
+    number = min(processes or _cores(), len(items))
+    if number < 2:
         return [function(item) for item in items]
     context = multiprocessing.get_context("spawn")  # threads of other libraries do not survive a fork
-    with ProcessPoolExecutor(min(cores, len(items)), mp_context=context) as executor:
+    with ProcessPoolExecutor(number, mp_context=context) as executor:
         return list(executor.map(function, items))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

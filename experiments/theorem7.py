@@ -2,12 +2,15 @@
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 import sgdtheory as st
+from experiments.processes import map_on_cores
 from experiments.results import Result, Verdict
 from sgdtheory.plotting import new_figure
 
@@ -31,6 +34,7 @@ class Config:
     search_starts: int = 12  # hill climbs that sharpen each extreme
     search_trials: int = 5  # steps that each climb tries in a round
     search_rounds: int = 30
+    processes: int | None = None  # None: one for each core
 
 
 SCALES = {"quick": Config(), "full": Config(num_problems=40_000, search_starts=40, search_rounds=60)}
@@ -40,20 +44,21 @@ def run(config: Config) -> Result:
     """Ratios at random settings, their extremes sharpened by a local search, and what lies outside the domain."""
     start = time.perf_counter()
     unit = _unit_points(config)
-    points = evaluate(config, unit)
+    pieces = map_on_cores(partial(evaluate, config), np.array_split(unit, PIECES), config.processes)
+    points = {name: np.concatenate([piece[name] for piece in pieces]) for name in UNITS}
     sampling = time.perf_counter() - start
-    extremes = {}
-    for term in TERMS:
-        seconds = time.perf_counter()
-        sharp = [sharpen(config, unit.reshape(-1, NUM_COORDINATES), points, term, side) for side in (-1, 1)]
-        extremes[term] = (sharp, time.perf_counter() - seconds)
-    verdicts = [_verdict(config, points, term, *extremes[term]) for term in TERMS]
+    search = partial(sharpen, config, unit.reshape(-1, NUM_COORDINATES), points)
+    sharp = map_on_cores(search, product(TERMS, (-1, 1)), config.processes)
+    extremes = {term: sharp[2 * k : 2 * k + 2] for k, term in enumerate(TERMS)}
+    searching = (time.perf_counter() - start - sampling) / len(TERMS)
+    verdicts = [_verdict(config, points, term, extremes[term], searching) for term in TERMS]
     verdicts += [single_step(), unit_constant()]
     verdicts[0] = replace(verdicts[0], seconds=verdicts[0].seconds + sampling)
-    figures = {"tightness": _tightness(config, points, extremes["total"][0]), "parts": _parts(points)}
+    figures = {"tightness": _tightness(config, points, extremes["total"]), "parts": _parts(points)}
     return Result(points, UNITS, figures, tuple(verdicts))
 
 
+PIECES = 8  # that the sampled settings are evaluated in
 NUM_COORDINATES = 6
 SNAP_SHARE = 0.1  # of the coordinates of a step of the search are moved to the nearer face
 FACE_SHARE = 0.25  # points drawn this far outside the domain land on its faces, where extremes tend to lie
@@ -120,8 +125,9 @@ def evaluate(config: Config, unit: np.ndarray) -> dict[str, np.ndarray]:
     return {name: np.concatenate(parts) for name, parts in rows.items()}
 
 
-def sharpen(config: Config, unit: np.ndarray, points: dict, term: str, side: int) -> dict[str, float]:
-    """The extreme of a ratio over the domain: hill climbs, with shrinking steps, from the most extreme points."""
+def sharpen(config: Config, unit: np.ndarray, points: dict, extreme: tuple[str, int]) -> dict[str, float]:
+    """An extreme, (term, ±1), over the domain: hill climbs with shrinking steps from the most extreme points."""
+    term, side = extreme
     rng = np.random.default_rng(config.seed)
     leaders = np.argsort(-side * points[term])[: config.search_starts]
     place, value = unit[leaders], side * points[term][leaders]

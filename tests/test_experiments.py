@@ -23,7 +23,9 @@ from experiments import (
 from experiments.results import Result, Verdict, write_json, write_result
 
 ROOT = Path(__file__).parent.parent
-SMALL = theorem7.Config(num_problems=60, settings_per_problem=4, search_rounds=3, search_starts=4, search_trials=2)
+SMALL = theorem7.Config(
+    num_problems=60, settings_per_problem=4, search_rounds=3, search_starts=4, search_trials=2, processes=1
+)
 
 
 @pytest.fixture(scope="module")
