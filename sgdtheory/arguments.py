@@ -1,5 +1,8 @@
 """Checks of user input: every failure is one sentence with the argument, the value and the remedy."""
 
+import difflib
+from collections.abc import Iterable
+
 import numpy as np
 
 
@@ -88,3 +91,13 @@ def settings_arrays(batch_size, learning_rate, num_samples) -> tuple[np.ndarray,
             f"{first_where(num_samples, short)} with batch_size {first_where(batch_size, short)}"
         )
     return batch_size, learning_rate, num_samples
+
+
+def checked_name(argument: str, value, known: Iterable[str]) -> str:
+    """`value`, if it is one of the known names; else the message lists them and the nearest one."""
+    known = list(known)
+    if value in known:
+        return value
+    nearest = difflib.get_close_matches(str(value), known, 1)
+    hint = f" (did you mean {nearest[0]}?)" if nearest else ""
+    raise ValueError(f"{argument} must be one of {', '.join(known)}, got {value}{hint}")

@@ -12,7 +12,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from sgdtheory.simulation.counter_random import threefry
+from sgdtheory.counter_random import threefry
 from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, State, advance, init, risks
 from sgdtheory.simulation.runs import LEAST_ROOM, Run
 

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from sgdtheory.arguments import single_number
-from sgdtheory.simulation.counter_random import mean_chi_square
+from sgdtheory.counter_random import mean_chi_square
 from sgdtheory.simulation.dynamics import Spectrum
 from sgdtheory.simulation.user_law import UserLaw, check_user_law
 

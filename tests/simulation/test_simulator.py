@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 import sgdtheory as st
+from sgdtheory.counter_random import threefry
 from sgdtheory.reference import risk_by_covariance
 from sgdtheory.simulation import sufficient
-from sgdtheory.simulation.counter_random import threefry
 from sgdtheory.simulation.dynamics import STEPS, Lane, Spectrum, carry, init, risks, step
 from sgdtheory.simulation.sufficient import Sufficient
 from tests.simulation import numpy_sgd

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sgdtheory.simulation.counter_random import log_remainder, mean_chi_square, normals, symmetric_uniform, threefry
+from sgdtheory.counter_random import log_remainder, mean_chi_square, normals, symmetric_uniform, threefry
 from tests.simulation.statistical import FALSE_ALARM, largest_correlation, normal_limit, one_sample_p, standard_score
 
 DTYPES = [np.float32, np.float64]

@@ -1,0 +1,164 @@
+"""The directory of a run: config.json, checkpoint.npz, and, when it has ended, curve.csv and result.json.
+
+Each file is written to a temporary one and renamed: a killed process leaves the previous or the new one. A run
+restarts from its checkpoint with the same bits that it would have had.
+"""
+
+import io
+import json
+import zipfile
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from sgdtheory.files import write_atomically
+from sgdtheory.training.config import TrainConfig, read_config
+from sgdtheory.training.engine import State, init, iterate_of, program, stacked
+from sgdtheory.training.history import NUM_SUMS, History
+from sgdtheory.training.result import TrainResult
+from sgdtheory.training.tensors import Params
+
+CONFIG, CHECKPOINT, CURVE, RESULT = "config.json", "checkpoint.npz", "curve.csv", "result.json"
+VERSION = 1
+EXTENDABLE = "max_steps", "schedule_steps", "target_loss"
+
+
+def write_config(directory: Path, config: TrainConfig) -> None:
+    """Write the config of a run that begins or goes on."""
+    write_atomically(directory / CONFIG, json.dumps(config.as_fields(), indent=2) + "\n")
+
+
+def write_checkpoint(directory: Path, state: State, history: History) -> None:
+    """Write the state of one run (NumPy arrays) and its history, whole or not at all."""
+    head = {
+        "version": VERSION,
+        "config": history.config.as_fields(),
+        "outcome": history.outcome,
+        "seconds": history.seconds,
+        "steps_per_second": history.steps_per_second,
+    }
+    arrays = {f"state{name}": leaf for name, leaf in _named(state)}
+    arrays |= {
+        "head": np.frombuffer(json.dumps(head).encode(), np.uint8),
+        "steps": np.array(history.steps, np.int64),
+        "losses": np.array(history.losses).reshape(len(history.steps), -1),
+        "sums": np.array(history.sums).reshape(-1, NUM_SUMS),
+    }
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    write_atomically(directory / CHECKPOINT, buffer.getvalue())
+
+
+def write_result(directory: Path, result: TrainResult) -> None:
+    """Write the curve and, last, the result of a run that has ended."""
+    write_atomically(directory / CURVE, result.to_csv())
+    plain = {key: _plain(value) for key, value in result.summary().items()}
+    write_atomically(directory / RESULT, json.dumps(plain, indent=2, allow_nan=False) + "\n")
+
+
+def read_checkpoint(directory: Path, config: TrainConfig) -> tuple[State, History] | None:
+    """State (NumPy arrays) and history of the run in a directory; None if it has no checkpoint yet.
+
+    Raises:
+        ValueError: the checkpoint is damaged, of another version, or of a config that differs in more than how
+            long it runs; the message names the directory and the field.
+    """
+    path = directory / CHECKPOINT
+    if not path.exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in arrays.files}
+        head = json.loads(found["head"].tobytes())
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(
+            f"checkpoint {path} is damaged ({' '.join(str(error).split()) or type(error).__name__}); move it away to "
+            "start the run anew"
+        ) from None
+    if head.get("version") != VERSION:
+        raise ValueError(
+            f"checkpoint {path} has version {head.get('version')}, this is version {VERSION}; move it away to start "
+            "the run anew"
+        )
+    _check_same(path, head["config"], config)
+    history = History(
+        TrainConfig.from_fields(head["config"]),
+        found["steps"].tolist(),
+        list(found["losses"]),
+        list(found["sums"]),
+        head["outcome"],
+        head["seconds"],
+        head["steps_per_second"],
+    )
+    return _state(path, found, config), history
+
+
+def read_weights(directory: str | Path, average: str = "iterate") -> Params:
+    """Weights of the run in a directory, as of its last checkpoint: the iterate's, or an average's by its name.
+
+    Raises:
+        ValueError: no run, no checkpoint, or no such average.
+    """
+    directory = Path(directory)
+    config = read_config(directory / CONFIG)
+    found = read_checkpoint(directory, config)
+    if found is None:
+        raise ValueError(f"{directory} has no checkpoint yet: run it first")
+    return iterate_of(config, found[0], average)
+
+
+def extended(config: TrainConfig, max_steps: int | None, target_loss: float | None) -> TrainConfig:
+    """The config of a run that goes on: schedule and evaluations stay those of the first duration.
+
+    Raises:
+        ValueError: fewer steps or a higher target than it had: both can be read off its curve.
+    """
+    if max_steps is not None and max_steps < config.max_steps:
+        raise ValueError(
+            f"max_steps must be at least the run's own, {config.max_steps}, to continue it, got {max_steps}"
+        )
+    if None not in (target_loss, config.target_loss) and target_loss > config.target_loss:  # pyright: ignore
+        raise ValueError(
+            f"target_loss must be at most the run's own, {config.target_loss:g}, to continue it, got {target_loss:g}; "
+            "steps to a higher one can be read off its curve"
+        )
+    if max_steps is None and target_loss is None:
+        return config
+    changes = {"target_loss": config.target_loss if target_loss is None else target_loss}
+    return replace(config, max_steps=max_steps or config.max_steps, schedule_steps=config.duration, **changes)
+
+
+def _check_same(path: Path, fields: dict[str, Any], config: TrainConfig) -> None:
+    own = config.as_fields()
+    for name in own.keys() | fields.keys():
+        if name not in EXTENDABLE and own.get(name) != fields.get(name):
+            raise ValueError(
+                f"checkpoint {path} is of another config: {name} was {fields.get(name)}, now it is {own.get(name)}; "
+                "take another directory"
+            )
+
+
+def _state(path: Path, found: dict[str, np.ndarray], config: TrainConfig) -> State:
+    """The arrays of a checkpoint as a state, if they are those of the config."""
+    template = jax.eval_shape(lambda: init(stacked([config]), config=program(config)))
+    leaves = []
+    for name, leaf in _named(template):
+        array = found.get(f"state{name}")
+        if array is None or array.shape != leaf.shape[1:] or array.dtype != leaf.dtype:
+            raise ValueError(f"checkpoint {path} does not fit its config at {name}; move it away to start the run anew")
+        leaves.append(array)
+    return jax.tree.unflatten(jax.tree.structure(template), leaves)
+
+
+def _named(state: State) -> list[tuple[str, Any]]:
+    return [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(state)]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,0 +1,213 @@
+"""What is compiled: runs that advance side by side through steps of SGD, and their losses on the hold-out."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.sharding import NamedSharding, PartitionSpec
+
+from sgdtheory.arguments import checked_name
+from sgdtheory.training import averaging
+from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.model import model
+from sgdtheory.training.noise import unbiased
+from sgdtheory.training.optimization import Rates, iterate, optimizer, rates, squared_norm
+from sgdtheory.training.streams import Stream, stream
+from sgdtheory.training.tensors import Params, draw, effective, tensor_factors
+
+PIECE = 1 << 14  # numbers of input of the hold-out that are evaluated at once
+NEVER = -1
+
+
+class Lane(NamedTuple):
+    """What may differ between runs of one compiled program; stacked, one row a run.
+
+    Attributes:
+        rates: numbers of the optimizer.
+        decays: (K,) decay rates of the averages.
+        seed, data_seed: of the weights and of the order of the data.
+    """
+
+    rates: Rates
+    decays: Array
+    seed: Array
+    data_seed: Array
+
+
+class State(NamedTuple):
+    """A run at one step.
+
+    Attributes:
+        step: steps done.
+        params: weights of the next gradient.
+        optimizer: of optax.
+        averages: ξ of every decay rate, stacked in front.
+        sums: (3,) sums since the last evaluation of the training loss and of the estimates of ‖g‖² and tr Σ.
+        failed: first step whose loss was not finite; −1: none.
+    """
+
+    step: Array
+    params: Params
+    optimizer: Any
+    averages: Params
+    sums: Array
+    failed: Array
+
+
+def lane(config: TrainConfig) -> Lane:
+    """The config's row of what may differ."""
+    seeds = np.uint32(config.seed), np.uint32(config.data_seed)
+    return Lane(rates(config), averaging.decays(config), *seeds)  # pyright: ignore[reportArgumentType]
+
+
+def program(config: TrainConfig) -> TrainConfig:
+    """What the compiled program depends on: configs with one program (and numbers of averages) can run side by side."""
+    default = TrainConfig()
+    different = (*Rates._fields, "seed", "data_seed", "target_loss", "eval_every", "averages", "uniform_average")
+    duration = {"max_steps": config.duration, "schedule_steps": config.duration}
+    return replace(config, **{name: getattr(default, name) for name in different}, **duration)
+
+
+def stacked(configs: Sequence[TrainConfig]) -> Lane:
+    """Lanes of runs side by side; a data_seed that all share stays a scalar, and their data are made once."""
+    rows = [lane(config) for config in configs]
+    lanes = jax.tree.map(lambda *parts: np.stack(parts), *rows)
+    return lanes._replace(data_seed=rows[0].data_seed) if len({config.data_seed for config in configs}) == 1 else lanes
+
+
+def _axes(lanes: Lane) -> Lane:
+    """What `jax.vmap` has to know of the lanes."""
+    return jax.tree.map(lambda part: 0, lanes)._replace(data_seed=0 if lanes.data_seed.ndim else None)
+
+
+@partial(jax.jit, static_argnames="config")
+def init(lanes: Lane, *, config: TrainConfig) -> State:
+    """States of runs, stacked, before the first step."""
+
+    def one(own: Lane) -> State:
+        tensors = model(config).tensors(config)
+        params = draw(tensors, config, jax.random.key(own.seed))
+        state = optimizer(config, tensor_factors(tensors, config), own.rates).init(params)
+        averages = averaging.start(params, own.decays.shape[0])
+        return State(jnp.int32(0), params, state, averages, jnp.zeros(3), jnp.int32(NEVER))
+
+    return jax.vmap(one, (_axes(lanes),))(lanes)
+
+
+@partial(jax.jit, static_argnames=("config", "mesh"), donate_argnames="state")
+def advance(state: State, lanes: Lane, pieces: Array, number: Array, *, config: TrainConfig, mesh: Any) -> State:
+    """`number` steps of all runs.
+
+    Args:
+        state, lanes: of the runs, stacked.
+        pieces: (L, …) pieces of data of at least `number` steps that all runs share, or (R, L, …), one row a run.
+        number: steps to do.
+        config: the program.
+        mesh: of the devices that share a batch; None: one device.
+    """
+    data = stream(config)
+    shared = lanes.data_seed.ndim == 0
+
+    def body(index: Array, state: State) -> State:
+        piece = lax.dynamic_index_in_dim(pieces, index, 0 if shared else 1, keepdims=False)
+        one = partial(_step, config, data, mesh)
+        return jax.vmap(one, (0, _axes(lanes), None if shared else 0))(state, lanes, piece)
+
+    return lax.fori_loop(0, number, body, state)
+
+
+@partial(jax.jit, static_argnames=("config", "mesh"))
+def evaluate(state: State, inputs: Array, targets: Array, *, config: TrainConfig, mesh: Any) -> Array:
+    """(R, 1 + K) losses on the hold-out, of the iterate and of every average."""
+    tensors = model(config).tensors(config)
+    scales, dtype = tensor_factors(tensors, config), jnp.dtype(config.precision)
+
+    def loss(params: Params) -> Array:
+        weights = effective(params, scales, dtype)
+        return _mean_in_pieces(partial(_batch_loss, config, mesh, weights), inputs, targets)
+
+    def one(state: State) -> Array:
+        current = iterate(config, state.optimizer, state.params)
+        everything = jax.tree.map(lambda part, rows: jnp.concatenate([part[None], rows]), current, state.averages)
+        return lax.map(loss, everything)
+
+    return jax.vmap(one)(state)
+
+
+def _step(config: TrainConfig, data: Stream, mesh: Any, state: State, own: Lane, piece: Array) -> State:
+    """One step of one run."""
+    tensors = model(config).tensors(config)
+    scales = tensor_factors(tensors, config)
+    inputs, targets = data.batch(own.data_seed, piece)
+    loss, gradient, estimates = _gradient(config, mesh, state.params, inputs, targets)
+    transformation = optimizer(config, scales, own.rates)
+    current = iterate(config, state.optimizer, state.params)
+    updates, optimizer_state = transformation.update(gradient, state.optimizer, state.params)
+    return State(
+        step=state.step + 1,
+        params=jax.tree.map(jnp.add, state.params, updates),
+        optimizer=optimizer_state,
+        averages=averaging.updated(state.averages, current, own.decays, state.step),
+        sums=state.sums + jnp.stack([loss, *estimates]),
+        failed=jnp.where((state.failed == NEVER) & ~jnp.isfinite(loss), state.step, state.failed),
+    )
+
+
+def _gradient(
+    config: TrainConfig, mesh: Any, params: Params, inputs: Array, targets: Array
+) -> tuple[Array, Params, tuple[Array, Array]]:
+    """Loss, gradient, and estimates of ‖g‖² and tr Σ (nan without micro-batches)."""
+    scales = tensor_factors(model(config).tensors(config), config)
+
+    def loss(params: Params, inputs: Array, targets: Array) -> Array:
+        return _batch_loss(config, mesh, effective(params, scales, jnp.dtype(config.precision)), inputs, targets)
+
+    parts = config.accumulated
+    if parts == 1:
+        nothing = jnp.float32(jnp.nan)
+        return *jax.value_and_grad(loss)(params, inputs, targets), (nothing, nothing)
+
+    def accumulate(sums: Any, part: tuple[Array, Array]) -> tuple[Any, None]:
+        value, gradient = jax.value_and_grad(loss)(params, *part)
+        return jax.tree.map(jnp.add, sums, (value, gradient, squared_norm(gradient, scales))), None
+
+    zero = jnp.float32(0.0), jax.tree.map(jnp.zeros_like, params), jnp.float32(0.0)
+    split: Any = tuple(array.reshape(parts, -1, *array.shape[1:]) for array in (inputs, targets))
+    sums, _ = lax.scan(accumulate, zero, split)
+    value, gradient, small = jax.tree.map(lambda total: total / parts, sums)
+    estimates = unbiased(small, squared_norm(gradient, scales), config.batch_size // parts, config.batch_size)
+    return value, gradient, estimates
+
+
+def _batch_loss(config: TrainConfig, mesh: Any, weights: Params, inputs: Array, targets: Array) -> Array:
+    """Loss of a batch, divided among the devices."""
+    if mesh is not None and inputs.shape[0] % mesh.size == 0:
+        divided = NamedSharding(mesh, PartitionSpec("data"))
+        inputs, targets = (lax.with_sharding_constraint(array, divided) for array in (inputs, targets))
+    return model(config).loss(weights, inputs, targets, config)
+
+
+def _mean_in_pieces(loss: Any, inputs: Array, targets: Array) -> Array:
+    """Mean over all samples of a loss that is a mean over a batch, a piece of them at a time."""
+    size = max(1, PIECE // int(np.prod(inputs.shape[1:])))
+    whole = inputs.shape[0] // size
+    total = jnp.float32(0.0)
+    if whole:
+        pieces = tuple(array[: whole * size].reshape(whole, size, *array.shape[1:]) for array in (inputs, targets))
+        total += size * jnp.sum(lax.map(lambda piece: loss(*piece), pieces))
+    if whole * size < inputs.shape[0]:
+        total += (inputs.shape[0] - whole * size) * loss(inputs[whole * size :], targets[whole * size :])
+    return total / inputs.shape[0]
+
+
+def iterate_of(config: TrainConfig, state: State, average: str = "iterate") -> Params:
+    """Weights of one run's state: the iterate's, or an average's by its name."""
+    row = config.average_names.index(checked_name("average", average, config.average_names))
+    if row == 0:
+        return dict(iterate(config, state.optimizer, state.params))
+    return {name: part[row - 1] for name, part in state.averages.items()}

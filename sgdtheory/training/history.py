@@ -1,0 +1,84 @@
+"""What a run keeps of itself as it goes: its evaluations, how it ended, how fast it was."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.evaluation import is_scheduled
+from sgdtheory.training.result import Outcome, TrainResult
+
+NUM_SUMS = 3
+
+
+@dataclass
+class History:
+    """Evaluations of one run so far.
+
+    Attributes:
+        config: of the run.
+        steps: evaluated steps.
+        losses: a row of losses for each.
+        sums: a row of means since the evaluation before: training loss, ‖g‖², tr Σ.
+        outcome: how it ended; None while it goes on.
+        seconds: time spent on it.
+        steps_per_second: without compilation and evaluation; 0 until it is known.
+    """
+
+    config: TrainConfig
+    steps: list[int] = field(default_factory=list)
+    losses: list[np.ndarray] = field(default_factory=list)
+    sums: list[np.ndarray] = field(default_factory=list)
+    outcome: Outcome | None = None
+    seconds: float = 0.0
+    steps_per_second: float = 0.0
+
+    @property
+    def step(self) -> int:
+        """The last evaluated step; −1 before the first."""
+        return self.steps[-1] if self.steps else -1
+
+    def add(self, step: int, losses: np.ndarray, sums: np.ndarray, failed: int) -> None:
+        """Keep an evaluation and decide whether it was the last."""
+        last = max((done for done in self.steps if is_scheduled(self.config, done)), default=0)
+        self.steps.append(step)
+        self.losses.append(np.asarray(losses, float))
+        self.sums.append(np.asarray(sums, float) / (step - last) if step > last else np.full(NUM_SUMS, np.nan))
+        target = self.config.target_loss
+        if failed >= 0 or not np.isfinite(losses[0]):
+            self.outcome = "diverged"
+        elif target is not None and np.nanmin(losses) <= target:
+            self.outcome = "target"
+        elif step >= self.config.max_steps:
+            self.outcome = "steps"
+
+    def continued(self, config: TrainConfig) -> "History":
+        """The history as a run of `config`, with more steps or a lower target, would have it at this point."""
+        history = History(config, self.steps, self.losses, self.sums, self.outcome, self.seconds, self.steps_per_second)
+        if self.outcome == "diverged" or self.step < 0:
+            return history
+        target = config.target_loss
+        history.outcome = "steps" if self.step >= config.max_steps else None
+        if target is not None and np.nanmin(self.losses[-1]) <= target:
+            history.outcome = "target"
+        elif not history.outcome and not is_scheduled(config, self.step):  # the end of a shorter run
+            history.steps, history.losses, history.sums = self.steps[:-1], self.losses[:-1], self.sums[:-1]
+        return history
+
+    def result(self, num_steps: int, num_weights: int) -> TrainResult:
+        """What the run hands back."""
+        losses = np.array(self.losses).reshape(len(self.steps), -1)
+        train_loss, squared, trace = np.array(self.sums).reshape(-1, NUM_SUMS).T
+        return TrainResult(
+            self.config,
+            self.outcome or "interrupted",
+            num_steps,
+            np.array(self.steps),
+            losses,
+            train_loss,
+            squared,
+            trace,
+            num_weights,
+            self.seconds,
+            self.steps_per_second,
+        )

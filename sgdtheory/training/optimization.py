@@ -1,0 +1,106 @@
+"""Learning rate, clipping and optimizer of a run, as optax transformations that know every tensor's factors."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.parametrization import Factors
+from sgdtheory.training.tensors import Params
+
+
+class Rates(NamedTuple):
+    """Numbers of the optimizer that may differ between runs of one compiled program; scalars."""
+
+    learning_rate: Array
+    momentum: Array
+    beta1: Array
+    beta2: Array
+    epsilon: Array
+
+
+def rates(config: TrainConfig) -> Rates:
+    """The config's numbers."""
+    return Rates(*(jnp.float32(getattr(config, name)) for name in Rates._fields))
+
+
+def schedule_factor(config: TrainConfig, step: Array) -> Array:
+    """Learning rate at step 0, 1, … over γ.
+
+    With N = schedule_steps and W = ⌈warmup·N⌉: min(1, (t + 1)/W), times 1 (constant, schedule-free),
+    times (1 + cos π(t − W)/(N − W))/2 from W on (cosine), or times min(1, (N − t)/⌈decay·N⌉) (wsd).
+    """
+    duration, t = config.duration, step.astype(jnp.float32)
+    warm = -int(-config.warmup * duration // 1)
+    factor = jnp.minimum(1.0, (t + 1) / warm) if warm else jnp.ones_like(t)
+    if config.schedule == "cosine":
+        progress = jnp.clip((t - warm) / max(duration - warm, 1), 0.0, 1.0)
+        factor *= (1 + jnp.cos(jnp.pi * progress)) / 2
+    if config.schedule == "wsd" and config.decay:
+        factor *= jnp.clip((duration - t) / -(-config.decay * duration // 1), 0.0, 1.0)
+    return factor
+
+
+def squared_norm(tree: Params, scales: Mapping[str, Factors]) -> Array:
+    """Σ_l Λ_l ‖g_l‖², with Λ_l the SGD rate factor of tensor l.
+
+    This is the rate at which SGD lowers the loss: the squared Euclidean norm at the base width, of order 1 in the
+    width under µP, and the same for equivalent parametrizations (THEORY.md, T18).
+    """
+    return sum((scales[name].sgd_rate * jnp.sum(part**2) for name, part in tree.items()), jnp.float32(0.0))
+
+
+def optimizer(config: TrainConfig, scales: Mapping[str, Factors], numbers: Rates) -> optax.GradientTransformation:
+    """Clipping, then SGD or Adam with each tensor's own ε and rate; updates are to be added to the weights.
+
+    Adam with ε e_l for tensor l is Adam with ε on gradients divided by e_l.
+    """
+
+    def rate(count: Any) -> Any:
+        return numbers.learning_rate * schedule_factor(config, count)
+
+    free = config.schedule == "schedule_free"
+    if config.optimizer == "adam":
+        normalize = _multiplied({name: 1 / factor.epsilon for name, factor in scales.items()})
+        first = jnp.float32(0.0) if free else numbers.beta1  # schedule-free interpolates in its place
+        direction = optax.chain(normalize, optax.scale_by_adam(first, numbers.beta2, numbers.epsilon))
+    else:
+        direction = optax.identity() if free else optax.trace(numbers.momentum)
+    own_rates = _multiplied({name: factor.rate for name, factor in scales.items()})
+    base = optax.chain(_clipped(config, scales), direction, own_rates, optax.scale_by_learning_rate(rate))
+    if not free:
+        return base
+    return optax.contrib.schedule_free(base, rate, b1=numbers.beta1)
+
+
+def iterate(config: TrainConfig, state: optax.OptState, params: Params) -> Params:
+    """θ_t as it is evaluated and averaged: the weights themselves, or schedule-free's x = (y − (1 − β₁) z)/β₁."""
+    if config.schedule != "schedule_free":
+        return params
+    return optax.contrib.schedule_free_eval_params(state, params)  # pyright: ignore[reportReturnType]
+
+
+def _clipped(config: TrainConfig, scales: Mapping[str, Factors]) -> optax.GradientTransformation:
+    largest = config.clip_norm
+    if largest is None:
+        return optax.identity()
+
+    def clip(gradient: Any, _: Any) -> Any:
+        norm = jnp.sqrt(squared_norm(gradient, scales))
+        factor = jnp.minimum(1.0, largest / jnp.maximum(norm, jnp.finfo(norm.dtype).tiny))
+        return jax.tree.map(lambda part: part * factor, gradient)
+
+    return optax.stateless(clip)
+
+
+def _multiplied(own_factors: Mapping[str, float]) -> optax.GradientTransformation:
+    """Each tensor's part times its own factor."""
+
+    def multiply(tree: Any, _: Any) -> Any:
+        return {name: part * own_factors[name] for name, part in tree.items()}
+
+    return optax.stateless(multiply)

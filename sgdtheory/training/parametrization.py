@@ -1,0 +1,139 @@
+"""Standard, maximal update (µP) and neural tangent (NTK) parametrization as one table of exponents of the width."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+from sgdtheory.arguments import checked_name
+
+Role = Literal["input", "hidden", "output", "vector"]
+Family = Literal["sgd", "adam"]
+ROLES: tuple[Role, ...] = "input", "hidden", "output", "vector"
+FAMILIES: tuple[Family, ...] = "sgd", "adam"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exponents:
+    """How one role of weights scales with r = width / base width; all factors are 1 at the base width.
+
+    The layer computes `r^multiplier · W x` with `W ~ N(0, (σ r^init)²)`, σ = fan_in^{-1/2} at the base width, and an
+    optimizer moves W at the rate `γ r^sgd_rate` or `γ r^adam_rate`; Adam's ε is `ε r^adam_epsilon`.
+
+    Attributes:
+        multiplier, init, sgd_rate, adam_rate: exponents of the factors above.
+        adam_epsilon: exponent of the gradient's entries in the limit of infinite width, so that ε matters as much
+            as it does at the base width.
+    """
+
+    multiplier: float = 0.0
+    init: float = 0.0
+    sgd_rate: float = 0.0
+    adam_rate: float = 0.0
+    adam_epsilon: float = 0.0
+
+    def rate(self, family: Family) -> float:
+        """Exponent of the learning rate of an optimizer family."""
+        return self.sgd_rate if family == "sgd" else self.adam_rate
+
+    def rescaled(self, shift: float) -> "Exponents":
+        """The same training by other exponents (THEORY.md, T18): θ = r^shift goes from W into the multiplier."""
+        return Exponents(
+            multiplier=self.multiplier + shift,
+            init=self.init - shift,
+            sgd_rate=self.sgd_rate - 2 * shift,
+            adam_rate=self.adam_rate - shift,
+            adam_epsilon=self.adam_epsilon + shift,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parametrization:
+    """Exponents of every role; `STANDARD`, `MUP` and `NTK` are three of them.
+
+    Roles: "input" weights map a fixed dimension to the width (embeddings too), "hidden" the width to the width,
+    "output" the width to a fixed dimension; "vector" are biases and gains of width-sized layers.
+
+    Attributes:
+        name: its name in tables.
+        input, hidden, output, vector: exponents.
+        attention: exponent of d_head in the scale of attention logits: −1/2 (standard) or −1 (µP). At the base width
+            the scale is 1/√d_head under either.
+    """
+
+    name: str
+    input: Exponents = Exponents()
+    hidden: Exponents = Exponents()
+    output: Exponents = Exponents()
+    vector: Exponents = Exponents()
+    attention: float = -0.5
+
+    def role(self, role: Role) -> Exponents:
+        """Exponents of a role."""
+        return getattr(self, role)
+
+    def with_role(self, role: Role, **exponents: float) -> "Parametrization":
+        """A copy with some exponents of one role changed."""
+        return replace(self, name=f"{self.name}, altered", **{role: replace(self.role(role), **exponents)})
+
+    def rescaled(self, role: Role, shift: float) -> "Parametrization":
+        """An equivalent parametrization: the same functions all along training (THEORY.md, T18)."""
+        return replace(self, name=f"{self.name}, rescaled", **{role: self.role(role).rescaled(shift)})
+
+
+STANDARD = Parametrization(name="standard", hidden=Exponents(init=-0.5), output=Exponents(init=-0.5))
+# Yang et al. 2022 (Tensor Programs V), Table 3; THEORY.md, T17.
+MUP = Parametrization(
+    name="mup",
+    input=Exponents(sgd_rate=1.0, adam_epsilon=-1.0),
+    hidden=Exponents(init=-0.5, adam_rate=-1.0, adam_epsilon=-1.0),
+    output=Exponents(init=-1.0, sgd_rate=-1.0, adam_rate=-1.0),
+    vector=Exponents(sgd_rate=1.0, adam_epsilon=-1.0),
+    attention=-1.0,
+)
+# Jacot et al. 2018 for SGD. For Adam the rates at which activations move like r^{-1/2} and the output like 1.
+NTK = Parametrization(
+    name="ntk",
+    input=Exponents(adam_rate=-0.5, adam_epsilon=-0.5),
+    hidden=Exponents(multiplier=-0.5, adam_rate=-1.0, adam_epsilon=-1.0),
+    output=Exponents(multiplier=-0.5, adam_rate=-0.5, adam_epsilon=-0.5),
+    vector=Exponents(adam_rate=-0.5, adam_epsilon=-0.5),
+)
+PARAMETRIZATIONS: Mapping[str, Parametrization] = {each.name: each for each in (STANDARD, MUP, NTK)}
+
+
+class Factors(NamedTuple):
+    """What a tensor's exponents come to at one width: numbers that multiply."""
+
+    multiplier: float
+    init: float
+    sgd_rate: float
+    rate: float
+    epsilon: float
+
+
+def factors(exponents: Exponents, family: Family, ratio: float) -> Factors:
+    """r^exponent for each exponent, with `ratio` = r = width / base width and the family's learning rate."""
+    return Factors(
+        ratio**exponents.multiplier,
+        ratio**exponents.init,
+        ratio**exponents.sgd_rate,
+        ratio ** exponents.rate(family),
+        ratio**exponents.adam_epsilon,
+    )
+
+
+def parametrization(value: "str | Parametrization | Mapping[str, Any]") -> Parametrization:
+    """A parametrization by its name, as itself, or from its fields as JSON has them."""
+    if isinstance(value, Parametrization):
+        return value
+    if isinstance(value, Mapping):
+        roles = {role: Exponents(**value[role]) for role in ROLES}
+        return Parametrization(name=value["name"], attention=value["attention"], **roles)
+    return PARAMETRIZATIONS[checked_name("parametrization", value, PARAMETRIZATIONS)]
+
+
+def as_fields(value: "str | Parametrization") -> str | dict[str, Any]:
+    """What JSON keeps of a parametrization: its name, or all of its exponents if it is not one of the table."""
+    if isinstance(value, str) or PARAMETRIZATIONS.get(value.name) == value:
+        return value if isinstance(value, str) else value.name
+    return asdict(value)

@@ -1,0 +1,131 @@
+"""What a training run hands back."""
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from sgdtheory.arguments import checked_name
+from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.evaluation import steps_to_target
+from sgdtheory.training.noise import noise_scale
+
+Outcome = Literal["target", "steps", "diverged", "interrupted"]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainResult:
+    """One run: its curve on the hold-out, and how it ended.
+
+    Attributes:
+        config: everything that determined it.
+        outcome: "target" (target_loss was reached), "steps" (max_steps were done), "diverged" (a loss was not
+            finite), or "interrupted" (Ctrl-C came before the end).
+        num_steps: steps done when it ended.
+        steps: (E,) evaluated steps.
+        losses: (E, 1 + K) loss on the hold-out of the iterate and of every average, in the order of `names`.
+        train_loss: (E,) mean loss of the batches since the last evaluation; nan at step 0.
+        squared_gradient, gradient_variance: (E,) estimates of ‖g‖² and tr Σ, means since the last evaluation, in the
+            metric of `clip_norm`; nan without micro-batches.
+        num_weights: weights of the network.
+        seconds: time it took, with all that it shared with runs beside it.
+        steps_per_second: steps of this run a second, without compilation and evaluation.
+    """
+
+    config: TrainConfig
+    outcome: Outcome
+    num_steps: int
+    steps: np.ndarray
+    losses: np.ndarray
+    train_loss: np.ndarray
+    squared_gradient: np.ndarray
+    gradient_variance: np.ndarray
+    num_weights: int
+    seconds: float
+    steps_per_second: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of `losses`: "iterate", each τ, and "uniform"."""
+        return self.config.average_names
+
+    @property
+    def diverged(self) -> bool:
+        """Whether a loss was not finite."""
+        return self.outcome == "diverged"
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C came before the end."""
+        return self.outcome == "interrupted"
+
+    def curve(self, name: str = "iterate") -> np.ndarray:
+        """(E,) losses of the iterate or of an average, by its name."""
+        return self.losses[:, self.names.index(checked_name("name", str(name), self.names))]
+
+    def steps_to(self, target_loss: float) -> dict[str, float]:
+        """Steps to a loss on the hold-out for the iterate and each average; nan where it was not reached."""
+        return {name: steps_to_target(self.steps, self.curve(name), target_loss) for name in self.names}
+
+    @property
+    def steps_to_target(self) -> dict[str, float]:
+        """Steps to the config's target_loss; nan where it was not reached before the run ended, or without one."""
+        target = self.config.target_loss
+        return self.steps_to(-np.inf if target is None else target)
+
+    @property
+    def best(self) -> tuple[str, float]:
+        """Name and loss of the best of the iterate and its averages at the last evaluation."""
+        last = np.where(np.isfinite(self.losses[-1]), self.losses[-1], np.inf)
+        return self.names[int(last.argmin())], float(last.min())
+
+    @property
+    def noise_scale(self) -> np.ndarray:
+        """(E,) simple gradient noise scale tr Σ / ‖g‖², in samples; nan without micro-batches."""
+        return noise_scale(self.squared_gradient, self.gradient_variance)
+
+    @property
+    def samples_per_second(self) -> float:
+        """Samples (sequences, on text) a second."""
+        return self.steps_per_second * self.config.batch_size
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens a second; nan for a model that sees none."""
+        return self.samples_per_second * self.config.context if self.config.model == "transformer" else float("nan")
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """The curve as named columns."""
+        return {
+            "step": self.steps,
+            "train_loss": self.train_loss,
+            **{f"loss_{name}": self.curve(name) for name in self.names},
+            "noise_scale": self.noise_scale,
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """The result in numbers and words, for JSON; the curve is apart."""
+        best, loss = self.best
+        return {
+            "outcome": self.outcome,
+            "num_steps": self.num_steps,
+            "best": best,
+            "loss": loss,
+            "steps_to_target": self.steps_to_target,
+            "noise_scale": float(self.noise_scale[-1]),
+            "num_weights": self.num_weights,
+            "seconds": self.seconds,
+            "steps_per_second": self.steps_per_second,
+            "samples_per_second": self.samples_per_second,
+            "tokens_per_second": self.tokens_per_second,
+        }
+
+    def to_csv(self) -> str:
+        """The curve as CSV."""
+        buffer, columns = io.StringIO(), self.columns()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+        return buffer.getvalue()

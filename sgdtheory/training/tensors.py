@@ -1,0 +1,68 @@
+"""A model's weights as a table: shape, role and fan-in of every tensor; how they are drawn, and their factors."""
+
+import zlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+from jax import Array
+
+from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.parametrization import Factors, Role, factors
+
+Params = dict[str, Array]
+
+
+class Tensor(NamedTuple):
+    """One tensor of weights; a leading axis may hold the layers of a stack.
+
+    Attributes:
+        shape: its shape.
+        role: "input", "hidden", "output" or "vector".
+        fan_in: inputs that are summed, at the base width; 0 for a bias (drawn as 0) and −1 for a gain (1).
+    """
+
+    shape: tuple[int, ...]
+    role: Role
+    fan_in: int
+
+
+BIAS, GAIN = 0, -1
+Tensors = Mapping[str, Tensor]
+
+
+def tensor_factors(tensors: Tensors, config: TrainConfig) -> dict[str, Factors]:
+    """Multiplier, initial scale and rates of every tensor at the config's width."""
+    ratio, table = config.width_ratio, config.table
+    return {name: factors(table.role(tensor.role), config.family, ratio) for name, tensor in tensors.items()}
+
+
+def draw(tensors: Tensors, config: TrainConfig, key: Array) -> Params:
+    """Initial weights, N(0, r^{2·init} / fan_in) in float32; a tensor's draw depends on key, name and shape alone."""
+    scales = tensor_factors(tensors, config)
+
+    def one(name: str, tensor: Tensor) -> Array:
+        if tensor.fan_in == BIAS:
+            return jax.numpy.zeros(tensor.shape)
+        if tensor.fan_in == GAIN:
+            return jax.numpy.full(tensor.shape, scales[name].init)
+        named = jax.random.fold_in(key, zlib.crc32(name.encode()))
+        return jax.random.normal(named, tensor.shape) * (scales[name].init * tensor.fan_in**-0.5)
+
+    return {name: one(name, tensor) for name, tensor in tensors.items()}
+
+
+def count(tensors: Tensors) -> int:
+    """Number of weights."""
+    total = 0
+    for tensor in tensors.values():
+        size = 1
+        for length in tensor.shape:
+            size *= length
+        total += size
+    return total
+
+
+def effective(params: Params, scales: Mapping[str, Factors], dtype: Any) -> Params:
+    """What the layers compute with: multiplier times weights, in the precision of the layers."""
+    return {name: (value * scales[name].multiplier).astype(dtype) for name, value in params.items()}

@@ -1,0 +1,118 @@
+"""Training: one run, or many side by side, with evaluation, checkpoints and an end."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from sgdtheory.training.checkpoint import CONFIG, extended
+from sgdtheory.training.config import TrainConfig, read_config
+from sgdtheory.training.group import Group, Report, Run, group_runs
+from sgdtheory.training.interrupts import Interrupts
+from sgdtheory.training.result import TrainResult
+
+CHECKPOINT_SECONDS = 30.0
+
+
+def train(
+    config: TrainConfig,
+    directory: str | Path | None = None,
+    *,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    devices: Sequence[Any] | None = None,
+    report: Report | None = None,
+) -> TrainResult:
+    """Train one network to its target_loss or through max_steps.
+
+    Args:
+        config: everything that determines the run.
+        directory: where to keep config, checkpoints, curve and result; a run that is there goes on, one that has ended
+            is not repeated. None: nothing is kept.
+        checkpoint_seconds: time between checkpoints.
+        devices: JAX devices that share each batch; None: all (of as many as divide a micro-batch).
+        report: called with the run's `History` now and then.
+
+    Returns:
+        The curve and how the run ended. Divergence is an outcome, not an error; so is Ctrl-C.
+
+    Raises:
+        ValueError: the directory belongs to another config, or its checkpoint is damaged.
+    """
+    directories = None if directory is None else [directory]
+    return train_many([config], directories, checkpoint_seconds=checkpoint_seconds, devices=devices, report=report)[0]
+
+
+def resume(
+    directory: str | Path,
+    *,
+    max_steps: int | None = None,
+    target_loss: float | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    devices: Sequence[Any] | None = None,
+    report: Report | None = None,
+) -> TrainResult:
+    """Go on with the run in a directory, from its checkpoint, bit for bit as if it had never stopped.
+
+    Args:
+        directory: of the run.
+        max_steps, target_loss: more steps or a lower target than it had; None: as it was. Warm-up, decay and
+            evaluations stay those of its first duration.
+        checkpoint_seconds, devices, report: as of `train`.
+
+    Raises:
+        ValueError: no run there, fewer steps or a higher target, or a damaged checkpoint.
+    """
+    directory = Path(directory)
+    config = extended(read_config(directory / CONFIG), max_steps, target_loss)
+    return train(config, directory, checkpoint_seconds=checkpoint_seconds, devices=devices, report=report)
+
+
+def train_many(
+    configs: Sequence[TrainConfig],
+    directories: Sequence[str | Path] | None = None,
+    *,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    devices: Sequence[Any] | None = None,
+    report: Report | None = None,
+) -> list[TrainResult]:
+    """Train many networks; those that share a compiled program advance side by side in it.
+
+    Runs share a program if their configs differ in nothing but learning_rate, momentum, beta1, beta2, epsilon, seed,
+    data_seed, the values of averages and target_loss; with one data_seed they share the making of their data as
+    well. On a CPU the runs are divided among as many threads as there are cores.
+
+    Args:
+        configs: of the runs.
+        directories: one for each run, as of `train`; None: nothing is kept.
+        checkpoint_seconds, devices, report: as of `train`.
+
+    Returns:
+        Results in the order of the configs, the same as of `train` to rounding.
+    """
+    configs = list(configs)
+    places = [None] * len(configs) if directories is None else [Path(each) for each in directories]
+    if len(places) != len(configs):
+        raise ValueError(f"directories must be one for each of {len(configs)} configs, got {len(places)}")
+    runs = [Run(config, place) for config, place in zip(configs, places, strict=True)]
+    used = tuple(jax.devices() if devices is None else devices)
+    if not used:
+        raise ValueError("devices must be at least one JAX device, or None for all, got none")
+    threads = _threads(used)
+
+    def go(part: list[Run]) -> None:
+        if not interrupts.pending:
+            Group(part, used).advance(interrupts, checkpoint_seconds, report)
+
+    with Interrupts() as interrupts, ThreadPoolExecutor(threads) as executor:
+        list(executor.map(go, group_runs(runs, threads)))
+    return [run.result() for run in runs]
+
+
+def _threads(devices: Sequence[Any]) -> int:
+    """Groups that run at once: small networks leave the cores of a CPU idle, and fill any other device."""
+    if len(devices) > 1 or devices[0].platform != "cpu":
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

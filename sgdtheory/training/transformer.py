@@ -1,0 +1,126 @@
+"""A decoder-only transformer: pre-norm, rotary positions, no biases, GELU MLP of four times the width, untied head."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.tensors import GAIN, Params, Tensor, Tensors
+
+ROTARY_BASE = 10_000.0
+EXPANSION = 4
+STACKED = "attention_gain", "query", "key", "value", "attention", "mlp_gain", "up", "down"
+UNROLLED = 4  # blocks; more of them are compiled as a loop
+
+
+class Heads(NamedTuple):
+    """Number of heads, their size, and the scale of attention logits."""
+
+    number: int
+    size: int
+    scale: float
+
+
+def heads(config: TrainConfig) -> Heads:
+    """Logits are scaled by d_base^{-1/2} (d_head/d_base)^p, p = −1 under µP: 1/d_head but for a constant."""
+    size = config.width // config.num_heads
+    base = config.base_width // (config.base_num_heads or config.num_heads)
+    return Heads(config.num_heads, size, base**-0.5 * (size / base) ** config.table.attention)
+
+
+def tensors(config: TrainConfig) -> Tensors:
+    """Weights of the transformer; those of the blocks are stacked."""
+    vocabulary, width, depth, base = config.vocabulary, config.width, config.depth, config.base_width
+    square, gains = Tensor((depth, width, width), "hidden", base), Tensor((depth, width), "vector", GAIN)
+    return {
+        "embedding": Tensor((vocabulary, width), "input", 1),  # one of the inputs is on
+        "attention_gain": gains,
+        "query": square,
+        "key": square,
+        "value": square,
+        "attention": square,
+        "mlp_gain": gains,
+        "up": Tensor((depth, width, EXPANSION * width), "hidden", base),
+        "down": Tensor((depth, EXPANSION * width, width), "hidden", EXPANSION * base),
+        "final_gain": Tensor((width,), "vector", GAIN),
+        "unembedding": Tensor((width, vocabulary), "output", base),
+    }
+
+
+def apply(weights: Params, tokens: Array, config: TrainConfig) -> tuple[Array, dict[str, Array]]:
+    """Logits (B, T, V) of the next token, float32, and what each tensor makes, stacked as the tensors are.
+
+    Args:
+        weights: effective weights.
+        tokens: (B, T) whole numbers below the vocabulary.
+        config: heads, depth and vocabulary.
+    """
+    shape = heads(config)
+    rotation = _rotation(tokens.shape[1], shape.size)
+
+    def block(stream_BxTxN: Array, layer: Params) -> tuple[Array, Params]:
+        return _block(stream_BxTxN, layer, shape, rotation)
+
+    stacked = {name: weights[name] for name in STACKED}
+    embedded = weights["embedding"][tokens]
+    stream_BxTxN, layers = lax.scan(block, embedded, stacked, unroll=config.depth <= UNROLLED)
+    final = _normalized(stream_BxTxN, weights["final_gain"])
+    logits = jnp.einsum("btn,nv->btv", final, weights["unembedding"], preferred_element_type=jnp.float32)
+    return logits, {**layers, "embedding": embedded, "final_gain": final, "unembedding": logits}
+
+
+def loss(weights: Params, tokens: Array, targets: Array, config: TrainConfig) -> Array:
+    """Mean cross-entropy in nats a token.
+
+    Args:
+        weights: effective weights.
+        tokens, targets: (B, T), targets[:, t] follows tokens[:, t].
+        config: of the model.
+    """
+    logits, _ = apply(weights, tokens, config)
+    chosen = jnp.take_along_axis(logits, targets[..., None].astype(jnp.int32), axis=-1)[..., 0]
+    return jnp.mean(jax.nn.logsumexp(logits, axis=-1) - chosen)
+
+
+def _block(stream_BxTxN: Array, layer: Params, shape: Heads, rotation: tuple[Array, Array]) -> tuple[Array, Params]:
+    batch, length, width = stream_BxTxN.shape
+
+    def split(x: Array) -> Array:
+        return x.reshape(batch, length, shape.number, shape.size)
+
+    normalized = _normalized(stream_BxTxN, layer["attention_gain"])
+    query, key, value = (normalized @ layer[name] for name in ("query", "key", "value"))
+    mixed = jax.nn.dot_product_attention(
+        _rotate(split(query), rotation), _rotate(split(key), rotation), split(value), is_causal=True, scale=shape.scale
+    )
+    attention = mixed.reshape(batch, length, width) @ layer["attention"]
+    stream_BxTxN = stream_BxTxN + attention
+    again = _normalized(stream_BxTxN, layer["mlp_gain"])
+    up = again @ layer["up"]
+    down = jax.nn.gelu(up) @ layer["down"]
+    made: Params = dict(zip(STACKED, (normalized, query, key, value, attention, again, up, down), strict=True))
+    return stream_BxTxN + down, made
+
+
+def _normalized(x: Array, gain: Array) -> Array:
+    """Root-mean-square normalization over the last axis, in float32."""
+    x_float = x.astype(jnp.float32)
+    mean_square = jnp.mean(x_float**2, axis=-1, keepdims=True)
+    return (x_float * lax.rsqrt(mean_square + 1e-6)).astype(x.dtype) * gain
+
+
+def _rotation(length: int, size: int) -> tuple[Array, Array]:
+    """Cosines and sines (T, 1, size/2) of the rotary angles t · base^{−2i/size}."""
+    frequency = ROTARY_BASE ** (-jnp.arange(0, size, 2) / size)
+    angle = jnp.arange(length)[:, None, None] * frequency
+    return jnp.cos(angle), jnp.sin(angle)
+
+
+def _rotate(x_BxTxHxD: Array, rotation: tuple[Array, Array]) -> Array:
+    """Pairs (i, i + size/2) of each head rotated by the angle of their position."""
+    cosine, sine = rotation
+    first, second = jnp.split(x_BxTxHxD.astype(jnp.float32), 2, axis=-1)
+    turned = jnp.concatenate([first * cosine - second * sine, first * sine + second * cosine], axis=-1)
+    return turned.astype(x_BxTxHxD.dtype)
