@@ -127,8 +127,8 @@ def _verdicts(config: Config, found, regression: list[Row], models: list[Row], s
     true = st.predicted_exponent(config.capacity, config.source)
     largest = [row for row in regression if row.reference == max(config.references)]
     model_low, model_high = _spread(models)
-    ranges = product(found, config.fitted_from, config.fitted_to)
-    ratios, errors = zip(*(_by_law(one, first, last) for one, first, last in ranges), strict=True)
+    ranges = list(product(config.fitted_from, config.fitted_to))
+    ratios, errors = zip(*(_by_law(one, first, last) for one in found for first, last in ranges), strict=True)
     return (
         Verdict(
             "the overhead moves B*, hardly its exponent",

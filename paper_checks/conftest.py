@@ -1,7 +1,7 @@
 """Collects one row a check, prints the table and writes results/paper_checks.md."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,8 @@ class Row:
     seconds: float
 
 
-ROWS = pytest.StashKey[list[Row]]()
+ROWS: list[Row] = []
+ROW = "paper check"
 RECORDED = pytest.StashKey[tuple[str, str, VerdictName]]()
 
 
@@ -39,11 +40,6 @@ def record(request) -> Record:
     return add
 
 
-def pytest_configure(config):
-    """Start with no rows."""
-    config.stash[ROWS] = []
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """Turn a finished check into a row; a check whose assertions fail has the verdict `fails`."""
@@ -55,15 +51,20 @@ def pytest_runtest_makereport(item, call):
         claim = (item.function.__doc__ or item.name).strip().splitlines()[0].rstrip(".")
         if hasattr(item, "callspec"):
             claim += f" [{item.callspec.id}]"
-        item.config.stash[ROWS].append(Row(claim, paper, measured, verdict, call.duration))
+        report.user_properties.append((ROW, astuple(Row(claim, paper, measured, verdict, call.duration))))
     return report
+
+
+def pytest_runtest_logreport(report):
+    """Gather the rows; of tests that ran in other processes too."""
+    ROWS.extend(Row(*value) for name, value in report.user_properties if name == ROW and report.when != "teardown")
 
 
 def pytest_terminal_summary(terminalreporter, config):
     """Print the table and write the report."""
-    rows = config.stash[ROWS]
-    if not rows:
+    if not ROWS:
         return
+    rows = sorted(ROWS, key=lambda row: row.claim)  # whatever order they ran in
     table = Table(title="the paper, checked", show_lines=True)
     for header in ("claim", "paper", "measured", "verdict"):
         table.add_column(header, overflow="fold")

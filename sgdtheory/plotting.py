@@ -3,7 +3,7 @@
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
@@ -15,6 +15,9 @@ from sgdtheory.critical import CriticalBatchSize
 from sgdtheory.files import write_atomically
 from sgdtheory.measurements import StepsMeasurement
 from sgdtheory.scaling import PowerFit, StepsLaw
+
+if TYPE_CHECKING:
+    from sgdtheory.training import CoordinateCheck, TrainResult
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -169,3 +172,33 @@ def power_of_ten(value: float) -> str:
     """A number for a label: 10^k where it is a whole power of ten."""
     exponent = np.log10(value)
     return f"10^{{{exponent:.0f}}}" if abs(exponent - round(exponent)) < 1e-9 else f"{value:g}"
+
+
+def plot_training(axes: Axes, result: "TrainResult") -> None:
+    """Loss on the hold-out against steps, of the iterate and of every average; the target dashed."""
+    shown = result.steps > 0
+    for color, name in zip(colors(len(result.names)), result.names, strict=True):
+        label = name if name in ("iterate", "uniform") else f"average, τ = {name}"
+        axes.loglog(result.steps[shown], result.curve(name)[shown], ".-", color=color, label=label)
+    if result.config.target_loss is not None:
+        axes.axhline(result.config.target_loss, color="0.4", linestyle="--", label="target")
+    unit = "nats a token" if result.config.model == "transformer" else "units of Var f*"
+    axes.set(xlabel="steps $t$", ylabel=f"loss on the hold-out ({unit})", title=f"width {result.config.width}")
+    axes.legend()
+
+
+def plot_coordinates(row: np.ndarray, check: "CoordinateCheck") -> None:
+    """Three panels: size of activations at the start, their change, and what each tensor's own change makes of them."""
+    titles = {
+        "size": "size at the start",
+        "change": "change in training",
+        "own": "part of the change by the layer's own weights",
+    }
+    for axes, (quantity, title) in zip(row, titles.items(), strict=True):
+        values = check.values(quantity)
+        for color, layer, rows in zip(colors(len(check.layers)), check.layers, values, strict=True):
+            axes.loglog(check.widths, np.exp(np.log(rows).mean(axis=-1)), "o-", color=color, label=layer)
+        axes.set(xlabel="width $n$", ylabel="root mean square of activations", title=title)
+        axes.set_xticks(check.widths, [f"{width}" for width in check.widths])
+        axes.minorticks_off()
+    row[-1].legend(fontsize=6)

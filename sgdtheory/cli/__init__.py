@@ -4,15 +4,34 @@ import contextlib
 import io
 import itertools
 import sys
+from typing import Protocol
 
 import tyro
 
 from sgdtheory.cli.cbs import CbsCommand
+from sgdtheory.cli.coordcheck import CoordcheckCommand
 from sgdtheory.cli.fit import FitCommand
+from sgdtheory.cli.network import preset_of
 from sgdtheory.cli.risk import RiskCommand
 from sgdtheory.cli.simulate import SimulateCommand
+from sgdtheory.cli.train import TrainCommand
 
-COMMANDS = {"risk": RiskCommand, "simulate": SimulateCommand, "cbs": CbsCommand, "fit": FitCommand}
+COMMANDS = {
+    "risk": RiskCommand,
+    "simulate": SimulateCommand,
+    "cbs": CbsCommand,
+    "fit": FitCommand,
+    "train": TrainCommand,
+    "coordcheck": CoordcheckCommand,
+}
+
+
+class Command(Protocol):
+    """What the arguments are parsed into."""
+
+    def run(self) -> None:
+        """Do it and print."""
+        ...
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -28,15 +47,19 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(2)
 
 
-def _parse(arguments: list[str] | None) -> RiskCommand | SimulateCommand | CbsCommand | FitCommand:
+def _parse(arguments: list[str] | None) -> Command:
     """The command that the arguments ask for; a usage error as a ValueError of one line."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     usage = io.StringIO()
     try:
         with contextlib.redirect_stderr(usage):
+            if chosen := preset_of(arguments):  # its fields are the flags' defaults
+                kind = COMMANDS[arguments[0]]
+                return tyro.cli(kind, prog=f"sgdtheory {arguments[0]}", default=kind(**chosen), args=arguments[1:])
             return tyro.extras.subcommand_cli_from_dict(
                 COMMANDS,
                 prog="sgdtheory",
-                description="Exact theory, bounds and scaling laws of mini-batch SGD.",
+                description="Exact theory, bounds, simulation and training: the critical batch size of mini-batch SGD.",
                 args=arguments,
             )
     except SystemExit as stop:

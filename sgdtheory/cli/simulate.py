@@ -11,6 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from sgdtheory.bounds import theorem7
+from sgdtheory.cli.distributed import DistributedCommand
 from sgdtheory.cli.output import native_output_on_stderr, print_json, print_tables
 from sgdtheory.cli.settings import SettingsCommand
 from sgdtheory.exact import excess_risk
@@ -22,7 +23,7 @@ HEAVY_TAILED = 0.9  # of the stability edge
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulateCommand(SettingsCommand):
+class SimulateCommand(SettingsCommand, DistributedCommand):
     """Simulate averaged mini-batch SGD on power-law regression; print mean ± s.e., exact risk, Theorem 7's bound and z.
 
     Each of batch size, learning rate and number of samples takes one value or several of equal number.
@@ -44,14 +45,6 @@ class SimulateCommand(SettingsCommand):
     """Precision of the simulation."""
     memory_limit: float = 1e9
     """Bytes for the replicas that run at once."""
-    distributed: bool = False
-    """One process of several, started alike on every host: replicas are divided among all their devices."""
-    coordinator: str | None = None
-    """With --distributed: host:port of process 0; None: found from the cluster's environment."""
-    num_processes: int | None = None
-    """With --distributed: number of processes."""
-    process_id: int | None = None
-    """With --distributed: this process, from 0."""
 
     def run(self) -> None:
         """Simulate and print; process 0 alone prints."""
@@ -61,7 +54,7 @@ class SimulateCommand(SettingsCommand):
             raise ValueError(f"num-replicas must be at least 2 for a standard error, got {self.num_replicas:g}")
         problem, settings = self.problem, self.settings
         with native_output_on_stderr() if self.distributed else contextlib.nullcontext():
-            first = self._join()
+            first = self.join()
             import jax
 
             try:
@@ -94,25 +87,6 @@ class SimulateCommand(SettingsCommand):
             sys.stderr.flush()
             os._exit(130)
         sys.exit(130)
-
-    def _join(self) -> bool:
-        """Join the other processes, if asked to; whether this is the one that prints."""
-        cluster = self.coordinator, self.num_processes, self.process_id
-        if not self.distributed:
-            if any(value is not None for value in cluster):
-                raise ValueError("coordinator, num-processes and process-id need --distributed")
-            return True
-        if self.coordinator is not None and not re.fullmatch(r".+:\d+", self.coordinator):
-            raise ValueError(f"coordinator must be HOST:PORT, for example localhost:1234, got {self.coordinator}")
-        import jax
-
-        try:
-            jax.distributed.initialize(*cluster)
-        except (ValueError, RuntimeError) as error:
-            raise ValueError(
-                f"distributed: {str(error).rstrip('.')}; give --coordinator, --num-processes and --process-id"
-            ) from None
-        return jax.process_index() == 0
 
     def _show(self, simulation: Simulation, problem: PowerLaw, settings: dict[str, Any]) -> None:
         exact = getattr(excess_risk(problem, **settings), self.quantity)

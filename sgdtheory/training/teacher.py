@@ -18,8 +18,8 @@ class Teacher:
     """`y = f*(x) + σ ε`, `x_i ~ N(0, λ_i)`, `λ_i ∝ i^−a`, `Σ λ_i = d`, `f*(x) = Σ_j v_j tanh(⟨u_j, x⟩ + c_j)`.
 
     Direction i contributes ∝ i^−b to the variance of ⟨u_j, x⟩, as the theory's signal s_i = i^−b; f* has mean 0 and
-    variance 1 over x. Sample s of the stream is a function of (data_seed, s) alone: the same for every width, batch size
-    and split into micro-batches. The hold-out has no label noise: its loss is the excess risk.
+    variance 1 over x. Sample s of the stream is a function of (data_seed, s) alone: the same for every width, batch
+    size and split into micro-batches. The hold-out has no label noise: its loss is the excess risk.
     """
 
     def __init__(self, config: TrainConfig):

@@ -1,0 +1,105 @@
+"""`sgdtheory coordcheck`: do activations keep their size as the width grows? And the table of exponents."""
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from sgdtheory.cli.network import NetworkCommand
+from sgdtheory.cli.output import interval_text, print_json, print_tables, require_figure_suffix
+from sgdtheory.training.parametrization import PARAMETRIZATIONS, ROLES
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordcheckCommand(NetworkCommand):
+    """Train networks of several widths for a few steps; print how the change of each layer's activations scales.
+
+    The exit status is 1 if a slope is outside the tolerance.
+    """
+
+    widths: tuple[int, ...] = (64, 128, 256, 512)
+    """Widths; the smallest is the base width."""
+    steps: tuple[int, ...] = (1, 3, 10, 30)
+    """Steps after which to look."""
+    seeds: int = 8
+    """Number of initial weights for each width."""
+    tolerance: float = 0.25
+    """Largest slope that passes."""
+    table: bool = False  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    """Print the exponents of every parametrization instead."""
+
+    def run(self) -> None:
+        """Check and print, or print the table."""
+        if self.table:
+            self._print_exponents()
+            return
+        require_figure_suffix(self.plot)
+        from sgdtheory.training.coordinates import coordinate_check
+
+        check = coordinate_check(
+            self.config, widths=self.widths, steps=self.steps, seeds=self.seeds, tolerance=self.tolerance
+        )
+        if self.plot:
+            from sgdtheory.plotting import new_figure, plot_coordinates, save_figure
+
+            figure, axes = new_figure(1, 3)
+            plot_coordinates(axes[0], check)
+            save_figure(figure, self.plot, [self.plot.suffix[1:].lower()])
+        (self._print_json if self.json else self._print)(check)
+        if not check.passes:
+            sys.exit(1)
+
+    def _print_exponents(self) -> None:
+        exponents = {
+            name: {role: vars(each.role(role)) for role in ROLES} | {"attention": each.attention}
+            for name, each in PARAMETRIZATIONS.items()
+        }
+        if self.json:
+            print_json(exponents)
+            return
+        table = Table(title="exponents of r = width / base width; all factors are 1 at the base width")
+        for header in ("parametrization", "role", "multiplier", "initial std", "SGD rate", "Adam rate", "Adam ε"):
+            table.add_column(header, justify="left" if header in ("parametrization", "role") else "right")
+        for name, each in PARAMETRIZATIONS.items():
+            for role in ROLES:
+                table.add_row(name, role, *(f"{value:g}" for value in vars(each.role(role)).values()))
+        print_tables(table)
+        scales = ", ".join(f"{name} d_head^{each.attention:g}" for name, each in PARAMETRIZATIONS.items())
+        print(f"attention logits: {scales} (1/√d_head at the base width)")
+
+    def _print_json(self, check: Any) -> None:
+        from sgdtheory.training.coordinates import QUANTITIES
+
+        slopes = {
+            quantity: {
+                layer: {"slope": slope, "interval": [low, high]}
+                for layer, slope, low, high in zip(check.layers, *check.slopes(quantity), strict=True)
+            }
+            for quantity in QUANTITIES
+        }
+        print_json({"passes": check.passes, "widths": check.widths, "steps": check.steps, "slopes": slopes})
+
+    def _print(self, check: Any) -> None:
+        from sgdtheory.training.coordinates import QUANTITIES
+
+        failed = {(quantity, layer) for quantity, layer, *_ in check.failures()}
+        widths = ", ".join(f"{width}" for width in check.widths)
+        title = (
+            f"{self.parametrization}, {self.model}, {self.optimizer}: slopes of log activation on log width ({widths})"
+        )
+        table = Table(title=title)
+        for header in ("layer", *QUANTITIES):
+            table.add_column(header, justify="left" if header == "layer" else "right")
+        slopes = {quantity: np.array(check.slopes(quantity)).T for quantity in QUANTITIES}
+        for row, layer in enumerate(check.layers):
+            cells = []
+            for quantity in QUANTITIES:
+                slope, *ends = slopes[quantity][row]
+                text = f"{slope:+.2f} ({interval_text((ends[0], ends[1]))})"
+                cells.append(f"[red]{text}[/]" if (quantity, layer) in failed else text)
+            table.add_row(layer, *cells)
+        print_tables(table)
+        verdict = "passes" if check.passes else f"fails: {len(failed)} slopes are not within ±{check.tolerance:g}"
+        print(f"coordinate check {verdict} ({100 * check.level:g}% intervals over {self.seeds} seeds)")

@@ -1,0 +1,37 @@
+"""Flags with which a command runs in several processes at once, and joining them."""
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistributedCommand:
+    """A command that several processes may run together."""
+
+    distributed: bool = False
+    """One process of several, started alike on every host: the work is divided among all their devices."""
+    coordinator: str | None = None
+    """With --distributed: host:port of process 0; None: found from the cluster's environment."""
+    num_processes: int | None = None
+    """With --distributed: number of processes."""
+    process_id: int | None = None
+    """With --distributed: this process, from 0."""
+
+    def join(self) -> bool:
+        """Join the other processes, if asked to; whether this is the one that prints."""
+        cluster = self.coordinator, self.num_processes, self.process_id
+        if not self.distributed:
+            if any(value is not None for value in cluster):
+                raise ValueError("coordinator, num-processes and process-id need --distributed")
+            return True
+        if self.coordinator is not None and not re.fullmatch(r".+:\d+", self.coordinator):
+            raise ValueError(f"coordinator must be HOST:PORT, for example localhost:1234, got {self.coordinator}")
+        import jax
+
+        try:
+            jax.distributed.initialize(*cluster)
+        except (ValueError, RuntimeError) as error:
+            raise ValueError(
+                f"distributed: {str(error).rstrip('.')}; give --coordinator, --num-processes and --process-id"
+            ) from None
+        return jax.process_index() == 0

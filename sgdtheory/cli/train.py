@@ -1,0 +1,126 @@
+"""`sgdtheory train`: one network to a target loss, with a live line, checkpoints and a figure."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from sgdtheory.cli.distributed import DistributedCommand
+from sgdtheory.cli.network import NetworkCommand
+from sgdtheory.cli.output import native_output_on_stderr, print_json, print_tables, require_figure_suffix
+from sgdtheory.training.config import TrainConfig
+
+ROWS = 12  # of the curve that are printed
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainCommand(NetworkCommand, DistributedCommand):
+    """Train a network to --target-loss or through --max-steps; print its curve, steps to the target and throughput.
+
+    With --directory the run is kept there and survives being killed; --resume goes on with it, to more --max-steps or a
+    lower --target-loss too.
+    """
+
+    directory: Path | None = None
+    """Keep config, checkpoints, curve and result here; a run that is here goes on."""
+    resume: Path | None = None
+    """Go on with the run in this directory; only --max-steps and --target-loss may change."""
+    checkpoint_seconds: float = 30.0
+    """Time between checkpoints."""
+
+    def run(self) -> None:
+        """Train and print; process 0 alone prints."""
+        require_figure_suffix(self.plot)
+        with native_output_on_stderr() if self.distributed else contextlib.nullcontext():
+            first = self.join()
+            with _live_line(first) as report:
+                result = self._train(report)
+        if first:
+            self._show(result)
+        if result.interrupted:
+            sys.exit(130)
+
+    def _train(self, report: Any) -> Any:
+        from sgdtheory.training.trainer import resume, train
+
+        options = {"checkpoint_seconds": self.checkpoint_seconds, "report": report}
+        if self.resume is None:
+            return train(self.config, self.directory, **options)
+        default = TrainConfig()
+        changed = [name for name, value in vars(self.config).items() if value != getattr(default, name)]
+        for name in changed:
+            if name not in ("max_steps", "target_loss"):
+                flag = name.replace("_", "-")
+                raise ValueError(f"{flag} cannot change with --resume, which takes it from {self.resume}; leave it out")
+        steps = self.max_steps if "max_steps" in changed else None
+        return resume(self.resume, max_steps=steps, target_loss=self.target_loss, **options)
+
+    def _show(self, result: Any) -> None:
+        if self.plot:
+            from sgdtheory.plotting import new_figure, plot_training, save_figure
+
+            figure, axes = new_figure()
+            plot_training(axes[0, 0], result)
+            save_figure(figure, self.plot, [self.plot.suffix[1:].lower()])
+        if self.json:
+            print_json(result.summary() | {"config": result.config.as_fields(), "curve": result.columns()})
+            return
+        print_tables(_curve_table(result))
+        for line in _sentences(result):
+            print(line)
+
+
+def _curve_table(result: Any) -> Table:
+    columns = result.columns()
+    table = Table(title=f"{result.config.model}, width {result.config.width}: {result.num_weights:,} weights")
+    for name in columns:
+        heading = name.replace("loss_", "loss, τ = " if name[-1].isdigit() else "loss, ").replace("_", " ")
+        table.add_column(heading, justify="right")
+    rows = list(zip(*columns.values(), strict=True))
+    shown = sorted({*range(0, len(rows), max(1, len(rows) // ROWS)), len(rows) - 1})
+    for row in (rows[number] for number in shown):
+        table.add_row(f"{row[0]:.0f}", *("—" if value != value else f"{value:.5g}" for value in row[1:]))
+    return table
+
+
+def _sentences(result: Any) -> list[str]:
+    best, loss = result.best
+    ended = {
+        "target": "reached the target",
+        "steps": "did all its steps",
+        "diverged": "diverged",
+        "interrupted": "was interrupted",
+    }
+    lines = [f"{ended[result.outcome]} at step {result.num_steps}; best loss {loss:.5g} ({best})"]
+    if result.config.target_loss is not None:
+        steps = ", ".join(f"{name} {'—' if n != n else f'{n:.0f}'}" for name, n in result.steps_to_target.items())
+        lines.append(f"steps to loss {result.config.target_loss:g}: {steps}")
+    if result.steps_per_second:
+        tokens = f", {result.tokens_per_second:.4g} tokens/s" if result.config.model == "transformer" else ""
+        lines.append(f"{result.steps_per_second:.4g} steps/s{tokens}, {result.seconds:.1f} s in all")
+    return lines
+
+
+@contextlib.contextmanager
+def _live_line(first: bool) -> Iterator[Any]:
+    """A function that shows how far a run is on a terminal; None where there is none."""
+    console = Console(stderr=True)
+    if not (first and console.is_terminal):
+        yield None
+        return
+    with console.status("compiling") as status:
+
+        def report(group: Any) -> None:
+            run = group.runs[0]
+            losses = run.history.losses[-1]
+            status.update(
+                f"step {group.step} of {run.config.max_steps}, loss {losses[0]:.4g}, best {min(losses):.4g}"
+                f" at {run.history.step}, {group.steps_per_second:.3g} steps/s"
+            )
+
+        yield report
