@@ -25,6 +25,9 @@ EXPERIMENTS = (
     "corollary8_simulated",
     "why",
     "overhead_convention",
+    "width_limit",
+    "learning_rate_transfer",
+    "averaging",
 )
 
 
@@ -33,7 +36,7 @@ class Arguments:
     """Run the experiments, write their results and print a table of verdicts."""
 
     scale: Literal["quick", "full"] = "quick"
-    """Quick: some three minutes on two cores. Full: more problems, settings and replicas."""
+    """Quick: some seven minutes on two cores. Full: more problems, settings and replicas."""
     only: str | None = None
     """Run this experiment alone."""
     output: Path = Path("results")

@@ -25,7 +25,7 @@ class CoordcheckCommand(NetworkCommand):
     """Steps after which to look."""
     seeds: int = 8
     """Number of initial weights for each width."""
-    tolerance: float = 0.25
+    tolerance: float = 0.3
     """Largest slope that passes."""
     table: bool = False  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     """Print the exponents of every parametrization instead."""

@@ -71,7 +71,7 @@ def read_checkpoint(directory: Path, config: TrainConfig) -> tuple[State, Histor
     if not path.exists():
         return None
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
         head = json.loads(found["head"].tobytes())
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
@@ -144,7 +144,8 @@ def _check_same(path: Path, fields: dict[str, Any], config: TrainConfig) -> None
 
 def _state(path: Path, found: dict[str, np.ndarray], config: TrainConfig) -> State:
     """The arrays of a checkpoint as a state, if they are those of the config."""
-    template = jax.eval_shape(lambda: init(stacked([config]), config=program(config)))
+    lanes = stacked([config])
+    template = jax.eval_shape(lambda: init(lanes, config=program(config)))
     leaves = []
     for name, leaf in _named(template):
         array = found.get(f"state{name}")

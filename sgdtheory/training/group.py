@@ -109,7 +109,7 @@ class Group:
     def advance(self, interrupts: Interrupts, checkpoint_seconds: float, report: Report | None) -> None:
         """Go on until all runs have ended or Ctrl-C is pending."""
         start = saved = time.perf_counter()
-        if self.runs[0].history.step < self.step:
+        if not self.runs[0].history.steps:
             self._evaluate()
         pieces, number, timed = *self._pieces(1), False
         while self.open and not interrupts.pending:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
 
@@ -25,7 +26,7 @@ class Rates(NamedTuple):
 
 def rates(config: TrainConfig) -> Rates:
     """The config's numbers."""
-    return Rates(*(jnp.float32(getattr(config, name)) for name in Rates._fields))
+    return Rates(*(np.float32(getattr(config, name)) for name in Rates._fields))  # pyright: ignore
 
 
 def schedule_factor(config: TrainConfig, step: Array) -> Array:

@@ -100,7 +100,7 @@ def _mapped(path: Path) -> np.ndarray:
         if path.stat().st_size == 0:
             raise ValueError(f"tokens file {path} is empty: write token ids into it")
         if path.suffix == ".npy":
-            tokens = np.load(path, mmap_mode="r", allow_pickle=False)
+            tokens = _array_file(path)
             if tokens.ndim != 1 or tokens.dtype not in (np.uint16, np.uint32):
                 raise ValueError(
                     f"tokens file {path} must hold one dimension of uint16 or uint32, got {tokens.ndim} of "
@@ -115,6 +115,13 @@ def _mapped(path: Path) -> np.ndarray:
         return np.memmap(path, kind, "r")
     except OSError as error:
         raise ValueError(f"tokens file {path} cannot be read: {error.strerror or error}") from None
+
+
+def _array_file(path: Path) -> np.ndarray:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError):
+        raise ValueError(f"tokens file {path} is no NumPy array: write it with numpy.save") from None
 
 
 def _check_vocabulary(tokens: np.ndarray, vocabulary: int, path: Path) -> None:

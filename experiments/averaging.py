@@ -1,0 +1,288 @@
+"""Averages of a run with constant learning rate against schedules that decay, at the same number of steps."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.results import Result, Verdict, VerdictName
+from sgdtheory.plotting import new_figure
+from sgdtheory.training import TrainConfig, train_many
+
+ANYTIME = "constant", "schedule_free"  # one run serves every duration
+DECAYING = "cosine", "wsd"
+METHODS = {
+    "constant": ("constant, last iterate", "gray"),
+    "ewa": ("constant + EWA", "tab:blue"),
+    "cosine": ("cosine", "tab:red"),
+    "wsd": ("WSD", "tab:orange"),
+    "schedule_free": ("schedule-free", "tab:green"),
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Durations, learning rates and decay rates τ of the averages; each method has its best of them."""
+
+    width: int = 64
+    durations: tuple[int, ...] = (64, 128, 256, 512)  # powers of two: every run is evaluated at them
+    log2_rates: tuple[float, ...] = (-10, -9, -8, -7, -6)
+    decays: tuple[float, ...] = (0.8, 0.9, 0.95, 0.975, 0.9875, 0.99375, 0.996875)  # 1 − τ halves from 0.2 on
+    num_seeds: int = 6
+    batch_size: int = 32
+    noise_variance: float = 1.0
+    holdout_size: int = 512
+    matches: float = 1.05  # up to this ratio of losses "matches" a decaying schedule
+    num_resamples: int = 1000
+    level: float = 0.95
+    resampling_seed: int = 0
+
+
+SCALES = {
+    "quick": Config(),
+    "full": Config(
+        width=256,
+        durations=(128, 256, 512, 1024, 2048, 4096),
+        log2_rates=(-12, -11, -10.5, -10, -9.5, -9, -8.5, -8, -7.5, -7, -6.5, -6),
+        decays=(0.8, 0.9, 0.95, 0.975, 0.9875, 0.99375, 0.996875, 0.9984375, 0.99921875),
+        num_seeds=12,
+        holdout_size=1024,
+    ),
+}
+UNITS = {
+    "method": "schedule; ewa is the average of the constant one's iterates",
+    "duration": "n, steps",
+    "decay": "τ of the average; nan without one",
+    "learning_rate": "γ of Adam",
+    "seed": "seed of the initial weights and of the data",
+    "loss": "hold-out loss after n steps (no label noise in it), units of the teacher's variance; inf if it diverged",
+}
+
+
+def run(config: Config) -> Result:
+    """Train with every schedule, and tune learning rate and τ for each duration."""
+    start = time.perf_counter()
+    losses = {name: _anytime(config, name) for name in ANYTIME} | {name: _decaying(config, name) for name in DECAYING}
+    losses["ewa"], losses["constant"] = losses["constant"][:, 1:], losses["constant"][:, :1]
+    losses = {name: losses[name] for name in METHODS}
+    resampled = _resampled(config, losses)
+    verdicts = _verdicts(config, losses, resampled, time.perf_counter() - start)
+    return Result(_points(config, losses), UNITS, {"averaging": _figure(config, losses, resampled)}, verdicts)
+
+
+def _configs(config: Config, schedule: str, steps: int) -> list[TrainConfig]:
+    return [
+        TrainConfig(
+            width=config.width,
+            base_width=config.width,
+            schedule=schedule,  # pyright: ignore[reportArgumentType]
+            learning_rate=2.0**exponent,
+            batch_size=config.batch_size,
+            max_steps=steps,
+            eval_every=steps,
+            noise_variance=config.noise_variance,
+            holdout_size=config.holdout_size,
+            averages=config.decays if schedule == "constant" else (),
+            seed=seed,
+            data_seed=seed,
+        )
+        for exponent in config.log2_rates
+        for seed in range(config.num_seeds)
+    ]
+
+
+def _anytime(config: Config, schedule: str) -> np.ndarray:
+    """(N, 1 + K, L, S) losses at every duration of runs that know of none: of the iterate and its averages."""
+    results = train_many(_configs(config, schedule, max(config.durations)))
+    losses = np.full((len(config.durations), len(results[0].names), len(results)), np.inf)
+    for run, result in enumerate(results):
+        for row, steps in enumerate(config.durations):
+            at = np.flatnonzero(result.steps == steps)
+            if at.size and (steps < result.steps[-1] or not result.diverged):
+                losses[row, :, run] = result.losses[at[0]]
+    return _by_rate_and_seed(config, losses)
+
+
+def _decaying(config: Config, schedule: str) -> np.ndarray:
+    """(N, 1, L, S) losses at the end of runs of every duration."""
+    rows = [train_many(_configs(config, schedule, steps)) for steps in config.durations]
+    losses = [[[np.inf if result.diverged else result.losses[-1, 0] for result in row]] for row in rows]
+    return _by_rate_and_seed(config, np.array(losses))
+
+
+def _by_rate_and_seed(config: Config, losses: np.ndarray) -> np.ndarray:
+    found = np.where(np.isfinite(losses), losses, np.inf)
+    return found.reshape(*losses.shape[:2], len(config.log2_rates), config.num_seeds)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """Best seed-mean losses by method (N,), and EWA's best 1 − τ (N,), for one set of seeds."""
+
+    losses: dict[str, np.ndarray]
+    forgetting: np.ndarray
+
+    @property
+    def ratio(self) -> np.ndarray:
+        """EWA over the better of the decaying schedules."""
+        return self.losses["ewa"] / np.min([self.losses[name] for name in DECAYING], axis=0)
+
+    @property
+    def gain(self) -> np.ndarray:
+        """EWA over the last iterate."""
+        return self.losses["ewa"] / self.losses["constant"]
+
+
+def _tuned(config: Config, losses: dict[str, np.ndarray], seeds: np.ndarray) -> Tuned:
+    means = {name: values[..., seeds].mean(axis=-1) for name, values in losses.items()}
+    best = {name: values.min(axis=(1, 2)) for name, values in means.items()}
+    decay = np.array(config.decays)[means["ewa"].min(axis=2).argmin(axis=1)]
+    return Tuned(best, 1 - decay)
+
+
+def _resampled(config: Config, losses: dict[str, np.ndarray]) -> list[Tuned]:
+    """Tuning repeated on resampled seeds; the first has all of them, once."""
+    rng = np.random.default_rng(config.resampling_seed)
+    draws = rng.integers(config.num_seeds, size=(config.num_resamples, config.num_seeds))
+    return [_tuned(config, losses, seeds) for seeds in (np.arange(config.num_seeds), *draws)]
+
+
+def _growth(config: Config, tuned: Tuned) -> float:
+    """Exponent of n in the best 1/(1 − τ)."""
+    return -float(np.polyfit(np.log(config.durations), np.log(tuned.forgetting), 1)[0])
+
+
+def _interval(config: Config, values: list) -> tuple[np.ndarray, np.ndarray]:
+    """Ends over the resampled (without the first, which is the measurement itself)."""
+    low, high = np.quantile(values[1:], [(1 - config.level) / 2, (1 + config.level) / 2], axis=0)
+    return low, high
+
+
+def _points(config: Config, losses: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    rows = {name: [] for name in UNITS}
+    for method, values in losses.items():
+        decays = config.decays if method == "ewa" else (np.nan,)
+        axes = np.array(config.durations), np.array(decays), 2.0 ** np.array(config.log2_rates)
+        grids = np.meshgrid(*axes, np.arange(config.num_seeds), indexing="ij")
+        columns = (np.full(values.size, method), *grids, values)
+        for name, column in zip(UNITS, columns, strict=True):
+            rows[name].append(np.ravel(column))
+    return {name: np.concatenate(parts) for name, parts in rows.items()}
+
+
+def _verdicts(config: Config, losses: dict, resampled: list[Tuned], seconds: float) -> tuple[Verdict, ...]:
+    def geometric(ratios: list[np.ndarray]) -> tuple[float, tuple[float, float]]:
+        means = [float(np.exp(np.log(ratio).mean())) for ratio in ratios]
+        low, high = _interval(config, means)
+        return means[0], (float(low), float(high))
+
+    ratio, ratio_interval = geometric([tuned.ratio for tuned in resampled])
+    gain, gain_interval = geometric([tuned.gain for tuned in resampled])
+    growths = [_growth(config, tuned) for tuned in resampled]
+    low, high = (float(end) for end in _interval(config, growths))
+    durations = f"n = {config.durations[0]} … {config.durations[-1]}"
+    free = float(np.exp(np.log(resampled[0].losses["ewa"] / resampled[0].losses["schedule_free"]).mean()))
+    each = ", ".join(f"{value:.2f}" for value in resampled[0].ratio)
+    decays = ", ".join(f"{value:.3g}" for value in resampled[0].forgetting)
+    tuning = f"γ and τ tuned for each n, {config.num_seeds} seeds"
+    return (
+        Verdict(
+            "constant learning rate + EWA matches decaying schedules",
+            f"excess risk of EWA over the better of cosine and WSD, geometric mean over {durations} ({each}); over "
+            f"schedule-free: {free:.2f}; {tuning}; {_rate_edges(losses)}",
+            f"at most {config.matches:g}",
+            ratio,
+            ratio_interval,
+            _below(ratio_interval, config.matches),
+            seconds,
+        ),
+        Verdict(
+            "EWA beats the last iterate of its own run",
+            f"excess risk of EWA over that of the constant schedule's last iterate at its own best γ, geometric mean "
+            f"over {durations}",
+            "below 1",
+            gain,
+            gain_interval,
+            _below(gain_interval, 1.0),
+        ),
+        Verdict(
+            "the best τ grows with the duration",
+            f"exponent of n in the best 1/(1 − τ), {durations}; best 1 − τ: {decays}; {_edges(config, resampled[0])}",
+            "above 0",
+            growths[0],
+            (low, high),
+            _below((-high, -low), 0.0),
+        ),
+    )
+
+
+def _below(interval: tuple[float, float], limit: float) -> VerdictName:
+    """Whether an interval lies below a limit: it does, it lies above, or it holds the limit."""
+    return "holds" if interval[1] < limit else "fails" if interval[0] > limit else "inconclusive"
+
+
+def _rate_edges(losses: dict[str, np.ndarray]) -> str:
+    """How many of the best learning rates, over methods and durations, have no neighbour on one side."""
+    best = np.array([values.mean(axis=-1).min(axis=1).argmin(axis=-1) for values in losses.values()])
+    ends = (best == 0) | (best == losses["ewa"].shape[2] - 1)
+    return f"{ends.sum()} of {ends.size} best γ at an end of the grid"
+
+
+def _edges(config: Config, tuned: Tuned) -> str:
+    ends = np.isclose(1 - tuned.forgetting, config.decays[0]) | np.isclose(1 - tuned.forgetting, config.decays[-1])
+    return f"{ends.sum()} of {ends.size} at an end of the grid"
+
+
+def _figure(config: Config, losses: dict, resampled: list[Tuned]) -> Figure:
+    figure, axes = new_figure(1, 3, width=3.7, height=3.7)
+    _budgets(config, axes[0, 0], resampled)
+    _decay_curves(config, axes[0, 1], losses)
+    _best_decay(config, axes[0, 2], resampled)
+    figure.suptitle(
+        f"MLP of width {config.width} on a noisy teacher ($\\sigma^2 = {config.noise_variance:g}$), Adam, "
+        f"$B = {config.batch_size}$; every method with its best learning rate, {config.num_seeds} seeds"
+    )
+    return figure
+
+
+def _budgets(config: Config, axis: Axes, resampled: list[Tuned]) -> None:
+    steps = np.array(config.durations)
+    for method, (label, color) in METHODS.items():
+        values = [tuned.losses[method] for tuned in resampled]
+        axis.plot(steps, values[0], "o-", ms=3.5, color=color, label=label)
+        axis.fill_between(steps, *_interval(config, values), color=color, alpha=0.15, lw=0)
+    ratio = np.exp(np.log(resampled[0].ratio).mean())
+    axis.set(xscale="log", yscale="log", xlabel="duration $n$ (steps)", ylabel="excess risk (teacher's variance)")
+    axis.set_title(f"EWA = {ratio:.2f} × the best decaying schedule")
+    axis.set_xticks(steps, [f"{each}" for each in steps])
+    axis.xaxis.minorticks_off()
+    axis.legend(frameon=False, fontsize=7.5, loc="lower left")
+
+
+def _decay_curves(config: Config, axis: Axes, losses: dict) -> None:
+    forgetting = 1 - np.array(config.decays)
+    for row, (steps, shade) in enumerate(zip(config.durations, np.linspace(0.35, 1, len(config.durations)))):
+        means = losses["ewa"][row].mean(axis=-1).min(axis=-1)
+        axis.plot(forgetting, means, "o-", ms=3, color="tab:blue", alpha=shade, label=f"$n = {steps}$")
+        axis.plot(forgetting[means.argmin()], means.min(), "*", ms=11, color="tab:blue", mec="black", mew=0.5, zorder=3)
+    axis.set(xscale="log", yscale="log", xlabel=r"$1 - \tau$", ylabel="excess risk of EWA, best $\\gamma$")
+    axis.set_title("stars: the best $\\tau$ of each duration")
+    axis.legend(frameon=False, fontsize=7.5)
+
+
+def _best_decay(config: Config, axis: Axes, resampled: list[Tuned]) -> None:
+    steps, best = np.array(config.durations, float), resampled[0].forgetting
+    low, high = _interval(config, [tuned.forgetting for tuned in resampled])
+    bars = np.maximum([best - low, high - best], 0)
+    growth = _growth(config, resampled[0])
+    center = np.exp(np.log(best).mean() + growth * np.log(steps).mean())
+    axis.errorbar(steps, best, yerr=bars, fmt="*", ms=11, color="tab:blue", mec="black", mew=0.5, capsize=3)
+    axis.plot(steps, center * steps**-growth, color="tab:blue", label="fit")
+    axis.plot(steps, best[0] * steps[0] / steps, "--", color="black", lw=1, label="$n^{-1}$: a fixed share of the run")
+    axis.set(xscale="log", yscale="log", xlabel="duration $n$ (steps)", ylabel=r"best $1 - \tau$")
+    axis.set_title(f"best $1 - \\tau \\propto n^{{{-growth:.2f}}}$")
+    axis.set_xticks(steps, [f"{each:.0f}" for each in steps])
+    axis.xaxis.minorticks_off()
+    axis.legend(frameon=False, fontsize=7.5)

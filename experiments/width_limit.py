@@ -1,0 +1,234 @@
+"""Theorem 4: under µP the loss of a network converges as its width grows; in standard parametrization it does not."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.results import Result, Verdict, VerdictName
+from sgdtheory.plotting import colors, new_figure
+from sgdtheory.training import TrainConfig, train_many
+
+NAMES = {"mup": "µP", "standard": "standard"}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Networks of all widths on the same data in the same order; only the initial weights differ between seeds."""
+
+    widths: tuple[int, ...] = (32, 64, 128, 256, 512, 1024)
+    base_width: int = 32
+    num_seeds: int = 6
+    num_steps: int = 128
+    batch_size: int = 32
+    learning_rate: float = 2**-7  # of Adam; near the best at the base width
+    noise_variance: float = 0.1
+    holdout_size: int = 256
+    eval_every: int = 32
+    settled: float = 0.5  # share of training from which on differences enter the fit
+    num_resamples: int = 2000
+    level: float = 0.95
+    resampling_seed: int = 0
+
+
+SCALES = {
+    "quick": Config(),
+    "full": Config(widths=(32, 64, 128, 256, 512, 1024, 2048), num_seeds=16, num_steps=512, holdout_size=1024),
+}
+UNITS = {
+    "mup": "1 under µP, 0 in standard parametrization",
+    "width": "w, units of a hidden layer",
+    "seed": "seed of the initial weights",
+    "step": "t, steps",
+    "loss": "R_w(t), squared error on the hold-out, units of the teacher's variance; nan from divergence on",
+    "difference": "root mean square of R_w(t) − R_2w(t) over all pairs of seeds; nan at the largest width",
+    "spread": "standard deviation of R_w(t) over seeds",
+}
+
+
+def run(config: Config) -> Result:
+    """Train every width in both parametrizations and fit the rate at which neighbouring widths approach."""
+    start = time.perf_counter()
+    losses = {}
+    for name in NAMES:
+        trained = [_train(config, name, width) for width in config.widths]
+        steps = trained[0][0]
+        losses[name] = np.stack([curves for _, curves in trained])
+    settled = np.asarray(steps >= config.settled * config.num_steps)
+    fits = {name: _fit(config, curves[..., settled]) for name, curves in losses.items()}
+    verdicts = _verdicts(config, losses, fits, settled, time.perf_counter() - start)
+    figure = _figure(config, steps, losses, fits, settled)
+    return Result(_points(config, steps, losses), UNITS, {"width_limit": figure}, verdicts)
+
+
+def _train(config: Config, name: str, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Evaluated steps (E,) and losses (S, E) of one width and all seeds, nan where a run had diverged."""
+    configs = [
+        TrainConfig(
+            width=width,
+            base_width=config.base_width,
+            parametrization=name,
+            learning_rate=config.learning_rate,
+            batch_size=config.batch_size,
+            max_steps=config.num_steps,
+            eval_every=config.eval_every,
+            noise_variance=config.noise_variance,
+            holdout_size=config.holdout_size,
+            averages=(),
+            seed=seed,
+        )
+        for seed in range(config.num_seeds)
+    ]
+    results = train_many(configs)
+    steps = max((result.steps for result in results), key=len)
+    losses = np.full((len(results), len(steps)), np.nan)
+    for row, result in zip(losses, results, strict=True):
+        row[: len(result.steps)] = np.where(np.isfinite(result.curve()), result.curve(), np.nan)
+    return steps, losses
+
+
+def _differences(losses: np.ndarray) -> np.ndarray:
+    """(W − 1, E) root mean square of R_w(t) − R_2w(t) over all pairs of seeds, of losses (W, S, E)."""
+    gaps = losses[:-1, :, None] - losses[1:, None]
+    return np.sqrt(np.mean(gaps**2, axis=(1, 2)))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """|R_w − R_2w| over the second part of training, w^rate fitted to it, and the rate's interval."""
+
+    differences: np.ndarray
+    rate: float
+    interval: tuple[float, float]
+    constant: float
+
+
+def _fit(config: Config, losses: np.ndarray) -> Fit:
+    """Slope of log |R_w − R_2w| on log w; its interval from resampled seeds, those of each width by themselves."""
+    log_width = np.log(config.widths[:-1])
+
+    def fitted(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        differences = np.sqrt(np.mean(_differences(curves) ** 2, axis=1))
+        found = np.isfinite(differences)
+        return differences, np.polyfit(log_width[found], np.log(differences[found]), 1) if found.sum() > 1 else nothing
+
+    nothing = np.full(2, np.nan)
+    rng = np.random.default_rng(config.resampling_seed)
+    widths, seeds, _ = losses.shape
+    draws = rng.integers(seeds, size=(config.num_resamples, widths, seeds))
+    rates = [fitted(np.take_along_axis(losses, draw[..., None], axis=1))[1][0] for draw in draws]
+    tail = (1 - config.level) / 2
+    low, high = np.quantile(rates, [tail, 1 - tail])
+    differences, (rate, constant) = fitted(losses)
+    return Fit(differences, float(rate), (float(low), float(high)), float(constant))
+
+
+def _points(config: Config, steps: np.ndarray, losses: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    rows = []
+    for name, curves in losses.items():
+        differences = np.vstack([_differences(curves), np.full(steps.size, np.nan)])
+        spread = curves.std(axis=1, ddof=1)
+        for index, width in enumerate(config.widths):
+            for seed in range(config.num_seeds):
+                row = {"mup": float(name == "mup"), "width": width, "seed": seed, "step": steps}
+                row |= {"loss": curves[index, seed], "difference": differences[index], "spread": spread[index]}
+                rows.append({key: np.broadcast_to(np.asarray(v, float), steps.shape) for key, v in row.items()})
+    return {key: np.concatenate([row[key] for row in rows]) for key in UNITS}
+
+
+def _verdicts(
+    config: Config, losses: dict, fits: dict[str, Fit], settled: np.ndarray, seconds: float
+) -> tuple[Verdict, ...]:
+    mup, standard = fits["mup"], fits["standard"]
+    diverged = int(np.isnan(losses["standard"]).any(axis=-1).sum())
+    pair = f"|R_w − R_2w| (root mean square over pairs of seeds, t ≥ {config.settled:g} of training)"
+    spread = np.sqrt(np.mean(losses["mup"][..., settled].var(axis=1, ddof=1), axis=-1))
+    fluctuation = np.polyfit(np.log(config.widths), np.log(spread), 1)[0]
+    gap = np.sqrt(np.mean(np.diff(losses["mup"][..., settled].mean(axis=1), axis=0) ** 2, axis=-1))
+    widths = f"w = {config.widths[0]} … {config.widths[-2]}"
+    share = mup.differences[-1] / losses["mup"][-1][:, settled].mean()
+    last = f"|R_{config.widths[-2]} − R_{config.widths[-1]}|"
+    return (
+        Verdict(
+            "Theorem 4: under µP the loss converges in the width",
+            f"exponent of w in {pair}, {widths}; the spread over seeds falls with exponent {fluctuation:.2f} "
+            f"(−1/2 is expected of fluctuations), the means differ by {gap[0]:.2g} at first and {gap[-1]:.2g} at last; "
+            f"{last} is {share:.1%} of the loss",
+            "below 0",
+            mup.rate,
+            mup.interval,
+            _sign(mup.interval, below=True),
+            seconds,
+        ),
+        Verdict(
+            "in standard parametrization it does not",
+            f"exponent of w in the same {pair}; {diverged} of {losses['standard'].shape[0] * config.num_seeds} runs "
+            f"diverged; {last} is {standard.differences[-1] / mup.differences[-1]:.1f} times that under µP",
+            "at least 0, and above µP's",
+            standard.rate,
+            standard.interval,
+            _contrast(standard.interval, mup.interval, diverged),
+        ),
+    )
+
+
+def _sign(interval: tuple[float, float], below: bool) -> VerdictName:
+    """Whether an interval lies below 0 (or above): it does, it lies on the other side, or it holds 0."""
+    low, high = interval if below else (-interval[1], -interval[0])
+    return "holds" if high < 0 else "fails" if low > 0 else "inconclusive"
+
+
+def _contrast(standard: tuple[float, float], mup: tuple[float, float], diverged: int) -> VerdictName:
+    """Differences that shrink contradict it; those that do not must also be told apart from µP's."""
+    if diverged:
+        return "holds"
+    if standard[1] < 0:
+        return "fails"
+    return "holds" if standard[0] > mup[1] else "inconclusive"
+
+
+def _figure(config: Config, steps: np.ndarray, losses: dict, fits: dict[str, Fit], settled: np.ndarray) -> Figure:
+    figure, axes = new_figure(1, 3, width=3.7, height=3.7)
+    axes[0, 1].sharey(axes[0, 0])
+    for axis, (name, curves) in zip(axes[0], losses.items(), strict=False):
+        _curves(config, axis, steps, curves)
+        axis.axvspan(steps[settled][0], steps[-1], color="gray", alpha=0.12, lw=0)
+        axis.set_title(f"{NAMES[name]}: $|R_w - R_{{2w}}| \\propto w^{{{fits[name].rate:.2f}}}$")
+    axes[0, 0].set_ylabel("hold-out loss $R_w(t)$ (teacher's variance)")
+    axes[0, 0].legend(frameon=False, fontsize=7.5, title="width $w$", ncols=2, loc="upper right")
+    _rates(config, axes[0, 2], fits)
+    figure.suptitle(
+        f"Same data, same order, Adam, $\\gamma = 2^{{{np.log2(config.learning_rate):g}}}$ at "
+        f"$w = {config.base_width}$: does the loss converge in the width? "
+        f"(bands: ±1 s.d. of log loss, {config.num_seeds} seeds)"
+    )
+    return figure
+
+
+def _curves(config: Config, axis: Axes, steps: np.ndarray, curves: np.ndarray) -> None:
+    shown = steps > 0
+    for color, width, own in zip(colors(len(config.widths)), config.widths, curves, strict=True):
+        logs = np.log(own[:, shown])
+        mean, spread = logs.mean(axis=0), logs.std(axis=0, ddof=1)
+        axis.plot(steps[shown], np.exp(mean), color=color, label=f"{width}")
+        axis.fill_between(steps[shown], np.exp(mean - spread), np.exp(mean + spread), color=color, alpha=0.15, lw=0)
+    axis.set(xscale="log", yscale="log", xlabel="step $t$")
+
+
+def _rates(config: Config, axis: Axes, fits: dict[str, Fit]) -> None:
+    width = np.array(config.widths[:-1], float)
+    for (name, fit), color in zip(fits.items(), ("tab:blue", "tab:red"), strict=True):
+        low, high = fit.interval
+        label = f"{NAMES[name]}: $w^{{{fit.rate:.2f}}}$ ({low:.2f} … {high:.2f})"
+        axis.plot(width, fit.differences, "o", color=color, ms=4)
+        axis.plot(width, np.exp(fit.constant) * width**fit.rate, color=color, label=label)
+    anchor = fits["mup"].differences[0]
+    axis.plot(width, anchor * (width / width[0]) ** -0.5, "--", color="gray", lw=1, label="$w^{-1/2}$")
+    axis.plot(width, anchor * width[0] / width, ":", color="gray", lw=1, label="$w^{-1}$")
+    axis.set(xscale="log", yscale="log", xlabel="width $w$", ylabel="$|R_w - R_{2w}|$, shaded times, r.m.s. over seeds")
+    axis.set_xticks(width, [f"{each:.0f}" for each in width])
+    axis.minorticks_off()
+    axis.set_title(f"fitted exponents, {config.level:.0%} intervals")
+    axis.legend(frameon=False, fontsize=7.5)

@@ -1,0 +1,76 @@
+import json
+
+import pytest
+
+from sgdtheory.cli import main
+
+SMALL = ["train", "--width", "16", "--batch-size", "8", "--max-steps", "20", "--holdout-size", "32"]
+
+
+def test_a_run_is_kept_and_continued(tmp_path, capsys):
+    main([*SMALL, "--directory", str(tmp_path / "run"), "--json", "--averages", "0.5"])
+    first = json.loads(capsys.readouterr().out)
+    assert first["num_steps"] == 20
+    assert first["outcome"] == "steps"
+    main(["train", "--resume", str(tmp_path / "run"), "--max-steps", "30", "--plot", str(tmp_path / "curve.png")])
+    assert "did all its steps at step 30" in capsys.readouterr().out
+    assert (tmp_path / "curve.png").stat().st_size > 1000
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "checkpoint.npz",
+        "config.json",
+        "curve.csv",
+        "result.json",
+    ]
+
+
+def test_presets_are_defaults_of_the_flags(capsys):
+    main(["train", "--preset", "teacher", "--width", "16", "--max-steps", "2", "--holdout-size", "32", "--json"])
+    config = json.loads(capsys.readouterr().out)["config"]
+    assert (config["width"], config["depth"], config["max_steps"]) == (16, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "--preset", "86M"], "preset must be one of"),
+        (["train", "--preset", "85M"], "give --tokens FILE"),
+        (["train", "--width", "0"], "width must be a whole number of at least 1, got 0"),
+        (["train", "--averages", "1.0"], "averages must be decay rates"),
+        (["train", "--resume", "nowhere"], "nowhere is not the directory of a run"),
+        (["train", "--resume", "nowhere", "--width", "32"], "width cannot change with --resume"),
+        (["train", "--plot", "curve.txt"], "plot must end in"),
+        (
+            ["train", "--micro-batch", "7"],
+            "micro_batch must divide batch_size = 64, got 7; the next one that does is 8",
+        ),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_the_table_of_exponents(capsys):
+    main(["coordcheck", "--table", "--json"])
+    table = json.loads(capsys.readouterr().out)
+    assert table["mup"]["hidden"] == {
+        "multiplier": 0,
+        "init": -0.5,
+        "sgd_rate": 0,
+        "adam_rate": -1,
+        "adam_epsilon": -1,
+    }
+    assert table["mup"]["attention"] == -1
+
+
+def test_a_failed_coordinate_check_exits_1(capsys, tmp_path):
+    arguments = ["--widths", "32", "128", "--steps", "3", "--seeds", "4", "--plot", str(tmp_path / "c.png")]
+    with pytest.raises(SystemExit) as stop:
+        main(["coordcheck", "--parametrization", "standard", "--batch-size", "8", *arguments])
+    assert stop.value.code == 1
+    assert "coordinate check fails" in capsys.readouterr().out
+    assert (tmp_path / "c.png").exists()

@@ -1,0 +1,185 @@
+"""Bad input of every field, and the config as JSON."""
+
+import dataclasses
+import json
+
+import pytest
+
+from sgdtheory.training import MUP, TrainConfig
+from sgdtheory.training.config import read_config
+
+TEXT = {"model": "transformer", "data": "stdlib"}
+WHOLE = ["width", "depth", "num_heads", "base_width", "context", "input_dim", "holdout_size"]
+WHOLE += ["batch_size", "max_steps", "eval_every", "base_num_heads", "micro_batch", "schedule_steps"]
+POSITIVE = ["capacity", "source", "learning_rate", "clip_norm"]
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("value", [0, -3, 1.5, float("nan"), float("inf")])
+def test_sizes_are_whole_and_positive(name, value):
+    with pytest.raises(ValueError, match=rf"^{name} must be a whole number of at least 1, got {value:g}"):
+        TrainConfig(**{name: value})
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_sizes_are_numbers(name):
+    with pytest.raises(ValueError, match=rf"^{name} must be a number"):
+        TrainConfig(**{name: "many"})
+
+
+@pytest.mark.parametrize("name", ["seed", "data_seed", "task_seed"])
+def test_seeds(name):
+    assert getattr(TrainConfig(**{name: 2**32 - 1}), name) == 2**32 - 1
+    with pytest.raises(ValueError, match=rf"^{name} must be below 2\^32, got 4294967296"):
+        TrainConfig(**{name: 2**32})
+    with pytest.raises(ValueError, match=rf"^{name} must be a whole number of at least 0, got -1"):
+        TrainConfig(**{name: -1})
+
+
+@pytest.mark.parametrize("name", POSITIVE)
+@pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan")])
+def test_positive_numbers(name, value):
+    with pytest.raises(ValueError, match=rf"^{name} must be positive and finite, got {value:g}"):
+        TrainConfig(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["noise_variance", "epsilon"])
+@pytest.mark.parametrize("value", [-0.1, float("inf"), float("nan")])
+def test_numbers_of_at_least_zero(name, value):
+    assert getattr(TrainConfig(**{name: 0}), name) == 0
+    with pytest.raises(ValueError, match=rf"^{name} must be at least 0 and finite, got {value:g}"):
+        TrainConfig(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["momentum", "beta1", "beta2"])
+@pytest.mark.parametrize("value", [1.0, -0.1, float("nan")])
+def test_decay_rates(name, value):
+    assert getattr(TrainConfig(**{name: 0}), name) == 0
+    with pytest.raises(ValueError, match=rf"^{name} must be at least 0 and below 1, got {value:g}"):
+        TrainConfig(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["warmup", "decay"])
+@pytest.mark.parametrize("value", [1.5, -0.1])
+def test_fractions(name, value):
+    assert getattr(TrainConfig(**{name: 1}), name) == 1
+    with pytest.raises(ValueError, match=rf"^{name} must be between 0 and 1, got {value:g}"):
+        TrainConfig(**{name: value})
+
+
+@pytest.mark.parametrize("value", [1.0, -0.1, float("nan"), (0.5, 1.0)])
+def test_averages(value):
+    with pytest.raises(ValueError, match="^averages must be decay rates τ of at least 0 and below 1, got"):
+        TrainConfig(averages=value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "known"),
+    [
+        ("model", "mpl", r"mlp, transformer, got mpl \(did you mean mlp\?\)"),
+        ("activation", "rel", "relu, gelu, tanh, got rel"),
+        ("parametrization", "mpu", "standard, mup, ntk, got mpu"),
+        ("data", "teecher", "teacher, stdlib, tokens, got teecher"),
+        ("optimizer", "adamw", r"sgd, adam, got adamw \(did you mean adam\?\)"),
+        ("schedule", "cosin", "constant, cosine, wsd, schedule_free, got cosin"),
+        ("precision", "float16", "float32, bfloat16, got float16"),
+    ],
+)
+def test_unknown_names_list_the_known(name, value, known):
+    with pytest.raises(ValueError, match=f"^{name} must be one of {known}"):
+        TrainConfig(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"model": "transformer"}, "model transformer does not go with data teacher"),
+        ({"data": "stdlib"}, "model mlp does not go with data stdlib"),
+        (TEXT | {"width": 30}, "width must be num_heads = 4 times an even head size .*, got 30"),
+        (TEXT | {"width": 36}, "width must be num_heads = 4 times an even head size .*, got 36"),
+        (TEXT | {"base_width": 20}, "base_width must be base_num_heads = 4 times an even head size .*, got 20"),
+        (TEXT | {"base_num_heads": 3}, "base_width must be base_num_heads = 3 times .*, got 64"),
+        (TEXT | {"vocabulary": 300}, "vocabulary must be 256 for the bytes of stdlib, got 300"),
+        (TEXT | {"vocabulary": 1}, "vocabulary must be a whole number of at least 2, got 1"),
+        (TEXT | {"data": "tokens"}, "tokens must be the path of a token file .*, got None"),
+        ({"micro_batch": 7}, "micro_batch must divide batch_size = 64, got 7; the next one that does is 8"),
+        ({"micro_batch": 100}, "micro_batch must divide batch_size = 64, got 100; the next one that does is 64"),
+        (
+            {"schedule": "cosine", "schedule_steps": 10, "max_steps": 11},
+            "max_steps must be at most schedule_steps = 10",
+        ),
+        ({"schedule": "wsd", "schedule_steps": 10, "max_steps": 11}, "max_steps must be at most schedule_steps = 10"),
+        (
+            {"schedule": "wsd", "warmup": 0.5, "decay": 0.6},
+            "warmup and decay must add up to at most 1, got 0.5 and 0.6",
+        ),
+        ({"schedule": "schedule_free", "beta1": 0}, "beta1 must be positive with schedule schedule_free"),
+        ({"max_steps": 2**31, "batch_size": 4}, r"max_steps times batch_size must be at most 2\^32 samples"),
+        ({"target_loss": float("nan")}, "target_loss must be finite, got nan"),
+        ({"target_loss": float("inf")}, "target_loss must be finite, got inf"),
+    ],
+)
+def test_fields_that_do_not_go_together(fields, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        TrainConfig(**fields)
+
+
+def test_every_field_has_a_check():
+    tested = {*WHOLE, *POSITIVE, "seed", "data_seed", "task_seed", "noise_variance", "epsilon", "momentum", "beta1"}
+    tested |= {"beta2", "warmup", "decay", "averages", "model", "activation", "parametrization", "data", "optimizer"}
+    tested |= {"schedule", "precision", "vocabulary", "tokens", "target_loss"}
+    assert {field.name for field in dataclasses.fields(TrainConfig)} - tested == {"uniform_average"}
+
+
+def test_values_are_normalized():
+    config = TrainConfig(width=64.0, averages=[0.9, 0.5, 0.9], learning_rate=1, parametrization=MUP)
+    assert config == TrainConfig(width=64, averages=(0.5, 0.9), learning_rate=1.0, parametrization="mup")
+    assert type(config.width) is int
+    assert TrainConfig(averages=0.5).average_names == ("iterate", "0.5")
+    assert TrainConfig(averages=(), uniform_average=True).average_names == ("iterate", "uniform")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        TrainConfig(),
+        TrainConfig(averages=(), uniform_average=True, target_loss=0.5, micro_batch=8, clip_norm=0.1),
+        TrainConfig(parametrization=MUP.with_role("hidden", init=-0.25).rescaled("output", 0.5)),
+        TrainConfig(**TEXT, schedule="wsd", schedule_steps=2000),
+    ],
+)
+def test_json_keeps_every_field(config, tmp_path):
+    text = json.dumps(config.as_fields())
+    found = TrainConfig.from_fields(json.loads(text))
+    assert found == config
+    assert found.fingerprint == config.fingerprint
+    (tmp_path / "config.json").write_text(text)
+    assert read_config(tmp_path / "config.json") == config
+
+
+def test_fingerprints():
+    assert TrainConfig().fingerprint == TrainConfig(parametrization=MUP, averages=(0.99, 0.9)).fingerprint
+    assert len(TrainConfig().fingerprint) == 12
+    others = [TrainConfig(seed=1), TrainConfig(width=256), TrainConfig(averages=(0.9,)), TrainConfig(epsilon=0)]
+    others.append(TrainConfig(parametrization=MUP.with_role("hidden", init=-0.25)))
+    assert len({each.fingerprint for each in [TrainConfig(), *others]}) == 6
+
+
+def test_unknown_field_of_json():
+    with pytest.raises(
+        ValueError, match=r"a field of the config must be one of .*, got widht \(did you mean width\?\)"
+    ):
+        TrainConfig.from_fields({"widht": 3})
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", b"\xff\xfe"])
+def test_damaged_config_file(content, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError, match=r"config.json is not the config of a run|a field of the config"):
+        read_config(path)
+
+
+def test_missing_config_file(tmp_path):
+    with pytest.raises(ValueError, match="is not the directory of a run: it has no config.json"):
+        read_config(tmp_path / "config.json")

@@ -1,0 +1,66 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sgdtheory.training import MUP, TrainConfig, coordinate_check
+
+MLP = TrainConfig(batch_size=32, holdout_size=64)
+TRANSFORMER = TrainConfig(
+    model="transformer", data="stdlib", batch_size=4, context=8, num_heads=2, depth=1, holdout_size=32
+)
+RATES = {("mlp", "adam"): 0.003, ("mlp", "sgd"): 0.1, ("transformer", "adam"): 0.003, ("transformer", "sgd"): 0.3}
+SIZES = {"widths": (128, 512), "steps": (3, 10), "seeds": 8}
+slow = pytest.mark.slow
+COMBINATIONS = [
+    (MLP, "adam"),
+    pytest.param(MLP, "sgd", marks=slow),
+    pytest.param(TRANSFORMER, "adam", marks=slow),
+    pytest.param(TRANSFORMER, "sgd", marks=slow),
+]
+
+
+def check(config, optimizer, parametrization):
+    rate = RATES[config.model, optimizer]
+    changes = {"optimizer": optimizer, "learning_rate": rate, "parametrization": parametrization}
+    return coordinate_check(replace(config, **changes), **SIZES)
+
+
+@pytest.mark.parametrize(("config", "optimizer"), COMBINATIONS)
+def test_maximal_update_passes_and_standard_fails(config, optimizer):
+    assert check(config, optimizer, "mup").passes
+    assert not check(config, optimizer, "standard").passes
+
+
+@pytest.mark.parametrize("role", ["input", "hidden", "output", "vector"])
+@pytest.mark.parametrize(("config", "optimizer"), COMBINATIONS)
+def test_one_wrong_exponent_fails(config, optimizer, role):
+    name = f"{optimizer}_rate"
+    wrong = MUP.with_role(role, **{name: getattr(MUP.role(role), name) + 0.5})
+    failed = {layer.partition(".")[0] for quantity, layer, *_ in check(config, optimizer, wrong).failures()}
+    assert failed
+
+
+def test_slopes_are_least_squares_with_students_interval():
+    found = check(MLP, "adam", "mup")
+    values = np.log(found.values("own"))
+    for layer, slope, low, high in zip(range(len(found.layers)), *found.slopes("own"), strict=True):
+        each = [np.polyfit(np.log(found.widths), values[layer, :, seed], 1)[0] for seed in range(8)]
+        half = 2.364624 * np.std(each, ddof=1) / 8**0.5  # Student's t, 7 degrees of freedom, 97.5%
+        np.testing.assert_allclose(
+            [slope, low, high], [np.mean(each), np.mean(each) - half, np.mean(each) + half], 1e-5
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"widths": (64, 64)}, "widths must be at least two different ones"),
+        ({"seeds": 1}, "seeds must be at least 2"),
+        ({"steps": (0, 3)}, "steps must be positive"),
+        ({"steps": ()}, "steps must be positive"),
+    ],
+)
+def test_bad_input(options, message):
+    with pytest.raises(ValueError, match=message):
+        coordinate_check(MLP, **options)

@@ -1,0 +1,60 @@
+"""The same losses on any number of devices and processes, which subprocesses have."""
+
+import json
+
+import numpy as np
+import pytest
+
+from sgdtheory.training import TrainConfig, train
+from tests.simulation.test_devices import finish, free_address
+from tests.simulation.test_devices import start as _start  # its prologue imports what the simulator needs
+
+FIELDS = {
+    "width": 16,
+    "base_width": 8,
+    "depth": 1,
+    "input_dim": 4,
+    "batch_size": 8,
+    "holdout_size": 16,
+    "max_steps": 10,
+    "averages": (0.5,),
+    "learning_rate": 0.05,
+    "epsilon": 1e-3,
+}
+DEVICES = f"""
+from sgdtheory.training import TrainConfig, train
+assert len(jax.devices()) == 2
+found = [train(TrainConfig(**{FIELDS!r}, micro_batch=part)).losses.tolist() for part in (None, 4)]
+json.dump(found, open(sys.argv[1], "w"))
+"""
+PROCESSES = f"""
+jax.distributed.initialize(sys.argv[2], 2, int(sys.argv[3]))
+from sgdtheory.training import TrainConfig, train
+assert jax.process_count() == 2
+assert len(jax.devices()) == 2
+json.dump([train(TrainConfig(**{FIELDS!r})).losses.tolist()], open(sys.argv[1], "w"))
+"""
+
+
+@pytest.fixture(scope="module")
+def here():
+    result = train(TrainConfig(**FIELDS))
+    assert result.losses[-1, 0] < 0.9 * result.losses[0, 0]
+    return result.losses
+
+
+def same(path, losses):
+    for found in json.loads(path.read_text()):
+        np.testing.assert_allclose(found, losses, rtol=1e-5)
+
+
+def test_two_devices_give_the_same_losses(here, tmp_path):
+    finish(_start(DEVICES, 2, tmp_path / "losses"))
+    same(tmp_path / "losses", here)
+
+
+def test_two_processes_give_the_same_losses_to_both(here, tmp_path):
+    address = free_address()
+    finish(*(_start(PROCESSES, 1, tmp_path / str(number), address, number) for number in range(2)))
+    for number in range(2):
+        same(tmp_path / str(number), here)

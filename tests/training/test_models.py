@@ -1,0 +1,128 @@
+"""The models against NumPy, causality, and rotary positions."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sgdtheory.training import TrainConfig, mlp, transformer
+from sgdtheory.training.tensors import count, draw, effective, tensor_factors
+
+MLP = TrainConfig(width=6, base_width=3, depth=3, input_dim=4)
+TEXT = TrainConfig(
+    model="transformer", data="tokens", tokens="-", vocabulary=11, width=8, base_width=8, num_heads=2, depth=1,
+    context=5,
+)  # fmt: skip
+TOKENS = np.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
+
+
+def random_weights(module, config):
+    rng = np.random.default_rng(0)
+    shapes = {name: tensor.shape for name, tensor in module.tensors(config).items()}
+    return {name: rng.standard_normal(shape).astype(np.float32) / 2 for name, shape in shapes.items()}
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+@pytest.mark.parametrize(
+    ("activation", "function"), [("relu", lambda x: np.maximum(x, 0)), ("gelu", gelu), ("tanh", np.tanh)]
+)
+def test_mlp_by_hand(activation, function):
+    config = replace(MLP, activation=activation)
+    weights = random_weights(mlp, config)
+    inputs = np.random.default_rng(1).standard_normal((7, 4)).astype(np.float32)
+    own = {name: part.astype(float) for name, part in weights.items()}
+    x = function(inputs @ own["input"] + own["input_bias"])
+    for layer in range(2):
+        x = function(x @ own["hidden"][layer] + own["hidden_bias"][layer])
+    expected = x @ own["output"][:, 0]
+    outputs, _ = mlp.apply(weights, inputs, config)
+    np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-5)
+    targets = np.arange(7.0)
+    loss = mlp.loss(weights, inputs, targets, config)
+    np.testing.assert_allclose(loss, np.mean((expected - targets) ** 2), rtol=1e-5)
+
+
+def normalized(x, gain):
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6) * gain
+
+
+def rotated(x):  # (T, D): pair i is a complex number turned by the angle t · 10000^(−2i/D)
+    half = x.shape[1] // 2
+    angles = np.arange(len(x))[:, None] * 10_000.0 ** (-2 * np.arange(half) / x.shape[1])
+    turned = (x[:, :half] + 1j * x[:, half:]) * np.exp(1j * angles)
+    return np.concatenate([turned.real, turned.imag], 1)
+
+
+def logits_by_hand(weights, tokens, heads, scale):
+    x = weights["embedding"][tokens]
+    again = normalized(x, weights["attention_gain"][0])
+    query, key, value = (np.split(again @ weights[name][0], heads, 1) for name in ("query", "key", "value"))
+    mixed = []
+    for q, k, v in zip(query, key, value, strict=True):
+        scores = np.exp(scale * rotated(q) @ rotated(k).T) * np.tri(len(tokens))
+        mixed.append(scores / scores.sum(1, keepdims=True) @ v)
+    x = x + np.concatenate(mixed, 1) @ weights["attention"][0]
+    x = x + gelu(normalized(x, weights["mlp_gain"][0]) @ weights["up"][0]) @ weights["down"][0]
+    return normalized(x, weights["final_gain"]) @ weights["unembedding"]
+
+
+# Heads of 4 at the width 8 and at its base; of 8 at the width 16: 1/√4 · 4/8 under µP, 1/√8 in standard.
+@pytest.mark.parametrize(("width", "table", "scale"), [(8, "mup", 0.5), (16, "mup", 0.25), (16, "standard", 8**-0.5)])
+def test_transformer_by_hand(width, table, scale):
+    config = replace(TEXT, width=width, parametrization=table)
+    weights = random_weights(transformer, config)
+    own = {name: part.astype(float) for name, part in weights.items()}
+    logits, _ = transformer.apply(weights, TOKENS, config)
+    expected = np.stack([logits_by_hand(own, row, 2, scale) for row in TOKENS])
+    np.testing.assert_allclose(logits, expected, rtol=2e-4, atol=2e-4)
+    targets = (TOKENS + 1) % 11
+    shares = np.log(np.exp(expected).sum(-1)) - np.take_along_axis(expected, targets[..., None], 2)[..., 0]
+    np.testing.assert_allclose(transformer.loss(weights, TOKENS, targets, config), shares.mean(), rtol=1e-5)
+
+
+def test_transformer_is_causal_by_gradients():
+    config = replace(TEXT, vocabulary=5, depth=2)
+    weights = random_weights(transformer, config)
+    tokens = np.arange(5)[None]  # each position its own token, so its own row of the embedding
+
+    def logits(embedding):
+        return transformer.apply({**weights, "embedding": embedding}, tokens, config)[0][0]
+
+    slopes = np.abs(jax.jacrev(logits)(jnp.asarray(weights["embedding"]))).sum((1, 3))  # of logits[t] in token s
+    later = ~np.tri(5, dtype=bool)
+    assert (slopes[later] == 0).all()
+    assert (slopes[~later] > 1e-4).all()
+
+
+def test_rotary_scores_depend_on_relative_positions_only():
+    rng = np.random.default_rng(0)
+    query, key = (np.tile(rng.standard_normal(8), (1, 12, 1, 1)).astype(np.float32) for _ in range(2))
+    rotation = transformer._rotation(12, 8)
+    q, k = (np.asarray(transformer._rotate(jnp.asarray(x), rotation))[0, :, 0] for x in (query, key))
+    scores = q @ k.T
+    for shift in range(-8, 9):
+        diagonal = np.diagonal(scores, shift)
+        np.testing.assert_allclose(diagonal, diagonal[0], rtol=1e-4, atol=1e-5)
+    assert len(np.unique(scores[0].round(3))) > 6  # and on them they do
+    np.testing.assert_allclose(np.linalg.norm(q, axis=1), np.linalg.norm(query[0, 0, 0]), rtol=1e-5)
+
+
+def test_numbers_of_weights():
+    assert count(mlp.tensors(MLP)) == 4 * 6 + 6 + 2 * (36 + 6) + 6
+    assert "hidden" not in mlp.tensors(replace(MLP, depth=1))
+    assert count(transformer.tensors(replace(TEXT, depth=3))) == 2 * 11 * 8 + 3 * (12 * 64 + 2 * 8) + 8
+
+
+def test_effective_weights_are_multiplied():
+    config = replace(MLP, parametrization="ntk", width=12)
+    tensors = mlp.tensors(config)
+    params = draw(tensors, config, jax.random.key(0))
+    found = effective(params, tensor_factors(tensors, config), jnp.float32)
+    np.testing.assert_array_equal(found["hidden"], params["hidden"] / 2)
+    np.testing.assert_array_equal(found["input"], params["input"])
+    assert effective(params, tensor_factors(tensors, config), jnp.bfloat16)["hidden"].dtype == jnp.bfloat16

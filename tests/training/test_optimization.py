@@ -1,0 +1,128 @@
+"""Schedules, clipping, SGD and Adam against NumPy."""
+
+import math
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sgdtheory.training import TrainConfig, read_weights, train
+from sgdtheory.training.engine import init, program, stacked
+from sgdtheory.training.optimization import schedule_factor
+from sgdtheory.training.streams import stream
+
+CONFIG = TrainConfig(
+    width=16, base_width=8, depth=1, input_dim=4, batch_size=6, holdout_size=8, max_steps=5, learning_rate=0.05,
+    activation="tanh", averages=(), epsilon=1e-2, warmup=0.4,
+)  # fmt: skip
+
+
+def factor_by_hand(schedule, t, duration, warmup, decay):
+    warm = math.ceil(warmup * duration)
+    factor = min(1, (t + 1) / warm) if warm else 1
+    if schedule == "cosine" and t >= warm:
+        factor *= 0.5 * (1 + math.cos(math.pi * (t - warm) / (duration - warm)))
+    if schedule == "wsd":
+        factor *= min(1, (duration - t) / math.ceil(decay * duration))
+    return factor
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "wsd", "schedule_free"])
+@pytest.mark.parametrize(("duration", "warmup", "decay"), [(40, 0.25, 0.5), (16, 0.0, 0.25), (37, 0.1, 0.3)])
+def test_schedules_by_hand(schedule, duration, warmup, decay):
+    config = TrainConfig(schedule=schedule, max_steps=duration, warmup=warmup, decay=decay)
+    steps = np.arange(duration)
+    found = [float(schedule_factor(config, jnp.int32(t))) for t in steps]
+    np.testing.assert_allclose(
+        found, [factor_by_hand(schedule, t, duration, warmup, decay) for t in steps], rtol=1e-5, atol=1e-6
+    )
+
+
+def initial(config):
+    state = init(stacked([config]), config=program(config))
+    return {name: np.asarray(part[0], float) for name, part in state.params.items()}
+
+
+def gradient(weights, inputs, targets):
+    hidden = np.tanh(inputs @ weights["input"] + weights["input_bias"])
+    errors = hidden @ weights["output"][:, 0] - targets
+    outer = 2 * errors / len(errors)
+    back = outer[:, None] * weights["output"][:, 0] * (1 - hidden**2)
+    parts = {
+        "input": inputs.T @ back,
+        "input_bias": back.sum(0),
+        "output": (hidden.T @ outer)[:, None],
+    }
+    return np.mean(errors**2), parts
+
+
+# Width 2 times the base's: µP's factors by hand.
+SGD = {"input": 2.0, "input_bias": 2.0, "output": 0.5}
+ADAM = {"input": 1.0, "input_bias": 1.0, "output": 0.5}
+EPSILON = {"input": 0.5, "input_bias": 0.5, "output": 1.0}
+
+
+def run_by_hand(config, own_rates=SGD, own_epsilon=EPSILON):
+    weights, data = initial(config), stream(config)
+    first = {name: 0 * part for name, part in weights.items()}
+    second = {name: 0 * part for name, part in weights.items()}
+    for t, piece in enumerate(data.chunk(0, 0, config.max_steps)):
+        inputs, targets = (np.asarray(part, float) for part in data.batch(np.uint32(0), piece))
+        _, parts = gradient(weights, inputs, targets)
+        if config.clip_norm:
+            norm = math.sqrt(sum(SGD[name] * (part**2).sum() for name, part in parts.items()))
+            parts = {name: part * min(1, config.clip_norm / norm) for name, part in parts.items()}
+        rate = config.learning_rate * factor_by_hand("constant", t, config.max_steps, config.warmup, 0)
+        for name, part in parts.items():
+            if config.optimizer == "sgd":
+                first[name] = config.momentum * first[name] + part
+                weights[name] = weights[name] - rate * own_rates[name] * first[name]
+                continue
+            first[name] = config.beta1 * first[name] + (1 - config.beta1) * part
+            second[name] = config.beta2 * second[name] + (1 - config.beta2) * part**2
+            mean = first[name] / (1 - config.beta1 ** (t + 1))
+            root = np.sqrt(second[name] / (1 - config.beta2 ** (t + 1)))
+            step = mean / (root + config.epsilon * own_epsilon[name])
+            weights[name] = weights[name] - rate * own_rates[name] * step
+    return weights
+
+
+def compare(config, expected, directory):
+    train(config, directory)
+    found = read_weights(directory)
+    assert found.keys() == expected.keys()
+    for name, part in expected.items():
+        assert np.abs(part - initial(config)[name]).max() > 1e-3
+        np.testing.assert_allclose(found[name], part, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.7])
+@pytest.mark.parametrize("clip_norm", [None, 0.4])
+def test_sgd_by_hand(momentum, clip_norm, tmp_path):
+    config = replace(CONFIG, optimizer="sgd", momentum=momentum, clip_norm=clip_norm)
+    compare(config, run_by_hand(config), tmp_path)
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.1])
+def test_adam_by_hand(clip_norm, tmp_path):
+    config = replace(CONFIG, clip_norm=clip_norm)
+    compare(config, run_by_hand(config, ADAM), tmp_path)
+
+
+def test_one_epsilon_for_all_is_another_run(tmp_path):
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        compare(CONFIG, run_by_hand(CONFIG, ADAM, dict.fromkeys(ADAM, 1.0)), tmp_path)
+
+
+def test_clipping_changes_the_run():
+    config = replace(CONFIG, optimizer="sgd")
+    free, clipped = run_by_hand(config), run_by_hand(replace(config, clip_norm=0.4))
+    assert np.abs(free["input"] - clipped["input"]).max() > 1e-3
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_schedule_free_trains(optimizer):
+    result = train(replace(CONFIG, optimizer=optimizer, schedule="schedule_free", max_steps=40))
+    assert np.isfinite(result.losses).all()
+    assert result.losses[-1, 0] < result.losses[0, 0]

@@ -1,0 +1,229 @@
+"""The table of exponents, and what training cannot tell apart."""
+
+import json
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from sgdtheory.training import MUP, NTK, PARAMETRIZATIONS, STANDARD, Exponents, TrainConfig, train
+from sgdtheory.training.parametrization import ROLES, as_fields, factors, parametrization
+from sgdtheory.training.tensors import Tensor, draw, tensor_factors
+from sgdtheory.training.transformer import heads
+
+TENSORS = {
+    "in": Tensor((300, 64), "input", 100),
+    "mid": Tensor((300, 300), "hidden", 32),
+    "out": Tensor((300, 256), "output", 32),
+    "gain": Tensor((8,), "vector", -1),
+    "bias": Tensor((8,), "vector", 0),
+}
+MLP = TrainConfig(
+    width=32,
+    base_width=8,
+    depth=2,
+    input_dim=8,
+    batch_size=8,
+    holdout_size=64,
+    max_steps=12,
+    eval_every=4,
+    learning_rate=0.01,
+    optimizer="sgd",
+    averages=(0.5,),
+    epsilon=1e-3,
+)
+TRANSFORMER = TrainConfig(
+    model="transformer",
+    data="stdlib",
+    width=32,
+    base_width=8,
+    depth=1,
+    num_heads=2,
+    context=8,
+    batch_size=4,
+    holdout_size=8,
+    max_steps=6,
+    eval_every=2,
+    learning_rate=0.02,
+    optimizer="sgd",
+    averages=(0.5,),
+    epsilon=1e-4,
+)
+SETTINGS = {
+    "mlp, sgd": replace(MLP, momentum=0.5),
+    "mlp, adam": replace(MLP, optimizer="adam"),
+    "mlp, sgd, clipped": replace(MLP, clip_norm=0.5),
+    "transformer, sgd": TRANSFORMER,
+    "transformer, adam, clipped": replace(TRANSFORMER, optimizer="adam", clip_norm=0.5),
+}
+
+
+# Written down from Yang et al. 2022, Table 3, for width 4 times the base's: fan_in and fan_out of hidden weights are
+# 4 times as large, the input's fan_in and the output's fan_out stay.
+@pytest.mark.parametrize(
+    ("role", "variance", "sgd", "adam"),
+    [("input", 1, 4, 1), ("vector", 1, 4, 1), ("hidden", 1 / 4, 1, 1 / 4), ("output", 1 / 16, 1 / 4, 1 / 4)],
+)
+def test_mup_at_four_times_the_base_width(role, variance, sgd, adam):
+    exponents = MUP.role(role)
+    assert factors(exponents, "sgd", 4.0).multiplier == 1
+    assert factors(exponents, "sgd", 4.0).init ** 2 == variance
+    assert factors(exponents, "sgd", 4.0).rate == factors(exponents, "adam", 4.0).sgd_rate == sgd
+    assert factors(exponents, "adam", 4.0).rate == adam
+
+
+@pytest.mark.parametrize(("role", "variance"), [("input", 1), ("vector", 1), ("hidden", 1 / 4), ("output", 1 / 4)])
+def test_standard_has_one_over_fan_in_and_one_rate(role, variance):
+    found = factors(STANDARD.role(role), "sgd", 4.0)
+    assert found.init**2 == variance
+    assert (found.multiplier, found.rate, found.epsilon) == (1, 1, 1)
+    assert factors(STANDARD.role(role), "adam", 4.0).rate == 1
+
+
+@pytest.mark.parametrize(("role", "multiplier"), [("input", 1), ("vector", 1), ("hidden", 1 / 2), ("output", 1 / 2)])
+def test_ntk_of_sgd_divides_by_the_root_of_the_width(role, multiplier):
+    found = factors(NTK.role(role), "sgd", 4.0)
+    assert (found.multiplier, found.init, found.rate) == (multiplier, 1, 1)
+
+
+# Entries of the gradient: of order 1/n from the output on down in µP, where the output is 1/n of a sum and moves by 1;
+# of order 1/n^(1/2) with the multiplier of the output in NTK, and again of a hidden multiplier.
+@pytest.mark.parametrize(
+    ("table", "entries"),
+    [(MUP, {"input": 1 / 4, "hidden": 1 / 4, "output": 1, "vector": 1 / 4}), (STANDARD, dict.fromkeys(ROLES, 1))],
+)
+def test_epsilon_follows_the_gradient(table, entries):
+    assert {role: factors(table.role(role), "adam", 4.0).epsilon for role in ROLES} == entries
+
+
+@pytest.mark.parametrize("table", PARAMETRIZATIONS.values())
+@pytest.mark.parametrize("family", ["sgd", "adam"])
+def test_all_factors_are_one_at_the_base_width(table, family):
+    for role in ROLES:
+        assert set(factors(table.role(role), family, 1.0)) == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("table", "variances"),
+    [
+        ("mup", {"in": 1 / 100, "mid": 1 / 128, "out": 1 / 512}),
+        ("standard", {"in": 1 / 100, "mid": 1 / 128, "out": 1 / 128}),
+        ("ntk", {"in": 1 / 100, "mid": 1 / 32, "out": 1 / 32}),
+    ],
+)
+def test_variances_of_what_is_drawn(table, variances):
+    weights = draw(TENSORS, replace(MLP, parametrization=table), jax.random.key(0))
+    for name, variance in variances.items():
+        number = weights[name].size
+        score = (np.mean(np.asarray(weights[name], float) ** 2) / variance - 1) / np.sqrt(2 / number)
+        assert abs(score) < 5  # false alarms: below 1e-6 each
+    np.testing.assert_array_equal(weights["gain"], np.ones(8))
+    np.testing.assert_array_equal(weights["bias"], np.zeros(8))
+
+
+def test_draws_depend_on_name_and_seed():
+    same = {"a": Tensor((50,), "input", 1), "b": Tensor((50,), "input", 1)}
+    first, other = (draw(same, MLP, jax.random.key(seed)) for seed in (0, 1))
+    assert not np.isclose(first["a"], first["b"]).any()
+    assert not np.isclose(first["a"], other["a"]).any()
+    np.testing.assert_array_equal(draw({"b": same["b"]}, MLP, jax.random.key(0))["b"], first["b"])
+
+
+@pytest.mark.parametrize(
+    ("table", "width", "number", "scale"),
+    [
+        ("mup", 32, 2, 1 / 8),  # heads of 16 and at the base of 4: 4/16 of 1/√4
+        ("mup", 8, 2, 1 / 2),
+        ("mup", 32, 8, 1 / 2),
+        ("standard", 32, 2, 1 / 4),
+        ("standard", 8, 2, 1 / 2),
+        ("standard", 32, 8, 1 / 2),
+    ],
+)
+def test_attention_scale(table, width, number, scale):
+    config = replace(TRANSFORMER, width=width, num_heads=number, base_num_heads=2, parametrization=table)
+    assert heads(config) == (number, width // number, scale)
+
+
+def same_as_the_first(config, tables):
+    first = train(config)
+    start, end = first.losses[0, 0], first.losses[-1, 0]
+    assert abs(end - start) > 1e-3 * start  # it trains
+    for table in tables:
+        other = train(replace(config, parametrization=table))
+        assert other.outcome == "steps"
+        # width ratio 4 and shifts of 1/2: the factors are powers of two, and rounding commutes with them
+        np.testing.assert_allclose(other.losses, first.losses, rtol=2e-6)
+        np.testing.assert_allclose(other.train_loss, first.train_loss, rtol=2e-6)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_rescaled_tables_train_the_same_network(setting):
+    table = SETTINGS[setting].table
+    for role, shift in zip(ROLES, (0.5, -0.5, 1.0, -1.0), strict=True):
+        table = table.rescaled(role, shift)
+    same_as_the_first(SETTINGS[setting], [table])
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_each_role_can_be_rescaled_alone(optimizer):
+    config = replace(MLP, optimizer=optimizer, clip_norm=0.5)
+    same_as_the_first(config, [config.table.rescaled(role, 0.5) for role in ROLES])
+
+
+def test_rescaling_by_no_power_of_two_is_the_same_to_rounding():
+    config = replace(MLP, optimizer="adam", width=24)
+    table = config.table
+    for role, shift in zip(ROLES, (0.3, -0.4, 0.7, 1.1), strict=True):
+        table = table.rescaled(role, shift)
+    first, other = train(config), train(replace(config, parametrization=table))
+    np.testing.assert_allclose(other.losses, first.losses, rtol=3e-5)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_one_wrong_exponent_trains_another_network(optimizer):
+    config = replace(MLP, optimizer=optimizer)
+    base = train(config).losses[-1, 0]
+    for role in ROLES:
+        right = config.table.role(role).rate(optimizer)
+        wrong = config.table.with_role(role, **{f"{optimizer}_rate": right + 0.5})
+        found = train(replace(config, parametrization=wrong)).losses[-1, 0]
+        assert abs(found - base) > 1e-4 * base
+
+
+def test_rescaled_exponents_by_hand():
+    found = Exponents(multiplier=1.0, init=2.0, sgd_rate=3.0, adam_rate=4.0, adam_epsilon=5.0).rescaled(0.5)
+    assert found == Exponents(multiplier=1.5, init=1.5, sgd_rate=2.0, adam_rate=3.5, adam_epsilon=5.5)
+
+
+def test_clipping_norm_is_that_of_an_equivalent_table():
+    # NTK of SGD is µP with other exponents at the output: not equivalent, so the clipped curves differ
+    first, other = train(replace(MLP, clip_norm=0.5)), train(replace(MLP, clip_norm=0.5, parametrization="ntk"))
+    assert abs(first.losses[-1, 0] - other.losses[-1, 0]) > 1e-4 * first.losses[-1, 0]
+    free = train(MLP)
+    assert abs(first.losses[-1, 0] - free.losses[-1, 0]) > 1e-4 * free.losses[-1, 0]  # it clips
+
+
+def test_parametrization_by_name_and_by_fields():
+    assert parametrization("mup") is MUP
+    assert parametrization(NTK) is NTK
+    custom = MUP.with_role("hidden", init=-0.25)
+    assert as_fields(custom)["hidden"]["init"] == -0.25
+    assert parametrization(json.loads(json.dumps(as_fields(custom)))) == custom
+    assert as_fields(MUP) == as_fields("mup") == "mup"
+    assert custom.role("hidden").adam_rate == -1
+    assert custom.role("output") == MUP.role("output")
+    with pytest.raises(ValueError, match="parametrization must be one of standard, mup, ntk"):
+        parametrization("mpu")
+
+
+def test_tensor_factors_take_the_role_of_each_tensor():
+    found = tensor_factors(TENSORS, replace(MLP, optimizer="adam"))
+    assert {name: each.rate for name, each in found.items()} == {
+        "in": 1,
+        "mid": 1 / 4,
+        "out": 1 / 4,
+        "gain": 1,
+        "bias": 1,
+    }

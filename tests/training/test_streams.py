@@ -1,0 +1,165 @@
+"""Streams of data: the same samples for every width, batch size and split, and what they are made of."""
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sgdtheory.training import TrainConfig
+from sgdtheory.training.streams import stream
+from sgdtheory.training.text import _sources
+
+TEACHER = TrainConfig(input_dim=8, batch_size=12, holdout_size=16, noise_variance=0.3)
+TEXT = TrainConfig(model="transformer", data="stdlib", context=16, batch_size=12, holdout_size=20)
+BOTH = pytest.mark.parametrize("config", [TEACHER, TEXT], ids=["teacher", "stdlib"])
+
+
+def samples(config, steps, seed=0, first=0):
+    data = stream(config)
+    pieces = data.chunk(seed, first, steps)
+    batches = [data.batch(jnp.uint32(seed), piece) for piece in pieces]
+    return [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+
+
+def same(first, second):
+    for one, other in zip(first, second, strict=True):
+        # the teacher's labels are a matrix product, which rounds as the shape of the batch has it
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5 if one.dtype == np.float32 else 0)
+
+
+@BOTH
+def test_samples_depend_on_the_seed_and_their_number_alone(config):
+    whole = samples(config, 4)
+    same(samples(replace(config, width=256, base_width=128, depth=1), 4), whole)
+    same(samples(replace(config, micro_batch=3), 4), whole)
+    same(samples(replace(config, batch_size=6), 8), whole)
+    same(samples(replace(config, batch_size=1), 48), whole)
+    same(samples(config, 2, first=2), [part[24:] for part in whole])
+    assert len(whole[0]) == len(whole[1]) == 48
+    assert not np.array_equal(samples(config, 4, seed=1)[0], whole[0])
+    assert len(np.unique(whole[0], axis=0)) > 40
+
+
+@BOTH
+def test_holdout_is_fixed(config):
+    first, second = stream(config).holdout(), stream(replace(config, batch_size=3)).holdout()
+    same(first, second)
+    assert len(first[0]) == config.holdout_size
+
+
+def test_statistics_of_the_teacher():
+    config = replace(TEACHER, batch_size=20_000)
+    data = stream(config)
+    inputs, labels = samples(config, 1)
+    noise = labels - np.asarray(data(inputs))
+    wide = 4 * np.sqrt(2 / 20_000)  # four standard deviations of a variance: false alarms of 6e-5 each
+    assert abs(noise.var() / 0.3 - 1) < wide
+    expected = np.arange(1, 9) ** -1.5
+    expected *= 8 / expected.sum()
+    assert (np.abs((inputs**2).mean(0) / expected - 1) < wide).all()
+    correlation = np.corrcoef(np.c_[inputs, noise].T) - np.eye(9)
+    assert np.abs(correlation).max() < 5 / np.sqrt(20_000)  # 36 pairs, false alarms below 3e-5 together
+    clean = np.asarray(data(inputs))
+    assert abs(clean.mean()) < 0.05  # calibrated on 2^14 inputs: 4.5 standard deviations
+    assert abs(clean.var() - 1) < 0.1
+    held, targets = data.holdout()
+    np.testing.assert_allclose(targets, data(held), rtol=1e-6)  # no noise
+
+
+def test_task_seed_is_another_teacher():
+    assert not np.allclose(stream(TEACHER).holdout()[1], stream(replace(TEACHER, task_seed=1)).holdout()[1])
+
+
+def test_targets_follow_their_tokens():
+    inputs, targets = samples(TEXT, 3)
+    np.testing.assert_array_equal(inputs[:, 1:], targets[:, :-1])
+    train, _ = _sources()
+    text = train.tobytes()
+    for row, target in zip(inputs[:5], targets[:5], strict=True):
+        assert row.tobytes() + target[-1:].tobytes() in text
+
+
+def test_holdout_files_are_no_training_files():
+    train, holdout = (set(part.tobytes().split(b"\0")) for part in _sources())
+    common = {text for text in train & holdout if len(text) > 200}  # short ones may be copies
+    assert not common
+    share = len(_sources()[1]) / len(_sources()[0])
+    assert 0.01 < share < 0.12
+
+
+def tokens_config(path, **changes):
+    fields = {"model": "transformer", "data": "tokens", "vocabulary": 60_000, "context": 4, "batch_size": 1}
+    return TrainConfig(**fields, tokens=str(path), holdout_size=2, **changes)
+
+
+def test_no_window_repeats_within_an_epoch(tmp_path):
+    path = tmp_path / "tokens.bin"
+    np.arange(1000, dtype="<u2").tofile(path)
+    data = stream(tokens_config(path))
+    windows = (950 - 1) // 4 - 1
+    orders = []
+    for epoch in range(2):
+        tokens = data.chunk(0, epoch * windows, windows)[:, 0]
+        assert tokens.shape == (windows, 5)
+        np.testing.assert_array_equal(tokens, tokens[:, :1] + np.arange(5))
+        predicted = tokens[:, 1:].ravel()
+        assert len(np.unique(predicted)) == len(predicted) == 4 * windows
+        assert predicted.max() < 950
+        orders.append(tokens[:, 0].astype(int))
+    assert not np.array_equal(*orders)
+    held = np.concatenate(data.holdout(), axis=1)
+    assert held.min() >= 950
+    np.testing.assert_array_equal(held[:, 0], [950, 995])
+
+
+@pytest.mark.parametrize("kind", ["bin", "u32.bin", "u2.npy", "u4.npy"])
+def test_kinds_of_token_files(kind, tmp_path):
+    path = tmp_path / f"tokens.{kind}"
+    tokens = np.random.default_rng(0).integers(0, 60_000, 500)
+    if kind.endswith("npy"):
+        np.save(path, tokens.astype(kind[:2]))
+    else:
+        tokens.astype("<u4" if kind == "u32.bin" else "<u2").tofile(path)
+    held = np.concatenate(stream(tokens_config(path)).holdout(), axis=1)
+    np.testing.assert_array_equal(held[0], [*tokens[475:479], *tokens[476:480]])
+    inputs, targets = samples(tokens_config(path), 7)
+    rows = np.c_[inputs, targets[:, -1]].tolist()
+    assert all(any(row == tokens[start : start + 5].tolist() for start in range(475)) for row in rows)
+
+
+def write(path, array):
+    array.tofile(path)
+
+
+BAD = {
+    "empty.bin": (lambda path: path.write_bytes(b""), "is empty"),
+    "odd.bin": (lambda path: path.write_bytes(b"abc"), "is no whole number of uint16 tokens"),
+    "odd.u32.bin": (lambda path: path.write_bytes(b"abcdef"), "is no whole number of uint32 tokens"),
+    "signed.npy": (
+        lambda path: np.save(path, np.zeros(99, np.int64)),
+        "uint16 or uint32, got 1 of int64",
+    ),
+    "table.npy": (lambda path: np.save(path, np.zeros((9, 9), np.uint16)), "one dimension .* got 2 of uint16"),
+    "text.txt": (lambda path: path.write_bytes(b"abcd"), "must end in .bin or .npy"),
+    "short.bin": (lambda path: write(path, np.zeros(8, "<u2")), "too short for context = 4: its"),
+    "large.bin": (
+        lambda path: write(path, np.r_[np.zeros(123), 60_000, 60_001, np.zeros(99)].astype("<u2")),
+        "has token 60000 at place 123, outside of vocabulary = 60000",
+    ),
+    "junk.npy": (lambda path: path.write_bytes(b"not an array at all"), "tokens file .*junk.npy"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_token_files(name, tmp_path):
+    make, message = BAD[name]
+    make(tmp_path / name)
+    with pytest.raises(ValueError, match=message):
+        stream(tokens_config(tmp_path / name))
+
+
+def test_missing_token_file(tmp_path):
+    for path in (tmp_path / "none.bin", tmp_path):
+        with pytest.raises(ValueError, match="tokens must be the path of a file, got .*, which is not there"):
+            stream(tokens_config(path))

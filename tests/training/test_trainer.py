@@ -1,0 +1,97 @@
+"""Runs side by side, micro-batches, precisions, and runs that diverge."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sgdtheory.training import TrainConfig, train, train_many
+
+BASE = TrainConfig(
+    width=16, base_width=8, depth=2, input_dim=4, batch_size=8, holdout_size=32, max_steps=20, eval_every=8,
+    averages=(0.5,), optimizer="sgd", learning_rate=0.02,
+)  # fmt: skip
+DIVERGED = replace(BASE, learning_rate=1e6)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return train(BASE)
+
+
+def test_many_runs_are_those_one_by_one(alone):
+    configs = [
+        BASE,
+        replace(BASE, seed=1, learning_rate=0.05),
+        replace(BASE, width=8),
+        replace(BASE, averages=(0.7,), data_seed=3),
+        DIVERGED,
+        replace(BASE, momentum=0.5, target_loss=float(alone.losses[4, 0])),
+    ]
+    together = train_many(configs)
+    assert [result.config for result in together] == configs
+    for result in together:
+        single = train(result.config)
+        assert result.outcome == single.outcome
+        np.testing.assert_array_equal(result.steps, single.steps)
+        if not result.diverged:
+            np.testing.assert_allclose(result.losses, single.losses, rtol=2e-5)
+            np.testing.assert_allclose(result.train_loss, single.train_loss, rtol=2e-5)
+    assert [result.outcome for result in together] == ["steps"] * 4 + ["diverged", "target"]
+    finals = [result.losses[-1, 0] for result in together]
+    assert len(set(finals)) == len(finals)
+
+
+def test_a_diverged_run_ends_early_and_harms_no_other(alone):
+    diverged, other = train_many([DIVERGED, BASE])
+    assert diverged.outcome == "diverged"
+    assert diverged.diverged
+    assert diverged.num_steps < BASE.max_steps
+    assert other.outcome == "steps"
+    np.testing.assert_allclose(other.losses, alone.losses, rtol=2e-5)
+
+
+def test_losses_are_those_of_the_config(alone):
+    assert alone.outcome == "steps"
+    assert alone.steps.tolist() == [0, 1, 2, 4, 8, 14, 15, 16, 17, 18, 19, 20]
+    assert np.isnan(alone.train_loss[0])
+    assert alone.losses[-1, 0] < alone.losses[0, 0]
+    assert alone.losses[0, 0] == alone.losses[0, 1]  # ξ_0 = θ_0
+    assert alone.losses[1, 1] == alone.losses[0, 0]  # ξ_1 = θ_0
+    assert np.isnan(alone.noise_scale).all()
+    assert alone.num_weights == 4 * 16 + 16 + 16 * 16 + 16 + 16
+
+
+@pytest.mark.parametrize("micro_batch", [1, 4])
+def test_micro_batches_are_the_full_batch_to_rounding(alone, micro_batch):
+    found = train(replace(BASE, micro_batch=micro_batch))
+    np.testing.assert_allclose(found.losses, alone.losses, rtol=2e-5)
+    np.testing.assert_allclose(found.train_loss, alone.train_loss, rtol=2e-5)
+    assert np.isfinite(found.squared_gradient[1:]).all()
+
+
+def test_bfloat16_is_close_to_float32(alone):
+    found = train(replace(BASE, precision="bfloat16"))
+    np.testing.assert_allclose(found.losses, alone.losses, rtol=0.03)
+    assert np.abs(found.losses / alone.losses - 1).max() > 1e-6  # it is another precision
+
+
+def test_transformer_in_micro_batches_and_bfloat16():
+    config = TrainConfig(
+        model="transformer", data="stdlib", width=16, base_width=16, num_heads=2, depth=1, context=8, batch_size=4,
+        holdout_size=8, max_steps=4, averages=(), learning_rate=0.01, epsilon=1e-4,
+    )  # fmt: skip
+    whole, split, half = (
+        train(each) for each in (config, replace(config, micro_batch=2), replace(config, precision="bfloat16"))
+    )
+    assert whole.losses[-1] < whole.losses[0] - 0.01
+    np.testing.assert_allclose(split.losses, whole.losses, rtol=1e-5)
+    np.testing.assert_allclose(half.losses, whole.losses, rtol=0.01)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="directories must be one for each of 2 configs, got 1"):
+        train_many([BASE, BASE], ["a"])
+    with pytest.raises(ValueError, match="devices must be at least one JAX device"):
+        train(BASE, devices=[])
+    assert train_many([]) == []
