@@ -138,6 +138,7 @@ def test_ratio_law():
     np.testing.assert_allclose(columns["learning_rate"], columns["ratio"] * columns["batch_size"])
 
 
+@pytest.mark.slow
 def test_heavy_tails():
     config = heavy_tails.Config(
         dim=8, num_replicas=512, num_steps=(4, 32), exact_steps=(4, 1024, 4096), freedoms=(4.1, 12.0)

@@ -126,6 +126,7 @@ def band(replicas, level):
     return stats.binom.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], replicas, level)
 
 
+@pytest.mark.slow
 def test_coverage_of_the_critical_batch_size():
     """Nine points a replica, log-noise 0.04. The band of 600 replicas at 95% (about 0.914 … 0.982) is left by a
     right interval in at most one of 10⁴ seeds; one of half the width covers about 0.72 and must leave it.

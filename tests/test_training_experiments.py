@@ -12,6 +12,7 @@ def transfer():
     return learning_rate_transfer.run(replace(learning_rate_transfer.Config(), log2_rates=(-8, -6, -4, -2), **small))
 
 
+@pytest.mark.slow
 def test_learning_rate_transfer(transfer):
     assert len(transfer.columns["loss"]) == 2 * 3 * 4 * 2
     assert transfer.columns.keys() == transfer.units.keys()
@@ -27,6 +28,7 @@ def test_width_limit():
     np.testing.assert_allclose(*same, rtol=1e-4)  # the parametrizations coincide at the base width
 
 
+@pytest.mark.slow
 def test_averaging():
     small = {"width": 16, "durations": (16, 32), "num_seeds": 2, "log2_rates": (-7, -5), "decays": (0.5, 0.9)}
     result = averaging.run(averaging.Config(**small, num_resamples=50))

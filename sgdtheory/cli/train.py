@@ -76,7 +76,7 @@ class TrainCommand(NetworkCommand, DistributedCommand):
 
 
 def _curve_table(result: Any) -> Table:
-    columns = result.columns()
+    columns = {name: column for name, column in result.columns().items() if "gradient" not in name}
     table = Table(title=f"{result.config.model}, width {result.config.width}: {result.num_weights:,} weights")
     for name in columns:
         heading = name.replace("loss_", "loss, τ = " if name[-1].isdigit() else "loss, ").replace("_", " ")

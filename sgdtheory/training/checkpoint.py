@@ -17,7 +17,7 @@ import numpy as np
 
 from sgdtheory.files import write_atomically
 from sgdtheory.training.config import TrainConfig, read_config
-from sgdtheory.training.engine import State, init, iterate_of, program, stacked
+from sgdtheory.training.engine import State, init, iterate_of, network, stacked
 from sgdtheory.training.history import NUM_SUMS, History
 from sgdtheory.training.result import TrainResult
 from sgdtheory.training.tensors import Params
@@ -145,7 +145,7 @@ def _check_same(path: Path, fields: dict[str, Any], config: TrainConfig) -> None
 def _state(path: Path, found: dict[str, np.ndarray], config: TrainConfig) -> State:
     """The arrays of a checkpoint as a state, if they are those of the config."""
     lanes = stacked([config])
-    template = jax.eval_shape(lambda: init(lanes, config=program(config)))
+    template = jax.eval_shape(lambda: init(lanes, config=network(config)))
     leaves = []
     for name, leaf in _named(template):
         array = found.get(f"state{name}")

@@ -12,7 +12,7 @@ from jax import Array
 from scipy import stats
 
 from sgdtheory.training.config import TrainConfig
-from sgdtheory.training.engine import State, advance, init, iterate, program, stacked
+from sgdtheory.training.engine import State, advance, init, iterate, network, program, stacked
 from sgdtheory.training.model import model
 from sgdtheory.training.streams import stream
 from sgdtheory.training.tensors import Params, effective, tensor_factors
@@ -135,7 +135,7 @@ def _measure(configs: list[TrainConfig], steps: Sequence[int]) -> tuple[dict, di
     shared, lanes = program(configs[0]), stacked(configs)
     data = stream(configs[0])
     probe = data.holdout()[0][:PROBES]
-    state = start = init(lanes, config=shared)
+    state = start = init(lanes, config=network(configs[0]))
     size = _activations(start, probe, config=shared)
     state, done, rows = jax.tree.map(jnp.copy, start), 0, []
     for step in steps:

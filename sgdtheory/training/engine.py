@@ -73,6 +73,13 @@ def program(config: TrainConfig) -> TrainConfig:
     return replace(config, **{name: getattr(default, name) for name in different}, **duration)
 
 
+def network(config: TrainConfig) -> TrainConfig:
+    """What initial states and losses on the hold-out depend on: a program but for its batches and their number."""
+    schedule = "schedule_free" if config.schedule == "schedule_free" else "constant"
+    steps = {"batch_size": 1, "micro_batch": None, "max_steps": 1, "schedule_steps": 1, "warmup": 0.0}
+    return replace(program(config), schedule=schedule, **steps)
+
+
 def stacked(configs: Sequence[TrainConfig]) -> Lane:
     """Lanes of runs side by side; a data_seed that all share stays a scalar, and their data are made once."""
     rows = [lane(config) for config in configs]

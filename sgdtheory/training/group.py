@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from sgdtheory.training.checkpoint import read_checkpoint, write_checkpoint, write_config, write_result
 from sgdtheory.training.config import TrainConfig
-from sgdtheory.training.engine import State, advance, evaluate, init, program, stacked
+from sgdtheory.training.engine import State, advance, evaluate, init, network, program, stacked
 from sgdtheory.training.evaluation import is_scheduled, next_evaluation
 from sgdtheory.training.history import History
 from sgdtheory.training.interrupts import Interrupts
@@ -79,25 +79,31 @@ def group_runs(runs: Sequence[Run], parts: int = 1) -> list[list[Run]]:
 class Group:
     """Runs that advance side by side until all have ended.
 
+    A run's bits depend on how many run beside it: `lanes` are all runs that its program was compiled for, in their
+    order. Those of them that are not in `runs`, since they have ended or are at another step, are computed from a
+    state of a run that is, and what comes of them is thrown away.
+
     Attributes:
         runs: the runs.
+        lanes: the runs and their company.
         step: steps that all have done.
         steps_per_second: of each run, without compilation and evaluation; 0 until it is known.
     """
 
-    def __init__(self, runs: list[Run], devices: Sequence[Any]):
-        self.runs, self.step, self.steps_per_second = runs, runs[0].num_steps, 0.0
+    def __init__(self, runs: list[Run], devices: Sequence[Any], lanes: list[Run] | None = None):
+        self.runs, self.lanes = runs, runs if lanes is None else lanes
+        self.step, self.steps_per_second = runs[0].num_steps, 0.0
         self._config = runs[0].config
         self._program = program(self._config)
         self._stream = stream(self._config)
         self._device, self._mesh = devices[0], _mesh(self._config, devices)
-        lanes = stacked([run.config for run in runs])
-        self._shared = lanes.data_seed.ndim == 0
-        self._state = self._put(self._start(lanes))
-        self._lanes = self._put(lanes)
+        stack = stacked([run.config for run in self.lanes])
+        self._shared = stack.data_seed.ndim == 0
+        self._state = self._put(self._start(stack))
+        self._stack = self._put(stack)
         self._holdout = self._put(self._stream.holdout())
         one = self._stream.chunk(0, 0, 1)
-        rows = one.nbytes * (1 if self._shared else len(runs))
+        rows = one.nbytes * (1 if self._shared else len(self.lanes))
         self._rows = max(1, min(LONGEST_CHUNK, self._config.eval_every, CHUNK_BYTES // rows))
         self._fixed = jax.process_count() > 1  # all processes have to make the same calls
 
@@ -115,7 +121,7 @@ class Group:
         while self.open and not interrupts.pending:
             begun = time.perf_counter()
             self._state = advance(
-                self._state, self._lanes, pieces, np.int32(number), config=self._program, mesh=self._mesh
+                self._state, self._stack, pieces, np.int32(number), config=self._program, mesh=self._mesh
             )
             self.step += (done := number)
             pieces, number = self._pieces(self._length())  # while the devices work
@@ -134,11 +140,11 @@ class Group:
                 saved = time.perf_counter()
         self._save(self.open)
 
-    def _start(self, lanes: Any) -> State:
-        """States of all runs: their checkpoints', or those before the first step."""
-        states = [run.state for run in self.runs]
-        if None in states:
-            return init(lanes, config=self._program)
+    def _start(self, stack: Any) -> State:
+        """States of all lanes: the runs' checkpoints', or those before the first step."""
+        if any(run.state is None for run in self.runs):
+            return init(stack, config=network(self._config))
+        states = [(run if run in self.runs else self.runs[0]).state for run in self.lanes]
         return jax.tree.map(lambda *parts: np.stack(parts), *states)
 
     def _put(self, tree: Any) -> Any:
@@ -164,7 +170,7 @@ class Group:
         number = min(length, self._rows, next_evaluation(self._config, self.step) - self.step)
         if number <= 0:
             return None, 0
-        seeds = [run.config.data_seed for run in self.runs][: 1 if self._shared else None]
+        seeds = [run.config.data_seed for run in self.lanes][: 1 if self._shared else None]
         chunks = np.stack([self._stream.chunk(seed, self.step, number) for seed in seeds])
         padding = [(0, 0), (0, self._rows - number)] + [(0, 0)] * (chunks.ndim - 2)
         padded = np.pad(chunks, padding)
@@ -185,11 +191,11 @@ class Group:
 
     def _evaluate(self) -> None:
         """Evaluate the open runs; those that have ended are saved."""
-        losses = np.asarray(evaluate(self._state, *self._holdout, config=self._program, mesh=self._mesh))
+        losses = np.asarray(evaluate(self._state, *self._holdout, config=network(self._config), mesh=self._mesh))
         sums, failed = np.asarray(self._state.sums), np.asarray(self._state.failed)
         was_open = self.open
-        for row, run in enumerate(self.runs):
-            if not run.ended:
+        for row, run in enumerate(self.lanes):
+            if run in was_open:
                 run.history.add(self.step, losses[row], sums[row], int(failed[row]))
         if is_scheduled(self._config, self.step):
             self._state = self._state._replace(sums=self._put(np.zeros_like(sums)))
@@ -201,7 +207,7 @@ class Group:
             run.num_steps = self.step
         if any(run.directory is not None for run in runs):
             state = jax.device_get(self._state)
-            for row, run in enumerate(self.runs):
+            for row, run in enumerate(self.lanes):
                 if run in runs:
                     run.save(jax.tree.map(lambda part, row=row: part[row], state))
 

@@ -102,6 +102,8 @@ class TrainResult:
             "step": self.steps,
             "train_loss": self.train_loss,
             **{f"loss_{name}": self.curve(name) for name in self.names},
+            "squared_gradient": self.squared_gradient,
+            "gradient_variance": self.gradient_variance,
             "noise_scale": self.noise_scale,
         }
 

@@ -245,7 +245,8 @@ def test_two_processes_print_once_what_one_prints(run):
 
 
 MARKED = """
-import pathlib, sys
+import pathlib, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits that it is ignored
 from sgdtheory import cli
 from sgdtheory.simulation import engine
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sgdtheory.training import TrainConfig, mlp, transformer
+from sgdtheory.training import TrainConfig, mlp, preset, transformer
 from sgdtheory.training.tensors import count, draw, effective, tensor_factors
 
 MLP = TrainConfig(width=6, base_width=3, depth=3, input_dim=4)
@@ -116,6 +116,31 @@ def test_numbers_of_weights():
     assert count(mlp.tensors(MLP)) == 4 * 6 + 6 + 2 * (36 + 6) + 6
     assert "hidden" not in mlp.tensors(replace(MLP, depth=1))
     assert count(transformer.tensors(replace(TEXT, depth=3))) == 2 * 11 * 8 + 3 * (12 * 64 + 2 * 8) + 8
+
+
+# Blocks alone (12 d² each) are what the paper's names count; width, depth and heads from its Tables 2 and 5.
+@pytest.mark.parametrize(
+    ("name", "width", "depth", "heads", "millions"),
+    [
+        ("85M", 768, 12, 12, 85),
+        ("151M", 1024, 12, 16, 151),
+        ("302M", 1024, 24, 16, 302),
+        ("604M", 2048, 12, 16, 604),
+        ("1.2B", 2048, 24, 32, 1208),
+        ("604M-deep", 1024, 48, 16, 604),
+        ("1.2B-deep", 1024, 96, 16, 1208),
+        ("339M-wide", 1536, 12, 24, 339),
+        ("944M-wide", 2560, 12, 40, 944),
+    ],
+)
+def test_presets_have_the_papers_sizes(name, width, depth, heads, millions):
+    config = preset(name, tokens="-")
+    assert (config.width, config.depth, config.num_heads, config.vocabulary) == (width, depth, heads, 50280)
+    tensors = transformer.tensors(config)
+    blocks = sum(int(np.prod(tensor.shape)) for tensor in tensors.values() if len(tensor.shape) == 3)
+    assert blocks == 12 * depth * width**2
+    assert abs(blocks / 1e6 - millions) < 1
+    assert count(tensors) == blocks + 2 * 50280 * width + (2 * depth + 1) * width
 
 
 def test_effective_weights_are_multiplied():

@@ -4,6 +4,8 @@ import numpy as np
 
 from sgdtheory.training import TrainConfig, train
 from sgdtheory.training.noise import noise_scale, unbiased
+from sgdtheory.training.streams import stream
+from tests.training.test_optimization import gradient, initial
 
 
 def test_two_micro_batches_by_hand():
@@ -32,9 +34,6 @@ def test_noise_scale_is_nan_where_the_gradient_is_not_positive():
 
 
 def test_first_step_of_a_run_by_numpy():
-    from sgdtheory.training.streams import stream
-    from tests.training.test_optimization import gradient, initial
-
     config = TrainConfig(
         width=8, base_width=8, depth=1, input_dim=4, batch_size=6, micro_batch=3, holdout_size=8, max_steps=1,
         activation="tanh", averages=(),

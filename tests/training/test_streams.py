@@ -24,8 +24,13 @@ def samples(config, steps, seed=0, first=0):
 
 def same(first, second):
     for one, other in zip(first, second, strict=True):
-        # the teacher's labels are a matrix product, which rounds as the shape of the batch has it
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5 if one.dtype == np.float32 else 0)
+        np.testing.assert_array_equal(one, other)
+
+
+def same_but_for_rounding(first, second):
+    """The teacher's labels are a matrix product, which rounds as the size of the batch has it."""
+    same(first[:1], second[:1])
+    np.testing.assert_allclose(first[1], second[1], rtol=1e-5, atol=1e-5)
 
 
 @BOTH
@@ -33,8 +38,8 @@ def test_samples_depend_on_the_seed_and_their_number_alone(config):
     whole = samples(config, 4)
     same(samples(replace(config, width=256, base_width=128, depth=1), 4), whole)
     same(samples(replace(config, micro_batch=3), 4), whole)
-    same(samples(replace(config, batch_size=6), 8), whole)
-    same(samples(replace(config, batch_size=1), 48), whole)
+    same_but_for_rounding(samples(replace(config, batch_size=6), 8), whole)
+    same_but_for_rounding(samples(replace(config, batch_size=1), 12), [part[:12] for part in whole])
     same(samples(config, 2, first=2), [part[24:] for part in whole])
     assert len(whole[0]) == len(whole[1]) == 48
     assert not np.array_equal(samples(config, 4, seed=1)[0], whole[0])
