@@ -84,7 +84,9 @@ class CoordcheckCommand(NetworkCommand):
     def _print(self, check: Any) -> None:
         from sgdtheory.training.coordinates import QUANTITIES
 
-        failed = {(quantity, layer) for quantity, layer, *_ in check.failures()}
+        failures = check.failures()
+        failed = {(quantity, layer) for quantity, layer, *_ in failures}
+        outside = sum(not (low <= check.tolerance and high >= -check.tolerance) for *_, low, high in failures)
         widths = ", ".join(f"{width}" for width in check.widths)
         title = (
             f"{self.parametrization}, {self.model}, {self.optimizer}: slopes of log activation on log width ({widths})"
@@ -103,3 +105,5 @@ class CoordcheckCommand(NetworkCommand):
         print_tables(table)
         verdict = "passes" if check.passes else f"fails: {len(failed)} slopes are not within ±{check.tolerance:g}"
         print(f"coordinate check {verdict} ({100 * check.level:g}% intervals over {self.seeds} seeds)")
+        if failed and not outside:
+            print("none of them is outside for certain: take more seeds or a lower learning rate")

@@ -4,6 +4,7 @@ Each file is written to a temporary one and renamed: a killed process leaves the
 restarts from its checkpoint with the same bits that it would have had.
 """
 
+import csv
 import io
 import json
 import zipfile
@@ -58,6 +59,35 @@ def write_result(directory: Path, result: TrainResult) -> None:
     write_atomically(directory / CURVE, result.to_csv())
     plain = {key: _plain(value) for key, value in result.summary().items()}
     write_atomically(directory / RESULT, json.dumps(plain, indent=2, allow_nan=False) + "\n")
+
+
+def read_result(directory: Path, config: TrainConfig) -> TrainResult:
+    """The result of a run of `config` that has ended.
+
+    Raises:
+        ValueError: the directory is another config's, or its files are damaged; the message names the file.
+    """
+    if read_config(directory / CONFIG) != config:
+        raise ValueError(f"{directory} is the run of another config")
+    try:
+        summary = json.loads((directory / RESULT).read_text())
+        header, *rows = csv.reader((directory / CURVE).read_text().splitlines())
+        columns = dict(zip(header, np.array(rows, float).reshape(-1, len(header)).T, strict=True))
+        return TrainResult(
+            config,
+            summary["outcome"],
+            summary["num_steps"],
+            columns["step"].astype(np.int64),
+            np.stack([columns[f"loss_{name}"] for name in config.average_names], axis=1),
+            columns["train_loss"],
+            columns["squared_gradient"],
+            columns["gradient_variance"],
+            summary["num_weights"],
+            summary["seconds"],
+            summary["steps_per_second"],
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"result in {directory} is damaged ({' '.join(str(error).split())})") from None
 
 
 def read_checkpoint(directory: Path, config: TrainConfig) -> tuple[State, History] | None:

@@ -40,3 +40,24 @@ def steps_to_target(steps: np.ndarray, losses: np.ndarray, target: float) -> flo
     """
     reached = np.flatnonzero(np.asarray(losses) <= target)
     return float(np.asarray(steps)[reached[0]]) if reached.size else float("nan")
+
+
+def interpolated_steps(steps: np.ndarray, losses: np.ndarray, target: float) -> float:
+    """Steps to a target, between evaluations on a line of log loss against log step; nan if it is not reached.
+
+    The crossing lies between the first evaluation at most at the target and the one before it; 0.5 stands for step 0.
+
+    Args:
+        steps, losses: (E,) as of `steps_to_target`.
+        target: loss to reach.
+    """
+    losses = np.asarray(losses, float)
+    reached = np.flatnonzero(losses <= target)
+    if not reached.size:
+        return float("nan")
+    last, steps = int(reached[0]), np.maximum(np.asarray(steps, float), 0.5)
+    if last == 0 or not (losses[last] > 0 and np.isfinite(losses[last - 1])):
+        return float(steps[last])
+    above, below = np.log(losses[last - 1]), np.log(losses[last])
+    share = (above - np.log(target)) / (above - below)
+    return float(np.exp(np.log(steps[last - 1]) + share * np.log(steps[last] / steps[last - 1])))

@@ -100,7 +100,7 @@ def train_many(
     used = tuple(jax.devices() if devices is None else devices)
     if not used:
         raise ValueError("devices must be at least one JAX device, or None for all, got none")
-    threads = _threads(used)
+    threads = threads_of(used)
 
     def go(part: list[Run]) -> None:
         if not interrupts.pending:
@@ -111,8 +111,8 @@ def train_many(
     return [run.result() for run in runs]
 
 
-def _threads(devices: Sequence[Any]) -> int:
-    """Groups that run at once: small networks leave the cores of a CPU idle, and fill any other device."""
+def threads_of(devices: Sequence[Any]) -> int:
+    """Number of groups that run at once: small networks leave the cores of a CPU idle, and fill any other device."""
     if len(devices) > 1 or devices[0].platform != "cpu":
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -57,6 +57,7 @@ SETTINGS = {
     "transformer, sgd": TRANSFORMER,
     "transformer, adam, clipped": replace(TRANSFORMER, optimizer="adam", clip_norm=0.5),
 }
+OPTIMIZERS = pytest.mark.parametrize("optimizer", ["adam", pytest.param("sgd", marks=pytest.mark.slow)])
 MODELS = pytest.mark.parametrize(
     "config", [MLP, pytest.param(TRANSFORMER, marks=pytest.mark.slow)], ids=["mlp", "transformer"]
 )
@@ -165,7 +166,9 @@ def same_as_the_first(config, tables):
         np.testing.assert_allclose(other.train_loss, first.train_loss, rtol=2e-6)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize(
+    "setting", [pytest.param(name, marks=[pytest.mark.slow] * (name == "transformer, sgd")) for name in SETTINGS]
+)
 def test_rescaled_tables_train_the_same_network(setting):
     table = SETTINGS[setting].table
     for role, shift in zip(ROLES, (0.5, -0.5, 1.0, -1.0), strict=True):
@@ -173,7 +176,7 @@ def test_rescaled_tables_train_the_same_network(setting):
     same_as_the_first(SETTINGS[setting], [table])
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@OPTIMIZERS
 @MODELS
 def test_each_role_can_be_rescaled_alone(config, optimizer):
     config = replace(config, optimizer=optimizer, clip_norm=0.5)
@@ -189,7 +192,7 @@ def test_rescaling_by_no_power_of_two_is_the_same_to_rounding():
     np.testing.assert_allclose(other.losses, first.losses, rtol=3e-5)
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@OPTIMIZERS
 @MODELS
 def test_one_wrong_exponent_trains_another_network(config, optimizer):
     config = replace(config, optimizer=optimizer)

@@ -1,0 +1,270 @@
+"""Theorem 4's consequence: at fixed data the critical batch size does not move with the width."""
+
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.results import Result, Verdict, VerdictName
+from sgdtheory.invariance import SizeDependence
+from sgdtheory.plotting import colors, new_figure
+from sgdtheory.sweep import SweepTable, sweep
+from sgdtheory.sweep.fit import SweepFit, fit_sweep
+from sgdtheory.training import TrainConfig
+
+NAMES = {"mup": "µP", "standard": "standard"}
+ANSWERS: dict[str, VerdictName] = {"invariant": "holds", "not invariant": "fails", "undecided": "inconclusive"}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A network and its data, with the grid that is swept.
+
+    Attributes:
+        fields: of every run.
+        widths, batch_sizes: of the sweep; the first batch size is the reference of B*.
+        log2_rate, rate_exponent, rate_offsets: learning rates 2^(log2_rate + offset) (B/B_ref)^rate_exponent; the
+            middle one is rounded to a power of two.
+        num_seeds: of initial weights and of the order of the data.
+        targets: losses on the hold-out, descending.
+        plateau_steps, samples: a run ends after plateau_steps + samples/B steps.
+    """
+
+    fields: dict[str, Any]
+    widths: tuple[int, ...]
+    batch_sizes: tuple[int, ...]
+    log2_rate: float
+    rate_exponent: float
+    rate_offsets: tuple[float, ...]
+    num_seeds: int
+    targets: tuple[float, ...]
+    plateau_steps: int
+    samples: int
+
+
+TEACHER = Task(
+    fields={
+        "base_width": 32,
+        "input_dim": 32,
+        "noise_variance": 1.0,
+        "holdout_size": 512,
+        "averages": (0.8, 0.9, 0.95, 0.98, 0.99),
+    },
+    widths=(32, 64, 128, 256, 512),
+    batch_sizes=(16, 40, 100, 250, 625),
+    log2_rate=-7.0,
+    rate_exponent=0.4,
+    rate_offsets=(-2, -1, 0, 1, 2),
+    num_seeds=2,
+    targets=(0.1,),
+    plateau_steps=50,
+    samples=6000,
+)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sweeps of tasks under parametrizations.
+
+    Attributes:
+        tasks: name → task.
+        parametrizations: of each; the first is the claim's.
+        margin: |slope| of log B* on log width below which B* counts as invariant.
+        overhead: extra data that defines B*.
+        level: of the intervals.
+        store: folder that keeps the runs; None: a temporary one.
+    """
+
+    tasks: dict[str, Task] = field(default_factory=lambda: {"teacher": TEACHER})
+    parametrizations: tuple[str, ...] = ("mup",)
+    margin: float = 0.2
+    overhead: float = 0.2
+    level: float = 0.95
+    store: str | None = None
+
+
+SCALES = {"quick": Config()}
+UNITS = {
+    "task": "network and data",
+    "parametrization": "of the network",
+    "target_loss": "loss on the hold-out: excess risk in units of the teacher's variance, or nats a byte",
+    "width": "w, units of a hidden layer, d_model of the transformer",
+    "batch_size": "B, samples (sequences, on text)",
+    "steps": "geometric mean over seeds of the fewest steps Y to the target; nan: not reached",
+    "learning_rate": "best γ at the base width",
+    "average": "best decay rate τ of the average",
+    "tuned": "1 if the best γ and τ are inside of their grids",
+    "critical_batch_size": "B* of the width, by the law a + b/B; nan: too few tuned batch sizes",
+    "critical_low": "lower end of its interval",
+    "critical_high": "upper end of its interval",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """One task's fit under one parametrization at one target."""
+
+    task: str
+    parametrization: str
+    target: float
+    fit: SweepFit
+
+
+def run(config: Config) -> Result:
+    """Sweep, tune, fit, and test."""
+    start = time.perf_counter()
+    found = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(config.store or temporary)
+        for name, task in config.tasks.items():
+            for table in config.parametrizations:
+                swept = sweep(task_configs(task, parametrization=table), folder)
+                found += [Found(name, table, target, _fit(config, task, swept, target)) for target in task.targets]
+    seconds = time.perf_counter() - start
+    return Result(_points(found), UNITS, _figures(config, found), _verdicts(config, found, seconds))
+
+
+def task_configs(task: Task, **changes: Any) -> list[TrainConfig]:
+    """The runs of a task's sweep."""
+    found = []
+    for width in task.widths:
+        for batch_size in task.batch_sizes:
+            middle = round(task.log2_rate + task.rate_exponent * np.log2(batch_size / task.batch_sizes[0]))
+            steps = task.plateau_steps + task.samples // batch_size
+            for offset in task.rate_offsets:
+                for seed in range(task.num_seeds):
+                    fields = {"width": width, "batch_size": batch_size, "learning_rate": 2.0 ** (middle + offset)}
+                    fields |= {"max_steps": steps, "eval_every": max(2, steps // 40), "target_loss": task.targets[-1]}
+                    found.append(TrainConfig(**{**task.fields, **fields, "seed": seed, "data_seed": seed, **changes}))
+    return found
+
+
+def _fit(config: Config, task: Task, table: SweepTable, target: float) -> SweepFit:
+    options = {"overhead": config.overhead, "margin": config.margin, "level": config.level}
+    return fit_sweep(table, target, reference=float(task.batch_sizes[0]), **options)
+
+
+def _points(found: list[Found]) -> dict[str, list]:
+    """One row a cell of the sweeps."""
+    rows = []
+    for each in found:
+        dependence = each.fit.dependence.get("law")
+        for point in each.fit.tuned.points:
+            width = point.group[0]
+            rate, average = (point.choice.get(name, np.nan) for name in ("learning_rate", "average"))
+            row = [each.task, each.parametrization, each.target, width, point.batch_size, point.mean, rate, average]
+            rows.append([*row, int(point.tuned), *_critical(dependence, width)])
+    return {name: list(column) for name, column in zip(UNITS, zip(*rows, strict=True), strict=True)}
+
+
+def _critical(dependence: SizeDependence | None, width: int) -> tuple[float, float, float]:
+    """B* of a width and its interval."""
+    if dependence is None or width not in dependence.sizes:
+        return np.nan, np.nan, np.nan
+    place = int(np.flatnonzero(dependence.sizes == width)[0])
+    low, high = dependence.critical_intervals
+    return float(dependence.critical[place]), float(low[place]), float(high[place])
+
+
+def _verdicts(config: Config, found: list[Found], seconds: float) -> tuple[Verdict, ...]:
+    verdicts = []
+    for each in found:
+        for method in ("law", "interpolation", "balance"):
+            claimed = each.parametrization == config.parametrizations[0]
+            if claimed and (method != "interpolation" or method in each.fit.dependence):
+                verdicts.append(_verdict(config, each, method, seconds))
+                seconds = 0.0
+    return tuple(verdicts)
+
+
+def _verdict(config: Config, each: Found, method: str, seconds: float) -> Verdict:
+    dependence = each.fit.dependence.get(method)
+    what = {"law": "B*", "interpolation": "B* read off without a law", "balance": "b/a"}[method]
+    claim = f"{what} does not move with the width ({each.task}, loss {each.target:g})"
+    predicted = f"0 within ±{config.margin:g}"
+    untuned = sum(not point.tuned for point in each.fit.tuned.points)
+    left = f"{untuned} of {len(each.fit.tuned.points)} cells are not tuned and left out"
+    if dependence is None:
+        statement = f"no slope: {' '.join(each.fit.notes[-1:])}; {left}"
+        return Verdict(claim, statement, predicted, "—", None, "inconclusive", seconds)
+    low, high = dependence.equivalence_interval
+    critical = f"{dependence.critical.min():.0f} … {dependence.critical.max():.0f}"
+    statement = (
+        f"slope of log {what} on log w under {NAMES[each.parametrization]}, w = {dependence.sizes.min():.0f} … "
+        f"{dependence.sizes.max():.0f}: {critical}; the {2 * config.level - 1:.0%} interval {low:.2f} … {high:.2f} decides "
+        f"against a margin of {config.margin:g}; log steps scatter by {dependence.scatter:.3f}; {left}"
+    )
+    answer = ANSWERS[dependence.answer]
+    return Verdict(claim, statement, predicted, dependence.slope, dependence.interval, answer, seconds)
+
+
+def _figures(config: Config, found: list[Found]) -> dict[str, Figure]:
+    """One figure a task and target, a row of panels for each parametrization."""
+    figures = {}
+    for task in config.tasks:
+        for target in config.tasks[task].targets:
+            rows = [each for each in found if (each.task, each.target) == (task, target)]
+            figure, axes = new_figure(len(rows), 2, width=4.6, height=3.7)
+            for row, each in zip(axes, rows, strict=True):
+                _steps_panel(row[0], each)
+                _critical_panel(config, row[1], each)
+            figure.suptitle(f"Does the critical batch size move with the width? {task}, to loss {target:g}")
+            name = "width_invariance" if len(config.tasks) == 1 else f"width_invariance_{task}"
+            figures[name if len(config.tasks[task].targets) == 1 else f"{name}_{target:g}"] = figure
+    return figures
+
+
+def _steps_panel(axis: Axes, each: Found) -> None:
+    """Steps relative to the reference batch size, widths overlaid."""
+    fit = each.fit
+    widths = [group[0] for group in fit.tuned.groups]
+    for width, color in zip(widths, colors(len(widths)), strict=True):
+        points = [point for point in fit.tuned.points if point.group[0] == width and point.steps.size]
+        laws = [law for law, own in zip(fit.laws, fit.measurements, strict=True) if own.size == width]
+        if not laws:
+            continue
+        scale = float(np.asarray(laws[0].predict(fit.reference)))
+        for tuned, marker in (True, "o"), (False, "x"):
+            chosen = [point for point in points if point.tuned == tuned]
+            x, y = [point.batch_size for point in chosen], [point.mean / scale for point in chosen]
+            axis.plot(x, y, marker, ms=4, color=color, label=f"{width}" if tuned else None)
+        batch = np.geomspace(fit.reference, max(point.batch_size for point in points), 60)
+        axis.plot(batch, np.asarray(laws[0].predict(batch)) / scale, color=color, lw=1)
+    linear = np.array([fit.reference, 12 * fit.reference])
+    axis.plot(linear, fit.reference / linear, ":", color="gray", lw=1, label="linear scaling")
+    axis.set(xscale="log", yscale="log", xlabel="batch size $B$ (samples)", ylabel="steps $Y(B) / Y(B_{ref})$")
+    axis.set_title(f"{NAMES[each.parametrization]}: steps to the target and $a + b/B$ (×: not tuned)", fontsize=9)
+    axis.legend(frameon=False, fontsize=7.5, title="width $w$", title_fontsize=7.5, ncols=2)
+
+
+def _critical_panel(config: Config, axis: Axes, each: Found) -> None:
+    """B* against the width."""
+    kinds = {"law": ("$B^*$, law", "tab:blue", 1.0), "interpolation": ("$B^*$, read off", "tab:orange", 1.04)}
+    kinds["balance"] = ("$b/a$", "tab:green", 0.96)
+    for method, (label, color, shift) in kinds.items():
+        dependence = each.fit.dependence.get(method)
+        if dependence is None:
+            continue
+        low, high = dependence.critical_intervals
+        bars = [dependence.critical - low, high - dependence.critical]
+        axis.errorbar(shift * dependence.sizes, dependence.critical, yerr=bars, fmt="o", ms=4, capsize=2, color=color)
+        x, y = np.log(dependence.sizes), np.log(dependence.critical)
+        weights = dependence.standard_errors**-2.0
+        center = np.exp(weights @ (y - dependence.slope * x) / weights.sum())
+        below, above = dependence.interval
+        text = f"{label}: $w^{{{dependence.slope:.2f}}}$ ({below:.2f} … {above:.2f})"
+        axis.plot(dependence.sizes, center * dependence.sizes**dependence.slope, color=color, lw=1, label=text)
+    axis.set(xscale="log", yscale="log", xlabel="width $w$", ylabel="batch size (samples)")
+    widths = [group[0] for group in each.fit.tuned.groups]
+    axis.set_xticks(widths, [f"{width}" for width in widths])
+    axis.minorticks_off()
+    low, high = axis.get_ylim()
+    axis.set_ylim(low / 1.5, high * 2)
+    title = f"{config.overhead:.0%} overhead over $B_{{ref}}$ = {each.fit.reference:g}, {config.level:.0%} intervals"
+    axis.set_title(title, fontsize=9)
+    axis.legend(frameon=False, fontsize=7.5, loc="upper left")

@@ -1,0 +1,109 @@
+"""`sgdtheory sweep`: a grid of training runs into a store, or what a store holds."""
+
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from sgdtheory.cli.output import print_json, print_tables
+from sgdtheory.files import write_atomically
+from sgdtheory.sweep.grid import read_grid
+
+
+@dataclass(frozen=True)
+class SweepCommand:
+    """Train every run of a grid, in a store that keeps what is finished and resumes what is not."""
+
+    toml: Annotated[Path | None, tyro.conf.Positional] = None
+    """TOML file: [fixed] fields of a training run, [grid] lists of values, [[cases.NAME]] fields that go together."""
+    store: Path = Path("runs")
+    """Folder of the runs."""
+    status: Path | None = None
+    """Print what this store holds, and run nothing."""
+    cluster: str | None = None
+    """HOST:PORT of a dask scheduler, or slurm; the store has to be on a file system that its workers share."""
+    jobs: int = 1
+    """Number of SLURM jobs."""
+    lanes: int | None = None
+    """Runs that advance side by side; by default 8, fewer for large networks."""
+    checkpoint_seconds: float = 30.0
+    """Time between checkpoints."""
+    csv: Path | None = None
+    """Write the table of runs here."""
+    json: bool = False
+    """Print JSON; null stands for what is infinite or absent."""
+
+    def run(self) -> None:
+        """Sweep, or read the store, and print."""
+        if (self.toml is None) == (self.status is None):
+            raise ValueError("sweep needs a TOML file with the runs, or --status STORE to see what a store holds")
+        if self.status is not None:
+            from sgdtheory.sweep.table import SweepTable
+
+            table = SweepTable.from_store(self.status)
+        else:
+            table = self._sweep(read_grid(self.toml))  # pyright: ignore[reportArgumentType]
+        if self.csv:
+            write_atomically(self.csv, table.to_csv())
+        self._show(table)
+        if table.interrupted:
+            sys.exit(130)
+
+    def _sweep(self, configs: list) -> Any:
+        from sgdtheory.sweep.runner import sweep
+
+        options = {"lanes": self.lanes, "checkpoint_seconds": self.checkpoint_seconds}
+        with contextlib.ExitStack() as stack:
+            executor = None
+            if self.cluster is not None:
+                from sgdtheory.sweep.cluster import cluster_executor
+
+                executor = stack.enter_context(cluster_executor(self.cluster, self.jobs))
+            report = stack.enter_context(_live_line())
+            return sweep(configs, self.store, executor, report=report, **options)
+
+    def _show(self, table: Any) -> None:
+        outcomes = Counter(result.outcome if result else "unfinished" for result in table.results)
+        seconds = sum(result.seconds for result in table.finished)
+        if self.json:
+            print_json({"runs": table.columns(), "outcomes": outcomes, "notes": table.notes})
+        else:
+            shown = Table(title=f"{len(table.configs)} runs in {self.status or self.store}")
+            shown.add_column("outcome")
+            shown.add_column("runs", justify="right")
+            for name, number in sorted(outcomes.items()):
+                shown.add_row(name, f"{number}")
+            print_tables(shown)
+            print(f"{seconds:.0f} s of training, runs side by side counted each")
+        for note in table.notes:
+            print(f"sgdtheory: note: {note}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _live_line() -> Iterator[Any]:
+    """A function that shows how far a sweep is: a live line on a terminal, else a line now and then."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    with console.status("reading the store") as status:
+
+        def report(progress: Any) -> None:
+            left = progress.seconds_left
+            estimate = "" if left != left else f", at most some {_duration(left)} left"
+            status.update(f"{progress.finished} of {progress.total} runs finished{estimate}")
+
+        yield report
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

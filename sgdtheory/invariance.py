@@ -1,0 +1,205 @@
+"""Does the critical batch size move with model width, or with data? Its exponent, and a test that there is none.
+
+Each group of measurements (a width, a target) has a law Y = a_w + b_w/B or a piecewise curve, and from it B*_w. Log
+steps scatter around the laws with one standard deviation s, which holds what seeds, tuning on a grid, and the law's lack
+of fit add; it is estimated from all groups together, with Σ_w (m_w − 2) degrees of freedom. It makes a standard error of
+log B*_w through the derivative of log B*_w in each log Y, and of the slope of log B* on log size; both are widened by
+the Birge ratio where the B*_w scatter around their line by more than that.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy import stats
+
+from sgdtheory.arguments import checked_name, positive_number
+from sgdtheory.measurements import StepsMeasurement
+from sgdtheory.scaling import StepsLaw, fit_steps_law
+
+METHODS = "law", "interpolation", "balance"
+STEP = 1e-4  # of log steps, for derivatives
+Method = Literal["law", "interpolation", "balance"]
+Answer = Literal["invariant", "not invariant", "undecided"]
+
+
+@dataclass(frozen=True, eq=False)
+class SizeDependence:
+    """How B* depends on a size: `B* ∝ size^slope`.
+
+    Attributes:
+        sizes: (W,) widths, or amounts of data.
+        critical: (W,) B*.
+        standard_errors: (W,) of log B*.
+        scatter: s, standard deviation of log steps around the laws.
+        freedom: degrees of freedom of s.
+        slope, standard_error: of log B* on log size.
+        birge: scatter of log B* around its line over what s makes expect; at least 1.
+        margin: |slope| below which B* counts as invariant.
+        level: of the intervals.
+        method: "law", "interpolation" or "balance".
+    """
+
+    sizes: np.ndarray
+    critical: np.ndarray
+    standard_errors: np.ndarray
+    scatter: float
+    freedom: int
+    slope: float
+    standard_error: float
+    birge: float
+    margin: float
+    level: float
+    method: Method
+
+    def _quantile(self, level: float) -> float:
+        return float(stats.t.ppf((1 + level) / 2, self.freedom))
+
+    @property
+    def critical_intervals(self) -> tuple[np.ndarray, np.ndarray]:
+        """(W,) ends of the intervals of B*."""
+        half = self._quantile(self.level) * self.standard_errors
+        return self.critical * np.exp(-half), self.critical * np.exp(half)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of the slope."""
+        half = self._quantile(self.level) * self.standard_error
+        return self.slope - half, self.slope + half
+
+    @property
+    def equivalence_interval(self) -> tuple[float, float]:
+        """Of the slope, at the level 2·level − 1: inside of ±margin, it rejects |slope| ≥ margin at 1 − level."""
+        half = self._quantile(2 * self.level - 1) * self.standard_error
+        return self.slope - half, self.slope + half
+
+    @property
+    def answer(self) -> Answer:
+        """The verdict of two one-sided tests.
+
+        "invariant" if they reject |slope| ≥ margin, else "not invariant" if slope = 0 is rejected.
+        """
+        low, high = self.equivalence_interval
+        if -self.margin < low and high < self.margin:
+            return "invariant"
+        return "not invariant" if self.interval[0] > 0 or self.interval[1] < 0 else "undecided"
+
+
+def size_dependence(
+    measurements: Sequence[StepsMeasurement],
+    *,
+    reference: float | None = None,
+    overhead: float = 0.2,
+    margin: float = 0.2,
+    level: float = 0.95,
+    method: Method = "law",
+) -> SizeDependence:
+    """B* of every group, and the exponent of its size in it.
+
+    Args:
+        measurements: one a group, each with a size; three batch sizes or more, four or more in one of them.
+        reference: B_ref of the convention; None: the smallest batch size that all have.
+        overhead: ω, extra data that defines B*.
+        margin: |slope| below which B* counts as invariant.
+        level: of the intervals.
+        method: "law": B* = ω b/a + (1 + ω) B_ref of a fitted a + b/B (THEORY.md, T13); "interpolation": where the
+            data B·Y(B), on lines in logs between the batch sizes, last cross (1 + ω) times those of B_ref; "balance":
+            b/a, where both steps and data are twice their least, which depends on no convention and moves the most.
+
+    Raises:
+        ValueError: fewer than two sizes, too few batch sizes, no common reference, or a B* that is not finite.
+    """
+    checked_name("method", method, METHODS)
+    sizes = np.array([each.size for each in measurements], float)
+    if len(set(sizes)) < 2 or not (sizes > 0).all() or not np.isfinite(sizes).all():
+        raise ValueError(f"measurements must have at least two different positive sizes, got {sizes.tolist()}")
+    if not 0.5 < level < 1:
+        raise ValueError(f"level must be between 0.5 and 1, got {level:g}")
+    margin, overhead = positive_number("margin", margin), positive_number("overhead", overhead)
+    reference = common_reference(measurements) if reference is None else positive_number("reference", reference)
+    laws = [fit_steps_law(each.batch_sizes, each.steps) for each in measurements]
+    freedom = sum(law.steps.size - 2 for law in laws)
+    if freedom < 2:
+        raise ValueError("measurements must have four batch sizes or more to tell scatter from law")
+    scatter = float(np.sqrt(sum((law.residuals**2).sum() for law in laws) / freedom))
+    find = {"law": _of_law, "interpolation": interpolated_critical_batch_size, "balance": _balance}[method]
+    critical = np.array([find(each.batch_sizes, each.steps, reference, overhead) for each in measurements])
+    if not np.isfinite(critical).all():
+        groups = [each.group for each, value in zip(measurements, critical, strict=True) if not np.isfinite(value)]
+        raise ValueError(f"B* is not within reach of the batch sizes of {', '.join(groups)}: measure larger ones")
+    errors = scatter * np.array([_sensitivity(find, each, reference, overhead) for each in measurements])
+    slope, error, birge = _line(np.log(sizes), np.log(critical), errors)
+    return SizeDependence(
+        sizes, critical, errors * birge, scatter, freedom, slope, error * birge, birge, margin, level, method
+    )
+
+
+def common_reference(measurements: Sequence[StepsMeasurement]) -> float:
+    """The smallest batch size that all groups have."""
+    common = set.intersection(*(set(each.batch_sizes.tolist()) for each in measurements))
+    if not common:
+        raise ValueError("reference must be given: the groups have no batch size in common")
+    return float(min(common))
+
+
+def interpolated_critical_batch_size(batch_sizes, steps, reference: float, overhead: float = 0.2) -> float:
+    """B* without a law: where the data B·Y(B) last cross (1 + ω) times those of the reference.
+
+    Args:
+        batch_sizes: (m,) increasing.
+        steps: (m,) steps to the target.
+        reference: B_ref, between the smallest and the largest.
+        overhead: ω.
+
+    Returns:
+        B*, on a line in logs between two batch sizes; nan if the largest batch size is still below it, or the reference
+        outside of the measurements.
+    """
+    log_batch = np.log(np.asarray(batch_sizes, float))
+    log_data = log_batch + np.log(np.asarray(steps, float))
+    if not log_batch[0] <= np.log(reference) <= log_batch[-1]:
+        return float("nan")
+    excess = log_data - np.interp(np.log(reference), log_batch, log_data) - np.log1p(overhead)
+    below = np.flatnonzero(excess <= 0)
+    if not below.size or below[-1] == len(excess) - 1:
+        return float("nan")
+    last = int(below[-1])
+    share = -excess[last] / (excess[last + 1] - excess[last])
+    return float(np.exp(log_batch[last] + share * (log_batch[last + 1] - log_batch[last])))
+
+
+def _of_law(batch_sizes, steps, reference: float, overhead: float) -> float:
+    law: StepsLaw = fit_steps_law(batch_sizes, steps)
+    return law.critical_batch_size(reference, overhead)
+
+
+def _balance(batch_sizes, steps, reference: float, overhead: float) -> float:
+    del reference, overhead
+    law = fit_steps_law(batch_sizes, steps)
+    return law.b / law.a if law.a and law.b else float("nan")
+
+
+def _sensitivity(find: Callable, measurement: StepsMeasurement, reference: float, overhead: float) -> float:
+    """Norm of the derivatives of log B* in each log step."""
+    slopes = []
+    for place in range(measurement.steps.size):
+        ends = []
+        for sign in (-1, 1):
+            steps = measurement.steps.copy()
+            steps[place] *= np.exp(sign * STEP)
+            ends.append(np.log(find(measurement.batch_sizes, steps, reference, overhead)))
+        slopes.append((ends[1] - ends[0]) / (2 * STEP))
+    return float(np.linalg.norm(slopes))
+
+
+def _line(x: np.ndarray, y: np.ndarray, errors: np.ndarray) -> tuple[float, float, float]:
+    """Slope of weighted least squares, its standard error, and the Birge ratio, at least 1."""
+    weights = 1 / np.maximum(errors, 1e-12) ** 2
+    center, level = (weights @ each / weights.sum() for each in (x, y))
+    spread = weights @ (x - center) ** 2
+    slope = weights @ ((x - center) * (y - level)) / spread
+    if x.size < 3:
+        return float(slope), float(spread**-0.5), 1.0
+    rest = y - level - slope * (x - center)
+    return float(slope), float(spread**-0.5), float(max(1.0, np.sqrt(weights @ rest**2 / (x.size - 2))))

@@ -1,0 +1,54 @@
+"""Executors of more than one machine, by dask.distributed."""
+
+import contextlib
+from collections.abc import Iterator
+from concurrent.futures import Executor
+
+from sgdtheory.arguments import whole_number
+
+TIMEOUT = "30s"
+
+
+@contextlib.contextmanager
+def cluster_executor(address: str, jobs: int = 1) -> Iterator[Executor]:
+    """An executor on the workers of a cluster, for `sweep`; the store has to be on a file system that all share.
+
+    A unit of runs whose worker is lost goes to another one, which resumes it from its checkpoints.
+
+    Args:
+        address: HOST:PORT of a dask scheduler, or "slurm" for workers that are started as SLURM jobs as dask's own
+            configuration says (jobqueue.slurm: cores, memory, queue, …).
+        jobs: number of SLURM jobs.
+
+    Raises:
+        ValueError: the `[cluster]` extra is not installed, no scheduler there, or SLURM is not configured.
+    """
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ValueError("cluster needs dask.distributed: pip install 'sgdtheory[cluster]'") from None
+    with contextlib.ExitStack() as stack:
+        jobs = whole_number("jobs", jobs, 1)
+        scheduler = stack.enter_context(_slurm(jobs)) if address == "slurm" else address
+        try:
+            client = stack.enter_context(Client(scheduler, timeout=TIMEOUT))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"cluster must be a running dask scheduler's HOST:PORT, got {address}: {error}") from None
+        with client.get_executor(retries=3, pure=False) as executor:
+            yield executor
+
+
+def _slurm(jobs: int):
+    """A cluster of SLURM jobs."""
+    try:
+        from dask_jobqueue.slurm import SLURMCluster
+    except ImportError:
+        raise ValueError("cluster slurm needs dask-jobqueue: pip install 'sgdtheory[cluster]'") from None
+    try:
+        cluster = SLURMCluster()
+        cluster.scale(jobs=jobs)
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(
+            f"cluster slurm could not be started ({error}): set jobqueue.slurm in dask's configuration"
+        ) from None
+    return cluster

@@ -1,0 +1,104 @@
+"""From a sweep's table to the critical batch size of every group and target, and what it depends on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sgdtheory.invariance import METHODS, SizeDependence, common_reference, size_dependence
+from sgdtheory.measurements import StepsMeasurement
+from sgdtheory.scaling import StepsLaw, fit_steps_law
+from sgdtheory.sweep.table import SweepTable
+from sgdtheory.sweep.tuning import TunedSteps, best_steps
+
+
+@dataclass(frozen=True, eq=False)
+class SweepFit:
+    """Critical batch sizes at one target.
+
+    Attributes:
+        tuned: steps to the target, tuned, of every group and batch size.
+        measurements, laws: of every group with three tuned batch sizes or more, and the fitted Y = a + b/B.
+        reference, overhead: convention of B*; the reference is nan if no group was measured.
+        dependence: method → how B* depends on the first field in `by`; without one of them where there are too few
+            sizes or batch sizes.
+        notes: what is not tuned, not reached, or not fitted.
+    """
+
+    tuned: TunedSteps
+    measurements: tuple[StepsMeasurement, ...]
+    laws: tuple[StepsLaw, ...]
+    reference: float
+    overhead: float
+    dependence: dict[str, SizeDependence]
+    notes: tuple[str, ...]
+
+
+def fit_sweep(
+    table: SweepTable,
+    target_loss: float,
+    by: Sequence[str] = ("width",),
+    *,
+    reference: float | None = None,
+    overhead: float = 0.2,
+    margin: float = 0.2,
+    level: float = 0.95,
+    edges: bool = False,
+) -> SweepFit:
+    """Steps laws and B* of every group at a target, and how B* depends on the first field in `by`.
+
+    Args:
+        table: of a sweep.
+        target_loss: loss on the hold-out.
+        by: fields that tell groups apart; the first is the size.
+        reference, overhead, margin, level: as of `size_dependence`.
+        edges: use batch sizes whose best choice lies at an end of the grid too.
+
+    Raises:
+        ValueError: as of `best_steps`.
+    """
+    tuned = best_steps(table, target_loss, by)
+    measured = tuned.measurements(edges=edges)
+    notes, dependence = tuned.notes(), {}
+    fitted = {each.group for each in measured}
+    missing = len(tuned.groups) - len(fitted)
+    if missing:
+        notes.append(f"{missing} of {len(tuned.groups)} groups have fewer than three tuned batch sizes: no fit")
+    options = {"overhead": overhead, "margin": margin, "level": level}
+    if measured:
+        try:
+            reference = common_reference(measured) if reference is None else reference
+            for method in METHODS:
+                dependence[method] = size_dependence(measured, reference=reference, method=method, **options)
+        except ValueError as error:
+            notes.append(f"no exponent: {error}")
+    laws = tuple(fit_steps_law(each.batch_sizes, each.steps) for each in measured)
+    convention = float("nan") if reference is None else reference
+    return SweepFit(tuned, tuple(measured), laws, convention, overhead, dependence, tuple(notes))
+
+
+def data_dependence(
+    fits: Sequence[SweepFit], group: str, *, margin: float = 0.2, level: float = 0.95, method="law"
+) -> SizeDependence:
+    """How the B* of one group depends on the data that reaching different targets takes.
+
+    The size of a target is D = B_ref Y(B_ref), samples to it at the reference batch size, by the law.
+
+    Args:
+        fits: one a target, with one reference.
+        group: name of the group in the measurements, "width 64".
+        margin, level, method: as of `size_dependence`.
+
+    Raises:
+        ValueError: the group is measured at fewer than two targets, or B* is not finite.
+    """
+    found = []
+    for fit in fits:
+        for measurement, law in zip(fit.measurements, fit.laws, strict=True):
+            if measurement.group == group:
+                data = fit.reference * float(np.asarray(law.predict(fit.reference)))
+                found.append(replace(measurement, size=data, group=f"{group}, loss {fit.tuned.target_loss:g}"))
+    if len(found) < 2:
+        raise ValueError(f"group {group} must be measured at two targets or more, got {len(found)}")
+    options = {"margin": margin, "level": level, "method": method}
+    return size_dependence(found, reference=fits[0].reference, overhead=fits[0].overhead, **options)

@@ -1,0 +1,105 @@
+"""The runs of a sweep from a TOML file: fixed fields, a grid, and fields that change together."""
+
+import itertools
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sgdtheory.arguments import checked_name
+from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.presets import PRESETS
+
+TABLES = "fixed", "grid", "cases"
+SINGLE = "averages"  # its own values are lists
+
+
+def read_grid(path: str | Path) -> list[TrainConfig]:
+    """The configs that a TOML file describes, every combination once.
+
+    `[fixed]` has fields of `TrainConfig` (and perhaps `preset`), `[grid]` a list of values for each of some fields, and
+    each `[[cases.NAME]]` fields that change together: the product runs over the grid's lists and every NAME's cases.
+
+    Raises:
+        ValueError: no such file, no TOML, an unknown field (with the nearest known one), an empty or doubly given
+            list, or a combination that is no config.
+    """
+    try:
+        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not TOML: {error}") from None
+    try:
+        return list(grid(tables))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def grid(tables: Mapping[str, Any]) -> Iterator[TrainConfig]:
+    """The configs of tables as `read_grid` has them, in the order of the grid's fields, the last the quickest."""
+    for name, table in tables.items():
+        checked_name("a table", name, TABLES)
+        if not isinstance(table, Mapping):
+            raise ValueError(f"{name} must be a table, got {table!r}; write [{name}] above its fields")
+    fixed = _fixed(tables.get("fixed", {}))
+    choices = [*_lists(tables.get("grid", {})), *_cases(tables.get("cases", {}))]
+    _check_names(fixed, choices)
+    found = {}
+    for combination in itertools.product(*(rows for _, rows in choices)):
+        changes = {name: value for row in combination for name, value in row.items()}
+        config = _config(fixed, changes)
+        found[config.fingerprint] = config
+    yield from found.values()
+
+
+def _fixed(table: Mapping[str, Any]) -> dict[str, Any]:
+    fields = dict(table)
+    if "preset" in fields:
+        fields = PRESETS[checked_name("fixed.preset", fields.pop("preset"), PRESETS)] | fields
+    return fields
+
+
+def _lists(table: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """(where, [{field: value}, …]) of each list of the grid."""
+    found = []
+    for name, values in table.items():
+        if not isinstance(values, list) or (name == SINGLE and not all(isinstance(each, list) for each in values)):
+            raise ValueError(f"grid.{name} must be a list of values, got {values!r}; what does not vary goes to fixed")
+        if not values:
+            raise ValueError(f"grid.{name} is empty: give it at least one value, or leave it out")
+        found.append((f"grid.{name}", [{name: value} for value in values]))
+    return found
+
+
+def _cases(table: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """(where, cases) of each array of tables."""
+    found = []
+    for name, rows in table.items():
+        if not isinstance(rows, list) or not all(isinstance(row, Mapping) and row for row in rows) or not rows:
+            raise ValueError(f"cases.{name} must be tables with fields: write [[cases.{name}]] above each")
+        if any(row.keys() != rows[0].keys() for row in rows):
+            raise ValueError(f"cases.{name} must have the same fields in each of its tables, got {rows}")
+        found.append((f"cases.{name}", [dict(row) for row in rows]))
+    return found
+
+
+def _check_names(fixed: Mapping[str, Any], choices: list[tuple[str, list[dict[str, Any]]]]) -> None:
+    known = TrainConfig.__dataclass_fields__
+    for name in fixed:
+        checked_name("a field of fixed", name, known)
+    seen: dict[str, str] = {}
+    for where, rows in choices:
+        for name in rows[0]:
+            checked_name(f"a field of {where}", name, known)
+            if name in seen:
+                raise ValueError(f"{name} is given by {seen[name]} and by {where}: keep one of them")
+            seen[name] = where
+
+
+def _config(fixed: Mapping[str, Any], changes: Mapping[str, Any]) -> TrainConfig:
+    try:
+        return TrainConfig.from_fields({**fixed, **changes})
+    except (ValueError, TypeError) as error:
+        where = ", ".join(f"{name} = {value}" for name, value in changes.items())
+        raise ValueError(f"{error} (with {where})" if where else str(error)) from None

@@ -1,0 +1,224 @@
+"""Running a sweep: units of runs side by side, on threads, processes or machines, from and into a store."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from sgdtheory.arguments import whole_number
+from sgdtheory.sweep.store import Store
+from sgdtheory.sweep.table import SweepTable
+from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.engine import program
+from sgdtheory.training.group import Group, Run, group_runs
+from sgdtheory.training.interrupts import Interrupts
+from sgdtheory.training.model import model, operations
+from sgdtheory.training.result import TrainResult
+from sgdtheory.training.tensors import count
+from sgdtheory.training.trainer import CHECKPOINT_SECONDS, threads_of
+
+LANES, LANE_WEIGHTS = 8, 1 << 23  # runs side by side, and their weights together
+POLL_SECONDS = 0.5  # between looks at runs that another process works on
+Configs = tuple[TrainConfig, ...]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a sweep is.
+
+    Attributes:
+        finished, total: runs, those of earlier sweeps too.
+        seconds: since the start.
+        seconds_left: estimate, from operations that the runs still have at most; nan until one has finished.
+    """
+
+    finished: int
+    total: int
+    seconds: float
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a unit hands back: whether it could be run (else another process has it), and notes."""
+
+    done: bool
+    notes: tuple[str, ...] = ()
+
+
+def sweep(
+    configs: Sequence[TrainConfig],
+    store: str | Path,
+    executor: Executor | None = None,
+    *,
+    lanes: int | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    report: Callable[[Progress], None] | None = None,
+) -> SweepTable:
+    """Train every config once, in a store that keeps what is finished and resumes what is not.
+
+    Runs of one compiled program advance side by side, `lanes` of them as one unit of work. Units are the same whatever
+    is finished and wherever they run, and so is every bit of the table, on machines of one kind.
+
+    Args:
+        configs: of the runs; one that occurs twice is run once.
+        store: folder of the runs.
+        executor: any `concurrent.futures` executor whose workers see the store (with processes: start method "spawn",
+            for JAX); None: threads of this process, one a core on a CPU. It is not shut down.
+        lanes: runs side by side; None: 8, fewer for networks of more than a million weights.
+        checkpoint_seconds: time between checkpoints of runs that go on.
+        report: called with the `Progress` now and then.
+
+    Returns:
+        Results in the order of the configs. A run that diverged has one; one that Ctrl-C stopped has none yet.
+
+    Raises:
+        ValueError: no configs, or one that its data refuse.
+        OSError: the store cannot be written, or a worker died; what is finished stays.
+    """
+    configs = list({config.fingerprint: config for config in configs}.values())
+    if not configs:
+        raise ValueError("configs must be at least one, got none")
+    place = Store(store)
+    place.prepare()
+    results = {config.fingerprint: place.result(config) for config in configs}
+    with Interrupts() as interrupts:
+        work = _Work(place, units(configs, lanes), results, interrupts, checkpoint_seconds, report)
+        if executor is not None:
+            notes = work.on(executor)
+        else:
+            with ThreadPoolExecutor(threads_of(jax.devices())) as own:
+                notes = work.on(own, in_process=True)
+        stopped = interrupts.pending
+    found = tuple(results[config.fingerprint] for config in configs)
+    return SweepTable(tuple(configs), found, tuple(notes), stopped and None in found)
+
+
+def units(configs: Sequence[TrainConfig], lanes: int | None = None) -> list[Configs]:
+    """The configs divided into those that advance side by side; a function of the configs and `lanes` alone.
+
+    Runs of near learning rates are together, since they end together.
+    """
+    together: dict[Any, list[TrainConfig]] = {}
+    for config in configs:
+        key = program(config), len(config.average_names), config.eval_every, config.max_steps
+        together.setdefault(key, []).append(config)
+    found = []
+    for group in together.values():
+        size = _lanes(group[0]) if lanes is None else whole_number("lanes", lanes, 1)
+        group.sort(key=lambda config: (config.learning_rate, config.data_seed, config.seed, config.fingerprint))
+        found += [tuple(group[start : start + size]) for start in range(0, len(group), size)]
+    return found
+
+
+def _lanes(config: TrainConfig) -> int:
+    room = LANE_WEIGHTS // count(model(config).tensors(config))
+    return max(1, min(LANES, 1 << max(room, 1).bit_length() - 1))
+
+
+def run_unit(
+    folder: str | Path,
+    configs: Configs,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    interrupts: Interrupts | None = None,
+) -> Report:
+    """Finish the runs of one unit in a store, as a worker does; not done if another process has one of them."""
+    store = Store(folder)
+    with store.locked(configs) as free:
+        if not free:
+            return Report(False)
+        lanes, notes = [], []
+        for config in configs:
+            finished = store.result(config) is not None
+            run, note = (Run(config, None), None) if finished else store.run(config)
+            lanes.append(run)
+            notes += [note] if note else []
+        open_runs = [run for run in lanes if run.directory is not None]
+        with Interrupts() as own:
+            stop = interrupts or own
+            for part in group_runs(open_runs):
+                if not stop.pending:
+                    Group(part, jax.devices()[:1], lanes).advance(stop, checkpoint_seconds, None)
+    return Report(all(run.ended for run in open_runs), tuple(notes))
+
+
+class _Work:
+    """A sweep's units on their way through an executor."""
+
+    def __init__(
+        self,
+        store: Store,
+        everything: list[Configs],
+        results: dict[str, TrainResult | None],
+        interrupts: Interrupts,
+        checkpoint_seconds: float,
+        report: Callable[[Progress], None] | None,
+    ):
+        self._store, self._results, self._interrupts = store, results, interrupts
+        self._checkpoint_seconds, self._report = checkpoint_seconds, report
+        self._queue = deque(unit for unit in everything if self._open(unit))
+        self._cost = {unit: sum(operations(config) * config.max_steps for config in unit) for unit in self._queue}
+        self._start, self._spent = time.perf_counter(), 0.0
+
+    def on(self, executor: Executor, *, in_process: bool = False) -> list[str]:
+        """Run all units; notes on what was set aside."""
+        stop = self._interrupts if in_process else None
+        running: dict[Future, Configs] = {}
+        notes: list[str] = []
+        self._tell()
+        try:
+            while (self._queue or running) and not (self._interrupts.pending and not running):
+                while self._queue and not self._interrupts.pending:
+                    unit = self._queue.popleft()
+                    arguments = self._store.folder, unit, self._checkpoint_seconds, stop
+                    running[executor.submit(run_unit, *arguments)] = unit
+                done, _ = wait(running, POLL_SECONDS, FIRST_COMPLETED)
+                busy = [unit for future in done if not self._take(future, unit := running.pop(future), notes)]
+                if self._interrupts.pending:
+                    running = {future: unit for future, unit in running.items() if not future.cancel()}
+                    continue
+                if busy and not running:
+                    time.sleep(POLL_SECONDS)
+                self._queue.extend(unit for unit in busy if self._open(unit))
+        except BrokenProcessPool:
+            raise OSError(
+                f"a worker process died; finished runs are in {self._store.folder}, run the sweep again to go on"
+            ) from None
+        except OSError as error:
+            raise OSError(f"the sweep stopped, finished runs are intact: {error}") from None
+        finally:
+            self._interrupts.pending |= bool(running)  # threads that still work on units stop
+            for future in running:
+                future.cancel()
+        return notes
+
+    def _take(self, future: Future, unit: Configs, notes: list[str]) -> bool:
+        """Read what a unit has finished; whether it is done."""
+        found: Report = future.result()
+        notes += found.notes
+        if found.done:
+            self._open(unit)
+            self._spent += self._cost[unit]
+            self._tell()
+        return found.done
+
+    def _open(self, unit: Configs) -> bool:
+        """Whether a run of the unit has no result yet, by the store."""
+        for config in unit:
+            if self._results[config.fingerprint] is None:
+                self._results[config.fingerprint] = self._store.result(config)
+        return any(self._results[config.fingerprint] is None for config in unit)
+
+    def _tell(self) -> None:
+        if self._report is not None:
+            seconds = time.perf_counter() - self._start
+            left = sum(self._cost.values()) - self._spent
+            finished = sum(result is not None for result in self._results.values())
+            estimate = seconds * left / self._spent if self._spent else float("nan")
+            self._report(Progress(finished, len(self._results), seconds, estimate if left else 0.0))

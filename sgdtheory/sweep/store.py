@@ -1,0 +1,138 @@
+"""A folder of runs, one directory a config, named by its hash: what is there counts, whoever computed it."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from filelock import FileLock, Timeout
+
+from sgdtheory.training.checkpoint import CONFIG, RESULT, read_result, write_result
+from sgdtheory.training.config import TrainConfig, read_config
+from sgdtheory.training.group import Run
+from sgdtheory.training.result import TrainResult
+
+ASIDE, LOCKS = "set-aside", ".locks"
+WRITING = ".writing-*"  # what a killed process may leave
+
+
+class Entry(NamedTuple):
+    """A run of the store.
+
+    Attributes:
+        name: of its directory.
+        config: of the run; None if the directory is no run's.
+        result: None if it has not ended.
+        problem: why it cannot be used; None if it can.
+    """
+
+    name: str
+    config: TrainConfig | None
+    result: TrainResult | None
+    problem: str | None
+
+
+class Store:
+    """`folder/<fingerprint of the config>/`, with config.json, checkpoint.npz, curve.csv and result.json.
+
+    Several processes, on several machines with one file system, may use a store at once: a run is locked by who works
+    on it, files are replaced whole, and directories that are not what their names say are moved to `set-aside/`.
+    """
+
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+
+    def prepare(self) -> None:
+        """Make the folder and see that it can be written.
+
+        Raises:
+            OSError: it cannot; one sentence.
+        """
+        probe = self.folder / LOCKS / "store"
+        try:
+            probe.parent.mkdir(parents=True, exist_ok=True)
+            probe.touch()
+        except OSError as error:
+            raise OSError(f"cannot write to the store {self.folder}: {error.strerror or error}") from None
+
+    def directory(self, config: TrainConfig) -> Path:
+        """Of the config's run."""
+        return self.folder / config.fingerprint
+
+    def result(self, config: TrainConfig) -> TrainResult | None:
+        """The config's result if its run has ended and its directory is whole."""
+        directory = self.directory(config)
+        if not (directory / RESULT).exists():
+            return None
+        try:
+            return read_result(directory, config)
+        except ValueError:
+            return None
+
+    def run(self, config: TrainConfig) -> tuple[Run, str | None]:
+        """The config's run, to be advanced by who holds its lock, and a note if what was there was set aside."""
+        directory = self.directory(config)
+        for left in directory.glob(WRITING):
+            left.unlink(missing_ok=True)
+        try:
+            if directory.exists() and any(directory.iterdir()):
+                if read_config(directory / CONFIG) != config:
+                    raise ValueError("its config is another run's")
+                if (directory / RESULT).exists():
+                    read_result(directory, config)
+            run = Run(config, directory)
+        except ValueError as error:
+            place = self.set_aside(directory.name)
+            return Run(config, directory), f"{directory.name} was set aside as {place}: {error}"
+        if run.ended:  # killed between its last checkpoint and its result
+            write_result(directory, run.result())
+        return run, None
+
+    def set_aside(self, name: str) -> Path:
+        """Move a directory out of the way; where it is now."""
+        place, number = self.folder / ASIDE / name, 1
+        place.parent.mkdir(exist_ok=True)
+        while place.exists():
+            place, number = self.folder / ASIDE / f"{name}-{number}", number + 1
+        (self.folder / name).rename(place)
+        return place
+
+    def entries(self) -> Iterator[Entry]:
+        """All directories of the store, by name.
+
+        Raises:
+            ValueError: there is no such store.
+        """
+        if not self.folder.is_dir():
+            raise ValueError(f"store must be a folder of runs, got {self.folder}, which is not there")
+        for found in sorted(os.scandir(self.folder), key=lambda found: found.name):
+            if found.is_dir() and found.name not in (ASIDE, LOCKS):
+                yield self._entry(Path(found.path))
+
+    def _entry(self, directory: Path) -> Entry:
+        try:
+            config = read_config(directory / CONFIG)
+            if config.fingerprint != directory.name:
+                return Entry(directory.name, None, None, "its config is another run's")
+            ended = (directory / RESULT).exists()
+            return Entry(directory.name, config, read_result(directory, config) if ended else None, None)
+        except ValueError as error:
+            return Entry(directory.name, None, None, str(error))
+
+    @contextlib.contextmanager
+    def locked(self, configs: Sequence[TrainConfig]) -> Iterator[bool]:
+        """Hold the locks of some runs; False if another process has one of them.
+
+        The operating system frees the locks of a process that is killed.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                for name in sorted(config.fingerprint for config in configs):
+                    path = self.folder / LOCKS / name
+                    stack.enter_context(FileLock(path, blocking=False, thread_local=False))
+            except Timeout:
+                stack.close()
+                yield False
+                return
+            yield True

@@ -1,0 +1,103 @@
+"""What a sweep hands back: configs and results, and both as a table."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sgdtheory.sweep.store import Store
+from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.result import TrainResult
+
+ALWAYS = "width", "batch_size", "learning_rate", "seed"
+
+
+@dataclass(frozen=True, eq=False)
+class SweepTable:
+    """Runs of a sweep.
+
+    Attributes:
+        configs: of the runs, in the order of the sweep.
+        results: of each; None for a run that has not ended.
+        notes: what was found in the store that was no run of it.
+        interrupted: whether Ctrl-C came before the end.
+    """
+
+    configs: tuple[TrainConfig, ...]
+    results: tuple[TrainResult | None, ...]
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
+
+    @classmethod
+    def from_store(cls, store: str | Path) -> "SweepTable":
+        """All runs of a store, sorted by what varies between them."""
+        entries = list(Store(store).entries())
+        runs = [entry for entry in entries if entry.config is not None]
+        names = varying([entry.config for entry in runs if entry.config is not None])
+        runs.sort(key=lambda entry: [_sortable(getattr(entry.config, name)) for name in names])
+        notes = [f"{entry.name} is left out: {entry.problem}" for entry in entries if entry.problem]
+        configs = tuple(entry.config for entry in runs if entry.config is not None)
+        return cls(configs, tuple(entry.result for entry in runs), tuple(notes))
+
+    @property
+    def finished(self) -> list[TrainResult]:
+        """Results of the runs that have ended."""
+        return [result for result in self.results if result is not None]
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row a run: its hash, what varies between the runs, and its result; None where there is none.
+
+        Nothing in it depends on how fast a machine was.
+        """
+        fields = varying(self.configs, ALWAYS)
+        averages = sorted({name for config in self.configs for name in config.average_names}, key=_average_order)
+        columns: dict[str, list[Any]] = {"run": [config.fingerprint for config in self.configs]}
+        columns |= {name: [_cell(getattr(config, name)) for config in self.configs] for name in fields}
+        columns["outcome"] = [result.outcome if result else "unfinished" for result in self.results]
+        columns["num_steps"] = [result.num_steps if result else None for result in self.results]
+        for name in averages:
+            columns[f"loss_{name}"] = [_last(result, name) for result in self.results]
+        for name in averages:
+            columns[f"steps_{name}"] = [_steps(result, name) for result in self.results]
+        return columns
+
+    def to_csv(self) -> str:
+        """The table as CSV; empty where there is no value."""
+        buffer, columns = io.StringIO(), self.columns()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+        return buffer.getvalue()
+
+
+def varying(configs: Sequence[TrainConfig], always: Sequence[str] = ()) -> list[str]:
+    """Names of the fields that differ between the configs, and of those in `always`."""
+    fields = TrainConfig.__dataclass_fields__
+    return [name for name in fields if name in always or len({getattr(config, name) for config in configs}) > 1]
+
+
+def _sortable(value: Any) -> tuple[int, Any]:
+    number = isinstance(value, int | float) and value is not None
+    return (0, value) if number else (1, str(value))
+
+
+def _average_order(name: str) -> tuple[int, float]:
+    special = {"iterate": (0, 0.0), "uniform": (2, 0.0)}
+    return special[name] if name in special else (1, float(name))
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return getattr(value, "name", value)
+
+
+def _last(result: TrainResult | None, name: str) -> float | None:
+    return float(result.curve(name)[-1]) if result and name in result.names else None
+
+
+def _steps(result: TrainResult | None, name: str) -> float | None:
+    found = result.steps_to_target.get(name) if result else None
+    return None if found is None or found != found else found

@@ -1,0 +1,214 @@
+"""Best steps to a target over learning rate, optimizer and average; what is not tuned is said to be so."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sgdtheory.arguments import checked_name
+from sgdtheory.measurements import StepsMeasurement
+from sgdtheory.sweep.table import SweepTable, varying
+from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.evaluation import interpolated_steps
+from sgdtheory.training.result import TrainResult
+
+TUNED = "learning_rate", "momentum", "beta1", "beta2", "epsilon", "clip_norm", "warmup", "decay", "schedule"
+NEAR_ONE = "momentum", "beta1", "beta2", "average"  # decay rates, whose scale is that of 1 − τ
+SEEDS = "seed", "data_seed"
+ASIDE = "max_steps", "schedule_steps", "eval_every", "target_loss", "averages", "uniform_average"  # how, not what
+
+
+@dataclass(frozen=True, eq=False)
+class BestSteps:
+    """Fewest steps to a target at one batch size of a group, over everything that was tuned.
+
+    Attributes:
+        group: values of the fields that tell groups apart.
+        batch_size: B.
+        steps: (S,) steps of every seed with the best choice; empty if no choice reached the target with all seeds.
+        choice: the best value of each tuned field, and the best average.
+        edges: field → value to add to the grid, where the best value lies at an end of it.
+        reached, runs: how many of the runs reached the target.
+    """
+
+    group: tuple[Any, ...]
+    batch_size: int
+    steps: np.ndarray
+    choice: dict[str, Any]
+    edges: dict[str, str]
+    reached: int
+    runs: int
+
+    @property
+    def mean(self) -> float:
+        """Geometric mean of the steps over seeds; nan if the target was not reached."""
+        return float(np.exp(np.log(self.steps).mean())) if self.steps.size else float("nan")
+
+    @property
+    def tuned(self) -> bool:
+        """Whether the target was reached with a best choice inside of the grid."""
+        return bool(self.steps.size) and not self.edges
+
+
+@dataclass(frozen=True, eq=False)
+class TunedSteps:
+    """Steps to one target against batch size, for every group.
+
+    Attributes:
+        target_loss: loss on the hold-out.
+        by: fields that tell groups apart.
+        points: of all groups and batch sizes.
+    """
+
+    target_loss: float
+    by: tuple[str, ...]
+    points: tuple[BestSteps, ...]
+
+    @property
+    def groups(self) -> list[tuple[Any, ...]]:
+        """The groups, in order."""
+        return sorted({point.group for point in self.points}, key=lambda group: [_order(value) for value in group])
+
+    def notes(self) -> list[str]:
+        """What is not tuned or was not reached, one sentence each."""
+        found = []
+        for point in self.points:
+            where = ", ".join([*map(_named, self.by, point.group), f"batch size {point.batch_size}"])
+            if not point.steps.size:
+                found.append(
+                    f"{where}: loss {self.target_loss:g} was not reached by all seeds of any choice "
+                    f"({point.reached} of {point.runs} runs reached it): raise max_steps or the target"
+                )
+            for name, value in point.edges.items():
+                found.append(
+                    f"{where}: not tuned, the best {name} {point.choice[name]} is at the grid's end: add {value}"
+                )
+        return found
+
+    def measurements(self, *, edges: bool = False) -> list[StepsMeasurement]:
+        """Geometric means over seeds, one StepsMeasurement a group, of at least three batch sizes.
+
+        Args:
+            edges: with batch sizes whose best choice lies at an end of the grid, whose steps are upper bounds.
+        """
+        found = []
+        for group in self.groups:
+            points = [point for point in self.points if point.group == group]
+            points = sorted((each for each in points if each.tuned or (edges and each.steps.size)), key=_batch_size)
+            if len(points) >= 3:
+                size = group[0] if self.by and isinstance(group[0], int | float) else float("nan")
+                name = ", ".join(map(_named, self.by, group))
+                batch_sizes = np.array([point.batch_size for point in points], float)
+                steps = np.array([point.mean for point in points])
+                found.append(StepsMeasurement(name, size, batch_sizes, steps))
+        return found
+
+
+def best_steps(table: SweepTable, target_loss: float, by: Sequence[str] = ("width",)) -> TunedSteps:
+    """Fewest steps to a target for every group and batch size, over what else varies in the table.
+
+    Steps are interpolated between evaluations. The best choice of the tuned fields and the average is that of the
+    least geometric mean over seeds, among choices that reached the target with every seed.
+
+    Args:
+        table: of a sweep.
+        target_loss: loss on the hold-out.
+        by: fields that tell groups apart.
+
+    Raises:
+        ValueError: a field that is none, a target below a run's own (which stopped there), or one that varies and is
+            neither tuned, nor a seed, nor in `by`.
+    """
+    by = tuple(checked_name("by", name, TrainConfig.__dataclass_fields__) for name in by)
+    results = table.finished
+    tuned = _tuned_fields([result.config for result in results], by)
+    for config in table.configs:
+        if config.target_loss is not None and target_loss < config.target_loss:
+            raise ValueError(
+                f"target_loss must be at least {config.target_loss:g}, where run {config.fingerprint} stopped, "
+                f"got {target_loss:g}; sweep with a lower target_loss"
+            )
+    cells: dict[tuple, list[TrainResult]] = {}
+    for result in results:
+        group = tuple(_plain(getattr(result.config, name)) for name in by)
+        cells.setdefault((group, result.config.batch_size), []).append(result)
+    points = [_best(group, size, cell, target_loss, tuned) for (group, size), cell in cells.items()]
+    points.sort(key=lambda point: ([_order(value) for value in point.group], point.batch_size))
+    return TunedSteps(target_loss, by, tuple(points))
+
+
+def _tuned_fields(configs: Sequence[TrainConfig], by: Sequence[str]) -> list[str]:
+    names = [name for name in varying(configs) if name not in (*by, *SEEDS, *ASIDE, "batch_size")]
+    for name in names:
+        if name not in TUNED:
+            raise ValueError(f"{name} varies between the runs and is nothing to tune: add it to by, or filter the runs")
+    return names
+
+
+def _best(group: tuple, batch_size: int, cell: list[TrainResult], target: float, tuned: list[str]) -> BestSteps:
+    """The best choice of one cell of the table."""
+    choices: dict[tuple, dict[tuple, float]] = {}
+    reached = set()
+    for result in cell:
+        key = tuple(getattr(result.config, name) for name in tuned)
+        seed = tuple(getattr(result.config, name) for name in SEEDS)
+        for average in result.names:
+            steps = interpolated_steps(result.steps, result.curve(average), target)
+            choices.setdefault((*key, average), {})[seed] = steps
+            reached |= {result.config.fingerprint} if steps == steps else set()
+    seeds = {seed for found in choices.values() for seed in found}
+    means = {
+        choice: float(np.mean(np.log(list(found.values()))))
+        for choice, found in choices.items()
+        if found.keys() == seeds and np.isfinite(list(found.values())).all()
+    }
+    if not means:
+        return BestSteps(group, batch_size, np.empty(0), {}, {}, len(reached), len(cell))
+    best = min(means, key=lambda choice: means[choice])
+    names = (*tuned, "average")
+    edges = {}
+    for place, name in enumerate(names):
+        value = _edge(name, best[place], [choice[place] for choice in choices])
+        edges |= {name: value} if value else {}
+    steps = np.array([choices[best][seed] for seed in sorted(seeds)])
+    return BestSteps(group, batch_size, steps, dict(zip(names, best, strict=True)), edges, len(reached), len(cell))
+
+
+def _edge(name: str, best: Any, values: Sequence[Any]) -> str | None:
+    """The value to add to a grid whose end is the best; None if it is inside, or if there is nothing to tune."""
+    if name == "average":
+        if best in ("iterate", "uniform"):
+            return None
+        best, values = float(best), [float(value) for value in values if value not in ("iterate", "uniform")]
+    different = sorted(value for value in set(values) if isinstance(value, int | float))
+    if not isinstance(best, int | float) or (len(different) < 2 and name != "average"):
+        return None
+    if name in NEAR_ONE:
+        if best == different[-1]:
+            ratio = (1 - different[-1]) / (1 - different[-2]) if len(different) > 1 else 0.5
+            return f"{1 - (1 - best) * ratio:.4g}"
+        lowest = name != "average" and best == different[0] > 0  # below the least τ there is the iterate
+        return f"{max(0.0, 1 - (1 - best) * (1 - best) / (1 - different[1])):.4g}" if lowest else None
+    if best in (different[0], different[-1]) and best > 0:
+        neighbour = different[1] if best == different[0] else different[-2]
+        return f"{best * best / neighbour:.4g}" if neighbour > 0 else None
+    return None
+
+
+def _batch_size(point: BestSteps) -> int:
+    return point.batch_size
+
+
+def _named(name: str, value: Any) -> str:
+    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+
+
+def _plain(value: Any) -> Any:
+    return getattr(value, "name", value)
+
+
+def _order(value: Any) -> tuple[int, Any]:
+    number = isinstance(value, int | float) and not (isinstance(value, float) and math.isnan(value))
+    return (0, value) if number else (1, str(value))
