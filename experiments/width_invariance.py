@@ -145,7 +145,7 @@ def task_configs(task: Task, **changes: Any) -> list[TrainConfig]:
 
 
 def _fit(config: Config, task: Task, table: SweepTable, target: float) -> SweepFit:
-    options = {"overhead": config.overhead, "margin": config.margin, "level": config.level}
+    options: dict[str, Any] = {"overhead": config.overhead, "margin": config.margin, "level": config.level}
     return fit_sweep(table, target, reference=float(task.batch_sizes[0]), **options)
 
 
@@ -196,8 +196,8 @@ def _verdict(config: Config, each: Found, method: str, seconds: float) -> Verdic
     critical = f"{dependence.critical.min():.0f} … {dependence.critical.max():.0f}"
     statement = (
         f"slope of log {what} on log w under {NAMES[each.parametrization]}, w = {dependence.sizes.min():.0f} … "
-        f"{dependence.sizes.max():.0f}: {critical}; the {2 * config.level - 1:.0%} interval {low:.2f} … {high:.2f} decides "
-        f"against a margin of {config.margin:g}; log steps scatter by {dependence.scatter:.3f}; {left}"
+        f"{dependence.sizes.max():.0f}: {critical}; the {2 * config.level - 1:.0%} interval {low:.2f} … {high:.2f} "
+        f"decides against a margin of {config.margin:g}; log steps scatter by {dependence.scatter:.3f}; {left}"
     )
     answer = ANSWERS[dependence.answer]
     return Verdict(claim, statement, predicted, dependence.slope, dependence.interval, answer, seconds)

@@ -1,10 +1,10 @@
 """Does the critical batch size move with model width, or with data? Its exponent, and a test that there is none.
 
 Each group of measurements (a width, a target) has a law Y = a_w + b_w/B or a piecewise curve, and from it B*_w. Log
-steps scatter around the laws with one standard deviation s, which holds what seeds, tuning on a grid, and the law's lack
-of fit add; it is estimated from all groups together, with Σ_w (m_w − 2) degrees of freedom. It makes a standard error of
-log B*_w through the derivative of log B*_w in each log Y, and of the slope of log B* on log size; both are widened by
-the Birge ratio where the B*_w scatter around their line by more than that.
+steps scatter around the laws with one standard deviation s, which holds what seeds, tuning on a grid, and the law's
+lack of fit add; it is estimated from all groups together, with Σ_w (m_w − 2) degrees of freedom. It makes a standard
+error of log B*_w through the derivative of log B*_w in each log Y, and of the slope of log B* on log size; both are
+widened by the Birge ratio where the B*_w scatter around their line by more than that.
 """
 
 from collections.abc import Callable, Sequence

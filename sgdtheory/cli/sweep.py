@@ -32,7 +32,7 @@ class SweepCommand:
     jobs: int = 1
     """Number of SLURM jobs."""
     lanes: int | None = None
-    """Runs that advance side by side; by default 8, fewer for large networks."""
+    """Runs that advance side by side; by default 16, fewer for large networks."""
     checkpoint_seconds: float = 30.0
     """Time between checkpoints."""
     csv: Path | None = None

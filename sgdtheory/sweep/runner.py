@@ -23,7 +23,7 @@ from sgdtheory.training.result import TrainResult
 from sgdtheory.training.tensors import count
 from sgdtheory.training.trainer import CHECKPOINT_SECONDS, threads_of
 
-LANES, LANE_WEIGHTS = 8, 1 << 23  # runs side by side, and their weights together
+LANES, LANE_WEIGHTS = 16, 1 << 23  # runs side by side, and their weights together
 POLL_SECONDS = 0.5  # between looks at runs that another process works on
 Configs = tuple[TrainConfig, ...]
 
@@ -71,7 +71,7 @@ def sweep(
         store: folder of the runs.
         executor: any `concurrent.futures` executor whose workers see the store (with processes: start method "spawn",
             for JAX); None: threads of this process, one a core on a CPU. It is not shut down.
-        lanes: runs side by side; None: 8, fewer for networks of more than a million weights.
+        lanes: runs side by side; None: 16, fewer for networks of more than half a million weights.
         checkpoint_seconds: time between checkpoints of runs that go on.
         report: called with the `Progress` now and then.
 
@@ -113,6 +113,7 @@ def units(configs: Sequence[TrainConfig], lanes: int | None = None) -> list[Conf
     for group in together.values():
         size = _lanes(group[0]) if lanes is None else whole_number("lanes", lanes, 1)
         group.sort(key=lambda config: (config.learning_rate, config.data_seed, config.seed, config.fingerprint))
+        size = -(-len(group) // -(-len(group) // size))  # units of one length share a compiled program
         found += [tuple(group[start : start + size]) for start in range(0, len(group), size)]
     return found
 

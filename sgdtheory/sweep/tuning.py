@@ -28,7 +28,7 @@ class BestSteps:
         group: values of the fields that tell groups apart.
         batch_size: B.
         steps: (S,) steps of every seed with the best choice; empty if no choice reached the target with all seeds.
-        choice: the best value of each tuned field, and the best average.
+        choice: the best value of each tuned field, and the average that reached the target first with most seeds.
         edges: field → value to add to the grid, where the best value lies at an end of it.
         reached, runs: how many of the runs reached the target.
     """
@@ -109,8 +109,9 @@ class TunedSteps:
 def best_steps(table: SweepTable, target_loss: float, by: Sequence[str] = ("width",)) -> TunedSteps:
     """Fewest steps to a target for every group and batch size, over what else varies in the table.
 
-    Steps are interpolated between evaluations. The best choice of the tuned fields and the average is that of the
-    least geometric mean over seeds, among choices that reached the target with every seed.
+    A run's steps are those of the iterate or the average that reaches the target first, interpolated between
+    evaluations; the best choice of the tuned fields has the least geometric mean over seeds, among those that reached
+    the target with every seed.
 
     Args:
         table: of a sweep.
@@ -149,31 +150,36 @@ def _tuned_fields(configs: Sequence[TrainConfig], by: Sequence[str]) -> list[str
 
 def _best(group: tuple, batch_size: int, cell: list[TrainResult], target: float, tuned: list[str]) -> BestSteps:
     """The best choice of one cell of the table."""
-    choices: dict[tuple, dict[tuple, float]] = {}
-    reached = set()
+    choices: dict[tuple, dict[tuple, tuple[float, str]]] = {}  # choice → seed → steps and average
     for result in cell:
-        key = tuple(getattr(result.config, name) for name in tuned)
+        choice = tuple(getattr(result.config, name) for name in tuned)
         seed = tuple(getattr(result.config, name) for name in SEEDS)
-        for average in result.names:
-            steps = interpolated_steps(result.steps, result.curve(average), target)
-            choices.setdefault((*key, average), {})[seed] = steps
-            reached |= {result.config.fingerprint} if steps == steps else set()
-    seeds = {seed for found in choices.values() for seed in found}
+        choices.setdefault(choice, {})[seed] = _first(result, target)
+    seeds = sorted({seed for found in choices.values() for seed in found})
     means = {
-        choice: float(np.mean(np.log(list(found.values()))))
+        choice: float(np.mean([np.log(found[seed][0]) for seed in seeds]))
         for choice, found in choices.items()
-        if found.keys() == seeds and np.isfinite(list(found.values())).all()
+        if len(found) == len(seeds) and all(np.isfinite(steps) for steps, _ in found.values())
     }
+    reached = sum(bool(np.isfinite(steps)) for found in choices.values() for steps, _ in found.values())
     if not means:
-        return BestSteps(group, batch_size, np.empty(0), {}, {}, len(reached), len(cell))
+        return BestSteps(group, batch_size, np.empty(0), {}, {}, reached, len(cell))
     best = min(means, key=lambda choice: means[choice])
-    names = (*tuned, "average")
-    edges = {}
-    for place, name in enumerate(names):
-        value = _edge(name, best[place], [choice[place] for choice in choices])
-        edges |= {name: value} if value else {}
-    steps = np.array([choices[best][seed] for seed in sorted(seeds)])
-    return BestSteps(group, batch_size, steps, dict(zip(names, best, strict=True)), edges, len(reached), len(cell))
+    steps, averages = zip(*(choices[best][seed] for seed in seeds), strict=True)
+    values = dict(zip(tuned, zip(*choices, strict=True), strict=True)) | {"average": _decays(cell)}
+    chosen = dict(zip(tuned, best, strict=True)) | {"average": max(set(averages), key=averages.count)}
+    edges = {name: value for name in values if (value := _edge(name, chosen[name], values[name]))}
+    return BestSteps(group, batch_size, np.array(steps), chosen, edges, reached, len(cell))
+
+
+def _first(result: TrainResult, target: float) -> tuple[float, str]:
+    """Steps of the iterate or the average that reaches the target first, and its name; nan if none does."""
+    found = [(interpolated_steps(result.steps, result.curve(name), target), name) for name in result.names]
+    return min((each for each in found if np.isfinite(each[0])), default=(float("nan"), "iterate"))
+
+
+def _decays(cell: list[TrainResult]) -> tuple[str, ...]:
+    return tuple({name for result in cell for name in result.names})
 
 
 def _edge(name: str, best: Any, values: Sequence[Any]) -> str | None:
