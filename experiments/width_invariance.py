@@ -10,61 +10,23 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.results import Result, Verdict, VerdictName
-from sgdtheory.invariance import SizeDependence
-from sgdtheory.plotting import colors, new_figure
+from experiments.network_sweeps import (
+    ANSWERS,
+    FULL_TEACHER,
+    TEACHER,
+    TEXT,
+    Task,
+    critical_of,
+    curves_of,
+    steps_panel,
+    task_configs,
+)
+from experiments.results import Result, Verdict
+from sgdtheory.plotting import new_figure
 from sgdtheory.sweep import SweepTable, sweep
 from sgdtheory.sweep.fit import SweepFit, fit_sweep
-from sgdtheory.training import TrainConfig
 
 NAMES = {"mup": "µP", "standard": "standard"}
-ANSWERS: dict[str, VerdictName] = {"invariant": "holds", "not invariant": "fails", "undecided": "inconclusive"}
-
-
-@dataclass(frozen=True)
-class Task:
-    """A network and its data, with the grid that is swept.
-
-    Attributes:
-        fields: of every run.
-        widths, batch_sizes: of the sweep; the first batch size is the reference of B*.
-        log2_rate, rate_exponent, rate_offsets: learning rates 2^(log2_rate + offset) (B/B_ref)^rate_exponent; the
-            middle one is rounded to a power of two.
-        num_seeds: of initial weights and of the order of the data.
-        targets: losses on the hold-out, descending.
-        plateau_steps, samples: a run ends after plateau_steps + samples/B steps.
-    """
-
-    fields: dict[str, Any]
-    widths: tuple[int, ...]
-    batch_sizes: tuple[int, ...]
-    log2_rate: float
-    rate_exponent: float
-    rate_offsets: tuple[float, ...]
-    num_seeds: int
-    targets: tuple[float, ...]
-    plateau_steps: int
-    samples: int
-
-
-TEACHER = Task(
-    fields={
-        "base_width": 32,
-        "input_dim": 32,
-        "noise_variance": 1.0,
-        "holdout_size": 512,
-        "averages": (0.8, 0.9, 0.95, 0.98, 0.99),
-    },
-    widths=(32, 64, 128, 256, 512),
-    batch_sizes=(16, 40, 100, 250, 625),
-    log2_rate=-7.0,
-    rate_exponent=0.4,
-    rate_offsets=(-2, -1, 0, 1, 2),
-    num_seeds=2,
-    targets=(0.1,),
-    plateau_steps=50,
-    samples=6000,
-)
 
 
 @dataclass(frozen=True)
@@ -88,7 +50,10 @@ class Config:
     store: str | None = None
 
 
-SCALES = {"quick": Config()}
+SCALES = {
+    "quick": Config(),
+    "full": Config({"teacher": FULL_TEACHER, "text": TEXT}, ("mup", "standard"), store="runs"),
+}
 UNITS = {
     "task": "network and data",
     "parametrization": "of the network",
@@ -129,21 +94,6 @@ def run(config: Config) -> Result:
     return Result(_points(found), UNITS, _figures(config, found), _verdicts(config, found, seconds))
 
 
-def task_configs(task: Task, **changes: Any) -> list[TrainConfig]:
-    """The runs of a task's sweep."""
-    found = []
-    for width in task.widths:
-        for batch_size in task.batch_sizes:
-            middle = round(task.log2_rate + task.rate_exponent * np.log2(batch_size / task.batch_sizes[0]))
-            steps = task.plateau_steps + task.samples // batch_size
-            for offset in task.rate_offsets:
-                for seed in range(task.num_seeds):
-                    fields = {"width": width, "batch_size": batch_size, "learning_rate": 2.0 ** (middle + offset)}
-                    fields |= {"max_steps": steps, "eval_every": max(2, steps // 40), "target_loss": task.targets[-1]}
-                    found.append(TrainConfig(**{**task.fields, **fields, "seed": seed, "data_seed": seed, **changes}))
-    return found
-
-
 def _fit(config: Config, task: Task, table: SweepTable, target: float) -> SweepFit:
     options: dict[str, Any] = {"overhead": config.overhead, "margin": config.margin, "level": config.level}
     return fit_sweep(table, target, reference=float(task.batch_sizes[0]), **options)
@@ -158,17 +108,8 @@ def _points(found: list[Found]) -> dict[str, list]:
             width = point.group[0]
             rate, average = (point.choice.get(name, np.nan) for name in ("learning_rate", "average"))
             row = [each.task, each.parametrization, each.target, width, point.batch_size, point.mean, rate, average]
-            rows.append([*row, int(point.tuned), *_critical(dependence, width)])
+            rows.append([*row, int(point.tuned), *critical_of(dependence, width)])
     return {name: list(column) for name, column in zip(UNITS, zip(*rows, strict=True), strict=True)}
-
-
-def _critical(dependence: SizeDependence | None, width: int) -> tuple[float, float, float]:
-    """B* of a width and its interval."""
-    if dependence is None or width not in dependence.sizes:
-        return np.nan, np.nan, np.nan
-    place = int(np.flatnonzero(dependence.sizes == width)[0])
-    low, high = dependence.critical_intervals
-    return float(dependence.critical[place]), float(low[place]), float(high[place])
 
 
 def _verdicts(config: Config, found: list[Found], seconds: float) -> tuple[Verdict, ...]:
@@ -211,35 +152,14 @@ def _figures(config: Config, found: list[Found]) -> dict[str, Figure]:
             rows = [each for each in found if (each.task, each.target) == (task, target)]
             figure, axes = new_figure(len(rows), 2, width=4.6, height=3.7)
             for row, each in zip(axes, rows, strict=True):
-                _steps_panel(row[0], each)
+                steps_panel(row[0], curves_of(each.fit), each.fit.reference, "width $w$")
+                title = f"{NAMES[each.parametrization]}: steps to the target and $a + b/B$ (×: not tuned)"
+                row[0].set_title(title, fontsize=9)
                 _critical_panel(config, row[1], each)
             figure.suptitle(f"Does the critical batch size move with the width? {task}, to loss {target:g}")
             name = "width_invariance" if len(config.tasks) == 1 else f"width_invariance_{task}"
             figures[name if len(config.tasks[task].targets) == 1 else f"{name}_{target:g}"] = figure
     return figures
-
-
-def _steps_panel(axis: Axes, each: Found) -> None:
-    """Steps relative to the reference batch size, widths overlaid."""
-    fit = each.fit
-    widths = [group[0] for group in fit.tuned.groups]
-    for width, color in zip(widths, colors(len(widths)), strict=True):
-        points = [point for point in fit.tuned.points if point.group[0] == width and point.steps.size]
-        laws = [law for law, own in zip(fit.laws, fit.measurements, strict=True) if own.size == width]
-        if not laws:
-            continue
-        scale = float(np.asarray(laws[0].predict(fit.reference)))
-        for tuned, marker in (True, "o"), (False, "x"):
-            chosen = [point for point in points if point.tuned == tuned]
-            x, y = [point.batch_size for point in chosen], [point.mean / scale for point in chosen]
-            axis.plot(x, y, marker, ms=4, color=color, label=f"{width}" if tuned else None)
-        batch = np.geomspace(fit.reference, max(point.batch_size for point in points), 60)
-        axis.plot(batch, np.asarray(laws[0].predict(batch)) / scale, color=color, lw=1)
-    linear = np.array([fit.reference, 12 * fit.reference])
-    axis.plot(linear, fit.reference / linear, ":", color="gray", lw=1, label="linear scaling")
-    axis.set(xscale="log", yscale="log", xlabel="batch size $B$ (samples)", ylabel="steps $Y(B) / Y(B_{ref})$")
-    axis.set_title(f"{NAMES[each.parametrization]}: steps to the target and $a + b/B$ (×: not tuned)", fontsize=9)
-    axis.legend(frameon=False, fontsize=7.5, title="width $w$", title_fontsize=7.5, ncols=2)
 
 
 def _critical_panel(config: Config, axis: Axes, each: Found) -> None:

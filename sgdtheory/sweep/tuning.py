@@ -17,7 +17,8 @@ from sgdtheory.training.result import TrainResult
 TUNED = "learning_rate", "momentum", "beta1", "beta2", "epsilon", "clip_norm", "warmup", "decay", "schedule"
 NEAR_ONE = "momentum", "beta1", "beta2", "average"  # decay rates, whose scale is that of 1 − τ
 SEEDS = "seed", "data_seed"
-ASIDE = "max_steps", "schedule_steps", "eval_every", "target_loss", "averages", "uniform_average"  # how, not what
+# how a run is measured and computed, not what is: two runs that differ in nothing else cannot be told apart
+ASIDE = "max_steps", "schedule_steps", "eval_every", "target_loss", "averages", "uniform_average", "micro_batch"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +72,10 @@ class TunedSteps:
         """The groups, in order."""
         return sorted({point.group for point in self.points}, key=lambda group: [_order(value) for value in group])
 
+    def name(self, group: tuple[Any, ...]) -> str:
+        """Name of a group, "width 64"."""
+        return ", ".join(map(_named, self.by, group))
+
     def notes(self) -> list[str]:
         """What is not tuned or was not reached, one sentence each."""
         found = []
@@ -99,10 +104,9 @@ class TunedSteps:
             points = sorted((each for each in points if each.tuned or (edges and each.steps.size)), key=_batch_size)
             if len(points) >= 3:
                 size = group[0] if self.by and isinstance(group[0], int | float) else float("nan")
-                name = ", ".join(map(_named, self.by, group))
                 batch_sizes = np.array([point.batch_size for point in points], float)
                 steps = np.array([point.mean for point in points])
-                found.append(StepsMeasurement(name, size, batch_sizes, steps))
+                found.append(StepsMeasurement(self.name(group), size, batch_sizes, steps))
         return found
 
 
@@ -154,7 +158,13 @@ def _best(group: tuple, batch_size: int, cell: list[TrainResult], target: float,
     for result in cell:
         choice = tuple(getattr(result.config, name) for name in tuned)
         seed = tuple(getattr(result.config, name) for name in SEEDS)
-        choices.setdefault(choice, {})[seed] = _first(result, target)
+        found = choices.setdefault(choice, {})
+        if seed in found:
+            raise ValueError(
+                f"two runs with batch_size {batch_size}, seed {seed[0]} and {dict(zip(tuned, choice, strict=True))} "
+                f"differ only in {' or '.join(ASIDE)}: add the field to by, or filter the runs"
+            )
+        found[seed] = _first(result, target)
     seeds = sorted({seed for found in choices.values() for seed in found})
     means = {
         choice: float(np.mean([np.log(found[seed][0]) for seed in seeds]))
