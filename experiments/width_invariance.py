@@ -131,7 +131,8 @@ def _verdict(config: Config, each: Found, method: str, seconds: float) -> Verdic
     untuned = sum(not point.tuned for point in each.fit.tuned.points)
     left = f"{untuned} of {len(each.fit.tuned.points)} cells are not tuned and left out"
     if dependence is None:
-        statement = f"no slope: {' '.join(each.fit.notes[-1:])}; {left}"
+        why = [note for note in each.fit.notes if "no exponent" in note or "no fit" in note]
+        statement = f"{'; '.join(why)}; {left}"
         return Verdict(claim, statement, predicted, "—", None, "inconclusive", seconds)
     low, high = dependence.equivalence_interval
     critical = f"{dependence.critical.min():.0f} … {dependence.critical.max():.0f}"

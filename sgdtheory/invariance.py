@@ -7,7 +7,7 @@ error of log B*_w through the derivative of log B*_w in each log Y, and of the s
 widened by the Birge ratio where the B*_w scatter around their line by more than that.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,9 +18,9 @@ from sgdtheory.arguments import checked_name, positive_number
 from sgdtheory.measurements import StepsMeasurement
 from sgdtheory.scaling import StepsLaw, fit_steps_law
 
-METHODS = "law", "interpolation", "balance"
 STEP = 1e-4  # of log steps, for derivatives
 Method = Literal["law", "interpolation", "balance"]
+METHODS: Mapping[Method, str] = {"law": "B* of the law", "interpolation": "B* read off", "balance": "b/a"}
 Answer = Literal["invariant", "not invariant", "undecided"]
 
 
@@ -127,12 +127,59 @@ def size_dependence(
     critical = np.array([find(each.batch_sizes, each.steps, reference, overhead) for each in measurements])
     if not np.isfinite(critical).all():
         groups = [each.group for each, value in zip(measurements, critical, strict=True) if not np.isfinite(value)]
-        raise ValueError(f"B* is not within reach of the batch sizes of {', '.join(groups)}: measure larger ones")
+        raise ValueError(f"it is outside of the batch sizes measured for {', '.join(groups)}: measure or tune more")
     errors = scatter * np.array([_sensitivity(find, each, reference, overhead) for each in measurements])
     slope, error, birge = _line(np.log(sizes), np.log(critical), errors)
     return SizeDependence(
         sizes, critical, errors * birge, scatter, freedom, slope, error * birge, birge, margin, level, method
     )
+
+
+@dataclass(frozen=True)
+class PairedRatio:
+    """B* of one way of training over that of another, with seeds and data in common.
+
+    Attributes:
+        first, second: B* of each.
+        log_ratio, standard_error: of log(second/first), from the scatter of the differences of their log steps.
+        freedom: degrees of freedom of the scatter.
+    """
+
+    first: float
+    second: float
+    log_ratio: float
+    standard_error: float
+    freedom: int
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Of the ratio second/first."""
+        half = float(stats.t.ppf((1 + level) / 2, self.freedom)) * self.standard_error
+        return float(np.exp(self.log_ratio - half)), float(np.exp(self.log_ratio + half))
+
+
+def paired_ratio(
+    first: StepsMeasurement, second: StepsMeasurement, *, reference: float, overhead: float = 0.2
+) -> PairedRatio:
+    """Whether B* differs between two ways of training that were measured with the same seeds and batch sizes.
+
+    What both have in common (a lucky seed, the law's lack of fit) cancels: log steps of the two differ from their laws'
+    difference by a scatter of their own, which is what makes the standard error.
+
+    Args:
+        first, second: at the same batch sizes, four or more.
+        reference, overhead: convention of B* by the law.
+
+    Raises:
+        ValueError: different batch sizes, or fewer than four.
+    """
+    if not np.array_equal(first.batch_sizes, second.batch_sizes) or first.steps.size < 4:
+        raise ValueError("first and second must be measured at the same batch sizes, four or more")
+    laws = [fit_steps_law(each.batch_sizes, each.steps) for each in (first, second)]
+    freedom = first.steps.size - 2
+    scatter = float(np.sqrt(((laws[1].residuals - laws[0].residuals) ** 2).sum() / freedom))
+    before, after = (law.critical_batch_size(reference, overhead) for law in laws)
+    sensitivity = max(_sensitivity(_of_law, each, reference, overhead) for each in (first, second))
+    return PairedRatio(before, after, float(np.log(after / before)), scatter * sensitivity, freedom)
 
 
 def common_reference(measurements: Sequence[StepsMeasurement]) -> float:

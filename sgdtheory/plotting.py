@@ -1,7 +1,7 @@
 """Figures: one style, atomic PNG and PDF, and the plots that more than one part of the project draws."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from sgdtheory.critical import CriticalBatchSize
 from sgdtheory.files import write_atomically
+from sgdtheory.invariance import SizeDependence
 from sgdtheory.measurements import StepsMeasurement
 from sgdtheory.scaling import PowerFit, StepsLaw
 
@@ -202,3 +203,19 @@ def plot_coordinates(row: np.ndarray, check: "CoordinateCheck") -> None:
         axes.set_xticks(check.widths, [f"{width}" for width in check.widths])
         axes.minorticks_off()
     row[-1].legend(fontsize=6)
+
+
+def plot_size_dependence(axes: Axes, curves: Mapping[str, SizeDependence], size_label: str) -> None:
+    """B* against a size, with intervals and fitted powers, one color a curve."""
+    for (label, found), color in zip(curves.items(), colors(len(curves)), strict=True):
+        low, high = found.critical_intervals
+        bars = [found.critical - low, high - found.critical]
+        axes.errorbar(found.sizes, found.critical, yerr=bars, fmt="o", ms=4, capsize=2, color=color)
+        weights = np.maximum(found.standard_errors, 1e-12) ** -2.0
+        center = np.exp(weights @ (np.log(found.critical) - found.slope * np.log(found.sizes)) / weights.sum())
+        sizes = np.sort(found.sizes)
+        below, above = found.interval
+        text = f"{label}: slope {found.slope:.2f} ({below:.2f} … {above:.2f})"
+        axes.plot(sizes, center * sizes**found.slope, color=color, lw=1, label=text)
+    axes.set(xscale="log", yscale="log", xlabel=size_label, ylabel="critical batch size $B^*$ (samples)")
+    axes.legend(frameon=False, fontsize=7.5)

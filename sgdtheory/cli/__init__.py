@@ -14,6 +14,7 @@ from sgdtheory.cli.fit import FitCommand
 from sgdtheory.cli.network import preset_of
 from sgdtheory.cli.risk import RiskCommand
 from sgdtheory.cli.simulate import SimulateCommand
+from sgdtheory.cli.sweep import SweepCommand
 from sgdtheory.cli.train import TrainCommand
 
 COMMANDS = {
@@ -22,6 +23,7 @@ COMMANDS = {
     "cbs": CbsCommand,
     "fit": FitCommand,
     "train": TrainCommand,
+    "sweep": SweepCommand,
     "coordcheck": CoordcheckCommand,
 }
 

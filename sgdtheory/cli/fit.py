@@ -1,4 +1,4 @@
-"""`sgdtheory fit`: from steps-to-target measurements to the critical batch size."""
+"""`sgdtheory fit`: from steps-to-target measurements, in a CSV file or a store of runs, to the critical batch size."""
 
 import sys
 from dataclasses import dataclass, replace
@@ -14,6 +14,8 @@ from sgdtheory.arguments import positive_array
 from sgdtheory.cli.output import interval_text, print_json, print_tables, require_figure_suffix
 from sgdtheory.measurements import StepsMeasurement, example_measurements, read_measurements
 from sgdtheory.scaling import PowerFit, StepsLaw, fit_power_law, fit_steps_law, sensitivity
+
+REFERENCE = 256.0  # of measurements in a file; the paper's
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,20 @@ class FitCommand:
     """Column with the model or data size, for the exponent of B* against it."""
     fit_alpha: bool = False
     """Fit α in steps = a + b/B^α; otherwise α = 1."""
-    reference: float = 256.0
-    """Reference batch size of B*, inside the regime of linear scaling."""
+    store: Path | None = None
+    """Store of runs (`sgdtheory sweep`) in place of a file: tune, fit, and test whether B* depends on the size."""
+    target_loss: tuple[float, ...] = ()
+    """With a store: losses to reach; by default the runs' own."""
+    by: tuple[str, ...] = ("width",)
+    """With a store: fields that tell groups apart; the first is the size."""
+    margin: float = 0.2
+    """With a store: |slope| of log B* on log size below which B* counts as invariant."""
+    edges: bool = False
+    """With a store: use batch sizes whose best choice is at an end of the grid too."""
+    steps_csv: Path | None = None
+    """With a store: write the tuned steps here."""
+    reference: float | None = None
+    """Reference batch size of B*, inside the regime of linear scaling; by default 256, with a store its smallest."""
     overhead: float = 0.2
     """Extra data, relative to the reference batch size, that defines B*."""
     level: float = 0.95
@@ -49,6 +63,22 @@ class FitCommand:
         """Fit and print."""
         require_figure_suffix(self.plot)
         positive_array("forecast", self.forecast)
+        if self.store is not None:
+            self._fit_store()
+            return
+        if self != replace(self, target_loss=(), by=("width",), margin=0.2, edges=False, steps_csv=None):
+            raise ValueError("target-loss, by, margin, edges and steps-csv are about a store of runs: give --store too")
+        self._fit_measurements()
+
+    def _fit_store(self) -> None:
+        columns = {"csv": None, "batch_size": "batch_size", "steps": "steps", "group": None, "size": None}
+        if self != replace(self, **columns, fit_alpha=False, forecast=()):
+            raise ValueError("a CSV file, its columns, fit-alpha and forecast do not go with --store: leave them out")
+        from sgdtheory.cli.fit_store import StoreFit
+
+        StoreFit(self).run()
+
+    def _fit_measurements(self) -> None:
         if self.csv is None:
             if self != replace(self, batch_size="batch_size", steps="steps", group=None, size=None):
                 raise ValueError("batch-size, steps, group and size name columns of a CSV file: give the file too")
@@ -66,7 +96,7 @@ class FitCommand:
             raise ValueError(
                 "forecast needs a column of sizes (--size) with at least two different ones, and finite B*"
             )
-        convention = {"reference": self.reference, "overhead": self.overhead}
+        convention = self._convention
         notes = [note for m, law in zip(measurements, laws, strict=True) for note in self._notes(m, law)]
         report = {"groups": rows, "convention": convention, "level": self.level, "notes": notes}
         if power:
@@ -80,14 +110,18 @@ class FitCommand:
         for note in notes:
             print(f"sgdtheory: note: {note}", file=sys.stderr)
 
+    @property
+    def _convention(self) -> dict[str, float]:
+        return {"reference": REFERENCE if self.reference is None else self.reference, "overhead": self.overhead}
+
     def _notes(self, measurement: StepsMeasurement, law: StepsLaw) -> list[str]:
         """What makes a B* of this group worth less than its interval says."""
         name = measurement.group or "the measurements"
         low, high = measurement.batch_sizes[[0, -1]]
-        critical = law.critical_batch_size(self.reference, self.overhead)
+        reference, critical = self._convention["reference"], law.critical_batch_size(**self._convention)
         notes = []
-        if not low <= self.reference <= high:
-            notes.append(f"{name}: reference {self.reference:g} lies outside the batch sizes {low:g} … {high:g}")
+        if not low <= reference <= high:
+            notes.append(f"{name}: reference {reference:g} lies outside the batch sizes {low:g} … {high:g}")
         if law.b == 0:
             notes.append(f"{name}: steps do not fall with the batch size, so B* is the convention alone")
         elif np.isinf(critical):
@@ -97,7 +131,7 @@ class FitCommand:
         return notes
 
     def _row(self, measurement: StepsMeasurement, law: StepsLaw) -> dict[str, Any]:
-        convention = {"reference": self.reference, "overhead": self.overhead}
+        convention = self._convention
         row: dict[str, Any] = {"group": measurement.group, "size": measurement.size}
         row |= {"a": law.a, "b": law.b, "alpha": law.alpha, "residual_std": law.residual_std}
         row["critical_batch_size"] = law.critical_batch_size(**convention)
@@ -134,7 +168,8 @@ class FitCommand:
     def _print(self, report: dict[str, Any]) -> None:
         level = f"{self.level:.0%}"
         title = (
-            f"steps = a + b/B^α;  B*: {self.overhead:.0%} more data than at B = {self.reference:g};  {level} intervals"
+            f"steps = a + b/B^α;  B*: {self.overhead:.0%} more data than at B = {self._convention['reference']:g};  "
+            f"{level} intervals"
         )
         table = Table(title=title)
         for header in ("group", "a", "b", "α", "B*"):
@@ -170,7 +205,7 @@ class FitCommand:
     def _draw(self, path: Path, measurements, laws, sizes, power: PowerFit | None) -> None:
         from sgdtheory import plotting  # matplotlib is slow to import
 
-        convention = {"reference": self.reference, "overhead": self.overhead}
+        convention = self._convention
         figure, axes = plotting.new_figure(1, 2 if power else 1)
         plotting.plot_steps_laws(axes[0, 0], measurements, laws, **convention)
         if power:

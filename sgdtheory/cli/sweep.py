@@ -88,7 +88,7 @@ class SweepCommand:
 
 @contextlib.contextmanager
 def _live_line() -> Iterator[Any]:
-    """A function that shows how far a sweep is: a live line on a terminal, else a line now and then."""
+    """A function that shows how far a sweep is: a live line on a terminal; else None."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
-from concurrent.futures import Executor
+from concurrent.futures import CancelledError, Executor
 
 from sgdtheory.arguments import whole_number
 
@@ -22,9 +22,10 @@ def cluster_executor(address: str, jobs: int = 1) -> Iterator[Executor]:
 
     Raises:
         ValueError: the `[cluster]` extra is not installed, no scheduler there, or SLURM is not configured.
+        OSError: the workers of one unit were lost four times, or the scheduler was.
     """
     try:
-        from distributed import Client
+        from distributed import Client, KilledWorker
     except ImportError:
         raise ValueError("cluster needs dask.distributed: pip install 'sgdtheory[cluster]'") from None
     with contextlib.ExitStack() as stack:
@@ -35,7 +36,13 @@ def cluster_executor(address: str, jobs: int = 1) -> Iterator[Executor]:
         except (OSError, ValueError) as error:
             raise ValueError(f"cluster must be a running dask scheduler's HOST:PORT, got {address}: {error}") from None
         with client.get_executor(retries=3, pure=False) as executor:
-            yield executor
+            try:
+                yield executor
+            except (KilledWorker, CancelledError):
+                raise OSError(
+                    "workers of the cluster died again and again, or its scheduler did; finished runs stay, run the "
+                    "sweep again to go on"
+                ) from None
 
 
 def _slurm(jobs: int):
@@ -48,7 +55,8 @@ def _slurm(jobs: int):
         cluster = SLURMCluster()
         cluster.scale(jobs=jobs)
     except (OSError, ValueError, TypeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
         raise ValueError(
-            f"cluster slurm could not be started ({error}): set jobqueue.slurm in dask's configuration"
+            f"cluster slurm could not be started ({reason}): set jobqueue.slurm in dask's configuration"
         ) from None
     return cluster

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sgdtheory.invariance import METHODS, SizeDependence, common_reference, size_dependence
+from sgdtheory.invariance import METHODS, Method, SizeDependence, common_reference, size_dependence
 from sgdtheory.measurements import StepsMeasurement
 from sgdtheory.scaling import StepsLaw, fit_steps_law
 from sgdtheory.sweep.table import SweepTable
@@ -63,22 +63,25 @@ def fit_sweep(
     fitted = {each.group for each in measured}
     missing = len(tuned.groups) - len(fitted)
     if missing:
-        notes.append(f"{missing} of {len(tuned.groups)} groups have fewer than three tuned batch sizes: no fit")
+        few = f"{missing} of {len(tuned.groups)} groups have fewer than three tuned batch sizes"
+        notes.append(f"loss {target_loss:g}: no fit of {few}")
+    if len(measured) == 2:
+        notes.append("two sizes do not show how B* scatters around a line: the slope's interval may be too short")
     options = {"overhead": overhead, "margin": margin, "level": level}
-    if measured:
+    if measured and reference is None:
+        reference = common_reference(measured)
+    for method in METHODS if measured else ():
         try:
-            reference = common_reference(measured) if reference is None else reference
-            for method in METHODS:
-                dependence[method] = size_dependence(measured, reference=reference, method=method, **options)
+            dependence[method] = size_dependence(measured, reference=reference, method=method, **options)
         except ValueError as error:
-            notes.append(f"no exponent: {error}")
+            notes.append(f"loss {target_loss:g}: no exponent of {METHODS[method]}: {error}")
     laws = tuple(fit_steps_law(each.batch_sizes, each.steps) for each in measured)
     convention = float("nan") if reference is None else reference
     return SweepFit(tuned, tuple(measured), laws, convention, overhead, dependence, tuple(notes))
 
 
 def data_dependence(
-    fits: Sequence[SweepFit], group: str, *, margin: float = 0.2, level: float = 0.95, method="law"
+    fits: Sequence[SweepFit], group: str, *, margin: float = 0.2, level: float = 0.95, method: Method = "law"
 ) -> SizeDependence:
     """How the B* of one group depends on the data that reaching different targets takes.
 
@@ -100,5 +103,5 @@ def data_dependence(
                 found.append(replace(measurement, size=data, group=f"{group}, loss {fit.tuned.target_loss:g}"))
     if len(found) < 2:
         raise ValueError(f"group {group} must be measured at two targets or more, got {len(found)}")
-    options = {"margin": margin, "level": level, "method": method}
-    return size_dependence(found, reference=fits[0].reference, overhead=fits[0].overhead, **options)
+    convention = {"reference": fits[0].reference, "overhead": fits[0].overhead}
+    return size_dependence(found, **convention, margin=margin, level=level, method=method)  # pyright: ignore

@@ -17,12 +17,13 @@ SINGLE = "averages"  # its own values are lists
 def read_grid(path: str | Path) -> list[TrainConfig]:
     """The configs that a TOML file describes, every combination once.
 
-    `[fixed]` has fields of `TrainConfig` (and perhaps `preset`), `[grid]` a list of values for each of some fields, and
-    each `[[cases.NAME]]` fields that change together: the product runs over the grid's lists and every NAME's cases.
+    `[fixed]` has fields of `TrainConfig` (and perhaps `preset`, whose fields the tables may change), `[grid]` a list of
+    values for each of some fields, and each `[[cases.NAME]]` fields that change together: the product runs over the
+    grid's lists and every NAME's cases.
 
     Raises:
-        ValueError: no such file, no TOML, an unknown field (with the nearest known one), an empty or doubly given
-            list, or a combination that is no config.
+        ValueError: no such file, no TOML, an unknown field (with the nearest known one), an empty list, a field
+            given twice, or a combination that is no config.
     """
     try:
         tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -45,6 +46,7 @@ def grid(tables: Mapping[str, Any]) -> Iterator[TrainConfig]:
     fixed = _fixed(tables.get("fixed", {}))
     choices = [*_lists(tables.get("grid", {})), *_cases(tables.get("cases", {}))]
     _check_names(fixed, choices)
+    _check_once([("fixed", tables.get("fixed", {})), *((where, rows[0]) for where, rows in choices)])
     found = {}
     for combination in itertools.product(*(rows for _, rows in choices)):
         changes = {name: value for row in combination for name, value in row.items()}
@@ -88,10 +90,16 @@ def _check_names(fixed: Mapping[str, Any], choices: list[tuple[str, list[dict[st
     known = TrainConfig.__dataclass_fields__
     for name in fixed:
         checked_name("a field of fixed", name, known)
-    seen: dict[str, str] = {}
     for where, rows in choices:
         for name in rows[0]:
             checked_name(f"a field of {where}", name, known)
+
+
+def _check_once(places: list[tuple[str, Mapping[str, Any]]]) -> None:
+    """That no field is given at two of the places."""
+    seen: dict[str, str] = {}
+    for where, fields in places:
+        for name in fields:
             if name in seen:
                 raise ValueError(f"{name} is given by {seen[name]} and by {where}: keep one of them")
             seen[name] = where

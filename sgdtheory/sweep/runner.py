@@ -1,5 +1,6 @@
 """Running a sweep: units of runs side by side, on threads, processes or machines, from and into a store."""
 
+import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from sgdtheory.arguments import whole_number
 from sgdtheory.sweep.store import Store
 from sgdtheory.sweep.table import SweepTable
 from sgdtheory.training.config import TrainConfig
-from sgdtheory.training.engine import program
+from sgdtheory.training.engine import side_by_side
 from sgdtheory.training.group import Group, Run, group_runs
 from sgdtheory.training.interrupts import Interrupts
 from sgdtheory.training.model import model, operations
@@ -107,14 +108,14 @@ def units(configs: Sequence[TrainConfig], lanes: int | None = None) -> list[Conf
     """
     together: dict[Any, list[TrainConfig]] = {}
     for config in configs:
-        key = program(config), len(config.average_names), config.eval_every, config.max_steps
-        together.setdefault(key, []).append(config)
+        together.setdefault(side_by_side(config), []).append(config)
     found = []
     for group in together.values():
         size = _lanes(group[0]) if lanes is None else whole_number("lanes", lanes, 1)
         group.sort(key=lambda config: (config.learning_rate, config.data_seed, config.seed, config.fingerprint))
-        size = -(-len(group) // -(-len(group) // size))  # units of one length share a compiled program
-        found += [tuple(group[start : start + size]) for start in range(0, len(group), size)]
+        number = -(-len(group) // size)  # of units, of two lengths at most: those of one share a compiled program
+        ends = [len(group) * part // number for part in range(number + 1)]
+        found += [tuple(group[start:end]) for start, end in itertools.pairwise(ends)]
     return found
 
 
@@ -184,7 +185,7 @@ class _Work:
                 if self._interrupts.pending:
                     running = {future: unit for future, unit in running.items() if not future.cancel()}
                     continue
-                if busy and not running:
+                if busy:
                     time.sleep(POLL_SECONDS)
                 self._queue.extend(unit for unit in busy if self._open(unit))
         except BrokenProcessPool:
@@ -192,7 +193,7 @@ class _Work:
                 f"a worker process died; finished runs are in {self._store.folder}, run the sweep again to go on"
             ) from None
         except OSError as error:
-            raise OSError(f"the sweep stopped, finished runs are intact: {error}") from None
+            raise OSError(f"the sweep stopped, finished runs in {self._store.folder} are intact: {error}") from None
         finally:
             self._interrupts.pending |= bool(running)  # threads that still work on units stop
             for future in running:
@@ -203,8 +204,8 @@ class _Work:
         """Read what a unit has finished; whether it is done."""
         found: Report = future.result()
         notes += found.notes
+        self._open(unit)
         if found.done:
-            self._open(unit)
             self._spent += self._cost[unit]
             self._tell()
         return found.done

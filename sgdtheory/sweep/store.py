@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
-from sgdtheory.training.checkpoint import CONFIG, RESULT, read_result, write_result
+from sgdtheory.training.checkpoint import CONFIG, RESULT, is_of, read_result, write_result
 from sgdtheory.training.config import TrainConfig, read_config
 from sgdtheory.training.group import Run
 from sgdtheory.training.result import TrainResult
@@ -76,8 +76,10 @@ class Store:
         for left in directory.glob(WRITING):
             left.unlink(missing_ok=True)
         try:
+            if directory.exists() and not directory.is_dir():
+                raise ValueError("it is no directory")
             if directory.exists() and any(directory.iterdir()):
-                if read_config(directory / CONFIG) != config:
+                if not is_of(directory, config):
                     raise ValueError("its config is another run's")
                 if (directory / RESULT).exists():
                     read_result(directory, config)

@@ -1,4 +1,4 @@
-"""Best steps to a target over learning rate, optimizer and average; what is not tuned is said to be so."""
+"""Best steps to a target over learning rate, the optimizer's numbers and average; what is not tuned is said."""
 
 import math
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from sgdtheory.training.result import TrainResult
 
 TUNED = "learning_rate", "momentum", "beta1", "beta2", "epsilon", "clip_norm", "warmup", "decay", "schedule"
 NEAR_ONE = "momentum", "beta1", "beta2", "average"  # decay rates, whose scale is that of 1 − τ
+FRACTIONS = "warmup", "decay"
 SEEDS = "seed", "data_seed"
 # how a run is measured and computed, not what is: two runs that differ in nothing else cannot be told apart
 ASIDE = "max_steps", "schedule_steps", "eval_every", "target_loss", "averages", "uniform_average", "micro_batch"
@@ -80,10 +81,11 @@ class TunedSteps:
         """What is not tuned or was not reached, one sentence each."""
         found = []
         for point in self.points:
-            where = ", ".join([*map(_named, self.by, point.group), f"batch size {point.batch_size}"])
+            cell = *map(_named, self.by, point.group), f"batch size {point.batch_size}"
+            where = ", ".join((f"loss {self.target_loss:g}", *cell))
             if not point.steps.size:
                 found.append(
-                    f"{where}: loss {self.target_loss:g} was not reached by all seeds of any choice "
+                    f"{where}: not reached by all seeds of any choice "
                     f"({point.reached} of {point.runs} runs reached it): raise max_steps or the target"
                 )
             for name, value in point.edges.items():
@@ -177,7 +179,7 @@ def _best(group: tuple, batch_size: int, cell: list[TrainResult], target: float,
     best = min(means, key=lambda choice: means[choice])
     steps, averages = zip(*(choices[best][seed] for seed in seeds), strict=True)
     values = dict(zip(tuned, zip(*choices, strict=True), strict=True)) | {"average": _decays(cell)}
-    chosen = dict(zip(tuned, best, strict=True)) | {"average": max(set(averages), key=averages.count)}
+    chosen = dict(zip(tuned, best, strict=True)) | {"average": max(averages, key=averages.count)}
     edges = {name: value for name in values if (value := _edge(name, chosen[name], values[name]))}
     return BestSteps(group, batch_size, np.array(steps), chosen, edges, reached, len(cell))
 
@@ -209,7 +211,8 @@ def _edge(name: str, best: Any, values: Sequence[Any]) -> str | None:
         return f"{max(0.0, 1 - (1 - best) * (1 - best) / (1 - different[1])):.4g}" if lowest else None
     if best in (different[0], different[-1]) and best > 0:
         neighbour = different[1] if best == different[0] else different[-2]
-        return f"{best * best / neighbour:.4g}" if neighbour > 0 else None
+        value = min(best * best / neighbour, 1.0 if name in FRACTIONS else math.inf) if neighbour > 0 else best
+        return f"{value:.4g}" if value != best else None
     return None
 
 

@@ -4,6 +4,7 @@ Each file is written to a temporary one and renamed: a killed process leaves the
 restarts from its checkpoint with the same bits that it would have had.
 """
 
+import contextlib
 import csv
 import io
 import json
@@ -31,6 +32,19 @@ EXTENDABLE = "max_steps", "schedule_steps", "target_loss"
 def write_config(directory: Path, config: TrainConfig) -> None:
     """Write the config of a run that begins or goes on."""
     write_atomically(directory / CONFIG, json.dumps(config.as_fields(), indent=2) + "\n")
+
+
+def is_of(directory: Path, config: TrainConfig) -> bool:
+    """Whether a directory is that of the run of a config.
+
+    Raises:
+        ValueError: it is no run's.
+    """
+    path = directory / CONFIG
+    with contextlib.suppress(OSError, ValueError):
+        if json.loads(path.read_bytes()) == config.as_fields():  # the quick way
+            return True
+    return read_config(path) == config
 
 
 def write_checkpoint(directory: Path, state: State, history: History) -> None:
@@ -67,12 +81,14 @@ def read_result(directory: Path, config: TrainConfig) -> TrainResult:
     Raises:
         ValueError: the directory is another config's, or its files are damaged; the message names the file.
     """
-    if read_config(directory / CONFIG) != config:
+    if not is_of(directory, config):
         raise ValueError(f"{directory} is the run of another config")
     try:
         summary = json.loads((directory / RESULT).read_text())
         header, *rows = csv.reader((directory / CURVE).read_text().splitlines())
         columns = dict(zip(header, np.array(rows, float).reshape(-1, len(header)).T, strict=True))
+        if columns["step"][-1] != summary["num_steps"]:
+            raise ValueError(f"the curve ends at step {columns['step'][-1]:g}, the run at {summary['num_steps']}")
         return TrainResult(
             config,
             summary["outcome"],
@@ -86,7 +102,7 @@ def read_result(directory: Path, config: TrainConfig) -> TrainResult:
             summary["seconds"],
             summary["steps_per_second"],
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, csv.Error) as error:
         raise ValueError(f"result in {directory} is damaged ({' '.join(str(error).split())})") from None
 
 

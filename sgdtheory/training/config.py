@@ -1,6 +1,6 @@
 """Everything that determines a training run, in one frozen dataclass that JSON can hold."""
 
-import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -24,6 +24,7 @@ ACTIVATIONS = "relu", "gelu", "tanh"
 DATA = "teacher", "stdlib", "tokens"
 SCHEDULES = "constant", "cosine", "wsd", "schedule_free"
 PRECISIONS = "float32", "bfloat16"
+TRAINED = "all", "output"
 BYTES = 256
 MOST_SAMPLES = 2**32
 
@@ -79,6 +80,8 @@ class TrainConfig:
     data_seed: int = 0
     """Seed of the order of the training data."""
 
+    trained: Literal["all", "output"] = "all"
+    """Weights that are trained: all, or the output's alone, on frozen random features."""
     optimizer: Literal["sgd", "adam"] = "adam"
     """SGD with momentum, or Adam without weight decay."""
     learning_rate: float = 0.003
@@ -224,21 +227,24 @@ class TrainConfig:
 
     def as_fields(self) -> dict[str, Any]:
         """Fields that JSON can hold; `TrainConfig.from_fields` is the way back."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(TrainConfig)}
+        fields = {name: getattr(self, name) for name in TrainConfig.__dataclass_fields__}
         return fields | {"parametrization": as_fields(self.parametrization), "averages": list(self.averages)}
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> "TrainConfig":
         """The config of these fields; an unknown name is refused with the nearest known one."""
-        known = [field.name for field in dataclasses.fields(TrainConfig)]
         for name in fields:
-            checked_name("a field of the config", name, known)
+            checked_name("a field of the config", name, TrainConfig.__dataclass_fields__)
         return TrainConfig(**fields)
 
-    @property
+    @functools.cached_property
     def fingerprint(self) -> str:
-        """Hash of all fields, twelve hexadecimal digits: the same config has the same one on every machine."""
-        text = json.dumps(self.as_fields(), sort_keys=True)
+        """Hash of the fields that are not the defaults, twelve hexadecimal digits, the same on every machine.
+
+        A later version with one more field gives the same hash to what it had before.
+        """
+        changed = {name: value for name, value in self.as_fields().items() if value != DEFAULTS[name]}
+        text = json.dumps(changed, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -246,6 +252,7 @@ CHOICES = {
     "model": MODELS,
     "activation": ACTIVATIONS,
     "data": DATA,
+    "trained": TRAINED,
     "optimizer": FAMILIES,
     "schedule": SCHEDULES,
     "precision": PRECISIONS,
@@ -293,3 +300,6 @@ def read_config(path: Path) -> TrainConfig:
         raise ValueError(f"{path.parent} is not the directory of a run: it has no {path.name}") from None
     except (json.JSONDecodeError, TypeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not the config of a run: {error}") from None
+
+
+DEFAULTS = TrainConfig().as_fields()

@@ -65,12 +65,23 @@ def lane(config: TrainConfig) -> Lane:
     return Lane(rates(config), averaging.decays(config), *seeds)  # pyright: ignore[reportArgumentType]
 
 
+DIFFERENT = *Rates._fields, "seed", "data_seed", "target_loss", "eval_every", "averages", "uniform_average"
+
+
+OWN = *DIFFERENT, "max_steps", "schedule_steps"
+
+
 def program(config: TrainConfig) -> TrainConfig:
     """What the compiled program depends on: configs with one program (and numbers of averages) can run side by side."""
     default = TrainConfig()
-    different = (*Rates._fields, "seed", "data_seed", "target_loss", "eval_every", "averages", "uniform_average")
     duration = {"max_steps": config.duration, "schedule_steps": config.duration}
-    return replace(config, **{name: getattr(default, name) for name in different}, **duration)
+    return replace(config, **{name: getattr(default, name) for name in DIFFERENT}, **duration)
+
+
+def side_by_side(config: TrainConfig) -> tuple[Any, ...]:
+    """A key that configs share iff they can advance side by side: one program, and evaluated at the same steps."""
+    values = [getattr(config, name) for name in TrainConfig.__dataclass_fields__ if name not in OWN]
+    return *values, config.duration, len(config.average_names), config.eval_every, config.max_steps
 
 
 def network(config: TrainConfig) -> TrainConfig:

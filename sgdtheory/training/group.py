@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from sgdtheory.training.checkpoint import read_checkpoint, write_checkpoint, write_config, write_result
 from sgdtheory.training.config import TrainConfig
-from sgdtheory.training.engine import State, advance, evaluate, init, network, program, stacked
+from sgdtheory.training.engine import State, advance, evaluate, init, network, program, side_by_side, stacked
 from sgdtheory.training.evaluation import is_scheduled, next_evaluation
 from sgdtheory.training.history import History
 from sgdtheory.training.interrupts import Interrupts
@@ -71,8 +71,8 @@ def group_runs(runs: Sequence[Run], parts: int = 1) -> list[list[Run]]:
     for run in runs:
         config = run.config
         if not run.ended:
-            key = program(config), len(config.average_names), config.eval_every, config.max_steps, run.num_steps
-            groups.setdefault(key, []).append(run)
+            place = run.num_steps, run.history.step  # at step 0 some may have been evaluated, and others not
+            groups.setdefault((side_by_side(config), *place), []).append(run)
     return [group[part::parts] for group in groups.values() for part in range(min(parts, len(group)))]
 
 

@@ -1,6 +1,6 @@
 """Learning rate, clipping and optimizer of a run, as optax transformations that know every tensor's factors."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
 import jax
@@ -10,6 +10,7 @@ import optax
 from jax import Array
 
 from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.model import model
 from sgdtheory.training.parametrization import Factors
 from sgdtheory.training.tensors import Params
 
@@ -58,7 +59,8 @@ def squared_norm(tree: Params, scales: Mapping[str, Factors]) -> Array:
 def optimizer(config: TrainConfig, scales: Mapping[str, Factors], numbers: Rates) -> optax.GradientTransformation:
     """Clipping, then SGD or Adam with each tensor's own ε and rate; updates are to be added to the weights.
 
-    Adam with ε e_l for tensor l is Adam with ε on gradients divided by e_l.
+    Adam with ε e_l for tensor l is Adam with ε on gradients divided by e_l. Weights that are not trained have gradients
+    and updates of 0, whatever the optimizer.
     """
 
     def rate(count: Any) -> Any:
@@ -73,16 +75,25 @@ def optimizer(config: TrainConfig, scales: Mapping[str, Factors], numbers: Rates
         direction = optax.identity() if free else optax.trace(numbers.momentum)
     own_rates = _multiplied({name: factor.rate for name, factor in scales.items()})
     base = optax.chain(_clipped(config, scales), direction, own_rates, optax.scale_by_learning_rate(rate))
-    if not free:
+    if free:
+        base = optax.contrib.schedule_free(base, rate, b1=numbers.beta1)
+    if config.trained == "all":
         return base
-    return optax.contrib.schedule_free(base, rate, b1=numbers.beta1)
+    return _restricted(base, _trained(config))
 
 
 def iterate(config: TrainConfig, state: optax.OptState, params: Params) -> Params:
     """θ_t as it is evaluated and averaged: the weights themselves, or schedule-free's x = (y − (1 − β₁) z)/β₁."""
     if config.schedule != "schedule_free":
         return params
-    return optax.contrib.schedule_free_eval_params(state, params)  # pyright: ignore[reportReturnType]
+    found: Any = optax.contrib.schedule_free_eval_params(state, params)
+    return {name: found[name] if name in _trained(config) else part for name, part in params.items()}
+
+
+def _trained(config: TrainConfig) -> Set[str]:
+    """Names of the tensors that are trained."""
+    tensors = model(config).tensors(config)
+    return {name for name, tensor in tensors.items() if config.trained in ("all", tensor.role)}
 
 
 def _clipped(config: TrainConfig, scales: Mapping[str, Factors]) -> optax.GradientTransformation:
@@ -96,6 +107,19 @@ def _clipped(config: TrainConfig, scales: Mapping[str, Factors]) -> optax.Gradie
         return jax.tree.map(lambda part: part * factor, gradient)
 
     return optax.stateless(clip)
+
+
+def _restricted(base: optax.GradientTransformation, names: Set[str]) -> optax.GradientTransformation:
+    """The same for the tensors of these names alone; the others' gradients and updates are 0."""
+
+    def only(tree: Any) -> Any:
+        return {name: part if name in names else jnp.zeros_like(part) for name, part in tree.items()}
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        updates, state = base.update(only(updates), state, params)
+        return only(updates), state
+
+    return optax.GradientTransformation(base.init, update)
 
 
 def _multiplied(own_factors: Mapping[str, float]) -> optax.GradientTransformation:

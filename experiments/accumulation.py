@@ -1,0 +1,14 @@
+"""Does accumulating gradients of micro-batches move the critical batch size?"""
+
+from dataclasses import replace
+
+from experiments.results import Result
+from experiments.variants import SCALES, UNITS, Config, compare
+
+__all__ = ["SCALES", "UNITS", "Config", "run"]
+
+
+def run(config: Config) -> Result:
+    """The same sweep with whole batches and with four micro-batches each."""
+    words = "whole batches", "four micro-batches"
+    return compare(config, "accumulation", lambda each: replace(each, micro_batch=each.batch_size // 4), words)

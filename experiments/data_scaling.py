@@ -1,0 +1,169 @@
+"""At fixed width the critical batch size grows with the data that reaching a target takes."""
+
+import tempfile
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.network_sweeps import (
+    FULL_TEACHER,
+    TEACHER,
+    TEXT,
+    Curve,
+    Task,
+    curves_of,
+    steps_panel,
+    task_configs,
+)
+from experiments.results import Result, Verdict, VerdictName
+from sgdtheory.invariance import SizeDependence, size_dependence
+from sgdtheory.plotting import new_figure, plot_size_dependence
+from sgdtheory.sweep import sweep
+from sgdtheory.sweep.fit import SweepFit, data_dependence, fit_sweep
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sweeps of tasks, each to several targets.
+
+    Attributes:
+        tasks: name → task, with its targets descending.
+        overhead, level: of B* and its intervals.
+        store: folder that keeps the runs; None: a temporary one.
+    """
+
+    tasks: dict[str, Task] = field(
+        default_factory=lambda: {
+            "teacher": replace(TEACHER, widths=(64,), targets=(0.2, 0.15, 0.12, 0.1, 0.08), samples=14_000)
+        }
+    )
+    overhead: float = 0.2
+    level: float = 0.95
+    store: str | None = None
+
+
+SCALES = {
+    "quick": Config(),
+    "full": Config(
+        {
+            "teacher": replace(FULL_TEACHER, targets=(0.2, 0.16, 0.14, 0.12, 0.11, 0.1, 0.09, 0.08)),
+            "text": replace(TEXT, targets=(2.8, 2.65, 2.5, 2.4, 2.3, 2.2)),
+        },
+        store="runs",
+    ),
+}
+UNITS = {
+    "task": "network and data",
+    "width": "w, units of a hidden layer, d_model of the transformer",
+    "target_loss": "loss on the hold-out: excess risk in units of the teacher's variance, or nats a byte",
+    "data": "D = B_ref Y(B_ref) by the law, samples (sequences, on text)",
+    "critical_batch_size": "B*, by the law a + b/B",
+    "balance": "b/a, batch size at which steps and data are twice their least",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """One task's fits, one a target, and how B* depends on data: group → exponent; "all": widths grow with data."""
+
+    task: str
+    fits: list[SweepFit]
+    exponents: dict[str, SizeDependence]
+
+
+def run(config: Config) -> Result:
+    """Sweep once to the lowest target, and fit at all of them."""
+    start, found = time.perf_counter(), []
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, task in config.tasks.items():
+            table = sweep(task_configs(task, parametrization="mup"), Path(config.store or temporary))
+            options: dict[str, Any] = {"overhead": config.overhead, "level": config.level}
+            reference = float(task.batch_sizes[0])
+            fits = [fit_sweep(table, target, reference=reference, **options) for target in task.targets]
+            found.append(Found(name, fits, _exponents(config, fits)))
+    verdicts = _verdicts(found, time.perf_counter() - start)
+    figures = {f"data_scaling_{each.task}": _figure(config, each) for each in found}
+    return Result(_points(found), UNITS, figures, verdicts)
+
+
+def _exponents(config: Config, fits: list[SweepFit]) -> dict[str, SizeDependence]:
+    """How B* depends on data at every width, and where the width grows with the data."""
+    groups = dict.fromkeys(each.group for fit in fits for each in fit.measurements)
+    found = {}
+    for group in groups:
+        if sum(any(each.group == group for each in fit.measurements) for fit in fits) > 2:
+            found[group] = data_dependence(fits, group, level=config.level)
+    if len(groups) > 2:
+        both = [_cell(fit, place) for fit, place in zip(fits, np.linspace(0, 1, len(fits)), strict=True)]
+        known, convention = [each for each in both if each], fits[0]
+        found["both"] = size_dependence(
+            known, level=config.level, reference=convention.reference, overhead=convention.overhead
+        )
+    return found
+
+
+def _cell(fit: SweepFit, place: float) -> Any:
+    """The measurement of the width at `place` between the least (0) and the largest (1), with D as its size."""
+    if not fit.measurements:
+        return None
+    measured = sorted(fit.measurements, key=lambda each: each.size)
+    chosen = measured[round(place * (len(measured) - 1))]
+    law = fit.laws[fit.measurements.index(chosen)]
+    return replace(chosen, size=fit.reference * float(np.asarray(law.predict(fit.reference))))
+
+
+def _points(found: list[Found]) -> dict[str, list]:
+    """One row a task, target and width."""
+    rows = []
+    for each in found:
+        for fit in each.fits:
+            for measurement, law in zip(fit.measurements, fit.laws, strict=True):
+                data = fit.reference * float(np.asarray(law.predict(fit.reference)))
+                critical = law.critical_batch_size(fit.reference, fit.overhead)
+                balance = law.b / law.a if law.a else np.inf
+                rows.append([each.task, measurement.size, fit.tuned.target_loss, data, critical, balance])
+    return {name: list(column) for name, column in zip(UNITS, zip(*rows, strict=True), strict=True)}
+
+
+def _verdicts(found: list[Found], seconds: float) -> tuple[Verdict, ...]:
+    verdicts = []
+    for each in found:
+        for group, exponent in each.exponents.items():
+            what = "width and data grow together" if group == "both" else f"at {group}"
+            low, high = exponent.interval
+            answer: VerdictName = "holds" if low > 0 else "fails" if high < 0 else "inconclusive"
+            statement = (
+                f"slope of log B* on log D, D = {exponent.sizes.min():.0f} … {exponent.sizes.max():.0f} samples: "
+                f"B* = {exponent.critical.min():.0f} … {exponent.critical.max():.0f}; its targets share their runs"
+            )
+            claim = f"B* grows with the data ({each.task}, {what})"
+            verdicts.append(Verdict(claim, statement, "above 0", exponent.slope, exponent.interval, answer, seconds))
+            seconds = 0.0
+    return tuple(verdicts)
+
+
+def _figure(config: Config, found: Found) -> Figure:
+    figure, axes = new_figure(1, 2, width=4.6, height=3.7)
+    widest = max(each.group for fit in found.fits for each in fit.measurements[-1:])
+    curves = [
+        Curve(f"{fit.tuned.target_loss:g}", curve.points, curve.law)
+        for fit in found.fits
+        for curve in curves_of(fit)
+        if fit.tuned.name(curve.points[0].group) == widest
+    ]
+    steps_panel(axes[0, 0], curves, found.fits[0].reference, "target loss")
+    axes[0, 0].set_title(f"{widest}: steps to each target and $a + b/B$ (×: not tuned)", fontsize=9)
+    _growth(config, axes[0, 1], found)
+    figure.suptitle(f"Does the critical batch size grow with the data? {found.task}, µP, fixed width")
+    return figure
+
+
+def _growth(config: Config, axis: Axes, found: Found) -> None:
+    names = {"both": "width grows too"}
+    plot_size_dependence(axis, {names.get(k, k): v for k, v in found.exponents.items()}, "data $D$ (samples)")
+    axis.set_title(f"{config.overhead:.0%} overhead, {config.level:.0%} intervals", fontsize=9)

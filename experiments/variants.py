@@ -1,0 +1,144 @@
+"""Does a way of computing the same training move the critical batch size? Two sweeps with common seeds, compared."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from experiments.network_sweeps import TEACHER, TEXT, Curve, Task, curves_of, steps_panel, task_configs
+from experiments.results import Result, Verdict, VerdictName
+from sgdtheory.invariance import PairedRatio, paired_ratio
+from sgdtheory.plotting import new_figure
+from sgdtheory.sweep import sweep
+from sgdtheory.sweep.fit import SweepFit, fit_sweep
+from sgdtheory.training import TrainConfig
+
+SMALL = replace(TEACHER, widths=(64,), batch_sizes=(16, 40, 100, 256, 640), num_seeds=3)
+FULL = {
+    "teacher": replace(SMALL, widths=(128,), num_seeds=6, targets=(0.08,), samples=16_000),
+    "text": replace(TEXT, widths=(64,), batch_sizes=(4, 8, 20, 48, 120), targets=(2.4,)),
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sweeps of tasks, as they are and changed.
+
+    Attributes:
+        tasks: name → task, of one width and target.
+        margin: factor within which B* counts as the same.
+        overhead, level: of B* and its intervals.
+        store: folder that keeps the runs; None: a temporary one.
+    """
+
+    tasks: dict[str, Task] = field(default_factory=lambda: {"teacher": SMALL})
+    margin: float = 1.25
+    overhead: float = 0.2
+    level: float = 0.95
+    store: str | None = None
+
+
+SCALES = {"quick": Config(), "full": Config(FULL, store="runs")}
+UNITS = {
+    "task": "network and data",
+    "changed": "1 in the changed sweep",
+    "batch_size": "B, samples (sequences, on text)",
+    "steps": "geometric mean over seeds of the fewest steps Y to the target",
+    "tuned": "1 if the best γ and τ are inside of their grids",
+    "critical_batch_size": "B*, by the law a + b/B",
+}
+
+
+def compare(config: Config, name: str, change: Callable[[TrainConfig], TrainConfig], words: tuple[str, str]) -> Result:
+    """Sweep the tasks as they are and changed, and compare their B*.
+
+    Args:
+        config: of the experiment.
+        name: of the figure.
+        change: makes the changed config of a run.
+        words: what the run is as it is, and changed.
+    """
+    rows, figures, verdicts = [], {}, []
+    for task_name, task in config.tasks.items():
+        start, fits = time.perf_counter(), []
+        plain = task_configs(task, parametrization="mup")
+        with tempfile.TemporaryDirectory() as temporary:
+            for configs in plain, [change(each) for each in plain]:
+                table = sweep(configs, Path(config.store or temporary))
+                options: dict[str, Any] = {"overhead": config.overhead, "level": config.level}
+                fits.append(fit_sweep(table, task.targets[-1], reference=float(task.batch_sizes[0]), **options))
+        rows += _rows(task_name, fits)
+        ratio = _ratio(fits)
+        verdicts.append(_verdict(config, task_name, words, ratio, time.perf_counter() - start))
+        figures[f"{name}_{task_name}"] = _figure(config, task, fits, words, ratio)
+    columns = {column: list(values) for column, values in zip(UNITS, zip(*rows, strict=True), strict=True)}
+    return Result(columns, UNITS, figures, tuple(verdicts))
+
+
+def _ratio(fits: list[SweepFit]) -> PairedRatio | None:
+    """B* changed over B* as it is, from batch sizes that are tuned in both; None with fewer than four."""
+    if not all(fit.measurements for fit in fits):
+        return None
+    common = sorted(set.intersection(*(set(fit.measurements[0].batch_sizes) for fit in fits)))
+    if len(common) < 4:
+        return None
+    pair = []
+    for fit in fits:
+        kept = np.isin(fit.measurements[0].batch_sizes, common)
+        pair.append(replace(fit.measurements[0], batch_sizes=np.array(common), steps=fit.measurements[0].steps[kept]))
+    return paired_ratio(*pair, reference=fits[0].reference, overhead=fits[0].overhead)
+
+
+def _rows(task: str, fits: list[SweepFit]) -> list[list[Any]]:
+    rows = []
+    for changed, fit in enumerate(fits):
+        critical = [law.critical_batch_size(fit.reference, fit.overhead) for law in fit.laws] or [np.nan]
+        for point in fit.tuned.points:
+            rows.append([task, changed, point.batch_size, point.mean, int(point.tuned), critical[0]])
+    return rows
+
+
+def _verdict(config: Config, task: str, words: tuple[str, str], ratio: PairedRatio | None, seconds: float) -> Verdict:
+    claim = f"{words[1]} does not move B* ({task})"
+    predicted = f"1 within a factor of {config.margin:g}"
+    if ratio is None:
+        return Verdict(claim, "fewer than four batch sizes are tuned", predicted, "—", None, "inconclusive", seconds)
+    low, high = ratio.interval(2 * config.level - 1)
+    answer: VerdictName = "inconclusive"
+    if 1 / config.margin < low and high < config.margin:
+        answer = "holds"
+    elif ratio.interval(config.level)[0] > 1 or ratio.interval(config.level)[1] < 1:
+        answer = "fails"
+    statement = (
+        f"B* with {words[1]} over B* with {words[0]}, seeds in common: {ratio.second:.1f} over {ratio.first:.1f}; the "
+        f"{2 * config.level - 1:.0%} interval {low:.3f} … {high:.3f} decides"
+    )
+    measured, interval = float(np.exp(ratio.log_ratio)), ratio.interval(config.level)
+    return Verdict(claim, statement, predicted, measured, interval, answer, seconds)
+
+
+def _figure(
+    config: Config, task: Task, fits: list[SweepFit], words: tuple[str, str], ratio: PairedRatio | None
+) -> Figure:
+    """Steps of both sweeps, and their ratio."""
+    figure, axes = new_figure(1, 2, width=4.6, height=3.7)
+    curves = [Curve(word, *curve[1:]) for fit, word in zip(fits, words, strict=True) for curve in curves_of(fit)[:1]]
+    steps_panel(axes[0, 0], curves, fits[0].reference, f"to loss {task.targets[-1]:g}")
+    steps = [{point.batch_size: point.mean for point in fit.tuned.points} for fit in fits]
+    sizes = sorted(steps[0])
+    axes[0, 1].plot(sizes, [steps[1][size] / steps[0][size] for size in sizes], "o-", ms=4)
+    axes[0, 1].axhline(1, color="gray", ls=":", lw=1)
+    axes[0, 1].set(xscale="log", xlabel="batch size $B$ (samples)", ylabel=f"steps, {words[1]} over {words[0]}")
+    axes[0, 1].set_xticks(sizes, [f"{size}" for size in sizes])
+    axes[0, 1].minorticks_off()
+    if ratio is not None:
+        low, high = ratio.interval(config.level)
+        title = f"$B^*$ ratio {np.exp(ratio.log_ratio):.3f} ({low:.3f} … {high:.3f}, {config.level:.0%})"
+        axes[0, 1].set_title(title, fontsize=9)
+    figure.suptitle(f"Does {words[1]} move the critical batch size? µP, width {task.widths[0]}")
+    return figure

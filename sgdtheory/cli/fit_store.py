@@ -1,0 +1,168 @@
+"""`sgdtheory fit --store`: from a store of runs to the critical batch size, its exponent, and a test of it."""
+
+import csv
+import io
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from sgdtheory.cli.output import interval_text, print_json, print_tables
+from sgdtheory.files import write_atomically
+from sgdtheory.invariance import METHODS, SizeDependence
+
+
+@dataclass(frozen=True)
+class StoreFit:
+    """What `sgdtheory fit` does with a store; the command has the flags."""
+
+    command: Any
+
+    def run(self) -> None:
+        """Read, tune, fit and print."""
+        from sgdtheory.sweep.fit import fit_sweep
+        from sgdtheory.sweep.table import SweepTable
+
+        table = SweepTable.from_store(self.command.store)
+        targets = self._targets(table)
+        options: dict[str, Any] = {
+            "reference": self.command.reference,
+            "overhead": self.command.overhead,
+            "edges": self.command.edges,
+        }
+        options |= {"margin": self.command.margin, "level": self.command.level}
+        fits = [fit_sweep(table, target, self.command.by, **options) for target in targets]
+        by_data = self._by_data(fits)
+        notes = [*table.notes, *self._unfinished(table), *(note for fit in fits for note in fit.notes)]
+        if self.command.steps_csv:
+            write_atomically(self.command.steps_csv, _csv(fits))
+        if self.command.plot:
+            self._draw(fits, by_data)
+        report = self._report(fits, by_data) | {"notes": notes}
+        if self.command.json:
+            print_json(report)
+        else:
+            self._print(report)
+        for note in notes:
+            print(f"sgdtheory: note: {note}", file=sys.stderr)
+
+    def _targets(self, table: Any) -> list[float]:
+        found = self.command.target_loss or {config.target_loss for config in table.configs} - {None}
+        if not found:
+            raise ValueError("target-loss must be given: the runs of the store have none of their own")
+        return sorted(found, reverse=True)
+
+    def _unfinished(self, table: Any) -> list[str]:
+        number = len(table.configs) - len(table.finished)
+        return [f"{number} of {len(table.configs)} runs have not ended: sweep again to finish them"] if number else []
+
+    def _by_data(self, fits: list[Any]) -> dict[str, SizeDependence]:
+        """Group → how its B* depends on the data that the targets take."""
+        from sgdtheory.sweep.fit import data_dependence
+
+        found = {}
+        for group in dict.fromkeys(each.group for fit in fits for each in fit.measurements):
+            same = [fit for fit in fits if any(each.group == group for each in fit.measurements)]
+            if len(same) > 1 and len({fit.reference for fit in same}) == 1:
+                try:
+                    found[group] = data_dependence(same, group, margin=self.command.margin, level=self.command.level)
+                except ValueError:  # a B* that is not finite; the notes have it
+                    continue
+        return found
+
+    def _report(self, fits: list[Any], by_data: dict[str, SizeDependence]) -> dict[str, Any]:
+        rows, exponents = [], []
+        for fit in fits:
+            for measurement, law in zip(fit.measurements, fit.laws, strict=True):
+                rows.append(self._row(fit, measurement, law))
+            for dependence in fit.dependence.values():
+                where = {"target_loss": fit.tuned.target_loss, "size": self.command.by[0]}
+                exponents.append(where | _exponent(dependence))
+        exponents += [{"group": group, "size": "data"} | _exponent(each) for group, each in by_data.items()]
+        convention = {"reference": [fit.reference for fit in fits], "overhead": self.command.overhead}
+        convention |= {"margin": self.command.margin, "level": self.command.level}
+        return {"groups": rows, "exponents": exponents, "convention": convention}
+
+    def _row(self, fit: Any, measurement: Any, law: Any) -> dict[str, Any]:
+        from sgdtheory.invariance import interpolated_critical_batch_size
+
+        convention = {"reference": fit.reference, "overhead": self.command.overhead}
+        row = {"target_loss": fit.tuned.target_loss, "group": measurement.group, "a": law.a, "b": law.b}
+        row["batch_sizes"], row["steps"] = measurement.batch_sizes, measurement.steps
+        row["critical_batch_size"] = law.critical_batch_size(**convention)
+        several = law.steps.size > 2
+        row["critical_batch_size_interval"] = law.interval(level=self.command.level, **convention) if several else None
+        steps = measurement.batch_sizes, measurement.steps
+        row["interpolated"] = interpolated_critical_batch_size(*steps, **convention)
+        return row
+
+    def _print(self, report: dict[str, Any]) -> None:
+        level = f"{self.command.level:.0%}"
+        references = ", ".join(f"{value:g}" for value in dict.fromkeys(report["convention"]["reference"]))
+        title = (
+            f"steps = a + b/B;  B*: {self.command.overhead:.0%} more data than at B = {references};  {level} intervals"
+        )
+        laws = Table(title=title)
+        for header in ("target loss", "group", "a", "b", "B*", "B*, interpolated"):
+            laws.add_column(header, justify="left" if header == "group" else "right")
+        for row in report["groups"]:
+            ends = row["critical_batch_size_interval"]
+            critical = f"{row['critical_batch_size']:.4g} ({interval_text(ends)})"
+            numbers = f"{row['a']:.4g}", f"{row['b']:.4g}", critical, f"{row['interpolated']:.4g}"
+            laws.add_row(f"{row['target_loss']:g}", row["group"], *numbers)
+        moves = Table(title=f"B* ∝ size^slope; invariant: |slope| < {self.command.margin:g} by two one-sided tests")
+        for header in ("of", "at", "by", "slope", level, "answer"):
+            moves.add_column(header, justify="right" if header in ("slope", level) else "left")
+        for row in report["exponents"]:
+            where = row.get("group") or f"loss {row['target_loss']:g}"
+            cells = f"{row['slope']:+.3f}", interval_text(row["interval"]), row["answer"]
+            moves.add_row(row["size"], where, row["method"], *cells)
+        print_tables(laws, *([moves] if report["exponents"] else []))
+
+    def _draw(self, fits: list[Any], by_data: dict[str, SizeDependence]) -> None:
+        from sgdtheory import plotting
+
+        dependent = [fit for fit in fits if "law" in fit.dependence]
+        figure, axes = plotting.new_figure(1, 1 + bool(dependent) + bool(by_data))
+        last = fits[-1]
+        if last.measurements:
+            convention = {"reference": last.reference, "overhead": self.command.overhead}
+            plotting.plot_steps_laws(axes[0, 0], last.measurements, last.laws, **convention)
+            axes[0, 0].set_title(f"to loss {last.tuned.target_loss:g}")
+        if dependent:
+            curves = {f"loss {fit.tuned.target_loss:g}": fit.dependence["law"] for fit in dependent}
+            plotting.plot_size_dependence(axes[0, 1], curves, self.command.by[0].replace("_", " "))
+        if by_data:
+            plotting.plot_size_dependence(axes[0, -1], by_data, r"data $D = B_{ref} Y(B_{ref})$ (samples)")
+        plotting.save_figure(figure, self.command.plot, formats=[self.command.plot.suffix[1:].lower()])  # pyright: ignore
+
+
+def _exponent(dependence: SizeDependence) -> dict[str, Any]:
+    return {
+        "method": METHODS[dependence.method],
+        "slope": dependence.slope,
+        "interval": dependence.interval,
+        "equivalence_interval": dependence.equivalence_interval,
+        "answer": dependence.answer,
+        "critical_batch_sizes": dependence.critical,
+        "sizes": dependence.sizes,
+        "scatter": dependence.scatter,
+    }
+
+
+def _csv(fits: list[Any]) -> str:
+    """Tuned steps, one row a target, group and batch size, in columns that `sgdtheory fit` reads."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    by = fits[0].tuned.by
+    names = list(dict.fromkeys(name for fit in fits for point in fit.tuned.points for name in point.choice))
+    writer.writerow(["target_loss", *by, "batch_size", "steps", "num_seeds", "tuned", *names])
+    for fit in fits:
+        for point in fit.tuned.points:
+            steps = point.mean if np.isfinite(point.mean) else ""
+            choice = [point.choice.get(name, "") for name in names]
+            head = [fit.tuned.target_loss, *point.group, point.batch_size, steps]
+            writer.writerow([*head, point.steps.size, int(point.tuned), *choice])
+    return buffer.getvalue()
