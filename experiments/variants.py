@@ -21,7 +21,7 @@ from sgdtheory.training import TrainConfig
 SMALL = replace(TEACHER, widths=(64,), batch_sizes=(16, 40, 100, 256, 640), num_seeds=3)
 FULL = {
     "teacher": replace(SMALL, widths=(128,), num_seeds=6, targets=(0.08,), samples=16_000),
-    "text": replace(TEXT, widths=(64,), batch_sizes=(4, 8, 20, 48, 120), targets=(2.4,)),
+    "text": replace(TEXT, widths=(64,), batch_sizes=(4, 8, 20, 48, 120), targets=(2.6,)),
 }
 
 

@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,8 @@ class Config:
 
     Attributes:
         tasks: name → task.
-        parametrizations: of each; the first is the claim's.
+        contrast: tasks that are swept in standard parametrization too, of which nothing is claimed.
+        contrast_widths: widths there.
         margin: |slope| of log B* on log width below which B* counts as invariant.
         overhead: extra data that defines B*.
         level: of the intervals.
@@ -43,7 +44,8 @@ class Config:
     """
 
     tasks: dict[str, Task] = field(default_factory=lambda: {"teacher": TEACHER})
-    parametrizations: tuple[str, ...] = ("mup",)
+    contrast: tuple[str, ...] = ()
+    contrast_widths: tuple[int, ...] = (32, 64, 128, 256)
     margin: float = 0.2
     overhead: float = 0.2
     level: float = 0.95
@@ -52,7 +54,7 @@ class Config:
 
 SCALES = {
     "quick": Config(),
-    "full": Config({"teacher": FULL_TEACHER, "text": TEXT}, ("mup", "standard"), store="runs"),
+    "full": Config({"teacher": FULL_TEACHER, "text": TEXT}, ("teacher",), store="runs"),
 }
 UNITS = {
     "task": "network and data",
@@ -87,8 +89,9 @@ def run(config: Config) -> Result:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(config.store or temporary)
         for name, task in config.tasks.items():
-            for table in config.parametrizations:
-                swept = sweep(task_configs(task, parametrization=table), folder)
+            for table in ("mup", "standard") if name in config.contrast else ("mup",):
+                own = task if table == "mup" else replace(task, widths=config.contrast_widths)
+                swept = sweep(task_configs(own, parametrization=table), folder)
                 found += [Found(name, table, target, _fit(config, task, swept, target)) for target in task.targets]
     seconds = time.perf_counter() - start
     return Result(_points(found), UNITS, _figures(config, found), _verdicts(config, found, seconds))
@@ -116,8 +119,7 @@ def _verdicts(config: Config, found: list[Found], seconds: float) -> tuple[Verdi
     verdicts = []
     for each in found:
         for method in ("law", "interpolation", "balance"):
-            claimed = each.parametrization == config.parametrizations[0]
-            if claimed and (method != "interpolation" or method in each.fit.dependence):
+            if each.parametrization == "mup" and (method != "interpolation" or method in each.fit.dependence):
                 verdicts.append(_verdict(config, each, method, seconds))
                 seconds = 0.0
     return tuple(verdicts)

@@ -9,6 +9,7 @@ import pytest
 
 from sgdtheory.training import TrainConfig, read_weights, train
 from sgdtheory.training.engine import init, program, stacked
+from sgdtheory.training.mlp import apply
 from sgdtheory.training.optimization import schedule_factor
 from sgdtheory.training.streams import stream
 
@@ -126,3 +127,68 @@ def test_schedule_free_trains(optimizer):
     result = train(replace(CONFIG, optimizer=optimizer, schedule="schedule_free", max_steps=40))
     assert np.isfinite(result.losses).all()
     assert result.losses[-1, 0] < result.losses[0, 0]
+
+
+FROZEN = replace(CONFIG, depth=2, trained="output", learning_rate=0.1, warmup=0.0)
+
+
+def features(config, weights, inputs):
+    """Last hidden activations φ(x), (B, n)."""
+    inner = {name: jnp.asarray(part, jnp.float32) for name, part in weights.items()}
+    return np.tanh(np.asarray(apply(inner, inputs, config)[1]["hidden"][-1], float))
+
+
+def output_by_hand(config):
+    """w ← w − γ r^{−1} (2/B) Σ_j (⟨w, φ_j⟩ − y_j) φ_j, with r^{−1} µP's rate of the output."""
+    weights, data = initial(config), stream(config)
+    output = weights["output"][:, 0]
+    for piece in data.chunk(0, 0, config.max_steps):
+        inputs, targets = data.batch(jnp.uint32(0), piece)
+        phi = features(config, weights, inputs)
+        part = 2 * phi.T @ (phi @ output - np.asarray(targets, float)) / config.batch_size
+        if config.clip_norm:
+            part *= min(1, config.clip_norm / math.sqrt(SGD["output"] * part @ part))
+        output = output - config.learning_rate * SGD["output"] * part
+    return output
+
+
+def assert_output_alone_moved(config, found):
+    before = init(stacked([config]), config=program(config)).params
+    for name, part in found.items():
+        moved = np.abs(np.asarray(part) - np.asarray(before[name][0])).max()
+        assert (moved > 1e-3) if name == "output" else (moved == 0), name
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.2])
+def test_frozen_features_are_linear_regression(clip_norm, tmp_path):
+    config = replace(FROZEN, optimizer="sgd", clip_norm=clip_norm)
+    train(config, tmp_path)
+    assert_output_alone_moved(config, read_weights(tmp_path))
+    np.testing.assert_allclose(read_weights(tmp_path)["output"][:, 0], output_by_hand(config), rtol=1e-4, atol=1e-6)
+
+
+def test_clipping_of_all_weights_is_another_run():
+    free, clipped = (output_by_hand(replace(FROZEN, clip_norm=norm)) for norm in (None, 0.2))
+    assert np.abs(free - clipped).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "changes", [{"epsilon": 0.0}, {"schedule": "schedule_free"}, {"optimizer": "sgd", "momentum": 0.5}]
+)
+def test_frozen_features_stay_whatever_the_optimizer(changes, tmp_path):
+    config = replace(FROZEN, **changes)
+    train(config, tmp_path)
+    assert_output_alone_moved(config, read_weights(tmp_path))
+
+
+def test_training_all_weights_is_another_run(tmp_path):
+    config = replace(FROZEN, optimizer="sgd", trained="all")
+    train(config, tmp_path)
+    with pytest.raises(AssertionError):
+        assert_output_alone_moved(config, read_weights(tmp_path))
+    assert np.abs(read_weights(tmp_path)["output"][:, 0] - output_by_hand(config)).max() > 1e-4
+
+
+def test_what_is_trained_is_checked():
+    with pytest.raises(ValueError, match="trained must be one of all, output, got outputs"):
+        replace(CONFIG, trained="outputs")
