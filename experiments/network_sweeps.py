@@ -30,6 +30,7 @@ class Task:
         num_seeds: of initial weights and of the order of the data.
         targets: losses on the hold-out, descending.
         plateau_steps, samples: a run ends after plateau_steps + samples/B steps.
+        evaluations: evenly spaced ones of a run; on small networks they take longer than the training.
     """
 
     fields: dict[str, Any]
@@ -42,6 +43,7 @@ class Task:
     targets: tuple[float, ...]
     plateau_steps: int
     samples: int
+    evaluations: int = 20
 
 
 TEACHER = Task(
@@ -71,6 +73,7 @@ FULL_TEACHER = replace(
     targets=(0.12, 0.1, 0.08),
     plateau_steps=80,
     samples=16_000,
+    evaluations=40,
 )
 TEXT = Task(
     fields={
@@ -81,7 +84,7 @@ TEXT = Task(
         "depth": 2,
         "context": 32,
         "clip_norm": 1.0,
-        "holdout_size": 256,
+        "holdout_size": 64,
         "averages": (0.8, 0.9, 0.95, 0.98),
     },
     widths=(32, 64, 128),
@@ -106,7 +109,7 @@ def task_configs(task: Task, **changes: Any) -> list[TrainConfig]:
             for offset in task.rate_offsets:
                 for seed in range(task.num_seeds):
                     fields = {"width": width, "batch_size": batch_size, "learning_rate": 2.0 ** (middle + offset)}
-                    fields |= {"max_steps": steps, "eval_every": max(2, steps // 40), "target_loss": task.targets[-1]}
+                    fields |= {"max_steps": steps, "eval_every": max(2, steps // task.evaluations), "target_loss": task.targets[-1]}
                     found.append(TrainConfig(**{**task.fields, **fields, "seed": seed, "data_seed": seed, **changes}))
     return found
 
