@@ -109,7 +109,11 @@ def task_configs(task: Task, **changes: Any) -> list[TrainConfig]:
             for offset in task.rate_offsets:
                 for seed in range(task.num_seeds):
                     fields = {"width": width, "batch_size": batch_size, "learning_rate": 2.0 ** (middle + offset)}
-                    fields |= {"max_steps": steps, "eval_every": max(2, steps // task.evaluations), "target_loss": task.targets[-1]}
+                    fields |= {
+                        "max_steps": steps,
+                        "eval_every": max(2, steps // task.evaluations),
+                        "target_loss": task.targets[-1],
+                    }
                     found.append(TrainConfig(**{**task.fields, **fields, "seed": seed, "data_seed": seed, **changes}))
     return found
 

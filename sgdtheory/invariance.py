@@ -127,7 +127,9 @@ def size_dependence(
     critical = np.array([find(each.batch_sizes, each.steps, reference, overhead) for each in measurements])
     if not np.isfinite(critical).all():
         groups = [each.group for each, value in zip(measurements, critical, strict=True) if not np.isfinite(value)]
-        raise ValueError(f"it is outside of the batch sizes measured for {', '.join(groups)}: measure or tune more")
+        raise ValueError(
+            f"B* or b/a is outside of the batch sizes measured for {', '.join(groups)}: measure or tune more"
+        )
     errors = scatter * np.array([_sensitivity(find, each, reference, overhead) for each in measurements])
     slope, error, birge = _line(np.log(sizes), np.log(critical), errors)
     return SizeDependence(

@@ -40,7 +40,7 @@ class History:
 
     def add(self, step: int, losses: np.ndarray, sums: np.ndarray, failed: int) -> None:
         """Keep an evaluation and decide whether it was the last."""
-        last = max((done for done in self.steps if is_scheduled(self.config, done)), default=0)
+        last = next((done for done in reversed(self.steps) if is_scheduled(self.config, done)), 0)
         self.steps.append(step)
         self.losses.append(np.asarray(losses, float))
         self.sums.append(np.asarray(sums, float) / (step - last) if step > last else np.full(NUM_SUMS, np.nan))

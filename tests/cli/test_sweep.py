@@ -1,0 +1,131 @@
+"""`sgdtheory sweep`: a grid into a store, the store again, Ctrl-C, and bad input."""
+
+import csv
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import pytest
+
+FIXED = """
+[fixed]
+width = 8
+base_width = 8
+depth = 1
+input_dim = 4
+batch_size = 4
+holdout_size = 16
+max_steps = {steps}
+eval_every = 20
+averages = [0.9]
+[grid]
+learning_rate = [0.01, 0.03]
+seed = [0, 1]
+"""
+PROGRAM = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from sgdtheory.cli import main
+main()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _quick_compilation(monkeypatch):
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.fixture
+def grid(tmp_path):
+    path = tmp_path / "grid.toml"
+    path.write_text(FIXED.format(steps=40))
+    return path
+
+
+def test_a_sweep_and_the_same_again(run, grid, tmp_path):
+    store, first, second, status = (tmp_path / name for name in ("store", "1.csv", "2.csv", "3.csv"))
+    out = run("sweep", grid, "--store", store, "--csv", first)
+    assert "4 runs in" in out
+    start = time.perf_counter()
+    assert run("sweep", grid, "--store", store, "--csv", second) == out
+    assert time.perf_counter() - start < 1
+    assert run("sweep", "--status", store, "--csv", status) == out
+    assert first.read_bytes() == second.read_bytes() == status.read_bytes()
+    rows = list(csv.DictReader(io.StringIO(first.read_text())))
+    assert [(row["learning_rate"], row["seed"], row["outcome"], row["num_steps"]) for row in rows] == [
+        (rate, seed, "steps", "40") for rate in ("0.01", "0.03") for seed in ("0", "1")
+    ]
+    found = json.loads(run("sweep", grid, "--store", store, "--json"))
+    assert found["outcomes"] == {"steps": 4}
+    assert found["notes"] == []
+    assert found["runs"]["run"] == [row["run"] for row in rows]
+    assert found["runs"]["loss_0.9"] == [float(row["loss_0.9"]) for row in rows]
+    assert found["runs"]["steps_0.9"] == [None] * 4
+
+
+def test_status_reports_strangers_and_moves_nothing(run, tmp_path, capsys):
+    (tmp_path / "store" / "holiday").mkdir(parents=True)
+    assert json.loads(run("sweep", "--status", tmp_path / "store", "--json")) == {
+        "runs": {"run": [], "width": [], "learning_rate": [], "batch_size": [], "seed": []}
+        | {"outcome": [], "num_steps": []},
+        "outcomes": {},
+        "notes": [
+            f"holiday is left out: {tmp_path}/store/holiday is not the directory of a run: it has no config.json"
+        ],
+    }
+    assert [path.name for path in (tmp_path / "store").iterdir()] == ["holiday"]
+
+
+def test_control_c_and_on(run, grid, tmp_path):
+    grid.write_text(FIXED.format(steps=12_000))
+    store, alone = tmp_path / "store", tmp_path / "alone"
+    command = [sys.executable, "-c", PROGRAM, "sweep", str(grid), "--store", str(store), "--lanes", "2", "--json"]
+    process = subprocess.Popen([*command, "--checkpoint-seconds", "0.05"], stdout=subprocess.PIPE, text=True)
+    try:
+        end = time.monotonic() + 60
+        while process.poll() is None and not list(store.glob("*/checkpoint.npz")) and time.monotonic() < end:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    stopped = json.loads(out)
+    assert stopped["outcomes"]["unfinished"] > 0
+    finished = len(list(store.glob("*/result.json")))
+    assert stopped["outcomes"].get("steps", 0) == finished
+    on = json.loads(run("sweep", grid, "--store", store, "--lanes", "2", "--json"))
+    assert on["outcomes"] == {"steps": 4}
+    assert on == json.loads(run("sweep", grid, "--store", alone, "--lanes", "2", "--json"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "sweep needs a TOML file with the runs, or --status STORE"),
+        (["GRID", "--status", "STORE"], "sweep needs a TOML file with the runs, or --status STORE"),
+        (["--status", "STORE"], "store must be a folder of runs, got"),
+        (["none.toml"], "cannot read none.toml: No such file"),
+        (["GRID", "--store", "GRID"], "cannot write to the store"),
+        (["GRID", "--store", "STORE", "--lanes", "0"], "lanes must be a whole number of at least 1, got 0"),
+        (["GRID", "--store", "STORE", "--cluster", "slurm", "--jobs", "0"], "jobs must be a whole number"),
+        (["GRID", "--stroe", "STORE"], "Unrecognized"),
+    ],
+)
+def test_bad_input_is_one_line(fails, grid, tmp_path, arguments, message):
+    names = {"GRID": grid, "STORE": tmp_path / "none"}
+    assert message in fails("sweep", *(names.get(argument, argument) for argument in arguments))
+
+
+def test_a_grid_that_is_none(fails, grid, tmp_path):
+    grid.write_text("[grid]\nwitdh = [8]")
+    assert "got witdh (did you mean width?)" in fails("sweep", grid, "--store", tmp_path / "store")
+    assert not (tmp_path / "store").exists()

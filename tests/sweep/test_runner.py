@@ -1,0 +1,264 @@
+"""Sweeps that are killed, shared, interrupted and divided: the same table, byte for byte, as one left alone."""
+
+import itertools
+import os
+import random
+import shutil
+import signal
+import threading
+import time
+from collections import Counter
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+
+import pytest
+
+from sgdtheory.sweep import Store, runner, sweep
+from sgdtheory.sweep.runner import units
+from sgdtheory.training import train
+from sgdtheory.training.engine import program
+from tests.sweep.small import CONFIGS, LANES, LONG, curves, finish, start
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    store = tmp_path_factory.mktemp("whole")
+    return store, sweep(CONFIGS, store, lanes=LANES)
+
+
+@pytest.fixture(scope="module")
+def long_csv(tmp_path_factory):
+    store = tmp_path_factory.mktemp("long")
+    return sweep(LONG, store, lanes=LANES).to_csv()
+
+
+def times(store):
+    """When each result was written."""
+    return {path.parent.name: path.stat().st_mtime_ns for path in store.glob("*/result.json")}
+
+
+# ------------------------------------------------------------------ kill -9
+
+
+def kill_and_finish(number, configs, directory, longest):
+    """Kill sweeps up to `longest` seconds after they go on, then sweep to the end; its output, kills, finished runs."""
+    store, rng, killed, kept = directory / "store", random.Random(number), 0, {}
+    for _ in range(number):
+        process = start(store, configs, directory)
+        try:
+            before, end = newest(store), time.monotonic() + 60
+            while process.poll() is None and newest(store) == before and time.monotonic() < end:
+                time.sleep(0.01)
+            time.sleep(longest * rng.random())
+            process.send_signal(signal.SIGKILL)
+            killed += process.wait() == -signal.SIGKILL
+        finally:
+            process.kill()
+            process.communicate()
+        kept |= times(store)
+    found = finish(start(store, configs, directory))
+    assert kept.items() <= times(store).items()  # nothing that had finished was repeated
+    return found, killed, len(kept)
+
+
+def newest(store):
+    return max((path.stat().st_mtime_ns for path in store.glob("*/*.npz")), default=0)
+
+
+def test_killed_at_random_moments(long_csv, tmp_path):
+    found, killed, _ = kill_and_finish(3, LONG, tmp_path, 0.3)
+    assert found == {"csv": long_csv, "notes": []}
+    assert killed > 0
+
+
+@pytest.mark.slow
+def test_killed_twenty_times(tmp_path):
+    configs = [replace(config, max_steps=30_000, eval_every=100) for config in CONFIGS]
+    expected = sweep(configs, tmp_path / "alone", lanes=LANES).to_csv()
+    found, killed, kept = kill_and_finish(20, configs, tmp_path, 1.5)  # some get past compilation
+    assert found == {"csv": expected, "notes": []}
+    assert killed > 5
+    assert kept > 0
+
+
+# ------------------------------------------------------------------ at once
+
+
+def test_two_sweeps_of_one_store(long_csv, tmp_path):
+    store = tmp_path / "store"
+    both = [start(store, LONG, tmp_path) for _ in range(2)]
+    try:
+        assert [finish(process) for process in both] == [{"csv": long_csv, "notes": []}] * 2
+    finally:
+        for process in both:
+            process.kill()
+    assert not (store / "set-aside").exists()
+
+
+def test_who_waits_for_another_sweep_does_not_spin(whole, tmp_path, monkeypatch):
+    """Two units, the second in another's hands for two seconds and the first done at once."""
+    looks, store, locked = [], Store(tmp_path), Store.locked
+    store.prepare()
+    first, second = units(CONFIGS[:4], LANES)
+
+    def counted(self, configs):
+        looks.append(configs)
+        return locked(self, configs)
+
+    def hold():
+        with locked(store, second):
+            held.set()
+            time.sleep(2)
+
+    held = threading.Event()
+    other = threading.Thread(target=hold)
+    other.start()
+    held.wait()
+    monkeypatch.setattr(Store, "locked", counted)
+    table = sweep(CONFIGS[:4], tmp_path, lanes=LANES)
+    other.join()
+    assert table.results[3] is not None
+    assert 2 <= Counter(looks)[second] <= 8
+    assert Counter(looks)[first] == 1
+
+
+# ------------------------------------------------------------------ units
+
+
+MANY = [
+    replace(config, width=width, batch_size=batch, max_steps=steps, averages=averages)
+    for config in CONFIGS
+    for width, batch, steps, averages in itertools.product((8, 16), (4, 7), (40, 50), ((0.9,), (0.5,), (0.5, 0.9)))
+]
+
+
+@pytest.mark.parametrize("lanes", [None, 1, 2, 5, 7, 11, 100])
+def test_units_are_the_configs_once_in_even_parts(lanes):
+    shuffled = random.Random(0).sample(MANY, len(MANY))
+    found = units(MANY, lanes)
+    assert {frozenset(unit) for unit in found} == {frozenset(unit) for unit in units(shuffled, lanes)}
+    assert {tuple(unit) for unit in found} == {tuple(unit) for unit in units(shuffled, lanes)}  # the lanes' order too
+    assert Counter(config for unit in found for config in unit) == Counter(MANY)
+    lengths = {}
+    for unit in found:
+        (key,) = {(program(each), len(each.averages), each.eval_every, each.max_steps) for each in unit}
+        lengths.setdefault(key, []).append(len(unit))
+    for parts in lengths.values():
+        assert max(parts) <= (lanes or 16)
+        assert max(parts) - min(parts) <= 1
+        assert len(parts) == -(-sum(parts) // (lanes or 16))  # no more units than needed
+
+
+def test_large_networks_have_fewer_lanes():
+    wide = [replace(CONFIGS[0], width=2048, depth=2, seed=seed) for seed in range(16)]
+    assert {len(unit) for unit in units(wide)} == {1}
+    assert {len(unit) for unit in units([replace(config, width=1024) for config in wide])} == {4}
+
+
+def test_lanes_must_be_a_number_of_runs():
+    with pytest.raises(ValueError, match="lanes must be a whole number of at least 1, got 0"):
+        units(CONFIGS, 0)
+
+
+def test_configs_that_occur_twice_run_once(whole, tmp_path):
+    table = sweep([*CONFIGS, *reversed(CONFIGS)], tmp_path, lanes=LANES)
+    assert table.to_csv() == whole[1].to_csv()
+    with pytest.raises(ValueError, match="configs must be at least one, got none"):
+        sweep([], tmp_path)
+
+
+# ------------------------------------------------------------------ the same bits
+
+
+@pytest.mark.parametrize("lost", [(0,), (3,), (2, 3), (1, 2, 5)])
+def test_a_run_that_is_lost_comes_back_with_the_same_bits(whole, tmp_path, lost):
+    """Beside runs that have ended: its program is that of the whole unit."""
+    store = tmp_path / "store"
+    shutil.copytree(whole[0], store)
+    kept = {CONFIGS[place].fingerprint for place in range(len(CONFIGS)) if place not in lost}
+    before = {name: moment for name, moment in times(store).items() if name in kept}
+    for place in lost:
+        shutil.rmtree(store / CONFIGS[place].fingerprint)
+    sweep(CONFIGS, store, lanes=LANES)
+    assert curves(store, CONFIGS) == curves(whole[0], CONFIGS)
+    assert before.items() <= times(store).items()
+
+
+def test_a_run_alone_has_other_bits(whole):
+    """So the test above would fail without the lost run's company."""
+    if train(CONFIGS[0]).to_csv().encode() == curves(whole[0], CONFIGS[:1])[CONFIGS[0].fingerprint]:
+        pytest.skip("on this machine one lane rounds as two do: the tests of lanes prove less here")
+
+
+class PressedAtOnce:
+    """Ctrl-C that comes when a unit has begun."""
+
+    looks = 0
+
+    @property
+    def pending(self):
+        self.looks += 1
+        return self.looks > 1
+
+
+def test_a_run_lost_at_the_first_step_comes_back_with_the_same_bits(whole, tmp_path):
+    """Ctrl-C before the first step leaves runs that have been evaluated once; one that is lost has not been."""
+    store, unit = Store(tmp_path), units(CONFIGS, LANES)[0]
+    store.prepare()
+    stopped = runner.run_unit(tmp_path, unit, 30.0, PressedAtOnce())  # pyright: ignore[reportArgumentType]
+    assert not stopped.done
+    assert all((store.directory(config) / "checkpoint.npz").exists() for config in unit)
+    shutil.rmtree(store.directory(unit[0]))
+    sweep(CONFIGS, tmp_path, lanes=LANES)
+    assert curves(tmp_path, CONFIGS) == curves(whole[0], CONFIGS)
+
+
+# ------------------------------------------------------------------ executors
+
+
+def die(*arguments):
+    """Work of a process that is killed after a unit."""
+    runner.run_unit(*arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Dying(ProcessPoolExecutor):
+    """Its workers die once they have finished a unit."""
+
+    def submit(self, function, /, *arguments, **options):
+        return super().submit(die, *arguments, **options)
+
+
+def test_processes_give_the_same_table_and_may_die(whole, tmp_path):
+    spawn = get_context("spawn")
+    with (
+        Dying(1, spawn) as executor,
+        pytest.raises(OSError, match=f"^a worker process died; finished runs are in {tmp_path}, run the sweep again"),
+    ):
+        sweep(CONFIGS, tmp_path, executor, lanes=LANES)
+    before = times(tmp_path)
+    assert len(before) == 2
+    with ProcessPoolExecutor(2, spawn) as executor:
+        table = sweep(CONFIGS, tmp_path, executor, lanes=LANES)
+    assert (table.to_csv(), table.notes) == (whole[1].to_csv(), ())
+    assert before.items() <= times(tmp_path).items()
+    assert curves(tmp_path, CONFIGS) == curves(whole[0], CONFIGS)
+
+
+class Here:
+    """An executor that does its work when it is asked to."""
+
+    def submit(self, function, /, *arguments):
+        future = Future()
+        future.set_result(function(*arguments))
+        return future
+
+
+def test_progress(tmp_path):
+    told = []
+    sweep(CONFIGS, tmp_path, Here(), lanes=LANES, report=told.append)  # pyright: ignore[reportArgumentType]
+    assert [progress.finished for progress in told] == [0, 2, 4, 6]
+    assert {progress.total for progress in told} == {6}
+    assert told[0].seconds_left != told[0].seconds_left
+    assert told[1].seconds_left > told[2].seconds_left > told[3].seconds_left == 0.0

@@ -1,0 +1,244 @@
+"""What a store does with damaged runs, with strangers, with a second user, and where nothing can be written."""
+
+import errno
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sgdtheory.sweep import Store, SweepTable, sweep
+from sgdtheory.training import train
+from tests.sweep.small import CONFIGS, LANES, curves
+
+HURT = CONFIGS[3]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    store = tmp_path_factory.mktemp("whole")
+    return store, sweep(CONFIGS, store, lanes=LANES)
+
+
+@pytest.fixture
+def copy(whole, tmp_path):
+    return Path(shutil.copytree(whole[0], tmp_path / "store"))
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def runs(folder):
+    """Contents of what is no lock."""
+    return {path: content for path, content in contents(folder).items() if not path.startswith(".locks")}
+
+
+def test_a_finished_sweep_is_read_and_not_run(whole):
+    before = {path: path.stat().st_mtime_ns for path in whole[0].rglob("*.*")}
+    table = sweep(CONFIGS, whole[0], lanes=LANES)
+    assert (table.to_csv(), table.notes, table.interrupted) == (whole[1].to_csv(), (), False)
+    assert {path: path.stat().st_mtime_ns for path in whole[0].rglob("*.*")} == before
+
+
+# ------------------------------------------------------------------ damage
+
+
+def truncate(directory):
+    (directory / "result.json").unlink()
+    path = directory / "checkpoint.npz"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def garble(directory):
+    (directory / "result.json").write_bytes(b"\xff\x00 {")
+
+
+def empty_result(directory):
+    (directory / "result.json").write_text("[]")
+
+
+def shorten_curve(directory):
+    path = directory / "curve.csv"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+
+
+def lose_curve(directory):
+    (directory / "curve.csv").unlink()
+
+
+def garble_curve(directory):
+    (directory / "curve.csv").write_text("x" * 200_000)  # more than a field of CSV may have
+
+
+def exchange(directory):
+    other = replace(HURT, seed=9)
+    (directory / "config.json").write_text(json.dumps(other.as_fields()))
+
+
+def garble_config(directory):
+    (directory / "config.json").write_text("{")
+
+
+def lose_config(directory):
+    (directory / "config.json").unlink()
+
+
+def junk(directory):
+    shutil.rmtree(directory)
+    directory.mkdir()
+    (directory / "letter.txt").write_text("dear")
+
+
+def a_file(directory):
+    shutil.rmtree(directory)
+    directory.write_text("dear")
+
+
+DAMAGES = (
+    truncate,
+    garble,
+    empty_result,
+    shorten_curve,
+    lose_curve,
+    garble_curve,
+    exchange,
+    garble_config,
+    lose_config,
+    junk,
+    a_file,
+)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_run_is_set_aside_whole_and_run_again(whole, copy, damage):
+    name = HURT.fingerprint
+    damage(copy / name)
+    broken = (copy / name).read_bytes() if damage is a_file else contents(copy / name)
+    table = sweep(CONFIGS, copy, lanes=LANES)
+    aside = copy / "set-aside" / name
+    (note,) = table.notes
+    assert note.startswith(f"{name} was set aside as {aside}: ")
+    assert (aside.read_bytes() if damage is a_file else contents(aside)) == broken
+    assert table.to_csv() == whole[1].to_csv()
+    assert curves(copy, CONFIGS) == curves(whole[0], CONFIGS)
+
+
+def test_what_is_set_aside_twice_is_kept_twice(copy):
+    for name in ("a", "b", "c"):
+        junk(copy / HURT.fingerprint)
+        (copy / HURT.fingerprint / name).touch()
+        sweep(CONFIGS, copy, lanes=LANES)
+    assert {path.name for path in (copy / "set-aside").glob("*/?")} == {"a", "b", "c"}
+
+
+def test_an_empty_directory_is_a_run_that_has_not_begun(whole, copy):
+    shutil.rmtree(copy / HURT.fingerprint)
+    (copy / HURT.fingerprint).mkdir()
+    table = sweep(CONFIGS, copy, lanes=LANES)
+    assert (table.to_csv(), table.notes) == (whole[1].to_csv(), ())
+
+
+def test_what_a_killed_process_left_is_cleared_away(whole, copy):
+    (copy / HURT.fingerprint / "result.json").unlink()  # killed between its last checkpoint and its result
+    (copy / HURT.fingerprint / ".writing-x").write_text("half")
+    table = sweep(CONFIGS, copy, lanes=LANES)
+    assert (table.to_csv(), table.notes) == (whole[1].to_csv(), ())
+    assert not (copy / HURT.fingerprint / ".writing-x").exists()
+
+
+def test_strangers_are_named_and_left_alone(whole, copy):
+    (copy / "holiday").mkdir()
+    (copy / "holiday" / "picture.jpg").write_bytes(b"\xff")
+    (copy / "empty").mkdir()
+    (copy / "notes.txt").write_text("mine")
+    shutil.copytree(copy / CONFIGS[0].fingerprint, copy / "backup")
+    garble(copy / HURT.fingerprint)
+    before = runs(copy)
+    table = SweepTable.from_store(copy)
+    assert runs(copy) == before
+    assert len(table.configs) == len(CONFIGS) - 1
+    notes = dict(note.split(" is left out: ") for note in table.notes)
+    assert notes.keys() == {"holiday", "empty", "backup", HURT.fingerprint}
+    assert "has no config.json" in notes["holiday"]
+    assert notes["backup"] == "its config is another run's"
+    assert "is damaged" in notes[HURT.fingerprint]
+    sweep(CONFIGS, copy, lanes=LANES)
+    after = runs(copy)
+    assert all(path.startswith(HURT.fingerprint) or after[path] == content for path, content in before.items())
+
+
+def test_a_store_is_read_as_it_was_swept(whole):
+    """In the order of what varies: here learning rate, then seed."""
+    table = SweepTable.from_store(whole[0])
+    assert sorted(table.to_csv().splitlines()) == sorted(whole[1].to_csv().splitlines())
+    assert [(config.learning_rate, config.seed) for config in table.configs] == [
+        (config.learning_rate, config.seed) for config in CONFIGS
+    ]
+
+
+def test_there_is_no_store(tmp_path):
+    with pytest.raises(ValueError, match="store must be a folder of runs, got .*none, which is not there"):
+        SweepTable.from_store(tmp_path / "none")
+
+
+# ------------------------------------------------------------------ another user
+
+
+def test_locks_exclude_one_another_and_are_freed(tmp_path):
+    store = Store(tmp_path)
+    store.prepare()
+    other = Store(tmp_path)
+    with store.locked(CONFIGS[:3]) as first, store.locked(CONFIGS[2:]) as second, other.locked(CONFIGS[3:]) as third:
+        assert (first, second, third) == (True, False, True)
+    with store.locked(CONFIGS) as again:
+        assert again
+
+
+# ------------------------------------------------------------------ where nothing can be written
+
+
+def one_sentence(error):
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+def test_a_store_below_a_file(tmp_path):
+    (tmp_path / "file").touch()
+    for store in (tmp_path / "file", tmp_path / "file" / "store"):
+        with pytest.raises(OSError, match=f"^cannot write to the store {store}: .+"):
+            sweep(CONFIGS, store)
+
+
+@pytest.mark.parametrize("writes", [0, 1, 5, 7, 12, 20])
+def test_a_full_disk_leaves_finished_runs(whole, tmp_path, monkeypatch, writes):
+    left, sync = [writes], os.fsync
+
+    def full(descriptor):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            sweep(CONFIGS, tmp_path / "store", lanes=LANES)
+    assert str(tmp_path / "store") in one_sentence(caught)
+    finished = {path: path.stat().st_mtime_ns for path in (tmp_path / "store").glob("*/result.json")}
+    table = sweep(CONFIGS, tmp_path / "store", lanes=LANES)
+    assert (table.to_csv(), table.notes) == (whole[1].to_csv(), ())
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished
+    assert curves(tmp_path / "store", CONFIGS) == curves(whole[0], CONFIGS)
+
+
+def test_a_run_of_train_is_one_of_a_store(whole, tmp_path):
+    """Its directory has the same files; the sweep takes the result as it is."""
+    train(HURT, tmp_path / HURT.fingerprint)
+    before = contents(tmp_path / HURT.fingerprint)
+    table = sweep(CONFIGS, tmp_path, lanes=LANES)
+    assert contents(tmp_path / HURT.fingerprint) == before
+    assert table.notes == ()

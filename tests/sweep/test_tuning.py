@@ -1,0 +1,261 @@
+"""Tuned steps of hand-made sweeps against a plain scan, and what is said of choices at the ends of a grid."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from sgdtheory.sweep import SweepTable, best_steps
+from sgdtheory.training import TrainConfig, TrainResult
+from sgdtheory.training.evaluation import interpolated_steps
+
+STEPS = np.array([0, 1, 2, 4, 8, 16, 32, 64])
+NONE = np.full(STEPS.size, np.nan)
+
+
+def result(curves, **fields):
+    """A run with these losses of the iterate and its averages at STEPS."""
+    config = TrainConfig(averages=tuple(float(name) for name in curves if name != "iterate"), **fields)
+    losses = np.stack([curves[name] for name in config.average_names], axis=1)
+    return TrainResult(config, "steps", 64, STEPS, losses, NONE, NONE, NONE, 1, 0.0, 0.0)
+
+
+def power(steps):
+    """A curve that is 1 at this many steps, and straight in logs."""
+    return steps / np.maximum(STEPS, 0.5)
+
+
+def table(*results):
+    return SweepTable(tuple(each.config for each in results), results)
+
+
+def tuned(steps, **names):
+    """The one tuned cell of runs whose iterates reach the target in steps[values of the names]."""
+    rows = [
+        result({"iterate": power(value)}, **dict(zip(names, choice, strict=True)))
+        for choice, value in zip(itertools.product(*names.values()), steps, strict=True)
+    ]
+    (point,) = best_steps(table(*rows), 1.0).points
+    return point
+
+
+# ------------------------------------------------------------------ steps between evaluations
+
+
+@pytest.mark.parametrize("exact", [0.7, 1.0, 3.3, 17.0, 63.9])
+def test_a_power_law_is_interpolated_exactly(exact):
+    curve = 5 * (exact / np.maximum(STEPS, 0.5)) ** 0.7
+    np.testing.assert_allclose(interpolated_steps(STEPS, curve, 5.0), exact, rtol=1e-12)
+
+
+def test_interpolation_is_a_line_in_logs():
+    losses = np.array([9, 7, 6, 5, 3, 4, 1, 1.0])
+    expected = 4 * 2 ** (np.log(5 / 4) / np.log(5 / 3))
+    np.testing.assert_allclose(interpolated_steps(STEPS, losses, 4.0), expected, rtol=1e-12)
+
+
+def test_interpolation_against_a_dense_scan():
+    rng = np.random.default_rng(0)
+    dense = np.geomspace(0.5, 64, 1_000_001)
+    for _ in range(5):
+        losses = np.exp(-0.5 * np.log(STEPS + 1) + 0.3 * rng.standard_normal(STEPS.size))
+        curve = np.exp(np.interp(np.log(dense), np.log(np.maximum(STEPS, 0.5)), np.log(losses)))
+        for target in (0.9, 0.6, 0.4, 0.3):
+            reached = np.flatnonzero(curve <= target)
+            expected = dense[reached[0]] if reached.size else np.nan
+            np.testing.assert_allclose(interpolated_steps(STEPS, losses, target), expected, rtol=1e-5)
+
+
+def test_ends_of_interpolation():
+    falling = power(8.0)
+    assert interpolated_steps(STEPS, falling, 100.0) == 0.5  # at once
+    assert np.isnan(interpolated_steps(STEPS, falling, 0.01))
+    after_nan = np.array([9, np.nan, 1, 1, 1, 1, 1, 1])
+    assert interpolated_steps(STEPS, after_nan, 2.0) == 2.0
+    assert interpolated_steps(STEPS, np.array([1, 1, 1, 0, 0, 0, 0, 0]), 0.5) == 4.0
+    assert interpolated_steps(STEPS, np.array([1, 1, -1, -2, -3, -3, -3, -3]), -1.5) == 4.0
+
+
+# ------------------------------------------------------------------ the best choice
+
+
+def test_best_steps_against_a_scan_of_all_choices():
+    rng = np.random.default_rng(0)
+    fields = {"width": (16, 32), "batch_size": (4, 8), "learning_rate": (0.1, 0.2, 0.4), "beta1": (0.5, 0.9)}
+    runs, exact = [], {}
+    for values in itertools.product(*fields.values()):
+        for seed in (0, 1, 2):
+            exact[*values, seed] = {name: rng.uniform(3, 90) for name in ("iterate", "0.5", "0.9")}
+            curves = {name: power(steps) for name, steps in exact[*values, seed].items()}
+            runs.append(result(curves, **dict(zip(fields, values, strict=True)), seed=seed))
+    found = best_steps(table(*(runs[place] for place in rng.permutation(len(runs)))), 1.0)
+    assert found.groups == [(16,), (32,)]
+    for point, (width, batch) in zip(found.points, itertools.product((16, 32), (4, 8)), strict=True):
+        means = {}
+        for rate, beta in itertools.product((0.1, 0.2, 0.4), (0.5, 0.9)):
+            first = [min(exact[width, batch, rate, beta, seed].values()) for seed in (0, 1, 2)]
+            if max(first) <= 64:
+                means[rate, beta] = np.prod(first) ** (1 / 3)
+        rate, beta = min(means, key=lambda choice: means[choice])
+        assert (point.group, point.batch_size) == ((width,), batch)
+        assert (point.choice["learning_rate"], point.choice["beta1"]) == (rate, beta)
+        np.testing.assert_allclose(point.mean, means[rate, beta], rtol=1e-12)
+        first = [min(exact[width, batch, rate, beta, seed].values()) for seed in (0, 1, 2)]
+        np.testing.assert_allclose(point.steps, first, rtol=1e-12)  # in the order of the seeds
+
+
+def test_a_choice_that_not_all_seeds_reach_is_not_the_best():
+    rows = [(0.1, 0, 40), (0.1, 1, 40), (0.2, 0, 5), (0.2, 1, 500), (0.4, 0, 5)]
+    runs = [result({"iterate": power(steps)}, learning_rate=rate, seed=seed) for rate, seed, steps in rows]
+    (point,) = best_steps(table(*runs), 1.0).points
+    assert point.choice["learning_rate"] == 0.1
+    assert (point.reached, point.runs) == (4, 5)
+    assert point.steps == pytest.approx([40, 40])
+
+
+def test_seeds_of_the_data_are_seeds():
+    runs = [result({"iterate": power(steps)}, data_seed=seed) for seed, steps in ((0, 10), (1, 40))]
+    (point,) = best_steps(table(*runs), 1.0).points
+    assert point.mean == pytest.approx(20)
+
+
+def test_the_average_is_that_of_most_seeds_and_the_first_seeds_in_a_tie():
+    def choice(*firsts):
+        curves = [{"iterate": power(50), "0.5": power(50), "0.9": power(50)} | {name: power(9)} for name in firsts]
+        runs = [result(each, seed=seed) for seed, each in enumerate(curves)]
+        return best_steps(table(*runs), 1.0).points[0].choice["average"]
+
+    assert choice("0.5", "0.9", "0.9") == "0.9"
+    assert choice("0.5", "0.9") == "0.5"
+    assert choice("0.9", "0.5") == "0.9"
+    assert choice("0.5", "iterate") == "0.5"
+    assert choice("iterate", "0.5") == "iterate"
+
+
+def test_runs_that_have_not_ended_are_left_out():
+    done = result({"iterate": power(9)})
+    open_run = TrainConfig(learning_rate=0.5)
+    found = best_steps(SweepTable((done.config, open_run), (done, None)), 1.0)
+    assert [point.runs for point in found.points] == [1]
+
+
+def test_fields_that_tell_groups_apart():
+    runs = [
+        result({"iterate": power(steps)}, optimizer=optimizer, capacity=capacity)
+        for steps, optimizer, capacity in ((9, "adam", 1.5), (7, "sgd", 1.5), (5, "adam", 2.0))
+    ]
+    found = best_steps(table(*runs), 1.0, by=("capacity", "optimizer"))
+    assert found.groups == [(1.5, "adam"), (1.5, "sgd"), (2.0, "adam")]
+    np.testing.assert_allclose([point.mean for point in found.points], [9, 7, 5])
+
+
+# ------------------------------------------------------------------ ends of the grid
+
+
+@pytest.mark.parametrize(
+    ("steps", "edge"),
+    [((5, 9, 9), "0.05"), ((9, 5, 9), None), ((9, 9, 5), "1.6"), ((5, 5, 9), "0.05")],  # a tie: the first
+)
+def test_learning_rates_go_on_geometrically(steps, edge):
+    point = tuned(steps, learning_rate=(0.1, 0.2, 0.4 * 1.4142135623730951))
+    expected = {None: {}, "0.05": {"learning_rate": "0.05"}, "1.6": {"learning_rate": "1.6"}}[edge]
+    assert point.edges == expected
+    assert point.tuned == (edge is None)
+
+
+@pytest.mark.parametrize("name", ["momentum", "beta1", "beta2"])
+def test_decay_rates_go_on_geometrically_in_one_minus_them(name):
+    values = (0.8, 0.9, 0.98)
+    assert tuned((9, 9, 5), **{name: values}).edges == {name: "0.996"}  # 0.1, 0.02: 0.004
+    assert tuned((9, 5, 9), **{name: values}).edges == {}
+    assert tuned((5, 9, 9), **{name: values}).edges == {name: "0.6"}  # 0.1, 0.2: 0.4
+    assert tuned((5, 9), **{name: (0.2, 0.9)}).edges == {name: "0"}
+    assert tuned((5, 9), **{name: (0.0, 0.9)}).edges == {}  # there is nothing below
+
+
+def test_averages_have_an_upper_end():
+    def edges(**steps):
+        run = result({name.replace("_", "0."): power(value) for name, value in steps.items()})
+        return best_steps(table(run), 1.0).points[0].edges
+
+    assert edges(iterate=5, _5=9, _9=9) == {}
+    assert edges(iterate=9, _5=5, _9=9) == {}  # below the least τ there is the iterate
+    assert edges(iterate=9, _5=9, _9=5) == {"average": "0.98"}
+    assert edges(iterate=9, _9=5) == {"average": "0.95"}
+
+
+def test_a_single_value_is_no_end_of_a_grid():
+    assert tuned((5,), learning_rate=(0.1,)).edges == {}
+    assert tuned((5, 9), learning_rate=(0.1,), seed=(0, 1)).edges == {}
+
+
+def test_what_has_no_order_has_no_ends():
+    assert tuned((5, 9), schedule=("constant", "cosine")).edges == {}
+    assert tuned((5, 9, 9), clip_norm=(None, 1.0, 2.0)).edges == {}
+    assert tuned((9, 9, 5), clip_norm=(None, 1.0, 2.0)).edges == {"clip_norm": "4"}
+    assert tuned((5, 9), epsilon=(0.0, 1e-8)).edges == {}
+
+
+@pytest.mark.parametrize("name", ["warmup", "decay"])
+def test_fractions_end_at_one(name):
+    assert tuned((9, 9, 5), **{name: (0.1, 0.5, 1.0)}).edges == {}
+    assert tuned((9, 9, 5), **{name: (0.1, 0.2, 0.8)}).edges == {name: "1"}
+    assert tuned((5, 9, 9), **{name: (0.1, 0.2, 0.8)}).edges == {name: "0.05"}
+
+
+# ------------------------------------------------------------------ words and measurements
+
+
+def grid_of_batches():
+    """Width 16: tuned at 4, 8, 16, at an end at 32, not reached at 64. Width 32: tuned at 4 and 8."""
+    best = {(16, 4): 40, (16, 8): 30, (16, 16): 20, (16, 32): None, (16, 64): 900, (32, 4): 50, (32, 8): 35}
+    runs = []
+    for (width, batch), steps in best.items():
+        rows = (60, 50, 15) if steps is None else (1.1 * steps, steps, 1.2 * steps)
+        for rate, value in zip((0.1, 0.2, 0.4), rows, strict=True):
+            runs.append(result({"iterate": power(value)}, width=width, batch_size=batch, learning_rate=rate))
+    return best_steps(table(*runs), 1.0)
+
+
+def test_notes_name_what_is_not_tuned_and_not_reached():
+    assert grid_of_batches().notes() == [
+        "loss 1, width 16, batch size 32: not tuned, the best learning_rate 0.4 is at the grid's end: add 0.8",
+        "loss 1, width 16, batch size 64: not reached by all seeds of any choice (0 of 3 runs reached it): raise "
+        "max_steps or the target",
+    ]
+
+
+def test_measurements_are_of_tuned_batch_sizes():
+    (found,) = grid_of_batches().measurements()
+    assert (found.group, found.size) == ("width 16", 16)
+    np.testing.assert_array_equal(found.batch_sizes, [4, 8, 16])
+    np.testing.assert_allclose(found.steps, [40, 30, 20])
+    (found,) = grid_of_batches().measurements(edges=True)
+    np.testing.assert_array_equal(found.batch_sizes, [4, 8, 16, 32])
+    np.testing.assert_allclose(found.steps, [40, 30, 20, 15])
+
+
+def test_what_varies_and_is_nothing_to_tune_is_refused():
+    runs = table(result({"iterate": power(9)}), result({"iterate": power(9)}, depth=3))
+    with pytest.raises(ValueError, match="depth varies between the runs and is nothing to tune: add it to by, or"):
+        best_steps(runs, 1.0)
+    assert best_steps(runs, 1.0, by=("depth",)).groups == [(2,), (3,)]
+
+
+def test_two_runs_of_one_choice_are_refused():
+    runs = table(result({"iterate": power(9)}), result({"iterate": power(9)}, max_steps=2000))
+    with pytest.raises(ValueError, match="two runs with batch_size 64, seed 0 and .* differ only in .*max_steps"):
+        best_steps(runs, 1.0)
+    assert len(best_steps(runs, 1.0, by=("max_steps",)).points) == 2
+
+
+def test_a_target_below_where_runs_stopped_is_refused():
+    run = result({"iterate": power(9)}, target_loss=0.5)
+    with pytest.raises(ValueError, match=rf"target_loss must be at least 0.5, where run {run.config.fingerprint} stop"):
+        best_steps(table(run), 0.4)
+    assert best_steps(table(run), 0.5).points[0].mean == pytest.approx(18)
+
+
+def test_an_unknown_field():
+    with pytest.raises(ValueError, match=r"by must be one of .*, got wide \(did you mean width\?\)"):
+        best_steps(table(result({"iterate": power(9)})), 1.0, by=("wide",))

@@ -1,0 +1,294 @@
+"""Does B* move with size: power, size and coverage by simulation, and the three methods against exact laws."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from sgdtheory import invariance
+from sgdtheory.invariance import METHODS, Method, common_reference, interpolated_critical_batch_size, size_dependence
+from sgdtheory.measurements import StepsMeasurement
+from sgdtheory.scaling import StepsLaw, fit_steps_law
+
+WIDTHS = 2.0 ** np.arange(5, 10)
+BATCHES = np.array([16.0, 40.0, 100.0, 250.0, 625.0])
+REFERENCE, OVERHEAD, NOISE = 16.0, 0.2, 0.06
+FALSE_ALARM = 1e-4
+SAMPLES, FEW, SOME = 400, 300, 150
+
+
+def ratios(exponent, critical=60.0):
+    """b/a of every width, so that B* = ω b/a + (1 + ω) B_ref is exactly 60 (width/128)^exponent."""
+    return (critical * (WIDTHS / 128) ** exponent - (1 + OVERHEAD) * REFERENCE) / OVERHEAD
+
+
+def measured(exponent, rng=None, batches=BATCHES, noise=NOISE):
+    """Groups of steps of the law, with scatter where there is a generator; a falls with the width."""
+    groups = []
+    for width, ratio in zip(WIDTHS, ratios(exponent), strict=True):
+        scatter = noise * rng.standard_normal(batches.size) if rng is not None else 0.0
+        steps = 300 * (width / 128) ** -0.3 * (1 + ratio / batches) * np.exp(scatter)
+        groups.append(StepsMeasurement(f"width {width:g}", width, batches, steps))
+    return groups
+
+
+# ------------------------------------------------------------------ simulation
+
+
+def quick_fit(batch_sizes, steps):
+    """Least squares of log Y = log(a + b/B) in plain Python: the best of a grid of b/a, then Newton."""
+    batches, log_steps = batch_sizes.tolist(), [math.log(each) for each in steps.tolist()]
+
+    def gap(ratio):
+        rest = [y - math.log1p(ratio / batch) for y, batch in zip(log_steps, batches, strict=True)]
+        mean = sum(rest) / len(rest)
+        return mean, [each - mean for each in rest]
+
+    starts = [batches[0] * 4.0**power for power in range(-2, 7)]
+    ratio = min(starts, key=lambda ratio: sum(each * each for each in gap(ratio)[1]))
+    for _ in range(50):
+        shares = [ratio / (ratio + batch) for batch in batches]
+        mean, rest = sum(shares) / len(shares), gap(ratio)[1]
+        bend = sum((p - mean) ** 2 - each * p * (1 - p) for p, each in zip(shares, rest, strict=True))
+        step = sum(each * p for p, each in zip(shares, rest, strict=True)) / bend
+        ratio *= math.exp(max(-1.0, min(1.0, step)))
+        if abs(step) < 1e-14:
+            break
+    a = math.exp(gap(ratio)[0])
+    return StepsLaw(a, a * ratio, 1.0, False, batch_sizes, steps)
+
+
+def test_the_quick_fit_is_the_fit():
+    for seed in range(8):
+        for each in measured(0.3, np.random.default_rng(seed)):
+            quick, slow = quick_fit(each.batch_sizes, each.steps), fit_steps_law(each.batch_sizes, each.steps)
+            np.testing.assert_allclose((quick.a, quick.b), (slow.a, slow.b), rtol=1e-7)
+
+
+def dependence(exponent, number, method: Method = "law", noise=NOISE):
+    """What `number` independent sweeps find."""
+    rngs = np.random.default_rng(7).spawn(number)
+    return [size_dependence(measured(exponent, rng, noise=noise), reference=REFERENCE, method=method) for rng in rngs]
+
+
+@functools.cache
+def simulated(exponent, number=SAMPLES, method: Method = "law", noise=NOISE):
+    """`dependence` with the quick fit."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(invariance, "fit_steps_law", quick_fit)
+        return dependence(exponent, number, method, noise)
+
+
+def at_least(rate, number):
+    """Least number of successes out of `number` that a rate as large as this falls below with FALSE_ALARM."""
+    return stats.binom.ppf(FALSE_ALARM, number, rate)
+
+
+def at_most(rate, number):
+    return stats.binom.isf(FALSE_ALARM, number, rate)
+
+
+def check_power_and_size(same, moved):
+    """The slope's standard error is some 0.036, so that 0 ± 1.75·0.036 lies inside of ±0.2 nearly always."""
+    same, moved = [each.answer for each in same], [each.answer for each in moved]
+    assert same.count("invariant") >= at_least(0.97, len(same))
+    assert same.count("not invariant") <= at_most(0.05, len(same))
+    assert moved.count("not invariant") >= at_least(0.97, len(moved))
+    assert moved.count("invariant") == 0
+
+
+def test_power_and_size():
+    check_power_and_size(simulated(0.0), simulated(0.3))
+
+
+@pytest.mark.slow
+def test_power_and_size_of_the_fit_itself():
+    check_power_and_size(dependence(0.0, FEW), dependence(0.3, FEW))
+
+
+def test_an_exponent_at_the_margin_is_rarely_called_invariant():
+    found = [each.answer for each in simulated(0.2, SOME)]
+    assert found.count("invariant") <= at_most(0.05, SOME)
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.3])
+def test_coverage_of_the_slope(exponent):
+    """At least the level: the Birge ratio only widens. Half of the interval would not do."""
+    found = simulated(exponent)
+    half = np.array([each.interval[1] - each.slope for each in found])
+    away = np.array([abs(each.slope - exponent) for each in found])
+    assert (away <= half).sum() >= at_least(0.95, SAMPLES)
+    assert (away <= half / 2).sum() < at_least(0.95, SAMPLES)
+
+
+def test_the_scatter_is_estimated():
+    """Σ residuals²/σ² is χ² with Σ(m − 2) degrees of freedom, but for the laws' curvature."""
+    squares = [each.scatter**2 for each in simulated(0.0)]
+    freedom = len(WIDTHS) * (BATCHES.size - 2)
+    assert simulated(0.0)[0].freedom == freedom
+    error = NOISE**2 * np.sqrt(2 / freedom / SAMPLES)
+    assert abs(np.mean(squares) - NOISE**2) < stats.norm.isf(FALSE_ALARM / 2) * error
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_standard_errors_are_the_scatter_of_estimates(method):
+    """To first order in the noise, without the Birge ratio; 2% for the lines' bends."""
+    found = simulated(0.0, SOME, method, 0.003)
+    claimed = np.sqrt(np.mean([(each.standard_error / each.birge) ** 2 for each in found]))
+    spread = np.std([each.slope for each in found], ddof=1)
+    assert abs(np.log(spread / claimed)) < stats.norm.isf(FALSE_ALARM / 2) / np.sqrt(2 * (SOME - 1)) + 0.02
+
+
+def test_scatter_beyond_the_laws_widens_the_interval():
+    groups = measured(0.0, np.random.default_rng(1), noise=0.001)
+    shifted = [
+        StepsMeasurement(each.group, each.size, each.batch_sizes, each.steps + 300 * extra / each.batch_sizes)
+        for each, extra in zip(groups, (0, 100, 0, 100, 0), strict=True)
+    ]
+    before, after = (size_dependence(each, reference=REFERENCE) for each in (groups, shifted))
+    assert before.birge < 3
+    assert after.birge > 10
+    assert after.standard_error > 10 * before.standard_error
+
+
+# ------------------------------------------------------------------ exact laws
+
+
+def dense_search(batches, steps, reference, overhead):
+    """The last of a million batch sizes at which B Y(B), on lines in logs, is at most 1 + ω times the reference's."""
+    log_batch = np.linspace(np.log(batches[0]), np.log(batches[-1]), 1_000_001)
+    log_data = log_batch + np.interp(log_batch, np.log(batches), np.log(steps))
+    limit = np.log1p(overhead) + np.interp(np.log(reference), log_batch, log_data)
+    return np.exp(log_batch[np.flatnonzero(log_data <= limit)[-1]])
+
+
+@pytest.mark.parametrize("reference", [16, 40, 55.5])
+@pytest.mark.parametrize("overhead", [0.1, 0.5])
+def test_interpolation_against_a_dense_search(reference, overhead):
+    for seed in range(5):
+        steps = 300 * (1 + 150 / BATCHES) * np.exp(0.1 * np.random.default_rng(seed).standard_normal(5))
+        found = interpolated_critical_batch_size(BATCHES, steps, reference, overhead)
+        np.testing.assert_allclose(found, dense_search(BATCHES, steps, reference, overhead), rtol=1e-5)
+
+
+def test_interpolation_takes_the_last_crossing():
+    """Data 1, 2, 1, 2, 4 of the reference's: 1.2 times them is crossed three times, last between 4 and 8."""
+    batches = np.array([1.0, 2, 4, 8, 16])
+    steps = np.array([1.0, 2, 1, 2, 4]) / batches
+    expected = 4 * 2 ** (np.log(1.2) / np.log(2))
+    np.testing.assert_allclose(interpolated_critical_batch_size(batches, steps, 1.0, 0.2), expected, rtol=1e-12)
+
+
+def test_interpolation_does_not_extrapolate():
+    steps = 300 * (1 + 1e5 / BATCHES)
+    assert np.isnan(interpolated_critical_batch_size(BATCHES, steps, 16, 0.2))
+    assert np.isnan(interpolated_critical_batch_size(BATCHES, 300 * (1 + 150 / BATCHES), 8, 0.2))
+    assert np.isnan(interpolated_critical_batch_size(BATCHES, 300 * (1 + 150 / BATCHES), 1000, 0.2))
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.3])
+def test_all_methods_find_the_exact_critical_batch_size(exponent):
+    groups = measured(exponent, batches=np.geomspace(16, 1000, 12))
+    roots = [
+        optimize.root_scalar(lambda B, r=ratio: B + r - (1 + OVERHEAD) * (REFERENCE + r), bracket=(1, 1e5))
+        for ratio in ratios(exponent)
+    ]
+    exact = [each.root for each in roots]
+    law, lines, balance = (size_dependence(groups, reference=REFERENCE, method=method) for method in METHODS)
+    np.testing.assert_allclose(law.critical, exact, rtol=1e-5)
+    np.testing.assert_allclose(lines.critical, exact, rtol=0.03)
+    np.testing.assert_allclose(balance.critical, ratios(exponent), rtol=1e-4)
+    np.testing.assert_allclose([law.slope, lines.slope], exponent, atol=0.01)
+    balanced = np.polyfit(np.log(WIDTHS), np.log(ratios(exponent)), 1)[0]
+    assert abs(balance.slope - balanced) < 0.05  # weighted, where the law of the ratio is no power
+    answer = "invariant" if exponent == 0 else "not invariant"
+    assert law.answer == lines.answer == answer
+
+
+def test_intervals_are_those_of_students_t():
+    found = size_dependence(measured(0.1, np.random.default_rng(2)), reference=REFERENCE, level=0.9)
+    quantile = stats.t.ppf(0.95, found.freedom)
+    low, high = found.critical_intervals
+    np.testing.assert_allclose(np.log(high / found.critical), quantile * found.standard_errors)
+    np.testing.assert_allclose(np.log(low / found.critical), -quantile * found.standard_errors)
+    np.testing.assert_allclose(found.interval[1] - found.slope, quantile * found.standard_error)
+    inner = stats.t.ppf(0.9, found.freedom)  # two one-sided tests at 1 − level each
+    np.testing.assert_allclose(found.equivalence_interval[1] - found.slope, inner * found.standard_error)
+
+
+def test_the_reference_is_the_smallest_common_batch_size():
+    groups = measured(0.0)
+    groups[2] = StepsMeasurement("width 128", 128, BATCHES[1:], groups[2].steps[1:])
+    assert common_reference(groups) == 40
+    given, default = size_dependence(groups, reference=40), size_dependence(groups)
+    np.testing.assert_array_equal(given.critical, default.critical)
+
+
+# ------------------------------------------------------------------ bad input
+
+
+def only(groups, *sizes):
+    return [each for each in groups if each.size in sizes]
+
+
+def cut(groups, number):
+    return [StepsMeasurement(each.group, each.size, each.batch_sizes[:number], each.steps[:number]) for each in groups]
+
+
+def resized(groups, size):
+    return [StepsMeasurement(each.group, size, each.batch_sizes, each.steps) for each in groups]
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        (lambda groups: only(groups, 64), {}, r"at least two different positive sizes, got \[64.0\]"),
+        (lambda groups: resized(groups, 8), {}, "at least two different positive sizes"),
+        (lambda groups: [*groups, *resized(groups, np.nan)], {}, "at least two different positive sizes"),
+        (lambda groups: [*groups, *resized(groups, -1)], {}, "at least two different positive sizes"),
+        (lambda groups: [], {}, r"at least two different positive sizes, got \[\]"),
+        (lambda groups: cut(only(groups, 32, 64), 2), {}, "at least 3 different batch sizes"),
+        (lambda groups: cut(groups[:1], 3) + cut(groups[1:2], 3)[:0], {}, "at least two different positive sizes"),
+        (lambda groups: groups, {"level": 0.5}, "level must be between 0.5 and 1, got 0.5"),
+        (lambda groups: groups, {"level": 1}, "level must be between 0.5 and 1, got 1"),
+        (lambda groups: groups, {"margin": 0}, "margin must be positive"),
+        (lambda groups: groups, {"overhead": -1}, "overhead must be positive"),
+        (lambda groups: groups, {"reference": 0}, "reference must be positive"),
+        (lambda groups: groups, {"method": "line"}, "method must be one of law, interpolation, balance, got line"),
+        (
+            lambda groups: groups,
+            {"method": "interpolation", "reference": 8},
+            "outside of the batch sizes measured for width 32",
+        ),
+        (
+            lambda groups: cut(groups, 3),
+            {"method": "interpolation", "overhead": 5},
+            "outside of the batch sizes measured for width 32",
+        ),
+    ],
+)
+def test_bad_input(change, options, message):
+    with pytest.raises(ValueError, match=message):
+        size_dependence(change(measured(0.0)), **({"reference": REFERENCE} | options))
+
+
+def test_no_common_reference():
+    groups = only(measured(0.0), 32, 64)
+    groups[1] = StepsMeasurement("width 64", 64, BATCHES + 1, groups[1].steps)
+    with pytest.raises(ValueError, match="reference must be given: the groups have no batch size in common"):
+        size_dependence(groups)
+
+
+def test_two_groups_of_three_batch_sizes_are_the_least():
+    """One degree of freedom each; a single one says nothing of the scatter."""
+    groups = cut(only(measured(0.0, np.random.default_rng(0)), 32, 64), 3)
+    assert size_dependence(groups, reference=REFERENCE).freedom == 2
+
+
+def test_steps_without_a_plateau_have_no_critical_batch_size():
+    groups = measured(0.0)
+    groups[3] = StepsMeasurement("width 256", 256, BATCHES, 1e6 / BATCHES)
+    with pytest.raises(ValueError, match="outside of the batch sizes measured for width 256: measure or tune more"):
+        size_dependence(groups, reference=REFERENCE)
