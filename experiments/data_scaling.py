@@ -164,6 +164,11 @@ def _figure(config: Config, found: Found) -> Figure:
 
 
 def _growth(config: Config, axis: Axes, found: Found) -> None:
-    names = {"both": "width grows too"}
-    plot_size_dependence(axis, {names.get(k, k): v for k, v in found.exponents.items()}, "data $D$ (samples)")
+    widths = [name for name in found.exponents if name != "both"]
+    shown = dict.fromkeys([*widths[:1], *widths[len(widths) // 2 :][:1], *widths[-1:]])  # all of them hide each other
+    curves = {name: found.exponents[name] for name in shown}
+    if "both" in found.exponents:
+        curves["width grows with the data"] = found.exponents["both"]
+    plot_size_dependence(axis, curves, "data $D$ (samples)")
+    axis.set_ylim(None, axis.get_ylim()[1] * 1.5)
     axis.set_title(f"{config.overhead:.0%} overhead, {config.level:.0%} intervals", fontsize=9)

@@ -83,7 +83,7 @@ def test_reader_that_has_seen_enough(arguments):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "Expected one of {risk, simulate, cbs, fit, train, coordcheck}"),
+        ((), "Expected one of {risk, simulate, cbs, fit, train, sweep, coordcheck}"),
         (("rsik",), "Unrecognized options: rsik"),
         (("risk", "--capacity", "2"), "Missing from sgdtheory risk"),
         (("fit", "--level", "high"), "Error parsing --level: could not convert string to float: 'high'"),
