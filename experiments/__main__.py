@@ -34,7 +34,8 @@ EXPERIMENTS = (
     "precision",
     "accumulation",
 )
-LONGER = "data_scaling", "theory_meets_network", "precision", "accumulation"  # a minute each: by name, or at full scale
+# Some minutes together: by name, or at full scale.
+LONGER = "learning_rate_transfer", "averaging", "data_scaling", "theory_meets_network", "precision", "accumulation"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Arguments:
     """Run the experiments, write their results and print a table of verdicts."""
 
     scale: Literal["quick", "full"] = "quick"
-    """Quick: under eight minutes on two cores, without the four that run by name. Full: all, hours."""
+    """Quick: under eight minutes on two cores, without the six that run by name. Full: all, hours."""
     only: str | None = None
     """Run this experiment alone."""
     output: Path = Path("results")
