@@ -160,6 +160,7 @@ GROWTH = corollary8.Config(
 )
 
 
+@pytest.mark.slow
 def test_corollary8():
     result = corollary8.run(GROWTH)
     assert {v.verdict for v in result.verdicts} == {"holds"}
@@ -264,6 +265,7 @@ def test_main_exits_1_if_a_claim_fails(monkeypatch, tmp_path):
             ("--only", "theorem8"),
             "only must be one of theorem7, scaling_laws, simulation_vs_theory, ratio_law, heavy_tails, corollary8, "
             "corollary8_simulated, why, overhead_convention, width_limit, learning_rate_transfer, averaging, "
+            "width_invariance, data_scaling, theory_meets_network, precision, accumulation, "
             "got theorem8",
         ),
         (("--only", "scaling_laws", "--output", "/proc/nowhere"), "cannot write results to /proc/nowhere"),

@@ -39,6 +39,7 @@ def test_grids_of_tasks():
     assert all(config.seed == config.data_seed for config in configs)
 
 
+@pytest.mark.slow
 def test_width_invariance():
     result = checked(width_invariance.run(width_invariance.Config(tasks={"teacher": TINY})))
     assert len(result.columns["steps"]) == 2 * 4

@@ -19,6 +19,7 @@ def test_learning_rate_transfer(transfer):
     assert np.isfinite(transfer.columns["loss"]).all()
 
 
+@pytest.mark.slow
 def test_width_limit():
     config = width_limit.Config(widths=(16, 32, 64), base_width=16, num_seeds=2, num_steps=16, num_resamples=50)
     result = width_limit.run(config)

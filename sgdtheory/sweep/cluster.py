@@ -48,7 +48,7 @@ def cluster_executor(address: str, jobs: int = 1) -> Iterator[Executor]:
 def _slurm(jobs: int):
     """A cluster of SLURM jobs."""
     try:
-        from dask_jobqueue.slurm import SLURMCluster  # pyright: ignore[reportMissingImports]
+        from dask_jobqueue.slurm import SLURMCluster
     except ImportError:
         raise ValueError("cluster slurm needs dask-jobqueue: pip install 'sgdtheory[cluster]'") from None
     try:

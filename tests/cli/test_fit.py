@@ -8,7 +8,7 @@ from sgdtheory import cli
 from tests.cli.text import BATCHES, COLUMNS, cells, next_row, strict_json
 
 
-@pytest.mark.parametrize("fitted", [False, True])
+@pytest.mark.parametrize("fitted", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_fit_json(run, table_file, fitted):
     flags = ["--reference", 128, "--overhead", 0.5, "--level", 0.9, "--forecast", 1000, 5000, "--json"]
     found = strict_json(run("fit", table_file, *COLUMNS, *flags, *(["--fit-alpha"] if fitted else [])))

@@ -83,6 +83,7 @@ def test_averages(value):
         ("optimizer", "adamw", r"sgd, adam, got adamw \(did you mean adam\?\)"),
         ("schedule", "cosin", "constant, cosine, wsd, schedule_free, got cosin"),
         ("precision", "float16", "float32, bfloat16, got float16"),
+        ("trained", "input", "all, output, got input"),
     ],
 )
 def test_unknown_names_list_the_known(name, value, known):
@@ -127,7 +128,7 @@ def test_fields_that_do_not_go_together(fields, message):
 def test_every_field_has_a_check():
     tested = {*WHOLE, *POSITIVE, "seed", "data_seed", "task_seed", "noise_variance", "epsilon", "momentum", "beta1"}
     tested |= {"beta2", "warmup", "decay", "averages", "model", "activation", "parametrization", "data", "optimizer"}
-    tested |= {"schedule", "precision", "vocabulary", "tokens", "target_loss"}
+    tested |= {"schedule", "precision", "trained", "vocabulary", "tokens", "target_loss"}
     assert {field.name for field in dataclasses.fields(TrainConfig)} - tested == {"uniform_average"}
 
 

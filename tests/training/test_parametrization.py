@@ -176,6 +176,7 @@ def test_rescaled_tables_train_the_same_network(setting):
     same_as_the_first(SETTINGS[setting], [table])
 
 
+@pytest.mark.slow
 @OPTIMIZERS
 @MODELS
 def test_each_role_can_be_rescaled_alone(config, optimizer):
