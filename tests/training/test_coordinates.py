@@ -9,7 +9,7 @@ MLP = TrainConfig(batch_size=32, holdout_size=64)
 TRANSFORMER = TrainConfig(
     model="transformer", data="stdlib", batch_size=4, context=8, num_heads=2, depth=1, holdout_size=32
 )
-RATES = {("mlp", "adam"): 0.003, ("mlp", "sgd"): 0.1, ("transformer", "adam"): 0.003, ("transformer", "sgd"): 0.3}
+RATES = {("mlp", "adam"): 0.003, ("mlp", "sgd"): 0.03, ("transformer", "adam"): 0.003, ("transformer", "sgd"): 0.3}
 SIZES = {"widths": (128, 512), "steps": (3, 10), "seeds": 8}
 slow = pytest.mark.slow
 COMBINATIONS = [
