@@ -27,12 +27,8 @@ class StoreFit:
 
         table = SweepTable.from_store(self.command.store)
         targets = self._targets(table)
-        options: dict[str, Any] = {
-            "reference": self.command.reference,
-            "overhead": self.command.overhead,
-            "edges": self.command.edges,
-        }
-        options |= {"margin": self.command.margin, "level": self.command.level}
+        names = "reference", "overhead", "edges", "margin", "level"
+        options: dict[str, Any] = {name: getattr(self.command, name) for name in names}
         fits = [fit_sweep(table, target, self.command.by, **options) for target in targets]
         by_data = self._by_data(fits)
         notes = [*table.notes, *self._unfinished(table), *(note for fit in fits for note in fit.notes)]
@@ -65,7 +61,7 @@ class StoreFit:
         found = {}
         for group in dict.fromkeys(each.group for fit in fits for each in fit.measurements):
             same = [fit for fit in fits if any(each.group == group for each in fit.measurements)]
-            if len(same) > 1 and len({fit.reference for fit in same}) == 1:
+            if len(same) > 1:
                 try:
                     found[group] = data_dependence(same, group, margin=self.command.margin, level=self.command.level)
                 except ValueError:  # a B* that is not finite; the notes have it
@@ -92,8 +88,7 @@ class StoreFit:
         row = {"target_loss": fit.tuned.target_loss, "group": measurement.group, "a": law.a, "b": law.b}
         row["batch_sizes"], row["steps"] = measurement.batch_sizes, measurement.steps
         row["critical_batch_size"] = law.critical_batch_size(**convention)
-        several = law.steps.size > 2
-        row["critical_batch_size_interval"] = law.interval(level=self.command.level, **convention) if several else None
+        row["critical_batch_size_interval"] = law.interval(level=self.command.level, **convention)
         steps = measurement.batch_sizes, measurement.steps
         row["interpolated"] = interpolated_critical_batch_size(*steps, **convention)
         return row

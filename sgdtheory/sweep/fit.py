@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sgdtheory.invariance import METHODS, Method, SizeDependence, common_reference, size_dependence
+from sgdtheory.invariance import METHODS, Method, SizeDependence, size_dependence
 from sgdtheory.measurements import StepsMeasurement
 from sgdtheory.scaling import StepsLaw, fit_steps_law
 from sgdtheory.sweep.table import SweepTable
@@ -19,7 +19,7 @@ class SweepFit:
     Attributes:
         tuned: steps to the target, tuned, of every group and batch size.
         measurements, laws: of every group with three tuned batch sizes or more, and the fitted Y = a + b/B.
-        reference, overhead: convention of B*; the reference is nan if no group was measured.
+        reference, overhead: convention of B*.
         dependence: method → how B* depends on the first field in `by`; without one of them where there are too few
             sizes or batch sizes.
         notes: what is not tuned, not reached, or not fitted.
@@ -51,11 +51,13 @@ def fit_sweep(
         table: of a sweep.
         target_loss: loss on the hold-out.
         by: fields that tell groups apart; the first is the size.
-        reference, overhead, margin, level: as of `size_dependence`.
+        reference: B_ref; None: the smallest batch size of the sweep in all groups, tuned or not, so that it is the same
+            at every target.
+        overhead, margin, level: as of `size_dependence`.
         edges: use batch sizes whose best choice lies at an end of the grid too.
 
     Raises:
-        ValueError: as of `best_steps`.
+        ValueError: as of `best_steps`, and if no batch size is that of all groups.
     """
     tuned = best_steps(table, target_loss, by)
     measured = tuned.measurements(edges=edges)
@@ -68,16 +70,14 @@ def fit_sweep(
     if len(measured) == 2:
         notes.append("two sizes do not show how B* scatters around a line: the slope's interval may be too short")
     options = {"overhead": overhead, "margin": margin, "level": level}
-    if measured and reference is None:
-        reference = common_reference(measured)
+    reference = tuned.smallest_batch_size if reference is None else reference
     for method in METHODS if measured else ():
         try:
             dependence[method] = size_dependence(measured, reference=reference, method=method, **options)
         except ValueError as error:
             notes.append(f"loss {target_loss:g}: no exponent of {METHODS[method]}: {error}")
     laws = tuple(fit_steps_law(each.batch_sizes, each.steps) for each in measured)
-    convention = float("nan") if reference is None else reference
-    return SweepFit(tuned, tuple(measured), laws, convention, overhead, dependence, tuple(notes))
+    return SweepFit(tuned, tuple(measured), laws, reference, overhead, dependence, tuple(notes))
 
 
 def data_dependence(
@@ -85,7 +85,8 @@ def data_dependence(
 ) -> SizeDependence:
     """How the B* of one group depends on the data that reaching different targets takes.
 
-    The size of a target is D = B_ref Y(B_ref), samples to it at the reference batch size, by the law.
+    The size of a target is D = B_ref Y(B_ref), samples to it at the reference batch size, by the law. Targets that are
+    read off the same runs have errors in common, which the interval does not know of.
 
     Args:
         fits: one a target, with one reference.

@@ -73,6 +73,17 @@ class TunedSteps:
         """The groups, in order."""
         return sorted({point.group for point in self.points}, key=lambda group: [_order(value) for value in group])
 
+    @property
+    def smallest_batch_size(self) -> float:
+        """The smallest batch size that all groups were swept at."""
+        sizes = [{point.batch_size for point in self.points if point.group == group} for group in self.groups]
+        if not sizes:
+            raise ValueError("table must have runs that have ended, got none: sweep first")
+        common = set.intersection(*sizes)
+        if not common:
+            raise ValueError("reference must be given: no batch size was swept in all groups")
+        return float(min(common))
+
     def name(self, group: tuple[Any, ...]) -> str:
         """Name of a group, "width 64"."""
         return ", ".join(map(_named, self.by, group))
