@@ -13,8 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -22,14 +20,18 @@ from scipy import stats
 from scipy.interpolate import PchipInterpolator
 
 import sgdtheory as st
+from experiments.frozen_features import (
+    Features,
+    LabelNoise,
+    control,
+    features_of,
+    label_noise,
+    measured_risk,
+    moments_risk,
+)
 from experiments.results import Result, Verdict, VerdictName
 from sgdtheory.plotting import colors, new_figure
 from sgdtheory.training import TrainConfig
-from sgdtheory.training.engine import advance, init, program, stacked
-from sgdtheory.training.model import model
-from sgdtheory.training.streams import stream
-from sgdtheory.training.teacher import Teacher
-from sgdtheory.training.tensors import tensor_factors
 
 FIELDS: dict[str, Any] = {
     "width": 16, "base_width": 1, "depth": 1, "activation": "tanh", "input_dim": 16, "capacity": 0.75, "source": 2.0,
@@ -110,34 +112,6 @@ UNITS = {
     "critical_high": "upper end of its interval",
 }
 KINDS = "measured", "gaussian", "moments"
-PIECE = 1 << 21  # numbers of a temporary array
-DRAWN = 2048  # samples of each seed that are drawn at once
-
-
-class Features(NamedTuple):
-    """The regression that a network with frozen features is; moments are means over inputs, in float64.
-
-    Attributes:
-        inner: (d, n) weights of the frozen layer.
-        covariance: (n, n) H = E φφᵀ.
-        fourth: (n², n²) E[φφᵀ ⊗ φφᵀ], which takes vec S to vec E[φφᵀ S φφᵀ].
-        best: (n,) w*.
-        start: (n,) w_0.
-        residual: (n², n) E[φφᵀ r φᵀ]: what the residual does to the second moment by way of the mean.
-        noise: (n, n) E[(r² + σ²) φφᵀ].
-        problem: the same as the theory has it, with noise variance σ² + E r².
-        unit: γ of the theory for γ = 1 of the trainer.
-    """
-
-    inner: np.ndarray
-    covariance: np.ndarray
-    fourth: np.ndarray
-    best: np.ndarray
-    start: np.ndarray
-    residual: np.ndarray
-    noise: np.ndarray
-    problem: st.LeastSquares
-    unit: float
 
 
 class Batch(NamedTuple):
@@ -169,9 +143,12 @@ class Found(NamedTuple):
 def run(config: Config) -> Result:
     """Spectrum, theory, training, B*."""
     start = time.perf_counter()
-    features = features_of(config)
+    own = train_config(config)
+    features = features_of(own, config.num_inputs)
     theory = [st.critical_batch_size(features.problem, num_samples=samples) for samples in config.num_samples]
-    noise = label_noise(config, features)
+    longest = math.ceil(config.reach * max(config.num_samples)) + max(config.batch_sizes)
+    apart = math.gcd(*config.batch_sizes)
+    noise = label_noise(own, features, num_seeds=config.num_seeds, num_samples=longest, apart=apart)
     with ThreadPoolExecutor(2) as executor:
         batches = list(executor.map(lambda size: _batch(config, features, theory, noise, size), config.batch_sizes))
     found = [_found(config, batches, one) for one in theory]
@@ -185,86 +162,8 @@ def train_config(config: Config, **changes: Any) -> TrainConfig:
     return TrainConfig(**{**config.fields, **changes})
 
 
-def features_of(config: Config) -> Features:
-    """Moments of φ(x), w* = H⁻¹ E φ f*, and the theory's problem, s_i = λ_i ⟨v_i, w_0 − w*⟩²."""
-    own = train_config(config)
-    teacher, factor = Teacher(own), tensor_factors_of_output(own)
-    params = init(stacked([own]), config=program(own)).params
-    rng = np.random.default_rng((own.task_seed, own.seed, config.num_inputs))
-    inputs = rng.standard_normal((config.num_inputs, own.input_dim)) * np.sqrt(teacher.spectrum)
-    inner = np.asarray(params["input"][0], float)  # biases are drawn as 0
-    phi = activations(own, inputs @ inner)
-    outputs = np.asarray(teacher(inputs.astype(np.float32)), float)
-    covariance = phi.T @ phi / len(phi)
-    best = np.linalg.solve(covariance, phi.T @ outputs / len(phi))
-    start = factor.multiplier * np.asarray(params["output"][0, :, 0], float)
-    missed = outputs - phi @ best
-    fourth, residual, noise = _moments(phi, missed)
-    noise = noise + own.noise_variance * covariance
-    eigenvalues, vectors = np.linalg.eigh(covariance)
-    signal = eigenvalues * (vectors.T @ (start - best)) ** 2
-    problem = st.LeastSquares(eigenvalues, signal, own.noise_variance + float(np.mean(missed**2)))
-    unit = 2 * factor.rate * factor.multiplier**2  # the loss (f − y)² has the gradient 2 (f − y) φ
-    return Features(inner, covariance, fourth, best, start, residual, noise, problem, unit)
-
-
-def activations(own: TrainConfig, hidden: np.ndarray) -> np.ndarray:
-    """The activation of an array of pre-activations."""
-    return np.tanh(hidden) if own.activation == "tanh" else np.maximum(hidden, 0.0)
-
-
-def _moments(phi: np.ndarray, missed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(n², n²) E[φφᵀ ⊗ φφᵀ], (n², n) E[φφᵀ r φᵀ] and (n, n) E[r² φφᵀ], a piece of the inputs at a time."""
-    dim, size = phi.shape[1], max(1, PIECE // phi.shape[1] ** 2)
-    sums = [np.zeros((dim**2, dim**2)), np.zeros((dim**2, dim)), np.zeros(dim**2)]
-    for first in range(0, len(phi), size):
-        part, r = phi[first : first + size], missed[first : first + size]
-        pairs = (part[:, :, None] * part[:, None, :]).reshape(len(part), -1)
-        for total, other in zip(sums, (pairs, part * r[:, None], r**2), strict=True):
-            total += pairs.T @ other
-    fourth, residual, noise = (total / len(phi) for total in sums)
-    return fourth, residual, noise.reshape(dim, dim)
-
-
-def tensor_factors_of_output(own: TrainConfig) -> Any:
-    """Multiplier and rate of the output's weights at the config's width."""
-    return tensor_factors(model(own).tensors(own), own)["output"]
-
-
-def moments_risk(features: Features, *, batch_size: float, learning_rate: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Exact excess risk of the average, (G, E), for features of any law, by O(n⁴) a step.
-
-        S' = S − γ(HS + SH) + γ² [(1 − 1/B) HSH + (1/B)(E[φφᵀSφφᵀ] − 2 E[φφᵀ r φᵀ]μ + E[(r² + σ²)φφᵀ])]
-        μ' = (I − γH) μ,  C' = (C + S)(I − γH),  n² Cov = Σ_t (S_t + C_t + C_tᵀ)
-
-    with S = E ηηᵀ, μ = E η, C_t = E[Σ_{s<t} η_s η_tᵀ], η = w − w*, and Δ = tr(H Cov).
-
-    Args:
-        features: their moments.
-        batch_size: B.
-        learning_rate: (G,) γ of the theory's update.
-        steps: (E,) increasing whole numbers n.
-    """
-    covariance, dim, rate = features.covariance, len(features.best), np.asarray(learning_rate)[:, None, None]
-    keep = np.eye(dim) - rate * covariance
-    mean = np.broadcast_to(features.start - features.best, (len(rate), dim))
-    second = mean[:, :, None] * mean[:, None, :]
-    cross, total, risks = np.zeros_like(second), np.zeros_like(second), []
-    for step in range(1, int(steps[-1]) + 1):
-        total = total + second + cross + cross.swapaxes(1, 2)
-        if step in steps:
-            risks.append(np.einsum("ij,gji->g", covariance, total) / step**2)
-        cross = (cross + second) @ keep
-        drift = keep @ second @ keep
-        fresh = second.reshape(-1, dim * dim) @ features.fourth - 2 * mean @ features.residual.T
-        fresh = fresh.reshape(second.shape) + features.noise - covariance @ second @ covariance
-        second = drift + rate**2 / batch_size * fresh
-        mean = np.einsum("gij,gj->gi", keep, mean)
-    return np.stack(risks, axis=1)
-
-
 def _batch(
-    config: Config, features: Features, theory: list[st.CriticalBatchSize], noise: np.ndarray, size: int
+    config: Config, features: Features, theory: list[st.CriticalBatchSize], noise: LabelNoise, size: int
 ) -> Batch:
     """Train all learning rates and seeds at one batch size, and compute what the theories say of them."""
     near = [one for one in theory if _is_near(config, one, size)] or theory[:1]
@@ -273,52 +172,12 @@ def _batch(
     best = [np.interp(np.log(size), np.log(one.curve.batch_size), one.curve.learning_rate_needed) for one in near]
     edge = config.edge * float(st.max_stable_learning_rate(features.problem, batch_size=float(size)))
     rate = np.unique(np.minimum(np.sqrt(min(best) * max(best)) * np.array(config.rate_factors), edge))
-    plain = measured_risk(config, features, size, rate, steps)
-    measured = plain - control(config, features, noise, size, rate, steps)
+    plain = measured_risk(train_config(config), features, size, rate, steps, num_seeds=config.num_seeds)
+    measured = plain - control(features, noise, size, rate, steps)
     moments = moments_risk(features, batch_size=size, learning_rate=rate, steps=steps)
     setting = {"learning_rate": rate[:, None], "num_samples": steps * float(size)}
     gaussian = np.asarray(st.excess_risk(features.problem, batch_size=float(size), **setting).total)
     return Batch(size, rate, steps, plain, measured, gaussian, moments)
-
-
-def label_noise(config: Config, features: Features) -> np.ndarray:
-    """(S, P, n) sums of φ ρ over the first k·p samples of every seed, p = 0 … P − 1, with ρ = r + σ ε.
-
-    k is the greatest common divisor of the batch sizes.
-    """
-    own, apart = train_config(config, batch_size=DRAWN), math.gcd(*config.batch_sizes, DRAWN)
-    draw = jax.jit(jax.vmap(stream(own).batch, (0, None)))
-    seeds = jnp.arange(config.num_seeds, dtype=jnp.uint32)
-    longest = config.reach * max(config.num_samples) + max(config.batch_sizes)
-    sums = [np.zeros((config.num_seeds, 1, len(features.best)))]
-    for step in range(math.ceil(longest / DRAWN)):
-        inputs, labels = (np.asarray(part, float) for part in draw(seeds, jnp.uint32(step)))
-        phi = activations(own, inputs @ features.inner)
-        products = phi * (labels - phi @ features.best)[:, :, None]
-        sums.append(products.reshape(config.num_seeds, DRAWN // apart, apart, -1).sum(2))
-    return np.cumsum(np.concatenate(sums, axis=1), axis=1)
-
-
-def control(
-    config: Config, features: Features, noise: np.ndarray, size: int, rate: np.ndarray, steps: np.ndarray
-) -> np.ndarray:
-    """(G, S, E) control variate Z − E Z: what gradient descent on H makes of the label noise that a seed has drawn.
-
-        Z = Σ_i λ_i [p_i ⟨v_i, η_0⟩ + (1 − p_i) ⟨v_i, ξ⟩/λ_i]²,  p_i = (1 − (1 − γλ_i)^n)/(nγλ_i)
-
-    with ξ the mean of φ ρ over the seed's first nB samples, so that E Z = Σ_i λ_i [p_i² ⟨v_i, η_0⟩² + (1 − p_i)²
-    E[ρ²⟨v_i, φ⟩²]/(λ_i² nB)] whatever SGD does: taking it off leaves the mean as it is and the scatter small.
-    """
-    apart = math.gcd(*config.batch_sizes, DRAWN)
-    values, vectors = np.linalg.eigh(features.covariance)
-    samples = steps * size
-    xi = noise[:, samples // apart] @ vectors / samples[:, None]
-    variance = np.diag(vectors.T @ features.noise @ vectors) / samples[:, None]
-    x, n = rate[:, None, None] * values, steps[:, None]
-    kept = (1 - (1 - x) ** n) / (n * x)
-    bias, gain = kept * (vectors.T @ (features.start - features.best)), (1 - kept) / values
-    found = ((bias[:, None] + gain[:, None] * xi) ** 2) @ values
-    return found - ((bias**2 + gain**2 * variance) @ values)[:, None]
 
 
 def _span(config: Config) -> np.ndarray:
@@ -327,32 +186,6 @@ def _span(config: Config) -> np.ndarray:
 
 def _is_near(config: Config, one: st.CriticalBatchSize, size: int) -> bool:
     return abs(np.log(size / float(one.real_batch_size))) <= np.log(config.near)
-
-
-def measured_risk(config: Config, features: Features, size: int, rate: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """(G, S, E) excess risk (w̄ − w*)ᵀ H (w̄ − w*) of the uniform average of the trainer's own steps.
-
-    Runs of one batch size advance side by side. The risk is that of the weights: a hold-out of m samples would add the
-    error 2 (w̄ − w*)ᵀ (mean of φ r), of the order of √(Δ E r²/m), the same for all seeds in its systematic part.
-    """
-    settings = {"batch_size": size, "max_steps": int(steps[-1])}
-    configs = [
-        train_config(config, learning_rate=value / features.unit, data_seed=seed, **settings)
-        for value in rate
-        for seed in range(config.num_seeds)
-    ]
-    own, lanes = program(configs[0]), stacked(configs)
-    state, data, done, risks = init(lanes, config=own), stream(own), 0, []
-    longest = int(np.diff(steps, prepend=0).max())
-    multiplier = tensor_factors_of_output(own).multiplier
-    for step in steps:
-        numbers = np.resize(data.chunk(0, done, step - done), longest)
-        pieces = np.broadcast_to(numbers, (len(configs), longest))
-        state = advance(state, lanes, pieces, np.int32(step - done), config=own, mesh=None)
-        error = multiplier * np.asarray(state.averages["output"], float)[:, 0, :, 0] - features.best
-        risks.append(np.einsum("ri,ij,rj->r", error, features.covariance, error))
-        done = int(step)
-    return np.stack(risks, axis=1).reshape(len(rate), config.num_seeds, len(steps))
 
 
 def data_to_target(config: Config, batch: Batch, risks: np.ndarray, samples: float, target: float) -> np.ndarray:

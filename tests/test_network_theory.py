@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import sgdtheory as st
+from experiments import frozen_features as frozen
 from experiments import theory_meets_network as experiment
 from experiments.results import write_result
 from sgdtheory.training import read_weights, train
@@ -20,12 +21,13 @@ CONFIG = experiment.Config(
     num_inputs=1 << 14,
     num_resamples=50,
 )
+OWN = experiment.train_config(CONFIG)
 RATE, STEPS = np.array([0.1, 0.4]), np.array([1, 5, 24])
 
 
 @pytest.fixture(scope="module")
 def features():
-    return experiment.features_of(CONFIG)
+    return frozen.features_of(OWN, CONFIG.num_inputs)
 
 
 def gaussian(features, factor=1.0):
@@ -37,10 +39,10 @@ def gaussian(features, factor=1.0):
 
 
 def test_moments_of_gaussian_features_give_the_theory(features):
-    found = experiment.moments_risk(gaussian(features), batch_size=4.0, learning_rate=RATE, steps=STEPS)
+    found = frozen.moments_risk(gaussian(features), batch_size=4.0, learning_rate=RATE, steps=STEPS)
     exact = st.excess_risk(features.problem, batch_size=4, learning_rate=RATE[:, None], num_samples=4 * STEPS).total
     np.testing.assert_allclose(found, exact, rtol=1e-9)
-    wrong = experiment.moments_risk(gaussian(features, 1.1), batch_size=4.0, learning_rate=RATE, steps=STEPS)
+    wrong = frozen.moments_risk(gaussian(features, 1.1), batch_size=4.0, learning_rate=RATE, steps=STEPS)
     assert (np.abs(wrong / exact - 1)[:, 1:] > 1e-4).all()
 
 
@@ -53,9 +55,9 @@ def test_problem_of_the_features(features):
 
 
 def test_measured_risk_is_that_of_the_trainers_weights(features, tmp_path):
-    found = experiment.measured_risk(CONFIG, features, 8, RATE, STEPS)
+    found = frozen.measured_risk(OWN, features, 8, RATE, STEPS, num_seeds=CONFIG.num_seeds)
     changes = {"learning_rate": float(RATE[1] / features.unit), "batch_size": 8, "max_steps": 24, "data_seed": 3}
-    train(experiment.train_config(CONFIG, **changes), tmp_path)
+    train(replace(OWN, **changes), tmp_path)
     error = np.asarray(read_weights(tmp_path, "uniform")["output"][:, 0], float) - features.best
     assert found[1, 3, -1] == pytest.approx(error @ features.covariance @ error, rel=1e-4)
 
@@ -63,10 +65,10 @@ def test_measured_risk_is_that_of_the_trainers_weights(features, tmp_path):
 def misfit(features, rate):
     """Standard errors between measured and exact risk, over seeds; steps and γ together, so that it is one test."""
     size, steps = 8, STEPS[1:]
-    noise = experiment.label_noise(CONFIG, features)
-    measured = experiment.measured_risk(CONFIG, features, size, RATE, steps)
-    controlled = measured - experiment.control(CONFIG, features, noise, size, RATE, steps)
-    exact = experiment.moments_risk(features, batch_size=size, learning_rate=rate, steps=steps)
+    noise = frozen.label_noise(OWN, features, num_seeds=CONFIG.num_seeds, num_samples=size * STEPS[-1], apart=size)
+    measured = frozen.measured_risk(OWN, features, size, RATE, steps, num_seeds=CONFIG.num_seeds)
+    controlled = measured - frozen.control(features, noise, size, RATE, steps)
+    exact = frozen.moments_risk(features, batch_size=size, learning_rate=rate, steps=steps)
     ratios = (controlled / exact[:, None]).mean(axis=(0, 2))
     plain = (measured / exact[:, None]).mean(axis=(0, 2))
     return [(each.mean() - 1) / each.std(ddof=1) * len(each) ** 0.5 for each in (ratios, plain)], ratios, plain

@@ -64,19 +64,19 @@ class FitCommand:
         require_figure_suffix(self.plot)
         positive_array("forecast", self.forecast)
         if self.store is not None:
-            self._fit_store()
+            self._fit_store(self.store)
             return
         if self != replace(self, target_loss=(), by=("width",), margin=0.2, edges=False, steps_csv=None):
             raise ValueError("target-loss, by, margin, edges and steps-csv are about a store of runs: give --store too")
         self._fit_measurements()
 
-    def _fit_store(self) -> None:
+    def _fit_store(self, store: Path) -> None:
         columns = {"csv": None, "batch_size": "batch_size", "steps": "steps", "group": None, "size": None}
         if self != replace(self, **columns, fit_alpha=False, forecast=()):
             raise ValueError("a CSV file, its columns, fit-alpha and forecast do not go with --store: leave them out")
         from sgdtheory.cli.fit_store import StoreFit
 
-        StoreFit(self).run()
+        StoreFit(self, store).run()
 
     def _fit_measurements(self) -> None:
         if self.csv is None:

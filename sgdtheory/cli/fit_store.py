@@ -4,7 +4,8 @@ import csv
 import io
 import sys
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.table import Table
@@ -13,19 +14,23 @@ from sgdtheory.cli.output import interval_text, print_json, print_tables
 from sgdtheory.files import write_atomically
 from sgdtheory.invariance import METHODS, SizeDependence
 
+if TYPE_CHECKING:
+    from sgdtheory.cli.fit import FitCommand
+
 
 @dataclass(frozen=True)
 class StoreFit:
-    """What `sgdtheory fit` does with a store; the command has the flags."""
+    """What `sgdtheory fit` does with a store of runs; the command has the flags."""
 
-    command: Any
+    command: "FitCommand"
+    store: Path
 
     def run(self) -> None:
         """Read, tune, fit and print."""
         from sgdtheory.sweep.fit import fit_sweep
         from sgdtheory.sweep.table import SweepTable
 
-        table = SweepTable.from_store(self.command.store)
+        table = SweepTable.from_store(self.store)
         targets = self._targets(table)
         names = "reference", "overhead", "edges", "margin", "level"
         options: dict[str, Any] = {name: getattr(self.command, name) for name in names}

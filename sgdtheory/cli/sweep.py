@@ -3,16 +3,14 @@
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 from rich.table import Table
 
-from sgdtheory.cli.output import print_json, print_tables
+from sgdtheory.cli.output import live_line, print_json, print_tables
 from sgdtheory.files import write_atomically
 from sgdtheory.sweep.grid import read_grid
 
@@ -66,7 +64,7 @@ class SweepCommand:
                 from sgdtheory.sweep.cluster import cluster_executor
 
                 executor = stack.enter_context(cluster_executor(self.cluster, self.jobs))
-            report = stack.enter_context(_live_line())
+            report = stack.enter_context(live_line("reading the store", _progress))
             return sweep(configs, self.store, executor, report=report, **options)
 
     def _show(self, table: Any) -> None:
@@ -86,21 +84,11 @@ class SweepCommand:
             print(f"sgdtheory: note: {note}", file=sys.stderr)
 
 
-@contextlib.contextmanager
-def _live_line() -> Iterator[Any]:
-    """A function that shows how far a sweep is: a live line on a terminal; else None."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    with console.status("reading the store") as status:
-
-        def report(progress: Any) -> None:
-            left = progress.seconds_left
-            estimate = "" if left != left else f", at most some {_duration(left)} left"
-            status.update(f"{progress.finished} of {progress.total} runs finished{estimate}")
-
-        yield report
+def _progress(progress: Any) -> str:
+    """How far a sweep is."""
+    left = progress.seconds_left
+    estimate = "" if left != left else f", at most some {_duration(left)} left"
+    return f"{progress.finished} of {progress.total} runs finished{estimate}"
 
 
 def _duration(seconds: float) -> str:

@@ -2,17 +2,15 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from sgdtheory.cli.distributed import DistributedCommand
 from sgdtheory.cli.network import NetworkCommand
-from sgdtheory.cli.output import native_output_on_stderr, print_json, print_tables, require_figure_suffix
+from sgdtheory.cli.output import live_line, native_output_on_stderr, print_json, print_tables, require_figure_suffix
 from sgdtheory.training.config import TrainConfig
 
 ROWS = 12  # of the curve that are printed
@@ -38,7 +36,7 @@ class TrainCommand(NetworkCommand, DistributedCommand):
         require_figure_suffix(self.plot)
         with native_output_on_stderr() if self.distributed else contextlib.nullcontext():
             first = self.join()
-            with _live_line(first) as report:
+            with live_line("compiling", _progress) if first else contextlib.nullcontext() as report:
                 result = self._train(report)
         if first:
             self._show(result)
@@ -106,21 +104,11 @@ def _sentences(result: Any) -> list[str]:
     return lines
 
 
-@contextlib.contextmanager
-def _live_line(first: bool) -> Iterator[Any]:
-    """A function that shows how far a run is on a terminal; None where there is none."""
-    console = Console(stderr=True)
-    if not (first and console.is_terminal):
-        yield None
-        return
-    with console.status("compiling") as status:
-
-        def report(group: Any) -> None:
-            run = group.runs[0]
-            losses = run.history.losses[-1]
-            status.update(
-                f"step {group.step} of {run.config.max_steps}, loss {losses[0]:.4g}, best {min(losses):.4g}"
-                f" at {run.history.step}, {group.steps_per_second:.3g} steps/s"
-            )
-
-        yield report
+def _progress(group: Any) -> str:
+    """How far a run is."""
+    run = group.runs[0]
+    losses = run.history.losses[-1]
+    return (
+        f"step {group.step} of {run.config.max_steps}, loss {losses[0]:.4g}, best {min(losses):.4g}"
+        f" at {run.history.step}, {group.steps_per_second:.3g} steps/s"
+    )

@@ -1,8 +1,8 @@
 """Sweeps of training runs: grids, a store that survives crashes, steps to a target, the critical batch size."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sgdtheory.lazy import lazy_names
 from sgdtheory.sweep.grid import read_grid
 
 if TYPE_CHECKING:
@@ -11,16 +11,6 @@ if TYPE_CHECKING:
     from sgdtheory.sweep.store import Store
     from sgdtheory.sweep.table import SweepTable
     from sgdtheory.sweep.tuning import BestSteps, TunedSteps, best_steps
-
-_LATER = {  # what needs JAX is imported when it is asked for
-    "BestSteps": "tuning",
-    "Store": "store",
-    "SweepTable": "table",
-    "TunedSteps": "tuning",
-    "best_steps": "tuning",
-    "cluster_executor": "cluster",
-    "sweep": "runner",
-}
 
 __all__ = [
     "BestSteps",
@@ -33,9 +23,15 @@ __all__ = [
     "sweep",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """The public names that need JAX."""
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__} has no attribute {name}")
-    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "BestSteps": "tuning",
+        "Store": "store",
+        "SweepTable": "table",
+        "TunedSteps": "tuning",
+        "best_steps": "tuning",
+        "cluster_executor": "cluster",
+        "sweep": "runner",
+    },
+)
