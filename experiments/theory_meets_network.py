@@ -14,10 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from scipy import stats
-from scipy.interpolate import PchipInterpolator
 
 import sgdtheory as st
 from experiments.frozen_features import (
@@ -30,7 +27,7 @@ from experiments.frozen_features import (
     moments_risk,
 )
 from experiments.results import Result, Verdict, VerdictName
-from sgdtheory.plotting import colors, new_figure
+from experiments.theory_meets_network_figure import critical_figure
 from sgdtheory.training import TrainConfig
 
 FIELDS: dict[str, Any] = {
@@ -80,6 +77,16 @@ class Config:
     level: float = 0.99
     false_alarm: float = 1e-4
     num_resamples: int = 400
+
+    def run(self, **changes: Any) -> TrainConfig:
+        """A run of the trainer."""
+        return TrainConfig(**{**self.fields, **changes})
+
+    def interval(self, values: np.ndarray) -> tuple[float, float]:
+        """Between the quantiles of resampled values that are left out evenly."""
+        tail = (1 - self.level) / 2
+        low, high = np.quantile(values, [tail, 1 - tail])
+        return float(low), float(high)
 
 
 SCALES = {
@@ -143,7 +150,7 @@ class Found(NamedTuple):
 def run(config: Config) -> Result:
     """Spectrum, theory, training, B*."""
     start = time.perf_counter()
-    own = train_config(config)
+    own = config.run()
     features = features_of(own, config.num_inputs)
     theory = [st.critical_batch_size(features.problem, num_samples=samples) for samples in config.num_samples]
     longest = math.ceil(config.reach * max(config.num_samples)) + max(config.batch_sizes)
@@ -154,12 +161,8 @@ def run(config: Config) -> Result:
     found = [_found(config, batches, one) for one in theory]
     seconds = time.perf_counter() - start
     verdicts = _sizes_verdict(config, found, seconds), _exponent_verdict(config, found), _moments_verdict(config, found)
-    return Result(_columns(config, found), UNITS, {"theory_meets_network": _figure(config, features, found)}, verdicts)
-
-
-def train_config(config: Config, **changes: Any) -> TrainConfig:
-    """A run's config."""
-    return TrainConfig(**{**config.fields, **changes})
+    figure = critical_figure(config, features.problem, found)
+    return Result(_columns(config, found), UNITS, {"theory_meets_network": figure}, verdicts)
 
 
 def _batch(
@@ -172,7 +175,7 @@ def _batch(
     best = [np.interp(np.log(size), np.log(one.curve.batch_size), one.curve.learning_rate_needed) for one in near]
     edge = config.edge * float(st.max_stable_learning_rate(features.problem, batch_size=float(size)))
     rate = np.unique(np.minimum(np.sqrt(min(best) * max(best)) * np.array(config.rate_factors), edge))
-    plain = measured_risk(train_config(config), features, size, rate, steps, num_seeds=config.num_seeds)
+    plain = measured_risk(config.run(), features, size, rate, steps, num_seeds=config.num_seeds)
     measured = plain - control(features, noise, size, rate, steps)
     moments = moments_risk(features, batch_size=size, learning_rate=rate, steps=steps)
     setting = {"learning_rate": rate[:, None], "num_samples": steps * float(size)}
@@ -244,17 +247,11 @@ def _found(config: Config, batches: list[Batch], one: st.CriticalBatchSize) -> F
     return Found(int(samples), one, used, data, {kind: float(found[kind]) for kind in KINDS}, found["resampled"])
 
 
-def _interval(config: Config, values: np.ndarray) -> tuple[float, float]:
-    tail = (1 - config.level) / 2
-    low, high = np.quantile(values, [tail, 1 - tail])
-    return float(low), float(high)
-
-
 def _sizes_verdict(config: Config, found: list[Found], seconds: float) -> Verdict:
     """B* measured over the theory's by the same protocol: within the margin or not."""
     ratios = np.array([one.critical["measured"] / one.critical["gaussian"] for one in found])
     own = np.array([one.critical["moments"] / one.critical["gaussian"] for one in found])
-    intervals = [_interval(config, one.resampled / one.critical["gaussian"]) for one in found]
+    intervals = [config.interval(one.resampled / one.critical["gaussian"]) for one in found]
     errors = np.array([np.std(np.log(one.resampled)) for one in found])
     limit = float(stats.norm.isf(config.false_alarm / 2 / len(found)))
     inside = all(1 / config.margin <= low and high <= config.margin for low, high in intervals)
@@ -288,7 +285,7 @@ def _exponent_verdict(config: Config, found: list[Found]) -> Verdict:
     exact = st.fit_power_law(samples, [float(one.theory.real_batch_size) for one in found]).exponent
     rows = np.stack([one.resampled for one in found], axis=1)
     resampled = np.array([st.fit_power_law(samples, row).exponent for row in rows])
-    low, high = _interval(config, resampled)
+    low, high = config.interval(resampled)
     deviation = abs(slopes["measured"] - slopes["gaussian"]) / float(np.std(resampled))
     limit = float(stats.norm.isf(config.false_alarm / 2))
     statement = (
@@ -355,7 +352,7 @@ def _columns(config: Config, found: list[Found]) -> dict[str, list]:
     """One row a data size and batch size."""
     rows = []
     for one in found:
-        low, high = _interval(config, one.resampled)
+        low, high = config.interval(one.resampled)
         for place, batch in enumerate(one.batches):
             rate, step = _cell(one, batch)
             risks = batch.plain[rate, :, step]
@@ -372,76 +369,3 @@ def _columns(config: Config, found: list[Found]) -> dict[str, list]:
             critical_sizes = [one.critical[kind] for kind in ("gaussian", "moments", "measured")]
             rows.append([*row, one.theory.real_batch_size, *critical_sizes, low, high])
     return {name: list(column) for name, column in zip(UNITS, zip(*rows, strict=True), strict=True)}
-
-
-def _figure(config: Config, features: Features, found: list[Found]) -> Figure:
-    figure, axes = new_figure(1, 2, width=4.9, height=4.1)
-    for color, one in zip(colors(len(found)), found, strict=True):
-        _data_panel(axes[0, 0], one, color)
-    _finish_data_panel(axes[0, 0], config)
-    _growth_panel(axes[0, 1], config, found)
-    own, problem = train_config(config), features.problem
-    figure.suptitle(
-        "Critical batch size of a network with frozen features: from their spectrum (lines), by training it (points)\n"
-        f"output layer of {own.width} frozen {own.activation} features by SGD with averaging, "
-        rf"$\lambda_1/\lambda_n = {problem.largest_eigenvalue / problem.eigenvalues[-1]:.0f}$, "
-        rf"noise $\sigma^2 + E\,r^2 = {problem.noise_variance:.2f}$, {config.num_seeds} seeds",
-        fontsize=10,
-    )
-    return figure
-
-
-def _data_panel(axis: Axes, one: Found, color: Any) -> None:
-    """Data to the target at every batch size: the theory's line, measured points."""
-    sizes, values = np.array([batch.size for batch in one.batches]), one.data["measured"]
-    tail = np.array([0.16, 0.84])
-    reached = np.where(np.isfinite(one.data["resampled"]), one.data["resampled"], np.inf)
-    spread = np.quantile(reached, tail, axis=0, method="nearest")
-    curve = one.theory.curve
-    fine = np.geomspace(sizes[0] / 1.4, sizes[-1] * 1.4, 200)
-    line = PchipInterpolator(np.log(curve.batch_size), curve.samples_needed / one.samples)(np.log(fine))
-    axis.plot(fine, line, color=color, lw=1.4)
-    bars = np.nan_to_num(np.maximum([values - spread[0], spread[1] - values], 0.0), posinf=9.0)
-    label = f"$D = {one.samples:,}$".replace(",", "\\,")
-    axis.errorbar(sizes, values, yerr=bars, fmt="o", ms=5, capsize=2, color=color, label=label)
-
-
-def _finish_data_panel(axis: Axes, config: Config) -> None:
-    """Axes, the overhead that defines B*, and what lines and points are."""
-    sizes = config.batch_sizes
-    axis.axhline(1 + config.overhead, color="gray", lw=1, ls="--")
-    axis.text(
-        sizes[0] / 1.3, 1.005 + config.overhead, f"{config.overhead:.0%} more data: $B^*$", color="gray", fontsize=8
-    )
-    axis.plot([], [], color="black", lw=1.4, label="theory (Gaussian)")
-    axis.errorbar([], [], yerr=[], fmt="o", ms=5, capsize=2, color="black", label="trained network, ± 1 s.e.")
-    axis.set(xscale="log", xlim=(sizes[0] / 1.4, sizes[-1] * 1.4), ylim=(0.95, config.reach))
-    axis.set(xlabel="batch size $B$ (samples)", ylabel="data to the best risk, $B\\,f_D(B)/D$")
-    axis.set_xticks(sizes, [f"{size}" for size in sizes])
-    axis.minorticks_off()
-    axis.set_title("Data needed to reach $R_{opt}(D)$", fontsize=9.5)
-    axis.legend(frameon=False, fontsize=8, loc="upper left")
-
-
-def _growth_panel(axis: Axes, config: Config, found: list[Found]) -> None:
-    """B* against D, by definition, and measured with intervals."""
-    samples = np.array([one.samples for one in found])
-    theory = np.array([float(one.theory.real_batch_size) for one in found])
-    measured = np.array([one.critical["measured"] for one in found])
-    low, high = np.array([_interval(config, one.resampled) for one in found]).T
-    slopes = [st.fit_power_law(samples, values).exponent for values in (theory, measured)]
-    label = f"theory, from the spectrum: $\\propto D^{{{slopes[0]:.2f}}}$"
-    axis.plot(samples, theory, "-", color="black", lw=1.4, label=label)
-    for one, color in zip(found, colors(len(found)), strict=True):
-        axis.plot(one.samples, one.critical["measured"], "o", ms=7, color=color, zorder=3)
-    bars = np.maximum([measured - low, high - measured], 0.0)
-    label = f"trained network: $\\propto D^{{{slopes[1]:.2f}}}$ ({config.level:.0%} intervals)"
-    axis.errorbar(samples, measured, yerr=bars, fmt="o", ms=7, capsize=3, color="gray", label=label)
-    axis.set(xscale="log", yscale="log", xlabel="data size $D$ (samples)", ylabel="critical batch size $B^*$ (samples)")
-    axis.set_xticks(samples, [f"{value:,}" for value in samples])
-    ticks = [size for size in config.batch_sizes if low.min() / 2 <= size <= 2 * high.max()]
-    axis.set_yticks(ticks, [f"{size}" for size in ticks])
-    axis.minorticks_off()
-    axis.set_ylim(low.min() / 1.3, high.max() * 1.6)
-    axis.set_title("Critical batch size against data", fontsize=9.5)
-    axis.legend(frameon=False, fontsize=8, loc="upper left")

@@ -37,6 +37,7 @@ class Config:
         tasks: name → task.
         contrast: tasks that are swept in standard parametrization too, of which nothing is claimed.
         contrast_widths: widths there.
+        contrast_offsets: of the learning rates there: the optimum moves down as the width grows.
         margin: |slope| of log B* on log width below which B* counts as invariant.
         overhead: extra data that defines B*.
         level: of the intervals.
@@ -46,6 +47,7 @@ class Config:
     tasks: dict[str, Task] = field(default_factory=lambda: {"teacher": TEACHER})
     contrast: tuple[str, ...] = ()
     contrast_widths: tuple[int, ...] = (32, 64, 128, 256)
+    contrast_offsets: tuple[float, ...] = (-5, -4, -3, -2, -1, 0, 1, 2)
     margin: float = 0.2
     overhead: float = 0.2
     level: float = 0.95
@@ -90,7 +92,8 @@ def run(config: Config) -> Result:
         folder = Path(config.store or temporary)
         for name, task in config.tasks.items():
             for table in ("mup", "standard") if name in config.contrast else ("mup",):
-                own = task if table == "mup" else replace(task, widths=config.contrast_widths)
+                grid = {"widths": config.contrast_widths, "rate_offsets": config.contrast_offsets}
+                own = task if table == "mup" else replace(task, **grid)
                 swept = sweep(task_configs(own, parametrization=table), folder)
                 found += [Found(name, table, target, _fit(config, task, swept, target)) for target in task.targets]
     seconds = time.perf_counter() - start

@@ -21,7 +21,7 @@ CONFIG = experiment.Config(
     num_inputs=1 << 14,
     num_resamples=50,
 )
-OWN = experiment.train_config(CONFIG)
+OWN = CONFIG.run()
 RATE, STEPS = np.array([0.1, 0.4]), np.array([1, 5, 24])
 
 
