@@ -120,15 +120,16 @@ def _points(found: list[Found]) -> dict[str, list]:
 
 def _verdicts(config: Config, found: list[Found], seconds: float) -> tuple[Verdict, ...]:
     verdicts = []
+    contrast = {(each.task, each.target): each for each in found if each.parametrization == "standard"}
     for each in found:
         for method in ("law", "interpolation", "balance"):
             if each.parametrization == "mup" and (method != "interpolation" or method in each.fit.dependence):
-                verdicts.append(_verdict(config, each, method, seconds))
+                verdicts.append(_verdict(config, each, contrast.get((each.task, each.target)), method, seconds))
                 seconds = 0.0
     return tuple(verdicts)
 
 
-def _verdict(config: Config, each: Found, method: str, seconds: float) -> Verdict:
+def _verdict(config: Config, each: Found, contrast: Found | None, method: str, seconds: float) -> Verdict:
     dependence = each.fit.dependence.get(method)
     what = {"law": "B*", "interpolation": "B* read off without a law", "balance": "b/a"}[method]
     claim = f"{what} does not move with the width ({each.task}, loss {each.target:g})"
@@ -146,8 +147,30 @@ def _verdict(config: Config, each: Found, method: str, seconds: float) -> Verdic
         f"{dependence.sizes.max():.0f}: {critical}; the {2 * config.level - 1:.0%} interval {low:.2f} … {high:.2f} "
         f"decides against a margin of {config.margin:g}; log steps scatter by {dependence.scatter:.3f}; {left}"
     )
+    if contrast is not None:
+        statement += f"; {_contrast(each.fit, contrast.fit, method)}"
     answer = ANSWERS[dependence.answer]
     return Verdict(claim, statement, predicted, dependence.slope, dependence.interval, answer, seconds)
+
+
+def _contrast(mup: SweepFit, standard: SweepFit, method: str) -> str:
+    """What standard parametrization does to B* and to the learning rate that has to be tuned."""
+    dependence = standard.dependence.get(method)
+    rates = f"the best γ goes like w^{_rate_exponent(standard):.2f}, under µP like w^{_rate_exponent(mup):.2f}"
+    if dependence is None:
+        return f"in standard parametrization there is no such slope; {rates}"
+    low, high = dependence.interval
+    sizes = f"w = {dependence.sizes.min():.0f} … {dependence.sizes.max():.0f}"
+    slope = f"{dependence.slope:.2f} ({low:.2f} … {high:.2f})"
+    return f"in standard parametrization, tuned at {sizes}, the slope is {slope}; {rates}"
+
+
+def _rate_exponent(fit: SweepFit) -> float:
+    """Slope of the log of the best learning rate, its mean over batch sizes, on log width."""
+    points = [point for point in fit.tuned.points if point.steps.size]
+    widths = sorted({point.group[0] for point in points})
+    rates = [[point.choice["learning_rate"] for point in points if point.group[0] == width] for width in widths]
+    return float(np.polyfit(np.log(widths), [np.log(each).mean() for each in rates], 1)[0])
 
 
 def _figures(config: Config, found: list[Found]) -> dict[str, Figure]:

@@ -74,11 +74,13 @@ def test_killed_at_random_moments(long_csv, tmp_path):
 
 @pytest.mark.slow
 def test_killed_twenty_times(tmp_path):
-    configs = [replace(config, max_steps=30_000, eval_every=100) for config in CONFIGS]
+    configs = [replace(config, max_steps=steps, eval_every=100) for steps in (5000, 60_000) for config in CONFIGS]
+    begin = time.monotonic()
     expected = sweep(configs, tmp_path / "alone", lanes=LANES).to_csv()
-    found, killed, kept = kill_and_finish(20, configs, tmp_path, 1.5)  # some get past compilation
+    longest = (time.monotonic() - begin) / 20  # some runs end between twenty kills, not all, on any machine
+    found, killed, kept = kill_and_finish(20, configs, tmp_path, longest)
     assert found == {"csv": expected, "notes": []}
-    assert killed > 5
+    assert killed > 15
     assert kept > 0
 
 
