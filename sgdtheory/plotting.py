@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from sgdtheory.critical import CriticalBatchSize
 from sgdtheory.files import write_atomically
@@ -33,6 +34,7 @@ STYLE: dict[Any, Any] = {
     "figure.constrained_layout.use": True,
     "pdf.fonttype": 42,
 }
+TICKS = 9  # that there is room for on an axis
 
 
 def new_figure(
@@ -70,6 +72,19 @@ def plain_label(text: str) -> str:
     return f"\u200b{text}" if text.startswith("_") else text
 
 
+def tick_measured(axes: Axes, sizes) -> None:
+    """Ticks of a logarithmic x axis at the sizes measured, those that there is room for, if they are whole numbers."""
+    sizes = np.unique(sizes)
+    if (sizes % 1).any() or sizes[-1] >= 1e5:
+        return
+    shown = [sizes[0]]
+    for size in sizes[1:]:
+        if np.log(size / shown[-1]) > np.log(sizes[-1] / sizes[0]) / TICKS:
+            shown.append(size)
+    axes.set_xticks(shown, [f"{size:.0f}" for size in shown])
+    axes.set_xticks([], minor=True)
+
+
 def plot_steps_laws(
     axes: Axes,
     measurements: Sequence[StepsMeasurement],
@@ -94,6 +109,7 @@ def plot_steps_laws(
     axes.set(
         xscale="log", yscale="log", xlabel="batch size $B$", ylabel=f"steps to target / steps at $B={reference:g}$"
     )
+    tick_measured(axes, np.concatenate([measurement.batch_sizes for measurement in measurements]))
     axes.legend(frameon=False, fontsize=8)
 
 
@@ -207,10 +223,13 @@ def plot_coordinates(row: np.ndarray, check: "CoordinateCheck") -> None:
 
 def plot_size_dependence(axes: Axes, curves: Mapping[str, SizeDependence], size_label: str) -> None:
     """B* against a size, with intervals and fitted powers, one color a curve."""
-    for (label, found), color in zip(curves.items(), colors(len(curves)), strict=True):
+    everything = np.concatenate([found.sizes for found in curves.values()])
+    apart = 0.015 if np.unique(everything).size * len(curves) == everything.size else 0.0  # bars that share all sizes
+    shifts = (everything.max() / everything.min()) ** (apart * (np.arange(len(curves)) - (len(curves) - 1) / 2))
+    for (label, found), color, shift in zip(curves.items(), colors(len(curves)), shifts, strict=True):
         low, high = found.critical_intervals
         bars = [found.critical - low, high - found.critical]
-        axes.errorbar(found.sizes, found.critical, yerr=bars, fmt="o", ms=4, capsize=2, color=color)
+        axes.errorbar(shift * found.sizes, found.critical, yerr=bars, fmt="o", ms=4, capsize=2, color=color)
         weights = np.maximum(found.standard_errors, 1e-12) ** -2.0
         center = np.exp(weights @ (np.log(found.critical) - found.slope * np.log(found.sizes)) / weights.sum())
         sizes = np.sort(found.sizes)
@@ -218,4 +237,10 @@ def plot_size_dependence(axes: Axes, curves: Mapping[str, SizeDependence], size_
         text = f"{label}: slope {found.slope:.2f} ({below:.2f} … {above:.2f})"
         axes.plot(sizes, center * sizes**found.slope, color=color, lw=1, label=text)
     axes.set(xscale="log", yscale="log", xlabel=size_label, ylabel="critical batch size $B^*$ (samples)")
-    axes.legend(frameon=False, fontsize=7.5)
+    for axis in axes.xaxis, axes.yaxis:  # 40, not 4 × 10^1
+        axis.set_major_formatter(LogFormatter())
+        axis.set_minor_formatter(LogFormatter())
+    tick_measured(axes, everything)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * (high / low) ** (0.06 * len(curves)))  # the legend is above the points
+    axes.legend(frameon=False, fontsize=7.5, loc="upper left")

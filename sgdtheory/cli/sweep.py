@@ -87,7 +87,7 @@ class SweepCommand:
 def _progress(progress: Any) -> str:
     """How far a sweep is."""
     left = progress.seconds_left
-    estimate = "" if left != left else f", at most some {_duration(left)} left"
+    estimate = f", at most about {_duration(left)} left" if left > 0 else ""
     return f"{progress.finished} of {progress.total} runs finished{estimate}"
 
 
