@@ -27,6 +27,8 @@ class CoordcheckCommand(NetworkCommand):
     """Number of initial weights for each width."""
     tolerance: float = 0.3
     """Largest slope that passes."""
+    zero_output: bool = True
+    """Train from output weights of 0, to which the initial output tends under µP."""
     table: bool = False  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     """Print the exponents of every parametrization instead."""
 
@@ -39,7 +41,12 @@ class CoordcheckCommand(NetworkCommand):
         from sgdtheory.training.coordinates import coordinate_check
 
         check = coordinate_check(
-            self.config, widths=self.widths, steps=self.steps, seeds=self.seeds, tolerance=self.tolerance
+            self.config,
+            widths=self.widths,
+            steps=self.steps,
+            seeds=self.seeds,
+            tolerance=self.tolerance,
+            zero_output=self.zero_output,
         )
         if self.plot:
             from sgdtheory.plotting import new_figure, plot_coordinates, save_figure
@@ -84,9 +91,8 @@ class CoordcheckCommand(NetworkCommand):
     def _print(self, check: Any) -> None:
         from sgdtheory.training.coordinates import QUANTITIES
 
-        failures = check.failures()
-        failed = {(quantity, layer) for quantity, layer, *_ in failures}
-        outside = sum(not (low <= check.tolerance and high >= -check.tolerance) for *_, low, high in failures)
+        failed = {failure[:2]: failure for failure in check.failures()}
+        outside = sum(not (each.low <= check.tolerance and each.high >= -check.tolerance) for each in failed.values())
         widths = ", ".join(f"{width}" for width in check.widths)
         title = (
             f"{self.parametrization}, {self.model}, {self.optimizer}: slopes of log activation on log width ({widths})"
@@ -98,9 +104,11 @@ class CoordcheckCommand(NetworkCommand):
         for row, layer in enumerate(check.layers):
             cells = []
             for quantity in QUANTITIES:
-                slope, *ends = slopes[quantity][row]
-                text = f"{slope:+.2f} ({interval_text((ends[0], ends[1]))})"
-                cells.append(f"[red]{text}[/]" if (quantity, layer) in failed else text)
+                failure = failed.get((quantity, layer))
+                slope, low, high = failure[2:5] if failure else slopes[quantity][row]
+                when = f" at step {failure.step}" if failure and failure.step else ""
+                text = f"{slope:+.2f} ({interval_text((low, high))}){when}"
+                cells.append(f"[red]{text}[/]" if failure else text)
             table.add_row(layer, *cells)
         print_tables(table)
         verdict = "passes" if check.passes else f"fails: {len(failed)} slopes are not within ±{check.tolerance:g}"

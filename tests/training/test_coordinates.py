@@ -40,9 +40,29 @@ def test_one_wrong_exponent_fails(config, optimizer, role):
     wrong = MUP.with_role(role, **{name: getattr(MUP.role(role), name) + 0.5})
     roles = {name: tensor.role for name, tensor in model(config).tensors(config).items()}
     failed = check(config, optimizer, wrong).failures()
-    assert role in {
-        roles[layer.partition(".")[0]] for quantity, layer, _, low, _ in failed if quantity == "own" and low > 0
-    }
+    assert role in {roles[each.layer.partition(".")[0]] for each in failed if each.quantity == "own" and each.low > 0}
+
+
+@pytest.mark.parametrize("role", ["input", "hidden", "output"])
+def test_one_wrong_initial_scale_fails(role):
+    wrong = MUP.with_role(role, init=MUP.role(role).init + 0.5)
+    failed = check(MLP, "adam", wrong).failures()
+    roles = {name: tensor.role for name, tensor in model(MLP).tensors(MLP).items()}
+    assert role in {roles[layer.partition(".")[0]] for quantity, layer, *_ in failed if quantity == "size"}
+
+
+def test_the_first_step_moves_the_output_alone_and_is_left_out():
+    settings = {"widths": (32, 64), "seeds": 3}
+    found = coordinate_check(replace(MLP, optimizer="sgd", learning_rate=0.01), steps=(1, 2), **settings)
+    output = found.layers.index("output")
+    inner = np.delete(found.change, output, axis=0)
+    assert (inner[:, :, 0] == 0).all()
+    assert (inner[:, :, 1] > 0).all()
+    np.testing.assert_allclose(np.delete(found.values("change"), output, axis=0), inner[:, :, 1], rtol=1e-5)
+    np.testing.assert_allclose(found.change[output, :, 0], found.own[output, :, 0], rtol=1e-5)
+    drawn = coordinate_check(MLP, steps=(1,), zero_output=False, **settings)
+    assert (drawn.change > 0).all()
+    np.testing.assert_array_equal(drawn.size, found.size)
 
 
 def test_slopes_are_least_squares_with_students_interval():
