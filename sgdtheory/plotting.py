@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
@@ -83,6 +84,12 @@ def tick_measured(axes: Axes, sizes) -> None:
             shown.append(size)
     axes.set_xticks(shown, [f"{size:.0f}" for size in shown])
     axes.set_xticks([], minor=True)
+
+
+def label_minor(axis: Axis) -> None:
+    """Ticks of a logarithmic axis as plain numbers, 40 and not 4 × 10^1, between powers of ten where these are few."""
+    axis.set_major_formatter(LogFormatter())
+    axis.set_minor_formatter(LogFormatter())
 
 
 def plot_steps_laws(
@@ -215,9 +222,8 @@ def plot_coordinates(row: np.ndarray, check: "CoordinateCheck") -> None:
         values = check.values(quantity)
         for color, layer, rows in zip(colors(len(check.layers)), check.layers, values, strict=True):
             axes.loglog(check.widths, np.exp(np.log(rows).mean(axis=-1)), "o-", color=color, label=layer)
-        axes.set(xlabel="width $n$", ylabel="root mean square of activations", title=title)
-        axes.set_xticks(check.widths, [f"{width}" for width in check.widths])
-        axes.minorticks_off()
+        axes.set(xlabel="width $w$", ylabel="root mean square of activations", title=title)
+        tick_measured(axes, check.widths)
     row[-1].legend(fontsize=6)
 
 
@@ -237,9 +243,8 @@ def plot_size_dependence(axes: Axes, curves: Mapping[str, SizeDependence], size_
         text = f"{label}: slope {found.slope:.2f} ({below:.2f} … {above:.2f})"
         axes.plot(sizes, center * sizes**found.slope, color=color, lw=1, label=text)
     axes.set(xscale="log", yscale="log", xlabel=size_label, ylabel="critical batch size $B^*$ (samples)")
-    for axis in axes.xaxis, axes.yaxis:  # 40, not 4 × 10^1
-        axis.set_major_formatter(LogFormatter())
-        axis.set_minor_formatter(LogFormatter())
+    label_minor(axes.xaxis)
+    label_minor(axes.yaxis)
     tick_measured(axes, everything)
     low, high = axes.get_ylim()
     axes.set_ylim(low, high * (high / low) ** (0.06 * len(curves)))  # the legend is above the points
