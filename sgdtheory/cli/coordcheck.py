@@ -86,7 +86,8 @@ class CoordcheckCommand(NetworkCommand):
             }
             for quantity in QUANTITIES
         }
-        print_json({"passes": check.passes, "widths": check.widths, "steps": check.steps, "slopes": slopes})
+        head = {"passes": check.passes, "widths": check.widths, "steps": check.steps}
+        print_json(head | {"slopes": slopes, "failures": [failure._asdict() for failure in check.failures()]})
 
     def _print(self, check: Any) -> None:
         from sgdtheory.training.coordinates import QUANTITIES
