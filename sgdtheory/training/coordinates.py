@@ -21,6 +21,7 @@ OUTPUTS = "output", "unembedding"
 QUANTITIES = "size", "change", "own"
 TOLERANCE = 0.3  # errors of exponents come in halves
 PROBES = 32  # samples on which activations are looked at
+ROUNDING = 1e-6  # of float32 activations, relative
 
 
 class Failure(NamedTuple):
@@ -170,7 +171,13 @@ def coordinate_check(
     layers = tuple(found[0][0])
     size = np.array([[one[0][name] for one in found] for name in layers])
     change, own = (np.array([[one[k][name] for one in found] for name in layers]) for k in (1, 2))
+    change, own = (_moved(values, size) for values in (change, own))
     return CoordinateCheck(config, np.array(widths), np.array(steps), layers, size, change, own, tolerance, level)
+
+
+def _moved(values: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """The changes, with 0 for a layer and step at which they are rounding at every width and seed."""
+    return np.where((values > ROUNDING * size[:, :, None]).any(axis=(1, 3), keepdims=True), values, 0.0)
 
 
 def _measure(configs: list[TrainConfig], steps: Sequence[int], zero_output: bool) -> tuple[dict, dict, dict]:
