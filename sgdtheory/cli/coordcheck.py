@@ -93,7 +93,7 @@ class CoordcheckCommand(NetworkCommand):
         from sgdtheory.training.coordinates import QUANTITIES
 
         failed = {failure[:2]: failure for failure in check.failures()}
-        outside = sum(not (each.low <= check.tolerance and each.high >= -check.tolerance) for each in failed.values())
+        outside = sum(each.certain for each in failed.values())
         widths = ", ".join(f"{width}" for width in check.widths)
         title = (
             f"{self.parametrization}, {self.model}, {self.optimizer}: slopes of log activation on log width ({widths})"

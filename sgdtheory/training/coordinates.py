@@ -25,13 +25,17 @@ ROUNDING = 1e-6  # of float32 activations, relative
 
 
 class Failure(NamedTuple):
-    """A slope that fails, with its interval; of the mean over steps, or after `step` of them."""
+    """A slope that fails, with its interval; of the mean over steps, or after `step` of them.
+
+    It is certain if no value in the interval would pass.
+    """
 
     quantity: str
     layer: str
     slope: float
     low: float
     high: float
+    certain: bool
     step: int | None = None
 
 
@@ -107,10 +111,12 @@ class CoordinateCheck:
         for quantity in QUANTITIES:
             for layer, slope, low, high in zip(self.layers, *self.slopes(quantity), strict=True):
                 inside = low >= -self.tolerance and high <= self.tolerance
+                certain = not (low <= self.tolerance and high >= -self.tolerance)
                 if quantity == "size" and layer in OUTPUTS:
                     inside = low <= self.tolerance - 0.5
+                    certain = not inside
                 if not inside:
-                    found.append(Failure(quantity, layer, float(slope), float(low), float(high)))
+                    found.append(Failure(quantity, layer, float(slope), float(low), float(high), bool(certain)))
         return found + self._of_one_step({failure[:2] for failure in found})
 
     def _of_one_step(self, known: set) -> list[Failure]:
@@ -122,7 +128,8 @@ class CoordinateCheck:
                     outside = low > self.tolerance or high < -self.tolerance
                     before = worst.get((quantity, layer))
                     if outside and (quantity, layer) not in known and (not before or abs(slope) > abs(before.slope)):
-                        worst[quantity, layer] = Failure(quantity, layer, float(slope), float(low), float(high), step)
+                        ends = float(low), float(high)
+                        worst[quantity, layer] = Failure(quantity, layer, float(slope), *ends, True, step)
         return list(worst.values())
 
     @property

@@ -49,6 +49,7 @@ def test_one_wrong_initial_scale_fails(role):
     failed = check(MLP, "adam", wrong).failures()
     roles = {name: tensor.role for name, tensor in model(MLP).tensors(MLP).items()}
     assert role in {roles[layer.partition(".")[0]] for quantity, layer, *_ in failed if quantity == "size"}
+    assert any(each.certain for each in failed)
 
 
 def test_the_first_step_moves_the_output_alone_and_is_left_out():
