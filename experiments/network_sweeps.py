@@ -7,15 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
-from experiments.results import VerdictName
 from sgdtheory.invariance import SizeDependence
 from sgdtheory.plotting import colors
 from sgdtheory.scaling import StepsLaw
 from sgdtheory.sweep.fit import SweepFit
 from sgdtheory.sweep.tuning import BestSteps
 from sgdtheory.training import TrainConfig
-
-ANSWERS: dict[str, VerdictName] = {"invariant": "holds", "not invariant": "fails", "undecided": "inconclusive"}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.network_sweeps import TEACHER, TEXT, Curve, Task, curves_of, steps_panel, task_configs
-from experiments.results import Result, Verdict, VerdictName
+from experiments.results import Result, Verdict
 from sgdtheory.invariance import PairedRatio, paired_ratio
 from sgdtheory.plotting import new_figure
 from sgdtheory.sweep import sweep
@@ -109,17 +109,13 @@ def _verdict(config: Config, task: str, words: tuple[str, str], ratio: PairedRat
     if ratio is None:
         return Verdict(claim, "fewer than four batch sizes are tuned", predicted, "—", None, "inconclusive", seconds)
     low, high = ratio.interval(2 * config.level - 1)
-    answer: VerdictName = "inconclusive"
-    if 1 / config.margin < low and high < config.margin:
-        answer = "holds"
-    elif ratio.interval(config.level)[0] > 1 or ratio.interval(config.level)[1] < 1:
-        answer = "fails"
     statement = (
         f"B* with {words[1]} over B* with {words[0]}, seeds in common: {ratio.second:.1f} over {ratio.first:.1f}; the "
         f"{2 * config.level - 1:.0%} interval {low:.3f} … {high:.3f} decides"
     )
     measured, interval = float(np.exp(ratio.log_ratio)), ratio.interval(config.level)
-    return Verdict(claim, statement, predicted, measured, interval, answer, seconds)
+    verdict = ratio.verdict(config.margin, config.level)
+    return Verdict(claim, statement, predicted, measured, interval, verdict, seconds)
 
 
 def _figure(

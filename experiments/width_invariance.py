@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.network_sweeps import (
-    ANSWERS,
     FULL_TEACHER,
     TEACHER,
     TEXT,
@@ -38,7 +37,7 @@ class Config:
         contrast: tasks that are swept in standard parametrization too, of which nothing is claimed.
         contrast_widths: widths there.
         contrast_offsets: of the learning rates there: the optimum moves down as the width grows.
-        margin: |slope| of log B* on log width below which B* counts as invariant.
+        margin: |slope| of log B* on log width above which B* is said to move.
         overhead: extra data that defines B*.
         level: of the intervals.
         store: folder that keeps the runs; None: a temporary one.
@@ -149,8 +148,7 @@ def _verdict(config: Config, each: Found, contrast: Found | None, method: str, s
     )
     if contrast is not None:
         statement += f"; {_contrast(each.fit, contrast.fit, method)}"
-    answer = ANSWERS[dependence.answer]
-    return Verdict(claim, statement, predicted, dependence.slope, dependence.interval, answer, seconds)
+    return Verdict(claim, statement, predicted, dependence.slope, dependence.interval, dependence.verdict, seconds)
 
 
 def _contrast(mup: SweepFit, standard: SweepFit, method: str) -> str:

@@ -21,7 +21,8 @@ from sgdtheory.scaling import StepsLaw, fit_steps_law
 STEP = 1e-4  # of log steps, for derivatives
 Method = Literal["law", "interpolation", "balance"]
 METHODS: Mapping[Method, str] = {"law": "B* of the law", "interpolation": "B* read off", "balance": "b/a"}
-Answer = Literal["invariant", "not invariant", "undecided"]
+VerdictName = Literal["holds", "fails", "inconclusive"]
+Pair = tuple[float, float] | np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ class SizeDependence:
         freedom: degrees of freedom of s.
         slope, standard_error: of log B* on log size.
         birge: scatter of log B* around its line over what s makes expect; at least 1.
-        margin: |slope| below which B* counts as invariant.
+        margin: |slope| above which B* is said to move.
         level: of the intervals.
         method: "law", "interpolation" or "balance".
     """
@@ -75,15 +76,12 @@ class SizeDependence:
         return self.slope - half, self.slope + half
 
     @property
-    def answer(self) -> Answer:
-        """The verdict of two one-sided tests.
+    def verdict(self) -> VerdictName:
+        """Of the claim that B* does not move with the size.
 
-        "invariant" if they reject |slope| ≥ margin, else "not invariant" if slope = 0 is rejected.
+        "holds" if two one-sided tests reject |slope| ≥ margin, else "fails" if slope = 0 is rejected.
         """
-        low, high = self.equivalence_interval
-        if -self.margin < low and high < self.margin:
-            return "invariant"
-        return "not invariant" if self.interval[0] > 0 or self.interval[1] < 0 else "undecided"
+        return _verdict(self.equivalence_interval, self.interval, self.margin)
 
 
 def size_dependence(
@@ -101,7 +99,7 @@ def size_dependence(
         measurements: one a group, each with a size; three batch sizes or more, four or more in one of them.
         reference: B_ref of the convention; None: the smallest batch size that all have.
         overhead: ω, extra data that defines B*.
-        margin: |slope| below which B* counts as invariant.
+        margin: |slope| above which B* is said to move: what the verdict "holds" excludes.
         level: of the intervals.
         method: "law": B* = ω b/a + (1 + ω) B_ref of a fitted a + b/B (THEORY.md, T13); "interpolation": where the
             data B·Y(B), on lines in logs between the batch sizes, last cross (1 + ω) times those of B_ref; "balance":
@@ -158,6 +156,15 @@ class PairedRatio:
         half = float(stats.t.ppf((1 + level) / 2, self.freedom)) * self.standard_error
         return float(np.exp(self.log_ratio - half)), float(np.exp(self.log_ratio + half))
 
+    def verdict(self, margin: float, level: float = 0.95) -> VerdictName:
+        """Of the claim that both B* are the same.
+
+        "holds" if two one-sided tests at 1 − level reject a ratio outside of 1/margin … margin, else "fails" if the
+        interval at `level` leaves 1 out.
+        """
+        inner, outer = (np.log(self.interval(each)) for each in (2 * level - 1, level))
+        return _verdict(inner, outer, np.log(margin))
+
 
 def paired_ratio(
     first: StepsMeasurement, second: StepsMeasurement, *, reference: float, overhead: float = 0.2
@@ -182,6 +189,13 @@ def paired_ratio(
     before, after = (law.critical_batch_size(reference, overhead) for law in laws)
     sensitivity = max(_sensitivity(_of_law, each, reference, overhead) for each in (first, second))
     return PairedRatio(before, after, float(np.log(after / before)), scatter * sensitivity, freedom)
+
+
+def _verdict(inner: Pair, outer: Pair, margin: float) -> VerdictName:
+    """Verdict: "holds" if `inner` lies inside of ±margin, else "fails" if `outer` leaves 0 out."""
+    if -margin < inner[0] and inner[1] < margin:
+        return "holds"
+    return "fails" if outer[0] > 0 or outer[1] < 0 else "inconclusive"
 
 
 def common_reference(measurements: Sequence[StepsMeasurement]) -> float:

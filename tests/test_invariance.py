@@ -92,11 +92,11 @@ def at_most(rate, number):
 
 def check_power_and_size(same, moved):
     """The slope's standard error is some 0.036, so that 0 ± 1.75·0.036 lies inside of ±0.2 nearly always."""
-    same, moved = [each.answer for each in same], [each.answer for each in moved]
-    assert same.count("invariant") >= at_least(0.97, len(same))
-    assert same.count("not invariant") <= at_most(0.05, len(same))
-    assert moved.count("not invariant") >= at_least(0.97, len(moved))
-    assert moved.count("invariant") == 0
+    same, moved = [each.verdict for each in same], [each.verdict for each in moved]
+    assert same.count("holds") >= at_least(0.97, len(same))
+    assert same.count("fails") <= at_most(0.05, len(same))
+    assert moved.count("fails") >= at_least(0.97, len(moved))
+    assert moved.count("holds") == 0
 
 
 def test_power_and_size():
@@ -108,9 +108,9 @@ def test_power_and_size_of_the_fit_itself():
     check_power_and_size(dependence(0.0, FEW), dependence(0.3, FEW))
 
 
-def test_an_exponent_at_the_margin_is_rarely_called_invariant():
-    found = [each.answer for each in simulated(0.2, SOME)]
-    assert found.count("invariant") <= at_most(0.05, SOME)
+def test_an_exponent_at_the_margin_rarely_holds():
+    found = [each.verdict for each in simulated(0.2, SOME)]
+    assert found.count("holds") <= at_most(0.05, SOME)
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.3])
@@ -203,8 +203,8 @@ def test_all_methods_find_the_exact_critical_batch_size(exponent):
     np.testing.assert_allclose([law.slope, lines.slope], exponent, atol=0.01)
     balanced = np.polyfit(np.log(WIDTHS), np.log(ratios(exponent)), 1)[0]
     assert abs(balance.slope - balanced) < 0.05  # weighted, where the law of the ratio is no power
-    answer = "invariant" if exponent == 0 else "not invariant"
-    assert law.answer == lines.answer == answer
+    verdict = "holds" if exponent == 0 else "fails"
+    assert law.verdict == lines.verdict == verdict
 
 
 def test_intervals_are_those_of_students_t():

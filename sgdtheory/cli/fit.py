@@ -41,7 +41,7 @@ class FitCommand:
     by: tuple[str, ...] = ("width",)
     """With a store: fields that tell groups apart; the first is the size."""
     margin: float = 0.2
-    """With a store: |slope| of log B* on log size below which B* counts as invariant."""
+    """With a store: |slope| of log B* on log size above which B* is said to move; "holds" excludes it."""
     edges: bool = False
     """With a store: use batch sizes whose best choice is at an end of the grid too."""
     steps_csv: Path | None = None

@@ -112,12 +112,13 @@ class StoreFit:
             critical = f"{row['critical_batch_size']:.4g} ({interval_text(ends)})"
             numbers = f"{row['a']:.4g}", f"{row['b']:.4g}", critical, f"{row['interpolated']:.4g}"
             laws.add_row(f"{row['target_loss']:g}", row["group"], *numbers)
-        moves = Table(title=f"B* ∝ size^slope; invariant: |slope| < {self.command.margin:g} by two one-sided tests")
-        for header in ("of", "at", "by", "slope", level, "answer"):
+        margin = f"{self.command.margin:g}"
+        moves = Table(title=f"B* ∝ size^slope; holds: |slope| < {margin} by two one-sided tests; fails: slope ≠ 0")
+        for header in ("of", "at", "by", "slope", level, "verdict"):
             moves.add_column(header, justify="right" if header in ("slope", level) else "left")
         for row in report["exponents"]:
             where = row.get("group") or f"loss {row['target_loss']:g}"
-            cells = f"{row['slope']:+.3f}", interval_text(row["interval"]), row["answer"]
+            cells = f"{row['slope']:+.3f}", interval_text(row["interval"]), row["verdict"]
             moves.add_row(row["size"], where, row["method"], *cells)
         print_tables(laws, *([moves] if report["exponents"] else []))
 
@@ -145,7 +146,7 @@ def _exponent(dependence: SizeDependence) -> dict[str, Any]:
         "slope": dependence.slope,
         "interval": dependence.interval,
         "equivalence_interval": dependence.equivalence_interval,
-        "answer": dependence.answer,
+        "verdict": dependence.verdict,
         "critical_batch_sizes": dependence.critical,
         "sizes": dependence.sizes,
         "scatter": dependence.scatter,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sgdtheory.invariance import paired_ratio
+from sgdtheory.invariance import PairedRatio, paired_ratio
 from sgdtheory.measurements import StepsMeasurement
 from sgdtheory.sweep import SweepTable
 from sgdtheory.sweep.fit import data_dependence, fit_sweep
@@ -45,7 +45,7 @@ def test_laws_and_critical_batch_sizes(table, target):
         np.testing.assert_allclose([law.a, law.b], [a, b], rtol=1e-6)
     np.testing.assert_allclose(fit.dependence["law"].critical, 0.2 * b / a + 1.2 * 16, rtol=1e-6)
     np.testing.assert_allclose(fit.dependence["balance"].critical, b / a, rtol=1e-6)
-    assert fit.dependence["law"].answer == "invariant"
+    assert fit.dependence["law"].verdict == "holds"
 
 
 def test_dependence_on_data(table):
@@ -91,6 +91,21 @@ def test_coverage_of_the_paired_ratio():
     assert hits >= stats.binom.ppf(5e-5, number, 0.95)  # false alarms of 5e-5
     unpaired = paired_ratio(measured(rng, 0.15 * rng.standard_normal(5)), measured(rng, 0.0), reference=16).interval()
     assert np.median(widths) < np.log(unpaired[1] / unpaired[0])  # negative control: nothing in common
+
+
+@pytest.mark.parametrize(
+    ("log_ratio", "error", "verdict"),
+    [(0.0, 0.1, "holds"), (0.05, 0.02, "holds"), (0.3, 0.1, "fails"), (-0.3, 0.1, "fails"), (0.0, 0.3, "inconclusive")],
+)
+def test_verdict_of_a_ratio(log_ratio, error, verdict):
+    """With 1000 degrees of freedom: 1.65 errors inside of ±log 1.25 = ±0.223, or 1.96 of them away from 0."""
+    assert PairedRatio(1.0, 1.0, log_ratio, error, 1000).verdict(1.25) == verdict
+
+
+def test_the_verdict_of_a_ratio_is_at_its_level():
+    borderline = PairedRatio(1.0, 1.0, 0.0, 0.1, 1000)
+    assert borderline.verdict(1.19) == "holds"  # log 1.19 = 0.174 > 1.646 · 0.1
+    assert borderline.verdict(1.19, 0.99) == "inconclusive"  # < 2.33 · 0.1
 
 
 def test_pairs_have_the_same_batch_sizes():
