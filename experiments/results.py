@@ -1,8 +1,6 @@
 """What an experiment hands back, and how it is written: config, tidy data, figures and verdicts."""
 
-import csv
 import dataclasses
-import io
 import json
 import math
 from dataclasses import dataclass, field
@@ -12,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from matplotlib.figure import Figure
 
-from sgdtheory.files import write_atomically
+from sgdtheory.files import csv_columns, write_atomically
 from sgdtheory.plotting import save_figure
 
 VerdictName = Literal["holds", "fails", "inconclusive", "imprecise in the paper"]
@@ -88,8 +86,4 @@ def _plain(value: Any) -> Any:
 
 
 def _csv(columns: dict[str, Any]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True))
-    return buffer.getvalue()
+    return csv_columns({name: np.asarray(column) for name, column in columns.items()})

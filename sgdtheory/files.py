@@ -1,8 +1,12 @@
-"""Atomic writes: a killed process leaves the previous file or the new one, never half of one."""
+"""Files: one way to write CSV, and atomic writes, of which a killed process leaves the previous or the new one."""
 
+import csv
+import io
 import os
 import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> Path:
@@ -27,3 +31,22 @@ def write_atomically(path: str | Path, content: str | bytes) -> Path:
         Path(temporary).unlink(missing_ok=True)
         raise
     return path
+
+
+def csv_text(header: Iterable[str], rows: Iterable[Sequence[Any]]) -> str:
+    """CSV with lines that end in a line feed; empty where a value is None."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return buffer.getvalue()
+
+
+def csv_columns(columns: Mapping[str, Iterable[Any]]) -> str:
+    """CSV of named columns of one length; NumPy arrays with every digit that it takes to read them back.
+
+    Raises:
+        ValueError: columns of different lengths.
+    """
+    plain = [column.tolist() if hasattr(column, "tolist") else column for column in columns.values()]
+    return csv_text(columns, zip(*plain, strict=True))

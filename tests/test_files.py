@@ -1,3 +1,5 @@
+import csv
+import io
 import os
 import random
 import subprocess
@@ -5,10 +7,11 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sgdtheory import files
-from sgdtheory.files import write_atomically
+from sgdtheory.files import csv_columns, csv_text, write_atomically
 
 WRITERS = {
     "atomic": f"import runpy; write = runpy.run_path({files.__file__!r})['write_atomically']",
@@ -114,3 +117,16 @@ def test_killed_in_mid_write(tmp_path):
 def test_killed_in_mid_write_without_care(tmp_path):
     """Negative control: the same kills do catch a plain write half done."""
     assert torn_files(tmp_path, "naive", kills=15) > 0
+
+
+def test_csv_reads_back_as_it_was():
+    numbers = np.array([0.1, 1 / 3, 1e-300, np.inf])
+    text = csv_columns({"x": numbers, 'a "name", quoted': ["plain", "with, comma", None, 'with "quotes"']})
+    assert "\r" not in text
+    rows = list(csv.reader(io.StringIO(text)))
+    assert rows[0] == ["x", 'a "name", quoted']
+    assert [float(row[0]) for row in rows[1:]] == numbers.tolist()
+    assert [row[1] for row in rows[1:]] == ["plain", "with, comma", "", 'with "quotes"']
+    assert csv_text(["a"], [[1], [None]]) == 'a\n1\n""\n'
+    with pytest.raises(ValueError, match="zip"):
+        csv_columns({"a": [1], "b": [1, 2]})

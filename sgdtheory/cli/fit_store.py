@@ -1,7 +1,5 @@
 """`sgdtheory fit --store`: from a store of runs to the critical batch size, its exponent, and a test of it."""
 
-import csv
-import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +9,7 @@ import numpy as np
 from rich.table import Table
 
 from sgdtheory.cli.output import interval_text, print_json, print_tables
-from sgdtheory.files import write_atomically
+from sgdtheory.files import csv_text, write_atomically
 from sgdtheory.invariance import METHODS, SizeDependence
 
 if TYPE_CHECKING:
@@ -155,15 +153,14 @@ def _exponent(dependence: SizeDependence) -> dict[str, Any]:
 
 def _csv(fits: list[Any]) -> str:
     """Tuned steps, one row a target, group and batch size, in columns that `sgdtheory fit` reads."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
     by = fits[0].tuned.by
     names = list(dict.fromkeys(name for fit in fits for point in fit.tuned.points for name in point.choice))
-    writer.writerow(["target_loss", *by, "batch_size", "steps", "num_seeds", "tuned", *names])
+    header = ["target_loss", *by, "batch_size", "steps", "num_seeds", "tuned", *names]
+    rows = []
     for fit in fits:
         for point in fit.tuned.points:
             steps = point.mean if np.isfinite(point.mean) else ""
             choice = [point.choice.get(name, "") for name in names]
             head = [fit.tuned.target_loss, *point.group, point.batch_size, steps]
-            writer.writerow([*head, point.steps.size, int(point.tuned), *choice])
-    return buffer.getvalue()
+            rows.append([*head, point.steps.size, int(point.tuned), *choice])
+    return csv_text(header, rows)

@@ -1,12 +1,11 @@
 """What a sweep hands back: configs and results, and both as a table."""
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sgdtheory.files import csv_columns
 from sgdtheory.sweep.store import Store
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.result import TrainResult
@@ -36,7 +35,7 @@ class SweepTable:
         entries = list(Store(store).entries())
         runs = [entry for entry in entries if entry.config is not None]
         names = varying([entry.config for entry in runs if entry.config is not None])
-        runs.sort(key=lambda entry: [_sortable(getattr(entry.config, name)) for name in names])
+        runs.sort(key=lambda entry: [sortable(getattr(entry.config, name)) for name in names])
         notes = [f"{entry.name} is left out: {entry.problem}" for entry in entries if entry.problem]
         configs = tuple(entry.config for entry in runs if entry.config is not None)
         return cls(configs, tuple(entry.result for entry in runs), tuple(notes))
@@ -65,11 +64,7 @@ class SweepTable:
 
     def to_csv(self) -> str:
         """The table as CSV; empty where there is no value."""
-        buffer, columns = io.StringIO(), self.columns()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-        return buffer.getvalue()
+        return csv_columns(self.columns())
 
 
 def varying(configs: Sequence[TrainConfig], always: Sequence[str] = ()) -> list[str]:
@@ -78,9 +73,9 @@ def varying(configs: Sequence[TrainConfig], always: Sequence[str] = ()) -> list[
     return [name for name in fields if name in always or len({getattr(config, name) for config in configs}) > 1]
 
 
-def _sortable(value: Any) -> tuple[int, Any]:
-    number = isinstance(value, int | float) and value is not None
-    return (0, value) if number else (1, str(value))
+def sortable(value: Any) -> tuple[int, Any]:
+    """A key that sorts values of a field that may be of several kinds: numbers first, then the rest by its words."""
+    return (0, value) if isinstance(value, int | float) and value == value else (1, str(value))
 
 
 def _average_order(name: str) -> tuple[int, float]:

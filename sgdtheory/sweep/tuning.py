@@ -9,7 +9,7 @@ import numpy as np
 
 from sgdtheory.arguments import checked_name
 from sgdtheory.measurements import StepsMeasurement
-from sgdtheory.sweep.table import SweepTable, varying
+from sgdtheory.sweep.table import SweepTable, sortable, varying
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.evaluation import interpolated_steps
 from sgdtheory.training.result import TrainResult
@@ -71,7 +71,7 @@ class TunedSteps:
     @property
     def groups(self) -> list[tuple[Any, ...]]:
         """The groups, in order."""
-        return sorted({point.group for point in self.points}, key=lambda group: [_order(value) for value in group])
+        return sorted({point.group for point in self.points}, key=lambda group: [sortable(value) for value in group])
 
     @property
     def smallest_batch_size(self) -> float:
@@ -153,7 +153,7 @@ def best_steps(table: SweepTable, target_loss: float, by: Sequence[str] = ("widt
         group = tuple(_plain(getattr(result.config, name)) for name in by)
         cells.setdefault((group, result.config.batch_size), []).append(result)
     points = [_best(group, size, cell, target_loss, tuned) for (group, size), cell in cells.items()]
-    points.sort(key=lambda point: ([_order(value) for value in point.group], point.batch_size))
+    points.sort(key=lambda point: ([sortable(value) for value in point.group], point.batch_size))
     return TunedSteps(target_loss, by, tuple(points))
 
 
@@ -237,8 +237,3 @@ def _named(name: str, value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     return getattr(value, "name", value)
-
-
-def _order(value: Any) -> tuple[int, Any]:
-    number = isinstance(value, int | float) and not (isinstance(value, float) and math.isnan(value))
-    return (0, value) if number else (1, str(value))

@@ -13,7 +13,6 @@ from sgdtheory.arguments import checked_name, single_number, whole_number
 from sgdtheory.training.parametrization import (
     FAMILIES,
     PARAMETRIZATIONS,
-    Family,
     Parametrization,
     as_fields,
     parametrization,
@@ -199,11 +198,6 @@ class TrainConfig:
     def table(self) -> Parametrization:
         """The exponents in use."""
         return parametrization(self.parametrization)
-
-    @property
-    def family(self) -> Family:
-        """The optimizer's row of the table of exponents."""
-        return FAMILIES[self.optimizer == "adam"]
 
     @property
     def width_ratio(self) -> float:

@@ -1,13 +1,12 @@
 """What a training run hands back."""
 
-import csv
-import io
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from sgdtheory.arguments import checked_name
+from sgdtheory.files import csv_columns
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.evaluation import steps_to_target
 from sgdtheory.training.noise import noise_scale
@@ -126,8 +125,4 @@ class TrainResult:
 
     def to_csv(self) -> str:
         """The curve as CSV."""
-        buffer, columns = io.StringIO(), self.columns()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
-        return buffer.getvalue()
+        return csv_columns(self.columns())

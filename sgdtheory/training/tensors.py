@@ -34,7 +34,7 @@ Tensors = Mapping[str, Tensor]
 def tensor_factors(tensors: Tensors, config: TrainConfig) -> dict[str, Factors]:
     """Multiplier, initial scale and rates of every tensor at the config's width."""
     ratio, table = config.width_ratio, config.table
-    found = {name: factors(table.role(tensor.role), config.family, ratio) for name, tensor in tensors.items()}
+    found = {name: factors(table.role(tensor.role), config.optimizer, ratio) for name, tensor in tensors.items()}
     if config.trained == "all":
         return found
     frozen = {name: each._replace(sgd_rate=0.0, rate=0.0) for name, each in found.items()}

@@ -33,7 +33,7 @@ def train(
             is not repeated. None: nothing is kept.
         checkpoint_seconds: time between checkpoints.
         devices: JAX devices that share each batch; None: all (of as many as divide a micro-batch).
-        report: called with the run's `History` now and then.
+        report: called now and then with the `Group` that advances: its `runs`, its `step` and its `steps_per_second`.
 
     Returns:
         The curve and how the run ended. Divergence is an outcome, not an error; so is Ctrl-C.
