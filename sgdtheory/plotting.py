@@ -1,95 +1,25 @@
-"""Figures: one style, atomic PNG and PDF, and the plots that more than one part of the project draws."""
+"""The plots that more than one part of the project draws, and, under one name with them, the style of all figures."""
 
-import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter
 
 from sgdtheory.critical import CriticalBatchSize
-from sgdtheory.files import write_atomically
 from sgdtheory.invariance import SizeDependence
 from sgdtheory.measurements import StepsMeasurement
+from sgdtheory.plotting_style import colors as colors
+from sgdtheory.plotting_style import log_axes
+from sgdtheory.plotting_style import new_figure as new_figure
+from sgdtheory.plotting_style import plain_label as plain_label
+from sgdtheory.plotting_style import power_of_ten as power_of_ten
+from sgdtheory.plotting_style import save_figure as save_figure
+from sgdtheory.plotting_style import tick_measured as tick_measured
 from sgdtheory.scaling import PowerFit, StepsLaw
 
 if TYPE_CHECKING:
     from sgdtheory.training import CoordinateCheck, TrainResult
-
-STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "grid.linewidth": 0.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "lines.linewidth": 1.4,
-    "savefig.bbox": "tight",
-    "savefig.dpi": 160,
-    "figure.constrained_layout.use": True,
-    "pdf.fonttype": 42,
-}
-TICKS = 9  # that there is room for on an axis
-
-
-def new_figure(
-    rows: int = 1, columns: int = 1, *, width: float = 4.2, height: float = 3.3
-) -> tuple[Figure, np.ndarray]:
-    """A figure in the project's style with a (rows, columns) array of axes; nothing global is touched."""
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(width * columns, height * rows))
-        FigureCanvasAgg(figure)
-        axes = figure.subplots(rows, columns, squeeze=False)
-    return figure, axes
-
-
-def save_figure(figure: Figure, path: str | Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
-    """Write the figure atomically in each of the formats; a suffix of `path` that is none of them stays in the name."""
-    path = Path(path)
-    path = path.with_suffix("") if path.suffix[1:] in formats else path
-    written = []
-    with matplotlib.rc_context(STYLE):
-        for suffix in formats:
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format=suffix)
-            written.append(write_atomically(path.with_name(f"{path.name}.{suffix}"), buffer.getvalue()))
-    return written
-
-
-def colors(number: int) -> np.ndarray:
-    """`number` colours of one sequence, dark to light."""
-    return matplotlib.colormaps["viridis"](np.linspace(0.0, 0.88, number))
-
-
-def plain_label(text: str) -> str:
-    """A name from a file as a label: no mathematics in it, and never hidden from the legend."""
-    text = text.replace("$", r"\$")
-    return f"\u200b{text}" if text.startswith("_") else text
-
-
-def tick_measured(axes: Axes, sizes) -> None:
-    """Ticks of a logarithmic x axis at the sizes measured, those that there is room for, if they are whole numbers."""
-    sizes = np.unique(sizes)
-    if (sizes % 1).any() or sizes[-1] >= 1e5:
-        return
-    shown = [sizes[0]]
-    for size in sizes[1:]:
-        if np.log(size / shown[-1]) > np.log(sizes[-1] / sizes[0]) / TICKS:
-            shown.append(size)
-    axes.set_xticks(shown, [f"{size:.0f}" for size in shown])
-    axes.set_xticks([], minor=True)
-
-
-def label_minor(axis: Axis) -> None:
-    """Ticks of a logarithmic axis as plain numbers, 40 and not 4 × 10^1, between powers of ten where these are few."""
-    axis.set_major_formatter(LogFormatter())
-    axis.set_minor_formatter(LogFormatter())
 
 
 def plot_steps_laws(
@@ -192,12 +122,6 @@ def plot_critical_growth(axes: Axes, samples, batch_sizes, exponent: float | Non
     axes.legend(frameon=False, fontsize=8)
 
 
-def power_of_ten(value: float) -> str:
-    """A number for a label: 10^k where it is a whole power of ten."""
-    exponent = np.log10(value)
-    return f"10^{{{exponent:.0f}}}" if abs(exponent - round(exponent)) < 1e-9 else f"{value:g}"
-
-
 def plot_training(axes: Axes, result: "TrainResult") -> None:
     """Loss on the hold-out against steps, of the iterate and of every average; the target dashed."""
     shown = result.steps > 0
@@ -242,9 +166,8 @@ def plot_size_dependence(axes: Axes, curves: Mapping[str, SizeDependence], size_
         below, above = found.interval
         text = f"{label}: slope {found.slope:.2f} ({below:.2f} … {above:.2f})"
         axes.plot(sizes, center * sizes**found.slope, color=color, lw=1, label=text)
-    axes.set(xscale="log", yscale="log", xlabel=size_label, ylabel="critical batch size $B^*$ (samples)")
-    label_minor(axes.xaxis)
-    label_minor(axes.yaxis)
+    axes.set(xlabel=size_label, ylabel="critical batch size $B^*$ (samples)")
+    log_axes(axes)
     tick_measured(axes, everything)
     low, high = axes.get_ylim()
     axes.set_ylim(low, high * (high / low) ** (0.06 * len(curves)))  # the legend is above the points

@@ -121,7 +121,7 @@ class CbsCommand(ProblemCommand):
             rf"$\lambda_i = i^{{-{self.capacity:g}}}$, $s_i = i^{{-{self.source:g}}}$, "
             rf"$\sigma^2 = {self.noise_variance:g}$" + ("" if self.dim is None else f", $d = {self.dim:g}$")
         )
-        plotting.save_figure(figure, path, formats=[path.suffix[1:]])
+        plotting.save_figure(figure, path)
 
 
 def _cell(name: str, value: float) -> str:

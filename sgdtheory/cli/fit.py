@@ -213,4 +213,4 @@ class FitCommand:
             label = f"size $N$ ({plotting.plain_label(self.size)})" if self.size else "model size $N$ (10⁶ parameters)"
             convention |= {"level": self.level, "largest": largest}
             plotting.plot_critical_batch_sizes(axes[0, 1], sizes, laws, power, **convention, size_label=label)
-        plotting.save_figure(figure, path, formats=[path.suffix[1:]])
+        plotting.save_figure(figure, path)

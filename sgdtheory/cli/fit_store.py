@@ -135,7 +135,7 @@ class StoreFit:
             plotting.plot_size_dependence(axes[0, 1], curves, self.command.by[0].replace("_", " "))
         if by_data:
             plotting.plot_size_dependence(axes[0, -1], by_data, r"data $D = B_{ref} Y(B_{ref})$ (samples)")
-        plotting.save_figure(figure, self.command.plot, formats=[self.command.plot.suffix[1:].lower()])  # pyright: ignore
+        plotting.save_figure(figure, self.command.plot)  # pyright: ignore
 
 
 def _exponent(dependence: SizeDependence) -> dict[str, Any]:
