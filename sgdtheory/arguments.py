@@ -14,11 +14,22 @@ def first_where(values: np.ndarray, bad: np.ndarray):
 def real_array(name: str, value) -> np.ndarray:
     """`value` as a float64 array."""
     try:
-        if value is None:
+        kind = np.asarray(value).dtype.kind
+        if value is None or kind in "USb":  # NumPy would take "32" and True for numbers
             raise TypeError
         return np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}") from None
+        quoted = isinstance(value, str) and _is_number(value)
+        remedy = "; write it without quotes" if quoted else ""
+        raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}{remedy}") from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def checked_problem(problem):

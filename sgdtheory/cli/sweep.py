@@ -52,6 +52,7 @@ class SweepCommand:
             write_atomically(self.csv, table.to_csv())
         self._show(table)
         if table.interrupted:
+            print("sgdtheory: note: interrupted; the same command goes on", file=sys.stderr)
             sys.exit(130)
 
     def _sweep(self, configs: list) -> Any:

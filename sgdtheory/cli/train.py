@@ -1,6 +1,7 @@
 """`sgdtheory train`: one network to a target loss, with a live line, checkpoints and a figure."""
 
 import contextlib
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,16 @@ class TrainCommand(NetworkCommand, DistributedCommand):
         if first:
             self._show(result)
         if result.interrupted:
+            if first:
+                print(f"sgdtheory: note: interrupted; {self._way_on()}", file=sys.stderr)
             sys.exit(130)
+
+    def _way_on(self) -> str:
+        """How a run that Ctrl-C stopped goes on."""
+        directory = self.resume or self.directory
+        if directory is None:
+            return "nothing of it was kept: with --directory a run can go on"
+        return f"to go on: sgdtheory train --resume {shlex.quote(str(directory))}"
 
     def _train(self, report: Any) -> Any:
         from sgdtheory.training.trainer import resume, train
@@ -80,8 +90,8 @@ def _curve_table(result: Any) -> Table:
         heading = name.replace("loss_", "loss, τ = " if name[-1].isdigit() else "loss, ").replace("_", " ")
         table.add_column(heading, justify="right")
     rows = list(zip(*columns.values(), strict=True))
-    shown = sorted({*range(0, len(rows), max(1, len(rows) // ROWS)), len(rows) - 1})
-    for row in (rows[number] for number in shown):
+    every = max(1, len(rows) // ROWS)
+    for row in (row for number, row in enumerate(rows) if number % every == 0 or number == len(rows) - 1):
         table.add_row(f"{row[0]:.0f}", *("—" if value != value else f"{value:.5g}" for value in row[1:]))
     return table
 

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,7 +143,12 @@ class TrainConfig:
                     raise ValueError(f"{name} must be {words}, got {value:g}")
                 self._set(name, value)
         self._set("averages", tuple(sorted({_decay(tau) for tau in _as_tuple(self.averages)})))
-        self._set("uniform_average", bool(self.uniform_average))
+        if not isinstance(self.uniform_average, bool):
+            raise ValueError(f"uniform_average must be true or false (True or False), got {self.uniform_average!r}")
+        if self.tokens is not None:
+            if not isinstance(self.tokens, str | os.PathLike):
+                raise ValueError(f"tokens must be the path of a token file, got {self.tokens!r}; write it in quotes")
+            self._set("tokens", os.fspath(self.tokens))
         self._set("parametrization", self._named_parametrization())
         self._check_model()
         self._check_schedule()

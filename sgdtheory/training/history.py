@@ -67,7 +67,7 @@ class History:
 
     def result(self, num_steps: int, num_weights: int) -> TrainResult:
         """What the run hands back."""
-        losses = np.array(self.losses).reshape(len(self.steps), -1)
+        losses = np.array(self.losses, float).reshape(len(self.steps), len(self.config.average_names))
         train_loss, squared, trace = np.array(self.sums).reshape(-1, NUM_SUMS).T
         return TrainResult(
             self.config,

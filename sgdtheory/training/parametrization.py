@@ -127,8 +127,14 @@ def parametrization(value: "str | Parametrization | Mapping[str, Any]") -> Param
     if isinstance(value, Parametrization):
         return value
     if isinstance(value, Mapping):
-        roles = {role: Exponents(**value[role]) for role in ROLES}
-        return Parametrization(name=value["name"], attention=value["attention"], **roles)
+        try:
+            roles = {role: Exponents(**value[role]) for role in ROLES}
+            return Parametrization(name=value["name"], attention=value["attention"], **roles)
+        except (KeyError, TypeError):
+            raise ValueError(
+                f"parametrization must be one of {', '.join(PARAMETRIZATIONS)} or a table with name, attention and the "
+                f"exponents of {', '.join(ROLES)}, got {dict(value)}"
+            ) from None
     return PARAMETRIZATIONS[checked_name("parametrization", value, PARAMETRIZATIONS)]
 
 

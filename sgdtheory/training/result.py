@@ -76,7 +76,9 @@ class TrainResult:
 
     @property
     def best(self) -> tuple[str, float]:
-        """Name and loss of the best of the iterate and its averages at the last evaluation."""
+        """Name and loss of the best of the iterate and its averages at the last evaluation; nan before the first."""
+        if not self.steps.size:
+            return "iterate", float("nan")
         last = np.where(np.isfinite(self.losses[-1]), self.losses[-1], np.inf)
         return self.names[int(last.argmin())], float(last.min())
 
@@ -115,7 +117,7 @@ class TrainResult:
             "best": best,
             "loss": loss,
             "steps_to_target": self.steps_to_target,
-            "noise_scale": float(self.noise_scale[-1]),
+            "noise_scale": float(self.noise_scale[-1]) if self.steps.size else float("nan"),
             "num_weights": self.num_weights,
             "seconds": self.seconds,
             "steps_per_second": self.steps_per_second,

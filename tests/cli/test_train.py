@@ -1,8 +1,11 @@
 import json
+import shlex
 
 import pytest
 
 from sgdtheory.cli import main
+from sgdtheory.training import trainer
+from sgdtheory.training.interrupts import Interrupts
 
 SMALL = ["train", "--width", "16", "--batch-size", "8", "--max-steps", "20", "--holdout-size", "32"]
 
@@ -21,6 +24,33 @@ def test_a_run_is_kept_and_continued(tmp_path, capsys):
         "curve.csv",
         "result.json",
     ]
+
+
+def test_an_interrupted_run_says_how_it_goes_on(tmp_path, capsys, monkeypatch):
+    def stopped(path):
+        """A run of which Ctrl-C comes at its first look at the progress."""
+
+        class Pressed(Interrupts):
+            def __enter__(self):
+                super().__enter__()
+                self.pending = True
+                return self
+
+        with monkeypatch.context() as patch:
+            patch.setattr(trainer, "Interrupts", Pressed)
+            with pytest.raises(SystemExit) as stop:
+                main([*SMALL, *path])
+        assert stop.value.code == 130
+        return capsys.readouterr().err
+
+    nothing = "nothing of it was kept: with --directory a run can go on"
+    assert stopped(["--json"]) == f"sgdtheory: note: interrupted; {nothing}\n"
+    place = tmp_path / "my run"
+    note = stopped(["--directory", str(place)])
+    assert note == f"sgdtheory: note: interrupted; to go on: sgdtheory train --resume '{place}'\n"
+    command = shlex.split(note.partition("to go on: sgdtheory ")[2])
+    main(command)
+    assert "did all its steps at step 20" in capsys.readouterr().out
 
 
 def test_presets_are_defaults_of_the_flags(capsys):

@@ -84,6 +84,9 @@ def test_runs_that_occur_twice_run_once(read):
         ("[cases]\na = []", r"cases.a must be tables with fields: write \[\[cases.a\]\] above each"),
         ("[[cases.a]]", r"cases.a must be tables with fields: write \[\[cases.a\]\] above each"),
         ("[fixed]\nwidth = 'wide'", "width must be a number"),
+        ("[fixed]\nwidth = '32'", "width must be a number or an array of numbers, got '32'; write it without quotes$"),
+        ("[grid]\nseed = [true]", r"seed must be a number .*, got True \(with seed = True\)"),
+        ("[fixed]\nparametrization = {name = 'x'}", "parametrization must be one of .* got {'name': 'x'}"),
         ("[fixed]\naverages = 0.9\n[grid]\nwidth = [0]", r"width must be .* at least 1, got 0 \(with width = 0\)"),
         (
             "[grid]\nbatch_size = [8, 9]\nmicro_batch = [4]",

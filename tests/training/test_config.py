@@ -27,6 +27,24 @@ def test_sizes_are_numbers(name):
         TrainConfig(**{name: "many"})
 
 
+@pytest.mark.parametrize("name", [*WHOLE, *POSITIVE, "noise_variance", "beta2", "warmup", "target_loss", "seed"])
+@pytest.mark.parametrize(("value", "words"), [("32", "'32'; write it without quotes"), (True, "True")])
+def test_a_number_is_no_text_and_no_truth_value(name, value, words):
+    with pytest.raises(ValueError, match=rf"^{name} must be a number or an array of numbers, got {words}$"):
+        TrainConfig(**{name: value})
+
+
+def test_fields_that_are_no_numbers_have_types_too():
+    with pytest.raises(ValueError, match=r"^averages must be a number .* got '0.9'; write it without quotes$"):
+        TrainConfig(averages=(0.5, "0.9"))
+    with pytest.raises(ValueError, match=r"^uniform_average must be true or false \(True or False\), got 'no'$"):
+        TrainConfig(uniform_average="no")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match=r"^tokens must be the path of a token file, got 7; write it in quotes$"):
+        TrainConfig(tokens=7)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match=r"^parametrization must be one of .* or a table .* got \{'name': 'x'\}"):
+        TrainConfig(parametrization={"name": "x"})  # pyright: ignore[reportArgumentType]
+
+
 @pytest.mark.parametrize("name", ["seed", "data_seed", "task_seed"])
 def test_seeds(name):
     assert getattr(TrainConfig(**{name: 2**32 - 1}), name) == 2**32 - 1
