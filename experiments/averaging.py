@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.progress import tracked
 from experiments.results import Result, Verdict, VerdictName
 from sgdtheory.plotting import new_figure
 from sgdtheory.training import TrainConfig, train_many
@@ -64,7 +65,9 @@ UNITS = {
 def run(config: Config) -> Result:
     """Train with every schedule, and tune learning rate and τ for each duration."""
     start = time.perf_counter()
-    losses = {name: _anytime(config, name) for name in ANYTIME} | {name: _decaying(config, name) for name in DECAYING}
+    longest = [max(config.durations)] * len(ANYTIME) + [sum(config.durations)] * len(DECAYING)
+    methods = tracked((*ANYTIME, *DECAYING), longest)
+    losses = {name: _anytime(config, name) if name in ANYTIME else _decaying(config, name) for name in methods}
     losses["ewa"], losses["constant"] = losses["constant"][:, 1:], losses["constant"][:, :1]
     losses = {name: losses[name] for name in METHODS}
     resampled = _resampled(config, losses)
@@ -107,7 +110,8 @@ def _anytime(config: Config, schedule: str) -> np.ndarray:
 
 def _decaying(config: Config, schedule: str) -> np.ndarray:
     """(N, 1, L, S) losses at the end of runs of every duration."""
-    rows = [train_many(_configs(config, schedule, steps)) for steps in config.durations]
+    durations = tracked(config.durations, config.durations)
+    rows = [train_many(_configs(config, schedule, steps)) for steps in durations]
     losses = [[[np.inf if result.diverged else result.losses[-1, 0] for result in row]] for row in rows]
     return _by_rate_and_seed(config, np.array(losses))
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import sgdtheory as st
+from experiments.progress import report, tracked
 from experiments.results import Result, Verdict
 from sgdtheory.plotting import colors, new_figure, power_of_ten
 
@@ -81,7 +82,8 @@ def run(config: Config) -> Result:
     start = time.perf_counter()
     problem = st.PowerLaw(config.capacity, config.source, config.dim)
     keys = jax.random.split(jax.random.key(config.seed), len(config.num_samples))
-    found = [_measure(config, problem, key, samples) for key, samples in zip(keys, config.num_samples, strict=True)]
+    sizes = tracked(zip(keys, config.num_samples, strict=True))
+    found = [_measure(config, problem, key, samples) for key, samples in sizes]
     verdict = _exponent_verdict(config, found, time.perf_counter() - start)
     columns = _columns(config, problem, found)
     return Result(columns, UNITS, {"simulated": _figure(config, found)}, (verdict, _sizes_verdict(config, found)))
@@ -95,6 +97,7 @@ def _measure(config: Config, problem: st.PowerLaw, key, samples: float) -> Measu
         batch *= 2
         steps = np.floor((1 + config.overhead) * samples / batch)
         sweeps.append(_simulate(config, problem, jax.random.fold_in(key, len(sweeps)), batch, steps))
+        report(1 - 0.8 ** len(sweeps))  # nobody knows how many it takes
     for batch in _bracket(sweeps):
         steps = np.floor((1 + config.overhead) * samples / batch)
         sweeps.append(_simulate(config, problem, jax.random.fold_in(key, len(sweeps)), batch, steps))

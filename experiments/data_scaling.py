@@ -19,6 +19,7 @@ from experiments.network_sweeps import (
     curves_of,
     steps_panel,
     task_configs,
+    tell_sweep,
 )
 from experiments.results import Result, Verdict, VerdictName
 from sgdtheory.invariance import SizeDependence, size_dependence
@@ -81,7 +82,7 @@ def run(config: Config) -> Result:
     start, found = time.perf_counter(), []
     with tempfile.TemporaryDirectory() as temporary:
         for name, task in config.tasks.items():
-            table = sweep(task_configs(task, parametrization="mup"), Path(config.store or temporary))
+            table = sweep(task_configs(task, parametrization="mup"), Path(config.store or temporary), report=tell_sweep)
             options: dict[str, Any] = {"overhead": config.overhead, "level": config.level}
             reference = float(task.batch_sizes[0])
             fits = [fit_sweep(table, target, reference=reference, **options) for target in task.targets]

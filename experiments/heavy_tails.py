@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import sgdtheory as st
+from experiments.progress import report, stage, tracked
 from experiments.results import Result, Verdict
 from sgdtheory.plotting import colors, new_figure
 from sgdtheory.reference import risk_by_recursion
@@ -61,13 +62,15 @@ def run(config: Config) -> Result:
     signal = st.PowerLaw(config.capacity, config.source, config.dim).initial_risk
     problem = st.PowerLaw(config.capacity, config.source, config.dim, noise_variance=signal)
     rows: list[dict] = []
-    for name, law in _laws(config):
-        moment = law.fourth_moment
-        for constant in (config.constant, scaled_constant(config, moment)):
-            rows += _exact(config, problem, name, moment, constant)
+    with stage("recursion", 0.0, 0.3):
+        for name, law in tracked(_laws(config)):
+            moment = law.fourth_moment
+            for constant in (config.constant, scaled_constant(config, moment)):
+                rows += _exact(config, problem, name, moment, constant)
     seconds = time.perf_counter() - start
-    for number, (name, law) in enumerate(_simulated_laws(config)):
-        rows += _simulated(config, problem, name, law, jax.random.fold_in(jax.random.key(config.seed), number))
+    with stage("simulations", 0.3, 1.0):
+        for number, (name, law) in tracked(enumerate(_simulated_laws(config))):
+            rows += _simulated(config, problem, name, law, jax.random.fold_in(jax.random.key(config.seed), number))
     columns = {name: np.array([row.get(name, np.nan) for row in rows]) for name in UNITS}
     verdicts = _verdicts(config, columns, seconds, time.perf_counter() - start - seconds)
     return Result(columns, UNITS, {"heavy_tails": _figure(config, columns)}, verdicts)
@@ -127,7 +130,8 @@ def _simulated(config: Config, problem: st.PowerLaw, name: str, law, key) -> lis
     constant = config.simulated_constant
     rates = constant * np.minimum(batches / problem.trace, 1 / problem.largest_eigenvalue)
     setting = {"batch_size": batches, "learning_rate": rates, "num_samples": batches * np.array(config.num_steps)}
-    simulation = st.simulate(key, problem, **setting, num_replicas=config.num_replicas, sampler="explicit", law=law)
+    drawn = {"sampler": "explicit", "law": law, "num_replicas": config.num_replicas}
+    simulation = st.simulate(key, problem, **setting, **drawn, progress=report)
 
     def by_recursion(moment: FourthMoment) -> np.ndarray:
         pairs = zip(config.batch_sizes, rates[:, 0].tolist(), strict=True)

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.progress import stage, tracked
 from experiments.results import Result, Verdict, VerdictName
 from sgdtheory.plotting import colors, new_figure
 from sgdtheory.training import TrainConfig, train_many
@@ -71,7 +72,11 @@ class Optima:
 def run(config: Config) -> Result:
     """Sweep the learning rate at every width, find the optima, and fit how they move."""
     start = time.perf_counter()
-    losses = {name: np.stack([_train(config, name, width) for width in config.widths]) for name in NAMES}
+    losses = {}
+    for place, name in enumerate(NAMES):
+        with stage(f"training, {NAMES[name]}", place / len(NAMES), (place + 1) / len(NAMES)):
+            widths = tracked(config.widths, config.widths)
+            losses[name] = np.stack([_train(config, name, width) for width in widths])
     optima = {name: _optima(config, values) for name, values in losses.items()}
     verdicts = _verdicts(config, losses, optima, time.perf_counter() - start)
     figure = _figure(config, losses, optima)

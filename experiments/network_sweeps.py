@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
+from experiments.progress import report
 from sgdtheory.invariance import SizeDependence
 from sgdtheory.plotting import colors
 from sgdtheory.scaling import StepsLaw
 from sgdtheory.sweep.fit import SweepFit
+from sgdtheory.sweep.runner import Progress
 from sgdtheory.sweep.tuning import BestSteps
 from sgdtheory.training import TrainConfig
 
@@ -122,6 +124,11 @@ def critical_of(dependence: SizeDependence | None, size: float) -> tuple[float, 
     place = int(np.flatnonzero(dependence.sizes == size)[0])
     low, high = dependence.critical_intervals
     return float(dependence.critical[place]), float(low[place]), float(high[place])
+
+
+def tell_sweep(progress: Progress) -> None:
+    """Report how far a sweep is."""
+    report(progress.finished / progress.total)
 
 
 class Curve(NamedTuple):

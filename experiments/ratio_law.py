@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import sgdtheory as st
+from experiments.progress import report
 from experiments.results import Result, Verdict
 from sgdtheory.plotting import colors, new_figure
 
@@ -99,7 +100,9 @@ def _simulated(config: Config, problem: st.PowerLaw, points: dict) -> dict[str, 
     found = {name: np.full(chosen.shape, np.nan) for name in ("simulated", "standard_error", "score")}
     order = np.flatnonzero(chosen)[np.argsort(points["num_samples"][chosen], kind="stable")]
     setting = {name: points[name][order] for name in ("batch_size", "learning_rate", "num_samples")}
-    simulation = st.simulate(jax.random.key(config.seed), problem, **setting, num_replicas=config.num_replicas)
+    simulation = st.simulate(
+        jax.random.key(config.seed), problem, **setting, num_replicas=config.num_replicas, progress=report
+    )
     found["simulated"][order] = simulation.mean
     found["standard_error"][order] = simulation.standard_error
     found["score"][order] = simulation.normal_score(points["exact"][order])

@@ -1,8 +1,7 @@
 """What an experiment hands back, and how it is written: config, tidy data, figures and verdicts."""
 
 import dataclasses
-import json
-import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from matplotlib.figure import Figure
 
-from sgdtheory.files import csv_columns, write_atomically
+from experiments.interruption import protected
+from sgdtheory.files import csv_columns, json_text, write_atomically
 from sgdtheory.plotting import save_figure
 
 VerdictName = Literal["holds", "fails", "inconclusive", "imprecise in the paper"]
@@ -56,34 +56,25 @@ class Result:
     verdicts: tuple[Verdict, ...] = ()
 
 
-def write_result(folder: Path, config: Any, result: Result) -> None:
-    """Write config.json, data.csv, columns.json, the figures and, last, verdicts.json; each atomically."""
+def write_result(folder: Path, config: Any, result: Result, kept: Callable[[], None] = lambda: None) -> None:
+    """Write config.json, columns.json, data.csv and verdicts.json, all of them or none, and then the figures.
+
+    Each file is written atomically. Figures of an earlier run go first: they would not be of these data. `kept` is
+    called when data and verdicts are in place; drawing the figures takes seconds, in which Ctrl-C may come.
+    """
     if result.columns.keys() != result.units.keys():
         raise ValueError(f"units must name every column, got {sorted(result.columns.keys() ^ result.units.keys())}")
-    write_json(folder / "config.json", dataclasses.asdict(config))
-    write_json(folder / "columns.json", result.units)
-    write_atomically(folder / "data.csv", _csv(result.columns))
+    texts = {
+        "config.json": json_text(dataclasses.asdict(config)),
+        "columns.json": json_text(result.units),
+        "data.csv": csv_columns({name: np.asarray(column) for name, column in result.columns.items()}),
+        "verdicts.json": json_text([dataclasses.asdict(verdict) for verdict in result.verdicts]),
+    }
+    with protected():
+        for stale in (*folder.glob("*.png"), *folder.glob("*.pdf")):
+            stale.unlink()
+        for name, text in texts.items():
+            write_atomically(folder / name, text)
+        kept()
     for name, figure in result.figures.items():
         save_figure(figure, folder / name)
-    write_json(folder / "verdicts.json", [dataclasses.asdict(verdict) for verdict in result.verdicts])
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write strict JSON atomically; a number that is not finite becomes a string."""
-    write_atomically(path, json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
-
-
-def _csv(columns: dict[str, Any]) -> str:
-    return csv_columns({name: np.asarray(column) for name, column in columns.items()})

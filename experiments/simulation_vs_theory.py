@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import sgdtheory as st
+from experiments.progress import report, stage, tracked
 from experiments.results import Result, Verdict
 from sgdtheory.plotting import new_figure
 from sgdtheory.reference import risk_by_recursion
@@ -78,16 +79,17 @@ def run(config: Config) -> Result:
     columns: dict[str, list[np.ndarray]] = {name: [] for name in UNITS}
     keys = jax.random.split(jax.random.key(config.seed), len(config.exponents) + 1)
     steps = np.array(config.num_steps)
-    for key, (capacity, source) in zip(keys, config.exponents, strict=False):
-        problem = st.PowerLaw(capacity, source, config.dim, config.noise_variance)
-        batch = np.array(config.batch_sizes, dtype=float)[:, None, None]
-        rate = st.max_stable_learning_rate(problem, batch_size=batch) * np.array(config.edge_shares)[:, None]
-        _append(columns, key, problem, batch, rate, steps, config.num_replicas)
+    with stage("finite problems", 0.0, 0.9):
+        for key, (capacity, source) in tracked(zip(keys[:-1], config.exponents, strict=True)):
+            problem = st.PowerLaw(capacity, source, config.dim, config.noise_variance)
+            batch = np.array(config.batch_sizes, dtype=float)[:, None, None]
+            rate = st.max_stable_learning_rate(problem, batch_size=batch) * np.array(config.edge_shares)[:, None]
+            _append(columns, key, problem, batch, rate, steps, config.num_replicas)
     shown = st.PowerLaw(*config.shown_exponents, noise_variance=config.shown_noise_variance)
     batch = np.array(config.shown_batch_sizes, dtype=float)[:, None]
-    _append(
-        columns, keys[-1], shown, batch, config.shown_learning_rate, np.array(config.shown_steps), config.shown_replicas
-    )
+    with stage("the problem shown", 0.9, 1.0):
+        shown_steps = np.array(config.shown_steps)
+        _append(columns, keys[-1], shown, batch, config.shown_learning_rate, shown_steps, config.shown_replicas)
     points = {name: np.concatenate(parts) for name, parts in columns.items()}
     verdicts = _verdicts(config, points, time.perf_counter() - start)
     figures = {"points_line_bound": _points_line_bound(config, shown, points), "quantiles": _quantiles(config, points)}
@@ -97,7 +99,7 @@ def run(config: Config) -> Result:
 def _append(columns: dict, key: Any, problem: st.PowerLaw, batch, rate, steps: np.ndarray, replicas: int) -> None:
     """One row for each setting that the arrays broadcast to."""
     setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps}
-    simulation = st.simulate(key, problem, **setting, num_replicas=replicas)
+    simulation = st.simulate(key, problem, **setting, num_replicas=replicas, progress=report)
     exact = st.excess_risk(problem, **setting).total
     batch, rate, steps = np.broadcast_arrays(batch, rate, steps)
     wrong = np.full(batch.shape, np.nan)

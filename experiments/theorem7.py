@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 import sgdtheory as st
 from experiments.processes import map_on_cores
+from experiments.progress import stage, tracked
 from experiments.results import Result, Verdict
 from sgdtheory.plotting import new_figure
 
@@ -44,11 +45,13 @@ def run(config: Config) -> Result:
     """Ratios at random settings, their extremes sharpened by a local search, and what lies outside the domain."""
     start = time.perf_counter()
     unit = _unit_points(config)
-    pieces = map_on_cores(partial(evaluate, config), np.array_split(unit, PIECES), config.processes)
+    with stage("random settings", 0.0, 0.15):
+        pieces = map_on_cores(partial(evaluate, config), np.array_split(unit, PIECES), config.processes)
     points = {name: np.concatenate([piece[name] for piece in pieces]) for name in UNITS}
     sampling = time.perf_counter() - start
     search = partial(sharpen, config, unit.reshape(-1, NUM_COORDINATES), points)
-    sharp = map_on_cores(search, product(TERMS, (-1, 1)), config.processes)
+    with stage("search for extremes", 0.15, 0.95):
+        sharp = map_on_cores(search, product(TERMS, (-1, 1)), config.processes)
     extremes = {term: sharp[2 * k : 2 * k + 2] for k, term in enumerate(TERMS)}
     searching = (time.perf_counter() - start - sampling) / len(TERMS)
     verdicts = [_verdict(config, points, term, extremes[term], searching) for term in TERMS]
@@ -96,7 +99,7 @@ def _unit_points(config: Config) -> np.ndarray:
 def evaluate(config: Config, unit: np.ndarray) -> dict[str, np.ndarray]:
     """Columns of `UNITS` at points of the unit cube, (P, S, 6): a, b and σ² are those of each row's first."""
     rows: dict[str, list[np.ndarray]] = {name: [] for name in UNITS}
-    for row in unit:
+    for row in tracked(unit):
         problem = _problem(config, row[0])
         batch = np.floor(_log_range(config.batch_size, row[:, 3]))
         steps = np.floor(_log_range(config.num_steps, row[:, 4]))
@@ -131,7 +134,7 @@ def sharpen(config: Config, unit: np.ndarray, points: dict, extreme: tuple[str, 
     rng = np.random.default_rng(config.seed)
     leaders = np.argsort(-side * points[term])[: config.search_starts]
     place, value = unit[leaders], side * points[term][leaders]
-    for width in np.geomspace(0.3, 1e-3, config.search_rounds):
+    for width in tracked(np.geomspace(0.3, 1e-3, config.search_rounds)):
         steps = width * rng.standard_normal((config.search_trials, *place.shape))
         trials = np.clip(place + steps, 0.0, 1.0)
         snapped = rng.random(trials.shape) < SNAP_SHARE

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.network_sweeps import TEACHER, TEXT, Curve, Task, curves_of, steps_panel, task_configs
+from experiments.network_sweeps import TEACHER, TEXT, Curve, Task, curves_of, steps_panel, task_configs, tell_sweep
 from experiments.results import Result, Verdict
 from sgdtheory.invariance import PairedRatio, paired_ratio
 from sgdtheory.plotting import new_figure
@@ -69,7 +69,7 @@ def compare(config: Config, name: str, change: Callable[[TrainConfig], TrainConf
         plain = task_configs(task, parametrization="mup")
         with tempfile.TemporaryDirectory() as temporary:
             for configs in plain, [change(each) for each in plain]:
-                table = sweep(configs, Path(config.store or temporary))
+                table = sweep(configs, Path(config.store or temporary), report=tell_sweep)
                 options: dict[str, Any] = {"overhead": config.overhead, "level": config.level}
                 fits.append(fit_sweep(table, task.targets[-1], reference=float(task.batch_sizes[0]), **options))
         rows += _rows(task_name, fits)

@@ -19,6 +19,7 @@ from experiments.network_sweeps import (
     curves_of,
     steps_panel,
     task_configs,
+    tell_sweep,
 )
 from experiments.results import Result, Verdict
 from sgdtheory.plotting import new_figure
@@ -93,7 +94,7 @@ def run(config: Config) -> Result:
             for table in ("mup", "standard") if name in config.contrast else ("mup",):
                 grid = {"widths": config.contrast_widths, "rate_offsets": config.contrast_offsets}
                 own = task if table == "mup" else replace(task, **grid)
-                swept = sweep(task_configs(own, parametrization=table), folder)
+                swept = sweep(task_configs(own, parametrization=table), folder, report=tell_sweep)
                 found += [Found(name, table, target, _fit(config, task, swept, target)) for target in task.targets]
     seconds = time.perf_counter() - start
     return Result(_points(found), UNITS, _figures(config, found), _verdicts(config, found, seconds))

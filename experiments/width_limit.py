@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.progress import report, stage, tracked
 from experiments.results import Result, Verdict, VerdictName
 from sgdtheory.plotting import colors, new_figure
 from sgdtheory.training import TrainConfig, train_many
@@ -52,8 +53,9 @@ def run(config: Config) -> Result:
     """Train every width in both parametrizations and fit the rate at which neighbouring widths approach."""
     start = time.perf_counter()
     losses = {}
-    for name in NAMES:
-        trained = [_train(config, name, width) for width in config.widths]
+    for place, name in enumerate(NAMES):
+        with stage(f"training, {NAMES[name]}", place / len(NAMES), (place + 1) / len(NAMES)):
+            trained = [_train(config, name, width) for width in tracked(config.widths, config.widths)]
         steps = trained[0][0]
         losses[name] = np.stack([curves for _, curves in trained])
     settled = np.asarray(steps >= config.settled * config.num_steps)
@@ -81,7 +83,7 @@ def _train(config: Config, name: str, width: int) -> tuple[np.ndarray, np.ndarra
         )
         for seed in range(config.num_seeds)
     ]
-    results = train_many(configs)
+    results = train_many(configs, report=lambda group: report(group.step / config.num_steps))
     steps = max((result.steps for result in results), key=len)
     losses = np.full((len(results), len(steps)), np.nan)
     for row, result in zip(losses, results, strict=True):

@@ -1,7 +1,9 @@
-"""Files: one way to write CSV, and atomic writes, of which a killed process leaves the previous or the new one."""
+"""Files: one way to write CSV and JSON, and atomic writes: a killed process leaves the old file or the new one."""
 
 import csv
 import io
+import json
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,3 +52,20 @@ def csv_columns(columns: Mapping[str, Iterable[Any]]) -> str:
     """
     plain = [column.tolist() if hasattr(column, "tolist") else column for column in columns.values()]
     return csv_text(columns, zip(*plain, strict=True))
+
+
+def json_text(value: Any, *, ascii_only: bool = False) -> str:
+    """Strict JSON of dictionaries, lists, texts, numbers and NumPy arrays; null where a number is not finite."""
+    return json.dumps(_jsonable(value), indent=2, ensure_ascii=ascii_only, allow_nan=False) + "\n"
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _jsonable(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(entry) for entry in value]
+    if hasattr(value, "tolist"):  # of NumPy
+        return _jsonable(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -20,7 +20,7 @@ from experiments import (
     theorem7,
     why,
 )
-from experiments.results import Result, Verdict, write_json, write_result
+from experiments.results import Result, Verdict, write_result
 
 ROOT = Path(__file__).parent.parent
 SMALL = theorem7.Config(
@@ -221,13 +221,22 @@ def test_results_are_written_whole(tmp_path, small_result):
     assert set(verdict) == {"claim", "statement", "predicted", "measured", "interval", "verdict", "seconds"}
 
 
-def test_json_is_strict(tmp_path):
-    write_json(tmp_path / "x.json", {"a": np.inf, "b": np.float64(2.0), "c": (1, np.nan)})
-    assert json.loads((tmp_path / "x.json").read_text(), parse_constant=pytest.fail) == {
-        "a": "inf",
-        "b": 2.0,
-        "c": [1, "nan"],
-    }
+def test_figures_of_an_earlier_run_go(tmp_path):
+    (tmp_path / "old.png").write_bytes(b"")
+    write_result(tmp_path, SMALL, Result({"x": [1]}, {"x": ""}))
+    assert not (tmp_path / "old.png").exists()
+
+
+def test_data_and_verdicts_are_kept_before_figures_are_drawn(tmp_path):
+    class Undrawable:
+        def savefig(self, *args, **settings):
+            raise KeyboardInterrupt
+
+    kept = []
+    result = Result({"x": [1]}, {"x": ""}, {"figure": Undrawable()}, ())
+    with pytest.raises(KeyboardInterrupt):
+        write_result(tmp_path, SMALL, result, lambda: kept.append(sorted(path.name for path in tmp_path.iterdir())))
+    assert kept == [["columns.json", "config.json", "data.csv", "verdicts.json"]]
 
 
 def test_columns_without_units_are_refused(tmp_path):
@@ -243,19 +252,19 @@ def run_module(*arguments, cwd=ROOT):
 def test_main_writes_a_report_and_exits_0(tmp_path):
     done = run_module("--only", "scaling_laws", "--output", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "holds" in done.stdout
+    assert "scaling_laws (1 of 1): 2 hold, 1 imprecise in the paper" in done.stdout
     report = (tmp_path / "report.md").read_text()
     assert "![steps_laws](scaling_laws/steps_laws.png)" in report
     assert (tmp_path / "scaling_laws" / "steps_laws.png").exists()
 
 
 def test_main_exits_1_if_a_claim_fails(monkeypatch, tmp_path):
-    from experiments import __main__ as main_module
+    from experiments import command
 
     failing = Verdict("claim", "statement", 1.0, 2.0, (1.5, 2.5), "fails")
     monkeypatch.setattr(scaling_laws, "run", lambda config: Result({}, {}, {}, (failing,)))
     monkeypatch.setattr(sys, "argv", ["experiments", "--only", "scaling_laws", "--output", str(tmp_path)])
-    assert main_module.main() == 1
+    assert command.main() == 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import csv
 import io
+import json
 import os
 import random
 import subprocess
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from sgdtheory import files
-from sgdtheory.files import csv_columns, csv_text, write_atomically
+from sgdtheory.files import csv_columns, csv_text, json_text, write_atomically
 
 WRITERS = {
     "atomic": f"import runpy; write = runpy.run_path({files.__file__!r})['write_atomically']",
@@ -130,3 +131,16 @@ def test_csv_reads_back_as_it_was():
     assert csv_text(["a"], [[1], [None]]) == 'a\n1\n""\n'
     with pytest.raises(ValueError, match="zip"):
         csv_columns({"a": [1], "b": [1, 2]})
+
+
+def test_json_is_strict():
+    """One rule for numbers that are not finite, of Python's or NumPy's."""
+    text = json_text({"a": np.inf, "b": np.float64(2.0), "c": (1, np.nan), "d": np.array([1.5, -np.inf]), "e": "µP"})
+    assert json.loads(text, parse_constant=pytest.fail) == {
+        "a": None,
+        "b": 2.0,
+        "c": [1, None],
+        "d": [1.5, None],
+        "e": "µP",
+    }
+    assert "µP" in text

@@ -37,7 +37,7 @@ def simulate(
     dtype: str = "float32",
     memory_limit: float = 1e9,
     devices: Sequence[Any] | None = None,
-    progress: bool = False,
+    progress: bool | Callable[[float], None] = False,
 ) -> Simulation:
     """Simulate averaged mini-batch SGD and return the excess risk of every replica.
 
@@ -75,7 +75,8 @@ def simulate(
         memory_limit: bytes for the replicas that run at once; at least one per device does. Results or a replica that
             take more than this and than 1 GB are refused.
         devices: JAX devices to use; None: all.
-        progress: show a progress bar on standard error, if that is a terminal.
+        progress: show a progress bar on standard error, if that is a terminal; or a function that is called with the
+            share of the work that is done.
 
     Returns:
         Simulation. After Ctrl-C it holds what had finished, with `interrupted` set: look at it in a loop over calls.
@@ -231,8 +232,11 @@ def _sampler(sampler: str, law: Any, head: Problem, key: Any) -> Callable[[float
 
 
 @contextlib.contextmanager
-def _progress_bar(wanted: bool) -> Iterator[Callable[[float], None]]:
+def _progress_bar(wanted: bool | Callable[[float], None]) -> Iterator[Callable[[float], None]]:
     """A function to call with the share of the work that is done."""
+    if callable(wanted):
+        yield wanted
+        return
     if not (wanted and sys.stderr.isatty()):
         yield lambda share: None
         return

@@ -1,0 +1,135 @@
+"""Ctrl-C ends the experiments within seconds, says what is kept, and exits with 130.
+
+Python runs a signal's handler between two instructions of the main thread, which may be a minute deep in compiled
+code. So the handler raises `Interrupted` where it can, and a thread that hears of the signal at once ends the process
+if that takes too long. The module stays light: it is imported, and takes Ctrl-C over, before anything else.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+GRACE_SECONDS = 1.5  # for checkpoints and cleaning up, before the process is ended from outside
+EXIT_STATUS = 130
+
+
+class Interrupted(BaseException):
+    """Ctrl-C came. Not a KeyboardInterrupt, which a simulation takes for "return what has finished"."""
+
+
+class _Interruption:
+    """What this process knows about Ctrl-C; there is one of each signal, and so one of these."""
+
+    def __init__(self) -> None:
+        self.pending = threading.Event()  # the signal came, whoever handles it
+        self.handled = self.protected = self.started = False
+        self.describe: Callable[[], str] = lambda: "interrupted before anything ran"
+        self.scratch: str | None = None
+        self._ending = threading.Lock()
+
+    def handle(self, number: int, frame: Any) -> None:
+        """Raise at the first Ctrl-C, unless files are being written; the next ones change nothing."""
+        if self.handled:
+            return
+        self.handled = True
+        self.pending.set()
+        if not self.started:
+            self.end()
+        if not self.protected:
+            raise Interrupted
+
+    def watch(self, reader: int) -> None:
+        """Wait for the signal, then for the process to end by itself; end it if it does not."""
+        while signal.SIGINT not in os.read(reader, 64):
+            pass
+        self.pending.set()
+        if self.started:
+            time.sleep(GRACE_SECONDS)
+        self.end()
+
+    def end(self) -> None:
+        """Say what is kept and leave, without the joins and finalizers that a thread in compiled code would hold up."""
+        self._ending.acquire()  # whoever comes second waits until the process is gone
+        for process in multiprocessing.active_children():
+            process.kill()
+        if self.scratch is not None:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+        clear = "\r\x1b[K\x1b[?25h" if sys.stderr.isatty() else ""  # a live line, and the cursor that it hid
+        text = f"{clear}experiments: {self.describe()}\n"
+        os.write(sys.stderr.fileno(), text.encode(sys.stderr.encoding or "utf-8", "replace"))
+        os._exit(EXIT_STATUS)
+
+
+_STATE = _Interruption()
+
+
+def take_over() -> None:
+    """From here on Ctrl-C ends this process as the module says; to be called once, in the main thread.
+
+    A process that was started to ignore Ctrl-C, in the background of a script, goes on ignoring it.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.signal(signal.SIGINT, _STATE.handle)
+    threading.Thread(target=_STATE.watch, args=(reader,), daemon=True).start()
+
+
+@contextlib.contextmanager
+def interruptible(describe: Callable[[], str]) -> Iterator[None]:
+    """A context that Ctrl-C ends, once `take_over` was called, with the line that `describe` returns.
+
+    Temporary files of the experiments go to one folder, which goes with the context.
+    """
+    before = tempfile.tempdir
+    with tempfile.TemporaryDirectory(prefix="experiments-") as scratch:
+        _STATE.describe, _STATE.scratch, _STATE.started = describe, scratch, True
+        tempfile.tempdir = scratch
+        try:
+            check()
+            yield
+            check()
+        except BaseException:
+            if _STATE.pending.is_set():  # an error now is what the interruption left undone
+                _STATE.end()
+            raise
+        finally:
+            _STATE.started, _STATE.scratch, tempfile.tempdir = False, None, before
+
+
+def check() -> None:
+    """Raise `Interrupted` if Ctrl-C came and somebody caught what it raised, or took it for his own."""
+    if _STATE.pending.is_set() and threading.current_thread() is threading.main_thread():
+        raise Interrupted
+
+
+@contextlib.contextmanager
+def protected() -> Iterator[None]:
+    """A context that Ctrl-C lets finish, of milliseconds: files that belong together are all written, or none."""
+    check()
+    _STATE.protected = True
+    try:
+        yield
+    finally:
+        _STATE.protected = False
+    check()
+
+
+@contextlib.contextmanager
+def hidden_from_children() -> Iterator[None]:
+    """A context in which new processes learn to ignore Ctrl-C, which a terminal sends to them as well."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
