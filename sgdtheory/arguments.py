@@ -104,6 +104,11 @@ def settings_arrays(batch_size, learning_rate, num_samples) -> tuple[np.ndarray,
     return batch_size, learning_rate, num_samples
 
 
+def samples_used(batch_size: np.ndarray, num_samples: np.ndarray) -> np.ndarray:
+    """`B ⌊D/B⌋`: an incomplete last batch is dropped."""
+    return batch_size * np.floor_divide(num_samples, batch_size)
+
+
 def checked_name(argument: str, value, known: Iterable[str]) -> str:
     """`value`, if it is one of the known names; else the message lists them and the nearest one."""
     known = list(known)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sgdtheory.arguments import checked_problem, positive_number, settings_arrays
+from sgdtheory.arguments import checked_problem, positive_number, samples_used, settings_arrays
 from sgdtheory.problem import Problem
 
 HORIZONS = 1e-300, 1e300  # nγ is read as lying between these
@@ -66,6 +66,9 @@ def theorem7(
 
         cross = (1/B) (Σ_{i≤k*} s_i/λ_i + nγ Σ_{i>k*} s_i)/(nγ) · [k* + (nγ)² Σ_{i>k*} λ_i²]/n.
 
+    The theorem speaks of n whole steps. Where B does not divide D, SGD takes ⌊D/B⌋ of them and the last, incomplete
+    batch is dropped, here as in `excess_risk`: D stands for the B⌊D/B⌋ samples that are used.
+
     Args:
         problem: PowerLaw, LeastSquares or any other Problem.
         batch_size: B, whole numbers ≥ 1; scalar or array.
@@ -85,6 +88,7 @@ def theorem7(
     learning_rate_constant = positive_number("learning_rate_constant", learning_rate_constant)
     signal_constant = positive_number("signal_constant", signal_constant)
     batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples)
+    samples = samples_used(batch, samples)
     with np.errstate(over="ignore", under="ignore"):
         horizon = np.clip(samples / batch * rate, *HORIZONS)  # nγ, the time that gradient flow would have run
         count = problem.count_above(np.clip(batch / (samples * rate), 1 / HORIZONS[1], 1 / HORIZONS[0]))

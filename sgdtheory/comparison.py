@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgdtheory.arguments import first_where, real_array, settings_arrays
+from sgdtheory.arguments import first_where, real_array, samples_used, settings_arrays
 from sgdtheory.exact import excess_risk
 from sgdtheory.problem import Problem
 
@@ -27,7 +27,7 @@ class Comparison:
     Attributes:
         exact: (P,) exact values.
         bound: (P,) values of the bound.
-        settings: the P points, with scalar B, γ and D.
+        settings: the P points, with scalar B, γ and D, the latter as the number of samples used, `B⌊D/B⌋`.
     """
 
     exact: np.ndarray
@@ -69,6 +69,10 @@ def compare(
 ) -> Comparison:
     """Ratio exact / bound over settings: the constants with which a bound holds, and where they are attained.
 
+    Both sides speak of the same run. Where B does not divide D, SGD takes ⌊D/B⌋ steps and drops the incomplete last
+    batch, and the bound is asked about the `B⌊D/B⌋` samples that are used: at D itself a formula in D/B would be beside
+    the run, by up to a factor of 2 in n for D just below 2B.
+
     Args:
         bound: called as `bound(problem, batch_size=B, learning_rate=γ, num_samples=D)` with arrays of one shape;
             returns an array (or a scalar) or an object that has it under the name of the quantity, as
@@ -91,6 +95,7 @@ def compare(
     for item in settings:
         setting = _as_setting(item)
         batch, rate, samples = settings_arrays(*setting[1:])
+        samples = samples_used(batch, samples)
         arguments = {"batch_size": batch, "learning_rate": rate, "num_samples": samples}
         exact.append(np.ravel(getattr(excess_risk(setting.problem, **arguments), quantity)))
         value = bound(setting.problem, **arguments)

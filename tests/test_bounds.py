@@ -44,6 +44,25 @@ def test_terms_equal_the_definition(seed):
         assert bound.bias + bound.variance == bound.total
 
 
+@pytest.mark.parametrize("batch", [1, 7, 10])
+def test_samples_of_an_incomplete_batch_do_not_count(batch):
+    """n = ⌊D/B⌋ steps, as in `excess_risk`; at D = 2B − 1 the formula at D itself is off by up to 2 in n, 4 in n²."""
+    problem = st.LeastSquares([3.0, 0.2], [0.5, 0.4], 1.5)
+    setting = {"batch_size": batch, "learning_rate": 0.2}
+    for steps in (1, 2, 40):
+        whole = st.theorem7(problem, num_samples=steps * batch, **setting)
+        more = st.theorem7(problem, num_samples=(steps + 1) * batch - 0.5, **setting)
+        assert (more.total, more.cross, more.effective_dimension) == (
+            whole.total,
+            whole.cross,
+            whole.effective_dimension,
+        )
+        expected = by_definition(problem.eigenvalues, problem.signal, 1.5, batch, 0.2, steps * batch)
+        assert more.variance_head + more.variance_tail == pytest.approx(
+            expected["variance_head"] + expected["variance_tail"], rel=1e-13
+        )
+
+
 def test_infinite_dimension_is_the_limit_of_finite_ones():
     setting = {"batch_size": 4, "learning_rate": 0.3, "num_samples": np.array([4, 1e3, 1e6])}
     infinite, finite = (st.theorem7(st.PowerLaw(2.0, 3.0, dim=dim), **setting) for dim in (None, 10**9))

@@ -30,6 +30,22 @@ def test_a_users_own_bound_and_every_form_of_setting():
     np.testing.assert_array_equal(ratios[0], ratios[2])
 
 
+def test_bound_and_risk_speak_of_the_same_run():
+    """B does not divide D: both sides are taken at the B⌊D/B⌋ samples used, and the points say so."""
+    asked = []
+
+    def steps_bound(problem, *, batch_size, learning_rate, num_samples):
+        asked.append(num_samples)
+        return batch_size / num_samples
+
+    ragged, whole = [10, 19, 20, 29.5, 1999], [10, 10, 20, 20, 1990]
+    for bound in (steps_bound, st.theorem7):
+        found, expected = (st.compare(bound, [(PROBLEM, 10, 0.2, samples)]) for samples in (ragged, whole))
+        np.testing.assert_array_equal(found.ratio, expected.ratio)
+        assert [setting.num_samples for setting in found.settings] == whole
+    np.testing.assert_array_equal(asked[0], whole)
+
+
 def test_quantities_add_up():
     settings = [st.Setting(PROBLEM, 4, 0.3, [40, 4e5])]
     bias, variance, total = (

@@ -1,7 +1,7 @@
 """Does B* move with size: power, size and coverage by simulation, and the three methods against exact laws."""
 
 import functools
-import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,54 +10,24 @@ from scipy import optimize, stats
 from sgdtheory import invariance
 from sgdtheory.invariance import METHODS, Method, common_reference, interpolated_critical_batch_size, size_dependence
 from sgdtheory.measurements import StepsMeasurement
-from sgdtheory.scaling import StepsLaw, fit_steps_law
+from sgdtheory.scaling import fit_steps_law
+from tests.simulated_steps import (
+    BATCHES,
+    FALSE_ALARM,
+    NOISE,
+    OVERHEAD,
+    REFERENCE,
+    WIDTHS,
+    at_least,
+    at_most,
+    measured,
+    quick_fit,
+    ratios,
+)
 
-WIDTHS = 2.0 ** np.arange(5, 10)
-BATCHES = np.array([16.0, 40.0, 100.0, 250.0, 625.0])
-REFERENCE, OVERHEAD, NOISE = 16.0, 0.2, 0.06
-FALSE_ALARM = 1e-4
 SAMPLES, FEW, SOME = 400, 300, 150
 
-
-def ratios(exponent, critical=60.0):
-    """b/a of every width, so that B* = ω b/a + (1 + ω) B_ref is exactly 60 (width/128)^exponent."""
-    return (critical * (WIDTHS / 128) ** exponent - (1 + OVERHEAD) * REFERENCE) / OVERHEAD
-
-
-def measured(exponent, rng=None, batches=BATCHES, noise=NOISE):
-    """Groups of steps of the law, with scatter where there is a generator; a falls with the width."""
-    groups = []
-    for width, ratio in zip(WIDTHS, ratios(exponent), strict=True):
-        scatter = noise * rng.standard_normal(batches.size) if rng is not None else 0.0
-        steps = 300 * (width / 128) ** -0.3 * (1 + ratio / batches) * np.exp(scatter)
-        groups.append(StepsMeasurement(f"width {width:g}", width, batches, steps))
-    return groups
-
-
 # ------------------------------------------------------------------ simulation
-
-
-def quick_fit(batch_sizes, steps):
-    """Least squares of log Y = log(a + b/B) in plain Python: the best of a grid of b/a, then Newton."""
-    batches, log_steps = batch_sizes.tolist(), [math.log(each) for each in steps.tolist()]
-
-    def gap(ratio):
-        rest = [y - math.log1p(ratio / batch) for y, batch in zip(log_steps, batches, strict=True)]
-        mean = sum(rest) / len(rest)
-        return mean, [each - mean for each in rest]
-
-    starts = [batches[0] * 4.0**power for power in range(-2, 7)]
-    ratio = min(starts, key=lambda ratio: sum(each * each for each in gap(ratio)[1]))
-    for _ in range(50):
-        shares = [ratio / (ratio + batch) for batch in batches]
-        mean, rest = sum(shares) / len(shares), gap(ratio)[1]
-        bend = sum((p - mean) ** 2 - each * p * (1 - p) for p, each in zip(shares, rest, strict=True))
-        step = sum(each * p for p, each in zip(shares, rest, strict=True)) / bend
-        ratio *= math.exp(max(-1.0, min(1.0, step)))
-        if abs(step) < 1e-14:
-            break
-    a = math.exp(gap(ratio)[0])
-    return StepsLaw(a, a * ratio, 1.0, False, batch_sizes, steps)
 
 
 def test_the_quick_fit_is_the_fit():
@@ -79,15 +49,6 @@ def simulated(exponent, number=SAMPLES, method: Method = "law", noise=NOISE):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(invariance, "fit_steps_law", quick_fit)
         return dependence(exponent, number, method, noise)
-
-
-def at_least(rate, number):
-    """Least number of successes out of `number` that a rate as large as this falls below with FALSE_ALARM."""
-    return stats.binom.ppf(FALSE_ALARM, number, rate)
-
-
-def at_most(rate, number):
-    return stats.binom.isf(FALSE_ALARM, number, rate)
 
 
 def check_power_and_size(same, moved):
@@ -115,7 +76,7 @@ def test_an_exponent_at_the_margin_rarely_holds():
 
 @pytest.mark.parametrize("exponent", [0.0, 0.3])
 def test_coverage_of_the_slope(exponent):
-    """At least the level: the Birge ratio only widens. Half of the interval would not do."""
+    """At least the level: the scatter around the line only widens. Half of the interval would not do."""
     found = simulated(exponent)
     half = np.array([each.interval[1] - each.slope for each in found])
     away = np.array([abs(each.slope - exponent) for each in found])
@@ -134,9 +95,9 @@ def test_the_scatter_is_estimated():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_standard_errors_are_the_scatter_of_estimates(method):
-    """To first order in the noise, without the Birge ratio; 2% for the lines' bends."""
+    """To first order in the noise; 2% for the lines' bends."""
     found = simulated(0.0, SOME, method, 0.003)
-    claimed = np.sqrt(np.mean([(each.standard_error / each.birge) ** 2 for each in found]))
+    claimed = np.sqrt(np.mean([each.standard_error**2 for each in found]))
     spread = np.std([each.slope for each in found], ddof=1)
     assert abs(np.log(spread / claimed)) < stats.norm.isf(FALSE_ALARM / 2) / np.sqrt(2 * (SOME - 1)) + 0.02
 
@@ -150,18 +111,18 @@ def test_scatter_beyond_the_laws_widens_the_interval():
     before, after = (size_dependence(each, reference=REFERENCE) for each in (groups, shifted))
     assert before.birge < 3
     assert after.birge > 10
-    assert after.standard_error > 10 * before.standard_error
+    assert np.diff(after.interval) > 10 * np.diff(before.interval)
 
 
 # ------------------------------------------------------------------ exact laws
 
 
 def dense_search(batches, steps, reference, overhead):
-    """The last of a million batch sizes at which B Y(B), on lines in logs, is at most 1 + ω times the reference's."""
-    log_batch = np.linspace(np.log(batches[0]), np.log(batches[-1]), 1_000_001)
-    log_data = log_batch + np.interp(log_batch, np.log(batches), np.log(steps))
-    limit = np.log1p(overhead) + np.interp(np.log(reference), log_batch, log_data)
-    return np.exp(log_batch[np.flatnonzero(log_data <= limit)[-1]])
+    """The last of a million batch sizes at which B Y(B), on lines in B, is at most 1 + ω times the reference's."""
+    batch = np.linspace(batches[0], batches[-1], 1_000_001)
+    data = np.interp(batch, batches, batches * steps)
+    limit = (1 + overhead) * np.interp(reference, batch, data)
+    return batch[np.flatnonzero(data <= limit)[-1]]
 
 
 @pytest.mark.parametrize("reference", [16, 40, 55.5])
@@ -170,15 +131,24 @@ def test_interpolation_against_a_dense_search(reference, overhead):
     for seed in range(5):
         steps = 300 * (1 + 150 / BATCHES) * np.exp(0.1 * np.random.default_rng(seed).standard_normal(5))
         found = interpolated_critical_batch_size(BATCHES, steps, reference, overhead)
-        np.testing.assert_allclose(found, dense_search(BATCHES, steps, reference, overhead), rtol=1e-5)
+        np.testing.assert_allclose(found, dense_search(BATCHES, steps, reference, overhead), rtol=3e-5)
 
 
 def test_interpolation_takes_the_last_crossing():
     """Data 1, 2, 1, 2, 4 of the reference's: 1.2 times them is crossed three times, last between 4 and 8."""
     batches = np.array([1.0, 2, 4, 8, 16])
     steps = np.array([1.0, 2, 1, 2, 4]) / batches
-    expected = 4 * 2 ** (np.log(1.2) / np.log(2))
-    np.testing.assert_allclose(interpolated_critical_batch_size(batches, steps, 1.0, 0.2), expected, rtol=1e-12)
+    np.testing.assert_allclose(interpolated_critical_batch_size(batches, steps, 1.0, 0.2), 4.8, rtol=1e-12)
+
+
+@pytest.mark.parametrize("critical", [20, 39.9, 40, 60, 99, 250, 600])
+@pytest.mark.parametrize("reference", [16, 30])
+def test_interpolation_is_exact_for_the_law_on_any_grid(critical, reference):
+    if critical < (1 + OVERHEAD) * reference:
+        return
+    ratio = (critical - (1 + OVERHEAD) * reference) / OVERHEAD
+    found = interpolated_critical_batch_size(BATCHES, 300 * (1 + ratio / BATCHES), reference, OVERHEAD)
+    np.testing.assert_allclose(found, critical, rtol=1e-12)
 
 
 def test_interpolation_does_not_extrapolate():
@@ -190,7 +160,7 @@ def test_interpolation_does_not_extrapolate():
 
 @pytest.mark.parametrize("exponent", [0.0, 0.3])
 def test_all_methods_find_the_exact_critical_batch_size(exponent):
-    groups = measured(exponent, batches=np.geomspace(16, 1000, 12))
+    groups = measured(exponent)
     roots = [
         optimize.root_scalar(lambda B, r=ratio: B + r - (1 + OVERHEAD) * (REFERENCE + r), bracket=(1, 1e5))
         for ratio in ratios(exponent)
@@ -198,7 +168,7 @@ def test_all_methods_find_the_exact_critical_batch_size(exponent):
     exact = [each.root for each in roots]
     law, lines, balance = (size_dependence(groups, reference=REFERENCE, method=method) for method in METHODS)
     np.testing.assert_allclose(law.critical, exact, rtol=1e-5)
-    np.testing.assert_allclose(lines.critical, exact, rtol=0.03)
+    np.testing.assert_allclose(lines.critical, exact, rtol=1e-12)
     np.testing.assert_allclose(balance.critical, ratios(exponent), rtol=1e-4)
     np.testing.assert_allclose([law.slope, lines.slope], exponent, atol=0.01)
     balanced = np.polyfit(np.log(WIDTHS), np.log(ratios(exponent)), 1)[0]
@@ -207,15 +177,36 @@ def test_all_methods_find_the_exact_critical_batch_size(exponent):
     assert law.verdict == lines.verdict == verdict
 
 
-def test_intervals_are_those_of_students_t():
+@pytest.mark.parametrize("birge", [0.2, 3.0])
+def test_intervals_are_those_of_students_t(birge):
+    """By the steps' scatter with Σ(m − 2) = 15 degrees of freedom, or by that around the line with 5 − 2."""
     found = size_dependence(measured(0.1, np.random.default_rng(2)), reference=REFERENCE, level=0.9)
-    quantile = stats.t.ppf(0.95, found.freedom)
+    found = replace(found, birge=birge)
+    assert found.freedom == 15
+    quantile = stats.t.ppf(0.95, 15) if birge < 1 else birge * stats.t.ppf(0.95, 3)
     low, high = found.critical_intervals
     np.testing.assert_allclose(np.log(high / found.critical), quantile * found.standard_errors)
     np.testing.assert_allclose(np.log(low / found.critical), -quantile * found.standard_errors)
     np.testing.assert_allclose(found.interval[1] - found.slope, quantile * found.standard_error)
-    inner = stats.t.ppf(0.9, found.freedom)  # two one-sided tests at 1 − level each
+    np.testing.assert_allclose(found.interval[0] - found.slope, -quantile * found.standard_error)
+    inner = stats.t.ppf(0.9, 15) if birge < 1 else birge * stats.t.ppf(0.9, 3)  # two one-sided tests at 1 − level each
     np.testing.assert_allclose(found.equivalence_interval[1] - found.slope, inner * found.standard_error)
+    np.testing.assert_allclose(found.equivalence_interval[0] - found.slope, -inner * found.standard_error)
+
+
+def test_the_line_is_that_of_weighted_least_squares():
+    found = size_dependence(measured(0.1, np.random.default_rng(3)), reference=REFERENCE)
+    weights, design = found.standard_errors**-1.0, np.stack([np.ones(5), np.log(WIDTHS)], axis=1)
+    (_, slope), (squares,), *_ = np.linalg.lstsq(weights[:, None] * design, weights * np.log(found.critical))
+    error = np.linalg.inv(design.T @ (weights[:, None] ** 2 * design))[1, 1] ** 0.5
+    np.testing.assert_allclose([found.slope, found.standard_error], [slope, error], rtol=1e-9)
+    np.testing.assert_allclose(found.birge, np.sqrt(squares / 3), rtol=1e-9)
+
+
+def test_two_sizes_have_no_scatter_around_a_line():
+    found = size_dependence(only(measured(0.1, np.random.default_rng(2)), 32, 512), reference=REFERENCE)
+    assert (found.birge, found.freedom) == (0, 6)
+    np.testing.assert_allclose(found.reach(0.95), stats.t.ppf(0.975, 6))
 
 
 def test_the_reference_is_the_smallest_common_batch_size():

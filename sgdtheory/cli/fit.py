@@ -9,6 +9,7 @@ import numpy as np
 import tyro
 from rich.markup import escape
 from rich.table import Table
+from scipy import special
 
 from sgdtheory.arguments import positive_array
 from sgdtheory.cli.output import interval_text, print_json, print_tables, require_figure_suffix
@@ -98,6 +99,7 @@ class FitCommand:
             )
         convention = self._convention
         notes = [note for m, law in zip(measurements, laws, strict=True) for note in self._notes(m, law)]
+        notes += self._notes_on_sizes(power)
         report = {"groups": rows, "convention": convention, "level": self.level, "notes": notes}
         if power:
             report |= self._power(power, laws, sizes)
@@ -128,7 +130,27 @@ class FitCommand:
             notes.append(f"{name}: no plateau was measured, so B* is not bounded from above")
         elif not low <= critical <= high:
             notes.append(f"{name}: B* = {critical:.4g} lies outside the batch sizes {low:g} … {high:g}")
+        freedom = law.steps.size - (3 if law.alpha_fitted else 2)
+        if freedom == 1:
+            notes.append(f"{name}: {law.steps.size} batch sizes for {law.steps.size - 1} parameters {self._one_left}")
         return notes
+
+    def _notes_on_sizes(self, power: PowerFit | None) -> list[str]:
+        """What makes the exponent worth less than its interval says."""
+        if power and power.num_points == 2:
+            return ["two sizes show no scatter: the exponent's interval is unlimited; measure five or more"]
+        if power and power.num_points == 3:
+            return [f"three sizes for the exponent and its coefficient {self._one_left}"]
+        return []
+
+    @property
+    def _one_left(self) -> str:
+        """End of a sentence on as many points as parameters but for one."""
+        quantile = special.stdtrit(1, (1 + self.level) / 2)
+        return (
+            f"leave one degree of freedom (t = {quantile:.1f} at {self.level:.0%}): the intervals are as wide as the "
+            "one residual happens to be; measure two more"
+        )
 
     def _row(self, measurement: StepsMeasurement, law: StepsLaw) -> dict[str, Any]:
         convention = self._convention

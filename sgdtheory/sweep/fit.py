@@ -11,6 +11,12 @@ from sgdtheory.scaling import StepsLaw, fit_steps_law
 from sgdtheory.sweep.table import SweepTable
 from sgdtheory.sweep.tuning import TunedSteps, best_steps
 
+FEW = {  # sizes: what an exponent from so few of them is worth
+    2: "two sizes do not show how B* scatters around a line: the slope's interval may be too short",
+    3: "three sizes leave one degree of freedom to see how B* scatters around a line (t = 12.7 at 95%): the slope's "
+    "interval is wide or not by chance; measure five sizes or more",
+}
+
 
 @dataclass(frozen=True, eq=False)
 class SweepFit:
@@ -67,8 +73,8 @@ def fit_sweep(
     if missing:
         few = f"{missing} of {len(tuned.groups)} groups have fewer than three tuned batch sizes"
         notes.append(f"loss {target_loss:g}: no fit of {few}")
-    if len(measured) == 2:
-        notes.append("two sizes do not show how B* scatters around a line: the slope's interval may be too short")
+    if len(measured) in FEW:
+        notes.append(FEW[len(measured)])
     options = {"overhead": overhead, "margin": margin, "level": level}
     reference = tuned.smallest_batch_size if reference is None else reference
     for method in METHODS if measured else ():

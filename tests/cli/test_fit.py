@@ -172,12 +172,16 @@ def test_short_row_is_one_line(fails, tmp_path):
     assert "line 3" in fails("fit", path, "--group", "m")
 
 
+ONE_LEFT = "3 batch sizes for 2 parameters leave one degree of freedom (t = 12.7 at 95%): the intervals are as wide as"
+
+
 @pytest.mark.parametrize(
     ("rows", "notes"),
     [
         ("8,1000\n16,520\n32,300\n64,200", ["reference 256 lies outside", "B* = 323.9 lies outside"]),
         ("64,1000\n256,800\n512,1100\n1024,1400", ["steps do not fall with the batch size"]),
-        ("64,8000\n256,2000\n1024,500", ["no plateau was measured"]),
+        ("64,8000\n256,2000\n1024,500", ["no plateau was measured", ONE_LEFT]),
+        ("64,8000\n256,2200\n1024,700", [ONE_LEFT]),
         ("64,8000\n256,2200\n1024,700\n4096,350", []),
     ],
 )
@@ -189,6 +193,26 @@ def test_notes_on_a_doubtful_critical_batch_size(rows, notes, tmp_path, capsys):
     assert len(err.splitlines()) == len(notes)
     assert all(note in line for note, line in zip(notes, err.splitlines(), strict=True))
     assert len(json.loads(out)["notes"]) == len(notes)
+
+
+@pytest.mark.parametrize(
+    ("number", "flags", "notes"),
+    [
+        (2, [], ["two sizes show no scatter: the exponent's interval is unlimited"]),
+        (3, [], ["three sizes for the exponent and its coefficient leave one degree of freedom (t = 12.7 at 95%)"]),
+        (3, ["--level", "0.8"], ["leave one degree of freedom (t = 3.1 at 80%)"]),
+        (4, [], []),
+    ],
+)
+def test_notes_on_few_sizes(number, flags, notes, tmp_path, capsys):
+    path = tmp_path / "steps.csv"
+    sizes = [10 * 4**power for power in range(number)]
+    rows = [(size, batch, 1000 + 500 * size**0.5 * 256 / batch) for size in sizes for batch in BATCHES]
+    path.write_text("N,batch_size,steps\n" + "".join(f"{size},{batch},{steps!r}\n" for size, batch, steps in rows))
+    cli.main(["fit", str(path), "--group", "N", "--size", "N", "--reference", "64", *flags])
+    err = [line for line in capsys.readouterr().err.splitlines() if "lies outside" not in line]
+    assert len(err) == len(notes)
+    assert all(note in line for note, line in zip(notes, err, strict=True))
 
 
 def test_columns_without_a_file_are_refused(fails):
