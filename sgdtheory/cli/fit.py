@@ -47,6 +47,8 @@ class FitCommand:
     """With a store: use batch sizes whose best choice is at an end of the grid too."""
     steps_csv: Path | None = None
     """With a store: write the tuned steps here."""
+    where: tuple[str, ...] = ()
+    """With a store: only its runs with these fields, as width=32,64 optimizer=adam."""
     reference: float | None = None
     """Reference batch size of B*, inside the regime of linear scaling; by default 256, with a store its smallest."""
     overhead: float = 0.2
@@ -67,8 +69,10 @@ class FitCommand:
         if self.store is not None:
             self._fit_store(self.store)
             return
-        if self != replace(self, target_loss=(), by=("width",), margin=0.2, edges=False, steps_csv=None):
-            raise ValueError("target-loss, by, margin, edges and steps-csv are about a store of runs: give --store too")
+        if self != replace(self, target_loss=(), by=("width",), margin=0.2, edges=False, steps_csv=None, where=()):
+            raise ValueError(
+                "target-loss, by, margin, edges, steps-csv and where are about a store of runs: give --store too"
+            )
         self._fit_measurements()
 
     def _fit_store(self, store: Path) -> None:

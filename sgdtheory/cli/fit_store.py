@@ -1,5 +1,6 @@
 """`sgdtheory fit --store`: from a store of runs to the critical batch size, its exponent, and a test of it."""
 
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,17 +27,20 @@ class StoreFit:
     def run(self) -> None:
         """Read, tune, fit and print."""
         from sgdtheory.sweep.fit import fit_sweep
-        from sgdtheory.sweep.table import SweepTable
+        from sgdtheory.sweep.table import SweepTable, conditions
 
-        table = SweepTable.from_store(self.store)
+        table = SweepTable.from_store(self.store).where(**conditions(self.command.where))
         targets = self._targets(table)
         names = "reference", "overhead", "edges", "margin", "level"
         options: dict[str, Any] = {name: getattr(self.command, name) for name in names}
         fits = [fit_sweep(table, target, self.command.by, **options) for target in targets]
-        by_data = self._by_data(fits)
-        notes = [*table.notes, *self._unfinished(table), *(note for fit in fits for note in fit.notes)]
         if self.command.steps_csv:
             write_atomically(self.command.steps_csv, _csv(fits))
+        if not any(fit.laws for fit in fits):
+            raise ValueError(self._nothing(table, fits))
+        by_data = self._by_data(fits)
+        notes = [*table.notes, *self._unfinished(table), *(note for fit in fits for note in fit.notes)]
+        notes += [self._advice(targets)] if any(fit.tuned.notes() for fit in fits) else []
         if self.command.plot:
             self._draw(fits, by_data)
         report = self._report(fits, by_data) | {"notes": notes}
@@ -52,6 +56,29 @@ class StoreFit:
         if not found:
             raise ValueError("target-loss must be given: the runs of the store have none of their own")
         return sorted(found, reverse=True)
+
+    def _nothing(self, table: Any, fits: list[Any]) -> str:
+        """Why there is no law to show, and what to do."""
+        where = f"nothing to fit in {self.store}"
+        if not table.finished:
+            return f"{where}: none of its {len(table.configs)} runs has ended; sweep first"
+        points = [point for fit in fits for point in fit.tuned.points]
+        tuned = sum(point.tuned for point in points)
+        unreached = sum(not point.steps.size for point in points)
+        counts = f"of {len(points)} batch sizes {tuned} are tuned, {len(points) - tuned - unreached} have their best "
+        counts += f"choice at the grid's end, {unreached} did not reach the target"
+        need = "a group needs three tuned batch sizes"
+        if not any(fit.tuned.notes() for fit in fits):
+            return f"{where}: {need}, it has {tuned}; add batch sizes to the sweep"
+        return f"{where}: {need}; {counts}; {self._advice([fit.tuned.target_loss for fit in fits])}"
+
+    def _advice(self, targets: list[float]) -> str:
+        """The command that adds what is missing."""
+        words = ["sgdtheory", "sweep", "--extend", str(self.store)]
+        words += ["--target-loss", *(f"{target:g}" for target in targets)]
+        words += ["--by", *self.command.by] if self.command.by != ("width",) else []
+        words += ["--where", *self.command.where] if self.command.where else []
+        return f"to add what is missing and then fit again: {shlex.join(words)}"
 
     def _unfinished(self, table: Any) -> list[str]:
         number = len(table.configs) - len(table.finished)
@@ -74,8 +101,9 @@ class StoreFit:
     def _report(self, fits: list[Any], by_data: dict[str, SizeDependence]) -> dict[str, Any]:
         rows, exponents = [], []
         for fit in fits:
-            for measurement, law in zip(fit.measurements, fit.laws, strict=True):
-                rows.append(self._row(fit, measurement, law))
+            intervals = fit.critical_intervals(self.command.level)
+            for measurement, law, interval in zip(fit.measurements, fit.laws, intervals, strict=True):
+                rows.append(self._row(fit, measurement, law) | {"critical_batch_size_interval": interval})
             for dependence in fit.dependence.values():
                 where = {"target_loss": fit.tuned.target_loss, "size": self.command.by[0]}
                 exponents.append(where | _exponent(dependence))
@@ -91,7 +119,6 @@ class StoreFit:
         row = {"target_loss": fit.tuned.target_loss, "group": measurement.group, "a": law.a, "b": law.b}
         row["batch_sizes"], row["steps"] = measurement.batch_sizes, measurement.steps
         row["critical_batch_size"] = law.critical_batch_size(**convention)
-        row["critical_batch_size_interval"] = law.interval(level=self.command.level, **convention)
         steps = measurement.batch_sizes, measurement.steps
         row["interpolated"] = interpolated_critical_batch_size(*steps, **convention)
         return row
@@ -120,6 +147,15 @@ class StoreFit:
             moves.add_row(row["size"], where, row["method"], *cells)
         print_tables(laws, *([moves] if report["exponents"] else []))
 
+    def _bars(self, fits: list[Any], group: str) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of the intervals of a group's B* at the targets, as the table has them."""
+        found = []
+        for fit in fits:
+            intervals = fit.critical_intervals(self.command.level)
+            found += [each for one, each in zip(fit.measurements, intervals, strict=True) if one.group == group]
+        low, high = np.array(found).T
+        return low, high
+
     def _draw(self, fits: list[Any], by_data: dict[str, SizeDependence]) -> None:
         from sgdtheory import plotting
 
@@ -134,7 +170,9 @@ class StoreFit:
             curves = {f"loss {fit.tuned.target_loss:g}": fit.dependence["law"] for fit in dependent}
             plotting.plot_size_dependence(axes[0, 1], curves, self.command.by[0].replace("_", " "))
         if by_data:
-            plotting.plot_size_dependence(axes[0, -1], by_data, r"data $D = B_{ref} Y(B_{ref})$ (samples)")
+            bars = {group: self._bars(fits, group) for group in by_data}
+            label = r"data $D = B_{ref} Y(B_{ref})$ (samples)"
+            plotting.plot_size_dependence(axes[0, -1], by_data, label, intervals=bars)
         plotting.save_figure(figure, self.command.plot)  # pyright: ignore
 
 

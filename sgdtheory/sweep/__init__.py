@@ -7,6 +7,7 @@ from sgdtheory.sweep.grid import read_grid
 
 if TYPE_CHECKING:
     from sgdtheory.sweep.cluster import cluster_executor
+    from sgdtheory.sweep.extension import missing_runs
     from sgdtheory.sweep.runner import sweep
     from sgdtheory.sweep.store import Store
     from sgdtheory.sweep.table import SweepTable
@@ -19,6 +20,7 @@ __all__ = [
     "TunedSteps",
     "best_steps",
     "cluster_executor",
+    "missing_runs",
     "read_grid",
     "sweep",
 ]
@@ -32,6 +34,7 @@ __getattr__ = lazy_names(
         "TunedSteps": "tuning",
         "best_steps": "tuning",
         "cluster_executor": "cluster",
+        "missing_runs": "extension",
         "sweep": "runner",
     },
 )

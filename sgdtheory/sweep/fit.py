@@ -39,6 +39,17 @@ class SweepFit:
     dependence: dict[str, SizeDependence]
     notes: tuple[str, ...]
 
+    def critical_intervals(self, level: float = 0.95) -> list[tuple[float, float]]:
+        """Confidence interval of B* by the law for each of `laws`.
+
+        From the scatter of all groups' steps together, as the dependence on the size has it (at the level of
+        `fit_sweep`), or, where there is none, from each group's own scatter by profile likelihood: with the few
+        batch sizes of one group the second is much wider.
+        """
+        if "law" in self.dependence:
+            return list(zip(*(ends.tolist() for ends in self.dependence["law"].critical_intervals), strict=True))
+        return [law.interval(level=level, reference=self.reference, overhead=self.overhead) for law in self.laws]
+
 
 def fit_sweep(
     table: SweepTable,

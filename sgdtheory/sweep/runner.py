@@ -65,7 +65,9 @@ def sweep(
     """Train every config once, in a store that keeps what is finished and resumes what is not.
 
     Runs of one compiled program advance side by side, `lanes` of them as one unit of work. Units are the same whatever
-    is finished and wherever they run, and so is every bit of the table, on machines of one kind.
+    is finished and wherever they run, and so is every bit of the table, on machines of one kind. A run whose iterates
+    the store has under another config (`TrainConfig.trajectory`: other targets, fewer averages, more steps) is read off
+    that run or goes on from its checkpoint, and is then the same to rounding.
 
     Args:
         configs: of the runs; one that occurs twice is run once.
@@ -88,6 +90,7 @@ def sweep(
         raise ValueError("configs must be at least one, got none")
     place = Store(store)
     place.prepare()
+    place.adopt(configs)
     results = {config.fingerprint: place.result(config) for config in configs}
     with Interrupts() as interrupts:
         work = _Work(place, units(configs, lanes), results, interrupts, checkpoint_seconds, report)

@@ -1,6 +1,7 @@
 """A folder of runs, one directory a config, named by its hash: what is there counts, whoever computed it."""
 
 import contextlib
+import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -8,10 +9,11 @@ from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
-from sgdtheory.training.checkpoint import CONFIG, RESULT, is_of, read_result, write_result
+from sgdtheory.training.checkpoint import CHECKPOINT, CONFIG, RESULT, is_of, read_result, write_result
 from sgdtheory.training.config import TrainConfig, read_config
 from sgdtheory.training.group import Run
 from sgdtheory.training.result import TrainResult
+from sgdtheory.training.reuse import adopt
 
 ASIDE, LOCKS = "set-aside", ".locks"
 WRITING = ".writing-*"  # what a killed process may leave
@@ -90,6 +92,49 @@ class Store:
         if run.ended:  # killed between its last checkpoint and its result
             write_result(directory, run.result())
         return run, None
+
+    def adopt(self, configs: Sequence[TrainConfig]) -> int:
+        """Begin runs with what runs of the store with the same iterates have computed; how many there are.
+
+        Runs that have begun are left alone, and so are those that another process works on, and those with an average
+        that no run of the store has: it cannot be had from the end of a run.
+        """
+        fresh = [config for config in configs if not self._begun(config)]
+        sources: dict[str, list[TrainConfig]] = {}
+        for config in self._configs() if fresh else ():
+            sources.setdefault(config.trajectory, []).append(config)
+        number = 0
+        for config in fresh:
+            others = [other for other in sources.get(config.trajectory, ()) if other != config]
+            others.sort(key=lambda other: (-other.max_steps, other.target_loss or -math.inf))  # the longest first
+            with self.locked([config]) as free:
+                number += free and not self._begun(config) and any(self._adopt(config, other) for other in others)
+        return number
+
+    def _begun(self, config: TrainConfig) -> bool:
+        """Whether there is more in the run's directory than its config."""
+        directory = self.directory(config)
+        if not directory.is_dir():
+            return directory.exists()
+        names = {found.name for found in directory.iterdir() if not found.match(WRITING)}
+        try:
+            return names > {CONFIG} or (bool(names) and not is_of(directory, config))
+        except ValueError:
+            return True
+
+    def _adopt(self, config: TrainConfig, other: TrainConfig) -> bool:
+        try:
+            return adopt(self.directory(config), config, self.directory(other), other)
+        except ValueError:  # its checkpoint is damaged: not of any use here
+            return False
+
+    def _configs(self) -> Iterator[TrainConfig]:
+        """Those of runs that have a checkpoint."""
+        for path in self.folder.glob(f"*/{CHECKPOINT}"):
+            with contextlib.suppress(ValueError):
+                config = read_config(path.parent / CONFIG)
+                if config.fingerprint == path.parent.name:
+                    yield config
 
     def set_aside(self, name: str) -> Path:
         """Move a directory out of the way; where it is now."""

@@ -1,10 +1,13 @@
 """What a sweep hands back: configs and results, and both as a table."""
 
+import contextlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sgdtheory.arguments import checked_name
 from sgdtheory.files import csv_columns
 from sgdtheory.sweep.store import Store
 from sgdtheory.training.config import TrainConfig
@@ -40,6 +43,27 @@ class SweepTable:
         configs = tuple(entry.config for entry in runs if entry.config is not None)
         return cls(configs, tuple(entry.result for entry in runs), tuple(notes))
 
+    def where(self, **values: Any) -> "SweepTable":
+        """The runs whose fields have these values, or one of the values of a list: `where(width=[32, 64], seed=0)`.
+
+        Raises:
+            ValueError: an unknown field, or no run is left; the values that there are are named.
+        """
+        kept = range(len(self.configs))
+        for name, value in values.items():
+            checked_name("where", name, TrainConfig.__dataclass_fields__)
+            allowed = {_cell(each) for each in (value if isinstance(value, list | set) else [value])}
+            kept, before = [row for row in kept if _cell(getattr(self.configs[row], name)) in allowed], kept
+            if not kept:
+                found = sorted({_cell(getattr(self.configs[row], name)) for row in before}, key=sortable)
+                raise ValueError(
+                    f"where {name} must be one of {', '.join(map(str, found)) or 'no runs'}, got "
+                    f"{', '.join(sorted(map(str, allowed)))}"
+                )
+        return replace(
+            self, configs=tuple(self.configs[row] for row in kept), results=tuple(self.results[row] for row in kept)
+        )
+
     @property
     def finished(self) -> list[TrainResult]:
         """Results of the runs that have ended."""
@@ -65,6 +89,32 @@ class SweepTable:
     def to_csv(self) -> str:
         """The table as CSV; empty where there is no value."""
         return csv_columns(self.columns())
+
+
+def conditions(texts: Sequence[str]) -> dict[str, Any]:
+    """Arguments of `SweepTable.where` from "width=32", "width=32,64", "averages=[0.9, 0.99]", "parametrization=mup".
+
+    Raises:
+        ValueError: a text without a field and a value, or an unknown field.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.replace("-", "_")
+        if not equals or not value:
+            raise ValueError(f"where must be FIELD=VALUE, as width=32 or width=32,64, got {text}")
+        checked_name("where", name, TrainConfig.__dataclass_fields__)
+        parsed = _parsed(value)
+        found[name] = tuple(parsed) if name == "averages" and isinstance(parsed, list) else parsed
+    return found
+
+
+def _parsed(text: str) -> Any:
+    """A value as JSON has it, a list of values with commas between them, or the text itself."""
+    for candidate in (text, f"[{text}]"):
+        with contextlib.suppress(json.JSONDecodeError):
+            return json.loads(candidate)
+    return text.split(",") if "," in text else text
 
 
 def varying(configs: Sequence[TrainConfig], always: Sequence[str] = ()) -> list[str]:

@@ -142,42 +142,51 @@ def best_steps(table: SweepTable, target_loss: float, by: Sequence[str] = ("widt
     by = tuple(checked_name("by", name, TrainConfig.__dataclass_fields__) for name in by)
     results = table.finished
     tuned = _tuned_fields([result.config for result in results], by)
-    for config in table.configs:
-        if config.target_loss is not None and target_loss < config.target_loss:
-            raise ValueError(
-                f"target_loss must be at least {config.target_loss:g}, where run {config.fingerprint} stopped, "
-                f"got {target_loss:g}; sweep with a lower target_loss"
-            )
+    _check_target(results, target_loss)
     cells: dict[tuple, list[TrainResult]] = {}
     for result in results:
-        group = tuple(_plain(getattr(result.config, name)) for name in by)
-        cells.setdefault((group, result.config.batch_size), []).append(result)
+        cells.setdefault(cell_of(result.config, by), []).append(result)
     points = [_best(group, size, cell, target_loss, tuned) for (group, size), cell in cells.items()]
     points.sort(key=lambda point: ([sortable(value) for value in point.group], point.batch_size))
     return TunedSteps(target_loss, by, tuple(points))
+
+
+def cell_of(config: TrainConfig, by: Sequence[str]) -> tuple[tuple[Any, ...], int]:
+    """The group of a run, by the fields that tell groups apart, and its batch size."""
+    return tuple(_plain(getattr(config, name)) for name in by), config.batch_size
+
+
+def _check_target(results: Sequence[TrainResult], target: float) -> None:
+    """That no run stopped at a higher target than this, unless another one with its iterates went on."""
+    longest: dict[str, TrainResult] = {}
+    for result in results:
+        other = longest.setdefault(result.config.trajectory, result)
+        longest[result.config.trajectory] = max(result, other, key=lambda each: each.num_steps)
+    for result in longest.values():
+        stopped = result.config.target_loss
+        if result.outcome == "target" and stopped is not None and target < stopped:
+            raise ValueError(
+                f"target_loss must be at least {stopped:g}, where run {result.config.fingerprint} stopped, "
+                f"got {target:g}; sweep with a lower target_loss, which goes on with the runs of the store"
+            )
 
 
 def _tuned_fields(configs: Sequence[TrainConfig], by: Sequence[str]) -> list[str]:
     names = [name for name in varying(configs) if name not in (*by, *SEEDS, *ASIDE, "batch_size")]
     for name in names:
         if name not in TUNED:
-            raise ValueError(f"{name} varies between the runs and is nothing to tune: add it to by, or filter the runs")
+            raise ValueError(
+                f"{name} varies between the runs and is nothing to tune: add it to by, or filter the runs "
+                "(--where FIELD=VALUE)"
+            )
     return names
 
 
 def _best(group: tuple, batch_size: int, cell: list[TrainResult], target: float, tuned: list[str]) -> BestSteps:
     """The best choice of one cell of the table."""
     choices: dict[tuple, dict[tuple, tuple[float, str]]] = {}  # choice → seed → steps and average
-    for result in cell:
-        choice = tuple(getattr(result.config, name) for name in tuned)
-        seed = tuple(getattr(result.config, name) for name in SEEDS)
-        found = choices.setdefault(choice, {})
-        if seed in found:
-            raise ValueError(
-                f"two runs with batch_size {batch_size}, seed {seed[0]} and {dict(zip(tuned, choice, strict=True))} "
-                f"differ only in {' or '.join(ASIDE)}: add the field to by, or filter the runs"
-            )
-        found[seed] = _first(result, target)
+    for (choice, seed), runs in _observed(batch_size, cell, tuned).items():
+        choices.setdefault(choice, {})[seed] = _first(runs, target)
     seeds = sorted({seed for found in choices.values() for seed in found})
     means = {
         choice: float(np.mean([np.log(found[seed][0]) for seed in seeds]))
@@ -185,19 +194,37 @@ def _best(group: tuple, batch_size: int, cell: list[TrainResult], target: float,
         if len(found) == len(seeds) and all(np.isfinite(steps) for steps, _ in found.values())
     }
     reached = sum(bool(np.isfinite(steps)) for found in choices.values() for steps, _ in found.values())
+    number = sum(len(found) for found in choices.values())
     if not means:
-        return BestSteps(group, batch_size, np.empty(0), {}, {}, reached, len(cell))
+        return BestSteps(group, batch_size, np.empty(0), {}, {}, reached, number)
     best = min(means, key=lambda choice: means[choice])
     steps, averages = zip(*(choices[best][seed] for seed in seeds), strict=True)
     values = dict(zip(tuned, zip(*choices, strict=True), strict=True)) | {"average": _decays(cell)}
     chosen = dict(zip(tuned, best, strict=True)) | {"average": max(averages, key=averages.count)}
     edges = {name: value for name in values if (value := _edge(name, chosen[name], values[name]))}
-    return BestSteps(group, batch_size, np.array(steps), chosen, edges, reached, len(cell))
+    return BestSteps(group, batch_size, np.array(steps), chosen, edges, reached, number)
 
 
-def _first(result: TrainResult, target: float) -> tuple[float, str]:
+def _observed(batch_size: int, cell: list[TrainResult], tuned: list[str]) -> dict[tuple, list[TrainResult]]:
+    """(choice, seed) → runs of it, which have the same iterates and differ in what was observed of them."""
+    found: dict[tuple, list[TrainResult]] = {}
+    for result in cell:
+        choice = tuple(getattr(result.config, name) for name in tuned)
+        seed = tuple(getattr(result.config, name) for name in SEEDS)
+        runs = found.setdefault((choice, seed), [])
+        if runs and runs[0].config.trajectory != result.config.trajectory:
+            different = " and ".join(varying([runs[0].config, result.config]))
+            raise ValueError(
+                f"two runs with batch_size {batch_size}, seed {seed[0]} and {dict(zip(tuned, choice, strict=True))} "
+                f"differ only in {different}: add one of these fields to by, or filter the runs (--where FIELD=VALUE)"
+            )
+        runs.append(result)
+    return found
+
+
+def _first(runs: list[TrainResult], target: float) -> tuple[float, str]:
     """Steps of the iterate or the average that reaches the target first, and its name; nan if none does."""
-    found = [(interpolated_steps(result.steps, result.curve(name), target), name) for name in result.names]
+    found = [(interpolated_steps(run.steps, run.curve(name), target), name) for run in runs for name in run.names]
     return min((each for each in found if np.isfinite(each[0])), default=(float("nan"), "iterate"))
 
 
@@ -217,13 +244,13 @@ def _edge(name: str, best: Any, values: Sequence[Any]) -> str | None:
     if name in NEAR_ONE:
         if best == different[-1]:
             ratio = (1 - different[-1]) / (1 - different[-2]) if len(different) > 1 else 0.5
-            return f"{1 - (1 - best) * ratio:.4g}"
+            return f"{1 - (1 - best) * ratio:.10g}"
         lowest = name != "average" and best == different[0] > 0  # below the least τ there is the iterate
-        return f"{max(0.0, 1 - (1 - best) * (1 - best) / (1 - different[1])):.4g}" if lowest else None
+        return f"{max(0.0, 1 - (1 - best) * (1 - best) / (1 - different[1])):.10g}" if lowest else None
     if best in (different[0], different[-1]) and best > 0:
         neighbour = different[1] if best == different[0] else different[-2]
         value = min(best * best / neighbour, 1.0 if name in FRACTIONS else math.inf) if neighbour > 0 else best
-        return f"{value:.4g}" if value != best else None
+        return f"{value:.10g}" if value != best else None
     return None
 
 

@@ -243,9 +243,19 @@ class TrainConfig:
 
         A later version with one more field gives the same hash to what it had before.
         """
-        changed = {name: value for name, value in self.as_fields().items() if value != DEFAULTS[name]}
-        text = json.dumps(changed, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return _hash(self.as_fields())
+
+    @functools.cached_property
+    def trajectory(self) -> str:
+        """Hash of the fields that determine the iterates: those of runs that share it agree at every step, to rounding.
+
+        The runs may differ in what is observed of the iterates, and for how long: in averages, uniform_average,
+        eval_every, target_loss and, where the learning rate does not depend on them, in max_steps and schedule_steps.
+        """
+        fields = self.as_fields() | {name: DEFAULTS[name] for name in OBSERVED}
+        endless = self.schedule in ("constant", "schedule_free") and not self.warmup
+        duration = DEFAULTS["max_steps"] if endless else self.duration
+        return _hash(fields | {"max_steps": duration, "schedule_steps": None})
 
 
 CHOICES = {
@@ -275,6 +285,14 @@ INTERVALS = {
     "target_loss": (-math.inf, math.inf, "finite"),
 }
 NONZERO = "capacity", "source", "learning_rate", "clip_norm"
+
+
+OBSERVED = "averages", "uniform_average", "eval_every", "target_loss"
+
+
+def _hash(fields: Mapping[str, Any]) -> str:
+    changed = {name: value for name, value in fields.items() if value != DEFAULTS[name]}
+    return hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _as_tuple(values: Any) -> tuple:

@@ -1,6 +1,7 @@
 """Tuned steps of hand-made sweeps against a plain scan, and what is said of choices at the ends of a grid."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -243,19 +244,63 @@ def test_what_varies_and_is_nothing_to_tune_is_refused():
 
 
 def test_two_runs_of_one_choice_are_refused():
-    runs = table(result({"iterate": power(9)}), result({"iterate": power(9)}, max_steps=2000))
-    with pytest.raises(ValueError, match="two runs with batch_size 64, seed 0 and .* differ only in .*max_steps"):
+    runs = table(result({"iterate": power(9)}), result({"iterate": power(9)}, micro_batch=32))
+    with pytest.raises(ValueError, match="two runs with batch_size 64, seed 0 and .* differ only in micro_batch: add"):
         best_steps(runs, 1.0)
-    assert len(best_steps(runs, 1.0, by=("max_steps",)).points) == 2
+    assert len(best_steps(runs, 1.0, by=("micro_batch",)).points) == 2
+
+
+def test_runs_with_the_same_iterates_are_one():
+    """They differ in what was observed of them: the average that reached the target first counts, whose ever it is."""
+    runs = [
+        result({"iterate": power(50)}, max_steps=2000, seed=0),
+        result({"iterate": power(50), "0.9": power(30)}, seed=0, eval_every=7),
+        result({"iterate": power(50), "0.5": power(20)}, seed=0),
+        result({"iterate": power(40)}, seed=1),
+    ]
+    (point,) = best_steps(table(*runs), 1.0).points
+    assert point.steps == pytest.approx([20, 40])
+    assert (point.reached, point.runs) == (2, 2)
+
+
+def test_the_run_that_went_on_counts():
+    """Where one of two runs with the same iterates stopped at a higher target."""
+    stopped = result({"iterate": np.maximum(power(9), 0.5)}, target_loss=0.5)
+    stopped = replace(stopped, outcome="target", num_steps=20)
+    went_on = result({"iterate": power(9)}, target_loss=0.2)
+    with pytest.raises(ValueError, match=rf"at least 0.5, where run {stopped.config.fingerprint} stopped, got 0.3"):
+        best_steps(table(stopped), 0.3)
+    (point,) = best_steps(table(stopped, went_on), 0.3).points
+    assert point.mean == pytest.approx(30)
 
 
 def test_a_target_below_where_runs_stopped_is_refused():
-    run = result({"iterate": power(9)}, target_loss=0.5)
+    run = replace(result({"iterate": power(9)}, target_loss=0.5), outcome="target")
     with pytest.raises(ValueError, match=rf"target_loss must be at least 0.5, where run {run.config.fingerprint} stop"):
         best_steps(table(run), 0.4)
     assert best_steps(table(run), 0.5).points[0].mean == pytest.approx(18)
+    unreached = result({"iterate": power(900)}, target_loss=0.5)  # what is above 0.5 is above 0.4
+    assert best_steps(table(unreached), 0.4).points[0].reached == 0
 
 
 def test_an_unknown_field():
     with pytest.raises(ValueError, match=r"by must be one of .*, got wide \(did you mean width\?\)"):
         best_steps(table(result({"iterate": power(9)})), 1.0, by=("wide",))
+
+
+# ------------------------------------------------------------------ some of the runs
+
+
+def test_runs_are_filtered_by_their_fields():
+    runs = table(
+        *(result({"iterate": power(9)}, width=w, batch_size=b) for w in (32, 64) for b in (4, 8)),
+        result({"iterate": power(9), "0.5": power(9)}, width=32, batch_size=4, parametrization="ntk"),
+    )
+    assert [config.width for config in runs.where(width=32).configs] == [32, 32, 32]
+    assert len(runs.where(width=[32, 64], batch_size=4).results) == 3
+    assert [result.config for result in runs.where(averages=(0.5,)).finished] == [runs.configs[-1]]
+    assert len(runs.where(parametrization="ntk", target_loss=None).configs) == 1
+    with pytest.raises(ValueError, match=r"^where batch_size must be one of 4, 8, got 7$"):
+        runs.where(width=64, batch_size=7)
+    with pytest.raises(ValueError, match=r"^where must be one of .*, got witdh \(did you mean width\?\)$"):
+        runs.where(witdh=7)
