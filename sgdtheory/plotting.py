@@ -151,13 +151,19 @@ def plot_coordinates(row: np.ndarray, check: "CoordinateCheck") -> None:
     row[-1].legend(fontsize=6)
 
 
-def plot_size_dependence(axes: Axes, curves: Mapping[str, SizeDependence], size_label: str) -> None:
-    """B* against a size, with intervals and fitted powers, one color a curve."""
+def plot_size_dependence(
+    axes: Axes,
+    curves: Mapping[str, SizeDependence],
+    size_label: str,
+    *,
+    intervals: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
+) -> None:
+    """B* against a size, with intervals and fitted powers, one color a curve; `intervals` of B* in place of its own."""
     everything = np.concatenate([found.sizes for found in curves.values()])
     apart = 0.015 if np.unique(everything).size * len(curves) == everything.size else 0.0  # bars that share all sizes
     shifts = (everything.max() / everything.min()) ** (apart * (np.arange(len(curves)) - (len(curves) - 1) / 2))
     for (label, found), color, shift in zip(curves.items(), colors(len(curves)), shifts, strict=True):
-        low, high = found.critical_intervals
+        low, high = found.critical_intervals if intervals is None else intervals[label]
         bars = [found.critical - low, high - found.critical]
         axes.errorbar(shift * found.sizes, found.critical, yerr=bars, fmt="o", ms=4, capsize=2, color=color)
         weights = np.maximum(found.standard_errors, 1e-12) ** -2.0

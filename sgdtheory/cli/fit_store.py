@@ -30,6 +30,10 @@ class StoreFit:
         from sgdtheory.sweep.table import SweepTable, conditions
 
         table = SweepTable.from_store(self.store).where(**conditions(self.command.where))
+        if not table.finished:
+            raise ValueError(
+                f"nothing to fit in {self.store}: none of its {len(table.configs)} runs has ended; sweep first"
+            )
         targets = self._targets(table)
         names = "reference", "overhead", "edges", "margin", "level"
         options: dict[str, Any] = {name: getattr(self.command, name) for name in names}
@@ -37,7 +41,7 @@ class StoreFit:
         if self.command.steps_csv:
             write_atomically(self.command.steps_csv, _csv(fits))
         if not any(fit.laws for fit in fits):
-            raise ValueError(self._nothing(table, fits))
+            raise ValueError(self._nothing(fits))
         by_data = self._by_data(fits)
         notes = [*table.notes, *self._unfinished(table), *(note for fit in fits for note in fit.notes)]
         notes += [self._advice(targets)] if any(fit.tuned.notes() for fit in fits) else []
@@ -57,11 +61,9 @@ class StoreFit:
             raise ValueError("target-loss must be given: the runs of the store have none of their own")
         return sorted(found, reverse=True)
 
-    def _nothing(self, table: Any, fits: list[Any]) -> str:
+    def _nothing(self, fits: list[Any]) -> str:
         """Why there is no law to show, and what to do."""
         where = f"nothing to fit in {self.store}"
-        if not table.finished:
-            return f"{where}: none of its {len(table.configs)} runs has ended; sweep first"
         points = [point for fit in fits for point in fit.tuned.points]
         tuned = sum(point.tuned for point in points)
         unreached = sum(not point.steps.size for point in points)

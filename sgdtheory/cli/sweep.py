@@ -25,6 +25,14 @@ class SweepCommand:
     """Folder of the runs."""
     status: Path | None = None
     """Print what this store holds, and run nothing."""
+    extend: Path | None = None
+    """Add to this store what its fit lacks: values beyond the grid's ends, longer runs where the target was missed."""
+    target_loss: tuple[float, ...] = ()
+    """With --extend: losses to reach; by default the runs' own."""
+    by: tuple[str, ...] = ("width",)
+    """With --extend: fields that tell groups apart."""
+    where: tuple[str, ...] = ()
+    """With --extend or --status: only the store's runs with these fields, as width=32,64 optimizer=adam."""
     cluster: str | None = None
     """HOST:PORT of a dask scheduler, or slurm; the store has to be on a file system that its workers share."""
     jobs: int = 1
@@ -40,14 +48,18 @@ class SweepCommand:
 
     def run(self) -> None:
         """Sweep, or read the store, and print."""
-        if (self.toml is None) == (self.status is None):
-            raise ValueError("sweep needs a TOML file with the runs, or --status STORE to see what a store holds")
-        if self.status is not None:
-            from sgdtheory.sweep.table import SweepTable
-
-            table = SweepTable.from_store(self.status)
-        else:
-            table = self._sweep(read_grid(self.toml))  # pyright: ignore[reportArgumentType]
+        if sum(each is not None for each in (self.toml, self.status, self.extend)) != 1:
+            raise ValueError(
+                "sweep needs a TOML file with the runs, or --status STORE to see what a store holds, or --extend STORE"
+            )
+        if self.extend is None and (self.target_loss or self.by != ("width",)):
+            raise ValueError("target-loss and by are about a store to add to: give --extend STORE too")
+        if self.toml is not None and self.where:
+            raise ValueError("where is about the runs of a store: give --extend STORE or --status STORE too")
+        table = self._table()
+        if table is None:
+            print(f"nothing to add to {self.extend}: every batch size is tuned, or more of the same would not help")
+            return
         if self.csv:
             write_atomically(self.csv, table.to_csv())
         self._show(table)
@@ -55,7 +67,32 @@ class SweepCommand:
             print("sgdtheory: note: interrupted; the same command goes on", file=sys.stderr)
             sys.exit(130)
 
-    def _sweep(self, configs: list) -> Any:
+    def _table(self) -> Any:
+        """The runs that were asked for; None if there is nothing to add."""
+        if self.toml is not None:
+            return self._sweep(read_grid(self.toml), self.store)
+        from sgdtheory.sweep.table import SweepTable, conditions
+
+        store = self.status or self.extend
+        assert store is not None
+        table = SweepTable.from_store(store).where(**conditions(self.where))
+        if self.status is not None:
+            return table
+        configs = self._missing(table)
+        return self._sweep(configs, store) if configs else None
+
+    def _missing(self, table: Any) -> list:
+        """The runs that a fit of the table lacks."""
+        from sgdtheory.sweep.extension import missing_runs
+
+        targets = self.target_loss or sorted({config.target_loss for config in table.configs} - {None})
+        if not targets:
+            raise ValueError("target-loss must be given: the runs of the store have none of their own")
+        open_runs = [config for config, result in zip(table.configs, table.results, strict=True) if result is None]
+        found = [config for target in targets for config in missing_runs(table, target, self.by)]
+        return [*open_runs, *found]
+
+    def _sweep(self, configs: list, store: Path) -> Any:
         from sgdtheory.sweep.runner import sweep
 
         options = {"lanes": self.lanes, "checkpoint_seconds": self.checkpoint_seconds}
@@ -66,7 +103,7 @@ class SweepCommand:
 
                 executor = stack.enter_context(cluster_executor(self.cluster, self.jobs))
             report = stack.enter_context(live_line("reading the store", _progress))
-            return sweep(configs, self.store, executor, report=report, **options)
+            return sweep(configs, store, executor, report=report, **options)
 
     def _show(self, table: Any) -> None:
         outcomes = Counter(result.outcome if result else "unfinished" for result in table.results)
@@ -74,7 +111,7 @@ class SweepCommand:
         if self.json:
             print_json({"runs": table.columns(), "outcomes": outcomes, "notes": table.notes})
         else:
-            shown = Table(title=f"{len(table.configs)} runs in {self.status or self.store}")
+            shown = Table(title=f"{len(table.configs)} runs in {self.status or self.extend or self.store}")
             shown.add_column("outcome")
             shown.add_column("runs", justify="right")
             for name, number in sorted(outcomes.items()):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sgdtheory.sweep.table import SweepTable
-from sgdtheory.sweep.tuning import BestSteps, best_steps, cell_of
+from sgdtheory.sweep.tuning import BestSteps, best_steps, cell_of, stopped_above
 from sgdtheory.training.checkpoint import extended
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.result import TrainResult
@@ -19,7 +19,8 @@ def missing_runs(table: SweepTable, target_loss: float, by: Sequence[str] = ("wi
     A value beyond the grid's end is added to the best choice, with every seed. An average is added to all runs of
     its batch size and group that did not diverge, which have to be trained again: an average cannot be had from the end
     of a run. Where the target was not reached, runs get twice as many steps and go on from their checkpoints, unless
-    their schedule ends: of cosine and wsd sweep longer ones yourself.
+    their schedule ends: of cosine and wsd sweep longer ones yourself. Runs that stopped at a higher target go on to
+    this one, before anything else is asked for.
 
     Args:
         table, target_loss, by: as of `best_steps`.
@@ -27,6 +28,8 @@ def missing_runs(table: SweepTable, target_loss: float, by: Sequence[str] = ("wi
     Raises:
         ValueError: as of `best_steps`.
     """
+    if stopped := stopped_above(table.finished, target_loss):
+        return [replace(result.config, target_loss=target_loss) for result in stopped]
     cells: dict[tuple, dict[str, TrainResult]] = {}
     for result in table.finished:
         of_cell = cells.setdefault(cell_of(result.config, by), {})

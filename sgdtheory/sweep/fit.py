@@ -42,9 +42,8 @@ class SweepFit:
     def critical_intervals(self, level: float = 0.95) -> list[tuple[float, float]]:
         """Confidence interval of B* by the law for each of `laws`.
 
-        From the scatter of all groups' steps together, as the dependence on the size has it (at the level of
-        `fit_sweep`), or, where there is none, from each group's own scatter by profile likelihood: with the few
-        batch sizes of one group the second is much wider.
+        From the scatter of all groups together, as the dependence on the size has it (at the level of `fit_sweep`), or,
+        where there is none, from each group's own scatter by profile likelihood.
         """
         if "law" in self.dependence:
             return list(zip(*(ends.tolist() for ends in self.dependence["law"].critical_intervals), strict=True))

@@ -156,19 +156,22 @@ def cell_of(config: TrainConfig, by: Sequence[str]) -> tuple[tuple[Any, ...], in
     return tuple(_plain(getattr(config, name)) for name in by), config.batch_size
 
 
-def _check_target(results: Sequence[TrainResult], target: float) -> None:
-    """That no run stopped at a higher target than this, unless another one with its iterates went on."""
+def stopped_above(results: Sequence[TrainResult], target: float) -> list[TrainResult]:
+    """Runs that stopped at a higher target than this, unless another one with their iterates went on."""
     longest: dict[str, TrainResult] = {}
     for result in results:
         other = longest.setdefault(result.config.trajectory, result)
         longest[result.config.trajectory] = max(result, other, key=lambda each: each.num_steps)
-    for result in longest.values():
-        stopped = result.config.target_loss
-        if result.outcome == "target" and stopped is not None and target < stopped:
-            raise ValueError(
-                f"target_loss must be at least {stopped:g}, where run {result.config.fingerprint} stopped, "
-                f"got {target:g}; sweep with a lower target_loss, which goes on with the runs of the store"
-            )
+    ended = (result for result in longest.values() if result.outcome == "target")
+    return [result for result in ended if target < (result.config.target_loss or target)]
+
+
+def _check_target(results: Sequence[TrainResult], target: float) -> None:
+    for result in stopped_above(results, target):
+        raise ValueError(
+            f"target_loss must be at least {result.config.target_loss:g}, where run {result.config.fingerprint} "
+            f"stopped, got {target:g}; sweep with a lower target_loss, which goes on with the runs of the store"
+        )
 
 
 def _tuned_fields(configs: Sequence[TrainConfig], by: Sequence[str]) -> list[str]:

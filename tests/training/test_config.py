@@ -176,6 +176,13 @@ def test_json_keeps_every_field(config, tmp_path):
     assert read_config(tmp_path / "config.json") == config
 
 
+def test_fingerprints_are_those_of_stores_that_0_1_0_wrote():
+    text = TrainConfig(**TEXT, schedule="wsd", micro_batch=8, parametrization="ntk")
+    plain = TrainConfig(width=32, averages=(0.8, 0.99), target_loss=0.12, learning_rate=0.0078125, seed=1)
+    found = [config.fingerprint for config in (TrainConfig(), plain, text)]
+    assert found == ["44136fa355b3", "9465ae08b005", "4d3f1a861013"]
+
+
 def test_fingerprints():
     assert TrainConfig().fingerprint == TrainConfig(parametrization=MUP, averages=(0.99, 0.9)).fingerprint
     assert len(TrainConfig().fingerprint) == 12
