@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Lock
 
 import tyro
 from rich.console import Console
@@ -69,7 +70,7 @@ def _run_tests(folder: str, tests: list[str], answer: str) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     os.chdir(folder)
     sys.path.insert(0, folder)
-    sys.dont_write_bytecode = True
+    sys.dont_write_bytecode = False  # what is not mutated is compiled once
     os.environ["PYTHONPATH"] = folder
     with Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
@@ -96,6 +97,7 @@ class Project:
                 elif (root / name).exists():
                     shutil.copy(root / name, folder / name)
             self.free.put(folder)
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # several processes at a time
         self.context = get_context("forkserver")
         self.context.set_forkserver_preload(PRELOADED)
 
@@ -105,6 +107,8 @@ class Project:
         answer = folder / "answer.json"
         answer.unlink(missing_ok=True)
         (folder / self.module).write_text(source)
+        for stale in (folder / self.module).parent.glob(f"__pycache__/{self.module.stem}.*"):
+            stale.unlink()  # of another mutant written within the same second
         start = time.perf_counter()
         tests = [first, *self.tests] if first else self.tests
         process = self.context.Process(target=_run_tests, args=(str(folder), tests, str(answer)))
@@ -144,6 +148,7 @@ def judge(module: Path, tests: list[str], jobs: int, chosen: Iterable[Mutant]) -
     """An outcome for each mutant; those whose module and tests have not changed since come from the cache."""
     cache = Path("results", "mutants", "-".join(module.with_suffix("").parts) + ".json")
     known = {name: Outcome(**value) for name, value in json.loads(cache.read_text()).items()} if cache.exists() else {}
+    cache.parent.mkdir(parents=True, exist_ok=True)
     texts = "".join(Path(test.partition("::")[0]).read_text() for test in tests)
     found: dict[str, Outcome] = {}
     with tempfile.TemporaryDirectory() as scratch, Console().status(f"{module}: its tests as they are") as status:
@@ -153,7 +158,13 @@ def judge(module: Path, tests: list[str], jobs: int, chosen: Iterable[Mutant]) -
             raise SystemExit(f"the tests fail before anything is changed: {baseline.killer}")
         if project.outcome("raise ImportError\n", "", 3600.0).state == "alive":
             raise SystemExit(f"the tests do not use {module} of their copy")
-        limit = 30 + 5 * baseline.seconds
+        limit, lock = 30 + 5 * baseline.seconds, Lock()
+
+        def keep() -> None:
+            with lock:
+                written = cache.with_suffix(".new")
+                written.write_text(json.dumps({k: asdict(v) for k, v in (known | found).items()}, indent=1))
+                written.replace(cache)
 
         def one(mutant: Mutant) -> None:
             fingerprint = hashlib.sha256((mutant.source + texts).encode()).hexdigest()[:16]
@@ -162,14 +173,11 @@ def judge(module: Path, tests: list[str], jobs: int, chosen: Iterable[Mutant]) -
                 found[mutant.name] = before
             else:
                 found[mutant.name] = project.outcome(mutant.source, before.killer if before else "", limit, fingerprint)
+                keep()
             status.update(f"{module}: {len(found)} mutants, {sum(o.state == 'alive' for o in found.values())} alive")
 
-        try:
-            with ThreadPoolExecutor(jobs) as executor:
-                list(executor.map(one, chosen))
-        finally:
-            cache.parent.mkdir(parents=True, exist_ok=True)
-            cache.write_text(json.dumps({k: asdict(v) for k, v in (known | found).items()}, indent=1))
+        with ThreadPoolExecutor(jobs) as executor:
+            list(executor.map(one, chosen))
     return found
 
 

@@ -41,6 +41,26 @@ TABLE_7_TOKENS = dict(
 )
 
 
+TABLE_3 = {  # values that were tried
+    "β₂": (0.95, 0.99, 0.995, 0.999, 0.9995),
+    "τ": (0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.99995),
+}
+BATCH_SIZES = 2.0 ** np.arange(6, 15)
+TABLE_4 = {  # the best ones at B = 64 … 16384: β₂, τ
+    "85M": ([0.999] * 4 + [0.95] * 5, [0.9995] * 3 + [0.998] + [0.99] * 3 + [0.98] * 2),
+    "151M": ([0.99] * 4 + [0.95, 0.99, 0.99, 0.95, 0.99], [0.998] * 4 + [0.95, 0.99, 0.99, 0.95, 0.99]),
+    "302M": (
+        [0.999, 0.999, 0.995, 0.99, 0.99, 0.95, 0.95, 0.95, 0.99],
+        [0.9995] * 4 + [0.999, 0.998, 0.995, 0.99, 0.99],
+    ),
+    "604M": ([0.9995] * 4 + [0.999, 0.998, 0.995, 0.99, 0.99], [0.9995] * 4 + [0.999, 0.998, 0.995, 0.99, 0.995]),
+    "1.2B": (
+        [0.999, 0.999, 0.995, 0.99, 0.99, 0.95, 0.95, 0.95, 0.95],
+        [0.9995] * 4 + [0.999, 0.998, 0.995, 0.99, 0.99],
+    ),
+}
+
+
 @pytest.fixture(scope="module")
 def measurements():
     return st.example_measurements()
@@ -76,6 +96,49 @@ def test_table_2(record):
     record("85, 151, 302, 604, 1200 M", ", ".join(f"{size:.1f}" for size in in_millions) + " M", "holds")
     assert in_millions == pytest.approx(named, rel=0.007)
     assert all(width % heads == 0 for width, heads in zip(WIDTHS, HEADS, strict=True))
+
+
+def test_table_4_against_the_text(record):
+    """Appendix G, "for large batch sizes (>1024), a smaller β₂ and larger τ tend to be more effective", and Table 4."""
+    large = BATCH_SIZES > 1024
+    steps = {name: [np.diff(row[k]) for row in TABLE_4.values()] for k, name in enumerate(TABLE_3)}
+    falls, rises = ({name: sum((side * d > 0).sum() for d in rows) for name, rows in steps.items()} for side in (-1, 1))
+    lower = {  # models whose large batches have a lower mean
+        name: sum(np.mean(np.array(row[k])[large]) < np.mean(np.array(row[k])[~large]) for row in TABLE_4.values())
+        for k, name in enumerate(TABLE_3)
+    }
+    memory = [  # samples that an average of τ remembers, B/(1 − τ), at the largest over the smallest batch size
+        BATCH_SIZES[-1] / BATCH_SIZES[0] * (1 - row[1][0]) / (1 - row[1][-1]) for row in TABLE_4.values()
+    ]
+    record(
+        "for B > 1024 β₂ smaller, τ larger",
+        f"β₂ is smaller there for {lower['β₂']} of 5 models, and τ too, for {lower['τ']} of 5: with B doubled τ falls "
+        f"{falls['τ']} times and rises {rises['τ']} times. (Counted in samples, B/(1 − τ), the memory of the average "
+        f"does grow: {min(memory):.0f} to {max(memory):.0f} times from B = 64 to 16384)",
+        "imprecise in the paper",
+    )
+    assert lower == {"β₂": 5, "τ": 5}
+    assert falls["τ"] > 4 * rises["τ"]
+
+
+def test_table_4_against_table_3(record):
+    """Tables 3 and 4, the best β₂ and τ are among the values that were tried."""
+    missing = [
+        f"{name} = {value} ({model}, B = {size:g})"
+        for model, rows in TABLE_4.items()
+        for (name, tried), row in zip(TABLE_3.items(), rows, strict=True)
+        for size, value in zip(BATCH_SIZES, row, strict=True)
+        if value not in tried
+    ]
+    equal = {model: sum(b == t for b, t in zip(*rows, strict=True)) for model, rows in TABLE_4.items()}
+    record(
+        "β₂ ∈ {0.95, 0.99, 0.995, 0.999, 0.9995}",
+        f"not tried according to Table 3: {', '.join(missing)}. There β₂ equals τ in {equal['604M']} of 9 rows, in "
+        "other blocks in " + ", ".join(f"{count}" for model, count in equal.items() if model != "604M"),
+        "imprecise in the paper",
+    )
+    assert missing == ["β₂ = 0.998 (604M, B = 2048)"]
+    assert equal["604M"] == 8
 
 
 def test_table_5(record):
