@@ -14,8 +14,10 @@ from sgdtheory.stability import stability_edge
 
 RESOLVED = 1e-2  # λ/λ_1 below which the sums here are polynomials in λ to rounding error
 RESONANT = 4.0  # with more than this many times B steps |q|^n, at most (1 − 4/B)^n, has died out
-SPACING = np.log(10) / 2  # of the places that are scanned, below half the edge
+SPACING = np.log(10) / 2  # of the places that are scanned first, below half the edge
 SPACING_ABOVE = np.log(100)  # above half the edge
+STEEPEST = 2.0  # slope of log Δ: what lies between two places is taken to be no lower than this allows
+FINEST = 0.3  # an interval this narrow hides no minimum
 FINE_SPACING, FINE_PLACES = 0.3, 9  # next to the edge where steps resonate: up to n (1 − γ/edge) ≈ 14
 CONTENDER = 5.0  # a local minimum of the scan this many times above the least one is not looked into
 TOLERANCES = {"xatol": 1e-10, "xrtol": 0.0, "fatol": 1e-9, "frtol": 0.0}  # of place and log Δ; one is enough
@@ -93,15 +95,21 @@ def tune(problem: Problem, batch: np.ndarray, steps: np.ndarray) -> Tuned:
     """The best of all learning rates for (P,) B (not necessarily whole) and n: scan, then refine."""
     curve = RiskAgainstRate(problem, batch, steps)
     place, value, setting = curve.scan()
-    lowest = np.minimum.reduceat(value, np.flatnonzero(np.diff(setting, prepend=-1)))[setting]
     minimum = (value[1:-1] <= value[:-2]) & (value[1:-1] <= value[2:]) & (setting[:-2] == setting[2:])
-    k = 1 + np.flatnonzero(minimum & (value <= lowest + np.log(CONTENDER))[1:-1])
+    k = 1 + np.flatnonzero(minimum & (value <= _lowest(value, setting) + np.log(CONTENDER))[1:-1])
     setting, bracket = setting[k], tuple(place[k + shift] for shift in (-1, 0, 1))
     found = elementwise.find_minimum(curve, bracket, args=(setting,), tolerances=TOLERANCES)
+    assert found.success.all(), "every bracket holds a minimum"
     order = np.lexsort((found.f_x, setting))
     setting, first = np.unique(setting[order], return_index=True)
+    assert setting.size == steps.size, "every setting has a minimum"
     share = np.where(steps > 1, curve.share(found.x[order][first]), 1.0)
     return Tuned(share * curve.edge, np.exp(found.f_x[order][first]), share)
+
+
+def _lowest(value: np.ndarray, setting: np.ndarray) -> np.ndarray:
+    """(G,) for each place the least value of its setting; the places of a setting stand together."""
+    return np.minimum.reduceat(value, np.flatnonzero(np.diff(setting, prepend=-1)))[setting]
 
 
 def tune_near(problem: Problem, batch: np.ndarray, steps: np.ndarray, share: np.ndarray, known: np.ndarray) -> Tuned:
@@ -162,7 +170,21 @@ class RiskAgainstRate:
         places = [_places(*ends) for ends in zip(start, self.end, resonant, strict=True)]
         setting = np.repeat(np.arange(len(places)), [one.size for one in places])
         place = np.concatenate(places)
-        return place, self(place, setting), setting
+        value = self(place, setting)
+        while (after := self._where_more_may_hide(place, value, setting)).size:
+            middle = (place[after - 1] + place[after]) / 2
+            value = np.insert(value, after, self(middle, setting[after]))
+            place, setting = np.insert(place, after, middle), np.insert(setting, after, setting[after])
+        assert (np.isfinite(place) & ~np.isnan(value)).all(), "the risk is a number everywhere"
+        assert (np.diff(place) > 0)[np.diff(setting) == 0].all(), "places increase"
+        return place, value, setting
+
+    def _where_more_may_hide(self, place: np.ndarray, value: np.ndarray, setting: np.ndarray) -> np.ndarray:
+        """The right ends of intervals, up to the edge, in which the risk may be less than anywhere seen."""
+        width = np.where(np.diff(setting) == 0, np.diff(place), 0.0)
+        bound = (value[:-1] + value[1:] - STEEPEST * width) / 2
+        inside = place[1:] <= self.end[setting[1:]]
+        return 1 + np.flatnonzero((width > FINEST) & inside & (bound < _lowest(value, setting)[1:]))
 
     def _least_rate(self) -> np.ndarray:
         """A tenth of the γ at which Δ is least if nothing is learnt but to first order, or that nγλ_1 = 1.
@@ -180,7 +202,8 @@ class RiskAgainstRate:
 def _places(start: float, end: float, resonant: bool) -> np.ndarray:
     """Places to scan: from one before `start`, the least γ of interest, to the edge, and the last in the mirror."""
     fine = end + FINE_SPACING * np.arange(-FINE_PLACES if resonant else 0, 1)
-    below = -SPACING * np.arange(np.ceil(-start / SPACING) + 1, 0.0, -1)
-    above = np.linspace(0.0, fine[0], max(int(np.ceil(fine[0] / SPACING_ABOVE)), 1) + 1)[:-1]
-    places = np.concatenate([below, above[above < fine[0]], fine])
+    split = min(fine[0], 0.0)  # few steps: the fine places reach below half the edge
+    below = split - SPACING * np.arange(max(np.ceil((split - start) / SPACING), 0.0) + 1, 0.0, -1)
+    above = np.linspace(split, fine[0], int(np.ceil((fine[0] - split) / SPACING_ABOVE)) + 1)[:-1]
+    places = np.concatenate([below, above, fine])
     return np.append(places, 2 * end - places[-2])
