@@ -7,7 +7,7 @@ import numpy as np
 
 from sgdtheory.learning_rate import RESONANT, Tuned, tune, tune_near
 from sgdtheory.problem import Problem
-from sgdtheory.step_search import Margin, fewest_steps, steps_bound
+from sgdtheory.step_search import Margin, fewest_steps, steps_bound, whole_numbers
 
 ROUNDING = 1e-12  # relative: (1 + overhead) D is not lowered by a sample through rounding
 LONGEST = 10.0  # largest jump of log n in the search for enough steps
@@ -16,8 +16,8 @@ EVERY_STEPS = 64  # up to this many, where steps may resonate, every number is l
 SAME = 1e-8  # relative: risks closer than this are not told apart
 
 
-def largest_batch(problem: Problem, budget: float, target: float, known: float, all_data: bool) -> tuple[float, float]:
-    """Largest whole B with which `budget/B` steps or fewer reach the target, and the largest B; B = `known` does.
+def largest_batch(problem: Problem, budget: float, target: float, least: float, all_data: bool) -> tuple[float, float]:
+    """Largest whole B with which `budget/B` steps or fewer reach the target, and the largest B; B = `least` does.
 
     With n and γ fixed every term of the risk (E1) falls with B, and more γ are stable. So n steps can do iff
     B = budget/n can: first the fewest steps for which a B that need not be whole can, then the first whole one below it
@@ -30,22 +30,22 @@ def largest_batch(problem: Problem, budget: float, target: float, known: float, 
 
     if target >= problem.initial_risk:
         return np.floor(budget), budget  # a single step, which changes nothing, is enough
-    steps = _fewest(problem, margin, target, np.floor(budget / known), lambda n: budget / n)
+    steps = _fewest(problem, margin, target, np.floor(budget / least), lambda n: budget / n)
     real, batch = budget / steps, np.floor(budget / steps)
-    while batch > known:
+    while batch > least:
         most = np.floor(budget / batch)
         possible = np.unique([most] if all_data else [steps, most])
         if tune(problem, np.full(possible.size, batch), possible).risk.min() <= target * (1 + ROUNDING):
             break
         steps = most + 1
-        batch = np.floor(budget / steps)
-    return max(batch, known), real
+        batch = min(np.floor(budget / steps), batch - 1)  # above 2^53 steps one more is none
+    return max(batch, least), real
 
 
 def _fewest(problem: Problem, margin: Margin, target: float, high: float, batch: Callable) -> float:
     """Fewest n ≤ high with `margin(n) ≤ 0`, where n steps go with batch size `batch(n)`; high has it."""
     low = steps_bound(problem, target, high)
-    few = np.arange(max(low, 2.0), min(high, EVERY_STEPS) + 1)
+    few = whole_numbers(max(low, 2.0), min(high, EVERY_STEPS))
     few = few[few <= RESONANT * batch(few)]
     if few.size:
         enough = few[tune(problem, batch(few), few).risk <= target * (1 + ROUNDING)]

@@ -1,6 +1,6 @@
 """The critical batch size by its definition: the exact risk with the learning rate tuned, and whole steps counted."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,7 @@ POINTS_PER_DECADE = 4  # of the curve
 REACH = 10.0  # the curve goes on to this many times the critical batch size
 SMALLEST_OVERHEAD = 1e-6  # a smaller one, or a smaller risk_factor − 1, is read as this on the curve
 MOST_SAMPLES = 1e20
-PER_DATA_SIZE = (
-    "batch_size",
-    "learning_rate",
-    "num_steps",
-    "real_batch_size",
-    "optimal_risk",
-    "optimal_batch_size",
-    "optimal_learning_rate",
-    "rate_batch_size",
-    "num_samples",
-)
+Quantity = Any  # a float of a single data size, an array of several: a union would burden every use
 
 
 @dataclass(frozen=True)
@@ -110,15 +100,15 @@ class CriticalBatchSize:
         remark: what makes this B* other than it seems; empty as a rule.
     """
 
-    batch_size: Any
-    learning_rate: Any
-    num_steps: Any
-    real_batch_size: Any
-    optimal_risk: Any
-    optimal_batch_size: Any
-    optimal_learning_rate: Any
-    rate_batch_size: Any
-    num_samples: Any
+    batch_size: Quantity
+    learning_rate: Quantity
+    num_steps: Quantity
+    real_batch_size: Quantity
+    optimal_risk: Quantity
+    optimal_batch_size: Quantity
+    optimal_learning_rate: Quantity
+    rate_batch_size: Quantity
+    num_samples: Quantity
     overhead: float
     risk_factor: float
     curves: tuple[BatchSizeCurve, ...] = field(repr=False)
@@ -183,9 +173,10 @@ def critical_batch_size(
     found = [_solve(problem, float(value), overhead, risk_factor, bool(curve)) for value in samples.flat]
     if samples.ndim == 0:
         return found[0]
-    fields = {name: np.array([getattr(one, name) for one in found]).reshape(samples.shape) for name in PER_DATA_SIZE}
+    names = [entry.name for entry in fields(CriticalBatchSize) if entry.type is Quantity]
+    arrays = {name: np.array([getattr(one, name) for one in found]).reshape(samples.shape) for name in names}
     remark = "; ".join(dict.fromkeys(one.remark for one in found if one.remark))
-    return replace(found[0], **fields, curves=tuple(one.curve for one in found if one.curves), remark=remark)
+    return replace(found[0], **arrays, curves=tuple(one.curve for one in found if one.curves), remark=remark)
 
 
 def _risk_factor(value: float) -> float:

@@ -112,15 +112,17 @@ def _lowest(value: np.ndarray, setting: np.ndarray) -> np.ndarray:
     return np.minimum.reduceat(value, np.flatnonzero(np.diff(setting, prepend=-1)))[setting]
 
 
-def tune_near(problem: Problem, batch: np.ndarray, steps: np.ndarray, share: np.ndarray, known: np.ndarray) -> Tuned:
-    """`tune`, in one basin alone: that of the best γ/edge (`share`) with another number of steps (`known`).
+def tune_near(problem: Problem, batch: np.ndarray, steps: np.ndarray, share: np.ndarray, before: np.ndarray) -> Tuned:
+    """`tune`, in one basin alone: that of the best γ/edge (`share`) with another number of steps, `before`.
 
     Parabolas, each inside the one before; a scan where they do not fit.
     """
     curve = RiskAgainstRate(problem, batch, steps)
-    place = curve.place(np.minimum(np.where(share < 0.5, share * known / steps, share), 1.0))  # nγ or, near the edge, γ
+    place = curve.place(
+        np.minimum(np.where(share < 0.5, share * before / steps, share), 1.0)
+    )  # nγ or, near the edge, γ
     index, lost = np.arange(batch.size), np.zeros(batch.size, dtype=bool)
-    for width in PARABOLAS[int(np.abs(np.log(steps / known)).max() < CLOSE) :]:
+    for width in PARABOLAS[int(np.abs(np.log(steps / before)).max() < CLOSE) :]:
         left, here, right = curve(place + width * np.array([[-1.0], [0.0], [1.0]]), index)
         bend = left - 2 * here + right
         step = width / 2 * (left - right) / np.where(bend > 0, bend, np.inf)
@@ -161,6 +163,7 @@ class RiskAgainstRate:
         setting = np.broadcast_to(setting, place.shape)
         rate = self.edge[setting] * self.share(place, setting)
         risk = risk_parts(self.problem, self.batch[setting], rate, self.steps[setting]).sum(0)
+        assert not np.isnan(risk).any(), "a risk is a number: comparisons with nan would be false ever after"
         return np.log(np.maximum(risk, 1e-300))
 
     def scan(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -175,7 +178,6 @@ class RiskAgainstRate:
             middle = (place[after - 1] + place[after]) / 2
             value = np.insert(value, after, self(middle, setting[after]))
             place, setting = np.insert(place, after, middle), np.insert(setting, after, setting[after])
-        assert (np.isfinite(place) & ~np.isnan(value)).all(), "the risk is a number everywhere"
         assert (np.diff(place) > 0)[np.diff(setting) == 0].all(), "places increase"
         return place, value, setting
 

@@ -35,6 +35,11 @@ def steps_bound(problem: Problem, risk: float, most: float) -> float:
     return low
 
 
+def whole_numbers(low: float, high: float) -> np.ndarray:
+    """Whole numbers from `low`, a whole number, to `high`; none if it is above."""
+    return np.arange(low, high + 1) if low <= high else np.empty(0)
+
+
 def fewest_steps(margin: Margin, ends: np.ndarray, margins: np.ndarray) -> np.ndarray:
     """For each of P questions the fewest n in (low, high] with `margin(n) ≤ 0`; low does not have it, high does.
 

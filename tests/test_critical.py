@@ -7,20 +7,11 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.critical import Quantity
 from tests import brute_force
 
 BUDGET = 1 + 1e-12  # (1 + overhead) D is not lowered by rounding
-PER_DATA_SIZE = (
-    "batch_size",
-    "learning_rate",
-    "num_steps",
-    "real_batch_size",
-    "optimal_risk",
-    "optimal_batch_size",
-    "optimal_learning_rate",
-    "rate_batch_size",
-    "num_samples",
-)
+PER_DATA_SIZE = [entry.name for entry in dataclasses.fields(st.CriticalBatchSize) if entry.type is Quantity]
 
 
 def random_problem(rng):
@@ -102,6 +93,73 @@ def test_the_budget_is_not_lowered_by_rounding(rounding):
             st.critical_batch_size(problem, num_samples=samples, overhead=rounding, curve=False),
             brute(problem, samples, rounding),
         )
+
+
+def noisy_problem(rng):
+    """σ² over 1e-2 … 1e4: few directions, one strong before many weak ones, or a power law."""
+    noise, kind = 10.0 ** rng.uniform(-2, 4), rng.random()
+    if kind < 0.35:
+        d = int(rng.integers(1, 6))
+        return st.LeastSquares(10.0 ** -(3 * rng.random(d)), 10.0 ** -(4 * rng.random(d)), noise)
+    if kind < 0.55:
+        weak = int(rng.integers(1, 40))
+        eigenvalues, signal = 10.0 ** -rng.uniform(0.3, 3), 10.0 ** -rng.uniform(0, 4)
+        return st.LeastSquares([1.0] + weak * [eigenvalues], [10.0 ** rng.uniform(-1, 1)] + weak * [signal], noise)
+    return st.PowerLaw(rng.uniform(1.05, 4), rng.uniform(1.05, 10), int(rng.integers(2, 13)), noise)
+
+
+def assert_between_brute_answers(problem, samples):
+    """The answer lies between those for risks that may be `tie` lower or higher: brute force knows them to 1e-8."""
+    found = st.critical_batch_size(problem, num_samples=samples, curve=False)
+    low, high = (
+        brute_force.critical_batch_size(
+            *problem.directions(), problem.noise_variance, samples, 0.2, 2.0, tie=sign * brute_force.ACCURACY
+        )
+        for sign in (-1, 1)
+    )
+    assert low.batch_size <= found.batch_size <= high.batch_size
+    assert low.rate_batch_size <= found.rate_batch_size <= high.rate_batch_size
+    assert found.optimal_risk == pytest.approx(low.optimal_risk, rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_noise_of_any_size_against_brute_force(seed):
+    rng = np.random.default_rng(5000 + seed)
+    assert_between_brute_answers(noisy_problem(rng), int(10 ** rng.uniform(np.log10(5), np.log10(60))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_noise_of_any_size_against_brute_force_with_more_samples(seed):
+    """Twenty problems a seed, D up to 600."""
+    rng = np.random.default_rng(6000 + seed)
+    for _ in range(20):
+        assert_between_brute_answers(noisy_problem(rng), int(10 ** rng.uniform(np.log10(5), np.log10(600))))
+
+
+@pytest.mark.parametrize(("noise", "samples"), [(8.0, 4), (30.0, 24), (100.0, 40)])
+def test_a_few_samples_with_much_noise(noise, samples):
+    assert_between_brute_answers(st.PowerLaw(2, 3, 30, noise), samples)
+
+
+def test_values_where_noise_outweighs_the_signal():
+    """By brute force in another language: 7, 45."""
+    assert st.critical_batch_size(st.PowerLaw(2, 3, noise_variance=30.0), num_samples=24, curve=False).batch_size == 7
+    assert (
+        st.critical_batch_size(st.PowerLaw(2, 3, noise_variance=100.0), num_samples=150, curve=False).batch_size == 45
+    )
+
+
+def test_a_batch_size_that_divides_the_data_better_than_one_does():
+    """Noise of 180 times the signal: every B attains nearly the same, and B = 9 with 373 steps the least."""
+    problem = st.LeastSquares([1.0] + 37 * [0.01818754], [5.24375] + 37 * [5.19492e-4], 932.83)
+    found = st.critical_batch_size(problem, num_samples=3357, curve=False)
+    sizes = np.arange(1.0, 100)
+    assert found.optimal_risk <= least_risk(problem, sizes, np.floor(3357 / sizes)).min() * (1 + 1e-9)
+    assert found.optimal_batch_size == 9
+    assert found.optimal_risk == pytest.approx(
+        brute_force.best_risks(*problem.directions(), problem.noise_variance, 9, 373)[-1], rel=1e-8
+    )
 
 
 # ------------------------------------------------------------------ negative controls
@@ -194,6 +252,25 @@ def test_very_many_samples(capacity, source):
     assert risk[1] > found.optimal_risk
     further = np.ceil(1.001 * found.batch_size + 1)
     assert least_risk(problem, further, np.floor(1.2 * samples / further)) > found.optimal_risk
+
+
+@pytest.mark.parametrize(
+    ("problem", "samples"),
+    [
+        (st.PowerLaw(20, 41, noise_variance=0.0), 1e18),
+        (st.PowerLaw(2, 3, noise_variance=0.0), 1e20),
+        (st.PowerLaw(2, 3), 1e20),
+    ],
+    ids=["a spectrum that falls off at once", "without noise", "with noise"],
+)
+def test_more_samples_than_a_float_can_count(problem, samples):
+    """Above 2^53 one step more is none. The promised D end at 1e20."""
+    found = st.critical_batch_size(problem, num_samples=samples, curve=False)
+    assert 1 <= found.batch_size <= found.real_batch_size * (1 + 1e-7)
+    assert found.batch_size * found.num_steps <= 1.2 * samples * (1 + 1e-7)
+    assert least_risk(problem, found.batch_size, found.num_steps) <= found.optimal_risk * (1 + 1e-6)
+    beyond = found.batch_size + max(1.0, np.ceil(0.001 * found.batch_size))
+    assert least_risk(problem, beyond, np.floor(1.2 * samples / beyond)) > found.optimal_risk
 
 
 def test_values_of_one_power_law():

@@ -188,6 +188,39 @@ def test_two_steps_in_closed_form():
         assert found.risk == pytest.approx(risk, rel=1e-9)
 
 
+@pytest.mark.parametrize("steps", [2, 3, 4, 5, 9, 14])
+@pytest.mark.parametrize(("noise", "batch"), [(8.0, 1), (0.5, 3), (300.0, 40), (1e4, 1)])
+def test_a_few_steps_with_more_noise_than_signal(noise, batch, steps):
+    """Steps may resonate so far below the edge that what is of interest begins above the first fine place."""
+    check(st.LeastSquares([1.0, 0.25, 0.11], [1.0, 0.12, 0.04], noise), batch, steps)
+    check(st.PowerLaw(2, 3, noise_variance=noise), batch, steps)
+
+
+def test_a_basin_between_two_places_that_are_scanned():
+    """A second minimum, 7e-4 below the one that the places of a coarse scan show."""
+    problem = st.LeastSquares([1.0, 0.0483, 0.00184], [0.2538, 0.00018366, 11.576], 1.67e-6)
+    found = check(problem, 1, 44)
+    assert found.learning_rate == pytest.approx(0.2662, rel=1e-3)
+    assert found.risk == pytest.approx(11.67996, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_two_scales_with_nearly_equal_minima(seed):
+    """A strong direction to be learnt at once and weak ones that need more: where a scan may take the wrong basin."""
+    rng = np.random.default_rng(1000 + seed)
+    gaps, weak = 10.0 ** -rng.uniform(0.5, 2.5, 2), 10.0 ** rng.uniform(-5, 2, 2)
+    problem = st.LeastSquares(np.cumprod([1.0, *gaps]), [1.0, *weak], 10.0 ** rng.uniform(-6, 3))
+    check(problem, int(10 ** rng.uniform(0, 3)), int(10 ** rng.uniform(0.4, 2.4)))
+
+
+def test_a_nan_does_not_travel(monkeypatch):
+    """Comparisons with nan are false: a search that met one would go on and find something."""
+    problem = st.LeastSquares([1.0, 0.5], [1.0, 0.5])
+    monkeypatch.setattr("sgdtheory.learning_rate.risk_parts", lambda *_: np.full((2, 1), np.nan))
+    with pytest.raises(AssertionError, match="a risk is a number"):
+        st.optimal_learning_rate(problem, batch_size=1, num_samples=100)
+
+
 # ------------------------------------------------------------------ interface
 
 
@@ -268,6 +301,16 @@ def test_tune_near_scans_when_started_far_off(share):
     problem, batch, steps = st.PowerLaw(1.5, 2.5, 30, 4.0), np.array([1.0, 50.0]), np.array([100.0, 2000.0])
     found = tune_near(problem, batch, steps, np.full(2, share), steps)
     np.testing.assert_allclose(found.risk, tune(problem, batch, steps).risk, rtol=1e-8)
+
+
+@pytest.mark.parametrize(("batch", "before", "steps"), [(1.0, 3e3, 9e3), (1e5, 4e6, 1.3e7), (2.0, 300.0, 290.0)])
+def test_tune_near_starts_where_the_best_rate_moves_to(monkeypatch, batch, before, steps):
+    """nγ stays where γ is far below the edge, γ where it is near: neither needs a scan."""
+    problem, batch, before, steps = st.PowerLaw(2, 3), *(np.array([value]) for value in (batch, before, steps))
+    start, expected = tune(problem, batch, before), tune(problem, batch, steps)
+    monkeypatch.setattr("sgdtheory.learning_rate.tune", None)  # not callable
+    found = tune_near(problem, batch, steps, start.share, before)
+    np.testing.assert_allclose(found.risk, expected.risk, rtol=1e-7)
 
 
 def test_batches_that_are_not_whole():
