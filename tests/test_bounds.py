@@ -2,6 +2,9 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from tests.scaled import SCALES, Scaled
+
+TERMS = ("bias_head", "bias_tail", "cross", "variance_head", "variance_tail", "effective_dimension", "applies")
 
 
 def by_definition(eigenvalues, signal, noise, batch, rate, samples):
@@ -98,6 +101,29 @@ def test_applies_has_both_conditions_and_their_constants():
     assert not applies(0.25, signal_constant=0.9)
     noiseless = st.LeastSquares([1.0], [1.0], noise_variance=0.0)
     assert not st.theorem7(noiseless, batch_size=1, learning_rate=0.1, num_samples=10).applies
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize(
+    "problem", [st.PowerLaw(1.7, 2.6, noise_variance=3.0), st.LeastSquares([4.0, 0.7], [1.0, 0.5], 2.0)]
+)
+def test_units_of_the_eigenvalues_do_not_matter(problem, scale):
+    """λ → cλ, γ → γ/c leaves every term and both conditions as they are, on either side of the first."""
+    for batch in (1, 30):
+        limit = 0.5 * min(batch / problem.trace, 1 / problem.largest_eigenvalue)
+        rate = limit * np.array([1e-3, 0.1, 1 - 1e-9, 1 + 1e-9])
+        setting = {"batch_size": batch, "num_samples": np.array([[30.0], [3e4], [3e9]])}
+        bound = st.theorem7(problem, learning_rate=rate, **setting)
+        np.testing.assert_array_equal(bound.applies, [[True, True, True, False]] * 3)
+        scaled = st.theorem7(Scaled(problem, scale), learning_rate=rate / scale, **setting)
+        for name in TERMS:
+            np.testing.assert_allclose(getattr(scaled, name), getattr(bound, name), rtol=1e-10, err_msg=name)
+
+
+def test_the_signal_may_be_as_large_as_the_noise_and_no_larger():
+    setting = {"batch_size": 1, "learning_rate": 0.1, "num_samples": 10}
+    for noise, applies in ((1.0, True), (0.999, False), (0.6, False)):
+        assert st.theorem7(st.LeastSquares([1.0, 0.2], [0.5, 0.5], noise), **setting).applies == applies
 
 
 def test_broadcasts():

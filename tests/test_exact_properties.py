@@ -9,6 +9,7 @@ from hypothesis import strategies as some
 import sgdtheory as st
 from sgdtheory.exact import one_minus_power
 from sgdtheory.modes import Modes
+from tests.scaled import SCALES, Scaled
 
 reproducible = settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
@@ -124,6 +125,23 @@ def test_scaling_symmetry(spectrum, batch, fraction, steps, scale):
     scaled = st.LeastSquares(scale * problem.eigenvalues, problem.signal)
     first, second = risk_after(problem, batch, rate, steps), risk_after(scaled, batch, rate / scale, steps)
     assert (second.bias, second.variance) == pytest.approx((first.bias, first.variance), rel=1e-10)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("problem", [st.PowerLaw(1.5, 2.5), st.LeastSquares([2.0, 0.3, 0.0], [1.0, 0.5, 0.1])])
+def test_units_of_the_eigenvalues_do_not_matter(problem, scale):
+    """λ → cλ, γ → γ/c with c far from 1, in infinite dimension too, by both evaluations and beyond the edge."""
+    batch, steps = np.array([1, 40])[:, None, None], np.array([1, 2, 9, 33, 700, 10**8])
+    rate = st.max_stable_learning_rate(problem, batch_size=batch) * np.array([1e-6, 0.3, 0.95, 1.01])[:, None]
+    setting = {"batch_size": batch, "num_samples": steps * batch}
+    first = st.excess_risk(problem, learning_rate=rate, **setting)
+    second = st.excess_risk(Scaled(problem, scale), learning_rate=rate / scale, **setting)
+    stable = np.broadcast_to(rate, first.bias.shape) < st.max_stable_learning_rate(problem, batch_size=batch)
+    for name in ("bias", "variance"):
+        one, other = getattr(first, name), getattr(second, name)
+        np.testing.assert_allclose(other[stable], one[stable], rtol=1e-9)
+        few = ~stable & (np.broadcast_to(steps, stable.shape) < 1000)  # later rounding of γ decides
+        np.testing.assert_allclose(other[few], one[few], rtol=1e-8)
 
 
 class Weighted:

@@ -9,6 +9,7 @@ from sgdtheory.exact import FEW_STEPS
 from sgdtheory.last_iterate import last_iterate_moments
 from tests import oracle
 from tests.random_problems import random_case
+from tests.scaled import SCALES, Scaled
 
 
 def moments(problem, batch, rate, steps):
@@ -226,6 +227,25 @@ def test_an_infinite_batch_is_gradient_descent(steps):
     expected = eigenvalues ** np.arange(3)[:, None] @ (signal * (1 - rate * eigenvalues) ** (2 * steps))
     found = moments(st.LeastSquares(eigenvalues, signal, 0.3), 1e18, rate, steps)
     np.testing.assert_allclose(found, expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("problem", [st.PowerLaw(1.5, 2.5), st.LeastSquares([2.0, 0.3], [1.0, 0.5], 0.7)])
+def test_units_of_the_eigenvalues_do_not_matter(problem, scale):
+    """λ → cλ, γ → γ/c multiplies `Σ λ^k r` by c^k, by both evaluations."""
+    steps = np.array([1, 9, 33, 700, 10**8])
+    for batch in (1, 40):
+        for share in (1e-6, 0.3, 0.95):
+            rate = share * st.max_stable_learning_rate(problem, batch_size=batch)
+            found, scaled = (
+                moments(problem, batch, rate, steps),
+                moments(Scaled(problem, scale), batch, rate / scale, steps),
+            )
+            np.testing.assert_allclose(scaled / scale ** np.arange(3.0)[:, None], found, rtol=1e-9)
+
+
+def test_no_settings_no_moments():
+    assert moments(st.PowerLaw(2, 3), 1, np.empty((0, 4)), 5).shape == (3, 0, 4)
 
 
 def test_broadcasting_equals_one_by_one():

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from tests.scaled import SCALES, Scaled
 from tests.simulation.statistical import normal_limit, standard_score
 from tests.test_last_iterate import by_recursion
 
@@ -127,6 +128,16 @@ def test_units_do_not_matter(scale):
         assert other.hessian_weighted == pytest.approx(found.hessian_weighted, rel=1e-9)
 
 
+@pytest.mark.parametrize("scale", SCALES)
+def test_units_of_the_eigenvalues_do_not_matter_in_infinite_dimension(scale):
+    problem = st.PowerLaw(1.5, 2.5, noise_variance=0.4)
+    settings = {"batch_size": np.array([1, 20])[:, None], "num_samples": np.array([40, 5e3, 1e8])}
+    found = st.gradient_noise_scale(problem, learning_rate=0.3, **settings)
+    scaled = st.gradient_noise_scale(Scaled(problem, scale), learning_rate=0.3 / scale, **settings)
+    for name in CHECKED:
+        np.testing.assert_allclose(getattr(scaled, name), getattr(found, name), rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -163,6 +174,17 @@ def test_notions_are_those_of_their_sources(samples):
     np.testing.assert_allclose(found.simple_noise_scale, noise.simple, rtol=1e-3)  # γ* is known to some 1e-4
     np.testing.assert_allclose(found.hessian_noise_scale, noise.hessian_weighted, rtol=1e-3)
     assert np.shape(found.simple_noise_scale) == np.shape(samples)
+
+
+def test_default_conventions_are_those_of_the_critical_batch_size():
+    """20% and a factor of 2."""
+    problem = st.PowerLaw(1.5, 2.5, 20, 0.7)
+    found, critical = st.notions(problem, 200.0), st.critical_batch_size(problem, num_samples=200.0, curve=False)
+    assert (
+        (found.critical.overhead, found.critical.risk_factor) == (critical.overhead, critical.risk_factor) == (0.2, 2.0)
+    )
+    assert found.critical_batch_size == critical.batch_size
+    assert found.rate_batch_size == critical.rate_batch_size
 
 
 def test_interpolation_batch_size():

@@ -3,7 +3,9 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.stability import growth_rate
+from sgdtheory.modes import Modes
+from sgdtheory.stability import growth_rate, stability_edge
+from tests.scaled import SCALES, Scaled
 
 
 def one_step_map(eigenvalues, batch, rate):
@@ -64,6 +66,58 @@ def test_growth_rate_is_the_largest_eigenvalue(seed):
     assert found[0] == pytest.approx(exact, rel=1e-12)
     below = growth_rate(problem.modes(1.0), 0.3 * rate / 3 * eigenvalues[None], np.array([[batch]]))
     assert below[0] == 0.0
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("problem", [st.PowerLaw(1.2, 2.0), st.PowerLaw(3.0, 2.0), st.LeastSquares([3.0, 0.2], [1, 1])])
+def test_the_edge_is_in_units_of_one_over_the_eigenvalues(problem, scale):
+    batch = np.array([1, 50, 10**6])
+    edge = st.max_stable_learning_rate(problem, batch_size=batch)
+    np.testing.assert_allclose(
+        st.max_stable_learning_rate(Scaled(problem, scale), batch_size=batch) * scale, edge, rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("batch", [0.01, 0.3, 1.0, 2.5, 1e9])
+@pytest.mark.parametrize("eigenvalues", [[7.0], [2.0, 1.9, 1.8], list(np.arange(1.0, 60) ** -0.5)])
+def test_the_edge_at_any_real_batch_size(eigenvalues, batch):
+    """It solves (T5) by its definition, without the substitution in t."""
+    eigenvalues = np.array(eigenvalues)
+    edge = float(stability_edge(st.LeastSquares(eigenvalues, eigenvalues), np.array([batch]))[0])
+    x = edge * eigenvalues
+    assert x.max() < 2 * batch / (batch + 1)
+    slope = (2 * batch * x / (2 * batch - (batch + 1) * x) ** 2).sum()  # of the sum, per relative change of γ
+    assert (x / (2 * batch - (batch + 1) * x)).sum() == pytest.approx(1.0, abs=1e-13 + 4e-15 * slope)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 200])
+@pytest.mark.parametrize("eigenvalues", [[2.0], [5.0, 1.0, 0.2], [1.0] * 30, list(np.arange(1.0, 40) ** -1.1)])
+def test_growth_rate_on_both_sides_of_the_edge(eigenvalues, batch):
+    """Stable ones, unstable ones by the sum of (T5) alone and by one direction, in one call; a mode of weight 3."""
+    problem = st.LeastSquares(eigenvalues, np.ones(len(eigenvalues)))
+    rates = st.max_stable_learning_rate(problem, batch_size=batch) * np.array([0.2, 0.999, 1.001, 1.05, 1.3, 2, 5, 40])
+    x = rates[:, None] * problem.eigenvalues
+    exact = [np.log(np.linalg.eigvals(one_step_map(eigenvalues, batch, rate)).real.max()) for rate in rates]
+    found = growth_rate(problem.modes(1.0), x, np.full((rates.size, 1), batch))
+    np.testing.assert_array_equal(found[:2], 0.0)
+    np.testing.assert_allclose(found[2:], exact[2:], rtol=1e-9)
+    thrice = Modes(np.array(eigenvalues[:1]), np.array([3.0]), np.ones(1))
+    triple = [np.log(np.linalg.eigvals(one_step_map(eigenvalues[:1] * 3, batch, rate)).real.max()) for rate in rates]
+    found = growth_rate(thrice, x[:, :1], np.full((rates.size, 1), batch))
+    np.testing.assert_allclose(found, np.maximum(triple, 0.0), rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("eigenvalues", [[0.0], [0.0, 0.0], [1.0, 0.0]])
+def test_directions_that_do_not_move_do_not_grow(eigenvalues):
+    """A problem at zero is stable at every γ; beside others a zero changes nothing."""
+    problem, rates = st.LeastSquares(eigenvalues, np.ones(len(eigenvalues))), np.array([0.1, 3.0, 1e6])
+    found = growth_rate(problem.modes(1.0), rates[:, None] * problem.eigenvalues, np.full((3, 1), 2))
+    exact = np.log(np.maximum([np.linalg.eigvals(one_step_map(eigenvalues, 2, rate)).max() for rate in rates], 1.0))
+    np.testing.assert_allclose(found, exact, rtol=1e-12)
+
+
+def test_no_settings_no_rates():
+    assert growth_rate(st.LeastSquares([1.0], [1.0]).modes(1.0), np.empty((0, 1)), np.empty((0, 1))).shape == (0,)
 
 
 def test_theorem_condition_below_two_thirds_is_always_stable():
