@@ -101,9 +101,9 @@ def _exponents(config: Config, fits: list[SweepFit]) -> dict[str, SizeDependence
             found[group] = data_dependence(fits, group, level=config.level)
     if len(groups) > 2:
         both = [_cell(fit, place) for fit, place in zip(fits, np.linspace(0, 1, len(fits)), strict=True)]
-        known, convention = [each for each in both if each], fits[0]
+        grown, convention = [each for each in both if each], fits[0]
         found["both"] = size_dependence(
-            known, level=config.level, reference=convention.reference, overhead=convention.overhead
+            grown, level=config.level, reference=convention.reference, overhead=convention.overhead
         )
     return found
 
