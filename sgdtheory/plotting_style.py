@@ -12,14 +12,13 @@ from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
-from matplotlib.ticker import Formatter, Locator, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import Formatter, LogLocator, MaxNLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
 from sgdtheory.files import write_atomically
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,
-    "axes.titlesize": 9,
     "axes.grid": True,
     "axes.formatter.useoffset": False,
     "grid.alpha": 0.25,
@@ -45,6 +44,16 @@ STAR: dict[str, Any] = {"marker": "*", "ls": "", "ms": 11, "mec": BLACK, "mew": 
 BOX: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.9, "pad": 1.5}  # text that lies on lines
 
 
+class Panel(Axes):
+    """Axes whose title has the style's size whenever it is set: Matplotlib's own forgets it after construction."""
+
+    name = "sgdtheory panel"
+
+    def set_title(self, label: str, *args: Any, **settings: Any) -> Any:
+        """As of Matplotlib's Axes."""
+        return super().set_title(label, *args, **{"fontsize": 9.5, **settings})
+
+
 def new_figure(
     rows: int = 1, columns: int = 1, *, width: float = 4.2, height: float = 3.3
 ) -> tuple[Figure, np.ndarray]:
@@ -52,7 +61,7 @@ def new_figure(
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(width * columns, height * rows))
         FigureCanvasAgg(figure)
-        axes = figure.subplots(rows, columns, squeeze=False)
+        axes = figure.subplots(rows, columns, squeeze=False, subplot_kw={"axes_class": Panel})
     return figure, axes
 
 
@@ -110,6 +119,17 @@ def plain_label(text: str, most: int = 28) -> str:
     return f"\u200b{text}" if text.startswith("_") else text
 
 
+def few(number: int, most: int = 8) -> set[int]:
+    """Places of at most `most` of `number` lines, the ends among them: those that a legend names."""
+    return set(np.linspace(0, number - 1, min(number, most)).round().astype(int).tolist())
+
+
+def range_text(ends: Sequence[float], value: float | None = None) -> str:
+    """An interval for a legend, "0.02 (−0.04 … 0.08)", or "−0.04 … 0.08" without a value."""
+    low, high = (f"{end:.2f}".replace("-", "−") for end in ends)
+    return f"{low} … {high}" if value is None else f"{value:.2f} ({low} … {high})".replace("-", "−")
+
+
 def power_of_ten(value: float) -> str:
     """A number for a label in mathematics: 10^k where it is a whole power of ten."""
     exponent = np.log10(value)
@@ -119,7 +139,7 @@ def power_of_ten(value: float) -> str:
 # ------------------------------------------------------------------ logarithmic axes
 
 
-class PlainLogLocator(Locator):
+class PlainLogLocator(LogLocator):
     """Ticks of a logarithmic axis: powers of ten over many decades, 1-2-5 over a few, round numbers within one."""
 
     MANTISSAS = (1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2, 3, 4, 6, 8), (1, 2, 3, 5), (1, 2, 5), (1, 3), (1,)
@@ -179,6 +199,8 @@ def log_axes(axes: Axes, which: Literal["x", "y", "xy"] = "xy") -> None:
     for name in which:
         axis: Axis = getattr(axes, f"{name}axis")
         getattr(axes, f"set_{name}scale")("log")
+        if not np.isfinite(axis.get_minpos()):  # nothing positive is drawn
+            getattr(axes, f"set_{name}lim")(0.1, 1.0)
         axis.set_major_locator(PlainLogLocator())
         axis.set_major_formatter(PlainLogFormatter())
         axis.set_minor_locator(LogLocator(subs=tuple(range(2, 10))))

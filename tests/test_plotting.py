@@ -188,16 +188,20 @@ def test_critical_batch_sizes_with_their_intervals(axes):
     _, laws = groups_and_laws()
     fit = st.fit_power_law(SIZES, [1000.0, 1500.0, 2000.0])
     plotting.plot_critical_batch_sizes(
-        axes, SIZES, laws, fit, reference=128, overhead=0.5, largest=1e4, size_label="data size $D$"
+        axes, SIZES, laws, fit, reference=128, overhead=0.5, forecasts=[1e3, 1e4], size_label="data size $D$"
     )
     assert axes.get_xlabel() == "data size $D$"
-    for points, bar, law, size in zip(points_of(axes, "*"), bars_of(axes), laws, SIZES, strict=True):
+    for points, bar, law, size in zip(points_of(axes, "*"), bars_of(axes)[:3], laws, SIZES, strict=True):
         np.testing.assert_allclose(points, [[size, 0.5 * law.b / law.a + 1.5 * 128]], rtol=1e-12)
         np.testing.assert_allclose(bar, law.interval(reference=128, overhead=0.5), rtol=1e-12)
-    (line,) = (line for line in axes.lines if line.get_label().startswith("$B^*"))
-    grid, values = np.asarray(line.get_xydata()).T
+    whole, measured = (line for line in axes.lines if len(line.get_xdata()) > 2)
+    assert (whole.get_linestyle(), measured.get_linestyle()) == ("--", "-")
+    assert (measured.get_xdata()[0], measured.get_xdata()[-1]) == pytest.approx((100, 400), rel=0.03)
+    grid, values = np.asarray(whole.get_xydata()).T
     assert (grid[0], grid[-1]) == pytest.approx((100, 1e4))
     np.testing.assert_allclose(values, fit.coefficient * grid**fit.exponent, rtol=1e-12)
+    np.testing.assert_allclose(points_of(axes, "D")[0], np.stack([[1e3, 1e4], fit.predict([1e3, 1e4])], axis=1))
+    assert "forecast, 95%" in legend_of(axes)
     outer, inner = (part for part in axes.collections if isinstance(part, FillBetweenPolyCollection))
     for band, new in ((outer, True), (inner, False)):
         low, high = fit.prediction_interval(1e4, new_measurement=new)
@@ -269,7 +273,8 @@ def test_overhead_has_a_line_and_a_star_for_each_data_size(axes, critical, tmp_p
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert axes.get_xlabel() == "batch size $B$ (samples)"
     assert "over $D$" in axes.get_ylabel()
-    assert legend_of(axes) == ["$D = 10^{2}$", "$D = 50$", "linear scaling", "$B^*$ (40% overhead)"]
+    star = "$B^*$: the largest within it"
+    assert legend_of(axes) == ["$D = 10^{2}$", "$D = 50$", "linear scaling", "40% more data", star]
     for curve, samples, label in zip(critical.curves, (100, 50), legend_of(axes)[:2], strict=True):
         (line,) = (line for line in axes.lines if line.get_label() == label)
         expected = np.stack([curve.batch_size, 1 + curve.overhead], axis=1)
@@ -287,7 +292,7 @@ def test_overhead_has_a_line_and_a_star_for_each_data_size(axes, critical, tmp_p
 def test_overhead_of_a_single_data_size(axes, tmp_path):
     found = st.critical_batch_size(st.LeastSquares([1.0, 0.2], [1.0, 0.5]), num_samples=12)
     plotting.plot_overhead(axes, found)
-    assert legend_of(axes) == ["$D = 12$", "linear scaling", "$B^*$ (20% overhead)"]
+    assert legend_of(axes) == ["$D = 12$", "linear scaling", "20% more data", "$B^*$: the largest within it"]
     ((point,),) = points_of(axes, "*")
     np.testing.assert_allclose(point, [found.batch_size, found.batch_size * found.num_steps / 12])
     plotting.save_figure(axes.figure, tmp_path / "figure")
@@ -300,9 +305,9 @@ def test_growth_has_the_predicted_power_through_the_last_point(axes, order):
     np.testing.assert_array_equal(points_of(axes, "*")[0], np.stack([samples, sizes], axis=1))
     (line,) = (line for line in axes.lines if line.get_label().startswith("Corollary 8"))
     np.testing.assert_allclose(line.get_xydata(), [[1e3, 9.0], [1e6, 90.0]], rtol=1e-12)
-    assert legend_of(axes) == ["$B^*$, exact risk", "Corollary 8: $D^{0.333}$"]
+    assert legend_of(axes) == ["$B^*$, exact risk", "Corollary 8: $\\propto D^{0.333}$, through the last"]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-    assert axes.get_xlabel() == "samples $D$"
+    assert axes.get_xlabel() == "data $D$ (samples)"
 
 
 @pytest.mark.parametrize(

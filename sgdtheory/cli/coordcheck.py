@@ -49,11 +49,10 @@ class CoordcheckCommand(NetworkCommand):
             zero_output=self.zero_output,
         )
         if self.plot:
-            from sgdtheory.plotting import new_figure, plot_coordinates, save_figure
+            from sgdtheory.plotting_coordinates import coordinate_figure
+            from sgdtheory.plotting_style import save_figure
 
-            figure, axes = new_figure(1, 3)
-            plot_coordinates(axes[0], check)
-            save_figure(figure, self.plot, [self.plot.suffix[1:].lower()])
+            save_figure(coordinate_figure(check), self.plot)
         (self._print_json if self.json else self._print)(check)
         if not check.passes:
             sys.exit(1)

@@ -231,12 +231,11 @@ class FitCommand:
     def _draw(self, path: Path, measurements, laws, sizes, power: PowerFit | None) -> None:
         from sgdtheory import plotting  # matplotlib is slow to import
 
-        convention = self._convention
-        figure, axes = plotting.new_figure(1, 2 if power else 1)
-        plotting.plot_steps_laws(axes[0, 0], measurements, laws, **convention)
+        convention: dict[str, Any] = {**self._convention}
+        figure, axes = plotting.new_figure(1, 2 if power else 1, width=4.8, height=3.9)
         if power:
-            largest = max(*sizes, *self.forecast)
             label = f"size $N$ ({plotting.plain_label(self.size)})" if self.size else "model size $N$ (10⁶ parameters)"
-            convention |= {"level": self.level, "largest": largest}
-            plotting.plot_critical_batch_sizes(axes[0, 1], sizes, laws, power, **convention, size_label=label)
+            shown: dict[str, Any] = {"level": self.level, "forecasts": self.forecast, "size_label": label}
+            plotting.plot_critical_batch_sizes(axes[0, 1], sizes, laws, power, **convention, **shown)
+        plotting.plot_steps_laws(axes[0, 0], measurements, laws, **convention)
         plotting.save_figure(figure, path)

@@ -162,19 +162,22 @@ class StoreFit:
         from sgdtheory import plotting
 
         dependent = [fit for fit in fits if "law" in fit.dependence]
-        figure, axes = plotting.new_figure(1, 1 + bool(dependent) + bool(by_data))
+        figure, axes = plotting.new_figure(1, 1 + bool(dependent) + bool(by_data), width=4.8, height=3.9)
         last = fits[-1]
         if last.measurements:
             convention = {"reference": last.reference, "overhead": self.command.overhead}
-            plotting.plot_steps_laws(axes[0, 0], last.measurements, last.laws, **convention)
-            axes[0, 0].set_title(f"to loss {last.tuned.target_loss:g}")
+            title = f"Steps to loss {last.tuned.target_loss:g} leave linear scaling at $B^*$"
+            plotting.plot_steps_laws(axes[0, 0], last.measurements, last.laws, **convention, title=title)
         if dependent:
+            size = self.command.by[0].replace("_", " ")
             curves = {f"loss {fit.tuned.target_loss:g}": fit.dependence["law"] for fit in dependent}
-            plotting.plot_size_dependence(axes[0, 1], curves, self.command.by[0].replace("_", " "))
+            title = f"Does $B^*$ move with the {size}? margin ±{self.command.margin:g}"
+            plotting.plot_size_dependence(axes[0, 1], curves, size, title=title, verdicts=True)
         if by_data:
             bars = {group: self._bars(fits, group) for group in by_data}
-            label = r"data $D = B_{ref} Y(B_{ref})$ (samples)"
-            plotting.plot_size_dependence(axes[0, -1], by_data, label, intervals=bars)
+            title = "$B^*$ against the data to the target"
+            label = r"data $D = B_\mathrm{ref}\,Y(B_\mathrm{ref})$ (samples)"
+            plotting.plot_size_dependence(axes[0, -1], by_data, label, intervals=bars, title=title)
         plotting.save_figure(figure, self.command.plot)  # pyright: ignore
 
 

@@ -72,9 +72,9 @@ class TrainCommand(NetworkCommand, DistributedCommand):
         if self.plot:
             from sgdtheory.plotting import new_figure, plot_training, save_figure
 
-            figure, axes = new_figure()
+            figure, axes = new_figure(width=5.2, height=3.8)
             plot_training(axes[0, 0], result)
-            save_figure(figure, self.plot, [self.plot.suffix[1:].lower()])
+            save_figure(figure, self.plot)
         if self.json:
             print_json(result.summary() | {"config": result.config.as_fields(), "curve": result.columns()})
             return
