@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from queue import SimpleQueue
+from random import Random
 from threading import Lock
 
 import tyro
@@ -181,34 +182,46 @@ def judge(module: Path, tests: list[str], jobs: int, chosen: Iterable[Mutant]) -
     return found
 
 
-def main(module: tyro.conf.Positional[Path], tests: tuple[str, ...] = (), jobs: int = 2, show: bool = False) -> None:
+def main(
+    module: tyro.conf.Positional[Path],
+    tests: tuple[str, ...] = (),
+    jobs: int = 2,
+    sample: int | None = None,
+    excused: bool = False,
+    show: bool = False,
+) -> None:
     """Change one operator of a module at a time and see whether its tests notice.
 
     Args:
         module: the file, from the project's root: sgdtheory/bounds.py
         tests: test files to run; those named after the module unless given.
         jobs: how many mutants are tried at a time.
+        sample: try only so many, drawn at random but the same ones every time.
+        excused: try those that are listed as equivalent, too: a test may tell them all the same.
         show: list the mutants and try none.
     """
-    chosen, excused = mutants(module.read_text()), equivalents(module)
+    every, reasons = mutants(module.read_text()), equivalents(module)
     console = Console(soft_wrap=True)
     if show:
-        for mutant in chosen:
+        for mutant in every:
             console.print(f"{mutant.line:4d}  {mutant.name}", markup=False, highlight=False)
         return
-    for name in sorted(set(excused) - {mutant.name for mutant in chosen}):
+    for name in sorted(set(reasons) - {mutant.name for mutant in every}):
         console.print(f"no such mutant any more: {name}", markup=False)
+    chosen = [mutant for mutant in every if excused or mutant.name not in reasons]
+    if sample is not None and sample < len(chosen):
+        chosen = Random(0).sample(chosen, sample)
     found = judge(module, list(tests) or own_tests(module), jobs, chosen)
-    for mutant in chosen:
-        state = found[mutant.name].state
-        if (state == "alive") != (mutant.name in excused):
-            note = "alive" if state == "alive" else "called equivalent, but killed"
-            console.print(f"{module}:{mutant.line}  {note}  {mutant.name}", markup=False, highlight=False)
     living = [mutant for mutant in chosen if found[mutant.name].state == "alive"]
-    told = len(chosen) - sum(mutant.name in excused for mutant in living)
-    table = Table("module", "mutants", "equivalent", "alive", "score")
-    alive = sum(mutant.name not in excused for mutant in living)
-    table.add_row(str(module), str(len(chosen)), str(len(chosen) - told), str(alive), f"{1 - alive / max(told, 1):.1%}")
+    for mutant in chosen:
+        if (mutant in living) != (mutant.name in reasons):
+            note = "alive" if mutant in living else "called equivalent, but killed"
+            console.print(f"{module}:{mutant.line}  {note}  {mutant.name}", markup=False, highlight=False)
+    alive = sum(mutant.name not in reasons for mutant in living)
+    tried = alive + len(chosen) - len(living)
+    table = Table("module", "mutants", "equivalent", "tried", "alive", "score")
+    row = (str(module), str(len(every)), str(len(reasons)), str(tried), str(alive), f"{1 - alive / max(tried, 1):.1%}")
+    table.add_row(*row)
     console.print(table)
 
 

@@ -46,6 +46,15 @@ def test_bound_and_risk_speak_of_the_same_run():
     np.testing.assert_array_equal(asked[0], whole)
 
 
+def test_a_bound_may_be_zero():
+    """It is exceeded without limit; where the risk is 0 as well there is nothing to compare."""
+    found = st.compare(lambda *_, **__: 0.0, [(PROBLEM, 1, 0.1, [1, 100])])
+    assert (found.highest, found.lowest) == (np.inf, np.inf)
+    none = st.compare(lambda *_, **__: [0.0, 1.0], [(PROBLEM, 1, 0.1, [1, 2])], quantity="variance")
+    assert np.isnan(none.ratio[0])
+    assert none.lowest == none.highest == none.ratio[1] > 0
+
+
 def test_quantities_add_up():
     settings = [st.Setting(PROBLEM, 4, 0.3, [40, 4e5])]
     bias, variance, total = (

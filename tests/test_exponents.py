@@ -172,6 +172,25 @@ def test_a_known_power_of_the_logarithm(power):
     assert abs(st.fit_asymptotic_exponent(DATA, y).exponent - 0.6) > 1e-3
 
 
+@pytest.mark.parametrize(("place", "changed"), [(0.05, 0), (0.11, 2), (0.19, 2), (0.22, 4), (0.28, 4), (0.31, 6)])
+def test_the_fits_begin_at_ten_twenty_and_thirty_percent_of_the_range(place, changed):
+    """A point that is off changes the estimates of the windows that hold it, two each, and no others."""
+    y = DATA**0.5 * (1 + DATA**-0.4)
+    off = y.copy()
+    off[round(place * (DATA.size - 1))] *= 1.01
+    same = st.fit_asymptotic_exponent(DATA, y).estimates == st.fit_asymptotic_exponent(DATA, off).estimates
+    np.testing.assert_array_equal(same, np.arange(6) >= changed)
+
+
+def test_units_of_x_under_a_logarithm():
+    """e^−1.5, 1 and e^1.5: log x shifted by −1.5, 0 and 1.5, in this order."""
+    for k, shift in enumerate((-1.5, 0.0, 1.5)):
+        y = DATA**0.6 * (np.log(DATA) + shift) ** -0.7
+        estimates = st.fit_asymptotic_exponent(DATA, y, log_power=-0.7).estimates.reshape(3, 6)
+        exact = np.abs(estimates - 0.6).max(1) < 1e-9
+        np.testing.assert_array_equal(exact, np.arange(3) == k)
+
+
 @pytest.mark.parametrize("scale", [1e-3, 1e9])
 def test_units_do_not_change_the_limit(scale):
     y = DATA**0.4 * (1 + DATA**-0.2)

@@ -244,6 +244,11 @@ def test_units_of_the_eigenvalues_do_not_matter(problem, scale):
             np.testing.assert_allclose(scaled / scale ** np.arange(3.0)[:, None], found, rtol=1e-9)
 
 
+@pytest.mark.parametrize("steps", [5, 1000])
+def test_without_signal_and_noise_the_moments_are_zero(steps):
+    np.testing.assert_array_equal(moments(st.LeastSquares([1.0, 0.5], [0.0, 0.0], 0.0), 2, 0.3, steps), np.zeros(3))
+
+
 def test_no_settings_no_moments():
     assert moments(st.PowerLaw(2, 3), 1, np.empty((0, 4)), 5).shape == (3, 0, 4)
 

@@ -33,6 +33,40 @@ def test_count_above_at_its_own_eigenvalues(capacity):
     np.testing.assert_array_equal(st.PowerLaw(capacity, 2.0).count_above(k**-capacity), k)
 
 
+def test_the_first_directions_alone():
+    index = np.arange(1.0, 8)
+    for problem in (st.PowerLaw(1.5, 2.5, noise_variance=0.3), st.PowerLaw(1.5, 2.5, 7, 0.3)):
+        for dim in (1, 4, 7, 9):
+            short = problem.truncated(dim)
+            assert short.dim == (dim if problem.dim is None else min(dim, 7))
+            assert (short.capacity, short.source, short.noise_variance) == (1.5, 2.5, 0.3)
+    eigenvalues, signal = st.PowerLaw(1.5, 2.5, 7).directions()
+    np.testing.assert_allclose(eigenvalues, index**-1.5, rtol=1e-15)
+    np.testing.assert_allclose(signal, index**-2.5, rtol=1e-15)
+    explicit = st.LeastSquares(eigenvalues[::-1], signal[::-1], 0.3).truncated(3)
+    np.testing.assert_array_equal(explicit.directions(), [eigenvalues[:3], signal[:3]])
+    assert (explicit.dim, explicit.noise_variance) == (3, 0.3)
+    with pytest.raises(ValueError, match="dim=None has no list of directions"):
+        st.PowerLaw(1.5, 2.5).directions()
+
+
+def test_one_direction_and_unit_noise_are_the_least_and_the_default():
+    assert st.PowerLaw(2, 3, dim=1).directions() == (1.0, 1.0)
+    assert st.PowerLaw(2, 3).noise_variance == st.LeastSquares([1.0], [1.0]).noise_variance == 1.0
+    assert st.PowerLaw(2, 3, noise_variance=0).noise_variance == 0.0
+    assert st.PowerLaw(1.0001, 1.0001).capacity == 1.0001
+
+
+def test_a_zero_eigenvalue_has_no_part_in_the_head():
+    problem = st.LeastSquares([2.0, 0.0, 0.5], [1.0, 5.0, 3.0])
+    for power in (1, 2):
+        head = 1 / 2.0**power, 1 / 2.0**power + 3 / 0.5**power
+        np.testing.assert_allclose(problem.head_signal([0, 1, 2, 3], power), [0.0, head[0], head[1], head[1]])
+    np.testing.assert_array_equal(problem.tail_signal([0, 1, 2, 3]), [9.0, 8.0, 5.0, 0.0])
+    np.testing.assert_array_equal(problem.tail_squares([0, 1, 2, 3]), [4.25, 0.25, 0.0, 0.0])
+    np.testing.assert_array_equal(problem.count_above([3.0, 2.0, 0.5, 1e-300]), [0, 1, 2, 2])
+
+
 def test_unsorted_spectrum_is_sorted_with_its_signal():
     problem = st.LeastSquares([0.1, 1.0, 0.0], [1.0, 2.0, 0.0])
     np.testing.assert_array_equal(problem.eigenvalues, [1.0, 0.1, 0.0])

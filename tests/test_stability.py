@@ -116,6 +116,12 @@ def test_directions_that_do_not_move_do_not_grow(eigenvalues):
     np.testing.assert_allclose(found, exact, rtol=1e-12)
 
 
+def test_growth_where_a_direction_amplifies_exactly_its_own_noise():
+    """B = 3, γλ = 3/2: 2 − γλ(B+1)/B is 0, and μ = α + v = 1 + 3/4."""
+    found = growth_rate(st.LeastSquares([1.0], [1.0]).modes(1.0), np.array([[1.5]]), np.array([[3.0]]))
+    assert found[0] == pytest.approx(np.log(1.75), rel=1e-14)
+
+
 def test_no_settings_no_rates():
     assert growth_rate(st.LeastSquares([1.0], [1.0]).modes(1.0), np.empty((0, 1)), np.empty((0, 1))).shape == (0,)
 
