@@ -1,10 +1,67 @@
+import math
+
+import mpmath
 import numpy as np
 import pytest
+from numpy.polynomial import legendre
 
 from sgdtheory.exact import CONTOUR, CONTOUR_WEIGHTS
-from sgdtheory.modes import power_law_modes
+from sgdtheory.modes import _STIRLING, BLOCK_NODES, _block_rule, _end_slopes, _tail_rule, power_law_modes
+from sgdtheory.power_sums import MIDPOINT_COEFFICIENTS
 
 DIM = 200_000
+
+
+def test_derivatives_by_the_logarithm():
+    """f = x^−p: x^r f^(r)/f = (−1)^r p (p+1) … (p+r−1), and d^k f/d(log x)^k = (−p)^k f."""
+    for order, row in _STIRLING.items():
+        for power in range(1, 8):
+            rising = math.prod(range(power, power + order))
+            assert sum(entry * (-power) ** k for k, entry in enumerate(row)) == (-1) ** order * rising
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_slopes_at_the_ends_of_a_block(side):
+    nodes, _ = legendre.leggauss(BLOCK_NODES)
+    for power in range(BLOCK_NODES):
+        exact = [math.perm(power, k) * side ** max(power - k, 0) if k <= power else 0.0 for k in range(6)]
+        np.testing.assert_allclose(_end_slopes(side) @ nodes**power, exact, rtol=1e-8, atol=1e-8 * math.perm(15, 5))
+
+
+@pytest.mark.parametrize("power", [1.5, 3.0])
+@pytest.mark.parametrize(("first", "end"), [(6, 60), (10, 700), (64, 128), (64, 10**7)])
+def test_a_sum_by_blocks_is_off_by_the_next_term_of_the_series(power, first, end):
+    """Σ i^−p over first ≤ i < end: Euler–Maclaurin terms up to the fifth derivative, and nothing else is missing."""
+    nodes, weights = _block_rule(first, end, 2.0)
+    exact = float(mpmath.zeta(power, first) - mpmath.zeta(power, end))
+    rising = math.prod(power + j for j in range(7))
+    missing = [MIDPOINT_COEFFICIENTS[3] * rising * (place - 0.5) ** -(power + 7) for place in (first, end)]
+    error = exact - (weights @ nodes**-power + missing[0] - missing[1])
+    assert abs(error) < 0.25 * abs(missing[0] - missing[1]) + 4e-14 * exact
+    without = exact - weights @ nodes**-power  # negative control: where the next term is large, it shows
+    assert first > 10 or abs(without) > 2 * abs(error)
+
+
+@pytest.mark.parametrize(("first", "last"), [(128, 130), (128, 10**4), (500, math.inf)])
+def test_a_tail_holds_every_power_of_the_eigenvalue(first, last):
+    tail = _tail_rule(1.3, 2.2, first, last)
+    for power in range(8):
+        for weights, exponent in ((tail.multiplicity * tail.eigenvalue, 1.3), (tail.signal, 2.2)):
+            total = exponent + 1.3 * power
+            exact = mpmath.zeta(total, first) - (0 if last == math.inf else mpmath.zeta(total, last + 1))
+            assert weights @ tail.eigenvalue**power == pytest.approx(float(exact), rel=1e-9), (power, exponent)
+    assert tail.eigenvalue.min() > 0
+    assert tail.eigenvalue.max() == pytest.approx(first**-1.3, rel=1e-14)
+
+
+@pytest.mark.parametrize(("dim", "kept"), [(1, 1), (127, 127), (128, 63), (129, 63), (None, 63)])
+def test_leading_directions_are_kept_one_by_one(dim, kept):
+    modes = power_law_modes(1.4, 2.3, dim, -9)
+    index = np.arange(1.0, kept + 1)
+    np.testing.assert_allclose(modes.eigenvalue[:kept], index**-1.4, rtol=1e-15)
+    np.testing.assert_array_equal(modes.multiplicity[:kept], 1.0)
+    np.testing.assert_allclose(modes.signal[:kept], index**-2.3, rtol=1e-15)
+    assert modes.eigenvalue.size == kept or (modes.eigenvalue[kept:] < 64**-1.39).all()
 
 
 def transforms(eigenvalue, multiplicity, signal, num_steps, rate, batch):
