@@ -133,14 +133,14 @@ def size_dependence(
     if freedom < 2:
         raise ValueError("measurements must have four batch sizes or more to tell scatter from law")
     scatter = float(np.sqrt(sum((law.residuals**2).sum() for law in laws) / freedom))
-    find = {"law": _of_law, "interpolation": interpolated_critical_batch_size, "balance": _balance}[method]
+    find = _finder(method)
     critical = np.array([find(each.batch_sizes, each.steps, reference, overhead) for each in measurements])
     if not np.isfinite(critical).all():
         groups = [each.group for each, value in zip(measurements, critical, strict=True) if not np.isfinite(value)]
         raise ValueError(
             f"B* or b/a is outside of the batch sizes measured for {', '.join(groups)}: measure or tune more"
         )
-    errors = scatter * np.array([_sensitivity(find, each, reference, overhead) for each in measurements])
+    errors = scatter * np.array([log_sensitivity(each, reference, overhead, method) for each in measurements])
     slope, error, birge = _line(np.log(sizes), np.log(critical), errors)
     return SizeDependence(sizes, critical, errors, scatter, freedom, slope, error, birge, margin, level, method)
 
@@ -197,7 +197,7 @@ def paired_ratio(
     freedom = first.steps.size - 2
     scatter = float(np.sqrt(((laws[1].residuals - laws[0].residuals) ** 2).sum() / freedom))
     before, after = (law.critical_batch_size(reference, overhead) for law in laws)
-    sensitivity = max(_sensitivity(_of_law, each, reference, overhead) for each in (first, second))
+    sensitivity = max(log_sensitivity(each, reference, overhead) for each in (first, second))
     return PairedRatio(before, after, float(np.log(after / before)), scatter * sensitivity, freedom)
 
 
@@ -260,9 +260,16 @@ def _balance(batch_sizes, steps, reference: float, overhead: float) -> float:
     return law.b / law.a if law.a and law.b else float("nan")
 
 
-def _sensitivity(find: Callable, measurement: StepsMeasurement, reference: float, overhead: float) -> float:
-    """Norm of the derivatives of log B* in each log step."""
-    slopes = []
+def _finder(method: Method) -> Callable[..., float]:
+    """(batch_sizes, steps, reference, overhead) → B* or b/a, by a method."""
+    return {"law": _of_law, "interpolation": interpolated_critical_batch_size, "balance": _balance}[method]
+
+
+def log_sensitivity(
+    measurement: StepsMeasurement, reference: float, overhead: float = 0.2, method: Method = "law"
+) -> float:
+    """(Σ_B (∂ log B* / ∂ log Y_B)²)^½: standard error of log B* over that of log steps."""
+    find, slopes = _finder(method), []
     for place in range(measurement.steps.size):
         ends = []
         for sign in (-1, 1):

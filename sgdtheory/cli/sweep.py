@@ -125,7 +125,7 @@ class SweepCommand:
 def _progress(progress: Any) -> str:
     """How far a sweep is."""
     left = progress.seconds_left
-    estimate = f", at most about {_duration(left)} left" if left > 0 else ""
+    estimate = f", about {_duration(left)} left" if left > 0 else ""
     return f"{progress.finished} of {progress.total} runs finished{estimate}"
 
 

@@ -1,6 +1,9 @@
 """Running a sweep: units of runs side by side, on threads, processes or machines, from and into a store."""
 
 import itertools
+import os
+import platform
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,13 +16,14 @@ from typing import Any
 import jax
 
 from sgdtheory.arguments import whole_number
+from sgdtheory.sweep.pace import Countdown, Taken
 from sgdtheory.sweep.store import Store
 from sgdtheory.sweep.table import SweepTable
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.engine import side_by_side
 from sgdtheory.training.group import Group, Run, group_runs
 from sgdtheory.training.interrupts import Interrupts
-from sgdtheory.training.model import model, operations
+from sgdtheory.training.model import model
 from sgdtheory.training.result import TrainResult
 from sgdtheory.training.tensors import count
 from sgdtheory.training.trainer import CHECKPOINT_SECONDS, threads_of
@@ -36,7 +40,8 @@ class Progress:
     Attributes:
         finished, total: runs, those of earlier sweeps too.
         seconds: since the start.
-        seconds_left: estimate, from operations that the runs still have at most; nan until one has finished.
+        seconds_left: estimate, from the steps that are left and the measured time of a step of their kind
+            (`Countdown`); nan until a unit of runs has finished.
     """
 
     finished: int
@@ -47,10 +52,11 @@ class Progress:
 
 @dataclass(frozen=True)
 class Report:
-    """What a unit hands back: whether it could be run (else another process has it), and notes."""
+    """What a unit hands back: whether it could be run (else another process has it), notes, and what it took."""
 
     done: bool
     notes: tuple[str, ...] = ()
+    taken: Taken | None = None
 
 
 def sweep(
@@ -134,7 +140,7 @@ def run_unit(
     interrupts: Interrupts | None = None,
 ) -> Report:
     """Finish the runs of one unit in a store, as a worker does; not done if another process has one of them."""
-    store = Store(folder)
+    store, begin = Store(folder), time.perf_counter()
     with store.locked(configs) as free:
         if not free:
             return Report(False)
@@ -144,13 +150,19 @@ def run_unit(
             run, note = (Run(config, None), None) if finished else store.run(config)
             lanes.append(run)
             notes += [note] if note else []
-        open_runs = [run for run in lanes if run.directory is not None]
+        open_runs = [run for run in lanes if run.directory is not None and not run.ended]
+        done, setup = max((run.num_steps for run in open_runs), default=0), 0.0
         with Interrupts() as own:
             stop = interrupts or own
             for part in group_runs(open_runs):
                 if not stop.pending:
-                    Group(part, jax.devices()[:1], lanes).advance(stop, checkpoint_seconds, None)
-    return Report(all(run.ended for run in open_runs), tuple(notes))
+                    group = Group(part, jax.devices()[:1], lanes)
+                    group.advance(stop, checkpoint_seconds, None)
+                    setup += group.setup_seconds
+    steps = max((run.num_steps for run in open_runs), default=0) - done
+    worker = f"{platform.node()} {os.getpid()} {threading.get_ident()}"
+    taken = Taken(steps, setup, time.perf_counter() - begin - setup, worker)
+    return Report(all(run.ended for run in open_runs), tuple(notes), taken)
 
 
 class _Work:
@@ -168,12 +180,13 @@ class _Work:
         self._store, self._results, self._interrupts = store, results, interrupts
         self._checkpoint_seconds, self._report = checkpoint_seconds, report
         self._queue = deque(unit for unit in everything if self._open(unit))
-        self._cost = {unit: sum(operations(config) * config.max_steps for config in unit) for unit in self._queue}
-        self._start, self._spent = time.perf_counter(), 0.0
+        self._countdown = Countdown(list(self._queue))
+        self._start = time.perf_counter()
 
     def on(self, executor: Executor, *, in_process: bool = False) -> list[str]:
         """Run all units; notes on what was set aside."""
         stop = self._interrupts if in_process else None
+        self._countdown.workers = getattr(executor, "_max_workers", 1)  # of other executors, those that are seen
         running: dict[Future, Configs] = {}
         notes: list[str] = []
         self._tell()
@@ -184,6 +197,11 @@ class _Work:
                     arguments = self._store.folder, unit, self._checkpoint_seconds, stop
                     running[executor.submit(run_unit, *arguments)] = unit
                 done, _ = wait(running, POLL_SECONDS, FIRST_COMPLETED)
+                for future in running.keys() - done:
+                    if future.running():
+                        self._countdown.began(running[future])
+                if not done:
+                    self._tell()
                 busy = [unit for future in done if not self._take(future, unit := running.pop(future), notes)]
                 if self._interrupts.pending:
                     running = {future: unit for future, unit in running.items() if not future.cancel()}
@@ -208,8 +226,8 @@ class _Work:
         found: Report = future.result()
         notes += found.notes
         self._open(unit)
+        self._countdown.ended(unit, found.taken if found.done else None)
         if found.done:
-            self._spent += self._cost[unit]
             self._tell()
         return found.done
 
@@ -223,7 +241,5 @@ class _Work:
     def _tell(self) -> None:
         if self._report is not None:
             seconds = time.perf_counter() - self._start
-            left = sum(self._cost.values()) - self._spent
             finished = sum(result is not None for result in self._results.values())
-            estimate = seconds * left / self._spent if self._spent else float("nan")
-            self._report(Progress(finished, len(self._results), seconds, estimate if left else 0.0))
+            self._report(Progress(finished, len(self._results), seconds, self._countdown.seconds_left))

@@ -107,7 +107,9 @@ class Store:
         for config in fresh:
             others = [other for other in sources.get(config.trajectory, ()) if other != config]
             others.sort(key=lambda other: (-other.max_steps, other.target_loss or -math.inf))  # the longest first
-            with self.locked([config]) as free:
+            if not others:
+                continue
+            with self.locked((config,)) as free:
                 number += free and not self._begun(config) and any(self._adopt(config, other) for other in others)
         return number
 

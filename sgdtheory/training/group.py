@@ -88,9 +88,11 @@ class Group:
         lanes: the runs and their company.
         step: steps that all have done.
         steps_per_second: of each run, without compilation and evaluation; 0 until it is known.
+        setup_seconds: until the first call has ended, which compiles.
     """
 
     def __init__(self, runs: list[Run], devices: Sequence[Any], lanes: list[Run] | None = None):
+        self._begin, self.setup_seconds = time.perf_counter(), 0.0
         self.runs, self.lanes = runs, runs if lanes is None else lanes
         self.step, self.steps_per_second = runs[0].num_steps, 0.0
         self._config = runs[0].config
@@ -128,6 +130,8 @@ class Group:
             jax.block_until_ready(self._state.step)
             if timed:  # the first call compiles
                 self._time(done / (time.perf_counter() - begun))
+            else:
+                self.setup_seconds = time.perf_counter() - self._begin
             timed = True
             if is_scheduled(self._config, self.step) or self.step >= self._config.max_steps:
                 start = self._spend(start)

@@ -1,0 +1,139 @@
+"""The time that a sweep still takes, against sweeps whose times are known, by a clock that the test moves."""
+
+import heapq
+import itertools
+
+import numpy as np
+import pytest
+
+from sgdtheory.sweep.pace import Countdown, Pace, Taken, kind
+from sgdtheory.training import TrainConfig
+from sgdtheory.training.model import operations
+
+BATCHES = {16: 400, 50: 200, 160: 120, 500: 80}
+WIDTHS = 32, 64, 128, 256
+
+
+def unit(width, batch, seeds):
+    return tuple(
+        TrainConfig(width=width, batch_size=batch, max_steps=BATCHES[batch], eval_every=10, seed=seed) for seed in seeds
+    )
+
+
+def sweep_of(parts):
+    """Units in the order of a grid, every kind in so many parts."""
+    return [
+        unit(width, batch, range(10 * part, 10 * part + 10))
+        for width, batch, part in itertools.product(WIDTHS, BATCHES, range(parts))
+    ]
+
+
+def truth_of(units, rng):
+    """What each unit takes: a compilation, and steps whose time hardly depends on the size of a small network."""
+    found, seen = {}, set()
+    for each in units:
+        work = sum(operations(config) for config in each)
+        step = (4e-3 + 2e-11 * work) * rng.uniform(0.9, 1.1)
+        setup = 0.1 if kind(each) in seen else 3.0
+        seen.add(kind(each))
+        found[each] = Taken(each[0].max_steps, setup * rng.uniform(0.8, 1.2), each[0].max_steps * step)
+    return found
+
+
+def played(units, truth, workers):
+    """(share of units that have ended, seconds left in truth, what is said, what 0.1.0 would have said) each second."""
+    now = [0.0]
+    countdown = Countdown(list(units), workers, clock=lambda: now[0])
+    queue, running, ended, said = list(units), [], {}, []
+    start = dict.fromkeys(range(workers), 0.0)
+    busy = [(0.0, worker) for worker in start]
+    heapq.heapify(busy)
+    for each in queue:  # when every unit begins and ends
+        free, worker = heapq.heappop(busy)
+        end = free + truth[each].setup + truth[each].stepping
+        running.append((free, end, each))
+        heapq.heappush(busy, (end, worker))
+    last = max(end for _, end, _ in running)
+    cost = {each: sum(operations(config) * config.max_steps for config in each) for each in units}
+    for now[0] in np.arange(0.0, last, 1.0):
+        for begin, end, each in running:
+            if begin <= now[0]:
+                countdown.began(each)
+            if end <= now[0] and each not in ended:
+                ended[each] = end
+                countdown.ended(each, truth[each])
+        spent = sum(cost[each] for each in ended)
+        before = now[0] * (sum(cost.values()) - spent) / spent if spent else np.nan
+        said.append((len(ended) / len(units), last - now[0], countdown.seconds_left, before))
+    return np.array(said)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_time_left_is_about_right(parts, workers, seed):
+    units = sweep_of(parts)
+    ended, left, said, before = played(units, truth_of(units, np.random.default_rng(seed)), workers).T
+    assert np.isnan(said[0])
+    later = ended >= 1 / 3
+    off = np.abs(said - left)[later]
+    assert (off <= 5 + 0.3 * left[later]).all()
+    near = (left < 26) & (left > 15) & later
+    assert (np.abs(said - left)[near] <= 8).all()
+    if parts == 1:  # the control: operations and steps at most, whatever a step takes, say several times as much
+        assert np.nanmax((before / left)[later]) > 2.5
+
+
+def test_runs_that_reach_their_target_early():
+    """Half of the steps in what has ended: half of them are expected of the rest."""
+    units = sweep_of(1)
+    countdown = Countdown(list(units), clock=lambda: 0.0)
+    for each in units[:8]:
+        countdown.ended(each, Taken(each[0].max_steps // 2, 0.0, 0.01 * (each[0].max_steps // 2)))
+    left = sum(each[0].max_steps / 2 * 0.01 for each in units[8:])
+    assert countdown.seconds_left == pytest.approx(left, rel=1e-6)
+
+
+def test_what_another_process_has_is_still_left():
+    units = sweep_of(1)[:3]
+    countdown = Countdown(list(units), clock=lambda: 0.0)
+    countdown.ended(units[0], Taken(400, 1.0, 4.0))
+    countdown.began(units[1])
+    before = countdown.seconds_left
+    countdown.ended(units[1], None)
+    assert countdown.left == units[1:]
+    assert countdown.seconds_left == pytest.approx(before)
+    for each in units[1:]:
+        countdown.ended(each, Taken(0, 0.0, 0.1))  # all of its runs had ended
+    assert countdown.seconds_left == 0.0
+
+
+def test_a_unit_that_should_have_ended_is_not_over():
+    now = [0.0]
+    first, second = sweep_of(2)[:2]
+    countdown = Countdown([first, second], clock=lambda: now[0])
+    countdown.ended(first, Taken(400, 1.0, 4.0))
+    countdown.began(second)
+    now[0] = 50.0
+    assert countdown.seconds_left == pytest.approx(5.0)  # a tenth of its age
+
+
+def test_workers_that_are_seen_count():
+    units = sweep_of(3)
+    countdown = Countdown(list(units), clock=lambda: 0.0)
+    countdown.ended(units[0], Taken(400, 1.0, 4.0, "a"))
+    alone = countdown.seconds_left
+    countdown.ended(units[1], Taken(400, 1.0, 4.0, "b"))
+    assert countdown.seconds_left < 0.6 * alone
+
+
+def test_steps_of_kinds_that_were_not_measured():
+    pace, alpha, beta = Pace(), 2e-3, 3e-11
+    for width, batch in ((32, 16), (64, 500), (128, 50)):
+        each = unit(width, batch, range(10))
+        step = alpha + beta * sum(operations(config) for config in each)
+        pace.learn(each, Taken(100, 2.0, 100 * step), whole=False)
+    other = unit(256, 160, range(10))
+    expected = alpha + beta * sum(operations(config) for config in other)
+    assert pace.step_seconds(other) == pytest.approx(expected, rel=1e-6)
+    assert pace.seconds_of(other) == pytest.approx(2.0 + 120 * expected, rel=1e-6)
