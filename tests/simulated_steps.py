@@ -56,6 +56,17 @@ def quick_fit(batch_sizes, steps):
     return StepsLaw(a, a * ratio, 1.0, False, batch_sizes, steps)
 
 
+def sensitivity(law, reference, overhead):
+    """Norm of ∂ log B*/∂ log Y at steps that follow the law, by the normal equations of log Y = log a + log(1 + ρ/B).
+
+    With p = ρ/(ρ + B), ∂ log ρ/∂ log Y = (p − mean p)/Σ(p − mean p)²; and ∂ log B*/∂ log ρ = ω ρ/B*.
+    """
+    ratio = law.b / law.a
+    shares = ratio / (ratio + law.batch_sizes)
+    of_ratio = overhead * ratio / (overhead * ratio + (1 + overhead) * reference)
+    return of_ratio / np.linalg.norm(shares - shares.mean())
+
+
 def at_least(rate, number):
     """Least number of successes out of `number` that a rate as large as this falls below with FALSE_ALARM."""
     return stats.binom.ppf(FALSE_ALARM, number, rate)

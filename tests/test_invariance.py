@@ -23,6 +23,7 @@ from tests.simulated_steps import (
     measured,
     quick_fit,
     ratios,
+    sensitivity,
 )
 
 SAMPLES, FEW, SOME = 400, 300, 150
@@ -194,6 +195,28 @@ def test_intervals_are_those_of_students_t(birge):
     np.testing.assert_allclose(found.equivalence_interval[0] - found.slope, -inner * found.standard_error)
 
 
+@pytest.mark.parametrize(("method", "reference"), [("law", REFERENCE), ("balance", 1e-12)])
+def test_standard_errors_by_hand(method, reference):
+    """The scatter times the norm of the derivatives; b/a is B* over ω where the reference is nothing."""
+    groups = measured(0.2, np.random.default_rng(4), noise=1e-4)
+    found = size_dependence(groups, reference=REFERENCE, method=method)
+    laws = [fit_steps_law(each.batch_sizes, each.steps) for each in groups]
+    scatter = np.sqrt(sum((law.residuals**2).sum() for law in laws) / 15)
+    np.testing.assert_allclose(found.scatter, scatter, rtol=1e-9)
+    expected = [scatter * sensitivity(law, reference, OVERHEAD) for law in laws]
+    np.testing.assert_allclose(found.standard_errors, expected, rtol=2e-3)
+
+
+def test_the_overhead_is_20_percent():
+    groups = measured(0.1, np.random.default_rng(4))
+    for method in METHODS:
+        given, default = (size_dependence(groups, method=method, **each) for each in ({"overhead": 0.2}, {}))
+        np.testing.assert_array_equal(given.critical, default.critical)
+    (first, *_) = groups
+    default = interpolated_critical_batch_size(first.batch_sizes, first.steps, REFERENCE)
+    assert default == interpolated_critical_batch_size(first.batch_sizes, first.steps, REFERENCE, 0.2)
+
+
 def test_the_line_is_that_of_weighted_least_squares():
     found = size_dependence(measured(0.1, np.random.default_rng(3)), reference=REFERENCE)
     weights, design = found.standard_errors**-1.0, np.stack([np.ones(5), np.log(WIDTHS)], axis=1)
@@ -207,6 +230,12 @@ def test_two_sizes_have_no_scatter_around_a_line():
     found = size_dependence(only(measured(0.1, np.random.default_rng(2)), 32, 512), reference=REFERENCE)
     assert (found.birge, found.freedom) == (0, 6)
     np.testing.assert_allclose(found.reach(0.95), stats.t.ppf(0.975, 6))
+
+
+def test_three_sizes_have_one_degree_of_freedom():
+    found = size_dependence(only(measured(0.1, np.random.default_rng(2)), 32, 128, 512), reference=REFERENCE)
+    assert found.birge > 0
+    np.testing.assert_allclose(replace(found, birge=2.0).reach(0.95), 2 * 12.7062, rtol=1e-5)
 
 
 def test_the_reference_is_the_smallest_common_batch_size():
@@ -278,8 +307,13 @@ def test_two_groups_of_three_batch_sizes_are_the_least():
     assert size_dependence(groups, reference=REFERENCE).freedom == 2
 
 
-def test_steps_without_a_plateau_have_no_critical_batch_size():
+@pytest.mark.parametrize(
+    ("method", "steps"),
+    [("law", 1e6 / BATCHES), ("balance", 1e6 / BATCHES), ("balance", np.full(5, 300.0))],
+    ids=["linear", "balance of linear", "balance of flat"],
+)
+def test_steps_without_a_bend_have_no_critical_batch_size(method, steps):
     groups = measured(0.0)
-    groups[3] = StepsMeasurement("width 256", 256, BATCHES, 1e6 / BATCHES)
+    groups[3] = StepsMeasurement("width 256", 256, BATCHES, steps)
     with pytest.raises(ValueError, match="outside of the batch sizes measured for width 256: measure or tune more"):
-        size_dependence(groups, reference=REFERENCE)
+        size_dependence(groups, reference=REFERENCE, method=method)

@@ -7,7 +7,7 @@ from scipy import stats
 from sgdtheory.invariance import PairedRatio, paired_ratio
 from sgdtheory.measurements import StepsMeasurement
 from sgdtheory.scaling import fit_steps_law
-from tests.simulated_steps import BATCHES
+from tests.simulated_steps import BATCHES, sensitivity
 
 
 def measured(rng, common, own=0.03):
@@ -58,17 +58,6 @@ def test_pairs_have_the_same_batch_sizes():
         paired_ratio(first, other, reference=16)
 
 
-def exact_sensitivity(law, reference, overhead):
-    """Norm of ∂ log B*/∂ log Y at steps that follow the law, by the normal equations of log Y = log a + log(1 + ρ/B).
-
-    With p = ρ/(ρ + B), ∂ log ρ/∂ log Y = (p − mean p)/Σ(p − mean p)²; and ∂ log B*/∂ log ρ = ω ρ/B*.
-    """
-    ratio = law.b / law.a
-    shares = ratio / (ratio + law.batch_sizes)
-    of_ratio = overhead * ratio / (overhead * ratio + (1 + overhead) * reference)
-    return of_ratio / np.linalg.norm(shares - shares.mean())
-
-
 @pytest.mark.parametrize("swapped", [False, True])
 def test_the_paired_ratio_by_hand(swapped):
     """Scatter of the differences with m − 2 degrees of freedom, times the larger of the two sensitivities."""
@@ -84,7 +73,7 @@ def test_the_paired_ratio_by_hand(swapped):
     np.testing.assert_allclose(found.log_ratio, np.log(second / first), rtol=1e-9)
     assert found.freedom == 5
     differences = laws[1].residuals - laws[0].residuals
-    sensitivities = [exact_sensitivity(law, 32, 0.3) for law in laws]
+    sensitivities = [sensitivity(law, 32, 0.3) for law in laws]
     assert abs(np.log(sensitivities[1] / sensitivities[0])) > 0.2
     error = np.sqrt((differences**2).sum() / 5) * max(sensitivities)
     np.testing.assert_allclose(found.standard_error, error, rtol=2e-3)
@@ -95,6 +84,11 @@ def test_the_interval_of_a_ratio_is_students(level):
     low, high = PairedRatio(10.0, 11.0, 0.3, 0.05, 4).interval(level)
     half = stats.t.ppf(0.5 + level / 2, 4) * 0.05
     np.testing.assert_allclose([low, high], np.exp([0.3 - half, 0.3 + half]), rtol=1e-12)
+
+
+def test_the_overhead_is_20_percent():
+    pair = [measured(np.random.default_rng(seed), 0.0) for seed in range(2)]
+    assert paired_ratio(*pair, reference=16) == paired_ratio(*pair, reference=16, overhead=0.2)
 
 
 def test_four_batch_sizes_are_enough():
