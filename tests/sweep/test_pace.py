@@ -70,7 +70,7 @@ def played(units, truth, workers):
 
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("workers", [1, 2, 5])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_time_left_is_about_right(parts, workers, seed):
     units = sweep_of(parts)
     ended, left, said, before = played(units, truth_of(units, np.random.default_rng(seed)), workers).T
@@ -95,15 +95,17 @@ def test_runs_that_reach_their_target_early():
 
 
 def test_what_another_process_has_is_still_left():
-    units = sweep_of(1)[:3]
+    units = sweep_of(1)[:4]
     countdown = Countdown(list(units), clock=lambda: 0.0)
     countdown.ended(units[0], Taken(400, 1.0, 4.0))
-    countdown.began(units[1])
+    assert np.isnan(countdown.seconds_left)  # one kind says little of the others
+    countdown.ended(units[1], Taken(200, 1.0, 2.0))
+    countdown.began(units[2])
     before = countdown.seconds_left
-    countdown.ended(units[1], None)
-    assert countdown.left == units[1:]
+    countdown.ended(units[2], None)
+    assert countdown.left == units[2:]
     assert countdown.seconds_left == pytest.approx(before)
-    for each in units[1:]:
+    for each in units[2:]:
         countdown.ended(each, Taken(0, 0.0, 0.1))  # all of its runs had ended
     assert countdown.seconds_left == 0.0
 
@@ -121,9 +123,10 @@ def test_a_unit_that_should_have_ended_is_not_over():
 def test_workers_that_are_seen_count():
     units = sweep_of(3)
     countdown = Countdown(list(units), clock=lambda: 0.0)
-    countdown.ended(units[0], Taken(400, 1.0, 4.0, "a"))
+    countdown.ended(units[0], Taken(400, 0.0, 4.0, "a"))
+    countdown.ended(units[3], Taken(200, 0.0, 2.0, "a"))
     alone = countdown.seconds_left
-    countdown.ended(units[1], Taken(400, 1.0, 4.0, "b"))
+    countdown.ended(units[1], Taken(400, 0.0, 4.0, "b"))
     assert countdown.seconds_left < 0.6 * alone
 
 
@@ -133,7 +136,9 @@ def test_steps_of_kinds_that_were_not_measured():
         each = unit(width, batch, range(10))
         step = alpha + beta * sum(operations(config) for config in each)
         pace.learn(each, Taken(100, 2.0, 100 * step), whole=False)
-    other = unit(256, 160, range(10))
+    other = unit(64, 160, range(10))
     expected = alpha + beta * sum(operations(config) for config in other)
     assert pace.step_seconds(other) == pytest.approx(expected, rel=1e-6)
     assert pace.seconds_of(other) == pytest.approx(2.0 + 120 * expected, rel=1e-6)
+    largest = pace.step_seconds(unit(64, 500, range(10)))
+    assert largest < pace.step_seconds(unit(256, 500, range(10))) < 4 * largest  # 13 times the operations
