@@ -186,6 +186,7 @@ def main(
     module: tyro.conf.Positional[Path],
     tests: tuple[str, ...] = (),
     jobs: int = 2,
+    only: str = "",
     sample: int | None = None,
     excused: bool = False,
     show: bool = False,
@@ -196,6 +197,7 @@ def main(
         module: the file, from the project's root: sgdtheory/bounds.py
         tests: test files to run; those named after the module unless given.
         jobs: how many mutants are tried at a time.
+        only: try those whose name has this in it.
         sample: try only so many, drawn at random but the same ones every time.
         excused: try those that are listed as equivalent, too: a test may tell them all the same.
         show: list the mutants and try none.
@@ -208,7 +210,7 @@ def main(
         return
     for name in sorted(set(reasons) - {mutant.name for mutant in every}):
         console.print(f"no such mutant any more: {name}", markup=False)
-    chosen = [mutant for mutant in every if excused or mutant.name not in reasons]
+    chosen = [mutant for mutant in every if only in mutant.name and (excused or mutant.name not in reasons)]
     if sample is not None and sample < len(chosen):
         chosen = Random(0).sample(chosen, sample)
     found = judge(module, list(tests) or own_tests(module), jobs, chosen)

@@ -122,6 +122,16 @@ def test_growth_where_a_direction_amplifies_exactly_its_own_noise():
     assert found[0] == pytest.approx(np.log(1.75), rel=1e-14)
 
 
+@pytest.mark.parametrize("eigenvalues", [[1.0], [3.0, 1.0, 0.2]])
+def test_at_the_edge_itself_nothing_grows(eigenvalues):
+    """To rounding, on whichever side of it γ lies: some of these have a root that is too small to be found."""
+    problem, batch = st.LeastSquares(eigenvalues, np.ones(len(eigenvalues))), np.arange(1.0, 1001)
+    x = st.max_stable_learning_rate(problem, batch_size=batch)[:, None] * problem.eigenvalues
+    rates = growth_rate(problem.modes(1.0), x, batch[:, None])
+    assert (rates >= 0).all()
+    assert (rates < 1e-12).all()
+
+
 def test_no_settings_no_rates():
     assert growth_rate(st.LeastSquares([1.0], [1.0]).modes(1.0), np.empty((0, 1)), np.empty((0, 1))).shape == (0,)
 
