@@ -21,8 +21,8 @@ class RiskBound:
         variance_head: `σ² k*/D`.
         variance_tail: `σ² (Dγ/B)² Σ_{i>k*} λ_i² / D`.
         effective_dimension: `k* = max{k : λ_k ≥ B/(Dγ)}`, the number of directions that SGD has learnt.
-        applies: whether the theorem's two conditions hold, with the constants given to `theorem7`. (After a single
-            step the lower bound fails all the same: w̄ = w_0 has no variance.)
+        small_learning_rate: whether `γ ≤ c min{B/tr H, 1/‖H‖}`, with the constant given to `theorem7`.
+        small_signal: whether `‖w_0 − w*‖²_H ≤ c σ²`, likewise.
     """
 
     bias_head: np.ndarray | float
@@ -31,7 +31,16 @@ class RiskBound:
     variance_head: np.ndarray | float
     variance_tail: np.ndarray | float
     effective_dimension: np.ndarray | float
-    applies: np.ndarray | bool
+    small_learning_rate: np.ndarray | bool
+    small_signal: np.ndarray | bool
+
+    @property
+    def applies(self) -> np.ndarray | bool:
+        """Whether the theorem's two conditions hold.
+
+        After a single step the lower bound fails all the same: w̄ = w_0 has no variance.
+        """
+        return np.logical_and(self.small_learning_rate, self.small_signal)
 
     @property
     def bias(self) -> np.ndarray | float:
@@ -105,5 +114,6 @@ def theorem7(
         variance_head=problem.noise_variance * count / samples,
         variance_tail=problem.noise_variance * tail_dimension / samples,
         effective_dimension=count,
-        applies=((rate <= learning_rate_constant * limit) & small_signal)[()],
+        small_learning_rate=(rate <= learning_rate_constant * limit)[()],
+        small_signal=np.full(rate.shape, small_signal)[()],
     )

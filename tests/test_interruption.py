@@ -139,7 +139,7 @@ def test_training_that_stops_early_is_no_result(tmp_path):
     """A trainer takes Ctrl-C over and returns: the next word about progress ends the experiment."""
     status, errors, _ = run_script(f"""
 from experiments.progress import tracked
-from sgdtheory.training.interrupts import Interrupts
+from sgdtheory.interrupts import Interrupts
 with interruptible(lambda: "words"):
     for number in tracked(range(2)):
         with Interrupts() as interrupts:

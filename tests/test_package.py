@@ -1,3 +1,5 @@
+import ast
+import importlib
 import inspect
 import json
 import subprocess
@@ -7,7 +9,7 @@ import pytest
 
 import sgdtheory as st
 
-HEAVY = ("jax", "matplotlib", "tyro", "rich", "pandas", "torch")
+HEAVY = ("numpy", "scipy", "jax", "matplotlib", "tyro", "rich", "pandas", "torch")
 GLOBALS = """
 import importlib, json, os, signal, sys, warnings, random, locale
 import numpy as np
@@ -75,8 +77,24 @@ def test_public_names_exist_and_are_documented(name):
 def test_public_names_are_sorted_and_complete():
     assert sorted(st.__all__) == st.__all__
     assert len(set(st.__all__)) == len(st.__all__)
-    modules = {name for name in vars(st) if inspect.ismodule(getattr(st, name))}
-    assert {name for name in vars(st) if not name.startswith("_")} - modules == set(st.__all__)
+    assert dir(st) == st.__all__
+    with pytest.raises(AttributeError, match="module sgdtheory has no attribute nothing"):
+        st.nothing  # noqa: B018
+
+
+def test_type_checkers_see_the_names_that_are_found_when_asked_for():
+    """The names appear three times in the package's `__init__`: for type checkers, as `__all__`, and with modules."""
+    (block,) = (node for node in ast.parse(inspect.getsource(st)).body if isinstance(node, ast.If))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    assert sorted(alias.name for node in imports for alias in node.names) == st.__all__
+    for node in imports:
+        for alias in node.names:
+            assert getattr(importlib.import_module(node.module), alias.name) is getattr(st, alias.name)
+
+
+def test_modules_are_attributes():
+    """As they were when the package imported all of them at once."""
+    assert answer("import json, sgdtheory as st; print(json.dumps(st.stability.__name__))") == "sgdtheory.stability"
 
 
 @pytest.mark.parametrize("name", st.__all__)

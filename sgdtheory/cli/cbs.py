@@ -1,6 +1,5 @@
 """`sgdtheory cbs`: the critical batch size of a power law, beside Corollary 8 and the other notions."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,8 +7,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from sgdtheory.cli.output import print_json, print_tables, require_figure_suffix
-from sgdtheory.cli.settings import ProblemCommand
+from sgdtheory.cli.output import print_json, print_note, print_tables, require_figure_suffix, write_figure
+from sgdtheory.cli.settings import Overhead, ProblemCommand
 from sgdtheory.critical import CriticalBatchSize, critical_batch_size
 from sgdtheory.exponents import predicted_exponent, predicted_risk_exponent
 from sgdtheory.noise_scale import notions_at
@@ -38,8 +37,8 @@ class CbsCommand(ProblemCommand):
 
     num_samples: tuple[float, ...]
     """Number of samples D, one or more."""
-    overhead: float = 0.2
-    """Extra data, relative to linear scaling from the optimal batch size, that defines B*."""
+    overhead: Overhead = 0.2
+    """Extra data, relative to linear scaling from the optimal batch size, that defines B*: 0.2 or 20%."""
     risk_factor: float = 2.0
     """The rate batch size is the largest whose best risk with D samples is within this factor of the optimal risk."""
     plot: Path | None = None
@@ -70,7 +69,7 @@ class CbsCommand(ProblemCommand):
         else:
             self._print(rows, predicted, slopes)
         for note in notes:
-            print(f"sgdtheory: note: {note}", file=sys.stderr)
+            print_note(note)
 
     def _predicted(self) -> dict[str, float | None]:
         """Corollary 8's exponents, where it speaks of the problem."""
@@ -121,7 +120,7 @@ class CbsCommand(ProblemCommand):
             exponent = self._predicted()["real_batch_size"]
             plotting.plot_critical_growth(axes[0, 1], critical.num_samples, critical.real_batch_size, exponent)
         plotting.plot_overhead(axes[0, 0], critical)
-        plotting.save_figure(figure, path)
+        write_figure(figure, path)
 
 
 def _cell(name: str, value: float) -> str:

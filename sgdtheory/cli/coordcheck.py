@@ -8,8 +8,15 @@ import numpy as np
 from rich.table import Table
 
 from sgdtheory.cli.network import NetworkCommand
-from sgdtheory.cli.output import interval_text, print_json, print_tables, require_figure_suffix
-from sgdtheory.training.parametrization import PARAMETRIZATIONS, ROLES
+from sgdtheory.cli.output import (
+    interval_text,
+    print_json,
+    print_tables,
+    print_text,
+    require_figure_suffix,
+    write_figure,
+)
+from sgdtheory.training.parametrization import PARAMETRIZATIONS, ROLES, TOLERANCE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +32,7 @@ class CoordcheckCommand(NetworkCommand):
     """Steps after which to look."""
     seeds: int = 8
     """Number of initial weights for each width."""
-    tolerance: float = 0.3
+    tolerance: float = TOLERANCE
     """Largest slope that passes."""
     zero_output: bool = True
     """Train from output weights of 0, to which the initial output tends under µP."""
@@ -50,9 +57,8 @@ class CoordcheckCommand(NetworkCommand):
         )
         if self.plot:
             from sgdtheory.plotting_coordinates import coordinate_figure
-            from sgdtheory.plotting_style import save_figure
 
-            save_figure(coordinate_figure(check), self.plot)
+            write_figure(coordinate_figure(check), self.plot)
         (self._print_json if self.json else self._print)(check)
         if not check.passes:
             sys.exit(1)
@@ -73,7 +79,7 @@ class CoordcheckCommand(NetworkCommand):
                 table.add_row(name, role, *(f"{value:g}" for value in vars(each.role(role)).values()))
         print_tables(table)
         scales = ", ".join(f"{name} d_head^{each.attention:g}" for name, each in PARAMETRIZATIONS.items())
-        print(f"attention logits: {scales} (1/√d_head at the base width)")
+        print_text(f"attention logits: {scales} (1/√d_head at the base width)")
 
     def _print_json(self, check: Any) -> None:
         from sgdtheory.training.coordinates import QUANTITIES
@@ -112,6 +118,6 @@ class CoordcheckCommand(NetworkCommand):
             table.add_row(layer, *cells)
         print_tables(table)
         verdict = "passes" if check.passes else f"fails: {len(failed)} slopes are not within ±{check.tolerance:g}"
-        print(f"coordinate check {verdict} ({100 * check.level:g}% intervals over {self.seeds} seeds)")
+        print_text(f"coordinate check {verdict} ({100 * check.level:g}% intervals over {self.seeds} seeds)")
         if failed and not outside:
-            print("none of them is outside for certain: take more seeds or a lower learning rate")
+            print_text("none of them is outside for certain: take more seeds or a lower learning rate")

@@ -1,9 +1,8 @@
 """`sgdtheory fit`: from steps-to-target measurements, in a CSV file or a store of runs, to the critical batch size."""
 
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import tyro
@@ -12,7 +11,16 @@ from rich.table import Table
 from scipy import special
 
 from sgdtheory.arguments import positive_array
-from sgdtheory.cli.output import interval_text, print_json, print_tables, require_figure_suffix
+from sgdtheory.cli.output import (
+    interval_text,
+    print_json,
+    print_note,
+    print_tables,
+    print_text,
+    require_figure_suffix,
+    write_figure,
+)
+from sgdtheory.cli.settings import Overhead
 from sgdtheory.measurements import StepsMeasurement, example_measurements, read_measurements
 from sgdtheory.scaling import PowerFit, StepsLaw, fit_power_law, fit_steps_law, sensitivity
 
@@ -22,6 +30,13 @@ REFERENCE = 256.0  # of measurements in a file; the paper's
 @dataclass(frozen=True)
 class FitCommand:
     """Critical batch size from steps-to-target measurements: B*, intervals, exponent, sensitivity."""
+
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "measurements in a file": ("csv", "batch_size", "steps", "group", "size", "fit_alpha", "forecast"),
+        "measurements in a store of runs": ("store", "target_loss", "by", "margin", "edges", "steps_csv", "where"),
+        "definition of B* and of intervals": ("reference", "overhead", "level"),
+        "output": ("plot", "json"),
+    }
 
     csv: Annotated[Path | None, tyro.conf.Positional] = None
     """CSV file with a header, one row a batch size. Without it, the language models that come with the package."""
@@ -51,8 +66,8 @@ class FitCommand:
     """With a store: only its runs with these fields, as width=32,64 optimizer=adam."""
     reference: float | None = None
     """Reference batch size of B*, inside the regime of linear scaling; by default 256, with a store its smallest."""
-    overhead: float = 0.2
-    """Extra data, relative to the reference batch size, that defines B*."""
+    overhead: Overhead = 0.2
+    """Extra data, relative to the reference batch size, that defines B*: 0.2 or 20%."""
     level: float = 0.95
     """Level of the confidence intervals."""
     forecast: tuple[float, ...] = ()
@@ -114,7 +129,7 @@ class FitCommand:
         else:
             self._print(report)
         for note in notes:
-            print(f"sgdtheory: note: {note}", file=sys.stderr)
+            print_note(note)
 
     @property
     def _convention(self) -> dict[str, float]:
@@ -213,7 +228,7 @@ class FitCommand:
     def _print_power(self, report: dict[str, Any], level: str) -> None:
         law = report["power_law"]
         interval = interval_text(law["exponent_interval"])
-        print(f"B* = {law['coefficient']:.4g} · size^{law['exponent']:.4f}   (exponent, {level}: {interval})")
+        print_text(f"B* = {law['coefficient']:.4g} · size^{law['exponent']:.4f}   (exponent, {level}: {interval})")
         forecasts = Table(title="forecasts")
         for header in ("size", "B*", f"{level}, new measurement"):
             forecasts.add_column(header, justify="right")
@@ -238,4 +253,4 @@ class FitCommand:
             shown: dict[str, Any] = {"level": self.level, "forecasts": self.forecast, "size_label": label}
             plotting.plot_critical_batch_sizes(axes[0, 1], sizes, laws, power, **convention, **shown)
         plotting.plot_steps_laws(axes[0, 0], measurements, laws, **convention)
-        plotting.save_figure(figure, path)
+        write_figure(figure, path)

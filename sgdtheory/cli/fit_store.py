@@ -1,7 +1,6 @@
 """`sgdtheory fit --store`: from a store of runs to the critical batch size, its exponent, and a test of it."""
 
 import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table
 
-from sgdtheory.cli.output import interval_text, print_json, print_tables
+from sgdtheory.cli.output import interval_text, print_json, print_note, print_tables, write_figure
 from sgdtheory.files import csv_text, write_atomically
 from sgdtheory.invariance import METHODS, SizeDependence
 
@@ -53,7 +52,7 @@ class StoreFit:
         else:
             self._print(report)
         for note in notes:
-            print(f"sgdtheory: note: {note}", file=sys.stderr)
+            print_note(note)
 
     def _targets(self, table: Any) -> list[float]:
         found = self.command.target_loss or {config.target_loss for config in table.configs} - {None}
@@ -178,7 +177,7 @@ class StoreFit:
             title = "$B^*$ against the data to the target"
             label = r"data $D = B_\mathrm{ref}\,Y(B_\mathrm{ref})$ (samples)"
             plotting.plot_size_dependence(axes[0, -1], by_data, label, intervals=bars, title=title)
-        plotting.save_figure(figure, self.command.plot)  # pyright: ignore
+        write_figure(figure, self.command.plot)  # pyright: ignore
 
 
 def _exponent(dependence: SizeDependence) -> dict[str, Any]:

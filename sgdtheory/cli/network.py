@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.presets import PRESETS, preset
@@ -15,6 +15,27 @@ NETWORK_COMMANDS = "train", "coordcheck"
 @dataclass(frozen=True, kw_only=True)
 class NetworkCommand(TrainConfig):
     """A training run by its fields."""
+
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "run": ("preset", "directory", "resume", "checkpoint_seconds", "widths", "steps", "seeds"),
+        "check": ("tolerance", "zero_output", "table"),
+        "model": (
+            *("model", "width", "depth", "num_heads", "activation", "precision"),
+            *("parametrization", "base_width", "base_num_heads", "seed"),
+        ),
+        "data": (
+            *("data", "tokens", "vocabulary", "context", "input_dim", "capacity", "source", "noise_variance"),
+            *("task_seed", "holdout_size", "data_seed"),
+        ),
+        "optimizer": (
+            *("optimizer", "learning_rate", "batch_size", "micro_batch", "momentum", "beta1", "beta2"),
+            *("epsilon", "clip_norm", "trained"),
+        ),
+        "duration and schedule": ("max_steps", "target_loss", "schedule", "warmup", "decay", "schedule_steps"),
+        "averages and evaluation": ("averages", "uniform_average", "eval_every"),
+        "several processes": ("distributed", "coordinator", "num_processes", "process_id"),
+        "output": ("plot", "json"),
+    }
 
     parametrization: Literal["mup", "standard", "ntk"] = "mup"  # pyright: ignore[reportIncompatibleVariableOverride]
     """Maximal update, standard or neural tangent parametrization."""

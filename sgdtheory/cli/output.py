@@ -1,9 +1,10 @@
-"""What the commands print: strict JSON and tables."""
+"""What the commands print: strict JSON, tables and sentences of any width, and where a figure went."""
 
 import contextlib
 import json
 import math
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,12 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+
+from sgdtheory.cli.tables import print_table, wrapped
+
+PIPE = 160  # columns where there is no terminal: wide enough for every table
+NARROWEST = 20
+SUFFIXES = ".png", ".pdf", ".svg"
 
 
 def print_json(value: Any) -> None:
@@ -66,14 +73,37 @@ def require_figure_suffix(path: Path | None) -> None:
     Raises:
         ValueError: it does not.
     """
-    if path and path.suffix.lower() not in (".png", ".pdf", ".svg"):
+    if path and path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"plot must end in .png, .pdf or .svg, got {path}")
 
 
+def write_figure(figure: Any, path: Path) -> None:
+    """Write a figure where `--plot` says, in the format that its suffix says, and say so on standard error."""
+    from sgdtheory.plotting import save_figure  # matplotlib is slow to import
+
+    for written in save_figure(figure, path):
+        print_note(f"wrote {written}")
+
+
+def print_note(text: str) -> None:
+    """Print a line for the reader, on standard error: standard output is for results."""
+    print(f"sgdtheory: note: {text}", file=sys.stderr)
+
+
+def screen_width() -> int:
+    """Columns of the terminal, or of the variable COLUMNS; 160 where neither says."""
+    return max(NARROWEST, shutil.get_terminal_size((PIPE, 24)).columns)
+
+
+def print_text(text: str) -> None:
+    """Print sentences, no wider than the screen."""
+    print("\n".join(wrapped(text, screen_width())))
+
+
 def print_tables(*tables: Table) -> None:
-    """Print tables as wide as the terminal, or wide enough for a pipe."""
-    console = Console()
-    if not console.is_terminal:
-        console.width = 160  # a pipe has no width of its own; do not fold numbers
-    for table in tables:
-        console.print(table)
+    """Print tables with their titles and captions, no wider than the screen."""
+    console = Console(width=screen_width(), highlight=False)
+    for number, table in enumerate(tables):
+        if number:
+            print()
+        print_table(console, table)

@@ -10,8 +10,13 @@ from sgdtheory.bounds import theorem7
 from sgdtheory.cli.output import print_json, print_tables
 from sgdtheory.cli.settings import SettingsCommand
 from sgdtheory.exact import excess_risk
-from sgdtheory.problem import PowerLaw
 from sgdtheory.stability import max_stable_learning_rate
+
+REASONS = {  # why Theorem 7 does not apply, the most important first
+    "unstable": "γ is not below the largest stable one, and the risk grows without bound",
+    "large_learning_rate": "γ > ½ min{B/tr H, 1/‖H‖}",
+    "large_signal": "Σ s_i > σ²",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,17 +44,18 @@ class RiskCommand(SettingsCommand):
             "max_stable_learning_rate": edge,
             "applies": bound.applies,
         }
+        broken = {
+            "unstable": settings["learning_rate"] >= edge,
+            "large_learning_rate": np.logical_not(bound.small_learning_rate),
+            "large_signal": np.logical_not(bound.small_signal),
+        }
         if self.json:
-            print_json(columns)
+            print_json(columns | {"broken": broken})
         else:
-            self._print(problem, columns)
+            self._print(columns, broken)
 
-    def _print(self, problem: PowerLaw, columns: dict[str, Any]) -> None:
-        why = "Σ s_i > σ²" if problem.initial_risk > problem.noise_variance else "γ > ½ min{B/tr H, 1/‖H‖}"
-        table = Table(
-            title=self.problem_title,
-            show_header=False,
-        )
+    def _print(self, columns: dict[str, Any], broken: dict[str, Any]) -> None:
+        table = Table(title=self.problem_title, show_header=False)
         names = {
             "batch_size": "batch size B",
             "learning_rate": "learning rate γ",
@@ -61,8 +67,17 @@ class RiskCommand(SettingsCommand):
             "max_stable_learning_rate": "largest stable γ",
             "applies": "theorem applies",
         }
-        arrays = np.broadcast_arrays(*columns.values())
-        for name, values in zip(columns, arrays, strict=True):
-            cells = [("yes" if v else f"no: {why}") if name == "applies" else f"{v:.6g}" for v in np.atleast_1d(values)]
+        arrays = [np.atleast_1d(values) for values in np.broadcast_arrays(*columns.values(), *broken.values())]
+        for name, values in zip(columns, arrays, strict=False):
+            cells = _answers(arrays[len(columns) :]) if name == "applies" else [f"{value:.6g}" for value in values]
             table.add_row(names.get(name, name), *cells)
+        reasons = [f"({number}) {REASONS[name]}" for number, name in enumerate(broken, 1) if np.any(broken[name])]
+        if reasons:
+            table.caption = f"The theorem does not apply: {'; '.join(reasons)}."
         print_tables(table)
+
+
+def _answers(broken: list[np.ndarray]) -> list[str]:
+    """Of each setting: whether the theorem applies or, by their numbers, all reasons why not."""
+    reasons = [[f"({number})" for number, each in enumerate(setting, 1) if each] for setting in zip(*broken)]
+    return [f"no {' '.join(numbers)}" if numbers else "yes" for numbers in reasons]

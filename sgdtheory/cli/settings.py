@@ -1,16 +1,43 @@
 """What the commands on power-law regression have in common: the problem, and B, γ and D."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from tyro.constructors import PrimitiveConstructorSpec
 
 from sgdtheory.problem import PowerLaw
+
+
+def _share(words: list[str]) -> float:
+    word = words[0]
+    value = float(word[:-1]) / 100 if word.endswith("%") else float(word)
+    if value > 1 and not word.endswith("%"):
+        raise ValueError(f"overhead is a fraction, 0.2 is 20%; got {word}: write {word}% or {100 * value:g}%")
+    return value
+
+
+Overhead = Annotated[
+    float,
+    PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="SHARE",
+        instance_from_str=_share,
+        is_instance=lambda value: isinstance(value, float),
+        str_from_instance=lambda value: [f"{value:g}"],
+    ),
+]  # 0.2 or 20%; a bare number above 1 is refused, since both 20 and 0.2 are written for 20%
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemCommand:
     """A power law."""
+
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "problem": ("capacity", "source", "dim", "noise_variance"),
+        "options": (),
+        "output": ("plot", "json"),
+    }
 
     capacity: float
     """Exponent a > 1 of the eigenvalues, λ_i = i^−a."""
@@ -38,6 +65,14 @@ class ProblemCommand:
 @dataclass(frozen=True, kw_only=True)
 class SettingsCommand(ProblemCommand):
     """A power law, and settings: one batch size, learning rate and number of samples, or several of equal number."""
+
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "problem": ("capacity", "source", "dim", "noise_variance"),
+        "settings": ("batch_size", "learning_rate", "num_samples"),
+        "options": (),
+        "several processes": ("distributed", "coordinator", "num_processes", "process_id"),
+        "output": ("plot", "json"),
+    }
 
     batch_size: tuple[float, ...]
     """Batch size B."""

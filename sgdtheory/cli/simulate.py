@@ -12,7 +12,7 @@ from rich.table import Table
 
 from sgdtheory.bounds import theorem7
 from sgdtheory.cli.distributed import DistributedCommand
-from sgdtheory.cli.output import native_output_on_stderr, print_json, print_tables
+from sgdtheory.cli.output import native_output_on_stderr, print_json, print_note, print_tables
 from sgdtheory.cli.settings import SettingsCommand
 from sgdtheory.exact import excess_risk
 from sgdtheory.problem import PowerLaw
@@ -82,7 +82,7 @@ class SimulateCommand(SettingsCommand, DistributedCommand):
     def _leave(self) -> NoReturn:
         """Exit after Ctrl-C; without waiting for processes that do not know of it."""
         if self.distributed:
-            print("sgdtheory: note: interrupted; stop the other processes too", file=sys.stderr)
+            print_note("interrupted; stop the other processes too")
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(130)
@@ -103,14 +103,15 @@ class SimulateCommand(SettingsCommand, DistributedCommand):
             "num_steps": simulation.num_steps,
         }
         edge = max_stable_learning_rate(problem, batch_size=settings["batch_size"])
+        started = np.any(simulation.num_finished)
         if self.json:
             kept = simulation.truncation and vars(simulation.truncation)
             print_json(columns | {"truncation": kept, "interrupted": simulation.interrupted})
-        else:
+        elif started:
             self._print(columns)
         close = bool(np.any((settings["learning_rate"] > HEAVY_TAILED * edge) & ~simulation.diverged.any(-1)))
-        for note in self._notes(simulation, close):
-            print(f"sgdtheory: note: {note}", file=sys.stderr)
+        for note in self._notes(simulation, close) if started else ["interrupted before any replica had finished"]:
+            print_note(note)
 
     def _print(self, columns: dict[str, Any]) -> None:
         rows = zip(*map(np.ravel, np.broadcast_arrays(*columns.values())), strict=True)
@@ -125,7 +126,7 @@ class SimulateCommand(SettingsCommand, DistributedCommand):
                 ratio = value["exact"] / value["bound"]
             table.add_row(
                 *(f"{value[name]:.6g}" for name in ("batch_size", "learning_rate", "num_samples")),
-                f"{value['mean']:.5g} ± {value['standard_error']:.2g}",
+                f"{value['mean']:.5g} ± {value['standard_error']:.2g}" if value["num_finished"] else "—",
                 f"{value['exact']:.5g}",
                 f"{value['z']:+.2f}" if np.isfinite(value["z"]) else "—",
                 f"{value['bound']:.4g}",

@@ -5,19 +5,27 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import tyro
 from rich.table import Table
 
-from sgdtheory.cli.output import live_line, print_json, print_tables
+from sgdtheory.cli import ctrl_c
+from sgdtheory.cli.output import live_line, print_json, print_note, print_tables, print_text
 from sgdtheory.files import write_atomically
 from sgdtheory.sweep.grid import read_grid
+from sgdtheory.training.config import CHECKPOINT_SECONDS
 
 
 @dataclass(frozen=True)
 class SweepCommand:
     """Train every run of a grid, in a store that keeps what is finished and resumes what is not."""
+
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "runs": ("toml", "store", "status", "extend", "target_loss", "by", "where"),
+        "how they run": ("cluster", "jobs", "lanes", "checkpoint_seconds"),
+        "output": ("csv", "json"),
+    }
 
     toml: Annotated[Path | None, tyro.conf.Positional] = None
     """TOML file: [fixed] fields of a training run, [grid] lists of values, [[cases.NAME]] fields that go together."""
@@ -39,7 +47,7 @@ class SweepCommand:
     """Number of SLURM jobs."""
     lanes: int | None = None
     """Runs that advance side by side; by default 16, fewer for large networks."""
-    checkpoint_seconds: float = 30.0
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
     """Time between checkpoints."""
     csv: Path | None = None
     """Write the table of runs here."""
@@ -58,13 +66,14 @@ class SweepCommand:
             raise ValueError("where is about the runs of a store: give --extend STORE or --status STORE too")
         table = self._table()
         if table is None:
-            print(f"nothing to add to {self.extend}: every batch size is tuned, or more of the same would not help")
+            why = "every batch size is tuned, or more of the same would not help"
+            print_text(f"nothing to add to {self.extend}: {why}")
             return
         if self.csv:
             write_atomically(self.csv, table.to_csv())
         self._show(table)
         if table.interrupted:
-            print("sgdtheory: note: interrupted; the same command goes on", file=sys.stderr)
+            print_note("interrupted; the same command goes on")
             sys.exit(130)
 
     def _table(self) -> Any:
@@ -101,6 +110,7 @@ class SweepCommand:
             if self.cluster is not None:
                 from sgdtheory.sweep.cluster import cluster_executor
 
+                stack.enter_context(ctrl_c.unwinding())  # Ctrl-C closes what has been started
                 executor = stack.enter_context(cluster_executor(self.cluster, self.jobs))
             report = stack.enter_context(live_line("reading the store", _progress))
             return sweep(configs, store, executor, report=report, **options)
@@ -117,9 +127,9 @@ class SweepCommand:
             for name, number in sorted(outcomes.items()):
                 shown.add_row(name, f"{number}")
             print_tables(shown)
-            print(f"{seconds:.0f} s of training, runs side by side counted each")
+            print_text(f"{seconds:.0f} s of training, runs side by side counted each")
         for note in table.notes:
-            print(f"sgdtheory: note: {note}", file=sys.stderr)
+            print_note(note)
 
 
 def _progress(progress: Any) -> str:

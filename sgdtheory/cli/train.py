@@ -11,8 +11,17 @@ from rich.table import Table
 
 from sgdtheory.cli.distributed import DistributedCommand
 from sgdtheory.cli.network import NetworkCommand
-from sgdtheory.cli.output import live_line, native_output_on_stderr, print_json, print_tables, require_figure_suffix
-from sgdtheory.training.config import TrainConfig
+from sgdtheory.cli.output import (
+    live_line,
+    native_output_on_stderr,
+    print_json,
+    print_note,
+    print_tables,
+    print_text,
+    require_figure_suffix,
+    write_figure,
+)
+from sgdtheory.training.config import CHECKPOINT_SECONDS, TrainConfig
 
 ROWS = 12  # of the curve that are printed
 
@@ -29,7 +38,7 @@ class TrainCommand(NetworkCommand, DistributedCommand):
     """Keep config, checkpoints, curve and result here; a run that is here goes on."""
     resume: Path | None = None
     """Go on with the run in this directory; only --max-steps and --target-loss may change."""
-    checkpoint_seconds: float = 30.0
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
     """Time between checkpoints."""
 
     def run(self) -> None:
@@ -43,7 +52,7 @@ class TrainCommand(NetworkCommand, DistributedCommand):
             self._show(result)
         if result.interrupted:
             if first:
-                print(f"sgdtheory: note: interrupted; {self._way_on()}", file=sys.stderr)
+                print_note(f"interrupted; {self._way_on()}")
             sys.exit(130)
 
     def _way_on(self) -> str:
@@ -70,17 +79,17 @@ class TrainCommand(NetworkCommand, DistributedCommand):
 
     def _show(self, result: Any) -> None:
         if self.plot:
-            from sgdtheory.plotting import new_figure, plot_training, save_figure
+            from sgdtheory.plotting import new_figure, plot_training
 
             figure, axes = new_figure(width=5.2, height=3.8)
             plot_training(axes[0, 0], result)
-            save_figure(figure, self.plot)
+            write_figure(figure, self.plot)
         if self.json:
             print_json(result.summary() | {"config": result.config.as_fields(), "curve": result.columns()})
             return
         print_tables(_curve_table(result))
         for line in _sentences(result):
-            print(line)
+            print_text(line)
 
 
 def _curve_table(result: Any) -> Table:

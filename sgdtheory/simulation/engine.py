@@ -1,5 +1,6 @@
 """Running many lanes on the devices there are: blocks of lanes that fit into memory, in calls that end soon."""
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from sgdtheory.counter_random import threefry
+from sgdtheory.interrupts import Interrupts
 from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, State, advance, init, risks
 from sgdtheory.simulation.runs import LEAST_ROOM, Run
 
@@ -93,17 +95,18 @@ def simulate_runs(
     recorder = Recorder(runs, num_replicas)
     blocks = make_blocks(spectrum, runs, num_replicas, resources)
     work, done = sum(block.length for block in blocks), 0
-    try:
+    with Interrupts() as interrupts, contextlib.suppress(KeyboardInterrupt):
         for block in blocks:
             for step, state in _states(spectrum, runs, block, key, resources.devices):
                 resources.report((done + step) / work)
                 if step in block.stops:
                     values = _compiled_risks(state, np.array(step, spectrum.start.dtype))
                     recorder.write(block, step, *map(_fetch, values))
+                if interrupts.pending and done + step < work:
+                    return recorder, True
             done += block.length
-    except KeyboardInterrupt:
-        return recorder, True
-    return recorder, False
+        return recorder, False
+    return recorder, True
 
 
 def _check_room(runs: Sequence[Run], num_replicas: int, memory_limit: float) -> None:

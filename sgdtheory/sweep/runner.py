@@ -16,17 +16,17 @@ from typing import Any
 import jax
 
 from sgdtheory.arguments import whole_number
+from sgdtheory.interrupts import Interrupts
 from sgdtheory.sweep.pace import Countdown, Taken
 from sgdtheory.sweep.store import Store
 from sgdtheory.sweep.table import SweepTable
-from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.config import CHECKPOINT_SECONDS, TrainConfig
 from sgdtheory.training.engine import side_by_side
 from sgdtheory.training.group import Group, Run, group_runs
-from sgdtheory.training.interrupts import Interrupts
 from sgdtheory.training.model import model
 from sgdtheory.training.result import TrainResult
 from sgdtheory.training.tensors import count
-from sgdtheory.training.trainer import CHECKPOINT_SECONDS, threads_of
+from sgdtheory.training.trainer import threads_of
 
 LANES, LANE_WEIGHTS = 16, 1 << 23  # runs side by side, and their weights together
 POLL_SECONDS = 0.5  # between looks at runs that another process works on

@@ -27,6 +27,7 @@ PRECISIONS = "float32", "bfloat16"
 TRAINED = "all", "output"
 BYTES = 256
 MOST_SAMPLES = 2**32
+CHECKPOINT_SECONDS = 30.0  # between checkpoints of a run, unless said otherwise
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,12 +14,12 @@ from scipy import stats
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.engine import State, advance, init, iterate, network, program, stacked
 from sgdtheory.training.model import model
+from sgdtheory.training.parametrization import TOLERANCE
 from sgdtheory.training.streams import stream
 from sgdtheory.training.tensors import Params, effective, tensor_factors
 
 OUTPUTS = "output", "unembedding"
 QUANTITIES = "size", "change", "own"
-TOLERANCE = 0.3  # errors of exponents come in halves
 PROBES = 32  # samples on which activations are looked at
 ROUNDING = 1e-6  # of float32 activations, relative
 

@@ -10,12 +10,12 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from sgdtheory.interrupts import Interrupts
 from sgdtheory.training.checkpoint import read_checkpoint, write_checkpoint, write_config, write_result
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.engine import State, advance, evaluate, init, network, program, side_by_side, stacked
 from sgdtheory.training.evaluation import is_scheduled, next_evaluation
 from sgdtheory.training.history import History
-from sgdtheory.training.interrupts import Interrupts
 from sgdtheory.training.model import model
 from sgdtheory.training.result import TrainResult
 from sgdtheory.training.streams import stream

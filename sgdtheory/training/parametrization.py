@@ -10,6 +10,7 @@ Role = Literal["input", "hidden", "output", "vector"]
 Family = Literal["sgd", "adam"]
 ROLES: tuple[Role, ...] = "input", "hidden", "output", "vector"
 FAMILIES: tuple[Family, ...] = "sgd", "adam"
+TOLERANCE = 0.3  # slope that a coordinate check lets pass: errors of exponents come in halves
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,13 +8,11 @@ from typing import Any
 
 import jax
 
+from sgdtheory.interrupts import Interrupts
 from sgdtheory.training.checkpoint import CONFIG, extended
-from sgdtheory.training.config import TrainConfig, read_config
+from sgdtheory.training.config import CHECKPOINT_SECONDS, TrainConfig, read_config
 from sgdtheory.training.group import Group, Report, Run, group_runs
-from sgdtheory.training.interrupts import Interrupts
 from sgdtheory.training.result import TrainResult
-
-CHECKPOINT_SECONDS = 30.0
 
 
 def train(

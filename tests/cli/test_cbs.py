@@ -128,7 +128,7 @@ def test_cbs_plot(run, tmp_path, suffix, head):
         ([100, -5], "num_samples must be positive and finite, got -5"),
         (["1e400"], "num_samples must be positive and finite, got inf"),
         ([100, "--overhead", 0], "overhead must be positive and finite, got 0"),
-        ([20, "--overhead", 1e4], "overhead must leave a critical batch size of at most num_samples, got 10000"),
+        ([20, "--overhead", "1000000%"], "overhead must leave a critical batch size of at most num_samples, got 10000"),
         ([100, "--risk-factor", 1], "risk_factor must be finite and greater than 1, got 1"),
         ([100, "--noise-variance", -1], "noise_variance must be finite and not negative"),
         ([100, "--capacity", 1], "capacity must be finite and greater than 1"),
@@ -147,10 +147,7 @@ def test_data_sizes_are_required(fails):
     assert "--num-samples" in fails(*PROBLEM)
 
 
-def test_help_names_the_flags(capsys):
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["cbs", "--help"])
-    assert caught.value.code in (0, None)
-    out = capsys.readouterr().out
+def test_help_names_the_flags(run):
+    out = run("cbs", "--help")
     for flag in ("--capacity", "--source", "--num-samples", "--overhead", "--risk-factor", "--plot", "--json"):
         assert flag in out

@@ -1,17 +1,20 @@
 import os
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
+import sgdtheory as st
 from sgdtheory import cli
-from tests.cli.text import COLUMNS, RISK, strict_json
+from sgdtheory.cli.plain import _spelled
+from tests.cli.text import COLUMNS, RISK, numbers, strict_json
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["nothing"],
         ["risk"],
         ["fit", "--nope"],
@@ -37,18 +40,18 @@ def test_bad_usage(capsys, arguments):
         (["fit"], ["CSV", "--group", "--size", "--fit-alpha", "--reference", "--overhead", "--forecast", "--plot"]),
     ],
 )
-def test_help(capsys, command, flags):
-    with pytest.raises(SystemExit) as caught:
-        cli.main([*command, "--help"])
-    assert caught.value.code in (0, None)
-    out = capsys.readouterr().out
+def test_help(run, command, flags):
+    out = run(*command, "--help")
     for flag in flags:
         assert flag in out
 
 
-def process(*arguments, stdout=subprocess.PIPE):
+def process(*arguments, stdout=subprocess.PIPE, encoding="utf-8", **variables):
     command = [sys.executable, "-m", "sgdtheory", *map(str, arguments)]
-    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, encoding="utf-8")
+    kept = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    environment = kept | {"PYTHONIOENCODING": encoding} | variables
+    options = {"stderr": subprocess.PIPE, "text": True, "encoding": encoding, "env": environment}
+    return subprocess.run(command, stdout=stdout, **options)
 
 
 def test_risk_process(run):
@@ -59,8 +62,44 @@ def test_risk_process(run):
 
 def test_fit_process(run, table_file):
     done = process("fit", table_file, *COLUMNS)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert all(line.startswith("sgdtheory: note: ") for line in done.stderr.splitlines())
     assert done.stdout == run("fit", table_file, *COLUMNS)
+
+
+COMMANDS_IN_ANY_ENCODING = [
+    ["--help"],
+    ["risk", "--help"],
+    [*RISK, "--num-samples", 1e4, 1e5],
+    ["cbs", "--capacity", 2, "--source", 3, "--dim", 20, "--num-samples", 40, 80],
+    ["fit", "--forecast", 7000],
+    ["coordcheck", "--table"],
+    ["risk", "--capacity", "γ"],
+]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("arguments", COMMANDS_IN_ANY_ENCODING, ids=lambda arguments: arguments[0])
+def test_any_encoding_of_standard_output(encoding, arguments):
+    """Every number of the table is there; what the encoding does not have is spelt out, and fits the screen."""
+    done, expected = (process(*arguments, encoding=each, COLUMNS="80") for each in (encoding, "utf-8"))
+    assert done.returncode == expected.returncode
+    assert "Traceback" not in done.stderr
+    assert not numbers(expected.stdout.replace("−", "-")) - numbers(done.stdout)
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    assert "?" not in done.stdout.replace("grows?", "").replace("sgdtheory COMMAND", "")
+
+
+def test_letters_are_spelt_out():
+    out = process(*RISK, "--num-samples", 1e4, encoding="ascii").stdout
+    assert out.startswith("lambda_i = i^-2, s_i = i^-3, sigma^2 = 1\n+--")
+    assert "| learning rate gamma    |        0.3 |\n" in out
+    out = process(*RISK, "--num-samples", 1e4, encoding="latin-1").stdout
+    assert out.startswith("lambda_i = i^-2, s_i = i^-3, sigma² = 1\n+--")
+
+
+def test_spelling():
+    assert "".join(map(_spelled, "γΛΣτ²é…±∞→─│\ud800€")) == "gammaLambdaSigmatau^2e...+-infinity->-|??"
 
 
 def test_failing_process():
@@ -83,18 +122,52 @@ def test_reader_that_has_seen_enough(arguments):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "Expected one of {risk, simulate, cbs, fit, train, sweep, coordcheck}"),
-        (("rsik",), "Unrecognized options: rsik"),
-        (("risk", "--capacity", "2"), "Missing from sgdtheory risk"),
-        (("fit", "--level", "high"), "Error parsing --level: could not convert string to float: 'high'"),
-        (("fit", "--bogus", "1"), "Unrecognized options: --bogus"),
+        (("rsik",), "rsik is not a command, did you mean risk? (see sgdtheory --help)"),
+        (("zzz",), "zzz is not a command (see sgdtheory --help)"),
+        (
+            ("risk", "--capacity", "2"),
+            "risk needs --source, --batch-size, --learning-rate, --num-samples too (see sgdtheory risk --help)",
+        ),
+        (
+            ("fit", "--level", "high"),
+            "Error parsing --level: could not convert string to float: 'high' (see sgdtheory fit --help)",
+        ),
+        (("fit", "--level"), "Missing value for argument '--level'. Expected 1 values (see sgdtheory fit --help)"),
+        (("fit", "a.csv", "b.csv"), "Unrecognized options: b.csv (see sgdtheory fit --help)"),
+        (("fit", "--bogus", "1"), "--bogus is not a flag of sgdtheory fit (see sgdtheory fit --help)"),
+        (
+            ("train", "--batchsize=3"),
+            "--batchsize is not a flag of sgdtheory train, did you mean --batch-size? (see sgdtheory train --help)",
+        ),
+        (
+            (*RISK, "--num-sample", "3"),
+            "--num-sample is not a flag of sgdtheory risk, did you mean --num-samples? (see sgdtheory risk --help)",
+        ),
     ],
 )
-def test_usage_errors_are_one_line(arguments, message, capsys):
-    with pytest.raises(SystemExit) as stop:
-        cli.main(list(arguments))
-    assert stop.value.code == 2
-    error = capsys.readouterr().err
-    assert error.startswith("sgdtheory: ")
-    assert message in error
-    assert error.count("\n") == 1
+@pytest.mark.parametrize("columns", ["30", "200"])
+def test_usage_errors_are_one_sentence_said_once(arguments, message, columns, fails, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert fails(*arguments) == f"sgdtheory: {message}\n"
+    assert os.environ["COLUMNS"] == columns
+
+
+def test_underscores_and_equals_signs_are_understood(run):
+    assert run(*RISK, "--num_samples=1e4", "--json") == run(*RISK, "--num-samples", "1e4", "--json")
+
+
+def test_the_version(run):
+    """Of the clone, whatever is installed."""
+    assert run("--version") == f"{st.__version__}\n"
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert st.__version__ == project["version"]
+
+
+def test_nothing_is_help_that_fits_a_screen_with_an_example(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    out = run()
+    assert out == run("--help") == run("-h")
+    assert len(out.splitlines()) < 24
+    assert max(map(len, out.splitlines())) <= 80
+    (example,) = (line.split() for line in out.splitlines() if line.startswith("  sgdtheory "))
+    assert len(run(*example[1:-2])) > 100  # the example works (at its smallest D)

@@ -71,9 +71,25 @@ def test_risk_table(run):
 
 def test_risk_table_shows_both_answers_of_applies(run):
     out = run(*RISK[:-1], 0.1, 0.9, "--num-samples", 1e4, "--noise-variance", 5)
-    assert cells(out, "theorem applies")[1:] == ["yes", "no: γ > ½ min{B/tr H, 1/‖H‖}"]
-    out = run(*RISK, "--num-samples", 1e4, "--noise-variance", 0.5)
-    assert cells(out, "theorem applies")[1:] == ["no: Σ s_i > σ²"]
+    assert cells(out, "theorem applies")[1:] == ["yes", "no (2)"]
+    assert out.endswith("The theorem does not apply: (2) γ > ½ min{B/tr H, 1/‖H‖}.\n")
+    assert "does not apply" not in run(*RISK[:-1], 0.1, "--num-samples", 1e4, "--noise-variance", 5)
+
+
+def test_all_reasons_why_the_theorem_does_not_apply_the_most_important_first(run):
+    """One rate beyond the edge, one below it that is too large for the theorem, one that is not; much signal."""
+    flags = [*RISK[:-1], 5, 0.9, 0.1, "--num-samples", 1e4, "--noise-variance", 0.5]
+    out = run(*flags)
+    assert cells(out, "theorem applies")[1:] == ["no (1) (2) (3)", "no (2) (3)", "no (3)"]
+    assert out.endswith(
+        "The theorem does not apply: (1) γ is not below the largest stable one, and the risk grows without bound; "
+        "(2) γ > ½ min{B/tr H, 1/‖H‖}; (3) Σ s_i > σ².\n"
+    )
+    broken = strict_json(run(*flags, "--json"))["broken"]
+    assert list(broken) == ["unstable", "large_learning_rate", "large_signal"]
+    assert broken["unstable"] == [True, False, False]
+    assert broken["large_learning_rate"] == [True, True, False]
+    assert np.all(broken["large_signal"])
 
 
 def test_infinite_risk_in_the_table(run):

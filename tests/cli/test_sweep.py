@@ -117,7 +117,7 @@ def test_control_c_and_on(run, grid, tmp_path):
         (["GRID", "--store", "GRID"], "cannot write to the store"),
         (["GRID", "--store", "STORE", "--lanes", "0"], "lanes must be a whole number of at least 1, got 0"),
         (["GRID", "--store", "STORE", "--cluster", "slurm", "--jobs", "0"], "jobs must be a whole number"),
-        (["GRID", "--stroe", "STORE"], "Unrecognized"),
+        (["GRID", "--stroe", "STORE"], "--stroe is not a flag of sgdtheory sweep, did you mean --store?"),
     ],
 )
 def test_bad_input_is_one_line(fails, grid, tmp_path, arguments, message):

@@ -4,8 +4,8 @@ import shlex
 import pytest
 
 from sgdtheory.cli import main
+from sgdtheory.interrupts import Interrupts
 from sgdtheory.training import trainer
-from sgdtheory.training.interrupts import Interrupts
 
 SMALL = ["train", "--width", "16", "--batch-size", "8", "--max-steps", "20", "--holdout-size", "32"]
 

@@ -1,10 +1,18 @@
 """Shared by the tests of the commands: flags, and reading what is printed."""
 
 import json
+import re
+from collections import Counter
 
 RISK = ["risk", "--capacity", "2", "--source", "3", "--batch-size", "16", "--learning-rate", "0.3"]
 BATCHES = (64, 256, 1024, 4096, 16384)
 COLUMNS = ["--batch-size", "B", "--steps", "Y", "--group", "model", "--size", "N"]
+NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+(?:[.,]\d+)*(?:e[-+]?\d+)?|inf|nan)%?(?![\w.])")
+
+
+def numbers(text):
+    """Every number in a text, whole, and how often."""
+    return Counter(NUMBER.findall(text))
 
 
 def strict_json(text):

@@ -6,7 +6,7 @@ from types import FrameType
 
 
 class Interrupts:
-    """A context in which Ctrl-C sets `pending`, for a loop to look at; a second one interrupts at once."""
+    """A context in which Ctrl-C sets `pending`, for a loop to look at; a second one does what it did before."""
 
     def __init__(self) -> None:
         self.pending = False
@@ -25,5 +25,7 @@ class Interrupts:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.pending:
+            if callable(self._previous):
+                self._previous(number, frame)
             raise KeyboardInterrupt
         self.pending = True

@@ -1,0 +1,119 @@
+"""The flags of a command, from the fields of its dataclass and the sentences below them."""
+
+import ast
+import dataclasses
+import inspect
+import textwrap
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Union
+
+import tyro
+
+OPTIONS = "options"  # flags that are in no group
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One flag, or a positional argument.
+
+    Attributes:
+        name: of the field.
+        spellings: that are accepted, the one that help shows first; for a positional argument its name in capitals.
+        value: what follows it in help; empty for a switch.
+        text: what it means.
+        default: as help shows it; empty if there is nothing to say.
+        required: whether it has to be given.
+        group: heading in help.
+    """
+
+    name: str
+    spellings: tuple[str, ...]
+    value: str
+    text: str
+    default: str
+    required: bool
+    group: str
+
+    @property
+    def positional(self) -> bool:
+        """Whether it is recognized by its place."""
+        return not self.spellings[0].startswith("-")
+
+    @property
+    def usage(self) -> str:
+        """How it is written."""
+        return f"{self.spellings[0]} {self.value}".strip()
+
+
+def flags_of(kind: type, defaults: Mapping[str, Any]) -> list[Flag]:
+    """The flags of a command's dataclass, with `defaults` in the place of its own."""
+    hints, texts = typing.get_type_hints(kind, include_extras=True), _texts(kind)
+    groups = {name: group for group, names in getattr(kind, "FLAG_GROUPS", {}).items() for name in names}
+    found = []
+    for field in dataclasses.fields(kind):
+        hint, metadata = _without_metadata(hints[field.name])
+        default = defaults.get(field.name, field.default)
+        found.append(
+            Flag(
+                name=field.name,
+                spellings=_spellings(field.name, hint, metadata, default),
+                value=_value(hint, metadata),
+                text=texts.get(field.name, ""),
+                default=_shown(default),
+                required=default is dataclasses.MISSING,
+                group=groups.get(field.name, OPTIONS),
+            )
+        )
+    order = [*getattr(kind, "FLAG_GROUPS", {})]
+    return sorted(found, key=lambda flag: order.index(flag.group) if flag.group in order else len(order))
+
+
+def _texts(kind: type) -> dict[str, str]:
+    """Field → the sentence below it, of the class and of those that it extends."""
+    found = {}
+    for each in reversed(kind.__mro__):
+        if dataclasses.is_dataclass(each):
+            (definition,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+            assert isinstance(definition, ast.ClassDef)
+            for field, below in zip(definition.body, definition.body[1:], strict=False):
+                if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+                    found[ast.unparse(field.target)] = inspect.cleandoc(ast.literal_eval(below.value))
+    return found
+
+
+def _without_metadata(hint: Any) -> tuple[Any, tuple]:
+    return (hint.__origin__, hint.__metadata__) if hasattr(hint, "__metadata__") else (hint, ())
+
+
+def _spellings(name: str, hint: Any, metadata: tuple, default: Any) -> tuple[str, ...]:
+    if tyro.conf.Positional in metadata:
+        return (name.upper(),)
+    word = name.replace("_", "-")
+    if hint is not bool:
+        return (f"--{word}",)
+    return (f"--no-{word}", f"--{word}") if default is True else (f"--{word}", f"--no-{word}")
+
+
+def _value(hint: Any, metadata: tuple) -> str:
+    for each in metadata:
+        if isinstance(each, tyro.constructors.PrimitiveConstructorSpec):
+            return each.metavar
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is bool or tyro.conf.Positional in metadata:
+        return ""
+    if origin is Literal:
+        return f"{{{', '.join(arguments)}}}"
+    if origin in (Union, types.UnionType):
+        return _value(next(each for each in arguments if each is not type(None)), ())
+    if origin is tuple:
+        return f"{_value(arguments[0], ())} ..."
+    return hint.__name__.upper()
+
+
+def _shown(default: Any) -> str:
+    if default is None or default is dataclasses.MISSING or isinstance(default, bool) or default == ():
+        return ""
+    return " ".join(map(str, default)) if isinstance(default, tuple) else str(default)

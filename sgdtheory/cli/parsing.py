@@ -1,0 +1,113 @@
+"""From the arguments to the command that they ask for; a mistake is one sentence, with what was meant."""
+
+import contextlib
+import difflib
+import io
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import tyro
+
+from sgdtheory.cli.commands import COMMANDS, command_class
+from sgdtheory.cli.flags import Flag, flags_of
+from sgdtheory.cli.help import command_help, overview
+from sgdtheory.cli.network import preset_of
+from sgdtheory.cli.output import screen_width
+from sgdtheory.version import version
+
+HELP = "-h", "--help"
+
+
+class Command(Protocol):
+    """What the arguments are parsed into."""
+
+    def run(self) -> None:
+        """Do it and print."""
+        ...
+
+
+@dataclass(frozen=True)
+class Words:
+    """Help, or the version."""
+
+    text: str
+
+    def run(self) -> None:
+        """Print it."""
+        print(self.text)
+
+
+def parse(arguments: Sequence[str]) -> Command:
+    """The command that the arguments ask for.
+
+    Raises:
+        ValueError: they are not understood.
+    """
+    if not arguments or arguments[0] in HELP:
+        return Words(overview(screen_width()))
+    if arguments[0] == "--version":
+        return Words(version())
+    name, *rest = arguments
+    if name not in COMMANDS:
+        raise ValueError(f"{name} is not a command{_meant(name, COMMANDS)} (see sgdtheory --help)")
+    kind, chosen = command_class(name), preset_of(arguments)  # a preset's fields are the flags' defaults
+    flags = flags_of(kind, chosen)
+    if set(HELP) & set(rest):
+        return Words(command_help(name, kind, flags, screen_width()))
+    _check_flags(name, flags, rest)
+    default = {"default": kind(**chosen)} if chosen else {}
+    usage = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(usage), _wide():
+            return tyro.cli(kind, prog=f"sgdtheory {name}", args=rest, **default)
+    except SystemExit:
+        raise ValueError(f"{_sentence(usage.getvalue())} {_see(name)}") from None
+
+
+def _check_flags(name: str, flags: list[Flag], given: Sequence[str]) -> None:
+    """Every flag given exists, and what is required is given."""
+    known = {spelling: flag.name for flag in flags for spelling in flag.spellings if not flag.positional}
+    found = [_spelling(word) for word in given if word.startswith("--")]
+    for word in found:
+        if word not in known:
+            raise ValueError(f"{word} is not a flag of sgdtheory {name}{_meant(word, known)} {_see(name)}")
+    missing = [flag.spellings[0] for flag in flags if flag.required and flag.spellings[0] not in found]
+    if missing:
+        raise ValueError(f"{name} needs {', '.join(missing)} too {_see(name)}")
+
+
+def _spelling(word: str) -> str:
+    """`--batch_size=3` → `--batch-size`."""
+    return word.partition("=")[0].replace("_", "-")
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    nearest = difflib.get_close_matches(word, known, 1)
+    return f", did you mean {nearest[0]}?" if nearest else ""
+
+
+def _see(name: str) -> str:
+    return f"(see sgdtheory {name} --help)"
+
+
+def _sentence(frame: str) -> str:
+    """The message of a frame: title, message and details, with lines drawn between them."""
+    _, *lines = (line.strip("╭╮╰╯│─- ") for line in frame.splitlines())
+    message = " ".join(itertools.takewhile(bool, itertools.dropwhile(lambda line: not line, lines))).rstrip(".")
+    return message[:1].upper() + message[1:]
+
+
+@contextlib.contextmanager
+def _wide() -> Iterator[None]:
+    """So wide a screen that no message is folded."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = "10000"
+    try:
+        yield
+    finally:
+        os.environ.pop("COLUMNS")
+        if before is not None:
+            os.environ["COLUMNS"] = before

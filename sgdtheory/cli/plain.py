@@ -1,0 +1,74 @@
+"""Standard output that cannot hold every character: γ is spelt out as gamma, a frame drawn with - and |."""
+
+import codecs
+import unicodedata
+from typing import Any
+
+SPELLING = {
+    "−": "-",
+    "–": "-",
+    "—": "-",
+    "…": "...",
+    "±": "+-",
+    "·": "*",
+    "×": "x",
+    "≤": "<=",
+    "≥": ">=",
+    "≠": "!=",
+    "≈": "~",
+    "∝": "~",
+    "→": "->",
+    "∞": "infinity",
+    "√": "sqrt ",
+    "‖": "||",
+    "½": "1/2",
+    "⌊": "floor(",
+    "⌋": ")",
+    "⟨": "<",
+    "⟩": ">",
+    "²": "^2",
+    "³": "^3",
+    "⁶": "^6",
+    "⁹": "^9",
+    "ᵀ": "^T",
+    "µ": "mu",
+    "λ": "lambda",
+    "Λ": "Lambda",
+    "“": '"',
+    "”": '"',
+    "’": "'",
+    "•": "*",
+} | dict.fromkeys("│┃║", "|")
+SPELLING |= dict.fromkeys("─━═", "-") | dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯┏┓┗┛┡┩╇", "+")
+HANDLER = "sgdtheory.spell_out"
+
+
+def spell_out(stream: Any) -> None:
+    """From here on the text stream spells out what its encoding does not have, where it would have failed."""
+    if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
+        codecs.register_error(HANDLER, _replace)
+        stream.reconfigure(errors=HANDLER)
+
+
+def plain(text: str, stream: Any) -> str:
+    """The text as the stream will have it: as wide as it will be."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, HANDLER).decode(encoding) if getattr(stream, "errors", None) == HANDLER else text
+
+
+def _replace(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(map(_spelled, error.object[error.start : error.end])), error.end
+
+
+def _spelled(character: str) -> str:
+    """Greek letters by name, letters without their accents, a question mark where nothing is known."""
+    if character in SPELLING:
+        return SPELLING[character]
+    name = unicodedata.name(character, "")
+    if name.startswith("GREEK"):
+        letter = name.split(" LETTER ")[-1].split(" ")[0]
+        return letter.capitalize() if "CAPITAL" in name else letter.lower()
+    bare = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
+    return bare or "?"

@@ -1,0 +1,72 @@
+"""Flags as help shows them are those that are accepted, each under a heading; what an overhead may be."""
+
+import contextlib
+import io
+import re
+
+import pytest
+import tyro
+
+from sgdtheory.cli.commands import COMMANDS, command_class
+from sgdtheory.cli.flags import OPTIONS, flags_of
+from tests.cli.text import COLUMNS, strict_json
+
+
+def accepted(kind):
+    """The flags in the help of the library that parses them."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), pytest.raises(SystemExit):
+        tyro.cli(kind, args=["--help"])
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", out.getvalue())) - {"--help"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_shows_what_is_accepted(name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")
+    kind = command_class(name)
+    flags = flags_of(kind, {})
+    spelled = {spelling for flag in flags for spelling in flag.spellings if not flag.positional}
+    mentioned = {word for flag in flags for word in re.findall(r"--[a-z-]+", flag.text + kind.__doc__)}
+    assert accepted(kind) - mentioned <= spelled <= accepted(kind)
+    assert all(flag.text for flag in flags)
+    if name not in ("simulate", "cbs"):  # these have a few, without a better heading
+        assert OPTIONS not in {flag.group for flag in flags}
+
+
+def test_groups_have_no_strangers():
+    known = {flag.name for name in COMMANDS for flag in flags_of(command_class(name), {})}
+    for name in COMMANDS:
+        groups = getattr(command_class(name), "FLAG_GROUPS", {})
+        assert {field for fields in groups.values() for field in fields} <= known
+
+
+def test_train_has_headings(run):
+    out = run("train", "--help")
+    headings = [line for line in out.splitlines() if re.fullmatch("[a-z][a-z ]+:", line)]
+    assert headings[:5] == ["run:", "model:", "data:", "optimizer:", "duration and schedule:"]
+    assert headings[-1] == "output:"
+
+
+def test_help_of_a_preset_shows_its_defaults(run):
+    out = run("train", "--preset", "bytes", "--help")
+    assert "(default: transformer)" in out
+    assert "(default: mlp)" not in out
+
+
+@pytest.mark.parametrize("written", ["0.4", "40%", "40.0%"])
+def test_overheads(run, table_file, written):
+    convention = strict_json(run("fit", table_file, *COLUMNS, "--overhead", written, "--json"))["convention"]
+    assert convention["overhead"] == 0.4
+    small = ["cbs", "--capacity", 2, "--source", 3, "--dim", 5, "--num-samples", 20, "--json"]
+    assert strict_json(run(*small, "--overhead", written))["overhead"] == 0.4
+
+
+def test_overheads_above_one_say_what_they_are(run, fails, table_file):
+    for command in (["cbs", "--capacity", 2, "--source", 3, "--num-samples", 40], ["fit", table_file, *COLUMNS]):
+        message = fails(*command, "--overhead", "20")
+        assert "overhead is a fraction, 0.2 is 20%; got 20: write 20% or 2000%" in message
+        assert "got 1.5: write 1.5% or 150%" in fails(*command, "--overhead", "1.5")
+        assert "could not convert string to float" in fails(*command, "--overhead", "much")
+    fitted = ["fit", table_file, *COLUMNS, "--json", "--overhead"]
+    assert strict_json(run(*fitted, "1"))["convention"]["overhead"] == 1
+    assert strict_json(run(*fitted, "150%"))["convention"]["overhead"] == 1.5
