@@ -152,6 +152,13 @@ def test_interpolation_is_exact_for_the_law_on_any_grid(critical, reference):
     np.testing.assert_allclose(found, critical, rtol=1e-12)
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_interpolation_knows_no_unit_of_steps(unit):
+    steps = 300 * (1 + 150 / BATCHES)
+    found = interpolated_critical_batch_size(BATCHES, unit * steps, 16, 0.2)
+    np.testing.assert_allclose(found, interpolated_critical_batch_size(BATCHES, steps, 16, 0.2), rtol=1e-12)
+
+
 def test_interpolation_does_not_extrapolate():
     steps = 300 * (1 + 1e5 / BATCHES)
     assert np.isnan(interpolated_critical_batch_size(BATCHES, steps, 16, 0.2))
@@ -267,6 +274,7 @@ def resized(groups, size):
         (lambda groups: only(groups, 64), {}, r"at least two different positive sizes, got \[64.0\]"),
         (lambda groups: resized(groups, 8), {}, "at least two different positive sizes"),
         (lambda groups: [*groups, *resized(groups, np.nan)], {}, "at least two different positive sizes"),
+        (lambda groups: [*groups, *resized(groups, np.inf)], {}, "at least two different positive sizes"),
         (lambda groups: [*groups, *resized(groups, -1)], {}, "at least two different positive sizes"),
         (lambda groups: [], {}, r"at least two different positive sizes, got \[\]"),
         (lambda groups: cut(only(groups, 32, 64), 2), {}, "at least 3 different batch sizes"),
