@@ -5,10 +5,11 @@ from dataclasses import replace
 from experiments.results import Result
 from experiments.variants import SCALES, UNITS, Config, compare
 
-__all__ = ["SCALES", "UNITS", "Config", "run"]
+__all__ = ["SCALES", "UNITS", "WORDS", "Config", "run"]
+
+WORDS = "whole batches", "four micro-batches"  # what a run is as it is, and changed
 
 
 def run(config: Config) -> Result:
     """The same sweep with whole batches and with four micro-batches each."""
-    words = "whole batches", "four micro-batches"
-    return compare(config, "accumulation", lambda each: replace(each, micro_batch=each.batch_size // 4), words)
+    return compare(config, "accumulation", lambda each: replace(each, micro_batch=each.batch_size // 4), WORDS)

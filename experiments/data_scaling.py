@@ -14,16 +14,13 @@ from experiments.network_sweeps import (
     FULL_TEACHER,
     TEACHER,
     TEXT,
-    Curve,
     Task,
-    curves_of,
-    steps_panel,
     task_configs,
     tell_sweep,
 )
 from experiments.results import Result, Verdict, VerdictName
 from sgdtheory.invariance import SizeDependence, size_dependence
-from sgdtheory.plotting import new_figure, plot_size_dependence
+from sgdtheory.plotting_style import BLACK, BLUE, MARKERS, VERMILLION, colors, legend, log_axes, new_figure
 from sgdtheory.sweep import sweep
 from sgdtheory.sweep.fit import SweepFit, data_dependence, fit_sweep
 
@@ -88,8 +85,13 @@ def run(config: Config) -> Result:
             fits = [fit_sweep(table, target, reference=reference, **options) for target in task.targets]
             found.append(Found(name, fits, _exponents(config, fits)))
     verdicts = _verdicts(found, time.perf_counter() - start)
-    figures = {f"data_scaling_{each.task}": _figure(config, each) for each in found}
-    return Result(_points(found), UNITS, figures, verdicts)
+    points = _points(found)
+    slopes = {each.task: {name: _ends(exponent) for name, exponent in each.exponents.items()} for each in found}
+    return Result(points, UNITS, figures(config, points, slopes), verdicts)
+
+
+def _ends(exponent: SizeDependence) -> tuple[float, float, float]:
+    return exponent.slope, *exponent.interval
 
 
 def _exponents(config: Config, fits: list[SweepFit]) -> dict[str, SizeDependence]:
@@ -148,28 +150,59 @@ def _verdicts(found: list[Found], seconds: float) -> tuple[Verdict, ...]:
     return tuple(verdicts)
 
 
-def _figure(config: Config, found: Found) -> Figure:
-    figure, axes = new_figure(1, 2, width=4.6, height=3.7)
-    widest = max(each.group for fit in found.fits for each in fit.measurements[-1:])
-    curves = [
-        Curve(f"{fit.tuned.target_loss:g}", curve.points, curve.law)
-        for fit in found.fits
-        for curve in curves_of(fit)
-        if fit.tuned.name(curve.points[0].group) == widest
-    ]
-    steps_panel(axes[0, 0], curves, found.fits[0].reference, "target loss")
-    axes[0, 0].set_title(f"{widest}: steps to each target and $a + b/B$ (×: not tuned)", fontsize=9)
-    _growth(config, axes[0, 1], found)
-    figure.suptitle(f"Does the critical batch size grow with the data? {found.task}, µP, fixed width")
-    return figure
+def points_of(rows: list[dict[str, str]]) -> dict[str, list]:
+    """Columns of the table that `run` wrote, from its rows."""
+    return {name: [row[name] if name == "task" else float(row[name]) for row in rows] for name in UNITS}
 
 
-def _growth(config: Config, axis: Axes, found: Found) -> None:
-    widths = [name for name in found.exponents if name != "both"]
-    shown = dict.fromkeys([*widths[:1], *widths[len(widths) // 2 :][:1], *widths[-1:]])  # all of them hide each other
-    curves = {name: found.exponents[name] for name in shown}
-    if "both" in found.exponents:
-        curves["width grows with the data"] = found.exponents["both"]
-    plot_size_dependence(axis, curves, "data $D$ (samples)")
-    axis.set_ylim(None, axis.get_ylim()[1] * 1.5)
-    axis.set_title(f"{config.overhead:.0%} overhead, {config.level:.0%} intervals", fontsize=9)
+def figures(
+    config: Config, points: dict[str, list], slopes: dict[str, dict[str, tuple[float, float, float]]]
+) -> dict[str, Figure]:
+    """One figure a task.
+
+    Args:
+        config: of the experiment.
+        points: columns of the table.
+        slopes: task → group → slope of log B* on log D and the ends of its interval.
+    """
+    drawn = {}
+    for task in slopes:
+        figure, axes = new_figure(1, 2, width=4.8, height=4.0)
+        figure.suptitle(f"Does the critical batch size grow with the data? {task}, µP")
+        axes[0, 0].set_title(f"At every width it does: {config.overhead:.0%} overhead, one point a target loss")
+        chosen = np.array(points["task"]) == task
+        columns = {name: np.array(points[name])[chosen] for name in ("width", "data", "critical_batch_size")}
+        _slope_panel(config, axes[0, 1], slopes[task])
+        _data_panel(axes[0, 0], columns)
+        drawn[f"data_scaling_{task}"] = figure
+    return drawn
+
+
+def _data_panel(axis: Axes, columns: dict[str, np.ndarray]) -> None:
+    """B* against D, one line a width."""
+    widths = np.unique(columns["width"])
+    for place, (width, color) in enumerate(zip(widths, colors(len(widths)), strict=True)):
+        own = columns["width"] == width
+        order = np.argsort(columns["data"][own])
+        data, critical = (columns[name][own][order] for name in ("data", "critical_batch_size"))
+        shown = np.isfinite(critical)
+        look = {"color": color, "marker": MARKERS[place % len(MARKERS)], "label": f"{width:g}"}
+        axis.plot(data[shown], critical[shown], ms=4, lw=1, **look)
+    axis.set(xlabel=r"data $D = B_\mathrm{ref}\,Y(B_\mathrm{ref})$ to the target (samples)")
+    axis.set(ylabel="critical batch size $B^*$ (samples)")
+    log_axes(axis)
+    legend(axis, title="width $w$", ncols=2, corners=("upper left", "lower right"))
+
+
+def _slope_panel(config: Config, axis: Axes, slopes: dict[str, tuple[float, float, float]]) -> None:
+    """Slopes of log B* on log D with intervals, one row a width, and where the width grows with the data."""
+    axis.axvline(0.0, color=BLACK, lw=1)
+    for row, (name, (slope, low, high)) in enumerate(slopes.items()):
+        color, marker = (VERMILLION, "s") if name == "both" else (BLUE, "o")
+        axis.errorbar(slope, row, xerr=[[slope - low], [high - slope]], fmt=marker, color=color, ms=5, capsize=3)
+    names = ["width grows\nwith the data" if name == "both" else name for name in slopes]
+    axis.set_yticks(range(len(names)), names)
+    axis.set_ylim(len(names) - 0.4, -0.6)
+    axis.set_xlim(min(-0.1, axis.get_xlim()[0]))
+    axis.set_xlabel("$p$ of $B^* \\propto D^p$ (0: $B^*$ does not grow)")
+    axis.set_title(f"Slopes of log $B^*$ on log $D$, {config.level:.0%} intervals")

@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 
 from experiments.progress import report
 from sgdtheory.invariance import SizeDependence
-from sgdtheory.plotting import colors
+from sgdtheory.plotting_style import GRAY, MARKERS, colors, legend, log_axes, tick_measured
 from sgdtheory.scaling import StepsLaw
 from sgdtheory.sweep.fit import SweepFit
 from sgdtheory.sweep.runner import Progress
-from sgdtheory.sweep.tuning import BestSteps
+from sgdtheory.sweep.tuning import BestSteps, TunedSteps
 from sgdtheory.training import TrainConfig
 
 
@@ -149,22 +149,43 @@ def curves_of(fit: SweepFit) -> list[Curve]:
     ]
 
 
+def tuned_of(rows: Sequence[dict[str, str]], target_loss: float) -> TunedSteps:
+    """Tuned steps of every width and batch size from rows of a table that an experiment wrote."""
+    points = []
+    for row in rows:
+        steps = float(row["steps"])
+        points.append(
+            BestSteps(
+                group=(int(row["width"]),),
+                batch_size=int(row["batch_size"]),
+                steps=np.array([steps] if np.isfinite(steps) else []),
+                choice={name: row[name] for name in ("learning_rate", "average") if name in row},
+                edges={} if int(row["tuned"]) else {"average": "not tuned"},
+                reached=0,
+                runs=0,
+            )
+        )
+    return TunedSteps(target_loss, ("width",), tuple(points))
+
+
 def steps_panel(axis: Axes, curves: Sequence[Curve], reference: float, what: str) -> None:
     """Steps relative to the law's at the reference batch size, curves overlaid; × for what is not tuned."""
-    largest = reference
-    for curve, color in zip(curves, colors(len(curves)), strict=True):
+    largest, untuned = reference, False
+    for place, (curve, color) in enumerate(zip(curves, colors(len(curves)), strict=True)):
         scale = float(np.asarray(curve.law.predict(reference)))
-        for tuned, marker in (True, "o"), (False, "x"):
+        for tuned, marker in (True, MARKERS[place % len(MARKERS)]), (False, "x"):
             chosen = [point for point in curve.points if point.tuned == tuned and point.steps.size]
             x, y = [point.batch_size for point in chosen], [point.mean / scale for point in chosen]
-            axis.plot(x, y, marker, ms=4, color=color, label=curve.label if tuned else None)
-            largest = max([largest, *x])
+            filled: dict[str, Any] = {"mfc": "none"} if place % 2 else {}  # what lies on top of each other is seen
+            axis.plot(x, y, marker, ms=4 + 2 * (place % 2), color=color, label=curve.label if tuned else None, **filled)
+            largest, untuned = max([largest, *x]), untuned or (not tuned and bool(chosen))
         batch = np.geomspace(reference, largest, 60)
         axis.plot(batch, np.asarray(curve.law.predict(batch)) / scale, color=color, lw=1)
+    if untuned:
+        axis.plot([], [], "x", ms=4, color=GRAY, label="not tuned")
     linear = np.array([reference, 12 * reference])
-    axis.plot(linear, reference / linear, ":", color="gray", lw=1, label="linear scaling")
-    axis.set(xscale="log", yscale="log", xlabel="batch size $B$ (samples)", ylabel="steps $Y(B) / Y(B_{ref})$")
-    sizes = sorted({point.batch_size for curve in curves for point in curve.points})
-    axis.set_xticks(sizes, [f"{size}" for size in sizes])
-    axis.minorticks_off()
-    axis.legend(frameon=False, fontsize=7.5, title=what, title_fontsize=7.5, ncols=2)
+    axis.plot(linear, reference / linear, ":", color=GRAY, lw=1, label="linear scaling")
+    axis.set(xlabel="batch size $B$ (samples)", ylabel=r"steps $Y(B) / Y(B_\mathrm{ref})$")
+    log_axes(axis)
+    tick_measured(axis, [point.batch_size for curve in curves for point in curve.points])
+    legend(axis, title=what, ncols=2)

@@ -5,10 +5,11 @@ from dataclasses import replace
 from experiments.results import Result
 from experiments.variants import SCALES, UNITS, Config, compare
 
-__all__ = ["SCALES", "UNITS", "Config", "run"]
+__all__ = ["SCALES", "UNITS", "WORDS", "Config", "run"]
+
+WORDS = "float32", "bfloat16"  # what a run is as it is, and changed
 
 
 def run(config: Config) -> Result:
     """The same sweep in float32 and with bfloat16 layers."""
-    words = "float32", "bfloat16"
-    return compare(config, "precision", lambda each: replace(each, precision="bfloat16"), words)
+    return compare(config, "precision", lambda each: replace(each, precision="bfloat16"), WORDS)

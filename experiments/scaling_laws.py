@@ -2,13 +2,25 @@
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 import sgdtheory as st
 from experiments.results import Result, Verdict
-from sgdtheory.plotting import colors, new_figure, plot_critical_batch_sizes, plot_steps_laws
+from sgdtheory.plotting import plot_critical_batch_sizes, plot_steps_laws
+from sgdtheory.plotting_style import (
+    BLACK,
+    MARKERS,
+    STAR,
+    VERMILLION,
+    colors,
+    legend,
+    log_axes,
+    new_figure,
+    tick_measured,
+)
 
 
 @dataclass(frozen=True)
@@ -113,28 +125,21 @@ def _convention_verdict(table: list[st.SensitivityRow], laws, sizes, seconds: fl
 
 def _laws_figure(config: Config, measurements, laws, fit: st.PowerFit) -> Figure:
     figure, axes = new_figure(1, 2, width=4.8, height=3.8)
-    convention = {"reference": config.reference, "overhead": config.overhead}
-    plot_steps_laws(axes[0, 0], measurements, laws, **convention)
-    axes[0, 0].set(
-        title="Steps to target leave linear scaling at $B^*$", xlabel="batch size $B$ (sequences of 512 tokens)"
-    )
-    sizes = [m.size for m in measurements]
+    convention: dict[str, Any] = {"reference": config.reference, "overhead": config.overhead}
     plot_critical_batch_sizes(
         axes[0, 1],
-        sizes,
+        [m.size for m in measurements],
         laws,
         fit,
         **convention,
         level=config.level,
-        largest=max(config.forecast_sizes),
+        forecasts=config.forecast_sizes,
         size_label="model size $N$ (millions of parameters)",
+        title="$B^*$ grows with model size (and data with it)",
     )
-    forecasts = np.array(config.forecast_sizes)
-    axes[0, 1].plot(forecasts, fit.predict(forecasts), "D", color="tab:red", ms=5, label="forecasts")
-    axes[0, 1].set(
-        title="$B^*$ grows with model size (and data with it)", ylabel="critical batch size $B^*$ (sequences)"
-    )
-    axes[0, 1].legend(frameon=False, fontsize=7.5, loc="upper left")
+    axes[0, 1].set_ylabel("critical batch size $B^*$ (sequences)")
+    plot_steps_laws(axes[0, 0], measurements, laws, **convention)
+    axes[0, 0].set_xlabel("batch size $B$ (sequences of 512 tokens)")
     return figure
 
 
@@ -142,23 +147,24 @@ def _convention_figure(config: Config, table: list[st.SensitivityRow], laws, siz
     figure, axes = new_figure(1, 1, width=4.8, height=3.6)
     axis = axes[0, 0]
     shifts = 1.03 ** np.arange(len(config.overheads))  # side by side: the bars would cover each other
-    for color, shift, overhead in zip(colors(len(config.overheads)), shifts, config.overheads, strict=True):
+    looks = zip(colors(len(config.overheads)), MARKERS, shifts, config.overheads, strict=False)
+    for color, marker, shift, overhead in looks:
         rows = [row for row in table if row.overhead == overhead]
         exponents = np.array([row.exponent for row in rows])
         error = np.abs(np.array([row.interval for row in rows]).T - exponents)
         x = shift * np.array([row.reference for row in rows])
         axis.errorbar(
-            x, exponents, yerr=error, fmt="o-", color=color, capsize=3, ms=4, label=f"overhead {overhead:.0%}"
+            x, exponents, yerr=error, fmt=f"{marker}-", color=color, capsize=3, ms=4, label=f"overhead {overhead:.0%}"
         )
     limit = st.fit_power_law(sizes, [law.b / law.a for law in laws])
-    axis.axhline(limit.exponent, color="black", ls="--", lw=1, label=f"$b/a$ alone: {limit.exponent:.2f}")
-    axis.plot(256, PAPER_EXPONENT, "r*", ms=13, zorder=4, label="the paper: 0.47")
+    axis.axhline(limit.exponent, color=BLACK, ls="--", lw=1, label=f"$b/a$ alone: {limit.exponent:.2f}")
+    axis.plot(256, PAPER_EXPONENT, color=VERMILLION, label="the paper: 0.47", **(STAR | {"zorder": 4}))
     axis.set(
-        xscale="log",
         xlabel="reference batch size $B_\\mathrm{ref}$ (sequences)",
         ylabel="exponent $p$ of $B^* \\propto N^p$, 95%",
     )
-    axis.set_xticks(config.references, [f"{reference:g}" for reference in config.references])
+    log_axes(axis, "x")
+    tick_measured(axis, config.references)
     axis.set_title("The exponent of $B^*$ is in part a convention")
-    axis.legend(frameon=False, fontsize=8, loc="lower left")
+    legend(axis, corners=("lower left", "upper right"))
     return figure

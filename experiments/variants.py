@@ -8,14 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.network_sweeps import TEACHER, TEXT, Curve, Task, curves_of, steps_panel, task_configs, tell_sweep
+from experiments.network_sweeps import (
+    TEACHER,
+    TEXT,
+    Curve,
+    Task,
+    curves_of,
+    steps_panel,
+    task_configs,
+    tell_sweep,
+    tuned_of,
+)
 from experiments.results import Result, Verdict
 from sgdtheory.invariance import PairedRatio, paired_ratio
-from sgdtheory.plotting import new_figure
+from sgdtheory.plotting_style import BLACK, BLUE, legend, log_axes, new_figure, show_at_least, tick_measured
 from sgdtheory.sweep import sweep
-from sgdtheory.sweep.fit import SweepFit, fit_sweep
+from sgdtheory.sweep.fit import SweepFit, fit_sweep, fit_tuned
 from sgdtheory.training import TrainConfig
 
 SMALL = replace(TEACHER, widths=(64,), batch_sizes=(16, 40, 100, 256, 640), num_seeds=3)
@@ -94,6 +105,20 @@ def _ratio(fits: list[SweepFit]) -> PairedRatio | None:
     return paired_ratio(*pair, reference=fits[0].reference, overhead=fits[0].overhead)
 
 
+def figures(config: Config, name: str, rows: list[dict[str, str]], words: tuple[str, str]) -> dict[str, Figure]:
+    """The figures of `compare`, from the rows of the table that it wrote."""
+    drawn = {}
+    for task_name, task in config.tasks.items():
+        fits = []
+        for changed in "01":
+            own = [row for row in rows if (row["task"], row["changed"]) == (task_name, changed)]
+            tuned = tuned_of([{**row, "width": f"{task.widths[0]}"} for row in own], task.targets[-1])
+            options: dict[str, Any] = {"overhead": config.overhead, "level": config.level}
+            fits.append(fit_tuned(tuned, reference=float(task.batch_sizes[0]), **options))
+        drawn[f"{name}_{task_name}"] = _figure(config, task, fits, words, _ratio(fits))
+    return drawn
+
+
 def _rows(task: str, fits: list[SweepFit]) -> list[list[Any]]:
     rows = []
     for changed, fit in enumerate(fits):
@@ -121,20 +146,28 @@ def _verdict(config: Config, task: str, words: tuple[str, str], ratio: PairedRat
 def _figure(
     config: Config, task: Task, fits: list[SweepFit], words: tuple[str, str], ratio: PairedRatio | None
 ) -> Figure:
-    """Steps of both sweeps, and their ratio."""
-    figure, axes = new_figure(1, 2, width=4.6, height=3.7)
-    curves = [Curve(word, *curve[1:]) for fit, word in zip(fits, words, strict=True) for curve in curves_of(fit)[:1]]
-    steps_panel(axes[0, 0], curves, fits[0].reference, f"to loss {task.targets[-1]:g}")
-    steps = [{point.batch_size: point.mean for point in fit.tuned.points} for fit in fits]
-    sizes = sorted(steps[0])
-    axes[0, 1].plot(sizes, [steps[1][size] / steps[0][size] for size in sizes], "o-", ms=4)
-    axes[0, 1].axhline(1, color="gray", ls=":", lw=1)
-    axes[0, 1].set(xscale="log", xlabel="batch size $B$ (samples)", ylabel=f"steps, {words[1]} over {words[0]}")
-    axes[0, 1].set_xticks(sizes, [f"{size}" for size in sizes])
-    axes[0, 1].minorticks_off()
+    """Steps of both sweeps, and their ratio on an axis that rounding does not fill."""
+    figure, axes = new_figure(1, 2, width=4.6, height=3.8)
+    figure.suptitle(f"Critical batch size with {words[1]} against {words[0]}: µP, width {task.widths[0]}")
+    axes[0, 0].set_title(f"Steps to loss {task.targets[-1]:g} with {words[0]} and {words[1]}")
+    axes[0, 1].set_title("Their ratio at each batch size")
     if ratio is not None:
         low, high = ratio.interval(config.level)
-        title = f"$B^*$ ratio {np.exp(ratio.log_ratio):.3f} ({low:.3f} … {high:.3f}, {config.level:.0%})"
-        axes[0, 1].set_title(title, fontsize=9)
-    figure.suptitle(f"Does {words[1]} move the critical batch size? µP, width {task.widths[0]}")
+        text = f"{config.level:.0%} interval {low:.3f} … {high:.3f}, {ratio.verdict(config.margin, config.level)}"
+        axes[0, 1].set_title(f"$B^*$ changes by a factor {np.exp(ratio.log_ratio):.3f}:\n{text}")
+    _ratio_panel(config, axes[0, 1], fits, words)
+    curves = [Curve(word, *curve[1:]) for fit, word in zip(fits, words, strict=True) for curve in curves_of(fit)[:1]]
+    steps_panel(axes[0, 0], curves, fits[0].reference, "")
     return figure
+
+
+def _ratio_panel(config: Config, axis: Axes, fits: list[SweepFit], words: tuple[str, str]) -> None:
+    steps = [{point.batch_size: point.mean for point in fit.tuned.points} for fit in fits]
+    ratios = {size: steps[1][size] / steps[0][size] for size in sorted(steps[0])}
+    axis.plot(list(ratios), list(ratios.values()), "o-", color=BLUE, ms=5, label="measured")
+    axis.axhline(1, color=BLACK, ls=":", lw=1, label="no change")
+    axis.set(xlabel="batch size $B$ (samples)", ylabel=f"steps with {words[1]},\nover those with {words[0]}")
+    log_axes(axis)
+    tick_measured(axis, list(ratios))
+    show_at_least(axis, 1 + (config.margin - 1) / 2)
+    legend(axis)

@@ -20,11 +20,21 @@ from experiments.network_sweeps import (
     steps_panel,
     task_configs,
     tell_sweep,
+    tuned_of,
 )
 from experiments.results import Result, Verdict
-from sgdtheory.plotting import new_figure
+from sgdtheory.plotting_style import (
+    GRAY,
+    categories,
+    legend,
+    log_axes,
+    new_figure,
+    range_text,
+    show_at_least,
+    tick_measured,
+)
 from sgdtheory.sweep import SweepTable, sweep
-from sgdtheory.sweep.fit import SweepFit, fit_sweep
+from sgdtheory.sweep.fit import SweepFit, fit_sweep, fit_tuned
 
 NAMES = {"mup": "µP", "standard": "standard"}
 
@@ -97,12 +107,15 @@ def run(config: Config) -> Result:
                 swept = sweep(task_configs(own, parametrization=table), folder, report=tell_sweep)
                 found += [Found(name, table, target, _fit(config, task, swept, target)) for target in task.targets]
     seconds = time.perf_counter() - start
-    return Result(_points(found), UNITS, _figures(config, found), _verdicts(config, found, seconds))
+    return Result(_points(found), UNITS, figures(config, found), _verdicts(config, found, seconds))
 
 
 def _fit(config: Config, task: Task, table: SweepTable, target: float) -> SweepFit:
-    options: dict[str, Any] = {"overhead": config.overhead, "margin": config.margin, "level": config.level}
-    return fit_sweep(table, target, reference=float(task.batch_sizes[0]), **options)
+    return fit_sweep(table, target, reference=float(task.batch_sizes[0]), **_options(config))
+
+
+def _options(config: Config) -> dict[str, Any]:
+    return {"overhead": config.overhead, "margin": config.margin, "level": config.level}
 
 
 def _points(found: list[Found]) -> dict[str, list]:
@@ -172,47 +185,73 @@ def _rate_exponent(fit: SweepFit) -> float:
     return float(np.polyfit(np.log(widths), [np.log(each).mean() for each in rates], 1)[0])
 
 
-def _figures(config: Config, found: list[Found]) -> dict[str, Figure]:
+def found_of(config: Config, rows: list[dict[str, str]]) -> list[Found]:
+    """What was found, from the rows of the table that `run` wrote."""
+    cells: dict[tuple[str, str, str], list[dict[str, str]]] = {}
+    for row in rows:
+        cells.setdefault((row["task"], row["parametrization"], row["target_loss"]), []).append(row)
+    found = []
+    for (task, table, text), own in cells.items():
+        tuned = tuned_of(own, float(text))
+        fit = fit_tuned(tuned, reference=float(config.tasks[task].batch_sizes[0]), **_options(config))
+        found.append(Found(task, table, tuned.target_loss, fit))
+    return found
+
+
+def figures(config: Config, found: list[Found]) -> dict[str, Figure]:
     """One figure a task and target, a row of panels for each parametrization."""
-    figures = {}
+    drawn = {}
     for task in config.tasks:
         for target in config.tasks[task].targets:
             rows = [each for each in found if (each.task, each.target) == (task, target)]
-            figure, axes = new_figure(len(rows), 2, width=4.6, height=3.7)
-            for row, each in zip(axes, rows, strict=True):
-                steps_panel(row[0], curves_of(each.fit), each.fit.reference, "width $w$")
-                title = f"{NAMES[each.parametrization]}: steps to the target and $a + b/B$ (×: not tuned)"
-                row[0].set_title(title, fontsize=9)
-                _critical_panel(config, row[1], each)
-            figure.suptitle(f"Does the critical batch size move with the width? {task}, to loss {target:g}")
             name = "width_invariance" if len(config.tasks) == 1 else f"width_invariance_{task}"
-            figures[name if len(config.tasks[task].targets) == 1 else f"{name}_{target:g}"] = figure
-    return figures
+            name = name if len(config.tasks[task].targets) == 1 else f"{name}_{target:g}"
+            drawn[name] = _figure(config, rows)
+    return drawn
 
 
-def _critical_panel(config: Config, axis: Axes, each: Found) -> None:
-    """B* against the width."""
-    kinds = {"law": ("$B^*$, law", "tab:blue", 1.0), "interpolation": ("$B^*$, read off", "tab:orange", 1.04)}
-    kinds["balance"] = ("$b/a$", "tab:green", 0.96)
-    for method, (label, color, shift) in kinds.items():
-        dependence = each.fit.dependence.get(method)
-        if dependence is None:
-            continue
+def _figure(config: Config, rows: list[Found]) -> Figure:
+    figure, axes = new_figure(len(rows), 3, width=4.1, height=3.7)
+    first, level = rows[0], f"{config.level:.0%}"
+    figure.suptitle(
+        f"Does the critical batch size move with the width? {first.task}, to loss {first.target:g}; "
+        f"$B^*$: {config.overhead:.0%} more data than at $B_\\mathrm{{ref}} = {first.fit.reference:g}$; bars {level}"
+    )
+    for row, each in zip(axes, rows, strict=True):
+        name = NAMES[each.parametrization]
+        row[0].set_title(f"{name}: steps to the target and $a + b/B$")
+        row[1].set_title(f"{name}: $B^*$ against the width")
+        row[2].set_title(f"{name}: $b/a$ against the width")
+    for row, each in zip(axes, rows, strict=True):
+        _width_panel(config, row[1], each, {"law": "law", "interpolation": "read off"}, "critical batch size $B^*$")
+        _width_panel(config, row[2], each, {"balance": "$b/a$"}, "$b/a$")
+        steps_panel(row[0], curves_of(each.fit), each.fit.reference, "width $w$")
+    return figure
+
+
+def _width_panel(config: Config, axis: Axes, each: Found, methods: dict[str, str], what: str) -> None:
+    """Batch sizes against the width with fitted powers; slopes within the margin are shaded about the law's."""
+    unit = "sequences" if config.tasks[each.task].fields.get("model") == "transformer" else "samples"
+    axis.set(xlabel="width $w$", ylabel=f"{what} ({unit})")
+    found = {method: each.fit.dependence[method] for method in methods if method in each.fit.dependence}
+    for place, (method, dependence) in enumerate(found.items()):
+        look: dict[str, Any] = {**categories(len(methods))[place], "ls": "", "ms": 4, "capsize": 2}
+        sizes = dependence.sizes
         low, high = dependence.critical_intervals
         bars = [dependence.critical - low, high - dependence.critical]
-        axis.errorbar(shift * dependence.sizes, dependence.critical, yerr=bars, fmt="o", ms=4, capsize=2, color=color)
-        x, y = np.log(dependence.sizes), np.log(dependence.critical)
-        weights = dependence.standard_errors**-2.0
-        center = np.exp(weights @ (y - dependence.slope * x) / weights.sum())
-        below, above = dependence.interval
-        text = f"{label}: $w^{{{dependence.slope:.2f}}}$ ({below:.2f} … {above:.2f})"
-        axis.plot(dependence.sizes, center * dependence.sizes**dependence.slope, color=color, lw=1, label=text)
-    axis.set(xscale="log", yscale="log", xlabel="width $w$", ylabel="batch size (samples)")
-    widths = [group[0] for group in each.fit.tuned.groups]
-    axis.set_xticks(widths, [f"{width}" for width in widths])
-    axis.minorticks_off()
-    low, high = axis.get_ylim()
-    axis.set_ylim(low / 1.5, high * 2)
-    title = f"{config.overhead:.0%} overhead over $B_{{ref}}$ = {each.fit.reference:g}, {config.level:.0%} intervals"
-    axis.set_title(title, fontsize=9)
-    axis.legend(frameon=False, fontsize=7.5, loc="upper left")
+        x, weights = np.log(sizes), dependence.standard_errors**-2.0
+        middle, center = (weights @ each / weights.sum() for each in (x, np.log(dependence.critical)))
+        text = f"{methods[method]}: slope {range_text(dependence.interval, dependence.slope)}"
+        look["label"] = text + (f", {dependence.verdict}" if each.parametrization == "mup" else "")
+        axis.errorbar(1.04**place * sizes, dependence.critical, yerr=bars, **look)
+        axis.plot(sizes, np.exp(center + dependence.slope * (x - middle)), color=look["color"], lw=1)
+        if not place:
+            reach = np.exp(config.margin * np.abs(x - middle))
+            level = np.exp(center)
+            label = f"slopes within the margin, ±{config.margin:g}"
+            axis.fill_between(sizes, level / reach, level * reach, color=GRAY, alpha=0.15, lw=0, label=label)
+    log_axes(axis)
+    tick_measured(axis, [group[0] for group in each.fit.tuned.groups])
+    if found:
+        show_at_least(axis, 2.0)
+        legend(axis, corners=("upper left", "lower left"))

@@ -76,6 +76,25 @@ def fit_sweep(
         ValueError: as of `best_steps`, and if no batch size is that of all groups.
     """
     tuned = best_steps(table, target_loss, by)
+    return fit_tuned(tuned, reference=reference, overhead=overhead, margin=margin, level=level, edges=edges)
+
+
+def fit_tuned(
+    tuned: TunedSteps,
+    *,
+    reference: float | None = None,
+    overhead: float = 0.2,
+    margin: float = 0.2,
+    level: float = 0.95,
+    edges: bool = False,
+) -> SweepFit:
+    """As `fit_sweep`, of steps that are tuned already, for example those of a table that an experiment wrote.
+
+    Args:
+        tuned: steps to one target of every group and batch size.
+        reference, overhead, margin, level, edges: as of `fit_sweep`.
+    """
+    target_loss = tuned.target_loss
     measured = tuned.measurements(edges=edges)
     notes, dependence = tuned.notes(), {}
     fitted = {each.group for each in measured}
