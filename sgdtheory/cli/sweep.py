@@ -36,9 +36,15 @@ class SweepCommand:
     extend: Path | None = None
     """Add to this store what its fit lacks: values beyond the grid's ends, longer runs where the target was missed."""
     target_loss: tuple[float, ...] = ()
-    """With --extend: losses to reach; by default the runs' own."""
+    """With --extend, or of the pilot with --plan: losses to reach; by default the runs' own."""
     by: tuple[str, ...] = ("width",)
     """With --extend: fields that tell groups apart."""
+    plan: bool = False
+    """Train nothing: say how many runs, steps and minutes the TOML file asks for, and how likely it is to decide."""
+    scatter: float | None = None
+    """With --plan: scatter of the log steps of one seed; by default that of the pilot in --store, if it has one."""
+    margin: float = 0.2
+    """With --plan: |slope| of log B* on log width below which B* counts as constant."""
     where: tuple[str, ...] = ()
     """With --extend or --status: only the store's runs with these fields, as width=32,64 optimizer=adam."""
     cluster: str | None = None
@@ -60,10 +66,15 @@ class SweepCommand:
             raise ValueError(
                 "sweep needs a TOML file with the runs, or --status STORE to see what a store holds, or --extend STORE"
             )
-        if self.extend is None and (self.target_loss or self.by != ("width",)):
+        if self.extend is None and ((self.target_loss and not self.plan) or self.by != ("width",)):
             raise ValueError("target-loss and by are about a store to add to: give --extend STORE too")
+        if not self.plan and (self.scatter is not None or self.margin != 0.2):
+            raise ValueError("scatter and margin are about what a sweep will say: give --plan too")
         if self.toml is not None and self.where:
             raise ValueError("where is about the runs of a store: give --extend STORE or --status STORE too")
+        if self.plan:
+            self._plan()
+            return
         table = self._table()
         if table is None:
             why = "every batch size is tuned, or more of the same would not help"
@@ -75,6 +86,16 @@ class SweepCommand:
         if table.interrupted:
             print_note("interrupted; the same command goes on")
             sys.exit(130)
+
+    def _plan(self) -> None:
+        """Time a pilot, predict the verdict, and print both."""
+        from sgdtheory.cli.plan import print_plan
+
+        if self.toml is None:
+            raise ValueError("plan needs the TOML file with the runs: sgdtheory sweep --plan sweep.toml")
+        target = self.target_loss[0] if self.target_loss else None
+        options = {"scatter": self.scatter, "margin": self.margin, "target_loss": target}
+        print_plan(read_grid(self.toml), self.store, as_json=self.json, **options)
 
     def _table(self) -> Any:
         """The runs that were asked for; None if there is nothing to add."""

@@ -129,3 +129,19 @@ def test_a_grid_that_is_none(fails, grid, tmp_path):
     grid.write_text("[grid]\nwitdh = [8]")
     assert "got witdh (did you mean width?)" in fails("sweep", grid, "--store", tmp_path / "store")
     assert not (tmp_path / "store").exists()
+
+
+def test_a_plan(run, fails, grid, tmp_path):
+    words = grid.read_text().replace("batch_size = 4\n", "") + "batch_size = [2, 4, 8]\nwidth = [8, 16]\n"
+    grid.write_text(words.replace("width = 8\nbase", "base"))
+    out = run("sweep", "--plan", grid, "--store", tmp_path / "none")
+    assert "24 runs; 960 steps at most" in out
+    assert "whether it decides cannot be said without a scatter (store must be a folder of runs" in out
+    assert not (tmp_path / "none").exists()
+    found = json.loads(run("sweep", "--plan", grid, "--store", tmp_path / "none", "--scatter", "0.01", "--json"))
+    assert (found["runs"], found["finished"], found["steps"]) == (24, 0, 960)
+    assert found["seconds"] > 0
+    assert sum(found["verdicts"].values()) == pytest.approx(1)
+    assert found["scatter"]["seeds"] == 0.01
+    assert "plan needs the TOML file" in fails("sweep", "--plan", "--status", tmp_path)
+    assert "give --plan too" in fails("sweep", grid, "--scatter", "0.1")

@@ -1,0 +1,134 @@
+"""What a sweep will take on this machine, and whether it will decide."""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+
+from sgdtheory.sweep.fit import fit_sweep
+from sgdtheory.sweep.pace import Countdown, Pace, Taken, Unit, kind
+from sgdtheory.sweep.power import Design, Scatter, Verdicts, enough, scatter_of, verdict_probabilities
+from sgdtheory.sweep.runner import units
+from sgdtheory.sweep.store import Store
+from sgdtheory.sweep.table import SweepTable
+from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.group import Group, Run
+from sgdtheory.training.model import operations
+from sgdtheory.training.trainer import threads_of
+
+PILOT_SECONDS, PILOT_KINDS = 2.0, 5  # of training for each of so many kinds of runs
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep will take, and what it will say.
+
+    Attributes:
+        runs: of the sweep.
+        finished: of them, those whose result the store has.
+        steps: at most, of all runs that are left.
+        seconds: at most, on this machine, by a pilot that was timed.
+        scatter: that the verdict is predicted with; None if neither a pilot nor a number was given.
+        verdicts: probabilities of the sweep's verdicts if B* does not move; None without a scatter, two widths and
+            three batch sizes.
+        enough: the cheapest design that says "holds" four times out of five; None if none is, or without a scatter.
+    """
+
+    runs: int
+    finished: int
+    steps: int
+    seconds: float
+    scatter: Scatter | None
+    verdicts: Verdicts | None
+    enough: Design | None
+
+
+def plan(
+    configs: Sequence[TrainConfig],
+    store: str | Path | None = None,
+    *,
+    scatter: Scatter | None = None,
+    reference: float | None = None,
+    overhead: float = 0.2,
+    margin: float = 0.2,
+    level: float = 0.95,
+    pilot_seconds: float = PILOT_SECONDS,
+) -> Plan:
+    """Time a few of the runs, and predict the verdict that B* does not move with the width.
+
+    Args:
+        configs: of the sweep.
+        store: its store, which may have runs of it already.
+        scatter: as of `pilot_scatter`, or assumed.
+        reference, overhead, margin, level: as of `fit_sweep`.
+        pilot_seconds: for which each of a few kinds of runs is trained, nothing of which is kept.
+
+    Raises:
+        ValueError: no configs.
+    """
+    configs = list({config.fingerprint: config for config in configs}.values())
+    if not configs:
+        raise ValueError("configs must be at least one, got none")
+    done = {config for config in configs if store is not None and Store(store).result(config) is not None}
+    left = [unit for unit in units(configs) if not done.issuperset(unit)]
+    threads = threads_of(jax.devices())
+    countdown = Countdown(left, threads, measure(left, pilot_seconds, threads))
+    widths, batches = ({getattr(config, name) for config in configs} for name in ("width", "batch_size"))
+    verdicts = design = None
+    if scatter is not None and len(widths) > 1 and len(batches) > 2:
+        options = {"overhead": overhead, "margin": margin, "level": level}
+        options |= {} if reference is None else {"reference": reference}
+        seeds = len({(config.seed, config.data_seed) for config in configs})
+        verdicts = verdict_probabilities(sorted(widths), sorted(batches), scatter, num_seeds=seeds, **options)
+        design = enough((min(widths), max(widths)), (min(batches), max(batches)), scatter, **options)
+    steps = sum(config.max_steps for config in configs if config not in done)
+    return Plan(len(configs), len(done), steps, countdown.seconds_left, scatter, verdicts, design)
+
+
+def pilot_scatter(store: str | Path, target_loss: float | None = None, *, overhead: float = 0.2) -> Scatter:
+    """The scatter of a store of runs, tuned at a target; None: their own, the highest of them.
+
+    Raises:
+        ValueError: no such store, no target, or too few tuned batch sizes.
+    """
+    table = SweepTable.from_store(store)
+    targets = {config.target_loss for config in table.configs} - {None}
+    if target_loss is None and not targets:
+        raise ValueError("target_loss must be given: the runs of the pilot have none of their own")
+    return scatter_of(fit_sweep(table, max(targets) if target_loss is None else target_loss, overhead=overhead))
+
+
+def measure(left: Sequence[Unit], seconds: float, threads: int) -> Pace:
+    """Train a few units for so long each, as many at once as a sweep does, and keep nothing but the times."""
+    kinds = {kind(unit): unit for unit in reversed(left)}
+    ordered = sorted(kinds.values(), key=lambda unit: sum(operations(config) for config in unit))
+    number = min(PILOT_KINDS, len(ordered))
+    chosen = [ordered[round(place * (len(ordered) - 1) / max(1, number - 1))] for place in range(number)]
+    pace = Pace()
+    with ThreadPoolExecutor(threads) as executor:
+        for unit, taken in zip(chosen, executor.map(lambda unit: _timed(unit, seconds), chosen), strict=True):
+            pace.learn(unit, taken, whole=False)
+    return pace
+
+
+class _Timer:
+    """Ctrl-C by the clock: so many seconds after a group's first step."""
+
+    def __init__(self, group: Group, seconds: float):
+        self._group, self._seconds, self._begin = group, seconds, time.perf_counter()
+
+    @property
+    def pending(self) -> bool:
+        """Whether the time is up."""
+        setup = self._group.setup_seconds
+        return setup > 0 and time.perf_counter() - self._begin - setup > self._seconds
+
+
+def _timed(unit: Unit, seconds: float) -> Taken:
+    begin = time.perf_counter()
+    group = Group([Run(config, None) for config in unit], jax.devices()[:1])
+    group.advance(_Timer(group, seconds), float("inf"), None)  # pyright: ignore[reportArgumentType]
+    return Taken(group.step, group.setup_seconds, time.perf_counter() - begin - group.setup_seconds)

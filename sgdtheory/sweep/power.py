@@ -1,0 +1,208 @@
+"""Which sweep decides: the power of the test that B* does not move with the size, from the scatter of a pilot."""
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from sgdtheory.arguments import positive_array, positive_number, whole_number
+from sgdtheory.invariance import log_sensitivity
+from sgdtheory.measurements import StepsMeasurement
+from sgdtheory.sweep.fit import SweepFit
+
+CELLS = 128  # of each of the two scatters' quantiles in the mean over what a sweep may find
+WIDTHS, BATCHES, SEEDS = range(3, 13), range(4, 9), (1, 2, 3, 4, 6, 8)  # what is looked at
+ENOUGH = 0.8
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """What log steps and log B* scatter by; standard deviations.
+
+    Attributes:
+        seeds: of the log steps of one seed around their mean.
+        rest: of log steps around the laws that more seeds do not average away: grids of the tuned fields, lack of fit.
+        between: of log B* between sizes beyond what the log steps' scatter makes.
+        balance: b/a of the law of steps a + b/B.
+        source: where the numbers come from.
+    """
+
+    seeds: float
+    rest: float
+    between: float
+    balance: float
+    source: str = "assumed"
+
+    def of_steps(self, num_seeds: int) -> float:
+        """Of the mean log steps of so many seeds around the laws."""
+        return float(np.hypot(self.seeds / np.sqrt(num_seeds), self.rest))
+
+
+class Verdicts(NamedTuple):
+    """Probabilities of the verdicts of `size_dependence`, by the law."""
+
+    holds: float
+    fails: float
+    inconclusive: float
+
+
+class Design(NamedTuple):
+    """Widths, batch sizes and seeds, and the probability of the verdict "holds" if B* does not move."""
+
+    widths: tuple[int, ...]
+    batch_sizes: tuple[int, ...]
+    num_seeds: int
+    power: float
+
+    @property
+    def cells(self) -> int:
+        """Tuned runs: widths times batch sizes times seeds; the grids of the tuned fields multiply them."""
+        return len(self.widths) * len(self.batch_sizes) * self.num_seeds
+
+
+def scatter_of(fit: SweepFit) -> Scatter:
+    """The scatter of a sweep that has been fitted, with what seeds add told apart where there are two or more.
+
+    s² = seeds²/n + rest² from the scatter around the laws and that between the n seeds of a batch size; the part
+    between sizes is what the Birge ratio has above 1.
+
+    Raises:
+        ValueError: no group with four tuned batch sizes.
+    """
+    freedom = sum(law.steps.size - 2 for law in fit.laws)
+    if not fit.laws or freedom < 2:
+        raise ValueError("a pilot needs four tuned batch sizes of a group for its scatter: extend its store")
+    total = sum(float((law.residuals**2).sum()) for law in fit.laws) / freedom
+    logs = [np.log(point.steps) for point in fit.tuned.points if point.steps.size > 1]
+    degrees = sum(each.size - 1 for each in logs)
+    of_seeds = sum(float(((each - each.mean()) ** 2).sum()) for each in logs) / degrees if degrees else 0.0
+    number = max((point.steps.size for point in fit.tuned.points), default=1)
+    between = 0.0
+    if "law" in fit.dependence and fit.dependence["law"].sizes.size > 2:
+        found = fit.dependence["law"]
+        between = float(np.sqrt(max(0.0, found.birge**2 - 1)) * np.mean(found.standard_errors))
+    balances = [law.b / law.a for law in fit.laws if law.a > 0 and law.b > 0]
+    if not balances:
+        raise ValueError("a pilot needs a group whose steps fall with the batch size and have a plateau")
+    rest = np.sqrt(max(0.0, total - of_seeds / number))
+    return Scatter(of_seeds**0.5, float(rest), between, float(np.exp(np.mean(np.log(balances)))), "of the pilot")
+
+
+def verdict_probabilities(
+    widths: Sequence[float],
+    batch_sizes: Sequence[float],
+    scatter: Scatter,
+    *,
+    num_seeds: int = 1,
+    slope: float = 0.0,
+    reference: float | None = None,
+    overhead: float = 0.2,
+    margin: float = 0.2,
+    level: float = 0.95,
+) -> Verdicts:
+    """How often `size_dependence` says what if log B* is a line in log width, by the law.
+
+    Log steps scatter by s around a + b/B; log B* has the standard error e = s·|∂ log B*/∂ log Y| and scatters between W
+    widths by √(e² + τ²). The slope is normal, s² and the squared scatter around the line are χ² with W(m − 2) and
+    W − 2 degrees of freedom, all independent; the verdict is a function of the three (THEORY.md, T14).
+
+    Args:
+        widths: two or more different ones.
+        batch_sizes: three or more at every width, four or more where there are two widths only.
+        scatter: of the pilot, or assumed.
+        num_seeds: runs that log steps are the mean of.
+        slope: in truth.
+        reference, overhead, margin, level: as of `size_dependence`.
+
+    Raises:
+        ValueError: too few widths or batch sizes.
+    """
+    x = np.log(positive_array("widths", widths))
+    batches = np.sort(positive_array("batch_sizes", batch_sizes))
+    if len(set(x)) < 2 or len(set(batches)) < 3:
+        raise ValueError("widths must be at least two and batch_sizes at least three different ones")
+    reference = float(batches[0]) if reference is None else positive_number("reference", reference)
+    sensitivity = _sensitivity(tuple(batches.tolist()), scatter.balance, reference, overhead)
+    own = scatter.of_steps(whole_number("num_seeds", num_seeds, 1)) * sensitivity
+    around = float(np.hypot(own, scatter.between))
+    length = float(np.sqrt(((x - x.mean()) ** 2).sum()))
+    place = (np.arange(CELLS) + 0.5) / CELLS
+    freedom = x.size * (batches.size - 2)
+    estimated = own * np.sqrt(stats.chi2.ppf(place, freedom) / freedom)[:, None]
+    rest = np.zeros((1, 1))
+    if x.size > 2:
+        rest = around * np.sqrt(stats.chi2.ppf(place, x.size - 2) / (x.size - 2))[None, :]
+
+    def half(level: float) -> np.ndarray:
+        """(CELLS, CELLS) half width of the slope's interval."""
+        wide = stats.t.ppf((1 + level) / 2, max(1, x.size - 2)) * rest
+        return np.maximum(stats.t.ppf((1 + level) / 2, freedom) * estimated, wide) / length
+
+    error = max(around / length, 1e-12)
+    inner, outer = margin - half(2 * level - 1), half(level)
+    inside = inner > 0
+    holds = np.where(inside, _between(-inner, inner, slope, error), 0.0)
+    # "fails": 0 is outside of the interval, and the slope is not inside of what holds
+    above = stats.norm.sf((np.maximum(outer, np.where(inside, inner, 0.0)) - slope) / error)
+    below = stats.norm.cdf((-np.maximum(outer, np.where(inside, inner, 0.0)) - slope) / error)
+    found = float(holds.mean()), float((above + below).mean())
+    return Verdicts(*found, max(0.0, 1 - sum(found)))
+
+
+def enough(
+    widths: tuple[float, float],
+    batch_sizes: tuple[float, float],
+    scatter: Scatter,
+    *,
+    power: float = ENOUGH,
+    **options: float,
+) -> Design | None:
+    """The cheapest design that says "holds" with this probability if B* does not move; None if none is.
+
+    3 to 12 widths and 4 to 8 batch sizes, spaced evenly in logs between the least and the greatest, and 1 to 8 seeds.
+
+    Args:
+        widths, batch_sizes: the least and the greatest.
+        scatter: of the pilot, or assumed.
+        power: probability.
+        options: reference, overhead, margin, level of `verdict_probabilities`.
+    """
+    found = None
+    for design in _designs(widths, batch_sizes):
+        if found is not None and design.cells >= found.cells:
+            continue
+        holds = verdict_probabilities(
+            design.widths,
+            design.batch_sizes,
+            scatter,
+            num_seeds=design.num_seeds,
+            **options,  # pyright: ignore
+        ).holds
+        if holds >= power:
+            found = design._replace(power=holds)
+    return found
+
+
+def _designs(widths: tuple[float, float], batch_sizes: tuple[float, float]) -> Iterator[Design]:
+    for number, batches, seeds in itertools.product(WIDTHS, BATCHES, SEEDS):
+        spaced = tuple(_spaced(*widths, number)), tuple(_spaced(*batch_sizes, batches))
+        if len(set(spaced[0])) == number and len(set(spaced[1])) == batches:
+            yield Design(*spaced, seeds, 0.0)
+
+
+def _spaced(low: float, high: float, number: int) -> list[int]:
+    return [round(each) for each in np.geomspace(low, high, number).tolist()]
+
+
+@functools.lru_cache(maxsize=256)
+def _sensitivity(batch_sizes: tuple[float, ...], balance: float, reference: float, overhead: float) -> float:
+    batches = np.array(batch_sizes)
+    return log_sensitivity(StepsMeasurement("", float("nan"), batches, 1 + balance / batches), reference, overhead)
+
+
+def _between(low: np.ndarray, high: np.ndarray, center: float, error: float) -> np.ndarray:
+    return stats.norm.cdf((high - center) / error) - stats.norm.cdf((low - center) / error)

@@ -1,0 +1,63 @@
+"""Plans: the runs and steps that a sweep has, its time against the sweep itself, and the verdict with a pilot."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from sgdtheory.sweep import sweep
+from sgdtheory.sweep.planning import pilot_scatter, plan
+from sgdtheory.sweep.power import Scatter, verdict_probabilities
+from tests.cli.test_fit_store import make_store
+from tests.sweep.small import BASE, CONFIGS, LANES
+
+MANY = [
+    replace(BASE, width=width, batch_size=batch, max_steps=3000, learning_rate=rate)
+    for width in (8, 16)
+    for batch in (2, 4, 8)
+    for rate in (0.01, 0.02)
+]
+
+
+def test_runs_and_steps_that_are_left(tmp_path):
+    sweep(CONFIGS[:2], tmp_path, lanes=LANES)
+    found = plan([*CONFIGS, CONFIGS[0]], tmp_path, pilot_seconds=0.1)
+    assert (found.runs, found.finished) == (len(CONFIGS), 2)
+    assert found.steps == 40 * (len(CONFIGS) - 2)
+    assert (found.scatter, found.verdicts, found.enough) == (None, None, None)
+    with pytest.raises(ValueError, match="configs must be at least one, got none"):
+        plan([])
+
+
+@pytest.mark.slow
+def test_the_time_is_about_that_of_the_sweep(tmp_path):
+    expected = plan(MANY, pilot_seconds=0.5).seconds
+    begin = time.perf_counter()
+    sweep(MANY, tmp_path)
+    taken = time.perf_counter() - begin
+    assert taken / 3 < expected < 3 * taken
+
+
+def test_the_verdict_is_that_of_the_design():
+    scatter = Scatter(0.05, 0.0, 0.0, 150.0)
+    configs = [
+        replace(BASE, width=width, batch_size=batch, seed=seed, max_steps=1)
+        for width in (32, 64, 128, 256)
+        for batch in (16, 40, 100, 250)
+        for seed in (0, 1)
+    ]
+    found = plan(configs[:2], scatter=scatter, pilot_seconds=0.01)
+    assert found.verdicts is None  # one width
+    widths, batches = (32, 64, 128, 256), (16, 40, 100, 250)
+    expected = verdict_probabilities(widths, batches, scatter, num_seeds=2, margin=0.3)
+    slim = [config for config in configs if config.width == 32 or config.batch_size == 16]
+    assert plan(slim, scatter=scatter, margin=0.3, pilot_seconds=0.01).verdicts == expected
+
+
+def test_the_scatter_of_a_pilot(tmp_path):
+    found = pilot_scatter(make_store(tmp_path / "store", scatter=0.05))
+    assert found.seeds == 0.0  # one seed: it is in the rest
+    assert 0.02 < found.rest < 0.1
+    assert found.balance == pytest.approx(150, rel=0.2)
+    with pytest.raises(ValueError, match="a pilot needs four tuned batch sizes of a group"):
+        pilot_scatter(make_store(tmp_path / "few", batches=(16, 40, 100), widths=(32,)))
