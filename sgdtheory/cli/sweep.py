@@ -23,6 +23,7 @@ class SweepCommand:
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
         "runs": ("toml", "store", "status", "extend", "target_loss", "by", "where"),
+        "plan": ("plan", "scatter", "margin"),
         "how they run": ("cluster", "jobs", "lanes", "checkpoint_seconds"),
         "output": ("csv", "json"),
     }

@@ -161,9 +161,14 @@ def stopped_above(results: Sequence[TrainResult], target: float) -> list[TrainRe
     longest: dict[str, TrainResult] = {}
     for result in results:
         other = longest.setdefault(result.config.trajectory, result)
-        longest[result.config.trajectory] = max(result, other, key=lambda each: each.num_steps)
+        longest[result.config.trajectory] = max(result, other, key=_reach)
     ended = (result for result in longest.values() if result.outcome == "target")
     return [result for result in ended if target < (result.config.target_loss or target)]
+
+
+def _reach(result: TrainResult) -> tuple[int, float]:
+    """How far a run goes; of two that ended at one evaluation the one that asked for more."""
+    return result.num_steps, -(-math.inf if result.config.target_loss is None else result.config.target_loss)
 
 
 def _check_target(results: Sequence[TrainResult], target: float) -> None:

@@ -110,9 +110,7 @@ def test_probabilities():
     assert verdict_probabilities(widths, BATCHES, loud).inconclusive > 0.9
     assert verdict_probabilities(widths, BATCHES, quiet, slope=0.4).fails > 0.999
     at_margin = verdict_probabilities(widths, BATCHES, quiet, slope=0.2).holds
-    assert (
-        0.01 < at_margin < 0.05
-    )  # the level of the test is 5%, and two intervals of which the wider counts stay below
+    assert 0.01 < at_margin < 0.05  # the level is 5%, the wider of two intervals stays below
     assert verdict_probabilities(widths, BATCHES, quiet, slope=0.1).holds == pytest.approx(
         verdict_probabilities(widths, BATCHES, quiet, slope=-0.1).holds
     )
