@@ -99,7 +99,7 @@ def compare(
         arguments = {"batch_size": batch, "learning_rate": rate, "num_samples": samples}
         exact.append(np.ravel(getattr(excess_risk(setting.problem, **arguments), quantity)))
         value = bound(setting.problem, **arguments)
-        bounds.append(_flatten(getattr(value, quantity, value), batch.shape))
+        bounds.append(_flatten(getattr(value, quantity, value), batch.shape, quantity))
         for point in zip(batch.flat, rate.flat, samples.flat, strict=True):
             points.append(Setting(setting.problem, *map(float, point)))
     if not points:
@@ -117,12 +117,12 @@ def _as_setting(item: Setting | tuple | Mapping[str, Any]) -> Setting:
         ) from None
 
 
-def _flatten(value: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _flatten(value: Any, shape: tuple[int, ...], quantity: str) -> np.ndarray:
     try:
         flat = np.broadcast_to(real_array("bound", value), shape).ravel()
     except ValueError:
         raise ValueError(
-            f"bound must return a number, an array of shape {shape} or an object with such a .total, got {value!r}"
+            f"bound must return a number, an array of shape {shape} or an object with such a .{quantity}, got {value!r}"
         ) from None
     bad = ~(flat >= 0)
     if bad.any():

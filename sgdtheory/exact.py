@@ -26,7 +26,7 @@ import numpy as np
 
 from sgdtheory.arguments import checked_problem, settings_arrays
 from sgdtheory.modes import Modes
-from sgdtheory.problem import Problem
+from sgdtheory.problem import Spectral
 from sgdtheory.stability import growth_rate
 
 FEW_STEPS = 32  # (E1) is summed directly up to here
@@ -54,7 +54,7 @@ class Risk:
         return self.bias + self.variance
 
 
-def excess_risk(problem: Problem, *, batch_size, learning_rate, num_samples) -> Risk:
+def excess_risk(problem: Spectral, *, batch_size, learning_rate, num_samples) -> Risk:
     """Exact excess risk of the averaged iterate of mini-batch SGD (THEORY.md T1–T4).
 
         Δ = (1/n²) Σ_i λ_i Σ_{t<n} m_i(t) [1 + 2 Σ_{k=1}^{n−1−t} q_i^k],    n = ⌊D/B⌋
@@ -83,7 +83,7 @@ def excess_risk(problem: Problem, *, batch_size, learning_rate, num_samples) -> 
     return Risk(*(part[()] for part in risk_parts(problem, batch_size, learning_rate, steps)))
 
 
-def risk_parts(problem: Problem, batch, rate, steps) -> np.ndarray:
+def risk_parts(problem: Spectral, batch, rate, steps) -> np.ndarray:
     """Bias and variance for checked arguments of one shape, (2, …). B need not be whole: Δ is a polynomial in 1/B."""
     shape = batch.shape
     batch, rate, steps = batch.ravel(), rate.ravel(), steps.ravel()

@@ -11,17 +11,30 @@ from sgdtheory.modes import Modes, power_law_modes
 from sgdtheory.power_sums import power_sum
 
 
-class Problem(Protocol):
-    """What the exact risk and the bounds ask of a problem.
-
-    Data `x ~ N(0, H)`, `y | x ~ N(xᵀw*, σ²)`. A problem is the eigenvalues `λ_1 ≥ λ_2 ≥ …` of H, the signal
-    `s_i = λ_i ⟨v_i, w_0 − w*⟩²` (the risk that direction i holds at the start) and σ².
-    """
+class Spectral(Protocol):
+    """What the exact risk asks of a problem: its spectrum as modes, and its label noise."""
 
     @property
     def noise_variance(self) -> float:
         """σ², in units of y²."""
         ...
+
+    @property
+    def initial_risk(self) -> float:
+        """‖w_0 − w*‖²_H = Σ s_i."""
+        ...
+
+    def modes(self, smallest: float) -> Modes:
+        """Weighted modes for functions of λ that are smooth below `smallest`."""
+        ...
+
+
+class Problem(Spectral, Protocol):
+    """What the bounds, the searches and the simulator ask of a problem.
+
+    Data `x ~ N(0, H)`, `y | x ~ N(xᵀw*, σ²)`. A problem is the eigenvalues `λ_1 ≥ λ_2 ≥ …` of H, the signal
+    `s_i = λ_i ⟨v_i, w_0 − w*⟩²` (the risk that direction i holds at the start) and σ².
+    """
 
     @property
     def largest_eigenvalue(self) -> float:
@@ -31,11 +44,6 @@ class Problem(Protocol):
     @property
     def trace(self) -> float:
         """tr H = Σ λ_i."""
-        ...
-
-    @property
-    def initial_risk(self) -> float:
-        """‖w_0 − w*‖²_H = Σ s_i."""
         ...
 
     @property
@@ -49,10 +57,6 @@ class Problem(Protocol):
 
     def directions(self) -> tuple[np.ndarray, np.ndarray]:
         """(d,) eigenvalues and (d,) signal, direction by direction, of a problem with finitely many."""
-        ...
-
-    def modes(self, smallest: float) -> Modes:
-        """Weighted modes for functions of λ that are smooth below `smallest`."""
         ...
 
     def count_above(self, threshold) -> Any:

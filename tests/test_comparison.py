@@ -72,6 +72,12 @@ def test_a_quantity_is_compared_with_its_own_part_of_the_bound():
         np.testing.assert_allclose(st.compare(st.theorem7, settings, quantity=quantity).ratio, expected, rtol=1e-11)
 
 
+@pytest.mark.parametrize("quantity", ["total", "bias", "variance"])
+def test_a_bound_without_the_quantity_hears_its_name(quantity):
+    with pytest.raises(ValueError, match=rf"shape \(2,\) or an object with such a \.{quantity}, got <object"):
+        st.compare(lambda *_, **__: object(), [(PROBLEM, 1, 0.1, [10, 20])], quantity=quantity)
+
+
 def test_a_wrong_bound_is_caught():
     """Negative control: a bound with the variance left out is off without limit."""
     settings = [st.Setting(PROBLEM, 1, 0.25, np.geomspace(10, 1e9, 9))]

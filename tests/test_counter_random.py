@@ -74,6 +74,23 @@ def test_normals_are_normal(count, dtype):
     assert one_sample_p(values, stats.norm(scale=1.1)) < 1e-10  # negative control
 
 
+def test_words_of_float32_normals():
+    """Both words of a counter are numbers: the first words of all counters, then the second ones."""
+    half = 128  # 2 · 64 words serve up to 256 numbers
+    words = np.concatenate(threefry(KEY, np.uint32(7), np.arange(half, dtype=np.uint32)))
+    expected = stats.norm.ppf(((words.astype(np.int32) >> 8) + 0.5) / 2.0**24 + 0.5)
+    np.testing.assert_allclose(normals(KEY, np.uint32(7), 200, np.float32), expected[:200], rtol=2e-6, atol=1e-6)
+
+
+def test_words_of_float64_normals():
+    """A number takes both words of its counter: 53 bits."""
+    first, second = threefry(KEY, np.uint32(7), np.arange(200, dtype=np.uint32))
+    bits = (np.asarray(first).astype(np.uint64) << np.uint64(32)) | np.asarray(second).astype(np.uint64)
+    expected = stats.norm.ppf(((bits.astype(np.int64) >> 11) + 0.5) / 2.0**53 + 0.5)
+    with precision(np.float64):
+        np.testing.assert_allclose(normals(KEY, np.uint32(7), 200, np.float64), expected, rtol=1e-12, atol=1e-14)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [65, 129, 200])
 def test_normals_of_a_step_are_uncorrelated_and_so_are_their_squares(count, dtype):

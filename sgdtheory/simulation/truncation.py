@@ -72,7 +72,7 @@ def truncate(
     error = np.hypot(standard_deviation(problem, settings, quantity) / math.sqrt(num_replicas), ROUNDING[dtype] * exact)
 
     def shift(count: int) -> np.ndarray:
-        frozen = getattr(excess_risk(FrozenTail(problem, count), **settings), quantity)  # pyright: ignore[reportArgumentType]
+        frozen = getattr(excess_risk(FrozenTail(problem, count), **settings), quantity)
         return np.where(np.isfinite(exact), frozen - np.where(np.isfinite(exact), exact, 0), np.nan)
 
     def fits(count: int) -> bool:

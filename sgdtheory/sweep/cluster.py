@@ -27,7 +27,7 @@ def cluster_executor(address: str, jobs: int = 1) -> Iterator[Executor]:
     try:
         from distributed import Client, KilledWorker
     except ImportError:
-        raise ValueError("cluster needs dask.distributed: pip install 'sgdtheory[cluster]'") from None
+        raise ValueError("cluster needs dask.distributed: pip install -e '.[cluster]' in the clone") from None
     with contextlib.ExitStack() as stack:
         jobs = whole_number("jobs", jobs, 1)
         scheduler = stack.enter_context(_slurm(jobs)) if address == "slurm" else address
@@ -50,7 +50,7 @@ def _slurm(jobs: int):
     try:
         from dask_jobqueue.slurm import SLURMCluster
     except ImportError:
-        raise ValueError("cluster slurm needs dask-jobqueue: pip install 'sgdtheory[cluster]'") from None
+        raise ValueError("cluster slurm needs dask-jobqueue: pip install -e '.[cluster]' in the clone") from None
     try:
         cluster = SLURMCluster()
         cluster.scale(jobs=jobs)

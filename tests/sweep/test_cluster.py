@@ -14,7 +14,7 @@ import pytest
 from sgdtheory.sweep import cluster, cluster_executor, sweep
 from tests.sweep.small import LANES, LONG
 
-distributed = pytest.importorskip("distributed", reason="not installed: pip install 'sgdtheory[cluster]'")
+distributed = pytest.importorskip("distributed", reason="not installed: pip install -e '.[cluster]'")
 KilledWorker = distributed.KilledWorker
 
 PROGRAM = """
