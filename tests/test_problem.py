@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.modes import TAIL_NODES
 
 
 def test_power_law_and_least_squares_agree():
@@ -65,6 +66,12 @@ def test_a_zero_eigenvalue_has_no_part_in_the_head():
     np.testing.assert_array_equal(problem.tail_signal([0, 1, 2, 3]), [9.0, 8.0, 5.0, 0.0])
     np.testing.assert_array_equal(problem.tail_squares([0, 1, 2, 3]), [4.25, 0.25, 0.0, 0.0])
     np.testing.assert_array_equal(problem.count_above([3.0, 2.0, 0.5, 1e-300]), [0, 1, 2, 2])
+
+
+@pytest.mark.parametrize("smallest", [0.9e-6, 1.1e-6, 3e-9, 2.0**-30])
+def test_only_eigenvalues_below_what_was_asked_for_share_a_tail(smallest):
+    tail = st.PowerLaw(1.4, 2.3).modes(smallest).eigenvalue[-TAIL_NODES:]
+    assert smallest / 2.1 < tail.max() <= smallest
 
 
 def test_unsorted_spectrum_is_sorted_with_its_signal():
