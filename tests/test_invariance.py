@@ -143,7 +143,7 @@ def test_interpolation_takes_the_last_crossing():
 
 
 @pytest.mark.parametrize("critical", [20, 39.9, 40, 60, 99, 250, 600])
-@pytest.mark.parametrize("reference", [16, 30])
+@pytest.mark.parametrize("reference", [16, 30, 300])
 def test_interpolation_is_exact_for_the_law_on_any_grid(critical, reference):
     if critical < (1 + OVERHEAD) * reference:
         return
@@ -231,6 +231,13 @@ def test_the_line_is_that_of_weighted_least_squares():
     error = np.linalg.inv(design.T @ (weights[:, None] ** 2 * design))[1, 1] ** 0.5
     np.testing.assert_allclose([found.slope, found.standard_error], [slope, error], rtol=1e-9)
     np.testing.assert_allclose(found.birge, np.sqrt(squares / 3), rtol=1e-9)
+
+
+def test_the_unit_of_sizes_does_not_matter():
+    groups = measured(0.1, np.random.default_rng(3))
+    small = [replace(each, size=each.size / 1e6) for each in groups]
+    found = [size_dependence(each, reference=REFERENCE) for each in (groups, small)]
+    np.testing.assert_allclose(found[1].interval, found[0].interval, rtol=1e-9)
 
 
 def test_two_sizes_have_no_scatter_around_a_line():

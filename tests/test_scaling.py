@@ -35,6 +35,14 @@ def test_noiseless_law_is_recovered(alpha, fitted):
         assert law.alpha == alpha
 
 
+@pytest.mark.parametrize("ratio", [10, 1e9])
+def test_a_term_counts_as_absent_only_where_no_batch_size_shows_it(ratio):
+    """b/a between the batch sizes 1 and 1e10: one end sees b alone, the other a alone."""
+    batches = np.geomspace(1, 1e10, 9)
+    law = st.fit_steps_law(batches, 1 + ratio / batches)
+    assert (law.a, law.b) == pytest.approx((1, ratio), rel=1e-6)
+
+
 def test_alpha_is_1_unless_told_otherwise():
     law = st.fit_steps_law(BATCHES, steps_of(1600, 3e6, 1.3, noise=0.04))
     assert (law.alpha, law.alpha_fitted) == (1.0, False)
