@@ -1,11 +1,18 @@
 """Run the experiments: `python -m experiments [--scale quick|full] [--only NAME] [--output results]`."""
 
+import os
+import signal
 import sys
 
-from experiments.interruption import take_over
-
 if __name__ == "__main__":  # not in the processes that an experiment starts
-    take_over()  # before the imports that take a second
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # before imports that take a while
+        words = b"experiments: interrupted before anything ran\n"
+        signal.signal(signal.SIGINT, lambda *_: (os.write(2, words), os._exit(130)))
+
+    from experiments.interruption import take_over
+
+    take_over()
+
     from experiments.command import main
 
     sys.exit(main())

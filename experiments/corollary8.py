@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import sgdtheory as st
 from experiments.processes import map_on_cores
 from experiments.results import Result, Verdict
-from sgdtheory.plotting import colors, new_figure
+from sgdtheory.plotting_style import BLACK, categories, legend, legend_below, log_axes, new_figure
 
 
 @dataclass(frozen=True)
@@ -235,28 +235,42 @@ def _growth(config: Config, cases: list[Case]) -> Figure:
             case for case in cases if case.source >= 2 * case.capacity + 1
         ],
     }
-    figure, axes = new_figure(1, len(groups), width=3.7, height=3.7)
+    figure, axes = new_figure(1, len(groups), width=3.8, height=4.1)
+    figure.suptitle(
+        r"Regression with $\lambda_i = i^{-a}$, $s_i = i^{-b}$, infinitely many directions, $\sigma^2 = 1$: "
+        f"largest batch size that needs at most {config.overhead:.0%} more samples\n"
+        "points: from the exact risk; black lines: Corollary 8's power of $D$ through the last point",
+        fontsize=9,
+    )
     for axis, (title, group) in zip(axes[0], groups.items(), strict=True):
-        for color, case in zip(colors(len(group)), group, strict=True):
-            samples, batch = case.found.num_samples, case.found.batch_size
-            at = np.searchsorted(samples, samples[-1] / 1e4)
-            factor = (samples / samples[-1]) ** case.predicted
-            if case.log_power:
-                factor *= (np.log(samples) / np.log(samples[-1])) ** case.log_power
-            name = f"$a={case.capacity:g}$, $b={case.source:g}$" + (" (with log)" if case.log_power else "")
-            axis.plot(samples, batch, "o", ms=3, color=color, label=name)
-            axis.plot(samples[at // 2 :], (batch[-1] * factor)[at // 2 :], color=color, lw=1)
+        log_axes(axis)
+        axis.set(xlabel="samples $D$")
+        axis.set_title(title, fontsize=9)
+        for look, case in zip(categories(len(group)), group, strict=True):
+            _curve(axis, case, look)
+        axis.plot([], [], color=BLACK, lw=0.8, label="Corollary 8's slope")
+    for axis, group in zip(axes[0], groups.values(), strict=True):
         steepness = sorted((case for case in group if case.predicted), key=lambda case: case.found.batch_size[-1])
         for case in steepness[:1] + steepness[-1:]:
             _triangle(axis, case, below=case is steepness[0])
-        axis.plot([], [], color="gray", lw=1, label="Corollary 8's slope")
-        axis.set(xscale="log", yscale="log", xlabel="samples $D$", title=title)
-        axis.legend(frameon=False, fontsize=7.5, loc="upper left")
-    for axis in axes[0, 1:]:
-        axis.sharey(axes[0, 1])
-    axes[0, 1].set(ylim=(2, 1e9))
-    axes[0, 0].set(ylim=(0.5, 30), ylabel=f"critical batch size $B^*$ (samples, {config.overhead:.0%} overhead)")
+    axes[0, 2].sharey(axes[0, 1])
+    axes[0, 1].set(ylim=(1, 1e11))
+    axes[0, 0].set(ylim=(0.5, 100), ylabel="critical batch size $B^*$ (samples)")
+    for axis in axes[0]:
+        legend(axis, corners=("upper left",))
     return figure
+
+
+def _curve(axis: Axes, case: Case, look: dict[str, Any]) -> None:
+    """B* of one problem, and the power of D that the corollary says, over the larger data sizes."""
+    samples, batch = case.found.num_samples, case.found.batch_size
+    start = int(np.searchsorted(samples, samples[-1] / 1e4)) // 2
+    factor = (samples / samples[-1]) ** case.predicted
+    if case.log_power:
+        factor *= (np.log(samples) / np.log(samples[-1])) ** case.log_power
+    name = f"$a={case.capacity:g}$, $b={case.source:g}$" + (" (with log)" if case.log_power else "")
+    axis.plot(samples, batch, ms=3.5, label=name, **{**look, "ls": ""})
+    axis.plot(samples[start:], (batch[-1] * factor)[start:], color=BLACK, lw=0.8)
 
 
 def _triangle(axis: Axes, case: Case, below: bool) -> None:
@@ -273,47 +287,55 @@ def _triangle(axis: Axes, case: Case, below: bool) -> None:
 
 
 def _map(config: Config, cases: list[Case], fits: list[st.AsymptoticFit], corners: list[Case]) -> Figure:
-    """Measured exponents over the (a, b) plane, the prediction's contours, and c = 1/2."""
-    figure, axes = new_figure(1, 1, width=5.6, height=4.4)
+    """Exponents over the (a, b) plane: Corollary 8's as the background, measured ones as squares and circles on it."""
+    figure, axes = new_figure(1, 1, width=6.0, height=4.8)
     axis = axes[0, 0]
+    ends = [(min(values) - 0.25, max(values) + 0.25) for values in _places(config, cases)]
+    a, b = np.meshgrid(*(np.linspace(max(low, 1.0), high, 400) for low, high in ends))
+    predicted = st.predicted_exponent(np.maximum(a, 1.0001), np.maximum(b, 1.0001))
+    scale = {"cmap": "viridis", "vmin": 0.0, "vmax": 0.7}
+    background = axis.pcolormesh(a, b, predicted, shading="nearest", rasterized=True, **scale)
+    axis.set(xlim=(a.min(), a.max()), ylim=(b.min(), b.max()))
+    axis.grid(visible=False)
     slopes = np.array([np.diff(np.log(case.found.real_batch_size))[0] for case in corners])
     slopes /= np.diff(np.log(10 ** np.array(config.map_decades)))
-    shape = len(config.map_capacities), len(config.map_sources)
-    scale = {"cmap": "viridis", "vmin": 0.0, "vmax": 2 / 3}
-    mesh = axis.pcolormesh(
-        config.map_capacities, config.map_sources, slopes.reshape(shape).T, shading="nearest", **scale
+    low, high = config.map_decades
+    kinds = (
+        (corners, slopes, "s", 22, f"slope between $D = 10^{{{low:g}}}$ and $10^{{{high:g}}}$"),
+        (cases, [fit.exponent for fit in fits], "o", 75, "extrapolated to $D \\to \\infty$"),
     )
-    a, b = np.meshgrid(*(np.linspace(low, high, 300) for low, high in (axis.get_xlim(), axis.get_ylim())))
-    predicted = st.predicted_exponent(np.maximum(a, 1.0001), np.maximum(b, 1.0001))
-    levels = (0.1, 0.2, 0.3, 0.4, 0.55, 0.6)
-    lines = axis.contour(a, b, predicted, levels, colors="white", linewidths=0.9)
-    axis.clabel(lines, fmt="%.2g", fontsize=7)
-    half = axis.contour(a, b, predicted, [0.5], colors="red", linewidths=1.8)
-    axis.clabel(half, fmt={0.5: "$c = 1/2$, $b = 2a$"}, fontsize=8)
-    line = np.array(axis.get_xlim())
-    axis.plot(line, line, "w:", lw=1.4)
-    axis.plot(line, 2 * line + 1, "w--", lw=1.4)
-    axis.text(line[1] * 0.97, line[1] * 0.97 - 0.35, "$b = a$", color="white", ha="right", fontsize=8)
-    top = axis.get_ylim()[1]
-    axis.text((top - 1) / 2 - 0.05, top - 0.15, "$b = 2a+1$", color="white", ha="right", va="top", fontsize=8)
-    inside = [(case, fit) for case, fit in zip(cases, fits, strict=True)]
-    axis.scatter(
-        [case.capacity for case, _ in inside],
-        [case.source for case, _ in inside],
-        c=[fit.exponent for _, fit in inside],
-        s=70,
-        edgecolor="black",
-        zorder=3,
-        **scale,
-    )
-    axis.set(xlim=(max(a.min(), 1.0), a.max()), ylim=(max(b.min(), 1.0), b.max()))
+    for found, values, marker, size, label in kinds:
+        xs, ys = [case.capacity for case in found], [case.source for case in found]
+        axis.scatter(xs, ys, c=values, marker=marker, s=size, edgecolor=BLACK, lw=0.7, zorder=3, label=label, **scale)
+    for slope, shift, name in ((1, 0, "$b = a$"), (2, 0, "$b = 2a$"), (2, 1, "$b = 2a+1$")):
+        _border(axis, slope, shift, name)
     axis.set(xlabel="capacity exponent $a$", ylabel="source exponent $b$")
-    worst = max(abs(fit.exponent - case.predicted) for case, fit in inside)
+    worst = max(abs(fit.exponent - case.predicted) for case, fit in zip(cases, fits, strict=True))
     axis.set_title(
-        f"Exponent of $B^*$: measured (colour), Corollary 8 (contours)\n"
-        f"circles: extrapolated to $D \\to \\infty$, off by {worst:.3f} at most",
+        "Exponent of $B^*$ in $D$: Corollary 8 (background) and measured (markers, same colours)\n"
+        f"extrapolated ones are off by {worst:.3f} at most; above $b = 2a$ the exponent exceeds 1/2",
+        pad=18,
         fontsize=9,
     )
-    low, high = config.map_decades
-    figure.colorbar(mesh, ax=axis, label=f"slope of $\\log B^*$ between $D = 10^{{{low:g}}}$ and $10^{{{high:g}}}$")
+    figure.colorbar(background, ax=axis, label="exponent of $B^*$", pad=0.09)
+    legend_below(figure, axis)
     return figure
+
+
+def _places(config: Config, cases: list[Case]) -> tuple[list[float], list[float]]:
+    """All a and all b of the map."""
+    return (
+        [*config.map_capacities, *(case.capacity for case in cases)],
+        [*config.map_sources, *(case.source for case in cases)],
+    )
+
+
+def _border(axis: Axes, slope: float, shift: float, name: str) -> None:
+    """The line b = slope a + shift; its name stands outside of the panel, where the line leaves it."""
+    right, top = axis.get_xlim()[1], axis.get_ylim()[1]
+    a = np.array(axis.get_xlim())
+    axis.plot(a, slope * a + shift, color="white", lw=1.4, ls="-" if shift == 0 and slope == 2 else "--")
+    beside = slope * right + shift <= top
+    place = (right, slope * right + shift) if beside else ((top - shift) / slope, top)
+    aside: dict[str, Any] = {"xytext": (4, 0), "va": "center"} if beside else {"xytext": (0, 4), "ha": "center"}
+    axis.annotate(name, place, textcoords="offset points", fontsize=8, annotation_clip=False, **aside)

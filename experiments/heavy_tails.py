@@ -12,7 +12,7 @@ from scipy import stats
 import sgdtheory as st
 from experiments.progress import report, stage, tracked
 from experiments.results import Result, Verdict
-from sgdtheory.plotting import colors, new_figure
+from sgdtheory.plotting_style import BLACK, categories, legend, log_axes, new_figure
 from sgdtheory.reference import risk_by_recursion
 from sgdtheory.simulation.laws import EllipticalT, FourthMoment, Gaussian, Rademacher, StudentT
 
@@ -211,10 +211,15 @@ def _verdicts(config: Config, columns: dict, exact_seconds: float, seconds: floa
 
 def _figure(config: Config, columns: dict) -> Figure:
     """What heavier tails do to the constant, and simulations that confirm the recursion behind it."""
-    figure, axes = new_figure(1, 2, width=4.4, height=3.5)
+    figure, axes = new_figure(1, 2, width=4.6, height=3.8)
+    figure.suptitle(
+        "Theorem 7 survives heavy tails if the learning rate shrinks with the data's fourth moment\n"
+        rf"$\lambda_i = i^{{-{config.capacity:g}}}$, $s_i = i^{{-{config.source:g}}}$, {config.dim} directions, "
+        r"$\sigma^2 = s_1 + s_2 + \ldots$, $B = 1$",
+        fontsize=9,
+    )
     _against_kurtosis(config, axes[0, 0], columns)
     _against_steps(config, axes[0, 1], columns)
-    figure.suptitle("Theorem 7 survives heavy tails if the learning rate shrinks with the data's fourth moment")
     return figure
 
 
@@ -222,47 +227,39 @@ def _against_kurtosis(config: Config, axis: Axes, columns: dict) -> None:
     last = max(config.exact_steps)
     exact = np.isnan(columns["simulated"]) & (columns["num_steps"] == last) & (columns["batch_size"] == 1)
     series = (
-        ("independent t", False, r"independent, $\gamma = c\,/\,\mathrm{tr}\,H$", "tab:orange"),
-        ("elliptical t", False, r"elliptical, $\gamma = c\,/\,\mathrm{tr}\,H$", "tab:red"),
-        ("independent t", True, r"independent, $\gamma = (3/\kappa)\,c\,/\,\mathrm{tr}\,H$", "tab:blue"),
-        ("elliptical t", True, r"elliptical, $\gamma = (3/\kappa)\,c\,/\,\mathrm{tr}\,H$", "tab:green"),
+        ("independent t", False, r"independent, $\gamma = c\,/\,\mathrm{tr}\,H$"),
+        ("elliptical t", False, r"elliptical, $\gamma = c\,/\,\mathrm{tr}\,H$"),
+        ("independent t", True, r"independent, $\gamma = (3/\kappa)\,c\,/\,\mathrm{tr}\,H$"),
+        ("elliptical t", True, r"elliptical, $\gamma = (3/\kappa)\,c\,/\,\mathrm{tr}\,H$"),
     )
-    for law, scaled, label, color in series:
+    for (law, scaled, label), look in zip(series, categories(len(series)), strict=True):
         mine = exact & (columns["law"] == law) & _with_constant(config, columns, scaled)
         order = np.argsort(columns["kurtosis"][mine])
-        axis.plot(
-            columns["kurtosis"][mine][order],
-            np.minimum(columns["ratio"][mine][order], DRAWN),
-            "o-",
-            ms=4,
-            color=color,
-            label=label,
-        )
-    axis.axvline(3, color="black", lw=1, ls=":")
-    axis.text(3, 0.98, " Gaussian", transform=axis.get_xaxis_transform(), va="top", fontsize=8)
-    axis.axhline(1, color="black", lw=1)
-    axis.set(xscale="log", yscale="log", xlabel=r"kurtosis $\kappa$ of the data", ylabel="risk / Theorem 7's bound")
+        ratio = np.minimum(columns["ratio"][mine][order], DRAWN)
+        axis.plot(columns["kurtosis"][mine][order], ratio, ms=4, label=label, **{**look, "ls": "-"})
+    axis.axvline(3, color=BLACK, lw=1, ls=":", label=r"Gaussian data: $\kappa = 3$")
+    axis.axhline(1, color=BLACK, lw=1)
+    log_axes(axis)
+    axis.set(xlabel=r"kurtosis $\kappa$ of the data", ylabel="risk / Theorem 7's bound")
     axis.set(ylim=(0.3, 1e3), xlim=(2.8, 90))
-    axis.set_xticks([3, 5, 10, 20, 50], ["3", "5", "10", "20", "50"])
-    axis.minorticks_off()
-    axis.set_title(rf"Student-t data, $B = 1$, $n = {last}$, $c = {config.constant:g}$", fontsize=9)
-    axis.legend(frameon=False, fontsize=8, loc="upper right")
+    axis.set_title(rf"recursion, Student-t data, $n = {last}$, $c = {config.constant:g}$", fontsize=9)
+    legend(axis)
 
 
 def _against_steps(config: Config, axis: Axes, columns: dict) -> None:
     laws = [name for name, _ in _simulated_laws(config)]
-    for name, color in zip(laws, colors(len(laws)), strict=True):
+    aside = 1.03 ** (np.arange(len(laws)) - (len(laws) - 1) / 2)  # error bars side by side
+    for name, shift, look in zip(laws, aside, categories(len(laws)), strict=True):
         mine = (columns["law"] == name) & np.isfinite(columns["simulated"]) & (columns["batch_size"] == 1)
         steps, scale = columns["num_steps"][mine], columns["ratio"][mine] / columns["exact"][mine]
-        axis.plot(steps, columns["ratio"][mine], color=color)
+        axis.plot(steps, columns["ratio"][mine], color=look["color"])
         error = 2 * columns["standard_error"][mine] * scale
-        axis.errorbar(
-            steps, columns["simulated"][mine] * scale, yerr=error, fmt="o", ms=4, color=color, capsize=2, label=name
-        )
-    axis.set(xscale="log", xlabel="steps $n$", ylabel="risk / Theorem 7's bound")
+        points = {"fmt": look["marker"], "ms": 4, "color": look["color"], "capsize": 2, "label": name}
+        axis.errorbar(shift * steps, columns["simulated"][mine] * scale, yerr=error, **points)
+    log_axes(axis, "x")
+    axis.set(xlabel="steps $n$", ylabel="risk / Theorem 7's bound")
+    freedom, constant = config.simulated_freedom, config.simulated_constant
     axis.set_title(
-        rf"simulated (points, ±2 s.e.) and recursion (lines), $\nu = {config.simulated_freedom:g}$, "
-        rf"$c = {config.simulated_constant:g}$",
-        fontsize=9,
+        rf"simulations (±2 s.e.) on the recursion (lines), $\nu = {freedom:g}$, $c = {constant:g}$", fontsize=9
     )
-    axis.legend(frameon=False, fontsize=8)
+    legend(axis)

@@ -1,8 +1,9 @@
 """Ctrl-C ends the experiments within seconds, says what is kept, and exits with 130.
 
-Python runs a signal's handler between two instructions of the main thread, which may be a minute deep in compiled
-code. So the handler raises `Interrupted` where it can, and a thread that hears of the signal at once ends the process
-if that takes too long. The module stays light: it is imported, and takes Ctrl-C over, before anything else.
+An exception may not be raised just anywhere: inside of JAX it can end in a segmentation fault, and in compiled code,
+where the main thread may be for a minute, it comes late. So Ctrl-C is only noted. `check`, which every word about
+progress calls, raises `Interrupted` at a place where that does no harm; and a thread ends the process if that takes too
+long.
 """
 
 import contextlib
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 GRACE_SECONDS = 1.5  # for checkpoints and cleaning up, before the process is ended from outside
+FILES_SECONDS = 5.0  # for files that are being written
 EXIT_STATUS = 130
 
 
@@ -29,25 +31,21 @@ class _Interruption:
     """What this process knows about Ctrl-C; there is one of each signal, and so one of these."""
 
     def __init__(self) -> None:
-        self.pending = threading.Event()  # the signal came, whoever handles it
-        self.handled = self.protected = self.started = False
+        self.pending = threading.Event()
+        self.files = threading.Lock()  # held while files are written that belong together
+        self.started = False
         self.describe: Callable[[], str] = lambda: "interrupted before anything ran"
         self.scratch: str | None = None
         self._ending = threading.Lock()
 
     def handle(self, number: int, frame: Any) -> None:
-        """Raise at the first Ctrl-C, unless files are being written; the next ones change nothing."""
-        if self.handled:
-            return
-        self.handled = True
-        self.pending.set()
-        if not self.started:
+        """Note the signal; before anything runs there is nothing to wait for. A second one changes nothing."""
+        first, _ = not self.pending.is_set(), self.pending.set()
+        if first and not self.started:
             self.end()
-        if not self.protected:
-            raise Interrupted
 
     def watch(self, reader: int) -> None:
-        """Wait for the signal, then for the process to end by itself; end it if it does not."""
+        """Hear of the signal, whoever handles it, and end the process if it does not end by itself."""
         while signal.SIGINT not in os.read(reader, 64):
             pass
         self.pending.set()
@@ -58,6 +56,7 @@ class _Interruption:
     def end(self) -> None:
         """Say what is kept and leave, without the joins and finalizers that a thread in compiled code would hold up."""
         self._ending.acquire()  # whoever comes second waits until the process is gone
+        self.files.acquire(timeout=FILES_SECONDS)
         for process in multiprocessing.active_children():
             process.kill()
         if self.scratch is not None:
@@ -108,7 +107,7 @@ def interruptible(describe: Callable[[], str]) -> Iterator[None]:
 
 
 def check() -> None:
-    """Raise `Interrupted` if Ctrl-C came and somebody caught what it raised, or took it for his own."""
+    """Raise `Interrupted` if Ctrl-C came; in the main thread alone."""
     if _STATE.pending.is_set() and threading.current_thread() is threading.main_thread():
         raise Interrupted
 
@@ -117,11 +116,8 @@ def check() -> None:
 def protected() -> Iterator[None]:
     """A context that Ctrl-C lets finish, of milliseconds: files that belong together are all written, or none."""
     check()
-    _STATE.protected = True
-    try:
+    with _STATE.files:
         yield
-    finally:
-        _STATE.protected = False
     check()
 
 

@@ -13,7 +13,17 @@ from matplotlib.figure import Figure
 import sgdtheory as st
 from experiments.processes import map_on_cores
 from experiments.results import Result, Verdict
-from sgdtheory.plotting import colors, new_figure, power_of_ten
+from sgdtheory.plotting_style import (
+    BLACK,
+    MARKERS,
+    STAR,
+    VERMILLION,
+    colors,
+    legend,
+    log_axes,
+    new_figure,
+    power_of_ten,
+)
 
 
 @dataclass(frozen=True)
@@ -167,58 +177,46 @@ def _verdicts(config: Config, found, regression: list[Row], models: list[Row], s
 
 
 def _figure(config: Config, found, regression, models, measurements, laws) -> Figure:
-    figure, axes = new_figure(2, 2, width=4.7, height=3.5)
+    figure, axes = new_figure(2, 2, width=4.7, height=3.6)
+    a, b = config.capacity, config.source
+    figure.suptitle(
+        "How much of the critical batch size $B^*$ and of its exponent is convention\n"
+        rf"left: regression, exact, $a = {a:g}$, $b = {b:g}$ ($\lambda_i = i^{{-{a:g}}}$, $s_i = i^{{-{b:g}}}$, "
+        r"$\sigma^2 = 1$); right: five language models of the paper"
+    )
     for color, one in zip(colors(len(found)), found, strict=True):
-        curve = one.curve
-        axes[0, 0].plot(
-            curve.batch_size / one.batch_size,
-            curve.samples_needed / one.num_samples,
-            color=color,
-            label=f"$D = {power_of_ten(float(one.num_samples))}$",
-        )
-    axes[0, 0].set(xlabel="batch size over critical, $B/B^*$", title="regression: one curve for all data sizes")
+        needed = one.curve.samples_needed / one.num_samples
+        label = f"$D = {power_of_ten(float(one.num_samples))}$"
+        axes[0, 0].plot(one.curve.batch_size / one.batch_size, needed, color=color, label=label)
+    axes[0, 0].set(title="regression: one curve for all data sizes")
     axes[0, 0].set_ylabel("samples to the target\nover those at small $B$")
     for color, measurement, law in zip(colors(len(laws)), measurements, laws, strict=True):
-        critical = law.critical_batch_size()
-        unit = law.predict(256) * 256
-        axes[0, 1].plot(
-            measurement.batch_sizes / critical,
-            measurement.steps * measurement.batch_sizes / unit,
-            "o-",
-            ms=3,
-            lw=0.8,
-            color=color,
-            label=measurement.group,
-        )
-    axes[0, 1].set(xlabel="batch size over critical, $B/B^*$", title="language models: the same shape, with noise")
+        batch, unit = measurement.batch_sizes, law.predict(256) * 256
+        points = {"ms": 3, "lw": 0.8, "color": color, "label": measurement.group}
+        axes[0, 1].plot(batch / law.critical_batch_size(), measurement.steps * batch / unit, "o-", **points)
+    axes[0, 1].set(title="language models: the same shape, with noise")
     for axis in axes[0]:
-        axis.axhline(1.2, color="black", ls=":", lw=1)
-        axis.set(xscale="log", yscale="log", ylim=(0.7, 15), xlim=(0.02, 12))
-        axis.legend(frameon=False, fontsize=7.5)
-    true = float(st.predicted_exponent(config.capacity, config.source))
+        axis.axhline(1.2, color=BLACK, ls=":", lw=1, label="20% overhead")
+        log_axes(axis)
+        axis.set(xlabel="batch size over critical, $B/B^*$", ylim=(0.7, 15), xlim=(0.02, 12))
     _exponents(axes[1, 0], regression, config.references, "samples")
-    axes[1, 0].axhline(true, color="black", ls="--", lw=1)
-    axes[1, 0].text(config.overheads[0], true, f"Corollary 8: {true:.3g}", va="top", fontsize=8)
+    true = float(st.predicted_exponent(a, b))
+    axes[1, 0].axhline(true, color=BLACK, ls="--", lw=1, label=f"Corollary 8: {true:.3g}")
     axes[1, 0].set(ylabel="exponent of $B^*$ against $D$", title="regression: the reference matters, the overhead less")
     _exponents(axes[1, 1], models, config.model_references, "sequences")
-    axes[1, 1].plot(0.2, 0.47, "r*", ms=12, zorder=4, label="the paper: 0.47")
+    axes[1, 1].plot(0.2, 0.47, **STAR, color=VERMILLION, label="the paper: 0.47")
     axes[1, 1].set(ylabel="exponent of $B^*$ against size", title="language models: both matter")
-    axes[1, 1].legend(frameon=False, fontsize=7.5)
+    for axis in axes.flat:
+        legend(axis, corners=("upper left", "upper right", "center right", "lower right"))
     return figure
 
 
 def _exponents(axis: Axes, rows: list[Row], references, unit: str) -> None:
-    for color, reference in zip(colors(len(references)), references, strict=True):
+    for color, marker, reference in zip(colors(len(references)), MARKERS, references, strict=False):
         mine = [row for row in rows if row.reference == reference]
-        axis.plot(
-            [row.overhead for row in mine],
-            [row.exponent for row in mine],
-            "o-",
-            ms=4,
-            color=color,
-            label=f"$B_\\mathrm{{ref}} = {reference:g}$ {unit}",
-        )
+        label = f"$B_\\mathrm{{ref}} = {reference:g}$ {unit if reference != 1 else unit[:-1]}"
+        points = {"ms": 4, "color": color, "marker": marker, "label": label}
+        axis.plot([row.overhead for row in mine], [row.exponent for row in mine], **points)
     axis.set(xscale="log", xlabel="overhead that defines $B^*$")
     axis.set_xticks([row.overhead for row in mine], [f"{row.overhead:.0%}" for row in mine])
     axis.minorticks_off()
-    axis.legend(frameon=False, fontsize=7.5)

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ from scipy import stats
 import sgdtheory as st
 from experiments.progress import report
 from experiments.results import Result, Verdict
-from sgdtheory.plotting import colors, new_figure
+from sgdtheory.plotting_style import BLACK, SMALL, VERMILLION, categories, log_axes, new_figure
 
 
 @dataclass(frozen=True)
@@ -161,34 +162,43 @@ def _monotone(points: dict, inside: np.ndarray, part: str, sign: int) -> tuple[i
 
 def _figure(config: Config, points: dict) -> Figure:
     figure, axes = new_figure(1, len(config.num_samples), width=3.3, height=3.3)
+    shown = points["relative"][np.isfinite(points["relative"])]
+    limits = min(0.9, 0.95 * shown.min()), max(1.1, 1.08 * shown.max())
     for axis, samples in zip(axes[0], config.num_samples, strict=True):
         if axis is not axes[0, 0]:
             axis.sharey(axes[0, 0])
         _panel(config, axis, samples, points)
-    axes[0, 0].set(ylabel=r"risk / risk at $B = 1$, same $\gamma/B$ and $D$", yscale="log", ylim=(0.75, 2))
-    axes[0, 0].set_yticks([0.8, 0.9, 1, 1.1, 1.3, 1.5, 2], ["0.8", "0.9", "1", "1.1", "1.3", "1.5", "2"])
-    axes[0, 0].minorticks_off()
-    axes[0, -1].legend(frameon=False, fontsize=8, loc="upper left")
+        log_axes(axis)
+    axes[0, 0].set(ylabel=r"risk / risk at $B = 1$, same $\gamma/B$ and $D$", ylim=limits)
     figure.suptitle(
         r"At fixed data the risk depends on $\gamma/B$ alone, until $\gamma$ leaves the domain or steps are few"
-        "\n(lines: exact, a tick for each $B$; points: simulated, ±2 s.e.)",
+        "\n"
+        rf"$\lambda_i = i^{{-{config.capacity:g}}}$, $s_i = i^{{-{config.source:g}}}$; "
+        "lines: exact, a tick for each $B$; points: simulated, ±2 s.e.",
         fontsize=9,
     )
+    listed: dict[str, Any] = {}
+    for axis in axes[0]:
+        listed |= {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    settings = {"frameon": False, "fontsize": SMALL, "ncols": len(listed)}
+    figure.legend(listed.values(), listed.keys(), loc="outside lower center", **settings)
     return figure
 
 
 def _panel(config: Config, axis: Axes, samples: int, points: dict) -> None:
-    axis.axhline(1.0, color="black", lw=1)
-    axis.axvspan(config.domain, 2.0, color="tab:red", alpha=0.08, lw=0)
-    axis.text(config.domain, 0.77, r" $\gamma > 1/(2\|H\|)$", color="tab:red", fontsize=8)
-    for ratio, color in zip(config.ratios, colors(len(config.ratios)), strict=True):
+    axis.axhline(1.0, color=BLACK, lw=1)
+    shaded = r"$\gamma > 1/(2\|H\|)$: outside of the domain"
+    axis.axvspan(config.domain, 1e3, color=VERMILLION, alpha=0.1, lw=0, label=shaded)
+    for ratio, look in zip(config.ratios, categories(len(config.ratios)), strict=True):
         mine = (points["num_samples"] == samples) & (points["ratio"] == ratio)
         if not mine.any():
             continue
-        rate, base = points["learning_rate"][mine], points["exact"][mine][0]
-        axis.plot(rate, points["relative"][mine], color=color, marker="|", label=rf"$\gamma/B = {ratio:.2g}$")
+        rate, base, color = points["learning_rate"][mine], points["exact"][mine][0], look["color"]
+        axis.plot(rate, points["relative"][mine], color=color, marker="|")
         error = 2 * points["standard_error"][mine] / base
-        axis.errorbar(rate, points["simulated"][mine] / base, yerr=error, fmt="o", ms=3.5, color=color, capsize=2)
-    axis.set(
-        xscale="log", xlabel=r"learning rate $\gamma$ (units of $1/\lambda_1$)", title=f"$D = {samples:,}$ samples"
-    )
+        simulated = {"fmt": look["marker"], "ms": 3.5, "color": color, "capsize": 2}
+        axis.errorbar(rate, points["simulated"][mine] / base, yerr=error, **simulated)
+        axis.plot([], [], color=color, marker=look["marker"], ms=3.5, label=rf"$\gamma/B = {ratio:.2g}$")
+    axis.set(xlabel=r"learning rate $\gamma$ (units of $1/\lambda_1$)", title=f"$D = {samples:,}$ samples")
+    rates = points["learning_rate"][points["num_samples"] == samples]
+    axis.set_xlim(rates.min() / 1.5, max(2.0, rates.max()) * 1.5)

@@ -13,7 +13,7 @@ from scipy import stats
 import sgdtheory as st
 from experiments.progress import report, stage, tracked
 from experiments.results import Result, Verdict
-from sgdtheory.plotting import new_figure
+from sgdtheory.plotting_style import BLACK, BLUE, ORANGE, SKY, VERMILLION, legend, legend_below, log_axes, new_figure
 from sgdtheory.reference import risk_by_recursion
 
 
@@ -144,7 +144,7 @@ def _verdicts(config: Config, points: dict, seconds: float) -> tuple[Verdict, ..
     limit = score_limit(config, points["score"].size)
     worst, wrong = float(np.abs(points["score"]).max()), float(np.nanmax(np.abs(points["score_wrong"])))
     own = points["score"][_independent(config, points)]
-    probability = float(stats.kstest(own, stats.norm.cdf).pvalue)
+    probability = _probability(own)
     return (
         Verdict(
             "simulated mean = exact risk",
@@ -177,22 +177,29 @@ def _verdicts(config: Config, points: dict, seconds: float) -> tuple[Verdict, ..
 
 
 def _points_line_bound(config: Config, problem: st.PowerLaw, points: dict) -> Figure:
-    figure, axes = new_figure(1, len(config.shown_batch_sizes), width=3.0, height=3.1)
-    for axis, batch in zip(axes[0], config.shown_batch_sizes, strict=True):
-        if axis is not axes[0, 0]:
-            axis.sharey(axes[0, 0])
-        _panel(config, axis, problem, batch, points)
+    """Risks on top, and beneath them the same relative to the exact risk, where error bars can be seen."""
+    figure, axes = new_figure(2, len(config.shown_batch_sizes), width=3.2, height=2.5)
+    axes[0, 0].get_gridspec().set_height_ratios([1.6, 1])
+    for column, batch in zip(axes.T, config.shown_batch_sizes, strict=True):
+        for axis, first in zip(column, axes[:, 0], strict=True):
+            if axis is not first:
+                axis.sharey(first)
+        _panel(config, column[0], problem, batch, points)
+        _deviations(column[1], batch, points)
+        column[1].sharex(column[0])
     axes[0, 0].set_ylabel(r"excess risk $\Delta$ (units of $y^2$)")
-    axes[0, 0].legend(frameon=False, fontsize=8)
+    axes[1, 0].set_ylabel("simulated − exact (%)")
     worst = np.abs(points["score"]).max()
     a, b = config.shown_exponents
     figure.suptitle(
         f"Simulated SGD lies on the exact risk (worst of {points['score'].size} settings: {worst:.1f} standard errors) "
         f"and in Theorem 7's band\n"
         rf"$\lambda_i = i^{{-{a:g}}}$, $s_i = i^{{-{b:g}}}$, infinitely many directions, "
-        rf"$\gamma = {config.shown_learning_rate:g}$, $\sigma^2 = {config.shown_noise_variance:g}$",
+        rf"$\gamma = {config.shown_learning_rate:g}$, $\sigma^2 = {config.shown_noise_variance:g}$. "
+        "The bound has a kink wherever its $k^*$ goes up by one",
         fontsize=9,
     )
+    legend_below(figure, axes[0, 0])
     return figure
 
 
@@ -202,35 +209,55 @@ def _panel(config: Config, axis: Axes, problem: st.PowerLaw, batch: int, points:
     setting = st.Setting(problem, batch, config.shown_learning_rate, samples)
     comparison = st.compare(st.theorem7, [setting])
     low, high = comparison.lowest, comparison.highest
-    label = f"bound × [{low:.2f}, {high:.2f}]"
-    axis.fill_between(samples, low * comparison.bound, high * comparison.bound, color="tab:orange", alpha=0.3, lw=0)
-    axis.plot(samples, comparison.bound, color="tab:orange", ls="--", lw=1, label="Theorem 7's bound")
-    axis.plot(samples, comparison.exact, color="black", lw=1, label="exact risk")
+    band = low * comparison.bound, high * comparison.bound
+    axis.fill_between(samples, *band, color=ORANGE, alpha=0.35, lw=0, label="bound × its constants here")
+    axis.plot(samples, comparison.bound, color=ORANGE, ls="--", lw=1, label="Theorem 7's bound, constant 1")
+    axis.plot(samples, comparison.exact, color=BLACK, lw=1, label="exact risk")
     mine = np.isinf(points["dim"]) & (points["batch_size"] == batch)
-    error = 2 * points["standard_error"][mine]
     place = points["num_steps"][mine] * batch, points["simulated"][mine]
-    axis.errorbar(*place, yerr=error, fmt="o", ms=4, color="tab:blue", capsize=2, label="simulated, ±2 s.e.")
-    axis.text(0.97, 0.97, label, transform=axis.transAxes, ha="right", va="top", color="tab:orange", fontsize=8)
-    axis.set(xscale="log", yscale="log", xlabel="samples $D$", title=f"batch size $B = {batch}$")
+    axis.plot(*place, "o", ms=4, color=BLUE, label="simulated (beneath: ±2 s.e.)")
+    log_axes(axis)
+    axis.set_title(f"$B = {batch}$: band = bound × {low:.2f} … {high:.2f}", fontsize=9)
+
+
+def _deviations(axis: Axes, batch: int, points: dict) -> None:
+    """Simulated over exact risk at one batch size, less 1, in percent, with ±2 standard errors."""
+    mine = np.isinf(points["dim"]) & (points["batch_size"] == batch)
+    samples, exact = points["num_steps"][mine] * batch, points["exact"][mine]
+    deviation, error = points["simulated"][mine] / exact - 1, 2 * points["standard_error"][mine] / exact
+    axis.axhline(0.0, color=BLACK, lw=1)
+    axis.errorbar(samples, 100 * deviation, yerr=100 * error, fmt="o", ms=3, color=BLUE, capsize=2)
+    log_axes(axis, "x")
+    axis.set(xlabel="samples $D$")
 
 
 def _quantiles(config: Config, points: dict) -> Figure:
     """Ordered scores against normal quantiles, for the theory and for the wrong one."""
-    figure, axes = new_figure(1, 1, width=4.6, height=3.8)
+    figure, axes = new_figure(1, 1, width=4.9, height=4.2)
     axis = axes[0, 0]
     limit = score_limit(config, points["score"].size)
     rows = _independent(config, points)
     order = stats.norm.ppf((np.arange(rows.sum()) + 0.5) / rows.sum())
-    axis.plot(
-        order, np.sort(points["score_wrong"][rows]), "x", ms=4, color="tab:red", label="proof's $2\\,tr(HS)H$ instead"
-    )
-    axis.plot(order, np.sort(points["score"][rows]), "o", ms=4, color="tab:blue", label="exact risk")
-    axis.axline((0, 0), slope=1, color="black", lw=1, label="standard normal")
-    axis.axhspan(-limit, limit, color="tab:green", alpha=0.1, lw=0)
-    axis.text(order[0], limit, f" no alarm: |score| < {limit:.1f}", va="bottom", color="tab:green", fontsize=8)
+    label = f"no alarm: |score| < {limit:.1f}"
+    axis.axhspan(-limit, limit, color=SKY, alpha=0.2, lw=0, label=label)
+    wrong = np.sort(points["score_wrong"][rows])
+    axis.plot(order, wrong, "x", ms=4, color=VERMILLION, label="proof's $2\\,tr(HS)H$ instead")
+    axis.plot(order, np.sort(points["score"][rows]), "o", ms=4, color=BLUE, label="exact risk")
+    axis.axline((0, 0), slope=1, color=BLACK, lw=1, label="standard normal")
     axis.set_yscale("symlog", linthresh=6)
     axis.set_yticks([-100, -30, -10, -5, -2, 0, 2, 5], ["−100", "−30", "−10", "−5", "−2", "0", "2", "5"])
+    axis.set_ylim(1.3 * min(wrong.min(), -limit), 1.3 * limit)
     axis.set(xlabel="standard normal quantile", ylabel="score: (simulated − theory) / standard error")
-    axis.set_title("Departures from the exact risk are pure chance")
-    axis.legend(frameon=False, fontsize=8, loc="lower right")
+    right, wrong = (_probability(points[name][rows]) for name in ("score", "score_wrong"))
+    axis.set_title(
+        f"Scores of {rows.sum()} independent runs: normal by chance?\n"
+        f"exact risk: p = {right:.2g}; the proof's fourth moment: p = {wrong:.0e}",
+        fontsize=9,
+    )
+    legend(axis, corners=("lower right",))
     return figure
+
+
+def _probability(scores: np.ndarray) -> float:
+    """Of scores that depart from a standard normal law at least as far (Kolmogorov and Smirnov)."""
+    return float(stats.kstest(scores, stats.norm.cdf).pvalue)

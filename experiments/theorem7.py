@@ -13,7 +13,7 @@ import sgdtheory as st
 from experiments.processes import map_on_cores
 from experiments.progress import stage, tracked
 from experiments.results import Result, Verdict
-from sgdtheory.plotting import new_figure
+from sgdtheory.plotting_style import BLACK, BLUE, GREEN, ORANGE, STAR, VERMILLION, legend, log_axes, new_figure
 
 TERMS = ("total", "full", "bias", "bias_with_cross", "variance")
 
@@ -255,7 +255,7 @@ def unit_constant() -> Verdict:
 
 def _tightness(config: Config, points: dict[str, np.ndarray], extremes: list[dict[str, float]]) -> Figure:
     """Ratio against the three quantities that decide how tight the bound is, and the extremes that the search found."""
-    figure, axes = new_figure(1, 3, width=3.6, height=3.4)
+    figure, axes = new_figure(1, 3, width=3.6, height=3.6)
 
     def panels(values: dict) -> list[Any]:
         return [values["num_steps"] * values["learning_rate"], values["effective_dimension"], values["bias_share"]]
@@ -265,43 +265,49 @@ def _tightness(config: Config, points: dict[str, np.ndarray], extremes: list[dic
         "effective dimension $k^*$",
         "bias share of the exact risk",
     )
+    low, high = (extreme["total"] for extreme in extremes)
+    dots = {"c": points["bias_share"], "s": 3, "cmap": "coolwarm", "lw": 0, "rasterized": True}
     axes[0, 0].set_xscale("log")
     axes[0, 1].set_xscale("symlog", linthresh=1)
-    low, high = (extreme["total"] for extreme in extremes)
-    names = "c_\\mathrm{low}", "c_\\mathrm{high}"
     for k, (axis, x, label) in enumerate(zip(axes[0], panels(points), labels, strict=True)):
-        scatter = axis.scatter(x, points["total"], c=points["bias_share"], s=3, cmap="coolwarm", lw=0, rasterized=True)
-        axis.axhline(1.0, color="black", lw=1)
-        for extreme, name, side in zip(extremes, names, ("top", "bottom"), strict=True):
+        scatter = axis.scatter(x, points["total"], **dots)
+        axis.axhline(1.0, color=BLACK, lw=1)
+        for extreme, name, side in zip(extremes, ("low", "high"), (-1, 1), strict=True):
             value = extreme["total"]
-            axis.axhline(value, color="tab:green", ls="--", lw=1.2)
-            axis.plot(panels(extreme)[k], value, "*", color="tab:green", ms=9, mec="black", mew=0.5)
-            place = {"transform": axis.get_yaxis_transform(), "va": side, "color": "tab:green"}
-            axis.text(0.02, value, f"${name} = {value:.2f}$", **place)
-        axis.set(yscale="log", xlabel=label, ylim=(low / 1.7, high * 1.6))
+            axis.axhline(value, color=BLACK, ls="--", lw=1)
+            axis.plot(panels(extreme)[k], value, **{**STAR, "color": ORANGE, "ms": 9})
+            words, place = f"$c_\\mathrm{{{name}}} = {value:.2f}$", (0.5, value)  # no point lies beyond an extreme
+            beside = {"xytext": (0, 8 * side), "textcoords": "offset points", "ha": "center"}
+            across = axis.get_yaxis_transform()
+            axis.annotate(words, place, xycoords=across, va="bottom" if side > 0 else "top", **beside)
+        axis.set(yscale="log", xlabel=label, ylim=(low / 1.9, high * 1.9))
         axis.set_yticks([0.1, 0.2, 0.5, 1.0, 2.0], ["0.1", "0.2", "0.5", "1", "2"])
+    axes[0, 1].set_xticks([0, 1, 1e2, 1e4, 1e6, 1e8])
+    axes[0, 1].set_xlim(-0.5, 3 * points["effective_dimension"].max())
     axes[0, 0].set_ylabel("exact risk / Theorem 7's bound")
-    axes[0, 0].text(0.03, 1.06, "Theorem 7's bound", transform=axes[0, 0].get_yaxis_transform())
     figure.colorbar(scatter, ax=axes[0, -1], label="bias share")
     figure.suptitle(
-        f"Theorem 7 holds within a factor of {high / low:.0f} on power laws with a ≤ {config.capacity[1]:g}, "
-        f"b ≤ {config.source[1]:g} ({points['total'].size:,} settings; ★ found by search)"
+        f"Theorem 7 holds within a factor of {high / low:.0f} on power laws with $a \\leq {config.capacity[1]:g}$, "
+        f"$b \\leq {config.source[1]:g}$\n{points['total'].size:,} settings; solid line: the bound as stated; "
+        "dashed lines and stars: the extremes, found by search",
+        fontsize=9,
     )
     return figure
 
 
 def _parts(points: dict[str, np.ndarray]) -> Figure:
     """Bias without and with the cross term, and variance, each against its own terms."""
-    figure, axes = new_figure(1, 2, width=4.6, height=3.4)
+    figure, axes = new_figure(1, 2, width=4.6, height=3.6)
     horizon = points["num_steps"] * points["learning_rate"]
     dots = {"s": 3, "lw": 0, "rasterized": True}
-    axes[0, 0].scatter(horizon, points["bias"], color="tab:red", label="bias terms of Theorem 7", **dots)
-    axes[0, 0].scatter(horizon, points["bias_with_cross"], color="tab:blue", label="bias terms + cross term", **dots)
+    axes[0, 0].scatter(horizon, points["bias"], color=VERMILLION, label="bias terms of Theorem 7", **dots)
+    axes[0, 0].scatter(horizon, points["bias_with_cross"], color=BLUE, label="bias terms + cross term", **dots)
     axes[0, 0].set(ylabel="exact bias / terms", title="Bias needs the cross term")
-    axes[0, 1].scatter(horizon, points["variance"], color="tab:purple", label="variance terms of Theorem 7", **dots)
+    axes[0, 1].scatter(horizon, points["variance"], color=GREEN, label="variance terms of Theorem 7", **dots)
     axes[0, 1].set(ylabel="exact variance / terms", title="Variance needs no other term")
     for axis in axes[0]:
-        axis.axhline(1.0, color="black", lw=1, label="exact = terms")
-        axis.set(xscale="log", yscale="log", xlabel=r"time $n\gamma$ (units of $1/\lambda_1$)")
-        axis.legend(markerscale=4, frameon=False, fontsize=8)
+        axis.axhline(1.0, color=BLACK, lw=1, label="exact = terms")
+        log_axes(axis)
+        axis.set(xlabel=r"time $n\gamma$ (units of $1/\lambda_1$)")
+        legend(axis, markerscale=4)
     return figure

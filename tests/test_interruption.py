@@ -120,12 +120,14 @@ with interruptible(lambda: "words"):
 
 
 def test_a_simulation_that_stops_early_is_no_result(tmp_path):
-    """Ctrl-C makes `simulate` return what has finished: that must not be taken for all."""
+    """What a simulation returns after Ctrl-C must not be taken for all: the next word about progress ends it."""
     status, errors, _ = run_script(f"""
 import jax, sgdtheory as st
+from experiments.progress import report
 def stop(share):
     if share > 0:
         ctrl_c()
+    report(share)
 with interruptible(lambda: "words"):
     setting = dict(batch_size=1, learning_rate=0.2, num_samples=1e4, num_replicas=64)
     st.simulate(jax.random.key(0), st.PowerLaw(2.0, 3.0, 8), **setting, progress=stop)
@@ -170,3 +172,21 @@ def test_a_process_that_was_told_to_ignore_it_does():
     process = start("-c", "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)" + BEGIN + "ctrl_c(); print(1)")
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, output, errors) == (0, "1\n", "")
+
+
+def test_nothing_is_raised_inside_of_a_library():
+    """Only where it does no harm: an exception inside of JAX can end in a segmentation fault."""
+    status, errors, _ = run_script("""
+from experiments.interruption import check
+raised = 0
+def words():
+    return f"raised {raised} times"
+with interruptible(words):
+    try:
+        ctrl_c()
+        time.sleep(0.5)
+    except BaseException:
+        raised += 1
+    check()
+""")
+    assert (status, errors) == (130, "experiments: raised 0 times\n")
