@@ -243,12 +243,11 @@ def _growth(config: Config, cases: list[Case]) -> Figure:
         fontsize=9,
     )
     for axis, (title, group) in zip(axes[0], groups.items(), strict=True):
-        log_axes(axis)
-        axis.set(xlabel="samples $D$")
-        axis.set_title(title, fontsize=9)
+        axis.set(xlabel="samples $D$", title=title)
         for look, case in zip(categories(len(group)), group, strict=True):
             _curve(axis, case, look)
         axis.plot([], [], color=BLACK, lw=0.8, label="Corollary 8's slope")
+        log_axes(axis)
     for axis, group in zip(axes[0], groups.values(), strict=True):
         steepness = sorted((case for case in group if case.predicted), key=lambda case: case.found.batch_size[-1])
         for case in steepness[:1] + steepness[-1:]:
@@ -306,15 +305,14 @@ def _map(config: Config, cases: list[Case], fits: list[st.AsymptoticFit], corner
     )
     for found, values, marker, size, label in kinds:
         xs, ys = [case.capacity for case in found], [case.source for case in found]
-        axis.scatter(xs, ys, c=values, marker=marker, s=size, edgecolor=BLACK, lw=0.7, zorder=3, label=label, **scale)
+        axis.scatter(xs, ys, c=values, marker=marker, s=size, edgecolor="white", lw=1.0, zorder=3, label=label, **scale)
     for slope, shift, name in ((1, 0, "$b = a$"), (2, 0, "$b = 2a$"), (2, 1, "$b = 2a+1$")):
         _border(axis, slope, shift, name)
     axis.set(xlabel="capacity exponent $a$", ylabel="source exponent $b$")
     worst = max(abs(fit.exponent - case.predicted) for case, fit in zip(cases, fits, strict=True))
-    axis.set_title(
+    figure.suptitle(
         "Exponent of $B^*$ in $D$: Corollary 8 (background) and measured (markers, same colours)\n"
         f"extrapolated ones are off by {worst:.3f} at most; above $b = 2a$ the exponent exceeds 1/2",
-        pad=18,
         fontsize=9,
     )
     figure.colorbar(background, ax=axis, label="exponent of $B^*$", pad=0.09)

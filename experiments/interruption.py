@@ -11,11 +11,13 @@ import multiprocessing
 import os
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing import resource_tracker
 from typing import Any
 
 GRACE_SECONDS = 1.5  # for checkpoints and cleaning up, before the process is ended from outside
@@ -31,6 +33,7 @@ class _Interruption:
     """What this process knows about Ctrl-C; there is one of each signal, and so one of these."""
 
     def __init__(self) -> None:
+        self.reader, self.writer = socket.socketpair()  # to which Python itself writes the numbers of signals
         self.pending = threading.Event()
         self.files = threading.Lock()  # held while files are written that belong together
         self.started = False
@@ -44,10 +47,18 @@ class _Interruption:
         if first and not self.started:
             self.end()
 
-    def watch(self, reader: int) -> None:
+    def came(self) -> bool:
+        """Whether the signal came, whoever handled it."""
+        if not self.pending.is_set():
+            with contextlib.suppress(BlockingIOError):
+                if signal.SIGINT in self.reader.recv(64, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                    self.pending.set()
+        return self.pending.is_set()
+
+    def watch(self) -> None:
         """Hear of the signal, whoever handles it, and end the process if it does not end by itself."""
-        while signal.SIGINT not in os.read(reader, 64):
-            pass
+        while signal.SIGINT not in self.reader.recv(64, socket.MSG_PEEK):
+            self.reader.recv(1)
         self.pending.set()
         if self.started:
             time.sleep(GRACE_SECONDS)
@@ -77,11 +88,10 @@ def take_over() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         return
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    _STATE.writer.setblocking(False)
+    signal.set_wakeup_fd(_STATE.writer.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGINT, _STATE.handle)
-    threading.Thread(target=_STATE.watch, args=(reader,), daemon=True).start()
+    threading.Thread(target=_STATE.watch, daemon=True).start()
 
 
 @contextlib.contextmanager
@@ -99,7 +109,7 @@ def interruptible(describe: Callable[[], str]) -> Iterator[None]:
             yield
             check()
         except BaseException:
-            if _STATE.pending.is_set():  # an error now is what the interruption left undone
+            if _STATE.came():  # an error now is what the interruption left undone
                 _STATE.end()
             raise
         finally:
@@ -108,7 +118,7 @@ def interruptible(describe: Callable[[], str]) -> Iterator[None]:
 
 def check() -> None:
     """Raise `Interrupted` if Ctrl-C came; in the main thread alone."""
-    if _STATE.pending.is_set() and threading.current_thread() is threading.main_thread():
+    if _STATE.came() and threading.current_thread() is threading.main_thread():
         raise Interrupted
 
 
@@ -124,6 +134,7 @@ def protected() -> Iterator[None]:
 @contextlib.contextmanager
 def hidden_from_children() -> Iterator[None]:
     """A context in which new processes learn to ignore Ctrl-C, which a terminal sends to them as well."""
+    resource_tracker.ensure_running()  # multiprocessing starts it with the first process, and lets Ctrl-C in again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -195,9 +195,10 @@ def _panel(config: Config, axis: Axes, samples: int, points: dict) -> None:
             continue
         rate, base, color = points["learning_rate"][mine], points["exact"][mine][0], look["color"]
         axis.plot(rate, points["relative"][mine], color=color, marker="|")
-        error = 2 * points["standard_error"][mine] / base
-        simulated = {"fmt": look["marker"], "ms": 3.5, "color": color, "capsize": 2}
-        axis.errorbar(rate, points["simulated"][mine] / base, yerr=error, **simulated)
+        run = mine & np.isfinite(points["simulated"])
+        simulated, error = points["simulated"][run] / base, 2 * points["standard_error"][run] / base
+        dots = {"fmt": look["marker"], "ms": 3.5, "color": color, "capsize": 2}
+        axis.errorbar(points["learning_rate"][run], simulated, yerr=error, **dots)
         axis.plot([], [], color=color, marker=look["marker"], ms=3.5, label=rf"$\gamma/B = {ratio:.2g}$")
     axis.set(xlabel=r"learning rate $\gamma$ (units of $1/\lambda_1$)", title=f"$D = {samples:,}$ samples")
     rates = points["learning_rate"][points["num_samples"] == samples]

@@ -84,7 +84,8 @@ def test_simulation_vs_theory():
 def test_ratio_law():
     config = ratio_law.SCALES["quick"]
     points = ratio_law._points(config, st.PowerLaw(config.capacity, config.source))
-    points |= {"simulated": 1.01 * points["exact"], "standard_error": 0.01 * points["exact"]}
+    exact = np.where(points["num_steps"] < 100, points["exact"], np.nan)  # not every setting is simulated
+    points |= {"simulated": 1.01 * exact, "standard_error": 0.01 * exact}
     figure = ratio_law._figure(config, points)
     check_figure(figure)
     listed = [text.get_text() for text in figure.legends[0].get_texts()]

@@ -131,6 +131,7 @@ def stop(share):
 with interruptible(lambda: "words"):
     setting = dict(batch_size=1, learning_rate=0.2, num_samples=1e4, num_replicas=64)
     st.simulate(jax.random.key(0), st.PowerLaw(2.0, 3.0, 8), **setting, progress=stop)
+    report(1.0)
     Path({str(tmp_path)!r}, "result").write_text("")
 """)
     assert (status, errors) == (130, "experiments: words\n")
