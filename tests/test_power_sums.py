@@ -30,6 +30,13 @@ def test_unit_rescales_without_overflow():
     assert power_sum(300.0, 1e9, np.inf, unit=1e9) == pytest.approx(1e9 / 299 + 0.5, rel=1e-12)
 
 
+@pytest.mark.parametrize("exponent", [-2.5, 0.0, 1.0, 4.0])
+@pytest.mark.parametrize("unit", [0.1, 7.0])
+def test_a_unit_rescales_finite_sums(exponent, unit):
+    exact = mpmath.fsum((mpmath.mpf(i) / mpmath.mpf(unit)) ** -mpmath.mpf(exponent) for i in range(3, 91))
+    assert power_sum(exponent, 3, 90, unit=unit) == pytest.approx(float(exact), rel=1e-14)
+
+
 def test_broadcasts():
     sums = power_sum(np.array([[1.5], [2.5]]), 1, np.array([3, 10, 100]))
     assert sums.shape == (2, 3)
