@@ -1,9 +1,8 @@
 """Exact theory, bounds and scaling laws of mini-batch SGD, and the critical batch size."""
 
-from typing import TYPE_CHECKING, Any
-
 from sgdtheory.lazy import lazy_names
 
+TYPE_CHECKING = False  # type checkers know better; importing it from typing is most of the time until Ctrl-C is heard
 if TYPE_CHECKING:
     __version__: str
     from sgdtheory.bounds import RiskBound, theorem7
@@ -111,7 +110,7 @@ _find = lazy_names(
 )
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """A public name, imported when it is asked for: `import sgdtheory` itself takes no time."""
     if name == "__version__":
         from sgdtheory.version import version

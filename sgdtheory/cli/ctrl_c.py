@@ -1,12 +1,15 @@
-"""Ctrl-C on the command line: one sentence and exit status 130, at once."""
+"""Ctrl-C on the command line: one sentence and exit status 130, at once.
 
-import contextlib
+The module imports next to nothing: until it has been imported, Ctrl-C ends in a traceback.
+"""
+
 import os
 import signal
-import threading
-from collections.abc import Iterator
-from types import FrameType
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import NoReturn
 
 STATUS = 130  # 128 + SIGINT, as shells have it
 SHOW_CURSOR = b"\x1b[?25h\r\n"  # a progress bar hides it
@@ -18,38 +21,43 @@ def take_over() -> None:
     It does not unwind: an exception that comes in the middle of an import, or of compiled code with threads of its own,
     is printed as a traceback, gets lost, or crashes. What has something to keep takes Ctrl-C over again, for as long
     as it runs (`sgdtheory.interrupts`).
+
+    Raises:
+        ValueError: this is not the main thread.
     """
-    in_main = threading.current_thread() is threading.main_thread()
-    if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
 
 
-def leave() -> NoReturn:
+def leave() -> "NoReturn":
     """End the process as Ctrl-C does."""
-    with contextlib.suppress(OSError):
+    try:
         if os.isatty(2):
             os.write(2, SHOW_CURSOR)
         os.write(2, b"sgdtheory: interrupted\n")
-    os._exit(STATUS)
-
-
-@contextlib.contextmanager
-def unwinding() -> Iterator[None]:
-    """Where a Ctrl-C raises KeyboardInterrupt, for what has to be closed (jobs of a cluster); a second one ends."""
-    if signal.getsignal(signal.SIGINT) is not _end:
-        yield
-        return
-    signal.signal(signal.SIGINT, _unwind)
-    try:
-        yield
     finally:
-        signal.signal(signal.SIGINT, _end)
+        os._exit(STATUS)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+class Unwinding:
+    """A context in which a Ctrl-C raises KeyboardInterrupt, for what has to be closed: jobs of a cluster."""
+
+    def __enter__(self) -> None:
+        """Have it raise, where it would have ended the process."""
+        self._taken = signal.getsignal(signal.SIGINT) is _end
+        if self._taken:
+            signal.signal(signal.SIGINT, _unwind)
+
+    def __exit__(self, *error: object) -> None:
+        """Have it end the process again."""
+        if self._taken:
+            signal.signal(signal.SIGINT, _end)
+
+
+def _end(number: int, frame: "FrameType | None") -> None:
     leave()
 
 
-def _unwind(number: int, frame: FrameType | None) -> None:
+def _unwind(number: int, frame: "FrameType | None") -> None:
     signal.signal(signal.SIGINT, _end)
     raise KeyboardInterrupt

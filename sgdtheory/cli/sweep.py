@@ -132,7 +132,7 @@ class SweepCommand:
             if self.cluster is not None:
                 from sgdtheory.sweep.cluster import cluster_executor
 
-                stack.enter_context(ctrl_c.unwinding())  # Ctrl-C closes what has been started
+                stack.enter_context(ctrl_c.Unwinding())  # Ctrl-C closes what has been started
                 executor = stack.enter_context(cluster_executor(self.cluster, self.jobs))
             report = stack.enter_context(live_line("reading the store", _progress))
             return sweep(configs, store, executor, report=report, **options)
