@@ -173,3 +173,15 @@ def test_splitting_an_eigenvalue_into_two_equal_ones(spectrum, batch, fraction, 
     first = risk_after(split, batch, rate, steps)
     second = risk_after(Weighted(eigenvalues, multiplicity, signal), batch, rate, steps)
     assert (second.bias, second.variance) == pytest.approx((first.bias, first.variance), rel=1e-10)
+
+
+@pytest.mark.parametrize("steps", [33, 34, 57])
+@pytest.mark.parametrize("share", [0.7, 0.99, 1.01])
+def test_equal_eigenvalues_that_overshoot(share, steps):
+    """Three equal directions beyond 1/λ, whose poles are negative, are one of multiplicity three; so are the others."""
+    split = st.LeastSquares([1.0] * 3 + [0.8] * 2 + [0.1], [0.2, 0.5, 0.1, 0.3, 0.4, 1.0], 1.0)
+    rate = share * st.max_stable_learning_rate(split, batch_size=40)
+    assert 0.8 * rate > 1
+    weighted = Weighted([1.0, 0.8, 0.1], [3.0, 2.0, 1.0], [0.8, 0.7, 1.0])
+    first, second = risk_after(split, 40, rate, steps), risk_after(weighted, 40, rate, steps)
+    assert (second.bias, second.variance) == pytest.approx((first.bias, first.variance), rel=1e-11)
