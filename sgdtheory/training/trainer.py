@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from sgdtheory.training.checkpoint import CONFIG, extended
 from sgdtheory.training.config import CHECKPOINT_SECONDS, TrainConfig, read_config
 from sgdtheory.training.group import Group, Report, Run, group_runs
 from sgdtheory.training.result import TrainResult
+
+POLL_SECONDS = 0.5  # a thread that waits without an end may never see a signal that came as it began to
 
 
 def train(
@@ -105,7 +107,14 @@ def train_many(
             Group(part, used).advance(interrupts, checkpoint_seconds, report)
 
     with Interrupts() as interrupts, ThreadPoolExecutor(threads) as executor:
-        list(executor.map(go, group_runs(runs, threads)))
+        parts = [executor.submit(go, part) for part in group_runs(runs, threads)]
+        try:
+            while wait(parts, POLL_SECONDS, FIRST_EXCEPTION).not_done and not any(map(_failed, parts)):
+                pass
+            for part in parts:
+                part.result()
+        finally:
+            interrupts.pending = True  # where one part failed the others stop
     return [run.result() for run in runs]
 
 
@@ -114,3 +123,7 @@ def threads_of(devices: Sequence[Any]) -> int:
     if len(devices) > 1 or devices[0].platform != "cpu":
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _failed(part: Future) -> bool:
+    return part.done() and part.exception() is not None

@@ -1,5 +1,8 @@
 """Runs side by side, micro-batches, precisions, and runs that diverge."""
 
+import signal
+import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -95,3 +98,31 @@ def test_bad_arguments():
     with pytest.raises(ValueError, match="devices must be at least one JAX device"):
         train(BASE, devices=[])
     assert train_many([]) == []
+
+
+def test_control_c_that_another_thread_is_told_of_is_seen():
+    """The thread that waits for the work may not be woken by it; it looks for itself, twice a second."""
+    begin = []
+
+    def press(group):
+        if not begin:
+            begin.append(time.monotonic())
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        assert time.monotonic() - begin[0] < 30, "Ctrl-C was not seen"
+
+    result = train(replace(BASE, max_steps=10**7, eval_every=10**6), report=press)
+    assert result.interrupted
+    assert result.num_steps > 0
+
+
+def test_the_first_error_stops_the_others():
+    begin = time.monotonic()
+
+    def report(group):
+        if group.runs[0].config.width == 8:
+            raise ZeroDivisionError
+        assert time.monotonic() - begin < 120, "the other run goes on"
+
+    endless = replace(BASE, max_steps=10**8, eval_every=10**6)
+    with pytest.raises(ZeroDivisionError):
+        train_many([endless, replace(endless, width=8)], report=report)
