@@ -10,7 +10,7 @@ from typing import Literal
 import tyro
 
 from experiments.display import Display
-from experiments.interruption import interruptible
+from experiments.interruption import finishing, interruptible
 from experiments.processes import WorkerError
 from experiments.report import write_report
 from experiments.results import Verdict, write_result
@@ -61,7 +61,8 @@ def _run(arguments: Arguments, names: tuple[str, ...]) -> list[Verdict]:
 
     with interruptible(interrupted):
         arguments.output.mkdir(parents=True, exist_ok=True)
-        report = write_report(arguments.output)  # find out now whether results can be written
+        with finishing():
+            report = write_report(arguments.output)  # find out now whether results can be written
         display.start()
         try:
             for name in names:
@@ -74,7 +75,8 @@ def _run(arguments: Arguments, names: tuple[str, ...]) -> list[Verdict]:
                 verdicts += result.verdicts
                 display.finished(name, result.verdicts, time.perf_counter() - start)
         finally:
-            write_report(arguments.output)
+            with finishing():
+                write_report(arguments.output)
         display.table(verdicts)
         display.line(f"report: {report}")
     return verdicts

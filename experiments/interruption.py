@@ -68,10 +68,10 @@ class _Interruption:
         """Say what is kept and leave, without the joins and finalizers that a thread in compiled code would hold up."""
         self._ending.acquire()  # whoever comes second waits until the process is gone
         self.files.acquire(timeout=FILES_SECONDS)
-        for process in multiprocessing.active_children():
-            process.kill()
         if self.scratch is not None:
             shutil.rmtree(self.scratch, ignore_errors=True)
+        for process in multiprocessing.active_children():
+            process.kill()
         clear = "\r\x1b[K\x1b[?25h" if sys.stderr.isatty() else ""  # a live line, and the cursor that it hid
         text = f"{clear}experiments: {self.describe()}\n"
         os.write(sys.stderr.fileno(), text.encode(sys.stderr.encoding or "utf-8", "replace"))
@@ -126,9 +126,16 @@ def check() -> None:
 def protected() -> Iterator[None]:
     """A context that Ctrl-C lets finish, of milliseconds: files that belong together are all written, or none."""
     check()
-    with _STATE.files:
+    with finishing():
         yield
     check()
+
+
+@contextlib.contextmanager
+def finishing() -> Iterator[None]:
+    """The same for what is still to be written after Ctrl-C."""
+    with _STATE.files:
+        yield
 
 
 @contextlib.contextmanager

@@ -53,7 +53,7 @@ def _answers(connections: list[Connection], items: list[Any]) -> Iterator[tuple[
         give(connection)
     while working:
         report(sum(shares) / len(shares))
-        for connection in wait(list(working)):
+        for connection in wait(list(working), TELL_SECONDS):  # Ctrl-C is looked for in between
             assert isinstance(connection, Connection)
             kind, content = _received(connection)
             if kind == "share":
