@@ -256,6 +256,13 @@ def test_flat_steps_do_not_limit_alpha(name, seed):
     assert high == np.inf
 
 
+def test_flat_steps_limit_the_critical_batch_size_whatever_alpha_is():
+    """No α is excluded, and B* is the convention for all of them: an α without a limit is not a B* without one."""
+    low, high = st.fit_steps_law(BATCHES, noisy(1600, 0, seed=1), None).interval()
+    assert low == pytest.approx(1.2 * 256, rel=1e-9)
+    assert low < high < 320
+
+
 @pytest.mark.parametrize("seed", [0, 4, 29, 33])
 def test_unlimited_end_with_fitted_alpha_warns_of_nothing(seed):
     law = st.fit_steps_law(BATCHES, noisy(0, 3e6, noise=0.3, seed=seed), None)
