@@ -116,13 +116,17 @@ def test_control_c_that_another_thread_is_told_of_is_seen():
 
 
 def test_the_first_error_stops_the_others():
-    begin = time.monotonic()
+    failed, late = [], []
 
     def report(group):
         if group.runs[0].config.width == 8:
+            failed.append(time.monotonic())
             raise ZeroDivisionError
-        assert time.monotonic() - begin < 120, "the other run goes on"
+        if failed and time.monotonic() - failed[0] > 30:
+            late.append(group.step)
+            raise RuntimeError("the other run goes on")
 
     endless = replace(BASE, max_steps=10**8, eval_every=10**6)
     with pytest.raises(ZeroDivisionError):
-        train_many([endless, replace(endless, width=8)], report=report)
+        train_many([replace(endless, width=8), endless], report=report)  # in this order on a machine with one core too
+    assert not late
