@@ -9,17 +9,31 @@ from matplotlib.figure import Figure
 
 from experiments.progress import tracked
 from experiments.results import Result, Verdict, VerdictName
-from sgdtheory.plotting import new_figure
+from sgdtheory.plotting_style import (
+    BLACK,
+    BLUE,
+    GRAY,
+    GREEN,
+    MARKERS,
+    ORANGE,
+    STAR,
+    VERMILLION,
+    colors,
+    legend,
+    log_axes,
+    new_figure,
+    tick_measured,
+)
 from sgdtheory.training import TrainConfig, train_many
 
 ANYTIME = "constant", "schedule_free"  # one run serves every duration
 DECAYING = "cosine", "wsd"
 METHODS = {
-    "constant": ("constant, last iterate", "gray"),
-    "ewa": ("constant + EWA", "tab:blue"),
-    "cosine": ("cosine", "tab:red"),
-    "wsd": ("WSD", "tab:orange"),
-    "schedule_free": ("schedule-free", "tab:green"),
+    "constant": ("constant, last iterate", GRAY),
+    "ewa": ("constant + EWA", BLUE),
+    "cosine": ("cosine", VERMILLION),
+    "wsd": ("WSD", ORANGE),
+    "schedule_free": ("schedule-free", GREEN),
 }
 
 
@@ -240,40 +254,44 @@ def _edges(config: Config, tuned: Tuned) -> str:
 
 
 def _figure(config: Config, losses: dict, resampled: list[Tuned]) -> Figure:
-    figure, axes = new_figure(1, 3, width=3.7, height=3.7)
-    _budgets(config, axes[0, 0], resampled)
-    _decay_curves(config, axes[0, 1], losses)
-    _best_decay(config, axes[0, 2], resampled)
+    figure, axes = new_figure(1, 3, width=3.9, height=3.9)
     figure.suptitle(
         f"MLP of width {config.width} on a noisy teacher ($\\sigma^2 = {config.noise_variance:g}$), Adam, "
         f"$B = {config.batch_size}$; every method with its best learning rate, {config.num_seeds} seeds"
     )
+    ratio = np.exp(np.log(resampled[0].ratio).mean())
+    axes[0, 0].set_title(f"EWA has {ratio:.2f} times the risk of the best decaying schedule")
+    axes[0, 1].set_title("Risk against how fast EWA forgets")
+    axes[0, 2].set_title(f"Best $1 - \\tau \\propto n^{{{-_growth(config, resampled[0]):.2f}}}$")
+    _budgets(config, axes[0, 0], resampled)
+    _decay_curves(config, axes[0, 1], losses)
+    _best_decay(config, axes[0, 2], resampled)
     return figure
 
 
 def _budgets(config: Config, axis: Axes, resampled: list[Tuned]) -> None:
     steps = np.array(config.durations)
-    for method, (label, color) in METHODS.items():
+    for marker, (method, (label, color)) in zip(MARKERS, METHODS.items(), strict=False):
         values = [tuned.losses[method] for tuned in resampled]
-        axis.plot(steps, values[0], "o-", ms=3.5, color=color, label=label)
+        axis.plot(steps, values[0], marker=marker, ms=4, color=color, label=label)
         axis.fill_between(steps, *_interval(config, values), color=color, alpha=0.15, lw=0)
-    ratio = np.exp(np.log(resampled[0].ratio).mean())
-    axis.set(xscale="log", yscale="log", xlabel="duration $n$ (steps)", ylabel="excess risk (teacher's variance)")
-    axis.set_title(f"EWA = {ratio:.2f} × the best decaying schedule")
-    axis.set_xticks(steps, [f"{each}" for each in steps])
-    axis.xaxis.minorticks_off()
-    axis.legend(frameon=False, fontsize=7.5, loc="lower left")
+    axis.set(xlabel="duration $n$ (steps)", ylabel="excess risk (teacher's variance)")
+    log_axes(axis)
+    tick_measured(axis, steps)
+    legend(axis, corners=("lower left", "upper right"), title=f"bands: {config.level:.0%}")
 
 
 def _decay_curves(config: Config, axis: Axes, losses: dict) -> None:
     forgetting = 1 - np.array(config.decays)
-    for row, (steps, shade) in enumerate(zip(config.durations, np.linspace(0.35, 1, len(config.durations)))):
+    looks = zip(config.durations, colors(len(config.durations)), MARKERS * len(config.durations), strict=False)
+    for row, (steps, color, marker) in enumerate(looks):
         means = losses["ewa"][row].mean(axis=-1).min(axis=-1)
-        axis.plot(forgetting, means, "o-", ms=3, color="tab:blue", alpha=shade, label=f"$n = {steps}$")
-        axis.plot(forgetting[means.argmin()], means.min(), "*", ms=11, color="tab:blue", mec="black", mew=0.5, zorder=3)
-    axis.set(xscale="log", yscale="log", xlabel=r"$1 - \tau$", ylabel="excess risk of EWA, best $\\gamma$")
-    axis.set_title("stars: the best $\\tau$ of each duration")
-    axis.legend(frameon=False, fontsize=7.5)
+        axis.plot(forgetting, means, marker=marker, ms=4, color=color, label=f"$n = {steps}$")
+        axis.plot(forgetting[means.argmin()], means.min(), color=color, **STAR)
+    axis.plot([], [], color="white", label="the best $\\tau$ of each $n$", **STAR)
+    axis.set(xlabel=r"forgetting $1 - \tau$", ylabel="excess risk of EWA, best $\\gamma$ (teacher's variance)")
+    log_axes(axis)
+    legend(axis)
 
 
 def _best_decay(config: Config, axis: Axes, resampled: list[Tuned]) -> None:
@@ -282,11 +300,11 @@ def _best_decay(config: Config, axis: Axes, resampled: list[Tuned]) -> None:
     bars = np.maximum([best - low, high - best], 0)
     growth = _growth(config, resampled[0])
     center = np.exp(np.log(best).mean() + growth * np.log(steps).mean())
-    axis.errorbar(steps, best, yerr=bars, fmt="*", ms=11, color="tab:blue", mec="black", mew=0.5, capsize=3)
-    axis.plot(steps, center * steps**-growth, color="tab:blue", label="fit")
-    axis.plot(steps, best[0] * steps[0] / steps, "--", color="black", lw=1, label="$n^{-1}$: a fixed share of the run")
-    axis.set(xscale="log", yscale="log", xlabel="duration $n$ (steps)", ylabel=r"best $1 - \tau$")
-    axis.set_title(f"best $1 - \\tau \\propto n^{{{-growth:.2f}}}$")
-    axis.set_xticks(steps, [f"{each:.0f}" for each in steps])
-    axis.xaxis.minorticks_off()
-    axis.legend(frameon=False, fontsize=7.5)
+    label = f"the best $\\tau$, {config.level:.0%}"
+    axis.errorbar(steps, best, yerr=bars, fmt="*", ms=11, color=BLUE, mec=BLACK, mew=0.6, capsize=3, label=label)
+    axis.plot(steps, center * steps**-growth, color=BLUE, label="fitted power")
+    axis.plot(steps, best[0] * steps[0] / steps, "--", color=BLACK, lw=1, label="$n^{-1}$: a fixed share of the run")
+    axis.set(xlabel="duration $n$ (steps)", ylabel=r"best $1 - \tau$")
+    log_axes(axis)
+    tick_measured(axis, steps)
+    legend(axis)

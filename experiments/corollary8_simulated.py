@@ -13,7 +13,18 @@ from scipy import stats
 import sgdtheory as st
 from experiments.progress import report, tracked
 from experiments.results import Result, Verdict
-from sgdtheory.plotting import colors, new_figure, power_of_ten
+from sgdtheory.plotting_style import (
+    BLACK,
+    BLUE,
+    GRAY,
+    MARKERS,
+    VERMILLION,
+    colors,
+    legend,
+    log_axes,
+    new_figure,
+    power_of_ten,
+)
 
 
 @dataclass(frozen=True)
@@ -226,25 +237,27 @@ def _columns(config: Config, problem: st.PowerLaw, found: list[Measurement]) -> 
 
 
 def _figure(config: Config, found: list[Measurement]) -> Figure:
-    figure, axes = new_figure(1, 2, width=4.8, height=3.9)
-    for color, one in zip(colors(len(found)), found, strict=True):
-        _panel(axes[0, 0], one, color, config)
-    axes[0, 0].axhline(1.0, color="gray", lw=1, ls="--")
-    axes[0, 0].set(xscale="log", yscale="log", xlabel="batch size $B$ (samples)", ylim=(0.8, 1.5))
-    axes[0, 0].set_yticks([0.8, 0.9, 1.0, 1.1, 1.2, 1.4], ["0.8", "0.9", "1", "1.1", "1.2", "1.4"])
-    axes[0, 0].minorticks_off()
-    axes[0, 0].set_ylabel(f"tuned risk with {1 + config.overhead:g} $D$ samples\nover that of the reference with $D$")
-    axes[0, 0].set_title("$B^*$ is where more data no longer makes up\nfor the larger batch")
-    axes[0, 0].legend(frameon=False, fontsize=8, loc="upper left")
-    _growth(axes[0, 1], config, found)
+    figure, axes = new_figure(1, 2, width=4.8, height=4.0)
     figure.suptitle(
         rf"$\lambda_i = i^{{-{config.capacity:g}}}$, $s_i = i^{{-{config.source:g}}}$, $d = {config.dim}$, "
-        rf"$\sigma^2 = 1$, {config.num_replicas} replicas"
+        rf"$\sigma^2 = 1$, {config.num_replicas} replicas (points: simulated, ±2 standard errors; lines: exact)"
     )
+    left = axes[0, 0]
+    left.set(xlabel="batch size $B$ (samples)", ylim=(0.8, 1.5))
+    left.set_ylabel(f"tuned risk with {1 + config.overhead:g} $D$ samples\nover that of the reference with $D$")
+    left.set_title("$B^*$ is where more data no longer makes up\nfor the larger batch")
+    for place, (color, one) in enumerate(zip(colors(len(found)), found, strict=True)):
+        _panel(left, one, color, MARKERS[place % len(MARKERS)], config)
+    left.axhline(1.0, color=GRAY, lw=1, ls="--")
+    log_axes(left)
+    left.set_yticks([0.8, 0.9, 1.0, 1.1, 1.2, 1.4], ["0.8", "0.9", "1", "1.1", "1.2", "1.4"])
+    left.set_yticks([], minor=True)
+    _growth(axes[0, 1], config, found)
+    legend(left, corners=("upper left", "lower right"))
     return figure
 
 
-def _panel(axis: Axes, one: Measurement, color, config: Config) -> None:
+def _panel(axis: Axes, one: Measurement, color, marker: str, config: Config) -> None:
     """Simulated risks over the target, and the exact ones beneath."""
     batch = np.array([sweep.batch for sweep in one.sweeps[1:]])
     simulated = np.array([_least(sweep.place, sweep.mean) for sweep in one.sweeps])
@@ -254,7 +267,7 @@ def _panel(axis: Axes, one: Measurement, color, config: Config) -> None:
         batch,
         ratio,
         yerr=ratio * bar,
-        fmt="o",
+        fmt=marker,
         ms=3.5,
         capsize=2,
         color=color,
@@ -271,23 +284,24 @@ def _growth(axis: Axes, config: Config, found: list[Measurement]) -> None:
     critical = np.array([one.critical for one in found])
     intervals = np.array([_interval(config, one.resampled) for one in found]).T
     error = np.abs(intervals - critical)
-    axis.plot(samples, [one.exact.real_batch_size for one in found], color="black", lw=1.2, label="exact risk")
+    axis.plot(samples, [one.exact.real_batch_size for one in found], color=BLACK, lw=1.2, label="exact risk")
     axis.errorbar(
         samples,
         critical,
         yerr=error,
         fmt="*",
         ms=10,
-        mec="black",
-        mew=0.5,
+        mec=BLACK,
+        mew=0.6,
         capsize=3,
-        color="tab:blue",
+        color=BLUE,
         label=f"simulated, {config.level:.0%}",
     )
     exponent = float(st.predicted_exponent(config.capacity, config.source))
     line = found[-1].exact.real_batch_size * (samples / samples[-1]) ** exponent
-    axis.plot(samples, line, color="tab:red", ls="--", lw=1, label=f"Corollary 8: $D^{{{exponent:.3g}}}$")
+    axis.plot(samples, line, color=VERMILLION, ls="--", lw=1, label=f"Corollary 8: $D^{{{exponent:.3g}}}$")
     fit = st.fit_power_law(samples, critical)
-    axis.set(xscale="log", yscale="log", xlabel="samples $D$", ylabel="critical batch size $B^*$ (samples)")
+    axis.set(xlabel="data $D$ (samples)", ylabel="critical batch size $B^*$ (samples)")
     axis.set_title(f"slope of the simulated $B^*$: {fit.exponent:.3f}")
-    axis.legend(frameon=False, fontsize=8)
+    log_axes(axis)
+    legend(axis, corners=("upper left", "lower right"))

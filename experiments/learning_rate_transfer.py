@@ -9,7 +9,18 @@ from matplotlib.figure import Figure
 
 from experiments.progress import stage, tracked
 from experiments.results import Result, Verdict, VerdictName
-from sgdtheory.plotting import colors, new_figure
+from sgdtheory.plotting_style import (
+    GRAY,
+    MARKERS,
+    STAR,
+    categories,
+    colors,
+    legend,
+    log_axes,
+    new_figure,
+    range_text,
+    tick_measured,
+)
 from sgdtheory.training import TrainConfig, train_many
 
 NAMES = {"mup": "µP", "standard": "standard"}
@@ -216,18 +227,19 @@ def _within(optima: Optima, low: float, high: float) -> VerdictName:
 
 
 def _figure(config: Config, losses: dict[str, np.ndarray], optima: dict[str, Optima]) -> Figure:
-    figure, axes = new_figure(1, 3, width=3.7, height=3.7)
+    figure, axes = new_figure(1, 3, width=3.9, height=3.9)
     axes[0, 1].sharey(axes[0, 0])
-    for axis, name in zip(axes[0], NAMES, strict=False):
-        _sweeps(config, axis, losses[name], optima[name])
-        axis.set_title(f"{NAMES[name]}: best $\\gamma \\propto w^{{{optima[name].slope:.2f}}}$")
-    axes[0, 0].set_ylabel("last hold-out loss (teacher's variance)")
-    axes[0, 0].legend(frameon=False, fontsize=7.5, title="width $w$", loc="upper center", ncols=2)
-    _moves(config, axes[0, 2], optima)
     figure.suptitle(
         f"Does the best learning rate move with the width? Adam, cosine, {config.num_steps} steps of "
-        f"{config.batch_size} samples, {config.num_seeds} seeds; stars: best $\\gamma$ with {config.level:.0%} interval"
+        f"{config.batch_size} samples, {config.num_seeds} seeds"
     )
+    for axis, name in zip(axes[0], NAMES, strict=False):
+        axis.set_title(f"{NAMES[name]}: best $\\gamma \\propto w^{{{optima[name].slope:.2f}}}$")
+        _sweeps(config, axis, losses[name], optima[name])
+    axes[0, 0].set_ylabel("last hold-out loss (teacher's variance)")
+    axes[0, 2].set_title("Best learning rates against the width")
+    _moves(config, axes[0, 2], optima)
+    legend(axes[0, 0], title="width $w$", ncols=2)
     return figure
 
 
@@ -236,29 +248,31 @@ def _sweeps(config: Config, axis: Axes, losses: np.ndarray, optima: Optima) -> N
     low, high = (2.0**end for end in optima.interval)
     for index, color in enumerate(colors(len(config.widths))):
         mean = np.exp(np.log(losses[index]).mean(axis=-1))
-        axis.plot(rate, mean, "o-", ms=2.5, color=color, label=f"{config.widths[index]}")
+        marker = MARKERS[index % len(MARKERS)]
+        axis.plot(rate, mean, marker=marker, ms=3.5, color=color, label=f"{config.widths[index]}")
         best = 2.0 ** optima.best[index]
         level = np.interp(np.log(best), np.log(rate), mean)
         axis.plot([low[index], high[index]], [level, level], color=color, lw=3, alpha=0.5)
-        axis.plot(best, level, "*", ms=11, color=color, mec="black", mew=0.5, zorder=3)
-    axis.set(xscale="log", yscale="log", xlabel=r"learning rate $\gamma$ (at the base width)")
+        axis.plot(best, level, color=color, **STAR)
+    axis.plot([], [], color="white", label=f"best $\\gamma$\n(bar: {config.level:.0%})", **STAR)
+    axis.set(xlabel=r"learning rate $\gamma$ (at the base width)")
+    log_axes(axis, "y")
     axis.set_xscale("log", base=2)
 
 
 def _moves(config: Config, axis: Axes, optima: dict[str, Optima]) -> None:
     width = np.array(config.widths, float)
-    for (name, found), color in zip(optima.items(), ("tab:blue", "tab:red"), strict=True):
+    for (name, found), look in zip(optima.items(), categories(2), strict=True):
         best, low, high = 2.0**found.best, 2.0 ** found.interval[0], 2.0 ** found.interval[1]
         bars = np.maximum([best - low, high - best], 0)
-        axis.errorbar(width, best, yerr=bars, fmt="o", color=color, ms=4, capsize=2)
+        label = f"{NAMES[name]}: slope {range_text(found.slope_interval, found.slope)}"
+        axis.errorbar(width, best, yerr=bars, color=look["color"], fmt=look["marker"], ms=4, capsize=2, label=label)
         center = np.exp(np.nanmean(np.log(best)) - found.slope * np.mean(np.log(width[np.isfinite(best)])))
-        below, above = found.slope_interval
-        label = f"{NAMES[name]}: $w^{{{found.slope:.2f}}}$ ({below:.2f} … {above:.2f})"
-        axis.plot(width, center * width**found.slope, color=color, label=label)
+        axis.plot(width, center * width**found.slope, color=look["color"])
     anchor = 2.0 ** optima["mup"].best[0]
-    axis.plot(width, anchor * width[0] / width, ":", color="gray", lw=1, label="$w^{-1}$")
-    axis.set(xscale="log", xlabel="width $w$", ylabel=r"best learning rate $\gamma$", title="optima against the width")
+    axis.plot(width, anchor * width[0] / width, ":", color=GRAY, lw=1, label="$w^{-1}$")
+    axis.set(xlabel="width $w$", ylabel=r"best learning rate $\gamma$ (at the base width)")
+    log_axes(axis, "x")
     axis.set_yscale("log", base=2)
-    axis.set_xticks(width, [f"{each:.0f}" for each in width])
-    axis.minorticks_off()
-    axis.legend(frameon=False, fontsize=7.5, loc="lower left")
+    tick_measured(axis, width)
+    legend(axis, corners=("lower left", "upper right"))

@@ -183,6 +183,8 @@ def steps_panel(axis: Axes, curves: Sequence[Curve], reference: float, what: str
         axis.plot(batch, np.asarray(curve.law.predict(batch)) / scale, color=color, lw=1)
     if untuned:
         axis.plot([], [], "x", ms=4, color=GRAY, label="not tuned")
+    if not curves:
+        axis.text(0.5, 0.95, "nowhere three tuned batch sizes", ha="center", va="top", transform=axis.transAxes)
     linear = np.array([reference, 12 * reference])
     axis.plot(linear, reference / linear, ":", color=GRAY, lw=1, label="linear scaling")
     axis.set(xlabel="batch size $B$ (samples)", ylabel=r"steps $Y(B) / Y(B_\mathrm{ref})$")

@@ -10,11 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tyro
 from matplotlib.figure import Figure
 
-from experiments import accumulation, data_scaling, precision, variants, width_invariance
+from experiments import (
+    accumulation,
+    data_scaling,
+    precision,
+    theory_meets_network,
+    variants,
+    width_invariance,
+    width_limit,
+)
 from experiments.network_sweeps import Task
+from experiments.theory_meets_network_figure import critical_figure
 from sgdtheory.plotting_style import save_figure
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -22,6 +32,8 @@ SHOWN = {  # file → name of the figure
     "width_invariance_teacher.png": "width_invariance_teacher_0.1",
     "width_invariance_text.png": "width_invariance_text_2.5",
     "data_scaling_teacher.png": "data_scaling_teacher",
+    "theory_meets_network.png": "theory_meets_network",
+    "width_limit.png": "width_limit",
 }
 
 
@@ -55,7 +67,10 @@ def figures(recorded: Path = RECORDED) -> dict[str, Figure]:
         config = _config(module, recorded)
         name = module.__name__.rpartition(".")[2]
         drawn |= variants.figures(config, name, _rows(recorded / name), module.WORDS)
-    return drawn
+    config, columns = _config(width_limit, recorded), _columns(_rows(recorded / "width_limit"))
+    drawn |= width_limit.figures(config, columns)
+    config, columns = _config(theory_meets_network, recorded), _columns(_rows(recorded / "theory_meets_network"))
+    return drawn | {"theory_meets_network": critical_figure(config, columns)}
 
 
 def _rows(folder: Path) -> list[dict[str, str]]:
@@ -63,15 +78,23 @@ def _rows(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def _columns(rows: list[dict[str, str]]) -> dict[str, np.ndarray]:
+    """Columns of a table of numbers."""
+    return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
+
+
 def _config(module: Any, recorded: Path) -> Any:
     """The experiment's config as it was recorded."""
     stored = json.loads((recorded / module.__name__.rpartition(".")[2] / "config.json").read_text())
-    tasks = {name: Task(**_tuples(task)) for name, task in stored.pop("tasks").items()}
-    return module.Config(tasks=tasks, **_tuples(stored))
+    if "tasks" in stored:
+        stored["tasks"] = {name: Task(**_tuples(task)) for name, task in stored["tasks"].items()}
+    return module.Config(**_tuples(stored))
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    """Lists as tuples, in the fields of the runs too."""
+    inner = {name: _tuples(value) for name, value in fields.items() if name == "fields"}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()} | inner
 
 
 def _slopes(folder: Path) -> dict[str, dict[str, tuple[float, float, float]]]:

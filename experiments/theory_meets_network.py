@@ -108,7 +108,7 @@ UNITS = {
     "gaussian": "exact excess risk of Gaussian features with the same covariance, units of y²",
     "moments": "exact excess risk by the features' own fourth moments, units of y²",
     "target": "R_opt(D) of the theory, units of y²",
-    "samples_measured": "B f_D(B)/D by training: data to the target in units of D; nan: not reached",
+    "samples_measured": "samples to the target over D by training, at its best γ; nan: not reached",
     "samples_gaussian": "the same by the theory's risk at the same γ and steps",
     "samples_moments": "the same by the features' own moments",
     "critical_theory": "B* of the theory by its definition (not rounded), samples",
@@ -137,7 +137,7 @@ class Batch(NamedTuple):
 
 
 class Found(NamedTuple):
-    """One data size: theory's B*, batch sizes used, B f_D(B)/D and B* by kind of risk, and B* of resampled seeds."""
+    """One data size: theory's B*, batch sizes used, samples to the target and B* by kind of risk, and resampled B*."""
 
     samples: int
     theory: st.CriticalBatchSize
@@ -161,8 +161,8 @@ def run(config: Config) -> Result:
     found = [_found(config, batches, one) for one in theory]
     seconds = time.perf_counter() - start
     verdicts = _sizes_verdict(config, found, seconds), _exponent_verdict(config, found), _moments_verdict(config, found)
-    figure = critical_figure(config, features.problem, found)
-    return Result(_columns(config, found), UNITS, {"theory_meets_network": figure}, verdicts)
+    columns = _columns(config, found)
+    return Result(columns, UNITS, {"theory_meets_network": critical_figure(config, columns)}, verdicts)
 
 
 def _batch(
@@ -192,7 +192,9 @@ def _is_near(config: Config, one: st.CriticalBatchSize, size: int) -> bool:
 
 
 def data_to_target(config: Config, batch: Batch, risks: np.ndarray, samples: float, target: float) -> np.ndarray:
-    """B f_D(B)/D, (…): the least over γ of the first step whose risk is at most the target, between steps in logs.
+    """Samples to the target over D, (…): B times the first step whose risk is at most the target, at the best γ.
+
+    Steps are interpolated in logs.
 
     Args:
         config: where the reach is, which stands for targets that are not reached.
@@ -228,7 +230,7 @@ def critical(config: Config, batch_sizes: np.ndarray, data: np.ndarray) -> np.nd
 
 
 def _found(config: Config, batches: list[Batch], one: st.CriticalBatchSize) -> Found:
-    """B f_D(B)/D and B* at one data size, by every kind of risk, and with the seeds resampled."""
+    """Samples to the target and B* at one data size, by every kind of risk, and with the seeds resampled."""
     used = [batch for batch in batches if _is_near(config, one, batch.size)]
     sizes, samples, target = np.array([batch.size for batch in used]), float(one.num_samples), float(one.optimal_risk)
     rng = np.random.default_rng(0)

@@ -1,5 +1,6 @@
 """The picture of theory_meets_network: lines from the spectrum of the features, points from training them."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,81 +9,76 @@ from matplotlib.figure import Figure
 from scipy.interpolate import PchipInterpolator
 
 import sgdtheory as st
-from sgdtheory.plotting import colors, new_figure
+from sgdtheory.plotting_style import BLACK, BOX, GRAY, MARKERS, colors, legend, log_axes, new_figure, tick_measured
 
 if TYPE_CHECKING:
-    from experiments.theory_meets_network import Config, Found
+    from experiments.theory_meets_network import Config
 
 
-def critical_figure(config: "Config", problem: st.LeastSquares, found: list["Found"]) -> Figure:
-    """Data to the target against batch size, and B* against data: the theory's lines, measured points."""
-    figure, axes = new_figure(1, 2, width=4.9, height=4.1)
-    for color, one in zip(colors(len(found)), found, strict=True):
-        _data_panel(axes[0, 0], one, color)
-    _finish_data_panel(axes[0, 0], config)
-    _growth_panel(axes[0, 1], config, found)
+def critical_figure(config: "Config", columns: Mapping[str, Any]) -> Figure:
+    """Data to the target against batch size, and B* against data: the theory's lines, measured points.
+
+    Args:
+        config: of the experiment.
+        columns: of its table.
+    """
+    table = {name: np.asarray(column, float) for name, column in columns.items()}
+    figure, axes = new_figure(1, 2, width=4.9, height=4.2)
     own = config.run()
     figure.suptitle(
         "Critical batch size of a network with frozen features: from their spectrum (lines), by training it (points)\n"
-        f"output layer of {own.width} frozen {own.activation} features by SGD with averaging, "
-        rf"$\lambda_1/\lambda_n = {problem.largest_eigenvalue / problem.eigenvalues[-1]:.0f}$, "
-        rf"noise $\sigma^2 + E\,r^2 = {problem.noise_variance:.2f}$, {config.num_seeds} seeds",
+        f"output layer of {own.width} frozen {own.activation} features, SGD with averaging, {config.num_seeds} seeds",
         fontsize=10,
     )
+    axes[0, 0].set_title("Data that a batch size needs for the best risk of $D$ samples")
+    axes[0, 1].set_title("Critical batch size against data")
+    _growth_panel(axes[0, 1], config, table)
+    _data_panel(axes[0, 0], config, table)
     return figure
 
 
-def _data_panel(axis: Axes, one: "Found", color: Any) -> None:
-    """Data to the target at every batch size: the theory's line, measured points."""
-    sizes, values = np.array([batch.size for batch in one.batches]), one.data["measured"]
-    tail = np.array([0.16, 0.84])
-    reached = np.where(np.isfinite(one.data["resampled"]), one.data["resampled"], np.inf)
-    spread = np.quantile(reached, tail, axis=0, method="nearest")
-    curve = one.theory.curve
-    fine = np.geomspace(sizes[0] / 1.4, sizes[-1] * 1.4, 200)
-    line = PchipInterpolator(np.log(curve.batch_size), curve.samples_needed / one.samples)(np.log(fine))
-    axis.plot(fine, line, color=color, lw=1.4)
-    bars = np.nan_to_num(np.maximum([values - spread[0], spread[1] - values], 0.0), posinf=9.0)
-    label = f"$D = {one.samples:,}$".replace(",", "\\,")
-    axis.errorbar(sizes, values, yerr=bars, fmt="o", ms=5, capsize=2, color=color, label=label)
+def _data_panel(axis: Axes, config: "Config", table: dict[str, np.ndarray]) -> None:
+    """Data to the target at every batch size: the theory's line, measured points, and the overhead that defines B*."""
+    sizes = np.unique(table["num_samples"])
+    for place, (samples, color) in enumerate(zip(sizes, colors(len(sizes)), strict=True)):
+        rows = table["num_samples"] == samples
+        batch, theory, measured = (table[name][rows] for name in ("batch_size", "samples_gaussian", "samples_measured"))
+        reached = np.isfinite(theory)
+        if reached.sum() > 1:
+            fine = np.geomspace(batch[reached][0], batch[reached][-1], 100)
+            line = PchipInterpolator(np.log(batch[reached]), theory[reached])(np.log(fine))
+            axis.plot(fine, line, color=color, lw=1.4)
+        label = f"$D = {samples:,.0f}$".replace(",", "\\,")
+        axis.plot(batch, measured, MARKERS[place % len(MARKERS)], ms=5, color=color, label=label)
+    axis.axhline(1 + config.overhead, color=GRAY, lw=1, ls="--")
+    axis.plot([], [], color=BLACK, lw=1.4, label="theory (Gaussian), same protocol")
+    axis.plot([], [], "o", ms=5, color=BLACK, label="trained network")
+    axis.set(xlabel="batch size $B$ (samples)", ylabel="samples to $R_\\mathrm{opt}(D)$, over $D$")
+    log_axes(axis, "x")
+    tick_measured(axis, table["batch_size"])
+    low, high = axis.get_ylim()
+    axis.set_ylim(low, high)
+    text = f"{config.overhead:.0%} more data: $B^*$"
+    right = axis.get_yaxis_transform()
+    axis.text(0.015, 1 + config.overhead, text, va="center", fontsize=8, transform=right, bbox=BOX)
+    legend(axis, corners=("upper left", "lower right"))
 
 
-def _finish_data_panel(axis: Axes, config: "Config") -> None:
-    """Axes, the overhead that defines B*, and what lines and points are."""
-    sizes = config.batch_sizes
-    axis.axhline(1 + config.overhead, color="gray", lw=1, ls="--")
-    axis.text(
-        sizes[0] / 1.3, 1.005 + config.overhead, f"{config.overhead:.0%} more data: $B^*$", color="gray", fontsize=8
-    )
-    axis.plot([], [], color="black", lw=1.4, label="theory (Gaussian)")
-    axis.errorbar([], [], yerr=[], fmt="o", ms=5, capsize=2, color="black", label="trained network, ± 1 s.e.")
-    axis.set(xscale="log", xlim=(sizes[0] / 1.4, sizes[-1] * 1.4), ylim=(0.95, config.reach))
-    axis.set(xlabel="batch size $B$ (samples)", ylabel="data to the best risk, $B\\,f_D(B)/D$")
-    axis.set_xticks(sizes, [f"{size}" for size in sizes])
-    axis.minorticks_off()
-    axis.set_title("Data needed to reach $R_{opt}(D)$", fontsize=9.5)
-    axis.legend(frameon=False, fontsize=8, loc="upper left")
-
-
-def _growth_panel(axis: Axes, config: "Config", found: list["Found"]) -> None:
+def _growth_panel(axis: Axes, config: "Config", table: dict[str, np.ndarray]) -> None:
     """B* against D, by definition, and measured with intervals."""
-    samples = np.array([one.samples for one in found])
-    theory = np.array([float(one.theory.real_batch_size) for one in found])
-    measured = np.array([one.critical["measured"] for one in found])
-    low, high = np.array([config.interval(one.resampled) for one in found]).T
+    samples, first = np.unique(table["num_samples"], return_index=True)
+    names = "critical_theory", "critical_measured", "critical_low", "critical_high"
+    theory, measured, low, high = (table[name][first] for name in names)
     slopes = [st.fit_power_law(samples, values).exponent for values in (theory, measured)]
     label = f"theory, from the spectrum: $\\propto D^{{{slopes[0]:.2f}}}$"
-    axis.plot(samples, theory, "-", color="black", lw=1.4, label=label)
-    for one, color in zip(found, colors(len(found)), strict=True):
-        axis.plot(one.samples, one.critical["measured"], "o", ms=7, color=color, zorder=3)
-    bars = np.maximum([measured - low, high - measured], 0.0)
+    axis.plot(samples, theory, "-", color=BLACK, lw=1.4, label=label)
     label = f"trained network: $\\propto D^{{{slopes[1]:.2f}}}$ ({config.level:.0%} intervals)"
-    axis.errorbar(samples, measured, yerr=bars, fmt="o", ms=7, capsize=3, color="gray", label=label)
-    axis.set(xscale="log", yscale="log", xlabel="data size $D$ (samples)", ylabel="critical batch size $B^*$ (samples)")
-    axis.set_xticks(samples, [f"{value:,}" for value in samples])
-    ticks = [size for size in config.batch_sizes if low.min() / 2 <= size <= 2 * high.max()]
-    axis.set_yticks(ticks, [f"{size}" for size in ticks])
-    axis.minorticks_off()
-    axis.set_ylim(low.min() / 1.3, high.max() * 1.6)
-    axis.set_title("Critical batch size against data", fontsize=9.5)
-    axis.legend(frameon=False, fontsize=8, loc="upper left")
+    bars = np.maximum([measured - low, high - measured], 0.0)
+    axis.errorbar(samples, measured, yerr=bars, fmt="none", capsize=3, ecolor=GRAY)
+    for place, color in enumerate(colors(len(samples))):
+        axis.plot(samples[place], measured[place], MARKERS[place % len(MARKERS)], ms=6, color=color)
+    axis.errorbar([], [], yerr=[], fmt="o", color=BLACK, ecolor=GRAY, ms=5, capsize=3, label=label)
+    axis.set(xlabel="data size $D$ (samples)", ylabel="critical batch size $B^*$ (samples)")
+    log_axes(axis)
+    tick_measured(axis, samples)
+    legend(axis, corners=("upper left", "lower right"))

@@ -9,7 +9,18 @@ from matplotlib.figure import Figure
 
 import sgdtheory as st
 from experiments.results import Result, Verdict
-from sgdtheory.plotting import new_figure, power_of_ten
+from sgdtheory.plotting_style import (
+    BLACK,
+    BLUE,
+    GRAY,
+    GREEN,
+    PURPLE,
+    VERMILLION,
+    legend_below,
+    log_axes,
+    new_figure,
+    power_of_ten,
+)
 
 
 @dataclass(frozen=True)
@@ -101,51 +112,41 @@ def _verdicts(
 
 
 def _figure(config: Config, critical: st.CriticalBatchSize, tuned, fixed) -> Figure:
-    figure, axes = new_figure(1, 2, width=4.9, height=3.9)
+    figure, axes = new_figure(1, 2, width=4.9, height=4.2)
     axes[0, 1].sharey(axes[0, 0])
+    figure.suptitle(
+        rf"$\lambda_i = i^{{-{config.capacity:g}}}$, $s_i = i^{{-{config.source:g}}}$, $\sigma^2 = 1$, "
+        f"$D = {power_of_ten(config.num_samples)}$"
+    )
     titles = (
         "$\\gamma$ tuned: up to $B^*$ the risk hardly rises,\nand the steps fall",
         rf"$\gamma = {config.fixed_learning_rate:g}$ fixed: $B$ plays the role of $1/\gamma$,"
         "\nbias rises, variance falls",
     )
     for axis, sweep, title in zip(axes[0], (tuned, fixed), titles, strict=True):
-        twin = _panel(axis, sweep)
-        axis.axvline(critical.batch_size, color="black", ls=":", lw=1)
-        axis.text(
-            critical.batch_size * 1.15,
-            0.97,
-            f"$B^* = {critical.batch_size:g}$",
-            va="top",
-            fontsize=8,
-            transform=axis.get_xaxis_transform(),
-        )
-        axis.axhline(critical.optimal_risk, color="gray", ls="--", lw=1)
         axis.set(xlim=(0.8, config.num_samples / 4), ylim=(critical.optimal_risk / 30, 3.0), title=title)
-        if axis is axes[0, -1]:
-            twin.set_ylabel("sequential run time $n = D/B$ (steps)", color="tab:green")
-        else:
-            twin.set_ylabel("")
+        label = f"$B^* = {critical.batch_size:g}$"
+        axis.axvline(critical.batch_size, color=PURPLE, ls=":", lw=1.6, label=label)
+        axis.axhline(critical.optimal_risk, color=GRAY, ls="--", lw=1, label=r"$R_\mathrm{opt}(D)$")
+        twin = _panel(axis, sweep)
+        twin.set_ylabel("sequential run time $n = D/B$ (steps)" if axis is axes[0, -1] else "", color=GREEN)
         twin.set_ylim(1.0, config.num_samples * 2)
-    axes[0, 0].text(3e4, critical.optimal_risk * 1.1, r"$R_\mathrm{opt}(D)$", color="gray", fontsize=8)
     axes[0, 0].set_ylabel("excess risk (units of $y^2$)")
-    axes[0, 0].legend(frameon=False, fontsize=8, loc=(0.02, 0.36))
-    figure.suptitle(
-        rf"$\lambda_i = i^{{-{config.capacity:g}}}$, $s_i = i^{{-{config.source:g}}}$, $\sigma^2 = 1$, "
-        f"$D = {power_of_ten(config.num_samples)}$"
-    )
+    legend_below(figure, axes[0, 0], columns=6)
     return figure
 
 
 def _panel(axis: Axes, sweep: dict[str, np.ndarray]) -> Axes:
-    for name, color, width in (("risk", "black", 2.0), ("bias", "tab:red", 1.2), ("variance", "tab:blue", 1.2)):
-        axis.plot(
-            sweep["batch_size"], sweep[name], color=color, lw=width, label="excess risk" if name == "risk" else name
-        )
-    axis.plot([], [], color="tab:green", lw=1.2, ls="-.", label="steps $n = D/B$ (right)")
-    axis.set(xscale="log", yscale="log", xlabel="batch size $B$ (samples)")
+    looks = {"risk": (BLACK, 2.0, "-"), "bias": (VERMILLION, 1.2, "--"), "variance": (BLUE, 1.2, "-")}
+    for name, (color, width, line) in looks.items():
+        label = "excess risk" if name == "risk" else name
+        axis.plot(sweep["batch_size"], sweep[name], color=color, lw=width, ls=line, label=label)
+    axis.plot([], [], color=GREEN, lw=1.2, ls="-.", label="steps $n = D/B$ (right)")
+    axis.set(xlabel="batch size $B$ (samples)")
+    log_axes(axis)
     twin = axis.twinx()
-    twin.plot(sweep["batch_size"], sweep["num_steps"], color="tab:green", lw=1.2, ls="-.")
-    twin.set(yscale="log")
+    twin.plot(sweep["batch_size"], sweep["num_steps"], color=GREEN, lw=1.2, ls="-.")
+    log_axes(twin, "y")
     twin.grid(visible=False)
-    twin.tick_params(axis="y", colors="tab:green")
+    twin.tick_params(axis="y", colors=GREEN)
     return twin

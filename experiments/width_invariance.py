@@ -239,7 +239,7 @@ def _width_panel(config: Config, axis: Axes, each: Found, methods: dict[str, str
         sizes = dependence.sizes
         low, high = dependence.critical_intervals
         bars = [dependence.critical - low, high - dependence.critical]
-        x, weights = np.log(sizes), dependence.standard_errors**-2.0
+        x, weights = np.log(sizes), np.maximum(dependence.standard_errors, 1e-12) ** -2.0
         middle, center = (weights @ each / weights.sum() for each in (x, np.log(dependence.critical)))
         text = f"{methods[method]}: slope {range_text(dependence.interval, dependence.slope)}"
         look["label"] = text + (f", {dependence.verdict}" if each.parametrization == "mup" else "")
@@ -255,3 +255,5 @@ def _width_panel(config: Config, axis: Axes, each: Found, methods: dict[str, str
     if found:
         show_at_least(axis, 2.0)
         legend(axis, corners=("upper left", "lower left"))
+    else:
+        axis.text(0.5, 0.5, "not fitted", ha="center", transform=axis.transAxes)

@@ -9,7 +9,16 @@ from matplotlib.figure import Figure
 
 from experiments.progress import report, stage, tracked
 from experiments.results import Result, Verdict, VerdictName
-from sgdtheory.plotting import colors, new_figure
+from sgdtheory.plotting_style import (
+    GRAY,
+    categories,
+    colors,
+    legend,
+    log_axes,
+    new_figure,
+    range_text,
+    tick_measured,
+)
 from sgdtheory.training import TrainConfig, train_many
 
 NAMES = {"mup": "µP", "standard": "standard"}
@@ -61,8 +70,8 @@ def run(config: Config) -> Result:
     settled = np.asarray(steps >= config.settled * config.num_steps)
     fits = {name: _fit(config, curves[..., settled]) for name, curves in losses.items()}
     verdicts = _verdicts(config, losses, fits, settled, time.perf_counter() - start)
-    figure = _figure(config, steps, losses, fits, settled)
-    return Result(_points(config, steps, losses), UNITS, {"width_limit": figure}, verdicts)
+    points = _points(config, steps, losses)
+    return Result(points, UNITS, figures(config, points), verdicts)
 
 
 def _train(config: Config, name: str, width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -191,21 +200,31 @@ def _contrast(standard: tuple[float, float], mup: tuple[float, float], diverged:
     return "holds" if standard[0] > mup[1] else "inconclusive"
 
 
+def figures(config: Config, columns: dict[str, np.ndarray]) -> dict[str, Figure]:
+    """The figure, from the columns of the table that `run` wrote."""
+    shape = (2, len(config.widths), config.num_seeds, -1)
+    steps = np.asarray(columns["step"], float).reshape(shape)[0, 0, 0]
+    losses = dict(zip(NAMES, np.asarray(columns["loss"], float).reshape(shape), strict=True))
+    settled = steps >= config.settled * config.num_steps
+    fits = {name: _fit(config, curves[..., settled]) for name, curves in losses.items()}
+    return {"width_limit": _figure(config, steps, losses, fits, settled)}
+
+
 def _figure(config: Config, steps: np.ndarray, losses: dict, fits: dict[str, Fit], settled: np.ndarray) -> Figure:
-    figure, axes = new_figure(1, 3, width=3.7, height=3.7)
+    figure, axes = new_figure(1, 3, width=3.9, height=3.9)
     axes[0, 1].sharey(axes[0, 0])
-    for axis, (name, curves) in zip(axes[0], losses.items(), strict=False):
-        _curves(config, axis, steps, curves)
-        axis.axvspan(steps[settled][0], steps[-1], color="gray", alpha=0.12, lw=0)
-        axis.set_title(f"{NAMES[name]}: $|R_w - R_{{2w}}| \\propto w^{{{fits[name].rate:.2f}}}$")
-    axes[0, 0].set_ylabel("hold-out loss $R_w(t)$ (teacher's variance)")
-    axes[0, 0].legend(frameon=False, fontsize=7.5, title="width $w$", ncols=2, loc="upper right")
-    _rates(config, axes[0, 2], fits)
+    rate = f"$\\gamma = 2^{{{np.log2(config.learning_rate):g}}}$ at $w = {config.base_width}$"
     figure.suptitle(
-        f"Same data, same order, Adam, $\\gamma = 2^{{{np.log2(config.learning_rate):g}}}$ at "
-        f"$w = {config.base_width}$: does the loss converge in the width? "
-        f"(bands: ±1 s.d. of log loss, {config.num_seeds} seeds)"
+        f"Does the loss converge in the width? Same data, same order, Adam, {rate}; {config.num_seeds} seeds"
     )
+    for axis, (name, curves) in zip(axes[0], losses.items(), strict=False):
+        axis.set_title(f"{NAMES[name]}: $|R_w - R_{{2w}}| \\propto w^{{{fits[name].rate:.2f}}}$")
+        axis.axvspan(steps[settled][0], steps[-1], color=GRAY, alpha=0.15, lw=0, label="times on the right")
+        _curves(config, axis, steps, curves)
+    axes[0, 0].set_ylabel("hold-out loss $R_w(t)$ (teacher's variance)")
+    axes[0, 2].set_title(f"Gap of neighbouring widths, {config.level:.0%} intervals")
+    _rates(config, axes[0, 2], fits)
+    legend(axes[0, 0], title="width $w$ (bands: ±1 s.d. of log loss)", ncols=2)
     return figure
 
 
@@ -216,21 +235,20 @@ def _curves(config: Config, axis: Axes, steps: np.ndarray, curves: np.ndarray) -
         mean, spread = logs.mean(axis=0), logs.std(axis=0, ddof=1)
         axis.plot(steps[shown], np.exp(mean), color=color, label=f"{width}")
         axis.fill_between(steps[shown], np.exp(mean - spread), np.exp(mean + spread), color=color, alpha=0.15, lw=0)
-    axis.set(xscale="log", yscale="log", xlabel="step $t$")
+    axis.set(xlabel="step $t$")
+    log_axes(axis)
 
 
 def _rates(config: Config, axis: Axes, fits: dict[str, Fit]) -> None:
     width = np.array(config.widths[:-1], float)
-    for (name, fit), color in zip(fits.items(), ("tab:blue", "tab:red"), strict=True):
-        low, high = fit.interval
-        label = f"{NAMES[name]}: $w^{{{fit.rate:.2f}}}$ ({low:.2f} … {high:.2f})"
-        axis.plot(width, fit.differences, "o", color=color, ms=4)
-        axis.plot(width, np.exp(fit.constant) * width**fit.rate, color=color, label=label)
+    for (name, fit), look in zip(fits.items(), categories(2), strict=True):
+        label = f"{NAMES[name]}: slope {range_text(fit.interval, fit.rate)}"
+        axis.plot(width, fit.differences, look["marker"], color=look["color"], ms=5, label=label)
+        axis.plot(width, np.exp(fit.constant) * width**fit.rate, color=look["color"])
     anchor = fits["mup"].differences[0]
-    axis.plot(width, anchor * (width / width[0]) ** -0.5, "--", color="gray", lw=1, label="$w^{-1/2}$")
-    axis.plot(width, anchor * width[0] / width, ":", color="gray", lw=1, label="$w^{-1}$")
-    axis.set(xscale="log", yscale="log", xlabel="width $w$", ylabel="$|R_w - R_{2w}|$, shaded times, r.m.s. over seeds")
-    axis.set_xticks(width, [f"{each:.0f}" for each in width])
-    axis.minorticks_off()
-    axis.set_title(f"fitted exponents, {config.level:.0%} intervals")
-    axis.legend(frameon=False, fontsize=7.5)
+    axis.plot(width, anchor * (width / width[0]) ** -0.5, "--", color=GRAY, lw=1, label="$w^{-1/2}$: fluctuations")
+    axis.plot(width, anchor * width[0] / width, ":", color=GRAY, lw=1, label="$w^{-1}$: means")
+    axis.set(xlabel="width $w$", ylabel="$|R_w - R_{2w}|$, r.m.s. (teacher's variance)")
+    log_axes(axis)
+    tick_measured(axis, width)
+    legend(axis, corners=("lower left", "upper left", "upper right"))

@@ -210,7 +210,7 @@ def log_axes(axes: Axes, which: Literal["x", "y", "xy"] = "xy") -> None:
 def tick_measured(axes: Axes, sizes: Any) -> None:
     """Ticks of a logarithmic x axis at the sizes measured, those that there is room for, if they are whole numbers."""
     sizes = np.unique(sizes)
-    if (sizes % 1).any() or sizes[-1] >= 1e5:
+    if not sizes.size or (sizes % 1).any() or sizes[-1] >= 1e5:
         return
     shown = [sizes[0]]
     for size in sizes[1:]:

@@ -21,6 +21,7 @@ from experiments import (
     why,
 )
 from experiments.results import Result, Verdict, write_result
+from tests.figure_checks import check_figure
 
 ROOT = Path(__file__).parent.parent
 SMALL = theorem7.Config(
@@ -188,10 +189,12 @@ def test_corollary8_simulated():
     assert verdicts["B*, from simulations alone"].verdict == "holds"
     low, high = verdicts["exponent of B*, from simulations alone"].interval
     assert 0.3 < low < high < 1.0
+    check_figure(result.figures["simulated"])
 
 
 def test_why():
     result = why.run(why.Config(num_samples=1e4, per_decade=4))
+    check_figure(result.figures["why"])
     assert [v.verdict for v in result.verdicts] == ["holds", "holds"]
     tuned = result.columns["learning_rate_tuned"] == 1
     np.testing.assert_allclose(result.columns["risk"], result.columns["bias"] + result.columns["variance"])
