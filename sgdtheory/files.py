@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 
 def write_atomically(path: str | Path, content: str | bytes) -> Path:
     """Write `content` to a temporary file beside `path` and rename it into place."""
@@ -50,7 +52,7 @@ def csv_columns(columns: Mapping[str, Iterable[Any]]) -> str:
     Raises:
         ValueError: columns of different lengths.
     """
-    plain = [column.tolist() if hasattr(column, "tolist") else column for column in columns.values()]
+    plain = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()]
     return csv_text(columns, zip(*plain, strict=True))
 
 

@@ -95,7 +95,7 @@ def pilot_scatter(store: str | Path, target_loss: float | None = None, *, overhe
         ValueError: no such store, no target, or too few tuned batch sizes.
     """
     table = SweepTable.from_store(store)
-    targets = {config.target_loss for config in table.configs} - {None}
+    targets = {config.target_loss for config in table.configs if config.target_loss is not None}
     if target_loss is None and not targets:
         raise ValueError("target_loss must be given: the runs of the pilot have none of their own")
     return scatter_of(fit_sweep(table, max(targets) if target_loss is None else target_loss, overhead=overhead))
