@@ -270,6 +270,10 @@ def test_the_run_that_went_on_counts():
     went_on = result({"iterate": power(9)}, target_loss=0.2)
     with pytest.raises(ValueError, match=rf"at least 0.5, where run {stopped.config.fingerprint} stopped, got 0.3"):
         best_steps(table(stopped), 0.3)
+    endless = result({"iterate": power(9)})
+    endless = replace(endless, num_steps=20)
+    (point,) = best_steps(table(stopped, endless), 0.3).points  # one without a target asked for more than any
+    assert point.mean == pytest.approx(30)
     for went in (went_on, replace(went_on, outcome="target", num_steps=20)):  # perhaps at the same evaluation
         (point,) = best_steps(table(stopped, went), 0.3).points
         assert point.mean == pytest.approx(30)
@@ -305,3 +309,20 @@ def test_runs_are_filtered_by_their_fields():
         runs.where(width=64, batch_size=7)
     with pytest.raises(ValueError, match=r"^where must be one of .*, got witdh \(did you mean width\?\)$"):
         runs.where(witdh=7)
+
+
+def test_the_smallest_batch_size_is_of_all_groups():
+    def tuned_at(**batches):
+        runs = [
+            result({"iterate": power(9)}, width=int(name[1:]), batch_size=batch)
+            for name, sizes in batches.items()
+            for batch in sizes
+        ]
+        return best_steps(table(*runs), 1.0)
+
+    assert tuned_at(w32=(4, 8, 16), w64=(8, 16, 32)).smallest_batch_size == 8
+    assert tuned_at(w32=(4,)).smallest_batch_size == 4
+    with pytest.raises(ValueError, match="reference must be given: no batch size was swept in all groups"):
+        _ = tuned_at(w32=(4, 8), w64=(16,)).smallest_batch_size
+    with pytest.raises(ValueError, match="table must have runs that have ended, got none: sweep first"):
+        _ = best_steps(SweepTable((TrainConfig(),), (None,)), 1.0).smallest_batch_size
