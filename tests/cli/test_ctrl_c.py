@@ -18,6 +18,7 @@ PROGRAM = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits that it is ignored
 import sgdtheory.cli
+sgdtheory.cli.ctrl_c.take_over()  # as `main` does first of all
 print("prepared", flush=True)
 sgdtheory.cli.main()
 """
