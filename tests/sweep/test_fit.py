@@ -1,5 +1,7 @@
 """From tables of runs to B*: laws that are exact in the table come out exactly."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -63,3 +65,40 @@ def test_what_cannot_be_fitted_is_noted(table):
     unreached = fit_sweep(table, 1e-9)
     assert unreached.measurements == ()
     assert sum("not reached" in note for note in unreached.notes) == 15
+
+
+def noisy(*widths):
+    """Runs of some widths whose steps scatter by 3% around the laws."""
+    rng = np.random.default_rng(0)
+    found = []
+    for width in widths:
+        for batch in BATCHES:
+            result = run(width, batch)
+            found.append(replace(result, losses=result.losses * np.exp(0.03 * rng.standard_normal())))
+    return SweepTable(tuple(each.config for each in found), tuple(found))
+
+
+def test_default_margin_and_level():
+    assert {(each.margin, each.level) for each in fit_sweep(noisy(32, 64, 128), 1.0).dependence.values()} == {
+        (0.2, 0.95)
+    }
+
+
+def test_intervals_are_of_the_dependence_or_else_of_each_law():
+    fit = fit_sweep(noisy(32, 64, 128), 1.0)
+    np.testing.assert_allclose(np.transpose(fit.critical_intervals()), fit.dependence["law"].critical_intervals)
+    alone = fit_sweep(noisy(32), 1.0)
+    assert not alone.dependence
+    for level in (0.5, 0.95):
+        expected = alone.laws[0].interval(level=level, reference=16, overhead=0.2)
+        assert alone.critical_intervals(level) == [pytest.approx(expected)]
+    assert alone.critical_intervals() == alone.critical_intervals(0.95)
+
+
+@pytest.mark.parametrize(
+    ("widths", "words"),
+    [((32, 64), "two sizes do not show"), ((32, 64, 128), "three sizes leave"), ((8, 16, 32, 64), "")],
+)
+def test_few_sizes_are_noted(widths, words):
+    notes = [note for note in fit_sweep(noisy(*widths), 1.0).notes if "sizes" in note and "interval" in note]
+    assert [note.startswith(words) for note in notes] == [True] * bool(words)
