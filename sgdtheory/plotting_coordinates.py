@@ -17,6 +17,7 @@ from sgdtheory.plotting_style import (
     legend_below,
     log_axes,
     new_figure,
+    show_at_least,
     tick_measured,
 )
 from sgdtheory.training.coordinates import OUTPUTS, CoordinateCheck
@@ -35,7 +36,7 @@ def coordinate_figure(check: CoordinateCheck) -> Figure:
     figure, axes = new_figure(2, 3, width=3.4, height=(3.0 + height) / 2)
     axes[0, 0].get_gridspec().set_height_ratios([3.0, height])
     failed = {failure[:2]: failure for failure in check.failures()}
-    verdict = f"fails: {len(failed)} slopes are not" if failed else "passes: every slope is"
+    verdict = f"fails: {len(failed)} of {3 * len(check.layers)} slopes not" if failed else "passes: every slope"
     config = check.config
     table = getattr(config.parametrization, "name", config.parametrization)
     figure.suptitle(f"Coordinate check {verdict} within the tolerance ({config.model}, {table}, {config.optimizer})")
@@ -70,6 +71,7 @@ def _activations(axes: Axes, check: CoordinateCheck, quantity: str) -> None:
         )
     axes.set(xlabel="width $w$")
     log_axes(axes)
+    show_at_least(axes, 2.0)
     tick_measured(axes, check.widths)
 
 

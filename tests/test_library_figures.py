@@ -79,7 +79,7 @@ def test_sizes_within_a_decade_can_be_read():
     assert len([tick for tick in axes.yaxis.get_majorticklocs() if low <= tick <= high]) > 3
 
 
-@pytest.mark.parametrize("samples", [[30.0], [20.0, 30.0, 45.0], list(np.unique(np.round(np.geomspace(20, 400, 12))))])
+@pytest.mark.parametrize("samples", [[30.0], [20.0, 30.0, 45.0], list(np.arange(12.0, 39.0, 3.0))])
 def test_critical_batch_sizes(samples):
     critical = st.critical_batch_size(st.PowerLaw(2, 3, 10), num_samples=samples)
     figure, axes = plotting.new_figure(1, 2, width=4.8, height=3.9)
@@ -148,13 +148,13 @@ def test_coordinates(number, slope):
     assert check.passes == (slope == 0.0)
     title = figure.get_suptitle()
     assert ("passes" in title) == check.passes
-    assert ("fails: 1 slopes" in title) == (not check.passes)
+    assert ("fails: 1 of " in title) == (not check.passes)
 
 
 def test_layers_that_do_not_move():
     figure = coordinate_figure(checked(3, still=True))
     check_figure(figure)
-    assert "fails: 3 slopes" in figure.get_suptitle()
+    assert "fails: 3 of 9 slopes" in figure.get_suptitle()
 
 
 def test_slopes_and_tolerance_are_shown():
