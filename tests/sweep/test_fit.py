@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sgdtheory.sweep import SweepTable
-from sgdtheory.sweep.fit import data_dependence, fit_sweep
+from sgdtheory.sweep import SweepTable, best_steps
+from sgdtheory.sweep.fit import data_dependence, fit_sweep, fit_tuned
 from sgdtheory.training import TrainConfig, TrainResult
 
 STEPS = np.unique(np.geomspace(1, 4000, 60).astype(int))
@@ -79,9 +79,10 @@ def noisy(*widths):
 
 
 def test_default_margin_and_level():
-    assert {(each.margin, each.level) for each in fit_sweep(noisy(32, 64, 128), 1.0).dependence.values()} == {
-        (0.2, 0.95)
-    }
+    table = noisy(32, 64, 128)
+    for fit in (fit_sweep(table, 1.0), fit_tuned(best_steps(table, 1.0))):
+        assert {(each.margin, each.level) for each in fit.dependence.values()} == {(0.2, 0.95)}
+        assert fit.overhead == 0.2
 
 
 def test_intervals_are_of_the_dependence_or_else_of_each_law():
