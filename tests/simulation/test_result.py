@@ -90,3 +90,9 @@ def test_a_normal_score_of_equal_diverged_or_unfinished_replicas():
     found = simulation([[2.0] * 3, [1.0, np.inf, 2.0], [1.0, 2.0, np.nan], [np.nan] * 3], interrupted=True)
     np.testing.assert_array_equal(np.isnan(found.normal_score(2.0)), [False, True, False, True])
     assert found.normal_score(2.0)[0] == 0
+
+
+def test_what_is_shown_of_one_setting():
+    """The number of replicas, whatever the shape of the settings."""
+    assert "num_replicas=2, shape=()" in repr(simulation([1.0, 3.0]))
+    assert "num_replicas=3, shape=(1, 2)" in repr(simulation(np.ones((1, 2, 3))))
