@@ -80,6 +80,8 @@ def test_runs_that_occur_twice_run_once(read):
         ("[[cases.a]]\nseed = 2\n[[cases.b]]\nseed = 2", "seed is given by cases.a and by cases.b: keep one"),
         ("[fixed]\nwidth = 8\n[grid]\nwidth = [64]", "width is given by fixed and by grid.width: keep one"),
         ("[[cases.a]]\nseed = 2\n[[cases.a]]\nwidth = 2", "cases.a must have the same fields in each of its tables"),
+        ("[grid]\naverages = [[0.5], 0.9]", r"grid.averages must be a list of values, got \[\[0.5\], 0.9\]"),
+        ("[cases]\na = [{seed = 1}, {}]", r"cases.a must be tables with fields: write \[\[cases.a\]\] above each"),
         ("[cases]\na = 3", r"cases.a must be tables with fields: write \[\[cases.a\]\] above each"),
         ("[cases]\na = []", r"cases.a must be tables with fields: write \[\[cases.a\]\] above each"),
         ("[[cases.a]]", r"cases.a must be tables with fields: write \[\[cases.a\]\] above each"),
