@@ -20,19 +20,17 @@ def ctrl_c(): os.kill(os.getpid(), signal.SIGINT)
 """
 
 
+LISTEN = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.executable, sys.argv[1:])"
+
+
 def start(*arguments):
     """A process that a shell in the foreground might have started: one of a script's background ignores Ctrl-C."""
-
-    def listen():
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
     return subprocess.Popen(
-        [sys.executable, *map(str, arguments)],
+        [sys.executable, "-c", LISTEN, sys.executable, *map(str, arguments)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=listen,
         start_new_session=True,
     )
 

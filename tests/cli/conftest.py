@@ -5,11 +5,16 @@ from sgdtheory import cli
 from tests.cli.text import BATCHES
 
 
-@pytest.fixture
-def run(capsys, monkeypatch):
-    """Standard output of a command that succeeds without a word on standard error."""
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch):
+    """Tables as wide as in a pipe, whatever the tests themselves run in."""
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def run(capsys):
+    """Standard output of a command that succeeds without a word on standard error."""
 
     def run_command(*arguments):
         cli.main([str(argument) for argument in arguments])
