@@ -30,8 +30,9 @@ def take_over() -> None:
 
 
 def leave() -> "NoReturn":
-    """End the process as Ctrl-C does."""
+    """End the process as Ctrl-C does. Called from the main thread."""
     try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one has nothing to add
         if os.isatty(2):
             os.write(2, SHOW_CURSOR)
         os.write(2, b"sgdtheory: interrupted\n")
