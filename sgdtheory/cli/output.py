@@ -1,8 +1,6 @@
 """What the commands print: strict JSON, tables and sentences of any width, and where a figure went."""
 
 import contextlib
-import json
-import math
 import os
 import shutil
 import sys
@@ -10,11 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from sgdtheory.cli.tables import print_table, wrapped
+from sgdtheory.files import json_text
 
 PIPE = 160  # columns where there is no terminal: wide enough for every table
 NARROWEST = 20
@@ -23,19 +21,7 @@ SUFFIXES = ".png", ".pdf", ".svg"
 
 def print_json(value: Any) -> None:
     """Print `value` as JSON; null where a number is not finite."""
-    print(json.dumps(_jsonable(value), indent=2, allow_nan=False))
-
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _jsonable(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_jsonable(entry) for entry in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return _jsonable(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    print(json_text(value, ascii_only=True), end="")
 
 
 @contextlib.contextmanager
