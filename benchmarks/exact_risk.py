@@ -9,8 +9,7 @@ from rich.table import Table
 
 import sgdtheory as st
 from benchmarks.timing import durations
-from sgdtheory.modes import power_law_modes
-from sgdtheory.reference import risk_by_recursion
+from sgdtheory.theory import power_law_modes, risk_by_recursion
 from tests import oracle
 from tests.random_problems import random_case
 

@@ -9,10 +9,10 @@ if __name__ == "__main__":  # not in the processes that an experiment starts
         words = b"experiments: interrupted before anything ran\n"
         signal.signal(signal.SIGINT, lambda *_: (os.write(2, words), os._exit(130)))
 
-    from experiments.interruption import take_over
+    from experiments._lib.interruption import take_over
 
     take_over()
 
-    from experiments.command import main
+    from experiments._lib.command import main
 
     sys.exit(main())

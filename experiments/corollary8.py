@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import sgdtheory as st
-from experiments.processes import map_on_cores
-from experiments.results import Result, Verdict
-from sgdtheory.plotting_style import BLACK, categories, legend, legend_below, log_axes, new_figure
+from experiments._lib.processes import map_on_cores
+from experiments._lib.results import Result, Verdict
+from sgdtheory.plotting.style import BLACK, categories, legend, legend_below, log_axes, new_figure
 
 
 @dataclass(frozen=True)

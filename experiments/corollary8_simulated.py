@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import sgdtheory as st
-from experiments.progress import report, tracked
-from experiments.results import Result, Verdict
-from sgdtheory.plotting_style import (
+from experiments._lib.progress import report, tracked
+from experiments._lib.results import Result, Verdict
+from sgdtheory.plotting.style import (
     BLACK,
     BLUE,
     GRAY,

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.network_sweeps import (
+from experiments._lib.network_sweeps import (
     FULL_TEACHER,
     TEACHER,
     TEXT,
@@ -18,9 +18,9 @@ from experiments.network_sweeps import (
     task_configs,
     tell_sweep,
 )
-from experiments.results import Result, Verdict, VerdictName
-from sgdtheory.invariance import SizeDependence, size_dependence
-from sgdtheory.plotting_style import BLACK, BLUE, MARKERS, VERMILLION, colors, legend, log_axes, new_figure
+from experiments._lib.results import Result, Verdict, VerdictName
+from sgdtheory.fits import SizeDependence, size_dependence
+from sgdtheory.plotting.style import BLACK, BLUE, MARKERS, VERMILLION, colors, legend, log_axes, new_figure
 from sgdtheory.sweep import sweep
 from sgdtheory.sweep.fit import SweepFit, data_dependence, fit_sweep
 

@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import sgdtheory as st
-from experiments.progress import report, stage, tracked
-from experiments.results import Result, Verdict
-from sgdtheory.plotting_style import BLACK, categories, legend, log_axes, new_figure
-from sgdtheory.reference import risk_by_recursion
+from experiments._lib.progress import report, stage, tracked
+from experiments._lib.results import Result, Verdict
+from sgdtheory.plotting.style import BLACK, categories, legend, log_axes, new_figure
 from sgdtheory.simulation.laws import EllipticalT, FourthMoment, Gaussian, Rademacher, StudentT
+from sgdtheory.theory import risk_by_recursion
 
 
 @dataclass(frozen=True)

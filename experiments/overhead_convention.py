@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import sgdtheory as st
-from experiments.processes import map_on_cores
-from experiments.results import Result, Verdict
-from sgdtheory.plotting_style import (
+from experiments._lib.processes import map_on_cores
+from experiments._lib.results import Result, Verdict
+from sgdtheory.plotting.style import (
     BLACK,
     MARKERS,
     STAR,

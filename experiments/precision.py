@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from experiments.results import Result
-from experiments.variants import SCALES, UNITS, Config, compare
+from experiments._lib.results import Result
+from experiments._lib.variants import SCALES, UNITS, Config, compare
 
 __all__ = ["SCALES", "UNITS", "WORDS", "Config", "run"]
 

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import sgdtheory as st
-from experiments.progress import report
-from experiments.results import Result, Verdict
-from sgdtheory.plotting_style import BLACK, SMALL, VERMILLION, categories, log_axes, new_figure
+from experiments._lib.progress import report
+from experiments._lib.results import Result, Verdict
+from sgdtheory.plotting.style import BLACK, SMALL, VERMILLION, categories, log_axes, new_figure
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import sgdtheory as st
-from experiments.results import Result, Verdict
+from experiments._lib.results import Result, Verdict
 from sgdtheory.plotting import plot_critical_batch_sizes, plot_steps_laws
-from sgdtheory.plotting_style import (
+from sgdtheory.plotting.style import (
     BLACK,
     MARKERS,
     STAR,

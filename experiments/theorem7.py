@@ -10,10 +10,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import sgdtheory as st
-from experiments.processes import map_on_cores
-from experiments.progress import stage, tracked
-from experiments.results import Result, Verdict
-from sgdtheory.plotting_style import BLACK, BLUE, GREEN, ORANGE, STAR, VERMILLION, legend, log_axes, new_figure
+from experiments._lib.processes import map_on_cores
+from experiments._lib.progress import stage, tracked
+from experiments._lib.results import Result, Verdict
+from sgdtheory.plotting.style import BLACK, BLUE, GREEN, ORANGE, STAR, VERMILLION, legend, log_axes, new_figure
 
 TERMS = ("total", "full", "bias", "bias_with_cross", "variance")
 

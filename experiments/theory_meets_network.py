@@ -17,7 +17,7 @@ import numpy as np
 from scipy import stats
 
 import sgdtheory as st
-from experiments.frozen_features import (
+from experiments._lib.frozen_features import (
     Features,
     LabelNoise,
     control,
@@ -26,7 +26,7 @@ from experiments.frozen_features import (
     measured_risk,
     moments_risk,
 )
-from experiments.results import Result, Verdict, VerdictName
+from experiments._lib.results import Result, Verdict, VerdictName
 from experiments.theory_meets_network_figure import critical_figure
 from sgdtheory.training import TrainConfig
 

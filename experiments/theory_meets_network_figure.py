@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from scipy.interpolate import PchipInterpolator
 
 import sgdtheory as st
-from sgdtheory.plotting_style import BLACK, BOX, GRAY, MARKERS, colors, legend, log_axes, new_figure, tick_measured
+from sgdtheory.plotting.style import BLACK, BOX, GRAY, MARKERS, colors, legend, log_axes, new_figure, tick_measured
 
 if TYPE_CHECKING:
     from experiments.theory_meets_network import Config

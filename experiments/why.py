@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import sgdtheory as st
-from experiments.results import Result, Verdict
-from sgdtheory.plotting_style import (
+from experiments._lib.results import Result, Verdict
+from sgdtheory.plotting.style import (
     BLACK,
     BLUE,
     GRAY,

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.network_sweeps import (
+from experiments._lib.network_sweeps import (
     FULL_TEACHER,
     TEACHER,
     TEXT,
@@ -22,8 +22,8 @@ from experiments.network_sweeps import (
     tell_sweep,
     tuned_of,
 )
-from experiments.results import Result, Verdict
-from sgdtheory.plotting_style import (
+from experiments._lib.results import Result, Verdict
+from sgdtheory.plotting.style import (
     GRAY,
     categories,
     legend,

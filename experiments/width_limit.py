@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.progress import report, stage, tracked
-from experiments.results import Result, Verdict, VerdictName
-from sgdtheory.plotting_style import (
+from experiments._lib.progress import report, stage, tracked
+from experiments._lib.results import Result, Verdict, VerdictName
+from sgdtheory.plotting.style import (
     GRAY,
     categories,
     colors,

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from experiments.results import COLORS, VerdictName
-from sgdtheory.files import write_atomically
+from experiments._lib.results import COLORS, VerdictName
+from sgdtheory._common.files import write_atomically
 
 Record = Callable[[str, str, VerdictName], None]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.power_sums import power_sum
+from sgdtheory.theory import power_sum
 
 
 def test_cutoff(record):

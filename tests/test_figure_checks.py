@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sgdtheory.plotting_style import BOX, legend, log_axes, new_figure
+from sgdtheory.plotting.style import BOX, legend, log_axes, new_figure
 from tests.figure_checks import check_figure, defects
 
 

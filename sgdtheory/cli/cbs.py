@@ -9,9 +9,13 @@ from rich.table import Table
 
 from sgdtheory.cli.output import print_json, print_note, print_tables, require_figure_suffix, write_figure
 from sgdtheory.cli.settings import Overhead, ProblemCommand
-from sgdtheory.critical import CriticalBatchSize, critical_batch_size
-from sgdtheory.exponents import predicted_exponent, predicted_risk_exponent
-from sgdtheory.noise_scale import notions_at
+from sgdtheory.critical import (
+    CriticalBatchSize,
+    critical_batch_size,
+    notions_at,
+    predicted_exponent,
+    predicted_risk_exponent,
+)
 
 COLUMNS = {
     "num_samples": "D",

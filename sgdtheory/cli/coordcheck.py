@@ -56,7 +56,7 @@ class CoordcheckCommand(NetworkCommand):
             zero_output=self.zero_output,
         )
         if self.plot:
-            from sgdtheory.plotting_coordinates import coordinate_figure
+            from sgdtheory.plotting import coordinate_figure
 
             write_figure(coordinate_figure(check), self.plot)
         (self._print_json if self.json else self._print)(check)

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from scipy import special
 
-from sgdtheory.arguments import positive_array
+from sgdtheory._common.arguments import positive_array
 from sgdtheory.cli.output import (
     interval_text,
     print_json,
@@ -21,8 +21,16 @@ from sgdtheory.cli.output import (
     write_figure,
 )
 from sgdtheory.cli.settings import Overhead
-from sgdtheory.measurements import StepsMeasurement, example_measurements, read_measurements
-from sgdtheory.scaling import PowerFit, StepsLaw, fit_power_law, fit_steps_law, sensitivity
+from sgdtheory.fits import (
+    PowerFit,
+    StepsLaw,
+    StepsMeasurement,
+    example_measurements,
+    fit_power_law,
+    fit_steps_law,
+    read_measurements,
+    sensitivity,
+)
 
 REFERENCE = 256.0  # of measurements in a file; the paper's
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table
 
+from sgdtheory._common.files import csv_text, write_atomically
 from sgdtheory.cli.output import interval_text, print_json, print_note, print_tables, write_figure
-from sgdtheory.files import csv_text, write_atomically
-from sgdtheory.invariance import METHODS, SizeDependence
+from sgdtheory.fits import METHODS, SizeDependence
 
 if TYPE_CHECKING:
     from sgdtheory.cli.fit import FitCommand
@@ -114,7 +114,7 @@ class StoreFit:
         return {"groups": rows, "exponents": exponents, "convention": convention}
 
     def _row(self, fit: Any, measurement: Any, law: Any) -> dict[str, Any]:
-        from sgdtheory.invariance import interpolated_critical_batch_size
+        from sgdtheory.fits import interpolated_critical_batch_size
 
         convention = {"reference": fit.reference, "overhead": self.command.overhead}
         row = {"target_loss": fit.tuned.target_loss, "group": measurement.group, "a": law.a, "b": law.b}

@@ -11,8 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from sgdtheory._common.files import json_text
 from sgdtheory.cli.tables import print_table, wrapped
-from sgdtheory.files import json_text
 
 PIPE = 160  # columns where there is no terminal: wide enough for every table
 NARROWEST = 20

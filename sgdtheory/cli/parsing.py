@@ -11,12 +11,12 @@ from typing import Protocol
 
 import tyro
 
+from sgdtheory._common.version import version
 from sgdtheory.cli.commands import COMMANDS, command_class
 from sgdtheory.cli.flags import Flag, flags_of
 from sgdtheory.cli.help import command_help, overview
 from sgdtheory.cli.network import preset_of
 from sgdtheory.cli.output import screen_width
-from sgdtheory.version import version
 
 HELP = "-h", "--help"
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sgdtheory.arguments import positive_number
+from sgdtheory._common.arguments import positive_number
 from sgdtheory.cli.output import print_json
 from sgdtheory.sweep.planning import Plan, pilot_scatter, plan
 from sgdtheory.sweep.power import Design, Scatter

@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from sgdtheory.bounds import theorem7
 from sgdtheory.cli.output import print_json, print_tables
 from sgdtheory.cli.settings import SettingsCommand
-from sgdtheory.exact import excess_risk
-from sgdtheory.stability import max_stable_learning_rate
+from sgdtheory.theory import excess_risk, max_stable_learning_rate, theorem7
 
 REASONS = {  # why Theorem 7 does not apply, the most important first
     "unstable": "γ is not below the largest stable one, and the risk grows without bound",

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from tyro.constructors import PrimitiveConstructorSpec
 
-from sgdtheory.problem import PowerLaw
+from sgdtheory.theory import PowerLaw
 
 
 def _share(words: list[str]) -> float:

@@ -10,14 +10,11 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from rich.table import Table
 
-from sgdtheory.bounds import theorem7
 from sgdtheory.cli.distributed import DistributedCommand
 from sgdtheory.cli.output import native_output_on_stderr, print_json, print_note, print_tables
 from sgdtheory.cli.settings import SettingsCommand
-from sgdtheory.exact import excess_risk
-from sgdtheory.problem import PowerLaw
 from sgdtheory.simulation import Simulation, simulate
-from sgdtheory.stability import max_stable_learning_rate
+from sgdtheory.theory import PowerLaw, excess_risk, max_stable_learning_rate, theorem7
 
 HEAVY_TAILED = 0.9  # of the stability edge
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar
 import tyro
 from rich.table import Table
 
+from sgdtheory._common.files import write_atomically
 from sgdtheory.cli import ctrl_c
 from sgdtheory.cli.output import live_line, print_json, print_note, print_tables, print_text
-from sgdtheory.files import write_atomically
 from sgdtheory.sweep.grid import read_grid
 from sgdtheory.training.config import CHECKPOINT_SECONDS
 

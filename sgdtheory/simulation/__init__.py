@@ -1,6 +1,5 @@
 """Simulation of averaged mini-batch SGD on linear regression, in JAX."""
 
-from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
-from sgdtheory.simulation.simulator import simulate
+import lazy_loader
 
-__all__ = ["Simulation", "Trajectory", "Truncation", "simulate"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -13,8 +13,8 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from sgdtheory.counter_random import threefry
-from sgdtheory.interrupts import Interrupts
+from sgdtheory._common.counter_random import threefry
+from sgdtheory._common.interrupts import Interrupts
 from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, State, advance, init, risks
 from sgdtheory.simulation.runs import LEAST_ROOM, Run
 

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sgdtheory.arguments import single_number
-from sgdtheory.counter_random import mean_chi_square
+from sgdtheory._common.arguments import single_number
+from sgdtheory._common.counter_random import mean_chi_square
 from sgdtheory.simulation.dynamics import Spectrum
 from sgdtheory.simulation.user_law import UserLaw, check_user_law
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.arguments import checked_problem, positive_number, real_array, settings_arrays, whole_number
-from sgdtheory.problem import Problem
+from sgdtheory._common.arguments import checked_problem, positive_number, real_array, settings_arrays, whole_number
 from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
 from sgdtheory.simulation.runs import LEAST_ROOM, make_plan
 from sgdtheory.simulation.truncation import Quantity, truncate
+from sgdtheory.theory import Problem
 
 SAMPLERS = "sufficient", "explicit"
 QUANTITIES = "total", "bias", "variance"

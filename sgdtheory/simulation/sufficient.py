@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sgdtheory.counter_random import mean_chi_square, normals
+from sgdtheory._common.counter_random import mean_chi_square, normals
 from sgdtheory.simulation.dynamics import STEPS, Lane, Spectrum
 
 

@@ -6,10 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from sgdtheory.exact import excess_risk
-from sgdtheory.modes import Modes
-from sgdtheory.problem import Problem
 from sgdtheory.simulation.result import ROUNDING, Truncation
+from sgdtheory.theory import Modes, Problem, excess_risk
 
 Quantity = Literal["total", "bias", "variance"]
 

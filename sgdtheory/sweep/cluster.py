@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Executor
 
-from sgdtheory.arguments import whole_number
+from sgdtheory._common.arguments import whole_number
 
 TIMEOUT = "30s"
 

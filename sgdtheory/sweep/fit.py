@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sgdtheory.invariance import METHODS, Method, SizeDependence, size_dependence
-from sgdtheory.measurements import StepsMeasurement
-from sgdtheory.scaling import StepsLaw, fit_steps_law
+from sgdtheory.fits import METHODS, Method, SizeDependence, StepsLaw, StepsMeasurement, fit_steps_law, size_dependence
 from sgdtheory.sweep.table import SweepTable
 from sgdtheory.sweep.tuning import TunedSteps, best_steps
 

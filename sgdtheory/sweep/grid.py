@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sgdtheory.arguments import checked_name
+from sgdtheory._common.arguments import checked_name
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.presets import PRESETS
 

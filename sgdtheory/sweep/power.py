@@ -9,9 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from sgdtheory.arguments import positive_array, positive_number, whole_number
-from sgdtheory.invariance import log_sensitivity
-from sgdtheory.measurements import StepsMeasurement
+from sgdtheory._common.arguments import positive_array, positive_number, whole_number
+from sgdtheory.fits import StepsMeasurement, log_sensitivity
 from sgdtheory.sweep.fit import SweepFit
 
 CELLS = 128  # of each of the two scatters' quantiles in the mean over what a sweep may find

@@ -15,8 +15,8 @@ from typing import Any
 
 import jax
 
-from sgdtheory.arguments import whole_number
-from sgdtheory.interrupts import Interrupts
+from sgdtheory._common.arguments import whole_number
+from sgdtheory._common.interrupts import Interrupts
 from sgdtheory.sweep.pace import Countdown, Taken
 from sgdtheory.sweep.store import Store
 from sgdtheory.sweep.table import SweepTable

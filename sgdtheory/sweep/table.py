@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sgdtheory.arguments import checked_name
-from sgdtheory.files import csv_columns
+from sgdtheory._common.arguments import checked_name
+from sgdtheory._common.files import csv_columns
 from sgdtheory.sweep.store import Store
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.result import TrainResult

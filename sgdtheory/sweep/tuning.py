@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.arguments import checked_name
-from sgdtheory.measurements import StepsMeasurement
+from sgdtheory._common.arguments import checked_name
+from sgdtheory.fits import StepsMeasurement
 from sgdtheory.sweep.table import SweepTable, sortable, varying
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.evaluation import interpolated_steps

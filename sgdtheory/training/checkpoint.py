@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from sgdtheory.files import write_atomically
+from sgdtheory._common.files import write_atomically
 from sgdtheory.training.config import TrainConfig, read_config
 from sgdtheory.training.engine import State, init, iterate_of, network, stacked
 from sgdtheory.training.history import NUM_SUMS, History

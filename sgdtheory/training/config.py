@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sgdtheory.arguments import checked_name, single_number, whole_number
+from sgdtheory._common.arguments import checked_name, single_number, whole_number
 from sgdtheory.training.parametrization import (
     FAMILIES,
     PARAMETRIZATIONS,

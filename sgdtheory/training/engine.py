@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array, lax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from sgdtheory.arguments import checked_name
+from sgdtheory._common.arguments import checked_name
 from sgdtheory.training import averaging
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.model import model

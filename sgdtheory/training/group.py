@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from sgdtheory.interrupts import Interrupts
+from sgdtheory._common.interrupts import Interrupts
 from sgdtheory.training.checkpoint import read_checkpoint, write_checkpoint, write_config, write_result
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.engine import State, advance, evaluate, init, network, program, side_by_side, stacked

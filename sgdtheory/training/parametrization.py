@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-from sgdtheory.arguments import checked_name
+from sgdtheory._common.arguments import checked_name
 
 Role = Literal["input", "hidden", "output", "vector"]
 Family = Literal["sgd", "adam"]

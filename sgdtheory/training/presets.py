@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sgdtheory.arguments import checked_name
+from sgdtheory._common.arguments import checked_name
 from sgdtheory.training.config import TrainConfig
 
 # The paper's optimization: Appendix G, Table 3. The learning rate is the one it tuned at 151M.

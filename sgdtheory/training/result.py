@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sgdtheory.arguments import checked_name
-from sgdtheory.files import csv_columns
+from sgdtheory._common.arguments import checked_name
+from sgdtheory._common.files import csv_columns
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.evaluation import steps_to_target
 from sgdtheory.training.noise import noise_scale

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sgdtheory import counter_random
+from sgdtheory._common import counter_random
 from sgdtheory.training.config import TrainConfig
 
 TEACHER_UNITS = 256

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from sgdtheory.interrupts import Interrupts
+from sgdtheory._common.interrupts import Interrupts
 from sgdtheory.training.checkpoint import CONFIG, extended
 from sgdtheory.training.config import CHECKPOINT_SECONDS, TrainConfig, read_config
 from sgdtheory.training.group import Group, Report, Run, group_runs

@@ -3,8 +3,8 @@ import shlex
 
 import pytest
 
+from sgdtheory._common.interrupts import Interrupts
 from sgdtheory.cli import main
-from sgdtheory.interrupts import Interrupts
 from sgdtheory.training import trainer
 
 SMALL = ["train", "--width", "16", "--batch-size", "8", "--max-steps", "20", "--holdout-size", "32"]

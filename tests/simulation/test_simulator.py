@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 
 import sgdtheory as st
-from sgdtheory.counter_random import threefry
-from sgdtheory.reference import risk_by_covariance
+from sgdtheory._common.counter_random import threefry
 from sgdtheory.simulation import sufficient
 from sgdtheory.simulation.dynamics import STEPS, Lane, Spectrum, carry, init, risks, step
 from sgdtheory.simulation.sufficient import Sufficient
+from sgdtheory.theory.reference import risk_by_covariance
 from tests.simulation import numpy_sgd
 from tests.simulation.statistical import FALSE_ALARM, largest_correlation, normal_limit, two_sample_p
 from tests.simulation.wrong import FewerDegrees, Noisier

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from sgdtheory.counter_random import mean_chi_square, normals
+from sgdtheory._common.counter_random import mean_chi_square, normals
 from sgdtheory.simulation.dynamics import STEPS
 from sgdtheory.simulation.sufficient import Sufficient
 

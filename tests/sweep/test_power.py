@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sgdtheory.invariance import size_dependence
-from sgdtheory.measurements import StepsMeasurement
+from sgdtheory.fits.invariance import size_dependence
+from sgdtheory.fits.measurements import StepsMeasurement
 from sgdtheory.sweep.power import Scatter, enough, verdict_probabilities
 
 BATCHES = (16, 40, 100, 250, 625)

@@ -1,0 +1,15 @@
+from .definition import BatchSizeCurve as BatchSizeCurve
+from .definition import CriticalBatchSize as CriticalBatchSize
+from .definition import critical_batch_size as critical_batch_size
+from .exponents import AsymptoticFit as AsymptoticFit
+from .exponents import fit_asymptotic_exponent as fit_asymptotic_exponent
+from .exponents import local_exponents as local_exponents
+from .exponents import predicted_exponent as predicted_exponent
+from .exponents import predicted_risk_exponent as predicted_risk_exponent
+from .learning_rate import OptimalLearningRate as OptimalLearningRate
+from .learning_rate import optimal_learning_rate as optimal_learning_rate
+from .noise_scale import GradientNoiseScale as GradientNoiseScale
+from .noise_scale import Notions as Notions
+from .noise_scale import gradient_noise_scale as gradient_noise_scale
+from .noise_scale import notions as notions
+from .noise_scale import notions_at as notions_at

@@ -1,0 +1,241 @@
+"""The critical batch size by its definition: the exact risk with the learning rate tuned, and whole steps counted."""
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+
+from sgdtheory._common.arguments import first_where, positive_array, positive_number, single_number
+from sgdtheory.critical.batch_search import ROUNDING, largest_batch, steps_needed
+from sgdtheory.critical.learning_rate import learnable, tune
+from sgdtheory.critical.optimal_batch import optimal_batch_size
+from sgdtheory.theory import Problem
+
+POINTS_PER_DECADE = 4  # of the curve
+REACH = 10.0  # the curve goes on to this many times the critical batch size
+SMALLEST_OVERHEAD = 1e-6  # a smaller one, or a smaller risk_factor − 1, is read as this on the curve
+MOST_SAMPLES = 1e20
+Quantity = Any  # a float of a single data size, an array of several: a union would burden every use
+
+
+@dataclass(frozen=True)
+class BatchSizeCurve:
+    """What each batch size attains with D samples, and what it needs to attain the best. Arrays (K,).
+
+    Attributes:
+        batch_size: B, increasing whole numbers.
+        learning_rate: the best γ with D samples.
+        risk: `R(D, B) = min_γ Δ(B, γ, D)`, in units of y².
+        num_steps: `f_D(B)`, the fewest steps that reach R_opt(D).
+        learning_rate_needed: a γ with which they do.
+        samples_needed: `B f_D(B)`.
+        overhead: `B f_D(B)/D − 1`, the extra data relative to linear scaling.
+    """
+
+    batch_size: np.ndarray
+    learning_rate: np.ndarray
+    risk: np.ndarray
+    num_steps: np.ndarray
+    learning_rate_needed: np.ndarray
+    samples_needed: np.ndarray
+    overhead: np.ndarray
+
+    def batch_size_at(self, overhead: float) -> float:
+        """Largest B whose overhead is at most this, interpolated between the batch sizes of the curve.
+
+        To some 3% as a rule, worse where few steps or resonances make the curve jump; `critical_batch_size` is exact.
+
+        Raises:
+            ValueError: not positive, or beyond the end of the curve.
+        """
+        overhead = positive_number("overhead", overhead)
+        return self._last_below(np.maximum(self.overhead, SMALLEST_OVERHEAD), overhead, "overhead")
+
+    def batch_size_within(self, risk_factor: float) -> float:
+        """Largest B with `R(D, B) ≤ risk_factor · R_opt(D)`, interpolated between the batch sizes of the curve.
+
+        To some 3% as a rule, worse where few steps or resonances make the curve jump; `critical_batch_size` is exact.
+
+        Raises:
+            ValueError: not above 1, or beyond the end of the curve.
+        """
+        excess = np.maximum(self.risk / self.risk.min() - 1, SMALLEST_OVERHEAD)
+        return self._last_below(excess, _risk_factor(risk_factor) - 1, "risk_factor")
+
+    def _last_below(self, values: np.ndarray, limit: float, name: str) -> float:
+        """Where the interpolant of log values in log B last leaves what is below the limit."""
+        limit = max(limit, SMALLEST_OVERHEAD)
+        last = int(np.flatnonzero(values <= limit)[-1])
+        if last == values.size - 1:
+            raise ValueError(
+                f"{name} must be below {values[-1] + (name == 'risk_factor'):.4g}, where this curve ends at B = "
+                f"{self.batch_size[-1]:g}; give a larger one to critical_batch_size itself"
+            )
+        x, y = np.log(self.batch_size), np.log(values)
+        crossing = PchipInterpolator(x, y, extrapolate=False).solve(np.log(limit))
+        inside = crossing[(crossing >= x[last] - 1e-9) & (crossing <= x[last + 1])]
+        return float(np.exp(inside[-1] if inside.size else x[last]))
+
+
+@dataclass(frozen=True)
+class CriticalBatchSize:
+    """B* of one problem (THEORY.md T12) at one data size D, or an array of them, and the curves behind it.
+
+    Numbers for a single D, arrays of the shape of `num_samples` otherwise.
+
+    Attributes:
+        batch_size: B*, the largest B with `B f_D(B) ≤ (1 + overhead) D`.
+        learning_rate: γ with which B* reaches the optimal risk in `num_steps`.
+        num_steps: `f_D(B*)`.
+        real_batch_size: `(1 + overhead) D/n` for the fewest n with which a B that need not be whole can do: B* without
+            its rounding, for exponents.
+        optimal_risk: `R_opt(D) = min_B min_γ Δ`, in units of y².
+        optimal_batch_size: the B that attains it.
+        optimal_learning_rate: the γ that attains it.
+        rate_batch_size: the largest B with `R(D, B) ≤ risk_factor · R_opt(D)`: it keeps the rate, not the risk.
+        num_samples: D.
+        overhead, risk_factor: the two conventions.
+        curves: for each data size R(D, B), f_D(B) and the overhead, for batch sizes from 1 to 10 B* or D/2.
+        remark: what makes this B* other than it seems; empty as a rule.
+    """
+
+    batch_size: Quantity
+    learning_rate: Quantity
+    num_steps: Quantity
+    real_batch_size: Quantity
+    optimal_risk: Quantity
+    optimal_batch_size: Quantity
+    optimal_learning_rate: Quantity
+    rate_batch_size: Quantity
+    num_samples: Quantity
+    overhead: float
+    risk_factor: float
+    curves: tuple[BatchSizeCurve, ...] = field(repr=False)
+    remark: str
+
+    @property
+    def curve(self) -> BatchSizeCurve:
+        """The curve, of a single data size.
+
+        Raises:
+            ValueError: there are several data sizes, or it was not computed.
+        """
+        if not self.curves:
+            raise ValueError("curve was not computed, got curve=False; call critical_batch_size with curve=True")
+        if len(self.curves) != 1:
+            raise ValueError(f"curve is that of a single num_samples, got {len(self.curves)}; use curves, one for each")
+        return self.curves[0]
+
+
+def critical_batch_size(
+    problem: Problem, *, num_samples, overhead: float = 0.2, risk_factor: float = 2.0, curve: bool = True
+) -> CriticalBatchSize:
+    """Critical batch size of averaged mini-batch SGD with the learning rate tuned (THEORY.md T12).
+
+        R(D, B) = min_γ Δ(B, γ, D),   R_opt(D) = min_B R(D, B),   f_D(B) = min {n : min_γ Δ(B, γ, nB) ≤ R_opt(D)},
+        B* = max {B : B f_D(B) ≤ (1 + overhead) D}
+
+    Exact in whole batch sizes and steps (numbers of steps above 1e8 to 1e-8 relative). With fixed steps and γ every
+    term of the risk falls with B; so n steps can do iff B = (1 + overhead) D/n can, and B* follows from the fewest.
+
+    Args:
+        problem: PowerLaw, LeastSquares or any other Problem with a signal that can be learnt.
+        num_samples: D from 2 to 1e20; scalar or array. It need not be whole: ⌊D/B⌋ steps, (1 + overhead) D samples.
+        overhead: ω > 0, extra data relative to linear scaling.
+        risk_factor: > 1, of the rate convention: `rate_batch_size` is the largest B with
+            `R(D, B) ≤ risk_factor · R_opt(D)`.
+        curve: whether to compute the curves, which take more than half of the time.
+
+    Returns:
+        CriticalBatchSize, with arrays of the shape of `num_samples`.
+
+    Raises:
+        ValueError: an argument outside its range, a problem without signal or one of which D samples teach nothing, or
+            B* > D (possible for overheads above 1).
+
+    Reference:
+        Zhang et al., arXiv 2410.21676, Definition 3.
+    """
+    learnable(problem)
+    samples = positive_array("num_samples", num_samples)
+    if (samples < 2).any():
+        raise ValueError(
+            f"num_samples must be at least 2 (a single step learns nothing), got {first_where(samples, samples < 2)}"
+        )
+    if samples.size == 0 or samples.max() > MOST_SAMPLES:
+        raise ValueError(
+            f"num_samples must hold at least one value, none above {MOST_SAMPLES:g}, got "
+            f"{samples.max() if samples.size else 'none'}"
+        )
+    overhead = positive_number("overhead", overhead)
+    risk_factor = _risk_factor(risk_factor)
+    found = [_solve(problem, float(value), overhead, risk_factor, bool(curve)) for value in samples.flat]
+    if samples.ndim == 0:
+        return found[0]
+    names = [entry.name for entry in fields(CriticalBatchSize) if entry.type is Quantity]
+    arrays = {name: np.array([getattr(one, name) for one in found]).reshape(samples.shape) for name in names}
+    remark = "; ".join(dict.fromkeys(one.remark for one in found if one.remark))
+    return replace(found[0], **arrays, curves=tuple(one.curve for one in found if one.curves), remark=remark)
+
+
+def _risk_factor(value: float) -> float:
+    number = single_number("risk_factor", value)
+    if not (np.isfinite(number) and number > 1):
+        raise ValueError(f"risk_factor must be finite and greater than 1, got {number:g}")
+    return number
+
+
+def _solve(
+    problem: Problem, samples: float, overhead: float, risk_factor: float, with_curve: bool
+) -> CriticalBatchSize:
+    best, rate, risk = optimal_batch_size(problem, samples)
+    if risk >= problem.initial_risk * (1 - ROUNDING):
+        raise ValueError(
+            f"num_samples must be large enough to learn anything, got {samples:g}, with which the least risk is the "
+            f"initial one, {risk:g}, to rounding"
+        )
+    critical, real = largest_batch(problem, (1 + overhead) * samples * (1 + ROUNDING), risk, best, all_data=False)
+    keeping, _ = largest_batch(problem, samples * (1 + ROUNDING), risk_factor * risk, best, all_data=True)
+    if critical > samples:
+        raise ValueError(
+            f"overhead must leave a critical batch size of at most num_samples, got {overhead:g}, with which it is "
+            f"{critical:g} at num_samples {samples:g}; up to 1 it always does"
+        )
+    sizes = _curve_sizes(samples, (best, critical, keeping)) if with_curve else np.array([critical])
+    tuned = tune(problem, sizes, np.floor(samples / sizes))
+    needed, rate_needed = steps_needed(problem, sizes, np.floor(samples / sizes), tuned, risk)
+    overheads = sizes * needed / samples - 1
+    curve = BatchSizeCurve(sizes, tuned.rate, tuned.risk, needed, rate_needed, sizes * needed, overheads)
+    at = np.searchsorted(sizes, critical)
+    return CriticalBatchSize(
+        batch_size=float(critical),
+        learning_rate=float(rate_needed[at]),
+        num_steps=float(needed[at]),
+        real_batch_size=float(real),
+        optimal_risk=risk,
+        optimal_batch_size=best,
+        optimal_learning_rate=rate,
+        rate_batch_size=float(keeping),
+        num_samples=samples,
+        overhead=overhead,
+        risk_factor=risk_factor,
+        curves=(curve,) if with_curve else (),
+        remark=_remark(problem, best),
+    )
+
+
+def _remark(problem: Problem, best: float) -> str:
+    """What a reader of B* should know."""
+    if problem.noise_variance == 0:
+        return "without label noise the critical batch size is limited by the stability edge alone"
+    if best > 1:
+        return "the optimal risk is attained at a batch size above 1 (optimal_batch_size); smaller ones need more data"
+    return ""
+
+
+def _curve_sizes(samples: float, included: tuple[float, ...]) -> np.ndarray:
+    """Whole batch sizes from 1 to `REACH` times the largest included one, that waste as few samples as can be."""
+    end = max(min(samples / 2, REACH * max(included)), 1.0)
+    grid = np.floor(np.geomspace(1.0, end, int(POINTS_PER_DECADE * np.log10(end)) + 2))
+    return np.unique([*np.floor(samples / np.floor(samples / grid)), *included])

@@ -1,0 +1,121 @@
+"""Other notions of a critical batch size on the same problem: gradient noise scales and the interpolation batch."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sgdtheory._common.arguments import checked_problem, settings_arrays
+from sgdtheory.critical.definition import CriticalBatchSize, critical_batch_size
+from sgdtheory.theory import Problem, last_iterate_moments
+
+
+@dataclass(frozen=True)
+class GradientNoiseScale:
+    """Gradient noise scales where SGD has arrived, from exact second moments of the last iterate.
+
+    Attributes:
+        simple: `tr Σ_g / E‖g‖²`, in samples.
+        hessian_weighted: `tr(H Σ_g) / E gᵀHg`, in samples.
+        excess_risk: that of the last iterate w_n (not of the average), in units of y².
+    """
+
+    simple: np.ndarray | float
+    hessian_weighted: np.ndarray | float
+    excess_risk: np.ndarray | float
+
+
+def gradient_noise_scale(problem: Problem, *, batch_size, learning_rate, num_samples) -> GradientNoiseScale:
+    """Simple and Hessian-weighted gradient noise scale after D samples (THEORY.md T15).
+
+    With `g = Hη` and the covariance `Σ_g = Hη ηᵀH + (‖η‖²_H + σ²) H` of the gradient of one sample (T1), expectations
+    taken above and below,
+
+        simple = [E‖Hη‖² + (E‖η‖²_H + σ²) tr H] / E‖Hη‖²,
+        hessian_weighted = [E ηᵀH³η + (E‖η‖²_H + σ²) tr H²] / E ηᵀH³η.
+
+    Args:
+        problem: PowerLaw, LeastSquares or any other Problem.
+        batch_size: B, whole numbers ≥ 1; scalar or array.
+        learning_rate: γ > 0, in units of 1/λ; scalar or array.
+        num_samples: D ≥ B; scalar or array. The three broadcast like NumPy arrays.
+
+    Returns:
+        GradientNoiseScale with arrays of the broadcast shape; nan where the moments have decayed below what
+        double precision tells, vanish, or exceed its range, as they do in time beyond the stability edge.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Reference:
+        McCandlish et al. 2018, "An Empirical Model of Large-Batch Training".
+    """
+    checked_problem(problem)
+    batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples)
+    risk, gradient, curved = last_iterate_moments(problem, batch, rate, np.floor_divide(samples, batch))
+    with np.errstate(all="ignore"):
+        simple = 1 + (risk + problem.noise_variance) * problem.trace / gradient
+        weighted = 1 + (risk + problem.noise_variance) * problem.tail_squares(0) / curved
+    return GradientNoiseScale(simple[()], weighted[()], risk[()])
+
+
+@dataclass(frozen=True)
+class Notions:
+    """Batch sizes that have been called critical, for one problem and data size (or an array of data sizes).
+
+    Attributes:
+        num_samples: D.
+        critical_batch_size: B* of Definition 3 (THEORY.md T12).
+        rate_batch_size: the largest B whose best risk with D samples is within a factor of the optimal one.
+        simple_noise_scale: gradient noise scale after D samples at (B*, γ*), γ* the one with which B* reaches R_opt.
+        hessian_noise_scale: the same, weighted with the Hessian.
+        interpolation_batch_size: `m* = tr H/λ_1`, the largest batch size with linear scaling if there were no label
+            noise (Ma, Bassily & Belkin 2018, "The Power of Interpolation").
+        critical: the CriticalBatchSize behind B*.
+    """
+
+    num_samples: np.ndarray | float
+    critical_batch_size: np.ndarray | float
+    rate_batch_size: np.ndarray | float
+    simple_noise_scale: np.ndarray | float
+    hessian_noise_scale: np.ndarray | float
+    interpolation_batch_size: float
+    critical: CriticalBatchSize = field(repr=False)
+
+
+def notions(problem: Problem, num_samples, *, overhead: float = 0.2, risk_factor: float = 2.0) -> Notions:
+    """B*, the rate convention, both gradient noise scales and m*, at the same points (THEORY.md T12, T15).
+
+    Args:
+        problem: PowerLaw, LeastSquares or any other Problem with a signal that can be learnt.
+        num_samples: D ≥ 2; scalar or array.
+        overhead, risk_factor: conventions of B* and of the rate batch size, as in `critical_batch_size`.
+
+    Returns:
+        Notions, with arrays of the shape of `num_samples`.
+
+    Raises:
+        ValueError: as `critical_batch_size`.
+    """
+    critical = critical_batch_size(
+        problem, num_samples=num_samples, overhead=overhead, risk_factor=risk_factor, curve=False
+    )
+    return notions_at(problem, critical)
+
+
+def notions_at(problem: Problem, critical: CriticalBatchSize) -> Notions:
+    """`notions` for a critical batch size that is known already."""
+    noise = gradient_noise_scale(
+        problem,
+        batch_size=critical.batch_size,
+        learning_rate=critical.learning_rate,
+        num_samples=critical.num_samples,
+    )
+    return Notions(
+        num_samples=critical.num_samples,
+        critical_batch_size=critical.batch_size,
+        rate_batch_size=critical.rate_batch_size,
+        simple_noise_scale=noise.simple,
+        hessian_noise_scale=noise.hessian_weighted,
+        interpolation_batch_size=problem.trace / problem.largest_eigenvalue,
+        critical=critical,
+    )

@@ -1,0 +1,17 @@
+from .invariance import METHODS as METHODS
+from .invariance import Method as Method
+from .invariance import PairedRatio as PairedRatio
+from .invariance import SizeDependence as SizeDependence
+from .invariance import interpolated_critical_batch_size as interpolated_critical_batch_size
+from .invariance import log_sensitivity as log_sensitivity
+from .invariance import paired_ratio as paired_ratio
+from .invariance import size_dependence as size_dependence
+from .measurements import StepsMeasurement as StepsMeasurement
+from .measurements import example_measurements as example_measurements
+from .measurements import read_measurements as read_measurements
+from .scaling import PowerFit as PowerFit
+from .scaling import SensitivityRow as SensitivityRow
+from .scaling import StepsLaw as StepsLaw
+from .scaling import fit_power_law as fit_power_law
+from .scaling import fit_steps_law as fit_steps_law
+from .scaling import sensitivity as sensitivity

@@ -1,0 +1,291 @@
+"""Does the critical batch size move with model width, or with data? Its exponent, and a test that there is none.
+
+Each group of measurements (a width, a target) has a law Y = a_w + b_w/B or a piecewise curve, and from it B*_w. Log
+steps scatter around the laws with one standard deviation s, which holds what seeds, tuning on a grid, and the law's
+lack of fit add; it is estimated from all groups together, with f = Σ_w (m_w − 2) degrees of freedom. It makes a
+standard error of log B*_w through the derivative of log B*_w in each log Y, and of the slope of log B* on log size.
+What all steps of a group share moves B*_w and is not in s, but shows in the scatter of the B*_w around their line:
+there are two intervals of the slope, from s with f degrees of freedom and from that scatter with W − 2, and the wider
+one holds its level whatever the groups share (THEORY.md, T14).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy import stats
+
+from sgdtheory._common.arguments import checked_name, positive_number
+from sgdtheory.fits.measurements import StepsMeasurement
+from sgdtheory.fits.scaling import StepsLaw, fit_steps_law
+
+STEP = 1e-4  # of log steps, for derivatives
+Method = Literal["law", "interpolation", "balance"]
+METHODS: Mapping[Method, str] = {"law": "B* of the law", "interpolation": "B* read off", "balance": "b/a"}
+VerdictName = Literal["holds", "fails", "inconclusive"]
+Pair = tuple[float, float] | np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class SizeDependence:
+    """How B* depends on a size: `B* ∝ size^slope`.
+
+    Attributes:
+        sizes: (W,) widths, or amounts of data.
+        critical: (W,) B*.
+        standard_errors: (W,) of log B*, by s alone.
+        scatter: s, standard deviation of log steps around the laws.
+        freedom: f, degrees of freedom of s.
+        slope, standard_error: of log B* on log size; the error by s alone.
+        birge: scatter of log B* around its line over what s makes expect, with W − 2 degrees of freedom; 0 with two
+            sizes, which have no scatter around a line.
+        margin: |slope| above which B* is said to move.
+        level: of the intervals.
+        method: "law", "interpolation" or "balance".
+    """
+
+    sizes: np.ndarray
+    critical: np.ndarray
+    standard_errors: np.ndarray
+    scatter: float
+    freedom: int
+    slope: float
+    standard_error: float
+    birge: float
+    margin: float
+    level: float
+    method: Method
+
+    def reach(self, level: float) -> float:
+        """How many standard errors an interval at `level` reaches to each side: max{t_f, birge · t_{W−2}}.
+
+        t_ν is Student's quantile at (1 + level)/2 with ν degrees of freedom. The first alone is right where groups
+        share nothing, the second alone whatever they share; the larger misses at most as often as either.
+        """
+        place = (1 + level) / 2
+        within = float(stats.t.ppf(place, self.freedom))
+        if self.sizes.size == 2:
+            return within
+        return max(within, self.birge * float(stats.t.ppf(place, self.sizes.size - 2)))
+
+    @property
+    def critical_intervals(self) -> tuple[np.ndarray, np.ndarray]:
+        """(W,) lower and (W,) upper ends of the intervals of B*, at `level`."""
+        half = self.reach(self.level) * self.standard_errors
+        return self.critical * np.exp(-half), self.critical * np.exp(half)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Confidence interval of the slope, at `level`."""
+        half = self.reach(self.level) * self.standard_error
+        return self.slope - half, self.slope + half
+
+    @property
+    def equivalence_interval(self) -> tuple[float, float]:
+        """That of the slope at the level 2·level − 1: inside of ±margin, it rejects |slope| ≥ margin at 1 − level."""
+        half = self.reach(2 * self.level - 1) * self.standard_error
+        return self.slope - half, self.slope + half
+
+    @property
+    def verdict(self) -> VerdictName:
+        """Of the claim that B* does not move with the size.
+
+        "holds" if two one-sided tests reject |slope| ≥ margin, else "fails" if slope = 0 is rejected.
+        """
+        return _verdict(self.equivalence_interval, self.interval, self.margin)
+
+
+def size_dependence(
+    measurements: Sequence[StepsMeasurement],
+    *,
+    reference: float | None = None,
+    overhead: float = 0.2,
+    margin: float = 0.2,
+    level: float = 0.95,
+    method: Method = "law",
+) -> SizeDependence:
+    """B* of every group, and the exponent of its size in it.
+
+    Args:
+        measurements: one a group, each with a size; three batch sizes or more, four or more in one of them.
+        reference: B_ref of the convention; None: the smallest batch size that all have.
+        overhead: ω, extra data that defines B*.
+        margin: |slope| above which B* is said to move: what the verdict "holds" excludes.
+        level: of the intervals.
+        method: "law": B* = ω b/a + (1 + ω) B_ref of a fitted a + b/B (THEORY.md, T13); "interpolation": read off
+            without a law, see `interpolated_critical_batch_size`; "balance": b/a, where both steps and data are twice
+            their least, which depends on no convention and moves the most.
+
+    Raises:
+        ValueError: fewer than two sizes, too few batch sizes, no common reference, or a B* that is not finite.
+    """
+    checked_name("method", method, METHODS)
+    sizes = np.array([each.size for each in measurements], float)
+    if len(set(sizes)) < 2 or not (sizes > 0).all() or not np.isfinite(sizes).all():
+        raise ValueError(f"measurements must have at least two different positive sizes, got {sizes.tolist()}")
+    if not 0.5 < level < 1:
+        raise ValueError(f"level must be between 0.5 and 1, got {level:g}")
+    margin, overhead = positive_number("margin", margin), positive_number("overhead", overhead)
+    reference = common_reference(measurements) if reference is None else positive_number("reference", reference)
+    laws = [fit_steps_law(each.batch_sizes, each.steps) for each in measurements]
+    freedom = sum(law.steps.size - 2 for law in laws)
+    if freedom < 2:
+        raise ValueError("measurements must have four batch sizes or more to tell scatter from law")
+    scatter = float(np.sqrt(sum((law.residuals**2).sum() for law in laws) / freedom))
+    find = _finder(method)
+    critical = np.array([find(each.batch_sizes, each.steps, reference, overhead) for each in measurements])
+    if not np.isfinite(critical).all():
+        groups = [each.group for each, value in zip(measurements, critical, strict=True) if not np.isfinite(value)]
+        raise ValueError(
+            f"B* or b/a is outside of the batch sizes measured for {', '.join(groups)}: measure or tune more"
+        )
+    errors = scatter * np.array([log_sensitivity(each, reference, overhead, method) for each in measurements])
+    slope, error, birge = _line(np.log(sizes), np.log(critical), errors)
+    return SizeDependence(sizes, critical, errors, scatter, freedom, slope, error, birge, margin, level, method)
+
+
+@dataclass(frozen=True)
+class PairedRatio:
+    """B* of one way of training over that of another, with seeds and data in common.
+
+    Attributes:
+        first, second: B* of each.
+        log_ratio, standard_error: of log(second/first), from the scatter of the differences of their log steps.
+        freedom: degrees of freedom of the scatter.
+    """
+
+    first: float
+    second: float
+    log_ratio: float
+    standard_error: float
+    freedom: int
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Confidence interval of the ratio second/first."""
+        half = float(stats.t.ppf((1 + level) / 2, self.freedom)) * self.standard_error
+        return float(np.exp(self.log_ratio - half)), float(np.exp(self.log_ratio + half))
+
+    def verdict(self, margin: float, level: float = 0.95) -> VerdictName:
+        """Of the claim that both B* are the same.
+
+        "holds" if two one-sided tests at 1 − level reject a ratio outside of 1/margin … margin, else "fails" if the
+        interval at `level` leaves 1 out.
+        """
+        inner, outer = (np.log(self.interval(each)) for each in (2 * level - 1, level))
+        return _verdict(inner, outer, np.log(margin))
+
+
+def paired_ratio(
+    first: StepsMeasurement, second: StepsMeasurement, *, reference: float, overhead: float = 0.2
+) -> PairedRatio:
+    """Whether B* differs between two ways of training that were measured with the same seeds and batch sizes.
+
+    What both have in common (a lucky seed, the law's lack of fit) cancels: log steps of the two differ from their laws'
+    difference by a scatter of their own, which is what makes the standard error.
+
+    Args:
+        first, second: at the same batch sizes, four or more.
+        reference, overhead: convention of B* by the law.
+
+    Raises:
+        ValueError: different batch sizes, or fewer than four.
+    """
+    if not np.array_equal(first.batch_sizes, second.batch_sizes) or first.steps.size < 4:
+        raise ValueError("first and second must be measured at the same batch sizes, four or more")
+    laws = [fit_steps_law(each.batch_sizes, each.steps) for each in (first, second)]
+    freedom = first.steps.size - 2
+    scatter = float(np.sqrt(((laws[1].residuals - laws[0].residuals) ** 2).sum() / freedom))
+    before, after = (law.critical_batch_size(reference, overhead) for law in laws)
+    sensitivity = max(log_sensitivity(each, reference, overhead) for each in (first, second))
+    return PairedRatio(before, after, float(np.log(after / before)), scatter * sensitivity, freedom)
+
+
+def _verdict(inner: Pair, outer: Pair, margin: float) -> VerdictName:
+    """Verdict: "holds" if `inner` lies inside of ±margin, else "fails" if `outer` leaves 0 out."""
+    if -margin < inner[0] and inner[1] < margin:
+        return "holds"
+    return "fails" if outer[0] > 0 or outer[1] < 0 else "inconclusive"
+
+
+def common_reference(measurements: Sequence[StepsMeasurement]) -> float:
+    """The smallest batch size that all groups have."""
+    common = set.intersection(*(set(each.batch_sizes.tolist()) for each in measurements))
+    if not common:
+        raise ValueError("reference must be given: the groups have no batch size in common")
+    return float(min(common))
+
+
+def interpolated_critical_batch_size(batch_sizes, steps, reference: float, overhead: float = 0.2) -> float:
+    """B* without a law: where the data B·Y(B) last cross (1 + ω) times those of the reference.
+
+    Between two batch sizes the data lie on a line in B, as those of a + b/B do, b + aB: for them B* is exact on any
+    grid of batch sizes. (Lines in log B and log data are chords of a convex curve: with batch sizes a factor of 2.5
+    apart they put B* up to 8% too low, by its place in the grid, which passes for a slope and matters where steps
+    scatter by 1% or less.) Data that bend in B are read off too low: those of a + b/B^1.3 by up to 5%, exact risks of
+    regression by up to 14%. The intervals of `size_dependence` allow for it, because such data do not follow the law
+    and their misfit is in s: it comes to one standard error of B*, whatever the steps scatter by.
+
+    Args:
+        batch_sizes: (m,) increasing.
+        steps: (m,) steps to the target.
+        reference: B_ref, between the smallest and the largest.
+        overhead: ω.
+
+    Returns:
+        B*, on a line between two batch sizes; nan if the largest batch size is still below it, or the reference
+        outside of the measurements.
+    """
+    batch_sizes = np.asarray(batch_sizes, float)
+    data = batch_sizes * np.asarray(steps, float)
+    if not batch_sizes[0] <= reference <= batch_sizes[-1]:
+        return float("nan")
+    excess = data - (1 + overhead) * np.interp(reference, batch_sizes, data)
+    below = np.flatnonzero(excess <= 0)
+    if not below.size or below[-1] == len(excess) - 1:
+        return float("nan")
+    last = int(below[-1])
+    share = -excess[last] / (excess[last + 1] - excess[last])
+    return float(batch_sizes[last] + share * (batch_sizes[last + 1] - batch_sizes[last]))
+
+
+def _of_law(batch_sizes, steps, reference: float, overhead: float) -> float:
+    law: StepsLaw = fit_steps_law(batch_sizes, steps)
+    return law.critical_batch_size(reference, overhead)
+
+
+def _balance(batch_sizes, steps, reference: float, overhead: float) -> float:
+    del reference, overhead
+    law = fit_steps_law(batch_sizes, steps)
+    return law.b / law.a if law.a and law.b else float("nan")
+
+
+def _finder(method: Method) -> Callable[..., float]:
+    """(batch_sizes, steps, reference, overhead) → B* or b/a, by a method."""
+    return {"law": _of_law, "interpolation": interpolated_critical_batch_size, "balance": _balance}[method]
+
+
+def log_sensitivity(
+    measurement: StepsMeasurement, reference: float, overhead: float = 0.2, method: Method = "law"
+) -> float:
+    """(Σ_B (∂ log B* / ∂ log Y_B)²)^½: standard error of log B* over that of log steps."""
+    find, slopes = _finder(method), []
+    for place in range(measurement.steps.size):
+        ends = []
+        for sign in (-1, 1):
+            steps = measurement.steps.copy()
+            steps[place] *= np.exp(sign * STEP)
+            ends.append(np.log(find(measurement.batch_sizes, steps, reference, overhead)))
+        slopes.append((ends[1] - ends[0]) / (2 * STEP))
+    return float(np.linalg.norm(slopes))
+
+
+def _line(x: np.ndarray, y: np.ndarray, errors: np.ndarray) -> tuple[float, float, float]:
+    """Slope of weighted least squares, its standard error by `errors`, and the Birge ratio (0 of two points)."""
+    weights = 1 / np.maximum(errors, 1e-12) ** 2
+    mean_x, mean_y = (weights @ each / weights.sum() for each in (x, y))
+    spread = weights @ (x - mean_x) ** 2
+    slope = weights @ ((x - mean_x) * (y - mean_y)) / spread
+    rest = y - mean_y - slope * (x - mean_x)
+    birge = np.sqrt(weights @ rest**2 / (x.size - 2)) if x.size > 2 else 0.0
+    return float(slope), float(spread**-0.5), float(birge)

@@ -1,0 +1,132 @@
+"""Steps-to-target measurements from CSV files, and the example data set."""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+
+from sgdtheory.fits.scaling import MIN_POINTS
+
+EXAMPLE = Path(str(resources.files("sgdtheory.fits") / "data" / "steps_to_target.csv"))
+
+
+@dataclass(frozen=True, eq=False)
+class StepsMeasurement:
+    """Steps to one target at several batch sizes.
+
+    Attributes:
+        group: name of the group of rows, "" where the file has no groups.
+        size: its model or data size, nan where the file has none.
+        batch_sizes, steps: (m,) in increasing order of batch size.
+    """
+
+    group: str
+    size: float
+    batch_sizes: np.ndarray
+    steps: np.ndarray
+
+
+def example_measurements(*, fitted: bool = True) -> list[StepsMeasurement]:
+    """Five language models, 85M to 1.2B parameters, on C4 (provenance: sgdtheory/data/README.md).
+
+    Args:
+        fitted: the series behind the paper's Table 6a; False: the one read from the logs (six entries differ).
+
+    Returns:
+        One StepsMeasurement a model, size in millions of parameters, batch size in sequences of 512 tokens.
+    """
+    steps = "steps_fitted" if fitted else "steps_measured"
+    return read_measurements(EXAMPLE, steps=steps, group="model", size="parameters_millions")
+
+
+def read_measurements(
+    path: str | Path,
+    *,
+    batch_size: str = "batch_size",
+    steps: str = "steps",
+    group: str | None = None,
+    size: str | None = None,
+) -> list[StepsMeasurement]:
+    """Read a CSV file with a header: one row a (group, batch size).
+
+    Args:
+        path: the file.
+        batch_size, steps: names of the columns with B and the steps to the target.
+        group: name of the column that tells targets apart (a model's name); None: one group.
+        size: name of the column with the model or data size, constant within a group; None: no sizes.
+
+    Returns:
+        One StepsMeasurement a group, in the order of the file.
+
+    Raises:
+        ValueError: no such file or column, an entry that is not a positive number, a batch size that occurs twice
+            in a group, or fewer than three batch sizes; the message has the line.
+    """
+    columns = [batch_size, steps, *filter(None, (group, size))]
+    groups: dict[str, dict[float, float]] = {}
+    sizes: dict[str, float] = {}
+    for line, row in _rows(Path(path), columns):
+        where = f"{path}, line {line}"
+        name = (row[group] or "").strip() if group else ""
+        if group and not name:
+            raise ValueError(f"{where}: {group} must not be empty")
+        batch, count = (_positive(row[column], column, where) for column in (batch_size, steps))
+        measured = groups.setdefault(name, {})
+        if batch in measured:
+            raise ValueError(
+                f"{where}: {batch_size} {batch:g} occurs twice{f' for {name}' if name else ''}; keep its best run, or "
+                "name the column that tells the groups apart"
+            )
+        measured[batch] = count
+        value = _positive(row[size], size, where) if size else float("nan")
+        if size and sizes.setdefault(name, value) != value:
+            rows = name or "the file"
+            raise ValueError(
+                f"{where}: {size} must be the same in all rows of {rows}, got {value:g} and {sizes[name]:g}"
+            )
+    if not groups:
+        raise ValueError(f"{path} has no rows below its header")
+    return [_measurement(path, name, measured, sizes.get(name, float("nan"))) for name, measured in groups.items()]
+
+
+def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """(line number, row) of each row, the columns checked."""
+    try:
+        file = path.open(newline="", encoding="utf-8-sig")
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
+    with file:
+        try:
+            reader = csv.DictReader(file)
+            present = reader.fieldnames or []
+            for column in columns:
+                if column not in present:
+                    raise ValueError(
+                        f"{path} has no column {column!r}; its columns are: {', '.join(map(repr, present)) or 'none'}"
+                    )
+            for row in reader:
+                yield reader.line_num, row
+        except (UnicodeDecodeError, csv.Error):
+            raise ValueError(f"cannot read {path}: it is not a CSV file in UTF-8") from None
+
+
+def _positive(text: str | None, column: str, where: str) -> float:
+    try:
+        value = float(text or "")
+    except ValueError:
+        raise ValueError(f"{where}: {column} must be a number, got {text!r}") from None
+    if not (value > 0 and np.isfinite(value)):
+        raise ValueError(f"{where}: {column} must be positive and finite, got {value:g}")
+    return value
+
+
+def _measurement(path: str | Path, name: str, measured: dict[float, float], size: float) -> StepsMeasurement:
+    if len(measured) < MIN_POINTS:
+        raise ValueError(
+            f"{path}: {name or 'the file'} has {len(measured)} batch sizes; a fit needs at least {MIN_POINTS}"
+        )
+    batch_sizes = np.array(sorted(measured))
+    return StepsMeasurement(name, size, batch_sizes, np.array([measured[batch] for batch in batch_sizes]))

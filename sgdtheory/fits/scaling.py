@@ -1,0 +1,315 @@
+"""Scaling laws from measurements: steps to a target loss, the critical batch size, and powers of size.
+
+Confidence intervals of the steps law are profile-likelihood intervals with an F quantile (`profile_likelihood`
+says why), those of a power law are Student's t.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, special
+
+from sgdtheory._common.arguments import positive_array, positive_number, single_number
+from sgdtheory.fits.profile_likelihood import Profile, Quantity, best_ratio, root, safe_exp
+
+MIN_POINTS = 3
+INVISIBLE = 18.0  # a term e^−18 times the other, at every batch size measured, counts as absent
+
+
+@dataclass(frozen=True, eq=False)
+class StepsLaw:
+    """Steps to a target loss against batch size, `Y = a + b/B^α`, fitted in logs (THEORY.md T13).
+
+    Attributes:
+        a: fewest steps, however large the batch.
+        b: for α = 1, fewest samples, however small the batch.
+        alpha: exponent α, 1 unless it was fitted.
+        alpha_fitted: whether α was fitted.
+        batch_sizes, steps: (m,) the measurements.
+    """
+
+    a: float
+    b: float
+    alpha: float
+    alpha_fitted: bool
+    batch_sizes: np.ndarray
+    steps: np.ndarray
+
+    def predict(self, batch_size):
+        """Steps at `batch_size`: a + b/B^α."""
+        return self.a + self.b / positive_array("batch_size", batch_size) ** self.alpha
+
+    @property
+    def residuals(self) -> np.ndarray:
+        """(m,) log(measured steps) − log(law)."""
+        return np.log(self.steps) - np.log(self.predict(self.batch_sizes))
+
+    @property
+    def residual_std(self) -> float:
+        """Estimated standard deviation of log steps around the law."""
+        freedom = self.steps.size - self._num_parameters
+        return float(np.sqrt((self.residuals**2).sum() / freedom)) if freedom else float("nan")
+
+    def critical_batch_size(self, reference: float = 256, overhead: float = 0.2) -> float:
+        """B* at which reaching the target takes (1 + overhead) times the data that `reference` takes.
+
+        The largest root of `(a + b/B_ref^α) (1 + ω) B_ref = (a + b/B^α) B`; for α = 1 it is
+        `B* = ω b/a + (1 + ω) B_ref` (THEORY.md T13). It depends on both conventions: see `sensitivity`.
+
+        Args:
+            reference: B_ref, a batch size in the regime of linear scaling.
+            overhead: ω > 0, the fraction of extra data.
+
+        Returns:
+            B*, in the unit of the batch sizes; `inf` where no plateau was measured (a = 0, α ≥ 1).
+        """
+        reference, overhead = _convention(reference, overhead)
+        if self.a == 0:  # data needed grows like B^(1−α) for ever
+            return reference * safe_exp(np.log1p(overhead) / (1 - self.alpha)) if self.alpha < 1 else float("inf")
+        return _critical(np.log(self.b / self.a) if self.b else -np.inf, self.alpha, reference, overhead)
+
+    def interval(
+        self,
+        quantity: str = "critical_batch_size",
+        level: float = 0.95,
+        *,
+        reference: float = 256,
+        overhead: float = 0.2,
+    ) -> tuple[float, float]:
+        """Profile-likelihood confidence interval (see the module's head for the method and why).
+
+        With one batch size more than parameters its width is mostly chance, as that of a power law through three
+        points (`PowerFit.interval`).
+
+        Args:
+            quantity: "critical_batch_size", "a", "b" or "alpha".
+            level: confidence level in (0, 1).
+            reference, overhead: convention of B*, as in `critical_batch_size`.
+
+        Returns:
+            (low, high); an end is 0 or `inf` where the measurements do not limit it.
+
+        Raises:
+            ValueError: an unknown quantity, a level outside (0, 1), or as many parameters as points.
+        """
+        reference, overhead = _convention(reference, overhead)
+        quantities: dict[str, Quantity] = {
+            "critical_batch_size": lambda _, ratio, alpha: np.log(_critical(ratio, alpha, reference, overhead)),
+            "a": lambda log_a, ratio, alpha: log_a,
+            "b": lambda log_a, ratio, alpha: log_a + ratio,
+            "alpha": lambda log_a, ratio, alpha: np.log(alpha),
+        }
+        if quantity not in quantities:
+            raise ValueError(f"quantity must be one of {', '.join(map(repr, quantities))}, got {quantity!r}")
+        if quantity == "alpha" and not self.alpha_fitted:
+            return self.alpha, self.alpha
+        freedom = self.steps.size - self._num_parameters
+        if freedom < 1:
+            raise ValueError(
+                f"an interval needs more batch sizes than parameters, got {self.steps.size} batch sizes for "
+                f"{self._num_parameters} parameters"
+            )
+        widening = special.fdtri(1, freedom, _level(level)) / freedom
+        profile = Profile(np.log(self.batch_sizes), np.log(self.steps), self.alpha, self.alpha_fitted, widening)
+        low, high = (profile.extreme(quantities[quantity], side) for side in (-1, 1))
+        critical = quantity == "critical_batch_size"
+        estimate = self.critical_batch_size(reference, overhead) if critical else getattr(self, quantity)
+        return min(low, estimate), max(high, estimate)  # a term fitted as absent lies at the end of the set
+
+    @property
+    def _num_parameters(self) -> int:
+        return 3 if self.alpha_fitted else 2
+
+
+def fit_steps_law(batch_sizes, steps, alpha: float | None = 1.0) -> StepsLaw:
+    """Least squares of `log Y = log(a + b/B^α)` with a, b ≥ 0 (THEORY.md T13).
+
+    Args:
+        batch_sizes: (m,) B > 0, at least three different ones.
+        steps: (m,) Y > 0, optimisation steps to the target at each.
+        alpha: the exponent, or None to fit it as well (then at least four batch sizes).
+
+    Returns:
+        StepsLaw. Measurements without a plateau give a = 0 and an infinite critical batch size.
+
+    Raises:
+        ValueError: wrong shapes, numbers that are not positive, or too few batch sizes.
+    """
+    batch_sizes, steps = positive_array("batch_sizes", batch_sizes), positive_array("steps", steps)
+    if batch_sizes.ndim != 1 or batch_sizes.shape != steps.shape:
+        raise ValueError(
+            "batch_sizes and steps must be one-dimensional and of one length, got shapes "
+            f"{batch_sizes.shape} and {steps.shape}"
+        )
+    needed = MIN_POINTS if alpha is not None else MIN_POINTS + 1
+    if np.unique(batch_sizes).size < needed:
+        raise ValueError(
+            f"batch_sizes must hold at least {needed} different batch sizes"
+            f"{' to fit alpha too' if alpha is None else ''}, got {np.unique(batch_sizes).size}"
+        )
+    log_batch, log_steps = np.log(batch_sizes), np.log(steps)
+    if alpha is None:
+        log_ratio, exponent = _fit_with_alpha(log_batch, log_steps)
+    else:
+        exponent = positive_number("alpha", alpha)
+        log_ratio = best_ratio(log_batch, log_steps, exponent)
+    log_a = (log_steps - np.logaddexp(0.0, log_ratio - exponent * log_batch)).mean()
+    a, b = np.exp(log_a), np.exp(log_a + log_ratio)
+    if log_ratio - exponent * log_batch.max() > INVISIBLE:
+        a = 0.0
+    if log_ratio - exponent * log_batch.min() < -INVISIBLE:
+        b = 0.0
+    return StepsLaw(float(a), float(b), exponent, alpha is None, batch_sizes, steps)
+
+
+def _fit_with_alpha(log_batch: np.ndarray, log_steps: np.ndarray) -> tuple[float, float]:
+    """(log(b/a), α) of least squares, from the best of a range of α."""
+
+    def gap(parameters: np.ndarray) -> np.ndarray:
+        log_ratio, log_alpha = parameters
+        rest = log_steps - np.logaddexp(0.0, log_ratio - np.exp(log_alpha) * log_batch)
+        return rest - rest.mean()
+
+    starts = [(best_ratio(log_batch, log_steps, alpha), np.log(alpha)) for alpha in np.geomspace(0.2, 5, 15)]
+    start = min(starts, key=lambda point: (gap(np.array(point)) ** 2).sum())
+    fit = optimize.least_squares(gap, start, xtol=1e-15, ftol=1e-15, gtol=1e-15, x_scale="jac")
+    return float(fit.x[0]), float(np.exp(fit.x[1]))
+
+
+def _critical(log_ratio: float, alpha: float, reference: float, overhead: float) -> float:
+    """Largest root B of `(1 + ρ/B^α) B = (1 + ω)(1 + ρ/B_ref^α) B_ref` with ρ = b/a = e^log_ratio."""
+    if alpha == 1.0:
+        return overhead * float(np.exp(log_ratio)) + (1 + overhead) * reference
+    log_reference = np.log(reference)
+
+    def data(log_batch: float) -> float:
+        return float(log_batch + np.logaddexp(0.0, log_ratio - alpha * log_batch))
+
+    target = np.log1p(overhead) + data(log_reference)
+    # to the right of its only minimum, (α − 1) ρ = B^α, the data needed increases with B
+    low = max(log_reference, (np.log(alpha - 1) + log_ratio) / alpha) if alpha > 1 else log_reference
+    return safe_exp(root(lambda log_batch: data(log_batch) - target, low, target + 1.0))
+
+
+@dataclass(frozen=True)
+class PowerFit:
+    """`y = c x^p` fitted by least squares in logs (THEORY.md T14).
+
+    Attributes:
+        coefficient: c.
+        exponent: p.
+        residual_std: estimated standard deviation of log y around the law; nan with two points.
+        num_points, mean_log_x, spread_log_x: of the data (spread: sum of squared deviations of log x).
+    """
+
+    coefficient: float
+    exponent: float
+    residual_std: float
+    num_points: int
+    mean_log_x: float
+    spread_log_x: float
+
+    def predict(self, x):
+        """c x^p, for positive x."""
+        return self.coefficient * positive_array("x", x) ** self.exponent
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Confidence interval of the exponent: Student's t with m − 2 degrees of freedom.
+
+        Exact for independent normal errors of log y, with any m. Infinite with two points. With three there is one
+        degree of freedom: t = 12.7 at 95% times the one residual, whose size is chance: a quarter of
+        the intervals are more than 3.6 times as wide as another quarter. Five points have t = 3.2, and 1.8 times.
+        """
+        half = self._quantile(level) * self.residual_std / np.sqrt(self.spread_log_x) if self._freedom else np.inf
+        return float(self.exponent - half), float(self.exponent + half)
+
+    def prediction_interval(self, x, level: float = 0.95, *, new_measurement: bool = True):
+        """Interval for y at `x`: of a new measurement, or (new_measurement=False) of the law itself.
+
+        Returns:
+            (low, high), arrays of the shape of `x`.
+        """
+        if not self._freedom:
+            return np.zeros_like(self.predict(x)), np.full_like(self.predict(x), np.inf)
+        offset = np.log(positive_array("x", x)) - self.mean_log_x
+        spread = float(new_measurement) + 1 / self.num_points + offset**2 / self.spread_log_x
+        factor = np.exp(self._quantile(level) * self.residual_std * np.sqrt(spread))
+        return self.predict(x) / factor, self.predict(x) * factor
+
+    @property
+    def _freedom(self) -> int:
+        return self.num_points - 2
+
+    def _quantile(self, level: float) -> float:
+        return float(special.stdtrit(self._freedom, 0.5 + _level(level) / 2))
+
+
+def fit_power_law(x, y) -> PowerFit:
+    """Least squares of `log y = log c + p log x`.
+
+    Args:
+        x, y: (m,) positive numbers; at least two different x.
+
+    Returns:
+        PowerFit.
+
+    Raises:
+        ValueError: wrong shapes, numbers that are not positive, or a single x.
+    """
+    x, y = positive_array("x", x), positive_array("y", y)
+    if x.ndim != 1 or x.shape != y.shape:
+        raise ValueError(f"x and y must be one-dimensional and of one length, got shapes {x.shape} and {y.shape}")
+    if np.unique(x).size < 2:
+        raise ValueError(f"x must hold at least 2 different values, got {np.unique(x).size}")
+    log_x, log_y = np.log(x), np.log(y)
+    deviation = log_x - log_x.mean()
+    spread = (deviation**2).sum()
+    exponent = (deviation * log_y).sum() / spread
+    residuals = log_y - log_y.mean() - exponent * deviation
+    std = np.sqrt((residuals**2).sum() / (x.size - 2)) if x.size > 2 else float("nan")
+    coefficient = np.exp(log_y.mean() - exponent * log_x.mean())
+    return PowerFit(float(coefficient), float(exponent), float(std), x.size, float(log_x.mean()), float(spread))
+
+
+@dataclass(frozen=True)
+class SensitivityRow:
+    """B* of every law, and its exponent against size, under one convention."""
+
+    reference: float
+    overhead: float
+    critical_batch_sizes: tuple[float, ...]
+    exponent: float
+    interval: tuple[float, float]
+
+
+def sensitivity(laws, sizes, references=(64, 128, 256, 512, 1024), overheads=(0.1, 0.2, 0.5, 1.0), level=0.95):
+    """How B* and its exponent depend on the two conventions in its definition.
+
+    Args:
+        laws: StepsLaws, one a size.
+        sizes: (m,) model or data sizes; their unit only moves the coefficient.
+        references: reference batch sizes B_ref.
+        overheads: overheads ω.
+        level: of the exponent's interval.
+
+    Returns:
+        A list of SensitivityRow, overheads varying slowest.
+    """
+    rows = []
+    for overhead in np.atleast_1d(overheads).tolist():
+        for reference in np.atleast_1d(references).tolist():
+            critical = tuple(law.critical_batch_size(reference, overhead) for law in laws)
+            fit = fit_power_law(sizes, critical)
+            rows.append(SensitivityRow(reference, overhead, critical, fit.exponent, fit.interval(level)))
+    return rows
+
+
+def _convention(reference: float, overhead: float) -> tuple[float, float]:
+    return positive_number("reference", reference), positive_number("overhead", overhead)
+
+
+def _level(level: float) -> float:
+    number = single_number("level", level)
+    if not 0 < number < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {number}")
+    return number

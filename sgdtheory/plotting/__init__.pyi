@@ -1,0 +1,15 @@
+from .coordinates import coordinate_figure as coordinate_figure
+from .results import plot_critical_batch_sizes as plot_critical_batch_sizes
+from .results import plot_critical_growth as plot_critical_growth
+from .results import plot_overhead as plot_overhead
+from .results import plot_size_dependence as plot_size_dependence
+from .results import plot_steps_laws as plot_steps_laws
+from .results import plot_training as plot_training
+from .style import colors as colors
+from .style import few as few
+from .style import new_figure as new_figure
+from .style import plain_label as plain_label
+from .style import power_of_ten as power_of_ten
+from .style import range_text as range_text
+from .style import save_figure as save_figure
+from .style import tick_measured as tick_measured

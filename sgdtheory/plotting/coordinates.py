@@ -1,0 +1,99 @@
+"""The figure of the coordinate check: activations against width, and slopes with the tolerance that judges them."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
+
+from sgdtheory.plotting.style import (
+    BLACK,
+    BLUE,
+    GRAY,
+    MARKERS,
+    VERMILLION,
+    colors,
+    legend_below,
+    log_axes,
+    new_figure,
+    show_at_least,
+    tick_measured,
+)
+from sgdtheory.training.coordinates import OUTPUTS, CoordinateCheck
+
+TITLES = {
+    "size": "size at the start",
+    "change": "change in training",
+    "own": "part of the change by\nthe layer's own weights",
+}
+APART = 0.02  # share of the range of widths by which layers are drawn side by side
+
+
+def coordinate_figure(check: CoordinateCheck) -> Figure:
+    """Above, root mean squares of activations against width; below, their slopes, the tolerance, and what fails."""
+    height = max(2.2, 0.9 + 0.17 * len(check.layers))
+    figure, axes = new_figure(2, 3, width=3.4, height=(3.0 + height) / 2)
+    axes[0, 0].get_gridspec().set_height_ratios([3.0, height])
+    failed = {failure[:2]: failure for failure in check.failures()}
+    verdict = f"fails: {len(failed)} of {3 * len(check.layers)} slopes not" if failed else "passes: every slope"
+    config = check.config
+    table = getattr(config.parametrization, "name", config.parametrization)
+    figure.suptitle(f"Coordinate check {verdict} within the tolerance ({config.model}, {table}, {config.optimizer})")
+    for column, (quantity, title) in enumerate(TITLES.items()):
+        _activations(axes[0, column], check, quantity)
+        axes[0, column].set_title(title)
+        _slopes(axes[1, column], check, quantity, failed)
+    axes[0, 0].set_ylabel("root mean square")
+    for axis in axes[1, 1:]:
+        axis.set_yticklabels([])
+    legend_below(figure, axes[0, 0], columns=min(len(check.layers), 8))
+    return figure
+
+
+def _activations(axes: Axes, check: CoordinateCheck, quantity: str) -> None:
+    """Geometric means over seeds against width, one line a layer, side by side where they are equal."""
+    number = len(check.layers)
+    spread = check.widths[-1] / check.widths[0]
+    for place, (layer, rows) in enumerate(zip(check.layers, check.values(quantity), strict=True)):
+        with np.errstate(all="ignore"):
+            means = np.exp(np.log(rows).mean(axis=-1))
+        shown = np.isfinite(means) & (means > 0)
+        shift = spread ** (APART * (place - (number - 1) / 2) / max(1, number / 6))
+        axes.plot(
+            shift * check.widths[shown],
+            means[shown],
+            color=colors(number)[place],
+            marker=MARKERS[place % len(MARKERS)],
+            ms=4,
+            lw=1,
+            label=layer,
+        )
+    axes.set(xlabel="width $w$")
+    log_axes(axes)
+    show_at_least(axes, 2.0)
+    tick_measured(axes, check.widths)
+
+
+def _slopes(axes: Axes, check: CoordinateCheck, quantity: str, failed: dict[Any, Any]) -> None:
+    """Slopes with intervals, one row a layer; the tolerance shaded, what fails in another colour and marker."""
+    axes.axvline(0.0, color=BLACK, lw=0.8)
+    for row, (layer, *own) in enumerate(zip(check.layers, *check.slopes(quantity), strict=True)):
+        failure = failed.get((quantity, layer))
+        slope, low, high = failure[2:5] if failure else own
+        if not np.isfinite([slope, low, high]).all():
+            axes.text(0.05, row, "does not move", color=VERMILLION, fontsize=7, va="center")
+            continue
+        color, marker = (VERMILLION, "X") if failure else (BLUE, "o")
+        axes.errorbar(slope, row, xerr=[[slope - low], [high - slope]], fmt=marker, color=color, ms=5, capsize=2)
+    axes.set_yticks(range(len(check.layers)), check.layers, fontsize=7)
+    axes.set_ylim(len(check.layers) - 0.4, -0.6)
+    low, high = min(axes.get_xlim()[0], -0.75), max(axes.get_xlim()[1], 0.75)
+    for row, layer in enumerate(check.layers):
+        output = quantity == "size" and layer in OUTPUTS  # goes like w^−½
+        ends = (low, check.tolerance - 0.5) if output else (-check.tolerance, check.tolerance)
+        axes.fill_betweenx([row - 0.5, row + 0.5], *ends, color=GRAY, alpha=0.18, lw=0)
+    axes.set_xlim(low, high)
+    if max(high, -low) < 2:
+        axes.xaxis.set_major_locator(MultipleLocator(0.5))
+    axes.set_xlabel(f"slope of its log on log $w$\n(shaded: allowed, tolerance {check.tolerance:g})")

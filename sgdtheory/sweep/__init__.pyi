@@ -1,0 +1,9 @@
+from .cluster import cluster_executor as cluster_executor
+from .extension import missing_runs as missing_runs
+from .grid import read_grid as read_grid
+from .runner import sweep as sweep
+from .store import Store as Store
+from .table import SweepTable as SweepTable
+from .tuning import BestSteps as BestSteps
+from .tuning import TunedSteps as TunedSteps
+from .tuning import best_steps as best_steps

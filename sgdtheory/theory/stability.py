@@ -1,0 +1,85 @@
+"""Mean-square stability of constant-step mini-batch SGD: the edge, and the rate of growth beyond it."""
+
+import numpy as np
+from scipy.optimize import elementwise
+
+from sgdtheory._common.arguments import checked_problem, whole_array
+from sgdtheory.theory.modes import Modes
+from sgdtheory.theory.problem import Problem
+
+RESOLVED = 1e-2  # λ/λ_1 below which the sums here are polynomials in λ to rounding error
+TOLERANCES = {"xatol": 0.0, "xrtol": 4e-16, "fatol": 0.0, "frtol": 0.0}
+
+
+def max_stable_learning_rate(problem: Problem, *, batch_size):
+    """Largest γ for which the second moments stay bounded as n → ∞ (THEORY.md T5).
+
+    Stable iff `γλ_1 < 2B/(B+1)` and `Σ_i γλ_i / (2B − (B+1)γλ_i) < 1`; the edge is the root of "= 1". With
+    `ρ_i = λ_i/λ_1` and `γλ_1 = 2B/(B+1) · t/(1+t)` it is the root of `Σ ρ_i t/(1 + t(1 − ρ_i)) = B + 1`.
+
+    Args:
+        problem: PowerLaw, LeastSquares or any other Problem.
+        batch_size: B, whole numbers ≥ 1; scalar or array.
+
+    Returns:
+        γ, in units of 1/λ, with the shape of `batch_size`; `inf` where every eigenvalue is 0.
+
+    Raises:
+        ValueError: batch_size not whole or below 1.
+    """
+    return stability_edge(checked_problem(problem), whole_array("batch_size", batch_size))[()]
+
+
+def stability_edge(problem: Problem, batch: np.ndarray) -> np.ndarray:
+    """`max_stable_learning_rate` for a checked problem and any real B > 0."""
+    if problem.largest_eigenvalue == 0:
+        return np.full(batch.shape, np.inf)
+    modes = problem.modes(RESOLVED * problem.largest_eigenvalue)
+    ratio = modes.eigenvalue / problem.largest_eigenvalue
+
+    def excess(t, batch):
+        t = t[..., None]
+        return (modes.multiplicity * ratio * t / (1 + t * (1 - ratio))).sum(-1) - (batch + 1)
+
+    bracket = (batch + 1) / (modes.multiplicity @ ratio) * (1 - 1e-12), (batch + 1) * (1 + 1e-12)
+    t = elementwise.find_root(excess, bracket, args=(batch,), tolerances=TOLERANCES).x
+    return 2 * batch / ((batch + 1) * problem.largest_eigenvalue) * t / (1 + t)
+
+
+def growth_rate(modes: Modes, x: np.ndarray, batch: np.ndarray) -> np.ndarray:
+    """log of the largest eigenvalue μ of the one-step map of the second moments, where it exceeds 0.
+
+    μ is the largest root of `Σ_i v_i/(μ − α_i) = 1` (THEORY.md T2). Where the map is stable the result is 0.
+
+    Args:
+        modes: K weighted modes.
+        x: (P, K) γλ.
+        batch: (P, 1) batch sizes.
+
+    Returns:
+        (P,) rates per step, not negative.
+    """
+    margin = 2 - x * ((batch + 1) / batch)  # (1 − α)/x
+    load = (modes.multiplicity * x / np.where(margin > 0, margin, 1.0)).sum(1) / batch[:, 0]
+    unstable = ~((margin > 0).all(1) & (load < 1))
+    rate = np.zeros(x.shape[0])
+    if unstable.any():
+        x, batch = x[unstable], batch[unstable]
+        source = modes.multiplicity * x**2 / batch
+        lag = -x * (2 - x * ((batch + 1) / batch))  # α − 1
+        top = np.maximum(lag.max(1), 0.0)
+        rate[unstable] = np.log1p(top + _largest_root(source, top[:, None] - lag))
+    return rate
+
+
+def _largest_root(source: np.ndarray, gap: np.ndarray) -> np.ndarray:
+    """The root δ > 0 of `Σ_k source_k/(δ + gap_k) = 1`, row by row; gap ≥ 0. 0 where it is below e^−60."""
+    rows = np.arange(source.shape[0])
+
+    def excess(log_delta, row):
+        return (source[row] / (np.exp(log_delta)[..., None] + gap[row])).sum(-1) - 1
+
+    low = np.log(np.maximum(np.where(gap == 0, source, 0.0).sum(1), np.exp(-60.0))) - 1e-9
+    high = np.log(source.sum(1)) + 1e-9
+    root = elementwise.find_root(excess, (low, high), args=(rows,), tolerances=TOLERANCES)
+    return np.where(root.success, np.exp(root.x), 0.0)

@@ -1,0 +1,16 @@
+from .checkpoint import read_weights as read_weights
+from .config import TrainConfig as TrainConfig
+from .coordinates import CoordinateCheck as CoordinateCheck
+from .coordinates import coordinate_check as coordinate_check
+from .parametrization import MUP as MUP
+from .parametrization import NTK as NTK
+from .parametrization import PARAMETRIZATIONS as PARAMETRIZATIONS
+from .parametrization import STANDARD as STANDARD
+from .parametrization import Exponents as Exponents
+from .parametrization import Parametrization as Parametrization
+from .presets import PRESETS as PRESETS
+from .presets import preset as preset
+from .result import TrainResult as TrainResult
+from .trainer import resume as resume
+from .trainer import train as train
+from .trainer import train_many as train_many

@@ -1,0 +1,43 @@
+"""The fewest steps at each batch size where the tuned risk is known: a power of n."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.critical import batch_search
+from sgdtheory.critical.learning_rate import Tuned
+
+TARGET = 1e-3
+
+
+def power_law_rate(exponent, enough, asked):
+    """In the place of `TrackedRate`: risk = target · (enough/n)^exponent, whatever B; notes the n asked for."""
+
+    class Rate:
+        def __init__(self, *_):
+            pass
+
+        def __call__(self, batch, steps, index):
+            for question, number in zip(index, steps, strict=True):
+                asked[question].append(number)
+            return Tuned(np.ones(index.size), TARGET * (enough[index] / steps) ** exponent, np.ones(index.size))
+
+    return Rate
+
+
+@pytest.mark.parametrize("exponent", [0.3, 0.5, 1.0, 1.7])
+def test_fewest_steps_are_bracketed_by_extrapolation(monkeypatch, exponent):
+    """From two numbers of steps a power is extrapolated exactly: no n far above the answer is ever tried."""
+    steps, enough = np.array([100.0, 1e4, 3e6, 500.0]), np.array([173.0, 41_001.0, 3.1e6, 500.0])
+    asked = [[], [], []]  # the last reaches the target already
+    monkeypatch.setattr(batch_search, "TrackedRate", power_law_rate(exponent, enough, asked))
+    start = Tuned(np.full(4, 0.1), TARGET * (enough / steps) ** exponent, np.ones(4))
+    needed, rate = batch_search.steps_needed(st.PowerLaw(2, 3), np.ones(4), steps, start, TARGET)
+    np.testing.assert_array_equal(needed, enough)
+    np.testing.assert_array_equal(rate, [1.0, 1.0, 1.0, 0.1])
+    first = steps * (enough / steps) ** max(exponent, 1.0)  # with the risk taken to fall like 1/n
+    for numbers, low, most, fewest in zip(asked, steps, first, enough, strict=False):
+        assert max(numbers) <= 1.01 * most + 4
+        assert numbers[0] > low
+        assert max(numbers[:2]) >= fewest  # the second is extrapolated
+        assert len(numbers) < 50

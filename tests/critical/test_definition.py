@@ -1,0 +1,496 @@
+"""The critical batch size against its definition: by brute force for few samples, with tuned risks for many."""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.critical.definition import Quantity
+from tests import brute_force
+
+BUDGET = 1 + 1e-12  # (1 + overhead) D is not lowered by rounding
+PER_DATA_SIZE = [entry.name for entry in dataclasses.fields(st.CriticalBatchSize) if entry.type is Quantity]
+
+
+def random_problem(rng):
+    """Few directions, or a power law of at most 30; noise from none to 100."""
+    noise = 0.0 if rng.random() < 0.15 else 10.0 ** rng.uniform(-5, 2)
+    if rng.random() < 0.5:
+        d = int(rng.integers(1, 5))
+        return st.LeastSquares(10.0 ** -(3 * rng.random(d)), 10.0 ** -(4 * rng.random(d)), noise)
+    return st.PowerLaw(rng.uniform(1.05, 3), rng.uniform(1.05, 6), int(rng.integers(2, 31)), noise)
+
+
+def brute(problem, samples, overhead=0.2, risk_factor=2.0):
+    return brute_force.critical_batch_size(
+        *problem.directions(), problem.noise_variance, samples, overhead, risk_factor
+    )
+
+
+def assert_equal(found, answer):
+    """What was found is what brute force says."""
+    for name in ("batch_size", "num_steps", "rate_batch_size", "optimal_batch_size"):
+        assert getattr(found, name) == getattr(answer, name), name
+    assert found.optimal_risk == pytest.approx(answer.optimal_risk, rel=1e-8)
+
+
+def least_risk(problem, batch, steps):
+    return st.optimal_learning_rate(problem, batch_size=batch, num_samples=np.multiply(steps, batch)).risk
+
+
+def risk_at(problem, batch, rate, steps):
+    return st.excess_risk(problem, batch_size=batch, learning_rate=rate, num_samples=np.multiply(steps, batch)).total
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_batch_size_and_every_number_of_steps(seed):
+    rng = np.random.default_rng(seed)
+    problem, samples = random_problem(rng), int(rng.integers(2, 23))
+    overhead, factor = rng.choice([0.05, 0.2, 0.5, 1.0]), rng.choice([1.3, 2.0, 5.0])
+    found = st.critical_batch_size(
+        problem, num_samples=samples, overhead=overhead, risk_factor=factor, curve=bool(seed % 4)
+    )
+    assert_equal(found, brute(problem, samples, overhead, factor))
+
+
+@pytest.mark.parametrize("samples", [2, 3, 4, 5])
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_very_few_samples(samples, noise):
+    for overhead, problem in ((0.05, st.LeastSquares([1.0], [1.0], noise)), (1.0, st.PowerLaw(2, 3, 10, noise))):
+        found = st.critical_batch_size(problem, num_samples=samples, overhead=overhead, curve=False)
+        assert_equal(found, brute(problem, samples, overhead))
+
+
+@pytest.mark.parametrize("samples", [101])
+def test_a_hundred_samples(samples):
+    problem = st.PowerLaw(1.5, 4.0, 3, 0.3)
+    assert_equal(st.critical_batch_size(problem, num_samples=samples), brute(problem, samples))
+
+
+def test_samples_need_not_be_whole():
+    problem = st.PowerLaw(1.5, 2.5, 6)
+    assert_equal(st.critical_batch_size(problem, num_samples=15.0, overhead=0.2), brute(problem, 15))
+    fraction = st.critical_batch_size(problem, num_samples=15.7, overhead=0.2)
+    assert fraction.optimal_risk == pytest.approx(brute(problem, 15).optimal_risk, rel=1e-8)
+
+
+def test_the_best_batch_size_is_not_always_one():
+    """b > 2a+1 and noise above the signal: with an even number of steps near q = −1 the first direction cancels."""
+    problem = st.PowerLaw(2, 10, 6, 30.0)
+    answers = [brute(problem, samples) for samples in (8, 12, 16)]
+    for samples, answer in zip((8, 12, 16), answers, strict=True):
+        assert_equal(st.critical_batch_size(problem, num_samples=samples), answer)
+
+
+@pytest.mark.parametrize("rounding", [0.2, 0.1 + 0.2, 0.7 / 7 * 2])
+def test_the_budget_is_not_lowered_by_rounding(rounding):
+    """(1 + ω) D is whole: a batch that uses it up counts."""
+    problem = st.LeastSquares([1.0, 0.1], [1.0, 0.3], 0.5)
+    for samples in (10, 20):
+        assert_equal(
+            st.critical_batch_size(problem, num_samples=samples, overhead=rounding, curve=False),
+            brute(problem, samples, rounding),
+        )
+
+
+def noisy_problem(rng):
+    """σ² over 1e-2 … 1e4: few directions, one strong before many weak ones, or a power law."""
+    noise, kind = 10.0 ** rng.uniform(-2, 4), rng.random()
+    if kind < 0.35:
+        d = int(rng.integers(1, 6))
+        return st.LeastSquares(10.0 ** -(3 * rng.random(d)), 10.0 ** -(4 * rng.random(d)), noise)
+    if kind < 0.55:
+        weak = int(rng.integers(1, 40))
+        eigenvalues, signal = 10.0 ** -rng.uniform(0.3, 3), 10.0 ** -rng.uniform(0, 4)
+        return st.LeastSquares([1.0] + weak * [eigenvalues], [10.0 ** rng.uniform(-1, 1)] + weak * [signal], noise)
+    return st.PowerLaw(rng.uniform(1.05, 4), rng.uniform(1.05, 10), int(rng.integers(2, 13)), noise)
+
+
+def assert_between_brute_answers(problem, samples):
+    """The answer lies between those for risks that may be `tie` lower or higher: brute force knows them to 1e-8."""
+    found = st.critical_batch_size(problem, num_samples=samples, curve=False)
+    low, high = (
+        brute_force.critical_batch_size(
+            *problem.directions(), problem.noise_variance, samples, 0.2, 2.0, tie=sign * brute_force.ACCURACY
+        )
+        for sign in (-1, 1)
+    )
+    assert low.batch_size <= found.batch_size <= high.batch_size
+    assert low.rate_batch_size <= found.rate_batch_size <= high.rate_batch_size
+    assert found.optimal_risk == pytest.approx(low.optimal_risk, rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_noise_of_any_size_against_brute_force(seed):
+    rng = np.random.default_rng(5000 + seed)
+    assert_between_brute_answers(noisy_problem(rng), int(10 ** rng.uniform(np.log10(5), np.log10(60))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_noise_of_any_size_against_brute_force_with_more_samples(seed):
+    """Twenty problems a seed, D up to 600."""
+    rng = np.random.default_rng(6000 + seed)
+    for _ in range(20):
+        assert_between_brute_answers(noisy_problem(rng), int(10 ** rng.uniform(np.log10(5), np.log10(600))))
+
+
+@pytest.mark.parametrize(("noise", "samples"), [(8.0, 4), (30.0, 24), (100.0, 40)])
+def test_a_few_samples_with_much_noise(noise, samples):
+    assert_between_brute_answers(st.PowerLaw(2, 3, 30, noise), samples)
+
+
+def test_values_where_noise_outweighs_the_signal():
+    """By brute force in another language: 7, 45."""
+    assert st.critical_batch_size(st.PowerLaw(2, 3, noise_variance=30.0), num_samples=24, curve=False).batch_size == 7
+    assert (
+        st.critical_batch_size(st.PowerLaw(2, 3, noise_variance=100.0), num_samples=150, curve=False).batch_size == 45
+    )
+
+
+def test_a_batch_size_that_divides_the_data_better_than_one_does():
+    """Noise of 180 times the signal: every B attains nearly the same, and B = 9 with 373 steps the least."""
+    problem = st.LeastSquares([1.0] + 37 * [0.01818754], [5.24375] + 37 * [5.19492e-4], 932.83)
+    found = st.critical_batch_size(problem, num_samples=3357, curve=False)
+    sizes = np.arange(1.0, 100)
+    assert found.optimal_risk <= least_risk(problem, sizes, np.floor(3357 / sizes)).min() * (1 + 1e-9)
+    assert found.optimal_batch_size == 9
+    assert found.optimal_risk == pytest.approx(
+        brute_force.best_risks(*problem.directions(), problem.noise_variance, 9, 373)[-1], rel=1e-8
+    )
+
+
+# ------------------------------------------------------------------ negative controls
+
+
+def test_another_overhead_is_another_answer():
+    """Brute force tells a wrong convention apart."""
+    problems = [random_problem(np.random.default_rng(seed)) for seed in range(5)]
+    found = [st.critical_batch_size(problem, num_samples=20, curve=False).batch_size for problem in problems]
+    assert found == [brute(problem, 20).batch_size for problem in problems]
+    for wrong in (0.25, 0.1):
+        assert found != [brute(problem, 20, wrong).batch_size for problem in problems]
+
+
+def test_a_fixed_learning_rate_is_another_answer():
+    """γ = a quarter of the edge, and γ = what is best at B = 1, without tuning: other critical batch sizes."""
+    problem, samples = st.PowerLaw(2, 3), 1e4
+    found = st.critical_batch_size(problem, num_samples=samples, curve=False)
+    sizes = np.arange(1.0, 400)
+    edges = st.max_stable_learning_rate(problem, batch_size=sizes)
+    for rates in (edges / 4, np.full(sizes.size, found.optimal_learning_rate)):
+        optimal = risk_at(problem, 1, rates[0], samples)
+        within = risk_at(problem, sizes, rates, np.floor(1.2 * samples / sizes)) <= optimal * (1 + 1e-9)
+        assert abs(sizes[within].max() / found.batch_size - 1) > 0.1
+
+
+# ------------------------------------------------------------------ more samples: the definition with tuned risks
+
+
+SMOOTH = [
+    (st.PowerLaw(2, 3), 1e3),
+    (st.PowerLaw(1.3, 2.2, noise_variance=0.1), 1e5),
+    (st.PowerLaw(1.5, 1.2), 1e4),
+    (st.PowerLaw(3, 9, noise_variance=1e-3), 1e8),
+    (st.PowerLaw(1.5, 4.0, 20, 10.0), 3e4),
+    (st.LeastSquares([1.0, 0.1, 0.01], [0.2, 1.0, 0.3], 2.0), 1e6),
+]
+
+
+@functools.lru_cache
+def solved(problem, samples, overhead=0.2, curve=False):
+    """Computed once for all tests."""
+    return st.critical_batch_size(problem, num_samples=samples, overhead=overhead, curve=curve)
+
+
+@pytest.mark.parametrize(
+    ("problem", "samples", "overhead"), [*((*case, 0.2) for case in SMOOTH), (*SMOOTH[0], 0.7), (*SMOOTH[4], 0.7)]
+)
+def test_the_definition_holds_at_the_critical_batch_size_and_fails_beyond(problem, samples, overhead):
+    found = solved(problem, samples, overhead)
+    batch, steps, limit = found.batch_size, found.num_steps, (1 + overhead) * samples * BUDGET
+    assert batch * steps <= limit
+    beyond = batch + np.array([1, 2, 3, np.ceil(0.01 * batch), np.ceil(0.3 * batch), 3 * batch])
+    risk = least_risk(problem, np.array([batch, batch, *beyond]), np.array([steps, steps - 1, *(limit // beyond)]))
+    assert risk[0] <= found.optimal_risk * (1 + 1e-7)
+    assert (risk[1:] > found.optimal_risk).all()
+    assert risk_at(problem, batch, found.learning_rate, steps) <= found.optimal_risk * (1 + 1e-7)
+
+
+@pytest.mark.parametrize(("problem", "samples"), SMOOTH)
+def test_the_optimum_is_no_worse_than_any_batch_size(problem, samples):
+    found = solved(problem, samples)
+    sizes = np.unique(np.floor(np.geomspace(1, samples / 2, 25)))
+    assert found.optimal_risk <= least_risk(problem, sizes, np.floor(samples / sizes)).min() * (1 + 1e-7)
+    at_optimum = least_risk(problem, found.optimal_batch_size, np.floor(samples / found.optimal_batch_size))
+    assert found.optimal_risk == pytest.approx(at_optimum, rel=1e-9)
+    again = risk_at(problem, found.optimal_batch_size, found.optimal_learning_rate, samples // found.optimal_batch_size)
+    assert found.optimal_risk == pytest.approx(again, rel=1e-9)
+
+
+@pytest.mark.parametrize(("problem", "samples"), SMOOTH)
+def test_the_rate_batch_size_keeps_the_factor_and_the_next_does_not(problem, samples):
+    found, factor = solved(problem, samples), 2.0
+    keeping = found.rate_batch_size
+    sizes = keeping + np.array([0, 1, 2, np.ceil(0.1 * keeping), keeping])
+    risk = least_risk(problem, sizes, np.floor(samples / sizes)) / found.optimal_risk
+    assert risk[0] <= factor * (1 + 1e-9)
+    assert (risk[1:] > factor).all()
+
+
+@pytest.mark.parametrize(("capacity", "source"), [(2, 3), (2, 8)])
+def test_very_many_samples(capacity, source):
+    """D = 1e12: numbers of steps to 1e-8, as promised."""
+    problem, samples = st.PowerLaw(capacity, source), 1e12
+    found = st.critical_batch_size(problem, num_samples=samples, curve=False)
+    assert found.batch_size * found.num_steps <= 1.2 * samples * (1 + 1e-7)
+    fewer = min(found.num_steps - 1, np.round(found.num_steps * (1 - 1e-5)))
+    risk = least_risk(problem, found.batch_size, np.array([found.num_steps, fewer]))
+    assert risk[0] <= found.optimal_risk * (1 + 1e-7)
+    assert risk[1] > found.optimal_risk
+    further = np.ceil(1.001 * found.batch_size + 1)
+    assert least_risk(problem, further, np.floor(1.2 * samples / further)) > found.optimal_risk
+
+
+@pytest.mark.parametrize(
+    ("problem", "samples"),
+    [
+        (st.PowerLaw(20, 41, noise_variance=0.0), 1e18),
+        (st.PowerLaw(2, 3, noise_variance=0.0), 1e20),
+        (st.PowerLaw(2, 3), 1e20),
+    ],
+    ids=["a spectrum that falls off at once", "without noise", "with noise"],
+)
+def test_more_samples_than_a_float_can_count(problem, samples):
+    """Above 2^53 one step more is none. The promised D end at 1e20."""
+    found = st.critical_batch_size(problem, num_samples=samples, curve=False)
+    assert 1 <= found.batch_size <= found.real_batch_size * (1 + 1e-7)
+    assert found.batch_size * found.num_steps <= 1.2 * samples * (1 + 1e-7)
+    assert least_risk(problem, found.batch_size, found.num_steps) <= found.optimal_risk * (1 + 1e-6)
+    beyond = found.batch_size + max(1.0, np.ceil(0.001 * found.batch_size))
+    assert least_risk(problem, beyond, np.floor(1.2 * samples / beyond)) > found.optimal_risk
+
+
+def test_values_of_one_power_law():
+    """Seen when this was written; the exponent between them is below its limit 1/3."""
+    found = st.critical_batch_size(st.PowerLaw(2, 3), num_samples=[1e4, 1e8], curve=False)
+    assert found.batch_size.tolist() == [41, 1143]
+
+
+def test_the_critical_batch_size_grows_with_the_overhead_and_the_factor():
+    problem = st.PowerLaw(2, 3)
+    found = [
+        st.critical_batch_size(problem, num_samples=450, overhead=overhead, risk_factor=factor, curve=False)
+        for overhead, factor in ((0.01, 1.01), (0.2, 1.5), (0.6, 4), (0.6, 1.01))
+    ]
+    sizes = [one.batch_size for one in found]
+    assert (np.diff(sizes[:3]) > 0).all()
+    assert sizes[3] == sizes[2]
+    keeping = [one.rate_batch_size for one in found]
+    assert (np.diff(keeping[:3]) > 0).all()
+    assert keeping[3] == keeping[0]
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1e4])
+def test_scaling_symmetry(scale):
+    """Neither the unit of the data nor that of y matters."""
+    eigenvalues, signal = np.array([1.0, 0.2, 0.01]), np.array([1.0, 0.1, 0.3])
+    problems = (
+        st.LeastSquares(eigenvalues, signal, 0.5),
+        st.LeastSquares(scale * eigenvalues, signal, 0.5),
+        st.LeastSquares(eigenvalues, scale * signal, scale * 0.5),
+    )
+    found = [st.critical_batch_size(problem, num_samples=500, curve=False) for problem in problems]
+    assert found[0].batch_size == found[1].batch_size == found[2].batch_size
+    assert found[1].optimal_risk == pytest.approx(found[0].optimal_risk, rel=1e-8)
+    assert found[2].optimal_risk == pytest.approx(scale * found[0].optimal_risk, rel=1e-8)
+
+
+@pytest.mark.parametrize(("problem", "samples"), SMOOTH[:3])
+def test_real_batch_size_is_the_critical_one_without_its_rounding(problem, samples):
+    found = solved(problem, samples)
+    assert found.batch_size <= found.real_batch_size < found.batch_size + 1
+    steps = 1.2 * samples / found.real_batch_size
+    assert steps == pytest.approx(round(steps), rel=1e-9)
+    assert found.num_steps >= round(steps)
+
+
+def test_without_label_noise_there_is_a_remark():
+    quiet = st.critical_batch_size(st.PowerLaw(2, 3, noise_variance=0.0), num_samples=50, curve=False)
+    assert "without label noise" in quiet.remark
+    assert solved(*SMOOTH[0]).remark == ""
+
+
+# ------------------------------------------------------------------ curves
+
+
+@pytest.fixture(scope="module")
+def million():
+    """PowerLaw(2, 3) with a million samples."""
+    return st.critical_batch_size(st.PowerLaw(2, 3), num_samples=1e6)
+
+
+def test_columns_of_the_curve(million):
+    problem, curve = st.PowerLaw(2, 3), million.curve
+    sizes = curve.batch_size
+    assert sizes[0] == 1
+    assert (np.diff(sizes) > 0).all()
+    assert (sizes == np.floor(sizes)).all()
+    assert {million.batch_size, million.rate_batch_size, million.optimal_batch_size} <= set(sizes)
+    assert sizes[-1] > 10 * million.batch_size
+    best = st.optimal_learning_rate(problem, batch_size=sizes, num_samples=1e6)
+    np.testing.assert_allclose(curve.risk, best.risk, rtol=1e-9)
+    np.testing.assert_allclose(risk_at(problem, sizes, curve.learning_rate, 1e6 // sizes), best.risk, rtol=1e-9)
+    needed = risk_at(problem, sizes, curve.learning_rate_needed, curve.num_steps)
+    assert (needed <= million.optimal_risk * (1 + 1e-7)).all()
+    np.testing.assert_array_equal(curve.samples_needed, sizes * curve.num_steps)
+    np.testing.assert_allclose(curve.overhead, curve.samples_needed / 1e6 - 1, atol=1e-15)
+    (at,) = np.flatnonzero(sizes == million.batch_size)
+    assert curve.num_steps[at] == million.num_steps
+    assert curve.overhead[at] <= 0.2
+    assert (curve.overhead[at + 1 :] > 0.2).all()
+    assert curve.risk.min() >= million.optimal_risk * (1 - 1e-8)
+
+
+def test_numbers_of_steps_of_the_curve_are_the_fewest():
+    problem = st.PowerLaw(2, 3)
+    found = solved(problem, 1e3, curve=True)
+    sizes, steps = found.curve.batch_size, found.curve.num_steps
+    some = steps < 1000
+    assert some.sum() >= 6
+    fewer = np.repeat(sizes[some], 8), (steps[some][:, None] - np.arange(1, 9)).ravel()
+    risk = least_risk(problem, *(values[fewer[1] >= 1] for values in fewer))
+    assert (risk > found.optimal_risk).all()
+
+
+def test_numbers_of_steps_against_brute_force():
+    """Every batch size of a curve of few samples."""
+    problem = st.PowerLaw(1.5, 4.0, 3, 0.3)
+    found = st.critical_batch_size(problem, num_samples=40)
+    answer = brute(problem, 40)
+    for size, steps in zip(found.curve.batch_size, found.curve.num_steps, strict=True):
+        risk = brute_force.best_risks(*problem.directions(), 0.3, size, int(steps))
+        assert np.flatnonzero(risk <= answer.optimal_risk * (1 + 3e-9))[0] + 1 == steps
+
+
+@pytest.mark.parametrize("overhead", [0.05, 1.0])
+def test_interpolated_batch_size_at_an_overhead(million, overhead):
+    direct = st.critical_batch_size(st.PowerLaw(2, 3), num_samples=1e6, overhead=overhead, curve=False)
+    assert million.curve.batch_size_at(overhead) == pytest.approx(direct.batch_size, rel=0.05)
+
+
+@pytest.mark.parametrize("factor", [1.05, 4.0])
+def test_interpolated_batch_size_within_a_factor(million, factor):
+    direct = st.critical_batch_size(st.PowerLaw(2, 3), num_samples=1e6, risk_factor=factor, curve=False)
+    assert million.curve.batch_size_within(factor) == pytest.approx(direct.rate_batch_size, rel=0.05)
+
+
+def test_interpolation_grows_and_meets_the_points_of_the_curve(million):
+    curve = million.curve
+    values = [curve.batch_size_at(overhead) for overhead in np.geomspace(1e-3, 0.9 * curve.overhead.max(), 30)]
+    assert (np.diff(values) > 0).all()
+    for size, overhead in zip(curve.batch_size[-8:-1], curve.overhead[-8:-1], strict=True):
+        assert curve.batch_size_at(overhead) == pytest.approx(size, rel=1e-6)
+
+
+@pytest.mark.parametrize("tiny", [1e-6, 1e-9, 1e-300])
+def test_a_tiny_overhead_can_be_asked_for(million, tiny):
+    assert 1 <= million.curve.batch_size_at(tiny) < million.batch_size
+    assert 1 <= million.curve.batch_size_within(1 + max(tiny, 1e-15)) < million.batch_size
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda curve: curve.batch_size_at(0), "overhead must be positive and finite, got 0"),
+        (lambda curve: curve.batch_size_at(np.nan), "overhead must be positive and finite, got nan"),
+        (lambda curve: curve.batch_size_at(1e9), r"overhead must be below \d.*, where this curve ends at B = \d"),
+        (lambda curve: curve.batch_size_within(1), "risk_factor must be finite and greater than 1, got 1"),
+        (lambda curve: curve.batch_size_within(np.inf), "risk_factor must be finite and greater than 1, got inf"),
+        (lambda curve: curve.batch_size_within(1e9), r"risk_factor must be below \d.*, where this curve ends at B ="),
+    ],
+)
+def test_what_the_curve_cannot_tell(million, ask, message):
+    with pytest.raises(ValueError, match=message):
+        ask(million.curve)
+
+
+# ------------------------------------------------------------------ interface
+
+
+def test_an_array_of_data_sizes_equals_one_by_one():
+    problem, samples = st.PowerLaw(2, 3, 10), np.array([[10.0, 100.0], [2.0, 40.0]])
+    found = st.critical_batch_size(problem, num_samples=samples, overhead=0.3, risk_factor=1.5)
+    assert len(found.curves) == 4
+    for name in PER_DATA_SIZE:
+        assert getattr(found, name).shape == (2, 2)
+    for k, (position, value) in enumerate(np.ndenumerate(samples)):
+        one = st.critical_batch_size(problem, num_samples=value, overhead=0.3, risk_factor=1.5)
+        for name in PER_DATA_SIZE:
+            assert isinstance(getattr(one, name), float)
+            assert getattr(found, name)[position] == getattr(one, name)
+        for field in dataclasses.fields(one.curve):
+            np.testing.assert_array_equal(getattr(found.curves[k], field.name), getattr(one.curve, field.name))
+    assert (found.overhead, found.risk_factor) == (0.3, 1.5)
+    with pytest.raises(ValueError, match="curve is that of a single num_samples, got 4; use curves, one for each"):
+        _ = found.curve
+
+
+def test_an_array_of_one_data_size_has_its_shape_and_a_curve():
+    found = st.critical_batch_size(st.PowerLaw(2, 3, 40), num_samples=[50.0])
+    assert found.batch_size.shape == (1,)
+    assert found.curve is found.curves[0]
+
+
+def test_without_the_curve_the_answer_is_the_same():
+    full, short = (solved(*SMOOTH[0], curve=curve) for curve in (True, False))
+    for name in PER_DATA_SIZE:
+        tolerance = 1e-4 if "learning_rate" in name else 1e-9  # of what the risk hardly depends on
+        assert getattr(short, name) == pytest.approx(getattr(full, name), rel=tolerance)
+    assert short.curves == ()
+    with pytest.raises(ValueError, match="curve was not computed, got curve=False"):
+        _ = short.curve
+
+
+def test_an_optimal_batch_size_above_one_is_remarked():
+    """The leading direction's bias cancels after an even number of steps: seen with much noise and b > 2a + 1."""
+    problem = st.PowerLaw(1.2, 5.0, noise_variance=100.0)
+    found = st.critical_batch_size(problem, num_samples=1e4, curve=False)
+    alone = st.optimal_learning_rate(problem, batch_size=1, num_samples=1e4).risk
+    assert found.optimal_batch_size > 100
+    assert found.optimal_risk < 0.9 * alone
+    assert "above 1" in found.remark
+
+
+@pytest.mark.parametrize(
+    ("problem", "arguments", "message"),
+    [
+        (st.PowerLaw(2, 3), {"num_samples": 1}, r"num_samples must be at least 2 \(a single step learns nothing\)"),
+        (st.PowerLaw(2, 3), {"num_samples": [5, 1.5]}, r"num_samples must be at least 2 .*, got 1.5"),
+        (st.PowerLaw(2, 3), {"num_samples": np.nan}, "num_samples must be positive and finite, got nan"),
+        (st.PowerLaw(2, 3), {"num_samples": np.inf}, "num_samples must be positive and finite, got inf"),
+        (st.PowerLaw(2, 3), {"num_samples": "all"}, "num_samples must be a number or an array of numbers, got 'all'"),
+        (st.PowerLaw(2, 3), {"num_samples": 9, "overhead": 0}, "overhead must be positive and finite, got 0"),
+        (st.PowerLaw(2, 3), {"num_samples": 9, "overhead": -0.2}, "overhead must be positive and finite, got -0.2"),
+        (st.PowerLaw(2, 3), {"num_samples": 9, "overhead": np.nan}, "overhead must be positive and finite, got nan"),
+        (st.PowerLaw(2, 3), {"num_samples": 9, "overhead": [0.1, 0.2]}, "overhead must be a single number"),
+        (st.PowerLaw(2, 3), {"num_samples": 9, "risk_factor": 1.0}, "risk_factor must be finite and greater than 1"),
+        (st.PowerLaw(2, 3), {"num_samples": 9, "risk_factor": np.nan}, "risk_factor must be finite and greater than"),
+        (st.PowerLaw(2, 3), {"num_samples": 9, "risk_factor": np.inf}, "risk_factor must be finite and greater than"),
+        (st.LeastSquares([1.0], [0.0]), {"num_samples": 9}, "problem must have signal in a direction with a positive"),
+        (st.LeastSquares([1.0, 0.0], [0.0, 1.0]), {"num_samples": 9}, "problem must have signal in a direction with a"),
+        ("power law", {"num_samples": 9}, "problem must be a PowerLaw, a LeastSquares or another Problem"),
+        (
+            st.PowerLaw(2, 3),
+            {"num_samples": 10, "overhead": 1000.0},
+            "overhead must leave a critical batch size of at most num_samples, got 1000, .*; up to 1 it always does",
+        ),
+        (st.PowerLaw(2, 3), {"num_samples": []}, "num_samples must hold at least one value, .* got none"),
+        (st.PowerLaw(2, 3), {"num_samples": 1e30}, r"none above 1e\+20, got 1e\+30"),
+    ],
+)
+def test_bad_input(problem, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        st.critical_batch_size(problem, **arguments)

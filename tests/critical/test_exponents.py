@@ -1,0 +1,234 @@
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.critical.exponents import LEAST_POINTS
+
+DATA = np.geomspace(1e3, 1e12, 37)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "source", "exponent", "risk"),
+    [
+        (2, 1.5, 0, -1 / 4),  # b < a: (b − 1)/a
+        (2, 2, 0, -1 / 2),  # b = a, where both formulas agree
+        (2, 3, 1 / 3, -2 / 3),  # a < b < 2a+1: 1 − a/b and (b − 1)/b
+        (1.5, 2, 1 / 4, -1 / 2),
+        (2, 5, 3 / 5, -4 / 5),  # b = 2a+1
+        (2, 8, 3 / 5, -4 / 5),  # saturated
+        (3, 100, 4 / 7, -6 / 7),
+        (1.25, 1.05, 0, -1 / 25),
+        (4, 3, 0, -1 / 2),
+    ],
+)
+def test_corollary_8(capacity, source, exponent, risk):
+    assert st.predicted_exponent(capacity, source) == pytest.approx(exponent, abs=1e-15)
+    assert st.predicted_risk_exponent(capacity, source) == pytest.approx(risk, rel=1e-14)
+
+
+def test_predictions_of_arrays_and_scalars():
+    capacity, source = np.array([1.5, 2.0])[:, None], np.array([1.2, 3.0, 9.0])
+    for function in (st.predicted_exponent, st.predicted_risk_exponent):
+        found = function(capacity, source)
+        assert found.shape == (2, 3)
+        for i, j in np.ndindex(2, 3):
+            assert found[i, j] == function(capacity[i, 0], source[j])
+        assert isinstance(function(2, 3), float)
+
+
+def test_the_largest_exponent_is_that_of_a_saturated_source():
+    """c = (a+1)/(2a+1) ∈ (½, ⅔), not below ½ (THEORY.md T11)."""
+    capacity = np.array([1.001, 2, 50])
+    np.testing.assert_allclose(st.predicted_exponent(capacity, 1e3), (capacity + 1) / (2 * capacity + 1), rtol=1e-14)
+
+
+def test_predictions_are_continuous_where_regimes_meet():
+    for source in (2.0, 5.0):
+        for function in (st.predicted_exponent, st.predicted_risk_exponent):
+            left, right = function(2.0, source - 1e-9), function(2.0, source + 1e-9)
+            assert left == pytest.approx(right, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "source", "message"),
+    [
+        (1, 3, "capacity must be greater than 1, got 1"),
+        (2, 1, "source must be greater than 1, got 1"),
+        ([2, 0.5], 3, "capacity must be greater than 1, got 0.5"),
+        (2, np.nan, "source must be positive and finite, got nan"),
+        (-2, 3, "capacity must be positive and finite, got -2"),
+        (2, "high", "source must be a number or an array of numbers, got 'high'"),
+    ],
+)
+def test_bad_exponents(capacity, source, message):
+    for function in (st.predicted_exponent, st.predicted_risk_exponent):
+        with pytest.raises(ValueError, match=message):
+            function(capacity, source)
+
+
+# ------------------------------------------------------------------ local exponents
+
+
+@pytest.mark.parametrize("exponent", [-0.8, 0.0, 1 / 3])
+@pytest.mark.parametrize("samples", [[10, 100, 1000], [1, 2, 50, 51, 9e9], DATA])
+def test_local_exponents_of_a_power_are_its_exponent(exponent, samples):
+    found = st.local_exponents(samples, 7.0 * np.power(samples, exponent))
+    np.testing.assert_allclose(found, exponent, atol=1e-9)
+    assert found.shape == np.shape(samples)
+
+
+def test_local_exponents_of_a_quadratic_are_exact_at_uneven_points():
+    log_x = np.array([0.3, 1.0, 2.5, 2.7, 6.0])
+    np.testing.assert_allclose(st.local_exponents(np.exp(log_x), np.exp(0.2 * log_x**2 - log_x)), 0.4 * log_x - 1)
+
+
+def test_local_exponents_are_of_second_order():
+    """log B = sin(log D): errors fall fourfold with twice the points, at the ends too."""
+    errors = []
+    for number in (21, 41, 81):
+        x = np.linspace(0, 3, number)
+        errors.append(np.abs(st.local_exponents(np.exp(x), np.exp(np.sin(x))) - np.cos(x)))
+    for k in (0, -1):
+        assert errors[0][k] / errors[1][k] == pytest.approx(4, rel=0.2)
+        assert errors[1][k] / errors[2][k] == pytest.approx(4, rel=0.2)
+    assert errors[0].max() / errors[2].max() == pytest.approx(16, rel=0.3)
+
+
+@pytest.mark.parametrize(
+    ("samples", "sizes", "message"),
+    [
+        ([1, 2], [1, 2], r"num_samples and batch_sizes must be one-dimensional, of one length and at least 3 long"),
+        ([1, 2, 3], [1, 2], r"got shapes \(3,\) and \(2,\)"),
+        (np.ones((3, 3)), np.ones((3, 3)), "must be one-dimensional"),
+        ([1, 3, 2], [1, 2, 3], "num_samples must increase, got 3 before a smaller one"),
+        ([1, 2, 2], [1, 2, 3], "num_samples must increase, got 2"),
+        ([0, 1, 2], [1, 2, 3], "num_samples must be positive and finite, got 0"),
+        ([1, 2, 3], [1, -2, 3], "batch_sizes must be positive and finite, got -2"),
+        ([1, 2, 3], [1, np.inf, 3], "batch_sizes must be positive and finite, got inf"),
+    ],
+)
+def test_bad_points(samples, sizes, message):
+    with pytest.raises(ValueError, match=message):
+        st.local_exponents(samples, sizes)
+
+
+# ------------------------------------------------------------------ the limit
+
+
+@pytest.mark.parametrize("exponent", [1 / 3, -0.8])
+@pytest.mark.parametrize(
+    ("size", "decay"), [(0.5, 0.5), (3.0, 0.3), (-0.7, 0.25), (20.0, 0.7), (1.0, 0.137), (5.0, 1.3), (-0.9, 1.9)]
+)
+def test_the_limit_is_recovered_through_one_correction(exponent, size, decay):
+    """y = C x^c (1 + κ x^−δ) from x = 1e3, δ between the values that are tried too."""
+    found = st.fit_asymptotic_exponent(DATA, 4.2 * DATA**exponent * (1 + size * DATA**-decay))
+    assert found.interval[0] <= exponent <= found.interval[1]
+    assert found.exponent == pytest.approx(exponent, abs=2e-3)
+
+
+def test_the_limit_is_closer_than_the_last_local_exponent():
+    """A correction that is slow: at x = 1e12 the slope is still off by 0.011."""
+    y = DATA**0.5 * (1 + 2 * DATA**-0.1)
+    found, last = st.fit_asymptotic_exponent(DATA, y), st.local_exponents(DATA, y)[-1]
+    assert abs(last - 0.5) > 0.005
+    assert abs(found.exponent - 0.5) < 0.5 * abs(last - 0.5)
+
+
+@pytest.mark.parametrize(("first", "second"), [((2.0, 0.2), (-1.0, 0.6)), ((0.8, 0.33), (5.0, 0.9))])
+def test_the_limit_is_recovered_through_two_corrections(first, second):
+    y = DATA**0.4 * (1 + first[0] * DATA ** -first[1] + second[0] * DATA ** -second[1])
+    found = st.fit_asymptotic_exponent(DATA, y)
+    assert found.interval[0] <= 0.4 <= found.interval[1]
+    assert found.exponent == pytest.approx(0.4, abs=3e-3)
+
+
+def test_an_exact_power_has_an_interval_without_width():
+    found = st.fit_asymptotic_exponent(DATA, 3.0 * DATA**0.6)
+    np.testing.assert_allclose(found.estimates, 0.6, atol=1e-9)
+    assert found.interval == pytest.approx((0.6, 0.6), abs=1e-8)
+
+
+def test_median_and_interval_of_the_estimates():
+    found = st.fit_asymptotic_exponent(DATA, DATA**0.4 * (1 + DATA**-0.1))
+    low, high = found.estimates.min(), found.estimates.max()
+    assert found.estimates.shape == (6,)
+    assert found.exponent == pytest.approx(np.median(found.estimates), rel=1e-14)
+    assert found.interval == pytest.approx((2 * low - high, 2 * high - low), rel=1e-12)
+    assert isinstance(found.exponent, float)
+
+
+@pytest.mark.parametrize("power", [-0.4, 1.0])
+def test_a_known_power_of_the_logarithm(power):
+    """With it, and the right unit of x, the exponent is exact; other units disagree a little, and without it the
+    exponent is off: log x is no power.
+    """
+    y = DATA**0.6 * np.log(DATA) ** power
+    found = st.fit_asymptotic_exponent(DATA, y, log_power=power)
+    assert found.estimates.shape == (18,)
+    np.testing.assert_allclose(found.estimates[6:12], 0.6, atol=1e-9)
+    np.testing.assert_allclose(found.estimates, 0.6, atol=5e-3)
+    assert found.exponent == pytest.approx(0.6, abs=1e-6)
+    assert found.interval[0] < 0.6 < found.interval[1]
+    assert abs(st.fit_asymptotic_exponent(DATA, y).exponent - 0.6) > 1e-3
+
+
+@pytest.mark.parametrize(("place", "changed"), [(0.05, 0), (0.11, 2), (0.19, 2), (0.22, 4), (0.28, 4), (0.31, 6)])
+def test_the_fits_begin_at_ten_twenty_and_thirty_percent_of_the_range(place, changed):
+    """A point that is off changes the estimates of the windows that hold it, two each, and no others."""
+    y = DATA**0.5 * (1 + DATA**-0.4)
+    off = y.copy()
+    off[round(place * (DATA.size - 1))] *= 1.01
+    same = st.fit_asymptotic_exponent(DATA, y).estimates == st.fit_asymptotic_exponent(DATA, off).estimates
+    np.testing.assert_array_equal(same, np.arange(6) >= changed)
+
+
+def test_units_of_x_under_a_logarithm():
+    """e^−1.5, 1 and e^1.5: log x shifted by −1.5, 0 and 1.5, in this order."""
+    for k, shift in enumerate((-1.5, 0.0, 1.5)):
+        y = DATA**0.6 * (np.log(DATA) + shift) ** -0.7
+        estimates = st.fit_asymptotic_exponent(DATA, y, log_power=-0.7).estimates.reshape(3, 6)
+        exact = np.abs(estimates - 0.6).max(1) < 1e-9
+        np.testing.assert_array_equal(exact, np.arange(3) == k)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e9])
+def test_units_do_not_change_the_limit(scale):
+    y = DATA**0.4 * (1 + DATA**-0.2)
+    found, scaled = st.fit_asymptotic_exponent(DATA, y), st.fit_asymptotic_exponent(scale * DATA, scale * y)
+    np.testing.assert_allclose(scaled.estimates, found.estimates, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "arguments", "message"),
+    [
+        (DATA[:11], DATA[:11], {}, f"x and y must be one-dimensional, of one length and at least {LEAST_POINTS} long"),
+        (DATA, DATA[:-1], {}, r"got shapes \(37,\) and \(36,\)"),
+        (DATA[::-1], DATA, {}, "x must increase, got 1e.12 before a smaller one"),
+        (DATA, -DATA, {}, "y must be positive and finite, got -1000"),
+        (DATA, DATA, {"log_power": [1, 2]}, "log_power must be a single number"),
+        (DATA / 1e3, DATA, {"log_power": 1.0}, "x must be above 4.48 to divide out a power of log x, got 1"),
+    ],
+)
+def test_bad_series(x, y, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        st.fit_asymptotic_exponent(x, y, **arguments)
+
+
+@pytest.mark.parametrize("power", [np.nan, np.inf])
+def test_a_power_of_the_logarithm_that_is_no_number(power):
+    with pytest.raises(ValueError, match="log_power"):
+        st.fit_asymptotic_exponent(DATA, DATA, log_power=power)
+
+
+def test_x_of_one_is_fine_without_a_logarithm():
+    x = np.geomspace(1e-2, 1e6, 12)  # and so are twelve points
+    assert st.fit_asymptotic_exponent(x, x**0.5).exponent == pytest.approx(0.5)
+
+
+def test_real_batch_sizes_have_smooth_local_exponents():
+    """Whole numbers would hide the corrections, `real_batch_size` does not: slopes approach 1/3 from one side."""
+    samples = 10.0 ** np.arange(2, 5.1, 1)
+    found = st.critical_batch_size(st.PowerLaw(2, 3), num_samples=samples, curve=False)
+    away = np.abs(st.local_exponents(samples, found.real_batch_size) - st.predicted_exponent(2, 3))
+    assert (np.diff(away) < 0).all()
+    assert away[-1] < 0.05

@@ -1,0 +1,320 @@
+"""The optimal learning rate against dense scans of a risk computed otherwise."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.critical.learning_rate import tune, tune_near
+from sgdtheory.theory.reference import risk_by_recursion
+from tests import brute_force
+
+MARGIN = 1e-6  # the promise: the risk found is at most this far above the least one
+FEW = 300  # up to here the recursion is the oracle, above `excess_risk`, itself tested, at thousands of γ
+
+
+def random_problem(rng):
+    noise = (0.0, 10.0 ** rng.uniform(-8, -3), 10.0 ** rng.uniform(-3, 2), 10.0 ** rng.uniform(2, 8))[rng.integers(4)]
+    if rng.random() < 0.6:
+        d = int(rng.integers(1, 5))
+        eigenvalues = 10.0 ** -(rng.choice([1.0, 6.0, 10.0]) * rng.random(d))
+        return st.LeastSquares(eigenvalues * 10.0 ** rng.uniform(-3, 3), 10.0 ** -(8 * rng.random(d)), noise)
+    dim = None if rng.random() < 0.4 else int(rng.integers(2, 31))
+    return st.PowerLaw(rng.uniform(1.05, 4), rng.uniform(1.05, 6), dim, noise)
+
+
+def risk_of_rates(problem, batch, steps):
+    """The oracle's risk, a function of an array of γ."""
+    if steps > FEW or problem.dim is None:
+        return lambda rate: (
+            st.excess_risk(problem, batch_size=batch, learning_rate=rate, num_samples=float(steps) * batch).total
+        )
+    spectrum = problem.directions()
+    return lambda rate: brute_force.risks(*spectrum, problem.noise_variance, batch, rate, steps)[-1]
+
+
+def check(problem, batch, steps):
+    """No γ of a dense scan is better; γ lies in its range; the risk is that at γ. Returns what was found."""
+    samples = float(steps) * batch
+    edge = st.max_stable_learning_rate(problem, batch_size=batch)
+    found = st.optimal_learning_rate(problem, batch_size=batch, num_samples=samples)
+    assert 0 < found.learning_rate <= edge
+    least = brute_force.best_risk(risk_of_rates(problem, batch, steps), edge)
+    assert found.risk / least - 1 < MARGIN
+    again = st.excess_risk(problem, batch_size=batch, learning_rate=found.learning_rate, num_samples=samples)
+    assert found.risk == pytest.approx(again.total, rel=1e-9)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(45))
+def test_no_learning_rate_of_a_dense_scan_is_better(seed):
+    rng = np.random.default_rng(seed)
+    problem, batch, steps = random_problem(rng), int(10.0 ** (6 * rng.random())), int(2 * 5e5 ** rng.random())
+    check(problem, batch, steps)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_against_the_published_recursion(seed):
+    """The recursion of `reference` where it is affordable, one γ at a time, and 1% to both sides of γ*."""
+    rng = np.random.default_rng(100 + seed)
+    d, batch, steps = int(rng.integers(1, 5)), int(10 ** rng.uniform(0, 3)), int(rng.integers(2, 150))
+    problem = st.LeastSquares(10.0 ** -(2 * rng.random(d)), 10.0 ** -(3 * rng.random(d)), 10.0 ** rng.uniform(-3, 1))
+    found = st.optimal_learning_rate(problem, batch_size=batch, num_samples=steps * batch)
+    settings = {"batch_size": batch, "num_steps": steps}
+    here, left, right = (
+        sum(
+            risk_by_recursion(
+                *problem.directions(), problem.noise_variance, learning_rate=factor * found.learning_rate, **settings
+            )
+        )
+        for factor in (1.0, 0.99, 1.01)
+    )
+    assert found.risk == pytest.approx(here, rel=1e-9)
+    assert here < left
+    edge = st.max_stable_learning_rate(problem, batch_size=batch)
+    assert here < right or 1.01 * found.learning_rate > edge
+
+
+def test_a_risk_that_is_flat_for_decades():
+    """The first direction is learnt by γ = 1e-3, the second never: in between the risk hardly changes."""
+    problem = st.LeastSquares([1.0, 1e-10], [1.0, 1e-3], 1e-12)
+    found = check(problem, 16, 10**6)
+    flat = st.excess_risk(problem, batch_size=16, learning_rate=[1e-2, 1e-1], num_samples=16e6).total
+    np.testing.assert_allclose(flat / found.risk, 1.0, rtol=3e-3)
+
+
+@pytest.mark.parametrize("steps", [2, 7, 100, 10**5])
+def test_with_large_batches_and_no_noise_the_best_is_next_to_the_edge(steps):
+    problem = st.LeastSquares([1.0, 0.01], [1.0, 1.0], 0.0)
+    found = check(problem, 10**6, steps)
+    assert found.learning_rate > 0.5 * st.max_stable_learning_rate(problem, batch_size=10**6)
+
+
+def test_a_minimum_at_the_edge():
+    """Directions that are slow and hold almost everything: the faster the better, up to the edge itself."""
+    problem, steps = st.LeastSquares([1.0, 1e-3], [1e-9, 1.0], 0.0), 20
+    found = check(problem, 1000, steps)
+    edge = st.max_stable_learning_rate(problem, batch_size=1000)
+    assert found.learning_rate == pytest.approx(edge, rel=1e-6)
+    rates = edge * np.array([0.5, 0.9, 0.99, 0.999, 1.0])
+    assert (np.diff(risk_of_rates(problem, 1000, steps)(rates)) < 0).all()
+
+
+def least_on_both_sides(parts, signal):
+    """Least risk at γ < 1e-4 and at γ > 1e-4 when the second direction holds `signal`."""
+    rates, fixed, unit = parts
+    risk = fixed + signal * unit
+    return float(risk[rates < 1e-4].min()), float(risk[rates > 1e-4].min())
+
+
+@pytest.mark.parametrize("offset", [-0.1, -1e-3, -2e-5, 2e-5, 1e-3, 0.1])
+def test_the_better_of_two_minima_is_found_on_both_sides_of_their_crossing(offset):
+    """Eigenvalues 1 and 1e-6, n = 1e8. A weak signal is best learnt halfway: past nγ ≈ 1 noise costs more than it
+    brings; to learn the second direction, nγ ≈ 1e6, that price has to be paid.
+    """
+    steps, noise = 10**8, 1.0
+
+    def problem(signal):
+        return st.LeastSquares([1.0, 1e-6], [0.3 * noise / steps, signal], noise)
+
+    rates = brute_force.stability_edge(np.array([1.0, 1e-6]), 1) * np.geomspace(1e-11, 1, 1500)
+    fixed = risk_of_rates(problem(0.0), 1, steps)(rates)
+    unit = (risk_of_rates(problem(1e-8), 1, steps)(rates) - fixed) / 1e-8
+    low, high = 1e-10, 1e-6
+    for _ in range(60):
+        middle = np.sqrt(low * high)
+        slow, fast = least_on_both_sides((rates, fixed, unit), middle)
+        low, high = (middle, high) if slow < fast else (low, middle)
+    crossing = low * (1 + offset)
+    slow, fast = least_on_both_sides((rates, fixed, unit), crossing)
+    assert (slow < fast) is (offset < 0)
+    found = check(problem(crossing), 1, steps)
+    assert bool(found.learning_rate < 1e-4) is (offset < 0)
+
+
+@pytest.mark.parametrize(
+    ("problem", "batch", "steps", "gap"),
+    [
+        (st.PowerLaw(2.1915201831235116, 2.503541415767745, dim=3, noise_variance=0.0), 84217, 5760, 9.6e-5),
+        (st.PowerLaw(1.6452484465991986, 2.1291922535743932, dim=5, noise_variance=1.6), 19930, 962, 8.2e-4),
+        (st.LeastSquares([1.0], [1.0], 0.0), 717178, 56830, 6.7e-6),
+        (st.LeastSquares([1.0], [1.0], 0.0), 204456, 4, 9.8e-6),
+    ],
+    ids=["without noise", "with noise", "one direction", "four steps"],
+)
+def test_the_best_of_several_minima_next_to_the_edge(problem, batch, steps, gap):
+    """With a large batch there are features at 1 − γ/edge of 1/n and of 1/B."""
+    found = check(problem, batch, steps)
+    edge = st.max_stable_learning_rate(problem, batch_size=batch)
+    assert 1 - found.learning_rate / edge == pytest.approx(gap, rel=0.1)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_a_smooth_spectrum_with_a_large_batch_and_much_data(noise):
+    check(st.PowerLaw(2, 6, noise_variance=noise), 10**6, 10**6)
+
+
+@pytest.mark.parametrize("samples", [5, 6.5, 9])
+def test_a_single_step_learns_nothing_at_any_rate(samples):
+    problem = st.PowerLaw(2, 3)
+    found = st.optimal_learning_rate(problem, batch_size=5, num_samples=samples)
+    assert found.risk == pytest.approx(1.2020569031595942, rel=1e-14)
+    assert found.learning_rate == pytest.approx(st.max_stable_learning_rate(problem, batch_size=5), rel=1e-14)
+
+
+@pytest.mark.parametrize("steps", [2, 30, 1000, 10**6])
+def test_enormous_noise_makes_the_best_rate_tiny(steps):
+    """To second order in γ, Δ = Σ s − (n−1)γ Σ sλ + γ² (n−1)(2n−1)/(6n) σ² Σ λ²."""
+    problem = st.LeastSquares([1.0, 0.3], [1e-3, 1e-2], 1e8)
+    found = check(problem, 1, steps)
+    assert 1 - found.risk / problem.initial_risk < 1e-4
+    best = 3 * steps * (1e-3 + 0.3 * 1e-2) / ((2 * steps - 1) * 1e8 * (1 + 0.3**2))
+    assert 0.5 < found.learning_rate / best < 2  # Δ hardly depends on γ
+
+
+@pytest.mark.parametrize("steps", [2, 1000])
+def test_a_tiny_signal_is_enormous_noise(steps):
+    check(st.LeastSquares([1.0, 0.3], [1e-30, 1e-29], 1.0), 4, steps)
+
+
+def test_two_steps_in_closed_form():
+    """d = 1, n = 2: 4Δ = s [1 + 2q + q² + 2x²/B] + σ² x²/B is least at `x = 2s/(s (1 + 2/B) + σ²/B)`, if stable."""
+    signal, noise, batch = 0.7, np.array([0.0, 0.4, 3.0, 50.0]), 3
+    x = 2 * signal / (signal * (1 + 2 / batch) + noise / batch)
+    for value, best in zip(noise, np.minimum(x, 2 * batch / (batch + 2)), strict=True):
+        problem = st.LeastSquares([4.0], [signal], value)
+        found = st.optimal_learning_rate(problem, batch_size=batch, num_samples=2 * batch)
+        assert 4 * found.learning_rate == pytest.approx(best, rel=1e-4)
+        risk = (signal * ((2 - best) ** 2 + 2 * best**2 / batch) + value * best**2 / batch) / 4
+        assert found.risk == pytest.approx(risk, rel=1e-9)
+
+
+@pytest.mark.parametrize("steps", [2, 3, 4, 5, 9, 14])
+@pytest.mark.parametrize(("noise", "batch"), [(8.0, 1), (0.5, 3), (300.0, 40), (1e4, 1)])
+def test_a_few_steps_with_more_noise_than_signal(noise, batch, steps):
+    """Steps may resonate so far below the edge that what is of interest begins above the first fine place."""
+    check(st.LeastSquares([1.0, 0.25, 0.11], [1.0, 0.12, 0.04], noise), batch, steps)
+    check(st.PowerLaw(2, 3, noise_variance=noise), batch, steps)
+
+
+def test_a_basin_between_two_places_that_are_scanned():
+    """A second minimum, 7e-4 below the one that the places of a coarse scan show."""
+    problem = st.LeastSquares([1.0, 0.0483, 0.00184], [0.2538, 0.00018366, 11.576], 1.67e-6)
+    found = check(problem, 1, 44)
+    assert found.learning_rate == pytest.approx(0.2662, rel=1e-3)
+    assert found.risk == pytest.approx(11.67996, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_two_scales_with_nearly_equal_minima(seed):
+    """A strong direction to be learnt at once and weak ones that need more: where a scan may take the wrong basin."""
+    rng = np.random.default_rng(1000 + seed)
+    gaps, weak = 10.0 ** -rng.uniform(0.5, 2.5, 2), 10.0 ** rng.uniform(-5, 2, 2)
+    problem = st.LeastSquares(np.cumprod([1.0, *gaps]), [1.0, *weak], 10.0 ** rng.uniform(-6, 3))
+    check(problem, int(10 ** rng.uniform(0, 3)), int(10 ** rng.uniform(0.4, 2.4)))
+
+
+def test_a_nan_does_not_travel(monkeypatch):
+    """Comparisons with nan are false: a search that met one would go on and find something."""
+    problem = st.LeastSquares([1.0, 0.5], [1.0, 0.5])
+    monkeypatch.setattr("sgdtheory.critical.learning_rate.risk_parts", lambda *_: np.full((2, 1), np.nan))
+    with pytest.raises(AssertionError, match="a risk is a number"):
+        st.optimal_learning_rate(problem, batch_size=1, num_samples=100)
+
+
+# ------------------------------------------------------------------ interface
+
+
+def test_broadcasting_equals_one_by_one():
+    problem = st.PowerLaw(1.6, 2.5, 20)
+    batch, samples = np.array([1, 8, 64])[:, None], np.array([64, 5e3, 1e7])
+    found = st.optimal_learning_rate(problem, batch_size=batch, num_samples=samples)
+    assert found.learning_rate.shape == found.risk.shape == (3, 3)
+    for i, j in np.ndindex(3, 3):
+        one = st.optimal_learning_rate(problem, batch_size=batch[i, 0], num_samples=samples[j])
+        assert found.risk[i, j] == pytest.approx(one.risk, rel=1e-8)
+        assert found.learning_rate[i, j] == pytest.approx(one.learning_rate, rel=1e-3)
+
+
+def test_scalars_give_scalars():
+    found = st.optimal_learning_rate(st.PowerLaw(2, 3, 5), batch_size=2, num_samples=100)
+    assert isinstance(found.learning_rate, float)
+    assert isinstance(found.risk, float)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 3.0, 1e8])
+def test_equivariance(scale):
+    """γλ alone matters; Δ is linear in (s, σ²)."""
+    eigenvalues, signal = np.array([1.0, 0.2, 0.01]), np.array([1.0, 0.1, 0.3])
+    settings = {"batch_size": [1, 20], "num_samples": [300, 5000]}
+    found = st.optimal_learning_rate(st.LeastSquares(eigenvalues, signal, 0.5), **settings)
+    faster = st.optimal_learning_rate(st.LeastSquares(scale * eigenvalues, signal, 0.5), **settings)
+    np.testing.assert_allclose(scale * faster.learning_rate, found.learning_rate, rtol=1e-4)
+    np.testing.assert_allclose(faster.risk, found.risk, rtol=1e-9)
+    larger = st.optimal_learning_rate(st.LeastSquares(eigenvalues, scale * signal, scale * 0.5), **settings)
+    np.testing.assert_allclose(larger.learning_rate, found.learning_rate, rtol=1e-4)
+    np.testing.assert_allclose(larger.risk, scale * found.risk, rtol=1e-9)
+
+
+def test_more_data_and_less_noise_are_never_worse():
+    samples = np.geomspace(10, 1e6, 12)
+    risk = st.optimal_learning_rate(st.PowerLaw(1.5, 2.5, 30), batch_size=4, num_samples=samples).risk
+    assert (np.diff(risk) < 0).all()
+    quiet = st.optimal_learning_rate(st.PowerLaw(1.5, 2.5, 30, 0.3), batch_size=4, num_samples=samples).risk
+    assert (quiet < risk)[1:].all()
+
+
+@pytest.mark.parametrize(
+    ("problem", "batch", "samples", "message"),
+    [
+        (st.LeastSquares([1.0, 0.5], [0.0, 0.0]), 1, 10, "problem must have signal in a direction with a positive"),
+        (st.LeastSquares([1.0, 0.0], [0.0, 1.0]), 1, 10, "problem must have signal in a direction with a positive"),
+        (st.LeastSquares([0.0], [1.0]), 1, 10, "problem must have signal in a direction with a positive eigenvalue"),
+        (st.PowerLaw(2, 3), 16, 15, "num_samples must be at least batch_size"),
+        (st.PowerLaw(2, 3), 2.5, 15, "batch_size must be a whole number of at least 1, got 2.5"),
+        (st.PowerLaw(2, 3), [1, 0], 15, "batch_size must be a whole number of at least 1, got 0"),
+        (st.PowerLaw(2, 3), 1, np.nan, "num_samples must be positive and finite, got nan"),
+        (None, 1, 10, "problem must be a PowerLaw, a LeastSquares or another Problem, got None"),
+    ],
+)
+def test_bad_input(problem, batch, samples, message):
+    with pytest.raises(ValueError, match=message):
+        st.optimal_learning_rate(problem, batch_size=batch, num_samples=samples)
+
+
+# ------------------------------------------------------------------ following one basin
+
+
+@pytest.mark.parametrize("problem", [st.PowerLaw(2, 3), st.PowerLaw(1.5, 2.0, 30), st.PowerLaw(2, 6, noise_variance=9)])
+@pytest.mark.parametrize("factor", [0.3, 0.9, 1.0, 1.1, 3.5])
+def test_tune_near_equals_tune_when_started_near(problem, factor):
+    batch, known = np.array([1.0, 7.0, 300.0]), np.array([3e3, 400.0, 5e4])
+    start = tune(problem, batch, known)
+    steps = np.round(known * factor)
+    found = tune_near(problem, batch, steps, start.share, known)
+    expected = tune(problem, batch, steps)
+    np.testing.assert_allclose(found.risk, expected.risk, rtol=1e-8 if 0.5 < factor < 2 else MARGIN)
+    np.testing.assert_allclose(found.rate, found.share * st.max_stable_learning_rate(problem, batch_size=batch))
+
+
+@pytest.mark.parametrize("share", [1e-9, 1e-3, 0.9999, 1.0])
+def test_tune_near_scans_when_started_far_off(share):
+    problem, batch, steps = st.PowerLaw(1.5, 2.5, 30, 4.0), np.array([1.0, 50.0]), np.array([100.0, 2000.0])
+    found = tune_near(problem, batch, steps, np.full(2, share), steps)
+    np.testing.assert_allclose(found.risk, tune(problem, batch, steps).risk, rtol=1e-8)
+
+
+@pytest.mark.parametrize(("batch", "before", "steps"), [(1.0, 3e3, 9e3), (1e5, 4e6, 1.3e7), (2.0, 300.0, 290.0)])
+def test_tune_near_starts_where_the_best_rate_moves_to(monkeypatch, batch, before, steps):
+    """nγ stays where γ is far below the edge, γ where it is near: neither needs a scan."""
+    problem, batch, before, steps = st.PowerLaw(2, 3), *(np.array([value]) for value in (batch, before, steps))
+    start, expected = tune(problem, batch, before), tune(problem, batch, steps)
+    monkeypatch.setattr("sgdtheory.critical.learning_rate.tune", None)  # not callable
+    found = tune_near(problem, batch, steps, start.share, before)
+    np.testing.assert_allclose(found.risk, expected.risk, rtol=1e-7)
+
+
+def test_batches_that_are_not_whole():
+    """Δ is a polynomial in 1/B: the best risk falls with B between the whole numbers too."""
+    best = tune(st.PowerLaw(2, 3, 10), np.array([4.0, 4.3, 4.7, 5.0]), np.full(4, 200.0))
+    assert (np.diff(best.risk) < 0).all()
+    assert (np.diff(best.risk) > -0.1 * best.risk[0]).all()

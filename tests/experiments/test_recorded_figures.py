@@ -1,0 +1,38 @@
+"""The recorded figures are drawn from the recorded tables, and nothing in them overlaps."""
+
+import numpy as np
+import pytest
+
+from experiments._lib import redraw
+from tests.figure_checks import check_figure
+
+
+@pytest.fixture(scope="module")
+def figures():
+    return redraw.figures()
+
+
+def test_recorded_figures_have_no_defects(figures):
+    for figure in figures.values():
+        check_figure(figure)
+
+
+def test_every_recorded_figure_is_drawn(figures):
+    assert set(redraw.SHOWN.values()) <= set(figures)
+    assert all((redraw.RECORDED / name).exists() for name in redraw.SHOWN)
+
+
+def test_b_star_can_be_read(figures):
+    """The axis of B* = 52 … 66 had no tick with a number."""
+    axis = figures["width_invariance_teacher_0.1"].axes[1].yaxis
+    low, high = axis.get_view_interval()
+    ticks = axis.get_majorticklocs()
+    assert len(ticks[(ticks >= low) & (ticks <= high)]) >= 4
+
+
+def test_equal_steps_look_equal(figures):
+    """Steps with micro-batches differ by 1e-8, which filled the axis."""
+    panel = figures["accumulation_teacher"].axes[1]
+    low, high = panel.get_ylim()
+    assert high / low > 1.1
+    np.testing.assert_allclose(panel.lines[0].get_ydata(), 1.0, rtol=1e-2)

@@ -1,0 +1,146 @@
+"""Ticks, colours, legends and files of all figures."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+from sgdtheory.plotting.style import (
+    CATEGORIES,
+    categories,
+    colors,
+    legend,
+    legend_below,
+    log_axes,
+    new_figure,
+    plain_label,
+    save_figure,
+    show_at_least,
+)
+from tests.figure_checks import check_figure
+
+# Machado, Oliveira & Fernandes 2009, severity 1, on linear RGB.
+VISIONS = {
+    "full": np.eye(3),
+    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+}
+XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+)
+
+
+def lab(colors, vision):
+    """CIELAB of colours as an eye sees them."""
+    rgb = np.array([to_rgb(color) for color in colors])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(linear @ np.asarray(VISIONS[vision]).T, 0, 1)
+    xyz = seen @ XYZ.T / (XYZ @ np.ones(3))
+    f = np.where(xyz > (6 / 29) ** 3, np.cbrt(xyz), xyz / (3 * (6 / 29) ** 2) + 4 / 29)
+    return np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)
+
+
+def closest(colors, vision):
+    places = lab(colors, vision)
+    gaps = np.linalg.norm(places[:, None] - places, axis=-1)
+    return gaps[np.triu_indices(len(places), 1)].min()
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+def test_colours_are_told_apart_by_all_eyes(vision):
+    """ΔE of about 2 is just seen; lines ask for more."""
+    assert closest(CATEGORIES, vision) > 15
+    assert closest(colors(6), vision) > 15
+    assert closest(["#2ca02c", "#4caf50"], "full") < 15  # negative control: two greens
+
+
+def test_categories_never_repeat():
+    assert len({tuple(each.values()) for each in categories(28)}) == 28
+
+
+@pytest.mark.parametrize("span", [(52, 66), (0.97, 1.04), (1e-6, 1e6), (3, 2000), (1.1, 8.9), (1e-12, 1e-3), (20, 95)])
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_a_logarithmic_axis_can_be_read(span, name):
+    figure, axes = new_figure()
+    axes = axes[0, 0]
+    axes.plot(*(span, span), "o")
+    log_axes(axes)
+    check_figure(figure)
+    axis = getattr(axes, f"{name}axis")
+    low, high = axis.get_view_interval()
+    inside = [tick for tick in axis.get_majorticklocs() if low <= tick <= high]
+    assert 3 <= len(inside) <= 9
+    labels = axis.get_major_formatter().format_ticks(axis.get_majorticklocs())
+    assert len(set(labels)) == len(labels)
+
+
+def test_labels_are_plain_numbers_or_powers_throughout():
+    axis = new_figure()[1][0, 0].xaxis
+    log_axes(axis.axes, "x")
+    labels = axis.get_major_formatter().format_ticks
+    assert labels([50, 60, 70]) == ["50", "60", "70"]
+    assert labels([0.99, 1, 1.01]) == ["0.99", "1", "1.01"]
+    assert labels([1, 1e3, 1e6]) == ["$10^{0}$", "$10^{3}$", "$10^{6}$"]
+    assert labels([2e7, 5e7]) == [r"$2{\times}10^{7}$", r"$5{\times}10^{7}$"]
+
+
+def test_rounding_errors_do_not_fill_an_axis():
+    figure, axes = new_figure()
+    axes[0, 0].plot([1, 2, 3], [1, 1 + 1e-9, 1 - 1e-9], "o")
+    log_axes(axes[0, 0], "y")
+    show_at_least(axes[0, 0], 1.1)
+    low, high = axes[0, 0].get_ylim()
+    assert high / low == pytest.approx(1.1)
+    assert low * high == pytest.approx(1, abs=1e-6)
+    show_at_least(axes[0, 0], 1.05)
+    assert axes[0, 0].get_ylim() == (low, high)
+    check_figure(figure)
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_a_legend_makes_room_for_itself(scale):
+    """A cloud that fills the panel: no corner is free."""
+    rng = np.random.default_rng(0)
+    figure, axes = new_figure()
+    x, y = rng.uniform(1, 10, (2, 400))
+    axes[0, 0].plot(x, y, "o", label="a cloud that fills the whole panel")
+    axes[0, 0].plot(x, 2 * y, "s", label="another one")
+    axes[0, 0].set(yscale=scale)
+    legend(axes[0, 0])
+    check_figure(figure)
+
+
+@pytest.mark.parametrize(("y", "corner"), [([1, 2], (0, 1)), ([2, 1], (1, 1))])
+def test_a_legend_finds_the_free_corner(y, corner):
+    figure, axes = new_figure()
+    axes[0, 0].plot([1, 2], y, label="a line")
+    axes[0, 0].set_ylim(0.95, 2.05)
+    box = legend(axes[0, 0])
+    assert axes[0, 0].get_ylim() == (0.95, 2.05)
+    place = box.get_window_extent().transformed(axes[0, 0].transAxes.inverted())
+    assert abs((place.x0 + place.x1) / 2 - corner[0]) < 0.5
+    assert abs((place.y0 + place.y1) / 2 - corner[1]) < 0.5
+    check_figure(figure)
+
+
+def test_a_legend_for_all_panels():
+    figure, axes = new_figure(1, 2)
+    for panel in axes[0]:
+        panel.plot([1, 2], [1, 2], label="one")
+        panel.plot([1, 2], [2, 1], label="other")
+        panel.set(xlabel="$x$")
+    legend_below(figure, axes[0, 0])
+    check_figure(figure)
+
+
+@pytest.mark.parametrize("name", ["x.PNG", "x.png", "a.b.Pdf", "x.SVG"])
+def test_the_suffix_is_taken_in_any_case(tmp_path, name):
+    """`x.PNG` is written as such, and not as `x.PNG.png`."""
+    assert save_figure(new_figure()[0], tmp_path / name) == [tmp_path / name]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    start = (tmp_path / name).read_bytes()[:8].lstrip()
+    assert start.startswith({".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}[name[-4:].lower()])
+
+
+def test_long_names_are_cut():
+    assert plain_label("m" * 100) == "m" * 27 + "…"
+    assert plain_label("m" * 28) == "m" * 28
