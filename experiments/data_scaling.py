@@ -19,7 +19,7 @@ from experiments._lib.network_sweeps import (
     tell_sweep,
 )
 from experiments._lib.results import Result, Verdict, VerdictName
-from sgdtheory.fits import SizeDependence, size_dependence
+from sgdtheory.fits import Convention, SizeDependence, size_dependence
 from sgdtheory.plotting.style import BLACK, BLUE, MARKERS, VERMILLION, colors, legend, log_axes, new_figure
 from sgdtheory.sweep import sweep
 from sgdtheory.sweep.fit import SweepFit, data_dependence, fit_sweep
@@ -103,10 +103,8 @@ def _exponents(config: Config, fits: list[SweepFit]) -> dict[str, SizeDependence
             found[group] = data_dependence(fits, group, level=config.level)
     if len(groups) > 2:
         both = [_cell(fit, place) for fit, place in zip(fits, np.linspace(0, 1, len(fits)), strict=True)]
-        grown, convention = [each for each in both if each], fits[0]
-        found["both"] = size_dependence(
-            grown, level=config.level, reference=convention.reference, overhead=convention.overhead
-        )
+        convention = Convention(fits[0].reference, fits[0].overhead)
+        found["both"] = size_dependence([each for each in both if each], convention=convention, level=config.level)
     return found
 
 

@@ -19,6 +19,7 @@ from .critical import notions as notions
 from .critical import optimal_learning_rate as optimal_learning_rate
 from .critical import predicted_exponent as predicted_exponent
 from .critical import predicted_risk_exponent as predicted_risk_exponent
+from .fits import Convention as Convention
 from .fits import PairedRatio as PairedRatio
 from .fits import PowerFit as PowerFit
 from .fits import SensitivityRow as SensitivityRow

@@ -52,6 +52,14 @@ def positive_number(name: str, value) -> float:
     return float(positive_array(name, single_number(name, value)))
 
 
+def share_between_0_and_1(name: str, value) -> float:
+    """`value` as one float between 0 and 1, both excluded: a level of confidence, a quantile."""
+    number = single_number(name, value)
+    if not 0 < number < 1:
+        raise ValueError(f"{name} must lie between 0 and 1, got {number}")
+    return number
+
+
 def whole_number(name: str, value, least: int) -> int:
     """`value` as one whole number of at least `least`."""
     number = single_number(name, value)

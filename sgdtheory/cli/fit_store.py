@@ -10,7 +10,7 @@ from rich.table import Table
 
 from sgdtheory._common.files import csv_text, write_atomically
 from sgdtheory.cli.output import interval_text, print_json, print_note, print_tables, write_figure
-from sgdtheory.fits import METHODS, SizeDependence
+from sgdtheory.fits import METHODS, Convention, SizeDependence, interpolated_critical_batch_size
 
 if TYPE_CHECKING:
     from sgdtheory.cli.fit import FitCommand
@@ -114,14 +114,12 @@ class StoreFit:
         return {"groups": rows, "exponents": exponents, "convention": convention}
 
     def _row(self, fit: Any, measurement: Any, law: Any) -> dict[str, Any]:
-        from sgdtheory.fits import interpolated_critical_batch_size
-
-        convention = {"reference": fit.reference, "overhead": self.command.overhead}
+        convention = Convention(fit.reference, self.command.overhead)
         row = {"target_loss": fit.tuned.target_loss, "group": measurement.group, "a": law.a, "b": law.b}
         row["batch_sizes"], row["steps"] = measurement.batch_sizes, measurement.steps
-        row["critical_batch_size"] = law.critical_batch_size(**convention)
+        row["critical_batch_size"] = law.critical_batch_size(convention=convention)
         steps = measurement.batch_sizes, measurement.steps
-        row["interpolated"] = interpolated_critical_batch_size(*steps, **convention)
+        row["interpolated"] = interpolated_critical_batch_size(*steps, convention)
         return row
 
     def _print(self, report: dict[str, Any]) -> None:

@@ -1,3 +1,6 @@
+from .conventions import Convention as Convention
+from .conventions import SensitivityRow as SensitivityRow
+from .conventions import sensitivity as sensitivity
 from .invariance import METHODS as METHODS
 from .invariance import Method as Method
 from .invariance import PairedRatio as PairedRatio
@@ -9,9 +12,7 @@ from .invariance import size_dependence as size_dependence
 from .measurements import StepsMeasurement as StepsMeasurement
 from .measurements import example_measurements as example_measurements
 from .measurements import read_measurements as read_measurements
-from .scaling import PowerFit as PowerFit
-from .scaling import SensitivityRow as SensitivityRow
-from .scaling import StepsLaw as StepsLaw
-from .scaling import fit_power_law as fit_power_law
-from .scaling import fit_steps_law as fit_steps_law
-from .scaling import sensitivity as sensitivity
+from .power_law import PowerFit as PowerFit
+from .power_law import fit_power_law as fit_power_law
+from .steps_law import StepsLaw as StepsLaw
+from .steps_law import fit_steps_law as fit_steps_law

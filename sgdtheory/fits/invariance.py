@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from sgdtheory._common.arguments import checked_name, positive_number
+from sgdtheory.fits.conventions import SMALLEST, Convention, one_convention
 from sgdtheory.fits.measurements import StepsMeasurement
-from sgdtheory.fits.scaling import StepsLaw, fit_steps_law
+from sgdtheory.fits.steps_law import fit_steps_law
 
 STEP = 1e-4  # of log steps, for derivatives
 Method = Literal["law", "interpolation", "balance"]
@@ -99,18 +101,21 @@ class SizeDependence:
 def size_dependence(
     measurements: Sequence[StepsMeasurement],
     *,
-    reference: float | None = None,
-    overhead: float = 0.2,
+    convention: Convention = SMALLEST,
     margin: float = 0.2,
     level: float = 0.95,
     method: Method = "law",
 ) -> SizeDependence:
     """B* of every group, and the exponent of its size in it.
 
+    >>> import sgdtheory as st
+    >>> found = st.size_dependence(st.example_measurements(), convention=st.Convention(256))
+    >>> round(found.slope, 2), [round(end, 2) for end in found.interval], found.verdict
+    (0.47, [0.42, 0.52], 'fails')
+
     Args:
         measurements: one a group, each with a size; three batch sizes or more, four or more in one of them.
-        reference: B_ref of the convention; None: the smallest batch size that all have.
-        overhead: ω, extra data that defines B*.
+        convention: of B*; without a reference the smallest batch size that all have.
         margin: |slope| above which B* is said to move: what the verdict "holds" excludes.
         level: of the intervals.
         method: "law": B* = ω b/a + (1 + ω) B_ref of a fitted a + b/B (THEORY.md, T13); "interpolation": read off
@@ -126,21 +131,22 @@ def size_dependence(
         raise ValueError(f"measurements must have at least two different positive sizes, got {sizes.tolist()}")
     if not 0.5 < level < 1:
         raise ValueError(f"level must be between 0.5 and 1, got {level:g}")
-    margin, overhead = positive_number("margin", margin), positive_number("overhead", overhead)
-    reference = common_reference(measurements) if reference is None else positive_number("reference", reference)
+    margin = positive_number("margin", margin)
+    if convention.reference is None:
+        convention = Convention(common_reference(measurements), convention.overhead)
     laws = [fit_steps_law(each.batch_sizes, each.steps) for each in measurements]
     freedom = sum(law.steps.size - 2 for law in laws)
     if freedom < 2:
         raise ValueError("measurements must have four batch sizes or more to tell scatter from law")
     scatter = float(np.sqrt(sum((law.residuals**2).sum() for law in laws) / freedom))
     find = _finder(method)
-    critical = np.array([find(each.batch_sizes, each.steps, reference, overhead) for each in measurements])
+    critical = np.array([find(each.batch_sizes, each.steps, convention) for each in measurements])
     if not np.isfinite(critical).all():
         groups = [each.group for each, value in zip(measurements, critical, strict=True) if not np.isfinite(value)]
         raise ValueError(
             f"B* or b/a is outside of the batch sizes measured for {', '.join(groups)}: measure or tune more"
         )
-    errors = scatter * np.array([log_sensitivity(each, reference, overhead, method) for each in measurements])
+    errors = scatter * np.array([log_sensitivity(each, convention, method) for each in measurements])
     slope, error, birge = _line(np.log(sizes), np.log(critical), errors)
     return SizeDependence(sizes, critical, errors, scatter, freedom, slope, error, birge, margin, level, method)
 
@@ -177,16 +183,31 @@ class PairedRatio:
 
 
 def paired_ratio(
-    first: StepsMeasurement, second: StepsMeasurement, *, reference: float, overhead: float = 0.2
+    first: StepsMeasurement,
+    second: StepsMeasurement,
+    *,
+    reference: float | None = None,
+    overhead: float = 0.2,
+    convention: Convention | None = None,
 ) -> PairedRatio:
     """Whether B* differs between two ways of training that were measured with the same seeds and batch sizes.
 
     What both have in common (a lucky seed, the law's lack of fit) cancels: log steps of the two differ from their laws'
     difference by a scatter of their own, which is what makes the standard error.
 
+    >>> import numpy as np
+    >>> import sgdtheory as st
+    >>> batch_sizes = np.array([16, 64, 256, 1024, 4096])
+    >>> plain = st.StepsMeasurement("float32", 64, batch_sizes, np.array([4130, 1180, 443, 262, 215]))
+    >>> rounded = st.StepsMeasurement("bfloat16", 64, batch_sizes, np.array([4150, 1188, 446, 263, 216]))
+    >>> found = st.paired_ratio(plain, rounded, reference=16)
+    >>> found.verdict(margin=1.25), [round(end, 2) for end in found.interval()]
+    ('holds', [0.93, 1.07])
+
     Args:
         first, second: at the same batch sizes, four or more.
-        reference, overhead: convention of B* by the law.
+        reference, overhead: of B* by the law; without a reference the smallest batch size.
+        convention: both at once, in place of the two numbers.
 
     Raises:
         ValueError: different batch sizes, or fewer than four.
@@ -196,8 +217,9 @@ def paired_ratio(
     laws = [fit_steps_law(each.batch_sizes, each.steps) for each in (first, second)]
     freedom = first.steps.size - 2
     scatter = float(np.sqrt(((laws[1].residuals - laws[0].residuals) ** 2).sum() / freedom))
-    before, after = (law.critical_batch_size(reference, overhead) for law in laws)
-    sensitivity = max(log_sensitivity(each, reference, overhead) for each in (first, second))
+    convention = one_convention(convention, reference, overhead)
+    before, after = (law.critical_batch_size(convention=convention) for law in laws)
+    sensitivity = max(log_sensitivity(each, convention) for each in (first, second))
     return PairedRatio(before, after, float(np.log(after / before)), scatter * sensitivity, freedom)
 
 
@@ -216,7 +238,9 @@ def common_reference(measurements: Sequence[StepsMeasurement]) -> float:
     return float(min(common))
 
 
-def interpolated_critical_batch_size(batch_sizes, steps, reference: float, overhead: float = 0.2) -> float:
+def interpolated_critical_batch_size(
+    batch_sizes: ArrayLike, steps: ArrayLike, convention: Convention = SMALLEST
+) -> float:
     """B* without a law: where the data B·Y(B) last cross (1 + ω) times those of the reference.
 
     Between two batch sizes the data lie on a line in B, as those of a + b/B do, b + aB: for them B* is exact on any
@@ -229,14 +253,14 @@ def interpolated_critical_batch_size(batch_sizes, steps, reference: float, overh
     Args:
         batch_sizes: (m,) increasing.
         steps: (m,) steps to the target.
-        reference: B_ref, between the smallest and the largest.
-        overhead: ω.
+        convention: of B*; its reference between the smallest batch size, which is the default, and the largest.
 
     Returns:
         B*, on a line between two batch sizes; nan if the largest batch size is still below it, or the reference
         outside of the measurements.
     """
     batch_sizes = np.asarray(batch_sizes, float)
+    reference, overhead = convention.reference_among(batch_sizes), convention.overhead
     data = batch_sizes * np.asarray(steps, float)
     if not batch_sizes[0] <= reference <= batch_sizes[-1]:
         return float("nan")
@@ -249,25 +273,22 @@ def interpolated_critical_batch_size(batch_sizes, steps, reference: float, overh
     return float(batch_sizes[last] + share * (batch_sizes[last + 1] - batch_sizes[last]))
 
 
-def _of_law(batch_sizes, steps, reference: float, overhead: float) -> float:
-    law: StepsLaw = fit_steps_law(batch_sizes, steps)
-    return law.critical_batch_size(reference, overhead)
+def _of_law(batch_sizes: np.ndarray, steps: np.ndarray, convention: Convention) -> float:
+    return fit_steps_law(batch_sizes, steps).critical_batch_size(convention=convention)
 
 
-def _balance(batch_sizes, steps, reference: float, overhead: float) -> float:
-    del reference, overhead
+def _balance(batch_sizes: np.ndarray, steps: np.ndarray, convention: Convention) -> float:
+    del convention
     law = fit_steps_law(batch_sizes, steps)
-    return law.b / law.a if law.a and law.b else float("nan")
+    return law.E_min / law.S_min if law.a and law.b else float("nan")
 
 
-def _finder(method: Method) -> Callable[..., float]:
-    """(batch_sizes, steps, reference, overhead) → B* or b/a, by a method."""
+def _finder(method: Method) -> Callable[[np.ndarray, np.ndarray, Convention], float]:
+    """(batch_sizes, steps, convention) → B* or b/a, by a method."""
     return {"law": _of_law, "interpolation": interpolated_critical_batch_size, "balance": _balance}[method]
 
 
-def log_sensitivity(
-    measurement: StepsMeasurement, reference: float, overhead: float = 0.2, method: Method = "law"
-) -> float:
+def log_sensitivity(measurement: StepsMeasurement, convention: Convention = SMALLEST, method: Method = "law") -> float:
     """(Σ_B (∂ log B* / ∂ log Y_B)²)^½: standard error of log B* over that of log steps."""
     find, slopes = _finder(method), []
     for place in range(measurement.steps.size):
@@ -275,7 +296,7 @@ def log_sensitivity(
         for sign in (-1, 1):
             steps = measurement.steps.copy()
             steps[place] *= np.exp(sign * STEP)
-            ends.append(np.log(find(measurement.batch_sizes, steps, reference, overhead)))
+            ends.append(np.log(find(measurement.batch_sizes, steps, convention)))
         slopes.append((ends[1] - ends[0]) / (2 * STEP))
     return float(np.linalg.norm(slopes))
 
@@ -284,8 +305,8 @@ def _line(x: np.ndarray, y: np.ndarray, errors: np.ndarray) -> tuple[float, floa
     """Slope of weighted least squares, its standard error by `errors`, and the Birge ratio (0 of two points)."""
     weights = 1 / np.maximum(errors, 1e-12) ** 2
     mean_x, mean_y = (weights @ each / weights.sum() for each in (x, y))
-    spread = weights @ (x - mean_x) ** 2
-    slope = weights @ ((x - mean_x) * (y - mean_y)) / spread
+    squares = weights @ (x - mean_x) ** 2
+    slope = weights @ ((x - mean_x) * (y - mean_y)) / squares
     rest = y - mean_y - slope * (x - mean_x)
     birge = np.sqrt(weights @ rest**2 / (x.size - 2)) if x.size > 2 else 0.0
-    return float(slope), float(spread**-0.5), float(birge)
+    return float(slope), float(squares**-0.5), float(birge)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sgdtheory.fits.scaling import MIN_POINTS
+from sgdtheory.fits.steps_law import MIN_POINTS
 
 EXAMPLE = Path(str(resources.files("sgdtheory.fits") / "data" / "steps_to_target.csv"))
 

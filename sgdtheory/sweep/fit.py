@@ -5,7 +5,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sgdtheory.fits import METHODS, Method, SizeDependence, StepsLaw, StepsMeasurement, fit_steps_law, size_dependence
+from sgdtheory.fits import (
+    METHODS,
+    Convention,
+    Method,
+    SizeDependence,
+    StepsLaw,
+    StepsMeasurement,
+    fit_steps_law,
+    size_dependence,
+)
 from sgdtheory.sweep.table import SweepTable
 from sgdtheory.sweep.tuning import TunedSteps, best_steps
 
@@ -102,11 +111,12 @@ def fit_tuned(
         notes.append(f"loss {target_loss:g}: no fit of {few}")
     if len(measured) in FEW:
         notes.append(FEW[len(measured)])
-    options = {"overhead": overhead, "margin": margin, "level": level}
     reference = tuned.smallest_batch_size if reference is None else reference
     for method in METHODS if measured else ():
         try:
-            dependence[method] = size_dependence(measured, reference=reference, method=method, **options)
+            dependence[method] = size_dependence(
+                measured, convention=Convention(reference, overhead), margin=margin, level=level, method=method
+            )
         except ValueError as error:
             notes.append(f"loss {target_loss:g}: no exponent of {METHODS[method]}: {error}")
     laws = tuple(fit_steps_law(each.batch_sizes, each.steps) for each in measured)
@@ -137,5 +147,5 @@ def data_dependence(
                 found.append(replace(measurement, size=data, group=f"{group}, loss {fit.tuned.target_loss:g}"))
     if len(found) < 2:
         raise ValueError(f"group {group} must be measured at two targets or more, got {len(found)}")
-    convention = {"reference": fits[0].reference, "overhead": fits[0].overhead}
-    return size_dependence(found, **convention, margin=margin, level=level, method=method)  # pyright: ignore
+    convention = Convention(fits[0].reference, fits[0].overhead)
+    return size_dependence(found, convention=convention, margin=margin, level=level, method=method)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from sgdtheory._common.arguments import positive_array, positive_number, whole_number
-from sgdtheory.fits import StepsMeasurement, log_sensitivity
+from sgdtheory.fits import Convention, StepsMeasurement, log_sensitivity
 from sgdtheory.sweep.fit import SweepFit
 
 CELLS = 128  # of each of the two scatters' quantiles in the mean over what a sweep may find
@@ -200,7 +200,8 @@ def _spaced(low: float, high: float, number: int) -> list[int]:
 @functools.lru_cache(maxsize=256)
 def _sensitivity(batch_sizes: tuple[float, ...], balance: float, reference: float, overhead: float) -> float:
     batches = np.array(batch_sizes)
-    return log_sensitivity(StepsMeasurement("", float("nan"), batches, 1 + balance / batches), reference, overhead)
+    measurement = StepsMeasurement("", float("nan"), batches, 1 + balance / batches)
+    return log_sensitivity(measurement, Convention(reference, overhead))
 
 
 def _between(low: np.ndarray, high: np.ndarray, center: float, error: float) -> np.ndarray:

@@ -8,6 +8,7 @@ import pytest
 from scipy import optimize, stats
 
 from sgdtheory.fits import invariance
+from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.invariance import (
     METHODS,
     Method,
@@ -16,7 +17,7 @@ from sgdtheory.fits.invariance import (
     size_dependence,
 )
 from sgdtheory.fits.measurements import StepsMeasurement
-from sgdtheory.fits.scaling import fit_steps_law
+from sgdtheory.fits.steps_law import fit_steps_law
 from tests.simulated_steps import (
     BATCHES,
     FALSE_ALARM,
@@ -32,6 +33,7 @@ from tests.simulated_steps import (
     sensitivity,
 )
 
+CONVENTION = Convention(REFERENCE)
 SAMPLES, FEW, SOME = 400, 300, 150
 
 # ------------------------------------------------------------------ simulation
@@ -47,7 +49,7 @@ def test_the_quick_fit_is_the_fit():
 def dependence(exponent, number, method: Method = "law", noise=NOISE):
     """What `number` independent sweeps find."""
     rngs = np.random.default_rng(7).spawn(number)
-    return [size_dependence(measured(exponent, rng, noise=noise), reference=REFERENCE, method=method) for rng in rngs]
+    return [size_dependence(measured(exponent, rng, noise=noise), convention=CONVENTION, method=method) for rng in rngs]
 
 
 @functools.cache
@@ -115,7 +117,7 @@ def test_scatter_beyond_the_laws_widens_the_interval():
         StepsMeasurement(each.group, each.size, each.batch_sizes, each.steps + 300 * extra / each.batch_sizes)
         for each, extra in zip(groups, (0, 100, 0, 100, 0), strict=True)
     ]
-    before, after = (size_dependence(each, reference=REFERENCE) for each in (groups, shifted))
+    before, after = (size_dependence(each, convention=CONVENTION) for each in (groups, shifted))
     assert before.birge < 3
     assert after.birge > 10
     assert np.diff(after.interval) > 10 * np.diff(before.interval)
@@ -137,7 +139,7 @@ def dense_search(batches, steps, reference, overhead):
 def test_interpolation_against_a_dense_search(reference, overhead):
     for seed in range(5):
         steps = 300 * (1 + 150 / BATCHES) * np.exp(0.1 * np.random.default_rng(seed).standard_normal(5))
-        found = interpolated_critical_batch_size(BATCHES, steps, reference, overhead)
+        found = interpolated_critical_batch_size(BATCHES, steps, Convention(reference, overhead))
         np.testing.assert_allclose(found, dense_search(BATCHES, steps, reference, overhead), rtol=3e-5)
 
 
@@ -145,7 +147,7 @@ def test_interpolation_takes_the_last_crossing():
     """Data 1, 2, 1, 2, 4 of the reference's: 1.2 times them is crossed three times, last between 4 and 8."""
     batches = np.array([1.0, 2, 4, 8, 16])
     steps = np.array([1.0, 2, 1, 2, 4]) / batches
-    np.testing.assert_allclose(interpolated_critical_batch_size(batches, steps, 1.0, 0.2), 4.8, rtol=1e-12)
+    np.testing.assert_allclose(interpolated_critical_batch_size(batches, steps, Convention(1.0, 0.2)), 4.8, rtol=1e-12)
 
 
 @pytest.mark.parametrize("critical", [20, 39.9, 40, 60, 99, 250, 600])
@@ -154,22 +156,22 @@ def test_interpolation_is_exact_for_the_law_on_any_grid(critical, reference):
     if critical < (1 + OVERHEAD) * reference:
         return
     ratio = (critical - (1 + OVERHEAD) * reference) / OVERHEAD
-    found = interpolated_critical_batch_size(BATCHES, 300 * (1 + ratio / BATCHES), reference, OVERHEAD)
+    found = interpolated_critical_batch_size(BATCHES, 300 * (1 + ratio / BATCHES), Convention(reference, OVERHEAD))
     np.testing.assert_allclose(found, critical, rtol=1e-12)
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_interpolation_knows_no_unit_of_steps(unit):
     steps = 300 * (1 + 150 / BATCHES)
-    found = interpolated_critical_batch_size(BATCHES, unit * steps, 16, 0.2)
-    np.testing.assert_allclose(found, interpolated_critical_batch_size(BATCHES, steps, 16, 0.2), rtol=1e-12)
+    found = interpolated_critical_batch_size(BATCHES, unit * steps, Convention(16, 0.2))
+    np.testing.assert_allclose(found, interpolated_critical_batch_size(BATCHES, steps, Convention(16, 0.2)), rtol=1e-12)
 
 
 def test_interpolation_does_not_extrapolate():
     steps = 300 * (1 + 1e5 / BATCHES)
-    assert np.isnan(interpolated_critical_batch_size(BATCHES, steps, 16, 0.2))
-    assert np.isnan(interpolated_critical_batch_size(BATCHES, 300 * (1 + 150 / BATCHES), 8, 0.2))
-    assert np.isnan(interpolated_critical_batch_size(BATCHES, 300 * (1 + 150 / BATCHES), 1000, 0.2))
+    assert np.isnan(interpolated_critical_batch_size(BATCHES, steps, Convention(16, 0.2)))
+    assert np.isnan(interpolated_critical_batch_size(BATCHES, 300 * (1 + 150 / BATCHES), Convention(8, 0.2)))
+    assert np.isnan(interpolated_critical_batch_size(BATCHES, 300 * (1 + 150 / BATCHES), Convention(1000, 0.2)))
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.3])
@@ -180,7 +182,7 @@ def test_all_methods_find_the_exact_critical_batch_size(exponent):
         for ratio in ratios(exponent)
     ]
     exact = [each.root for each in roots]
-    law, lines, balance = (size_dependence(groups, reference=REFERENCE, method=method) for method in METHODS)
+    law, lines, balance = (size_dependence(groups, convention=CONVENTION, method=method) for method in METHODS)
     np.testing.assert_allclose(law.critical, exact, rtol=1e-5)
     np.testing.assert_allclose(lines.critical, exact, rtol=1e-12)
     np.testing.assert_allclose(balance.critical, ratios(exponent), rtol=1e-4)
@@ -194,7 +196,7 @@ def test_all_methods_find_the_exact_critical_batch_size(exponent):
 @pytest.mark.parametrize("birge", [0.2, 3.0])
 def test_intervals_are_those_of_students_t(birge):
     """By the steps' scatter with Σ(m − 2) = 15 degrees of freedom, or by that around the line with 5 − 2."""
-    found = size_dependence(measured(0.1, np.random.default_rng(2)), reference=REFERENCE, level=0.9)
+    found = size_dependence(measured(0.1, np.random.default_rng(2)), convention=CONVENTION, level=0.9)
     found = replace(found, birge=birge)
     assert found.freedom == 15
     quantile = stats.t.ppf(0.95, 15) if birge < 1 else birge * stats.t.ppf(0.95, 3)
@@ -212,7 +214,7 @@ def test_intervals_are_those_of_students_t(birge):
 def test_standard_errors_by_hand(method, reference):
     """The scatter times the norm of the derivatives; b/a is B* over ω where the reference is nothing."""
     groups = measured(0.2, np.random.default_rng(4), noise=1e-4)
-    found = size_dependence(groups, reference=REFERENCE, method=method)
+    found = size_dependence(groups, convention=CONVENTION, method=method)
     laws = [fit_steps_law(each.batch_sizes, each.steps) for each in groups]
     scatter = np.sqrt(sum((law.residuals**2).sum() for law in laws) / 15)
     np.testing.assert_allclose(found.scatter, scatter, rtol=1e-9)
@@ -223,15 +225,17 @@ def test_standard_errors_by_hand(method, reference):
 def test_the_overhead_is_20_percent():
     groups = measured(0.1, np.random.default_rng(4))
     for method in METHODS:
-        given, default = (size_dependence(groups, method=method, **each) for each in ({"overhead": 0.2}, {}))
+        given, default = (
+            size_dependence(groups, method=method, **each) for each in ({"convention": Convention(None, 0.2)}, {})
+        )
         np.testing.assert_array_equal(given.critical, default.critical)
     (first, *_) = groups
-    default = interpolated_critical_batch_size(first.batch_sizes, first.steps, REFERENCE)
-    assert default == interpolated_critical_batch_size(first.batch_sizes, first.steps, REFERENCE, 0.2)
+    default = interpolated_critical_batch_size(first.batch_sizes, first.steps)  # whose smallest batch size is REFERENCE
+    assert default == interpolated_critical_batch_size(first.batch_sizes, first.steps, Convention(REFERENCE, 0.2))
 
 
 def test_the_line_is_that_of_weighted_least_squares():
-    found = size_dependence(measured(0.1, np.random.default_rng(3)), reference=REFERENCE)
+    found = size_dependence(measured(0.1, np.random.default_rng(3)), convention=CONVENTION)
     weights, design = found.standard_errors**-1.0, np.stack([np.ones(5), np.log(WIDTHS)], axis=1)
     (_, slope), (squares,), *_ = np.linalg.lstsq(weights[:, None] * design, weights * np.log(found.critical))
     error = np.linalg.inv(design.T @ (weights[:, None] ** 2 * design))[1, 1] ** 0.5
@@ -242,18 +246,18 @@ def test_the_line_is_that_of_weighted_least_squares():
 def test_the_unit_of_sizes_does_not_matter():
     groups = measured(0.1, np.random.default_rng(3))
     small = [replace(each, size=each.size / 1e6) for each in groups]
-    found = [size_dependence(each, reference=REFERENCE) for each in (groups, small)]
+    found = [size_dependence(each, convention=CONVENTION) for each in (groups, small)]
     np.testing.assert_allclose(found[1].interval, found[0].interval, rtol=1e-9)
 
 
 def test_two_sizes_have_no_scatter_around_a_line():
-    found = size_dependence(only(measured(0.1, np.random.default_rng(2)), 32, 512), reference=REFERENCE)
+    found = size_dependence(only(measured(0.1, np.random.default_rng(2)), 32, 512), convention=CONVENTION)
     assert (found.birge, found.freedom) == (0, 6)
     np.testing.assert_allclose(found.reach(0.95), stats.t.ppf(0.975, 6))
 
 
 def test_three_sizes_have_one_degree_of_freedom():
-    found = size_dependence(only(measured(0.1, np.random.default_rng(2)), 32, 128, 512), reference=REFERENCE)
+    found = size_dependence(only(measured(0.1, np.random.default_rng(2)), 32, 128, 512), convention=CONVENTION)
     assert found.birge > 0
     np.testing.assert_allclose(replace(found, birge=2.0).reach(0.95), 2 * 12.7062, rtol=1e-5)
 
@@ -262,7 +266,7 @@ def test_the_reference_is_the_smallest_common_batch_size():
     groups = measured(0.0)
     groups[2] = StepsMeasurement("width 128", 128, BATCHES[1:], groups[2].steps[1:])
     assert common_reference(groups) == 40
-    given, default = size_dependence(groups, reference=40), size_dependence(groups)
+    given, default = size_dependence(groups, convention=Convention(40)), size_dependence(groups)
     np.testing.assert_array_equal(given.critical, default.critical)
 
 
@@ -312,7 +316,11 @@ def resized(groups, size):
 )
 def test_bad_input(change, options, message):
     with pytest.raises(ValueError, match=message):
-        size_dependence(change(measured(0.0)), **({"reference": REFERENCE} | options))
+        fitted(change(measured(0.0)), **options)
+
+
+def fitted(groups, reference=REFERENCE, overhead=OVERHEAD, **options):
+    return size_dependence(groups, convention=Convention(reference, overhead), **options)
 
 
 def test_no_common_reference():
@@ -325,7 +333,7 @@ def test_no_common_reference():
 def test_two_groups_of_three_batch_sizes_are_the_least():
     """One degree of freedom each; a single one says nothing of the scatter."""
     groups = cut(only(measured(0.0, np.random.default_rng(0)), 32, 64), 3)
-    assert size_dependence(groups, reference=REFERENCE).freedom == 2
+    assert size_dependence(groups, convention=CONVENTION).freedom == 2
 
 
 @pytest.mark.parametrize(
@@ -337,4 +345,4 @@ def test_steps_without_a_bend_have_no_critical_batch_size(method, steps):
     groups = measured(0.0)
     groups[3] = StepsMeasurement("width 256", 256, BATCHES, steps)
     with pytest.raises(ValueError, match="outside of the batch sizes measured for width 256: measure or tune more"):
-        size_dependence(groups, reference=REFERENCE, method=method)
+        size_dependence(groups, convention=CONVENTION, method=method)

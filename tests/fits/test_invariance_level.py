@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from sgdtheory.fits import invariance
+from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.invariance import interpolated_critical_batch_size, size_dependence
 from sgdtheory.fits.measurements import StepsMeasurement
 from tests.simulated_steps import BATCHES, REFERENCE, WIDTHS, at_least, at_most, measured, quick_fit
@@ -48,7 +49,7 @@ def test_level_and_coverage_with_scatter_between_widths(number, between):
     widths = np.geomspace(32, 512, number)
     rngs = np.random.default_rng(number).spawn(NUMBER)
     sweeps = (measured(MARGIN, rng, noise=0.02, widths=widths, between=between) for rng in rngs)
-    found = [size_dependence(each, reference=REFERENCE) for each in sweeps]
+    found = [size_dependence(each, convention=Convention(REFERENCE)) for each in sweeps]
     covered, rejected = rates(found, lambda each, place: each.reach(2 * place - 1))
     assert covered >= at_least(0.95, NUMBER)
     assert rejected <= at_most(0.05, NUMBER)
@@ -65,8 +66,9 @@ def test_level_and_coverage_with_scatter_between_widths(number, between):
 # ------------------------------------------------------------------ batch sizes a factor of 2.5 apart
 
 
-def chords_in_logs(batch_sizes, steps, reference, overhead):
+def chords_in_logs(batch_sizes, steps, convention):
     """Reading off along lines in logs, as version 0.1 did."""
+    reference, overhead = convention.reference, convention.overhead
     log_batch, log_data = np.log(batch_sizes), np.log(batch_sizes * steps)
     excess = log_data - np.interp(np.log(reference), log_batch, log_data) - np.log1p(overhead)
     last = int(np.flatnonzero(excess <= 0)[-1])
@@ -84,7 +86,7 @@ def false_holds(noise, number, alpha=1.0):
             ratio = (critical - 1.2 * REFERENCE) / (1.2 * REFERENCE ** (1 - alpha) - critical ** (1 - alpha))
             steps = 300 * (1 + ratio * BATCHES**-alpha) * np.exp(noise * rng.standard_normal(BATCHES.size))
             groups.append(StepsMeasurement(f"width {width:g}", width, BATCHES, steps))
-        found.append(size_dependence(groups, reference=REFERENCE, margin=MARGIN, method="interpolation"))
+        found.append(size_dependence(groups, convention=Convention(REFERENCE), margin=MARGIN, method="interpolation"))
     return sum(each.verdict == "holds" for each in found)
 
 
@@ -107,5 +109,5 @@ def test_chords_in_logs_are_what_was_read_off():
     """The negative control on a hair-fine grid, where every way of reading off is the same."""
     batches = np.geomspace(16, 640, 4000)
     steps = 300 * (1 + 200 / batches)
-    lines = interpolated_critical_batch_size(batches, steps, 16, 0.2)
-    np.testing.assert_allclose(chords_in_logs(batches, steps, 16, 0.2), lines, rtol=1e-5)
+    lines = interpolated_critical_batch_size(batches, steps, Convention(16, 0.2))
+    np.testing.assert_allclose(chords_in_logs(batches, steps, Convention(16, 0.2)), lines, rtol=1e-5)

@@ -6,7 +6,7 @@ from scipy import stats
 
 from sgdtheory.fits.invariance import PairedRatio, paired_ratio
 from sgdtheory.fits.measurements import StepsMeasurement
-from sgdtheory.fits.scaling import fit_steps_law
+from sgdtheory.fits.steps_law import fit_steps_law
 from tests.simulated_steps import BATCHES, sensitivity
 
 

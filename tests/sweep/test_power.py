@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.invariance import size_dependence
 from sgdtheory.fits.measurements import StepsMeasurement
 from sgdtheory.sweep.power import Scatter, enough, verdict_probabilities
@@ -91,7 +92,7 @@ def test_what_is_drawn_is_the_procedure():
                 StepsMeasurement(f"width {width}", width, np.array(BATCHES, float), np.exp(row))
                 for width, row in zip(widths, log_steps[place], strict=True)
             ]
-            verdict = size_dependence(rows, reference=BATCHES[0]).verdict
+            verdict = size_dependence(rows, convention=Convention(BATCHES[0])).verdict
             assert (verdict == "holds", verdict == "fails") == (holds[place], fails[place])
 
 

@@ -1,15 +1,16 @@
-"""Scaling laws from measurements: steps to a target loss, the critical batch size, and powers of size.
+"""The steps law: steps to a target loss against batch size, and the critical batch size on it.
 
-Confidence intervals of the steps law are profile-likelihood intervals with an F quantile (`profile_likelihood`
-says why), those of a power law are Student's t.
+Confidence intervals are profile-likelihood intervals with an F quantile (`profile_likelihood` says why).
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import optimize, special
 
-from sgdtheory._common.arguments import positive_array, positive_number, single_number
+from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1
+from sgdtheory.fits.conventions import Convention, one_convention
 from sgdtheory.fits.profile_likelihood import Profile, Quantity, best_ratio, root, safe_exp
 
 MIN_POINTS = 3
@@ -20,9 +21,12 @@ INVISIBLE = 18.0  # a term e^−18 times the other, at every batch size measured
 class StepsLaw:
     """Steps to a target loss against batch size, `Y = a + b/B^α`, fitted in logs (THEORY.md T13).
 
+    Made by `fit_steps_law`. With α = 1 it is McCandlish et al.'s `(S/S_min − 1)(E/E_min − 1) = 1` of steps S = Y and
+    samples E = BY.
+
     Attributes:
-        a: fewest steps, however large the batch.
-        b: for α = 1, fewest samples, however small the batch.
+        a: fewest steps, however large the batch; S_min.
+        b: for α = 1, fewest samples, however small the batch; E_min.
         alpha: exponent α, 1 unless it was fitted.
         alpha_fitted: whether α was fitted.
         batch_sizes, steps: (m,) the measurements.
@@ -35,9 +39,27 @@ class StepsLaw:
     batch_sizes: np.ndarray
     steps: np.ndarray
 
-    def predict(self, batch_size):
+    def predict(self, batch_size: ArrayLike) -> np.ndarray:
         """Steps at `batch_size`: a + b/B^α."""
         return self.a + self.b / positive_array("batch_size", batch_size) ** self.alpha
+
+    @property
+    def S_min(self) -> float:
+        """McCandlish et al.'s S_min, the fewest steps that reach the target: a."""
+        return self.a
+
+    @property
+    def E_min(self) -> float:
+        """McCandlish et al.'s E_min, the fewest samples that reach the target: the infimum of `B Y(B)`, b for α = 1.
+
+        With α < 1 it is 0, as B → 0 (and without a b); with α > 1 it is attained, where `a B^α = (α − 1) b`.
+        """
+        if self.alpha == 1:
+            return self.b
+        if self.alpha < 1 or not (self.a and self.b):
+            return 0.0
+        best = ((self.alpha - 1) * self.b / self.a) ** (1 / self.alpha)
+        return float(best * self.predict(best))
 
     @property
     def residuals(self) -> np.ndarray:
@@ -50,20 +72,24 @@ class StepsLaw:
         freedom = self.steps.size - self._num_parameters
         return float(np.sqrt((self.residuals**2).sum() / freedom)) if freedom else float("nan")
 
-    def critical_batch_size(self, reference: float = 256, overhead: float = 0.2) -> float:
+    def critical_batch_size(
+        self, reference: float | None = 256.0, overhead: float = 0.2, *, convention: Convention | None = None
+    ) -> float:
         """B* at which reaching the target takes (1 + overhead) times the data that `reference` takes.
 
         The largest root of `(a + b/B_ref^α) (1 + ω) B_ref = (a + b/B^α) B`; for α = 1 it is
         `B* = ω b/a + (1 + ω) B_ref` (THEORY.md T13). It depends on both conventions: see `sensitivity`.
 
         Args:
-            reference: B_ref, a batch size in the regime of linear scaling.
+            reference: B_ref, a batch size in the regime of linear scaling; None: the smallest that was measured.
             overhead: ω > 0, the fraction of extra data.
+            convention: both at once, in place of the two numbers.
 
         Returns:
             B*, in the unit of the batch sizes; `inf` where no plateau was measured (a = 0, α ≥ 1).
         """
-        reference, overhead = _convention(reference, overhead)
+        convention = one_convention(convention, reference, overhead)
+        reference, overhead = convention.reference_among(self.batch_sizes), convention.overhead
         if self.a == 0:  # data needed grows like B^(1−α) for ever
             return reference * safe_exp(np.log1p(overhead) / (1 - self.alpha)) if self.alpha < 1 else float("inf")
         return _critical(np.log(self.b / self.a) if self.b else -np.inf, self.alpha, reference, overhead)
@@ -73,8 +99,9 @@ class StepsLaw:
         quantity: str = "critical_batch_size",
         level: float = 0.95,
         *,
-        reference: float = 256,
+        reference: float | None = 256.0,
         overhead: float = 0.2,
+        convention: Convention | None = None,
     ) -> tuple[float, float]:
         """Profile-likelihood confidence interval (see the module's head for the method and why).
 
@@ -84,7 +111,7 @@ class StepsLaw:
         Args:
             quantity: "critical_batch_size", "a", "b" or "alpha".
             level: confidence level in (0, 1).
-            reference, overhead: convention of B*, as in `critical_batch_size`.
+            reference, overhead, convention: of B*, as in `critical_batch_size`.
 
         Returns:
             (low, high); an end is 0 or `inf` where the measurements do not limit it.
@@ -92,7 +119,8 @@ class StepsLaw:
         Raises:
             ValueError: an unknown quantity, a level outside (0, 1), or as many parameters as points.
         """
-        reference, overhead = _convention(reference, overhead)
+        convention = one_convention(convention, reference, overhead)
+        reference, overhead = convention.reference_among(self.batch_sizes), convention.overhead
         quantities: dict[str, Quantity] = {
             "critical_batch_size": lambda _, ratio, alpha: np.log(_critical(ratio, alpha, reference, overhead)),
             "a": lambda log_a, ratio, alpha: log_a,
@@ -109,11 +137,11 @@ class StepsLaw:
                 f"an interval needs more batch sizes than parameters, got {self.steps.size} batch sizes for "
                 f"{self._num_parameters} parameters"
             )
-        widening = special.fdtri(1, freedom, _level(level)) / freedom
+        widening = special.fdtri(1, freedom, share_between_0_and_1("level", level)) / freedom
         profile = Profile(np.log(self.batch_sizes), np.log(self.steps), self.alpha, self.alpha_fitted, widening)
         low, high = (profile.extreme(quantities[quantity], side) for side in (-1, 1))
         critical = quantity == "critical_batch_size"
-        estimate = self.critical_batch_size(reference, overhead) if critical else getattr(self, quantity)
+        estimate = self.critical_batch_size(convention=convention) if critical else getattr(self, quantity)
         return min(low, estimate), max(high, estimate)  # a term fitted as absent lies at the end of the set
 
     @property
@@ -121,8 +149,15 @@ class StepsLaw:
         return 3 if self.alpha_fitted else 2
 
 
-def fit_steps_law(batch_sizes, steps, alpha: float | None = 1.0) -> StepsLaw:
+def fit_steps_law(batch_sizes: ArrayLike, steps: ArrayLike, alpha: float | None = 1.0) -> StepsLaw:
     """Least squares of `log Y = log(a + b/B^α)` with a, b ≥ 0 (THEORY.md T13).
+
+    >>> import sgdtheory as st
+    >>> law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
+    >>> round(law.S_min), round(law.E_min), round(law.critical_batch_size(reference=256, overhead=0.2))
+    (2044, 3060136, 607)
+    >>> [round(end) for end in law.interval("critical_batch_size", level=0.95)]
+    [594, 620]
 
     Args:
         batch_sizes: (m,) B > 0, at least three different ones.
@@ -189,127 +224,3 @@ def _critical(log_ratio: float, alpha: float, reference: float, overhead: float)
     # to the right of its only minimum, (α − 1) ρ = B^α, the data needed increases with B
     low = max(log_reference, (np.log(alpha - 1) + log_ratio) / alpha) if alpha > 1 else log_reference
     return safe_exp(root(lambda log_batch: data(log_batch) - target, low, target + 1.0))
-
-
-@dataclass(frozen=True)
-class PowerFit:
-    """`y = c x^p` fitted by least squares in logs (THEORY.md T14).
-
-    Attributes:
-        coefficient: c.
-        exponent: p.
-        residual_std: estimated standard deviation of log y around the law; nan with two points.
-        num_points, mean_log_x, spread_log_x: of the data (spread: sum of squared deviations of log x).
-    """
-
-    coefficient: float
-    exponent: float
-    residual_std: float
-    num_points: int
-    mean_log_x: float
-    spread_log_x: float
-
-    def predict(self, x):
-        """c x^p, for positive x."""
-        return self.coefficient * positive_array("x", x) ** self.exponent
-
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of the exponent: Student's t with m − 2 degrees of freedom.
-
-        Exact for independent normal errors of log y, with any m. Infinite with two points. With three there is one
-        degree of freedom: t = 12.7 at 95% times the one residual, whose size is chance: a quarter of
-        the intervals are more than 3.6 times as wide as another quarter. Five points have t = 3.2, and 1.8 times.
-        """
-        half = self._quantile(level) * self.residual_std / np.sqrt(self.spread_log_x) if self._freedom else np.inf
-        return float(self.exponent - half), float(self.exponent + half)
-
-    def prediction_interval(self, x, level: float = 0.95, *, new_measurement: bool = True):
-        """Interval for y at `x`: of a new measurement, or (new_measurement=False) of the law itself.
-
-        Returns:
-            (low, high), arrays of the shape of `x`.
-        """
-        if not self._freedom:
-            return np.zeros_like(self.predict(x)), np.full_like(self.predict(x), np.inf)
-        offset = np.log(positive_array("x", x)) - self.mean_log_x
-        spread = float(new_measurement) + 1 / self.num_points + offset**2 / self.spread_log_x
-        factor = np.exp(self._quantile(level) * self.residual_std * np.sqrt(spread))
-        return self.predict(x) / factor, self.predict(x) * factor
-
-    @property
-    def _freedom(self) -> int:
-        return self.num_points - 2
-
-    def _quantile(self, level: float) -> float:
-        return float(special.stdtrit(self._freedom, 0.5 + _level(level) / 2))
-
-
-def fit_power_law(x, y) -> PowerFit:
-    """Least squares of `log y = log c + p log x`.
-
-    Args:
-        x, y: (m,) positive numbers; at least two different x.
-
-    Returns:
-        PowerFit.
-
-    Raises:
-        ValueError: wrong shapes, numbers that are not positive, or a single x.
-    """
-    x, y = positive_array("x", x), positive_array("y", y)
-    if x.ndim != 1 or x.shape != y.shape:
-        raise ValueError(f"x and y must be one-dimensional and of one length, got shapes {x.shape} and {y.shape}")
-    if np.unique(x).size < 2:
-        raise ValueError(f"x must hold at least 2 different values, got {np.unique(x).size}")
-    log_x, log_y = np.log(x), np.log(y)
-    deviation = log_x - log_x.mean()
-    spread = (deviation**2).sum()
-    exponent = (deviation * log_y).sum() / spread
-    residuals = log_y - log_y.mean() - exponent * deviation
-    std = np.sqrt((residuals**2).sum() / (x.size - 2)) if x.size > 2 else float("nan")
-    coefficient = np.exp(log_y.mean() - exponent * log_x.mean())
-    return PowerFit(float(coefficient), float(exponent), float(std), x.size, float(log_x.mean()), float(spread))
-
-
-@dataclass(frozen=True)
-class SensitivityRow:
-    """B* of every law, and its exponent against size, under one convention."""
-
-    reference: float
-    overhead: float
-    critical_batch_sizes: tuple[float, ...]
-    exponent: float
-    interval: tuple[float, float]
-
-
-def sensitivity(laws, sizes, references=(64, 128, 256, 512, 1024), overheads=(0.1, 0.2, 0.5, 1.0), level=0.95):
-    """How B* and its exponent depend on the two conventions in its definition.
-
-    Args:
-        laws: StepsLaws, one a size.
-        sizes: (m,) model or data sizes; their unit only moves the coefficient.
-        references: reference batch sizes B_ref.
-        overheads: overheads ω.
-        level: of the exponent's interval.
-
-    Returns:
-        A list of SensitivityRow, overheads varying slowest.
-    """
-    rows = []
-    for overhead in np.atleast_1d(overheads).tolist():
-        for reference in np.atleast_1d(references).tolist():
-            critical = tuple(law.critical_batch_size(reference, overhead) for law in laws)
-            fit = fit_power_law(sizes, critical)
-            rows.append(SensitivityRow(reference, overhead, critical, fit.exponent, fit.interval(level)))
-    return rows
-
-
-def _convention(reference: float, overhead: float) -> tuple[float, float]:
-    return positive_number("reference", reference), positive_number("overhead", overhead)
-
-
-def _level(level: float) -> float:
-    number = single_number("level", level)
-    if not 0 < number < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {number}")
-    return number

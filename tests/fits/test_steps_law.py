@@ -1,8 +1,6 @@
-from typing import Any
-
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import optimize
 
 import sgdtheory as st
 
@@ -161,6 +159,29 @@ def test_bad_measurements(batches, steps, alpha, message):
         st.fit_steps_law(batches, steps, alpha)
 
 
+# ------------------------------------------------------------------ McCandlish et al.'s S_min and E_min
+
+
+@pytest.mark.parametrize(("alpha", "a", "b"), [(1.0, 1600.0, 3e6), (1.4, 1600.0, 3e6), (2.0, 3.0, 12.0)])
+def test_fewest_steps_and_samples(alpha, a, b):
+    law, batches = law_of(a, b, alpha), np.geomspace(1e-7, 1e9, 200_001)
+    assert law.S_min == a
+    assert law.E_min == pytest.approx(data_needed(law, batches).min(), rel=1e-5)
+    assert law.S_min == pytest.approx(float(law.predict(1e15)), rel=1e-5)
+
+
+def test_mccandlish_hyperbola():
+    law, batches = law_of(1600.0, 3e6), BATCHES
+    steps = law.predict(batches)
+    np.testing.assert_allclose((steps / law.S_min - 1) * (batches * steps / law.E_min - 1), 1.0, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("alpha", "a", "b"), [(0.7, 1.0, 3.0), (1.4, 0.0, 3.0), (1.4, 1.0, 0.0), (1.0, 1.0, 0.0)])
+def test_no_fewest_samples(alpha, a, b):
+    """Below α = 1, without a plateau or without a slope, ever smaller or larger batches need ever fewer samples."""
+    assert law_of(a, b, alpha).E_min == 0
+
+
 # ------------------------------------------------------------------ the critical batch size
 
 
@@ -176,6 +197,20 @@ def test_default_convention():
     law = law_of(1600.0, 3e6)
     assert law.critical_batch_size() == pytest.approx(0.2 * 3e6 / 1600 + 1.2 * 256, rel=1e-14)
     assert law.critical_batch_size(256, 0.2) == law.critical_batch_size(overhead=0.2, reference=256)
+    assert law.critical_batch_size(256, 0.2) == law.critical_batch_size()
+
+
+def test_a_convention_in_place_of_its_two_numbers():
+    law = st.fit_steps_law(BATCHES, steps_of(1600.0, 3e6, noise=0.05))
+    convention = st.Convention(100, 0.3)
+    assert law.critical_batch_size(convention=convention) == law.critical_batch_size(100, 0.3)
+    assert law.interval(convention=convention) == law.interval(reference=100, overhead=0.3)
+    assert law.critical_batch_size(convention=st.Convention(None)) == law.critical_batch_size(BATCHES[0])
+    assert law.critical_batch_size(None, 0.3) == law.critical_batch_size(BATCHES[0], 0.3)
+    assert law.interval(convention=st.Convention(None, 0.3)) == law.interval(reference=BATCHES[0], overhead=0.3)
+    for use in (law.critical_batch_size, law.interval):
+        with pytest.raises(ValueError, match="convention has the reference and the overhead already"):
+            use(reference=64, convention=convention)
 
 
 @pytest.mark.parametrize("alpha", [0.6, 0.8, 0.95, 1.0, 1.05, 1.3, 1.6, 2.0])
@@ -252,138 +287,6 @@ def test_bad_convention(convention, message):
         law.interval(**convention)
 
 
-# ------------------------------------------------------------------ powers of size
-
-SIZES = np.array([85.0, 151, 302, 604, 1200])
-
-
-def powers(seed, number=5, noise=0.1):
-    rng = np.random.default_rng(seed)
-    size = np.sort(10 ** rng.uniform(1, 4, number))
-    return size, 93 * size**0.47 * np.exp(noise * rng.standard_normal(number))
-
-
-@pytest.mark.parametrize("number", [3, 5, 12])
-@pytest.mark.parametrize("seed", range(3))
-def test_power_law_is_linear_regression_of_logs(seed, number):
-    size, value = powers(seed, number)
-    law = st.fit_power_law(size, value)
-    line: Any = stats.linregress(np.log(size), np.log(value))
-    slope, intercept = np.polyfit(np.log(size), np.log(value), 1)
-    assert (law.exponent, np.log(law.coefficient)) == pytest.approx((slope, intercept), rel=1e-9)
-    residuals = np.log(value) - intercept - slope * np.log(size)
-    assert law.residual_std == pytest.approx(np.sqrt((residuals**2).sum() / (number - 2)), rel=1e-9)
-    for level in (0.5, 0.95, 0.999):
-        half = stats.t.ppf(0.5 + level / 2, number - 2) * line.stderr
-        assert law.interval(level) == pytest.approx((slope - half, slope + half), rel=1e-9)
-    assert law.interval() == law.interval(0.95)
-    np.testing.assert_allclose(law.predict(size), np.exp(intercept) * size**slope, rtol=1e-9)
-
-
-@pytest.mark.parametrize("new", [True, False])
-@pytest.mark.parametrize("level", [0.8, 0.95])
-def test_prediction_interval_of_the_textbook(level, new):
-    """From the normal equations: se² = s² (1 + x₀ᵀ(XᵀX)⁻¹x₀) for a measurement, without the 1 for the mean."""
-    size, value = powers(7, 6)
-    design = np.stack([np.ones(6), np.log(size)], axis=1)
-    beta, (rss,), *_ = np.linalg.lstsq(design, np.log(value))
-    at = np.array([[1.0, 300.0], [5e3, 1e6]])
-    rows = np.stack([np.ones_like(at), np.log(at)], axis=-1)
-    leverage = np.einsum("...i,ij,...j", rows, np.linalg.inv(design.T @ design), rows)
-    half = stats.t.ppf(0.5 + level / 2, 4) * np.sqrt(rss / 4 * (new + leverage))
-    low, high = st.fit_power_law(size, value).prediction_interval(at, level, new_measurement=new)
-    np.testing.assert_allclose(np.log(low), rows @ beta - half, rtol=1e-9)
-    np.testing.assert_allclose(np.log(high), rows @ beta + half, rtol=1e-9)
-
-
-def test_noiseless_power_law():
-    law = st.fit_power_law(SIZES, 93 * SIZES**0.47)
-    assert (law.coefficient, law.exponent) == pytest.approx((93, 0.47), rel=1e-12)
-    assert law.interval() == pytest.approx((0.47, 0.47), rel=1e-10)
-    assert law.prediction_interval(1e4) == pytest.approx((93 * 1e4**0.47,) * 2, rel=1e-10)
-
-
-def test_two_points_leave_the_exponent_unlimited():
-    law = st.fit_power_law([10, 1000], [2, 20])
-    assert law.exponent == pytest.approx(0.5, rel=1e-14)
-    assert np.isnan(law.residual_std)
-    assert law.interval() == (-np.inf, np.inf)
-    low, high = law.prediction_interval(np.array([1.0, 10.0, 1e4]))
-    np.testing.assert_array_equal(low, np.zeros(3))
-    np.testing.assert_array_equal(high, np.full(3, np.inf))
-
-
-def test_units_of_size_only_move_the_coefficient():
-    size, value = powers(3)
-    law, other = st.fit_power_law(size, value), st.fit_power_law(1e6 * size, value)
-    assert other.exponent == pytest.approx(law.exponent, rel=1e-10)
-    assert other.interval() == pytest.approx(law.interval(), rel=1e-9)
-    assert other.coefficient == pytest.approx(law.coefficient * 1e6**-law.exponent, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "message"),
-    [
-        ([1, 2], [1, 2, 3], r"one-dimensional and of one length, got shapes \(2,\) and \(3,\)"),
-        ([[1, 2]], [[1, 2]], "one-dimensional and of one length"),
-        ([2, 2, 2], [1, 2, 3], "x must hold at least 2 different values, got 1"),
-        ([], [], "x must hold at least 2 different values, got 0"),
-        ([1, 0], [1, 2], "x must be positive and finite, got 0.0"),
-        ([1, 2], [1, -2], "y must be positive and finite, got -2.0"),
-        ([1, 2], [1, np.inf], "y must be positive and finite, got inf"),
-        (["a", 2], [1, 2], "x must be a number or an array of numbers"),
-    ],
-)
-def test_bad_power_law_data(x, y, message):
-    with pytest.raises(ValueError, match=message):
-        st.fit_power_law(x, y)
-
-
-@pytest.mark.parametrize("level", [0, 1, -0.5, 95, np.nan])
-def test_bad_level_of_a_power_law(level):
-    law = st.fit_power_law(*powers(0))
-    with pytest.raises(ValueError, match="level must lie between 0 and 1, got"):
-        law.interval(level)
-    with pytest.raises(ValueError, match="level must lie between 0 and 1, got"):
-        law.prediction_interval(10.0, level)
-
-
-# ------------------------------------------------------------------ sensitivity
-
-
-def test_sensitivity_equals_fitting_by_hand():
-    scales = np.array([(1300, 2.8e6), (1750, 5.7e6), (2100, 1.1e7), (2500, 1.9e7), (3900, 4.3e7)])
-    laws = [st.fit_steps_law(BATCHES, steps_of(a, b, noise=0.05, seed=k)) for k, (a, b) in enumerate(scales)]
-    references, overheads = (100, 300), (0.1, 0.4, 2.0)
-    rows = st.sensitivity(laws, SIZES, references, overheads)
-    assert [(row.overhead, row.reference) for row in rows] == [(o, r) for o in overheads for r in references]
-    for row in rows:
-        critical = [row.overhead * law.b / law.a + (1 + row.overhead) * row.reference for law in laws]
-        line: Any = stats.linregress(np.log(SIZES), np.log(critical))
-        half = stats.t.ppf(0.975, 3) * line.stderr
-        assert row.critical_batch_sizes == pytest.approx(critical, rel=1e-12)
-        assert row.exponent == pytest.approx(line.slope, rel=1e-9)
-        assert row.interval == pytest.approx((line.slope - half, line.slope + half), rel=1e-9)
-
-
-def test_exponent_depends_on_the_convention_through_one_number_only():
-    """For α = 1, B* ∝ b/a + (1 + 1/ω) B_ref: conventions with one (1 + 1/ω) B_ref share their exponent."""
-    laws = [law_of(a, b) for a, b in ((1300.0, 2.8e6), (1750.0, 5.7e6), (2100.0, 1.1e7))]
-    rows = st.sensitivity(laws, SIZES[:3], references=(64, 128, 512), overheads=(0.2, 0.5, 1.0))
-    exponent = {(row.reference, row.overhead): row.exponent for row in rows}
-    assert exponent[128, 0.5] == pytest.approx(exponent[64, 0.2], rel=1e-12)
-    assert exponent[512, 0.5] != pytest.approx(exponent[64, 0.2], rel=1e-2)
-
-
-def test_default_conventions_of_sensitivity():
-    laws = [law_of(a, b) for a, b in ((1300.0, 2.8e6), (1750.0, 5.7e6))]
-    rows = st.sensitivity(laws, SIZES[:2])
-    assert len(rows) == 20
-    conventions = [(row.overhead, row.reference) for row in rows]
-    assert conventions == [(o, r) for o in (0.1, 0.2, 0.5, 1.0) for r in (64, 128, 256, 512, 1024)]
-    assert rows[0].interval == (-np.inf, np.inf)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -397,7 +300,6 @@ def test_default_conventions_of_sensitivity():
             lambda: st.fit_steps_law([1, 2, 4], [4, 3, 2]).predict([1, 0]),
             "batch_size must be positive and finite, got 0",
         ),
-        (lambda: st.fit_power_law([1, 2], [1, 2]).predict(-1), "x must be positive and finite, got -1"),
     ],
 )
 def test_more_bad_input(call, message):

@@ -1,0 +1,96 @@
+"""A power of size: `y = c x^p` by least squares in logs, with Student's t intervals."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from sgdtheory._common.arguments import positive_array, share_between_0_and_1
+
+
+@dataclass(frozen=True)
+class PowerFit:
+    """`y = c x^p` fitted by least squares in logs (THEORY.md T14); made by `fit_power_law`.
+
+    Attributes:
+        coefficient: c.
+        exponent: p.
+        residual_std: estimated standard deviation of log y around the law; nan with two points.
+        num_points, mean_log_x, squares_log_x: of the data; the sum of squared deviations of log x.
+    """
+
+    coefficient: float
+    exponent: float
+    residual_std: float
+    num_points: int
+    mean_log_x: float
+    squares_log_x: float
+
+    def predict(self, x: ArrayLike) -> np.ndarray:
+        """c x^p, for positive x."""
+        return self.coefficient * positive_array("x", x) ** self.exponent
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Confidence interval of the exponent: Student's t with m − 2 degrees of freedom.
+
+        Exact for independent normal errors of log y, with any m. Infinite with two points. With three there is one
+        degree of freedom: t = 12.7 at 95% times the one residual, whose size is chance: a quarter of
+        the intervals are more than 3.6 times as wide as another quarter. Five points have t = 3.2, and 1.8 times.
+        """
+        half = self._quantile(level) * self.residual_std / np.sqrt(self.squares_log_x) if self._freedom else np.inf
+        return float(self.exponent - half), float(self.exponent + half)
+
+    def prediction_interval(
+        self, x: ArrayLike, level: float = 0.95, *, new_measurement: bool = True
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Interval for y at `x`: of a new measurement, or (new_measurement=False) of the law itself.
+
+        Returns:
+            (low, high), arrays of the shape of `x`.
+        """
+        if not self._freedom:
+            return np.zeros_like(self.predict(x)), np.full_like(self.predict(x), np.inf)
+        offset = np.log(positive_array("x", x)) - self.mean_log_x
+        variance = float(new_measurement) + 1 / self.num_points + offset**2 / self.squares_log_x  # over residual_std²
+        factor = np.exp(self._quantile(level) * self.residual_std * np.sqrt(variance))
+        return self.predict(x) / factor, self.predict(x) * factor
+
+    @property
+    def _freedom(self) -> int:
+        return self.num_points - 2
+
+    def _quantile(self, level: float) -> float:
+        return float(special.stdtrit(self._freedom, 0.5 + share_between_0_and_1("level", level) / 2))
+
+
+def fit_power_law(x: ArrayLike, y: ArrayLike) -> PowerFit:
+    """Least squares of `log y = log c + p log x`.
+
+    >>> import sgdtheory as st
+    >>> fit = st.fit_power_law([85, 151, 302, 604, 1200], [950, 1180, 1640, 2350, 3190])
+    >>> round(fit.exponent, 2), [round(end, 2) for end in fit.interval()]
+    (0.47, [0.43, 0.51])
+
+    Args:
+        x, y: (m,) positive numbers; at least two different x.
+
+    Returns:
+        PowerFit.
+
+    Raises:
+        ValueError: wrong shapes, numbers that are not positive, or a single x.
+    """
+    x, y = positive_array("x", x), positive_array("y", y)
+    if x.ndim != 1 or x.shape != y.shape:
+        raise ValueError(f"x and y must be one-dimensional and of one length, got shapes {x.shape} and {y.shape}")
+    if np.unique(x).size < 2:
+        raise ValueError(f"x must hold at least 2 different values, got {np.unique(x).size}")
+    log_x, log_y = np.log(x), np.log(y)
+    deviation = log_x - log_x.mean()
+    squares = (deviation**2).sum()
+    exponent = (deviation * log_y).sum() / squares
+    residuals = log_y - log_y.mean() - exponent * deviation
+    std = np.sqrt((residuals**2).sum() / (x.size - 2)) if x.size > 2 else float("nan")
+    coefficient = np.exp(log_y.mean() - exponent * log_x.mean())
+    return PowerFit(float(coefficient), float(exponent), float(std), x.size, float(log_x.mean()), float(squares))

@@ -1,0 +1,105 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import sgdtheory as st
+
+SIZES = np.array([85.0, 151, 302, 604, 1200])
+
+
+def powers(seed, number=5, noise=0.1):
+    rng = np.random.default_rng(seed)
+    size = np.sort(10 ** rng.uniform(1, 4, number))
+    return size, 93 * size**0.47 * np.exp(noise * rng.standard_normal(number))
+
+
+@pytest.mark.parametrize("number", [3, 5, 12])
+@pytest.mark.parametrize("seed", range(3))
+def test_power_law_is_linear_regression_of_logs(seed, number):
+    size, value = powers(seed, number)
+    law = st.fit_power_law(size, value)
+    line: Any = stats.linregress(np.log(size), np.log(value))
+    slope, intercept = np.polyfit(np.log(size), np.log(value), 1)
+    assert (law.exponent, np.log(law.coefficient)) == pytest.approx((slope, intercept), rel=1e-9)
+    residuals = np.log(value) - intercept - slope * np.log(size)
+    assert law.residual_std == pytest.approx(np.sqrt((residuals**2).sum() / (number - 2)), rel=1e-9)
+    for level in (0.5, 0.95, 0.999):
+        half = stats.t.ppf(0.5 + level / 2, number - 2) * line.stderr
+        assert law.interval(level) == pytest.approx((slope - half, slope + half), rel=1e-9)
+    assert law.interval() == law.interval(0.95)
+    np.testing.assert_allclose(law.predict(size), np.exp(intercept) * size**slope, rtol=1e-9)
+
+
+@pytest.mark.parametrize("new", [True, False])
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_prediction_interval_of_the_textbook(level, new):
+    """From the normal equations: se² = s² (1 + x₀ᵀ(XᵀX)⁻¹x₀) for a measurement, without the 1 for the mean."""
+    size, value = powers(7, 6)
+    design = np.stack([np.ones(6), np.log(size)], axis=1)
+    beta, (rss,), *_ = np.linalg.lstsq(design, np.log(value))
+    at = np.array([[1.0, 300.0], [5e3, 1e6]])
+    rows = np.stack([np.ones_like(at), np.log(at)], axis=-1)
+    leverage = np.einsum("...i,ij,...j", rows, np.linalg.inv(design.T @ design), rows)
+    half = stats.t.ppf(0.5 + level / 2, 4) * np.sqrt(rss / 4 * (new + leverage))
+    low, high = st.fit_power_law(size, value).prediction_interval(at, level, new_measurement=new)
+    np.testing.assert_allclose(np.log(low), rows @ beta - half, rtol=1e-9)
+    np.testing.assert_allclose(np.log(high), rows @ beta + half, rtol=1e-9)
+
+
+def test_noiseless_power_law():
+    law = st.fit_power_law(SIZES, 93 * SIZES**0.47)
+    assert (law.coefficient, law.exponent) == pytest.approx((93, 0.47), rel=1e-12)
+    assert law.interval() == pytest.approx((0.47, 0.47), rel=1e-10)
+    assert law.prediction_interval(1e4) == pytest.approx((93 * 1e4**0.47,) * 2, rel=1e-10)
+
+
+def test_two_points_leave_the_exponent_unlimited():
+    law = st.fit_power_law([10, 1000], [2, 20])
+    assert law.exponent == pytest.approx(0.5, rel=1e-14)
+    assert np.isnan(law.residual_std)
+    assert law.interval() == (-np.inf, np.inf)
+    low, high = law.prediction_interval(np.array([1.0, 10.0, 1e4]))
+    np.testing.assert_array_equal(low, np.zeros(3))
+    np.testing.assert_array_equal(high, np.full(3, np.inf))
+
+
+def test_units_of_size_only_move_the_coefficient():
+    size, value = powers(3)
+    law, other = st.fit_power_law(size, value), st.fit_power_law(1e6 * size, value)
+    assert other.exponent == pytest.approx(law.exponent, rel=1e-10)
+    assert other.interval() == pytest.approx(law.interval(), rel=1e-9)
+    assert other.coefficient == pytest.approx(law.coefficient * 1e6**-law.exponent, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ([1, 2], [1, 2, 3], r"one-dimensional and of one length, got shapes \(2,\) and \(3,\)"),
+        ([[1, 2]], [[1, 2]], "one-dimensional and of one length"),
+        ([2, 2, 2], [1, 2, 3], "x must hold at least 2 different values, got 1"),
+        ([], [], "x must hold at least 2 different values, got 0"),
+        ([1, 0], [1, 2], "x must be positive and finite, got 0.0"),
+        ([1, 2], [1, -2], "y must be positive and finite, got -2.0"),
+        ([1, 2], [1, np.inf], "y must be positive and finite, got inf"),
+        (["a", 2], [1, 2], "x must be a number or an array of numbers"),
+    ],
+)
+def test_bad_power_law_data(x, y, message):
+    with pytest.raises(ValueError, match=message):
+        st.fit_power_law(x, y)
+
+
+@pytest.mark.parametrize("level", [0, 1, -0.5, 95, np.nan])
+def test_bad_level_of_a_power_law(level):
+    law = st.fit_power_law(*powers(0))
+    with pytest.raises(ValueError, match="level must lie between 0 and 1, got"):
+        law.interval(level)
+    with pytest.raises(ValueError, match="level must lie between 0 and 1, got"):
+        law.prediction_interval(10.0, level)
+
+
+def test_bad_size_of_a_prediction():
+    with pytest.raises(ValueError, match="x must be positive and finite, got -1"):
+        st.fit_power_law([1, 2], [1, 2]).predict(-1)
