@@ -1,19 +1,85 @@
-"""The commands, where they are defined, and what each does in a line."""
+"""The commands by subject: where each is defined, what it does in a line, and an example of it.
+
+A new command is one line here and one module beside this one. A flag that has become a command of its own is a line of
+`MOVED`, so that its old spelling is refused with the new one.
+"""
 
 import importlib
+from typing import NamedTuple
 
-COMMANDS = {
-    "risk": ("risk.RiskCommand", "exact risk of mini-batch SGD on a power law, beside Theorem 7's bound"),
-    "simulate": ("simulate.SimulateCommand", "simulated risk beside the exact one"),
-    "cbs": ("cbs.CbsCommand", "critical batch size of a power law"),
-    "fit": ("fit.FitCommand", "critical batch size from your measurements of steps to a target"),
-    "train": ("train.TrainCommand", "train a network to a target loss"),
-    "sweep": ("sweep.SweepCommand", "train a grid of networks into a store of runs"),
-    "coordcheck": ("coordcheck.CoordcheckCommand", "do activations keep their size as the width grows?"),
+
+class Entry(NamedTuple):
+    """A command.
+
+    Attributes:
+        place: module of `sgdtheory.cli` and dataclass in it.
+        summary: what it does, in at most 60 characters.
+        example: that works as it stands, without `sgdtheory`.
+    """
+
+    place: str
+    summary: str
+    example: str
+
+
+POWER_LAW = "--capacity 2 --source 3"
+GROUPS: dict[str, dict[str, Entry]] = {
+    "theory of a power law": {
+        "risk": Entry(
+            "risk.RiskCommand",
+            "exact risk, beside Theorem 7's bound",
+            f"risk {POWER_LAW} --batch-size 32 --learning-rate 0.5 --num-samples 1e6",
+        ),
+        "simulate": Entry(
+            "simulate.SimulateCommand",
+            "simulated risk, beside the exact one",
+            f"simulate {POWER_LAW} --batch-size 16 --learning-rate 0.2 --num-samples 1e3 1e4",
+        ),
+        "cbs": Entry(
+            "cbs.CbsCommand",
+            "critical batch size, beside Corollary 8",
+            f"cbs {POWER_LAW} --num-samples 1e4 1e6 1e8",
+        ),
+    },
+    "your measurements": {
+        "fit": Entry(
+            "fit.FitCommand",
+            "critical batch size from steps to a target in a CSV file",
+            "fit steps.csv --batch-size bs --steps steps --group model --size params",
+        ),
+        "fit-sweep": Entry(
+            "fit_sweep.FitSweepCommand",
+            "critical batch size from a store of runs, and what moves it",
+            "fit-sweep runs --plot critical.png",
+        ),
+    },
+    "networks": {
+        "train": Entry(
+            "train.TrainCommand",
+            "train a network to a target loss",
+            "train --preset bytes --target-loss 2.0 --directory runs/bytes",
+        ),
+        "coordcheck": Entry(
+            "coordcheck.CoordcheckCommand",
+            "do activations keep their size as the width grows?",
+            "coordcheck --widths 64 128 256 512 --plot coordinates.png",
+        ),
+    },
+    "sweeps of networks": {
+        "sweep": Entry(
+            "sweep.SweepCommand",
+            "train a grid of networks into a store of runs",
+            "sweep sweep.toml --store runs --csv table.csv",
+        ),
+    },
+}
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+MOVED: dict[str, dict[str, str]] = {  # command → flag of 0.1.0 → what to write now
+    "fit": {"--store": "fit-sweep STORE"},
 }
 
 
 def command_class(name: str) -> type:
     """The dataclass of a command, imported now."""
-    module, kind = COMMANDS[name][0].split(".")
+    module, kind = COMMANDS[name].place.split(".")
     return getattr(importlib.import_module(f"sgdtheory.cli.{module}"), kind)

@@ -1,6 +1,6 @@
-"""`sgdtheory fit`: from steps-to-target measurements, in a CSV file or a store of runs, to the critical batch size."""
+"""`sgdtheory fit`: from steps-to-target measurements in a CSV file to the critical batch size."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -11,6 +11,7 @@ from rich.table import Table
 from scipy import special
 
 from sgdtheory._common.arguments import positive_array
+from sgdtheory._common.files import csv_text
 from sgdtheory.cli.output import (
     interval_text,
     print_json,
@@ -22,6 +23,7 @@ from sgdtheory.cli.output import (
 )
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.fits import (
+    Convention,
     PowerFit,
     StepsLaw,
     StepsMeasurement,
@@ -32,7 +34,7 @@ from sgdtheory.fits import (
     sensitivity,
 )
 
-REFERENCE = 256.0  # of measurements in a file; the paper's
+BATCH_SIZE, STEPS = "batch_size", "steps"  # columns
 
 
 @dataclass(frozen=True)
@@ -40,80 +42,49 @@ class FitCommand:
     """Critical batch size from steps-to-target measurements: B*, intervals, exponent, sensitivity."""
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "measurements in a file": ("csv", "batch_size", "steps", "group", "size", "fit_alpha", "forecast"),
-        "measurements in a store of runs": ("store", "target_loss", "by", "margin", "edges", "steps_csv", "where"),
+        "measurements": ("csv", "batch_size", "steps", "group", "size", "example"),
+        "law and forecast": ("fit_alpha", "forecast"),
         "definition of B* and of intervals": ("reference", "overhead", "level"),
         "output": ("plot", "json"),
     }
 
     csv: Annotated[Path | None, tyro.conf.Positional] = None
     """CSV file with a header, one row a batch size. Without it, the language models that come with the package."""
-    batch_size: str = "batch_size"
+    batch_size: str = BATCH_SIZE
     """Column with the batch size."""
-    steps: str = "steps"
+    steps: str = STEPS
     """Column with the steps to the target."""
     group: str | None = None
     """Column that tells targets apart, for example the model's name."""
     size: str | None = None
     """Column with the model or data size, for the exponent of B* against it."""
+    example: bool = False
+    """Print a file of measurements to try the command with, and fit nothing: `sgdtheory fit --example > steps.csv`."""
     fit_alpha: bool = False
     """Fit α in steps = a + b/B^α; otherwise α = 1."""
-    store: Path | None = None
-    """Store of runs (`sgdtheory sweep`) in place of a file: tune, fit, and test whether B* depends on the size."""
-    target_loss: tuple[float, ...] = ()
-    """With a store: losses to reach; by default the runs' own."""
-    by: tuple[str, ...] = ("width",)
-    """With a store: fields that tell groups apart; the first is the size."""
-    margin: float = 0.2
-    """With a store: |slope| of log B* on log size above which B* is said to move; "holds" excludes it."""
-    edges: bool = False
-    """With a store: use batch sizes whose best choice is at an end of the grid too."""
-    steps_csv: Path | None = None
-    """With a store: write the tuned steps here."""
-    where: tuple[str, ...] = ()
-    """With a store: only its runs with these fields, as width=32,64 optimizer=adam."""
-    reference: float | None = None
-    """Reference batch size of B*, inside the regime of linear scaling; by default 256, with a store its smallest."""
+    forecast: tuple[float, ...] = ()
+    """Sizes at which to forecast B*."""
+    reference: float = 256.0
+    """Reference batch size of B*, inside the regime of linear scaling."""
     overhead: Overhead = 0.2
     """Extra data, relative to the reference batch size, that defines B*: 0.2 or 20%."""
     level: float = 0.95
     """Level of the confidence intervals."""
-    forecast: tuple[float, ...] = ()
-    """Sizes at which to forecast B*."""
     plot: Path | None = None
     """Write a figure here (.png, .pdf or .svg)."""
     json: bool = False
     """Print JSON; null stands for what is infinite or absent."""
 
     def run(self) -> None:
-        """Fit and print."""
+        """Fit and print, or print the example."""
+        if self.example:
+            if self != FitCommand(example=True):
+                raise ValueError("example prints a file and fits nothing: leave everything else out")
+            print(example_file(), end="")
+            return
         require_figure_suffix(self.plot)
         positive_array("forecast", self.forecast)
-        if self.store is not None:
-            self._fit_store(self.store)
-            return
-        if self != replace(self, target_loss=(), by=("width",), margin=0.2, edges=False, steps_csv=None, where=()):
-            raise ValueError(
-                "target-loss, by, margin, edges, steps-csv and where are about a store of runs: give --store too"
-            )
-        self._fit_measurements()
-
-    def _fit_store(self, store: Path) -> None:
-        columns = {"csv": None, "batch_size": "batch_size", "steps": "steps", "group": None, "size": None}
-        if self != replace(self, **columns, fit_alpha=False, forecast=()):
-            raise ValueError("a CSV file, its columns, fit-alpha and forecast do not go with --store: leave them out")
-        from sgdtheory.cli.fit_store import StoreFit
-
-        StoreFit(self, store).run()
-
-    def _fit_measurements(self) -> None:
-        if self.csv is None:
-            if self != replace(self, batch_size="batch_size", steps="steps", group=None, size=None):
-                raise ValueError("batch-size, steps, group and size name columns of a CSV file: give the file too")
-            measurements = example_measurements()
-        else:
-            columns = {"batch_size": self.batch_size, "steps": self.steps, "group": self.group, "size": self.size}
-            measurements = read_measurements(self.csv, **columns)
+        measurements = self._measurements()
         laws = [fit_steps_law(m.batch_sizes, m.steps, None if self.fit_alpha else 1.0) for m in measurements]
         rows = [self._row(m, law) for m, law in zip(measurements, laws, strict=True)]
         sizes = [m.size for m in measurements]
@@ -124,10 +95,9 @@ class FitCommand:
             raise ValueError(
                 "forecast needs a column of sizes (--size) with at least two different ones, and finite B*"
             )
-        convention = self._convention
         notes = [note for m, law in zip(measurements, laws, strict=True) for note in self._notes(m, law)]
         notes += self._notes_on_sizes(power)
-        report = {"groups": rows, "convention": convention, "level": self.level, "notes": notes}
+        report = {"groups": rows, "convention": vars(self._convention), "level": self.level, "notes": notes}
         if power:
             report |= self._power(power, laws, sizes)
         if self.plot:
@@ -139,15 +109,24 @@ class FitCommand:
         for note in notes:
             print_note(note)
 
+    def _measurements(self) -> list[StepsMeasurement]:
+        """Of the file or, where there is none, the example's."""
+        columns: dict[str, Any] = {name: getattr(self, name) for name in ("batch_size", "steps", "group", "size")}
+        if self.csv is not None:
+            return read_measurements(self.csv, **columns)
+        if columns != {"batch_size": BATCH_SIZE, "steps": STEPS, "group": None, "size": None}:
+            raise ValueError("batch-size, steps, group and size name columns of a CSV file: give the file too")
+        return example_measurements()
+
     @property
-    def _convention(self) -> dict[str, float]:
-        return {"reference": REFERENCE if self.reference is None else self.reference, "overhead": self.overhead}
+    def _convention(self) -> Convention:
+        return Convention(self.reference, self.overhead)
 
     def _notes(self, measurement: StepsMeasurement, law: StepsLaw) -> list[str]:
         """What makes a B* of this group worth less than its interval says."""
         name = measurement.group or "the measurements"
         low, high = measurement.batch_sizes[[0, -1]]
-        reference, critical = self._convention["reference"], law.critical_batch_size(**self._convention)
+        reference, critical = self.reference, law.critical_batch_size(convention=self._convention)
         notes = []
         if not low <= reference <= high:
             notes.append(f"{name}: reference {reference:g} lies outside the batch sizes {low:g} … {high:g}")
@@ -183,9 +162,9 @@ class FitCommand:
         convention = self._convention
         row: dict[str, Any] = {"group": measurement.group, "size": measurement.size}
         row |= {"a": law.a, "b": law.b, "alpha": law.alpha, "residual_std": law.residual_std}
-        row["critical_batch_size"] = law.critical_batch_size(**convention)
+        row["critical_batch_size"] = law.critical_batch_size(convention=convention)
         for name in ("a", "b", "alpha", "critical_batch_size"):
-            row[f"{name}_interval"] = law.interval(name, self.level, **convention)
+            row[f"{name}_interval"] = law.interval(name, self.level, convention=convention)
         return row
 
     def _power(self, power: PowerFit, laws: list[StepsLaw], sizes: list[float]) -> dict[str, Any]:
@@ -217,8 +196,7 @@ class FitCommand:
     def _print(self, report: dict[str, Any]) -> None:
         level = f"{self.level:.0%}"
         title = (
-            f"steps = a + b/B^α;  B*: {self.overhead:.0%} more data than at B = {self._convention['reference']:g};  "
-            f"{level} intervals"
+            f"steps = a + b/B^α;  B*: {self.overhead:.0%} more data than at B = {self.reference:g};  {level} intervals"
         )
         table = Table(title=title)
         for header in ("group", "a", "b", "α", "B*"):
@@ -254,7 +232,7 @@ class FitCommand:
     def _draw(self, path: Path, measurements, laws, sizes, power: PowerFit | None) -> None:
         from sgdtheory import plotting  # matplotlib is slow to import
 
-        convention: dict[str, Any] = {**self._convention}
+        convention: dict[str, Any] = {"reference": self.reference, "overhead": self.overhead}
         figure, axes = plotting.new_figure(1, 2 if power else 1, width=4.8, height=3.9)
         if power:
             label = f"size $N$ ({plotting.plain_label(self.size)})" if self.size else "model size $N$ (10⁶ parameters)"
@@ -262,3 +240,13 @@ class FitCommand:
             plotting.plot_critical_batch_sizes(axes[0, 1], sizes, laws, power, **convention, **shown)
         plotting.plot_steps_laws(axes[0, 0], measurements, laws, **convention)
         write_figure(figure, path)
+
+
+def example_file() -> str:
+    """The example's measurements as a CSV file: what its columns are called is up to a file's author."""
+    rows = [
+        (model.group, int(model.size), int(batch), int(steps))
+        for model in example_measurements()
+        for batch, steps in zip(model.batch_sizes, model.steps, strict=True)
+    ]
+    return csv_text(("model", "params", "bs", "steps"), rows)

@@ -3,40 +3,42 @@
 import inspect
 import itertools
 
-from sgdtheory.cli.commands import COMMANDS
+from sgdtheory.cli.commands import COMMANDS, GROUPS
 from sgdtheory.cli.flags import Flag
 from sgdtheory.cli.tables import wrapped
 
 WIDEST = 100  # longer lines are hard to read
 COLUMN = 26  # at which texts begin
+NAMES = 20  # at which texts begin beside names of commands
 NARROW = 60  # columns below which they begin on a line of their own
-EXAMPLE = "sgdtheory cbs --capacity 2 --source 3 --num-samples 1e4 1e6 1e8"
 
 
 def overview(width: int) -> str:
     """What `sgdtheory` alone prints: the commands and an example, on one screen."""
     width = min(width, WIDEST)
-    lines = [
+    head = [
         "usage: sgdtheory COMMAND ...",
+        "The critical batch size of mini-batch SGD: theory, simulation, fits, networks.",
         "",
-        "Exact theory, bounds, simulation and training: the critical batch size of mini-batch SGD.",
-        "",
-        *(_entry(name, summary, width, 2, 14) for name, (_, summary) in COMMANDS.items()),
-        "",
-        "Example, the critical batch size of a power law at three data sizes:",
-        f"  {EXAMPLE}",
-        "",
-        "sgdtheory COMMAND --help: its flags. sgdtheory --version: the version.",
     ]
-    return "\n".join(part for line in lines for part in ([line] if "\n" in line else _kept(line, width)))
+    listed = []
+    for group, entries in GROUPS.items():
+        listed += [f"{group}:", *(_entry(name, each.summary, width, 2, NAMES) for name, each in entries.items())]
+    tail = [
+        "",
+        f"Example: sgdtheory {COMMANDS['cbs'].example}",
+        "sgdtheory COMMAND --help: its flags. Also --version, --print-completion SHELL.",
+    ]
+    return "\n".join(part for line in [*head, *listed, *tail] for part in _lines(line, width))
 
 
 def command_help(name: str, kind: type, flags: list[Flag], width: int) -> str:
-    """Usage, description and flags of one command."""
+    """Usage, an example, description and flags of one command."""
     width = min(width, WIDEST)
-    required = [flag.usage for flag in flags if flag.required]
-    positional = [f"[{flag.usage}]" for flag in flags if flag.positional]
+    positional = [flag.usage if flag.required else f"[{flag.usage}]" for flag in flags if flag.positional]
+    required = [flag.usage for flag in flags if flag.required and not flag.positional]
     lines = wrapped(" ".join(["usage: sgdtheory", name, *positional, *required, "[FLAGS]"]), width, "    ")
+    lines += wrapped(f"example: sgdtheory {COMMANDS[name].example}", width, "    ")
     for paragraph in inspect.cleandoc(kind.__doc__ or "").split("\n\n"):
         lines += ["", *wrapped(" ".join(paragraph.split()), width)]
     for group, members in itertools.groupby(flags, key=lambda flag: flag.group):
@@ -61,7 +63,6 @@ def _entry(head: str, text: str, width: int, indent: int, column: int) -> str:
     return "\n".join([*heads, *texts])
 
 
-def _kept(line: str, width: int) -> list[str]:
-    """The line in lines, with its indentation."""
-    blank = line[: len(line) - len(line.lstrip())]
-    return [blank + part for part in wrapped(line.strip(), width - len(blank))] or [""]
+def _lines(part: str, width: int) -> list[str]:
+    """An entry as it is, whose lines are broken already; a sentence in lines."""
+    return [part] if part.startswith(" ") or not part else wrapped(part, width)

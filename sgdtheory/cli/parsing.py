@@ -12,7 +12,8 @@ from typing import Protocol
 import tyro
 
 from sgdtheory._common.version import version
-from sgdtheory.cli.commands import COMMANDS, command_class
+from sgdtheory.cli.commands import COMMANDS, MOVED, command_class
+from sgdtheory.cli.completion import completion
 from sgdtheory.cli.flags import Flag, flags_of
 from sgdtheory.cli.help import command_help, overview
 from sgdtheory.cli.network import preset_of
@@ -50,6 +51,8 @@ def parse(arguments: Sequence[str]) -> Command:
         return Words(overview(screen_width()))
     if arguments[0] == "--version":
         return Words(version())
+    if arguments[0] == "--print-completion":
+        return Words(completion(*arguments[1:2]))
     name, *rest = arguments
     if name not in COMMANDS:
         raise ValueError(f"{name} is not a command{_meant(name, COMMANDS)} (see sgdtheory --help)")
@@ -72,9 +75,13 @@ def _check_flags(name: str, flags: list[Flag], given: Sequence[str]) -> None:
     known = {spelling: flag.name for flag in flags for spelling in flag.spellings if not flag.positional}
     found = [_spelling(word) for word in given if word.startswith("--")]
     for word in found:
+        if word in MOVED.get(name, {}):
+            raise ValueError(f"{word} of sgdtheory {name} is a command now: sgdtheory {MOVED[name][word]}")
         if word not in known:
             raise ValueError(f"{word} is not a flag of sgdtheory {name}{_meant(word, known)} {_see(name)}")
-    missing = [flag.spellings[0] for flag in flags if flag.required and flag.spellings[0] not in found]
+    missing = [
+        flag.spellings[0] for flag in flags if flag.required and not flag.positional and flag.spellings[0] not in found
+    ]
     if missing:
         raise ValueError(f"{name} needs {', '.join(missing)} too {_see(name)}")
 

@@ -217,3 +217,16 @@ def test_notes_on_few_sizes(number, flags, notes, tmp_path, capsys):
 
 def test_columns_without_a_file_are_refused(fails):
     assert "give the file too" in fails("fit", "--group", "model")
+
+
+def test_the_example_is_a_file_to_fit(run, tmp_path):
+    """The two commands of the guide, one after the other, find what `fit` alone finds."""
+    (tmp_path / "steps.csv").write_text(run("fit", "--example"))
+    columns = ["--batch-size", "bs", "--steps", "steps", "--group", "model", "--size", "params"]
+    found = run("fit", tmp_path / "steps.csv", *columns, "--forecast", "7000", "--json")
+    assert strict_json(found) == strict_json(run("fit", "--forecast", "7000", "--json"))
+
+
+def test_the_example_goes_with_nothing_else(fails, table_file):
+    for arguments in (["--json"], [table_file], ["--level", 0.9]):
+        assert "leave everything else out" in fails("fit", "--example", *arguments)

@@ -1,4 +1,5 @@
 import os
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -8,6 +9,10 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory import cli
+from sgdtheory.cli.commands import COMMANDS, MOVED, command_class
+from sgdtheory.cli.completion import SHELLS
+from sgdtheory.cli.help import overview
+from sgdtheory.cli.parsing import parse
 from sgdtheory.cli.plain import _spelled
 from tests.cli.text import COLUMNS, RISK, numbers, strict_json
 
@@ -169,5 +174,46 @@ def test_nothing_is_help_that_fits_a_screen_with_an_example(run, monkeypatch):
     assert out == run("--help") == run("-h")
     assert len(out.splitlines()) < 24
     assert max(map(len, out.splitlines())) <= 80
-    (example,) = (line.split() for line in out.splitlines() if line.startswith("  sgdtheory "))
-    assert len(run(*example[1:-2])) > 100  # the example works (at its smallest D)
+    (example,) = (line.split() for line in out.splitlines() if line.startswith("Example: "))
+    assert example[1] == "sgdtheory"
+    assert len(run(*example[2:-2])) > 100  # the example works (at its smallest D)
+    assert all(f"\n  {name} " in out for name in COMMANDS)
+
+
+def test_the_overview_has_one_line_a_command():
+    lines = overview(80).splitlines()
+    for entry in COMMANDS.values():
+        assert sum(line.endswith(f"  {entry.summary}") for line in lines) == 1
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_example_of_a_command_is_understood(name, run):
+    """It begins with the command, parses, and stands above all else in the command's help but its usage."""
+    arguments = shlex.split(COMMANDS[name].example)
+    assert arguments[0] == name
+    assert isinstance(parse(arguments), command_class(name))
+    assert f"\nexample: sgdtheory {name} " in run(name, "--help").partition("\n\n")[0]
+
+
+@pytest.mark.parametrize(("command", "flag"), [(command, flag) for command in MOVED for flag in MOVED[command]])
+def test_an_old_spelling_is_refused_with_the_new_command(command, flag, fails):
+    new = MOVED[command][flag]
+    assert new.split()[0] in COMMANDS
+    assert fails(command, flag, "x") == f"sgdtheory: {flag} of sgdtheory {command} is a command now: sgdtheory {new}\n"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_completion_scripts_know_every_command_and_flag(run, shell, tmp_path):
+    script = run("--print-completion", shell)
+    assert all(word in script for word in (*COMMANDS, "--overhead", "--num-replicas"))
+    if shell == "bash":
+        (tmp_path / "script").write_text(script)
+        subprocess.run(["bash", "-n", tmp_path / "script"], check=True)
+        words = 'COMP_WORDS=(sgdtheory fit); COMP_CWORD=1; _tyro_sgdtheory; echo "${COMPREPLY[@]}"'
+        done = subprocess.run(["bash", "-c", f"source {tmp_path}/script; {words}"], capture_output=True, text=True)
+        assert done.stdout == "fit fit-sweep\n"
+
+
+def test_completion_for_a_shell_that_is_unknown(fails):
+    assert fails("--print-completion", "fish") == "sgdtheory: print-completion must be one of bash, zsh, got fish\n"
+    assert "must be one of bash, zsh" in fails("--print-completion")

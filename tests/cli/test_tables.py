@@ -27,7 +27,7 @@ LINES = {  # one command a line; STORE is a folder of runs
     "cbs": ["cbs", *PROBLEM, "--num-samples", 100, 1234, "--dim", 30],
     "fit": ["fit", "--forecast", 7000, 123456],
     "fit with alpha's interval": ["fit", "--level", 0.9, "--overhead", "50%"],
-    "fit --store": ["fit", "--store", "STORE", "--target-loss", 2.0, "--edges"],
+    "fit-sweep": ["fit-sweep", "STORE", "--target-loss", 2.0, "--edges"],
     "sweep": ["sweep", "--status", "STORE"],
     "train": ["train", *NETWORK, "--max-steps", 40, "--target-loss", 0.1, "--averages", 0.5, 0.9],
     "coordcheck": ["coordcheck", *NETWORK, "--widths", 8, 16, 32, "--steps", 1, 2, "--seeds", 3, "--tolerance", 0.001],

@@ -8,7 +8,7 @@ import pytest
 from sgdtheory.sweep import sweep
 from sgdtheory.sweep.planning import pilot_scatter, plan
 from sgdtheory.sweep.power import Scatter, verdict_probabilities
-from tests.cli.test_fit_store import make_store
+from tests.cli.test_fit_sweep import make_store
 from tests.sweep.small import BASE, CONFIGS, LANES
 
 MANY = [

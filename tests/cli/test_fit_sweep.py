@@ -1,4 +1,4 @@
-"""`sgdtheory fit --store`: one notion of an interval, a sentence where nothing can be fitted, advice that works."""
+"""`sgdtheory fit-sweep`: one notion of an interval, a sentence where nothing can be fitted, advice that works."""
 
 import contextlib
 import csv
@@ -71,7 +71,7 @@ def ends(rows):
 
 def test_table_json_and_figure_show_the_same_intervals(run, figures, tmp_path):
     store = make_store(tmp_path / "store")
-    arguments = ["fit", "--store", store, "--target-loss", "1.0", "0.7", "--plot", tmp_path / "fit.png"]
+    arguments = ["fit-sweep", store, "--target-loss", "1.0", "0.7", "--plot", tmp_path / "fit.png"]
     found = json.loads(run(*arguments, "--json"))
     ((_, axes),) = figures
     assert axes.shape == (1, 3)
@@ -89,9 +89,9 @@ def test_table_json_and_figure_show_the_same_intervals(run, figures, tmp_path):
 def test_groups_share_their_scatter(run, tmp_path):
     """Together they have intervals of about one width; alone, each has that of its own scatter."""
     store = make_store(tmp_path / "store")
-    pooled = ends(json.loads(run("fit", "--store", store, "--json"))["groups"])
+    pooled = ends(json.loads(run("fit-sweep", store, "--json"))["groups"])
     alone = [
-        ends(json.loads(run("fit", "--store", store, "--json", "--where", f"width={width}"))["groups"])[0]
+        ends(json.loads(run("fit-sweep", store, "--json", "--where", f"width={width}"))["groups"])[0]
         for width in (32, 64, 128)
     ]
     widths = np.log([high / low for low, high in pooled])
@@ -111,7 +111,7 @@ def test_groups_share_their_scatter(run, tmp_path):
 )
 def test_nothing_fitted_is_one_sentence_and_status_2(fails, tmp_path, options, message):
     store = make_store(tmp_path / "my store", **options)
-    text = fails("fit", "--store", store)
+    text = fails("fit-sweep", store)
     assert f"nothing to fit in {store}: a group needs three tuned batch sizes" in text
     assert message in text
     if "best" in options:
@@ -120,7 +120,7 @@ def test_nothing_fitted_is_one_sentence_and_status_2(fails, tmp_path, options, m
 
 def test_targets_that_no_run_reaches(fails, tmp_path):
     store = make_store(tmp_path / "store", target=None)
-    text = fails("fit", "--store", store, "--target-loss", "1e-9", "--where", "width=32,64")
+    text = fails("fit-sweep", store, "--target-loss", "1e-9", "--where", "width=32,64")
     assert "of 10 batch sizes 0 are tuned, 0 have their best choice at the grid's end, 10 did not reach the" in text
     assert text.endswith(f"sgdtheory sweep --extend {store} --target-loss 1e-09 --where width=32,64\n")
 
@@ -128,7 +128,7 @@ def test_targets_that_no_run_reaches(fails, tmp_path):
 def test_a_store_without_a_finished_run(fails, tmp_path):
     config = TrainConfig(target_loss=0.5)
     write_config(tmp_path / "store" / config.fingerprint, config)
-    text = fails("fit", "--store", tmp_path / "store")
+    text = fails("fit-sweep", tmp_path / "store")
     assert text.endswith(f"nothing to fit in {tmp_path}/store: none of its 1 runs has ended; sweep first\n")
 
 
@@ -142,13 +142,13 @@ def test_a_store_without_a_finished_run(fails, tmp_path):
 )
 def test_filters_that_are_none(fails, tmp_path, where, message):
     store = make_store(tmp_path / "store")
-    assert message in fails("fit", "--store", store, "--where", *where)
+    assert message in fails("fit-sweep", store, "--where", *where)
     assert message in fails("sweep", "--status", store, "--where", *where)
 
 
 def test_a_filtered_store(run, tmp_path):
     store = make_store(tmp_path / "store")
-    found = json.loads(run("fit", "--store", store, "--json", "--where", "width=32,128", "batch-size=16,40,100,250"))
+    found = json.loads(run("fit-sweep", store, "--json", "--where", "width=32,128", "batch-size=16,40,100,250"))
     assert [row["group"] for row in found["groups"]] == ["width 32", "width 128"]
     assert found["groups"][0]["batch_sizes"] == [16, 40, 100, 250]
     rows = run("sweep", "--status", store, "--where", "width=32", "learning_rate=0.1", "--csv", tmp_path / "t.csv")
@@ -181,7 +181,7 @@ def test_the_advice_can_be_followed(run, fails, tmp_path, capsys):
     (tmp_path / "grid.toml").write_text(GRID.format(target=1.2))
     store = tmp_path / "store"
     run("sweep", tmp_path / "grid.toml", "--store", store)
-    text, seen = fails("fit", "--store", store), []
+    text, seen = fails("fit-sweep", store), []
     for _ in range(8):
         command = shlex.split(text.partition("fit again: sgdtheory ")[2])
         assert command[:3] == ["sweep", "--extend", str(store)]
@@ -189,7 +189,7 @@ def test_the_advice_can_be_followed(run, fails, tmp_path, capsys):
         run(*command)
         seen.append(len(list(store.glob("*/result.json"))) - number)
         with contextlib.suppress(SystemExit):
-            cli.main(["fit", "--store", str(store)])
+            cli.main(["fit-sweep", str(store)])
         text = capsys.readouterr().err
         if "fit again" not in text:
             break
@@ -202,10 +202,10 @@ def test_a_lower_target_goes_on(run, fails, tmp_path):
     (tmp_path / "grid.toml").write_text(GRID.format(target=1.6))
     store = tmp_path / "store"
     run("sweep", tmp_path / "grid.toml", "--store", store)
-    assert "target_loss must be at least 1.6" in fails("fit", "--store", store, "--target-loss", "1.2")
+    assert "target_loss must be at least 1.6" in fails("fit-sweep", store, "--target-loss", "1.2")
     stopped = json.loads(run("sweep", "--status", store, "--json"))["outcomes"]["target"]
     assert f"{stopped} runs in" in run("sweep", "--extend", store, "--target-loss", "1.2")
-    assert "target_loss must be" not in fails("fit", "--store", store, "--target-loss", "1.2")
+    assert "target_loss must be" not in fails("fit-sweep", store, "--target-loss", "1.2")
 
 
 def test_arguments_of_extend(fails, tmp_path):

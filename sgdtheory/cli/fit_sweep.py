@@ -1,53 +1,88 @@
-"""`sgdtheory fit --store`: from a store of runs to the critical batch size, its exponent, and a test of it."""
+"""`sgdtheory fit-sweep`: from a store of runs to the critical batch size, its exponent, and a test of it."""
 
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+import tyro
 from rich.table import Table
 
 from sgdtheory._common.files import csv_text, write_atomically
-from sgdtheory.cli.output import interval_text, print_json, print_note, print_tables, write_figure
+from sgdtheory.cli.output import (
+    interval_text,
+    print_json,
+    print_note,
+    print_tables,
+    require_figure_suffix,
+    write_figure,
+)
+from sgdtheory.cli.settings import Overhead
 from sgdtheory.fits import METHODS, Convention, SizeDependence, interpolated_critical_batch_size
-
-if TYPE_CHECKING:
-    from sgdtheory.cli.fit import FitCommand
 
 
 @dataclass(frozen=True)
-class StoreFit:
-    """What `sgdtheory fit` does with a store of runs; the command has the flags."""
+class FitSweepCommand:
+    """Critical batch sizes from a store of runs: tune, fit a + b/B, and test whether B* depends on the size."""
 
-    command: "FitCommand"
-    store: Path
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "runs": ("store", "target_loss", "by", "where", "edges"),
+        "definition of B* and of the test": ("reference", "overhead", "level", "margin"),
+        "output": ("steps_csv", "plot", "json"),
+    }
+
+    store: Annotated[Path, tyro.conf.Positional] = Path("runs")
+    """Folder of the runs (`sgdtheory sweep`)."""
+    target_loss: tuple[float, ...] = ()
+    """Losses to reach; by default the runs' own."""
+    by: tuple[str, ...] = ("width",)
+    """Fields that tell groups apart; the first is the size."""
+    where: tuple[str, ...] = ()
+    """Only runs with these fields, as width=32,64 optimizer=adam."""
+    edges: bool = False
+    """Use batch sizes whose best choice is at an end of the grid too."""
+    reference: float | None = None
+    """Reference batch size of B*, inside the regime of linear scaling; by default the smallest of the runs."""
+    overhead: Overhead = 0.2
+    """Extra data, relative to the reference batch size, that defines B*: 0.2 or 20%."""
+    level: float = 0.95
+    """Level of the confidence intervals."""
+    margin: float = 0.2
+    """|slope| of log B* on log size above which B* is said to move; "holds" excludes it."""
+    steps_csv: Path | None = None
+    """Write the tuned steps here, in columns that `sgdtheory fit` reads."""
+    plot: Path | None = None
+    """Write a figure here (.png, .pdf or .svg)."""
+    json: bool = False
+    """Print JSON; null stands for what is infinite or absent."""
 
     def run(self) -> None:
         """Read, tune, fit and print."""
+        require_figure_suffix(self.plot)
         from sgdtheory.sweep.fit import fit_sweep
         from sgdtheory.sweep.table import SweepTable, conditions
 
-        table = SweepTable.from_store(self.store).where(**conditions(self.command.where))
+        table = SweepTable.from_store(self.store).where(**conditions(self.where))
         if not table.finished:
             raise ValueError(
                 f"nothing to fit in {self.store}: none of its {len(table.configs)} runs has ended; sweep first"
             )
         targets = self._targets(table)
         names = "reference", "overhead", "edges", "margin", "level"
-        options: dict[str, Any] = {name: getattr(self.command, name) for name in names}
-        fits = [fit_sweep(table, target, self.command.by, **options) for target in targets]
-        if self.command.steps_csv:
-            write_atomically(self.command.steps_csv, _csv(fits))
+        options: dict[str, Any] = {name: getattr(self, name) for name in names}
+        fits = [fit_sweep(table, target, self.by, **options) for target in targets]
+        if self.steps_csv:
+            write_atomically(self.steps_csv, _csv(fits))
         if not any(fit.laws for fit in fits):
             raise ValueError(self._nothing(fits))
         by_data = self._by_data(fits)
         notes = [*table.notes, *self._unfinished(table), *(note for fit in fits for note in fit.notes)]
         notes += [self._advice(targets)] if any(fit.tuned.notes() for fit in fits) else []
-        if self.command.plot:
-            self._draw(fits, by_data)
+        if self.plot:
+            self._draw(self.plot, fits, by_data)
         report = self._report(fits, by_data) | {"notes": notes}
-        if self.command.json:
+        if self.json:
             print_json(report)
         else:
             self._print(report)
@@ -55,7 +90,7 @@ class StoreFit:
             print_note(note)
 
     def _targets(self, table: Any) -> list[float]:
-        found = self.command.target_loss or {config.target_loss for config in table.configs} - {None}
+        found = self.target_loss or {config.target_loss for config in table.configs} - {None}
         if not found:
             raise ValueError("target-loss must be given: the runs of the store have none of their own")
         return sorted(found, reverse=True)
@@ -77,8 +112,8 @@ class StoreFit:
         """The command that adds what is missing."""
         words = ["sgdtheory", "sweep", "--extend", str(self.store)]
         words += ["--target-loss", *(f"{target:g}" for target in targets)]
-        words += ["--by", *self.command.by] if self.command.by != ("width",) else []
-        words += ["--where", *self.command.where] if self.command.where else []
+        words += ["--by", *self.by] if self.by != ("width",) else []
+        words += ["--where", *self.where] if self.where else []
         return f"to add what is missing and then fit again: {shlex.join(words)}"
 
     def _unfinished(self, table: Any) -> list[str]:
@@ -94,7 +129,7 @@ class StoreFit:
             same = [fit for fit in fits if any(each.group == group for each in fit.measurements)]
             if len(same) > 1:
                 try:
-                    found[group] = data_dependence(same, group, margin=self.command.margin, level=self.command.level)
+                    found[group] = data_dependence(same, group, margin=self.margin, level=self.level)
                 except ValueError:  # a B* that is not finite; the notes have it
                     continue
         return found
@@ -102,19 +137,19 @@ class StoreFit:
     def _report(self, fits: list[Any], by_data: dict[str, SizeDependence]) -> dict[str, Any]:
         rows, exponents = [], []
         for fit in fits:
-            intervals = fit.critical_intervals(self.command.level)
+            intervals = fit.critical_intervals(self.level)
             for measurement, law, interval in zip(fit.measurements, fit.laws, intervals, strict=True):
                 rows.append(self._row(fit, measurement, law) | {"critical_batch_size_interval": interval})
             for dependence in fit.dependence.values():
-                where = {"target_loss": fit.tuned.target_loss, "size": self.command.by[0]}
+                where = {"target_loss": fit.tuned.target_loss, "size": self.by[0]}
                 exponents.append(where | _exponent(dependence))
         exponents += [{"group": group, "size": "data"} | _exponent(each) for group, each in by_data.items()]
-        convention = {"reference": [fit.reference for fit in fits], "overhead": self.command.overhead}
-        convention |= {"margin": self.command.margin, "level": self.command.level}
+        convention = {"reference": [fit.reference for fit in fits], "overhead": self.overhead}
+        convention |= {"margin": self.margin, "level": self.level}
         return {"groups": rows, "exponents": exponents, "convention": convention}
 
     def _row(self, fit: Any, measurement: Any, law: Any) -> dict[str, Any]:
-        convention = Convention(fit.reference, self.command.overhead)
+        convention = Convention(fit.reference, self.overhead)
         row = {"target_loss": fit.tuned.target_loss, "group": measurement.group, "a": law.a, "b": law.b}
         row["batch_sizes"], row["steps"] = measurement.batch_sizes, measurement.steps
         row["critical_batch_size"] = law.critical_batch_size(convention=convention)
@@ -123,11 +158,9 @@ class StoreFit:
         return row
 
     def _print(self, report: dict[str, Any]) -> None:
-        level = f"{self.command.level:.0%}"
+        level = f"{self.level:.0%}"
         references = ", ".join(f"{value:g}" for value in dict.fromkeys(report["convention"]["reference"]))
-        title = (
-            f"steps = a + b/B;  B*: {self.command.overhead:.0%} more data than at B = {references};  {level} intervals"
-        )
+        title = f"steps = a + b/B;  B*: {self.overhead:.0%} more data than at B = {references};  {level} intervals"
         laws = Table(title=title)
         for header in ("target loss", "group", "a", "b", "B*", "B*, interpolated"):
             laws.add_column(header, justify="left" if header == "group" else "right")
@@ -136,7 +169,7 @@ class StoreFit:
             critical = f"{row['critical_batch_size']:.4g} ({interval_text(ends)})"
             numbers = f"{row['a']:.4g}", f"{row['b']:.4g}", critical, f"{row['interpolated']:.4g}"
             laws.add_row(f"{row['target_loss']:g}", row["group"], *numbers)
-        margin = f"{self.command.margin:g}"
+        margin = f"{self.margin:g}"
         moves = Table(title=f"B* ∝ size^slope; holds: |slope| < {margin} by two one-sided tests; fails: slope ≠ 0")
         for header in ("of", "at", "by", "slope", level, "verdict"):
             moves.add_column(header, justify="right" if header in ("slope", level) else "left")
@@ -150,32 +183,32 @@ class StoreFit:
         """Ends of the intervals of a group's B* at the targets, as the table has them."""
         found = []
         for fit in fits:
-            intervals = fit.critical_intervals(self.command.level)
+            intervals = fit.critical_intervals(self.level)
             found += [each for one, each in zip(fit.measurements, intervals, strict=True) if one.group == group]
         low, high = np.array(found).T
         return low, high
 
-    def _draw(self, fits: list[Any], by_data: dict[str, SizeDependence]) -> None:
+    def _draw(self, path: Path, fits: list[Any], by_data: dict[str, SizeDependence]) -> None:
         from sgdtheory import plotting
 
         dependent = [fit for fit in fits if "law" in fit.dependence]
         figure, axes = plotting.new_figure(1, 1 + bool(dependent) + bool(by_data), width=4.8, height=3.9)
         last = fits[-1]
         if last.measurements:
-            convention = {"reference": last.reference, "overhead": self.command.overhead}
+            convention = {"reference": last.reference, "overhead": self.overhead}
             title = f"Steps to loss {last.tuned.target_loss:g} leave linear scaling at $B^*$"
             plotting.plot_steps_laws(axes[0, 0], last.measurements, last.laws, **convention, title=title)
         if dependent:
-            size = self.command.by[0].replace("_", " ")
+            size = self.by[0].replace("_", " ")
             curves = {f"loss {fit.tuned.target_loss:g}": fit.dependence["law"] for fit in dependent}
-            title = f"Does $B^*$ move with the {size}? margin ±{self.command.margin:g}"
+            title = f"Does $B^*$ move with the {size}? margin ±{self.margin:g}"
             plotting.plot_size_dependence(axes[0, 1], curves, size, title=title, verdicts=True)
         if by_data:
             bars = {group: self._bars(fits, group) for group in by_data}
             title = "$B^*$ against the data to the target"
             label = r"data $D = B_\mathrm{ref}\,Y(B_\mathrm{ref})$ (samples)"
             plotting.plot_size_dependence(axes[0, -1], by_data, label, intervals=bars, title=title)
-        write_figure(figure, self.command.plot)  # pyright: ignore
+        write_figure(figure, path)
 
 
 def _exponent(dependence: SizeDependence) -> dict[str, Any]:
