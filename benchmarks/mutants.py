@@ -1,4 +1,4 @@
-"""Do the tests notice? `python -m benchmarks.mutants sgdtheory/theory/bounds.py` changes one operator at a time and runs them.
+"""Do the tests notice? `python -m benchmarks.mutants sgdtheory/theory/bounds.py` changes one operator at a time.
 
 Mutants that no test can tell, because they change no result or only a search grid or a tolerance, stand with a reason
 in `equivalent_mutants.toml`; the score is the share of the others that die. Outcomes are kept in `results/mutants`
@@ -23,6 +23,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from random import Random
 from threading import Lock
+from typing import Any
 
 import tyro
 from rich.console import Console
@@ -54,11 +55,11 @@ class _Recorder:
 
     failed = ""
 
-    def pytest_runtest_logreport(self, report) -> None:
+    def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and not self.failed:
             self.failed = report.nodeid
 
-    def pytest_collectreport(self, report) -> None:
+    def pytest_collectreport(self, report: Any) -> None:
         if report.failed and not self.failed:
             self.failed = report.nodeid.partition("::")[0]
 

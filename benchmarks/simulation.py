@@ -9,6 +9,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +19,7 @@ from rich.table import Table
 
 import sgdtheory as st
 from benchmarks.timing import durations
-from sgdtheory.simulation.engine import BLOCK_NUMBERS
+from sgdtheory.simulation import BLOCK_NUMBERS
 
 DIM = 256
 BATCH = 256
@@ -46,7 +47,7 @@ def main() -> None:
     console.print(table)
 
 
-def simulator_step(*, dim: int, replicas: int, batch: float, steps: int, repeats: int = 5, **options) -> float:
+def simulator_step(*, dim: int, replicas: int, batch: float, steps: int, repeats: int = 5, **options: Any) -> float:
     """Seconds a step of all replicas together."""
     problem = st.PowerLaw(2.0, 3.0, dim=dim)
     setting = {"batch_size": batch, "learning_rate": 0.3, "num_samples": batch * steps, "num_replicas": replicas}
@@ -68,8 +69,8 @@ def _add_generator(table: Table, replicas: int, step: float) -> None:
     steps = 1024
 
     @jax.jit
-    def normals(key):
-        def body(total, number):
+    def normals(key: Any):
+        def body(total: Any, number: Any):
             return total + jax.random.normal(jax.random.fold_in(key, number), (replicas, DIM)), None
 
         return jax.lax.scan(body, jnp.zeros((replicas, DIM)), jnp.arange(steps))[0]
@@ -82,7 +83,7 @@ def _add_generator(table: Table, replicas: int, step: float) -> None:
     table.add_row("rate of the simulator over that", f"{numbers / step / 1e6:.0f} M/s, {alone / step:.2f} ×", "≥ 0.7 ×")
 
     @jax.jit
-    def traffic(a, b, c):
+    def traffic(a: Any, b: Any, c: Any):
         return a + c, b + c
 
     arrays = [jnp.ones((32, replicas, DIM)) for _ in range(3)]  # too large for a cache
@@ -125,11 +126,11 @@ def _add_others(table: Table, each: float) -> None:
 
     optimizer, steps, few = optax.sgd(0.3), 20, 16
 
-    def loss(weights, x, y):
+    def loss(weights: Any, x: Any, y: Any):
         return jnp.mean((x @ weights - y) ** 2) / 2
 
-    def one(key):
-        def body(carry, key):
+    def one(key: Any):
+        def body(carry: Any, key: Any):
             weights, state, total = carry
             data, noise = jax.random.split(key)
             x = root * jax.random.normal(data, (BATCH, DIM))

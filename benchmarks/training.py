@@ -59,7 +59,7 @@ def _products(config: TrainConfig) -> float:
     pairs = [(jnp.ones((rows, a)), jnp.ones((a, b)), jnp.ones((rows, b))) for a, b in shapes]
 
     @jax.jit
-    def work(pairs):
+    def work(pairs: list[tuple[jax.Array, ...]]):
         return [(x @ weights, gradient @ weights.T, x.T @ gradient) for x, weights, gradient in pairs]
 
     return min(durations(lambda: jax.block_until_ready(work(pairs)), 10))

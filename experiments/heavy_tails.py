@@ -13,7 +13,7 @@ import sgdtheory as st
 from experiments._lib.progress import report, stage, tracked
 from experiments._lib.results import Result, Verdict
 from sgdtheory.plotting.style import BLACK, categories, legend, log_axes, new_figure
-from sgdtheory.simulation.laws import EllipticalT, FourthMoment, Gaussian, Rademacher, StudentT
+from sgdtheory.simulation import EllipticalT, FourthMoment, Gaussian, Rademacher, StudentT
 from sgdtheory.theory import risk_by_recursion
 
 
@@ -42,7 +42,7 @@ DRAWN = 1e12  # what stands for infinity in a figure, far above its upper edge
 UNITS = {
     "law": "of the data",
     "kurtosis": "of a projection on one direction; of elliptical data on any",
-    "spread": "E z_i² (zᵀu)² = spread ‖u‖² + own u_i²",
+    "isotropic": "χ in E z_i² (zᵀu)² = χ ‖u‖² + δ u_i²",
     "batch_size": "B, samples",
     "learning_rate": "γ, units of 1/λ_1",
     "constant": "γ / min{B/tr H, 1/‖H‖}",
@@ -78,7 +78,7 @@ def run(config: Config) -> Result:
 
 def scaled_constant(config: Config, moment: FourthMoment) -> float:
     """c · min{1, 3/κ}: the Gaussian constant, divided by what the data's fourth moment exceeds the Gaussian one by."""
-    return config.constant * min(1.0, 3.0 / (moment.spread + moment.own))
+    return config.constant * min(1.0, 3.0 / (moment.isotropic + moment.diagonal))
 
 
 def _laws(config: Config) -> list:
@@ -115,8 +115,8 @@ def _risk(problem: st.PowerLaw, batch: int, rate: float, steps: int, moment: Fou
 def _row(name: str, moment: FourthMoment, batch: int, rate: float, constant: float, steps: int) -> dict:
     return {
         "law": name,
-        "kurtosis": moment.spread + moment.own,
-        "spread": moment.spread,
+        "kurtosis": moment.isotropic + moment.diagonal,
+        "isotropic": moment.isotropic,
         "batch_size": batch,
         "learning_rate": rate,
         "constant": constant,

@@ -2,16 +2,19 @@
 
 import difflib
 from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 
+P = TypeVar("P")
 
-def first_where(values: np.ndarray, bad: np.ndarray):
+
+def first_where(values: np.ndarray, bad: np.ndarray) -> Any:
     """The first value where `bad` holds, as a plain number for a message."""
     return values[bad].flat[0].item()
 
 
-def real_array(name: str, value) -> np.ndarray:
+def real_array(name: str, value: object) -> np.ndarray:
     """`value` as a float64 array."""
     try:
         kind = np.asarray(value).dtype.kind
@@ -32,14 +35,14 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def checked_problem(problem):
+def checked_problem(problem: P) -> P:
     """`problem`, if it looks like one."""
     if not (hasattr(problem, "modes") and hasattr(problem, "noise_variance")):
         raise ValueError(f"problem must be a PowerLaw, a LeastSquares or another Problem, got {problem!r}")
     return problem
 
 
-def single_number(name: str, value) -> float:
+def single_number(name: str, value: object) -> float:
     """`value` as one float."""
     array = real_array(name, value)
     if array.ndim:
@@ -47,12 +50,12 @@ def single_number(name: str, value) -> float:
     return float(array)
 
 
-def positive_number(name: str, value) -> float:
+def positive_number(name: str, value: object) -> float:
     """`value` as one finite positive float."""
     return float(positive_array(name, single_number(name, value)))
 
 
-def share_between_0_and_1(name: str, value) -> float:
+def share_between_0_and_1(name: str, value: object) -> float:
     """`value` as one float between 0 and 1, both excluded: a level of confidence, a quantile."""
     number = single_number(name, value)
     if not 0 < number < 1:
@@ -60,7 +63,7 @@ def share_between_0_and_1(name: str, value) -> float:
     return number
 
 
-def whole_number(name: str, value, least: int) -> int:
+def whole_number(name: str, value: object, least: int) -> int:
     """`value` as one whole number of at least `least`."""
     number = single_number(name, value)
     if not (np.isfinite(number) and number >= least and number == np.floor(number)):
@@ -68,7 +71,7 @@ def whole_number(name: str, value, least: int) -> int:
     return int(number)
 
 
-def positive_array(name: str, value) -> np.ndarray:
+def positive_array(name: str, value: object) -> np.ndarray:
     """`value` as a float64 array of finite positive numbers."""
     array = real_array(name, value)
     bad = ~(np.isfinite(array) & (array > 0))
@@ -77,7 +80,7 @@ def positive_array(name: str, value) -> np.ndarray:
     return array
 
 
-def whole_array(name: str, value) -> np.ndarray:
+def whole_array(name: str, value: object) -> np.ndarray:
     """`value` as a float64 array of whole numbers ≥ 1."""
     array = real_array(name, value)
     bad = ~(np.isfinite(array) & (array >= 1) & (array == np.floor(array)))
@@ -86,7 +89,9 @@ def whole_array(name: str, value) -> np.ndarray:
     return array
 
 
-def settings_arrays(batch_size, learning_rate, num_samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def settings_arrays(
+    batch_size: object, learning_rate: object, num_samples: object
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """B, γ and D checked and broadcast against each other (float64, one shape).
 
     Raises:
@@ -117,7 +122,7 @@ def samples_used(batch_size: np.ndarray, num_samples: np.ndarray) -> np.ndarray:
     return batch_size * np.floor_divide(num_samples, batch_size)
 
 
-def checked_name(argument: str, value, known: Iterable[str]) -> str:
+def checked_name(argument: str, value: object, known: Iterable[str]) -> str:
     """`value`, if it is one of the known names; else the message lists them and the nearest one."""
     known = list(known)
     if value in known:

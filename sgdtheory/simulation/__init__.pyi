@@ -1,3 +1,9 @@
+from .engine import BLOCK_NUMBERS as BLOCK_NUMBERS
+from .laws import EllipticalT as EllipticalT
+from .laws import FourthMoment as FourthMoment
+from .laws import Gaussian as Gaussian
+from .laws import Rademacher as Rademacher
+from .laws import StudentT as StudentT
 from .result import Simulation as Simulation
 from .result import Trajectory as Trajectory
 from .result import Truncation as Truncation

@@ -215,7 +215,9 @@ def _compiled_init(spectrum: Spectrum, size: int, mesh: Mesh) -> State:
 
 
 @partial(jax.jit, static_argnums=(0, 1), donate_argnums=(4,))
-def _compiled_advance(sampler, mesh, spectrum, lanes, state, first, count) -> State:
+def _compiled_advance(
+    sampler: Sampler, mesh: Mesh, spectrum: Spectrum, lanes: Lane, state: State, first: jax.Array, count: jax.Array
+) -> State:
     """Every device works on its own lanes: there is no communication."""
     return jax.shard_map(
         partial(advance, sampler),

@@ -1,7 +1,7 @@
 """Laws of the data for the explicit sampler.
 
 A law draws whitened samples `z = H^{−1/2} x` in the eigenbasis: `E z zᵀ = I`. Whatever its fourth moments, if they
-have the form `E[z_i² (zᵀu)²] = spread ‖u‖² + own u_i²` the second moments of SGD obey a closed recursion (THEORY.md
+have the form `E[z_i² (zᵀu)²] = χ ‖u‖² + δ u_i²` the second moments of SGD obey a closed recursion (THEORY.md
 S2).
 """
 
@@ -23,10 +23,10 @@ LARGEST_FREEDOM = 1e9
 
 
 class FourthMoment(NamedTuple):
-    """`E[z_i² (zᵀu)²] = spread ‖u‖² + own u_i²`."""
+    """`E[z_i² (zᵀu)²] = χ ‖u‖² + δ u_i²`."""
 
-    spread: float
-    own: float
+    isotropic: float
+    diagonal: float
 
 
 class Law(Protocol):
@@ -83,7 +83,7 @@ class StudentT:
 
     @property
     def fourth_moment(self) -> FourthMoment:
-        """Spread 1, own kurtosis − 1."""
+        """χ = 1, δ = kurtosis − 1."""
         return FourthMoment(1.0, 2.0 + 6.0 / (self.degrees_of_freedom - 4.0))
 
     def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
@@ -113,7 +113,7 @@ class EllipticalT:
 
     @property
     def fourth_moment(self) -> FourthMoment:
-        """Spread κ/3, own 2κ/3, for kurtosis κ."""
+        """χ = κ/3, δ = 2κ/3, for kurtosis κ."""
         excess = 2.0 / (self.degrees_of_freedom - 4.0)
         return FourthMoment(1.0 + excess, 2.0 + 2.0 * excess)
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 ROUNDING = {"float32": 1e-6, "float64": 1e-11}  # relative error of a risk, or of what it is compared with
 
@@ -95,7 +96,7 @@ class Simulation:
         """
         return (self._unit * self._relative_error)[()]
 
-    def z_score(self, expected) -> np.ndarray | float:
+    def z_score(self, expected: ArrayLike) -> np.ndarray | float:
         """(…) (mean − expected) / standard error, rounding error included; `nan` where a replica diverged.
 
         Close to the stability edge the law of the risk has tails so heavy that the standard error says little.
@@ -106,7 +107,7 @@ class Simulation:
             score = np.where(mean == expected, 0.0, (mean - expected) / error)
         return np.where(np.isfinite(mean), score, np.nan)[()]
 
-    def normal_score(self, expected) -> np.ndarray | float:
+    def normal_score(self, expected: ArrayLike) -> np.ndarray | float:
         """(…) the z-score, made normal where risks are skewed: what to hold against a limit for a false alarm.
 
         Hall's monotone transformation of Student's t (J. R. Statist. Soc. B 54, 1992), with `κ = skewness/√R` of the

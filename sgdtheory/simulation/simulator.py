@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, positive_number, real_array, settings_arrays, whole_number
 from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
@@ -22,12 +23,12 @@ LARGEST_BATCH = {"sufficient": 1e30, "explicit": 2.0**30}
 
 
 def simulate(
-    key,
+    key: Any,
     problem: Problem,
     *,
-    batch_size,
-    learning_rate,
-    num_samples,
+    batch_size: ArrayLike,
+    learning_rate: ArrayLike,
+    num_samples: ArrayLike,
     num_replicas: int,
     sampler: str = "sufficient",
     law: Any = "gaussian",
@@ -161,7 +162,9 @@ def _check_same_call(*arguments: Any) -> None:
         )
 
 
-def _settings(batch_size, learning_rate, num_samples, largest_batch: float) -> dict[str, np.ndarray]:
+def _settings(
+    batch_size: ArrayLike, learning_rate: ArrayLike, num_samples: ArrayLike, largest_batch: float
+) -> dict[str, np.ndarray]:
     samples = real_array("num_samples", num_samples)
     if samples.ndim:
         falls = np.diff(samples, axis=-1) < 0

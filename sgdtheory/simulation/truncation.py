@@ -1,6 +1,7 @@
 """How many directions a simulation needs, and what it does with the rest."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -134,7 +135,7 @@ def _moments(x: np.ndarray, signal: np.ndarray, noise: float, batch: float, n: f
     return variance, mean
 
 
-def _smallest(fits, available: float) -> float:
+def _smallest(fits: Callable[[int], bool], available: float) -> float:
     """The smallest count that fits, to 2%; `available` if none below it does."""
     high = 1
     while not fits(high):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, positive_number, samples_used, settings_arrays
 from sgdtheory.theory.problem import Problem
@@ -61,9 +62,9 @@ class RiskBound:
 def theorem7(
     problem: Problem,
     *,
-    batch_size,
-    learning_rate,
-    num_samples,
+    batch_size: ArrayLike,
+    learning_rate: ArrayLike,
+    num_samples: ArrayLike,
     learning_rate_constant: float = 0.5,
     signal_constant: float = 1.0,
 ) -> RiskBound:

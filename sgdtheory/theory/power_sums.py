@@ -4,12 +4,13 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 # B_2k(1/2) / (2k)!: the midpoint form of the Euler–Maclaurin formula
 MIDPOINT_COEFFICIENTS = (-1 / 24, 7 / 5760, -31 / 967680, 127 / 154828800, -73 / 3503554560)
 
 
-def power_sum(exponent, first, last, *, unit: Any = 1.0) -> Any:
+def power_sum(exponent: ArrayLike, first: ArrayLike, last: ArrayLike, *, unit: Any = 1.0) -> Any:
     """Sum of (i / unit)^−exponent over first ≤ i ≤ last; elementwise in every argument.
 
     The first J terms are added one by one, the rest is the midpoint Euler–Maclaurin formula

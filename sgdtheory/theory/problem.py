@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import first_where, real_array, single_number
 from sgdtheory.theory.modes import Modes, power_law_modes
@@ -59,19 +60,19 @@ class Problem(Spectral, Protocol):
         """(d,) eigenvalues and (d,) signal, direction by direction, of a problem with finitely many."""
         ...
 
-    def count_above(self, threshold) -> Any:
+    def count_above(self, threshold: ArrayLike) -> Any:
         """max{k : λ_k ≥ threshold}, 0 if there is none; elementwise."""
         ...
 
-    def head_signal(self, count, power: int) -> Any:
+    def head_signal(self, count: ArrayLike, power: int) -> Any:
         """Σ_{i≤count} s_i / λ_i^power; elementwise in `count`."""
         ...
 
-    def tail_signal(self, count) -> Any:
+    def tail_signal(self, count: ArrayLike) -> Any:
         """Σ_{i>count} s_i; elementwise."""
         ...
 
-    def tail_squares(self, count) -> Any:
+    def tail_squares(self, count: ArrayLike) -> Any:
         """Σ_{i>count} λ_i²; elementwise."""
         ...
 
@@ -146,7 +147,7 @@ class PowerLaw:
         """Weighted modes for functions of λ that are smooth below `smallest`."""
         return power_law_modes(self.capacity, self.source, self.dim, math.floor(math.log2(smallest)))
 
-    def count_above(self, threshold):
+    def count_above(self, threshold: ArrayLike) -> Any:
         """max{k : k^−a ≥ threshold}, 0 if there is none; elementwise."""
         threshold = np.asarray(threshold, dtype=float)
         guess = np.floor(threshold ** (-1.0 / self.capacity))
@@ -155,19 +156,19 @@ class PowerLaw:
             count = np.where((count >= 1) & (np.maximum(count, 1.0) ** -self.capacity < threshold), count - 1, count)
         return np.minimum(count, self._last)[()]
 
-    def head_signal(self, count, power: int):
+    def head_signal(self, count: ArrayLike, power: int) -> Any:
         """Σ_{i≤count} i^(power·a − b); elementwise in `count`."""
         return power_sum(self.source - power * self.capacity, 1, count)
 
-    def tail_signal(self, count):
+    def tail_signal(self, count: ArrayLike) -> Any:
         """Σ_{i>count} i^−b; elementwise."""
         return self._tail(self.source, count)
 
-    def tail_squares(self, count):
+    def tail_squares(self, count: ArrayLike) -> Any:
         """Σ_{i>count} i^−2a; elementwise."""
         return self._tail(2 * self.capacity, count)
 
-    def _tail(self, exponent: float, count):
+    def _tail(self, exponent: float, count: ArrayLike) -> Any:
         first = np.asarray(count, dtype=float) + 1  # the sum in units of its first term: no overflow, no underflow
         return first**-exponent * power_sum(exponent, first, self._last, unit=first)
 
@@ -238,24 +239,24 @@ class LeastSquares:
         """The spectrum itself, one mode a direction, whatever `smallest`."""
         return Modes(self.eigenvalues, np.ones_like(self.eigenvalues), self.signal)
 
-    def count_above(self, threshold):
+    def count_above(self, threshold: ArrayLike) -> Any:
         """max{k : λ_k ≥ threshold}, 0 if there is none; elementwise."""
         return np.searchsorted(-self.eigenvalues, -np.asarray(threshold, dtype=float), side="right")[()]
 
-    def head_signal(self, count, power: int):
+    def head_signal(self, count: ArrayLike, power: int) -> Any:
         """Σ_{i≤count} s_i / λ_i^power; elementwise in `count`."""
         terms = np.where(self.eigenvalues > 0, self.signal, 0.0)  # no positive threshold puts the others into the head
         for _ in range(power):
             terms = terms / np.where(self.eigenvalues > 0, self.eigenvalues, 1.0)
-        return np.concatenate([[0.0], np.cumsum(terms)])[count]
+        return np.concatenate([[0.0], np.cumsum(terms)])[np.asarray(count)]
 
-    def tail_signal(self, count):
+    def tail_signal(self, count: ArrayLike) -> Any:
         """Σ_{i>count} s_i; elementwise."""
-        return _tails(self.signal)[count]
+        return _tails(self.signal)[np.asarray(count)]
 
-    def tail_squares(self, count):
+    def tail_squares(self, count: ArrayLike) -> Any:
         """Σ_{i>count} λ_i²; elementwise."""
-        return _tails(self.eigenvalues**2)[count]
+        return _tails(self.eigenvalues**2)[np.asarray(count)]
 
 
 def _tails(terms: np.ndarray) -> np.ndarray:
@@ -263,14 +264,14 @@ def _tails(terms: np.ndarray) -> np.ndarray:
     return np.concatenate([np.cumsum(terms[::-1])[::-1], [0.0]])
 
 
-def _noise_variance(value) -> float:
+def _noise_variance(value: object) -> float:
     number = single_number("noise_variance", value)
     if not (number >= 0 and math.isfinite(number)):
         raise ValueError(f"noise_variance must be finite and not negative, got {number}")
     return number
 
 
-def _spectrum(name: str, value) -> np.ndarray:
+def _spectrum(name: str, value: object) -> np.ndarray:
     array = np.array(real_array(name, value))
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} must be a one-dimensional array with at least one entry, got shape {array.shape}")

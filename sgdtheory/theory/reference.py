@@ -1,31 +1,39 @@
 """Slow, transparent computations of the same risk, for tests and for readers: no code shared with `exact`."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 def risk_by_recursion(
-    eigenvalues, signal, noise_variance, *, batch_size, learning_rate, num_steps, fourth_moment=(1.0, 2.0)
+    eigenvalues: ArrayLike,
+    signal: ArrayLike,
+    noise_variance: float,
+    *,
+    batch_size: float,
+    learning_rate: float,
+    num_steps: int,
+    fourth_moment: tuple[float, float] = (1.0, 2.0),
 ) -> tuple[float, float]:
     """Bias and variance by the O(nd) recursion on second moments (THEORY.md T2–T4, S2).
 
     In units of risk (`r_i = λ_i m_i`), with c_i = λ_i E[η_i Σ_{τ<t} η_i(τ)] and, for whitened data z with
-    `E[z_i² (zᵀu)²] = spread ‖u‖² + own u_i²`, α_i = q_i² + (own − 1) v_i (Gaussian data: spread 1, own 2):
+    `E[z_i² (zᵀu)²] = χ ‖u‖² + δ u_i²`, α_i = q_i² + (δ − 1) v_i (Gaussian data: χ = 1, δ = 2):
 
-        r_i ← α_i r_i + v_i (spread Σ_j r_j + σ²),   c_i ← q_i (c_i + r_i),   n² Δ = Σ_t Σ_i (r_i + 2 c_i).
+        r_i ← α_i r_i + v_i (χ Σ_j r_j + σ²),   c_i ← q_i (c_i + r_i),   n² Δ = Σ_t Σ_i (r_i + 2 c_i).
 
     Args:
         eigenvalues, signal: (d,) λ_i and s_i.
         noise_variance: σ².
         batch_size, learning_rate, num_steps: B, γ and n, one number each.
-        fourth_moment: (spread, own) of the data.
+        fourth_moment: (χ, δ) of the data, isotropic and diagonal.
 
     Returns:
         (bias, variance).
     """
-    spread, own = fourth_moment
+    chi, delta = fourth_moment
     x = learning_rate * np.asarray(eigenvalues, dtype=float)
     q, v = 1 - x, x**2 / batch_size
-    alpha = q**2 + (own - 1) * v
+    alpha = q**2 + (delta - 1) * v
     parts = []
     for start, noise in ((np.array(signal, dtype=float), 0.0), (np.zeros_like(x), noise_variance)):
         r, c, total = start, np.zeros_like(x), 0.0
@@ -33,13 +41,20 @@ def risk_by_recursion(
             risk = r.sum()
             total += risk + 2 * c.sum()
             c = q * (c + r)
-            r = alpha * r + v * (spread * risk + noise)
+            r = alpha * r + v * (chi * risk + noise)
         parts.append(total / num_steps**2)
     return parts[0], parts[1]
 
 
 def risk_by_covariance(
-    covariance, initial_error, noise_variance, *, batch_size, learning_rate, num_steps, paper=False
+    covariance: ArrayLike,
+    initial_error: ArrayLike,
+    noise_variance: float,
+    *,
+    batch_size: float,
+    learning_rate: float,
+    num_steps: int,
+    paper: bool = False,
 ) -> tuple[float, float]:
     """Bias and variance by propagating full d×d second moments, in any basis, from any initial error.
 
@@ -68,7 +83,7 @@ def risk_by_covariance(
         for _ in range(int(num_steps)):
             total += np.trace(h @ (m + 2 * x))
             x = contraction @ (x + m)
-            own = np.trace(h @ m) * h if paper else h @ m @ h
-            m = contraction @ m @ contraction + gain * (own + (np.trace(h @ m) + noise) * h)
+            coupling = np.trace(h @ m) * h if paper else h @ m @ h
+            m = contraction @ m @ contraction + gain * (coupling + (np.trace(h @ m) + noise) * h)
         parts.append(total / num_steps**2)
     return parts[0], parts[1]

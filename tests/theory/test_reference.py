@@ -53,15 +53,15 @@ def test_against_sgd_itself(law, batch, steps):
         assert risk_by_covariance(np.diag(EIGENVALUES), ERROR, NOISE, **setting) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("spread", [0.5, 1.7])
-def test_data_whose_directions_share_a_scale(spread):
-    """Elliptical data x = √u · Gaussian, E u = 1, E u² = spread: by (S2) spread and own are that and twice that."""
+@pytest.mark.parametrize("chi", [0.5, 1.7])
+def test_data_whose_directions_share_a_scale(chi):
+    """Elliptical data x = √u · Gaussian, E u = 1, E u² = χ: by (S2) χ and δ are that and twice that."""
     setting = {"batch_size": 3, "learning_rate": 0.3, "num_steps": 2}
     signal = EIGENVALUES * ERROR**2
-    found = risk_by_recursion(EIGENVALUES, signal, NOISE, fourth_moment=(spread, 2 * spread), **setting)
+    found = risk_by_recursion(EIGENVALUES, signal, NOISE, fourth_moment=(chi, 2 * chi), **setting)
     x = 0.3 * EIGENVALUES
-    moved = (1 - x) ** 2 + (2 * spread - 1) * x**2 / 3  # of E η_i², the part of direction i itself
-    after = moved * signal + x**2 / 3 * spread * signal.sum()
+    moved = (1 - x) ** 2 + (2 * chi - 1) * x**2 / 3  # of E η_i², the part of direction i itself
+    after = moved * signal + x**2 / 3 * chi * signal.sum()
     assert found[0] == pytest.approx((signal + 2 * (1 - x) * signal + after).sum() / 4, rel=1e-13)
     assert found[1] == pytest.approx((x**2 / 3 * NOISE).sum() / 4, rel=1e-13)
 
