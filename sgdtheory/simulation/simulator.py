@@ -53,6 +53,15 @@ def simulate(
     Replicas are divided among all devices that JAX sees, and among processes after `jax.distributed.initialize`
     (every process makes the same call and gets the same result).
 
+    Example:
+        >>> import jax
+        >>> import sgdtheory as st
+        >>> problem = st.PowerLaw(2.0, 3.0, noise_variance=2.0)
+        >>> setting = {"batch_size": 16, "learning_rate": 0.2, "num_samples": 1e3}
+        >>> simulation = st.simulate(jax.random.key(0), problem, **setting, num_replicas=256, dim=64)
+        >>> print(abs(simulation.z_score(st.excess_risk(problem, **setting).total)) < 5)
+        True
+
     Args:
         key: JAX key, `jax.random.key(0)` for example.
         problem: PowerLaw, LeastSquares or any other Problem.

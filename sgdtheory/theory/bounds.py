@@ -79,6 +79,13 @@ def theorem7(
     The theorem speaks of n whole steps. Where B does not divide D, SGD takes ⌊D/B⌋ of them and the last, incomplete
     batch is dropped, here as in `excess_risk`: D stands for the B⌊D/B⌋ samples that are used.
 
+    Example:
+        >>> import sgdtheory as st
+        >>> problem = st.PowerLaw(2.0, 3.0, noise_variance=2.0)
+        >>> bound = st.theorem7(problem, batch_size=32, learning_rate=0.5, num_samples=1e6)
+        >>> print(f"{bound.total:.2e}, k* = {bound.effective_dimension:.0f}, applies: {bound.applies}")
+        3.96e-04, k* = 125, applies: True
+
     Args:
         problem: PowerLaw, LeastSquares or any other Problem.
         batch_size: B, whole numbers ≥ 1; scalar or array.

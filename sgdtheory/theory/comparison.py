@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import first_where, real_array, samples_used, settings_arrays
 from sgdtheory.theory.exact import excess_risk
@@ -12,12 +13,18 @@ from sgdtheory.theory.problem import Problem
 
 
 class Setting(NamedTuple):
-    """One problem and the B, γ, D (scalars, or arrays that broadcast) to look at."""
+    """One problem and the B, γ, D (scalars, or arrays that broadcast) to look at.
+
+    Example:
+        >>> import sgdtheory as st
+        >>> st.Setting(st.PowerLaw(2.0, 3.0), 16, 0.5, [1e3, 1e6]).num_samples
+        [1000.0, 1000000.0]
+    """
 
     problem: Problem
-    batch_size: Any
-    learning_rate: Any
-    num_samples: Any
+    batch_size: ArrayLike
+    learning_rate: ArrayLike
+    num_samples: ArrayLike
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,13 @@ def compare(
     Both sides speak of the same run. Where B does not divide D, SGD takes ⌊D/B⌋ steps and drops the incomplete last
     batch, and the bound is asked about the `B⌊D/B⌋` samples that are used: at D itself a formula in D/B would be beside
     the run, by up to a factor of 2 in n for D just below 2B.
+
+    Example:
+        >>> import sgdtheory as st
+        >>> settings = [st.Setting(st.PowerLaw(2.0, 3.0, noise_variance=2.0), 16, 0.5, [1e3, 1e6, 1e9])]
+        >>> result = st.compare(st.theorem7, settings)
+        >>> print(f"{result.lowest:.2f} to {result.highest:.2f}")
+        0.54 to 0.65
 
     Args:
         bound: called as `bound(problem, batch_size=B, learning_rate=γ, num_samples=D)` with arrays of one shape;

@@ -65,6 +65,13 @@ def excess_risk(problem: Spectral, *, batch_size, learning_rate, num_samples) ->
     beyond it as n times the rate of growth: there rounding of the input decides. Beyond the edge the value is that of
     finite n, `inf` where it exceeds the range of a float.
 
+    Example:
+        >>> import sgdtheory as st
+        >>> problem = st.PowerLaw(capacity=2.0, source=3.0, noise_variance=2.0)
+        >>> risk = st.excess_risk(problem, batch_size=32, learning_rate=0.5, num_samples=[1e4, 1e8])
+        >>> print(" ".join(f"{total:.3e}" for total in risk.total))
+        6.121e-03 1.802e-05
+
     Args:
         problem: PowerLaw, LeastSquares or any other Problem.
         batch_size: B, whole numbers ≥ 1; scalar or array.

@@ -85,6 +85,12 @@ class PowerLaw:
     cost that depends neither on dim nor on the exponents. Measured limit: exponents down to 1 + 1e-6, below
     which the sums themselves (tr H = ζ(a) ≈ 1/(a − 1)) leave the range where rounding is harmless.
 
+    Example:
+        >>> import sgdtheory as st
+        >>> problem = st.PowerLaw(capacity=2.0, source=3.0, noise_variance=2.0)
+        >>> print(f"{problem.trace:.4f} {problem.initial_risk:.4f}")  # ζ(2), ζ(3)
+        1.6449 1.2021
+
     Args:
         capacity: exponent a > 1 of the eigenvalues.
         source: exponent b > 1 of the initial risk.
@@ -180,6 +186,12 @@ class PowerLaw:
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
     """A problem with any finite spectrum.
+
+    Example:
+        >>> import sgdtheory as st
+        >>> problem = st.LeastSquares(eigenvalues=[1.0, 0.5, 0.1], signal=[1.0, 2.0, 0.3], noise_variance=0.5)
+        >>> print(f"{problem.trace:.1f} {problem.initial_risk:.1f}")
+        1.6 3.3
 
     Args:
         eigenvalues: (d,) eigenvalues λ_i ≥ 0 of the data covariance, in any order.

@@ -17,6 +17,12 @@ def max_stable_learning_rate(problem: Problem, *, batch_size):
     Stable iff `γλ_1 < 2B/(B+1)` and `Σ_i γλ_i / (2B − (B+1)γλ_i) < 1`; the edge is the root of "= 1". With
     `ρ_i = λ_i/λ_1` and `γλ_1 = 2B/(B+1) · t/(1+t)` it is the root of `Σ ρ_i t/(1 + t(1 − ρ_i)) = B + 1`.
 
+    Example:
+        >>> import sgdtheory as st
+        >>> edge = st.max_stable_learning_rate(st.PowerLaw(2.0, 3.0), batch_size=[1, 1_000_000])
+        >>> print(" ".join(f"{rate:.4f}" for rate in edge))
+        0.6110 2.0000
+
     Args:
         problem: PowerLaw, LeastSquares or any other Problem.
         batch_size: B, whole numbers ≥ 1; scalar or array.

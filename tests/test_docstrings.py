@@ -1,0 +1,44 @@
+"""The examples in docstrings of the public face run and print what they say."""
+
+import doctest
+import importlib
+import inspect
+
+import pytest
+
+import sgdtheory as st
+
+DOORS = "sgdtheory", "sgdtheory.simulation"
+OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+def public(doors=DOORS):
+    """{name: object} of the functions and classes behind the doors."""
+    found = {}
+    for door in map(importlib.import_module, doors):
+        for name in door.__all__:
+            entry = getattr(door, name)
+            if inspect.isfunction(entry) or inspect.isclass(entry):
+                found.setdefault(f"{door.__name__}.{name}", entry)
+    return found
+
+
+PUBLIC = public()
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_examples_run(name):
+    for example in doctest.DocTestFinder(exclude_empty=True).find(PUBLIC[name], name, globs={}):
+        printed = []
+        failed, _ = doctest.DocTestRunner(optionflags=OPTIONS).run(example, out=printed.append)
+        assert not failed, "".join(printed)
+
+
+@pytest.mark.parametrize("name", [name for name, entry in PUBLIC.items() if inspect.isfunction(entry)])
+def test_every_public_function_has_an_example(name):
+    assert ">>> " in (inspect.getdoc(PUBLIC[name]) or "")
+
+
+@pytest.mark.parametrize("entry", [st.PowerLaw, st.LeastSquares, st.Setting])
+def test_what_a_user_constructs_has_an_example(entry):
+    assert ">>> " in (inspect.getdoc(entry) or "")
