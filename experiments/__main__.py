@@ -1,4 +1,4 @@
-"""Run the experiments: `python -m experiments [--scale quick|full] [--only NAME] [--output results]`."""
+"""Run the experiments: `python -m experiments [--scale quick|full] [--only NAME] [--output results] [--list]`."""
 
 import os
 import signal

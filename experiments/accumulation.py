@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
-from experiments._lib.results import Result
-from experiments._lib.variants import SCALES, UNITS, Config, compare
+from matplotlib.figure import Figure
 
-__all__ = ["SCALES", "UNITS", "WORDS", "Config", "run"]
+from experiments._lib.redraw import Recorded
+from experiments._lib.results import Result
+from experiments._lib.variants import SCALES, UNITS, Config, compare, figures
+
+__all__ = ["SCALES", "UNITS", "WORDS", "Config", "redraw", "run"]
 
 WORDS = "whole batches", "four micro-batches"  # what a run is as it is, and changed
 
@@ -13,3 +16,8 @@ WORDS = "whole batches", "four micro-batches"  # what a run is as it is, and cha
 def run(config: Config) -> Result:
     """The same sweep with whole batches and with four micro-batches each."""
     return compare(config, "accumulation", lambda each: replace(each, micro_batch=each.batch_size // 4), WORDS)
+
+
+def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
+    """The figures, from a recorded table."""
+    return figures(config, "accumulation", recorded.rows, WORDS)

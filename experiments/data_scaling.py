@@ -1,5 +1,6 @@
 """At fixed width the critical batch size grows with the data that reaching a target takes."""
 
+import re
 import tempfile
 import time
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from experiments._lib.network_sweeps import (
     task_configs,
     tell_sweep,
 )
+from experiments._lib.redraw import Recorded
 from experiments._lib.results import Result, Verdict, VerdictName
 from sgdtheory.fits import Convention, SizeDependence, size_dependence
 from sgdtheory.plotting.style import BLACK, BLUE, MARKERS, VERMILLION, colors, legend, log_axes, new_figure
@@ -146,6 +148,17 @@ def _verdicts(found: list[Found], seconds: float) -> tuple[Verdict, ...]:
             verdicts.append(Verdict(claim, statement, "above 0", exponent.slope, exponent.interval, answer, seconds))
             seconds = 0.0
     return tuple(verdicts)
+
+
+def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
+    """The figures, from a recorded table; the slopes of log B* on log D from the recorded verdicts."""
+    slopes: dict[str, dict[str, tuple[float, float, float]]] = {}  # task → group → slope and ends of its interval
+    for verdict in recorded.verdicts:
+        place = re.search(r"\((\w+), (?:at )?(.+)\)", verdict["claim"])
+        assert place, verdict["claim"]
+        group = "both" if "grow together" in place[2] else place[2]
+        slopes.setdefault(place[1], {})[group] = (verdict["measured"], *verdict["interval"])
+    return figures(config, points_of(recorded.rows), slopes)
 
 
 def points_of(rows: list[dict[str, str]]) -> dict[str, list]:

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy import stats
 
 import sgdtheory as st
+from experiments._lib.critical_figure import critical_figure
 from experiments._lib.frozen_features import (
     Features,
     LabelNoise,
@@ -26,8 +28,8 @@ from experiments._lib.frozen_features import (
     measured_risk,
     moments_risk,
 )
+from experiments._lib.redraw import Recorded
 from experiments._lib.results import Result, Verdict, VerdictName
-from experiments.theory_meets_network_figure import critical_figure
 from sgdtheory.training import TrainConfig
 
 FIELDS: dict[str, Any] = {
@@ -163,6 +165,11 @@ def run(config: Config) -> Result:
     verdicts = _sizes_verdict(config, found, seconds), _exponent_verdict(config, found), _moments_verdict(config, found)
     columns = _columns(config, found)
     return Result(columns, UNITS, {"theory_meets_network": critical_figure(config, columns)}, verdicts)
+
+
+def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
+    """The figure, from a recorded table."""
+    return {"theory_meets_network": critical_figure(config, recorded.columns)}
 
 
 def _batch(

@@ -22,6 +22,7 @@ from experiments._lib.network_sweeps import (
     tell_sweep,
     tuned_of,
 )
+from experiments._lib.redraw import Recorded
 from experiments._lib.results import Result, Verdict
 from sgdtheory.plotting.style import (
     GRAY,
@@ -183,6 +184,11 @@ def _rate_exponent(fit: SweepFit) -> float:
     widths = sorted({point.group[0] for point in points})
     rates = [[point.choice["learning_rate"] for point in points if point.group[0] == width] for width in widths]
     return float(np.polyfit(np.log(widths), [np.log(each).mean() for each in rates], 1)[0])
+
+
+def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
+    """The figures, from a recorded table."""
+    return figures(config, found_of(config, recorded.rows))
 
 
 def found_of(config: Config, rows: list[dict[str, str]]) -> list[Found]:

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments._lib.progress import report, stage, tracked
+from experiments._lib.redraw import Recorded
 from experiments._lib.results import Result, Verdict, VerdictName
 from sgdtheory.plotting.style import (
     GRAY,
@@ -72,6 +73,11 @@ def run(config: Config) -> Result:
     verdicts = _verdicts(config, losses, fits, settled, time.perf_counter() - start)
     points = _points(config, steps, losses)
     return Result(points, UNITS, figures(config, points), verdicts)
+
+
+def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
+    """The figures, from a recorded table."""
+    return figures(config, recorded.columns)
 
 
 def _train(config: Config, name: str, width: int) -> tuple[np.ndarray, np.ndarray]:

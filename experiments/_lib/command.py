@@ -1,82 +1,101 @@
 """`python -m experiments`: run, write, say how far it is, and print a table of verdicts."""
 
-import importlib
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated
 
 import tyro
 
-from experiments._lib.display import Display
+from experiments._lib.display import Display, print_list
 from experiments._lib.interruption import finishing, interruptible
 from experiments._lib.processes import WorkerError
+from experiments._lib.registry import EXPERIMENTS, Scale, names, seconds
 from experiments._lib.report import write_report
 from experiments._lib.results import Verdict, write_result
-from experiments._lib.schedule import EXPERIMENTS, LONGER
+from experiments._lib.schedule import duration
+
+RESULTS = Path("results")
+SCALES = (
+    f"Quick: {duration(seconds('quick'))} on two cores, without {len(EXPERIMENTS) - len(names('quick'))} that run by "
+    f"name. Full: all, {duration(seconds('full'))}."
+)
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Run the experiments, write their results and print a table of verdicts."""
+    """Run the experiments, write their results and print a table of verdicts; `--list` says which there are."""
 
-    scale: Literal["quick", "full"] = "quick"
-    """Quick: under eight minutes on two cores, without the six that run by name. Full: all, hours."""
+    scale: Annotated[Scale, tyro.conf.arg(help=SCALES)] = "quick"
     only: str | None = None
     """Run this experiment alone."""
-    output: Path = Path("results")
-    """Folder for the results."""
+    output: Path | None = None
+    """Folder for the results; `results` if none is given."""
+    list: bool = False
+    """Run nothing: print what each experiment asks, and how long it takes."""
+    redraw: bool = False
+    """Run nothing: draw the recorded figures again from the recorded tables, in their place or all into OUTPUT."""
 
 
 def main() -> int:
     """Exit status: 0, 1 if a claim that should hold fails, 2 on bad input, 130 on Ctrl-C."""
-    arguments = tyro.cli(Arguments, prog="python -m experiments")
+    arguments = tyro.cli(Arguments, prog="python -m experiments", config=(tyro.conf.FlagCreatePairsOff,))
     if arguments.only is not None and arguments.only not in EXPERIMENTS:
-        print(f"experiments: only must be one of {', '.join(EXPERIMENTS)}, got {arguments.only}", file=sys.stderr)
-        return 2
-    names = tuple(name for name in EXPERIMENTS if arguments.scale == "full" or name not in LONGER)
-    names = (arguments.only,) if arguments.only else names
+        return _refuse(f"only must be one of {', '.join(EXPERIMENTS)}, got {arguments.only}")
+    output = arguments.output or RESULTS
     try:
-        verdicts = _run(arguments, names)
+        if arguments.list:
+            print_list((arguments.only,) if arguments.only else tuple(EXPERIMENTS))
+            return 0
+        if arguments.redraw:
+            from experiments._lib.redraw import redraw  # imports what trains
+
+            print(*redraw(arguments.output), sep="\n")
+            return 0
+        chosen = (arguments.only,) if arguments.only else names(arguments.scale)
+        verdicts = _run(chosen, arguments.scale, output)
     except WorkerError as error:
-        print(f"experiments: {error}", file=sys.stderr)
-        return 2
+        return _refuse(str(error))
     except OSError as error:
-        print(f"experiments: cannot write results to {arguments.output}: {error.strerror or error}", file=sys.stderr)
-        return 2
+        return _refuse(f"cannot write results to {output}: {error.strerror or error}")
     return int(any(verdict.verdict == "fails" for verdict in verdicts))
 
 
-def _run(arguments: Arguments, names: tuple[str, ...]) -> list[Verdict]:
+def _refuse(words: str) -> int:
+    print(f"experiments: {words}", file=sys.stderr)
+    return 2
+
+
+def _run(names: tuple[str, ...], scale: Scale, output: Path) -> list[Verdict]:
     """Run the experiments `names` one after the other, and print what they found."""
-    display = Display(names, arguments.scale)
+    display = Display(names, scale)
     verdicts: list[Verdict] = []
     kept: list[str] = []
 
     def interrupted() -> str:
         place = f"interrupted in {names[len(kept)]}" if len(kept) < len(names) else "interrupted at the end"
         what = f"finished and kept: {', '.join(kept)}" if kept else "no experiment had finished"
-        return f"{place}; {what}" + (f"; report: {arguments.output / 'report.md'}" if kept else "")
+        return f"{place}; {what}" + (f"; report: {output / 'report.md'}" if kept else "")
 
     with interruptible(interrupted):
-        arguments.output.mkdir(parents=True, exist_ok=True)
+        output.mkdir(parents=True, exist_ok=True)
         with finishing():
-            report = write_report(arguments.output)  # find out now whether results can be written
+            report = write_report(output)  # find out now whether results can be written
         display.start()
         try:
             for name in names:
                 start = time.perf_counter()
                 with display.running(name):
-                    module = importlib.import_module(f"experiments.{name}")
-                    config = module.SCALES[arguments.scale]
+                    module = EXPERIMENTS[name].load()
+                    config = module.SCALES[scale]
                     result = module.run(config)
-                    write_result(arguments.output / name, config, result, lambda name=name: kept.append(name))
+                    write_result(output / name, config, result, lambda name=name: kept.append(name))
                 verdicts += result.verdicts
                 display.finished(name, result.verdicts, time.perf_counter() - start)
         finally:
             with finishing():
-                write_report(arguments.output)
+                write_report(output)
         display.table(verdicts)
         display.line(f"report: {report}")
     return verdicts

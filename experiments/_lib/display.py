@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from experiments._lib.progress import listening
+from experiments._lib.registry import EXPERIMENTS, Scale
 from experiments._lib.results import COLORS, Verdict
 from experiments._lib.schedule import Schedule, duration
 
@@ -21,7 +22,7 @@ PIPE_WIDTH = 160
 class Display:
     """Says which experiment runs, how far it is and when all should be done, and what each has found."""
 
-    def __init__(self, names: Sequence[str], scale: str):
+    def __init__(self, names: Sequence[str], scale: Scale):
         self._names, self._schedule = names, Schedule(names, scale)
         self._console = Console()
         if not self._console.is_terminal:
@@ -98,6 +99,20 @@ class Display:
 
         with listening(listen):
             yield
+
+
+def print_list(names: Sequence[str]) -> None:
+    """A table: name, what it asks, how long it takes at either scale."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    table = Table("name", "what it asks", "quick", "full", show_lines=True)
+    for each in map(EXPERIMENTS.__getitem__, names):
+        quick = f"{duration(each.quick)}{' *' if each.by_name_only else ''}"
+        table.add_row(each.name, escape(each.question), quick, duration(each.full))
+    console.print(table)
+    if any(EXPERIMENTS[name].by_name_only for name in names):
+        console.print("On two cores. * runs by name only: python -m experiments --only NAME", highlight=False)
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:

@@ -1,12 +1,11 @@
 """results/report.md: what was found on top, then every experiment's verdicts and figures, on one page."""
 
-import ast
 import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from experiments._lib.schedule import EXPERIMENTS
+from experiments._lib.registry import EXPERIMENTS
 from sgdtheory._common.files import write_atomically
 
 WORDS = """## Words
@@ -56,12 +55,6 @@ def write_report(folder: Path) -> Path:
     return write_atomically(folder / "report.md", "\n".join(lines))
 
 
-def question(name: str) -> str:
-    """What an experiment asks: the first line of its module, which is not imported for it."""
-    module = ast.parse((Path(__file__).parents[1] / f"{name}.py").read_text())
-    return _cell((ast.get_docstring(module) or name).splitlines()[0])
-
-
 def _summary(found: dict[str, list[dict[str, Any]]]) -> list[str]:
     """How many claims hold, what the verdicts mean, and one row a claim."""
     counts = Counter(row["verdict"] for verdicts in found.values() for row in verdicts)
@@ -76,13 +69,13 @@ def _summary(found: dict[str, list[dict[str, Any]]]) -> list[str]:
 
 
 def _contents(found: dict[str, list[dict[str, Any]]]) -> list[str]:
-    lines = [f"- [{name}](#{name}): {question(name)}" for name in found]
+    lines = [f"- [{name}](#{name}): {_cell(EXPERIMENTS[name].question)}" for name in found]
     return ["## Contents", "", "- [Words](#words): what the terms mean", *lines, ""]
 
 
 def _section(folder: Path, name: str, verdicts: list[dict[str, Any]]) -> list[str]:
     """One experiment: its question, its claims in a table and in sentences, its figures."""
-    lines = [f"## {name}", "", question(name), ""]
+    lines = [f"## {name}", "", _cell(EXPERIMENTS[name].question), ""]
     lines += _header("claim", "predicted", "measured", "interval", "verdict", "seconds")
     for row in verdicts:
         claim, predicted, measured, seconds = (_cell(row[key]) for key in ("claim", "predicted", "measured", "seconds"))

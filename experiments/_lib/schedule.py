@@ -1,39 +1,18 @@
-"""The experiments, in the order in which they run, and how long they take."""
+"""How far a list of experiments is, and when it should be done."""
 
 import time
 from collections.abc import Sequence
 
-# Seconds on two cores, (quick, full); what this machine needs is learned from what has run.
-SECONDS: dict[str, tuple[float, float]] = {
-    "theorem7": (60, 1500),
-    "scaling_laws": (5, 5),
-    "simulation_vs_theory": (50, 400),
-    "ratio_law": (15, 60),
-    "heavy_tails": (40, 200),
-    "corollary8": (60, 700),
-    "corollary8_simulated": (60, 1500),
-    "why": (5, 8),
-    "overhead_convention": (12, 30),
-    "width_limit": (40, 1200),
-    "learning_rate_transfer": (60, 1200),
-    "averaging": (90, 3600),
-    "width_invariance": (60, 1600),
-    "data_scaling": (60, 20),
-    "theory_meets_network": (60, 550),
-    "precision": (60, 350),
-    "accumulation": (60, 600),
-}
-EXPERIMENTS = tuple(SECONDS)
-# Some minutes together: by name, or at full scale.
-LONGER = "learning_rate_transfer", "averaging", "data_scaling", "theory_meets_network", "precision", "accumulation"
+from experiments._lib.registry import EXPERIMENTS, Scale
+
 TRUST_SECONDS = 20.0  # of work after which this machine's pace counts as much as the table's
 
 
 class Schedule:
     """What is done of a list of experiments, and when the rest should be."""
 
-    def __init__(self, names: Sequence[str], scale: str):
-        self._seconds = {name: SECONDS[name][scale == "full"] for name in names}
+    def __init__(self, names: Sequence[str], scale: Scale):
+        self._seconds = {name: EXPERIMENTS[name].seconds(scale) for name in names}
         self._share = dict.fromkeys(names, 0.0)
         self._start = time.perf_counter()
 

@@ -10,8 +10,9 @@ from experiments._lib import display as display_module
 from experiments._lib import schedule as schedule_module
 from experiments._lib.display import Display, summary
 from experiments._lib.progress import listening, report, stage, tracked
+from experiments._lib.registry import EXPERIMENTS
 from experiments._lib.results import Verdict
-from experiments._lib.schedule import EXPERIMENTS, SECONDS, Schedule, duration
+from experiments._lib.schedule import Schedule, duration
 
 
 def verdict(claim, name):
@@ -52,12 +53,13 @@ def test_time_left_is_learned(monkeypatch):
     monkeypatch.setattr(schedule_module.time, "perf_counter", lambda: now)
     names = ("theorem7", "corollary8")
     plan = Schedule(names, "quick")
-    whole = sum(SECONDS[name][0] for name in names)
+    first, second = (EXPERIMENTS[name].quick for name in names)
+    whole = first + second
     assert plan.seconds_left == whole
-    now = 3 * SECONDS["theorem7"][0]  # a machine three times slower than the table's
+    now = 3 * first  # a machine three times slower than the table's
     plan.set("theorem7", 1.0)
-    assert plan.share == pytest.approx(SECONDS["theorem7"][0] / whole)
-    assert 2 * SECONDS["corollary8"][0] < plan.seconds_left < 3 * SECONDS["corollary8"][0]
+    assert plan.share == pytest.approx(first / whole)
+    assert 2 * second < plan.seconds_left < 3 * second
     plan.set("theorem7", 0.5)  # a worker that hears late
     plan.set("corollary8", 1.0)
     assert (plan.share, plan.seconds_left) == (1.0, 0.0)
@@ -76,7 +78,7 @@ def test_a_finished_line_names_the_verdicts():
     assert summary([]) == "no claims"
 
 
-def shown(monkeypatch, *, terminal, names=EXPERIMENTS[:2]):
+def shown(monkeypatch, *, terminal, names=("theorem7", "scaling_laws")):
     """What a run shows whose first experiment says three things, the second nothing."""
     file = io.StringIO()
     width = {"width": 150} if terminal else {}
@@ -109,4 +111,4 @@ def test_a_terminal_gets_a_live_line(monkeypatch):
 
 
 def test_every_experiment_has_a_time():
-    assert all(quick > 0 and full > 0 for quick, full in SECONDS.values())
+    assert all(each.quick > 0 and each.full > 0 for each in EXPERIMENTS.values())

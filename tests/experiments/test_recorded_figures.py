@@ -19,7 +19,7 @@ def test_recorded_figures_have_no_defects(figures):
 
 def test_every_recorded_figure_is_drawn(figures):
     assert set(redraw.SHOWN.values()) <= set(figures)
-    assert all((redraw.RECORDED / name).exists() for name in redraw.SHOWN)
+    assert all((redraw.FOLDER / name).exists() for name in redraw.SHOWN)
 
 
 def test_b_star_can_be_read(figures):

@@ -1,7 +1,7 @@
 """The picture of theory_meets_network: lines from the spectrum of the features, points from training them."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,12 +10,33 @@ from scipy.interpolate import PchipInterpolator
 
 import sgdtheory as st
 from sgdtheory.plotting.style import BLACK, BOX, GRAY, MARKERS, colors, legend, log_axes, new_figure, tick_measured
-
-if TYPE_CHECKING:
-    from experiments.theory_meets_network import Config
+from sgdtheory.training import TrainConfig
 
 
-def critical_figure(config: "Config", columns: Mapping[str, Any]) -> Figure:
+class Config(Protocol):
+    """What is drawn of an experiment's config: network, number of seeds, overhead of B*, level of the intervals."""
+
+    @property
+    def num_seeds(self) -> int:
+        """Seeds of the order of the data."""
+        ...
+
+    @property
+    def overhead(self) -> float:
+        """Extra data that defines B*."""
+        ...
+
+    @property
+    def level(self) -> float:
+        """Of the intervals."""
+        ...
+
+    def run(self) -> TrainConfig:
+        """A run of the trainer."""
+        ...
+
+
+def critical_figure(config: Config, columns: Mapping[str, Any]) -> Figure:
     """Data to the target against batch size, and B* against data: the theory's lines, measured points.
 
     Args:
@@ -37,7 +58,7 @@ def critical_figure(config: "Config", columns: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _data_panel(axis: Axes, config: "Config", table: dict[str, np.ndarray]) -> None:
+def _data_panel(axis: Axes, config: Config, table: dict[str, np.ndarray]) -> None:
     """Data to the target at every batch size: the theory's line, measured points, and the overhead that defines B*."""
     sizes = np.unique(table["num_samples"])
     for place, (samples, color) in enumerate(zip(sizes, colors(len(sizes)), strict=True)):
@@ -64,7 +85,7 @@ def _data_panel(axis: Axes, config: "Config", table: dict[str, np.ndarray]) -> N
     legend(axis, corners=("upper left", "lower right"))
 
 
-def _growth_panel(axis: Axes, config: "Config", table: dict[str, np.ndarray]) -> None:
+def _growth_panel(axis: Axes, config: Config, table: dict[str, np.ndarray]) -> None:
     """B* against D, by definition, and measured with intervals."""
     samples, first = np.unique(table["num_samples"], return_index=True)
     names = "critical_theory", "critical_measured", "critical_low", "critical_high"

@@ -1,0 +1,89 @@
+"""The experiments, in the order in which they run: what each asks, how long it takes, and where its code is."""
+
+import ast
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Protocol, cast
+
+from experiments._lib.results import Result
+
+Scale = Literal["quick", "full"]
+FOLDER = Path(__file__).parents[1]
+
+
+class Module(Protocol):
+    """What the module of an experiment offers."""
+
+    SCALES: Mapping[str, Any]  # scale → config
+
+    def run(self, config: Any) -> Result:
+        """Columns, figures and verdicts at a config."""
+        ...
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One module of `experiments/`.
+
+    Attributes:
+        name: of the module.
+        quick, full: seconds on two cores at either scale.
+        by_name_only: at quick scale it runs if it is asked for.
+    """
+
+    name: str
+    quick: float
+    full: float
+    by_name_only: bool = False
+
+    @cached_property
+    def question(self) -> str:
+        """What it asks: the first line of its module, which is not imported for it."""
+        module = ast.parse((FOLDER / f"{self.name}.py").read_text(encoding="utf-8"))
+        return (ast.get_docstring(module) or self.name).splitlines()[0]
+
+    def seconds(self, scale: Scale) -> float:
+        """On two cores."""
+        return self.full if scale == "full" else self.quick
+
+    def load(self) -> Module:
+        """Its module, imported."""
+        return cast(Module, importlib.import_module(f"experiments.{self.name}"))
+
+
+# What answers within seconds comes first, so that a verdict is soon on the screen.
+EXPERIMENTS: dict[str, Experiment] = {
+    each.name: each
+    for each in (
+        Experiment("scaling_laws", 5, 5),
+        Experiment("why", 5, 8),
+        Experiment("overhead_convention", 12, 30),
+        Experiment("ratio_law", 15, 60),
+        Experiment("theorem7", 60, 1500),
+        Experiment("simulation_vs_theory", 50, 400),
+        Experiment("heavy_tails", 40, 200),
+        Experiment("corollary8", 60, 700),
+        Experiment("corollary8_simulated", 60, 1500),
+        Experiment("width_limit", 40, 1200),
+        Experiment("width_invariance", 60, 1600),
+        Experiment("learning_rate_transfer", 60, 1200, by_name_only=True),
+        Experiment("averaging", 90, 3600, by_name_only=True),
+        Experiment("data_scaling", 60, 20, by_name_only=True),
+        Experiment("theory_meets_network", 60, 550, by_name_only=True),
+        Experiment("precision", 60, 350, by_name_only=True),
+        Experiment("accumulation", 60, 600, by_name_only=True),
+    )
+}
+
+
+def names(scale: Scale) -> tuple[str, ...]:
+    """Those that run at a scale unless one is chosen."""
+    return tuple(name for name, each in EXPERIMENTS.items() if scale == "full" or not each.by_name_only)
+
+
+def seconds(scale: Scale) -> float:
+    """On two cores, of those that run at a scale."""
+    return sum(EXPERIMENTS[name].seconds(scale) for name in names(scale))
