@@ -1,0 +1,106 @@
+"""What the site has beside the guides: pages that stand elsewhere in the repository, the reference, the commands' help.
+
+A page is written once, with links that work where the repository is browsed. Here the pages and figures outside `docs/`
+are brought in, and links to them are turned; a link to any other file of the repository becomes plain text.
+"""
+
+import ast
+import os
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PAGES = {  # in the repository → on the site
+    "README.md": "index.md",
+    "THEORY.md": "theory.md",
+    "FINDINGS.md": "findings.md",
+    "CHANGELOG.md": "changelog.md",
+    "experiments/recorded/README.md": "recorded.md",
+}
+FIGURES = "experiments/recorded"
+WINGS = "theory", "critical", "fits", "simulation", "training", "sweep", "plotting"
+HELP = "<!-- help of every command, at build -->"
+LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Bring in what lies outside `docs/`, and the pages of the reference."""
+    from mkdocs.structure.files import File
+
+    for source, name in PAGES.items():
+        files.append(File.generated(config, name, content=(ROOT / source).read_text(encoding="utf-8")))
+    for path in sorted((ROOT / FIGURES).glob("*.png")):
+        files.append(File.generated(config, f"figures/{path.name}", abs_src_path=str(path)))
+    for wing in WINGS:
+        files.append(File.generated(config, f"api/{wing}.md", content=reference_page(wing)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Turn links, and put in the commands' help."""
+    name = page.file.src_uri
+    if name.startswith("api/"):
+        return markdown
+    sources = {site: source for source, site in PAGES.items()}
+    markdown = turned_links(markdown, sources.get(name, f"docs/{name}"), name)
+    return markdown.replace(HELP, "\n".join(help_of_commands())) if HELP in markdown else markdown
+
+
+def turned_links(markdown: str, source: str, name: str) -> str:
+    """Links of the page `source` of the repository, as they have to be on the site, where it is called `name`."""
+
+    def turned(match: re.Match[str]) -> str:
+        target, anchor = match["target"], match["anchor"] or ""
+        if not target or ":" in target:
+            return match[0]
+        place = site_name(posixpath.normpath(posixpath.join(posixpath.dirname(source), target)))
+        if place is None:
+            return match["text"]
+        place = posixpath.relpath(place, posixpath.dirname(name) or ".")
+        return f"{match['picture']}[{match['text']}]({place}{anchor})"
+
+    return LINK.sub(turned, markdown)
+
+
+def site_name(path: str) -> str | None:
+    """What a file of the repository is called on the site; None where it is not there."""
+    if path in PAGES:
+        return PAGES[path]
+    if posixpath.dirname(path) == FIGURES and path.endswith(".png"):
+        return f"figures/{posixpath.basename(path)}"
+    return path.removeprefix("docs/") if path.startswith("docs/") else None
+
+
+def reference_page(wing: str) -> str:
+    """The page of a wing: every name that its door exports, those that `sgdtheory` has too first."""
+    package = ROOT / "sgdtheory" / wing
+    about = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
+    top = {name for _, name in exported(ROOT / "sgdtheory")}
+    found = list(exported(package))
+    lines = [f"# sgdtheory.{wing}", "", about]
+    for heading, public in (("In `sgdtheory` itself", True), (f"In `sgdtheory.{wing}`", False)):
+        names = [(module, name) for module, name in found if (name in top) is public]
+        lines += ["", f"## {heading}"] if names else []
+        for module, name in names:
+            lines += ["", f"::: sgdtheory.{wing}.{module}.{name}"]
+    return "\n".join(lines) + "\n"
+
+
+def exported(package: Path) -> Iterator[tuple[str, str]]:
+    """(module, name) of what the door of a package exports, as its stub has it."""
+    for node in ast.parse((package / "__init__.pyi").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((node.module, alias.asname or alias.name) for alias in node.names)
+
+
+def help_of_commands() -> Iterator[str]:
+    """A section for each command, with what its `--help` prints."""
+    from sgdtheory.cli.commands import COMMANDS
+    from sgdtheory.cli.parsing import parse
+
+    os.environ["COLUMNS"] = "100"
+    for name in COMMANDS:
+        yield from (f"## {name}", "", "```text", parse([name, "--help"]).text, "```", "")

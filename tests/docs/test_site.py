@@ -1,0 +1,130 @@
+"""The pages: a short README, no dead links, and every public name, figure and recorded number."""
+
+import ast
+import importlib.util
+import json
+import re
+
+import pytest
+
+import sgdtheory as st
+from sgdtheory.cli.commands import COMMANDS
+from sgdtheory.sweep import read_grid
+from tests.docs.blocks import PAGES, ROOT, blocks, write_files
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+FIGURE = re.compile(r"!\[(\w+)\]\(\.\./experiments/recorded/(\w+)\.png\)")
+RECORDED = ROOT / "experiments" / "recorded"
+RUNS = {"first.toml": 45, "sweep.toml": 420}  # as the guide says
+
+
+@pytest.fixture(scope="module")
+def site():
+    """The hook that brings in the pages which lie outside `docs/`."""
+    spec = importlib.util.spec_from_file_location("site_hook", ROOT / "docs" / "_hooks" / "site.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_readme_is_short():
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 120
+    assert max(map(len, lines)) <= 120
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "THEORY.md", RECORDED / "README.md"], ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    """Files, and headings by the name that code-hosting pages and the site give them."""
+    for target in LINK.findall(page.read_text()):
+        path, _, anchor = target.partition("#")
+        if "://" not in target:
+            linked = page.parent / path if path else page
+            assert linked.exists(), target
+            if anchor:
+                assert anchor in anchors(linked), target
+
+
+def anchors(page):
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+
+
+def test_every_guide_is_linked_from_the_readme_or_a_page_that_is():
+    linked = {name for page in PAGES for name in LINK.findall(page.read_text())}
+    assert {page.name for page in (ROOT / "docs").glob("*.md")} <= {name.split("/")[-1] for name in linked}
+
+
+def test_reference_names_every_public_name(site):
+    """Each wing's page, from its door; what `sgdtheory` has is on one of them."""
+    listed = {name for wing in site.WINGS for _, name in site.exported(ROOT / "sgdtheory" / wing)}
+    modules = {name for name in st.__all__ if type(getattr(st, name)).__name__ == "module"}
+    assert set(st.__all__) - modules - {"__version__"} <= listed
+    for wing in site.WINGS:
+        page = site.reference_page(wing)
+        for module, name in site.exported(ROOT / "sgdtheory" / wing):
+            assert f"::: sgdtheory.{wing}.{module}.{name}\n" in page
+            source = ast.parse((ROOT / "sgdtheory" / wing / f"{module.replace('.', '/')}.py").read_text())
+            assert any(name in defined(node) for node in source.body), f"{module} does not define {name}"
+
+
+def defined(node):
+    """Names that a statement of a module defines."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return [target.id for each in targets for target in ast.walk(each or ast.Pass()) if isinstance(target, ast.Name)]
+
+
+def test_links_are_turned_for_the_site(site):
+    text = "[a](../THEORY.md#b) ![b](../experiments/recorded/why.png) [c](bounds.md) [d](../LICENSE) [e](https://f)"
+    turned = site.turned_links(text, "docs/sweeps.md", "sweeps.md")
+    assert turned == "[a](theory.md#b) ![b](figures/why.png) [c](bounds.md) d [e](https://f)"
+    assert site.turned_links("[a](docs/bounds.md)", "README.md", "index.md") == "[a](bounds.md)"
+
+
+def test_gallery_shows_every_recorded_figure():
+    shown = FIGURE.findall((ROOT / "docs" / "gallery.md").read_text())
+    assert all(text == name for text, name in shown)
+    assert sorted(name for _, name in shown) == sorted(path.stem for path in RECORDED.glob("*.png"))
+
+
+def test_commands_are_listed():
+    listed = re.findall(r"^\| `([\w-]+)[^`]*` \|", (ROOT / "docs" / "commands.md").read_text(), re.M)
+    assert sorted(COMMANDS) == sorted(set(listed) & set(COMMANDS))
+
+
+def test_grids_have_as_many_runs_as_the_guide_says(tmp_path):
+    page = ROOT / "docs" / "sweeps.md"
+    write_files(page, tmp_path)
+    assert {path.name: len(read_grid(path)) for path in tmp_path.glob("*.toml")} == RUNS
+    assert all(str(number) in page.read_text() for number in RUNS.values())
+
+
+def test_shown_wings_exist():
+    for path in re.findall(r"`(sgdtheory/\w+/)`", (ROOT / "docs" / "changing.md").read_text()):
+        assert (ROOT / path).is_dir()
+
+
+@pytest.mark.parametrize("experiment", ["width_invariance", "precision", "accumulation"])
+def test_findings_have_the_recorded_numbers(experiment):
+    """Estimate and interval of every recorded verdict, rounded as the page rounds them."""
+    text = (ROOT / "FINDINGS.md").read_text().replace("−", "-")
+    for verdict in json.loads((RECORDED / experiment / "verdicts.json").read_text()):
+        value, (low, high) = verdict["measured"], verdict["interval"]
+        digits = 2 if max(abs(value - low), abs(value - high)) > 0.01 else 3
+        shown = f"{value:+.2f} ({low:.2f} … {high:.2f}) **{verdict['verdict']}**"
+        ratio = f"{value:.{digits}f} ({low:.{digits}f} … {high:.{digits}f})"
+        whole = f"by {value:.3f} on both"
+        assert shown in text or ratio in text or whole in text, verdict["claim"]
+
+
+def test_blocks_are_found_with_their_marks_and_outputs():
+    """The reader of the pages: without it the other tests would pass by seeing nothing."""
+    page = ROOT / "docs" / "sweeps.md"
+    found = blocks(page)
+    assert [block.marks for block in found if "file" in block.marks] == [{"file": name} for name in RUNS]
+    (script,) = [block for block in found if block.language == "python"]
+    assert "slow" in script.marks
+    assert script.output.startswith("45 runs")
+    assert page.read_text().splitlines()[script.line] == script.code.splitlines()[0]
