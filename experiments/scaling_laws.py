@@ -2,14 +2,12 @@
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 import sgdtheory as st
 from experiments._lib.results import Result, Verdict
-from sgdtheory.plotting import plot_critical_batch_sizes, plot_steps_laws
 from sgdtheory.plotting.style import (
     BLACK,
     MARKERS,
@@ -56,9 +54,9 @@ def run(config: Config) -> Result:
     measurements = st.example_measurements()
     sizes = [m.size for m in measurements]
     laws = [st.fit_steps_law(m.batch_sizes, m.steps) for m in measurements]
-    convention = {"reference": config.reference, "overhead": config.overhead}
-    critical = [law.critical_batch_size(**convention) for law in laws]
-    intervals = [law.interval(level=config.level, reference=config.reference, overhead=config.overhead) for law in laws]
+    convention = st.Convention(config.reference, config.overhead)
+    critical = [law.critical_batch_size(convention=convention) for law in laws]
+    intervals = [law.interval(level=config.level, convention=convention) for law in laws]
     fit = st.fit_power_law(sizes, critical)
     columns = {name: [] for name in UNITS}
     for measurement, law, value, (low, high) in zip(measurements, laws, critical, intervals, strict=True):
@@ -107,7 +105,9 @@ def _forecast_verdict(config: Config, fit: st.PowerFit) -> Verdict:
     )
 
 
-def _convention_verdict(table: list[st.SensitivityRow], laws, sizes, seconds: float) -> Verdict:
+def _convention_verdict(
+    table: list[st.SensitivityRow], laws: list[st.StepsLaw], sizes: list[float], seconds: float
+) -> Verdict:
     exponents = [row.exponent for row in table]
     limit = st.fit_power_law(sizes, [law.b / law.a for law in laws])
     low, high = limit.interval()
@@ -123,27 +123,31 @@ def _convention_verdict(table: list[st.SensitivityRow], laws, sizes, seconds: fl
     )
 
 
-def _laws_figure(config: Config, measurements, laws, fit: st.PowerFit) -> Figure:
+def _laws_figure(
+    config: Config, measurements: list[st.StepsMeasurement], laws: list[st.StepsLaw], fit: st.PowerFit
+) -> Figure:
     figure, axes = new_figure(1, 2, width=4.8, height=3.8)
-    convention: dict[str, Any] = {"reference": config.reference, "overhead": config.overhead}
-    plot_critical_batch_sizes(
-        axes[0, 1],
+    convention = st.Convention(config.reference, config.overhead)
+    st.plot.critical_batch_sizes(
         [m.size for m in measurements],
         laws,
         fit,
-        **convention,
+        convention=convention,
         level=config.level,
         forecasts=config.forecast_sizes,
         size_label="model size $N$ (millions of parameters)",
         title="$B^*$ grows with model size (and data with it)",
+        axes=axes[0, 1],
     )
     axes[0, 1].set_ylabel("critical batch size $B^*$ (sequences)")
-    plot_steps_laws(axes[0, 0], measurements, laws, **convention)
+    st.plot.steps_laws(measurements, laws, convention=convention, axes=axes[0, 0])
     axes[0, 0].set_xlabel("batch size $B$ (sequences of 512 tokens)")
     return figure
 
 
-def _convention_figure(config: Config, table: list[st.SensitivityRow], laws, sizes) -> Figure:
+def _convention_figure(
+    config: Config, table: list[st.SensitivityRow], laws: list[st.StepsLaw], sizes: list[float]
+) -> Figure:
     figure, axes = new_figure(1, 1, width=4.8, height=3.6)
     axis = axes[0, 0]
     shifts = 1.03 ** np.arange(len(config.overheads))  # side by side: the bars would cover each other

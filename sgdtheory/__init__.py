@@ -2,7 +2,12 @@
 
 import lazy_loader
 
-_public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_public, _, _names = lazy_loader.attach_stub(__name__, __file__)
+__all__ = sorted([*_names, "plot"])
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
 
 
 def __getattr__(name: str) -> object:
@@ -11,4 +16,4 @@ def __getattr__(name: str) -> object:
         from sgdtheory._common.version import version
 
         return version()
-    return _public(name)
+    return _public("plotting" if name == "plot" else name)

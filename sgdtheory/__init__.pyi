@@ -49,4 +49,5 @@ from .theory import excess_risk as excess_risk
 from .theory import max_stable_learning_rate as max_stable_learning_rate
 from .theory import theorem7 as theorem7
 
+plot = plotting
 __version__: str

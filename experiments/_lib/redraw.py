@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from experiments._lib.network_sweeps import Task
 from experiments._lib.registry import EXPERIMENTS
-from sgdtheory.plotting.style import save_figure
+from sgdtheory.plotting.style import save
 
 FOLDER = Path(__file__).parents[1] / "recorded"
 TABLES = "width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"
@@ -69,8 +69,8 @@ def redraw(output: Path | None) -> list[Path]:
     """Write every figure of the recorded tables to a folder; without one those that are recorded, in their place."""
     drawn = figures()
     if output is None:
-        return [path for file, name in SHOWN.items() for path in save_figure(drawn[name], FOLDER / file)]
-    return [path for name, figure in drawn.items() for path in save_figure(figure, output / f"{name}.png")]
+        return [path for file, name in SHOWN.items() for path in save(drawn[name], FOLDER / file)]
+    return [path for name, figure in drawn.items() for path in save(figure, output / f"{name}.png")]
 
 
 def figures(folder: Path = FOLDER) -> dict[str, Figure]:

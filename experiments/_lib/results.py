@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from experiments._lib.interruption import protected
 from sgdtheory._common.files import csv_columns, json_text, write_atomically
-from sgdtheory.plotting.style import save_figure
+from sgdtheory.plotting.style import save
 
 VerdictName = Literal["holds", "fails", "inconclusive", "imprecise in the paper"]
 COLORS = {"holds": "green", "fails": "bold red", "inconclusive": "yellow", "imprecise in the paper": "cyan"}
@@ -77,4 +77,4 @@ def write_result(folder: Path, config: Any, result: Result, kept: Callable[[], N
             write_atomically(folder / name, text)
         kept()
     for name, figure in result.figures.items():
-        save_figure(figure, folder / name)
+        save(figure, folder / name)

@@ -23,7 +23,7 @@ from experiments._lib.network_sweeps import (
     tuned_of,
 )
 from experiments._lib.results import Result, Verdict
-from sgdtheory.fits import PairedRatio, paired_ratio
+from sgdtheory.fits import Convention, PairedRatio, paired_ratio
 from sgdtheory.plotting.style import BLACK, BLUE, legend, log_axes, new_figure, show_at_least, tick_measured
 from sgdtheory.sweep import sweep
 from sgdtheory.sweep.fit import SweepFit, fit_sweep, fit_tuned
@@ -102,7 +102,7 @@ def _ratio(fits: list[SweepFit]) -> PairedRatio | None:
     for fit in fits:
         kept = np.isin(fit.measurements[0].batch_sizes, common)
         pair.append(replace(fit.measurements[0], batch_sizes=np.array(common), steps=fit.measurements[0].steps[kept]))
-    return paired_ratio(*pair, reference=fits[0].reference, overhead=fits[0].overhead)
+    return paired_ratio(*pair, convention=Convention(fits[0].reference, fits[0].overhead))
 
 
 def figures(config: Config, name: str, rows: list[dict[str, str]], words: tuple[str, str]) -> dict[str, Figure]:

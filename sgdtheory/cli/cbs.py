@@ -114,16 +114,12 @@ class CbsCommand(ProblemCommand):
     def _draw(self, path: Path, critical: CriticalBatchSize) -> None:
         from sgdtheory import plotting  # matplotlib is slow to import
 
-        several = np.unique(critical.num_samples).size > 1
-        figure, axes = plotting.new_figure(1, 2 if several else 1, width=4.8, height=3.9)
-        figure.suptitle(
+        title = (
             rf"$\lambda_i = i^{{-{self.capacity:g}}}$, $s_i = i^{{-{self.source:g}}}$, "
             rf"$\sigma^2 = {self.noise_variance:g}$" + ("" if self.dim is None else f", $d = {self.dim:g}$")
         )
-        if several:
-            exponent = self._predicted()["real_batch_size"]
-            plotting.plot_critical_growth(axes[0, 1], critical.num_samples, critical.real_batch_size, exponent)
-        plotting.plot_overhead(axes[0, 0], critical)
+        exponent = self._predicted()["real_batch_size"]
+        figure = plotting.critical_batch_size(critical, exponent=exponent, title=title)
         write_figure(figure, path)
 
 

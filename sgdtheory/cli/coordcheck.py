@@ -56,9 +56,9 @@ class CoordcheckCommand(NetworkCommand):
             zero_output=self.zero_output,
         )
         if self.plot:
-            from sgdtheory.plotting import coordinate_figure
+            from sgdtheory import plotting  # matplotlib is slow to import
 
-            write_figure(coordinate_figure(check), self.plot)
+            write_figure(plotting.coordinates(check), self.plot)
         (self._print_json if self.json else self._print)(check)
         if not check.passes:
             sys.exit(1)

@@ -229,16 +229,23 @@ class FitCommand:
             sensitive.add_row(f"{row['overhead']:.0%}", f"{row['reference']:g}", critical, *numbers)
         print_tables(*([forecasts] if report["forecasts"] else []), sensitive)
 
-    def _draw(self, path: Path, measurements, laws, sizes, power: PowerFit | None) -> None:
+    def _draw(
+        self,
+        path: Path,
+        measurements: list[StepsMeasurement],
+        laws: list[StepsLaw],
+        sizes: list[float],
+        power: PowerFit | None,
+    ) -> None:
         from sgdtheory import plotting  # matplotlib is slow to import
+        from sgdtheory.plotting.style import plain_label
 
-        convention: dict[str, Any] = {"reference": self.reference, "overhead": self.overhead}
         figure, axes = plotting.new_figure(1, 2 if power else 1, width=4.8, height=3.9)
         if power:
-            label = f"size $N$ ({plotting.plain_label(self.size)})" if self.size else "model size $N$ (10⁶ parameters)"
+            label = f"size $N$ ({plain_label(self.size)})" if self.size else "model size $N$ (10⁶ parameters)"
             shown: dict[str, Any] = {"level": self.level, "forecasts": self.forecast, "size_label": label}
-            plotting.plot_critical_batch_sizes(axes[0, 1], sizes, laws, power, **convention, **shown)
-        plotting.plot_steps_laws(axes[0, 0], measurements, laws, **convention)
+            plotting.critical_batch_sizes(sizes, laws, power, convention=self._convention, axes=axes[0, 1], **shown)
+        plotting.steps_laws(measurements, laws, convention=self._convention, axes=axes[0, 0])
         write_figure(figure, path)
 
 

@@ -195,19 +195,19 @@ class FitSweepCommand:
         figure, axes = plotting.new_figure(1, 1 + bool(dependent) + bool(by_data), width=4.8, height=3.9)
         last = fits[-1]
         if last.measurements:
-            convention = {"reference": last.reference, "overhead": self.overhead}
+            convention = Convention(last.reference, self.overhead)
             title = f"Steps to loss {last.tuned.target_loss:g} leave linear scaling at $B^*$"
-            plotting.plot_steps_laws(axes[0, 0], last.measurements, last.laws, **convention, title=title)
+            plotting.steps_laws(last.measurements, last.laws, convention=convention, title=title, axes=axes[0, 0])
         if dependent:
             size = self.by[0].replace("_", " ")
             curves = {f"loss {fit.tuned.target_loss:g}": fit.dependence["law"] for fit in dependent}
             title = f"Does $B^*$ move with the {size}? margin ±{self.margin:g}"
-            plotting.plot_size_dependence(axes[0, 1], curves, size, title=title, verdicts=True)
+            plotting.size_dependence(curves, size, title=title, verdicts=True, axes=axes[0, 1])
         if by_data:
             bars = {group: self._bars(fits, group) for group in by_data}
             title = "$B^*$ against the data to the target"
             label = r"data $D = B_\mathrm{ref}\,Y(B_\mathrm{ref})$ (samples)"
-            plotting.plot_size_dependence(axes[0, -1], by_data, label, intervals=bars, title=title)
+            plotting.size_dependence(by_data, label, intervals=bars, title=title, axes=axes[0, -1])
         write_figure(figure, path)
 
 

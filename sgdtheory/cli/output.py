@@ -65,9 +65,9 @@ def require_figure_suffix(path: Path | None) -> None:
 
 def write_figure(figure: Any, path: Path) -> None:
     """Write a figure where `--plot` says, in the format that its suffix says, and say so on standard error."""
-    from sgdtheory.plotting import save_figure  # matplotlib is slow to import
+    from sgdtheory.plotting import save  # matplotlib is slow to import
 
-    for written in save_figure(figure, path):
+    for written in save(figure, path):
         print_note(f"wrote {written}")
 
 

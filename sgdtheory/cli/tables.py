@@ -2,6 +2,8 @@
 
 import sys
 import textwrap
+from collections.abc import Sequence
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -27,7 +29,7 @@ def print_table(console: Console, table: Table) -> None:
     _print_words(console, table.caption, "dim italic")
 
 
-def _print_words(console: Console, text, style: str) -> None:
+def _print_words(console: Console, text: Any, style: str) -> None:
     for line in wrapped(_plain(text).plain, console.width) if text is not None else []:
         console.print(line, style=style, markup=False, soft_wrap=True)
 
@@ -64,7 +66,7 @@ def _print_some(console: Console, names: list[Text], records: Grid, header: bool
     return records[count:]
 
 
-def _plain(cell) -> Text:
+def _plain(cell: Any) -> Text:
     """A cell's text with its styles, spelt as standard output will have it."""
     text = cell if isinstance(cell, Text) else Text.from_markup(str(cell))
     spelled = plain(text.plain, sys.stdout)
@@ -88,7 +90,7 @@ def _block(names: list[Text], records: Grid, header: bool) -> Table:
     return _drawn(grid, ["left", *["right"] * len(records)], header=header)
 
 
-def _drawn(grid: Grid, justify, *, header: bool) -> Table:
+def _drawn(grid: Grid, justify: Sequence[Any], *, header: bool) -> Table:
     table = Table(show_header=header)
     first, *rest = grid if header else [[Text("")] * len(justify), *grid]
     for name, side in zip(first, justify, strict=True):

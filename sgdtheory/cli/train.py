@@ -79,11 +79,9 @@ class TrainCommand(NetworkCommand, DistributedCommand):
 
     def _show(self, result: Any) -> None:
         if self.plot:
-            from sgdtheory.plotting import new_figure, plot_training
+            from sgdtheory import plotting  # matplotlib is slow to import
 
-            figure, axes = new_figure(width=5.2, height=3.8)
-            plot_training(axes[0, 0], result)
-            write_figure(figure, self.plot)
+            write_figure(plotting.loss_curves(result), self.plot)
         if self.json:
             print_json(result.summary() | {"config": result.config.as_fields(), "curve": result.columns()})
             return

@@ -133,7 +133,7 @@ def ratio_range(log_batch: np.ndarray, alpha: float) -> tuple[float, float]:
 def best_ratio(log_batch: np.ndarray, log_steps: np.ndarray, alpha: float) -> float:
     """log(b/a) of least squares at fixed α; log a drops out as the mean residual."""
 
-    def gap(log_ratio) -> np.ndarray:
+    def gap(log_ratio: np.ndarray) -> np.ndarray:
         rest = log_steps - np.logaddexp(0.0, log_ratio - alpha * log_batch)
         return rest - rest.mean(-1, keepdims=True)
 

@@ -1,4 +1,4 @@
-"""Figures of results, one style for all."""
+"""Figures of results, one function each, in one style; `sgdtheory.plot` is another name of it."""
 
 import lazy_loader
 

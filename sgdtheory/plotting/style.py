@@ -65,8 +65,24 @@ def new_figure(
     return figure, axes
 
 
-def save_figure(figure: Figure, path: str | Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
-    """Write the figure atomically.
+def panel(axes: Axes | None, *, width: float = 4.8, height: float = 3.9) -> Axes:
+    """The panel to draw in: the one that is given, or that of a new figure."""
+    return new_figure(width=width, height=height)[1][0, 0] if axes is None else axes
+
+
+def figure_of(axes: Axes) -> Figure:
+    """The figure that a panel lies in."""
+    figure: Any = axes.figure
+    return figure if isinstance(figure, Figure) else figure.figure
+
+
+def save(figure: Figure, path: str | Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
+    """Write the figure atomically, for the screen (PNG, SVG) and for print (PDF, its fonts embedded as text).
+
+    >>> import sgdtheory as st
+    >>> models = st.example_measurements()
+    >>> laws = [st.fit_steps_law(model.batch_sizes, model.steps) for model in models]
+    >>> paths = st.plot.save(st.plot.steps_laws(models, laws), "steps.pdf")  # doctest: +SKIP
 
     Args:
         figure: what to write.
@@ -234,7 +250,9 @@ CORNERS: tuple[Any, ...] = "upper right", "upper left", "lower left", "lower rig
 CLEARANCE = 5.0  # pixels between a legend and what is drawn
 
 
-def legend(axes: Axes, handles: Sequence[Any] | None = None, *, corners: Sequence[Any] = CORNERS, **settings) -> Legend:
+def legend(
+    axes: Axes, handles: Sequence[Any] | None = None, *, corners: Sequence[Any] = CORNERS, **settings: Any
+) -> Legend:
     """A legend where it covers nothing that is drawn; where no corner is free, the y axis grows to make room.
 
     Call it when everything else of the figure is in place, titles too.
@@ -294,7 +312,7 @@ def _inside(points: Any, box: Bbox) -> bool:
     return len(points) > 0 and bool(box.count_contains(points))
 
 
-def legend_below(figure: Figure, axes: Axes, columns: int = 4, **settings) -> Legend:
+def legend_below(figure: Figure, axes: Axes, columns: int = 4, **settings: Any) -> Legend:
     """One legend for all panels, beneath them, of what has a label in `axes`."""
     settings = {"frameon": False, "fontsize": SMALL, "title_fontsize": SMALL, "ncols": columns, **settings}
     return figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", **settings)

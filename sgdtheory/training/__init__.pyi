@@ -1,5 +1,6 @@
 from .checkpoint import read_weights as read_weights
 from .config import TrainConfig as TrainConfig
+from .coordinates import OUTPUTS as OUTPUTS
 from .coordinates import CoordinateCheck as CoordinateCheck
 from .coordinates import coordinate_check as coordinate_check
 from .parametrization import MUP as MUP

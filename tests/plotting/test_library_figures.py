@@ -9,7 +9,6 @@ import sgdtheory as st
 from sgdtheory import plotting
 from sgdtheory.fits.invariance import size_dependence
 from sgdtheory.fits.measurements import StepsMeasurement
-from sgdtheory.plotting.coordinates import coordinate_figure
 from sgdtheory.training import CoordinateCheck, TrainConfig, TrainResult
 from tests.figure_checks import check_figure
 
@@ -51,9 +50,9 @@ def test_fits(case):
     figure, axes = plotting.new_figure(1, 1 + with_power, width=4.8, height=3.9)
     if with_power:
         power = st.fit_power_law(sizes, critical)
-        options = {"reference": reference, "forecasts": [2 * max(sizes), 8 * max(sizes)]}
-        plotting.plot_critical_batch_sizes(axes[0, 1], sizes, laws, power, **options)
-    plotting.plot_steps_laws(axes[0, 0], groups, laws, reference=reference)
+        options = {"convention": st.Convention(reference), "forecasts": [2 * max(sizes), 8 * max(sizes)]}
+        plotting.critical_batch_sizes(sizes, laws, power, axes=axes[0, 1], **options)
+    plotting.steps_laws(groups, laws, convention=st.Convention(reference), axes=axes[0, 0])
     check_figure(figure)
 
 
@@ -63,7 +62,8 @@ def test_size_dependence(case, number):
     found = size_dependence(MEASURED[case])
     figure, axes = plotting.new_figure(width=4.8, height=3.9)
     curves = {f"loss {target:g}": replace(found, critical=found.critical / target) for target in (1, 0.8, 0.5)[:number]}
-    plotting.plot_size_dependence(axes[0, 0], curves, "width", title="Does $B^*$ move with the width?", verdicts=True)
+    options = {"title": "Does $B^*$ move with the width?", "verdicts": True}
+    plotting.size_dependence(curves, "width", axes=axes[0, 0], **options)
     check_figure(figure)
     assert [text.get_text().rsplit(", ")[1] for text in axes[0, 0].get_legend().get_texts()] == [found.verdict] * number
 
@@ -73,7 +73,7 @@ def test_sizes_within_a_decade_can_be_read():
     found = size_dependence(measured([32, 64, 128, 256]))
     found = replace(found, critical=np.array([52.0, 60.0, 58.0, 66.0]), standard_errors=np.full(4, 0.02))
     axes = plotting.new_figure()[1][0, 0]
-    plotting.plot_size_dependence(axes, {"loss 0.1": found}, "width")
+    plotting.size_dependence({"loss 0.1": found}, "width", axes=axes)
     axes.figure.draw_without_rendering()
     low, high = axes.get_ylim()
     assert len([tick for tick in axes.yaxis.get_majorticklocs() if low <= tick <= high]) > 3
@@ -82,11 +82,8 @@ def test_sizes_within_a_decade_can_be_read():
 @pytest.mark.parametrize("samples", [[30.0], [20.0, 30.0, 45.0], list(np.arange(12.0, 39.0, 3.0))])
 def test_critical_batch_sizes(samples):
     critical = st.critical_batch_size(st.PowerLaw(2, 3, 10), num_samples=samples)
-    figure, axes = plotting.new_figure(1, 2, width=4.8, height=3.9)
-    figure.suptitle(r"$\lambda_i = i^{-2}$, $s_i = i^{-3}$, $\sigma^2 = 1$")
-    plotting.plot_critical_growth(axes[0, 1], samples, critical.real_batch_size, 1 / 3)
-    plotting.plot_overhead(axes[0, 0], critical)
-    check_figure(figure)
+    title = r"$\lambda_i = i^{-2}$, $s_i = i^{-3}$, $\sigma^2 = 1$"
+    check_figure(plotting.critical_batch_size(critical, exponent=1 / 3, title=title))
 
 
 def trained(steps, losses, *, averages=(), target=None, **fields):
@@ -114,14 +111,12 @@ TRAINED = {
 
 @pytest.mark.parametrize("case", TRAINED)
 def test_training(case):
-    figure, axes = plotting.new_figure(width=5.2, height=3.8)
-    plotting.plot_training(axes[0, 0], TRAINED[case])
-    check_figure(figure)
+    check_figure(plotting.loss_curves(TRAINED[case]))
 
 
 def test_the_target_of_a_training_run_is_named():
     axes = plotting.new_figure()[1][0, 0]
-    plotting.plot_training(axes, TRAINED["usual"])
+    plotting.loss_curves(TRAINED["usual"], axes=axes)
     assert axes.get_legend().get_texts()[-1].get_text() == "target 0.11"
 
 
@@ -143,7 +138,7 @@ def checked(number, *, slope=0.0, widths=(64, 128, 256), still=False):
 @pytest.mark.parametrize("slope", [0.0, 1.0, -3.0])
 def test_coordinates(number, slope):
     check = checked(number, slope=slope)
-    figure = coordinate_figure(check)
+    figure = plotting.coordinates(check)
     check_figure(figure)
     assert check.passes == (slope == 0.0)
     title = figure.get_suptitle()
@@ -152,14 +147,14 @@ def test_coordinates(number, slope):
 
 
 def test_layers_that_do_not_move():
-    figure = coordinate_figure(checked(3, still=True))
+    figure = plotting.coordinates(checked(3, still=True))
     check_figure(figure)
     assert "fails: 3 of 9 slopes" in figure.get_suptitle()
 
 
 def test_slopes_and_tolerance_are_shown():
     check = checked(2, slope=1.0)
-    figure = coordinate_figure(check)
+    figure = plotting.coordinates(check)
     change = figure.axes[4]
     drawn = [line.get_xdata()[0] for line in change.lines if line.get_marker() in ("o", "X")]
     np.testing.assert_allclose(drawn, check.slopes("change")[0])

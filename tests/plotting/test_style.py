@@ -13,7 +13,7 @@ from sgdtheory.plotting.style import (
     log_axes,
     new_figure,
     plain_label,
-    save_figure,
+    save,
     show_at_least,
 )
 from tests.figure_checks import check_figure
@@ -135,7 +135,7 @@ def test_a_legend_for_all_panels():
 @pytest.mark.parametrize("name", ["x.PNG", "x.png", "a.b.Pdf", "x.SVG"])
 def test_the_suffix_is_taken_in_any_case(tmp_path, name):
     """`x.PNG` is written as such, and not as `x.PNG.png`."""
-    assert save_figure(new_figure()[0], tmp_path / name) == [tmp_path / name]
+    assert save(new_figure()[0], tmp_path / name) == [tmp_path / name]
     assert [path.name for path in tmp_path.iterdir()] == [name]
     start = (tmp_path / name).read_bytes()[:8].lstrip()
     assert start.startswith({".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}[name[-4:].lower()])

@@ -1,4 +1,4 @@
-"""The figure of the coordinate check: activations against width, and slopes with the tolerance that judges them."""
+"""Figures of training: loss curves, and the coordinate check, slopes with the tolerance that judges them."""
 
 from typing import Any
 
@@ -14,13 +14,17 @@ from sgdtheory.plotting.style import (
     MARKERS,
     VERMILLION,
     colors,
+    few,
+    figure_of,
+    legend,
     legend_below,
     log_axes,
     new_figure,
+    panel,
     show_at_least,
     tick_measured,
 )
-from sgdtheory.training.coordinates import OUTPUTS, CoordinateCheck
+from sgdtheory.training import OUTPUTS, CoordinateCheck, TrainResult
 
 TITLES = {
     "size": "size at the start",
@@ -30,8 +34,50 @@ TITLES = {
 APART = 0.02  # share of the range of widths by which layers are drawn side by side
 
 
-def coordinate_figure(check: CoordinateCheck) -> Figure:
-    """Above, root mean squares of activations against width; below, their slopes, the tolerance, and what fails."""
+def loss_curves(result: TrainResult, *, axes: Axes | None = None) -> Figure:
+    """Loss on the hold-out against steps, of the iterate and of every average; the target dashed.
+
+    Args:
+        result: of a run.
+        axes: the panel to draw in; None: that of a new figure.
+
+    Returns:
+        The figure.
+    """
+    axes = panel(axes, width=5.2, height=3.8)
+    config, names = result.config, result.names
+    shown = result.steps > 0
+    labelled = few(len(names))
+    for place, (color, name) in enumerate(zip(colors(len(names)), names, strict=True)):
+        label = name if name in ("iterate", "uniform") else f"average, τ = {name}"
+        label, marker = label if place in labelled else None, MARKERS[place % len(MARKERS)]
+        axes.plot(result.steps[shown], result.curve(name)[shown], ls="-", marker=marker, ms=3, color=color, label=label)
+    if config.target_loss is not None:
+        axes.axhline(config.target_loss, color=BLACK, ls="--", lw=1, label=f"target {config.target_loss:g}")
+    unit = "nats a token" if config.model == "transformer" else "units of Var f*"
+    best, loss = result.best
+    best = best if best in ("iterate", "uniform") else f"average, τ = {best}"
+    axes.set(
+        xlabel="steps $t$",
+        ylabel=f"loss on the hold-out ({unit})",
+        title=f"{config.model}, width {config.width}: {loss:.4g} at step {result.num_steps} ({best})",
+    )
+    log_axes(axes)
+    legend(axes)
+    return figure_of(axes)
+
+
+def coordinates(check: CoordinateCheck) -> Figure:
+    """A coordinate check in six panels.
+
+    Above, root mean squares of activations against width; below, their slopes, the tolerance, and what fails.
+
+    Args:
+        check: of `sgdtheory.training.coordinate_check`.
+
+    Returns:
+        The figure.
+    """
     height = max(2.2, 0.9 + 0.17 * len(check.layers))
     figure, axes = new_figure(2, 3, width=3.4, height=(3.0 + height) / 2)
     axes[0, 0].get_gridspec().set_height_ratios([3.0, height])
@@ -54,12 +100,12 @@ def coordinate_figure(check: CoordinateCheck) -> Figure:
 def _activations(axes: Axes, check: CoordinateCheck, quantity: str) -> None:
     """Geometric means over seeds against width, one line a layer, side by side where they are equal."""
     number = len(check.layers)
-    spread = check.widths[-1] / check.widths[0]
+    reach = check.widths[-1] / check.widths[0]
     for place, (layer, rows) in enumerate(zip(check.layers, check.values(quantity), strict=True)):
         with np.errstate(all="ignore"):
             means = np.exp(np.log(rows).mean(axis=-1))
         shown = np.isfinite(means) & (means > 0)
-        shift = spread ** (APART * (place - (number - 1) / 2) / max(1, number / 6))
+        shift = reach ** (APART * (place - (number - 1) / 2) / max(1, number / 6))
         axes.plot(
             shift * check.widths[shown],
             means[shown],
@@ -78,9 +124,9 @@ def _activations(axes: Axes, check: CoordinateCheck, quantity: str) -> None:
 def _slopes(axes: Axes, check: CoordinateCheck, quantity: str, failed: dict[Any, Any]) -> None:
     """Slopes with intervals, one row a layer; the tolerance shaded, what fails in another colour and marker."""
     axes.axvline(0.0, color=BLACK, lw=0.8)
-    for row, (layer, *own) in enumerate(zip(check.layers, *check.slopes(quantity), strict=True)):
+    for row, (layer, *estimate) in enumerate(zip(check.layers, *check.slopes(quantity), strict=True)):
         failure = failed.get((quantity, layer))
-        slope, low, high = failure[2:5] if failure else own
+        slope, low, high = failure[2:5] if failure else estimate
         if not np.isfinite([slope, low, high]).all():
             axes.text(0.05, row, "does not move", color=VERMILLION, fontsize=7, va="center")
             continue

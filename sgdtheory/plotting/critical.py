@@ -1,0 +1,135 @@
+"""Figures of the critical batch size of a problem."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from sgdtheory.critical import CriticalBatchSize
+from sgdtheory.plotting.style import (
+    BLACK,
+    BLUE,
+    GRAY,
+    STAR,
+    colors,
+    few,
+    figure_of,
+    legend,
+    log_axes,
+    new_figure,
+    panel,
+    power_of_ten,
+    show_at_least,
+)
+
+
+def critical_batch_size(critical: CriticalBatchSize, *, exponent: float | None = None, title: str = "") -> Figure:
+    """What there is to see of B*: the overhead of each batch size if it has curves, and its growth with the data.
+
+    >>> import sgdtheory as st
+    >>> found = st.critical_batch_size(st.PowerLaw(2, 3, dim=20), num_samples=[20, 50])
+    >>> figure = st.plot.critical_batch_size(found, exponent=st.predicted_exponent(2, 3))
+    >>> len(figure.axes)
+    2
+
+    Args:
+        critical: at one data size or several.
+        exponent: predicted for B* against D, drawn through the last point.
+        title: of the figure.
+
+    Returns:
+        The figure: a panel of `data_overhead`, one of `critical_growth`, or both.
+
+    Raises:
+        ValueError: a single data size without its curve.
+    """
+    several = np.unique(critical.num_samples).size > 1
+    if not (several or critical.curves):
+        raise ValueError("a single data size has only its curve to show: call critical_batch_size with curve=True")
+    figure, axes = new_figure(1, several + bool(critical.curves), width=4.8, height=3.9)
+    if title:
+        figure.suptitle(title)
+    if several:
+        critical_growth(critical, exponent=exponent, axes=axes[0, -1])
+    if critical.curves:
+        data_overhead(critical, axes=axes[0, 0])
+    return figure
+
+
+def data_overhead(critical: CriticalBatchSize, *, axes: Axes | None = None) -> Figure:
+    """Samples needed to reach the optimal risk over D against batch size, one line a data size, B* on each.
+
+    >>> import sgdtheory as st
+    >>> found = st.critical_batch_size(st.PowerLaw(2, 3, dim=20), num_samples=50)
+    >>> figure = st.plot.data_overhead(found)
+
+    Args:
+        critical: with its curves.
+        axes: the panel to draw in; None: that of a new figure.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: the curves were not computed.
+    """
+    if not critical.curves:
+        raise ValueError("curves were not computed, got curve=False; call critical_batch_size with curve=True")
+    axes = panel(axes)
+    number, extra = len(critical.curves), f"{100 * critical.overhead:.3g}%"
+    data = zip(
+        colors(number),
+        critical.curves,
+        np.atleast_1d(critical.num_samples),
+        np.atleast_1d(critical.batch_size),
+        strict=True,
+    )
+    for place, (color, curve, samples, batch) in enumerate(data):
+        needed = curve.samples_needed / samples
+        label = f"$D = {power_of_ten(samples)}$" if place in few(number) else None
+        axes.plot(curve.batch_size, needed, color=color, label=label)
+        here = needed[np.searchsorted(curve.batch_size, batch)]
+        axes.plot(batch, here, color=color, **STAR)
+    axes.axhline(1.0, ls="--", color=GRAY, lw=1, label="linear scaling")
+    axes.axhline(1 + critical.overhead, ls=":", color=BLACK, lw=1, label=f"{extra} more data")
+    axes.plot([], [], color="white", label="$B^*$: the largest within it", **STAR)
+    axes.set(
+        xlabel="batch size $B$ (samples)",
+        ylabel=r"samples to $R_\mathrm{opt}(D)$, over $D$",
+        ylim=(0.8, max(30.0, 2 * (1 + critical.overhead))),
+        title="Data that a batch size needs for the best risk of $D$ samples",
+    )
+    log_axes(axes)
+    legend(axes, corners=("upper left", "upper right", "center left"))
+    return figure_of(axes)
+
+
+def critical_growth(critical: CriticalBatchSize, *, exponent: float | None = None, axes: Axes | None = None) -> Figure:
+    """B* (not rounded) against D, with the predicted power, if there is a prediction, through the last point.
+
+    >>> import sgdtheory as st
+    >>> found = st.critical_batch_size(st.PowerLaw(2, 3, dim=20), num_samples=[20, 50], curve=False)
+    >>> figure = st.plot.critical_growth(found, exponent=st.predicted_exponent(2, 3))
+
+    Args:
+        critical: at two data sizes or more.
+        exponent: that the prediction has, `predicted_exponent(capacity, source)`.
+        axes: the panel to draw in; None: that of a new figure.
+
+    Returns:
+        The figure.
+    """
+    axes = panel(axes)
+    samples, batch_sizes = (np.atleast_1d(each).ravel() for each in (critical.num_samples, critical.real_batch_size))
+    axes.plot(samples, batch_sizes, color=BLUE, label="$B^*$, exact risk", **STAR)
+    if exponent is not None:
+        order = np.argsort(samples)
+        ends = samples[order][[0, -1]]
+        line = batch_sizes[order][-1] * (ends / ends[-1]) ** exponent
+        label = f"Corollary 8: $\\propto D^{{{exponent:.3g}}}$, through the last"
+        axes.plot(ends, line, color=BLACK, lw=1, label=label)
+    title = "$B^*$ against the data"
+    axes.set(xlabel="data $D$ (samples)", ylabel="critical batch size $B^*$ (samples)", title=title)
+    log_axes(axes)
+    show_at_least(axes, 2.0)
+    legend(axes, corners=("upper left", "lower right"))
+    return figure_of(axes)

@@ -1,0 +1,232 @@
+"""Figures of measurements and of what is fitted to them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from sgdtheory.fits import Convention, PowerFit, SizeDependence, StepsLaw, StepsMeasurement, fit_power_law
+from sgdtheory.plotting.style import (
+    BLACK,
+    GRAY,
+    MARKERS,
+    STAR,
+    VERMILLION,
+    colors,
+    few,
+    figure_of,
+    legend,
+    log_axes,
+    panel,
+    plain_label,
+    range_text,
+    show_at_least,
+    tick_measured,
+)
+
+
+def steps_laws(
+    measurements: Sequence[StepsMeasurement],
+    laws: Sequence[StepsLaw],
+    *,
+    convention: Convention | None = None,
+    title: str = "Steps to target leave linear scaling at $B^*$",
+    axes: Axes | None = None,
+) -> Figure:
+    """Steps relative to those at the reference: measurements, fitted laws, B* on each, and linear scaling.
+
+    >>> import sgdtheory as st
+    >>> models = st.example_measurements()
+    >>> laws = [st.fit_steps_law(model.batch_sizes, model.steps) for model in models]
+    >>> figure = st.plot.steps_laws(models, laws)
+    >>> figure.axes[0].get_ylabel()
+    'steps to target / steps at $B=256$'
+
+    Args:
+        measurements: steps to target, one a group.
+        laws: fitted to each.
+        convention: of B*; None: 20% over batch size 256.
+        title: of the panel.
+        axes: the panel to draw in; None: that of a new figure.
+
+    Returns:
+        The figure.
+    """
+    axes = panel(axes)
+    everything = np.concatenate([measurement.batch_sizes for measurement in measurements])
+    convention = convention or Convention()
+    reference = convention.reference_among(everything)
+    convention = Convention(reference, convention.overhead)
+    labelled = few(len(laws))
+    for place, (color, measurement, law) in enumerate(zip(colors(len(laws)), measurements, laws, strict=True)):
+        critical = law.critical_batch_size(convention=convention)
+        end = max(measurement.batch_sizes[-1], critical if np.isfinite(critical) else 0.0)
+        grid = np.geomspace(measurement.batch_sizes[0], end, 200)
+        unit, name = law.predict(reference), plain_label(measurement.group) if place in labelled else None
+        axes.plot(grid, law.predict(grid) / unit, color=color)
+        axes.plot(measurement.batch_sizes, measurement.steps / unit, "o", color=color, ms=3.5, label=name)
+        if np.isfinite(critical):
+            axes.plot(critical, law.predict(critical) / unit, color=color, **STAR)
+    grid = np.array([everything.min(), everything.max()])
+    axes.plot(grid, reference / grid, "--", color=GRAY, lw=1, label="linear scaling")
+    axes.plot([], [], color="white", label=f"$B^*$ ({convention.overhead:.0%} overhead)", **STAR)
+    axes.set(xlabel="batch size $B$", ylabel=f"steps to target / steps at $B={reference:g}$", title=title)
+    log_axes(axes)
+    tick_measured(axes, everything)
+    legend(axes)
+    return figure_of(axes)
+
+
+def critical_batch_sizes(
+    sizes: Sequence[float],
+    laws: Sequence[StepsLaw],
+    fit: PowerFit | None = None,
+    *,
+    convention: Convention | None = None,
+    level: float = 0.95,
+    forecasts: Sequence[float] = (),
+    size_label: str = "model size $N$",
+    title: str = "$B^*$ against size",
+    axes: Axes | None = None,
+) -> Figure:
+    """B* with intervals against size, the fitted power of size with its bands, and forecasts, all at `level`.
+
+    The law is dashed beyond the sizes measured. An interval without an upper end has an arrow.
+
+    >>> import sgdtheory as st
+    >>> models = st.example_measurements()
+    >>> laws = [st.fit_steps_law(model.batch_sizes, model.steps) for model in models]
+    >>> figure = st.plot.critical_batch_sizes([model.size for model in models], laws, forecasts=[7000])
+    >>> figure.axes[0].get_ylabel()
+    'critical batch size $B^*$'
+
+    Args:
+        sizes: of the groups.
+        laws: one a group.
+        fit: B* against size; None: `fit_power_law` of the B* of the laws.
+        convention: of B*; None: 20% over batch size 256.
+        level: of all intervals and bands.
+        forecasts: sizes at which to show a forecast.
+        size_label: of the x axis.
+        title: of the panel.
+        axes: the panel to draw in; None: that of a new figure.
+
+    Returns:
+        The figure.
+    """
+    axes, convention = panel(axes), convention or Convention()
+    if fit is None:
+        fit = fit_power_law(sizes, [law.critical_batch_size(convention=convention) for law in laws])
+    _intervals(axes, sizes, laws, convention, level)
+    _power(axes, fit, np.array([*sizes, *forecasts]), (min(sizes), max(sizes)), level)
+    if len(forecasts):
+        _forecasts(axes, np.array(forecasts), fit, level)
+    axes.set(xlabel=size_label, ylabel="critical batch size $B^*$", title=title)
+    log_axes(axes)
+    legend(axes, corners=("upper left", "lower right"))
+    return figure_of(axes)
+
+
+def _intervals(
+    axes: Axes, sizes: Sequence[float], laws: Sequence[StepsLaw], convention: Convention, level: float
+) -> None:
+    """B* of each law with its interval."""
+    for color, size, law in zip(colors(len(laws)), sizes, laws, strict=True):
+        critical = law.critical_batch_size(convention=convention)
+        low, high = law.interval(level=level, convention=convention)
+        if np.isinf(high):
+            high = 10 * critical
+            axes.plot(size, high, "^", color=color, ms=7)
+        error = np.array([[critical - low], [high - critical]])
+        axes.errorbar(size, critical, yerr=error, fmt="*", color=color, ms=10, mec=BLACK, mew=0.5, capsize=3)
+    axes.errorbar([], [], yerr=[], fmt="*", color="white", ecolor=BLACK, mec=BLACK, label=f"$B^*$, {level:.0%}")
+
+
+def _power(axes: Axes, fit: PowerFit, shown: np.ndarray, measured_range: tuple[float, float], level: float) -> None:
+    """The fitted power of size and its bands over the sizes shown, dashed beyond those measured."""
+    grid = np.geomspace(shown.min(), shown.max(), 200)
+    text = f"$B^* = {fit.coefficient:.4g}\\,N^{{{fit.exponent:.3f}}}$\n"
+    measured = (grid >= measured_range[0]) & (grid <= measured_range[1])
+    label = f"{text}{level:.0%}: exponent {range_text(fit.interval(level))}"
+    axes.plot(grid, fit.predict(grid), "--", color=BLACK, lw=1)
+    axes.plot(grid[measured], fit.predict(grid[measured]), color=BLACK, label=label)
+    for new, shade, label in ((True, 0.12, f"{level:.0%}, new measurement"), (False, 0.25, f"{level:.0%}, the law")):
+        if fit.num_points > 2:
+            band = fit.prediction_interval(grid, level, new_measurement=new)
+            axes.fill_between(grid, *band, color=BLACK, alpha=shade, lw=0, label=label)
+
+
+def _forecasts(axes: Axes, sizes: np.ndarray, fit: PowerFit, level: float) -> None:
+    values, bars = fit.predict(sizes), None
+    if fit.num_points > 2:
+        low, high = fit.prediction_interval(sizes, level, new_measurement=True)
+        bars = [values - low, high - values]
+    label = "forecast" if bars is None else f"forecast, {level:.0%}"
+    axes.errorbar(sizes, values, yerr=bars, fmt="D", color=VERMILLION, ms=5, capsize=3, zorder=3, label=label)
+
+
+def size_dependence(
+    curves: SizeDependence | Mapping[str, SizeDependence],
+    size_label: str = "size",
+    *,
+    intervals: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
+    title: str = "",
+    verdicts: bool = False,
+    axes: Axes | None = None,
+) -> Figure:
+    """B* against a size, with intervals and fitted powers, one color a curve.
+
+    >>> import sgdtheory as st
+    >>> found = st.size_dependence(st.example_measurements(), convention=st.Convention(256))
+    >>> figure = st.plot.size_dependence({"C4": found}, "parameters (10⁶)", verdicts=True)
+    >>> figure.axes[0].get_legend().get_texts()[0].get_text()
+    'C4: slope 0.47 (0.42 … 0.52), fails'
+
+    Args:
+        curves: label → what to draw; or a single one, without a label.
+        size_label: of the x axis.
+        intervals: label → lower and upper ends of the intervals of B*, in place of the curves' own.
+        title: of the panel; "": what the bars are.
+        verdicts: write the verdict behind each slope.
+        axes: the panel to draw in; None: that of a new figure.
+
+    Returns:
+        The figure.
+    """
+    axes, curves = panel(axes), {"": curves} if isinstance(curves, SizeDependence) else curves
+    everything = np.concatenate([found.sizes for found in curves.values()])
+    labelled = few(len(curves))
+    looks = zip(curves.items(), colors(len(curves)), _shifts(everything, len(curves)), strict=True)
+    for place, ((label, found), color, shift) in enumerate(looks):
+        look: dict[str, Any] = {"color": color, "marker": MARKERS[place % len(MARKERS)]}
+        low, high = found.critical_intervals if intervals is None else intervals[label]
+        bars = [found.critical - low, high - found.critical]
+        text = f"{plain_label(label)}: " if label else ""
+        text += f"slope {range_text(found.interval, found.slope)}" + (f", {found.verdict}" if verdicts else "")
+        look |= {"label": text} if place in labelled else {}
+        axes.errorbar(shift * found.sizes, found.critical, yerr=bars, ls="", ms=4, capsize=2, **look)
+        sizes = np.sort(found.sizes)
+        axes.plot(sizes, _center(found) * sizes**found.slope, lw=1, color=color)
+    level = next(iter(curves.values())).level
+    axes.set(xlabel=size_label, ylabel="critical batch size $B^*$ (samples)")
+    axes.set_title(title or f"bars and ranges: {level:.0%}, from the scatter of all groups")
+    log_axes(axes)
+    tick_measured(axes, everything)
+    show_at_least(axes, 1.1)
+    legend(axes, corners=("upper left", "lower right", "lower left"))
+    return figure_of(axes)
+
+
+def _shifts(sizes: np.ndarray, number: int) -> np.ndarray:
+    """Factors by which `number` curves are drawn side by side: bars at the same sizes would hide each other."""
+    same = np.unique(sizes).size * number == sizes.size
+    reach = max(sizes.max() / sizes.min(), 1.2)
+    return reach ** ((0.015 if same else 0.0) * (np.arange(number) - (number - 1) / 2))
+
+
+def _center(found: SizeDependence) -> float:
+    """Coefficient of the fitted power, through the weighted mean of log B*."""
+    weights = np.maximum(found.standard_errors, 1e-12) ** -2.0
+    return float(np.exp(weights @ (np.log(found.critical) - found.slope * np.log(found.sizes)) / weights.sum()))

@@ -1,0 +1,202 @@
+import numpy as np
+import pytest
+from matplotlib.collections import FillBetweenPolyCollection
+
+import sgdtheory as st
+from sgdtheory import plotting as plot
+from sgdtheory.plotting.style import save
+from tests.plotting.panels import bars_of, legend_of, points_of
+
+BATCHES = 2.0 ** np.arange(6, 15)
+SIZES = [100.0, 200.0, 400.0]
+
+
+def groups_and_laws(plateaus=(1000, 1500, 2000), *, slope=2e6, noise=0.05, seed=0):
+    rng = np.random.default_rng(seed)
+    groups = [
+        st.StepsMeasurement(
+            f"{size:g}M",
+            size,
+            BATCHES,
+            (a + slope * size / 100 / BATCHES) * np.exp(noise * rng.standard_normal(9)),
+        )
+        for size, a in zip(SIZES, plateaus, strict=True)
+    ]
+    return groups, [st.fit_steps_law(group.batch_sizes, group.steps) for group in groups]
+
+
+# ------------------------------------------------------------------ steps against batch size
+
+
+def test_steps_laws_are_labelled(axes):
+    plot.steps_laws(*groups_and_laws(), axes=axes)
+    assert axes.get_xlabel() == "batch size $B$"
+    assert axes.get_ylabel() == "steps to target / steps at $B=256$"
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert legend_of(axes) == ["100M", "200M", "400M", "linear scaling", "$B^*$ (20% overhead)"]
+
+
+def test_steps_laws_show_measurements_and_critical_batch_sizes(axes):
+    groups, laws = groups_and_laws()
+    plot.steps_laws(groups, laws, convention=st.Convention(128, 0.5), axes=axes)
+    assert "$B^*$ (50% overhead)" in legend_of(axes)
+    assert "B=128" in axes.get_ylabel()
+    units = [law.a + law.b / 128 for law in laws]
+    for points, group, unit in zip(points_of(axes, "o"), groups, units, strict=True):
+        np.testing.assert_allclose(points, np.stack([BATCHES, group.steps / unit], axis=1), rtol=1e-12)
+    for points, law, unit in zip(points_of(axes, "*"), laws, units, strict=True):
+        critical = 0.5 * law.b / law.a + 1.5 * 128
+        np.testing.assert_allclose(points, [[critical, (law.a + law.b / critical) / unit]], rtol=1e-12)
+    (linear,) = (line for line in axes.lines if line.get_label() == "linear scaling")
+    np.testing.assert_allclose(linear.get_xydata(), [[64, 2], [16384, 128 / 16384]], rtol=1e-12)
+
+
+def test_infinite_critical_batch_size_has_no_star(axes, tmp_path):
+    groups, laws = groups_and_laws((0, 1500, 2000), noise=0.0)
+    assert laws[0].critical_batch_size() == np.inf
+    plot.steps_laws(groups, laws, axes=axes)
+    assert len(points_of(axes, "*")) == 2
+    save(axes.figure, tmp_path / "figure")
+
+
+def test_a_law_for_each_measurement(axes):
+    groups, laws = groups_and_laws()
+    with pytest.raises(ValueError, match="zip"):
+        plot.steps_laws(groups[:2], laws, axes=axes)
+
+
+def test_without_a_reference_it_is_the_smallest_batch_size(axes):
+    groups, laws = groups_and_laws()
+    plot.steps_laws(groups, laws, convention=st.Convention(None), axes=axes)
+    assert "B=64" in axes.get_ylabel()
+    for points, law in zip(points_of(axes, "*"), laws, strict=True):
+        np.testing.assert_allclose(points[0][0], 0.2 * law.b / law.a + 1.2 * 64, rtol=1e-12)
+
+
+# ------------------------------------------------------------------ B* against size
+
+
+def test_critical_batch_sizes_are_labelled(axes, tmp_path):
+    _, laws = groups_and_laws()
+    fit = st.fit_power_law(SIZES, [law.critical_batch_size() for law in laws])
+    plot.critical_batch_sizes(SIZES, laws, fit, axes=axes)
+    assert axes.get_xlabel() == "model size $N$"
+    assert axes.get_ylabel() == "critical batch size $B^*$"
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    law, *bands, markers = legend_of(axes)
+    assert markers == "$B^*$, 95%"
+    assert law.startswith("$B^* = ")
+    assert f"N^{{{fit.exponent:.3f}}}" in law
+    assert f"{fit.coefficient:.4g}" in law
+    assert bands == ["95%, new measurement", "95%, the law"]
+    save(axes.figure, tmp_path / "figure")
+
+
+def test_critical_batch_sizes_with_their_intervals(axes):
+    _, laws = groups_and_laws()
+    fit = st.fit_power_law(SIZES, [1000.0, 1500.0, 2000.0])
+    plot.critical_batch_sizes(
+        SIZES,
+        laws,
+        fit,
+        axes=axes,
+        convention=st.Convention(128, 0.5),
+        forecasts=[1e3, 1e4],
+        size_label="data size $D$",
+    )
+    assert axes.get_xlabel() == "data size $D$"
+    for points, bar, law, size in zip(points_of(axes, "*"), bars_of(axes)[:3], laws, SIZES, strict=True):
+        np.testing.assert_allclose(points, [[size, 0.5 * law.b / law.a + 1.5 * 128]], rtol=1e-12)
+        np.testing.assert_allclose(bar, law.interval(reference=128, overhead=0.5), rtol=1e-12)
+    whole, measured = (line for line in axes.lines if len(line.get_xdata()) > 2)
+    assert (whole.get_linestyle(), measured.get_linestyle()) == ("--", "-")
+    assert (measured.get_xdata()[0], measured.get_xdata()[-1]) == pytest.approx((100, 400), rel=0.03)
+    grid, values = np.asarray(whole.get_xydata()).T
+    assert (grid[0], grid[-1]) == pytest.approx((100, 1e4))
+    np.testing.assert_allclose(values, fit.coefficient * grid**fit.exponent, rtol=1e-12)
+    np.testing.assert_allclose(points_of(axes, "D")[0], np.stack([[1e3, 1e4], fit.predict([1e3, 1e4])], axis=1))
+    assert "forecast, 95%" in legend_of(axes)
+    outer, inner = (part for part in axes.collections if isinstance(part, FillBetweenPolyCollection))
+    for band, new in ((outer, True), (inner, False)):
+        low, high = fit.prediction_interval(1e4, new_measurement=new)
+        corners = np.asarray(band.get_paths()[0].vertices)
+        assert np.ptp(np.log(corners[np.isclose(corners[:, 0], 1e4)][:, 1])) == pytest.approx(np.log(high / low))
+
+
+def test_two_points_have_no_bands(axes, tmp_path):
+    _, laws = groups_and_laws()
+    fit = st.fit_power_law(SIZES[:2], [1000.0, 1500.0])
+    plot.critical_batch_sizes(SIZES[:2], laws[:2], fit, axes=axes)
+    assert not any(isinstance(part, FillBetweenPolyCollection) for part in axes.collections)
+    assert len(legend_of(axes)) == 2
+    save(axes.figure, tmp_path / "figure")
+
+
+def test_perfect_data_can_be_plotted(axes, tmp_path):
+    _, laws = groups_and_laws(noise=0.0)
+    plot.critical_batch_sizes(SIZES, laws, st.fit_power_law(SIZES, [900.0, 1000.0, 1200.0]), axes=axes)
+    written = save(axes.figure, tmp_path / "figure")
+    assert all(path.stat().st_size > 1000 for path in written)
+
+
+def test_flat_steps_can_be_plotted(axes, tmp_path):
+    """b = 0 is the end of its own interval."""
+    _, laws = groups_and_laws(slope=0.0, noise=0.0)
+    plot.critical_batch_sizes(SIZES, laws, st.fit_power_law(SIZES, [300.0, 310.0, 320.0]), axes=axes)
+    written = save(axes.figure, tmp_path / "figure")
+    assert all(path.stat().st_size > 1000 for path in written)
+
+
+def test_unlimited_end_of_an_interval_still_has_a_bar(axes, tmp_path):
+    """The bar has to rise from the lower end at least to B*, not to vanish with its upper end."""
+    _, laws = groups_and_laws((30, 40, 50), noise=0.1, seed=1)
+    critical, intervals = [law.critical_batch_size() for law in laws], [law.interval() for law in laws]
+    unlimited = [k for k in range(3) if np.isfinite(critical[k]) and np.isinf(intervals[k][1])]
+    assert unlimited
+    plot.critical_batch_sizes(SIZES, laws, st.fit_power_law(SIZES, [9e3, 1.2e4, 1.5e4]), axes=axes)
+    save(axes.figure, tmp_path / "figure")
+    for k in unlimited:
+        low, high = bars_of(axes)[k]
+        assert low == pytest.approx(intervals[k][0])
+        assert critical[k] <= high < np.inf
+
+
+def test_without_a_fit_it_is_that_of_the_laws():
+    _, laws = groups_and_laws()
+    fit = st.fit_power_law(SIZES, [law.critical_batch_size(128, 0.5) for law in laws])
+    given = plot.critical_batch_sizes(SIZES, laws, fit, convention=st.Convention(128, 0.5))
+    found = plot.critical_batch_sizes(SIZES, laws, convention=st.Convention(128, 0.5))
+    assert legend_of(found.axes[0]) == legend_of(given.axes[0])
+
+
+# ------------------------------------------------------------------ a figure of each result
+
+
+def test_every_result_draws_into_a_panel_or_a_figure_of_its_own():
+    groups, laws = groups_and_laws()
+    found = st.size_dependence(groups)
+    figure, axes = st.plot.new_figure(1, 3)
+    draw = [
+        lambda axes: st.plot.steps_laws(groups, laws, axes=axes),
+        lambda axes: st.plot.critical_batch_sizes(SIZES, laws, axes=axes),
+        lambda axes: st.plot.size_dependence(found, "width", axes=axes),
+    ]
+    for each, panel in zip(draw, axes[0], strict=True):
+        assert each(panel) is figure
+        own = each(None)
+        assert own is not figure
+        assert legend_of(own.axes[0]) == legend_of(panel)
+
+
+def test_a_single_size_dependence_has_no_label():
+    groups, _ = groups_and_laws()
+    found = st.size_dependence(groups)
+    (single,) = legend_of(st.plot.size_dependence(found).axes[0])
+    (named,) = legend_of(st.plot.size_dependence({"loss 1": found}).axes[0])
+    assert named == f"loss 1: {single}"
+    assert single.startswith("slope ")
+
+
+def test_plot_is_the_plotting_wing():
+    assert st.plot is plot
+    assert "plot" in dir(st)
