@@ -45,14 +45,19 @@ class Convention:
 SMALLEST = Convention(reference=None)  # of all groups: the default where widths are compared, not papers
 
 
-def one_convention(convention: Convention | None, reference: float | None = 256.0, overhead: float = 0.2) -> Convention:
-    """The convention that a caller gives as such, or as its two numbers.
+PAPERS = Convention()  # 20% over batch size 256: the default for laws of one group
+
+
+def one_convention(
+    convention: Convention | None, reference: float | None, overhead: float, default: Convention = PAPERS
+) -> Convention:
+    """The convention that a caller gives as such, or as its two numbers; `default` is what these are if left out.
 
     Raises:
         ValueError: both are given, and say different things.
     """
     numbers = Convention(reference, overhead)
-    if convention is not None and numbers not in (Convention(), convention):
+    if convention is not None and numbers not in (default, convention):
         raise ValueError("convention has the reference and the overhead already: leave these two out")
     return numbers if convention is None else convention
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import sgdtheory as st
-from sgdtheory.fits.conventions import one_convention
+from sgdtheory.fits.conventions import SMALLEST, one_convention
 
 BATCHES = 2.0 ** np.arange(6, 15)
 SIZES = np.array([85.0, 151, 302, 604, 1200])
@@ -52,9 +52,10 @@ def test_a_bad_convention(numbers, message):
 
 
 def test_one_convention_of_both_ways_to_say_it():
-    assert one_convention(None) == st.Convention()
+    assert one_convention(None, 256.0, 0.2) == st.Convention()
     assert one_convention(None, 64, 0.5) == st.Convention(64, 0.5)
-    assert one_convention(st.Convention(64, 0.5)) == st.Convention(64, 0.5)
+    assert one_convention(st.Convention(64, 0.5), 256.0, 0.2) == st.Convention(64, 0.5)
+    assert one_convention(st.Convention(64, 0.5), None, 0.2, SMALLEST) == st.Convention(64, 0.5)
     assert one_convention(st.Convention(64, 0.5), 64, 0.5) == st.Convention(64, 0.5)
     with pytest.raises(ValueError, match="leave these two out"):
         one_convention(st.Convention(64, 0.5), 64, 0.4)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.invariance import PairedRatio, paired_ratio
 from sgdtheory.fits.measurements import StepsMeasurement
 from sgdtheory.fits.steps_law import fit_steps_law
@@ -98,3 +99,12 @@ def test_four_batch_sizes_are_enough():
     three = [StepsMeasurement("", float("nan"), each.batch_sizes[2:], each.steps[2:]) for each in groups]
     with pytest.raises(ValueError, match="four or more"):
         paired_ratio(*three, reference=16)
+
+
+def test_a_convention_in_place_of_its_two_numbers():
+    pair = [measured(np.random.default_rng(seed), 0.0) for seed in range(2)]
+    found = paired_ratio(*pair, reference=40, overhead=0.3)
+    assert paired_ratio(*pair, convention=Convention(40, 0.3)) == found
+    assert paired_ratio(*pair) == paired_ratio(*pair, reference=16)  # the smallest batch size
+    with pytest.raises(ValueError, match="leave these two out"):
+        paired_ratio(*pair, reference=16, convention=Convention(40, 0.3))
