@@ -5,50 +5,51 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.critical.learning_rate import RESONANT, Tuned, tune, tune_near
 from sgdtheory.critical.step_search import Margin, fewest_steps, steps_bound, whole_numbers
-from sgdtheory.theory import Problem
+from sgdtheory.critical.thresholds import (
+    EVERY_RESONANT_STEPS,
+    FOLLOWED,
+    LONGEST_JUMP,
+    RESONANT,
+    ROUNDING,
+    SAME_RISK,
+)
+from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
 
-ROUNDING = 1e-12  # relative: (1 + overhead) D is not lowered by a sample through rounding
-LONGEST = 10.0  # largest jump of log n in the search for enough steps
-FOLLOWED = np.log(4)  # how far n may move, as a logarithm, from where the best γ was looked for
-EVERY_STEPS = 64  # up to this many, where steps may resonate, every number is looked at
-SAME = 1e-8  # relative: risks closer than this are not told apart
 
-
-def largest_batch(problem: Problem, budget: float, target: float, least: float, all_data: bool) -> tuple[float, float]:
+def largest_batch(tuned: TunedRisk, budget: float, target: float, least: float, all_data: bool) -> tuple[float, float]:
     """Largest whole B with which `budget/B` steps or fewer reach the target, and the largest B; B = `least` does.
 
     With n and γ fixed every term of the risk (E1) falls with B, and more γ are stable. So n steps can do iff
     B = budget/n can: first the fewest steps for which a B that need not be whole can, then the first whole one below it
     that can. With `all_data` a B counts only if it can with all ⌊budget/B⌋ steps.
     """
-    tuned = TrackedRate(problem, 1)
+    tracked = TrackedRate(tuned, 1)
 
     def margin(steps: np.ndarray, index: np.ndarray) -> np.ndarray:
-        return np.log(tuned(budget / steps, steps, index).risk / target)
+        return np.log(tracked(budget / steps, steps, index).risk / target)
 
-    if target >= problem.initial_risk:
+    if target >= tuned.initial_risk:
         return np.floor(budget), budget  # a single step, which changes nothing, is enough
-    steps = _fewest(problem, margin, target, np.floor(budget / least), lambda n: budget / n)
+    steps = _fewest(tuned, margin, target, np.floor(budget / least), lambda n: budget / n)
     real, batch = budget / steps, np.floor(budget / steps)
     while batch > least:
         most = np.floor(budget / batch)
         possible = np.unique([most] if all_data else [steps, most])
-        if tune(problem, np.full(possible.size, batch), possible).risk.min() <= target * (1 + ROUNDING):
+        if tuned.least(np.full(possible.size, batch), possible).risk.min() <= target * (1 + ROUNDING):
             break
         steps = most + 1
         batch = min(np.floor(budget / steps), batch - 1)  # above 2^53 steps one more is none
     return max(batch, least), real
 
 
-def _fewest(problem: Problem, margin: Margin, target: float, high: float, batch: Callable) -> float:
+def _fewest(tuned: TunedRisk, margin: Margin, target: float, high: float, batch: Callable) -> float:
     """Fewest n ≤ high with `margin(n) ≤ 0`, where n steps go with batch size `batch(n)`; high has it."""
-    low = steps_bound(problem, target, high)
-    few = whole_numbers(max(low, 2.0), min(high, EVERY_STEPS))
+    low = steps_bound(tuned, target, high)
+    few = whole_numbers(max(low, 2.0), min(high, EVERY_RESONANT_STEPS))
     few = few[few <= RESONANT * batch(few)]
     if few.size:
-        enough = few[tune(problem, batch(few), few).risk <= target * (1 + ROUNDING)]
+        enough = few[tuned.least(batch(few), few).risk <= target * (1 + ROUNDING)]
         if enough.size:
             return float(enough[0])
         low = max(low, float(few[-1]))
@@ -59,7 +60,9 @@ def _fewest(problem: Problem, margin: Margin, target: float, high: float, batch:
     return float(fewest_steps(margin, ends, margins)[0])
 
 
-def steps_needed(problem: Problem, batch, steps, start: Tuned, target: float) -> tuple[np.ndarray, np.ndarray]:
+def steps_needed(
+    tuned: TunedRisk, batch: np.ndarray, steps: np.ndarray, start: Tuned, target: float
+) -> tuple[np.ndarray, np.ndarray]:
     """(K,) fewest steps at each B with which the tuned risk reaches `target`, and γ there.
 
     Fewer than ⌊D/B⌋ cannot: what n steps attain at B, they attain at ⌊D/n⌋ ≥ B.
@@ -69,18 +72,18 @@ def steps_needed(problem: Problem, batch, steps, start: Tuned, target: float) ->
         start: what is best with them: the search sets out from there.
     """
     needed, rate = steps.copy(), start.rate.copy()
-    open_ = start.risk > target * (1 + SAME)
-    few = np.arange(2.0, EVERY_STEPS + 1)
+    open_ = start.risk > target * (1 + SAME_RISK)
+    few = np.arange(2.0, EVERY_RESONANT_STEPS + 1)
     row, column = np.nonzero(open_[:, None] & (few > steps[:, None]) & (few <= RESONANT * batch[:, None]))
-    if row.size and steps_bound(problem, target, EVERY_STEPS + 1) < EVERY_STEPS:
-        found = tune(problem, batch[row], few[column])
+    if row.size and steps_bound(tuned, target, EVERY_RESONANT_STEPS + 1) < EVERY_RESONANT_STEPS:
+        found = tuned.least(batch[row], few[column])
         for k in np.flatnonzero(found.risk <= target * (1 + ROUNDING))[::-1]:  # the fewest last
             needed[row[k]], rate[row[k]], open_[row[k]] = few[column[k]], found.rate[k], False
     index = np.flatnonzero(open_)
-    tuned, everything = TrackedRate(problem, index.size, steps[index], start.share[index]), np.arange(index.size)
+    tracked, everything = TrackedRate(tuned, index.size, steps[index], start.share[index]), np.arange(index.size)
 
     def margin(number: np.ndarray, some: np.ndarray) -> np.ndarray:
-        return np.log(tuned(batch[index[some]], number, some).risk / target)
+        return np.log(tracked(batch[index[some]], number, some).risk / target)
 
     low, above = steps[index], np.log(start.risk[index] / target)
     high = _even(1.01 * low * np.exp(above))
@@ -88,11 +91,11 @@ def steps_needed(problem: Problem, batch, steps, start: Tuned, target: float) ->
     while (short := np.flatnonzero(value > 0)).size:
         slope = (above[short] - value[short]) / np.log(high[short] / low[short])
         low[short], above[short] = high[short], value[short]
-        growth = np.where(slope > 0, value[short] / np.where(slope > 0, slope, 1.0), LONGEST)
-        high[short] = _even(1.01 * high[short] * np.exp(np.minimum(growth, LONGEST)))
+        growth = np.where(slope > 0, value[short] / np.where(slope > 0, slope, 1.0), LONGEST_JUMP)
+        high[short] = _even(1.01 * high[short] * np.exp(np.minimum(growth, LONGEST_JUMP)))
         value[short] = margin(high[short], short)
     needed[index] = fewest_steps(margin, np.array([low, high]), np.array([above, value]))
-    rate[index] = tuned(batch[index], needed[index], everything).rate
+    rate[index] = tracked(batch[index], needed[index], everything).rate
     return needed, rate
 
 
@@ -108,20 +111,20 @@ class TrackedRate:
     or where steps may resonate: there another basin may be the best from one n to the next.
     """
 
-    def __init__(self, problem: Problem, number: int, steps: Any = np.nan, share: Any = np.nan) -> None:
-        self.problem, self.found_at = problem, np.full(number, steps)
+    def __init__(self, tuned: TunedRisk, number: int, steps: Any = np.nan, share: Any = np.nan) -> None:
+        self.tuned, self.found_at = tuned, np.full(number, steps)
         self.steps, self.share = np.full(number, steps), np.full(number, share)
 
     def __call__(self, batch: np.ndarray, steps: np.ndarray, index: np.ndarray) -> Tuned:
         """The best for the questions `index`, with B and n of each."""
         close = np.abs(np.log(steps / self.found_at[index])) < FOLLOWED
         near = close & (steps > RESONANT * batch)
-        tuned = np.empty((3, index.size))
+        best = np.empty((3, index.size))
         if near.any():
             here = index[near]
-            tuned[:, near] = tune_near(self.problem, batch[near], steps[near], self.share[here], self.steps[here])
+            best[:, near] = self.tuned.least_near(batch[near], steps[near], self.share[here], self.steps[here])
         if not near.all():
-            tuned[:, ~near] = tune(self.problem, batch[~near], steps[~near])
+            best[:, ~near] = self.tuned.least(batch[~near], steps[~near])
             self.found_at[index[~near]] = steps[~near]
-        self.share[index], self.steps[index] = tuned[2], steps
-        return Tuned(*tuned)
+        self.share[index], self.steps[index] = best[2], steps
+        return Tuned(*best)

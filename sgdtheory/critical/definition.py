@@ -4,18 +4,16 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 
 from sgdtheory._common.arguments import first_where, positive_array, positive_number, single_number
-from sgdtheory.critical.batch_search import ROUNDING, largest_batch, steps_needed
-from sgdtheory.critical.learning_rate import learnable, tune
+from sgdtheory.critical.batch_search import largest_batch, steps_needed
 from sgdtheory.critical.optimal_batch import optimal_batch_size
+from sgdtheory.critical.thresholds import MOST_SAMPLES, POINTS_PER_DECADE, REACH, ROUNDING, SMALLEST_OVERHEAD
+from sgdtheory.critical.tuned_risk import TunedRisk
 from sgdtheory.theory import Problem
 
-POINTS_PER_DECADE = 4  # of the curve
-REACH = 10.0  # the curve goes on to this many times the critical batch size
-SMALLEST_OVERHEAD = 1e-6  # a smaller one, or a smaller risk_factor − 1, is read as this on the curve
-MOST_SAMPLES = 1e20
 Quantity = Any  # a float of a single data size, an array of several: a union would burden every use
 
 
@@ -129,7 +127,7 @@ class CriticalBatchSize:
 
 
 def critical_batch_size(
-    problem: Problem, *, num_samples, overhead: float = 0.2, risk_factor: float = 2.0, curve: bool = True
+    problem: Problem, *, num_samples: ArrayLike, overhead: float = 0.2, risk_factor: float = 2.0, curve: bool = True
 ) -> CriticalBatchSize:
     """Critical batch size of averaged mini-batch SGD with the learning rate tuned (THEORY.md T12).
 
@@ -157,7 +155,7 @@ def critical_batch_size(
     Reference:
         Zhang et al., arXiv 2410.21676, Definition 3.
     """
-    learnable(problem)
+    tuned = TunedRisk(problem)
     samples = positive_array("num_samples", num_samples)
     if (samples < 2).any():
         raise ValueError(
@@ -170,7 +168,7 @@ def critical_batch_size(
         )
     overhead = positive_number("overhead", overhead)
     risk_factor = _risk_factor(risk_factor)
-    found = [_solve(problem, float(value), overhead, risk_factor, bool(curve)) for value in samples.flat]
+    found = [_solve(tuned, float(value), overhead, risk_factor, bool(curve)) for value in samples.flat]
     if samples.ndim == 0:
         return found[0]
     names = [entry.name for entry in fields(CriticalBatchSize) if entry.type is Quantity]
@@ -187,26 +185,28 @@ def _risk_factor(value: float) -> float:
 
 
 def _solve(
-    problem: Problem, samples: float, overhead: float, risk_factor: float, with_curve: bool
+    tuned: TunedRisk, samples: float, overhead: float, risk_factor: float, with_curve: bool
 ) -> CriticalBatchSize:
-    best, rate, risk = optimal_batch_size(problem, samples)
-    if risk >= problem.initial_risk * (1 - ROUNDING):
+    best, rate, risk = optimal_batch_size(tuned, samples)
+    if risk >= tuned.initial_risk * (1 - ROUNDING):
         raise ValueError(
             f"num_samples must be large enough to learn anything, got {samples:g}, with which the least risk is the "
             f"initial one, {risk:g}, to rounding"
         )
-    critical, real = largest_batch(problem, (1 + overhead) * samples * (1 + ROUNDING), risk, best, all_data=False)
-    keeping, _ = largest_batch(problem, samples * (1 + ROUNDING), risk_factor * risk, best, all_data=True)
+    critical, real = largest_batch(tuned, (1 + overhead) * samples * (1 + ROUNDING), risk, best, all_data=False)
+    keeping, _ = largest_batch(tuned, samples * (1 + ROUNDING), risk_factor * risk, best, all_data=True)
     if critical > samples:
         raise ValueError(
             f"overhead must leave a critical batch size of at most num_samples, got {overhead:g}, with which it is "
             f"{critical:g} at num_samples {samples:g}; up to 1 it always does"
         )
     sizes = _curve_sizes(samples, (best, critical, keeping)) if with_curve else np.array([critical])
-    tuned = tune(problem, sizes, np.floor(samples / sizes))
-    needed, rate_needed = steps_needed(problem, sizes, np.floor(samples / sizes), tuned, risk)
+    best_with_all = tuned.least(sizes, np.floor(samples / sizes))
+    needed, rate_needed = steps_needed(tuned, sizes, np.floor(samples / sizes), best_with_all, risk)
     overheads = sizes * needed / samples - 1
-    curve = BatchSizeCurve(sizes, tuned.rate, tuned.risk, needed, rate_needed, sizes * needed, overheads)
+    curve = BatchSizeCurve(
+        sizes, best_with_all.rate, best_with_all.risk, needed, rate_needed, sizes * needed, overheads
+    )
     at = np.searchsorted(sizes, critical)
     return CriticalBatchSize(
         batch_size=float(critical),
@@ -221,13 +221,13 @@ def _solve(
         overhead=overhead,
         risk_factor=risk_factor,
         curves=(curve,) if with_curve else (),
-        remark=_remark(problem, best),
+        remark=_remark(tuned.problem.noise_variance, best),
     )
 
 
-def _remark(problem: Problem, best: float) -> str:
+def _remark(noise_variance: float, best: float) -> str:
     """What a reader of B* should know."""
-    if problem.noise_variance == 0:
+    if noise_variance == 0:
         return "without label noise the critical batch size is limited by the stability edge alone"
     if best > 1:
         return "the optimal risk is attained at a batch size above 1 (optimal_batch_size); smaller ones need more data"

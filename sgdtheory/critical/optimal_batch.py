@@ -14,70 +14,72 @@ attained already.
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from sgdtheory.critical.learning_rate import RESONANT, tune
 from sgdtheory.critical.step_search import steps_bound, whole_numbers
-from sgdtheory.theory import Problem
+from sgdtheory.critical.thresholds import (
+    EVERY_BATCH,
+    EVERY_STEPS_OF_OPTIMUM,
+    LESS_DATA,
+    MOST_LISTED,
+    MOST_TRIED,
+    RELAXED_NEAR,
+    RELAXED_PER_DECADE,
+    RELAXED_ROUNDS,
+    RESONANT,
+    RESONANT_PER_DECADE,
+    SAME_RISK,
+    SMALLEST_BATCHES,
+)
+from sgdtheory.critical.tuned_risk import TunedRisk
 
-EVERY_BATCH = 400  # up to this many samples every batch size is looked at
-EVERY_STEPS = 40  # as is every number of steps up to this one
-SMALLEST = np.arange(1.0, 6.0)  # batch sizes that are always looked at
-PER_DECADE = 1.5, 5.0  # numbers of steps at which ρ is computed first: in general, and where they may resonate
-ROUNDS = 5  # of halving about minima of ρ
-NEAR = 0.02  # relative: a minimum of ρ this little above what is attained is looked into
-MOST_LISTED = 1e5  # batch sizes that are ranked
-MOST_TRIED = 64  # batch sizes that are tuned, the most promising of them
-LESS_DATA = 0.9  # of the samples, to see what samples are worth
-SAME = 1e-8  # relative: a batch size that gains less than this over B = 1 is not preferred
 
-
-def optimal_batch_size(problem: Problem, samples: float) -> tuple[float, float, float]:
+def optimal_batch_size(tuned: TunedRisk, samples: float) -> tuple[float, float, float]:
     """B_opt, its best γ, and `R_opt(D) = min_B min_γ Δ(B, γ, D)` (THEORY.md T12).
 
     Every B for D ≤ 400; otherwise the smallest, those of at most 40 steps, and of those that ρ leaves a chance the
     64 most promising.
     """
-    tried = _Tried(problem, samples)
+    tried = _Tried(tuned, samples)
     if samples <= EVERY_BATCH:
         tried.add(np.arange(1.0, np.floor(samples) + 1))
     else:
-        tried.add(SMALLEST)
-        fewest = max(steps_bound(problem, tried.risk[0], np.floor(samples)), 2.0)
-        tried.add(np.floor(samples / whole_numbers(fewest, EVERY_STEPS)))
-        most = tried.rate[0] * samples * problem.largest_eigenvalue  # for B with γ = 2/λ_1 it is half of them
-        tried.add(_promising(_Relaxed(problem, samples, fewest, most), tried.risk.min()))
+        tried.add(SMALLEST_BATCHES)
+        fewest = max(steps_bound(tuned, tried.risk[0], np.floor(samples)), 2.0)
+        tried.add(np.floor(samples / whole_numbers(fewest, EVERY_STEPS_OF_OPTIMUM)))
+        most = tried.rate[0] * samples * tuned.largest_eigenvalue  # for B with γ = 2/λ_1 it is half of them
+        tried.add(_promising(_Relaxed(tuned, samples, fewest, most), tried.risk.min()))
     return tried.best()
 
 
 class _Tried:
     """Whole batch sizes, with the best γ and its risk for each. Arrays (K,), B = 1 first."""
 
-    def __init__(self, problem: Problem, samples: float) -> None:
-        self.problem, self.samples = problem, samples
+    def __init__(self, tuned: TunedRisk, samples: float) -> None:
+        self.tuned, self.samples = tuned, samples
         self.batch, self.rate, self.risk = np.empty((3, 0))
 
     def add(self, batch: np.ndarray) -> None:
         """Tune these batch sizes too."""
         batch = np.setdiff1d(batch, self.batch)
         if batch.size:
-            tuned = tune(self.problem, batch, np.floor(self.samples / batch))
-            self.batch, self.rate = np.append(self.batch, batch), np.append(self.rate, tuned.rate)
-            self.risk = np.append(self.risk, tuned.risk)
+            best = self.tuned.least(batch, np.floor(self.samples / batch))
+            self.batch, self.rate = np.append(self.batch, batch), np.append(self.rate, best.rate)
+            self.risk = np.append(self.risk, best.risk)
 
     def best(self) -> tuple[float, float, float]:
         """B, γ and risk of the least one."""
-        k = int(np.argmin(self.risk)) if self.risk.min() < self.risk[0] * (1 - SAME) else 0
+        k = int(np.argmin(self.risk)) if self.risk.min() < self.risk[0] * (1 - SAME_RISK) else 0
         return float(self.batch[k]), float(self.rate[k]), float(self.risk[k])
 
 
 class _Relaxed:
-    """ρ(n) at increasing numbers of steps n, (K,) each: above `EVERY_STEPS`, and even where steps may resonate."""
+    """ρ(n) at increasing n, (K,) each: beyond those that are all tried, and even where steps may resonate."""
 
-    def __init__(self, problem: Problem, samples: float, fewest: float, most: float) -> None:
-        self.problem, self.samples = problem, samples
-        first = max(fewest, EVERY_STEPS + 1.0)
+    def __init__(self, tuned: TunedRisk, samples: float, fewest: float, most: float) -> None:
+        self.tuned, self.samples = tuned, samples
+        first = max(fewest, EVERY_STEPS_OF_OPTIMUM + 1.0)
         self.resonant = np.sqrt(RESONANT * samples)  # n ≤ 4B
-        smooth = _spaced(first, np.floor(samples), PER_DECADE[0])
-        self.steps = self._allowed(np.append(smooth, _spaced(first, min(most, self.resonant), PER_DECADE[1])))
+        smooth = _spaced(first, np.floor(samples), RELAXED_PER_DECADE)
+        self.steps = self._allowed(np.append(smooth, _spaced(first, min(most, self.resonant), RESONANT_PER_DECADE)))
         self.risk = self._at(self.steps)
 
     def _allowed(self, steps: np.ndarray) -> np.ndarray:
@@ -86,11 +88,11 @@ class _Relaxed:
         return np.unique(np.where(even <= self.resonant, even, np.minimum(np.round(steps), np.floor(self.samples))))
 
     def _at(self, steps: np.ndarray, share: float = 1.0) -> np.ndarray:
-        return tune(self.problem, share * self.samples / steps, steps).risk
+        return self.tuned.least(share * self.samples / steps, steps).risk
 
     def refine(self, attained: float) -> None:
         """Halve the intervals about every minimum that may be below what is attained."""
-        risk, low = self.risk, attained * (1 + NEAR)
+        risk, low = self.risk, attained * (1 + RELAXED_NEAR)
         k = 1 + np.flatnonzero((risk[1:-1] <= risk[:-2]) & (risk[1:-1] <= risk[2:]) & (risk[1:-1] < low))
         middle = np.sqrt(np.append(self.steps[k - 1] * self.steps[k], self.steps[k] * self.steps[k + 1]))
         new = np.setdiff1d(self._allowed(middle), self.steps)
@@ -115,9 +117,9 @@ def _promising(relaxed: _Relaxed, attained: float) -> np.ndarray:
     """Whole batch sizes that may attain less than what is attained, the most promising first."""
     if relaxed.steps.size < 2:
         return np.floor(relaxed.samples / relaxed.steps)
-    for _ in range(ROUNDS):
+    for _ in range(RELAXED_ROUNDS):
         relaxed.refine(attained)
-    chance = relaxed.risk < attained * (1 - SAME)
+    chance = relaxed.risk < attained * (1 - SAME_RISK)
     between = np.flatnonzero(chance[:-1] | chance[1:])
     if not between.size:
         return np.empty(0)

@@ -4,33 +4,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sgdtheory.theory import Problem, one_minus_power
+from sgdtheory.critical.thresholds import STEPS_RESOLUTION
+from sgdtheory.critical.tuned_risk import TunedRisk
 
+NEARER = 0.1  # of the square of the width of a bracket, in log n: how far from a line to look
 Margin = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
-RESOLVED = 1e-3  # nγλ below which the sum here is a polynomial in λ to rounding error
-RESOLUTION = 1e-8  # relative: numbers of steps above 1e8 are found to this accuracy
 
-
-def steps_bound(problem: Problem, risk: float, most: float) -> float:
-    """A number of steps below which no batch size and no stable γ reach the risk; at most `most`.
-
-    The mean of w̄ alone leaves `Σ s_i [(1 − (1 − x_i)^n)/(n x_i)]²`, x_i = γλ_i < 2λ_i/λ_1. For directions with
-    2λ_i ≤ λ_1 that falls with x_i: their bias at x_i = 2λ_i/λ_1 is out of reach of any B, and it falls with n.
-    """
-
-    def out_of_reach(n: float) -> float:
-        modes = problem.modes(RESOLVED * problem.largest_eigenvalue / n)
-        x = 2 * modes.eigenvalue / problem.largest_eigenvalue
-        x, signal = x[x <= 1], modes.signal[x <= 1]
-        with np.errstate(all="ignore"):  # (1 − x)^n underflows, log 0 is meant
-            mean = np.where(n * x > 0, one_minus_power(x, n) / np.where(n * x > 0, n * x, 1.0), 1.0)
-        return float(signal @ mean**2)
-
+def steps_bound(tuned: TunedRisk, risk: float, most: float) -> float:
+    """A number of steps below which no batch size and no stable γ reach the risk; at most `most`."""
     low, high = 1.0, most
     while high > 1.01 * low + 1:
         middle = max(low + 1, float(np.floor(np.sqrt(low * high))))
-        low, high = (middle, high) if out_of_reach(middle) > risk else (low, middle)
+        low, high = (middle, high) if tuned.out_of_reach(middle) > risk else (low, middle)
     return low
 
 
@@ -64,17 +50,24 @@ def fewest_steps(margin: Margin, ends: np.ndarray, margins: np.ndarray) -> np.nd
 def _crossing(margin: Margin, ends: np.ndarray, margins: np.ndarray) -> np.ndarray:
     """`fewest_steps` for a margin that changes sign once among all numbers.
 
-    False position in log n with the Illinois rule, and every third time a bisection.
+    In log n, two numbers at a time: on both sides of where a straight line between the ends crosses 0, the nearer the
+    narrower the bracket, so that it narrows quadratically; a third of the bracket where that has failed.
     """
-    ends, weights = ends.copy(), margins.copy()
-    last, trial = np.full(ends.shape[1], -1), 0
-    while (index := np.flatnonzero(ends[1] - ends[0] > np.maximum(1.0, RESOLUTION * ends[1]))).size:
-        trial += 1
-        (left, right), (above, below) = np.log(np.maximum(ends[:, index], 0.5)), weights[:, index]
-        share = above / (above - below) if trial % 3 else 0.5
-        n = np.clip(np.round(np.exp(left + (right - left) * share)), ends[0, index] + 1, ends[1, index] - 1)
-        value = margin(n, index)
-        side = (value <= 0).astype(int)
-        weights[1 - side, index] *= np.where(side == last[index], 0.5, 1.0)
-        ends[side, index], weights[side, index], last[index] = n, value, side
+    ends, margins = ends.copy(), margins.copy()
+    stuck = np.zeros(ends.shape[1], dtype=bool)
+    while (index := np.flatnonzero(ends[1] - ends[0] > np.maximum(1.0, STEPS_RESOLUTION * ends[1]))).size:
+        low, high = np.log(np.maximum(ends[:, index], 0.5))
+        width = high - low
+        line = low + width * margins[0, index] / (margins[0, index] - margins[1, index])
+        centre = np.where(stuck[index], (low + high) / 2, line)
+        reach = np.where(stuck[index], width / 6, np.minimum(NEARER * width**2, width / 6))
+        pair = np.array([np.floor(np.exp(centre - reach)), np.ceil(np.exp(centre + reach))])
+        pair = np.clip(pair, ends[0, index] + 1, ends[1, index] - 1)
+        values = margin(pair.ravel(), np.tile(index, 2)).reshape(pair.shape)
+        for n, value in zip(pair, values, strict=True):
+            enough = value <= 0
+            side, better = enough.astype(int), np.where(enough, n < ends[1, index], n > ends[0, index])
+            ends[side[better], index[better]], margins[side[better], index[better]] = n[better], value[better]
+        left, right = np.log(np.maximum(ends[:, index], 0.5))
+        stuck[index] = ~stuck[index] & (right - left > width / 2)
     return ends[1]

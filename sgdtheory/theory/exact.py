@@ -25,15 +25,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays
+from sgdtheory.theory.contour import CONTOUR, FAST_CONTOUR, Contour, contour_modes
 from sgdtheory.theory.modes import Modes
 from sgdtheory.theory.problem import Spectral
 from sgdtheory.theory.stability import growth_rate
-
-FEW_STEPS = 32  # (E1) is summed directly up to here
-RESOLVED = 0.5  # n γ λ below which a sum over directions is a polynomial in λ to rounding error
-CHUNK = 5000  # numbers in a temporary: small ones are reused by the allocator and stay in a core's cache
-LARGEST_REACH = 1e300  # of n γ λ
-NEGLIGIBLE = 45.0  # e^−45 is below rounding error
+from sgdtheory.theory.thresholds import FEW_STEPS, NEGLIGIBLE, PIECE
 
 
 @dataclass(frozen=True)
@@ -90,26 +86,44 @@ def excess_risk(problem: Spectral, *, batch_size, learning_rate, num_samples) ->
     return Risk(*(part[()] for part in risk_parts(problem, batch_size, learning_rate, steps)))
 
 
-def risk_parts(problem: Spectral, batch, rate, steps) -> np.ndarray:
-    """Bias and variance for checked arguments of one shape, (2, …). B need not be whole: Δ is a polynomial in 1/B."""
+def risk_parts(
+    problem: Spectral,
+    batch: np.ndarray,
+    rate: np.ndarray,
+    steps: np.ndarray,
+    *,
+    fast: bool = False,
+    stable: bool = False,
+) -> np.ndarray:
+    """Bias and variance for checked arguments of one shape, (2, …). B need not be whole: Δ is a polynomial in 1/B.
+
+    With `fast` to 1e-8 relative, by a contour of half as many points. `stable` says that no second moment grows by more
+    than e in n steps, and spares the search for the rate of growth.
+    """
     shape = batch.shape
     batch, rate, steps = batch.ravel(), rate.ravel(), steps.ravel()
     parts = np.empty((2, steps.size))
     with np.errstate(all="ignore"):  # overflow and underflow are results here
-        modes = problem.modes(RESOLVED / np.clip((steps * rate).max(initial=1.0), 1.0, LARGEST_REACH))
+        modes = contour_modes(problem, rate, steps)
+        contour = FAST_CONTOUR if fast else CONTOUR
         few = steps <= FEW_STEPS
-        for method, settings in ((_few_steps, np.flatnonzero(few)), (_many_steps, np.flatnonzero(~few))):
-            width = max(1, 4 * CHUNK // modes.eigenvalue.size)
-            for chunk in np.split(settings, range(width, settings.size, width)):
-                if chunk.size:
-                    parts[:, chunk] = method(modes, rate[chunk, None], batch[chunk, None], steps[chunk, None])
+        for some in _pieces(np.flatnonzero(few), modes.eigenvalue.size):
+            parts[:, some] = _few_steps(modes, rate[some, None], batch[some, None], steps[some, None])
+        for some in _pieces(np.flatnonzero(~few), modes.eigenvalue.size * contour.points.size):
+            parts[:, some] = _many_steps(modes, rate[some, None], batch[some, None], steps[some, None], contour, stable)
         parts[np.isnan(parts)] = np.inf  # 0·inf and inf − inf: beyond the range of a float
-        for part, scale in zip(parts, (float(problem.initial_risk > 0), problem.noise_variance), strict=True):
+        for part, scale in zip(parts, (float(modes.signal.any()), problem.noise_variance), strict=True):
             part[:] = scale * part if scale > 0 else 0.0
     return parts.reshape(2, *shape)
 
 
-def _few_steps(modes: Modes, rate, batch, steps) -> tuple[np.ndarray, np.ndarray]:
+def _pieces(settings: np.ndarray, numbers: int) -> list[np.ndarray]:
+    """Settings, each of so many numbers, in pieces that keep temporaries small."""
+    width = max(1, PIECE // numbers)
+    return [settings[start : start + width] for start in range(0, settings.size, width)]
+
+
+def _few_steps(modes: Modes, rate: np.ndarray, batch: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(E1) term by term for P settings, (P, 1) each. Returns bias and variance at σ² = 1, (P,) each."""
     x = rate * modes.eigenvalue
     count, q, v = modes.multiplicity, 1 - x, x**2 / batch
@@ -129,40 +143,127 @@ def _few_steps(modes: Modes, rate, batch, steps) -> tuple[np.ndarray, np.ndarray
     return _mean_risk(modes, x, steps[:, 0]) + bias, variance
 
 
-def _many_steps(modes: Modes, rate, batch, steps) -> tuple[np.ndarray, np.ndarray]:
+def _many_steps(
+    modes: Modes, rate: np.ndarray, batch: np.ndarray, steps: np.ndarray, contour: Contour, stable: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """(E2) and (E3) by contour integration. Arguments and returns as in `_few_steps`."""
     x, n = rate * modes.eigenvalue, steps[:, 0]
-    growth = growth_rate(modes, x, batch)
-    p = growth[:, None] + CONTOUR / steps
-    z, y = np.exp(-p).ravel(), (-steps * np.expm1(-p)).ravel()
-    point = np.repeat(np.arange(n.size), CONTOUR.size)
-    transforms = np.empty((2, z.size), dtype=complex)
-    width = max(1, CHUNK // modes.eigenvalue.size)
-    for start in range(0, z.size, width):
-        part = slice(start, start + width)
-        here = point[part]
-        transforms[:, part] = _transforms(modes, x[here], batch[here], steps[here], z[part, None], y[part, None])
-    integrals = (transforms.reshape(2, n.size, CONTOUR.size) * CONTOUR_WEIGHTS).sum(-1).real
+    growth = np.zeros(n.size) if stable else growth_rate(modes, x, batch)
+    transforms = _transforms(modes, x, batch, steps, growth[:, None] + contour.points / steps)
+    integrals = (transforms * contour.weights).sum(-1).real
     bias, variance = np.exp(n * growth + np.log(np.maximum(integrals, 0.0)))
     negative_bias, negative_variance = _negative_poles(modes, x, batch, n, growth)
     return _mean_risk(modes, x, n) + bias + negative_bias, variance + negative_variance
 
 
-def _transforms(modes: Modes, x, batch, n, z, y) -> tuple[np.ndarray, np.ndarray]:
-    """(E3) and (E2) at σ² = 1, divided by n³, at R points z = 1 − y/n. x: (R, K), others (R, 1). Returns (R,) each.
+def _transforms(modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """(E3) and (E2) at σ² = 1, divided by n³, at the points z = e^−p. x: (P, K), p: (P, C), others (P, 1).
 
-    Every difference from 1 is scaled by n: with X = nx, `n (1 − qz) = y + Xz` and so on, so nothing overflows.
+    With `t = n(1/z − 1)`, X = nx, `V = nx²/B`, `A = X(2 − x(B+1)/B)` and `U = X(2 − x)`, so that nothing cancels,
+
+        n(1 − qz) = z(t + X),   n(1 − αz) = z(t + A),   n(1 − q²z) = z(t + U),   1 + qz = z(2 − x + t/n).
+
+    Returns:
+        (2, P, C).
     """
-    scaled = n * x
-    v = scaled * x / batch
-    response = 1 / (y + scaled * (2 - x * ((batch + 1) / batch)) * z)  # 1 / (n (1 − αz))
-    slow = (1 + (1 - x) * z) / (y + scaled * z)  # (1 + qz) / (n (1 − qz))
-    noise = v * response
-    own = noise * slow / (y + scaled * (2 - x) * z)
-    z, y = z[:, 0], y[:, 0]
-    total = _sum(noise * slow, modes.multiplicity) / (1 - z * _sum(noise, modes.multiplicity))  # Q / (1 − zK)
-    bias = z**2 / y * (total * _sum(response, modes.signal) + _sum(own, modes.signal))
-    return bias, z**2 / y**2 * total
+    t = n * np.expm1(p)
+    step = max(1, PIECE // p.size)
+    pieces = (slice(start, start + step) for start in range(0, modes.eigenvalue.size, step))
+    signal, load, response, excess = sum(_mode_sums(modes, x, batch, n, t, piece) for piece in pieces)
+    total = response / (1 - load)
+    factor = np.exp(p) / t
+    return np.array([factor * (total * signal + excess), factor / t * total])
+
+
+def _mode_sums(
+    modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, t: np.ndarray, piece: slice
+) -> np.ndarray:
+    """Sums over a piece of the modes, with multiplicities m and signal s, in the symbols of `_transforms`.
+
+        Σ s/(t + A),   Σ mV/(t + A),   Σ mV (2 − x + t/n)/((t + A)(t + X)),
+        Σ sV (2 − x + t/n)/((t + A)(t + X)(t + U)).
+
+    In real numbers, several times as fast as complex ones: `1/(t + w) = (t̄ + w)/|t + w|²` for real w, so each is a
+    polynomial in t and t̄ whose coefficients are sums of products of `1/|t + w|²`, kept of order 1 by D = 1 + X.
+
+    Returns:
+        (4, P, C).
+    """
+    x, m, s = x[:, piece], modes.multiplicity[piece], modes.signal[piece]
+    X = n * x
+    A, U = X * (2 - x * ((batch + 1) / batch)), X * (2 - x)
+    D = 1 + X
+    square, real, imaginary = (D * D)[:, None], t.real[:, :, None], (t.imag**2)[:, :, None]
+
+    def inverse_square(w: np.ndarray) -> np.ndarray:
+        """D²/|t + w|², (P, C, K)."""
+        norm = w[:, None] + real
+        norm *= norm
+        norm += imaginary
+        return np.divide(square, norm, out=norm)
+
+    one = inverse_square(A)
+    two = inverse_square(X)
+    two *= one
+    three = inverse_square(U)
+    three *= two
+    unit, V = 1 / D, X * x / batch
+    A, X, U, m, s = A * unit, X * unit, U * unit, V * m * unit, s * unit
+    first = unit, A
+    second = _times(first, unit, X)
+    third = _times(second, unit, U)
+    slow = 2 - x
+    signal, load = _polynomials(one, first, (s, m), t)
+    m, s = m * unit, V * s * unit * unit
+    fast, slow_fast = _polynomials(two, second, (m, m * slow), t)
+    own, slow_own = _polynomials(three, third, (s, s * slow), t)
+    return np.array([signal, load, slow_fast + t / n * fast, slow_own + t / n * own])
+
+
+def _times(polynomial: tuple[np.ndarray, ...], slope: np.ndarray, constant: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Coefficients, highest first, of a polynomial times `slope · t̄ + constant`."""
+    raised, kept = [slope * c for c in polynomial], [constant * c for c in polynomial]
+    return raised[0], *(a + b for a, b in zip(raised[1:], kept[:-1], strict=True)), kept[-1]
+
+
+def _polynomials(
+    values: np.ndarray, coefficients: tuple[np.ndarray, ...], measures: tuple[np.ndarray, ...], t: np.ndarray
+) -> list[np.ndarray]:
+    """For each measure (P, K) the sum over modes of measure · values · polynomial in t̄, (P, C) each."""
+    terms = np.stack([measure * c for measure in measures for c in coefficients], axis=1)
+    sums = (terms @ values.swapaxes(1, 2)).reshape(t.shape[0], len(measures), len(coefficients), t.shape[1])
+    conjugate, found = t.conj(), []
+    for k in range(len(measures)):
+        total = sums[:, k, 0]
+        for j in range(1, len(coefficients)):
+            total = total * conjugate + sums[:, k, j]
+        found.append(total)
+    return found
+
+
+def _negative_poles(
+    modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, growth: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Residues of (E3) and (E2), divided by n², at z = 1/q_i < 0: directions that overshoot (x_i > 1)."""
+    bias, variance = np.zeros_like(n), np.zeros_like(n)
+    overshooting = x > 1
+    if not overshooting.any():
+        return bias, variance
+    log_q = np.log(np.where(overshooting, x - 1, 1.0))
+    points, directions = np.nonzero(overshooting & (n[:, None] * (log_q - growth[:, None]) > -NEGLIGIBLE))
+    step = max(1, PIECE // modes.eigenvalue.size)
+    for start in range(0, points.size, step):
+        point, i = points[start : start + step], directions[start : start + step]
+        steps, xi, size = n[point], x[point, i], batch[point, 0]
+        pole, v = 1 / (1 - xi), x[point] ** 2 / batch[point]
+        response = 1 / (1 - ((1 - x[point]) ** 2 + v) * pole[:, None])
+        renewal = modes.multiplicity[i] / (1 - pole * _sum(v * response, modes.multiplicity))
+        own = response[np.arange(i.size), i] * np.exp(steps * log_q[point, i] - 2 * np.log(steps))
+        noise = 2 / size * np.where(steps % 2, -own, own)
+        np.add.at(variance, point, noise * renewal)
+        through = renewal * _sum(response, modes.signal) + modes.signal[i] / xi
+        np.subtract.at(bias, point, noise * xi * pole * through)
+    return bias, variance
 
 
 def _sum(terms: np.ndarray, measure: np.ndarray) -> np.ndarray:
@@ -170,29 +271,7 @@ def _sum(terms: np.ndarray, measure: np.ndarray) -> np.ndarray:
     return np.einsum("rk,k->r", terms, measure)
 
 
-def _negative_poles(modes: Modes, x, batch, n, growth) -> tuple[np.ndarray, np.ndarray]:
-    """Residues of (E3) and (E2), divided by n², at z = 1/q_i < 0: directions that overshoot (x_i > 1)."""
-    bias, variance = np.zeros_like(n), np.zeros_like(n)
-    log_q = np.log(np.maximum(x - 1, 0.0))
-    visible = (x > 1) & (n[:, None] * (log_q - growth[:, None]) > -NEGLIGIBLE)
-    decay, v = (1 - x) ** 2 + x**2 / batch, x**2 / batch
-    for point, i in zip(*np.nonzero(visible), strict=True):
-        pole, steps, xi = 1 / (1 - x[point, i]), n[point], x[point, i]
-        response = 1 / (1 - decay[point] * pole)
-        renewal = 1 / (1 - pole * (modes.multiplicity * v[point] * response).sum())
-        own = response[i] * np.exp(steps * log_q[point, i] - 2 * np.log(steps)) * (-1.0 if steps % 2 else 1.0)
-        noise = 2 / batch[point, 0] * own
-        variance[point] += noise * modes.multiplicity[i] * renewal
-        bias[point] -= (
-            noise
-            * xi
-            * pole
-            * (modes.multiplicity[i] * renewal * (modes.signal * response).sum() + modes.signal[i] / xi)
-        )
-    return bias, variance
-
-
-def _mean_risk(modes: Modes, x, steps) -> np.ndarray:
+def _mean_risk(modes: Modes, x: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """Risk of the mean of w̄: Σ_i s_i [(1 − q_i^n)/(n x_i)]². x: (P, K), steps: (P,). Returns (P,)."""
     scaled = steps[:, None] * x
     shrink = np.where(scaled > 0, one_minus_power(x, steps[:, None]) / np.where(scaled > 0, scaled, 1.0), 1.0)
@@ -207,18 +286,3 @@ def one_minus_power(x, m) -> np.ndarray:
     log_power = np.where(m > 0, m * log_q, 0.0)
     odd_negative = (x > 1) & (m % 2 == 1)
     return np.where(odd_negative, 1 + np.exp(log_power), -np.expm1(log_power))
-
-
-def _parabola() -> tuple[np.ndarray, np.ndarray]:
-    """Points `n p = μ(1 + iu)²` and weights of `(1/2πi) ∫ e^{np} f dp`, upper half (f is real on the axis).
-
-    The trapezoidal rule with step h in u converges like e^{−2π/h} times (2π/h)^7 for the strongest pole that
-    occurs, p^−4; rounding is amplified by e^μ. μ = 4, h = 0.12 puts both near 1e-14.
-    """
-    mu, h, num = 4.0, 0.12, 27
-    side = 1 + 1j * h * (np.arange(num) + 0.5)
-    points = mu * side**2
-    return points, 2 * mu * h / np.pi * side * np.exp(points)
-
-
-CONTOUR, CONTOUR_WEIGHTS = _parabola()

@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from sgdtheory.theory.exact import CONTOUR, CONTOUR_WEIGHTS, FEW_STEPS, LARGEST_REACH, RESOLVED
+from sgdtheory.theory.contour import CONTOUR, contour_modes
 from sgdtheory.theory.modes import Modes
 from sgdtheory.theory.problem import Problem
 from sgdtheory.theory.stability import growth_rate
+from sgdtheory.theory.thresholds import CANCELLATION, FEW_STEPS
 
 POWERS = np.arange(3)
-CANCELLATION = 1e-7  # a sum over the contour that is this much smaller than its terms is not known well
 
 
-def last_iterate_moments(problem: Problem, batch, rate, steps) -> np.ndarray:
+def last_iterate_moments(problem: Problem, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """`Σ_i λ_i^k r_i(n)`, k = 0, 1, 2: the excess risk of w_n, `E ‖Hη‖²` and `E ηᵀH³η` (THEORY.md T2).
 
     With `S = Σ s_i/(1 − α_i z)`, `K = Σ v_i/(1 − α_i z)` as in `exact`, it is the coefficient of z^n of
@@ -32,7 +32,7 @@ def last_iterate_moments(problem: Problem, batch, rate, steps) -> np.ndarray:
     batch, rate, steps = (values.ravel()[:, None] for values in (batch, rate, steps))
     result = np.empty((POWERS.size, steps.size))
     with np.errstate(all="ignore"):  # overflow and underflow are results here
-        modes = problem.modes(RESOLVED / np.clip((steps * rate).max(initial=1.0), 1.0, LARGEST_REACH))
+        modes = contour_modes(problem, rate, steps)
         for index in range(steps.size):
             method = _few_steps if steps[index, 0] <= FEW_STEPS else _many_steps
             here = slice(index, index + 1)
@@ -41,7 +41,7 @@ def last_iterate_moments(problem: Problem, batch, rate, steps) -> np.ndarray:
     return result.reshape(-1, *shape)
 
 
-def _few_steps(modes: Modes, x, batch, steps, noise: float) -> np.ndarray:
+def _few_steps(modes: Modes, x: np.ndarray, batch: np.ndarray, steps: np.ndarray, noise: float) -> np.ndarray:
     """The recursion itself for one setting: x (1, K); batch, steps (1, 1)."""
     gain = x[0] ** 2 / batch[0]
     decay = (1 - x[0]) ** 2 + gain
@@ -51,17 +51,17 @@ def _few_steps(modes: Modes, x, batch, steps, noise: float) -> np.ndarray:
     return modes.eigenvalue ** POWERS[:, None] @ risk
 
 
-def _many_steps(modes: Modes, x, batch, steps, noise: float) -> np.ndarray:
+def _many_steps(modes: Modes, x: np.ndarray, batch: np.ndarray, steps: np.ndarray, noise: float) -> np.ndarray:
     """(E4) by contour integration for one setting: x (1, K); batch, steps (1, 1)."""
     growth = growth_rate(modes, x, batch)
-    p = growth[:, None] + CONTOUR / steps
+    p = growth[:, None] + CONTOUR.points / steps
     z, y = np.exp(-p).T, (-steps * np.expm1(-p)).T  # (C, 1)
     response = 1 / (y + steps * x * (2 - x * ((batch + 1) / batch)) * z)  # 1 / (n (1 − αz)), (C, K)
     source = steps * x**2 / batch * response
     drive = (response @ modes.signal)[:, None] + noise / y
     renewal = z * drive / (1 - z * (source @ modes.multiplicity)[:, None])
     per_mode = modes.signal * response + renewal * modes.multiplicity * source
-    terms = (per_mode @ (modes.eigenvalue ** POWERS[:, None]).T).T * CONTOUR_WEIGHTS  # (3, C)
+    terms = (per_mode @ (modes.eigenvalue ** POWERS[:, None]).T).T * CONTOUR.weights  # (3, C)
     total = terms.real.sum(1)
     total[total < CANCELLATION * np.abs(terms).sum(1)] = np.nan  # not where all of it is 0
     return total * np.exp(steps[0, 0] * growth[0])

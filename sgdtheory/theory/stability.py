@@ -6,8 +6,8 @@ from scipy.optimize import elementwise
 from sgdtheory._common.arguments import checked_problem, whole_array
 from sgdtheory.theory.modes import Modes
 from sgdtheory.theory.problem import Problem
+from sgdtheory.theory.thresholds import EDGE_RESOLVED, MOST_NEWTON_STEPS, NEWTON_TOLERANCE
 
-RESOLVED = 1e-2  # λ/λ_1 below which the sums here are polynomials in λ to rounding error
 TOLERANCES = {"xatol": 0.0, "xrtol": 4e-16, "fatol": 0.0, "frtol": 0.0}
 
 
@@ -40,15 +40,22 @@ def stability_edge(problem: Problem, batch: np.ndarray) -> np.ndarray:
     """`max_stable_learning_rate` for a checked problem and any real B > 0."""
     if problem.largest_eigenvalue == 0:
         return np.full(batch.shape, np.inf)
-    modes = problem.modes(RESOLVED * problem.largest_eigenvalue)
+    modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
     ratio = modes.eigenvalue / problem.largest_eigenvalue
 
-    def excess(t, batch):
-        t = t[..., None]
-        return (modes.multiplicity * ratio * t / (1 + t * (1 - ratio))).sum(-1) - (batch + 1)
-
-    bracket = (batch + 1) / (modes.multiplicity @ ratio) * (1 - 1e-12), (batch + 1) * (1 + 1e-12)
-    t = elementwise.find_root(excess, bracket, args=(batch,), tolerances=TOLERANCES).x
+    weight, gap, target = modes.multiplicity * ratio, 1 - ratio, (batch + 1).ravel()
+    t, index = target / weight.sum() * (1 - 1e-12), np.arange(target.size)
+    for _ in range(
+        MOST_NEWTON_STEPS
+    ):  # the sum is concave in t: from below Newton's steps only rise, and never too far
+        inverse = 1 / (1 + t[index, None] * gap)
+        terms = weight * inverse
+        step = (target[index] - t[index] * terms.sum(1)) / (terms * inverse).sum(1)
+        t[index] += step
+        index = index[step > NEWTON_TOLERANCE * t[index]]
+        if not index.size:
+            break
+    t = t.reshape(batch.shape)
     return 2 * batch / ((batch + 1) * problem.largest_eigenvalue) * t / (1 + t)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.critical import batch_search
-from sgdtheory.critical.learning_rate import Tuned
+from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
 
 TARGET = 1e-3
 
@@ -32,7 +32,7 @@ def test_fewest_steps_are_bracketed_by_extrapolation(monkeypatch, exponent):
     asked = [[], [], []]  # the last reaches the target already
     monkeypatch.setattr(batch_search, "TrackedRate", power_law_rate(exponent, enough, asked))
     start = Tuned(np.full(4, 0.1), TARGET * (enough / steps) ** exponent, np.ones(4))
-    needed, rate = batch_search.steps_needed(st.PowerLaw(2, 3), np.ones(4), steps, start, TARGET)
+    needed, rate = batch_search.steps_needed(TunedRisk(st.PowerLaw(2, 3)), np.ones(4), steps, start, TARGET)
     np.testing.assert_array_equal(needed, enough)
     np.testing.assert_array_equal(rate, [1.0, 1.0, 1.0, 0.1])
     first = steps * (enough / steps) ** max(exponent, 1.0)  # with the risk taken to fall like 1/n

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.critical.learning_rate import tune, tune_near
+from sgdtheory.critical.tuned_risk import TunedRisk
 from sgdtheory.theory.reference import risk_by_recursion
 from tests import brute_force
 
@@ -216,7 +216,7 @@ def test_two_scales_with_nearly_equal_minima(seed):
 def test_a_nan_does_not_travel(monkeypatch):
     """Comparisons with nan are false: a search that met one would go on and find something."""
     problem = st.LeastSquares([1.0, 0.5], [1.0, 0.5])
-    monkeypatch.setattr("sgdtheory.critical.learning_rate.risk_parts", lambda *_: np.full((2, 1), np.nan))
+    monkeypatch.setattr("sgdtheory.critical.tuned_risk.risk_parts", lambda *_, **__: np.full((2, 1), np.nan))
     with pytest.raises(AssertionError, match="a risk is a number"):
         st.optimal_learning_rate(problem, batch_size=1, num_samples=100)
 
@@ -286,35 +286,37 @@ def test_bad_input(problem, batch, samples, message):
 
 @pytest.mark.parametrize("problem", [st.PowerLaw(2, 3), st.PowerLaw(1.5, 2.0, 30), st.PowerLaw(2, 6, noise_variance=9)])
 @pytest.mark.parametrize("factor", [0.3, 0.9, 1.0, 1.1, 3.5])
-def test_tune_near_equals_tune_when_started_near(problem, factor):
+def test_least_near_equals_least_when_started_near(problem, factor):
     batch, known = np.array([1.0, 7.0, 300.0]), np.array([3e3, 400.0, 5e4])
-    start = tune(problem, batch, known)
+    tuned = TunedRisk(problem)
+    start = tuned.least(batch, known)
     steps = np.round(known * factor)
-    found = tune_near(problem, batch, steps, start.share, known)
-    expected = tune(problem, batch, steps)
+    found = tuned.least_near(batch, steps, start.share, known)
+    expected = tuned.least(batch, steps)
     np.testing.assert_allclose(found.risk, expected.risk, rtol=1e-8 if 0.5 < factor < 2 else MARGIN)
     np.testing.assert_allclose(found.rate, found.share * st.max_stable_learning_rate(problem, batch_size=batch))
 
 
 @pytest.mark.parametrize("share", [1e-9, 1e-3, 0.9999, 1.0])
-def test_tune_near_scans_when_started_far_off(share):
+def test_least_near_scans_when_started_far_off(share):
     problem, batch, steps = st.PowerLaw(1.5, 2.5, 30, 4.0), np.array([1.0, 50.0]), np.array([100.0, 2000.0])
-    found = tune_near(problem, batch, steps, np.full(2, share), steps)
-    np.testing.assert_allclose(found.risk, tune(problem, batch, steps).risk, rtol=1e-8)
+    tuned = TunedRisk(problem)
+    found = tuned.least_near(batch, steps, np.full(2, share), steps)
+    np.testing.assert_allclose(found.risk, tuned.least(batch, steps).risk, rtol=1e-8)
 
 
 @pytest.mark.parametrize(("batch", "before", "steps"), [(1.0, 3e3, 9e3), (1e5, 4e6, 1.3e7), (2.0, 300.0, 290.0)])
-def test_tune_near_starts_where_the_best_rate_moves_to(monkeypatch, batch, before, steps):
+def test_least_near_starts_where_the_best_rate_moves_to(monkeypatch, batch, before, steps):
     """nγ stays where γ is far below the edge, γ where it is near: neither needs a scan."""
-    problem, batch, before, steps = st.PowerLaw(2, 3), *(np.array([value]) for value in (batch, before, steps))
-    start, expected = tune(problem, batch, before), tune(problem, batch, steps)
-    monkeypatch.setattr("sgdtheory.critical.learning_rate.tune", None)  # not callable
-    found = tune_near(problem, batch, steps, start.share, before)
+    tuned, batch, before, steps = TunedRisk(st.PowerLaw(2, 3)), *(np.array([value]) for value in (batch, before, steps))
+    start, expected = tuned.least(batch, before), tuned.least(batch, steps)
+    monkeypatch.setattr(tuned, "least", None)  # not callable
+    found = tuned.least_near(batch, steps, start.share, before)
     np.testing.assert_allclose(found.risk, expected.risk, rtol=1e-7)
 
 
 def test_batches_that_are_not_whole():
     """Δ is a polynomial in 1/B: the best risk falls with B between the whole numbers too."""
-    best = tune(st.PowerLaw(2, 3, 10), np.array([4.0, 4.3, 4.7, 5.0]), np.full(4, 200.0))
+    best = TunedRisk(st.PowerLaw(2, 3, 10)).least(np.array([4.0, 4.3, 4.7, 5.0]), np.full(4, 200.0))
     assert (np.diff(best.risk) < 0).all()
     assert (np.diff(best.risk) > -0.1 * best.risk[0]).all()

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sgdtheory.critical.step_search import RESOLUTION, fewest_steps
+from sgdtheory.critical.step_search import fewest_steps
+from sgdtheory.critical.thresholds import STEPS_RESOLUTION
 
 LARGEST = 5000  # of what brute force tries
 
@@ -133,7 +134,7 @@ def test_large_numbers_are_found_to_the_resolution():
     threshold = 10.0 ** np.linspace(6, 14, 50) + 0.5
     found, counted = search(power(np.ones(50), threshold), np.ones(50), 1e15)
     assert (found >= threshold).all()
-    np.testing.assert_allclose(found, threshold, rtol=RESOLUTION, atol=1.0)
+    np.testing.assert_allclose(found, threshold, rtol=STEPS_RESOLUTION, atol=1.0)
     exact = threshold < 1e8 / 2
     np.testing.assert_array_equal(found[exact], np.ceil(threshold[exact]))
     assert counted.calls < 60
@@ -143,7 +144,7 @@ def test_large_numbers_are_found_to_the_resolution():
 def test_large_numbers_and_kinks(shape):
     threshold = 10.0 ** np.linspace(3, 12, 40) + 0.5
     found, counted = search(shape(np.ones(40), threshold), np.ones(40), 1e13)
-    np.testing.assert_allclose(found, threshold, rtol=RESOLUTION, atol=1.0)
+    np.testing.assert_allclose(found, threshold, rtol=STEPS_RESOLUTION, atol=1.0)
     assert (found >= threshold).all()
     assert counted.calls < 120
 

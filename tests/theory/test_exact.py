@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.theory.exact import FEW_STEPS
 from sgdtheory.theory.reference import risk_by_covariance, risk_by_recursion
+from sgdtheory.theory.thresholds import FEW_STEPS
 from tests import oracle
 from tests.random_problems import random_case
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.theory.exact import FEW_STEPS
 from sgdtheory.theory.last_iterate import last_iterate_moments
+from sgdtheory.theory.thresholds import FEW_STEPS
 from tests import oracle
 from tests.random_problems import random_case
 from tests.scaled import SCALES, Scaled

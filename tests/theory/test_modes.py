@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.polynomial import legendre
 
-from sgdtheory.theory.exact import CONTOUR, CONTOUR_WEIGHTS
+from sgdtheory.theory.contour import CONTOUR
 from sgdtheory.theory.modes import _STIRLING, BLOCK_NODES, _block_rule, _end_slopes, _tail_rule, power_law_modes
 from sgdtheory.theory.power_sums import MIDPOINT_COEFFICIENTS
 
@@ -69,7 +69,7 @@ def transforms(eigenvalue, multiplicity, signal, num_steps, rate, batch):
     x = rate * eigenvalue
     v, q = x**2 / batch, 1 - x
     sums = []
-    for p in CONTOUR / num_steps:
+    for p in CONTOUR.points / num_steps:
         z = np.exp(-p)
         gap = -np.expm1(-p) + x * (2 - x - x / batch) * z  # 1 − αz
         slow = (1 + q * z) / (-np.expm1(-p) + x * z)
@@ -85,7 +85,7 @@ def test_modes_equal_the_sum_over_all_directions(capacity, source):
     """Errors at each point of the contour count by that point's weight in the integral."""
     index = np.arange(1.0, DIM + 1)
     everything = index**-capacity, np.ones(DIM), index**-source
-    weight = np.abs(CONTOUR_WEIGHTS)[:, None]
+    weight = np.abs(CONTOUR.weights)[:, None]
     for num_steps, rate, batch in [(40, 1.0, 16), (1e4, 0.5, 64), (1e6, 0.1, 1e4), (1e9, 1.0, 1e6), (1e12, 1.0, 1.5e3)]:
         modes = power_law_modes(capacity, source, DIM, int(np.floor(np.log2(0.5 / (num_steps * rate)))))
         exact = transforms(*everything, num_steps, rate, batch)

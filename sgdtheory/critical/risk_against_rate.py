@@ -1,0 +1,192 @@
+"""The exact risk as a function of γ on the stable range: all of its basins, and the minimum of each."""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import special
+from scipy.optimize import elementwise
+
+from sgdtheory.critical.thresholds import (
+    CONTENDING,
+    FARTHEST_POINT,
+    FARTHEST_STEP,
+    FINE_PLACES,
+    FINE_SPACING,
+    FINEST_INTERVAL,
+    LEAST_RISK,
+    MINIMUM_TOLERANCES,
+    MOST_QUARTICS,
+    RESONANT,
+    SETTLED,
+    SPACING,
+    SPACING_ABOVE,
+    STEEPEST,
+    WIDTHS,
+)
+
+RiskOf = Callable[[np.ndarray, np.ndarray, np.ndarray, bool], np.ndarray]  # of B, γ, n; and whether fast or to 1e-12
+FIVE = np.arange(-2.0, 3.0)[:, None]
+
+
+class RiskAgainstRate:
+    """log Δ for P settings as a function of a place on the line: `γ/edge = (1 + 1/n) / (1 + e^−place)`.
+
+    The place is log(γ/edge) for small γ and −log(1 − γ/edge) near the edge, where directions that overshoot give the
+    risk features down to 1 − γ/edge ≈ 1/n. Beyond the edge, at place log n, the risk goes on as its mirror image: so a
+    minimum at the edge is one inside a bracket.
+
+    Args:
+        risk: the exact risk of B, γ and n.
+        edge: (P,) stability edges.
+        batch, steps: (P,) B and n.
+    """
+
+    def __init__(self, risk: RiskOf, edge: np.ndarray, batch: np.ndarray, steps: np.ndarray) -> None:
+        self.risk, self.edge, self.batch, self.steps = risk, edge, batch, steps
+        self.fineness = np.maximum(steps, 2.0)  # a single step leaves the risk as it is, whatever γ
+        self.end = np.log(self.fineness)
+
+    def place(self, share: np.ndarray) -> np.ndarray:
+        """Places of (P,) γ/edge ≤ 1."""
+        return np.log(share / (1 - share + 1 / self.fineness))
+
+    def share(self, place: np.ndarray, setting: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """γ/edge at `place` of the settings with these indices."""
+        end = self.end[setting]
+        return np.minimum((1 + 1 / self.fineness[setting]) * special.expit(end - np.abs(place - end)), 1.0)
+
+    def __call__(self, place: np.ndarray, setting: np.ndarray, fast: bool = False) -> np.ndarray:
+        """log Δ at `place` of the settings with these indices."""
+        return self._at_share(self.share(place, setting), setting, fast)
+
+    def _beyond(self, place: np.ndarray, setting: np.ndarray) -> np.ndarray:
+        """log Δ, fast, at places that may lie a little beyond the edge, where γ goes on instead of its mirror image."""
+        share = (1 + 1 / self.fineness[setting]) * special.expit(place)
+        return self._at_share(share, setting, fast=True)
+
+    def _at_share(self, share: np.ndarray, setting: np.ndarray, fast: bool) -> np.ndarray:
+        setting = np.broadcast_to(setting, share.shape)
+        rate = self.edge[setting] * share
+        risk = self.risk(self.batch[setting], rate, self.steps[setting], fast)
+        assert not np.isnan(risk).any(), "a risk is a number: comparisons with nan would be false ever after"
+        return np.log(np.maximum(risk, LEAST_RISK))
+
+    def minima(self, least_rate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(P,) place and log Δ of the least minimum of each setting, above (P,) rates of no interest."""
+        place, value, setting = self._scan(least_rate)
+        k = _contenders(place, value, setting)
+        setting, brackets, values = setting[k], place[[k - 1, k, k + 1]], value[[k - 1, k, k + 1]]
+        width, found, least, settled = brackets[2] - brackets[0], *self.settle(_vertices(brackets, values), setting)
+        settled &= (found > brackets[0] - width) & (found < brackets[2] + width) & (least < values[1] + SETTLED)
+        if not settled.all():
+            bad = np.flatnonzero(~settled)
+            search = elementwise.find_minimum(
+                self, tuple(brackets[:, bad]), args=(setting[bad],), tolerances=MINIMUM_TOLERANCES
+            )
+            assert search.success.all(), "every bracket holds a minimum"
+            found[bad], least[bad] = search.x, search.f_x
+        order = np.lexsort((least, setting))
+        seen, first = np.unique(setting[order], return_index=True)
+        assert seen.size == self.steps.size, "every setting has a minimum"
+        return found[order][first], least[order][first]
+
+    def settle(self, start: np.ndarray, setting: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A minimum near each of (Q,) places: where it is, log Δ there, and whether it was found.
+
+        A quartic through five points about the place; their middle moves until the minimum is among them, and they
+        close up until the risk at it is what the quartic says. Where the risk falls up to the edge, the edge it is.
+        """
+        end = self.end[setting]
+        place, value = np.minimum(start, end), np.full(start.shape, np.inf)
+        level, settled = np.zeros(start.size, dtype=int), np.zeros(start.size, dtype=bool)
+        open_ = np.arange(start.size)
+        for _ in range(MOST_QUARTICS):
+            width = np.array(WIDTHS)[level[open_]]
+            five = self._beyond(place[open_] + width * FIVE, setting[open_])
+            step, expected = _least_of_quartic(five, (end[open_] - place[open_]) / width)
+            place[open_] = np.minimum(place[open_] + width * step, end[open_])
+            ready = np.flatnonzero(np.abs(step) < FARTHEST_POINT)
+            here = open_[ready]
+            if here.size:
+                value[here] = self(place[here], setting[here])
+                settled[here] = np.abs(value[here] - expected[ready]) < SETTLED
+                level[here] += 1
+            open_ = open_[~settled[open_] & (level[open_] < len(WIDTHS))]
+            if not open_.size:
+                break
+        return place, value, settled
+
+    def _scan(self, least_rate: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Places, increasing for each setting, log Δ there, and the setting that each belongs to: (G,) flat arrays."""
+        start = self.place(least_rate / self.edge)
+        resonant = self.steps <= RESONANT * self.batch
+        places = [_places(*ends) for ends in zip(start, self.end, resonant, strict=True)]
+        setting = np.repeat(np.arange(len(places)), [one.size for one in places])
+        place = np.concatenate(places)
+        value = self(place, setting, fast=True)
+        while (after := self._where_more_may_hide(place, value, setting)).size:
+            middle = (place[after - 1] + place[after]) / 2
+            value = np.insert(value, after, self(middle, setting[after], fast=True))
+            place, setting = np.insert(place, after, middle), np.insert(setting, after, setting[after])
+        assert (np.diff(place) > 0)[np.diff(setting) == 0].all(), "places increase"
+        return place, value, setting
+
+    def _where_more_may_hide(self, place: np.ndarray, value: np.ndarray, setting: np.ndarray) -> np.ndarray:
+        """The right ends of intervals, up to the edge, in which the risk may be less than anywhere seen."""
+        width = np.where(np.diff(setting) == 0, np.diff(place), 0.0)
+        bound = (value[:-1] + value[1:] - STEEPEST * width) / 2
+        inside = place[1:] <= self.end[setting[1:]]
+        return 1 + np.flatnonzero((width > FINEST_INTERVAL) & inside & (bound < _lowest(value, setting)[1:]))
+
+
+def _places(start: float, end: float, resonant: bool) -> np.ndarray:
+    """Places to scan: from one before `start`, the least γ of interest, to the edge, and the last in the mirror."""
+    fine = end + FINE_SPACING * np.arange(-FINE_PLACES if resonant else 0, 1)
+    split = min(fine[0], 0.0)  # few steps: the fine places reach below half the edge
+    below = split - SPACING * np.arange(max(np.ceil((split - start) / SPACING), 0.0) + 1, 0.0, -1)
+    above = np.linspace(split, fine[0], int(np.ceil((fine[0] - split) / SPACING_ABOVE)) + 1)[:-1]
+    places = np.concatenate([below, above, fine])
+    return np.append(places, 2 * end - places[-2])
+
+
+def _lowest(value: np.ndarray, setting: np.ndarray) -> np.ndarray:
+    """(G,) for each place the least value of its setting; the places of a setting stand together."""
+    return np.minimum.reduceat(value, np.flatnonzero(np.diff(setting, prepend=-1)))[setting]
+
+
+def _contenders(place: np.ndarray, value: np.ndarray, setting: np.ndarray) -> np.ndarray:
+    """Indices of the local minima of a scan that may be the least of their setting once they are refined."""
+    left, here, right = value[:-2], value[1:-1], value[2:]
+    minimum = (here <= left) & (here <= right) & (setting[:-2] == setting[2:])
+    drop = CONTENDING * STEEPEST * np.diff(place)
+    bound = (here + np.minimum(left - drop[:-1], right - drop[1:])) / 2
+    lowest = _lowest(value, setting)[1:-1]
+    return 1 + np.flatnonzero(minimum & ((bound < lowest) | (here <= lowest)))
+
+
+def _vertices(place: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """(Q,) vertices of the parabolas through three points each, (3, Q); the middle one is the lowest."""
+    left, right = place[1] - place[0], place[2] - place[1]
+    down, up = (value[1] - value[0]) / left, (value[2] - value[1]) / right
+    bend = up - down
+    vertex = (place[0] + place[1]) / 2 - down * (left + right) / 2 / np.where(bend > 0, bend, np.inf)
+    return np.clip(np.where(bend > 0, vertex, place[1]), place[0], place[2])
+
+
+def _least_of_quartic(value: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the quartics through (5, Q) values at −2 … 2 are least, in [−4, min(4, last)], and their values there."""
+    f2, f1, f0, g1, g2 = value
+    even, odd = (f1 + g1 - 2 * f0) / 2, (g1 - f1) / 2
+    even2, odd2 = (f2 + g2 - 2 * f0) / 2, (g2 - f2) / 2
+    c4, c3 = (even2 - 4 * even) / 12, (odd2 - 2 * odd) / 6
+    c2, c1 = even - c4, odd - c3
+    bend = np.where(even2 > 0, even2, np.inf)
+    step = np.where(even2 > 0, -odd2 / bend, np.where(odd2 > 0, -FARTHEST_STEP, FARTHEST_STEP))
+    last = np.minimum(last, FARTHEST_STEP)
+    step = np.clip(step, -FARTHEST_STEP, last)
+    for _ in range(4):
+        slope = c1 + step * (2 * c2 + step * (3 * c3 + step * 4 * c4))
+        bend = 2 * c2 + step * (6 * c3 + step * 12 * c4)
+        good = bend > 0
+        step = np.clip(np.where(good, step - slope / np.where(good, bend, 1.0), step), -FARTHEST_STEP, last)
+    return step, f0 + step * (c1 + step * (c2 + step * (c3 + step * c4)))

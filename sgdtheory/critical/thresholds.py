@@ -1,0 +1,64 @@
+"""Every number by which the searches of this wing decide, in one table, each with why it has its value.
+
+Places are positions on the line of `RiskAgainstRate`: log(γ/edge) for small γ.
+"""
+
+import numpy as np
+
+# What a problem is asked for: where its modes may begin to merge (see `Problem.modes`).
+MEAN_RESOLVED = 1e-3  # nγλ: the risk of the mean of w̄ is a polynomial of low degree in λ below
+MOMENTS_RESOLVED = 1e-2  # λ/λ_1: for Σ s λ and Σ λ², polynomials everywhere
+
+# The scan over γ for one B and n.
+RESONANT = 4.0  # n/B: with more steps |q|^n, at most (1 − 4/B)^n, has died out at the edge; with fewer, steps resonate
+SPACING = (
+    np.log(10) / 2
+)  # of the first places below half the edge: basins are wider, narrower ones are found by halving
+SPACING_ABOVE = np.log(100)  # of the first places above it, where Δ hardly changes until steps overshoot
+FINE_SPACING, FINE_PLACES = (
+    0.3,
+    9,
+)  # of the last places where steps resonate: minima are apart by more, n(1 − γ/edge) ≤ 14
+STEEPEST = 2.0  # slope of log Δ: what lies between two places is taken to be no lower than this allows
+FINEST_INTERVAL = 0.3  # an interval this narrow hides no minimum
+CONTENDING = 2.0  # times STEEPEST: minima that could be the least if slopes were this steep are refined
+
+# The minimum of log Δ in one basin: quartics through five points.
+WIDTHS = 0.1, 0.02, 0.004  # between the points: the first is enough but where large steps resonate
+SETTLED = 2e-7  # of log Δ, between quartic and risk: the place is then known to 1e-5, the least Δ to 1e-9 or better
+FARTHEST_POINT = 2.5  # widths: a minimum farther from the middle is looked for from there
+FARTHEST_STEP = 4.0  # widths: no quartic is trusted beyond
+MOST_QUARTICS = 8  # then the bracket is searched by golden sections and parabolas
+BASIN = 1.0  # a followed minimum that has moved farther than this has been lost
+MINIMUM_TOLERANCES = {"xatol": 1e-10, "xrtol": 0.0, "fatol": 1e-9, "frtol": 0.0}  # of place and log Δ; one is enough
+
+# Numbers of steps.
+STEPS_RESOLUTION = 1e-8  # relative: numbers of steps above 1e8 are found to this accuracy
+FOLLOWED = np.log(4)  # of n: within this factor of where the best γ was looked for, its basin is followed
+EVERY_RESONANT_STEPS = 64  # up to this many, where steps resonate, every n is tried: parity decides there
+LONGEST_JUMP = 10.0  # of log n in the search for enough steps: the risk may be flat at first
+
+# Batch sizes.
+EVERY_BATCH = 400  # up to this many samples every B is tried: as fast as a search
+EVERY_STEPS_OF_OPTIMUM = 40  # up to this many steps every n is tried for R_opt: there ρ(n) is no smooth function of n
+SMALLEST_BATCHES = np.arange(1.0, 6.0)  # always tried for R_opt
+RELAXED_PER_DECADE, RESONANT_PER_DECADE = (
+    1.5,
+    5.0,
+)  # n at which ρ is computed first: in general, and where steps resonate
+RELAXED_ROUNDS = 5  # of halving about minima of ρ
+RELAXED_NEAR = 0.02  # relative: a minimum of ρ this little above what is attained is looked into
+MOST_LISTED = 1e5  # batch sizes that are ranked
+MOST_TRIED = 64  # batch sizes that are tuned, the most promising of them
+LESS_DATA = 0.9  # of the samples, to see what samples are worth
+
+# Rounding.
+SAME_RISK = 1e-8  # relative: risks closer than this are not told apart, and no B is preferred to 1 for less
+ROUNDING = 1e-12  # relative: (1 + overhead) D is not lowered by a sample through rounding
+LEAST_RISK = 1e-300  # so that a risk has a logarithm
+
+# The curve, and what can be asked.
+POINTS_PER_DECADE = 4  # of the curve
+REACH = 10.0  # the curve goes on to this many times the critical batch size
+SMALLEST_OVERHEAD = 1e-6  # a smaller one, or a smaller risk_factor − 1, is read as this on the curve
+MOST_SAMPLES = 1e20  # up to here n steps and n + 1 can be told apart well enough for the searches
