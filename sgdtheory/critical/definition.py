@@ -152,6 +152,12 @@ def critical_batch_size(
         ValueError: an argument outside its range, a problem without signal or one of which D samples teach nothing, or
             B* > D (possible for overheads above 1).
 
+    Example:
+        >>> import sgdtheory as st
+        >>> found = st.critical_batch_size(st.PowerLaw(2, 3), num_samples=[1e4, 1e6], curve=False)
+        >>> found.batch_size, found.num_steps
+        (array([ 41., 228.]), array([ 292., 5256.]))
+
     Reference:
         Zhang et al., arXiv 2410.21676, Definition 3.
     """

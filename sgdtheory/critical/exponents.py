@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array, single_number
 
@@ -13,7 +15,7 @@ SHIFTS = -1.5, 0.0, 1.5  # of log x in a known power of it: its unit is not know
 LEAST_POINTS = 12
 
 
-def predicted_exponent(capacity, source):
+def predicted_exponent(capacity: ArrayLike, source: ArrayLike) -> Any:
     """Exponent c of `B* ∝ D^c` by Corollary 8: `1 − a/min{b, 2a+1}` for b > a, 0 for b ≤ a (THEORY.md T10).
 
     Args:
@@ -26,6 +28,11 @@ def predicted_exponent(capacity, source):
     Raises:
         ValueError: a or b not above 1.
 
+    Example:
+        >>> import sgdtheory as st
+        >>> print(f"{st.predicted_exponent(2, 3):.4f}")
+        0.3333
+
     Reference:
         Zhang et al., arXiv 2410.21676, Corollary 8.
     """
@@ -33,7 +40,7 @@ def predicted_exponent(capacity, source):
     return np.maximum(1 - capacity / np.minimum(source, 2 * capacity + 1), 0.0)[()]
 
 
-def predicted_risk_exponent(capacity, source):
+def predicted_risk_exponent(capacity: ArrayLike, source: ArrayLike) -> Any:
     """Exponent of the optimal risk `R_opt ∝ D^e` (THEORY.md T10).
 
     `e = −(m − 1)/m` with m = min{b, 2a+1} for b > a, and `−(b − 1)/a` for b ≤ a.
@@ -47,13 +54,18 @@ def predicted_risk_exponent(capacity, source):
 
     Raises:
         ValueError: a or b not above 1.
+
+    Example:
+        >>> import sgdtheory as st
+        >>> print(f"{st.predicted_risk_exponent(2, 3):.4f}")
+        -0.6667
     """
     capacity, source = _capacity_and_source(capacity, source)
     saturated = np.minimum(source, 2 * capacity + 1)
     return np.where(source > capacity, -(saturated - 1) / saturated, -(source - 1) / capacity)[()]
 
 
-def _capacity_and_source(capacity, source) -> tuple[np.ndarray, np.ndarray]:
+def _capacity_and_source(capacity: ArrayLike, source: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     capacity, source = positive_array("capacity", capacity), positive_array("source", source)
     for name, values in (("capacity", capacity), ("source", source)):
         if (values <= 1).any():
@@ -67,7 +79,7 @@ def _capacity_and_source(capacity, source) -> tuple[np.ndarray, np.ndarray]:
     return capacity, source
 
 
-def local_exponents(num_samples, batch_sizes) -> np.ndarray:
+def local_exponents(num_samples: ArrayLike, batch_sizes: ArrayLike) -> np.ndarray:
     """`d log B/d log D` at each D, by differences of second order.
 
     Args:
@@ -79,6 +91,11 @@ def local_exponents(num_samples, batch_sizes) -> np.ndarray:
 
     Raises:
         ValueError: wrong shapes, numbers that are not positive, or D not increasing.
+
+    Example:
+        >>> import sgdtheory as st
+        >>> print(st.local_exponents([1e2, 1e4, 1e6], [3.0, 30.0, 300.0]).round(3))
+        [0.5 0.5 0.5]
     """
     x, y = _logarithms(num_samples, batch_sizes, "num_samples", "batch_sizes", 3)
     return np.gradient(y, x, edge_order=2)
@@ -100,7 +117,7 @@ class AsymptoticFit:
     estimates: np.ndarray
 
 
-def fit_asymptotic_exponent(x, y, *, log_power: float = 0.0) -> AsymptoticFit:
+def fit_asymptotic_exponent(x: ArrayLike, y: ArrayLike, *, log_power: float = 0.0) -> AsymptoticFit:
     """The limit of `d log y/d log x` for x → ∞, with corrections that die out like powers.
 
         log y = C + c log x + κ_1 x^−δ_1 (+ κ_2 x^−δ_2) + log_power · log log x
@@ -119,6 +136,13 @@ def fit_asymptotic_exponent(x, y, *, log_power: float = 0.0) -> AsymptoticFit:
 
     Raises:
         ValueError: wrong shapes, numbers that are not positive, x not increasing, or too few.
+
+    Example:
+        >>> import numpy as np
+        >>> import sgdtheory as st
+        >>> x = np.geomspace(1e3, 1e9, 12)
+        >>> print(f"{st.fit_asymptotic_exponent(x, x**0.4 * (1 + x**-0.2)).exponent:.2f}")
+        0.40
     """
     log_x, log_y = _logarithms(x, y, "x", "y", LEAST_POINTS)
     log_power = single_number("log_power", log_power)
@@ -148,7 +172,7 @@ def _slope(log_x: np.ndarray, log_y: np.ndarray, num_corrections: int) -> float:
     return min(fits)[1]
 
 
-def _logarithms(x, y, name_x: str, name_y: str, least: int) -> tuple[np.ndarray, np.ndarray]:
+def _logarithms(x: ArrayLike, y: ArrayLike, name_x: str, name_y: str, least: int) -> tuple[np.ndarray, np.ndarray]:
     x, y = positive_array(name_x, x), positive_array(name_y, y)
     if x.ndim != 1 or x.shape != y.shape or x.size < least:
         raise ValueError(

@@ -48,6 +48,7 @@ def optimal_learning_rate(problem: Problem, *, batch_size: ArrayLike, num_sample
         >>> import sgdtheory as st
         >>> best = st.optimal_learning_rate(st.PowerLaw(2, 3), batch_size=16, num_samples=1e6)
         >>> print(f"{best.learning_rate:.3f} {best.risk:.3e}")
+        0.247 1.316e-04
     """
     tuned = TunedRisk(problem)
     batch, _, samples = settings_arrays(batch_size, 1.0, num_samples)

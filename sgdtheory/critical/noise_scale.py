@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays
 from sgdtheory.critical.definition import CriticalBatchSize, critical_batch_size
@@ -24,7 +25,9 @@ class GradientNoiseScale:
     excess_risk: np.ndarray | float
 
 
-def gradient_noise_scale(problem: Problem, *, batch_size, learning_rate, num_samples) -> GradientNoiseScale:
+def gradient_noise_scale(
+    problem: Problem, *, batch_size: ArrayLike, learning_rate: ArrayLike, num_samples: ArrayLike
+) -> GradientNoiseScale:
     """Simple and Hessian-weighted gradient noise scale after D samples (THEORY.md T15).
 
     With `g = Hη` and the covariance `Σ_g = Hη ηᵀH + (‖η‖²_H + σ²) H` of the gradient of one sample (T1), expectations
@@ -45,6 +48,12 @@ def gradient_noise_scale(problem: Problem, *, batch_size, learning_rate, num_sam
 
     Raises:
         ValueError: an argument outside its range.
+
+    Example:
+        >>> import sgdtheory as st
+        >>> scale = st.gradient_noise_scale(st.PowerLaw(2, 3), batch_size=16, learning_rate=0.5, num_samples=1e6)
+        >>> print(f"{scale.simple:.4g}")
+        73.66
 
     Reference:
         McCandlish et al. 2018, "An Empirical Model of Large-Batch Training".
@@ -82,7 +91,7 @@ class Notions:
     critical: CriticalBatchSize = field(repr=False)
 
 
-def notions(problem: Problem, num_samples, *, overhead: float = 0.2, risk_factor: float = 2.0) -> Notions:
+def notions(problem: Problem, num_samples: ArrayLike, *, overhead: float = 0.2, risk_factor: float = 2.0) -> Notions:
     """B*, the rate convention, both gradient noise scales and m*, at the same points (THEORY.md T12, T15).
 
     Args:
@@ -95,6 +104,12 @@ def notions(problem: Problem, num_samples, *, overhead: float = 0.2, risk_factor
 
     Raises:
         ValueError: as `critical_batch_size`.
+
+    Example:
+        >>> import sgdtheory as st
+        >>> found = st.notions(st.PowerLaw(2, 3), num_samples=1e4)
+        >>> print(found.critical_batch_size, found.rate_batch_size, f"{found.interpolation_batch_size:.3f}")
+        41.0 128.0 1.645
     """
     critical = critical_batch_size(
         problem, num_samples=num_samples, overhead=overhead, risk_factor=risk_factor, curve=False
@@ -103,7 +118,15 @@ def notions(problem: Problem, num_samples, *, overhead: float = 0.2, risk_factor
 
 
 def notions_at(problem: Problem, critical: CriticalBatchSize) -> Notions:
-    """`notions` for a critical batch size that is known already."""
+    """`notions` for a critical batch size that is computed already.
+
+    Example:
+        >>> import sgdtheory as st
+        >>> problem = st.PowerLaw(2, 3)
+        >>> critical = st.critical_batch_size(problem, num_samples=1e4, curve=False)
+        >>> st.notions_at(problem, critical).critical_batch_size
+        41.0
+    """
     noise = gradient_noise_scale(
         problem,
         batch_size=critical.batch_size,

@@ -25,7 +25,7 @@ CONTENDING = 2.0  # times STEEPEST: minima that could be the least if slopes wer
 
 # The minimum of log Δ in one basin: quartics through five points.
 WIDTHS = 0.1, 0.02, 0.004  # between the points: the first is enough but where large steps resonate
-SETTLED = 2e-7  # of log Δ, between quartic and risk: the place is then known to 1e-5, the least Δ to 1e-9 or better
+SETTLED = 3e-8  # of log Δ, between quartic and risk: the place is then known to 1e-5, the least Δ to 1e-9 or better
 FARTHEST_POINT = 2.5  # widths: a minimum farther from the middle is looked for from there
 FARTHEST_STEP = 4.0  # widths: no quartic is trusted beyond
 MOST_QUARTICS = 8  # then the bracket is searched by golden sections and parabolas

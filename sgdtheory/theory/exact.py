@@ -16,13 +16,15 @@ function of z: with `S = Σ s_i/(1 − α_i z)`, `K = Σ v_i/(1 − α_i z)`, `Q
 whose poles are real: `z = e^−p` with p ≤ max(0, rate of growth), and `z = 1/q_i < 0`. A parabola in p, scaled
 by 1/n, encloses the former (Weideman & Trefethen 2007, "Parabolic and hyperbolic contours for computing the
 Bromwich integral"); the latter, a few, are residues in closed form. The cost is that of evaluating the sums at
-some thirty complex points, whatever n is. All differences from 1 are formed from small quantities, but for 1 − zK,
+some twenty complex points, whatever n is. All differences from 1 are formed from small quantities, but for 1 − zK,
 which carries the sensitivity of the problem itself near the stability edge.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays
 from sgdtheory.theory.contour import CONTOUR, FAST_CONTOUR, Contour, contour_modes
@@ -50,7 +52,7 @@ class Risk:
         return self.bias + self.variance
 
 
-def excess_risk(problem: Spectral, *, batch_size, learning_rate, num_samples) -> Risk:
+def excess_risk(problem: Spectral, *, batch_size: ArrayLike, learning_rate: ArrayLike, num_samples: ArrayLike) -> Risk:
     """Exact excess risk of the averaged iterate of mini-batch SGD (THEORY.md T1–T4).
 
         Δ = (1/n²) Σ_i λ_i Σ_{t<n} m_i(t) [1 + 2 Σ_{k=1}^{n−1−t} q_i^k],    n = ⌊D/B⌋
@@ -169,15 +171,13 @@ def _transforms(modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, p
     t = n * np.expm1(p)
     step = max(1, PIECE // p.size)
     pieces = (slice(start, start + step) for start in range(0, modes.eigenvalue.size, step))
-    signal, load, response, excess = sum(_mode_sums(modes, x, batch, n, t, piece) for piece in pieces)
+    signal, load, response, excess = np.sum([_mode_sums(modes, x, batch, n, t, piece) for piece in pieces], axis=0)
     total = response / (1 - load)
     factor = np.exp(p) / t
     return np.array([factor * (total * signal + excess), factor / t * total])
 
 
-def _mode_sums(
-    modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, t: np.ndarray, piece: slice
-) -> np.ndarray:
+def _mode_sums(modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, t: Any, piece: slice) -> np.ndarray:
     """Sums over a piece of the modes, with multiplicities m and signal s, in the symbols of `_transforms`.
 
         Σ s/(t + A),   Σ mV/(t + A),   Σ mV (2 − x + t/n)/((t + A)(t + X)),
@@ -216,8 +216,8 @@ def _mode_sums(
     signal, load = _polynomials(one, first, (s, m), t)
     m, s = m * unit, V * s * unit * unit
     fast, slow_fast = _polynomials(two, second, (m, m * slow), t)
-    own, slow_own = _polynomials(three, third, (s, s * slow), t)
-    return np.array([signal, load, slow_fast + t / n * fast, slow_own + t / n * own])
+    itself, slow_itself = _polynomials(three, third, (s, s * slow), t)
+    return np.array([signal, load, slow_fast + t / n * fast, slow_itself + t / n * itself])
 
 
 def _times(polynomial: tuple[np.ndarray, ...], slope: np.ndarray, constant: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -258,8 +258,8 @@ def _negative_poles(
         pole, v = 1 / (1 - xi), x[point] ** 2 / batch[point]
         response = 1 / (1 - ((1 - x[point]) ** 2 + v) * pole[:, None])
         renewal = modes.multiplicity[i] / (1 - pole * _sum(v * response, modes.multiplicity))
-        own = response[np.arange(i.size), i] * np.exp(steps * log_q[point, i] - 2 * np.log(steps))
-        noise = 2 / size * np.where(steps % 2, -own, own)
+        residue = response[np.arange(i.size), i] * np.exp(steps * log_q[point, i] - 2 * np.log(steps))
+        noise = 2 / size * np.where(steps % 2, -residue, residue)
         np.add.at(variance, point, noise * renewal)
         through = renewal * _sum(response, modes.signal) + modes.signal[i] / xi
         np.subtract.at(bias, point, noise * xi * pole * through)
@@ -279,7 +279,7 @@ def _mean_risk(modes: Modes, x: np.ndarray, steps: np.ndarray) -> np.ndarray:
     return np.where(sign != 0, sign * (root * shrink) ** 2, 0.0).sum(1)
 
 
-def one_minus_power(x, m) -> np.ndarray:
+def one_minus_power(x: np.ndarray, m: Any) -> np.ndarray:
     """1 − (1 − x)^m for x ≥ 0 and whole m ≥ 0, to full relative accuracy; elementwise."""
     small = x < 0.5
     log_q = np.where(small, np.log1p(-np.where(small, x, 0.0)), np.log(np.abs(x - 1)))

@@ -1,6 +1,9 @@
 """Mean-square stability of constant-step mini-batch SGD: the edge, and the rate of growth beyond it."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import elementwise
 
 from sgdtheory._common.arguments import checked_problem, whole_array
@@ -11,7 +14,7 @@ from sgdtheory.theory.thresholds import EDGE_RESOLVED, MOST_NEWTON_STEPS, NEWTON
 TOLERANCES = {"xatol": 0.0, "xrtol": 4e-16, "fatol": 0.0, "frtol": 0.0}
 
 
-def max_stable_learning_rate(problem: Problem, *, batch_size):
+def max_stable_learning_rate(problem: Problem, *, batch_size: ArrayLike) -> Any:
     """Largest γ for which the second moments stay bounded as n → ∞ (THEORY.md T5).
 
     Stable iff `γλ_1 < 2B/(B+1)` and `Σ_i γλ_i / (2B − (B+1)γλ_i) < 1`; the edge is the root of "= 1". With
@@ -45,9 +48,7 @@ def stability_edge(problem: Problem, batch: np.ndarray) -> np.ndarray:
 
     weight, gap, target = modes.multiplicity * ratio, 1 - ratio, (batch + 1).ravel()
     t, index = target / weight.sum() * (1 - 1e-12), np.arange(target.size)
-    for _ in range(
-        MOST_NEWTON_STEPS
-    ):  # the sum is concave in t: from below Newton's steps only rise, and never too far
+    for _ in range(MOST_NEWTON_STEPS):  # the sum is concave in t: from below Newton's steps rise, never too far
         inverse = 1 / (1 + t[index, None] * gap)
         terms = weight * inverse
         step = (target[index] - t[index] * terms.sum(1)) / (terms * inverse).sum(1)
@@ -89,7 +90,7 @@ def _largest_root(source: np.ndarray, gap: np.ndarray) -> np.ndarray:
     """The root δ > 0 of `Σ_k source_k/(δ + gap_k) = 1`, row by row; gap ≥ 0. 0 where it is below e^−60."""
     rows = np.arange(source.shape[0])
 
-    def excess(log_delta, row):
+    def excess(log_delta: np.ndarray, row: np.ndarray) -> np.ndarray:
         return (source[row] / (np.exp(log_delta)[..., None] + gap[row])).sum(-1) - 1
 
     low = np.log(np.maximum(np.where(gap == 0, source, 0.0).sum(1), np.exp(-60.0))) - 1e-9
