@@ -8,9 +8,10 @@ import ast
 import os
 import posixpath
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 ROOT = Path(__file__).parents[2]
 PAGES = {  # in the repository → on the site
@@ -23,6 +24,7 @@ PAGES = {  # in the repository → on the site
 FIGURES = "experiments/recorded"
 WINGS = "theory", "critical", "fits", "simulation", "training", "sweep", "plotting"
 HELP = "<!-- help of every command, at build -->"
+EXPERIMENTS = "<!-- table of experiments, at build -->"
 LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -40,13 +42,16 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Turn links, and put in the commands' help."""
+    """Turn links, and put in the commands' help and the table of experiments."""
     name = page.file.src_uri
     if name.startswith("api/"):
         return markdown
     sources = {site: source for source, site in PAGES.items()}
     markdown = turned_links(markdown, sources.get(name, f"docs/{name}"), name)
-    return markdown.replace(HELP, "\n".join(help_of_commands())) if HELP in markdown else markdown
+    for place, lines in ((HELP, help_of_commands), (EXPERIMENTS, table_of_experiments)):
+        if place in markdown:
+            markdown = markdown.replace(place, "\n".join(lines()))
+    return markdown
 
 
 def turned_links(markdown: str, source: str, name: str) -> str:
@@ -103,4 +108,15 @@ def help_of_commands() -> Iterator[str]:
 
     os.environ["COLUMNS"] = "100"
     for name in COMMANDS:
-        yield from (f"## {name}", "", "```text", parse([name, "--help"]).text, "```", "")
+        yield from (f"## {name}", "", "```text", cast(Any, parse([name, "--help"])).text, "```", "")
+
+
+def table_of_experiments() -> Iterator[str]:
+    """What each experiment asks, and its seconds on two cores at quick and at full scale."""
+    sys.path.insert(0, str(ROOT))
+    from experiments._lib.registry import EXPERIMENTS as registered
+
+    yield from ("| experiment | what it asks | quick | full |", "| --- | --- | ---: | ---: |")
+    for name, each in registered.items():
+        question = re.sub(r"([*_|])", r"\\\1", each.question)
+        yield f"| `{name}` | {question} | {each.quick:g} s | {each.full:g} s |"
