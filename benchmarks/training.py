@@ -11,7 +11,6 @@ from rich.table import Table
 
 from benchmarks.timing import durations
 from sgdtheory.training import TrainConfig, preset, train, train_many
-from sgdtheory.training.model import model, operations
 
 REPEATS = 3
 PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12}  # dense bfloat16 operations a second
@@ -43,17 +42,20 @@ def against_products() -> Table:
         step = 1 / train(config).steps_per_second
         products = _products(config)
         table.add_row(
-            config.model, f"{config.width}", *(f"{1e3 * t:.2f}" for t in (step, products)), f"{step / products:.2f}"
+            config.value("model"),
+            f"{config.width}",
+            *(f"{1e3 * t:.2f}" for t in (step, products)),
+            f"{step / products:.2f}",
         )
     return table
 
 
 def _products(config: TrainConfig) -> float:
     """Seconds of x W, g Wᵀ and xᵀ g for every matrix of the model."""
-    rows = config.batch_size * (config.context if config.model == "transformer" else 1)
+    rows = config.batch_size * (config.value("context") or 1)
     shapes = []
-    for tensor in model(config).tensors(config).values():
-        if tensor.role in ("hidden", "output") or (tensor.role == "input" and config.model == "mlp"):
+    for tensor in config.network.tensors.values():
+        if tensor.role in ("hidden", "output") or (tensor.role == "input" and config.value("model") == "mlp"):
             number = tensor.shape[0] if len(tensor.shape) == 3 else 1
             shapes += [tensor.shape[-2:]] * number
     pairs = [(jnp.ones((rows, a)), jnp.ones((a, b)), jnp.ones((rows, b))) for a, b in shapes]
@@ -75,7 +77,7 @@ def utilisation() -> Table:
         config = preset("bytes", width=width, depth=12, num_heads=width // 64, base_num_heads=1, context=512)
         config = replace(config, batch_size=64, precision="bfloat16", max_steps=100, eval_every=100, holdout_size=8)
         result = train(config)
-        speed = result.steps_per_second * operations(config)
+        speed = result.steps_per_second * config.operations
         table.add_row(
             f"{width}", f"{result.tokens_per_second:.4g}", f"{speed / 1e12:.1f}", f"{100 * speed / peak:.0f}%"
         )

@@ -24,8 +24,9 @@ from sgdtheory.plotting.style import (
     new_figure,
     tick_measured,
 )
-from sgdtheory.training import TrainConfig, train_many
+from sgdtheory.training import WSD, Constant, Cosine, ScheduleFree, Teacher, TrainConfig, train_many
 
+SCHEDULES = {"constant": Constant(), "schedule_free": ScheduleFree(), "cosine": Cosine(), "wsd": WSD()}
 ANYTIME = "constant", "schedule_free"  # one run serves every duration
 DECAYING = "cosine", "wsd"
 METHODS = {
@@ -94,12 +95,12 @@ def _configs(config: Config, schedule: str, steps: int) -> list[TrainConfig]:
         TrainConfig(
             width=config.width,
             base_width=config.width,
-            schedule=schedule,  # pyright: ignore[reportArgumentType]
+            schedule=SCHEDULES[schedule],
             learning_rate=2.0**exponent,
             batch_size=config.batch_size,
             max_steps=steps,
             eval_every=steps,
-            noise_variance=config.noise_variance,
+            data=Teacher(noise_variance=config.noise_variance),
             holdout_size=config.holdout_size,
             averages=config.decays if schedule == "constant" else (),
             seed=seed,

@@ -21,7 +21,7 @@ from sgdtheory.plotting.style import (
     range_text,
     tick_measured,
 )
-from sgdtheory.training import TrainConfig, train_many
+from sgdtheory.training import Cosine, Teacher, TrainConfig, train_many
 
 NAMES = {"mup": "µP", "standard": "standard"}
 
@@ -103,10 +103,10 @@ def _train(config: Config, name: str, width: int) -> np.ndarray:
             parametrization=name,
             learning_rate=2.0**exponent,
             batch_size=config.batch_size,
-            schedule="cosine",
+            schedule=Cosine(),
             max_steps=config.num_steps,
             eval_every=config.num_steps,
-            noise_variance=config.noise_variance,
+            data=Teacher(noise_variance=config.noise_variance),
             holdout_size=config.holdout_size,
             averages=(),
             seed=seed,

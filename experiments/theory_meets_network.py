@@ -82,7 +82,7 @@ class Config:
 
     def run(self, **changes: Any) -> TrainConfig:
         """A run of the trainer."""
-        return TrainConfig(**{**self.fields, **changes})
+        return TrainConfig.from_fields({**self.fields, **changes})
 
     def interval(self, values: np.ndarray) -> tuple[float, float]:
         """Between the quantiles of resampled values that are left out evenly."""

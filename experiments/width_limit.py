@@ -20,7 +20,7 @@ from sgdtheory.plotting.style import (
     range_text,
     tick_measured,
 )
-from sgdtheory.training import TrainConfig, train_many
+from sgdtheory.training import Teacher, TrainConfig, train_many
 
 NAMES = {"mup": "µP", "standard": "standard"}
 
@@ -91,7 +91,7 @@ def _train(config: Config, name: str, width: int) -> tuple[np.ndarray, np.ndarra
             batch_size=config.batch_size,
             max_steps=config.num_steps,
             eval_every=config.eval_every,
-            noise_variance=config.noise_variance,
+            data=Teacher(noise_variance=config.noise_variance),
             holdout_size=config.holdout_size,
             averages=(),
             seed=seed,

@@ -48,7 +48,8 @@ def critical_figure(config: Config, columns: Mapping[str, Any]) -> Figure:
     own = config.run()
     figure.suptitle(
         "Critical batch size of a network with frozen features: from their spectrum (lines), by training it (points)\n"
-        f"output layer of {own.width} frozen {own.activation} features, SGD with averaging, {config.num_seeds} seeds",
+        f"output layer of {own.width} frozen {own.value('activation')} features, SGD with averaging, "
+        f"{config.num_seeds} seeds",
         fontsize=10,
     )
     axes[0, 0].set_title("Data that a batch size needs for the best risk of $D$ samples")

@@ -17,9 +17,7 @@ import sgdtheory as st
 from sgdtheory.training import TrainConfig
 from sgdtheory.training.engine import advance, init, program, stacked
 from sgdtheory.training.mlp import ACTIVATION
-from sgdtheory.training.model import model
 from sgdtheory.training.streams import stream
-from sgdtheory.training.teacher import Teacher
 from sgdtheory.training.tensors import tensor_factors
 
 PIECE = 1 << 21  # numbers of a temporary array
@@ -59,10 +57,11 @@ def features_of(own: TrainConfig, num_inputs: int) -> Features:
         own: a run's config.
         num_inputs: of which the moments are means.
     """
-    teacher, factor = Teacher(own), output_factors(own)
+    teacher: Any = stream(own)
+    factor = output_factors(own)
     params = init(stacked([own]), config=program(own)).params
-    rng = np.random.default_rng((own.task_seed, own.seed, num_inputs))
-    inputs = rng.standard_normal((num_inputs, own.input_dim)) * np.sqrt(teacher.spectrum)
+    rng = np.random.default_rng((own.value("task_seed"), own.seed, num_inputs))
+    inputs = rng.standard_normal((num_inputs, own.value("input_dim"))) * np.sqrt(teacher.spectrum)
     inner = np.asarray(params["input"][0], float)  # biases are drawn as 0
     phi = activations(own, inputs @ inner)
     outputs = np.asarray(teacher(inputs.astype(np.float32)), float)
@@ -71,17 +70,17 @@ def features_of(own: TrainConfig, num_inputs: int) -> Features:
     start = factor.multiplier * np.asarray(params["output"][0, :, 0], float)
     missed = outputs - phi @ best
     fourth, residual, noise = _moments(phi, missed)
-    noise = noise + own.noise_variance * covariance
+    noise = noise + own.value("noise_variance") * covariance
     eigenvalues, vectors = np.linalg.eigh(covariance)
     signal = eigenvalues * (vectors.T @ (start - best)) ** 2
-    problem = st.LeastSquares(eigenvalues, signal, own.noise_variance + float(np.mean(missed**2)))
+    problem = st.LeastSquares(eigenvalues, signal, own.value("noise_variance") + float(np.mean(missed**2)))
     unit = 2 * factor.rate * factor.multiplier**2  # the loss (f − y)² has the gradient 2 (f − y) φ
     return Features(inner, covariance, fourth, best, start, residual, noise, problem, unit)
 
 
 def activations(own: TrainConfig, hidden: np.ndarray) -> np.ndarray:
     """The network's own activation of an array of pre-activations, rounded as the network does."""
-    return np.asarray(ACTIVATION[own.activation](hidden), float)
+    return np.asarray(ACTIVATION[own.value("activation")](hidden), float)
 
 
 def _moments(phi: np.ndarray, missed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -99,7 +98,7 @@ def _moments(phi: np.ndarray, missed: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def output_factors(own: TrainConfig) -> Any:
     """Multiplier and rate of the output's weights at the config's width."""
-    return tensor_factors(model(own).tensors(own), own)["output"]
+    return tensor_factors(own.network.tensors, own)["output"]
 
 
 def moments_risk(features: Features, *, batch_size: float, learning_rate: np.ndarray, steps: np.ndarray) -> np.ndarray:

@@ -112,7 +112,8 @@ def task_configs(task: Task, **changes: Any) -> list[TrainConfig]:
                         "eval_every": max(2, steps // task.evaluations),
                         "target_loss": task.targets[-1],
                     }
-                    found.append(TrainConfig(**{**task.fields, **fields, "seed": seed, "data_seed": seed, **changes}))
+                    own = {**task.fields, **fields, **changes}
+                    found.append(TrainConfig.from_fields(own | {"seed": seed, "data_seed": seed}))
     return found
 
 

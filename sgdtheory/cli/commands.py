@@ -5,7 +5,7 @@ A new command is one line here and one module beside this one. A flag that has b
 """
 
 import importlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Entry(NamedTuple):
@@ -59,27 +59,55 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "train a network to a target loss",
             "train --preset bytes --target-loss 2.0 --directory runs/bytes",
         ),
+        "resume": Entry(
+            "resume.ResumeCommand",
+            "go on with a run, to more steps or a lower target",
+            "resume runs/bytes --target-loss 1.8",
+        ),
         "coordcheck": Entry(
             "coordcheck.CoordcheckCommand",
             "do activations keep their size as the width grows?",
             "coordcheck --widths 64 128 256 512 --plot coordinates.png",
         ),
+        "parametrizations": Entry(
+            "parametrizations.ParametrizationsCommand",
+            "exponents of the width: standard, mup and ntk",
+            "parametrizations --json",
+        ),
     },
     "sweeps of networks": {
+        "plan-sweep": Entry(
+            "plan_sweep.PlanSweepCommand",
+            "what a sweep will take, and whether it will decide",
+            "plan-sweep sweep.toml --scatter 0.05",
+        ),
         "sweep": Entry(
             "sweep.SweepCommand",
             "train a grid of networks into a store of runs",
             "sweep sweep.toml --store runs --csv table.csv",
+        ),
+        "show-sweep": Entry(
+            "show_sweep.ShowSweepCommand",
+            "what a store of runs holds",
+            "show-sweep runs --where width=32,64 --csv table.csv",
+        ),
+        "extend-sweep": Entry(
+            "extend_sweep.ExtendSweepCommand",
+            "add to a store the runs that its fit lacks",
+            "extend-sweep runs --target-loss 0.03",
         ),
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 MOVED: dict[str, dict[str, str]] = {  # command → flag of 0.1.0 → what to write now
     "fit": {"--store": "fit-sweep STORE"},
+    "train": {"--resume": "resume DIRECTORY"},
+    "coordcheck": {"--table": "parametrizations"},
+    "sweep": {"--plan": "plan-sweep GRID", "--status": "show-sweep STORE", "--extend": "extend-sweep STORE"},
 }
 
 
-def command_class(name: str) -> type:
+def command_class(name: str) -> Any:
     """The dataclass of a command, imported now."""
     module, kind = COMMANDS[name].place.split(".")
     return getattr(importlib.import_module(f"sgdtheory.cli.{module}"), kind)

@@ -1,4 +1,4 @@
-"""`sgdtheory coordcheck`: do activations keep their size as the width grows? And the table of exponents."""
+"""`sgdtheory coordcheck`: do activations keep their size as the width grows?"""
 
 import sys
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from sgdtheory.cli.output import (
     require_figure_suffix,
     write_figure,
 )
-from sgdtheory.training.parametrization import PARAMETRIZATIONS, ROLES, TOLERANCE
+from sgdtheory.training import TOLERANCE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,16 +36,11 @@ class CoordcheckCommand(NetworkCommand):
     """Largest slope that passes."""
     zero_output: bool = True
     """Train from output weights of 0, to which the initial output tends under µP."""
-    table: bool = False  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    """Print the exponents of every parametrization instead."""
 
     def run(self) -> None:
-        """Check and print, or print the table."""
-        if self.table:
-            self._print_exponents()
-            return
+        """Check and print."""
         require_figure_suffix(self.plot)
-        from sgdtheory.training.coordinates import coordinate_check
+        from sgdtheory.training import coordinate_check
 
         check = coordinate_check(
             self.config,
@@ -63,26 +58,8 @@ class CoordcheckCommand(NetworkCommand):
         if not check.passes:
             sys.exit(1)
 
-    def _print_exponents(self) -> None:
-        exponents = {
-            name: {role: vars(each.role(role)) for role in ROLES} | {"attention": each.attention}
-            for name, each in PARAMETRIZATIONS.items()
-        }
-        if self.json:
-            print_json(exponents)
-            return
-        table = Table(title="exponents of r = width / base width; all factors are 1 at the base width")
-        for header in ("parametrization", "role", "multiplier", "initial std", "SGD rate", "Adam rate", "Adam ε"):
-            table.add_column(header, justify="left" if header in ("parametrization", "role") else "right")
-        for name, each in PARAMETRIZATIONS.items():
-            for role in ROLES:
-                table.add_row(name, role, *(f"{value:g}" for value in vars(each.role(role)).values()))
-        print_tables(table)
-        scales = ", ".join(f"{name} d_head^{each.attention:g}" for name, each in PARAMETRIZATIONS.items())
-        print_text(f"attention logits: {scales} (1/√d_head at the base width)")
-
     def _print_json(self, check: Any) -> None:
-        from sgdtheory.training.coordinates import QUANTITIES
+        from sgdtheory.training import QUANTITIES
 
         slopes = {
             quantity: {
@@ -95,14 +72,13 @@ class CoordcheckCommand(NetworkCommand):
         print_json(head | {"slopes": slopes, "failures": [failure._asdict() for failure in check.failures()]})
 
     def _print(self, check: Any) -> None:
-        from sgdtheory.training.coordinates import QUANTITIES
+        from sgdtheory.training import QUANTITIES
 
         failed = {failure[:2]: failure for failure in check.failures()}
         outside = sum(each.certain for each in failed.values())
         widths = ", ".join(f"{width}" for width in check.widths)
-        title = (
-            f"{self.parametrization}, {self.model}, {self.optimizer}: slopes of log activation on log width ({widths})"
-        )
+        kinds = ", ".join(check.config.value(name) for name in ("parametrization", "model", "optimizer"))
+        title = f"{kinds}: slopes of log activation on log width ({widths})"
         table = Table(title=title)
         for header in ("layer", *QUANTITIES):
             table.add_column(header, justify="left" if header == "layer" else "right")

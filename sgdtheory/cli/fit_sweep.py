@@ -60,8 +60,7 @@ class FitSweepCommand:
     def run(self) -> None:
         """Read, tune, fit and print."""
         require_figure_suffix(self.plot)
-        from sgdtheory.sweep.fit import fit_sweep
-        from sgdtheory.sweep.table import SweepTable, conditions
+        from sgdtheory.sweep import SweepTable, conditions, fit_sweep
 
         table = SweepTable.from_store(self.store).where(**conditions(self.where))
         if not table.finished:
@@ -122,7 +121,7 @@ class FitSweepCommand:
 
     def _by_data(self, fits: list[Any]) -> dict[str, SizeDependence]:
         """Group → how its B* depends on the data that the targets take."""
-        from sgdtheory.sweep.fit import data_dependence
+        from sgdtheory.sweep import data_dependence
 
         found = {}
         for group in dict.fromkeys(each.group for fit in fits for each in fit.measurements):

@@ -50,7 +50,7 @@ class Flag:
 
 def flags_of(kind: type, defaults: Mapping[str, Any]) -> list[Flag]:
     """The flags of a command's dataclass, with `defaults` in the place of its own."""
-    hints, texts = typing.get_type_hints(kind, include_extras=True), _texts(kind)
+    hints, texts = typing.get_type_hints(kind, include_extras=True), field_texts(kind)
     groups = {name: group for group, names in getattr(kind, "FLAG_GROUPS", {}).items() for name in names}
     found = []
     for field in dataclasses.fields(kind):
@@ -71,11 +71,13 @@ def flags_of(kind: type, defaults: Mapping[str, Any]) -> list[Flag]:
     return sorted(found, key=lambda flag: order.index(flag.group) if flag.group in order else len(order))
 
 
-def _texts(kind: type) -> dict[str, str]:
-    """Field → the sentence below it, of the class and of those that it extends."""
+def field_texts(kind: type) -> dict[str, str]:
+    """Field → the sentence below it, of the class and of those that it extends; or as its FLAG_TEXTS has it."""
     found = {}
     for each in reversed(kind.__mro__):
-        if dataclasses.is_dataclass(each):
+        if "FLAG_TEXTS" in vars(each):
+            found |= vars(each)["FLAG_TEXTS"]
+        elif dataclasses.is_dataclass(each):
             (definition,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
             assert isinstance(definition, ast.ClassDef)
             for field, below in zip(definition.body, definition.body[1:], strict=False):

@@ -1,24 +1,53 @@
-"""What the commands on networks have in common: the fields of a training run as flags, and presets of them."""
+"""What the commands on networks have in common: the flat fields of a training run as flags, and presets of them."""
 
 import dataclasses
+import typing
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from sgdtheory.training.config import TrainConfig
-from sgdtheory.training.presets import PRESETS, preset
+from sgdtheory._common.arguments import checked_name
+from sgdtheory.cli.flags import field_texts
+from sgdtheory.training import PARAMETRIZATIONS, PRESETS, FlatField, TrainConfig, flat_fields
 
-NETWORK_COMMANDS = "train", "coordcheck"
+
+def _type(field: FlatField) -> Any:
+    """Type of the flag."""
+    if field.choices:
+        return Literal[field.choices]
+    if field.name == "parametrization":
+        return Literal[tuple(PARAMETRIZATIONS)]
+    kind, name = next(iter(field.homes.values()))
+    hint = typing.get_type_hints(kind)[name]
+    return hint | None if field.default is None else hint
+
+
+def _text(field: FlatField) -> str:
+    """What the flag means: in each of the kinds that it belongs to, where that differs."""
+    texts = {each: field_texts(kind)[name] for each, (kind, name) in field.homes.items()}
+    if "" in texts or len(texts) > 1 and len(set(texts.values())) == 1:
+        return next(iter(texts.values()))
+    return " ".join(f"{each}: {text[0].lower()}{text[1:]}" for each, text in texts.items())
+
+
+_FIELDS = flat_fields()
+_Flags: Any = dataclasses.make_dataclass(
+    "_Flags",
+    [(field.name, _type(field), dataclasses.field(default=field.default)) for field in _FIELDS],
+    namespace={"FLAG_TEXTS": {field.name: _text(field) for field in _FIELDS}},
+    frozen=True,
+    kw_only=True,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkCommand(TrainConfig):
-    """A training run by its fields."""
+class NetworkCommand(_Flags):
+    """A training run by its flat fields."""
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "run": ("preset", "directory", "resume", "checkpoint_seconds", "widths", "steps", "seeds"),
-        "check": ("tolerance", "zero_output", "table"),
+        "run": ("preset", "directory", "checkpoint_seconds", "widths", "steps", "seeds"),
+        "check": ("tolerance", "zero_output"),
         "model": (
             *("model", "width", "depth", "num_heads", "activation", "precision"),
             *("parametrization", "base_width", "base_num_heads", "seed"),
@@ -36,9 +65,9 @@ class NetworkCommand(TrainConfig):
         "several processes": ("distributed", "coordinator", "num_processes", "process_id"),
         "output": ("plot", "json"),
     }
+    given: ClassVar[frozenset[str]] = frozenset()
+    """Names of the flags that were written; the parser says so."""
 
-    parametrization: Literal["mup", "standard", "ntk"] = "mup"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Maximal update, standard or neural tangent parametrization."""
     preset: str | None = None
     """Size by name, whose fields the other flags change; an unknown name lists them."""
     plot: Path | None = None
@@ -48,19 +77,24 @@ class NetworkCommand(TrainConfig):
 
     @property
     def config(self) -> TrainConfig:
-        """The run that the flags describe."""
-        return TrainConfig(**{field.name: getattr(self, field.name) for field in dataclasses.fields(TrainConfig)})
+        """The run that the flags describe: the preset's fields, changed by what was written."""
+        fields = {field.name: getattr(self, field.name) for field in _FIELDS if field.name in self.given}
+        return TrainConfig.from_fields(fields, _preset_fields(self.preset))
 
-
-def preset_of(arguments: Sequence[str]) -> dict[str, Any]:
-    """Fields of the preset that the arguments of a network command name, with its name; empty if they name none."""
-    if not arguments or arguments[0] not in NETWORK_COMMANDS:
+    @classmethod
+    def defaults_from(cls, words: Sequence[str]) -> dict[str, Any]:
+        """Flags that the preset named among the words of the command line sets, with its name; empty if none is."""
+        for place, word in enumerate(words):
+            flag, equals, value = word.partition("=")
+            if flag == "--preset" and (equals or place + 1 < len(words)):
+                name = value if equals else words[place + 1]
+                return _preset_fields(name) | {"preset": name}
         return {}
-    for place, argument in enumerate(arguments):
-        flag, equals, value = argument.partition("=")
-        if flag == "--preset" and (equals or place + 1 < len(arguments)):
-            name = value if equals else arguments[place + 1]
-            tokens = {"tokens": "(give --tokens FILE)"} if PRESETS.get(name, {}).get("data") == "tokens" else {}
-            fields = dataclasses.asdict(preset(name, **tokens))
-            return fields | {"preset": name}
-    return {}
+
+
+def _preset_fields(name: str | None) -> dict[str, Any]:
+    """Flat fields of a preset."""
+    if name is None:
+        return {}
+    fields = PRESETS[checked_name("preset", name, PRESETS)]
+    return fields | ({"tokens": "(give --tokens FILE)"} if fields.get("data") == "tokens" else {})

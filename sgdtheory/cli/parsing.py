@@ -16,7 +16,6 @@ from sgdtheory.cli.commands import COMMANDS, MOVED, command_class
 from sgdtheory.cli.completion import completion
 from sgdtheory.cli.flags import Flag, flags_of
 from sgdtheory.cli.help import command_help, overview
-from sgdtheory.cli.network import preset_of
 from sgdtheory.cli.output import screen_width
 
 HELP = "-h", "--help"
@@ -56,7 +55,8 @@ def parse(arguments: Sequence[str]) -> Command:
     name, *rest = arguments
     if name not in COMMANDS:
         raise ValueError(f"{name} is not a command{_meant(name, COMMANDS)} (see sgdtheory --help)")
-    kind, chosen = command_class(name), preset_of(arguments)  # a preset's fields are the flags' defaults
+    kind = command_class(name)
+    chosen = kind.defaults_from(rest) if hasattr(kind, "defaults_from") else {}  # of a preset
     flags = flags_of(kind, chosen)
     if set(HELP) & set(rest):
         return Words(command_help(name, kind, flags, screen_width()))
@@ -65,9 +65,21 @@ def parse(arguments: Sequence[str]) -> Command:
     usage = io.StringIO()
     try:
         with contextlib.redirect_stderr(usage), _wide():
-            return tyro.cli(kind, prog=f"sgdtheory {name}", args=rest, **default)
+            command = tyro.cli(kind, prog=f"sgdtheory {name}", args=rest, **default)
     except SystemExit:
-        raise ValueError(f"{_sentence(usage.getvalue())} {_see(name)}") from None
+        sentence = _sentence(usage.getvalue())
+        if sentence.startswith("Missing from"):  # what is required by its place; flags were looked at before
+            sentence = f"{name} needs {', '.join(_required_places(flags))} too"
+        raise ValueError(f"{sentence} {_see(name)}") from None
+    if hasattr(kind, "given"):  # of a flag that was written its default is a choice too
+        object.__setattr__(command, "given", _given(flags, rest))
+    return command
+
+
+def _given(flags: list[Flag], words: Sequence[str]) -> frozenset[str]:
+    """Names of the flags that were written."""
+    written = {_spelling(word) for word in words}
+    return frozenset(flag.name for flag in flags if written & set(flag.spellings))
 
 
 def _check_flags(name: str, flags: list[Flag], given: Sequence[str]) -> None:
@@ -79,11 +91,16 @@ def _check_flags(name: str, flags: list[Flag], given: Sequence[str]) -> None:
             raise ValueError(f"{word} of sgdtheory {name} is a command now: sgdtheory {MOVED[name][word]}")
         if word not in known:
             raise ValueError(f"{word} is not a flag of sgdtheory {name}{_meant(word, known)} {_see(name)}")
-    missing = [
-        flag.spellings[0] for flag in flags if flag.required and not flag.positional and flag.spellings[0] not in found
-    ]
+    required = [flag.spellings[0] for flag in flags if flag.required and not flag.positional]
+    missing = [spelling for spelling in required if spelling not in found]
+    missing += [] if given else _required_places(flags)
     if missing:
         raise ValueError(f"{name} needs {', '.join(missing)} too {_see(name)}")
+
+
+def _required_places(flags: list[Flag]) -> list[str]:
+    """What has to be given by its place."""
+    return [flag.spellings[0] for flag in flags if flag.required and flag.positional]
 
 
 def _spelling(word: str) -> str:

@@ -54,13 +54,13 @@ def loss_curves(result: TrainResult, *, axes: Axes | None = None) -> Figure:
         axes.plot(result.steps[shown], result.curve(name)[shown], ls="-", marker=marker, ms=3, color=color, label=label)
     if config.target_loss is not None:
         axes.axhline(config.target_loss, color=BLACK, ls="--", lw=1, label=f"target {config.target_loss:g}")
-    unit = "nats a token" if config.model == "transformer" else "units of Var f*"
+    unit = "nats a token" if config.value("model") == "transformer" else "units of Var f*"
     best, loss = result.best
     best = best if best in ("iterate", "uniform") else f"average, τ = {best}"
     axes.set(
         xlabel="steps $t$",
         ylabel=f"loss on the hold-out ({unit})",
-        title=f"{config.model}, width {config.width}: {loss:.4g} at step {result.num_steps} ({best})",
+        title=f"{config.value('model')}, width {config.width}: {loss:.4g} at step {result.num_steps} ({best})",
     )
     log_axes(axes)
     legend(axes)
@@ -85,7 +85,8 @@ def coordinates(check: CoordinateCheck) -> Figure:
     verdict = f"fails: {len(failed)} of {3 * len(check.layers)} slopes not" if failed else "passes: every slope"
     config = check.config
     table = getattr(config.parametrization, "name", config.parametrization)
-    figure.suptitle(f"Coordinate check {verdict} within the tolerance ({config.model}, {table}, {config.optimizer})")
+    kinds = f"{config.value('model')}, {table}, {config.value('optimizer')}"
+    figure.suptitle(f"Coordinate check {verdict} within the tolerance ({kinds})")
     for column, (quantity, title) in enumerate(TITLES.items()):
         _activations(axes[0, column], check, quantity)
         axes[0, column].set_title(title)

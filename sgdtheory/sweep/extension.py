@@ -8,9 +8,9 @@ from sgdtheory.sweep.tuning import BestSteps, best_steps, cell_of, stopped_above
 from sgdtheory.training.checkpoint import extended
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.result import TrainResult
+from sgdtheory.training.schedules import ENDING
 
 LONGER = 2  # times as many steps for runs that did not reach the target
-ENDING = "cosine", "wsd"  # schedules whose learning rate ends at 0: a longer run is another run
 
 
 def missing_runs(table: SweepTable, target_loss: float, by: Sequence[str] = ("width",)) -> list[TrainConfig]:
@@ -52,15 +52,17 @@ def _observed(result: TrainResult) -> tuple[int, int]:
 def _of_point(point: BestSteps, cell: list[TrainResult]) -> list[TrainConfig]:
     """What one batch size of a group lacks."""
     if not point.steps.size:
-        endless = [each.config for each in cell if each.outcome == "steps" and each.config.schedule not in ENDING]
+        endless = [
+            each.config for each in cell if each.outcome == "steps" and not isinstance(each.config.schedule, ENDING)
+        ]
         return [extended(config, LONGER * config.max_steps, None) for config in endless]
     fields = {name: value for name, value in point.choice.items() if name != "average"}
-    best = [each.config for each in cell if all(getattr(each.config, name) == fields[name] for name in fields)]
+    best = [each.config for each in cell if all(each.config.value(name) == fields[name] for name in fields)]
     found = []
     for name, value in point.edges.items():
         if name == "average":
             steady = [result.config for result in cell if not result.diverged]
             found += [replace(config, averages=(*config.averages, float(value))) for config in steady]
         else:
-            found += [replace(config, **{name: float(value)}) for config in best]
+            found += [config.with_fields(**{name: float(value)}) for config in best]
     return found

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sgdtheory._common.arguments import checked_name
-from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.config import FIELDS, TrainConfig
+from sgdtheory.training.flat import KINDS, homes_of
 from sgdtheory.training.presets import PRESETS
 
 TABLES = "fixed", "grid", "cases"
@@ -17,9 +18,9 @@ SINGLE = "averages"  # its own values are lists
 def read_grid(path: str | Path) -> list[TrainConfig]:
     """The configs that a TOML file describes, every combination once.
 
-    `[fixed]` has fields of `TrainConfig` (and perhaps `preset`, whose fields the tables may change), `[grid]` a list of
-    values for each of some fields, and each `[[cases.NAME]]` fields that change together: the product runs over the
-    grid's lists and every NAME's cases.
+    `[fixed]` has flat fields of `TrainConfig` (and perhaps `preset`, whose fields the tables may change), `[grid]` a
+    list of values for each of some fields, and each `[[cases.NAME]]` fields that change together: the product runs over
+    the grid's lists and every NAME's cases. Fields of one kind alone, as an optimizer's, go with it into a case.
 
     Raises:
         ValueError: no such file, no TOML, an unknown field (with the nearest known one), an empty list, a field
@@ -43,23 +44,24 @@ def grid(tables: Mapping[str, Any]) -> Iterator[TrainConfig]:
         checked_name("a table", name, TABLES)
         if not isinstance(table, Mapping):
             raise ValueError(f"{name} must be a table, got {table!r}; write [{name}] above its fields")
-    fixed = _fixed(tables.get("fixed", {}))
+    preset, fixed = _fixed(tables.get("fixed", {}))
     choices = [*_lists(tables.get("grid", {})), *_cases(tables.get("cases", {}))]
     _check_names(fixed, choices)
-    _check_once([("fixed", tables.get("fixed", {})), *((where, rows[0]) for where, rows in choices)])
+    _check_once([("fixed", tables.get("fixed", {})), *((where, _union(rows)) for where, rows in choices)])
     found = {}
     for combination in itertools.product(*(rows for _, rows in choices)):
         changes = {name: value for row in combination for name, value in row.items()}
-        config = _config(fixed, changes)
+        config = _config(preset, fixed, changes)
         found[config.fingerprint] = config
     yield from found.values()
 
 
-def _fixed(table: Mapping[str, Any]) -> dict[str, Any]:
+def _fixed(table: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fields of the preset, which may be changed and dropped, and those that are given."""
     fields = dict(table)
-    if "preset" in fields:
-        fields = PRESETS[checked_name("fixed.preset", fields.pop("preset"), PRESETS)] | fields
-    return fields
+    if "preset" not in fields:
+        return {}, fields
+    return PRESETS[checked_name("fixed.preset", fields.pop("preset"), PRESETS)], fields
 
 
 def _lists(table: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -80,19 +82,30 @@ def _cases(table: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
     for name, rows in table.items():
         if not isinstance(rows, list) or not all(isinstance(row, Mapping) and row for row in rows) or not rows:
             raise ValueError(f"cases.{name} must be tables with fields: write [[cases.{name}]] above each")
-        if any(row.keys() != rows[0].keys() for row in rows):
+        if any(_shared(row) != _shared(rows[0]) for row in rows):
             raise ValueError(f"cases.{name} must have the same fields in each of its tables, got {rows}")
         found.append((f"cases.{name}", [dict(row) for row in rows]))
     return found
 
 
+def _shared(row: Mapping[str, Any]) -> set[str]:
+    """Fields of a case that every other case needs too: all but those of the kinds that it chooses."""
+    chosen = {row[place] for place in KINDS if isinstance(row.get(place), str)}
+    return {name for name in row if not chosen & homes_of(name).keys()}
+
+
 def _check_names(fixed: Mapping[str, Any], choices: list[tuple[str, list[dict[str, Any]]]]) -> None:
-    known = TrainConfig.__dataclass_fields__
+    known = FIELDS
     for name in fixed:
         checked_name("a field of fixed", name, known)
     for where, rows in choices:
-        for name in rows[0]:
+        for name in _union(rows):
             checked_name(f"a field of {where}", name, known)
+
+
+def _union(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The fields of any of some cases."""
+    return {name: value for row in rows for name, value in row.items()}
 
 
 def _check_once(places: list[tuple[str, Mapping[str, Any]]]) -> None:
@@ -105,9 +118,9 @@ def _check_once(places: list[tuple[str, Mapping[str, Any]]]) -> None:
             seen[name] = where
 
 
-def _config(fixed: Mapping[str, Any], changes: Mapping[str, Any]) -> TrainConfig:
+def _config(preset: Mapping[str, Any], fixed: Mapping[str, Any], changes: Mapping[str, Any]) -> TrainConfig:
     try:
-        return TrainConfig.from_fields({**fixed, **changes})
+        return TrainConfig.from_fields({**fixed, **changes}, preset)
     except (ValueError, TypeError) as error:
         where = ", ".join(f"{name} = {value}" for name, value in changes.items())
         raise ValueError(f"{error} (with {where})" if where else str(error)) from None

@@ -12,7 +12,6 @@ from scipy.optimize import nnls
 
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.engine import side_by_side
-from sgdtheory.training.model import operations
 
 Unit = tuple[TrainConfig, ...]
 OVERDUE = 0.1  # of its age, what a unit that should have ended is thought to have left
@@ -149,7 +148,7 @@ def kind(unit: Sequence[TrainConfig]) -> Any:
 
 
 def _operations(unit: Unit) -> float:
-    return sum(operations(config) for config in unit)
+    return sum(config.operations for config in unit)
 
 
 def _per_step(rows: list[Taken]) -> float:

@@ -16,7 +16,6 @@ from sgdtheory.sweep.store import Store
 from sgdtheory.sweep.table import SweepTable
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.group import Group, Run
-from sgdtheory.training.model import operations
 from sgdtheory.training.trainer import threads_of
 
 PILOT_SECONDS, PILOT_KINDS = 2.0, 5  # of training for each of so many kinds of runs
@@ -104,7 +103,7 @@ def pilot_scatter(store: str | Path, target_loss: float | None = None, *, overhe
 def measure(left: Sequence[Unit], seconds: float, threads: int) -> Pace:
     """Train a few units for so long each, as many at once as a sweep does, and keep nothing but the times."""
     kinds = {kind(unit): unit for unit in reversed(left)}
-    ordered = sorted(kinds.values(), key=lambda unit: sum(operations(config) for config in unit))
+    ordered = sorted(kinds.values(), key=lambda unit: sum(config.operations for config in unit))
     number = min(PILOT_KINDS, len(ordered))
     chosen = [ordered[round(place * (len(ordered) - 1) / max(1, number - 1))] for place in range(number)]
     pace = Pace()

@@ -23,9 +23,7 @@ from sgdtheory.sweep.table import SweepTable
 from sgdtheory.training.config import CHECKPOINT_SECONDS, TrainConfig
 from sgdtheory.training.engine import side_by_side
 from sgdtheory.training.group import Group, Run, group_runs
-from sgdtheory.training.model import model
 from sgdtheory.training.result import TrainResult
-from sgdtheory.training.tensors import count
 from sgdtheory.training.trainer import threads_of
 
 LANES, LANE_WEIGHTS = 16, 1 << 23  # runs side by side, and their weights together
@@ -95,7 +93,7 @@ def sweep(
     if not configs:
         raise ValueError("configs must be at least one, got none")
     place = Store(store)
-    place.prepare()
+    set_aside = place.prepare()
     place.adopt(configs)
     results = {config.fingerprint: place.result(config) for config in configs}
     with Interrupts() as interrupts:
@@ -107,7 +105,7 @@ def sweep(
                 notes = work.on(own, in_process=True)
         stopped = interrupts.pending
     found = tuple(results[config.fingerprint] for config in configs)
-    return SweepTable(tuple(configs), found, tuple(notes), stopped and None in found)
+    return SweepTable(tuple(configs), found, (*set_aside, *notes), stopped and None in found)
 
 
 def units(configs: Sequence[TrainConfig], lanes: int | None = None) -> list[Configs]:
@@ -129,7 +127,7 @@ def units(configs: Sequence[TrainConfig], lanes: int | None = None) -> list[Conf
 
 
 def _lanes(config: TrainConfig) -> int:
-    room = LANE_WEIGHTS // count(model(config).tensors(config))
+    room = LANE_WEIGHTS // config.network.num_weights
     return max(1, min(LANES, 1 << max(room, 1).bit_length() - 1))
 
 

@@ -3,12 +3,14 @@
 import contextlib
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
+from sgdtheory.sweep.old_stores import migrate, progress, renamed_from_0_1_0
 from sgdtheory.training.checkpoint import CHECKPOINT, CONFIG, RESULT, is_of, read_result, write_result
 from sgdtheory.training.config import TrainConfig, read_config
 from sgdtheory.training.group import Run
@@ -45,8 +47,11 @@ class Store:
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
 
-    def prepare(self) -> None:
-        """Make the folder and see that it can be written.
+    def prepare(self) -> list[str]:
+        """Make the folder, see that it can be written, and give runs of 0.1.0 their present names.
+
+        Returns:
+            Notes on what was set aside.
 
         Raises:
             OSError: it cannot; one sentence.
@@ -57,6 +62,7 @@ class Store:
             probe.touch()
         except OSError as error:
             raise OSError(f"cannot write to the store {self.folder}: {error.strerror or error}") from None
+        return migrate(self)
 
     def directory(self, config: TrainConfig) -> Path:
         """Of the config's run."""
@@ -155,29 +161,47 @@ class Store:
         """
         if not self.folder.is_dir():
             raise ValueError(f"store must be a folder of runs, got {self.folder}, which is not there")
+        found_entries: list[Entry] = []
         for found in sorted(os.scandir(self.folder), key=lambda found: found.name):
             if found.is_dir() and found.name not in (ASIDE, LOCKS):
-                yield self._entry(Path(found.path))
+                found_entries.append(self._entry(Path(found.path)))
+        twins = Counter(entry.config.fingerprint for entry in found_entries if entry.config)
+        for entry in found_entries:
+            several = entry.config is not None and twins[entry.config.fingerprint] > 1
+            yield self._the_furthest(entry, found_entries) if several else entry
+
+    def _the_furthest(self, entry: Entry, entries: Sequence[Entry]) -> Entry:
+        """The entry, or why it is left out: 0.1.0 had several directories for one run, and another is further."""
+        config = entry.config
+        assert config is not None
+        names = [each.name for each in entries if each.config == config]
+        best = max(names, key=lambda name: progress(self.folder / name, config))
+        same = f"{best} is the same run, and as far or further"
+        return entry if entry.name == best else Entry(entry.name, None, None, same)
 
     def _entry(self, directory: Path) -> Entry:
         try:
             config = read_config(directory / CONFIG)
-            if config.fingerprint != directory.name:
+            if config.fingerprint != directory.name and renamed_from_0_1_0(directory) is None:
                 return Entry(directory.name, None, None, "its config is another run's")
             ended = (directory / RESULT).exists()
             return Entry(directory.name, config, read_result(directory, config) if ended else None, None)
         except ValueError as error:
             return Entry(directory.name, None, None, str(error))
 
-    @contextlib.contextmanager
-    def locked(self, configs: Sequence[TrainConfig]) -> Iterator[bool]:
+    def locked(self, configs: Sequence[TrainConfig]) -> contextlib.AbstractContextManager[bool]:
         """Hold the locks of some runs; False if another process has one of them.
 
         The operating system frees the locks of a process that is killed.
         """
+        return self.locked_names({config.fingerprint for config in configs})
+
+    @contextlib.contextmanager
+    def locked_names(self, names: Iterable[str]) -> Iterator[bool]:
+        """As `locked`, of directories by their names."""
         with contextlib.ExitStack() as stack:
             try:
-                for name in sorted(config.fingerprint for config in configs):
+                for name in sorted(names):
                     path = self.folder / LOCKS / name
                     stack.enter_context(FileLock(path, blocking=False, thread_local=False))
             except Timeout:

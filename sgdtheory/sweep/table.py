@@ -10,7 +10,7 @@ from typing import Any
 from sgdtheory._common.arguments import checked_name
 from sgdtheory._common.files import csv_columns
 from sgdtheory.sweep.store import Store
-from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.config import FIELDS, TrainConfig
 from sgdtheory.training.result import TrainResult
 
 ALWAYS = "width", "batch_size", "learning_rate", "seed"
@@ -38,7 +38,7 @@ class SweepTable:
         entries = list(Store(store).entries())
         runs = [entry for entry in entries if entry.config is not None]
         names = varying([entry.config for entry in runs if entry.config is not None])
-        runs.sort(key=lambda entry: [sortable(getattr(entry.config, name)) for name in names])
+        runs.sort(key=lambda entry: [sortable(entry.config.value(name)) for name in names if entry.config is not None])
         notes = [f"{entry.name} is left out: {entry.problem}" for entry in entries if entry.problem]
         configs = tuple(entry.config for entry in runs if entry.config is not None)
         return cls(configs, tuple(entry.result for entry in runs), tuple(notes))
@@ -51,11 +51,11 @@ class SweepTable:
         """
         kept = range(len(self.configs))
         for name, value in values.items():
-            checked_name("where", name, TrainConfig.__dataclass_fields__)
+            checked_name("where", name, FIELDS)
             allowed = {_cell(each) for each in (value if isinstance(value, list | set) else [value])}
-            kept, before = [row for row in kept if _cell(getattr(self.configs[row], name)) in allowed], kept
+            kept, before = [row for row in kept if _cell(self.configs[row].value(name)) in allowed], kept
             if not kept:
-                found = sorted({_cell(getattr(self.configs[row], name)) for row in before}, key=sortable)
+                found = sorted({_cell(self.configs[row].value(name)) for row in before}, key=sortable)
                 raise ValueError(
                     f"where {name} must be one of {', '.join(map(str, found)) or 'no runs'}, got "
                     f"{', '.join(sorted(map(str, allowed)))}"
@@ -77,7 +77,7 @@ class SweepTable:
         fields = varying(self.configs, ALWAYS)
         averages = sorted({name for config in self.configs for name in config.average_names}, key=_average_order)
         columns: dict[str, list[Any]] = {"run": [config.fingerprint for config in self.configs]}
-        columns |= {name: [_cell(getattr(config, name)) for config in self.configs] for name in fields}
+        columns |= {name: [_cell(config.value(name)) for config in self.configs] for name in fields}
         columns["outcome"] = [result.outcome if result else "unfinished" for result in self.results]
         columns["num_steps"] = [result.num_steps if result else None for result in self.results]
         for name in averages:
@@ -103,7 +103,7 @@ def conditions(texts: Sequence[str]) -> dict[str, Any]:
         name = name.replace("-", "_")
         if not equals or not value:
             raise ValueError(f"where must be FIELD=VALUE, as width=32 or width=32,64, got {text}")
-        checked_name("where", name, TrainConfig.__dataclass_fields__)
+        checked_name("where", name, FIELDS)
         parsed = _parsed(value)
         found[name] = tuple(parsed) if name == "averages" and isinstance(parsed, list) else parsed
     return found
@@ -119,8 +119,7 @@ def _parsed(text: str) -> Any:
 
 def varying(configs: Sequence[TrainConfig], always: Sequence[str] = ()) -> list[str]:
     """Names of the fields that differ between the configs, and of those in `always`."""
-    fields = TrainConfig.__dataclass_fields__
-    return [name for name in fields if name in always or len({getattr(config, name) for config in configs}) > 1]
+    return [name for name in FIELDS if name in always or len({config.value(name) for config in configs}) > 1]
 
 
 def sortable(value: Any) -> tuple[int, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from sgdtheory._common.arguments import checked_name
 from sgdtheory.fits import StepsMeasurement
 from sgdtheory.sweep.table import SweepTable, sortable, varying
-from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.config import FIELDS, TrainConfig
 from sgdtheory.training.evaluation import interpolated_steps
 from sgdtheory.training.result import TrainResult
 
@@ -139,7 +139,7 @@ def best_steps(table: SweepTable, target_loss: float, by: Sequence[str] = ("widt
         ValueError: a field that is none, a target below a run's own (which stopped there), or one that varies and is
             neither tuned, nor a seed, nor in `by`.
     """
-    by = tuple(checked_name("by", name, TrainConfig.__dataclass_fields__) for name in by)
+    by = tuple(checked_name("by", name, FIELDS) for name in by)
     results = table.finished
     tuned = _tuned_fields([result.config for result in results], by)
     _check_target(results, target_loss)
@@ -153,7 +153,7 @@ def best_steps(table: SweepTable, target_loss: float, by: Sequence[str] = ("widt
 
 def cell_of(config: TrainConfig, by: Sequence[str]) -> tuple[tuple[Any, ...], int]:
     """The group of a run, by the fields that tell groups apart, and its batch size."""
-    return tuple(_plain(getattr(config, name)) for name in by), config.batch_size
+    return tuple(_plain(config.value(name)) for name in by), config.batch_size
 
 
 def stopped_above(results: Sequence[TrainResult], target: float) -> list[TrainResult]:
@@ -217,8 +217,8 @@ def _observed(batch_size: int, cell: list[TrainResult], tuned: list[str]) -> dic
     """(choice, seed) → runs of it, which have the same iterates and differ in what was observed of them."""
     found: dict[tuple, list[TrainResult]] = {}
     for result in cell:
-        choice = tuple(getattr(result.config, name) for name in tuned)
-        seed = tuple(getattr(result.config, name) for name in SEEDS)
+        choice = tuple(result.config.value(name) for name in tuned)
+        seed = tuple(result.config.value(name) for name in SEEDS)
         runs = found.setdefault((choice, seed), [])
         if runs and runs[0].config.trajectory != result.config.trajectory:
             different = " and ".join(varying([runs[0].config, result.config]))

@@ -6,7 +6,7 @@ import numpy as np
 from jax import Array
 
 from sgdtheory.training.config import TrainConfig
-from sgdtheory.training.tensors import Params
+from sgdtheory.training.network import Params
 
 UNIFORM = np.float32(-1.0)  # stands for the decay rate t/(t + 1)
 

@@ -19,10 +19,11 @@ import numpy as np
 
 from sgdtheory._common.files import write_atomically
 from sgdtheory.training.config import TrainConfig, read_config
-from sgdtheory.training.engine import State, init, iterate_of, network, stacked
+from sgdtheory.training.engine import State, evaluation_program, init, iterate_of, stacked
 from sgdtheory.training.history import NUM_SUMS, History
+from sgdtheory.training.migration import current_fields
+from sgdtheory.training.network import Params
 from sgdtheory.training.result import TrainResult
-from sgdtheory.training.tensors import Params
 
 CONFIG, CHECKPOINT, CURVE, RESULT = "config.json", "checkpoint.npz", "curve.csv", "result.json"
 VERSION = 1
@@ -130,9 +131,10 @@ def read_checkpoint(directory: Path, config: TrainConfig) -> tuple[State, Histor
             f"checkpoint {path} has version {head.get('version')}, this is version {VERSION}; move it away to start "
             "the run anew"
         )
-    _check_same(path, head["config"], config)
+    own = TrainConfig.from_fields(current_fields(head["config"]))
+    _check_same(path, own, config)
     history = History(
-        TrainConfig.from_fields(head["config"]),
+        own,
         found["steps"].tolist(),
         list(found["losses"]),
         list(found["sums"]),
@@ -178,9 +180,9 @@ def extended(config: TrainConfig, max_steps: int | None, target_loss: float | No
     return replace(config, max_steps=max_steps or config.max_steps, schedule_steps=config.duration, **changes)
 
 
-def _check_same(path: Path, fields: dict[str, Any], config: TrainConfig) -> None:
-    own = config.as_fields()
-    for name in own.keys() | fields.keys():
+def _check_same(path: Path, before: TrainConfig, config: TrainConfig) -> None:
+    own, fields = config.as_fields(), before.as_fields()
+    for name in sorted(own.keys() | fields.keys()):
         if name not in EXTENDABLE and own.get(name) != fields.get(name):
             raise ValueError(
                 f"checkpoint {path} is of another config: {name} was {fields.get(name)}, now it is {own.get(name)}; "
@@ -191,7 +193,7 @@ def _check_same(path: Path, fields: dict[str, Any], config: TrainConfig) -> None
 def _state(path: Path, found: dict[str, np.ndarray], config: TrainConfig) -> State:
     """The arrays of a checkpoint as a state, if they are those of the config."""
     lanes = stacked([config])
-    template = jax.eval_shape(lambda: init(lanes, config=network(config)))
+    template = jax.eval_shape(lambda: init(lanes, config=evaluation_program(config)))
     leaves = []
     for name, leaf in _named(template):
         array = found.get(f"state{name}")

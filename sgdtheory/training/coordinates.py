@@ -12,11 +12,13 @@ from jax import Array
 from scipy import stats
 
 from sgdtheory.training.config import TrainConfig
-from sgdtheory.training.engine import State, advance, init, iterate, network, program, stacked
-from sgdtheory.training.model import model
+from sgdtheory.training.engine import State, advance, evaluation_program, init, program, stacked
+from sgdtheory.training.network import Params
+from sgdtheory.training.optimization import iterate
 from sgdtheory.training.parametrization import TOLERANCE
+from sgdtheory.training.schedules import Constant
 from sgdtheory.training.streams import stream
-from sgdtheory.training.tensors import Params, effective, tensor_factors
+from sgdtheory.training.tensors import effective, tensor_factors
 
 OUTPUTS = "output", "unembedding"
 QUANTITIES = "size", "change", "own"
@@ -170,7 +172,7 @@ def coordinate_check(
     if not steps or min(steps) < 1:
         raise ValueError(f"steps must be positive whole numbers, got {tuple(steps)}")
     widths, steps = sorted(set(widths)), sorted(set(steps))
-    plain = {"schedule": "constant", "warmup": 0.0, "averages": (), "uniform_average": False, "schedule_steps": None}
+    plain: Any = {"schedule": Constant(), "averages": (), "uniform_average": False, "schedule_steps": None}
     found = []
     for width in widths:
         here = replace(config, width=width, base_width=widths[0], max_steps=steps[-1], **plain)
@@ -192,7 +194,7 @@ def _measure(configs: list[TrainConfig], steps: Sequence[int], zero_output: bool
     shared, lanes = program(configs[0]), stacked(configs)
     data = stream(configs[0])
     probe = data.holdout()[0][:PROBES]
-    state = start = init(lanes, config=network(configs[0]))
+    state = start = init(lanes, config=evaluation_program(configs[0]))
     size = _activations(start, probe, config=shared)
     if zero_output:
         outputs = {name: jnp.zeros_like(start.params[name]) for name in OUTPUTS if name in start.params}
@@ -237,12 +239,12 @@ def _changes(state: State, start: State, probe: Array, *, config: TrainConfig) -
 
 def _outputs(config: TrainConfig, params: Params, probe: Array) -> dict[str, Array]:
     """{layer: activations} with a stack's layers apart, "query.0"."""
-    tensors = model(config).tensors(config)
+    tensors = config.network.tensors
     scales = tensor_factors(tensors, config)
-    _, layers = model(config).apply(effective(params, scales, jnp.float32), probe, config)
+    _, layers = config.network.apply(effective(params, scales, jnp.float32), probe)
     found: dict[str, Array] = {}
-    for name in tensors:
-        if _stacked(name, config):
+    for name, tensor in tensors.items():
+        if tensor.stacked:
             found |= {f"{name}.{k}": layers[name][k] for k in range(layers[name].shape[0])}
         else:
             found[name] = layers[name]
@@ -255,11 +257,6 @@ def _reset(params: Params, before: Params, layer: str) -> Params:
     if not number:
         return params | {name: before[name]}
     return params | {name: params[name].at[int(number)].set(before[name][int(number)])}
-
-
-def _stacked(name: str, config: TrainConfig) -> bool:
-    tensor: Any = model(config).tensors(config)[name]
-    return len(tensor.shape) == 3 or (len(tensor.shape) == 2 and tensor.role == "vector")
 
 
 def _root_mean_square(value: Array) -> Array:

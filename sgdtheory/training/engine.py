@@ -1,5 +1,6 @@
 """What is compiled: runs that advance side by side through steps of SGD, and their losses on the hold-out."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,12 +14,13 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from sgdtheory._common.arguments import checked_name
 from sgdtheory.training import averaging
-from sgdtheory.training.config import TrainConfig
-from sgdtheory.training.model import model
+from sgdtheory.training.config import DEFAULTS, TrainConfig
+from sgdtheory.training.network import Params
 from sgdtheory.training.noise import unbiased
 from sgdtheory.training.optimization import Rates, iterate, optimizer, rates, squared_norm
+from sgdtheory.training.schedules import Constant, ScheduleFree
 from sgdtheory.training.streams import Stream, stream
-from sgdtheory.training.tensors import Params, draw, effective, tensor_factors
+from sgdtheory.training.tensors import draw, effective, tensor_factors
 
 PIECE = 1 << 14  # numbers of input of the hold-out that are evaluated at once
 NEVER = -1
@@ -65,29 +67,34 @@ def lane(config: TrainConfig) -> Lane:
     return Lane(rates(config), averaging.decays(config), *seeds)  # pyright: ignore[reportArgumentType]
 
 
-DIFFERENT = *Rates._fields, "seed", "data_seed", "target_loss", "eval_every", "averages", "uniform_average"
+# Fields that differ between the runs of one program, beside the numbers of the optimizer: `Lane` has them.
+DIFFERENT = "learning_rate", "seed", "data_seed", "target_loss", "eval_every", "averages", "uniform_average"
 
 
-OWN = *DIFFERENT, "max_steps", "schedule_steps"
-
-
+@functools.lru_cache(maxsize=1 << 14)
 def program(config: TrainConfig) -> TrainConfig:
     """What the compiled program depends on: configs with one program (and numbers of averages) can run side by side."""
-    default = TrainConfig()
-    duration = {"max_steps": config.duration, "schedule_steps": config.duration}
-    return replace(config, **{name: getattr(default, name) for name in DIFFERENT}, **duration)
+    schedule = config.schedule
+    return replace(
+        config,
+        **{name: DEFAULTS[name] for name in DIFFERENT},
+        optimizer=type(config.optimizer)(),
+        schedule=ScheduleFree(warmup=schedule.warmup) if isinstance(schedule, ScheduleFree) else schedule,
+        max_steps=config.duration,
+        schedule_steps=None,
+    )
 
 
 def side_by_side(config: TrainConfig) -> tuple[Any, ...]:
     """A key that configs share iff they can advance side by side: one program, and evaluated at the same steps."""
-    values = [getattr(config, name) for name in TrainConfig.__dataclass_fields__ if name not in OWN]
-    return *values, config.duration, len(config.average_names), config.eval_every, config.max_steps
+    return program(config), len(config.average_names), config.eval_every, config.max_steps
 
 
-def network(config: TrainConfig) -> TrainConfig:
+@functools.lru_cache(maxsize=1 << 14)
+def evaluation_program(config: TrainConfig) -> TrainConfig:
     """What initial states and losses on the hold-out depend on: a program but for its batches and their number."""
-    schedule = "schedule_free" if config.schedule == "schedule_free" else "constant"
-    steps = {"batch_size": 1, "micro_batch": None, "max_steps": 1, "schedule_steps": 1, "warmup": 0.0}
+    schedule = ScheduleFree() if isinstance(config.schedule, ScheduleFree) else Constant()
+    steps = {"batch_size": 1, "micro_batch": None, "max_steps": 1, "schedule_steps": None}
     return replace(program(config), schedule=schedule, **steps)
 
 
@@ -108,7 +115,7 @@ def init(lanes: Lane, *, config: TrainConfig) -> State:
     """States of runs, stacked, before the first step."""
 
     def one(own: Lane) -> State:
-        tensors = model(config).tensors(config)
+        tensors = config.network.tensors
         params = draw(tensors, config, jax.random.key(own.seed))
         state = optimizer(config, tensor_factors(tensors, config), own.rates).init(params)
         averages = averaging.start(params, own.decays.shape[0])
@@ -142,7 +149,7 @@ def advance(state: State, lanes: Lane, pieces: Array, number: Array, *, config: 
 @partial(jax.jit, static_argnames=("config", "mesh"))
 def evaluate(state: State, inputs: Array, targets: Array, *, config: TrainConfig, mesh: Any) -> Array:
     """(R, 1 + K) losses on the hold-out, of the iterate and of every average."""
-    tensors = model(config).tensors(config)
+    tensors = config.network.tensors
     scales, dtype = tensor_factors(tensors, config), jnp.dtype(config.precision)
 
     def loss(params: Params) -> Array:
@@ -159,7 +166,7 @@ def evaluate(state: State, inputs: Array, targets: Array, *, config: TrainConfig
 
 def _step(config: TrainConfig, data: Stream, mesh: Any, state: State, own: Lane, piece: Array) -> State:
     """One step of one run."""
-    tensors = model(config).tensors(config)
+    tensors = config.network.tensors
     scales = tensor_factors(tensors, config)
     inputs, targets = data.batch(own.data_seed, piece)
     loss, gradient, estimates = _gradient(config, mesh, state.params, inputs, targets)
@@ -180,7 +187,7 @@ def _gradient(
     config: TrainConfig, mesh: Any, params: Params, inputs: Array, targets: Array
 ) -> tuple[Array, Params, tuple[Array, Array]]:
     """Loss, gradient, and estimates of ‖g‖² and tr Σ (nan without micro-batches)."""
-    scales = tensor_factors(model(config).tensors(config), config)
+    scales = tensor_factors(config.network.tensors, config)
 
     def loss(params: Params, inputs: Array, targets: Array) -> Array:
         return _batch_loss(config, mesh, effective(params, scales, jnp.dtype(config.precision)), inputs, targets)
@@ -207,7 +214,8 @@ def _batch_loss(config: TrainConfig, mesh: Any, weights: Params, inputs: Array, 
     if mesh is not None and inputs.shape[0] % mesh.size == 0:
         divided = NamedSharding(mesh, PartitionSpec("data"))
         inputs, targets = (lax.with_sharding_constraint(array, divided) for array in (inputs, targets))
-    return model(config).loss(weights, inputs, targets, config)
+    outputs, _ = config.network.apply(weights, inputs)
+    return config.network.loss(outputs, targets)
 
 
 def _mean_in_pieces(loss: Any, inputs: Array, targets: Array) -> Array:

@@ -13,13 +13,11 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from sgdtheory._common.interrupts import Interrupts
 from sgdtheory.training.checkpoint import read_checkpoint, write_checkpoint, write_config, write_result
 from sgdtheory.training.config import TrainConfig
-from sgdtheory.training.engine import State, advance, evaluate, init, network, program, side_by_side, stacked
+from sgdtheory.training.engine import State, advance, evaluate, evaluation_program, init, program, side_by_side, stacked
 from sgdtheory.training.evaluation import is_scheduled, next_evaluation
 from sgdtheory.training.history import History
-from sgdtheory.training.model import model
 from sgdtheory.training.result import TrainResult
 from sgdtheory.training.streams import stream
-from sgdtheory.training.tensors import count
 
 CALL_SECONDS = 0.5  # what a call to the devices should take: Ctrl-C and the progress line wait for it
 CHUNK_BYTES = 1 << 25  # of data for one call
@@ -59,7 +57,7 @@ class Run:
 
     def result(self) -> TrainResult:
         """What the run hands back."""
-        return self.history.result(self.num_steps, count(model(self.config).tensors(self.config)))
+        return self.history.result(self.num_steps, self.config.network.num_weights)
 
 
 def group_runs(runs: Sequence[Run], parts: int = 1) -> list[list[Run]]:
@@ -147,7 +145,7 @@ class Group:
     def _start(self, stack: Any) -> State:
         """States of all lanes: the runs' checkpoints', or those before the first step."""
         if any(run.state is None for run in self.runs):
-            return init(stack, config=network(self._config))
+            return init(stack, config=evaluation_program(self._config))
         states = [(run if run in self.runs else self.runs[0]).state for run in self.lanes]
         return jax.tree.map(lambda *parts: np.stack(parts), *states)
 
@@ -195,7 +193,9 @@ class Group:
 
     def _evaluate(self) -> None:
         """Evaluate the open runs; those that have ended are saved."""
-        losses = np.asarray(evaluate(self._state, *self._holdout, config=network(self._config), mesh=self._mesh))
+        losses = np.asarray(
+            evaluate(self._state, *self._holdout, config=evaluation_program(self._config), mesh=self._mesh)
+        )
         sums, failed = np.asarray(self._state.sums), np.asarray(self._state.failed)
         was_open = self.open
         for row, run in enumerate(self.lanes):

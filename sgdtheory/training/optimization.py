@@ -9,10 +9,11 @@ import numpy as np
 import optax
 from jax import Array
 
-from sgdtheory.training.config import TrainConfig
-from sgdtheory.training.model import model
+from sgdtheory.training.config import DEFAULTS, TrainConfig
+from sgdtheory.training.network import Params
+from sgdtheory.training.optimizers import Adam
 from sgdtheory.training.parametrization import Factors
-from sgdtheory.training.tensors import Params
+from sgdtheory.training.schedules import WSD, Cosine, ScheduleFree
 
 
 class Rates(NamedTuple):
@@ -26,8 +27,10 @@ class Rates(NamedTuple):
 
 
 def rates(config: TrainConfig) -> Rates:
-    """The config's numbers."""
-    return Rates(*(np.float32(getattr(config, name)) for name in Rates._fields))  # pyright: ignore
+    """The config's numbers; those that its optimizer and schedule do not have stand at their defaults, unused."""
+    values = (config.value(name) for name in Rates._fields)
+    found = (DEFAULTS[name] if value is None else value for name, value in zip(Rates._fields, values, strict=True))
+    return Rates(*map(np.float32, found))  # pyright: ignore[reportArgumentType]
 
 
 def schedule_factor(config: TrainConfig, step: Array) -> Array:
@@ -36,14 +39,14 @@ def schedule_factor(config: TrainConfig, step: Array) -> Array:
     With N = schedule_steps and W = ⌈warmup·N⌉: min(1, (t + 1)/W), times 1 (constant, schedule-free),
     times (1 + cos π(t − W)/(N − W))/2 from W on (cosine), or times min(1, (N − t)/⌈decay·N⌉) (wsd).
     """
-    duration, t = config.duration, step.astype(jnp.float32)
-    warm = -int(-config.warmup * duration // 1)
+    schedule, duration, t = config.schedule, config.duration, step.astype(jnp.float32)
+    warm = -int(-schedule.warmup * duration // 1)
     factor = jnp.minimum(1.0, (t + 1) / warm) if warm else jnp.ones_like(t)
-    if config.schedule == "cosine":
+    if isinstance(schedule, Cosine):
         progress = jnp.clip((t - warm) / max(duration - warm, 1), 0.0, 1.0)
         factor *= (1 + jnp.cos(jnp.pi * progress)) / 2
-    if config.schedule == "wsd" and config.decay:
-        factor *= jnp.clip((duration - t) / -(-config.decay * duration // 1), 0.0, 1.0)
+    if isinstance(schedule, WSD) and schedule.decay:
+        factor *= jnp.clip((duration - t) / -(-schedule.decay * duration // 1), 0.0, 1.0)
     return factor
 
 
@@ -66,8 +69,8 @@ def optimizer(config: TrainConfig, scales: Mapping[str, Factors], numbers: Rates
     def rate(count: Any) -> Any:
         return numbers.learning_rate * schedule_factor(config, count)
 
-    free = config.schedule == "schedule_free"
-    if config.optimizer == "adam":
+    free = isinstance(config.schedule, ScheduleFree)
+    if isinstance(config.optimizer, Adam):
         normalize = _multiplied({name: 1 / factor.epsilon for name, factor in scales.items()})
         first = jnp.float32(0.0) if free else numbers.beta1  # schedule-free interpolates in its place
         direction = optax.chain(normalize, optax.scale_by_adam(first, numbers.beta2, numbers.epsilon))
@@ -84,7 +87,7 @@ def optimizer(config: TrainConfig, scales: Mapping[str, Factors], numbers: Rates
 
 def iterate(config: TrainConfig, state: optax.OptState, params: Params) -> Params:
     """θ_t as it is evaluated and averaged: the weights themselves, or schedule-free's x = (y − (1 − β₁) z)/β₁."""
-    if config.schedule != "schedule_free":
+    if not isinstance(config.schedule, ScheduleFree):
         return params
     found: Any = optax.contrib.schedule_free_eval_params(state, params)
     return {name: found[name] if name in _trained(config) else part for name, part in params.items()}
@@ -92,8 +95,7 @@ def iterate(config: TrainConfig, state: optax.OptState, params: Params) -> Param
 
 def _trained(config: TrainConfig) -> Set[str]:
     """Names of the tensors that are trained."""
-    tensors = model(config).tensors(config)
-    return {name for name, tensor in tensors.items() if config.trained in ("all", tensor.role)}
+    return {name for name, tensor in config.network.tensors.items() if config.trained in ("all", tensor.role)}
 
 
 def _clipped(config: TrainConfig, scales: Mapping[str, Factors]) -> optax.GradientTransformation:

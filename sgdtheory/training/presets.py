@@ -65,4 +65,4 @@ def preset(name: str, **changes: Any) -> TrainConfig:
     Raises:
         ValueError: no such preset; the message lists them.
     """
-    return TrainConfig(**(PRESETS[checked_name("preset", name, PRESETS)] | changes))
+    return TrainConfig.from_fields(changes, PRESETS[checked_name("preset", name, PRESETS)])

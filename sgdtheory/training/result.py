@@ -95,7 +95,7 @@ class TrainResult:
     @property
     def tokens_per_second(self) -> float:
         """Tokens a second; nan for a model that sees none."""
-        return self.samples_per_second * self.config.context if self.config.model == "transformer" else float("nan")
+        return self.samples_per_second * (self.config.value("context") or float("nan"))
 
     def columns(self) -> dict[str, np.ndarray]:
         """The curve as named columns."""

@@ -10,8 +10,6 @@ from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.engine import NEVER, State
 from sgdtheory.training.evaluation import is_scheduled, next_evaluation
 from sgdtheory.training.history import NUM_SUMS, History
-from sgdtheory.training.model import model
-from sgdtheory.training.tensors import count
 
 
 def adopt(directory: Path, config: TrainConfig, source: Path, of: TrainConfig) -> bool:
@@ -44,7 +42,7 @@ def adopt(directory: Path, config: TrainConfig, source: Path, of: TrainConfig) -
         state = state._replace(sums=state.sums + rest.astype(state.sums.dtype))
         write_checkpoint(directory, state, own)
     if own.outcome is not None:
-        write_result(directory, own.result(own.step, count(model(config).tensors(config))))
+        write_result(directory, own.result(own.step, config.network.num_weights))
     return True
 
 

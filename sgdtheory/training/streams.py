@@ -1,13 +1,14 @@
 """The data by name: streams in which step t of a seed is the same for every width and split into micro-batches."""
 
 import functools
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from jax import Array
 
 from sgdtheory.training.config import TrainConfig
-from sgdtheory.training.teacher import Teacher
+from sgdtheory.training.data import Data, StandardLibrary, Teacher
+from sgdtheory.training.teacher import TeacherStream
 from sgdtheory.training.text import standard_library, token_file
 
 
@@ -18,7 +19,7 @@ class Stream(Protocol):
         """What `batch` needs of `number` steps, stacked."""
         ...
 
-    def batch(self, data_seed: Array, piece: Array) -> tuple[Array, Array]:
+    def batch(self, data_seed: Array, piece: Array, /) -> tuple[Array, Array]:
         """Inputs and targets of one step, from its piece of a chunk."""
         ...
 
@@ -27,21 +28,15 @@ class Stream(Protocol):
         ...
 
 
-MAKERS: dict[str, Any] = {"teacher": Teacher, "stdlib": standard_library, "tokens": token_file}
-# What a stream depends on: runs that agree on these share one.
-FIELDS = "data", "tokens", "vocabulary", "context", "input_dim", "capacity", "source", "noise_variance", "task_seed"
-
-
 def stream(config: TrainConfig) -> Stream:
     """The config's stream of data; made once for all configs whose data agree."""
-    return _made(TrainConfig(**_kept(config)))
-
-
-def _kept(config: TrainConfig) -> dict[str, Any]:
-    names = (*FIELDS, "holdout_size", "batch_size", "model")
-    return {name: getattr(config, name) for name in names}
+    return _made(config.data, config.batch_size, config.holdout_size)
 
 
 @functools.lru_cache(maxsize=8)
-def _made(config: TrainConfig) -> Stream:
-    return MAKERS[config.data](config)
+def _made(data: Data, batch_size: int, holdout_size: int) -> Stream:
+    if isinstance(data, Teacher):
+        return TeacherStream(data, batch_size, holdout_size)
+    if isinstance(data, StandardLibrary):
+        return standard_library(data, batch_size, holdout_size)
+    return token_file(data, batch_size, holdout_size)

@@ -6,7 +6,7 @@ import numpy as np
 from jax import Array
 
 from sgdtheory._common import counter_random
-from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.data import Teacher
 
 TEACHER_UNITS = 256
 STREAM = 0x7EAC4E  # second word of the key of the training data
@@ -14,7 +14,7 @@ CALIBRATION = 1 << 14  # inputs on which the teacher is given mean 0 and varianc
 SCALE = 1.5  # standard deviation of the pre-activations of the teacher's tanh: well bent
 
 
-class Teacher:
+class TeacherStream:
     """`y = f*(x) + σ ε`, `x_i ~ N(0, λ_i)`, `λ_i ∝ i^−a`, `Σ λ_i = d`, `f*(x) = Σ_j v_j tanh(⟨u_j, x⟩ + c_j)`.
 
     Direction i contributes ∝ i^−b to the variance of ⟨u_j, x⟩, as the theory's signal s_i = i^−b; f* has mean 0 and
@@ -22,22 +22,22 @@ class Teacher:
     size and split into micro-batches. The hold-out has no label noise: its loss is the excess risk.
     """
 
-    def __init__(self, config: TrainConfig):
-        self.config = config
-        index = np.arange(1, config.input_dim + 1, dtype=float)
-        spectrum = index**-config.capacity
-        self.spectrum = (spectrum * (config.input_dim / spectrum.sum())).astype(np.float32)
-        signal = index**-config.source
+    def __init__(self, data: Teacher, batch_size: int, holdout_size: int):
+        self.data, self._batch_size = data, batch_size
+        index = np.arange(1, data.input_dim + 1, dtype=float)
+        spectrum = index**-data.capacity
+        self.spectrum = (spectrum * (data.input_dim / spectrum.sum())).astype(np.float32)
+        signal = index**-data.source
         per_direction = np.sqrt(signal / signal.sum() / self.spectrum)
-        rng = np.random.default_rng((STREAM, config.task_seed))
-        units = SCALE * per_direction[:, None] * rng.standard_normal((config.input_dim, TEACHER_UNITS))
+        rng = np.random.default_rng((STREAM, data.task_seed))
+        units = SCALE * per_direction[:, None] * rng.standard_normal((data.input_dim, TEACHER_UNITS))
         self._units = units.astype(np.float32)
         self._shifts = rng.standard_normal(TEACHER_UNITS).astype(np.float32)
         self._outputs = (rng.standard_normal(TEACHER_UNITS) * TEACHER_UNITS**-0.5).astype(np.float32)
-        inputs = rng.standard_normal((CALIBRATION, config.input_dim)) * np.sqrt(self.spectrum)
+        inputs = rng.standard_normal((CALIBRATION, data.input_dim)) * np.sqrt(self.spectrum)
         sample = np.tanh(inputs @ units + self._shifts) @ self._outputs
         self._mean, self._deviation = float(sample.mean()), float(sample.std())
-        held_out = rng.standard_normal((config.holdout_size, config.input_dim)) * np.sqrt(self.spectrum)
+        held_out = rng.standard_normal((holdout_size, data.input_dim)) * np.sqrt(self.spectrum)
         self._holdout = held_out.astype(np.float32)
 
     def __call__(self, inputs: Array) -> Array:
@@ -51,14 +51,14 @@ class Teacher:
 
     def batch(self, data_seed: Array, step: Array) -> tuple[Array, Array]:
         """Inputs (B, d) and labels (B,) of a step, drawn where they are used."""
-        size = self.config.batch_size
+        size = self._batch_size
         samples = step * np.uint32(size) + jnp.arange(size, dtype=jnp.uint32)
         key = data_seed, jnp.uint32(STREAM)
-        normals = jax.vmap(lambda sample: counter_random.normals(key, sample, self.config.input_dim + 1, np.float32))(
+        normals = jax.vmap(lambda sample: counter_random.normals(key, sample, self.data.input_dim + 1, np.float32))(
             samples
         )
         inputs = normals[:, :-1] * np.sqrt(self.spectrum)
-        return inputs, self(inputs) + self.config.noise_variance**0.5 * normals[:, -1]
+        return inputs, self(inputs) + self.data.noise_variance**0.5 * normals[:, -1]
 
     def holdout(self) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and labels without noise, the same for every seed of the data."""

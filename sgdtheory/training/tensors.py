@@ -1,40 +1,21 @@
-"""A model's weights as a table: shape, role and fan-in of every tensor; how they are drawn, and their factors."""
+"""The factors of a network's tensors at a config's width, and how its weights are drawn."""
 
 import zlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 from jax import Array
 
 from sgdtheory.training.config import TrainConfig
-from sgdtheory.training.parametrization import Factors, Role, factors
-
-Params = dict[str, Array]
-
-
-class Tensor(NamedTuple):
-    """One tensor of weights; a leading axis may hold the layers of a stack.
-
-    Attributes:
-        shape: its shape.
-        role: "input", "hidden", "output" or "vector".
-        fan_in: inputs that are summed, at the base width; 0 for a bias (drawn as 0) and −1 for a gain (1).
-    """
-
-    shape: tuple[int, ...]
-    role: Role
-    fan_in: int
-
-
-BIAS, GAIN = 0, -1
-Tensors = Mapping[str, Tensor]
+from sgdtheory.training.network import BIAS, GAIN, Params, Tensor, Tensors
+from sgdtheory.training.parametrization import Factors, factors
 
 
 def tensor_factors(tensors: Tensors, config: TrainConfig) -> dict[str, Factors]:
     """Multiplier, initial scale and rates of every tensor at the config's width."""
     ratio, table = config.width_ratio, config.table
-    found = {name: factors(table.role(tensor.role), config.optimizer, ratio) for name, tensor in tensors.items()}
+    found = {name: factors(table.role(tensor.role), config.optimizer.family, ratio) for name, tensor in tensors.items()}
     if config.trained == "all":
         return found
     frozen = {name: each._replace(sgd_rate=0.0, rate=0.0) for name, each in found.items()}
@@ -54,17 +35,6 @@ def draw(tensors: Tensors, config: TrainConfig, key: Array) -> Params:
         return jax.random.normal(named, tensor.shape) * (scales[name].init * tensor.fan_in**-0.5)
 
     return {name: one(name, tensor) for name, tensor in tensors.items()}
-
-
-def count(tensors: Tensors) -> int:
-    """Number of weights."""
-    total = 0
-    for tensor in tensors.values():
-        size = 1
-        for length in tensor.shape:
-            size *= length
-        total += size
-    return total
 
 
 def effective(params: Params, scales: Mapping[str, Factors], dtype: Any) -> Params:

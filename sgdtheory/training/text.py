@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from jax import Array
 
-from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.data import StandardLibrary, Tokens
 
 SKIPPED = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
 HOLDOUT = 20  # every twentieth file, or part of a file of tokens, is held out
@@ -23,29 +23,32 @@ class Windows:
     into micro-batches. No token is predicted twice within an epoch.
     """
 
-    def __init__(self, config: TrainConfig, text: np.ndarray, holdout: np.ndarray, name: str):
-        self.config, self._text = config, text
-        self._windows = (len(text) - 1) // config.context - 1  # the offset takes up to one
-        for part, length in ("training part", len(text) - config.context), ("hold-out", len(holdout)):
-            if length < config.context + 1:
+    def __init__(
+        self, context: int, batch_size: int, holdout_size: int, texts: tuple[np.ndarray, np.ndarray], name: str
+    ):
+        text, holdout = texts
+        self.context, self._batch_size, self._text = context, batch_size, text
+        self._windows = (len(text) - 1) // context - 1  # the offset takes up to one
+        for part, length in ("training part", len(text) - context), ("hold-out", len(holdout)):
+            if length < context + 1:
                 raise ValueError(
-                    f"{name} is too short for context = {config.context}: its {part} has {max(length, 0)} tokens; "
+                    f"{name} is too short for context = {context}: its {part} has {max(length, 0)} tokens; "
                     "lower context or take a longer text"
                 )
-        starts = np.linspace(0, len(holdout) - config.context - 1, config.holdout_size).astype(np.int64)
-        self._holdout = holdout[starts[:, None] + np.arange(config.context + 1)]
+        starts = np.linspace(0, len(holdout) - context - 1, holdout_size).astype(np.int64)
+        self._holdout = holdout[starts[:, None] + np.arange(context + 1)]
 
     def chunk(self, data_seed: int, first: int, number: int) -> np.ndarray:
         """Tokens (number, B, context + 1) of steps first … first + number − 1."""
-        size = self.config.batch_size
+        size = self._batch_size
         samples = np.arange(first * size, (first + number) * size)
         starts = np.empty(len(samples), np.int64)
         epochs = samples // self._windows
         for epoch in np.unique(epochs):
-            offset, order = _epoch(data_seed, int(epoch), self._windows, self.config.context)
+            offset, order = _epoch(data_seed, int(epoch), self._windows, self.context)
             inside = epochs == epoch
-            starts[inside] = offset + order[samples[inside] % self._windows].astype(np.int64) * self.config.context
-        tokens = self._text[starts[:, None] + np.arange(self.config.context + 1)]
+            starts[inside] = offset + order[samples[inside] % self._windows].astype(np.int64) * self.context
+        tokens = self._text[starts[:, None] + np.arange(self.context + 1)]
         return tokens.reshape(number, size, -1)
 
     def batch(self, data_seed: Array, tokens: Array) -> tuple[Array, Array]:
@@ -65,9 +68,9 @@ def _epoch(seed: int, epoch: int, windows: int, context: int) -> tuple[int, np.n
     return int(rng.integers(context)), rng.permutation(windows).astype(np.uint32)
 
 
-def standard_library(config: TrainConfig) -> Windows:
+def standard_library(data: StandardLibrary, batch_size: int, holdout_size: int) -> Windows:
     """Bytes of the sources of Python's standard library; every twentieth file, by a hash of its name, is held out."""
-    return Windows(config, *_sources(), "the standard library's text")
+    return Windows(data.context, batch_size, holdout_size, _sources(), "the standard library's text")
 
 
 @functools.cache
@@ -84,13 +87,13 @@ def _sources() -> tuple[np.ndarray, np.ndarray]:
     return train, holdout
 
 
-def token_file(config: TrainConfig) -> Windows:
+def token_file(data: Tokens, batch_size: int, holdout_size: int) -> Windows:
     """A file of tokens, memory-mapped; its last twentieth is held out."""
-    path = Path(str(config.tokens)).expanduser()
+    path = Path(data.path).expanduser()
     tokens = _mapped(path)
-    _check_vocabulary(tokens, config.vocabulary, path)
+    _check_vocabulary(tokens, data.vocabulary, path)
     split = len(tokens) - len(tokens) // HOLDOUT
-    return Windows(config, tokens[:split], tokens[split:], f"tokens file {path}")
+    return Windows(data.context, batch_size, holdout_size, (tokens[:split], tokens[split:]), f"tokens file {path}")
 
 
 def _mapped(path: Path) -> np.ndarray:

@@ -1,13 +1,13 @@
 """A decoder-only transformer: pre-norm, rotary positions, no biases, GELU MLP of four times the width, untied head."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sgdtheory.training.config import TrainConfig
-from sgdtheory.training.tensors import GAIN, Params, Tensor, Tensors
+from sgdtheory.training.network import GAIN, Network, Params, Tensor, Tensors, count
 
 ROTARY_BASE = 10_000.0
 EXPANSION = 4
@@ -23,16 +23,32 @@ class Heads(NamedTuple):
     scale: float
 
 
-def heads(config: TrainConfig) -> Heads:
-    """Logits are scaled by d_base^{-1/2} (d_head/d_base)^p, p = −1 under µP: 1/d_head but for a constant."""
-    size = config.width // config.num_heads
-    base = config.base_width // (config.base_num_heads or config.num_heads)
-    return Heads(config.num_heads, size, base**-0.5 * (size / base) ** config.table.attention)
+def heads(width: int, number: int, base_width: int, base_number: int, exponent: float) -> Heads:
+    """Logits are scaled by d_base^{-1/2} (d_head/d_base)^p, p = −1 under µP: 1/d_head but for a constant.
+
+    Args:
+        width, number: d_model, and its heads.
+        base_width, base_number: the same at the base.
+        exponent: p.
+    """
+    size, base = width // number, base_width // base_number
+    return Heads(number, size, base**-0.5 * (size / base) ** exponent)
 
 
-def tensors(config: TrainConfig) -> Tensors:
+def network(depth: int, shape: Heads, vocabulary: int, context: int, width: int, base_width: int) -> Network:
+    """The network; operations of a sample are 6 (P_matrices + 2 · depth · context · width) a token.
+
+    Attention is counted without the causal half (Chowdhery et al. 2022, Appendix B); embeddings are looked up and not
+    counted.
+    """
+    table = tensors(depth, vocabulary, width, base_width)
+    matrices = count({name: tensor for name, tensor in table.items() if tensor.role in ("hidden", "output")})
+    attention = 2 * depth * context * width
+    return Network(table, partial(apply, shape=shape), loss, 6.0 * (matrices + attention) * context)
+
+
+def tensors(depth: int, vocabulary: int, width: int, base: int) -> Tensors:
     """Weights of the transformer; those of the blocks are stacked."""
-    vocabulary, width, depth, base = config.vocabulary, config.width, config.depth, config.base_width
     square, gains = Tensor((depth, width, width), "hidden", base), Tensor((depth, width), "vector", GAIN)
     return {
         "embedding": Tensor((vocabulary, width), "input", 1),  # one of the inputs is on
@@ -49,15 +65,14 @@ def tensors(config: TrainConfig) -> Tensors:
     }
 
 
-def apply(weights: Params, tokens: Array, config: TrainConfig) -> tuple[Array, dict[str, Array]]:
+def apply(weights: Params, tokens: Array, *, shape: Heads) -> tuple[Array, dict[str, Array]]:
     """Logits (B, T, V) of the next token, float32, and what each tensor makes, stacked as the tensors are.
 
     Args:
         weights: effective weights.
         tokens: (B, T) whole numbers below the vocabulary.
-        config: heads, depth and vocabulary.
+        shape: of the heads.
     """
-    shape = heads(config)
     rotation = _rotation(tokens.shape[1], shape.size)
 
     def block(stream_BxTxN: Array, layer: Params) -> tuple[Array, Params]:
@@ -65,21 +80,14 @@ def apply(weights: Params, tokens: Array, config: TrainConfig) -> tuple[Array, d
 
     stacked = {name: weights[name] for name in STACKED}
     embedded = weights["embedding"][tokens]
-    stream_BxTxN, layers = lax.scan(block, embedded, stacked, unroll=config.depth <= UNROLLED)
+    stream_BxTxN, layers = lax.scan(block, embedded, stacked, unroll=weights["query"].shape[0] <= UNROLLED)
     final = _normalized(stream_BxTxN, weights["final_gain"])
     logits = jnp.einsum("btn,nv->btv", final, weights["unembedding"], preferred_element_type=jnp.float32)
     return logits, {**layers, "embedding": embedded, "final_gain": final, "unembedding": logits}
 
 
-def loss(weights: Params, tokens: Array, targets: Array, config: TrainConfig) -> Array:
-    """Mean cross-entropy in nats a token.
-
-    Args:
-        weights: effective weights.
-        tokens, targets: (B, T), targets[:, t] follows tokens[:, t].
-        config: of the model.
-    """
-    logits, _ = apply(weights, tokens, config)
+def loss(logits: Array, targets: Array) -> Array:
+    """Mean cross-entropy in nats a token of logits (B, T, V); targets[:, t] (B, T) follows the tokens up to t."""
     chosen = jnp.take_along_axis(logits, targets[..., None].astype(jnp.int32), axis=-1)[..., 0]
     return jnp.mean(jax.nn.logsumexp(logits, axis=-1) - chosen)
 

@@ -78,7 +78,7 @@ COMMANDS_IN_ANY_ENCODING = [
     [*RISK, "--num-samples", 1e4, 1e5],
     ["cbs", "--capacity", 2, "--source", 3, "--dim", 20, "--num-samples", 40, 80],
     ["fit", "--forecast", 7000],
-    ["coordcheck", "--table"],
+    ["parametrizations"],
     ["risk", "--capacity", "γ"],
 ]
 

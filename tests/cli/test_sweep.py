@@ -57,7 +57,7 @@ def test_a_sweep_and_the_same_again(run, grid, tmp_path):
     start = time.perf_counter()
     assert run("sweep", grid, "--store", store, "--csv", second) == out
     assert time.perf_counter() - start < 1
-    assert run("sweep", "--status", store, "--csv", status) == out
+    assert run("show-sweep", store, "--csv", status) == out
     assert first.read_bytes() == second.read_bytes() == status.read_bytes()
     rows = list(csv.DictReader(io.StringIO(first.read_text())))
     assert [(row["learning_rate"], row["seed"], row["outcome"], row["num_steps"]) for row in rows] == [
@@ -73,7 +73,7 @@ def test_a_sweep_and_the_same_again(run, grid, tmp_path):
 
 def test_status_reports_strangers_and_moves_nothing(run, tmp_path, capsys):
     (tmp_path / "store" / "holiday").mkdir(parents=True)
-    assert json.loads(run("sweep", "--status", tmp_path / "store", "--json")) == {
+    assert json.loads(run("show-sweep", tmp_path / "store", "--json")) == {
         "runs": {"run": [], "width": [], "learning_rate": [], "batch_size": [], "seed": []}
         | {"outcome": [], "num_steps": []},
         "outcomes": {},
@@ -110,9 +110,11 @@ def test_control_c_and_on(run, grid, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "sweep needs a TOML file with the runs, or --status STORE"),
-        (["GRID", "--status", "STORE"], "sweep needs a TOML file with the runs, or --status STORE"),
-        (["--status", "STORE"], "store must be a folder of runs, got"),
+        ([], "sweep needs GRID too"),
+        (["--store", "STORE"], "sweep needs GRID too"),
+        (["GRID", "--status", "STORE"], "--status of sgdtheory sweep is a command now: sgdtheory show-sweep STORE"),
+        (["--extend", "STORE"], "--extend of sgdtheory sweep is a command now: sgdtheory extend-sweep STORE"),
+        (["--plan", "GRID"], "--plan of sgdtheory sweep is a command now: sgdtheory plan-sweep GRID"),
         (["none.toml"], "cannot read none.toml: No such file"),
         (["GRID", "--store", "GRID"], "cannot write to the store"),
         (["GRID", "--store", "STORE", "--lanes", "0"], "lanes must be a whole number of at least 1, got 0"),
@@ -134,14 +136,28 @@ def test_a_grid_that_is_none(fails, grid, tmp_path):
 def test_a_plan(run, fails, grid, tmp_path):
     words = grid.read_text().replace("batch_size = 4\n", "") + "batch_size = [2, 4, 8]\nwidth = [8, 16]\n"
     grid.write_text(words.replace("width = 8\nbase", "base"))
-    out = run("sweep", "--plan", grid, "--store", tmp_path / "none")
+    out = run("plan-sweep", grid, "--store", tmp_path / "none")
     assert "24 runs; 960 steps at most" in out
     assert "whether it decides cannot be said without a scatter (store must be a folder of runs" in out
     assert not (tmp_path / "none").exists()
-    found = json.loads(run("sweep", "--plan", grid, "--store", tmp_path / "none", "--scatter", "0.01", "--json"))
+    found = json.loads(run("plan-sweep", grid, "--store", tmp_path / "none", "--scatter", "0.01", "--json"))
     assert (found["runs"], found["finished"], found["steps"]) == (24, 0, 960)
     assert found["seconds"] > 0
     assert sum(found["verdicts"].values()) == pytest.approx(1)
     assert found["scatter"]["seeds"] == 0.01
-    assert "plan needs the TOML file" in fails("sweep", "--plan", "--status", tmp_path)
-    assert "give --plan too" in fails("sweep", grid, "--scatter", "0.1")
+    assert "plan-sweep needs GRID too" in fails("plan-sweep")
+    assert "--scatter is not a flag of sgdtheory sweep" in fails("sweep", grid, "--scatter", "0.1")
+
+
+@pytest.mark.parametrize("command", ["show-sweep", "extend-sweep"])
+def test_a_store_that_is_not_there(fails, tmp_path, command):
+    assert "store must be a folder of runs, got" in fails(command, tmp_path / "none")
+
+
+def test_a_store_is_extended(run, fails, grid, tmp_path):
+    store = tmp_path / "store"
+    run("sweep", grid, "--store", store)
+    assert "target-loss must be given" in fails("extend-sweep", store)
+    found = json.loads(run("extend-sweep", store, "--target-loss", "1e-9", "--json"))
+    assert found["outcomes"] == {"steps": 4}
+    assert found["runs"]["num_steps"] == [80] * 4

@@ -28,10 +28,10 @@ LINES = {  # one command a line; STORE is a folder of runs
     "fit": ["fit", "--forecast", 7000, 123456],
     "fit with alpha's interval": ["fit", "--level", 0.9, "--overhead", "50%"],
     "fit-sweep": ["fit-sweep", "STORE", "--target-loss", 2.0, "--edges"],
-    "sweep": ["sweep", "--status", "STORE"],
+    "show-sweep": ["show-sweep", "STORE"],
     "train": ["train", *NETWORK, "--max-steps", 40, "--target-loss", 0.1, "--averages", 0.5, 0.9],
     "coordcheck": ["coordcheck", *NETWORK, "--widths", 8, 16, 32, "--steps", 1, 2, "--seeds", 3, "--tolerance", 0.001],
-    "coordcheck --table": ["coordcheck", "--table"],
+    "parametrizations": ["parametrizations"],
 }
 
 

@@ -15,7 +15,7 @@ def test_a_run_is_kept_and_continued(tmp_path, capsys):
     first = json.loads(capsys.readouterr().out)
     assert first["num_steps"] == 20
     assert first["outcome"] == "steps"
-    main(["train", "--resume", str(tmp_path / "run"), "--max-steps", "30", "--plot", str(tmp_path / "curve.png")])
+    main(["resume", str(tmp_path / "run"), "--max-steps", "30", "--plot", str(tmp_path / "curve.png")])
     assert "did all its steps at step 30" in capsys.readouterr().out
     assert (tmp_path / "curve.png").stat().st_size > 1000
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
@@ -47,7 +47,7 @@ def test_an_interrupted_run_says_how_it_goes_on(tmp_path, capsys, monkeypatch):
     assert stopped(["--json"]) == f"sgdtheory: note: interrupted; {nothing}\n"
     place = tmp_path / "my run"
     note = stopped(["--directory", str(place)])
-    assert note == f"sgdtheory: note: interrupted; to go on: sgdtheory train --resume '{place}'\n"
+    assert note == f"sgdtheory: note: interrupted; to go on: sgdtheory resume '{place}'\n"
     command = shlex.split(note.partition("to go on: sgdtheory ")[2])
     main(command)
     assert "did all its steps at step 20" in capsys.readouterr().out
@@ -59,6 +59,27 @@ def test_presets_are_defaults_of_the_flags(capsys):
     assert (config["width"], config["depth"], config["max_steps"]) == (16, 2, 2)
 
 
+def test_another_kind_than_the_presets_leaves_its_fields_behind(capsys):
+    main(
+        [
+            *SMALL,
+            "--preset",
+            "bytes",
+            "--model=mlp",
+            "--data",
+            "teacher",
+            "--optimizer",
+            "sgd",
+            "--json",
+            "--depth",
+            "1",
+        ]
+    )
+    config = json.loads(capsys.readouterr().out)["config"]
+    assert config["clip_norm"] == 1
+    assert not {"num_heads", "context", "beta2"} & config.keys()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -66,8 +87,15 @@ def test_presets_are_defaults_of_the_flags(capsys):
         (["train", "--preset", "85M"], "give --tokens FILE"),
         (["train", "--width", "0"], "width must be a whole number of at least 1, got 0"),
         (["train", "--averages", "1.0"], "averages must be decay rates"),
-        (["train", "--resume", "nowhere"], "nowhere is not the directory of a run"),
-        (["train", "--resume", "nowhere", "--width", "32"], "width cannot change with --resume"),
+        (["resume", "nowhere"], "nowhere is not the directory of a run"),
+        (["resume", "nowhere", "--width", "32"], "--width is not a flag of sgdtheory resume"),
+        (["resume"], "resume needs DIRECTORY too"),
+        (["resume", "--max-steps", "3"], "resume needs DIRECTORY too"),
+        (["train", "--resume", "nowhere"], "--resume of sgdtheory train is a command now: sgdtheory resume DIRECTORY"),
+        (["coordcheck", "--table"], "--table of sgdtheory coordcheck is a command now: sgdtheory parametrizations"),
+        (["train", "--num-heads", "4"], "num_heads = 4 does not matter with model mlp: leave it out"),
+        (["train", "--preset", "bytes", "--momentum", "0.5"], "momentum = 0.5 does not matter with optimizer adam"),
+        (["coordcheck", "--beta2", "0.99", "--optimizer=sgd"], "beta2 = 0.99 does not matter with optimizer sgd"),
         (["train", "--plot", "curve.txt"], "plot must end in"),
         (
             ["train", "--micro-batch", "7"],
@@ -85,7 +113,7 @@ def test_bad_input_is_one_line(arguments, message, capsys):
 
 
 def test_the_table_of_exponents(capsys):
-    main(["coordcheck", "--table", "--json"])
+    main(["parametrizations", "--json"])
     table = json.loads(capsys.readouterr().out)
     assert table["mup"]["hidden"] == {
         "multiplier": 0,

@@ -1,7 +1,5 @@
 """Every figure of the library, of usual and of extreme inputs: no text on text, off the canvas or on the data."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -9,8 +7,9 @@ import sgdtheory as st
 from sgdtheory import plotting
 from sgdtheory.fits.invariance import size_dependence
 from sgdtheory.fits.measurements import StepsMeasurement
-from sgdtheory.training import CoordinateCheck, TrainConfig, TrainResult
+from sgdtheory.training import CoordinateCheck, TrainResult
 from tests.figure_checks import check_figure
+from tests.runs import changed, run_of
 
 BATCHES = 2.0 ** np.arange(4, 12)
 
@@ -61,7 +60,7 @@ def test_fits(case):
 def test_size_dependence(case, number):
     found = size_dependence(MEASURED[case])
     figure, axes = plotting.new_figure(width=4.8, height=3.9)
-    curves = {f"loss {target:g}": replace(found, critical=found.critical / target) for target in (1, 0.8, 0.5)[:number]}
+    curves = {f"loss {target:g}": changed(found, critical=found.critical / target) for target in (1, 0.8, 0.5)[:number]}
     options = {"title": "Does $B^*$ move with the width?", "verdicts": True}
     plotting.size_dependence(curves, "width", axes=axes[0, 0], **options)
     check_figure(figure)
@@ -71,7 +70,7 @@ def test_size_dependence(case, number):
 def test_sizes_within_a_decade_can_be_read():
     """B* = 52 … 66 had one tick, 60."""
     found = size_dependence(measured([32, 64, 128, 256]))
-    found = replace(found, critical=np.array([52.0, 60.0, 58.0, 66.0]), standard_errors=np.full(4, 0.02))
+    found = changed(found, critical=np.array([52.0, 60.0, 58.0, 66.0]), standard_errors=np.full(4, 0.02))
     axes = plotting.new_figure()[1][0, 0]
     plotting.size_dependence({"loss 0.1": found}, "width", axes=axes)
     axes.figure.draw_without_rendering()
@@ -88,7 +87,7 @@ def test_critical_batch_sizes(samples):
 
 def trained(steps, losses, *, averages=(), target=None, **fields):
     """A run that ended with these losses."""
-    config = TrainConfig(averages=averages, target_loss=target, **fields)
+    config = run_of(averages=averages, target_loss=target, **fields)
     steps, nothing = np.asarray(steps), np.full(len(steps), np.nan)
     losses = np.asarray(losses, float)[:, None] * 1.1 ** np.arange(1 + len(averages))
     return TrainResult(config, "steps", int(steps[-1]), steps, losses, nothing, nothing, nothing, 100, 1.0, 1.0)
@@ -131,7 +130,7 @@ def checked(number, *, slope=0.0, widths=(64, 128, 256), still=False):
     layers = (*(f"value.{k}" for k in range(number - 1)), "output")
     size = noise[1, :, :, 0]
     size[-1] *= (widths**-0.5)[:, None]
-    return CoordinateCheck(TrainConfig(), widths, np.array([1, 3]), layers, size, change, noise[2], 0.3, 0.95)
+    return CoordinateCheck(run_of(), widths, np.array([1, 3]), layers, size, change, noise[2], 0.3, 0.95)
 
 
 @pytest.mark.parametrize("number", [1, 5, 24])

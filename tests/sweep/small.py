@@ -3,11 +3,10 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
 
-from sgdtheory.training import TrainConfig
+from tests.runs import changed, run_of
 
-BASE = TrainConfig(
+BASE = run_of(
     width=8,
     base_width=8,
     depth=1,
@@ -18,8 +17,8 @@ BASE = TrainConfig(
     eval_every=20,
     averages=(0.9,),
 )
-CONFIGS = [replace(BASE, learning_rate=rate, seed=seed) for rate in (0.003, 0.01, 0.03) for seed in (0, 1)]
-LONG = [replace(config, max_steps=5000) for config in CONFIGS]
+CONFIGS = [changed(BASE, learning_rate=rate, seed=seed) for rate in (0.003, 0.01, 0.03) for seed in (0, 1)]
+LONG = [changed(config, max_steps=5000) for config in CONFIGS]
 LANES = 2
 PROGRAM = """
 import json, sys

@@ -5,7 +5,8 @@ import itertools
 import pytest
 
 from sgdtheory.sweep import read_grid
-from sgdtheory.training import TrainConfig, preset
+from sgdtheory.training import preset
+from tests.runs import run_of
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def read(tmp_path):
 def test_a_grid_is_the_product_of_its_lists_the_last_the_quickest(read):
     found = read("[fixed]\nmax_steps = 7\n[grid]\nwidth = [64, 32]\nlearning_rate = [0.1, 0.2, 0.3]\nseed = [1, 0]")
     rows = itertools.product((64, 32), (0.1, 0.2, 0.3), (1, 0))
-    assert found == [TrainConfig(max_steps=7, width=w, learning_rate=rate, seed=seed) for w, rate, seed in rows]
+    assert found == [run_of(max_steps=7, width=w, learning_rate=rate, seed=seed) for w, rate, seed in rows]
 
 
 def test_fields_of_a_case_change_together(read):
@@ -40,7 +41,7 @@ def test_fields_of_a_case_change_together(read):
         width = 64
     """)
     rows = itertools.product((0, 1), ((4, 100), (16, 30)), (32, 64))
-    assert found == [TrainConfig(seed=s, batch_size=b, max_steps=m, width=w) for s, (b, m), w in rows]
+    assert found == [run_of(seed=s, batch_size=b, max_steps=m, width=w) for s, (b, m), w in rows]
 
 
 def test_any_table_changes_a_presets_fields(read):
@@ -54,12 +55,12 @@ def test_averages_are_a_list_of_lists(read):
 
 
 def test_an_empty_file_is_the_default_run(read):
-    assert read("") == [TrainConfig()]
+    assert read("") == [run_of()]
 
 
 def test_runs_that_occur_twice_run_once(read):
     found = read("[grid]\nlearning_rate = [0.1, 0.2, 0.1]\naverages = [[0.9, 0.5], [0.5, 0.9]]")
-    assert found == [TrainConfig(learning_rate=rate, averages=(0.5, 0.9)) for rate in (0.1, 0.2)]
+    assert found == [run_of(learning_rate=rate, averages=(0.5, 0.9)) for rate in (0.1, 0.2)]
 
 
 @pytest.mark.parametrize(

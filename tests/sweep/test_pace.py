@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from sgdtheory.sweep.pace import Countdown, Pace, Taken, kind
-from sgdtheory.training import TrainConfig
-from sgdtheory.training.model import operations
+from tests.runs import run_of
 
 BATCHES = {16: 400, 50: 200, 160: 120, 500: 80}
 WIDTHS = 32, 64, 128, 256
@@ -16,7 +15,7 @@ WIDTHS = 32, 64, 128, 256
 
 def unit(width, batch, seeds):
     return tuple(
-        TrainConfig(width=width, batch_size=batch, max_steps=BATCHES[batch], eval_every=10, seed=seed) for seed in seeds
+        run_of(width=width, batch_size=batch, max_steps=BATCHES[batch], eval_every=10, seed=seed) for seed in seeds
     )
 
 
@@ -32,7 +31,7 @@ def truth_of(units, rng):
     """What each unit takes: a compilation, and steps whose time hardly depends on the size of a small network."""
     found, seen = {}, set()
     for each in units:
-        work = sum(operations(config) for config in each)
+        work = sum(config.operations for config in each)
         step = (4e-3 + 2e-11 * work) * rng.uniform(0.9, 1.1)
         setup = 0.1 if kind(each) in seen else 3.0
         seen.add(kind(each))
@@ -54,7 +53,7 @@ def played(units, truth, workers):
         running.append((free, end, each))
         heapq.heappush(busy, (end, worker))
     last = max(end for _, end, _ in running)
-    cost = {each: sum(operations(config) * config.max_steps for config in each) for each in units}
+    cost = {each: sum(config.operations * config.max_steps for config in each) for each in units}
     for now[0] in np.arange(0.0, last, 1.0):
         for begin, end, each in running:
             if begin <= now[0]:
@@ -134,10 +133,10 @@ def test_steps_of_kinds_that_were_not_measured():
     pace, alpha, beta = Pace(), 2e-3, 3e-11
     for width, batch in ((32, 16), (64, 500), (128, 50)):
         each = unit(width, batch, range(10))
-        step = alpha + beta * sum(operations(config) for config in each)
+        step = alpha + beta * sum(config.operations for config in each)
         pace.learn(each, Taken(100, 2.0, 100 * step), whole=False)
     other = unit(64, 160, range(10))
-    expected = alpha + beta * sum(operations(config) for config in other)
+    expected = alpha + beta * sum(config.operations for config in other)
     assert pace.step_seconds(other) == pytest.approx(expected, rel=1e-6)
     assert pace.seconds_of(other) == pytest.approx(2.0 + 120 * expected, rel=1e-6)
     largest = pace.step_seconds(unit(64, 500, range(10)))

@@ -1,7 +1,6 @@
 """Plans: the runs and steps that a sweep has, its time against the sweep itself, and the verdict with a pilot."""
 
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -9,10 +8,11 @@ from sgdtheory.sweep import sweep
 from sgdtheory.sweep.planning import pilot_scatter, plan
 from sgdtheory.sweep.power import Scatter, verdict_probabilities
 from tests.cli.test_fit_sweep import make_store
+from tests.runs import changed
 from tests.sweep.small import BASE, CONFIGS, LANES
 
 MANY = [
-    replace(BASE, width=width, batch_size=batch, max_steps=3000, learning_rate=rate)
+    changed(BASE, width=width, batch_size=batch, max_steps=3000, learning_rate=rate)
     for width in (8, 16)
     for batch in (2, 4, 8)
     for rate in (0.01, 0.02)
@@ -41,7 +41,7 @@ def test_the_time_is_about_that_of_the_sweep(tmp_path):
 def test_the_verdict_is_that_of_the_design():
     scatter = Scatter(0.05, 0.0, 0.0, 150.0)
     configs = [
-        replace(BASE, width=width, batch_size=batch, seed=seed, max_steps=1)
+        changed(BASE, width=width, batch_size=batch, seed=seed, max_steps=1)
         for width in (32, 64, 128, 256)
         for batch in (16, 40, 100, 250)
         for seed in (0, 1)

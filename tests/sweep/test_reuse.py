@@ -1,7 +1,6 @@
 """Runs that the store has under another config: read off, gone on with, or trained again where that is the only way."""
 
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +9,10 @@ from sgdtheory.sweep import Store, SweepTable, best_steps, missing_runs, sweep
 from sgdtheory.training import train
 from sgdtheory.training.checkpoint import read_checkpoint
 from sgdtheory.training.reuse import adopt
+from tests.runs import changed
 from tests.sweep.small import BASE, CONFIGS, LANES
 
-WIDE = replace(BASE, max_steps=60, eval_every=5, averages=(0.5, 0.9), uniform_average=True, micro_batch=2)
+WIDE = changed(BASE, max_steps=60, eval_every=5, averages=(0.5, 0.9), uniform_average=True, micro_batch=2)
 
 
 @pytest.fixture(scope="module")
@@ -39,20 +39,20 @@ def same(found, expected):
 
 def test_trajectories():
     same = [
-        replace(WIDE, averages=()),
-        replace(WIDE, uniform_average=False, eval_every=7),
-        replace(WIDE, target_loss=0.5),
-        replace(WIDE, max_steps=600),
-        replace(WIDE, schedule_steps=1000),
+        changed(WIDE, averages=()),
+        changed(WIDE, uniform_average=False, eval_every=7),
+        changed(WIDE, target_loss=0.5),
+        changed(WIDE, max_steps=600),
+        changed(WIDE, schedule_steps=1000),
     ]
     assert {config.trajectory for config in same} == {WIDE.trajectory}
     assert len({config.fingerprint for config in same}) == len(same)
-    other = [replace(WIDE, seed=1), replace(WIDE, data_seed=1), replace(WIDE, learning_rate=0.1)]
-    other += [replace(WIDE, width=16), replace(WIDE, batch_size=8), replace(WIDE, micro_batch=None)]
-    cosine = [replace(WIDE, schedule="cosine", max_steps=steps) for steps in (60, 80)]
-    warm = [replace(WIDE, warmup=0.1, max_steps=steps) for steps in (60, 80)]
+    other = [changed(WIDE, seed=1), changed(WIDE, data_seed=1), changed(WIDE, learning_rate=0.1)]
+    other += [changed(WIDE, width=16), changed(WIDE, batch_size=8), changed(WIDE, micro_batch=None)]
+    cosine = [changed(WIDE, schedule="cosine", max_steps=steps) for steps in (60, 80)]
+    warm = [changed(WIDE, warmup=0.1, max_steps=steps) for steps in (60, 80)]
     assert len({config.trajectory for config in (WIDE, *other, *cosine, *warm)}) == 1 + len(other) + 4
-    assert replace(cosine[1], max_steps=60, schedule_steps=80).trajectory == cosine[1].trajectory
+    assert changed(cosine[1], max_steps=60, schedule_steps=80).trajectory == cosine[1].trajectory
 
 
 # ------------------------------------------------------------------ one run
@@ -68,7 +68,7 @@ def test_trajectories():
     ],
 )
 def test_what_lies_within_a_run_is_read_off(source, tmp_path, changes):
-    config = replace(WIDE, **changes)
+    config = changed(WIDE, **changes)
     assert adopt(tmp_path / "a", config, source[0], WIDE)
     assert (tmp_path / "a" / "result.json").exists()
     same(train(config, tmp_path / "a"), train(config))
@@ -76,7 +76,7 @@ def test_what_lies_within_a_run_is_read_off(source, tmp_path, changes):
 
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
 def test_a_target_is_read_off(source, tmp_path, share):
-    config = replace(WIDE, target_loss=middle(source[1], share), averages=(0.5, 0.9))
+    config = changed(WIDE, target_loss=middle(source[1], share), averages=(0.5, 0.9))
     assert adopt(tmp_path, config, source[0], WIDE)
     assert (tmp_path / "result.json").exists()
     found = train(config, tmp_path)
@@ -94,7 +94,7 @@ def test_a_target_is_read_off(source, tmp_path, share):
     ],
 )
 def test_what_goes_beyond_a_run_goes_on_from_its_checkpoint(source, tmp_path, changes):
-    config = replace(WIDE, **changes)
+    config = changed(WIDE, **changes)
     assert adopt(tmp_path, config, source[0], WIDE)
     assert not (tmp_path / "result.json").exists()
     state, _ = read_checkpoint(tmp_path, config) or (None, None)
@@ -107,9 +107,9 @@ def test_what_goes_beyond_a_run_goes_on_from_its_checkpoint(source, tmp_path, ch
 
 
 def test_a_run_that_diverged_is_read_off(tmp_path):
-    wild = replace(WIDE, optimizer="sgd", learning_rate=1e4, micro_batch=None)
+    wild = changed(WIDE, optimizer="sgd", learning_rate=1e4, micro_batch=None)
     assert train(wild, tmp_path / "source").diverged
-    config = replace(wild, averages=(0.9,), max_steps=500)
+    config = changed(wild, averages=(0.9,), max_steps=500)
     assert adopt(tmp_path / "a", config, tmp_path / "source", wild)
     found = train(config, tmp_path / "a")
     assert found.diverged
@@ -127,7 +127,7 @@ def test_a_run_that_diverged_is_read_off(tmp_path):
     ],
 )
 def test_what_a_run_does_not_say(source, tmp_path, changes):
-    assert not adopt(tmp_path / "a", replace(WIDE, **changes), source[0], WIDE)
+    assert not adopt(tmp_path / "a", changed(WIDE, **changes), source[0], WIDE)
     assert not (tmp_path / "a").exists()
 
 
@@ -158,7 +158,7 @@ def test_other_targets_and_fewer_averages_train_nothing(store, monkeypatch):
     steps = trained(monkeypatch)
     high = float(np.median([result.losses.min() for result in store[1].finished]))
     for changes in ({"target_loss": high}, {"averages": ()}, {"averages": (), "target_loss": 1.1 * high}):
-        configs = [replace(config, **changes) for config in CONFIGS]
+        configs = [changed(config, **changes) for config in CONFIGS]
         table = sweep(configs, store[0], lanes=LANES)
         assert None not in table.results
     assert steps == []
@@ -166,13 +166,13 @@ def test_other_targets_and_fewer_averages_train_nothing(store, monkeypatch):
 
 def test_more_steps_train_what_is_missing(store, monkeypatch):
     steps = trained(monkeypatch)
-    sweep([replace(config, max_steps=60) for config in CONFIGS], store[0], lanes=LANES)
+    sweep([changed(config, max_steps=60) for config in CONFIGS], store[0], lanes=LANES)
     assert sum(steps) == 20 * len(CONFIGS)
 
 
 def test_another_average_trains_again_and_the_store_can_be_read(store, monkeypatch):
     steps = trained(monkeypatch)
-    more = [replace(config, averages=(0.5, 0.9)) for config in CONFIGS]
+    more = [changed(config, averages=(0.5, 0.9)) for config in CONFIGS]
     sweep(more, store[0], lanes=LANES)
     assert sum(steps) == sum(config.max_steps for config in CONFIGS)
     mixed = SweepTable.from_store(store[0])
@@ -187,7 +187,7 @@ def test_another_average_trains_again_and_the_store_can_be_read(store, monkeypat
 
 def test_strangers_and_begun_runs_are_left_alone(tmp_path):
     sweep(CONFIGS[:1], tmp_path, lanes=LANES)
-    first, second = (replace(CONFIGS[0], averages=(), max_steps=steps) for steps in (40, 60))
+    first, second = (changed(CONFIGS[0], averages=(), max_steps=steps) for steps in (40, 60))
     store = Store(tmp_path)
     (tmp_path / first.fingerprint).mkdir()
     (tmp_path / first.fingerprint / "letter.txt").write_text("dear")
@@ -197,14 +197,14 @@ def test_strangers_and_begun_runs_are_left_alone(tmp_path):
     assert store.adopt([first, second]) == 1
     assert (tmp_path / first.fingerprint / "letter.txt").read_text() == "dear"
     (tmp_path / CONFIGS[0].fingerprint / "checkpoint.npz").write_bytes(b"broken")
-    assert store.adopt([replace(CONFIGS[0], averages=(), max_steps=90)]) == 1  # from the second
+    assert store.adopt([changed(CONFIGS[0], averages=(), max_steps=90)]) == 1  # from the second
 
 
 def test_adopting_is_quick(tmp_path):
     """A fresh store costs nothing, and a finished one one look at each run."""
     store = Store(tmp_path)
     store.prepare()
-    many = [replace(CONFIGS[0], seed=seed) for seed in range(500)]
+    many = [changed(CONFIGS[0], seed=seed) for seed in range(500)]
     begin = time.perf_counter()
     assert store.adopt(many) == 0
     assert time.perf_counter() - begin < 2
@@ -216,7 +216,7 @@ def test_adopting_is_quick(tmp_path):
 def test_missing_runs_make_a_sweep_tuned(tmp_path):
     """From one learning rate that is too low and one average too few, by what is asked for each time."""
     configs = [
-        replace(BASE, learning_rate=rate, averages=(0.5,), max_steps=20, seed=seed)
+        changed(BASE, learning_rate=rate, averages=(0.5,), max_steps=20, seed=seed)
         for rate in (0.001, 0.002)
         for seed in (0, 1)
     ]

@@ -9,7 +9,6 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import replace
 from multiprocessing import get_context
 
 import pytest
@@ -18,6 +17,7 @@ from sgdtheory.sweep import Store, runner, sweep
 from sgdtheory.sweep.runner import units
 from sgdtheory.training.engine import program
 from sgdtheory.training.group import Group
+from tests.runs import changed
 from tests.sweep.small import CONFIGS, LANES, LONG, curves, finish, start
 
 
@@ -74,7 +74,7 @@ def test_killed_at_random_moments(long_csv, tmp_path):
 
 @pytest.mark.slow
 def test_killed_twenty_times(tmp_path):
-    configs = [replace(config, max_steps=steps, eval_every=100) for steps in (5000, 60_000) for config in CONFIGS]
+    configs = [changed(config, max_steps=steps, eval_every=100) for steps in (5000, 60_000) for config in CONFIGS]
     begin = time.monotonic()
     expected = sweep(configs, tmp_path / "alone", lanes=LANES).to_csv()
     longest = (time.monotonic() - begin) / 20  # some runs end between twenty kills, not all, on any machine
@@ -129,7 +129,7 @@ def test_who_waits_for_another_sweep_does_not_spin(whole, tmp_path, monkeypatch)
 
 
 MANY = [
-    replace(config, width=width, batch_size=batch, max_steps=steps, averages=averages)
+    changed(config, width=width, batch_size=batch, max_steps=steps, averages=averages)
     for config in CONFIGS
     for width, batch, steps, averages in itertools.product((8, 16), (4, 7), (40, 50), ((0.9,), (0.5,), (0.5, 0.9)))
 ]
@@ -153,9 +153,9 @@ def test_units_are_the_configs_once_in_even_parts(lanes):
 
 
 def test_large_networks_have_fewer_lanes():
-    wide = [replace(CONFIGS[0], width=2048, depth=2, seed=seed) for seed in range(16)]
+    wide = [changed(CONFIGS[0], width=2048, depth=2, seed=seed) for seed in range(16)]
     assert {len(unit) for unit in units(wide)} == {1}
-    assert {len(unit) for unit in units([replace(config, width=1024) for config in wide])} == {4}
+    assert {len(unit) for unit in units([changed(config, width=1024) for config in wide])} == {4}
 
 
 def test_lanes_must_be_a_number_of_runs():

@@ -4,13 +4,13 @@ import errno
 import json
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sgdtheory.sweep import Store, SweepTable, sweep
 from sgdtheory.training import train
+from tests.runs import changed
 from tests.sweep.small import CONFIGS, LANES, curves
 
 HURT = CONFIGS[3]
@@ -74,7 +74,7 @@ def garble_curve(directory):
 
 
 def exchange(directory):
-    other = replace(HURT, seed=9)
+    other = changed(HURT, seed=9)
     (directory / "config.json").write_text(json.dumps(other.as_fields()))
 
 

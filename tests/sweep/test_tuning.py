@@ -1,22 +1,24 @@
 """Tuned steps of hand-made sweeps against a plain scan, and what is said of choices at the ends of a grid."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sgdtheory.sweep import SweepTable, best_steps
-from sgdtheory.training import TrainConfig, TrainResult
+from sgdtheory.training import TrainResult
 from sgdtheory.training.evaluation import interpolated_steps
+from tests.runs import changed, run_of
 
 STEPS = np.array([0, 1, 2, 4, 8, 16, 32, 64])
 NONE = np.full(STEPS.size, np.nan)
+KINDS = {"momentum": {"optimizer": "sgd"}, "decay": {"schedule": "wsd"}}  # that have a field
 
 
 def result(curves, **fields):
     """A run with these losses of the iterate and its averages at STEPS."""
-    config = TrainConfig(averages=tuple(float(name) for name in curves if name != "iterate"), **fields)
+    averages = tuple(float(name) for name in curves if name != "iterate")
+    config = run_of(**{"averages": averages, **KINDS.get(next(iter(fields), ""), {}), **fields})
     losses = np.stack([curves[name] for name in config.average_names], axis=1)
     return TrainResult(config, "steps", 64, STEPS, losses, NONE, NONE, NONE, 1, 0.0, 0.0)
 
@@ -135,7 +137,7 @@ def test_the_average_is_that_of_most_seeds_and_the_first_seeds_in_a_tie():
 
 def test_runs_that_have_not_ended_are_left_out():
     done = result({"iterate": power(9)})
-    open_run = TrainConfig(learning_rate=0.5)
+    open_run = run_of(learning_rate=0.5)
     found = best_steps(SweepTable((done.config, open_run), (done, None)), 1.0)
     assert [point.runs for point in found.points] == [1]
 
@@ -266,21 +268,21 @@ def test_runs_with_the_same_iterates_are_one():
 def test_the_run_that_went_on_counts():
     """Where one of two runs with the same iterates stopped at a higher target."""
     stopped = result({"iterate": np.maximum(power(9), 0.5)}, target_loss=0.5)
-    stopped = replace(stopped, outcome="target", num_steps=20)
+    stopped = changed(stopped, outcome="target", num_steps=20)
     went_on = result({"iterate": power(9)}, target_loss=0.2)
     with pytest.raises(ValueError, match=rf"at least 0.5, where run {stopped.config.fingerprint} stopped, got 0.3"):
         best_steps(table(stopped), 0.3)
     endless = result({"iterate": power(9)})
-    endless = replace(endless, num_steps=20)
+    endless = changed(endless, num_steps=20)
     (point,) = best_steps(table(stopped, endless), 0.3).points  # one without a target asked for more than any
     assert point.mean == pytest.approx(30)
-    for went in (went_on, replace(went_on, outcome="target", num_steps=20)):  # perhaps at the same evaluation
+    for went in (went_on, changed(went_on, outcome="target", num_steps=20)):  # perhaps at the same evaluation
         (point,) = best_steps(table(stopped, went), 0.3).points
         assert point.mean == pytest.approx(30)
 
 
 def test_a_target_below_where_runs_stopped_is_refused():
-    run = replace(result({"iterate": power(9)}, target_loss=0.5), outcome="target")
+    run = changed(result({"iterate": power(9)}, target_loss=0.5), outcome="target")
     with pytest.raises(ValueError, match=rf"target_loss must be at least 0.5, where run {run.config.fingerprint} stop"):
         best_steps(table(run), 0.4)
     assert best_steps(table(run), 0.5).points[0].mean == pytest.approx(18)
@@ -325,4 +327,4 @@ def test_the_smallest_batch_size_is_of_all_groups():
     with pytest.raises(ValueError, match="reference must be given: no batch size was swept in all groups"):
         _ = tuned_at(w32=(4, 8), w64=(16,)).smallest_batch_size
     with pytest.raises(ValueError, match="table must have runs that have ended, got none: sweep first"):
-        _ = best_steps(SweepTable((TrainConfig(),), (None,)), 1.0).smallest_batch_size
+        _ = best_steps(SweepTable((run_of(),), (None,)), 1.0).smallest_batch_size

@@ -3,10 +3,11 @@
 import jax.numpy as jnp
 import numpy as np
 
-from sgdtheory.training import TrainConfig, averaging, read_weights, resume, train
+from sgdtheory.training import averaging, read_weights, resume, train
 from sgdtheory.training.averaging import decays, start
+from tests.runs import run_of
 
-CONFIG = TrainConfig(
+CONFIG = run_of(
     width=8, base_width=8, depth=1, input_dim=4, batch_size=4, holdout_size=8, max_steps=1, schedule_steps=9,
     learning_rate=0.1, averages=(0.0, 0.5, 0.9), uniform_average=True,
 )  # fmt: skip

@@ -7,14 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from sgdtheory.training import TrainConfig, read_weights, resume, train
+from sgdtheory.training import read_weights, resume, train
+from tests.runs import changed, run_of
 
-CONFIG = TrainConfig(
+CONFIG = run_of(
     width=16,
     base_width=8,
     depth=1,
@@ -26,8 +26,8 @@ CONFIG = TrainConfig(
     averages=(0.5, 0.9),
     uniform_average=True,
 )
-LONG = replace(CONFIG, max_steps=87, schedule_steps=50)
-KILLED = replace(CONFIG, max_steps=4000, eval_every=10, averages=(0.9,))
+LONG = changed(CONFIG, max_steps=87, schedule_steps=50)
+KILLED = changed(CONFIG, max_steps=4000, eval_every=10, averages=(0.9,))
 PROGRAM = """
 import json, sys
 from sgdtheory.training import TrainConfig, train
@@ -76,7 +76,7 @@ def test_more_steps_are_the_same_bits(whole, tmp_path):
 def test_a_lower_target_is_the_same_bits(whole, tmp_path):
     curve = whole[1].losses.min(axis=1)
     high, low = float(curve[6]), float(curve[-4:].min())
-    first = train(replace(LONG, target_loss=high), tmp_path)
+    first = train(changed(LONG, target_loss=high), tmp_path)
     assert first.outcome == "target"
     assert first.num_steps < 60
     second = resume(tmp_path, target_loss=low)
@@ -165,7 +165,7 @@ def test_killed_at_random_moments(tmp_path):
 
 @pytest.mark.slow
 def test_killed_twenty_times(tmp_path):
-    assert kill_and_finish(20, replace(KILLED, max_steps=20_000), tmp_path, 1) > 10
+    assert kill_and_finish(20, changed(KILLED, max_steps=20_000), tmp_path, 1) > 10
 
 
 def test_truncated_checkpoints(whole, tmp_path):
@@ -212,7 +212,7 @@ def test_checkpoint_that_lacks_an_array(whole, tmp_path):
 @pytest.mark.parametrize(("name", "value"), [("width", 32), ("seed", 1), ("averages", (0.5,)), ("learning_rate", 0.1)])
 def test_checkpoint_of_another_config(whole, name, value):
     with pytest.raises(ValueError, match=rf"is of another config: {name} was .*, now it is .*; take another directory"):
-        train(replace(LONG, **{name: value}), whole[0])
+        train(changed(LONG, **{name: value}), whole[0])
 
 
 def test_what_cannot_go_on(whole, tmp_path):

@@ -1,94 +1,104 @@
 """Bad input of every field, and the config as JSON."""
 
-import dataclasses
 import json
 
 import pytest
 
-from sgdtheory.training import MUP, TrainConfig
+from sgdtheory.training import MUP, TrainConfig, flat_fields
 from sgdtheory.training.config import read_config
+from tests.runs import run_of
 
 TEXT = {"model": "transformer", "data": "stdlib"}
 WHOLE = ["width", "depth", "num_heads", "base_width", "context", "input_dim", "holdout_size"]
 WHOLE += ["batch_size", "max_steps", "eval_every", "base_num_heads", "micro_batch", "schedule_steps"]
 POSITIVE = ["capacity", "source", "learning_rate", "clip_norm"]
+OF_KINDS = {
+    **dict.fromkeys(("num_heads", "base_num_heads", "context"), TEXT),
+    "momentum": {"optimizer": "sgd"},
+    "decay": {"schedule": "wsd"},
+}
+
+
+def with_field(name, value):
+    """A config with one field, of kinds that have it."""
+    return run_of(**{**OF_KINDS.get(name, {}), name: value})
 
 
 @pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.parametrize("value", [0, -3, 1.5, float("nan"), float("inf")])
 def test_sizes_are_whole_and_positive(name, value):
     with pytest.raises(ValueError, match=rf"^{name} must be a whole number of at least 1, got {value:g}"):
-        TrainConfig(**{name: value})
+        with_field(name, value)
 
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_sizes_are_numbers(name):
     with pytest.raises(ValueError, match=rf"^{name} must be a number"):
-        TrainConfig(**{name: "many"})
+        with_field(name, "many")
 
 
 @pytest.mark.parametrize("name", [*WHOLE, *POSITIVE, "noise_variance", "beta2", "warmup", "target_loss", "seed"])
 @pytest.mark.parametrize(("value", "words"), [("32", "'32'; write it without quotes"), (True, "True")])
 def test_a_number_is_no_text_and_no_truth_value(name, value, words):
     with pytest.raises(ValueError, match=rf"^{name} must be a number or an array of numbers, got {words}$"):
-        TrainConfig(**{name: value})
+        with_field(name, value)
 
 
 def test_fields_that_are_no_numbers_have_types_too():
     with pytest.raises(ValueError, match=r"^averages must be a number .* got '0.9'; write it without quotes$"):
-        TrainConfig(averages=(0.5, "0.9"))
+        run_of(averages=(0.5, "0.9"))
     with pytest.raises(ValueError, match=r"^uniform_average must be true or false \(True or False\), got 'no'$"):
-        TrainConfig(uniform_average="no")  # pyright: ignore[reportArgumentType]
+        run_of(uniform_average="no")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"^tokens must be the path of a token file, got 7; write it in quotes$"):
-        TrainConfig(tokens=7)  # pyright: ignore[reportArgumentType]
+        run_of(**TEXT | {"data": "tokens"}, tokens=7)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"^parametrization must be one of .* or a table .* got \{'name': 'x'\}"):
-        TrainConfig(parametrization={"name": "x"})  # pyright: ignore[reportArgumentType]
+        run_of(parametrization={"name": "x"})  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("name", ["seed", "data_seed", "task_seed"])
 def test_seeds(name):
-    assert getattr(TrainConfig(**{name: 2**32 - 1}), name) == 2**32 - 1
+    assert with_field(name, 2**32 - 1).value(name) == 2**32 - 1
     with pytest.raises(ValueError, match=rf"^{name} must be below 2\^32, got 4294967296"):
-        TrainConfig(**{name: 2**32})
+        with_field(name, 2**32)
     with pytest.raises(ValueError, match=rf"^{name} must be a whole number of at least 0, got -1"):
-        TrainConfig(**{name: -1})
+        with_field(name, -1)
 
 
 @pytest.mark.parametrize("name", POSITIVE)
 @pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan")])
 def test_positive_numbers(name, value):
     with pytest.raises(ValueError, match=rf"^{name} must be positive and finite, got {value:g}"):
-        TrainConfig(**{name: value})
+        with_field(name, value)
 
 
 @pytest.mark.parametrize("name", ["noise_variance", "epsilon"])
 @pytest.mark.parametrize("value", [-0.1, float("inf"), float("nan")])
 def test_numbers_of_at_least_zero(name, value):
-    assert getattr(TrainConfig(**{name: 0}), name) == 0
+    assert with_field(name, 0).value(name) == 0
     with pytest.raises(ValueError, match=rf"^{name} must be at least 0 and finite, got {value:g}"):
-        TrainConfig(**{name: value})
+        with_field(name, value)
 
 
 @pytest.mark.parametrize("name", ["momentum", "beta1", "beta2"])
 @pytest.mark.parametrize("value", [1.0, -0.1, float("nan")])
 def test_decay_rates(name, value):
-    assert getattr(TrainConfig(**{name: 0}), name) == 0
+    assert with_field(name, 0).value(name) == 0
     with pytest.raises(ValueError, match=rf"^{name} must be at least 0 and below 1, got {value:g}"):
-        TrainConfig(**{name: value})
+        with_field(name, value)
 
 
 @pytest.mark.parametrize("name", ["warmup", "decay"])
 @pytest.mark.parametrize("value", [1.5, -0.1])
 def test_fractions(name, value):
-    assert getattr(TrainConfig(**{name: 1}), name) == 1
+    assert with_field(name, 1).value(name) == 1
     with pytest.raises(ValueError, match=rf"^{name} must be between 0 and 1, got {value:g}"):
-        TrainConfig(**{name: value})
+        with_field(name, value)
 
 
 @pytest.mark.parametrize("value", [1.0, -0.1, float("nan"), (0.5, 1.0)])
 def test_averages(value):
     with pytest.raises(ValueError, match="^averages must be decay rates τ of at least 0 and below 1, got"):
-        TrainConfig(averages=value)
+        run_of(averages=value)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +116,7 @@ def test_averages(value):
 )
 def test_unknown_names_list_the_known(name, value, known):
     with pytest.raises(ValueError, match=f"^{name} must be one of {known}"):
-        TrainConfig(**{name: value})
+        with_field(name, value)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +128,14 @@ def test_unknown_names_list_the_known(name, value, known):
         (TEXT | {"width": 36}, "width must be num_heads = 4 times an even head size .*, got 36"),
         (TEXT | {"base_width": 20}, "base_width must be base_num_heads = 4 times an even head size .*, got 20"),
         (TEXT | {"base_num_heads": 3}, "base_width must be base_num_heads = 3 times .*, got 64"),
-        (TEXT | {"vocabulary": 300}, "vocabulary must be 256 for the bytes of stdlib, got 300"),
-        (TEXT | {"vocabulary": 1}, "vocabulary must be a whole number of at least 2, got 1"),
+        (
+            TEXT | {"vocabulary": 300},
+            "vocabulary = 300 does not matter with data stdlib: leave it out, or take data tokens$",
+        ),
+        (
+            TEXT | {"data": "tokens", "tokens": "-", "vocabulary": 1},
+            "vocabulary must be a whole number of at least 2, got 1",
+        ),
         (TEXT | {"data": "tokens"}, "tokens must be the path of a token file .*, got None"),
         ({"micro_batch": 7}, "micro_batch must divide batch_size = 64, got 7; the next one that does is 8"),
         ({"micro_batch": 100}, "micro_batch must divide batch_size = 64, got 100; the next one that does is 64"),
@@ -132,7 +148,7 @@ def test_unknown_names_list_the_known(name, value, known):
             {"schedule": "wsd", "warmup": 0.5, "decay": 0.6},
             "warmup and decay must add up to at most 1, got 0.5 and 0.6",
         ),
-        ({"schedule": "schedule_free", "beta1": 0}, "beta1 must be positive with schedule schedule_free"),
+        ({"schedule": "schedule_free", "beta1": 0}, "interpolation must be positive and below 1, got 0"),
         ({"max_steps": 2**31, "batch_size": 4}, r"max_steps times batch_size must be at most 2\^32 samples"),
         ({"target_loss": float("nan")}, "target_loss must be finite, got nan"),
         ({"target_loss": float("inf")}, "target_loss must be finite, got inf"),
@@ -140,31 +156,31 @@ def test_unknown_names_list_the_known(name, value, known):
 )
 def test_fields_that_do_not_go_together(fields, message):
     with pytest.raises(ValueError, match=f"^{message}"):
-        TrainConfig(**fields)
+        run_of(**fields)
 
 
 def test_every_field_has_a_check():
     tested = {*WHOLE, *POSITIVE, "seed", "data_seed", "task_seed", "noise_variance", "epsilon", "momentum", "beta1"}
     tested |= {"beta2", "warmup", "decay", "averages", "model", "activation", "parametrization", "data", "optimizer"}
     tested |= {"schedule", "precision", "trained", "vocabulary", "tokens", "target_loss"}
-    assert {field.name for field in dataclasses.fields(TrainConfig)} - tested == {"uniform_average"}
+    assert {field.name for field in flat_fields()} - tested == {"uniform_average"}
 
 
 def test_values_are_normalized():
-    config = TrainConfig(width=64.0, averages=[0.9, 0.5, 0.9], learning_rate=1, parametrization=MUP)
-    assert config == TrainConfig(width=64, averages=(0.5, 0.9), learning_rate=1.0, parametrization="mup")
+    config = run_of(width=64.0, averages=[0.9, 0.5, 0.9], learning_rate=1, parametrization=MUP)
+    assert config == run_of(width=64, averages=(0.5, 0.9), learning_rate=1.0, parametrization="mup")
     assert type(config.width) is int
-    assert TrainConfig(averages=0.5).average_names == ("iterate", "0.5")
-    assert TrainConfig(averages=(), uniform_average=True).average_names == ("iterate", "uniform")
+    assert run_of(averages=0.5).average_names == ("iterate", "0.5")
+    assert run_of(averages=(), uniform_average=True).average_names == ("iterate", "uniform")
 
 
 @pytest.mark.parametrize(
     "config",
     [
-        TrainConfig(),
-        TrainConfig(averages=(), uniform_average=True, target_loss=0.5, micro_batch=8, clip_norm=0.1),
-        TrainConfig(parametrization=MUP.with_role("hidden", init=-0.25).rescaled("output", 0.5)),
-        TrainConfig(**TEXT, schedule="wsd", schedule_steps=2000),
+        run_of(),
+        run_of(averages=(), uniform_average=True, target_loss=0.5, micro_batch=8, clip_norm=0.1),
+        run_of(parametrization=MUP.with_role("hidden", init=-0.25).rescaled("output", 0.5)),
+        run_of(**TEXT, schedule="wsd", schedule_steps=2000),
     ],
 )
 def test_json_keeps_every_field(config, tmp_path):
@@ -177,18 +193,18 @@ def test_json_keeps_every_field(config, tmp_path):
 
 
 def test_fingerprints_are_those_of_stores_that_0_1_0_wrote():
-    text = TrainConfig(**TEXT, schedule="wsd", micro_batch=8, parametrization="ntk")
-    plain = TrainConfig(width=32, averages=(0.8, 0.99), target_loss=0.12, learning_rate=0.0078125, seed=1)
+    text = run_of(**TEXT, schedule="wsd", micro_batch=8, parametrization="ntk")
+    plain = run_of(width=32, averages=(0.8, 0.99), target_loss=0.12, learning_rate=0.0078125, seed=1)
     found = [config.fingerprint for config in (TrainConfig(), plain, text)]
     assert found == ["44136fa355b3", "9465ae08b005", "4d3f1a861013"]
 
 
 def test_fingerprints():
-    assert TrainConfig().fingerprint == TrainConfig(parametrization=MUP, averages=(0.99, 0.9)).fingerprint
-    assert len(TrainConfig().fingerprint) == 12
-    others = [TrainConfig(seed=1), TrainConfig(width=256), TrainConfig(averages=(0.9,)), TrainConfig(epsilon=0)]
-    others.append(TrainConfig(parametrization=MUP.with_role("hidden", init=-0.25)))
-    assert len({each.fingerprint for each in [TrainConfig(), *others]}) == 6
+    assert run_of().fingerprint == run_of(parametrization=MUP, averages=(0.99, 0.9)).fingerprint
+    assert len(run_of().fingerprint) == 12
+    others = [run_of(seed=1), run_of(width=256), run_of(averages=(0.9,)), run_of(epsilon=0)]
+    others.append(run_of(parametrization=MUP.with_role("hidden", init=-0.25)))
+    assert len({each.fingerprint for each in [run_of(), *others]}) == 6
 
 
 def test_unknown_field_of_json():

@@ -1,15 +1,11 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from sgdtheory.training import MUP, TrainConfig, coordinate_check
-from sgdtheory.training.model import model
+from sgdtheory.training import MUP, coordinate_check
+from tests.runs import changed, run_of
 
-MLP = TrainConfig(batch_size=32, holdout_size=64)
-TRANSFORMER = TrainConfig(
-    model="transformer", data="stdlib", batch_size=4, context=8, num_heads=2, depth=1, holdout_size=32
-)
+MLP = run_of(batch_size=32, holdout_size=64)
+TRANSFORMER = run_of(model="transformer", data="stdlib", batch_size=4, context=8, num_heads=2, depth=1, holdout_size=32)
 RATES = {("mlp", "adam"): 0.003, ("mlp", "sgd"): 0.03, ("transformer", "adam"): 0.003, ("transformer", "sgd"): 0.03}
 SIZES = {"widths": (128, 512), "steps": (3, 10), "seeds": 8}
 slow = pytest.mark.slow
@@ -22,9 +18,9 @@ COMBINATIONS = [
 
 
 def check(config, optimizer, parametrization):
-    rate = RATES[config.model, optimizer]
+    rate = RATES[config.value("model"), optimizer]
     changes = {"optimizer": optimizer, "learning_rate": rate, "parametrization": parametrization}
-    return coordinate_check(replace(config, **changes), **SIZES)
+    return coordinate_check(changed(config, **changes), **SIZES)
 
 
 @pytest.mark.parametrize(("config", "optimizer"), COMBINATIONS)
@@ -38,7 +34,7 @@ def test_maximal_update_passes_and_standard_fails(config, optimizer):
 def test_one_wrong_exponent_fails(config, optimizer, role):
     name = f"{optimizer}_rate"
     wrong = MUP.with_role(role, **{name: getattr(MUP.role(role), name) + 0.5})
-    roles = {name: tensor.role for name, tensor in model(config).tensors(config).items()}
+    roles = {name: tensor.role for name, tensor in config.network.tensors.items()}
     failed = check(config, optimizer, wrong).failures()
     assert role in {roles[each.layer.partition(".")[0]] for each in failed if each.quantity == "own" and each.low > 0}
 
@@ -47,14 +43,14 @@ def test_one_wrong_exponent_fails(config, optimizer, role):
 def test_one_wrong_initial_scale_fails(role):
     wrong = MUP.with_role(role, init=MUP.role(role).init + 0.5)
     failed = check(MLP, "adam", wrong).failures()
-    roles = {name: tensor.role for name, tensor in model(MLP).tensors(MLP).items()}
+    roles = {name: tensor.role for name, tensor in MLP.network.tensors.items()}
     assert role in {roles[layer.partition(".")[0]] for quantity, layer, *_ in failed if quantity == "size"}
     assert any(each.certain for each in failed)
 
 
 def test_the_first_step_moves_the_output_alone_and_is_left_out():
     settings = {"widths": (32, 64), "seeds": 3}
-    found = coordinate_check(replace(MLP, optimizer="sgd", learning_rate=0.01), steps=(1, 2), **settings)
+    found = coordinate_check(changed(MLP, optimizer="sgd", learning_rate=0.01), steps=(1, 2), **settings)
     output = found.layers.index("output")
     inner = np.delete(found.change, output, axis=0)
     assert (inner[:, :, 0] == 0).all()

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from sgdtheory.training import TrainConfig, train
+from sgdtheory.training import train
+from tests.runs import run_of
 from tests.simulation.test_devices import finish, free_address
 from tests.simulation.test_devices import start as _start  # its prologue imports what the simulator needs
 
@@ -39,7 +40,8 @@ TEXT = {
 DEVICES = f"""
 from sgdtheory.training import TrainConfig, train
 assert len(jax.devices()) == 2
-found = [train(TrainConfig(**fields)).losses.tolist() for fields in {[FIELDS, FIELDS | {"micro_batch": 4}, TEXT]!r}]
+runs = {[FIELDS, FIELDS | {"micro_batch": 4}, TEXT]!r}
+found = [train(TrainConfig.from_fields(fields)).losses.tolist() for fields in runs]
 json.dump(found, open(sys.argv[1], "w"))
 """
 PROCESSES = f"""
@@ -47,12 +49,12 @@ jax.distributed.initialize(sys.argv[2], 2, int(sys.argv[3]))
 from sgdtheory.training import TrainConfig, train
 assert jax.process_count() == 2
 assert len(jax.devices()) == 2
-json.dump([train(TrainConfig(**{FIELDS!r})).losses.tolist()], open(sys.argv[1], "w"))
+json.dump([train(TrainConfig.from_fields({FIELDS!r})).losses.tolist()], open(sys.argv[1], "w"))
 """
 
 
 def losses(fields):
-    result = train(TrainConfig(**fields))
+    result = train(run_of(**fields))
     assert result.losses[-1, 0] < 0.95 * result.losses[0, 0]
     return result.losses
 

@@ -1,26 +1,26 @@
 """The models against NumPy, causality, and rotary positions."""
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sgdtheory.training import TrainConfig, mlp, preset, transformer
-from sgdtheory.training.tensors import count, draw, effective, tensor_factors
+from sgdtheory.training import preset, transformer
+from sgdtheory.training.network import count
+from sgdtheory.training.tensors import draw, effective, tensor_factors
+from tests.runs import changed, run_of
 
-MLP = TrainConfig(width=6, base_width=3, depth=3, input_dim=4)
-TEXT = TrainConfig(
+MLP = run_of(width=6, base_width=3, depth=3, input_dim=4)
+TEXT = run_of(
     model="transformer", data="tokens", tokens="-", vocabulary=11, width=8, base_width=8, num_heads=2, depth=1,
     context=5,
 )  # fmt: skip
 TOKENS = np.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
 
 
-def random_weights(module, config):
+def random_weights(config):
     rng = np.random.default_rng(0)
-    shapes = {name: tensor.shape for name, tensor in module.tensors(config).items()}
+    shapes = {name: tensor.shape for name, tensor in config.network.tensors.items()}
     return {name: rng.standard_normal(shape).astype(np.float32) / 2 for name, shape in shapes.items()}
 
 
@@ -32,18 +32,18 @@ def gelu(x):
     ("activation", "function"), [("relu", lambda x: np.maximum(x, 0)), ("gelu", gelu), ("tanh", np.tanh)]
 )
 def test_mlp_by_hand(activation, function):
-    config = replace(MLP, activation=activation)
-    weights = random_weights(mlp, config)
+    config = changed(MLP, activation=activation)
+    weights = random_weights(config)
     inputs = np.random.default_rng(1).standard_normal((7, 4)).astype(np.float32)
     own = {name: part.astype(float) for name, part in weights.items()}
     x = function(inputs @ own["input"] + own["input_bias"])
     for layer in range(2):
         x = function(x @ own["hidden"][layer] + own["hidden_bias"][layer])
     expected = x @ own["output"][:, 0]
-    outputs, _ = mlp.apply(weights, inputs, config)
+    outputs, _ = config.network.apply(weights, inputs)
     np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-5)
     targets = np.arange(7.0)
-    loss = mlp.loss(weights, inputs, targets, config)
+    loss = config.network.loss(outputs, targets)
     np.testing.assert_allclose(loss, np.mean((expected - targets) ** 2), rtol=1e-5)
 
 
@@ -74,24 +74,24 @@ def logits_by_hand(weights, tokens, heads, scale):
 # Heads of 4 at the width 8 and at its base; of 8 at the width 16: 1/√4 · 4/8 under µP, 1/√8 in standard.
 @pytest.mark.parametrize(("width", "table", "scale"), [(8, "mup", 0.5), (16, "mup", 0.25), (16, "standard", 8**-0.5)])
 def test_transformer_by_hand(width, table, scale):
-    config = replace(TEXT, width=width, parametrization=table)
-    weights = random_weights(transformer, config)
+    config = changed(TEXT, width=width, parametrization=table)
+    weights = random_weights(config)
     own = {name: part.astype(float) for name, part in weights.items()}
-    logits, _ = transformer.apply(weights, TOKENS, config)
+    logits, _ = config.network.apply(weights, TOKENS)
     expected = np.stack([logits_by_hand(own, row, 2, scale) for row in TOKENS])
     np.testing.assert_allclose(logits, expected, rtol=2e-4, atol=2e-4)
     targets = (TOKENS + 1) % 11
     shares = np.log(np.exp(expected).sum(-1)) - np.take_along_axis(expected, targets[..., None], 2)[..., 0]
-    np.testing.assert_allclose(transformer.loss(weights, TOKENS, targets, config), shares.mean(), rtol=1e-5)
+    np.testing.assert_allclose(config.network.loss(logits, targets), shares.mean(), rtol=1e-5)
 
 
 def test_transformer_is_causal_by_gradients():
-    config = replace(TEXT, vocabulary=5, depth=2)
-    weights = random_weights(transformer, config)
+    config = changed(TEXT, vocabulary=5, depth=2)
+    weights = random_weights(config)
     tokens = np.arange(5)[None]  # each position its own token, so its own row of the embedding
 
     def logits(embedding):
-        return transformer.apply({**weights, "embedding": embedding}, tokens, config)[0][0]
+        return config.network.apply({**weights, "embedding": embedding}, tokens)[0][0]
 
     slopes = np.abs(jax.jacrev(logits)(jnp.asarray(weights["embedding"]))).sum((1, 3))  # of logits[t] in token s
     later = ~np.tri(5, dtype=bool)
@@ -113,9 +113,9 @@ def test_rotary_scores_depend_on_relative_positions_only():
 
 
 def test_numbers_of_weights():
-    assert count(mlp.tensors(MLP)) == 4 * 6 + 6 + 2 * (36 + 6) + 6
-    assert "hidden" not in mlp.tensors(replace(MLP, depth=1))
-    assert count(transformer.tensors(replace(TEXT, depth=3))) == 2 * 11 * 8 + 3 * (12 * 64 + 2 * 8) + 8
+    assert MLP.network.num_weights == 4 * 6 + 6 + 2 * (36 + 6) + 6
+    assert "hidden" not in changed(MLP, depth=1).network.tensors
+    assert changed(TEXT, depth=3).network.num_weights == 2 * 11 * 8 + 3 * (12 * 64 + 2 * 8) + 8
 
 
 # Blocks alone (12 d² each) are what the paper's names count; width, depth and heads from its Tables 2 and 5.
@@ -135,8 +135,8 @@ def test_numbers_of_weights():
 )
 def test_presets_have_the_papers_sizes(name, width, depth, heads, millions):
     config = preset(name, tokens="-")
-    assert (config.width, config.depth, config.num_heads, config.vocabulary) == (width, depth, heads, 50280)
-    tensors = transformer.tensors(config)
+    assert tuple(map(config.value, ("width", "depth", "num_heads", "vocabulary"))) == (width, depth, heads, 50280)
+    tensors = config.network.tensors
     blocks = sum(int(np.prod(tensor.shape)) for tensor in tensors.values() if len(tensor.shape) == 3)
     assert blocks == 12 * depth * width**2
     assert abs(blocks / 1e6 - millions) < 1
@@ -144,8 +144,8 @@ def test_presets_have_the_papers_sizes(name, width, depth, heads, millions):
 
 
 def test_effective_weights_are_multiplied():
-    config = replace(MLP, parametrization="ntk", width=12)
-    tensors = mlp.tensors(config)
+    config = changed(MLP, parametrization="ntk", width=12)
+    tensors = config.network.tensors
     params = draw(tensors, config, jax.random.key(0))
     found = effective(params, tensor_factors(tensors, config), jnp.float32)
     np.testing.assert_array_equal(found["hidden"], params["hidden"] / 2)

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from sgdtheory.training import TrainConfig, train
+from sgdtheory.training import train
 from sgdtheory.training.noise import noise_scale, unbiased
 from sgdtheory.training.streams import stream
+from tests.runs import run_of
 from tests.training.test_optimization import gradient, initial
 
 
@@ -34,7 +35,7 @@ def test_noise_scale_is_nan_where_the_gradient_is_not_positive():
 
 
 def test_first_step_of_a_run_by_numpy():
-    config = TrainConfig(
+    config = run_of(
         width=8, base_width=8, depth=1, input_dim=4, batch_size=6, micro_batch=3, holdout_size=8, max_steps=1,
         activation="tanh", averages=(),
     )  # fmt: skip

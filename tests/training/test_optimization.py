@@ -1,19 +1,19 @@
 """Schedules, clipping, SGD and Adam against NumPy."""
 
 import math
-from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sgdtheory.training import TrainConfig, read_weights, train
+from sgdtheory import training
+from sgdtheory.training import read_weights, train
 from sgdtheory.training.engine import init, program, stacked
-from sgdtheory.training.mlp import apply
 from sgdtheory.training.optimization import schedule_factor
 from sgdtheory.training.streams import stream
+from tests.runs import changed, run_of
 
-CONFIG = TrainConfig(
+CONFIG = run_of(
     width=16, base_width=8, depth=1, input_dim=4, batch_size=6, holdout_size=8, max_steps=5, learning_rate=0.05,
     activation="tanh", averages=(), epsilon=1e-2, warmup=0.4,
 )  # fmt: skip
@@ -32,7 +32,9 @@ def factor_by_hand(schedule, t, duration, warmup, decay):
 @pytest.mark.parametrize("schedule", ["constant", "cosine", "wsd", "schedule_free"])
 @pytest.mark.parametrize(("duration", "warmup", "decay"), [(40, 0.25, 0.5), (16, 0.0, 0.25), (37, 0.1, 0.3)])
 def test_schedules_by_hand(schedule, duration, warmup, decay):
-    config = TrainConfig(schedule=schedule, max_steps=duration, warmup=warmup, decay=decay)
+    config = run_of(
+        schedule=schedule, max_steps=duration, warmup=warmup, **({"decay": decay} if schedule == "wsd" else {})
+    )
     steps = np.arange(duration)
     found = [float(schedule_factor(config, jnp.int32(t))) for t in steps]
     np.testing.assert_allclose(
@@ -74,17 +76,17 @@ def run_by_hand(config, own_rates=SGD, own_epsilon=EPSILON):
         if config.clip_norm:
             norm = math.sqrt(sum(SGD[name] * (part**2).sum() for name, part in parts.items()))
             parts = {name: part * min(1, config.clip_norm / norm) for name, part in parts.items()}
-        rate = config.learning_rate * factor_by_hand("constant", t, config.max_steps, config.warmup, 0)
+        rate = config.learning_rate * factor_by_hand("constant", t, config.max_steps, config.schedule.warmup, 0)
         for name, part in parts.items():
-            if config.optimizer == "sgd":
-                first[name] = config.momentum * first[name] + part
+            if isinstance(config.optimizer, training.SGD):
+                first[name] = config.optimizer.momentum * first[name] + part
                 weights[name] = weights[name] - rate * own_rates[name] * first[name]
                 continue
-            first[name] = config.beta1 * first[name] + (1 - config.beta1) * part
-            second[name] = config.beta2 * second[name] + (1 - config.beta2) * part**2
-            mean = first[name] / (1 - config.beta1 ** (t + 1))
-            root = np.sqrt(second[name] / (1 - config.beta2 ** (t + 1)))
-            step = mean / (root + config.epsilon * own_epsilon[name])
+            first[name] = config.optimizer.beta1 * first[name] + (1 - config.optimizer.beta1) * part
+            second[name] = config.optimizer.beta2 * second[name] + (1 - config.optimizer.beta2) * part**2
+            mean = first[name] / (1 - config.optimizer.beta1 ** (t + 1))
+            root = np.sqrt(second[name] / (1 - config.optimizer.beta2 ** (t + 1)))
+            step = mean / (root + config.optimizer.epsilon * own_epsilon[name])
             weights[name] = weights[name] - rate * own_rates[name] * step
     return weights
 
@@ -101,13 +103,13 @@ def compare(config, expected, directory):
 @pytest.mark.parametrize("momentum", [0.0, 0.7])
 @pytest.mark.parametrize("clip_norm", [None, 0.4])
 def test_sgd_by_hand(momentum, clip_norm, tmp_path):
-    config = replace(CONFIG, optimizer="sgd", momentum=momentum, clip_norm=clip_norm)
+    config = changed(CONFIG, optimizer="sgd", momentum=momentum, clip_norm=clip_norm)
     compare(config, run_by_hand(config), tmp_path)
 
 
 @pytest.mark.parametrize("clip_norm", [None, 0.1])
 def test_adam_by_hand(clip_norm, tmp_path):
-    config = replace(CONFIG, clip_norm=clip_norm)
+    config = changed(CONFIG, clip_norm=clip_norm)
     compare(config, run_by_hand(config, ADAM), tmp_path)
 
 
@@ -117,25 +119,25 @@ def test_one_epsilon_for_all_is_another_run(tmp_path):
 
 
 def test_clipping_changes_the_run():
-    config = replace(CONFIG, optimizer="sgd")
-    free, clipped = run_by_hand(config), run_by_hand(replace(config, clip_norm=0.4))
+    config = changed(CONFIG, optimizer="sgd")
+    free, clipped = run_by_hand(config), run_by_hand(changed(config, clip_norm=0.4))
     assert np.abs(free["input"] - clipped["input"]).max() > 1e-3
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_schedule_free_trains(optimizer):
-    result = train(replace(CONFIG, optimizer=optimizer, schedule="schedule_free", max_steps=40))
+    result = train(changed(CONFIG, optimizer=optimizer, schedule="schedule_free", max_steps=40))
     assert np.isfinite(result.losses).all()
     assert result.losses[-1, 0] < result.losses[0, 0]
 
 
-FROZEN = replace(CONFIG, depth=2, trained="output", learning_rate=0.1, warmup=0.0)
+FROZEN = changed(CONFIG, depth=2, trained="output", learning_rate=0.1, warmup=0.0)
 
 
 def features(config, weights, inputs):
     """Last hidden activations φ(x), (B, n)."""
     inner = {name: jnp.asarray(part, jnp.float32) for name, part in weights.items()}
-    return np.tanh(np.asarray(apply(inner, inputs, config)[1]["hidden"][-1], float))
+    return np.tanh(np.asarray(config.network.apply(inner, inputs)[1]["hidden"][-1], float))
 
 
 def output_by_hand(config):
@@ -161,14 +163,14 @@ def assert_output_alone_moved(config, found):
 
 @pytest.mark.parametrize("clip_norm", [None, 0.2])
 def test_frozen_features_are_linear_regression(clip_norm, tmp_path):
-    config = replace(FROZEN, optimizer="sgd", clip_norm=clip_norm)
+    config = changed(FROZEN, optimizer="sgd", clip_norm=clip_norm)
     train(config, tmp_path)
     assert_output_alone_moved(config, read_weights(tmp_path))
     np.testing.assert_allclose(read_weights(tmp_path)["output"][:, 0], output_by_hand(config), rtol=1e-4, atol=1e-6)
 
 
 def test_clipping_of_all_weights_is_another_run():
-    free, clipped = (output_by_hand(replace(FROZEN, clip_norm=norm)) for norm in (None, 0.2))
+    free, clipped = (output_by_hand(changed(FROZEN, clip_norm=norm)) for norm in (None, 0.2))
     assert np.abs(free - clipped).max() > 1e-3
 
 
@@ -176,13 +178,13 @@ def test_clipping_of_all_weights_is_another_run():
     "changes", [{"epsilon": 0.0}, {"schedule": "schedule_free"}, {"optimizer": "sgd", "momentum": 0.5}]
 )
 def test_frozen_features_stay_whatever_the_optimizer(changes, tmp_path):
-    config = replace(FROZEN, **changes)
+    config = changed(FROZEN, **changes)
     train(config, tmp_path)
     assert_output_alone_moved(config, read_weights(tmp_path))
 
 
 def test_training_all_weights_is_another_run(tmp_path):
-    config = replace(FROZEN, optimizer="sgd", trained="all")
+    config = changed(FROZEN, optimizer="sgd", trained="all")
     train(config, tmp_path)
     with pytest.raises(AssertionError):
         assert_output_alone_moved(config, read_weights(tmp_path))
@@ -191,4 +193,4 @@ def test_training_all_weights_is_another_run(tmp_path):
 
 def test_what_is_trained_is_checked():
     with pytest.raises(ValueError, match="trained must be one of all, output, got outputs"):
-        replace(CONFIG, trained="outputs")
+        changed(CONFIG, trained="outputs")

@@ -1,16 +1,17 @@
 """The table of exponents, and what training cannot tell apart."""
 
 import json
-from dataclasses import replace
 
 import jax
 import numpy as np
 import pytest
 
-from sgdtheory.training import MUP, NTK, PARAMETRIZATIONS, STANDARD, Exponents, TrainConfig, train
+from sgdtheory.training import MUP, NTK, PARAMETRIZATIONS, STANDARD, Exponents, train
+from sgdtheory.training.network import Tensor
 from sgdtheory.training.parametrization import ROLES, as_fields, factors, parametrization
-from sgdtheory.training.tensors import Tensor, draw, tensor_factors
+from sgdtheory.training.tensors import draw, tensor_factors
 from sgdtheory.training.transformer import heads
+from tests.runs import changed, run_of
 
 TENSORS = {
     "in": Tensor((300, 64), "input", 100),
@@ -19,7 +20,7 @@ TENSORS = {
     "gain": Tensor((8,), "vector", -1),
     "bias": Tensor((8,), "vector", 0),
 }
-MLP = TrainConfig(
+MLP = run_of(
     width=32,
     base_width=8,
     depth=2,
@@ -31,9 +32,8 @@ MLP = TrainConfig(
     learning_rate=0.01,
     optimizer="sgd",
     averages=(0.5,),
-    epsilon=1e-3,
 )
-TRANSFORMER = TrainConfig(
+TRANSFORMER = run_of(
     model="transformer",
     data="stdlib",
     width=32,
@@ -48,14 +48,21 @@ TRANSFORMER = TrainConfig(
     learning_rate=0.02,
     optimizer="sgd",
     averages=(0.5,),
-    epsilon=1e-4,
 )
+
+
+def with_optimizer(config, name, **changes):
+    """The same run with Adam, of an ε that matters, or with SGD."""
+    epsilon = 1e-3 if config.value("model") == "mlp" else 1e-4
+    return changed(config, optimizer=name, **({"epsilon": epsilon} if name == "adam" else {}), **changes)
+
+
 SETTINGS = {
-    "mlp, sgd": replace(MLP, momentum=0.5),
-    "mlp, adam": replace(MLP, optimizer="adam"),
-    "mlp, sgd, clipped": replace(MLP, clip_norm=0.5),
+    "mlp, sgd": changed(MLP, momentum=0.5),
+    "mlp, adam": with_optimizer(MLP, "adam"),
+    "mlp, sgd, clipped": changed(MLP, clip_norm=0.5),
     "transformer, sgd": TRANSFORMER,
-    "transformer, adam, clipped": replace(TRANSFORMER, optimizer="adam", clip_norm=0.5),
+    "transformer, adam, clipped": with_optimizer(TRANSFORMER, "adam", clip_norm=0.5),
 }
 OPTIMIZERS = pytest.mark.parametrize("optimizer", ["adam", pytest.param("sgd", marks=pytest.mark.slow)])
 MODELS = pytest.mark.parametrize(
@@ -121,7 +128,7 @@ def test_all_factors_are_one_at_the_base_width(table, family):
     ],
 )
 def test_variances_of_what_is_drawn(table, variances):
-    weights = draw(TENSORS, replace(MLP, parametrization=table), jax.random.key(0))
+    weights = draw(TENSORS, changed(MLP, parametrization=table), jax.random.key(0))
     for name, variance in variances.items():
         number = weights[name].size
         score = (np.mean(np.asarray(weights[name], float) ** 2) / variance - 1) / np.sqrt(2 / number)
@@ -150,8 +157,8 @@ def test_draws_depend_on_name_and_seed():
     ],
 )
 def test_attention_scale(table, width, number, scale):
-    config = replace(TRANSFORMER, width=width, num_heads=number, base_num_heads=2, parametrization=table)
-    assert heads(config) == (number, width // number, scale)
+    exponent = PARAMETRIZATIONS[table].attention
+    assert heads(width, number, TRANSFORMER.base_width, 2, exponent) == (number, width // number, scale)
 
 
 def same_as_the_first(config, tables):
@@ -159,7 +166,7 @@ def same_as_the_first(config, tables):
     start, end = first.losses[0, 0], first.losses[-1, 0]
     assert abs(end - start) > 1e-3 * start  # it trains
     for table in tables:
-        other = train(replace(config, parametrization=table))
+        other = train(changed(config, parametrization=table))
         assert other.outcome == "steps"
         # width ratio 4 and shifts of 1/2: the factors are powers of two, and rounding commutes with them
         np.testing.assert_allclose(other.losses, first.losses, rtol=2e-6)
@@ -180,28 +187,28 @@ def test_rescaled_tables_train_the_same_network(setting):
 @OPTIMIZERS
 @MODELS
 def test_each_role_can_be_rescaled_alone(config, optimizer):
-    config = replace(config, optimizer=optimizer, clip_norm=0.5)
+    config = with_optimizer(config, optimizer, clip_norm=0.5)
     same_as_the_first(config, [config.table.rescaled(role, 0.5) for role in ROLES])
 
 
 def test_rescaling_by_no_power_of_two_is_the_same_to_rounding():
-    config = replace(MLP, optimizer="adam", width=24)
+    config = with_optimizer(MLP, "adam", width=24)
     table = config.table
     for role, shift in zip(ROLES, (0.3, -0.4, 0.7, 1.1), strict=True):
         table = table.rescaled(role, shift)
-    first, other = train(config), train(replace(config, parametrization=table))
+    first, other = train(config), train(changed(config, parametrization=table))
     np.testing.assert_allclose(other.losses, first.losses, rtol=3e-5)
 
 
 @OPTIMIZERS
 @MODELS
 def test_one_wrong_exponent_trains_another_network(config, optimizer):
-    config = replace(config, optimizer=optimizer)
+    config = with_optimizer(config, optimizer)
     base = train(config).losses[-1, 0]
     for role in ROLES:
         for name in "multiplier", f"{optimizer}_rate":
             wrong = config.table.with_role(role, **{name: getattr(config.table.role(role), name) + 0.5})
-            found = train(replace(config, parametrization=wrong)).losses[-1, 0]
+            found = train(changed(config, parametrization=wrong)).losses[-1, 0]
             assert abs(found - base) > 2e-5 * base  # ten times what equivalent tables may differ by
 
 
@@ -211,7 +218,7 @@ def test_rescaled_exponents_by_hand():
 
 
 def test_clipping_clips():  # or its invariance would say nothing
-    clipped, free = (train(replace(MLP, clip_norm=norm)).losses[-1, 0] for norm in (0.5, None))
+    clipped, free = (train(changed(MLP, clip_norm=norm)).losses[-1, 0] for norm in (0.5, None))
     assert abs(clipped - free) > 1e-4 * free
 
 
@@ -229,7 +236,7 @@ def test_parametrization_by_name_and_by_fields():
 
 
 def test_tensor_factors_take_the_role_of_each_tensor():
-    found = tensor_factors(TENSORS, replace(MLP, optimizer="adam"))
+    found = tensor_factors(TENSORS, changed(MLP, optimizer="adam"))
     assert {name: each.rate for name, each in found.items()} == {
         "in": 1,
         "mid": 1 / 4,

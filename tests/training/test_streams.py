@@ -1,17 +1,15 @@
 """Streams of data: the same samples for every width, batch size and split, and what they are made of."""
 
-from dataclasses import replace
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sgdtheory.training import TrainConfig
 from sgdtheory.training.streams import stream
 from sgdtheory.training.text import _sources
+from tests.runs import changed, run_of
 
-TEACHER = TrainConfig(input_dim=8, batch_size=12, holdout_size=16, noise_variance=0.3)
-TEXT = TrainConfig(model="transformer", data="stdlib", context=16, batch_size=12, holdout_size=20)
+TEACHER = run_of(input_dim=8, batch_size=12, holdout_size=16, noise_variance=0.3)
+TEXT = run_of(model="transformer", data="stdlib", context=16, batch_size=12, holdout_size=20)
 BOTH = pytest.mark.parametrize("config", [TEACHER, TEXT], ids=["teacher", "stdlib"])
 
 
@@ -36,10 +34,10 @@ def same_but_for_rounding(first, second):
 @BOTH
 def test_samples_depend_on_the_seed_and_their_number_alone(config):
     whole = samples(config, 4)
-    same(samples(replace(config, width=256, base_width=128, depth=1), 4), whole)
-    same(samples(replace(config, micro_batch=3), 4), whole)
-    same_but_for_rounding(samples(replace(config, batch_size=6), 8), whole)
-    same_but_for_rounding(samples(replace(config, batch_size=1), 12), [part[:12] for part in whole])
+    same(samples(changed(config, width=256, base_width=128, depth=1), 4), whole)
+    same(samples(changed(config, micro_batch=3), 4), whole)
+    same_but_for_rounding(samples(changed(config, batch_size=6), 8), whole)
+    same_but_for_rounding(samples(changed(config, batch_size=1), 12), [part[:12] for part in whole])
     same(samples(config, 2, first=2), [part[24:] for part in whole])
     assert len(whole[0]) == len(whole[1]) == 48
     assert not np.array_equal(samples(config, 4, seed=1)[0], whole[0])
@@ -48,13 +46,13 @@ def test_samples_depend_on_the_seed_and_their_number_alone(config):
 
 @BOTH
 def test_holdout_is_fixed(config):
-    first, second = stream(config).holdout(), stream(replace(config, batch_size=3)).holdout()
+    first, second = stream(config).holdout(), stream(changed(config, batch_size=3)).holdout()
     same(first, second)
     assert len(first[0]) == config.holdout_size
 
 
 def test_statistics_of_the_teacher():
-    config = replace(TEACHER, batch_size=20_000)
+    config = changed(TEACHER, batch_size=20_000)
     data = stream(config)
     inputs, labels = samples(config, 1)
     noise = labels - np.asarray(data(inputs))
@@ -73,7 +71,7 @@ def test_statistics_of_the_teacher():
 
 
 def test_task_seed_is_another_teacher():
-    assert not np.allclose(stream(TEACHER).holdout()[1], stream(replace(TEACHER, task_seed=1)).holdout()[1])
+    assert not np.allclose(stream(TEACHER).holdout()[1], stream(changed(TEACHER, task_seed=1)).holdout()[1])
 
 
 def test_targets_follow_their_tokens():
@@ -95,7 +93,7 @@ def test_holdout_files_are_no_training_files():
 
 def tokens_config(path, **changes):
     fields = {"model": "transformer", "data": "tokens", "vocabulary": 60_000, "context": 4, "batch_size": 1}
-    return TrainConfig(**fields, tokens=str(path), holdout_size=2, **changes)
+    return run_of(**fields, tokens=str(path), holdout_size=2, **changes)
 
 
 def test_no_window_repeats_within_an_epoch(tmp_path):

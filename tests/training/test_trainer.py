@@ -3,18 +3,18 @@
 import signal
 import threading
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from sgdtheory.training import TrainConfig, train, train_many
+from sgdtheory.training import train, train_many
+from tests.runs import changed, run_of
 
-BASE = TrainConfig(
+BASE = run_of(
     width=16, base_width=8, depth=2, input_dim=4, batch_size=8, holdout_size=32, max_steps=20, eval_every=8,
     averages=(0.5,), optimizer="sgd", learning_rate=0.02,
 )  # fmt: skip
-DIVERGED = replace(BASE, learning_rate=1e6)
+DIVERGED = changed(BASE, learning_rate=1e6)
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +25,11 @@ def alone():
 def test_many_runs_are_those_one_by_one(alone):
     configs = [
         BASE,
-        replace(BASE, seed=1, learning_rate=0.05),
-        replace(BASE, width=8),
-        replace(BASE, averages=(0.7,), data_seed=3),
+        changed(BASE, seed=1, learning_rate=0.05),
+        changed(BASE, width=8),
+        changed(BASE, averages=(0.7,), data_seed=3),
         DIVERGED,
-        replace(BASE, momentum=0.5, target_loss=float(alone.losses[4, 0])),
+        changed(BASE, momentum=0.5, target_loss=float(alone.losses[4, 0])),
     ]
     together = train_many(configs)
     assert [result.config for result in together] == configs
@@ -67,25 +67,25 @@ def test_losses_are_those_of_the_config(alone):
 
 @pytest.mark.parametrize("micro_batch", [1, 4])
 def test_micro_batches_are_the_full_batch_to_rounding(alone, micro_batch):
-    found = train(replace(BASE, micro_batch=micro_batch))
+    found = train(changed(BASE, micro_batch=micro_batch))
     np.testing.assert_allclose(found.losses, alone.losses, rtol=2e-5)
     np.testing.assert_allclose(found.train_loss, alone.train_loss, rtol=2e-5)
     assert np.isfinite(found.squared_gradient[1:]).all()
 
 
 def test_bfloat16_is_close_to_float32(alone):
-    found = train(replace(BASE, precision="bfloat16"))
+    found = train(changed(BASE, precision="bfloat16"))
     np.testing.assert_allclose(found.losses, alone.losses, rtol=0.03)
     assert np.abs(found.losses / alone.losses - 1).max() > 1e-6  # it is another precision
 
 
 def test_transformer_in_micro_batches_and_bfloat16():
-    config = TrainConfig(
+    config = run_of(
         model="transformer", data="stdlib", width=16, base_width=16, num_heads=2, depth=1, context=8, batch_size=4,
         holdout_size=8, max_steps=4, averages=(), learning_rate=0.01, epsilon=1e-4,
     )  # fmt: skip
     whole, split, half = (
-        train(each) for each in (config, replace(config, micro_batch=2), replace(config, precision="bfloat16"))
+        train(each) for each in (config, changed(config, micro_batch=2), changed(config, precision="bfloat16"))
     )
     assert whole.losses[-1] < whole.losses[0] - 0.01
     np.testing.assert_allclose(split.losses, whole.losses, rtol=1e-5)
@@ -110,7 +110,7 @@ def test_control_c_that_another_thread_is_told_of_is_seen():
             signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         assert time.monotonic() - begin[0] < 30, "Ctrl-C was not seen"
 
-    result = train(replace(BASE, max_steps=10**7, eval_every=10**6), report=press)
+    result = train(changed(BASE, max_steps=10**7, eval_every=10**6), report=press)
     assert result.interrupted
     assert result.num_steps > 0
 
@@ -126,7 +126,7 @@ def test_the_first_error_stops_the_others():
             late.append(group.step)
             raise RuntimeError("the other run goes on")
 
-    endless = replace(BASE, max_steps=10**8, eval_every=10**6)
+    endless = changed(BASE, max_steps=10**8, eval_every=10**6)
     with pytest.raises(ZeroDivisionError):
-        train_many([replace(endless, width=8), endless], report=report)  # in this order on a machine with one core too
+        train_many([changed(endless, width=8), endless], report=report)  # in this order on a machine with one core too
     assert not late

@@ -1,44 +1,60 @@
-"""`sgdtheory sweep --plan`: what a sweep will take on this machine, and whether it will decide."""
+"""`sgdtheory plan-sweep`: what a sweep will take on this machine, and whether it will decide."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, ClassVar
+
+import tyro
 
 from sgdtheory._common.arguments import positive_number
 from sgdtheory.cli.output import print_json
-from sgdtheory.sweep.planning import Plan, pilot_scatter, plan
-from sgdtheory.sweep.power import Design, Scatter
-from sgdtheory.training.config import TrainConfig
+from sgdtheory.cli.sweep_run import STORE
+from sgdtheory.sweep import Design, Plan, Scatter, pilot_scatter, plan, read_grid
+from sgdtheory.training import TrainConfig
 
 
-def print_plan(
-    configs: list[TrainConfig],
-    store: Path,
-    *,
-    scatter: float | None,
-    margin: float,
-    target_loss: float | None,
-    as_json: bool = False,
-) -> None:
-    """Plan a sweep and print it, in sentences or as JSON.
+@dataclass(frozen=True, kw_only=True)
+class PlanSweepCommand:
+    """Train nothing: say how many runs, steps and minutes a grid asks for, and how likely it is to decide."""
 
-    Args:
-        configs: of the sweep.
-        store: where it will be, or where a pilot is.
-        scatter: of the log steps of one seed; None: the pilot's.
-        margin: |slope| below which B* counts as constant.
-        target_loss: of the pilot; None: its runs' own.
-        as_json: print JSON.
-    """
-    assumed, reason = _scatter(configs, store, scatter, target_loss)
-    found = plan(configs, store, scatter=assumed, margin=margin)
-    if as_json:
-        fields = {name: getattr(found, name) for name in ("runs", "finished", "steps", "seconds")}
-        fields["scatter"] = vars(assumed) if assumed else None
-        fields["verdicts"] = found.verdicts._asdict() if found.verdicts else None
-        fields["enough"] = found.enough._asdict() if found.enough else None
-        print_json(fields)
-        return
-    for line in [*_cost(found, store), *_verdict(found, margin, reason)]:
-        print(line)
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "runs": ("grid", "store"),
+        "plan": ("scatter", "target_loss", "margin"),
+        "output": ("json",),
+    }
+
+    grid: Annotated[Path, tyro.conf.Positional]
+    """TOML file of the sweep, as of sgdtheory sweep."""
+    store: Path = STORE
+    """Where it will be, or where a pilot is."""
+    scatter: float | None = None
+    """Scatter of the log steps of one seed; by default that of the pilot in --store, if it has one."""
+    target_loss: float | None = None
+    """Of the pilot; by default its runs' own."""
+    margin: float = 0.2
+    """|slope| of log B* on log width below which B* counts as constant."""
+    json: bool = False
+    """Print JSON; null stands for what is infinite or absent."""
+
+    def run(self) -> None:
+        """Time a pilot, predict the verdict, and print both."""
+        configs = read_grid(self.grid)
+        assumed, reason = _scatter(configs, self.store, self.scatter, self.target_loss)
+        found = plan(configs, self.store, scatter=assumed, margin=self.margin)
+        if self.json:
+            print_json(_fields(found, assumed))
+            return
+        for line in [*_cost(found, self.store), *_verdict(found, self.margin, reason)]:
+            print(line)
+
+
+def _fields(found: Plan, assumed: Scatter | None) -> dict[str, object]:
+    """The plan for JSON."""
+    fields: dict[str, object] = {name: getattr(found, name) for name in ("runs", "finished", "steps", "seconds")}
+    fields["scatter"] = vars(assumed) if assumed else None
+    fields["verdicts"] = found.verdicts._asdict() if found.verdicts else None
+    fields["enough"] = found.enough._asdict() if found.enough else None
+    return fields
 
 
 def _scatter(
