@@ -21,6 +21,7 @@ from experiments._lib.network_sweeps import (
 )
 from experiments._lib.redraw import Recorded
 from experiments._lib.results import Result, Verdict, VerdictName
+from sgdtheory._common.files import csv_number
 from sgdtheory.fits import Convention, SizeDependence, size_dependence
 from sgdtheory.plotting.style import BLACK, BLUE, MARKERS, VERMILLION, colors, legend, log_axes, new_figure
 from sgdtheory.sweep import sweep
@@ -163,7 +164,7 @@ def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
 
 def points_of(rows: list[dict[str, str]]) -> dict[str, list]:
     """Columns of the table that `run` wrote, from its rows."""
-    return {name: [row[name] if name == "task" else float(row[name]) for row in rows] for name in UNITS}
+    return {name: [row[name] if name == "task" else csv_number(row[name]) for row in rows] for name in UNITS}
 
 
 def figures(

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from experiments._lib.progress import report
+from sgdtheory._common.files import csv_number
 from sgdtheory.fits import SizeDependence, StepsLaw
 from sgdtheory.plotting.style import GRAY, MARKERS, colors, legend, log_axes, tick_measured
 from sgdtheory.sweep.fit import SweepFit
@@ -153,7 +154,7 @@ def tuned_of(rows: Sequence[dict[str, str]], target_loss: float) -> TunedSteps:
     """Tuned steps of every width and batch size from rows of a table that an experiment wrote."""
     points = []
     for row in rows:
-        steps = float(row["steps"])
+        steps = csv_number(row["steps"])
         points.append(
             BestSteps(
                 group=(int(row["width"]),),

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from experiments._lib.network_sweeps import Task
 from experiments._lib.registry import EXPERIMENTS
+from sgdtheory._common.files import csv_number
 from sgdtheory.plotting.style import save
 
 FOLDER = Path(__file__).parents[1] / "recorded"
@@ -40,7 +41,7 @@ class Recorded:
     @property
     def columns(self) -> dict[str, np.ndarray]:
         """Columns of a table of numbers."""
-        return {name: np.array([float(row[name]) for row in self.rows]) for name in self.rows[0]}
+        return {name: np.array([csv_number(row[name]) for row in self.rows]) for name in self.rows[0]}
 
     @property
     def verdicts(self) -> list[dict[str, Any]]:

@@ -1,4 +1,13 @@
-"""Files: one way to write CSV and JSON, and atomic writes: a killed process leaves the old file or the new one."""
+"""Files: one way to write CSV and JSON, and atomic writes: a killed process leaves the old file or the new one.
+
+Numbers that are not finite are written so that programs in any language read them as what they are:
+
+- in CSV an empty cell is a number that is not there (None or nan), `Inf` and `-Inf` are infinite. R would take a column
+  with "nan" or "inf" in it for text; Python, Julia, C and databases read these three as R does.
+- in JSON, which has a word for none of them, all are null. Where it matters which, the CSV file has it.
+
+`csv_number` reads a cell of CSV back, those that version 0.1.0 wrote, "nan" and "inf", too.
+"""
 
 import csv
 import io
@@ -38,12 +47,27 @@ def write_atomically(path: str | Path, content: str | bytes) -> Path:
 
 
 def csv_text(header: Iterable[str], rows: Iterable[Sequence[Any]]) -> str:
-    """CSV with lines that end in a line feed; empty where a value is None."""
+    """CSV with lines that end in a line feed; numbers that are not finite as the head of this module has it."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerows([_csv_cell(value) for value in row] for row in rows)
     return buffer.getvalue()
+
+
+def _csv_cell(value: Any) -> Any:
+    if not isinstance(value, float | np.floating) or math.isfinite(value):
+        return value
+    return None if math.isnan(value) else "Inf" if value > 0 else "-Inf"
+
+
+def csv_number(cell: str) -> float:
+    """The number in a cell of CSV; nan where it is empty.
+
+    Raises:
+        ValueError: it holds something else.
+    """
+    return float(cell or "nan")
 
 
 def csv_columns(columns: Mapping[str, Iterable[Any]]) -> str:

@@ -231,8 +231,7 @@ def _csv(fits: list[Any]) -> str:
     rows = []
     for fit in fits:
         for point in fit.tuned.points:
-            steps = point.mean if np.isfinite(point.mean) else ""
-            choice = [point.choice.get(name, "") for name in names]
-            head = [fit.tuned.target_loss, *point.group, point.batch_size, steps]
+            choice = [point.choice.get(name) for name in names]
+            head = [fit.tuned.target_loss, *point.group, point.batch_size, point.mean]
             rows.append([*head, point.steps.size, int(point.tuned), *choice])
     return csv_text(header, rows)

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from sgdtheory._common.files import write_atomically
+from sgdtheory._common.files import csv_number, json_text, write_atomically
 from sgdtheory.training.config import TrainConfig, read_config
 from sgdtheory.training.engine import State, evaluation_program, init, iterate_of, stacked
 from sgdtheory.training.history import NUM_SUMS, History
@@ -32,7 +32,7 @@ EXTENDABLE = "max_steps", "schedule_steps", "target_loss"
 
 def write_config(directory: Path, config: TrainConfig) -> None:
     """Write the config of a run that begins or goes on."""
-    write_atomically(directory / CONFIG, json.dumps(config.as_fields(), indent=2) + "\n")
+    write_atomically(directory / CONFIG, json_text(config.as_fields()))
 
 
 def is_of(directory: Path, config: TrainConfig) -> bool:
@@ -72,8 +72,7 @@ def write_checkpoint(directory: Path, state: State, history: History) -> None:
 def write_result(directory: Path, result: TrainResult) -> None:
     """Write the curve and, last, the result of a run that has ended."""
     write_atomically(directory / CURVE, result.to_csv())
-    plain = {key: _plain(value) for key, value in result.summary().items()}
-    write_atomically(directory / RESULT, json.dumps(plain, indent=2, allow_nan=False) + "\n")
+    write_atomically(directory / RESULT, json_text(result.summary()))
 
 
 def read_result(directory: Path, config: TrainConfig) -> TrainResult:
@@ -87,7 +86,8 @@ def read_result(directory: Path, config: TrainConfig) -> TrainResult:
     try:
         summary = json.loads((directory / RESULT).read_text())
         header, *rows = csv.reader((directory / CURVE).read_text().splitlines())
-        columns = dict(zip(header, np.array(rows, float).reshape(-1, len(header)).T, strict=True))
+        cells = np.array([[csv_number(cell) for cell in row] for row in rows]).reshape(-1, len(header))
+        columns = dict(zip(header, cells.T, strict=True))
         if columns["step"][-1] != summary["num_steps"]:
             raise ValueError(f"the curve ends at step {columns['step'][-1]:g}, the run at {summary['num_steps']}")
         return TrainResult(
@@ -205,9 +205,3 @@ def _state(path: Path, found: dict[str, np.ndarray], config: TrainConfig) -> Sta
 
 def _named(state: State) -> list[tuple[str, Any]]:
     return [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(state)]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sgdtheory._common import files
-from sgdtheory._common.files import csv_columns, csv_text, json_text, write_atomically
+from sgdtheory._common.files import csv_columns, csv_number, csv_text, json_text, write_atomically
 
 WRITERS = {
     "atomic": f"import runpy; write = runpy.run_path({files.__file__!r})['write_atomically']",
@@ -131,6 +131,35 @@ def test_csv_reads_back_as_it_was():
     assert csv_text(["a"], [[1], [None]]) == 'a\n1\n""\n'
     with pytest.raises(ValueError, match="zip"):
         csv_columns({"a": [1], "b": [1, 2]})
+
+
+@pytest.mark.parametrize("kind", [float, np.float64, np.float32])
+def test_csv_numbers_that_are_not_finite(kind):
+    """As R, Julia, pandas and databases read them: no text in a column of numbers but for Inf."""
+    values = [kind("nan"), None, kind("inf"), kind("-inf"), kind(1.5)]
+    assert csv_text(["x", "y"], [[value, 1] for value in values]) == "x,y\n,1\n,1\nInf,1\n-Inf,1\n1.5,1\n"
+    assert csv_columns({"x": np.array([np.nan, -np.inf]), "y": np.array([1, 2])}) == "x,y\n,1\n-Inf,2\n"
+
+
+@pytest.mark.parametrize(
+    ("cell", "number"),
+    [
+        ("", np.nan),
+        ("nan", np.nan),
+        ("Inf", np.inf),
+        ("inf", np.inf),
+        ("-Inf", -np.inf),
+        ("-inf", -np.inf),
+        ("1e-3", 1e-3),
+    ],
+)
+def test_cells_of_this_version_and_of_0_1_are_read(cell, number):
+    np.testing.assert_equal(csv_number(cell), number)
+
+
+def test_a_cell_that_is_no_number():
+    with pytest.raises(ValueError, match="could not convert"):
+        csv_number("many")
 
 
 def test_json_is_strict():

@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 
+from sgdtheory._common.files import csv_number
 from sgdtheory.training import read_weights, resume, train
 from tests.runs import changed, run_of
 
@@ -118,7 +119,9 @@ def test_result_files(whole):
     header, *rows = (whole[0] / "curve.csv").read_text().splitlines()
     columns = "loss_iterate,loss_0.5,loss_0.9,loss_uniform,squared_gradient,gradient_variance,noise_scale"
     assert header == f"step,train_loss,{columns}"
-    table = np.array([row.split(",") for row in rows], float)
+    table = np.array([[csv_number(cell) for cell in row.split(",")] for row in rows])
+    assert np.isnan(table[:, -1]).all()
+    assert all(row.endswith(",,") for row in rows)  # no micro-batches, no gradient noise
     np.testing.assert_array_equal(table[:, 2:6], whole[1].losses)
     assert not list(whole[0].glob(".writing-*"))
 
