@@ -57,7 +57,7 @@ def free_address():
 
 def start(program, devices, *arguments):
     environment = os.environ | {
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}",
         "JAX_PLATFORMS": "cpu",
     }
     command = [sys.executable, "-c", PROLOGUE + program, *map(str, arguments)]

@@ -29,7 +29,7 @@ def test_maximal_update_passes_and_standard_fails(config, optimizer):
     assert not check(config, optimizer, "standard").passes
 
 
-@pytest.mark.parametrize("role", ["input", "hidden", "output", "vector"])
+@pytest.mark.parametrize("role", [pytest.param("input", marks=slow), "hidden", "output", "vector"])
 @pytest.mark.parametrize(("config", "optimizer"), COMBINATIONS)
 def test_one_wrong_exponent_fails(config, optimizer, role):
     name = f"{optimizer}_rate"
@@ -39,7 +39,7 @@ def test_one_wrong_exponent_fails(config, optimizer, role):
     assert role in {roles[each.layer.partition(".")[0]] for each in failed if each.quantity == "own" and each.low > 0}
 
 
-@pytest.mark.parametrize("role", ["input", "hidden", "output"])
+@pytest.mark.parametrize("role", [pytest.param("input", marks=slow), "hidden", "output"])
 def test_one_wrong_initial_scale_fails(role):
     wrong = MUP.with_role(role, init=MUP.role(role).init + 0.5)
     failed = check(MLP, "adam", wrong).failures()
