@@ -1,12 +1,27 @@
 """Tests compile hundreds of small programs that then run for milliseconds: compile quickly, in child processes too.
 
-The experiments, which the README's second command runs, compile as users do.
+XLA's fusion emitters take half of the time of a compilation. The experiments, which the README's second command runs,
+compile as users do. `quickly_compiled` leaves out optimizations as well, where nothing runs for long.
 """
 
+import contextlib
 import os
 
-# Set before JAX starts; whoever has chosen otherwise keeps the choice.
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+import jax
+import pytest
+
 FLAG = "--xla_cpu_use_fusion_emitters"
-if FLAG not in os.environ.get("XLA_FLAGS", ""):
+if FLAG not in os.environ.get("XLA_FLAGS", ""):  # read when JAX compiles first; whoever has chosen keeps the choice
     os.environ["XLA_FLAGS"] = f"{FLAG}=false {os.environ.get('XLA_FLAGS', '')}".strip()
+
+
+@contextlib.contextmanager
+def quickly_compiled():
+    """A context in which programs are compiled without optimizations, here and in child processes, to the same bits."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+        patch.setenv("JAX_PLATFORMS", os.environ.get("JAX_PLATFORMS", "cpu"))
+        yield
+    jax.config.update("jax_disable_most_optimizations", before)

@@ -9,7 +9,7 @@ from sgdtheory.theory.contour import CONTOUR
 from sgdtheory.theory.modes import _STIRLING, BLOCK_NODES, _block_rule, _end_slopes, _tail_rule, power_law_modes
 from sgdtheory.theory.power_sums import MIDPOINT_COEFFICIENTS
 
-DIM = 200_000
+DIM = 50_000
 
 
 def test_derivatives_by_the_logarithm():

@@ -1,12 +1,11 @@
-"""Tiny networks compile for longer than they train: compile quickly. Subprocesses compile as users do."""
+"""Tiny networks compile for longer than they train."""
 
-import jax
 import pytest
+
+from tests.conftest import quickly_compiled
 
 
 @pytest.fixture(scope="package", autouse=True)
 def _quick_compilation():
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
+    with quickly_compiled():
+        yield

@@ -1,0 +1,16 @@
+"""Short simulations compile for longer than they run."""
+
+import contextlib
+
+import pytest
+
+from tests.conftest import quickly_compiled
+
+SHORT = "test_devices", "test_dynamics", "test_engine", "test_explicit"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_compilation(request):
+    short = request.module.__name__.rpartition(".")[2] in SHORT
+    with quickly_compiled() if short else contextlib.nullcontext():
+        yield
