@@ -8,7 +8,7 @@ import pytest
 
 import sgdtheory as st
 
-DOORS = "sgdtheory", "sgdtheory.simulation"
+DOORS = "sgdtheory", "sgdtheory.fits", "sgdtheory.simulation", "sgdtheory.plotting"
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 

@@ -125,7 +125,7 @@ def samples_used(batch_size: np.ndarray, num_samples: np.ndarray) -> np.ndarray:
 def checked_name(argument: str, value: object, known: Iterable[str]) -> str:
     """`value`, if it is one of the known names; else the message lists them and the nearest one."""
     known = list(known)
-    if value in known:
+    if isinstance(value, str) and value in known:
         return value
     nearest = difflib.get_close_matches(str(value), known, 1)
     hint = f" (did you mean {nearest[0]}?)" if nearest else ""

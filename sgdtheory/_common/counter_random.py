@@ -88,7 +88,7 @@ def mean_chi_square(key: Words, step: ArrayLike, degrees: ArrayLike, dtype: DTyp
         new, good = attempt(number)
         return number + np.uint32(1), jnp.where(accepted, value, new), accepted | good
 
-    start = np.uint32(0), jnp.zeros(shape, dtype), jnp.zeros(shape, bool)
+    start = jnp.uint32(0), jnp.zeros(shape, dtype), jnp.zeros(shape, bool)
     return lax.while_loop(lambda carry: ~carry[2].all(), again, start)[1]
 
 

@@ -68,8 +68,8 @@ class FitSweepCommand:
                 f"nothing to fit in {self.store}: none of its {len(table.configs)} runs has ended; sweep first"
             )
         targets = self._targets(table)
-        names = "reference", "overhead", "edges", "margin", "level"
-        options: dict[str, Any] = {name: getattr(self, name) for name in names}
+        options: dict[str, Any] = {name: getattr(self, name) for name in ("edges", "margin", "level")}
+        options["convention"] = Convention(self.reference, self.overhead)
         fits = [fit_sweep(table, target, self.by, **options) for target in targets]
         if self.steps_csv:
             write_atomically(self.steps_csv, _csv(fits))
@@ -148,12 +148,11 @@ class FitSweepCommand:
         return {"groups": rows, "exponents": exponents, "convention": convention}
 
     def _row(self, fit: Any, measurement: Any, law: Any) -> dict[str, Any]:
-        convention = Convention(fit.reference, self.overhead)
         row = {"target_loss": fit.tuned.target_loss, "group": measurement.group, "a": law.a, "b": law.b}
         row["batch_sizes"], row["steps"] = measurement.batch_sizes, measurement.steps
-        row["critical_batch_size"] = law.critical_batch_size(convention=convention)
+        row["critical_batch_size"] = law.critical_batch_size(convention=fit.convention)
         steps = measurement.batch_sizes, measurement.steps
-        row["interpolated"] = interpolated_critical_batch_size(*steps, convention)
+        row["interpolated"] = interpolated_critical_batch_size(*steps, fit.convention)
         return row
 
     def _print(self, report: dict[str, Any]) -> None:
@@ -194,9 +193,8 @@ class FitSweepCommand:
         figure, axes = plotting.new_figure(1, 1 + bool(dependent) + bool(by_data), width=4.8, height=3.9)
         last = fits[-1]
         if last.measurements:
-            convention = Convention(last.reference, self.overhead)
             title = f"Steps to loss {last.tuned.target_loss:g} leave linear scaling at $B^*$"
-            plotting.steps_laws(last.measurements, last.laws, convention=convention, title=title, axes=axes[0, 0])
+            plotting.steps_laws(last.measurements, last.laws, convention=last.convention, title=title, axes=axes[0, 0])
         if dependent:
             size = self.by[0].replace("_", " ")
             curves = {f"loss {fit.tuned.target_loss:g}": fit.dependence["law"] for fit in dependent}

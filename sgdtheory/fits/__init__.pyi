@@ -1,5 +1,7 @@
+from .conventions import SMALLEST as SMALLEST
 from .conventions import Convention as Convention
 from .conventions import SensitivityRow as SensitivityRow
+from .conventions import one_convention as one_convention
 from .conventions import sensitivity as sensitivity
 from .invariance import METHODS as METHODS
 from .invariance import Method as Method

@@ -53,6 +53,11 @@ def one_convention(
 ) -> Convention:
     """The convention that a caller gives as such, or as its two numbers; `default` is what these are if left out.
 
+    >>> import sgdtheory as st
+    >>> from sgdtheory.fits import one_convention
+    >>> one_convention(None, 64, 0.5) == one_convention(st.Convention(64, 0.5), 256.0, 0.2)
+    True
+
     Raises:
         ValueError: both are given, and say different things.
     """

@@ -250,6 +250,13 @@ def interpolated_critical_batch_size(
     regression by up to 14%. The intervals of `size_dependence` allow for it, because such data do not follow the law
     and their misfit is in s: it comes to one standard error of B*, whatever the steps scatter by.
 
+    >>> import numpy as np
+    >>> from sgdtheory.fits import Convention, interpolated_critical_batch_size
+    >>> batch_sizes = np.array([16, 40, 100, 250])
+    >>> found = interpolated_critical_batch_size(batch_sizes, 300 * (1 + 150 / batch_sizes), Convention(16, 0.2))
+    >>> round(found, 6)  # 0.2 · 150 + 1.2 · 16
+    49.2
+
     Args:
         batch_sizes: (m,) increasing.
         steps: (m,) steps to the target.
@@ -289,7 +296,13 @@ def _finder(method: Method) -> Callable[[np.ndarray, np.ndarray, Convention], fl
 
 
 def log_sensitivity(measurement: StepsMeasurement, convention: Convention = SMALLEST, method: Method = "law") -> float:
-    """(Σ_B (∂ log B* / ∂ log Y_B)²)^½: standard error of log B* over that of log steps."""
+    """(Σ_B (∂ log B* / ∂ log Y_B)²)^½: standard error of log B* over that of log steps.
+
+    >>> import sgdtheory as st
+    >>> from sgdtheory.fits import log_sensitivity
+    >>> round(log_sensitivity(st.example_measurements()[0], st.Convention(256)), 2)
+    0.62
+    """
     find, slopes = _finder(method), []
     for place in range(measurement.steps.size):
         ends = []

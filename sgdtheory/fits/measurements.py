@@ -17,6 +17,10 @@ EXAMPLE = Path(str(resources.files("sgdtheory.fits") / "data" / "steps_to_target
 class StepsMeasurement:
     """Steps to one target at several batch sizes.
 
+    >>> import numpy as np
+    >>> import sgdtheory as st
+    >>> measured = st.StepsMeasurement("width 64", 64, np.array([16, 64, 256]), np.array([4130, 1180, 443]))
+
     Attributes:
         group: name of the group of rows, "" where the file has no groups.
         size: its model or data size, nan where the file has none.
@@ -30,7 +34,11 @@ class StepsMeasurement:
 
 
 def example_measurements(*, fitted: bool = True) -> list[StepsMeasurement]:
-    """Five language models, 85M to 1.2B parameters, on C4 (provenance: sgdtheory/data/README.md).
+    """Five language models, 85M to 1.2B parameters, on C4 (provenance: sgdtheory/fits/data/README.md).
+
+    >>> import sgdtheory as st
+    >>> [(model.group, model.size) for model in st.example_measurements()]
+    [('85M', 85.0), ('151M', 151.0), ('302M', 302.0), ('604M', 604.0), ('1.2B', 1200.0)]
 
     Args:
         fitted: the series behind the paper's Table 6a; False: the one read from the logs (six entries differ).
@@ -51,6 +59,14 @@ def read_measurements(
     size: str | None = None,
 ) -> list[StepsMeasurement]:
     """Read a CSV file with a header: one row a (group, batch size).
+
+    >>> import pathlib, tempfile
+    >>> import sgdtheory as st
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "steps.csv"
+    >>> _ = path.write_text("bs,steps\\n64,50000\\n256,14000\\n1024,5000\\n")
+    >>> (measured,) = st.read_measurements(path, batch_size="bs", steps="steps")
+    >>> measured.batch_sizes, measured.steps
+    (array([  64.,  256., 1024.]), array([50000., 14000.,  5000.]))
 
     Args:
         path: the file.

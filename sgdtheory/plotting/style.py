@@ -57,7 +57,15 @@ class Panel(Axes):
 def new_figure(
     rows: int = 1, columns: int = 1, *, width: float = 4.2, height: float = 3.3
 ) -> tuple[Figure, np.ndarray]:
-    """A figure in the project's style with a (rows, columns) array of axes; nothing global is touched."""
+    """A figure in the project's style with a (rows, columns) array of axes; nothing global is touched.
+
+    >>> import sgdtheory as st
+    >>> models = st.example_measurements()
+    >>> laws = [st.fit_steps_law(model.batch_sizes, model.steps) for model in models]
+    >>> figure, axes = st.plot.new_figure(1, 2)
+    >>> _ = st.plot.steps_laws(models, laws, axes=axes[0, 0])
+    >>> _ = st.plot.critical_batch_sizes([model.size for model in models], laws, axes=axes[0, 1])
+    """
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(width * columns, height * rows))
         FigureCanvasAgg(figure)
@@ -79,10 +87,11 @@ def figure_of(axes: Axes) -> Figure:
 def save(figure: Figure, path: str | Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
     """Write the figure atomically, for the screen (PNG, SVG) and for print (PDF, its fonts embedded as text).
 
+    >>> import tempfile
     >>> import sgdtheory as st
-    >>> models = st.example_measurements()
-    >>> laws = [st.fit_steps_law(model.batch_sizes, model.steps) for model in models]
-    >>> paths = st.plot.save(st.plot.steps_laws(models, laws), "steps.pdf")  # doctest: +SKIP
+    >>> figure, axes = st.plot.new_figure()
+    >>> [path.name for path in st.plot.save(figure, tempfile.mkdtemp() + "/steps")]
+    ['steps.png', 'steps.pdf']
 
     Args:
         figure: what to write.

@@ -37,6 +37,11 @@ APART = 0.02  # share of the range of widths by which layers are drawn side by s
 def loss_curves(result: TrainResult, *, axes: Axes | None = None) -> Figure:
     """Loss on the hold-out against steps, of the iterate and of every average; the target dashed.
 
+    >>> import sgdtheory as st
+    >>> from sgdtheory.training import TrainConfig, train
+    >>> result = train(TrainConfig(width=64, max_steps=1000, averages=(0.9, 0.99)))  # doctest: +SKIP
+    >>> figure = st.plot.loss_curves(result)  # doctest: +SKIP
+
     Args:
         result: of a run.
         axes: the panel to draw in; None: that of a new figure.
@@ -71,6 +76,11 @@ def coordinates(check: CoordinateCheck) -> Figure:
     """A coordinate check in six panels.
 
     Above, root mean squares of activations against width; below, their slopes, the tolerance, and what fails.
+
+    >>> import sgdtheory as st
+    >>> from sgdtheory.training import TrainConfig, coordinate_check
+    >>> check = coordinate_check(TrainConfig(), widths=(64, 128, 256))  # doctest: +SKIP
+    >>> figure = st.plot.coordinates(check)  # doctest: +SKIP
 
     Args:
         check: of `sgdtheory.training.coordinate_check`.

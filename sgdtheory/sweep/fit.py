@@ -7,12 +7,14 @@ import numpy as np
 
 from sgdtheory.fits import (
     METHODS,
+    SMALLEST,
     Convention,
     Method,
     SizeDependence,
     StepsLaw,
     StepsMeasurement,
     fit_steps_law,
+    one_convention,
     size_dependence,
 )
 from sgdtheory.sweep.table import SweepTable
@@ -32,7 +34,7 @@ class SweepFit:
     Attributes:
         tuned: steps to the target, tuned, of every group and batch size.
         measurements, laws: of every group with three tuned batch sizes or more, and the fitted Y = a + b/B.
-        reference, overhead: convention of B*.
+        convention: of B*, its reference a number.
         dependence: method → how B* depends on the first field in `by`; without one of them where there are too few
             sizes or batch sizes.
         notes: what is not tuned, not reached, or not fitted.
@@ -41,10 +43,19 @@ class SweepFit:
     tuned: TunedSteps
     measurements: tuple[StepsMeasurement, ...]
     laws: tuple[StepsLaw, ...]
-    reference: float
-    overhead: float
+    convention: Convention
     dependence: dict[str, SizeDependence]
     notes: tuple[str, ...]
+
+    @property
+    def reference(self) -> float:
+        """B_ref of the convention."""
+        return self.convention.reference_among(self.tuned.smallest_batch_size)
+
+    @property
+    def overhead(self) -> float:
+        """ω of the convention."""
+        return self.convention.overhead
 
     def critical_intervals(self, level: float = 0.95) -> list[tuple[float, float]]:
         """Confidence interval of B* by the law for each of `laws`.
@@ -54,7 +65,7 @@ class SweepFit:
         """
         if "law" in self.dependence:
             return list(zip(*(ends.tolist() for ends in self.dependence["law"].critical_intervals), strict=True))
-        return [law.interval(level=level, reference=self.reference, overhead=self.overhead) for law in self.laws]
+        return [law.interval(level=level, convention=self.convention) for law in self.laws]
 
 
 def fit_sweep(
@@ -64,6 +75,7 @@ def fit_sweep(
     *,
     reference: float | None = None,
     overhead: float = 0.2,
+    convention: Convention | None = None,
     margin: float = 0.2,
     level: float = 0.95,
     edges: bool = False,
@@ -76,14 +88,17 @@ def fit_sweep(
         by: fields that tell groups apart; the first is the size.
         reference: B_ref; None: the smallest batch size of the sweep in all groups, tuned or not, so that it is the same
             at every target.
-        overhead, margin, level: as of `size_dependence`.
+        overhead: ω, the extra data.
+        convention: both at once, in place of the two numbers.
+        margin, level: as of `size_dependence`.
         edges: use batch sizes whose best choice lies at an end of the grid too.
 
     Raises:
         ValueError: as of `best_steps`, and if no batch size is that of all groups.
     """
     tuned = best_steps(table, target_loss, by)
-    return fit_tuned(tuned, reference=reference, overhead=overhead, margin=margin, level=level, edges=edges)
+    convention = one_convention(convention, reference, overhead, SMALLEST)
+    return fit_tuned(tuned, convention=convention, margin=margin, level=level, edges=edges)
 
 
 def fit_tuned(
@@ -91,6 +106,7 @@ def fit_tuned(
     *,
     reference: float | None = None,
     overhead: float = 0.2,
+    convention: Convention | None = None,
     margin: float = 0.2,
     level: float = 0.95,
     edges: bool = False,
@@ -99,7 +115,7 @@ def fit_tuned(
 
     Args:
         tuned: steps to one target of every group and batch size.
-        reference, overhead, margin, level, edges: as of `fit_sweep`.
+        reference, overhead, convention, margin, level, edges: as of `fit_sweep`.
     """
     target_loss = tuned.target_loss
     measured = tuned.measurements(edges=edges)
@@ -111,16 +127,17 @@ def fit_tuned(
         notes.append(f"loss {target_loss:g}: no fit of {few}")
     if len(measured) in FEW:
         notes.append(FEW[len(measured)])
-    reference = tuned.smallest_batch_size if reference is None else reference
+    convention = one_convention(convention, reference, overhead, SMALLEST)
+    if convention.reference is None:
+        convention = Convention(tuned.smallest_batch_size, convention.overhead)
     for method in METHODS if measured else ():
         try:
-            dependence[method] = size_dependence(
-                measured, convention=Convention(reference, overhead), margin=margin, level=level, method=method
-            )
+            options = {"margin": margin, "level": level}
+            dependence[method] = size_dependence(measured, convention=convention, method=method, **options)
         except ValueError as error:
             notes.append(f"loss {target_loss:g}: no exponent of {METHODS[method]}: {error}")
     laws = tuple(fit_steps_law(each.batch_sizes, each.steps) for each in measured)
-    return SweepFit(tuned, tuple(measured), laws, reference, overhead, dependence, tuple(notes))
+    return SweepFit(tuned, tuple(measured), laws, convention, dependence, tuple(notes))
 
 
 def data_dependence(
@@ -147,5 +164,4 @@ def data_dependence(
                 found.append(replace(measurement, size=data, group=f"{group}, loss {fit.tuned.target_loss:g}"))
     if len(found) < 2:
         raise ValueError(f"group {group} must be measured at two targets or more, got {len(found)}")
-    convention = Convention(fits[0].reference, fits[0].overhead)
-    return size_dependence(found, convention=convention, margin=margin, level=level, method=method)
+    return size_dependence(found, convention=fits[0].convention, margin=margin, level=level, method=method)
