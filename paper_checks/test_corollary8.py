@@ -1,5 +1,7 @@
 """Corollary 8 (Corollary 6): the sums of its proof, the exponents, and what the text says of them."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -83,9 +85,10 @@ def test_last_line(record, capacity, source):
     assert high / low < 30
 
 
+@cache
 def best_time(problem: st.PowerLaw, samples: float) -> float:
     """τ = Dγ/B ∈ (0, D] that minimises Theorem 7's bound (γ = 1 is as large as it gets up to a constant)."""
-    tau = np.geomspace(1, samples, 20_001)
+    tau = np.geomspace(1, samples, 4_001)  # steps of at most 1.6%, over 18 decades: 4e-4 of an exponent
     bound = st.theorem7(problem, batch_size=1, learning_rate=tau / samples, num_samples=samples)
     return float(tau[np.argmin(bound.total)])
 
