@@ -8,6 +8,7 @@ import re
 import pytest
 
 import sgdtheory as st
+from experiments._lib.registry import EXPERIMENTS
 from sgdtheory.cli.commands import COMMANDS
 from sgdtheory.sweep import read_grid
 from tests.docs.blocks import PAGES, ROOT, blocks, write_files
@@ -94,6 +95,14 @@ def test_commands_are_listed():
     assert sorted(listed) == sorted(COMMANDS)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_named_modules_and_experiments_exist(page):
+    text = page.read_text()
+    for module in set(re.findall(r"python -m ([a-z_][\w.]*)", text)):
+        assert importlib.util.find_spec(module), module
+    assert set(re.findall(r"--only ([a-z]\w*)", text)) <= set(EXPERIMENTS)
+
+
 def test_grids_have_as_many_runs_as_the_guide_says(tmp_path):
     page = ROOT / "docs" / "sweeps.md"
     write_files(page, tmp_path)
@@ -111,17 +120,42 @@ def test_shown_wings_exist():
         assert (ROOT / path).is_dir()
 
 
-@pytest.mark.parametrize("experiment", ["width_invariance", "precision", "accumulation"])
+def recorded(experiment):
+    """The findings, and the verdicts that they are about."""
+    text = (ROOT / "FINDINGS.md").read_text().replace("−", "-")
+    return text, json.loads((RECORDED / experiment / "verdicts.json").read_text())
+
+
+@pytest.mark.parametrize("experiment", ["width_invariance", "width_limit", "precision", "accumulation"])
 def test_findings_have_the_recorded_numbers(experiment):
     """Estimate and interval of every recorded verdict, rounded as the page rounds them."""
-    text = (ROOT / "FINDINGS.md").read_text().replace("−", "-")
-    for verdict in json.loads((RECORDED / experiment / "verdicts.json").read_text()):
+    text, verdicts = recorded(experiment)
+    for verdict in verdicts:
         value, (low, high) = verdict["measured"], verdict["interval"]
         digits = 2 if max(abs(value - low), abs(value - high)) > 0.01 else 3
         shown = f"{value:+.2f} ({low:.2f} … {high:.2f}) **{verdict['verdict']}**"
         ratio = f"{value:.{digits}f} ({low:.{digits}f} … {high:.{digits}f})"
         whole = f"by {value:.3f} on both"
         assert shown in text or ratio in text or whole in text, verdict["claim"]
+
+
+@pytest.mark.parametrize("data", ["teacher", "text"])
+def test_findings_have_the_recorded_growth_with_data(data):
+    text, verdicts = recorded("data_scaling")
+    fixed = [each["measured"] for each in verdicts if f"({data}, at width" in each["claim"]]
+    (together,) = [each for each in verdicts if f"({data}, width and data" in each["claim"]]
+    low, high = together["interval"]
+    assert f"D^{min(fixed):.2f} … D^{max(fixed):.2f}" in text
+    assert f"{together['measured']:.2f} ({low:.2f} … {high:.2f})" in text
+
+
+def test_findings_have_the_recorded_theory_against_network():
+    text, (ratio, slope, risk) = recorded("theory_meets_network")
+    assert ratio["measured"] in text
+    assert f"{ratio['interval'][0]:.2f} … {ratio['interval'][1]:.2f}" in text
+    low, high = slope["interval"]
+    assert f"D^{slope['measured']:.2f} (99%: {low:.2f} … {high:.2f}), against {slope['predicted']:.2f}" in text
+    assert f"{risk['measured'] - 1:.1%}" in text
 
 
 def test_blocks_are_found_with_their_marks_and_outputs():
