@@ -24,8 +24,7 @@ from experiments._lib.results import Result, Verdict, VerdictName
 from sgdtheory._common.files import csv_number
 from sgdtheory.fits import Convention, SizeDependence, size_dependence
 from sgdtheory.plotting.style import BLACK, BLUE, MARKERS, VERMILLION, colors, legend, log_axes, new_figure
-from sgdtheory.sweep import sweep
-from sgdtheory.sweep.fit import SweepFit, data_dependence, fit_sweep
+from sgdtheory.sweep import SweepFit, data_dependence, fit_sweep, sweep
 
 
 @dataclass(frozen=True)

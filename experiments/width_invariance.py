@@ -34,8 +34,7 @@ from sgdtheory.plotting.style import (
     show_at_least,
     tick_measured,
 )
-from sgdtheory.sweep import SweepTable, sweep
-from sgdtheory.sweep.fit import SweepFit, fit_sweep, fit_tuned
+from sgdtheory.sweep import SweepFit, SweepTable, fit_sweep, fit_tuned, sweep
 
 NAMES = {"mup": "µP", "standard": "standard"}
 

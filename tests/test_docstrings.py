@@ -26,9 +26,12 @@ def public(doors=DOORS):
 PUBLIC = public()
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+RUN = PUBLIC | public(("sgdtheory.training", "sgdtheory.sweep"))
+
+
+@pytest.mark.parametrize("name", RUN)
 def test_examples_run(name):
-    for example in doctest.DocTestFinder(exclude_empty=True).find(PUBLIC[name], name, globs={}):
+    for example in doctest.DocTestFinder(exclude_empty=True).find(RUN[name], name, globs={}):
         printed = []
         failed, _ = doctest.DocTestRunner(optionflags=OPTIONS).run(example, out=printed.append)
         assert not failed, "".join(printed)

@@ -14,11 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import sgdtheory as st
-from sgdtheory.training import TrainConfig
-from sgdtheory.training.engine import advance, init, program, stacked
-from sgdtheory.training.mlp import ACTIVATION
-from sgdtheory.training.streams import stream
-from sgdtheory.training.tensors import tensor_factors
+from sgdtheory.training import Lanes, Teacher, TeacherStream, TrainConfig, tensor_factors
 
 PIECE = 1 << 21  # numbers of a temporary array
 DRAWN = 2048  # samples of each seed that are drawn at once
@@ -57,11 +53,10 @@ def features_of(own: TrainConfig, num_inputs: int) -> Features:
         own: a run's config.
         num_inputs: of which the moments are means.
     """
-    teacher: Any = stream(own)
-    factor = output_factors(own)
-    params = init(stacked([own]), config=program(own)).params
-    rng = np.random.default_rng((own.value("task_seed"), own.seed, num_inputs))
-    inputs = rng.standard_normal((num_inputs, own.value("input_dim"))) * np.sqrt(teacher.spectrum)
+    data, factor = _data(own), output_factors(own)
+    teacher, params = TeacherStream(data, own.batch_size, own.holdout_size), Lanes([own]).weights()
+    rng = np.random.default_rng((data.task_seed, own.seed, num_inputs))
+    inputs = rng.standard_normal((num_inputs, data.input_dim)) * np.sqrt(teacher.spectrum)
     inner = np.asarray(params["input"][0], float)  # biases are drawn as 0
     phi = activations(own, inputs @ inner)
     outputs = np.asarray(teacher(inputs.astype(np.float32)), float)
@@ -70,17 +65,22 @@ def features_of(own: TrainConfig, num_inputs: int) -> Features:
     start = factor.multiplier * np.asarray(params["output"][0, :, 0], float)
     missed = outputs - phi @ best
     fourth, residual, noise = _moments(phi, missed)
-    noise = noise + own.value("noise_variance") * covariance
+    noise = noise + data.noise_variance * covariance
     eigenvalues, vectors = np.linalg.eigh(covariance)
     signal = eigenvalues * (vectors.T @ (start - best)) ** 2
-    problem = st.LeastSquares(eigenvalues, signal, own.value("noise_variance") + float(np.mean(missed**2)))
+    problem = st.LeastSquares(eigenvalues, signal, data.noise_variance + float(np.mean(missed**2)))
     unit = 2 * factor.rate * factor.multiplier**2  # the loss (f − y)² has the gradient 2 (f − y) φ
     return Features(inner, covariance, fourth, best, start, residual, noise, problem, unit)
 
 
 def activations(own: TrainConfig, hidden: np.ndarray) -> np.ndarray:
     """The network's own activation of an array of pre-activations, rounded as the network does."""
-    return np.asarray(ACTIVATION[own.value("activation")](hidden), float)
+    return np.asarray(getattr(jax.nn, own.value("activation"))(hidden), float)
+
+
+def _data(own: TrainConfig) -> Teacher:
+    assert isinstance(own.data, Teacher)
+    return own.data
 
 
 def _moments(phi: np.ndarray, missed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -147,8 +147,8 @@ class LabelNoise(NamedTuple):
 
 def label_noise(own: TrainConfig, features: Features, *, num_seeds: int, num_samples: int, apart: int) -> LabelNoise:
     """The sums over `num_samples` samples or more, for batch sizes that are multiples of `apart`."""
-    own, apart = replace(own, batch_size=DRAWN), math.gcd(apart, DRAWN)
-    draw = jax.jit(jax.vmap(stream(own).batch, (0, None)))
+    apart = math.gcd(apart, DRAWN)
+    draw = jax.jit(jax.vmap(TeacherStream(_data(own), DRAWN, own.holdout_size).batch, (0, None)))
     seeds = jnp.arange(num_seeds, dtype=jnp.uint32)
     sums = [np.zeros((num_seeds, 1, len(features.best)))]
     for step in range(math.ceil(num_samples / DRAWN)):
@@ -199,15 +199,10 @@ def measured_risk(
         for value in rate
         for seed in range(num_seeds)
     ]
-    shared, lanes = program(configs[0]), stacked(configs)
-    state, data, done, risks = init(lanes, config=shared), stream(shared), 0, []
-    longest = int(np.diff(steps, prepend=0).max())
-    multiplier = output_factors(shared).multiplier
+    lanes, risks = Lanes(configs, longest=int(np.diff(steps, prepend=0).max())), []
+    multiplier, (average,) = output_factors(configs[0]).multiplier, configs[0].average_names[1:]
     for step in steps:
-        numbers = np.resize(data.chunk(0, done, step - done), longest)
-        pieces = np.broadcast_to(numbers, (len(configs), longest))
-        state = advance(state, lanes, pieces, np.int32(step - done), config=shared, mesh=None)
-        error = multiplier * np.asarray(state.averages["output"], float)[:, 0, :, 0] - features.best
+        lanes.advance(int(step) - lanes.step)
+        error = multiplier * lanes.weights(average)["output"].astype(float)[:, :, 0] - features.best
         risks.append(np.einsum("ri,ij,rj->r", error, features.covariance, error))
-        done = int(step)
     return np.stack(risks, axis=1).reshape(len(rate), num_seeds, len(steps))

@@ -11,9 +11,7 @@ from experiments._lib.progress import report
 from sgdtheory._common.files import csv_number
 from sgdtheory.fits import SizeDependence, StepsLaw
 from sgdtheory.plotting.style import GRAY, MARKERS, colors, legend, log_axes, tick_measured
-from sgdtheory.sweep.fit import SweepFit
-from sgdtheory.sweep.runner import Progress
-from sgdtheory.sweep.tuning import BestSteps, TunedSteps
+from sgdtheory.sweep import BestSteps, Progress, SweepFit, TunedSteps
 from sgdtheory.training import TrainConfig
 
 

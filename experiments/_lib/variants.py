@@ -25,8 +25,7 @@ from experiments._lib.network_sweeps import (
 from experiments._lib.results import Result, Verdict
 from sgdtheory.fits import Convention, PairedRatio, paired_ratio
 from sgdtheory.plotting.style import BLACK, BLUE, legend, log_axes, new_figure, show_at_least, tick_measured
-from sgdtheory.sweep import sweep
-from sgdtheory.sweep.fit import SweepFit, fit_sweep, fit_tuned
+from sgdtheory.sweep import SweepFit, fit_sweep, fit_tuned, sweep
 from sgdtheory.training import TrainConfig
 
 SMALL = replace(TEACHER, widths=(64,), batch_sizes=(16, 40, 100, 256, 640), num_seeds=3)

@@ -5,10 +5,7 @@ from dataclasses import replace
 
 from sgdtheory.sweep.table import SweepTable
 from sgdtheory.sweep.tuning import BestSteps, best_steps, cell_of, stopped_above
-from sgdtheory.training.checkpoint import extended
-from sgdtheory.training.config import TrainConfig
-from sgdtheory.training.result import TrainResult
-from sgdtheory.training.schedules import ENDING
+from sgdtheory.training import ENDING, TrainConfig, TrainResult, extended
 
 LONGER = 2  # times as many steps for runs that did not reach the target
 

@@ -7,20 +7,26 @@ from pathlib import Path
 from typing import Any
 
 from sgdtheory._common.arguments import checked_name
-from sgdtheory.training.config import FIELDS, TrainConfig
-from sgdtheory.training.flat import KINDS, homes_of
-from sgdtheory.training.presets import PRESETS
+from sgdtheory.training import FIELDS, KINDS, PRESETS, TrainConfig, homes_of
 
 TABLES = "fixed", "grid", "cases"
 SINGLE = "averages"  # its own values are lists
 
 
 def read_grid(path: str | Path) -> list[TrainConfig]:
-    """The configs that a TOML file describes, every combination once.
+    r"""The configs that a TOML file describes, every combination once.
 
     `[fixed]` has flat fields of `TrainConfig` (and perhaps `preset`, whose fields the tables may change), `[grid]` a
     list of values for each of some fields, and each `[[cases.NAME]]` fields that change together: the product runs over
     the grid's lists and every NAME's cases. Fields of one kind alone, as an optimizer's, go with it into a case.
+
+    >>> import pathlib, tempfile
+    >>> from sgdtheory.sweep import read_grid
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "sweep.toml")
+    ...     _ = path.write_text("[fixed]\nwidth = 64\n[grid]\nlearning_rate = [0.01, 0.1]\nseed = [0, 1, 2]\n")
+    ...     len(read_grid(path))
+    6
 
     Raises:
         ValueError: no such file, no TOML, an unknown field (with the nearest known one), an empty list, a field

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from sgdtheory.training.config import TrainConfig
-from sgdtheory.training.engine import side_by_side
+from sgdtheory.training import TrainConfig, side_by_side
 
 Unit = tuple[TrainConfig, ...]
 OVERDUE = 0.1  # of its age, what a unit that should have ended is thought to have left

@@ -14,9 +14,7 @@ from sgdtheory.sweep.power import Design, Scatter, Verdicts, enough, scatter_of,
 from sgdtheory.sweep.runner import units
 from sgdtheory.sweep.store import Store
 from sgdtheory.sweep.table import SweepTable
-from sgdtheory.training.config import TrainConfig
-from sgdtheory.training.group import Group, Run
-from sgdtheory.training.trainer import threads_of
+from sgdtheory.training import Run, TrainConfig, advance_runs, num_threads
 
 PILOT_SECONDS, PILOT_KINDS = 2.0, 5  # of training for each of so many kinds of runs
 
@@ -73,7 +71,7 @@ def plan(
         raise ValueError("configs must be at least one, got none")
     done = {config for config in configs if store is not None and Store(store).result(config) is not None}
     left = [unit for unit in units(configs) if not done.issuperset(unit)]
-    threads = threads_of(jax.devices())
+    threads = num_threads(jax.devices())
     countdown = Countdown(left, threads, measure(left, pilot_seconds, threads))
     widths, batches = ({getattr(config, name) for config in configs} for name in ("width", "batch_size"))
     verdicts = design = None
@@ -114,20 +112,23 @@ def measure(left: Sequence[Unit], seconds: float, threads: int) -> Pace:
 
 
 class _Timer:
-    """Ctrl-C by the clock: so many seconds after a group's first step."""
+    """Ctrl-C by the clock: so many seconds after the first steps."""
 
-    def __init__(self, group: Group, seconds: float):
-        self._group, self._seconds, self._begin = group, seconds, time.perf_counter()
+    def __init__(self, seconds: float):
+        self._seconds, self._begin = seconds, float("inf")
+
+    def look(self, group: object) -> None:
+        """Begin to count, when steps have been done for the first time."""
+        del group
+        self._begin = min(self._begin, time.perf_counter())
 
     @property
     def pending(self) -> bool:
         """Whether the time is up."""
-        setup = self._group.setup_seconds
-        return setup > 0 and time.perf_counter() - self._begin - setup > self._seconds
+        return time.perf_counter() - self._begin > self._seconds
 
 
 def _timed(unit: Unit, seconds: float) -> Taken:
-    begin = time.perf_counter()
-    group = Group([Run(config, None) for config in unit], jax.devices()[:1])
-    group.advance(_Timer(group, seconds), float("inf"), None)  # pyright: ignore[reportArgumentType]
-    return Taken(group.step, group.setup_seconds, time.perf_counter() - begin - group.setup_seconds)
+    begin, timer, runs = time.perf_counter(), _Timer(seconds), [Run(config, None) for config in unit]
+    setup = advance_runs(runs, timer, report=timer.look)
+    return Taken(max(run.num_steps for run in runs), setup, time.perf_counter() - begin - setup)

@@ -162,6 +162,11 @@ def enough(
 ) -> Design | None:
     """The cheapest design that says "holds" with this probability if B* does not move; None if none is.
 
+    >>> from sgdtheory.sweep import Scatter, enough
+    >>> design = enough((32, 512), (16, 640), Scatter(seeds=0.05, rest=0.0, between=0.0, balance=100.0))
+    >>> design.widths, design.num_seeds
+    ((32, 128, 512), 1)
+
     3 to 12 widths and 4 to 8 batch sizes, spaced evenly in logs between the least and the greatest, and 1 to 8 seeds.
 
     Args:

@@ -20,11 +20,15 @@ from sgdtheory._common.interrupts import Interrupts
 from sgdtheory.sweep.pace import Countdown, Taken
 from sgdtheory.sweep.store import Store
 from sgdtheory.sweep.table import SweepTable
-from sgdtheory.training.config import CHECKPOINT_SECONDS, TrainConfig
-from sgdtheory.training.engine import side_by_side
-from sgdtheory.training.group import Group, Run, group_runs
-from sgdtheory.training.result import TrainResult
-from sgdtheory.training.trainer import threads_of
+from sgdtheory.training import (
+    CHECKPOINT_SECONDS,
+    Run,
+    TrainConfig,
+    TrainResult,
+    advance_runs,
+    num_threads,
+    side_by_side,
+)
 
 LANES, LANE_WEIGHTS = 16, 1 << 23  # runs side by side, and their weights together
 POLL_SECONDS = 0.5  # between looks at runs that another process works on
@@ -68,6 +72,15 @@ def sweep(
 ) -> SweepTable:
     """Train every config once, in a store that keeps what is finished and resumes what is not.
 
+    >>> import tempfile
+    >>> from sgdtheory.sweep import sweep
+    >>> from sgdtheory.training import TrainConfig
+    >>> configs = [TrainConfig(width=4, batch_size=4, max_steps=4, holdout_size=8, seed=seed) for seed in (0, 1)]
+    >>> with tempfile.TemporaryDirectory() as store:  # doctest: +SKIP
+    ...     table = sweep(configs, store)
+    >>> table.columns()["num_steps"]  # doctest: +SKIP
+    [4, 4]
+
     Runs of one compiled program advance side by side, `lanes` of them as one unit of work. Units are the same whatever
     is finished and wherever they run, and so is every bit of the table, on machines of one kind. A run whose iterates
     the store has under another config (`TrainConfig.trajectory`: other targets, fewer averages, more steps) is read off
@@ -101,7 +114,7 @@ def sweep(
         if executor is not None:
             notes = work.on(executor)
         else:
-            with ThreadPoolExecutor(threads_of(jax.devices())) as own:
+            with ThreadPoolExecutor(num_threads(jax.devices())) as own:
                 notes = work.on(own, in_process=True)
         stopped = interrupts.pending
     found = tuple(results[config.fingerprint] for config in configs)
@@ -149,14 +162,10 @@ def run_unit(
             lanes.append(run)
             notes += [note] if note else []
         open_runs = [run for run in lanes if run.directory is not None and not run.ended]
-        done, setup = max((run.num_steps for run in open_runs), default=0), 0.0
+        done = max((run.num_steps for run in open_runs), default=0)
         with Interrupts() as own:
             stop = interrupts or own
-            for part in group_runs(open_runs):
-                if not stop.pending:
-                    group = Group(part, jax.devices()[:1], lanes)
-                    group.advance(stop, checkpoint_seconds, None)
-                    setup += group.setup_seconds
+            setup = advance_runs(open_runs, stop, lanes=lanes, checkpoint_seconds=checkpoint_seconds)
     steps = max((run.num_steps for run in open_runs), default=0) - done
     worker = f"{platform.node()} {os.getpid()} {threading.get_ident()}"
     taken = Taken(steps, setup, time.perf_counter() - begin - setup, worker)

@@ -10,15 +10,10 @@ from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
-from sgdtheory.sweep.old_stores import migrate, progress, renamed_from_0_1_0
-from sgdtheory.training.checkpoint import CHECKPOINT, CONFIG, RESULT, is_of, read_result, write_result
-from sgdtheory.training.config import TrainConfig, read_config
-from sgdtheory.training.group import Run
-from sgdtheory.training.result import TrainResult
-from sgdtheory.training.reuse import adopt
+from sgdtheory.sweep.old_stores import migrate
+from sgdtheory.training import Run, RunDirectory, TrainConfig, TrainResult
 
 ASIDE, LOCKS = "set-aside", ".locks"
-WRITING = ".writing-*"  # what a killed process may leave
 
 
 class Entry(NamedTuple):
@@ -68,35 +63,32 @@ class Store:
         """Of the config's run."""
         return self.folder / config.fingerprint
 
+    def _run_directory(self, config: TrainConfig) -> RunDirectory:
+        return RunDirectory(self.directory(config))
+
     def result(self, config: TrainConfig) -> TrainResult | None:
         """The config's result if its run has ended and its directory is whole."""
-        directory = self.directory(config)
-        if not (directory / RESULT).exists():
+        directory = self._run_directory(config)
+        if not directory.ended:
             return None
         try:
-            return read_result(directory, config)
+            return directory.result(config)
         except ValueError:
             return None
 
     def run(self, config: TrainConfig) -> tuple[Run, str | None]:
         """The config's run, to be advanced by who holds its lock, and a note if what was there was set aside."""
-        directory = self.directory(config)
-        for left in directory.glob(WRITING):
-            left.unlink(missing_ok=True)
+        directory = self._run_directory(config)
+        directory.clean()
         try:
-            if directory.exists() and not directory.is_dir():
-                raise ValueError("it is no directory")
-            if directory.exists() and any(directory.iterdir()):
-                if not is_of(directory, config):
-                    raise ValueError("its config is another run's")
-                if (directory / RESULT).exists():
-                    read_result(directory, config)
-            run = Run(config, directory)
+            directory.check(config)
+            run = Run(config, directory.path)
         except ValueError as error:
-            place = self.set_aside(directory.name)
-            return Run(config, directory), f"{directory.name} was set aside as {place}: {error}"
+            name = directory.path.name
+            place = self.set_aside(name)
+            return Run(config, directory.path), f"{name} was set aside as {place}: {error}"
         if run.ended:  # killed between its last checkpoint and its result
-            write_result(directory, run.result())
+            run.save_result()
         return run, None
 
     def adopt(self, configs: Sequence[TrainConfig]) -> int:
@@ -105,7 +97,7 @@ class Store:
         Runs that have begun are left alone, and so are those that another process works on, and those with an average
         that no run of the store has: it cannot be had from the end of a run.
         """
-        fresh = [config for config in configs if not self._begun(config)]
+        fresh = [config for config in configs if not self._run_directory(config).begun(config)]
         sources: dict[str, list[TrainConfig]] = {}
         for config in self._configs() if fresh else ():
             sources.setdefault(config.trajectory, []).append(config)
@@ -116,33 +108,23 @@ class Store:
             if not others:
                 continue
             with self.locked((config,)) as free:
-                number += free and not self._begun(config) and any(self._adopt(config, other) for other in others)
+                number += (
+                    free
+                    and not self._run_directory(config).begun(config)
+                    and any(
+                        self._run_directory(config).adopt(config, self._run_directory(other), other) for other in others
+                    )
+                )
         return number
-
-    def _begun(self, config: TrainConfig) -> bool:
-        """Whether there is more in the run's directory than its config."""
-        directory = self.directory(config)
-        if not directory.is_dir():
-            return directory.exists()
-        names = {found.name for found in directory.iterdir() if not found.match(WRITING)}
-        try:
-            return names > {CONFIG} or (bool(names) and not is_of(directory, config))
-        except ValueError:
-            return True
-
-    def _adopt(self, config: TrainConfig, other: TrainConfig) -> bool:
-        try:
-            return adopt(self.directory(config), config, self.directory(other), other)
-        except ValueError:  # its checkpoint is damaged: not of any use here
-            return False
 
     def _configs(self) -> Iterator[TrainConfig]:
         """Those of runs that have a checkpoint."""
-        for path in self.folder.glob(f"*/{CHECKPOINT}"):
-            with contextlib.suppress(ValueError):
-                config = read_config(path.parent / CONFIG)
-                if config.fingerprint == path.parent.name:
-                    yield config
+        for directory in map(RunDirectory, self.folder.iterdir()):
+            if directory.has_checkpoint:
+                with contextlib.suppress(ValueError):
+                    config = directory.config()
+                    if config.fingerprint == directory.path.name:
+                        yield config
 
     def set_aside(self, name: str) -> Path:
         """Move a directory out of the way; where it is now."""
@@ -164,7 +146,7 @@ class Store:
         found_entries: list[Entry] = []
         for found in sorted(os.scandir(self.folder), key=lambda found: found.name):
             if found.is_dir() and found.name not in (ASIDE, LOCKS):
-                found_entries.append(self._entry(Path(found.path)))
+                found_entries.append(self._entry(RunDirectory(found.path)))
         twins = Counter(entry.config.fingerprint for entry in found_entries if entry.config)
         for entry in found_entries:
             several = entry.config is not None and twins[entry.config.fingerprint] > 1
@@ -175,19 +157,19 @@ class Store:
         config = entry.config
         assert config is not None
         names = [each.name for each in entries if each.config == config]
-        best = max(names, key=lambda name: progress(self.folder / name, config))
+        best = max(names, key=lambda name: RunDirectory(self.folder / name).progress(config))
         same = f"{best} is the same run, and as far or further"
         return entry if entry.name == best else Entry(entry.name, None, None, same)
 
-    def _entry(self, directory: Path) -> Entry:
+    def _entry(self, directory: RunDirectory) -> Entry:
+        name = directory.path.name
         try:
-            config = read_config(directory / CONFIG)
-            if config.fingerprint != directory.name and renamed_from_0_1_0(directory) is None:
-                return Entry(directory.name, None, None, "its config is another run's")
-            ended = (directory / RESULT).exists()
-            return Entry(directory.name, config, read_result(directory, config) if ended else None, None)
+            config = directory.config()
+            if config.fingerprint != name and directory.renamed_from_0_1_0() is None:
+                return Entry(name, None, None, "its config is another run's")
+            return Entry(name, config, directory.result(config) if directory.ended else None, None)
         except ValueError as error:
-            return Entry(directory.name, None, None, str(error))
+            return Entry(name, None, None, str(error))
 
     def locked(self, configs: Sequence[TrainConfig]) -> contextlib.AbstractContextManager[bool]:
         """Hold the locks of some runs; False if another process has one of them.

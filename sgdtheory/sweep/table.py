@@ -10,8 +10,7 @@ from typing import Any
 from sgdtheory._common.arguments import checked_name
 from sgdtheory._common.files import csv_columns
 from sgdtheory.sweep.store import Store
-from sgdtheory.training.config import FIELDS, TrainConfig
-from sgdtheory.training.result import TrainResult
+from sgdtheory.training import FIELDS, TrainConfig, TrainResult
 
 ALWAYS = "width", "batch_size", "learning_rate", "seed"
 

@@ -10,9 +10,7 @@ import numpy as np
 from sgdtheory._common.arguments import checked_name
 from sgdtheory.fits import StepsMeasurement
 from sgdtheory.sweep.table import SweepTable, sortable, varying
-from sgdtheory.training.config import FIELDS, TrainConfig
-from sgdtheory.training.evaluation import interpolated_steps
-from sgdtheory.training.result import TrainResult
+from sgdtheory.training import FIELDS, TrainConfig, TrainResult, interpolated_steps
 
 TUNED = "learning_rate", "momentum", "beta1", "beta2", "epsilon", "clip_norm", "warmup", "decay", "schedule"
 NEAR_ONE = "momentum", "beta1", "beta2", "average"  # decay rates, whose scale is that of 1 − τ

@@ -1,5 +1,7 @@
+from .checkpoint import extended as extended
 from .checkpoint import read_weights as read_weights
 from .config import CHECKPOINT_SECONDS as CHECKPOINT_SECONDS
+from .config import FIELDS as FIELDS
 from .config import FlatField as FlatField
 from .config import TrainConfig as TrainConfig
 from .config import flat_fields as flat_fields
@@ -10,6 +12,13 @@ from .coordinates import coordinate_check as coordinate_check
 from .data import StandardLibrary as StandardLibrary
 from .data import Teacher as Teacher
 from .data import Tokens as Tokens
+from .directory import RunDirectory as RunDirectory
+from .engine import side_by_side as side_by_side
+from .evaluation import interpolated_steps as interpolated_steps
+from .flat import KINDS as KINDS
+from .flat import homes_of as homes_of
+from .group import advance_runs as advance_runs
+from .lanes import Lanes as Lanes
 from .models import MLP as MLP
 from .models import Transformer as Transformer
 from .network import Network as Network
@@ -27,10 +36,15 @@ from .parametrization import Parametrization as Parametrization
 from .presets import PRESETS as PRESETS
 from .presets import preset as preset
 from .result import TrainResult as TrainResult
+from .run import Run as Run
+from .schedules import ENDING as ENDING
 from .schedules import WSD as WSD
 from .schedules import Constant as Constant
 from .schedules import Cosine as Cosine
 from .schedules import ScheduleFree as ScheduleFree
+from .teacher import TeacherStream as TeacherStream
+from .tensors import tensor_factors as tensor_factors
+from .trainer import num_threads as num_threads
 from .trainer import resume as resume
 from .trainer import train as train
 from .trainer import train_many as train_many

@@ -17,6 +17,10 @@ TOLERANCE = 0.3  # slope that a coordinate check lets pass: errors of exponents 
 class Exponents:
     """How one role of weights scales with r = width / base width; all factors are 1 at the base width.
 
+    >>> from sgdtheory.training import MUP
+    >>> MUP.hidden.rate("adam")
+    -1.0
+
     The layer computes `r^multiplier · W x` with `W ~ N(0, (σ r^init)²)`, σ = fan_in^{-1/2} at the base width, and an
     optimizer moves W at the rate `γ r^sgd_rate` or `γ r^adam_rate`; Adam's ε is `ε r^adam_epsilon`.
 
@@ -50,6 +54,10 @@ class Exponents:
 @dataclass(frozen=True, kw_only=True)
 class Parametrization:
     """Exponents of every role; `STANDARD`, `MUP` and `NTK` are three of them.
+
+    >>> from sgdtheory.training import MUP
+    >>> MUP.with_role("hidden", init=-0.25).hidden.init
+    -0.25
 
     Roles: "input" weights map a fixed dimension to the width (embeddings too), "hidden" the width to the width,
     "output" the width to a fixed dimension; "vector" are biases and gains of width-sized layers.

@@ -62,6 +62,10 @@ PRESETS: dict[str, dict[str, Any]] = {
 def preset(name: str, **changes: Any) -> TrainConfig:
     """The config of a preset with some fields changed, `preset("151M", tokens="c4.bin", batch_size=1024)`.
 
+    >>> from sgdtheory.training import preset
+    >>> preset("bytes", depth=3).model
+    Transformer(depth=3, num_heads=4, base_num_heads=None)
+
     Raises:
         ValueError: no such preset; the message lists them.
     """

@@ -11,8 +11,9 @@ import jax
 from sgdtheory._common.interrupts import Interrupts
 from sgdtheory.training.checkpoint import CONFIG, extended
 from sgdtheory.training.config import CHECKPOINT_SECONDS, TrainConfig, read_config
-from sgdtheory.training.group import Group, Report, Run, group_runs
+from sgdtheory.training.group import Group, Report
 from sgdtheory.training.result import TrainResult
+from sgdtheory.training.run import Run, group_runs
 
 POLL_SECONDS = 0.5  # a thread that waits without an end may never see a signal that came as it began to
 
@@ -26,6 +27,11 @@ def train(
     report: Report | None = None,
 ) -> TrainResult:
     """Train one network to its target_loss or through max_steps.
+
+    >>> from sgdtheory.training import TrainConfig, train
+    >>> result = train(TrainConfig(width=4, batch_size=4, max_steps=4, holdout_size=8))  # doctest: +SKIP
+    >>> result.outcome, result.steps.tolist()  # doctest: +SKIP
+    ('steps', [0, 1, 2, 3, 4])
 
     Args:
         config: everything that determines the run.
@@ -56,6 +62,13 @@ def resume(
 ) -> TrainResult:
     """Go on with the run in a directory, from its checkpoint, bit for bit as if it had never stopped.
 
+    >>> import tempfile
+    >>> from sgdtheory.training import TrainConfig, resume, train
+    >>> with tempfile.TemporaryDirectory() as directory:  # doctest: +SKIP
+    ...     _ = train(TrainConfig(width=4, batch_size=4, max_steps=4, holdout_size=8), directory)
+    ...     resume(directory, max_steps=6).num_steps
+    6
+
     Args:
         directory: of the run.
         max_steps, target_loss: more steps or a lower target than it had; None: as it was. Warm-up, decay and
@@ -80,6 +93,13 @@ def train_many(
 ) -> list[TrainResult]:
     """Train many networks; those that share a compiled program advance side by side in it.
 
+    >>> from dataclasses import replace
+    >>> from sgdtheory.training import TrainConfig, train_many
+    >>> config = TrainConfig(width=4, batch_size=4, max_steps=4, holdout_size=8)
+    >>> results = train_many([replace(config, learning_rate=rate) for rate in (0.001, 0.01)])  # doctest: +SKIP
+    >>> [result.config.learning_rate for result in results]  # doctest: +SKIP
+    [0.001, 0.01]
+
     Runs share a program if their configs differ in nothing but learning_rate, momentum, beta1, beta2, epsilon, seed,
     data_seed, the values of averages and target_loss; with one data_seed they share the making of their data as
     well. On a CPU the runs are divided among as many threads as there are cores.
@@ -100,7 +120,7 @@ def train_many(
     used = tuple(jax.devices() if devices is None else devices)
     if not used:
         raise ValueError("devices must be at least one JAX device, or None for all, got none")
-    threads = threads_of(used)
+    threads = num_threads(used)
 
     def go(part: list[Run]) -> None:
         if not interrupts.pending:
@@ -118,7 +138,7 @@ def train_many(
     return [run.result() for run in runs]
 
 
-def threads_of(devices: Sequence[Any]) -> int:
+def num_threads(devices: Sequence[Any]) -> int:
     """Number of groups that run at once: small networks leave the cores of a CPU idle, and fill any other device."""
     if len(devices) > 1 or devices[0].platform != "cpu":
         return 1

@@ -142,15 +142,15 @@ def store(tmp_path_factory):
 
 def trained(monkeypatch):
     """Steps that sweeps take from here on, of all runs together."""
-    from sgdtheory.training import group
+    from sgdtheory.training import lanes as module
 
-    steps, advance = [], group.advance
+    steps, advance = [], module.advance
 
     def counted(state, lanes, pieces, number, **options):
         steps.append(int(number) * len(state.step))
         return advance(state, lanes, pieces, number, **options)
 
-    monkeypatch.setattr(group, "advance", counted)
+    monkeypatch.setattr(module, "advance", counted)
     return steps
 
 

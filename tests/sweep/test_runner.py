@@ -15,6 +15,7 @@ import pytest
 
 from sgdtheory.sweep import Store, runner, sweep
 from sgdtheory.sweep.runner import units
+from sgdtheory.training import group
 from sgdtheory.training.engine import program
 from sgdtheory.training.group import Group
 from tests.runs import changed
@@ -195,7 +196,7 @@ def test_a_lost_run_is_computed_in_its_company(whole, tmp_path, monkeypatch):
         seen.append((len(runs), len(lanes)))
         return Group(runs, devices, lanes)
 
-    monkeypatch.setattr(runner, "Group", noted)
+    monkeypatch.setattr(group, "Group", noted)
     store = tmp_path / "store"
     shutil.copytree(whole[0], store)
     shutil.rmtree(store / CONFIGS[0].fingerprint)

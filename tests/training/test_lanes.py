@@ -1,0 +1,52 @@
+"""Runs of one program side by side, without files: the trainer's own steps, one call or many."""
+
+import numpy as np
+import pytest
+
+from sgdtheory.training import Lanes, train_many
+from tests.runs import changed, run_of
+
+BASE = run_of(
+    width=8, base_width=8, depth=1, input_dim=4, batch_size=4, holdout_size=16, max_steps=12, eval_every=5,
+    averages=(0.5,), uniform_average=True,
+)  # fmt: skip
+CONFIGS = [changed(BASE, learning_rate=rate, data_seed=seed) for rate in (0.01, 0.1) for seed in (0, 1)]
+
+
+def test_lanes_do_the_trainers_steps():
+    lanes = Lanes(CONFIGS)
+    assert (lanes.step, lanes.shared, lanes.longest) == (0, False, 5)
+    before = lanes.evaluate()
+    lanes.advance(12)
+    assert lanes.step == 12
+    for row, result in enumerate(train_many(CONFIGS)):
+        np.testing.assert_allclose(before[row], result.losses[0], rtol=1e-5)
+        np.testing.assert_allclose(lanes.evaluate()[row], result.losses[-1], rtol=1e-5)
+    sums, failed = lanes.sums()
+    assert sums.shape == (4, 3)
+    assert (failed == -1).all()
+    lanes.clear_sums()
+    assert (lanes.sums()[0] == 0).all()
+
+
+def test_states_go_on_with_the_same_bits():
+    whole, half = Lanes(CONFIGS), Lanes(CONFIGS)
+    whole.advance(9)
+    half.advance(4)
+    rest = Lanes(CONFIGS, states=half.states())
+    assert rest.step == 4
+    rest.advance(5)
+    for name, part in whole.weights("uniform").items():
+        np.testing.assert_array_equal(rest.weights("uniform")[name], part)
+    assert {part.shape[0] for part in whole.weights().values()} == {4}
+
+
+def test_other_programs_are_refused():
+    with pytest.raises(ValueError, match="^configs must be of one program .* got different width$"):
+        Lanes([BASE, changed(BASE, width=16)])
+    with pytest.raises(ValueError, match="got different optimizer|beta1|beta2|epsilon"):
+        Lanes([BASE, changed(BASE, optimizer="sgd")])
+    with pytest.raises(ValueError, match="got different eval_every, max_steps or the number of averages$"):
+        Lanes([BASE, changed(BASE, eval_every=6)])
+    with pytest.raises(ValueError, match="^configs must be at least one, got none$"):
+        Lanes([])
