@@ -9,6 +9,7 @@ from sgdtheory.critical.step_search import Margin, fewest_steps, steps_bound, wh
 from sgdtheory.critical.thresholds import (
     EVERY_RESONANT_STEPS,
     FOLLOWED,
+    FOLLOWED_RESONANT,
     LONGEST_JUMP,
     RESONANT,
     ROUNDING,
@@ -56,7 +57,7 @@ def _fewest(tuned: TunedRisk, margin: Margin, target: float, high: float, batch:
     if low >= high:
         return high
     ends = np.array([[low], [high]])
-    margins = np.array([margin(end, np.zeros(1, dtype=int)) for end in ends])
+    margins = margin(ends[:, 0], np.zeros(2, dtype=int))[:, None]
     return float(fewest_steps(margin, ends, margins)[0])
 
 
@@ -107,8 +108,8 @@ def _even(steps: np.ndarray) -> np.ndarray:
 class TrackedRate:
     """The best γ for P questions whose number of steps changes from call to call.
 
-    The basin that holds the least risk is followed, and looked for anew where n has moved far from where it was found,
-    or where steps may resonate: there another basin may be the best from one n to the next.
+    The basin that holds the least risk is followed, and looked for anew where n has moved far from where it was found:
+    not far at all where steps may resonate, since there another basin may be the best from one n to the next.
     """
 
     def __init__(self, tuned: TunedRisk, number: int, steps: Any = np.nan, share: Any = np.nan) -> None:
@@ -117,8 +118,11 @@ class TrackedRate:
 
     def __call__(self, batch: np.ndarray, steps: np.ndarray, index: np.ndarray) -> Tuned:
         """The best for the questions `index`, with B and n of each."""
-        close = np.abs(np.log(steps / self.found_at[index])) < FOLLOWED
-        near = close & (steps > RESONANT * batch)
+        before = self.found_at[index]
+        moved = np.abs(np.log(steps / before))
+        near = np.where(
+            steps > RESONANT * batch, moved < FOLLOWED, (moved < FOLLOWED_RESONANT) & ((steps - before) % 2 == 0)
+        )
         best = np.empty((3, index.size))
         if near.any():
             here = index[near]

@@ -35,6 +35,7 @@ MINIMUM_TOLERANCES = {"xatol": 1e-10, "xrtol": 0.0, "fatol": 1e-9, "frtol": 0.0}
 # Numbers of steps.
 STEPS_RESOLUTION = 1e-8  # relative: numbers of steps above 1e8 are found to this accuracy
 FOLLOWED = np.log(4)  # of n: within this factor of where the best γ was looked for, its basin is followed
+FOLLOWED_RESONANT = 0.03  # of log n, where steps resonate and n is as even or odd: basins change places more slowly
 EVERY_RESONANT_STEPS = 64  # up to this many, where steps resonate, every n is tried: parity decides there
 LONGEST_JUMP = 10.0  # of log n in the search for enough steps: the risk may be flat at first
 

@@ -21,6 +21,7 @@ which carries the sensitivity of the problem itself near the stability edge.
 """
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from sgdtheory.theory.contour import CONTOUR, FAST_CONTOUR, Contour, contour_mod
 from sgdtheory.theory.modes import Modes
 from sgdtheory.theory.problem import Spectral
 from sgdtheory.theory.stability import growth_rate
-from sgdtheory.theory.thresholds import FEW_STEPS, NEGLIGIBLE, PIECE
+from sgdtheory.theory.thresholds import FEW_STEPS, LARGEST_PLAIN, NEGLIGIBLE, PIECE
 
 
 @dataclass(frozen=True)
@@ -108,10 +109,13 @@ def risk_parts(
     with np.errstate(all="ignore"):  # overflow and underflow are results here
         modes = contour_modes(problem, rate, steps)
         contour = FAST_CONTOUR if fast else CONTOUR
-        few = steps <= FEW_STEPS
-        for some in _pieces(np.flatnonzero(few), modes.eigenvalue.size):
+        order = np.argsort(steps * rate)  # so that each piece has no more modes than it needs
+        few = steps[order] <= FEW_STEPS
+        for some in _pieces(order[few], modes.eigenvalue.size):
+            modes = contour_modes(problem, rate[some], steps[some])
             parts[:, some] = _few_steps(modes, rate[some, None], batch[some, None], steps[some, None])
-        for some in _pieces(np.flatnonzero(~few), modes.eigenvalue.size * contour.points.size):
+        for some in _pieces(order[~few], modes.eigenvalue.size * contour.points.size):
+            modes = contour_modes(problem, rate[some], steps[some])
             parts[:, some] = _many_steps(modes, rate[some, None], batch[some, None], steps[some, None], contour, stable)
         parts[np.isnan(parts)] = np.inf  # 0·inf and inf − inf: beyond the range of a float
         for part, scale in zip(parts, (float(modes.signal.any()), problem.noise_variance), strict=True):
@@ -184,7 +188,7 @@ def _mode_sums(modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, t:
         Σ sV (2 − x + t/n)/((t + A)(t + X)(t + U)).
 
     In real numbers, several times as fast as complex ones: `1/(t + w) = (t̄ + w)/|t + w|²` for real w, so each is a
-    polynomial in t and t̄ whose coefficients are sums of products of `1/|t + w|²`, kept of order 1 by D = 1 + X.
+    polynomial in t and t̄ whose coefficients are sums of products of `1/|t + w|²` (times D = 1 + X where X is enormous).
 
     Returns:
         (4, P, C).
@@ -192,7 +196,7 @@ def _mode_sums(modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, t:
     x, m, s = x[:, piece], modes.multiplicity[piece], modes.signal[piece]
     X = n * x
     A, U = X * (2 - x * ((batch + 1) / batch)), X * (2 - x)
-    D = 1 + X
+    D = 1 + X if X.size and X.max() > LARGEST_PLAIN else np.ones((1, 1))
     square, real, imaginary = (D * D)[:, None], t.real[:, :, None], (t.imag**2)[:, :, None]
 
     def inverse_square(w: np.ndarray) -> np.ndarray:
@@ -230,7 +234,9 @@ def _polynomials(
     values: np.ndarray, coefficients: tuple[np.ndarray, ...], measures: tuple[np.ndarray, ...], t: np.ndarray
 ) -> list[np.ndarray]:
     """For each measure (P, K) the sum over modes of measure · values · polynomial in t̄, (P, C) each."""
-    terms = np.stack([measure * c for measure in measures for c in coefficients], axis=1)
+    terms = np.empty((t.shape[0], len(measures) * len(coefficients), values.shape[2]))
+    for k, (measure, c) in enumerate(product(measures, coefficients)):
+        np.multiply(measure, c, out=terms[:, k])
     sums = (terms @ values.swapaxes(1, 2)).reshape(t.shape[0], len(measures), len(coefficients), t.shape[1])
     conjugate, found = t.conj(), []
     for k in range(len(measures)):
