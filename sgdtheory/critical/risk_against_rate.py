@@ -81,10 +81,13 @@ class RiskAgainstRate:
         if not settled.all():
             bad = np.flatnonzero(~settled)
             search = elementwise.find_minimum(
-                self, tuple(brackets[:, bad]), args=(setting[bad],), tolerances=MINIMUM_TOLERANCES
+                lambda place, setting: self(place, setting, fast=True),
+                tuple(brackets[:, bad]),
+                args=(setting[bad],),
+                tolerances=MINIMUM_TOLERANCES,
             )
-            assert search.success.all(), "every bracket holds a minimum"
-            found[bad], least[bad] = search.x, search.f_x
+            found[bad] = np.where(search.success, search.x, brackets[1, bad])  # a bracket may be flat to rounding
+            least[bad] = self(found[bad], setting[bad])
         order = np.lexsort((least, setting))
         seen, first = np.unique(setting[order], return_index=True)
         assert seen.size == self.steps.size, "every setting has a minimum"
@@ -124,6 +127,10 @@ class RiskAgainstRate:
         setting = np.repeat(np.arange(len(places)), [one.size for one in places])
         place = np.concatenate(places)
         value = self(place, setting, fast=True)
+        at_edge = np.flatnonzero((place >= self.end[setting]) & (value <= _lowest(value, setting)))
+        value[at_edge] = self(
+            place[at_edge], setting[at_edge]
+        )  # where, after very many steps, the fast contour may fail
         while (after := self._where_more_may_hide(place, value, setting)).size:
             middle = (place[after - 1] + place[after]) / 2
             value = np.insert(value, after, self(middle, setting[after], fast=True))
