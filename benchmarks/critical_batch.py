@@ -39,9 +39,8 @@ def main() -> None:
 
 def speed_table() -> Table:
     """`critical_batch_size` in infinite dimension, with its curve and without, over the time of one exact risk."""
-    table = Table(
-        title=f"critical_batch_size, D = 1e12, dim = None, medians of one process (promised: {PROMISED:g} s, goal: {GOAL[0]:g} s and {GOAL[1]:g} s)"
-    )
+    limits = f"promised: {PROMISED:g} s, goal: {GOAL[0]:g} s and {GOAL[1]:g} s"
+    table = Table(title=f"critical_batch_size, D = 1e12, dim = None, medians of one process ({limits})")
     for header in ("a, b", "B*", "with its curve", "points", "without", "one exact risk", "with curve / one risk"):
         table.add_column(header, justify="right")
     for capacity, source in EXPONENTS:
