@@ -122,11 +122,11 @@ def samples_used(batch_size: np.ndarray, num_samples: np.ndarray) -> np.ndarray:
     return batch_size * np.floor_divide(num_samples, batch_size)
 
 
-def checked_name(argument: str, value: object, known: Iterable[str]) -> str:
-    """`value`, if it is one of the known names; else the message lists them and the nearest one."""
-    known = list(known)
-    if isinstance(value, str) and value in known:
+def checked_name(argument: str, value: object, names: Iterable[str]) -> str:
+    """`value`, if it is one of `names`; else the message lists them and the nearest one."""
+    names = list(names)
+    if isinstance(value, str) and value in names:
         return value
-    nearest = difflib.get_close_matches(str(value), known, 1)
+    nearest = difflib.get_close_matches(str(value), names, 1)
     hint = f" (did you mean {nearest[0]}?)" if nearest else ""
-    raise ValueError(f"{argument} must be one of {', '.join(known)}, got {value}{hint}")
+    raise ValueError(f"{argument} must be one of {', '.join(names)}, got {value}{hint}")

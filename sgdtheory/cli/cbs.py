@@ -1,4 +1,4 @@
-"""`sgdtheory cbs`: the critical batch size of a power law, beside Corollary 8 and the other notions."""
+"""`sgdtheory cbs`: the critical batch size of a power law, beside Corollary 8 and other measures of a batch size."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -109,7 +109,7 @@ class FitSweepCommand:
 
     def _advice(self, targets: list[float]) -> str:
         """The command that adds what is missing."""
-        words = ["sgdtheory", "sweep", "--extend", str(self.store)]
+        words = ["sgdtheory", "extend-sweep", str(self.store)]
         words += ["--target-loss", *(f"{target:g}" for target in targets)]
         words += ["--by", *self.by] if self.by != ("width",) else []
         words += ["--where", *self.where] if self.where else []

@@ -84,13 +84,13 @@ def _given(flags: list[Flag], words: Sequence[str]) -> frozenset[str]:
 
 def _check_flags(name: str, flags: list[Flag], given: Sequence[str]) -> None:
     """Every flag given exists, and what is required is given."""
-    known = {spelling: flag.name for flag in flags for spelling in flag.spellings if not flag.positional}
+    spellings = {spelling: flag.name for flag in flags for spelling in flag.spellings if not flag.positional}
     found = [_spelling(word) for word in given if word.startswith("--")]
     for word in found:
         if word in MOVED.get(name, {}):
             raise ValueError(f"{word} of sgdtheory {name} is a command now: sgdtheory {MOVED[name][word]}")
-        if word not in known:
-            raise ValueError(f"{word} is not a flag of sgdtheory {name}{_meant(word, known)} {_see(name)}")
+        if word not in spellings:
+            raise ValueError(f"{word} is not a flag of sgdtheory {name}{_meant(word, spellings)} {_see(name)}")
     required = [flag.spellings[0] for flag in flags if flag.required and not flag.positional]
     missing = [spelling for spelling in required if spelling not in found]
     missing += [] if given else _required_places(flags)
@@ -108,8 +108,8 @@ def _spelling(word: str) -> str:
     return word.partition("=")[0].replace("_", "-")
 
 
-def _meant(word: str, known: Iterable[str]) -> str:
-    nearest = difflib.get_close_matches(word, known, 1)
+def _meant(word: str, spellings: Iterable[str]) -> str:
+    nearest = difflib.get_close_matches(word, spellings, 1)
     return f", did you mean {nearest[0]}?" if nearest else ""
 
 

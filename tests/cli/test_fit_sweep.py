@@ -115,14 +115,14 @@ def test_nothing_fitted_is_one_sentence_and_status_2(fails, tmp_path, options, m
     assert f"nothing to fit in {store}: a group needs three tuned batch sizes" in text
     assert message in text
     if "best" in options:
-        assert text.endswith(f"sgdtheory sweep --extend '{store}' --target-loss 1\n")
+        assert text.endswith(f"sgdtheory extend-sweep '{store}' --target-loss 1\n")
 
 
 def test_targets_that_no_run_reaches(fails, tmp_path):
     store = make_store(tmp_path / "store", target=None)
     text = fails("fit-sweep", store, "--target-loss", "1e-9", "--where", "width=32,64")
     assert "of 10 batch sizes 0 are tuned, 0 have their best choice at the grid's end, 10 did not reach the" in text
-    assert text.endswith(f"sgdtheory sweep --extend {store} --target-loss 1e-09 --where width=32,64\n")
+    assert text.endswith(f"sgdtheory extend-sweep {store} --target-loss 1e-09 --where width=32,64\n")
 
 
 def test_a_store_without_a_finished_run(fails, tmp_path):
@@ -143,7 +143,7 @@ def test_a_store_without_a_finished_run(fails, tmp_path):
 def test_filters_that_are_none(fails, tmp_path, where, message):
     store = make_store(tmp_path / "store")
     assert message in fails("fit-sweep", store, "--where", *where)
-    assert message in fails("sweep", "--status", store, "--where", *where)
+    assert message in fails("show-sweep", store, "--where", *where)
 
 
 def test_a_filtered_store(run, tmp_path):
@@ -151,7 +151,7 @@ def test_a_filtered_store(run, tmp_path):
     found = json.loads(run("fit-sweep", store, "--json", "--where", "width=32,128", "batch-size=16,40,100,250"))
     assert [row["group"] for row in found["groups"]] == ["width 32", "width 128"]
     assert found["groups"][0]["batch_sizes"] == [16, 40, 100, 250]
-    rows = run("sweep", "--status", store, "--where", "width=32", "learning_rate=0.1", "--csv", tmp_path / "t.csv")
+    rows = run("show-sweep", store, "--where", "width=32", "learning_rate=0.1", "--csv", tmp_path / "t.csv")
     assert "5 runs in" in rows
     table = list(csv.DictReader(io.StringIO((tmp_path / "t.csv").read_text())))
     assert {(row["width"], row["learning_rate"]) for row in table} == {("32", "0.1")}
@@ -184,7 +184,7 @@ def test_the_advice_can_be_followed(run, fails, tmp_path, capsys):
     text, seen = fails("fit-sweep", store), []
     for _ in range(8):
         command = shlex.split(text.partition("fit again: sgdtheory ")[2])
-        assert command[:3] == ["sweep", "--extend", str(store)]
+        assert command[:2] == ["extend-sweep", str(store)]
         number = len(list(store.glob("*/result.json")))
         run(*command)
         seen.append(len(list(store.glob("*/result.json"))) - number)
@@ -195,7 +195,7 @@ def test_the_advice_can_be_followed(run, fails, tmp_path, capsys):
             break
     assert min(seen) > 0
     assert "fit again" not in text
-    assert "nothing to add" in run("sweep", "--extend", store)
+    assert "nothing to add" in run("extend-sweep", store)
 
 
 def test_a_lower_target_goes_on(run, fails, tmp_path):
@@ -203,15 +203,15 @@ def test_a_lower_target_goes_on(run, fails, tmp_path):
     store = tmp_path / "store"
     run("sweep", tmp_path / "grid.toml", "--store", store)
     assert "target_loss must be at least 1.6" in fails("fit-sweep", store, "--target-loss", "1.2")
-    stopped = json.loads(run("sweep", "--status", store, "--json"))["outcomes"]["target"]
-    assert f"{stopped} runs in" in run("sweep", "--extend", store, "--target-loss", "1.2")
+    stopped = json.loads(run("show-sweep", store, "--json"))["outcomes"]["target"]
+    assert f"{stopped} runs in" in run("extend-sweep", store, "--target-loss", "1.2")
     assert "target_loss must be" not in fails("fit-sweep", store, "--target-loss", "1.2")
 
 
 def test_arguments_of_extend(fails, tmp_path):
-    assert "give --extend STORE too" in fails("sweep", "--status", tmp_path, "--target-loss", "1")
-    assert "sweep needs a TOML file" in fails("sweep", "--status", tmp_path, "--extend", tmp_path)
+    """What was a guard between the programs of one command is a flag that the others do not have."""
+    assert "--target-loss is not a flag of sgdtheory show-sweep" in fails("show-sweep", tmp_path, "--target-loss", "1")
     (tmp_path / "grid.toml").write_text(GRID.format(target=1.2))
-    assert "where is about the runs of a store" in fails("sweep", tmp_path / "grid.toml", "--where", "width=8")
+    assert "--where is not a flag of sgdtheory sweep" in fails("sweep", tmp_path / "grid.toml", "--where", "width=8")
     store = make_store(tmp_path / "store", target=None)
-    assert "target-loss must be given" in fails("sweep", "--extend", store)
+    assert "target-loss must be given" in fails("extend-sweep", store)
