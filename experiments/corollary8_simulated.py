@@ -100,7 +100,7 @@ def run(config: Config) -> Result:
     return Result(columns, UNITS, {"simulated": _figure(config, found)}, (verdict, _sizes_verdict(config, found)))
 
 
-def _measure(config: Config, problem: st.PowerLaw, key, samples: float) -> Measurement:
+def _measure(config: Config, problem: st.PowerLaw, key: Any, samples: float) -> Measurement:
     reference = max(1.0, np.floor(samples / config.reference_steps))
     sweeps = [_simulate(config, problem, jax.random.fold_in(key, 0), reference, np.floor(samples / reference))]
     batch = reference
@@ -123,7 +123,7 @@ def _measure(config: Config, problem: st.PowerLaw, key, samples: float) -> Measu
     return Measurement(samples, sweeps, _crossing(sweeps), np.array(resampled), exact, protocol)
 
 
-def _simulate(config: Config, problem: st.PowerLaw, key, batch: float, steps: float) -> Sweep:
+def _simulate(config: Config, problem: st.PowerLaw, key: Any, batch: float, steps: float) -> Sweep:
     """A pilot over all learning rates with few replicas, then five around its best."""
     setting: dict[str, Any] = {"batch_size": batch, "num_samples": batch * steps}
     pilot_key, key = jax.random.split(key)
@@ -257,7 +257,7 @@ def _figure(config: Config, found: list[Measurement]) -> Figure:
     return figure
 
 
-def _panel(axis: Axes, one: Measurement, color, marker: str, config: Config) -> None:
+def _panel(axis: Axes, one: Measurement, color: Any, marker: str, config: Config) -> None:
     """Simulated risks over the target, and the exact ones beneath."""
     batch = np.array([sweep.batch for sweep in one.sweeps[1:]])
     simulated = np.array([_least(sweep.place, sweep.mean) for sweep in one.sweeps])

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -124,7 +125,7 @@ def _row(name: str, moment: FourthMoment, batch: int, rate: float, constant: flo
     }
 
 
-def _simulated(config: Config, problem: st.PowerLaw, name: str, law, key) -> list[dict]:
+def _simulated(config: Config, problem: st.PowerLaw, name: str, law: Any, key: Any) -> list[dict]:
     rows = []
     batches = np.array(config.batch_sizes, dtype=float)[:, None]
     constant = config.simulated_constant

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -86,7 +86,7 @@ def _solve(config: Config, samples: float) -> st.CriticalBatchSize:
     return st.critical_batch_size(st.PowerLaw(config.capacity, config.source), num_samples=samples)
 
 
-def _conventions(config: Config, references) -> list[tuple[float, float]]:
+def _conventions(config: Config, references: Any) -> list[tuple[float, float]]:
     return [(reference, overhead) for reference in references for overhead in config.overheads]
 
 
@@ -131,7 +131,9 @@ def _by_law(one: st.CriticalBatchSize, first: float, last: float) -> tuple[float
     return ratio, float(np.abs(law.residuals).max())
 
 
-def _verdicts(config: Config, found, regression: list[Row], models: list[Row], seconds: float) -> tuple[Verdict, ...]:
+def _verdicts(
+    config: Config, found: Any, regression: list[Row], models: list[Row], seconds: float
+) -> tuple[Verdict, ...]:
     smallest = [row for row in regression if row.reference == min(config.references)]
     low, high = _spread(smallest)
     true = st.predicted_exponent(config.capacity, config.source)
@@ -176,7 +178,7 @@ def _verdicts(config: Config, found, regression: list[Row], models: list[Row], s
     )
 
 
-def _figure(config: Config, found, regression, models, measurements, laws) -> Figure:
+def _figure(config: Config, found: Any, regression: Any, models: Any, measurements: Any, laws: Any) -> Figure:
     figure, axes = new_figure(2, 2, width=4.7, height=3.6)
     a, b = config.capacity, config.source
     figure.suptitle(
@@ -211,7 +213,7 @@ def _figure(config: Config, found, regression, models, measurements, laws) -> Fi
     return figure
 
 
-def _exponents(axis: Axes, rows: list[Row], references, unit: str) -> None:
+def _exponents(axis: Axes, rows: list[Row], references: Any, unit: str) -> None:
     for color, marker, reference in zip(colors(len(references)), MARKERS, references, strict=False):
         mine = [row for row in rows if row.reference == reference]
         label = f"$B_\\mathrm{{ref}} = {reference:g}$ {unit if reference != 1 else unit[:-1]}"

@@ -96,7 +96,9 @@ def run(config: Config) -> Result:
     return Result(points, UNITS, figures, verdicts)
 
 
-def _append(columns: dict, key: Any, problem: st.PowerLaw, batch, rate, steps: np.ndarray, replicas: int) -> None:
+def _append(
+    columns: dict, key: Any, problem: st.PowerLaw, batch: Any, rate: Any, steps: np.ndarray, replicas: int
+) -> None:
     """One row for each setting that the arrays broadcast to."""
     setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps}
     simulation = st.simulate(key, problem, **setting, num_replicas=replicas, progress=report)

@@ -158,7 +158,7 @@ def _problem(config: Config, unit: np.ndarray) -> st.PowerLaw:
     return st.PowerLaw(capacity, source, noise_variance=signal * float(_log_range(config.noise_to_signal, unit[2])))
 
 
-def _log_range(ends: tuple[float, float], unit):
+def _log_range(ends: tuple[float, float], unit: Any):
     return ends[0] * (ends[1] / ends[0]) ** np.asarray(unit)
 
 

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -66,7 +67,7 @@ def run(config: Config) -> Result:
     return Result(points, UNITS, {"why": _figure(config, critical, sweeps[0], sweeps[1])}, verdicts)
 
 
-def _sweep(config: Config, problem: st.PowerLaw, batch, rate, tuned: float) -> dict[str, np.ndarray]:
+def _sweep(config: Config, problem: st.PowerLaw, batch: Any, rate: Any, tuned: float) -> dict[str, np.ndarray]:
     risk = st.excess_risk(problem, batch_size=batch, learning_rate=rate, num_samples=config.num_samples)
     columns = {
         "learning_rate_tuned": np.full(batch.size, tuned),
@@ -111,7 +112,7 @@ def _verdicts(
     )
 
 
-def _figure(config: Config, critical: st.CriticalBatchSize, tuned, fixed) -> Figure:
+def _figure(config: Config, critical: st.CriticalBatchSize, tuned: Any, fixed: Any) -> Figure:
     figure, axes = new_figure(1, 2, width=4.9, height=4.2)
     axes[0, 1].sharey(axes[0, 0])
     figure.suptitle(
