@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sgdtheory.theory.contour import CONTOUR, contour_modes
+from sgdtheory.theory.contour import QUIET_CONTOUR, contour_modes
 from sgdtheory.theory.modes import Modes
 from sgdtheory.theory.problem import Problem
 from sgdtheory.theory.stability import growth_rate
@@ -54,14 +54,14 @@ def _few_steps(modes: Modes, x: np.ndarray, batch: np.ndarray, steps: np.ndarray
 def _many_steps(modes: Modes, x: np.ndarray, batch: np.ndarray, steps: np.ndarray, noise: float) -> np.ndarray:
     """(E4) by contour integration for one setting: x (1, K); batch, steps (1, 1)."""
     growth = growth_rate(modes, x, batch)
-    p = growth[:, None] + CONTOUR.points / steps
+    p = growth[:, None] + QUIET_CONTOUR.points / steps
     z, y = np.exp(-p).T, (-steps * np.expm1(-p)).T  # (C, 1)
     response = 1 / (y + steps * x * (2 - x * ((batch + 1) / batch)) * z)  # 1 / (n (1 − αz)), (C, K)
     source = steps * x**2 / batch * response
     drive = (response @ modes.signal)[:, None] + noise / y
     renewal = z * drive / (1 - z * (source @ modes.multiplicity)[:, None])
     per_mode = modes.signal * response + renewal * modes.multiplicity * source
-    terms = (per_mode @ (modes.eigenvalue ** POWERS[:, None]).T).T * CONTOUR.weights  # (3, C)
+    terms = (per_mode @ (modes.eigenvalue ** POWERS[:, None]).T).T * QUIET_CONTOUR.weights  # (3, C)
     total = terms.real.sum(1)
     total[total < CANCELLATION * np.abs(terms).sum(1)] = np.nan  # not where all of it is 0
     return total * np.exp(steps[0, 0] * growth[0])
