@@ -1,13 +1,8 @@
 """Exact theory, bounds and scaling laws of mini-batch SGD, and the critical batch size."""
 
-import lazy_loader
+from sgdtheory._common.door import open_door
 
-_public, _, _names = lazy_loader.attach_stub(__name__, __file__)
-__all__ = sorted([*_names, "plot"])
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+_find, __dir__, __all__ = open_door(__name__, __file__)
 
 
 def __getattr__(name: str) -> object:
@@ -16,4 +11,4 @@ def __getattr__(name: str) -> object:
         from sgdtheory._common.version import version
 
         return version()
-    return _public("plotting" if name == "plot" else name)
+    return _find(name)

@@ -1,5 +1,6 @@
 from . import critical as critical
 from . import fits as fits
+from . import plotting as plot
 from . import plotting as plotting
 from . import simulation as simulation
 from . import sweep as sweep
@@ -49,5 +50,4 @@ from .theory import excess_risk as excess_risk
 from .theory import max_stable_learning_rate as max_stable_learning_rate
 from .theory import theorem7 as theorem7
 
-plot = plotting
 __version__: str

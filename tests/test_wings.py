@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import re
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,14 @@ def door(wing):
     return {
         alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
+
+
+@pytest.mark.parametrize("wing", [".", *WINGS[1:-1]])
+def test_stubs_have_one_name_a_line(wing):
+    """As the door reads them."""
+    for line in (ROOT / "sgdtheory" / wing / "__init__.pyi").read_text().splitlines():
+        if line.strip() and line != "__version__: str":
+            assert re.fullmatch(r"from \.(\w*) import (\w+) as (\w+)", line)
 
 
 def library(wing):

@@ -128,9 +128,7 @@ class RiskAgainstRate:
         place = np.concatenate(places)
         value = self(place, setting, fast=True)
         at_edge = np.flatnonzero((place >= self.end[setting]) & (value <= _lowest(value, setting)))
-        value[at_edge] = self(
-            place[at_edge], setting[at_edge]
-        )  # where, after very many steps, the fast contour may fail
+        value[at_edge] = self(place[at_edge], setting[at_edge])  # the fast contour may fail there after very many steps
         while (after := self._where_more_may_hide(place, value, setting)).size:
             middle = (place[after - 1] + place[after]) / 2
             value = np.insert(value, after, self(middle, setting[after], fast=True))

@@ -11,14 +11,11 @@ MOMENTS_RESOLVED = 1e-2  # λ/λ_1: for Σ s λ and Σ λ², polynomials everywh
 
 # The scan over γ for one B and n.
 RESONANT = 4.0  # n/B: with more steps |q|^n, at most (1 − 4/B)^n, has died out at the edge; with fewer, steps resonate
-SPACING = (
-    np.log(10) / 2
-)  # of the first places below half the edge: basins are wider, narrower ones are found by halving
+# of the first places below half the edge: basins are wider, narrower ones are found by halving
+SPACING = np.log(10) / 2
 SPACING_ABOVE = np.log(100)  # of the first places above it, where Δ hardly changes until steps overshoot
-FINE_SPACING, FINE_PLACES = (
-    0.3,
-    9,
-)  # of the last places where steps resonate: minima are apart by more, n(1 − γ/edge) ≤ 14
+# of the last places where steps resonate: minima are apart by more, n(1 − γ/edge) ≤ 14
+FINE_SPACING, FINE_PLACES = 0.3, 9
 STEEPEST = 2.0  # slope of log Δ: what lies between two places is taken to be no lower than this allows
 FINEST_INTERVAL = 0.3  # an interval this narrow hides no minimum
 CONTENDING = 2.0  # times STEEPEST: minima that could be the least if slopes were this steep are refined
@@ -43,10 +40,8 @@ LONGEST_JUMP = 10.0  # of log n in the search for enough steps: the risk may be 
 EVERY_BATCH = 400  # up to this many samples every B is tried: as fast as a search
 EVERY_STEPS_OF_OPTIMUM = 40  # up to this many steps every n is tried for R_opt: there ρ(n) is no smooth function of n
 SMALLEST_BATCHES = np.arange(1.0, 6.0)  # always tried for R_opt
-RELAXED_PER_DECADE, RESONANT_PER_DECADE = (
-    1.5,
-    5.0,
-)  # n at which ρ is computed first: in general, and where steps resonate
+# n at which ρ is computed first: in general, and where steps resonate
+RELAXED_PER_DECADE, RESONANT_PER_DECADE = 1.5, 5.0
 RELAXED_ROUNDS = 5  # of halving about minima of ρ
 RELAXED_NEAR = 0.02  # relative: a minimum of ρ this little above what is attained is looked into
 MOST_LISTED = 1e5  # batch sizes that are ranked

@@ -1,5 +1,5 @@
 """From measurements: the steps law, the critical batch size with an interval, and what it depends on."""
 
-import lazy_loader
+from sgdtheory._common.door import open_door
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = open_door(__name__, __file__)

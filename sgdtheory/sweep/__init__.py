@@ -1,5 +1,5 @@
 """Sweeps of training runs: grids, a store that survives crashes, steps to a target, the critical batch size."""
 
-import lazy_loader
+from sgdtheory._common.door import open_door
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = open_door(__name__, __file__)

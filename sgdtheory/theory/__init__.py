@@ -1,5 +1,5 @@
 """A problem, the exact risk of mini-batch SGD on it, its stability edge, and bounds to hold against them."""
 
-import lazy_loader
+from sgdtheory._common.door import open_door
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = open_door(__name__, __file__)

@@ -1,5 +1,5 @@
 """Training networks of any width in standard, maximal update and neural tangent parametrization."""
 
-import lazy_loader
+from sgdtheory._common.door import open_door
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = open_door(__name__, __file__)

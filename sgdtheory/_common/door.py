@@ -1,0 +1,34 @@
+"""A wing's door: its public names stand once, in the stub beside its `__init__`, and are imported when asked for."""
+
+import importlib
+import sys
+
+TYPE_CHECKING = False  # importing it from typing would be most of the time until Ctrl-C is heard
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def open_door(package: str, file: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]":
+    """`__getattr__`, `__dir__` and `__all__` of a package, so that what needs JAX is not imported by what does not.
+
+    Args:
+        package: its `__name__`.
+        file: its `__file__`. Beside it lies the stub that type checkers read, with a line `from .module import name as
+            name` for each public name, or `from . import module as name` for a module.
+    """
+    with open(f"{file}i", encoding="utf-8") as stub:  # noqa: PTH123 (pathlib would be most of the time, too)
+        lines = [line.split() for line in stub if line.startswith("from ")]
+    origins = {public: (module.lstrip("."), name) for _, module, _, name, _, public in lines}
+
+    def find(public: str) -> "Any":
+        if public not in origins:
+            raise AttributeError(f"module {package} has no attribute {public}")
+        module, name = origins[public]
+        inner = importlib.import_module(f"{package}.{module or name}")
+        value = getattr(inner, name) if module else inner
+        setattr(sys.modules[package], public, value)  # found at once from now on
+        return value
+
+    names = sorted(origins)
+    return find, lambda: names, names
