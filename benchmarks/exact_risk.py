@@ -1,7 +1,8 @@
 """Accuracy and speed of the exact excess risk: `python -m benchmarks.exact_risk [--problems 500]`."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -79,9 +80,7 @@ def _compressed() -> list[tuple[float, float]]:
     return errors
 
 
-def _errors(
-    problem: st.Problem, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, exact: np.ndarray
-) -> tuple[float, float]:
+def _errors(problem: st.Problem, batch: float, rate: float, steps: float, exact: Sequence[Any]) -> tuple[float, float]:
     risk = st.excess_risk(problem, batch_size=batch, learning_rate=rate, num_samples=float(steps) * batch)
     return oracle.relative_error(risk.bias, exact[0]), oracle.relative_error(risk.variance, exact[1])
 

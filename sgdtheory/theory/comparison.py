@@ -121,7 +121,7 @@ def compare(
     return Comparison(np.concatenate(exact), np.concatenate(bounds), tuple(points))
 
 
-def _as_setting(item: Setting | tuple | Mapping[str, Any]) -> Setting:
+def _as_setting(item: Any) -> Setting:
     try:
         return Setting(**item) if isinstance(item, Mapping) else Setting(*item)
     except TypeError:
