@@ -125,6 +125,7 @@ def test_the_table_of_exponents(capsys):
     assert table["mup"]["attention"] == -1
 
 
+@pytest.mark.slow
 def test_a_failed_coordinate_check_exits_1(capsys, tmp_path):
     arguments = ["--widths", "32", "128", "--steps", "3", "--seeds", "4", "--plot", str(tmp_path / "c.png")]
     with pytest.raises(SystemExit) as stop:

@@ -111,6 +111,7 @@ SIMULATED = simulation_vs_theory.Config(
 )
 
 
+@pytest.mark.slow
 def test_simulation_agrees_with_theory():
     """False alarm: 1e-5 (Bonferroni) and 1e-4 (Kolmogorov-Smirnov); the seed is fixed."""
     result = simulation_vs_theory.run(SIMULATED)
@@ -179,6 +180,7 @@ def test_a_wrong_exponent_fails(monkeypatch):
     assert corollary8._exponent_verdict(GROWTH, case, case.fit(), 0.0).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_corollary8_simulated():
     """B* of simulations against the same protocol on exact risks; false alarm 1e-4, the seed is fixed."""
     config = corollary8_simulated.Config(
@@ -201,6 +203,7 @@ def test_why():
     assert result.columns["risk"][tuned].min() == pytest.approx(result.columns["risk"][tuned][0], rel=1e-6)  # at B = 1
 
 
+@pytest.mark.slow
 def test_overhead_convention():
     result = overhead_convention.run(overhead_convention.Config(num_samples=(1e7, 1e8), references=(1.0, 64.0)))
     assert "fails" not in {v.verdict for v in result.verdicts}

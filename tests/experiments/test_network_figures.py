@@ -11,6 +11,7 @@ from experiments._lib.variants import Config as Variants
 from experiments._lib.variants import figures as variant_figures
 from tests.figure_checks import check_figure
 
+SLOW = pytest.mark.slow
 FACTORS = {"usual": 1.0, "twelve decades": 1e12}  # of the last loss over the first
 
 
@@ -23,7 +24,7 @@ def losses_like(shape, factor, *, seeds_last=True):
 
 
 @pytest.mark.parametrize("factor", [3.0, 1e12])
-@pytest.mark.parametrize("widths", [(32, 64, 128, 256, 512, 1024), (16, 32, 64)])
+@pytest.mark.parametrize("widths", [(32, 64, 128, 256, 512, 1024), pytest.param((16, 32, 64), marks=SLOW)])
 def test_width_limit(factor, widths):
     config = width_limit.Config(widths=widths, num_resamples=20)
     steps = np.array([0, 1, 2, 4, 8, 16, 32, 64, 96, 128])
@@ -34,7 +35,7 @@ def test_width_limit(factor, widths):
 
 
 @pytest.mark.parametrize("factor", FACTORS.values(), ids=FACTORS)
-@pytest.mark.parametrize("scale", ["quick", "full"])
+@pytest.mark.parametrize("scale", ["quick", pytest.param("full", marks=SLOW)])
 def test_averaging(factor, scale):
     config = replace(averaging.SCALES[scale], num_resamples=20)
     number, rates = len(config.durations), len(config.log2_rates)
@@ -48,7 +49,7 @@ def test_averaging(factor, scale):
 
 
 @pytest.mark.parametrize("factor", FACTORS.values(), ids=FACTORS)
-@pytest.mark.parametrize("scale", ["quick", "full"])
+@pytest.mark.parametrize("scale", ["quick", pytest.param("full", marks=SLOW)])
 def test_learning_rate_transfer(factor, scale):
     config = learning_rate_transfer.SCALES[scale]
     rng, rates = np.random.default_rng(0), np.array(config.log2_rates)
@@ -76,7 +77,7 @@ def rows_of(task, *, slope=0.0, spread=0.02, parametrization="mup", target=0.1, 
     return rows
 
 
-@pytest.mark.parametrize("slope", [0.0, 3.0])
+@pytest.mark.parametrize("slope", [0.0, pytest.param(3.0, marks=SLOW)])
 @pytest.mark.parametrize("contrast", [(), ("teacher",)])
 def test_width_invariance(slope, contrast):
     config = width_invariance.Config({"teacher": TEACHER}, contrast)

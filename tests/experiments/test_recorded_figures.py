@@ -12,6 +12,7 @@ def figures():
     return redraw.figures()
 
 
+@pytest.mark.slow
 def test_recorded_figures_have_no_defects(figures):
     for figure in figures.values():
         check_figure(figure)

@@ -15,6 +15,15 @@ from sgdtheory.fits.measurements import StepsMeasurement
 from tests.simulated_steps import BATCHES, REFERENCE, WIDTHS, at_least, at_most, measured, quick_fit
 
 MARGIN, NUMBER = 0.2, 400
+SLOW = {"marks": pytest.mark.slow}
+SETTINGS = [  # number of sizes, scatter between them
+    pytest.param(3, 0.0, **SLOW),
+    (3, 0.05),
+    (3, 0.15),
+    pytest.param(5, 0.0, **SLOW),
+    (5, 0.15),
+    pytest.param(9, 0.15, **SLOW),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +52,7 @@ def rates(found, reach):
     return sum(covered), sum(rejected)
 
 
-@pytest.mark.parametrize(("number", "between"), [(3, 0.0), (3, 0.05), (3, 0.15), (5, 0.0), (5, 0.15), (9, 0.15)])
+@pytest.mark.parametrize(("number", "between"), SETTINGS)
 def test_level_and_coverage_with_scatter_between_widths(number, between):
     """Step noise of 2%, an exponent at the margin, 5% tests and 95% intervals."""
     widths = np.geomspace(32, 512, number)

@@ -23,6 +23,7 @@ def test_the_same_has_ratio_one():
     assert found.interval() == (1, 1)
 
 
+@pytest.mark.slow
 def test_coverage_of_the_paired_ratio():
     # What both have in common is five times what they have of their own, and must not widen the interval.
     rng, hits, widths, number = np.random.default_rng(1), 0, [], 150

@@ -56,7 +56,7 @@ def test_fits(case):
 
 
 @pytest.mark.parametrize("case", [case for case in MEASURED if case not in ("one group", "few batch sizes")])
-@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("number", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_size_dependence(case, number):
     found = size_dependence(MEASURED[case])
     figure, axes = plotting.new_figure(width=4.8, height=3.9)
@@ -133,7 +133,7 @@ def checked(number, *, slope=0.0, widths=(64, 128, 256), still=False):
     return CoordinateCheck(run_of(), widths, np.array([1, 3]), layers, size, change, noise[2], 0.3, 0.95)
 
 
-@pytest.mark.parametrize("number", [1, 5, 24])
+@pytest.mark.parametrize("number", [1, pytest.param(5, marks=pytest.mark.slow), 24])
 @pytest.mark.parametrize("slope", [0.0, 1.0, -3.0])
 def test_coordinates(number, slope):
     check = checked(number, slope=slope)

@@ -94,6 +94,7 @@ def test_any_number_of_devices_gives_the_same_numbers(here, tmp_path):
         same(numbers, here)
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same_numbers_to_both(here, tmp_path):
     address = free_address()
     finish(*(start(PROCESSES, 2, tmp_path / str(number), address, number) for number in range(2)))

@@ -122,6 +122,7 @@ def test_elliptical_law_against_numpy():
     assert two_sample_p(gaussian.last_iterate_risk[:, None], dense[1][:, None]) < 1e-6  # negative control
 
 
+@pytest.mark.slow
 def test_batches_drawn_in_slices_have_the_right_mean():
     """300 = 256 + 44; negative control: 512 samples."""
     settings = {"batch": 300, "steps": 4, "rate": 0.6}

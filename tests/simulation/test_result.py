@@ -75,6 +75,7 @@ def test_a_normal_score_of_symmetric_replicas_is_the_z_score():
     np.testing.assert_allclose(found.normal_score([2.0, 1.5]), found.z_score([2.0, 1.5]), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_normal_score_of_skewed_replicas_is_normal():
     """256 exponentials, κ = 1/8: of 50 000 scores 134 ± 12 exceed 3; false-alarm rate 1e-4 within 4 of these."""
     rng = np.random.default_rng(0)

@@ -23,6 +23,7 @@ def test_a_users_law_in_other_units_and_with_a_direction_that_never_moves():
     assert abs(found.z_score(expected(UNIFORM_MOMENTS, problem, rate=0.3 / scale))) < normal_limit(1)
 
 
+@pytest.mark.slow
 def test_a_users_law_with_a_frozen_tail_in_float64():
     """The unsimulated directions act as label noise."""
     problem = st.LeastSquares([*EIGENVALUES, 1e-7, 1e-7], [1.0, 0.5, 2.0, 0.4, 0.3], 0.5)
@@ -112,6 +113,7 @@ def test_rare_directions_are_no_false_alarm():
     assert np.isfinite(found.excess_risk).all()
 
 
+@pytest.mark.slow
 def test_functions_that_cannot_be_hashed_are_laws():
     class Uniform:
         __hash__ = None

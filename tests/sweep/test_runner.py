@@ -67,6 +67,7 @@ def newest(store):
     return max((path.stat().st_mtime_ns for path in store.glob("*/*.npz")), default=0)
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments(long_csv, tmp_path):
     found, killed, _ = kill_and_finish(3, LONG, tmp_path, 0.3)
     assert found == {"csv": long_csv, "notes": []}
@@ -88,6 +89,7 @@ def test_killed_twenty_times(tmp_path):
 # ------------------------------------------------------------------ at once
 
 
+@pytest.mark.slow
 def test_two_sweeps_of_one_store(long_csv, tmp_path):
     store = tmp_path / "store"
     both = [start(store, LONG, tmp_path) for _ in range(2)]

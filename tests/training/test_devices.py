@@ -69,6 +69,7 @@ def same(path, *expected):
         np.testing.assert_allclose(found, here, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_two_devices_give_the_same_losses(here, tmp_path):
     finish(_start(DEVICES, 2, tmp_path / "losses"))
     same(tmp_path / "losses", here, here, losses(TEXT))

@@ -79,6 +79,7 @@ def test_bfloat16_is_close_to_float32(alone):
     assert np.abs(found.losses / alone.losses - 1).max() > 1e-6  # it is another precision
 
 
+@pytest.mark.slow
 def test_transformer_in_micro_batches_and_bfloat16():
     config = run_of(
         model="transformer", data="stdlib", width=16, base_width=16, num_heads=2, depth=1, context=8, batch_size=4,
