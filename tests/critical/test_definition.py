@@ -494,3 +494,20 @@ def test_an_optimal_batch_size_above_one_is_remarked():
 def test_bad_input(problem, arguments, message):
     with pytest.raises(ValueError, match=message):
         st.critical_batch_size(problem, **arguments)
+
+
+def test_a_risk_that_falls_below_the_limit_again_at_larger_batch_sizes():
+    """Even numbers of steps resonate at the edge: B keeps the rate up to 5.9e6, and again from 1e7 to 2.6e7."""
+    problem, samples = st.PowerLaw(1.3731143088741837, 7.831794226293617, None, 0.15645599135697302), 27834095886.0
+    critical = st.critical_batch_size(problem, num_samples=samples, curve=False)
+
+    def least_risk(steps):
+        batch = np.floor(samples / steps)
+        edge = st.max_stable_learning_rate(problem, batch_size=batch)
+        share = np.concatenate([np.geomspace(1e-3, 0.5, 500), 1 - np.geomspace(1e-7, 0.5, 3000)])
+        risk = st.excess_risk(problem, batch_size=batch, learning_rate=share * edge, num_samples=batch * steps).total
+        return risk.min() / (2 * critical.optimal_risk)
+
+    steps = samples // critical.rate_batch_size
+    assert steps == 1058
+    assert least_risk(steps) < 1 < min(least_risk(steps - 1), least_risk(steps - 2))

@@ -157,3 +157,16 @@ def test_questions_do_not_depend_on_each_other_nor_on_what_is_outside():
         alone, _ = search(lambda n, i, k=k: margin(n, np.full_like(i, k)), ends[0][[k]], ends[1][[k]])
         assert together[k] == alone[0]
     assert all(ends[0][k] <= n <= ends[1][k] for k, n in counted.asked)
+
+
+@pytest.mark.parametrize("high", [2e3, 1e5, 3e8])
+@pytest.mark.parametrize("gap", [(300, 1500), (310, 340), (1000, 1900)])
+def test_a_gap_in_what_is_enough_leaves_a_least_number(gap, high):
+    """Enough from 100 on, but for a gap: the answer is where it begins to be enough, once or the second time."""
+
+    def margin(steps, index):
+        inside = (steps < 100) | ((steps >= gap[0]) & (steps < gap[1]))
+        return np.where(inside, 1.0, -1.0) * (1 + np.abs(np.log(steps / 700.0)))
+
+    (found,), _ = search(margin, [3.0], [high])
+    assert found in (100, gap[1])
