@@ -278,4 +278,5 @@ def test_progress(tmp_path):
     assert [progress.finished for progress in told] == [0, 2, 4, 6]
     assert {progress.total for progress in told} == {6}
     assert told[0].seconds_left != told[0].seconds_left
-    assert told[1].seconds_left > told[2].seconds_left > told[3].seconds_left == 0.0
+    # That the estimate is about right is seen with a clock of its own in test_pace: here steps take as long as they do.
+    assert min(told[1].seconds_left, told[2].seconds_left) > told[3].seconds_left == 0.0
