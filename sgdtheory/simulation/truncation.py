@@ -32,11 +32,6 @@ class FrozenTail:
         return self.problem.noise_variance
 
     @property
-    def initial_risk(self) -> float:
-        """Σ s_i."""
-        return self.problem.initial_risk
-
-    @property
     def tail_risk(self) -> float:
         """Σ_{i>count} s_i."""
         return float(self.problem.tail_signal(self.count))

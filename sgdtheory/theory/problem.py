@@ -20,11 +20,6 @@ class Spectral(Protocol):
         """σ², in units of y²."""
         ...
 
-    @property
-    def initial_risk(self) -> float:
-        """‖w_0 − w*‖²_H = Σ s_i."""
-        ...
-
     def modes(self, smallest: float) -> Modes:
         """Weighted modes for functions of λ that are smooth below `smallest`."""
         ...
@@ -36,6 +31,11 @@ class Problem(Spectral, Protocol):
     Data `x ~ N(0, H)`, `y | x ~ N(xᵀw*, σ²)`. A problem is the eigenvalues `λ_1 ≥ λ_2 ≥ …` of H, the signal
     `s_i = λ_i ⟨v_i, w_0 − w*⟩²` (the risk that direction i holds at the start) and σ².
     """
+
+    @property
+    def initial_risk(self) -> float:
+        """‖w_0 − w*‖²_H = Σ s_i."""
+        ...
 
     @property
     def largest_eigenvalue(self) -> float:

@@ -70,9 +70,8 @@ def kind_name(place: str, value: Any) -> str:
     Raises:
         ValueError: it holds none of them.
     """
-    for name, kind in KINDS[place].items():
-        if type(value) is kind:
-            return name
+    if (name := _name(place, type(value))) is not None:
+        return name
     known = " or ".join(f"{kind.__name__}(…)" for kind in KINDS[place].values())
     raise ValueError(f"{place} must be {known}, got {value!r}; TrainConfig.from_fields takes names")
 
@@ -165,5 +164,6 @@ def _refusal(name: str, value: Any, kinds: Mapping[str, type]) -> str:
     return f"{name} = {value} does not matter with {without}: leave it out, or take {' or '.join(other)}"
 
 
-def _name(place: str, kind: type) -> str:
-    return next(name for name, each in KINDS[place].items() if each is kind)
+def _name(place: str, kind: type) -> str | None:
+    """The name of a kind, None if it is none of the place's."""
+    return next((name for name, each in KINDS[place].items() if each is kind), None)

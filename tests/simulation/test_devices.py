@@ -82,7 +82,7 @@ def here():
 
 
 def same(first, second):
-    for one, other in zip(first, second, strict=False):
+    for one, other in zip(first, second, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
@@ -91,7 +91,7 @@ def test_any_number_of_devices_gives_the_same_numbers(here, tmp_path):
     found = json.loads((tmp_path / "numbers").read_text())
     assert [len(numbers) for numbers in found.values()] == [3, 2, 2]
     for numbers in found.values():
-        same(numbers, here)
+        same(numbers, here[: len(numbers)])
 
 
 @pytest.mark.slow

@@ -151,7 +151,6 @@ class Weighted:
 
     def __init__(self, eigenvalue, multiplicity, signal):
         self.weighted = Modes(*map(np.array, (eigenvalue, multiplicity, signal)))
-        self.initial_risk = float(sum(signal))
 
     def modes(self, smallest):
         return self.weighted
