@@ -12,12 +12,19 @@ import pytest
 import sgdtheory as st
 from sgdtheory import cli
 from tests.cli.text import strict_json
+from tests.conftest import quickly_compiled
 
 SIMULATE = ["simulate", "--capacity", 2, "--source", 3, "--batch-size", 4, "--learning-rate", 0.3]
 SHORT = [*SIMULATE, "--dim", 20, "--num-samples", 400, 1000, "--num-replicas", 16]
 PROBLEM = st.PowerLaw(2, 3, 20)
 SETTINGS = {"batch_size": 4, "learning_rate": 0.3, "num_samples": np.array([400.0, 1000.0])}
 PATIENCE = 300  # seconds
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_compilation():
+    with quickly_compiled():
+        yield
 
 
 def library(problem=PROBLEM, seed=0, **options):
@@ -68,7 +75,7 @@ def test_json_of_one_setting_is_scalar(run):
 @pytest.mark.parametrize(
     ("flags", "options"),
     [
-        (["--sampler", "explicit", "--law", "student_t"], {"sampler": "explicit", "law": "student_t"}),
+        (["--sampler", "explicit", "--law", "rademacher"], {"sampler": "explicit", "law": "rademacher"}),
         (["--dtype", "float64"], {"dtype": "float64"}),
         (["--simulated-dim", 19], {"dim": 19}),
         (["--num-replicas", 5], {"num_replicas": 5}),
@@ -100,7 +107,7 @@ def test_table(run):
 
 
 def test_table_names_quantity_sampler_and_law(run):
-    out = run(*SHORT, "--quantity", "bias", "--sampler", "explicit", "--law", "rademacher", "--num-replicas", 2)
+    out = run(*SHORT, "--quantity", "bias", "--sampler", "explicit", "--law", "rademacher")
     assert "averaged iterate (bias), explicit sampler, rademacher data" in out
 
 
@@ -151,7 +158,7 @@ def test_divergence(notes):
 
 
 def test_divergence_with_a_frozen_tail(notes):
-    arguments = [*SIMULATE[:-1], 0.3, 50, "--num-samples", 1e5, "--num-replicas", 3]
+    arguments = [*SIMULATE[:-1], 0.3, 50, "--num-samples", 1e4, "--num-replicas", 3]
     out, lines = notes(*arguments, "--json")
     assert strict_json(out)["num_diverged"] == [0, 3]
     assert len(lines) == 2
@@ -225,6 +232,7 @@ def test_distributed_without_a_cluster_ends_with_one_line():
     assert "give --coordinator, --num-processes and --process-id" in err
 
 
+@pytest.mark.slow
 def test_two_processes_print_once_what_one_prints(run):
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
@@ -263,7 +271,9 @@ cli.main(sys.argv[2:])
 """
 
 
-@pytest.mark.parametrize("flags", [[], ["--json"]], ids=["table", "json"])
+@pytest.mark.parametrize(
+    "flags", [pytest.param([], marks=pytest.mark.slow, id="table"), pytest.param(["--json"], id="json")]
+)
 def test_ctrl_c_prints_what_has_finished(tmp_path, flags):
     mark = tmp_path / "mark"
     arguments = [*SIMULATE, "--dim", 20, "--num-samples", 40, 4e9, "--num-replicas", 16, *flags]

@@ -138,6 +138,7 @@ def test_advance_in_two_calls_is_advance_in_one():
     assert not np.allclose(risks(wrong, 200.0), risks(once, 200.0), rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_without_compilation_advance_is_the_same():
     compiled = advanced(Sufficient(), SPECTRUM, LANES, two_lanes(SPECTRUM), 0, 5)
     with jax.disable_jit():

@@ -132,7 +132,9 @@ def test_runs_of_different_samplers_and_lengths_in_one_call():
     assert not np.allclose(recorder.average[2], alone.average[0], rtol=0.01)
 
 
-@pytest.mark.parametrize("lanes", [1, 3, 7, 100])
+@pytest.mark.parametrize(
+    "lanes", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(7, marks=pytest.mark.slow), 100]
+)
 def test_blocks_of_any_size_give_the_same_numbers(lanes):
     runs = [run(0, [10, 100]), run(1, [30], rate=0.2)]
     whole, _ = recorded(runs)

@@ -1,114 +1,19 @@
-"""Means against the exact theory, laws of what is returned, and the interface."""
+"""The interface: what is returned, what it depends on, and what is refused."""
+
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
 
 import sgdtheory as st
 from sgdtheory._common.counter_random import threefry
-from sgdtheory.simulation import sufficient
 from sgdtheory.simulation.dynamics import STEPS, Lane, Spectrum, carry, init, risks, step
 from sgdtheory.simulation.sufficient import Sufficient
-from sgdtheory.theory.reference import risk_by_covariance
-from tests.simulation import numpy_sgd
-from tests.simulation.statistical import FALSE_ALARM, largest_correlation, normal_limit, two_sample_p
-from tests.simulation.wrong import FewerDegrees, Noisier
+from tests.simulation.small import KEY, PROBLEM, columns, simulated
 
-PROBLEM = st.LeastSquares([1.0, 0.5, 0.1], [1.0, 0.5, 2.0], 0.5)
-KEY = jax.random.key(0)
-CASES = 24
-
-
-def simulated(problem=PROBLEM, key=KEY, **options):
-    settings = {"batch_size": 4, "learning_rate": 0.5, "num_samples": 400, "num_replicas": 10} | options
-    return st.simulate(key, problem, **settings)
-
-
-def light_case(seed):
-    """Five directions, repeated and frozen ones among them, B ≤ 300, n ≤ 100; light tails, so that z is normal."""
-    rng = np.random.default_rng(seed)
-    eigenvalues, signal = 10.0 ** -(3 * rng.random((2, 5)))
-    eigenvalues[0] = 1.0
-    if seed % 4 == 1:
-        eigenvalues[1:3] = eigenvalues[0]
-    if seed % 4 == 2:
-        eigenvalues[4] = 0.0
-    problem = st.LeastSquares(eigenvalues * 10.0 ** rng.uniform(-2, 2), signal, rng.uniform(0, 2))
-    batch, steps = int(10.0 ** rng.uniform(0, 2.5)), int(10.0 ** rng.uniform(0, 2))
-    reach = 0.3 if batch < 30 else 0.85  # of the edge: beyond 1/λ_1
-    rate = float(reach * rng.uniform(0.3, 1) * st.max_stable_learning_rate(problem, batch_size=batch))
-    return problem, {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps}
-
-
-@pytest.mark.parametrize("seed", range(CASES))
-def test_mean_is_the_exact_risk(seed):
-    problem, settings = light_case(seed)
-    quantity = ("total", "bias", "variance")[seed // 4 % 3]
-    exact = getattr(st.excess_risk(problem, **settings), quantity)
-    found = simulated(problem, jax.random.key(seed), **settings, num_replicas=4096, quantity=quantity)
-    assert abs(found.z_score(exact)) < normal_limit(CASES)
-
-
-def test_some_cases_overshoot_some_repeat_and_some_hold_signal_that_never_moves():
-    cases = [light_case(seed) for seed in range(CASES)]
-    overshoot = [settings["learning_rate"] * problem.largest_eigenvalue > 1.1 for problem, settings in cases]
-    assert sum(overshoot) >= 3
-    assert sum(problem.eigenvalues[0] == problem.eigenvalues[2] for problem, _ in cases) >= 3
-    assert sum(problem.eigenvalues[-1] == 0 for problem, _ in cases) >= 3
-    assert min(settings["batch_size"] for _, settings in cases) <= 2
-
-
-@pytest.mark.parametrize("batch", [1, 3, 100])
-def test_overshooting_without_heavy_tails(batch):
-    """γλ_1 = 1.6 with 100 samples a step; γλ_1 near 2/3 of the edge with few."""
-    rate = {1: 0.3, 3: 0.7, 100: 1.6}[batch]
-    settings = {"batch_size": batch, "learning_rate": rate, "num_samples": 30 * batch}
-    found = simulated(**settings, num_replicas=20_000)
-    moments = numpy_sgd.second_moments(PROBLEM, batch_size=batch, learning_rate=rate, num_steps=30)
-    assert moments[0] == pytest.approx(st.excess_risk(PROBLEM, **settings).total, rel=1e-10)
-    assert abs(found.z_score(moments[0])) < normal_limit(2)
-    last = found.last_iterate_risk
-    assert abs((last.mean() - moments[1]) / (last.std(ddof=1) / np.sqrt(last.size))) < normal_limit(2)
-
-
-def control(problem, settings, quantity="total"):
-    exact = getattr(st.excess_risk(problem, **settings), quantity)
-    found = simulated(problem, **settings, num_replicas=20_000, quantity=quantity)
-    return found, exact
-
-
-SHORT = {"batch_size": 2, "learning_rate": 0.4, "num_samples": 24}
-NOISELESS = st.LeastSquares([1.0, 0.5, 0.1], [1.0, 0.5, 2.0], 0.0)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "quantity"), [(FewerDegrees, "total"), (FewerDegrees, "bias"), (Noisier, "total"), (Noisier, "variance")]
-)
-def test_the_mean_of_a_wrong_sampler_is_off(monkeypatch, wrong, quantity):
-    found, exact = control(PROBLEM, SHORT, quantity)
-    assert abs(found.z_score(exact)) < normal_limit(1)
-    monkeypatch.setattr(sufficient, "Sufficient", wrong)
-    found, _ = control(PROBLEM, SHORT, quantity)
-    assert abs(found.z_score(exact)) > 6
-
-
-def test_averaging_from_the_second_iterate_on_is_something_else():
-    found, exact = control(PROBLEM, SHORT)
-    shifted = numpy_sgd.second_moments(PROBLEM, batch_size=2, learning_rate=0.4, num_steps=12, first=1)[0]
-    assert abs(found.z_score(exact)) < normal_limit(1)
-    assert abs(found.z_score(shifted)) > 6
-
-
-def test_the_papers_fourth_moment_is_something_else():
-    found, exact = control(NOISELESS, SHORT)
-    error = np.sqrt(NOISELESS.signal / NOISELESS.eigenvalues)
-    settings = {"batch_size": 2, "learning_rate": 0.4, "num_steps": 12}
-    assert risk_by_covariance(np.diag(NOISELESS.eigenvalues), error, 0.0, **settings)[0] == pytest.approx(exact)
-    paper = risk_by_covariance(np.diag(NOISELESS.eigenvalues), error, 0.0, **settings, paper=True)[0]
-    assert abs(found.z_score(exact)) < normal_limit(1)
-    assert abs(found.z_score(paper)) > 6
+slow = partial(pytest.param, marks=pytest.mark.slow)
 
 
 def test_one_step_is_the_start():
@@ -137,46 +42,15 @@ def test_units_do_not_matter(scale, unit):
 @pytest.mark.parametrize(
     ("problem", "risk"),
     [
-        (st.LeastSquares([0.0], [0.0], 0.0), 0.0),
-        (st.LeastSquares([1.0, 0.5], [0.0, 0.0], 0.0), 0.0),
-        (st.LeastSquares([0.0, 0.0], [1.0, 2.0], 3.0), 3.0),
+        (st.LeastSquares(np.zeros(3), np.zeros(3), 0.0), 0.0),
+        (st.LeastSquares([1.0, 0.5, 0.1], np.zeros(3), 0.0), 0.0),
+        (st.LeastSquares(np.zeros(3), [1.0, 2.0, 0.0], 3.0), 3.0),
     ],
 )
 def test_problems_in_which_nothing_happens(problem, risk):
     found = simulated(problem)
     np.testing.assert_allclose(found.excess_risk, risk, rtol=1e-6)
     assert abs(found.z_score(risk)) < 1
-
-
-def equal_parts(eigenvalues, rate, num_steps):
-    """Signal of which every direction leaves the same risk behind, after as many steps of gradient descent."""
-    x = rate * np.asarray(eigenvalues)
-    return (num_steps * x / -np.expm1(num_steps * np.log1p(-x))) ** 2
-
-
-def test_ten_million_steps_in_float32():
-    """Four directions over nine decades, each a quarter of the risk; the batch leaves next to no noise."""
-    eigenvalues, steps, batch = [1.0, 1e-3, 1e-6, 1e-9], 10_000_000, 2.0**66
-    problem = st.LeastSquares(eigenvalues, equal_parts(eigenvalues, 0.5, steps), 0.0)
-    settings = {"batch_size": batch, "learning_rate": 0.5, "num_samples": batch * steps}
-    found = simulated(problem, **settings, num_replicas=1)
-    np.testing.assert_array_equal(found.num_steps, steps)
-    np.testing.assert_allclose(found.excess_risk, st.excess_risk(problem, **settings).total, rtol=2e-5)
-
-
-def test_float64_has_the_law_of_float32():
-    """The keys differ: numbers of one key may agree."""
-    problem = st.LeastSquares([1.0, 0.3, 1e-3], [1.0, 0.5, 2.0], 0.5)
-    first, second = (
-        simulated(problem, jax.random.key(seed), num_replicas=5000, dtype=dtype)
-        for seed, dtype in enumerate(("float32", "float64"))
-    )
-    assert two_sample_p(columns(first), columns(second)) > FALSE_ALARM
-    assert second.dtype == "float64"
-
-
-def columns(found):
-    return np.column_stack([found.excess_risk, found.last_iterate_risk])
 
 
 def raises(key, batch_size):
@@ -209,7 +83,7 @@ def test_inside_disable_jit_nothing_changes():
     np.testing.assert_allclose(found.excess_risk, simulated().excess_risk, rtol=1e-5)
 
 
-@pytest.mark.parametrize("disabled", [False, True])
+@pytest.mark.parametrize("disabled", [False, slow(True)])
 def test_init_draws_and_step_by_hand_are_simulate(disabled):
     """Replica r of run k has the key threefry(bits of the key, (k, r)); step t has the draws of t − t mod 64."""
     replica, run, steps = 4, 1, 66 if not disabled else 2
@@ -232,7 +106,9 @@ def test_init_draws_and_step_by_hand_are_simulate(disabled):
     np.testing.assert_allclose(scale**2 * last, found.last_iterate_risk[run, replica], rtol=2e-5)
 
 
-@pytest.mark.parametrize(("memory_limit", "sampler"), [(1, "sufficient"), (3e4, "sufficient"), (1e3, "explicit")])
+@pytest.mark.parametrize(
+    ("memory_limit", "sampler"), [(1, "sufficient"), slow(3e4, "sufficient"), slow(1e3, "explicit")]
+)
 def test_memory_limit_does_not_change_the_numbers(memory_limit, sampler):
     batches = [[2], [5]] if sampler == "sufficient" else 4
     options = {"batch_size": batches, "num_samples": [50, 500], "sampler": sampler}
@@ -253,18 +129,6 @@ def test_the_first_setting_does_not_depend_on_the_others():
     np.testing.assert_allclose(grid.excess_risk[0, 0], alone.excess_risk, rtol=1e-5)
     np.testing.assert_array_equal(grid.excess_risk[0, 2], grid.excess_risk[0, 0])
     assert not np.isclose(grid.excess_risk[0, 0], simulated(learning_rate=[0.1, 0.5]).excess_risk[1], rtol=1e-3).any()
-
-
-@pytest.mark.parametrize("quantity", ["total", "variance"])
-def test_settings_of_a_call_are_uncorrelated(quantity):
-    found = simulated(
-        batch_size=[[4], [5]], learning_rate=[0.5, 0.4, 0.3], num_replicas=2000, quantity=quantity
-    ).excess_risk.reshape(6, -1)
-    largest, pairs = largest_correlation(stats.rankdata(found, axis=1).T)
-    assert largest < normal_limit(pairs)
-    same = simulated(num_replicas=2000, quantity=quantity).excess_risk  # negative control: one key, two calls
-    other = simulated(num_replicas=2000, quantity=quantity, batch_size=5).excess_risk
-    assert largest_correlation(np.column_stack([same, other]))[0] > 10
 
 
 def test_another_key_gives_other_numbers_and_the_same_key_the_same():
@@ -345,7 +209,7 @@ def test_tiny_learning_rates_stay_at_the_start(rate):
 
 def test_divergence_with_a_frozen_tail():
     """The exact risk is infinite: there is nothing that the tail could shift."""
-    found = simulated(st.PowerLaw(2.0, 3.0), learning_rate=[0.3, 50.0], num_samples=1e5)
+    found = simulated(st.PowerLaw(2.0, 3.0), learning_rate=[0.3, 50.0], num_samples=1e4)
     np.testing.assert_array_equal(found.diverged.all(-1), [False, True])
     assert abs(found.truncation.shift[0]) < 1e-4
 
@@ -457,15 +321,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_computed(change, messag
 
 
 def test_dtype_may_be_a_numpy_type_and_a_simulation_prints_in_one_line():
-    found = st.simulate(
-        jax.random.key(0),
-        st.PowerLaw(2.0, 3.0, 4),
-        batch_size=1,
-        learning_rate=0.1,
-        num_samples=8,
-        num_replicas=4,
-        dtype=np.float64,
-    )
+    found = simulated(dtype=np.float64)
     assert found.dtype == "float64"
     assert repr(found).startswith("Simulation(mean=")
     assert "\n" not in repr(found)

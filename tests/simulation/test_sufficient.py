@@ -21,6 +21,7 @@ EIGENVALUES = np.array([1.0, 0.4, 0.4, 0.05])
 RATE, SIZE, PLACE = 0.6, 25_000, 37
 SOMEWHERE = np.array([0.5, -0.9, 0.1, 0.6])
 BATCHES = [1, 2, 7, 64]
+slow = partial(pytest.param, marks=pytest.mark.slow)
 STARTS = [(0.0, SOMEWHERE), (0.5, SOMEWHERE), (0.5, np.zeros(4)), (3.0, 0.1 * SOMEWHERE)]
 STARTS_NAMED = pytest.mark.parametrize(
     ("sigma", "u"), STARTS, ids=["noiseless", "noisy", "at the optimum", "mostly noise"]
@@ -67,7 +68,7 @@ def test_a_step_has_the_law_of_numpy_batches(batch, sigma, u):
 
 
 @pytest.mark.parametrize(("sigma", "u"), [STARTS[0], STARTS[2]], ids=["noiseless", "at the optimum"])
-@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("batch", [slow(1), slow(2), 7, slow(64)])
 def test_a_step_has_the_law_of_explicit_batches(batch, sigma, u):
     explicit = stepped(Explicit(Gaussian(), batch), batch, sigma, u, seed=1)
     assert p_value(u, stepped(Sufficient(), batch, sigma, u), explicit) > FALSE_ALARM
@@ -76,17 +77,17 @@ def test_a_step_has_the_law_of_explicit_batches(batch, sigma, u):
 @pytest.mark.parametrize(
     ("sampler", "batch", "sigma", "u"),
     [
-        (FewerDegrees(), 2, 0.0, SOMEWHERE),
+        slow(FewerDegrees(), 2, 0.0, SOMEWHERE),
         (FewerDegrees(), 7, 0.0, SOMEWHERE),
-        (FewerDegrees(), 7, 0.5, SOMEWHERE),
-        (FewerDegrees(), 64, 0.0, SOMEWHERE),
-        (Isotropic(), 1, 0.0, SOMEWHERE),
+        slow(FewerDegrees(), 7, 0.5, SOMEWHERE),
+        slow(FewerDegrees(), 64, 0.0, SOMEWHERE),
+        slow(Isotropic(), 1, 0.0, SOMEWHERE),
         (Isotropic(), 7, 0.0, SOMEWHERE),
-        (Isotropic(), 64, 0.5, SOMEWHERE),
-        (Noisier(), 1, 0.5, np.zeros(4)),
-        (Noisier(), 1, 3.0, 0.1 * SOMEWHERE),
+        slow(Isotropic(), 64, 0.5, SOMEWHERE),
+        slow(Noisier(), 1, 0.5, np.zeros(4)),
+        slow(Noisier(), 1, 3.0, 0.1 * SOMEWHERE),
         (Noisier(), 7, 0.5, SOMEWHERE),
-        (Noisier(), 64, 1.0, SOMEWHERE),
+        slow(Noisier(), 64, 1.0, SOMEWHERE),
     ],
 )
 def test_wrong_steps_are_found(sampler, batch, sigma, u):
@@ -133,8 +134,10 @@ def final_risks(problem, batch, quantity, sampler, seed):
     return np.column_stack([result.excess_risk, result.last_iterate_risk])
 
 
-@pytest.mark.parametrize(("spectrum", "quantity"), [("decaying", "bias"), ("repeated", "total"), ("frozen", "bias")])
-@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize(
+    ("spectrum", "quantity"), [("decaying", "bias"), slow("repeated", "total"), slow("frozen", "bias")]
+)
+@pytest.mark.parametrize("batch", [slow(1), slow(2), 7, slow(64)])
 def test_final_risks_of_both_samplers_have_one_law(batch, spectrum, quantity):
     problem = SPECTRA[spectrum]
     found = final_risks(problem, batch, quantity, "sufficient", 0)
@@ -143,7 +146,7 @@ def test_final_risks_of_both_samplers_have_one_law(batch, spectrum, quantity):
 
 @pytest.mark.parametrize(
     ("wrong", "batch", "quantity"),
-    [(FewerDegrees, 7, "bias"), (Isotropic, 2, "bias"), (Noisier, 1, "total")],
+    [(FewerDegrees, 7, "bias"), slow(Isotropic, 2, "bias"), slow(Noisier, 1, "total")],
 )
 def test_final_risks_of_wrong_samplers_are_found(monkeypatch, wrong, batch, quantity):
     problem = SPECTRA["decaying"]

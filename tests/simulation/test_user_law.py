@@ -101,6 +101,7 @@ def test_correlation_between_two_of_many_leading_directions_is_found():
         simulated(correlated, st.LeastSquares(np.ones(200), np.ones(200)), num_replicas=2)
 
 
+@pytest.mark.slow
 def test_rare_directions_are_no_false_alarm():
     """One-hot data: a direction of probability 1e-4 may well be missing from all samples."""
     share = np.arange(1.0, 401) ** -1.5
