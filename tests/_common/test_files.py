@@ -111,6 +111,7 @@ def torn_files(directory, writer, kills, size=3_000_000):
     return torn
 
 
+@pytest.mark.slow
 def test_killed_in_mid_write(tmp_path):
     assert torn_files(tmp_path, "atomic", kills=15) == 0
 

@@ -48,7 +48,7 @@ def test_every_kind_of_change_and_nothing_that_says_nothing():
     )
 
 
-@pytest.mark.parametrize("module", ["bounds", "exact", "problem"])
+@pytest.mark.parametrize("module", ["bounds", pytest.param("exact", marks=pytest.mark.slow), "problem"])
 def test_mutants_are_one_change_each_and_have_names_of_their_own(module):
     source = (ROOT / "sgdtheory" / "theory" / f"{module}.py").read_text()
     found, original = mutants(source), ast.dump(ast.parse(source))

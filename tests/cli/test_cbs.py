@@ -4,6 +4,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory import cli
 from tests.cli.text import cells, strict_json
+from tests.marks import slow
 
 PROBLEM = ["cbs", "--capacity", 2, "--source", 3, "--dim", 20]
 COLUMNS = {
@@ -111,7 +112,7 @@ def test_notes(capsys, flags, notes):
     assert [f"sgdtheory: note: {note}" for note in strict_json(out)["notes"]] == lines
 
 
-@pytest.mark.parametrize(("suffix", "head"), [(".png", b"\x89PNG"), (".pdf", b"%PDF-"), (".svg", b"<?xml")])
+@pytest.mark.parametrize(("suffix", "head"), [(".png", b"\x89PNG"), slow(".pdf", b"%PDF-"), slow(".svg", b"<?xml")])
 def test_cbs_plot(run, tmp_path, suffix, head):
     path = tmp_path / "out" / f"figure.v1{suffix}"
     run(*PROBLEM, "--num-samples", *([10, 20] if suffix == ".png" else [10]), "--plot", path)

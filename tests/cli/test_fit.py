@@ -6,6 +6,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory import cli
 from tests.cli.text import BATCHES, COLUMNS, cells, next_row, strict_json
+from tests.marks import slow
 
 
 @pytest.mark.parametrize("fitted", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -87,7 +88,7 @@ def test_infinite_critical_batch_size_is_null(run, tmp_path):
     assert cells(run("fit", path), "all")[4] == "inf"
 
 
-@pytest.mark.parametrize(("suffix", "head"), [(".png", b"\x89PNG"), (".pdf", b"%PDF-"), (".svg", b"<?xml")])
+@pytest.mark.parametrize(("suffix", "head"), [slow(".png", b"\x89PNG"), slow(".pdf", b"%PDF-"), (".svg", b"<?xml")])
 def test_fit_plot(run, table_file, tmp_path, suffix, head):
     path = tmp_path / "out" / f"figure.v1{suffix}"
     with_plot = run("fit", table_file, *COLUMNS, "--plot", path, "--forecast", 1000)

@@ -13,6 +13,7 @@ import pytest
 from sgdtheory import cli, plotting
 from sgdtheory.training import TrainConfig, TrainResult
 from sgdtheory.training.checkpoint import write_config, write_result
+from tests.conftest import quickly_compiled
 
 STEPS = np.unique(np.geomspace(1, 4000, 60).astype(int))
 BATCHES = 16, 40, 100, 250, 625
@@ -46,6 +47,12 @@ def make_store(folder, *, widths=(32, 64, 128), batches=BATCHES, rates=RATES, sc
                 write_config(folder / config.fingerprint, config)
                 write_result(folder / config.fingerprint, result)
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_compilation():
+    with quickly_compiled():
+        yield
 
 
 @pytest.fixture

@@ -108,11 +108,11 @@ def test_any_encoding_of_standard_output(monkeypatch, encoding, arguments):
     assert "?" not in out.replace("grows?", "").replace("sgdtheory COMMAND", "")
 
 
-def test_letters_are_spelt_out():
-    out = process(*RISK, "--num-samples", 1e4, encoding="ascii").stdout
+def test_letters_are_spelt_out(monkeypatch):
+    _, out = printed(monkeypatch, [*RISK, "--num-samples", 1e4], "ascii")
     assert out.startswith("lambda_i = i^-2, s_i = i^-3, sigma^2 = 1\n+--")
     assert "| learning rate gamma    |        0.3 |\n" in out
-    out = process(*RISK, "--num-samples", 1e4, encoding="latin-1").stdout
+    _, out = printed(monkeypatch, [*RISK, "--num-samples", 1e4], "latin-1")
     assert out.startswith("lambda_i = i^-2, s_i = i^-3, sigma² = 1\n+--")
 
 
@@ -126,7 +126,7 @@ def test_failing_process():
     assert done.stderr == "sgdtheory: cannot read /nothing.csv: No such file or directory\n"
 
 
-@pytest.mark.parametrize("arguments", [["fit"], ["fit", "--json"]])
+@pytest.mark.parametrize("arguments", [["fit"], pytest.param(["fit", "--json"], marks=pytest.mark.slow)])
 def test_reader_that_has_seen_enough(arguments):
     """As in `sgdtheory fit | head -0`: no complaint."""
     reading, writing = os.pipe()

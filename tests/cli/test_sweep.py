@@ -84,6 +84,7 @@ def test_status_reports_strangers_and_moves_nothing(run, tmp_path, capsys):
     assert [path.name for path in (tmp_path / "store").iterdir()] == ["holiday"]
 
 
+@pytest.mark.slow
 def test_control_c_and_on(run, grid, tmp_path):
     grid.write_text(FIXED.format(steps=12_000))
     store, alone = tmp_path / "store", tmp_path / "alone"

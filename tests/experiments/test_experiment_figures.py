@@ -21,7 +21,9 @@ def case(capacity, source, samples):
     return corollary8.Case(capacity, source, found)
 
 
-@pytest.mark.parametrize("scale", ["quick", "full"])
+@pytest.mark.parametrize(
+    "scale", [pytest.param("quick", marks=pytest.mark.slow), pytest.param("full", marks=pytest.mark.slow)]
+)
 def test_corollary8(scale):
     config = corollary8.SCALES[scale]
     samples = 10 ** np.arange(config.decades[0], config.decades[1] + 1e-9, 1 / config.per_decade)
@@ -41,6 +43,7 @@ def test_corollary8(scale):
     assert not any(text.get_window_extent().overlaps(inside.padded(-1)) for text in axis.texts)  # no line strikes one
 
 
+@pytest.mark.slow
 def test_theorem7():
     config = theorem7.Config(num_problems=60)
     points = theorem7.sample(config)
@@ -69,6 +72,7 @@ def simulated(config):
     return problem, columns
 
 
+@pytest.mark.slow
 def test_simulation_vs_theory():
     config = simulation_vs_theory.SCALES["quick"]
     problem, columns = simulated(config)
@@ -114,6 +118,7 @@ def test_heavy_tails():
         assert len(set(drawn)) == len(drawn)
 
 
+@pytest.mark.slow
 def test_overhead_convention():
     config = overhead_convention.SCALES["quick"]
     batch = np.geomspace(1, 1e6, 60)

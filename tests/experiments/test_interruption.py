@@ -56,7 +56,7 @@ def members(session):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_experiments_end_soon(tmp_path, times):
     """With workers at work, as a terminal does it: the signal goes to them as well."""
     process = start("-m", "experiments", "--only", "theorem7", "--output", tmp_path)

@@ -12,7 +12,9 @@ from experiments._lib.variants import figures as variant_figures
 from tests.figure_checks import check_figure
 
 SLOW = pytest.mark.slow
-FACTORS = {"usual": 1.0, "twelve decades": 1e12}  # of the last loss over the first
+EACH_FACTOR = pytest.mark.parametrize(  # of the last loss over the first
+    "factor", [pytest.param(1.0, id="usual"), pytest.param(1e12, id="twelve decades", marks=SLOW)]
+)
 
 
 def losses_like(shape, factor, *, seeds_last=True):
@@ -23,7 +25,7 @@ def losses_like(shape, factor, *, seeds_last=True):
     return 0.5 * fall * np.exp(0.03 * rng.standard_normal(shape))
 
 
-@pytest.mark.parametrize("factor", [3.0, 1e12])
+@pytest.mark.parametrize("factor", [pytest.param(3.0, marks=SLOW), 1e12])
 @pytest.mark.parametrize("widths", [(32, 64, 128, 256, 512, 1024), pytest.param((16, 32, 64), marks=SLOW)])
 def test_width_limit(factor, widths):
     config = width_limit.Config(widths=widths, num_resamples=20)
@@ -34,7 +36,7 @@ def test_width_limit(factor, widths):
         check_figure(figure)
 
 
-@pytest.mark.parametrize("factor", FACTORS.values(), ids=FACTORS)
+@EACH_FACTOR
 @pytest.mark.parametrize("scale", ["quick", pytest.param("full", marks=SLOW)])
 def test_averaging(factor, scale):
     config = replace(averaging.SCALES[scale], num_resamples=20)
@@ -48,7 +50,7 @@ def test_averaging(factor, scale):
     check_figure(averaging._figure(config, losses, averaging._resampled(config, losses)))
 
 
-@pytest.mark.parametrize("factor", FACTORS.values(), ids=FACTORS)
+@EACH_FACTOR
 @pytest.mark.parametrize("scale", ["quick", pytest.param("full", marks=SLOW)])
 def test_learning_rate_transfer(factor, scale):
     config = learning_rate_transfer.SCALES[scale]
@@ -78,7 +80,7 @@ def rows_of(task, *, slope=0.0, spread=0.02, parametrization="mup", target=0.1, 
 
 
 @pytest.mark.parametrize("slope", [0.0, pytest.param(3.0, marks=SLOW)])
-@pytest.mark.parametrize("contrast", [(), ("teacher",)])
+@pytest.mark.parametrize("contrast", [(), pytest.param(("teacher",), marks=SLOW)])
 def test_width_invariance(slope, contrast):
     config = width_invariance.Config({"teacher": TEACHER}, contrast)
     rows = rows_of(TEACHER, slope=slope)
@@ -87,6 +89,7 @@ def test_width_invariance(slope, contrast):
         check_figure(figure)
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_not_tuned():
     config = width_invariance.Config({"teacher": TEACHER})
     found = width_invariance.found_of(config, rows_of(TEACHER, tuned=0))
@@ -95,8 +98,8 @@ def test_a_sweep_that_is_not_tuned():
         check_figure(figure)
 
 
-@pytest.mark.parametrize("number", [1, 9])
-@pytest.mark.parametrize("factor", [1.05, 1e12])
+@pytest.mark.parametrize("number", [pytest.param(1, marks=SLOW), 9])
+@pytest.mark.parametrize("factor", [pytest.param(1.05, marks=SLOW), 1e12])
 def test_data_scaling(number, factor):
     widths = np.repeat(32 * 2 ** np.arange(number), 5)
     data = np.tile(1000 * factor ** np.linspace(0, 1, 5), number)
@@ -106,7 +109,7 @@ def test_data_scaling(number, factor):
         check_figure(figure)
 
 
-@pytest.mark.parametrize("change", [1.0, 1 + 1e-9, 3.0])
+@pytest.mark.parametrize("change", [pytest.param(1.0, marks=SLOW), pytest.param(1 + 1e-9, marks=SLOW), 3.0])
 def test_variants(change):
     task = replace(TEACHER, widths=(64,))
     rows = [row | {"changed": "0"} for row in rows_of(task)]

@@ -69,6 +69,7 @@ def check_power_and_size(same, moved):
     assert moved.count("holds") == 0
 
 
+@pytest.mark.slow
 def test_power_and_size():
     check_power_and_size(simulated(0.0), simulated(0.3))
 

@@ -18,10 +18,10 @@ MARGIN, NUMBER = 0.2, 400
 SLOW = {"marks": pytest.mark.slow}
 SETTINGS = [  # number of sizes, scatter between them
     pytest.param(3, 0.0, **SLOW),
-    (3, 0.05),
+    pytest.param(3, 0.05, **SLOW),
     (3, 0.15),
     pytest.param(5, 0.0, **SLOW),
-    (5, 0.15),
+    pytest.param(5, 0.15, **SLOW),
     pytest.param(9, 0.15, **SLOW),
 ]
 

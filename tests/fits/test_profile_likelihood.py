@@ -5,6 +5,7 @@ import pytest
 from scipy import optimize, stats
 
 import sgdtheory as st
+from tests.marks import slow
 
 BATCHES = 2.0 ** np.arange(6, 15)
 NAMES = ("a", "b", "critical_batch_size", "alpha")
@@ -104,7 +105,7 @@ def test_intervals_cover_the_confidence_set(steps, alpha, level):
     compare_with_grid(law, level, members, slack=0.01)
 
 
-@pytest.mark.parametrize(("steps", "level"), [(example(0), 0.95), (noisy(1600, 3e6, 1.2), 0.8)])
+@pytest.mark.parametrize(("steps", "level"), [slow(example(0), 0.95), (noisy(1600, 3e6, 1.2), 0.8)])
 def test_intervals_cover_the_confidence_set_with_fitted_alpha(steps, level):
     law = st.fit_steps_law(BATCHES, steps, None)
     log_a, log_b = np.log(law.a), np.log(law.b)
@@ -169,7 +170,7 @@ def test_intervals_are_nested_in_the_level(a, b):
             assert law.interval() == tuple(ends[4])
 
 
-@pytest.mark.parametrize("alpha", [1.0, None])
+@pytest.mark.parametrize("alpha", [1.0, slow(None)])
 @pytest.mark.parametrize(("a", "b"), [(1600, 3e6), (0, 3e6), (1600, 0)], ids=["plateau", "linear", "flat"])
 def test_tiny_level_gives_a_tiny_interval(a, b, alpha):
     law = st.fit_steps_law(BATCHES, noisy(a, b, alpha or 1.0), alpha)
@@ -263,15 +264,17 @@ def test_flat_steps_limit_the_critical_batch_size_whatever_alpha_is():
     assert low < high < 320
 
 
-@pytest.mark.parametrize("seed", [0, 4, 29, 33])
+@pytest.mark.parametrize("seed", [0, slow(4), slow(29), slow(33)])
 def test_unlimited_end_with_fitted_alpha_warns_of_nothing(seed):
     law = st.fit_steps_law(BATCHES, noisy(0, 3e6, noise=0.3, seed=seed), None)
     low, high = law.interval()
     assert low < high == np.inf
 
 
-@pytest.mark.parametrize("alpha", [0.7, 1.0, 1.3])
-@pytest.mark.parametrize("fitted", [False, True])
+@pytest.mark.parametrize(
+    ("alpha", "fitted"),
+    [(0.7, False), (1.0, False), (1.3, False), slow(0.7, True), slow(1.0, True), (1.3, True)],
+)
 def test_perfect_data_leave_no_uncertainty(alpha, fitted):
     law = st.fit_steps_law(BATCHES, noisy(1600, 3e6, alpha, noise=0), None if fitted else alpha)
     truths = {"a": 1600, "b": 3e6, "alpha": alpha}

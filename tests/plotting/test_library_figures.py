@@ -9,9 +9,16 @@ from sgdtheory.fits.invariance import size_dependence
 from sgdtheory.fits.measurements import StepsMeasurement
 from sgdtheory.training import CoordinateCheck, TrainResult
 from tests.figure_checks import check_figure
+from tests.marks import slow
 from tests.runs import changed, run_of
 
+USUAL = "usual", "twelve decades", "long names"
 BATCHES = 2.0 ** np.arange(4, 12)
+
+
+def seldom(cases, usual):
+    """The cases, slow but for these."""
+    return [case if case in usual else slow(case) for case in cases]
 
 
 def measured(sizes, *, batches=BATCHES, names=None, growth=0.3, noise=0.03, a=50.0):
@@ -38,7 +45,7 @@ MEASURED = {
 }
 
 
-@pytest.mark.parametrize("case", MEASURED)
+@pytest.mark.parametrize("case", seldom(MEASURED, USUAL))
 def test_fits(case):
     groups = MEASURED[case]
     reference = float(groups[0].batch_sizes[1])
@@ -55,8 +62,10 @@ def test_fits(case):
     check_figure(figure)
 
 
-@pytest.mark.parametrize("case", [case for case in MEASURED if case not in ("one group", "few batch sizes")])
-@pytest.mark.parametrize("number", [pytest.param(1, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize(
+    "case", seldom([case for case in MEASURED if case not in ("one group", "few batch sizes")], USUAL)
+)
+@pytest.mark.parametrize("number", [slow(1), 3])
 def test_size_dependence(case, number):
     found = size_dependence(MEASURED[case])
     figure, axes = plotting.new_figure(width=4.8, height=3.9)
@@ -78,7 +87,7 @@ def test_sizes_within_a_decade_can_be_read():
     assert len([tick for tick in axes.yaxis.get_majorticklocs() if low <= tick <= high]) > 3
 
 
-@pytest.mark.parametrize("samples", [[30.0], [20.0, 30.0, 45.0], list(np.arange(12.0, 39.0, 3.0))])
+@pytest.mark.parametrize("samples", [slow([30.0]), [20.0, 30.0, 45.0], slow(list(np.arange(12.0, 39.0, 3.0)))])
 def test_critical_batch_sizes(samples):
     critical = st.critical_batch_size(st.PowerLaw(2, 3, 10), num_samples=samples)
     title = r"$\lambda_i = i^{-2}$, $s_i = i^{-3}$, $\sigma^2 = 1$"
@@ -133,8 +142,8 @@ def checked(number, *, slope=0.0, widths=(64, 128, 256), still=False):
     return CoordinateCheck(run_of(), widths, np.array([1, 3]), layers, size, change, noise[2], 0.3, 0.95)
 
 
-@pytest.mark.parametrize("number", [1, pytest.param(5, marks=pytest.mark.slow), 24])
-@pytest.mark.parametrize("slope", [0.0, 1.0, -3.0])
+@pytest.mark.parametrize("number", [1, slow(5), slow(24)])
+@pytest.mark.parametrize("slope", [0.0, 1.0, slow(-3.0)])
 def test_coordinates(number, slope):
     check = checked(number, slope=slope)
     figure = plotting.coordinates(check)

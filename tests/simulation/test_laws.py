@@ -1,5 +1,3 @@
-from functools import partial
-
 import jax
 import numpy as np
 import pytest
@@ -8,13 +6,13 @@ from scipy import stats
 import sgdtheory as st
 from sgdtheory.simulation.dynamics import Spectrum
 from sgdtheory.simulation.laws import EllipticalT, Gaussian, Rademacher, StudentT
+from tests.marks import slow
 from tests.simulation import numpy_sgd
 from tests.simulation.explicit_runs import EIGENVALUES, PROBLEM, expected, simulated, uniform
 from tests.simulation.statistical import FALSE_ALARM, normal_limit, one_sample_p, standard_score, two_sample_p
 
 LAWS = [Gaussian(), Rademacher(), StudentT(12.0), EllipticalT(12.0)]
 NAMES = ["gaussian", "rademacher", "student_t", "elliptical_t"]
-slow = partial(pytest.param, marks=pytest.mark.slow)
 EACH_LAW = pytest.mark.parametrize("law", LAWS, ids=NAMES)
 SPECTRUM = Spectrum(*(np.asarray(a, np.float32) for a in ([1.0, 0.3, 0.1], [1.0, 1.0, 1.0], 0.5)))
 

@@ -1,7 +1,5 @@
 """The interface: what is returned, what it depends on, and what is refused."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,9 +9,8 @@ import sgdtheory as st
 from sgdtheory._common.counter_random import threefry
 from sgdtheory.simulation.dynamics import STEPS, Lane, Spectrum, carry, init, risks, step
 from sgdtheory.simulation.sufficient import Sufficient
+from tests.marks import slow
 from tests.simulation.small import KEY, PROBLEM, columns, simulated
-
-slow = partial(pytest.param, marks=pytest.mark.slow)
 
 
 def test_one_step_is_the_start():

@@ -13,6 +13,7 @@ from sgdtheory.simulation.dynamics import STEPS, Lane, Spectrum
 from sgdtheory.simulation.explicit import Explicit
 from sgdtheory.simulation.laws import Gaussian
 from sgdtheory.simulation.sufficient import Sufficient
+from tests.marks import slow
 from tests.simulation import numpy_sgd
 from tests.simulation.statistical import FALSE_ALARM, two_sample_p
 from tests.simulation.wrong import FewerDegrees, Isotropic, Noisier
@@ -21,7 +22,6 @@ EIGENVALUES = np.array([1.0, 0.4, 0.4, 0.05])
 RATE, SIZE, PLACE = 0.6, 25_000, 37
 SOMEWHERE = np.array([0.5, -0.9, 0.1, 0.6])
 BATCHES = [1, 2, 7, 64]
-slow = partial(pytest.param, marks=pytest.mark.slow)
 STARTS = [(0.0, SOMEWHERE), (0.5, SOMEWHERE), (0.5, np.zeros(4)), (3.0, 0.1 * SOMEWHERE)]
 STARTS_NAMED = pytest.mark.parametrize(
     ("sigma", "u"), STARTS, ids=["noiseless", "noisy", "at the optimum", "mostly noise"]

@@ -9,6 +9,7 @@ from sgdtheory.sweep import Store, SweepTable, best_steps, missing_runs, sweep
 from sgdtheory.training import train
 from sgdtheory.training.checkpoint import read_checkpoint
 from sgdtheory.training.reuse import adopt
+from tests.marks import slow
 from tests.runs import changed
 from tests.sweep.small import BASE, CONFIGS, LANES
 
@@ -61,10 +62,10 @@ def test_trajectories():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"averages": (0.9,), "uniform_average": False},
-        {"averages": (), "uniform_average": True, "eval_every": 10},
+        slow({"averages": (0.9,), "uniform_average": False}),
+        slow({"averages": (), "uniform_average": True, "eval_every": 10}),
         {"max_steps": 35, "averages": (0.5,), "schedule_steps": 60},
-        {"max_steps": 40, "eval_every": 20, "schedule_steps": 60},
+        slow({"max_steps": 40, "eval_every": 20, "schedule_steps": 60}),
     ],
 )
 def test_what_lies_within_a_run_is_read_off(source, tmp_path, changes):
@@ -74,7 +75,7 @@ def test_what_lies_within_a_run_is_read_off(source, tmp_path, changes):
     same(train(config, tmp_path / "a"), train(config))
 
 
-@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+@pytest.mark.parametrize("share", [slow(0.3), 0.6, slow(0.9)])
 def test_a_target_is_read_off(source, tmp_path, share):
     config = changed(WIDE, target_loss=middle(source[1], share), averages=(0.5, 0.9))
     assert adopt(tmp_path, config, source[0], WIDE)
@@ -87,10 +88,10 @@ def test_a_target_is_read_off(source, tmp_path, share):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"max_steps": 130, "averages": (0.9,)},
-        {"max_steps": 130, "schedule_steps": 60},
+        slow({"max_steps": 130, "averages": (0.9,)}),
+        slow({"max_steps": 130, "schedule_steps": 60}),
         {"max_steps": 130, "eval_every": 10, "averages": (), "uniform_average": True},
-        {"max_steps": 90, "eval_every": 40, "averages": (0.5,)},
+        slow({"max_steps": 90, "eval_every": 40, "averages": (0.5,)}),
     ],
 )
 def test_what_goes_beyond_a_run_goes_on_from_its_checkpoint(source, tmp_path, changes):

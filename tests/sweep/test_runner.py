@@ -247,6 +247,7 @@ class Dying(ProcessPoolExecutor):
         return super().submit(die, *arguments, **options)
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_table_and_may_die(whole, tmp_path):
     spawn = get_context("spawn")
     with (

@@ -7,6 +7,7 @@ import sgdtheory as st
 from sgdtheory.theory.reference import risk_by_covariance, risk_by_recursion
 from sgdtheory.theory.thresholds import FEW_STEPS
 from tests import oracle
+from tests.marks import slow
 from tests.random_problems import random_case
 
 TOLERANCE = 1e-10  # the promise; measured is below 1e-12
@@ -121,9 +122,9 @@ def test_against_full_covariance_in_a_rotated_basis(seed):
 
 
 @pytest.mark.parametrize(
-    ("capacity", "source"), [(1 + 1e-6, 1 + 1e-6), (1.02, 1.02), (1.3, 4.0), (2.0, 3.0), (4.0, 8.0)]
+    ("capacity", "source"), [(1 + 1e-6, 1 + 1e-6), slow(1.02, 1.02), slow(1.3, 4.0), (2.0, 3.0), (4.0, 8.0)]
 )
-@pytest.mark.parametrize(("num_steps", "rate"), [(1, 1.3), (2, 1.1), (7, 0.3), (36, 0.9), (36, 1e-4)])
+@pytest.mark.parametrize(("num_steps", "rate"), [(1, 1.3), (2, 1.1), (7, 0.3), (36, 0.9), slow(36, 1e-4)])
 def test_infinite_dimension_against_the_zeta_function(capacity, source, num_steps, rate):
     problem, batch = st.PowerLaw(capacity, source), 16
     found = risk_after(problem, batch, rate, num_steps)

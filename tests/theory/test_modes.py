@@ -8,6 +8,7 @@ from numpy.polynomial import legendre
 from sgdtheory.theory.contour import CONTOUR
 from sgdtheory.theory.modes import _STIRLING, BLOCK_NODES, _block_rule, _end_slopes, _tail_rule, power_law_modes
 from sgdtheory.theory.power_sums import MIDPOINT_COEFFICIENTS
+from tests.marks import slow
 
 DIM = 50_000
 
@@ -79,8 +80,8 @@ def transforms(eigenvalue, multiplicity, signal, num_steps, rate, batch):
     return np.array(sums)
 
 
-@pytest.mark.parametrize("capacity", [1.05, 1.5, 2.0, 4.0])
-@pytest.mark.parametrize("source", [1.05, 3.0, 8.0])
+@pytest.mark.parametrize("capacity", [1.05, slow(1.5), slow(2.0), 4.0])
+@pytest.mark.parametrize("source", [1.05, slow(3.0), 8.0])
 def test_modes_equal_the_sum_over_all_directions(capacity, source):
     """Errors at each point of the contour count by that point's weight in the integral."""
     index = np.arange(1.0, DIM + 1)

@@ -161,6 +161,7 @@ def kill_and_finish(number, config, directory, seed):
     return killed
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments(tmp_path):
     assert kill_and_finish(2, KILLED, tmp_path, 0) > 0
 

@@ -11,6 +11,7 @@ from sgdtheory.training import read_weights, train
 from sgdtheory.training.engine import init, program, stacked
 from sgdtheory.training.optimization import schedule_factor
 from sgdtheory.training.streams import stream
+from tests.marks import slow
 from tests.runs import changed, run_of
 
 CONFIG = run_of(
@@ -100,14 +101,14 @@ def compare(config, expected, directory):
         np.testing.assert_allclose(found[name], part, rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.7])
-@pytest.mark.parametrize("clip_norm", [None, 0.4])
+@pytest.mark.parametrize("momentum", [slow(0.0), 0.7])
+@pytest.mark.parametrize("clip_norm", [slow(None), 0.4])
 def test_sgd_by_hand(momentum, clip_norm, tmp_path):
     config = changed(CONFIG, optimizer="sgd", momentum=momentum, clip_norm=clip_norm)
     compare(config, run_by_hand(config), tmp_path)
 
 
-@pytest.mark.parametrize("clip_norm", [None, 0.1])
+@pytest.mark.parametrize("clip_norm", [None, slow(0.1)])
 def test_adam_by_hand(clip_norm, tmp_path):
     config = changed(CONFIG, clip_norm=clip_norm)
     compare(config, run_by_hand(config, ADAM), tmp_path)
@@ -124,7 +125,7 @@ def test_clipping_changes_the_run():
     assert np.abs(free["input"] - clipped["input"]).max() > 1e-3
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("optimizer", [slow("sgd"), "adam"])
 def test_schedule_free_trains(optimizer):
     result = train(changed(CONFIG, optimizer=optimizer, schedule="schedule_free", max_steps=40))
     assert np.isfinite(result.losses).all()
@@ -161,7 +162,7 @@ def assert_output_alone_moved(config, found):
         assert (moved > 1e-3) if name == "output" else (moved == 0), name
 
 
-@pytest.mark.parametrize("clip_norm", [None, 0.2])
+@pytest.mark.parametrize("clip_norm", [slow(None), 0.2])
 def test_frozen_features_are_linear_regression(clip_norm, tmp_path):
     config = changed(FROZEN, optimizer="sgd", clip_norm=clip_norm)
     train(config, tmp_path)
@@ -175,7 +176,7 @@ def test_clipping_of_all_weights_is_another_run():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"epsilon": 0.0}, {"schedule": "schedule_free"}, {"optimizer": "sgd", "momentum": 0.5}]
+    "changes", [{"epsilon": 0.0}, slow({"schedule": "schedule_free"}), slow({"optimizer": "sgd", "momentum": 0.5})]
 )
 def test_frozen_features_stay_whatever_the_optimizer(changes, tmp_path):
     config = changed(FROZEN, **changes)
