@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.critical.step_search import Margin, fewest_steps, steps_bound, whole_numbers
+from sgdtheory.critical.step_search import Margin, bracket, fewest_steps, steps_bound, whole_numbers
 from sgdtheory.critical.thresholds import (
     EVERY_RESONANT_STEPS,
     FOLLOWED,
@@ -14,16 +14,20 @@ from sgdtheory.critical.thresholds import (
     RESONANT,
     ROUNDING,
     SAME_RISK,
+    STEPS_AT_ONCE,
 )
 from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
 
 
-def largest_batch(tuned: TunedRisk, budget: float, target: float, least: float, all_data: bool) -> tuple[float, float]:
+def largest_batch(
+    tuned: TunedRisk, budget: float, target: float, least: float, *, all_data: bool, guess: float = np.nan
+) -> tuple[float, float]:
     """Largest whole B with which `budget/B` steps or fewer reach the target, and the largest B; B = `least` does.
 
     With n and γ fixed every term of the risk (E1) falls with B, and more γ are stable. So n steps can do iff
     B = budget/n can: first the fewest steps for which a B that need not be whole can, then the first whole one below it
-    that can. With `all_data` a B counts only if it can with all ⌊budget/B⌋ steps.
+    that can. With `all_data` a B counts only if it can with all ⌊budget/B⌋ steps. A good `guess` of the fewest steps
+    makes the search short.
     """
     tracked = TrackedRate(tuned, 1)
 
@@ -32,7 +36,7 @@ def largest_batch(tuned: TunedRisk, budget: float, target: float, least: float, 
 
     if target >= tuned.initial_risk:
         return np.floor(budget), budget  # a single step, which changes nothing, is enough
-    steps = _fewest(tuned, margin, target, np.floor(budget / least), lambda n: budget / n)
+    steps = _fewest(tuned, margin, target, np.floor(budget / least), lambda n: budget / n, guess)
     real, batch = budget / steps, np.floor(budget / steps)
     while batch > least:
         most = np.floor(budget / batch)
@@ -44,7 +48,7 @@ def largest_batch(tuned: TunedRisk, budget: float, target: float, least: float, 
     return max(batch, least), real
 
 
-def _fewest(tuned: TunedRisk, margin: Margin, target: float, high: float, batch: Callable) -> float:
+def _fewest(tuned: TunedRisk, margin: Margin, target: float, high: float, batch: Callable, guess: float) -> float:
     """Fewest n ≤ high with `margin(n) ≤ 0`, where n steps go with batch size `batch(n)`; high has it."""
     low = steps_bound(tuned, target, high)
     few = whole_numbers(max(low, 2.0), min(high, EVERY_RESONANT_STEPS))
@@ -56,9 +60,7 @@ def _fewest(tuned: TunedRisk, margin: Margin, target: float, high: float, batch:
         low = max(low, float(few[-1]))
     if low >= high:
         return high
-    ends = np.array([[low], [high]])
-    margins = margin(ends[:, 0], np.zeros(2, dtype=int))[:, None]
-    return float(fewest_steps(margin, ends, margins)[0])
+    return float(fewest_steps(margin, *bracket(margin, low, high, guess))[0])
 
 
 def steps_needed(
@@ -75,11 +77,15 @@ def steps_needed(
     needed, rate = steps.copy(), start.rate.copy()
     open_ = start.risk > target * (1 + SAME_RISK)
     few = np.arange(2.0, EVERY_RESONANT_STEPS + 1)
-    row, column = np.nonzero(open_[:, None] & (few > steps[:, None]) & (few <= RESONANT * batch[:, None]))
-    if row.size and steps_bound(tuned, target, EVERY_RESONANT_STEPS + 1) < EVERY_RESONANT_STEPS:
+    possible = few >= steps_bound(tuned, target, EVERY_RESONANT_STEPS + 1)
+    left = open_[:, None] & possible & (few > steps[:, None]) & (few <= RESONANT * batch[:, None])
+    while left.any():
+        row, column = np.nonzero(left & (left.cumsum(1) <= STEPS_AT_ONCE))
         found = tuned.least(batch[row], few[column])
         for k in np.flatnonzero(found.risk <= target * (1 + ROUNDING))[::-1]:  # the fewest last
             needed[row[k]], rate[row[k]], open_[row[k]] = few[column[k]], found.rate[k], False
+        left[row, column] = False
+        left &= open_[:, None]
     index = np.flatnonzero(open_)
     tracked, everything = TrackedRate(tuned, index.size, steps[index], start.share[index]), np.arange(index.size)
 

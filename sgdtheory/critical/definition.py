@@ -193,14 +193,20 @@ def _risk_factor(value: float) -> float:
 def _solve(
     tuned: TunedRisk, samples: float, overhead: float, risk_factor: float, with_curve: bool
 ) -> CriticalBatchSize:
-    best, rate, risk = optimal_batch_size(tuned, samples)
+    best, rate, risk, relaxed = optimal_batch_size(tuned, samples)
     if risk >= tuned.initial_risk * (1 - ROUNDING):
         raise ValueError(
             f"num_samples must be large enough to learn anything, got {samples:g}, with which the least risk is the "
             f"initial one, {risk:g}, to rounding"
         )
-    critical, real = largest_batch(tuned, (1 + overhead) * samples * (1 + ROUNDING), risk, best, all_data=False)
-    keeping, _ = largest_batch(tuned, samples * (1 + ROUNDING), risk_factor * risk, best, all_data=True)
+
+    def largest(budget: float, target: float, all_data: bool) -> tuple[float, float]:
+        budget *= 1 + ROUNDING
+        guess = relaxed.steps_about(budget, target) if relaxed else np.nan
+        return largest_batch(tuned, budget, target, best, all_data=all_data, guess=guess)
+
+    critical, real = largest((1 + overhead) * samples, risk, all_data=False)
+    keeping, _ = largest(samples, risk_factor * risk, all_data=True)
     if critical > samples:
         raise ValueError(
             f"overhead must leave a critical batch size of at most num_samples, got {overhead:g}, with which it is "

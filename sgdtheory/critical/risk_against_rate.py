@@ -16,7 +16,9 @@ from sgdtheory.critical.thresholds import (
     LEAST_RISK,
     MINIMUM_TOLERANCES,
     MOST_QUARTICS,
+    QUARTIC_ERROR,
     RESONANT,
+    SCAN_ERROR,
     SETTLED,
     SPACING,
     SPACING_ABOVE,
@@ -24,7 +26,7 @@ from sgdtheory.critical.thresholds import (
     WIDTHS,
 )
 
-RiskOf = Callable[[np.ndarray, np.ndarray, np.ndarray, bool], np.ndarray]  # of B, γ, n; and whether fast or to 1e-12
+RiskOf = Callable[[np.ndarray, np.ndarray, np.ndarray, float], np.ndarray]  # of B, γ, n and the error allowed
 FIVE = np.arange(-2.0, 3.0)[:, None]
 
 
@@ -55,19 +57,19 @@ class RiskAgainstRate:
         end = self.end[setting]
         return np.minimum((1 + 1 / self.fineness[setting]) * special.expit(end - np.abs(place - end)), 1.0)
 
-    def __call__(self, place: np.ndarray, setting: np.ndarray, fast: bool = False) -> np.ndarray:
+    def __call__(self, place: np.ndarray, setting: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """log Δ at `place` of the settings with these indices."""
-        return self._at_share(self.share(place, setting), setting, fast)
+        return self._at_share(self.share(place, setting), setting, tolerance)
 
     def _beyond(self, place: np.ndarray, setting: np.ndarray) -> np.ndarray:
-        """log Δ, fast, at places that may lie a little beyond the edge, where γ goes on instead of its mirror image."""
+        """log Δ for quartics: beyond the edge, a little, γ goes on instead of its mirror image."""
         share = (1 + 1 / self.fineness[setting]) * special.expit(place)
-        return self._at_share(share, setting, fast=True)
+        return self._at_share(share, setting, QUARTIC_ERROR)
 
-    def _at_share(self, share: np.ndarray, setting: np.ndarray, fast: bool) -> np.ndarray:
+    def _at_share(self, share: np.ndarray, setting: np.ndarray, tolerance: float) -> np.ndarray:
         setting = np.broadcast_to(setting, share.shape)
         rate = self.edge[setting] * share
-        risk = self.risk(self.batch[setting], rate, self.steps[setting], fast)
+        risk = self.risk(self.batch[setting], rate, self.steps[setting], tolerance)
         assert not np.isnan(risk).any(), "a risk is a number: comparisons with nan would be false ever after"
         return np.log(np.maximum(risk, LEAST_RISK))
 
@@ -77,11 +79,11 @@ class RiskAgainstRate:
         k = _contenders(place, value, setting)
         setting, brackets, values = setting[k], place[[k - 1, k, k + 1]], value[[k - 1, k, k + 1]]
         width, found, least, settled = brackets[2] - brackets[0], *self.settle(_vertices(brackets, values), setting)
-        settled &= (found > brackets[0] - width) & (found < brackets[2] + width) & (least < values[1] + SETTLED)
+        settled &= (found > brackets[0] - width) & (found < brackets[2] + width) & (least < values[1] + SCAN_ERROR)
         if not settled.all():
             bad = np.flatnonzero(~settled)
             search = elementwise.find_minimum(
-                lambda place, setting: self(place, setting, fast=True),
+                lambda place, setting: self(place, setting, QUARTIC_ERROR),
                 tuple(brackets[:, bad]),
                 args=(setting[bad],),
                 tolerances=MINIMUM_TOLERANCES,
@@ -126,20 +128,28 @@ class RiskAgainstRate:
         places = [_places(*ends) for ends in zip(start, self.end, resonant, strict=True)]
         setting = np.repeat(np.arange(len(places)), [one.size for one in places])
         place = np.concatenate(places)
-        value = self(place, setting, fast=True)
+        value = self(place, setting, SCAN_ERROR)
         at_edge = np.flatnonzero((place >= self.end[setting]) & (value <= _lowest(value, setting)))
-        value[at_edge] = self(place[at_edge], setting[at_edge])  # the fast contour may fail there after very many steps
+        value[at_edge] = self(place[at_edge], setting[at_edge])  # fewer points may fail there after very many steps
         while (after := self._where_more_may_hide(place, value, setting)).size:
             middle = (place[after - 1] + place[after]) / 2
-            value = np.insert(value, after, self(middle, setting[after], fast=True))
+            value = np.insert(value, after, self(middle, setting[after], SCAN_ERROR))
             place, setting = np.insert(place, after, middle), np.insert(setting, after, setting[after])
         assert (np.diff(place) > 0)[np.diff(setting) == 0].all(), "places increase"
         return place, value, setting
 
     def _where_more_may_hide(self, place: np.ndarray, value: np.ndarray, setting: np.ndarray) -> np.ndarray:
-        """The right ends of intervals, up to the edge, in which the risk may be less than anywhere seen."""
-        width = np.where(np.diff(setting) == 0, np.diff(place), 0.0)
-        bound = (value[:-1] + value[1:] - STEEPEST * width) / 2
+        """The right ends of intervals, up to the edge, in which the risk may be less than anywhere seen.
+
+        Where steps do not resonate the risk is a function of γ alone, without features as narrow as 1 − γ/edge: however
+        wide an interval next to the edge, on its way up the risk falls no more than the logarithm of γ allows.
+        """
+        same, first, second = np.diff(setting) == 0, value[:-1], value[1:]
+        width = np.where(same, np.diff(place), 0.0)
+        bound = (first + second - STEEPEST * width) / 2
+        growth = np.where(same, np.diff(np.log(self.share(place, setting))), 0.0)
+        smooth = (self.steps > RESONANT * self.batch)[setting[1:]]
+        bound = np.where(smooth, np.maximum(bound, first - STEEPEST * growth), bound)
         inside = place[1:] <= self.end[setting[1:]]
         return 1 + np.flatnonzero((width > FINEST_INTERVAL) & inside & (bound < _lowest(value, setting)[1:]))
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sgdtheory.critical.thresholds import STEPS_RESOLUTION
+from sgdtheory.critical.thresholds import GUESSED, LONGEST_JUMP, STEPS_RESOLUTION
 from sgdtheory.critical.tuned_risk import TunedRisk
 
 NEARER = 0.1  # of the square of the width of a bracket, in log n: how far from a line to look
@@ -23,6 +23,31 @@ def steps_bound(tuned: TunedRisk, risk: float, most: float) -> float:
 def whole_numbers(low: float, high: float) -> np.ndarray:
     """Whole numbers from `low`, a whole number, to `high`; none if it is above."""
     return np.arange(low, high + 1) if low <= high else np.empty(0)
+
+
+def bracket(margin: Margin, low: float, high: float, guess: float) -> tuple[np.ndarray, np.ndarray]:
+    """(2, 1) ends of a bracket for `fewest_steps` and the margins there: about a guess, all of low … high without one.
+
+    Outwards from the guess by as much as a line through the two margins asks for and half as much again.
+    """
+    about = 2 * np.round(np.exp(np.log(guess) + GUESSED * np.array([-1, 1])) / 2)
+    ends = np.clip(about, low, high) if np.isfinite(guess) else np.array([low, high])
+    if ends[0] == ends[1]:
+        ends = np.array([low, high])
+    margins = margin(ends, np.zeros(2, dtype=int))
+    while (down := margins[0] <= 0 and ends[0] > low) or (margins[1] > 0 and ends[1] < high):
+        width = np.log(ends[1] / ends[0])
+        slope, distance = (margins[0] - margins[1]) / width, np.abs(margins).min()
+        jump = width + min(1.5 * distance / slope if slope > 0 else LONGEST_JUMP, LONGEST_JUMP)
+        if down:
+            new = max(low, 2 * np.floor(ends[0] * np.exp(-jump) / 2))
+            ends = np.array([new, ends[0]])
+        else:
+            new = min(high, 2 * np.ceil(ends[1] * np.exp(jump) / 2))
+            ends = np.array([ends[1], new])
+        value = margin(np.array([new]), np.zeros(1, dtype=int))[0]
+        margins = np.array([value, margins[0]] if down else [margins[1], value])
+    return ends[:, None], margins[:, None]
 
 
 def fewest_steps(margin: Margin, ends: np.ndarray, margins: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ MEAN_RESOLVED = 1e-3  # nγλ: the risk of the mean of w̄ is a polynomial of lo
 MOMENTS_RESOLVED = 1e-2  # λ/λ_1: for Σ s λ and Σ λ², polynomials everywhere
 
 # The scan over γ for one B and n.
+SCAN_ERROR = 1e-5  # relative, of the risks of a scan: as smooth as they are, its basins are those of the exact risk
 RESONANT = 4.0  # n/B: with more steps |q|^n, at most (1 − 4/B)^n, has died out at the edge; with fewer, steps resonate
 # of the first places below half the edge: basins are wider, narrower ones are found by halving
 SPACING = np.log(10) / 2
@@ -21,6 +22,7 @@ FINEST_INTERVAL = 0.3  # an interval this narrow hides no minimum
 CONTENDING = 2.0  # times STEEPEST: minima that could be the least if slopes were this steep are refined
 
 # The minimum of log Δ in one basin: quartics through five points.
+QUARTIC_ERROR = 1e-8  # relative, of their risks: less than what `SETTLED` asks of the quartic
 WIDTHS = 0.1, 0.02, 0.004  # between the points: the first is enough but where large steps resonate
 SETTLED = 3e-8  # of log Δ, between quartic and risk: the place is then known to 1e-5, the least Δ to 1e-9 or better
 FARTHEST_POINT = 2.5  # widths: a minimum farther from the middle is looked for from there
@@ -34,10 +36,12 @@ STEPS_RESOLUTION = 1e-8  # relative: numbers of steps above 1e8 are found to thi
 FOLLOWED = np.log(4)  # of n: within this factor of where the best γ was looked for, its basin is followed
 FOLLOWED_RESONANT = 0.03  # of log n, where steps resonate and n is as even or odd: basins change places more slowly
 EVERY_RESONANT_STEPS = 64  # up to this many, where steps resonate, every n is tried: parity decides there
+GUESSED = np.log(1.1)  # of log n: how far from its guess a number of steps is looked for at first
+STEPS_AT_ONCE = 8  # of those: enough for most answers to be among the first
 LONGEST_JUMP = 10.0  # of log n in the search for enough steps: the risk may be flat at first
 
 # Batch sizes.
-EVERY_BATCH = 400  # up to this many samples every B is tried: as fast as a search
+EVERY_BATCH = 400  # up to this many samples every number of steps is tried: as fast as a search
 EVERY_STEPS_OF_OPTIMUM = 40  # up to this many steps every n is tried for R_opt: there ρ(n) is no smooth function of n
 SMALLEST_BATCHES = np.arange(1.0, 6.0)  # always tried for R_opt
 # n at which ρ is computed first: in general, and where steps resonate
@@ -46,6 +50,7 @@ RELAXED_ROUNDS = 5  # of halving about minima of ρ
 RELAXED_NEAR = 0.02  # relative: a minimum of ρ this little above what is attained is looked into
 MOST_LISTED = 1e5  # batch sizes that are ranked
 MOST_TRIED = 64  # batch sizes that are tuned, the most promising of them
+BETWEEN = 1000  # numbers of steps at which ρ is interpolated, to guess where it reaches a target
 LESS_DATA = 0.9  # of the samples, to see what samples are worth
 
 # Rounding.

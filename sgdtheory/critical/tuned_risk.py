@@ -44,9 +44,9 @@ class TunedRisk:
         noise = modes.multiplicity @ ratio**2 * (2 * self.initial_risk + problem.noise_variance)
         self._first_gain = 1.5 * (modes.signal @ ratio) / noise
 
-    def risk(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, fast: bool = False) -> np.ndarray:
-        """Exact Δ for γ up to the edge or a little, of order 1/n, beyond; with `fast` to 1e-8, in half the time."""
-        return risk_parts(self.problem, batch, rate, steps, fast=fast, stable=True).sum(0)
+    def risk(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
+        """Exact Δ for γ up to the edge or a little, of order 1/n, beyond; sooner with a relative error allowed."""
+        return risk_parts(self.problem, batch, rate, steps, tolerance=tolerance, stable=True).sum(0)
 
     def edge(self, batch: np.ndarray) -> np.ndarray:
         """The largest stable γ."""

@@ -34,7 +34,13 @@ def _parabola(mu: float, h: float, num: int) -> Contour:
 
 CONTOUR = _parabola(4.8, 0.125, 21)  # chosen by measurement: to 3e-15 for poles up to p^−4
 QUIET_CONTOUR = _parabola(4.0, 0.12, 27)  # amplifies rounding least: for coefficients that may have decayed
-FAST_CONTOUR = _parabola(5.4, 0.19, 10)  # to 3e-9: as smooth in all arguments, for searches
+# relative error → contour, by measurement: for searches, as smooth in all arguments as the risk itself
+FAST_CONTOURS = {3e-9: _parabola(5.4, 0.19, 10), 2e-6: _parabola(4.5, 0.26, 6)}
+
+
+def contour_within(tolerance: float) -> Contour:
+    """The contour with the fewest points whose relative error is below a tolerance; `CONTOUR` if there is none."""
+    return next((each for error, each in reversed(FAST_CONTOURS.items()) if error <= tolerance), CONTOUR)
 
 
 def contour_modes(problem: Spectral, rate: np.ndarray, steps: np.ndarray) -> Modes:

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays
-from sgdtheory.theory.contour import CONTOUR, FAST_CONTOUR, Contour, contour_modes
+from sgdtheory.theory.contour import Contour, contour_modes, contour_within
 from sgdtheory.theory.modes import Modes
 from sgdtheory.theory.problem import Spectral
 from sgdtheory.theory.stability import growth_rate
@@ -95,20 +95,20 @@ def risk_parts(
     rate: np.ndarray,
     steps: np.ndarray,
     *,
-    fast: bool = False,
+    tolerance: float = 0.0,
     stable: bool = False,
 ) -> np.ndarray:
     """Bias and variance for checked arguments of one shape, (2, …). B need not be whole: Δ is a polynomial in 1/B.
 
-    With `fast` to 1e-8 relative, by a contour of half as many points. `stable` says that no second moment grows by more
-    than e in n steps, and spares the search for the rate of growth.
+    Searches allow a relative error of 1e-8 or 1e-5, `tolerance`, for contours of half or a quarter as many points.
+    `stable` says that no second moment grows by more than e in n steps, and spares the search for the rate of growth.
     """
     shape = batch.shape
     batch, rate, steps = batch.ravel(), rate.ravel(), steps.ravel()
     parts = np.empty((2, steps.size))
     with np.errstate(all="ignore"):  # overflow and underflow are results here
         modes = contour_modes(problem, rate, steps)
-        contour = FAST_CONTOUR if fast else CONTOUR
+        contour = contour_within(tolerance)
         order = np.argsort(steps * rate)  # so that each piece has no more modes than it needs
         few = steps[order] <= FEW_STEPS
         for some in _pieces(order[few], modes.eigenvalue.size):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sgdtheory.critical.step_search import fewest_steps
+from sgdtheory.critical.step_search import bracket, fewest_steps
 from sgdtheory.critical.thresholds import STEPS_RESOLUTION
 
 LARGEST = 5000  # of what brute force tries
@@ -170,3 +170,24 @@ def test_a_gap_in_what_is_enough_leaves_a_least_number(gap, high):
 
     (found,), _ = search(margin, [3.0], [high])
     assert found in (100, gap[1])
+
+
+@pytest.mark.parametrize("guess", [np.nan, 11.0, 900.0, 1000.0, 1100.0, 4e3, 1e6])
+@pytest.mark.parametrize("shape", [power, kinked, steep_then_flat, jump, plateau])
+def test_a_bracket_about_any_guess_holds_the_answer(shape, guess):
+    margin = Counted(shape(np.array([0.7]), np.array([1003.0])))
+    ends, margins = bracket(margin, 10.0, 50_000.0, guess)
+    assert (ends.shape, margins.shape) == ((2, 1), (2, 1))
+    assert 10 <= ends[0, 0] < 1003 <= ends[1, 0] <= 50_000
+    np.testing.assert_array_equal(margins[:, 0], margin.margin(ends[:, 0], np.zeros(2, dtype=int)))
+    assert margin.calls <= 20
+    if abs(guess - 1003) < 50:
+        assert (margin.calls, ends[1, 0] < 1.3 * ends[0, 0]) == (1, True)
+
+
+def test_a_bracket_ends_where_the_search_does():
+    """Everything is enough, or nothing but the end is."""
+    for enough in (10.0, 50_000.0):
+        margin = Counted(power(np.array([1.0]), np.array([enough])))
+        ends, _ = bracket(margin, 10.0, 50_000.0, 700.0)
+        assert ends[0, 0] <= enough <= ends[1, 0]

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.theory.exact import risk_parts
 from sgdtheory.theory.reference import risk_by_covariance, risk_by_recursion
+from sgdtheory.theory.stability import stability_edge
 from sgdtheory.theory.thresholds import FEW_STEPS
 from tests import oracle
 from tests.marks import slow
@@ -37,6 +39,24 @@ def test_few_steps_against_80_digits(seed, num_steps):
     exact = oracle.risk(case.problem.eigenvalues, case.problem.signal, case.batch_size, case.learning_rate, num_steps)
     assert oracle.relative_error(found.bias, exact[0]) < 1e-12
     assert oracle.relative_error(found.variance, exact[1]) < 1e-12
+
+
+@pytest.mark.parametrize("tolerance", [1e-8, 1e-5])
+def test_what_searches_allow_is_kept(tolerance):
+    """On the whole stable range, up to 1e-9 from its edge; and the fewer points of the contour are taken."""
+    rng, worst = np.random.default_rng(7), []
+    for _ in range(40):
+        problem, size = (
+            st.PowerLaw(rng.uniform(1.1, 4), rng.uniform(1.1, 8), noise_variance=10 ** rng.uniform(-3, 2)),
+            25,
+        )
+        batch, steps = 10 ** rng.uniform(0, 8, size), np.floor(10 ** rng.uniform(1.6, 10, size))
+        near = rng.random(size) < 0.5
+        share = np.where(near, 1 - 10 ** rng.uniform(-9, 0, size), 10 ** rng.uniform(-6, 0, size))
+        settings = batch, share * stability_edge(problem, batch), steps
+        exact, found = (risk_parts(problem, *settings, tolerance=each, stable=True).sum(0) for each in (0.0, tolerance))
+        worst.append(np.abs(found / exact - 1).max())
+    assert 1e-6 * tolerance < max(worst) < tolerance
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -1,0 +1,84 @@
+"""The least risk with n steps when B need not be whole, `ρ(n) = min_γ Δ(D/n, γ, n)`: smooth in n but for resonance."""
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+
+from sgdtheory.critical.thresholds import (
+    BETWEEN,
+    EVERY_STEPS_OF_OPTIMUM,
+    LESS_DATA,
+    RELAXED_NEAR,
+    RELAXED_PER_DECADE,
+    RESONANT,
+    RESONANT_PER_DECADE,
+    SCAN_ERROR,
+)
+from sgdtheory.critical.tuned_risk import TunedRisk
+
+
+class RelaxedRisk:
+    """ρ(n) at increasing n, (K,) each, and the γ that attain it: even n where steps may resonate.
+
+    Args:
+        tuned: the tuned risk.
+        samples: D.
+        fewest: n below it are of no interest; nor are those up to `EVERY_STEPS_OF_OPTIMUM`, which are all tried.
+        most: where steps resonate, larger n are computed at wider spacing.
+    """
+
+    def __init__(self, tuned: TunedRisk, samples: float, fewest: float, most: float) -> None:
+        self.tuned, self.samples = tuned, samples
+        first = max(fewest, EVERY_STEPS_OF_OPTIMUM + 1.0)
+        self.resonant = np.sqrt(RESONANT * samples)  # n ≤ 4B
+        smooth = _spaced(first, np.floor(samples), RELAXED_PER_DECADE)
+        self.steps = self._allowed(np.append(smooth, _spaced(first, min(most, self.resonant), RESONANT_PER_DECADE)))
+        self.rate, self.risk = self._at(self.steps)
+
+    def _allowed(self, steps: np.ndarray) -> np.ndarray:
+        """Whole numbers near these, even where steps may resonate."""
+        even = 2 * np.round(steps / 2)
+        return np.unique(np.where(even <= self.resonant, even, np.minimum(np.round(steps), np.floor(self.samples))))
+
+    def _at(self, steps: np.ndarray, share: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+        best = self.tuned.least(share * self.samples / steps, steps)
+        return best.rate, best.risk
+
+    def refine(self, attained: float) -> None:
+        """Halve the intervals about every minimum that may be below what is attained."""
+        risk, low = self.risk, attained * (1 + RELAXED_NEAR)
+        k = 1 + np.flatnonzero((risk[1:-1] <= risk[:-2]) & (risk[1:-1] <= risk[2:]) & (risk[1:-1] < low))
+        middle = np.sqrt(np.append(self.steps[k - 1] * self.steps[k], self.steps[k] * self.steps[k + 1]))
+        new = np.setdiff1d(self._allowed(middle), self.steps)
+        if new.size:
+            columns = np.hstack([np.array([self.steps, self.rate, risk]), np.array([new, *self._at(new)])])
+            self.steps, self.rate, self.risk = columns[:, np.argsort(columns[0])]
+
+    def worth_of_samples(self) -> float:
+        """−d log ρ/d log D at the least ρ."""
+        k = int(np.argmin(self.risk))
+        return float(np.log(self._at(self.steps[[k]], LESS_DATA)[1][0] / self.risk[k]) / -np.log(LESS_DATA))
+
+    def estimate(self, batch: np.ndarray) -> np.ndarray:
+        """(K,) the risk that whole batch sizes will attain: ρ between the numbers of steps, and samples left over."""
+        steps = np.floor(self.samples / batch)
+        within = np.clip(steps, self.steps[0], self.steps[-1])
+        log_risk = PchipInterpolator(np.log(self.steps), np.log(self.risk))(np.log(within))
+        return np.exp(log_risk + self.worth_of_samples() * np.log(self.samples / (steps * batch)))
+
+    def steps_about(self, budget: float, target: float) -> float:
+        """About how few steps reach a target with a budget of samples near D, B not rounded; nan where ρ cannot tell.
+
+        At the γ that are best with D samples: the risk differs from the least by the square of what they are off.
+        """
+        if self.steps.size < 2:
+            return np.nan
+        risk = self.tuned.risk(budget / self.steps, self.rate, self.steps, SCAN_ERROR)
+        place = np.log(self.steps)
+        between = np.linspace(place[0], place[-1], BETWEEN)
+        enough = PchipInterpolator(place, np.log(risk / target))(between) <= 0
+        return float(np.exp(between[np.argmax(enough)])) if enough.any() else np.nan
+
+
+def _spaced(low: float, high: float, per_decade: float) -> np.ndarray:
+    """Numbers from low to high, evenly in logs; none if low is above high."""
+    return np.geomspace(low, high, int(np.log10(high / low) * per_decade) + 2) if low <= high else np.empty(0)
