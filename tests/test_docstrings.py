@@ -27,14 +27,32 @@ PUBLIC = public()
 
 
 RUN = PUBLIC | public(("sgdtheory.training", "sgdtheory.sweep"))
+ELSEWHERE = ["sgdtheory.sweep.cluster_executor"]  # needs a cluster
+
+
+def examples(name):
+    return doctest.DocTestFinder(exclude_empty=True).find(RUN[name], name, globs={})
+
+
+def run_example(example):
+    printed = []
+    failed, _ = doctest.DocTestRunner(optionflags=OPTIONS).run(example, out=printed.append)
+    assert not failed, "".join(printed)
 
 
 @pytest.mark.parametrize("name", RUN)
 def test_examples_run(name):
-    for example in doctest.DocTestFinder(exclude_empty=True).find(RUN[name], name, globs={}):
-        printed = []
-        failed, _ = doctest.DocTestRunner(optionflags=OPTIONS).run(example, out=printed.append)
-        assert not failed, "".join(printed)
+    for example in examples(name):
+        run_example(example)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in RUN if name not in ELSEWHERE and "+SKIP" in str(RUN[name].__doc__)])
+def test_examples_that_train_networks_run(name):
+    for example in examples(name):
+        for line in example.examples:
+            line.options.pop(doctest.SKIP, None)
+        run_example(example)
 
 
 @pytest.mark.parametrize("name", [name for name, entry in PUBLIC.items() if inspect.isfunction(entry)])

@@ -13,6 +13,10 @@ TIMEOUT = "30s"
 def cluster_executor(address: str, jobs: int = 1) -> Iterator[Executor]:
     """An executor on the workers of a cluster, for `sweep`; the store has to be on a file system that all share.
 
+    >>> from sgdtheory.sweep import cluster_executor, read_grid, sweep
+    >>> with cluster_executor("slurm", jobs=8) as executor:  # doctest: +SKIP
+    ...     table = sweep(read_grid("sweep.toml"), "runs", executor)
+
     A unit of runs whose worker is lost goes to another one, which resumes it from its checkpoints.
 
     Args:

@@ -13,6 +13,18 @@ LONGER = 2  # times as many steps for runs that did not reach the target
 def missing_runs(table: SweepTable, target_loss: float, by: Sequence[str] = ("width",)) -> list[TrainConfig]:
     """The runs to add to a sweep so that it is tuned at a target, as `TunedSteps.notes` asks for; empty if it is.
 
+    >>> import tempfile
+    >>> from sgdtheory.sweep import missing_runs, sweep
+    >>> from sgdtheory.training import TrainConfig
+    >>> shared = {"width": 8, "holdout_size": 32, "averages": (), "max_steps": 200}
+    >>> pairs = [(batch, rate) for batch in (4, 8, 16) for rate in (0.01, 0.03, 0.1)]
+    >>> configs = [TrainConfig(batch_size=batch, learning_rate=rate, **shared) for batch, rate in pairs]
+    >>> with tempfile.TemporaryDirectory() as store:  # doctest: +SKIP
+    ...     table = sweep(configs, store)
+    >>> more = missing_runs(table, target_loss=1e-9)  # twice as many steps  # doctest: +SKIP
+    >>> {config.max_steps for config in more}  # doctest: +SKIP
+    {400}
+
     A value beyond the grid's end is added to the best choice, with every seed. An average is added to all runs of
     its batch size and group that did not diverge, which have to be trained again: an average cannot be had from the end
     of a run. Where the target was not reached, runs get twice as many steps and go on from their checkpoints, unless

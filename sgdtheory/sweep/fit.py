@@ -82,6 +82,18 @@ def fit_sweep(
 ) -> SweepFit:
     """Steps laws and B* of every group at a target, and how B* depends on the first field in `by`.
 
+    >>> import tempfile
+    >>> from sgdtheory.sweep import fit_sweep, sweep
+    >>> from sgdtheory.training import TrainConfig
+    >>> shared = {"width": 8, "holdout_size": 32, "averages": (), "max_steps": 200}
+    >>> pairs = [(batch, rate) for batch in (4, 8, 16) for rate in (0.01, 0.03, 0.1)]
+    >>> configs = [TrainConfig(batch_size=batch, learning_rate=rate, **shared) for batch, rate in pairs]
+    >>> with tempfile.TemporaryDirectory() as store:  # doctest: +SKIP
+    ...     table = sweep(configs, store)
+    >>> fit = fit_sweep(table, target_loss=0.8, edges=True)  # doctest: +SKIP
+    >>> fit.reference, len(fit.laws)  # of one width  # doctest: +SKIP
+    (4.0, 1)
+
     Args:
         table: of a sweep.
         target_loss: loss on the hold-out.

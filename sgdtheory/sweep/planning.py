@@ -56,6 +56,13 @@ def plan(
 ) -> Plan:
     """Time a few of the runs, and predict the verdict that B* does not move with the width.
 
+    >>> from sgdtheory.sweep import plan
+    >>> from sgdtheory.training import TrainConfig
+    >>> configs = [TrainConfig(width=8, batch_size=batch, max_steps=50) for batch in (4, 8)]
+    >>> ahead = plan(configs, pilot_seconds=0.1)  # doctest: +SKIP
+    >>> ahead.runs, ahead.steps, ahead.seconds > 0  # doctest: +SKIP
+    (2, 100, True)
+
     Args:
         configs: of the sweep.
         store: its store, which may have runs of it already.

@@ -124,6 +124,18 @@ class TunedSteps:
 def best_steps(table: SweepTable, target_loss: float, by: Sequence[str] = ("width",)) -> TunedSteps:
     """Fewest steps to a target for every group and batch size, over what else varies in the table.
 
+    >>> import tempfile
+    >>> from sgdtheory.sweep import best_steps, sweep
+    >>> from sgdtheory.training import TrainConfig
+    >>> shared = {"width": 8, "holdout_size": 32, "averages": (), "max_steps": 200}
+    >>> pairs = [(batch, rate) for batch in (4, 8, 16) for rate in (0.01, 0.03, 0.1)]
+    >>> configs = [TrainConfig(batch_size=batch, learning_rate=rate, **shared) for batch, rate in pairs]
+    >>> with tempfile.TemporaryDirectory() as store:  # doctest: +SKIP
+    ...     table = sweep(configs, store)
+    >>> tuned = best_steps(table, target_loss=0.8)  # doctest: +SKIP
+    >>> [point.batch_size for point in tuned.points]  # doctest: +SKIP
+    [4, 8, 16]
+
     A run's steps are those of the iterate or the average that reaches the target first, interpolated between
     evaluations; the best choice of the tuned fields has the least geometric mean over seeds, among those that reached
     the target with every seed.

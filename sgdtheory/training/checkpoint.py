@@ -148,6 +148,14 @@ def read_checkpoint(directory: Path, config: TrainConfig) -> tuple[State, Histor
 def read_weights(directory: str | Path, average: str = "iterate") -> Params:
     """Weights of the run in a directory, as of its last checkpoint: the iterate's, or an average's by its name.
 
+    >>> import tempfile
+    >>> from sgdtheory.training import TrainConfig, read_weights, train
+    >>> with tempfile.TemporaryDirectory() as directory:  # doctest: +SKIP
+    ...     result = train(TrainConfig(width=4, batch_size=4, max_steps=4, holdout_size=8), directory)
+    ...     weights = read_weights(directory)
+    >>> weights["output"].shape  # doctest: +SKIP
+    (4, 1)
+
     Raises:
         ValueError: no run, no checkpoint, or no such average.
     """

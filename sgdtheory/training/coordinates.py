@@ -152,6 +152,11 @@ def coordinate_check(
 ) -> CoordinateCheck:
     """Train networks of several widths for a few steps and see how their activations scale.
 
+    >>> from sgdtheory.training import TrainConfig, coordinate_check
+    >>> check = coordinate_check(TrainConfig(), widths=(8, 16), steps=(1, 2), seeds=2)  # doctest: +SKIP
+    >>> check.layers[-1], check.change.shape  # layers, widths, steps, seeds  # doctest: +SKIP
+    ('output', (5, 2, 2, 2))
+
     Args:
         config: parametrization, model, data and optimizer; its schedule is replaced by a constant one.
         widths: at least two; the smallest is taken as the base width.
