@@ -183,6 +183,7 @@ batch_size = [2, 4, 8]
 """
 
 
+@pytest.mark.slow
 def test_the_advice_can_be_followed(run, fails, tmp_path, capsys):
     """From a store in which nothing can be fitted, by the commands that fit prints and nothing else, to a fit."""
     (tmp_path / "grid.toml").write_text(GRID.format(target=1.2))

@@ -14,6 +14,7 @@ from sgdtheory.cli.output import print_tables, print_text
 from tests.cli.test_sweep import FIXED
 from tests.cli.text import numbers
 from tests.conftest import quickly_compiled
+from tests.marks import slow
 
 WIDTHS = 40, 60, 80, 120, 200
 WIDE = 1000
@@ -33,6 +34,9 @@ LINES = {  # one command a line; STORE is a folder of runs
     "coordcheck": ["coordcheck", *NETWORK, "--widths", 8, 16, "--steps", 1, 2, "--seeds", 3, "--tolerance", 0.001],
     "parametrizations": ["parametrizations"],
 }
+
+
+COSTLY = "coordcheck", "fit-sweep", "show-sweep"  # their tables are made by the same function
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,7 +70,7 @@ def at(monkeypatch, capsys):
     return print_at
 
 
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", [slow(name) if name in COSTLY else name for name in LINES])
 def test_every_number_of_the_wide_output_is_whole_in_the_narrow_one(name, request, at, monkeypatch):
     """The command runs once; what it hands over to be printed is printed again at every width."""
     from sgdtheory import cli

@@ -11,6 +11,7 @@ import pytest
 
 from sgdtheory import cli
 from sgdtheory.cli.parsing import parse
+from tests.conftest import quickly_compiled
 from tests.docs.blocks import Block, disagreement, expected_of, programs, write_files
 
 
@@ -41,7 +42,8 @@ def test_python_block(block: Block, folder):
         assert done.returncode == 0, done.stderr
         printed, differences = done.stdout, []
     else:
-        printed, differences = run_statements(block)
+        with quickly_compiled() if "sgdtheory.training" in block.code else contextlib.nullcontext():
+            printed, differences = run_statements(block)
     if block.output is not None:
         differences.append(disagreement(block.output, printed))
     assert not list(filter(None, differences))

@@ -1,9 +1,7 @@
 import csv
 import json
-import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +21,6 @@ from experiments import (
 from experiments._lib.results import Result, Verdict, write_result
 from tests.figure_checks import check_figure
 
-ROOT = Path(__file__).parents[2]
 SMALL = theorem7.Config(
     num_problems=60, settings_per_problem=4, search_rounds=3, search_starts=4, search_trials=2, processes=1
 )
@@ -250,15 +247,12 @@ def test_columns_without_units_are_refused(tmp_path):
         write_result(tmp_path, SMALL, Result({"x": [1]}, {}))
 
 
-def run_module(*arguments, cwd=ROOT):
-    command = [sys.executable, "-m", "experiments", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+def test_main_writes_a_report_and_exits_0(monkeypatch, tmp_path, capsys):
+    from experiments._lib import command
 
-
-def test_main_writes_a_report_and_exits_0(tmp_path):
-    done = run_module("--only", "scaling_laws", "--output", tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "scaling_laws (1 of 1): 2 hold, 1 imprecise in the paper" in done.stdout
+    monkeypatch.setattr(sys, "argv", ["experiments", "--only", "scaling_laws", "--output", str(tmp_path)])
+    assert command.main() == 0
+    assert "scaling_laws (1 of 1): 2 hold, 1 imprecise in the paper" in capsys.readouterr().out
     report = (tmp_path / "report.md").read_text()
     assert "![steps_laws](scaling_laws/steps_laws.png)" in report
     assert (tmp_path / "scaling_laws" / "steps_laws.png").exists()
@@ -285,8 +279,9 @@ def test_main_exits_1_if_a_claim_fails(monkeypatch, tmp_path):
         (("--only", "scaling_laws", "--output", "/proc/nowhere"), "cannot write results to /proc/nowhere"),
     ],
 )
-def test_main_bad_input(arguments, message):
-    done = run_module(*arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+def test_main_bad_input(arguments, message, monkeypatch, capsys):
+    from experiments._lib import command
+
+    monkeypatch.setattr(sys, "argv", ["experiments", *arguments])
+    assert command.main() == 2
+    assert message in capsys.readouterr().err

@@ -99,7 +99,7 @@ def false_holds(noise, number, alpha=1.0):
     return sum(each.verdict == "holds" for each in found)
 
 
-@pytest.mark.parametrize("noise", [0.01, 0.001])
+@pytest.mark.parametrize("noise", [0.01, pytest.param(0.001, **SLOW)])
 def test_level_of_reading_off_on_a_coarse_grid(noise, monkeypatch):
     number = 300
     assert false_holds(noise, number) <= at_most(0.05, number)

@@ -19,7 +19,7 @@ def test_a_users_law_in_other_units_and_with_a_direction_that_never_moves():
     def with_zero(key, batch_size):
         return jnp.pad(uniform(key, batch_size) * np.sqrt(scale), ((0, 0), (0, 1)))
 
-    found = simulated(with_zero, problem, rate=0.3 / scale)
+    found = simulated(with_zero, problem, rate=0.3 / scale, num_replicas=4000)
     assert abs(found.z_score(expected(UNIFORM_MOMENTS, problem, rate=0.3 / scale))) < normal_limit(1)
 
 

@@ -38,6 +38,7 @@ def test_the_time_is_about_that_of_the_sweep(tmp_path):
     assert taken / 3 < expected < 3 * taken
 
 
+@pytest.mark.slow
 def test_the_verdict_is_that_of_the_design():
     scatter = Scatter(0.05, 0.0, 0.0, 150.0)
     configs = [

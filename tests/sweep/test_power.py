@@ -8,6 +8,7 @@ from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.invariance import size_dependence
 from sgdtheory.fits.measurements import StepsMeasurement
 from sgdtheory.sweep.power import Scatter, enough, verdict_probabilities
+from tests.marks import slow
 
 BATCHES = (16, 40, 100, 250, 625)
 DRAWS = 4000
@@ -72,7 +73,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("widths", "scatter", "num_seeds", "slope"), CASES)
+@pytest.mark.parametrize(
+    ("widths", "scatter", "num_seeds", "slope"), [*CASES[:2], *(slow(*case) for case in CASES[2:4]), *CASES[4:]]
+)
 def test_predicted_probabilities_are_those_of_the_test(widths, scatter, num_seeds, slope):
     expected = verdict_probabilities(widths, BATCHES, scatter, num_seeds=num_seeds, slope=slope)
     holds, fails, _ = shares(widths, scatter, num_seeds, slope)

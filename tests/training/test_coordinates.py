@@ -41,6 +41,7 @@ def test_one_wrong_exponent_fails(config, optimizer, role):
     assert role in {roles[each.layer.partition(".")[0]] for each in failed if each.quantity == "own" and each.low > 0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", [pytest.param("input", marks=slow), pytest.param("hidden", marks=slow), "output"])
 def test_one_wrong_initial_scale_fails(role):
     wrong = MUP.with_role(role, init=MUP.role(role).init + 0.5)
