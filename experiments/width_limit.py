@@ -2,12 +2,13 @@
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments._lib.progress import report, stage, tracked
+from experiments._lib.progress import report
 from experiments._lib.redraw import Recorded
 from experiments._lib.results import Result, Verdict, VerdictName
 from sgdtheory.plotting.style import (
@@ -62,12 +63,7 @@ UNITS = {
 def run(config: Config) -> Result:
     """Train every width in both parametrizations and fit the rate at which neighbouring widths approach."""
     start = time.perf_counter()
-    losses = {}
-    for place, name in enumerate(NAMES):
-        with stage(f"training, {NAMES[name]}", place / len(NAMES), (place + 1) / len(NAMES)):
-            trained = [_train(config, name, width) for width in tracked(config.widths, config.widths)]
-        steps = trained[0][0]
-        losses[name] = np.stack([curves for _, curves in trained])
+    steps, losses = _train(config)
     settled = np.asarray(steps >= config.settled * config.num_steps)
     fits = {name: _fit(config, curves[..., settled]) for name, curves in losses.items()}
     verdicts = _verdicts(config, losses, fits, settled, time.perf_counter() - start)
@@ -80,8 +76,8 @@ def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
     return figures(config, recorded.columns)
 
 
-def _train(config: Config, name: str, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Evaluated steps (E,) and losses (S, E) of one width and all seeds, nan where a run had diverged."""
+def _train(config: Config) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Evaluated steps (E,) and by parametrization losses (W, S, E), nan where a run had diverged."""
     configs = [
         TrainConfig(
             width=width,
@@ -96,14 +92,25 @@ def _train(config: Config, name: str, width: int) -> tuple[np.ndarray, np.ndarra
             averages=(),
             seed=seed,
         )
+        for width in reversed(config.widths)  # what takes longest first
+        for name in NAMES
         for seed in range(config.num_seeds)
     ]
-    results = train_many(configs, report=lambda group: report(group.step / config.num_steps))
+    work = {(name, width): width / len(NAMES) / sum(config.widths) for name in NAMES for width in config.widths}
+    done = dict.fromkeys(work, 0.0)
+
+    def tell(group: Any) -> None:
+        runs = group.runs[0].config
+        done[runs.parametrization, runs.width] = group.step / config.num_steps
+        report(sum(work[key] * share for key, share in done.items()))
+
+    results = train_many(configs, report=tell)
     steps = max((result.steps for result in results), key=len)
     losses = np.full((len(results), len(steps)), np.nan)
     for row, result in zip(losses, results, strict=True):
         row[: len(result.steps)] = np.where(np.isfinite(result.curve()), result.curve(), np.nan)
-    return steps, losses
+    by_width = losses.reshape(len(config.widths), len(NAMES), config.num_seeds, -1)[::-1]
+    return steps, {name: by_width[:, place] for place, name in enumerate(NAMES)}
 
 
 def _differences(losses: np.ndarray) -> np.ndarray:

@@ -56,7 +56,8 @@ class Run:
 def group_runs(runs: Sequence[Run], parts: int = 1) -> list[list[Run]]:
     """Runs that have not ended by what can advance side by side: one program, one protocol, one step.
 
-    Each group is divided into at most `parts`.
+    Where there are fewer groups than `parts`, each is divided; not otherwise, for the parts of a group compile its
+    program once each.
     """
     groups: dict[Any, list[Run]] = {}
     for run in runs:
@@ -64,4 +65,5 @@ def group_runs(runs: Sequence[Run], parts: int = 1) -> list[list[Run]]:
         if not run.ended:
             place = run.num_steps, run.history.step  # at step 0 some may have been evaluated, and others not
             groups.setdefault((side_by_side(config), *place), []).append(run)
-    return [group[part::parts] for group in groups.values() for part in range(min(parts, len(group)))]
+    pieces = -(-parts // max(1, len(groups)))
+    return [group[part::pieces] for group in groups.values() for part in range(min(pieces, len(group)))]

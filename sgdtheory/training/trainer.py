@@ -102,7 +102,8 @@ def train_many(
 
     Runs share a program if their configs differ in nothing but learning_rate, momentum, beta1, beta2, epsilon, seed,
     data_seed, the values of averages and target_loss; with one data_seed they share the making of their data as
-    well. On a CPU the runs are divided among as many threads as there are cores.
+    well. On a CPU as many threads as there are cores share the programs or, where these are fewer, the
+    runs.
 
     Args:
         configs: of the runs.

@@ -7,7 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from sgdtheory.training import train, train_many
+from sgdtheory.training import Run, train, train_many
+from sgdtheory.training.run import group_runs
 from tests.runs import changed, run_of
 
 BASE = run_of(
@@ -20,6 +21,16 @@ DIVERGED = changed(BASE, learning_rate=1e6)
 @pytest.fixture(scope="module")
 def alone():
     return train(BASE)
+
+
+def test_programs_are_divided_only_where_they_are_fewer_than_threads():
+    runs = [Run(changed(BASE, width=width, seed=seed), None) for width in (8, 16) for seed in range(3)]
+    for parts, sizes in (1, [3, 3]), (2, [3, 3]), (3, [2, 1, 2, 1]), (100, [1] * 6):
+        groups = group_runs(runs, parts)
+        assert [len(group) for group in groups] == sizes
+        assert {run for group in groups for run in group} == set(runs)
+    assert [len(group) for group in group_runs(runs[:3], 2)] == [2, 1]
+    assert group_runs([], 2) == []
 
 
 def test_many_runs_are_those_one_by_one(alone):
