@@ -46,7 +46,7 @@ class Config:
 
 
 SCALES = {
-    "quick": Config(),
+    "quick": Config(num_replicas=128, pilot_replicas=16),
     "full": Config(num_samples=(1e3, 1e4, 1e5, 1e6, 1e7), dim=1024, reference_steps=4096, num_replicas=1024),
 }
 PILOT = np.arange(-7.0, 4.5, 1.0)  # log(γ/(2 − γ)), γ in units of 1/λ_1: from tiny steps to the edge

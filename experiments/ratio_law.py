@@ -35,7 +35,7 @@ class Config:
     settled_steps: int = 16  # steps from which on it is to hold
 
 
-SCALES = {"quick": Config(), "full": Config(simulated_steps=(2, 2048), num_replicas=4096)}
+SCALES = {"quick": Config(num_replicas=1024), "full": Config(simulated_steps=(2, 2048), num_replicas=4096)}
 UNITS = {
     "num_samples": "D, samples",
     "ratio": "γ/B, units of 1/λ_1",

@@ -46,7 +46,9 @@ class Config:
 
 
 SCALES = {
-    "quick": Config(),
+    "quick": Config(
+        num_steps=(8, 32, 128, 512), num_replicas=1024, shown_steps=(4, 8, 16, 32, 64, 128, 256, 512, 1024)
+    ),
     "full": Config(
         edge_shares=(0.01, 0.05, 0.2, 0.4),
         dim=128,

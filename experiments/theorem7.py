@@ -38,7 +38,10 @@ class Config:
     processes: int | None = None  # None: one for each core
 
 
-SCALES = {"quick": Config(), "full": Config(num_problems=40_000, search_starts=40, search_rounds=60)}
+SCALES = {
+    "quick": Config(num_problems=1000, search_starts=6, search_rounds=20),
+    "full": Config(num_problems=40_000, search_starts=40, search_rounds=60),
+}
 
 
 def run(config: Config) -> Result:

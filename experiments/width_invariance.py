@@ -64,8 +64,15 @@ class Config:
     store: str | None = None
 
 
+QUICK_TEACHER = replace(
+    TEACHER,
+    fields={**TEACHER.fields, "holdout_size": 256},
+    batch_sizes=(16, 50, 160, 500),
+    plateau_steps=40,
+    samples=4500,
+)
 SCALES = {
-    "quick": Config(),
+    "quick": Config({"teacher": QUICK_TEACHER}),
     "full": Config({"teacher": FULL_TEACHER, "text": TEXT}, ("teacher",), store="runs"),
 }
 UNITS = {

@@ -64,7 +64,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("ratio_law", 15, 60),
         Experiment("theorem7", 60, 1500),
         Experiment("simulation_vs_theory", 50, 400),
-        Experiment("heavy_tails", 40, 200),
+        Experiment("heavy_tails", 40, 200, by_name_only=True),
         Experiment("corollary8", 60, 700),
         Experiment("corollary8_simulated", 60, 1500),
         Experiment("width_limit", 40, 1200),

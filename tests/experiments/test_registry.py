@@ -1,5 +1,6 @@
 """The list of experiments: every module is in it, it can be loaded and run, and the fast ones come first."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -40,6 +41,20 @@ def test_quick_leaves_out_what_runs_by_name():
     assert set(EXPERIMENTS) - set(names("quick")) == {name for name, each in EXPERIMENTS.items() if each.by_name_only}
     assert seconds("quick") == sum(each.quick for each in EXPERIMENTS.values() if not each.by_name_only)
     assert seconds("full") == sum(each.full for each in EXPERIMENTS.values())
+
+
+def test_quick_scale_compiles_quickly_unless_told_otherwise(monkeypatch):
+    monkeypatch.setattr(command, "version", lambda name: "0.10.2")
+    monkeypatch.setenv("XLA_FLAGS", "--own")
+    command._compile_quickly()
+    assert os.environ["XLA_FLAGS"] == "--own"
+    monkeypatch.delenv("XLA_FLAGS")
+    command._compile_quickly()
+    assert os.environ["XLA_FLAGS"] == command.QUICK_FLAGS
+    monkeypatch.delenv("XLA_FLAGS")
+    monkeypatch.setattr(command, "version", lambda name: "0.11.0")
+    command._compile_quickly()
+    assert "XLA_FLAGS" not in os.environ
 
 
 def test_list(monkeypatch, capsys):
