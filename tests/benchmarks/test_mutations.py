@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.mutants import equivalents
 from benchmarks.mutations import mutants
+from tests.marks import slow
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,7 +49,7 @@ def test_every_kind_of_change_and_nothing_that_says_nothing():
     )
 
 
-@pytest.mark.parametrize("module", ["bounds", pytest.param("exact", marks=pytest.mark.slow), "problem"])
+@pytest.mark.parametrize("module", ["bounds", slow("exact"), "problem"])
 def test_mutants_are_one_change_each_and_have_names_of_their_own(module):
     source = (ROOT / "sgdtheory" / "theory" / f"{module}.py").read_text()
     found, original = mutants(source), ast.dump(ast.parse(source))

@@ -9,7 +9,7 @@ from tests.cli.text import BATCHES, COLUMNS, cells, next_row, strict_json
 from tests.marks import slow
 
 
-@pytest.mark.parametrize("fitted", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("fitted", [False, slow(True)])
 def test_fit_json(run, table_file, fitted):
     flags = ["--reference", 128, "--overhead", 0.5, "--level", 0.9, "--forecast", 1000, 5000, "--json"]
     found = strict_json(run("fit", table_file, *COLUMNS, *flags, *(["--fit-alpha"] if fitted else [])))

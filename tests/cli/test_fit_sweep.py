@@ -206,6 +206,7 @@ def test_the_advice_can_be_followed(run, fails, tmp_path, capsys):
     assert "nothing to add" in run("extend-sweep", store)
 
 
+@pytest.mark.slow
 def test_a_lower_target_goes_on(run, fails, tmp_path):
     (tmp_path / "grid.toml").write_text(GRID.format(target=1.6))
     store = tmp_path / "store"

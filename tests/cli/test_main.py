@@ -16,6 +16,7 @@ from sgdtheory.cli.help import overview
 from sgdtheory.cli.parsing import parse
 from sgdtheory.cli.plain import _spelled
 from tests.cli.text import COLUMNS, RISK, numbers, strict_json
+from tests.marks import slow
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_failing_process():
     assert done.stderr == "sgdtheory: cannot read /nothing.csv: No such file or directory\n"
 
 
-@pytest.mark.parametrize("arguments", [["fit"], pytest.param(["fit", "--json"], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("arguments", [["fit"], slow(["fit", "--json"])])
 def test_reader_that_has_seen_enough(arguments):
     """As in `sgdtheory fit | head -0`: no complaint."""
     reading, writing = os.pipe()

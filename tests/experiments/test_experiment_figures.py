@@ -9,6 +9,7 @@ import sgdtheory as st
 from experiments import corollary8, heavy_tails, overhead_convention, ratio_law, simulation_vs_theory, theorem7
 from experiments.simulation_vs_theory import UNITS as SIMULATION_COLUMNS
 from tests.figure_checks import check_figure
+from tests.marks import slow
 
 RNG = np.random.default_rng(0)
 
@@ -21,9 +22,7 @@ def case(capacity, source, samples):
     return corollary8.Case(capacity, source, found)
 
 
-@pytest.mark.parametrize(
-    "scale", [pytest.param("quick", marks=pytest.mark.slow), pytest.param("full", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("scale", [slow("quick"), slow("full")])
 def test_corollary8(scale):
     config = corollary8.SCALES[scale]
     samples = 10 ** np.arange(config.decades[0], config.decades[1] + 1e-9, 1 / config.per_decade)

@@ -117,6 +117,7 @@ def test_simulation_agrees_with_theory():
     assert set(result.figures) == {"points_line_bound", "quantiles"}
 
 
+@pytest.mark.slow
 def test_simulation_finds_a_wrong_theory(monkeypatch):
     """Negative control: the exact risk with σ off by √2 must be called failing."""
     true_risk = st.excess_risk
@@ -191,6 +192,7 @@ def test_corollary8_simulated():
     check_figure(result.figures["simulated"])
 
 
+@pytest.mark.slow
 def test_why():
     result = why.run(why.Config(num_samples=1e4, per_decade=4))
     check_figure(result.figures["why"])

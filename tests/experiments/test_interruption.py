@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import slow
+
 ROOT = Path(__file__).parents[2]
 LINE = "experiments: interrupted in theorem7; no experiment had finished"
 BEGIN = """
@@ -56,7 +58,7 @@ def members(session):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize("times", [slow(1), 2])
 def test_experiments_end_soon(tmp_path, times):
     """With workers at work, as a terminal does it: the signal goes to them as well."""
     process = start("-m", "experiments", "--only", "theorem7", "--output", tmp_path)
@@ -117,6 +119,7 @@ with interruptible(lambda: "words"):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]
 
 
+@pytest.mark.slow
 def test_a_simulation_that_stops_early_is_no_result(tmp_path):
     """What a simulation returns after Ctrl-C must not be taken for all: the next word about progress ends it."""
     status, errors, _ = run_script(f"""

@@ -54,6 +54,7 @@ def test_problem_of_the_features(features):
     assert features.problem.noise_variance > 2.0
 
 
+@pytest.mark.slow
 def test_measured_risk_is_that_of_the_trainers_weights(features, tmp_path):
     found = frozen.measured_risk(OWN, features, 8, RATE, STEPS, num_seeds=CONFIG.num_seeds)
     changes = {"learning_rate": float(RATE[1] / features.unit), "batch_size": 8, "max_steps": 24, "data_seed": 3}

@@ -52,6 +52,7 @@ def rates(found, reach):
     return sum(covered), sum(rejected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "between"), SETTINGS)
 def test_level_and_coverage_with_scatter_between_widths(number, between):
     """Step noise of 2%, an exponent at the margin, 5% tests and 95% intervals."""

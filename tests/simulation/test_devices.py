@@ -41,6 +41,10 @@ result = {"all": numbers(), "two": numbers([CALL], devices=devices[1:3])}
 result["one"] = numbers([CALL], devices=devices[3:], memory_limit=1)
 json.dump(result, open(sys.argv[1], "w"))
 """
+FOUR = """
+assert len(jax.devices()) == 4
+json.dump(numbers([CALL]), open(sys.argv[1], "w"))
+"""
 PROCESSES = """
 jax.distributed.initialize(sys.argv[2], 2, int(sys.argv[3]))
 assert jax.process_count() == 2
@@ -86,6 +90,12 @@ def same(first, second):
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
+def test_four_devices_give_the_same_numbers(here, tmp_path):
+    finish(start(FOUR, 4, tmp_path / "numbers"))
+    same(json.loads((tmp_path / "numbers").read_text()), here[:2])
+
+
+@pytest.mark.slow
 def test_any_number_of_devices_gives_the_same_numbers(here, tmp_path):
     finish(start(DEVICES, 4, tmp_path / "numbers"))
     found = json.loads((tmp_path / "numbers").read_text())

@@ -10,6 +10,7 @@ from sgdtheory.simulation.explicit import Explicit
 from sgdtheory.simulation.laws import Gaussian
 from sgdtheory.simulation.runs import Run
 from sgdtheory.simulation.sufficient import Sufficient
+from tests.marks import slow
 
 PROBLEM = st.LeastSquares([1.0, 0.5, 0.1], [1.0, 0.5, 2.0], 0.5)
 LANE_BYTES = (engine.ARRAYS * 3 + Sufficient().numbers_a_lane(3)) * 4
@@ -132,9 +133,7 @@ def test_runs_of_different_samplers_and_lengths_in_one_call():
     assert not np.allclose(recorder.average[2], alone.average[0], rtol=0.01)
 
 
-@pytest.mark.parametrize(
-    "lanes", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(7, marks=pytest.mark.slow), 100]
-)
+@pytest.mark.parametrize("lanes", [slow(1), 3, slow(7), 100])
 def test_blocks_of_any_size_give_the_same_numbers(lanes):
     runs = [run(0, [10, 100]), run(1, [30], rate=0.2)]
     whole, _ = recorded(runs)

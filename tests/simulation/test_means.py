@@ -8,6 +8,7 @@ from scipy import stats
 import sgdtheory as st
 from sgdtheory.simulation import sufficient
 from sgdtheory.theory.reference import risk_by_covariance
+from tests.marks import slow
 from tests.simulation import numpy_sgd
 from tests.simulation.small import PROBLEM, columns, simulated
 from tests.simulation.statistical import FALSE_ALARM, largest_correlation, normal_limit, two_sample_p
@@ -50,7 +51,7 @@ def test_some_cases_overshoot_some_repeat_and_some_hold_signal_that_never_moves(
     assert min(settings["batch_size"] for _, settings in cases) <= 2
 
 
-@pytest.mark.parametrize("batch", [1, 3, 100])
+@pytest.mark.parametrize("batch", [slow(1), slow(3), 100])
 def test_overshooting_without_heavy_tails(batch):
     """γλ_1 = 1.6 with 100 samples a step; γλ_1 near 2/3 of the edge with few."""
     rate = {1: 0.3, 3: 0.7, 100: 1.6}[batch]
@@ -76,10 +77,10 @@ NOISELESS = st.LeastSquares([1.0, 0.5, 0.1], [1.0, 0.5, 2.0], 0.0)
 @pytest.mark.parametrize(
     ("wrong", "quantity"),
     [
-        pytest.param(FewerDegrees, "total", marks=pytest.mark.slow),
+        slow(FewerDegrees, "total"),
         (FewerDegrees, "bias"),
-        pytest.param(Noisier, "total", marks=pytest.mark.slow),
-        (Noisier, "variance"),
+        slow(Noisier, "total"),
+        slow(Noisier, "variance"),
     ],
 )
 def test_the_mean_of_a_wrong_sampler_is_off(monkeypatch, wrong, quantity):
@@ -113,7 +114,7 @@ def equal_parts(eigenvalues, rate, num_steps):
     return (num_steps * x / -np.expm1(num_steps * np.log1p(-x))) ** 2
 
 
-@pytest.mark.parametrize("steps", [1_000_000, pytest.param(10_000_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("steps", [1_000_000, slow(10_000_000)])
 def test_millions_of_steps_in_float32(steps):
     """Four directions over nine decades, each a quarter of the risk; the batch leaves next to no noise."""
     eigenvalues, batch = [1.0, 1e-3, 1e-6, 1e-9], 2.0**66
@@ -124,6 +125,7 @@ def test_millions_of_steps_in_float32(steps):
     np.testing.assert_allclose(found.excess_risk, st.excess_risk(problem, **settings).total, rtol=2e-5)
 
 
+@pytest.mark.slow
 def test_float64_has_the_law_of_float32():
     """The keys differ: numbers of one key may agree."""
     problem = st.LeastSquares([1.0, 0.3, 1e-3], [1.0, 0.5, 2.0], 0.5)
@@ -135,7 +137,7 @@ def test_float64_has_the_law_of_float32():
     assert second.dtype == "float64"
 
 
-@pytest.mark.parametrize("quantity", [pytest.param("total", marks=pytest.mark.slow), "variance"])
+@pytest.mark.parametrize("quantity", [slow("total"), "variance"])
 def test_settings_of_a_call_are_uncorrelated(quantity):
     found = simulated(
         batch_size=[[4], [5]], learning_rate=[0.5, 0.4, 0.3], num_replicas=2000, quantity=quantity

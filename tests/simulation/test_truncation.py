@@ -8,6 +8,7 @@ import sgdtheory as st
 from sgdtheory.simulation import truncation
 from sgdtheory.simulation.truncation import FrozenTail, standard_deviation, truncate
 from sgdtheory.theory.reference import risk_by_recursion
+from tests.marks import slow
 from tests.simulation.statistical import normal_limit
 
 INDEX = np.arange(1.0, 41)
@@ -143,7 +144,7 @@ OBSERVED = [
 
 @pytest.mark.parametrize(
     ("problem", "batch", "rate", "steps"),
-    [OBSERVED[0], *(pytest.param(*each, marks=pytest.mark.slow) for each in OBSERVED[1:])],
+    [OBSERVED[0], *(slow(*each) for each in OBSERVED[1:])],
 )
 @pytest.mark.parametrize("quantity", QUANTITIES)
 def test_standard_deviation_is_estimated_from_below_but_not_far(problem, batch, rate, steps, quantity):
@@ -162,6 +163,7 @@ LARGE_TAIL = st.PowerLaw(2.0, 1.3)
 LARGE_TAIL_SETTINGS = {"batch_size": 2, "learning_rate": 0.3, "num_samples": 60}
 
 
+@pytest.mark.slow
 def test_truncated_simulation_has_the_risk_of_the_infinite_problem():
     """The frozen tail is risk, and label noise: controls leave it out of either."""
     exact = st.excess_risk(LARGE_TAIL, **LARGE_TAIL_SETTINGS).total

@@ -153,8 +153,8 @@ def test_infinite_dimension_against_the_zeta_function(capacity, source, num_step
     assert oracle.relative_error(found.variance, exact[1]) < TOLERANCE
 
 
-@pytest.mark.parametrize(("capacity", "source"), [(1.5, 1.2), (2.0, 3.0), (3.5, 6.0)])
-@pytest.mark.parametrize("num_steps", [1e3, 1e5])
+@pytest.mark.parametrize(("capacity", "source"), [(1.5, 1.2), slow(2.0, 3.0), (3.5, 6.0)])
+@pytest.mark.parametrize("num_steps", [slow(1e3), 1e5])
 def test_infinite_dimension_after_many_steps(capacity, source, num_steps):
     """Against 10⁶ explicit directions. Those beyond do not move (nγλ ≪ 1): they hold their signal, which is label
     noise to the others, and have no variance worth counting.

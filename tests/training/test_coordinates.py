@@ -2,18 +2,18 @@ import numpy as np
 import pytest
 
 from sgdtheory.training import MUP, coordinate_check
+from tests.marks import slow
 from tests.runs import changed, run_of
 
 MLP = run_of(batch_size=32, holdout_size=64)
 TRANSFORMER = run_of(model="transformer", data="stdlib", batch_size=4, context=8, num_heads=2, depth=1, holdout_size=32)
 RATES = {("mlp", "adam"): 0.003, ("mlp", "sgd"): 0.03, ("transformer", "adam"): 0.003, ("transformer", "sgd"): 0.03}
 SIZES = {"widths": (128, 512), "steps": (3, 10), "seeds": 8}
-slow = pytest.mark.slow
 COMBINATIONS = [
     (MLP, "adam"),
-    pytest.param(MLP, "sgd", marks=slow),
-    pytest.param(TRANSFORMER, "adam", marks=slow),
-    pytest.param(TRANSFORMER, "sgd", marks=slow),
+    slow(MLP, "sgd"),
+    slow(TRANSFORMER, "adam"),
+    slow(TRANSFORMER, "sgd"),
 ]
 
 
@@ -23,15 +23,13 @@ def check(config, optimizer, parametrization):
     return coordinate_check(changed(config, **changes), **SIZES)
 
 
-@pytest.mark.parametrize("parametrization", ["mup", pytest.param("standard", marks=slow)])
+@pytest.mark.parametrize("parametrization", ["mup", slow("standard")])
 @pytest.mark.parametrize(("config", "optimizer"), COMBINATIONS)
 def test_maximal_update_passes_and_standard_fails(config, optimizer, parametrization):
     assert check(config, optimizer, parametrization).passes == (parametrization == "mup")
 
 
-@pytest.mark.parametrize(
-    "role", ["hidden", *(pytest.param(role, marks=slow) for role in ("input", "output", "vector"))]
-)
+@pytest.mark.parametrize("role", ["hidden", *(slow(role) for role in ("input", "output", "vector"))])
 @pytest.mark.parametrize(("config", "optimizer"), COMBINATIONS)
 def test_one_wrong_exponent_fails(config, optimizer, role):
     name = f"{optimizer}_rate"
@@ -42,7 +40,7 @@ def test_one_wrong_exponent_fails(config, optimizer, role):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("role", [pytest.param("input", marks=slow), pytest.param("hidden", marks=slow), "output"])
+@pytest.mark.parametrize("role", ["input", "hidden", "output"])
 def test_one_wrong_initial_scale_fails(role):
     wrong = MUP.with_role(role, init=MUP.role(role).init + 0.5)
     failed = check(MLP, "adam", wrong).failures()
@@ -51,6 +49,7 @@ def test_one_wrong_initial_scale_fails(role):
     assert any(each.certain for each in failed)
 
 
+@pytest.mark.slow
 def test_the_first_step_moves_the_output_alone_and_is_left_out():
     settings = {"widths": (32, 64), "seeds": 3}
     config = changed(MLP, optimizer="sgd", learning_rate=0.01)

@@ -11,6 +11,7 @@ from sgdtheory.training.network import Tensor
 from sgdtheory.training.parametrization import ROLES, as_fields, factors, parametrization
 from sgdtheory.training.tensors import draw, tensor_factors
 from sgdtheory.training.transformer import heads
+from tests.marks import slow
 from tests.runs import changed, run_of
 
 TENSORS = {
@@ -65,10 +66,8 @@ SETTINGS = {
     "transformer, adam, clipped": with_optimizer(TRANSFORMER, "adam", clip_norm=0.5),
 }
 RARE = "mlp, sgd", "transformer, sgd", "transformer, adam, clipped"  # what they say others say too
-OPTIMIZERS = pytest.mark.parametrize("optimizer", ["adam", pytest.param("sgd", marks=pytest.mark.slow)])
-MODELS = pytest.mark.parametrize(
-    "config", [MLP, pytest.param(TRANSFORMER, marks=pytest.mark.slow)], ids=["mlp", "transformer"]
-)
+OPTIMIZERS = pytest.mark.parametrize("optimizer", ["adam", slow("sgd")])
+MODELS = pytest.mark.parametrize("config", [MLP, slow(TRANSFORMER)], ids=["mlp", "transformer"])
 
 
 # Written down from Yang et al. 2022, Table 3, for width 4 times the base's: fan_in and fan_out of hidden weights are
