@@ -43,3 +43,49 @@ def test_no_guess_where_nothing_reaches_the_target():
     assert np.isnan(found.steps_about(SAMPLES, 0.5 * found.risk.min()))
     found.steps = found.steps[:1]
     assert np.isnan(found.steps_about(SAMPLES, 1.0))
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_estimates_of_whole_batch_sizes(problem):
+    """Between the numbers of steps of ρ, with the samples that are left over, to 5% from a hundred on."""
+    found = relaxed(problem)
+    batch = np.unique(np.floor(SAMPLES / np.geomspace(100, SAMPLES, 40)))
+    exact = TunedRisk(problem).least(batch, np.floor(SAMPLES / batch)).risk
+    np.testing.assert_allclose(found.estimate(batch), exact, rtol=0.05)
+    few = np.array([found.samples - 1, found.samples / 2 - 1])
+    assert (found.estimate(few) > found.risk[0]).all()
+
+
+def test_what_samples_are_worth():
+    """−d log ρ/d log D where ρ is least, between its values at D and 2% less."""
+    found = relaxed(PROBLEMS[0])
+    best = found.steps[[np.argmin(found.risk)]]
+    less = TunedRisk(PROBLEMS[0]).least(0.98 * SAMPLES / best, best).risk[0]
+    assert found.worth_of_samples() == pytest.approx(np.log(less / found.risk.min()) / -np.log(0.98), rel=0.05)
+
+
+def test_numbers_of_steps_are_whole_and_even_where_they_resonate():
+    found = relaxed(PROBLEMS[1])
+    resonant = found.steps <= 2 * np.sqrt(SAMPLES)
+    assert resonant.any()
+    assert not resonant.all()
+    assert (found.steps[resonant] % 2 == 0).all()
+    np.testing.assert_array_equal(found.steps, np.round(found.steps))
+    assert found.steps[0] == 40
+    assert found.steps[-1] == SAMPLES
+    assert (np.diff(np.log(found.steps)) < np.log(10) / 1.4).all()
+
+
+def test_refining_halves_the_intervals_about_a_minimum():
+    found = relaxed(PROBLEMS[0])
+    steps, k = found.steps, found.steps.size // 2
+    found.risk = 1 + np.abs(np.log(steps / steps[k]))  # as if the least ρ were in the middle
+    found.refine(0.9)
+    np.testing.assert_array_equal(found.steps, steps)  # it has no chance of being below what is attained
+    found.refine(1.0)
+    assert found.steps.size == steps.size + 2
+    for low, high in ((steps[k - 1], steps[k]), (steps[k], steps[k + 1])):
+        (new,) = np.flatnonzero((found.steps > low) & (found.steps < high))
+        assert found.steps[new] == pytest.approx(np.sqrt(low * high), abs=2)
+        best = found.tuned.least(SAMPLES / found.steps[[new]], found.steps[[new]])
+        assert (found.rate[new], found.risk[new]) == pytest.approx((best.rate[0], best.risk[0]), rel=1e-3)

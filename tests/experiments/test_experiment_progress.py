@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -51,9 +52,10 @@ def test_nobody_needs_to_listen():
 def test_time_left_is_learned(monkeypatch):
     now = 0.0
     monkeypatch.setattr(schedule_module.time, "perf_counter", lambda: now)
-    names = ("theorem7", "corollary8")
+    names, (first, second) = ("theorem7", "corollary8"), (60.0, 40.0)
+    for name, seconds in zip(names, (first, second), strict=True):
+        monkeypatch.setitem(EXPERIMENTS, name, replace(EXPERIMENTS[name], quick=seconds))
     plan = Schedule(names, "quick")
-    first, second = (EXPERIMENTS[name].quick for name in names)
     whole = first + second
     assert plan.seconds_left == whole
     now = 3 * first  # a machine three times slower than the table's
