@@ -91,9 +91,8 @@ def _crossing(margin: Margin, ends: np.ndarray, margins: np.ndarray) -> np.ndarr
         values = margin(pair.ravel(), np.tile(index, 2)).reshape(pair.shape)
         for n, value in zip(pair, values, strict=True):
             enough = value <= 0
-            side = enough.astype(
-                int
-            )  # the smaller first: where it is enough, the larger is outside, whatever its margin
+            side = enough.astype(int)
+            # The smaller comes first: where it is enough the larger is outside, whatever its margin.
             better = (n > ends[0, index]) & (n < ends[1, index])
             ends[side[better], index[better]], margins[side[better], index[better]] = n[better], value[better]
         left, right = np.log(np.maximum(ends[:, index], 0.5))

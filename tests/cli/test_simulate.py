@@ -13,7 +13,6 @@ import sgdtheory as st
 from sgdtheory import cli
 from tests.cli.text import strict_json
 from tests.conftest import quickly_compiled
-from tests.marks import slow
 
 SIMULATE = ["simulate", "--capacity", 2, "--source", 3, "--batch-size", 4, "--learning-rate", 0.3]
 SHORT = [*SIMULATE, "--dim", 20, "--num-samples", 400, 1000, "--num-replicas", 16]
@@ -272,7 +271,7 @@ cli.main(sys.argv[2:])
 """
 
 
-@pytest.mark.parametrize("flags", [slow([], id="table"), pytest.param(["--json"], id="json")])
+@pytest.mark.parametrize("flags", [pytest.param([], id="table"), pytest.param(["--json"], id="json")])
 @pytest.mark.slow
 def test_ctrl_c_prints_what_has_finished(tmp_path, flags):
     mark = tmp_path / "mark"
