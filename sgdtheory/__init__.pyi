@@ -38,16 +38,37 @@ from .simulation import Simulation as Simulation
 from .simulation import Trajectory as Trajectory
 from .simulation import Truncation as Truncation
 from .simulation import simulate as simulate
+from .theory import SGD as SGD
+from .theory import WSD as WSD
+from .theory import AcceleratedSGD as AcceleratedSGD
+from .theory import Algorithm as Algorithm
+from .theory import Coefficients as Coefficients
 from .theory import Comparison as Comparison
+from .theory import Constant as Constant
+from .theory import Cosine as Cosine
+from .theory import ExponentialAverage as ExponentialAverage
+from .theory import HeavyBall as HeavyBall
+from .theory import LastIterate as LastIterate
 from .theory import LeastSquares as LeastSquares
+from .theory import Linear as Linear
+from .theory import LinearMethod as LinearMethod
+from .theory import Nesterov as Nesterov
+from .theory import PowerDecay as PowerDecay
 from .theory import PowerLaw as PowerLaw
 from .theory import Problem as Problem
 from .theory import Risk as Risk
 from .theory import RiskBound as RiskBound
+from .theory import RiskPath as RiskPath
+from .theory import ScheduleFree as ScheduleFree
 from .theory import Setting as Setting
+from .theory import Stages as Stages
+from .theory import StepFunction as StepFunction
+from .theory import TailAverage as TailAverage
+from .theory import UniformAverage as UniformAverage
 from .theory import compare as compare
 from .theory import excess_risk as excess_risk
 from .theory import max_stable_learning_rate as max_stable_learning_rate
+from .theory import risk_path as risk_path
 from .theory import theorem7 as theorem7
 
 __version__: str

@@ -13,3 +13,26 @@ LARGEST_PLAIN = 1e40  # of nγλ: above, products of six such numbers leave the 
 
 NEWTON_TOLERANCE = 1e-15  # relative: a step of the edge's root this small, or downwards, is rounding
 MOST_NEWTON_STEPS = 100  # ten are enough
+
+MOST_PLATEAUS = 2**15  # different batch sizes between two knots: above, a ramp is as good as smooth
+MOST_TABULATED = 2**16  # steps whose batch sizes are summed one by one
+SUM_NODES = 128  # of the Gauss rule for the sum of a ramp with more
+GROWTH_TOLERANCE = 1e-13  # of the logarithm of where a root lies between its bounds
+
+# Panels of collocation, by measurement (tests/theory/test_panels.py): together 1e-10 for order 8
+PANEL_ORDERS = 8, 6  # points on a panel; the second answer, for the estimate of the error
+PANEL_GROWTH = 2.0  # ends of a panel, as distances from the kink before it
+PANEL_VARIATION = 5.0  # of learning rate and batch size within a panel
+SHORTEST_PANEL = 16.0  # steps: shorter ones are taken
+LONG_PANEL = 200.0  # steps: differences by derivatives
+
+COMPILED_FROM = 4096.0  # steps: fewer take less time in NumPy than compiling the loop
+STEPS_AT_ONCE = 4096  # steps whose coefficients are held
+STAGE_COST = 200.0  # steps that take as long as a stage in closed form: shorter ones are stepped through
+MOST_PIECES = 256  # stages that a ramp of batch sizes is taken apart into: with more, and more steps, it is smooth
+MOST_STEPS = 2e6  # that are taken one by one, some seconds
+MOST_SETTLING = 1e5  # steps after a kink before panels begin
+PANEL_DECAY = 8.0  # by which exponent all directions may have decayed within a panel
+MOST_DECAY = 100.0  # exponents of decay that are followed: e^−100 of the initial risk is nothing
+PANEL_NUMBERS = 200_000  # equations times modes of the panels that are prepared at once
+ERROR_SHARE = 0.1  # of the difference between both orders, as the estimate of the error of the higher one

@@ -1,0 +1,156 @@
+"""Exact risk of any algorithm: at the end of a run, and all the way (THEORY.md T20–T25)."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sgdtheory._common.arguments import checked_problem, settings_arrays, whole_number
+from sgdtheory.theory.algorithm import Algorithm, checked_algorithm
+from sgdtheory.theory.averages import LastIterate
+from sgdtheory.theory.course import Course, number_of_steps
+from sgdtheory.theory.exact import Risk
+from sgdtheory.theory.moments import iterate_risk
+from sgdtheory.theory.problem import Spectral
+from sgdtheory.theory.propagation import Travelled, travelled
+from sgdtheory.theory.thresholds import ERROR_SHARE, PANEL_ORDERS
+
+
+class CourseRisk(NamedTuple):
+    """Bias and variance (2,) in units of y², an estimate of the relative error of their sum, and the moments."""
+
+    parts: np.ndarray
+    error: float
+    travelled: Travelled
+
+
+def course_risk(problem: Spectral, course: Course, *, estimate: bool = True) -> CourseRisk:
+    """The risk at the end of a course.
+
+    Args:
+        problem: its spectrum.
+        course: the run.
+        estimate: whether to compute the estimate of the error, which takes about as long again where it is not 0.
+    """
+    units = np.array([1.0, problem.noise_variance])
+    found = travelled(problem, course)
+    parts = _output_risk(found, course, units)
+    error = 0.0
+    if estimate and found.approximated:
+        rougher = _output_risk(travelled(problem, course, order=PANEL_ORDERS[1]), course, units)
+        with np.errstate(all="ignore"):
+            error = ERROR_SHARE * float(np.abs(parts - rougher).sum() / parts.sum())
+        error = 0.0 if np.isnan(error) else error
+    return CourseRisk(parts, error, found)
+
+
+def _output_risk(found: Travelled, course: Course, units: np.ndarray) -> np.ndarray:
+    average, moments = course.algorithm.average, found.moments
+    with np.errstate(all="ignore"):
+        if isinstance(average, LastIterate):
+            parts = iterate_risk(moments, np.asarray(course.algorithm.method.output, dtype=float))
+        else:
+            parts = np.asarray(moments.square) / average.norm(course.num_steps, course.num_steps) ** 2
+        parts = np.where(np.isfinite(parts), np.maximum(parts, 0.0), np.inf)  # inf − inf: beyond the range of a float
+        return np.where(units > 0, units * parts, 0.0)
+
+
+def algorithm_risk(
+    problem: Spectral, algorithm: Algorithm, batch: np.ndarray, rate: np.ndarray, samples: np.ndarray
+) -> Risk:
+    """`excess_risk` of any algorithm, for checked arguments of one shape."""
+    parts, error = np.empty((2, batch.size)), np.empty(batch.size)
+    for place, (size, step, number) in enumerate(zip(batch.flat, rate.flat, samples.flat, strict=True)):
+        course = Course(algorithm, float(size), float(step), number_of_steps(algorithm.batch_schedule, size, number))
+        parts[:, place], error[place], _ = course_risk(problem, course)
+    bias, variance, relative = (values.reshape(batch.shape)[()] for values in (*parts, error))
+    return Risk(bias, variance, relative)
+
+
+@dataclass(frozen=True)
+class RiskPath:
+    """The exact risk along one run, at K numbers of steps. Arrays (K,).
+
+    Attributes:
+        num_steps: t, increasing from 0 to n.
+        num_samples: Σ_{s<t} B_s.
+        iterate: Risk of w_t.
+        average: Risk of the algorithm's average of w_0 … w_{t−1}; nan where it has not begun, w_t's for LastIterate.
+        learning_rate: γ_t of the step from w_t on; at n, of the last one.
+        batch_size: B_t of that step.
+    """
+
+    num_steps: np.ndarray
+    num_samples: np.ndarray
+    iterate: Risk
+    average: Risk
+    learning_rate: np.ndarray
+    batch_size: np.ndarray
+
+
+def risk_path(
+    problem: Spectral,
+    *,
+    batch_size: ArrayLike,
+    learning_rate: ArrayLike,
+    num_samples: ArrayLike,
+    algorithm: Algorithm = Algorithm(),  # noqa: B008 (frozen)
+    points: int = 200,
+) -> RiskPath:
+    """Exact risk of the iterate and of the average along a run of any algorithm (THEORY.md T20).
+
+    Example:
+        >>> import sgdtheory as st
+        >>> cosine = st.Algorithm(schedule=st.Cosine(), average=st.LastIterate())
+        >>> setting = dict(batch_size=32, learning_rate=0.5, num_samples=1e6)
+        >>> path = st.risk_path(st.PowerLaw(2.0, 3.0), **setting, algorithm=cosine, points=5)
+        >>> print(path.num_steps)
+        [    0.     1.    31.   988. 31250.]
+        >>> print(" ".join(f"{risk:.2e}" for risk in path.iterate.total))
+        1.20e+00 4.75e-01 5.16e-02 1.87e-02 1.80e-04
+
+    Args:
+        problem: PowerLaw, LeastSquares or any other Problem.
+        batch_size: peak batch size B, a whole number ≥ 1.
+        learning_rate: peak learning rate γ > 0, in units of 1/λ.
+        num_samples: D ≥ B.
+        algorithm: what is run.
+        points: K ≥ 2: step 0, and K − 1 log-spaced numbers of steps from 1 to n (fewer where they repeat).
+
+    Returns:
+        RiskPath. For smooth shapes to about 1e-8, like `excess_risk`.
+
+    Raises:
+        ValueError: an argument outside its range, or more than one setting.
+    """
+    checked_problem(problem)
+    algorithm = checked_algorithm(algorithm)
+    batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples)
+    if batch.size != 1:
+        raise ValueError(f"risk_path takes a single setting, got an array of shape {batch.shape}; call it for each")
+    number = whole_number("points", points, 2)
+    size, peak = float(batch.flat[0]), float(rate.flat[0])
+    n = number_of_steps(algorithm.batch_schedule, size, float(samples.flat[0]))
+    course = Course(algorithm, size, peak, n)
+    stops = np.unique(np.append(0, np.round(np.geomspace(1, n, number - 1))))
+    found = travelled(problem, course, stops.tolist()).points
+    iterate, square = (np.array([getattr(point, name) for point in found]).T for name in ("iterate", "square"))
+    units = np.array([[1.0], [problem.noise_variance]])
+    average = algorithm.average
+    if isinstance(average, LastIterate):
+        averaged = iterate
+    else:
+        norm = np.array([average.norm(stop, n) for stop in stops])
+        started = stops >= course.first_averaged
+        with np.errstate(all="ignore"):
+            averaged = np.where(started & (norm > 0), square / norm**2, np.nan)
+    step = np.minimum(stops, n - 1)
+    return RiskPath(
+        stops,
+        course.samples(stops),
+        Risk(*(units * iterate)),
+        Risk(*(units * averaged)),
+        course.rates(step),
+        np.array(course.batches(step), dtype=float),
+    )

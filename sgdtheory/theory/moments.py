@@ -1,0 +1,194 @@
+"""Second moments of any linear stochastic method, mode by mode, and one exact step of them (THEORY.md T20).
+
+With `A_i = A − λ_i b cᵀ` and `M_i = λ_i E[u_i u_iᵀ]`,
+
+    M_i ← A_i M_i A_iᵀ + (λ_i²/B) b bᵀ [cᵀM_i c + P + σ²],    P = Σ_j cᵀM_j c,
+
+and beside it, for an average `S ← ρS + ω oᵀu`, the cross moments `x_i = λ_i E[u_i S_i]` and `Σ_i λ_i E S_i²`,
+
+    x_i ← A_i (ρ x_i + ω M_i o),    Σ S² ← ρ² Σ S² + 2ρω Σ oᵀx_i + ω² Σ oᵀM_i o.
+
+A weighted mode stands for many directions: its M is their sum, signal and noise added up, since both obey the same λ.
+Everything is linear in (signal, σ²): two copies run side by side, one with the signal alone, one with the noise alone.
+"""
+
+from itertools import combinations_with_replacement
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sgdtheory.theory.averages import ExponentialAverage, TailAverage, UniformAverage
+from sgdtheory.theory.methods import LinearMethod, StepMatrices
+from sgdtheory.theory.modes import Modes
+
+
+class Moments(NamedTuple):
+    """Of K modes, for bias and variance (first axis): M (2, k, k, K), x (2, k, K), Σ S² (2,).
+
+    The variance is in units of σ².
+    """
+
+    own: Any
+    cross: Any
+    square: Any
+
+
+class Keeping(NamedTuple):
+    """How an average is kept: 1 − ρ and ω."""
+
+    forgetting: float
+    weight: float
+
+
+def start(method: LinearMethod, modes: Modes) -> Moments:
+    """Moments of the start: the signal alone, no average yet."""
+    k, size = len(method.start), modes.eigenvalue.size
+    own = np.zeros((2, k, k, size))
+    own[0] = np.multiply.outer(np.outer(method.start, method.start), modes.signal)
+    return Moments(own, np.zeros((2, k, size)), np.zeros(2))
+
+
+def begun(moments: Moments, output: np.ndarray, average: Any) -> Moments:
+    """Moments where the average begins: an exponential one is the iterate, a sum is empty."""
+    if isinstance(average, UniformAverage | TailAverage):
+        return moments
+    assert isinstance(average, ExponentialAverage)
+    cross = np.einsum("dijk,j->dik", moments.own, output)
+    return moments._replace(cross=cross, square=np.einsum("dik,i->d", cross, output))
+
+
+def iterate_risk(moments: Moments, output: np.ndarray) -> np.ndarray:
+    """Σ oᵀM o, (2,)."""
+    return np.einsum("dijk,i,j->d", moments.own, output, output)
+
+
+def step(
+    moments: Moments, matrices: Any, batch: Any, modes: Modes, output: tuple[float, ...], keeping: Any, xp: Any = np
+) -> Moments:
+    """One step; moments are nested tuples of arrays here, so that it runs in NumPy and in compiled loops alike.
+
+    Args:
+        moments: own[i][j], i ≤ j, and cross[i], (2, K) each; square (2,).
+        matrices: I − A (k, k), b (k,) and c (k,) of the step.
+        batch: B_t.
+        modes: K modes.
+        output: o.
+        keeping: (1 − ρ, ω), or None where nothing is averaged.
+        xp: numpy or jax.numpy.
+    """
+    decay, b, c = matrices
+    k = len(output)
+    own, cross, square = moments
+    eigenvalue = modes.eigenvalue
+    A = [[float(i == j) - decay[i, j] - eigenvalue * (b[i] * c[j]) for j in range(k)] for i in range(k)]
+    M = [[own[min(i, j)][max(i, j)] for j in range(k)] for i in range(k)]
+    seen = sum(c[i] * c[j] * M[i][j] for i in range(k) for j in range(k))
+    risk = seen.sum(-1) + xp.asarray([0.0, 1.0])
+    drive = (eigenvalue**2 / batch) * (seen + modes.multiplicity * risk[:, None])
+    AM = [[sum(A[i][r] * M[r][j] for r in range(k)) for j in range(k)] for i in range(k)]
+    after = tuple(
+        tuple(
+            sum(AM[i][r] * A[j][r] for r in range(k)) + b[i] * b[j] * drive if j >= i else own[i][j] for j in range(k)
+        )
+        for i in range(k)
+    )
+    if keeping is None:
+        return Moments(after, cross, square)
+    forgetting, weight = keeping
+    rho = 1 - forgetting
+    shown = [sum(M[i][j] * output[j] for j in range(k) if output[j]) for i in range(k)]
+    total = sum(output[i] * (2 * rho * weight * cross[i] + weight**2 * shown[i]) for i in range(k) if output[i])
+    moved = [rho * cross[i] + weight * shown[i] for i in range(k)]
+    cross = tuple(sum(A[i][r] * moved[r] for r in range(k)) for i in range(k))
+    return Moments(after, cross, rho**2 * square + total.sum(-1))
+
+
+def nested(moments: Moments) -> Moments:
+    """As `step` takes them."""
+    k = moments.own.shape[1]
+    own = tuple(tuple(moments.own[:, i, j] for j in range(k)) for i in range(k))
+    return Moments(own, tuple(moments.cross[:, i] for i in range(k)), moments.square)
+
+
+def stacked(moments: Moments) -> Moments:
+    """The inverse of `nested`."""
+    k = len(moments.cross)
+    own = np.stack(
+        [np.stack([np.asarray(moments.own[min(i, j)][max(i, j)]) for j in range(k)], 1) for i in range(k)], 1
+    )
+    return Moments(own, np.stack([np.asarray(each) for each in moments.cross], 1), np.asarray(moments.square))
+
+
+class Generators(NamedTuple):
+    """The maps of packed moments of T steps: `1 − T` (T, q, q, K), the drive w (T, q, K), and ℓ (T, q), P = Σ ℓ·M.
+
+    q = k(k + 1)/2; for the cross moments A_i and `1 − A_i`, (T, k, k, K).
+    """
+
+    decay: np.ndarray
+    drive: np.ndarray
+    seen: np.ndarray
+    propagator: np.ndarray
+    propagator_decay: np.ndarray
+
+
+def pairs(k: int) -> list[tuple[int, int]]:
+    """(i, j) of the packed moments."""
+    return list(combinations_with_replacement(range(k), 2))
+
+
+def pack(own: np.ndarray) -> np.ndarray:
+    """(2, q, K) from (2, k, k, K)."""
+    return np.stack([own[:, i, j] for i, j in pairs(own.shape[1])], axis=1)
+
+
+def unpack(packed: np.ndarray, k: int) -> np.ndarray:
+    """(…, k, k, K) from (…, q, K)."""
+    own = np.empty((*packed.shape[:-2], k, k, packed.shape[-1]), packed.dtype)
+    for place, (i, j) in enumerate(pairs(k)):
+        own[..., i, j, :] = own[..., j, i, :] = packed[..., place, :]
+    return own
+
+
+def unpack_points(packed: np.ndarray, k: int) -> np.ndarray:
+    """(k, k, …) from (q, …)."""
+    where = pairs(k)
+    return np.stack([np.stack([packed[where.index((min(i, j), max(i, j)))] for j in range(k)]) for i in range(k)])
+
+
+def shown_weights(output: np.ndarray) -> np.ndarray:
+    """(q,) with Σ weights · packed = oᵀM o."""
+    return np.array([output[i] * output[j] * (1 if i == j else 2) for i, j in pairs(output.size)])
+
+
+def generators(matrices: StepMatrices, batch: np.ndarray, eigenvalue: np.ndarray, *, itself: bool = True) -> Generators:
+    """The maps of T steps; differences from 1 are formed from small quantities.
+
+    `itself` counts a mode's own part of the bracket, cᵀM_i c, in `1 − T`; without it `1 − A ⊗ A` is left.
+    """
+    decay, b, c = matrices
+    k = b.shape[1]
+    one = np.eye(k)[:, :, None]
+    slow = decay[..., None] + np.multiply.outer(b[:, :, None] * c[:, None, :], eigenvalue)  # 1 − A_i
+    A = one - slow
+    noise = np.multiply.outer(1 / batch, eigenvalue**2)  # (T, K)
+    where = pairs(k)
+    maps = np.empty((b.shape[0], len(where), len(where), eigenvalue.size))
+    for column, (r, s) in enumerate(where):
+        seen = c[:, r] * c[:, s] * (1 if r == s else 2)
+        for row, (i, j) in enumerate(where):
+            # entry (i, j) of M − A M Aᵀ, M = E_rs + E_sr (or E_rr): with D = 1 − A it is D M + M Dᵀ − D M Dᵀ
+            entry = _entry(slow, i, j, r, s) if r == s else _entry(slow, i, j, r, s) + _entry(slow, i, j, s, r)
+            if itself:
+                entry = entry - (seen * b[:, i] * b[:, j])[:, None] * noise
+            maps[:, row, column] = entry
+    drive = np.stack([(b[:, i] * b[:, j])[:, None] * noise for i, j in where], axis=1)
+    weights = np.stack([c[:, i] * c[:, j] * (1 if i == j else 2) for i, j in where], axis=1)
+    return Generators(maps, drive, weights, A, slow)
+
+
+def _entry(slow: np.ndarray, i: int, j: int, r: int, s: int) -> Any:
+    """Entry (i, j) of `D E + E Dᵀ − D E Dᵀ` for E = e_r e_sᵀ."""
+    first = slow[:, i, r] if j == s else 0.0
+    second = slow[:, j, s] if i == r else 0.0
+    return first + second - slow[:, i, r] * slow[:, j, s]

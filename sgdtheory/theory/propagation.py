@@ -1,0 +1,232 @@
+"""Exact second moments along a course: closed forms, panels or single steps, whichever its pieces allow."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sgdtheory.theory.course import Course, steps_of_shape
+from sgdtheory.theory.methods import LinearMethod
+from sgdtheory.theory.modes import Modes
+from sgdtheory.theory.moments import Keeping, Moments, begun, iterate_risk, start
+from sgdtheory.theory.panels import Along, Coefficients, across, mesh, prepared
+from sgdtheory.theory.problem import Spectral
+from sgdtheory.theory.stage import Stage, after, make_stage, settling_steps
+from sgdtheory.theory.stepping import stepped
+from sgdtheory.theory.thresholds import (
+    CONTOUR_RESOLVED,
+    FEW_STEPS,
+    LARGEST_REACH,
+    MOST_PIECES,
+    MOST_SETTLING,
+    MOST_STEPS,
+    PANEL_ORDERS,
+    SHORTEST_PANEL,
+    STAGE_COST,
+)
+
+
+class Point(NamedTuple):
+    """What is known after a number of steps: Σ oᵀM o and Σ S², (2,) each, bias and variance at σ² = 1."""
+
+    step: float
+    iterate: np.ndarray
+    square: np.ndarray
+
+
+class Travelled(NamedTuple):
+    """The moments at the end, the points asked for on the way, and whether panels were used."""
+
+    moments: Moments
+    modes: Modes
+    points: list[Point]
+    approximated: bool
+
+
+def displacement(method: LinearMethod, rate: float, num_steps: float) -> float:
+    """How far n steps with gradient 1 move the point where gradients are taken, at most."""
+    matrices = method.matrices(np.array([rate]), np.zeros(1))
+    A, b, c = np.eye(len(method.start)) - matrices.decay[0], matrices.b[0], matrices.c[0]
+    # Σ_{j<n} A^j b by doubling
+    total, power, count = np.abs(b), np.abs(A), 1.0
+    with np.errstate(all="ignore"):
+        while count < num_steps:
+            total, power, count = total + power @ total, power @ power, 2 * count
+        reach = float(np.abs(c) @ total)
+    return reach if np.isfinite(reach) else LARGEST_REACH
+
+
+def course_modes(problem: Spectral, course: Course) -> Modes:
+    """Modes with which sums over directions hold along the whole course."""
+    samples = np.linspace(0, course.num_steps - 1, int(min(course.num_steps, 257)))
+    rate = float(course.rates(np.floor(samples)).max(initial=0.0))
+    reach = displacement(course.algorithm.method, rate, course.num_steps)
+    return problem.modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH))
+
+
+class Traveller:
+    """Moments that move along a course, piece by piece, and the points that they leave behind."""
+
+    def __init__(self, problem: Spectral, course: Course, order: int, stops: Sequence[float] = ()) -> None:
+        self.course, self.order = course, order
+        self.method = course.algorithm.method
+        self.output = np.asarray(self.method.output, dtype=float)
+        self.modes = course_modes(problem, course)
+        self.now, self.moments = 0.0, start(self.method, self.modes)
+        self.keeping: Keeping | None = None
+        self.stops = sorted({float(stop) for stop in stops})
+        self.points: list[Point] = []
+        self.approximated = False
+
+    def travel(self) -> Travelled:
+        """All pieces, to the end."""
+        self._arrive(0.0, self.moments)
+        for low, high in pieces(self.course):
+            if low == self.course.first_averaged and low < self.course.num_steps:
+                self._begin_average()
+            self._piece(low, high)
+        return Travelled(self.moments, self.modes, self.points, self.approximated)
+
+    def _begin_average(self) -> None:
+        average, n = self.course.algorithm.average, self.course.num_steps
+        self.keeping = Keeping(average.forgetting(n), average.weight(n))
+        self.moments = begun(self.moments, self.output, average)
+
+    def _piece(self, low: float, high: float) -> None:
+        """One piece without a kink inside."""
+        kind = kind_of(self.course, low, high)
+        if kind == "constant":
+            stage = self._stage(low)
+            if high - low > max(FEW_STEPS, settling_steps(stage.spectrum, self.keeping)):
+                self._closed_form(stage, low, high)
+                return
+        elif kind == "smooth":
+            settled = min(low + self._settling(low, high), high)
+            self._steps(low, settled)
+            self._panels(settled, high, low)
+            return
+        self._steps(low, high)
+
+    def _stage(self, low: float) -> Stage:
+        here = self._coefficients(np.array([low]))
+        return make_stage(here.matrices, float(here.batch[0]), self.modes, self.output, self.keeping)
+
+    def _settling(self, low: float, high: float) -> float:
+        """Steps to take one by one after a kink, until the directions that oscillate have come to rest."""
+        longest = 0.0
+        for number in np.unique(np.floor(np.linspace(low, high - 1, 5))):
+            stage = self._stage(number)
+            rate = max(stage.spectrum.complex, stage.spectrum.negative if self.keeping is not None else -np.inf)
+            steps = settling_steps(stage.spectrum._replace(complex=rate), self.keeping)
+            longest = max(longest, steps)
+        return max(FEW_STEPS, np.ceil(min(longest, MOST_SETTLING)))
+
+    def _closed_form(self, stage: Stage, low: float, high: float) -> None:
+        begin = self.moments
+        for stop in [each for each in self.stops if low < each < high]:
+            self._arrive(stop, after(stage, begin, stop - low))
+        self._arrive(high, after(stage, begin, high - low))
+
+    def _steps(self, low: float, high: float) -> None:
+        if high - low > MOST_STEPS:
+            raise ValueError(
+                f"algorithm must be smooth, staged or settle sooner: {high - low:.3g} steps would have to be taken one "
+                f"by one (at most {MOST_STEPS:g}); take fewer samples, a smaller momentum or a smooth shape"
+            )
+        for stop in [each for each in self.stops if low < each < high] + [high]:
+            if stop > low:
+                self.moments = stepped(
+                    self.moments, low, stop, self._coefficients, self.modes, self.output, self.keeping
+                )
+                low = stop
+                self._arrive(stop, self.moments)
+
+    def _panels(self, low: float, high: float, origin: float) -> None:
+        rate = float(self.course.rates(np.array([low]))[0]) if low < high else 0.0
+        slowest = -2 * self._stage(low).spectrum.slowest / rate if rate > 0 else 0.0
+        panels = list(mesh(low, high, origin, self._size, slowest))
+        long = [panel for panel in panels if panel[1] - panel[0] > max(SHORTEST_PANEL, self.order)]
+        ready = prepared(long, self._smooth_coefficients, self.modes, self.order)
+        self.approximated |= bool(long)
+        for panel in panels:
+            if panel[1] - panel[0] <= max(SHORTEST_PANEL, self.order):
+                self._steps(*panel)
+                continue
+            moments, along = across(self.moments, next(ready), self.modes, self.output, self.keeping)
+            for stop in [each for each in self.stops if panel[0] < each < panel[1]]:
+                self.points.append(_inside(along, stop))
+            self._arrive(panel[1], moments)
+
+    def _size(self, step: np.ndarray) -> np.ndarray:
+        """What decides about the length of panels: γ_t and, where it varies, B_t."""
+        rates = np.maximum(self.course.rates(step), 1e-300)
+        return rates[None] if self.course.constant_batch else np.array([rates, self.course.smooth_batches(step)])
+
+    def _coefficients(self, step: np.ndarray, smooth: bool = False) -> Coefficients:
+        batch = self.course.smooth_batches(step) if smooth and not self.course.constant_batch else None
+        return Coefficients(self.course.matrices(step), self.course.batches(step) if batch is None else batch)
+
+    def _smooth_coefficients(self, step: np.ndarray) -> Coefficients:
+        """On panels: batch sizes as they are if they are all the same there, else not rounded."""
+        rounded = self._coefficients(step)
+        return rounded if np.ptp(rounded.batch) == 0 else self._coefficients(step, smooth=True)
+
+    def _arrive(self, step: float, moments: Moments) -> None:
+        self.now, self.moments = step, moments
+        if step in self.stops:
+            self.points.append(Point(step, iterate_risk(moments, self.output), np.asarray(moments.square)))
+
+
+def _inside(along: Along, step: float) -> Point:
+    """A panel's values between its nodes."""
+    gaps = along.nodes - along.nodes[:, None] + np.eye(along.nodes.size)
+    weights = 1 / (gaps / (along.nodes[-1] - along.nodes[0])).prod(1)
+    away = step - along.nodes
+    share = np.where(away == 0, 1.0, 0.0) if (away == 0).any() else weights / away
+    share = share / share.sum()
+    return Point(step, along.iterate @ share, along.square @ share)
+
+
+def pieces(course: Course) -> list[tuple[float, float]]:
+    """Steps between kinks, where a shape's formula, the batch size or the average changes; all as one if too many."""
+    n = course.num_steps
+    edges = {0.0, n, course.first_averaged}
+    if course.algorithm.schedule.smooth:
+        edges |= set(steps_of_shape(course.algorithm.schedule, n))
+    if course.algorithm.batch_schedule.smooth:
+        edges |= set(steps_of_shape(course.algorithm.batch_schedule, n))
+        starts, _ = course.batch_runs
+        if starts.size * STAGE_COST <= n and starts.size <= MOST_PIECES:
+            edges |= set(starts.tolist())
+    kept = sorted(each for each in edges if 0 <= each <= n)
+    if len(kept) * STAGE_COST > n:  # stepping is sooner done
+        kept = sorted({0.0, course.first_averaged, n})
+    return [(low, high) for low, high in zip(kept[:-1], kept[1:], strict=True) if high > low]
+
+
+def kind_of(course: Course, low: float, high: float) -> str:
+    """How a piece is crossed: "constant" in closed form, "smooth" on panels, or in "steps"."""
+    algorithm, method = course.algorithm, course.algorithm.method
+    if method.step_dependence == "any" or not (algorithm.schedule.smooth and algorithm.batch_schedule.smooth):
+        return "steps"
+    if any(
+        low < edge < high
+        for shape in (algorithm.schedule, algorithm.batch_schedule)
+        for edge in steps_of_shape(shape, course.num_steps)
+    ):
+        return "steps"
+    probes = np.unique(np.floor(np.linspace(low, high - 1, 5)))
+    rates, batches = course.rates(probes), course.batches(probes)
+    if np.ptp(batches) > 0 and course.num_steps <= MOST_STEPS:
+        return "steps"  # a staircase of batch sizes, which stepping alone has exactly
+    if np.ptp(batches) == 0 and np.ptp(rates) == 0 and method.step_dependence == "none":
+        return "constant"
+    return "smooth"
+
+
+def travelled(
+    problem: Spectral, course: Course, stops: Sequence[float] = (), order: int = PANEL_ORDERS[0]
+) -> Travelled:
+    """Moments at the end of a course and points on the way."""
+    with np.errstate(all="ignore"):  # overflow and underflow are results here
+        return Traveller(problem, course, order, stops).travel()

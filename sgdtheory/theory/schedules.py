@@ -1,0 +1,322 @@
+"""Shapes: what multiplies the peak learning rate, or the batch size, along a run (THEORY.md T21).
+
+A shape f is a function of the fraction u = t/n of steps that have been taken, t = 0 … n − 1. The same object serves the
+exact theory, the simulator and the training of networks.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sgdtheory._common.arguments import first_where, real_array, single_number
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What every shape has: `f(u)` by `at(u)`, and the places where it is not smooth.
+
+    With a warm-up fraction w, f = u/w for u < w, and what follows is a function of v = (u − w)/(1 − w).
+    """
+
+    smooth: ClassVar[bool] = True  # between its knots
+
+    def at(self, fraction: Any, xp: Any = np) -> Any:
+        """f(u), elementwise; `xp` is the module of the arrays, numpy or jax.numpy."""
+        warmup = getattr(self, "warmup", 0.0)
+        if warmup == 0:
+            return self._after(fraction, fraction, xp)
+        rest = xp.clip((fraction - warmup) / max(1 - warmup, 1e-300), 0.0, 1.0)
+        return xp.where(fraction < warmup, fraction / warmup, self._after(fraction, rest, xp))
+
+    def _after(self, fraction: Any, rest: Any, xp: Any) -> Any:
+        """f after the warm-up: u, and v = (u − w)/(1 − w)."""
+        raise NotImplementedError
+
+    def knots(self) -> tuple[float, ...]:
+        """Fractions strictly between 0 and 1 at which the formula changes, in order."""
+        warmup = getattr(self, "warmup", 0.0)
+        return (warmup,) if 0 < warmup < 1 else ()
+
+    def factors(self, step: ArrayLike, num_steps: float) -> np.ndarray:
+        """The factor at steps 0, 1, … of n steps, float64."""
+        return np.asarray(self.at(np.asarray(step, dtype=float) / num_steps), dtype=float)
+
+
+@dataclass(frozen=True)
+class Constant(Shape):
+    """f = 1 after the warm-up.
+
+    >>> import sgdtheory as st
+    >>> print(st.Constant(warmup=0.5).factors([0, 1, 2, 3], 4))
+    [0.  0.5 1.  1. ]
+
+    Args:
+        warmup: fraction w of the steps in which f grows linearly from 0.
+
+    Raises:
+        ValueError: w out of range.
+    """
+
+    warmup: float = 0.0
+
+    def __post_init__(self) -> None:
+        _set_fraction(self, "warmup")
+
+    def _after(self, fraction: Any, rest: Any, xp: Any) -> Any:
+        return xp.ones_like(fraction)
+
+
+@dataclass(frozen=True)
+class Cosine(Shape):
+    """f = final + (1 − final)(1 + cos πv)/2: half a cosine from 1 to `final`.
+
+    >>> import sgdtheory as st
+    >>> print(st.Cosine().factors([0, 1, 2, 3], 4).round(3))
+    [1.    0.854 0.5   0.146]
+
+    Args:
+        final: f at the end, ≥ 0.
+        warmup: fraction w of the steps in which f grows linearly from 0.
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+
+    final: float = 0.0
+    warmup: float = 0.0
+
+    def __post_init__(self) -> None:
+        _set_nonnegative(self, "final")
+        _set_fraction(self, "warmup")
+
+    def _after(self, fraction: Any, rest: Any, xp: Any) -> Any:
+        return self.final + (1 - self.final) * xp.cos(np.pi / 2 * rest) ** 2
+
+
+@dataclass(frozen=True)
+class Linear(Shape):
+    """f = 1 − (1 − final) v: a straight line from 1 to `final`, which may lie above 1.
+
+    >>> import sgdtheory as st
+    >>> print(st.Linear(final=5).factors([0, 1, 2, 3], 4))  # a ramp, for batch sizes
+    [1. 2. 3. 4.]
+
+    Args:
+        final: f at the end, ≥ 0.
+        warmup: fraction w of the steps in which f grows linearly from 0.
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+
+    final: float = 0.0
+    warmup: float = 0.0
+
+    def __post_init__(self) -> None:
+        _set_nonnegative(self, "final")
+        _set_fraction(self, "warmup")
+
+    def _after(self, fraction: Any, rest: Any, xp: Any) -> Any:
+        return 1 - (1 - self.final) * rest
+
+
+@dataclass(frozen=True)
+class WSD(Shape):
+    """Warm-up, stable, decay: f = 1 up to u = 1 − decay, then (1 − u)/decay.
+
+    >>> import sgdtheory as st
+    >>> print(st.WSD(decay=0.5).factors([0, 1, 2, 3], 4))
+    [1.  1.  1.  0.5]
+
+    Args:
+        decay: last fraction of the steps, in which f falls linearly to 0.
+        warmup: fraction w of the steps in which f grows linearly from 0.
+
+    Raises:
+        ValueError: an argument out of range, or warm-up and decay that overlap.
+    """
+
+    decay: float = 0.2
+    warmup: float = 0.0
+
+    def __post_init__(self) -> None:
+        _set_fraction(self, "decay")
+        _set_fraction(self, "warmup")
+        if self.warmup + self.decay > 1:
+            raise ValueError(
+                f"warmup and decay must add up to at most 1, got {self.warmup:g} and {self.decay:g}: lower one of them"
+            )
+
+    def _after(self, fraction: Any, rest: Any, xp: Any) -> Any:
+        if self.decay == 0:
+            return xp.ones_like(fraction)
+        return xp.where(fraction <= 1 - self.decay, 1.0, xp.clip((1 - fraction) / self.decay, 0.0, 1.0))
+
+    def knots(self) -> tuple[float, ...]:
+        """The ends of the warm-up and of the stable part."""
+        return tuple(dict.fromkeys(knot for knot in (*super().knots(), 1 - self.decay) if 0 < knot < 1))
+
+
+@dataclass(frozen=True)
+class PowerDecay(Shape):
+    """f = (1 − v)^exponent.
+
+    >>> import sgdtheory as st
+    >>> print(st.PowerDecay(2).factors([0, 1, 2, 3], 4))
+    [1.     0.5625 0.25   0.0625]
+
+    Args:
+        exponent: ≥ 0.
+        warmup: fraction w of the steps in which f grows linearly from 0.
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+
+    exponent: float
+    warmup: float = 0.0
+
+    def __post_init__(self) -> None:
+        _set_nonnegative(self, "exponent")
+        _set_fraction(self, "warmup")
+
+    def _after(self, fraction: Any, rest: Any, xp: Any) -> Any:
+        return (1 - rest) ** self.exponent
+
+
+@dataclass(frozen=True)
+class Stages(Shape):
+    """Piecewise constant: f = values[j] from u ≥ fractions[j] on.
+
+    >>> import sgdtheory as st
+    >>> print(st.Stages(fractions=[0, 0.5, 0.75], values=[1, 0.5, 0.25]).factors([0, 1, 2, 3], 4))
+    [1.   1.   0.5  0.25]
+
+    Args:
+        fractions: (J,) increasing from 0, below 1.
+        values: (J,) f ≥ 0 of each stage.
+
+    Raises:
+        ValueError: fractions that do not increase from 0 to below 1, values out of range, or different lengths.
+    """
+
+    fractions: Any  # any sequence; kept as a tuple
+    values: Any
+
+    def __post_init__(self) -> None:
+        fractions, values = _one_row("fractions", self.fractions), _one_row("values", self.values)
+        if fractions.shape != values.shape:
+            raise ValueError(
+                f"values must have one entry for each fraction, got {values.size} for {fractions.size} fractions"
+            )
+        falls = np.diff(fractions, prepend=-1.0) <= 0
+        if fractions[0] != 0 or falls.any() or not fractions[-1] < 1:
+            shown = ", ".join(f"{each:g}" for each in fractions[:6])
+            raise ValueError(f"fractions must begin with 0, increase and stay below 1, got {shown}")
+        _check_factors("values", values)
+        object.__setattr__(self, "fractions", tuple(fractions.tolist()))
+        object.__setattr__(self, "values", tuple(values.tolist()))
+
+    def at(self, fraction: Any, xp: Any = np) -> Any:
+        """The value of the stage that u lies in."""
+        stage = xp.searchsorted(xp.asarray(self.fractions), fraction, side="right") - 1
+        return xp.asarray(self.values)[stage]
+
+    def knots(self) -> tuple[float, ...]:
+        """The starts of all stages but the first."""
+        return self.fractions[1:]
+
+
+@dataclass(frozen=True)
+class StepFunction(Shape):
+    """Any function of the step, such as an optax schedule: the factor at step 0, at step 1, and so on.
+
+    A function is taken for one by itself: `Algorithm(schedule=optax.cosine_decay_schedule(1.0, 1000))`.
+
+    >>> import sgdtheory as st
+    >>> print(st.StepFunction(lambda step: 1 / (1 + step)).factors([0, 1, 3], 4))
+    [1.   0.5  0.25]
+
+    Args:
+        function: of an array of step numbers or, if it cannot take one, of a single one.
+
+    Raises:
+        ValueError: no function; and later, where it is used, factors that are negative or not finite.
+    """
+
+    smooth: ClassVar[bool] = False
+
+    function: Callable[[Any], Any]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ValueError(f"function must be a function of the step, got {self.function!r}")
+
+    def at(self, fraction: Any, xp: Any = np) -> Any:
+        """A function of the step has no value at a fraction.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError("a function of the step has no value at a fraction of the steps; ask for factors(step, n)")
+
+    def factors(self, step: ArrayLike, num_steps: float) -> np.ndarray:
+        """The function at these steps, float64, whatever `num_steps`."""
+        step = np.asarray(step)
+        try:
+            values = np.broadcast_to(np.asarray(self.function(step), dtype=float), step.shape)
+        except (TypeError, ValueError):  # a function of one number
+            values = np.array([float(self.function(each)) for each in step.ravel()]).reshape(step.shape)
+        return _check_factors("schedule", values)
+
+
+def as_shape(name: str, value: Any) -> Shape:
+    """A shape as it is; an array as stages of equal length, one step each for as many steps; a function of the step.
+
+    Raises:
+        ValueError: none of them.
+    """
+    if isinstance(value, Shape):
+        return value
+    if isinstance(value, type):
+        raise ValueError(f"{name} must be an object such as Cosine(), got the class {value.__name__}; add parentheses")
+    if callable(value):
+        return StepFunction(value)
+    if isinstance(value, list | tuple | np.ndarray) or hasattr(value, "__array__"):
+        values = _one_row(name, value)
+        return Stages(np.arange(values.size) / values.size, _check_factors(name, values))
+    raise ValueError(
+        f"{name} must be a shape such as Constant(), Cosine() or Stages(…), an array or a function of the step, "
+        f"got {value!r}"
+    )
+
+
+def _check_factors(name: str, values: np.ndarray) -> np.ndarray:
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        raise ValueError(f"{name} must be finite and not negative, got {first_where(values, bad)}")
+    return values
+
+
+def _one_row(name: str, value: Any) -> np.ndarray:
+    array = real_array(name, value)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} must be a one-dimensional array with at least one entry, got shape {array.shape}")
+    return array
+
+
+def _set_fraction(shape: Shape, name: str) -> None:
+    value = single_number(name, getattr(shape, name))
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} must be between 0 and 1, got {value:g}")
+    object.__setattr__(shape, name, value)
+
+
+def _set_nonnegative(shape: Shape, name: str) -> None:
+    value = single_number(name, getattr(shape, name))
+    if not 0 <= value < np.inf:
+        raise ValueError(f"{name} must be at least 0 and finite, got {value:g}")
+    object.__setattr__(shape, name, value)

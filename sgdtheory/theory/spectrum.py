@@ -1,0 +1,110 @@
+"""Eigenvalues of a method's step, direction by direction, and of the coupled map of its second moments.
+
+With `g_i(z) = (λ_i²/B) Σ_j z^{j+1} (cᵀA_i^j b)²`, the response of `cᵀM_i c` to a unit of noise, the coupled map of T20
+has the eigenvalue 1/z where `Σ_i g_i/(1 − g_i) = 1`: the scalar equation of T5 for any method. All g_i have nonnegative
+coefficients, so the largest eigenvalue is the largest real root, and the method is stable iff every A_i is, every
+g_i(1) < 1 and `Σ_i g_i(1)/(1 − g_i(1)) < 1`.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from sgdtheory.theory.linear import solve
+from sgdtheory.theory.moments import Generators
+from sgdtheory.theory.thresholds import GROWTH_TOLERANCE
+
+
+class StepSpectrum(NamedTuple):
+    """What the eigenvalues μ of all A_i say.
+
+    Attributes:
+        radius: largest |μ|.
+        slowest: largest |μ|, as log, of the direction in which all |μ| are smallest: the last to be learnt is ≥ this.
+        complex: log of the largest |μ| that is neither real nor, as a product with another, positive; −inf if none.
+        negative: log of the largest |μ| of negative μ; −inf if none.
+    """
+
+    radius: float
+    slowest: float
+    complex: float
+    negative: float
+
+
+def step_spectrum(slow: np.ndarray) -> StepSpectrum:
+    """Of `1 − A_i`, (k, k, K)."""
+    sigma = _eigenvalues(slow)  # of 1 − A_i
+    mu = 1 - sigma
+    size = np.abs(mu)
+    real = np.abs(mu.imag) <= 1e-12 * np.maximum(size, 1e-300)
+    with np.errstate(divide="ignore"):
+        log_size = np.where(real & (np.abs(sigma.real) < 0.5), np.log1p(-sigma.real), np.log(size))
+    return StepSpectrum(
+        radius=float(size.max()),
+        slowest=float(log_size.max()),
+        complex=float(np.max(log_size[~real], initial=-math.inf)),
+        negative=float(np.max(log_size[real & (mu.real < 0)], initial=-math.inf)),
+    )
+
+
+def _eigenvalues(slow: np.ndarray) -> np.ndarray:
+    """(k, K) complex; those next to 0 to full relative accuracy for k ≤ 2."""
+    if slow.shape[0] == 1:
+        return slow[0].astype(complex)
+    if slow.shape[0] > 2:
+        return np.linalg.eigvals(np.moveaxis(slow, -1, 0)).T
+    half = (slow[0, 0] + slow[1, 1]) / 2
+    product = slow[0, 0] * slow[1, 1] - slow[0, 1] * slow[1, 0]
+    root = np.sqrt((half**2 - product).astype(complex))
+    large = half + np.where((half * root.conj()).real >= 0, root, -root)
+    return np.array([large, np.where(large == 0, 0.0, product / np.where(large == 0, 1.0, large))])
+
+
+def response(maps: Generators, excess: float) -> np.ndarray:
+    """g_i at 1/z = 1 + excess, (K,). `maps` of one step, without a mode's own part (`itself=False`)."""
+    decay = maps.decay[0] + excess * np.eye(maps.decay.shape[1])[:, :, None]
+    return maps.seen[0] @ solve(decay, maps.drive[0][:, None])[:, 0]
+
+
+def load(maps: Generators, multiplicity: np.ndarray, excess: float) -> float:
+    """`Σ_i g_i/(1 − g_i)` at 1/z = 1 + excess; inf where a direction alone is beyond its own edge."""
+    g = response(maps, excess)
+    if not (g < 1).all() or not (g > -1e-9).all():
+        return math.inf
+    return float(multiplicity @ (g / (1 - g)))
+
+
+def growth(maps: Generators, multiplicity: np.ndarray, slowest: float, num_steps: float) -> float:
+    """log of the largest eigenvalue of the coupled map, where it differs from 0 by more than 1/n; else 0.
+
+    Args:
+        maps: of one step, without a mode's own part.
+        multiplicity: (K,).
+        slowest: log of the largest |μ| of all A_i.
+        num_steps: n.
+    """
+    tiny = 1e-14
+    floor = math.expm1(2 * slowest)  # the coupled map has no smaller largest eigenvalue
+    if floor <= 0 and load(maps, multiplicity, max(tiny, floor + tiny)) < 1 and num_steps * 2 * slowest > -1:
+        return 0.0
+    if floor <= 0 and load(maps, multiplicity, tiny) < 1:
+        low, high = floor, 0.0
+    else:
+        low, high = max(floor, 0.0), max(2 * floor, 1e-6)
+        while load(maps, multiplicity, high) >= 1:
+            high *= 4
+    span = high - low
+
+    def above(position: float) -> float:
+        value = load(maps, multiplicity, low + span * math.exp(position))
+        return min(value, 1e6) - 1
+
+    begin = math.log(1e-15)
+    if span <= 0 or above(begin) <= 0:
+        found = low
+    else:
+        found = low + span * math.exp(brentq(above, begin, 0.0, xtol=GROWTH_TOLERANCE))
+    rate = math.log1p(found)
+    return rate if abs(rate) * num_steps > 1 else 0.0
