@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from sgdtheory.cli.algorithm import AlgorithmCommand
 from sgdtheory.cli.output import print_json, print_note, print_tables, require_figure_suffix, write_figure
 from sgdtheory.cli.settings import Overhead, ProblemCommand
 from sgdtheory.critical import (
@@ -31,12 +32,13 @@ COLUMNS = {
 MORE = "real_batch_size", "optimal_batch_size", "optimal_learning_rate"  # in JSON alone
 LEGEND = (
     "steps, γ: with which B* reaches the optimal risk R_opt; rate B: the largest with at most {factor:g} R_opt from D "
-    "samples;\nnoise scale: tr Σ/‖g‖² of the gradient after D samples at B*, and tr HΣ/gᵀHg; m* = tr H/λ_1"
+    "samples"
 )
+LEGEND_OF_NOTIONS = ";\nnoise scale: tr Σ/‖g‖² of the gradient after D samples at B*, and tr HΣ/gᵀHg; m* = tr H/λ_1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CbsCommand(ProblemCommand):
+class CbsCommand(ProblemCommand, AlgorithmCommand):
     """Critical batch size of power-law regression with the learning rate tuned, at one or several data sizes."""
 
     num_samples: tuple[float, ...]
@@ -60,6 +62,7 @@ class CbsCommand(ProblemCommand):
             overhead=self.overhead,
             risk_factor=self.risk_factor,
             curve=self.plot is not None,
+            **self.algorithm_argument,
         )
         rows, predicted = self._rows(critical), self._predicted()
         slopes = {name: _slopes(rows, name) for name in predicted}
@@ -68,7 +71,7 @@ class CbsCommand(ProblemCommand):
             self._draw(self.plot, critical)
         if self.json:
             names = "capacity", "source", "dim", "noise_variance", "overhead", "risk_factor"
-            settings = {name: getattr(self, name) for name in names}
+            settings = {name: getattr(self, name) for name in names} | self.algorithm_in_json
             print_json(settings | {"rows": rows, "predicted_exponents": predicted, "slopes": slopes, "notes": notes})
         else:
             self._print(rows, predicted, slopes)
@@ -85,24 +88,30 @@ class CbsCommand(ProblemCommand):
         }
 
     def _rows(self, critical: CriticalBatchSize) -> list[dict[str, Any]]:
-        found = vars(critical) | vars(notions_at(self.problem, critical))
-        columns = {name: np.broadcast_to(found[name], np.shape(critical.num_samples)) for name in (*COLUMNS, *MORE)}
+        found = vars(critical)
+        if self.algorithm.is_default:  # the others are about the iterates of SGD
+            found = found | vars(notions_at(self.problem, critical))
+        names = [name for name in (*COLUMNS, *MORE) if name in found]
+        columns = {name: np.broadcast_to(found[name], np.shape(critical.num_samples)) for name in names}
         return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
     def _domain_note(self) -> str:
+        if not self.algorithm.is_default:
+            return "Corollary 8 is about averaged SGD with a constant step; no exponents are predicted here"
         if self.dim is None and self.noise_variance > 0:
             return ""
         return "Corollary 8 is about infinitely many directions and label noise; no exponents are predicted here"
 
     def _print(self, rows: list[dict[str, Any]], predicted: dict[str, Any], slopes: dict[str, np.ndarray]) -> None:
         table = Table(
-            title=f"{self.problem_title}: B* at {100 * self.overhead:.3g}% overhead",
-            caption=LEGEND.format(factor=self.risk_factor),
+            title=f"{self.problem_title}{self.algorithm_title}: B* at {100 * self.overhead:.3g}% overhead",
+            caption=(LEGEND + (LEGEND_OF_NOTIONS if self.algorithm.is_default else "")).format(factor=self.risk_factor),
         )
-        for header in COLUMNS.values():
-            table.add_column(header, justify="right")
+        names = [name for name in COLUMNS if name in rows[0]]
+        for name in names:
+            table.add_column(COLUMNS[name], justify="right")
         for row in rows:
-            table.add_row(*(_cell(name, row[name]) for name in COLUMNS))
+            table.add_row(*(_cell(name, row[name]) for name in names))
         exponents = Table(title="exponents in D: Corollary 8's for D → ∞, and from each D to the next")
         for header in ("", "Corollary 8", *_intervals(rows)):
             exponents.add_column(header, justify="right")
@@ -116,7 +125,9 @@ class CbsCommand(ProblemCommand):
 
         title = (
             rf"$\lambda_i = i^{{-{self.capacity:g}}}$, $s_i = i^{{-{self.source:g}}}$, "
-            rf"$\sigma^2 = {self.noise_variance:g}$" + ("" if self.dim is None else f", $d = {self.dim:g}$")
+            rf"$\sigma^2 = {self.noise_variance:g}$"
+            + ("" if self.dim is None else f", $d = {self.dim:g}$")
+            + self.algorithm_title
         )
         exponent = self._predicted()["real_batch_size"]
         figure = plotting.critical_batch_size(critical, exponent=exponent, title=title)

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from sgdtheory.cli.algorithm import AlgorithmCommand
 from sgdtheory.cli.output import print_json, print_tables
 from sgdtheory.cli.settings import SettingsCommand
-from sgdtheory.theory import excess_risk, max_stable_learning_rate, theorem7
+from sgdtheory.theory import Risk, excess_risk, max_stable_learning_rate, theorem7
 
 REASONS = {  # why Theorem 7 does not apply, the most important first
     "unstable": "γ is not below the largest stable one, and the risk grows without bound",
@@ -18,47 +19,56 @@ REASONS = {  # why Theorem 7 does not apply, the most important first
 
 
 @dataclass(frozen=True, kw_only=True)
-class RiskCommand(SettingsCommand):
+class RiskCommand(SettingsCommand, AlgorithmCommand):
     """Exact excess risk of averaged mini-batch SGD on power-law regression, beside Theorem 7's bound.
 
-    Each of batch size, learning rate and number of samples takes one value or several of equal number.
+    Each of batch size, learning rate and number of samples takes one value or several of equal number. With another
+    method, schedule or average it prints the risk alone: the theorem is about averaged SGD with a constant step.
     """
 
     def run(self) -> None:
         """Compute and print."""
+        settings = self.settings
+        risk = excess_risk(self.problem, **settings, **self.algorithm_argument)
+        columns = settings | {"risk": risk.total, "bias": risk.bias, "variance": risk.variance}
+        if self.algorithm.is_default:
+            compared, broken = self._comparison(risk)
+            columns |= compared
+        else:
+            columns["relative_error"], broken = risk.relative_error, {}
+        if self.json:
+            print_json(self.algorithm_in_json | columns | ({"broken": broken} if broken else {}))
+        else:
+            self._print(columns, broken)
+
+    def _comparison(self, risk: Risk) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Columns of the bound and the stability edge, and which conditions of the theorem are broken."""
         problem, settings = self.problem, self.settings
-        risk, bound = excess_risk(problem, **settings), theorem7(problem, **settings)
+        bound = theorem7(problem, **settings)
         edge = max_stable_learning_rate(problem, batch_size=settings["batch_size"])
         with np.errstate(all="ignore"):
             ratio = risk.total / bound.total
         columns = {
-            **settings,
-            "risk": risk.total,
-            "bias": risk.bias,
-            "variance": risk.variance,
             "bound": bound.total,
             "ratio": ratio,
             "effective_dimension": bound.effective_dimension,
             "max_stable_learning_rate": edge,
             "applies": bound.applies,
         }
-        broken = {
+        return columns, {
             "unstable": settings["learning_rate"] >= edge,
             "large_learning_rate": np.logical_not(bound.small_learning_rate),
             "large_signal": np.logical_not(bound.small_signal),
         }
-        if self.json:
-            print_json(columns | {"broken": broken})
-        else:
-            self._print(columns, broken)
 
     def _print(self, columns: dict[str, Any], broken: dict[str, Any]) -> None:
-        table = Table(title=self.problem_title, show_header=False)
+        table = Table(title=self.problem_title + self.algorithm_title, show_header=False)
         names = {
             "batch_size": "batch size B",
             "learning_rate": "learning rate γ",
             "num_samples": "samples D",
             "risk": "excess risk",
+            "relative_error": "relative error, estimated",
             "bound": "Theorem 7's bound",
             "ratio": "risk / bound",
             "effective_dimension": "effective dimension k*",

@@ -35,7 +35,18 @@ class ProblemCommand:
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
         "problem": ("capacity", "source", "dim", "noise_variance"),
+        "settings": ("batch_size", "learning_rate", "num_samples"),
         "options": (),
+        "method": (
+            *("method", "weight_decay", "momentum", "interpolation"),
+            *("coupling", "forgetting", "long_step"),
+        ),
+        "schedule": ("schedule", "warmup", "final", "decay", "exponent", "stages"),
+        "schedule of the batch size": (
+            *("batch_schedule", "batch_warmup", "batch_final", "batch_decay", "batch_exponent", "batch_stages"),
+        ),
+        "average": ("average", "tail_fraction", "average_decay", "average_window"),
+        "several processes": ("distributed", "coordinator", "num_processes", "process_id"),
         "output": ("plot", "json"),
     }
 
@@ -65,14 +76,6 @@ class ProblemCommand:
 @dataclass(frozen=True, kw_only=True)
 class SettingsCommand(ProblemCommand):
     """A power law, and settings: one batch size, learning rate and number of samples, or several of equal number."""
-
-    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "problem": ("capacity", "source", "dim", "noise_variance"),
-        "settings": ("batch_size", "learning_rate", "num_samples"),
-        "options": (),
-        "several processes": ("distributed", "coordinator", "num_processes", "process_id"),
-        "output": ("plot", "json"),
-    }
 
     batch_size: tuple[float, ...]
     """Batch size B."""

@@ -10,17 +10,18 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from rich.table import Table
 
+from sgdtheory.cli.algorithm import AlgorithmCommand
 from sgdtheory.cli.distributed import DistributedCommand
 from sgdtheory.cli.output import native_output_on_stderr, print_json, print_note, print_tables
 from sgdtheory.cli.settings import SettingsCommand
 from sgdtheory.simulation import Simulation, simulate
-from sgdtheory.theory import PowerLaw, excess_risk, max_stable_learning_rate, theorem7
+from sgdtheory.theory import LastIterate, PowerLaw, excess_risk, max_stable_learning_rate, theorem7
 
 HEAVY_TAILED = 0.9  # of the stability edge
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulateCommand(SettingsCommand, DistributedCommand):
+class SimulateCommand(SettingsCommand, AlgorithmCommand, DistributedCommand):
     """Simulate averaged mini-batch SGD on power-law regression; print mean ± s.e., exact risk, Theorem 7's bound and z.
 
     Each of batch size, learning rate and number of samples takes one value or several of equal number.
@@ -67,6 +68,7 @@ class SimulateCommand(SettingsCommand, DistributedCommand):
                     dtype=self.dtype,
                     memory_limit=self.memory_limit,
                     progress=first,
+                    **self.algorithm_argument,
                 )
             except ValueError as error:  # on the command line, dim is the problem's
                 message = str(error).replace("pass dim=", "pass --simulated-dim ")
@@ -86,24 +88,24 @@ class SimulateCommand(SettingsCommand, DistributedCommand):
         sys.exit(130)
 
     def _show(self, simulation: Simulation, problem: PowerLaw, settings: dict[str, Any]) -> None:
-        exact = getattr(excess_risk(problem, **settings), self.quantity)
-        bound = getattr(theorem7(problem, **settings), self.quantity)
+        exact = getattr(excess_risk(problem, **settings, **self.algorithm_argument), self.quantity)
+        default = self.algorithm.is_default  # the bound and the edge are those of averaged SGD with a constant step
         columns = {
             **settings,
             "mean": simulation.mean,
             "standard_error": simulation.standard_error,
             "exact": exact,
             "z": simulation.z_score(exact),
-            "bound": bound,
+            **({"bound": getattr(theorem7(problem, **settings), self.quantity)} if default else {}),
             "num_finished": simulation.num_finished,
             "num_diverged": simulation.diverged.sum(-1),
             "num_steps": simulation.num_steps,
         }
-        edge = max_stable_learning_rate(problem, batch_size=settings["batch_size"])
+        edge = max_stable_learning_rate(problem, batch_size=settings["batch_size"]) if default else np.inf
         started = np.any(simulation.num_finished)
         if self.json:
             kept = simulation.truncation and vars(simulation.truncation)
-            print_json(columns | {"truncation": kept, "interrupted": simulation.interrupted})
+            print_json(self.algorithm_in_json | columns | {"truncation": kept, "interrupted": simulation.interrupted})
         elif started:
             self._print(columns)
         close = bool(np.any((settings["learning_rate"] > HEAVY_TAILED * edge) & ~simulation.diverged.any(-1)))
@@ -112,23 +114,23 @@ class SimulateCommand(SettingsCommand, DistributedCommand):
 
     def _print(self, columns: dict[str, Any]) -> None:
         rows = zip(*map(np.ravel, np.broadcast_arrays(*columns.values())), strict=True)
+        returned = "last" if isinstance(self.algorithm.average, LastIterate) else "averaged"
         table = Table(
-            title=f"excess risk of the averaged iterate ({self.quantity}), {self.sampler} sampler, {self.law} data"
+            title=f"excess risk of the {returned} iterate ({self.quantity}), {self.sampler} sampler, {self.law} data"
+            + self.algorithm_title
         )
-        for header in ("B", "γ", "D", "simulated", "exact", "z", "bound", "exact/bound"):
+        bounded = "bound" in columns
+        for header in ("B", "γ", "D", "simulated", "exact", "z", *(("bound", "exact/bound") if bounded else ())):
             table.add_column(header, justify="right")
         for row in rows:
             value = dict(zip(columns, row, strict=True))
-            with np.errstate(all="ignore"):
-                ratio = value["exact"] / value["bound"]
-            table.add_row(
-                *(f"{value[name]:.6g}" for name in ("batch_size", "learning_rate", "num_samples")),
-                f"{value['mean']:.5g} ± {value['standard_error']:.2g}" if value["num_finished"] else "—",
-                f"{value['exact']:.5g}",
-                f"{value['z']:+.2f}" if np.isfinite(value["z"]) else "—",
-                f"{value['bound']:.4g}",
-                f"{ratio:.3g}",
-            )
+            cells = [f"{value[name]:.6g}" for name in ("batch_size", "learning_rate", "num_samples")]
+            cells.append(f"{value['mean']:.5g} ± {value['standard_error']:.2g}" if value["num_finished"] else "—")
+            cells += [f"{value['exact']:.5g}", f"{value['z']:+.2f}" if np.isfinite(value["z"]) else "—"]
+            if bounded:
+                with np.errstate(all="ignore"):
+                    cells += [f"{value['bound']:.4g}", f"{value['exact'] / value['bound']:.3g}"]
+            table.add_row(*cells)
         print_tables(table)
 
     def _notes(self, simulation: Simulation, close: bool) -> list[str]:
@@ -151,7 +153,9 @@ class SimulateCommand(SettingsCommand, DistributedCommand):
         if simulation.interrupted:
             notes.append("interrupted: the means are over the replicas that had finished")
         if self.law != "gaussian":
-            notes.append("exact risk and bound are those of Gaussian data")
+            notes.append(
+                f"exact risk{' and bound are those' if self.algorithm.is_default else ' is that'} of Gaussian data"
+            )
         if np.any(simulation.diverged):
             notes.append(f"{int(simulation.diverged.sum())} replicas diverged (beyond the range of {self.dtype})")
         return notes

@@ -220,6 +220,31 @@ class Stages(Shape):
         object.__setattr__(self, "fractions", tuple(fractions.tolist()))
         object.__setattr__(self, "values", tuple(values.tolist()))
 
+    @classmethod
+    def from_text(cls, text: Any) -> "Stages":
+        """The stages of a text of fraction:value pairs.
+
+        >>> import sgdtheory as st
+        >>> st.Stages.from_text("0:1,0.5:0.3")
+        Stages(fractions=(0.0, 0.5), values=(1.0, 0.3))
+
+        Raises:
+            ValueError: the text is not of that form, or what Stages refuses.
+        """
+        try:
+            fractions, values = zip(*(map(float, pair.split(":")) for pair in text.split(",")), strict=True)
+        except (AttributeError, TypeError, ValueError):
+            raise ValueError(
+                f"stages must be FRACTION:VALUE pairs with commas between them, such as 0:1,0.5:0.3, got {text!r}"
+            ) from None
+        return cls(fractions, values)
+
+    @property
+    def text(self) -> str:
+        """What `from_text` reads, to the last digit."""
+        pairs = zip(self.fractions, self.values, strict=True)
+        return ",".join(":".join(repr(each).removesuffix(".0") for each in pair) for pair in pairs)
+
     def at(self, fraction: Any, xp: Any = np) -> Any:
         """The value of the stage that u lies in."""
         stage = xp.searchsorted(xp.asarray(self.fractions), fraction, side="right") - 1

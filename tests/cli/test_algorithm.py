@@ -1,0 +1,197 @@
+"""Algorithms in words: flags, texts and objects say the same; what does not matter or is missing is one sentence."""
+
+import dataclasses
+import typing
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+import sgdtheory as st
+from sgdtheory.cli.algorithm import (
+    KINDS,
+    AlgorithmCommand,
+    _settings_of,
+    algorithm_settings,
+    algorithm_text,
+    make_algorithm,
+)
+from tests.cli.text import RISK, cells, strict_json
+
+share = some.floats(0, 0.5)
+shapes = some.one_of(
+    some.builds(st.Constant, share),
+    some.builds(st.Cosine, some.floats(0, 3), share),
+    some.builds(st.Linear, some.floats(0, 3), share),
+    some.builds(st.WSD, share, share),
+    some.builds(st.PowerDecay, some.floats(0, 5), share),
+    some.builds(lambda u, first, second: st.Stages([0, u], [first, second]), some.floats(0.01, 0.99), share, share),
+)
+algorithms = some.builds(
+    st.Algorithm,
+    some.one_of(
+        some.builds(st.SGD, some.floats(0, 1e3)),
+        some.builds(st.HeavyBall, share),
+        some.builds(st.Nesterov, share),
+        some.builds(st.ScheduleFree, share),
+        some.builds(st.AcceleratedSGD, share, share, some.floats(0, 50)),
+    ),
+    shapes,
+    shapes,
+    some.one_of(
+        some.just(st.UniformAverage()),
+        some.just(st.LastIterate()),
+        some.builds(st.TailAverage, some.floats(0.01, 1)),
+        some.builds(lambda decay: st.ExponentialAverage(decay=decay), share),
+        some.builds(lambda window: st.ExponentialAverage(window=window), some.floats(1e-9, 3)),
+    ),
+)
+
+
+@given(algorithms)
+def test_a_text_is_read_as_what_was_written(algorithm):
+    assert make_algorithm(algorithm_settings(algorithm_text(algorithm))) == algorithm
+
+
+@pytest.mark.parametrize(
+    ("text", "algorithm"),
+    [
+        ("", st.Algorithm()),
+        ("sgd", st.Algorithm()),
+        ("cosine", st.Algorithm(schedule=st.Cosine())),
+        (
+            "heavy-ball momentum=0.9 schedule=wsd average=last",
+            st.Algorithm(st.HeavyBall(0.9), st.WSD(), average=st.LastIterate()),
+        ),
+        (
+            "average=last  wsd decay=5e-1 heavy-ball momentum=.9",
+            st.Algorithm(st.HeavyBall(0.9), st.WSD(0.5), average=st.LastIterate()),
+        ),
+        (
+            "linear final=0.1 batch-schedule=linear batch_final=8 tail tail-fraction=0.25",
+            st.Algorithm(
+                schedule=st.Linear(0.1), batch_schedule=st.Linear(8), average=st.TailAverage(0.25)
+            ),
+        ),
+        (
+            "stages stages=0:1,0.5:0.3 batch-schedule=stages batch-stages=0:1,0.75:4",
+            st.Algorithm(
+                schedule=st.Stages([0, 0.5], [1, 0.3]), batch_schedule=st.Stages([0, 0.75], [1, 4])
+            ),
+        ),
+        (
+            "accelerated coupling=0.9 forgetting=0.1 long-step=5 exponential average-window=0.1",
+            st.Algorithm(st.AcceleratedSGD(0.9, 0.1, 5), average=st.ExponentialAverage(window=0.1)),
+        ),
+    ],
+)  # fmt: skip
+def test_texts(text, algorithm):
+    assert make_algorithm(algorithm_settings(text)) == algorithm
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cosin", r"a word of an algorithm without = must be one of sgd, .*, got cosin \(did you mean cosine\?\)"),
+        ("momentun=0.9", r"a setting of an algorithm must be one of method, .* \(did you mean momentum\?\)"),
+        ("schedule=cosin", r"schedule must be one of constant, .*, got cosin \(did you mean cosine\?\)"),
+        ("batch-schedule=ramp", "batch-schedule must be one of constant, .*, got ramp"),
+        ("cosine wsd", "algorithm must say schedule once, got 'cosine wsd'"),
+        ("heavy-ball momentum=a", "momentum of an algorithm must be a number, got 'a'"),
+        ("momentum=", "momentum of an algorithm must be a number, got ''"),
+        ("stages stages=0-1", "schedule stages: stages must be FRACTION:VALUE pairs with commas .*, got '0-1'"),
+    ],
+)
+def test_texts_that_are_none(text, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        make_algorithm(algorithm_settings(text))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"momentum": 0.9},
+            "momentum = 0.9 does not matter with method sgd: leave it out, or take method heavy-ball or nesterov",
+        ),
+        (
+            {"schedule": "wsd", "final": 0.1},
+            "final = 0.1 does not matter with schedule wsd: leave it out, or take schedule cosine or linear",
+        ),
+        (
+            {"batch_stages": "0:1"},
+            "batch-stages = 0:1 does not matter with batch-schedule constant: leave it out, or take batch-schedule "
+            "stages",
+        ),
+        (
+            {"average": "last", "tail_fraction": 1.0},
+            "tail-fraction = 1 does not matter with average last: leave it out, or take average tail",
+        ),
+        ({"method": "nesterov"}, "method nesterov needs momentum too"),
+        ({"method": "accelerated", "forgetting": 0.1}, "method accelerated needs coupling, long-step too"),
+        ({"schedule": "power"}, "schedule power needs exponent too"),
+        ({"batch_schedule": "stages"}, "batch-schedule stages needs batch-stages too"),
+        ({"average": "exponential"}, "average exponential needs average-decay or average-window too"),
+        (
+            {"average": "exponential", "average_decay": 1.0},
+            "average exponential: average-decay of an average must be at least 0 and below 1, got 1",
+        ),
+        (
+            {"batch_schedule": "wsd", "batch_warmup": 0.5, "batch_decay": 0.6},
+            "batch-schedule wsd: batch-warmup and batch-decay must add up to at most 1, got 0.5 and 0.6: lower one "
+            "of them",
+        ),
+    ],
+)
+def test_settings_that_do_not_go_together(settings, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        make_algorithm(settings)
+    assert str(caught.value) == message
+
+
+def test_every_setting_has_a_flag_and_every_kind_is_a_choice():
+    hints = typing.get_type_hints(AlgorithmCommand)
+    settings = {name for part, kinds in KINDS.items() for kind in kinds.values() for name in _settings_of(part, kind)}
+    assert set(hints) == settings | set(KINDS)
+    assert {part: typing.get_args(hints[part]) for part in KINDS} == {part: (*kinds,) for part, kinds in KINDS.items()}
+    assert all(AlgorithmCommand.__dataclass_fields__[name].default is None for name in settings)
+    assert make_algorithm({part: field.default for part, field in fields_of(KINDS)}).is_default
+
+
+def fields_of(names):
+    return [(field.name, field) for field in dataclasses.fields(AlgorithmCommand) if field.name in names]
+
+
+FLAGS = ["--method", "heavy-ball", "--momentum", 0.8, "--schedule", "stages", "--stages", "0:1,0.5:0.3"]
+FLAGS += ["--batch-schedule", "linear", "--batch-final", 3, "--average", "tail", "--tail-fraction", 0.3]
+SAME = "heavy-ball momentum=0.8 stages stages=0:1,0.5:0.3 batch-schedule=linear batch-final=3 tail tail-fraction=0.3"
+
+
+def test_the_risk_of_an_algorithm(run):
+    samples = np.array([1e3, 1e4])
+    settings = {"batch_size": 16, "learning_rate": 0.3, "num_samples": samples}
+    risk = st.excess_risk(st.PowerLaw(2, 3), **settings, algorithm=make_algorithm(algorithm_settings(SAME)))
+    found = strict_json(run(*RISK, "--num-samples", *samples, *FLAGS, "--json"))
+    assert list(found) == [*("algorithm", *settings), *("risk", "bias", "variance", "relative_error")]
+    assert found["algorithm"] == SAME
+    for name in ("bias", "variance", "relative_error"):
+        np.testing.assert_array_equal(found[name], getattr(risk, name))
+    out = run(*RISK, "--num-samples", *samples, *FLAGS)
+    assert out.startswith(f"λ_i = i^−2, s_i = i^−3, σ² = 1; {SAME}\n")
+    assert cells(out, "excess risk")[1:] == [f"{value:.6g}" for value in risk.total]
+    assert "Theorem" not in out
+
+
+def test_the_default_algorithm_by_name_prints_what_it_did(run):
+    default = ["--method", "sgd", "--schedule", "constant", "--batch-schedule", "constant", "--average", "uniform"]
+    for more in ([], ["--json"]):
+        flags = [*RISK, "--num-samples", 1e4, *more]
+        assert run(*flags, *default) == run(*flags)
+
+
+def test_flags_that_do_not_matter_are_refused(fails):
+    message = "schedule wsd: warmup and decay must add up to at most 1, got 0.5 and 0.6: lower one of them"
+    wsd = ["--schedule", "wsd", "--warmup", 0.5, "--decay", 0.6]
+    assert fails(*RISK, "--num-samples", 1e4, *wsd) == f"sgdtheory: {message}\n"
+    assert "final = 0.1 does not matter with schedule constant" in fails(*RISK, "--num-samples", 1e4, "--final", 0.1)
