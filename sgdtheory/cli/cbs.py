@@ -123,12 +123,7 @@ class CbsCommand(ProblemCommand, AlgorithmCommand):
     def _draw(self, path: Path, critical: CriticalBatchSize) -> None:
         from sgdtheory import plotting  # matplotlib is slow to import
 
-        title = (
-            rf"$\lambda_i = i^{{-{self.capacity:g}}}$, $s_i = i^{{-{self.source:g}}}$, "
-            rf"$\sigma^2 = {self.noise_variance:g}$"
-            + ("" if self.dim is None else f", $d = {self.dim:g}$")
-            + self.algorithm_title
-        )
+        title = self.problem_in_mathematics + self.algorithm_title
         exponent = self._predicted()["real_batch_size"]
         figure = plotting.critical_batch_size(critical, exponent=exponent, title=title)
         write_figure(figure, path)

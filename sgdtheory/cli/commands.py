@@ -30,6 +30,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "exact risk, beside Theorem 7's bound",
             f"risk {POWER_LAW} --batch-size 32 --learning-rate 0.5 --num-samples 1e6",
         ),
+        "path": Entry(
+            "path.PathCommand",
+            "exact loss curves of several algorithms",
+            f"path {POWER_LAW} --batch-size 32 --learning-rate 0.5 --num-samples 1e6 --algorithm 'cosine last'",
+        ),
         "simulate": Entry(
             "simulate.SimulateCommand",
             "simulated risk, beside the exact one",

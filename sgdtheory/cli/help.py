@@ -19,7 +19,6 @@ def overview(width: int) -> str:
     head = [
         "usage: sgdtheory COMMAND ...",
         "The critical batch size of mini-batch SGD: theory, simulation, fits, networks.",
-        "",
     ]
     listed = []
     for group, entries in GROUPS.items():

@@ -36,6 +36,7 @@ class ProblemCommand:
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
         "problem": ("capacity", "source", "dim", "noise_variance"),
         "settings": ("batch_size", "learning_rate", "num_samples"),
+        "algorithms": ("algorithm", "points"),
         "options": (),
         "method": (
             *("method", "weight_decay", "momentum", "interpolation"),
@@ -71,6 +72,13 @@ class ProblemCommand:
         """The problem in symbols."""
         size = "" if self.dim is None else f", d = {self.dim:g}"
         return f"λ_i = i^−{self.capacity:g}, s_i = i^−{self.source:g}, σ² = {self.noise_variance:g}{size}"
+
+    @property
+    def problem_in_mathematics(self) -> str:
+        """The same for the title of a figure."""
+        size = "" if self.dim is None else f", $d = {self.dim:g}$"
+        exponents = rf"$\lambda_i = i^{{-{self.capacity:g}}}$, $s_i = i^{{-{self.source:g}}}$"
+        return rf"{exponents}, $\sigma^2 = {self.noise_variance:g}$" + size
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,98 @@
+"""Figures of exact loss curves: the risk along a run, one line an algorithm, and beneath it what the run was told."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from sgdtheory.plotting.style import (
+    GRAY,
+    categories,
+    figure_of,
+    legend,
+    legend_below,
+    log_axes,
+    new_figure,
+    plain_label,
+    show_at_least,
+)
+from sgdtheory.theory import RiskPath
+
+LONGEST, HALF = 80, 36  # characters of a name for which the legend has room, in one column and in two
+BENEATH = {"learning_rate": "learning rate\n$\\gamma_t$ ($1/\\lambda$)", "batch_size": "batch size\n$B_t$ (samples)"}
+
+
+def risk_paths(paths: Mapping[str, RiskPath], *, title: str = "", axes: Axes | Sequence[Axes] | None = None) -> Figure:
+    """Excess risk against samples: what each run returns and, thin, its iterates; beneath γ_t and, if it varies, B_t.
+
+    >>> import sgdtheory as st
+    >>> setting = {"batch_size": 32, "learning_rate": 0.5, "num_samples": 1e5}
+    >>> last = st.Algorithm(schedule=st.Cosine(), average=st.LastIterate())
+    >>> algorithms = {"average": st.Algorithm(), "cosine": last}
+    >>> problem = st.PowerLaw(2.0, 3.0)
+    >>> paths = {name: st.risk_path(problem, **setting, algorithm=each) for name, each in algorithms.items()}
+    >>> figure = st.plot.risk_paths(paths)
+    >>> len(figure.axes)
+    2
+
+    Args:
+        paths: of `risk_path`, by the names that the legend gives them.
+        title: of the figure's first panel.
+        axes: the panels to draw in: for the risk, and if there are more for γ_t and for B_t; None: those of a new
+            figure.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: no paths.
+    """
+    if not paths:
+        raise ValueError("paths must hold at least one path, got none; make them by risk_path")
+    panels = _panels(paths) if axes is None else [axes] if isinstance(axes, Axes) else list(axes)
+    for axis, name in zip(panels, ("risk", *BENEATH), strict=False):
+        _risks(axis, paths) if name == "risk" else _inputs(axis, paths, name)
+        axis.set_xlim(*panels[0].get_xlim())
+        axis.tick_params(labelbottom=axis is panels[-1])
+    panels[0].set(title=title)
+    panels[-1].set(xlabel="samples $D$")
+    if axes is None:
+        legend_below(figure_of(panels[0]), panels[0], columns=1 if max(map(len, paths)) > HALF else 2)
+    else:
+        legend(panels[0], corners=("lower left", "upper right"))
+    return figure_of(panels[0])
+
+
+def _panels(paths: Mapping[str, RiskPath]) -> list[Axes]:
+    """Those of a new figure."""
+    moving = any(np.ptp(path.batch_size) > 0 for path in paths.values())
+    figure, axes = new_figure(2 + moving, 1, width=5.2, height=(3.4 + 1.3 * (1 + moving)) / (2 + moving))
+    grid: Any = axes[0, 0].get_gridspec()
+    grid.set_height_ratios([3.4, 1.3, 1.3][: 2 + moving])
+    return list(axes[:, 0])
+
+
+def _risks(axes: Axes, paths: Mapping[str, RiskPath]) -> None:
+    thin = False
+    for style, (name, path) in zip(categories(len(paths)), paths.items(), strict=True):
+        samples, lines = path.num_samples[1:], {"color": style["color"], "ls": style["ls"]}  # none after 0 steps
+        iterate, returned = (np.asarray(risk.total)[1:] for risk in (path.iterate, path.average))
+        if not np.array_equal(iterate, returned):
+            axes.plot(samples, iterate, lw=0.6, **lines)
+            thin = True
+        axes.plot(samples, returned, label=plain_label(name, LONGEST), **lines)
+    if thin:
+        axes.plot([], [], color=GRAY, lw=0.6, label="thin: the iterate")
+    axes.set(ylabel="excess risk (units of $y^2$)")
+    log_axes(axes)
+    show_at_least(axes, 2.0)
+
+
+def _inputs(axes: Axes, paths: Mapping[str, RiskPath], name: str) -> None:
+    for style, path in zip(categories(len(paths)), paths.values(), strict=True):
+        axes.plot(path.num_samples[1:], getattr(path, name)[1:], color=style["color"], ls=style["ls"])
+    log_axes(axes, "x")
+    axes.set(ylabel=BENEATH[name])
+    axes.set_ylim(bottom=0)

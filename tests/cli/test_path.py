@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.cli.algorithm import algorithm_settings, make_algorithm
+from tests.cli.text import cells, strict_json
+
+PATH = ["path", "--capacity", 2, "--source", 3, "--batch-size", 16, "--learning-rate", 0.3, "--num-samples", 16000]
+TEXTS = "cosine", "heavy-ball momentum=0.8 wsd last", "tail  tail-fraction=0.25"
+
+
+def path_of(text, learning_rate=0.3, batch_size=16, points=200):
+    setting = {"batch_size": batch_size, "learning_rate": learning_rate, "num_samples": 16000}
+    algorithm = make_algorithm(algorithm_settings(text))
+    return st.risk_path(st.PowerLaw(2, 3), **setting, algorithm=algorithm, points=points)
+
+
+def flags(*texts):
+    return [word for text in texts for word in ("--algorithm", text)]
+
+
+def test_json_has_every_path(run):
+    found = strict_json(run(*PATH, *flags(*TEXTS), "--points", 20, "--json"))
+    assert (found["capacity"], found["source"], found["dim"], found["noise_variance"]) == (2, 3, None, 1)
+    assert [path["name"] for path in found["paths"]] == [*TEXTS[:2], "tail tail-fraction=0.25"]
+    for text, entry in zip(TEXTS, found["paths"], strict=True):
+        path = path_of(text, points=20)
+        assert (entry["batch_size"], entry["learning_rate"], entry["num_samples"][-1]) == (16, 0.3, 16000)
+        assert make_algorithm(algorithm_settings(entry["algorithm"])) == make_algorithm(algorithm_settings(text))
+        np.testing.assert_array_equal(entry["num_steps"], path.num_steps)
+        np.testing.assert_array_equal(entry["learning_rates"], path.learning_rate)
+        np.testing.assert_array_equal(entry["batch_sizes"], path.batch_size)
+        for name, risk in (("risk", path.average), ("iterate_risk", path.iterate)):
+            for suffix, part in (("", risk.total), ("_bias", risk.bias), ("_variance", risk.variance)):
+                numbers = [np.nan if value is None else value for value in entry[f"{name}{suffix}"]]
+                np.testing.assert_array_equal(numbers, part)
+    assert found["paths"][2]["risk"][0] is None  # the average has not begun
+
+
+def test_a_table_has_a_column_for_each_algorithm(run):
+    out = run(*PATH, *flags(*TEXTS))
+    assert out.startswith("λ_i = i^−2, s_i = i^−3, σ² = 1; B = 16, γ = 0.3, D = 16000\n")
+    assert "tail tail-fraction=0.25" in out
+    last = [path_of(text).average.total[-1] for text in TEXTS]
+    assert cells(out, "1000") == ["1000", "16000", *(f"{value:.5g}" for value in last)]
+    assert cells(out, "0") == ["0", "0", "—", "1.2021", "—"]
+    assert out.count("│ ") < 20 * 5
+    assert out.endswith("excess risk of what the run returns\n")
+
+
+def test_without_an_algorithm_it_is_averaged_sgd(run):
+    out = run(*PATH)
+    risk = st.excess_risk(st.PowerLaw(2, 3), batch_size=16, learning_rate=0.3, num_samples=16000)
+    assert cells(out, "1000")[1:] == ["16000", f"{risk.total:.5g}"]
+    assert run(*PATH, "--algorithm", "sgd") == out
+    assert run(*PATH, "--algorithm", "sgd", "--json") == run(*PATH, "--json")
+
+
+def test_algorithms_with_other_steps_have_tables_of_their_own(run):
+    """A batch size of its own, or a schedule of it."""
+    texts = "sgd", "batch-schedule=linear batch-final=4", "batch-size=64 learning-rate=0.5 last", "cosine"
+    blocks = run(*PATH, *flags(*texts)).split("\n\n")
+    assert len(blocks) == 3
+    assert "sgd" in blocks[0]
+    assert "cosine" in blocks[0]
+    assert texts[1] in blocks[1]
+    expected = path_of("last", batch_size=64, learning_rate=0.5).average.total[-1]
+    assert cells(blocks[2], "250") == ["250", "16000", f"{expected:.5g}"]
+    entries = strict_json(run(*PATH, *flags(*texts), "--json"))["paths"]
+    assert [(entry["batch_size"], entry["learning_rate"]) for entry in entries] == [(16, 0.3)] * 2 + [
+        (64, 0.5),
+        (16, 0.3),
+    ]
+    assert entries[2]["algorithm"] == "last"
+
+
+def test_a_figure(run, tmp_path, fails):
+    path = tmp_path / "path.png"
+    run(*PATH, *flags(*TEXTS), "--plot", path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert "plot must end in .png, .pdf or .svg" in fails(*PATH, "--plot", tmp_path / "path.jpg")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (flags("cosin"), "algorithm 'cosin': a word of an algorithm without = must be one of sgd, "),
+        (flags("heavy-ball"), "algorithm 'heavy-ball': method heavy-ball needs momentum too"),
+        (flags("last momentum=0.9"), "algorithm 'last momentum=0.9': momentum = 0.9 does not matter with method sgd"),
+        (flags("last", "cosine", " last "), "algorithm must be given once each, got 'last' twice"),
+        (flags("learning-rate=0"), "learning_rate must be positive and finite, got 0"),
+        (["--points", 1], "points must be a whole number of at least 2, got 1"),
+        (["--num-samples", 3], "num_samples must be at least batch_size (one step)"),
+    ],
+)
+def test_bad_input(fails, arguments, message):
+    assert message in fails(*PATH, *arguments)
