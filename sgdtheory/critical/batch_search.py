@@ -11,7 +11,6 @@ from sgdtheory.critical.thresholds import (
     FOLLOWED,
     FOLLOWED_RESONANT,
     LONGEST_JUMP,
-    RESONANT,
     ROUNDING,
     SAME_RISK,
     STEPS_AT_ONCE,
@@ -52,7 +51,7 @@ def _fewest(tuned: TunedRisk, margin: Margin, target: float, high: float, batch:
     """Fewest n ≤ high with `margin(n) ≤ 0`, where n steps go with batch size `batch(n)`; high has it."""
     low = steps_bound(tuned, target, high)
     few = whole_numbers(max(low, 2.0), min(high, EVERY_RESONANT_STEPS))
-    few = few[few <= RESONANT * batch(few)]
+    few = few[few <= tuned.resonant * batch(few)]
     if few.size:
         enough = few[tuned.least(batch(few), few).risk <= target * (1 + ROUNDING)]
         if enough.size:
@@ -78,7 +77,7 @@ def steps_needed(
     open_ = start.risk > target * (1 + SAME_RISK)
     few = np.arange(2.0, EVERY_RESONANT_STEPS + 1)
     possible = few >= steps_bound(tuned, target, EVERY_RESONANT_STEPS + 1)
-    left = open_[:, None] & possible & (few > steps[:, None]) & (few <= RESONANT * batch[:, None])
+    left = open_[:, None] & possible & (few > steps[:, None]) & (few <= tuned.resonant * batch[:, None])
     while left.any():
         row, column = np.nonzero(left & (left.cumsum(1) <= STEPS_AT_ONCE))
         found = tuned.least(batch[row], few[column])
@@ -126,9 +125,8 @@ class TrackedRate:
         """The best for the questions `index`, with B and n of each."""
         before = self.found_at[index]
         moved = np.abs(np.log(steps / before))
-        near = np.where(
-            steps > RESONANT * batch, moved < FOLLOWED, (moved < FOLLOWED_RESONANT) & ((steps - before) % 2 == 0)
-        )
+        likewise = (moved < FOLLOWED_RESONANT) & ((steps - before) % 2 == 0)
+        near = np.where(steps > self.tuned.resonant * batch, moved < FOLLOWED, likewise)
         best = np.empty((3, index.size))
         if near.any():
             here = index[near]

@@ -12,7 +12,7 @@ from sgdtheory.critical.batch_search import largest_batch, steps_needed
 from sgdtheory.critical.optimal_batch import optimal_batch_size
 from sgdtheory.critical.thresholds import MOST_SAMPLES, POINTS_PER_DECADE, REACH, ROUNDING, SMALLEST_OVERHEAD
 from sgdtheory.critical.tuned_risk import TunedRisk
-from sgdtheory.theory import Problem
+from sgdtheory.theory import Algorithm, Problem
 
 Quantity = Any  # a float of a single data size, an array of several: a union would burden every use
 
@@ -127,9 +127,15 @@ class CriticalBatchSize:
 
 
 def critical_batch_size(
-    problem: Problem, *, num_samples: ArrayLike, overhead: float = 0.2, risk_factor: float = 2.0, curve: bool = True
+    problem: Problem,
+    *,
+    num_samples: ArrayLike,
+    overhead: float = 0.2,
+    risk_factor: float = 2.0,
+    curve: bool = True,
+    algorithm: Algorithm = Algorithm(),  # noqa: B008 (frozen)
 ) -> CriticalBatchSize:
-    """Critical batch size of averaged mini-batch SGD with the learning rate tuned (THEORY.md T12).
+    """Critical batch size of averaged mini-batch SGD, or of any algorithm, learning rate tuned (THEORY.md T12).
 
         R(D, B) = min_γ Δ(B, γ, D),   R_opt(D) = min_B R(D, B),   f_D(B) = min {n : min_γ Δ(B, γ, nB) ≤ R_opt(D)},
         B* = max {B : B f_D(B) ≤ (1 + overhead) D}
@@ -144,6 +150,8 @@ def critical_batch_size(
         risk_factor: > 1, of the rate convention: `rate_batch_size` is the largest B with
             `R(D, B) ≤ risk_factor · R_opt(D)`.
         curve: whether to compute the curves, which take more than half of the time.
+        algorithm: what is run; by default averaged SGD with constant learning rate and batch size. Where the batch size
+            varies, B is its mean over the run, not rounded in between.
 
     Returns:
         CriticalBatchSize, with arrays of the shape of `num_samples`.
@@ -161,7 +169,7 @@ def critical_batch_size(
     Reference:
         Zhang et al., arXiv 2410.21676, Definition 3.
     """
-    tuned = TunedRisk(problem)
+    tuned = TunedRisk(problem, algorithm)
     samples = positive_array("num_samples", num_samples)
     if (samples < 2).any():
         raise ValueError(

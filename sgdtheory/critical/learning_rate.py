@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import settings_arrays
 from sgdtheory.critical.tuned_risk import TunedRisk
-from sgdtheory.theory import Problem
+from sgdtheory.theory import Algorithm, Problem
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,13 @@ class OptimalLearningRate:
     risk: np.ndarray | float
 
 
-def optimal_learning_rate(problem: Problem, *, batch_size: ArrayLike, num_samples: ArrayLike) -> OptimalLearningRate:
+def optimal_learning_rate(
+    problem: Problem,
+    *,
+    batch_size: ArrayLike,
+    num_samples: ArrayLike,
+    algorithm: Algorithm = Algorithm(),  # noqa: B008 (frozen)
+) -> OptimalLearningRate:
     """γ ∈ (0, γ_max(B)] that minimises the exact excess risk Δ(B, γ, D), γ_max the stability edge (THEORY.md T5).
 
     The risk may have several minima (one for each scale of the spectrum, and, where large steps overshoot, narrow ones
@@ -36,6 +42,8 @@ def optimal_learning_rate(problem: Problem, *, batch_size: ArrayLike, num_sample
         problem: PowerLaw, LeastSquares or any other Problem with a signal that can be learnt.
         batch_size: B, whole numbers ≥ 1; scalar or array.
         num_samples: D ≥ B; scalar or array. The two broadcast like NumPy arrays.
+        algorithm: what is run, whose peak γ is tuned. With a schedule γ may pass the edge for a while: it is looked for
+            up to twice the edge. Where the batch size varies, B is its mean over the run.
 
     Returns:
         OptimalLearningRate with arrays of the broadcast shape. With a single step (D < 2B) the risk does not
@@ -50,7 +58,7 @@ def optimal_learning_rate(problem: Problem, *, batch_size: ArrayLike, num_sample
         >>> print(f"{best.learning_rate:.3f} {best.risk:.3e}")
         0.247 1.316e-04
     """
-    tuned = TunedRisk(problem)
+    tuned = TunedRisk(problem, algorithm)
     batch, _, samples = settings_arrays(batch_size, 1.0, num_samples)
     if batch.size == 0:
         return OptimalLearningRate(np.empty(batch.shape), np.empty(batch.shape))

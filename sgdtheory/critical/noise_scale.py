@@ -1,13 +1,21 @@
 """Other notions of a critical batch size on the same problem: gradient noise scales and the interpolation batch."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays
 from sgdtheory.critical.definition import CriticalBatchSize, critical_batch_size
-from sgdtheory.theory import Problem, last_iterate_moments
+from sgdtheory.theory import (
+    Algorithm,
+    LastIterate,
+    Problem,
+    UniformAverage,
+    checked_algorithm,
+    iterate_moments,
+    last_iterate_moments,
+)
 
 
 @dataclass(frozen=True)
@@ -26,7 +34,12 @@ class GradientNoiseScale:
 
 
 def gradient_noise_scale(
-    problem: Problem, *, batch_size: ArrayLike, learning_rate: ArrayLike, num_samples: ArrayLike
+    problem: Problem,
+    *,
+    batch_size: ArrayLike,
+    learning_rate: ArrayLike,
+    num_samples: ArrayLike,
+    algorithm: Algorithm = Algorithm(),  # noqa: B008 (frozen)
 ) -> GradientNoiseScale:
     """Simple and Hessian-weighted gradient noise scale after D samples (THEORY.md T15).
 
@@ -41,6 +54,7 @@ def gradient_noise_scale(
         batch_size: B, whole numbers ≥ 1; scalar or array.
         learning_rate: γ > 0, in units of 1/λ; scalar or array.
         num_samples: D ≥ B; scalar or array. The three broadcast like NumPy arrays.
+        algorithm: what is run; its average does not matter, as the noise scale is that at the last iterate.
 
     Returns:
         GradientNoiseScale with arrays of the broadcast shape; nan where the moments have decayed below what
@@ -60,7 +74,11 @@ def gradient_noise_scale(
     """
     checked_problem(problem)
     batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples)
-    risk, gradient, curved = last_iterate_moments(problem, batch, rate, np.floor_divide(samples, batch))
+    if replace(checked_algorithm(algorithm), average=UniformAverage()).is_default:
+        moments = last_iterate_moments(problem, batch, rate, np.floor_divide(samples, batch))
+    else:
+        moments = iterate_moments(problem, replace(algorithm, average=LastIterate()), batch, rate, samples)
+    risk, gradient, curved = moments
     with np.errstate(all="ignore"):
         simple = 1 + (risk + problem.noise_variance) * problem.trace / gradient
         weighted = 1 + (risk + problem.noise_variance) * problem.tail_squares(0) / curved

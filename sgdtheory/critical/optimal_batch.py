@@ -48,9 +48,10 @@ def optimal_batch_size(tuned: TunedRisk, samples: float) -> Optimum:
         steps = np.floor(samples / np.arange(1.0, np.floor(samples) + 1))
         tried.add(np.floor(samples / steps))  # the largest B with as many steps: the others do worse
     else:
-        tried.add(SMALLEST_BATCHES)
+        tried.add(SMALLEST_BATCHES if tuned.resonant else SMALLEST_BATCHES[:1])
         fewest = max(steps_bound(tuned, tried.risk[0], np.floor(samples)), 2.0)
-        tried.add(np.floor(samples / whole_numbers(fewest, EVERY_STEPS_OF_OPTIMUM)))
+        if tuned.resonant:
+            tried.add(np.floor(samples / whole_numbers(fewest, EVERY_STEPS_OF_OPTIMUM)))
         most = tried.rate[0] * samples * tuned.largest_eigenvalue  # for B with γ = 2/λ_1 it is half of them
         relaxed = RelaxedRisk(tuned, samples, fewest, most)
         tried.add(_promising(relaxed, tried.risk.min()))

@@ -9,7 +9,6 @@ from sgdtheory.critical.thresholds import (
     LESS_DATA,
     RELAXED_NEAR,
     RELAXED_PER_DECADE,
-    RESONANT,
     RESONANT_PER_DECADE,
     SCAN_ERROR,
 )
@@ -28,8 +27,8 @@ class RelaxedRisk:
 
     def __init__(self, tuned: TunedRisk, samples: float, fewest: float, most: float) -> None:
         self.tuned, self.samples = tuned, samples
-        first = max(fewest, EVERY_STEPS_OF_OPTIMUM + 1.0)
-        self.resonant = np.sqrt(RESONANT * samples)  # n ≤ 4B
+        first = max(fewest, EVERY_STEPS_OF_OPTIMUM + 1.0) if tuned.resonant else fewest
+        self.resonant = np.sqrt(tuned.resonant * samples)  # n ≤ 4B
         smooth = _spaced(first, np.floor(samples), RELAXED_PER_DECADE)
         self.steps = self._allowed(np.append(smooth, _spaced(first, min(most, self.resonant), RESONANT_PER_DECADE)))
         self.rate, self.risk = self._at(self.steps)

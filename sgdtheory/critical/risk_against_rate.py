@@ -41,10 +41,14 @@ class RiskAgainstRate:
         risk: the exact risk of B, γ and n.
         edge: (P,) stability edges.
         batch, steps: (P,) B and n.
+        resonant: n/B up to which steps may resonate.
     """
 
-    def __init__(self, risk: RiskOf, edge: np.ndarray, batch: np.ndarray, steps: np.ndarray) -> None:
+    def __init__(
+        self, risk: RiskOf, edge: np.ndarray, batch: np.ndarray, steps: np.ndarray, resonant: float = RESONANT
+    ) -> None:
         self.risk, self.edge, self.batch, self.steps = risk, edge, batch, steps
+        self.resonates = steps <= resonant * batch
         self.fineness = np.maximum(steps, 2.0)  # a single step leaves the risk as it is, whatever γ
         self.end = np.log(self.fineness)
 
@@ -124,8 +128,7 @@ class RiskAgainstRate:
     def _scan(self, least_rate: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Places, increasing for each setting, log Δ there, and the setting that each belongs to: (G,) flat arrays."""
         start = self.place(least_rate / self.edge)
-        resonant = self.steps <= RESONANT * self.batch
-        places = [_places(*ends) for ends in zip(start, self.end, resonant, strict=True)]
+        places = [_places(*ends) for ends in zip(start, self.end, self.resonates, strict=True)]
         setting = np.repeat(np.arange(len(places)), [one.size for one in places])
         place = np.concatenate(places)
         value = self(place, setting, SCAN_ERROR)
@@ -148,7 +151,7 @@ class RiskAgainstRate:
         width = np.where(same, np.diff(place), 0.0)
         bound = (first + second - STEEPEST * width) / 2
         growth = np.where(same, np.diff(np.log(self.share(place, setting))), 0.0)
-        smooth = (self.steps > RESONANT * self.batch)[setting[1:]]
+        smooth = ~self.resonates[setting[1:]]
         bound = np.where(smooth, np.maximum(bound, first - STEEPEST * growth), bound)
         inside = place[1:] <= self.end[setting[1:]]
         return 1 + np.flatnonzero((width > FINEST_INTERVAL) & inside & (bound < _lowest(value, setting)[1:]))

@@ -63,3 +63,11 @@ POINTS_PER_DECADE = 4  # of the curve
 REACH = 10.0  # the curve goes on to this many times the critical batch size
 SMALLEST_OVERHEAD = 1e-6  # a smaller one, or a smaller risk_factor − 1, is read as this on the curve
 MOST_SAMPLES = 1e20  # up to here n steps and n + 1 can be told apart well enough for the searches
+
+# Algorithms other than averaged SGD with constant steps.
+BEYOND_EDGE = 3.0  # times the stability edge: as far beyond it as peaks of schedules are looked for
+ALLOWED_GROWTH = 3.0  # e^3 times the moments on the way are more than any optimum has
+JUST_BEYOND = 0.01  # of the edge: where the rate of growth is measured
+LARGEST_RISK = 1e9  # of the initial risk: all that diverges is the same
+SHAPE_POINTS = 4096  # at which a batch schedule is averaged
+LARGEST_BATCH = 1e15  # no noise is left: the largest γ of all

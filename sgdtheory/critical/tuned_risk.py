@@ -1,17 +1,44 @@
-"""The least risk over all stable learning rates: what every search for steps and batch sizes asks for."""
+"""The least risk over all learning rates: what every search for steps and batch sizes asks for."""
 
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 from sgdtheory._common.arguments import checked_problem
 from sgdtheory.critical.risk_against_rate import RiskAgainstRate
-from sgdtheory.critical.thresholds import BASIN, MEAN_RESOLVED, MOMENTS_RESOLVED
-from sgdtheory.theory import Problem, one_minus_power, risk_parts, stability_edge
+from sgdtheory.critical.thresholds import (
+    ALLOWED_GROWTH,
+    BASIN,
+    BEYOND_EDGE,
+    JUST_BEYOND,
+    LARGEST_BATCH,
+    LARGEST_RISK,
+    MEAN_RESOLVED,
+    MOMENTS_RESOLVED,
+    RESONANT,
+    SCAN_ERROR,
+    SHAPE_POINTS,
+)
+from sgdtheory.theory import (
+    FAST,
+    FINE,
+    Algorithm,
+    Course,
+    LinearMethod,
+    Problem,
+    checked_algorithm,
+    course_risk,
+    displacement,
+    growth_beyond,
+    method_edge,
+    one_minus_power,
+    risk_parts,
+)
 
 
 class Tuned(NamedTuple):
-    """The best γ, the risk that it attains, and γ over the stability edge. Arrays (P,)."""
+    """The best γ, the risk that it attains, and γ over the end of the range searched. Arrays (P,)."""
 
     rate: np.ndarray
     risk: np.ndarray
@@ -19,20 +46,21 @@ class Tuned(NamedTuple):
 
 
 class TunedRisk:
-    """`min_γ Δ(B, γ, n)` over the stable γ, for any real B ≥ 1 and many (B, n) at once.
+    """`min_γ Δ(B, γ, n)` of an algorithm over its range of γ, for any real B ≥ 1 and many (B, n) at once.
 
-    Holds what does not depend on B, γ and n: the searches of this wing know a problem by this object alone. (What is
-    run on the problem, averaged SGD with a constant γ, is all in `risk` and `edge`.)
+    Holds what does not depend on B, γ and n: the searches of this wing know problem and algorithm by this object alone.
+    Where the batch size varies, B is its mean over the run.
 
     Args:
         problem: PowerLaw, LeastSquares or any other Problem.
+        algorithm: what is run.
 
     Raises:
         ValueError: no signal in a direction with λ > 0.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = checked_problem(problem)
+    def __init__(self, problem: Problem, algorithm: Algorithm = Algorithm()) -> None:  # noqa: B008 (frozen)
+        self.problem, self.algorithm = checked_problem(problem), checked_algorithm(algorithm)
         self.initial_risk, self.largest_eigenvalue = problem.initial_risk, problem.largest_eigenvalue
         modes = problem.modes(MOMENTS_RESOLVED * max(self.largest_eigenvalue, 1e-300))
         if not modes.signal @ modes.eigenvalue > 0:
@@ -43,18 +71,52 @@ class TunedRisk:
         ratio = modes.eigenvalue / self.largest_eigenvalue
         noise = modes.multiplicity @ ratio**2 * (2 * self.initial_risk + problem.noise_variance)
         self._first_gain = 1.5 * (modes.signal @ ratio) / noise
+        self._course = None if self.algorithm.is_default else _Courses(self.algorithm)
+        self._growths: dict[float, float] = {}
+        self._largest_rate: float | None = None
+        self.resonant = RESONANT if self.algorithm.is_default else 0.0  # n/B up to which few steps are all looked at
 
     def risk(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Exact Δ for γ up to the edge or a little, of order 1/n, beyond; sooner with a relative error allowed."""
-        return risk_parts(self.problem, batch, rate, steps, tolerance=tolerance, stable=True).sum(0)
+        if self._course is None:
+            return risk_parts(self.problem, batch, rate, steps, tolerance=tolerance, stable=True).sum(0)
+        resolution = FAST if tolerance >= SCAN_ERROR else FINE
+        courses = [self._course(*each) for each in zip(batch.ravel(), rate.ravel(), steps.ravel(), strict=True)]
+        risks = [
+            course_risk(self.problem, course, estimate=False, resolution=resolution).parts.sum() for course in courses
+        ]
+        return np.minimum(np.reshape(risks, batch.shape), LARGEST_RISK * self.initial_risk)
 
-    def edge(self, batch: np.ndarray) -> np.ndarray:
-        """The largest stable γ."""
-        return stability_edge(self.problem, batch)
+    def edge(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """The end of the range of γ: the largest stable one.
+
+        The peak of a schedule may pass that for a while: up to where the moments would grow by e^`ALLOWED_GROWTH`.
+        """
+        edge = method_edge(self.problem, self.algorithm.method, batch)
+        if self.algorithm.constant or not self.algorithm.schedule.smooth:
+            return edge
+        slope = np.array([self._growth(*each) for each in zip(batch.tolist(), edge.tolist(), strict=True)])
+        return edge * (1 + self._overshoot(slope * steps))
+
+    def _growth(self, batch: float, edge: float) -> float:
+        """How fast the rate of growth rises with γ/edge, beyond it."""
+        if batch not in self._growths:
+            beyond = growth_beyond(self.problem, self.algorithm.method, batch, edge * (1 + JUST_BEYOND))
+            self._growths[batch] = beyond / JUST_BEYOND
+        return self._growths[batch]
+
+    def _overshoot(self, speed: np.ndarray) -> np.ndarray:
+        """δ with `speed · mean((1 + δ) f(u) − 1)₊ = ALLOWED_GROWTH`, f the schedule; at most `BEYOND_EDGE`."""
+        fractions = (np.arange(SHAPE_POINTS) + 0.5) / SHAPE_POINTS
+        factors = self.algorithm.schedule.at(fractions)
+        trial = np.geomspace(1e-12, BEYOND_EDGE, 400)
+        means = np.array([np.maximum((1 + delta) * factors - 1, 0.0).mean() for delta in trial])
+        wanted = ALLOWED_GROWTH / speed
+        return np.exp(np.interp(np.log(wanted), np.log(np.maximum(means, 1e-300)), np.log(trial)))
 
     def least(self, batch: np.ndarray, steps: np.ndarray) -> Tuned:
         """The best of all learning rates for (P,) B and n: scan, then refine."""
-        curve = RiskAgainstRate(self.risk, self.edge(batch), batch, steps)
+        curve = RiskAgainstRate(self.risk, self.edge(batch, steps), batch, steps, self.resonant)
         place, value = curve.minima(self._least_rate(curve))
         share = np.where(steps > 1, curve.share(place), 1.0)
         return Tuned(share * curve.edge, np.exp(value), share)
@@ -64,7 +126,7 @@ class TunedRisk:
 
         A scan where it is lost.
         """
-        curve = RiskAgainstRate(self.risk, self.edge(batch), batch, steps)
+        curve = RiskAgainstRate(self.risk, self.edge(batch, steps), batch, steps, self.resonant)
         moved = np.minimum(np.where(share < 0.5, share * before / steps, share), 1.0)  # nγ or, near the edge, γ
         start = curve.place(moved)
         place, value, settled = curve.settle(start, np.arange(batch.size))
@@ -77,11 +139,20 @@ class TunedRisk:
         return found
 
     def out_of_reach(self, steps: float) -> float:
-        """A risk that n steps leave, whatever B and stable γ.
+        """A risk that n steps leave, whatever B and γ of the range.
 
         The mean of w̄ alone leaves `Σ s_i [(1 − (1 − x_i)^n)/(n x_i)]²`, x_i = γλ_i < 2λ_i/λ_1. For directions with
-        2λ_i ≤ λ_1 that falls with x_i: their bias at x_i = 2λ_i/λ_1 is out of reach of any B, and it falls with n.
+        2λ_i ≤ λ_1 that falls with x_i: their bias at x_i = 2λ_i/λ_1 is out of reach of any B, and it falls with n. Any
+        method whose gradients displace by at most T in n steps leaves `(1 − Tλ)²` of directions with Tλ < 1.
         """
+        if self._course is not None:
+            if self._largest_rate is None:
+                few = np.array([LARGEST_BATCH]), np.array([2.0])
+                self._largest_rate = float(self.edge(*few)[0])
+            reach = 2 * displacement(self.algorithm.method, self._largest_rate, steps)
+            modes = self.problem.modes(MEAN_RESOLVED / max(reach, 1e-300))
+            left = 1 - reach * modes.eigenvalue
+            return float(modes.signal @ np.where(left > 0, left, 0.0) ** 2)
         modes = self.problem.modes(MEAN_RESOLVED * self.largest_eigenvalue / steps)
         x = 2 * modes.eigenvalue / self.largest_eigenvalue
         x, signal = x[x <= 1], modes.signal[x <= 1]
@@ -92,7 +163,49 @@ class TunedRisk:
     def _least_rate(self, curve: RiskAgainstRate) -> np.ndarray:
         """A tenth of the γ at which Δ is least if nothing is learnt but to first order, or that nγλ_1 = 1.
 
-        For nγλ ≪ 1, (E1) is `Σ s_i − (n−1)γ Σ s_i λ_i + γ² (n−1)(2n−1)/(6nB) Σ λ_i² (Σ s + s_i + σ²) + …`.
+        For nγλ ≪ 1, (E1) is `Σ s_i − (n−1)γ Σ s_i λ_i + γ² (n−1)(2n−1)/(6nB) Σ λ_i² (Σ s + s_i + σ²) + …`. Methods with
+        momentum go as far with a smaller γ.
         """
         first_order = np.minimum(self._first_gain * curve.batch, 1.0) / (curve.steps * self.largest_eigenvalue)
+        if self._course is not None:
+            first_order = first_order / [_gain(self.algorithm.method, steps) for steps in curve.steps]
         return 0.1 * np.minimum(first_order, curve.edge)
+
+
+def _gain(method: LinearMethod, steps: float) -> float:
+    """How much farther than SGD a method goes in n steps with gradient 1."""
+    return max(displacement(method, 1.0, steps) / steps, 1.0)
+
+
+class _Courses:
+    """Courses of one algorithm with given mean batch sizes, which need not be whole."""
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        self.algorithm = algorithm
+        fractions = (np.arange(SHAPE_POINTS) + 0.5) / SHAPE_POINTS
+        shape = algorithm.batch_schedule
+        if not shape.smooth:
+            raise ValueError(
+                "batch_schedule must be a shape of fractions of the steps where numbers of steps are tried, got a "
+                "function of the step; use Stages, an array or a named shape"
+            )
+        self.factors = shape.at(fractions)
+        if not (self.factors > 0).any():
+            raise ValueError("batch_schedule must be positive somewhere, got 0 everywhere")
+
+    def __call__(self, batch: float, rate: float, steps: float) -> Course:
+        """One with so many steps."""
+        return Course(self.algorithm, self._peak(float(batch)), float(rate), float(steps), rounded=False)
+
+    def _peak(self, mean: float) -> float:
+        """The peak B for which the mean of max(1, B g) is this; with a mean of 1 all batches are."""
+        factors = self.factors
+        if np.ptp(factors) == 0:
+            return mean / float(factors[0])
+        if mean <= 1:
+            return 1 / float(factors.max())
+
+        def excess(peak: float) -> float:
+            return float(np.maximum(peak * factors, 1.0).mean()) - mean
+
+        return float(brentq(excess, 0.0, mean / factors.mean() * 1.0000001, xtol=1e-13, rtol=1e-13))  # pyright: ignore

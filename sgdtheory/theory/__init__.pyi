@@ -14,11 +14,13 @@ from .comparison import Setting as Setting
 from .comparison import compare as compare
 from .course import Course as Course
 from .course import number_of_steps as number_of_steps
-from .exact import Risk as Risk
-from .exact import excess_risk as excess_risk
 from .exact import one_minus_power as one_minus_power
 from .exact import risk_parts as risk_parts
+from .excess_risk import excess_risk as excess_risk
+from .last_iterate import iterate_moments as iterate_moments
 from .last_iterate import last_iterate_moments as last_iterate_moments
+from .mesh import FAST as FAST
+from .mesh import FINE as FINE
 from .methods import SGD as SGD
 from .methods import AcceleratedSGD as AcceleratedSGD
 from .methods import Coefficients as Coefficients
@@ -35,6 +37,7 @@ from .problem import Problem as Problem
 from .problem import Spectral as Spectral
 from .reference import risk_by_covariance as risk_by_covariance
 from .reference import risk_by_recursion as risk_by_recursion
+from .risk import Risk as Risk
 from .schedules import WSD as WSD
 from .schedules import Constant as Constant
 from .schedules import Cosine as Cosine
@@ -43,6 +46,9 @@ from .schedules import PowerDecay as PowerDecay
 from .schedules import Shape as Shape
 from .schedules import Stages as Stages
 from .schedules import StepFunction as StepFunction
+from .spectrum import displacement as displacement
+from .stability import growth_beyond as growth_beyond
 from .stability import growth_rate as growth_rate
 from .stability import max_stable_learning_rate as max_stable_learning_rate
+from .stability import method_edge as method_edge
 from .stability import stability_edge as stability_edge

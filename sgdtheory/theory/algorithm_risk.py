@@ -10,11 +10,12 @@ from sgdtheory._common.arguments import checked_problem, settings_arrays, whole_
 from sgdtheory.theory.algorithm import Algorithm, checked_algorithm
 from sgdtheory.theory.averages import LastIterate
 from sgdtheory.theory.course import Course, number_of_steps
-from sgdtheory.theory.exact import Risk
+from sgdtheory.theory.mesh import FINE, ROUGH, Resolution
 from sgdtheory.theory.moments import iterate_risk
 from sgdtheory.theory.problem import Spectral
 from sgdtheory.theory.propagation import Travelled, travelled
-from sgdtheory.theory.thresholds import ERROR_SHARE, PANEL_ORDERS
+from sgdtheory.theory.risk import Risk
+from sgdtheory.theory.thresholds import ERROR_SHARE
 
 
 class CourseRisk(NamedTuple):
@@ -25,20 +26,23 @@ class CourseRisk(NamedTuple):
     travelled: Travelled
 
 
-def course_risk(problem: Spectral, course: Course, *, estimate: bool = True) -> CourseRisk:
+def course_risk(
+    problem: Spectral, course: Course, *, estimate: bool = True, resolution: Resolution = FINE
+) -> CourseRisk:
     """The risk at the end of a course.
 
     Args:
         problem: its spectrum.
         course: the run.
         estimate: whether to compute the estimate of the error, which takes about as long again where it is not 0.
+        resolution: of smooth pieces.
     """
     units = np.array([1.0, problem.noise_variance])
-    found = travelled(problem, course)
+    found = travelled(problem, course, resolution=resolution)
     parts = _output_risk(found, course, units)
     error = 0.0
     if estimate and found.approximated:
-        rougher = _output_risk(travelled(problem, course, order=PANEL_ORDERS[1]), course, units)
+        rougher = _output_risk(travelled(problem, course, resolution=ROUGH), course, units)
         with np.errstate(all="ignore"):
             error = ERROR_SHARE * float(np.abs(parts - rougher).sum() / parts.sum())
         error = 0.0 if np.isnan(error) else error

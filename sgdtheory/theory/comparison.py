@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import first_where, real_array, samples_used, settings_arrays
-from sgdtheory.theory.exact import excess_risk
+from sgdtheory.theory.excess_risk import excess_risk
 from sgdtheory.theory.problem import Problem
 
 
@@ -110,7 +110,7 @@ def compare(
         setting = _as_setting(item)
         batch, rate, samples = settings_arrays(*setting[1:])
         samples = samples_used(batch, samples)
-        arguments = {"batch_size": batch, "learning_rate": rate, "num_samples": samples}
+        arguments: Any = {"batch_size": batch, "learning_rate": rate, "num_samples": samples}
         exact.append(np.ravel(getattr(excess_risk(setting.problem, **arguments), quantity)))
         value = bound(setting.problem, **arguments)
         bounds.append(_flatten(getattr(value, quantity, value), batch.shape, quantity))

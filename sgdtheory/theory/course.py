@@ -137,13 +137,14 @@ def _at_least_one(steps: float, samples: float) -> float:
 class Course:
     """One algorithm at one peak batch size B and learning rate γ, for n steps.
 
-    B need not be whole where the batch size is constant.
+    B need not be whole where the batch size is constant, or `rounded` false: `B_t = max(1, B g(t/n))` then.
     """
 
     algorithm: Algorithm
     batch: float
     rate: float
     num_steps: float
+    rounded: bool = True
 
     @cached_property
     def batch_runs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -151,7 +152,9 @@ class Course:
         shape = self.algorithm.batch_schedule
         if self.constant_batch:
             return np.zeros(1), np.array([self.batch * float(shape.factors(np.zeros(1), 1)[0])])
-        return plateaus(shape, self.batch, self.num_steps) if shape.smooth else (np.zeros(0), np.zeros(0))
+        if not (shape.smooth and self.rounded):
+            return np.zeros(0), np.zeros(0)
+        return plateaus(shape, self.batch, self.num_steps)
 
     @cached_property
     def constant_batch(self) -> bool:
@@ -167,6 +170,8 @@ class Course:
         """B_t."""
         if self.constant_batch:
             return np.broadcast_to(self.batch_runs[1], np.shape(step))
+        if not self.rounded:
+            return self.smooth_batches(step)
         return batch_sizes(self.algorithm.batch_schedule, self.batch, step, self.num_steps)
 
     def smooth_batches(self, step: np.ndarray) -> np.ndarray:

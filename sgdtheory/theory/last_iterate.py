@@ -2,13 +2,32 @@
 
 import numpy as np
 
+from sgdtheory.theory.algorithm import Algorithm
+from sgdtheory.theory.algorithm_risk import course_risk
 from sgdtheory.theory.contour import QUIET_CONTOUR, contour_modes
+from sgdtheory.theory.course import Course, number_of_steps
 from sgdtheory.theory.modes import Modes
 from sgdtheory.theory.problem import Problem
 from sgdtheory.theory.stability import growth_rate
 from sgdtheory.theory.thresholds import CANCELLATION, FEW_STEPS
 
 POWERS = np.arange(3)
+
+
+def iterate_moments(
+    problem: Problem, algorithm: Algorithm, batch: np.ndarray, rate: np.ndarray, samples: np.ndarray
+) -> np.ndarray:
+    """`last_iterate_moments` for any algorithm, after D samples."""
+    found = np.empty((POWERS.size, batch.size))
+    with np.errstate(all="ignore"):  # overflow and underflow are results here
+        for place, (size, step, number) in enumerate(zip(batch.flat, rate.flat, samples.flat, strict=True)):
+            steps = number_of_steps(algorithm.batch_schedule, size, number)
+            end = course_risk(problem, Course(algorithm, size, step, steps), estimate=False).travelled
+            output = np.asarray(algorithm.method.output, dtype=float)
+            shown = np.einsum("dijk,i,j->dk", end.moments.own, output, output)
+            risk = shown[0] + problem.noise_variance * shown[1]
+            found[:, place] = end.modes.eigenvalue ** POWERS[:, None] @ risk
+    return np.where(np.isfinite(found), found, np.nan).reshape(-1, *batch.shape)
 
 
 def last_iterate_moments(problem: Problem, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray) -> np.ndarray:

@@ -82,7 +82,7 @@ def step(
     eigenvalue = modes.eigenvalue
     A = [[float(i == j) - decay[i, j] - eigenvalue * (b[i] * c[j]) for j in range(k)] for i in range(k)]
     M = [[own[min(i, j)][max(i, j)] for j in range(k)] for i in range(k)]
-    seen = sum(c[i] * c[j] * M[i][j] for i in range(k) for j in range(k))
+    seen: Any = sum(c[i] * c[j] * M[i][j] for i in range(k) for j in range(k))
     risk = seen.sum(-1) + xp.asarray([0.0, 1.0])
     drive = (eigenvalue**2 / batch) * (seen + modes.multiplicity * risk[:, None])
     AM = [[sum(A[i][r] * M[r][j] for r in range(k)) for j in range(k)] for i in range(k)]
@@ -97,7 +97,7 @@ def step(
     forgetting, weight = keeping
     rho = 1 - forgetting
     shown = [sum(M[i][j] * output[j] for j in range(k) if output[j]) for i in range(k)]
-    total = sum(output[i] * (2 * rho * weight * cross[i] + weight**2 * shown[i]) for i in range(k) if output[i])
+    total: Any = sum(output[i] * (2 * rho * weight * cross[i] + weight**2 * shown[i]) for i in range(k) if output[i])
     moved = [rho * cross[i] + weight * shown[i] for i in range(k)]
     cross = tuple(sum(A[i][r] * moved[r] for r in range(k)) for i in range(k))
     return Moments(after, cross, rho**2 * square + total.sum(-1))

@@ -22,15 +22,7 @@ from sgdtheory.theory.linear import inverses
 from sgdtheory.theory.methods import StepMatrices
 from sgdtheory.theory.modes import Modes
 from sgdtheory.theory.moments import Generators, Keeping, Moments, generators, pack, shown_weights, unpack
-from sgdtheory.theory.thresholds import (
-    LONG_PANEL,
-    MOST_DECAY,
-    PANEL_DECAY,
-    PANEL_GROWTH,
-    PANEL_NUMBERS,
-    PANEL_VARIATION,
-    SHORTEST_PANEL,
-)
+from sgdtheory.theory.thresholds import LONG_PANEL, PANEL_NUMBERS
 
 
 class Coefficients(NamedTuple):
@@ -80,44 +72,6 @@ def backward_differences(order: int, length: np.ndarray) -> np.ndarray:
         before = np.where(hit.any(1, keepdims=True), hit, weights / np.where(hit, 1.0, gaps))
         found[place] = np.eye(order + 1)[1:] - before / before.sum(1, keepdims=True)
     return found
-
-
-def mesh(
-    first: float, last: float, origin: float, size: Callable[[np.ndarray], np.ndarray], slowest: float
-) -> Iterator[tuple[float, float]]:
-    """Panels from `first` to `last`, the kink before them at `origin`.
-
-    Args:
-        first, last, origin: steps.
-        size: γ_t, and what else may change by `PANEL_VARIATION` at most within a panel, (C, T) for T steps.
-        slowest: rate per step at which what is learnt last decays, per unit of learning rate: within a panel by
-            e^−`PANEL_DECAY` at most, as a polynomial cannot follow an exponential for longer, until nothing is left.
-    """
-    low, left = first, MOST_DECAY
-    while low < last:
-        high = min(max(np.ceil(low + (PANEL_GROWTH - 1) * (low - origin)), low + SHORTEST_PANEL), last)
-        if left > 0 and slowest > 0:
-            rate = slowest * float(size(np.array([low])).T[0, 0])
-            high = min(high, max(np.ceil(low + PANEL_DECAY / rate), low + SHORTEST_PANEL)) if rate > 0 else high
-            left -= (high - low) * rate
-        yield from _split(low, high, origin, last, size)
-        low = high
-
-
-def _split(
-    low: float, high: float, origin: float, last: float, size: Callable[[np.ndarray], np.ndarray]
-) -> Iterator[tuple[float, float]]:
-    values = size(np.array([low, high - 1]))
-    varies = (values.max(1) > PANEL_VARIATION * values.min(1)).any()
-    falls = values[0, 1] < values[0, 0]  # perhaps to 0, and with a kink there
-    varies = varies or (falls and last - low > PANEL_GROWTH * (last - high + SHORTEST_PANEL / 2))
-    way = (np.array([low, high]) - origin) * values[0]  # how far the slow directions have come since the kink
-    if high - low > SHORTEST_PANEL and (varies or way[1] > (PANEL_GROWTH + 0.2) * way[0]):
-        middle = np.floor((low + high) / 2)
-        yield from _split(low, middle, origin, last, size)
-        yield from _split(middle, high, origin, last, size)
-    else:
-        yield low, high
 
 
 class Along(NamedTuple):

@@ -1,26 +1,29 @@
 """Exact second moments along a course: closed forms, panels or single steps, whichever its pieces allow."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from sgdtheory.theory.course import Course, steps_of_shape
-from sgdtheory.theory.methods import LinearMethod
+from sgdtheory.theory.mesh import FINE, Mesh, Resolution
 from sgdtheory.theory.modes import Modes
 from sgdtheory.theory.moments import Keeping, Moments, begun, iterate_risk, start
-from sgdtheory.theory.panels import Along, Coefficients, across, mesh, prepared
+from sgdtheory.theory.panels import Along, Coefficients, across, prepared
 from sgdtheory.theory.problem import Spectral
+from sgdtheory.theory.spectrum import displacement, load
+from sgdtheory.theory.spectrum import growth as growth_rate
 from sgdtheory.theory.stage import Stage, after, make_stage, settling_steps
 from sgdtheory.theory.stepping import stepped
 from sgdtheory.theory.thresholds import (
     CONTOUR_RESOLVED,
     FEW_STEPS,
     LARGEST_REACH,
+    MOST_GROWTH,
     MOST_PIECES,
     MOST_SETTLING,
     MOST_STEPS,
-    PANEL_ORDERS,
     SHORTEST_PANEL,
     STAGE_COST,
 )
@@ -43,19 +46,6 @@ class Travelled(NamedTuple):
     approximated: bool
 
 
-def displacement(method: LinearMethod, rate: float, num_steps: float) -> float:
-    """How far n steps with gradient 1 move the point where gradients are taken, at most."""
-    matrices = method.matrices(np.array([rate]), np.zeros(1))
-    A, b, c = np.eye(len(method.start)) - matrices.decay[0], matrices.b[0], matrices.c[0]
-    # Σ_{j<n} A^j b by doubling
-    total, power, count = np.abs(b), np.abs(A), 1.0
-    with np.errstate(all="ignore"):
-        while count < num_steps:
-            total, power, count = total + power @ total, power @ power, 2 * count
-        reach = float(np.abs(c) @ total)
-    return reach if np.isfinite(reach) else LARGEST_REACH
-
-
 def course_modes(problem: Spectral, course: Course) -> Modes:
     """Modes with which sums over directions hold along the whole course."""
     samples = np.linspace(0, course.num_steps - 1, int(min(course.num_steps, 257)))
@@ -67,8 +57,8 @@ def course_modes(problem: Spectral, course: Course) -> Modes:
 class Traveller:
     """Moments that move along a course, piece by piece, and the points that they leave behind."""
 
-    def __init__(self, problem: Spectral, course: Course, order: int, stops: Sequence[float] = ()) -> None:
-        self.course, self.order = course, order
+    def __init__(self, problem: Spectral, course: Course, resolution: Resolution, stops: Sequence[float] = ()) -> None:
+        self.course, self.resolution = course, resolution
         self.method = course.algorithm.method
         self.output = np.asarray(self.method.output, dtype=float)
         self.modes = course_modes(problem, course)
@@ -76,7 +66,7 @@ class Traveller:
         self.keeping: Keeping | None = None
         self.stops = sorted({float(stop) for stop in stops})
         self.points: list[Point] = []
-        self.approximated = False
+        self.approximated = self.diverged = False
 
     def travel(self) -> Travelled:
         """All pieces, to the end."""
@@ -85,6 +75,10 @@ class Traveller:
             if low == self.course.first_averaged and low < self.course.num_steps:
                 self._begin_average()
             self._piece(low, high)
+            if self.diverged:
+                nothing = [each for each in self.stops if not any(point.step == each for point in self.points)]
+                self.points += [Point(stop, np.full(2, np.inf), np.full(2, np.inf)) for stop in nothing]
+                break
         return Travelled(self.moments, self.modes, self.points, self.approximated)
 
     def _begin_average(self) -> None:
@@ -144,18 +138,44 @@ class Traveller:
     def _panels(self, low: float, high: float, origin: float) -> None:
         rate = float(self.course.rates(np.array([low]))[0]) if low < high else 0.0
         slowest = -2 * self._stage(low).spectrum.slowest / rate if rate > 0 else 0.0
-        panels = list(mesh(low, high, origin, self._size, slowest))
-        long = [panel for panel in panels if panel[1] - panel[0] > max(SHORTEST_PANEL, self.order)]
-        ready = prepared(long, self._smooth_coefficients, self.modes, self.order)
+        growth = self._growth if low < high and not self._stable(low, high) else (lambda step: 0.0)
+        mesh = Mesh(self.resolution, origin, high, self._size, slowest, growth)
+        panels, grown = [], 0.0
+        for panel in mesh.panels(low):
+            panels.append(panel)
+            grown += (panel[1] - panel[0]) * min(growth(panel[0]), growth(panel[1] - 1))
+            if grown > MOST_GROWTH:
+                self._diverge()
+                return
+        shortest = max(SHORTEST_PANEL, self.resolution.order)
+        long = [panel for panel in panels if panel[1] - panel[0] > shortest]
+        ready = prepared(long, self._smooth_coefficients, self.modes, self.resolution.order)
         self.approximated |= bool(long)
         for panel in panels:
-            if panel[1] - panel[0] <= max(SHORTEST_PANEL, self.order):
+            if panel[1] - panel[0] <= shortest:
                 self._steps(*panel)
                 continue
             moments, along = across(self.moments, next(ready), self.modes, self.output, self.keeping)
             for stop in [each for each in self.stops if panel[0] < each < panel[1]]:
                 self.points.append(_inside(along, stop))
             self._arrive(panel[1], moments)
+
+    def _stable(self, low: float, high: float) -> bool:
+        """Whether the largest step between two does not make the moments grow; smaller ones do not then."""
+        probes = np.unique(np.floor(np.linspace(low, high - 1, 5)))
+        return self._growth(float(probes[np.argmax(self.course.rates(probes))])) == 0
+
+    def _growth(self, step: float) -> float:
+        """Rate of growth of the moments, if all steps were like this one."""
+        stage = self._stage(step)
+        if stage.spectrum.radius <= 1 and load(stage.alone, self.modes.multiplicity) < 1:
+            return 0.0
+        return max(growth_rate(stage.alone, self.modes.multiplicity, stage.spectrum.slowest, math.inf), 0.0)
+
+    def _diverge(self) -> None:
+        """Beyond the range of a float, for good."""
+        self.moments = Moments(*(np.full_like(each, np.inf) for each in self.moments))
+        self.diverged = True
 
     def _size(self, step: np.ndarray) -> np.ndarray:
         """What decides about the length of panels: γ_t and, where it varies, B_t."""
@@ -217,7 +237,7 @@ def kind_of(course: Course, low: float, high: float) -> str:
         return "steps"
     probes = np.unique(np.floor(np.linspace(low, high - 1, 5)))
     rates, batches = course.rates(probes), course.batches(probes)
-    if np.ptp(batches) > 0 and course.num_steps <= MOST_STEPS:
+    if np.ptp(batches) > 0 and course.rounded and course.num_steps <= MOST_STEPS:
         return "steps"  # a staircase of batch sizes, which stepping alone has exactly
     if np.ptp(batches) == 0 and np.ptp(rates) == 0 and method.step_dependence == "none":
         return "constant"
@@ -225,8 +245,8 @@ def kind_of(course: Course, low: float, high: float) -> str:
 
 
 def travelled(
-    problem: Spectral, course: Course, stops: Sequence[float] = (), order: int = PANEL_ORDERS[0]
+    problem: Spectral, course: Course, stops: Sequence[float] = (), resolution: Resolution = FINE
 ) -> Travelled:
     """Moments at the end of a course and points on the way."""
     with np.errstate(all="ignore"):  # overflow and underflow are results here
-        return Traveller(problem, course, order, stops).travel()
+        return Traveller(problem, course, resolution, stops).travel()

@@ -7,14 +7,17 @@ g_i(1) < 1 and `Σ_i g_i(1)/(1 − g_i(1)) < 1`.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 
 from sgdtheory.theory.linear import solve
+from sgdtheory.theory.methods import LinearMethod
 from sgdtheory.theory.moments import Generators
-from sgdtheory.theory.thresholds import GROWTH_TOLERANCE
+from sgdtheory.theory.thresholds import GROWTH_TOLERANCE, LARGEST_REACH
+
+AT_ONE = 1e-60  # instead of 0: a state that never changes, such as w*, is no division by 0
 
 
 class StepSpectrum(NamedTuple):
@@ -35,12 +38,13 @@ class StepSpectrum(NamedTuple):
 
 def step_spectrum(slow: np.ndarray) -> StepSpectrum:
     """Of `1 − A_i`, (k, k, K)."""
-    sigma = _eigenvalues(slow)  # of 1 − A_i
+    sigma: Any = _eigenvalues(slow)  # of 1 − A_i
     mu = 1 - sigma
     size = np.abs(mu)
     real = np.abs(mu.imag) <= 1e-12 * np.maximum(size, 1e-300)
     with np.errstate(divide="ignore"):
-        log_size = np.where(real & (np.abs(sigma.real) < 0.5), np.log1p(-sigma.real), np.log(size))
+        near_one = real & (np.abs(sigma.real) < 0.5)
+        log_size = np.where(near_one, np.log1p(-np.where(near_one, sigma.real, 0.0)), np.log(size))
     return StepSpectrum(
         radius=float(size.max()),
         slowest=float(log_size.max()),
@@ -49,7 +53,7 @@ def step_spectrum(slow: np.ndarray) -> StepSpectrum:
     )
 
 
-def _eigenvalues(slow: np.ndarray) -> np.ndarray:
+def _eigenvalues(slow: np.ndarray) -> Any:
     """(k, K) complex; those next to 0 to full relative accuracy for k ≤ 2."""
     if slow.shape[0] == 1:
         return slow[0].astype(complex)
@@ -57,7 +61,7 @@ def _eigenvalues(slow: np.ndarray) -> np.ndarray:
         return np.linalg.eigvals(np.moveaxis(slow, -1, 0)).T
     half = (slow[0, 0] + slow[1, 1]) / 2
     product = slow[0, 0] * slow[1, 1] - slow[0, 1] * slow[1, 0]
-    root = np.sqrt((half**2 - product).astype(complex))
+    root: Any = np.sqrt((half**2 - product).astype(complex))
     large = half + np.where((half * root.conj()).real >= 0, root, -root)
     return np.array([large, np.where(large == 0, 0.0, product / np.where(large == 0, 1.0, large))])
 
@@ -68,7 +72,7 @@ def response(maps: Generators, excess: float) -> np.ndarray:
     return maps.seen[0] @ solve(decay, maps.drive[0][:, None])[:, 0]
 
 
-def load(maps: Generators, multiplicity: np.ndarray, excess: float) -> float:
+def load(maps: Generators, multiplicity: np.ndarray, excess: float = AT_ONE) -> float:
     """`Σ_i g_i/(1 − g_i)` at 1/z = 1 + excess; inf where a direction alone is beyond its own edge."""
     g = response(maps, excess)
     if not (g < 1).all() or not (g > -1e-9).all():
@@ -85,11 +89,10 @@ def growth(maps: Generators, multiplicity: np.ndarray, slowest: float, num_steps
         slowest: log of the largest |μ| of all A_i.
         num_steps: n.
     """
-    tiny = 1e-14
     floor = math.expm1(2 * slowest)  # the coupled map has no smaller largest eigenvalue
-    if floor <= 0 and load(maps, multiplicity, max(tiny, floor + tiny)) < 1 and num_steps * 2 * slowest > -1:
-        return 0.0
-    if floor <= 0 and load(maps, multiplicity, tiny) < 1:
+    if floor <= 0 and load(maps, multiplicity) < 1:
+        if 2 * slowest > -1 / num_steps:
+            return 0.0
         low, high = floor, 0.0
     else:
         low, high = max(floor, 0.0), max(2 * floor, 1e-6)
@@ -105,6 +108,20 @@ def growth(maps: Generators, multiplicity: np.ndarray, slowest: float, num_steps
     if span <= 0 or above(begin) <= 0:
         found = low
     else:
-        found = low + span * math.exp(brentq(above, begin, 0.0, xtol=GROWTH_TOLERANCE))
+        root: Any = brentq(above, begin, 0.0, xtol=GROWTH_TOLERANCE)
+        found = low + span * math.exp(root)
     rate = math.log1p(found)
-    return rate if abs(rate) * num_steps > 1 else 0.0
+    return rate if abs(rate) > 1 / num_steps else 0.0
+
+
+def displacement(method: LinearMethod, rate: float, num_steps: float) -> float:
+    """How far n steps with gradient 1 move the point where gradients are taken, at most."""
+    matrices = method.matrices(np.array([rate]), np.zeros(1))
+    A, b, c = np.eye(len(method.start)) - matrices.decay[0], matrices.b[0], matrices.c[0]
+    # Σ_{j<n} A^j b by doubling
+    total, power, count = np.abs(b), np.abs(A), 1.0
+    with np.errstate(all="ignore"):
+        while count < num_steps:
+            total, power, count = total + power @ total, power @ power, 2 * count
+        reach = float(np.abs(c) @ total)
+    return reach if np.isfinite(reach) else LARGEST_REACH

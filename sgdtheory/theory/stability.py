@@ -7,18 +7,31 @@ from numpy.typing import ArrayLike
 from scipy.optimize import elementwise
 
 from sgdtheory._common.arguments import checked_problem, whole_array
+from sgdtheory.theory.algorithm import DEFAULT, Algorithm, checked_algorithm
+from sgdtheory.theory.methods import SGD, LinearMethod
 from sgdtheory.theory.modes import Modes
+from sgdtheory.theory.moments import Generators, generators
 from sgdtheory.theory.problem import Problem
-from sgdtheory.theory.thresholds import EDGE_RESOLVED, MOST_NEWTON_STEPS, NEWTON_TOLERANCE
+from sgdtheory.theory.spectrum import displacement, growth, load, step_spectrum
+from sgdtheory.theory.thresholds import (
+    EDGE_RESOLVED,
+    EDGE_SEARCHED_FROM,
+    EDGE_TOLERANCE,
+    LARGEST_EDGE,
+    MANY_STEPS,
+    MOST_NEWTON_STEPS,
+    NEWTON_TOLERANCE,
+)
 
 TOLERANCES = {"xatol": 0.0, "xrtol": 4e-16, "fatol": 0.0, "frtol": 0.0}
 
 
-def max_stable_learning_rate(problem: Problem, *, batch_size: ArrayLike) -> Any:
-    """Largest γ for which the second moments stay bounded as n → ∞ (THEORY.md T5).
+def max_stable_learning_rate(problem: Problem, *, batch_size: ArrayLike, algorithm: Algorithm = DEFAULT) -> Any:
+    """Largest γ for which the second moments stay bounded as n → ∞ (THEORY.md T5, T20).
 
     Stable iff `γλ_1 < 2B/(B+1)` and `Σ_i γλ_i / (2B − (B+1)γλ_i) < 1`; the edge is the root of "= 1". With
-    `ρ_i = λ_i/λ_1` and `γλ_1 = 2B/(B+1) · t/(1+t)` it is the root of `Σ ρ_i t/(1 + t(1 − ρ_i)) = B + 1`.
+    `ρ_i = λ_i/λ_1` and `γλ_1 = 2B/(B+1) · t/(1+t)` it is the root of `Σ ρ_i t/(1 + t(1 − ρ_i)) = B + 1`. Other methods:
+    stable iff every `A − λ_i b cᵀ` is and `Σ_i g_i/(1 − g_i) < 1`, all g_i < 1, with `g_i = (λ_i²/B) Σ_j (cᵀA_i^j b)²`.
 
     Example:
         >>> import sgdtheory as st
@@ -29,14 +42,70 @@ def max_stable_learning_rate(problem: Problem, *, batch_size: ArrayLike) -> Any:
     Args:
         problem: PowerLaw, LeastSquares or any other Problem.
         batch_size: B, whole numbers ≥ 1; scalar or array.
+        algorithm: with constant learning rate, batch size and coefficients; its average does not matter.
 
     Returns:
         γ, in units of 1/λ, with the shape of `batch_size`; `inf` where every eigenvalue is 0.
 
     Raises:
-        ValueError: batch_size not whole or below 1.
+        ValueError: batch_size not whole or below 1, or an algorithm whose steps are not all alike.
     """
-    return stability_edge(checked_problem(problem), whole_array("batch_size", batch_size))[()]
+    checked_problem(problem)
+    batch = whole_array("batch_size", batch_size)
+    if not checked_algorithm(algorithm).constant:
+        raise ValueError(
+            "algorithm must have constant learning rate, batch size and coefficients to have a stability edge, got "
+            f"{algorithm}; whether a schedule diverges its excess_risk says"
+        )
+    return method_edge(problem, algorithm.method, batch)[()]
+
+
+def method_edge(problem: Problem, method: LinearMethod, batch: np.ndarray) -> np.ndarray:
+    """The stability edge of a method with constant coefficients, for any real B > 0."""
+    if method == SGD():
+        return stability_edge(problem, batch)
+    edges = {size: _edge(problem, method, size) for size in np.unique(batch).tolist()}
+    return np.vectorize(edges.get, otypes=[float])(batch) if batch.size else np.empty(batch.shape)
+
+
+def _edge(problem: Problem, method: LinearMethod, batch: float) -> float:
+    """By bisection of what `_is_stable` says, from far below up: the first γ at which it changes."""
+    largest = problem.largest_eigenvalue
+    if largest == 0:
+        return np.inf
+    low = EDGE_SEARCHED_FROM / largest
+    while not _is_stable(problem, method, batch, low):
+        low *= EDGE_SEARCHED_FROM
+        if low * largest < 1e-60:
+            return 0.0
+    high = low
+    while _is_stable(problem, method, batch, high) and high * largest < LARGEST_EDGE:
+        low, high = high, 1.25 * high
+    while high - low > EDGE_TOLERANCE * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _is_stable(problem, method, batch, middle) else (low, middle)
+    return (low + high) / 2
+
+
+def _is_stable(problem: Problem, method: LinearMethod, batch: float, rate: float) -> bool:
+    maps, modes = _maps(problem, method, batch, rate)
+    return step_spectrum(maps.propagator_decay[0]).radius <= 1 + 1e-14 and load(maps, modes.multiplicity) < 1
+
+
+def _maps(problem: Problem, method: LinearMethod, batch: float, rate: float) -> tuple[Generators, Modes]:
+    """Maps of one step, without a mode's own part, and modes that resolve what decides about stability."""
+    matrices = method.matrices(np.array([rate]), np.zeros(1))
+    gain = displacement(method, rate, MANY_STEPS) / (MANY_STEPS * rate)
+    modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue / max(gain, 1.0) ** 2)
+    return generators(matrices, np.array([batch]), modes.eigenvalue, itself=False), modes
+
+
+def growth_beyond(problem: Problem, method: LinearMethod, batch: float, rate: float) -> float:
+    """Rate per step at which second moments grow with a constant γ, 0 where they do not."""
+    maps, modes = _maps(problem, method, batch, rate)
+    with np.errstate(all="ignore"):
+        slowest = step_spectrum(maps.propagator_decay[0]).slowest
+        return max(growth(maps, modes.multiplicity, slowest, np.inf), 0.0)
 
 
 def stability_edge(problem: Problem, batch: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ directions, lie outside: they must have died out (THEORY.md T25), which `resolve
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -104,7 +104,8 @@ def _coefficients(stage: Stage, moments: Moments, part: int, num_steps: float, r
     moved = np.einsum("ijk,jck->ick", maps.propagator[0], shown)
     keep_slow = forgetting * np.eye(k)[:, :, None] + rho * maps.propagator_decay[0]  # 1 − ρA
     matrix = n * keep_slow[:, :, None] * z + np.eye(k)[:, :, None, None] * y
-    cross = solve(matrix, (moments.cross[:, None] + n * z * omega * moved)[:, None])[:, 0]  # x̂/n
+    cross: Any = solve(matrix, (moments.cross[:, None] + n * z * omega * moved)[:, None])[:, 0]  # x̂/n
     gained = np.einsum("ick,i->c", 2 * rho * omega * cross + omega**2 * shown, output)[:, None]
-    square = (moments.square + n * z * gained) / (y + z * n * forgetting * (1 + rho))
-    return Moments(result.own, scale * (cross * weight).real.sum(1), np.asarray(scale * np.sum((square * weight).real)))
+    square: Any = (moments.square + n * z * gained) / (y + z * n * forgetting * (1 + rho))
+    weighed: Any = np.sum(square * weight)
+    return Moments(result.own, scale * (cross * weight).real.sum(1), np.asarray(scale * weighed.real))

@@ -58,8 +58,8 @@ def _compiled(state: Any, found: Coefficients, modes: Modes, output: tuple[float
         kept = None if keeping is None else (np.float64(keeping.forgetting), np.float64(keeping.weight))
         ended = _loop(output, keeping is not None)(start, inputs, tuple(vars(wide_modes).values()), kept, steps)
         ended = jax.tree.map(np.asarray, ended)
-    narrow = jax.tree.map(lambda values: values[..., :size], (ended.own, ended.cross))
-    return Moments(*narrow, ended.square)
+    own, cross = jax.tree.map(lambda values: values[..., :size], (ended.own, ended.cross))
+    return Moments(own, cross, ended.square)
 
 
 @lru_cache

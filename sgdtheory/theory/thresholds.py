@@ -19,9 +19,7 @@ MOST_TABULATED = 2**16  # steps whose batch sizes are summed one by one
 SUM_NODES = 128  # of the Gauss rule for the sum of a ramp with more
 GROWTH_TOLERANCE = 1e-13  # of the logarithm of where a root lies between its bounds
 
-# Panels of collocation, by measurement (tests/theory/test_panels.py): together 1e-10 for order 8
-PANEL_ORDERS = 8, 6  # points on a panel; the second answer, for the estimate of the error
-PANEL_GROWTH = 2.0  # ends of a panel, as distances from the kink before it
+# Panels of collocation.
 PANEL_VARIATION = 5.0  # of learning rate and batch size within a panel
 SHORTEST_PANEL = 16.0  # steps: shorter ones are taken
 LONG_PANEL = 200.0  # steps: differences by derivatives
@@ -36,3 +34,9 @@ PANEL_DECAY = 8.0  # by which exponent all directions may have decayed within a 
 MOST_DECAY = 100.0  # exponents of decay that are followed: e^−100 of the initial risk is nothing
 PANEL_NUMBERS = 200_000  # equations times modes of the panels that are prepared at once
 ERROR_SHARE = 0.1  # of the difference between both orders, as the estimate of the error of the higher one
+
+EDGE_SEARCHED_FROM = 1e-3  # γλ_1, from which the edge of a method is looked for upwards
+LARGEST_EDGE = 1e9  # of γλ_1
+EDGE_TOLERANCE = 1e-12  # relative
+MANY_STEPS = 1e6  # after which a method moves at its final speed
+MOST_GROWTH = 800.0  # exponents of growth: e^800 is beyond the range of a float

@@ -1,0 +1,26 @@
+"""An excess risk and its two parts."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Risk:
+    """Expected excess risk `Δ = E R(w̄) − σ²` and its two parts, in units of y².
+
+    Attributes:
+        bias: the part that is linear in the signal (σ = 0).
+        variance: the part that is linear in σ² (w_0 = w*).
+        relative_error: estimate of the relative error of their sum where a smooth schedule was followed on panels; 0
+            where nothing but rounding, some 1e-10, separates them from the exact values.
+    """
+
+    bias: np.ndarray | float
+    variance: np.ndarray | float
+    relative_error: np.ndarray | float = 0.0
+
+    @property
+    def total(self) -> np.ndarray | float:
+        """bias + variance."""
+        return self.bias + self.variance
