@@ -11,9 +11,19 @@ from sgdtheory._common.arguments import checked_name
 from sgdtheory.cli.flags import field_texts
 from sgdtheory.training import PARAMETRIZATIONS, PRESETS, FlatField, TrainConfig, flat_fields
 
+SCHEDULE_TEXTS = {  # of the fields of the theory's shapes
+    "warmup": "Fraction of schedule_steps in which the learning rate grows linearly from 0; of all but stages.",
+    "final": "cosine, linear: learning rate at schedule_steps, over its peak.",
+    "decay": "wsd: last fraction of schedule_steps, in which the learning rate falls linearly to 0.",
+    "exponent": "power: p of (1 − t/schedule_steps)^p.",
+    "stages": "stages: FRACTION:VALUE pairs; 0:1,0.5:0.3 is γ up to half of schedule_steps, and 0.3 γ from there on.",
+}
+
 
 def _type(field: FlatField) -> Any:
     """Type of the flag."""
+    if field.name == "stages":
+        return str | None
     if field.choices:
         return Literal[field.choices]
     if field.name == "parametrization":
@@ -25,6 +35,8 @@ def _type(field: FlatField) -> Any:
 
 def _text(field: FlatField) -> str:
     """What the flag means: in each of the kinds that it belongs to, where that differs."""
+    if field.name in SCHEDULE_TEXTS:
+        return SCHEDULE_TEXTS[field.name]
     texts = {each: field_texts(kind)[name] for each, (kind, name) in field.homes.items()}
     if "" in texts or len(texts) > 1 and len(set(texts.values())) == 1:
         return next(iter(texts.values()))
@@ -60,7 +72,10 @@ class NetworkCommand(_Flags):
             *("optimizer", "learning_rate", "batch_size", "micro_batch", "momentum", "beta1", "beta2"),
             *("epsilon", "clip_norm", "trained"),
         ),
-        "duration and schedule": ("max_steps", "target_loss", "schedule", "warmup", "decay", "schedule_steps"),
+        "duration and schedule": (
+            *("max_steps", "target_loss", "schedule", "warmup", "final", "decay", "exponent", "stages"),
+            "schedule_steps",
+        ),
         "averages and evaluation": ("averages", "uniform_average", "eval_every"),
         "several processes": ("distributed", "coordinator", "num_processes", "process_id"),
         "output": ("plot", "json"),

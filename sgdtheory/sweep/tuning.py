@@ -12,7 +12,8 @@ from sgdtheory.fits import StepsMeasurement
 from sgdtheory.sweep.table import SweepTable, sortable, varying
 from sgdtheory.training import FIELDS, TrainConfig, TrainResult, interpolated_steps
 
-TUNED = "learning_rate", "momentum", "beta1", "beta2", "epsilon", "clip_norm", "warmup", "decay", "schedule"
+SCHEDULED = "schedule", "warmup", "final", "decay", "exponent", "stages"
+TUNED = "learning_rate", "momentum", "beta1", "beta2", "epsilon", "clip_norm", *SCHEDULED
 NEAR_ONE = "momentum", "beta1", "beta2", "average"  # decay rates, whose scale is that of 1 − τ
 FRACTIONS = "warmup", "decay"
 SEEDS = "seed", "data_seed"

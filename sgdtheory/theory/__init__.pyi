@@ -13,6 +13,7 @@ from .comparison import Comparison as Comparison
 from .comparison import Setting as Setting
 from .comparison import compare as compare
 from .course import Course as Course
+from .course import first_step as first_step
 from .course import number_of_steps as number_of_steps
 from .exact import one_minus_power as one_minus_power
 from .exact import risk_parts as risk_parts

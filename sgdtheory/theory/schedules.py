@@ -28,7 +28,7 @@ class Shape:
         warmup = getattr(self, "warmup", 0.0)
         if warmup == 0:
             return self._after(fraction, fraction, xp)
-        rest = xp.clip((fraction - warmup) / max(1 - warmup, 1e-300), 0.0, 1.0)
+        rest = xp.clip((fraction - warmup) / max(1 - warmup, 1e-30), 0.0, 1.0)
         return xp.where(fraction < warmup, fraction / warmup, self._after(fraction, rest, xp))
 
     def _after(self, fraction: Any, rest: Any, xp: Any) -> Any:

@@ -41,7 +41,10 @@ from .schedules import ENDING as ENDING
 from .schedules import WSD as WSD
 from .schedules import Constant as Constant
 from .schedules import Cosine as Cosine
+from .schedules import Linear as Linear
+from .schedules import PowerDecay as PowerDecay
 from .schedules import ScheduleFree as ScheduleFree
+from .schedules import Stages as Stages
 from .teacher import TeacherStream as TeacherStream
 from .tensors import tensor_factors as tensor_factors
 from .trainer import num_threads as num_threads

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from sgdtheory._common.arguments import checked_name, single_number
+from sgdtheory.theory import ExponentialAverage, UniformAverage
 from sgdtheory.training.data import Data, Teacher
 from sgdtheory.training.fields import check_fields, set_field
 from sgdtheory.training.flat import (
     KINDS,
+    LATER,
     all_names,
     default_values,
     flattened,
@@ -84,7 +86,7 @@ class TrainConfig:
     clip_norm: float | None = None
     """Largest norm of the gradient, in the metric of the parametrization's SGD rates; None: no clipping."""
     schedule: Schedule = Constant()
-    """After the warm-up: constant, half a cosine to 0, constant and then linearly to 0, or schedule-free."""
+    """After the warm-up constant, a cosine, a line, constant then linear to 0, a power or schedule-free; or stages."""
     max_steps: int = 1000
     """Steps after which the run ends."""
     schedule_steps: int | None = None
@@ -108,7 +110,10 @@ class TrainConfig:
         for place in KINDS:
             kind_name(place, getattr(self, place))
         check_fields(self)
-        set_field(self, "averages", tuple(sorted({_decay(tau) for tau in _as_tuple(self.averages)})))
+        averages = _as_tuple(self.averages)
+        set_field(self, "averages", tuple(sorted({_decay(each) for each in averages if each != UniformAverage()})))
+        if UniformAverage() in averages:
+            set_field(self, "uniform_average", True)
         if not isinstance(self.uniform_average, bool):
             raise ValueError(f"uniform_average must be true or false (True or False), got {self.uniform_average!r}")
         table = parametrization(self.parametrization)
@@ -136,8 +141,8 @@ class TrainConfig:
         if isinstance(self.schedule, ENDING) and self.max_steps > self.duration:
             raise ValueError(
                 f"max_steps must be at most schedule_steps = {self.duration} with schedule "
-                f"{kind_name('schedule', self.schedule)}, whose learning rate is 0 from there on, got "
-                f"{self.max_steps}; take constant to train on"
+                f"{kind_name('schedule', self.schedule)}, which ends there, got {self.max_steps}; take "
+                "constant to train on"
             )
         if isinstance(self.schedule, ScheduleFree):
             for name, default in REPLACED.items():
@@ -196,7 +201,8 @@ class TrainConfig:
 
     def as_fields(self) -> dict[str, Any]:
         """The fields that this run has, flat, as JSON can hold them; `TrainConfig.from_fields` is the way back."""
-        return self._flat | {"parametrization": as_fields(self.parametrization), "averages": list(self.averages)}
+        fields = {name: value for name, value in self._flat.items() if name not in LATER or value != DEFAULTS[name]}
+        return fields | {"parametrization": as_fields(self.parametrization), "averages": list(self.averages)}
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any], base: Mapping[str, Any] | None = None) -> "TrainConfig":
@@ -237,7 +243,7 @@ class TrainConfig:
         eval_every, target_loss and, where the learning rate does not depend on them, in max_steps and schedule_steps.
         """
         fields = self.as_fields() | {name: DEFAULTS[name] for name in OBSERVED}
-        endless = not isinstance(self.schedule, ENDING) and not self.schedule.warmup
+        endless = isinstance(self.schedule, Constant | ScheduleFree) and not self.schedule.warmup
         duration = DEFAULTS["max_steps"] if endless else self.duration
         return hash_of(fields | {"max_steps": duration, "schedule_steps": None})
 
@@ -257,6 +263,11 @@ def _as_tuple(values: Any) -> tuple:
 
 
 def _decay(tau: Any) -> float:
+    """τ, of a number or of an ExponentialAverage."""
+    if isinstance(tau, ExponentialAverage):
+        if tau.decay is None:
+            raise ValueError(f"averages must have decay rates τ, got {tau}; write ExponentialAverage(decay)")
+        tau = tau.decay
     value = single_number("averages", tau)
     if not 0 <= value < 1:
         raise ValueError(f"averages must be decay rates τ of at least 0 and below 1, got {value:g}")

@@ -26,7 +26,7 @@ INTERVALS = {
     **dict.fromkeys(("noise_variance", "epsilon"), (0.0, math.inf, "at least 0 and finite")),
     **dict.fromkeys(("momentum", "beta1", "beta2"), _RATE),
     "interpolation": (0.0, 1.0, "positive and below 1"),
-    **dict.fromkeys(("warmup", "decay"), (0.0, math.nextafter(1, 2), "between 0 and 1")),
+    "warmup": (0.0, math.nextafter(1, 2), "between 0 and 1"),
     "target_loss": (-math.inf, math.inf, "finite"),
 }
 NONZERO = "capacity", "source", "learning_rate", "clip_norm", "interpolation"

@@ -11,16 +11,25 @@ from sgdtheory._common.arguments import checked_name
 from sgdtheory.training.data import StandardLibrary, Teacher, Tokens
 from sgdtheory.training.models import MLP, Transformer
 from sgdtheory.training.optimizers import SGD, Adam
-from sgdtheory.training.schedules import WSD, Constant, Cosine, ScheduleFree
+from sgdtheory.training.schedules import WSD, Constant, Cosine, Linear, PowerDecay, ScheduleFree, Stages
 
 KINDS: dict[str, dict[str, type]] = {
     "model": {"mlp": MLP, "transformer": Transformer},
     "data": {"teacher": Teacher, "stdlib": StandardLibrary, "tokens": Tokens},
     "optimizer": {"sgd": SGD, "adam": Adam},
-    "schedule": {"constant": Constant, "cosine": Cosine, "wsd": WSD, "schedule_free": ScheduleFree},
+    "schedule": {
+        "constant": Constant,
+        "cosine": Cosine,
+        "linear": Linear,
+        "wsd": WSD,
+        "power": PowerDecay,
+        "stages": Stages,
+        "schedule_free": ScheduleFree,
+    },
 }
 DEFAULT_KINDS = {"model": "mlp", "data": "teacher", "optimizer": "adam", "schedule": "constant"}
 SPELLINGS: dict[tuple[type, str], str] = {(Tokens, "path"): "tokens", (ScheduleFree, "interpolation"): "beta1"}
+LATER = ("final",)  # fields that 0.1.0 did not have: at their default they are not written, so that files stay the same
 REPLACED = {ScheduleFree: ("momentum", "beta1")}  # fields of an optimizer in whose place a schedule has its own
 
 Place = tuple[str, str]  # ("model", "depth"): a field of the config, and a field of what it holds
@@ -33,7 +42,10 @@ def spelling(kind: type, field: str) -> str:
 
 def names_of(kind: type) -> dict[str, str]:
     """Flat name → field of a kind."""
-    return {spelling(kind, field.name): field.name for field in dataclasses.fields(kind)}
+    if kind is Stages:
+        return {"stages": "text"}  # in the place of two lists
+    fields = sorted(dataclasses.fields(kind), key=lambda field: field.name != "warmup")  # first, as it comes first
+    return {spelling(kind, field.name): field.name for field in fields}
 
 
 NESTED = tuple(dict.fromkeys(name for kinds in KINDS.values() for kind in kinds.values() for name in names_of(kind)))
@@ -54,13 +66,14 @@ def homes_of(name: str) -> dict[str, tuple[type, str]]:
 
 
 def default_values() -> dict[str, Any]:
-    """The default of every nested field by its flat name; None for the path of a token file, which has none."""
+    """The default of every nested field by its flat name; None where there is none, as for the path of a token file."""
     found = {}
-    for kinds in KINDS.values():
-        for kind in kinds.values():
-            for field in dataclasses.fields(kind):
-                default = None if field.default is dataclasses.MISSING else field.default
-                assert found.setdefault(spelling(kind, field.name), default) == default
+    for kind in (kind for kinds in KINDS.values() for kind in kinds.values()):
+        defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+        for name, field in names_of(kind).items():
+            default = defaults.get(field, dataclasses.MISSING)
+            default = None if default is dataclasses.MISSING else default
+            assert found.setdefault(name, default) == default
     return found
 
 
@@ -124,9 +137,15 @@ def from_flat(fields: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]
             values[place][inner] = value
         elif name in NESTED:
             raise ValueError(_refusal(name, value, kinds))
-    if kinds["data"] is Tokens:
-        values["data"].setdefault("path", None)
-    return found | {place: kind(**values[place]) for place, kind in kinds.items()}
+    return found | {place: _made(kind, values[place]) for place, kind in kinds.items()}
+
+
+def _made(kind: type, values: Mapping[str, Any]) -> Any:
+    """A kind of these fields; None, which it refuses, for one that it needs and that is not given."""
+    if kind is Stages:
+        return Stages.from_text(values.get("text"))
+    needed = {field.name: None for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING}
+    return kind(**needed | dict(values))
 
 
 def kinds_of(fields: Mapping[str, Any]) -> dict[str, type]:

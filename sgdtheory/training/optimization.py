@@ -9,11 +9,12 @@ import numpy as np
 import optax
 from jax import Array
 
+from sgdtheory.theory import first_step
 from sgdtheory.training.config import DEFAULTS, TrainConfig
 from sgdtheory.training.network import Params
 from sgdtheory.training.optimizers import Adam
 from sgdtheory.training.parametrization import Factors
-from sgdtheory.training.schedules import WSD, Cosine, ScheduleFree
+from sgdtheory.training.schedules import Constant, ScheduleFree, Stages
 
 
 class Rates(NamedTuple):
@@ -34,20 +35,13 @@ def rates(config: TrainConfig) -> Rates:
 
 
 def schedule_factor(config: TrainConfig, step: Array) -> Array:
-    """Learning rate at step 0, 1, … over γ.
-
-    With N = schedule_steps and W = ⌈warmup·N⌉: min(1, (t + 1)/W), times 1 (constant, schedule-free),
-    times (1 + cos π(t − W)/(N − W))/2 from W on (cosine), or times min(1, (N − t)/⌈decay·N⌉) (wsd).
-    """
-    schedule, duration, t = config.schedule, config.duration, step.astype(jnp.float32)
-    warm = -int(-schedule.warmup * duration // 1)
-    factor = jnp.minimum(1.0, (t + 1) / warm) if warm else jnp.ones_like(t)
-    if isinstance(schedule, Cosine):
-        progress = jnp.clip((t - warm) / max(duration - warm, 1), 0.0, 1.0)
-        factor *= (1 + jnp.cos(jnp.pi * progress)) / 2
-    if isinstance(schedule, WSD) and schedule.decay:
-        factor *= jnp.clip((duration - t) / -(-schedule.decay * duration // 1), 0.0, 1.0)
-    return factor
+    """Learning rate at step t = 0, 1, … over γ: the schedule's f(t/n), n = schedule_steps, and f(1) beyond (T21)."""
+    schedule, duration = config.schedule, config.duration
+    if isinstance(schedule, Stages):  # it jumps: at a whole step, which single precision does not move
+        starts = np.array([first_step(fraction, duration) for fraction in schedule.fractions])
+        return jnp.asarray(schedule.values, jnp.float32)[jnp.searchsorted(jnp.asarray(starts, int), step, "right") - 1]
+    shape = Constant(schedule.warmup) if isinstance(schedule, ScheduleFree) else schedule
+    return shape.at(jnp.minimum(step.astype(jnp.float32) / duration, 1.0), jnp)
 
 
 def squared_norm(tree: Params, scales: Mapping[str, Factors]) -> Array:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import sgdtheory as st
 from sgdtheory.training import MUP, TrainConfig, flat_fields
 from sgdtheory.training.config import read_config
 from tests.runs import run_of
@@ -16,6 +17,9 @@ OF_KINDS = {
     **dict.fromkeys(("num_heads", "base_num_heads", "context"), TEXT),
     "momentum": {"optimizer": "sgd"},
     "decay": {"schedule": "wsd"},
+    "final": {"schedule": "cosine"},
+    "exponent": {"schedule": "power"},
+    "stages": {"schedule": "stages"},
 }
 
 
@@ -71,7 +75,7 @@ def test_positive_numbers(name, value):
         with_field(name, value)
 
 
-@pytest.mark.parametrize("name", ["noise_variance", "epsilon"])
+@pytest.mark.parametrize("name", ["noise_variance", "epsilon", "final", "exponent"])
 @pytest.mark.parametrize("value", [-0.1, float("inf"), float("nan")])
 def test_numbers_of_at_least_zero(name, value):
     assert with_field(name, 0).value(name) == 0
@@ -95,6 +99,37 @@ def test_fractions(name, value):
         with_field(name, value)
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("0:1,0.5", "stages must be FRACTION:VALUE pairs with commas between them, such as 0:1,0.5:0.3, got '0:1,0.5'"),
+        ("0.5:1", "fractions must begin with 0, increase and stay below 1, got 0.5"),
+        ("0:-1", "values must be finite and not negative, got -1"),
+        (3, "stages must be FRACTION:VALUE pairs .*, got 3"),
+    ],
+)
+def test_stages(value, words):
+    assert with_field("stages", "0:1,0.50:3e-1").value("stages") == "0:1,0.5:0.3"
+    with pytest.raises(ValueError, match=rf"^{words}"):
+        with_field("stages", value)
+
+
+@pytest.mark.parametrize(("schedule", "name"), [("power", "exponent"), ("stages", "stages")])
+def test_what_a_schedule_cannot_do_without(schedule, name):
+    with pytest.raises(ValueError, match=rf"^{name} must be .*, got None"):
+        run_of(schedule=schedule)
+
+
+def test_averages_may_be_objects():
+    averages = st.ExponentialAverage(0.5), 0.9, st.UniformAverage()
+    assert TrainConfig(averages=averages) == run_of(averages=(0.5, 0.9), uniform_average=True)  # pyright: ignore
+    assert TrainConfig(averages=st.ExponentialAverage(0.5)) == run_of(averages=(0.5,))  # pyright: ignore
+    with pytest.raises(ValueError, match=r"^averages must have decay rates τ, got ExponentialAverage\(.*window=0.1\)"):
+        TrainConfig(averages=(st.ExponentialAverage(window=0.1),))  # pyright: ignore
+    with pytest.raises(ValueError, match=r"^averages must be a number or an array of numbers, got TailAverage"):
+        TrainConfig(averages=(st.TailAverage(0.1),))  # pyright: ignore
+
+
 @pytest.mark.parametrize("value", [1.0, -0.1, float("nan"), (0.5, 1.0)])
 def test_averages(value):
     with pytest.raises(ValueError, match="^averages must be decay rates τ of at least 0 and below 1, got"):
@@ -109,7 +144,7 @@ def test_averages(value):
         ("parametrization", "mpu", "standard, mup, ntk, got mpu"),
         ("data", "teecher", "teacher, stdlib, tokens, got teecher"),
         ("optimizer", "adamw", r"sgd, adam, got adamw \(did you mean adam\?\)"),
-        ("schedule", "cosin", "constant, cosine, wsd, schedule_free, got cosin"),
+        ("schedule", "cosin", "constant, cosine, linear, wsd, power, stages, schedule_free, got cosin"),
         ("precision", "float16", "float32, bfloat16, got float16"),
         ("trained", "input", "all, output, got input"),
     ],
@@ -145,6 +180,18 @@ def test_unknown_names_list_the_known(name, value, known):
         ),
         ({"schedule": "wsd", "schedule_steps": 10, "max_steps": 11}, "max_steps must be at most schedule_steps = 10"),
         (
+            {"schedule": "linear", "schedule_steps": 10, "max_steps": 11},
+            "max_steps must be at most schedule_steps = 10",
+        ),
+        (
+            {"schedule": "wsd", "final": 0.1},
+            "final = 0.1 does not matter with schedule wsd: leave it out, or take schedule cosine or schedule linear$",
+        ),
+        (
+            {"schedule": "stages", "stages": "0:1", "warmup": 0.1},
+            "warmup = 0.1 does not matter with schedule stages: leave it out, or take schedule constant or",
+        ),
+        (
             {"schedule": "wsd", "warmup": 0.5, "decay": 0.6},
             "warmup and decay must add up to at most 1, got 0.5 and 0.6",
         ),
@@ -162,7 +209,7 @@ def test_fields_that_do_not_go_together(fields, message):
 def test_every_field_has_a_check():
     tested = {*WHOLE, *POSITIVE, "seed", "data_seed", "task_seed", "noise_variance", "epsilon", "momentum", "beta1"}
     tested |= {"beta2", "warmup", "decay", "averages", "model", "activation", "parametrization", "data", "optimizer"}
-    tested |= {"schedule", "precision", "trained", "vocabulary", "tokens", "target_loss"}
+    tested |= {"final", "exponent", "stages", "schedule", "precision", "trained", "vocabulary", "tokens", "target_loss"}
     assert {field.name for field in flat_fields()} - tested == {"uniform_average"}
 
 
@@ -181,6 +228,10 @@ def test_values_are_normalized():
         run_of(averages=(), uniform_average=True, target_loss=0.5, micro_batch=8, clip_norm=0.1),
         run_of(parametrization=MUP.with_role("hidden", init=-0.25).rescaled("output", 0.5)),
         run_of(**TEXT, schedule="wsd", schedule_steps=2000),
+        run_of(schedule="cosine", final=0.1, warmup=0.1),
+        run_of(schedule="linear"),
+        run_of(schedule="power", exponent=1.5),
+        run_of(schedule="stages", stages="0:1,0.3333333333333333:0.1"),
     ],
 )
 def test_json_keeps_every_field(config, tmp_path):
@@ -197,6 +248,27 @@ def test_fingerprints_are_those_of_stores_that_0_1_0_wrote():
     plain = run_of(width=32, averages=(0.8, 0.99), target_loss=0.12, learning_rate=0.0078125, seed=1)
     found = [config.fingerprint for config in (TrainConfig(), plain, text)]
     assert found == ["44136fa355b3", "9465ae08b005", "4d3f1a861013"]
+
+
+def test_files_and_hashes_do_not_know_of_what_0_1_0_did_not_have():
+    cosine = run_of(schedule="cosine", warmup=0.1)
+    text = json.dumps(cosine.as_fields())
+    assert (cosine.fingerprint, cosine.trajectory) == ("0da04ede77c6", "0da04ede77c6")
+    assert '"schedule": "cosine", "warmup": 0.1, "max_steps"' in text
+    assert cosine.value("final") == 0
+    other = cosine.with_fields(final=0.1)
+    assert other.fingerprint != cosine.fingerprint
+    assert other.as_fields()["final"] == 0.1
+    assert other.with_fields(final=0) == cosine
+    wsd = run_of(schedule="wsd", warmup=0.2, decay=0.3)
+    assert '"schedule": "wsd", "warmup": 0.2, "decay": 0.3, "max_steps"' in json.dumps(wsd.as_fields())
+
+
+def test_what_iterates_depend_on():
+    """Stages and warm-ups depend on the duration; a constant rate does not."""
+    for fields in ({"schedule": "stages", "stages": "0:1,0.5:0.1"}, {"schedule": "linear"}, {"warmup": 0.1}):
+        assert len({run_of(**fields, max_steps=steps).trajectory for steps in (60, 80)}) == 2
+    assert len({run_of(max_steps=steps).trajectory for steps in (60, 80)}) == 1
 
 
 def test_fingerprints():

@@ -20,27 +20,56 @@ CONFIG = run_of(
 )  # fmt: skip
 
 
-def factor_by_hand(schedule, t, duration, warmup, decay):
-    warm = math.ceil(warmup * duration)
-    factor = min(1, (t + 1) / warm) if warm else 1
-    if schedule == "cosine" and t >= warm:
-        factor *= 0.5 * (1 + math.cos(math.pi * (t - warm) / (duration - warm)))
-    if schedule == "wsd":
-        factor *= min(1, (duration - t) / math.ceil(decay * duration))
-    return factor
+def factor_by_hand(schedule, t, duration, warmup, own=None):
+    """f(t/n) of T21."""
+    u = t / duration
+    if u < warmup:
+        return u / warmup
+    v = (u - warmup) / (1 - warmup)
+    return {
+        "constant": lambda: 1,
+        "schedule_free": lambda: 1,
+        "cosine": lambda: own + (1 - own) * 0.5 * (1 + math.cos(math.pi * v)),
+        "linear": lambda: 1 - (1 - own) * v,
+        "wsd": lambda: 1 if u <= 1 - own else (1 - u) / own,
+        "power": lambda: (1 - v) ** own,
+    }[schedule]()
 
 
-@pytest.mark.parametrize("schedule", ["constant", "cosine", "wsd", "schedule_free"])
-@pytest.mark.parametrize(("duration", "warmup", "decay"), [(40, 0.25, 0.5), (16, 0.0, 0.25), (37, 0.1, 0.3)])
-def test_schedules_by_hand(schedule, duration, warmup, decay):
-    config = run_of(
-        schedule=schedule, max_steps=duration, warmup=warmup, **({"decay": decay} if schedule == "wsd" else {})
-    )
+@pytest.mark.parametrize(
+    ("schedule", "own"),
+    [
+        *(("constant", None), ("schedule_free", None), ("cosine", 0.0), ("cosine", 0.1)),
+        *(("linear", 0.0), ("linear", 0.3), ("wsd", 0.5), ("wsd", 0.25), ("power", 0.0), ("power", 1.7)),
+    ],
+)
+@pytest.mark.parametrize(("duration", "warmup"), [(40, 0.25), (16, 0.0), (37, 0.1)])
+def test_schedules_by_hand(schedule, own, duration, warmup):
+    name = {"cosine": "final", "linear": "final", "wsd": "decay", "power": "exponent"}.get(schedule)
+    config = run_of(schedule=schedule, max_steps=duration, warmup=warmup, **({name: own} if name else {}))
     steps = np.arange(duration)
     found = [float(schedule_factor(config, jnp.int32(t))) for t in steps]
-    np.testing.assert_allclose(
-        found, [factor_by_hand(schedule, t, duration, warmup, decay) for t in steps], rtol=1e-5, atol=1e-6
-    )
+    expected = [factor_by_hand(schedule, t, duration, warmup, own) for t in steps]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    if schedule != "schedule_free":
+        np.testing.assert_allclose(found, config.schedule.factors(steps, duration), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("duration", [10, 11, 300, 100003])
+def test_stages_begin_at_the_steps_of_the_theory(duration):
+    """Also where t/n in single precision is below the fraction, as 3/10 may be; beyond the end the last one stays."""
+    fractions = [0, 0.1, 0.3, 0.7, 0.9]
+    config = run_of(schedule="stages", stages="0:1,0.1:0.5,0.3:0.25,0.7:2,0.9:0", max_steps=duration)
+    near = {t for u in fractions for t in range(int(u * duration) - 1, int(u * duration) + 3) if 0 <= t < duration}
+    steps = np.array([*sorted(near), duration, 2 * duration])
+    found = [float(schedule_factor(config, jnp.int32(t))) for t in steps]
+    np.testing.assert_array_equal(found, config.schedule.factors(np.minimum(steps, duration), duration))
+
+
+def test_the_end_of_a_schedule_stays():
+    for fields, end in (({"warmup": 0.5}, 1.0), ({"warmup": 1.0}, 1.0), ({"schedule": "schedule_free"}, 1.0)):
+        config = run_of(**fields, max_steps=300, schedule_steps=100)
+        assert float(schedule_factor(config, jnp.int32(250))) == end
 
 
 def initial(config):
@@ -77,7 +106,7 @@ def run_by_hand(config, own_rates=SGD, own_epsilon=EPSILON):
         if config.clip_norm:
             norm = math.sqrt(sum(SGD[name] * (part**2).sum() for name, part in parts.items()))
             parts = {name: part * min(1, config.clip_norm / norm) for name, part in parts.items()}
-        rate = config.learning_rate * factor_by_hand("constant", t, config.max_steps, config.schedule.warmup, 0)
+        rate = config.learning_rate * factor_by_hand("constant", t, config.max_steps, config.schedule.warmup)
         for name, part in parts.items():
             if isinstance(config.optimizer, training.SGD):
                 first[name] = config.optimizer.momentum * first[name] + part
