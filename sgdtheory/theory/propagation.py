@@ -91,8 +91,9 @@ class Traveller:
         kind = kind_of(self.course, low, high)
         if kind == "constant":
             stage = self._stage(low)
-            if high - low > max(FEW_STEPS, settling_steps(stage.spectrum, self.keeping)):
-                self._closed_form(stage, low, high)
+            settling = max(FEW_STEPS, settling_steps(stage.spectrum, self.keeping))
+            if high - low > settling:
+                self._closed_form(stage, low, high, settling)
                 return
         elif kind == "smooth":
             settled = min(low + self._settling(low, high), high)
@@ -115,9 +116,12 @@ class Traveller:
             longest = max(longest, steps)
         return max(FEW_STEPS, np.ceil(min(longest, MOST_SETTLING)))
 
-    def _closed_form(self, stage: Stage, low: float, high: float) -> None:
+    def _closed_form(self, stage: Stage, low: float, high: float, settling: float) -> None:
         begin = self.moments
-        for stop in [each for each in self.stops if low < each < high]:
+        early = [each for each in self.stops if low < each <= low + settling]
+        if early:  # the closed form does not hold yet
+            self._steps(low, early[-1])
+        for stop in [each for each in self.stops if low + settling < each < high]:
             self._arrive(stop, after(stage, begin, stop - low))
         self._arrive(high, after(stage, begin, high - low))
 
