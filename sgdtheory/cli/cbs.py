@@ -32,9 +32,8 @@ COLUMNS = {
 MORE = "real_batch_size", "optimal_batch_size", "optimal_learning_rate"  # in JSON alone
 LEGEND = (
     "steps, γ: with which B* reaches the optimal risk R_opt; rate B: the largest with at most {factor:g} R_opt from D "
-    "samples"
+    "samples;\nnoise scale: tr Σ/‖g‖² of the gradient after D samples at B*, and tr HΣ/gᵀHg; m* = tr H/λ_1"
 )
-LEGEND_OF_NOTIONS = ";\nnoise scale: tr Σ/‖g‖² of the gradient after D samples at B*, and tr HΣ/gᵀHg; m* = tr H/λ_1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,11 +87,8 @@ class CbsCommand(ProblemCommand, AlgorithmCommand):
         }
 
     def _rows(self, critical: CriticalBatchSize) -> list[dict[str, Any]]:
-        found = vars(critical)
-        if self.algorithm.is_default:  # the others are about the iterates of SGD
-            found = found | vars(notions_at(self.problem, critical))
-        names = [name for name in (*COLUMNS, *MORE) if name in found]
-        columns = {name: np.broadcast_to(found[name], np.shape(critical.num_samples)) for name in names}
+        found = vars(critical) | vars(notions_at(self.problem, critical, self.algorithm))
+        columns = {name: np.broadcast_to(found[name], np.shape(critical.num_samples)) for name in (*COLUMNS, *MORE)}
         return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
     def _domain_note(self) -> str:
@@ -105,13 +101,12 @@ class CbsCommand(ProblemCommand, AlgorithmCommand):
     def _print(self, rows: list[dict[str, Any]], predicted: dict[str, Any], slopes: dict[str, np.ndarray]) -> None:
         table = Table(
             title=f"{self.problem_title}{self.algorithm_title}: B* at {100 * self.overhead:.3g}% overhead",
-            caption=(LEGEND + (LEGEND_OF_NOTIONS if self.algorithm.is_default else "")).format(factor=self.risk_factor),
+            caption=LEGEND.format(factor=self.risk_factor),
         )
-        names = [name for name in COLUMNS if name in rows[0]]
-        for name in names:
-            table.add_column(COLUMNS[name], justify="right")
+        for header in COLUMNS.values():
+            table.add_column(header, justify="right")
         for row in rows:
-            table.add_row(*(_cell(name, row[name]) for name in names))
+            table.add_row(*(_cell(name, row[name]) for name in COLUMNS))
         exponents = Table(title="exponents in D: Corollary 8's for D → ∞, and from each D to the next")
         for header in ("", "Corollary 8", *_intervals(rows)):
             exponents.add_column(header, justify="right")

@@ -22,8 +22,8 @@ REASONS = {  # why Theorem 7 does not apply, the most important first
 class RiskCommand(SettingsCommand, AlgorithmCommand):
     """Exact excess risk of averaged mini-batch SGD on power-law regression, beside Theorem 7's bound.
 
-    Each of batch size, learning rate and number of samples takes one value or several of equal number. With another
-    method, schedule or average it prints the risk alone: the theorem is about averaged SGD with a constant step.
+    Each of batch size, learning rate and number of samples takes one value or several of equal number. The theorem
+    is about averaged SGD with a constant step, and is left out with another algorithm.
     """
 
     def run(self) -> None:
@@ -31,11 +31,14 @@ class RiskCommand(SettingsCommand, AlgorithmCommand):
         settings = self.settings
         risk = excess_risk(self.problem, **settings, **self.algorithm_argument)
         columns = settings | {"risk": risk.total, "bias": risk.bias, "variance": risk.variance}
+        broken = {}
         if self.algorithm.is_default:
             compared, broken = self._comparison(risk)
             columns |= compared
         else:
-            columns["relative_error"], broken = risk.relative_error, {}
+            columns["relative_error"] = risk.relative_error
+            if self.algorithm.constant:
+                columns["max_stable_learning_rate"] = self._edge()
         if self.json:
             print_json(self.algorithm_in_json | columns | ({"broken": broken} if broken else {}))
         else:
@@ -45,7 +48,7 @@ class RiskCommand(SettingsCommand, AlgorithmCommand):
         """Columns of the bound and the stability edge, and which conditions of the theorem are broken."""
         problem, settings = self.problem, self.settings
         bound = theorem7(problem, **settings)
-        edge = max_stable_learning_rate(problem, batch_size=settings["batch_size"])
+        edge = self._edge()
         with np.errstate(all="ignore"):
             ratio = risk.total / bound.total
         columns = {
@@ -60,6 +63,10 @@ class RiskCommand(SettingsCommand, AlgorithmCommand):
             "large_learning_rate": np.logical_not(bound.small_learning_rate),
             "large_signal": np.logical_not(bound.small_signal),
         }
+
+    def _edge(self) -> Any:
+        batch_size = self.settings["batch_size"]
+        return max_stable_learning_rate(self.problem, batch_size=batch_size, algorithm=self.algorithm)
 
     def _print(self, columns: dict[str, Any], broken: dict[str, Any]) -> None:
         table = Table(title=self.problem_title + self.algorithm_title, show_header=False)

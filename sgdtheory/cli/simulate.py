@@ -89,7 +89,7 @@ class SimulateCommand(SettingsCommand, AlgorithmCommand, DistributedCommand):
 
     def _show(self, simulation: Simulation, problem: PowerLaw, settings: dict[str, Any]) -> None:
         exact = getattr(excess_risk(problem, **settings, **self.algorithm_argument), self.quantity)
-        default = self.algorithm.is_default  # the bound and the edge are those of averaged SGD with a constant step
+        default = self.algorithm.is_default  # whose bound it is
         columns = {
             **settings,
             "mean": simulation.mean,
@@ -101,7 +101,9 @@ class SimulateCommand(SettingsCommand, AlgorithmCommand, DistributedCommand):
             "num_diverged": simulation.diverged.sum(-1),
             "num_steps": simulation.num_steps,
         }
-        edge = max_stable_learning_rate(problem, batch_size=settings["batch_size"]) if default else np.inf
+        edge = np.inf  # a schedule has none
+        if self.algorithm.constant:
+            edge = max_stable_learning_rate(problem, batch_size=settings["batch_size"], algorithm=self.algorithm)
         started = np.any(simulation.num_finished)
         if self.json:
             kept = simulation.truncation and vars(simulation.truncation)

@@ -109,13 +109,21 @@ class Notions:
     critical: CriticalBatchSize = field(repr=False)
 
 
-def notions(problem: Problem, num_samples: ArrayLike, *, overhead: float = 0.2, risk_factor: float = 2.0) -> Notions:
+def notions(
+    problem: Problem,
+    num_samples: ArrayLike,
+    *,
+    overhead: float = 0.2,
+    risk_factor: float = 2.0,
+    algorithm: Algorithm = Algorithm(),  # noqa: B008 (frozen)
+) -> Notions:
     """B*, the rate convention, both gradient noise scales and m*, at the same points (THEORY.md T12, T15).
 
     Args:
         problem: PowerLaw, LeastSquares or any other Problem with a signal that can be learnt.
         num_samples: D ≥ 2; scalar or array.
         overhead, risk_factor: conventions of B* and of the rate batch size, as in `critical_batch_size`.
+        algorithm: what is run.
 
     Returns:
         Notions, with arrays of the shape of `num_samples`.
@@ -130,13 +138,22 @@ def notions(problem: Problem, num_samples: ArrayLike, *, overhead: float = 0.2, 
         41.0 128.0 1.645
     """
     critical = critical_batch_size(
-        problem, num_samples=num_samples, overhead=overhead, risk_factor=risk_factor, curve=False
+        problem,
+        num_samples=num_samples,
+        overhead=overhead,
+        risk_factor=risk_factor,
+        curve=False,
+        algorithm=algorithm,
     )
-    return notions_at(problem, critical)
+    return notions_at(problem, critical, algorithm)
 
 
-def notions_at(problem: Problem, critical: CriticalBatchSize) -> Notions:
-    """`notions` for a critical batch size that is computed already.
+def notions_at(
+    problem: Problem,
+    critical: CriticalBatchSize,
+    algorithm: Algorithm = Algorithm(),  # noqa: B008 (frozen)
+) -> Notions:
+    """`notions` for a critical batch size, of that algorithm, that is computed already.
 
     Example:
         >>> import sgdtheory as st
@@ -150,6 +167,7 @@ def notions_at(problem: Problem, critical: CriticalBatchSize) -> Notions:
         batch_size=critical.batch_size,
         learning_rate=critical.learning_rate,
         num_samples=critical.num_samples,
+        algorithm=algorithm,
     )
     return Notions(
         num_samples=critical.num_samples,

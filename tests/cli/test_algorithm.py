@@ -173,7 +173,7 @@ def test_the_risk_of_an_algorithm(run):
     settings = {"batch_size": 16, "learning_rate": 0.3, "num_samples": samples}
     risk = st.excess_risk(st.PowerLaw(2, 3), **settings, algorithm=make_algorithm(algorithm_settings(SAME)))
     found = strict_json(run(*RISK, "--num-samples", *samples, *FLAGS, "--json"))
-    assert list(found) == [*("algorithm", *settings), *("risk", "bias", "variance", "relative_error")]
+    assert list(found) == ["algorithm", *settings, "risk", "bias", "variance", "relative_error"]
     assert found["algorithm"] == SAME
     for name in ("bias", "variance", "relative_error"):
         np.testing.assert_array_equal(found[name], getattr(risk, name))
@@ -195,3 +195,33 @@ def test_flags_that_do_not_matter_are_refused(fails):
     wsd = ["--schedule", "wsd", "--warmup", 0.5, "--decay", 0.6]
     assert fails(*RISK, "--num-samples", 1e4, *wsd) == f"sgdtheory: {message}\n"
     assert "final = 0.1 does not matter with schedule constant" in fails(*RISK, "--num-samples", 1e4, "--final", 0.1)
+
+
+def test_the_stability_edge_of_a_method(run):
+    heavy = ["--method", "heavy-ball", "--momentum", 0.9]
+    edge = st.max_stable_learning_rate(st.PowerLaw(2, 3), batch_size=16, algorithm=st.Algorithm(st.HeavyBall(0.9)))
+    found = strict_json(run(*RISK, "--num-samples", 1e4, *heavy, "--json"))
+    assert found["max_stable_learning_rate"] == edge
+    assert "max_stable_learning_rate" not in strict_json(
+        run(*RISK, "--num-samples", 1e4, *heavy, "--schedule", "cosine", "--json")
+    )
+
+
+def test_the_critical_batch_size_of_an_algorithm(run):
+    problem, algorithm = st.PowerLaw(2, 3, 5), st.Algorithm(schedule=st.Cosine(), average=st.LastIterate())
+    flags = ["cbs", "--capacity", 2, "--source", 3, "--dim", 5, "--num-samples", 40]
+    last = ["--schedule", "cosine", "--average", "last"]
+    found = strict_json(run(*flags, *last, "--json"))
+    expected = st.notions(problem, 40, algorithm=algorithm)
+    assert found["algorithm"] == "cosine last"
+    (row,) = found["rows"]
+    for name in ("critical_batch_size", "rate_batch_size", "simple_noise_scale", "interpolation_batch_size"):
+        assert row[name] == getattr(expected, name)
+    assert row["real_batch_size"] == expected.critical.real_batch_size
+    assert set(found["predicted_exponents"].values()) == {None}
+    assert found["notes"][-1].startswith("Corollary 8 is about averaged SGD with a constant step")
+    default = strict_json(run(*flags, "--json"))
+    assert "algorithm" not in default
+    assert default["rows"][0].keys() == row.keys()
+    assert default["rows"][0]["optimal_risk"] != row["optimal_risk"]
+    assert ", d = 5; cosine last: B* at 20% overhead" in run(*flags, *last)
