@@ -1,5 +1,6 @@
 """`sgdtheory path`: the exact risk along a run, of several algorithms side by side."""
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ class PathCommand(ProblemCommand):
     algorithm: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """What is run, in a text; one --algorithm for each; sgd unless given."""
     points: int = 200
-    """Numbers of steps, log-spaced, in JSON and in the figure; a table shows a dozen of them."""
+    """Numbers of steps, log-spaced, in JSON and in the figure; a table shows a dozen that all have."""
     plot: Path | None = None
     """Draw the loss curves to this .png, .pdf or .svg."""
 
@@ -58,7 +59,11 @@ class PathCommand(ProblemCommand):
             ]
             print_json(problem | {"paths": entries})
         else:
-            print_tables(*(self._table(group) for group in _groups(paths)))
+            groups: dict[Any, dict[str, RiskPath]] = {}  # that have the same steps, and samples after each
+            for name, (algorithm, own) in runs.items():
+                batch_size = own.get("batch_size", self.batch_size)
+                groups.setdefault((algorithm.batch_schedule, batch_size), {})[name] = paths[name]
+            print_tables(*(self._table(group) for group in groups.values()))
 
     def _settings(self) -> dict[str, float]:
         return {name: getattr(self, name) for name in (*OWN, "num_samples")}
@@ -84,10 +89,12 @@ class PathCommand(ProblemCommand):
         table = Table(title=f"{self.problem_title}; {setting}", caption="excess risk of what the run returns")
         for header in ("steps", "samples", *paths):
             table.add_column(header, justify="right")
-        path = next(iter(paths.values()))
-        for place in np.unique(np.linspace(0, path.num_steps.size - 1, ROWS).round().astype(int)):
-            steps = f"{path.num_steps[place]:.10g}", f"{path.num_samples[place]:.10g}"
-            table.add_row(*steps, *(_cell(np.asarray(each.average.total)[place]) for each in paths.values()))
+        common = functools.reduce(np.intersect1d, [path.num_steps for path in paths.values()])
+        for step in np.unique(common[np.linspace(0, common.size - 1, ROWS).round().astype(int)]):
+            places = [np.searchsorted(path.num_steps, step) for path in paths.values()]
+            risks = [np.asarray(path.average.total)[place] for path, place in zip(paths.values(), places, strict=True)]
+            samples = next(iter(paths.values())).num_samples[places[0]]
+            table.add_row(f"{step:.10g}", f"{samples:.10g}", *map(_cell, risks))
         return table
 
     def _draw(self, path: Path, paths: dict[str, RiskPath]) -> None:
@@ -96,14 +103,6 @@ class PathCommand(ProblemCommand):
         write_figure(
             plotting.risk_paths(paths, title=f"{self.problem_in_mathematics}, $B = {self.batch_size:g}$"), path
         )
-
-
-def _groups(paths: dict[str, RiskPath]) -> list[dict[str, RiskPath]]:
-    """Paths that have the same steps and samples, together: one table each."""
-    groups: dict[bytes, dict[str, RiskPath]] = {}
-    for name, path in paths.items():
-        groups.setdefault(np.stack([path.num_steps, path.num_samples]).tobytes(), {})[name] = path
-    return list(groups.values())
 
 
 def _columns(path: RiskPath) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class SettingsCommand(ProblemCommand):
     learning_rate: tuple[float, ...]
     """Learning rate γ, in units of 1/λ_1."""
     num_samples: tuple[float, ...]
-    """Number of samples D; the number of steps is ⌊D/B⌋."""
+    """Number of samples D; there are as many steps as they allow."""
 
     @property
     def settings(self) -> dict[str, Any]:

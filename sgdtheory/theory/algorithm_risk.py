@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sgdtheory._common.arguments import checked_problem, settings_arrays, whole_number
 from sgdtheory.theory.algorithm import Algorithm, checked_algorithm
 from sgdtheory.theory.averages import LastIterate
-from sgdtheory.theory.course import Course, number_of_steps
+from sgdtheory.theory.course import Course, number_of_steps, steps_of_shape
 from sgdtheory.theory.mesh import FINE, ROUGH, Resolution
 from sgdtheory.theory.moments import iterate_risk
 from sgdtheory.theory.problem import Spectral
@@ -93,6 +93,17 @@ class RiskPath:
     batch_size: np.ndarray
 
 
+def _stops(course: Course, number: int) -> np.ndarray:
+    """Numbers of steps at which a path is looked at: as many, and half as many again after the kinks if it has some."""
+    n, algorithm = course.num_steps, course.algorithm
+    shapes = algorithm.schedule, algorithm.batch_schedule
+    edges = sorted({course.first_averaged, *(step for shape in shapes for step in steps_of_shape(shape, n))})
+    kinks = list(zip(edges[1:-1], edges[2:], strict=True))
+    each = number // (2 * max(len(kinks), 1))
+    after = [low + np.append(0, np.geomspace(1, high - low, each)) for low, high in kinks if each]
+    return np.unique(np.round(np.concatenate([[0.0], np.geomspace(1, n, number - 1), *after])))
+
+
 def risk_path(
     problem: Spectral,
     *,
@@ -120,7 +131,8 @@ def risk_path(
         learning_rate: peak learning rate γ > 0, in units of 1/λ.
         num_samples: D ≥ B.
         algorithm: what is run.
-        points: K ≥ 2: step 0, and K − 1 log-spaced numbers of steps from 1 to n (fewer where they repeat).
+        points: K ≥ 2: step 0, and K − 1 log-spaced numbers of steps from 1 to n (fewer where they repeat). Where a
+            shape's formula changes or the average begins there are half as many more, log-spaced after each such step.
 
     Returns:
         RiskPath. For smooth shapes to about 1e-8, like `excess_risk`.
@@ -137,7 +149,7 @@ def risk_path(
     size, peak = float(batch.flat[0]), float(rate.flat[0])
     n = number_of_steps(algorithm.batch_schedule, size, float(samples.flat[0]))
     course = Course(algorithm, size, peak, n)
-    stops = np.unique(np.append(0, np.round(np.geomspace(1, n, number - 1))))
+    stops = _stops(course, number)
     found = travelled(problem, course, stops.tolist()).points
     iterate, square = (np.array([getattr(point, name) for point in found]).T for name in ("iterate", "square"))
     units = np.array([[1.0], [problem.noise_variance]])

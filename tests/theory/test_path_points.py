@@ -22,3 +22,25 @@ def test_a_path_passes_through_shorter_runs(name):
     path = st.risk_path(problem, **setting, num_samples=32 * 3000, algorithm=algorithm, points=25)
     ends = st.excess_risk(problem, **setting, num_samples=path.num_samples[1:], algorithm=algorithm)
     np.testing.assert_allclose(path.average.total[1:], ends.total, rtol=1e-8)
+
+
+def test_kinks_are_resolved():
+    """A decay in 5% of the steps has points of its own, log-spaced from where it begins; a smooth shape has none."""
+    last, setting = st.LastIterate(), {"batch_size": 4, "learning_rate": 0.1, "num_samples": 40_000}
+    smooth, kinked = (
+        st.risk_path(
+            st.PowerLaw(2.0, 3.0, 20), **setting, algorithm=st.Algorithm(schedule=each, average=last), points=40
+        )
+        for each in (st.Cosine(), st.WSD(0.05))
+    )
+    assert set(smooth.num_steps) < set(kinked.num_steps)
+    added = np.setdiff1d(kinked.num_steps, smooth.num_steps)
+    assert added[:3].tolist() == [9500, 9501, 9502]
+    assert (added.size, smooth.num_steps.size) == (19, 37)
+    assert (np.diff(kinked.iterate.total) < 0).sum() > 40
+    ramp = st.Algorithm(batch_schedule=st.Stages([0, 0.5], [1, 2]), average=st.TailAverage(0.25))
+    path = st.risk_path(st.PowerLaw(2.0, 3.0, 20), **setting, algorithm=ramp, points=40)
+    n = path.num_steps[-1]
+    assert {np.ceil(n / 2), np.ceil(n / 2) + 1, n - np.ceil(n / 4), n - np.ceil(n / 4) + 1} <= set(path.num_steps)
+    array = st.Algorithm(schedule=np.linspace(1, 0.5, 100))  # more stages than points: none of its own
+    assert st.risk_path(st.PowerLaw(2.0, 3.0, 20), **setting, algorithm=array, points=40).num_steps.size == 37
