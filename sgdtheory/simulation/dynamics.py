@@ -4,6 +4,7 @@ Everything is in the coordinates `u = H^{1/2} η` of the eigenbasis, in which th
 is `u_i = √s_i`, and a direction that never moves is simply one with λ_i = 0. A lane is one replica at one setting.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -76,7 +77,7 @@ def step(sampler: Sampler, spectrum: Spectrum, lane: Lane, state: State, number:
 
 def carry(state: State) -> State:
     """Move the low parts into the high parts; what rounding leaves over stays, exactly, in the low ones."""
-    return State(*_two_sum(state.error, state.error_low), *_two_sum(state.total, state.total_low))
+    return State(*two_sum(state.error, state.error_low), *two_sum(state.total, state.total_low))
 
 
 def risks(state: State, num_steps: Array) -> tuple[Array, Array]:
@@ -91,26 +92,42 @@ def advance(sampler: Sampler, spectrum: Spectrum, lanes: Lane, state: State, fir
     Carries happen after steps whose number is a multiple of `STEPS`, wherever calls begin and end: how many steps a
     call takes does not change a bit of the result.
     """
-    begin = jnp.asarray(first, np.int32)
     many = jax.vmap(step, in_axes=(None, None, 0, 0, None, 0))
 
     def one(state: State, number: Array, draw: Any) -> State:
         return many(sampler, spectrum, lanes, state, number, draw)
 
-    def whole(state: State, start: Array, low: Array, high: Array) -> State:
-        inputs = start + jnp.arange(STEPS, dtype=np.uint32), sampler.draws(lanes, start)
-        return carry(lax.scan(lambda state, xs: (one(state, *xs), None), state, inputs)[0])
+    return walk(one, partial(sampler.draws, lanes), carry, state, first, count)
 
-    def part(state: State, start: Array, low: Array, high: Array) -> State:
-        draws = sampler.draws(lanes, start)
 
-        def body(k: Array, state: State) -> State:
-            return one(state, start + jnp.asarray(k, np.uint32), jax.tree.map(lambda draw: draw[k], draws))
+def walk(
+    one: Callable, ahead: Callable[[Array], Any], carried: Callable, state: Any, first: Array, count: Array
+) -> Any:
+    """Steps first … first + count − 1 of all lanes, in blocks that begin at multiples of `STEPS`.
+
+    Args:
+        one: (state, number, inputs) → state: one step of all lanes.
+        ahead: what the `STEPS` steps from a number on need, arrays (STEPS, …): the `inputs` of each.
+        carried: the state at the end of a block.
+        state: of all lanes.
+        first, count: the steps.
+    """
+    begin = jnp.asarray(first, np.int32)
+
+    def whole(state: Any, start: Array, low: Array, high: Array) -> Any:
+        inputs = start + jnp.arange(STEPS, dtype=np.uint32), ahead(start)
+        return carried(lax.scan(lambda state, xs: (one(state, *xs), None), state, inputs)[0])
+
+    def part(state: Any, start: Array, low: Array, high: Array) -> Any:
+        inputs = ahead(start)
+
+        def body(k: Array, state: Any) -> Any:
+            return one(state, start + jnp.asarray(k, np.uint32), jax.tree.map(lambda each: each[k], inputs))
 
         state = lax.fori_loop(low, high, body, state)
-        return jax.tree.map(partial(jnp.where, high == STEPS), carry(state), state)
+        return jax.tree.map(partial(jnp.where, high == STEPS), carried(state), state)
 
-    def block(number: Array, state: State) -> State:
+    def block(number: Array, state: Any) -> Any:
         low, high = jnp.maximum(begin - number * STEPS, 0), jnp.minimum(begin + count - number * STEPS, STEPS)
         start = jnp.asarray(number * STEPS, np.uint32)
         return lax.cond(high - low == STEPS, whole, part, state, start, low, high)
@@ -118,7 +135,7 @@ def advance(sampler: Sampler, spectrum: Spectrum, lanes: Lane, state: State, fir
     return lax.fori_loop(begin // STEPS, (begin + count - 1) // STEPS + 1, block, state)
 
 
-def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     """fl(a + b) and its rounding error, exactly (Knuth); an infinite sum has none."""
     total = a + b
     shift = total - a

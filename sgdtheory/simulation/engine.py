@@ -10,19 +10,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental import multihost_utils
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding
 
-from sgdtheory._common.counter_random import threefry
 from sgdtheory._common.interrupts import Interrupts
 from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, State, advance, init, risks
+from sgdtheory.simulation.linear_program import LinearProgram
+from sgdtheory.simulation.placing import DIVIDED, EVERYWHERE, fetch, lane_keys, place
 from sgdtheory.simulation.runs import LEAST_ROOM, Run
 
-EVERYWHERE, DIVIDED = PartitionSpec(), PartitionSpec("lanes")
 CALL_SECONDS = 0.3  # what a call to the devices should take: Ctrl-C and the progress bar wait for it
 FIRST_CALL = 16  # steps
 LENGTH_RATIO = 2  # of the runs that share a block, at most: a lane whose run has ended walks on
-ARRAYS = 8  # (d,) arrays that a lane has alive: its state twice, and temporaries
+ARRAYS = 8  # (d,) arrays alive in a lane of one vector: its state twice, and temporaries; of k, (k + 1)/2 times as many
 BLOCK_NUMBERS = {"cpu": 2**16, "gpu": 2**23, "tpu": 2**23}  # d times the lanes of a block that is fast, on a device
 EXTRA_NUMBERS = 64  # times that may be in use within a step
 
@@ -71,12 +70,12 @@ class Recorder:
         self.average, self.last = ([np.full((run.steps.size, num_replicas), np.nan) for run in runs] for _ in range(2))
 
     def write(self, block: Block, step: int, average: np.ndarray, last: np.ndarray) -> None:
-        """Keep what the block's lanes have after `step` steps, where it was asked for; `inf` if it is not finite."""
+        """Keep what the block's lanes have after `step` steps, where it was asked for."""
         for number, row in block.stops[step]:
             mine = slice(*np.searchsorted(block.lanes[:, 0], [number, number + 1]))
             replica = block.lanes[mine, 1]
             for kept, values in ((self.average, average[mine]), (self.last, last[mine])):
-                kept[number][row, replica] = np.where(np.isfinite(values), values, np.inf)
+                kept[number][row, replica] = values
 
 
 def simulate_runs(
@@ -97,11 +96,10 @@ def simulate_runs(
     work, done = sum(block.length for block in blocks), 0
     with Interrupts() as interrupts, contextlib.suppress(KeyboardInterrupt):
         for block in blocks:
-            for step, state in _states(spectrum, runs, block, key, resources.devices):
+            for step, program in _walk(spectrum, runs, block, key, resources.devices):
                 resources.report((done + step) / work)
                 if step in block.stops:
-                    values = _compiled_risks(state, np.array(step, spectrum.start.dtype))
-                    recorder.write(block, step, *map(_fetch, values))
+                    recorder.write(block, step, *program.risks(step))
                 if interrupts.pending and done + step < work:
                     return recorder, True
             done += block.length
@@ -120,8 +118,9 @@ def _check_room(runs: Sequence[Run], num_replicas: int, memory_limit: float) -> 
         )
 
 
-def _bytes_a_lane(sampler: Sampler, spectrum: Spectrum) -> int:
-    return (ARRAYS * spectrum.start.size + sampler.numbers_a_lane(spectrum.start.size)) * spectrum.start.dtype.itemsize
+def _bytes_a_lane(sampler: Sampler, spectrum: Spectrum, vectors: int) -> int:
+    dim = spectrum.start.size
+    return (ARRAYS * dim * (vectors + 1) // 2 + sampler.numbers_a_lane(dim)) * spectrum.start.dtype.itemsize
 
 
 def make_blocks(spectrum: Spectrum, runs: Sequence[Run], num_replicas: int, resources: Resources) -> list[Block]:
@@ -138,7 +137,7 @@ def make_blocks(spectrum: Spectrum, runs: Sequence[Run], num_replicas: int, reso
     for members in groups:
         numbers = np.repeat(np.sort([run.number for run in members]), num_replicas)
         lanes = np.stack([numbers, np.tile(np.arange(num_replicas), len(members))], axis=1)
-        size = _block_size(members[0].sampler, spectrum, len(lanes), resources, exact=len(groups) == 1)
+        size = _block_size(members[0], spectrum, len(lanes), resources, exact=len(groups) == 1)
         for start in range(0, len(lanes), size):
             block = lanes[start : start + size]
             blocks.append(Block(members[0].sampler, block, size, _stops(runs, np.unique(block[:, 0]))))
@@ -153,59 +152,84 @@ def _stops(runs: Sequence[Run], numbers: np.ndarray) -> dict[int, list[tuple[int
     return dict(sorted(stops.items()))
 
 
-def _block_size(sampler: Sampler, spectrum: Spectrum, num_lanes: int, resources: Resources, *, exact: bool) -> int:
+def _block_size(run: Run, spectrum: Spectrum, num_lanes: int, resources: Resources, *, exact: bool) -> int:
     """Lanes in a block: enough to be fast, within the memory limit, as many on each device, and few different sizes."""
     dim, devices = spectrum.start.size, len(resources.devices)
-    numbers, extra = BLOCK_NUMBERS.get(resources.devices[0].platform, 2**16), sampler.numbers_a_lane(dim)
+    numbers, extra = BLOCK_NUMBERS.get(resources.devices[0].platform, 2**16), run.sampler.numbers_a_lane(dim)
     fast = min(numbers // dim, EXTRA_NUMBERS * numbers // extra)
-    allowed = int(resources.memory_limit / _bytes_a_lane(sampler, spectrum)) // devices
+    allowed = int(resources.memory_limit / _bytes_a_lane(run.sampler, spectrum, run.vectors)) // devices
     each = -(-num_lanes // devices)
     wanted = each if exact else 1 << (each - 1).bit_length()
     return devices * max(1, min(fast, allowed, wanted))
 
 
-def _states(
+def _walk(
     spectrum: Spectrum, runs: Sequence[Run], block: Block, key: np.ndarray, devices: tuple[Any, ...]
-) -> Iterator[tuple[int, State]]:
-    """(step, state) at every stop of the block, and often enough in between."""
-    mesh = Mesh(np.array(devices), ("lanes",))
-    lanes = _place(_lanes(runs, block, key, spectrum.start.dtype), mesh)
-    state = _compiled_init(spectrum, block.size, mesh)
+) -> Iterator[tuple[int, "AveragedSGD | LinearProgram"]]:
+    """The block's lanes at every stop, and often enough in between."""
+    program = _program(spectrum, runs, block, key, Mesh(np.array(devices), ("lanes",)))
     now, quantum = 0, FIRST_CALL
     for stop in block.stops:
         while now < stop:
-            count = min(stop - now, quantum)
+            count = min(stop - now, quantum, program.most(now))
             start = time.perf_counter()
-            state = _compiled_advance(block.sampler, mesh, spectrum, lanes, state, np.uint32(now), np.int32(count))
-            jax.block_until_ready(state)
+            jax.block_until_ready(program.advance(now, count))
             seconds = time.perf_counter() - start
             if count == quantum:
                 quantum = int(np.clip(quantum * CALL_SECONDS / seconds, max(1, quantum // 2), 2 * quantum))
             now += count
-            yield now, state
+            yield now, program
 
 
-def _lanes(runs: Sequence[Run], block: Block, key: np.ndarray, dtype: np.dtype) -> Lane:
-    """Keys and settings of the block's lanes; padding repeats lanes."""
+def _program(
+    spectrum: Spectrum, runs: Sequence[Run], block: Block, key: np.ndarray, mesh: Mesh
+) -> "AveragedSGD | LinearProgram":
+    """The block's lanes at their start; padding repeats lanes."""
     number, replica = block.lanes[np.arange(block.size) % len(block.lanes)].T
-    words = threefry((key[:1], key[1:]), number.astype(np.uint32), replica.astype(np.uint32))
-    with np.errstate(over="ignore"):  # a rate beyond the range of the dtype diverges, as it should
-        rates = np.array([run.learning_rate for run in runs]).astype(dtype)[number]
-    batches = np.array([run.batch_size for run in runs]).astype(dtype)[number]
-    return Lane(np.stack(words, axis=1), rates, batches)
+    some = runs[number[0]]
+    if some.course is None:
+        return AveragedSGD(block.sampler, spectrum, runs, mesh, number, replica, key)
+    mine, where = np.unique(number, return_inverse=True)
+    courses = [run.course for run in (runs[each] for each in mine.tolist()) if run.course is not None]
+    lanes = np.stack([where, number, replica], axis=1)
+    return LinearProgram(block.sampler, spectrum, courses, some.unit, mesh, lanes, key)
 
 
-def _place(lanes: Lane, mesh: Mesh) -> Lane:
-    """The arrays on the devices, their first axis divided; every process knows all of them and places its part."""
-    sharding = NamedSharding(mesh, DIVIDED)
-    return Lane(*(jax.make_array_from_callback(a.shape, sharding, lambda index, a=a: a[index]) for a in lanes))
+class AveragedSGD:
+    """Lanes of averaged SGD with constant learning rate and batch size: a state that moves on, and its risks."""
 
+    def __init__(
+        self,
+        sampler: Sampler,
+        spectrum: Spectrum,
+        runs: Sequence[Run],
+        mesh: Mesh,
+        number: np.ndarray,
+        replica: np.ndarray,
+        key: np.ndarray,
+    ) -> None:
+        self.sampler, self.spectrum, self.mesh = sampler, spectrum, mesh
+        self.dtype = spectrum.start.dtype
+        with np.errstate(over="ignore"):  # a rate beyond the range of the dtype diverges, as it should
+            rates = np.array([run.learning_rate for run in runs]).astype(self.dtype)[number]
+        batches = np.array([run.batch_size for run in runs]).astype(self.dtype)[number]
+        self.lanes = place(Lane(lane_keys(key, number, replica), rates, batches), mesh)
+        self.state = _compiled_init(spectrum, number.size, mesh)
 
-def _fetch(values: jax.Array) -> np.ndarray:
-    """All lanes' values, on every process."""
-    if not values.is_fully_addressable:
-        values = multihost_utils.process_allgather(values, tiled=True)
-    return np.asarray(values, dtype=float)
+    def most(self, now: int) -> int:
+        """Steps that a call from `now` on may take: any number."""
+        return 2**31
+
+    def advance(self, now: int, count: int) -> State:
+        """Take `count` steps."""
+        steps = np.uint32(now), np.int32(count)
+        self.state = _compiled_advance(self.sampler, self.mesh, self.spectrum, self.lanes, self.state, *steps)
+        return self.state
+
+    def risks(self, now: int) -> tuple[np.ndarray, np.ndarray]:
+        """(L,) risks of the average and of the last iterate."""
+        average, last = map(fetch, _compiled_risks(self.state, np.array(now, self.dtype)))
+        return average, last
 
 
 @partial(jax.jit, static_argnums=(1, 2))

@@ -19,11 +19,17 @@ ROWS = (
 class Explicit:
     """`u ← u − (γ/B) Λ Σ_j (z_jᵀu − ξ_j) z_j` with B samples z_j of the law and label noise ξ_j ~ N(0, σ²).
 
-    The batch size is static: the batch is drawn in slices of at most `ROWS` rows.
+    The batch is drawn in slices of at most `ROWS` rows.
+
+    Attributes:
+        law: of the data.
+        batch_size: B, or where it varies a bound on it: slices have as many rows, up to `ROWS`.
+        varying: whether it varies from step to step: it is then the lane's. In float32 it is rounded beyond 2²⁴.
     """
 
     law: Law
     batch_size: int
+    varying: bool = False
 
     def numbers_a_lane(self, dim: int) -> int:
         """A slice of the batch, and what drawing it takes."""
@@ -37,14 +43,16 @@ class Explicit:
         """−(γ/B) Λ Zᵀr."""
         key = jax.random.fold_in(jax.random.wrap_key_data(lane.key, impl="threefry2x32"), number)
         rows = min(self.batch_size, ROWS)
+        size = lane.batch_size.astype(np.int32) if self.varying else self.batch_size
 
         def slice_sum(index: int | Array, total: Array) -> Array:
             data_key, noise_key = jax.random.split(jax.random.fold_in(key, index))
             z = self.law.sample(data_key, rows, spectrum)
             noise = spectrum.noise * jax.random.normal(noise_key, (rows,), error.dtype)
-            used = index * rows + jnp.arange(rows) < self.batch_size
+            used = index * rows + jnp.arange(rows) < size
             residual = jnp.where(used, jnp.matmul(z, error, precision=lax.Precision.HIGHEST) - noise, 0)
             return total + jnp.matmul(residual, z, precision=lax.Precision.HIGHEST)
 
-        total = lax.fori_loop(0, -(-self.batch_size // rows), slice_sum, jnp.zeros_like(error))
-        return -(lane.learning_rate / np.array(self.batch_size, error.dtype) * spectrum.eigenvalue) * total
+        total = lax.fori_loop(0, -(-size // rows), slice_sum, jnp.zeros_like(error))
+        divisor = lane.batch_size if self.varying else np.array(size, error.dtype)
+        return -(lane.learning_rate / divisor * spectrum.eigenvalue) * total

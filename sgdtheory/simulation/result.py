@@ -35,7 +35,7 @@ class Trajectory:
 
     Attributes:
         num_steps: (…, K) step counts.
-        excess_risk: (…, K, R) excess risk of the average of as many iterates.
+        excess_risk: (…, K, R) excess risk of the average of as many iterates; nan where it has not begun.
         last_iterate_risk: (…, K, R) excess risk of the iterate after as many steps.
     """
 
@@ -49,10 +49,10 @@ class Simulation:
     """Excess risks of R replicas at every setting; `…` is the shape that B, γ and D broadcast to.
 
     Attributes:
-        excess_risk: (…, R) `‖w̄ − w*‖²_H` of each replica, in units of y²; `inf` where a replica diverged, `nan`
-            where the simulation was interrupted before the replica had finished.
+        excess_risk: (…, R) `‖w̄ − w*‖²_H` of each replica, w̄ the algorithm's average, in units of y²; `inf` where a
+            replica diverged, `nan` where the simulation was interrupted before the replica had finished.
         last_iterate_risk: (…, R) the same of the iterate w_n; see `Truncation` on infinite problems.
-        num_steps: (…) n = ⌊D/B⌋.
+        num_steps: (…) n = ⌊D/B⌋; with a batch schedule the largest n with Σ B_t ≤ D.
         truncation: what was done with directions that are not simulated; None if there are none.
         trajectory: risks at steps in between, if asked for.
         dtype: "float32" or "float64".

@@ -1,4 +1,4 @@
-"""From settings that broadcast to runs, one for each (B, γ), and back."""
+"""From settings that broadcast to runs, one for each (B, γ) or (B, γ, n), and back."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from sgdtheory.theory import Algorithm, Course, ExponentialAverage, LastIterate, UniformAverage, number_of_steps
+
+DEFAULT = Algorithm()
 LARGEST_STEPS = 2**31 - 1
 LARGEST_TRAJECTORY = 10_000
 LEAST_ROOM = 1e9  # bytes that any machine is taken to have, whatever the memory limit
@@ -20,6 +23,8 @@ class Run:
         sampler: draws its steps.
         batch_size, learning_rate: B, and γ in units of 1/λ_1.
         steps: (K,) increasing step counts at which the risk is wanted.
+        course: what its steps do; None for averaged SGD with constant B and γ.
+        unit: λ_1.
     """
 
     number: int
@@ -27,32 +32,42 @@ class Run:
     batch_size: float
     learning_rate: float
     steps: np.ndarray
+    course: Course | None = None
+    unit: float = 1.0
+
+    @property
+    def vectors(self) -> int:
+        """k of the method."""
+        return 1 if self.course is None else len(self.course.algorithm.method.start)
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The points of a call, flattened, and the (B, γ) that each belongs to.
+    """The points of a call, flattened, and the run that each belongs to.
 
     Attributes:
+        algorithm: what is run.
         shape: that B, γ and D broadcast to.
         steps: (P, K) step counts wanted at each point, increasing; the last is n.
         group: (P,) number of the point's run.
         batch_size, learning_rate: (G,) of each run.
     """
 
+    algorithm: Algorithm
     shape: tuple[int, ...]
     steps: np.ndarray
     group: np.ndarray
     batch_size: np.ndarray
     learning_rate: np.ndarray
 
-    def runs(self, sampler: Callable[[float], Any], unit: float) -> list[Run]:
-        """The runs, with `sampler(B)` and learning rates times `unit`."""
-        pairs = zip(self.batch_size.tolist(), (self.learning_rate * unit).tolist(), strict=True)
-        return [
-            Run(number, sampler(batch), batch, rate, np.unique(self.steps[self.group == number]))
-            for number, (batch, rate) in enumerate(pairs)
-        ]
+    def runs(self, sampler: Callable[[float, Course | None], Any], unit: float) -> list[Run]:
+        """The runs, with `sampler(B, course)` and learning rates times `unit`, which is λ_1."""
+        runs = []
+        for number, (batch, rate) in enumerate(zip(self.batch_size.tolist(), self.learning_rate.tolist(), strict=True)):
+            steps = np.unique(self.steps[self.group == number])
+            course = None if self.algorithm.is_default else Course(self.algorithm, batch, rate, float(steps[-1]))
+            runs.append(Run(number, sampler(batch, course), batch, rate * unit, steps, course, unit))
+        return runs
 
     def gather(self, runs: Sequence[Run], risks: Sequence[np.ndarray]) -> np.ndarray:
         """(…, K, R) from the runs' (K', R)."""
@@ -63,8 +78,10 @@ class Plan:
         return np.stack(rows).reshape(*self.shape, self.steps.shape[1], -1)
 
 
-def make_plan(settings: dict[str, np.ndarray], trajectory: int) -> Plan:
-    """Points with n = ⌊D/B⌋ and `trajectory` log-spaced step counts before it.
+def make_plan(settings: dict[str, np.ndarray], trajectory: int, algorithm: Algorithm = DEFAULT) -> Plan:
+    """Points with the n that their samples allow, and `trajectory` log-spaced step counts before it.
+
+    Points that differ in D alone are looks at one run, unless what an algorithm does depends on n.
 
     Raises:
         ValueError: no point at all, or more steps, at or on the way to it, than are counted.
@@ -74,7 +91,7 @@ def make_plan(settings: dict[str, np.ndarray], trajectory: int) -> Plan:
         raise ValueError("batch_size, learning_rate and num_samples must hold at least one setting, got empty arrays")
     if trajectory > LARGEST_TRAJECTORY:
         raise ValueError(f"trajectory must be at most {LARGEST_TRAJECTORY}, got {trajectory:g}")
-    steps = np.floor_divide(samples, batch)
+    steps = _num_steps(algorithm, batch, samples)
     long = steps > LARGEST_STEPS
     if long.any():
         raise ValueError(
@@ -82,7 +99,23 @@ def make_plan(settings: dict[str, np.ndarray], trajectory: int) -> Plan:
             f"{samples[long].flat[0]:g} with batch_size {batch[long].flat[0]:g}"
         )
     points = [np.append(np.round(np.geomspace(1, n, trajectory)), n) for n in steps.flat]
-    numbers: dict[tuple[float, float], int] = {}
-    group = [numbers.setdefault(pair, len(numbers)) for pair in zip(batch.flat, rate.flat, strict=True)]
-    batches, rates = np.array(list(numbers)).T
-    return Plan(batch.shape, np.array(points, dtype=np.int64), np.array(group), batches, rates)
+    numbers: dict[tuple[float, float, float], int] = {}
+    length = np.zeros_like(steps) if _whatever_length(algorithm) else steps
+    keys = zip(batch.flat, rate.flat, length.flat, strict=True)
+    group = [numbers.setdefault(key, len(numbers)) for key in keys]
+    batches, rates, _ = np.array(list(numbers)).T
+    return Plan(algorithm, batch.shape, np.array(points, dtype=np.int64), np.array(group), batches, rates)
+
+
+def _num_steps(algorithm: Algorithm, batch: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    if algorithm.is_default:
+        return np.floor_divide(samples, batch)
+    found = [number_of_steps(algorithm.batch_schedule, *point) for point in zip(batch.flat, samples.flat, strict=True)]
+    return np.array(found).reshape(batch.shape)
+
+
+def _whatever_length(algorithm: Algorithm) -> bool:
+    """Whether every step and average is the same whatever n."""
+    average = algorithm.average
+    shared = isinstance(average, UniformAverage | LastIterate)
+    return algorithm.constant and (shared or isinstance(average, ExponentialAverage) and average.decay is not None)

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -13,12 +14,12 @@ from sgdtheory._common.arguments import checked_problem, positive_number, real_a
 from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
 from sgdtheory.simulation.runs import LEAST_ROOM, make_plan
 from sgdtheory.simulation.truncation import Quantity, truncate
-from sgdtheory.theory import Problem
+from sgdtheory.theory import Algorithm, Course, Problem, checked_algorithm
 
 SAMPLERS = "sufficient", "explicit"
 QUANTITIES = "total", "bias", "variance"
 DTYPES = "float32", "float64"
-BYTES_A_DIRECTION = 64.0  # of a replica
+BYTES_A_DIRECTION = 64.0  # of a replica of one vector
 LARGEST_BATCH = {"sufficient": 1e30, "explicit": 2.0**30}
 
 
@@ -30,6 +31,7 @@ def simulate(
     learning_rate: ArrayLike,
     num_samples: ArrayLike,
     num_replicas: int,
+    algorithm: Algorithm = Algorithm(),  # noqa: B008 (frozen)
     sampler: str = "sufficient",
     law: Any = "gaussian",
     quantity: Quantity = "total",
@@ -40,15 +42,17 @@ def simulate(
     devices: Sequence[Any] | None = None,
     progress: bool | Callable[[float], None] = False,
 ) -> Simulation:
-    """Simulate averaged mini-batch SGD and return the excess risk of every replica.
+    """Simulate averaged mini-batch SGD, or any algorithm, and return the excess risk of every replica.
 
         w_{t+1} = w_t − (γ/B) Σ_j (x_jᵀw_t − y_j) x_j,    w̄ = (1/n) Σ_{t<n} w_t,    n = ⌊D/B⌋
 
+    Any linear method, schedule, batch schedule and average: `algorithm=` (THEORY.md T20, T21).
+
     With `sampler="sufficient"` a step costs one chi-square and d normals, whatever B, and has exactly the law of
     mini-batch SGD on Gaussian data (THEORY.md T7). `sampler="explicit"` draws the batch: the reference, and the way
-    to other laws of the data. Replica r of the k-th (B, γ) reads random numbers that depend on (key, k, r, step)
-    alone: they are the same on any number of devices and with any memory limit, and so are risks, to rounding.
-    Different (B, γ) of a call are independent; D's share a run.
+    to other laws of the data. Replica r of the k-th run reads random numbers that depend on (key, k, r, step) alone:
+    they are the same on any number of devices and with any memory limit, and so are risks, to rounding. Different
+    (B, γ) of a call are different runs; D's share a run, unless what the algorithm does depends on n.
 
     Replicas are divided among all devices that JAX sees, and among processes after `jax.distributed.initialize`
     (every process makes the same call and gets the same result).
@@ -65,11 +69,13 @@ def simulate(
     Args:
         key: JAX key, `jax.random.key(0)` for example.
         problem: PowerLaw, LeastSquares or any other Problem.
-        batch_size: B, whole numbers ≥ 1; scalar or array.
-        learning_rate: γ > 0, in units of 1/λ; scalar or array.
+        batch_size: B, whole numbers ≥ 1; scalar or array. The peak, where the algorithm has a batch schedule.
+        learning_rate: γ > 0, in units of 1/λ; scalar or array. The peak, where the algorithm has a schedule.
         num_samples: D ≥ B; scalar or array, not decreasing along its last axis. The three broadcast like NumPy
             arrays; settings that differ in D alone are the same run, looked at more than once.
         num_replicas: R ≥ 1.
+        algorithm: what is run; by default averaged SGD with constant learning rate and batch size. A method of k
+            vectors takes (k + 1)/2 times the memory.
         sampler: "sufficient" or "explicit".
         law: of the data, for the explicit sampler: "gaussian", "rademacher", "student_t", `StudentT(ν)`,
             `EllipticalT(ν)` (from `sgdtheory.simulation.laws`) or a function `(key, batch_size) -> x` in JAX, of shape
@@ -96,10 +102,11 @@ def simulate(
             standard error.
     """
     checked_problem(problem)
+    algorithm = checked_algorithm(algorithm)
     _check_choices(sampler=(sampler, SAMPLERS), quantity=(quantity, QUANTITIES))
     dtype = _dtype_name(dtype)
     settings = _settings(batch_size, learning_rate, num_samples, LARGEST_BATCH[sampler])
-    plan = make_plan(settings, whole_number("trajectory", trajectory, 0))
+    plan = make_plan(settings, whole_number("trajectory", trajectory, 0), algorithm)
     num_replicas = whole_number("num_replicas", num_replicas, 1)
     memory_limit = positive_number("memory_limit", memory_limit)
     dim = None if dim is None else whole_number("dim", dim, 1)
@@ -111,14 +118,17 @@ def simulate(
     # compiled even where a user has turned compilation off: a step takes seconds without
     with jax.enable_x64(dtype == "float64"), jax.disable_jit(False), _progress_bar(progress) as report:
         words = _key_words(key)
-        truncation = truncate(problem, dim, settings, num_replicas=num_replicas, quantity=quantity, dtype=dtype)
+        truncation = truncate(
+            problem, dim, settings, algorithm, num_replicas=num_replicas, quantity=quantity, dtype=dtype
+        )
         head = problem if truncation is None else problem.truncated(truncation.dim)
-        _check_dim(head, memory_limit)
+        _check_dim(head, memory_limit, len(algorithm.method.start))
         spectrum, unit, scale = _spectrum(head, truncation, quantity, dtype)
         named = (
             str(law) if isinstance(law, str) or hasattr(law, "fourth_moment") else "a function"
         )  # without its address
-        _check_same_call(words, settings, num_replicas, spectrum, trajectory, sampler, named, memory_limit)
+        described = re.sub(" at 0x[0-9a-f]+", "", repr(algorithm))
+        _check_same_call(words, settings, num_replicas, spectrum, trajectory, sampler, named, described, memory_limit)
         runs = plan.runs(_sampler(sampler, law, head, key), unit)
         resources = Resources(_devices(devices), memory_limit, report)
         recorder, interrupted = simulate_runs(spectrum, runs, num_replicas, words, resources)
@@ -134,12 +144,13 @@ def _check_choices(**choices: tuple[Any, tuple[str, ...]]) -> None:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
 
 
-def _check_dim(head: Problem, memory_limit: float) -> None:
+def _check_dim(head: Problem, memory_limit: float, vectors: int) -> None:
     """One replica has to fit."""
     dim = head.dim or 0
-    if BYTES_A_DIRECTION * dim > max(memory_limit, LEAST_ROOM):
+    size = BYTES_A_DIRECTION * dim * (vectors + 1) / 2
+    if size > max(memory_limit, LEAST_ROOM):
         raise ValueError(
-            f"dim must be smaller: one replica of {dim:.3g} directions takes {BYTES_A_DIRECTION * dim / 1e9:.3g} GB; "
+            f"dim must be smaller: one replica of {dim:.3g} directions takes {size / 1e9:.3g} GB; "
             "lower it or raise memory_limit"
         )
 
@@ -229,18 +240,31 @@ def _spectrum(head: Problem, truncation: Truncation | None, quantity: Quantity, 
     return Spectrum(*(a.astype(dtype) for a in arrays)), unit, scale
 
 
-def _sampler(sampler: str, law: Any, head: Problem, key: Any) -> Callable[[float], Any]:
-    """The sampler of a batch size."""
-    from sgdtheory.simulation.explicit import Explicit
+def _sampler(sampler: str, law: Any, head: Problem, key: Any) -> Callable[[float, Course | None], Any]:
+    """The sampler of a run, by its batch size or its course."""
+    from sgdtheory.simulation.explicit import ROWS, Explicit
     from sgdtheory.simulation.laws import Gaussian, as_law
     from sgdtheory.simulation.sufficient import Sufficient
+    from sgdtheory.simulation.tables import largest_batch
 
     drawn = as_law(law, np.asarray(head.directions()[0], dtype=float), key)
-    if sampler == "explicit":
-        return lambda batch: Explicit(drawn, int(batch))
-    if drawn != Gaussian():
+    if sampler == "sufficient" and drawn != Gaussian():
         raise ValueError(f"law {law!r} needs sampler='explicit': the sufficient sampler is for Gaussian data")
-    return lambda batch: Sufficient()
+
+    def of_run(batch: float, course: Course | None) -> Any:
+        largest = batch if course is None else largest_batch(course)
+        if largest > LARGEST_BATCH[sampler]:
+            raise ValueError(
+                f"batch_schedule must keep batch sizes up to {LARGEST_BATCH[sampler]:g} for this sampler, got "
+                f"{largest:g}; lower it or batch_size"
+            )
+        if sampler == "sufficient":
+            return Sufficient()
+        if course is None or course.constant_batch:
+            return Explicit(drawn, int(largest))
+        return Explicit(drawn, min(1 << (int(largest) - 1).bit_length(), ROWS), varying=True)  # few programs
+
+    return of_run
 
 
 @contextlib.contextmanager

@@ -7,8 +7,9 @@ from typing import Literal
 
 import numpy as np
 
+from sgdtheory.simulation.deviation import algorithm_deviation
 from sgdtheory.simulation.result import ROUNDING, Truncation
-from sgdtheory.theory import Modes, Problem, excess_risk
+from sgdtheory.theory import Algorithm, Modes, Problem, excess_risk
 
 Quantity = Literal["total", "bias", "variance"]
 
@@ -17,6 +18,7 @@ LARGEST_DIM = 2**17  # chosen by itself; a user may ask for more
 MULTIPLE = 64  # automatic choices are multiples of it: fewer shapes to compile
 TIME_POINTS = 200  # at which the sums over steps are evaluated, from either end
 MODES_AT_ONCE = 4096  # in a temporary
+DEFAULT = Algorithm()
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,14 @@ class FrozenTail:
 
 
 def truncate(
-    problem: Problem, dim: int | None, settings: dict, *, num_replicas: int, quantity: Quantity, dtype: str
+    problem: Problem,
+    dim: int | None,
+    settings: dict,
+    algorithm: Algorithm = DEFAULT,
+    *,
+    num_replicas: int,
+    quantity: Quantity,
+    dtype: str,
 ) -> Truncation | None:
     """The truncation to `dim` directions, or to as few as the standard error allows; None if all are simulated.
 
@@ -51,6 +60,7 @@ def truncate(
         problem: the problem to simulate.
         dim: number of directions asked for, or None: all of them if there are at most `LARGEST_DIM`.
         settings: batch_size, learning_rate and num_samples, arrays of one shape.
+        algorithm: what is run.
         num_replicas: R, which decides the standard error.
         quantity: "total", "bias" or "variance".
         dtype: whose rounding counts as standard error.
@@ -62,11 +72,15 @@ def truncate(
     available = math.inf if problem.dim is None else problem.dim
     if dim is None and available <= LARGEST_DIM or dim is not None and dim >= available:
         return None
-    exact = np.asarray(getattr(excess_risk(problem, **settings), quantity))
-    error = np.hypot(standard_deviation(problem, settings, quantity) / math.sqrt(num_replicas), ROUNDING[dtype] * exact)
+    exact = np.asarray(getattr(excess_risk(problem, **settings, algorithm=algorithm), quantity))
+    if algorithm.is_default:
+        deviation = standard_deviation(problem, settings, quantity)
+    else:
+        deviation = algorithm_deviation(problem, settings, algorithm, quantity)
+    error = np.hypot(deviation / math.sqrt(num_replicas), ROUNDING[dtype] * exact)
 
     def shift(count: int) -> np.ndarray:
-        frozen = getattr(excess_risk(FrozenTail(problem, count), **settings), quantity)
+        frozen = getattr(excess_risk(FrozenTail(problem, count), **settings, algorithm=algorithm), quantity)
         return np.where(np.isfinite(exact), frozen - np.where(np.isfinite(exact), exact, 0), np.nan)
 
     def fits(count: int) -> bool:
