@@ -96,3 +96,75 @@ def relative_error(value, exact):
     if exact == 0:
         return 0.0 if value == 0 else float("inf")
     return float(abs(mpmath.mpf(float(value)) / exact - 1))
+
+
+def algorithm_risk(eigenvalues, signal, batch_size, stages, start, output, average, digits=80):
+    """Bias and variance (σ² = 1) of any linear method by powers of the whole map of second moments, T20.
+
+    State: the entries of every M_i of the enlarged state (u_i, S_i), and the constant 1.
+
+    Args:
+        eigenvalues, signal: λ_i, s_i.
+        batch_size: B.
+        stages: [(A, b, c, number of steps, ρ, ω)], S ← ρS + ω oᵀu; the average is S over the last stage's `norm`.
+        start, output: of the method.
+        average: None for the last iterate; "iterate" if S begins as oᵀu, "empty" as 0; the result is E λ S².
+    """
+    with mpmath.workdps(digits):
+        mpf = mpmath.mpf
+        k, d = len(start) + 1, len(eigenvalues)
+        size = d * k * k + 1
+        begin = [mpf(float(each)) for each in start]
+        begin.append(sum(mpf(float(o)) * u for o, u in zip(output, begin, strict=True)) if average == "iterate" else 0)
+        state = mpmath.zeros(size, 2)
+        for i in range(d):
+            for r in range(k):
+                for s in range(k):
+                    state[(i * k + r) * k + s, 0] = mpf(float(signal[i])) * begin[r] * begin[s]
+        state[size - 1, 1] = 1
+        for A, b, c, count, rho, omega in stages:
+            step = mpmath.zeros(size, size)
+            step[size - 1, size - 1] = 1
+            noise = [mpf(float(each)) for each in b] + [mpf(0)]
+            seen = [mpf(float(each)) for each in c] + [mpf(0)]
+            for i in range(d):
+                eigenvalue = mpf(float(eigenvalues[i]))
+                big = mpmath.zeros(k, k)
+                for r in range(k - 1):
+                    for s in range(k - 1):
+                        big[r, s] = mpf(float(A[r][s])) - eigenvalue * noise[r] * seen[s]
+                    big[k - 1, r] = mpf(float(omega)) * mpf(float(output[r]))
+                big[k - 1, k - 1] = mpf(float(rho))
+                gain = eigenvalue**2 / mpf(float(batch_size))
+                for r in range(k):
+                    for s in range(k):
+                        row = (i * k + r) * k + s
+                        for p in range(k):
+                            for q in range(k):
+                                step[row, (i * k + p) * k + q] += big[r, p] * big[s, q]
+                        force = gain * noise[r] * noise[s]
+                        if force:
+                            step[row, size - 1] += force
+                            for p in range(k - 1):
+                                for q in range(k - 1):
+                                    weight = force * seen[p] * seen[q]
+                                    step[row, (i * k + p) * k + q] += weight
+                                    for j in range(d):
+                                        step[row, (j * k + p) * k + q] += weight
+            remaining = int(count)
+            while remaining:
+                if remaining & 1:
+                    state = step * state
+                remaining >>= 1
+                if remaining:
+                    step = step * step
+        weights = [mpf(float(o)) for o in output] + [mpf(0)] if average is None else [mpf(0)] * (k - 1) + [mpf(1)]
+        found = []
+        for part in range(2):
+            total = mpf(0)
+            for i in range(d):
+                for r in range(k):
+                    for s in range(k):
+                        total += weights[r] * weights[s] * state[(i * k + r) * k + s, part]
+            found.append(total)
+        return found

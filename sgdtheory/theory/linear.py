@@ -8,7 +8,8 @@ import numpy as np
 def solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Solutions (q, r, …) of matrix (q, q, …) times x = right (q, r, …), by elimination from the last unknown up.
 
-    Without pivoting, as diagonal blocks of methods need none; where it breaks down LAPACK's does it.
+    Without pivoting, as diagonal blocks of methods need none; where it breaks down LAPACK's does it. Not finite where a
+    matrix is singular.
     """
     q = matrix.shape[0]
     if q == 1:
@@ -20,7 +21,10 @@ def solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
     shape = np.broadcast_shapes(matrix.shape[2:], right.shape[2:])
     a = np.moveaxis(np.broadcast_to(matrix, (q, q, *shape)), (0, 1), (-2, -1))
     b = np.moveaxis(np.broadcast_to(right, (*right.shape[:2], *shape)), (0, 1), (-2, -1))
-    return np.moveaxis(np.linalg.solve(a, b), (-2, -1), (0, 1))
+    try:
+        return np.moveaxis(np.linalg.solve(a, b), (-2, -1), (0, 1))
+    except np.linalg.LinAlgError:
+        return found
 
 
 def _eliminated(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:

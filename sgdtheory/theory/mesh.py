@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.theory.thresholds import MOST_DECAY, PANEL_DECAY, PANEL_VARIATION, SHORTEST_PANEL
+from sgdtheory.theory.thresholds import MOST_DECAY, PANEL_DECAY, PANEL_RISE, PANEL_VARIATION, SHORTEST_PANEL
 
 
 class Resolution(NamedTuple):
@@ -21,8 +21,8 @@ class Resolution(NamedTuple):
 
 
 # By measurement (tests/theory/test_panels.py)
-FINE = Resolution(8, 2.0)  # relative error about 1e-10
-ROUGH = Resolution(6, 2.0)  # a hundred times that: for an estimate of the error
+FINE = Resolution(9, 2.0)  # relative error about 1e-9 at most, 1e-11 as a rule
+ROUGH = Resolution(7, 2.0)  # some forty times that: for an estimate of the error
 FAST = Resolution(5, 3.0)  # about 1e-5, for searches
 
 
@@ -35,7 +35,7 @@ class Mesh(NamedTuple):
         size: γ_t, and what else may change by `PANEL_VARIATION` at most within a panel, (C, T) for T steps.
         slowest: rate per step and unit of learning rate at which what is learnt last decays: within a panel by
             e^−`PANEL_DECAY` at most, as a polynomial cannot follow an exponential for longer, until nothing is left.
-        growth: rate per step at which the moments grow at a step, 0 where they do not: by as much within a panel.
+        growth: rate per step at which the moments grow at a step, 0 where they do not: by e^`PANEL_RISE` at most.
     """
 
     resolution: Resolution
@@ -77,4 +77,4 @@ class Mesh(NamedTuple):
         way = (np.array([low, high]) - self.origin) * values[0]  # how far the slow directions have come since the kink
         if way[1] > (ratio + 0.2) * way[0]:
             return True
-        return max(self.growth(low), self.growth(high - 1)) * (high - low) > PANEL_DECAY
+        return max(self.growth(low), self.growth(high - 1)) * (high - low) > PANEL_RISE

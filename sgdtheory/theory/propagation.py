@@ -24,6 +24,7 @@ from sgdtheory.theory.thresholds import (
     MOST_PIECES,
     MOST_SETTLING,
     MOST_STEPS,
+    SHORT_PIECE,
     SHORTEST_PANEL,
     STAGE_COST,
 )
@@ -95,7 +96,7 @@ class Traveller:
             if high - low > settling:
                 self._closed_form(stage, low, high, settling)
                 return
-        elif kind == "smooth":
+        elif kind == "smooth" and high - low > SHORT_PIECE:
             settled = min(low + self._settling(low, high), high)
             self._steps(low, settled)
             self._panels(settled, high, low)

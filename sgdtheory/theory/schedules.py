@@ -4,7 +4,9 @@ A shape f is a function of the fraction u = t/n of steps that have been taken, t
 exact theory, the simulator and the training of networks.
 """
 
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -291,11 +293,17 @@ class StepFunction(Shape):
     def factors(self, step: ArrayLike, num_steps: float) -> np.ndarray:
         """The function at these steps, float64, whatever `num_steps`."""
         step = np.asarray(step)
-        try:
-            values = np.broadcast_to(np.asarray(self.function(step), dtype=float), step.shape)
-        except (TypeError, ValueError):  # a function of one number
-            values = np.array([float(self.function(each)) for each in step.ravel()]).reshape(step.shape)
+        with _double_precision():
+            try:
+                values = np.broadcast_to(np.asarray(self.function(step), dtype=float), step.shape)
+            except (TypeError, ValueError):  # a function of one number
+                values = np.array([float(self.function(each)) for each in step.ravel()]).reshape(step.shape)
         return _check_factors("schedule", values)
+
+
+def _double_precision() -> AbstractContextManager[Any]:
+    """For functions that compute with JAX, if it is there at all."""
+    return sys.modules["jax"].enable_x64(True) if "jax" in sys.modules else nullcontext()
 
 
 def as_shape(name: str, value: Any) -> Shape:

@@ -21,6 +21,7 @@ GROWTH_TOLERANCE = 1e-13  # of the logarithm of where a root lies between its bo
 
 # Panels of collocation.
 PANEL_VARIATION = 5.0  # of learning rate and batch size within a panel
+SHORT_PIECE = 200.0  # steps: shorter smooth pieces are stepped through, as fast
 SHORTEST_PANEL = 16.0  # steps: shorter ones are taken
 LONG_PANEL = 200.0  # steps: differences by derivatives
 
@@ -30,8 +31,9 @@ STAGE_COST = 200.0  # steps that take as long as a stage in closed form: shorter
 MOST_PIECES = 256  # stages that a ramp of batch sizes is taken apart into: with more, and more steps, it is smooth
 MOST_STEPS = 2e6  # that are taken one by one, some seconds
 MOST_SETTLING = 1e5  # steps after a kink before panels begin
-PANEL_DECAY = 8.0  # by which exponent all directions may have decayed within a panel
-MOST_DECAY = 100.0  # exponents of decay that are followed: e^−100 of the initial risk is nothing
+PANEL_DECAY = 1.0  # by which exponent all directions may have decayed within a panel
+PANEL_RISE = 4.0  # by which exponent the moments may grow within a panel, roughly followed
+MOST_DECAY = 45.0  # exponents of decay that are followed: e^−45 of the initial risk is nothing
 PANEL_NUMBERS = 200_000  # equations times modes of the panels that are prepared at once
 ERROR_SHARE = 0.1  # of the difference between both orders, as the estimate of the error of the higher one
 

@@ -1,0 +1,118 @@
+"""Constant coefficients and stages against 80-digit powers of the whole map, and the default's own closed form."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from tests import oracle
+from tests.marks import slow
+
+PROBLEM = st.LeastSquares([1.0, 0.1, 3e-4], [0.3, 0.5, 0.2])
+METHODS = (
+    st.SGD(),
+    st.SGD(weight_decay=0.02),
+    st.HeavyBall(0.5),
+    st.HeavyBall(0.9),
+    st.Nesterov(0.7),
+    st.AcceleratedSGD(coupling=0.9, forgetting=0.1, long_step=5.0),
+)
+AVERAGES = (st.LastIterate(), st.UniformAverage(), st.TailAverage(0.3), st.ExponentialAverage(0.999))
+
+
+def exact(algorithm, batch, rate, steps, stages=((0.0, 1.0),)):
+    """(bias, variance) by the oracle; stages are (fraction, factor)."""
+    average, method = algorithm.average, algorithm.method
+    starts = [int(np.ceil(fraction * steps)) for fraction, _ in stages] + [steps]
+    pieces = [(low, high, rate * f) for low, high, (_, f) in zip(starts[:-1], starts[1:], stages, strict=True)]
+    first = steps
+    if isinstance(average, st.UniformAverage | st.TailAverage):
+        first = int(average.first(steps))
+        pieces = [
+            part
+            for low, high, r in pieces
+            for part in ((low, min(high, first), r), (max(low, first), high, r))
+            if part[1] > part[0]
+        ]
+    rows, kind = [], None
+    for low, high, size in pieces:
+        found = method.coefficients(size, 0.0)
+        keep = (1.0, 0.0)
+        if isinstance(average, st.ExponentialAverage):
+            keep, kind = (average.decay, 1 - average.decay), "iterate"
+        elif low >= first:
+            keep, kind = (1.0, 1.0), "empty"
+        rows.append((*found, high - low, *keep))
+    values = oracle.algorithm_risk(PROBLEM.eigenvalues, PROBLEM.signal, batch, rows, method.start, method.output, kind)
+    norm = steps - first if kind == "empty" else 1
+    return [value / norm**2 for value in values]
+
+
+def relative_errors(algorithm, batch, rate, steps, **stages):
+    risk = st.excess_risk(PROBLEM, batch_size=batch, learning_rate=rate, num_samples=batch * steps, algorithm=algorithm)
+    values = exact(algorithm, batch, rate, steps, **stages)
+    return [
+        abs(float(part) / float(value) - 1) if value > 1e-300 else float(part)
+        for part, value in zip((risk.bias, risk.variance), values, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("average", AVERAGES, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize(("batch", "steps"), [(1, 1), (4, 33), (4, 1700), slow(4, 10**6), (64, 10**9), slow(1, 10**12)])
+def test_constant_coefficients_to_ten_digits(method, average, batch, steps):
+    rate = 0.4 * float(st.max_stable_learning_rate(PROBLEM, batch_size=batch, algorithm=st.Algorithm(method)))
+    assert max(relative_errors(st.Algorithm(method, average=average), batch, rate, steps)) < 1e-10
+
+
+@pytest.mark.parametrize("average", AVERAGES, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("method", [METHODS[0], METHODS[3]], ids=str)
+@pytest.mark.parametrize("steps", [900, 10**7])
+def test_stages_to_ten_digits(method, average, steps):
+    stages = ((0.0, 1.0), (0.25, 0.4), (0.9, 0.05))
+    schedule = st.Stages(*zip(*stages, strict=True))
+    rate = 0.5 * float(st.max_stable_learning_rate(PROBLEM, batch_size=16, algorithm=st.Algorithm(method)))
+    assert max(relative_errors(st.Algorithm(method, schedule, average=average), 16, rate, steps, stages=stages)) < 1e-10
+
+
+@pytest.mark.parametrize("share", [0.97, 0.9999])
+@pytest.mark.parametrize("average", AVERAGES, ids=lambda each: type(each).__name__)
+def test_large_steps_that_overshoot(average, share):
+    """γλ_1 next to 2: poles on the negative axis."""
+    rate = share * float(st.max_stable_learning_rate(PROBLEM, batch_size=4096))
+    assert rate > 1.9
+    assert max(relative_errors(st.Algorithm(average=average), 4096, rate, 3001)) < 1e-10
+
+
+@pytest.mark.parametrize("average", AVERAGES[:2], ids=lambda each: type(each).__name__)
+def test_beyond_the_edge_it_grows(average):
+    rate = 1.02 * float(st.max_stable_learning_rate(PROBLEM, batch_size=2))
+    assert max(relative_errors(st.Algorithm(average=average), 2, rate, 2000)) < 1e-8
+
+
+def test_an_average_of_all_is_the_default_in_closed_form():
+    problem = st.PowerLaw(1.5, 2.5, noise_variance=0.3)
+    setting = {"batch_size": [1, 64], "learning_rate": [[0.1], [0.3]], "num_samples": 1e7}
+    default = st.excess_risk(problem, **setting)
+    other = st.excess_risk(problem, **setting, algorithm=st.Algorithm(average=st.TailAverage(1.0)))
+    np.testing.assert_allclose(other.bias, default.bias, rtol=1e-11)
+    np.testing.assert_allclose(other.variance, default.variance, rtol=1e-11)
+
+
+def test_the_default_keeps_its_numbers():
+    problem = st.PowerLaw(2.0, 3.0)
+    setting = {"batch_size": 32, "learning_rate": 0.5, "num_samples": 1e8}
+    default = st.excess_risk(problem, **setting)
+    assert st.excess_risk(problem, **setting, algorithm=st.Algorithm()) == default
+    assert default.relative_error == 0.0
+
+
+def test_a_wrong_momentum_is_seen():
+    """The control: the oracle of β = 0.9 does not pass for β = 0.899."""
+    wrong = replace(METHODS[3], momentum=0.899)
+    risk = st.excess_risk(
+        PROBLEM, batch_size=4, learning_rate=0.01, num_samples=4000, algorithm=st.Algorithm(wrong, average=AVERAGES[0])
+    )
+    values = exact(st.Algorithm(METHODS[3], average=AVERAGES[0]), 4, 0.01, 1000)
+    assert abs(float(risk.variance) / float(values[1]) - 1) > 1e-4
