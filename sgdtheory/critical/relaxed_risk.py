@@ -6,13 +6,14 @@ from scipy.interpolate import PchipInterpolator
 from sgdtheory.critical.thresholds import (
     BETWEEN,
     EVERY_STEPS_OF_OPTIMUM,
+    FOLLOWED_STEPS,
     LESS_DATA,
     RELAXED_NEAR,
     RELAXED_PER_DECADE,
     RESONANT_PER_DECADE,
     SCAN_ERROR,
 )
-from sgdtheory.critical.tuned_risk import TunedRisk
+from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
 
 
 class RelaxedRisk:
@@ -39,8 +40,23 @@ class RelaxedRisk:
         return np.unique(np.where(even <= self.resonant, even, np.minimum(np.round(steps), np.floor(self.samples))))
 
     def _at(self, steps: np.ndarray, share: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-        best = self.tuned.least(share * self.samples / steps, steps)
-        return best.rate, best.risk
+        batch = share * self.samples / steps
+        if self.tuned.resonant:
+            best = self.tuned.least(batch, steps)
+            return best.rate, best.risk
+        found = self._followed(batch[::-1], steps[::-1])
+        return found.rate[::-1], found.risk[::-1]
+
+    def _followed(self, batch: np.ndarray, steps: np.ndarray) -> Tuned:
+        """The best γ from the most steps to the fewest, each from the one before: where steps do not resonate."""
+        found: list[Tuned] = []
+        for k in range(steps.size):
+            size, number = batch[k : k + 1], steps[k : k + 1]
+            if k and steps[k - 1] < FOLLOWED_STEPS * steps[k]:
+                found.append(self.tuned.least_near(size, number, found[-1].share, steps[k - 1 : k]))
+            else:
+                found.append(self.tuned.least(size, number))
+        return Tuned(*(np.concatenate(values) for values in zip(*found, strict=True)))
 
     def refine(self, attained: float) -> None:
         """Halve the intervals about every minimum that may be below what is attained."""

@@ -71,3 +71,5 @@ JUST_BEYOND = 0.01  # of the edge: where the rate of growth is measured
 LARGEST_RISK = 1e9  # of the initial risk: all that diverges is the same
 SHAPE_POINTS = 4096  # at which a batch schedule is averaged
 LARGEST_BATCH = 1e15  # no noise is left: the largest γ of all
+FOLLOWED_STEPS = 30.0  # ratio of two numbers of steps from one to the other of which the best γ is followed
+COMPILED_OFTEN = 100.0  # single steps that are compiled rather than taken one by one: searches take them often

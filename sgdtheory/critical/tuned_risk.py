@@ -1,6 +1,6 @@
 """The least risk over all learning rates: what every search for steps and batch sizes asks for."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -11,6 +11,7 @@ from sgdtheory.critical.thresholds import (
     ALLOWED_GROWTH,
     BASIN,
     BEYOND_EDGE,
+    COMPILED_OFTEN,
     JUST_BEYOND,
     LARGEST_BATCH,
     LARGEST_RISK,
@@ -82,9 +83,8 @@ class TunedRisk:
             return risk_parts(self.problem, batch, rate, steps, tolerance=tolerance, stable=True).sum(0)
         resolution = FAST if tolerance >= SCAN_ERROR else FINE
         courses = [self._course(*each) for each in zip(batch.ravel(), rate.ravel(), steps.ravel(), strict=True)]
-        risks = [
-            course_risk(self.problem, course, estimate=False, resolution=resolution).parts.sum() for course in courses
-        ]
+        how: Any = {"estimate": False, "resolution": resolution, "compiled_from": COMPILED_OFTEN}
+        risks = [course_risk(self.problem, course, **how).parts.sum() for course in courses]
         return np.minimum(np.reshape(risks, batch.shape), LARGEST_RISK * self.initial_risk)
 
     def edge(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:

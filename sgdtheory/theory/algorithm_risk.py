@@ -15,7 +15,7 @@ from sgdtheory.theory.moments import iterate_risk
 from sgdtheory.theory.problem import Spectral
 from sgdtheory.theory.propagation import Travelled, travelled
 from sgdtheory.theory.risk import Risk
-from sgdtheory.theory.thresholds import ERROR_SHARE
+from sgdtheory.theory.thresholds import COMPILED_FROM, ERROR_SHARE
 
 
 class CourseRisk(NamedTuple):
@@ -27,7 +27,12 @@ class CourseRisk(NamedTuple):
 
 
 def course_risk(
-    problem: Spectral, course: Course, *, estimate: bool = True, resolution: Resolution = FINE
+    problem: Spectral,
+    course: Course,
+    *,
+    estimate: bool = True,
+    resolution: Resolution = FINE,
+    compiled_from: float = COMPILED_FROM,
 ) -> CourseRisk:
     """The risk at the end of a course.
 
@@ -36,9 +41,10 @@ def course_risk(
         course: the run.
         estimate: whether to compute the estimate of the error, which takes about as long again where it is not 0.
         resolution: of smooth pieces.
+        compiled_from: so many single steps or more are compiled.
     """
     units = np.array([1.0, problem.noise_variance])
-    found = travelled(problem, course, resolution=resolution)
+    found = travelled(problem, course, resolution=resolution, compiled_from=compiled_from)
     parts = _output_risk(found, course, units)
     error = 0.0
     if estimate and found.approximated:

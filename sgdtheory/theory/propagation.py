@@ -1,7 +1,7 @@
 """Exact second moments along a course: closed forms, panels or single steps, whichever its pieces allow."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +17,10 @@ from sgdtheory.theory.spectrum import growth as growth_rate
 from sgdtheory.theory.stage import Stage, after, make_stage, settling_steps
 from sgdtheory.theory.stepping import stepped
 from sgdtheory.theory.thresholds import (
+    COMPILED_FROM,
     CONTOUR_RESOLVED,
     FEW_STEPS,
+    GROWTH_PROBES,
     LARGEST_REACH,
     MOST_GROWTH,
     MOST_PIECES,
@@ -55,11 +57,17 @@ def course_modes(problem: Spectral, course: Course) -> Modes:
     return problem.modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH))
 
 
+def _no_growth(step: float) -> float:
+    return 0.0
+
+
 class Traveller:
     """Moments that move along a course, piece by piece, and the points that they leave behind."""
 
-    def __init__(self, problem: Spectral, course: Course, resolution: Resolution, stops: Sequence[float] = ()) -> None:
-        self.course, self.resolution = course, resolution
+    def __init__(
+        self, problem: Spectral, course: Course, resolution: Resolution, stops: Sequence[float], compiled_from: float
+    ) -> None:
+        self.course, self.resolution, self.compiled_from = course, resolution, compiled_from
         self.method = course.algorithm.method
         self.output = np.asarray(self.method.output, dtype=float)
         self.modes = course_modes(problem, course)
@@ -109,6 +117,8 @@ class Traveller:
 
     def _settling(self, low: float, high: float) -> float:
         """Steps to take one by one after a kink, until the directions that oscillate have come to rest."""
+        if self.output.size == 1 and self.keeping is None:
+            return FEW_STEPS  # second moments of one vector do not oscillate
         longest = 0.0
         for number in np.unique(np.floor(np.linspace(low, high - 1, 5))):
             stage = self._stage(number)
@@ -135,7 +145,14 @@ class Traveller:
         for stop in [each for each in self.stops if low < each < high] + [high]:
             if stop > low:
                 self.moments = stepped(
-                    self.moments, low, stop, self._coefficients, self.modes, self.output, self.keeping
+                    self.moments,
+                    low,
+                    stop,
+                    self._coefficients,
+                    self.modes,
+                    self.output,
+                    self.keeping,
+                    self.compiled_from,
                 )
                 low = stop
                 self._arrive(stop, self.moments)
@@ -143,15 +160,11 @@ class Traveller:
     def _panels(self, low: float, high: float, origin: float) -> None:
         rate = float(self.course.rates(np.array([low]))[0]) if low < high else 0.0
         slowest = -2 * self._stage(low).spectrum.slowest / rate if rate > 0 else 0.0
-        growth = self._growth if low < high and not self._stable(low, high) else (lambda step: 0.0)
-        mesh = Mesh(self.resolution, origin, high, self._size, slowest, growth)
-        panels, grown = [], 0.0
-        for panel in mesh.panels(low):
-            panels.append(panel)
-            grown += (panel[1] - panel[0]) * min(growth(panel[0]), growth(panel[1] - 1))
-            if grown > MOST_GROWTH:
-                self._diverge()
-                return
+        growth = self._growth_between(low, high)
+        if growth is None:
+            self._diverge()
+            return
+        panels = list(Mesh(self.resolution, origin, high, self._size, slowest, growth).panels(low))
         shortest = max(SHORTEST_PANEL, self.resolution.order)
         long = [panel for panel in panels if panel[1] - panel[0] > shortest]
         ready = prepared(long, self._smooth_coefficients, self.modes, self.resolution.order)
@@ -165,10 +178,20 @@ class Traveller:
                 self.points.append(_inside(along, stop))
             self._arrive(panel[1], moments)
 
-    def _stable(self, low: float, high: float) -> bool:
-        """Whether the largest step between two does not make the moments grow; smaller ones do not then."""
-        probes = np.unique(np.floor(np.linspace(low, high - 1, 5)))
-        return self._growth(float(probes[np.argmax(self.course.rates(probes))])) == 0
+    def _growth_between(self, low: float, high: float) -> Callable[[float], float] | None:
+        """Rates of growth of the moments at the steps of a piece, roughly; None if they grow beyond all numbers.
+
+        Where the largest step does not make them grow, smaller ones do not.
+        """
+        if low >= high:
+            return _no_growth
+        probes = np.unique(np.floor(np.linspace(low, high - 1, GROWTH_PROBES)))
+        if self._growth(float(probes[np.argmax(self.course.rates(probes))])) == 0:
+            return _no_growth
+        rates = np.array([self._growth(probe) for probe in probes.tolist()])
+        if np.trapezoid(rates, probes) > MOST_GROWTH:
+            return None
+        return lambda step: float(np.interp(step, probes, rates))
 
     def _growth(self, step: float) -> float:
         """Rate of growth of the moments, if all steps were like this one."""
@@ -250,8 +273,20 @@ def kind_of(course: Course, low: float, high: float) -> str:
 
 
 def travelled(
-    problem: Spectral, course: Course, stops: Sequence[float] = (), resolution: Resolution = FINE
+    problem: Spectral,
+    course: Course,
+    stops: Sequence[float] = (),
+    resolution: Resolution = FINE,
+    compiled_from: float = COMPILED_FROM,
 ) -> Travelled:
-    """Moments at the end of a course and points on the way."""
+    """Moments at the end of a course and points on the way.
+
+    Args:
+        problem: its spectrum.
+        course: the run.
+        stops: numbers of steps at which points are wanted.
+        resolution: of smooth pieces.
+        compiled_from: so many single steps or more are taken in a compiled loop, which a first call has to compile.
+    """
     with np.errstate(all="ignore"):  # overflow and underflow are results here
-        return Traveller(problem, course, resolution, stops).travel()
+        return Traveller(problem, course, resolution, stops, compiled_from).travel()

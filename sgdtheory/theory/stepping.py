@@ -9,7 +9,7 @@ import numpy as np
 from sgdtheory.theory.modes import Modes
 from sgdtheory.theory.moments import Keeping, Moments, nested, stacked, step
 from sgdtheory.theory.panels import Coefficients
-from sgdtheory.theory.thresholds import COMPILED_FROM, STEPS_AT_ONCE
+from sgdtheory.theory.thresholds import FEW_AT_ONCE, STEPS_AT_ONCE
 
 
 def stepped(
@@ -20,9 +20,10 @@ def stepped(
     modes: Modes,
     output: np.ndarray,
     keeping: Keeping | None,
+    compiled_from: float,
 ) -> Moments:
-    """Moments after the steps first … last − 1."""
-    forward = _compiled if last - first >= COMPILED_FROM else _plain
+    """Moments after the steps first … last − 1; so many steps or more are compiled."""
+    forward = _compiled if last - first >= compiled_from else _plain
     state = nested(moments)
     shown = tuple(output.tolist())
     for begin in np.arange(first, last, STEPS_AT_ONCE):
@@ -42,14 +43,14 @@ def _compiled(state: Any, found: Coefficients, modes: Modes, output: tuple[float
     import jax
 
     steps, size = found.batch.size, modes.eigenvalue.size
-    padded = -(-size // 128) * 128
+    padded, room = -(-size // 128) * 128, STEPS_AT_ONCE if steps > FEW_AT_ONCE else FEW_AT_ONCE
 
     def wide(values: np.ndarray) -> np.ndarray:
         values = np.asarray(values)
         return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, padded - size)])
 
     def long(values: np.ndarray) -> np.ndarray:
-        return np.pad(values, [(0, STEPS_AT_ONCE - steps)] + [(0, 0)] * (values.ndim - 1), mode="edge")
+        return np.pad(values, [(0, room - steps)] + [(0, 0)] * (values.ndim - 1), mode="edge")
 
     inputs = tuple(long(each) for each in (*found.matrices, np.asarray(found.batch)))
     wide_modes = Modes(*(wide(each) for each in vars(modes).values()))

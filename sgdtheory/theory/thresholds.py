@@ -26,7 +26,7 @@ SHORTEST_PANEL = 16.0  # steps: shorter ones are taken
 LONG_PANEL = 200.0  # steps: differences by derivatives
 
 COMPILED_FROM = 4096.0  # steps: fewer take less time in NumPy than compiling the loop
-STEPS_AT_ONCE = 4096  # steps whose coefficients are held
+STEPS_AT_ONCE, FEW_AT_ONCE = 4096, 512  # steps whose coefficients are held
 STAGE_COST = 200.0  # steps that take as long as a stage in closed form: shorter ones are stepped through
 MOST_PIECES = 256  # stages that a ramp of batch sizes is taken apart into: with more, and more steps, it is smooth
 MOST_STEPS = 2e6  # that are taken one by one, some seconds
@@ -42,3 +42,4 @@ LARGEST_EDGE = 1e9  # of γλ_1
 EDGE_TOLERANCE = 1e-12  # relative
 MANY_STEPS = 1e6  # after which a method moves at its final speed
 MOST_GROWTH = 800.0  # exponents of growth: e^800 is beyond the range of a float
+GROWTH_PROBES = 17  # steps of a piece at which the rate of growth is computed, if there is any
