@@ -17,7 +17,7 @@ from .course import first_step as first_step
 from .course import number_of_steps as number_of_steps
 from .exact import one_minus_power as one_minus_power
 from .exact import risk_parts as risk_parts
-from .excess_risk import excess_risk as excess_risk
+from .final_risk import excess_risk as excess_risk
 from .last_iterate import iterate_moments as iterate_moments
 from .last_iterate import last_iterate_moments as last_iterate_moments
 from .mesh import FAST as FAST

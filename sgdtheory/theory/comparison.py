@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import first_where, real_array, samples_used, settings_arrays
-from sgdtheory.theory.excess_risk import excess_risk
+from sgdtheory.theory.final_risk import excess_risk
 from sgdtheory.theory.problem import Problem
 
 
