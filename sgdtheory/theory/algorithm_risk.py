@@ -126,10 +126,10 @@ def risk_path(
         >>> cosine = st.Algorithm(schedule=st.Cosine(), average=st.LastIterate())
         >>> setting = dict(batch_size=32, learning_rate=0.5, num_samples=1e6)
         >>> path = st.risk_path(st.PowerLaw(2.0, 3.0), **setting, algorithm=cosine, points=5)
-        >>> print(path.num_steps)
-        [    0.     1.    31.   988. 31250.]
+        >>> print(path.num_steps.astype(int))
+        [    0     1    31   992 31250]
         >>> print(" ".join(f"{risk:.2e}" for risk in path.iterate.total))
-        1.20e+00 4.75e-01 5.16e-02 1.87e-02 1.80e-04
+        1.20e+00 4.44e-01 3.09e-02 1.62e-02 2.55e-04
 
     Args:
         problem: PowerLaw, LeastSquares or any other Problem.

@@ -52,7 +52,7 @@ class LinearMethod:
         >>> problem = st.PowerLaw(2.0, 3.0)
         >>> risk = st.excess_risk(problem, batch_size=8, learning_rate=0.2, num_samples=8000, algorithm=algorithm)
         >>> print(f"{risk.total:.4f}")
-        0.0289
+        0.0250
     """
 
     start: ClassVar[Sequence[float]] = (1.0,)
