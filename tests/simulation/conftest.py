@@ -6,7 +6,15 @@ import pytest
 
 from tests.conftest import quickly_compiled
 
-SHORT = "test_devices", "test_dynamics", "test_engine", "test_explicit", "test_simulator", "test_user_law"
+SHORT = (
+    "test_algorithms",
+    "test_devices",
+    "test_dynamics",
+    "test_engine",
+    "test_explicit",
+    "test_simulator",
+    "test_user_law",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,0 +1,94 @@
+"""Methods as textbooks have them: real weights, dense batches in a rotated basis, NumPy's generator.
+
+Nothing is shared with the library but names; vectors are of R replicas, (R, d).
+"""
+
+import numpy as np
+
+import sgdtheory as st
+
+
+def heavy_ball(vectors, gradient, rate, step, momentum):
+    w, m = vectors
+    m = momentum * m + gradient(w)
+    return w - rate * m, m
+
+
+def nesterov(vectors, gradient, rate, step, momentum):
+    w, m = vectors
+    g = gradient(w)
+    m = momentum * m + g
+    return w - rate * (g + momentum * m), m
+
+
+def schedule_free(vectors, gradient, rate, step, interpolation):
+    z, x = vectors
+    y = (1 - interpolation) * z + interpolation * x
+    z = z - rate * gradient(y)
+    share = 1 / (step + 1)
+    return z, (1 - share) * x + share * z
+
+
+def accelerated(vectors, gradient, rate, step, coupling, forgetting, long_step):
+    x, v = vectors
+    y = coupling * x + (1 - coupling) * v
+    g = gradient(y)
+    return y - rate * g, forgetting * y + (1 - forgetting) * v - long_step * rate * g
+
+
+def sgd(vectors, gradient, rate, step, weight_decay=0.0):
+    (w,) = vectors
+    return (w - rate * gradient(w) - rate * weight_decay * w,)
+
+
+def method_of(method):
+    """Update, its settings, which vectors begin at w_0 (the others at 0), and which is the iterate."""
+    settings = vars(method)
+    if isinstance(method, st.HeavyBall | st.Nesterov):
+        return (heavy_ball if isinstance(method, st.HeavyBall) else nesterov), settings, (True, False), 0
+    if isinstance(method, st.ScheduleFree):
+        return schedule_free, settings, (True, True), 1
+    if isinstance(method, st.AcceleratedSGD):
+        return accelerated, settings, (True, True), 0
+    return sgd, settings, (True,), 0
+
+
+class Regression:
+    """y = xᵀw* + ξ with x ~ N(0, H) in a rotated basis."""
+
+    def __init__(self, rng, problem, weight_decay=0.0):
+        self.rng, self.noise = rng, np.sqrt(problem.noise_variance)
+        self.eigenvalues = np.asarray(problem.eigenvalues)
+        self.basis = np.linalg.qr(rng.standard_normal((self.eigenvalues.size,) * 2))[0]
+        away = self.basis @ np.sqrt(problem.signal / self.eigenvalues)
+        origin = 0.0 if weight_decay else self.basis @ rng.standard_normal(self.eigenvalues.size)
+        self.start, self.optimum = np.zeros(away.size) + origin, origin - away
+
+    def gradient(self, batch):
+        """Mini-batch gradient of the squared loss at weights (R, d)."""
+
+        def at(weights):
+            x = self.rng.standard_normal((len(weights), batch, self.eigenvalues.size))
+            x = x * np.sqrt(self.eigenvalues) @ self.basis.T
+            y = x @ self.optimum + self.noise * self.rng.standard_normal(x.shape[:2])
+            return np.einsum("rb,rbd->rd", np.einsum("rbd,rd->rb", x, weights) - y, x) / batch
+
+        return at
+
+    def whitened(self, vectors):
+        """H^{1/2} times vectors, in the eigenbasis."""
+        return vectors @ self.basis * np.sqrt(self.eigenvalues)
+
+
+def risks(rng, problem, method, rates, batches, average, num_replicas):
+    """(R,) risks of `average(w_0, …, w_n)` and of w_n, for lists of learning rates and batch sizes."""
+    task = Regression(rng, problem, getattr(method, "weight_decay", 0.0))
+    update, settings, begins, place = method_of(method)
+    begin = np.tile(task.start, (num_replicas, 1))
+    vectors = tuple(begin if each else np.zeros_like(begin) for each in begins)
+    path = [vectors[place]]
+    for step, (rate, batch) in enumerate(zip(rates, batches, strict=True)):
+        vectors = update(vectors, task.gradient(int(batch)), rate, step, **settings)
+        path.append(vectors[place])
+    shown = average(path), path[-1]
+    return tuple((task.whitened(each - task.optimum) ** 2).sum(1) for each in shown)
