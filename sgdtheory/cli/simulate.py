@@ -24,7 +24,8 @@ HEAVY_TAILED = 0.9  # of the stability edge
 class SimulateCommand(SettingsCommand, AlgorithmCommand, DistributedCommand):
     """Simulate averaged mini-batch SGD on power-law regression; print mean ± s.e., exact risk, Theorem 7's bound and z.
 
-    Each of batch size, learning rate and number of samples takes one value or several of equal number.
+    Each of batch size, learning rate and number of samples takes one value or several of equal number. The theorem is
+    about averaged SGD with a constant step, and is left out with another algorithm.
     """
 
     num_replicas: float = 1024

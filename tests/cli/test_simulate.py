@@ -36,6 +36,26 @@ def rows(out):
     return [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]
 
 
+ALGORITHM = ["--method", "heavy-ball", "--momentum", 0.5, "--schedule", "wsd", "--decay", 0.3]
+ALGORITHM += ["--batch-schedule", "linear", "--batch-final", 3, "--average", "last"]
+
+
+def test_an_algorithm_is_simulated_beside_its_exact_risk(run):
+    algorithm = st.Algorithm(st.HeavyBall(0.5), st.WSD(0.3), st.Linear(3), st.LastIterate())
+    found = strict_json(run(*SHORT, *ALGORITHM, "--json"))
+    expected, exact = library(algorithm=algorithm), st.excess_risk(PROBLEM, **SETTINGS, algorithm=algorithm)
+    assert found["algorithm"] == "heavy-ball momentum=0.5 wsd decay=0.3 batch-schedule=linear batch-final=3 last"
+    np.testing.assert_allclose(found["mean"], expected.mean, rtol=1e-6)
+    np.testing.assert_allclose(found["exact"], exact.total, rtol=1e-12)
+    np.testing.assert_allclose(found["z"], expected.z_score(exact.total), rtol=1e-4)
+    assert found["num_steps"] == expected.num_steps.tolist()
+    assert (expected.num_steps < [100, 250]).all()  # the ramp takes the samples in fewer
+    assert "bound" not in found
+    out = run(*SHORT, *ALGORITHM)
+    assert out.startswith("excess risk of the last iterate (total), sufficient sampler, gaussian data; heavy-ball")
+    assert "bound" not in out
+
+
 @pytest.mark.parametrize("quantity", ["total", "bias", "variance"])
 def test_json_is_what_the_library_returns(run, quantity):
     found = strict_json(run(*SHORT, "--seed", 3, "--quantity", quantity, "--json"))
