@@ -1,4 +1,4 @@
-"""Simulated SGD against the exact risk, in standard errors, with the bound beside both."""
+"""Simulated SGD, and every other method, against the exact risk, in standard errors, with the bound beside both."""
 
 import time
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import sgdtheory as st
+from experiments._lib.every_method import MISTAKES, mistaken, scored
 from experiments._lib.progress import report, stage, tracked
 from experiments._lib.results import Result, Verdict
 from sgdtheory.plotting.style import BLACK, BLUE, ORANGE, SKY, VERMILLION, legend, legend_below, log_axes, new_figure
@@ -43,11 +44,19 @@ class Config:
     shown_noise_variance: float = 2.0
     shown_steps: tuple[int, ...] = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
     shown_replicas: int = 512
+    method_exponents: tuple[float, float] = (1.5, 2.0)
+    method_dim: int = 32
+    method_batch_sizes: tuple[int, ...] = (8, 512)
+    method_steps: int = 48
+    method_replicas: int = 4096
 
 
 SCALES = {
     "quick": Config(
-        num_steps=(8, 32, 128, 512), num_replicas=1024, shown_steps=(4, 8, 16, 32, 64, 128, 256, 512, 1024)
+        num_steps=(8, 32, 128, 512),
+        num_replicas=1024,
+        shown_steps=(4, 8, 16, 32, 64, 128, 256, 512, 1024),
+        method_replicas=512,
     ),
     "full": Config(
         edge_shares=(0.01, 0.05, 0.2, 0.4),
@@ -56,22 +65,24 @@ SCALES = {
         shown_replicas=1024,
     ),
 }
+AVERAGED_SGD = "SGD; constant; uniform"
 UNITS = {
+    "algorithm": "method; learning rate and batch size along the run; average",
     "capacity": "exponent a of the eigenvalues",
     "source": "exponent b of the initial risk",
     "dim": "directions of the problem; inf: infinitely many",
     "noise_variance": "σ², units of y²",
-    "batch_size": "B, samples",
-    "learning_rate": "γ, units of 1/λ_1",
+    "batch_size": "B, samples; the peak where it varies",
+    "learning_rate": "γ, units of 1/λ_1; the peak where it varies",
     "num_steps": "n, steps",
     "num_replicas": "R",
     "simulated": "mean simulated excess risk, units of y²",
     "standard_error": "its standard error, units of y²",
     "exact": "exact excess risk, units of y²",
-    "bound": "Theorem 7's bound, constants 1, units of y²",
+    "bound": "Theorem 7's bound for averaged SGD, constants 1, units of y²",
     "z": "(simulated − exact) / standard error",
     "score": "the same, made normal where risks are skewed",
-    "score_wrong": "the same against the risk with the proof's 2 tr(HS)H; nan in infinite dimension",
+    "score_wrong": "the same against the risk with the proof's 2 tr(HS)H; nan in infinite dimension, other methods",
 }
 
 
@@ -81,7 +92,7 @@ def run(config: Config) -> Result:
     columns: dict[str, list[np.ndarray]] = {name: [] for name in UNITS}
     keys = jax.random.split(jax.random.key(config.seed), len(config.exponents) + 1)
     steps = np.array(config.num_steps)
-    with stage("finite problems", 0.0, 0.9):
+    with stage("finite problems", 0.0, 0.7):
         for key, (capacity, source) in tracked(zip(keys[:-1], config.exponents, strict=True)):
             problem = st.PowerLaw(capacity, source, config.dim, config.noise_variance)
             batch = np.array(config.batch_sizes, dtype=float)[:, None, None]
@@ -89,13 +100,59 @@ def run(config: Config) -> Result:
             _append(columns, key, problem, batch, rate, steps, config.num_replicas)
     shown = st.PowerLaw(*config.shown_exponents, noise_variance=config.shown_noise_variance)
     batch = np.array(config.shown_batch_sizes, dtype=float)[:, None]
-    with stage("the problem shown", 0.9, 1.0):
+    with stage("the problem shown", 0.7, 0.8):
         shown_steps = np.array(config.shown_steps)
         _append(columns, keys[-1], shown, batch, config.shown_learning_rate, shown_steps, config.shown_replicas)
     points = {name: np.concatenate(parts) for name, parts in columns.items()}
     verdicts = _verdicts(config, points, time.perf_counter() - start)
+    with stage("every method", 0.8, 1.0):
+        methods, further = _every_method(config)
     figures = {"points_line_bound": _points_line_bound(config, shown, points), "quantiles": _quantiles(config, points)}
-    return Result(points, UNITS, figures, verdicts)
+    together = {name: np.concatenate([points[name], methods[name]]) for name in UNITS}
+    return Result(together, UNITS, figures, verdicts + further)
+
+
+def _every_method(config: Config) -> tuple[dict[str, np.ndarray], tuple[Verdict, ...]]:
+    """Rows and verdicts of all methods, schedules and averages."""
+    start = time.perf_counter()
+    problem = st.PowerLaw(*config.method_exponents, config.method_dim, config.noise_variance)
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(config.seed), len(config.exponents)))
+    setting = problem, np.array(config.method_batch_sizes, dtype=float), config.method_steps, config.method_replicas
+    rows, wrong = scored(keys[0], *setting), mistaken(keys[1], *setting)
+    size = rows["score"].size
+    limit = score_limit(config, size)
+    worst = float(np.abs(rows["score"]).max())
+    same = {
+        "capacity": problem.capacity,
+        "source": problem.source,
+        "dim": problem.dim,
+        "noise_variance": problem.noise_variance,
+        "num_replicas": config.method_replicas,
+        "bound": np.nan,
+        "score_wrong": np.nan,
+    }
+    rows |= {name: np.full(size, value, dtype=float) for name, value in same.items()}
+    verdicts = (
+        Verdict(
+            "simulated mean = exact risk, every method",
+            f"largest |score| of {size} settings: {len(np.unique(rows['algorithm']))} methods, schedules and averages, "
+            f"{config.method_replicas} replicas each; false alarm {config.false_alarm:g} for normal scores",
+            f"|score| ≤ {limit:.2f}",
+            worst,
+            (0.0, limit),
+            "fails" if worst > limit else "holds",
+            time.perf_counter() - start,
+        ),
+        Verdict(
+            f"negative controls: {', '.join(MISTAKES)}",
+            "the same comparison with a mistaken theory must fail, for each of them",
+            f"|score| > {limit:.2f}",
+            min(wrong.values()),
+            None,
+            "holds" if min(wrong.values()) > limit else "fails",
+        ),
+    )
+    return rows, verdicts
 
 
 def _append(
@@ -114,6 +171,7 @@ def _append(
                 risk_by_recursion(*problem.directions(), problem.noise_variance, **one, fourth_moment=(2.0, 1.0))
             )
     row = {
+        "algorithm": AVERAGED_SGD,
         "capacity": problem.capacity,
         "source": problem.source,
         "dim": np.inf if problem.dim is None else problem.dim,
@@ -131,7 +189,7 @@ def _append(
         "score_wrong": simulation.normal_score(wrong),
     }
     for name, values in row.items():
-        columns[name].append(np.broadcast_to(np.asarray(values, dtype=float), batch.shape).ravel())
+        columns[name].append(np.broadcast_to(np.asarray(values), batch.shape).ravel())
 
 
 def score_limit(config: Config, number: int) -> float:

@@ -63,7 +63,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("overhead_convention", 8, 30),
         Experiment("ratio_law", 8, 60),
         Experiment("theorem7", 18, 1500),
-        Experiment("simulation_vs_theory", 18, 400),
+        Experiment("simulation_vs_theory", 27, 430),
         Experiment("heavy_tails", 40, 200, by_name_only=True),
         Experiment("corollary8", 18, 700),
         Experiment("corollary8_simulated", 22, 1500),
