@@ -91,11 +91,28 @@ def reference_page(wing: str) -> str:
         lines += ["", f"## {heading}"] if names else []
         for module, name in names:
             lines += ["", f"::: sgdtheory.{wing}.{module}.{name}"]
+    for other, names in passed_on(package).items():
+        lines += ["", f"## Of `sgdtheory.{other}`", "", f"[{', '.join(names)}]({other}.md)"]
     return "\n".join(lines) + "\n"
 
 
+def passed_on(package: Path) -> dict[str, list[str]]:
+    """Wing → its names that the door of another one exports too, for they serve both."""
+    found: dict[str, list[str]] = {}
+    for module, name in _names(package):
+        for node in ast.parse((package / f"{module}.py").read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
+                found.setdefault(str(node.module).split(".")[1], []).append(name)
+    return found
+
+
 def exported(package: Path) -> Iterator[tuple[str, str]]:
-    """(module, name) of what the door of a package exports, as its stub has it."""
+    """(module, name) of what the door of a package exports, as its stub has it; not what it passes on."""
+    others = {name for names in passed_on(package).values() for name in names} if package.name in WINGS else ()
+    yield from ((module, name) for module, name in _names(package) if name not in others)
+
+
+def _names(package: Path) -> Iterator[tuple[str, str]]:
     for node in ast.parse((package / "__init__.pyi").read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and node.module:
             yield from ((node.module, alias.asname or alias.name) for alias in node.names)

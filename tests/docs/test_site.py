@@ -69,6 +69,15 @@ def test_reference_names_every_public_name(site):
             assert any(name in defined(node) for node in source.body), f"{module} does not define {name}"
 
 
+def test_names_that_serve_two_wings_are_described_once(site):
+    """Training's schedules are the theory's."""
+    passed = site.passed_on(ROOT / "sgdtheory" / "training")
+    assert passed == {"theory": ["WSD", "Constant", "Cosine", "Linear", "PowerDecay", "Stages"]}
+    assert "[WSD, Constant, Cosine, Linear, PowerDecay, Stages](theory.md)" in site.reference_page("training")
+    assert {("schedules", name) for name in passed["theory"]} <= set(site.exported(ROOT / "sgdtheory" / "theory"))
+    assert [site.passed_on(ROOT / "sgdtheory" / wing) for wing in site.WINGS if wing != "training"].count({}) == 6
+
+
 def defined(node):
     """Names that a statement of a module defines."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
