@@ -28,7 +28,7 @@ def missing_runs(table: SweepTable, target_loss: float, by: Sequence[str] = ("wi
     A value beyond the grid's end is added to the best choice, with every seed. An average is added to all runs of
     its batch size and group that did not diverge, which have to be trained again: an average cannot be had from the end
     of a run. Where the target was not reached, runs get twice as many steps and go on from their checkpoints, unless
-    their schedule ends: of cosine and wsd sweep longer ones yourself. Runs that stopped at a higher target go on to
+    their schedule ends: sweep longer ones of these yourself. Runs that stopped at a higher target go on to
     this one, before anything else is asked for.
 
     Args:

@@ -12,7 +12,13 @@ from tests.runs import changed, run_of
 
 STEPS = np.array([0, 1, 2, 4, 8, 16, 32, 64])
 NONE = np.full(STEPS.size, np.nan)
-KINDS = {"momentum": {"optimizer": "sgd"}, "decay": {"schedule": "wsd"}}  # that have a field
+KINDS = {  # that have a field
+    "momentum": {"optimizer": "sgd"},
+    "decay": {"schedule": "wsd"},
+    "final": {"schedule": "cosine"},
+    "exponent": {"schedule": "power"},
+    "stages": {"schedule": "stages"},
+}
 
 
 def result(curves, **fields):
@@ -197,6 +203,14 @@ def test_what_has_no_order_has_no_ends():
     assert tuned((5, 9, 9), clip_norm=(None, 1.0, 2.0)).edges == {}
     assert tuned((9, 9, 5), clip_norm=(None, 1.0, 2.0)).edges == {"clip_norm": "4"}
     assert tuned((5, 9), epsilon=(0.0, 1e-8)).edges == {}
+    assert tuned((5, 9), stages=("0:1", "0:1,0.5:0.1")).edges == {}
+
+
+def test_numbers_of_schedules_are_tuned():
+    """A final rate of 0 is the default, which files leave out."""
+    assert tuned((5, 9), final=(0.0, 0.1)).choice["final"] == 0
+    assert tuned((9, 9, 5), final=(0.0, 0.1, 0.2)).edges == {"final": "0.4"}
+    assert tuned((9, 9, 5), exponent=(0.5, 1.0, 2.0)).edges == {"exponent": "4"}
 
 
 @pytest.mark.parametrize("name", ["warmup", "decay"])
