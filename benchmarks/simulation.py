@@ -59,6 +59,9 @@ def _add_steps(table: Table, replicas: int) -> float:
     small, large = (simulator_step(dim=DIM, replicas=replicas, batch=batch, steps=steps) for batch in (1, 4096))
     table.add_row("a step of all replicas, B = 1", f"{small * 1e6:.1f} µs", "")
     table.add_row("… B = 4096, over B = 1", f"{large * 1e6:.1f} µs, {large / small:.2f} ×", "≤ 1.3 ×")
+    momentum = st.Algorithm(st.HeavyBall(0.9), st.Cosine())
+    other = simulator_step(dim=DIM, replicas=replicas, batch=1, steps=steps, algorithm=momentum)
+    table.add_row("… B = 1 with momentum under a cosine", f"{other * 1e6:.1f} µs, {other / small:.2f} ×", "≤ 1.5 ×")
     double = simulator_step(dim=DIM, replicas=replicas, batch=1, steps=steps // 4, dtype="float64", repeats=3)
     table.add_row("… B = 1 in float64", f"{double * 1e6:.1f} µs, {double / small:.2f} ×", "")
     return large

@@ -62,16 +62,15 @@ class LinearProgram:
 
     def advance(self, now: int, count: int) -> State:
         """Take `count` steps."""
-        if self.table is None or self.length > 1 and not self.origin <= now <= now + count <= self.origin + self.length:
+        covered = self.length == 1 or now + count <= self.origin + self.length
+        if self.table is None or not covered:
             self.origin = now // STEPS * STEPS
             with np.errstate(over="ignore"):  # a rate beyond the range of the dtype diverges, as it should
                 found = make_table(self.courses, self.unit, self.origin, self.length)
                 self.table = Table(*(each.astype(self.dtype) for each in found))
+        fixed = self.sampler, self.mesh, self.spectrum, self.output, self.table, self.replicas
         steps = np.uint32(self.origin), np.uint32(now), np.int32(count)
-        static = self.sampler, self.mesh
-        self.state = _compiled_advance(
-            *static, self.spectrum, self.output, self.table, self.replicas, self.state, *steps
-        )
+        self.state = _compiled_advance(*fixed, self.state, *steps)
         return self.state
 
     def risks(self, now: int) -> tuple[np.ndarray, np.ndarray]:

@@ -7,10 +7,10 @@ import pytest
 import sgdtheory as st
 from sgdtheory.simulation import linear_program, tables
 from sgdtheory.simulation.deviation import algorithm_deviation
-from sgdtheory.simulation.dynamics import Spectrum
+from sgdtheory.simulation.dynamics import Lane, Spectrum
 from sgdtheory.simulation.explicit import Explicit
 from sgdtheory.simulation.laws import Gaussian
-from sgdtheory.simulation.linear_dynamics import Replica, State, step
+from sgdtheory.simulation.linear_dynamics import Replica, State, Table, step
 from sgdtheory.simulation.sufficient import Sufficient
 from sgdtheory.simulation.tables import make_table
 from sgdtheory.simulation.truncation import standard_deviation
@@ -128,11 +128,11 @@ def stepped(method, sampler, size, seed=0):
     moved = some_state(method)[1]
     words = np.random.default_rng(seed).integers(0, 2**32, (size, 2), dtype=np.uint32)
     with jax.enable_x64(True):
-        row = type(table := make_table([course], 1.0, 2, 1))(*(each[0] for each in table))
+        row = Table(*(each[0] for each in make_table([course], 1.0, 2, 1)))
         zeros = np.zeros(3)
         state = State(tuple(moved), (zeros,) * len(moved), zeros, zeros)
-        draws = sampler.draws(lanes := Lanes(words), np.uint32(0))
-        drawn = draws[2] if isinstance(sampler, Sufficient) else ()
+        lanes = Lane(words, np.zeros(size), np.full(size, 3.0))
+        drawn = sampler.draws(lanes, np.uint32(0))[2] if isinstance(sampler, Sufficient) else ()
 
         def one(key, draw):
             replica = Replica(key, 0, np.uint32(0), 0.0, 1.0, 0.0)
@@ -141,13 +141,6 @@ def stepped(method, sampler, size, seed=0):
         added = jax.jit(jax.vmap(one))(lanes.key, drawn)
     after = np.asarray(moved) + np.stack([np.asarray(each) for each in added], axis=1)
     return after + np.multiply.outer(np.asarray(method.start, float), spectrum.start)
-
-
-class Lanes:
-    """What samplers ask for."""
-
-    def __init__(self, key):
-        self.key, self.batch_size = key, np.full(len(key), 3.0)
 
 
 def some_state(method):
@@ -259,6 +252,23 @@ def test_averaging_from_the_second_iterate_on_is_found_out():
     )
     assert abs(found.normal_score(first)) < normal_limit(1)
     assert abs(found.normal_score(second)) > 6
+
+
+class LookAhead(st.LinearMethod):
+    """Gradients are taken at the iterate plus half of the last step, and weights shrink; of a user."""
+
+    start, output, step_dependence = (1, 0), (1, 0), "any"
+
+    def coefficients(self, rate, step):
+        return st.Coefficients([[1 - 0.1 * rate, 0], [0, 0]], [rate, rate * (1 + step % 2)], [1, -0.5])
+
+
+@pytest.mark.parametrize("average", ["tail", slow("last")])
+def test_a_users_method_has_its_exact_risk(average):
+    """`(I − A) s` is not 0 here."""
+    one = st.Algorithm(LookAhead(), st.Linear(), average=AVERAGES[average][0])
+    found, exact = simulated(one), st.excess_risk(PROBLEM, **SETTING, algorithm=one).total
+    assert abs(found.normal_score(exact)) < normal_limit(2)
 
 
 @pytest.mark.parametrize("quantity", [slow("bias"), "variance"])

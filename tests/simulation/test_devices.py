@@ -21,14 +21,16 @@ CALL = {
     "trajectory": 3,
 }
 EXPLICIT = {"batch_size": 4.0, "learning_rate": 0.3, "num_samples": 200.0, "num_replicas": 7, "sampler": "explicit"}
+MOMENTUM = {"batch_size": [4.0, 9.0], "learning_rate": 0.1, "num_samples": 900.0, "num_replicas": 7}
+ALGORITHM = "st.Algorithm(st.HeavyBall(0.5), st.Cosine(), st.Linear(final=2), st.TailAverage())"
 PROLOGUE = f"""
 import json, sys, warnings
 warnings.simplefilter("error")
 import jax
 import sgdtheory as st
-CALL, EXPLICIT = {CALL!r}, {EXPLICIT!r}
+CALL, MOMENTUM, EXPLICIT = {CALL!r}, {MOMENTUM!r} | dict(algorithm={ALGORITHM}), {EXPLICIT!r}
 
-def numbers(calls=(CALL, EXPLICIT), **options):
+def numbers(calls=(CALL, MOMENTUM, EXPLICIT), **options):
     problem = st.PowerLaw(2.0, 1.5, 20)
     found = [st.simulate(jax.random.key(3), problem, **call, **options) for call in calls]
     arrays = [found[0].excess_risk, found[0].trajectory.last_iterate_risk, *(f.excess_risk for f in found[1:])]
@@ -43,7 +45,7 @@ json.dump(result, open(sys.argv[1], "w"))
 """
 FOUR = """
 assert len(jax.devices()) == 4
-json.dump(numbers([CALL]), open(sys.argv[1], "w"))
+json.dump(numbers([CALL, MOMENTUM]), open(sys.argv[1], "w"))
 """
 PROCESSES = """
 jax.distributed.initialize(sys.argv[2], 2, int(sys.argv[3]))
@@ -81,8 +83,9 @@ def finish(*processes):
 @pytest.fixture(scope="module")
 def here():
     problem = st.PowerLaw(2.0, 1.5, 20)
-    found = [st.simulate(jax.random.key(3), problem, **call) for call in (CALL, EXPLICIT)]
-    return [found[0].excess_risk, found[0].trajectory.last_iterate_risk, found[1].excess_risk]
+    calls = CALL, MOMENTUM | {"algorithm": eval(ALGORITHM)}, EXPLICIT  # as the subprocesses have it
+    found = [st.simulate(jax.random.key(3), problem, **call) for call in calls]
+    return [found[0].excess_risk, found[0].trajectory.last_iterate_risk, *(each.excess_risk for each in found[1:])]
 
 
 def same(first, second):
@@ -92,14 +95,14 @@ def same(first, second):
 
 def test_four_devices_give_the_same_numbers(here, tmp_path):
     finish(start(FOUR, 4, tmp_path / "numbers"))
-    same(json.loads((tmp_path / "numbers").read_text()), here[:2])
+    same(json.loads((tmp_path / "numbers").read_text()), here[:3])
 
 
 @pytest.mark.slow
 def test_any_number_of_devices_gives_the_same_numbers(here, tmp_path):
     finish(start(DEVICES, 4, tmp_path / "numbers"))
     found = json.loads((tmp_path / "numbers").read_text())
-    assert [len(numbers) for numbers in found.values()] == [3, 2, 2]
+    assert [len(numbers) for numbers in found.values()] == [4, 2, 2]
     for numbers in found.values():
         same(numbers, here[: len(numbers)])
 
