@@ -24,6 +24,7 @@ from sgdtheory.critical.thresholds import (
     RELAXED_ROUNDS,
     SAME_RISK,
     SMALLEST_BATCHES,
+    WORTH_A_LOOK,
 )
 from sgdtheory.critical.tuned_risk import TunedRisk
 
@@ -54,7 +55,7 @@ def optimal_batch_size(tuned: TunedRisk, samples: float) -> Optimum:
             tried.add(np.floor(samples / whole_numbers(fewest, EVERY_STEPS_OF_OPTIMUM)))
         most = tried.rate[0] * samples * tuned.largest_eigenvalue  # for B with γ = 2/λ_1 it is half of them
         relaxed = RelaxedRisk(tuned, samples, fewest, most)
-        tried.add(_promising(relaxed, tried.risk.min()))
+        tried.add(_promising(relaxed, tried.risk.min()) if tuned.resonant else _better(relaxed, tried.risk.min()))
     return Optimum(*tried.best(), relaxed)
 
 
@@ -77,6 +78,15 @@ class _Tried:
         """B, γ and risk of the least one."""
         k = int(np.argmin(self.risk)) if self.risk.min() < self.risk[0] * (1 - SAME_RISK) else 0
         return float(self.batch[k]), float(self.rate[k]), float(self.risk[k])
+
+
+def _better(relaxed: RelaxedRisk, attained: float) -> np.ndarray:
+    """Where steps do not resonate: the whole batch size at the least ρ, if that is clearly less.
+
+    With γ/B fixed small batches differ by what a last step does alone, of the order of their number of steps.
+    """
+    k = int(np.argmin(relaxed.risk))
+    return np.floor(relaxed.samples / relaxed.steps[[k]]) if relaxed.risk[k] < attained * WORTH_A_LOOK else np.empty(0)
 
 
 def _promising(relaxed: RelaxedRisk, attained: float) -> np.ndarray:

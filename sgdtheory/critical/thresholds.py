@@ -73,3 +73,4 @@ SHAPE_POINTS = 4096  # at which a batch schedule is averaged
 LARGEST_BATCH = 1e15  # no noise is left: the largest γ of all
 FOLLOWED_STEPS = 30.0  # ratio of two numbers of steps from one to the other of which the best γ is followed
 COMPILED_OFTEN = 100.0  # single steps that are compiled rather than taken one by one: searches take them often
+WORTH_A_LOOK = 0.9999  # times the risk at B = 1: larger batches that attain less than this are tuned

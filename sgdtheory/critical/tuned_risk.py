@@ -26,6 +26,7 @@ from sgdtheory.theory import (
     FINE,
     Algorithm,
     Course,
+    LastIterate,
     LinearMethod,
     Problem,
     checked_algorithm,
@@ -75,7 +76,8 @@ class TunedRisk:
         self._course = None if self.algorithm.is_default else _Courses(self.algorithm)
         self._growths: dict[float, float] = {}
         self._largest_rate: float | None = None
-        self.resonant = RESONANT if self.algorithm.is_default else 0.0  # n/B up to which few steps are all looked at
+        # n/B up to which few steps are all looked at: those of an average may resonate
+        self.resonant = 0.0 if isinstance(algorithm.average, LastIterate) else RESONANT
 
     def risk(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Exact Δ for γ up to the edge or a little, of order 1/n, beyond; sooner with a relative error allowed."""
