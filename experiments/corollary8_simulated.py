@@ -141,7 +141,7 @@ def _rate(place: np.ndarray) -> np.ndarray:
 
 
 def _exact(problem: st.PowerLaw, sweep: Sweep) -> np.ndarray:
-    setting = {"batch_size": sweep.batch, "num_samples": sweep.batch * sweep.steps}
+    setting: Any = {"batch_size": sweep.batch, "num_samples": sweep.batch * sweep.steps}
     return np.asarray(st.excess_risk(problem, learning_rate=_rate(sweep.place), **setting).total)
 
 
@@ -228,7 +228,7 @@ def _columns(config: Config, problem: st.PowerLaw, found: list[Measurement]) -> 
         low, high = _interval(config, one.resampled)
         target = np.exp(_least(one.sweeps[0].place, one.sweeps[0].mean))
         for sweep in one.sweeps:
-            setting = {"batch_size": sweep.batch, "num_samples": sweep.batch * sweep.steps}
+            setting: Any = {"batch_size": sweep.batch, "num_samples": sweep.batch * sweep.steps}
             simulated = np.exp(_least(sweep.place, sweep.mean))
             exact = st.optimal_learning_rate(problem, **setting).risk
             critical = one.critical, low, high, one.exact.batch_size, one.protocol

@@ -107,7 +107,7 @@ def _stops(course: Course, number: int) -> np.ndarray:
     kinks = list(zip(edges[1:-1], edges[2:], strict=True))
     each = number // (2 * max(len(kinks), 1))
     after = [low + np.append(0, np.geomspace(1, high - low, each)) for low, high in kinks if each]
-    return np.unique(np.round(np.concatenate([[0.0], np.geomspace(1, n, number - 1), *after])))
+    return np.unique(np.round(np.concatenate([[0.0], [n], np.geomspace(1, n, number - 1), *after])))
 
 
 def risk_path(

@@ -137,7 +137,7 @@ def _at_least_one(steps: float, samples: float) -> float:
 class Course:
     """One algorithm at one peak batch size B and learning rate γ, for n steps.
 
-    B need not be whole where the batch size is constant, or `rounded` false: `B_t = max(1, B g(t/n))` then.
+    B need not be whole where `rounded` is false: `B_t = max(1, B g(t/n))` then.
     """
 
     algorithm: Algorithm
@@ -151,14 +151,15 @@ class Course:
         """First steps and sizes of runs of equal batch sizes; empty if they are too many."""
         shape = self.algorithm.batch_schedule
         if self.constant_batch:
-            return np.zeros(1), np.array([self.batch * float(shape.factors(np.zeros(1), 1)[0])])
+            size = self.batch * float(shape.factors(np.zeros(1), 1)[0])
+            return np.zeros(1), np.maximum(np.rint([size]), 1.0) if self.rounded else np.array([size])
         if not (shape.smooth and self.rounded):
             return np.zeros(0), np.zeros(0)
         return plateaus(shape, self.batch, self.num_steps)
 
     @cached_property
     def constant_batch(self) -> bool:
-        """Whether all batches have the same size, which then need not be whole."""
+        """Whether all batches have the same size."""
         shape = self.algorithm.batch_schedule
         return shape.smooth and not shape.knots() and len(set(shape.factors(np.arange(5), 5).tolist())) == 1
 
