@@ -92,7 +92,7 @@ def speed_table() -> Table:
     table.add_column("time", justify="right")
     table.add_column("promised", justify="right")
     infinite = st.PowerLaw(2.0, 3.0)
-    setting = {"batch_size": 32, "learning_rate": 0.5}
+    setting: Any = {"batch_size": 32, "learning_rate": 0.5}
     one = _time(lambda: st.excess_risk(infinite, num_samples=1e12, **setting))
     table.add_row("one (B, γ, D), dim = None, D = 1e12", f"{one * 1e3:.2f} ms", "10 ms")
 

@@ -1,0 +1,127 @@
+"""Speed of the exact risk of any algorithm: `python -m benchmarks.algorithms [--critical]`."""
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from scipy.integrate import solve_ivp
+
+import sgdtheory as st
+from benchmarks.timing import durations
+from sgdtheory.theory import Course, course_risk
+
+LAST = st.LastIterate()
+PROBLEM = st.PowerLaw(2.0, 3.0)
+STAGES = 20
+CASES: dict[str, tuple[st.Algorithm, tuple[float, ...], str]] = {
+    "SGD, constant, last iterate": (st.Algorithm(average=LAST), (1e4, 1e12), "2 ms"),
+    "SGD, constant, tail average": (st.Algorithm(average=st.TailAverage()), (1e4, 1e12), "2 ms"),
+    "SGD, constant, exponential average": (st.Algorithm(average=st.ExponentialAverage(0.999)), (1e4, 1e12), "2 ms"),
+    "heavy ball, constant, last iterate": (st.Algorithm(st.HeavyBall(0.9), average=LAST), (1e4, 1e12), "2 ms"),
+    f"SGD, {STAGES} stages": (
+        st.Algorithm(schedule=st.Stages(np.arange(STAGES) / STAGES, 0.9 ** np.arange(STAGES)), average=LAST),
+        (1e5, 1e12),
+        "1 ms a stage",
+    ),
+    "SGD, cosine": (st.Algorithm(schedule=st.Cosine(), average=LAST), (1e4, 1e6, 1e12), "20 ms"),
+    "SGD, WSD": (st.Algorithm(schedule=st.WSD(), average=LAST), (1e4, 1e6, 1e12), "20 ms"),
+    "schedule-free": (st.Algorithm(st.ScheduleFree(0.9), average=LAST), (1e4, 1e6), "20 ms"),
+}
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--critical", action="store_true", help="time critical_batch_size with a cosine too")
+    critical = parser.parse_args().critical
+    console = Console(width=120)
+    console.print(speed_table())
+    console.print(steps_table())
+    if critical:
+        cosine = CASES["SGD, cosine"][0]
+        start = time.perf_counter()
+        found = st.critical_batch_size(PROBLEM, num_samples=1e8, curve=False, algorithm=cosine)
+        seconds = time.perf_counter() - start
+        console.print(f"critical_batch_size, cosine, D = 1e8: B* = {found.batch_size:g} in {seconds:.1f} s")
+
+
+def _seconds(function: Callable[[], Any], number: int) -> float:
+    function()
+    return float(np.median(durations(function, number)))
+
+
+def speed_table() -> Table:
+    """One exact risk of each algorithm, with and without the estimate of its error, over one of the default."""
+    table = Table(title=f"one exact risk, a = 2, b = 3, dim = None, B = 16, γ = 0.5; {os.cpu_count()} cores, medians")
+    for header in ("algorithm", "steps n", "risk", "ms", "ms with the estimate", "over the default's", "goal"):
+        table.add_column(header, justify="right")
+    setting: Any = {"batch_size": 16, "learning_rate": 0.5, "num_samples": 16e6}
+    default = _seconds(lambda: st.excess_risk(PROBLEM, **setting), 25)
+    for name, (algorithm, numbers, goal) in CASES.items():
+        for steps in numbers:
+            course = Course(algorithm, 16.0, 0.05 if "ball" in name else 0.5, steps)
+            alone = _seconds(lambda c=course: course_risk(PROBLEM, c, estimate=False), 9)
+            whole = _seconds(lambda c=course: course_risk(PROBLEM, c), 9)
+            risk = course_risk(PROBLEM, course, estimate=False).parts.sum()
+            cells = f"{steps:.0e}", f"{risk:.4e}", f"{1e3 * alone:.2f}", f"{1e3 * whole:.2f}"
+            table.add_row(name, *cells, f"{alone / default:.1f}", goal)
+    return table
+
+
+def steps_table() -> Table:
+    """A cosine of 10⁵ steps on 300 directions: panels, compiled steps, a loop in NumPy, and the ODE of small rates."""
+    problem = st.LeastSquares(*st.PowerLaw(2.0, 3.0, 300).directions())
+    steps, batch, rate = 100_000, 16.0, 0.5
+    shape = st.Cosine()
+    panels = st.Algorithm(schedule=shape, average=LAST)
+    single = st.Algorithm(schedule=lambda step: shape.factors(step, steps), average=LAST)
+    ways: dict[str, Callable[[], float]] = {
+        "every step, loop in NumPy": lambda: _loop(problem, shape, batch, rate, steps),
+        "every step, compiled": lambda: float(course_risk(problem, Course(single, batch, rate, steps)).parts.sum()),
+        "panels": lambda: float(course_risk(problem, Course(panels, batch, rate, steps), estimate=False).parts.sum()),
+        "ODE of small rates, LSODA to 1e-8": lambda: _ode(problem, shape, batch, rate, steps),
+    }
+    table = Table(title=f"cosine, n = {steps:.0e}, {problem.dim} directions")
+    for header in ("way", "risk", "seconds", "µs a step", "relative error"):
+        table.add_column(header, justify="right")
+    truth = None
+    for name, way in ways.items():
+        value = way()  # compiles
+        start = time.perf_counter()
+        value = way()
+        seconds = time.perf_counter() - start
+        truth = value if truth is None else truth
+        cells = f"{value:.8e}", f"{seconds:.3f}", f"{1e6 * seconds / steps:.3f}"
+        table.add_row(name, *cells, f"{value / truth - 1:.1e}")
+    return table
+
+
+def _loop(problem: st.LeastSquares, shape: st.Cosine, batch: float, rate: float, steps: int) -> float:
+    """T2 as it stands."""
+    eigenvalue, risk = problem.eigenvalues, problem.signal.copy()
+    factors = rate * shape.factors(np.arange(steps), steps)
+    for gamma in factors:
+        x = gamma * eigenvalue
+        risk = (1 - x) ** 2 * risk + x**2 / batch * (risk + risk.sum() + problem.noise_variance)
+    return float(risk.sum())
+
+
+def _ode(problem: st.LeastSquares, shape: st.Cosine, batch: float, rate: float, steps: int) -> float:
+    """The continuous-time limit in which such risks are usually computed: `r' = −2γλ r + γ²λ²/B (Σ r + r + σ²)`."""
+    eigenvalue = problem.eigenvalues
+
+    def slope(t: float, risk: np.ndarray) -> np.ndarray:
+        x = rate * float(shape.at(t / steps)) * eigenvalue
+        return (x**2 - 2 * x) * risk + x**2 / batch * (risk + risk.sum() + problem.noise_variance)
+
+    found = solve_ivp(slope, (0, steps), problem.signal, method="LSODA", rtol=1e-8, atol=1e-14, t_eval=[steps])
+    return float(found.y[:, -1].sum())
+
+
+if __name__ == "__main__":
+    main()
