@@ -43,7 +43,8 @@ def optimal_learning_rate(
         batch_size: B, whole numbers ≥ 1; scalar or array.
         num_samples: D ≥ B; scalar or array. The two broadcast like NumPy arrays.
         algorithm: what is run, whose peak γ is tuned. With a schedule γ may pass the edge for a while: it is looked for
-            up to twice the edge. Where the batch size varies, B is its mean over the run.
+            as far beyond the edge as lets the moments grow by e³ on the way, up to four times the edge. Where the batch
+            size varies, B is its mean over the run.
 
     Returns:
         OptimalLearningRate with arrays of the broadcast shape. With a single step (D < 2B) the risk does not

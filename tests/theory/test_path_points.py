@@ -44,3 +44,17 @@ def test_kinks_are_resolved():
     assert {np.ceil(n / 2), np.ceil(n / 2) + 1, n - np.ceil(n / 4), n - np.ceil(n / 4) + 1} <= set(path.num_steps)
     array = st.Algorithm(schedule=np.linspace(1, 0.5, 100))  # more stages than points: none of its own
     assert st.risk_path(st.PowerLaw(2.0, 3.0, 20), **setting, algorithm=array, points=40).num_steps.size == 37
+
+
+@pytest.mark.parametrize("points", [2, 3, 10])
+def test_the_end_is_always_there(points):
+    """The start and n, however few points are asked for."""
+    path = st.risk_path(
+        st.PowerLaw(2.0, 3.0, 20),
+        batch_size=4,
+        learning_rate=0.1,
+        num_samples=4000,
+        algorithm=st.Algorithm(),
+        points=points,
+    )
+    assert path.num_steps[[0, -1]].tolist() == [0, 1000]
