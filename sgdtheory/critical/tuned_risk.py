@@ -76,8 +76,9 @@ class TunedRisk:
         self._course = None if self.algorithm.is_default else _Courses(self.algorithm)
         self._growths: dict[float, float] = {}
         self._largest_rate: float | None = None
-        # n/B up to which few steps are all looked at: those of an average may resonate
-        self.resonant = 0.0 if isinstance(algorithm.average, LastIterate) else RESONANT
+        # n/B up to which few steps are all looked at: those of an average may resonate, schedule-free's among them
+        averages = self.algorithm.average != LastIterate() or self.algorithm.method.step_dependence != "none"
+        self.resonant = RESONANT if averages else 0.0
 
     def risk(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Exact Δ for γ up to the edge or a little, of order 1/n, beyond; sooner with a relative error allowed."""
