@@ -9,7 +9,7 @@ variable,
 
 and the moments after n steps are coefficients of z^n: integrals over the parabola of E2–E3 about z = 1, which holds all
 positive poles, and over its mirror image about z = −1 where directions overshoot. Complex poles, of underdamped
-directions, lie outside: they must have died out (THEORY.md T25), which `resolved` tells.
+directions, lie outside: they must have died out (THEORY.md T25); `settling_steps` says when.
 """
 
 import math
