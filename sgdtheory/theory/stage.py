@@ -23,7 +23,9 @@ from sgdtheory.theory.methods import StepMatrices
 from sgdtheory.theory.modes import Modes
 from sgdtheory.theory.moments import Generators, Keeping, Moments, generators, pack, unpack, unpack_points
 from sgdtheory.theory.spectrum import StepSpectrum, growth, step_spectrum
-from sgdtheory.theory.thresholds import NEGLIGIBLE
+from sgdtheory.theory.thresholds import LARGEST_EXPONENT, NEGLIGIBLE
+
+NOISE = np.array([0.0, 1.0])  # σ² of the two parts, bias and variance
 
 
 class Stage(NamedTuple):
@@ -41,9 +43,8 @@ def make_stage(
     matrices: StepMatrices, batch: float, modes: Modes, output: np.ndarray, keeping: Keeping | None
 ) -> Stage:
     """A stage of steps with the coefficients of `matrices`, (1, …) each."""
-    size = np.array([batch])
-    maps = generators(matrices, size, modes.eigenvalue)
-    alone = generators(matrices, size, modes.eigenvalue, itself=False)
+    alone = generators(matrices, np.array([batch]), modes.eigenvalue, itself=False)
+    maps = alone._replace(decay=alone.decay - alone.drive[:, :, None] * alone.seen[:, None, :, None])
     return Stage(modes, output, maps, alone, step_spectrum(maps.propagator_decay[0]), keeping)
 
 
@@ -58,18 +59,25 @@ def settling_steps(spectrum: StepSpectrum, keeping: Keeping | None) -> float:
 def after(stage: Stage, moments: Moments, num_steps: float) -> Moments:
     """Moments after n steps of the stage, n ≥ 1."""
     rate = growth(stage.alone, stage.modes.multiplicity, stage.spectrum.slowest, num_steps)
-    parts = []
-    for part, rate_of_own in enumerate((rate, max(rate, 0.0))):  # σ² has its own pole at z = 1
-        mine = Moments(*(each[part] for each in moments))
-        found = _coefficients(stage, mine, part, num_steps, rate_of_own)
-        if stage.keeping is not None:
-            forgetting = stage.keeping.forgetting
-            slower = max(rate_of_own, 2 * math.log1p(-forgetting) if forgetting < 1 else -math.inf)
-            slower = slower if abs(slower) * num_steps > 1 else 0.0
-            if slower != rate_of_own:
-                found = _coefficients(stage, mine, part, num_steps, slower)._replace(own=found.own)
-        parts.append(found)
-    return Moments(*(np.stack(each) for each in zip(*parts, strict=True)))
+    if rate >= 0:
+        return _at_rate(stage, moments, NOISE, num_steps, rate)
+    parts = [Moments(*(each[part : part + 1] for each in moments)) for part in range(2)]
+    bias = _at_rate(stage, parts[0], NOISE[:1], num_steps, rate)
+    variance = _at_rate(stage, parts[1], NOISE[1:], num_steps, 0.0)  # σ² has its own pole at z = 1
+    return Moments(*map(np.concatenate, zip(bias, variance, strict=True)))
+
+
+def _at_rate(stage: Stage, moments: Moments, noise: np.ndarray, num_steps: float, rate: float) -> Moments:
+    """With the rate at which the moments of the iterate grow or, below 0, decay; the average may decay more slowly."""
+    found = _coefficients(stage, moments, noise, num_steps, rate)
+    if stage.keeping is None:
+        return found
+    forgetting = stage.keeping.forgetting
+    slower = max(rate, 2 * math.log1p(-forgetting) if forgetting < 1 else -math.inf)
+    slower = slower if abs(slower) * num_steps > 1 else 0.0
+    if slower == rate:
+        return found
+    return _coefficients(stage, moments, noise, num_steps, slower)._replace(own=found.own)
 
 
 def _points(stage: Stage, num_steps: float, rate: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -82,30 +90,30 @@ def _points(stage: Stage, num_steps: float, rate: float) -> tuple[np.ndarray, np
     return z, y, weight
 
 
-def _coefficients(stage: Stage, moments: Moments, part: int, num_steps: float, rate: float) -> Moments:
-    """Moments after n steps of one part, 0: of the signal without noise, 1: with σ² = 1."""
+def _coefficients(stage: Stage, moments: Moments, noise: np.ndarray, num_steps: float, rate: float) -> Moments:
+    """Moments after n steps of some parts, (p,) of them with so much σ² each."""
     maps, modes, output, n = stage.maps, stage.modes, stage.output, num_steps
     z, y, weight = (each[:, None] for each in _points(stage, n, rate))
-    start = pack(moments.own[None])[0]
+    start = np.moveaxis(pack(moments.own), 0, 1)  # (q, p, K)
     matrix = n * maps.decay[0][:, :, None] * z + np.eye(start.shape[0])[:, :, None, None] * y
-    solved = solve(matrix, np.stack([start, maps.drive[0]], axis=1)[:, :, None] + 0j * z)
-    free, forced = solved[:, 0], solved[:, 1]  # (1 − zT)⁻¹ of M(0) and of w, over n; (q, C, K)
+    solved = solve(matrix, np.concatenate([start, maps.drive[0][:, None]], axis=1)[:, :, None] + 0j * z)
+    free, forced = solved[:, :-1], solved[:, -1]  # (1 − zT)⁻¹ of M(0) and of w, over n; (q, p, C, K) and (q, C, K)
     kernel = n * np.einsum("q,qck,k->c", maps.seen[0], forced, modes.multiplicity)[:, None]
-    noise = n * (np.einsum("q,qck->c", maps.seen[0], free)[:, None] + (1 / y if part else 0.0))
-    own = free + (z * noise / (1 - z * kernel)) * modes.multiplicity * forced  # M̂/n
-    scale = math.exp(min(n * rate, 709.0)) if n * rate < 709 else math.inf
+    drive = n * (np.einsum("q,qpck->pc", maps.seen[0], free)[..., None] + noise[:, None, None] / y)
+    own = free + (z * drive / (1 - z * kernel)) * (modes.multiplicity * forced)[:, None]  # M̂/n
+    scale = math.exp(n * rate) if n * rate < LARGEST_EXPONENT else math.inf
     k = output.size
-    result = moments._replace(own=unpack(scale * (own * weight).real.sum(1), k))
+    result = moments._replace(own=unpack(np.moveaxis(scale * (own * weight).real.sum(2), 0, 1), k))
     if stage.keeping is None:
         return result
     forgetting, omega = stage.keeping
     rho = 1 - forgetting
-    shown = np.einsum("ijck,j->ick", unpack_points(own, k), output)  # M̂ o/n
-    moved = np.einsum("ijk,jck->ick", maps.propagator[0], shown)
+    shown = np.einsum("ijpck,j->ipck", unpack_points(own, k), output)  # M̂ o/n
+    moved = np.einsum("ijk,jpck->ipck", maps.propagator[0], shown)
     keep_slow = forgetting * np.eye(k)[:, :, None] + rho * maps.propagator_decay[0]  # 1 − ρA
     matrix = n * keep_slow[:, :, None] * z + np.eye(k)[:, :, None, None] * y
-    cross: Any = solve(matrix, (moments.cross[:, None] + n * z * omega * moved)[:, None])[:, 0]  # x̂/n
-    gained = np.einsum("ick,i->c", 2 * rho * omega * cross + omega**2 * shown, output)[:, None]
-    square: Any = (moments.square + n * z * gained) / (y + z * n * forgetting * (1 + rho))
-    weighed: Any = np.sum(square * weight)
-    return Moments(result.own, scale * (cross * weight).real.sum(1), np.asarray(scale * weighed.real))
+    cross: Any = solve(matrix, np.moveaxis(moments.cross, 0, 1)[:, :, None] + n * z * omega * moved)  # x̂/n
+    gained = np.einsum("ipck,i->pc", 2 * rho * omega * cross + omega**2 * shown, output)[..., None]
+    square: Any = (moments.square[:, None, None] + n * z * gained) / (y + z * n * forgetting * (1 + rho))
+    ends = np.moveaxis(scale * (cross * weight).real.sum(2), 0, 1), scale * (square * weight).real.sum((1, 2))
+    return Moments(result.own, *ends)

@@ -43,3 +43,4 @@ EDGE_TOLERANCE = 1e-12  # relative
 MANY_STEPS = 1e6  # after which a method moves at its final speed
 MOST_GROWTH = 800.0  # exponents of growth: e^800 is beyond the range of a float
 GROWTH_PROBES = 17  # steps of a piece at which the rate of growth is computed, if there is any
+LARGEST_EXPONENT = 709.0  # e^709 is about the largest float
