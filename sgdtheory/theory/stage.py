@@ -100,10 +100,15 @@ def _coefficients(stage: Stage, moments: Moments, noise: np.ndarray, num_steps: 
     free, forced = solved[:, :-1], solved[:, -1]  # (1 − zT)⁻¹ of M(0) and of w, over n; (q, p, C, K) and (q, C, K)
     kernel = n * np.einsum("q,qck,k->c", maps.seen[0], forced, modes.multiplicity)[:, None]
     drive = n * (np.einsum("q,qpck->pc", maps.seen[0], free)[..., None] + noise[:, None, None] / y)
-    own = free + (z * drive / (1 - z * kernel)) * (modes.multiplicity * forced)[:, None]  # M̂/n
+    driven = (z * drive / (1 - z * kernel)) * (modes.multiplicity * forced)[:, None]
+    own = free + driven  # M̂/n
     scale = math.exp(n * rate) if n * rate < LARGEST_EXPONENT else math.inf
     k = output.size
-    result = moments._replace(own=unpack(np.moveaxis(scale * (own * weight).real.sum(2), 0, 1), k))
+    if k == 1:  # T is a number: its power holds all digits of what has decayed to nothing
+        ends = start * np.exp(n * np.log1p(-maps.decay[0]))[0] + scale * (driven * weight).real.sum(2)
+    else:
+        ends = scale * (own * weight).real.sum(2)
+    result = moments._replace(own=unpack(np.moveaxis(ends, 0, 1), k))
     if stage.keeping is None:
         return result
     forgetting, omega = stage.keeping
@@ -115,5 +120,5 @@ def _coefficients(stage: Stage, moments: Moments, noise: np.ndarray, num_steps: 
     cross: Any = solve(matrix, np.moveaxis(moments.cross, 0, 1)[:, :, None] + n * z * omega * moved)  # x̂/n
     gained = np.einsum("ipck,i->pc", 2 * rho * omega * cross + omega**2 * shown, output)[..., None]
     square: Any = (moments.square[:, None, None] + n * z * gained) / (y + z * n * forgetting * (1 + rho))
-    ends = np.moveaxis(scale * (cross * weight).real.sum(2), 0, 1), scale * (square * weight).real.sum((1, 2))
-    return Moments(result.own, *ends)
+    cross_ends = np.moveaxis(scale * (cross * weight).real.sum(2), 0, 1)
+    return Moments(result.own, cross_ends, scale * (square * weight).real.sum((1, 2)))

@@ -171,3 +171,17 @@ def test_smooth_shapes_at_a_trillion_steps():
     np.testing.assert_allclose(slopes[0], -1.0, atol=1e-4)  # (nγ)^{−(b−1)/a}
     np.testing.assert_allclose(slopes[1], -0.5, atol=1e-2)  # noise of the end alone would give −(1 − 1/a)
     assert (np.asarray(risk.relative_error) < 1e-8).all()
+
+
+def test_what_has_decayed_keeps_its_digits():
+    """The bias of a last iterate, 1e-9 and 1e-13 of the initial risk, beside what decays more slowly."""
+    for problem, batch, share, steps in (
+        (st.PowerLaw(1.66, 7.2, noise_variance=0.01), 2259.0, 0.012, 10_493.0),
+        (st.PowerLaw(1.5, 7.0, noise_variance=0.0), 1e6, 0.5, 30_000.0),
+    ):
+        rate = share * float(st.max_stable_learning_rate(problem, batch_size=batch))
+        closed = course_risk(problem, Course(st.Algorithm(average=st.LastIterate()), batch, rate, steps)).parts
+        tabulated = st.Algorithm(schedule=lambda step: 1.0, average=st.LastIterate())
+        stepped = course_risk(problem, Course(tabulated, batch, rate, steps)).parts
+        assert stepped[0] < 1e-8
+        np.testing.assert_allclose(closed, stepped, rtol=1e-10)
