@@ -30,6 +30,14 @@ class TestIdentities:
             for average in (LAST, st.UniformAverage(), st.ExponentialAverage(0.9)):
                 same(st.Algorithm(method, average=average), st.Algorithm(average=average))
 
+    @pytest.mark.parametrize("steps", [1e6, 1e12])
+    def test_momentum_0_is_sgd_after_many_steps(self, steps):
+        """In infinite dimension, where few digits are left of 1 − γλ."""
+        for average in (LAST, st.TailAverage(0.5)):
+            setting = {"problem": st.PowerLaw(2.0, 3.0), "batch_size": 16, "num_samples": 16 * steps}
+            both = [risk(st.Algorithm(method, average=average), **setting) for method in (st.SGD(), st.HeavyBall(0))]
+            np.testing.assert_allclose(both[1], both[0], rtol=1e-10)
+
     def test_weight_decay_0_is_sgd(self):
         np.testing.assert_allclose(
             risk(st.Algorithm(st.SGD(1e-13), average=LAST)), risk(st.Algorithm(average=LAST)), rtol=1e-9
