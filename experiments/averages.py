@@ -151,7 +151,7 @@ def _figure(config: Config, slopes: list[Any]) -> Figure:
         axis.plot(*zip(*sorted(mine), strict=True), label=name, ms=6, **{**look, "ls": ""})
     axis.set(xlabel="source exponent $b$", ylabel="exponent of $B^*$ in $D$")
     figure.suptitle(
-        f"$a = {capacity:g}$: beyond $b = 2a + 1$ the uniform average alone saturates\n"
+        f"$a = {capacity:g}$: which averages saturate beyond $b = 2a + 1$?\n"
         f"slopes between $D = 10^{{{np.log10(config.num_samples[-2]):g}}}$ and "
         f"$10^{{{np.log10(config.num_samples[-1]):g}}}$, exact risk, $\\gamma$ tuned",
         fontsize=9,

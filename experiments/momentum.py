@@ -200,7 +200,7 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
     axes[0, 0].set(ylabel="critical batch size $B^*$ (samples)")
     gain = max(gain for pair in config.exponents for gain, _ in _gains(config, rows, pair))
     figure.suptitle(
-        f"Momentum raises the critical batch size up to {gain:.0f} times; small batches do as well without",
+        f"Critical batch size with momentum: up to {gain:.3g} times that of SGD",
         fontsize=9,
     )
     legend_below(figure, axes[0, 0])

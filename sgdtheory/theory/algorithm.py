@@ -7,7 +7,7 @@ import numpy as np
 
 from sgdtheory.theory.averages import ExponentialAverage, LastIterate, TailAverage, UniformAverage
 from sgdtheory.theory.methods import SGD, LinearMethod
-from sgdtheory.theory.schedules import Constant, Shape, as_shape
+from sgdtheory.theory.schedules import Constant, as_shape
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,7 @@ class Algorithm:
     def constant(self) -> bool:
         """Whether every step has the same learning rate, batch size and coefficients."""
         shapes = self.schedule, self.batch_schedule
-        return self.method.step_dependence == "none" and all(map(_is_flat, shapes))
-
-
-def _is_flat(shape: Shape) -> bool:
-    return shape.smooth and not shape.knots() and len(set(shape.factors(np.arange(5), 5).tolist())) == 1
+        return self.method.step_dependence == "none" and all(shape.flat for shape in shapes)
 
 
 DEFAULT = Algorithm()

@@ -156,23 +156,36 @@ def risk_path(
     n = number_of_steps(algorithm.batch_schedule, size, float(samples.flat[0]))
     course = Course(algorithm, size, peak, n)
     stops = _stops(course, number)
-    found = travelled(problem, course, stops.tolist()).points
-    iterate, square = (np.array([getattr(point, name) for point in found]).T for name in ("iterate", "square"))
-    units = np.array([[1.0], [problem.noise_variance]])
-    average = algorithm.average
-    if isinstance(average, LastIterate):
-        averaged = iterate
-    else:
-        norm = np.array([average.norm(stop, n) for stop in stops])
-        started = stops >= course.first_averaged
+    found, approximated = _parts_along(problem, course, stops, FINE)
+    error = np.zeros((2, stops.size))
+    if approximated:
+        rougher, _ = _parts_along(problem, course, stops, ROUGH)
         with np.errstate(all="ignore"):
-            averaged = np.where(started & (norm > 0), square / norm**2, np.nan)
+            error = ERROR_SHARE * np.abs(found - rougher).sum(1) / found.sum(1)
+    iterate, average = (Risk(parts[0], parts[1], wrong) for parts, wrong in zip(found, error, strict=True))
     step = np.minimum(stops, n - 1)
     return RiskPath(
         stops,
         course.samples(stops),
-        Risk(*(units * iterate)),
-        Risk(*(units * averaged)),
+        iterate,
+        average,
         course.rates(step),
         np.array(course.batches(step), dtype=float),
     )
+
+
+def _parts_along(
+    problem: Spectral, course: Course, stops: np.ndarray, resolution: Resolution
+) -> tuple[np.ndarray, bool]:
+    """Bias and variance of iterate and average at the stops, (2, 2, K), and whether panels were used."""
+    found = travelled(problem, course, stops.tolist(), resolution)
+    iterate, square = (np.array([getattr(point, name) for point in found.points]).T for name in ("iterate", "square"))
+    average, n = course.algorithm.average, course.num_steps
+    averaged = iterate
+    if not isinstance(average, LastIterate):
+        norm = np.array([average.norm(stop, n) for stop in stops])
+        begun = (stops >= course.first_averaged) & (norm > 0)
+        with np.errstate(all="ignore"):
+            averaged = np.where(begun, square / norm**2, np.nan)
+    units = np.array([[1.0], [problem.noise_variance]])
+    return np.array([units * iterate, units * averaged]), found.approximated

@@ -80,7 +80,7 @@ def number_of_steps(shape: Shape, batch: float, samples: float) -> float:
     Raises:
         ValueError: not one step.
     """
-    if shape.smooth and not shape.knots() and len(set(shape.factors(np.arange(5), 5).tolist())) == 1:
+    if shape.flat:
         size = float(batch_sizes(shape, batch, np.zeros(1), 1)[0])
         return _at_least_one(np.floor_divide(samples, size), samples)
     if not shape.smooth:
@@ -160,8 +160,7 @@ class Course:
     @cached_property
     def constant_batch(self) -> bool:
         """Whether all batches have the same size."""
-        shape = self.algorithm.batch_schedule
-        return shape.smooth and not shape.knots() and len(set(shape.factors(np.arange(5), 5).tolist())) == 1
+        return self.algorithm.batch_schedule.flat
 
     def rates(self, step: np.ndarray) -> np.ndarray:
         """γ_t."""

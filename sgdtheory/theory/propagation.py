@@ -71,7 +71,7 @@ class Traveller:
         self.method = course.algorithm.method
         self.output = np.asarray(self.method.output, dtype=float)
         self.modes = course_modes(problem, course)
-        self.now, self.moments = 0.0, start(self.method, self.modes)
+        self.moments = start(self.method, self.modes)
         self.keeping: Keeping | None = None
         self.stops = sorted({float(stop) for stop in stops})
         self.points: list[Point] = []
@@ -210,17 +210,18 @@ class Traveller:
         rates = np.maximum(self.course.rates(step), 1e-300)
         return rates[None] if self.course.constant_batch else np.array([rates, self.course.smooth_batches(step)])
 
-    def _coefficients(self, step: np.ndarray, smooth: bool = False) -> Coefficients:
-        batch = self.course.smooth_batches(step) if smooth and not self.course.constant_batch else None
-        return Coefficients(self.course.matrices(step), self.course.batches(step) if batch is None else batch)
+    def _coefficients(self, step: np.ndarray) -> Coefficients:
+        return Coefficients(self.course.matrices(step), self.course.batches(step))
 
     def _smooth_coefficients(self, step: np.ndarray) -> Coefficients:
         """On panels: batch sizes as they are if they are all the same there, else not rounded."""
-        rounded = self._coefficients(step)
-        return rounded if np.ptp(rounded.batch) == 0 else self._coefficients(step, smooth=True)
+        batch = self.course.batches(step)
+        return Coefficients(
+            self.course.matrices(step), batch if np.ptp(batch) == 0 else self.course.smooth_batches(step)
+        )
 
     def _arrive(self, step: float, moments: Moments) -> None:
-        self.now, self.moments = step, moments
+        self.moments = moments
         if step in self.stops:
             self.points.append(Point(step, iterate_risk(moments, self.output), np.asarray(moments.square)))
 

@@ -42,6 +42,11 @@ class Shape:
         warmup = getattr(self, "warmup", 0.0)
         return (warmup,) if 0 < warmup < 1 else ()
 
+    @property
+    def flat(self) -> bool:
+        """Whether f is the same everywhere."""
+        return self.smooth and not self.knots() and np.ptp(self.factors(np.arange(5), 5)) == 0
+
     def factors(self, step: ArrayLike, num_steps: float) -> np.ndarray:
         """The factor at steps 0, 1, … of n steps, float64."""
         return np.asarray(self.at(np.asarray(step, dtype=float) / num_steps), dtype=float)

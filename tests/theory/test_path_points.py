@@ -58,3 +58,20 @@ def test_the_end_is_always_there(points):
         points=points,
     )
     assert path.num_steps[[0, -1]].tolist() == [0, 1000]
+
+
+def test_a_path_on_panels_estimates_its_error():
+    """Against the same schedule step by step; none where nothing is approximated."""
+    shape, steps = st.Cosine(), 5000
+    setting = {"batch_size": 8, "learning_rate": 0.3, "num_samples": 8 * steps, "points": 12}
+    problem = st.PowerLaw(2.0, 3.0)
+    panels = st.risk_path(problem, **setting, algorithm=st.Algorithm(schedule=shape, average=st.LastIterate()))
+    single = st.risk_path(
+        problem,
+        **setting,
+        algorithm=st.Algorithm(schedule=lambda step: shape.factors(step, steps), average=st.LastIterate()),
+    )
+    error = np.abs(panels.iterate.total / single.iterate.total - 1)
+    assert (error <= 10 * np.asarray(panels.iterate.relative_error) + 1e-11).all()
+    assert np.max(panels.iterate.relative_error) > 0
+    assert (np.asarray(single.iterate.relative_error) == 0).all()
