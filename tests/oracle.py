@@ -3,6 +3,18 @@
 import mpmath
 
 
+def powered(step, state, number):
+    """step^number · state, by squaring."""
+    remaining = int(number)
+    while remaining:
+        if remaining & 1:
+            state = step * state
+        remaining >>= 1
+        if remaining:
+            step = step * step
+    return state
+
+
 def risk(eigenvalues, signal, batch_size, learning_rate, num_steps, digits=80):
     """Bias and variance (σ² = 1) by powers of the one-step map of all second moments.
 
@@ -27,13 +39,7 @@ def risk(eigenvalues, signal, batch_size, learning_rate, num_steps, digits=80):
         for i in range(d):
             state[i, 0] = mpmath.mpf(float(signal[i]))
         state[one, 1] = 1
-        remaining = int(num_steps)
-        while remaining:
-            if remaining & 1:
-                state = step * state
-            remaining >>= 1
-            if remaining:
-                step = step * step
+        state = powered(step, state, num_steps)
         scale = mpmath.mpf(int(num_steps)) ** 2
         return state[total, 0] / scale, state[total, 1] / scale
 
@@ -151,13 +157,7 @@ def algorithm_risk(eigenvalues, signal, batch_size, stages, start, output, avera
                                     step[row, (i * k + p) * k + q] += weight
                                     for j in range(d):
                                         step[row, (j * k + p) * k + q] += weight
-            remaining = int(count)
-            while remaining:
-                if remaining & 1:
-                    state = step * state
-                remaining >>= 1
-                if remaining:
-                    step = step * step
+            state = powered(step, state, count)
         weights = [mpf(float(o)) for o in output] + [mpf(0)] if average is None else [mpf(0)] * (k - 1) + [mpf(1)]
         found = []
         for part in range(2):
