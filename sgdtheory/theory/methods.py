@@ -263,8 +263,13 @@ def _stacked(entries: Any, shape: tuple[int, ...]) -> np.ndarray:
         ValueError: rows of different lengths, or entries that are not numbers.
     """
     try:
-        if any(isinstance(entry, list | tuple) for entry in entries):
-            return np.stack([_stacked(row, shape) for row in entries], axis=1)
-        return np.stack([np.broadcast_to(np.asarray(entry, dtype=float), shape) for entry in entries], axis=1)
-    except (TypeError, ValueError) as error:
+        rows = [entry if isinstance(entry, list | tuple) else [entry] for entry in entries]
+        found = np.empty((*shape, len(rows), len(rows[0])))
+        for i, row in enumerate(rows):
+            if len(row) != len(rows[0]):
+                raise ValueError(f"rows of {len(rows[0])} and {len(row)}")
+            for j, entry in enumerate(row):
+                found[..., i, j] = entry
+        return found if any(isinstance(entry, list | tuple) for entry in entries) else found[..., 0]
+    except (TypeError, ValueError, IndexError) as error:
         raise ValueError(f"method must have coefficients A, b and c of numbers in full rows, got {error}") from None

@@ -150,10 +150,10 @@ def unpack(packed: np.ndarray, k: int) -> np.ndarray:
     return own
 
 
-def unpack_points(packed: np.ndarray, k: int) -> np.ndarray:
-    """(k, k, …) from (q, …)."""
-    where = pairs(k)
-    return np.stack([np.stack([packed[where.index((min(i, j), max(i, j)))] for j in range(k)]) for i in range(k)])
+def shown_rows(output: np.ndarray) -> np.ndarray:
+    """(k, q) with rows · packed = M o."""
+    k = output.size
+    return np.einsum("ijq,j->iq", unpack(np.eye(k * (k + 1) // 2), k), output)
 
 
 def shown_weights(output: np.ndarray) -> np.ndarray:

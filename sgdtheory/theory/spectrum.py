@@ -117,11 +117,11 @@ def growth(maps: Generators, multiplicity: np.ndarray, slowest: float, num_steps
 def displacement(method: LinearMethod, rate: float, num_steps: float) -> float:
     """How far n steps with gradient 1 move the point where gradients are taken, at most."""
     matrices = method.matrices(np.array([rate]), np.zeros(1))
-    A, b, c = np.eye(len(method.start)) - matrices.decay[0], matrices.b[0], matrices.c[0]
-    # Σ_{j<n} A^j b by doubling
-    total, power, count = np.abs(b), np.abs(A), 1.0
+    A, b, c = np.abs(np.eye(len(method.start)) - matrices.decay[0]), matrices.b[0], matrices.c[0]
+    k = b.size
+    doubled = np.eye(2 * k)  # [[A, 1], [0, 1]]: its powers hold A^n and Σ_{j<n} A^j
+    doubled[:k, :k], doubled[:k, k:] = A, np.eye(k)
     with np.errstate(all="ignore"):
-        while count < num_steps:
-            total, power, count = total + power @ total, power @ power, 2 * count
-        reach = float(np.abs(c) @ total)
+        sums = np.linalg.matrix_power(doubled, 2 ** math.ceil(math.log2(max(num_steps, 1.0))))[:k, k:]
+        reach = float(np.abs(c) @ sums @ np.abs(b))
     return reach if np.isfinite(reach) else LARGEST_REACH

@@ -13,18 +13,19 @@ directions, lie outside: they must have died out (THEORY.md T25); `settling_step
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from sgdtheory.theory.contour import QUIET_CONTOUR
-from sgdtheory.theory.linear import solve
+from sgdtheory.theory.linear import resolvent, solve
 from sgdtheory.theory.methods import StepMatrices
 from sgdtheory.theory.modes import Modes
-from sgdtheory.theory.moments import Generators, Keeping, Moments, generators, pack, unpack, unpack_points
+from sgdtheory.theory.moments import Generators, Keeping, Moments, generators, pack, shown_rows, unpack
 from sgdtheory.theory.spectrum import StepSpectrum, growth, step_spectrum
-from sgdtheory.theory.thresholds import LARGEST_EXPONENT, NEGLIGIBLE
+from sgdtheory.theory.thresholds import LARGEST_EXPONENT, NEGLIGIBLE, PIECE
 
+Points = tuple[np.ndarray, np.ndarray, np.ndarray]  # z, n(1 − z) and weights of the contours, (C,) each
 NOISE = np.array([0.0, 1.0])  # σ² of the two parts, bias and variance
 
 
@@ -80,8 +81,7 @@ def _at_rate(stage: Stage, moments: Moments, noise: np.ndarray, num_steps: float
     return _coefficients(stage, moments, noise, num_steps, slower)._replace(own=found.own)
 
 
-def _points(stage: Stage, num_steps: float, rate: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """z, n(1 − z) and weights of the contours, (C,) each."""
+def _points(stage: Stage, num_steps: float, rate: float) -> Points:
     p = rate + QUIET_CONTOUR.points / num_steps
     z, y, weight = np.exp(-p), -num_steps * np.expm1(-p), QUIET_CONTOUR.weights
     if stage.spectrum.negative * num_steps > -NEGLIGIBLE:
@@ -92,33 +92,59 @@ def _points(stage: Stage, num_steps: float, rate: float) -> tuple[np.ndarray, np
 
 def _coefficients(stage: Stage, moments: Moments, noise: np.ndarray, num_steps: float, rate: float) -> Moments:
     """Moments after n steps of some parts, (p,) of them with so much σ² each."""
-    maps, modes, output, n = stage.maps, stage.modes, stage.output, num_steps
-    z, y, weight = (each[:, None] for each in _points(stage, n, rate))
+    maps, n, k = stage.maps, num_steps, stage.output.size
+    points = z, y, weight = _points(stage, n, rate)
     start = np.moveaxis(pack(moments.own), 0, 1)  # (q, p, K)
-    matrix = n * maps.decay[0][:, :, None] * z + np.eye(start.shape[0])[:, :, None, None] * y
-    solved = solve(matrix, np.concatenate([start, maps.drive[0][:, None]], axis=1)[:, :, None] + 0j * z)
-    free, forced = solved[:, :-1], solved[:, -1]  # (1 − zT)⁻¹ of M(0) and of w, over n; (q, p, C, K) and (q, C, K)
-    kernel = n * np.einsum("q,qck,k->c", maps.seen[0], forced, modes.multiplicity)[:, None]
-    drive = n * (np.einsum("q,qpck->pc", maps.seen[0], free)[..., None] + noise[:, None, None] / y)
-    driven = (z * drive / (1 - z * kernel)) * (modes.multiplicity * forced)[:, None]
-    own = free + driven  # M̂/n
+    right = np.concatenate([start, stage.modes.multiplicity * maps.drive[0][:, None]], axis=1)
+    pieces = _pieces(right, y.size)
+    # (1 − zT)⁻¹ of M(0) and of w, over n: (q, p + 1, K', C) each
+    solved: list[Any] = [resolvent(n * maps.decay[0][..., piece], y, z, right[..., piece]) for piece in pieces]
+    seen: Any = n * np.tensordot(maps.seen[0], sum(each.sum(-2) for each in solved), 1)
+    driven = z * (seen[:-1] + n * noise[:, None] / y) / (1 - z * seen[-1])  # zĥ, (p, C)
     scale = math.exp(n * rate) if n * rate < LARGEST_EXPONENT else math.inf
-    k = output.size
     if k == 1:  # T is a number: its power holds all digits of what has decayed to nothing
-        ends = start * np.exp(n * np.log1p(-maps.decay[0]))[0] + scale * (driven * weight).real.sum(2)
+        unforced = start * np.exp(n * np.log1p(-maps.decay[0]))[0]
     else:
-        ends = scale * (own * weight).real.sum(2)
-    result = moments._replace(own=unpack(np.moveaxis(ends, 0, 1), k))
+        unforced = scale * np.concatenate([(each[:, :-1] @ weight).real for each in solved], axis=-1)
+    forced = np.concatenate([(each[:, -1] @ (weight * driven).T).real for each in solved], axis=1)
+    own = unpack(np.moveaxis(unforced + scale * np.moveaxis(forced, 2, 1), 0, 1), k)
     if stage.keeping is None:
-        return result
-    forgetting, omega = stage.keeping
-    rho = 1 - forgetting
-    shown = np.einsum("ijpck,j->ipck", unpack_points(own, k), output)  # M̂ o/n
-    moved = np.einsum("ijk,jpck->ipck", maps.propagator[0], shown)
-    keep_slow = forgetting * np.eye(k)[:, :, None] + rho * maps.propagator_decay[0]  # 1 − ρA
-    matrix = n * keep_slow[:, :, None] * z + np.eye(k)[:, :, None, None] * y
-    cross: Any = solve(matrix, np.moveaxis(moments.cross, 0, 1)[:, :, None] + n * z * omega * moved)  # x̂/n
-    gained = np.einsum("ipck,i->pc", 2 * rho * omega * cross + omega**2 * shown, output)[..., None]
-    square: Any = (moments.square[:, None, None] + n * z * gained) / (y + z * n * forgetting * (1 + rho))
-    cross_ends = np.moveaxis(scale * (cross * weight).real.sum(2), 0, 1)
-    return Moments(result.own, cross_ends, scale * (square * weight).real.sum((1, 2)))
+        return moments._replace(own=own)
+    found = [_averaged(stage, moments, *each, driven, n, points) for each in zip(pieces, solved, strict=True)]
+    cross, gained = zip(*found, strict=True)
+    forgetting = stage.keeping.forgetting
+    square = (moments.square[:, None] + n * z * sum(gained)) / (y + z * n * forgetting * (2 - forgetting))
+    cross_ends = np.moveaxis(scale * np.concatenate(cross, axis=-1), 0, 1)
+    return Moments(own, cross_ends, scale * (square @ weight).real)
+
+
+def _averaged(
+    stage: Stage, moments: Moments, piece: slice, solved: np.ndarray, driven: np.ndarray, n: float, points: Points
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of a piece of the modes: x after n steps, (k, p, K'), and its part of what the average gains, (p, C)."""
+    z, y, weight = points
+    forgetting, omega = cast(Keeping, stage.keeping)
+    rho, one = 1 - forgetting, np.eye(stage.output.size)[:, :, None]
+    own = solved[:, :-1] + solved[:, -1:] * driven[:, None]  # M̂/n
+    shown = _times(shown_rows(stage.output), own)
+    keep_slow = forgetting * one + rho * stage.maps.propagator_decay[0][..., piece]  # 1 − ρA
+    matrix = n * keep_slow[..., None] * z + one[..., None] * y
+    right = np.einsum("ijk,jpkc->ipkc", stage.maps.propagator[0][..., piece], shown)
+    right *= n * omega * z
+    right += np.moveaxis(moments.cross, 0, 1)[..., piece, None]
+    cross: Any = solve(matrix, right)  # x̂/n
+    gained = 2 * rho * omega * cross.sum(-2) + omega**2 * shown.sum(-2)
+    return (cross @ weight).real, np.tensordot(stage.output, gained, 1)
+
+
+def _times(matrix: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """A real matrix (k, q) times complex values (q, …)."""
+    found = matrix @ values.view(float).reshape(values.shape[0], -1)
+    return found.view(complex).reshape(matrix.shape[0], *values.shape[1:])
+
+
+def _pieces(right: np.ndarray, num_points: int) -> list[slice]:
+    """Slices of the modes whose temporaries stay small."""
+    q, sides, size = right.shape
+    length = max(PIECE // (2 * q * sides * num_points), 8)
+    return [slice(begin, begin + length) for begin in range(0, size, length)]
