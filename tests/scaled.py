@@ -37,8 +37,8 @@ class Scaled:
         eigenvalues, signal = self.problem.directions()
         return self.scale * eigenvalues, signal
 
-    def modes(self, smallest):
-        modes = self.problem.modes(smallest / self.scale)
+    def modes(self, smallest, tolerance=0.0):
+        modes = self.problem.modes(smallest / self.scale, tolerance)
         return Modes(self.scale * modes.eigenvalue, modes.multiplicity, modes.signal)
 
     def count_above(self, threshold):

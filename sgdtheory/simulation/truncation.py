@@ -38,9 +38,9 @@ class FrozenTail:
         """Σ_{i>count} s_i."""
         return float(self.problem.tail_signal(self.count))
 
-    def modes(self, smallest: float) -> Modes:
+    def modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
         """Modes of the head, and the frozen one."""
-        head = self.problem.truncated(self.count).modes(smallest)
+        head = self.problem.truncated(self.count).modes(smallest, tolerance)
         return Modes(*(np.append(a, b) for a, b in zip(vars(head).values(), (0.0, 1.0, self.tail_risk), strict=True)))
 
 

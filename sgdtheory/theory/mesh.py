@@ -14,16 +14,18 @@ class Resolution(NamedTuple):
     Attributes:
         order: p, points on a panel.
         ratio: of the distances of a panel's ends from the kink before it.
+        modes: relative error that sums over directions may have.
     """
 
     order: int
     ratio: float
+    modes: float
 
 
 # By measurement (tests/theory/test_panels.py)
-FINE = Resolution(9, 2.0)  # relative error about 1e-9 at most, 1e-11 as a rule
-ROUGH = Resolution(7, 2.0)  # some forty times that: for an estimate of the error
-FAST = Resolution(5, 3.0)  # about 1e-5, for searches
+FINE = Resolution(9, 2.0, 0.0)  # relative error about 1e-9 at most, 1e-11 as a rule
+ROUGH = Resolution(7, 2.0, 0.0)  # some forty times that: for an estimate of the error
+FAST = Resolution(5, 3.0, 1e-6)  # about 1e-5, for searches
 
 
 class Mesh(NamedTuple):

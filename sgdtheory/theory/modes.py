@@ -8,15 +8,29 @@ the integers replaces all but the leading directions.
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev, legendre
 
 from sgdtheory.theory.power_sums import MIDPOINT_COEFFICIENTS, power_sum
 
-# Chosen by measurement (tests/theory/test_modes.py): together they hold every sum to about 1e-12 relative.
-LEADING = 64  # first direction that is not kept by itself
-BLOCK_NODES = 16  # Gauss–Legendre nodes in a block of log i
+
+class Rule(NamedTuple):
+    """How many modes a power law gets.
+
+    Attributes:
+        leading: first direction that is not kept by itself.
+        nodes: Gauss–Legendre nodes in a block of log i, at least 6.
+    """
+
+    leading: int
+    nodes: int
+
+
+# Relative error of sums → rule, by measurement (tests/theory/test_modes.py): the first is exact to about 1e-12.
+RULES = {0.0: Rule(64, 16), 1e-6: Rule(20, 8)}
+EXACT = RULES[0.0]
 BLOCK_WIDTH_INDEX = 0.9  # widest block, in log i
 BLOCK_WIDTH_EIGENVALUE = 1.6  # widest block, in log λ
 TAIL_NODES = 12  # nodes in the tail, where f is a polynomial in λ to rounding error
@@ -43,22 +57,27 @@ class Modes:
     signal: np.ndarray
 
 
+def rule_within(tolerance: float) -> Rule:
+    """The lightest rule whose relative error is below a tolerance."""
+    return RULES[max(error for error in RULES if error <= tolerance)]
+
+
 @lru_cache(maxsize=256)
-def power_law_modes(capacity: float, source: float, dim: int | None, reach_exponent: int) -> Modes:
+def power_law_modes(capacity: float, source: float, dim: int | None, reach_exponent: int, rule: Rule = EXACT) -> Modes:
     """Modes of `λ_i = i^−capacity`, `s_i = i^−source`, `i = 1 … dim` (None: infinitely many).
 
-    Three ranges of i: single directions below `LEADING`; blocks of Gauss–Legendre nodes in log i; and, from the index
-    with `λ_i = 2^reach_exponent` on, a tail in which f is a low-degree polynomial in λ (`f(λ)/λ` for the sum
+    Three ranges of i: single directions below `rule.leading`; blocks of Gauss–Legendre nodes in log i; and, from the
+    index with `λ_i = 2^reach_exponent` on, a tail in which f is a low-degree polynomial in λ (`f(λ)/λ` for the sum
     without signal), integrated exactly from sums of powers.
     """
     last = math.inf if dim is None else dim
-    if last < 2 * LEADING:
+    if last < 2 * rule.leading:
         index = np.arange(1.0, last + 1)
         return Modes(index**-capacity, np.ones_like(index), index**-source)
-    leading = np.arange(1.0, LEADING)
-    tail_start = max(2 * LEADING, math.ceil(2.0 ** (-reach_exponent / capacity)))
+    leading = np.arange(1.0, rule.leading)
+    tail_start = max(2 * rule.leading, math.ceil(2.0 ** (-reach_exponent / capacity)))
     block_end = min(tail_start, last + 1)
-    nodes, weights = _block_rule(LEADING, block_end, capacity)
+    nodes, weights = _block_rule(rule.leading, block_end, capacity, rule.nodes)
     index = np.concatenate([leading, nodes])
     count = np.concatenate([np.ones_like(leading), weights])
     eigenvalue, multiplicity, signal = index**-capacity, count, count * index**-source
@@ -70,7 +89,7 @@ def power_law_modes(capacity: float, source: float, dim: int | None, reach_expon
     return Modes(eigenvalue, multiplicity, signal)
 
 
-def _block_rule(first: int, end: float, capacity: float) -> tuple[np.ndarray, np.ndarray]:
+def _block_rule(first: int, end: float, capacity: float, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights with Σ_{first ≤ i < end} f(i) ≈ Σ_k w_k f(x_k) for f smooth in log i.
 
     Composite Gauss–Legendre in log i for `∫_{first−½}^{end−½} f`, plus the Euler–Maclaurin terms at the two ends,
@@ -81,35 +100,35 @@ def _block_rule(first: int, end: float, capacity: float) -> tuple[np.ndarray, np
     num_blocks = max(1, math.ceil((high - low) / width))
     half = (high - low) / num_blocks / 2
     centers = low + half * (2 * np.arange(num_blocks) + 1)
-    unit_nodes, unit_weights = _gauss_legendre()
+    unit_nodes, unit_weights = _gauss_legendre(num_nodes)
     nodes = np.exp(centers[:, None] + half * unit_nodes)
     weights = half * unit_weights * nodes
-    weights[0] -= _seam(-1.0, math.exp(low), half)
-    weights[-1] += _seam(+1.0, math.exp(high), half)
+    weights[0] -= _seam(-1.0, math.exp(low), half, num_nodes)
+    weights[-1] += _seam(+1.0, math.exp(high), half, num_nodes)
     return nodes.ravel(), weights.ravel()
 
 
-def _seam(side: float, x: float, half: float) -> np.ndarray:
+def _seam(side: float, x: float, half: float, num_nodes: int) -> np.ndarray:
     """Σ_k B_2k(½)/(2k)! f^(2k−1)(x) at one end (side = ∓1) of a block, as weights on the block's nodes."""
-    slopes = _end_slopes(side) / half ** np.arange(6)[:, None]
-    total = np.zeros(BLOCK_NODES)
+    slopes = _end_slopes(side, num_nodes) / half ** np.arange(6)[:, None]
+    total = np.zeros(num_nodes)
     for order, coefficient in zip((1, 3, 5), MIDPOINT_COEFFICIENTS, strict=False):
         total += coefficient * (1 / x) ** order * np.array(_STIRLING[order]) @ slopes[: order + 1]
     return total
 
 
 @lru_cache
-def _gauss_legendre() -> tuple[np.ndarray, np.ndarray]:
-    return legendre.leggauss(BLOCK_NODES)
+def _gauss_legendre(num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    return legendre.leggauss(num_nodes)
 
 
 @lru_cache
-def _end_slopes(side: float) -> np.ndarray:
-    """(6, BLOCK_NODES): derivatives 0 … 5 at ∓1 of the polynomial through values at the Gauss–Legendre nodes."""
-    nodes, node_weights = _gauss_legendre()
-    basis = legendre.legvander(nodes, BLOCK_NODES - 1)
-    to_coefficients = (np.arange(BLOCK_NODES) + 0.5)[:, None] * (basis * node_weights[:, None]).T
-    slopes = [legendre.legval(side, legendre.legder(np.eye(BLOCK_NODES), k)) for k in range(6)]
+def _end_slopes(side: float, num_nodes: int) -> np.ndarray:
+    """(6, num_nodes): derivatives 0 … 5 at ∓1 of the polynomial through values at the Gauss–Legendre nodes."""
+    nodes, node_weights = _gauss_legendre(num_nodes)
+    basis = legendre.legvander(nodes, num_nodes - 1)
+    to_coefficients = (np.arange(num_nodes) + 0.5)[:, None] * (basis * node_weights[:, None]).T
+    slopes = [legendre.legval(side, legendre.legder(np.eye(num_nodes), k)) for k in range(6)]
     return np.array(slopes) @ to_coefficients
 
 

@@ -22,7 +22,7 @@ from sgdtheory.theory.linear import inverses
 from sgdtheory.theory.methods import StepMatrices
 from sgdtheory.theory.modes import Modes
 from sgdtheory.theory.moments import Generators, Keeping, Moments, generators, pack, shown_weights, unpack
-from sgdtheory.theory.thresholds import LONG_PANEL, PANEL_NUMBERS
+from sgdtheory.theory.thresholds import LONG_PANEL, PANEL_MODES
 
 
 class Coefficients(NamedTuple):
@@ -88,12 +88,46 @@ class Along(NamedTuple):
     square: np.ndarray
 
 
+class System(NamedTuple):
+    """`f(s) = (1 − decay) f(s − 1) + forcing` at the p equations of a panel, for vectors of q numbers, solved.
+
+    Attributes:
+        inverse: (p q, p q, K) of the values at the p nodes.
+        first: (p, q, q, K) what multiplies the values at the start.
+    """
+
+    inverse: np.ndarray
+    first: np.ndarray
+
+    def values(self, start: np.ndarray, forcing: np.ndarray | float = 0.0) -> np.ndarray:
+        """(2, p, q, K) at the nodes, for the start (2, q, K) and forcing (2, p, q, K)."""
+        right = forcing - np.einsum("jabk,dbk->djak", self.first, start)
+        found = np.einsum("rsk,dsk->drk", self.inverse, right.reshape(2, -1, start.shape[-1]))
+        return found.reshape(right.shape)
+
+
 class Prepared(NamedTuple):
-    """What does not depend on the moments: a panel's nodes, its differences and the maps at its p equations."""
+    """What does not depend on the moments, for one panel.
+
+    Attributes:
+        nodes: (p + 1,) step numbers.
+        before: (p, p + 1) values one step before the p equations, from the values at the nodes.
+        propagator: (p, k, k, K) A_i.
+        own, cross, square: systems of M, x and Σ S²; the latter where something is averaged.
+        forced: (p, q, p, K) M at the nodes for a unit of noise at each equation.
+        seen: (p, p + 1, q) P at the equations from ΣM at the nodes.
+        coupling: (p, p) P + σ² from what they would be without coupling.
+    """
 
     nodes: np.ndarray
-    difference: np.ndarray
-    maps: Generators
+    before: np.ndarray
+    propagator: np.ndarray
+    own: System
+    cross: System | None
+    square: System | None
+    forced: np.ndarray
+    seen: np.ndarray
+    coupling: np.ndarray
 
 
 def prepared(
@@ -101,86 +135,79 @@ def prepared(
     coefficients: Callable[[np.ndarray], Coefficients],
     modes: Modes,
     order: int,
+    keeping: Keeping | None,
 ) -> Iterator[Prepared]:
     """Panels of more than `order` steps, many prepared at once."""
-    at_once = max(1, PANEL_NUMBERS // (order * modes.eigenvalue.size))
+    at_once = max(1, PANEL_MODES // modes.eigenvalue.size)
     for begin in range(0, len(panels), at_once):
         low, high = np.array(panels[begin : begin + at_once]).T
         nodes = low[:, None] + (_nodes(order)[0] + 1) / 2 * (high - low)[:, None]
         found = coefficients(nodes[:, 1:].ravel() - 1)
         maps = generators(found.matrices, found.batch, modes.eigenvalue)
-        differences = backward_differences(order, high - low)
-        for place in range(low.size):
-            mine = slice(place * order, (place + 1) * order)
-            yield Prepared(nodes[place], differences[place], Generators(*(each[mine] for each in maps)))
+        maps = Generators(*(each.reshape(low.size, order, *each.shape[1:]) for each in maps))
+        yield from _together(nodes, backward_differences(order, high - low), maps, modes, keeping)
 
 
-def across(
-    moments: Moments, panel: Prepared, modes: Modes, output: np.ndarray, keeping: Keeping | None
-) -> tuple[Moments, Along]:
-    """Moments at the end of a panel, and along it."""
-    nodes, difference, maps = panel
-    order = difference.shape[0]
+def _together(
+    nodes: np.ndarray, difference: np.ndarray, maps: Generators, modes: Modes, keeping: Keeping | None
+) -> Iterator[Prepared]:
+    """L panels, from their nodes (L, p + 1), differences (L, p, p + 1) and maps (L, p, …)."""
+    order = difference.shape[1]
     before = np.eye(order + 1)[1:] - difference  # f(s_j − 1) from the values at the nodes
-    start, k = pack(moments.own), output.size
-    own = _coupled(start, maps, difference, before, modes.multiplicity)  # (2, p + 1, q, K)
+    own = _systems(maps.decay, difference, before)
+    cross = square = [None] * len(nodes)
+    if keeping is not None:
+        rho, k = 1 - keeping.forgetting, maps.propagator.shape[2]
+        cross = _systems(keeping.forgetting * np.eye(k)[..., None] + rho * maps.propagator_decay, difference, before)
+        loss = np.full((*difference.shape[:2], 1, 1, 1), keeping.forgetting * (1 + rho))
+        square = _systems(loss, difference, before)
+    for place, system in enumerate(own):
+        forced = _forced(system.inverse, maps.drive[place] * modes.multiplicity)
+        seen = maps.seen[place][:, None] * before[place][..., None]
+        kernel = np.einsum("jnq,nql->jl", seen[:, 1:], forced.sum(-1))
+        coupling = np.linalg.inv(np.eye(order) - kernel)
+        here = nodes[place], before[place], maps.propagator[place], system, cross[place], square[place]
+        yield Prepared(*here, forced, seen, coupling)
+
+
+def _systems(decay: np.ndarray, difference: np.ndarray, before: np.ndarray) -> list[System]:
+    """Of L panels, from decay (L, p, q, q, K): the matrices of `f(s) − (1 − decay) f(s − 1)`, inverted."""
+    panels, p, q, _, size = decay.shape
+    same = np.eye(q)[:, None, :, None, None] * np.moveaxis(difference, 0, -1)[:, None, :, None, :, None]
+    blocks = np.moveaxis(decay, 0, 3)[:, :, None] * np.moveaxis(before, 0, -1)[:, None, :, None, :, None]
+    blocks += same  # (p, q, p + 1, q, L, K)
+    inverse = inverses(np.ascontiguousarray(blocks[:, :, 1:]).reshape(p * q, p * q, panels * size))
+    inverse = inverse.reshape(p * q, p * q, panels, size)
+    return [System(inverse[:, :, place], blocks[:, :, 0, :, place]) for place in range(panels)]
+
+
+def _forced(inverse: np.ndarray, drive: np.ndarray) -> np.ndarray:
+    """M at the nodes for a unit of noise at each equation, (p, q, p, K), with drive (p, q, K)."""
+    p, q, size = drive.shape
+    found = inverse.reshape(p * q, p, q, size)
+    found = (found * drive).sum(2) if q > 1 else found[:, :, 0] * drive[:, 0]
+    return found.reshape(p, q, p, size)
+
+
+def across(moments: Moments, panel: Prepared, output: np.ndarray, keeping: Keeping | None) -> tuple[Moments, Along]:
+    """Moments at the end of a panel, and along it."""
+    before, start, k = panel.before, pack(moments.own), output.size
+    free = panel.own.values(start)
+    noise = np.einsum("jq,dq->dj", panel.seen[:, 0], start.sum(-1))
+    noise += np.einsum("jnq,dnq->dj", panel.seen[:, 1:], free.sum(-1))
+    noise[1] += 1.0
+    own = free + np.einsum("nqlk,dl->dnqk", panel.forced, noise @ panel.coupling.T)
+    own = np.concatenate([start[:, None], own], axis=1)
     iterate = np.einsum("dpqk,q->dp", own, shown_weights(output))
     ends = unpack(own[:, -1], k)
-    if keeping is None:
+    if keeping is None or panel.cross is None or panel.square is None:
         square = np.broadcast_to(moments.square[:, None], iterate.shape)
-        return moments._replace(own=ends), Along(nodes, iterate, square)
-    shown = np.einsum("pn,dnijk,j->dpik", before, unpack(own, k), output, optimize=True)  # M o before the steps
-    cross = _driven(
-        moments.cross,
-        keeping.forgetting * np.eye(k)[:, :, None] + (1 - keeping.forgetting) * maps.propagator_decay,
-        keeping.weight * np.einsum("pijk,dpjk->dpik", maps.propagator, shown),
-        difference,
-        before,
-    )
+        return moments._replace(own=ends), Along(panel.nodes, iterate, square)
     rho, omega = 1 - keeping.forgetting, keeping.weight
-    seen = np.einsum("dnik,i->dn", cross, output)
-    gained = seen @ before.T * (2 * rho * omega) + omega**2 * np.einsum("dpik,i->dp", shown, output)
-    loss = np.full((order, 1, 1, 1), keeping.forgetting * (1 + rho))
-    square = _driven(moments.square[:, None, None], loss, gained[:, :, None, None], difference, before)[..., 0, 0]
-    return Moments(ends, cross[:, -1], square[:, -1]), Along(nodes, iterate, square)
-
-
-def _blocks(decay: np.ndarray, difference: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """The collocation matrices of `f(s) − (1 − decay) f(s − 1)`, (p, q, p + 1, q, K), from decay (p, q, q, K)."""
-    q = decay.shape[1]
-    same = np.eye(q)[None, :, None, :, None] * difference[:, None, :, None, None]
-    return same + decay[:, :, None] * before[:, None, :, None, None]
-
-
-def _coupled(
-    start: np.ndarray, maps: Generators, difference: np.ndarray, before: np.ndarray, multiplicity: np.ndarray
-) -> np.ndarray:
-    """Packed moments at the nodes, (2, p + 1, q, K), with the coupling by P."""
-    p, q, size = difference.shape[0], start.shape[1], start.shape[2]
-    blocks = _blocks(maps.decay, difference, before)
-    inverse = inverses(np.ascontiguousarray(blocks[:, :, 1:]).reshape(p * q, p * q, size))
-    pushed = np.einsum("jabk,dbk->djak", blocks[:, :, 0], start).reshape(2, p * q, size)
-    free = -np.einsum("rsk,dsk->drk", inverse, pushed).reshape(2, p, q, size)
-    drive = maps.drive * multiplicity
-    forced = inverse.reshape(p * q, p, q, size)
-    forced = (forced * drive).sum(2) if q > 1 else forced[:, :, 0] * drive[:, 0]
-    forced = forced.reshape(p, q, p, size)  # M at node n for noise 1 at equation l
-    seen = np.einsum("jq,jn->jnq", maps.seen, before)  # P(t_j) from the values at the nodes
-    kernel = np.einsum("jnq,nql->jl", seen[:, 1:], forced.sum(-1))
-    noise = np.einsum("jq,dq->dj", seen[:, 0], start.sum(-1)) + np.einsum("jnq,dnq->dj", seen[:, 1:], free.sum(-1))
-    noise[1] += 1.0
-    coupled = np.linalg.solve(np.eye(p) - kernel, noise.T).T
-    own = free + np.einsum("nqlk,dl->dnqk", forced, coupled)
-    return np.concatenate([start[:, None], own], axis=1)
-
-
-def _driven(
-    start: np.ndarray, decay: np.ndarray, forcing: np.ndarray, difference: np.ndarray, before: np.ndarray
-) -> np.ndarray:
-    """Solutions of `f(s) = (1 − decay) f(s − 1) + forcing` at the nodes, (2, p + 1, k, K); forcing (2, p, k, K)."""
-    p, k, size = forcing.shape[1:]
-    blocks = _blocks(decay, difference, before)
-    inverse = inverses(np.ascontiguousarray(blocks[:, :, 1:]).reshape(p * k, p * k, blocks.shape[-1]))
-    right = forcing - np.einsum("jabk,dbk->djak", blocks[:, :, 0], start)
-    inner = np.einsum("rsk,dsk->drk", inverse, right.reshape(2, p * k, size)).reshape(2, p, k, size)
-    return np.concatenate([start[:, None], inner], axis=1)
+    shown = np.einsum("pn,dnijk,j->dpik", before, unpack(own, k), output, optimize=True)  # M o before the steps
+    cross = panel.cross.values(moments.cross, omega * np.einsum("pijk,dpjk->dpik", panel.propagator, shown))
+    seen = np.concatenate([moments.cross[:, None], cross], axis=1).sum(-1) @ output
+    gained = seen @ before.T * (2 * rho * omega) + omega**2 * (shown.sum(-1) @ output)
+    square = panel.square.values(moments.square[:, None, None], gained[:, :, None, None])[..., 0, 0]
+    square = np.concatenate([moments.square[:, None], square], axis=1)
+    return Moments(ends, cross[:, -1], square[:, -1]), Along(panel.nodes, iterate, square)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import first_where, real_array, single_number
-from sgdtheory.theory.modes import Modes, power_law_modes
+from sgdtheory.theory.modes import Modes, power_law_modes, rule_within
 from sgdtheory.theory.power_sums import power_sum
 
 
@@ -20,8 +20,11 @@ class Spectral(Protocol):
         """σ², in units of y²."""
         ...
 
-    def modes(self, smallest: float) -> Modes:
-        """Weighted modes for functions of λ that are smooth below `smallest`."""
+    def modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
+        """Weighted modes for functions of λ that are smooth below `smallest`.
+
+        A relative error of sums up to `tolerance` may be traded for fewer modes; 0: rounding error.
+        """
         ...
 
 
@@ -149,9 +152,10 @@ class PowerLaw:
         index = np.arange(1.0, self.dim + 1)
         return index**-self.capacity, index**-self.source
 
-    def modes(self, smallest: float) -> Modes:
+    def modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
         """Weighted modes for functions of λ that are smooth below `smallest`."""
-        return power_law_modes(self.capacity, self.source, self.dim, math.floor(math.log2(smallest)))
+        exponent, rule = math.floor(math.log2(smallest)), rule_within(tolerance)
+        return power_law_modes(self.capacity, self.source, self.dim, exponent, rule)
 
     def count_above(self, threshold: ArrayLike) -> Any:
         """max{k : k^−a ≥ threshold}, 0 if there is none; elementwise."""
@@ -247,8 +251,8 @@ class LeastSquares:
         """(d,) eigenvalues, from the largest down, and (d,) signal."""
         return self.eigenvalues, self.signal
 
-    def modes(self, smallest: float) -> Modes:
-        """The spectrum itself, one mode a direction, whatever `smallest`."""
+    def modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
+        """The spectrum itself, one mode a direction, whatever the arguments."""
         return Modes(self.eigenvalues, np.ones_like(self.eigenvalues), self.signal)
 
     def count_above(self, threshold: ArrayLike) -> Any:

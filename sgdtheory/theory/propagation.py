@@ -49,12 +49,12 @@ class Travelled(NamedTuple):
     approximated: bool
 
 
-def course_modes(problem: Spectral, course: Course) -> Modes:
+def course_modes(problem: Spectral, course: Course, tolerance: float) -> Modes:
     """Modes with which sums over directions hold along the whole course."""
     samples = np.linspace(0, course.num_steps - 1, int(min(course.num_steps, 257)))
     rate = float(course.rates(np.floor(samples)).max(initial=0.0))
     reach = displacement(course.algorithm.method, rate, course.num_steps)
-    return problem.modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH))
+    return problem.modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH), tolerance)
 
 
 def _no_growth(step: float) -> float:
@@ -70,7 +70,7 @@ class Traveller:
         self.course, self.resolution, self.compiled_from = course, resolution, compiled_from
         self.method = course.algorithm.method
         self.output = np.asarray(self.method.output, dtype=float)
-        self.modes = course_modes(problem, course)
+        self.modes = course_modes(problem, course, resolution.modes)
         self.moments = start(self.method, self.modes)
         self.keeping: Keeping | None = None
         self.stops = sorted({float(stop) for stop in stops})
@@ -167,13 +167,13 @@ class Traveller:
         panels = list(Mesh(self.resolution, origin, high, self._size, slowest, growth).panels(low))
         shortest = max(SHORTEST_PANEL, self.resolution.order)
         long = [panel for panel in panels if panel[1] - panel[0] > shortest]
-        ready = prepared(long, self._smooth_coefficients, self.modes, self.resolution.order)
+        ready = prepared(long, self._smooth_coefficients, self.modes, self.resolution.order, self.keeping)
         self.approximated |= bool(long)
         for panel in panels:
             if panel[1] - panel[0] <= shortest:
                 self._steps(*panel)
                 continue
-            moments, along = across(self.moments, next(ready), self.modes, self.output, self.keeping)
+            moments, along = across(self.moments, next(ready), self.output, self.keeping)
             for stop in [each for each in self.stops if panel[0] < each < panel[1]]:
                 self.points.append(_inside(along, stop))
             self._arrive(panel[1], moments)

@@ -34,7 +34,7 @@ MOST_SETTLING = 1e5  # steps after a kink before panels begin
 PANEL_DECAY = 1.0  # by which exponent all directions may have decayed within a panel
 PANEL_RISE = 4.0  # by which exponent the moments may grow within a panel, roughly followed
 MOST_DECAY = 45.0  # exponents of decay that are followed: e^−45 of the initial risk is nothing
-PANEL_NUMBERS = 200_000  # equations times modes of the panels that are prepared at once
+PANEL_MODES = 800  # modes times panels that are prepared at once: their inverses stay in a core's cache
 ERROR_SHARE = 0.1  # of the difference between both orders, as the estimate of the error of the higher one
 
 EDGE_SEARCHED_FROM = 1e-3  # γλ_1, from which the edge of a method is looked for upwards

@@ -152,7 +152,7 @@ class Weighted:
     def __init__(self, eigenvalue, multiplicity, signal):
         self.weighted = Modes(*map(np.array, (eigenvalue, multiplicity, signal)))
 
-    def modes(self, smallest):
+    def modes(self, smallest, tolerance=0.0):
         return self.weighted
 
 

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from numpy.polynomial import legendre
 
+import sgdtheory as st
 from sgdtheory.theory.contour import CONTOUR
-from sgdtheory.theory.modes import _STIRLING, BLOCK_NODES, _block_rule, _end_slopes, _tail_rule, power_law_modes
+from sgdtheory.theory.modes import _STIRLING, EXACT, _block_rule, _end_slopes, _tail_rule, power_law_modes
 from sgdtheory.theory.power_sums import MIDPOINT_COEFFICIENTS
 from tests.marks import slow
 
@@ -23,17 +24,19 @@ def test_derivatives_by_the_logarithm():
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_slopes_at_the_ends_of_a_block(side):
-    nodes, _ = legendre.leggauss(BLOCK_NODES)
-    for power in range(BLOCK_NODES):
+    nodes, _ = legendre.leggauss(EXACT.nodes)
+    for power in range(EXACT.nodes):
         exact = [math.perm(power, k) * side ** max(power - k, 0) if k <= power else 0.0 for k in range(6)]
-        np.testing.assert_allclose(_end_slopes(side) @ nodes**power, exact, rtol=1e-8, atol=1e-8 * math.perm(15, 5))
+        np.testing.assert_allclose(
+            _end_slopes(side, EXACT.nodes) @ nodes**power, exact, rtol=1e-8, atol=1e-8 * math.perm(15, 5)
+        )
 
 
 @pytest.mark.parametrize("power", [1.5, 3.0])
 @pytest.mark.parametrize(("first", "end"), [(6, 60), (10, 700), (64, 128), (64, 10**7)])
 def test_a_sum_by_blocks_is_off_by_the_next_term_of_the_series(power, first, end):
     """Σ i^−p over first ≤ i < end: Euler–Maclaurin terms up to the fifth derivative, and nothing else is missing."""
-    nodes, weights = _block_rule(first, end, 2.0)
+    nodes, weights = _block_rule(first, end, 2.0, EXACT.nodes)
     exact = float(mpmath.zeta(power, first) - mpmath.zeta(power, end))
     rising = math.prod(power + j for j in range(7))
     missing = [MIDPOINT_COEFFICIENTS[3] * rising * (place - 0.5) ** -(power + 7) for place in (first, end)]
@@ -94,6 +97,18 @@ def test_modes_equal_the_sum_over_all_directions(capacity, source):
         error = weight * np.abs(found - exact) / (weight[0] * np.abs(exact[0]))
         assert error.max() < 5e-12, (num_steps, rate, batch, error.max(0))
         assert modes.eigenvalue.size < 400
+
+
+@pytest.mark.parametrize("tolerance", [1e-6, 1e-3])
+def test_fewer_modes_within_a_tolerance(tolerance):
+    """The light rule keeps its word, with half as many modes, and is worse than the exact one (control)."""
+    num_steps, rate, batch = 1e9, 1.0, 1e6
+    modes, exact = (st.PowerLaw(1.5, 3.0, DIM).modes(0.5 / num_steps, allowed) for allowed in (tolerance, 0.0))
+    found, truth = (transforms(m.eigenvalue, m.multiplicity, m.signal, num_steps, rate, batch) for m in (modes, exact))
+    weight = np.abs(CONTOUR.weights)[:, None]
+    error = (weight * np.abs(found - truth) / (weight[0] * np.abs(truth[0]))).max()
+    assert 1e-12 < error < tolerance
+    assert modes.eigenvalue.size < 0.6 * exact.eigenvalue.size
 
 
 @pytest.mark.parametrize(("capacity", "source"), [(1.1, 1.5), (2.0, 5.0), (4.078, 6.507), (4.573, 8.364), (6.0, 12.0)])
