@@ -30,7 +30,7 @@ from sgdtheory.theory import (
     LinearMethod,
     Problem,
     checked_algorithm,
-    course_risk,
+    course_risks,
     displacement,
     growth_beyond,
     method_edge,
@@ -87,7 +87,7 @@ class TunedRisk:
         resolution = FAST if tolerance >= SCAN_ERROR else FINE
         courses = [self._course(*each) for each in zip(batch.ravel(), rate.ravel(), steps.ravel(), strict=True)]
         how: Any = {"estimate": False, "resolution": resolution, "compiled_from": COMPILED_OFTEN}
-        risks = [course_risk(self.problem, course, **how).parts.sum() for course in courses]
+        risks = course_risks(self.problem, courses, **how)[0].sum(0)
         return np.minimum(np.reshape(risks, batch.shape), LARGEST_RISK * self.initial_risk)
 
     def edge(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:

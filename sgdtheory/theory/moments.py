@@ -62,29 +62,46 @@ def iterate_risk(moments: Moments, output: np.ndarray) -> np.ndarray:
     return np.einsum("dijk,i,j->d", moments.own, output, output)
 
 
+class Steps(NamedTuple):
+    """What a step does in each of S settings; of T steps, with T in front.
+
+    Attributes:
+        decay, b, c: (S, k, k), (S, k), (S, k) I − A, b and c.
+        batch: (S,) B_t.
+        forgetting, weight: (S,) 1 − ρ and ω of the average.
+    """
+
+    decay: Any
+    b: Any
+    c: Any
+    batch: Any
+    forgetting: Any
+    weight: Any
+
+
 def step(
-    moments: Moments, matrices: Any, batch: Any, modes: Modes, output: tuple[float, ...], keeping: Any, xp: Any = np
+    moments: Moments, coefficients: Steps, modes: Modes, output: tuple[float, ...], averaged: bool, xp: Any = np
 ) -> Moments:
-    """One step; moments are nested tuples of arrays here, so that it runs in NumPy and in compiled loops alike.
+    """One step of S settings at once; NumPy and compiled loops share it.
 
     Args:
-        moments: own[i][j], i ≤ j, and cross[i], (2, K) each; square (2,).
-        matrices: I − A (k, k), b (k,) and c (k,) of the step.
-        batch: B_t.
+        moments: own[i][j] and cross[i], (2, S, K) each, in nested tuples; square (2, S).
+        coefficients: of the step.
         modes: K modes.
         output: o.
-        keeping: (1 − ρ, ω), or None where nothing is averaged.
+        averaged: whether an average is kept.
         xp: numpy or jax.numpy.
     """
-    decay, b, c = matrices
+    decay, b, c, batch, forgetting, weight = coefficients
     k = len(output)
     own, cross, square = moments
     eigenvalue = modes.eigenvalue
-    A = [[float(i == j) - decay[i, j] - eigenvalue * (b[i] * c[j]) for j in range(k)] for i in range(k)]
+    b, c = ([values[:, i, None] for i in range(k)] for values in (b, c))
+    A = [[float(i == j) - decay[:, i, j, None] - eigenvalue * (b[i] * c[j]) for j in range(k)] for i in range(k)]
     M = [[own[min(i, j)][max(i, j)] for j in range(k)] for i in range(k)]
     seen: Any = sum(c[i] * c[j] * M[i][j] for i in range(k) for j in range(k))
-    risk = seen.sum(-1) + xp.asarray([0.0, 1.0])
-    drive = (eigenvalue**2 / batch) * (seen + modes.multiplicity * risk[:, None])
+    risk = seen.sum(-1) + xp.asarray([[0.0], [1.0]])
+    drive = (eigenvalue**2 / batch[:, None]) * (seen + modes.multiplicity * risk[..., None])
     AM = [[sum(A[i][r] * M[r][j] for r in range(k)) for j in range(k)] for i in range(k)]
     after = tuple(
         tuple(
@@ -92,31 +109,28 @@ def step(
         )
         for i in range(k)
     )
-    if keeping is None:
+    if not averaged:
         return Moments(after, cross, square)
-    forgetting, weight = keeping
-    rho = 1 - forgetting
+    rho, omega = (1 - forgetting)[:, None], weight[:, None]
     shown = [sum(M[i][j] * output[j] for j in range(k) if output[j]) for i in range(k)]
-    total: Any = sum(output[i] * (2 * rho * weight * cross[i] + weight**2 * shown[i]) for i in range(k) if output[i])
-    moved = [rho * cross[i] + weight * shown[i] for i in range(k)]
+    total: Any = sum(output[i] * (2 * rho * omega * cross[i] + omega**2 * shown[i]) for i in range(k) if output[i])
+    moved = [rho * cross[i] + omega * shown[i] for i in range(k)]
     cross = tuple(sum(A[i][r] * moved[r] for r in range(k)) for i in range(k))
-    return Moments(after, cross, rho**2 * square + total.sum(-1))
+    return Moments(after, cross, (1 - forgetting) ** 2 * square + total.sum(-1))
 
 
 def nested(moments: Moments) -> Moments:
-    """As `step` takes them."""
-    k = moments.own.shape[1]
-    own = tuple(tuple(moments.own[:, i, j] for j in range(k)) for i in range(k))
-    return Moments(own, tuple(moments.cross[:, i] for i in range(k)), moments.square)
+    """Moments of S settings, (2, S, …) each, as `step` takes them."""
+    k = moments.cross.shape[2]
+    own = tuple(tuple(moments.own[:, :, i, j] for j in range(k)) for i in range(k))
+    return Moments(own, tuple(moments.cross[:, :, i] for i in range(k)), moments.square)
 
 
 def stacked(moments: Moments) -> Moments:
     """The inverse of `nested`."""
     k = len(moments.cross)
-    own = np.stack(
-        [np.stack([np.asarray(moments.own[min(i, j)][max(i, j)]) for j in range(k)], 1) for i in range(k)], 1
-    )
-    return Moments(own, np.stack([np.asarray(each) for each in moments.cross], 1), np.asarray(moments.square))
+    own = [np.stack([np.asarray(moments.own[min(i, j)][max(i, j)]) for j in range(k)], 2) for i in range(k)]
+    return Moments(np.stack(own, 2), np.stack(list(map(np.asarray, moments.cross)), 2), np.asarray(moments.square))
 
 
 class Generators(NamedTuple):

@@ -253,6 +253,11 @@ def pieces(course: Course) -> list[tuple[float, float]]:
     return [(low, high) for low, high in zip(kept[:-1], kept[1:], strict=True) if high > low]
 
 
+def every_step(course: Course) -> bool:
+    """Whether every step of a course has to be taken."""
+    return all(kind_of(course, low, high) == "steps" for low, high in pieces(course))
+
+
 def kind_of(course: Course, low: float, high: float) -> str:
     """How a piece is crossed: "constant" in closed form, "smooth" on panels, or in "steps"."""
     algorithm, method = course.algorithm, course.algorithm.method

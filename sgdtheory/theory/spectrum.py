@@ -66,18 +66,29 @@ def _eigenvalues(slow: np.ndarray) -> Any:
     return np.array([large, np.where(large == 0, 0.0, product / np.where(large == 0, 1.0, large))])
 
 
-def response(maps: Generators, excess: float) -> np.ndarray:
-    """g_i at 1/z = 1 + excess, (K,). `maps` of one step, without a mode's own part (`itself=False`)."""
-    decay = maps.decay[0] + excess * np.eye(maps.decay.shape[1])[:, :, None]
-    return maps.seen[0] @ solve(decay, maps.drive[0][:, None])[:, 0]
+def radii(slow: np.ndarray) -> np.ndarray:
+    """Largest |μ| of each of T steps, (T,), from `1 − A_i`, (T, k, k, K)."""
+    steps, k, _, size = slow.shape
+    mu = 1 - _eigenvalues(np.moveaxis(slow, 0, 2).reshape(k, k, steps * size))
+    return np.abs(mu).reshape(k, steps, size).max(axis=(0, 2))
+
+
+def loads(maps: Generators, multiplicity: np.ndarray, excess: float = AT_ONE) -> np.ndarray:
+    """`Σ_i g_i/(1 − g_i)` of T steps at 1/z = 1 + excess, (T,); inf where a direction alone is beyond its own edge.
+
+    `maps` without a mode's own part (`itself=False`).
+    """
+    decay = np.moveaxis(maps.decay, 0, 2) + excess * np.eye(maps.decay.shape[1])[:, :, None, None]
+    responses = solve(decay, np.moveaxis(maps.drive, 0, 1)[:, None])[:, 0]  # of M, (q, T, K)
+    g = np.einsum("tq,qtk->tk", maps.seen, responses)
+    within = (g < 1).all(1) & (g > -1e-9).all(1)
+    g = np.where(within[:, None], g, 0.0)
+    return np.where(within, (g / (1 - g)) @ multiplicity, math.inf)
 
 
 def load(maps: Generators, multiplicity: np.ndarray, excess: float = AT_ONE) -> float:
-    """`Σ_i g_i/(1 − g_i)` at 1/z = 1 + excess; inf where a direction alone is beyond its own edge."""
-    g = response(maps, excess)
-    if not (g < 1).all() or not (g > -1e-9).all():
-        return math.inf
-    return float(multiplicity @ (g / (1 - g)))
+    """`loads` of one step."""
+    return float(loads(maps, multiplicity, excess)[0])
 
 
 def growth(maps: Generators, multiplicity: np.ndarray, slowest: float, num_steps: float) -> float:

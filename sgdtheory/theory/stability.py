@@ -12,7 +12,7 @@ from sgdtheory.theory.methods import SGD, LinearMethod
 from sgdtheory.theory.modes import Modes
 from sgdtheory.theory.moments import Generators, generators
 from sgdtheory.theory.problem import Problem
-from sgdtheory.theory.spectrum import displacement, growth, load, step_spectrum
+from sgdtheory.theory.spectrum import displacement, growth, loads, radii, step_spectrum
 from sgdtheory.theory.thresholds import (
     EDGE_RESOLVED,
     EDGE_SEARCHED_FROM,
@@ -20,7 +20,9 @@ from sgdtheory.theory.thresholds import (
     LARGEST_EDGE,
     MANY_STEPS,
     MOST_NEWTON_STEPS,
+    MOST_SECTIONS,
     NEWTON_TOLERANCE,
+    SECTIONS_TIMES_MODES,
 )
 
 TOLERANCES = {"xatol": 0.0, "xrtol": 4e-16, "fatol": 0.0, "frtol": 0.0}
@@ -69,40 +71,55 @@ def method_edge(problem: Problem, method: LinearMethod, batch: np.ndarray) -> np
 
 
 def _edge(problem: Problem, method: LinearMethod, batch: float) -> float:
-    """By bisection of what `_is_stable` says, from far below up: the first γ at which it changes."""
+    """By sections of what `_stable` says, from far below up: the first γ at which it changes."""
     largest = problem.largest_eigenvalue
     if largest == 0:
         return np.inf
     low = EDGE_SEARCHED_FROM / largest
-    while not _is_stable(problem, method, batch, low):
+    while not _stable(problem, method, batch, np.array([low]))[0]:
         low *= EDGE_SEARCHED_FROM
         if low * largest < 1e-60:
             return 0.0
+    modes = problem.modes(EDGE_RESOLVED * largest).eigenvalue.size
+    sections = int(np.clip(SECTIONS_TIMES_MODES // modes, 2, MOST_SECTIONS))
     high = low
-    while _is_stable(problem, method, batch, high) and high * largest < LARGEST_EDGE:
-        low, high = high, 1.25 * high
+    while high == low:
+        if low * largest > LARGEST_EDGE:
+            return low
+        low, high = _first_change(problem, method, batch, low * 1.25 ** np.arange(sections + 1))
     while high - low > EDGE_TOLERANCE * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if _is_stable(problem, method, batch, middle) else (low, middle)
+        low, high = _first_change(problem, method, batch, np.linspace(low, high, sections + 1))
     return (low + high) / 2
 
 
-def _is_stable(problem: Problem, method: LinearMethod, batch: float, rate: float) -> bool:
-    maps, modes = _maps(problem, method, batch, rate)
-    return step_spectrum(maps.propagator_decay[0]).radius <= 1 + 1e-14 and load(maps, modes.multiplicity) < 1
+def _first_change(problem: Problem, method: LinearMethod, batch: float, rates: np.ndarray) -> tuple[float, float]:
+    """The neighbours of increasing γ between which stability ends first, (last, last) if it does not.
+
+    The first is known to be stable.
+    """
+    unstable = np.flatnonzero(~_stable(problem, method, batch, rates[1:]))
+    if unstable.size == 0:
+        return float(rates[-1]), float(rates[-1])
+    return float(rates[unstable[0]]), float(rates[unstable[0] + 1])
 
 
-def _maps(problem: Problem, method: LinearMethod, batch: float, rate: float) -> tuple[Generators, Modes]:
-    """Maps of one step, without a mode's own part, and modes that resolve what decides about stability."""
-    matrices = method.matrices(np.array([rate]), np.zeros(1))
-    gain = displacement(method, rate, MANY_STEPS) / (MANY_STEPS * rate)
+def _stable(problem: Problem, method: LinearMethod, batch: float, rates: np.ndarray) -> np.ndarray:
+    """Whether second moments stay bounded with each of T learning rates."""
+    maps, modes = _maps(problem, method, batch, rates)
+    return (radii(maps.propagator_decay) <= 1 + 1e-14) & (loads(maps, modes.multiplicity) < 1)
+
+
+def _maps(problem: Problem, method: LinearMethod, batch: float, rates: np.ndarray) -> tuple[Generators, Modes]:
+    """Maps of steps, without a mode's own part, and modes that resolve what decides about stability."""
+    matrices = method.matrices(rates, np.zeros(rates.size))
+    gain = max(displacement(method, rate, MANY_STEPS) / (MANY_STEPS * rate) for rate in (rates[0], rates[-1]))
     modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue / max(gain, 1.0) ** 2)
-    return generators(matrices, np.array([batch]), modes.eigenvalue, itself=False), modes
+    return generators(matrices, np.full(rates.size, batch), modes.eigenvalue, itself=False), modes
 
 
 def growth_beyond(problem: Problem, method: LinearMethod, batch: float, rate: float) -> float:
     """Rate per step at which second moments grow with a constant γ, 0 where they do not."""
-    maps, modes = _maps(problem, method, batch, rate)
+    maps, modes = _maps(problem, method, batch, np.array([rate]))
     with np.errstate(all="ignore"):
         slowest = step_spectrum(maps.propagator_decay[0]).slowest
         return max(growth(maps, modes.multiplicity, slowest, np.inf), 0.0)

@@ -1,13 +1,15 @@
-"""Every step of T20: the definition, in NumPy for few steps and compiled for many."""
+"""Every step of T20: the definition, for one run or for many at once, in NumPy for few steps and compiled for many."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from sgdtheory.theory.averages import LastIterate
+from sgdtheory.theory.course import Course
 from sgdtheory.theory.modes import Modes
-from sgdtheory.theory.moments import Keeping, Moments, nested, stacked, step
+from sgdtheory.theory.moments import Keeping, Moments, Steps, begun, nested, stacked, start, step
 from sgdtheory.theory.panels import Coefficients
 from sgdtheory.theory.thresholds import FEW_AT_ONCE, STEPS_AT_ONCE
 
@@ -22,45 +24,122 @@ def stepped(
     keeping: Keeping | None,
     compiled_from: float,
 ) -> Moments:
-    """Moments after the steps first … last − 1; so many steps or more are compiled."""
-    forward = _compiled if last - first >= compiled_from else _plain
-    state = nested(moments)
-    shown = tuple(output.tolist())
+    """Moments after the steps first … last − 1 of one run; so many steps or more are compiled."""
+    state = Moments(*(each[:, None] for each in moments))
     for begin in np.arange(first, last, STEPS_AT_ONCE):
         numbers = np.arange(begin, min(begin + STEPS_AT_ONCE, last))
-        state = forward(state, coefficients(numbers), modes, shown, keeping)
-    return stacked(state)
+        found, kept = coefficients(numbers), keeping or Keeping(0.0, 0.0)
+        ones = np.ones(numbers.size)
+        rows = *found.matrices, found.batch, kept.forgetting * ones, kept.weight * ones
+        steps = Steps(*(np.asarray(row)[:, None] for row in rows))
+        counts, compiled = np.array([numbers.size]), last - first >= compiled_from
+        state = _advanced(state, steps, counts, modes, tuple(output.tolist()), keeping is not None, compiled)
+    return Moments(*(each[:, 0] for each in state))
 
 
-def _plain(state: Any, found: Coefficients, modes: Modes, output: tuple[float, ...], keeping: Keeping | None) -> Any:
-    for number, batch in enumerate(found.batch):
-        state = step(state, tuple(each[number] for each in found.matrices), batch, modes, output, keeping)
-    return state
+def stepped_together(courses: Sequence[Course], modes: Modes, compiled_from: float) -> Moments:
+    """Moments at the ends of S runs of one algorithm, (2, S, …) each, every step taken."""
+    order = np.argsort([-course.num_steps for course in courses], kind="stable")  # those that end last, first
+    sorted_, lengths = [courses[place] for place in order], np.array([courses[place].num_steps for place in order])
+    method, average = courses[0].algorithm.method, courses[0].algorithm.average
+    averaged, output = not isinstance(average, LastIterate), np.asarray(method.output, dtype=float)
+    one = start(method, modes)
+    one = begun(one, output, average) if averaged else one
+    state = Moments(*(np.repeat(each[:, None], len(courses), axis=1) for each in one))
+    for begin in np.arange(0, lengths[0], FEW_AT_ONCE):
+        counts = np.minimum(lengths[lengths > begin] - begin, FEW_AT_ONCE).astype(int)
+        steps = [_steps(course, begin + np.arange(n)) for course, n in zip(sorted_, counts, strict=False)]
+        together = Steps(*(_side_by_side(rows, counts[0]) for rows in zip(*steps, strict=True)))
+        running = Moments(*(each[:, : counts.size] for each in state))
+        compiled = lengths[0] >= compiled_from
+        after = _advanced(running, together, counts, modes, tuple(output.tolist()), averaged, compiled)
+        for values, new in zip(state, after, strict=True):
+            values[:, : counts.size] = new
+    return Moments(*(each[:, np.argsort(order)] for each in state))
 
 
-def _compiled(state: Any, found: Coefficients, modes: Modes, output: tuple[float, ...], keeping: Keeping | None) -> Any:
-    """The same in one loop of JAX, in float64; steps and modes are filled up, so that few shapes are compiled."""
+def _steps(course: Course, numbers: np.ndarray) -> Steps:
+    """Of one run, with T in front and no axis of settings."""
+    average, n = course.algorithm.average, course.num_steps
+    forgetting = weight = np.zeros(numbers.size)
+    if not isinstance(average, LastIterate):
+        begins = numbers >= course.first_averaged
+        forgetting, weight = average.forgetting(n) * begins, average.weight(n) * begins
+    return Steps(*course.matrices(numbers), np.asarray(course.batches(numbers), dtype=float), forgetting, weight)
+
+
+def _side_by_side(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
+    """(T, S, …) from S arrays of T or fewer rows, whose last one is repeated."""
+    found = np.empty((length, len(rows), *rows[0].shape[1:]))
+    for place, row in enumerate(rows):
+        found[: len(row), place], found[len(row) :, place] = row, row[-1]
+    return found
+
+
+def _advanced(
+    state: Moments, steps: Steps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool, how: bool
+) -> Moments:
+    """State of S settings after `counts` steps each, (S,) not increasing; compiled or not."""
+    advance = _compiled if how else _plain
+    return stacked(advance(nested(state), steps, counts, modes, output, averaged))
+
+
+def _plain(
+    state: Any, steps: Steps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool
+) -> Moments:
+    ended, done, running = [], 0, counts.size
+    for count in np.unique(counts):
+        for number in range(done, count):
+            state = step(state, Steps(*(each[number, :running] for each in steps)), modes, output, averaged)
+        done, left = count, int((counts > count).sum())
+        ended.append(_settings(state, slice(left, running)))
+        state, running = _settings(state, slice(0, left)), left
+    return _joined(ended[::-1])
+
+
+def _settings(state: Any, which: slice) -> Moments:
+    """Some of the settings."""
+    own = tuple(tuple(each[:, which] for each in row) for row in state.own)
+    return Moments(own, tuple(each[:, which] for each in state.cross), state.square[:, which])
+
+
+def _joined(parts: list[Moments]) -> Moments:
+    """The inverse of `_settings`."""
+    if len(parts) == 1:
+        return parts[0]
+    k = range(len(parts[0].cross))
+    own = tuple(tuple(np.concatenate([part.own[i][j] for part in parts], axis=1) for j in k) for i in k)
+    cross = tuple(np.concatenate([part.cross[i] for part in parts], axis=1) for i in k)
+    return Moments(own, cross, np.concatenate([part.square for part in parts], axis=1))
+
+
+def _compiled(
+    state: Any, steps: Steps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool
+) -> Moments:
+    """The same in one loop of JAX, in float64; all axes are filled up, so that few shapes are compiled."""
     import jax
 
-    steps, size = found.batch.size, modes.eigenvalue.size
-    padded, room = -(-size // 128) * 128, STEPS_AT_ONCE if steps > FEW_AT_ONCE else FEW_AT_ONCE
+    settings, size, number = counts.size, modes.eigenvalue.size, len(steps.batch)
+    lanes, width = 2 ** (settings - 1).bit_length(), -(-size // 128) * 128
+    room = STEPS_AT_ONCE if number > FEW_AT_ONCE else FEW_AT_ONCE
 
-    def wide(values: np.ndarray) -> np.ndarray:
-        values = np.asarray(values)
-        return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, padded - size)])
+    def wide(values: Any) -> np.ndarray:
+        fill = [(0, 0)] * (values.ndim - 1) + [(0, width - size)]
+        return many(np.pad(values, fill)) if values.ndim > 1 else np.pad(values, fill)
 
-    def long(values: np.ndarray) -> np.ndarray:
-        return np.pad(values, [(0, room - steps)] + [(0, 0)] * (values.ndim - 1), mode="edge")
+    def many(values: Any) -> np.ndarray:
+        return np.pad(values, [(0, 0), (0, lanes - settings)] + [(0, 0)] * (values.ndim - 2), mode="edge")
 
-    inputs = tuple(long(each) for each in (*found.matrices, np.asarray(found.batch)))
-    wide_modes = Modes(*(wide(each) for each in vars(modes).values()))
-    start = Moments(jax.tree.map(wide, state.own), jax.tree.map(wide, state.cross), np.asarray(state.square))
+    rows = Steps(
+        *(np.pad(many(each), [(0, room - number)] + [(0, 0)] * (each.ndim - 1), mode="edge") for each in steps)
+    )
+    begin = Moments(jax.tree.map(wide, state.own), jax.tree.map(wide, state.cross), many(state.square))
+    wide_modes = tuple(wide(each) for each in vars(modes).values())
     with jax.enable_x64(True):
-        kept = None if keeping is None else (np.float64(keeping.forgetting), np.float64(keeping.weight))
-        ended = _loop(output, keeping is not None)(start, inputs, tuple(vars(wide_modes).values()), kept, steps)
+        ended = _loop(output, averaged)(begin, rows, wide_modes, np.pad(counts, (0, lanes - settings)), number)
         ended = jax.tree.map(np.asarray, ended)
-    own, cross = jax.tree.map(lambda values: values[..., :size], (ended.own, ended.cross))
-    return Moments(own, cross, ended.square)
+    own, cross = jax.tree.map(lambda values: values[:, :settings, :size], (ended.own, ended.cross))
+    return Moments(own, cross, ended.square[:, :settings])
 
 
 @lru_cache
@@ -69,13 +148,16 @@ def _loop(output: tuple[float, ...], averaged: bool) -> Any:
     import jax
     import jax.numpy as jnp
 
-    def run(start: Any, inputs: Any, modes: Any, keeping: Any, count: Any) -> Any:
+    def run(begin: Any, rows: Any, modes: Any, counts: Any, number: Any) -> Any:
         weighted = Modes(*modes)
 
-        def one(number: Any, state: Any) -> Any:
-            *matrices, batch = (each[number] for each in inputs)
-            return step(state, tuple(matrices), batch, weighted, output, keeping if averaged else None, jnp)
+        def one(place: Any, state: Any) -> Any:
+            after = step(state, Steps(*(each[place] for each in rows)), weighted, output, averaged, jnp)
+            return jax.tree.map(lambda new, old: jnp.where(_running(place, counts, new), new, old), after, state)
 
-        return jax.lax.fori_loop(0, count, one, start)
+        return jax.lax.fori_loop(0, number, one, begin)
+
+    def _running(place: Any, counts: Any, values: Any) -> Any:
+        return (place < counts)[:, None] if values.ndim == 3 else place < counts
 
     return jax.jit(run)

@@ -26,6 +26,8 @@ SHORTEST_PANEL = 16.0  # steps: shorter ones are taken
 LONG_PANEL = 200.0  # steps: differences by derivatives
 
 COMPILED_FROM = 4096.0  # steps: fewer take less time in NumPy than compiling the loop
+TOGETHER = 400.0  # steps: runs that are no longer are stepped through side by side, sooner done than closed forms
+MOST_TOGETHER = 64  # runs side by side: their moments stay in a core's cache
 STEPS_AT_ONCE, FEW_AT_ONCE = 4096, 512  # steps whose coefficients are held
 STAGE_COST = 200.0  # steps that take as long as a stage in closed form: shorter ones are stepped through
 MOST_PIECES = 256  # stages that a ramp of batch sizes is taken apart into: with more, and more steps, it is smooth
@@ -40,6 +42,7 @@ ERROR_SHARE = 0.1  # of the difference between both orders, as the estimate of t
 EDGE_SEARCHED_FROM = 1e-3  # γλ_1, from which the edge of a method is looked for upwards
 LARGEST_EDGE = 1e9  # of γλ_1
 EDGE_TOLERANCE = 1e-12  # relative
+MOST_SECTIONS, SECTIONS_TIMES_MODES = 24, 400_000  # of the range in which the edge of a method lies, looked at together
 MANY_STEPS = 1e6  # after which a method moves at its final speed
 MOST_GROWTH = 800.0  # exponents of growth: e^800 is beyond the range of a float
 GROWTH_PROBES = 17  # steps of a piece at which the rate of growth is computed, if there is any
