@@ -4,6 +4,7 @@ import argparse
 import os
 import time
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.integrate import solve_ivp
 
 import sgdtheory as st
 from benchmarks.timing import durations
-from sgdtheory.theory import Course, course_risk
+from sgdtheory.theory import Course, course_risk, course_risks
 
 LAST = st.LastIterate()
 PROBLEM = st.PowerLaw(2.0, 3.0)
@@ -37,17 +38,14 @@ CASES: dict[str, tuple[st.Algorithm, tuple[float, ...], str]] = {
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--critical", action="store_true", help="time critical_batch_size with a cosine too")
+    parser.add_argument("--critical", action="store_true", help="time critical_batch_size too")
     critical = parser.parse_args().critical
     console = Console(width=120)
     console.print(speed_table())
     console.print(steps_table())
+    console.print(together_table())
     if critical:
-        cosine = CASES["SGD, cosine"][0]
-        start = time.perf_counter()
-        found = st.critical_batch_size(PROBLEM, num_samples=1e8, curve=False, algorithm=cosine)
-        seconds = time.perf_counter() - start
-        console.print(f"critical_batch_size, cosine, D = 1e8: B* = {found.batch_size:g} in {seconds:.1f} s")
+        console.print(critical_table())
 
 
 def _seconds(function: Callable[[], Any], number: int) -> float:
@@ -98,6 +96,42 @@ def steps_table() -> Table:
         truth = value if truth is None else truth
         cells = f"{value:.8e}", f"{seconds:.3f}", f"{1e6 * seconds / steps:.3f}"
         table.add_row(name, *cells, f"{value / truth - 1:.1e}")
+    return table
+
+
+def together_table() -> Table:
+    """Every step of 64 settings at once, over every step of one after the other."""
+    steps, settings = 20_000, 64
+    table = Table(title=f"every step of a cosine, n = {steps:.0e}, {settings} learning rates, a = 2, b = 3")
+    for header in ("method", "directions", "µs a setting and step", "one by one, µs", "times as fast", "goal"):
+        table.add_column(header, justify="right")
+    listed = st.LeastSquares(*st.PowerLaw(2.0, 3.0, 300).directions())
+    for problem, method in product((PROBLEM, listed), (st.SGD(), st.HeavyBall(0.9))):
+        shape = st.Cosine()
+        algorithm = st.Algorithm(method, schedule=lambda step, f=shape: f.factors(step, steps), average=LAST)
+        courses = [Course(algorithm, 16.0, rate, float(steps)) for rate in np.geomspace(0.01, 0.05, settings)]
+        together = _seconds(lambda p=problem, c=courses: course_risks(p, c), 3) / settings / steps
+        single = _seconds(lambda p=problem, c=courses: course_risk(p, c[0]), 3) / steps
+        name, dim = type(method).__name__, "infinitely many" if problem.dim is None else str(problem.dim)
+        goal = "0.3" if name == "SGD" else ""
+        table.add_row(name, dim, f"{1e6 * together:.2f}", f"{1e6 * single:.2f}", f"{single / together:.1f}", goal)
+    return table
+
+
+def critical_table() -> Table:
+    """Whole searches for B*."""
+    table = Table(title="critical_batch_size(…, curve=False), a = 2, b = 3, first call")
+    for header in ("algorithm", "D", "B*", "seconds", "goal"):
+        table.add_column(header, justify="right")
+    for name, algorithm, samples, goal in (
+        ("cosine", CASES["SGD, cosine"][0], 1e8, "10"),
+        ("heavy ball 0.8, uniform average", st.Algorithm(st.HeavyBall(0.8)), 1e4, ""),
+        ("heavy ball 0.95, uniform average", st.Algorithm(st.HeavyBall(0.95)), 1e6, ""),
+    ):
+        start = time.perf_counter()
+        found = st.critical_batch_size(PROBLEM, num_samples=samples, curve=False, algorithm=algorithm)
+        seconds = time.perf_counter() - start
+        table.add_row(name, f"{samples:.0e}", f"{found.batch_size:g}", f"{seconds:.1f}", goal)
     return table
 
 

@@ -136,15 +136,16 @@ def _compiled(
     begin = Moments(jax.tree.map(wide, state.own), jax.tree.map(wide, state.cross), many(state.square))
     wide_modes = tuple(wide(each) for each in vars(modes).values())
     with jax.enable_x64(True):
-        ended = _loop(output, averaged)(begin, rows, wide_modes, np.pad(counts, (0, lanes - settings)), number)
+        loop = _loop(output, averaged, bool(counts[-1] == number))
+        ended = loop(begin, rows, wide_modes, np.pad(counts, (0, lanes - settings)), number)
         ended = jax.tree.map(np.asarray, ended)
     own, cross = jax.tree.map(lambda values: values[:, :settings, :size], (ended.own, ended.cross))
     return Moments(own, cross, ended.square[:, :settings])
 
 
 @lru_cache
-def _loop(output: tuple[float, ...], averaged: bool) -> Any:
-    """The compiled loop over a chunk of steps."""
+def _loop(output: tuple[float, ...], averaged: bool, alike: bool) -> Any:
+    """The compiled loop over a chunk of steps; alike: all settings take the same number."""
     import jax
     import jax.numpy as jnp
 
@@ -153,6 +154,8 @@ def _loop(output: tuple[float, ...], averaged: bool) -> Any:
 
         def one(place: Any, state: Any) -> Any:
             after = step(state, Steps(*(each[place] for each in rows)), weighted, output, averaged, jnp)
+            if alike:
+                return after
             return jax.tree.map(lambda new, old: jnp.where(_running(place, counts, new), new, old), after, state)
 
         return jax.lax.fori_loop(0, number, one, begin)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import sgdtheory as st
-from sgdtheory.theory import Course, course_risk
+from sgdtheory.theory import Course, course_risk, course_risks
 from tests import dense_recursion
 
 AVERAGES = {
@@ -185,3 +185,32 @@ def test_what_has_decayed_keeps_its_digits():
         stepped = course_risk(problem, Course(tabulated, batch, rate, steps)).parts
         assert stepped[0] < 1e-8
         np.testing.assert_allclose(closed, stepped, rtol=1e-10)
+
+
+@pytest.mark.parametrize("compiled_from", [50.0, 1e9], ids=["compiled", "NumPy"])
+@pytest.mark.parametrize("average", AVERAGES, ids=str)
+@pytest.mark.parametrize("method", [st.SGD(), METHODS[2], METHODS[-1]], ids=lambda method: type(method).__name__)
+def test_many_runs_side_by_side(method, average, compiled_from):
+    """Runs of different lengths, batch sizes and rates at once are those runs, in their order."""
+    problem = st.LeastSquares([1.0, 0.3, 0.01, 1e-3], [0.3, 0.5, 0.2, 0.1], noise_variance=0.7)
+    algorithm = st.Algorithm(method, st.WSD(0.3, 0.1), average=AVERAGES[average])
+    settings = [(4.0, 0.1, 7.0), (1.0, 0.02, 60.0), (9.0, 0.2, 1.0), (2.0, 0.1, 60.0), (64.0, 0.3, 33.0)]
+    courses = [Course(algorithm, *setting) for setting in settings]
+    found, _ = course_risks(problem, courses, compiled_from=compiled_from)
+    slow = [
+        dense_recursion.risk(problem, algorithm, batch=batch, rate=rate, num_steps=int(steps), average=average)
+        for batch, rate, steps in settings
+    ]
+    np.testing.assert_allclose(found.T, slow, rtol=1e-10, atol=1e-15)
+    with pytest.raises(AssertionError):  # control: in another order
+        np.testing.assert_allclose(found.T, slow[::-1], rtol=1e-3)
+
+
+def test_long_runs_side_by_side():
+    """Across several chunks of steps, among them one that ends with a chunk."""
+    problem = st.LeastSquares([1.0, 0.1], [0.5, 0.5])
+    algorithm = st.Algorithm(schedule=lambda step: 1 / (1 + 0.01 * step), average=st.TailAverage(0.3))
+    courses = [Course(algorithm, 4.0, rate, steps) for rate, steps in ((0.5, 1100.0), (0.3, 512.0), (0.2, 1024.0))]
+    found, _ = course_risks(problem, courses)
+    single = np.array([course_risk(problem, course).parts for course in courses]).T
+    np.testing.assert_allclose(found, single, rtol=1e-12)
