@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ from sgdtheory.theory.problem import Spectral
 from sgdtheory.theory.propagation import Travelled, course_modes, every_step, travelled
 from sgdtheory.theory.risk import Risk
 from sgdtheory.theory.stepping import stepped_together
-from sgdtheory.theory.thresholds import COMPILED_FROM, ERROR_SHARE, MOST_TOGETHER, TOGETHER
+from sgdtheory.theory.thresholds import COMPILED_FROM, ERROR_SHARE, MODES_TOGETHER, MOST_STEPS, TOGETHER
 
 
 class CourseRisk(NamedTuple):
@@ -69,26 +69,37 @@ def course_risks(
 
     Those whose every step is taken are stepped through side by side: some fifty times as fast as one after the other.
     """
-    lengths = np.array([course.num_steps for course in courses])
-    parts, error, units = np.empty((2, lengths.size)), np.zeros(lengths.size), np.array([1.0, problem.noise_variance])
-    beside = np.array([n <= TOGETHER or every_step(course) for n, course in zip(lengths, courses, strict=True)], bool)
-    beside = beside & (beside.sum() > 1)
-    places = np.flatnonzero(beside)[np.argsort(lengths[beside], kind="stable")]
-    for group in (places[begin : begin + MOST_TOGETHER].tolist() for begin in range(0, places.size, MOST_TOGETHER)):
-        mine = [courses[place] for place in group]
-        with np.errstate(all="ignore"):  # overflow and underflow are results here
-            longest = max(mine, key=lambda course: course.num_steps * course.rate)
-            modes = course_modes(problem, longest, resolution.modes)
-            ended = stepped_together(mine, modes, compiled_from)
-        for column, place in enumerate(group):
-            end = Moments(*(each[:, column] for each in ended))
-            parts[:, place] = _output_risk(end, courses[place], units)
-    for place in np.flatnonzero(~beside).tolist():
-        found = course_risk(
-            problem, courses[place], estimate=estimate, resolution=resolution, compiled_from=compiled_from
-        )
-        parts[:, place], error[place] = found.parts, found.error
+    parts, error = np.empty((2, len(courses))), np.zeros(len(courses))
+    how: Any = {"resolution": resolution, "compiled_from": compiled_from}
+    beside = [_by_steps(course) for course in courses]
+    if sum(beside) > 1:
+        places = np.flatnonzero(beside)
+        parts[:, places] = _side_by_side(problem, [courses[place] for place in places.tolist()], **how)
+    for place, course in enumerate(courses):
+        if not beside[place] or sum(beside) == 1:
+            parts[:, place], error[place], _ = course_risk(problem, course, estimate=estimate, **how)
     return parts, error
+
+
+def _by_steps(course: Course) -> bool:
+    """Whether a course is short, or has to be stepped through and can be."""
+    return course.num_steps <= TOGETHER or (course.num_steps <= MOST_STEPS and every_step(course))
+
+
+def _side_by_side(problem: Spectral, courses: list[Course], resolution: Resolution, compiled_from: float) -> np.ndarray:
+    """Parts of courses whose every step is taken, those of about the same length at once."""
+    parts, units = np.empty((2, len(courses))), np.array([1.0, problem.noise_variance])
+    longest = max(courses, key=lambda course: course.num_steps * course.rate)
+    with np.errstate(all="ignore"):  # overflow and underflow are results here
+        modes = course_modes(problem, longest, resolution.modes)
+        order = np.argsort([course.num_steps for course in courses], kind="stable")
+        size = max(MODES_TOGETHER // modes.eigenvalue.size, 1)
+        for group in (order[begin : begin + size].tolist() for begin in range(0, order.size, size)):
+            ended = stepped_together([courses[place] for place in group], modes, compiled_from)
+            for column, place in enumerate(group):
+                end = Moments(*(each[:, column] for each in ended))
+                parts[:, place] = _output_risk(end, courses[place], units)
+    return parts
 
 
 def _output_risk(moments: Moments, course: Course, units: np.ndarray) -> np.ndarray:

@@ -77,7 +77,19 @@ class Constant(Shape):
 
 
 @dataclass(frozen=True)
-class Cosine(Shape):
+class _ToFinal(Shape):
+    """What shapes have that go from 1 to a value of one's own."""
+
+    final: float = 0.0
+    warmup: float = 0.0
+
+    def __post_init__(self) -> None:
+        _set_nonnegative(self, "final")
+        _set_fraction(self, "warmup")
+
+
+@dataclass(frozen=True)
+class Cosine(_ToFinal):
     """f = final + (1 − final)(1 + cos πv)/2: half a cosine from 1 to `final`.
 
     >>> import sgdtheory as st
@@ -92,19 +104,12 @@ class Cosine(Shape):
         ValueError: an argument out of range.
     """
 
-    final: float = 0.0
-    warmup: float = 0.0
-
-    def __post_init__(self) -> None:
-        _set_nonnegative(self, "final")
-        _set_fraction(self, "warmup")
-
     def _after(self, fraction: Any, rest: Any, xp: Any) -> Any:
         return self.final + (1 - self.final) * xp.cos(np.pi / 2 * rest) ** 2
 
 
 @dataclass(frozen=True)
-class Linear(Shape):
+class Linear(_ToFinal):
     """f = 1 − (1 − final) v: a straight line from 1 to `final`, which may lie above 1.
 
     >>> import sgdtheory as st
@@ -118,13 +123,6 @@ class Linear(Shape):
     Raises:
         ValueError: an argument out of range.
     """
-
-    final: float = 0.0
-    warmup: float = 0.0
-
-    def __post_init__(self) -> None:
-        _set_nonnegative(self, "final")
-        _set_fraction(self, "warmup")
 
     def _after(self, fraction: Any, rest: Any, xp: Any) -> Any:
         return 1 - (1 - self.final) * rest

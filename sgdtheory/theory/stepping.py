@@ -46,8 +46,9 @@ def stepped_together(courses: Sequence[Course], modes: Modes, compiled_from: flo
     one = start(method, modes)
     one = begun(one, output, average) if averaged else one
     state = Moments(*(np.repeat(each[:, None], len(courses), axis=1) for each in one))
-    for begin in np.arange(0, lengths[0], FEW_AT_ONCE):
-        counts = np.minimum(lengths[lengths > begin] - begin, FEW_AT_ONCE).astype(int)
+    at_once = STEPS_AT_ONCE if lengths[0] > FEW_AT_ONCE else FEW_AT_ONCE
+    for begin in np.arange(0, lengths[0], at_once):
+        counts = np.minimum(lengths[lengths > begin] - begin, at_once).astype(int)
         steps = [_steps(course, begin + np.arange(n)) for course, n in zip(sorted_, counts, strict=False)]
         together = Steps(*(_side_by_side(rows, counts[0]) for rows in zip(*steps, strict=True)))
         running = Moments(*(each[:, : counts.size] for each in state))
