@@ -1,54 +1,73 @@
-"""Which schedule is best: exact risk of each, peak tuned, over the best of them, in both phases."""
+"""Which schedule is best: exact risk and critical batch size of each, peak tuned, in both phases."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 
 import sgdtheory as st
+from experiments._lib.algorithms import ALGORITHMS, EXPONENTIAL, UNIFORM, critical
+from experiments._lib.exponents import last_slope, worst
+from experiments._lib.panels import name_problem, panels
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict
-from sgdtheory.plotting.style import BLACK, categories, legend_below, log_axes, new_figure
+from experiments._lib.rows import columns_of, rows_of
+from sgdtheory.plotting.style import BLACK, categories, legend_below, log_axes
 
-LAST = st.LastIterate()
-ALGORITHMS = {
-    "constant, uniform average": st.Algorithm(),
-    "constant, tail average": st.Algorithm(average=st.TailAverage(0.5)),
-    "constant, exponential average": st.Algorithm(average=st.ExponentialAverage(window=0.1)),
-    "cosine": st.Algorithm(schedule=st.Cosine(), average=LAST),
-    "linear": st.Algorithm(schedule=st.Linear(), average=LAST),
-    "WSD": st.Algorithm(schedule=st.WSD(0.2), average=LAST),
-    "power 3": st.Algorithm(schedule=st.PowerDecay(3.0), average=LAST),
-    "schedule-free": st.Algorithm(st.ScheduleFree(0.9), average=LAST),
-}
 DECAYS = "cosine", "linear", "WSD"
+ALL = tuple(ALGORITHMS)
+ALL_BUT_SCHEDULE_FREE = tuple(name for name in ALL if name != "schedule-free")
 
 
 @dataclass(frozen=True)
 class Config:
-    """Problems, one with b > a and one with b < a, data sizes and the batch size."""
+    """Problems, with b > a and with b < a, and data sizes.
+
+    Attributes:
+        exponents: a and b of each problem.
+        num_samples: D.
+        batch_size: B at which risks are compared.
+        algorithms: whose risks are compared.
+        critical_exponents, critical_samples, critical_algorithms: of those, where B* is computed too. Not of
+            schedule-free: it takes a minute at D = 1e4 and 25 times as long at 1e6.
+        tolerance: of the exponent of B*.
+    """
 
     exponents: tuple[tuple[float, float], ...] = ((2.0, 3.0), (2.0, 1.5))
     num_samples: tuple[float, ...] = (1e4, 1e5, 1e6, 1e7, 1e8)
     batch_size: float = 16.0
-    algorithms: tuple[str, ...] = tuple(ALGORITHMS)
+    algorithms: tuple[str, ...] = ALL
+    critical_exponents: tuple[tuple[float, float], ...] = ()
+    critical_samples: tuple[float, ...] = ()
+    critical_algorithms: tuple[str, ...] = ALL_BUT_SCHEDULE_FREE
+    tolerance: float = 0.03
 
 
+PROBLEMS = (2.0, 3.0), (1.5, 2.5), (2.0, 6.0), (2.0, 1.5), (1.5, 1.3)
 SCALES = {
-    "quick": Config(num_samples=(1e4, 1e6), algorithms=tuple(ALGORITHMS)[:6]),
-    "full": Config(exponents=((2.0, 3.0), (2.0, 1.5), (1.5, 2.5), (1.5, 1.3), (2.0, 6.0))),
+    "quick": Config(
+        num_samples=(1e4, 1e6),
+        algorithms=ALL[:6],
+        critical_exponents=((2.0, 3.0),),
+        critical_samples=(1e6,),
+        critical_algorithms=(UNIFORM, EXPONENTIAL, "WSD"),
+    ),
+    "full": Config(exponents=PROBLEMS, critical_exponents=PROBLEMS, critical_samples=Config.num_samples),
 }
 UNITS = {
     "capacity": "exponent a of the eigenvalues",
     "source": "exponent b of the initial risk",
-    "algorithm": "schedule and average",
+    "algorithm": "average at constant γ, or schedule whose last iterate is returned",
     "num_samples": "D, samples",
-    "learning_rate": "best peak γ, units of 1/λ_1",
+    "learning_rate": "best peak γ at the batch size of the config, units of 1/λ_1",
     "risk": "exact excess risk there, units of y²",
+    "real_batch_size": "B* without its rounding, samples; nan where it was not asked for",
+    "optimal_risk": "R_opt(D) of that algorithm, units of y²; nan likewise",
 }
 
 
@@ -61,41 +80,58 @@ class Row(NamedTuple):
     num_samples: float
     learning_rate: float
     risk: float
+    real_batch_size: float
+    optimal_risk: float
 
 
 def run(config: Config) -> Result:
-    """Tune the peak of every schedule, and compare."""
+    """Tune the peak of every schedule, solve for its B*, and compare."""
     start = time.perf_counter()
     items = list(product(config.exponents, config.algorithms, config.num_samples))
-    rows = map_on_cores(partial(_tune, config.batch_size), sorted(items, key=lambda item: item[1], reverse=True))
-    seconds = time.perf_counter() - start
-    columns = {name: np.array([getattr(row, name) for row in rows]) for name in UNITS}
-    verdicts = tuple(_verdict(config, rows, pair, seconds / len(config.exponents)) for pair in config.exponents)
-    return Result(columns, UNITS, {"loss": _figure(config, rows)}, verdicts)
-
-
-def _tune(batch: float, item: tuple[tuple[float, float], str, float]) -> Row:
-    (capacity, source), name, samples = item
-    best = st.optimal_learning_rate(
-        st.PowerLaw(capacity, source), batch_size=batch, num_samples=samples, algorithm=ALGORITHMS[name]
+    rows = map_on_cores(partial(_solve, config), sorted(items, key=lambda item: ALL.index(item[1]), reverse=True))
+    seconds = (time.perf_counter() - start) / len(config.exponents)
+    verdicts = (
+        *(_risk_verdict(config, rows, pair, seconds) for pair in config.exponents),
+        *(_critical_verdict(config, rows, pair) for pair in config.critical_exponents),
     )
-    return Row(capacity, source, name, samples, float(best.learning_rate), float(best.risk))
+    return Result(columns_of(rows), UNITS, _figures(config, rows), verdicts)
+
+
+def redraw(config: Config, recorded: Any) -> dict[str, Figure]:
+    """The figures of a recorded table."""
+    return _figures(config, rows_of(Row, recorded.rows))
+
+
+def _solve(config: Config, item: tuple[tuple[float, float], str, float]) -> Row:
+    pair, name, samples = item
+    best = st.optimal_learning_rate(
+        st.PowerLaw(*pair), batch_size=config.batch_size, num_samples=samples, algorithm=ALGORITHMS[name]
+    )
+    asked = pair in config.critical_exponents and name in config.critical_algorithms
+    found = critical(pair, name, samples, ALGORITHMS[name]) if asked and samples in config.critical_samples else None
+    batch, least = (found.real_batch_size, found.optimal_risk) if found else (np.nan, np.nan)
+    return Row(*pair, name, samples, float(best.learning_rate), float(best.risk), batch, least)
+
+
+def _values(rows: list[Row], pair: tuple[float, float], name: str, column: str) -> np.ndarray:
+    """A column at increasing D, where it was asked for."""
+    mine = [row for row in rows if (row.capacity, row.source, row.algorithm) == (*pair, name)]
+    values = np.array([getattr(row, column) for row in sorted(mine, key=lambda row: row.num_samples)])
+    return values[np.isfinite(values)]
 
 
 def _risks(rows: list[Row], pair: tuple[float, float], name: str) -> np.ndarray:
-    """At increasing D."""
-    mine = [row for row in rows if (row.capacity, row.source, row.algorithm) == (*pair, name)]
-    return np.array([row.risk for row in sorted(mine, key=lambda row: row.num_samples)])
+    return _values(rows, pair, name, "risk")
 
 
 def _best(config: Config, rows: list[Row], pair: tuple[float, float]) -> np.ndarray:
     return np.min([_risks(rows, pair, name) for name in config.algorithms], axis=0)
 
 
-def _verdict(config: Config, rows: list[Row], pair: tuple[float, float], seconds: float) -> Verdict:
+def _risk_verdict(config: Config, rows: list[Row], pair: tuple[float, float], seconds: float) -> Verdict:
     """The paper's question: does an exponential average with constant γ do as well as decay?"""
     capacity, source = pair
-    average = _risks(rows, pair, "constant, exponential average")
+    average = _risks(rows, pair, EXPONENTIAL)
     decay = np.min([_risks(rows, pair, name) for name in DECAYS], axis=0)
     ratio = average / decay
     best = _best(config, rows, pair)
@@ -113,21 +149,93 @@ def _verdict(config: Config, rows: list[Row], pair: tuple[float, float], seconds
     )
 
 
-def _figure(config: Config, rows: list[Row]) -> Figure:
+def _critical_verdict(config: Config, rows: list[Row], pair: tuple[float, float]) -> Verdict:
+    """B* of every schedule over that of the uniform average: how large, and with which exponent in D."""
+    capacity, source = pair
+    plain = _values(rows, pair, UNIFORM, "real_batch_size")
+    others = [name for name in config.critical_algorithms if name != UNIFORM]
+    ratios = {name: _values(rows, pair, name, "real_batch_size") / plain for name in others}
+    texts, verdicts = [], []
+    for name, ratio in ratios.items():
+        texts.append(f"{name} {ratio.min():.2f} … {ratio.max():.2f}")
+        if plain.size > 2:
+            slope = last_slope(sorted(config.critical_samples), ratio)
+            texts[-1] += f" ∝ D^({slope.value:+.3f} ± {abs(slope.change):.3f})"
+            verdicts.append(slope.verdict(_predicted(pair), config.tolerance))
+    every = np.concatenate(list(ratios.values()))
+    return Verdict(
+        f"a schedule moves B* by a factor, not its exponent: a = {capacity:g}, b = {source:g}",
+        f"B* over that of the uniform average, each by its own optimal risk, smallest and largest over D = "
+        f"{', '.join(f'{each:.0e}' for each in sorted(config.critical_samples))}, and its slope between the last two "
+        f"D ± the change since the pair before: {'; '.join(texts)}; holds within ±{config.tolerance:g} of the slope "
+        "predicted, a/min{b, 2a+1} − a/b: only the uniform average saturates",
+        f"slope {_predicted(pair):.3f}",
+        f"ratios {every.min():.2f} … {every.max():.2f}"
+        + (f"; {verdicts.count('holds')} of {len(verdicts)} slopes hold" if verdicts else ""),
+        (float(every.min()), float(every.max())),
+        worst(verdicts) if verdicts else "inconclusive",
+    )
+
+
+def _predicted(pair: tuple[float, float]) -> float:
+    """Exponent of B* over that of the uniform average."""
+    capacity, source = pair
+    return 1 - capacity / source - float(st.predicted_exponent(capacity, source)) if source > capacity else 0.0
+
+
+# ------------------------------------------------------------------ figures
+
+
+def _figures(config: Config, rows: list[Row]) -> dict[str, Figure]:
+    figures = {"schedules_risk": _risk_figure(config, rows)}
+    return figures | ({"schedules_critical": _critical_figure(config, rows)} if config.critical_exponents else {})
+
+
+def _looks(names: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Names, each with a look that is its own in every figure."""
+    looks = dict(zip(ALL, categories(len(ALL)), strict=True))
+    return ((name, looks[name]) for name in names)
+
+
+def _risk_figure(config: Config, rows: list[Row]) -> Figure:
     """Risk over the best of all against D, a panel a problem."""
-    figure, axes = new_figure(1, len(config.exponents), width=3.8, height=4.0)
-    for axis, pair in zip(axes[0], config.exponents, strict=True):
+    figure, axes = panels(len(config.exponents))
+    for axis, pair in zip(axes, config.exponents, strict=True):
         best = _best(config, rows, pair)
         axis.axhline(1.0, color=BLACK, lw=0.8)
-        for look, name in zip(categories(len(config.algorithms)), config.algorithms, strict=True):
+        for name, look in _looks(config.algorithms):
             axis.plot(sorted(config.num_samples), _risks(rows, pair, name) / best, label=name, **look)
-        log_axes(axis, "x")
-        phase = "b > a" if pair[1] > pair[0] else "b < a"
-        axis.set(xlabel="samples $D$", title=f"$a = {pair[0]:g}$, $b = {pair[1]:g}$: ${phase}$")
-    axes[0, 0].set(ylabel="excess risk / that of the best")
+        log_axes(axis)
+        name_problem(axis, pair)
+        axis.set(xlabel="samples $D$", ylabel="excess risk / that of the best")
     figure.suptitle(
         f"Exact risk of every schedule, peak $\\gamma$ tuned, over the best of them ($B = {config.batch_size:g}$)",
         fontsize=9,
     )
-    legend_below(figure, axes[0, 0], columns=3)
+    legend_below(figure, axes[0], columns=3)
+    return figure
+
+
+def _critical_figure(config: Config, rows: list[Row]) -> Figure:
+    """B* against D, a panel a problem, along the power laws of Corollary 8 and of no saturation."""
+    figure, axes = panels(len(config.critical_exponents))
+    samples = np.array(sorted(config.critical_samples))
+    for axis, pair in zip(axes, config.critical_exponents, strict=True):
+        batches = {name: _values(rows, pair, name, "real_batch_size") for name in config.critical_algorithms}
+        rest = [values[-1] for name, values in batches.items() if name != UNIFORM]
+        plain = float(st.predicted_exponent(*pair))
+        for exponent, last, ls, words in (
+            (plain, batches[UNIFORM][-1], "-", "theory with saturation at $b = 2a + 1$ (Corollary 8)"),
+            (plain + _predicted(pair), 1.4 * max(rest), "--", "theory without saturation"),
+        ):
+            axis.plot(samples, last * (samples / samples[-1]) ** exponent, color=BLACK, lw=0.9, ls=ls, label=words)
+        for name, look in _looks(config.critical_algorithms):
+            axis.plot(samples, batches[name], label=name, **{**look, "ls": ""})
+        log_axes(axis)
+        name_problem(axis, pair)
+        axis.set(xlabel="samples $D$", ylabel="critical batch size $B^*$ (samples)")
+    figure.suptitle(
+        "Critical batch size of every schedule by its own optimal risk: powers of $D$ beside the theory's", fontsize=9
+    )
+    legend_below(figure, axes[0], columns=3)
     return figure

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 import sgdtheory as st
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict
+from experiments._lib.rows import columns_of, rows_of
 from sgdtheory.plotting.style import BLACK, categories, legend_below, log_axes, new_figure
 
 FELT = 1.02  # times the optimal risk
@@ -55,9 +56,13 @@ def run(config: Config) -> Result:
     start = time.perf_counter()
     rows = map_on_cores(_solve, list(product(config.exponents, config.num_samples, (0.0, *config.decays))))
     seconds = (time.perf_counter() - start) / len(config.exponents)
-    columns = {name: np.array([getattr(row, name) for row in rows]) for name in UNITS}
     verdicts = tuple(_verdict(rows, pair, seconds) for pair in config.exponents)
-    return Result(columns, UNITS, {"decay": _figure(config, rows)}, verdicts)
+    return Result(columns_of(rows), UNITS, {"weight_decay": _figure(config, rows)}, verdicts)
+
+
+def redraw(config: Config, recorded: Any) -> dict[str, Figure]:
+    """The figure of a recorded table."""
+    return {"weight_decay": _figure(config, rows_of(Row, recorded.rows))}
 
 
 def _solve(item: tuple[tuple[float, float], float, float]) -> Row:
