@@ -8,6 +8,7 @@ import numpy as np
 from experiments._lib.results import VerdictName
 
 SLOWEST = 0.9  # ratio of two changes of the slope, one after the other, up to which they are summed to a limit
+NO_CHANGE = 0.003  # changes up to this are those of whole numbers of steps: they need not shrink
 
 
 class LastSlope(NamedTuple):
@@ -16,12 +17,14 @@ class LastSlope(NamedTuple):
     Attributes:
         value: the slope.
         change: by how much it differs from the slope of the pair before.
-        limit: what its changes lead to if they shrink like a geometric series (Aitken); nan where they do not shrink.
+        limit: what its changes lead to if they shrink like a geometric series (Aitken); nan where they do not.
+        shrinking: whether the last change is no larger than the one before, if there is one before.
     """
 
     value: float
     change: float
     limit: float
+    shrinking: bool
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -31,11 +34,11 @@ class LastSlope(NamedTuple):
     def verdict(self, predicted: float, tolerance: float) -> VerdictName:
         """Whether it meets a prediction.
 
-        "holds" if the slope, no longer changing by more than the tolerance, or its limit is within the tolerance;
-        "fails" if the slope no longer changes by more than the tolerance and prediction and interval are farther apart
-        than that; else "inconclusive".
+        A slope has settled if its last change is within the tolerance and no larger than the one before. "holds" if a
+        settled slope, or the limit, is within the tolerance of the prediction; "fails" if the slope has settled and its
+        interval is farther away than that; else "inconclusive".
         """
-        settled = abs(self.change) <= tolerance
+        settled = abs(self.change) <= tolerance and self.shrinking
         if (settled and abs(self.value - predicted) <= tolerance) or abs(self.limit - predicted) <= tolerance:
             return "holds"
         low, high = self.interval
@@ -49,7 +52,8 @@ def last_slope(x: Sequence[float], y: Sequence[float] | np.ndarray) -> LastSlope
     changes = np.diff(slopes)
     ratio = changes[-1] / changes[-2] if changes.size > 1 and changes[-2] else np.nan
     rest = ratio / (1 - ratio) if 0 <= ratio <= SLOWEST else np.nan
-    return LastSlope(float(slopes[-1]), float(changes[-1]), float(slopes[-1] + changes[-1] * rest))
+    shrinking = bool(changes.size < 2 or abs(changes[-1]) <= max(abs(changes[-2]), NO_CHANGE))
+    return LastSlope(float(slopes[-1]), float(changes[-1]), float(slopes[-1] + changes[-1] * rest), shrinking)
 
 
 def worst(verdicts: Sequence[VerdictName]) -> VerdictName:

@@ -3,7 +3,7 @@
 import csv
 import json
 from dataclasses import asdict, replace
-from itertools import product
+from itertools import product, repeat
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from experiments._lib.rows import columns_of, rows_of
 from tests.figure_checks import check_figure
 from tests.marks import slow
 
+ZEROS = repeat(0.0)
 SAMPLES = 1e4, 1e6, 1e8, 1e10
 SCALES = pytest.mark.parametrize("scale", [slow("quick"), "full"])
 
@@ -37,7 +38,7 @@ def test_a_slope_that_still_changes_is_extrapolated():
     """Slopes 0.8, 0.6, 0.5 lead to 0.4: neither 0.5 nor 0.1 may be called measured."""
     y = np.exp(np.cumsum([0, 0.8, 0.6, 0.5]) * np.log(100))
     slope = last_slope(SAMPLES, y)
-    np.testing.assert_allclose(slope, (0.5, -0.1, 0.4))
+    np.testing.assert_allclose(slope, (0.5, -0.1, 0.4, True))
     np.testing.assert_allclose(slope.interval, (0.4, 0.6))
     assert slope.verdict(0.4, 0.01) == "holds"
     assert slope.verdict(0.5, 0.01) == "inconclusive"
@@ -134,9 +135,11 @@ def test_another_exponent_of_a_schedule_is_found():
 def compared(config, growth):
     """Ratios of ramp over decay that grow like D^growth next to the edge."""
     return [
-        ramp_or_decay.Row(*pair, shape, samples, share, share, 1.0, 1.0, 1.0, 1 + share * samples**growth)
-        for pair, shape, samples, share in product(
-            config.exponents, config.shapes, config.num_samples, config.edge_shares
+        ramp_or_decay.Row(
+            *pair, shape, samples, tuned, 0.1, share, share, 1.0, 0.6, 1.0, 1 + (1 - tuned) * share * samples**growth
+        )
+        for pair, shape, samples, (share, tuned) in product(
+            config.exponents, config.shapes, config.num_samples, [*zip(config.edge_shares, ZEROS), (1e-4, 1.0)]
         )
     ]
 
@@ -148,6 +151,7 @@ def test_ramp_or_decay(scale):
     pair = config.exponents[0]
     assert ramp_or_decay._constant_verdict(config, compared(config, 0.0), pair, 0.0).verdict == "holds"
     assert ramp_or_decay._constant_verdict(config, compared(config, 0.2), pair, 0.0).verdict != "holds"
+    assert ramp_or_decay._tuned_verdict(config, compared(config, 0.2), pair).verdict == "holds"
 
 
 def momenta(config, gain):
