@@ -18,7 +18,7 @@ from experiments._lib.panels import name_problem, panels
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict
 from experiments._lib.rows import columns_of, rows_of
-from sgdtheory.plotting.style import BLACK, colors, legend_below, log_axes, power_of_ten
+from sgdtheory.plotting.style import BLACK, STAR, colors, legend_below, log_axes, power_of_ten
 from sgdtheory.theory import number_of_steps
 
 SHAPES = {  # of the share of the data that has been seen
@@ -46,11 +46,11 @@ class Config:
 SCALES = {
     "quick": Config(exponents=Config.exponents[:2]),
     "full": Config(
-        exponents=(*Config.exponents, (1.2, 2.0), (3.0, 4.0), (2.0, 6.0)),
+        exponents=(*Config.exponents, (2.0, 6.0)),
         shapes=tuple(SHAPES),
         num_samples=(1e5, 1e7, 1e9, 1e11),
         edge_shares=tuple(np.geomspace(1e-3, 0.95, 10).tolist()),
-        stages=96,
+        stages=48,
     ),
 }
 UNITS = {
@@ -206,18 +206,25 @@ def _tuned_verdict(config: Config, rows: list[Row], pair: tuple[float, float]) -
 def _figure(config: Config, rows: list[Row]) -> Figure:
     """Ratio of risks against γ over the edge, for the first of the shapes, a panel a problem."""
     name = config.shapes[0]
-    shown = [row for row in rows if row.shape == name and not row.tuned]
+    shown = [row for row in rows if row.shape == name]
+    least = min(config.edge_shares)
     figure, axes = panels(len(config.exponents))
     for axis, pair in zip(axes, config.exponents, strict=True):
         axis.axhline(1.0, color=BLACK, lw=0.8)
         for color, samples in zip(colors(len(config.num_samples)), config.num_samples, strict=True):
             mine = [row for row in shown if (row.capacity, row.source, row.num_samples) == (*pair, samples)]
-            shares, ratios = [row.decay_share for row in mine], [row.ratio for row in mine]
+            fixed, best = ([row for row in mine if row.tuned == tuned] for tuned in (0, 1))
+            shares, ratios = [row.decay_share for row in fixed], [row.ratio for row in fixed]
             axis.plot(shares, ratios, "o-", ms=3, color=color, label=f"$D = {power_of_ten(samples)}$")
+            stars = [(row.ramp_share, row.ratio) for row in best if row.ramp_share >= least]
+            axis.plot(*np.reshape(stars, (-1, 2)).T, **{**STAR, "color": color})
+        axis.plot(
+            [], [], **{**STAR, "color": "none"}, label=f"each at its best $\\gamma$, if above {least:g} of the edge"
+        )
         log_axes(axis, "x")
         name_problem(axis, pair)
         axis.set(xlabel="peak $\\gamma$ / stability edge", ylabel="risk of ramp / risk of decay")
-    ratios = [row.ratio for row in shown]
+    ratios = [row.ratio for row in shown if not row.tuned]
     figure.suptitle(
         f"Same data: $B/f$ in the place of $\\gamma f$ (f: {name}) takes {1 - SERIAL[name]:.0%} fewer serial steps\n"
         f"and has {min(ratios):.2f} … {max(ratios):.2f} times the risk of the last iterate",

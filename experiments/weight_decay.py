@@ -22,8 +22,8 @@ class Config:
     """Problems from scarce signal (b near 1) to much of it, and weight decays times the data size."""
 
     exponents: tuple[tuple[float, float], ...] = ((2.0, 1.1), (2.0, 1.5), (2.0, 3.0))
-    num_samples: tuple[float, ...] = (1e4, 1e6, 1e8)
-    decays: tuple[float, ...] = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)  # κ √D
+    num_samples: tuple[float, ...] = (1e4, 1e6)
+    decays: tuple[float, ...] = (0.001, 0.003, 0.01, 0.03, 0.1)  # κ √D
 
 
 SCALES = {

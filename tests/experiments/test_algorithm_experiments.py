@@ -71,7 +71,7 @@ def criticals(config, exponent):
     """B* and R_opt that are powers of D, with exponents by `exponent(a, b, name)` of B*."""
     return [
         Critical(a, b, name, samples, 2 * samples ** exponent(a, b, name), samples ** (1 / limit(a, b, name) - 1))
-        for (a, b), name, samples in product(config.exponents, config.algorithms, config.num_samples)
+        for ((a, b), name), samples in product(config.compared, config.num_samples)
     ]
 
 
@@ -83,7 +83,7 @@ def limit(a, b, name):
 def test_averages(scale):
     config = averages.SCALES[scale]
     cases = averages._cases(config, criticals(config, lambda a, b, name: 1 - a / limit(a, b, name)))
-    assert {averages._verdict(config, name, cases, 0.0).verdict for name in config.algorithms} == {"holds"}
+    assert {averages._verdict(config, name, cases, 0.0).verdict for name in config.names} == {"holds"}
     check_figure(averages._figure(config, cases))
 
 
