@@ -48,7 +48,7 @@ class Config:
     tolerance: float = 0.03
 
 
-PROBLEMS = (2.0, 3.0), (1.5, 2.5), (2.0, 6.0), (2.0, 1.5), (1.5, 1.3)
+PROBLEMS = (2.0, 3.0), (2.0, 6.0), (2.0, 1.5)
 SCALES = {
     "quick": Config(
         num_samples=(1e4, 1e6),
@@ -57,7 +57,7 @@ SCALES = {
         critical_samples=(1e6,),
         critical_algorithms=(UNIFORM, EXPONENTIAL, "WSD"),
     ),
-    "full": Config(exponents=PROBLEMS, critical_exponents=PROBLEMS, critical_samples=Config.num_samples),
+    "full": Config(exponents=PROBLEMS, critical_exponents=PROBLEMS, critical_samples=(1e4, 1e6, 1e8)),
 }
 UNITS = {
     "capacity": "exponent a of the eigenvalues",
