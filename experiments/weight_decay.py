@@ -12,7 +12,7 @@ import sgdtheory as st
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict
 from experiments._lib.rows import columns_of, rows_of
-from sgdtheory.plotting.style import BLACK, categories, legend_below, log_axes, new_figure
+from sgdtheory.plotting.style import BLACK, categories, legend_below, log_axes, new_figure, power_of_ten
 
 FELT = 1.02  # times the optimal risk
 
@@ -76,26 +76,27 @@ def _solve(item: tuple[tuple[float, float], float, float]) -> Row:
 def _verdict(rows: list[Row], pair: tuple[float, float], seconds: float) -> Verdict:
     """B* at the largest weight decay that the risk hardly feels, over B* without."""
     mine = [row for row in rows if (row.capacity, row.source) == pair]
-    moved, cost, decays = [], [], []
+    moved, cost, where = [], [], []
     for samples in sorted({row.num_samples for row in mine}):
         here = [row for row in mine if row.num_samples == samples]
         plain = next(row for row in here if row.scaled_decay == 0)
-        mild = max(
-            (row for row in here if row.optimal_risk < FELT * plain.optimal_risk), key=lambda row: row.scaled_decay
-        )
-        moved.append(mild.real_batch_size / plain.real_batch_size)
-        cost.append(min(row.optimal_risk for row in here if row.scaled_decay) / plain.optimal_risk)
-        decays.append(mild.scaled_decay)
+        decayed = [row for row in here if row.scaled_decay]
+        mild = [row for row in decayed if row.optimal_risk < FELT * plain.optimal_risk]
+        cost.append(min(row.optimal_risk for row in decayed) / plain.optimal_risk)
+        if mild:
+            last = max(mild, key=lambda row: row.scaled_decay)
+            moved.append(last.real_batch_size / plain.real_batch_size)
+            where.append(f"κ √D = {last.scaled_decay:g} at D = {samples:.0e}")
     capacity, source = pair
     return Verdict(
         f"weight decay does not move B*: a = {capacity:g}, b = {source:g}",
-        f"B* at the largest weight decay that raises the optimal risk by less than {FELT - 1:.0%}, κ √D = "
-        f"{', '.join(f'{each:g}' for each in decays)}, over B* without, at each D; holds up to 20%. The least risk "
-        f"with weight decay is {', '.join(f'{each:.4f}' for each in cost)} of that without: a tuned γ leaves it no use",
+        f"B* at the largest weight decay tried that raises the optimal risk by less than {FELT - 1:.0%}, over B* "
+        f"without: {', '.join(where) or 'every one raises it by more'}; holds up to 20%. The least risk with weight decay is "
+        f"{', '.join(f'{each:.4f}' for each in cost)} of that without, at each D",
         "1",
-        ", ".join(f"{each:.3f}" for each in moved),
-        (float(min(moved)), float(max(moved))),
-        "holds" if max(abs(np.log(moved))) < np.log(1.2) else "inconclusive",
+        ", ".join(f"{each:.3f}" for each in moved) or "nothing",
+        (float(min(moved)), float(max(moved))) if moved else None,
+        "holds" if moved and max(abs(np.log(moved))) < np.log(1.2) else "inconclusive",
         seconds,
     )
 
@@ -118,7 +119,7 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
         log_axes(axis, "x")
         axis.set(xlabel="weight decay $\\kappa \\sqrt{D}$ (units of $\\lambda_1$)", ylabel=label)
     figure.suptitle(
-        f"Decoupled weight decay, uniform average, $D = 10^{{{np.log10(samples):g}}}$: risk and critical batch size",
+        f"Decoupled weight decay, uniform average, $D = {power_of_ten(samples)}$: optimal risk and critical batch size",
         fontsize=9,
     )
     legend_below(figure, axes[0, 0])

@@ -16,12 +16,17 @@ from sgdtheory._common.files import csv_number
 from sgdtheory.plotting.style import save
 
 FOLDER = Path(__file__).parents[1] / "recorded"
-TABLES = "width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"
+TABLES = (
+    *("ramp_or_decay", "weight_decay"),
+    *("width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"),
+)
 SHOWN = {  # file → name of the figure
     "width_invariance_teacher.png": "width_invariance_teacher_0.1",
     "width_invariance_text.png": "width_invariance_text_2.5",
     "data_scaling_teacher.png": "data_scaling_teacher",
     "theory_meets_network.png": "theory_meets_network",
+    "ramp_or_decay.png": "ramp_or_decay",
+    "weight_decay.png": "weight_decay",
     "width_limit.png": "width_limit",
 }
 
@@ -84,6 +89,10 @@ def figures(folder: Path = FOLDER) -> dict[str, Figure]:
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    """Lists as tuples, in the fields of the runs too."""
+    """Lists as tuples, those in lists and in the fields of the runs too."""
     inner = {name: _tuples(value) for name, value in fields.items() if name == "fields"}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()} | inner
+    return {name: _tuple(value) for name, value in fields.items()} | inner
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value

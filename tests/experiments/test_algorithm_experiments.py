@@ -186,13 +186,18 @@ def test_a_constant_gain_is_no_power():
 
 
 @SCALES
-def test_weight_decay_figure(scale):
+def test_weight_decay(scale):
     config = weight_decay.SCALES[scale]
     rows = [
         weight_decay.Row(*pair, samples, decay, samples**0.3 * (1 + decay), 1e-3 * (1 + decay**2))
         for pair, samples, decay in product(config.exponents, config.num_samples, (0.0, *config.decays))
     ]
     check_figure(weight_decay._figure(config, rows))
+    verdict = weight_decay._verdict(rows, config.exponents[0], 0.0)
+    assert verdict.verdict == "holds"
+    assert verdict.interval[0] > 1  # the mildest is not none at all
+    felt = [row._replace(optimal_risk=row.optimal_risk * (1.1 if row.scaled_decay else 1)) for row in rows]
+    assert weight_decay._verdict(felt, config.exponents[0], 0.0).verdict == "inconclusive"
 
 
 # ------------------------------------------------------------------ small runs
