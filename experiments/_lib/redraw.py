@@ -17,7 +17,7 @@ from sgdtheory.plotting.style import save
 
 FOLDER = Path(__file__).parents[1] / "recorded"
 TABLES = (
-    *("ramp_or_decay", "weight_decay"),
+    *("ramp_or_decay", "weight_decay", "averages"),
     *("width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"),
 )
 SHOWN = {  # file → name of the figure
@@ -25,6 +25,7 @@ SHOWN = {  # file → name of the figure
     "width_invariance_text.png": "width_invariance_text_2.5",
     "data_scaling_teacher.png": "data_scaling_teacher",
     "theory_meets_network.png": "theory_meets_network",
+    "averages_exponents.png": "averages_exponents",
     "ramp_or_decay.png": "ramp_or_decay",
     "weight_decay.png": "weight_decay",
     "width_limit.png": "width_limit",
