@@ -21,6 +21,7 @@ from .exact import risk_parts as risk_parts
 from .final_risk import excess_risk as excess_risk
 from .last_iterate import iterate_moments as iterate_moments
 from .last_iterate import last_iterate_moments as last_iterate_moments
+from .linear import inverses as inverses
 from .mesh import FAST as FAST
 from .mesh import FINE as FINE
 from .methods import SGD as SGD
@@ -32,6 +33,8 @@ from .methods import Nesterov as Nesterov
 from .methods import ScheduleFree as ScheduleFree
 from .modes import Modes as Modes
 from .modes import power_law_modes as power_law_modes
+from .panels import backward_differences as backward_differences
+from .panels import radau_nodes as radau_nodes
 from .power_sums import power_sum as power_sum
 from .problem import LeastSquares as LeastSquares
 from .problem import PowerLaw as PowerLaw

@@ -58,6 +58,11 @@ def _slope_powers(order: int) -> np.ndarray:
     return np.array(powers)
 
 
+def radau_nodes(order: int) -> np.ndarray:
+    """−1 and the p right Radau points on [−1, 1], (p + 1,)."""
+    return _nodes(order)[0]
+
+
 def backward_differences(order: int, length: np.ndarray) -> np.ndarray:
     """f(s_j) − f(s_j − 1) at the last p of p + 1 nodes, from values at all of them, for L panels: (L, p, p + 1).
 
