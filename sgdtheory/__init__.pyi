@@ -1,5 +1,6 @@
 from . import critical as critical
 from . import fits as fits
+from . import optimal as optimal
 from . import plotting as plot
 from . import plotting as plotting
 from . import simulation as simulation
@@ -34,6 +35,8 @@ from .fits import paired_ratio as paired_ratio
 from .fits import read_measurements as read_measurements
 from .fits import sensitivity as sensitivity
 from .fits import size_dependence as size_dependence
+from .optimal import OptimalSchedule as OptimalSchedule
+from .optimal import optimal_schedule as optimal_schedule
 from .simulation import Simulation as Simulation
 from .simulation import Trajectory as Trajectory
 from .simulation import Truncation as Truncation

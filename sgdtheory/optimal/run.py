@@ -1,7 +1,7 @@
 """The exact risk of SGD's last iterate under any learning rates and batch sizes, and its gradient (THEORY.md T26).
 
-Learning rate and batch size are given at knots, and linear in between as `log γ`, `log B` against `log((t + 1)/(n − t))`:
-knots at equal distances in that lie dense at both ends of a run. Short intervals between knots are stepped through, long
+Learning rate and batch size are given at knots; in between `log γ` and `log B` are linear in `log((t + 1)/(n − t))`:
+knots at equal distances in that lie dense at both ends of a run. Short pieces between knots are stepped through, long
 ones are panels of collocation (T24). The gradient is that of the numbers computed, backwards through the same steps and
 the same systems of equations: it costs less than the risk.
 """
@@ -12,8 +12,9 @@ import numpy as np
 
 from sgdtheory.theory import Modes, backward_differences, inverses, radau_nodes
 
-SHORT = 24  # steps: longer intervals are panels
+SHORT = 24  # steps: longer pieces are panels
 ORDER = 7  # points on a panel
+WIDEST = 0.7  # of a panel in `place`: it doubles the distance from the nearer end of the run
 
 
 def place(step: np.ndarray, num_steps: float) -> np.ndarray:
@@ -25,17 +26,30 @@ def spread_knots(num_steps: float, spacing: float) -> np.ndarray:
     """Steps from 0 to n − 1 whose places lie `spacing` apart, as nearly as whole numbers can."""
     low, high = place(np.array([0.0, num_steps - 1]), num_steps)
     wanted = np.linspace(low, high, max(2, int(np.ceil((high - low) / spacing)) + 1))
-    share = 1 / (1 + np.exp(-wanted))
-    return np.unique(np.concatenate([[0.0], np.round(share * (num_steps + 1) - 1), [num_steps - 1]]).clip(0, num_steps - 1))
+    step = np.round((num_steps + 1) / (1 + np.exp(-wanted)) - 1)
+    return np.unique(np.concatenate([[0.0], step, [num_steps - 1]]).clip(0, num_steps - 1))
 
 
 class Panels(NamedTuple):
-    """What does not depend on γ and B, for L intervals that are long: which, node steps (L, p), differences."""
+    """What does not depend on γ and B, for L panels: steps of the equations (L, p), where they lie, differences."""
 
-    interval: np.ndarray
     step: np.ndarray
+    interval: np.ndarray
+    share: np.ndarray
     difference: np.ndarray
     before: np.ndarray
+
+
+class Where(NamedTuple):
+    """Of steps (T,): the interval between knots, and the share of the way through it."""
+
+    interval: np.ndarray
+    share: np.ndarray
+
+
+def _between(where: Where, at_knots: np.ndarray) -> np.ndarray:
+    """Values from their logarithms at the knots."""
+    return np.exp((1 - where.share) * at_knots[where.interval] + where.share * at_knots[where.interval + 1])
 
 
 class Gradient(NamedTuple):
@@ -59,89 +73,95 @@ class Run:
     def __init__(self, modes: Modes, noise_variance: float, num_steps: float, knots: np.ndarray) -> None:
         self.modes, self.noise, self.num_steps, self.knots = modes, noise_variance, num_steps, knots
         self.places = place(knots, num_steps)
-        length = np.diff(knots)
-        long = np.flatnonzero(length > SHORT)
-        low, size = knots[long], length[long]
+        inner = spread_knots(num_steps, WIDEST)
+        self.edges = np.unique(np.concatenate([knots, inner, [num_steps]]))  # of the pieces
+        length = np.diff(self.edges)
+        self.panel = np.where(length > SHORT, np.cumsum(length > SHORT) - 1, -1)  # number of a piece's panel, or −1
+        low, size = self.edges[:-1][length > SHORT], length[length > SHORT]
         step = low[:, None] + (radau_nodes(ORDER)[1:] + 1) / 2 * size[:, None] - 1
+        interval, share = self._where(step, low)
         difference = backward_differences(ORDER, size)
-        self.panels = Panels(long, step, difference, np.eye(ORDER + 1)[1:] - difference)
-        self.order = {int(interval): number for number, interval in enumerate(long)}
+        self.panels = Panels(step, interval, share, difference, np.eye(ORDER + 1)[1:] - difference)
 
-    def share(self, interval: np.ndarray, step: np.ndarray) -> np.ndarray:
-        """How far between the knots of an interval a step lies, from 0 to 1."""
+    def _where(self, step: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Intervals between knots in which pieces (…,) begin, and how far between their knots the steps (…, T) lie."""
+        interval = np.searchsorted(self.knots, first, side="right") - 1
+        interval = np.minimum(interval, self.knots.size - 2)[..., None]
         low, high = self.places[interval], self.places[interval + 1]
-        return (place(step, self.num_steps) - low) / (high - low)
+        return np.broadcast_to(interval, step.shape), (place(step, self.num_steps) - low) / (high - low)
 
     def risk_and_gradient(self, log_rate: np.ndarray, log_batch: np.ndarray) -> Gradient:
         """For `log γ` and `log B` at the knots, (J,) each."""
-        rows: list[_Steps | _Panel] = []
-        state = self.modes.signal.copy()
-        ready = self._prepared(log_rate, log_batch)
-        for interval in range(self.knots.size):
-            row = ready[self.order[interval]] if interval in self.order else self._steps(interval, log_rate, log_batch)
+        panels = self._panels(log_rate, log_batch)
+        rows = [
+            panels[number] if number >= 0 else self._steps(piece, log_rate, log_batch)
+            for piece, number in enumerate(self.panel)
+        ]
+        state = self.modes.signal
+        for row in rows:
             state = row.forward(state)
-            rows.append(row)
-        rate, batch = np.zeros(self.knots.size + 1), np.zeros(self.knots.size + 1)
+        by_rate, by_batch = np.zeros_like(log_rate), np.zeros_like(log_rate)
         adjoint = np.ones_like(state)
-        for interval in range(self.knots.size - 1, -1, -1):
-            row = rows[interval]
-            adjoint, by_rate, by_batch = row.backward(adjoint)
-            for total, values in ((rate, by_rate), (batch, by_batch)):
-                total[interval] += ((1 - row.share) * values).sum()
-                total[interval + 1] += (row.share * values).sum()
-        return Gradient(float(state.sum()), rate[:-1], batch[:-1])
+        for row in reversed(rows):
+            adjoint, rates, batches = row.backward(adjoint)
+            for total, values in ((by_rate, rates), (by_batch, batches)):
+                np.add.at(total, row.where.interval, (1 - row.where.share) * values)
+                np.add.at(total, row.where.interval + 1, row.where.share * values)
+        return Gradient(float(state.sum()), by_rate, by_batch)
 
-    def _values(self, interval: np.ndarray, share: np.ndarray, at_knots: np.ndarray) -> np.ndarray:
-        after = np.minimum(interval + 1, at_knots.size - 1)
-        return np.exp((1 - share) * at_knots[interval] + share * at_knots[after])
+    def num_samples(self, log_batch: np.ndarray) -> tuple[float, np.ndarray]:
+        """Σ B_t, and its derivatives by log B at the knots."""
+        total, by_batch = 0.0, np.zeros_like(log_batch)
+        for piece, number in enumerate(self.panel):
+            where = self._piece(piece, number)
+            sizes = _between(where, log_batch)
+            if number >= 0:  # the equations of N(t + 1) = N(t) + B_t, solved for its last value
+                sizes = sizes * np.linalg.inv(self.panels.difference[number][:, 1:])[-1]
+            total += float(sizes.sum())
+            np.add.at(by_batch, where.interval, (1 - where.share) * sizes)
+            np.add.at(by_batch, where.interval + 1, where.share * sizes)
+        return total, by_batch
 
-    def _steps(self, interval: int, log_rate: np.ndarray, log_batch: np.ndarray) -> "_Steps":
-        """A short interval, or the last step alone."""
-        if interval == self.knots.size - 1:
-            step, share = self.knots[-1:], np.zeros(1)
-        else:
-            step = np.arange(self.knots[interval], self.knots[interval + 1])
-            share = self.share(np.array(interval), step)
-        rate, batch = (self._values(np.array(interval), share, each) for each in (log_rate, log_batch))
-        return _Steps(self.modes, self.noise, share, rate, batch)
+    def _piece(self, piece: int, number: int) -> Where:
+        if number >= 0:
+            return Where(self.panels.interval[number], self.panels.share[number])
+        step = np.arange(self.edges[piece], self.edges[piece + 1])
+        return Where(*self._where(step, self.edges[piece]))
 
-    def _prepared(self, log_rate: np.ndarray, log_batch: np.ndarray) -> "list[_Panel]":
+    def _steps(self, piece: int, log_rate: np.ndarray, log_batch: np.ndarray) -> "_Steps":
+        where = self._piece(piece, -1)
+        return _Steps(self.modes, self.noise, where, _between(where, log_rate), _between(where, log_batch))
+
+    def _panels(self, log_rate: np.ndarray, log_batch: np.ndarray) -> "list[_Panel]":
         """All panels, their systems inverted together."""
-        interval, step, difference, before = self.panels
-        if interval.size == 0:
-            return []
-        share = self.share(interval[:, None], step)
-        rate, batch = (self._values(interval[:, None], share, each) for each in (log_rate, log_batch))
+        where = Where(self.panels.interval, self.panels.share)
+        rate, batch = _between(where, log_rate), _between(where, log_batch)
         x = rate[..., None] * self.modes.eigenvalue  # (L, p, K)
         noise = x**2 / batch[..., None]
         decay = x * (2 - x) - noise
+        before = self.panels.before
         blocks = np.moveaxis(decay, 0, 1)[:, None] * np.moveaxis(before, 0, 2)[..., None]
-        blocks += np.moveaxis(difference, 0, 2)[..., None]  # (p, p + 1, L, K)
-        p, size = ORDER, self.modes.eigenvalue.size
-        inverse = inverses(np.ascontiguousarray(blocks[:, 1:]).reshape(p, p, -1)).reshape(p, p, interval.size, size)
+        blocks += np.moveaxis(self.panels.difference, 0, 2)[..., None]  # (p, p + 1, L, K)
+        p, number, size = ORDER, len(rate), self.modes.eigenvalue.size
+        inverse = inverses(np.ascontiguousarray(blocks[:, 1:]).reshape(p, p, -1)).reshape(p, p, number, size)
+        drive = noise * self.modes.multiplicity
         return [
             _Panel(
-                self.modes,
-                self.noise,
-                share[k],
-                rate[k],
-                batch[k],
+                _Steps(self.modes, self.noise, self._piece(-1, k), rate[k], batch[k]),
                 before[k],
-                noise[k] * self.modes.multiplicity,
+                drive[k],
                 blocks[:, 0, k],
                 inverse[:, :, k],
             )
-            for k in range(interval.size)
+            for k in range(number)
         ]
 
 
 class _Steps:
     """A few single steps, with γ, B (T,)."""
 
-    def __init__(
-        self, modes: Modes, noise: float, share: np.ndarray, rate: np.ndarray, batch: np.ndarray
-    ) -> None:
-        self.modes, self.noise, self.share, self.rate, self.batch = modes, noise, share, rate, batch
+    def __init__(self, modes: Modes, noise: float, where: Where, rate: np.ndarray, batch: np.ndarray) -> None:
+        self.modes, self.noise, self.where, self.rate, self.batch = modes, noise, where, rate, batch
 
     def forward(self, state: np.ndarray) -> np.ndarray:
         """Risks of the directions after the steps."""
@@ -173,21 +193,13 @@ class _Panel:
     """
 
     def __init__(
-        self,
-        modes: Modes,
-        noise: float,
-        share: np.ndarray,
-        rate: np.ndarray,
-        batch: np.ndarray,
-        before: np.ndarray,
-        drive: np.ndarray,
-        first: np.ndarray,
-        inverse: np.ndarray,
+        self, steps: _Steps, before: np.ndarray, drive: np.ndarray, first: np.ndarray, inverse: np.ndarray
     ) -> None:
-        self.modes, self.noise, self.share, self.rate, self.batch = modes, noise, share, rate, batch
+        self.modes, self.noise, self.where = steps.modes, steps.noise, steps.where
+        self.rate, self.batch = steps.rate, steps.batch
         self.before, self.drive, self.first, self.inverse = before, drive, first, inverse
         forced = np.einsum("njk,jk->nj", inverse, drive)  # Σ_i r at the nodes for a unit of noise at an equation
-        self.coupling = np.linalg.inv(np.eye(rate.size) - before[:, 1:] @ forced)
+        self.coupling = np.linalg.inv(np.eye(self.rate.size) - before[:, 1:] @ forced)
 
     def forward(self, state: np.ndarray) -> np.ndarray:
         """Risks of the directions at the end."""

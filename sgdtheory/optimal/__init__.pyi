@@ -1,0 +1,3 @@
+from .schedule import KnotShape as KnotShape
+from .schedule import OptimalSchedule as OptimalSchedule
+from .schedule import optimal_schedule as optimal_schedule

@@ -1,0 +1,180 @@
+"""The best learning rates and batch sizes of SGD, by the gradient of the exact risk (THEORY.md T26)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sgdtheory._common.arguments import checked_problem, single_number, whole_number
+from sgdtheory.optimal.run import place
+from sgdtheory.optimal.search import Knots, Search
+from sgdtheory.theory import Algorithm, Constant, Course, LastIterate, Problem, Shape, course_risk
+
+FAR = 1e-40  # of λ_1: what lies beyond is counted as if it were never learnt
+STARTS = {  # γ/edge as a function of t/n
+    "linear decay": lambda u: 0.3 * (1 - u),
+    "constant": lambda u: np.full_like(u, 0.5),
+    "small": lambda u: np.full_like(u, 0.01),
+}
+
+
+@dataclass(frozen=True)
+class KnotShape(Shape):
+    """A shape by its values at steps of a run: `log f` is linear in `log((t + 1)/(n − t))` between them.
+
+    Args:
+        num_steps: n of the run that it is for; with another number of steps it is stretched.
+        steps: (J,) from 0 to n − 1.
+        values: (J,) f > 0 there.
+    """
+
+    num_steps: float
+    steps: tuple[float, ...]
+    values: tuple[float, ...]
+
+    def at(self, fraction: Any, xp: Any = np) -> Any:
+        """f(u)."""
+        step = xp.clip(xp.asarray(fraction) * self.num_steps, 0.0, self.num_steps - 1)
+        where = xp.log((step + 1) / (self.num_steps - step))
+        known = place(np.array(self.steps), self.num_steps)
+        return xp.exp(xp.interp(where, xp.asarray(known), xp.log(xp.asarray(self.values))))
+
+    def knots(self) -> tuple[float, ...]:
+        """The inner ones."""
+        return tuple(step / self.num_steps for step in self.steps[1:-1])
+
+
+@dataclass(frozen=True)
+class OptimalSchedule:
+    """The best schedule found, as an algorithm and as functions of the fraction of the steps that are done.
+
+    Attributes:
+        num_steps: n.
+        num_samples: D.
+        peak_learning_rate, peak_batch_size: largest γ_t and B_t, what `excess_risk` takes beside `algorithm`.
+        algorithm: SGD with this schedule of γ and B, last iterate.
+        risk: its exact excess risk, units of y².
+        lower_bound: `Σ_i s_i σ²/(σ² + D s_i)`: no schedule attains less, not even with a learning rate a direction.
+        slope: largest |∂ log risk/∂ log γ or log B| at a knot, where no bound holds it: 0 at an optimum.
+        from_starts: risk found from each start.
+        with_half_the_knots: risk found with knots at twice the distance.
+    """
+
+    num_steps: float
+    num_samples: float
+    peak_learning_rate: float
+    peak_batch_size: float
+    algorithm: Algorithm
+    risk: float
+    lower_bound: float
+    slope: float
+    from_starts: dict[str, float]
+    with_half_the_knots: float
+
+    def learning_rate(self, fraction: ArrayLike) -> np.ndarray:
+        """γ_t at t = fraction · n, units of 1/λ."""
+        return self.peak_learning_rate * np.asarray(self.algorithm.schedule.at(np.asarray(fraction, dtype=float)))
+
+    def batch_size(self, fraction: ArrayLike) -> np.ndarray:
+        """B_t at t = fraction · n, not rounded."""
+        return self.peak_batch_size * np.asarray(self.algorithm.batch_schedule.at(np.asarray(fraction, dtype=float)))
+
+    @property
+    def lower_bound_gap(self) -> float:
+        """Risk over lower bound; inf without noise."""
+        return self.risk / self.lower_bound if self.lower_bound > 0 else np.inf
+
+
+def optimal_schedule(
+    problem: Problem,
+    *,
+    num_samples: float,
+    batch_size: float | None = None,
+    num_steps: float | None = None,
+) -> OptimalSchedule:
+    """The learning rates γ_t, and batch sizes B_t, that leave SGD's last iterate the least exact risk (THEORY.md T26).
+
+    Minimises `R_n(γ_0 … γ_{n−1}, B_0 … B_{n−1})` over γ_t up to the stability edge of B_t and, where the batch size is
+    left open, over B_t ≥ 1, not rounded, with `Σ B_t = D`. Both are given by knots that lie dense at both ends of the
+    run: a third of an e-fold of the distance from the nearer end apart, or at every step if there are at most 128.
+    L-BFGS on the exact gradient from three starts finds them.
+
+    Example:
+        >>> import sgdtheory as st
+        >>> best = st.optimal_schedule(st.PowerLaw(2.0, 3.0), num_samples=16_000, batch_size=16)
+        >>> print(f"{best.risk:.3e}", best.learning_rate([0.05, 0.5, 0.95]).round(3))
+        2.863e-03 [0.676 0.155 0.007]
+
+    Args:
+        problem: PowerLaw, LeastSquares or any other Problem.
+        num_samples: D ≥ 2.
+        batch_size: B, a whole number ≥ 1, of all batches; n = ⌊D/B⌋. None: B_t is found too.
+        num_steps: n, where batch_size is None: n ≤ D whole steps. None: as many steps as samples, B = 1; where serial
+            steps cost nothing nothing is better.
+
+    Returns:
+        OptimalSchedule; its algorithm is taken by `excess_risk`, `risk_path` and `simulate`.
+
+    Raises:
+        ValueError: an argument outside its range, both batch_size and num_steps, fewer than two steps, or a problem
+            without signal.
+    """
+    checked_problem(problem)
+    samples = single_number("num_samples", num_samples)
+    steps, ramp = _steps(samples, batch_size, num_steps)
+    search = Search(problem, steps, float(samples if ramp else steps * (batch_size or 1)), ramp)
+    found = {name: search.begun(start) for name, start in STARTS.items()}
+    half, best = search.finished(min(found.values(), key=lambda knots: knots.risk))
+    return _result(problem, search, best, half, {name: knots.risk for name, knots in found.items()})
+
+
+def _steps(samples: float, batch_size: float | None, num_steps: float | None) -> tuple[float, bool]:
+    """n, and whether batch sizes are looked for."""
+    if batch_size is not None and num_steps is not None:
+        raise ValueError(
+            f"num_steps must be left out where batch_size is given, got {num_steps:g} and {batch_size:g}: n = ⌊D/B⌋"
+        )
+    steps = samples // whole_number("batch_size", 1 if batch_size is None else batch_size, 1)
+    if num_steps is not None:
+        steps = float(whole_number("num_steps", num_steps, 2))
+    if not 2 <= steps <= samples:
+        raise ValueError(
+            f"num_samples must be enough for two steps or more and at least one sample a step, got {samples:g} for "
+            f"{steps:g} steps; raise it, or lower batch_size or num_steps"
+        )
+    return float(steps), num_steps is not None and steps < samples
+
+
+def _result(problem: Problem, search: Search, best: Knots, half: Knots, starts: dict[str, float]) -> OptimalSchedule:
+    n, steps = search.num_steps, tuple(best.steps.tolist())
+    rates, batches = np.exp(best.log_rate), np.exp(best.log_batch)
+    shape = KnotShape(n, steps, tuple((rates / rates.max()).tolist()))
+    ramp = KnotShape(n, steps, tuple((batches / batches.max()).tolist())) if search.ramp else Constant()
+    algorithm = Algorithm(schedule=shape, batch_schedule=ramp, average=LastIterate())
+    course = Course(algorithm, float(batches.max()), float(rates.max()), n, rounded=False)
+    risk = course_risk(problem, course, estimate=False).parts.sum()
+    return OptimalSchedule(
+        num_steps=n,
+        num_samples=search.num_samples,
+        peak_learning_rate=float(rates.max()),
+        peak_batch_size=float(batches.max()),
+        algorithm=algorithm,
+        risk=float(risk),
+        lower_bound=_lower_bound(problem, search.num_samples),
+        slope=best.slope,
+        from_starts=starts,
+        with_half_the_knots=half.risk,
+    )
+
+
+def _lower_bound(problem: Problem, samples: float) -> float:
+    """`Σ_i s_i σ²/(σ² + D s_i)`.
+
+    With P_t ≥ 0 (T2) a step leaves `r_i ≥ (1 − x)² r_i + x²σ²/B`, whatever x at least `1/(1/r_i + B/σ²)`.
+    """
+    noise, modes = problem.noise_variance, problem.modes(FAR * problem.largest_eigenvalue)
+    if noise == 0:
+        return 0.0
+    own = np.abs(modes.signal / np.where(modes.multiplicity == 0, 1.0, modes.multiplicity))  # of one direction
+    return float((modes.signal * noise / (noise + samples * own)).sum())

@@ -1,0 +1,125 @@
+"""The best schedule against what is known: scalar recursions, bounds, named schedules, other starts and knots."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+
+PROBLEM = st.PowerLaw(2.0, 3.0)
+NAMED = (st.Constant(), st.Linear(), st.Cosine(), st.WSD(), st.PowerDecay(3.0))
+
+
+@pytest.fixture(scope="module")
+def fixed():
+    """B = 16, n = 500."""
+    return st.optimal_schedule(PROBLEM, num_samples=8000, batch_size=16)
+
+
+@pytest.fixture(scope="module")
+def ramped():
+    """As many samples and steps, B_t free."""
+    return st.optimal_schedule(PROBLEM, num_samples=8000, num_steps=500)
+
+
+def test_its_algorithm_attains_its_risk(fixed):
+    setting = {"batch_size": 16, "learning_rate": fixed.peak_learning_rate, "num_samples": 8000}
+    risk = st.excess_risk(PROBLEM, **setting, algorithm=fixed.algorithm).total
+    assert risk == pytest.approx(fixed.risk, rel=1e-9)
+    table = fixed.learning_rate(np.arange(500) / 500)
+    every = st.Algorithm(schedule=table, average=st.LastIterate())
+    setting["learning_rate"] = 1.0
+    assert st.excess_risk(PROBLEM, **setting, algorithm=every).total == pytest.approx(fixed.risk, rel=1e-9)
+
+
+def test_no_named_schedule_is_better(fixed):
+    named = [
+        st.optimal_learning_rate(
+            PROBLEM,
+            batch_size=16,
+            num_samples=8000,
+            algorithm=st.Algorithm(schedule=shape, average=st.LastIterate()),
+        ).risk
+        for shape in NAMED
+    ]
+    assert fixed.risk < min(named)
+    assert fixed.risk < 0.5 * max(named)  # control
+
+
+def test_it_is_an_optimum(fixed):
+    """The slope is 0, starts agree, and twice the knots gain little; any other γ next to it is worse."""
+    assert fixed.slope < 1e-5
+    risks = list(fixed.from_starts.values())
+    assert max(risks) < (1 + 1e-6) * min(risks)
+    assert fixed.risk < fixed.with_half_the_knots < 1.001 * fixed.risk
+    table, rng = fixed.learning_rate(np.arange(500) / 500), np.random.default_rng(0)
+    for _ in range(5):
+        wave = np.exp(0.05 * np.interp(np.arange(500), np.linspace(0, 500, 9), rng.normal(size=9)))
+        other = st.Algorithm(schedule=table * wave, average=st.LastIterate())
+        setting = {"batch_size": 16, "learning_rate": 1.0, "num_samples": 8000}
+        assert st.excess_risk(PROBLEM, **setting, algorithm=other).total > fixed.risk
+
+
+def test_a_ramp_keeps_to_the_samples_and_is_better(fixed, ramped):
+    sizes = ramped.batch_size(np.arange(500) / 500)
+    assert sizes.sum() == pytest.approx(8000, rel=1e-4)
+    assert sizes.min() >= 1 - 1e-9
+    assert sizes[450] > 2 * sizes[50]
+    assert ramped.risk < fixed.risk
+    assert ramped.peak_batch_size == pytest.approx(sizes.max(), rel=1e-2)
+
+
+def scalar_optimum(signal, noise, batch, num_steps):
+    """One direction: the least risk of each step is best for all that follow, x = r/(r + (2r + σ²)/B)."""
+    risk, rates = signal, []
+    for _ in range(num_steps):
+        shaken = (2 * risk + noise) / batch
+        rates.append(risk / (risk + shaken))
+        risk = risk * shaken / (risk + shaken)
+    return risk, np.array(rates)
+
+
+@pytest.mark.parametrize(("noise", "batch"), [(0.3, 2), (5.0, 1), (0.01, 50)])
+def test_one_direction_is_known_in_closed_form(noise, batch):
+    n = 64
+    risk, rates = scalar_optimum(2.0, noise, batch, n)
+    best = st.optimal_schedule(st.LeastSquares([1.0], [2.0], noise), num_samples=n * batch, batch_size=batch)
+    assert risk * (1 - 1e-12) < best.risk < (1 + 1e-5) * risk
+    found = best.learning_rate(np.arange(n) / n)
+    np.testing.assert_allclose(found[n // 2 :], rates[n // 2 :], rtol=0.02)
+
+
+def test_without_noise_rates_stay_below_the_edge():
+    problem = st.LeastSquares([1.0, 0.1, 0.01], [0.5, 0.3, 0.2], noise_variance=0.0)
+    best = st.optimal_schedule(problem, num_samples=400, batch_size=4)
+    edge = float(st.max_stable_learning_rate(problem, batch_size=4))
+    rates = best.learning_rate(np.arange(100) / 100)
+    assert rates.max() <= edge * (1 + 1e-9)
+    assert rates.max() > 0.3 * edge
+    assert best.lower_bound == 0
+    assert np.isinf(best.lower_bound_gap)
+
+
+@pytest.mark.parametrize("problem", [PROBLEM, st.PowerLaw(2.0, 1.2), st.LeastSquares([1.0, 0.2], [0.5, 2.0])], ids=str)
+def test_nothing_is_below_the_bound(problem):
+    """Σ s σ²/(σ² + D s): also of a sum over every direction, and of other algorithms."""
+    best = st.optimal_schedule(problem, num_samples=3200, batch_size=16)
+    signal = problem.directions()[1] if problem.dim else np.arange(1.0, 2e6) ** -problem.source
+    beyond = 0.0 if problem.dim else (2e6 - 0.5) ** (1 - problem.source) / (problem.source - 1)
+    noise = problem.noise_variance
+    assert best.lower_bound == pytest.approx((signal * noise / (noise + 3200 * signal)).sum() + beyond, rel=1e-4)
+    assert 1 < best.lower_bound_gap < 20
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"num_samples": 100, "batch_size": 60}, "num_samples must be enough for two steps"),
+        ({"num_samples": 100, "num_steps": 101}, "at least one sample a step"),
+        ({"num_samples": 100, "num_steps": 10, "batch_size": 10}, "num_steps must be left out"),
+        ({"num_samples": 100, "batch_size": 2.5}, "batch_size must be"),
+        ({"num_samples": np.nan}, "num_samples"),
+    ],
+)
+def test_what_is_refused(setting, message):
+    with pytest.raises(ValueError, match=message):
+        st.optimal_schedule(PROBLEM, **setting)
