@@ -28,7 +28,7 @@ class Config:
 
     exponents: tuple[tuple[float, float], ...] = ((2.0, 3.0), (2.0, 1.5))
     num_samples: tuple[float, ...] = (1e4, 1e5, 1e6, 1e7)
-    momenta: tuple[float, ...] = (0.5, 0.8, 0.9, 0.95, 0.99)
+    momenta: tuple[float, ...] = (0.8, 0.9, 0.95, 0.99)
     methods: tuple[str, ...] = ("heavy ball",)
     conditions: tuple[float, ...] = (10.0, 100.0, 1e3, 1e4)
     accuracy: float = 1e-6  # of the risk on quadratics, relative to the initial one
