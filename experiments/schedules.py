@@ -13,11 +13,11 @@ from matplotlib.figure import Figure
 import sgdtheory as st
 from experiments._lib.algorithms import ALGORITHMS, EXPONENTIAL, UNIFORM, critical
 from experiments._lib.exponents import last_slope, worst
-from experiments._lib.panels import name_problem, panels
+from experiments._lib.panels import LEAST_WIDTH, name_problem, panels
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict
 from experiments._lib.rows import columns_of, rows_of
-from sgdtheory.plotting.style import BLACK, categories, legend_below, log_axes
+from sgdtheory.plotting.style import BLACK, categories, legend_below, log_axes, new_figure
 
 DECAYS = "cosine", "linear", "WSD"
 ALL = tuple(ALGORITHMS)
@@ -217,25 +217,33 @@ def _risk_figure(config: Config, rows: list[Row]) -> Figure:
 
 
 def _critical_figure(config: Config, rows: list[Row]) -> Figure:
-    """B* against D, a panel a problem, along the power laws of Corollary 8 and of no saturation."""
-    figure, axes = panels(len(config.critical_exponents))
+    """B* against D, and over that of the uniform average, a column a problem, with the theory's powers of D."""
+    pairs = config.critical_exponents
+    figure, axes = new_figure(2, len(pairs), width=max(3.6, LEAST_WIDTH / len(pairs)), height=2.8)
     samples = np.array(sorted(config.critical_samples))
-    for axis, pair in zip(axes, config.critical_exponents, strict=True):
+    for (above, below), pair in zip(axes.T, pairs, strict=True):
         batches = {name: _values(rows, pair, name, "real_batch_size") for name in config.critical_algorithms}
-        rest = [values[-1] for name, values in batches.items() if name != UNIFORM]
-        plain = float(st.predicted_exponent(*pair))
-        for exponent, last, ls, words in (
-            (plain, batches[UNIFORM][-1], "-", "theory with saturation at $b = 2a + 1$ (Corollary 8)"),
-            (plain + _predicted(pair), 1.4 * max(rest), "--", "theory without saturation"),
-        ):
-            axis.plot(samples, last * (samples / samples[-1]) ** exponent, color=BLACK, lw=0.9, ls=ls, label=words)
+        ratios = {name: values / batches[UNIFORM] for name, values in batches.items()}
         for name, look in _looks(config.critical_algorithms):
-            axis.plot(samples, batches[name], label=name, **{**look, "ls": ""})
-        log_axes(axis)
-        name_problem(axis, pair)
-        axis.set(xlabel="samples $D$", ylabel="critical batch size $B^*$ (samples)")
+            above.plot(samples, batches[name], label=name, **look)
+            below.plot(samples, ratios[name], **look)
+        since = samples / samples[-1]
+        corollary, relative = float(st.predicted_exponent(*pair)), _predicted(pair)
+        solid, dashed = {"color": BLACK, "lw": 0.9}, {"color": BLACK, "lw": 0.9, "ls": "--"}
+        above.plot(
+            samples, 0.6 * batches[UNIFORM][-1] * since**corollary, label="Corollary 8, uniform average", **solid
+        )
+        top = 1.3 * max(values[-1] for values in batches.values()) * since ** (corollary + relative)
+        above.plot(samples, top, label="theory without saturation", **dashed)
+        below.plot(samples, 1.3 * max(values[-1] for values in ratios.values()) * since**relative, **dashed)
+        log_axes(above)
+        log_axes(below)
+        name_problem(above, pair)
+        above.set(ylabel="critical batch size $B^*$ (samples)")
+        below.set(xlabel="samples $D$", ylabel="$B^*$ / $B^*$ of the uniform average")
     figure.suptitle(
-        "Critical batch size of every schedule by its own optimal risk: powers of $D$ beside the theory's", fontsize=9
+        "Critical batch size of every schedule, by its own optimal risk, and the theory's powers of $D$ beside it",
+        fontsize=9,
     )
-    legend_below(figure, axes[0], columns=3)
+    legend_below(figure, axes[0, 0], columns=3)
     return figure

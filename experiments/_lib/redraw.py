@@ -17,7 +17,7 @@ from sgdtheory.plotting.style import save
 
 FOLDER = Path(__file__).parents[1] / "recorded"
 TABLES = (
-    *("ramp_or_decay", "weight_decay", "averages"),
+    *("ramp_or_decay", "weight_decay", "averages", "schedules"),
     *("width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"),
 )
 SHOWN = {  # file → name of the figure
@@ -26,6 +26,8 @@ SHOWN = {  # file → name of the figure
     "data_scaling_teacher.png": "data_scaling_teacher",
     "theory_meets_network.png": "theory_meets_network",
     "averages_exponents.png": "averages_exponents",
+    "schedules_risk.png": "schedules_risk",
+    "schedules_critical.png": "schedules_critical",
     "ramp_or_decay.png": "ramp_or_decay",
     "weight_decay.png": "weight_decay",
     "width_limit.png": "width_limit",

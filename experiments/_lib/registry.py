@@ -68,7 +68,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("corollary8", 18, 700),
         Experiment("corollary8_simulated", 22, 1500),
         Experiment("ramp_or_decay", 8, 300),
-        Experiment("schedules", 10, 600),
+        Experiment("schedules", 12, 520),
         Experiment("weight_decay", 60, 300, by_name_only=True),
         Experiment("averages", 120, 700, by_name_only=True),
         Experiment("momentum", 240, 7200, by_name_only=True),
