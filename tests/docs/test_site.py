@@ -167,6 +167,22 @@ def test_findings_have_the_recorded_theory_against_network():
     assert f"{risk['measured'] - 1:.1%}" in text
 
 
+@pytest.mark.parametrize("experiment", ["ramp_or_decay", "weight_decay", "averages", "schedules"])
+def test_findings_have_the_recorded_verdicts_on_algorithms(experiment):
+    """Every kind of verdict that was recorded is named in the sections of the experiment."""
+    text, verdicts = recorded(experiment)
+    sections = "".join(each for each in text.split("\n### ") if f"--only {experiment}`" in each)
+    assert {each["verdict"] for each in verdicts} == set(re.findall(r"\*\*(holds|fails|inconclusive)\*\*", sections))
+
+
+def test_findings_have_the_recorded_slopes_of_averages():
+    text, verdicts = recorded("averages")
+    for verdict in verdicts:
+        slopes = re.findall(r"b = [\d.]+: (-?[\d.]+ ± [\d.]+) \(predicted", verdict["statement"])
+        assert slopes
+        assert all(slope in text for slope in slopes)
+
+
 def test_blocks_are_found_with_their_marks_and_outputs():
     """The reader of the pages: without it the other tests would pass by seeing nothing."""
     page = ROOT / "docs" / "sweeps.md"
