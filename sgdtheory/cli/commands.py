@@ -35,6 +35,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "exact loss curves of several algorithms",
             f"path {POWER_LAW} --batch-size 32 --learning-rate 0.5 --num-samples 1e6 --algorithm 'cosine last'",
         ),
+        "schedule": Entry(
+            "schedule.ScheduleCommand",
+            "best learning rates and batch sizes, and what others lose",
+            f"schedule {POWER_LAW} --num-samples 1e5 --batch-size 64",
+        ),
         "simulate": Entry(
             "simulate.SimulateCommand",
             "simulated risk, beside the exact one",

@@ -13,3 +13,4 @@ from .noise_scale import Notions as Notions
 from .noise_scale import gradient_noise_scale as gradient_noise_scale
 from .noise_scale import notions as notions
 from .noise_scale import notions_at as notions_at
+from .tuned_risk import TunedRisk as TunedRisk

@@ -1,3 +1,5 @@
+from .named import NamedSchedule as NamedSchedule
+from .named import named_schedules as named_schedules
 from .schedule import KnotShape as KnotShape
 from .schedule import OptimalSchedule as OptimalSchedule
 from .schedule import optimal_schedule as optimal_schedule

@@ -148,7 +148,8 @@ def _steps(samples: float, batch_size: float | None, num_steps: float | None) ->
 
 def _result(problem: Problem, search: Search, best: Knots, half: Knots, starts: dict[str, float]) -> OptimalSchedule:
     n, steps = search.num_steps, tuple(best.steps.tolist())
-    rates, batches = np.exp(best.log_rate), np.exp(best.log_batch)
+    rates = np.exp(best.log_rate)
+    batches = np.exp(best.log_batch) if search.ramp else np.array([search.mean])
     shape = KnotShape(n, steps, tuple((rates / rates.max()).tolist()))
     ramp = KnotShape(n, steps, tuple((batches / batches.max()).tolist())) if search.ramp else Constant()
     algorithm = Algorithm(schedule=shape, batch_schedule=ramp, average=LastIterate())

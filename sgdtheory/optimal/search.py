@@ -22,6 +22,7 @@ EDGES_PER_DECADE = 16  # batch sizes at which the stability edge is computed
 BETWEEN_EDGES = 2e-5  # relative: how far from the edge interpolation may be
 REFUSED = 1e3  # log risk of what diverges
 LARGEST_BATCH_STEP = 40.0  # of log B
+LONGEST_SHIFT, MOST_SHIFTS = 3.0, 60  # of log B, and how many, until Σ B_t = D
 
 
 class Knots(NamedTuple):
@@ -110,7 +111,7 @@ class Search:
     def _batches(self, run: Run, free: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
         """`log B = max(0, free + shift)` with Σ B_t = D, and how slopes by log B become slopes by `free`."""
         shift = 0.0
-        for _ in range(60):  # Newton's steps for the logarithm of the sum
+        for _ in range(MOST_SHIFTS):  # Newton's steps for the logarithm of the sum
             batch = np.maximum(free + shift, 0.0)
             total, by_batch = run.num_samples(batch)
             above = free + shift > 0
@@ -118,7 +119,7 @@ class Search:
             excess = np.log(total / self.num_samples)
             if abs(excess) < 1e-12 or weight.sum() == 0:
                 break
-            shift -= excess * total / weight.sum()
+            shift -= float(np.clip(excess * total / weight.sum(), -LONGEST_SHIFT, LONGEST_SHIFT))
         share = weight / weight.sum() if weight.sum() > 0 else weight
 
         def by_free(slope: np.ndarray) -> np.ndarray:

@@ -75,7 +75,9 @@ def test_names_that_serve_two_wings_are_described_once(site):
     assert passed == {"theory": ["WSD", "Constant", "Cosine", "Linear", "PowerDecay", "Stages"]}
     assert "[WSD, Constant, Cosine, Linear, PowerDecay, Stages](theory.md)" in site.reference_page("training")
     assert {("schedules", name) for name in passed["theory"]} <= set(site.exported(ROOT / "sgdtheory" / "theory"))
-    assert [site.passed_on(ROOT / "sgdtheory" / wing) for wing in site.WINGS if wing != "training"].count({}) == len(site.WINGS) - 1
+    assert [site.passed_on(ROOT / "sgdtheory" / wing) for wing in site.WINGS if wing != "training"].count({}) == len(
+        site.WINGS
+    ) - 1
 
 
 def defined(node):

@@ -123,3 +123,27 @@ def test_nothing_is_below_the_bound(problem):
 def test_what_is_refused(setting, message):
     with pytest.raises(ValueError, match=message):
         st.optimal_schedule(PROBLEM, **setting)
+
+
+def test_schedules_with_a_name_are_tuned_and_sorted(fixed):
+    found = st.optimal.named_schedules(PROBLEM, fixed)
+    losses = [each.loss for each in found.values()]
+    assert losses == sorted(losses)
+    for name, each in found.items():
+        setting = {"batch_size": 16, "num_samples": 8000, "algorithm": each.algorithm}
+        best = st.optimal_learning_rate(PROBLEM, **setting)
+        assert each.risk == pytest.approx(best.risk, rel=1e-6), name
+        assert each.loss == pytest.approx(best.risk / fixed.risk - 1, rel=1e-4)
+        assert (each.loss > 0) == (each.algorithm.average == st.LastIterate())
+
+
+def test_the_figure_has_every_schedule_and_its_loss(fixed, ramped):
+    for best, panels in ((fixed, 2), (ramped, 3)):
+        named = st.optimal.named_schedules(PROBLEM, best)
+        figure = st.plot.optimal_schedule(best, named, title="title")
+        assert len(figure.axes) == panels
+        rates, losses = figure.axes[0], figure.axes[-1]
+        assert [line.get_label() for line in rates.lines] == ["best last iterate", *named]
+        assert rates.lines[0].get_ydata()[0] == pytest.approx(float(best.learning_rate(0.0)))
+        assert [bar.get_width() for bar in losses.patches] == [1 + each.loss for each in named.values()][::-1]
+        assert all(axis.get_xlabel() for axis in figure.axes)

@@ -1,0 +1,46 @@
+import pytest
+
+import sgdtheory as st
+from tests.cli.text import cells, strict_json
+
+SCHEDULE = ["schedule", "--capacity", 2, "--source", 3, "--num-samples", 3200]
+
+
+@pytest.fixture(scope="module")
+def best():
+    return st.optimal_schedule(st.PowerLaw(2, 3), num_samples=3200, batch_size=16)
+
+
+def test_json_has_the_optimum_and_the_losses(run, best):
+    found = strict_json(run(*SCHEDULE, "--batch-size", 16, "--json"))
+    assert found["risk"] == pytest.approx(best.risk, rel=1e-9)
+    assert found["learning_rates"] == pytest.approx(best.learning_rate(found["fractions"]).tolist())
+    assert set(found["batch_sizes"]) == {16}
+    named = st.optimal.named_schedules(st.PowerLaw(2, 3), best)
+    assert list(found["named"]) == list(named)
+    assert found["named"]["cosine"]["loss"] == pytest.approx(named["cosine"].loss, rel=1e-6)
+
+
+def test_tables_and_figure(run, best, tmp_path):
+    out = run(*SCHEDULE, "--batch-size", 16, "--plot", tmp_path / "schedule.png")
+    assert cells(out, "0.5") == ["0.5", f"{best.learning_rate(0.5):.4g}", "16"]
+    assert "nearest: " in out
+    assert (tmp_path / "schedule.png").stat().st_size > 10_000
+
+
+def test_batch_sizes_are_found_too(run):
+    found = strict_json(run(*SCHEDULE, "--num-steps", 100, "--json"))
+    assert found["num_steps"] == 100
+    assert found["batch_sizes"][-1] > 2 * found["batch_sizes"][3]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--batch-size", 16, "--num-steps", 10], "num_steps must be left out"),
+        (["--batch-size", 3000], "num_samples must be enough for two steps"),
+        (["--batch-size", 16, "--plot", "schedule.docx"], "plot must end in"),
+    ],
+)
+def test_what_is_refused(fails, flags, message):
+    assert message in fails(*SCHEDULE, *flags)
