@@ -27,7 +27,7 @@ LONG_PANEL = 200.0  # steps: differences by derivatives
 
 COMPILED_FROM = 4096.0  # steps: fewer take less time in NumPy than compiling the loop
 TOGETHER = 400.0  # steps: runs that are no longer are stepped through side by side, sooner done than closed forms
-MODES_TOGETHER = 8192  # modes times runs side by side: their moments stay in a core's cache
+MODES_TOGETHER = 5000  # modes times runs side by side: their moments stay in a core's cache
 STEPS_AT_ONCE, FEW_AT_ONCE = 4096, 512  # steps whose coefficients are held
 STAGE_COST = 200.0  # steps that take as long as a stage in closed form: shorter ones are stepped through
 MOST_PIECES = 256  # stages that a ramp of batch sizes is taken apart into: with more, and more steps, it is smooth
