@@ -17,7 +17,7 @@ from sgdtheory.plotting.style import save
 
 FOLDER = Path(__file__).parents[1] / "recorded"
 TABLES = (
-    *("ramp_or_decay", "weight_decay", "averages", "schedules"),
+    *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum"),
     *("width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"),
 )
 SHOWN = {  # file → name of the figure
@@ -29,6 +29,7 @@ SHOWN = {  # file → name of the figure
     "schedules_risk.png": "schedules_risk",
     "schedules_critical.png": "schedules_critical",
     "ramp_or_decay.png": "ramp_or_decay",
+    "momentum_gain.png": "momentum_gain",
     "weight_decay.png": "weight_decay",
     "width_limit.png": "width_limit",
 }

@@ -71,7 +71,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("schedules", 12, 520),
         Experiment("weight_decay", 60, 300, by_name_only=True),
         Experiment("averages", 120, 700, by_name_only=True),
-        Experiment("momentum", 240, 7200, by_name_only=True),
+        Experiment("momentum", 240, 400, by_name_only=True),
         Experiment("width_limit", 30, 1200),
         Experiment("width_invariance", 80, 1600),
         Experiment("learning_rate_transfer", 60, 1200, by_name_only=True),
