@@ -9,7 +9,17 @@ from numpy.typing import ArrayLike
 from sgdtheory._common.arguments import checked_problem, single_number, whole_number
 from sgdtheory.optimal.run import place
 from sgdtheory.optimal.search import Knots, Search
-from sgdtheory.theory import Algorithm, Constant, Course, LastIterate, Problem, Shape, course_risk
+from sgdtheory.theory import (
+    Algorithm,
+    Average,
+    Constant,
+    Course,
+    LastIterate,
+    Problem,
+    Shape,
+    checked_algorithm,
+    course_risk,
+)
 
 FAR = 1e-40  # of λ_1: what lies beyond is counted as if it were never learnt
 STARTS = {  # γ/edge as a function of t/n
@@ -53,9 +63,9 @@ class OptimalSchedule:
         num_steps: n.
         num_samples: D.
         peak_learning_rate, peak_batch_size: largest γ_t and B_t, what `excess_risk` takes beside `algorithm`.
-        algorithm: SGD with this schedule of γ and B, last iterate.
+        algorithm: SGD with this schedule of γ and B, and the average.
         risk: its exact excess risk, units of y².
-        lower_bound: `Σ_i s_i σ²/(σ² + D s_i)`: no schedule attains less, not even with a learning rate a direction.
+        lower_bound: `Σ_i s_i σ²/(σ² + D s_i)`: nothing that is linear in the gradients of D samples attains less.
         slope: largest |∂ log risk/∂ log γ or log B| at a knot, where no bound holds it: 0 at an optimum.
         from_starts: risk found from each start.
         with_half_the_knots: risk found with knots at twice the distance.
@@ -92,12 +102,14 @@ def optimal_schedule(
     num_samples: float,
     batch_size: float | None = None,
     num_steps: float | None = None,
+    average: Average | LastIterate = LastIterate(),  # noqa: B008 (frozen)
 ) -> OptimalSchedule:
-    """The learning rates γ_t, and batch sizes B_t, that leave SGD's last iterate the least exact risk (THEORY.md T26).
+    """The learning rates γ_t, and batch sizes B_t, that leave SGD the least exact risk (THEORY.md T26).
 
-    Minimises `R_n(γ_0 … γ_{n−1}, B_0 … B_{n−1})` over γ_t up to the stability edge of B_t and, where the batch size is
-    left open, over B_t ≥ 1, not rounded, with `Σ B_t = D`. Both are given by knots that lie dense at both ends of the
-    run: a third of an e-fold of the distance from the nearer end apart, or at every step if there are at most 128.
+    Minimises the risk of what is returned, `R_n(γ_0 … γ_{n−1}, B_0 … B_{n−1})`, over γ_t up to the stability edge of B_t
+    and, where the batch size is left open, over B_t ≥ 1, not rounded, with `Σ B_t = D`. Both are given by knots that
+    lie dense at both ends of the run: a third of an e-fold of the distance from the nearer end apart, or at every step
+    if there are at most 128.
     L-BFGS on the exact gradient from three starts finds them.
 
     Example:
@@ -112,6 +124,7 @@ def optimal_schedule(
         batch_size: B, a whole number ≥ 1, of all batches; n = ⌊D/B⌋. None: B_t is found too.
         num_steps: n, where batch_size is None: n ≤ D whole steps. None: as many steps as samples, B = 1; where serial
             steps cost nothing nothing is better.
+        average: what is returned, the last iterate or an average, which is kept as it is.
 
     Returns:
         OptimalSchedule; its algorithm is taken by `excess_risk`, `risk_path` and `simulate`.
@@ -123,7 +136,8 @@ def optimal_schedule(
     checked_problem(problem)
     samples = single_number("num_samples", num_samples)
     steps, ramp = _steps(samples, batch_size, num_steps)
-    search = Search(problem, steps, float(samples if ramp else steps * (batch_size or 1)), ramp)
+    returned = checked_algorithm(Algorithm(average=average)).average
+    search = Search(problem, steps, float(samples if ramp else steps * (batch_size or 1)), ramp, returned)
     found = {name: search.begun(start) for name, start in STARTS.items()}
     half, best = search.finished(min(found.values(), key=lambda knots: knots.risk))
     return _result(problem, search, best, half, {name: knots.risk for name, knots in found.items()})
@@ -152,7 +166,7 @@ def _result(problem: Problem, search: Search, best: Knots, half: Knots, starts: 
     batches = np.exp(best.log_batch) if search.ramp else np.array([search.mean])
     shape = KnotShape(n, steps, tuple((rates / rates.max()).tolist()))
     ramp = KnotShape(n, steps, tuple((batches / batches.max()).tolist())) if search.ramp else Constant()
-    algorithm = Algorithm(schedule=shape, batch_schedule=ramp, average=LastIterate())
+    algorithm = Algorithm(schedule=shape, batch_schedule=ramp, average=search.average)
     course = Course(algorithm, float(batches.max()), float(rates.max()), n, rounded=False)
     risk = course_risk(problem, course, estimate=False).parts.sum()
     return OptimalSchedule(
@@ -172,7 +186,8 @@ def _result(problem: Problem, search: Search, best: Knots, half: Knots, starts: 
 def _lower_bound(problem: Problem, samples: float) -> float:
     """`Σ_i s_i σ²/(σ² + D s_i)`.
 
-    With P_t ≥ 0 (T2) a step leaves `r_i ≥ (1 − x)² r_i + x²σ²/B`, whatever x at least `1/(1/r_i + B/σ²)`.
+    The moments are those of gradients with independent noise of variance σ² + r_i + P_t ≥ σ² (T2), and with noise σ²
+    no linear function of D such gradients is closer to w* than its posterior mean, s_i being the prior variance.
     """
     noise, modes = problem.noise_variance, problem.modes(FAR * problem.largest_eigenvalue)
     if noise == 0:

@@ -8,7 +8,7 @@ from scipy.interpolate import PchipInterpolator
 from scipy.optimize import minimize
 
 from sgdtheory.optimal.run import Run, place, spread_knots
-from sgdtheory.theory import Problem, stability_edge
+from sgdtheory.theory import Average, LastIterate, Problem, stability_edge
 
 SPACINGS = 2.8, 1.4, 0.7, 0.35  # of the knots, in `place`: each search begins where one on fewer knots has ended
 EVERY_STEP = 128  # up to so many steps each is a knot in the end
@@ -43,10 +43,14 @@ class Search:
         num_steps: n.
         num_samples: D.
         ramp: whether the batch size may vary; else it is D/n.
+        average: what is returned.
     """
 
-    def __init__(self, problem: Problem, num_steps: float, num_samples: float, ramp: bool) -> None:
+    def __init__(
+        self, problem: Problem, num_steps: float, num_samples: float, ramp: bool, average: Average | LastIterate
+    ) -> None:
         self.problem, self.num_steps, self.num_samples, self.ramp = problem, num_steps, num_samples, ramp
+        self.average = average
         self.mean = num_samples / num_steps
         self.edge = float(stability_edge(problem, np.array([self.mean]))[0])
         largest = float(stability_edge(problem, np.array([num_samples]))[0])
@@ -83,7 +87,7 @@ class Search:
 
     def _minimum(self, steps: np.ndarray, log_rate: np.ndarray, log_batch: np.ndarray, change: float) -> Knots:
         """By L-BFGS in log(γ/edge) ≤ 0 and, with a ramp, log B up to the factor that makes Σ B_t = D."""
-        run = Run(self.modes, self.problem.noise_variance, self.num_steps, steps)
+        run = Run(self.modes, self.problem.noise_variance, self.num_steps, steps, self.average)
         size = log_rate.size
         below = np.clip(log_rate - self._log_edge(log_batch), -BELOW_EDGE, 0.0)
         begin = np.concatenate([below, log_batch]) if self.ramp else below

@@ -4,6 +4,7 @@ from .algorithm_risk import RiskPath as RiskPath
 from .algorithm_risk import course_risk as course_risk
 from .algorithm_risk import course_risks as course_risks
 from .algorithm_risk import risk_path as risk_path
+from .averages import Average as Average
 from .averages import ExponentialAverage as ExponentialAverage
 from .averages import LastIterate as LastIterate
 from .averages import TailAverage as TailAverage

@@ -36,10 +36,25 @@ def test_the_risk_is_that_of_every_step(num_steps, spacing):
     assert run.num_samples(log_batch)[0] == pytest.approx(batches.sum(), rel=1e-6)
 
 
+AVERAGES = st.LastIterate(), st.UniformAverage(), st.TailAverage(0.4), st.ExponentialAverage(window=0.1)
+
+
+@pytest.mark.parametrize("average", AVERAGES[1:], ids=lambda average: type(average).__name__)
+@pytest.mark.parametrize("num_steps", [2, 30, 3000])
+def test_averages_are_those_of_the_exact_risk(num_steps, average):
+    run = Run(PROBLEM.modes(1e-9), NOISE, num_steps, spread_knots(num_steps, 0.7), average)
+    log_rate, _ = values(run.knots, num_steps, 0.5)
+    table = st.Algorithm(schedule=of_every_step(run, log_rate), average=average)
+    exact = st.excess_risk(PROBLEM, batch_size=8, learning_rate=1.0, num_samples=8 * num_steps, algorithm=table)
+    found = run.risk_and_gradient(log_rate, np.full(run.knots.size, np.log(8.0))).risk
+    assert found == pytest.approx(exact.total, rel=1e-5)
+
+
+@pytest.mark.parametrize("average", AVERAGES, ids=lambda average: type(average).__name__)
 @pytest.mark.parametrize("num_steps", [30, 500, 20_000, 1e7])
-def test_the_gradient_is_that_of_differences(num_steps):
+def test_the_gradient_is_that_of_differences(num_steps, average):
     problem = st.PowerLaw(1.5, 2.5, noise_variance=NOISE)
-    run = Run(problem.modes(0.5 / num_steps), NOISE, num_steps, spread_knots(num_steps, 1.4))
+    run = Run(problem.modes(0.5 / num_steps), NOISE, num_steps, spread_knots(num_steps, 1.4), average)
     here = np.concatenate(values(run.knots, num_steps, 0.4))
     found = run.risk_and_gradient(*np.split(here, 2))
     rng, h = np.random.default_rng(0), 1e-5

@@ -68,6 +68,19 @@ def test_a_ramp_keeps_to_the_samples_and_is_better(fixed, ramped):
     assert ramped.peak_batch_size == pytest.approx(sizes.max(), rel=1e-2)
 
 
+def test_an_average_has_a_schedule_of_its_own(fixed):
+    """Hardly better than a constant γ, well above what is best for the last iterate, and next to the bound."""
+    average = st.UniformAverage()
+    best = st.optimal_schedule(PROBLEM, num_samples=8000, batch_size=16, average=average)
+    setting = {"batch_size": 16, "num_samples": 8000}
+    constant = st.optimal_learning_rate(PROBLEM, **setting, algorithm=st.Algorithm(average=average)).risk
+    assert best.risk < constant < 1.1 * best.risk
+    assert best.risk < 0.9 * fixed.risk
+    assert 1 < best.lower_bound_gap < 1.2 < fixed.lower_bound_gap
+    risk = st.excess_risk(PROBLEM, **setting, learning_rate=best.peak_learning_rate, algorithm=best.algorithm).total
+    assert risk == pytest.approx(best.risk, rel=1e-9)
+
+
 def scalar_optimum(signal, noise, batch, num_steps):
     """One direction: the least risk of each step is best for all that follow, x = r/(r + (2r + σ²)/B)."""
     risk, rates = signal, []
