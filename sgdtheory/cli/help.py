@@ -24,7 +24,6 @@ def overview(width: int) -> str:
     for group, entries in GROUPS.items():
         listed += [f"{group}:", *(_entry(name, each.summary, width, 2, NAMES) for name, each in entries.items())]
     tail = [
-        "",
         f"Example: sgdtheory {COMMANDS['cbs'].example}",
         "sgdtheory COMMAND --help: its flags. Also --version, --print-completion SHELL.",
     ]

@@ -35,7 +35,7 @@ class ProblemCommand:
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
         "problem": ("capacity", "source", "dim", "noise_variance"),
-        "settings": ("batch_size", "learning_rate", "num_samples"),
+        "settings": ("batch_size", "num_steps", "learning_rate", "num_samples"),
         "algorithms": ("algorithm", "points"),
         "options": (),
         "method": (

@@ -106,10 +106,10 @@ def optimal_schedule(
 ) -> OptimalSchedule:
     """The learning rates γ_t, and batch sizes B_t, that leave SGD the least exact risk (THEORY.md T26).
 
-    Minimises the risk of what is returned, `R_n(γ_0 … γ_{n−1}, B_0 … B_{n−1})`, over γ_t up to the stability edge of B_t
-    and, where the batch size is left open, over B_t ≥ 1, not rounded, with `Σ B_t = D`. Both are given by knots that
-    lie dense at both ends of the run: a third of an e-fold of the distance from the nearer end apart, or at every step
-    if there are at most 128.
+    Minimises the risk of what is returned, `R_n(γ_0 … γ_{n−1}, B_0 … B_{n−1})`, over γ_t up to the stability edge of
+    B_t and, where the batch size is left open, over B_t ≥ 1, not rounded, with `Σ B_t = D`. Both are given by knots
+    that lie dense at both ends of the run: a third of an e-fold of the distance from the nearer end apart, or at every
+    step if there are at most 128.
     L-BFGS on the exact gradient from three starts finds them.
 
     Example:
