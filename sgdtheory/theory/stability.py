@@ -18,6 +18,7 @@ from sgdtheory.theory.thresholds import (
     EDGE_SEARCHED_FROM,
     EDGE_TOLERANCE,
     LARGEST_EDGE,
+    LARGEST_GAIN,
     MANY_STEPS,
     MOST_NEWTON_STEPS,
     MOST_SECTIONS,
@@ -97,7 +98,7 @@ def _first_change(problem: Problem, method: LinearMethod, batch: float, rates: n
 
     The first is known to be stable.
     """
-    unstable = np.flatnonzero(~_stable(problem, method, batch, rates[1:]))
+    unstable = np.flatnonzero(~_stable(problem, method, batch, rates)[1:])
     if unstable.size == 0:
         return float(rates[-1]), float(rates[-1])
     return float(rates[unstable[0]]), float(rates[unstable[0] + 1])
@@ -112,8 +113,9 @@ def _stable(problem: Problem, method: LinearMethod, batch: float, rates: np.ndar
 def _maps(problem: Problem, method: LinearMethod, batch: float, rates: np.ndarray) -> tuple[Generators, Modes]:
     """Maps of steps, without a mode's own part, and modes that resolve what decides about stability."""
     matrices = method.matrices(rates, np.zeros(rates.size))
-    gain = max(displacement(method, rate, MANY_STEPS) / (MANY_STEPS * rate) for rate in (rates[0], rates[-1]))
-    modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue / max(gain, 1.0) ** 2)
+    first = float(rates[0])  # beyond the edge a method may go any distance
+    gain = min(max(displacement(method, first, MANY_STEPS) / (MANY_STEPS * first), 1.0), LARGEST_GAIN)
+    modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue / gain**2)
     return generators(matrices, np.full(rates.size, batch), modes.eigenvalue, itself=False), modes
 
 

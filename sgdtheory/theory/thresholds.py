@@ -41,6 +41,7 @@ ERROR_SHARE = 0.1  # of the difference between both orders, as the estimate of t
 
 EDGE_SEARCHED_FROM = 1e-3  # γλ_1, from which the edge of a method is looked for upwards
 LARGEST_EDGE = 1e9  # of γλ_1
+LARGEST_GAIN = 1e30  # times as far as SGD: what goes farther is unstable
 EDGE_TOLERANCE = 1e-12  # relative
 MOST_SECTIONS, SECTIONS_TIMES_MODES = 24, 400_000  # of the range in which the edge of a method lies, looked at together
 MANY_STEPS = 1e6  # after which a method moves at its final speed

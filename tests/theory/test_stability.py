@@ -151,3 +151,13 @@ def test_theorem_condition_below_two_thirds_is_always_stable():
 def test_bad_batch_size():
     with pytest.raises(ValueError, match="batch_size must be a whole number of at least 1, got 0.5"):
         st.max_stable_learning_rate(st.PowerLaw(2, 3), batch_size=0.5)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("decay", [1e-6, 0.05, 1.0, 30.0])
+def test_weight_decay_at_enormous_batches(decay):
+    """Without noise of the gradient, |1 − γ(κ + λ_1)| < 1; and learning rates far beyond are tried without a word."""
+    problem = st.PowerLaw(2.0, 3.0)
+    algorithm = st.Algorithm(st.SGD(weight_decay=decay))
+    edge = st.max_stable_learning_rate(problem, batch_size=10**15, algorithm=algorithm)
+    assert edge == pytest.approx(2 / (decay + 1), rel=1e-9)
