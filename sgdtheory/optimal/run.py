@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.theory import Average, LastIterate, Modes, backward_differences, inverses, radau_nodes
+from sgdtheory.theory import Average, LastIterate, Modes, backward_differences, radau_nodes, systems
 
 SHORT = 24  # steps: longer pieces are panels
 ORDER = 7  # points on a panel
@@ -197,12 +197,9 @@ class Run:
 
     def _systems(self, decay: np.ndarray) -> "list[_System]":
         """Of all panels: `f(t + 1) = (1 − decay) f(t) + …`, decay (L, p, K)."""
-        before, difference = self.panels.before, self.panels.difference
-        blocks = np.moveaxis(decay, 0, 1)[:, None] * np.moveaxis(before, 0, 2)[..., None]
-        blocks += np.moveaxis(difference, 0, 2)[..., None]  # (p, p + 1, L, K)
-        number, p, size = decay.shape
-        inverse = inverses(np.ascontiguousarray(blocks[:, 1:]).reshape(p, p, -1)).reshape(p, p, number, size)
-        return [_System(before[k], blocks[:, 0, k], inverse[:, :, k]) for k in range(number)]
+        before = self.panels.before
+        found = systems(decay[:, :, None, None], self.panels.difference, before)
+        return [_System(before[k], each.first[:, 0, 0], each.inverse) for k, each in enumerate(found)]
 
 
 class _System(NamedTuple):

@@ -22,7 +22,6 @@ from .exact import risk_parts as risk_parts
 from .final_risk import excess_risk as excess_risk
 from .last_iterate import iterate_moments as iterate_moments
 from .last_iterate import last_iterate_moments as last_iterate_moments
-from .linear import inverses as inverses
 from .mesh import FAST as FAST
 from .mesh import FINE as FINE
 from .methods import SGD as SGD
@@ -36,6 +35,7 @@ from .modes import Modes as Modes
 from .modes import power_law_modes as power_law_modes
 from .panels import backward_differences as backward_differences
 from .panels import radau_nodes as radau_nodes
+from .panels import systems as systems
 from .power_sums import power_sum as power_sum
 from .problem import LeastSquares as LeastSquares
 from .problem import PowerLaw as PowerLaw

@@ -67,7 +67,7 @@ def course_risks(
 ) -> tuple[np.ndarray, np.ndarray]:
     """`course_risk` of S courses of one algorithm: parts (2, S) and errors (S,).
 
-    Those whose every step is taken are stepped through side by side: some fifty times as fast as one after the other.
+    Those whose every step is taken are stepped through side by side, which shares what a step costs beside its numbers.
     """
     parts, error = np.empty((2, len(courses))), np.zeros(len(courses))
     how: Any = {"resolution": resolution, "compiled_from": compiled_from}

@@ -159,13 +159,13 @@ def _together(
     """L panels, from their nodes (L, p + 1), differences (L, p, p + 1) and maps (L, p, …)."""
     order = difference.shape[1]
     before = np.eye(order + 1)[1:] - difference  # f(s_j − 1) from the values at the nodes
-    own = _systems(maps.decay, difference, before)
+    own = systems(maps.decay, difference, before)
     cross = square = [None] * len(nodes)
     if keeping is not None:
         rho, k = 1 - keeping.forgetting, maps.propagator.shape[2]
-        cross = _systems(keeping.forgetting * np.eye(k)[..., None] + rho * maps.propagator_decay, difference, before)
+        cross = systems(keeping.forgetting * np.eye(k)[..., None] + rho * maps.propagator_decay, difference, before)
         loss = np.full((*difference.shape[:2], 1, 1, 1), keeping.forgetting * (1 + rho))
-        square = _systems(loss, difference, before)
+        square = systems(loss, difference, before)
     for place, system in enumerate(own):
         forced = _forced(system.inverse, maps.drive[place] * modes.multiplicity)
         seen = maps.seen[place][:, None] * before[place][..., None]
@@ -175,8 +175,8 @@ def _together(
         yield Prepared(*here, forced, seen, coupling)
 
 
-def _systems(decay: np.ndarray, difference: np.ndarray, before: np.ndarray) -> list[System]:
-    """Of L panels, from decay (L, p, q, q, K): the matrices of `f(s) − (1 − decay) f(s − 1)`, inverted."""
+def systems(decay: np.ndarray, difference: np.ndarray, before: np.ndarray) -> list[System]:
+    """Of L panels, from decay (L, p, q, q, K): `f(s) − (1 − decay) f(s − 1)` as matrices, inverted."""
     panels, p, q, _, size = decay.shape
     same = np.eye(q)[:, None, :, None, None] * np.moveaxis(difference, 0, -1)[:, None, :, None, :, None]
     blocks = np.moveaxis(decay, 0, 3)[:, :, None] * np.moveaxis(before, 0, -1)[:, None, :, None, :, None]
