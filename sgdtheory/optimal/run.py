@@ -30,6 +30,15 @@ def spread_knots(num_steps: float, spacing: float) -> np.ndarray:
     return np.unique(np.concatenate([[0.0], step, [num_steps - 1]]).clip(0, num_steps - 1))
 
 
+def _cut(knots: np.ndarray, num_steps: float) -> np.ndarray:
+    """Steps that cut what lies between two knots into pieces at most about `WIDEST` wide, the knots among them."""
+    places = place(knots, num_steps)
+    pieces = np.maximum(1, np.ceil(np.diff(places) / WIDEST - 0.1)).astype(int)
+    share = np.concatenate([number + np.arange(each) / each for number, each in enumerate(pieces)])
+    wanted = np.interp(share, np.arange(knots.size), places)
+    return np.append(np.round((num_steps + 1) / (1 + np.exp(-wanted)) - 1), num_steps - 1)
+
+
 class Panels(NamedTuple):
     """What does not depend on γ and B, for L panels: steps of the equations (L, p), where they lie, differences."""
 
@@ -103,8 +112,8 @@ class Run:
             self.first_averaged = min(average.first(num_steps), num_steps)
             self.kept = Kept(average.forgetting(num_steps), average.weight(num_steps))
         self.places = place(knots, num_steps)
-        inner = spread_knots(num_steps, WIDEST)
-        self.edges = np.unique(np.concatenate([knots, inner, [self.first_averaged, num_steps]]))  # of the pieces
+        cuts = _cut(knots, num_steps)
+        self.edges = np.unique(np.concatenate([cuts, [self.first_averaged, num_steps]]))  # of the pieces
         length = np.diff(self.edges)
         self.panel = np.where(length > SHORT, np.cumsum(length > SHORT) - 1, -1)  # number of a piece's panel, or −1
         low, size = self.edges[:-1][length > SHORT], length[length > SHORT]

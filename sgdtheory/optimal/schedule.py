@@ -66,7 +66,8 @@ class OptimalSchedule:
         algorithm: SGD with this schedule of γ and B, and the average.
         risk: its exact excess risk, units of y².
         lower_bound: `Σ_i s_i σ²/(σ² + D s_i)`: nothing that is linear in the gradients of D samples attains less.
-        slope: largest |∂ log risk/∂ log γ or log B| at a knot, where no bound holds it: 0 at an optimum.
+        slope: largest |∂ log risk/∂ log γ or log B| at a knot, at constant Σ B_t, where no bound holds it: 0 at an
+            optimum.
         from_starts: risk found from each start.
         with_half_the_knots: risk found with knots at twice the distance.
     """
@@ -103,14 +104,15 @@ def optimal_schedule(
     batch_size: float | None = None,
     num_steps: float | None = None,
     average: Average | LastIterate = LastIterate(),  # noqa: B008 (frozen)
+    constant_learning_rate: bool = False,
 ) -> OptimalSchedule:
     """The learning rates γ_t, and batch sizes B_t, that leave SGD the least exact risk (THEORY.md T26).
 
     Minimises the risk of what is returned, `R_n(γ_0 … γ_{n−1}, B_0 … B_{n−1})`, over γ_t up to the stability edge of
     B_t and, where the batch size is left open, over B_t ≥ 1, not rounded, with `Σ B_t = D`. Both are given by knots
     that lie dense at both ends of the run: a third of an e-fold of the distance from the nearer end apart, or at every
-    step if there are at most 128.
-    L-BFGS on the exact gradient from three starts finds them.
+    step if there are at most 64.
+    Found from three starts on few knots by L-BFGS, and on more and more by Newton's method, from the exact gradient.
 
     Example:
         >>> import sgdtheory as st
@@ -125,6 +127,7 @@ def optimal_schedule(
         num_steps: n, where batch_size is None: n ≤ D whole steps. None: as many steps as samples, B = 1; where serial
             steps cost nothing nothing is better.
         average: what is returned, the last iterate or an average, which is kept as it is.
+        constant_learning_rate: whether one γ, stable with every B_t, is kept, and batch sizes alone vary.
 
     Returns:
         OptimalSchedule; its algorithm is taken by `excess_risk`, `risk_path` and `simulate`.
@@ -137,7 +140,8 @@ def optimal_schedule(
     samples = single_number("num_samples", num_samples)
     steps, ramp = _steps(samples, batch_size, num_steps)
     returned = checked_algorithm(Algorithm(average=average)).average
-    search = Search(problem, steps, float(samples if ramp else steps * (batch_size or 1)), ramp, returned)
+    used = float(samples if ramp else steps * (batch_size or 1))
+    search = Search(problem, steps, used, ramp, returned, constant_learning_rate)
     found = {name: search.begun(start) for name, start in STARTS.items()}
     half, best = search.finished(min(found.values(), key=lambda knots: knots.risk))
     return _result(problem, search, best, half, {name: knots.risk for name, knots in found.items()})
@@ -164,7 +168,7 @@ def _result(problem: Problem, search: Search, best: Knots, half: Knots, starts: 
     n, steps = search.num_steps, tuple(best.steps.tolist())
     rates = np.exp(best.log_rate)
     batches = np.exp(best.log_batch) if search.ramp else np.array([search.mean])
-    shape = KnotShape(n, steps, tuple((rates / rates.max()).tolist()))
+    shape = Constant() if search.constant else KnotShape(n, steps, tuple((rates / rates.max()).tolist()))
     ramp = KnotShape(n, steps, tuple((batches / batches.max()).tolist())) if search.ramp else Constant()
     algorithm = Algorithm(schedule=shape, batch_schedule=ramp, average=search.average)
     course = Course(algorithm, float(batches.max()), float(rates.max()), n, rounded=False)

@@ -7,32 +7,62 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 from scipy.optimize import minimize
 
+from sgdtheory.optimal.newton import Found, minimum
 from sgdtheory.optimal.run import Run, place, spread_knots
 from sgdtheory.theory import Average, LastIterate, Problem, stability_edge
 
 SPACINGS = 2.8, 1.4, 0.7, 0.35  # of the knots, in `place`: each search begins where one on fewer knots has ended
-EVERY_STEP = 128  # up to so many steps each is a knot in the end
+EVERY_STEP = 64  # up to so many steps each is a knot in the end
 LEAST_SHARE = 1e-12  # of the edge, to begin with
-ROUGH_CHANGE, FINE_CHANGE = 1e-8, 1e-11  # relative, of the risk: a search ends when a step brings no more
-MOST_ITERATIONS = 600
-REMEMBERED = 40  # steps from which the curvature is learnt
+FIRST_CHANGE = 1e-7  # relative, of the risk: the first search, on the fewest knots, ends when a step brings no more
+ROUGH_GAIN, FINE_GAIN = 1e-7, 1e-11  # likewise: the others, and the last one, end when a step promises no more
+MOST_ITERATIONS, REMEMBERED = 600, 40  # of a search on few knots; steps from which it learns the curvature
 BELOW_EDGE = 35.0  # of log γ: as far below the stability edge as a learning rate may lie; as good as 0
 MODES_RESOLVED, MODES_TOLERANCE = 0.5, 1e-6  # nγλ, and the relative error of sums over directions
 EDGES_PER_DECADE = 16  # batch sizes at which the stability edge is computed
-BETWEEN_EDGES = 2e-5  # relative: how far from the edge interpolation may be
+WITHIN = 1e-6  # relative: of the edge, so that interpolation does not pass it
 REFUSED = 1e3  # log risk of what diverges
-LARGEST_BATCH_STEP = 40.0  # of log B
 LONGEST_SHIFT, MOST_SHIFTS = 3.0, 60  # of log B, and how many, until Σ B_t = D
 
 
 class Knots(NamedTuple):
-    """What a search has found: log γ and log B at the knots, the risk, and the largest slope of its logarithm."""
+    """What a search has found: log γ and log B at the knots, the risk, and the largest slope of its logarithm.
+
+    The slope is that by log γ and by log B, Σ B_t = D, where no bound holds them.
+    """
 
     steps: np.ndarray
     log_rate: np.ndarray
     log_batch: np.ndarray
     risk: float
     slope: float
+
+
+class Edge:
+    """The stability edge γ of real batch sizes, by `1/γ = λ_1/2 + C(B)/B` with C between tabulated values."""
+
+    def __init__(self, problem: Problem, largest_batch: float) -> None:
+        self.half = problem.largest_eigenvalue / 2
+        sizes = np.geomspace(1.0, largest_batch, 2 + int(EDGES_PER_DECADE * np.log10(largest_batch)))
+        log_sizes, excess = np.log(sizes), 1 / stability_edge(problem, sizes) - self.half
+        tiny = 1e-15 * self.half  # below it the excess is rounding
+        self.log_excess: Any = PchipInterpolator(log_sizes, np.log(np.maximum(excess, tiny)))
+        keep = np.append(True, np.diff(np.minimum.accumulate(np.maximum(excess, tiny))) < 0)
+        self.log_batch: Any = PchipInterpolator(-np.log(excess[keep]), log_sizes[keep])
+
+    def at(self, log_batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log γ, and its slope by log B."""
+        excess = np.exp(self.log_excess(log_batch))
+        inverse = self.half + excess
+        return np.log((1 - WITHIN) / inverse), -excess * self.log_excess.derivative()(log_batch) / inverse
+
+    def least_batch(self, log_rate: float) -> tuple[float, float]:
+        """log B of the smallest batches with which γ is stable, and its slope by log γ."""
+        inverse = (1 - WITHIN) / np.exp(log_rate)
+        where = -np.log(inverse - self.half)
+        if where <= self.log_batch.x[0]:
+            return 0.0, 0.0
+        return float(self.log_batch(where)), float(self.log_batch.derivative()(where) * inverse / (inverse - self.half))
 
 
 class Search:
@@ -44,90 +74,136 @@ class Search:
         num_samples: D.
         ramp: whether the batch size may vary; else it is D/n.
         average: what is returned.
+        constant: whether the learning rate is constant.
     """
 
     def __init__(
-        self, problem: Problem, num_steps: float, num_samples: float, ramp: bool, average: Average | LastIterate
+        self,
+        problem: Problem,
+        num_steps: float,
+        num_samples: float,
+        ramp: bool,
+        average: Average | LastIterate,
+        constant: bool = False,
     ) -> None:
-        self.problem, self.num_steps, self.num_samples, self.ramp = problem, num_steps, num_samples, ramp
-        self.average = average
+        self.problem, self.num_steps, self.num_samples = problem, num_steps, num_samples
+        self.ramp, self.average, self.constant = ramp, average, constant
         self.mean = num_samples / num_steps
-        self.edge = float(stability_edge(problem, np.array([self.mean]))[0])
-        largest = float(stability_edge(problem, np.array([num_samples]))[0])
-        self.modes = problem.modes(MODES_RESOLVED / (largest * num_steps), MODES_TOLERANCE)
-        self._log_edge: Any = lambda log_batch: np.full(log_batch.size, np.log(self.edge))
-        self._edge_slope: Any = np.zeros_like
-        if ramp:
-            sizes = np.geomspace(1.0, num_samples, 2 + int(EDGES_PER_DECADE * np.log10(num_samples)))
-            edges = np.log(stability_edge(problem, sizes) * (1 - BETWEEN_EDGES))
-            self._log_edge = PchipInterpolator(np.log(sizes), edges)
-            self._edge_slope = self._log_edge.derivative()
+        self.stable = Edge(problem, num_samples if ramp else max(2.0, 1.1 * self.mean))
+        self.edge = float(np.exp(self.stable.at(np.log([self.mean]))[0][0]))
+        self.modes = problem.modes(MODES_RESOLVED * problem.largest_eigenvalue / (2 * num_steps), MODES_TOLERANCE)
 
     def begun(self, start: Callable[[np.ndarray], np.ndarray]) -> Knots:
         """The least risk found from γ/edge as a function of t/n, on few knots."""
         steps = spread_knots(self.num_steps, SPACINGS[0])
         share = np.maximum(start((steps + 0.5) / self.num_steps), LEAST_SHARE)
         batch = np.full(steps.size, np.log(self.mean))
-        found = self._minimum(steps, np.log(share * self.edge), batch, ROUGH_CHANGE)
-        return self.refined(found, SPACINGS[1], ROUGH_CHANGE)
+        found = self._minimum(steps, np.log(share * self.edge), batch, FIRST_CHANGE, first=True)
+        return self.refined(found, SPACINGS[1])
 
     def finished(self, found: Knots) -> tuple[Knots, Knots]:
         """From what was found to the end: with half the knots, and with all."""
-        half = self.refined(found, SPACINGS[2], ROUGH_CHANGE)
-        return half, self.refined(half, SPACINGS[3], FINE_CHANGE)
+        half = self.refined(found, SPACINGS[2])
+        return half, self.refined(half, SPACINGS[3], FINE_GAIN)
 
-    def refined(self, found: Knots, spacing: float, change: float) -> Knots:
+    def refined(self, found: Knots, spacing: float, gain: float = ROUGH_GAIN) -> Knots:
         """From what was found, on other knots."""
         steps = spread_knots(self.num_steps, spacing)
         if spacing == SPACINGS[-1] and self.num_steps <= EVERY_STEP:
             steps = np.arange(self.num_steps)
         where, known = place(steps, self.num_steps), place(found.steps, self.num_steps)
         rate, batch = (np.interp(where, known, each) for each in (found.log_rate, found.log_batch))
-        return self._minimum(steps, rate, batch, change)
+        return self._minimum(steps, rate, batch, gain)
 
-    def _minimum(self, steps: np.ndarray, log_rate: np.ndarray, log_batch: np.ndarray, change: float) -> Knots:
-        """By L-BFGS in log(γ/edge) ≤ 0 and, with a ramp, log B up to the factor that makes Σ B_t = D."""
+    def _minimum(
+        self, steps: np.ndarray, log_rate: np.ndarray, log_batch: np.ndarray, gain: float, *, first: bool = False
+    ) -> Knots:
         run = Run(self.modes, self.problem.noise_variance, self.num_steps, steps, self.average)
-        size = log_rate.size
-        below = np.clip(log_rate - self._log_edge(log_batch), -BELOW_EDGE, 0.0)
-        begin = np.concatenate([below, log_batch]) if self.ramp else below
+        begin = self._point(log_rate, log_batch)
+        if first:
+            begin = self._first_minimum(run, begin, gain)
+        ended = minimum(lambda point: _Schedule(self, run, point).found(), begin, gain)
+        last, slope = _Schedule(self, run, ended.point), np.where(ended.held, 0.0, ended.slope)
+        return Knots(run.knots, last.log_rate, last.log_batch, float(np.exp(ended.value)), float(np.abs(slope).max()))
 
-        def value(point: np.ndarray) -> tuple[float, np.ndarray]:
-            batch, by_knots = self._batches(run, point[size:]) if self.ramp else (log_batch, None)
-            with np.errstate(all="ignore"):
-                found = run.risk_and_gradient(point[:size] + self._log_edge(batch), batch)
-            if not (found.risk > 0 and np.isfinite([found.risk, *found.rate, *found.batch]).all()):
-                return REFUSED, np.zeros_like(point)
-            slopes = [found.rate]
-            if by_knots is not None:
-                slopes.append(by_knots(found.batch + found.rate * self._edge_slope(batch)))
-            return float(np.log(found.risk)), np.concatenate(slopes) / found.risk
+    def _first_minimum(self, run: Run, begin: np.ndarray, change: float) -> np.ndarray:
+        """By L-BFGS. It learns from batches below their bound that a change of theirs changes nothing."""
 
-        bounds = [(-BELOW_EDGE, 0.0)] * size + [(-LARGEST_BATCH_STEP, LARGEST_BATCH_STEP)] * (begin.size - size)
+        def inside(point: np.ndarray) -> tuple[float, np.ndarray]:
+            here = _Schedule(self, run, point)
+            found = here.found()
+            return found.value, np.where(here.raised, 0.0, found.slope)
+
+        number = 1 if self.constant else run.knots.size
+        highest = np.log(self.edge) if self.constant else 0.0
+        bounds = [(highest - BELOW_EDGE, highest)] * number + [(None, None)] * (begin.size - number)
         options: Any = {"maxiter": MOST_ITERATIONS, "maxcor": REMEMBERED, "ftol": change, "gtol": 1e-10}
-        ended = minimize(value, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        point, slope = ended.x, np.array(ended.jac)
-        slope[:size] = np.where((point[:size] >= 0) & (slope[:size] < 0), 0.0, slope[:size])
-        batch = self._batches(run, point[size:])[0] if self.ramp else log_batch
-        log_rate = point[:size] + self._log_edge(batch)
-        return Knots(run.knots, log_rate, batch, float(np.exp(ended.fun)), float(np.abs(slope).max()))
+        return minimize(inside, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
 
-    def _batches(self, run: Run, free: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
-        """`log B = max(0, free + shift)` with Σ B_t = D, and how slopes by log B become slopes by `free`."""
+    def _point(self, log_rate: np.ndarray, log_batch: np.ndarray) -> np.ndarray:
+        """What is varied: log γ, or log(γ/edge) at every knot; and log B, if it varies."""
+        rate = log_rate[:1] if self.constant else log_rate - self.stable.at(log_batch)[0]
+        return np.concatenate([rate, log_batch]) if self.ramp else rate
+
+
+class _Schedule:
+    """γ and B at the knots, from what is varied.
+
+    Where γ varies log(γ/edge) ≤ 0 and B ≥ 1. Where it does not, B is bounded below by what γ takes to be stable.
+
+    Attributes:
+        point: what is varied, brought inside the bounds and to Σ B_t = D.
+        raised: (N,) what of it are batches at their bound.
+        log_rate, log_batch: (J,) at the knots.
+    """
+
+    def __init__(self, search: Search, run: Run, point: np.ndarray) -> None:
+        self.search, self.run, knots = search, run, run.knots.size
+        self.highest = np.log(search.edge) if search.constant else 0.0
+        varied = np.clip(point[: 1 if search.constant else knots], self.highest - BELOW_EDGE, self.highest)
+        self.floor, self.floor_slope = search.stable.least_batch(varied[0]) if search.constant else (0.0, 0.0)
+        self.point, self.raised = varied, np.zeros(varied.size, bool)
+        self.log_batch, self.samples = np.full(knots, np.log(search.mean)), np.zeros(knots)
+        if search.ramp:
+            self.log_batch, self.samples = self._normalised(point[varied.size :])
+            self.point = np.concatenate([varied, self.log_batch])
+            self.raised = np.concatenate([self.raised, self.log_batch <= self.floor])
+        edge, self.edge_slope = search.stable.at(self.log_batch)
+        self.log_rate = np.full(knots, varied[0]) if search.constant else varied + edge
+
+    def _normalised(self, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`log B = max(floor, free + shift)` with Σ B_t = D, and the derivatives of Σ B_t by log B."""
         shift = 0.0
         for _ in range(MOST_SHIFTS):  # Newton's steps for the logarithm of the sum
-            batch = np.maximum(free + shift, 0.0)
-            total, by_batch = run.num_samples(batch)
-            above = free + shift > 0
-            weight = np.where(above, by_batch, 0.0)
-            excess = np.log(total / self.num_samples)
-            if abs(excess) < 1e-12 or weight.sum() == 0:
+            batch = np.maximum(free + shift, self.floor)
+            total, by_batch = self.run.num_samples(batch)
+            weight = by_batch[batch > self.floor].sum()
+            excess = np.log(total / self.search.num_samples)
+            if abs(excess) < 1e-12 or weight == 0:
                 break
-            shift -= float(np.clip(excess * total / weight.sum(), -LONGEST_SHIFT, LONGEST_SHIFT))
-        share = weight / weight.sum() if weight.sum() > 0 else weight
+            shift -= float(np.clip(excess * total / weight, -LONGEST_SHIFT, LONGEST_SHIFT))
+        return batch, by_batch
 
-        def by_free(slope: np.ndarray) -> np.ndarray:
-            inner = np.where(above, slope, 0.0)
-            return inner - share * inner.sum()
+    def found(self) -> Found:
+        """The logarithm of the risk, its slopes by what is varied, and what bounds hold."""
+        with np.errstate(all="ignore"):
+            at = self.run.risk_and_gradient(self.log_rate, self.log_batch)
+        if not (at.risk > 0 and np.isfinite([at.risk, *at.rate, *at.batch]).all()):
+            return Found(self.point, REFUSED, np.zeros_like(self.point), np.ones(self.point.size, bool))
+        by_rate, by_batch = at.rate / at.risk, self._at_constant_samples(at.batch / at.risk, at.rate / at.risk)
+        raised = self.raised[self.raised.size - by_batch.size :] if self.search.ramp else np.zeros(by_batch.size, bool)
+        if self.search.constant:
+            by_rate = np.array([by_rate.sum() + self.floor_slope * by_batch[raised].sum()])
+        varied = self.point[: by_rate.size]
+        held = (varied >= self.highest) & (by_rate <= 0) | (varied <= self.highest - BELOW_EDGE) & (by_rate >= 0)
+        slope = by_rate
+        if self.search.ramp:
+            slope, held = np.concatenate([slope, by_batch]), np.concatenate([held, raised & (by_batch >= 0)])
+        return Found(self.point, float(np.log(at.risk)), slope, held)
 
-        return batch, by_free
+    def _at_constant_samples(self, by_batch: np.ndarray, by_rate: np.ndarray) -> np.ndarray:
+        """Slopes by log B: edges move with them, and samples cost what they are worth where batches are free."""
+        if not self.search.constant:
+            by_batch = by_batch + by_rate * self.edge_slope
+        free = self.log_batch > self.floor
+        return by_batch - self.samples * by_batch[free].sum() / max(self.samples[free].sum(), 1e-300)

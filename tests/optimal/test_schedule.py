@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.theory import stability_edge
 
 PROBLEM = st.PowerLaw(2.0, 3.0)
 NAMED = (st.Constant(), st.Linear(), st.Cosine(), st.WSD(), st.PowerDecay(3.0))
@@ -160,3 +161,31 @@ def test_the_figure_has_every_schedule_and_its_loss(fixed, ramped):
         assert rates.lines[0].get_ydata()[0] == pytest.approx(float(best.learning_rate(0.0)))
         assert [bar.get_width() for bar in losses.patches] == [1 + each.loss for each in named.values()][::-1]
         assert all(axis.get_xlabel() for axis in figure.axes)
+
+
+@pytest.mark.parametrize("num_steps", [2, 3, 10])
+def test_within_few_steps_too(num_steps):
+    """Peaks beyond the edge would be better here: nobody may pass it."""
+    best = st.optimal_schedule(PROBLEM, num_samples=num_steps * 10_000, batch_size=10_000)
+    named = st.optimal.named_schedules(PROBLEM, best)
+    edge = float(st.max_stable_learning_rate(PROBLEM, batch_size=10_000))
+    assert best.peak_learning_rate <= edge
+    assert all(each.learning_rate <= edge for each in named.values())
+    assert min(each.loss for each in named.values() if each.algorithm.average == st.LastIterate()) > -1e-5
+
+
+@pytest.mark.parametrize("problem", [PROBLEM, st.PowerLaw(2.0, 1.5)], ids=["b > a", "b < a"])
+def test_batches_alone(problem):
+    """At a constant γ: worse than with γ_t too, better than a constant batch size, and stable at every step."""
+    setting = {"num_samples": 2400, "num_steps": 30}
+    alone = st.optimal_schedule(problem, **setting, constant_learning_rate=True)
+    both = st.optimal_schedule(problem, **setting)
+    last = st.Algorithm(average=st.LastIterate())
+    none = st.optimal_learning_rate(problem, num_samples=2400, batch_size=80, algorithm=last).risk
+    assert both.risk < alone.risk < none
+    rates, sizes = (each(np.arange(30) / 30) for each in (alone.learning_rate, alone.batch_size))
+    assert np.ptp(rates) == 0
+    assert sizes.sum() == pytest.approx(2400, rel=1e-4)
+    assert (rates <= stability_edge(problem, sizes) * (1 + 1e-9)).all()
+    assert sizes[-1] > 5 * sizes[15]
+    assert alone.slope < 1e-5
