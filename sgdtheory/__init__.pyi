@@ -36,7 +36,9 @@ from .fits import read_measurements as read_measurements
 from .fits import sensitivity as sensitivity
 from .fits import size_dependence as size_dependence
 from .optimal import OptimalSchedule as OptimalSchedule
+from .optimal import Pareto as Pareto
 from .optimal import optimal_schedule as optimal_schedule
+from .optimal import pareto as pareto
 from .simulation import Simulation as Simulation
 from .simulation import Trajectory as Trajectory
 from .simulation import Truncation as Truncation

@@ -1,3 +1,6 @@
+from .frontier import Frontier as Frontier
+from .frontier import Pareto as Pareto
+from .frontier import pareto as pareto
 from .named import NamedSchedule as NamedSchedule
 from .named import named_schedules as named_schedules
 from .schedule import KnotShape as KnotShape

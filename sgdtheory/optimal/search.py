@@ -13,10 +13,11 @@ from sgdtheory.theory import Average, LastIterate, Problem, stability_edge
 
 SPACINGS = 2.8, 1.4, 0.7, 0.35  # of the knots, in `place`: each search begins where one on fewer knots has ended
 EVERY_STEP = 64  # up to so many steps each is a knot in the end
-LEAST_SHARE = 1e-12  # of the edge, to begin with
+LEAST_SHARE, LEAST_NEAR = 1e-12, 1e-6  # of the edge, to begin with; of what has been a best one elsewhere
 FIRST_CHANGE = 1e-7  # relative, of the risk: the first search, on the fewest knots, ends when a step brings no more
 ROUGH_GAIN, FINE_GAIN = 1e-7, 1e-11  # likewise: the others, and the last one, end when a step promises no more
 MOST_ITERATIONS, REMEMBERED = 600, 40  # of a search on few knots; steps from which it learns the curvature
+NEAR_GAIN = 1e-6  # likewise, where many optima are looked for, each from the one before
 BELOW_EDGE = 35.0  # of log γ: as far below the stability edge as a learning rate may lie; as good as 0
 MODES_RESOLVED, MODES_TOLERANCE = 0.5, 1e-6  # nγλ, and the relative error of sums over directions
 EDGES_PER_DECADE = 16  # batch sizes at which the stability edge is computed
@@ -101,6 +102,13 @@ class Search:
         found = self._minimum(steps, np.log(share * self.edge), batch, FIRST_CHANGE, first=True)
         return self.refined(found, SPACINGS[1])
 
+    def near(self, start: Callable[[np.ndarray], np.ndarray]) -> Knots:
+        """The least risk found from a γ/edge that is close to the best one already, on `SPACINGS[2]` or every step."""
+        steps = self._knots(SPACINGS[3 if self.num_steps <= EVERY_STEP else 2])
+        share = np.clip(start(steps / self.num_steps), LEAST_NEAR, 1.0)
+        batch = np.full(steps.size, np.log(self.mean))
+        return self._minimum(steps, np.log(share * self.edge), batch, NEAR_GAIN, first=True)
+
     def finished(self, found: Knots) -> tuple[Knots, Knots]:
         """From what was found to the end: with half the knots, and with all."""
         half = self.refined(found, SPACINGS[2])
@@ -108,12 +116,14 @@ class Search:
 
     def refined(self, found: Knots, spacing: float, gain: float = ROUGH_GAIN) -> Knots:
         """From what was found, on other knots."""
-        steps = spread_knots(self.num_steps, spacing)
-        if spacing == SPACINGS[-1] and self.num_steps <= EVERY_STEP:
-            steps = np.arange(self.num_steps)
+        steps = self._knots(spacing)
         where, known = place(steps, self.num_steps), place(found.steps, self.num_steps)
         rate, batch = (np.interp(where, known, each) for each in (found.log_rate, found.log_batch))
         return self._minimum(steps, rate, batch, gain)
+
+    def _knots(self, spacing: float) -> np.ndarray:
+        every = spacing == SPACINGS[-1] and self.num_steps <= EVERY_STEP
+        return np.arange(self.num_steps) if every else spread_knots(self.num_steps, spacing)
 
     def _minimum(
         self, steps: np.ndarray, log_rate: np.ndarray, log_batch: np.ndarray, gain: float, *, first: bool = False

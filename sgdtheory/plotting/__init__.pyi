@@ -6,6 +6,7 @@ from .fits import size_dependence as size_dependence
 from .fits import steps_laws as steps_laws
 from .paths import risk_paths as risk_paths
 from .schedules import optimal_schedule as optimal_schedule
+from .schedules import pareto as pareto
 from .style import new_figure as new_figure
 from .style import save as save
 from .training import coordinates as coordinates

@@ -1,4 +1,4 @@
-"""Figures of the best schedule: what it is, beside schedules with a name, and what those lose."""
+"""Figures of the best schedule: what it is, what others lose, and what each costs in steps and samples."""
 
 from collections.abc import Mapping
 
@@ -6,10 +6,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sgdtheory.optimal import NamedSchedule, OptimalSchedule
-from sgdtheory.plotting.style import BLACK, categories, legend_below, new_figure
+from sgdtheory.optimal import NamedSchedule, OptimalSchedule, Pareto
+from sgdtheory.plotting.style import BLACK, categories, figure_of, legend, legend_below, log_axes, new_figure, panel
 
 POINTS = 1001  # fractions of the steps at which lines are drawn
+WAYS = {
+    "averaged": "constant $\\gamma$, uniform average",
+    "power": "best $(1 - t/n)^k$",
+    "optimal": "best schedule",
+}
 
 
 def optimal_schedule(best: OptimalSchedule, named: Mapping[str, NamedSchedule], *, title: str = "") -> Figure:
@@ -66,3 +71,37 @@ def _losses(axes: Axes, named: Mapping[str, NamedSchedule]) -> None:
         axes.text(loss, place, f"  {loss:.3g}", va="center", fontsize=8, bbox={"fc": "white", "ec": "none", "pad": 0.5})
     axes.axvline(1.0, color=BLACK, lw=2)
     axes.set(xlabel="excess risk / least one of a last iterate", xlim=(0, 1.2 * max(losses)))
+
+
+def pareto(found: Pareto, *, axes: Axes | None = None) -> Figure:
+    """Fewest samples against serial steps to a risk, for each way to schedule, with the law of steps and samples.
+
+    Dashed: `(S/S_min − 1)(E/E_min − 1) = 1` from the ends of each frontier.
+
+    >>> import sgdtheory as st
+    >>> found = st.pareto(st.PowerLaw(2.0, 3.0), target_risk=0.05, points=2)
+    >>> len(st.plot.pareto(found).axes)
+    1
+
+    Args:
+        found: of `pareto`.
+        axes: to draw into.
+
+    Returns:
+        The figure.
+    """
+    axes = panel(axes)
+    for style, (name, label) in zip(categories(len(WAYS)), WAYS.items(), strict=True):
+        each = getattr(found, name)
+        label += f": $E_{{\\min}}/S_{{\\min}}$ = {each.critical_batch_size:.3g}"
+        axes.plot(each.num_steps, each.num_samples, label=label, **style)
+        steps = each.least_steps * (1 + np.geomspace(0.03, 1e3, POINTS))
+        law = each.least_samples * (1 + 1 / (steps / each.least_steps - 1))
+        shown = (law <= each.num_samples.max()) & (steps <= each.num_steps.max())
+        axes.plot(steps[shown], law[shown], color=style["color"], ls="--", lw=0.8)
+    axes.plot([], [], color=BLACK, ls="--", lw=0.8, label="$(S/S_{\\min} - 1)(E/E_{\\min} - 1) = 1$")
+    log_axes(axes)
+    axes.set(xlabel="serial steps $S$", ylabel="samples $E$")
+    axes.set_title(f"To an excess risk of {found.target_risk:g}")
+    legend(axes)
+    return figure_of(axes)

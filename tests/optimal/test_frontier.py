@@ -1,0 +1,105 @@
+"""Steps against samples to a risk, against a plain recursion minimised by brute force."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import sgdtheory as st
+
+PROBLEM = st.LeastSquares([1.0, 0.3], [1.0, 0.5], noise_variance=0.5)
+TARGET = 0.15
+WAYS = "averaged", "power", "optimal"
+
+
+@pytest.fixture(scope="module")
+def found():
+    return st.pareto(PROBLEM, target_risk=TARGET, points=4)
+
+
+def last_risk(rates, batch):
+    risk = PROBLEM.signal
+    for rate in rates:
+        x = rate * PROBLEM.eigenvalues
+        risk = (1 - x) ** 2 * risk + x**2 / batch * (risk + risk.sum() + PROBLEM.noise_variance)
+    return risk.sum()
+
+
+def averaged_risk(rate, batch, steps):
+    """Of w̄ over w_0 … w_{n−1}, by E S_t², S_t = Σ_{s<t} (w_s − w*), and its moments with w_t."""
+    x = rate * PROBLEM.eigenvalues
+    risk, cross, square = PROBLEM.signal, np.zeros(2), np.zeros(2)
+    for _ in range(steps):
+        square = square + 2 * cross + risk
+        cross = (1 - x) * (cross + risk)
+        risk = (1 - x) ** 2 * risk + x**2 / batch * (risk + risk.sum() + PROBLEM.noise_variance)
+    return square.sum() / steps**2
+
+
+def least_risk(way, steps, batch):
+    """By Nelder and Mead's simplex, or L-BFGS without a gradient, from several starts, γ up to the edge."""
+    edge = float(st.theory.stability_edge(PROBLEM, np.array([batch]))[0])
+    left = 1 - np.arange(steps) / steps
+    if way == "optimal":
+        starts = [np.full(steps, 0.5), 0.9 * left, np.where(np.arange(steps) % 2, 0.3, 0.95)]
+        risk, bounds, method = lambda share: last_risk(edge * share, batch), [(0.0, 1.0)] * steps, "L-BFGS-B"
+    elif way == "power":
+        starts, bounds, method = [[0.5, 1.0], [0.9, 0.1], [0.9, 3.0]], [(0, 1), (0, 12)], "Nelder-Mead"
+        risk = lambda p: last_risk(edge * p[0] * left ** p[1], batch)  # noqa: E731
+    else:
+        starts, bounds, method = [[0.1], [0.5], [0.95]], [(0, 1)], "Nelder-Mead"
+        risk = lambda p: averaged_risk(edge * p[0], batch, steps)  # noqa: E731
+    return min(minimize(risk, start, bounds=bounds, method=method, tol=1e-12).fun for start in starts)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_target_is_met_with_no_sample_to_spare(found, way):
+    frontier = getattr(found, way)
+    batches = frontier.num_samples / frontier.num_steps
+    for steps, batch in zip(frontier.num_steps.astype(int)[:-1], batches[:-1], strict=True):
+        if steps <= 20:
+            assert least_risk(way, steps, batch) == pytest.approx(TARGET, rel=2e-3)
+            assert least_risk(way, steps, 0.97 * batch) > TARGET * 1.003  # control
+    last = int(frontier.num_steps[-1])  # B = 1: whole
+    assert batches[-1] == 1
+    assert least_risk(way, last, 1.0) <= TARGET < least_risk(way, last - 1, 1.0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_fewer_steps_do_not_do(found, way):
+    fewest = int(getattr(found, way).least_steps)
+    assert least_risk(way, fewest, 1e9) <= TARGET * (1 + 1e-6)
+    assert fewest == 2 or least_risk(way, fewest - 1, 1e9) > TARGET
+
+
+def test_a_better_schedule_needs_no_more(found):
+    assert found.optimal.least_steps <= found.power.least_steps
+    assert found.optimal.least_samples <= found.power.least_samples * (1 + 1e-4)
+    for way in WAYS:
+        frontier = getattr(found, way)
+        assert (np.diff(frontier.num_steps) > 0).all()
+        assert (np.diff(frontier.num_samples) <= 0).all()
+        assert frontier.num_samples[-1] == frontier.least_samples
+        assert frontier.critical_batch_size == frontier.least_samples / frontier.least_steps
+        assert (frontier.num_samples >= frontier.num_steps[0]).all()
+
+
+def test_the_figure_has_every_way_and_its_law(found):
+    axes = st.plot.pareto(found).axes[0]
+    assert len(axes.lines) == 7
+    np.testing.assert_array_equal(axes.lines[4].get_xdata(), found.optimal.num_steps)
+    np.testing.assert_array_equal(axes.lines[4].get_ydata(), found.optimal.num_samples)
+    assert "S" in axes.get_xlabel()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"target_risk": 2.0}, "target_risk must be between 0 and the initial risk"),
+        ({"target_risk": 0.0}, "target_risk must be between"),
+        ({"target_risk": np.nan}, "target_risk"),
+        ({"target_risk": 0.1, "points": 1}, "points"),
+    ],
+)
+def test_what_is_refused(setting, message):
+    with pytest.raises(ValueError, match=message):
+        st.pareto(PROBLEM, **setting)
