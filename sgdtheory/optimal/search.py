@@ -22,6 +22,7 @@ BELOW_EDGE = 35.0  # of log γ: as far below the stability edge as a learning ra
 MODES_RESOLVED, MODES_TOLERANCE = 0.5, 1e-6  # nγλ, and the relative error of sums over directions
 EDGES_PER_DECADE = 16  # batch sizes at which the stability edge is computed
 WITHIN = 1e-6  # relative: of the edge, so that interpolation does not pass it
+FARTHEST_BATCH = 40.0  # of log B from 0, before the shift to Σ B_t = D
 REFUSED = 1e3  # log risk of what diverges
 LONGEST_SHIFT, MOST_SHIFTS = 3.0, 60  # of log B, and how many, until Σ B_t = D
 
@@ -91,7 +92,7 @@ class Search:
         self.ramp, self.average, self.constant = ramp, average, constant
         self.mean = num_samples / num_steps
         self.stable = Edge(problem, num_samples if ramp else max(2.0, 1.1 * self.mean))
-        self.edge = float(np.exp(self.stable.at(np.log([self.mean]))[0][0]))
+        self.edge = float(np.exp(self.stable.at(np.log([self.mean]))[0][0]))  # a constant γ goes no further
         self.modes = problem.modes(MODES_RESOLVED * problem.largest_eigenvalue / (2 * num_steps), MODES_TOLERANCE)
 
     def begun(self, start: Callable[[np.ndarray], np.ndarray]) -> Knots:
@@ -146,7 +147,9 @@ class Search:
 
         number = 1 if self.constant else run.knots.size
         highest = np.log(self.edge) if self.constant else 0.0
-        bounds = [(highest - BELOW_EDGE, highest)] * number + [(None, None)] * (begin.size - number)
+        bounds = [(highest - BELOW_EDGE, highest)] * number + [(-FARTHEST_BATCH, FARTHEST_BATCH)] * (
+            begin.size - number
+        )
         options: Any = {"maxiter": MOST_ITERATIONS, "maxcor": REMEMBERED, "ftol": change, "gtol": 1e-10}
         return minimize(inside, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
 
@@ -183,7 +186,7 @@ class _Schedule:
 
     def _normalised(self, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`log B = max(floor, free + shift)` with Σ B_t = D, and the derivatives of Σ B_t by log B."""
-        shift = 0.0
+        shift, free = 0.0, np.clip(free, -FARTHEST_BATCH, FARTHEST_BATCH)
         for _ in range(MOST_SHIFTS):  # Newton's steps for the logarithm of the sum
             batch = np.maximum(free + shift, self.floor)
             total, by_batch = self.run.num_samples(batch)
