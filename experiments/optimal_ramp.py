@@ -68,10 +68,10 @@ class Config:
 SCALES = {
     "quick": Config(),
     "full": Config(
-        exponents=((2.0, 3.0), (1.5, 4.0), (2.0, 1.5), (3.0, 2.0)),
+        exponents=((2.0, 3.0), (1.5, 4.0), (2.0, 1.5)),
         num_steps=(1e3, 1e5, 1e7),
         num_samples=(1e4, 1e6, 1e8),
-        doublings=(1, 2, 3, 4, 5, 6, 7, 8),
+        doublings=(3, 4, 5, 6, 8),
     ),
 }
 UNITS = {
@@ -337,7 +337,7 @@ def _figures(config: Config, rows: list[Row]) -> dict[str, Figure]:
 
 
 def _shape_figure(config: Config, rows: list[Row]) -> Figure:
-    """B_t over its mean against (n − t)/n, a panel a problem, a line an n, with T28's power."""
+    """B_t over its mean against (n − t)/n, a panel a problem, a line an n, with the theory's power (THEORY.md T28)."""
     figure, axes = panels(len(config.exponents))
     for axis, pair in zip(axes, config.exponents, strict=True):
         for color, steps in zip(colors(len(config.num_steps)), config.num_steps, strict=True):
@@ -347,21 +347,29 @@ def _shape_figure(config: Config, rows: list[Row]) -> Figure:
             )
         left, _, batch = _curve(rows, pair, FAR_FROM_EDGE, max(config.num_steps))
         axis.plot(
-            left, batch / config.mean_batch_size, color=VERMILLION, ls=":", label="the same, γ at most half the edge"
+            left,
+            batch / config.mean_batch_size,
+            color=VERMILLION,
+            ls=":",
+            label="the same, $\\gamma$ at most half the edge",
         )
         power = 1 - 1 / (2 * pair[0])
         line = batch[-1] / config.mean_batch_size * (left / left[-1]) ** -power
-        axis.plot(left, 2 * line, color=BLACK, ls="--", lw=0.9, label="T28: $(n - t)^{-(1 - 1/(2a))}$")
+        axis.plot(left, 2 * line, color=BLACK, ls="--", lw=0.9, label="theory: $(n - t)^{-(1 - 1/(2a))}$")
         log_axes(axis)
         axis.invert_xaxis()
         name_problem(axis, pair)
         axis.set(xlabel="steps left, $(n - t)/n$", ylabel="batch size $B_t$ / mean $D/n$")
     figure.suptitle(
-        f"The best batch sizes at a constant learning rate, $D/n$ = {config.mean_batch_size:g}, and T28's power",
+        f"The best batch sizes at a constant learning rate, $D/n$ = {config.mean_batch_size:g}, and the theory's power",
         fontsize=9,
     )
     legend_below(figure, axes[0], columns=4)
     return figure
+
+
+def _mathematics(text: str) -> str:
+    return text.replace("γ_t", "$\\gamma_t$").replace("B_t", "$B_t$").replace("γ", "$\\gamma$")
 
 
 def _steps_figure(config: Config, rows: list[Row]) -> Figure:
@@ -371,7 +379,10 @@ def _steps_figure(config: Config, rows: list[Row]) -> Figure:
         reference = _fewest_steps(rows, pair, BEST_RATES)
         for strategy, look in zip(STRATEGIES, categories(len(STRATEGIES)), strict=True):
             axis.plot(
-                sorted(config.num_samples), _fewest_steps(rows, pair, strategy) / reference, label=strategy, **look
+                sorted(config.num_samples),
+                _fewest_steps(rows, pair, strategy) / reference,
+                label=_mathematics(strategy),
+                **look,
             )
         log_axes(axis)
         name_problem(axis, pair)

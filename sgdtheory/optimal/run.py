@@ -30,10 +30,10 @@ def spread_knots(num_steps: float, spacing: float) -> np.ndarray:
     return np.unique(np.concatenate([[0.0], step, [num_steps - 1]]).clip(0, num_steps - 1))
 
 
-def _cut(knots: np.ndarray, num_steps: float) -> np.ndarray:
-    """Steps that cut what lies between two knots into pieces at most about `WIDEST` wide, the knots among them."""
+def _cut(knots: np.ndarray, num_steps: float, widest: float) -> np.ndarray:
+    """Steps that cut what lies between two knots into pieces at most about `widest` wide, the knots among them."""
     places = place(knots, num_steps)
-    pieces = np.maximum(1, np.ceil(np.diff(places) / WIDEST - 0.1)).astype(int)
+    pieces = np.maximum(1, np.ceil(np.diff(places) / widest - 0.1)).astype(int)
     share = np.concatenate([number + np.arange(each) / each for number, each in enumerate(pieces)])
     wanted = np.interp(share, np.arange(knots.size), places)
     return np.append(np.round((num_steps + 1) / (1 + np.exp(-wanted)) - 1), num_steps - 1)
@@ -96,6 +96,7 @@ class Run:
         num_steps: n ≥ 2.
         knots: (J,) steps, increasing from 0 to n − 1.
         average: what is returned.
+        widest: of a panel, in `place`.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Run:
         num_steps: float,
         knots: np.ndarray,
         average: Average | LastIterate = LastIterate(),  # noqa: B008 (frozen)
+        widest: float = WIDEST,
     ) -> None:
         self.modes, self.noise, self.num_steps, self.knots = modes, noise_variance, num_steps, knots
         self.average, self.first_averaged, self.kept = average, num_steps, NOTHING
@@ -112,7 +114,7 @@ class Run:
             self.first_averaged = min(average.first(num_steps), num_steps)
             self.kept = Kept(average.forgetting(num_steps), average.weight(num_steps))
         self.places = place(knots, num_steps)
-        cuts = _cut(knots, num_steps)
+        cuts = _cut(knots, num_steps, widest)
         self.edges = np.unique(np.concatenate([cuts, [self.first_averaged, num_steps]]))  # of the pieces
         length = np.diff(self.edges)
         self.panel = np.where(length > SHORT, np.cumsum(length > SHORT) - 1, -1)  # number of a piece's panel, or −1

@@ -21,7 +21,6 @@ from sgdtheory.theory import (
     course_risk,
 )
 
-FAR = 1e-40  # of λ_1: what lies beyond is counted as if it were never learnt
 STARTS = {  # γ/edge as a function of t/n
     "linear decay": lambda u: 0.3 * (1 - u),
     "constant": lambda u: np.full_like(u, 0.5),
@@ -180,21 +179,8 @@ def _result(problem: Problem, search: Search, best: Knots, half: Knots, starts: 
         peak_batch_size=float(batches.max()),
         algorithm=algorithm,
         risk=float(risk),
-        lower_bound=_lower_bound(problem, search.num_samples),
+        lower_bound=search.lower_bound,
         slope=best.slope,
         from_starts=starts,
         with_half_the_knots=half.risk,
     )
-
-
-def _lower_bound(problem: Problem, samples: float) -> float:
-    """`Σ_i s_i σ²/(σ² + D s_i)`.
-
-    The moments are those of gradients with independent noise of variance σ² + r_i + P_t ≥ σ² (T2), and with noise σ²
-    no linear function of D such gradients is closer to w* than its posterior mean, s_i being the prior variance.
-    """
-    noise, modes = problem.noise_variance, problem.modes(FAR * problem.largest_eigenvalue)
-    if noise == 0:
-        return 0.0
-    own = np.abs(modes.signal / np.where(modes.multiplicity == 0, 1.0, modes.multiplicity))  # of one direction
-    return float((modes.signal * noise / (noise + samples * own)).sum())

@@ -13,23 +13,28 @@ from sgdtheory.theory import Average, LastIterate, Problem, stability_edge
 
 SPACINGS = 2.8, 1.4, 0.7, 0.35  # of the knots, in `place`: each search begins where one on fewer knots has ended
 EVERY_STEP = 64  # up to so many steps each is a knot in the end
-LEAST_SHARE, LEAST_NEAR = 1e-12, 1e-6  # of the edge, to begin with; of what has been a best one elsewhere
+LEAST_SHARE = 1e-6  # of the edge, to begin with
 FIRST_CHANGE = 1e-7  # relative, of the risk: the first search, on the fewest knots, ends when a step brings no more
 ROUGH_GAIN, FINE_GAIN = 1e-7, 1e-11  # likewise: the others, and the last one, end when a step promises no more
 MOST_ITERATIONS, REMEMBERED = 600, 40  # of a search on few knots; steps from which it learns the curvature
 NEAR_GAIN = 1e-6  # likewise, where many optima are looked for, each from the one before
 BELOW_EDGE = 35.0  # of log γ: as far below the stability edge as a learning rate may lie; as good as 0
+FIRST_BELOW_EDGE = 14.0  # likewise in the first search, whose few knots lie wide apart
+FAR = 1e-40  # of λ_1: what lies beyond is counted as if it were never learnt
+NARROW = 0.2  # of a panel in `place`, to check what a search has found: γ may fall by e^35 from knot to knot
 MODES_RESOLVED, MODES_TOLERANCE = 0.5, 1e-6  # nγλ, and the relative error of sums over directions
 EDGES_PER_DECADE = 16  # batch sizes at which the stability edge is computed
 WITHIN = 1e-6  # relative: of the edge, so that interpolation does not pass it
 FARTHEST_BATCH = 40.0  # of log B from 0, before the shift to Σ B_t = D
-REFUSED = 1e3  # log risk of what diverges
+REFUSED = 1e3  # log risk of what diverges, or is below what is possible
+BELOW_BOUND = 1e-5  # relative: by how much a risk that was not computed on narrow panels may be below the bound
 LONGEST_SHIFT, MOST_SHIFTS = 3.0, 60  # of log B, and how many, until Σ B_t = D
 
 
 class Knots(NamedTuple):
     """What a search has found: log γ and log B at the knots, the risk, and the largest slope of its logarithm.
 
+    The risk is computed on narrow panels: a search may end where its own are too wide. It is inf if it is impossible.
     The slope is that by log γ and by log B, Σ B_t = D, where no bound holds them.
     """
 
@@ -67,6 +72,19 @@ class Edge:
         return float(self.log_batch(where)), float(self.log_batch.derivative()(where) * inverse / (inverse - self.half))
 
 
+def lower_bound(problem: Problem, samples: float) -> float:
+    """`Σ_i s_i σ²/(σ² + D s_i)`.
+
+    The moments are those of gradients with independent noise of variance σ² + r_i + P_t ≥ σ² (T2), and with noise σ²
+    no linear function of D such gradients is closer to w* than its posterior mean, s_i being the prior variance.
+    """
+    noise, modes = problem.noise_variance, problem.modes(FAR * problem.largest_eigenvalue)
+    if noise == 0:
+        return 0.0
+    own = np.abs(modes.signal / np.where(modes.multiplicity == 0, 1.0, modes.multiplicity))  # of one direction
+    return float((modes.signal * noise / (noise + samples * own)).sum())
+
+
 class Search:
     """Searches with n steps and, on the whole, D samples.
 
@@ -90,7 +108,7 @@ class Search:
     ) -> None:
         self.problem, self.num_steps, self.num_samples = problem, num_steps, num_samples
         self.ramp, self.average, self.constant = ramp, average, constant
-        self.mean = num_samples / num_steps
+        self.mean, self.lower_bound = num_samples / num_steps, lower_bound(problem, num_samples)
         self.stable = Edge(problem, num_samples if ramp else max(2.0, 1.1 * self.mean))
         self.edge = float(np.exp(self.stable.at(np.log([self.mean]))[0][0]))  # a constant γ goes no further
         self.modes = problem.modes(MODES_RESOLVED * problem.largest_eigenvalue / (2 * num_steps), MODES_TOLERANCE)
@@ -106,7 +124,7 @@ class Search:
     def near(self, start: Callable[[np.ndarray], np.ndarray]) -> Knots:
         """The least risk found from a γ/edge that is close to the best one already, on `SPACINGS[2]` or every step."""
         steps = self._knots(SPACINGS[3 if self.num_steps <= EVERY_STEP else 2])
-        share = np.clip(start(steps / self.num_steps), LEAST_NEAR, 1.0)
+        share = np.clip(start(steps / self.num_steps), LEAST_SHARE, 1.0)
         batch = np.full(steps.size, np.log(self.mean))
         return self._minimum(steps, np.log(share * self.edge), batch, NEAR_GAIN, first=True)
 
@@ -135,7 +153,11 @@ class Search:
             begin = self._first_minimum(run, begin, gain)
         ended = minimum(lambda point: _Schedule(self, run, point).found(), begin, gain)
         last, slope = _Schedule(self, run, ended.point), np.where(ended.held, 0.0, ended.slope)
-        return Knots(run.knots, last.log_rate, last.log_batch, float(np.exp(ended.value)), float(np.abs(slope).max()))
+        narrow = Run(self.modes, run.noise, self.num_steps, steps, self.average, NARROW)
+        with np.errstate(all="ignore"):
+            risk = narrow.risk_and_gradient(last.log_rate, last.log_batch).risk
+        risk = risk if risk > self.lower_bound * (1 - BELOW_BOUND) else np.inf
+        return Knots(run.knots, last.log_rate, last.log_batch, risk, float(np.abs(slope).max()))
 
     def _first_minimum(self, run: Run, begin: np.ndarray, change: float) -> np.ndarray:
         """By L-BFGS. It learns from batches below their bound that a change of theirs changes nothing."""
@@ -147,7 +169,7 @@ class Search:
 
         number = 1 if self.constant else run.knots.size
         highest = np.log(self.edge) if self.constant else 0.0
-        bounds = [(highest - BELOW_EDGE, highest)] * number + [(-FARTHEST_BATCH, FARTHEST_BATCH)] * (
+        bounds = [(highest - FIRST_BELOW_EDGE, highest)] * number + [(-FARTHEST_BATCH, FARTHEST_BATCH)] * (
             begin.size - number
         )
         options: Any = {"maxiter": MOST_ITERATIONS, "maxcor": REMEMBERED, "ftol": change, "gtol": 1e-10}
@@ -201,7 +223,9 @@ class _Schedule:
         """The logarithm of the risk, its slopes by what is varied, and what bounds hold."""
         with np.errstate(all="ignore"):
             at = self.run.risk_and_gradient(self.log_rate, self.log_batch)
-        if not (at.risk > 0 and np.isfinite([at.risk, *at.rate, *at.batch]).all()):
+        if not (
+            at.risk > self.search.lower_bound * (1 - BELOW_BOUND) and np.isfinite([at.risk, *at.rate, *at.batch]).all()
+        ):
             return Found(self.point, REFUSED, np.zeros_like(self.point), np.ones(self.point.size, bool))
         by_rate, by_batch = at.rate / at.risk, self._at_constant_samples(at.batch / at.risk, at.rate / at.risk)
         raised = self.raised[self.raised.size - by_batch.size :] if self.search.ramp else np.zeros(by_batch.size, bool)

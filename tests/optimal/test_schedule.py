@@ -189,3 +189,12 @@ def test_batches_alone(problem):
     assert (rates <= stability_edge(problem, sizes) * (1 + 1e-9)).all()
     assert sizes[-1] > 5 * sizes[15]
     assert alone.slope < 1e-5
+
+
+def test_no_search_ends_where_panels_are_too_wide():
+    """Here a search fell for a γ_t that drops so fast that the risk on wide panels was 10⁻⁸ of the true one."""
+    best = st.optimal_schedule(st.PowerLaw(2.0, 1.5), num_samples=1e6, batch_size=100)
+    risks = list(best.from_starts.values())
+    assert max(risks) < (1 + 1e-4) * min(risks)
+    assert best.risk == pytest.approx(best.with_half_the_knots, rel=1e-3)
+    assert best.risk > best.lower_bound
