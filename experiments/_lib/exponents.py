@@ -46,9 +46,13 @@ class LastSlope(NamedTuple):
         return "fails" if settled and outside > tolerance else "inconclusive"
 
 
-def last_slope(x: Sequence[float], y: Sequence[float] | np.ndarray) -> LastSlope:
+def last_slope(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> LastSlope:
     """Of at least three x at equal ratios; the limit takes four."""
-    slopes = np.diff(np.log(y)) / np.diff(np.log(x))
+    return settling(np.diff(np.log(y)) / np.diff(np.log(x)))
+
+
+def settling(slopes: Sequence[float] | np.ndarray) -> LastSlope:
+    """The last of at least two slopes, or other numbers, measured at equal ratios; the limit takes three."""
     changes = np.diff(slopes)
     ratio = changes[-1] / changes[-2] if changes.size > 1 and changes[-2] else np.nan
     rest = ratio / (1 - ratio) if 0 <= ratio <= SLOWEST else np.nan

@@ -18,6 +18,7 @@ from sgdtheory.plotting.style import save
 FOLDER = Path(__file__).parents[1] / "recorded"
 TABLES = (
     *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum"),
+    "optimal_schedule",
     *("width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"),
 )
 SHOWN = {  # file → name of the figure
@@ -30,6 +31,7 @@ SHOWN = {  # file → name of the figure
     "schedules_critical.png": "schedules_critical",
     "ramp_or_decay.png": "ramp_or_decay",
     "momentum_gain.png": "momentum_gain",
+    **{f"{name}.png": name for name in ("optimal_schedule_shape", "optimal_schedule_losses")},
     "weight_decay.png": "weight_decay",
     "width_limit.png": "width_limit",
 }

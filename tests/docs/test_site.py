@@ -169,7 +169,10 @@ def test_findings_have_the_recorded_theory_against_network():
     assert f"{risk['measured'] - 1:.1%}" in text
 
 
-@pytest.mark.parametrize("experiment", ["ramp_or_decay", "weight_decay", "averages", "schedules", "momentum"])
+@pytest.mark.parametrize(
+    "experiment",
+    ["ramp_or_decay", "weight_decay", "averages", "schedules", "momentum", "optimal_schedule"],
+)
 def test_findings_have_the_recorded_verdicts_on_algorithms(experiment):
     """Every kind of verdict that was recorded is named in the sections of the experiment."""
     text, verdicts = recorded(experiment)

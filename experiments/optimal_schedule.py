@@ -1,0 +1,458 @@
+"""What shape the best learning rate has as runs grow long, and what schedules with a name lose against it."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, pairwise, product
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import sgdtheory as st
+from experiments._lib.exponents import LastSlope, last_slope, settling
+from experiments._lib.kernel_law import KernelLaw
+from experiments._lib.panels import name_problem, panels
+from experiments._lib.processes import map_on_cores
+from experiments._lib.results import Result, Verdict
+from experiments._lib.rows import columns_of, rows_of
+from sgdtheory.optimal import OptimalSchedule
+from sgdtheory.plotting.style import BLACK, STAR, categories, colors, legend_below, log_axes, power_of_ten
+
+Pair = tuple[float, float]
+LAW, POWER, LINEAR, WSD = "law with the kernel", "power 2a − 1", "linear", "WSD, decay 20%"
+AVERAGES = "constant, uniform average", "constant, tail average"
+NAMES = (*AVERAGES, "cosine", LINEAR, POWER, WSD, "WSD, decay 10%", "WSD, decay 5%", "WSD, decay 2%", LAW)
+CROSSING = "linear decay and the power lose the same"
+ALIKE = 0.99  # of the peak, of the edge
+LEAST_U = 1e-4  # that is drawn
+POINTS = 41  # of a window, at which its exponent is fitted
+
+
+@dataclass(frozen=True)
+class Config:
+    """Problems, with b > a and with b < a, and run lengths at equal ratios.
+
+    Attributes:
+        exponents: a and b of each problem.
+        num_steps: n.
+        batch_size: B, as in `schedules`. For b > a the best learning rate is far from the edge: only γ/B matters.
+        windows: of u = 1 − t/n, in each of which log γ is fitted by a line in log u.
+        decay_shares: of WSD, beside 20%, where b < a.
+        exponent_tolerance: of the exponent of γ, and of the law's.
+        share_tolerance: of the exponent of the share of a run that the decay takes.
+        loss_tolerance: of the law, and of the best WSD.
+    """
+
+    exponents: tuple[Pair, ...] = ((2.0, 3.0), (1.5, 4.0), (2.0, 6.0), (2.0, 1.5), (2.5, 1.5))
+    num_steps: tuple[float, ...] = (1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8)
+    batch_size: float = 16.0
+    windows: tuple[Pair, ...] = ((0.3, 0.8), (0.1, 0.3), (0.03, 0.1), (0.01, 0.03), (0.003, 0.01))
+    decay_shares: tuple[float, ...] = (0.1, 0.05, 0.02)
+    exponent_tolerance: float = 0.1
+    share_tolerance: float = 0.03
+    loss_tolerance: float = 0.01
+
+
+SCALES = {
+    "quick": Config(exponents=((2.0, 3.0), (2.0, 1.5)), num_steps=(1e3, 1e4, 1e5), decay_shares=(0.1,)),
+    "full": Config(),
+}
+UNITS = {
+    "capacity": "exponent a of the eigenvalues",
+    "source": "exponent b of the initial risk",
+    "num_steps": "n, steps",
+    "quantity": (
+        "learning rate (over its peak, at u = 1 − t/n); exponent (of the optimum, by window of u: its lower end); risk "
+        "(units of y², and over the optimum); peak (units of 1/λ_1, and over the edge); share (of the steps); slope "
+        "(largest |∂ log risk/∂ log γ|); apart (risks from three starts, largest over smallest, minus 1); half (risk "
+        "with half the knots over the optimum, minus 1)"
+    ),
+    "at": "where: u, the lower end of a window; nan for what has no place",
+    "value": "of the quantity",
+}
+
+
+class Row(NamedTuple):
+    """One number, as in `UNITS`."""
+
+    capacity: float
+    source: float
+    num_steps: float
+    quantity: str
+    at: float
+    value: float
+
+
+def run(config: Config) -> Result:
+    """Find the best schedule of every problem and run length, measure its shape, and tune what has a name."""
+    start = time.perf_counter()
+    items = sorted(product(config.exponents, config.num_steps), key=lambda item: item[1], reverse=True)
+    rows = list(chain.from_iterable(map_on_cores(partial(_solve, config), items)))
+    seconds = (time.perf_counter() - start) / len(config.exponents)
+    return Result(columns_of(rows), UNITS, _figures(config, rows), _verdicts(config, rows, seconds))
+
+
+def redraw(config: Config, recorded: Any) -> dict[str, Figure]:
+    """The figures of a recorded table."""
+    return _figures(config, rows_of(Row, recorded.rows))
+
+
+# ------------------------------------------------------------------ measurements
+
+
+def _solve(config: Config, item: tuple[Pair, float]) -> list[Row]:
+    (capacity, source), steps = item
+    problem, batch = st.PowerLaw(capacity, source), config.batch_size
+    best = st.optimal_schedule(problem, num_samples=batch * steps, batch_size=int(batch))
+    law = KernelLaw(problem, best, batch)
+    risks = {LAW: law.risk(law.tuned), **_named(config, problem, best)}
+    starts = list(best.from_starts.values())
+    single = {
+        "risk": best.risk,
+        "peak": best.peak_learning_rate,
+        "peak over the edge": best.peak_learning_rate / law.edge,
+        "slope": best.slope,
+        "apart": max(starts) / min(starts) - 1,
+        "half": best.with_half_the_knots / best.risk - 1,
+        "share at the peak": _share(best, ALIKE * best.peak_learning_rate),
+        "share at the edge": _share(best, ALIKE * law.edge),
+        "share of the decay": _decay(best),
+        **{f"risk over the optimum: {name}": risk / best.risk for name, risk in risks.items()},
+    }
+    u = 1 - law.steps / steps
+    found = [("exponent", low, _exponent(u, law.found, (low, high))) for low, high in _windows(config, steps)]
+    found += [
+        ("exponent of the law", low, _exponent(u, law.tuned, (low, high))) for low, high in _windows(config, steps)
+    ]
+    found += _curve_of("learning rate", u, law.found / law.found.max())
+    if steps == max(config.num_steps):
+        found += _curve_of("learning rate of the law", u, law.tuned / law.found.max())
+    found += [(quantity, np.nan, value) for quantity, value in single.items()]
+    return [Row(capacity, source, steps, name, float(at), float(value)) for name, at, value in found]
+
+
+def _curve_of(quantity: str, u: np.ndarray, rates: np.ndarray) -> list[tuple[str, float, float]]:
+    """What is drawn of a schedule, to the digits that can be seen."""
+    seen = zip(u[u >= LEAST_U / 2], rates[u >= LEAST_U / 2], strict=True)
+    return [(quantity, float(f"{at:.6g}"), float(f"{rate:.6g}")) for at, rate in seen]
+
+
+def _named(config: Config, problem: st.PowerLaw, best: OptimalSchedule) -> dict[str, float]:
+    """Risks of schedules with a name, peak tuned."""
+    names = {"WSD": WSD} | ({"power 3": POWER} if problem.capacity == 2 else {})
+    risks = {names.get(name, name): each.risk for name, each in st.optimal.named_schedules(problem, best).items()}
+    more = {} if POWER in risks else {POWER: st.PowerDecay(2 * problem.capacity - 1)}
+    if problem.source < problem.capacity:
+        more |= {f"WSD, decay {share:.0%}": st.WSD(share) for share in config.decay_shares}
+    for name, schedule in more.items():
+        algorithm = st.Algorithm(schedule=schedule, average=st.LastIterate())
+        tuned = st.optimal_learning_rate(
+            problem, batch_size=config.batch_size, num_samples=best.num_samples, algorithm=algorithm
+        )
+        risks[name] = float(tuned.risk)
+    return risks
+
+
+def _windows(config: Config, steps: float) -> list[Pair]:
+    """Those in which there is more than one step to speak of."""
+    return [window for window in config.windows if window[0] * steps >= 10]
+
+
+def _exponent(u: np.ndarray, rates: np.ndarray, window: Pair) -> float:
+    """Slope of log γ against log u in a window, by least squares; between knots log γ is linear in log(u/(1 − u))."""
+    at = np.geomspace(*window, POINTS)
+    known = u < 1
+    odds, log_rate = np.log(u[known] / (1 - u[known]))[::-1], np.log(rates[known])[::-1]
+    return float(np.polyfit(np.log(at), np.interp(np.log(at / (1 - at)), odds, log_rate), 1)[0])
+
+
+def _share(best: OptimalSchedule, least: float) -> float:
+    """Share of the steps with γ_t at least so large."""
+    return float(np.mean(best.learning_rate(np.linspace(0, 1, 20001)) >= least))
+
+
+def _decay(best: OptimalSchedule) -> float:
+    """u from which on γ is below half of its peak."""
+    u = np.geomspace(2 / best.num_steps, 1, 20001)
+    above = best.learning_rate(1 - u) >= best.peak_learning_rate / 2
+    return float(u[above].min())
+
+
+# ------------------------------------------------------------------ verdicts
+
+
+def _verdicts(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict, ...]:
+    easy = [pair for pair in config.exponents if pair[1] > pair[0]]
+    hard = [pair for pair in config.exponents if pair[1] < pair[0]]
+    return (
+        *(_power_verdict(config, rows, pair, seconds) for pair in easy),
+        *(_law_verdict(config, rows, pair) for pair in config.exponents),
+        *(_decay_verdict(config, rows, pair, seconds) for pair in hard),
+        *(_crossing_verdict(config, rows, pair) for pair in easy),
+        *(_wsd_verdict(config, rows, pair) for pair in hard),
+        _evidence(config, rows),
+    )
+
+
+def _values(config: Config, rows: list[Row], pair: Pair, quantity: str, at: float = np.nan) -> np.ndarray:
+    """A quantity at increasing n; nan where it was not measured."""
+    found = {
+        row.num_steps: row.value
+        for row in rows
+        if (row.capacity, row.source, row.quantity) == (*pair, quantity)
+        and (row.at == at or np.isnan(row.at) and np.isnan(at))
+    }
+    return np.array([found.get(steps, np.nan) for steps in sorted(config.num_steps)])
+
+
+def _losses(config: Config, rows: list[Row], pair: Pair, name: str) -> np.ndarray:
+    return _values(config, rows, pair, f"risk over the optimum: {name}")
+
+
+def _settled(config: Config, rows: list[Row], pair: Pair, quantity: str, low: float) -> LastSlope:
+    """The exponent in a window as n grows, with its change over the last decade of n."""
+    return settling(_values(config, rows, pair, quantity, low))
+
+
+def _power_verdict(config: Config, rows: list[Row], pair: Pair, seconds: float) -> Verdict:
+    """T28 for b > a."""
+    capacity, source = pair
+    low, high = config.windows[0]
+    last = _settled(config, rows, pair, "exponent", low)
+    text = "; ".join(
+        f"{window[0]:g} … {window[1]:g}: {each.value:.2f} ({each.change:+.2f})"
+        for window in config.windows
+        for each in [_settled(config, rows, pair, "exponent", window[0])]
+        if np.isfinite(each.value)
+    )
+    first = _values(config, rows, pair, "exponent", low)
+    return Verdict(
+        f"γ_t ∝ (1 − t/n)^(2a − 1): a = {capacity:g}, b = {source:g}",
+        f"local exponent of the best γ in u = 1 − t/n at n = {max(config.num_steps):.0e}, by window of u (change since "
+        f"the n before): {text}. For u = {low:g} … {high:g} it is {', '.join(f'{each:.2f}' for each in first)} as n "
+        f"grows, which leads to {last.limit:.2f} (geometric series); holds within ±{config.exponent_tolerance:g}",
+        2 * capacity - 1,
+        f"{last.value:.2f} ± {abs(last.change):.2f}, leads to {last.limit:.2f}",
+        last.interval,
+        last.verdict(2 * capacity - 1, config.exponent_tolerance),
+        seconds,
+    )
+
+
+def _law_verdict(config: Config, rows: list[Row], pair: Pair) -> Verdict:
+    """The law with the exact kernel: what it loses, and whether its exponents are those measured, at every n."""
+    capacity, source = pair
+    loss = _losses(config, rows, pair, LAW) - 1
+    apart = np.concatenate(
+        [
+            _values(config, rows, pair, "exponent", low) - _values(config, rows, pair, "exponent of the law", low)
+            for low, _ in config.windows
+        ]
+    )
+    largest = float(np.nanmax(np.abs(apart)))
+    easy = source > capacity
+    holds = loss.max() <= config.loss_tolerance and (not easy or largest <= config.exponent_tolerance)
+    constants = "c" if easy else "c and γ_0"
+    return Verdict(
+        f"γ_t = min{{γ_0, c K^(−½)}} is the best: a = {capacity:g}, b = {source:g}",
+        f"risk of γ_t = min{{γ_0, c/√K(s_t)}}, K(s) = Σ λ_i² exp(−2λ_i s), s_t the sum of γ from t on, {constants} "
+        f"tuned, over the optimum, minus 1, at every n: {', '.join(f'{each:.1e}' for each in loss)}; holds up to "
+        f"{config.loss_tolerance:.0%}"
+        + (f" with exponents within {config.exponent_tolerance:g}" if easy else "")
+        + f". Its exponents differ by {largest:.3f} at most from the measured ones, all windows and n",
+        f"at most {config.loss_tolerance:g}",
+        f"{loss.min():.1e} … {loss.max():.1e}; exponents within {largest:.3f}",
+        (float(loss.min()), float(loss.max())),
+        "holds" if holds else "inconclusive",
+    )
+
+
+def _decay_verdict(config: Config, rows: list[Row], pair: Pair, seconds: float) -> Verdict:
+    """T28 for b < a: how long the decay is as n grows."""
+    capacity, source = pair
+    share = _values(config, rows, pair, "share of the decay")
+    predicted = (source - capacity) / (2 * capacity - 1)
+    slope = last_slope(sorted(config.num_steps), share)
+    peak, edge = (_values(config, rows, pair, f"share at the {what}") for what in ("peak", "edge"))
+    windows = "; ".join(
+        f"{window[0]:g} … {window[1]:g}: {_values(config, rows, pair, 'exponent', window[0])[-1]:.2f}"
+        for window in config.windows
+    )
+    return Verdict(
+        f"constant, and a late decay: a = {capacity:g}, b = {source:g}",
+        f"share of the steps from which on γ is below half of its peak, n = {min(config.num_steps):.0e} … "
+        f"{max(config.num_steps):.0e}: {', '.join(f'{each:.3f}' for each in share)}; its slope in n ± the change since "
+        f"the pair before, holds within ±{config.share_tolerance:g} of (b − a)/(2a − 1). Steps with γ within 1% of the "
+        f"peak: {', '.join(f'{each:.0%}' for each in peak)}; of the edge: {', '.join(f'{each:.0%}' for each in edge)}. "
+        f"Exponents at the largest n by window of u: {windows}",
+        predicted,
+        f"{slope.value:.3f} ± {abs(slope.change):.3f}",
+        slope.interval,
+        slope.verdict(predicted, config.share_tolerance),
+        seconds,
+    )
+
+
+def _crossing(config: Config, rows: list[Row], pair: Pair) -> float:
+    """n at which linear decay and the power 2a − 1 lose the same, by a line in logs; nan without one."""
+    ahead = np.log(_losses(config, rows, pair, POWER) / _losses(config, rows, pair, LINEAR))
+    places = np.log(sorted(config.num_steps))
+    for (left, right), (first, second) in zip(pairwise(places), pairwise(ahead), strict=True):
+        if first > 0 >= second:
+            return float(np.exp(left + (right - left) * first / (first - second)))
+    return float("nan")
+
+
+def _ranking(config: Config, rows: list[Row], pair: Pair) -> str:
+    """The best schedule with a name, and what each loses at the largest n."""
+    steps = sorted(config.num_steps)
+    losses = {name: _losses(config, rows, pair, name) for name in ("constant", *NAMES) if name != LAW}
+    losses = {name: each for name, each in losses.items() if np.isfinite(each).all()}
+    decays = [name for name in losses if name not in AVERAGES]
+    best = [min(decays, key=lambda name: losses[name][place]) for place in range(len(steps))]
+    won = ", ".join(
+        f"{name} at n = {n:.0e} ({losses[name][place] - 1:+.1%})"
+        for place, (n, name) in enumerate(zip(steps, best, strict=True))
+    )
+    end = ", ".join(f"{name} {losses[name][-1] - 1:+.1%}" for name in sorted(losses, key=lambda name: losses[name][-1]))
+    return f"Best last iterate with a name, and its loss: {won}. Losses at the largest n: {end}"
+
+
+def _crossing_verdict(config: Config, rows: list[Row], pair: Pair) -> Verdict:
+    capacity, source = pair
+    crossing = _crossing(config, rows, pair)
+    ahead = _losses(config, rows, pair, POWER) / _losses(config, rows, pair, LINEAR)
+    ends = f"{min(config.num_steps):.0e} and {max(config.num_steps):.0e}"
+    before = "the power is ahead throughout" if ahead[0] <= 1 else "linear decay is ahead throughout"
+    return Verdict(
+        f"the power 2a − 1 is ahead of linear decay in long runs: a = {capacity:g}, b = {source:g}",
+        f"n at which (1 − t/n)^(2a − 1) = (1 − t/n)^{2 * capacity - 1:g} and linear decay lose the same against the "
+        f"optimum, peaks tuned, B = {config.batch_size:g}; interval: the risk of the power over that of linear decay. "
+        f"{_ranking(config, rows, pair)}",
+        "a crossing",
+        f"n = {crossing:.2g}" if np.isfinite(crossing) else f"no crossing between {ends}: {before}",
+        (float(ahead.min()), float(ahead.max())),
+        "holds" if ahead[-1] < 1 else "inconclusive",
+    )
+
+
+def _wsd_verdict(config: Config, rows: list[Row], pair: Pair) -> Verdict:
+    capacity, source = pair
+    names = [WSD, *(f"WSD, decay {share:.0%}" for share in config.decay_shares)]
+    loss = np.min([_losses(config, rows, pair, name) for name in names], axis=0) - 1
+    return Verdict(
+        f"WSD is within {config.loss_tolerance:.0%} of the best: a = {capacity:g}, b = {source:g}",
+        f"loss of WSD against the optimum at every n, peak tuned, with the best of the decay shares 20%, "
+        f"{', '.join(f'{share:.0%}' for share in config.decay_shares)}: {', '.join(f'{each:.2%}' for each in loss)}. "
+        f"{_ranking(config, rows, pair)}",
+        f"at most {config.loss_tolerance:g}",
+        f"{loss.min():.4f} … {loss.max():.4f}",
+        (float(loss.min()), float(loss.max())),
+        "holds" if loss.max() <= config.loss_tolerance else "inconclusive",
+    )
+
+
+def _evidence(config: Config, rows: list[Row]) -> Verdict:
+    """That what was found are optima."""
+    slope, apart, half = (
+        np.concatenate([_values(config, rows, pair, quantity) for pair in config.exponents])
+        for quantity in ("slope", "apart", "half")
+    )
+    agree = np.isfinite(apart)
+    return Verdict(
+        "the schedules found are optima",
+        f"over all problems and n: largest |∂ log risk/∂ log γ| at a knot {slope.max():.1e} (holds up to 1e-3); half "
+        f"the knots lose {half.min():.1e} … {half.max():.1e} (up to 1e-3); in {agree.sum()} of {agree.size} settings "
+        f"three starts end on few knots within {apart[agree].max():.1e} of each other (all, up to 1e-2), in the others "
+        "a start diverges",
+        0.0,
+        f"slope {slope.max():.1e}, half the knots {half.max():.1e}, starts within {apart[agree].max():.1e} in "
+        f"{agree.sum()} of {agree.size} settings",
+        (float(half.min()), float(half.max())),
+        "holds" if slope.max() <= 1e-3 and apart.max() <= 1e-2 and np.abs(half).max() <= 1e-3 else "inconclusive",
+    )
+
+
+# ------------------------------------------------------------------ figures
+
+
+def _figures(config: Config, rows: list[Row]) -> dict[str, Figure]:
+    return {
+        "optimal_schedule_shape": _shape_figure(config, rows),
+        "optimal_schedule_losses": _loss_figure(config, rows),
+    }
+
+
+def _curve(rows: list[Row], pair: Pair, steps: float, quantity: str) -> np.ndarray:
+    """(u, γ over its peak), (2, J)."""
+    return np.array(
+        sorted(
+            (row.at, row.value)
+            for row in rows
+            if (row.capacity, row.source, row.num_steps, row.quantity) == (*pair, steps, quantity)
+        )
+    ).T
+
+
+def _shape_figure(config: Config, rows: list[Row]) -> Figure:
+    """γ_t over its peak against 1 − t/n, a panel a problem, a line an n, T28's power beside it."""
+    figure, axes = panels(len(config.exponents))
+    steps = sorted(config.num_steps)
+    for axis, pair in zip(axes, config.exponents, strict=True):
+        power, (u, last) = 2 * pair[0] - 1, _curve(rows, pair, steps[-1], "learning rate")
+        for color, n in zip(colors(len(steps))[::-1], steps, strict=True):
+            axis.plot(*_curve(rows, pair, n, "learning rate"), color=color, label=f"$n = {power_of_ten(n)}$")
+        axis.plot(
+            *_curve(rows, pair, steps[-1], "learning rate of the law"), color="white", lw=0.9, ls=(0, (2, 3)), label="_"
+        )
+        begin = 1.0 if pair[1] > pair[0] else float(np.interp(0.5, last, u))
+        beside = np.geomspace(begin * 0.02 ** (1 / power), begin, 50)
+        axis.plot(beside, 1.6 * (beside / begin) ** power, color=BLACK, ls="--", lw=1.0, label="power $2a - 1$")
+        log_axes(axis)
+        axis.set(
+            xlim=(LEAST_U, 1.3), xlabel="share of the run that is left, $1 - t/n$", ylabel=r"$\gamma_t$ / its peak"
+        )
+        name_problem(axis, pair)
+    figure.suptitle(
+        f"The best learning rate of the last iterate ($B = {config.batch_size:g}$): time runs to the left\n"
+        "white dots on the line of the longest run: $\\min\\{\\gamma_0, c\\,K^{-1/2}\\}$ of the remaining sum of "
+        "$\\gamma$, tuned",
+        fontsize=9,
+    )
+    legend_below(figure, axes[0], columns=4)
+    return figure
+
+
+def _looks() -> Iterator[tuple[str, dict[str, Any]]]:
+    return zip(NAMES, categories(len(NAMES)), strict=True)
+
+
+def _loss_figure(config: Config, rows: list[Row]) -> Figure:
+    """Risk over the optimum against n, a panel a problem, a line a schedule with a name, the crossing marked."""
+    figure, axes = panels(len(config.exponents))
+    steps = sorted(config.num_steps)
+    handles: dict[str, Any] = {}
+    shown = {POWER: "power $2a - 1$", LAW: r"$\min\{\gamma_0, c\,K^{-1/2}\}$ (T28)"}
+    for axis, pair in zip(axes, config.exponents, strict=True):
+        axis.axhline(1.0, color=BLACK, lw=0.8)
+        for name, look in _looks():
+            losses = _losses(config, rows, pair, name)
+            if np.isfinite(losses).any():
+                (handles[name],) = axis.plot(steps, losses, label=shown.get(name, name), ms=4, **look)
+        crossing = _crossing(config, rows, pair)
+        if np.isfinite(crossing):
+            height = np.exp(np.interp(np.log(crossing), np.log(steps), np.log(_losses(config, rows, pair, LINEAR))))
+            (handles[CROSSING],) = axis.plot(crossing, height, color="white", label=CROSSING, **STAR)
+        log_axes(axis)
+        name_problem(axis, pair)
+        axis.set(xlabel="steps $n$", ylabel="risk / that of the best")
+    figure.suptitle(
+        f"Risk of schedules with a name over that of the best last iterate, peak $\\gamma$ tuned "
+        f"($B = {config.batch_size:g}$)\nbelow 1: averages; constant $\\gamma$ without an average is higher than all",
+        fontsize=9,
+    )
+    listed = [handles[name] for name in sorted(handles, key=[*NAMES, CROSSING].index)]
+    figure.legend(handles=listed, loc="outside lower center", frameon=False, fontsize=7.5, ncols=4)
+    return figure
