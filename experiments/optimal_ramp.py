@@ -386,9 +386,10 @@ def _steps_figure(config: Config, rows: list[Row]) -> Figure:
             )
         log_axes(axis)
         name_problem(axis, pair)
-        axis.set(xlabel="samples $D$", ylabel="serial steps / those of the best $\\gamma_t$")
+        axis.set(xlabel="samples $D$", ylabel="relative serial steps")
     figure.suptitle(
-        f"Serial steps to {config.risk_factor:g} times the optimal risk with the same data: below 1 a ramp saves steps",
+        f"Serial steps to {config.risk_factor:g} times the optimal risk with the same data, over those of the best "
+        "$\\gamma_t$ at a constant batch size",
         fontsize=9,
     )
     legend_below(figure, axes[0], columns=3)
