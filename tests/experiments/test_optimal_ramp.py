@@ -76,6 +76,7 @@ def test_the_fewest_steps_are_found():
     assert np.isnan(optimal_ramp._fewest(lambda n: 1.0 + n, 1.0, 2.0, 1e4))
 
 
+@pytest.mark.slow
 def test_a_small_run():
     """The steps of the constant γ with the uniform average are those of a scan over whole batch sizes."""
     config = Config(num_steps=(300.0,), windows=((0.1, 0.5),), num_samples=(200.0,), doublings=(3,), cosine_stages=6)

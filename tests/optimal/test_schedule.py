@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.optimal.schedule import STARTS
+from sgdtheory.optimal.search import Search
 from sgdtheory.theory import stability_edge
 
 PROBLEM = st.PowerLaw(2.0, 3.0)
@@ -193,8 +195,7 @@ def test_batches_alone(problem):
 
 def test_no_search_ends_where_panels_are_too_wide():
     """Here a search fell for a γ_t that drops so fast that the risk on wide panels was 10⁻⁸ of the true one."""
-    best = st.optimal_schedule(st.PowerLaw(2.0, 1.5), num_samples=1e6, batch_size=100)
-    risks = list(best.from_starts.values())
+    search = Search(st.PowerLaw(2.0, 1.5), 1e4, 1e6, False, st.LastIterate())
+    risks = [search.begun(STARTS[name]).risk for name in ("constant", "linear decay")]
     assert max(risks) < (1 + 1e-4) * min(risks)
-    assert best.risk == pytest.approx(best.with_half_the_knots, rel=1e-3)
-    assert best.risk > best.lower_bound
+    assert min(risks) > search.lower_bound
