@@ -10,11 +10,11 @@ from rich.table import Table
 
 import sgdtheory as st
 from benchmarks.timing import durations
-from sgdtheory.optimal.run import Run, spread_knots
-from sgdtheory.optimal.search import SPACINGS
+from sgdtheory.optimal import Run, spread_knots
 
 SAMPLES, BATCHES = 1e6, (1, 10, 100, 1000)
 LONG = 1e8, 1e9, 1e10
+FINEST = 0.35  # distance of the knots in the end
 GOAL = 20.0  # seconds of one quiet core, for D = 1e6
 PROBLEMS = (2.0, 3.0), (2.0, 1.5)
 
@@ -36,7 +36,7 @@ def gradient_table() -> Table:
         table.add_column(header, justify="right")
     problem = st.PowerLaw(2.0, 3.0)
     for steps in (1e4, 1e6, 1e9):
-        knots = spread_knots(steps, SPACINGS[-1])
+        knots = spread_knots(steps, FINEST)
         run = Run(problem.modes(0.25 / steps, 1e-6), problem.noise_variance, steps, knots)
         log_rate, log_batch = np.log(0.5 - 0.49 * knots / steps), np.full(knots.size, np.log(16.0))
         setting = {"batch_size": 16, "learning_rate": 0.5, "num_samples": 16 * steps}

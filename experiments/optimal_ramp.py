@@ -18,8 +18,7 @@ from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict, VerdictName
 from experiments._lib.rows import columns_of, rows_of
 from sgdtheory.critical import TunedRisk
-from sgdtheory.optimal.run import place
-from sgdtheory.optimal.search import SPACINGS, Search
+from sgdtheory.optimal import KnotShape, Search
 from sgdtheory.plotting.style import BLACK, VERMILLION, categories, colors, legend_below, log_axes, power_of_ten
 
 BEST_RATES, RAMP, BOTH = "best γ_t", "best B_t at constant γ", "best γ_t and B_t"
@@ -136,11 +135,10 @@ def _shape(config: Config, pair: tuple[float, float], steps: float) -> list[Row]
     samples, rows = steps * config.mean_batch_size, []
     left = np.geomspace(1.0, 1 / steps, 12 * int(np.log10(steps)) + 1)
     for strategy in (RAMP, FAR_FROM_EDGE):
-        search = Search(st.PowerLaw(*pair), steps, samples, True, st.LastIterate(), True)
-        search.edge *= 1.0 if strategy == RAMP else 0.5
+        share = 1.0 if strategy == RAMP else 0.5
+        search = Search(st.PowerLaw(*pair), steps, samples, True, st.LastIterate(), True, share)
         found = search.finished(search.begun(START))[1]
-        places, at = place(found.steps, steps), place(np.minimum((1 - left) * steps, steps - 1), steps)
-        batches = np.exp(np.interp(at, places, found.log_batch))
+        batches = KnotShape(steps, tuple(found.steps.tolist()), tuple(np.exp(found.log_batch).tolist())).at(1 - left)
         rate = float(np.exp(found.log_rate[0]))
         rows += [
             Row(*pair, strategy, samples, steps, *point)
@@ -241,7 +239,7 @@ def _tuned_risk(tuned: TunedRisk, samples: float, steps: float) -> float:
 def _least_risk(problem: st.PowerLaw, strategy: str, samples: float, steps: float) -> float:
     """On knots twice as far apart as those of `optimal_schedule`: within 1e-3 of its risk."""
     search = Search(problem, steps, samples, strategy != BEST_RATES, st.LastIterate(), strategy == RAMP)
-    return search.refined(search.begun(START), SPACINGS[2]).risk
+    return search.half(search.begun(START)).risk
 
 
 def _fewest(risk: Callable[[float], float], target: float, low: float, most: float) -> float:

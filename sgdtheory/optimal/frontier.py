@@ -10,7 +10,7 @@ from scipy.optimize import brentq, minimize
 from sgdtheory._common.arguments import checked_problem, single_number, whole_number
 from sgdtheory.critical import TunedRisk
 from sgdtheory.optimal.run import Run, spread_knots
-from sgdtheory.optimal.schedule import KnotShape
+from sgdtheory.optimal.schedule import STARTS, KnotShape
 from sgdtheory.optimal.search import SPACINGS, Search
 from sgdtheory.theory import LastIterate, Problem
 
@@ -21,6 +21,7 @@ FARTHEST = 5.0  # factor of 1/B in one secant
 RESOLVED = 1e-4  # relative: of numbers of steps
 CLOSE_WHOLE = 0.3  # to which a whole number of steps is bracketed
 NEAREST = 0.05  # n/S_min − 1 of the first point of a frontier
+MANY_MINIMA = 16  # steps up to which every search has several starts: single steps next to the edge cancel each other
 MOST_STEPS = 1e12  # of a run
 LARGEST_POWER = 12.0  # k of (1 − t/n)^k
 
@@ -125,7 +126,8 @@ class _Best:
     def __call__(self, steps: float, batch: float) -> float:
         search = Search(self.problem, steps, steps * batch, False, LastIterate())
         noisy = batch < LARGE
-        found = search.near(self.last[noisy].at)
+        starts = [self.last[noisy].at, *(STARTS.values() if steps <= MANY_MINIMA else ())]
+        found = min((search.near(start) for start in starts), key=lambda knots: knots.risk)
         share = np.exp(found.log_rate) / search.edge
         self.last[noisy] = KnotShape(steps, tuple(found.steps.tolist()), tuple(share.tolist()))
         return found.risk

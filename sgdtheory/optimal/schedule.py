@@ -166,9 +166,9 @@ def _steps(samples: float, batch_size: float | None, num_steps: float | None) ->
 def _result(problem: Problem, search: Search, best: Knots, half: Knots, starts: dict[str, float]) -> OptimalSchedule:
     n, steps = search.num_steps, tuple(best.steps.tolist())
     rates = np.exp(best.log_rate)
-    batches = np.exp(best.log_batch) if search.ramp else np.array([search.mean])
-    shape = Constant() if search.constant else KnotShape(n, steps, tuple((rates / rates.max()).tolist()))
-    ramp = KnotShape(n, steps, tuple((batches / batches.max()).tolist())) if search.ramp else Constant()
+    batches = np.exp(best.log_batch) if search.freedom.ramp else np.array([search.freedom.mean_batch])
+    shape = Constant() if search.freedom.constant else KnotShape(n, steps, tuple((rates / rates.max()).tolist()))
+    ramp = KnotShape(n, steps, tuple((batches / batches.max()).tolist())) if search.freedom.ramp else Constant()
     algorithm = Algorithm(schedule=shape, batch_schedule=ramp, average=search.average)
     course = Course(algorithm, float(batches.max()), float(rates.max()), n, rounded=False)
     risk = course_risk(problem, course, estimate=False).parts.sum()
