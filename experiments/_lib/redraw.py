@@ -18,7 +18,7 @@ from sgdtheory.plotting.style import save
 FOLDER = Path(__file__).parents[1] / "recorded"
 TABLES = (
     *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum"),
-    "optimal_schedule",
+    *("optimal_schedule", "optimal_exponents"),
     *("width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"),
 )
 SHOWN = {  # file → name of the figure
@@ -32,6 +32,7 @@ SHOWN = {  # file → name of the figure
     "ramp_or_decay.png": "ramp_or_decay",
     "momentum_gain.png": "momentum_gain",
     **{f"{name}.png": name for name in ("optimal_schedule_shape", "optimal_schedule_losses")},
+    **{f"{name}.png": name for name in ("optimal_exponents_critical", "optimal_exponents_ratios")},
     "weight_decay.png": "weight_decay",
     "width_limit.png": "width_limit",
 }
