@@ -6,6 +6,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory.optimal.schedule import STARTS
 from sgdtheory.optimal.search import Search
+from sgdtheory.optimal.variables import Edge
 from sgdtheory.theory import stability_edge
 
 PROBLEM = st.PowerLaw(2.0, 3.0)
@@ -199,3 +200,16 @@ def test_no_search_ends_where_panels_are_too_wide():
     risks = [search.begun(STARTS[name]).risk for name in ("constant", "linear decay")]
     assert max(risks) < (1 + 1e-4) * min(risks)
     assert min(risks) > search.lower_bound
+
+
+@pytest.mark.parametrize(
+    "problem", [PROBLEM, st.PowerLaw(1.13, 2.05), st.LeastSquares([1.0, 0.3], [1.0, 1.0])], ids=str
+)
+def test_the_edge_between_tabulated_batch_sizes(problem):
+    """Never above the exact one, and next to it; its inverse too."""
+    edge, sizes = Edge(problem, 1e7), np.exp(np.random.default_rng(0).uniform(0, np.log(1e7), 50))
+    ratio = np.exp(edge.at(np.log(sizes))[0]) / stability_edge(problem, sizes)
+    assert ratio.max() <= 1
+    assert ratio.min() > 1 - 1e-5
+    least = [edge.least_batch(each)[0] for each in edge.at(np.log(sizes))[0]]
+    np.testing.assert_allclose(least, np.log(sizes), atol=1e-2)
