@@ -352,7 +352,7 @@ def _shape_figure(config: Config, rows: list[Row]) -> Figure:
             label="the same, $\\gamma$ at most half the edge",
         )
         power = 1 - 1 / (2 * pair[0])
-        line = batch[-1] / config.mean_batch_size * (left / left[-1]) ** -power
+        line = np.interp(0.03, left[::-1], batch[::-1]) / config.mean_batch_size * (left / 0.03) ** -power
         axis.plot(left, 2 * line, color=BLACK, ls="--", lw=0.9, label="theory: $(n - t)^{-(1 - 1/(2a))}$")
         log_axes(axis)
         axis.invert_xaxis()

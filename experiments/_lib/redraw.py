@@ -18,7 +18,7 @@ from sgdtheory.plotting.style import save
 FOLDER = Path(__file__).parents[1] / "recorded"
 TABLES = (
     *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum"),
-    *("optimal_schedule", "optimal_exponents"),
+    *("optimal_schedule", "optimal_exponents", "optimal_ramp"),
     *("width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"),
 )
 SHOWN = {  # file → name of the figure
@@ -33,6 +33,7 @@ SHOWN = {  # file → name of the figure
     "momentum_gain.png": "momentum_gain",
     **{f"{name}.png": name for name in ("optimal_schedule_shape", "optimal_schedule_losses")},
     **{f"{name}.png": name for name in ("optimal_exponents_critical", "optimal_exponents_ratios")},
+    **{f"{name}.png": name for name in ("optimal_ramp_shape", "optimal_ramp_steps")},
     "weight_decay.png": "weight_decay",
     "width_limit.png": "width_limit",
 }

@@ -69,7 +69,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("corollary8_simulated", 22, 1500),
         Experiment("ramp_or_decay", 10, 300),
         Experiment("schedules", 12, 520),
-        Experiment("optimal_ramp", 60, 900, by_name_only=True),
+        Experiment("optimal_ramp", 40, 900, by_name_only=True),
         Experiment("weight_decay", 20, 300, by_name_only=True),
         Experiment("averages", 30, 700, by_name_only=True),
         Experiment("momentum", 60, 400, by_name_only=True),

@@ -171,7 +171,10 @@ def test_findings_have_the_recorded_theory_against_network():
 
 @pytest.mark.parametrize(
     "experiment",
-    ["ramp_or_decay", "weight_decay", "averages", "schedules", "momentum", "optimal_schedule", "optimal_exponents"],
+    [
+        *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum"),
+        *("optimal_schedule", "optimal_exponents", "optimal_ramp"),
+    ],
 )
 def test_findings_have_the_recorded_verdicts_on_algorithms(experiment):
     """Every kind of verdict that was recorded is named in the sections of the experiment."""
