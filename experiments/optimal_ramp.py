@@ -30,7 +30,6 @@ AVERAGE, COSINE, COSINE_RAMP, DOUBLING = (
     "doubling ramp",
 )
 STRATEGIES = BEST_RATES, AVERAGE, COSINE, COSINE_RAMP, DOUBLING, RAMP, BOTH
-START = partial(np.interp, xp=[0.0, 1.0], fp=[0.3, 0.0])  # γ/edge as a function of t/n, to begin a search
 EXACTNESS = 1e-3  # relative, of numbers of steps
 LEAST_LEFT = 30.0  # steps to the end: nearer to it the largest λ has memory of single steps
 
@@ -137,7 +136,7 @@ def _shape(config: Config, pair: tuple[float, float], steps: float) -> list[Row]
     for strategy in (RAMP, FAR_FROM_EDGE):
         share = 1.0 if strategy == RAMP else 0.5
         search = Search(st.PowerLaw(*pair), steps, samples, True, st.LastIterate(), True, share)
-        found = search.finished(search.begun(START))[1]
+        found = search.finished(search.begun())[1]
         batches = KnotShape(steps, tuple(found.steps.tolist()), tuple(np.exp(found.log_batch).tolist())).at(1 - left)
         rate = float(np.exp(found.log_rate[0]))
         rows += [
@@ -239,7 +238,7 @@ def _tuned_risk(tuned: TunedRisk, samples: float, steps: float) -> float:
 def _least_risk(problem: st.PowerLaw, strategy: str, samples: float, steps: float) -> float:
     """On knots twice as far apart as those of `optimal_schedule`: within 1e-3 of its risk."""
     search = Search(problem, steps, samples, strategy != BEST_RATES, st.LastIterate(), strategy == RAMP)
-    return search.half(search.begun(START)).risk
+    return search.half(search.begun()).risk
 
 
 def _fewest(risk: Callable[[float], float], target: float, low: float, most: float) -> float:

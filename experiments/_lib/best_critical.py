@@ -33,17 +33,12 @@ class Best(NamedTuple):
     slope: float
 
 
-def linear_decay(fraction: np.ndarray) -> np.ndarray:
-    """Where every search begins: γ over the edge."""
-    return 0.3 * (1 - fraction)
-
-
 def best_critical(problem: st.PowerLaw, samples: float, spacing: float, overhead: float = 0.2) -> Best:
     """B*: (1 + ω) D over the n at which `R(n, B = (1 + ω) D/n)` is R_opt(D), B real; between whole n by a line."""
 
     def found(steps: float, used: float) -> Knots:
         search = Search(problem, steps, used, False, LAST)
-        return search.refined(search.begun(linear_decay), spacing)
+        return search.refined(search.begun(), spacing)
 
     target = found(samples, samples)
     reached = {samples: target}

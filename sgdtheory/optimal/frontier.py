@@ -10,8 +10,8 @@ from scipy.optimize import brentq, minimize
 from sgdtheory._common.arguments import checked_problem, single_number, whole_number
 from sgdtheory.critical import TunedRisk
 from sgdtheory.optimal.run import Run, spread_knots
-from sgdtheory.optimal.schedule import STARTS, KnotShape
-from sgdtheory.optimal.search import SPACINGS, Search
+from sgdtheory.optimal.schedule import KnotShape
+from sgdtheory.optimal.search import SPACINGS, STARTS, Search
 from sgdtheory.theory import LastIterate, Problem
 
 LARGE = 1e12  # batch size: as good as the exact gradient

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, single_number, whole_number
 from sgdtheory.optimal.run import place
-from sgdtheory.optimal.search import Knots, Search
+from sgdtheory.optimal.search import STARTS, Knots, Search
 from sgdtheory.theory import (
     Algorithm,
     Average,
@@ -20,12 +20,6 @@ from sgdtheory.theory import (
     checked_algorithm,
     course_risk,
 )
-
-STARTS = {  # γ/edge as a function of t/n
-    "linear decay": lambda u: 0.3 * (1 - u),
-    "constant": lambda u: np.full_like(u, 0.5),
-    "small": lambda u: np.full_like(u, 0.01),
-}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,11 @@ from sgdtheory.optimal.run import Run, place, spread_knots
 from sgdtheory.optimal.variables import BELOW_BOUND, FARTHEST_BATCH, Edge, Freedom, Varied
 from sgdtheory.theory import Average, LastIterate, Problem
 
+STARTS = {  # γ/edge as a function of t/n
+    "linear decay": lambda u: 0.3 * (1 - u),
+    "constant": lambda u: np.full_like(u, 0.5),
+    "small": lambda u: np.full_like(u, 0.01),
+}
 SPACINGS = 2.8, 1.4, 0.7, 0.35  # of the knots, in `place`: each search begins where one on fewer knots has ended
 EVERY_STEP = 64  # up to so many steps each is a knot in the end
 LEAST_SHARE = 1e-6  # of the edge, to begin with
@@ -83,7 +88,7 @@ class Search:
         self.freedom = Freedom(stable, num_samples, mean, ramp, constant, largest, self.lower_bound)
         self.modes = problem.modes(MODES_RESOLVED * problem.largest_eigenvalue / (2 * num_steps), MODES_TOLERANCE)
 
-    def begun(self, start: Callable[[np.ndarray], np.ndarray]) -> Knots:
+    def begun(self, start: Callable[[np.ndarray], np.ndarray] = STARTS["linear decay"]) -> Knots:
         """The least risk found from γ/edge as a function of t/n, on few knots."""
         steps = spread_knots(self.num_steps, SPACINGS[0])
         share = np.maximum(start((steps + 0.5) / self.num_steps), LEAST_SHARE)

@@ -59,6 +59,7 @@ def test_the_target_is_met_with_no_sample_to_spare(found, way):
         if steps <= 20:
             assert least_risk(way, steps, batch) == pytest.approx(TARGET, rel=2e-3)
             assert least_risk(way, steps, 0.97 * batch) > TARGET * 1.003  # control
+    assert (frontier.num_steps[:-1] <= 20).any()
     last = int(frontier.num_steps[-1])  # B = 1: whole
     assert batches[-1] == 1
     assert least_risk(way, last, 1.0) <= TARGET < least_risk(way, last - 1, 1.0)
