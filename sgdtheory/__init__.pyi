@@ -43,6 +43,7 @@ from .simulation import Simulation as Simulation
 from .simulation import Trajectory as Trajectory
 from .simulation import Truncation as Truncation
 from .simulation import simulate as simulate
+from .simulation import simulate_data as simulate_data
 from .theory import SGD as SGD
 from .theory import WSD as WSD
 from .theory import AcceleratedSGD as AcceleratedSGD

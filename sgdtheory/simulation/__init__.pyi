@@ -1,3 +1,4 @@
+from .data_runs import simulate_data as simulate_data
 from .engine import BLOCK_NUMBERS as BLOCK_NUMBERS
 from .laws import EllipticalT as EllipticalT
 from .laws import FourthMoment as FourthMoment

@@ -104,7 +104,7 @@ def simulate(
     checked_problem(problem)
     algorithm = checked_algorithm(algorithm)
     _check_choices(sampler=(sampler, SAMPLERS), quantity=(quantity, QUANTITIES))
-    dtype = _dtype_name(dtype)
+    dtype = checked_dtype(dtype)
     settings = _settings(batch_size, learning_rate, num_samples, LARGEST_BATCH[sampler])
     plan = make_plan(settings, whole_number("trajectory", trajectory, 0), algorithm)
     num_replicas = whole_number("num_replicas", num_replicas, 1)
@@ -117,7 +117,7 @@ def simulate(
 
     # compiled even where a user has turned compilation off: a step takes seconds without
     with jax.enable_x64(dtype == "float64"), jax.disable_jit(False), _progress_bar(progress) as report:
-        words = _key_words(key)
+        words = key_words(key)
         truncation = truncate(
             problem, dim, settings, algorithm, num_replicas=num_replicas, quantity=quantity, dtype=dtype
         )
@@ -155,7 +155,8 @@ def _check_dim(head: Problem, memory_limit: float, vectors: int) -> None:
         )
 
 
-def _dtype_name(dtype: Any) -> str:
+def checked_dtype(dtype: Any) -> str:
+    """The name of one of `DTYPES`."""
     try:
         name = np.dtype(dtype).name
     except TypeError:
@@ -215,7 +216,7 @@ def _devices(devices: Sequence[Any] | None) -> tuple[Any, ...]:
     return chosen
 
 
-def _key_words(key: Any) -> np.ndarray:
+def key_words(key: Any) -> np.ndarray:
     """Two uint32 words from a key of any kind."""
     import jax
 

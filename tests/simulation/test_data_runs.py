@@ -1,0 +1,150 @@
+"""SGD on rows of data against its exact moments: the law of a row is finite, and so are its moments to any order."""
+
+import jax
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from tests.simulation.statistical import normal_limit
+
+RATE = 0.06
+KEY = jax.random.key(0)
+
+
+def rows(size=12, dim=3, targets=2):
+    """Skewed rows with a residual that depends on them."""
+    rng = np.random.default_rng(0)
+    x = (rng.standard_exponential((size, dim)) - 0.4) * [1.0, 0.6, 0.3][:dim]
+    return x, x @ rng.standard_normal((dim, targets)) + x[:, :1] ** 2 * rng.standard_normal((size, targets))
+
+
+def exact(x, y, *, batch, rate, steps):
+    """E (w̄ − ŵ)ᵀH(w̄ − ŵ) and that of w_n, target by target, by the second moments of (η, Σ η, 1)."""
+    count, dim = x.shape
+    covariance, found = x.T @ x / count, np.zeros(2)
+    for target in y.T:
+        best = np.linalg.lstsq(x, target, rcond=None)[0]
+        each = np.zeros((count, 2 * dim + 1, 2 * dim + 1)) + np.eye(2 * dim + 1)
+        each[:, dim:-1, :dim] = np.eye(dim)
+        each[:, :dim, :dim] -= rate * x[:, :, None] * x[:, None, :]
+        each[:, :dim, -1] = rate * x * (target - x @ best)[:, None]
+        mean, state = each.mean(0), np.concatenate([-best, np.zeros(dim), [1.0]])
+        moment = np.outer(state, state)
+        for _ in range(steps):
+            own = np.einsum("nij,jk,nlk->il", each, moment, each) / count
+            moment = own / batch + (1 - 1 / batch) * mean @ moment @ mean.T
+        found += [np.sum(covariance * moment[dim:-1, dim:-1]) / steps**2, np.sum(covariance * moment[:dim, :dim])]
+    return found
+
+
+def by_hand(x, y, replica, *, batch, rate, steps):
+    """The same runs in NumPy, a step at a time, in the coordinates of the data."""
+    words = np.asarray(jax.random.bits(KEY, (2,), "uint32"))
+    drawn = np.random.default_rng([*words, replica]).integers(len(x), size=steps * batch).reshape(steps, batch)
+    best, w = np.linalg.lstsq(x, y, rcond=None)[0], np.zeros((x.shape[1], y.shape[1]))
+    total = np.zeros_like(w)
+    for here in drawn:
+        total += w
+        w = w - rate / batch * x[here].T @ (x[here] @ w - y[here])
+    return [(((x @ (end - best)) ** 2).sum() / len(x)) for end in (total / steps, w)]
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+def test_risks_have_the_exact_mean(batch):
+    """False-alarm rate 1e-4 over two scores; Gaussian rows of the same covariance and another B are far away."""
+    x, y = rows()
+    setting = {"batch_size": batch, "learning_rate": RATE, "num_samples": 25 * batch}
+    found = st.simulate_data(KEY, x, y, **setting, num_replicas=4000)
+    expected = exact(x, y, batch=batch, rate=RATE, steps=25)
+    last = st.simulation.Simulation(found.last_iterate_risk, found.excess_risk, found.num_steps, found.dtype)
+    limit = normal_limit(2)
+    assert abs(found.normal_score(expected[0])) < limit
+    assert abs(last.normal_score(expected[1])) < limit
+    gaussian = st.excess_risk(problem(x, y), **setting).total  # controls
+    assert abs(found.normal_score(gaussian)) > 3 * limit
+    wrong = exact(x, y, batch=3 * batch, rate=RATE, steps=25)[0]
+    assert abs(found.normal_score(wrong)) > 2 * limit
+
+
+def problem(x, y):
+    values, vectors = np.linalg.eigh(x.T @ x / len(x))
+    signal = ((vectors.T @ x.T @ y / len(x)) ** 2).sum(1) / values
+    return st.LeastSquares(values, signal, (y**2).sum(1).mean() - signal.sum())
+
+
+@pytest.mark.parametrize("batch", [1, 7, 64, 100])
+def test_every_replica_is_the_textbook_run(batch):
+    """Blocks of steps, single ones, and ends within a block."""
+    x, y = rows(size=200)
+    steps = [3, 150]
+    setting = {"batch_size": batch, "learning_rate": [[0.05], [0.1]], "num_samples": np.array(steps) * batch}
+    for dtype, tolerance in (("float32", 2e-5), ("float64", 1e-11)):
+        found = st.simulate_data(KEY, x, y, **setting, num_replicas=2, dtype=dtype)
+        for rate, read in np.ndindex(2, 2):
+            for replica in range(2):
+                expected = by_hand(x, y, replica, batch=batch, rate=[0.05, 0.1][rate], steps=steps[read])
+                risks = found.excess_risk[rate, read, replica], found.last_iterate_risk[rate, read, replica]
+                np.testing.assert_allclose(risks, expected, rtol=tolerance)
+
+
+def test_long_runs_in_float32_keep_small_directions():
+    """λ down to 1e-6 λ_1, increments of 1e-9 of the iterate: the compensation shows."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((300, 40)) * np.geomspace(1, 1e-3, 40)
+    y = x @ np.geomspace(1, 1e3, 40) + rng.standard_normal(300)
+    setting = {"batch_size": 4, "learning_rate": 0.02, "num_samples": 40_000, "num_replicas": 2}
+    single, double = (st.simulate_data(KEY, x, y, **setting, dtype=dtype) for dtype in ("float32", "float64"))
+    np.testing.assert_allclose(single.excess_risk, double.excess_risk, rtol=5e-6)
+
+
+def test_units_and_unused_directions_do_not_matter():
+    x, y = rows()
+    setting = {"batch_size": 2, "num_samples": 40, "num_replicas": 3, "dtype": "float64"}
+    one = st.simulate_data(KEY, x, y, learning_rate=RATE, **setting)
+    wide = np.column_stack([x, x[:, 0] - x[:, 1], 0 * x[:, 0]])  # neither of full rank nor without constants
+    direct = st.simulate_data(KEY, 1e9 * x, 1e30 * y, learning_rate=RATE * 1e-18, **setting)
+    np.testing.assert_allclose(direct.excess_risk, 1e60 * one.excess_risk, rtol=1e-10)
+    found = st.simulate_data(KEY, wide, y, learning_rate=RATE / 4, **setting)
+    expected = [by_hand(wide, y, replica, batch=2, rate=RATE / 4, steps=20)[0] for replica in range(3)]
+    np.testing.assert_allclose(found.excess_risk, expected, rtol=1e-9)
+    few = st.simulate_data(KEY, x[:2], y[:2], learning_rate=RATE, **setting)  # fewer rows than columns
+    expected = [by_hand(x[:2], y[:2], replica, batch=2, rate=RATE, steps=20)[0] for replica in range(3)]
+    np.testing.assert_allclose(few.excess_risk, expected, rtol=1e-9)
+
+
+def test_a_run_that_diverges_has_infinite_risk():
+    found = st.simulate_data(KEY, *rows(), batch_size=2, learning_rate=[0.1, 300.0], num_samples=1000, num_replicas=2)
+    assert np.isinf(found.excess_risk[1]).all()
+    assert np.isfinite(found.excess_risk[0]).all()
+
+
+def test_settings_broadcast_and_share_their_rows():
+    x, y = rows()
+    grid = {"batch_size": [[2], [3]], "learning_rate": 0.1, "num_samples": [6, 60]}
+    found = st.simulate_data(KEY, x, y[:, 0], **grid, num_replicas=2)
+    assert found.excess_risk.shape == (2, 2, 2)
+    assert found.num_steps.tolist() == [[3, 30], [2, 20]]
+    one = st.simulate_data(KEY, x, y[:, 0], batch_size=3, learning_rate=0.1, num_samples=60, num_replicas=3)
+    np.testing.assert_allclose(one.excess_risk[:2], found.excess_risk[1, 1], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"features": np.ones(3)}, r"features must be an array \(N, d\) .* got shape \(3,\)"),
+        ({"features": np.ones((4, 2))}, "features and targets must have as many rows, got 4 and 3"),
+        ({"features": np.zeros((3, 2))}, "features must not be 0 throughout"),
+        ({"features": np.array([[1, 2], [3, np.nan], [1, 2]])}, "features must be finite, got nan in row 1"),
+        ({"features": "rows"}, "features must be a number or an array of numbers"),
+        ({"targets": np.array([1, 2, np.inf])}, "targets must be finite, got inf in row 2"),
+        ({"targets": np.ones((3, 1, 1))}, r"targets must be an array \(N,\) or \(N, k\), got shape"),
+        ({"num_replicas": 0}, "num_replicas must be a whole number of at least 1"),
+        ({"batch_size": 20}, "num_samples must be at least batch_size"),
+        ({"dtype": "float16"}, "dtype must be one of"),
+        ({"key": 3.5}, "key must be a JAX key"),
+    ],
+)
+def test_bad_input_is_refused_with_a_sentence(change, message):
+    good = {"key": KEY, "features": np.ones((3, 2)), "targets": np.ones(3), "batch_size": 2, "learning_rate": 0.1}
+    with pytest.raises(ValueError, match=message):
+        st.simulate_data(**{**good, "num_samples": 10, **change})
