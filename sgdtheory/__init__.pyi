@@ -58,6 +58,7 @@ from .theory import LastIterate as LastIterate
 from .theory import LeastSquares as LeastSquares
 from .theory import Linear as Linear
 from .theory import LinearMethod as LinearMethod
+from .theory import ModelSizeProblem as ModelSizeProblem
 from .theory import Nesterov as Nesterov
 from .theory import PowerDecay as PowerDecay
 from .theory import PowerLaw as PowerLaw

@@ -22,6 +22,7 @@ from .exact import risk_parts as risk_parts
 from .final_risk import excess_risk as excess_risk
 from .last_iterate import iterate_moments as iterate_moments
 from .last_iterate import last_iterate_moments as last_iterate_moments
+from .least_squares import LeastSquares as LeastSquares
 from .mesh import FAST as FAST
 from .mesh import FINE as FINE
 from .methods import SGD as SGD
@@ -31,14 +32,14 @@ from .methods import HeavyBall as HeavyBall
 from .methods import LinearMethod as LinearMethod
 from .methods import Nesterov as Nesterov
 from .methods import ScheduleFree as ScheduleFree
+from .model_size import ModelSizeProblem as ModelSizeProblem
 from .modes import Modes as Modes
 from .modes import power_law_modes as power_law_modes
 from .panels import backward_differences as backward_differences
 from .panels import radau_nodes as radau_nodes
 from .panels import systems as systems
+from .power_law import PowerLaw as PowerLaw
 from .power_sums import power_sum as power_sum
-from .problem import LeastSquares as LeastSquares
-from .problem import PowerLaw as PowerLaw
 from .problem import Problem as Problem
 from .problem import Spectral as Spectral
 from .reference import risk_by_covariance as risk_by_covariance

@@ -18,7 +18,7 @@ from sgdtheory._common.arguments import (
     whole_array,
     whole_number,
 )
-from sgdtheory.theory.problem import LeastSquares, PowerLaw
+from sgdtheory.theory import LeastSquares, PowerLaw
 
 
 def refused(message, check, *arguments):
