@@ -1,4 +1,5 @@
 from . import critical as critical
+from . import data as data
 from . import fits as fits
 from . import optimal as optimal
 from . import plotting as plot
@@ -21,6 +22,8 @@ from .critical import notions as notions
 from .critical import optimal_learning_rate as optimal_learning_rate
 from .critical import predicted_exponent as predicted_exponent
 from .critical import predicted_risk_exponent as predicted_risk_exponent
+from .data import DataProblem as DataProblem
+from .data import problem_from_data as problem_from_data
 from .fits import Convention as Convention
 from .fits import PairedRatio as PairedRatio
 from .fits import PowerFit as PowerFit

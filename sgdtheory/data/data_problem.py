@@ -1,0 +1,292 @@
+"""`problem_from_data`: the least-squares problem of features and targets, estimated without the bias of noise."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+
+from sgdtheory._common.arguments import share_between_0_and_1, whole_array, whole_number
+from sgdtheory.critical import CriticalBatchSize, critical_batch_size, predicted_exponent
+from sgdtheory.data.cross_fit import Spectrum, cross_fitted_spectrum, pooled_signal, sample_spectrum
+from sgdtheory.data.exponents import (
+    FEWEST_DIRECTIONS,
+    LEFT_BIAS,
+    Exponent,
+    Jackknife,
+    bins_within,
+    capacity_exponent,
+    resolved_directions,
+    source_exponent,
+)
+from sgdtheory.data.moments import GROUPS, Moments, grouped_moments
+from sgdtheory.data.rows import checked_rows
+from sgdtheory.data.shape import Kurtosis, kurtosis_of
+from sgdtheory.theory import LeastSquares
+
+ABOVE_ONE, LARGE = 1 + 1e-9, 1e9
+ROWS_PER_DIRECTION = 8  # and more, for each direction of the range that exponents are fitted on
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number with its interval.
+
+    Attributes:
+        value: of it.
+        interval: that contains it.
+    """
+
+    value: float
+    interval: tuple[float, float]
+
+    def __float__(self) -> float:
+        return self.value
+
+
+@dataclass(frozen=True)
+class DataCriticalBatchSize:
+    """B* of data, with intervals.
+
+    Attributes:
+        num_samples: (K,) D.
+        batch_size: (K,) B*, whole.
+        interval: (K, 2) of B*, not rounded, from resampling the rows.
+        critical: the CriticalBatchSize behind it.
+    """
+
+    num_samples: np.ndarray
+    batch_size: np.ndarray
+    interval: np.ndarray
+    critical: CriticalBatchSize
+
+
+@dataclass(frozen=True, eq=False)
+class DataProblem:
+    """What `problem_from_data` has found.
+
+    Attributes:
+        problem: a LeastSquares, for everything that takes a problem.
+        capacity, source: exponents a of `λ_i ∝ i^−a` and b of `s_i ∝ i^−b`, with interval and range.
+        noise_variance: σ² of the label noise, summed over targets: what no direction that is resolved explains.
+        predicted_exponent: Corollary 8's `1 − a/min{b, 2a + 1}` of B*, 0 for b ≤ a, with its interval; nan where a or b
+            is not above 1.
+        kurtosis: shape of the data, `spread` χ and `own` δ (THEORY.md S2).
+        num_rows: N.
+        num_targets: k.
+        constant_columns: features that hold one value, counted from 0: an intercept, or nothing.
+        remark: what a reader should know; empty if nothing.
+    """
+
+    problem: LeastSquares
+    capacity: Exponent
+    source: Exponent
+    noise_variance: float
+    predicted_exponent: Interval
+    kurtosis: Kurtosis
+    num_rows: int
+    num_targets: int
+    constant_columns: tuple[int, ...]
+    remark: str
+    level: float
+    spectrum: Spectrum = field(repr=False)
+    left_out: tuple[Spectrum, ...] = field(repr=False)
+
+    @cached_property
+    def _problems(self) -> tuple[LeastSquares, ...]:
+        return tuple(_problem(each) for each in self.left_out)
+
+    def critical_batch_size(self, num_samples: ArrayLike, **options: Any) -> DataCriticalBatchSize:
+        """B* at data sizes D, with intervals from leaving one group of rows out at a time.
+
+        Args:
+            num_samples: D; scalar or array.
+            options: of `critical_batch_size`: overhead, risk_factor, algorithm.
+
+        Returns:
+            DataCriticalBatchSize, with arrays of the number of data sizes.
+        """
+        samples = np.atleast_1d(np.asarray(num_samples, dtype=float))
+
+        def found(problem: LeastSquares) -> CriticalBatchSize:
+            return critical_batch_size(problem, num_samples=samples, curve=False, **options)
+
+        critical = found(self.problem)
+        value = np.log(critical.real_batch_size)
+        others = np.array([np.log(found(problem).real_batch_size) for problem in self._problems])
+        count = len(others)
+        bias, error = (count - 1) * (others.mean(0) - value), np.sqrt((count - 1) * others.var(0))
+        reach = Jackknife(0, 0, 0, count).quantile(self.level) * np.hypot(error, LEFT_BIAS * bias)
+        interval = np.maximum(np.exp(np.stack([value - reach, value + reach], axis=-1)), 1.0)
+        return DataCriticalBatchSize(samples, np.asarray(critical.batch_size), interval, critical)
+
+    def max_stable_learning_rate(self, batch_size: ArrayLike) -> np.ndarray:
+        """Largest stable γ of data of this shape: T5 with S2's χ and δ, `Σ_i χ x_i/(B(2 − x_i) − (δ − 1) x_i) = 1`.
+
+        Smaller than that of Gaussian data where tails are heavy.
+
+        Args:
+            batch_size: B; scalar or array.
+
+        Returns:
+            γ, in units of 1/λ, of the shape of `batch_size`.
+        """
+        sizes = whole_array("batch_size", batch_size)
+        return np.array([self._edge(float(size)) for size in sizes.flat]).reshape(sizes.shape)[()]
+
+    def _edge(self, size: float) -> float:
+        own, spread, share = self.kurtosis.own, self.kurtosis.spread, self.problem.eigenvalues
+        share = share[share > 0] / share[0]
+        pole = 2 * size / (size + max(own - 1, 0.0))  # of x_1, where the first denominator vanishes
+
+        def excess(fraction: float) -> float:
+            x = fraction * pole * share
+            return float((spread * x / (size * (2 - x) - (own - 1) * x)).sum()) - 1
+
+        last = 1 - 1e-12
+        root = brentq(excess, 0.0, last, xtol=1e-14) if excess(last) > 0 else 1.0
+        return float(root * pole / self.problem.largest_eigenvalue)  # pyright: ignore[reportOperatorIssue]
+
+    def plot(self, title: str = "") -> Any:
+        """Spectrum and signal against the number of the direction, with the fitted power laws; a matplotlib Figure."""
+        from sgdtheory.data.figure import spectrum_figure
+
+        return spectrum_figure(self.spectrum, self.left_out, self.capacity, self.source, title=title)
+
+
+def problem_from_data(
+    features: Any,
+    targets: Any,
+    *,
+    cross_fit: bool = True,
+    fit_range: tuple[int, int] | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+) -> DataProblem:
+    """The least-squares problem of rows of features and targets: spectrum, signal, noise, exponents (THEORY.md T32).
+
+    The population's `H = E xxᵀ` and `s_i = λ_i ⟨v_i, w*⟩²`, with w_0 = 0, are estimated without the bias of noise:
+    directions from one half of the rows, what lies along them from the other. Targets add up: the risk is linear in
+    signal and noise. Nothing is centred: add a constant column for an intercept. Files are read in one pass a piece at
+    a time, so they may be larger than memory.
+
+    Args:
+        features: (N, d) array or path of a `.npy` file, N ≥ 16 rows and d ≤ 4096 columns.
+        targets: (N,) or (N, k) array or path of a `.npy` file.
+        cross_fit: False takes the rows themselves for the population, which is exact for SGD that draws from them with
+            replacement, and biased for what they were drawn from.
+        fit_range: first and last direction of the fits of exponents; by default 1 to as many as N rows resolve.
+        level: of the intervals.
+        seed: of the split.
+
+    Returns:
+        DataProblem.
+
+    Raises:
+        ValueError: not arrays of these shapes, numbers that are not finite, or all features 0.
+
+    Example:
+        >>> import numpy as np
+        >>> import sgdtheory as st
+        >>> index, random = np.arange(1.0, 101), np.random.default_rng(0)
+        >>> x = random.standard_normal((20_000, 100)) * index**-1.0  # λ_i = i^−2
+        >>> y = x @ index**-0.25 + random.standard_normal(20_000)  # s_i = i^−2.5
+        >>> found = st.problem_from_data(x, y)
+        >>> print(f"a = {found.capacity.value:.2f}, b = {found.source.value:.1f}, σ² = {found.noise_variance:.2f}")
+        a = 2.00, b = 2.5, σ² = 0.99
+        >>> critical = found.critical_batch_size(1e4)
+        >>> print(critical.batch_size, critical.interval.round(1))
+        [13.] [[ 9.9 17.8]]
+
+    Reference:
+        THEORY.md T31, T32; the split is that of Bun, Bouchaud & Potters 2017 (Physics Reports 666), section 8.
+    """
+    rows, level = checked_rows(features, targets), share_between_0_and_1("level", level)
+    moments = grouped_moments(rows, whole_number("seed", seed, 0))
+    everything = np.ones(GROUPS, dtype=bool)
+    if not moments.covariance.any():
+        raise ValueError("features must not all be 0: there is nothing to learn from; check how they were made")
+    estimate = cross_fitted_spectrum if cross_fit else sample_spectrum
+    whole = estimate(moments, everything)
+    left_out = tuple(estimate(moments, np.arange(GROUPS) != group) for group in range(GROUPS))
+    problem = _problem(whole)
+    kurtosis = kurtosis_of(rows, *np.linalg.eigh(moments.mean(everything)[0]))
+    bounds = _bounds(fit_range, whole, left_out, kurtosis.spread)
+    exponents = _exponents(whole, left_out, bounds, kurtosis.spread, level)
+    return DataProblem(
+        problem=problem,
+        capacity=exponents[0],
+        source=exponents[1],
+        noise_variance=problem.noise_variance,
+        predicted_exponent=_predicted(*exponents),
+        kurtosis=kurtosis,
+        num_rows=len(rows),
+        num_targets=rows.targets.shape[1],
+        constant_columns=moments.constant,
+        remark=_remark(moments, whole, rows.features.shape[1], exponents),
+        level=level,
+        spectrum=whole,
+        left_out=left_out,
+    )
+
+
+def _problem(spectrum: Spectrum) -> LeastSquares:
+    signal = pooled_signal(spectrum)
+    return LeastSquares(spectrum.eigenvalues, signal, max(spectrum.square - float(signal.sum()), 0.0))
+
+
+def _bounds(
+    fit_range: tuple[int, int] | None, whole: Spectrum, left_out: tuple[Spectrum, ...], spread: float
+) -> tuple[int, int]:
+    positive = int((whole.eigenvalues > 1e-12 * whole.eigenvalues[0]).sum())
+    if fit_range is not None:
+        first, last = (whole_number("fit_range", value, 1) for value in fit_range)
+        if not first + FEWEST_DIRECTIONS - 1 <= last <= positive:
+            raise ValueError(
+                f"fit_range must span at least {FEWEST_DIRECTIONS} of the {positive} directions with variance, got "
+                f"{first} to {last}"
+            )
+        return first, last
+    most = min(positive, int(whole.rows / (ROWS_PER_DIRECTION * max(spread, 1.0))))
+    return 1, resolved_directions(whole, left_out, most) if most > FEWEST_DIRECTIONS else max(most, 1)
+
+
+def _exponents(
+    whole: Spectrum, left_out: tuple[Spectrum, ...], bounds: tuple[int, int], spread: float, level: float
+) -> tuple[Exponent, Exponent]:
+    if bounds[1] - bounds[0] + 1 < FEWEST_DIRECTIONS:
+        unknown = Exponent(float("nan"), (-np.inf, np.inf), bounds, 0.0)
+        return unknown, unknown
+    bins = bins_within(*bounds)
+    capacity = capacity_exponent(whole, left_out, bins, max(spread, 0.5), level)
+    return capacity, source_exponent(whole, left_out, bins, 2.0, level)
+
+
+def _predicted(capacity: Exponent, source: Exponent) -> Interval:
+    """c and its ends over the box of the two intervals, in which it falls with a and rises with b."""
+    unknown = Interval(float("nan"), (float("nan"), float("nan")))
+    if not (capacity.value > 1 and source.value > 1):
+        return unknown
+
+    a, b = (np.clip([*each.interval, each.value], ABOVE_ONE, LARGE) for each in (capacity, source))
+    low, high, value = (float(predicted_exponent(*pair)) for pair in ((a[1], b[0]), (a[0], b[1]), (a[2], b[2])))
+    return Interval(value, (low, high))
+
+
+def _remark(moments: Moments, whole: Spectrum, dim: int, exponents: tuple[Exponent, Exponent]) -> str:
+    remarks = []
+    if moments.constant:
+        names = ", ".join(map(str, moments.constant[:5])) + (", …" if len(moments.constant) > 5 else "")
+        remarks.append(f"{len(moments.constant)} columns hold one value ({names}): an intercept, or nothing")
+    if whole.rows < dim:
+        remarks.append(
+            f"{whole.rows:.0f} rows find directions among {dim}: what the others explain counts as noise, and their "
+            "eigenvalues are a mean"
+        )
+    if not np.isfinite(exponents[0].value):
+        remarks.append(f"too few rows for exponents: they resolve fewer than {FEWEST_DIRECTIONS} directions")
+    elif not np.isfinite(exponents[1].value):
+        remarks.append("too few rows for the source exponent: noise drowns the signal of all but one direction")
+    return "; ".join(remarks)
