@@ -146,23 +146,24 @@ def _run(
     """
     import jax  # half a second that the exact theory does not need
 
-    from sgdtheory.simulation.data_steps import begin, block_steps, data_risks, walk_data
+    from sgdtheory.simulation.data_steps import begin, block_rows, data_risks, walk_data
 
     unit = regression.eigenvalue[0]
     scale = float(np.sqrt((regression.start**2).sum() + (regression.residual**2).mean(0).sum())) or 1.0
     parts = regression.rows, regression.eigenvalue / unit, regression.start / scale, regression.residual / scale
-    longest = block_steps(size) * max(1, CALL_ROWS // (block_steps(size) * size))
+    width = block_rows(size)
+    blocks = max(1, CALL_ROWS // width)
     with jax.enable_x64(dtype == "float64"), jax.disable_jit(False):
         scaled = Regression(*(jax.device_put(part.astype(dtype)) for part in parts))
         state = begin(scaled, len(rates), len(streams))
         rate, done, risks = (rates * unit).astype(dtype), 0, []
         for read in reads:
             while done < read:
-                count = min(longest, int(read) - done)
+                count = min(blocks * (width // size), int(read) - done)
                 drawn = [stream.integers(len(regression.rows), size=count * size) for stream in streams]
-                rows = np.zeros((len(streams), longest * size), np.int32)
+                rows = np.zeros((len(streams), (blocks + 1) * width), np.int32)
                 rows[:, : count * size] = drawn
-                state = walk_data(scaled, rate, state, rows, np.int32(count), size=size)
+                state = walk_data(scaled, rate, state, rows, np.int32(count), np.int32(size), width=width)
                 done += count
             risks.append([np.asarray(part, float).T for part in data_risks(state, int(read))])
     return scale**2 * np.stack(risks, axis=1)
