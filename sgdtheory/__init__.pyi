@@ -78,7 +78,9 @@ from .theory import UniformAverage as UniformAverage
 from .theory import compare as compare
 from .theory import excess_risk as excess_risk
 from .theory import max_stable_learning_rate as max_stable_learning_rate
+from .theory import read_spectrum as read_spectrum
 from .theory import risk_path as risk_path
 from .theory import theorem7 as theorem7
+from .theory import write_spectrum as write_spectrum
 
 __version__: str

@@ -69,8 +69,8 @@ class CbsCommand(ProblemCommand, AlgorithmCommand):
         if self.plot:
             self._draw(self.plot, critical)
         if self.json:
-            names = "capacity", "source", "dim", "noise_variance", "overhead", "risk_factor"
-            settings = {name: getattr(self, name) for name in names} | self.algorithm_in_json
+            conventions = {"overhead": self.overhead, "risk_factor": self.risk_factor}
+            settings = self.problem_in_json | conventions | self.algorithm_in_json
             print_json(settings | {"rows": rows, "predicted_exponents": predicted, "slopes": slopes, "notes": notes})
         else:
             self._print(rows, predicted, slopes)
@@ -79,7 +79,7 @@ class CbsCommand(ProblemCommand, AlgorithmCommand):
 
     def _predicted(self) -> dict[str, float | None]:
         """Corollary 8's exponents, where it speaks of the problem."""
-        if self._domain_note():
+        if self._domain_note() or self.capacity is None or self.source is None:
             return {"real_batch_size": None, "optimal_risk": None}
         return {
             "real_batch_size": float(predicted_exponent(self.capacity, self.source)),
@@ -94,7 +94,9 @@ class CbsCommand(ProblemCommand, AlgorithmCommand):
     def _domain_note(self) -> str:
         if not self.algorithm.is_default:
             return "Corollary 8 is about averaged SGD with a constant step; no exponents are predicted here"
-        if self.dim is None and self.noise_variance > 0:
+        if self.spectrum is not None:
+            return "Corollary 8 is about power laws; sgdtheory features fits their exponents to data"
+        if self.dim is None and self.problem.noise_variance > 0:
             return ""
         return "Corollary 8 is about infinitely many directions and label noise; no exponents are predicted here"
 

@@ -51,7 +51,12 @@ GROUPS: dict[str, dict[str, Entry]] = {
             f"cbs {POWER_LAW} --num-samples 1e4 1e6 1e8",
         ),
     },
-    "your measurements": {
+    "your data and measurements": {
+        "features": Entry(
+            "features.FeaturesCommand",
+            "spectrum, exponents and critical batch size of features",
+            "features X.npy y.npy --plot spectrum.png",
+        ),
         "fit": Entry(
             "fit.FitCommand",
             "critical batch size from steps to a target in a CSV file",
@@ -63,7 +68,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "fit-sweep runs --plot critical.png",
         ),
     },
-    "networks": {
+    "networks and sweeps of them": {
         "train": Entry(
             "train.TrainCommand",
             "train a network to a target loss",
@@ -84,8 +89,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "exponents of the width: standard, mup and ntk",
             "parametrizations --json",
         ),
-    },
-    "sweeps of networks": {
         "plan-sweep": Entry(
             "plan_sweep.PlanSweepCommand",
             "what a sweep will take, and whether it will decide",

@@ -5,7 +5,7 @@ import difflib
 import io
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -60,7 +60,7 @@ def parse(arguments: Sequence[str]) -> Command:
     flags = flags_of(kind, chosen)
     if set(HELP) & set(rest):
         return Words(command_help(name, kind, flags, screen_width()))
-    _check_flags(name, flags, rest)
+    _check_flags(name, flags, rest, getattr(kind, "NEEDED_WITHOUT", {}))
     default = {"default": kind(**chosen)} if chosen else {}
     usage = io.StringIO()
     try:
@@ -82,8 +82,10 @@ def _given(flags: list[Flag], words: Sequence[str]) -> frozenset[str]:
     return frozenset(flag.name for flag in flags if written & set(flag.spellings))
 
 
-def _check_flags(name: str, flags: list[Flag], given: Sequence[str]) -> None:
-    """Every flag given exists, and what is required is given."""
+def _check_flags(
+    name: str, flags: list[Flag], given: Sequence[str], needed_without: Mapping[str, Sequence[str]]
+) -> None:
+    """Every flag given exists, and what is required is given, or needed without a flag that is not."""
     spellings = {spelling: flag.name for flag in flags for spelling in flag.spellings if not flag.positional}
     found = [_spelling(word) for word in given if word.startswith("--")]
     for word in found:
@@ -92,7 +94,8 @@ def _check_flags(name: str, flags: list[Flag], given: Sequence[str]) -> None:
         if word not in spellings:
             raise ValueError(f"{word} is not a flag of sgdtheory {name}{_meant(word, spellings)} {_see(name)}")
     required = [flag.spellings[0] for flag in flags if flag.required and not flag.positional]
-    missing = [spelling for spelling in required if spelling not in found]
+    needed = [each for flag, others in needed_without.items() if flag not in found for each in others]
+    missing = [spelling for spelling in (*needed, *required) if spelling not in found]
     missing += [] if given else _required_places(flags)
     if missing:
         raise ValueError(f"{name} needs {', '.join(missing)} too {_see(name)}")

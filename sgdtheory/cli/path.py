@@ -52,12 +52,11 @@ class PathCommand(ProblemCommand):
         if self.plot:
             self._draw(self.plot, paths)
         if self.json:
-            problem = {name: getattr(self, name) for name in ("capacity", "source", "dim", "noise_variance")}
             entries = [
                 {"name": name, "algorithm": algorithm_text(runs[name][0])} | settings | runs[name][1] | _columns(path)
                 for name, path in paths.items()
             ]
-            print_json(problem | {"paths": entries})
+            print_json(self.problem_in_json | {"paths": entries})
         else:
             groups: dict[Any, dict[str, RiskPath]] = {}  # that have the same steps, and samples after each
             for name, (algorithm, own) in runs.items():

@@ -50,7 +50,6 @@ class ScheduleCommand(ProblemCommand):
             print_tables(self._table(best), self._losses(best, named))
 
     def _json(self, best: OptimalSchedule, named: dict[str, NamedSchedule]) -> dict[str, Any]:
-        problem = {name: getattr(self, name) for name in ("capacity", "source", "dim", "noise_variance")}
         found = {
             name: getattr(best, name)
             for name in ("num_steps", "num_samples", "risk", "lower_bound", "slope", "with_half_the_knots")
@@ -65,7 +64,7 @@ class ScheduleCommand(ProblemCommand):
             name: {"learning_rate": each.learning_rate, "risk": each.risk, "loss": each.loss}
             for name, each in named.items()
         }
-        return problem | found | {"from_starts": best.from_starts} | curves | {"named": losses}
+        return self.problem_in_json | found | {"from_starts": best.from_starts} | curves | {"named": losses}
 
     def _table(self, best: OptimalSchedule) -> Table:
         caption = (

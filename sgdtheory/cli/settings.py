@@ -1,12 +1,14 @@
 """What the commands on power-law regression have in common: the problem, and B, γ and D."""
 
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from tyro.constructors import PrimitiveConstructorSpec
 
-from sgdtheory.theory import PowerLaw
+from sgdtheory.theory import LeastSquares, PowerLaw, read_spectrum
 
 
 def _share(words: list[str]) -> float:
@@ -31,10 +33,11 @@ Overhead = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemCommand:
-    """A power law."""
+    """A power law, or a spectrum from a file."""
 
+    NEEDED_WITHOUT: ClassVar[dict[str, tuple[str, ...]]] = {"--spectrum": ("--capacity", "--source")}
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "problem": ("capacity", "source", "dim", "noise_variance"),
+        "problem": ("capacity", "source", "dim", "spectrum", "noise_variance"),
         "settings": ("batch_size", "num_steps", "learning_rate", "num_samples"),
         "algorithms": ("algorithm", "points"),
         "options": (),
@@ -51,34 +54,58 @@ class ProblemCommand:
         "output": ("plot", "json"),
     }
 
-    capacity: float
-    """Exponent a > 1 of the eigenvalues, λ_i = i^−a."""
-    source: float
-    """Exponent b > 1 of the initial risk, s_i = i^−b."""
+    capacity: float | None = None
+    """Exponent a > 1 of the eigenvalues, λ_i = i^−a; needed unless there is a spectrum."""
+    source: float | None = None
+    """Exponent b > 1 of the initial risk, s_i = i^−b; likewise."""
     dim: float | None = None
-    """Number of directions of the problem; None: infinitely many."""
-    noise_variance: float = 1.0
-    """Variance σ² of the label noise."""
+    """Number of directions of the power law; None: infinitely many."""
+    spectrum: Path | None = None
+    """CSV or .npz file with eigenvalues and signal, in the place of a power law."""
+    noise_variance: float | None = None
+    """Variance σ² of the label noise; None: the spectrum file's, or 1."""
     json: bool = False
     """Print JSON; null stands for what is infinite or absent."""
 
-    @property
-    def problem(self) -> PowerLaw:
+    @cached_property
+    def problem(self) -> PowerLaw | LeastSquares:
         """The problem that the flags describe."""
-        return PowerLaw(self.capacity, self.source, self.dim, self.noise_variance)  # pyright: ignore[reportArgumentType]
+        law = {name: getattr(self, name) for name in ("capacity", "source", "dim")}
+        if self.spectrum is not None:
+            given = [name for name, value in law.items() if value is not None]
+            if given:
+                raise ValueError(f"{given[0]} belongs to a power law, not to a spectrum file; leave one of them out")
+            return read_spectrum(self.spectrum, self.noise_variance)
+        return PowerLaw(**law, noise_variance=1.0 if self.noise_variance is None else self.noise_variance)
+
+    @property
+    def problem_in_json(self) -> dict[str, Any]:
+        """The flags that make the problem."""
+        own = {name: getattr(self, name) for name in ("capacity", "source", "dim")}
+        if self.spectrum is not None:
+            own = {"spectrum": str(self.spectrum), "dim": self.problem.dim}
+        return own | {"noise_variance": self.problem.noise_variance}
 
     @property
     def problem_title(self) -> str:
         """The problem in symbols."""
+        noise = self.problem.noise_variance
+        if self.spectrum is not None:
+            return f"{self.spectrum.name}: {self.problem.dim} directions, σ² = {noise:.4g}"
         size = "" if self.dim is None else f", d = {self.dim:g}"
-        return f"λ_i = i^−{self.capacity:g}, s_i = i^−{self.source:g}, σ² = {self.noise_variance:g}{size}"
+        return f"λ_i = i^−{self.capacity:g}, s_i = i^−{self.source:g}, σ² = {noise:g}{size}"
 
     @property
     def problem_in_mathematics(self) -> str:
         """The same for the title of a figure."""
+        noise = self.problem.noise_variance
+        if self.spectrum is not None:
+            from sgdtheory.plotting.style import plain_label  # matplotlib is slow to import
+
+            return rf"{plain_label(self.spectrum.name)}: {self.problem.dim} directions, $\sigma^2 = {noise:.4g}$"
         size = "" if self.dim is None else f", $d = {self.dim:g}$"
         exponents = rf"$\lambda_i = i^{{-{self.capacity:g}}}$, $s_i = i^{{-{self.source:g}}}$"
-        return rf"{exponents}, $\sigma^2 = {self.noise_variance:g}$" + size
+        return rf"{exponents}, $\sigma^2 = {noise:g}$" + size
 
 
 @dataclass(frozen=True, kw_only=True)

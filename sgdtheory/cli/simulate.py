@@ -15,7 +15,7 @@ from sgdtheory.cli.distributed import DistributedCommand
 from sgdtheory.cli.output import native_output_on_stderr, print_json, print_note, print_tables
 from sgdtheory.cli.settings import SettingsCommand
 from sgdtheory.simulation import Simulation, simulate
-from sgdtheory.theory import LastIterate, PowerLaw, excess_risk, max_stable_learning_rate, theorem7
+from sgdtheory.theory import LastIterate, LeastSquares, PowerLaw, excess_risk, max_stable_learning_rate, theorem7
 
 HEAVY_TAILED = 0.9  # of the stability edge
 
@@ -88,7 +88,7 @@ class SimulateCommand(SettingsCommand, AlgorithmCommand, DistributedCommand):
             os._exit(130)
         sys.exit(130)
 
-    def _show(self, simulation: Simulation, problem: PowerLaw, settings: dict[str, Any]) -> None:
+    def _show(self, simulation: Simulation, problem: PowerLaw | LeastSquares, settings: dict[str, Any]) -> None:
         exact = getattr(excess_risk(problem, **settings, **self.algorithm_argument), self.quantity)
         default = self.algorithm.is_default  # whose bound it is
         columns = {

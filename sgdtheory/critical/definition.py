@@ -10,9 +10,9 @@ from scipy.interpolate import PchipInterpolator
 from sgdtheory._common.arguments import first_where, positive_array, positive_number, single_number
 from sgdtheory.critical.batch_search import largest_batch, steps_needed
 from sgdtheory.critical.optimal_batch import optimal_batch_size
-from sgdtheory.critical.thresholds import MOST_SAMPLES, POINTS_PER_DECADE, REACH, ROUNDING, SMALLEST_OVERHEAD
+from sgdtheory.critical.thresholds import FALLS, MOST_SAMPLES, POINTS_PER_DECADE, REACH, ROUNDING, SMALLEST_OVERHEAD
 from sgdtheory.critical.tuned_risk import TunedRisk
-from sgdtheory.theory import Algorithm, Problem
+from sgdtheory.theory import Algorithm, Problem, max_stable_learning_rate
 
 Quantity = Any  # a float of a single data size, an array of several: a union would burden every use
 
@@ -187,7 +187,8 @@ def critical_batch_size(
         return found[0]
     names = [entry.name for entry in fields(CriticalBatchSize) if entry.type is Quantity]
     arrays = {name: np.array([getattr(one, name) for one in found]).reshape(samples.shape) for name in names}
-    remark = "; ".join(dict.fromkeys(one.remark for one in found if one.remark))
+    remarks = [*(one.remark for one in found), _falling(tuned, found)]
+    remark = "; ".join(dict.fromkeys(each for each in remarks if each))
     return replace(found[0], **arrays, curves=tuple(one.curve for one in found if one.curves), remark=remark)
 
 
@@ -252,6 +253,33 @@ def _remark(noise_variance: float, best: float) -> str:
     if best > 1:
         return "the optimal risk is attained at a batch size above 1 (optimal_batch_size); smaller ones need more data"
     return ""
+
+
+def _falling(tuned: TunedRisk, found: list[CriticalBatchSize]) -> str:
+    """Why B* falls where it does as D grows: the optimum is no longer noise, but steps at the stability edge."""
+    ordered = sorted(found, key=lambda one: one.num_samples)
+    sizes = [one.real_batch_size for one in ordered]
+    drops = [k for k in range(1, len(sizes)) if sizes[k] < FALLS * max(sizes[:k])]
+    if not drops:
+        return ""
+    last = min(drops, key=lambda k: sizes[k])
+    first = int(np.argmax(sizes[:last]))
+    before, after = ordered[first], ordered[last]
+    text = (
+        f"B* falls from {before.batch_size:g} at D = {before.num_samples:g} to {after.batch_size:g} at "
+        f"D = {after.num_samples:g}"
+    )
+    if not tuned.algorithm.is_default:
+        return text
+    batches = np.array([before.optimal_batch_size, after.optimal_batch_size])
+    edges = max_stable_learning_rate(tuned.problem, batch_size=batches)
+    shares = np.array([before.optimal_learning_rate, after.optimal_learning_rate]) / edges
+    if shares[1] <= shares[0]:
+        return text
+    return (
+        f"{text}: what is left to learn has small eigenvalues, and the best learning rate rises from {shares[0]:.2f} "
+        f"to {shares[1]:.2f} of the stability edge, beyond which no batch size makes up for fewer steps"
+    )
 
 
 def _curve_sizes(samples: float, included: tuple[float, ...]) -> np.ndarray:

@@ -62,6 +62,7 @@ LEAST_RISK = 1e-300  # so that a risk has a logarithm
 POINTS_PER_DECADE = 4  # of the curve
 REACH = 10.0  # the curve goes on to this many times the critical batch size
 SMALLEST_OVERHEAD = 1e-6  # a smaller one, or a smaller risk_factor − 1, is read as this on the curve
+FALLS = 0.9  # times a B* of fewer samples, or less: a fall that is remarked upon
 MOST_SAMPLES = 1e20  # up to here n steps and n + 1 can be told apart well enough for the searches
 
 # Algorithms other than averaged SGD with constant steps.

@@ -50,7 +50,8 @@ def cross_fitted_spectrum(moments: Moments, groups: np.ndarray) -> Spectrum:
     ways = [_one_way(first, second), _one_way(second, first)]
     eigenvalues, signal = np.mean(ways, axis=0)
     square = moments.mean(groups)[2]
-    return Spectrum(np.maximum(eigenvalues, 0.0), signal, square, float(moments.count[groups].sum()) / 2)
+    eigenvalues = np.where(eigenvalues > NULL * eigenvalues.max(), eigenvalues, 0.0)
+    return Spectrum(eigenvalues, signal, square, float(moments.count[groups].sum()) / 2)
 
 
 def _one_way(first: tuple[np.ndarray, np.ndarray, float], second: tuple) -> tuple[np.ndarray, np.ndarray]:

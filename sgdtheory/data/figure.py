@@ -11,6 +11,7 @@ from sgdtheory.data.exponents import Bins, Exponent, bins_within
 from sgdtheory.plotting.style import BLUE, GRAY, VERMILLION, log_axes, new_figure
 
 MOST_POINTS = 400
+SHOWN = 1e-9  # of the largest eigenvalue: what is below is rounding, or columns that hold 0
 
 
 def spectrum_figure(
@@ -30,7 +31,7 @@ def spectrum_figure(
         title: of the figure.
     """
     figure, axes = new_figure(1, 2, width=4.4, height=3.5)
-    eigenvalues = np.where(spectrum.eigenvalues > 0, spectrum.eigenvalues, np.nan)
+    eigenvalues = np.where(spectrum.eigenvalues > SHOWN * spectrum.eigenvalues[0], spectrum.eigenvalues, np.nan)
     index = np.arange(1, eigenvalues.size + 1)
     some = np.unique(np.round(np.geomspace(1, index[-1], MOST_POINTS)).astype(int)) - 1
     axes[0, 0].plot(index[some], eigenvalues[some], ".", color=BLUE, ms=4)

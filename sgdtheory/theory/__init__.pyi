@@ -54,6 +54,8 @@ from .schedules import Shape as Shape
 from .schedules import Stages as Stages
 from .schedules import StepFunction as StepFunction
 from .spectrum import displacement as displacement
+from .spectrum_file import read_spectrum as read_spectrum
+from .spectrum_file import write_spectrum as write_spectrum
 from .stability import growth_beyond as growth_beyond
 from .stability import growth_rate as growth_rate
 from .stability import max_stable_learning_rate as max_stable_learning_rate

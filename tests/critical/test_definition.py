@@ -413,3 +413,13 @@ def test_a_risk_that_falls_below_the_limit_again_at_larger_batch_sizes():
     steps = samples // critical.rate_batch_size
     assert steps == 1058
     assert least_risk(steps) < 1 < min(least_risk(steps - 1), least_risk(steps - 2))
+
+
+def test_a_critical_batch_size_that_falls_is_explained():
+    """Where what is left to learn has small eigenvalues, γ is at the edge and B* falls with D; not on a power law."""
+    problem = st.LeastSquares([1.0] * 10 + [1e-5], [0.1] * 10 + [0.2], 0.3)
+    found = st.critical_batch_size(problem, num_samples=[1e6, 1e3, 1e4, 1e5], curve=False)
+    assert found.real_batch_size[0] < 0.9 * found.real_batch_size.max()
+    assert "B* falls from" in found.remark
+    assert "of the stability edge" in found.remark
+    assert st.critical_batch_size(st.PowerLaw(2, 3), num_samples=[1e3, 1e4, 1e5], curve=False).remark == ""

@@ -1,0 +1,121 @@
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from tests.cli.text import cells, strict_json
+from tests.data.synthetic import power_law_rows
+
+
+@pytest.fixture
+def files(tmp_path):
+    x, y = power_law_rows(np.random.default_rng(0), 3000, 20, 1.5, 2.0)
+    np.save(tmp_path / "X.npy", x)
+    np.save(tmp_path / "y.npy", y)
+    return tmp_path / "X.npy", tmp_path / "y.npy"
+
+
+def test_features_json(run, files):
+    found = strict_json(run("features", *files, "--num-samples", 1000, 100, "--overhead", "40%", "--json"))
+    expected = st.problem_from_data(*map(np.load, files))
+    critical = expected.critical_batch_size([100, 1000], overhead=0.4)
+    assert found["num_samples"] == [100, 1000]  # sorted
+    assert found["critical_batch_size"] == list(critical.batch_size)
+    np.testing.assert_allclose(found["interval"], critical.interval, rtol=1e-9)
+    np.testing.assert_allclose(found["capacity"]["interval"], expected.capacity.interval, rtol=1e-9)
+    assert (found["num_rows"], found["num_features"], found["num_targets"]) == (3000, 20, 1)
+    assert found["noise_variance"] == pytest.approx(expected.noise_variance)
+    edge = expected.max_stable_learning_rate(16)
+    assert found["max_stable_learning_rate"]["16"] == pytest.approx(float(edge))
+
+
+def test_features_tables_figure_and_spectrum(run, files, tmp_path):
+    out = run("features", *files, "--plot", tmp_path / "s.png", "--write", tmp_path / "s.npz", "--simulate")
+    assert "X.npy: 3000 rows of 20 features, 1 target" in out
+    assert "capacity exponent a" in out
+    row = cells(out[: out.index("SGD on the rows")], "1000")
+    assert float(row[1]) >= 1
+    simulated, exact, ratio = (cells(out[out.index("SGD on the rows") :], "1000")[k] for k in (3, 4, 5))
+    assert float(simulated.split(" ± ")[0]) / float(exact) == pytest.approx(float(ratio), abs=2e-3)
+    assert 0.8 < float(ratio) < 1.25
+    assert (tmp_path / "s.png").stat().st_size > 10_000
+    problem = st.problem_from_data(*files).problem
+    read = st.read_spectrum(tmp_path / "s.npz")
+    np.testing.assert_array_equal(read.directions(), problem.directions())
+    assert read.noise_variance == problem.noise_variance
+
+
+def test_what_a_spectrum_file_gives(run, tmp_path):
+    """risk, cbs and simulate as with the power law that it holds."""
+    law, path = st.PowerLaw(2, 3, 6, 0.5), tmp_path / "spectrum.csv"
+    st.write_spectrum(law, path)
+    by_file = ["--spectrum", path, "--noise-variance", 0.5]
+    by_law = ["--capacity", 2, "--source", 3, "--dim", 6, "--noise-variance", 0.5]
+    settings = ["--batch-size", 4, "--learning-rate", 0.2, "--num-samples", 200, "--json"]
+    for name, words in (("risk", settings), ("simulate", [*settings, "--num-replicas", 16])):
+        found, expected = (strict_json(run(name, *problem, *words)) for problem in (by_file, by_law))
+        key = "risk" if name == "risk" else "mean"
+        assert found[key] == pytest.approx(expected[key], rel=1e-6)
+    found = strict_json(run("cbs", *by_file, "--num-samples", 300, "--json"))
+    assert found["spectrum"].endswith("spectrum.csv")
+    assert (found["dim"], found["noise_variance"]) == (6, 0.5)
+    assert found["predicted_exponents"] == {"real_batch_size": None, "optimal_risk": None}
+    expected = st.critical_batch_size(law, num_samples=300, curve=False).batch_size
+    assert [row["critical_batch_size"] for row in found["rows"]] == [expected]
+    assert "spectrum.csv: 6 directions, σ² = 0.5" in run("cbs", *by_file, "--num-samples", 300)
+
+
+def test_noise_of_a_spectrum_file(run, tmp_path):
+    st.write_spectrum(st.LeastSquares([1.0, 0.5], [1.0, 2.0], 0.3), tmp_path / "two.npz")
+    words = ["--num-samples", 100, "--json"]
+    assert strict_json(run("cbs", "--spectrum", tmp_path / "two.npz", *words))["noise_variance"] == 0.3
+    chosen = ["--noise-variance", 2]
+    assert strict_json(run("cbs", "--spectrum", tmp_path / "two.npz", *chosen, *words))["noise_variance"] == 2
+
+
+def test_a_figure_of_a_spectrum_file(run, tmp_path):
+    st.write_spectrum(st.LeastSquares([1.0, 0.5], [1.0, 2.0], 0.3), tmp_path / "$two$.npz")
+    run("cbs", "--spectrum", tmp_path / "$two$.npz", "--num-samples", 100, "--plot", tmp_path / "two.png")
+    assert (tmp_path / "two.png").exists()
+
+
+SETTINGS = ["--batch-size", 4, "--learning-rate", 0.2, "--num-samples", 200]
+
+
+def test_a_spectrum_or_a_power_law(fails, tmp_path):
+    path = tmp_path / "spectrum.csv"
+    st.write_spectrum(st.LeastSquares([1.0], [1.0]), path)
+    assert "capacity belongs to a power law" in fails("risk", "--spectrum", path, "--capacity", 2, *SETTINGS)
+    assert "risk needs --capacity, --source too" in fails("risk", *SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("s.csv", None, "spectrum must be a file that exists"),
+        ("s.npz", "no archive", "spectrum must be a CSV or .npz file"),
+        ("s.csv", "lambda,signal\n1,1\n", "spectrum must hold eigenvalues and signal, got"),
+        ("s.csv", "", "spectrum must hold eigenvalues and signal, got nothing"),
+        ("s.csv", "eigenvalues,signal\n1,x\n", "signal must be numbers"),
+        ("s.csv", "eigenvalues,signal\n1,-1\n", "signal must be finite and not negative, got -1"),
+        ("s.csv", "eigenvalues,signal\n1,\n", "signal must be finite and not negative, got nan"),
+    ],
+)
+def test_bad_spectrum_files(fails, tmp_path, name, text, message):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    assert message in fails("risk", "--spectrum", tmp_path / name, *SETTINGS)
+
+
+def test_bad_features(fails, files, tmp_path):
+    assert "features must be a file that exists" in fails("features", tmp_path / "Z.npy", files[1])
+    assert "targets must have one row for each of the 3000" in fails(
+        "features", files[0], files[0].parent / short(files)
+    )
+    assert "path must end in .npz or .csv" in fails("features", *files, "--write", tmp_path / "s.txt")
+    assert "plot must end in" in fails("features", *files, "--plot", "s.jpg")
+    assert "features needs FEATURES, TARGETS too" in fails("features")
+
+
+def short(files):
+    np.save(files[1].with_name("short.npy"), np.zeros(10))
+    return "short.npy"

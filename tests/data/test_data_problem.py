@@ -1,0 +1,212 @@
+"""Problem → data → problem, what is said of rows that teach little, and bad input."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.data.cross_fit import cross_fitted_spectrum
+from sgdtheory.data.moments import GROUPS, grouped_moments
+from sgdtheory.data.rows import checked_rows
+from tests.data.synthetic import power_law_rows
+
+Z = 4.5  # standard errors: false alarms below 1e-5 a number
+
+
+def test_problem_to_data_to_problem():
+    """Eigenvalues, signal, noise and B* come back from 40,000 rows of 50 features."""
+    random = np.random.default_rng(0)
+    x, y = power_law_rows(random, 40_000, 50, 1.5, 2.0, noise=0.7)
+    problem = st.LeastSquares(np.arange(1.0, 51) ** -1.5, np.arange(1.0, 51) ** -2.0, 0.49)
+    found = st.problem_from_data(x, y)
+    errors = np.sqrt(2 / 40_000) * problem.eigenvalues
+    assert (np.abs(found.spectrum.eigenvalues - problem.eigenvalues) < Z * errors + 0.01 * problem.eigenvalues).all()
+    noise = problem.noise_variance + problem.initial_risk
+    errors = np.sqrt(2 * problem.signal * noise / 20_000) + noise / 20_000
+    assert (np.abs(found.spectrum.signal - problem.signal) < Z * errors + 0.03 * problem.signal).all()
+    assert found.noise_variance == pytest.approx(0.49, abs=Z * 0.49 * np.sqrt(2 / 40_000))
+    assert found.problem.initial_risk + found.noise_variance == pytest.approx((y**2).mean(), rel=1e-12)
+    critical = found.critical_batch_size([1e3])
+    exact = st.critical_batch_size(problem, num_samples=[1e3], curve=False).real_batch_size
+    assert (critical.interval[:, 0] < exact).all()
+    assert (exact < critical.interval[:, 1]).all()
+    assert (critical.interval[:, 1] / critical.interval[:, 0] < 2).all()
+    assert found.remark == ""
+
+
+def test_the_rows_themselves_as_population():
+    """Against NumPy's least squares: signal of the fit, mean squared residual, and eigenvalues by SVD."""
+    random = np.random.default_rng(1)
+    x, y = power_law_rows(random, 300, 12, 1.2, 1.6)
+    y = np.stack([y, random.standard_normal(300)], axis=1)
+    found = st.problem_from_data(x, y, cross_fit=False)
+    best, *_ = np.linalg.lstsq(x, y, rcond=None)
+    assert found.noise_variance == pytest.approx(((y - x @ best) ** 2).sum(1).mean(), rel=1e-10)
+    np.testing.assert_allclose(found.problem.eigenvalues, np.linalg.svd(x)[1] ** 2 / 300, rtol=1e-10)
+    assert found.spectrum.signal.sum() == pytest.approx(((x @ best) ** 2).sum(1).mean(), rel=1e-10)
+    assert found.num_targets == 2
+
+
+def test_signal_has_no_bias():
+    """Σ s_i has the mean w*ᵀHw*, also of signal in directions that samples see too small.
+
+    Control: divided by λ_i of the other half in the place of Λ_i it has not. 300 replicas.
+    """
+    random, ours, divided = np.random.default_rng(2), [], []
+    index = np.arange(1.0, 21)
+    for _ in range(300):
+        x = random.standard_normal((160, 20)) * index**-0.25
+        y = x[:, -1] + 0.5 * random.standard_normal(160)
+        moments = grouped_moments(checked_rows(x, y), seed=0)
+        ours.append(cross_fitted_spectrum(moments, np.ones(GROUPS, dtype=bool)).signal.sum())
+        first, second = (slice(None, None, 2), slice(1, None, 2))
+        vectors = np.linalg.eigh(x[first].T @ x[first])[1]
+        products = (vectors.T @ x[first].T @ y[first] / 80) * (vectors.T @ x[second].T @ y[second] / 80)
+        divided.append((products / np.einsum("ri,ri->i", x[second] @ vectors, x[second] @ vectors) * 80).sum())
+    ours, divided = (np.array(each) - 20**-0.5 for each in (ours, divided))
+    assert abs(ours.mean()) < 4 * ours.std() / np.sqrt(300)
+    assert abs(divided.mean()) > 6 * divided.std() / np.sqrt(300)
+
+
+def test_targets_add_up():
+    random = np.random.default_rng(3)
+    x, y = power_law_rows(random, 4000, 10, 1.5, 2.0)
+    pair = np.stack([y, random.standard_normal(4000)], axis=1)
+    one, two, both = (st.problem_from_data(x, part) for part in (pair[:, 0], pair[:, 1], pair))
+    np.testing.assert_allclose(both.spectrum.signal, one.spectrum.signal + two.spectrum.signal, atol=1e-12)
+    np.testing.assert_array_equal(both.spectrum.eigenvalues, one.spectrum.eigenvalues)
+
+
+@pytest.mark.parametrize(("tails", "spread", "own"), [(None, 1.0, 2.0), (12, 1.25, 2.5)])
+def test_kurtosis_of_elliptical_data(tails, spread, own):
+    """Student's t with ν degrees of freedom: χ = (ν − 2)/(ν − 4), δ = 2χ."""
+    x, y = power_law_rows(np.random.default_rng(4), 60_000, 8, 1.0, 1.0, tails=tails)
+    found = st.problem_from_data(x, y).kurtosis
+    assert found.spread == pytest.approx(spread, rel=0.1)
+    assert found.own == pytest.approx(own, rel=0.15)
+
+
+def test_kurtosis_of_independent_signs():
+    """Rademacher coordinates: χ = 1, δ = 0; with one direction κ = 1 is shared as of elliptical data."""
+    x = np.random.default_rng(5).choice([-1.0, 1.0], (20_000, 6)) * [1, 0.7, 0.5, 0.4, 0.3, 0.2]
+    assert st.problem_from_data(x, x[:, 0]).kurtosis == pytest.approx((1.0, 0.0), abs=0.05)
+    assert st.problem_from_data(x[:, :1], x[:, 0]).kurtosis == pytest.approx((1 / 3, 2 / 3), abs=1e-9)
+
+
+def test_the_stable_learning_rate_of_gaussian_data_and_of_heavy_tails():
+    """T5's for χ = 1, δ = 2; of other data the recursion S2 grows beyond it and not below."""
+    x, y = power_law_rows(np.random.default_rng(6), 20_000, 8, 1.0, 1.0)
+    found = st.problem_from_data(x, y)
+    object.__setattr__(found, "kurtosis", type(found.kurtosis)(1.0, 2.0))
+    for batch in (1, 7, 100):
+        expected = st.max_stable_learning_rate(found.problem, batch_size=batch)
+        assert found.max_stable_learning_rate(batch) == pytest.approx(expected, rel=1e-9)
+    for spread, own, batch in ((3.0, 6.0, 4), (0.9, 1.5, 16), (1.0, 0.0, 2), (2.0, 0.5, 300)):
+        object.__setattr__(found, "kurtosis", type(found.kurtosis)(spread, own))
+        edge = found.max_stable_learning_rate(batch)
+        assert [grows(found.problem.eigenvalues, spread, own, batch, share * edge) for share in (0.99, 1.01)] == [0, 1]
+    np.testing.assert_array_equal(found.max_stable_learning_rate([[3, 4]]).shape, (1, 2))
+
+
+def grows(eigenvalues, spread, own, batch, rate):
+    x = rate * eigenvalues
+    step = np.diag((1 - x) ** 2 + (own - 1) * x**2 / batch) + spread * np.outer(x**2 / batch, np.ones_like(x))
+    return int(np.abs(np.linalg.eigvals(step)).max() > 1)
+
+
+def test_files_are_read_a_piece_at_a_time(tmp_path, monkeypatch):
+    x, y = power_law_rows(np.random.default_rng(7), 500, 6, 1.5, 2.0)
+    np.save(tmp_path / "X.npy", x.astype(np.float32))
+    np.save(tmp_path / "y.npy", y)
+    expected = st.problem_from_data(x.astype(np.float32), y)
+    monkeypatch.setattr("sgdtheory.data.rows.PIECE", 70)  # ten rows
+    found = st.problem_from_data(tmp_path / "X.npy", str(tmp_path / "y.npy"))
+    np.testing.assert_allclose(found.problem.eigenvalues, expected.problem.eigenvalues, rtol=1e-12)
+    np.testing.assert_allclose(found.kurtosis, expected.kurtosis, rtol=1e-12)
+
+
+def test_fewer_rows_than_directions_are_said():
+    x, y = power_law_rows(np.random.default_rng(8), 40, 100, 1.5, 2.0)
+    found = st.problem_from_data(x, y)
+    assert "20 rows find directions among 100" in found.remark
+    assert "too few rows for exponents" in found.remark
+    assert np.isnan(found.capacity.value)
+    assert found.capacity.interval == (-np.inf, np.inf)
+    assert np.isnan(found.predicted_exponent.value)
+    assert found.problem.trace == pytest.approx((x**2).sum(1).mean(), rel=0.05)
+
+
+def test_constant_columns_are_named():
+    x, y = power_law_rows(np.random.default_rng(9), 2000, 6, 1.0, 1.5)
+    x[:, 2], x[:, 4] = 1.0, 0.0
+    found = st.problem_from_data(x, y)
+    assert found.constant_columns == (2, 4)
+    assert "2 columns hold one value (2, 4)" in found.remark
+    assert found.problem.eigenvalues[-1] == 0
+
+
+def test_a_chosen_range_and_level():
+    x, y = power_law_rows(np.random.default_rng(10), 4000, 40, 1.5, 2.0)
+    found = [st.problem_from_data(x, y, fit_range=(2, 20), level=level) for level in (0.5, 0.99)]
+    assert found[0].capacity.range == (2, 20)
+    widths = [np.ptp(each.capacity.interval) for each in found]
+    assert widths[0] < 0.4 * widths[1]
+
+
+def test_the_figure_says_the_exponents():
+    x, y = power_law_rows(np.random.default_rng(11), 2000, 40, 1.5, 2.0)
+    figure = st.problem_from_data(x, y).plot("rows")
+    assert ["a = " in axes.get_title() or "b = " in axes.get_title() for axes in figure.axes] == [True, True]
+    assert all(axes.get_xscale() == axes.get_yscale() == "log" for axes in figure.axes)
+    x, y = power_law_rows(np.random.default_rng(11), 20, 40, 1.5, 2.0)
+    assert "not resolved" in st.problem_from_data(x, y).plot().axes[0].get_title()
+
+
+ROWS = np.random.default_rng(12).standard_normal((40, 3))
+
+
+def with_nan():
+    rows = ROWS.copy()
+    rows[7, 1] = np.nan
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("features", "targets", "message"),
+    [
+        (ROWS, ROWS[:39, 0], "targets must have one row for each of the 40 rows of features, got 39"),
+        (with_nan(), ROWS[:, 0], "features must be finite, got nan in row 7, column 1"),
+        (ROWS, with_nan()[:, :2], "targets must be finite, got nan in row 7, column 1"),
+        (ROWS[:10], ROWS[:10, 0], "features must have at least 16 rows to be split, got 10"),
+        (ROWS[:, 0], ROWS[:, 0], r"features must be an array of rows, \(N, d\), got shape \(40,\)"),
+        (ROWS, ROWS[:, :, None], r"targets must have the shape"),
+        (0 * ROWS, ROWS[:, 0], "features must not all be 0"),
+        (np.full((40, 2), "a"), ROWS[:, 0], "features must be numbers"),
+        (np.zeros((20, 5000)), np.zeros(20), "features must have at most 4096 columns, got 5000"),
+        ("rows.txt", ROWS[:, 0], "features must be an array or a .npy file, got rows.txt"),
+        (Path("missing.npy"), ROWS[:, 0], "features must be a file that exists, got missing.npy"),
+    ],
+)
+def test_bad_rows(features, targets, message):
+    with pytest.raises(ValueError, match=message):
+        st.problem_from_data(features, targets)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"level": 1.0}, "level must lie between 0 and 1"),
+        ({"fit_range": (1, 3)}, "fit_range must span at least 4 of the 3 directions"),
+        ({"seed": -1}, "seed must be a whole number"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        st.problem_from_data(ROWS, ROWS[:, 0], **options)
+
+
+def test_a_file_that_is_no_array(tmp_path):
+    (tmp_path / "X.npy").write_text("1, 2")
+    with pytest.raises(ValueError, match=r"features must be a .npy file of numbers"):
+        st.problem_from_data(tmp_path / "X.npy", ROWS[:, 0])
