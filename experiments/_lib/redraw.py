@@ -18,9 +18,10 @@ from sgdtheory.plotting.style import save
 FOLDER = Path(__file__).parents[1] / "recorded"
 TABLES = (
     *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum"),
-    *("optimal_schedule", "optimal_exponents", "optimal_ramp"),
+    *("optimal_schedule", "optimal_exponents", "optimal_ramp", "model_size"),
     *("width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"),
 )
+MODEL_SIZE = "map", "gaussian", "notions", "compute", "networks"
 SHOWN = {  # file → name of the figure
     "width_invariance_teacher.png": "width_invariance_teacher_0.1",
     "width_invariance_text.png": "width_invariance_text_2.5",
@@ -35,6 +36,8 @@ SHOWN = {  # file → name of the figure
     **{f"{name}.png": name for name in ("optimal_exponents_critical", "optimal_exponents_ratios")},
     **{f"{name}.png": name for name in ("optimal_ramp_shape", "optimal_ramp_steps")},
     "weight_decay.png": "weight_decay",
+    "model_size.png": "model_size",
+    **{f"model_size_{name}.png": f"model_size_{name}" for name in MODEL_SIZE},
     "width_limit.png": "width_limit",
 }
 

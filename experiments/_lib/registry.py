@@ -62,6 +62,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("why", 4, 8),
         Experiment("overhead_convention", 8, 30),
         Experiment("ratio_law", 8, 60),
+        Experiment("model_size", 20, 400),
         Experiment("theorem7", 18, 1500),
         Experiment("simulation_vs_theory", 27, 430),
         Experiment("heavy_tails", 40, 200, by_name_only=True),
