@@ -12,6 +12,7 @@ from sgdtheory.data.cross_fit import Spectrum
 
 BINS_PER_DOUBLING = 4
 STEPS = 60  # of Gauss and Newton's method
+ROUNDS = 4  # of a fit and the noise and scatter that it leads to
 LONGEST_STEP = 0.5  # in log amplitude and exponent
 LARGEST_EXPONENT = 30.0
 FEWEST_DIRECTIONS = 4
@@ -28,12 +29,14 @@ class Exponent:
         interval: that contains it; infinite where it is not resolved.
         range: first and last direction i that were fitted.
         scatter: how far the spectrum lies from the power law beyond sampling, standard deviation of its logarithm.
+        amplitude: of the law, its value at i = 1.
     """
 
     value: float
     interval: tuple[float, float]
     range: tuple[int, int]
     scatter: float
+    amplitude: float = float("nan")
 
     def __float__(self) -> float:
         return self.value
@@ -109,18 +112,25 @@ def log_line(bins: Bins, values: np.ndarray, variance: np.ndarray) -> Line:
     return Line(exponent, level - exponent * bins.log_index, gain)
 
 
-def level_line(bins: Bins, values: np.ndarray, variance: np.ndarray, guess: float) -> Line:
-    """`s = A i^−b`, by weighted least squares of the values themselves, which noise may make negative."""
+def level_line(bins: Bins, values: np.ndarray, variance: np.ndarray, square: float, guess: float) -> Line:
+    """`s = A i^−b` by the values themselves, which noise may make negative, with scatter τ² in their logarithm.
+
+        Σ_k (s_k − f_k)/(V_k + τ² f_k s_k)^½ · f_k/(V_k + τ² f_k²)^½ · (1, log i_k) = 0
+
+    Without noise the first factor is `2 sinh(log(s/f)/2)/τ`, as even about the law as a logarithm; without scatter
+    these are weighted least squares.
+    """
     level, exponent = float(np.log(max(values[0], 1e-6 * np.abs(values).max(), 1e-300))), guess
-    gain = np.zeros_like(values)
+    positive, gain = np.maximum(values, 0.0), np.zeros_like(values)
     for _ in range(STEPS):
         fitted = np.exp(level - exponent * bins.log_index)
-        slopes = np.stack([fitted, -bins.log_index * fitted], axis=1) / np.sqrt(variance)[:, None]
-        solution = np.linalg.pinv(slopes) / np.sqrt(variance)
+        slopes = np.stack([np.ones_like(fitted), -bins.log_index], axis=1)
+        slopes = slopes * (fitted / np.sqrt(variance + square * fitted**2))[:, None]
+        solution = np.linalg.pinv(slopes) / np.sqrt(variance + square * fitted * positive)
         step = np.clip(solution @ (values - fitted), -LONGEST_STEP, LONGEST_STEP)
         level, exponent, gain = level + step[0], exponent + step[1], solution[1]
         exponent = float(np.clip(exponent, -LARGEST_EXPONENT, LARGEST_EXPONENT))
-        if np.abs(step).max() < 1e-10:
+        if np.abs(step).max() < 1e-9:
             break
     return Line(exponent, np.exp(level - exponent * bins.log_index), gain)
 
@@ -153,37 +163,35 @@ def capacity_exponent(
     def exponent(spectrum: Spectrum) -> float:
         return log_line(bins, values(spectrum), variance).exponent
 
-    gain = log_line(bins, values(whole), variance).gain
+    line, weights = log_line(bins, values(whole), variance), 1 / variance
     found = jackknife(exponent, whole, left_out)
-    return _interval(
-        found.value - found.bias, found, float(np.sqrt(square) * np.linalg.norm(gain)), bins, square, level
-    )
+    value = found.value - found.bias
+    amplitude = float(np.exp(np.average(values(whole) + value * bins.log_index, weights=weights)))
+    return _interval(value, found, float(np.sqrt(square) * np.linalg.norm(line.gain)), bins, square, amplitude, level)
 
 
 def source_exponent(whole: Spectrum, left_out: Sequence[Spectrum], bins: Bins, guess: float, level: float) -> Exponent:
     """b of `s_i ∝ i^−b`, fitted to the values themselves: directions in which noise drowns it weigh nothing."""
-    noise = whole.square / whole.rows
-    values = bins.mean(whole.signal)
+    noise, values, square = whole.square / whole.rows, bins.mean(whole.signal), 0.0
     fitted = np.maximum(values, 0.0)
-    for _ in range(3):
+    for _ in range(ROUNDS):
         variance = (2 * fitted * noise + noise**2) / bins.size
-        fitted = level_line(bins, values, variance, guess).fitted
-    resolved = fitted > 2 * np.sqrt(variance)
-    last = int(bins.last[resolved][-1]) if resolved.any() else int(bins.first[0])
-    square = 0.0
-    if resolved.sum() > 2:
-        square = misfit((values - fitted)[resolved], variance[resolved], fitted[resolved])
-    variance = variance + square * fitted**2
+        fitted = level_line(bins, values, variance, square, guess).fitted
+        resolved = fitted > 2 * np.sqrt(variance)
+        if resolved.sum() > 2:
+            square = misfit((values - fitted)[resolved], variance[resolved], fitted[resolved])
+    if resolved.sum() < 2:
+        return Exponent(float("nan"), (-np.inf, np.inf), (int(bins.first[0]), int(bins.first[0])), 0.0)
 
     def exponent(spectrum: Spectrum) -> float:
-        return level_line(bins, bins.mean(spectrum.signal), variance, guess).exponent
+        return level_line(bins, bins.mean(spectrum.signal), variance, square, guess).exponent
 
-    gain = level_line(bins, values, variance, guess).gain
+    line = level_line(bins, values, variance, square, guess)
     found = jackknife(exponent, whole, left_out)
-    shown = Bins(*(part[bins.first <= last] for part in bins))
-    if resolved.sum() < 2:
-        return Exponent(float("nan"), (-np.inf, np.inf), (int(bins.first[0]), last), 0.0)
-    return _interval(found.value, found, float(np.sqrt(square) * np.linalg.norm(gain * fitted)), shown, square, level)
+    shown = Bins(*(part[: np.flatnonzero(resolved)[-1] + 1] for part in bins))
+    misfit_error = float(np.sqrt(square) * np.linalg.norm(line.gain * line.fitted))
+    amplitude = float(line.fitted[0] * np.exp(line.exponent * bins.log_index[0]))
+    return _interval(found.value, found, misfit_error, shown, square, amplitude, level)
 
 
 class Jackknife(NamedTuple):
@@ -206,8 +214,10 @@ def jackknife(function: Callable[[Spectrum], float], whole: Spectrum, left_out: 
     return Jackknife(value, (count - 1) * (values.mean() - value), float(np.sqrt((count - 1) * values.var())), count)
 
 
-def _interval(value: float, found: Jackknife, misfit_error: float, bins: Bins, square: float, level: float) -> Exponent:
+def _interval(
+    value: float, found: Jackknife, misfit_error: float, bins: Bins, square: float, amplitude: float, level: float
+) -> Exponent:
     error = float(np.sqrt(found.error**2 + (LEFT_BIAS * found.bias) ** 2 + misfit_error**2))
-    reach = found.quantile(level) * error
+    reach, scatter = found.quantile(level) * error, float(np.sqrt(square))
     bounds = int(bins.first[0]), int(bins.last[-1])
-    return Exponent(float(value), (float(value - reach), float(value + reach)), bounds, float(np.sqrt(square)))
+    return Exponent(float(value), (float(value - reach), float(value + reach)), bounds, scatter, amplitude)

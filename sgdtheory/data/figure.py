@@ -1,13 +1,11 @@
 """The figure of a problem from data: spectrum and signal against the number of the direction, with their power laws."""
 
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sgdtheory.data.cross_fit import Spectrum
-from sgdtheory.data.exponents import Bins, Exponent, bins_within
+from sgdtheory.data.exponents import Exponent, bins_within
 from sgdtheory.plotting.style import BLUE, GRAY, VERMILLION, log_axes, new_figure
 
 MOST_POINTS = 400
@@ -36,7 +34,7 @@ def spectrum_figure(
     some = np.unique(np.round(np.geomspace(1, index[-1], MOST_POINTS)).astype(int)) - 1
     axes[0, 0].plot(index[some], eigenvalues[some], ".", color=BLUE, ms=4)
     axes[0, 0].set(ylabel="eigenvalue $\\lambda_i$ (units of $x^2$)")
-    _law(axes[0, 0], capacity, eigenvalues, "\\lambda_i \\propto i^{-a}", "a")
+    _law(axes[0, 0], capacity, "\\lambda_i \\propto i^{-a}", "a")
     bins = bins_within(1, eigenvalues.size)
     signal = bins.mean(spectrum.signal)
     errors = np.sqrt((len(left_out) - 1) * np.var([bins.mean(each.signal) for each in left_out], axis=0))
@@ -45,7 +43,7 @@ def spectrum_figure(
     middle = np.exp(bins.log_index)
     axes[0, 1].errorbar(middle[shown], signal[shown], reach, fmt=".", color=VERMILLION, ms=5, lw=0.8)
     axes[0, 1].set(ylabel="signal $s_i$ (units of $y^2$), mean of neighbours")
-    _law(axes[0, 1], source, _at(bins, signal), "s_i \\propto i^{-b}", "b")
+    _law(axes[0, 1], source, "s_i \\propto i^{-b}", "b")
     for each in axes[0]:
         each.set_xlabel("direction $i$, by eigenvalue")
         log_axes(each)
@@ -53,23 +51,12 @@ def spectrum_figure(
     return figure
 
 
-def _at(bins: Bins, signal: np.ndarray) -> np.ndarray:
-    """Signal of every direction, its bin's."""
-    return np.repeat(np.where(signal > 0, signal, np.nan), bins.size.astype(int))
-
-
-def _law(axes: Axes, exponent: Exponent, values: np.ndarray, formula: str, name: str) -> None:
-    """The power law over its range, at the level of what was fitted, and its exponent in words."""
+def _law(axes: Axes, exponent: Exponent, formula: str, name: str) -> None:
+    """The power law over its range, and its exponent in words."""
     if not np.isfinite(exponent.value):
         axes.set_title(f"${formula}$: not resolved")
         return
-    first, last = exponent.range
-    index = np.arange(first, last + 1.0)
-    weight = 1 / index
-    part = np.log(values[first - 1 : last])
-    kept = np.isfinite(part)
-    level = (weight * (part + exponent.value * np.log(index)))[kept].sum() / weight[kept].sum()
-    ends: Any = np.array([first, last], dtype=float)
-    axes.plot(ends, np.exp(level) * ends**-exponent.value, "--", color=GRAY, lw=1.6, zorder=3)
+    ends = np.array(exponent.range, dtype=float)
+    axes.plot(ends, exponent.amplitude * ends**-exponent.value, "--", color=GRAY, lw=1.6, zorder=3)
     low, high = exponent.interval
     axes.set_title(f"${formula}$, ${name} = {exponent.value:.2f}$ ({low:.2f} … {high:.2f})")

@@ -69,7 +69,7 @@ def test_signal_without_its_division_by_the_eigenvalue_fails():
         found = st.problem_from_data(x, y)
         bins = bins_within(1, 8)
         values = bins.mean(found.spectrum.signal * found.spectrum.eigenvalues)
-        exponent = level_line(bins, values, np.maximum(values, 1e-9) ** 2, 2.0).exponent
+        exponent = level_line(bins, values, np.maximum(values, 1e-9) ** 2, 0.0, 2.0).exponent
         missed += not found.source.interval[0] <= exponent <= found.source.interval[1]
     assert missed >= 19
 
@@ -79,10 +79,10 @@ def test_a_line_in_logs_and_in_levels():
     law = 3.0 * np.arange(1.0, 101) ** -1.7
     assert log_line(bins, bins.mean(np.log(law)), np.ones(bins.size.size)).exponent == pytest.approx(1.7, abs=1e-12)
     values = 3.0 * np.exp(-1.7 * bins.log_index)
-    fitted = level_line(bins, values, values**2, 1.0)
+    fitted = level_line(bins, values, values**2, 0.0, 1.0)
     assert fitted.exponent == pytest.approx(1.7, abs=1e-9)
     np.testing.assert_allclose(fitted.fitted, values, rtol=1e-8)
-    moved = level_line(bins, values + 1e-6 * np.eye(values.size)[2], values**2, 1.0).exponent
+    moved = level_line(bins, values + 1e-6 * np.eye(values.size)[2], values**2, 0.0, 1.0).exponent
     assert (moved - fitted.exponent) / 1e-6 == pytest.approx(fitted.gain[2], rel=1e-3)
 
 
