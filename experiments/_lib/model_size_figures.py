@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from scipy.interpolate import RectBivariateSpline
 
 import sgdtheory as st
+from experiments._lib.exponents import last_slope
 from experiments._lib.model_sizes import Pair, Row, chosen, column, effective, mean_dimension, path_exponents
 from experiments._lib.panels import LEAST_WIDTH
 from sgdtheory.plotting.style import (
@@ -89,7 +90,8 @@ def _settings_figure(config: Any, rows: Sequence[Row]) -> Figure:
     for axis, pair in zip(axes[:, 0], config.exponents, strict=True):
         axis.set_ylabel(f"$a = {pair[0]:g}$, $b = {pair[1]:g}$\n$B^*$ (samples)")
     figure.suptitle(
-        "The critical batch size grows with the data, not with the model, as long as the model is larger than $k^*(D)$",
+        "The critical batch size grows with the data, not with the model, as long as the model is larger than "
+        "$k^*(D)$; 0.339(3): slope 0.339 at the end, still changing by 0.003",
         fontsize=9,
     )
     for axis in axes.flat:
@@ -100,7 +102,7 @@ def _settings_figure(config: Any, rows: Sequence[Row]) -> Figure:
 def _together_panel(config: Any, axis: Axes, rows: Sequence[Row], pair: Pair) -> None:
     for ratio, color in zip(config.samples_per_feature, colors(len(config.samples_per_feature)), strict=True):
         line = chosen(rows, kind=f"D = {ratio:g} M", pair=pair)
-        label = f"$D = {power_of_ten(ratio)}\\,M$"
+        label = f"$D = {power_of_ten(ratio)}\\,M$: {_slope(line)}"
         axis.plot(column(line, "num_samples"), column(line, "real_batch_size"), "o-", ms=3, color=color, label=label)
     _power(axis, chosen(rows, kind="grid", pair=pair, model_size=ALL), float(st.predicted_exponent(*pair)))
     axis.set_xlabel("samples $D$, features $M ∝ D$")
@@ -110,7 +112,7 @@ def _data_panel(config: Any, axis: Axes, rows: Sequence[Row], pair: Pair) -> Non
     sizes = [*_some(config.model_sizes)[:-1], ALL]
     for size, color in zip(sizes, colors(len(sizes)), strict=True):
         line = chosen(rows, kind="grid", pair=pair, model_size=size)
-        label = "all features" if size == ALL else f"$M = {size:g}$"
+        label = f"{'all' if size == ALL else f'$M = {size:g}$'}: {_slope(line)}"
         axis.plot(column(line, "num_samples"), column(line, "real_batch_size"), "o-", ms=3, color=color, label=label)
     _power(axis, line, float(st.predicted_exponent(*pair)))
     least = chosen(rows, kind="grid", pair=pair, model_size=sizes[0])
@@ -119,6 +121,12 @@ def _data_panel(config: Any, axis: Axes, rows: Sequence[Row], pair: Pair) -> Non
     height = (0.5 if pair[1] > 2 * pair[0] else 1.7) * least[-1].real_batch_size  # outside of the other lines
     axis.plot(samples, height * reach, **THEORY, ls="--", label="$D^{1/2}$")
     axis.set_xlabel("samples $D$")
+
+
+def _slope(line: Sequence[Row]) -> str:
+    """That of B* in D between the last two sizes, 0.339(3) where it has changed by 0.003 since the pair before."""
+    slope = last_slope(column(line, "num_samples"), column(line, "real_batch_size"))
+    return f"{slope.value:.3f}({1000 * abs(slope.change):.0f})"
 
 
 def _power(axis: Axes, whole: Sequence[Row], exponent: float) -> None:

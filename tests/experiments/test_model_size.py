@@ -157,6 +157,16 @@ def test_exponent_of_the_model_size_is_that_of_the_formula():
         assert slope == pytest.approx(size_exponent(pair), abs=2e-3)
 
 
+def test_strong_directions_leak_into_weak_gaussian_features():
+    """(λ_k/M) Σ_{i<k} s_i/λ_i of THEORY.md T31, which is twelve and nine hundred times s_k at k = 10 and 30."""
+    a, b, size = 2.0, 6.0, 1000
+    _, signal = st.PowerLaw(a, b).with_features(size, kind="gaussian").directions()
+    for k in (3, 10, 30):
+        stronger = np.arange(1.0, k)
+        leak = k**-a / size * np.sum(stronger ** (a - b))
+        assert signal[k - 1] == pytest.approx(k**-b + leak, rel=0.05)
+
+
 def test_best_size_against_every_size():
     pair, compute = (2.0, 3.0), 3e4
 
