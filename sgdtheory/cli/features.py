@@ -92,14 +92,15 @@ class FeaturesCommand:
         return 10.0 ** np.arange(np.log10(FIRST_SIZE), np.log10(last) + 0.5)
 
     def _simulated(self, found: "DataProblem", critical: "DataCriticalBatchSize") -> list[dict[str, float]]:
-        """At each D, B* and its γ: SGD on the rows, and the exact risk of the estimated problem."""
+        """At each D, B* and its γ: SGD on the rows, the exact risk of the rows, and that of their population."""
         import jax
 
+        from sgdtheory.data import problem_from_data
         from sgdtheory.simulation import simulate_data
         from sgdtheory.theory import excess_risk
 
         x, y = np.load(self.features), np.load(self.targets)
-        rows = []
+        sample, rows = problem_from_data(x, y, cross_fit=False).problem, []
         for samples, batch, rate in zip(
             critical.num_samples, critical.batch_size, np.atleast_1d(critical.critical.learning_rate), strict=True
         ):
@@ -109,9 +110,10 @@ class FeaturesCommand:
                 "num_samples": float(samples),
             }
             simulation = simulate_data(jax.random.key(self.seed), x, y, **setting, num_replicas=self.num_replicas)
-            mean, exact = float(simulation.mean), float(excess_risk(found.problem, **setting).total)
-            error = float(simulation.standard_error)
-            rows.append(setting | {"simulated": mean, "standard_error": error, "exact": exact, "ratio": mean / exact})
+            mean, error = float(simulation.mean), float(simulation.standard_error)
+            exact, population = (float(excess_risk(each, **setting).total) for each in (sample, found.problem))
+            risks = {"simulated": mean, "standard_error": error, "exact": exact, "ratio": mean / exact}
+            rows.append(setting | risks | {"population": population})
         return rows
 
     def _json(self, found: "DataProblem", critical: "DataCriticalBatchSize", simulated: list) -> dict[str, Any]:
@@ -195,9 +197,10 @@ def _exponent(value: Any) -> str:
 def _simulation(rows: list[dict[str, float]]) -> Table:
     table = Table(
         title="SGD on the rows themselves, beside the exact risk",
-        caption="rows drawn with replacement; risk above their least-squares fit",
+        caption="rows drawn with replacement; simulated and exact: risk above their own least-squares fit, which has "
+        "fitted noise; population: above the best fit to new rows",
     )
-    for header in ("D", "B", "γ", "simulated", "exact", "simulated/exact"):
+    for header in ("D", "B", "γ", "simulated", "exact", "simulated/exact", "population"):
         table.add_column(header, justify="right")
     for row in rows:
         table.add_row(
@@ -207,5 +210,6 @@ def _simulation(rows: list[dict[str, float]]) -> Table:
             f"{row['simulated']:.4g} ± {row['standard_error']:.2g}",
             f"{row['exact']:.4g}",
             f"{row['ratio']:.3f}",
+            f"{row['population']:.4g}",
         )
     return table
