@@ -20,6 +20,7 @@ TABLES = (
     *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum"),
     *("optimal_schedule", "optimal_exponents", "optimal_ramp", "model_size"),
     *("width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"),
+    "real_features",
 )
 MODEL_SIZE = "map", "gaussian", "notions", "compute", "networks"
 SHOWN = {  # file → name of the figure
@@ -35,6 +36,7 @@ SHOWN = {  # file → name of the figure
     **{f"{name}.png": name for name in ("optimal_schedule_shape", "optimal_schedule_losses")},
     **{f"{name}.png": name for name in ("optimal_exponents_critical", "optimal_exponents_ratios")},
     **{f"{name}.png": name for name in ("optimal_ramp_shape", "optimal_ramp_steps")},
+    **{f"{name}.png": name for name in ("real_features_critical", "real_features_spectra", "real_features_exponents")},
     "weight_decay.png": "weight_decay",
     "model_size.png": "model_size",
     **{f"model_size_{name}.png": f"model_size_{name}" for name in MODEL_SIZE},

@@ -45,6 +45,7 @@ from .schedules import Linear as Linear
 from .schedules import PowerDecay as PowerDecay
 from .schedules import ScheduleFree as ScheduleFree
 from .schedules import Stages as Stages
+from .streams import stream as stream
 from .teacher import TeacherStream as TeacherStream
 from .tensors import tensor_factors as tensor_factors
 from .trainer import num_threads as num_threads
