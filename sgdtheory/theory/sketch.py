@@ -110,7 +110,8 @@ def equivalent_sketch(
     Reference:
         Marchenko & Pastur 1967; Silverstein & Choi 1995, for the curve; Bach, arXiv 2303.01372, for the signal.
     """
-    equation = _Equation(modes, num_directions, num_features)
+    many = num_directions > 4 * num_features and lower.size > 0
+    equation = _Equation(modes, num_directions, num_features, float(lower[-1]) if many else 0.0)
     points = _points(equation, upper, lower)
     number, trace, signal = equation.masses(equation.curve(points))
     for _ in range(MOST_SPLITS):
@@ -153,15 +154,20 @@ def _points(equation: "_Equation", upper: np.ndarray, lower: np.ndarray) -> np.n
 
 
 class _Equation:
-    """ζ(κ) of a spectrum and M, its curve of real values and what is integrated along it."""
+    """ζ(κ) of a spectrum and M, its curve of real values and what is integrated along it.
 
-    def __init__(self, modes: Modes, num_directions: float, num_features: int) -> None:
+    With more than 4 M directions κ_0 and the lower edge lie above `least`, any λ_i with i ≥ 4M: `Σ_{j≤4M} (½)² = M`.
+    Modes that stand for more than one direction say nothing below.
+    """
+
+    def __init__(self, modes: Modes, num_directions: float, num_features: int, least: float) -> None:
         positive = modes.eigenvalue > 0
         self.eigenvalue, self.multiplicity = modes.eigenvalue[positive], modes.multiplicity[positive]
         self.signal, self.frozen = modes.signal[positive], float(modes.signal[~positive].sum())
         self.dim, self.size = num_directions, num_features
         self.trace = float(self.multiplicity @ self.eigenvalue)
         self.largest, self.smallest = float(self.eigenvalue.max()), float(self.eigenvalue.min())
+        self.least = math.log(least) if least > 0 else math.log(self.smallest) - 40
 
     def missed(self) -> float:
         """`Σ_i s_i κ_0/(λ_i + κ_0)`."""
@@ -191,7 +197,7 @@ class _Equation:
 
         if self.dim <= self.size:
             return 0.0
-        return _exp_of_root(excess, np.log(self.smallest) - 40, np.log(self.trace) + 1)
+        return _exp_of_root(excess, self.least, np.log(self.trace) + 1)
 
     def curve(self, points: np.ndarray) -> np.ndarray:
         """κ = −u + iy of each u: Newton's method for y², from below, as the sum is convex and falls in it."""
