@@ -180,7 +180,7 @@ def _exponents_figure(config: Config, rows: list[Row]) -> Figure:
     )
     for axis, (name, label) in zip(axes[0], panels, strict=True):
         for width, color in zip(widths, colors(len(widths)), strict=True):
-            mine = [row for row in rows if row.dim == width]
+            mine = [row for row in rows if row.dim == width and np.isfinite(getattr(row, name))]
             steps = np.array(sorted({row.steps for row in mine}))
             values = [[getattr(row, name) for row in mine if row.steps == each] for each in steps]
             mean = np.array([np.mean(each) for each in values])
