@@ -53,7 +53,7 @@ class DataCriticalBatchSize:
     Attributes:
         num_samples: (K,) D.
         batch_size: (K,) B*, whole.
-        interval: (K, 2) of B*, not rounded, from resampling the rows.
+        interval: (K, 2) of B*, not rounded, from resampling the rows; from 1 to inf where the signal is not resolved.
         critical: the CriticalBatchSize behind it.
     """
 
@@ -107,14 +107,24 @@ class DataProblem:
 
         Returns:
             DataCriticalBatchSize, with arrays of the number of data sizes.
+
+        Raises:
+            ValueError: as `critical_batch_size`; no signal is resolved.
         """
         samples = np.atleast_1d(np.asarray(num_samples, dtype=float))
+        if not self.problem.initial_risk > 0:
+            raise ValueError(
+                f"targets must have a part that {self.num_rows} rows tell from noise, got none; "
+                "add rows or check the pairing"
+            )
 
         def found(problem: LeastSquares) -> CriticalBatchSize:
             return critical_batch_size(problem, num_samples=samples, curve=False, **options)
 
-        critical = found(self.problem)
+        critical, unknown = found(self.problem), np.tile([1.0, np.inf], (samples.size, 1))
         value = np.log(critical.real_batch_size)
+        if not all(problem.initial_risk > 0 for problem in self._problems):  # noise drowns what signal there is
+            return DataCriticalBatchSize(samples, np.asarray(critical.batch_size), unknown, critical)
         others = np.array([np.log(found(problem).real_batch_size) for problem in self._problems])
         count = len(others)
         bias, error = (count - 1) * (others.mean(0) - value), np.sqrt((count - 1) * others.var(0))
@@ -208,6 +218,8 @@ def problem_from_data(
     everything = np.ones(GROUPS, dtype=bool)
     if not moments.covariance.any():
         raise ValueError("features must not all be 0: there is nothing to learn from; check how they were made")
+    if not moments.square.any():
+        raise ValueError("targets must not all be 0: there is nothing to learn; check how they were made")
     estimate = cross_fitted_spectrum if cross_fit else sample_spectrum
     whole = estimate(moments, everything)
     left_out = tuple(estimate(moments, np.arange(GROUPS) != group) for group in range(GROUPS))

@@ -137,6 +137,20 @@ def test_fewer_rows_than_directions_are_said():
     assert found.problem.trace == pytest.approx((x**2).sum(1).mean(), rel=0.05)
 
 
+def test_targets_that_are_noise():
+    """No signal: exponents are not resolved and there is no B*; where groups differ on it, any B* may be."""
+    random = np.random.default_rng(13)
+    found = st.problem_from_data(random.standard_normal((400, 3)), random.standard_normal(400), seed=1)
+    assert not found.source.interval[0] > 0
+    if found.problem.initial_risk == 0:
+        with pytest.raises(ValueError, match="targets must have a part that 400 rows tell from noise"):
+            found.critical_batch_size(100)
+    rows = [st.problem_from_data(random.standard_normal((64, 2)), random.standard_normal(64)) for _ in range(20)]
+    resolved = [each for each in rows if each.problem.initial_risk > 0]
+    assert 0 < len(resolved) < 20
+    assert any(np.isinf(each.critical_batch_size(50).interval).any() for each in resolved)
+
+
 def test_constant_columns_are_named():
     x, y = power_law_rows(np.random.default_rng(9), 2000, 6, 1.0, 1.5)
     x[:, 2], x[:, 4] = 1.0, 0.0
@@ -182,6 +196,7 @@ def with_nan():
         (ROWS[:, 0], ROWS[:, 0], r"features must be an array of rows, \(N, d\), got shape \(40,\)"),
         (ROWS, ROWS[:, :, None], r"targets must have the shape"),
         (0 * ROWS, ROWS[:, 0], "features must not all be 0"),
+        (ROWS, 0 * ROWS[:, 0], "targets must not all be 0"),
         (np.full((40, 2), "a"), ROWS[:, 0], "features must be numbers"),
         (np.zeros((20, 5000)), np.zeros(20), "features must have at most 4096 columns, got 5000"),
         ("rows.txt", ROWS[:, 0], "features must be an array or a .npy file, got rows.txt"),
