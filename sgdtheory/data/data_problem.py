@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from sgdtheory._common.arguments import share_between_0_and_1, whole_array, whole_number
+from sgdtheory._common.rows import Rows, checked_rows
 from sgdtheory.critical import CriticalBatchSize, critical_batch_size, predicted_exponent
 from sgdtheory.data.cross_fit import Spectrum, cross_fitted_spectrum, pooled_signal, sample_spectrum
 from sgdtheory.data.exponents import (
@@ -22,11 +23,12 @@ from sgdtheory.data.exponents import (
     source_exponent,
 )
 from sgdtheory.data.moments import GROUPS, Moments, grouped_moments
-from sgdtheory.data.rows import checked_rows
 from sgdtheory.data.shape import Kurtosis, kurtosis_of
 from sgdtheory.theory import LeastSquares
 
 ABOVE_ONE, LARGE = 1 + 1e-9, 1e9
+FEWEST_ROWS = 16
+MOST_COLUMNS = 4096  # a covariance of 16 groups is 2 GiB
 ROWS_PER_DIRECTION = 8  # and more, for each direction of the range that exponents are fitted on
 
 
@@ -213,7 +215,7 @@ def problem_from_data(
     Reference:
         THEORY.md T31, T32; the split is that of Bun, Bouchaud & Potters 2017 (Physics Reports 666), section 8.
     """
-    rows, level = checked_rows(features, targets), share_between_0_and_1("level", level)
+    rows, level = _rows(features, targets), share_between_0_and_1("level", level)
     moments = grouped_moments(rows, whole_number("seed", seed, 0))
     everything = np.ones(GROUPS, dtype=bool)
     if not moments.covariance.any():
@@ -242,6 +244,19 @@ def problem_from_data(
         spectrum=whole,
         left_out=left_out,
     )
+
+
+def _rows(features: Any, targets: Any) -> Rows:
+    rows = checked_rows(features, targets)
+    size, dim = rows.features.shape
+    if size < FEWEST_ROWS:
+        raise ValueError(f"features must have at least {FEWEST_ROWS} rows to be split, got {size}; add rows")
+    if dim > MOST_COLUMNS:
+        raise ValueError(
+            f"features must have at most {MOST_COLUMNS} columns, got {dim}; take leading principal components or a "
+            "random projection of them"
+        )
+    return rows
 
 
 def _problem(spectrum: Spectrum) -> LeastSquares:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sgdtheory.data.rows import Rows
+from sgdtheory._common.rows import Rows
 
 GROUPS = 16  # half of them find directions, half measure along them; one at a time is left out for intervals
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.data.rows import Rows
+from sgdtheory._common.rows import Rows
 
 MOST_ROWS = 20_000
 

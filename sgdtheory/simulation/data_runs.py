@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import real_array, settings_arrays, whole_number
+from sgdtheory._common.arguments import settings_arrays, whole_number
+from sgdtheory._common.rows import checked_rows
 from sgdtheory.simulation.result import Simulation
 
 CALL_ROWS = 4096  # rows of a replica that a call to the device takes, or one batch
@@ -30,8 +31,8 @@ class Regression(NamedTuple):
 
 def simulate_data(
     key: Any,
-    features: ArrayLike,
-    targets: ArrayLike,
+    features: Any,
+    targets: Any,
     *,
     batch_size: ArrayLike,
     learning_rate: ArrayLike,
@@ -67,8 +68,8 @@ def simulate_data(
 
     Args:
         key: JAX key, `jax.random.key(0)` for example.
-        features: (N, d) a row x a sample.
-        targets: (N,) or (N, k) what is predicted; risks of several targets add up.
+        features: (N, d) array or path of a `.npy` file, a row x a sample.
+        targets: (N,) or (N, k) array or path, what is predicted; risks of several targets add up.
         batch_size: B, whole numbers ≥ 1; scalar or array.
         learning_rate: γ > 0, in units of 1/λ; scalar or array.
         num_samples: D ≥ B, may exceed N; scalar or array. The three broadcast like NumPy arrays; settings that differ
@@ -85,7 +86,9 @@ def simulate_data(
     """
     from sgdtheory.simulation.simulator import checked_dtype, key_words
 
-    x, y = checked_rows(features, targets)
+    x, y = checked_rows(features, targets).whole()
+    if not x.any():
+        raise ValueError("features must not all be 0: there is nothing to learn from; check how they were made")
     dtype = checked_dtype(dtype)
     num_replicas = whole_number("num_replicas", num_replicas, 1)
     batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples)
@@ -101,26 +104,6 @@ def simulate_data(
         risks[:, here] = found[:, of_read, of_rate]
     average, last = np.where(np.isfinite(risks), risks, np.inf)
     return Simulation(average, last, steps, dtype)
-
-
-def checked_rows(features: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """(N, d) features and (N, k) targets, float64 and finite."""
-    x, y = real_array("features", features), real_array("targets", targets)
-    if x.ndim != 2 or 0 in x.shape:
-        raise ValueError(f"features must be an array (N, d) with a row a sample, got shape {x.shape}; reshape it")
-    y = y[:, None] if y.ndim == 1 else y
-    if y.ndim != 2 or y.shape[1] == 0:
-        raise ValueError(f"targets must be an array (N,) or (N, k), got shape {y.shape}; reshape it")
-    if len(x) != len(y):
-        raise ValueError(f"features and targets must have as many rows, got {len(x)} and {len(y)}; match them")
-    for name, values in (("features", x), ("targets", y)):
-        bad = ~np.isfinite(values)
-        if bad.any():
-            row = int(np.argwhere(bad)[0][0])
-            raise ValueError(f"{name} must be finite, got {values[bad][0]} in row {row}; drop or mend such rows")
-    if not x.any():
-        raise ValueError("features must not be 0 throughout, or nothing can be learnt from them; drop such data")
-    return x, y
 
 
 def _regression(x: np.ndarray, y: np.ndarray) -> Regression:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory._common.rows import checked_rows
 from sgdtheory.data.cross_fit import cross_fitted_spectrum
 from sgdtheory.data.moments import GROUPS, grouped_moments
-from sgdtheory.data.rows import checked_rows
 from tests.data.synthetic import power_law_rows
 
 Z = 4.5  # standard errors: false alarms below 1e-5 a number
@@ -120,7 +120,7 @@ def test_files_are_read_a_piece_at_a_time(tmp_path, monkeypatch):
     np.save(tmp_path / "X.npy", x.astype(np.float32))
     np.save(tmp_path / "y.npy", y)
     expected = st.problem_from_data(x.astype(np.float32), y)
-    monkeypatch.setattr("sgdtheory.data.rows.PIECE", 70)  # ten rows
+    monkeypatch.setattr("sgdtheory._common.rows.PIECE", 70)  # ten rows
     found = st.problem_from_data(tmp_path / "X.npy", str(tmp_path / "y.npy"))
     np.testing.assert_allclose(found.problem.eigenvalues, expected.problem.eigenvalues, rtol=1e-12)
     np.testing.assert_allclose(found.kurtosis, expected.kurtosis, rtol=1e-12)

@@ -131,13 +131,13 @@ def test_settings_broadcast_and_share_their_rows():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"features": np.ones(3)}, r"features must be an array \(N, d\) .* got shape \(3,\)"),
-        ({"features": np.ones((4, 2))}, "features and targets must have as many rows, got 4 and 3"),
-        ({"features": np.zeros((3, 2))}, "features must not be 0 throughout"),
+        ({"features": np.ones(3)}, r"features must be an array of rows, \(N, d\), got shape \(3,\)"),
+        ({"features": np.ones((4, 2))}, "targets must have one row for each of the 4 rows of features, got 3"),
+        ({"features": np.zeros((3, 2))}, "features must not all be 0"),
         ({"features": np.array([[1, 2], [3, np.nan], [1, 2]])}, "features must be finite, got nan in row 1"),
-        ({"features": "rows"}, "features must be a number or an array of numbers"),
+        ({"features": "rows"}, "features must be an array or a .npy file, got rows"),
         ({"targets": np.array([1, 2, np.inf])}, "targets must be finite, got inf in row 2"),
-        ({"targets": np.ones((3, 1, 1))}, r"targets must be an array \(N,\) or \(N, k\), got shape"),
+        ({"targets": np.ones((3, 1, 1))}, r"targets must have the shape \(N,\) or \(N, k\), got"),
         ({"num_replicas": 0}, "num_replicas must be a whole number of at least 1"),
         ({"batch_size": 20}, "num_samples must be at least batch_size"),
         ({"dtype": "float16"}, "dtype must be one of"),

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 PIECE = 1 << 22  # numbers that are read at once
-MOST_COLUMNS = 4096  # a covariance of 16 groups is 2 GiB
-FEWEST_ROWS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +37,14 @@ class Rows:
             rows = slice(first, min(first + step, len(self)))
             yield rows, _finite("features", self.features[rows], first), _finite("targets", self.targets[rows], first)
 
+    def whole(self) -> tuple[np.ndarray, np.ndarray]:
+        """(N, d) features and (N, k) targets in float64, in memory.
+
+        Raises:
+            ValueError: a number is not finite.
+        """
+        return _finite("features", self.features, 0), _finite("targets", self.targets, 0)
+
 
 def _finite(name: str, values: Any, first: int) -> np.ndarray:
     try:
@@ -59,23 +65,16 @@ def checked_rows(features: Any, targets: Any) -> Rows:
     """Arrays, or paths of `.npy` files, which are read from disk a piece at a time.
 
     Raises:
-        ValueError: not arrays of that shape, of different lengths, with too few rows or too many columns.
+        ValueError: not arrays of that shape, or of different lengths.
     """
     x, y = _array("features", features), _array("targets", targets)
     y = y[:, None] if y.ndim == 1 else y
-    if x.ndim != 2 or x.shape[1] == 0:
+    if x.ndim != 2 or 0 in x.shape:
         raise ValueError(f"features must be an array of rows, (N, d), got shape {x.shape}; write reshape(N, -1)")
     if y.ndim != 2 or y.shape[1] == 0:
         raise ValueError(f"targets must have the shape (N,) or (N, k), got {y.shape}")
     if len(x) != len(y):
         raise ValueError(f"targets must have one row for each of the {len(x)} rows of features, got {len(y)}")
-    if len(x) < FEWEST_ROWS:
-        raise ValueError(f"features must have at least {FEWEST_ROWS} rows to be split, got {len(x)}; add rows")
-    if x.shape[1] > MOST_COLUMNS:
-        raise ValueError(
-            f"features must have at most {MOST_COLUMNS} columns, got {x.shape[1]}; take leading principal components "
-            "or a random projection of them"
-        )
     return Rows(x, y)
 
 
