@@ -1,13 +1,12 @@
 """Steps-to-target measurements from CSV files, and the example data set."""
 
-import csv
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
 
+from sgdtheory.fits.csv_rows import csv_rows, positive_cell
 from sgdtheory.fits.steps_law import MIN_POINTS
 
 EXAMPLE = Path(str(resources.files("sgdtheory.fits") / "data" / "steps_to_target.csv"))
@@ -84,12 +83,12 @@ def read_measurements(
     columns = [batch_size, steps, *filter(None, (group, size))]
     groups: dict[str, dict[float, float]] = {}
     sizes: dict[str, float] = {}
-    for line, row in _rows(Path(path), columns):
+    for line, row in csv_rows(Path(path), columns):
         where = f"{path}, line {line}"
         name = (row[group] or "").strip() if group else ""
         if group and not name:
             raise ValueError(f"{where}: {group} must not be empty")
-        batch, count = (_positive(row[column], column, where) for column in (batch_size, steps))
+        batch, count = (positive_cell(row[column], column, where) for column in (batch_size, steps))
         measured = groups.setdefault(name, {})
         if batch in measured:
             raise ValueError(
@@ -97,7 +96,7 @@ def read_measurements(
                 "name the column that tells the groups apart"
             )
         measured[batch] = count
-        value = _positive(row[size], size, where) if size else float("nan")
+        value = positive_cell(row[size], size, where) if size else float("nan")
         if size and sizes.setdefault(name, value) != value:
             rows = name or "the file"
             raise ValueError(
@@ -106,37 +105,6 @@ def read_measurements(
     if not groups:
         raise ValueError(f"{path} has no rows below its header")
     return [_measurement(path, name, measured, sizes.get(name, float("nan"))) for name, measured in groups.items()]
-
-
-def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line number, row) of each row, the columns checked."""
-    try:
-        file = path.open(newline="", encoding="utf-8-sig")
-    except OSError as error:
-        raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
-    with file:
-        try:
-            reader = csv.DictReader(file)
-            present = reader.fieldnames or []
-            for column in columns:
-                if column not in present:
-                    raise ValueError(
-                        f"{path} has no column {column!r}; its columns are: {', '.join(map(repr, present)) or 'none'}"
-                    )
-            for row in reader:
-                yield reader.line_num, row
-        except (UnicodeDecodeError, csv.Error):
-            raise ValueError(f"cannot read {path}: it is not a CSV file in UTF-8") from None
-
-
-def _positive(text: str | None, column: str, where: str) -> float:
-    try:
-        value = float(text or "")
-    except ValueError:
-        raise ValueError(f"{where}: {column} must be a number, got {text!r}") from None
-    if not (value > 0 and np.isfinite(value)):
-        raise ValueError(f"{where}: {column} must be positive and finite, got {value:g}")
-    return value
 
 
 def _measurement(path: str | Path, name: str, measured: dict[float, float], size: float) -> StepsMeasurement:

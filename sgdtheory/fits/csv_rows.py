@@ -1,0 +1,51 @@
+"""Rows of CSV files that people write: columns by name, and what is wrong with a cell in one sentence."""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+
+def csv_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """(line number, row) of each row, its cells by column.
+
+    Args:
+        path: the file.
+        columns: that it must have.
+
+    Raises:
+        ValueError: no such file, no such column, or no CSV.
+    """
+    try:
+        file = path.open(newline="", encoding="utf-8-sig")
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
+    with file:
+        try:
+            reader = csv.DictReader(file)
+            present = reader.fieldnames or []
+            for column in columns:
+                if column not in present:
+                    raise ValueError(
+                        f"{path} has no column {column!r}; its columns are: {', '.join(map(repr, present)) or 'none'}"
+                    )
+            for row in reader:
+                yield reader.line_num, row
+        except (UnicodeDecodeError, csv.Error):
+            raise ValueError(f"cannot read {path}: it is not a CSV file in UTF-8") from None
+
+
+def positive_cell(text: str | None, column: str, where: str) -> float:
+    """The positive number in a cell.
+
+    Raises:
+        ValueError: it holds something else; the message names the column, and where it stands.
+    """
+    try:
+        value = float(text or "")
+    except ValueError:
+        raise ValueError(f"{where}: {column} must be a number, got {text!r}") from None
+    if not (value > 0 and np.isfinite(value)):
+        raise ValueError(f"{where}: {column} must be positive and finite, got {value:g}")
+    return value
