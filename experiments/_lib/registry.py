@@ -61,6 +61,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("scaling_laws", 4, 5),
         Experiment("why", 4, 8),
         Experiment("overhead_convention", 8, 30),
+        Experiment("mlperf", 35, 90),
         Experiment("ratio_law", 8, 60),
         Experiment("model_size", 20, 400),
         Experiment("theorem7", 18, 1500),

@@ -24,6 +24,7 @@ from sgdtheory.cli.output import (
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.fits import (
     Convention,
+    ExampleName,
     PowerFit,
     StepsLaw,
     StepsMeasurement,
@@ -34,7 +35,7 @@ from sgdtheory.fits import (
     sensitivity,
 )
 
-BATCH_SIZE, STEPS = "batch_size", "steps"  # columns
+COLUMNS = {"batch_size": "batch_size", "steps": "steps", "group": None, "size": None, "standard_error": None}
 
 
 @dataclass(frozen=True)
@@ -42,30 +43,34 @@ class FitCommand:
     """Critical batch size from steps-to-target measurements: B*, intervals, exponent, sensitivity."""
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "measurements": ("csv", "batch_size", "steps", "group", "size", "example"),
+        "measurements": ("csv", "batch_size", "steps", "group", "size", "standard_error", "data", "example"),
         "law and forecast": ("fit_alpha", "forecast"),
         "definition of B* and of intervals": ("reference", "overhead", "level"),
         "output": ("plot", "json"),
     }
 
     csv: Annotated[Path | None, tyro.conf.Positional] = None
-    """CSV file with a header, one row a batch size. Without it, the language models that come with the package."""
-    batch_size: str = BATCH_SIZE
+    """CSV file with a header, one row a batch size. Without it, `--data`."""
+    batch_size: str = "batch_size"
     """Column with the batch size."""
-    steps: str = STEPS
+    steps: str = "steps"
     """Column with the steps to the target."""
     group: str | None = None
     """Column that tells targets apart, for example the model's name."""
     size: str | None = None
     """Column with the model or data size, for the exponent of B* against it."""
+    standard_error: str | None = None
+    """Column with the standard error of the steps, which then count by it; the law's lack of fit is tested."""
+    data: ExampleName = "c4"
+    """Without a file: c4, language models of five sizes, or mlperf, twelve of MLPerf's benchmarks."""
     example: bool = False
-    """Print a file of measurements to try the command with, and fit nothing: `sgdtheory fit --example > steps.csv`."""
+    """Print these data as a file to try the command with, and fit nothing: `sgdtheory fit --example > steps.csv`."""
     fit_alpha: bool = False
     """Fit α in steps = a + b/B^α; otherwise α = 1."""
     forecast: tuple[float, ...] = ()
     """Sizes at which to forecast B*."""
-    reference: float = 256.0
-    """Reference batch size of B*, inside the regime of linear scaling."""
+    reference: float | None = None
+    """Reference batch size of B*, inside the regime of linear scaling. None: 256; of mlperf, each one's smallest."""
     overhead: Overhead = 0.2
     """Extra data, relative to the reference batch size, that defines B*: 0.2 or 20%."""
     level: float = 0.95
@@ -78,14 +83,15 @@ class FitCommand:
     def run(self) -> None:
         """Fit and print, or print the example."""
         if self.example:
-            if self != FitCommand(example=True):
+            if self != FitCommand(example=True, data=self.data):
                 raise ValueError("example prints a file and fits nothing: leave everything else out")
-            print(example_file(), end="")
+            print(example_file(self.data), end="")
             return
         require_figure_suffix(self.plot)
         positive_array("forecast", self.forecast)
         measurements = self._measurements()
-        laws = [fit_steps_law(m.batch_sizes, m.steps, None if self.fit_alpha else 1.0) for m in measurements]
+        alpha = None if self.fit_alpha else 1.0
+        laws = [fit_steps_law(m.batch_sizes, m.steps, alpha, standard_errors=m.standard_errors) for m in measurements]
         rows = [self._row(m, law) for m, law in zip(measurements, laws, strict=True)]
         sizes = [m.size for m in measurements]
         critical = [row["critical_batch_size"] for row in rows]
@@ -111,22 +117,27 @@ class FitCommand:
 
     def _measurements(self) -> list[StepsMeasurement]:
         """Of the file or, where there is none, the example's."""
-        columns: dict[str, Any] = {name: getattr(self, name) for name in ("batch_size", "steps", "group", "size")}
+        columns: dict[str, Any] = {name: getattr(self, name) for name in COLUMNS}
         if self.csv is not None:
+            if self.data != "c4":
+                raise ValueError("data names measurements of the package: leave it out, or the file")
             return read_measurements(self.csv, **columns)
-        if columns != {"batch_size": BATCH_SIZE, "steps": STEPS, "group": None, "size": None}:
-            raise ValueError("batch-size, steps, group and size name columns of a CSV file: give the file too")
-        return example_measurements()
+        if columns != COLUMNS:
+            raise ValueError(f"{', '.join(COLUMNS).replace('_', '-')} name columns of a CSV file: give the file too")
+        return example_measurements(self.data)
 
     @property
     def _convention(self) -> Convention:
+        if self.reference is None and self.data == "c4":
+            return Convention(overhead=self.overhead)
         return Convention(self.reference, self.overhead)
 
     def _notes(self, measurement: StepsMeasurement, law: StepsLaw) -> list[str]:
         """What makes a B* of this group worth less than its interval says."""
         name = measurement.group or "the measurements"
         low, high = measurement.batch_sizes[[0, -1]]
-        reference, critical = self.reference, law.critical_batch_size(convention=self._convention)
+        reference = self._convention.reference_among(measurement.batch_sizes)
+        critical = law.critical_batch_size(convention=self._convention)
         notes = []
         if not low <= reference <= high:
             notes.append(f"{name}: reference {reference:g} lies outside the batch sizes {low:g} … {high:g}")
@@ -162,6 +173,8 @@ class FitCommand:
         convention = self._convention
         row: dict[str, Any] = {"group": measurement.group, "size": measurement.size}
         row |= {"a": law.a, "b": law.b, "alpha": law.alpha, "residual_std": law.residual_std}
+        if law.standard_errors is not None:
+            row |= {"misfit": law.misfit, "lack_of_fit": law.lack_of_fit._asdict()}
         row["critical_batch_size"] = law.critical_batch_size(convention=convention)
         for name in ("a", "b", "alpha", "critical_batch_size"):
             row[f"{name}_interval"] = law.interval(name, self.level, convention=convention)
@@ -196,20 +209,32 @@ class FitCommand:
     def _print(self, report: dict[str, Any]) -> None:
         level = f"{self.level:.0%}"
         title = (
-            f"steps = a + b/B^α;  B*: {self.overhead:.0%} more data than at B = {self.reference:g};  {level} intervals"
+            f"steps = a + b/B^α;  B*: {self.overhead:.0%} more data than at {self._reference_text};  {level} intervals"
         )
         table = Table(title=title)
-        for header in ("group", "a", "b", "α", "B*"):
+        tested = "lack_of_fit" in report["groups"][0]
+        if tested:
+            table.caption = (
+                "p: probability of so large a χ² if the law holds; misfit: scatter of steps beyond their errors"
+            )
+        for header in ("group", "a", "b", "α", "B*", *(["χ², p", "misfit"] if tested else [])):
             table.add_column(header, justify="left" if header == "group" else "right")
         for row in report["groups"]:
             cells = [escape(row["group"]) or "all"]
             for name in ("a", "b", "alpha", "critical_batch_size"):
                 fixed = name == "alpha" and not self.fit_alpha
                 cells.append(f"{row[name]:.5g}\n{'fixed' if fixed else interval_text(row[f'{name}_interval'])}")
+            if tested:
+                cells += [_test_text(row["lack_of_fit"]), f"{row['misfit']:.1%}"]
             table.add_row(*cells)
         print_tables(table)
         if "power_law" in report:
             self._print_power(report, level)
+
+    @property
+    def _reference_text(self) -> str:
+        reference = self._convention.reference
+        return "the smallest B" if reference is None else f"B = {reference:g}"
 
     def _print_power(self, report: dict[str, Any], level: str) -> None:
         law = report["power_law"]
@@ -240,6 +265,9 @@ class FitCommand:
         from sgdtheory import plotting  # matplotlib is slow to import
         from sgdtheory.plotting.style import plain_label
 
+        if self._convention.reference is None:
+            write_figure(plotting.scaled_steps(measurements, laws), path)
+            return
         figure, axes = plotting.new_figure(1, 2 if power else 1, width=4.8, height=3.9)
         if power:
             label = f"size $N$ ({plain_label(self.size)})" if self.size else "model size $N$ (10⁶ parameters)"
@@ -249,8 +277,20 @@ class FitCommand:
         write_figure(figure, path)
 
 
-def example_file() -> str:
+def _test_text(test: dict[str, Any]) -> str:
+    """χ² over degrees of freedom, and p."""
+    return f"{test['chi_square']:.3g} / {test['freedom']}\n{test['p_value']:.1g}"
+
+
+def example_file(data: ExampleName) -> str:
     """The example's measurements as a CSV file: what its columns are called is up to a file's author."""
+    if data == "mlperf":
+        rows = [
+            (one.group, int(batch), float(steps), float(f"{steps * error:.3g}"))
+            for one in example_measurements(data)
+            for batch, steps, error in zip(one.batch_sizes, one.steps, np.array(one.standard_errors), strict=True)
+        ]
+        return csv_text(("benchmark", "bs", "steps", "se"), rows)
     rows = [
         (model.group, int(model.size), int(batch), int(steps))
         for model in example_measurements()

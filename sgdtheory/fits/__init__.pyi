@@ -11,6 +11,8 @@ from .invariance import interpolated_critical_batch_size as interpolated_critica
 from .invariance import log_sensitivity as log_sensitivity
 from .invariance import paired_ratio as paired_ratio
 from .invariance import size_dependence as size_dependence
+from .known_noise import LackOfFit as LackOfFit
+from .measurements import ExampleName as ExampleName
 from .measurements import StepsMeasurement as StepsMeasurement
 from .measurements import example_measurements as example_measurements
 from .measurements import read_measurements as read_measurements

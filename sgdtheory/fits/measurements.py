@@ -1,15 +1,18 @@
-"""Steps-to-target measurements from CSV files, and the example data set."""
+"""Steps-to-target measurements from CSV files, and the example data sets."""
 
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Literal, get_args
 
 import numpy as np
 
+from sgdtheory._common.arguments import checked_name
 from sgdtheory.fits.csv_rows import csv_rows, positive_cell
 from sgdtheory.fits.steps_law import MIN_POINTS
 
-EXAMPLE = Path(str(resources.files("sgdtheory.fits") / "data" / "steps_to_target.csv"))
+FOLDER = Path(str(resources.files("sgdtheory.fits") / "data"))
+ExampleName = Literal["c4", "mlperf"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,29 +27,41 @@ class StepsMeasurement:
         group: name of the group of rows, "" where the file has no groups.
         size: its model or data size, nan where the file has none.
         batch_sizes, steps: (m,) in increasing order of batch size.
+        standard_errors: (m,) of the steps, relative to them, as `fit_steps_law` takes them; None: not known.
     """
 
     group: str
     size: float
     batch_sizes: np.ndarray
     steps: np.ndarray
+    standard_errors: np.ndarray | None = None
 
 
-def example_measurements(*, fitted: bool = True) -> list[StepsMeasurement]:
-    """Five language models, 85M to 1.2B parameters, on C4 (provenance: sgdtheory/fits/data/README.md).
+def example_measurements(name: ExampleName = "c4", *, fitted: bool = True) -> list[StepsMeasurement]:
+    """Measurements that come with the package (provenance: sgdtheory/fits/data/README.md).
 
     >>> import sgdtheory as st
     >>> [(model.group, model.size) for model in st.example_measurements()]
     [('85M', 85.0), ('151M', 151.0), ('302M', 302.0), ('604M', 604.0), ('1.2B', 1200.0)]
+    >>> [benchmark.group for benchmark in st.example_measurements("mlperf")][:4]
+    ['bert', 'cosmoflow', 'deepcam', 'dlrm_dcnv2']
 
     Args:
-        fitted: the series behind the paper's Table 6a; False: the one read from the logs (six entries differ).
+        name: "c4": five language models, 85M to 1.2B parameters, on C4, batch size in sequences of 512 tokens;
+            "mlperf": twelve benchmarks of MLPerf training and HPC at five batch sizes or more, with standard errors.
+        fitted: of "c4" the series behind the paper's Table 6a; False: the one read from the logs (six entries differ).
 
     Returns:
-        One StepsMeasurement a model, size in millions of parameters, batch size in sequences of 512 tokens.
+        One StepsMeasurement a model, with its size in millions of parameters; or one a benchmark. Steps of `cosmoflow`,
+        `deepcam`, `rgat` and `rnnt` are known up to a factor: b/a and B* are right, a and b are not in steps.
+
+    Raises:
+        ValueError: no such name.
     """
+    if checked_name("name", name, get_args(ExampleName)) == "mlperf":
+        return read_measurements(FOLDER / "mlperf_steps.csv", group="benchmark", standard_error="standard_error")
     steps = "steps_fitted" if fitted else "steps_measured"
-    return read_measurements(EXAMPLE, steps=steps, group="model", size="parameters_millions")
+    return read_measurements(FOLDER / "steps_to_target.csv", steps=steps, group="model", size="parameters_millions")
 
 
 def read_measurements(
@@ -56,6 +71,7 @@ def read_measurements(
     steps: str = "steps",
     group: str | None = None,
     size: str | None = None,
+    standard_error: str | None = None,
 ) -> list[StepsMeasurement]:
     """Read a CSV file with a header: one row a (group, batch size).
 
@@ -72,6 +88,7 @@ def read_measurements(
         batch_size, steps: names of the columns with B and the steps to the target.
         group: name of the column that tells targets apart (a model's name); None: one group.
         size: name of the column with the model or data size, constant within a group; None: no sizes.
+        standard_error: name of the column with the standard error of the steps, in steps; None: not known.
 
     Returns:
         One StepsMeasurement a group, in the order of the file.
@@ -80,8 +97,8 @@ def read_measurements(
         ValueError: no such file or column, an entry that is not a positive number, a batch size that occurs twice
             in a group, or fewer than three batch sizes; the message has the line.
     """
-    columns = [batch_size, steps, *filter(None, (group, size))]
-    groups: dict[str, dict[float, float]] = {}
+    columns = [batch_size, steps, *filter(None, (group, size, standard_error))]
+    groups: dict[str, dict[float, tuple[float, float]]] = {}
     sizes: dict[str, float] = {}
     for line, row in csv_rows(Path(path), columns):
         where = f"{path}, line {line}"
@@ -95,7 +112,8 @@ def read_measurements(
                 f"{where}: {batch_size} {batch:g} occurs twice{f' for {name}' if name else ''}; keep its best run, or "
                 "name the column that tells the groups apart"
             )
-        measured[batch] = count
+        error = _error(row[standard_error], standard_error, where) / count if standard_error else float("nan")
+        measured[batch] = count, error
         value = positive_cell(row[size], size, where) if size else float("nan")
         if size and sizes.setdefault(name, value) != value:
             rows = name or "the file"
@@ -107,10 +125,23 @@ def read_measurements(
     return [_measurement(path, name, measured, sizes.get(name, float("nan"))) for name, measured in groups.items()]
 
 
-def _measurement(path: str | Path, name: str, measured: dict[float, float], size: float) -> StepsMeasurement:
+def _error(text: str | None, column: str, where: str) -> float:
+    """A standard error, which 0 is not: runs that all stop at one evaluation are known to within its interval."""
+    if text and text.strip() in ("0", "0.0"):
+        raise ValueError(
+            f"{where}: {column} must be positive, got 0; where all runs stopped at one evaluation, give the steps "
+            "between two evaluations over √12"
+        )
+    return positive_cell(text, column, where)
+
+
+def _measurement(
+    path: str | Path, name: str, measured: dict[float, tuple[float, float]], size: float
+) -> StepsMeasurement:
     if len(measured) < MIN_POINTS:
         raise ValueError(
             f"{path}: {name or 'the file'} has {len(measured)} batch sizes; a fit needs at least {MIN_POINTS}"
         )
     batch_sizes = np.array(sorted(measured))
-    return StepsMeasurement(name, size, batch_sizes, np.array([measured[batch] for batch in batch_sizes]))
+    steps, errors = np.array([measured[batch] for batch in batch_sizes]).T
+    return StepsMeasurement(name, size, batch_sizes, steps, None if np.isnan(errors).any() else errors)

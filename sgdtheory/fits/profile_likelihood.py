@@ -6,6 +6,9 @@ so the noise has to be estimated from the residuals themselves, which the F quan
 follows the curvature of the law, so an interval of B* is asymmetric and never negative, where a Wald interval on
 so few points is neither; and it does not depend on the parametrisation: b/a and B* have the same interval. What
 it cannot see is a misfit that all batch sizes share.
+
+With weights, RSS is Σ w r². Where they are one over known variances the set is `RSS ≤ RSS_min + F_{1,m−p}`: F, not
+χ²_1, since a part of these variances is scatter that was estimated from the residuals (`fits/known_noise`).
 """
 
 from collections.abc import Callable
@@ -27,20 +30,23 @@ Quantity = Callable[[float, float, float], float]  # of (log a, log b/a, α), no
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """The confidence set `RSS ≤ RSS_min (1 + widening)` around a least-squares fit.
+    """The confidence set `RSS ≤ RSS_min (1 + widening) + slack` around a least-squares fit.
 
     Attributes:
-        log_batch, log_steps: (m,) the measurements.
+        log_batch, log_steps, weights: (m,) the measurements, and how much each counts.
         alpha: the fit's α.
         alpha_fitted: whether α varies in the set.
-        widening: F quantile over degrees of freedom.
+        widening: F quantile over degrees of freedom, where the residuals say how large the noise is.
+        slack: F quantile, where the weights do; otherwise what rounding alone can cause.
     """
 
     log_batch: np.ndarray
     log_steps: np.ndarray
+    weights: np.ndarray
     alpha: float
     alpha_fitted: bool
     widening: float
+    slack: float = EXACT_FIT
 
     def extreme(self, quantity: Quantity, side: int) -> float:
         """exp of the smallest (side = −1) or largest (+1) `quantity` over the set."""
@@ -61,8 +67,8 @@ class Profile:
 
     @cached_property
     def _limit(self) -> float:
-        log_ratio = best_ratio(self.log_batch, self.log_steps, self.alpha)
-        return self._residuals(log_ratio, self.alpha)[1] * (1 + self.widening) + EXACT_FIT
+        log_ratio = best_ratio(self.log_batch, self.log_steps, self.weights, self.alpha)
+        return self._residuals(log_ratio, self.alpha)[1] * (1 + self.widening) + self.slack
 
     @cached_property
     def _alpha_range(self) -> tuple[float, float]:
@@ -72,21 +78,22 @@ class Profile:
     def _residuals(self, log_ratio: float, alpha: float) -> tuple[float, float]:
         """Mean residual at log a = 0, and RSS at the best log a."""
         gap = self.log_steps - np.logaddexp(0.0, log_ratio - alpha * self.log_batch)
-        return gap.mean(), ((gap - gap.mean()) ** 2).sum()
+        mean = mean_of(gap, self.weights)
+        return float(mean[0]), (self.weights * (gap - mean) ** 2).sum()
 
     def _room(self, log_ratio: float, alpha: float) -> float:
         return self._limit - self._residuals(log_ratio, alpha)[1]
 
     def _over_ratio(self, quantity: Quantity, side: int, alpha: float) -> float:
-        """Largest side·quantity at fixed α. Given b/a, log a ranges over `mean residual ± √(room/m)`."""
-        centre = best_ratio(self.log_batch, self.log_steps, alpha)
+        """Largest side·quantity at fixed α. Given b/a, log a ranges over `mean residual ± √(room/Σ w)`."""
+        centre = best_ratio(self.log_batch, self.log_steps, self.weights, alpha)
         if self._room(centre, alpha) < 0:
             return -np.inf
         bounds = ratio_range(self.log_batch, alpha)
         ends = [self._crossing(centre, bound, alpha) for bound in bounds]
 
         def value(log_ratio: float) -> float:
-            half = np.sqrt(max(self._room(log_ratio, alpha), 0.0) / self.log_steps.size)
+            half = np.sqrt(max(self._room(log_ratio, alpha), 0.0) / self.weights.sum())
             log_a = self._residuals(log_ratio, alpha)[0] + side * half
             return side * quantity(log_a, log_ratio, alpha)
 
@@ -115,7 +122,7 @@ class Profile:
 
         def room(log_alpha: float) -> float:
             alpha = float(np.exp(log_alpha))
-            return self._room(best_ratio(self.log_batch, self.log_steps, alpha), alpha)
+            return self._room(best_ratio(self.log_batch, self.log_steps, self.weights, alpha), alpha)
 
         start = inner = float(np.log(self.alpha))
         while abs(inner - start) < ALPHA_SPAN:
@@ -130,12 +137,18 @@ def ratio_range(log_batch: np.ndarray, alpha: float) -> tuple[float, float]:
     return alpha * log_batch.min() - WIDEST, alpha * log_batch.max() + WIDEST
 
 
-def best_ratio(log_batch: np.ndarray, log_steps: np.ndarray, alpha: float) -> float:
-    """log(b/a) of least squares at fixed α; log a drops out as the mean residual."""
+def mean_of(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Weighted mean over the last axis, which stays with length 1."""
+    return (weights * values).sum(-1, keepdims=True) / weights.sum()
+
+
+def best_ratio(log_batch: np.ndarray, log_steps: np.ndarray, weights: np.ndarray, alpha: float) -> float:
+    """log(b/a) of weighted least squares at fixed α; log a drops out as the mean residual."""
+    root_weights = np.sqrt(weights)
 
     def gap(log_ratio: np.ndarray) -> np.ndarray:
         rest = log_steps - np.logaddexp(0.0, log_ratio - alpha * log_batch)
-        return rest - rest.mean(-1, keepdims=True)
+        return root_weights * (rest - mean_of(rest, weights))
 
     low, high = ratio_range(log_batch, alpha)
     grid = np.linspace(low, high, 400)

@@ -11,7 +11,8 @@ from scipy import optimize, special
 
 from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1
 from sgdtheory.fits.conventions import Convention, one_convention
-from sgdtheory.fits.profile_likelihood import Profile, Quantity, best_ratio, root, safe_exp
+from sgdtheory.fits.known_noise import LackOfFit, misfit_variance
+from sgdtheory.fits.profile_likelihood import EXACT_FIT, Profile, Quantity, best_ratio, mean_of, root, safe_exp
 
 MIN_POINTS = 3
 INVISIBLE = 18.0  # a term e^−18 times the other, at every batch size measured, counts as absent
@@ -30,6 +31,9 @@ class StepsLaw:
         alpha: exponent α, 1 unless it was fitted.
         alpha_fitted: whether α was fitted.
         batch_sizes, steps: (m,) the measurements.
+        standard_errors: (m,) of the steps, relative to them; None: not known.
+        misfit: τ, standard deviation of log steps around the law beyond their standard errors; 0 without them.
+        chi_square: of the law at its best for τ = 0; nan without standard errors.
     """
 
     a: float
@@ -38,6 +42,9 @@ class StepsLaw:
     alpha_fitted: bool
     batch_sizes: np.ndarray
     steps: np.ndarray
+    standard_errors: np.ndarray | None = None
+    misfit: float = 0.0
+    chi_square: float = float("nan")
 
     def predict(self, batch_size: ArrayLike) -> np.ndarray:
         """Steps at `batch_size`: a + b/B^α."""
@@ -71,6 +78,17 @@ class StepsLaw:
         """Estimated standard deviation of log steps around the law."""
         freedom = self.steps.size - self._num_parameters
         return float(np.sqrt((self.residuals**2).sum() / freedom)) if freedom else float("nan")
+
+    @property
+    def lack_of_fit(self) -> LackOfFit:
+        """χ² of the law with its p-value, from the standard errors.
+
+        Raises:
+            ValueError: the law was fitted without standard errors.
+        """
+        if self.standard_errors is None:
+            raise ValueError("lack_of_fit needs standard errors: give fit_steps_law(…, standard_errors=…)")
+        return LackOfFit.of(self.chi_square, self.steps.size - self._num_parameters)
 
     def critical_batch_size(
         self, reference: float | None = 256.0, overhead: float = 0.2, *, convention: Convention | None = None
@@ -106,10 +124,11 @@ class StepsLaw:
         """Profile-likelihood confidence interval (see the module's head for the method and why).
 
         With one batch size more than parameters its width is mostly chance, as that of a power law through three
-        points (`PowerFit.interval`).
+        points (`PowerFit.interval`). Standard errors and the misfit beyond them, where they are known, take the place
+        of the residuals.
 
         Args:
-            quantity: "critical_batch_size", "a", "b" or "alpha".
+            quantity: "critical_batch_size", "a", "b", "alpha" or "b/a".
             level: confidence level in (0, 1).
             reference, overhead, convention: of B*, as in `critical_batch_size`.
 
@@ -126,6 +145,7 @@ class StepsLaw:
             "a": lambda log_a, ratio, alpha: log_a,
             "b": lambda log_a, ratio, alpha: log_a + ratio,
             "alpha": lambda log_a, ratio, alpha: np.log(alpha),
+            "b/a": lambda log_a, ratio, alpha: ratio,
         }
         if quantity not in quantities:
             raise ValueError(f"quantity must be one of {', '.join(map(repr, quantities))}, got {quantity!r}")
@@ -137,19 +157,36 @@ class StepsLaw:
                 f"an interval needs more batch sizes than parameters, got {self.steps.size} batch sizes for "
                 f"{self._num_parameters} parameters"
             )
-        widening = special.fdtri(1, freedom, share_between_0_and_1("level", level)) / freedom
-        profile = Profile(np.log(self.batch_sizes), np.log(self.steps), self.alpha, self.alpha_fitted, widening)
+        quantile = special.fdtri(1, freedom, share_between_0_and_1("level", level))
+        known = self.standard_errors is not None
+        width = (0.0, float(quantile) + EXACT_FIT) if known else (quantile / freedom, EXACT_FIT)
+        measured = np.log(self.batch_sizes), np.log(self.steps), self._weights
+        profile = Profile(*measured, self.alpha, self.alpha_fitted, *width)
         low, high = (profile.extreme(quantities[quantity], side) for side in (-1, 1))
-        critical = quantity == "critical_batch_size"
-        estimate = self.critical_batch_size(convention=convention) if critical else getattr(self, quantity)
+        if quantity == "critical_batch_size":
+            estimate = self.critical_batch_size(convention=convention)
+        elif quantity == "b/a":
+            estimate = self.b / self.a if self.a else float("inf")
+        else:
+            estimate = getattr(self, quantity)
         return min(low, estimate), max(high, estimate)  # a term fitted as absent lies at the end of the set
 
     @property
     def _num_parameters(self) -> int:
         return 3 if self.alpha_fitted else 2
 
+    @property
+    def _weights(self) -> np.ndarray:
+        return weights_of(self.standard_errors, self.misfit**2, self.steps)
 
-def fit_steps_law(batch_sizes: ArrayLike, steps: ArrayLike, alpha: float | None = 1.0) -> StepsLaw:
+
+def fit_steps_law(
+    batch_sizes: ArrayLike,
+    steps: ArrayLike,
+    alpha: float | None = 1.0,
+    *,
+    standard_errors: ArrayLike | None = None,
+) -> StepsLaw:
     """Least squares of `log Y = log(a + b/B^α)` with a, b ≥ 0 (THEORY.md T13).
 
     >>> import sgdtheory as st
@@ -159,10 +196,18 @@ def fit_steps_law(batch_sizes: ArrayLike, steps: ArrayLike, alpha: float | None 
     >>> [round(end) for end in law.interval("critical_batch_size", level=0.95)]
     [594, 620]
 
+    With standard errors, residuals r count as `r²/(s² + τ²)`; τ is the scatter around the law beyond them:
+
+    >>> law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 15000, 5000, 2800], standard_errors=0.01)
+    >>> round(law.misfit, 3), round(law.lack_of_fit.p_value, 5)
+    (0.045, 0.0)
+
     Args:
         batch_sizes: (m,) B > 0, at least three different ones.
         steps: (m,) Y > 0, optimisation steps to the target at each.
         alpha: the exponent, or None to fit it as well (then at least four batch sizes).
+        standard_errors: (m,) of the steps, relative to them, or one for all; None: residuals alone say how large the
+            noise is, and all batch sizes count alike.
 
     Returns:
         StepsLaw. Measurements without a plateau give a = 0 and an infinite critical batch size.
@@ -182,30 +227,66 @@ def fit_steps_law(batch_sizes: ArrayLike, steps: ArrayLike, alpha: float | None 
             f"batch_sizes must hold at least {needed} different batch sizes"
             f"{' to fit alpha too' if alpha is None else ''}, got {np.unique(batch_sizes).size}"
         )
+    fixed = None if alpha is None else positive_number("alpha", alpha)
+    errors = _relative_errors(standard_errors, steps)
     log_batch, log_steps = np.log(batch_sizes), np.log(steps)
-    if alpha is None:
-        log_ratio, exponent = _fit_with_alpha(log_batch, log_steps)
-    else:
-        exponent = positive_number("alpha", alpha)
-        log_ratio = best_ratio(log_batch, log_steps, exponent)
-    log_a = (log_steps - np.logaddexp(0.0, log_ratio - exponent * log_batch)).mean()
+    square, chi_square = 0.0, float("nan")
+    if errors is not None:
+
+        def least(weights: np.ndarray) -> float:
+            return _fit(log_batch, log_steps, weights, fixed)[-1]
+
+        chi_square = least(1 / errors**2)
+        square = misfit_variance(least, errors, steps.size - (2 if fixed else 3))
+    log_a, log_ratio, exponent, _ = _fit(log_batch, log_steps, weights_of(errors, square, steps), fixed)
     a, b = np.exp(log_a), np.exp(log_a + log_ratio)
     if log_ratio - exponent * log_batch.max() > INVISIBLE:
         a = 0.0
     if log_ratio - exponent * log_batch.min() < -INVISIBLE:
         b = 0.0
-    return StepsLaw(float(a), float(b), exponent, alpha is None, batch_sizes, steps)
+    known = errors, float(np.sqrt(square)), chi_square
+    return StepsLaw(float(a), float(b), exponent, alpha is None, batch_sizes, steps, *known)
 
 
-def _fit_with_alpha(log_batch: np.ndarray, log_steps: np.ndarray) -> tuple[float, float]:
+def weights_of(standard_errors: np.ndarray | None, misfit: float, steps: np.ndarray) -> np.ndarray:
+    """(m,) weights 1/(s² + τ²) of the squared residuals; 1 without standard errors."""
+    return np.ones(steps.size) if standard_errors is None else 1 / (standard_errors**2 + misfit)
+
+
+def _relative_errors(standard_errors: ArrayLike | None, steps: np.ndarray) -> np.ndarray | None:
+    if standard_errors is None:
+        return None
+    errors = positive_array("standard_errors", standard_errors)
+    if errors.shape not in ((), steps.shape):
+        raise ValueError(
+            f"standard_errors must be one number or as many as steps, got shapes {errors.shape} and {steps.shape}"
+        )
+    return np.broadcast_to(errors, steps.shape)
+
+
+def _fit(
+    log_batch: np.ndarray, log_steps: np.ndarray, weights: np.ndarray, alpha: float | None
+) -> tuple[float, float, float, float]:
+    """(log a, log b/a, α, RSS) of least squares, at fixed α or with it."""
+    if alpha is None:
+        log_ratio, alpha = _fit_with_alpha(log_batch, log_steps, weights)
+    else:
+        log_ratio = best_ratio(log_batch, log_steps, weights, alpha)
+    gap = log_steps - np.logaddexp(0.0, log_ratio - alpha * log_batch)
+    (log_a,) = mean_of(gap, weights)
+    return float(log_a), log_ratio, alpha, float((weights * (gap - log_a) ** 2).sum())
+
+
+def _fit_with_alpha(log_batch: np.ndarray, log_steps: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
     """(log(b/a), α) of least squares, from the best of a range of α."""
+    root_weights = np.sqrt(weights)
 
     def gap(parameters: np.ndarray) -> np.ndarray:
         log_ratio, log_alpha = parameters
         rest = log_steps - np.logaddexp(0.0, log_ratio - np.exp(log_alpha) * log_batch)
-        return rest - rest.mean()
+        return root_weights * (rest - mean_of(rest, weights))
 
-    starts = [(best_ratio(log_batch, log_steps, alpha), np.log(alpha)) for alpha in np.geomspace(0.2, 5, 15)]
+    starts = [(best_ratio(log_batch, log_steps, weights, alpha), np.log(alpha)) for alpha in np.geomspace(0.2, 5, 15)]
     start = min(starts, key=lambda point: (gap(np.array(point)) ** 2).sum())
     fit = optimize.least_squares(gap, start, xtol=1e-15, ftol=1e-15, gtol=1e-15, x_scale="jac")
     return float(fit.x[0]), float(np.exp(fit.x[1]))

@@ -2,6 +2,7 @@ from .critical import critical_batch_size as critical_batch_size
 from .critical import critical_growth as critical_growth
 from .critical import data_overhead as data_overhead
 from .fits import critical_batch_sizes as critical_batch_sizes
+from .fits import scaled_steps as scaled_steps
 from .fits import size_dependence as size_dependence
 from .fits import steps_laws as steps_laws
 from .paths import risk_paths as risk_paths

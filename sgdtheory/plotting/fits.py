@@ -14,11 +14,14 @@ from sgdtheory.plotting.style import (
     MARKERS,
     STAR,
     VERMILLION,
+    categories,
     colors,
     few,
     figure_of,
     legend,
+    legend_below,
     log_axes,
+    new_figure,
     panel,
     plain_label,
     range_text,
@@ -77,6 +80,55 @@ def steps_laws(
     tick_measured(axes, everything)
     legend(axes)
     return figure_of(axes)
+
+
+def scaled_steps(
+    measurements: Sequence[StepsMeasurement], laws: Sequence[StepsLaw], *, names: Mapping[str, str] | None = None
+) -> Figure:
+    """Steps over a against B over b/a, in which every law `a + b/B` is `1 + 1/x`, and residuals beneath.
+
+    Bars are standard errors of the steps, where there are any.
+
+    >>> import sgdtheory as st
+    >>> found = st.example_measurements("mlperf")
+    >>> laws = [st.fit_steps_law(each.batch_sizes, each.steps, standard_errors=each.standard_errors) for each in found]
+    >>> figure = st.plot.scaled_steps(found, laws)
+    >>> len(figure.axes)
+    2
+
+    Args:
+        measurements: steps to target, one a group.
+        laws: fitted to each, with α = 1, a and b above 0.
+        names: group → its name in the legend; None: the groups themselves.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: a law that has another α, or no a or b.
+    """
+    if not all(law.alpha == 1 and law.a and law.b for law in laws):
+        raise ValueError("laws must have α = 1 and both terms to be drawn on one curve; leave the others out")
+    figure, axes = new_figure(2, 1, width=6.4, height=3.0)
+    top, bottom = axes[:, 0]
+    for measurement, law, look in zip(measurements, laws, categories(len(laws)), strict=True):
+        look |= {"ls": "", "ms": 4, "mew": 0.5, "capsize": 2, "elinewidth": 0.8}
+        x = measurement.batch_sizes * law.a / law.b
+        errors = law.standard_errors
+        label = plain_label((names or {}).get(measurement.group, measurement.group))
+        scaled = measurement.steps / law.a
+        top.errorbar(x, scaled, yerr=None if errors is None else errors * scaled, label=label, **look)
+        bottom.errorbar(x, 100 * np.expm1(law.residuals), yerr=None if errors is None else 100 * errors, **look)
+    ends = np.array([line.get_xdata() for line in top.lines if len(line.get_xdata())], object)
+    grid = np.geomspace(min(map(np.min, ends)), max(map(np.max, ends)), 200)
+    top.plot(grid, 1 + 1 / grid, color=BLACK, lw=1, zorder=1, label="$1 + 1/x$")
+    bottom.axhline(0, color=BLACK, lw=1, zorder=1)
+    top.set(ylabel="steps to target / $a$", title="Steps to a target at all batch sizes: one curve, $a + b/B$")
+    bottom.set(xlabel="batch size $B$ / $(b/a)$", ylabel="steps off the law (%)")
+    log_axes(top)
+    log_axes(bottom, "x")
+    legend_below(figure, top, 5)
+    return figure
 
 
 def critical_batch_sizes(

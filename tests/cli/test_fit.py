@@ -231,3 +231,41 @@ def test_the_example_is_a_file_to_fit(run, tmp_path):
 def test_the_example_goes_with_nothing_else(fails, table_file):
     for arguments in (["--json"], [table_file], ["--level", 0.9]):
         assert "leave everything else out" in fails("fit", "--example", *arguments)
+
+
+def test_the_benchmarks(run):
+    """Each by its own smallest batch size, with the test of the law."""
+    found = strict_json(run("fit", "--data", "mlperf", "--json"))
+    assert found["convention"] == {"reference": None, "overhead": 0.2}
+    rows = {row["group"]: row for row in found["groups"]}
+    bert = next(each for each in st.example_measurements("mlperf") if each.group == "bert")
+    law = st.fit_steps_law(bert.batch_sizes, bert.steps, standard_errors=bert.standard_errors)
+    assert rows["bert"]["critical_batch_size"] == law.critical_batch_size(256, 0.2)
+    assert rows["bert"]["lack_of_fit"] == law.lack_of_fit._asdict()
+    assert rows["bert"]["misfit"] == law.misfit
+
+
+@pytest.mark.slow
+def test_the_file_of_the_benchmarks_is_fitted_to_the_same(run, tmp_path):
+    (tmp_path / "mlperf.csv").write_text(run("fit", "--example", "--data", "mlperf"))
+    columns = ["--batch-size", "bs", "--group", "benchmark", "--standard-error", "se", "--reference", 256]
+    given = strict_json(run("fit", tmp_path / "mlperf.csv", *columns, "--json"))["groups"]
+    example = strict_json(run("fit", "--data", "mlperf", "--reference", 256, "--json"))["groups"]
+    for one, other in zip(given, example, strict=True):
+        assert one["critical_batch_size"] == pytest.approx(other["critical_batch_size"], rel=1e-3)
+
+
+def test_standard_errors_in_a_table(run, tmp_path):
+    path = tmp_path / "steps.csv"
+    path.write_text("batch_size,steps,se\n64,48000,500\n256,14000,150\n1024,5000,60\n4096,2700,30\n")
+    out = run("fit", path, "--standard-error", "se", "--plot", tmp_path / "figure.svg")
+    law = st.fit_steps_law(
+        [64, 256, 1024, 4096], [48000, 14000, 5000, 2700], standard_errors=[5 / 480, 15 / 1400, 6 / 500, 3 / 270]
+    )
+    assert cells(out, "all")[-2:] == [f"{law.chi_square:.3g} / 2", f"{law.misfit:.1%}"]
+    assert next_row(out, "all")[-2] == f"{law.lack_of_fit.p_value:.1g}"
+
+
+def test_data_of_the_package_go_without_a_file(fails, table_file):
+    assert "data names measurements of the package" in fails("fit", table_file, "--data", "mlperf")
+    assert "give the file too" in fails("fit", "--standard-error", "se")

@@ -173,7 +173,7 @@ def test_findings_have_the_recorded_theory_against_network():
     "experiment",
     [
         *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum"),
-        *("optimal_schedule", "optimal_exponents", "optimal_ramp", "model_size", "real_features"),
+        *("optimal_schedule", "optimal_exponents", "optimal_ramp", "model_size", "real_features", "mlperf"),
     ],
 )
 def test_findings_have_the_recorded_verdicts_on_algorithms(experiment):

@@ -1,8 +1,13 @@
+import csv
+from importlib import resources
+
 import numpy as np
 import pytest
+from scipy import stats
 
 import sgdtheory as st
 
+COLUMNS_OF_ERRORS = "standard_error_of_mean", "evaluation_interval", "standard_error"
 ROWS = "64,46000\n128,23000\n256,13000\n"
 
 
@@ -52,7 +57,56 @@ def test_example_values():
     np.testing.assert_array_equal(last.steps, [642000, 331000, 176000, 94000, 46500, 25000, 15360, 8900, 6500])
 
 
+def test_mlperf_is_twelve_benchmarks_with_standard_errors():
+    groups = st.example_measurements("mlperf")
+    assert len(groups) == 12
+    assert min(group.steps.size for group in groups) == 5
+    assert sum(group.steps.size for group in groups) == 81
+    resnet = next(group for group in groups if group.group == "resnet")
+    assert resnet.steps[-1] == 1621.42
+    assert resnet.standard_errors[-1] == pytest.approx(2.32 / 1621.42)
+
+
+def test_standard_errors_of_mlperf_are_of_the_mean_and_the_rounding_to_evaluations():
+    """By drawing where evaluations lie, with runs that scatter normally."""
+    path = resources.files("sgdtheory.fits") / "data" / "mlperf_steps.csv"
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    places = (np.arange(2000) + 0.5) / 2000
+    for row in rows:
+        mean, interval, total = (float(row[f"{name}"]) for name in COLUMNS_OF_ERRORS)
+        spread = np.sqrt(max(int(row["runs"]) * mean**2 - interval**2 / 12, 0)) / interval
+        counts = np.arange(-60, 61)
+        tails = stats.norm.sf((counts + places[:, None]) / max(spread, 1e-9)) - (counts < 0)
+        rounding = interval * (tails.sum(1) + places).std()
+        assert total == pytest.approx(np.hypot(mean, rounding), rel=0.01), row
+
+
+def test_unknown_example():
+    with pytest.raises(ValueError, match="name must be one of c4, mlperf, got c5"):
+        st.example_measurements("c5")
+
+
 # ------------------------------------------------------------------ files that are fine
+
+
+def test_standard_errors_are_relative(write):
+    (only,) = st.read_measurements(write("batch_size,steps,se\n64,100,5\n128,50,1\n256,40,4\n"), standard_error="se")
+    np.testing.assert_allclose(only.standard_errors, [0.05, 0.02, 0.1])
+    (only,) = st.read_measurements(write("batch_size,steps\n" + ROWS))
+    assert only.standard_errors is None
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        ("0", "line 3: se must be positive, got 0; where all runs stopped at one evaluation, give the steps between"),
+        ("-1", "line 3: se must be positive and finite, got -1"),
+        ("", "line 3: se must be a number, got ''"),
+    ],
+)
+def test_bad_standard_errors(write, error, message):
+    with pytest.raises(ValueError, match=message):
+        st.read_measurements(write(f"batch_size,steps,se\n64,100,5\n128,50,{error}\n256,40,4\n"), standard_error="se")
 
 
 def test_without_groups_or_sizes(write):

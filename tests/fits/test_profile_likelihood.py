@@ -298,7 +298,9 @@ def test_three_points_are_enough():
 @pytest.mark.parametrize("name", ["B*", "", "residual_std", None])
 def test_unknown_quantity(name):
     law = st.fit_steps_law(BATCHES, noisy(1600, 3e6))
-    with pytest.raises(ValueError, match="quantity must be one of 'critical_batch_size', 'a', 'b', 'alpha', got"):
+    with pytest.raises(
+        ValueError, match="quantity must be one of 'critical_batch_size', 'a', 'b', 'alpha', 'b/a', got"
+    ):
         law.interval(name)
 
 

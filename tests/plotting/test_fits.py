@@ -51,6 +51,24 @@ def test_steps_laws_show_measurements_and_critical_batch_sizes(axes):
     np.testing.assert_allclose(linear.get_xydata(), [[64, 2], [16384, 128 / 16384]], rtol=1e-12)
 
 
+def test_scaled_steps_lie_on_one_curve():
+    groups, laws = groups_and_laws(noise=0.0)
+    figure = plot.scaled_steps(groups, laws, names={"100M": "small"})
+    top, bottom = figure.axes
+    for marker in "os^":
+        (points,), (off,) = points_of(top, marker), points_of(bottom, marker)
+        np.testing.assert_allclose(points[:, 1], 1 + 1 / points[:, 0], rtol=1e-9)
+        np.testing.assert_allclose(off[:, 1], 0, atol=1e-9)
+    (below,) = figure.legends
+    assert [text.get_text() for text in below.get_texts()] == ["$1 + 1/x$", "small", "200M", "400M"]
+
+
+def test_scaled_steps_need_both_terms():
+    groups, laws = groups_and_laws((0, 1500, 2000), noise=0.0)
+    with pytest.raises(ValueError, match="laws must have α = 1 and both terms"):
+        plot.scaled_steps(groups, laws)
+
+
 def test_infinite_critical_batch_size_has_no_star(axes, tmp_path):
     groups, laws = groups_and_laws((0, 1500, 2000), noise=0.0)
     assert laws[0].critical_batch_size() == np.inf

@@ -1,0 +1,151 @@
+"""Laws of measurements with standard errors: weights, the χ² test, the misfit, and intervals that admit it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+import sgdtheory as st
+
+BATCHES = 2.0 ** np.arange(5, 13)
+ERRORS = np.array([0.02, 0.005, 0.01, 0.01, 0.02, 0.005, 0.008, 0.015])
+A, B = 1600.0, 1e6
+FALSE_ALARM = 1e-4
+
+
+def measured(seed, misfit=0.0):
+    """Steps with standard errors, and with scatter beyond them."""
+    rng = np.random.default_rng(seed)
+    noise = ERRORS * rng.standard_normal(8) + misfit * rng.standard_normal(8)
+    return (A + B / BATCHES) * np.exp(noise)
+
+
+def law_of(seed, misfit=0.0, alpha=1.0):
+    return st.fit_steps_law(BATCHES, measured(seed, misfit), alpha, standard_errors=ERRORS)
+
+
+def least(steps, variance, alpha=1.0):
+    """(least Σ r²/variance, where) by another optimizer."""
+
+    def gap(point):
+        exponent = alpha or np.exp(point[2])
+        return (np.log(steps) - np.logaddexp(point[0], point[1] - exponent * np.log(BATCHES))) / np.sqrt(variance)
+
+    start = [np.log(A), np.log(B)] + ([] if alpha else [0.0])
+    found = optimize.least_squares(gap, start, xtol=1e-14, ftol=1e-14, gtol=1e-14)
+    return (found.fun**2).sum(), np.exp(found.x)
+
+
+# ------------------------------------------------------------------ the fit
+
+
+@pytest.mark.parametrize("alpha", [1.0, None])
+@pytest.mark.parametrize("misfit", [0.0, 0.1])
+def test_chi_square_and_misfit_solve_their_equations(misfit, alpha):
+    law = law_of(0 if misfit else 1, misfit, alpha)
+    freedom = 6 if alpha else 5
+    chi_square, _ = least(law.steps, ERRORS**2, alpha)
+    assert law.lack_of_fit == pytest.approx((chi_square, freedom, stats.chi2.sf(chi_square, freedom)), rel=1e-6)
+    if misfit:
+        total, found = least(law.steps, ERRORS**2 + law.misfit**2, alpha)
+        assert total == pytest.approx(freedom, rel=1e-6)
+        assert 0.05 < law.misfit < 0.2
+    else:
+        assert law.misfit == 0
+        _, found = least(law.steps, ERRORS**2, alpha)
+    expected = (law.a, law.b) if alpha else (law.a, law.b, law.alpha)
+    assert expected == pytest.approx(found, rel=1e-5)
+
+
+def test_equal_standard_errors_with_misfit_are_none_at_all():
+    """Where all variances are the same their size cancels, and the residuals make the interval."""
+    steps = measured(3, 0.1)
+    plain, known = (st.fit_steps_law(BATCHES, steps, standard_errors=errors) for errors in (None, 1e-3))
+    assert (known.a, known.b) == pytest.approx((plain.a, plain.b), rel=1e-8)
+    for name in ("critical_batch_size", "a", "b", "b/a"):
+        assert known.interval(name) == pytest.approx(plain.interval(name), rel=1e-6)
+
+
+def test_large_standard_errors_widen_intervals_that_residuals_would_leave_narrow():
+    steps = A + B / BATCHES
+    plain, known = (st.fit_steps_law(BATCHES, steps, standard_errors=errors) for errors in (None, 0.05))
+    assert np.ptp(plain.interval()) < 1e-6 * plain.critical_batch_size()
+    assert np.ptp(known.interval()) > 0.05 * known.critical_batch_size()
+    assert known.lack_of_fit.p_value > 0.999
+
+
+def test_batch_sizes_with_small_errors_count():
+    """One point far off with an error of its own size moves nothing."""
+    steps, errors = A + B / BATCHES, np.full(8, 0.01)
+    steps[2] *= 1.5
+    errors[2] = 1e3
+    law = st.fit_steps_law(BATCHES, steps, standard_errors=errors)
+    assert (law.a, law.b) == pytest.approx((A, B), rel=1e-3)
+    assert law.misfit == 0
+
+
+def test_as_many_parameters_as_points_leave_no_test():
+    law = st.fit_steps_law([64, 512, 4096, 8192], [48000, 7800, 2200, 1900], None, standard_errors=0.01)
+    assert law.lack_of_fit.freedom == 1
+    assert st.fit_steps_law([1, 2, 4], [4, 3, 2.6], standard_errors=0.01).lack_of_fit.freedom == 1
+
+
+def test_ratio_has_the_ends_of_the_critical_batch_size():
+    law = law_of(3, 0.1)
+    critical = np.array(law.interval(reference=64, overhead=0.5))
+    assert law.interval("b/a") == pytest.approx(tuple((critical - 1.5 * 64) / 0.5), rel=1e-7)
+    assert st.fit_steps_law(BATCHES, B / BATCHES).interval("b/a")[1] == np.inf
+
+
+# ------------------------------------------------------------------ probabilities
+
+
+def test_p_values_are_uniform_and_find_a_misfit():
+    """Kolmogorov and Smirnov at a false-alarm rate of 10⁻⁴; with a misfit of 3% p-values crowd at 0."""
+    right, wrong = ([law_of(seed, misfit).lack_of_fit.p_value for seed in range(100)] for misfit in (0.0, 0.03))
+    assert stats.kstest(right, "uniform").pvalue > FALSE_ALARM
+    assert stats.kstest(wrong, "uniform").pvalue < FALSE_ALARM
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("misfit", "exact"), [(0.0, False), (0.01, False), (0.06, True)])
+def test_coverage(misfit, exact):
+    """500 replicas. With much misfit the level is met, with little or none it is exceeded; the band of a binomial is
+    left by a right interval in at most one of 10⁴ seeds. Intervals that take standard errors for everything must fall
+    below it where there is a misfit.
+    """
+    replicas, level = 500, 0.9
+    fewest, most = stats.binom.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], replicas, level)
+    covered = ignoring = 0
+    for seed in range(replicas):
+        law = law_of(7000 + seed, misfit)
+        low, high = law.interval("b/a", level)
+        covered += low <= B / A <= high
+        low, high = replace(law, misfit=0.0).interval("b/a", level)
+        ignoring += low <= B / A <= high
+    assert fewest <= covered
+    assert covered <= most or not exact
+    assert ignoring < fewest or misfit < 0.05
+
+
+# ------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("errors", "message"),
+    [
+        (0.0, "standard_errors must be positive and finite, got 0.0"),
+        ([0.1, -0.1, 0.1], "standard_errors must be positive and finite, got -0.1"),
+        ([0.1, 0.1], r"standard_errors must be one number or as many as steps, got shapes \(2,\) and \(3,\)"),
+        ("small", "standard_errors must be a number or an array of numbers"),
+    ],
+)
+def test_bad_standard_errors(errors, message):
+    with pytest.raises(ValueError, match=message):
+        st.fit_steps_law([1, 2, 4], [5, 4, 3], standard_errors=errors)
+
+
+def test_lack_of_fit_needs_standard_errors():
+    with pytest.raises(ValueError, match="lack_of_fit needs standard errors: give fit_steps_law"):
+        _ = st.fit_steps_law([1, 2, 4], [5, 4, 3]).lack_of_fit
