@@ -25,6 +25,7 @@ from .critical import predicted_risk_exponent as predicted_risk_exponent
 from .data import DataProblem as DataProblem
 from .data import problem_from_data as problem_from_data
 from .fits import Convention as Convention
+from .fits import LossGrid as LossGrid
 from .fits import PairedRatio as PairedRatio
 from .fits import PowerFit as PowerFit
 from .fits import SensitivityRow as SensitivityRow
@@ -32,9 +33,11 @@ from .fits import SizeDependence as SizeDependence
 from .fits import StepsLaw as StepsLaw
 from .fits import StepsMeasurement as StepsMeasurement
 from .fits import example_measurements as example_measurements
+from .fits import fit_loss_grid as fit_loss_grid
 from .fits import fit_power_law as fit_power_law
 from .fits import fit_steps_law as fit_steps_law
 from .fits import paired_ratio as paired_ratio
+from .fits import read_loss_grid as read_loss_grid
 from .fits import read_measurements as read_measurements
 from .fits import sensitivity as sensitivity
 from .fits import size_dependence as size_dependence

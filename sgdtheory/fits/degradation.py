@@ -1,0 +1,130 @@
+"""What a batch size costs at fixed data: L*(B, D) over the least of all batch sizes, which needs no target."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sgdtheory.fits.data_to_loss import LossCurves
+from sgdtheory.fits.steps_law import MIN_POINTS
+from sgdtheory.fits.tuned_loss import TUNED, TunedLosses, lowest
+
+MOST = 12  # data sizes of a group
+APART = np.log(1.05)  # data sizes that are closer are one: D = BY is rounded to whole steps
+
+
+@dataclass(frozen=True, eq=False)
+class Degradation:
+    """L*(B, D)/min_B L*(B, D) against B at one D.
+
+    Attributes:
+        group, size: of the grid.
+        samples: D.
+        batch_sizes, ratios: (n,) B, and the loss there over the least.
+        intervals: (n, 2) of the ratios; nan where nothing says how losses scatter.
+        share: x, by which the loss may be worse.
+        batch_size: the largest B within it, on a line in B between two batch sizes; inf where the largest is.
+        interval: of it.
+        best_batch_size: of the least loss, by a parabola in log B; nan where it is at an end of the batch sizes.
+    """
+
+    group: str
+    size: float
+    samples: float
+    batch_sizes: np.ndarray
+    ratios: np.ndarray
+    intervals: np.ndarray
+    share: float
+    batch_size: float
+    interval: tuple[float, float]
+    best_batch_size: float
+
+
+def degradations(
+    tuned: TunedLosses,
+    log_losses: np.ndarray,
+    others: np.ndarray,
+    edges: bool,
+    *,
+    share: float,
+    level: float,
+    noisy: bool,
+) -> list[Degradation]:
+    """One a data size that three batch sizes cover or more.
+
+    Args:
+        tuned: L*(B, D).
+        log_losses, others: (1, m, k) log L*, and (R, m, k) with other runs.
+        edges: whether upper bounds count.
+        share: x.
+        level: of intervals.
+        noisy: whether anything is known of how other runs differ.
+    """
+    usable = tuned.usable(edges)
+    curves = [
+        [(LossCurves(tuned.samples[here], each[:, place, here])) for each in (log_losses, others)]
+        if here.any()
+        else None
+        for place, here in enumerate(usable)
+    ]
+    found = []
+    for samples in _data_sizes(tuned, usable):
+        columns = {
+            place: [curve.log_loss_at(samples) for curve in both]
+            for place, both in enumerate(curves)
+            if both is not None
+        }
+        places = [place for place, (here, _) in columns.items() if np.isfinite(here[0])]
+        here, drawn = (np.column_stack([columns[place][kind] for place in places]) for kind in (0, 1))
+        found.append(_degradation(tuned, samples, places, here, drawn, share, level, noisy))
+    return found
+
+
+def _data_sizes(tuned: TunedLosses, usable: np.ndarray) -> list[float]:
+    """D of the grid that three batch sizes cover or more, at most MOST, evenly in log D."""
+    log_samples, kept = np.log(tuned.samples), []
+    spans = [log_samples[here][[0, -1]] for here in usable if here.any()]
+    for place in log_samples:
+        covered = sum(low <= place <= high for low, high in spans) >= MIN_POINTS
+        if covered and not (kept and place - kept[-1] < APART):
+            kept.append(place)
+    if len(kept) > MOST:
+        even = np.linspace(kept[0], kept[-1], MOST)
+        kept = sorted({min(kept, key=lambda each, wanted=wanted: abs(each - wanted)) for wanted in even})
+    return [float(tuned.samples[int(np.flatnonzero(log_samples == place)[0])]) for place in kept]
+
+
+def _degradation(
+    tuned: TunedLosses,
+    samples: float,
+    places: list[int],
+    here: np.ndarray,
+    drawn: np.ndarray,
+    share: float,
+    level: float,
+    noisy: bool,
+) -> Degradation:
+    batch_sizes, tails = tuned.batch_sizes[places], ((1 - level) / 2, (1 + level) / 2)
+    ratios = np.exp(here - here.min(1, keepdims=True))[0]
+    others = np.exp(drawn - drawn.min(1, keepdims=True))
+    batch_size = largest_within(batch_sizes, ratios, share)
+    intervals, interval = np.full((ratios.size, 2), np.nan), (float("nan"), float("nan"))
+    if noisy:
+        intervals = np.quantile(others, tails, axis=0).T
+        ends = np.quantile(
+            [largest_within(batch_sizes, each, share) for each in others], tails, method="closest_observation"
+        )
+        interval = float(min(ends[0], batch_size)), float(max(ends[1], batch_size))
+    best = lowest(np.log(batch_sizes), here)
+    optimum = float(np.exp(best.log_rate[0])) if best.state[0] == TUNED else float("nan")
+    return Degradation(
+        tuned.group, tuned.size, samples, batch_sizes, ratios, intervals, share, batch_size, interval, optimum
+    )
+
+
+def largest_within(batch_sizes: np.ndarray, ratios: np.ndarray, share: float) -> float:
+    """The B at which the ratio last crosses 1 + share, on a line in B; inf where it does not."""
+    last = int(np.flatnonzero(ratios <= 1 + share)[-1])
+    if last == ratios.size - 1:
+        return float("inf")
+    part = (1 + share - ratios[last]) / (ratios[last + 1] - ratios[last])
+    return float(batch_sizes[last] + part * (batch_sizes[last + 1] - batch_sizes[last]))

@@ -1,0 +1,234 @@
+"""From a grid of losses, over batch size, data and learning rate, to L*(B, D), critical batch sizes and laws.
+
+Intervals (THEORY.md T33). B* of a target has two, and `interval` is the wider. Profile likelihood takes the scatter of
+log steps about the law a + b/B for noise: it holds whatever makes them scatter, seeds, the grid of learning rates, the
+interpolation, the law's misfit, but has as few degrees of freedom as there are batch sizes to spare. Resampling draws
+other runs, from repeated ones or from what parabolas in log γ leave, and other places of the edge that runs diverge at:
+it holds with three batch sizes too, but sees neither misfit nor what all runs share.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1, whole_number
+from sgdtheory.fits.conventions import Convention
+from sgdtheory.fits.degradation import Degradation, degradations
+from sgdtheory.fits.grid_laws import GridLaw, grid_laws
+from sgdtheory.fits.loss_noise import LossNoise, loss_noise, resampled
+from sgdtheory.fits.loss_rows import loss_rows
+from sgdtheory.fits.loss_targets import LossTarget, curves_of, default_targets, loss_target
+from sgdtheory.fits.steps_law import MIN_POINTS
+from sgdtheory.fits.tuned_loss import ABOVE, BELOW, CLIFF, DIVERGED, TunedLosses, tuned_losses
+
+RESAMPLES = 400
+
+
+@dataclass(frozen=True, eq=False)
+class LossGrid:
+    """What a grid of losses says; made by `fit_loss_grid`, drawn by `st.plot.loss_grid`.
+
+    Attributes:
+        groups: L*(B, D), the best γ, and where they are not tuned, of every group.
+        noise: how much a loss scatters between runs, of every group.
+        targets: steps to a loss and B*, of every group and target that three batch sizes reach.
+        degradations: L* over the least of all batch sizes, of every group and data size.
+        laws: powers of B, D and model size.
+        convention, level: of B* and all intervals.
+        remark: what a reader should know; empty if nothing.
+    """
+
+    groups: tuple[TunedLosses, ...]
+    noise: tuple[LossNoise, ...]
+    targets: tuple[LossTarget, ...]
+    degradations: tuple[Degradation, ...]
+    laws: tuple[GridLaw, ...]
+    convention: Convention
+    level: float
+    remark: str
+
+
+def fit_loss_grid(
+    table: Mapping[str, Any] | Sequence[Any],
+    *,
+    convention: Convention = Convention(),  # noqa: B008  (frozen)
+    targets: ArrayLike | None = None,
+    degradation: float = 0.01,
+    level: float = 0.95,
+    edges: bool = False,
+    seed: int = 0,
+) -> LossGrid:
+    """L*(B, D), critical batch sizes and laws from losses at several batch sizes, data sizes and learning rates.
+
+    L* is the least over γ of a parabola in log γ through the rates around the best. At each B the data to a target are
+    read off L*, a monotone cubic of log D; steps are Y = D/B, and a + b/B is fitted to them.
+
+    >>> import numpy as np
+    >>> import sgdtheory as st
+    >>> B, D, rate = np.meshgrid(2.0 ** np.arange(4, 11), 2.0 ** np.arange(16, 23), 2.0 ** np.arange(-6, 3))
+    >>> best = 2 + 30 * (D / (1 + B / 200)) ** -0.5  # steps to a loss are ∝ 1/200 + 1/B: b/a is 200
+    >>> loss = best * (1 + 0.02 * np.log(rate / (B / 256)**0.5) ** 2)
+    >>> columns = {"batch_size": B, "samples": D, "learning_rate": rate, "loss": loss}
+    >>> grid = st.fit_loss_grid({name: column.ravel() for name, column in columns.items()}, targets=2.05)
+    >>> (found,) = grid.targets
+    >>> round(found.critical_batch_size), 0.2 * 200 + 1.2 * 256
+    (347, 347.2)
+    >>> rates = next(law.fit for law in grid.laws if law.quantity == "learning rate")
+    >>> round(rates.exponents["batch_size"], 2)
+    0.5
+
+    Args:
+        table: columns by name (a dict, a pandas DataFrame, what `read_loss_grid` returns) or rows: batch_size,
+            samples (D, in the unit of B), learning_rate, loss (positive; nan or inf of a run that diverged), perhaps
+            group (its name), size (of the model), seed. Repeated rows are other runs; with seeds the rows of one B, γ
+            and seed are points of one run's curve, without them each row is a run of its own.
+        convention: of B*: reference and overhead.
+        targets: losses, for every group; None: three that as many batch sizes as possible reach.
+        degradation: x, the share by which the loss may be worse than that of the best batch size.
+        level: of all intervals.
+        edges: use L* whose best rate lies at an end of the rates too: upper bounds, which make B* wrong.
+        seed: of the resampling.
+
+    Returns:
+        LossGrid.
+
+    Raises:
+        ValueError: a table that is none, fewer than three batch sizes, or targets that three do not reach.
+    """
+    degradation, level = positive_number("degradation", degradation), share_between_0_and_1("level", level)
+    seed = whole_number("seed", seed, 0)
+    wanted = None if targets is None else np.atleast_1d(positive_array("targets", targets)).ravel().tolist()
+    groups = [tuned_losses(rows) for rows in loss_rows(table)]
+    _check_batch_sizes(groups)
+    noises, found, worse = [], [], []
+    for place, tuned in enumerate(groups):
+        noise = loss_noise(tuned)
+        noisy = bool(noise.source) or bool((tuned.slack > 0).any())
+        with np.errstate(divide="ignore"):
+            here = np.log(tuned.loss)[None]
+        drawn = resampled(tuned, noise, RESAMPLES, seed + place)
+        curves, others = (curves_of(tuned, each, edges) for each in (here, drawn))
+        options = convention, level, noisy
+        fits = [
+            loss_target(tuned, each, curves, others, *options)
+            for each in (default_targets(tuned, curves) if wanted is None else wanted)
+        ]
+        noises.append(noise)
+        found += [each for each in fits if each is not None]
+        worse += degradations(tuned, here, drawn, edges, share=degradation, level=level, noisy=noisy)
+    _check_targets(wanted, found, groups)
+    laws = grid_laws(groups, found, worse)
+    remark = "; ".join(_remarks(groups, noises, found, worse, wanted, edges, convention))
+    return LossGrid(tuple(groups), tuple(noises), tuple(found), tuple(worse), laws, convention, level, remark)
+
+
+def _check_batch_sizes(groups: list[TunedLosses]) -> None:
+    most = max(groups, key=lambda group: group.batch_sizes.size)
+    if most.batch_sizes.size < MIN_POINTS:
+        raise ValueError(
+            f"batch_size must have at least {MIN_POINTS} different values in a group, got {most.batch_sizes.size}"
+            f"{f' in {most.group}' if most.group else ''}; run more batch sizes"
+        )
+
+
+def _check_targets(wanted: list[float] | None, found: list[LossTarget], groups: list[TunedLosses]) -> None:
+    """That each target asked for is fitted in some group."""
+    for target in wanted or ():
+        if not any(each.target == target for each in found):
+            least = min(float(np.nanmin(group.loss)) for group in groups)
+            raise ValueError(
+                f"targets must be reached by {MIN_POINTS} batch sizes of a group, each between its least and most data "
+                f"with tuned rates, got {target:g}; the least L* is {least:.4g}: leave targets out to have them chosen"
+            )
+
+
+# ------------------------------------------------------------------ remarks
+
+
+def _remarks(
+    groups: Sequence[TunedLosses],
+    noises: Sequence[LossNoise],
+    targets: Sequence[LossTarget],
+    worse: Sequence[Degradation],
+    wanted: list[float] | None,
+    edges: bool,
+    convention: Convention,
+) -> Iterator[str]:
+    for group, noise in zip(groups, noises, strict=True):
+        name = f"{group.group}: " if group.group else ""
+        fitted = {each.target for each in targets if each.group == group.group}
+        for text in (
+            *_on_rates(group, edges),
+            *_on_noise(noise),
+            *(f"loss {each:g} is not reached by three batch sizes" for each in wanted or () if each not in fitted),
+        ):
+            yield name + text
+        if wanted is None and not fitted:
+            yield f"{name}no loss is reached by three batch sizes at two data sizes each or more: no steps to a target"
+        if not any(each.group == group.group for each in worse):
+            yield f"{name}no data size that three batch sizes have in common: no degradation"
+    for target in targets:
+        name = f"{target.group}, loss {target.target:g}: " if target.group else f"loss {target.target:g}: "
+        for text in _on_target(target, convention):
+            yield name + text
+
+
+def _on_rates(group: TunedLosses, edges: bool) -> Iterator[str]:
+    """What is not tuned."""
+    if group.untuned:
+        yield "one learning rate at each batch size and data size: nothing is tuned, L* is the loss at that rate"
+        return
+    number = int((group.state != "").sum())
+    left_out = "used as they are, though upper bounds" if edges else "left out of fits"
+    for state, where, remedy in ((BELOW, "lowest", "smaller"), (ABOVE, "highest", "larger")):
+        at = group.state == state
+        if at.any():
+            yield (
+                f"the best rate is the {where} one in {at.sum()} of {number} (B, D), at B = "
+                f"{_some(group.batch_sizes[at.any(1)])}: {left_out}; run {remedy} rates there"
+            )
+    cliff = group.state == CLIFF
+    if cliff.any():
+        most = 100 * np.expm1(group.slack[cliff].max())
+        yield (
+            f"the loss still falls towards a rate that diverges in {cliff.sum()} of {number} (B, D), at B = "
+            f"{_some(group.batch_sizes[cliff.any(1)])}: L* is known within {most:.2g}%, which intervals allow for; run "
+            "rates between"
+        )
+    alone = np.isin(group.state, ("one rate", DIVERGED))
+    if alone.any():
+        yield f"{alone.sum()} of {number} (B, D) have one rate or none that did not diverge: left out of fits"
+
+
+def _on_noise(noise: LossNoise) -> Iterator[str]:
+    if noise.source == "rates":
+        yield (
+            "no runs are repeated: losses are taken to scatter as they do about parabolas in log γ, "
+            f"by {100 * np.sqrt(np.median(noise.variances)):.2g}%"
+        )
+    elif not noise.source:
+        yield "no runs are repeated and no (B, D) has four rates: nothing says how losses scatter between runs"
+
+
+def _on_target(target: LossTarget, convention: Convention) -> Iterator[str]:
+    low, high = target.batch_sizes[[0, -1]]
+    reference, critical = convention.reference_among(target.batch_sizes), target.critical_batch_size
+    if target.left_out:
+        yield "left out: " + ", ".join(f"B = {batch:g} ({why})" for batch, why in target.left_out.items())
+    if not low <= reference <= high:
+        yield f"the reference {reference:g} lies outside the batch sizes {low:g} … {high:g}"
+    if target.law.b == 0:
+        yield "steps do not fall with the batch size, so B* is the convention alone"
+    elif np.isinf(critical):
+        yield "no plateau was measured, so B* is not bounded from above"
+    elif not low <= critical <= high:
+        yield f"B* = {critical:.4g} lies outside the batch sizes {low:g} … {high:g}"
+
+
+def _some(values: np.ndarray) -> str:
+    """Up to four numbers, then an ellipsis."""
+    shown = ", ".join(f"{each:g}" for each in values[:4])
+    return f"{shown}, … {values[-1]:g}" if values.size > 4 else shown

@@ -1,0 +1,102 @@
+"""How much a loss scatters between runs, and L*(B, D) as it would have been with other runs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sgdtheory.fits.tuned_loss import TUNED, Cell, TunedLosses, lowest
+
+FEW = 5.0  # degrees of freedom: a batch size with fewer shares the variance of the whole group
+MEDIAN = 0.4549  # of χ² with one degree of freedom
+EFFICIENCY = 0.37  # of a variance by the median: what a square counts in degrees of freedom
+
+
+@dataclass(frozen=True, eq=False)
+class LossNoise:
+    """Variance of the log loss of a single run, at each batch size.
+
+    From runs that were repeated: the variance between them, at the best rate and the better of its neighbours. Without
+    any from the residual of a parabola through four neighbouring rates: its square is the variance of a loss, and of
+    what is no parabola. The median of the squares is taken, since beside a cliff a residual is no noise.
+
+    Attributes:
+        source: "runs", "rates", or "" where there is neither.
+        variances, freedom: (m,) of each batch size, and its degrees of freedom; 0 without a source.
+    """
+
+    source: str
+    variances: np.ndarray
+    freedom: np.ndarray
+
+
+def loss_noise(tuned: TunedLosses) -> LossNoise:
+    """The noise of a group."""
+    number = tuned.batch_sizes.size
+    pairs = [[pair for cell in tuned.cells if cell.batch == b for pair in _of_runs(cell)] for b in range(number)]
+    if any(pairs):
+        return LossNoise("runs", *_pooled([np.array(each).reshape(-1, 2) for each in pairs]))
+    squares = [[x for cell in tuned.cells if cell.batch == b for x in _of_rates(cell)] for b in range(number)]
+    if any(squares):
+        medians = [
+            np.array([[np.median(each) / MEDIAN, EFFICIENCY * len(each)]]) if each else np.empty((0, 2))
+            for each in squares
+        ]
+        return LossNoise("rates", *_pooled(medians))
+    return LossNoise("", np.zeros(number), np.zeros(number))
+
+
+def _of_runs(cell: Cell) -> Iterator[tuple[float, float]]:
+    """(variance, degrees of freedom) of the best rate and of the better of its neighbours, where they are repeated."""
+    best = int(cell.log_losses.argmin())
+    beside = [place for place in (best - 1, best + 1) if 0 <= place < cell.counts.size]
+    for place in (best, *sorted(beside, key=lambda place: cell.log_losses[place])[:1]):
+        if cell.counts[place] > 1 and np.isfinite(cell.log_losses[place]):
+            yield float(cell.variances[place]), float(cell.counts[place] - 1)
+
+
+def _of_rates(cell: Cell) -> Iterator[float]:
+    """The squared residual of a parabola through four neighbouring rates, the best among them, of the least loss."""
+    best = int(cell.log_losses.argmin())
+    starts = range(max(best - 3, 0), min(best, cell.counts.size - 4) + 1)
+    if starts:
+        start = min(starts, key=lambda start: cell.log_losses[start : start + 4].max())
+        x, y = cell.log_rates[start : start + 4], cell.log_losses[start : start + 4]
+        weights = 1 / (x[:, None] - x + np.eye(4)).prod(1)  # of the third divided difference
+        if np.isfinite(y).all():
+            yield float(weights @ y) ** 2 / float(weights @ weights)
+
+
+def _pooled(batches: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Variance and degrees of freedom of each batch size, from rows of both; of all where one has few."""
+    everything = np.concatenate(batches)
+    found = [each if each[:, 1].sum() >= FEW else everything for each in batches]
+    freedom = np.array([each[:, 1].sum() for each in found])
+    return np.array([(each[:, 0] * each[:, 1]).sum() for each in found]) / freedom, freedom
+
+
+def resampled(tuned: TunedLosses, noise: LossNoise, number: int, seed: int) -> np.ndarray:
+    """(number, m, k) log L* with other runs: nan where there are none.
+
+    Each draws the variance of every batch size from what its estimate leaves open, ν s²/χ²_ν, and normal errors of the
+    log losses from it, over the square root of the number of runs: one error for all data sizes of a run where runs
+    have seeds, else one for each. How far the loss falls towards a rate that diverged is drawn too, evenly between not
+    at all and as far as its slopes lead, one share for the group, since it is one edge that all of them run into.
+    """
+    random = np.random.default_rng(seed)
+    freedom = np.where(noise.freedom > 0, noise.freedom, 1.0)
+    spread = np.sqrt(noise.variances * freedom / random.chisquare(freedom, (number, freedom.size)))
+    share = random.random(number)
+    rates = 1 + max(int(cell.places[-1]) for cell in tuned.cells)
+    shared = random.standard_normal((number, tuned.batch_sizes.size, rates)) if tuned.seeds else None
+    found = np.full((number, *tuned.loss.shape), np.nan)
+    for cell in tuned.cells:
+        z = random.standard_normal((number, cell.counts.size)) if shared is None else shared[:, cell.batch, cell.places]
+        errors = spread[:, cell.batch, None] * z / np.sqrt(cell.counts)
+        found[:, cell.batch, cell.data] = lowest(cell.log_rates, cell.log_losses + errors).value(share)
+    return found
+
+
+def tuned_share(tuned: TunedLosses) -> float:
+    """Share of the (B, D) with runs whose best learning rate lies inside of the rates."""
+    return float((tuned.state == TUNED).sum() / max((tuned.state != "").sum(), 1))

@@ -1,0 +1,208 @@
+"""L*(B, D), the loss at the best learning rate: a parabola in log γ about the lowest loss, and where there is none."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sgdtheory.fits.loss_rows import LossRows
+
+TUNED, BELOW, ABOVE = "tuned", "lowest rate", "highest rate"
+CLIFF, SINGLE, DIVERGED, ABSENT = "beside divergence", "one rate", "diverged", ""
+STATES = TUNED, BELOW, ABOVE, CLIFF, SINGLE, DIVERGED  # of a cell that has runs
+MIDDLE = 0.5  # share of the fall towards a rate that diverged, where L* is not known closer
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """The runs at one batch size and data size.
+
+    Attributes:
+        batch, data: places of B and D among those of the group.
+        places: (g,) places of the rates among those of the group.
+        log_rates, log_losses: (g,) log γ, increasing, and log of the mean loss over runs, inf if one diverged.
+        counts: (g,) runs.
+        variances: (g,) of log loss between runs, estimated from them; nan of a single one.
+    """
+
+    batch: int
+    data: int
+    places: np.ndarray
+    log_rates: np.ndarray
+    log_losses: np.ndarray
+    counts: np.ndarray
+    variances: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class TunedLosses:
+    """L*(B, D) = min over γ of the loss, of one group.
+
+    Attributes:
+        group: its name, "" where there are no groups.
+        size: model size, nan where there is none.
+        batch_sizes, samples: (m,) B and (k,) D, increasing.
+        loss: (m, k) L*, the parabola's lowest value; where the state is an end of the rates or "one rate" the lowest
+            loss measured, an upper bound; nan without runs, inf where all diverged.
+        slack: (m, k) by how much log L* may lie above or below; 0 but beside divergence.
+        learning_rate: (m, k) the best γ, likewise.
+        state: (m, k) "tuned"; "beside divergence" where the loss still falls towards a rate that diverged, or nearly;
+            "lowest rate" or "highest rate" where the best is at an end of the rates; "one rate"; "diverged"; "".
+        cells: the runs behind it.
+        seeds: whether points of one run are known as such.
+    """
+
+    group: str
+    size: float
+    batch_sizes: np.ndarray
+    samples: np.ndarray
+    loss: np.ndarray
+    slack: np.ndarray
+    learning_rate: np.ndarray
+    state: np.ndarray
+    cells: tuple[Cell, ...]
+    seeds: bool
+
+    @property
+    def untuned(self) -> bool:
+        """Whether no batch size was run at several learning rates."""
+        return not np.isin(self.state, (TUNED, BELOW, ABOVE, CLIFF)).any()
+
+    def usable(self, edges: bool) -> np.ndarray:
+        """(m, k) which L* go into fits; with `edges` those that are upper bounds too."""
+        if edges or self.untuned:
+            return np.isfinite(self.loss)
+        return np.isin(self.state, (TUNED, CLIFF))
+
+
+def tuned_losses(rows: LossRows) -> TunedLosses:
+    """L*(B, D) of a group (THEORY.md T33).
+
+    With k the rate of the least loss, a parabola goes through log L at k − 1, k, k + 1 against log γ. Where a neighbour
+    of k diverged, or is worse than the rate two further on the other side, k is beside a cliff, which no parabola
+    follows: it goes through k and the two on this side of the cliff. If its lowest point lies beyond k, where the cliff
+    begins decides, and L* is known up to what log L falls between γ_k and the next rate if slopes go on shrinking by
+    the ratio of the last two: all of it if the lowest point lies half a spacing beyond k or more, else in proportion.
+    """
+    batch_sizes, samples = np.unique(rows.batch_size), np.unique(rows.samples)
+    shape = batch_sizes.size, samples.size
+    loss, slack, rate = np.full(shape, np.nan), np.zeros(shape), np.full(shape, np.nan)
+    state = np.full(shape, ABSENT, dtype=object)
+    cells = tuple(_cells(rows, batch_sizes, samples))
+    for cell in cells:
+        place, found = (cell.batch, cell.data), lowest(cell.log_rates, cell.log_losses[None])
+        loss[place] = np.exp(found.value(MIDDLE)[0])
+        slack[place] = found.fall[0] / 2
+        rate[place], state[place] = np.exp(found.log_rate[0]), str(found.state[0])
+    table = batch_sizes, samples, loss, slack, rate, state.astype(str)
+    return TunedLosses(rows.group, rows.size, *table, cells, rows.seeds)
+
+
+def _cells(rows: LossRows, batch_sizes: np.ndarray, samples: np.ndarray) -> Iterator[Cell]:
+    rates = np.unique(rows.learning_rate)
+    key = np.stack(
+        [
+            np.searchsorted(all_of, each)
+            for all_of, each in ((batch_sizes, rows.batch_size), (samples, rows.samples), (rates, rows.learning_rate))
+        ]
+    )
+    order = np.lexsort(key[::-1])
+    key, loss = key[:, order], rows.loss[order]
+    starts = np.flatnonzero(np.r_[True, (np.diff(key[:2]) != 0).any(0)])
+    for start, end in zip(starts, [*starts[1:], loss.size], strict=True):
+        places, first, counts = np.unique(key[2, start:end], return_index=True, return_counts=True)
+        runs = np.split(loss[start:end], first[1:])
+        means = np.array([each.mean() for each in runs])
+        with np.errstate(invalid="ignore"):
+            variances = [each.var(ddof=1) / each.mean() ** 2 if each.size > 1 else np.nan for each in runs]
+        yield Cell(
+            int(key[0, start]),
+            int(key[1, start]),
+            places,
+            np.log(rates[places]),
+            np.log(means),
+            counts,
+            np.array(variances),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Lowest:
+    """Least log loss over log γ, of R rows.
+
+    Attributes:
+        top: (R,) its upper end.
+        fall: (R,) how far below it may lie, 0 where the parabola has its lowest point between rates.
+        log_rate: (R,) the best log γ.
+        state: (R,) how it was found.
+    """
+
+    top: np.ndarray
+    fall: np.ndarray
+    log_rate: np.ndarray
+    state: np.ndarray
+
+    def value(self, share: np.ndarray | float) -> np.ndarray:
+        """(R,) log L* a share of the fall below its upper end."""
+        return self.top - share * self.fall
+
+
+def lowest(log_rates: np.ndarray, log_losses: np.ndarray) -> Lowest:
+    """The least of every row of `log_losses`, (R, g), inf of what diverged, over `log_rates`, (g,), increasing."""
+    rows, last = np.arange(len(log_losses)), log_rates.size - 1
+    best = log_losses.argmin(1)
+    found = Lowest(
+        log_losses[rows, best], np.zeros(rows.size), log_rates[best], np.full(rows.size, TUNED, dtype=object)
+    )
+    found.state[best == 0], found.state[best == last] = BELOW, ABOVE
+    if last == 0:
+        found.state[:] = SINGLE
+    found.state[np.isinf(found.top)] = DIVERGED
+    inner = np.flatnonzero(found.state == TUNED)
+    if inner.size:
+        near = best[inner, None] + np.arange(5)  # k − 2 … k + 2 of the padded arrays; rates beyond are never used
+        x = np.pad(log_rates, 2, constant_values=np.nan)[near]
+        y = np.pad(log_losses[inner], ((0, 0), (2, 2)), constant_values=np.inf)[np.arange(inner.size)[:, None], near]
+        found.top[inner], found.fall[inner], found.log_rate[inner], found.state[inner] = _interior(x, y)
+    return found
+
+
+def _interior(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(log L*, its fall, log γ*, state), each (R,), from the lowest and two rates on each side of it, (R, 5)."""
+    above = np.isinf(y[:, 3]) | (y[:, 3] > y[:, 0])  # a cliff above the lowest
+    below = ~above & (np.isinf(y[:, 1]) | (y[:, 1] > y[:, 4]))
+    side = above.astype(int) - below
+    window = np.where(side[:, None] == 0, [1, 2, 3], 2 + side[:, None] * [-2, -1, 0])
+    rows = np.arange(len(y))
+    three = x[rows[:, None], window], y[rows[:, None], window]
+    slope, curvature = _parabola(*three, x[:, 2])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        vertex = np.where(curvature > 0, -slope / (2 * curvature), np.where(slope == 0, 0.0, -np.sign(slope) * np.inf))
+    cliff = side * vertex > 0
+    inside = np.where(cliff, 0.0, vertex)
+    to_next = np.where(cliff, x[rows, 2 + side] - x[:, 2], 0.0)
+    past = np.minimum(1.0, 2 * np.abs(vertex) / np.abs(x[:, 2] - x[rows, 2 - side]).clip(1e-300))
+    fall = np.where(cliff, past * _further(*three, np.abs(to_next)), 0.0)
+    top = y[:, 2] + (slope + curvature * inside) * inside
+    return top, fall, x[:, 2] + inside + MIDDLE * to_next, np.where(cliff, CLIFF, TUNED)
+
+
+def _further(x: np.ndarray, y: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    """(R,) fall over a distance beyond the last of three points, (R, 3), if slopes go on shrinking as they do."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first, second = np.abs(np.diff(y) / np.diff(x)).T
+        shrinking = np.where((y[:, 0] > y[:, 1]) & np.isfinite(first), second / first, 1.0)
+    return second * distance * np.minimum(shrinking, 1.0)
+
+
+def _parabola(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Slope at a point and curvature of the parabola through three points, (R, 3), of the line through the last two.
+
+    The line takes its place where the first of the three diverged or was not run.
+    """
+    with np.errstate(invalid="ignore"):
+        first, second = (np.diff(y) / np.diff(x)).T
+        curvature = (second - first) / (x[:, 2] - x[:, 0])
+        slope = second + curvature * (2 * at - x[:, 1] - x[:, 2])
+    line = ~np.isfinite(curvature)
+    return np.where(line, second, slope), np.where(line, 0.0, curvature)
