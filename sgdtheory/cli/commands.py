@@ -62,6 +62,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "critical batch size from steps to a target in a CSV file",
             "fit steps.csv --batch-size bs --steps steps --group model --size params",
         ),
+        "fit-grid": Entry(
+            "fit_grid.FitGridCommand",
+            "critical batch size from a grid of losses in a CSV file",
+            "fit-grid grid.csv --batch-size bs --samples tokens --plot grid.png",
+        ),
         "fit-sweep": Entry(
             "fit_sweep.FitSweepCommand",
             "critical batch size from a store of runs, and what moves it",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sgdtheory.fits.data_to_loss import LossCurves
+from sgdtheory.fits.loss_noise import widened
 from sgdtheory.fits.steps_law import MIN_POINTS
 from sgdtheory.fits.tuned_loss import TUNED, TunedLosses, lowest
 
@@ -42,7 +43,7 @@ class Degradation:
 def degradations(
     tuned: TunedLosses,
     log_losses: np.ndarray,
-    others: np.ndarray,
+    others: tuple[np.ndarray, np.ndarray],
     edges: bool,
     *,
     share: float,
@@ -53,7 +54,7 @@ def degradations(
 
     Args:
         tuned: L*(B, D).
-        log_losses, others: (1, m, k) log L*, and (R, m, k) with other runs.
+        log_losses, others: (1, m, k) log L*; (R, m, k) with other runs and (2, m, k) with other edges.
         edges: whether upper bounds count.
         share: x.
         level: of intervals.
@@ -61,7 +62,7 @@ def degradations(
     """
     usable = tuned.usable(edges)
     curves = [
-        [(LossCurves(tuned.samples[here], each[:, place, here])) for each in (log_losses, others)]
+        [LossCurves(tuned.samples[here], each[:, place, here]) for each in (log_losses, *others)]
         if here.any()
         else None
         for place, here in enumerate(usable)
@@ -69,13 +70,11 @@ def degradations(
     found = []
     for samples in _data_sizes(tuned, usable):
         columns = {
-            place: [curve.log_loss_at(samples) for curve in both]
-            for place, both in enumerate(curves)
-            if both is not None
+            place: [curve.log_loss_at(samples) for curve in all_of] for place, all_of in enumerate(curves) if all_of
         }
-        places = [place for place, (here, _) in columns.items() if np.isfinite(here[0])]
-        here, drawn = (np.column_stack([columns[place][kind] for place in places]) for kind in (0, 1))
-        found.append(_degradation(tuned, samples, places, here, drawn, share, level, noisy))
+        places = [place for place, (here, *_) in columns.items() if np.isfinite(here[0])]
+        tables = [np.column_stack([columns[place][kind] for place in places]) for kind in range(3)]
+        found.append(_degradation(tuned, samples, places, tables, share, level, noisy))
     return found
 
 
@@ -97,23 +96,25 @@ def _degradation(
     tuned: TunedLosses,
     samples: float,
     places: list[int],
-    here: np.ndarray,
-    drawn: np.ndarray,
+    tables: list[np.ndarray],
     share: float,
     level: float,
     noisy: bool,
 ) -> Degradation:
     batch_sizes, tails = tuned.batch_sizes[places], ((1 - level) / 2, (1 + level) / 2)
-    ratios = np.exp(here - here.min(1, keepdims=True))[0]
-    others = np.exp(drawn - drawn.min(1, keepdims=True))
+    here = tables[0]
+    (ratios,), drawn, edges = (np.exp(each - each.min(1, keepdims=True)) for each in tables)
     batch_size = largest_within(batch_sizes, ratios, share)
+    at_edges = np.array([largest_within(batch_sizes, each, share) for each in edges])
     intervals, interval = np.full((ratios.size, 2), np.nan), (float("nan"), float("nan"))
     if noisy:
-        intervals = np.quantile(others, tails, axis=0).T
+        noise = np.quantile(drawn, tails, axis=0).T
         ends = np.quantile(
-            [largest_within(batch_sizes, each, share) for each in others], tails, method="closest_observation"
+            [largest_within(batch_sizes, each, share) for each in drawn], tails, method="closest_observation"
         )
-        interval = float(min(ends[0], batch_size)), float(max(ends[1], batch_size))
+        interval = widened(batch_size, [(float(ends[0]), float(ends[1]))], at_edges)
+        each_of = zip(ratios, noise, edges.T, strict=True)
+        intervals = np.array([widened(ratio, [(low, high)], edge) for ratio, (low, high), edge in each_of]).clip(1.0)
     best = lowest(np.log(batch_sizes), here)
     optimum = float(np.exp(best.log_rate[0])) if best.state[0] == TUNED else float("nan")
     return Degradation(

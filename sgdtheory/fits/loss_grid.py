@@ -1,10 +1,11 @@
 """From a grid of losses, over batch size, data and learning rate, to L*(B, D), critical batch sizes and laws.
 
-Intervals (THEORY.md T33). B* of a target has two, and `interval` is the wider. Profile likelihood takes the scatter of
-log steps about the law a + b/B for noise: it holds whatever makes them scatter, seeds, the grid of learning rates, the
-interpolation, the law's misfit, but has as few degrees of freedom as there are batch sizes to spare. Resampling draws
-other runs, from repeated ones or from what parabolas in log γ leave, and other places of the edge that runs diverge at:
-it holds with three batch sizes too, but sees neither misfit nor what all runs share.
+Intervals (THEORY.md T33). B* of a target has three. Profile likelihood takes the scatter of log steps about the law
+a + b/B for noise: it holds whatever makes them scatter, seeds, the grid of learning rates, the interpolation, the law's
+misfit. Resampling draws other runs, from repeated ones or from what parabolas in log γ leave: it sees no misfit, but
+does not hang on how closely a few points happen to follow the law. The wider of these counts; neither sees that at
+large batch sizes runs diverge before the best learning rate of the grid's spacing, which moves all of them alike: what
+that does to B* is added in squares.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from sgdtheory._common.arguments import positive_array, positive_number, share_b
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.degradation import Degradation, degradations
 from sgdtheory.fits.grid_laws import GridLaw, grid_laws
-from sgdtheory.fits.loss_noise import LossNoise, loss_noise, resampled
+from sgdtheory.fits.loss_noise import LossNoise, loss_noise, other_edges, resampled
 from sgdtheory.fits.loss_rows import loss_rows
 from sgdtheory.fits.loss_targets import LossTarget, curves_of, default_targets, loss_target
 from sgdtheory.fits.steps_law import MIN_POINTS
@@ -38,7 +39,7 @@ class LossGrid:
         degradations: L* over the least of all batch sizes, of every group and data size.
         laws: powers of B, D and model size.
         convention, level: of B* and all intervals.
-        remark: what a reader should know; empty if nothing.
+        remarks: what a reader should know, a sentence each.
     """
 
     groups: tuple[TunedLosses, ...]
@@ -48,7 +49,12 @@ class LossGrid:
     laws: tuple[GridLaw, ...]
     convention: Convention
     level: float
-    remark: str
+    remarks: tuple[str, ...]
+
+    @property
+    def remark(self) -> str:
+        """The remarks as one text."""
+        return "; ".join(self.remarks)
 
 
 def fit_loss_grid(
@@ -109,20 +115,20 @@ def fit_loss_grid(
         noisy = bool(noise.source) or bool((tuned.slack > 0).any())
         with np.errstate(divide="ignore"):
             here = np.log(tuned.loss)[None]
-        drawn = resampled(tuned, noise, RESAMPLES, seed + place)
-        curves, others = (curves_of(tuned, each, edges) for each in (here, drawn))
-        options = convention, level, noisy
+        others = resampled(tuned, noise, RESAMPLES, seed + place), other_edges(tuned, level)
+        curves, *drawn = (curves_of(tuned, each, edges) for each in (here, *others))
+        options = (drawn[0], drawn[1]), convention, level, noisy
         fits = [
-            loss_target(tuned, each, curves, others, *options)
+            loss_target(tuned, each, curves, *options)
             for each in (default_targets(tuned, curves) if wanted is None else wanted)
         ]
         noises.append(noise)
         found += [each for each in fits if each is not None]
-        worse += degradations(tuned, here, drawn, edges, share=degradation, level=level, noisy=noisy)
+        worse += degradations(tuned, here, others, edges, share=degradation, level=level, noisy=noisy)
     _check_targets(wanted, found, groups)
     laws = grid_laws(groups, found, worse)
-    remark = "; ".join(_remarks(groups, noises, found, worse, wanted, edges, convention))
-    return LossGrid(tuple(groups), tuple(noises), tuple(found), tuple(worse), laws, convention, level, remark)
+    remarks = tuple(_remarks(groups, noises, found, worse, wanted, edges, convention))
+    return LossGrid(tuple(groups), tuple(noises), tuple(found), tuple(worse), laws, convention, level, remarks)
 
 
 def _check_batch_sizes(groups: list[TunedLosses]) -> None:

@@ -1,11 +1,11 @@
 """How much a loss scatters between runs, and L*(B, D) as it would have been with other runs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sgdtheory.fits.tuned_loss import TUNED, Cell, TunedLosses, lowest
+from sgdtheory.fits.tuned_loss import MIDDLE, Cell, TunedLosses, lowest
 
 FEW = 5.0  # degrees of freedom: a batch size with fewer shares the variance of the whole group
 MEDIAN = 0.4549  # of χ² with one degree of freedom
@@ -76,27 +76,50 @@ def _pooled(batches: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def resampled(tuned: TunedLosses, noise: LossNoise, number: int, seed: int) -> np.ndarray:
-    """(number, m, k) log L* with other runs: nan where there are none.
+    """(number, m, k) log L* with other runs; nan where there are none.
 
     Each draws the variance of every batch size from what its estimate leaves open, ν s²/χ²_ν, and normal errors of the
     log losses from it, over the square root of the number of runs: one error for all data sizes of a run where runs
-    have seeds, else one for each. How far the loss falls towards a rate that diverged is drawn too, evenly between not
-    at all and as far as its slopes lead, one share for the group, since it is one edge that all of them run into.
+    have seeds, else one for each.
     """
     random = np.random.default_rng(seed)
     freedom = np.where(noise.freedom > 0, noise.freedom, 1.0)
     spread = np.sqrt(noise.variances * freedom / random.chisquare(freedom, (number, freedom.size)))
-    share = random.random(number)
     rates = 1 + max(int(cell.places[-1]) for cell in tuned.cells)
     shared = random.standard_normal((number, tuned.batch_sizes.size, rates)) if tuned.seeds else None
     found = np.full((number, *tuned.loss.shape), np.nan)
     for cell in tuned.cells:
         z = random.standard_normal((number, cell.counts.size)) if shared is None else shared[:, cell.batch, cell.places]
         errors = spread[:, cell.batch, None] * z / np.sqrt(cell.counts)
-        found[:, cell.batch, cell.data] = lowest(cell.log_rates, cell.log_losses + errors).value(share)
+        found[:, cell.batch, cell.data] = lowest(cell.log_rates, cell.log_losses + errors).value(MIDDLE)
     return found
 
 
-def tuned_share(tuned: TunedLosses) -> float:
-    """Share of the (B, D) with runs whose best learning rate lies inside of the rates."""
-    return float((tuned.state == TUNED).sum() / max((tuned.state != "").sum(), 1))
+def other_edges(tuned: TunedLosses, level: float) -> np.ndarray:
+    """(2, m, k) log L* if runs diverge late or early after the last rate that does not.
+
+    How far the loss goes on to fall is open evenly between nothing and all of the fall, and alike for the whole group,
+    since it is one edge that all of them run into: the two ends leave out 1 − `level` of that.
+    """
+    with np.errstate(divide="ignore"):
+        middle = np.log(tuned.loss)
+    return np.stack([middle + sign * level * tuned.slack for sign in (1, -1)])
+
+
+def widened(estimate: float, intervals: Sequence[tuple[float, float]], edges: np.ndarray) -> tuple[float, float]:
+    """The widest of some intervals of a positive number, and what the edges do to it, added in squares of logs.
+
+    Args:
+        estimate: the number; inf has no upper end.
+        intervals: (low, high) each; nan of one that there is not.
+        edges: (2,) the number at both ends of `other_edges`.
+    """
+    if not np.isfinite(estimate):
+        return float(np.nanmin([*edges, *(low for low, _ in intervals)])), float("inf")
+    with np.errstate(divide="ignore"):
+        lows, highs = np.log(np.array(intervals)).T - np.log(estimate)
+        at_edges = np.log(edges) - np.log(estimate)
+    low, high = np.fmin.reduce(np.r_[lows, 0.0]), np.fmax.reduce(np.r_[highs, 0.0])
+    low = -np.hypot(low, min(at_edges.min(), 0.0))
+    high = np.hypot(high, max(at_edges.max(), 0.0))
+    return float(estimate * np.exp(low)), float(estimate * np.exp(high))

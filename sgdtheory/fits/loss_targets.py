@@ -7,6 +7,7 @@ import numpy as np
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.data_to_loss import LossCurves
 from sgdtheory.fits.invariance import interpolated_critical_batch_size
+from sgdtheory.fits.loss_noise import widened
 from sgdtheory.fits.many_laws import critical_batch_sizes_of
 from sgdtheory.fits.measurements import StepsMeasurement
 from sgdtheory.fits.steps_law import MIN_POINTS, StepsLaw, fit_steps_law
@@ -29,10 +30,10 @@ class LossTarget:
         law: fitted, Y = a + b/B.
         convention: of B*.
         critical_batch_size: B* of the law.
-        interval: of it: the wider of `scatter_interval` and `resampled_interval`.
-        scatter_interval: profile likelihood by the scatter of log steps about the law; infinite with three batch sizes
-            or where they follow it too closely to tell.
-        resampled_interval: by other runs, and other places of a cliff; nan where nothing says how losses scatter.
+        interval: of it: the wider of the next two, and in squares what the third adds.
+        scatter_interval: profile likelihood by the scatter of log steps about the law.
+        resampled_interval: with other runs; nan where nothing says how losses scatter.
+        edge_interval: with other learning rates at which runs begin to diverge.
         interpolated: B* read off without a law.
     """
 
@@ -48,6 +49,7 @@ class LossTarget:
     interval: tuple[float, float]
     scatter_interval: tuple[float, float]
     resampled_interval: tuple[float, float]
+    edge_interval: tuple[float, float]
     interpolated: float
 
     @property
@@ -92,7 +94,7 @@ def loss_target(
     tuned: TunedLosses,
     target: float,
     curves: dict[int, LossCurves],
-    others: dict[int, LossCurves],
+    others: tuple[dict[int, LossCurves], dict[int, LossCurves]],
     convention: Convention,
     level: float,
     noisy: bool,
@@ -103,7 +105,7 @@ def loss_target(
         tuned: L*(B, D).
         target: the loss.
         curves: of L*.
-        others: of L* with other runs.
+        others: of L* with other runs, and with other edges.
         convention, level: of B* and its interval.
         noisy: whether anything is known of how other runs differ.
     """
@@ -116,24 +118,28 @@ def loss_target(
     law = fit_steps_law(batch_sizes, steps)
     critical = law.critical_batch_size(convention=convention)
     scatter = law.interval(level=level, convention=convention)
-    drawn = critical_batch_sizes_of(batch_sizes, _drawn_steps(others, places, target, batch_sizes), convention)
+    drawn, edges = (
+        critical_batch_sizes_of(batch_sizes, _drawn_steps(each, places, target, batch_sizes), convention)
+        for each in others
+    )
     tails = (1 - level) / 2, (1 + level) / 2
     low, high = np.quantile(drawn, tails, method="closest_observation") if noisy else (np.nan, np.nan)
-    ends = float(np.fmin(scatter[0], low)), float(np.fmax(scatter[1], high))
+    resampled = float(low), float(high)
+    ends = widened(critical, (scatter, resampled), edges)
     left_out = {
         float(tuned.batch_sizes[place]): _why(tuned, place, curves, target)
         for place in range(tuned.batch_sizes.size)
         if place not in places
     }
     read_off = interpolated_critical_batch_size(batch_sizes, steps, convention)
-    found = law, convention, critical, ends, scatter, (float(low), float(high)), read_off
+    found = law, convention, critical, ends, scatter, resampled, (float(edges.min()), float(edges.max())), read_off
     return LossTarget(tuned.group, tuned.size, target, batch_sizes, steps, left_out, *found)
 
 
 def _drawn_steps(
     others: dict[int, LossCurves], places: list[int], target: float, batch_sizes: np.ndarray
 ) -> np.ndarray:
-    """(R, n) steps to the target with other runs; those that miss it end at the nearest data size."""
+    """(R, n) steps to the target on other curves; those that miss it end at the nearest data size."""
     columns = []
     for place in places:
         curve = others[place]

@@ -1,0 +1,217 @@
+"""`sgdtheory fit-grid`: from a grid of losses in a CSV file to critical batch sizes, degradation and laws."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import tyro
+from rich.markup import escape
+from rich.table import Table
+
+from sgdtheory.cli.output import (
+    interval_text,
+    print_json,
+    print_note,
+    print_tables,
+    require_figure_suffix,
+    write_figure,
+)
+from sgdtheory.cli.settings import Overhead
+from sgdtheory.fits import Convention, LossGrid, LossTarget, fit_loss_grid, read_loss_grid
+
+COLUMNS = "batch_size", "samples", "learning_rate", "loss", "group", "size", "seed"
+
+
+@dataclass(frozen=True)
+class FitGridCommand:
+    """Critical batch size from losses at several batch sizes, data sizes and learning rates; no steps to a target."""
+
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "losses": ("csv", *COLUMNS),
+        "what to fit": ("target", "edges"),
+        "definition of B* and of intervals": ("reference", "overhead", "degradation", "level"),
+        "output": ("plot", "json"),
+    }
+
+    csv: Annotated[Path, tyro.conf.Positional]
+    """CSV file with a header, one row a run, or a point of its loss curve; an empty loss is of a run that diverged."""
+    batch_size: str = "batch_size"
+    """Column with the batch size."""
+    samples: str = "samples"
+    """Column with the data, in the unit of the batch size."""
+    learning_rate: str = "learning_rate"
+    """Column with the learning rate."""
+    loss: str = "loss"
+    """Column with the loss."""
+    group: str | None = None
+    """Column that tells grids apart, for example the model's name."""
+    size: str | None = None
+    """Column with the model size."""
+    seed: str | None = None
+    """Column with the seed: rows of one batch size, learning rate and seed are then points of one run."""
+    target: tuple[float, ...] = ()
+    """Losses to reach; by default three that as many batch sizes as possible reach."""
+    edges: bool = False
+    """Use losses whose best learning rate is at an end of the rates too; they make B* wrong."""
+    reference: float | None = None
+    """Reference batch size of B*, in the regime of linear scaling; by default the smallest that reaches the target."""
+    overhead: Overhead = 0.2
+    """Extra data, relative to the reference batch size, that defines B*: 0.2 or 20%."""
+    degradation: Overhead = 0.01
+    """By how much the loss at fixed data may be worse than that of the best batch size: 0.01 or 1%."""
+    level: float = 0.95
+    """Level of the confidence intervals."""
+    plot: Path | None = None
+    """Write a figure here (.png, .pdf or .svg), of several groups one each: NAME_GROUP.png."""
+    json: bool = False
+    """Print JSON; null stands for what is infinite or absent."""
+
+    def run(self) -> None:
+        """Read, fit and print."""
+        require_figure_suffix(self.plot)
+        columns: dict[str, Any] = {name: getattr(self, name) for name in COLUMNS}
+        grid = fit_loss_grid(
+            read_loss_grid(self.csv, **columns),
+            convention=Convention(self.reference, self.overhead),
+            targets=self.target or None,
+            degradation=self.degradation,
+            level=self.level,
+            edges=self.edges,
+        )
+        if self.plot:
+            self._draw(self.plot, grid)
+        if self.json:
+            print_json(_report(grid) | {"notes": grid.remarks})
+        else:
+            _print(grid)
+        for note in grid.remarks:
+            print_note(note)
+
+    def _draw(self, path: Path, grid: LossGrid) -> None:
+        from sgdtheory.plotting import loss_grid  # matplotlib is slow to import
+
+        names = [group.group for group in grid.groups if any(each.group == group.group for each in grid.degradations)]
+        if not names:
+            raise ValueError("plot needs a data size that three batch sizes have in common, got none: leave it out")
+        for name in names:
+            file = path if len(names) == 1 else path.with_name(f"{path.stem}_{_file_name(name)}{path.suffix}")
+            write_figure(loss_grid(grid, group=name), file)
+
+
+def _file_name(group: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in group)
+
+
+def _report(grid: LossGrid) -> dict[str, Any]:
+    return {
+        "groups": [
+            {
+                "group": each.group,
+                "size": each.size,
+                "batch_sizes": each.batch_sizes,
+                "samples": each.samples,
+                "loss": each.loss,
+                "learning_rate": each.learning_rate,
+                "state": each.state,
+            }
+            for each in grid.groups
+        ],
+        "targets": [_target(each) for each in grid.targets],
+        "degradation": [
+            {
+                "group": each.group,
+                "samples": each.samples,
+                "batch_sizes": each.batch_sizes,
+                "ratios": each.ratios,
+                "intervals": each.intervals,
+                "batch_size": each.batch_size,
+                "batch_size_interval": each.interval,
+                "best_batch_size": each.best_batch_size,
+            }
+            for each in grid.degradations
+        ],
+        "laws": [
+            {
+                "quantity": each.quantity,
+                "group": each.group,
+                "coefficient": each.fit.coefficient,
+                "exponents": each.fit.exponents,
+                "intervals": {name: each.fit.interval(name, grid.level) for name in each.fit.exponents},
+            }
+            for each in grid.laws
+        ],
+        "convention": vars(grid.convention),
+        "level": grid.level,
+    }
+
+
+def _target(found: LossTarget) -> dict[str, Any]:
+    return {
+        "group": found.group,
+        "size": found.size,
+        "target_loss": found.target,
+        "reference": found.convention.reference_among(found.batch_sizes),
+        "batch_sizes": found.batch_sizes,
+        "steps": found.steps,
+        "a": found.law.a,
+        "b": found.law.b,
+        "critical_batch_size": found.critical_batch_size,
+        "critical_batch_size_interval": found.interval,
+        "interpolated": found.interpolated,
+        "samples": found.samples,
+    }
+
+
+def _print(grid: LossGrid) -> None:
+    """The tables that have rows."""
+    tables = [table for table in (_critical(grid), _worse(grid), _laws(grid)) if table.row_count]
+    print_tables(*tables)
+
+
+def _table(title: str, *headers: str) -> Table:
+    table = Table(title=title)
+    for header in headers:
+        table.add_column(header, justify="left" if header in ("group", "of") else "right")
+    return table
+
+
+def _critical(grid: LossGrid) -> Table:
+    level, overhead = f"{grid.level:.0%}", grid.convention.overhead
+    references = sorted({grid.convention.reference_among(each.batch_sizes) for each in grid.targets})
+    at = ", ".join(f"{each:g}" for each in references)
+    title = f"steps = a + b/B;  B*: {overhead:.0%} more data than at B = {at};  {level} intervals"
+    table = _table(title, "group", "target loss", "batch sizes", "a", "b", "B*", level, "B*, interpolated")
+    for each in grid.targets:
+        numbers = f"{each.law.a:.4g}", f"{each.law.b:.4g}", f"{each.critical_batch_size:.4g}"
+        row = f"{each.target:g}", f"{each.batch_sizes.size}", *numbers, interval_text(each.interval)
+        table.add_row(escape(each.group) or "all", *row, f"{each.interpolated:.4g}")
+    return table
+
+
+def _worse(grid: LossGrid) -> Table:
+    share = grid.degradations[0].share if grid.degradations else 0.0
+    title = f"at fixed data: the largest batch size whose loss is within {share:.3g} of the best one's"
+    table = _table(
+        title.replace(f"{share:.3g}", f"{100 * share:.3g}%"), "group", "data", "B", f"{grid.level:.0%}", "best B"
+    )
+    for each in grid.degradations:
+        largest = f"{each.batch_size:.4g}" if np.isfinite(each.batch_size) else f"> {each.batch_sizes[-1]:g}"
+        best = f"{each.best_batch_size:.4g}" if np.isfinite(each.best_batch_size) else "at an end"
+        table.add_row(escape(each.group) or "all", f"{each.samples:.4g}", largest, interval_text(each.interval), best)
+    return table
+
+
+def _laws(grid: LossGrid) -> Table:
+    table = _table(
+        f"powers, with {grid.level:.0%} intervals", "of", "group", "coefficient", "batch size", "data", "size"
+    )
+    for each in grid.laws:
+        cells = [
+            f"{each.fit.exponents[name]:+.3f}\n{interval_text(each.fit.interval(name, grid.level))}"
+            if name in each.fit.exponents
+            else ""
+            for name in ("batch_size", "samples", "size")
+        ]
+        table.add_row(each.quantity, escape(each.group) or "all", f"{each.fit.coefficient:.4g}", *cells)
+    return table

@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory._common.files import csv_columns
+from tests.cli.text import cells, strict_json
+from tests.fits.test_loss_grid import joined, table
+
+NAMES = {"batch_size": "bs", "samples": "D", "learning_rate": "lr", "loss": "L"}
+FLAGS = ["--batch-size", "bs", "--samples", "D", "--learning-rate", "lr", "--loss", "L"]
+
+
+@pytest.fixture
+def grid_file(tmp_path):
+    """Two models; runs at rates above 2 diverged."""
+    rows = [table(cliff=2, group=np.full(880, name), size=np.full(880, size)) for name, size in (("s", 10), ("l", 40))]
+    path = tmp_path / "grid.csv"
+    columns = {NAMES.get(name, name): column for name, column in joined(*rows).items()}
+    path.write_text(csv_columns(columns))
+    return path
+
+
+def test_fit_grid_json(run, grid_file):
+    flags = [
+        *FLAGS,
+        "--group",
+        "group",
+        "--size",
+        "size",
+        "--reference",
+        16,
+        "--overhead",
+        "50%",
+        "--target",
+        2.1,
+        "--json",
+    ]
+    found = strict_json(run("fit-grid", grid_file, *flags))
+    columns = st.read_loss_grid(grid_file, **NAMES, group="group", size="size")
+    grid = st.fit_loss_grid(columns, targets=2.1, convention=st.Convention(16, 0.5))
+    assert found["convention"] == {"reference": 16, "overhead": 0.5}
+    assert [row["group"] for row in found["targets"]] == ["s", "l"]
+    for row, target in zip(found["targets"], grid.targets, strict=True):
+        assert row["critical_batch_size"] == target.critical_batch_size
+        assert row["critical_batch_size_interval"] == list(target.interval)
+        assert row["steps"] == target.steps.tolist()
+    assert found["groups"][0]["state"] == grid.groups[0].state.tolist()
+    assert [row["batch_size"] for row in found["degradation"]] == [
+        each.batch_size if np.isfinite(each.batch_size) else None for each in grid.degradations
+    ]
+    assert [(row["quantity"], row["group"]) for row in found["laws"]] == [
+        (law.quantity, law.group) for law in grid.laws
+    ]
+    assert found["notes"] == list(grid.remarks)
+
+
+def test_fit_grid_prints_tables_and_draws(run, grid_file, tmp_path):
+    printed = run("fit-grid", grid_file, *FLAGS, "--group", "group", "--plot", tmp_path / "grid.png", "--target", 2.1)
+    assert "20% more data than at B = 16" in printed
+    assert cells(printed.split("\n\n")[0], "s")[1:3] == ["2.1", "8"]
+    assert "at fixed data: the largest batch size whose loss is within 1%" in printed
+    assert "learning rate" in printed
+    assert (tmp_path / "grid_s.png").stat().st_size > 10_000
+    assert (tmp_path / "grid_l.png").exists()
+
+
+def test_bad_input(fails, grid_file, tmp_path):
+    assert "has no column 'batch_size'; its columns are: 'bs'" in fails("fit-grid", grid_file)
+    assert "targets must be reached by 3 batch sizes" in fails("fit-grid", grid_file, *FLAGS, "--target", 1)
+    assert "size must be the same in all rows of the table" in fails("fit-grid", grid_file, *FLAGS, "--size", "size")
+    assert "fit-grid needs CSV too" in fails("fit-grid", "--json")
+    assert "plot must end in .png, .pdf or .svg" in fails("fit-grid", grid_file, *FLAGS, "--plot", "x.gif")
