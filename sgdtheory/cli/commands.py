@@ -67,6 +67,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "critical batch size from a grid of losses in a CSV file",
             "fit-grid grid.csv --batch-size bs --samples tokens --plot grid.png",
         ),
+        "plan": Entry(
+            "plan.PlanCommand",
+            "batch size, time and cost of a run, and a batch ramp",
+            "plan steps.csv --throughput 12 --micro-batch 8 --price 2.5 --deadline 72h",
+        ),
         "fit-sweep": Entry(
             "fit_sweep.FitSweepCommand",
             "critical batch size from a store of runs, and what moves it",

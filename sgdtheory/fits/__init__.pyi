@@ -27,6 +27,15 @@ from .power_law import PowerFit as PowerFit
 from .power_law import fit_power_law as fit_power_law
 from .power_product import PowerProduct as PowerProduct
 from .power_product import fit_power_product as fit_power_product
+from .ramps import BatchRamp as BatchRamp
+from .ramps import batch_ramp as batch_ramp
+from .run_plan import HasSteps as HasSteps
+from .run_plan import PlanRow as PlanRow
+from .run_plan import RunPlan as RunPlan
+from .run_plan import plan as plan
 from .steps_law import StepsLaw as StepsLaw
 from .steps_law import fit_steps_law as fit_steps_law
+from .throughput import ConstantThroughput as ConstantThroughput
+from .throughput import Throughput as Throughput
+from .throughput import read_throughput as read_throughput
 from .tuned_loss import TunedLosses as TunedLosses

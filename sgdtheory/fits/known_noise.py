@@ -19,7 +19,7 @@ class LackOfFit(NamedTuple):
     >>> import sgdtheory as st
     >>> law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800], standard_errors=0.02)
     >>> round(law.lack_of_fit.p_value, 2)
-    0.92
+    0.93
 
     Attributes:
         chi_square: min Σ r²/s² over the law's parameters.

@@ -9,6 +9,7 @@ from .grids import degradation as degradation
 from .grids import loss_grid as loss_grid
 from .grids import loss_map as loss_map
 from .paths import risk_paths as risk_paths
+from .plans import run_plan as run_plan
 from .schedules import optimal_schedule as optimal_schedule
 from .schedules import pareto as pareto
 from .style import new_figure as new_figure

@@ -1,0 +1,140 @@
+"""Batch sizes along a run, from the laws of steps to several targets on the way.
+
+While a run gets from one target to the next the noise scale is 𝓑, and a step with batch size B makes 1/(1 + 𝓑/B) of
+the progress of a step without noise (McCandlish et al. 2018, section 2 and appendix D). Over ds steps without noise
+
+    dS = (1 + 𝓑/B) ds,   dE = (B + 𝓑) ds,
+
+so that at constant B a target has S = a + b/B with a = ∫ds and b = ∫𝓑 ds: laws of neighbouring targets j − 1 and j tell
+the noise scale between them, `𝓑_j = (b_j − b_{j−1})/(a_j − a_{j−1})`. One law alone tells its mean b/a, and justifies
+one batch size. Least S + E/r, at r samples for a step, has `B_j = √(r 𝓑_j)`, and with Δa_j = a_j − a_{j−1}
+
+    (S − a)(E − b) = (Σ_j √𝓑_j Δa_j)² ≤ a b,
+
+where a constant batch size has a b (Cauchy and Schwarz; equality where all 𝓑_j are the same).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sgdtheory._common.arguments import positive_number, whole_number
+from sgdtheory.fits.steps_law import StepsLaw
+
+
+@dataclass(frozen=True, eq=False)
+class BatchRamp:
+    """Batch sizes of the stages of a run; made by `batch_ramp`.
+
+    Attributes:
+        starts: (k,) samples seen before each stage.
+        batch_sizes: (k,) of the stages, rounded.
+        noise_scales: (k,) 𝓑_j.
+        steps, samples: of the whole run.
+        constant_steps: that a constant batch size takes with as many samples.
+        product: (S/S_min − 1)(E/E_min − 1) of the best ramp, before rounding: 1 for a constant batch size.
+        remark: what the laws do not tell; "" if nothing.
+    """
+
+    starts: np.ndarray
+    batch_sizes: np.ndarray
+    noise_scales: np.ndarray
+    steps: float
+    samples: float
+    constant_steps: float
+    product: float
+    remark: str
+
+    def pairs(self, sequence_length: int | None = None) -> str:
+        """`START:SIZE` pairs, as `--step-batch-size-schedule` of Megatron-LM (since April 2026) reads them.
+
+        Args:
+            sequence_length: tokens of a sample. Megatron-LM reads starts as tokens if it is given `--seq-length`, as
+                samples if not: give the same here.
+        """
+        length = 1 if sequence_length is None else whole_number("sequence_length", sequence_length, 1)
+        return " ".join(
+            f"{round(start) * length}:{size:.0f}" for start, size in zip(self.starts, self.batch_sizes, strict=True)
+        )
+
+    @property
+    def linear(self) -> tuple[int, int, int] | None:
+        """(start, increment, ramp-up samples): the same ramp as equal increments after equal numbers of samples.
+
+        As `--rampup-batch-size` of older Megatron-LM and `model.rampup_batch_size` of NeMo read it, with the last batch
+        size as the global one. None where batch sizes do not grow.
+        """
+        first, last = round(self.batch_sizes[0]), round(self.batch_sizes[-1])
+        if self.batch_sizes.size == 1 or last <= first:
+            return None
+        unit = int(np.gcd.reduce(np.round(self.batch_sizes).astype(int)))  # increments are multiples of it too
+        whole = (last - first) // unit
+        stages = [count for count in range(1, whole + 1) if whole % count == 0]
+        count = min(stages, key=lambda each: abs(each - (self.batch_sizes.size - 1)))
+        return first, (last - first) // count, round(self.starts[-1])
+
+
+def batch_ramp(laws: Sequence[StepsLaw], *, num_samples: float | None = None, multiple: int = 1) -> BatchRamp:
+    """The batch sizes along a run that save the most steps, from laws at several targets of the same run.
+
+    >>> import sgdtheory as st
+    >>> def law(a, b):
+    ...     return st.fit_steps_law([64, 256, 1024, 4096], [a + b / batch for batch in (64, 256, 1024, 4096)])
+    >>> ramp = st.batch_ramp([law(500, 100e3), law(1500, 900e3), law(4000, 6e6)], multiple=64)
+    >>> ramp.pairs()
+    '0:576 388000:1088 2276000:1728'
+    >>> round(ramp.steps), round(ramp.constant_steps), round(ramp.product, 2)
+    (7860, 8213, 0.92)
+
+    Args:
+        laws: of the steps to each target, with α = 1; the last target is the one with the largest b.
+        num_samples: to spend on the run; None: as many as make S/S_min − 1 and E/E_min − 1 equal.
+        multiple: batch sizes are multiples of it.
+
+    Returns:
+        BatchRamp; one stage with one law. Stages that noise has put out of order, with a or b that does not grow from
+        one target to the next, are joined, and the remark says so.
+
+    Raises:
+        ValueError: no laws, laws with another α or without a plateau, or fewer samples than the last b.
+    """
+    multiple = whole_number("multiple", multiple, 1)
+    if not laws or not all(isinstance(law, StepsLaw) and law.alpha == 1 and law.a and law.b for law in laws):
+        raise ValueError("laws must be one StepsLaw a target, with α = 1 and both a and b above 0; leave others out")
+    a, b, joined = _growing(*np.array(sorted((law.b, law.a) for law in laws)).T[::-1])
+    scales, lengths = np.diff(b, prepend=0) / np.diff(a, prepend=0), np.diff(a, prepend=0)
+    mean_root = float(np.sqrt(scales) @ lengths)
+    rate = b[-1] / a[-1]  # r, samples that a step may cost
+    if num_samples is not None:
+        spent = positive_number("num_samples", num_samples) - b[-1]
+        if spent <= 0:
+            raise ValueError(
+                f"num_samples must exceed b = {b[-1]:.6g} of the last target, with fewer no batch size reaches it, "
+                f"got {num_samples:g}"
+            )
+        rate = (spent / mean_root) ** 2
+    sizes = np.maximum(multiple, multiple * np.round(np.sqrt(rate * scales) / multiple))
+    samples = (sizes + scales) * lengths
+    total = float(samples.sum())
+    remark = f"{joined} of {len(laws)} targets have an a or b no smaller than a later one's: joined with the next"
+    return BatchRamp(
+        np.concatenate([[0.0], np.cumsum(samples)[:-1]]),
+        sizes,
+        scales,
+        float((samples / sizes).sum()),
+        total,
+        float(a[-1] + b[-1] / ((total - b[-1]) / a[-1])),
+        mean_root**2 / float(a[-1] * b[-1]),
+        remark if joined else "",
+    )
+
+
+def _growing(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """a and b of the targets up to which both have grown since the one before, the last always; how many were left."""
+    kept = [a.size - 1]
+    for place in range(a.size - 2, -1, -1):
+        if a[place] < a[kept[-1]] and b[place] < b[kept[-1]]:
+            kept.append(place)
+    places = kept[::-1]
+    return a[places], b[places], a.size - len(places)

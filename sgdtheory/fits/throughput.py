@@ -1,0 +1,105 @@
+"""How many samples a second a device computes, one number or a table against the samples that it takes a step."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sgdtheory._common.arguments import positive_array
+from sgdtheory.fits.csv_rows import csv_rows, positive_cell
+
+
+@dataclass(frozen=True, eq=False)
+class Throughput:
+    """Samples a second of one device against the samples that it takes a step; between them interpolated in logs.
+
+    Beyond the table it promises nothing that was not measured: above, the throughput of the largest batch size; below,
+    a step as long as that of the smallest one.
+
+    >>> import sgdtheory as st
+    >>> table = st.Throughput([1, 4, 16], [100, 300, 400])
+    >>> table.at([0.5, 2, 16, 64]).round().tolist(), table.outside([0.5, 2, 64]).tolist()
+    ([50.0, 173.0, 400.0, 400.0], [True, False, True])
+
+    Attributes:
+        batch_sizes: (k,) samples that a device takes a step, in increasing order.
+        samples_per_second: (k,) of one device.
+
+    Raises:
+        ValueError: wrong shapes, numbers that are not positive, or a batch size twice.
+    """
+
+    batch_sizes: np.ndarray
+    samples_per_second: np.ndarray
+
+    def __init__(self, batch_sizes: ArrayLike, samples_per_second: ArrayLike) -> None:
+        sizes, rates = (
+            np.atleast_1d(positive_array(name, value))
+            for name, value in (("batch_sizes", batch_sizes), ("samples_per_second", samples_per_second))
+        )
+        if sizes.ndim != 1 or sizes.shape != rates.shape:
+            raise ValueError(
+                "batch_sizes and samples_per_second must be one-dimensional and of one length, got shapes "
+                f"{sizes.shape} and {rates.shape}"
+            )
+        order = np.argsort(sizes)
+        if (np.diff(sizes[order]) == 0).any():
+            raise ValueError(f"batch_sizes must differ, got {sizes.tolist()}: keep one throughput of each")
+        object.__setattr__(self, "batch_sizes", sizes[order])
+        object.__setattr__(self, "samples_per_second", rates[order])
+
+    def at(self, batch_size: ArrayLike) -> np.ndarray:
+        """Samples a second of a device that takes `batch_size` samples a step."""
+        batch = positive_array("batch_size", batch_size)
+        inner = np.exp(np.interp(np.log(batch), np.log(self.batch_sizes), np.log(self.samples_per_second)))
+        return inner * np.minimum(1.0, batch / self.batch_sizes[0])
+
+    def outside(self, batch_size: ArrayLike) -> np.ndarray:
+        """Whether `batch_size` lies beyond the table."""
+        batch = np.asarray(batch_size, float)
+        return (batch < self.batch_sizes[0]) | (batch > self.batch_sizes[-1])
+
+
+@dataclass(frozen=True)
+class ConstantThroughput:
+    """The same samples a second whatever a device takes a step."""
+
+    samples_per_second: float
+
+    def at(self, batch_size: ArrayLike) -> np.ndarray:
+        """That number, in the shape of `batch_size`."""
+        return np.full(np.shape(batch_size), self.samples_per_second)
+
+    def outside(self, batch_size: ArrayLike) -> np.ndarray:
+        """Never."""
+        return np.zeros(np.shape(batch_size), bool)
+
+
+def read_throughput(
+    path: str | Path, *, batch_size: str = "batch_size", samples_per_second: str = "samples_per_second"
+) -> Throughput:
+    """Read a table of throughput from a CSV file with a header, one row a batch size of one device.
+
+    >>> import pathlib, tempfile
+    >>> import sgdtheory as st
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "throughput.csv"
+    >>> _ = path.write_text("batch_size,samples_per_second\\n1,100\\n4,300\\n16,400\\n")
+    >>> st.read_throughput(path).samples_per_second.tolist()
+    [100.0, 300.0, 400.0]
+
+    Args:
+        path: the file.
+        batch_size, samples_per_second: names of the columns.
+
+    Raises:
+        ValueError: no such file or column, no rows, or an entry that is not a positive number.
+    """
+    columns = [batch_size, samples_per_second]
+    rows = [
+        [positive_cell(row[column], column, f"{path}, line {line}") for column in columns]
+        for line, row in csv_rows(Path(path), columns)
+    ]
+    if not rows:
+        raise ValueError(f"{path} has no rows below its header")
+    return Throughput(*np.array(rows).T)

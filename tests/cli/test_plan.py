@@ -1,0 +1,109 @@
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.cli.plan import hours_of
+from tests.cli.text import cells, strict_json
+
+BATCHES = (64, 128, 256, 512, 1024, 2048, 4096)
+MACHINE = ["--throughput", 2, "--micro-batch", 8, "--price", 2.5]
+
+
+@pytest.fixture
+def steps_file(tmp_path):
+    """Three targets of one model."""
+    rng, rows = np.random.default_rng(0), ["target,batch_size,steps"]
+    for name, a, b in (("3.2", 500, 1e5), ("3.0", 1500, 9e5), ("2.9", 4000, 6e6)):
+        rows += [f"{name},{batch},{(a + b / batch) * np.exp(0.02 * rng.standard_normal())!r}" for batch in BATCHES]
+    path = tmp_path / "steps.csv"
+    path.write_text("\n".join(rows).replace("np.float64(", "").replace(")", ""))
+    return path
+
+
+@pytest.fixture
+def laws(steps_file):
+    measured = st.read_measurements(steps_file, group="target")
+    return [st.fit_steps_law(each.batch_sizes, each.steps) for each in measured]
+
+
+def test_the_first_line_is_the_answer(run, steps_file, laws):
+    out = run("plan", steps_file, "--group", "target", "--target", "2.9", *MACHINE, "--deadline", "24h")
+    choice = st.plan(laws[2], 2, micro_batch=8, price=2.5, deadline=24).choice
+    assert out.splitlines()[0] == (
+        f"Batch size {choice.batch_size:g} on {choice.devices} devices: {choice.hours:.3g} h, {choice.cost:,.0f} USD, "
+        f"{choice.extra_data:.0%} more data than at batch size 64"
+    )
+    assert cells(out, f"{choice.batch_size:g}")[-1] == "choice"
+
+
+def test_json_is_the_plan(run, steps_file, laws):
+    flags = ["--group", "target", "--target", "3.0", "--throughput", 2, "--devices", 16, "--deadline", "3d"]
+    found = strict_json(run("plan", steps_file, *flags, "--json"))
+    plan = st.plan(laws[1], 2, devices=16, deadline=72)
+    assert found["choice"]["batch_size"] == plan.choice.batch_size
+    assert found["choice"]["hours"] == plan.choice.hours
+    assert found["choice"]["cost"] is None
+    assert found["knee"] == plan.knee
+    assert found["knee_interval"] == list(plan.knee_interval)
+    assert found["critical_batch_size"] == plan.critical_batch_size
+    assert found["reachable"] is True
+    assert [row["batch_size"] for row in found["rows"]] == [row.batch_size for row in plan.rows]
+    assert found["notes"] == list(plan.notes)
+
+
+@pytest.mark.parametrize(("target", "number"), [("2.9", 3), ("3.0", 2), ("3.2", 1)])
+def test_a_schedule_of_the_targets_on_the_way(run, steps_file, laws, target, number):
+    flags = ["--group", "target", "--target", target, *MACHINE, "--schedule"]
+    found = strict_json(run("plan", steps_file, *flags, "--json"))
+    ramp = st.batch_ramp(laws[:number], num_samples=found["choice"]["samples"], multiple=8)
+    assert found["schedule"]["pairs"] == ramp.pairs()
+    assert any("laws of one target justify one batch size" in note for note in found["notes"]) is (number == 1)
+    out = run("plan", steps_file, *flags, "--sequence-length", 512)
+    assert f'--step-batch-size-schedule "{ramp.pairs(512)}"' in " ".join(out.split())
+    if number > 1:
+        first, increment, samples = ramp.linear
+        assert f"--rampup-batch-size {first} {increment} {samples} --global-batch-size" in out
+
+
+def test_a_table_of_throughput_and_a_figure(run, steps_file, tmp_path, laws):
+    table = tmp_path / "throughput.csv"
+    table.write_text("batch_size,samples_per_second\n1,1\n8,4\n64,6\n")
+    flags = ["--group", "target", "--target", "2.9", "--throughput-table", table, "--devices", 8]
+    found = strict_json(run("plan", steps_file, *flags, "--plot", tmp_path / "plan.svg", "--json"))
+    plan = st.plan(laws[2], st.read_throughput(table), devices=8)
+    assert found["choice"]["batch_size"] == plan.choice.batch_size
+    assert (tmp_path / "plan.svg").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"), [("72h", 72), ("3d", 72), ("90min", 1.5), ("1800s", 0.5), ("2", 2), ("1e2h", 100)]
+)
+def test_deadlines(text, hours):
+    assert hours_of(text) == pytest.approx(hours)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "target must name the group to plan for, one of 3.2, 3.0, 2.9"),
+        (["--target", "2.8"], "target must be one of 3.2, 3.0, 2.9, got 2.8"),
+        (["--target", "2.9", "--throughput-table", "x.csv"], "throughput-table, one of the two"),
+        (["--target", "2.9", "--deadline", "soon"], "deadline must be a time such as 72h, 3d or 90min, got soon"),
+        (["--target", "2.9", "--price", 0], "price must be positive and finite, got 0"),
+        (["--target", "2.9", "--plot", "x.jpg"], "plot must end in .png, .pdf or .svg"),
+    ],
+)
+def test_bad_plans(fails, steps_file, flags, message):
+    assert message in fails("plan", steps_file, "--group", "target", "--throughput", 2, *flags)
+
+
+def test_throughput_is_needed(fails, steps_file):
+    assert "give throughput" in fails("plan", steps_file, "--group", "target", "--target", "2.9")
+
+
+def test_a_deadline_out_of_reach_is_told(capsys, steps_file):
+    from sgdtheory import cli
+
+    flags = ["--group", "target", "--target", "2.9", "--throughput", "2", "--micro-batch", "8", "--deadline", "2h"]
+    cli.main(["plan", str(steps_file), *flags])
+    assert "no batch size from 64 to 4096 meets the deadline of 2 h" in capsys.readouterr().err

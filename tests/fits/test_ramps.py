@@ -1,0 +1,123 @@
+"""Batch ramps against runs step by step and against brute force."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+
+BATCHES = 2.0 ** np.arange(4, 14)
+PLATEAUS, SLOPES = np.array([500.0, 1500.0, 4000.0]), np.array([1e5, 9e5, 6e6])
+
+
+def law(a, b):
+    return st.fit_steps_law(BATCHES, a + b / BATCHES)
+
+
+def laws():
+    return [law(a, b) for a, b in zip(PLATEAUS, SLOPES, strict=True)]
+
+
+def run(batch_at, share=1.0):
+    """(steps, samples) of a run whose noise scale jumps at the targets; a step with B makes 1/(1 + 𝓑/B) of progress."""
+    ends, scales = PLATEAUS, np.diff(SLOPES, prepend=0) / np.diff(PLATEAUS, prepend=0)
+    progress = steps = samples = 0.0
+    while progress < ends[-1] * (1 - 1e-12):
+        scale = scales[np.searchsorted(ends, progress, side="right")]
+        batch = batch_at(samples)
+        step = min(share, (ends[-1] - progress) * (1 + scale / batch))
+        progress += step / (1 + scale / batch)
+        steps, samples = steps + step, samples + step * batch
+    return steps, samples
+
+
+def test_a_run_at_a_constant_batch_size_has_the_law():
+    for batch in (100, 3000):
+        steps, samples = run(lambda _, batch=batch: batch)
+        assert steps == pytest.approx(4000 + 6e6 / batch, rel=1e-3)
+        assert samples == pytest.approx(batch * steps)
+
+
+@pytest.mark.parametrize("num_samples", [None, 7e6, 2e7])
+def test_the_ramp_takes_what_it_says(num_samples):
+    ramp = st.batch_ramp(laws(), num_samples=num_samples, multiple=8)
+    np.testing.assert_allclose(ramp.noise_scales, [200, 800, 2040], rtol=1e-6)
+    steps, samples = run(lambda seen: ramp.batch_sizes[np.searchsorted(ramp.starts, seen, side="right") - 1])
+    assert (steps, samples) == pytest.approx((ramp.steps, ramp.samples), rel=2e-3)
+    assert ramp.samples == pytest.approx(num_samples or 6e6 * (1 + np.sqrt(ramp.product)), rel=0.02)
+    assert ramp.steps < ramp.constant_steps == pytest.approx(4000 + 6e6 / ((ramp.samples - 6e6) / 4000))
+
+
+def test_no_other_batch_sizes_with_as_many_samples_take_fewer_steps():
+    ramp = st.batch_ramp(laws(), num_samples=1e7)
+    lengths, rng = np.diff(PLATEAUS, prepend=0), np.random.default_rng(0)
+    for _ in range(200):
+        sizes = ramp.batch_sizes * np.exp(0.3 * rng.standard_normal(3))
+        sizes *= (ramp.batch_sizes @ lengths) / (sizes @ lengths)
+        assert ((1 + ramp.noise_scales / sizes) @ lengths) >= ramp.steps * (1 - 1e-5)
+    least = (ramp.steps / 4000 - 1) * (ramp.samples / 6e6 - 1)
+    assert least == pytest.approx(ramp.product, rel=1e-3)
+    assert ramp.product < 1
+
+
+def test_one_target_or_one_noise_scale_justify_one_batch_size():
+    one = st.batch_ramp(laws()[-1:], multiple=4)
+    assert one.pairs() == "0:1500"
+    assert one.linear is None
+    same = st.batch_ramp([law(1000, 1e6), law(3000, 3e6)])
+    assert same.product == pytest.approx(1)
+    assert same.batch_sizes.tolist() == [1000, 1000]
+    assert same.steps == pytest.approx(same.constant_steps)
+
+
+def test_targets_that_noise_put_out_of_order_are_joined():
+    ramp = st.batch_ramp([law(500, 1e5), law(4100, 9e5), law(4000, 6e6)])
+    np.testing.assert_allclose(ramp.noise_scales, [200, 5.9e6 / 3500], rtol=1e-6)
+    assert ramp.remark.startswith("1 of 3 targets have an a or b no smaller than a later one's")
+    assert st.batch_ramp(laws()).remark == ""
+
+
+def test_order_of_the_laws_is_immaterial():
+    assert st.batch_ramp(laws()[::-1]).pairs() == st.batch_ramp(laws()).pairs()
+
+
+# ------------------------------------------------------------------ notations
+
+
+def test_pairs_in_samples_and_in_tokens():
+    ramp = st.batch_ramp(laws(), multiple=64)
+    assert ramp.pairs() == "0:576 388000:1088 2276000:1728"
+    pairs = [pair.split(":") for pair in ramp.pairs(2048).split()]
+    assert [int(start) for start, _ in pairs] == [0, 388000 * 2048, 2276000 * 2048]
+
+
+@pytest.mark.parametrize("multiple", [1, 8, 64, 96])
+def test_the_linear_ramp_by_the_rule_of_its_trainers(multiple):
+    """Increments divide what is between the ends, and are multiples too; stages have equal numbers of samples."""
+    ramp = st.batch_ramp(laws(), multiple=multiple)
+    first, increment, samples = ramp.linear
+    last = ramp.batch_sizes[-1]
+    assert (last - first) % increment == 0
+    assert first % multiple == increment % multiple == 0
+    each = samples / ((last - first) / increment)
+
+    def batch_at(seen):
+        return min(last, first + int(seen / each) * increment)
+
+    assert batch_at(0) == ramp.batch_sizes[0]
+    assert batch_at(samples) == last
+    assert batch_at(samples - 1) < last
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: st.batch_ramp([]), "laws must be one StepsLaw a target, with α = 1 and both a and b above 0"),
+        (lambda: st.batch_ramp([law(0, 1e6)]), "laws must be one StepsLaw a target"),
+        (lambda: st.batch_ramp(laws(), num_samples=5e6), r"num_samples must exceed b = 6e\+06 of the last target"),
+        (lambda: st.batch_ramp(laws(), multiple=0), "multiple must be a whole number of at least 1, got 0"),
+        (lambda: st.batch_ramp(laws()).pairs(0.5), "sequence_length must be a whole number of at least 1"),
+    ],
+)
+def test_bad_ramps(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

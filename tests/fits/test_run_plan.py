@@ -1,0 +1,240 @@
+"""Plans against brute force, McCandlish et al.'s trade, and by simulation."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import sgdtheory as st
+
+BATCHES = 2.0 ** np.arange(6, 13)
+A, B = 2000.0, 3e6
+FALSE_ALARM = 1e-4
+TABLE = {1: 10.0, 4: 30.0, 16: 60.0, 64: 70.0}
+
+
+def law(noise=0.0, seed=0, alpha=1.0):
+    steps = (A + B / BATCHES**alpha) * np.exp(noise * np.random.default_rng(seed).standard_normal(BATCHES.size))
+    return st.fit_steps_law(BATCHES, steps, alpha)
+
+
+class Curve:
+    """A law of another kind, by predict alone."""
+
+    def __init__(self, predict):
+        self.predict = predict
+
+
+# ------------------------------------------------------------------ one batch size
+
+
+@pytest.mark.parametrize("devices", [None, 16])
+def test_a_row_by_hand(devices):
+    plan = st.plan(law(), 25, devices=devices, micro_batch=8, price=3)
+    row = plan.at(512)
+    used = devices or 64
+    steps = A + B / 512
+    assert (row.batch_size, row.devices) == (512, used)
+    assert row.steps == pytest.approx(steps)
+    assert row.samples == pytest.approx(512 * steps)
+    assert row.hours == pytest.approx(512 * steps / (25 * used) / 3600)
+    assert row.device_hours == pytest.approx(row.hours * used)
+    assert row.cost == pytest.approx(3 * row.device_hours)
+    assert row.extra_data == pytest.approx(512 * steps / (64 * (A + B / 64)) - 1)
+
+
+def test_throughput_from_a_table_is_by_samples_a_device_and_step():
+    plan = st.plan(law(), TABLE, devices=16)
+    assert plan.at(256).device_hours == pytest.approx(plan.at(256).samples / 60 / 3600)
+    assert plan.at(64).device_hours == pytest.approx(plan.at(64).samples / 30 / 3600)
+    assert np.isnan(plan.at(64).cost)
+
+
+@pytest.mark.parametrize(
+    ("devices", "micro", "size", "nearest"),
+    [
+        (None, 8, 101, 104),
+        (None, 8, 3, 8),
+        (16, 8, 101, 104),
+        (16, 8, 130, 128),
+        (16, 8, 190, 128),
+        (16, 8, 193, 256),
+    ],
+)
+def test_batch_sizes_that_devices_can_share(devices, micro, size, nearest):
+    assert st.plan(law(), 1, devices=devices, micro_batch=micro).feasible(size) == nearest
+
+
+def test_fewer_devices_work_on_a_batch_that_does_not_feed_all():
+    plan = st.plan(law(), 25, devices=64, micro_batch=8, batch_sizes=(64, 256), deadline=1e6)
+    assert plan.choice.devices == 8
+    assert any("feeds 8 of 64 devices" in note for note in plan.notes)
+
+
+# ------------------------------------------------------------------ knee and B*
+
+
+@pytest.mark.parametrize("alpha", [0.8, 1.0, 1.3])
+def test_the_knee_has_the_least_steps_times_samples(alpha):
+    fitted = law(alpha=alpha)
+    knee = st.plan(fitted, 1).knee
+    grid = np.geomspace(knee / 30, knee * 30, 20_001)
+    assert grid[np.argmin(grid * fitted.predict(grid) ** 2)] == pytest.approx(knee, rel=1e-3)
+    assert st.plan(Curve(fitted.predict), 1, batch_sizes=(64, 4096)).knee == pytest.approx(knee, rel=1e-6)
+
+
+def test_the_knee_is_where_steps_and_samples_are_both_twice_their_least():
+    fitted = law()
+    plan = st.plan(fitted, 1)
+    steps = float(fitted.predict(plan.knee))
+    assert steps / fitted.S_min == pytest.approx(2)
+    assert plan.knee * steps / fitted.E_min == pytest.approx(2)
+    assert plan.critical_batch_size == pytest.approx(fitted.critical_batch_size(64, 0.2))
+    assert plan.at(plan.critical_batch_size).extra_data == pytest.approx(0.2, abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("predict", "knee"), [(lambda batch: 1e6 / np.asarray(batch), np.inf), (lambda batch: 5 + 0 * np.asarray(batch), 0)]
+)
+def test_no_knee(predict, knee):
+    assert st.plan(Curve(predict), 1, batch_sizes=(64, 4096)).knee == knee
+    measured = st.fit_steps_law(BATCHES, predict(BATCHES))
+    assert st.plan(measured, 1).knee == knee
+
+
+# ------------------------------------------------------------------ the choice
+
+
+@pytest.mark.parametrize("deadline", [None, 0.5, 3.0, 30.0])
+@pytest.mark.parametrize("devices", [None, 4, 32])
+@pytest.mark.parametrize("throughput", [20.0, TABLE])
+def test_the_choice_is_the_best_of_all_batch_sizes(throughput, devices, deadline):
+    micro = 4
+    plan = st.plan(law(), throughput, devices=devices, micro_batch=micro, deadline=deadline)
+    every = np.unique([plan.feasible(batch) for batch in np.arange(64, 4097, 1.0)])
+    rows = plan.columns(every[(every >= 64) & (every <= 4096)])
+    cost, hours = rows.device_hours, rows.hours
+    choice = plan.choice
+    if deadline is None:
+        assert choice.hours * choice.device_hours == pytest.approx((cost * hours).min(), rel=1e-4)
+    elif (hours <= deadline).any():
+        assert plan.reachable
+        assert choice.hours <= deadline
+        assert choice.device_hours == pytest.approx(cost[hours <= deadline].min(), rel=1e-3)
+    else:
+        assert not plan.reachable
+        assert choice.hours == pytest.approx(hours.min(), rel=1e-4)
+        assert any(f"meets the deadline of {deadline:g} h: the fastest takes" in note for note in plan.notes)
+
+
+def test_with_a_device_for_every_few_samples_the_best_trade_is_the_knee():
+    """Time is proportional to the steps, cost to the samples: McCandlish et al."""
+    plan = st.plan(law(), 20, micro_batch=1)
+    assert plan.choice.batch_size == pytest.approx(plan.knee, abs=1)
+
+
+def test_on_fixed_devices_larger_batches_pay_as_far_as_throughput_grows():
+    flat, growing = (st.plan(law(), throughput, devices=16) for throughput in (20.0, TABLE))
+    assert flat.choice.batch_size == 64
+    assert any("larger batches on the same devices save no time" in note for note in flat.notes)
+    assert 64 < growing.choice.batch_size < 16 * 64
+    assert growing.notes == ()
+
+
+def test_notes_on_what_was_not_measured():
+    plan = st.plan(law(), TABLE, devices=1, batch_sizes=(8192, 16384), deadline=1e9)
+    assert any("lie outside of the table of throughput" in note for note in plan.notes)
+    assert any("lies outside of those measured, 64 … 4096" in note for note in plan.notes)
+    cheap = st.plan(law(), 20, batch_sizes=(64, 128))
+    assert any("128 is the largest batch size that was looked at" in note for note in cheap.notes)
+
+
+def test_rows_have_the_choice_the_knee_and_critical_batch_size():
+    plan = st.plan(law(0.02), 20, micro_batch=8, deadline=20.0)
+    sizes = {row.batch_size for row in plan.rows}
+    wanted = (plan.choice.batch_size, plan.knee, plan.critical_batch_size, *BATCHES)
+    assert sizes == {float(plan.feasible(size)) for size in wanted}
+
+
+# ------------------------------------------------------------------ uncertainty
+
+
+def test_intervals_are_those_of_the_steps():
+    fitted = law(0.03)
+    plan = st.plan(fitted, 20, price=2, level=0.9)
+    row, (low, high) = plan.at(300), fitted.steps_interval(300, 0.9)
+    assert low < row.steps < high
+    assert row.hours_interval == pytest.approx((row.hours * low / row.steps, row.hours * high / row.steps))
+    assert row.cost_interval == pytest.approx((row.cost * low / row.steps, row.cost * high / row.steps))
+    assert plan.knee_interval == pytest.approx(fitted.interval("b/a", 0.9))
+    assert plan.critical_interval == pytest.approx(fitted.interval(reference=64, level=0.9))
+
+
+def test_steps_are_as_uncertain_as_the_terms_that_make_them():
+    """At the ends one term alone is left."""
+    fitted = law(0.03)
+    low, high = fitted.steps_interval([1e-6, 1e12])
+    np.testing.assert_allclose([low[0] * 1e-6, high[0] * 1e-6], fitted.interval("b"), rtol=1e-4)
+    np.testing.assert_allclose([low[1], high[1]], fitted.interval("a"), rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_coverage_of_the_time():
+    """400 replicas at 95%; the band of a binomial is left by a right interval in at most one of 10⁴ seeds, and an
+    interval of half the width must fall below it.
+    """
+    fewest, most = stats.binom.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], 400, 0.95)
+    truth = 700 * (A + B / 700) / 20 / 3600 / 700
+    covered = narrow = 0
+    for seed in range(400):
+        row = st.plan(law(0.04, 5000 + seed), 20).at(700)
+        low, high = row.hours_interval
+        covered += low <= truth <= high
+        narrow += np.sqrt(low * row.hours) <= truth <= np.sqrt(high * row.hours)
+    assert fewest <= covered <= most
+    assert narrow < fewest
+
+
+def test_a_late_end_of_the_interval_is_told():
+    plan = st.plan(law(0.05), 20, micro_batch=8, deadline=3.0)
+    assert plan.choice.hours <= 3 < plan.choice.hours_interval[1]
+    assert any("past the deadline of 3 h" in note for note in plan.notes)
+
+
+def test_a_law_of_your_own_needs_no_intervals():
+    plan = st.plan(Curve(law().predict), 20, batch_sizes=(64, 4096), deadline=30)
+    assert plan.choice.batch_size == st.plan(law(), 20, deadline=30).choice.batch_size
+    ends = (*plan.choice.hours_interval, *plan.knee_interval, *plan.critical_interval, plan.critical_batch_size)
+    assert np.isnan(ends).all()
+    assert plan.notes == ()
+
+
+# ------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"throughput": 0}, "throughput must be positive and finite, got 0.0"),
+        ({"throughput": "fast"}, "throughput must be a number"),
+        ({"devices": 1.5}, "devices must be a whole number of at least 1, got 1.5"),
+        ({"micro_batch": 0}, "micro_batch must be a whole number of at least 1, got 0"),
+        ({"price": -1}, "price must be positive and finite, got -1.0"),
+        ({"deadline": 0}, "deadline must be positive and finite, got 0.0"),
+        ({"level": 1}, "level must lie between 0 and 1, got 1.0"),
+        ({"batch_sizes": (128, 64)}, r"batch_sizes must be the smallest and the largest, got \[128, 64\]"),
+        (
+            {"batch_sizes": (65, 70), "devices": 8, "micro_batch": 8},
+            "batch_sizes from 65 to 70 hold no multiple of 8 samples on each of 8 devices: widen them",
+        ),
+    ],
+)
+def test_bad_plans(settings, message):
+    with pytest.raises(ValueError, match=message):
+        st.plan(law(), **({"throughput": 20} | settings))
+
+
+def test_bad_laws():
+    with pytest.raises(ValueError, match=r"law must have predict\(batch_size\), as a StepsLaw has, got 3"):
+        st.plan(3, 20)
+    with pytest.raises(ValueError, match="batch_sizes must be given, smallest and largest"):
+        st.plan(Curve(law().predict), 20)
