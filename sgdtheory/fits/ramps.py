@@ -11,7 +11,9 @@ one batch size. Least S + E/r, at r samples for a step, has `B_j = √(r 𝓑_j)
 
     (S − a)(E − b) = (Σ_j √𝓑_j Δa_j)² ≤ a b,
 
-where a constant batch size has a b (Cauchy and Schwarz; equality where all 𝓑_j are the same).
+where a constant batch size has a b (Cauchy and Schwarz; equality where all 𝓑_j are the same). The targets have to be
+losses on the way of one run: where each had a decay of the learning rate of its own, a run to the last one has no need
+to average noise out before its end, and a ramp saves more than the laws promise.
 """
 
 from collections.abc import Sequence

@@ -80,6 +80,25 @@ def test_order_of_the_laws_is_immaterial():
     assert st.batch_ramp(laws()[::-1]).pairs() == st.batch_ramp(laws()).pairs()
 
 
+@pytest.mark.slow
+def test_laws_of_targets_that_were_tuned_each_on_its_own_promise_too_little():
+    """On regression, with the best learning rates at every batch size, they promise a few percent. The best ramp at the
+    best learning rates, with as many samples, takes four fifths of the steps: its batches are largest where noise is
+    left no time to average out, whatever the target.
+    """
+    problem, target = st.PowerLaw(2.0, 3.0), 0.01
+    frontiers = [st.pareto(problem, target_risk=risk, points=6).optimal for risk in (0.1, 0.03, target)]
+    ramp = st.batch_ramp(
+        [st.fit_steps_law(each.num_samples / each.num_steps, each.num_steps) for each in frontiers],
+        num_samples=1.5 * frontiers[-1].least_samples,
+    )
+    assert 0 < 1 - ramp.steps / ramp.constant_steps < 0.05
+    samples, steps = np.log(frontiers[-1].num_samples[::-1]), np.log(frontiers[-1].num_steps[::-1])
+    constant = np.exp(np.interp(np.log(ramp.samples), samples, steps))
+    best = st.optimal_schedule(problem, num_samples=ramp.samples, num_steps=round(0.8 * constant))
+    assert best.risk < target
+
+
 # ------------------------------------------------------------------ notations
 
 
