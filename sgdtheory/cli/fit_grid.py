@@ -93,7 +93,9 @@ class FitGridCommand:
 
         names = [group.group for group in grid.groups if any(each.group == group.group for each in grid.degradations)]
         if not names:
-            raise ValueError("plot needs a data size that three batch sizes have in common, got none: leave it out")
+            raise ValueError(
+                "plot needs a data size that the smallest batch size shares with two others, got none: leave it out"
+            )
         for name in names:
             file = path if len(names) == 1 else path.with_name(f"{path.stem}_{_file_name(name)}{path.suffix}")
             write_figure(loss_grid(grid, group=name), file)

@@ -50,7 +50,7 @@ def degradations(
     level: float,
     noisy: bool,
 ) -> list[Degradation]:
-    """One a data size that three batch sizes cover or more.
+    """One a data size that three batch sizes cover or more, the smallest among them.
 
     Args:
         tuned: L*(B, D).
@@ -79,12 +79,15 @@ def degradations(
 
 
 def _data_sizes(tuned: TunedLosses, usable: np.ndarray) -> list[float]:
-    """D of the grid that three batch sizes cover or more, at most MOST, evenly in log D."""
+    """D of the grid that three batch sizes cover, the smallest among them: at most MOST, evenly in log D.
+
+    Without the smallest, what is lost against the best batch size would be lost against a worse one.
+    """
     log_samples, kept = np.log(tuned.samples), []
     spans = [log_samples[here][[0, -1]] for here in usable if here.any()]
     for place in log_samples:
-        covered = sum(low <= place <= high for low, high in spans) >= MIN_POINTS
-        if covered and not (kept and place - kept[-1] < APART):
+        covered = [low <= place <= high for low, high in spans]
+        if covered[0] and sum(covered) >= MIN_POINTS and not (kept and place - kept[-1] < APART):
             kept.append(place)
     if len(kept) > MOST:
         even = np.linspace(kept[0], kept[-1], MOST)
@@ -103,12 +106,13 @@ def _degradation(
 ) -> Degradation:
     batch_sizes, tails = tuned.batch_sizes[places], ((1 - level) / 2, (1 + level) / 2)
     here = tables[0]
-    (ratios,), drawn, edges = (np.exp(each - each.min(1, keepdims=True)) for each in tables)
+    with np.errstate(over="ignore"):  # a draw may be anything where losses scatter by orders of magnitude
+        (ratios,), drawn, edges = (np.exp(each - each.min(1, keepdims=True)) for each in tables)
     batch_size = largest_within(batch_sizes, ratios, share)
     at_edges = np.array([largest_within(batch_sizes, each, share) for each in edges])
     intervals, interval = np.full((ratios.size, 2), np.nan), (float("nan"), float("nan"))
     if noisy:
-        noise = np.quantile(drawn, tails, axis=0).T
+        noise = np.quantile(drawn, tails, axis=0, method="closest_observation").T
         ends = np.quantile(
             [largest_within(batch_sizes, each, share) for each in drawn], tails, method="closest_observation"
         )

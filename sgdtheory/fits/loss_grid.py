@@ -175,7 +175,7 @@ def _remarks(
         if wanted is None and not fitted:
             yield f"{name}no loss is reached by three batch sizes at two data sizes each or more: no steps to a target"
         if not any(each.group == group.group for each in worse):
-            yield f"{name}no data size that three batch sizes have in common: no degradation"
+            yield f"{name}no data size that the smallest batch size and two others have in common: no degradation"
     for target in targets:
         name = f"{target.group}, loss {target.target:g}: " if target.group else f"loss {target.target:g}: "
         for text in _on_target(target, convention):

@@ -16,7 +16,6 @@ from sgdtheory.plotting.style import (
     colors,
     few,
     figure_of,
-    legend,
     log_axes,
     new_figure,
     panel,
@@ -51,7 +50,7 @@ def loss_grid(grid: LossGrid, *, group: str | None = None) -> Figure:
         ValueError: no such group.
     """
     chosen = _group(grid, group)
-    figure, axes = new_figure(1, 2, width=4.9, height=3.9)
+    figure, axes = new_figure(1, 2, width=5.2, height=3.9)
     loss_map(grid, group=chosen.group, axes=axes[0, 0])
     degradation(grid, group=chosen.group, axes=axes[0, 1])
     if chosen.group:
@@ -149,7 +148,7 @@ def degradation(grid: LossGrid, *, group: str | None = None, axes: Axes | None =
     )
     log_axes(axes, "x")
     tick_measured(axes, tuned.batch_sizes)
-    legend(axes, corners=("upper left", "center left"))
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=SMALL, frameon=False)
     return figure_of(axes)
 
 
@@ -208,9 +207,9 @@ def _data_at(target: LossTarget) -> float:
 
 
 def _reach(worse: Sequence[Degradation]) -> float:
-    """The upper end of the axis: the worst, or ten times the share that is looked at."""
-    most = max(float(each.ratios.max()) for each in worse) - 1
-    return 100 * 1.1 * min(most, 15 * worse[0].share) + 1e-9
+    """The upper end of the axis: the worst, or 15 times the share that is looked at and what most lie below."""
+    above = np.concatenate([each.ratios for each in worse]) - 1
+    return 110 * min(float(above.max()), max(15 * worse[0].share, float(np.quantile(above, 0.75)))) + 1e-9
 
 
 def _short(number: float) -> str:

@@ -5,6 +5,7 @@ from .fit import data_dependence as data_dependence
 from .fit import fit_sweep as fit_sweep
 from .fit import fit_tuned as fit_tuned
 from .grid import read_grid as read_grid
+from .losses import loss_columns as loss_columns
 from .planning import Plan as Plan
 from .planning import pilot_scatter as pilot_scatter
 from .planning import plan as plan
