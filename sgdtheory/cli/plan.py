@@ -220,9 +220,11 @@ class PlanCommand:
 
     def _print_schedule(self, ramp: BatchRamp) -> None:
         unit = "samples" if self.sequence_length is None else f"tokens, with --seq-length {self.sequence_length}"
-        saved = 1 - ramp.steps / ramp.constant_steps
+        saved = (
+            f", {1 - ramp.steps / ramp.constant_steps:.1%} fewer than at a constant batch size with the same samples"
+        )
         print_text(
-            f"{ramp.steps:,.0f} steps, {saved:.1%} fewer than at a constant batch size with the same samples. "
+            f"{ramp.steps:,.0f} steps{saved if ramp.batch_sizes.size > 1 else ''}. "
             f"Megatron-LM (since April 2026; starts in {unit}):"
         )
         print_text(f'--step-batch-size-schedule "{ramp.pairs(self.sequence_length)}"')

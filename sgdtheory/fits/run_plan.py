@@ -248,7 +248,7 @@ class RunPlan:
                 f"the interval of the time reaches {choice.hours_interval[1]:.3g} h, past the deadline of "
                 f"{self.deadline:g} h: the law does not make sure of it"
             )
-        if self.devices is not None and isinstance(self.throughput, ConstantThroughput):
+        if self.devices == choice.devices and isinstance(self.throughput, ConstantThroughput):
             yield (
                 "with one throughput for all batch sizes, larger batches on the same devices save no time: give a "
                 "table of throughput, or leave the number of devices out"

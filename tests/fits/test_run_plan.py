@@ -68,6 +68,7 @@ def test_fewer_devices_work_on_a_batch_that_does_not_feed_all():
     plan = st.plan(law(), 25, devices=64, micro_batch=8, batch_sizes=(64, 256), deadline=1e6)
     assert plan.choice.devices == 8
     assert any("feeds 8 of 64 devices" in note for note in plan.notes)
+    assert not any("save no time" in note for note in plan.notes)  # larger ones feed more
 
 
 # ------------------------------------------------------------------ knee and B*
