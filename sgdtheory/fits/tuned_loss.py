@@ -10,6 +10,7 @@ from sgdtheory.fits.loss_rows import LossRows
 TUNED, BELOW, ABOVE = "tuned", "lowest rate", "highest rate"
 CLIFF, SINGLE, DIVERGED, ABSENT = "beside divergence", "one rate", "diverged", ""
 STATES = TUNED, BELOW, ABOVE, CLIFF, SINGLE, DIVERGED  # of a cell that has runs
+WORSE = np.log(2.0)  # without a rate two further: one whose loss is twice the lowest is past a cliff
 MIDDLE = 0.5  # share of the fall towards a rate that diverged, where L* is not known closer
 
 
@@ -47,7 +48,8 @@ class TunedLosses:
         slack: (m, k) by how much log L* may lie above or below; 0 but beside divergence.
         learning_rate: (m, k) the best γ, likewise.
         state: (m, k) "tuned"; "beside divergence" where the loss still falls towards a rate that diverged, or nearly;
-            "lowest rate" or "highest rate" where the best is at an end of the rates; "one rate"; "diverged"; "".
+            "lowest rate" or "highest rate" where the best is at an end of the rates; "one rate" that did not diverge;
+            "diverged"; "".
         cells: the runs behind it.
         seeds: whether points of one run are known as such.
     """
@@ -79,10 +81,11 @@ def tuned_losses(rows: LossRows) -> TunedLosses:
     """L*(B, D) of a group (THEORY.md T33).
 
     With k the rate of the least loss, a parabola goes through log L at k − 1, k, k + 1 against log γ. Where a neighbour
-    of k diverged, or is worse than the rate two further on the other side, k is beside a cliff, which no parabola
-    follows: it goes through k and the two on this side of the cliff. If its lowest point lies beyond k, where the cliff
-    begins decides, and L* is known up to what log L falls between γ_k and the next rate if slopes go on shrinking by
-    the ratio of the last two: all of it if the lowest point lies half a spacing beyond k or more, else in proportion.
+    of k diverged, or is worse than the rate two further on the other side (without one, twice as bad as k), k is beside
+    a cliff, which no parabola follows: it goes through k and the two on this side of the cliff. If its lowest point
+    lies beyond k, where the cliff begins decides, and L* is known up to what log L falls between γ_k and the next rate
+    if slopes go on shrinking by the ratio of the last two: all of it if the lowest point lies half a spacing beyond k
+    or more, else in proportion.
     """
     batch_sizes, samples = np.unique(rows.batch_size), np.unique(rows.samples)
     shape = batch_sizes.size, samples.size
@@ -114,7 +117,7 @@ def _cells(rows: LossRows, batch_sizes: np.ndarray, samples: np.ndarray) -> Iter
         runs = np.split(loss[start:end], first[1:])
         means = np.array([each.mean() for each in runs])
         with np.errstate(invalid="ignore"):
-            variances = [each.var(ddof=1) / each.mean() ** 2 if each.size > 1 else np.nan for each in runs]
+            variances = [(each / each.mean()).var(ddof=1) if each.size > 1 else np.nan for each in runs]
         yield Cell(
             int(key[0, start]),
             int(key[1, start]),
@@ -155,22 +158,22 @@ def lowest(log_rates: np.ndarray, log_losses: np.ndarray) -> Lowest:
         log_losses[rows, best], np.zeros(rows.size), log_rates[best], np.full(rows.size, TUNED, dtype=object)
     )
     found.state[best == 0], found.state[best == last] = BELOW, ABOVE
-    if last == 0:
-        found.state[:] = SINGLE
+    near = best[:, None] + np.arange(5)  # k − 2 … k + 2 of the padded arrays; rates beyond are never used
+    x = np.pad(log_rates, 2, constant_values=np.nan)[near]
+    y = np.pad(log_losses, ((0, 0), (2, 2)), constant_values=np.inf)[rows[:, None], near]
+    found.state[np.isinf(y[:, [1, 3]]).all(1)] = SINGLE
     found.state[np.isinf(found.top)] = DIVERGED
     inner = np.flatnonzero(found.state == TUNED)
     if inner.size:
-        near = best[inner, None] + np.arange(5)  # k − 2 … k + 2 of the padded arrays; rates beyond are never used
-        x = np.pad(log_rates, 2, constant_values=np.nan)[near]
-        y = np.pad(log_losses[inner], ((0, 0), (2, 2)), constant_values=np.inf)[np.arange(inner.size)[:, None], near]
+        x, y = x[inner], y[inner]
         found.top[inner], found.fall[inner], found.log_rate[inner], found.state[inner] = _interior(x, y)
     return found
 
 
 def _interior(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(log L*, its fall, log γ*, state), each (R,), from the lowest and two rates on each side of it, (R, 5)."""
-    above = np.isinf(y[:, 3]) | (y[:, 3] > y[:, 0])  # a cliff above the lowest
-    below = ~above & (np.isinf(y[:, 1]) | (y[:, 1] > y[:, 4]))
+    above = np.isfinite(y[:, 1]) & _is_cliff(y[:, 3], y[:, 0], y[:, 2])
+    below = ~above & np.isfinite(y[:, 3]) & _is_cliff(y[:, 1], y[:, 4], y[:, 2])
     side = above.astype(int) - below
     window = np.where(side[:, None] == 0, [1, 2, 3], 2 + side[:, None] * [-2, -1, 0])
     rows = np.arange(len(y))
@@ -185,6 +188,11 @@ def _interior(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     fall = np.where(cliff, past * _further(*three, np.abs(to_next)), 0.0)
     top = y[:, 2] + (slope + curvature * inside) * inside
     return top, fall, x[:, 2] + inside + MIDDLE * to_next, np.where(cliff, CLIFF, TUNED)
+
+
+def _is_cliff(beside: np.ndarray, opposite: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """(R,) whether the rate beside the lowest is past a cliff: worse than the one two further on the other side."""
+    return np.isinf(beside) | (beside > np.where(np.isinf(opposite), least + WORSE, opposite))
 
 
 def _further(x: np.ndarray, y: np.ndarray, distance: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from sgdtheory.fits.data_to_loss import LossCurves
 BATCHES, SAMPLES = 2.0 ** np.arange(2, 10), 2.0 * 4.0 ** np.arange(6, 10)
 CONVENTION = st.Convention(8, 0.2)
 PLACES = 8  # of the rates between two of their powers
-LEAST, MOST = 0.02, 6.0  # rates; 2 is the edge for large batches
+LEAST, MOST = 0.005, 6.0  # rates; 2 is the edge for large batches
 
 
 @dataclass(frozen=True)

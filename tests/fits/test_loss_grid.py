@@ -49,6 +49,8 @@ def test_a_parabola_in_log_rate_is_exact():
         ([np.inf, 1.0, 2.0, 3.0], "beside divergence"),
         ([4.0, 1.1, 1.0, np.inf], "tuned"),  # the parabola turns before the last
         ([np.inf, np.inf], "diverged"),
+        ([2.0, np.inf, 1.0, np.inf, 2.0], "one rate"),
+        ([np.inf, 1.0, np.inf], "one rate"),
         ([1.0], "one rate"),
     ],
 )
@@ -71,6 +73,9 @@ def test_huge_finite_losses_are_a_cliff_too():
     found = lowest(np.arange(4.0), np.array([[3.0, 1.2, 1.0, 80.0]]))
     assert found.state[0] == "tuned"
     assert found.top[0] == pytest.approx(0.8875)  # through 3, 1.2 and 1
+    three = lowest(np.arange(3.0), np.array([[1.2, 1.0, 80.0]]))
+    assert (three.state[0], three.top[0]) == ("beside divergence", 1.0)
+    assert three.fall[0] == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("exponent", [0.3, 0.7])
