@@ -164,6 +164,16 @@ def test_a_filtered_store(run, tmp_path):
     assert {(row["width"], row["learning_rate"]) for row in table} == {("32", "0.1")}
 
 
+def test_loss_curves_of_a_store_are_a_grid_of_losses(run, tmp_path):
+    store = make_store(tmp_path / "store")
+    run("show-sweep", store, "--losses", tmp_path / "grid.csv")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "grid.csv").read_text())))
+    assert {row["group"] for row in rows} == {"width 32", "width 64", "width 128"}
+    names = ["--group", "group", "--size", "size", "--seed", "seed"]
+    found = json.loads(run("fit-grid", tmp_path / "grid.csv", *names, "--json"))
+    assert [group["size"] for group in found["groups"]] == [32, 64, 128]
+
+
 # ------------------------------------------------------------------ advice that works
 
 GRID = """
