@@ -1,4 +1,5 @@
 from . import critical as critical
+from . import curves as curves
 from . import data as data
 from . import fits as fits
 from . import optimal as optimal
@@ -22,6 +23,11 @@ from .critical import notions as notions
 from .critical import optimal_learning_rate as optimal_learning_rate
 from .critical import predicted_exponent as predicted_exponent
 from .critical import predicted_risk_exponent as predicted_risk_exponent
+from .curves import CurvesFit as CurvesFit
+from .curves import LossCurve as LossCurve
+from .curves import example_loss_curves as example_loss_curves
+from .curves import fit_loss_curves as fit_loss_curves
+from .curves import read_loss_curves as read_loss_curves
 from .data import DataProblem as DataProblem
 from .data import problem_from_data as problem_from_data
 from .fits import BatchRamp as BatchRamp

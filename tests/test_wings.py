@@ -8,7 +8,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-WINGS = "_common", "theory", "critical", "optimal", "fits", "simulation", "training", "sweep", "plotting", "data", "cli"
+WINGS = (
+    "_common",
+    "theory",
+    "critical",
+    "optimal",
+    "fits",
+    "simulation",
+    "training",
+    "sweep",
+    "plotting",
+    "data",
+    "curves",
+    "cli",
+)
 OPEN = "sgdtheory._common.", "sgdtheory.plotting.style"  # modules that are everybody's
 OUTSIDE = "experiments", "benchmarks", "paper_checks"
 

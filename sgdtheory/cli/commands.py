@@ -23,6 +23,7 @@ class Entry(NamedTuple):
 
 
 POWER_LAW = "--capacity 2 --source 3"
+BRIEF = "more on networks"  # of these the overview has names alone
 GROUPS: dict[str, dict[str, Entry]] = {
     "theory of a power law": {
         "risk": Entry(
@@ -72,6 +73,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "batch size, time and cost of a run, and a batch ramp",
             "plan steps.csv --throughput 12 --micro-batch 8 --price 2.5 --deadline 72h",
         ),
+        "fit-curves": Entry(
+            "fit_curves.FitCurvesCommand",
+            "predictions and critical batch size from loss curves",
+            "fit-curves run1.csv run2.csv --learning-rate lr --plot curves.png",
+        ),
         "fit-sweep": Entry(
             "fit_sweep.FitSweepCommand",
             "critical batch size from a store of runs, and what moves it",
@@ -84,6 +90,18 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "train a network to a target loss",
             "train --preset bytes --target-loss 2.0 --directory runs/bytes",
         ),
+        "plan-sweep": Entry(
+            "plan_sweep.PlanSweepCommand",
+            "what a sweep will take, and whether it will decide",
+            "plan-sweep sweep.toml --scatter 0.05",
+        ),
+        "sweep": Entry(
+            "sweep.SweepCommand",
+            "train a grid of networks into a store of runs",
+            "sweep sweep.toml --store runs --csv table.csv",
+        ),
+    },
+    BRIEF: {
         "resume": Entry(
             "resume.ResumeCommand",
             "go on with a run, to more steps or a lower target",
@@ -98,16 +116,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "parametrizations.ParametrizationsCommand",
             "exponents of the width: standard, mup and ntk",
             "parametrizations --json",
-        ),
-        "plan-sweep": Entry(
-            "plan_sweep.PlanSweepCommand",
-            "what a sweep will take, and whether it will decide",
-            "plan-sweep sweep.toml --scatter 0.05",
-        ),
-        "sweep": Entry(
-            "sweep.SweepCommand",
-            "train a grid of networks into a store of runs",
-            "sweep sweep.toml --store runs --csv table.csv",
         ),
         "show-sweep": Entry(
             "show_sweep.ShowSweepCommand",

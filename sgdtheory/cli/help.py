@@ -3,7 +3,7 @@
 import inspect
 import itertools
 
-from sgdtheory.cli.commands import COMMANDS, GROUPS
+from sgdtheory.cli.commands import BRIEF, COMMANDS, GROUPS
 from sgdtheory.cli.flags import Flag
 from sgdtheory.cli.tables import wrapped
 
@@ -22,6 +22,9 @@ def overview(width: int) -> str:
     ]
     listed = []
     for group, entries in GROUPS.items():
+        if group == BRIEF:
+            listed.append(f"{group}: {', '.join(entries)}")
+            continue
         listed += [f"{group}:", *(_entry(name, each.summary, width, 2, NAMES) for name, each in entries.items())]
     tail = [
         f"Example: sgdtheory {COMMANDS['cbs'].example}",

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from sgdtheory._common.arguments import share_between_0_and_1, whole_array, whole_number
+from sgdtheory._common.interval import Interval
 from sgdtheory._common.rows import Rows, checked_rows
 from sgdtheory.critical import CriticalBatchSize, critical_batch_size, predicted_exponent
 from sgdtheory.data.cross_fit import Spectrum, cross_fitted_spectrum, pooled_signal, sample_spectrum
@@ -30,22 +31,6 @@ ABOVE_ONE, LARGE = 1 + 1e-9, 1e9
 FEWEST_ROWS = 16
 MOST_COLUMNS = 4096  # a covariance of 16 groups is 2 GiB
 ROWS_PER_DIRECTION = 8  # and more, for each direction of the range that exponents are fitted on
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A number with its interval.
-
-    Attributes:
-        value: of it.
-        interval: that contains it.
-    """
-
-    value: float
-    interval: tuple[float, float]
-
-    def __float__(self) -> float:
-        return self.value
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sgdtheory._common.arguments import first_where, positive_array
+from sgdtheory._common.csv_rows import csv_rows, positive_cell
 from sgdtheory._common.files import csv_number
-from sgdtheory.fits.csv_rows import csv_rows, positive_cell
 
 NEEDED = "batch_size", "samples", "learning_rate", "loss"
 OPTIONAL = "group", "size", "seed"

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from sgdtheory._common.arguments import checked_name
-from sgdtheory.fits.csv_rows import csv_rows, positive_cell
+from sgdtheory._common.csv_rows import csv_rows, positive_cell
 from sgdtheory.fits.steps_law import MIN_POINTS
 
 FOLDER = Path(str(resources.files("sgdtheory.fits") / "data"))

@@ -1,0 +1,222 @@
+"""`sgdtheory fit-curves`: from loss curves to the theory's numbers, predictions and the critical batch size."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+
+import numpy as np
+import tyro
+from rich.table import Table
+
+from sgdtheory.cli.output import (
+    interval_text,
+    live_line,
+    print_json,
+    print_note,
+    print_tables,
+    require_figure_suffix,
+    write_figure,
+)
+from sgdtheory.cli.settings import Overhead
+
+if TYPE_CHECKING:
+    from sgdtheory.curves import CurvesCriticalBatchSize, CurvesFit, LossCurve
+
+NUMBERS = {  # of a CurvesFit → symbol and what it is
+    "capacity": ("a", "capacity exponent, λ_i ∝ i^−a"),
+    "source": ("b", "source exponent, s_i ∝ i^−b"),
+    "signal": ("A", "signal, s_i = A i^−b (loss)"),
+    "noise": ("σ²/B", "noise of a batch (loss)"),
+    "step_size": ("γλ_1", "at the largest learning rate"),
+    "irreducible_loss": ("L0", "loss that is left"),
+    "growth": ("g", "growth of the weights' squared norm in a step"),
+}
+EXAMPLE_FITTED = "cosine_24000", "constant_24000", "wsdcon_9"
+EXAMPLE_DECAY = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitCurvesCommand:
+    """Fit the theory's loss, L0 plus the risk of SGD on a power law, to loss curves, and predict others.
+
+    Curves of one model under different learning rates are fitted together. Without files it takes language models that
+    come with the package: three of nine curves are fitted, six predicted.
+    """
+
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "curves": ("csv", "hold_out", "example"),
+        "columns": ("step", "learning_rate", "loss", "batch_size", "curve", "group"),
+        "training": ("warmup", "weight_decay"),
+        "critical batch size": ("num_samples", "max_learning_rate", "overhead"),
+        "output": ("level", "plot", "json"),
+    }
+
+    csv: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
+    """CSV files with a header, one row a logged step; without --curve each file is a curve."""
+    hold_out: tuple[str, ...] = ()
+    """Names of curves that are predicted instead of fitted."""
+    example: str = "100M"
+    """Which example is fitted where no file is given: 25M or 100M."""
+    step: str = "step"
+    """Column with the number of the step."""
+    learning_rate: str = "learning_rate"
+    """Column with its learning rate."""
+    loss: str = "loss"
+    """Column with the loss."""
+    batch_size: str | None = None
+    """Column with the batch size; None: not known, it counts in batches of the runs then."""
+    curve: str | None = None
+    """Column that tells the curves of a file apart."""
+    group: str | None = None
+    """Column that tells models apart: each is fitted on its own."""
+    warmup: float = 0.0
+    """Steps of linear warm-up before the first row."""
+    weight_decay: float | None = None
+    """Weight decay of AdamW; None: none."""
+    num_samples: tuple[float, ...] = ()
+    """Data sizes D for which to print B*; None: those of the longest curve."""
+    max_learning_rate: float | None = None
+    """Largest learning rate at B*; None: the largest of the curves."""
+    overhead: Overhead = 0.2
+    """Extra data that defines B*: 0.2 or 20%."""
+    level: float = 0.95
+    """Level of the intervals."""
+    plot: Path | None = None
+    """Draw curves, theory and errors to this .png, .pdf or .svg; with several groups their names are put in."""
+    json: bool = False
+    """Print JSON; null stands for what is infinite or absent."""
+
+    def run(self) -> None:
+        """Fit, predict and print."""
+        require_figure_suffix(self.plot)
+        reports, notes = [], []
+        for group, curves in self._groups().items():
+            fitted, others = self._split(curves)
+            found = self._fit(fitted)
+            critical = found.critical_batch_size(
+                self.num_samples or self._longest(curves),
+                max_learning_rate=self.max_learning_rate,
+                overhead=self.overhead,
+            )
+            reports.append(Report(group, found, others, critical))
+            notes += [f"{group + ': ' if group else ''}{found.remark}"] if found.remark else []
+            if self.plot:
+                place = self.plot.with_stem(f"{self.plot.stem}_{group}") if len(reports) > 1 else self.plot
+                write_figure(found.plot(others), place)
+        if self.json:
+            print_json({"groups": [_json(each) for each in reports], "level": self.level, "notes": notes})
+        else:
+            print_tables(*(table for each in reports for table in self._tables(each)))
+        for note in notes:
+            print_note(note)
+
+    def _groups(self) -> dict[str, list["LossCurve"]]:
+        from sgdtheory.curves import example_loss_curves, read_loss_curves
+
+        if self.csv:
+            names = ("step", "learning_rate", "loss", "batch_size", "group")
+            columns: dict[str, Any] = {name: getattr(self, name) for name in names}
+            curves = read_loss_curves(self.csv, **columns, run=self.curve, warmup=self.warmup)
+        else:
+            curves = list(example_loss_curves(self.example).values())
+        groups: dict[str, list[LossCurve]] = {}
+        for curve in curves:
+            groups.setdefault(curve.group, []).append(curve)
+        return groups
+
+    def _split(self, curves: list["LossCurve"]) -> tuple[list["LossCurve"], list["LossCurve"]]:
+        """Those that are fitted, and those that are held out."""
+        names = [curve.name for curve in curves]
+        held = self.hold_out if self.csv or self.hold_out else [name for name in names if name not in EXAMPLE_FITTED]
+        missing = [name for name in held if name not in names]
+        if missing:
+            raise ValueError(f"hold-out must name curves, got {missing[0]}; there are {', '.join(names)}")
+        fitted = [curve for curve in curves if curve.name not in held]
+        if not fitted:
+            raise ValueError("hold-out must leave curves to fit, got all of them; name fewer")
+        return fitted, [curve for curve in curves if curve.name in held]
+
+    def _fit(self, curves: list["LossCurve"]) -> "CurvesFit":
+        from sgdtheory.curves import fit_loss_curves
+
+        decay = self.weight_decay if self.csv or self.weight_decay is not None else EXAMPLE_DECAY
+        with live_line("fitting", str) as show:
+            return fit_loss_curves(curves, weight_decay=decay, level=self.level, progress=show)
+
+    def _longest(self, curves: list["LossCurve"]) -> tuple[float, ...]:
+        ends = [curve.step[-1] * (1.0 if curve.batch_size is None else curve.batch_size[-1]) for curve in curves]
+        return (float(np.max(ends)),)
+
+    def _tables(self, report: "Report") -> list[Table]:
+        found, others, critical = report.found, report.others, report.critical
+        rows = sum(curve.step.size for curve in found.curves)
+        title = f"{report.group + ': ' if report.group else ''}{len(found.curves)} curves, {rows} rows"
+        numbers = Table(title=f"{title}; theory off by {found.scatter:.2%}", show_header=False)
+        for name, (symbol, text) in NUMBERS.items():
+            value = getattr(found, name)
+            if value is None:
+                continue
+            resolved = name not in found.not_identified
+            ends = interval_text(value.interval) if resolved else "not identified by these curves"
+            symbol = "σ²" if name == "noise" and found.knows_batch_size else symbol
+            numbers.add_row(symbol, text, f"{value.value:.4g}", ends)
+        tables = [numbers]
+        if others:
+            errors = Table(title="curves held out")
+            for header in ("curve", "last step", "loss", "predicted", "R²", "largest error"):
+                errors.add_column(header, justify="left" if header == "curve" else "right")
+            for curve in others:
+                loss, r_square, largest = _errors(found, curve)
+                last = f"{curve.step[-1]:g}", f"{curve.loss[-1]:.4f}", f"{loss:.4f}"
+                errors.add_row(curve.name, *last, f"{r_square:.5f}", f"{largest:.2%}")
+            tables.append(errors)
+        unit = "" if found.knows_batch_size else ", in batches of these runs"
+        sizes = Table(
+            title=f"critical batch size at {100 * self.overhead:.3g}% overhead{unit}",
+            caption=f"learning rate decays to 0, tuned up to {critical.max_learning_rate:.3g}; B* grows with it",
+        )
+        for header in ("D", "B*", f"{self.level:.0%} interval", "least loss"):
+            sizes.add_column(header, justify="right")
+        for samples, size, ends, loss in zip(*critical[:4], strict=True):
+            sizes.add_row(f"{samples:g}", f"{size:.4g}", interval_text(ends), f"{loss:.4f}")
+        return [*tables, sizes]
+
+
+class Report(NamedTuple):
+    """What was found of one group."""
+
+    group: str
+    found: "CurvesFit"
+    others: list["LossCurve"]
+    critical: "CurvesCriticalBatchSize"
+
+
+def _errors(found: "CurvesFit", curve: "LossCurve") -> tuple[float, float, float]:
+    """Predicted last loss, R² of the curve, and the largest relative error."""
+    predicted = found.predict_curve(curve).loss
+    left, spread = ((curve.loss - predicted) ** 2).sum(), ((curve.loss - curve.loss.mean()) ** 2).sum()
+    return float(predicted[-1]), float(1 - left / spread), float(np.abs(predicted / curve.loss - 1).max())
+
+
+def _json(report: Report) -> dict[str, Any]:
+    found, critical = report.found, report.critical
+    numbers = {name: vars(getattr(found, name)) for name in NUMBERS if getattr(found, name) is not None}
+    held = [
+        dict(
+            zip(("curve", "predicted", "r_square", "largest_error"), (curve.name, *_errors(found, curve)), strict=True)
+        )
+        for curve in report.others
+    ]
+    return {
+        "group": report.group,
+        "fitted": [curve.name for curve in found.curves],
+        **numbers,
+        "scatter": found.scatter,
+        "not_identified": found.not_identified,
+        "held_out": held,
+        "num_samples": critical.num_samples,
+        "critical_batch_size": critical.batch_size,
+        "interval": critical.interval,
+        "least_loss": critical.loss,
+        "max_learning_rate": critical.max_learning_rate,
+    }

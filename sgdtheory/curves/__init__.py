@@ -1,0 +1,5 @@
+"""From loss curves to the theory's problem: exponents, noise, predictions, the critical batch size."""
+
+from sgdtheory._common.door import open_door
+
+__getattr__, __dir__, __all__ = open_door(__name__, __file__)

@@ -1,0 +1,83 @@
+"""How far fitted numbers are known where residuals are correlated along each curve, by restricted likelihood."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import block_diag, cho_factor, cho_solve
+
+LENGTHS = np.geomspace(0.02, 1.5, 10)  # of correlations, in log step
+ALONE = 0.0, 0.25, 0.5, 0.75, 0.95  # share of the variance that a row has by itself
+FEWEST = 1.0  # degrees of freedom
+RIDGE = 1e-9
+
+
+class Scatter(NamedTuple):
+    """Residuals as a process `s² [(1 − ν) exp(−|log t − log t'|/ℓ) + ν δ]` along each curve.
+
+    Attributes:
+        covariance: (P, P) of the numbers, by least squares.
+        freedom: degrees of freedom for their intervals.
+        length: ℓ.
+        alone: ν.
+        deviation: s.
+    """
+
+    covariance: np.ndarray
+    freedom: float
+    length: float
+    alone: float
+    deviation: float
+
+
+def scatter_of(slopes: np.ndarray, residuals: np.ndarray, log_steps: Sequence[np.ndarray]) -> Scatter:
+    """The process of largest restricted likelihood, which allows for what the numbers have taken out of residuals.
+
+        −2 log L(C) = log|C| + log|JᵀC⁻¹J| + (N − P) log rᵀ(C⁻¹ − C⁻¹J(JᵀC⁻¹J)⁻¹JᵀC⁻¹) r
+
+    Degrees of freedom: the rows' effective number, `(tr C)²/tr C²`, less P.
+
+    Args:
+        slopes: (N, P) J, of log losses by the numbers.
+        residuals: (N,) r.
+        log_steps: of each curve, log t of its rows.
+
+    Reference:
+        Patterson & Thompson 1971.
+    """
+    size = np.linalg.norm(slopes, axis=0)
+    unit = slopes / np.where(size > 0, size, 1.0)  # numbers that no row tells stay without one
+    candidates = [(length, alone) for length in LENGTHS for alone in ALONE]
+    fits = [_restricted(unit, residuals, correlation(log_steps, *each)) for each in candidates]
+    best = int(np.argmin([value for value, _ in fits]))
+    shape = correlation(log_steps, *candidates[best])
+    variance = fits[best][1]
+    bread = np.linalg.pinv(unit.T @ unit, rcond=1e-13, hermitian=True)
+    covariance = variance * bread @ (unit.T @ shape @ unit) @ bread
+    known = np.where(size > 0, size, np.nan)
+    covariance = np.nan_to_num(covariance / np.outer(known, known), nan=np.inf)
+    effective = np.trace(shape) ** 2 / float((shape**2).sum())
+    return Scatter(covariance, max(effective - unit.shape[1], FEWEST), *candidates[best], float(np.sqrt(variance)))
+
+
+def correlation(log_steps: Sequence[np.ndarray], length: float, alone: float) -> np.ndarray:
+    """(N, N) of the rows of all curves."""
+    parts = []
+    for log_step in log_steps:
+        apart = np.abs(log_step[:, None] - log_step)
+        parts.append((1 - alone) * np.exp(-apart / length) + (alone + RIDGE) * np.eye(log_step.size))
+    return np.asarray(block_diag(*parts))
+
+
+def _restricted(slopes: np.ndarray, residuals: np.ndarray, shape: np.ndarray) -> tuple[float, float]:
+    """−2 log of the restricted likelihood, s² at its best, and that s²."""
+    factor = cho_factor(shape, lower=True)
+    solved = cho_solve(factor, np.column_stack([slopes, residuals]))
+    information = slopes.T @ solved[:, :-1]
+    pull = slopes.T @ solved[:, -1]
+    inverse = np.linalg.pinv(information, rcond=1e-13, hermitian=True)
+    freedom = residuals.size - slopes.shape[1]
+    square = float(residuals @ solved[:, -1] - pull @ inverse @ pull) / freedom
+    own = np.linalg.eigvalsh(information)
+    determinant = 2 * np.log(np.diag(factor[0])).sum() + np.log(np.maximum(own, 1e-13 * own[-1])).sum()
+    return float(determinant + freedom * np.log(max(square, 1e-300))), max(square, 1e-300)

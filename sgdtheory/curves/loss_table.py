@@ -1,0 +1,129 @@
+"""The critical batch size of a fitted theory, from one table of bias and variance over steps and learning rates."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from sgdtheory.curves.loss_model import LossModel, losses
+from sgdtheory.curves.panels import Optimizer, Panels
+from sgdtheory.theory import Shape
+
+PANELS = 56  # of a run, half of them dense towards its end
+STEPS_APART = 0.2  # of log n
+RATES_APART = 0.2  # of log γ
+FEWEST_STEPS = 8.0
+SMALLEST_RATE = 1e-3  # of the largest
+BATCHES_BELOW = 64.0  # the smallest batch size looked at, below the one of the curves
+
+
+@dataclass(frozen=True, eq=False)
+class LossTable:
+    """`R(n, B) = min_γ bias(γ, n) + variance(γ, n)/B` of runs with one shape of the learning rate.
+
+    Attributes:
+        log_steps: (N,) log n.
+        log_rate: (G,) log γ.
+        bias: (G, N), in units of the loss.
+        variance: (G, N) at B = 1.
+    """
+
+    log_steps: np.ndarray
+    log_rate: np.ndarray
+    bias: np.ndarray
+    variance: np.ndarray
+
+    def risk(self, batch: np.ndarray) -> np.ndarray:
+        """(len(batch), N) least risk over γ ≤ the largest, by a parabola in log γ through the three best."""
+        total = np.log(self.bias + self.variance / batch[:, None, None])  # (B, G, N)
+        best = np.clip(total.argmin(1), 1, self.log_rate.size - 2)[:, None]
+        low, middle, high = (np.take_along_axis(total, best + shift, 1)[:, 0] for shift in (-1, 0, 1))
+        bend = low - 2 * middle + high
+        inside = (bend > 0) & (middle <= np.minimum(low, high))
+        least = middle - np.where(inside, (high - low) ** 2 / (8 * np.maximum(bend, 1e-300)), 0.0)
+        return np.exp(np.where(inside, least, np.minimum(low, high)))
+
+    def optimal_risk(self, samples: float) -> float:
+        """`min_B R(D/B, B)`."""
+        batch = samples / np.exp(self.log_steps)
+        along = np.log(np.diagonal(self.risk(batch)))
+        best = int(np.clip(along.argmin(), 1, along.size - 2))
+        low, middle, high = along[best - 1 : best + 2]
+        bend = low - 2 * middle + high
+        inside = bend > 0 and middle <= min(low, high)
+        return float(np.exp(middle - ((high - low) ** 2 / (8 * bend) if inside else 0.0)))
+
+    def steps_to(self, risk: float, batch: float) -> float:
+        """The fewest n with `R(n, B) ≤ risk`; inf if none of the table."""
+        along = np.log(self.risk(np.array([batch]))[0]) - np.log(risk)
+        reached = np.flatnonzero(along <= 0)
+        if not reached.size:
+            return np.inf
+        first = int(reached[0])
+        if first == 0:
+            return float(np.exp(self.log_steps[0]))
+        x, y = self.log_steps[first - 1 : first + 1], along[first - 1 : first + 1]
+        return float(np.exp(x[0] - y[0] * (x[1] - x[0]) / (y[1] - y[0])))
+
+    def critical_batch_size(self, samples: float, overhead: float) -> tuple[float, float]:
+        """The largest B with `B f_D(B) ≤ (1 + ω) D` (THEORY.md T12), not rounded, and `R_opt(D)`."""
+        target = self.optimal_risk(samples)
+        batches = samples / np.exp(self.log_steps)[::-1]  # increasing
+        needed = np.array([batch * self.steps_to(target * (1 + 1e-9), batch) for batch in batches])
+        excess = np.log(needed / samples) - np.log1p(overhead)
+        fine = np.flatnonzero(excess <= 0)
+        if not fine.size:
+            return float("nan"), target
+        last = int(fine[-1])
+        if last == batches.size - 1 or not np.isfinite(excess[last + 1]):
+            return float(batches[last]), target
+
+        def gap(log_batch: float) -> float:
+            batch = float(np.exp(log_batch))
+            return float(np.log(batch * self.steps_to(target * (1 + 1e-9), batch) / samples) - np.log1p(overhead))
+
+        low, high = (float(np.log(batches[place])) for place in (last, last + 1))
+        root: Any = brentq(gap, low, high, xtol=1e-6)
+        return float(np.exp(root)), target
+
+
+def loss_table(
+    model: LossModel, optimizer: Optimizer, shape: Shape, samples: float, batch: float, top: float
+) -> LossTable:
+    """Of one candidate.
+
+    Args:
+        model: Q = 1.
+        optimizer: of the curves.
+        shape: of the learning rate, of the theory's schedules.
+        samples: D, in the unit of `batch`.
+        batch: that of the curves, about which batch sizes are looked at.
+        top: largest learning rate.
+    """
+    most = max(BATCHES_BELOW * samples / batch, 10 * FEWEST_STEPS)
+    log_steps = np.arange(np.log(FEWEST_STEPS), np.log(most) + STEPS_APART, STEPS_APART)
+    log_rate = np.log(top) + np.arange(np.log(SMALLEST_RATE), RATES_APART / 2, RATES_APART)
+    log_rate = log_rate - log_rate[-1] + np.log(top)
+    late = 1 - np.geomspace(1, 1e-4, PANELS // 2)
+    edges = np.unique(np.concatenate([np.linspace(0, 1, PANELS // 2), late, [1.0], np.array(shape.knots())]))
+    factor, share = np.asarray(shape.at((edges[1:] + edges[:-1]) / 2)), np.diff(edges)
+    rise = np.asarray(shape.at(edges[1:] - 1e-12)) - np.asarray(shape.at(edges[:-1] + 1e-12))  # jumps are at edges
+    change = rise / np.maximum(factor, 1e-300)
+    parts = model._replace(
+        signal=np.array([model.signal[0], 0.0]), noise=np.array([0.0, model.noise[0]]), floor=np.zeros(2)
+    )
+    shared = {name: np.repeat(getattr(model, name), 2) for name in ("capacity", "source", "step_size", "growth")}
+    parts = parts._replace(**shared)
+    found = np.empty((2, log_rate.size, log_steps.size))
+    steps = np.exp(log_steps)[:, None] * share
+    for g, rate in enumerate(np.exp(log_rate)):
+        panels = Panels(
+            steps,
+            np.broadcast_to(rate * factor, steps.shape),
+            np.broadcast_to(change, steps.shape),
+            np.full(steps.shape, np.nan),
+            (),
+        )
+        found[:, g] = losses(parts, panels, optimizer)[:, :, -1]
+    return LossTable(log_steps, log_rate, found[0], found[1])

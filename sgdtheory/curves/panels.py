@@ -1,0 +1,129 @@
+"""Runs in panels of steps with one learning rate, and the effective learning rate of weights that grow and decay."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sgdtheory.curves.loss_curve import LossCurve
+
+FIRST = 24  # panels before the first row
+JUMP, SUDDEN = 0.2, 4.0  # in log γ between rows, and over what the neighbouring rows change
+WIDEST, STEEPEST = 0.05, 0.1  # of the steps that are done, and of the change of γ, in a panel
+
+
+class Optimizer(NamedTuple):
+    """What is known of it.
+
+    Attributes:
+        learning_rate: γ̄, that to which others are compared.
+        weight_decay: w of AdamW.
+    """
+
+    learning_rate: float
+    weight_decay: float
+
+
+class Panels(NamedTuple):
+    """J runs, each in up to M panels, those that are missing with 0 steps.
+
+    Attributes:
+        steps: (J, M) how many.
+        rate: (J, M) mean learning rate.
+        change: (J, M) by how much of its mean the learning rate rises within the panel.
+        batch: (J, M) batch size, nan where not known.
+        rows: a run's places of its rows among the M + 1 ends of panels.
+    """
+
+    steps: np.ndarray
+    rate: np.ndarray
+    change: np.ndarray
+    batch: np.ndarray
+    rows: tuple[np.ndarray, ...]
+
+
+def panels_of(curves: Sequence[LossCurve]) -> Panels:
+    """Panels that end at the rows of each curve, and between them where they are far apart."""
+    parts = [_of_curve(curve) for curve in curves]
+    most = max(len(steps) for steps, *_ in parts)
+
+    def padded(which: int) -> np.ndarray:
+        return np.array([np.pad(part[which], (0, most - len(part[which])), mode="edge") for part in parts])
+
+    steps = np.array([np.pad(part[0], (0, most - len(part[0]))) for part in parts])
+    return Panels(steps, padded(1), padded(2), padded(3), tuple(part[4] for part in parts))
+
+
+def _of_curve(curve: LossCurve) -> tuple[np.ndarray, ...]:
+    step, rate = curve.step, curve.learning_rate
+    even, dense = np.linspace(0, step[0], FIRST + 1), np.geomspace(1, max(step[0], 1), FIRST)
+    before = np.unique(np.round(np.concatenate([even, dense[dense <= step[0]], [min(curve.warmup, step[0])]])))
+    edges, rates, rises = [before], [_warm(before, curve)], [_warm_rise(before, curve)]
+    held = jumps(rate)
+    for k in range(step.size - 1):
+        slope = 0.0 if held[k] else rate[k + 1] - rate[k]
+        change = abs(slope) / max(rate[k], rate[k + 1], 1e-300)
+        count = max((step[k + 1] - step[k]) / (WIDEST * max(step[k], 20.0)), change / STEEPEST)
+        count = int(min(np.ceil(count), step[k + 1] - step[k]))
+        inner = np.unique(np.round(np.linspace(step[k], step[k + 1], count + 1)))
+        middle = (inner[1:] + inner[:-1] - 1) / 2  # mean of the steps of a panel
+        edges.append(inner[1:])
+        rates.append(rate[k] + slope * (middle - step[k]) / (step[k + 1] - step[k]))
+        rises.append(slope * np.diff(inner) / (step[k + 1] - step[k]))
+    ends, mean = np.concatenate(edges), np.concatenate(rates)
+    change = np.concatenate(rises) / np.maximum(mean, 1e-300)
+    places = np.searchsorted(ends, step)
+    here = np.clip(np.searchsorted(step, ends[:-1], "right") - 1, 0, None)
+    batch = np.nan if curve.batch_size is None else curve.batch_size[here]
+    return np.diff(ends), mean, change, np.broadcast_to(batch, ends.size - 1).astype(float), places
+
+
+def _warm(edges: np.ndarray, curve: LossCurve) -> np.ndarray:
+    """Learning rates of the panels before the first row."""
+    middle = (edges[1:] + edges[:-1]) / 2  # γ_t ∝ t + 1 while it rises
+    return curve.learning_rate[0] * (np.minimum(middle / curve.warmup, 1.0) if curve.warmup else np.ones_like(middle))
+
+
+def _warm_rise(edges: np.ndarray, curve: LossCurve) -> np.ndarray:
+    """By how much it rises in each of them."""
+    rising = edges[1:] <= curve.warmup
+    return np.where(rising, curve.learning_rate[0] * np.diff(edges) / max(curve.warmup, 1.0), 0.0)
+
+
+def jumps(rate: np.ndarray) -> np.ndarray:
+    """(K − 1,) whether the learning rate jumps after a row: by much, and by far more than after its neighbours."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = np.abs(np.diff(np.log(rate)))
+    change = np.nan_to_num(change, nan=0.0, posinf=1e300)
+    near = np.maximum(np.append(0.0, change[:-1]), np.append(change[1:], 0.0))
+    return (change > JUMP) & (change > SUDDEN * near)
+
+
+def weight_norms(panels: Panels, growth: np.ndarray, optimizer: Optimizer) -> np.ndarray:
+    """(Q, J, M) squared norm n of the weights in the middle of each panel, 1 at the start.
+
+        n_{t+1} = n_t + g (γ_t/γ̄)² − 2 w γ_t n_t
+
+    Updates of Adam have a size that the gradient does not change: uncorrelated, they add g (γ/γ̄)² to the norm each
+    step, and weight decay w takes 2wγ of it. Behind a normalization only directions of weights matter, so what such an
+    update does shrinks like γ/√n.
+
+    Args:
+        panels: of J runs.
+        growth: (Q,) g.
+        optimizer: γ̄ and w.
+    """
+    top, decay = optimizer
+    norm, middle = np.ones((growth.size, panels.steps.shape[0])), []
+    for steps, rate in zip(panels.steps.T, panels.rate.T, strict=True):
+        gain = growth[:, None] * (rate / top) ** 2
+        middle.append(_norm_after(norm, steps / 2, gain, 2 * decay * rate))
+        norm = _norm_after(norm, steps, gain, 2 * decay * rate)
+    return np.stack(middle, axis=-1)
+
+
+def _norm_after(norm: np.ndarray, steps: np.ndarray, gain: np.ndarray, shrinking: np.ndarray) -> np.ndarray:
+    """`n' = gain − shrinking n` after some steps."""
+    shrunk = shrinking * steps
+    mean = np.where(shrunk > 1e-9, -np.expm1(-shrunk) / np.maximum(shrunk, 1e-9), 1.0)
+    return norm * np.exp(-shrunk) + gain * steps * mean

@@ -1,0 +1,174 @@
+"""Robust least squares of the theory's loss to curves, and how far its numbers are known from correlated residuals."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+from scipy.optimize import least_squares
+
+from sgdtheory.curves.correlated_residuals import scatter_of
+from sgdtheory.curves.loss_curve import LossCurve
+from sgdtheory.curves.loss_model import LossModel, losses
+from sgdtheory.curves.panels import Optimizer, Panels, panels_of
+
+DIFFERENCE = 1e-5  # of a coordinate, for derivatives
+TUNING = 3.0  # of Huber's loss, in robust standard deviations: what is farther off counts linearly
+SMALLEST_SCALE = 1e-7
+ROUGH, FINE = 12, 80  # evaluations from each start, and of the best of them
+BOUNDS = {  # of coordinates: log(a − 1), log(b − 1), and logs of the others
+    "capacity": (np.log(1e-2), np.log(9.0)),
+    "source": (np.log(1e-2), np.log(9.0)),
+    "signal": (-30.0, 30.0),
+    "noise": (-40.0, 30.0),
+    "step_size": (-25.0, np.log(1.9)),
+    "floor": (-30.0, 30.0),
+    "growth": (-40.0, 5.0),
+}
+
+
+def as_model(coordinates: np.ndarray, names: Sequence[str]) -> LossModel:
+    """Of (Q, P) coordinates; growth is 0 where it is not among them."""
+    values = {name: np.exp(column) for name, column in zip(names, coordinates.T, strict=True)}
+    values.setdefault("growth", np.zeros(len(coordinates)))
+    values["capacity"], values["source"] = 1 + values["capacity"], 1 + values["source"]
+    return LossModel(**values)
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Rows of the curves that are fitted, each once.
+
+    Attributes:
+        curves: as given.
+        panels: of them.
+        kept: of each curve, which rows count: what it shares with a curve before it is the same measurement.
+        optimizer: weight decay, and the largest learning rate of the curves.
+    """
+
+    curves: tuple[LossCurve, ...]
+    panels: Panels
+    kept: tuple[np.ndarray, ...]
+    optimizer: Optimizer
+
+    @property
+    def log_loss(self) -> np.ndarray:
+        """(N,) of all rows that are kept."""
+        return np.concatenate([np.log(c.loss)[keep] for c, keep in zip(self.curves, self.kept, strict=True)])
+
+    def predicted(self, model: LossModel) -> np.ndarray:
+        """(Q, N) log loss."""
+        with np.errstate(all="ignore"):
+            found = np.log(losses(model, self.panels, self.optimizer))
+        places = zip(self.panels.rows, self.kept, strict=True)
+        return np.concatenate([found[:, j, rows[keep]] for j, (rows, keep) in enumerate(places)], axis=1)
+
+    @property
+    def log_steps(self) -> list[np.ndarray]:
+        """Of each curve, log t of the rows that are kept."""
+        pairs = zip(self.curves, self.kept, strict=True)
+        return [np.log(np.maximum(curve.step[keep], 1.0)) for curve, keep in pairs if keep.any()]
+
+
+def observed(curves: Sequence[LossCurve], weight_decay: float) -> Observed:
+    """The curves, their panels, and which rows are not there twice."""
+    kept = []
+    for j, curve in enumerate(curves):
+        keep = np.ones(curve.step.size, dtype=bool)
+        for before in curves[:j]:
+            same = min(curve.step.size, before.step.size)
+            rows = (curve.step, curve.loss, curve.learning_rate), (before.step, before.loss, before.learning_rate)
+            alike = np.all([x[:same] == y[:same] for x, y in zip(*rows, strict=True)], axis=0)
+            keep[: int(np.argmin(np.append(alike, False)))] = False
+        kept.append(keep)
+    panels = panels_of(curves)
+    return Observed(tuple(curves), panels, tuple(kept), Optimizer(float(panels.rate.max()), weight_decay))
+
+
+@dataclass(frozen=True, eq=False)
+class RobustFit:
+    """Coordinates found, and their scatter.
+
+    Attributes:
+        names: of the coordinates.
+        coordinates: (P,).
+        covariance: (P, P), for correlated residuals.
+        scale: robust standard deviation of the residuals, in log loss.
+        residuals: (N,) log of measured over fitted loss.
+        freedom: degrees of freedom of the covariance.
+    """
+
+    names: tuple[str, ...]
+    coordinates: np.ndarray
+    covariance: np.ndarray
+    scale: float
+    residuals: np.ndarray
+    freedom: float
+
+    @property
+    def model(self) -> LossModel:
+        """Of the coordinates found, Q = 1."""
+        return as_model(self.coordinates[None], self.names)
+
+    def quantile(self, level: float) -> float:
+        """Of Student's t, for an interval of that level."""
+        return float(stats.t.ppf((1 + level) / 2, self.freedom))
+
+
+def fit(
+    data: Observed, names: Sequence[str], starts: Sequence[dict[str, float]], progress: Callable[[str], None]
+) -> RobustFit:
+    """Huber's M-estimate of log losses, its scale from the residuals themselves.
+
+    Args:
+        data: rows.
+        names: of what is fitted.
+        starts: values to start from.
+        progress: is told what goes on.
+    """
+    low, high = np.array([BOUNDS[name] for name in names]).T
+    target = data.log_loss
+
+    def gap(point: np.ndarray) -> np.ndarray:
+        return np.nan_to_num(data.predicted(as_model(point[None], names))[0] - target, nan=9.0, posinf=9.0, neginf=-9.0)
+
+    def slopes(point: np.ndarray) -> np.ndarray:
+        change = np.concatenate([np.eye(low.size), -np.eye(low.size)]) * DIFFERENCE
+        ends = np.clip(point + change, low, high)
+        found = data.predicted(as_model(ends, names))
+        width = (ends[: low.size] - ends[low.size :]).sum(1)
+        return np.nan_to_num(((found[: low.size] - found[low.size :]) / width[:, None]).T)
+
+    def search(point: np.ndarray, most: int, scale: float | None = None) -> np.ndarray:
+        robust = {} if scale is None else {"loss": "huber", "f_scale": TUNING * scale}
+        bounds = (low, high)
+        point = np.clip(point, low + 1e-6, high - 1e-6)
+        found = least_squares(gap, point, jac=slopes, bounds=bounds, x_scale="jac", max_nfev=most, **robust)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        return found.x
+
+    rough = []
+    for number, start in enumerate(starts, 1):
+        progress(f"start {number} of {len(starts)}")
+        rough.append(search(coordinates_of(start, names), ROUGH))
+    best = min(rough, key=lambda point: float((gap(point) ** 2).sum()))
+    progress("least squares")
+    best = search(best, FINE)
+    for _ in range(2):
+        scale = robust_scale(gap(best))
+        progress(f"robust fit, residuals {scale:.2%}")
+        best = search(best, FINE, scale)
+    residuals = -gap(best)
+    scale = robust_scale(residuals)
+    held = np.clip(residuals, -TUNING * scale, TUNING * scale)
+    scatter = scatter_of(slopes(best), held, data.log_steps)
+    return RobustFit(tuple(names), best, scatter.covariance, scale, residuals, scatter.freedom)
+
+
+def coordinates_of(values: dict[str, float], names: Sequence[str]) -> np.ndarray:
+    """Logs, of a − 1 and b − 1 instead of a and b."""
+    return np.log([values[name] - (name in ("capacity", "source")) for name in names])
+
+
+def robust_scale(residuals: np.ndarray) -> float:
+    """1.483 times the median of absolute residuals."""
+    return max(float(1.4826 * np.median(np.abs(residuals))), SMALLEST_SCALE)

@@ -1,0 +1,67 @@
+"""Curves as people log them: what is cut, what is refused, and in which words."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+
+GOOD = {"step": [10, 20, 30, 40, 50], "learning_rate": 0.1, "loss": [5.0, 4.0, 3.5, 3.2, 3.0]}
+
+
+def test_losses_that_rise_to_nan_are_cut():
+    found = st.LossCurve(**{**GOOD, "loss": [5, 4, 3.5, 3.2, np.inf]})
+    assert found.step[-1] == 40
+    assert found.remark == "cut at step 50, where the loss is inf"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"step": [10, 20, 20, 40, 50]}, "step must increase, got 20 after 20"),
+        ({"step": [10, 20, 15, 40, 50]}, "step must increase, got 15 after 20"),
+        ({"step": [10, 20.5, 30, 40, 50]}, "step must hold whole numbers of at least 0, got 20.5"),
+        ({"step": [[10]]}, "step and loss must be one-dimensional"),
+        ({"learning_rate": 0}, "learning_rate must not be 0 throughout"),
+        ({"learning_rate": [0.1, -1, 0.1, 0.1, 0.1]}, "learning_rate must be 0 or more, got -1.0 in row 1"),
+        ({"learning_rate": [0.1, 0.1]}, "learning_rate must be one number or one for each of the 5 rows"),
+        ({"loss": [5, np.nan, 3, 2, 1]}, "loss must have at least 4 finite rows, got 1"),
+        ({"batch_size": 0}, "batch_size must be positive, got 0.0 in row 0"),
+        ({"warmup": -1}, "warmup must be a number of steps"),
+    ],
+)
+def test_bad_input_is_refused_with_a_sentence(change, message):
+    with pytest.raises(ValueError, match=message):
+        st.LossCurve(**{**GOOD, **change})
+
+
+def test_files(tmp_path):
+    path = tmp_path / "runs.csv"
+    lines = [f"{run},{model},{t},0.1,{5 / t},64" for run, model in (("a", "x"), ("b", "y")) for t in range(1, 7)]
+    path.write_text("run,model,t,lr,loss,B\n" + "\n".join(lines) + "\n")
+    columns = {"step": "t", "learning_rate": "lr", "batch_size": "B", "run": "run", "group": "model"}
+    first, second = st.read_loss_curves(path, **columns, warmup=3)
+    assert (first.name, first.group, second.name, second.group, first.warmup) == ("a", "x", "b", "y", 3)
+    assert first.batch_size.tolist() == [64] * 6
+    with pytest.raises(ValueError, match="has no column 'step'"):
+        st.read_loss_curves(path)
+    with pytest.raises(ValueError, match="cannot read"):
+        st.read_loss_curves(tmp_path / "none.csv")
+    (tmp_path / "text.csv").write_text("step,learning_rate,loss\n1,0.1,low\n")
+    with pytest.raises(ValueError, match=r"text.csv, line 2: loss must be a number, got 'low'"):
+        st.read_loss_curves(tmp_path / "text.csv")
+    (tmp_path / "back.csv").write_text("step,learning_rate,loss\n2,0.1,3\n1,0.1,3\n")
+    with pytest.raises(ValueError, match=r"back.csv: step must increase, got 1 after 2 in back"):
+        st.read_loss_curves(tmp_path / "back.csv")
+
+
+def test_zero_learning_rates_are_allowed_at_the_end():
+    found = st.LossCurve(**{**GOOD, "learning_rate": [0.1, 0.1, 0.1, 0.1, 0]})
+    assert found.learning_rate[-1] == 0
+
+
+def test_examples_are_those_published():
+    curves = st.example_loss_curves("25M")
+    assert len(curves) == 9
+    assert curves["constant_72000"].loss[[0, -1]].tolist() == [4.0723, 3.2573]
+    with pytest.raises(ValueError, match="model must be one of"):
+        st.example_loss_curves("1B")

@@ -1,0 +1,75 @@
+"""The loss model against the exact engine, and against its recursion a step at a time."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.curves.loss_model import LossModel, losses
+from sgdtheory.curves.panels import Optimizer, jumps, panels_of
+from tests.curves.theory_curves import SHAPES, path_losses
+
+
+def model(**values):
+    return LossModel(**{name: np.array([value]) for name, value in values.items()})
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("capacity", "source", "batch", "noise"), [(1.3, 1.6, 16, 2.0), (2.0, 3.0, 64, 5.0), (3, 2, 8, 0.5)]
+)
+def test_as_the_exact_engine(shape, capacity, source, batch, noise):
+    """From step 100 on within 0.2% of the risk; a wrong batch size is off by far more."""
+    rows = np.unique(np.append(np.round(np.geomspace(1, 6000, 300)), 2400))  # where the rate drops
+    problem = st.PowerLaw(capacity, source, noise_variance=noise)
+    expected, rates = path_losses(problem, SHAPES[shape], rate=0.3, batch=batch, floor=0.0, rows=rows)
+    numbers = {"capacity": capacity, "source": source, "signal": 1.0, "noise": noise, "step_size": 0.3, "floor": 0.0}
+    for size, close in ((batch, True), (batch / 2, False)):
+        panels = panels_of([st.LossCurve(rows, rates, np.ones(rows.size), size)])
+        found = losses(model(**numbers, growth=0.0), panels, Optimizer(0.3, 0.0))[0, 0, panels.rows[0]]
+        off = np.abs(found / expected - 1)[rows >= 100].max()
+        assert off < 2e-3 if close else off > 1e-2
+
+
+def test_weights_that_grow_and_decay_by_the_textbook():
+    """A step at a time, with thousands of directions, noise alone known as σ²/B."""
+    steps, rate, decay, growth = 2000, 0.02, 0.1, 2e-3
+    index = np.arange(1.0, 4001)
+    eigenvalue, risk = index**-1.5, 3.0 * index**-1.8
+    rates = rate * np.linspace(1, 0.1, steps)
+    norm, found, rows = 1.0, [], np.arange(100, steps, 50)
+    for t in range(steps):
+        if t in rows:
+            found.append(risk.sum())
+        x = 8.0 * rates[t] / np.sqrt(norm) * eigenvalue
+        risk = (1 - x) ** 2 * risk + x**2 * 0.3
+        norm += growth * (rates[t] / rate) ** 2 - 2 * decay * rates[t] * norm
+    numbers = {"capacity": 1.5, "source": 1.8, "signal": 3.0, "noise": 0.3, "step_size": 8.0 * rate, "floor": 0.0}
+    every = np.unique(np.append(np.arange(0, steps, 20), rows))
+    panels = panels_of([st.LossCurve(every, rates[every], np.ones(every.size))])
+    unmoved = 3.0 * sum(1 / np.arange(4001, 4_000_000, dtype=float) ** 1.8) + 3 / 0.8 * 4e6**-0.8
+    for weight, close in ((decay, True), (0.0, False)):
+        got = losses(model(**numbers, growth=growth), panels, Optimizer(rate, weight))[0, 0, panels.rows[0]]
+        off = np.abs(got[np.searchsorted(every, rows)] - unmoved) / np.array(found) - 1
+        assert (np.abs(off).max() < 2e-3) == close
+
+
+def test_batches_that_change_along_the_run():
+    """Ten times the batch from the middle on: the noise falls as in the exact engine with a batch schedule."""
+    steps, rate = 4000, 0.2
+    ramp = st.Algorithm(batch_schedule=st.Stages((0.0, 0.5), (0.1, 1.0)), average=st.LastIterate())
+    problem = st.PowerLaw(1.5, 2.0, noise_variance=3.0)
+    samples = 8 * steps / 2 + 80 * steps / 2
+    path = st.risk_path(problem, batch_size=80, learning_rate=rate, num_samples=samples, algorithm=ramp, points=300)
+    rows = path.num_steps
+    panels = panels_of([st.LossCurve(rows, rate, np.ones(rows.size), path.batch_size)])
+    numbers = {"capacity": 1.5, "source": 2.0, "signal": 1.0, "noise": 3.0, "step_size": rate, "floor": 0.0}
+    found = losses(model(**numbers, growth=0.0), panels, Optimizer(rate, 0.0))[0, 0, panels.rows[0]]
+    late = rows > 100
+    np.testing.assert_allclose(found[late], path.iterate.total[late], rtol=2e-3)
+
+
+def test_jumps_are_told_from_decays():
+    smooth = np.geomspace(1, 0.1, 8)
+    assert not jumps(smooth).any()
+    assert jumps(np.array([1, 1, 1, 0.3, 0.3, 0.3])).tolist() == [False, False, True, False, False]
+    assert not jumps(np.ones(4)).any()
