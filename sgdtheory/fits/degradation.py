@@ -87,7 +87,7 @@ def _data_sizes(tuned: TunedLosses, usable: np.ndarray) -> list[float]:
     spans = [log_samples[here][[0, -1]] for here in usable if here.any()]
     for place in log_samples:
         covered = [low <= place <= high for low, high in spans]
-        if covered[0] and sum(covered) >= MIN_POINTS and not (kept and place - kept[-1] < APART):
+        if sum(covered) >= MIN_POINTS and covered[0] and not (kept and place - kept[-1] < APART):
             kept.append(place)
     if len(kept) > MOST:
         even = np.linspace(kept[0], kept[-1], MOST)

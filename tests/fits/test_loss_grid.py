@@ -170,6 +170,14 @@ def test_one_learning_rate_is_no_tuning():
     assert grid.targets
 
 
+def test_a_grid_that_is_tuned_nowhere_says_so():
+    """Two rates, of which the best is always at an end."""
+    grid = st.fit_loss_grid(table(rates=np.array([0.3, 0.6])), convention=st.Convention(16))
+    assert (grid.targets, grid.degradations, grid.laws) == ((), (), ())
+    assert "no steps to a target" in grid.remark
+    assert "no degradation" in grid.remark
+
+
 def test_repeated_runs_say_how_losses_scatter():
     random = np.random.default_rng(1)
     rows = joined(*[table() for _ in range(4)])
