@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array
-from sgdtheory.fits.csv_rows import csv_rows, positive_cell
+from sgdtheory._common.csv_rows import csv_rows, positive_cell
 
 
 @dataclass(frozen=True, eq=False)
