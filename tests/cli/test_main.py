@@ -225,7 +225,7 @@ def test_completion_scripts_know_every_command_and_flag(run, shell, tmp_path):
         subprocess.run(["bash", "-n", tmp_path / "script"], check=True)
         words = 'COMP_WORDS=(sgdtheory fit); COMP_CWORD=1; _tyro_sgdtheory; echo "${COMPREPLY[@]}"'
         done = subprocess.run(["bash", "-c", f"source {tmp_path}/script; {words}"], capture_output=True, text=True)
-        assert done.stdout == "fit fit-grid fit-sweep\n"
+        assert done.stdout == "fit fit-curves fit-grid fit-sweep\n"
 
 
 def test_completion_for_a_shell_that_is_unknown(fails):
