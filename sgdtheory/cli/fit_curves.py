@@ -8,6 +8,7 @@ import numpy as np
 import tyro
 from rich.table import Table
 
+from sgdtheory._common.files import csv_columns, write_atomically
 from sgdtheory.cli.output import (
     interval_text,
     live_line,
@@ -48,7 +49,7 @@ class FitCurvesCommand:
         "columns": ("step", "learning_rate", "loss", "batch_size", "curve", "group"),
         "training": ("warmup", "weight_decay"),
         "critical batch size": ("num_samples", "max_learning_rate", "overhead"),
-        "output": ("level", "plot", "json"),
+        "output": ("level", "write", "plot", "json"),
     }
 
     csv: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
@@ -64,7 +65,7 @@ class FitCurvesCommand:
     loss: str = "loss"
     """Column with the loss."""
     batch_size: str | None = None
-    """Column with the batch size; None: not known, it counts in batches of the runs then."""
+    """Column with the batch size, or the number; None: not known, it counts in batches of the runs then."""
     curve: str | None = None
     """Column that tells the curves of a file apart."""
     group: str | None = None
@@ -81,6 +82,8 @@ class FitCurvesCommand:
     """Extra data that defines B*: 0.2 or 20%."""
     level: float = 0.95
     """Level of the intervals."""
+    write: Path | None = None
+    """Write the theory's steps to the least loss of each D at several batch sizes to this CSV file, for `plan`."""
     plot: Path | None = None
     """Draw curves, theory and errors to this .png, .pdf or .svg; with several groups their names are put in."""
     json: bool = False
@@ -103,6 +106,8 @@ class FitCurvesCommand:
             if self.plot:
                 place = self.plot.with_stem(f"{self.plot.stem}_{group}") if len(reports) > 1 else self.plot
                 write_figure(found.plot(others), place)
+        if self.write:
+            print_note(f"wrote {write_atomically(self.write, self._steps(reports))}")
         if self.json:
             print_json({"groups": [_json(each) for each in reports], "level": self.level, "notes": notes})
         else:
@@ -110,12 +115,25 @@ class FitCurvesCommand:
         for note in notes:
             print_note(note)
 
+    def _steps(self, reports: list["Report"]) -> str:
+        """CSV with the columns of `fit` and `plan`."""
+        columns: dict[str, list[Any]] = {"group": [], "batch_size": [], "steps": []}
+        for each in reports:
+            for samples, loss in zip(each.critical.num_samples, each.critical.loss, strict=True):
+                law = each.found.steps_law(float(samples), max_learning_rate=self.max_learning_rate)
+                name = " ".join(filter(None, [each.group, f"loss {loss:.4f}"]))
+                columns["group"] += [name] * law.steps.size
+                columns["batch_size"] += law.batch_sizes.tolist()
+                columns["steps"] += law.steps.tolist()
+        return csv_columns(columns)
+
     def _groups(self) -> dict[str, list["LossCurve"]]:
         from sgdtheory.curves import example_loss_curves, read_loss_curves
 
         if self.csv:
             names = ("step", "learning_rate", "loss", "batch_size", "group")
             columns: dict[str, Any] = {name: getattr(self, name) for name in names}
+            columns["batch_size"] = _number_or_text(self.batch_size)
             curves = read_loss_curves(self.csv, **columns, run=self.curve, warmup=self.warmup)
         else:
             curves = list(example_loss_curves(self.example).values())
@@ -189,6 +207,13 @@ class Report(NamedTuple):
     found: "CurvesFit"
     others: list["LossCurve"]
     critical: "CurvesCriticalBatchSize"
+
+
+def _number_or_text(value: str | None) -> str | float | None:
+    try:
+        return value if value is None else float(value)
+    except ValueError:
+        return value
 
 
 def _errors(found: "CurvesFit", curve: "LossCurve") -> tuple[float, float, float]:

@@ -137,7 +137,7 @@ def read_loss_curves(
     step: str = "step",
     learning_rate: str = "learning_rate",
     loss: str = "loss",
-    batch_size: str | None = None,
+    batch_size: str | float | None = None,
     run: str | None = None,
     group: str | None = None,
     warmup: float = 0.0,
@@ -155,7 +155,7 @@ def read_loss_curves(
     Args:
         paths: one file or several.
         step, learning_rate, loss: names of the columns.
-        batch_size: of the column with B; None: not known.
+        batch_size: of the column with B, or B of all rows; None: not known.
         run: of the column that tells the runs of a file apart; None: each file is a run, named after the file.
         group: of the column that tells apart what is to be fitted on its own; None: one group.
         warmup: steps of linear warm-up before the first row.
@@ -166,8 +166,12 @@ def read_loss_curves(
     Raises:
         ValueError: no such file or column, an entry that is not a number, or what LossCurve refuses, with the file.
     """
-    columns = {"step": step, "learning_rate": learning_rate, "loss": loss, "batch_size": batch_size}
-    columns = {key: column for key, column in columns.items() if column is not None}
+    columns = {"step": step, "learning_rate": learning_rate, "loss": loss}
+    constant: dict[str, Any] = {}
+    if isinstance(batch_size, str):
+        columns["batch_size"] = batch_size
+    elif batch_size is not None:
+        constant["batch_size"] = batch_size
     found = []
     for path in [paths] if isinstance(paths, str | Path) else paths:
         runs: dict[tuple[str, str], dict[str, list[float]]] = {}
@@ -180,7 +184,7 @@ def read_loss_curves(
             raise ValueError(f"{path} has no rows below its header; give a file with one row a logged step")
         for (name, of), values in runs.items():
             try:
-                found.append(LossCurve(**values, warmup=warmup, name=name, group=of))  # pyright: ignore[reportArgumentType]
+                found.append(LossCurve(**values, **constant, warmup=warmup, name=name, group=of))  # pyright: ignore[reportArgumentType]
             except ValueError as error:
                 raise ValueError(f"{path}: {error}") from None
     return found

@@ -10,7 +10,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory import cli
-from sgdtheory.cli.commands import COMMANDS, MOVED, command_class
+from sgdtheory.cli.commands import BRIEF, COMMANDS, GROUPS, MOVED, command_class
 from sgdtheory.cli.completion import SHELLS
 from sgdtheory.cli.help import overview
 from sgdtheory.cli.parsing import parse
@@ -191,13 +191,14 @@ def test_nothing_is_help_that_fits_a_screen_with_an_example(run, monkeypatch):
     (example,) = (line.split() for line in out.splitlines() if line.startswith("Example: "))
     assert example[1] == "sgdtheory"
     assert len(run(*example[2:-2])) > 100  # the example works (at its smallest D)
-    assert all(f"\n  {name} " in out for name in COMMANDS)
+    assert all(f"\n  {name} " in out for name in COMMANDS if name not in GROUPS[BRIEF])
+    assert f"\n{BRIEF}: {', '.join(GROUPS[BRIEF])}\n" in out
 
 
 def test_the_overview_has_one_line_a_command():
     lines = overview(80).splitlines()
-    for entry in COMMANDS.values():
-        assert sum(line.endswith(f"  {entry.summary}") for line in lines) == 1
+    for name, entry in COMMANDS.items():
+        assert sum(line.endswith(f"  {entry.summary}") for line in lines) == (name not in GROUPS[BRIEF])
 
 
 @pytest.mark.parametrize("name", COMMANDS)

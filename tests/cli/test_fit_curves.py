@@ -1,0 +1,54 @@
+"""`sgdtheory fit-curves`: what it prints of examples and files, and what it hands on to `plan`."""
+
+import json
+
+import pytest
+
+from tests.curves.theory_curves import SHAPES, curve
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Two curves of the theory, and one to be held out."""
+    folder = tmp_path_factory.mktemp("curves")
+    for name in SHAPES:
+        made = curve(name)
+        rows = zip(made.step, made.learning_rate, made.loss, strict=True)
+        text = "t,lr,loss\n" + "".join(f"{step:g},{rate:.9g},{loss:.9g}\n" for step, rate, loss in rows)
+        (folder / f"{name}.csv").write_text(text)
+    return folder
+
+
+def arguments(folder, *more):
+    paths = [str(folder / f"{name}.csv") for name in SHAPES]
+    return ("fit-curves", *paths, "--step", "t", "--learning-rate", "lr", "--batch-size", "32", *more)
+
+
+def test_curves_in_files(run, files):
+    steps = files / "steps.csv"
+    out = run(*arguments(files, "--hold-out", "drop", "--write", str(steps), "--plot", str(files / "curves.png")))
+    assert "2 curves, " in out
+    assert "σ² " in out
+    assert "drop" in out.partition("curves held out")[2]
+    assert "critical batch size at 20% overhead\n" in out
+    assert (files / "curves.png").stat().st_size > 10_000
+    planned = run("plan", str(steps), "--group", "group", "--throughput", "100", "--micro-batch", "1")
+    assert planned.startswith("Batch size ")
+
+
+def test_json(run, files):
+    report = json.loads(run(*arguments(files, "--hold-out", "drop", "--num-samples", "1e5", "--json")))
+    (group,) = report["groups"]
+    assert group["fitted"] == ["cosine", "constant"]
+    assert group["capacity"]["interval"][0] < 1.6 < group["capacity"]["interval"][1]
+    assert group["held_out"][0]["curve"] == "drop"
+    assert group["held_out"][0]["largest_error"] < 0.01
+    assert group["num_samples"] == [1e5]
+
+
+def test_bad_input_is_refused_with_a_sentence(fails, files):
+    assert "hold-out must name curves, got none; there are cosine" in fails(*arguments(files, "--hold-out", "none"))
+    assert "hold-out must leave curves to fit" in fails(*arguments(files, "--hold-out", *SHAPES))
+    path = str(files / "cosine.csv")
+    assert "has no column 'step'; its columns are: 't', 'lr', 'loss'" in fails("fit-curves", path)
+    assert "model must be one of" in fails("fit-curves", "--example", "1B")
