@@ -103,18 +103,15 @@ def _fit(config: Config, item: tuple[str, tuple[str, float]]) -> list[Row]:
     fitted = [curves[name] for name in FITTED]
     rows = []
     if law == CHINCHILLA:
-        predict = power_of_sum(fitted)
+        predicted = power_of_sum(fitted)
     else:
         found = st.fit_loss_curves(fitted, weight_decay=None if np.isnan(decay) else decay)
         numbers = {name: getattr(found, name) for name in NUMBERS if getattr(found, name) is not None}
         rows = [(name, "number", np.nan, each.value, *each.interval) for name, each in numbers.items()]
-
-        def predict(curve: st.LossCurve) -> np.ndarray:
-            return found.predict_curve(curve).loss
-
+        predicted = partial(_by_theory, found)
     rows.append((law, "seconds", np.nan, time.perf_counter() - start))
     for name, curve in curves.items():
-        error = predict(curve) / curve.loss - 1
+        error = predicted(curve) / curve.loss - 1
         spread = ((curve.loss - curve.loss.mean()) ** 2).sum()
         rows.append((name, "r_square", np.nan, 1 - ((error * curve.loss) ** 2).sum() / spread))
         rows.append((name, "largest", curve.step[np.abs(error).argmax()], np.abs(error).max()))
@@ -123,6 +120,10 @@ def _fit(config: Config, item: tuple[str, tuple[str, float]]) -> list[Row]:
             shown = np.unique(np.round(np.geomspace(1, error.size, POINTS)).astype(int)) - 1
             rows += [(name, "error", curve.step[k], float(f"{error[k]:.4g}")) for k in shown]
     return [Row(model, law, decay, name, quantity, float(at), *map(float, rest)) for name, quantity, at, *rest in rows]
+
+
+def _by_theory(found: st.CurvesFit, curve: st.LossCurve) -> np.ndarray:
+    return found.predict_curve(curve).loss
 
 
 def power_of_sum(curves: list[st.LossCurve]) -> Callable[[st.LossCurve], np.ndarray]:

@@ -8,7 +8,7 @@ import numpy as np
 import tyro
 from rich.table import Table
 
-from sgdtheory._common.files import csv_columns, write_atomically
+from sgdtheory._common.files import csv_text, write_atomically
 from sgdtheory.cli.output import (
     interval_text,
     live_line,
@@ -117,15 +117,13 @@ class FitCurvesCommand:
 
     def _steps(self, reports: list["Report"]) -> str:
         """CSV with the columns of `fit` and `plan`."""
-        columns: dict[str, list[Any]] = {"group": [], "batch_size": [], "steps": []}
+        rows = []
         for each in reports:
             for samples, loss in zip(each.critical.num_samples, each.critical.loss, strict=True):
                 law = each.found.steps_law(float(samples), max_learning_rate=self.max_learning_rate)
                 name = " ".join(filter(None, [each.group, f"loss {loss:.4f}"]))
-                columns["group"] += [name] * law.steps.size
-                columns["batch_size"] += law.batch_sizes.tolist()
-                columns["steps"] += law.steps.tolist()
-        return csv_columns(columns)
+                rows += [(name, *point) for point in zip(law.batch_sizes, law.steps, strict=True)]
+        return csv_text(("group", "batch_size", "steps"), rows)
 
     def _groups(self) -> dict[str, list["LossCurve"]]:
         from sgdtheory.curves import example_loss_curves, read_loss_curves

@@ -9,6 +9,7 @@ import tyro
 from rich.markup import escape
 from rich.table import Table
 
+from sgdtheory._common.files import csv_text, write_atomically
 from sgdtheory.cli.output import (
     interval_text,
     print_json,
@@ -31,7 +32,7 @@ class FitGridCommand:
         "losses": ("csv", *COLUMNS),
         "what to fit": ("target", "edges"),
         "definition of B* and of intervals": ("reference", "overhead", "degradation", "level"),
-        "output": ("plot", "json"),
+        "output": ("write", "plot", "json"),
     }
 
     csv: Annotated[Path, tyro.conf.Positional]
@@ -62,6 +63,8 @@ class FitGridCommand:
     """By how much the loss at fixed data may be worse than that of the best batch size: 0.01 or 1%."""
     level: float = 0.95
     """Level of the confidence intervals."""
+    write: Path | None = None
+    """Write the steps to the targets at each batch size to this CSV file, for `plan`."""
     plot: Path | None = None
     """Write a figure here (.png, .pdf or .svg), of several groups one each: NAME_GROUP.png."""
     json: bool = False
@@ -79,6 +82,8 @@ class FitGridCommand:
             level=self.level,
             edges=self.edges,
         )
+        if self.write:
+            print_note(f"wrote {write_atomically(self.write, _steps(grid))}")
         if self.plot:
             self._draw(self.plot, grid)
         if self.json:
@@ -99,6 +104,16 @@ class FitGridCommand:
         for name in names:
             file = path if len(names) == 1 else path.with_name(f"{path.stem}_{_file_name(name)}{path.suffix}")
             write_figure(loss_grid(grid, group=name), file)
+
+
+def _steps(grid: LossGrid) -> str:
+    """CSV of steps to the targets, with the columns of `fit` and `plan`."""
+    rows = [
+        (" ".join(filter(None, [each.group, f"loss {each.target:.6g}"])), batch, steps)
+        for each in grid.targets
+        for batch, steps in zip(each.batch_sizes, each.steps, strict=True)
+    ]
+    return csv_text(("group", "batch_size", "steps"), rows)
 
 
 def _file_name(group: str) -> str:

@@ -64,6 +64,19 @@ def test_fit_grid_prints_tables_and_draws(run, grid_file, tmp_path):
     assert (tmp_path / "grid_l.png").exists()
 
 
+def test_steps_are_what_plan_reads(run, grid_file, tmp_path):
+    steps = tmp_path / "steps.csv"
+    run("fit-grid", grid_file, *FLAGS, "--group", "group", "--target", 2.1, "--write", steps)
+    measured = st.read_measurements(steps, group="group")
+    columns = st.read_loss_grid(grid_file, **NAMES, group="group")
+    grid = st.fit_loss_grid(columns, targets=2.1)
+    assert [each.group for each in measured] == ["s loss 2.1", "l loss 2.1"]
+    for each, target in zip(measured, grid.targets, strict=True):
+        np.testing.assert_allclose(each.steps, target.steps, rtol=1e-12)
+    out = run("plan", steps, "--group", "group", "--target", "s loss 2.1", "--throughput", 100, "--micro-batch", 1)
+    assert out.startswith("Batch size ")
+
+
 def test_bad_input(fails, grid_file, tmp_path):
     assert "has no column 'batch_size'; its columns are: 'bs'" in fails("fit-grid", grid_file)
     assert "targets must be reached by 3 batch sizes" in fails("fit-grid", grid_file, *FLAGS, "--target", 1)

@@ -173,7 +173,15 @@ def test_findings_have_the_recorded_theory_against_network():
     "experiment",
     [
         *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum"),
-        *("optimal_schedule", "optimal_exponents", "optimal_ramp", "model_size", "real_features", "mlperf"),
+        *(
+            "optimal_schedule",
+            "optimal_exponents",
+            "optimal_ramp",
+            "model_size",
+            "real_features",
+            "mlperf",
+            "loss_curves",
+        ),
     ],
 )
 def test_findings_have_the_recorded_verdicts_on_algorithms(experiment):

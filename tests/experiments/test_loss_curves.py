@@ -1,0 +1,53 @@
+"""The experiment on loss curves of language models."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from experiments import loss_curves
+from experiments._lib.redraw import FOLDER, Recorded
+from experiments._lib.rows import rows_of
+from tests.figure_checks import check_figure
+
+
+def recorded():
+    return rows_of(loss_curves.Row, Recorded(FOLDER / "loss_curves").rows)
+
+
+def test_power_of_the_sum_of_rates_is_found():
+    """Curves that are such a law; with another schedule as well."""
+    step = np.arange(100.0, 3000, 50)
+    rates = {"constant": np.full(step.size, 0.1), "falling": 0.1 * (1 - step / 4000)}
+
+    def curve(rate):
+        sums = rate[0] * 100 + np.append(0, np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(step)))
+        return st.LossCurve(step, rate, 2 + 3 * sums**-0.7)
+
+    law = loss_curves.power_of_sum([curve(rates["constant"])])
+    falling = curve(rates["falling"])
+    np.testing.assert_allclose(law(falling), falling.loss, rtol=1e-6)
+
+
+def test_recorded_numbers_are_those_of_the_fit():
+    """Held-out curves of one model, computed again."""
+    curves = st.example_loss_curves("25M")
+    found = st.fit_loss_curves([curves[name] for name in loss_curves.FITTED], weight_decay=0.1)
+    rows = [row for row in recorded() if (row.model, row.law, row.weight_decay) == ("25M", loss_curves.THEORY, 0.1)]
+    squares = {row.name: row.value for row in rows if row.quantity == "r_square"}
+    for name, curve in curves.items():
+        left = ((found.predict_curve(curve).loss - curve.loss) ** 2).sum()
+        assert 1 - left / ((curve.loss - curve.loss.mean()) ** 2).sum() == pytest.approx(squares[name], abs=1e-4)
+
+
+def test_verdicts():
+    """Those recorded; a worse fit does not hold."""
+    rows, config = recorded(), loss_curves.Config()
+    assert [each.verdict for each in loss_curves._verdicts(config, rows, 0.0)] == ["holds", "inconclusive"] * 2
+    worse = [row._replace(value=0.998) if row.quantity == "r_square" else row for row in rows]
+    assert loss_curves._verdicts(config, worse, 0.0)[0].verdict == "inconclusive"
+    better = [row._replace(value=0.004) if row.quantity == "largest" else row for row in rows]
+    assert loss_curves._verdicts(config, better, 0.0)[1].verdict == "holds"
+
+
+def test_figure():
+    check_figure(loss_curves._figure(loss_curves.Config(), recorded()))
