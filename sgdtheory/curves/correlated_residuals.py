@@ -16,7 +16,8 @@ class Scatter(NamedTuple):
     """Residuals as a process `s² [(1 − ν) exp(−|log t − log t'|/ℓ) + ν δ]` along each curve.
 
     Attributes:
-        covariance: (P, P) of the numbers, by least squares.
+        covariance: (P, P) of the numbers, by least squares; 0 for those that no row tells.
+        told: (P,) whether a row tells them.
         freedom: degrees of freedom for their intervals.
         length: ℓ.
         alone: ν.
@@ -24,6 +25,7 @@ class Scatter(NamedTuple):
     """
 
     covariance: np.ndarray
+    told: np.ndarray
     freedom: float
     length: float
     alone: float
@@ -46,7 +48,8 @@ def scatter_of(slopes: np.ndarray, residuals: np.ndarray, log_steps: Sequence[np
         Patterson & Thompson 1971.
     """
     size = np.linalg.norm(slopes, axis=0)
-    unit = slopes / np.where(size > 0, size, 1.0)  # numbers that no row tells stay without one
+    told = size > 0
+    unit = slopes / np.where(told, size, 1.0)
     candidates = [(length, alone) for length in LENGTHS for alone in ALONE]
     fits = [_restricted(unit, residuals, correlation(log_steps, *each)) for each in candidates]
     best = int(np.argmin([value for value, _ in fits]))
@@ -54,10 +57,11 @@ def scatter_of(slopes: np.ndarray, residuals: np.ndarray, log_steps: Sequence[np
     variance = fits[best][1]
     bread = np.linalg.pinv(unit.T @ unit, rcond=1e-13, hermitian=True)
     covariance = variance * bread @ (unit.T @ shape @ unit) @ bread
-    known = np.where(size > 0, size, np.nan)
-    covariance = np.nan_to_num(covariance / np.outer(known, known), nan=np.inf)
+    covariance = np.where(np.outer(told, told), covariance / np.outer(size + ~told, size + ~told), 0.0)
     effective = np.trace(shape) ** 2 / float((shape**2).sum())
-    return Scatter(covariance, max(effective - unit.shape[1], FEWEST), *candidates[best], float(np.sqrt(variance)))
+    return Scatter(
+        covariance, told, max(effective - unit.shape[1], FEWEST), *candidates[best], float(np.sqrt(variance))
+    )
 
 
 def correlation(log_steps: Sequence[np.ndarray], length: float, alone: float) -> np.ndarray:

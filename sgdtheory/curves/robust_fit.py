@@ -93,6 +93,7 @@ class RobustFit:
         names: of the coordinates.
         coordinates: (P,).
         covariance: (P, P), for correlated residuals.
+        told: (P,) whether any row tells a number.
         scale: robust standard deviation of the residuals, in log loss.
         residuals: (N,) log of measured over fitted loss.
         freedom: degrees of freedom of the covariance.
@@ -101,6 +102,7 @@ class RobustFit:
     names: tuple[str, ...]
     coordinates: np.ndarray
     covariance: np.ndarray
+    told: np.ndarray
     scale: float
     residuals: np.ndarray
     freedom: float
@@ -161,7 +163,7 @@ def fit(
     scale = robust_scale(residuals)
     held = np.clip(residuals, -TUNING * scale, TUNING * scale)
     scatter = scatter_of(slopes(best), held, data.log_steps)
-    return RobustFit(tuple(names), best, scatter.covariance, scale, residuals, scatter.freedom)
+    return RobustFit(tuple(names), best, scatter.covariance, scatter.told, scale, residuals, scatter.freedom)
 
 
 def coordinates_of(values: dict[str, float], names: Sequence[str]) -> np.ndarray:

@@ -29,6 +29,7 @@ PARTS = 1e6  # of a batch of unknown size: a sample of the theory
 STARTS = (1.3, 1.6, 0.1, 1e-4), (1.3, 1.6, 0.3, 1e-3), (2.0, 2.0, 0.03, 1e-4), (1.15, 1.5, 0.5, 3e-4)
 POINTS = 200  # of a predicted curve
 LAW_BATCHES = 9
+LARGEST = 600.0  # of the logarithm of a number
 FEWEST_STEPS = 100  # of a run whose learning rates are sought
 COARSE = 0.02  # of a coordinate, for derivatives of what is interpolated
 
@@ -56,7 +57,7 @@ class CurvesCriticalBatchSize(NamedTuple):
     Attributes:
         num_samples: D.
         batch_size: B*, not rounded, in the unit of the batch size of the curves, or in batches of theirs.
-        interval: (K, 2) of it.
+        interval: (K, 2) of it; from 0 to inf where the curves do not tell it.
         loss: R_opt(D) + L0, the least loss with D samples.
         max_learning_rate: the largest that was allowed.
     """
@@ -184,13 +185,15 @@ class CurvesFit:
             if unknown:  # in batches of the curves: the noise is divided, nothing is multiplied
                 model = model._replace(noise=model.noise / float(curve.batch_size[0]))
             used = panels._replace(batch=np.full_like(panels.batch, np.nan)) if unknown else panels
-            return np.log(losses(model, used, self.data.optimizer)[:, 0, panels.rows[0]])
+            with np.errstate(all="ignore"):  # overflow is a result here
+                return np.log(losses(model, used, self.data.optimizer)[:, 0, panels.rows[0]])
 
         middle, slopes = self._slopes(log_losses)
         variance = np.einsum("pk,pq,qk->k", slopes, self.fitted.covariance, slopes)
         checked = self.level if level is None else share_between_0_and_1("level", level)
         reach = self.fitted.quantile(checked) * np.sqrt(np.maximum(variance, 0) + self.scatter**2)
-        low, middle, high = np.exp(np.stack([middle - reach, middle, middle + reach]))
+        reach = np.minimum(np.nan_to_num(reach, nan=LARGEST), LARGEST)
+        low, middle, high = np.exp(np.clip([middle - reach, middle, middle + reach], -LARGEST, LARGEST))
         return LossPrediction(curve.step, curve.learning_rate, middle, low, high)
 
     def _slopes(self, function: Callable[[LossModel], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -236,7 +239,9 @@ class CurvesFit:
         error = np.sqrt(np.einsum("pk,pq,qk->k", slopes, self.fitted.covariance, slopes))[: samples.size]
         size, risk = np.split(values[0], 2)
         reach = self.fitted.quantile(self.level) * error
-        interval = np.exp(np.stack([size - reach, size + reach], axis=-1))
+        told = reach < UNRESOLVED
+        low, high = (np.exp(size + side * np.where(told, reach, 0.0)) for side in (-1, 1))
+        interval = np.stack([np.where(told, low, 0.0), np.where(told, high, np.inf)], axis=-1)
         return CurvesCriticalBatchSize(samples, np.exp(size), interval, np.exp(risk) + self.irreducible_loss.value, top)
 
     def _top(self, largest: float | None) -> float:
@@ -409,7 +414,7 @@ def _starts(curves: tuple[LossCurve, ...]) -> list[dict[str, float]]:
             "capacity": a,
             "source": b,
             "signal": 2 * (high - low) + 1e-3 * low,
-            "noise": 0.3 * (high - low) * batch / x,
+            "noise": (0.3 * (high - low) + 1e-6 * low) * batch / x,
             "step_size": x,
             "floor": low - 0.3 * min(low, high - low),
             "growth": g,
@@ -419,7 +424,7 @@ def _starts(curves: tuple[LossCurve, ...]) -> list[dict[str, float]]:
 
 
 def _result(found: RobustFit, data: Any, curves: tuple[LossCurve, ...], level: float) -> CurvesFit:
-    reach = found.quantile(level) * np.sqrt(np.diag(found.covariance))
+    reach = np.where(found.told, found.quantile(level) * np.sqrt(np.diag(found.covariance)), np.inf)
     values, unknown = {}, []
     for name, point, width in zip(found.names, found.coordinates, reach, strict=True):
         base = 1.0 if name in ("capacity", "source") else 0.0
