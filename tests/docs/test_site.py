@@ -181,6 +181,7 @@ def test_findings_have_the_recorded_theory_against_network():
             "real_features",
             "mlperf",
             "loss_curves",
+            "curves_batch_size",
         ),
     ],
 )
