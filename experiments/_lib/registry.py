@@ -78,7 +78,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("momentum", 60, 400, by_name_only=True),
         Experiment("optimal_schedule", 60, 700, by_name_only=True),
         Experiment("optimal_exponents", 60, 270, by_name_only=True),
-        Experiment("curves_batch_size", 60, 400, by_name_only=True),
+        Experiment("curves_batch_size", 120, 480, by_name_only=True),
         Experiment("width_limit", 30, 1200),
         Experiment("width_invariance", 80, 1600),
         Experiment("learning_rate_transfer", 60, 1200, by_name_only=True),
