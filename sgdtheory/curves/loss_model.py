@@ -9,7 +9,7 @@ from sgdtheory.curves.panels import Optimizer, Panels, weight_norms
 LEADING = 16  # directions that are kept by themselves
 BLOCKS, NODES = 8, 6  # of Gauss–Legendre nodes in log i beyond
 UNMOVED = 1e-4  # of n γ λ: directions below it have hardly moved
-LARGEST_STEP = 1.99  # of γλ, below which a step is stable
+EDGE, LARGEST_STEP = 2.0, 1.99  # of γλ: from which on a step is unstable, and up to which it is computed
 
 
 class LossModel(NamedTuple):
@@ -72,7 +72,7 @@ def losses(model: LossModel, panels: Panels, optimizer: Optimizer) -> np.ndarray
 
     in closed form over a panel, at its mean learning rate; noise with the rate at which what is left of it was made;
     what the sum adds to the noise frozen at its mean over the panel (THEORY.md T1, T34). Where B is not known, noise is
-    σ²/B alone: the sum is small beside σ² then.
+    σ²/B alone: the sum is small beside σ² then. Beyond a step with γλ_1 ≥ 2 the loss is inf.
     """
     norms = weight_norms(panels, model.growth, optimizer)
     x_top = model.step_size[:, None, None] * (panels.rate / optimizer.learning_rate) / np.sqrt(norms)
@@ -81,7 +81,7 @@ def losses(model: LossModel, panels: Panels, optimizer: Optimizer) -> np.ndarray
     own = np.where(np.isnan(panels.batch), 0.0, share)  # of what is multiplied
     risk = np.repeat(modes.signal[:, None, :], panels.steps.shape[0], axis=1)
     total = risk.sum(-1)
-    found = [total]
+    found, diverged = [total], np.zeros_like(total, dtype=bool)
     multiplied = bool(own.any())
     for m in range(panels.steps.shape[1]):
         x = np.minimum(x_top[:, :, m, None] * modes.eigenvalue[:, None, :], LARGEST_STEP)
@@ -99,7 +99,8 @@ def losses(model: LossModel, panels: Panels, optimizer: Optimizer) -> np.ndarray
                 mean = (total + risk.sum(-1)) / 2
                 risk = base + gain * (noise + own[:, m] * mean)[:, :, None]
         total = risk.sum(-1)
-        found.append(total)
+        diverged |= x_top[:, :, m] >= EDGE
+        found.append(np.where(diverged, np.inf, total))
     return model.floor[:, None, None] + modes.unmoved[:, None, None] + np.stack(found, axis=-1)
 
 

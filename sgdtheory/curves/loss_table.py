@@ -40,9 +40,10 @@ class LossTable:
         best = np.clip(total.argmin(1), 1, self.log_rate.size - 2)[:, None]
         low, middle, high = (np.take_along_axis(total, best + shift, 1)[:, 0] for shift in (-1, 0, 1))
         bend = low - 2 * middle + high
-        inside = (bend > 0) & (middle <= np.minimum(low, high))
-        least = middle - np.where(inside, (high - low) ** 2 / (8 * np.maximum(bend, 1e-300)), 0.0)
-        return np.exp(np.where(inside, least, np.minimum(low, high)))
+        inside = (bend > 0) & (middle <= np.minimum(low, high)) & np.isfinite(bend)
+        with np.errstate(invalid="ignore"):
+            least = middle - (high - low) ** 2 / (8 * np.maximum(bend, 1e-300))
+        return np.exp(np.where(inside, least, np.minimum(np.minimum(low, high), middle)))
 
     def optimal_risk(self, samples: float) -> float:
         """`min_B R(D/B, B)`."""

@@ -31,6 +31,7 @@ POINTS = 200  # of a predicted curve
 LAW_BATCHES = 9
 LARGEST = 600.0  # of the logarithm of a number
 FEWEST_STEPS = 100  # of a run whose learning rates are sought
+STABLE = 1.99  # of γλ_1; from 2 on SGD diverges
 COARSE = 0.02  # of a coordinate, for derivatives of what is interpolated
 
 
@@ -59,7 +60,7 @@ class CurvesCriticalBatchSize(NamedTuple):
         batch_size: B*, not rounded, in the unit of the batch size of the curves, or in batches of theirs.
         interval: (K, 2) of it; from 0 to inf where the curves do not tell it.
         loss: R_opt(D) + L0, the least loss with D samples.
-        max_learning_rate: the largest that was allowed.
+        max_learning_rate: the largest that was allowed, below the edge γλ_1 = 2.
     """
 
     num_samples: np.ndarray
@@ -193,15 +194,18 @@ class CurvesFit:
         checked = self.level if level is None else share_between_0_and_1("level", level)
         reach = self.fitted.quantile(checked) * np.sqrt(np.maximum(variance, 0) + self.scatter**2)
         reach = np.minimum(np.nan_to_num(reach, nan=LARGEST), LARGEST)
-        low, middle, high = np.exp(np.clip([middle - reach, middle, middle + reach], -LARGEST, LARGEST))
-        return LossPrediction(curve.step, curve.learning_rate, middle, low, high)
+        low, between, high = np.exp(np.clip([middle - reach, middle, middle + reach], -LARGEST, LARGEST))
+        low, between, high = (np.where(np.isposinf(middle), np.inf, each) for each in (low, between, high))
+        return LossPrediction(curve.step, curve.learning_rate, between, low, high)
 
     def _slopes(self, function: Callable[[LossModel], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """A function (K,) of the fitted numbers, and its derivatives (P, K) by their coordinates."""
         point, count = self.fitted.coordinates, len(self.fitted.names)
         change = DIFFERENCE * np.concatenate([np.zeros((1, count)), np.eye(count), -np.eye(count)])
         found = function(as_model(point + change, self.fitted.names))
-        return found[0], (found[1 : count + 1] - found[count + 1 :]) / (2 * DIFFERENCE)
+        with np.errstate(invalid="ignore"):  # inf − inf, where a run diverges
+            slopes = (found[1 : count + 1] - found[count + 1 :]) / (2 * DIFFERENCE)
+        return found[0], np.nan_to_num(slopes)
 
     def critical_batch_size(
         self,
@@ -245,7 +249,11 @@ class CurvesFit:
         return CurvesCriticalBatchSize(samples, np.exp(size), interval, np.exp(risk) + self.irreducible_loss.value, top)
 
     def _top(self, largest: float | None) -> float:
-        return self.max_learning_rate if largest is None else positive_number("max_learning_rate", largest)
+        """The largest learning rate that is allowed and stable."""
+        if largest is None:
+            return self.max_learning_rate
+        stable = STABLE / self.step_size.value * self.max_learning_rate
+        return min(positive_number("max_learning_rate", largest), stable)
 
     def _table(self, model: LossModel, schedule: Shape, samples: float, top: float) -> LossTable:
         batch = float(np.median(self.curves[-1].batch_size)) if self.knows_batch_size else 1.0

@@ -39,6 +39,11 @@ def test_other_batch_sizes_lengths_and_schedules_are_predicted(fitted):
     assert abs(other.loss[-1] / exact - 1) > 2e-3
 
 
+def test_beyond_the_edge_the_loss_is_infinite(fitted):
+    found = fitted.predict(3.0, num_steps=200)
+    assert np.isinf(found.loss[-1])
+
+
 def test_a_whole_list_of_rates_is_a_schedule(fitted):
     shape = st.Cosine(final=0.1)
     rates = 0.2 * shape.factors(np.arange(500), 500)
@@ -55,6 +60,9 @@ def test_critical_batch_size_as_the_exact_one(fitted):
     found = fitted.critical_batch_size(samples, max_learning_rate=1.99)
     assert found.batch_size[0] == pytest.approx(exact.real_batch_size, rel=0.15)
     assert found.loss[0] - 2 == pytest.approx(exact.optimal_risk, rel=0.02)
+    beyond = fitted.critical_batch_size(samples, max_learning_rate=50.0)
+    assert beyond.max_learning_rate < 2 / fitted.step_size.value * fitted.max_learning_rate
+    assert beyond.batch_size[0] == pytest.approx(found.batch_size[0], rel=0.02)
     low = fitted.critical_batch_size(samples)
     assert low.batch_size[0] < 0.3 * found.batch_size[0]
     assert low.interval[0, 0] <= low.batch_size[0] <= low.interval[0, 1]
