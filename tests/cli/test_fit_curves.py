@@ -36,6 +36,7 @@ def test_curves_in_files(run, files):
     assert planned.startswith("Batch size ")
 
 
+@pytest.mark.slow
 def test_json(run, files):
     report = json.loads(run(*arguments(files, "--hold-out", "drop", "--num-samples", "1e5", "--json")))
     (group,) = report["groups"]

@@ -51,6 +51,7 @@ def test_a_whole_list_of_rates_is_a_schedule(fitted):
     np.testing.assert_allclose(one.loss, two.loss)
 
 
+@pytest.mark.slow
 def test_critical_batch_size_as_the_exact_one(fitted):
     """Learning rates up to the edge, as there; and B* falls with the largest that is allowed."""
     problem = st.PowerLaw(1.6, 1.9, noise_variance=4.0)
@@ -69,6 +70,12 @@ def test_critical_batch_size_as_the_exact_one(fitted):
     law = fitted.steps_law(samples)
     assert law.E_min < samples * 1.2
     assert law.critical_batch_size(reference=None) > 0
+
+
+def test_larger_learning_rates_allow_larger_batches(fitted):
+    low, high = (fitted.steps_law(32 * 6000, max_learning_rate=rate) for rate in (0.2, 0.6))
+    assert 2 < (high.b / high.a) / (low.b / low.a) < 4
+    assert low.E_min < 32 * 6000 * 1.2
 
 
 def test_best_schedule_as_the_exact_one(fitted):
@@ -112,6 +119,7 @@ def test_rows_that_curves_share_count_once():
     assert [int(keep.sum()) for keep in found.data.kept] == [base.step.size, base.step.size - 50, base.step.size]
 
 
+@pytest.mark.slow
 def test_language_models_are_predicted():
     """Three of nine runs fitted, six predicted: R² ≥ 0.9990; without the weights' norm less."""
     curves = st.example_loss_curves("100M")

@@ -28,6 +28,7 @@ def test_power_of_the_sum_of_rates_is_found():
     np.testing.assert_allclose(law(falling), falling.loss, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_recorded_numbers_are_those_of_the_fit():
     """Held-out curves of one model, computed again."""
     curves = st.example_loss_curves("25M")

@@ -85,7 +85,7 @@ def wide(config):
     return replace(config, networks=replace(config.networks, task=replace(TEACHER, widths=(64, 256, 512))))
 
 
-@SCALES
+@pytest.mark.parametrize("scale", ["quick", slow("full")])
 def test_the_limits_of_the_theory_hold(scale):
     config = wide(model_size.SCALES[scale])
     rows = made_up(config)

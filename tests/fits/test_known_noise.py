@@ -101,6 +101,7 @@ def test_ratio_has_the_ends_of_the_critical_batch_size():
 # ------------------------------------------------------------------ probabilities
 
 
+@pytest.mark.slow
 def test_p_values_are_uniform_and_find_a_misfit():
     """Kolmogorov and Smirnov at a false-alarm rate of 10⁻⁴; with a misfit of 3% p-values crowd at 0."""
     right, wrong = ([law_of(seed, misfit).lack_of_fit.p_value for seed in range(100)] for misfit in (0.0, 0.03))
