@@ -49,7 +49,7 @@ class FitCurvesCommand:
         "columns": ("step", "learning_rate", "loss", "batch_size", "curve", "group"),
         "training": ("warmup", "weight_decay"),
         "critical batch size": ("num_samples", "max_learning_rate", "overhead"),
-        "output": ("level", "write", "plot", "json"),
+        "output": ("level", "steps_csv", "plot", "json"),
     }
 
     csv: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
@@ -82,7 +82,7 @@ class FitCurvesCommand:
     """Extra data that defines B*: 0.2 or 20%."""
     level: float = 0.95
     """Level of the intervals."""
-    write: Path | None = None
+    steps_csv: Path | None = None
     """Write the theory's steps to the least loss of each D at several batch sizes to this CSV file, for `plan`."""
     plot: Path | None = None
     """Draw curves, theory and errors to this .png, .pdf or .svg; with several groups their names are put in."""
@@ -106,8 +106,8 @@ class FitCurvesCommand:
             if self.plot:
                 place = self.plot.with_stem(f"{self.plot.stem}_{group}") if len(reports) > 1 else self.plot
                 write_figure(found.plot(others), place)
-        if self.write:
-            print_note(f"wrote {write_atomically(self.write, self._steps(reports))}")
+        if self.steps_csv:
+            print_note(f"wrote {write_atomically(self.steps_csv, self._steps(reports))}")
         if self.json:
             print_json({"groups": [_json(each) for each in reports], "level": self.level, "notes": notes})
         else:

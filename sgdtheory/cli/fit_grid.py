@@ -32,7 +32,7 @@ class FitGridCommand:
         "losses": ("csv", *COLUMNS),
         "what to fit": ("target", "edges"),
         "definition of B* and of intervals": ("reference", "overhead", "degradation", "level"),
-        "output": ("write", "plot", "json"),
+        "output": ("steps_csv", "plot", "json"),
     }
 
     csv: Annotated[Path, tyro.conf.Positional]
@@ -63,7 +63,7 @@ class FitGridCommand:
     """By how much the loss at fixed data may be worse than that of the best batch size: 0.01 or 1%."""
     level: float = 0.95
     """Level of the confidence intervals."""
-    write: Path | None = None
+    steps_csv: Path | None = None
     """Write the steps to the targets at each batch size to this CSV file, for `plan`."""
     plot: Path | None = None
     """Write a figure here (.png, .pdf or .svg), of several groups one each: NAME_GROUP.png."""
@@ -82,8 +82,8 @@ class FitGridCommand:
             level=self.level,
             edges=self.edges,
         )
-        if self.write:
-            print_note(f"wrote {write_atomically(self.write, _steps(grid))}")
+        if self.steps_csv:
+            print_note(f"wrote {write_atomically(self.steps_csv, _steps(grid))}")
         if self.plot:
             self._draw(self.plot, grid)
         if self.json:

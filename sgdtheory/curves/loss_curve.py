@@ -213,10 +213,10 @@ def example_loss_curves(model: str = "100M") -> dict[str, LossCurve]:
     """
     size = checked_name("model", model, EXAMPLES)
     curves = read_loss_curves(EXAMPLE / f"loss_curves_{size}.csv", run="run", warmup=WARMUP)
-    return {curve.name: replace_group(curve, size) for curve in curves}
+    return {curve.name: _in_group(curve, size) for curve in curves}
 
 
-def replace_group(curve: LossCurve, group: str) -> LossCurve:
+def _in_group(curve: LossCurve, group: str) -> LossCurve:
     """The same curve in another group."""
     return LossCurve(
         curve.step, curve.learning_rate, curve.loss, curve.batch_size, warmup=curve.warmup, name=curve.name, group=group

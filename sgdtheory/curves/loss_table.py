@@ -38,22 +38,14 @@ class LossTable:
         """(len(batch), N) least risk over γ ≤ the largest, by a parabola in log γ through the three best."""
         total = np.log(self.bias + self.variance / batch[:, None, None])  # (B, G, N)
         best = np.clip(total.argmin(1), 1, self.log_rate.size - 2)[:, None]
-        low, middle, high = (np.take_along_axis(total, best + shift, 1)[:, 0] for shift in (-1, 0, 1))
-        bend = low - 2 * middle + high
-        inside = (bend > 0) & (middle <= np.minimum(low, high)) & np.isfinite(bend)
-        with np.errstate(invalid="ignore"):
-            least = middle - (high - low) ** 2 / (8 * np.maximum(bend, 1e-300))
-        return np.exp(np.where(inside, least, np.minimum(np.minimum(low, high), middle)))
+        return np.exp(_lowest(*(np.take_along_axis(total, best + shift, 1)[:, 0] for shift in (-1, 0, 1))))
 
     def optimal_risk(self, samples: float) -> float:
         """`min_B R(D/B, B)`."""
         batch = samples / np.exp(self.log_steps)
         along = np.log(np.diagonal(self.risk(batch)))
         best = int(np.clip(along.argmin(), 1, along.size - 2))
-        low, middle, high = along[best - 1 : best + 2]
-        bend = low - 2 * middle + high
-        inside = bend > 0 and middle <= min(low, high)
-        return float(np.exp(middle - ((high - low) ** 2 / (8 * bend) if inside else 0.0)))
+        return float(np.exp(_lowest(*along[best - 1 : best + 2])))
 
     def steps_to(self, risk: float, batch: float) -> float:
         """The fewest n with `R(n, B) ≤ risk`; inf if none of the table."""
@@ -87,6 +79,15 @@ class LossTable:
         low, high = (float(np.log(batches[place])) for place in (last, last + 1))
         root: Any = brentq(gap, low, high, xtol=1e-6)
         return float(np.exp(root)), target
+
+
+def _lowest(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The least of the parabola through three values evenly apart; of the values where the middle one is not least."""
+    bend = low - 2 * middle + high
+    inside = (bend > 0) & (middle <= np.minimum(low, high)) & np.isfinite(bend)
+    with np.errstate(invalid="ignore"):
+        least = middle - (high - low) ** 2 / (8 * np.maximum(bend, 1e-300))
+    return np.where(inside, least, np.minimum(np.minimum(low, high), middle))
 
 
 def loss_table(

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
-from scipy.optimize import brentq
 
 from sgdtheory.data.cross_fit import Spectrum
+from sgdtheory.fits import misfit_variance
 
 BINS_PER_DOUBLING = 4
 STEPS = 60  # of Gauss and Newton's method
@@ -137,14 +137,8 @@ def level_line(bins: Bins, values: np.ndarray, variance: np.ndarray, square: flo
 
 def misfit(residuals: np.ndarray, variance: np.ndarray, scale: np.ndarray) -> float:
     """τ² with `Σ r²/(V + τ² scale²) = K − 2`: scatter beyond sampling (Mandel and Paule 1970), 0 if there is none."""
-
-    def excess(square: float) -> float:
-        return float((residuals**2 / (variance + square * scale**2)).sum()) - (residuals.size - 2)
-
-    if residuals.size <= 2 or excess(0.0) <= 0:
-        return 0.0
-    largest = float((residuals**2 / scale**2).max()) * residuals.size
-    return float(brentq(excess, 0.0, largest))  # pyright: ignore[reportArgumentType]
+    squares = (residuals / scale) ** 2
+    return misfit_variance(lambda weights: float(weights @ squares), np.sqrt(variance) / scale, residuals.size - 2)
 
 
 def capacity_exponent(

@@ -14,6 +14,7 @@ from .invariance import log_sensitivity as log_sensitivity
 from .invariance import paired_ratio as paired_ratio
 from .invariance import size_dependence as size_dependence
 from .known_noise import LackOfFit as LackOfFit
+from .known_noise import misfit_variance as misfit_variance
 from .loss_grid import LossGrid as LossGrid
 from .loss_grid import fit_loss_grid as fit_loss_grid
 from .loss_noise import LossNoise as LossNoise

@@ -38,18 +38,24 @@ class LackOfFit(NamedTuple):
 
 
 def misfit_variance(least: Callable[[np.ndarray], float], standard_errors: np.ndarray, freedom: int) -> float:
-    """τ² ≥ 0 with `least(1/(s² + τ²)) = m − p`.
+    """Scatter of measurements beyond their standard errors: τ² with `least(1/(s² + τ²)) = m − p`; 0 if there is none.
+
+    >>> import numpy as np
+    >>> from sgdtheory.fits import misfit_variance
+    >>> residuals = np.array([0.3, -0.1, -0.3, 0.1])  # about a line: two degrees of freedom are left
+    >>> round(misfit_variance(lambda weights: weights @ residuals**2, np.full(4, 0.1), freedom=2), 4)
+    0.09
 
     Args:
         least: weights → the least weighted sum of squared residuals, which falls as τ² grows.
-        standard_errors: (m,) s.
-        freedom: m − p.
+        standard_errors: (m,) s, in units of the residuals.
+        freedom: m − p, measurements less parameters; with none left τ² is 0.
     """
 
     def excess(square: float) -> float:
         return least(1 / (standard_errors**2 + square)) - freedom
 
-    if freedom == 0 or excess(0.0) <= 0:
+    if freedom <= 0 or excess(0.0) <= 0:
         return 0.0
     largest = least(np.ones_like(standard_errors)) / freedom  # there the sum is below m − p, whatever s is
     return float(optimize.brentq(excess, 0.0, largest, xtol=1e-10 * largest, rtol=1e-10))  # pyright: ignore[reportArgumentType]

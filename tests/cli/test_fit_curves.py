@@ -26,7 +26,7 @@ def arguments(folder, *more):
 
 def test_curves_in_files(run, files):
     steps = files / "steps.csv"
-    out = run(*arguments(files, "--hold-out", "drop", "--write", str(steps), "--plot", str(files / "curves.png")))
+    out = run(*arguments(files, "--hold-out", "drop", "--steps-csv", str(steps), "--plot", str(files / "curves.png")))
     assert "2 curves, " in out
     assert "σ² " in out
     assert "drop" in out.partition("curves held out")[2]

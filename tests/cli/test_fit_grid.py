@@ -66,7 +66,7 @@ def test_fit_grid_prints_tables_and_draws(run, grid_file, tmp_path):
 
 def test_steps_are_what_plan_reads(run, grid_file, tmp_path):
     steps = tmp_path / "steps.csv"
-    run("fit-grid", grid_file, *FLAGS, "--group", "group", "--target", 2.1, "--write", steps)
+    run("fit-grid", grid_file, *FLAGS, "--group", "group", "--target", 2.1, "--steps-csv", steps)
     measured = st.read_measurements(steps, group="group")
     columns = st.read_loss_grid(grid_file, **NAMES, group="group")
     grid = st.fit_loss_grid(columns, targets=2.1)

@@ -1,0 +1,335 @@
+"""What fitted loss curves say: the theory's numbers, predictions, the critical batch size and schedules."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1, whole_number
+from sgdtheory._common.interval import Interval
+from sgdtheory.curves.best_rates import best_rates
+from sgdtheory.curves.loss_curve import LossCurve
+from sgdtheory.curves.loss_model import LossModel, losses
+from sgdtheory.curves.loss_table import LossTable, loss_table
+from sgdtheory.curves.panels import panels_of
+from sgdtheory.curves.robust_fit import DIFFERENCE, RobustFit, as_model
+from sgdtheory.fits import StepsLaw, fit_steps_law
+from sgdtheory.theory import Algorithm, Constant, LastIterate, Linear, PowerLaw, Shape, checked_algorithm
+
+UNRESOLVED = np.log(20.0)  # half the width of an interval, in logs, from which on a number is not identified
+PARTS = 1e6  # of a batch of unknown size: a sample of the theory
+POINTS = 200  # of a predicted curve
+LAW_BATCHES = 9
+LARGEST = 600.0  # of the logarithm of a number
+FEWEST_STEPS = 100  # of a run whose learning rates are sought
+STABLE = 1.99  # of γλ_1; from 2 on SGD diverges
+COARSE = 0.02  # of a coordinate, for derivatives of what is interpolated
+
+
+class LossPrediction(NamedTuple):
+    """A predicted curve.
+
+    Attributes:
+        step: (K,) numbers of steps.
+        learning_rate: (K,) of these steps.
+        loss: (K,) expected.
+        low, high: (K,) band for a new run: of the fitted numbers, and of the scatter of runs about the theory.
+    """
+
+    step: np.ndarray
+    learning_rate: np.ndarray
+    loss: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+class CurvesCriticalBatchSize(NamedTuple):
+    """B* of fitted curves at K data sizes; arrays (K,).
+
+    Attributes:
+        num_samples: D.
+        batch_size: B*, not rounded, in the unit of the batch size of the curves, or in batches of theirs.
+        interval: (K, 2) of it; from 0 to inf where the curves do not tell it.
+        loss: R_opt(D) + L0, the least loss with D samples.
+        max_learning_rate: the largest that was allowed, below the edge γλ_1 = 2.
+    """
+
+    num_samples: np.ndarray
+    batch_size: np.ndarray
+    interval: np.ndarray
+    loss: np.ndarray
+    max_learning_rate: float
+
+
+class BestSchedule(NamedTuple):
+    """The best learning rates of a run.
+
+    Attributes:
+        step: (K,) numbers of steps.
+        learning_rate: (K,) of these steps.
+        loss: expected at the end.
+    """
+
+    step: np.ndarray
+    learning_rate: np.ndarray
+    loss: float
+
+
+@dataclass(frozen=True, eq=False)
+class CurvesFit:
+    """The theory's numbers that `fit_loss_curves` has found.
+
+    Attributes:
+        capacity, source: exponents a and b of `λ_i = i^−a` and `s_i = A i^−b`.
+        signal: A, units of the loss.
+        noise: σ² in units of the loss; where batch sizes are not known σ²/B.
+        step_size: γλ_1 at the largest learning rate.
+        irreducible_loss: L0.
+        growth: g of the weights' squared norm in a step at the largest learning rate; None without weight decay.
+        scatter: robust standard deviation of log loss about the fit.
+        not_identified: names of the numbers that the curves do not tell.
+        remark: what a reader should know; empty if nothing.
+        curves: that were fitted.
+        level: of the intervals.
+    """
+
+    capacity: Interval
+    source: Interval
+    signal: Interval
+    noise: Interval
+    step_size: Interval
+    irreducible_loss: Interval
+    growth: Interval | None
+    scatter: float
+    not_identified: tuple[str, ...]
+    remark: str
+    curves: tuple[LossCurve, ...]
+    level: float
+    fitted: RobustFit = field(repr=False)
+    data: Any = field(repr=False)
+
+    @property
+    def knows_batch_size(self) -> bool:
+        """Whether the curves came with their batch sizes."""
+        return self.curves[0].batch_size is not None
+
+    @property
+    def max_learning_rate(self) -> float:
+        """The largest of the curves."""
+        return self.data.optimizer.learning_rate
+
+    @property
+    def problem(self) -> PowerLaw:
+        """The theory's problem, in units in which A = 1; where batch sizes are not known a batch is 10⁶ samples."""
+        unit = 1.0 if self.knows_batch_size else PARTS
+        noise = unit * self.noise.value / self.signal.value
+        return PowerLaw(self.capacity.value, self.source.value, noise_variance=noise)
+
+    def predict(
+        self,
+        learning_rate: ArrayLike,
+        *,
+        num_steps: int | None = None,
+        schedule: Shape | None = None,
+        batch_size: float | None = None,
+        level: float | None = None,
+    ) -> LossPrediction:
+        """The loss along a run with another schedule, length or batch size.
+
+        Args:
+            learning_rate: (n,) of all steps, or the peak of `schedule`.
+            num_steps: n, where learning_rate is a number.
+            schedule: of the theory's shapes, `st.Cosine(final=0.1, warmup=0.1)` for example; constant by default.
+            batch_size: B; by default that of the curves. Where theirs is not known: in batches of theirs.
+            level: of the band, by default that of the fit.
+
+        Returns:
+            LossPrediction, at up to 200 numbers of steps.
+
+        Raises:
+            ValueError: an argument outside its range.
+        """
+        rates = _rates(learning_rate, num_steps, schedule)
+        batch = None if batch_size is None else positive_number("batch_size", batch_size)
+        steps = np.unique(np.round(np.concatenate([np.linspace(0, rates.size, POINTS // 2), _dense(rates.size)])))
+        shown = np.append(rates, rates[-1])[steps.astype(int)]
+        curve = LossCurve(steps, shown, np.ones_like(steps), self._batch_for(batch))
+        return self._band(curve, level)
+
+    def predict_curve(self, curve: LossCurve, level: float | None = None) -> LossPrediction:
+        """The loss at the rows of a curve, from its learning rates and batch sizes alone."""
+        if (curve.batch_size is None) == self.knows_batch_size:
+            raise ValueError(
+                f"curve must {'' if self.knows_batch_size else 'not '}have batch sizes, as those that were fitted"
+            )
+        return self._band(curve, level)
+
+    def _batch_for(self, batch: float | None) -> float | None:
+        if batch is None:
+            return float(np.median(self.curves[-1].batch_size)) if self.knows_batch_size else None
+        return batch
+
+    def _band(self, curve: LossCurve, level: float | None) -> LossPrediction:
+        panels = panels_of([curve])
+        unknown = not self.knows_batch_size and curve.batch_size is not None
+
+        def log_losses(model: LossModel) -> np.ndarray:
+            if unknown:  # in batches of the curves: the noise is divided, nothing is multiplied
+                model = model._replace(noise=model.noise / float(curve.batch_size[0]))
+            used = panels._replace(batch=np.full_like(panels.batch, np.nan)) if unknown else panels
+            with np.errstate(all="ignore"):  # overflow is a result here
+                return np.log(losses(model, used, self.data.optimizer)[:, 0, panels.rows[0]])
+
+        middle, slopes = self._slopes(log_losses)
+        variance = np.einsum("pk,pq,qk->k", slopes, self.fitted.covariance, slopes)
+        checked = self.level if level is None else share_between_0_and_1("level", level)
+        reach = self.fitted.quantile(checked) * np.sqrt(np.maximum(variance, 0) + self.scatter**2)
+        reach = np.minimum(np.nan_to_num(reach, nan=LARGEST), LARGEST)
+        low, between, high = np.exp(np.clip([middle - reach, middle, middle + reach], -LARGEST, LARGEST))
+        low, between, high = (np.where(np.isposinf(middle), np.inf, each) for each in (low, between, high))
+        return LossPrediction(curve.step, curve.learning_rate, between, low, high)
+
+    def _slopes(self, function: Callable[[LossModel], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """A function (K,) of the fitted numbers, and its derivatives (P, K) by their coordinates."""
+        point, count = self.fitted.coordinates, len(self.fitted.names)
+        change = DIFFERENCE * np.concatenate([np.zeros((1, count)), np.eye(count), -np.eye(count)])
+        found = function(as_model(point + change, self.fitted.names))
+        with np.errstate(invalid="ignore"):  # inf − inf, where a run diverges
+            slopes = (found[1 : count + 1] - found[count + 1 :]) / (2 * DIFFERENCE)
+        return found[0], np.nan_to_num(slopes)
+
+    def critical_batch_size(
+        self,
+        num_samples: ArrayLike,
+        *,
+        schedule: Shape = Linear(),  # noqa: B008 (frozen)
+        max_learning_rate: float | None = None,
+        overhead: float = 0.2,
+    ) -> CurvesCriticalBatchSize:
+        """B* of the fitted theory: the largest batch size that needs (1 + ω) D samples for the least loss of D.
+
+        Learning rates are tuned at each batch size, up to `max_learning_rate`. A larger batch size pays by a larger
+        learning rate: B* grows with the largest that is allowed, about in proportion.
+
+        Args:
+            num_samples: D, in the unit of the batch sizes; in batches of the curves where these are not known.
+            schedule: shape of the learning rate.
+            max_learning_rate: by default the largest of the curves: nothing is extrapolated.
+            overhead: ω.
+
+        Returns:
+            CurvesCriticalBatchSize.
+        """
+        samples = np.atleast_1d(positive_array("num_samples", num_samples))
+        top, shape = self._top(max_learning_rate), _checked_shape(schedule)
+        extra = positive_number("overhead", overhead)
+
+        def found(model: LossModel) -> np.ndarray:
+            pairs = [self._table(model, shape, each, top).critical_batch_size(each, extra) for each in samples]
+            return np.log(np.array(pairs)).T.ravel()
+
+        points = self.fitted.coordinates + COARSE * np.eye(len(self.fitted.names) + 1, len(self.fitted.names), -1)
+        values = np.array([found(as_model(each[None], self.fitted.names)) for each in points])
+        slopes = (values[1:] - values[0]) / COARSE
+        error = np.sqrt(np.einsum("pk,pq,qk->k", slopes, self.fitted.covariance, slopes))[: samples.size]
+        size, risk = np.split(values[0], 2)
+        reach = self.fitted.quantile(self.level) * error
+        told = reach < UNRESOLVED
+        low, high = (np.exp(size + side * np.where(told, reach, 0.0)) for side in (-1, 1))
+        interval = np.stack([np.where(told, low, 0.0), np.where(told, high, np.inf)], axis=-1)
+        return CurvesCriticalBatchSize(samples, np.exp(size), interval, np.exp(risk) + self.irreducible_loss.value, top)
+
+    def _top(self, largest: float | None) -> float:
+        """The largest learning rate that is allowed and stable."""
+        if largest is None:
+            return self.max_learning_rate
+        stable = STABLE / self.step_size.value * self.max_learning_rate
+        return min(positive_number("max_learning_rate", largest), stable)
+
+    def _table(self, model: LossModel, schedule: Shape, samples: float, top: float) -> LossTable:
+        batch = float(np.median(self.curves[-1].batch_size)) if self.knows_batch_size else 1.0
+        return loss_table(model, self.data.optimizer, schedule, samples, batch, top)
+
+    def steps_law(
+        self,
+        num_samples: float,
+        *,
+        schedule: Shape = Linear(),  # noqa: B008 (frozen)
+        max_learning_rate: float | None = None,
+    ) -> StepsLaw:
+        """`steps = a + b/B` to the least loss of D samples, for a plan: fitted to the theory's steps.
+
+        Args:
+            num_samples, schedule, max_learning_rate: as in `critical_batch_size`.
+
+        Returns:
+            StepsLaw, from batch sizes about B*.
+        """
+        samples = positive_number("num_samples", num_samples)
+        table = self._table(self.fitted.model, _checked_shape(schedule), samples, self._top(max_learning_rate))
+        critical, risk = table.critical_batch_size(samples, 0.2)
+        batches = critical * np.geomspace(0.25, 8, LAW_BATCHES)
+        steps = np.array([table.steps_to(risk * (1 + 1e-9), float(batch)) for batch in batches])
+        reached = np.isfinite(steps)
+        return fit_steps_law(batches[reached], steps[reached])
+
+    def best_schedule(
+        self, num_samples: float, *, batch_size: float | None = None, max_learning_rate: float | None = None
+    ) -> BestSchedule:
+        """The learning rates that leave the least expected loss after D samples, at one batch size.
+
+        Args:
+            num_samples: D, in the unit of the batch sizes; in batches of the curves where these are not known.
+            batch_size: B, by default that of the curves.
+            max_learning_rate: by default the largest of the curves: nothing is extrapolated.
+
+        Returns:
+            BestSchedule.
+        """
+        samples, batch = positive_number("num_samples", num_samples), self._batch_for(batch_size) or 1.0
+        n = samples // positive_number("batch_size", batch)
+        if n < FEWEST_STEPS:
+            raise ValueError(f"num_samples must be enough for {FEWEST_STEPS} steps, got {n:g}; lower batch_size")
+        model, known = self.fitted.model, self.knows_batch_size
+        if not known:
+            model = model._replace(noise=model.noise / batch)
+        how = n, batch if known else np.nan, self._top(max_learning_rate)
+        knots, rates, loss = best_rates(model, self.data.optimizer, *how)
+        steps = np.unique(np.round(np.concatenate([np.linspace(0, n - 1, POINTS // 2), _dense(n - 1)])))
+        return BestSchedule(steps, np.exp(np.interp(steps / n, knots, np.log(rates))), loss)
+
+    def plot(self, others: Sequence[LossCurve] = (), title: str = "") -> Any:
+        """The curves with the fit, others with their prediction, and what is left; a matplotlib Figure."""
+        from sgdtheory.curves.figure import curves_figure
+
+        every = [*self.curves, *others]
+        exponents = f"$a$ = {self.capacity.value:.2f}, $b$ = {self.source.value:.2f}"
+        heading = title or f"SGD on a power law, {exponents}: off by {self.scatter:.2%} where it was fitted"
+        return curves_figure(every, [self.predict_curve(each).loss for each in every], len(self.curves), heading)
+
+
+def _dense(last: float) -> np.ndarray:
+    """Numbers of steps that lie dense at both ends."""
+    near = np.geomspace(1, max(last, 1), POINTS // 4)
+    return np.concatenate([near, last - near])
+
+
+def _checked_shape(schedule: Shape) -> Shape:
+    return checked_algorithm(Algorithm(schedule=schedule, average=LastIterate())).schedule
+
+
+def _rates(learning_rate: ArrayLike, num_steps: int | None, schedule: Shape | None) -> np.ndarray:
+    rates = np.asarray(learning_rate, dtype=float)
+    if rates.ndim == 0:
+        if num_steps is None:
+            raise ValueError("num_steps must be given beside a single learning_rate: how long the run is")
+        count = whole_number("num_steps", num_steps, 2)
+        shape = _checked_shape(Constant() if schedule is None else schedule)
+        return positive_number("learning_rate", float(rates)) * shape.factors(np.arange(count), count)
+    if rates.ndim != 1 or rates.size < 2 or not (np.isfinite(rates) & (rates >= 0)).all():
+        raise ValueError(f"learning_rate must be a number or one of 0 or more for each step, got shape {rates.shape}")
+    if schedule is not None or num_steps not in (None, rates.size):
+        raise ValueError("learning_rate has every step already: leave schedule and num_steps out")
+    return rates
