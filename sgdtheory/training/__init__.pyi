@@ -1,3 +1,6 @@
+from .branching import BatchSizesAlongRun as BatchSizesAlongRun
+from .branching import Branches as Branches
+from .branching import branch as branch
 from .checkpoint import extended as extended
 from .checkpoint import read_weights as read_weights
 from .config import CHECKPOINT_SECONDS as CHECKPOINT_SECONDS
