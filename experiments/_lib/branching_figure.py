@@ -1,0 +1,115 @@
+"""The picture of `branching`: three critical batch sizes against training samples, one panel a problem."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments._lib.branching_measures import Row, curve, slope_of
+from experiments._lib.panels import panels
+from sgdtheory.plotting.style import BLACK, BLUE, GRAY, VERMILLION, legend, log_axes
+
+LOOKS: dict[str, dict[str, Any]] = {
+    "definition": {"color": BLACK, "marker": "s"},
+    "branching": {"color": BLUE, "marker": "o"},
+    "noise": {"color": VERMILLION, "marker": "^"},
+    "averaged": {"color": GRAY, "marker": "D"},
+    "balance": {"color": GRAY, "marker": "v"},
+}
+WORDS = {
+    "definition": "$B^*$ by definition",
+    "branching": "branching",
+    "noise": "noise scale",
+    "averaged": "$B^*$, averaged SGD",
+    "balance": "$b/a$",
+}
+ALONG = "branching", "noise"  # measured along a run
+
+
+class Config(Protocol):
+    """What is drawn of the experiment's config."""
+
+    @property
+    def problems(self) -> Sequence[tuple[float, float]]:
+        """Power laws."""
+        ...
+
+    @property
+    def theory_rate(self) -> float:
+        """γ of the run that keeps one."""
+        ...
+
+    @property
+    def theory_tolerances(self) -> Sequence[float]:
+        """ε of the power laws."""
+        ...
+
+    @property
+    def log2_rates(self) -> dict[str, Any]:
+        """Of every task's runs; the first is the run that is followed."""
+        ...
+
+    @property
+    def tolerances(self) -> dict[str, Any]:
+        """ε of every task."""
+        ...
+
+    @property
+    def level(self) -> float:
+        """Of the intervals."""
+        ...
+
+
+def branching_figure(config: Config, rows: Sequence[Row]) -> Figure:
+    """Definition, branching and noise scale of every problem: along one run, and at each D's best γ."""
+    places = [(f"a = {a:g}, b = {b:g}", config.theory_rate, config.theory_tolerances[0]) for a, b in config.problems]
+    places += [(name, 2.0 ** rates[0], config.tolerances[name][0]) for name, rates in config.log2_rates.items()]
+    figure, axes = panels(len(places), width=4.3, height=4.3)
+    figure.suptitle(
+        "Three critical batch sizes along training: by definition, by branching a run, by its gradient noise scale\n"
+        f"filled, solid: along one run at one γ; open, dashed: at the best γ of each D; {config.level:.0%} intervals",
+        fontsize=10,
+    )
+    for axis, (name, rate, tolerance) in zip(axes, places, strict=True):
+        kind = "exact, regression" if name.startswith("a =") else "network"
+        axis.set_title(f"{name} ({kind}), $\\epsilon$ = {tolerance:.3g}")
+        for measure in LOOKS:
+            _draw(axis, rows, name, measure, tolerance, rate)
+            if measure in ALONG:
+                _draw(axis, rows, name, measure, tolerance, None)
+        axis.set(xlabel="training samples $D$", ylabel="batch size (samples)")
+        log_axes(axis)
+        legend(axis, corners=("upper left", "lower right"))
+    return figure
+
+
+def _draw(axis: Axes, rows: Sequence[Row], name: str, measure: str, tolerance: float, rate: float | None) -> None:
+    """One measure with its intervals; its exponent in the legend."""
+    own = curve(rows, name, measure, tolerance if measure == "branching" else None, rate)
+    if not own:
+        return
+    open_ = rate is None and measure in ALONG
+    samples, sizes, low, high = np.array([[each.samples, each.batch_size, each.low, each.high] for each in own]).T
+    if open_:
+        samples = samples * 1.06  # beside those along one run
+    slope, look = slope_of(own), LOOKS[measure]
+    power = f" $\\propto D^{{{slope.exponent:.2f}}}$" if slope else ""
+    where = "" if measure not in ALONG else ", best γ" if open_ else ", one run"
+    top = np.where(np.isfinite(high), high, 2 * sizes)  # open ends: up to twice the value
+    ends = np.maximum([sizes - np.nan_to_num(low, nan=1.0), top - sizes], 0.0)
+    settings: dict[str, Any] = {"mfc": "none"} if open_ else {}
+    axis.errorbar(
+        samples,
+        sizes,
+        yerr=ends if ends.any() else None,
+        ls="--" if open_ else "-",
+        lw=1.2,
+        ms=5,
+        capsize=2.5,
+        elinewidth=0.8,
+        label=f"{WORDS[measure]}{where}{power}",
+        **look,
+        **settings,
+    )
