@@ -10,6 +10,9 @@ from experiments._lib.branching_measures import Row, Slope, curve, slope_of
 from experiments._lib.results import Verdict, VerdictName
 
 NAMES = {"branching": "branching", "noise": "the gradient noise scale"}
+# What each is to tell: branching B* itself, the noise scale b/a, where steps and data are twice their least.
+TARGETS = {"branching": ("definition", "B*"), "noise": ("balance", "b/a")}
+BEYOND = 1.25  # the ends of the checkpoints that a target's D may lie, as a factor
 
 
 class Limits(NamedTuple):
@@ -53,26 +56,25 @@ def theory_verdicts(
 def growth_verdict(
     rows: Sequence[Row], problem: str, measure: str, rate: float | None, tolerance: float, limits: Limits
 ) -> Verdict:
-    """Whether a measure grows with D as B* by definition does: by the difference of exponents."""
+    """Whether a measure grows with D as what it is to tell: by the difference of exponents."""
+    target, word = TARGETS[measure]
     place = "along one run" if rate is not None else "at each D's best γ"
-    claim = f"B* grows as {NAMES[measure]} says, {place} ({problem})"
-    own = curve(rows, problem, measure, *_tolerance(measure, tolerance), rate=rate)
-    slopes, predicted = (slope_of(own), slope_of(curve(rows, problem, "definition"))), f"0 within {limits.margin:g}"
-    if not all(slopes):
-        return Verdict(claim, "fewer than three values of D", predicted, "—", None, "inconclusive")
-    first, second = (each for each in slopes if each)
-    apart = first.exponent - second.exponent
-    low, high = _interval(
-        apart, float(np.hypot(first.error, second.error)), min(first.freedom, second.freedom), limits.level
+    claim, predicted = (
+        f"{_capital(NAMES[measure])} grows like {word} {place} ({problem})",
+        f"0 within {limits.margin:g}",
     )
+    first = slope_of(curve(rows, problem, measure, *_tolerance(measure, tolerance), rate=rate))
+    second = slope_of(curve(rows, problem, target))
+    if first is None or second is None:
+        return Verdict(claim, "fewer than three values of D", predicted, "—", None, "inconclusive")
+    apart, error = first.exponent - second.exponent, float(np.hypot(first.error, second.error))
+    low, high = _interval(apart, error, min(first.freedom, second.freedom), limits.level)
     answer: VerdictName = "holds" if max(-low, high) <= limits.margin else "inconclusive"
     if low > limits.margin or high < -limits.margin:
         answer = "fails"
-    balance = slope_of(curve(rows, problem, "balance"))
     statement = (
-        f"exponent of D: {_words(first, limits.level)} by {NAMES[measure]}, {_words(second, limits.level)} by "
-        f"definition{f' ({balance.exponent:.2f} of b/a)' if balance else ''}; their difference has the "
-        f"{limits.level:.0%} interval {low:.2f} … {high:.2f}"
+        f"exponent of D: {_words(first, limits.level)} by {NAMES[measure]}, {_words(second, limits.level)} of {word}; "
+        f"their difference has the {limits.level:.0%} interval {low:.2f} … {high:.2f}"
     )
     return Verdict(claim, statement, predicted, apart, (low, high), answer)
 
@@ -80,13 +82,11 @@ def growth_verdict(
 def ratio_verdict(
     rows: Sequence[Row], problem: str, measure: str, rate: float, tolerances: Sequence[float], limits: Limits
 ) -> Verdict:
-    """How large a measure is along one run, over B* by definition at the same D: its range within a factor or not."""
-    claim = f"{NAMES[measure][0].upper()}{NAMES[measure][1:]} along one run is B* within a factor ({problem})"
+    """How large a measure is along one run, over what it is to tell at the same D: its range within a factor or not."""
+    target, word = TARGETS[measure]
+    claim = f"{_capital(NAMES[measure])} along one run is {word} within a factor ({problem})"
     predicted = f"1 within a factor of {limits.ratio:g}"
-    ratios = [
-        _ratios(rows, problem, measure, rate, tolerance)
-        for tolerance in (tolerances if measure == "branching" else tolerances[:1])
-    ]
+    ratios = [_ratios(rows, problem, measure, rate, tolerance, target) for tolerance in tolerances]
     first = ratios[0]
     if not first.size:
         return Verdict(claim, "no D in common", predicted, "—", None, "inconclusive")
@@ -94,14 +94,13 @@ def ratio_verdict(
     inside = 1 / limits.ratio <= low and high <= limits.ratio
     outside = high < 1 / limits.ratio or low > limits.ratio
     answer: VerdictName = "holds" if inside else "fails" if outside else "inconclusive"
-    middle = [float(np.exp(np.log(each).mean())) for each in ratios if each.size]
-    statement = (
-        f"over B* by definition, {first.size} values of D: {low:.2f} … {high:.2f}, geometric mean {middle[0]:.2f}"
-    )
+    middle = [_middle(each) for each in ratios]
+    statement = f"over {word}, {first.size} values of D: {low:.2f} … {high:.2f}, geometric mean {middle[0]:.2f}"
     if measure == "branching":
-        statement += f" at ε = {tolerances[0]:.1%}" + "".join(
-            f", {value:.2f} at {tolerance:.1%}" for value, tolerance in zip(middle[1:], tolerances[1:], strict=False)
-        )
+        pairs = zip(tolerances, middle, strict=True)
+        statement += "".join(f"; {value:.2f} at ε = {tolerance:.1%}" for tolerance, value in pairs)
+    else:
+        statement += f"; {_middle(_ratios(rows, problem, measure, rate, tolerances[0], 'definition')):.2f} over B*"
     return Verdict(claim, statement, predicted, middle[0], (low, high), answer)
 
 
@@ -133,15 +132,26 @@ def rate_verdict(rows: Sequence[Row], problem: str, power: float, tolerance: flo
     return Verdict(claim, statement, predicted, slope, (low, high), answer)
 
 
-def _ratios(rows: Sequence[Row], problem: str, measure: str, rate: float, tolerance: float) -> np.ndarray:
-    """The measure, on lines in logs between checkpoints, over B* by definition, where both are known."""
+def _ratios(rows: Sequence[Row], problem: str, measure: str, rate: float, tolerance: float, target: str) -> np.ndarray:
+    """The measure, on lines in logs between checkpoints, over the target where both are known, or nearly."""
     own = curve(rows, problem, measure, *_tolerance(measure, tolerance), rate=rate)
-    definition = curve(rows, problem, "definition")
     if not own:
         return np.array([])
-    inside = [each for each in definition if own[0].samples / 1.5 <= each.samples <= 1.5 * own[-1].samples]
+    inside = [
+        each
+        for each in curve(rows, problem, target)
+        if own[0].samples / BEYOND <= each.samples <= BEYOND * own[-1].samples
+    ]
     places, values = np.log([[each.samples, each.batch_size] for each in own]).T
     return np.array([np.exp(np.interp(np.log(each.samples), places, values)) / each.batch_size for each in inside])
+
+
+def _middle(ratios: np.ndarray) -> float:
+    return float(np.exp(np.log(ratios).mean())) if ratios.size else np.nan
+
+
+def _capital(words: str) -> str:
+    return words[0].upper() + words[1:]
 
 
 def _tolerance(measure: str, tolerance: float) -> tuple[float | None]:
