@@ -2,9 +2,9 @@
 
 A run is branched at a checkpoint: it goes on with kB samples a step and k times the learning rate (SGD; √k times with
 Adam), and B* is the largest kB whose loss, after as many samples, is within ε of that of k = 1 (Merrill et al. 2025,
-arXiv:2505.23971). On linear regression all three measures are exact. There a branch with the same γ/B differs from the
-run only in what large steps add, so that it fails a fixed share below the stability edge: B* by branching is that
-share of B · edge/γ, and says how the run's γ was chosen. At one γ it stands still; at each D's best γ it grows with B*.
+arXiv:2505.23971). On linear regression all three measures are exact. Where a run at a constant γ has come to its noise,
+both branching and noise scale are the run's own B/γ times a constant of the spectrum (THEORY.md T15): they stand still
+while B* by definition grows. At the best γ of each D they grow with it.
 """
 
 import tempfile
@@ -98,7 +98,7 @@ SCALES = {
         log2_rates={
             "teacher, SGD": (-6.0, -7.0, -8.0, -5.0),
             "teacher, Adam": (-9.0, -10.0, -8.0, -7.0),
-            "text, Adam": (-6.0, -7.0, -5.0),
+            "text, Adam": (-7.0,),
         },
         checkpoints={"teacher, SGD": LONG, "teacher, Adam": LONG, "text, Adam": (256, 512, 1024, 2048)},
         tolerances={"teacher, SGD": (0.1, 0.05), "teacher, Adam": (0.1, 0.05), "text, Adam": (0.01, 0.005)},
@@ -170,11 +170,11 @@ def verdicts_of(config: Config, rows: list[Row], seconds: float) -> tuple[Verdic
     for name, task in config.tasks.items():
         rate, tolerances = 2.0 ** config.log2_rates[name][0], config.tolerances[name]
         for measure in "branching", "noise":
-            for own in rate, None:
+            for own in (rate, None)[: len(config.log2_rates[name])]:
                 found.append(growth_verdict(rows, name, measure, own, tolerances[0], limits))
             found.append(ratio_verdict(rows, name, measure, rate, tolerances, limits))
-        if task.fields.get("optimizer") == "sgd":
-            found.append(rate_verdict(rows, name, -1.0, tolerances[0], limits))
+            if task.fields.get("optimizer") == "sgd":
+                found.append(rate_verdict(rows, name, measure, -1.0, tolerances[0], limits))
     return (replace(found[0], seconds=seconds), *found[1:])
 
 

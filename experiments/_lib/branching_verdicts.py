@@ -104,11 +104,14 @@ def ratio_verdict(
     return Verdict(claim, statement, predicted, middle[0], (low, high), answer)
 
 
-def rate_verdict(rows: Sequence[Row], problem: str, power: float, tolerance: float, limits: Limits) -> Verdict:
-    """The power of the run's γ in B* by branching, at fixed D: −1 for SGD, where edge/γ decides (p = 1)."""
-    own = [each for each in rows if (each.problem, each.measure) == (problem, "branching")]
-    own = [each for each in own if np.isclose(each.tolerance, tolerance) and np.isfinite(each.batch_size)]
-    claim = f"Branching measures the run's γ, B ∝ γ^{power:g} at fixed D ({problem})"
+def rate_verdict(
+    rows: Sequence[Row], problem: str, measure: str, power: float, tolerance: float, limits: Limits
+) -> Verdict:
+    """The power of the run's γ in a measure at fixed D: −1 for SGD that has come to its noise (T15)."""
+    own = [each for each in rows if (each.problem, each.measure) == (problem, measure) and np.isfinite(each.batch_size)]
+    if measure == "branching":
+        own = [each for each in own if np.isclose(each.tolerance, tolerance)]
+    claim = f"{_capital(NAMES[measure])} goes like γ^{power:g} of its run ({problem})"
     predicted = f"{power:g} within {2 * limits.margin:g}"
     places = sorted({each.samples for each in own})
     x, y = (np.log([getattr(each, name) for each in own]) for name in ("learning_rate", "batch_size"))

@@ -43,6 +43,24 @@ def test_exact_branching_is_that_of_the_recursion(tolerance):
     assert measures.exact_branching(PROBLEM, 0.025, 300, 128, tolerance) > 1.3 * found  # less near the edge
 
 
+def test_a_run_that_has_come_to_its_noise_measures_its_own_learning_rate():
+    """T15: x* B/γ by branching and 2 (tr H/tr H²) B/γ by the noise scale, at every D; not so before."""
+    values, rate, tolerance = np.arange(1.0, 13) ** -2.0, 0.002, 0.1
+    inflation = np.array([(values / (2 - 2**j * rate * values)).sum() for j in range(9)])
+    excess = inflation / inflation[0] - 1
+    last = int(np.flatnonzero(excess > tolerance)[0])
+    share = (tolerance - excess[last - 1]) / (excess[last] - excess[last - 1])
+    late = 1 << 20
+    found = [measures.exact_branching(PROBLEM, rate, samples, 1 << 15, tolerance) for samples in (late, 2 * late, 512)]
+    np.testing.assert_allclose(found[:2], 2 ** (last - 1 + share), rtol=0.01)
+    assert found[2] > 1.2 * found[0]
+    setting = {"batch_size": 1, "learning_rate": rate, "algorithm": measures.LAST}
+    noise = st.gradient_noise_scale(PROBLEM, num_samples=[late, 512], **setting).simple
+    constant = 2 * values.sum() / (values**2).sum() / rate
+    assert noise[0] == pytest.approx(constant, rel=0.01)
+    assert noise[1] < 0.5 * constant
+
+
 def made(power, target, *, noise=0.0, measure="branching", scale=1.0, rates=(0.1,)):
     """A table: a measure ∝ D^power/γ, the first γ the best, and what it is to tell, ∝ D^target."""
     rng = np.random.default_rng(0)
@@ -82,9 +100,9 @@ def test_ratios_are_told(scale, answer):
 
 def test_the_power_of_the_learning_rate_is_told():
     rows = made(0.2, 0.4, noise=0.05, rates=(0.1, 0.2, 0.4))
-    assert verdicts.rate_verdict(rows, "task", -1.0, 0.1, LIMITS).verdict == "holds"
-    assert verdicts.rate_verdict(rows, "task", 0.0, 0.1, LIMITS).verdict == "fails"
-    assert verdicts.rate_verdict(rows[:5], "task", -1.0, 0.1, LIMITS).verdict == "inconclusive"
+    assert verdicts.rate_verdict(rows, "task", "branching", -1.0, 0.1, LIMITS).verdict == "holds"
+    assert verdicts.rate_verdict(rows, "task", "branching", 0.0, 0.1, LIMITS).verdict == "fails"
+    assert verdicts.rate_verdict(rows[:5], "task", "branching", -1.0, 0.1, LIMITS).verdict == "inconclusive"
 
 
 def test_theory_is_held_against_its_own_exponents():
@@ -125,7 +143,7 @@ def test_the_experiment(tiny, tmp_path):
     """All of it, tiny; and the figure from the table that it wrote."""
     config, result = tiny
     assert set(result.columns["measure"]) <= {"branching", "noise", "definition", "averaged", "balance"}
-    assert len(result.verdicts) == 2 + 6 + 1 + 6
+    assert len(result.verdicts) == 2 + 8 + 6
     assert (np.unique(result.columns["problem"]) == sorted(["a = 2, b = 3", *config.tasks])).all()
     branches = result.columns["measure"] == "branching"
     own = branches & (result.columns["problem"] == "teacher, Adam")
