@@ -80,13 +80,7 @@ class Config:
 
 LONGER = {"targets": (0.2, 0.16, 0.13, 0.11, 0.09, 0.075, 0.065), "samples": 32_000, "num_seeds": 3, "evaluations": 40}
 FULL_ADAM, FULL_SGD = (replace(each, rate_offsets=(-2, -1, 0, 1), **LONGER) for each in (ADAM, SGD))
-FULL_TEXT = replace(
-    TEXT,
-    widths=(64,),
-    batch_sizes=(4, 10, 25, 64, 160),
-    targets=(3.0, 2.9, 2.8, 2.7, 2.6),
-    samples=1200,
-)
+FULL_TEXT = replace(TEXT, widths=(64,), targets=(2.9, 2.7, 2.6, 2.5, 2.4), samples=1600)
 NAMES = "teacher, SGD", "teacher, Adam", "text, Adam"
 LONG = 2048, 4096, 8192, 16384, 32768
 SCALES = {
