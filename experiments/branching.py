@@ -78,11 +78,12 @@ class Config:
     store: str | None = None
 
 
-LONGER = {"targets": (0.2, 0.16, 0.13, 0.11, 0.09, 0.075, 0.065), "samples": 32_000, "num_seeds": 3, "evaluations": 40}
+TARGETS = 0.2, 0.16, 0.13, 0.11, 0.09, 0.075, 0.065, 0.055, 0.048
+LONGER = {"targets": TARGETS, "samples": 48_000, "num_seeds": 4, "evaluations": 40}
 FULL_ADAM, FULL_SGD = (replace(each, rate_offsets=(-2, -1, 0, 1), **LONGER) for each in (ADAM, SGD))
 FULL_TEXT = replace(TEXT, widths=(64,), targets=(2.9, 2.7, 2.6, 2.5, 2.4), samples=1600)
 NAMES = "teacher, SGD", "teacher, Adam", "text, Adam"
-LONG = 2048, 4096, 8192, 16384, 32768
+LONG = 2048, 4096, 8192, 16384, 32768, 65536
 SCALES = {
     "quick": Config(),
     "full": Config(
@@ -97,7 +98,7 @@ SCALES = {
         checkpoints={"teacher, SGD": LONG, "teacher, Adam": LONG, "text, Adam": (256, 512, 1024, 2048)},
         tolerances={"teacher, SGD": (0.1, 0.05), "teacher, Adam": (0.1, 0.05), "text, Adam": (0.01, 0.005)},
         factors=(1, 2, 4, 8, 16, 32, 64),
-        num_seeds=16,
+        num_seeds=32,
         store="runs",
     ),
 }
@@ -167,8 +168,9 @@ def verdicts_of(config: Config, rows: list[Row], seconds: float) -> tuple[Verdic
             for own in (rate, None)[: len(config.log2_rates[name])]:
                 found.append(growth_verdict(rows, name, measure, own, tolerances[0], limits))
             found.append(ratio_verdict(rows, name, measure, rate, tolerances, limits))
-            if task.fields.get("optimizer") == "sgd":
-                found.append(rate_verdict(rows, name, measure, -1.0, tolerances[0], limits))
+            if len(config.log2_rates[name]) > 1:
+                power = -1.0 if task.fields.get("optimizer") == "sgd" else 0.0
+                found.append(rate_verdict(rows, name, measure, power, tolerances[0], limits))
     return (replace(found[0], seconds=seconds), *found[1:])
 
 
