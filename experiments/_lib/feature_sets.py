@@ -1,7 +1,7 @@
 """Features and targets that every machine can make: text, digits, a transformer's activations and its tangents."""
 
 import importlib
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -88,7 +88,7 @@ def trained(width: int, times: tuple[int, ...], seed: int = 0) -> dict[int, dict
 def activations(width: int, weights: dict[str, Any], tokens: np.ndarray) -> np.ndarray:
     """(N, width) of the last layer: what the unembedding sees."""
     apply = transformer(width).network.apply
-    last = jax.jit(lambda part: apply(weights, part)[1]["final_gain"][:, FIRST:])
+    last = jax.jit(lambda part: jnp.asarray(cast(Any, apply(weights, part)[1]["final_gain"]))[:, FIRST:])
     pieces = [last(jnp.asarray(tokens[first : first + PIECE], jnp.int32)) for first in range(0, len(tokens), PIECE)]
     return np.concatenate(pieces).reshape(-1, width).astype(float)
 

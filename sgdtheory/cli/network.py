@@ -11,7 +11,8 @@ from sgdtheory._common.arguments import checked_name
 from sgdtheory.cli.flags import field_texts
 from sgdtheory.training import PARAMETRIZATIONS, PRESETS, FlatField, TrainConfig, flat_fields
 
-SCHEDULE_TEXTS = {  # of the fields of the theory's shapes
+TEXTS = {  # of the fields of the theory's shapes, and of a model in Python
+    "entry_point": "custom: module:name of a Custom model, as mynets:net of mynets.py in this folder.",
     "warmup": "Fraction of schedule_steps in which the learning rate grows linearly from 0; of all but stages.",
     "final": "cosine, linear: learning rate at schedule_steps, over its peak.",
     "decay": "wsd: last fraction of schedule_steps, in which the learning rate falls linearly to 0.",
@@ -22,7 +23,7 @@ SCHEDULE_TEXTS = {  # of the fields of the theory's shapes
 
 def _type(field: FlatField) -> Any:
     """Type of the flag."""
-    if field.name == "stages":
+    if field.name in ("stages", "entry_point"):
         return str | None
     if field.choices:
         return Literal[field.choices]
@@ -35,8 +36,8 @@ def _type(field: FlatField) -> Any:
 
 def _text(field: FlatField) -> str:
     """What the flag means: in each of the kinds that it belongs to, where that differs."""
-    if field.name in SCHEDULE_TEXTS:
-        return SCHEDULE_TEXTS[field.name]
+    if field.name in TEXTS:
+        return TEXTS[field.name]
     texts = {each: field_texts(kind)[name] for each, (kind, name) in field.homes.items()}
     if "" in texts or len(texts) > 1 and len(set(texts.values())) == 1:
         return next(iter(texts.values()))
@@ -61,12 +62,12 @@ class NetworkCommand(_Flags):
         "run": ("preset", "directory", "checkpoint_seconds", "widths", "steps", "seeds"),
         "check": ("tolerance", "zero_output"),
         "model": (
-            *("model", "width", "depth", "num_heads", "activation", "precision"),
+            *("model", "width", "depth", "num_heads", "activation", "entry_point", "precision"),
             *("parametrization", "base_width", "base_num_heads", "seed"),
         ),
         "data": (
-            *("data", "tokens", "vocabulary", "context", "input_dim", "capacity", "source", "noise_variance"),
-            *("task_seed", "holdout_size", "data_seed"),
+            *("data", "tokens", "vocabulary", "context", "features", "targets"),
+            *("input_dim", "capacity", "source", "noise_variance", "task_seed", "holdout_size", "data_seed"),
         ),
         "optimizer": (
             *("optimizer", "learning_rate", "batch_size", "micro_batch", "momentum", "beta1", "beta2"),

@@ -98,7 +98,7 @@ def _sentences(result: Any) -> list[str]:
         steps = ", ".join(f"{name} {'—' if n != n else f'{n:.0f}'}" for name, n in result.steps_to_target.items())
         lines.append(f"steps to loss {result.config.target_loss:g}: {steps}")
     if result.steps_per_second:
-        on_text = result.config.value("model") == "transformer"
+        on_text = result.config.data.kind == "tokens"
         tokens = f", {result.tokens_per_second:.4g} tokens/s" if on_text else ""
         lines.append(f"{result.steps_per_second:.4g} steps/s{tokens}, {result.seconds:.1f} s in all")
     return lines

@@ -24,7 +24,7 @@ from sgdtheory.plotting.style import (
     show_at_least,
     tick_measured,
 )
-from sgdtheory.training import OUTPUTS, CoordinateCheck, TrainResult
+from sgdtheory.training import CoordinateCheck, TrainResult
 
 TITLES = {
     "size": "size at the start",
@@ -59,12 +59,11 @@ def loss_curves(result: TrainResult, *, axes: Axes | None = None) -> Figure:
         axes.plot(result.steps[shown], result.curve(name)[shown], ls="-", marker=marker, ms=3, color=color, label=label)
     if config.target_loss is not None:
         axes.axhline(config.target_loss, color=BLACK, ls="--", lw=1, label=f"target {config.target_loss:g}")
-    unit = "nats a token" if config.value("model") == "transformer" else "units of Var f*"
     best, loss = result.best
     best = best if best in ("iterate", "uniform") else f"average, τ = {best}"
     axes.set(
         xlabel="steps $t$",
-        ylabel=f"loss on the hold-out ({unit})",
+        ylabel=f"loss on the hold-out ({config.data.samples.unit})",
         title=f"{config.value('model')}, width {config.width}: {loss:.4g} at step {result.num_steps} ({best})",
     )
     log_axes(axes)
@@ -147,7 +146,7 @@ def _slopes(axes: Axes, check: CoordinateCheck, quantity: str, failed: dict[Any,
     axes.set_ylim(len(check.layers) - 0.4, -0.6)
     low, high = min(axes.get_xlim()[0], -0.75), max(axes.get_xlim()[1], 0.75)
     for row, layer in enumerate(check.layers):
-        output = quantity == "size" and layer in OUTPUTS  # goes like w^−½
+        output = quantity == "size" and layer in check.ends  # goes like w^−½
         ends = (low, check.tolerance - 0.5) if output else (-check.tolerance, check.tolerance)
         axes.fill_betweenx([row - 0.5, row + 0.5], *ends, color=GRAY, alpha=0.18, lw=0)
     axes.set_xlim(low, high)

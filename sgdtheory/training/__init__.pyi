@@ -1,3 +1,5 @@
+from .adapters import from_equinox as from_equinox
+from .adapters import from_flax as from_flax
 from .branching import BatchSizesAlongRun as BatchSizesAlongRun
 from .branching import Branches as Branches
 from .branching import branch as branch
@@ -8,10 +10,12 @@ from .config import FIELDS as FIELDS
 from .config import FlatField as FlatField
 from .config import TrainConfig as TrainConfig
 from .config import flat_fields as flat_fields
-from .coordinates import OUTPUTS as OUTPUTS
 from .coordinates import QUANTITIES as QUANTITIES
 from .coordinates import CoordinateCheck as CoordinateCheck
 from .coordinates import coordinate_check as coordinate_check
+from .custom_model import Custom as Custom
+from .data import Arrays as Arrays
+from .data import Digits as Digits
 from .data import StandardLibrary as StandardLibrary
 from .data import Teacher as Teacher
 from .data import Tokens as Tokens
@@ -23,6 +27,9 @@ from .flat import homes_of as homes_of
 from .group import advance_runs as advance_runs
 from .lanes import Lanes as Lanes
 from .models import MLP as MLP
+from .models import ConvNet as ConvNet
+from .models import GatedRecurrent as GatedRecurrent
+from .models import ResidualMLP as ResidualMLP
 from .models import Transformer as Transformer
 from .network import Network as Network
 from .network import Tensor as Tensor

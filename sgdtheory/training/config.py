@@ -58,18 +58,18 @@ class TrainConfig:
     """
 
     model: Model = MLP()
-    """Multi-layer perceptron (for teacher data) or decoder-only transformer (for text)."""
+    """Perceptron, residual or not; convolutional, for images; transformer or gated recurrence, for text; your own."""
     width: int = 128
-    """Width n of the hidden layers, d_model of a transformer."""
+    """Width n of the hidden layers, d_model of a transformer, channels of a convolutional network."""
     parametrization: str | Parametrization = "mup"
     """standard, mup or ntk (or, in Python, a Parametrization)."""
     base_width: int = 64
     """Width at which all parametrizations coincide."""
 
     data: Data = Teacher()
-    """Power-law regression on a nonlinear teacher, bytes of Python's standard library, or a file of tokens."""
+    """Power-law regression on a nonlinear teacher, handwritten digits, Python's text, arrays or tokens of your own."""
     holdout_size: int = 1024
-    """Samples (sequences, on text) of the hold-out."""
+    """Samples (sequences, on text) of the hold-out; of digits and arrays no more than there are."""
     data_seed: int = 0
     """Seed of the order of the training data."""
 
@@ -125,10 +125,12 @@ class TrainConfig:
                 set_field(self, name, None)
 
     def _check_model(self) -> None:
-        if self.model.sees != self.data.gives:
-            names = (kind_name(place, getattr(self, place)) for place in ("model", "data"))
+        if self.model.sees is not None and self.data.kind not in (None, *self.model.sees):
+            names = [kind_name(place, getattr(self, place)) for place in ("model", "data")]
+            others = [name for name, kind in KINDS["data"].items() if _may_be(kind, self.model.sees)]
             raise ValueError(
-                "model {} does not go with data {}: take mlp with teacher, transformer with text".format(*names)
+                f"model {names[0]} does not go with data {names[1]}: it takes {' and '.join(self.model.sees)}, "
+                f"as data {', '.join(others)}"
             )
         self.model.check_widths(self.width, self.base_width)
         if self.micro_batch is not None and self.batch_size % self.micro_batch:
@@ -200,7 +202,16 @@ class TrainConfig:
         return self._flat.get(checked_name("a field of the config", name, FIELDS))
 
     def as_fields(self) -> dict[str, Any]:
-        """The fields that this run has, flat, as JSON can hold them; `TrainConfig.from_fields` is the way back."""
+        """The fields that this run has, flat, as JSON can hold them; `TrainConfig.from_fields` is the way back.
+
+        Raises:
+            ValueError: a model of your own without an entry point, which no file can name.
+        """
+        if self._flat.get("entry_point") is self.model:
+            raise ValueError(
+                "a run with a Custom model is kept in files by the place where the model is found: "
+                "Custom(…, entry_point='module:name')"
+            )
         fields = {name: value for name, value in self._flat.items() if name not in LATER or value != DEFAULTS[name]}
         return fields | {"parametrization": as_fields(self.parametrization), "averages": list(self.averages)}
 
@@ -256,6 +267,11 @@ def hash_of(fields: Mapping[str, Any]) -> str:
     """Hash of the flat fields that are not the defaults; of all fields of a file of 0.1.0, its fingerprint there."""
     changed = {name: value for name, value in fields.items() if value != DEFAULTS[name]}
     return hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _may_be(data: type, kinds: tuple[str, ...]) -> bool:
+    """Whether data of this class may be of these kinds; those of files of arrays are known when they are read."""
+    return isinstance(data.kind, property) or data.kind in kinds  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _as_tuple(values: Any) -> tuple:

@@ -20,7 +20,6 @@ from sgdtheory.training.schedules import Constant
 from sgdtheory.training.streams import stream
 from sgdtheory.training.tensors import effective, tensor_factors
 
-OUTPUTS = "output", "unembedding"
 QUANTITIES = "size", "change", "own"
 PROBES = 32  # samples on which activations are looked at
 ROUNDING = 1e-6  # of float32 activations, relative
@@ -56,7 +55,8 @@ class CoordinateCheck:
         config: of the base width; its width is not used.
         widths: (N,) widths.
         steps: (T,) steps after which activations were looked at.
-        layers: names of the L layers, "query.0" for the first of a stack.
+        layers: names of the L layers, "query.0" for the first of a stack. Of a model of your own without `activations`
+            what each makes is the network's outputs.
         size: (L, N, S) for S seeds.
         change, own: (L, N, T, S).
         tolerance: largest slope that passes.
@@ -114,7 +114,7 @@ class CoordinateCheck:
             for layer, slope, low, high in zip(self.layers, *self.slopes(quantity), strict=True):
                 inside = low >= -self.tolerance and high <= self.tolerance
                 certain = not (low <= self.tolerance and high >= -self.tolerance)
-                if quantity == "size" and layer in OUTPUTS:
+                if quantity == "size" and layer in self.ends:
                     inside = low <= self.tolerance - 0.5
                     certain = not inside
                 if not inside:
@@ -133,6 +133,11 @@ class CoordinateCheck:
                         ends = float(low), float(high)
                         worst[quantity, layer] = Failure(quantity, layer, float(slope), *ends, True, step)
         return list(worst.values())
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """Layers whose activations are the network's outputs; before training they may shrink as the width grows."""
+        return self.config.network.ends
 
     @property
     def passes(self) -> bool:
@@ -202,7 +207,8 @@ def _measure(configs: list[TrainConfig], steps: Sequence[int], zero_output: bool
     state = start = init(lanes, config=evaluation_program(configs[0]))
     size = _activations(start, probe, config=shared)
     if zero_output:
-        outputs = {name: jnp.zeros_like(start.params[name]) for name in OUTPUTS if name in start.params}
+        names = configs[0].network.with_role("output")
+        outputs = {name: jnp.zeros_like(start.params[name]) for name in names}
         state = start = start._replace(params=start.params | outputs)
     state, done, rows = jax.tree.map(jnp.copy, start), 0, []
     for step in steps:
@@ -243,24 +249,26 @@ def _changes(state: State, start: State, probe: Array, *, config: TrainConfig) -
 
 
 def _outputs(config: TrainConfig, params: Params, probe: Array) -> dict[str, Array]:
-    """{layer: activations} with a stack's layers apart, "query.0"."""
+    """{layer: activations} with a stack's layers apart, "query.0"; without tensors that are the same at every width."""
     tensors = config.network.tensors
     scales = tensor_factors(tensors, config)
     _, layers = config.network.apply(effective(params, scales, jnp.float32), probe)
     found: dict[str, Array] = {}
     for name, tensor in tensors.items():
+        if tensor.role == "fixed":
+            continue
         if tensor.stacked:
-            found |= {f"{name}.{k}": layers[name][k] for k in range(layers[name].shape[0])}
+            found |= {f"{name}.{k}": layers[name][k] for k in range(tensor.shape[0])}
         else:
-            found[name] = layers[name]
+            found[name] = jnp.asarray(layers[name])
     return found
 
 
 def _reset(params: Params, before: Params, layer: str) -> Params:
     """Weights with those of one layer as they were before."""
-    name, _, number = layer.partition(".")
-    if not number:
-        return params | {name: before[name]}
+    if layer in params:
+        return params | {layer: before[layer]}
+    name, _, number = layer.rpartition(".")
     return params | {name: params[name].at[int(number)].set(before[name][int(number)])}
 
 

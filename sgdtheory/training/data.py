@@ -1,12 +1,32 @@
-"""The data of a run: what only a teacher, the standard library's text, or a file of tokens can be told."""
+"""The data of a run: what only a teacher, the digits, the standard library's text, or a file of tokens can be told."""
 
 import os
 from dataclasses import dataclass
-from typing import ClassVar
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple
 
 from sgdtheory.training.fields import check_fields, set_field
 
 BYTES = 256
+Kind = Literal["vectors", "images", "tokens"]
+
+
+class Samples(NamedTuple):
+    """What a network sees of one sample, and what it is to make of it.
+
+    Attributes:
+        kind: "vectors", "images" (height, width, channels), or "tokens", of which each is followed by another.
+        shape: of the inputs of one sample.
+        num_outputs: numbers that are fitted, or classes that are told apart.
+        loss: name of a function of `sgdtheory.training.losses`.
+        unit: of the loss.
+    """
+
+    kind: Kind
+    shape: tuple[int, ...]
+    num_outputs: int
+    loss: Literal["squared_error", "cross_entropy"]
+    unit: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +52,31 @@ class Teacher:
     task_seed: int = 0
     """Seed of the teacher and of the hold-out."""
 
-    gives: ClassVar[str] = "vectors"
+    kind: ClassVar[Kind] = "vectors"
 
     def __post_init__(self) -> None:
         """Check every field."""
         check_fields(self)
+
+    @property
+    def samples(self) -> Samples:
+        """Vectors, and a number for each."""
+        return Samples(self.kind, (self.input_dim,), 1, "squared_error", "units of Var f*")
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Handwritten digits of 8 × 8 pixels, 1,797 of them, with scikit-learn; the loss is the cross-entropy in nats.
+
+    A fifth is held out. The others are seen in a new order in each epoch.
+
+    >>> from sgdtheory.training import ConvNet, Digits, TrainConfig
+    >>> TrainConfig(model=ConvNet(), data=Digits()).data.samples.num_outputs
+    10
+    """
+
+    kind: ClassVar[Kind] = "images"
+    samples: ClassVar[Samples] = Samples("images", (8, 8, 1), 10, "cross_entropy", "nats")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +92,19 @@ class StandardLibrary:
     """
 
     context: int = 64
-    """Bytes that the transformer sees."""
+    """Bytes that the network sees."""
 
-    gives: ClassVar[str] = "tokens"
+    kind: ClassVar[Kind] = "tokens"
     vocabulary: ClassVar[int] = BYTES
 
     def __post_init__(self) -> None:
         """Check every field."""
         check_fields(self)
+
+    @property
+    def samples(self) -> Samples:
+        """Sequences of bytes."""
+        return Samples(self.kind, (self.context,), self.vocabulary, "cross_entropy", "nats a token")
 
 
 @dataclass(frozen=True)
@@ -81,9 +126,9 @@ class Tokens:
     vocabulary: int = BYTES
     """Number of different tokens."""
     context: int = 64
-    """Tokens that the transformer sees."""
+    """Tokens that the network sees."""
 
-    gives: ClassVar[str] = "tokens"
+    kind: ClassVar[Kind] = "tokens"
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -94,5 +139,64 @@ class Tokens:
         set_field(self, "path", os.fspath(self.path))
         check_fields(self)
 
+    @property
+    def samples(self) -> Samples:
+        """Sequences of tokens."""
+        return Samples(self.kind, (self.context,), self.vocabulary, "cross_entropy", "nats a token")
 
-Data = Teacher | StandardLibrary | Tokens
+
+@dataclass(frozen=True)
+class Arrays:
+    """Samples of your own: a file of features and one of targets, .npy; the rows are seen in a new order in each epoch.
+
+    Whole-number targets are classes 0, 1, …, whose loss is the cross-entropy in nats; others are fitted, and their loss
+    is the mean squared error. A fifth of the rows is held out.
+
+    >>> from sgdtheory.training import Arrays
+    >>> Arrays("X.npy", "y.npy").targets
+    'y.npy'
+
+    Raises:
+        ValueError: paths that are none. Files are read when they are needed.
+    """
+
+    features: str
+    """File of features, (N, d), or of images, (N, height, width, channels)."""
+    targets: str
+    """File of targets, (N,) or (N, K), or of classes, (N,) whole numbers."""
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        for name in "features", "targets":
+            path = getattr(self, name)
+            if not isinstance(path, str | os.PathLike):
+                raise ValueError(f"{name} must be the path of a .npy file with data arrays, got {path!r}")
+            set_field(self, name, os.fspath(path))
+
+    @property
+    def kind(self) -> Kind | None:
+        """Vectors or images; None while the file is not there."""
+        return (
+            self.samples.kind
+            if all(Path(path).expanduser().exists() for path in (self.features, self.targets))
+            else None
+        )
+
+    @property
+    def samples(self) -> Samples:
+        """As the files have them.
+
+        Raises:
+            ValueError: they cannot be read, or do not go together.
+        """
+        from sgdtheory.training.array_files import array_files, number_of_classes  # NumPy is slow to import
+
+        features, targets = array_files(self.features, self.targets)
+        kind: Kind = "vectors" if features.ndim == 2 else "images"
+        if classes := number_of_classes(self.targets, targets):
+            return Samples(kind, features.shape[1:], classes, "cross_entropy", "nats")
+        outputs = targets.shape[1] if targets.ndim == 2 else 1
+        return Samples(kind, features.shape[1:], outputs, "squared_error", "mean squared error")
+
+
+Data = Teacher | Digits | Arrays | StandardLibrary | Tokens

@@ -115,9 +115,9 @@ def init(lanes: Lane, *, config: TrainConfig) -> State:
     """States of runs, stacked, before the first step."""
 
     def one(own: Lane) -> State:
-        tensors = config.network.tensors
-        params = draw(tensors, config, jax.random.key(own.seed))
-        state = optimizer(config, tensor_factors(tensors, config), own.rates).init(params)
+        network = config.network
+        params = draw(network.tensors, config, jax.random.key(own.seed), network.initial)
+        state = optimizer(config, tensor_factors(network.tensors, config), own.rates).init(params)
         averages = averaging.start(params, own.decays.shape[0])
         return State(jnp.int32(0), params, state, averages, jnp.zeros(3), jnp.int32(NEVER))
 

@@ -8,14 +8,22 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sgdtheory._common.arguments import checked_name
-from sgdtheory.training.data import StandardLibrary, Teacher, Tokens
-from sgdtheory.training.models import MLP, Transformer
+from sgdtheory.training.custom_model import Custom
+from sgdtheory.training.data import Arrays, Digits, StandardLibrary, Teacher, Tokens
+from sgdtheory.training.models import MLP, ConvNet, GatedRecurrent, ResidualMLP, Transformer
 from sgdtheory.training.optimizers import SGD, Adam
 from sgdtheory.training.schedules import WSD, Constant, Cosine, Linear, PowerDecay, ScheduleFree, Stages
 
 KINDS: dict[str, dict[str, type]] = {
-    "model": {"mlp": MLP, "transformer": Transformer},
-    "data": {"teacher": Teacher, "stdlib": StandardLibrary, "tokens": Tokens},
+    "model": {
+        "mlp": MLP,
+        "residual": ResidualMLP,
+        "conv": ConvNet,
+        "transformer": Transformer,
+        "recurrent": GatedRecurrent,
+        "custom": Custom,
+    },
+    "data": {"teacher": Teacher, "digits": Digits, "arrays": Arrays, "stdlib": StandardLibrary, "tokens": Tokens},
     "optimizer": {"sgd": SGD, "adam": Adam},
     "schedule": {
         "constant": Constant,
@@ -44,6 +52,8 @@ def names_of(kind: type) -> dict[str, str]:
     """Flat name → field of a kind."""
     if kind is Stages:
         return {"stages": "text"}  # in the place of two lists
+    if kind is Custom:
+        return {"entry_point": "place"}  # functions have no flat spelling
     fields = sorted(dataclasses.fields(kind), key=lambda field: field.name != "warmup")  # first, as it comes first
     return {spelling(kind, field.name): field.name for field in fields}
 
@@ -144,6 +154,8 @@ def _made(kind: type, values: Mapping[str, Any]) -> Any:
     """A kind of these fields; None, which it refuses, for one that it needs and that is not given."""
     if kind is Stages:
         return Stages.from_text(values.get("text"))
+    if kind is Custom:
+        return Custom.from_place(values.get("place"))
     needed = {field.name: None for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING}
     return kind(**needed | dict(values))
 

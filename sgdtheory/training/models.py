@@ -1,17 +1,21 @@
-"""The models of a run: what only a multi-layer perceptron, or only a transformer, can be told."""
+"""The models of a run: what only one of them can be told."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from sgdtheory.training.data import Data, StandardLibrary, Teacher, Tokens
+from sgdtheory.training.custom_model import Custom
+from sgdtheory.training.data import Data, Kind
 from sgdtheory.training.fields import check_fields, set_field
 from sgdtheory.training.network import Network
 from sgdtheory.training.parametrization import Parametrization
 
+VECTORS: tuple[Kind, ...] = "vectors", "images"  # images are taken as vectors of their pixels
+Activation = Literal["relu", "gelu", "tanh"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class MLP:
-    """A multi-layer perceptron with one output and no output bias, for teacher data.
+    """A multi-layer perceptron without output bias, for vectors, and images as vectors.
 
     >>> from sgdtheory.training import MLP
     >>> MLP(depth=3, activation="tanh").depth
@@ -23,10 +27,10 @@ class MLP:
 
     depth: int = 2
     """Number of hidden layers."""
-    activation: Literal["relu", "gelu", "tanh"] = "relu"
+    activation: Activation = "relu"
     """Activation of the hidden layers."""
 
-    sees: ClassVar[str] = "vectors"
+    sees: ClassVar[tuple[Kind, ...]] = VECTORS
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -38,10 +42,79 @@ class MLP:
     def network(self, data: Data, width: int, base_width: int, table: Parametrization) -> Network:
         """The network for some data at a width."""
         del table  # its roles' exponents are applied to every network alike
-        from sgdtheory.training.mlp import network
+        from sgdtheory.training.architectures.mlp import network
 
-        assert isinstance(data, Teacher)
-        return network(self.depth, self.activation, data.input_dim, width, base_width)
+        return network(self.depth, self.activation, data.samples, width, base_width)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualMLP:
+    """A residual multi-layer perceptron, `h ← h + L^−½ (W φ(h) + c)` in each of L blocks; for vectors and images.
+
+    >>> from sgdtheory.training import ResidualMLP
+    >>> ResidualMLP(depth=4).activation
+    'relu'
+
+    Raises:
+        ValueError: a field that is out of range.
+    """
+
+    depth: int = 2
+    """Number of blocks."""
+    activation: Activation = "relu"
+    """Activation φ of the blocks and of the output layer."""
+
+    sees: ClassVar[tuple[Kind, ...]] = VECTORS
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        check_fields(self)
+
+    def check_widths(self, width: int, base_width: int) -> None:
+        """Any width goes."""
+
+    def network(self, data: Data, width: int, base_width: int, table: Parametrization) -> Network:
+        """The network for some data at a width."""
+        del table
+        from sgdtheory.training.architectures.residual_mlp import network
+
+        return network(self.depth, self.activation, data.samples, width, base_width)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvNet:
+    """A convolutional network with 3 × 3 kernels, for images; its width is the number of channels.
+
+    Every layer but the first halves height and width; the mean over what is left goes to the output layer.
+
+    >>> from sgdtheory.training import ConvNet
+    >>> ConvNet(depth=3).depth
+    3
+
+    Raises:
+        ValueError: a field that is out of range.
+    """
+
+    depth: int = 2
+    """Number of layers with kernels."""
+    activation: Activation = "relu"
+    """Activation of the hidden layers."""
+
+    sees: ClassVar[tuple[Kind, ...]] = ("images",)
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        check_fields(self)
+
+    def check_widths(self, width: int, base_width: int) -> None:
+        """Any width goes."""
+
+    def network(self, data: Data, width: int, base_width: int, table: Parametrization) -> Network:
+        """The network for some data at a width."""
+        del table
+        from sgdtheory.training.architectures.convolutional import network
+
+        return network(self.depth, self.activation, data.samples, width, base_width)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +136,7 @@ class Transformer:
     base_num_heads: int | None = None
     """Attention heads at the base width; None: num_heads (so that the size of a head grows with the width)."""
 
-    sees: ClassVar[str] = "tokens"
+    sees: ClassVar[tuple[Kind, ...]] = ("tokens",)
 
     def __post_init__(self) -> None:
         """Check every field; a base_num_heads that says nothing is left out."""
@@ -85,12 +158,43 @@ class Transformer:
 
     def network(self, data: Data, width: int, base_width: int, table: Parametrization) -> Network:
         """The network for some data at a width."""
-        from sgdtheory.training.transformer import heads, network
+        from sgdtheory.training.architectures.transformer import heads, network
 
-        assert isinstance(data, StandardLibrary | Tokens)
         base_heads = self.base_num_heads or self.num_heads
         shape = heads(width, self.num_heads, base_width, base_heads, table.attention)
-        return network(self.depth, shape, data.vocabulary, data.context, width, base_width)
+        return network(self.depth, shape, data.samples, width, base_width)
 
 
-Model = MLP | Transformer
+@dataclass(frozen=True, kw_only=True)
+class GatedRecurrent:
+    """A gated linear recurrence in the place of a transformer's attention, for text.
+
+    >>> from sgdtheory.training import GatedRecurrent
+    >>> GatedRecurrent(depth=1).depth
+    1
+
+    Raises:
+        ValueError: a field that is out of range.
+    """
+
+    depth: int = 2
+    """Number of blocks."""
+
+    sees: ClassVar[tuple[Kind, ...]] = ("tokens",)
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        check_fields(self)
+
+    def check_widths(self, width: int, base_width: int) -> None:
+        """Any width goes."""
+
+    def network(self, data: Data, width: int, base_width: int, table: Parametrization) -> Network:
+        """The network for some data at a width."""
+        del table
+        from sgdtheory.training.architectures.gated_recurrent import network
+
+        return network(self.depth, data.samples, width, base_width)
+
+
+Model = MLP | ResidualMLP | ConvNet | Transformer | GatedRecurrent | Custom

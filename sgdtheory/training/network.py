@@ -1,7 +1,7 @@
 """A network as a value: its tensors with their roles, what it computes, its loss, and what a sample costs."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,25 +12,23 @@ if TYPE_CHECKING:
 
 BIAS, GAIN = 0, -1
 Params = dict[str, "Array"]
+Layers = Mapping[str, "Array | Sequence[Array]"]  # tensor → what it makes; of a stack, one array or several of them
 
 
 class Tensor(NamedTuple):
-    """One tensor of weights; a leading axis may hold the layers of a stack.
+    """One tensor of weights.
 
     Attributes:
         shape: its shape.
-        role: "input", "hidden", "output" or "vector".
+        role: "input", "hidden", "output", "vector" or "fixed".
         fan_in: inputs that are summed, at the base width; 0 for a bias (drawn as 0) and −1 for a gain (1).
+        stacked: whether the leading axis holds the layers of a stack.
     """
 
     shape: tuple[int, ...]
     role: Role
     fan_in: int
-
-    @property
-    def stacked(self) -> bool:
-        """Whether the leading axis holds layers."""
-        return len(self.shape) == 3 or (len(self.shape) == 2 and self.role == "vector")
+    stacked: bool = False
 
 
 Tensors = Mapping[str, Tensor]
@@ -42,20 +40,34 @@ class Network:
 
     Attributes:
         tensors: name → shape, role and fan-in.
-        apply: (effective weights, inputs (B, …)) → outputs (B, …), and {tensor: what it makes}, stacked as they are.
+        apply: (effective weights, inputs (B, …)) → outputs (B, …), and what each tensor makes.
         loss: (outputs, targets) → mean loss of the batch.
         operations: floating point operations of a training step for one sample.
+        initial: key → weights, each with entries of the size that it has at the base width; None: normal ones, of
+            standard deviation fan_in^−½.
+        whole: whether what every tensor makes is the network's outputs, as nothing else is known.
     """
 
     tensors: Tensors
-    apply: "Callable[[Params, Array], tuple[Array, dict[str, Array]]]"
+    apply: "Callable[[Params, Array], tuple[Array, Layers]]"
     loss: "Callable[[Array, Array], Array]"
     operations: float
+    initial: "Callable[[Array], Params] | None" = None
+    whole: bool = False
 
     @property
     def num_weights(self) -> int:
         """Number of weights."""
         return count(self.tensors)
+
+    def with_role(self, role: Role) -> tuple[str, ...]:
+        """Names of the tensors of a role."""
+        return tuple(name for name, tensor in self.tensors.items() if tensor.role == role)
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """Names of the tensors that make the network's outputs."""
+        return tuple(self.tensors) if self.whole else self.with_role("output")
 
 
 def count(tensors: Tensors) -> int:

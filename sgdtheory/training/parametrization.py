@@ -6,9 +6,9 @@ from typing import Any, Literal, NamedTuple
 
 from sgdtheory._common.arguments import checked_name
 
-Role = Literal["input", "hidden", "output", "vector"]
+Role = Literal["input", "hidden", "output", "vector", "fixed"]
 Family = Literal["sgd", "adam"]
-ROLES: tuple[Role, ...] = "input", "hidden", "output", "vector"
+ROLES: tuple[Role, ...] = "input", "hidden", "output", "vector"  # that a parametrization has exponents for
 FAMILIES: tuple[Family, ...] = "sgd", "adam"
 TOLERANCE = 0.3  # slope that a coordinate check lets pass: errors of exponents come in halves
 
@@ -60,7 +60,8 @@ class Parametrization:
     -0.25
 
     Roles: "input" weights map a fixed dimension to the width (embeddings too), "hidden" the width to the width,
-    "output" the width to a fixed dimension; "vector" are biases and gains of width-sized layers.
+    "output" the width to a fixed dimension; "vector" are biases and gains of width-sized layers; "fixed" is what has
+    the same shape at every width, as a bias of the outputs, and is not in the table.
 
     Attributes:
         name: its name in tables.
@@ -77,8 +78,8 @@ class Parametrization:
     attention: float = -0.5
 
     def role(self, role: Role) -> Exponents:
-        """Exponents of a role."""
-        return getattr(self, role)
+        """Exponents of a role; those of "fixed" are 0: nothing of it grows with the width."""
+        return Exponents() if role == "fixed" else getattr(self, role)
 
     def with_role(self, role: Role, **exponents: float) -> "Parametrization":
         """A copy with some exponents of one role changed."""

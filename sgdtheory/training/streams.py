@@ -1,13 +1,15 @@
 """The data by name: streams in which step t of a seed is the same for every width and split into micro-batches."""
 
 import functools
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 from jax import Array
 
 from sgdtheory.training.config import TrainConfig
-from sgdtheory.training.data import Data, StandardLibrary, Teacher
+from sgdtheory.training.data import Arrays, Data, Digits, StandardLibrary, Teacher, Tokens
+from sgdtheory.training.rows import arrays, digits
 from sgdtheory.training.teacher import TeacherStream
 from sgdtheory.training.text import standard_library, token_file
 
@@ -35,8 +37,11 @@ def stream(config: TrainConfig) -> Stream:
 
 @functools.lru_cache(maxsize=8)
 def _made(data: Data, batch_size: int, holdout_size: int) -> Stream:
-    if isinstance(data, Teacher):
-        return TeacherStream(data, batch_size, holdout_size)
-    if isinstance(data, StandardLibrary):
-        return standard_library(data, batch_size, holdout_size)
-    return token_file(data, batch_size, holdout_size)
+    streams: dict[type, Callable[..., Stream]] = {
+        Teacher: TeacherStream,
+        Digits: digits,
+        Arrays: arrays,
+        StandardLibrary: standard_library,
+        Tokens: token_file,
+    }
+    return streams[type(data)](data, batch_size, holdout_size)

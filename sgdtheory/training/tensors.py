@@ -1,7 +1,7 @@
 """The factors of a network's tensors at a config's width, and how its weights are drawn."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -22,9 +22,14 @@ def tensor_factors(tensors: Tensors, config: TrainConfig) -> dict[str, Factors]:
     return {name: (found if tensor.role == "output" else frozen)[name] for name, tensor in tensors.items()}
 
 
-def draw(tensors: Tensors, config: TrainConfig, key: Array) -> Params:
-    """Initial weights, N(0, r^{2·init} / fan_in) in float32; a tensor's draw depends on key, name and shape alone."""
+def draw(tensors: Tensors, config: TrainConfig, key: Array, initial: Callable[[Array], Params] | None = None) -> Params:
+    """Initial weights in float32: N(0, r^{2·init} / fan_in), or r^init times what `initial` draws.
+
+    A tensor's normal draw depends on key, name and shape alone.
+    """
     scales = tensor_factors(tensors, config)
+    if initial is not None:
+        return {name: value * scales[name].init for name, value in initial(key).items()}
 
     def one(name: str, tensor: Tensor) -> Array:
         if tensor.fan_in == BIAS:

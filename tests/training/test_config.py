@@ -139,10 +139,10 @@ def test_averages(value):
 @pytest.mark.parametrize(
     ("name", "value", "known"),
     [
-        ("model", "mpl", r"mlp, transformer, got mpl \(did you mean mlp\?\)"),
+        ("model", "mpl", r"mlp, residual, conv, transformer, recurrent, custom, got mpl \(did you mean mlp\?\)"),
         ("activation", "rel", "relu, gelu, tanh, got rel"),
         ("parametrization", "mpu", "standard, mup, ntk, got mpu"),
-        ("data", "teecher", "teacher, stdlib, tokens, got teecher"),
+        ("data", "teecher", "teacher, digits, arrays, stdlib, tokens, got teecher"),
         ("optimizer", "adamw", r"sgd, adam, got adamw \(did you mean adam\?\)"),
         ("schedule", "cosin", "constant, cosine, linear, wsd, power, stages, schedule_free, got cosin"),
         ("precision", "float16", "float32, bfloat16, got float16"),
@@ -210,6 +210,7 @@ def test_every_field_has_a_check():
     tested = {*WHOLE, *POSITIVE, "seed", "data_seed", "task_seed", "noise_variance", "epsilon", "momentum", "beta1"}
     tested |= {"beta2", "warmup", "decay", "averages", "model", "activation", "parametrization", "data", "optimizer"}
     tested |= {"final", "exponent", "stages", "schedule", "precision", "trained", "vocabulary", "tokens", "target_loss"}
+    tested |= {"entry_point", "features", "targets"}  # test_custom.py, test_rows.py
     assert {field.name for field in flat_fields()} - tested == {"uniform_average"}
 
 

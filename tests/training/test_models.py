@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sgdtheory.training import preset, transformer
+from sgdtheory.training import preset
+from sgdtheory.training.architectures import transformer
 from sgdtheory.training.network import count
 from sgdtheory.training.tensors import draw, effective, tensor_factors
 from tests.runs import changed, run_of

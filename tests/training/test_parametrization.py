@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from sgdtheory.training import MUP, NTK, PARAMETRIZATIONS, STANDARD, Exponents, train
+from sgdtheory.training.architectures.transformer import heads
 from sgdtheory.training.network import Tensor
 from sgdtheory.training.parametrization import ROLES, as_fields, factors, parametrization
 from sgdtheory.training.tensors import draw, tensor_factors
-from sgdtheory.training.transformer import heads
 from tests.marks import slow
 from tests.runs import changed, run_of
 

@@ -7,7 +7,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sgdtheory.training.network import GAIN, Network, Params, Tensor, Tensors, count
+from sgdtheory.training.architectures.layers import normalized
+from sgdtheory.training.data import Samples
+from sgdtheory.training.losses import LOSSES
+from sgdtheory.training.network import GAIN, Layers, Network, Params, Tensor, Tensors, count
 
 ROTARY_BASE = 10_000.0
 EXPANSION = 4
@@ -35,21 +38,23 @@ def heads(width: int, number: int, base_width: int, base_number: int, exponent: 
     return Heads(number, size, base**-0.5 * (size / base) ** exponent)
 
 
-def network(depth: int, shape: Heads, vocabulary: int, context: int, width: int, base_width: int) -> Network:
+def network(depth: int, shape: Heads, samples: Samples, width: int, base_width: int) -> Network:
     """The network; operations of a sample are 6 (P_matrices + 2 · depth · context · width) a token.
 
     Attention is counted without the causal half (Chowdhery et al. 2022, Appendix B); embeddings are looked up and not
     counted.
     """
-    table = tensors(depth, vocabulary, width, base_width)
+    (context,) = samples.shape
+    table = tensors(depth, samples.num_outputs, width, base_width)
     matrices = count({name: tensor for name, tensor in table.items() if tensor.role in ("hidden", "output")})
     attention = 2 * depth * context * width
-    return Network(table, partial(apply, shape=shape), loss, 6.0 * (matrices + attention) * context)
+    return Network(table, partial(apply, shape=shape), LOSSES[samples.loss], 6.0 * (matrices + attention) * context)
 
 
 def tensors(depth: int, vocabulary: int, width: int, base: int) -> Tensors:
     """Weights of the transformer; those of the blocks are stacked."""
-    square, gains = Tensor((depth, width, width), "hidden", base), Tensor((depth, width), "vector", GAIN)
+    square = Tensor((depth, width, width), "hidden", base, stacked=True)
+    gains = Tensor((depth, width), "vector", GAIN, stacked=True)
     return {
         "embedding": Tensor((vocabulary, width), "input", 1),  # one of the inputs is on
         "attention_gain": gains,
@@ -58,14 +63,14 @@ def tensors(depth: int, vocabulary: int, width: int, base: int) -> Tensors:
         "value": square,
         "attention": square,
         "mlp_gain": gains,
-        "up": Tensor((depth, width, EXPANSION * width), "hidden", base),
-        "down": Tensor((depth, EXPANSION * width, width), "hidden", EXPANSION * base),
+        "up": Tensor((depth, width, EXPANSION * width), "hidden", base, stacked=True),
+        "down": Tensor((depth, EXPANSION * width, width), "hidden", EXPANSION * base, stacked=True),
         "final_gain": Tensor((width,), "vector", GAIN),
         "unembedding": Tensor((width, vocabulary), "output", base),
     }
 
 
-def apply(weights: Params, tokens: Array, *, shape: Heads) -> tuple[Array, dict[str, Array]]:
+def apply(weights: Params, tokens: Array, *, shape: Heads) -> tuple[Array, Layers]:
     """Logits (B, T, V) of the next token, float32, and what each tensor makes, stacked as the tensors are.
 
     Args:
@@ -81,15 +86,9 @@ def apply(weights: Params, tokens: Array, *, shape: Heads) -> tuple[Array, dict[
     stacked = {name: weights[name] for name in STACKED}
     embedded = weights["embedding"][tokens]
     stream_BxTxN, layers = lax.scan(block, embedded, stacked, unroll=weights["query"].shape[0] <= UNROLLED)
-    final = _normalized(stream_BxTxN, weights["final_gain"])
+    final = normalized(stream_BxTxN, weights["final_gain"])
     logits = jnp.einsum("btn,nv->btv", final, weights["unembedding"], preferred_element_type=jnp.float32)
     return logits, {**layers, "embedding": embedded, "final_gain": final, "unembedding": logits}
-
-
-def loss(logits: Array, targets: Array) -> Array:
-    """Mean cross-entropy in nats a token of logits (B, T, V); targets[:, t] (B, T) follows the tokens up to t."""
-    chosen = jnp.take_along_axis(logits, targets[..., None].astype(jnp.int32), axis=-1)[..., 0]
-    return jnp.mean(jax.nn.logsumexp(logits, axis=-1) - chosen)
 
 
 def _block(stream_BxTxN: Array, layer: Params, shape: Heads, rotation: tuple[Array, Array]) -> tuple[Array, Params]:
@@ -98,25 +97,18 @@ def _block(stream_BxTxN: Array, layer: Params, shape: Heads, rotation: tuple[Arr
     def split(x: Array) -> Array:
         return x.reshape(batch, length, shape.number, shape.size)
 
-    normalized = _normalized(stream_BxTxN, layer["attention_gain"])
-    query, key, value = (normalized @ layer[name] for name in ("query", "key", "value"))
+    first = normalized(stream_BxTxN, layer["attention_gain"])
+    query, key, value = (first @ layer[name] for name in ("query", "key", "value"))
     mixed = jax.nn.dot_product_attention(
         _rotate(split(query), rotation), _rotate(split(key), rotation), split(value), is_causal=True, scale=shape.scale
     )
     attention = mixed.reshape(batch, length, width) @ layer["attention"]
     stream_BxTxN = stream_BxTxN + attention
-    again = _normalized(stream_BxTxN, layer["mlp_gain"])
+    again = normalized(stream_BxTxN, layer["mlp_gain"])
     up = again @ layer["up"]
     down = jax.nn.gelu(up) @ layer["down"]
-    made: Params = dict(zip(STACKED, (normalized, query, key, value, attention, again, up, down), strict=True))
+    made: Params = dict(zip(STACKED, (first, query, key, value, attention, again, up, down), strict=True))
     return stream_BxTxN + down, made
-
-
-def _normalized(x: Array, gain: Array) -> Array:
-    """Root-mean-square normalization over the last axis, in float32."""
-    x_float = x.astype(jnp.float32)
-    mean_square = jnp.mean(x_float**2, axis=-1, keepdims=True)
-    return (x_float * lax.rsqrt(mean_square + 1e-6)).astype(x.dtype) * gain
 
 
 def _rotation(length: int, size: int) -> tuple[Array, Array]:

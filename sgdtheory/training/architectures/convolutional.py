@@ -1,0 +1,72 @@
+"""A convolutional network: 3 × 3 kernels, every layer but the first at half the size of the one before, mean, output.
+
+Kernels are applied as one matrix product over patches: networks side by side have kernels of their own, for which a
+convolution is much slower on CPUs.
+"""
+
+import math
+from functools import partial
+
+import jax.numpy as jnp
+from jax import Array
+
+from sgdtheory.training.architectures.layers import ACTIVATION
+from sgdtheory.training.architectures.mlp import one_or_all
+from sgdtheory.training.data import Samples
+from sgdtheory.training.losses import LOSSES
+from sgdtheory.training.network import BIAS, Layers, Network, Params, Tensor, Tensors
+
+SIDE = 3  # of a kernel
+
+
+def network(depth: int, activation: str, samples: Samples, width: int, base_width: int) -> Network:
+    """The network; six floating point operations a weight and place of a kernel for a sample."""
+    height, across, channels = samples.shape
+    table = tensors(depth, channels, samples.num_outputs, width, base_width)
+    products = math.prod(table["input"].shape) * height * across + width * samples.num_outputs
+    for layer in range(1, depth):
+        places = math.prod(-(-side // 2**layer) for side in (height, across))
+        products += places * SIDE**2 * width**2
+    return Network(table, partial(apply, activation=activation), LOSSES[samples.loss], 6.0 * products)
+
+
+def tensors(depth: int, channels: int, num_outputs: int, width: int, base_width: int) -> Tensors:
+    """Weights; kernels are (places and channels that are summed, channels that come out)."""
+    more, places = depth - 1, SIDE**2
+    table = {
+        "input": Tensor((places * channels, width), "input", places * channels),
+        "input_bias": Tensor((width,), "vector", BIAS),
+        "kernel": Tensor((more, places * width, width), "hidden", places * base_width, stacked=True),
+        "kernel_bias": Tensor((more, width), "vector", BIAS, stacked=True),
+        "output": Tensor((width, num_outputs), "output", base_width),
+    }
+    return {name: tensor for name, tensor in table.items() if 0 not in tensor.shape}
+
+
+def apply(weights: Params, inputs: Array, *, activation: str) -> tuple[Array, Layers]:
+    """Outputs (B,) or (B, K), and the pre-activations that each tensor makes.
+
+    Args:
+        weights: effective weights.
+        inputs: (B, H, W, C) images.
+        activation: of the hidden layers.
+    """
+    act = ACTIVATION[activation]
+    images = patches(inputs.astype(weights["input"].dtype), 1) @ weights["input"] + weights["input_bias"]
+    first, stack = images, []
+    for layer in range(weights["kernel"].shape[0] if "kernel" in weights else 0):
+        images = patches(act(images), 2) @ weights["kernel"][layer] + weights["kernel_bias"][layer]
+        stack.append(images)
+    output = (act(images).mean(axis=(1, 2)) @ weights["output"]).astype(jnp.float32)
+    layers = {"input": first, "input_bias": first, "kernel": stack, "kernel_bias": stack, "output": output}
+    return one_or_all(output), layers
+
+
+def patches(images: Array, stride: int) -> Array:
+    """The 3 × 3 neighbourhoods of every `stride`-th place of images (B, H, W, C), zeros beyond the edge: (…, 9 C)."""
+    height, width = images.shape[1:3]
+    padded = jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    shifts = [(row, column) for row in range(SIDE) for column in range(SIDE)]
+    return jnp.concatenate(
+        [padded[:, row : row + height : stride, column : column + width : stride] for row, column in shifts], axis=-1
+    )

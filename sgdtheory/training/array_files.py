@@ -1,0 +1,55 @@
+"""Files of features and targets: two arrays that go together, memory-mapped."""
+
+import functools
+from pathlib import Path
+
+import numpy as np
+
+FEWEST_ROWS = 10
+MOST_CLASSES = 1 << 20
+
+
+@functools.lru_cache(maxsize=4)
+def array_files(features: str, targets: str) -> tuple[np.ndarray, np.ndarray]:
+    """Both files, if they go together.
+
+    Raises:
+        ValueError: they cannot be read, or do not.
+    """
+    both = _mapped(features), _mapped(targets)
+    x, y = both
+    if x.ndim not in (2, 4):
+        raise ValueError(f"{features} must be (N, d), or (N, height, width, channels) for images, got shape {x.shape}")
+    if y.ndim not in (1, 2) or (y.ndim == 2 and np.issubdtype(y.dtype, np.integer)):
+        raise ValueError(f"{targets} must be (N,) or (N, K) numbers, or (N,) whole-number classes, got shape {y.shape}")
+    if len(x) != len(y):
+        raise ValueError(f"{features} and {targets} must have one row a sample, got {len(x)} and {len(y)} rows")
+    if len(x) < FEWEST_ROWS:
+        raise ValueError(f"{features} must have at least {FEWEST_ROWS} rows, got {len(x)}")
+    return both
+
+
+def number_of_classes(targets: str, classes: np.ndarray) -> int | None:
+    """Classes that whole-number targets tell apart; None: the targets are no whole numbers.
+
+    Raises:
+        ValueError: negative or huge ones.
+    """
+    if not np.issubdtype(classes.dtype, np.integer):
+        return None
+    low, high = int(classes.min()), int(classes.max())
+    if low < 0 or high >= MOST_CLASSES:
+        raise ValueError(f"{targets} must hold classes 0, 1, … below {MOST_CLASSES}, but has {low} … {high}")
+    return high + 1
+
+
+def _mapped(path: str) -> np.ndarray:
+    try:
+        found = np.load(Path(path).expanduser(), mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise ValueError(f"{path} is not there: give the path of a .npy file") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f"{path} is no NumPy array that can be read ({error}): write it with numpy.save") from None
+    if not isinstance(found, np.ndarray) or found.dtype.kind not in "fiu":
+        raise ValueError(f"{path} must be one array of numbers in a .npy file: write it with numpy.save")
+    return found

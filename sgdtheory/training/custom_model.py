@@ -1,0 +1,119 @@
+"""A network of your own as the model of a run."""
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from sgdtheory._common.arguments import checked_name
+from sgdtheory.training.data import Data, Kind
+from sgdtheory.training.fields import set_field
+from sgdtheory.training.network import Network
+from sgdtheory.training.parametrization import ROLES, Parametrization, Role
+
+ALL_ROLES: tuple[Role, ...] = *ROLES, "fixed"
+RolesOf = Callable[[Any], Mapping[str, Role]]
+Layout = Literal["in_out", "out_in"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Custom:
+    """A network of your own: how its weights are drawn, what it computes, and which role each tensor has.
+
+    >>> import jax
+    >>> from sgdtheory.training import Custom, TrainConfig
+    >>> def init(key, width):
+    ...     first, last = jax.random.split(key)
+    ...     weights = {"in": jax.random.normal(first, (64, width)), "out": jax.random.normal(last, (width, 1))}
+    ...     return {"in": weights["in"] / 8, "out": weights["out"] / width**0.5}
+    >>> def apply(params, x):
+    ...     return jax.nn.silu(x @ params["in"]) @ params["out"]
+    >>> config = TrainConfig(model=Custom(init=init, apply=apply), width=256)
+    >>> {name: tensor.role for name, tensor in config.network.tensors.items()}
+    {'in': 'input', 'out': 'output'}
+
+    The weights are drawn by `init` at the run's width and multiplied by a power of width / base width, such that their
+    sizes scale as the parametrization says, whichever powers of the width `init` itself has: initialize as you are used
+    to. Multipliers and learning rates of the parametrization are applied to them. What `apply` itself does must not
+    depend on the width, but for attention logits, which under µP are divided by the size of a head, not by its root.
+
+    Attributes:
+        init: (key, width) → a pytree. Its arrays of floating point numbers are the weights, in float32; what else it
+            holds (modules, functions, whole numbers) is handed on to `apply` as it is.
+        apply: (pytree, inputs (B, …)) → outputs: (B,) or (B, K), logits (B, T, V) for tokens.
+        roles: {name of a tensor: "input", "hidden", "output", "vector" or "fixed"}, or a function that makes it of the
+            pytree; names are paths, "layers/0/weight".
+            Roles that are left out follow from how the shape grows with the width: two axes or more: hidden; a vector:
+            vector; nothing: fixed; one axis of several: input if it is what comes out of the layer, output if what goes
+            in. The coordinate check tells whether that was right.
+        layout: of matrices: (…, in, out), as Flax has them, or (out, in, …), as Equinox and PyTorch have them.
+        activations: (pytree, inputs) → {name of a tensor: what it makes}, for the coordinate check; None: it looks at
+            what each tensor does to the outputs.
+        entry_point: "module:name", where this object is found; by it a run that is kept in files or swept knows its
+            model.
+
+    Raises:
+        ValueError: something that is no function, an unknown role or layout.
+    """
+
+    init: Callable[[Any, int], Any]
+    apply: Callable[[Any, Any], Any]
+    roles: Mapping[str, Role] | tuple[tuple[str, Role], ...] | RolesOf = ()
+    layout: Layout = "in_out"
+    activations: Callable[[Any, Any], Mapping[str, Any]] | None = None
+    entry_point: str | None = None
+
+    sees: ClassVar[tuple[Kind, ...] | None] = None
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        for name in "init", "apply":
+            if not callable(getattr(self, name)):
+                raise ValueError(f"{name} must be a function, got {getattr(self, name)!r}")
+        if not callable(self.roles):
+            for name, role in dict(self.roles).items():
+                checked_name(f"the role of {name}", role, ALL_ROLES)
+            set_field(self, "roles", tuple(sorted(dict(self.roles).items())))
+        checked_name("layout", self.layout, ("in_out", "out_in"))
+
+    def check_widths(self, width: int, base_width: int) -> None:
+        """`init` says which widths go."""
+
+    def network(self, data: Data, width: int, base_width: int, table: Parametrization) -> Network:
+        """The network for some data at a width."""
+        del table
+        from sgdtheory.training.architectures.custom import Functions, network
+
+        functions = Functions(self.init, self.apply, self.roles, self.layout, self.activations)
+        return network(functions, data.samples, width, base_width)
+
+    @property
+    def place(self) -> "str | Custom":
+        """Where it is found; itself, if nowhere."""
+        return self.entry_point or self
+
+    @classmethod
+    def from_place(cls, text: Any) -> "Custom":
+        """The model that a module has, "module:name"; a model is itself.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if isinstance(text, cls):
+            return text
+        module, colon, name = text.partition(":") if isinstance(text, str) else ("", "", "")
+        if not (module and colon and name):
+            raise ValueError(f"entry_point must be module:name, where a Custom model is found, got {text!r}")
+        try:
+            if "" not in sys.path and f"{Path.cwd()}" not in sys.path:
+                sys.path.append(f"{Path.cwd()}")  # where a user's module lies, as `python` itself would look there
+            found = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise ValueError(f"entry_point {text} cannot be imported: {error}") from None
+        if not isinstance(found, cls):
+            raise ValueError(f"entry_point {text} must be a Custom model, got {type(found).__name__}")
+        if found.entry_point != text:
+            raise ValueError(f"the model at {text} must say so: Custom(…, entry_point={text!r})")
+        return found

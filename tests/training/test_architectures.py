@@ -1,0 +1,118 @@
+"""The networks beside perceptron and transformer against NumPy, and their coordinate checks."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.signal import correlate
+
+from sgdtheory.training import coordinate_check
+from sgdtheory.training.architectures.gated_recurrent import LOWEST_OFFSET, remembered
+from tests.marks import slow
+from tests.runs import run_of
+from tests.training.test_models import gelu, normalized, random_weights
+
+RESIDUAL = run_of(model="residual", width=6, base_width=3, depth=3, input_dim=4, activation="tanh")
+CONV = run_of(model="conv", data="digits", width=5, base_width=5, depth=3)
+RECURRENT = run_of(
+    model="recurrent", data="tokens", tokens="-", vocabulary=11, width=8, base_width=8, depth=2, context=5
+)
+TOKENS = np.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
+
+
+def in_double(weights):
+    return {name: part.astype(float) for name, part in weights.items()}
+
+
+def test_residual_by_hand():
+    weights = random_weights(RESIDUAL)
+    inputs = np.random.default_rng(1).standard_normal((7, 4)).astype(np.float32)
+    own = in_double(weights)
+    stream = inputs @ own["input"] + own["input_bias"]
+    for block in range(3):
+        stream = stream + (np.tanh(stream) @ own["branch"][block] + own["branch_bias"][block]) / 3**0.5
+    outputs, layers = RESIDUAL.network.apply(weights, inputs)
+    np.testing.assert_allclose(outputs, np.tanh(stream) @ own["output"][:, 0], rtol=1e-5, atol=1e-5)
+    assert layers["branch"].shape == (3, 7, 6)
+
+
+def convolved(images, kernel, stride):
+    """By SciPy: images (B, H, W, C), kernel (9 C, K) with places in rows, then columns, then channels."""
+    own = kernel.reshape(3, 3, images.shape[3], -1)
+    padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    out = [
+        [correlate(image, own[..., k], "valid")[::stride, ::stride, 0] for k in range(own.shape[3])] for image in padded
+    ]
+    return np.moveaxis(np.array(out), 1, -1)
+
+
+@pytest.mark.parametrize("side", [8, 7, 1])
+def test_convolutions_by_hand(side):
+    weights = random_weights(CONV)
+    images = np.random.default_rng(1).standard_normal((3, side, side, 1)).astype(np.float32)
+    own = in_double(weights)
+    hidden = convolved(images, own["input"], 1) + own["input_bias"]
+    for layer in range(2):
+        hidden = convolved(np.maximum(hidden, 0), own["kernel"][layer], 2) + own["kernel_bias"][layer]
+    expected = np.maximum(hidden, 0).mean((1, 2)) @ own["output"]
+    outputs, _ = CONV.network.apply(weights, images)
+    np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_operations_of_convolutions():
+    """Of the digits: 64 places, then 16, then 4."""
+    assert CONV.network.operations == 6 * (64 * 9 * 5 + 16 * 45 * 5 + 4 * 45 * 5 + 5 * 10)
+
+
+def test_recurrence_by_hand():
+    weights = random_weights(RECURRENT)
+    own = in_double(weights)
+    offsets = np.linspace(0, LOWEST_OFFSET, 8)
+    logits = []
+    for row in TOKENS:
+        x = own["embedding"][row]
+        for block in range(2):
+            layer = {name: part[block] for name, part in own.items() if part.ndim > 1 and len(part) == 2}
+            first = normalized(x, layer["gain"])
+            gate = 1 / (1 + np.exp(-(first @ layer["gate"] + layer["gate_bias"] + offsets)))
+            candidate, state, states = first @ layer["candidate"], np.zeros(8), []
+            for t in range(5):
+                state = (1 - gate[t]) * state + gate[t] * candidate[t]
+                states.append(state)
+            x = x + np.array(states) @ layer["mixing"]
+            x = x + gelu(normalized(x, layer["mlp_gain"]) @ layer["up"]) @ layer["down"]
+        logits.append(normalized(x, own["final_gain"]) @ own["unembedding"])
+    found, _ = RECURRENT.network.apply(weights, TOKENS)
+    np.testing.assert_allclose(found, logits, rtol=2e-4, atol=2e-4)
+
+
+def test_recurrence_is_causal_by_gradients():
+    rng = np.random.default_rng(0)
+    gate, candidate = (jnp.asarray(rng.standard_normal((1, 6, 3)), jnp.float32) for _ in range(2))
+    slopes = np.abs(jax.jacrev(lambda x: remembered(gate, x)[0])(candidate)[:, :, 0]).sum((1, 3))
+    later = ~np.tri(6, dtype=bool)
+    assert (slopes[later] == 0).all()
+    assert (slopes[~later] > 0).all()
+
+
+SMALL = {"batch_size": 32, "holdout_size": 64}
+TEXT = {"data": "stdlib", "batch_size": 4, "context": 8, "depth": 1, "holdout_size": 32}
+MODELS = {
+    "residual": {"model": "residual", **SMALL},
+    "conv": {"model": "conv", "data": "digits", **SMALL},
+    "recurrent": {"model": "recurrent", **TEXT},
+}
+RATES = {"adam": 0.003, "sgd": 0.03}
+CASES = [
+    (model, optimizer, table) if (optimizer, table) == ("adam", "mup") or model == "residual" and optimizer == "adam"
+    else slow(model, optimizer, table)
+    for model in MODELS for optimizer in RATES for table in ("mup", "standard")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "optimizer", "table"), CASES)
+def test_maximal_update_passes_and_standard_fails(model, optimizer, table):
+    """Perceptron and transformer: test_coordinates.py."""
+    config = run_of(optimizer=optimizer, learning_rate=RATES[optimizer], parametrization=table, **MODELS[model])
+    check = coordinate_check(config, widths=(128, 512), steps=(3, 10), seeds=8)
+    assert check.passes == (table == "mup"), check.failures()

@@ -1,0 +1,273 @@
+"""Networks of one's own: roles from shapes, sizes over the width, the same training as the built-in network's."""
+
+from dataclasses import replace
+
+import equinox as eqx
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sgdtheory.training import (
+    MLP,
+    MUP,
+    ConvNet,
+    Custom,
+    Lanes,
+    TrainConfig,
+    coordinate_check,
+    from_equinox,
+    from_flax,
+    read_weights,
+    resume,
+    train,
+)
+from sgdtheory.training.architectures.custom import inferred_role
+from sgdtheory.training.engine import evaluation_program, init, stacked
+from tests.marks import slow
+from tests.runs import changed, run_of
+from tests.training import own_networks
+
+CONFIG = TrainConfig(
+    model=own_networks.net, width=48, base_width=12, batch_size=8, max_steps=8, holdout_size=32, averages=(0.9,)
+)
+
+
+def roles(model, **fields):
+    tensors = replace(CONFIG, model=model, **fields).network.tensors
+    return {name: tensor.role for name, tensor in tensors.items()}
+
+
+class Flax(nn.Module):
+    width: int
+
+    @nn.compact
+    def __call__(self, x):
+        for _ in range(2):
+            x = nn.relu(nn.Dense(self.width)(x))
+        return nn.Dense(1)(x)
+
+
+def flax_net():
+    return from_flax(Flax, np.zeros((1, 64), np.float32))
+
+
+def equinox_net(**options):
+    return from_equinox(lambda key, width: eqx.nn.MLP(64, "scalar", width, depth=2, key=key), **options)
+
+
+def test_roles_of_plain_functions():
+    assert roles(own_networks.net) == {
+        "layers/0/bias": "vector",
+        "layers/0/weight": "input",
+        "layers/1/bias": "vector",
+        "layers/1/weight": "hidden",
+        "output": "output",
+        "output_bias": "fixed",
+    }
+
+
+def test_roles_of_a_flax_module():
+    found = roles(flax_net())
+    assert {name.removeprefix("params/"): role for name, role in found.items()} == {
+        "Dense_0/bias": "vector",
+        "Dense_0/kernel": "input",
+        "Dense_1/bias": "vector",
+        "Dense_1/kernel": "hidden",
+        "Dense_2/bias": "fixed",
+        "Dense_2/kernel": "output",
+    }
+
+
+def test_roles_of_an_equinox_module():
+    assert roles(equinox_net()) == {
+        "layers/0/weight": "input",
+        "layers/0/bias": "vector",
+        "layers/1/weight": "hidden",
+        "layers/1/bias": "vector",
+        "layers/2/weight": "output",
+        "layers/2/bias": "fixed",
+    }
+    assert roles(equinox_net(roles={"layers/2/bias": "vector"}))["layers/2/bias"] == "vector"
+
+
+class Embedded(eqx.Module):
+    embedding: eqx.nn.Embedding
+    output: eqx.nn.Linear
+
+    def __init__(self, key, width):
+        first, last = jax.random.split(key)
+        self.embedding = eqx.nn.Embedding(11, width, key=first)
+        self.output = eqx.nn.Linear(width, 11, use_bias=False, key=last)
+
+    def __call__(self, tokens):
+        return jax.vmap(self.output)(jax.vmap(self.embedding)(tokens))
+
+
+def test_an_equinox_embedding_is_an_input_though_it_lies_the_other_way():
+    tokens = run_of(model="recurrent", data="tokens", tokens="-", vocabulary=11, context=5).data
+    found = roles(from_equinox(Embedded), data=tokens)
+    assert found == {"embedding/weight": "input", "output/weight": "output"}
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "layout", "role"),
+    [
+        ((64, 8), (64, 16), "in_out", "input"),
+        ((64, 8), (64, 16), "out_in", "output"),
+        ((8, 10), (16, 10), "in_out", "output"),
+        ((8, 64), (16, 64), "out_in", "input"),
+        ((3, 3, 1, 8), (3, 3, 1, 16), "in_out", "input"),
+        ((1, 1, 8, 10), (1, 1, 16, 10), "in_out", "output"),
+        ((8, 1, 3, 3), (16, 1, 3, 3), "out_in", "input"),
+        ((8, 2, 4), (16, 2, 8), "in_out", "hidden"),
+        ((3, 3, 8, 8), (3, 3, 16, 16), "out_in", "hidden"),
+        ((8,), (16,), "in_out", "vector"),
+        ((10,), (10,), "out_in", "fixed"),
+        ((), (), "in_out", "fixed"),
+    ],
+)
+def test_inferred_roles(small, large, layout, role):
+    assert inferred_role(small, large, layout) == role
+
+
+def of_any_power(power):
+    """The network of `own_networks` whose every tensor is drawn with another power of the width."""
+
+    def drawn(key, width):
+        tree = own_networks.init(key, width)
+        return jax.tree.map(lambda leaf: leaf * (width / 12) ** power if eqx.is_array(leaf) else leaf, tree)
+
+    return Custom(init=drawn, apply=own_networks.apply)
+
+
+@pytest.mark.parametrize("table", ["mup", "standard", "ntk"])
+@pytest.mark.parametrize("power", [0.0, 0.5, -0.25])
+def test_initial_sizes_are_the_parametrizations_whatever_init_does(table, power):
+    config = replace(CONFIG, model=of_any_power(power), parametrization=table, width=192)
+    weights = init(stacked([config]), config=evaluation_program(config)).params
+    own = own_networks.init(jax.random.key(0), 12)
+    at_base = {"layers/0/weight": 1 / 8, "layers/1/weight": 12**-0.5, "output": 12**-0.5}
+    assert own["output"].shape == (12, 1)
+    for name, size in at_base.items():
+        role = config.table.role(config.network.tensors[name].role)
+        found = float(np.std(np.asarray(weights[name])))
+        wide = 5 / np.sqrt(2 * weights[name].size)  # five standard errors: false alarm 6e-7 each
+        slack = 16**0.02 if power == -0.25 else 1.0  # a power that is no half is measured
+        assert 1 / slack - wide < found / (size * 16**role.init) < slack + wide
+
+
+def as_ours(weights):
+    """Weights of the built-in perceptron in the place of ours; leading axes are runs and layers."""
+    return {
+        "layers/0/weight": weights["input"],
+        "layers/0/bias": weights["input_bias"],
+        "layers/1/weight": weights["hidden"][:, 0],
+        "layers/1/bias": weights["hidden_bias"][:, 0],
+        "output": weights["output"],
+        "output_bias": jnp.zeros((1, 1)),
+    }
+
+
+def without_output_bias(params, inputs):
+    return own_networks.apply(params | {"output_bias": jnp.zeros(1)}, inputs)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("table", ["mup", slow("standard"), slow("ntk")])
+def test_trains_as_the_built_in_network_does(optimizer, table):
+    """Same initial weights, same data: the same losses."""
+    built_in = changed(replace(CONFIG, model=MLP(depth=2)), optimizer=optimizer, parametrization=table)
+    own = replace(built_in, model=Custom(init=own_networks.init, apply=without_output_bias))
+    theirs, ours = (init(stacked([config]), config=evaluation_program(config)) for config in (built_in, own))
+    same, averages = as_ours(theirs.params), as_ours(jax.tree.map(lambda part: part[:, 0], theirs.averages))
+    ours = ours._replace(params=same, averages={name: part[:, None] for name, part in averages.items()})
+    both = Lanes([built_in]), Lanes([own], states=[jax.tree.map(lambda part: np.asarray(part[0]), ours)])
+    for lanes in both:
+        lanes.advance(8)
+    np.testing.assert_allclose(both[1].evaluate(), both[0].evaluate(), rtol=2e-4)
+
+
+def test_a_run_in_files_is_resumed_by_its_entry_point(tmp_path):
+    whole = train(replace(CONFIG, max_steps=16, schedule_steps=8))
+    train(CONFIG, tmp_path)
+    result = resume(tmp_path, max_steps=16)
+    np.testing.assert_array_equal(result.losses[-1], whole.losses[-1])
+    assert read_weights(tmp_path)["layers/1/weight"].shape == (48, 48)
+    assert TrainConfig.from_fields(CONFIG.as_fields()) == CONFIG
+    assert changed(CONFIG, width=96).model is own_networks.net
+    assert CONFIG.fingerprint != changed(CONFIG, model="mlp").fingerprint
+
+
+def test_a_model_without_an_entry_point_is_trained_but_not_kept(tmp_path):
+    config = replace(CONFIG, model=own_networks.nameless)
+    assert train(config).outcome == "steps"
+    assert changed(config, width=24).model is own_networks.nameless
+    for kept in (lambda: train(config, tmp_path), lambda: config.fingerprint):
+        with pytest.raises(ValueError, match="kept in files by the place where the model is found"):
+            kept()
+
+
+@pytest.mark.parametrize("make", [slow(flax_net), equinox_net], ids=["flax", "equinox"])
+def test_coordinate_check_of_modules(make):
+    """It passes, and fails with an exponent that is wrong and in standard parametrization."""
+    config = replace(CONFIG, model=make(), batch_size=32)
+    sizes = {"widths": (64, 512), "steps": (3, 10), "seeds": 8}
+    right = coordinate_check(config, **sizes)
+    assert right.passes, right.failures()
+    assert not any("bias" in layer and layer.startswith("layers/2") for layer in right.layers)
+    wrong = MUP.with_role("hidden", adam_rate=0.0)
+    assert not coordinate_check(replace(config, parametrization=wrong), **sizes).passes
+
+
+@pytest.mark.slow
+def test_coordinate_check_finds_a_wrong_role():
+    config = replace(CONFIG, model=replace(own_networks.nameless, roles={"layers/1/weight": "input"}), batch_size=32)
+    check = coordinate_check(config, widths=(64, 512), steps=(3, 10), seeds=8)
+    assert "layers/1/weight" in {failure.layer for failure in check.failures() if failure.certain}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Custom(init=3, apply=own_networks.apply), "init must be a function, got 3"),
+        (lambda: Custom(init=init, apply=own_networks.apply, roles={"x": "hiden"}), "did you mean hidden"),
+        (lambda: Custom(init=init, apply=own_networks.apply, layout="oi"), "layout must be one of"),
+        (lambda: Custom.from_place("own_networks"), "entry_point must be module:name"),
+        (lambda: Custom.from_place("tests.training.own_networks:nothing"), "cannot be imported"),
+        (lambda: Custom.from_place("tests.training.own_networks:init"), "must be a Custom model, got function"),
+        (lambda: Custom.from_place("tests.training.own_networks:nameless"), "must say so"),
+    ],
+)
+def test_bad_models(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"roles": {"nothing": "input"}}, "roles has 'nothing', which is no tensor of the model: it has layers/0/bias"),
+        ({"apply": lambda tree, x: x}, r"must return outputs of shape \(B\) for these data, got \(B, 64\)"),
+        ({"activations": lambda tree, x: {}}, "activations must have what every tensor makes, but lacks layers/0"),
+        ({"init": lambda key, width: {f"{width}": jnp.ones(width)}}, "weights of the same names at every width"),
+    ],
+)
+def test_bad_networks(changes, message):
+    config = replace(CONFIG, model=replace(own_networks.nameless, **changes))
+    with pytest.raises(ValueError, match=message):
+        _ = config.network
+
+
+def test_a_flax_module_with_state_is_refused():
+    model = from_flax(lambda width: nn.Sequential([nn.Dense(width), nn.BatchNorm(False)]), np.zeros((1, 64)))
+    with pytest.raises(ValueError, match="without state, but it keeps batch_stats"):
+        _ = replace(CONFIG, model=model).network
+
+
+def test_models_and_data_go_together():
+    with pytest.raises(
+        ValueError, match="model conv does not go with data teacher: it takes images, as data digits, arrays"
+    ):
+        TrainConfig(model=ConvNet())
