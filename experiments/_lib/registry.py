@@ -86,6 +86,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("data_scaling", 60, 20, by_name_only=True),
         Experiment("branching", 75, 1200, by_name_only=True),
         Experiment("theory_meets_network", 60, 550, by_name_only=True),
+        Experiment("data_law", 90, 1800, by_name_only=True),
         Experiment("real_features", 120, 980, by_name_only=True),
         Experiment("precision", 60, 350, by_name_only=True),
         Experiment("accumulation", 60, 600, by_name_only=True),
