@@ -113,14 +113,10 @@ def columns_of(config: Config, cells: list[Cell]) -> dict[str, list]:
     for cell in cells:
         slope = slope_of(config.num_samples, cell.critical)
         error = slope_error(config, cell)
-        tail = (1 - config.level) / 2
-        low, high = np.nanquantile(
-            np.where(np.isfinite(cell.resampled), cell.resampled, np.nan), [tail, 1 - tail], axis=0
-        )
         law = float(corollary8_exponent(cell.capacity, cell.source))
         for place, samples in enumerate(config.num_samples):
             row = [float(cell.trained == "all"), cell.capacity, cell.source, samples, cell.critical[place]]
-            row += [low[place], high[place], cell.risk[place], slope, error, cell.inside, law]
+            row += [*interval_of(config, cell.resampled[:, place]), cell.risk[place], slope, error, cell.inside, law]
             for kind in KINDS:
                 found = cell.predictions.get(kind)
                 row += [found.critical[place], *found[1:]] if found else [np.nan] * 9
@@ -131,8 +127,17 @@ def columns_of(config: Config, cells: list[Cell]) -> dict[str, list]:
 def slope_error(config: Config, cell: Cell) -> float:
     """Standard deviation of the slope over resampled seeds, for S − 1 degrees of freedom."""
     slopes = np.array([slope_of(config.num_samples, each) for each in cell.resampled])
+    slopes = slopes[np.isfinite(slopes)]
     seeds = config.num_seeds if cell.trained == "all" else config.output_seeds
-    return float(np.nanstd(slopes) * (seeds / max(seeds - 1, 1)) ** 0.5)
+    return float(slopes.std() * (seeds / max(seeds - 1, 1)) ** 0.5) if slopes.size else np.nan
+
+
+def interval_of(config: Config, resampled: np.ndarray) -> tuple[float, float]:
+    """Between the quantiles of resampled B* that are left out evenly; nan where none is known."""
+    known = resampled[np.isfinite(resampled)]
+    tail = (1 - config.level) / 2
+    low, high = np.quantile(known, [tail, 1 - tail]) if known.size else (np.nan, np.nan)
+    return float(low), float(high)
 
 
 def comparisons(table: dict[str, np.ndarray]) -> list[tuple[bool, str]]:
@@ -150,7 +155,8 @@ def points_of(table: dict[str, np.ndarray], everything: bool, name: str) -> tupl
     first = (table["all_trained"] == everything) & (table["num_samples"] == table["num_samples"].min())
     error = table.get(f"{name}_error", np.zeros_like(table[name]))[first]
     if name.startswith("slope"):
-        error = np.full_like(error, np.sqrt(np.nanmean(error**2)))
+        known = error[np.isfinite(error)]
+        error = np.full_like(error, np.sqrt(np.mean(known**2)) if known.size else np.nan)
     found = table[name][first], table["slope"][first], error, table["slope_error"][first]
     known = np.isfinite(found).all(0)
     return tuple(each[known] for each in found)
