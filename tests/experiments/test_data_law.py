@@ -132,7 +132,7 @@ def test_the_pipeline_finds_the_exponents_of_exact_risks():
     config = replace(CONFIG, num_samples=(512, 2048, 8192, 32768), batch_ratio=2.0, largest_batch=1024, num_rates=8)
     samples, rng, points = np.array(config.num_samples, float), np.random.default_rng(0), []
     for a, b in EXACT:
-        index = np.arange(1.0, 401)
+        index = np.arange(1.0, 101)
         problem = st.LeastSquares(index**-a, index**-b, 1.0)
         grid = cells._grid(config, problem)
         risk = gaussian_risk(problem, grid)[:, :, None] * np.exp(0.03 * rng.standard_normal((1, 1, 4, len(grid.data))))
