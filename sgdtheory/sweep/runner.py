@@ -1,6 +1,7 @@
 """Running a sweep: units of runs side by side, on threads, processes or machines, from and into a store."""
 
 import itertools
+import math
 import os
 import platform
 import threading
@@ -11,11 +12,11 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
-from sgdtheory._common.arguments import whole_number
+from sgdtheory._common.arguments import positive_number, whole_number
 from sgdtheory._common.interrupts import Interrupts
 from sgdtheory.sweep.pace import Countdown, Taken
 from sgdtheory.sweep.store import Store
@@ -61,6 +62,44 @@ class Report:
     taken: Taken | None = None
 
 
+class Deadline(Interrupts):
+    """A context in which Ctrl-C, or the clock, sets `pending`.
+
+    Args:
+        ends: seconds since the epoch, which workers of other processes know as well; None: never.
+    """
+
+    def __init__(self, ends: float | None = None) -> None:
+        self._ends = math.inf if ends is None else ends
+        super().__init__()
+
+    @property
+    def pending(self) -> bool:
+        """Whether to stop."""
+        return self._came or time.time() >= self._ends
+
+    @pending.setter
+    def pending(self, came: bool) -> None:
+        self._came = came
+
+
+class Options(NamedTuple):
+    """How the units of a sweep are run.
+
+    Attributes:
+        checkpoint_seconds: time between checkpoints.
+        keep_states: whether runs that have ended keep their last checkpoint.
+        ends: when to stop, in seconds since the epoch; None: when all is done.
+    """
+
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
+    keep_states: bool = True
+    ends: float | None = None
+
+
+DEFAULTS = Options()
+
+
 def sweep(
     configs: Sequence[TrainConfig],
     store: str | Path,
@@ -69,6 +108,8 @@ def sweep(
     lanes: int | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     report: Callable[[Progress], None] | None = None,
+    max_seconds: float | None = None,
+    keep_states: bool = True,
 ) -> SweepTable:
     """Train every config once, in a store that keeps what is finished and resumes what is not.
 
@@ -94,14 +135,19 @@ def sweep(
         lanes: runs side by side; None: 16, fewer for networks of more than half a million weights.
         checkpoint_seconds: time between checkpoints of runs that go on.
         report: called with the `Progress` now and then.
+        max_seconds: time after which the sweep stops, as after Ctrl-C: within a second and what it takes to write the
+            checkpoints of the runs that go on, or to end a compilation. The same call goes on.
+        keep_states: keep the last weights and optimizer of runs that have ended, from which longer ones go on; False:
+            their config, curve and result alone, a few kilobytes a run.
 
     Returns:
-        Results in the order of the configs. A run that diverged has one; one that Ctrl-C stopped has none yet.
+        Results in the order of the configs. A run that diverged has one; one that was stopped has none yet.
 
     Raises:
-        ValueError: no configs, or one that its data refuse.
+        ValueError: no configs, one that its data refuse, or a time that is not positive.
         OSError: the store cannot be written, or a worker died; what is finished stays.
     """
+    ends = None if max_seconds is None else time.time() + positive_number("max_seconds", max_seconds)
     configs = list({config.fingerprint: config for config in configs}.values())
     if not configs:
         raise ValueError("configs must be at least one, got none")
@@ -109,8 +155,9 @@ def sweep(
     set_aside = place.prepare()
     place.adopt(configs)
     results = {config.fingerprint: place.result(config) for config in configs}
-    with Interrupts() as interrupts:
-        work = _Work(place, units(configs, lanes), results, interrupts, checkpoint_seconds, report)
+    with Deadline(ends) as interrupts:
+        options = Options(checkpoint_seconds, keep_states, ends)
+        work = _Work(place, units(configs, lanes), results, interrupts, options, report)
         if executor is not None:
             notes = work.on(executor)
         else:
@@ -145,10 +192,7 @@ def _lanes(config: TrainConfig) -> int:
 
 
 def run_unit(
-    folder: str | Path,
-    configs: Configs,
-    checkpoint_seconds: float = CHECKPOINT_SECONDS,
-    interrupts: Interrupts | None = None,
+    folder: str | Path, configs: Configs, options: Options = DEFAULTS, interrupts: Interrupts | None = None
 ) -> Report:
     """Finish the runs of one unit in a store, as a worker does; not done if another process has one of them."""
     store, begin = Store(folder), time.perf_counter()
@@ -158,14 +202,14 @@ def run_unit(
         lanes, notes = [], []
         for config in configs:
             finished = store.result(config) is not None
-            run, note = (Run(config, None), None) if finished else store.run(config)
+            run, note = (Run(config, None), None) if finished else store.run(config, keep_state=options.keep_states)
             lanes.append(run)
             notes += [note] if note else []
         open_runs = [run for run in lanes if run.directory is not None and not run.ended]
         done = max((run.num_steps for run in open_runs), default=0)
-        with Interrupts() as own:
+        with Deadline(options.ends) as own:
             stop = interrupts or own
-            setup = advance_runs(open_runs, stop, lanes=lanes, checkpoint_seconds=checkpoint_seconds)
+            setup = advance_runs(open_runs, stop, lanes=lanes, checkpoint_seconds=options.checkpoint_seconds)
     steps = max((run.num_steps for run in open_runs), default=0) - done
     worker = f"{platform.node()} {os.getpid()} {threading.get_ident()}"
     taken = Taken(steps, setup, time.perf_counter() - begin - setup, worker)
@@ -181,11 +225,11 @@ class _Work:
         everything: list[Configs],
         results: dict[str, TrainResult | None],
         interrupts: Interrupts,
-        checkpoint_seconds: float,
+        options: Options,
         report: Callable[[Progress], None] | None,
     ):
         self._store, self._results, self._interrupts = store, results, interrupts
-        self._checkpoint_seconds, self._report = checkpoint_seconds, report
+        self._options, self._report = options, report
         self._queue = deque(unit for unit in everything if self._open(unit))
         self._countdown = Countdown(list(self._queue))
         self._start = time.perf_counter()
@@ -201,7 +245,7 @@ class _Work:
             while (self._queue or running) and not (self._interrupts.pending and not running):
                 while self._queue and not self._interrupts.pending:
                     unit = self._queue.popleft()
-                    arguments = self._store.folder, unit, self._checkpoint_seconds, stop
+                    arguments = self._store.folder, unit, self._options, stop
                     running[executor.submit(run_unit, *arguments)] = unit
                 done, _ = wait(running, POLL_SECONDS, FIRST_COMPLETED)
                 for future in running.keys() - done:

@@ -76,17 +76,17 @@ class Store:
         except ValueError:
             return None
 
-    def run(self, config: TrainConfig) -> tuple[Run, str | None]:
+    def run(self, config: TrainConfig, *, keep_state: bool = True) -> tuple[Run, str | None]:
         """The config's run, to be advanced by who holds its lock, and a note if what was there was set aside."""
         directory = self._run_directory(config)
         directory.clean()
         try:
             directory.check(config)
-            run = Run(config, directory.path)
+            run = Run(config, directory.path, keep_state=keep_state)
         except ValueError as error:
             name = directory.path.name
             place = self.set_aside(name)
-            return Run(config, directory.path), f"{name} was set aside as {place}: {error}"
+            return Run(config, directory.path, keep_state=keep_state), f"{name} was set aside as {place}: {error}"
         if run.ended:  # killed between its last checkpoint and its result
             run.save_result()
         return run, None

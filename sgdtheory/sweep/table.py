@@ -23,7 +23,7 @@ class SweepTable:
         configs: of the runs, in the order of the sweep.
         results: of each; None for a run that has not ended.
         notes: what was found in the store that was no run of it.
-        interrupted: whether Ctrl-C came before the end.
+        interrupted: whether Ctrl-C, or the end of the time that the sweep had, came before its end.
     """
 
     configs: tuple[TrainConfig, ...]

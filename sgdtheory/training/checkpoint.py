@@ -69,6 +69,11 @@ def write_checkpoint(directory: Path, state: State, history: History) -> None:
     write_atomically(directory / CHECKPOINT, buffer.getvalue())
 
 
+def remove_checkpoint(directory: Path) -> None:
+    """Remove the state of a run that has its result."""
+    (directory / CHECKPOINT).unlink(missing_ok=True)
+
+
 def write_result(directory: Path, result: TrainResult) -> None:
     """Write the curve and, last, the result of a run that has ended."""
     write_atomically(directory / CURVE, result.to_csv())

@@ -121,10 +121,11 @@ class Group:
         """Write checkpoints of some of the runs, as they are now."""
         for run in runs:
             run.num_steps = self.step
-        if any(run.directory is not None for run in runs):
-            for run, state in zip(self.lanes, self._lanes.states(), strict=True):
-                if run in runs:
-                    run.save(state)
+        wanted = any(run.saves_state for run in runs)
+        states = self._lanes.states() if wanted else [None] * len(self.lanes)  # large ones take seconds to fetch
+        for run, state in zip(self.lanes, states, strict=True):
+            if run in runs:
+                run.save(state)
 
 
 def advance_runs(

@@ -6,7 +6,13 @@ from typing import Any
 
 import jax
 
-from sgdtheory.training.checkpoint import read_checkpoint, write_checkpoint, write_config, write_result
+from sgdtheory.training.checkpoint import (
+    read_checkpoint,
+    remove_checkpoint,
+    write_checkpoint,
+    write_config,
+    write_result,
+)
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.engine import State, side_by_side
 from sgdtheory.training.history import History
@@ -14,10 +20,13 @@ from sgdtheory.training.result import TrainResult
 
 
 class Run:
-    """One run: its config, directory and history, and its state where that was read from a checkpoint."""
+    """One run: its config, directory and history, and its state where that was read from a checkpoint.
 
-    def __init__(self, config: TrainConfig, directory: Path | None):
-        self.config, self.directory = config, directory
+    With `keep_state=False` nothing but config, curve and result stays in the directory when the run has ended.
+    """
+
+    def __init__(self, config: TrainConfig, directory: Path | None, *, keep_state: bool = True):
+        self.config, self.directory, self._keep_state = config, directory, keep_state
         self.history = History(config)
         self.state: State | None = None
         self.num_steps = 0
@@ -36,17 +45,27 @@ class Run:
         """Whether there is nothing left to do."""
         return self.history.outcome is not None
 
-    def save(self, state: State) -> None:
-        """Write a checkpoint and, if the run has ended, its result."""
-        if self.directory is not None and not jax.process_index():  # one process of several writes
+    @property
+    def saves_state(self) -> bool:
+        """Whether `save` writes the state."""
+        return self.directory is not None and (self._keep_state or not self.ended)
+
+    def save(self, state: State | None) -> None:
+        """Write a checkpoint, where the state is to be kept, and, if the run has ended, its result."""
+        if self.directory is None or jax.process_index():  # one process of several writes
+            return
+        if state is not None and self.saves_state:
             write_checkpoint(self.directory, state, self.history)
-            if self.ended:
-                write_result(self.directory, self.result())
+        if self.ended:
+            self.save_result()
 
     def save_result(self) -> None:
         """Write the result alone, of a run whose checkpoint says that it has ended."""
-        if self.directory is not None:
-            write_result(self.directory, self.result())
+        if self.directory is None:
+            return
+        write_result(self.directory, self.result())
+        if not self._keep_state:
+            remove_checkpoint(self.directory)
 
     def result(self) -> TrainResult:
         """What the run hands back."""

@@ -223,7 +223,7 @@ def test_a_run_lost_at_the_first_step_comes_back_with_the_same_bits(whole, tmp_p
     """Ctrl-C before the first step leaves runs that have been evaluated once; one that is lost has not been."""
     store, unit = Store(tmp_path), units(CONFIGS, LANES)[0]
     store.prepare()
-    stopped = runner.run_unit(tmp_path, unit, 30.0, PressedAtOnce())  # pyright: ignore[reportArgumentType]
+    stopped = runner.run_unit(tmp_path, unit, interrupts=PressedAtOnce())  # pyright: ignore[reportArgumentType]
     assert not stopped.done
     assert all((store.directory(config) / "checkpoint.npz").exists() for config in unit)
     shutil.rmtree(store.directory(unit[0]))
@@ -281,3 +281,42 @@ def test_progress(tmp_path):
     assert told[0].seconds_left != told[0].seconds_left
     # That the estimate is about right is seen with a clock of its own in test_pace: here steps take as long as they do.
     assert min(told[1].seconds_left, told[2].seconds_left) > told[3].seconds_left == 0.0
+
+
+# ------------------------------------------------------------------ time and room
+
+
+def test_a_sweep_stops_when_its_time_is_up_and_goes_on(long_csv, tmp_path):
+    """However often it stops: bit for bit the table of one that was left alone."""
+    for seconds in (1e-3, 0.5, 1.0):
+        table = sweep(LONG, tmp_path, lanes=LANES, max_seconds=seconds)
+        assert table.interrupted == (None in table.results)
+        assert table.interrupted or seconds > 1e-3
+    assert sweep(LONG, tmp_path, lanes=LANES).to_csv() == long_csv
+
+
+@pytest.mark.slow
+def test_workers_stop_when_the_time_is_up(long_csv, tmp_path):
+    with ProcessPoolExecutor(2, get_context("spawn")) as executor:
+        begin = time.monotonic()
+        endless = [changed(config, max_steps=10**7, eval_every=10**6) for config in CONFIGS]
+        assert sweep(endless, tmp_path, executor, lanes=LANES, max_seconds=5).interrupted
+        assert time.monotonic() - begin < 60  # it would take hours
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan")])
+def test_time_must_be_positive(seconds, tmp_path):
+    with pytest.raises(ValueError, match="^max_seconds must be positive and finite, got"):
+        sweep(CONFIGS, tmp_path, max_seconds=seconds)
+
+
+def test_states_that_are_not_kept(whole, tmp_path):
+    """The same table, without a checkpoint; a run that was stopped has one until it has ended."""
+    table = sweep(CONFIGS, tmp_path, lanes=LANES, keep_states=False, checkpoint_seconds=0.0)
+    assert table.to_csv() == whole[1].to_csv()
+    assert not list(tmp_path.rglob("*.npz"))
+    assert list(whole[0].rglob("*.npz"))
+    stopped = sweep(LONG, tmp_path, lanes=LANES, keep_states=False, max_seconds=1e-3)
+    assert stopped.interrupted
+    sweep(LONG, tmp_path, lanes=LANES, keep_states=False)
+    assert not list(tmp_path.rglob("*.npz"))
