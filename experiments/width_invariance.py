@@ -107,13 +107,20 @@ def run(config: Config) -> Result:
                 grid = {"widths": config.contrast_widths, "rate_offsets": config.contrast_offsets}
                 own = task if table == "mup" else replace(task, **grid)
                 swept = sweep(task_configs(own, parametrization=table), folder, report=tell_sweep)
-                found += [Found(name, table, target, _fit(config, task, swept, target)) for target in task.targets]
-    seconds = time.perf_counter() - start
+                found += fits_of(config, name, table, swept)
+    return result_of(config, found, time.perf_counter() - start)
+
+
+def result_of(config: Config, found: list[Found], seconds: float) -> Result:
+    """Table, figures and verdicts of what was found in so many seconds."""
     return Result(_points(found), UNITS, figures(config, found), _verdicts(config, found, seconds))
 
 
-def _fit(config: Config, task: Task, table: SweepTable, target: float) -> SweepFit:
-    return fit_sweep(table, target, reference=float(task.batch_sizes[0]), **_options(config))
+def fits_of(config: Config, name: str, parametrization: str, table: SweepTable) -> list[Found]:
+    """A fit of a task's sweep at each of its targets."""
+    task = config.tasks[name]
+    options: dict[str, Any] = {"reference": float(task.batch_sizes[0]), **_options(config)}
+    return [Found(name, parametrization, each, fit_sweep(table, each, **options)) for each in task.targets]
 
 
 def _options(config: Config) -> dict[str, Any]:

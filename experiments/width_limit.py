@@ -1,6 +1,7 @@
 """Theorem 4: under µP the loss of a network converges as its width grows; in standard parametrization it does not."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from sgdtheory.plotting.style import (
     range_text,
     tick_measured,
 )
-from sgdtheory.training import Teacher, TrainConfig, train_many
+from sgdtheory.training import Teacher, TrainConfig, TrainResult, train_many
 
 NAMES = {"mup": "µP", "standard": "standard"}
 
@@ -63,12 +64,17 @@ UNITS = {
 def run(config: Config) -> Result:
     """Train every width in both parametrizations and fit the rate at which neighbouring widths approach."""
     start = time.perf_counter()
-    steps, losses = _train(config)
+    results = _train(config)
+    return result_of(config, results, time.perf_counter() - start)
+
+
+def result_of(config: Config, results: Sequence[TrainResult], seconds: float) -> Result:
+    """Table, figures and verdicts of the runs of `configs_of`, in its order, which took so many seconds."""
+    steps, losses = _losses(config, results)
     settled = np.asarray(steps >= config.settled * config.num_steps)
     fits = {name: _fit(config, curves[..., settled]) for name, curves in losses.items()}
-    verdicts = _verdicts(config, losses, fits, settled, time.perf_counter() - start)
     points = _points(config, steps, losses)
-    return Result(points, UNITS, figures(config, points), verdicts)
+    return Result(points, UNITS, figures(config, points), _verdicts(config, losses, fits, settled, seconds))
 
 
 def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
@@ -76,9 +82,9 @@ def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
     return figures(config, recorded.columns)
 
 
-def _train(config: Config) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Evaluated steps (E,) and by parametrization losses (W, S, E), nan where a run had diverged."""
-    configs = [
+def configs_of(config: Config) -> list[TrainConfig]:
+    """The runs: seeds of both parametrizations of every width, the largest first."""
+    return [
         TrainConfig(
             width=width,
             base_width=config.base_width,
@@ -96,6 +102,10 @@ def _train(config: Config) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         for name in NAMES
         for seed in range(config.num_seeds)
     ]
+
+
+def _train(config: Config) -> list[TrainResult]:
+    """The runs' results."""
     work = {(name, width): width / len(NAMES) / sum(config.widths) for name in NAMES for width in config.widths}
     done = dict.fromkeys(work, 0.0)
 
@@ -104,7 +114,11 @@ def _train(config: Config) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         done[runs.parametrization, runs.width] = group.step / config.num_steps
         report(sum(work[key] * share for key, share in done.items()))
 
-    results = train_many(configs, report=tell)
+    return train_many(configs_of(config), report=tell)
+
+
+def _losses(config: Config, results: Sequence[TrainResult]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Evaluated steps (E,) and by parametrization losses (W, S, E), nan where a run had diverged."""
     steps = max((result.steps for result in results), key=len)
     losses = np.full((len(results), len(steps)), np.nan)
     for row, result in zip(losses, results, strict=True):
