@@ -1,4 +1,4 @@
-"""Speed of training: `python -m benchmarks.training`; on a GPU also throughput and utilisation of the transformer."""
+"""Speed of training: `python -m benchmarks.training`; throughput and utilization of a GPU: `benchmarks.gpu`."""
 
 import time
 from dataclasses import replace
@@ -13,7 +13,6 @@ from benchmarks.timing import durations
 from sgdtheory.training import TrainConfig, preset, train, train_many
 
 REPEATS = 3
-PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12}  # dense bfloat16 operations a second
 
 
 def side_by_side() -> Table:
@@ -67,30 +66,11 @@ def _products(config: TrainConfig) -> float:
     return min(durations(lambda: jax.block_until_ready(work(pairs)), 10))
 
 
-def utilisation() -> Table:
-    """Tokens a second and model FLOPs utilisation of the transformer in bfloat16, on bytes."""
-    table = Table(title=f"transformer on {jax.devices()[0].device_kind}, bfloat16, context 512, 12 blocks")
-    for header in ("d_model", "tokens/s", "TFLOP/s", "utilisation"):
-        table.add_column(header, justify="right")
-    peak = next((value for name, value in PEAK.items() if name in jax.devices()[0].device_kind), float("nan"))
-    for width in (256, 512, 1024, 2048):
-        config = preset("bytes", width=width, depth=12, num_heads=width // 64, base_num_heads=1, context=512)
-        config = replace(config, batch_size=64, precision="bfloat16", max_steps=100, eval_every=100, holdout_size=8)
-        result = train(config)
-        speed = result.steps_per_second * config.operations
-        table.add_row(
-            f"{width}", f"{result.tokens_per_second:.4g}", f"{speed / 1e12:.1f}", f"{100 * speed / peak:.0f}%"
-        )
-    return table
-
-
 def main() -> None:
     """Print the tables."""
     console, start = Console(), time.perf_counter()
     console.print(side_by_side())
     console.print(against_products())
-    if jax.devices()[0].platform != "cpu":
-        console.print(utilisation())
     console.print(
         f"{time.perf_counter() - start:.0f} s on {jax.devices()[0].device_kind}, {jax.device_count()} device(s)"
     )
