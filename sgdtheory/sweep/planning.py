@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -83,7 +84,7 @@ def plan(
     widths, batches = ({getattr(config, name) for config in configs} for name in ("width", "batch_size"))
     verdicts = design = None
     if scatter is not None and len(widths) > 1 and len(batches) > 2:
-        options = {"overhead": overhead, "margin": margin, "level": level}
+        options: dict[str, Any] = {"overhead": overhead, "margin": margin, "level": level}
         options |= {} if reference is None else {"reference": reference}
         seeds = len({(config.seed, config.data_seed) for config in configs})
         verdicts = verdict_probabilities(sorted(widths), sorted(batches), scatter, num_seeds=seeds, **options)

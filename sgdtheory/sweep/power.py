@@ -4,13 +4,13 @@ import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from sgdtheory._common.arguments import positive_array, positive_number, whole_number
-from sgdtheory.fits import Convention, StepsMeasurement, log_sensitivity
+from sgdtheory.fits import Convention, Method, StepsMeasurement, log_sensitivity
 from sgdtheory.sweep.fit import SweepFit
 
 CELLS = 128  # of each of the two scatters' quantiles in the mean over what a sweep may find
@@ -25,7 +25,7 @@ class Scatter:
     Attributes:
         seeds: of the log steps of one seed around their mean.
         rest: of log steps around the laws that more seeds do not average away: grids of the tuned fields, lack of fit.
-        between: of log B* between sizes beyond what the log steps' scatter makes.
+        between: of log B* (or log b/a, by a method) between sizes beyond what the log steps' scatter makes.
         balance: b/a of the law of steps a + b/B.
         source: where the numbers come from.
     """
@@ -42,7 +42,7 @@ class Scatter:
 
 
 class Verdicts(NamedTuple):
-    """Probabilities of the verdicts of `size_dependence`, by the law."""
+    """Probabilities of the verdicts of `size_dependence`."""
 
     holds: float
     fails: float
@@ -63,11 +63,15 @@ class Design(NamedTuple):
         return len(self.widths) * len(self.batch_sizes) * self.num_seeds
 
 
-def scatter_of(fit: SweepFit) -> Scatter:
+def scatter_of(fit: SweepFit, method: Method = "law") -> Scatter:
     """The scatter of a sweep that has been fitted, with what seeds add told apart where there are two or more.
 
     s² = seeds²/n + rest² from the scatter around the laws and that between the n seeds of a batch size; the part
     between sizes is what the Birge ratio has above 1.
+
+    Args:
+        fit: of the sweep.
+        method: by which B* is found whose scatter between sizes is asked for.
 
     Raises:
         ValueError: no group with four tuned batch sizes.
@@ -81,8 +85,8 @@ def scatter_of(fit: SweepFit) -> Scatter:
     of_seeds = sum(float(((each - each.mean()) ** 2).sum()) for each in logs) / degrees if degrees else 0.0
     number = max((point.steps.size for point in fit.tuned.points), default=1)
     between = 0.0
-    if "law" in fit.dependence and fit.dependence["law"].sizes.size > 2:
-        found = fit.dependence["law"]
+    if method in fit.dependence and fit.dependence[method].sizes.size > 2:
+        found = fit.dependence[method]
         between = float(np.sqrt(max(0.0, found.birge**2 - 1)) * np.mean(found.standard_errors))
     balances = [law.b / law.a for law in fit.laws if law.a > 0 and law.b > 0]
     if not balances:
@@ -102,8 +106,9 @@ def verdict_probabilities(
     overhead: float = 0.2,
     margin: float = 0.2,
     level: float = 0.95,
+    method: Method = "law",
 ) -> Verdicts:
-    """How often `size_dependence` says what if log B* is a line in log width, by the law.
+    """How often `size_dependence` says what if log B* is a line in log width.
 
     Log steps scatter by s around a + b/B; log B* has the standard error e = s·|∂ log B*/∂ log Y| and scatters between W
     widths by √(e² + τ²). The slope is normal, s² and the squared scatter around the line are χ² with W(m − 2) and
@@ -115,17 +120,19 @@ def verdict_probabilities(
         scatter: of the pilot, or assumed.
         num_seeds: runs that log steps are the mean of.
         slope: in truth.
-        reference, overhead, margin, level: as of `size_dependence`.
+        reference, overhead, margin, level, method: as of `size_dependence`.
 
     Raises:
-        ValueError: too few widths or batch sizes.
+        ValueError: too few widths or batch sizes, or none beyond B*, which is to be read off.
     """
     x = np.log(positive_array("widths", widths))
     batches = np.sort(positive_array("batch_sizes", batch_sizes))
     if len(set(x)) < 2 or len(set(batches)) < 3:
         raise ValueError("widths must be at least two and batch_sizes at least three different ones")
     reference = float(batches[0]) if reference is None else positive_number("reference", reference)
-    sensitivity = _sensitivity(tuple(batches.tolist()), scatter.balance, reference, overhead)
+    sensitivity = _sensitivity(tuple(batches.tolist()), scatter.balance, reference, overhead, method)
+    if not np.isfinite(sensitivity):
+        raise ValueError(f"batch_sizes must reach beyond B*, got {batches[-1]:g} as the largest; add larger ones")
     own = scatter.of_steps(whole_number("num_seeds", num_seeds, 1)) * sensitivity
     around = float(np.hypot(own, scatter.between))
     length = float(np.sqrt(((x - x.mean()) ** 2).sum()))
@@ -158,7 +165,7 @@ def enough(
     scatter: Scatter,
     *,
     power: float = ENOUGH,
-    **options: float,
+    **options: Any,
 ) -> Design | None:
     """The cheapest design that says "holds" with this probability if B* does not move; None if none is.
 
@@ -173,7 +180,7 @@ def enough(
         widths, batch_sizes: the least and the greatest.
         scatter: of the pilot, or assumed.
         power: probability.
-        options: reference, overhead, margin, level of `verdict_probabilities`.
+        options: reference, overhead, margin, level, method of `verdict_probabilities`.
     """
     found = None
     for design in _designs(widths, batch_sizes):
@@ -184,7 +191,7 @@ def enough(
             design.batch_sizes,
             scatter,
             num_seeds=design.num_seeds,
-            **options,  # pyright: ignore
+            **options,
         ).holds
         if holds >= power:
             found = design._replace(power=holds)
@@ -203,10 +210,12 @@ def _spaced(low: float, high: float, number: int) -> list[int]:
 
 
 @functools.lru_cache(maxsize=256)
-def _sensitivity(batch_sizes: tuple[float, ...], balance: float, reference: float, overhead: float) -> float:
+def _sensitivity(
+    batch_sizes: tuple[float, ...], balance: float, reference: float, overhead: float, method: Method
+) -> float:
     batches = np.array(batch_sizes)
     measurement = StepsMeasurement("", float("nan"), batches, 1 + balance / batches)
-    return log_sensitivity(measurement, Convention(reference, overhead))
+    return log_sensitivity(measurement, Convention(reference, overhead), method)
 
 
 def _between(low: np.ndarray, high: np.ndarray, center: float, error: float) -> np.ndarray:

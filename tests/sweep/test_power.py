@@ -1,5 +1,7 @@
 """The power that is predicted against the test itself, on sweeps that are drawn."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -86,6 +88,22 @@ def test_predicted_probabilities_are_those_of_the_test(widths, scatter, num_seed
         assert abs(found.mean() - probability) < reach * error + 0.04
 
 
+@pytest.mark.parametrize("method", ["interpolation", "balance"])
+def test_predicted_probabilities_of_other_methods(method):
+    """Sweeps that are drawn, tested one by one; by the law nearly all of them hold, which is the control."""
+    widths, batches, scatter = (32, 64, 128, 256), np.array([4.0, 12, 20, 32, 64]), Scatter(0.04, 0.0, 0.0, 20.0)
+    rng, number = np.random.default_rng(0), 80
+    holds = 0
+    for _ in range(number):
+        noise = np.exp(scatter.seeds * rng.standard_normal((4, 5)))
+        rows = [StepsMeasurement(f"{width}", width, batches, row) for width, row in zip(widths, noise, strict=True)]
+        rows = [replace(row, steps=row.steps * (1 + scatter.balance / batches)) for row in rows]
+        holds += size_dependence(rows, convention=Convention(4), method=method).verdict == "holds"
+    expected, wrong = (verdict_probabilities(widths, batches, scatter, method=each).holds for each in (method, "law"))
+    allowed = stats.norm.isf(FALSE_ALARM / 2) * np.sqrt(expected * (1 - expected) / number) + 0.04
+    assert abs(holds / number - expected) < allowed < abs(holds / number - wrong)
+
+
 def test_what_is_drawn_is_the_procedure():
     """The quick copy of the test above against `size_dependence`, sweep by sweep."""
     for widths, scatter, num_seeds, slope in CASES[1:4]:
@@ -158,3 +176,5 @@ def test_bad_designs():
         verdict_probabilities((32, 32), BATCHES, Scatter(0.1, 0, 0, 1.0))
     with pytest.raises(ValueError, match="num_seeds must be a whole number of at least 1, got 0"):
         verdict_probabilities((32, 64), BATCHES, Scatter(0.1, 0, 0, 1.0), num_seeds=0)
+    with pytest.raises(ValueError, match="batch_sizes must reach beyond B\\*, got 625 as the largest"):
+        verdict_probabilities((32, 64), BATCHES, Scatter(0.1, 0, 0, 1e5), method="interpolation")
