@@ -50,7 +50,8 @@ class Table:
 
 
 def _value(cell: str) -> Any:
+    """What a cell holds, so that it is written again as it was."""
     try:
-        return csv_number(cell)
+        return int(cell) if cell.isdecimal() else csv_number(cell)
     except ValueError:
         return cell
