@@ -55,7 +55,7 @@ class Config:
 
     problems: tuple[tuple[float, float], ...] = ((2.0, 3.0),)
     theory_rate: float = 0.02
-    theory_samples: tuple[int, ...] = (256, 1024, 4096, 16384, 65536)
+    theory_samples: tuple[int, ...] = (256, 1024, 4096, 16384, 65536, 262144)
     theory_late: int = 4096
     theory_tolerances: tuple[float, ...] = (0.1, 0.05)
     tasks: dict[str, Task] = field(default_factory=lambda: {"teacher, SGD": SGD, "teacher, Adam": ADAM})
@@ -70,7 +70,7 @@ class Config:
     )
     factors: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
     catch_up: float = 0.5
-    num_seeds: int = 8
+    num_seeds: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("teacher, SGD", "teacher, Adam"), 8))
     overhead: float = 0.2
     margin: float = 0.2
     ratio: float = 2.0
@@ -88,7 +88,6 @@ SCALES = {
     "quick": Config(),
     "full": Config(
         problems=((2.0, 3.0), (1.5, 2.5)),
-        theory_samples=(256, 1024, 4096, 16384, 65536, 262144),
         tasks=dict(zip(NAMES, (FULL_SGD, FULL_ADAM, FULL_TEXT), strict=True)),
         log2_rates={
             "teacher, SGD": (-6.0, -7.0, -8.0, -5.0),
@@ -98,7 +97,7 @@ SCALES = {
         checkpoints={"teacher, SGD": LONG, "teacher, Adam": LONG, "text, Adam": (256, 512, 1024, 2048)},
         tolerances={"teacher, SGD": (0.1, 0.05), "teacher, Adam": (0.1, 0.05), "text, Adam": (0.01, 0.005)},
         factors=(1, 2, 4, 8, 16, 32, 64),
-        num_seeds=32,
+        num_seeds={"teacher, SGD": 32, "teacher, Adam": 32, "text, Adam": 16},
         store="runs",
     ),
 }
@@ -147,7 +146,7 @@ def _branched(config: Config, name: str) -> list[Row]:
         checkpoints=config.checkpoints[name],
         catch_up=config.catch_up,
         factors=[factor for factor in config.factors if factor * task.batch_sizes[0] <= most],
-        num_seeds=config.num_seeds,
+        num_seeds=config.num_seeds[name],
         tolerances=config.tolerances[name],
         level=config.level,
     )

@@ -48,6 +48,8 @@ def curve(
 ) -> list[Row]:
     """Rows of one measure that are finite, in the order of D: at one γ, or without `rate` at each D's best one.
 
+    B* and b/a whose interval has no upper end are left out: the law does not tell them.
+
     Args:
         rows: of the table.
         problem, measure: which.
@@ -59,6 +61,8 @@ def curve(
         own = [each for each in own if np.isclose(each.tolerance, tolerance)]
     if measure in ("branching", "noise"):
         own = [each for each in own if (each.best if rate is None else np.isclose(each.learning_rate, rate))]
+    else:
+        own = [each for each in own if np.isfinite(each.high)]
     return sorted(own, key=lambda each: each.samples)
 
 

@@ -69,9 +69,7 @@ def growth_verdict(
         return Verdict(claim, "fewer than three values of D", predicted, "—", None, "inconclusive")
     apart, error = first.exponent - second.exponent, float(np.hypot(first.error, second.error))
     low, high = _interval(apart, error, min(first.freedom, second.freedom), limits.level)
-    answer: VerdictName = "holds" if max(-low, high) <= limits.margin else "inconclusive"
-    if low > limits.margin or high < -limits.margin:
-        answer = "fails"
+    answer = _answer(apart, error, min(first.freedom, second.freedom), limits.margin, limits.level)
     statement = (
         f"exponent of D: {_words(first, limits.level)} by {NAMES[measure]}, {_words(second, limits.level)} of {word}; "
         f"their difference has the {limits.level:.0%} interval {low:.2f} … {high:.2f}"
@@ -125,9 +123,7 @@ def rate_verdict(
     slope = float(x @ y / (x @ x))
     error = float(np.sqrt(((y - slope * x) ** 2).sum() / freedom / (x @ x)))
     low, high = _interval(slope, error, freedom, limits.level)
-    near = max(abs(low - power), abs(high - power)) <= 2 * limits.margin
-    far = low > power + 2 * limits.margin or high < power - 2 * limits.margin
-    answer: VerdictName = "holds" if near else "fails" if far else "inconclusive"
+    answer = _answer(slope - power, error, freedom, 2 * limits.margin, limits.level)
     rates = sorted({each.learning_rate for each in own})
     statement = (
         f"γ = {rates[0]:.3g} … {rates[-1]:.3g}, {len(own)} values at {len(places)} checkpoints: exponent {slope:.2f}"
@@ -159,6 +155,14 @@ def _capital(words: str) -> str:
 
 def _tolerance(measure: str, tolerance: float) -> tuple[float | None]:
     return (tolerance if measure == "branching" else None,)
+
+
+def _answer(value: float, error: float, freedom: int, margin: float, level: float) -> VerdictName:
+    """Of value = 0: "holds" if two one-sided tests at 1 − level reject |value| ≥ margin, else "fails" if 0 is."""
+    inner, outer = (_interval(value, error, freedom, each) for each in (2 * level - 1, level))
+    if -margin < inner[0] and inner[1] < margin:
+        return "holds"
+    return "fails" if outer[0] > 0 or outer[1] < 0 else "inconclusive"
 
 
 def _interval(value: float, error: float, freedom: int, level: float) -> tuple[float, float]:

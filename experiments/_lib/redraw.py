@@ -20,7 +20,7 @@ TABLES = (
     *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum"),
     *("optimal_schedule", "optimal_exponents", "optimal_ramp", "model_size"),
     *("width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"),
-    *("real_features", "mlperf", "loss_curves", "curves_batch_size"),
+    *("real_features", "mlperf", "loss_curves", "curves_batch_size", "branching"),
 )
 MODEL_SIZE = "map", "gaussian", "notions", "compute", "networks"
 SHOWN = {  # file → name of the figure
@@ -40,7 +40,7 @@ SHOWN = {  # file → name of the figure
     "weight_decay.png": "weight_decay",
     "model_size.png": "model_size",
     **{f"model_size_{name}.png": f"model_size_{name}" for name in MODEL_SIZE},
-    **{f"{name}.png": name for name in ("width_limit", "mlperf", "loss_curves", "curves_batch_size")},
+    **{f"{name}.png": name for name in ("width_limit", "mlperf", "loss_curves", "curves_batch_size", "branching")},
 }
 
 

@@ -133,7 +133,7 @@ def tiny():
         tasks=dict(zip(names, (replace(adam, fields=TINY | {"optimizer": "sgd"}), adam), strict=True)),
         checkpoints=dict.fromkeys(names, (64, 128, 256)),
         factors=(1, 2, 4, 8, 16),
-        num_seeds=3,
+        num_seeds=dict.fromkeys(names, 3),
     )
     return config, experiment.run(config)
 
@@ -143,7 +143,7 @@ def test_the_experiment(tiny, tmp_path):
     """All of it, tiny; and the figure from the table that it wrote."""
     config, result = tiny
     assert set(result.columns["measure"]) <= {"branching", "noise", "definition", "averaged", "balance"}
-    assert len(result.verdicts) == 2 + 8 + 6
+    assert len(result.verdicts) == 2 + 8 + 8
     assert (np.unique(result.columns["problem"]) == sorted(["a = 2, b = 3", *config.tasks])).all()
     branches = result.columns["measure"] == "branching"
     own = branches & (result.columns["problem"] == "teacher, Adam")
