@@ -12,6 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -43,8 +44,9 @@ class Config:
         log2_rates: of every task's runs; the first is the run that is followed.
         checkpoints: D of every task.
         tolerances: ε of every task, shares of the loss; the first decides.
-        factors: k; a task uses those that leave a branch one step at least.
+        factors: k.
         catch_up: samples from a checkpoint to where losses are compared, over D.
+        fixed_catch_up: of every task, the same samples at every D, for the run that is followed.
         num_seeds: of every task's runs.
         overhead: ω of the definition.
         margin: difference of exponents that counts as growing alike.
@@ -70,6 +72,9 @@ class Config:
     )
     factors: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
     catch_up: float = 0.5
+    fixed_catch_up: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(("teacher, SGD", "teacher, Adam"), 1024)
+    )
     num_seeds: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("teacher, SGD", "teacher, Adam"), 8))
     overhead: float = 0.2
     margin: float = 0.2
@@ -97,14 +102,16 @@ SCALES = {
         checkpoints={"teacher, SGD": LONG, "teacher, Adam": LONG, "text, Adam": (256, 512, 1024, 2048)},
         tolerances={"teacher, SGD": (0.1, 0.05), "teacher, Adam": (0.1, 0.05), "text, Adam": (0.01, 0.005)},
         factors=(1, 2, 4, 8, 16, 32, 64),
+        fixed_catch_up={"teacher, SGD": 4096, "teacher, Adam": 4096, "text, Adam": 256},
         num_seeds={"teacher, SGD": 32, "teacher, Adam": 32, "text, Adam": 16},
         store="runs",
     ),
 }
 UNITS = {
     "problem": "power law, or network, data and optimizer",
-    "measure": "branching, noise (gradient noise scale), definition (of the last iterate for power laws, of the best "
-    "average for networks), averaged (B* of the uniform average), balance (b/a of the law of steps)",
+    "measure": "branching, fixed (branching with the same catch-up at every D), noise (gradient noise scale), "
+    "definition (of the last iterate for power laws, of the best average for networks), averaged (B* of the uniform "
+    "average), balance (b/a of the law of steps)",
     "tolerance": "ε of branching as a share of the loss, or extra data ω of the definition",
     "samples": "D at the checkpoint; of the definition, samples that the smallest batch size takes to the target",
     "learning_rate": "γ of the run, in units of 1/λ for power laws, the trainer's for networks",
@@ -137,19 +144,21 @@ def run(config: Config) -> Result:
 
 
 def _branched(config: Config, name: str) -> list[Row]:
-    """With the factors that leave a branch one step at least."""
-    task, most = config.tasks[name], config.catch_up * min(config.checkpoints[name])
-    return branching_rows(
-        name,
-        task,
-        log2_rates=config.log2_rates[name],
-        checkpoints=config.checkpoints[name],
-        catch_up=config.catch_up,
-        factors=[factor for factor in config.factors if factor * task.batch_sizes[0] <= most],
-        num_seeds=config.num_seeds[name],
-        tolerances=config.tolerances[name],
-        level=config.level,
-    )
+    """At every γ with a catch-up that grows with D, and at the first with a fixed one."""
+    settings: dict[str, Any] = {
+        "checkpoints": config.checkpoints[name],
+        "factors": config.factors,
+        "num_seeds": config.num_seeds[name],
+        "tolerances": config.tolerances[name],
+        "level": config.level,
+    }
+    task, rates = config.tasks[name], config.log2_rates[name]
+    growing = [round(config.catch_up * samples) for samples in config.checkpoints[name]]
+    fixed = [config.fixed_catch_up[name]] * len(growing)
+    return [
+        *branching_rows(name, task, log2_rates=rates, catch_up=growing, **settings),
+        *branching_rows(name, task, log2_rates=rates[:1], catch_up=fixed, measure="fixed", **settings),
+    ]
 
 
 def verdicts_of(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict, ...]:
@@ -166,6 +175,8 @@ def verdicts_of(config: Config, rows: list[Row], seconds: float) -> tuple[Verdic
         for measure in "branching", "noise":
             for own in (rate, None)[: len(config.log2_rates[name])]:
                 found.append(growth_verdict(rows, name, measure, own, tolerances[0], limits))
+            if measure == "branching":
+                found.append(growth_verdict(rows, name, "fixed", rate, tolerances[0], limits))
             found.append(ratio_verdict(rows, name, measure, rate, tolerances, limits))
             if len(config.log2_rates[name]) > 1:
                 power = -1.0 if task.fields.get("optimizer") == "sgd" else 0.0

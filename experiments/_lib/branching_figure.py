@@ -7,13 +7,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments._lib.branching_measures import Row, curve, slope_of
+from experiments._lib.branching_measures import ALONG, BRANCHED, Row, curve, slope_of
 from experiments._lib.panels import panels
-from sgdtheory.plotting.style import BLACK, BLUE, GRAY, VERMILLION, legend, log_axes
+from sgdtheory.plotting.style import BLACK, BLUE, GRAY, SKY, VERMILLION, legend, log_axes
 
 LOOKS: dict[str, dict[str, Any]] = {
     "definition": {"color": BLACK, "marker": "s"},
     "branching": {"color": BLUE, "marker": "o"},
+    "fixed": {"color": SKY, "marker": "P"},
     "noise": {"color": VERMILLION, "marker": "^"},
     "averaged": {"color": GRAY, "marker": "D"},
     "balance": {"color": GRAY, "marker": "v"},
@@ -21,11 +22,11 @@ LOOKS: dict[str, dict[str, Any]] = {
 WORDS = {
     "definition": "$B^*$ by definition",
     "branching": "branching",
+    "fixed": "same, one catch-up",
     "noise": "noise scale",
     "averaged": "$B^*$, averaged SGD",
     "balance": "$b/a$",
 }
-ALONG = "branching", "noise"  # measured along a run
 
 
 class Config(Protocol):
@@ -77,7 +78,7 @@ def branching_figure(config: Config, rows: Sequence[Row]) -> Figure:
         axis.set_title(f"{name} ({kind}), $\\epsilon$ = {tolerance:.3g}")
         for measure in LOOKS:
             _draw(axis, rows, name, measure, tolerance, rate)
-            if measure in ALONG:
+            if measure in ("branching", "noise"):
                 _draw(axis, rows, name, measure, tolerance, None)
         axis.set(xlabel="training samples $D$", ylabel="batch size (samples)")
         log_axes(axis)
@@ -87,7 +88,7 @@ def branching_figure(config: Config, rows: Sequence[Row]) -> Figure:
 
 def _draw(axis: Axes, rows: Sequence[Row], name: str, measure: str, tolerance: float, rate: float | None) -> None:
     """One measure with its intervals; its exponent in the legend."""
-    own = curve(rows, name, measure, tolerance if measure == "branching" else None, rate)
+    own = curve(rows, name, measure, tolerance if measure in BRANCHED else None, rate)
     if not own:
         return
     open_ = rate is None and measure in ALONG
@@ -96,7 +97,7 @@ def _draw(axis: Axes, rows: Sequence[Row], name: str, measure: str, tolerance: f
         samples = samples * 1.06  # beside those along one run
     slope, look = slope_of(own), LOOKS[measure]
     power = f" $\\propto D^{{{slope.exponent:.2f}}}$" if slope else ""
-    where = "" if measure not in ALONG else ", best γ" if open_ else ", one run"
+    where = "" if measure not in ("branching", "noise") else ", best γ" if open_ else ", one run"
     top = np.where(np.isfinite(high), high, 2 * sizes)  # open ends: up to twice the value
     ends = np.maximum([sizes - np.nan_to_num(low, nan=1.0), top - sizes], 0.0)
     settings: dict[str, Any] = {"mfc": "none"} if open_ else {}

@@ -15,6 +15,8 @@ from sgdtheory.training import Branches, TrainConfig, branch
 
 LAST = st.Algorithm(average=st.LastIterate())
 MOST_DOUBLINGS = 14
+BRANCHED = "branching", "fixed"
+ALONG = *BRANCHED, "noise"  # measured along a run
 
 
 class Row(NamedTuple):
@@ -22,7 +24,8 @@ class Row(NamedTuple):
 
     Attributes:
         problem: a power law or a task, by its name.
-        measure: "branching", "noise", "definition"; "averaged" is B* of the uniform average, "balance" b/a.
+        measure: "branching", "fixed" (branching with one catch-up at every D), "noise", "definition"; "averaged" is B*
+            of the uniform average, "balance" b/a.
         tolerance: ε of branching, a share of the loss; the extra data ω of the definition; nan for the noise scale.
         samples: D at the checkpoint; of the definition those that the reference batch size takes to the target.
         learning_rate: γ of the run; nan for the definition, which has the best of each batch size.
@@ -59,7 +62,7 @@ def curve(
     own = [each for each in rows if (each.problem, each.measure) == (problem, measure) and np.isfinite(each.batch_size)]
     if tolerance is not None:
         own = [each for each in own if np.isclose(each.tolerance, tolerance)]
-    if measure in ("branching", "noise"):
+    if measure in ALONG:
         own = [each for each in own if (each.best if rate is None else np.isclose(each.learning_rate, rate))]
     else:
         own = [each for each in own if np.isfinite(each.high)]
@@ -136,11 +139,12 @@ def branching_rows(
     *,
     log2_rates: Sequence[float],
     checkpoints: Sequence[int],
-    catch_up: float,
+    catch_up: Sequence[int],
     factors: Sequence[int],
     num_seeds: int,
     tolerances: Sequence[float],
     level: float,
+    measure: str = "branching",
 ) -> list[Row]:
     """Branching and noise scale of runs at the task's smallest batch size, at every γ and checkpoint.
 
@@ -149,13 +153,15 @@ def branching_rows(
         task: network and data.
         log2_rates: of γ.
         checkpoints: D at which the runs branch.
-        catch_up: samples after it until losses are compared, over D.
-        factors: k.
+        catch_up: samples after each until losses are compared.
+        factors: k; those are used that leave a branch one step at least.
         num_seeds: of initial weights and of the order of the data.
         tolerances: ε, shares of the loss.
         level: of the intervals.
+        measure: name of what branching finds; without the noise scale, if it is "fixed".
     """
     size, places = task.batch_sizes[0], np.array(checkpoints)
+    factors = [factor for factor in factors if factor * size <= min(catch_up)]
     found: list[Branches] = []
     for place, log2_rate in enumerate(log2_rates):
         report(place / len(log2_rates))
@@ -167,19 +173,18 @@ def branching_rows(
         }
         first = TrainConfig.from_fields({**task.fields, **fields, "max_steps": int(max(places)) * 2 // size})
         runs = [replace(first, seed=seed, data_seed=seed) for seed in range(num_seeds)]
-        found.append(branch(runs, places // size, factors=factors, catch_up=(catch_up * places).astype(int)))
+        found.append(branch(runs, places // size, factors=factors, catch_up=catch_up))
     losses = np.array([np.nan_to_num(each.losses[:, 0].mean(axis=1), nan=np.inf) for each in found])
     best = losses.argmin(axis=0)
     rows = []
     for place, each in enumerate(found):
-        measured = [
-            ("branching", tolerance, each.critical_batch_size(tolerance, level=level)) for tolerance in tolerances
-        ]
-        for measure, tolerance, sizes in [*measured, ("noise", np.nan, each.noise_scale(level))]:
+        measured = [(measure, own, each.critical_batch_size(own, level=level)) for own in tolerances]
+        measured += [("noise", np.nan, each.noise_scale(level))] if measure != "fixed" else []
+        for word, tolerance, sizes in measured:
             for at, samples in enumerate(sizes.samples):
                 ends = (float(part[at]) for part in (sizes.batch_size, sizes.low, sizes.high))
                 own = each.config.learning_rate, int(best[at] == place), float(losses[place, at])
-                rows.append(Row(name, measure, tolerance, int(samples), *own, *ends))
+                rows.append(Row(name, word, tolerance, int(samples), *own, *ends))
     return rows
 
 

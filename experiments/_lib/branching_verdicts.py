@@ -6,12 +6,17 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from experiments._lib.branching_measures import Row, Slope, curve, slope_of
+from experiments._lib.branching_measures import BRANCHED, Row, Slope, curve, slope_of
 from experiments._lib.results import Verdict, VerdictName
 
-NAMES = {"branching": "branching", "noise": "the gradient noise scale"}
+NAMES = {
+    "branching": "branching",
+    "fixed": "branching with a fixed catch-up",
+    "noise": "the gradient noise scale",
+}
+EXACT = "branching", "noise"  # on regression
 # What each is to tell: branching B* itself, the noise scale b/a, where steps and data are twice their least.
-TARGETS = {"branching": ("definition", "B*"), "noise": ("balance", "b/a")}
+TARGETS = {"branching": ("definition", "B*"), "fixed": ("definition", "B*"), "noise": ("balance", "b/a")}
 BEYOND = 1.25  # the ends of the checkpoints that a target's D may lie, as a factor
 
 
@@ -32,7 +37,7 @@ def theory_verdicts(
     assert definition, problem
     assert averaged, problem
     for own, words in (rate, f"at one γ, D ≥ {late:g}"), (None, "at each D's best γ"):
-        curves = {name: curve(rows, problem, name, *_tolerance(name, tolerance), rate=own) for name in NAMES}
+        curves = {name: curve(rows, problem, name, *_tolerance(name, tolerance), rate=own) for name in EXACT}
         if own is not None:
             curves = {name: [each for each in part if each.samples >= late] for name, part in curves.items()}
         slopes = {name: slope_of(part) for name, part in curves.items()}
@@ -154,7 +159,7 @@ def _capital(words: str) -> str:
 
 
 def _tolerance(measure: str, tolerance: float) -> tuple[float | None]:
-    return (tolerance if measure == "branching" else None,)
+    return (tolerance if measure in BRANCHED else None,)
 
 
 def _answer(value: float, error: float, freedom: int, margin: float, level: float) -> VerdictName:

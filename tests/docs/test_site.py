@@ -182,6 +182,7 @@ def test_findings_have_the_recorded_theory_against_network():
             "mlperf",
             "loss_curves",
             "curves_batch_size",
+            "branching",
         ),
     ],
 )

@@ -134,6 +134,7 @@ def tiny():
         checkpoints=dict.fromkeys(names, (64, 128, 256)),
         factors=(1, 2, 4, 8, 16),
         num_seeds=dict.fromkeys(names, 3),
+        fixed_catch_up=dict.fromkeys(names, 64),
     )
     return config, experiment.run(config)
 
@@ -142,8 +143,8 @@ def tiny():
 def test_the_experiment(tiny, tmp_path):
     """All of it, tiny; and the figure from the table that it wrote."""
     config, result = tiny
-    assert set(result.columns["measure"]) <= {"branching", "noise", "definition", "averaged", "balance"}
-    assert len(result.verdicts) == 2 + 8 + 8
+    assert set(result.columns["measure"]) <= {"branching", "fixed", "noise", "definition", "averaged", "balance"}
+    assert len(result.verdicts) == 2 + 9 + 9
     assert (np.unique(result.columns["problem"]) == sorted(["a = 2, b = 3", *config.tasks])).all()
     branches = result.columns["measure"] == "branching"
     own = branches & (result.columns["problem"] == "teacher, Adam")
