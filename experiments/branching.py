@@ -97,7 +97,7 @@ SCALES = {
         log2_rates={
             "teacher, SGD": (-6.0, -7.0, -8.0, -5.0),
             "teacher, Adam": (-9.0, -10.0, -8.0, -7.0),
-            "text, Adam": (-7.0,),
+            "text, Adam": (-7.0, -6.0),
         },
         checkpoints={"teacher, SGD": LONG, "teacher, Adam": LONG, "text, Adam": (256, 512, 1024, 2048)},
         tolerances={"teacher, SGD": (0.1, 0.05), "teacher, Adam": (0.1, 0.05), "text, Adam": (0.01, 0.005)},
@@ -173,10 +173,11 @@ def verdicts_of(config: Config, rows: list[Row], seconds: float) -> tuple[Verdic
     for name, task in config.tasks.items():
         rate, tolerances = 2.0 ** config.log2_rates[name][0], config.tolerances[name]
         for measure in "branching", "noise":
-            for own in (rate, None)[: len(config.log2_rates[name])]:
+            for own in rate, None:
                 found.append(growth_verdict(rows, name, measure, own, tolerances[0], limits))
             if measure == "branching":
                 found.append(growth_verdict(rows, name, "fixed", rate, tolerances[0], limits))
+                found.append(ratio_verdict(rows, name, "fixed", rate, tolerances, limits))
             found.append(ratio_verdict(rows, name, measure, rate, tolerances, limits))
             if len(config.log2_rates[name]) > 1:
                 power = -1.0 if task.fields.get("optimizer") == "sgd" else 0.0

@@ -99,9 +99,10 @@ def ratio_verdict(
     answer: VerdictName = "holds" if inside else "fails" if outside else "inconclusive"
     middle = [_middle(each) for each in ratios]
     statement = f"over {word}, {first.size} values of D: {low:.2f} … {high:.2f}, geometric mean {middle[0]:.2f}"
-    if measure == "branching":
+    if measure in BRANCHED:
         pairs = zip(tolerances, middle, strict=True)
         statement += "".join(f"; {value:.2f} at ε = {tolerance:.1%}" for tolerance, value in pairs)
+        statement += f"; {_middle(_ratios(rows, problem, measure, rate, tolerances[0], 'balance')):.2f} over b/a"
     else:
         statement += f"; {_middle(_ratios(rows, problem, measure, rate, tolerances[0], 'definition')):.2f} over B*"
     return Verdict(claim, statement, predicted, middle[0], (low, high), answer)

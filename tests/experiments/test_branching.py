@@ -144,7 +144,7 @@ def test_the_experiment(tiny, tmp_path):
     """All of it, tiny; and the figure from the table that it wrote."""
     config, result = tiny
     assert set(result.columns["measure"]) <= {"branching", "fixed", "noise", "definition", "averaged", "balance"}
-    assert len(result.verdicts) == 2 + 9 + 9
+    assert len(result.verdicts) == 2 + 10 + 10
     assert (np.unique(result.columns["problem"]) == sorted(["a = 2, b = 3", *config.tasks])).all()
     branches = result.columns["measure"] == "branching"
     own = branches & (result.columns["problem"] == "teacher, Adam")
