@@ -69,7 +69,7 @@ def branching_figure(config: Config, rows: Sequence[Row]) -> Figure:
     places += [(name, 2.0 ** rates[0], config.tolerances[name][0]) for name, rates in config.log2_rates.items()]
     figure, axes = panels(len(places), width=4.3, height=4.3)
     figure.suptitle(
-        "What branching and the gradient noise scale tell of $B^*$ depends on the run's learning rate and the catch-up\n"
+        "What branching and the gradient noise scale tell of $B^*$ depends on the run's learning rate and catch-up\n"
         f"filled, solid: along one run at one γ; open, dashed: at the best γ of each D; {config.level:.0%} intervals",
         fontsize=10,
     )
