@@ -135,7 +135,7 @@ def branch(
     branch goes on from weights and optimizer of its checkpoint and sees the samples that the run itself goes on with,
     in k times fewer steps. The branch k = 1 is the run; with micro-batches it measures the gradient noise scale too.
 
-    What is measured depends on the run's own learning rate: see the guide.
+    What is measured depends on the run's learning rate and on the catch-up: see the guide.
 
     >>> from dataclasses import replace
     >>> from sgdtheory.training import TrainConfig, branch
