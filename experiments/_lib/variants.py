@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from experiments._lib.network_sweeps import (
     tuned_of,
 )
 from experiments._lib.results import Result, Verdict
-from sgdtheory.fits import Convention, PairedRatio, paired_ratio
+from sgdtheory.fits import Convention, PairedRatio, StepsMeasurement, paired_ratio
 from sgdtheory.plotting.style import BLACK, BLUE, legend, log_axes, new_figure, show_at_least, tick_measured
 from sgdtheory.sweep import SweepFit, fit_sweep, fit_tuned, sweep
 from sgdtheory.training import TrainConfig
@@ -94,14 +94,19 @@ def _ratio(fits: list[SweepFit]) -> PairedRatio | None:
     """B* changed over B* as it is, from batch sizes that are tuned in both; None with fewer than four."""
     if not all(fit.measurements for fit in fits):
         return None
-    common = sorted(set.intersection(*(set(fit.measurements[0].batch_sizes) for fit in fits)))
+    return common_ratio([fit.measurements[0] for fit in fits], Convention(fits[0].reference, fits[0].overhead))
+
+
+def common_ratio(measured: Sequence[StepsMeasurement], convention: Convention) -> PairedRatio | None:
+    """B* of the second over that of the first, from the batch sizes of both; None with fewer than four."""
+    common = sorted(set.intersection(*(set(each.batch_sizes) for each in measured)))
     if len(common) < 4:
         return None
     pair = []
-    for fit in fits:
-        kept = np.isin(fit.measurements[0].batch_sizes, common)
-        pair.append(replace(fit.measurements[0], batch_sizes=np.array(common), steps=fit.measurements[0].steps[kept]))
-    return paired_ratio(*pair, convention=Convention(fits[0].reference, fits[0].overhead))
+    for each in measured:
+        kept = np.isin(each.batch_sizes, common)
+        pair.append(replace(each, batch_sizes=np.array(common), steps=each.steps[kept]))
+    return paired_ratio(*pair, convention=convention)
 
 
 def figures(config: Config, name: str, rows: list[dict[str, str]], words: tuple[str, str]) -> dict[str, Figure]:

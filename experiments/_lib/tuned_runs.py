@@ -1,0 +1,104 @@
+"""Tuned steps to a target of one way of training: a sweep whose grid grows until its best choices are inside of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments._lib.network_sweeps import Task, task_configs, tell_sweep
+from sgdtheory.sweep import BestSteps, SweepTable, best_steps, missing_runs, sweep
+from sgdtheory.training import ENDING, TrainResult, interpolated_steps
+
+DURATIONS = (
+    0.35,
+    0.5,
+    0.71,
+    1.0,
+    1.41,
+)  # of runs whose learning rate decays, over the steps of those where it does not
+Points = Sequence[BestSteps]
+SPACING = 2.0  # of learning rates
+
+
+def tuned_points(task: Task, changes: Mapping[str, Any], folder: Path, *, rounds: int, sequences: int = 1) -> Points:
+    """Fewest steps to the task's last target at each batch size.
+
+    Args:
+        task: of one width.
+        changes: flat fields of its runs.
+        folder: store of the runs.
+        rounds: how often the grid may grow.
+        sequences: samples of the task for which one sample of these runs stands; batch sizes are those of the task.
+    """
+    configs = [
+        each.with_fields(**{**changes, "batch_size": each.batch_size // sequences})
+        for each in task_configs(task, parametrization="mup")
+    ]
+    target = task.targets[-1]
+    table = sweep(configs, folder, report=tell_sweep)
+    for _ in range(rounds):
+        more = missing_runs(table, target)
+        if not more:
+            break
+        configs += more
+        table = sweep(configs, folder, report=tell_sweep)
+    points = best_steps(table, target).points
+    return [replace(point, batch_size=point.batch_size * sequences) for point in points]
+
+
+def decaying_points(task: Task, changes: Mapping[str, Any], folder: Path, *, rounds: int, steady: Points) -> Points:
+    """The same where the learning rate decays to the end of the run: the fewest steps whose last loss is the target.
+
+    Every duration is a run of its own, `DURATIONS` times the steps without decay; between them losses are on a line of
+    log loss against log steps. Learning rates beyond those at an end of the grid are added as in a sweep.
+
+    Args:
+        task, changes, folder, rounds: as of `tuned_points`.
+        steady: its points without decay.
+    """
+    found = []
+    for point in steady:
+        plain = [each for each in task_configs(task, parametrization="mup") if each.batch_size == point.batch_size]
+        steps = [max(2, round(share * point.mean)) for share in DURATIONS]
+        own = [
+            (each, {**changes, "max_steps": n, "eval_every": n, "target_loss": None}) for n in steps for each in plain
+        ]
+        configs = [each.with_fields(**fields) for each, fields in own]
+        assert all(isinstance(each.schedule, ENDING) for each in configs)
+        best = _best_decaying(point, task.targets[-1], sweep(configs, folder, report=tell_sweep))
+        for _ in range(rounds):
+            if not best.edges:
+                break
+            rate, edge = best.choice["learning_rate"], best.edges["learning_rate"]
+            configs += [replace(each, learning_rate=float(edge)) for each in configs if each.learning_rate == rate]
+            best = _best_decaying(point, task.targets[-1], sweep(configs, folder, report=tell_sweep))
+        found.append(best)
+    return found
+
+
+def _best_decaying(point: BestSteps, target: float, table: SweepTable) -> BestSteps:
+    """The learning rate with the fewest steps, those of every seed."""
+    runs: dict[float, dict[int, list[TrainResult]]] = {}
+    for result in table.finished:
+        runs.setdefault(result.config.learning_rate, {}).setdefault(result.config.seed, []).append(result)
+    steps = {rate: np.array([_to_target(each, target) for each in seeds.values()]) for rate, seeds in runs.items()}
+    means = {rate: float(np.exp(np.log(each).mean())) for rate, each in steps.items() if np.isfinite(each).all()}
+    number = sum(len(seeds) for seeds in runs.values())
+    if not means:
+        return replace(point, steps=np.array([]), choice={}, edges={}, reached=0, runs=number)
+    best = min(means, key=means.__getitem__)
+    ends = {min(runs): best / SPACING, max(runs): best * SPACING}
+    edges = {"learning_rate": f"{ends[best]:.17g}"} if best in ends else {}
+    choice = {"learning_rate": best, "average": "iterate"}
+    return replace(point, steps=steps[best], choice=choice, edges=edges, reached=len(means), runs=number)
+
+
+def _to_target(results: Sequence[TrainResult], target: float) -> float:
+    """Steps at which the last losses of runs of several durations cross the target; nan if they do not."""
+    ordered = sorted(results, key=lambda result: result.config.max_steps)
+    steps = np.array([result.config.max_steps for result in ordered], float)
+    losses = np.array([result.losses[-1, 0] if not result.diverged else np.inf for result in ordered])
+    found = interpolated_steps(steps, losses, target)
+    return found if found > steps[0] else float("nan")  # one that reaches it with the fewest steps says less
