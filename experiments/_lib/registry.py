@@ -90,6 +90,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("real_features", 120, 980, by_name_only=True),
         Experiment("precision", 60, 350, by_name_only=True),
         Experiment("accumulation", 60, 600, by_name_only=True),
+        Experiment("ablations", 60, 1800, by_name_only=True),
     )
 }
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments._lib.network_sweeps import Task, task_configs, tell_sweep
 from sgdtheory.sweep import BestSteps, SweepTable, best_steps, missing_runs, sweep
-from sgdtheory.training import ENDING, TrainResult, interpolated_steps
+from sgdtheory.training import ENDING, TrainConfig, TrainResult, interpolated_steps
 
 DURATIONS = (
     0.35,
@@ -71,10 +71,22 @@ def decaying_points(task: Task, changes: Mapping[str, Any], folder: Path, *, rou
         for _ in range(rounds):
             if not best.edges:
                 break
-            rate, edge = best.choice["learning_rate"], best.edges["learning_rate"]
-            configs += [replace(each, learning_rate=float(edge)) for each in configs if each.learning_rate == rate]
+            configs += _beyond(best, configs)
             best = _best_decaying(point, task.targets[-1], sweep(configs, folder, report=tell_sweep))
         found.append(best)
+    return found
+
+
+def _beyond(best: BestSteps, configs: Sequence[TrainConfig]) -> list[TrainConfig]:
+    """Runs beyond the ends of the grid at which the best choice lies."""
+    found = []
+    if "learning_rate" in best.edges:
+        same = [each for each in configs if each.learning_rate == best.choice["learning_rate"]]
+        found += [replace(each, learning_rate=float(best.edges["learning_rate"])) for each in same]
+    if "max_steps" in best.edges:
+        shortest, shorter = min(each.max_steps for each in configs), int(best.edges["max_steps"])
+        same = [each for each in (*configs, *found) if each.max_steps == shortest]
+        found += [replace(each, max_steps=shorter, eval_every=shorter) for each in same]
     return found
 
 
@@ -91,14 +103,16 @@ def _best_decaying(point: BestSteps, target: float, table: SweepTable) -> BestSt
     best = min(means, key=means.__getitem__)
     ends = {min(runs): best / SPACING, max(runs): best * SPACING}
     edges = {"learning_rate": f"{ends[best]:.17g}"} if best in ends else {}
+    shortest = min(result.config.max_steps for result in table.finished)
+    if steps[best].min() <= shortest:  # fewer would do
+        edges["max_steps"] = f"{max(1, round(shortest * DURATIONS[0] / DURATIONS[1]))}"
     choice = {"learning_rate": best, "average": "iterate"}
     return replace(point, steps=steps[best], choice=choice, edges=edges, reached=len(means), runs=number)
 
 
 def _to_target(results: Sequence[TrainResult], target: float) -> float:
-    """Steps at which the last losses of runs of several durations cross the target; nan if they do not."""
+    """Steps at which the last losses of runs of several durations reach the target; nan if they do not."""
     ordered = sorted(results, key=lambda result: result.config.max_steps)
     steps = np.array([result.config.max_steps for result in ordered], float)
     losses = np.array([result.losses[-1, 0] if not result.diverged else np.inf for result in ordered])
-    found = interpolated_steps(steps, losses, target)
-    return found if found > steps[0] else float("nan")  # one that reaches it with the fewest steps says less
+    return interpolated_steps(steps, losses, target)
