@@ -80,9 +80,9 @@ DIGITS = replace(
     fields={"model": "conv", "data": "digits", "base_width": 16, "averages": (0.8, 0.9, 0.95, 0.98)},
     widths=(16,),
     batch_sizes=(8, 20, 50, 125, 320),
-    log2_rate=-7.0,
-    targets=(0.2,),
-    samples=8000,
+    log2_rate=-6.0,
+    targets=(0.35,),
+    samples=5000,
 )
 RECURRENT = {name: value for name, value in TEXT.fields.items() if name != "num_heads"} | {"model": "recurrent"}
 TASKS = {
