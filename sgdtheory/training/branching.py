@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from sgdtheory._common.arguments import positive_number, share_between_0_and_1, single_number, whole_array
-from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.config import FIELDS, TrainConfig
 from sgdtheory.training.engine import State
 from sgdtheory.training.lanes import Lanes
 from sgdtheory.training.noise import noise_scale
@@ -215,10 +215,9 @@ def _checked_runs(configs: Sequence[TrainConfig]) -> list[TrainConfig]:
     if not configs:
         raise ValueError("configs must be at least one, got none")
     runs = [replace(each, averages=(), uniform_average=False, target_loss=None) for each in configs]
-    different = {name for each in runs for name, value in each.as_fields().items() if value != runs[0].value(name)}
+    different = {name for each in runs for name in FIELDS if each.value(name) != runs[0].value(name)}
     different -= {"seed", "data_seed", "averages"}
     if different:
-        names = ", ".join(sorted(different))
         names = ", ".join(sorted(different))
         raise ValueError(f"configs must differ in seed and data_seed alone, got different {names}")
     if not isinstance(runs[0].schedule, Constant):

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.config import FIELDS, TrainConfig
 from sgdtheory.training.engine import (
     State,
     advance,
@@ -159,8 +159,8 @@ def _check(configs: Sequence[TrainConfig]) -> None:
     first = configs[0]
     for other in configs[1:]:
         if side_by_side(other) != side_by_side(first):
-            own, others = program(first).as_fields(), program(other).as_fields()
-            different = [name for name in own.keys() | others.keys() if own.get(name) != others.get(name)]
+            one, another = program(first), program(other)
+            different = [name for name in FIELDS if one.value(name) != another.value(name)]
             names = ", ".join(sorted(different)) or "eval_every, max_steps or the number of averages"
             raise ValueError(f"configs must be of one program to advance side by side, got different {names}")
 

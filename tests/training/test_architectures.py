@@ -102,7 +102,7 @@ MODELS = {
     "conv": {"model": "conv", "data": "digits", **SMALL},
     "recurrent": {"model": "recurrent", **TEXT},
 }
-RATES = {"adam": 0.003, "sgd": 0.03}
+RATES = {"adam": 0.003, "sgd": 0.01}
 CASES = [
     (model, optimizer, table) if (optimizer, table) == ("adam", "mup") or model == "residual" and optimizer == "adam"
     else slow(model, optimizer, table)
