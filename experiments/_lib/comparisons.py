@@ -72,7 +72,7 @@ COMPARISONS: dict[str, Comparison] = {
 }
 DECAYING = "cosine", "wsd"  # schedules of which every duration is a run of its own
 TEACHER_64 = replace(
-    TEACHER, widths=(64,), batch_sizes=(16, 40, 100, 250, 625), num_seeds=3, rate_offsets=(-1, 0, 1), targets=(0.1,)
+    TEACHER, widths=(64,), batch_sizes=(16, 40, 100, 250, 625), num_seeds=6, rate_offsets=(-1, 0, 1), targets=(0.1,)
 )
 TEXT_64 = replace(TEXT, widths=(64,), batch_sizes=(4, 10, 24, 60, 150), rate_offsets=(-1, 0, 1), targets=(2.6,))
 DIGITS = replace(

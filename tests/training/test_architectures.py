@@ -102,7 +102,8 @@ MODELS = {
     "conv": {"model": "conv", "data": "digits", **SMALL},
     "recurrent": {"model": "recurrent", **TEXT},
 }
-RATES = {"adam": 0.003, "sgd": 0.01}
+RATES = {"adam": 0.003, "sgd": 0.03}
+SLOWER = {("residual", "sgd"): 0.01}  # beyond, seeds differ much in how far they have come
 CASES = [
     (model, optimizer, table) if (optimizer, table) == ("adam", "mup") or model == "residual" and optimizer == "adam"
     else slow(model, optimizer, table)
@@ -113,6 +114,7 @@ CASES = [
 @pytest.mark.parametrize(("model", "optimizer", "table"), CASES)
 def test_maximal_update_passes_and_standard_fails(model, optimizer, table):
     """Perceptron and transformer: test_coordinates.py."""
-    config = run_of(optimizer=optimizer, learning_rate=RATES[optimizer], parametrization=table, **MODELS[model])
+    rate = SLOWER.get((model, optimizer), RATES[optimizer])
+    config = run_of(optimizer=optimizer, learning_rate=rate, parametrization=table, **MODELS[model])
     check = coordinate_check(config, widths=(128, 512), steps=(3, 10), seeds=8)
     assert check.passes == (table == "mup"), check.failures()
