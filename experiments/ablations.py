@@ -38,7 +38,7 @@ class Config:
 
     tasks: dict[str, Task] = field(default_factory=lambda: {"teacher": replace(TASKS["teacher"], num_seeds=2)})
     comparisons: tuple[str, ...] = ("beta1 0", "no average", "tanh")
-    rounds: int = 4
+    rounds: int = 6
     margin: float = 1.5
     overhead: float = 0.2
     level: float = 0.95
@@ -179,7 +179,7 @@ def _critical_panel(config: Config, axis: Axes, drawn: Sequence[Drawn]) -> None:
     axis.axvline(1, color=BLACK, ls=":", lw=1, label="no change")
     for row, each in enumerate(drawn):
         if each.ratio is None:
-            axis.text(1, row, "too few batch sizes are tuned", fontsize=7, va="center", ha="center")
+            axis.text(1.1, row, "too few batch sizes are tuned", fontsize=7, va="center")
             continue
         value, (low, high) = float(np.exp(each.ratio.log_ratio)), each.ratio.interval(config.level)
         color = COLORS[each.ratio.verdict(config.margin, config.level)]

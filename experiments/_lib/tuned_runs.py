@@ -20,6 +20,7 @@ DURATIONS = (
 )  # of runs whose learning rate decays, over the steps of those where it does not
 Points = Sequence[BestSteps]
 SPACING = 2.0  # of learning rates
+FURTHER = 1.41  # from one duration to the next
 
 
 def tuned_points(task: Task, changes: Mapping[str, Any], folder: Path, *, rounds: int, sequences: int = 1) -> Points:
@@ -84,35 +85,51 @@ def _beyond(best: BestSteps, configs: Sequence[TrainConfig]) -> list[TrainConfig
         same = [each for each in configs if each.learning_rate == best.choice["learning_rate"]]
         found += [replace(each, learning_rate=float(best.edges["learning_rate"])) for each in same]
     if "max_steps" in best.edges:
-        shortest, shorter = min(each.max_steps for each in configs), int(best.edges["max_steps"])
-        same = [each for each in (*configs, *found) if each.max_steps == shortest]
-        found += [replace(each, max_steps=shorter, eval_every=shorter) for each in same]
+        steps = [each.max_steps for each in configs]
+        beyond = int(best.edges["max_steps"])
+        nearest = min(steps) if beyond < min(steps) else max(steps)
+        same = [each for each in (*configs, *found) if each.max_steps == nearest]
+        found += [replace(each, max_steps=beyond, eval_every=beyond) for each in same]
     return found
 
 
 def _best_decaying(point: BestSteps, target: float, table: SweepTable) -> BestSteps:
-    """The learning rate with the fewest steps, those of every seed."""
+    """The learning rate with the fewest steps, those of every seed; without one, where to look further."""
     runs: dict[float, dict[int, list[TrainResult]]] = {}
     for result in table.finished:
         runs.setdefault(result.config.learning_rate, {}).setdefault(result.config.seed, []).append(result)
     steps = {rate: np.array([_to_target(each, target) for each in seeds.values()]) for rate, seeds in runs.items()}
     means = {rate: float(np.exp(np.log(each).mean())) for rate, each in steps.items() if np.isfinite(each).all()}
-    number = sum(len(seeds) for seeds in runs.values())
-    if not means:
-        return replace(point, steps=np.array([]), choice={}, edges={}, reached=0, runs=number)
-    best = min(means, key=means.__getitem__)
+    durations = [result.config.max_steps for result in table.finished]
+    best = min(means, key=means.__getitem__) if means else _nearest(table, max(durations))
     ends = {min(runs): best / SPACING, max(runs): best * SPACING}
     edges = {"learning_rate": f"{ends[best]:.17g}"} if best in ends else {}
-    shortest = min(result.config.max_steps for result in table.finished)
-    if steps[best].min() <= shortest:  # fewer would do
-        edges["max_steps"] = f"{max(1, round(shortest * DURATIONS[0] / DURATIONS[1]))}"
+    if means and steps[best].min() <= min(durations):
+        edges["max_steps"] = f"{max(1, round(min(durations) / FURTHER))}"
+    elif not means and not edges:
+        edges["max_steps"] = f"{round(max(durations) * FURTHER)}"
+    found = steps[best] if means else np.array([])
     choice = {"learning_rate": best, "average": "iterate"}
-    return replace(point, steps=steps[best], choice=choice, edges=edges, reached=len(means), runs=number)
+    number = sum(len(seeds) for seeds in runs.values())
+    return replace(point, steps=found, choice=choice, edges=edges, reached=len(means), runs=number)
+
+
+def _nearest(table: SweepTable, duration: int) -> float:
+    """The learning rate whose longest runs end with the lowest losses, by their mean over seeds."""
+    losses: dict[float, list[float]] = {}
+    for result in table.finished:
+        if result.config.max_steps == duration:
+            losses.setdefault(result.config.learning_rate, []).append(_last(result))
+    return min(losses, key=lambda rate: float(np.mean(losses[rate])))
+
+
+def _last(result: TrainResult) -> float:
+    """The last loss; inf of a run that diverged."""
+    return float("inf") if result.diverged else float(result.losses[-1, 0])
 
 
 def _to_target(results: Sequence[TrainResult], target: float) -> float:
     """Steps at which the last losses of runs of several durations reach the target; nan if they do not."""
     ordered = sorted(results, key=lambda result: result.config.max_steps)
     steps = np.array([result.config.max_steps for result in ordered], float)
-    losses = np.array([result.losses[-1, 0] if not result.diverged else np.inf for result in ordered])
-    return interpolated_steps(steps, losses, target)
+    return interpolated_steps(steps, np.array([_last(result) for result in ordered]), target)

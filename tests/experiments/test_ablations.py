@@ -110,11 +110,18 @@ def test_durations_of_decaying_runs_are_interpolated(monkeypatch):
     assert best.tuned
     assert best.choice["learning_rate"] == 0.1
     np.testing.assert_allclose(best.steps, 10 / 0.11, rtol=1e-10)
-    assert tuned_runs._best_decaying(point, 0.05, table).steps.size == 0  # with no duration
+    late = tuned_runs._best_decaying(point, 0.05, table)  # no duration is long enough
+    assert (late.steps.size, late.tuned, late.choice["learning_rate"], late.edges["max_steps"]) == (
+        0,
+        False,
+        0.1,
+        "199",
+    )
+    assert {each.max_steps for each in tuned_runs._beyond(late, table.configs)} == {199}
     early = tuned_runs._best_decaying(point, 1.0, table)  # the shortest do
-    assert (early.tuned, early.edges["max_steps"]) == (False, "24")
+    assert (early.tuned, early.edges["max_steps"]) == (False, "25")
     beyond = {(each.learning_rate, each.max_steps) for each in tuned_runs._beyond(early, table.configs)}
-    assert beyond >= {(0.05, 24), (0.1, 24), (0.2, 24)}
+    assert beyond >= {(0.05, 25), (0.1, 25), (0.2, 25)}
     edge = SweepTable(table.configs[10:], table.results[10:])
     assert float(tuned_runs._best_decaying(point, 0.11, edge).edges["learning_rate"]) == 0.05
 
