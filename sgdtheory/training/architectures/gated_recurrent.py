@@ -11,12 +11,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sgdtheory.training.architectures.layers import normalized
+from sgdtheory.training.architectures.layers import EXPANSION, block_mlp, normalized
 from sgdtheory.training.data import Samples
 from sgdtheory.training.losses import LOSSES
 from sgdtheory.training.network import BIAS, GAIN, Layers, Network, Params, Tensor, Tensors, count
 
-EXPANSION = 4
 LOWEST_OFFSET = -6.0
 STACKED = "gain", "gate", "gate_bias", "candidate", "mixing", "mlp_gain", "up", "down"
 
@@ -72,11 +71,9 @@ def _block(stream_BxTxN: Array, layer: Params) -> tuple[Array, Params]:
     candidate = first @ layer["candidate"]
     mixing = remembered(gate, candidate) @ layer["mixing"]
     stream_BxTxN = stream_BxTxN + mixing
-    again = normalized(stream_BxTxN, layer["mlp_gain"])
-    up = again @ layer["up"]
-    down = jax.nn.gelu(up) @ layer["down"]
-    made: Params = dict(zip(STACKED, (first, gate, gate, candidate, mixing, again, up, down), strict=True))
-    return stream_BxTxN + down, made
+    made = {"gain": first, "gate": gate, "gate_bias": gate, "candidate": candidate, "mixing": mixing}
+    made |= block_mlp(stream_BxTxN, layer)
+    return stream_BxTxN + made["down"], made
 
 
 def remembered(gate_BxTxN: Array, candidate_BxTxN: Array) -> Array:

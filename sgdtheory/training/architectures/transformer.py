@@ -7,13 +7,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sgdtheory.training.architectures.layers import normalized
+from sgdtheory.training.architectures.layers import EXPANSION, block_mlp, normalized
 from sgdtheory.training.data import Samples
 from sgdtheory.training.losses import LOSSES
 from sgdtheory.training.network import GAIN, Layers, Network, Params, Tensor, Tensors, count
 
 ROTARY_BASE = 10_000.0
-EXPANSION = 4
 STACKED = "attention_gain", "query", "key", "value", "attention", "mlp_gain", "up", "down"
 UNROLLED = 4  # blocks; more of them are compiled as a loop
 
@@ -104,11 +103,9 @@ def _block(stream_BxTxN: Array, layer: Params, shape: Heads, rotation: tuple[Arr
     )
     attention = mixed.reshape(batch, length, width) @ layer["attention"]
     stream_BxTxN = stream_BxTxN + attention
-    again = normalized(stream_BxTxN, layer["mlp_gain"])
-    up = again @ layer["up"]
-    down = jax.nn.gelu(up) @ layer["down"]
-    made: Params = dict(zip(STACKED, (first, query, key, value, attention, again, up, down), strict=True))
-    return stream_BxTxN + down, made
+    made = {"attention_gain": first, "query": query, "key": key, "value": value, "attention": attention}
+    made |= block_mlp(stream_BxTxN, layer)
+    return stream_BxTxN + made["down"], made
 
 
 def _rotation(length: int, size: int) -> tuple[Array, Array]:
