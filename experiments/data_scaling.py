@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 from experiments._lib.network_sweeps import (
     FULL_TEACHER,
+    FULL_TEXT,
     TEACHER,
-    TEXT,
     Task,
     task_configs,
     tell_sweep,
@@ -52,7 +52,7 @@ SCALES = {
     "full": Config(
         {
             "teacher": replace(FULL_TEACHER, targets=(0.2, 0.16, 0.14, 0.12, 0.11, 0.1, 0.09, 0.08)),
-            "text": replace(TEXT, targets=(3.0, 2.9, 2.8, 2.7, 2.6, 2.5)),
+            "text": replace(FULL_TEXT, targets=(3.0, 2.9, 2.8, 2.7, 2.6, 2.5)),
         },
         store="runs",
     ),

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from experiments._lib.network_sweeps import (
     FULL_TEACHER,
+    FULL_TEXT,
     TEACHER,
-    TEXT,
     Task,
     critical_of,
     curves_of,
@@ -48,6 +48,7 @@ class Config:
         contrast: tasks that are swept in standard parametrization too, of which nothing is claimed.
         contrast_widths: widths there.
         contrast_offsets: of the learning rates there: the optimum moves down as the width grows.
+        contrast_seeds: there.
         margin: |slope| of log B* on log width above which B* is said to move.
         overhead: extra data that defines B*.
         level: of the intervals.
@@ -58,6 +59,7 @@ class Config:
     contrast: tuple[str, ...] = ()
     contrast_widths: tuple[int, ...] = (32, 64, 128, 256)
     contrast_offsets: tuple[float, ...] = (-5, -4, -3, -2, -1, 0, 1, 2)
+    contrast_seeds: int = 3
     margin: float = 0.2
     overhead: float = 0.2
     level: float = 0.95
@@ -68,7 +70,7 @@ class Config:
 QUICK_TEACHER = replace(TEACHER, plateau_steps=40, samples=4500, evaluations=16)
 SCALES = {
     "quick": Config({"teacher": QUICK_TEACHER}),
-    "full": Config({"teacher": FULL_TEACHER, "text": TEXT}, ("teacher",), store="runs"),
+    "full": Config({"teacher": FULL_TEACHER, "text": FULL_TEXT}, ("teacher",), store="runs"),
 }
 UNITS = {
     "task": "network and data",
@@ -104,8 +106,7 @@ def run(config: Config) -> Result:
         folder = Path(config.store or temporary)
         for name, task in config.tasks.items():
             for table in ("mup", "standard") if name in config.contrast else ("mup",):
-                grid = {"widths": config.contrast_widths, "rate_offsets": config.contrast_offsets}
-                own = task if table == "mup" else replace(task, **grid)
+                own = task if table == "mup" else _contrasted(config, task)
                 swept = sweep(task_configs(own, parametrization=table), folder, report=tell_sweep)
                 found += fits_of(config, name, table, swept)
     return result_of(config, found, time.perf_counter() - start)
@@ -114,6 +115,16 @@ def run(config: Config) -> Result:
 def result_of(config: Config, found: list[Found], seconds: float) -> Result:
     """Table, figures and verdicts of what was found in so many seconds."""
     return Result(_points(found), UNITS, figures(config, found), _verdicts(config, found, seconds))
+
+
+def _contrasted(config: Config, task: Task) -> Task:
+    """The task as it is swept in standard parametrization."""
+    return replace(
+        task,
+        widths=config.contrast_widths,
+        rate_offsets=config.contrast_offsets,
+        num_seeds=min(task.num_seeds, config.contrast_seeds),
+    )
 
 
 def fits_of(config: Config, name: str, parametrization: str, table: SweepTable) -> list[Found]:

@@ -58,7 +58,7 @@ class Sizes:
     )
     tasks: dict[str, Task] = field(
         default_factory=lambda: {
-            "teacher": replace(FULL_TEACHER, widths=(128, 256, 512, 1024, 2048, 4096)),
+            "teacher": replace(FULL_TEACHER, widths=(128, 256, 512, 1024, 2048, 4096), num_seeds=3),
             "text": replace(TEXT, widths=(128, 256, 512, 1024)),
         }
     )

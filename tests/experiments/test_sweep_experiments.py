@@ -41,10 +41,13 @@ def test_grids_of_tasks():
 
 @pytest.mark.slow
 def test_width_invariance():
-    result = checked(width_invariance.run(width_invariance.Config(tasks={"teacher": TINY})))
-    assert len(result.columns["steps"]) == 2 * 4
-    assert np.isfinite(result.columns["critical_batch_size"]).all()
+    contrast = {"contrast_widths": (8, 16), "contrast_offsets": (-1, 0, 1), "contrast_seeds": 1}
+    result = checked(width_invariance.run(width_invariance.Config({"teacher": TINY}, ("teacher",), **contrast)))
+    own = np.array(result.columns["parametrization"]) == "mup"
+    assert own.sum() == (~own).sum() == 2 * 4
+    assert np.isfinite(np.array(result.columns["critical_batch_size"])[own]).all()
     assert "loss 0.7" in result.verdicts[0].claim
+    assert "in standard parametrization" in result.verdicts[0].statement
 
 
 @pytest.mark.slow
