@@ -78,10 +78,10 @@ WORDS = {
     "slope_before": "exact theory of the tangent features before training",
     "slope_after": "exact theory of the tangent features after training",
     "slope_last": "exact theory of the last hidden layer after training",
-    "exponent_before": "Corollary 8 by the exponents of the tangent features before training",
-    "exponent_after": "Corollary 8 by the exponents of the tangent features after training",
-    "exponent_last": "Corollary 8 by the exponents of the last hidden layer after training",
-    "exponent_inputs": "Corollary 8 by the inputs' a and b",
+    "exponent_before": "Corollary 8 with the exponents of the tangent features before training",
+    "exponent_after": "Corollary 8 with the exponents of the tangent features after training",
+    "exponent_last": "Corollary 8 with the exponents of the last hidden layer after training",
+    "exponent_inputs": "Corollary 8 with the inputs' a and b",
 }
 
 
@@ -192,17 +192,18 @@ def _verdict(config: Config, table: dict[str, np.ndarray], everything: bool, nam
     """The slope of measured on predicted exponents, the mean of their difference, and predictions in random order."""
     x, y, *_ = points_of(table, everything, name)
     what = "all weights trained" if everything else "output alone trained, the control"
-    claim = f"exponent of B* in D by the {WORDS[name]} ({what})"
+    claim = f"B* ∝ D^p, p by {WORDS[name]} ({what})"
     line = line_of(config, table, everything, name)
     if line is None:
         return Verdict(claim, "fewer than four networks, or one prediction for all", 1.0, "—", None, "inconclusive")
     share = share_as_high(x, y, config.num_orders)
     away = y - x
     statement = (
-        f"slope of measured on predicted exponents over {len(x)} teachers, errors in both: {line.slope:.2f} "
-        f"({config.level:.0%}: {line.interval[0]:.2f} … {line.interval[1]:.2f}); predicted {x.min():.2f} … "
+        f"slope of measured on predicted exponents over {len(x)} teachers, errors in both: {line.text} "
+        f"({config.level:.0%}); predicted {x.min():.2f} … "
         f"{x.max():.2f}, measured {y.min():.2f} … {y.max():.2f}, measured less predicted {away.mean():+.2f} ± "
         f"{away.std():.2f} (mean and scatter); correlation {line.correlation:.2f}, as high in {share:.1%} of random "
         f"orders of the predictions; follows if the interval has 1 and not 0"
     )
-    return Verdict(claim, statement, 1.0, line.slope, line.interval, decided(line), seconds)
+    measured = line.slope if np.isfinite(line.slope) else "—"
+    return Verdict(claim, statement, 1.0, measured, line.interval, decided(line), seconds)

@@ -79,8 +79,7 @@ def _points(
         error = rows.get(f"{name}_error", np.zeros_like(rows["slope"]))
         line, text = lines[everything, name], LABELS[kind]
         if line is not None:
-            low, high = (f"{end:.2f}".replace("-", "−") for end in line.interval)
-            text += f":\nslope {line.slope:.2f} ({low} … {high})".replace("-", "−")
+            text += f":\nslope {line.text}"
         style: dict[str, Any] = {"color": looks[kind]["color"], "marker": looks[kind]["marker"], "ls": ""}
         bars = {"xerr": reach * error, "yerr": reach * rows["slope_error"]}
         axis.errorbar(rows[name], rows["slope"], **bars, **style, ms=5, elinewidth=0.6, label=text)

@@ -13,7 +13,7 @@ class Line(NamedTuple):
     """`y = α + β x`, weighted by errors of both.
 
     Attributes:
-        slope: β.
+        slope: β; infinite where data do not bound it.
         interval: of β; infinite where points do not bound it.
         intercept: α.
         scatter: τ, standard deviation of y about the line beyond the known errors.
@@ -25,6 +25,12 @@ class Line(NamedTuple):
     intercept: float
     scatter: float
     correlation: float
+
+    @property
+    def text(self) -> str:
+        """Slope and interval, "1.02 (0.41 … 1.63)"."""
+        slope, low, high = (f"{each:.2f}".replace("inf", "∞") for each in (self.slope, *self.interval))
+        return f"{slope} ({low} … {high})".replace("-", "−")
 
 
 def fit_line(x: np.ndarray, y: np.ndarray, x_error: np.ndarray, y_error: np.ndarray, level: float) -> Line:
@@ -54,11 +60,13 @@ def fit_line(x: np.ndarray, y: np.ndarray, x_error: np.ndarray, y_error: np.ndar
     sums = _sums(slopes, points, square)
     best = int(sums.argmin())
     inside = slopes[sums <= sums[best] + special.fdtri(1, freedom, level)]
-    low, high = (end if abs(end) < 0.99 * STEEPEST else np.sign(end) * np.inf for end in (inside[0], inside[-1]))
-    slope = float(slopes[best])
-    weight = 1 / (y_error**2 + slope**2 * x_error**2 + square)
-    intercept = float(weight @ (y - slope * x) / weight.sum())
-    return Line(slope, (float(low), float(high)), intercept, square**0.5, float(np.corrcoef(x, y)[0, 1]))
+    slope, low, high = (
+        float(each if abs(each) < 0.99 * STEEPEST else np.sign(each) * np.inf)
+        for each in (slopes[best], inside[0], inside[-1])
+    )
+    weight = 1 / (y_error**2 + slopes[best] ** 2 * x_error**2 + square)
+    intercept = float(weight @ (y - slopes[best] * x) / weight.sum())
+    return Line(slope, (low, high), intercept, square**0.5, float(np.corrcoef(x, y)[0, 1]))
 
 
 def _sums(slopes: np.ndarray, points: tuple[np.ndarray, ...], square: float) -> np.ndarray:

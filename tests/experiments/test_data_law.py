@@ -60,6 +60,14 @@ def test_without_errors_in_x_it_is_least_squares():
     assert line.correlation == pytest.approx(plain.rvalue)
 
 
+def test_a_slope_that_nothing_bounds():
+    x, y = np.array([0.1, 0.1001, 0.0999, 0.1]), np.array([0.0, 0.2, 0.4, 0.1])
+    line = fit_line(x, y, np.full(4, 0.05), np.full(4, 0.01), 0.95)
+    assert line.interval == (-np.inf, np.inf)
+    assert line.text.endswith("(−∞ … ∞)")
+    assert data_law.decided(line) == "inconclusive"
+
+
 def misses(fit, trials=200):
     """How often an interval of 95% leaves the slope out: eight points, errors in both, scatter beyond them."""
     rng, missed = np.random.default_rng(1), 0
