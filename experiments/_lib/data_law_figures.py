@@ -18,6 +18,7 @@ LABELS = {
     "last": "last hidden layer after training",
     "inputs": "inputs' own $a$, $b$",
 }
+FROZEN = "last hidden layer, frozen"
 PANELS = (
     (False, "slope", ("before",), "Output alone trained: exact theory"),
     (True, "slope", ("before", "after", "last"), "All weights trained: exact theory of features"),
@@ -77,12 +78,15 @@ def _points(
     for kind in kinds:
         name = f"{column}_{kind}"
         error = rows.get(f"{name}_error", np.zeros_like(rows["slope"]))
-        line, text = lines[everything, name], LABELS[kind]
+        line, text = lines[everything, name], LABELS[kind] if everything else FROZEN
         if line is not None:
             text += f":\nslope {line.text}"
         style: dict[str, Any] = {"color": looks[kind]["color"], "marker": looks[kind]["marker"], "ls": ""}
-        bars = {"xerr": reach * error, "yerr": reach * rows["slope_error"]}
-        axis.errorbar(rows[name], rows["slope"], **bars, **style, ms=5, elinewidth=0.6, label=text)
+        x, y, x_error, y_error = (
+            part[np.isfinite(rows[name]) & np.isfinite(rows["slope"])]
+            for part in (rows[name], rows["slope"], reach * error, reach * rows["slope_error"])
+        )
+        axis.errorbar(x, y, xerr=x_error, yerr=y_error, **style, ms=5, elinewidth=0.6, label=text)
     ends = np.array([*axis.get_xlim(), *axis.get_ylim()])
     ends = np.array([max(ends.min(), -1.5), min(ends.max(), 2.0)])
     axis.plot(ends, ends, color=BLACK, lw=1, label="measured = predicted")
@@ -118,10 +122,11 @@ def _critical_panel(axis: Axes, rows: Table) -> None:
             rows["num_samples"], rows[f"critical_{kind}"], color=looks[kind]["color"], ls=style, lw=1.2,
             label=f"theory: {LABELS[kind]}",
         )  # fmt: skip
-    measured = rows["critical"]
-    bars = np.nan_to_num(np.maximum([measured - rows["critical_low"], rows["critical_high"] - measured], 0))
+    known = {name: part[np.isfinite(rows["critical"])] for name, part in rows.items()}
+    measured = known["critical"]
+    bars = np.nan_to_num(np.maximum([measured - known["critical_low"], known["critical_high"] - measured], 0))
     axis.errorbar(
-        rows["num_samples"], measured, yerr=bars, fmt="o", color=BLACK, ecolor=GRAY, ms=5, capsize=3, label="measured"
+        known["num_samples"], measured, yerr=bars, fmt="o", color=BLACK, ecolor=GRAY, ms=5, capsize=3, label="measured"
     )
     axis.set(xlabel="data $D$ (samples)", ylabel="$B^*$ (samples)")
     log_axes(axis)

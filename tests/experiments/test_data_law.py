@@ -16,6 +16,7 @@ from experiments._lib.errors_in_both import fit_line, share_as_high
 from experiments._lib.network_risks import network_grid, network_risks, trained_weights
 from experiments._lib.redraw import Recorded
 from experiments._lib.results import write_result
+from sgdtheory.plotting.style import save
 from sgdtheory.training import Lanes, train
 from tests.figure_checks import check_figure
 
@@ -24,7 +25,7 @@ CONFIG = replace(
     data_law.Config(),
     fields=SMALL,
     pairs=((3.0, 2.0), (1.5, 1.5), (1.0, 3.0), (0.25, 1.5)),
-    num_samples=(64, 128, 256),
+    num_samples=(256, 512, 1024),
     largest_batch=16,
     num_rates=6,
     num_seeds=2,
@@ -277,6 +278,14 @@ def made_up(power, spread):
 def test_figures(power, spread):
     for figure in data_law.figures(*made_up(power, spread)).values():
         check_figure(figure)
+
+
+def test_figures_of_networks_without_a_critical_batch_size(tmp_path):
+    config, columns = made_up(5.0, 1.0)
+    lost = {name: [np.nan] * len(columns[name]) for name in ("critical", "critical_low", "critical_high", "slope")}
+    for name, figure in data_law.figures(config, columns | lost).items():
+        assert save(figure, tmp_path / name)
+    assert data_law.verdicts_of(config, columns | lost, 1.0)[0].verdict == "inconclusive"
 
 
 def test_verdicts_follow_what_is_made_up():
