@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy import special
 
 from experiments._lib.data_law_cells import KINDS, Cell, corollary8_exponent, measure, slope_of
 from experiments._lib.data_law_config import FIELDS, PAIRS, Config
@@ -162,20 +163,41 @@ def points_of(table: dict[str, np.ndarray], everything: bool, name: str) -> tupl
     return tuple(each[known] for each in found)
 
 
-def line_of(config: Config, table: dict[str, np.ndarray], everything: bool, name: str) -> Line | None:
+def line_of(
+    config: Config, table: dict[str, np.ndarray], everything: bool, name: str, level: float | None = None
+) -> Line | None:
     """Measured on predicted exponents; None with fewer than four networks, or predictions that are all the same."""
     x, y, x_error, y_error = points_of(table, everything, name)
     if len(x) < 4 or np.ptp(x) < 1e-6:
         return None
-    return fit_line(x, y, x_error, y_error, config.level)
+    return fit_line(x, y, x_error, y_error, level or config.level)
 
 
-def decided(line: Line) -> VerdictName:
-    """Whether measured exponents follow the predicted ones: slope 1 within the interval, and 0 outside."""
+def decided(line: Line, strict: Line) -> VerdictName:
+    """Whether measured exponents follow the predicted ones: slope 1 within the interval, and 0 outside.
+
+    Args:
+        line: at the level of the intervals.
+        strict: at a level that allows for as many comparisons as are made; "fails" only if it leaves 1 out too.
+    """
     low, high = line.interval
     if 0 < low <= 1 <= high < np.inf:
         return "holds"
-    return "inconclusive" if low <= 1 <= high else "fails"
+    return "inconclusive" if strict.interval[0] <= 1 <= strict.interval[1] else "fails"
+
+
+def teachers_needed(line: Line, number: int) -> int | None:
+    """How many such teachers leave an interval of half width ½, which cannot have both 0 and 1 within.
+
+    Half widths go like t_{K−2}/√K where scatter between teachers makes them; None where data do not bound the slope.
+    """
+    reach = (line.interval[1] - line.interval[0]) / 2
+    if not np.isfinite(reach):
+        return None
+    many = np.arange(4, 10_000)
+    quantile = special.stdtrit(many - 2, 0.975) / many**0.5
+    wide = quantile * reach / (special.stdtrit(number - 2, 0.975) / number**0.5)
+    return int(many[np.argmax(wide <= 0.5)])
 
 
 def verdicts_of(config: Config, columns: dict[str, Any], seconds: float) -> tuple[Verdict, ...]:
@@ -197,13 +219,18 @@ def _verdict(config: Config, table: dict[str, np.ndarray], everything: bool, nam
     if line is None:
         return Verdict(claim, "fewer than four networks, or one prediction for all", 1.0, "—", None, "inconclusive")
     share = share_as_high(x, y, config.num_orders)
-    away = y - x
+    away, needed = y - x, teachers_needed(line, len(x))
+    level = 1 - (1 - config.level) / len(comparisons(table))
+    strict = line_of(config, table, everything, name, level) or line
+    answer = decided(line, strict)
+    more = f"; some {needed} such teachers would decide" if needed and answer == "inconclusive" else ""
     statement = (
         f"slope of measured on predicted exponents over {len(x)} teachers, errors in both: {line.text} "
         f"({config.level:.0%}); predicted {x.min():.2f} … "
         f"{x.max():.2f}, measured {y.min():.2f} … {y.max():.2f}, measured less predicted {away.mean():+.2f} ± "
         f"{away.std():.2f} (mean and scatter); correlation {line.correlation:.2f}, as high in {share:.1%} of random "
-        f"orders of the predictions; follows if the interval has 1 and not 0"
+        f"orders of the predictions; follows if the interval has 1 and not 0, fails if "
+        f"that at {level:.1%} leaves 1 out{more}"
     )
     measured = line.slope if np.isfinite(line.slope) else "—"
-    return Verdict(claim, statement, 1.0, measured, line.interval, decided(line), seconds)
+    return Verdict(claim, statement, 1.0, measured, line.interval, answer, seconds)

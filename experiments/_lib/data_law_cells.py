@@ -79,7 +79,7 @@ def measure(config: Config, place: tuple[float, float, str]) -> Cell:
         weights = trained_weights(own, grid, risks)
         for kind in (AFTER, LAST):
             found[kind] = [_features(config, own, weights, kind, draw) for draw in range(config.num_draws)]
-    predictions = {kind: _prediction(config, own, grid, features) for kind, features in found.items()}
+    predictions = {kind: _prediction(config, own, features) for kind, features in found.items()}
     measured, resampled = critical_sizes(config, grid, risks)
     best = tuned(grid, risks.mean(2)).min(0)
     reads = np.abs(np.log(grid.data[:, None] / np.array(config.num_samples))).argmin(0)
@@ -111,16 +111,24 @@ def corollary8_exponent(capacity: Any, source: Any) -> np.ndarray:
     return np.maximum(0.0, 1 - capacity / np.minimum(source, 2 * capacity + 1))
 
 
-def _grid(config: Config, problem: st.LeastSquares) -> Grid:
-    """Batch sizes about the theory's B*, data from the least D to what large batches take for the most."""
+def _batch_sizes(config: Config, problem: st.LeastSquares) -> np.ndarray:
+    """(K,) about the theory's B* at the least and the most data."""
     ends = np.array(config.num_samples, float)[[0, -1]]
     expected = st.critical_batch_size(problem, num_samples=ends, curve=False).real_batch_size
     low = np.floor(np.log(max(expected.min() / NARROW, 1.0)) / np.log(config.batch_ratio))
     most = min(max(expected.max() * NARROW, WIDE), config.largest_batch)
     high = np.ceil(np.log(most) / np.log(config.batch_ratio))
-    batch = np.unique(np.round(config.batch_ratio ** np.arange(low, high + 1)))
-    data = ends[0] / START * RATIO ** np.arange(1 + np.ceil(np.log(START * ROOM * ends[1] / ends[0]) / np.log(RATIO)))
-    return network_grid(problem, batch, data, config.num_rates)
+    return np.unique(np.round(config.batch_ratio ** np.arange(low, high + 1)))
+
+
+def _data(config: Config) -> np.ndarray:
+    """(J,) data sizes that are read, from less than the least D to what large batches take for the most."""
+    low, high = config.num_samples[0] / START, config.num_samples[-1] * ROOM
+    return low * RATIO ** np.arange(1 + np.ceil(np.log(high / low) / np.log(RATIO)))
+
+
+def _grid(config: Config, problem: st.LeastSquares) -> Grid:
+    return network_grid(problem, _batch_sizes(config, problem), _data(config), config.num_rates)
 
 
 def _kept(config: Config, own: TrainConfig, grid: Grid, weights: dict[str, np.ndarray]) -> np.ndarray:
@@ -154,9 +162,10 @@ def theory_risk(features: FeatureProblem, grid: Grid, excess: bool) -> np.ndarra
     return found if excess else found + features.missed
 
 
-def _prediction(config: Config, own: TrainConfig, grid: Grid, found: list[FeatureProblem]) -> Prediction:
+def _prediction(config: Config, own: TrainConfig, found: list[FeatureProblem]) -> Prediction:
     """B* and exponents, means over independent inputs; errors from their differences and from the fits of exponents."""
-    samples = np.array(config.num_samples, float)
+    samples, batch = np.array(config.num_samples, float), _batch_sizes(config, found[0].problem)
+    grid = Grid(batch, np.empty((len(batch), 0)), _data(config))
     risks = [theory_risk(each, grid, own.trained == "output") for each in found]
     sizes = [critical_by_law(grid.batch, grid.samples, risk, samples, config.overhead) for risk in risks]
     slopes = np.array([slope_of(config.num_samples, each) for each in sizes])

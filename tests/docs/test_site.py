@@ -183,6 +183,7 @@ def test_findings_have_the_recorded_theory_against_network():
             "loss_curves",
             "curves_batch_size",
             "branching",
+            "data_law",
         ),
     ],
 )

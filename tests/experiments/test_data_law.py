@@ -12,7 +12,7 @@ from experiments._lib import data_law_cells as cells
 from experiments._lib import tangent_features as tangent
 from experiments._lib.batch_law import balance, critical_by_law
 from experiments._lib.critical_grid import gaussian_risk
-from experiments._lib.errors_in_both import fit_line, share_as_high
+from experiments._lib.errors_in_both import Line, fit_line, share_as_high
 from experiments._lib.network_risks import network_grid, network_risks, trained_weights
 from experiments._lib.redraw import Recorded
 from experiments._lib.results import write_result
@@ -66,7 +66,8 @@ def test_a_slope_that_nothing_bounds():
     line = fit_line(x, y, np.full(4, 0.05), np.full(4, 0.01), 0.95)
     assert line.interval == (-np.inf, np.inf)
     assert line.text.endswith("(−∞ … ∞)")
-    assert data_law.decided(line) == "inconclusive"
+    assert data_law.decided(line, line) == "inconclusive"
+    assert data_law.teachers_needed(line, 4) is None
 
 
 def misses(fit, trials=200):
@@ -151,13 +152,19 @@ def test_the_pipeline_finds_the_exponents_of_exact_risks():
         exact = st.critical_batch_size(problem, num_samples=samples, curve=False).real_batch_size
         points.append((cells.slope_of(samples, exact), slope, 0.01, error))
     line = fit_line(*np.array(points).T, 0.95)
-    assert data_law.decided(line) == "holds"
+    assert data_law.decided(line, line) == "holds"
     assert line.slope == pytest.approx(1, abs=0.25)
     predicted, *others = np.array(points).T
-    assert (
-        data_law.decided(fit_line(np.sort(predicted)[::-1][np.argsort(np.argsort(predicted))], *others, 0.95))
-        != "holds"
-    )
+    reverse = fit_line(np.sort(predicted)[::-1][np.argsort(np.argsort(predicted))], *others, 0.95)
+    assert data_law.decided(reverse, reverse) != "holds"
+
+
+def test_more_teachers_narrow_the_interval():
+    """±1 from eight teachers is ±½ with K for which t_{K−2}/√K is half as large."""
+    line = Line(0.5, (-0.5, 1.5), 0.0, 0.1, 0.3)
+    needed = data_law.teachers_needed(line, 8)
+    half = stats.t.isf(0.025, 6) / 8**0.5 / 2
+    assert stats.t.isf(0.025, needed - 2) / needed**0.5 <= half < stats.t.isf(0.025, needed - 3) / (needed - 1) ** 0.5
 
 
 def test_corollary8_continues():
