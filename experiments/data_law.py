@@ -223,7 +223,9 @@ def _verdict(config: Config, table: dict[str, np.ndarray], everything: bool, nam
     level = 1 - (1 - config.level) / len(comparisons(table))
     strict = line_of(config, table, everything, name, level) or line
     answer = decided(line, strict)
-    more = f"; some {needed} such teachers would decide" if needed and answer == "inconclusive" else ""
+    more = (
+        f"; some {needed} such teachers would decide" if needed and needed > len(x) and answer == "inconclusive" else ""
+    )
     statement = (
         f"slope of measured on predicted exponents over {len(x)} teachers, errors in both: {line.text} "
         f"({config.level:.0%}); predicted {x.min():.2f} … "

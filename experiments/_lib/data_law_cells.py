@@ -22,6 +22,7 @@ KINDS = BEFORE, AFTER, LAST
 JACKKNIFE_REACH = 2.14  # 95% intervals of exponents in standard errors: Student's t with 14 degrees of freedom
 RATIO = 2**0.5  # of data sizes that are read, one to the next
 START, ROOM = 2.0, 3.0  # data are read from the least D over this to the most D times this
+SMALL = 64  # the least D over this is a batch size, so that three can tell of that D
 NARROW, WIDE = 6.0, 128  # batch sizes reach from the least B* expected over this to the largest times it, and to this
 
 
@@ -115,7 +116,8 @@ def _batch_sizes(config: Config, problem: st.LeastSquares) -> np.ndarray:
     """(K,) about the theory's B* at the least and the most data."""
     ends = np.array(config.num_samples, float)[[0, -1]]
     expected = st.critical_batch_size(problem, num_samples=ends, curve=False).real_batch_size
-    low = np.floor(np.log(max(expected.min() / NARROW, 1.0)) / np.log(config.batch_ratio))
+    least = min(expected.min() / NARROW, config.num_samples[0] / SMALL)
+    low = np.floor(np.log(max(least, 1.0)) / np.log(config.batch_ratio))
     most = min(max(expected.max() * NARROW, WIDE), config.largest_batch)
     high = np.ceil(np.log(most) / np.log(config.batch_ratio))
     return np.unique(np.round(config.batch_ratio ** np.arange(low, high + 1)))

@@ -169,6 +169,15 @@ def test_findings_have_the_recorded_theory_against_network():
     assert f"{risk['measured'] - 1:.1%}" in text
 
 
+def test_findings_have_the_recorded_exponents_of_networks():
+    """Slope and interval of every line, with its verdict in the same row."""
+    text, verdicts = recorded("data_law")
+    for verdict in verdicts:
+        (slope,) = re.findall(r"errors in both: (\S+ \(.*?\)) \(95%\)", verdict["statement"])
+        rows = [row for row in text.splitlines() if f"| {slope.replace(chr(0x2212), chr(45))} |" in row]
+        assert any(row.endswith(f"**{verdict['verdict']}** |") for row in rows), verdict["claim"]
+
+
 @pytest.mark.parametrize(
     "experiment",
     [
