@@ -93,6 +93,8 @@ class CoordcheckCommand(NetworkCommand):
                 cells.append(f"[red]{text}[/]" if failure else text)
             table.add_row(layer, *cells)
         print_tables(table)
+        if check.config.network.whole:
+            print_text("all of these are of the outputs; own: what the change of this tensor alone makes of them")
         verdict = "passes" if check.passes else f"fails: {len(failed)} slopes are not within ±{check.tolerance:g}"
         print_text(f"coordinate check {verdict} ({100 * check.level:g}% intervals over {self.seeds} seeds)")
         if failed and not outside:
