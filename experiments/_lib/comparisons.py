@@ -66,7 +66,7 @@ COMPARISONS: dict[str, Comparison] = {
     "schedule-free": _adam("schedule", STEADY, "schedule-free", schedule="schedule_free", averages=(), shift=1),
     "perceptron": _wider("teacher", "perceptron", 32, 128),
     "residual": _wider("residual", "residual perceptron", 32, 128),
-    "convolutions": _wider("digits", "convolutions", 8, 32),
+    "convolutions": _wider("digits", "convolutions", 16, 32),
     "transformer": _wider("text", "transformer", 32, 64),
     "recurrent": _wider("recurrent", "gated recurrence", 32, 64),
 }
@@ -77,12 +77,18 @@ TEACHER_64 = replace(
 TEXT_64 = replace(TEXT, widths=(64,), batch_sizes=(4, 10, 24, 60, 150), rate_offsets=(-1, 0, 1), targets=(2.6,))
 DIGITS = replace(
     TEACHER_64,
-    fields={"model": "conv", "data": "digits", "base_width": 8, "averages": (0.8, 0.9, 0.95, 0.98)},
-    widths=(8,),
+    fields={
+        "model": "conv",
+        "data": "digits",
+        "activation": "gelu",
+        "base_width": 16,
+        "averages": (0.8, 0.9, 0.95, 0.98),
+    },
+    widths=(16,),
     batch_sizes=(8, 18, 40, 90, 200),
-    log2_rate=-6.0,
-    targets=(0.35,),
-    samples=4000,
+    log2_rate=-7.0,
+    targets=(0.5,),
+    samples=8000,
 )
 RECURRENT = {name: value for name, value in TEXT.fields.items() if name != "num_heads"} | {"model": "recurrent"}
 TASKS = {
