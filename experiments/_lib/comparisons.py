@@ -75,15 +75,10 @@ TEACHER_64 = replace(
     TEACHER, widths=(64,), batch_sizes=(16, 40, 100, 250, 625), num_seeds=6, rate_offsets=(-1, 0, 1), targets=(0.1,)
 )
 TEXT_64 = replace(TEXT, widths=(64,), batch_sizes=(4, 10, 24, 60, 150), rate_offsets=(-1, 0, 1), targets=(2.6,))
+CONVOLUTIONS = {"model": "conv", "data": "digits", "activation": "gelu", "base_width": 16}
 DIGITS = replace(
     TEACHER_64,
-    fields={
-        "model": "conv",
-        "data": "digits",
-        "activation": "gelu",
-        "base_width": 16,
-        "averages": (0.8, 0.9, 0.95, 0.98),
-    },
+    fields=CONVOLUTIONS | {"averages": (0.8, 0.9, 0.95, 0.98)},
     widths=(16,),
     batch_sizes=(8, 18, 40, 90, 200),
     log2_rate=-7.0,
@@ -96,8 +91,5 @@ TASKS = {
     "residual": replace(TEACHER_64, fields={**TEACHER.fields, "model": "residual"}),
     "digits": DIGITS,
     "text": TEXT_64,
-    "recurrent": replace(
-        TEXT_64,
-        fields={name: value for name, value in TEXT.fields.items() if name != "num_heads"} | {"model": "recurrent"},
-    ),
+    "recurrent": replace(TEXT_64, fields=RECURRENT),
 }
