@@ -114,7 +114,7 @@ def _ratio(config: Config, name: str, measured: Sequence[StepsMeasurement]) -> P
 
 def _verdict(config: Config, name: str, ratio: PairedRatio | None, seconds: float) -> Verdict:
     topic, task, words = COMPARISONS[name][:3]
-    claim, predicted = f"{topic}: {words[1]} does not move B*", f"1 within a factor of {config.margin:g}"
+    claim, predicted = f"{topic}: {words[0]} → {words[1]} leaves B* as it is", f"1 within a factor of {config.margin:g}"
     if ratio is None:
         text = f"fewer than four batch sizes are tuned with {words[0]} and {words[1]} ({task})"
         return Verdict(claim, text, predicted, "—", None, "inconclusive", seconds)
