@@ -32,7 +32,7 @@ def take_over() -> None:
 def leave() -> "NoReturn":
     """End the process as Ctrl-C does. Called from the main thread."""
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one has nothing to add
+        signal.signal(signal.SIGINT, _heard)  # a second one has nothing to add
         if os.isatty(2):
             os.write(2, SHOW_CURSOR)
         os.write(2, b"sgdtheory: interrupted\n")
@@ -57,6 +57,10 @@ class Unwinding:
 
 def _end(number: int, frame: "FrameType | None") -> None:
     leave()
+
+
+def _heard(number: int, frame: "FrameType | None") -> None:
+    """Nothing; for SIG_IGN in its place Python prints a traceback if a signal came just before."""
 
 
 def _unwind(number: int, frame: "FrameType | None") -> None:

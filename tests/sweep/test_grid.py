@@ -96,7 +96,10 @@ def test_runs_that_occur_twice_run_once(read):
             r"micro_batch must divide .* \(with batch_size = 9, micro_batch = 4\)",
         ),
         ("[grid]\nseed = [[1]]", r"seed must be a single number, .* \(with seed = \[1\]\)"),
-        ("[grid]\nmodel = [['mlp']]", r"model must be one of mlp, transformer, got \['mlp'\] .*\(with model"),
+        (
+            "[grid]\nmodel = [['mlp']]",
+            r"model must be one of mlp, residual, conv, transformer, recurrent, custom, got \['mlp'\] .*\(with model",
+        ),
         ("[grid]\nlearning_rate = [2020-01-01]", r"learning_rate must be a number .* \(with learning_rate"),
     ],
 )
