@@ -12,7 +12,7 @@ SIZES = {"widths": (128, 512), "steps": (3, 10), "seeds": 8}
 COMBINATIONS = [
     (MLP, "adam"),
     slow(MLP, "sgd"),
-    slow(TRANSFORMER, "adam"),
+    (TRANSFORMER, "adam"),
     slow(TRANSFORMER, "sgd"),
 ]
 
