@@ -151,18 +151,18 @@ def _drawn(config: Config, name: str, rows: list[dict[str, str]]) -> Drawn:
 def _figure(config: Config, rows: list[dict[str, str]]) -> Figure:
     """Ratios of B*, and of steps, one line a comparison."""
     drawn = [_drawn(config, name, rows) for name in config.comparisons]
-    figure, axes = new_figure(1, 2, width=5.2, height=1.2 + 0.27 * len(drawn))
+    figure, axes = new_figure(1, 2, width=5.2, height=2.6 + 0.24 * len(drawn))
     verdicts = [each.ratio.verdict(config.margin, config.level) if each.ratio else "inconclusive" for each in drawn]
     same = (
         f"{verdicts.count('holds')} of {len(drawn)} changes leave $B^*$ as it is, within a factor of {config.margin:g}"
     )
     figure.suptitle(f"{same}; {verdicts.count('fails')} move it")
+    for axis in axes[0]:
+        axis.set_ylim(len(drawn) - 0.4, -0.6)
     _critical_panel(config, axes[0, 0], drawn)
     _steps_panel(axes[0, 1], drawn)
     axes[0, 0].set_yticks(range(len(drawn)), [_label(each.name) for each in drawn], fontsize=7)
     axes[0, 1].set_yticks([])
-    for axis in axes[0]:
-        axis.set_ylim(len(drawn) - 0.4, -0.6)
     return figure
 
 
@@ -196,7 +196,7 @@ def _steps_panel(axis: Axes, drawn: Sequence[Drawn]) -> None:
         axis.plot(
             [each.steps[place] for each in drawn], range(len(drawn)), marker, ms=5, mfc="none", color=BLACK, label=label
         )
-    axis.set(xscale="log", xlabel="steps after the change, over steps before")
+    axis.set(xscale="log", xlabel="steps after the change, over steps before", xlim=(1 / 4, 8))
     axis.set_xticks([0.25, 0.5, 1, 2, 4, 8], ["¼", "½", "1", "2", "4", "8"])
     axis.set_xticks([], minor=True)
     axis.set_title("Does the change pay?\nSteps to the same loss")
