@@ -11,9 +11,8 @@ from sgdtheory._common.arguments import checked_name
 from sgdtheory.training.data import Data, Kind
 from sgdtheory.training.fields import set_field
 from sgdtheory.training.network import Network
-from sgdtheory.training.parametrization import ROLES, Parametrization, Role
+from sgdtheory.training.parametrization import ALL_ROLES, Parametrization, Role
 
-ALL_ROLES: tuple[Role, ...] = *ROLES, "fixed"
 RolesOf = Callable[[Any], Mapping[str, Role]]
 Layout = Literal["in_out", "out_in"]
 

@@ -13,8 +13,19 @@ VECTORS: tuple[Kind, ...] = "vectors", "images"  # images are taken as vectors o
 Activation = Literal["relu", "gelu", "tanh"]
 
 
+class Architecture:
+    """What the built-in models have in common."""
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        check_fields(self)
+
+    def check_widths(self, width: int, base_width: int) -> None:
+        """Any width goes."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class MLP:
+class MLP(Architecture):
     """A multi-layer perceptron without output bias, for vectors, and images as vectors.
 
     >>> from sgdtheory.training import MLP
@@ -32,13 +43,6 @@ class MLP:
 
     sees: ClassVar[tuple[Kind, ...]] = VECTORS
 
-    def __post_init__(self) -> None:
-        """Check every field."""
-        check_fields(self)
-
-    def check_widths(self, width: int, base_width: int) -> None:
-        """Any width goes."""
-
     def network(self, data: Data, width: int, base_width: int, table: Parametrization) -> Network:
         """The network for some data at a width."""
         del table  # its roles' exponents are applied to every network alike
@@ -48,7 +52,7 @@ class MLP:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResidualMLP:
+class ResidualMLP(Architecture):
     """A residual multi-layer perceptron, `h ← h + L^−½ (W φ(h) + c)` in each of L blocks; for vectors and images.
 
     >>> from sgdtheory.training import ResidualMLP
@@ -66,13 +70,6 @@ class ResidualMLP:
 
     sees: ClassVar[tuple[Kind, ...]] = VECTORS
 
-    def __post_init__(self) -> None:
-        """Check every field."""
-        check_fields(self)
-
-    def check_widths(self, width: int, base_width: int) -> None:
-        """Any width goes."""
-
     def network(self, data: Data, width: int, base_width: int, table: Parametrization) -> Network:
         """The network for some data at a width."""
         del table
@@ -82,7 +79,7 @@ class ResidualMLP:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvNet:
+class ConvNet(Architecture):
     """A convolutional network with 3 × 3 kernels, for images; its width is the number of channels.
 
     Every layer but the first halves height and width; the mean over what is left goes to the output layer.
@@ -102,13 +99,6 @@ class ConvNet:
 
     sees: ClassVar[tuple[Kind, ...]] = ("images",)
 
-    def __post_init__(self) -> None:
-        """Check every field."""
-        check_fields(self)
-
-    def check_widths(self, width: int, base_width: int) -> None:
-        """Any width goes."""
-
     def network(self, data: Data, width: int, base_width: int, table: Parametrization) -> Network:
         """The network for some data at a width."""
         del table
@@ -118,7 +108,7 @@ class ConvNet:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transformer:
+class Transformer(Architecture):
     """A decoder-only transformer with GELU, for text; its width has to be an even multiple of its heads.
 
     >>> from sgdtheory.training import Transformer
@@ -140,7 +130,7 @@ class Transformer:
 
     def __post_init__(self) -> None:
         """Check every field; a base_num_heads that says nothing is left out."""
-        check_fields(self)
+        super().__post_init__()
         if self.base_num_heads == self.num_heads:
             set_field(self, "base_num_heads", None)
 
@@ -166,7 +156,7 @@ class Transformer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GatedRecurrent:
+class GatedRecurrent(Architecture):
     """A gated linear recurrence in the place of a transformer's attention, for text.
 
     >>> from sgdtheory.training import GatedRecurrent
@@ -181,13 +171,6 @@ class GatedRecurrent:
     """Number of blocks."""
 
     sees: ClassVar[tuple[Kind, ...]] = ("tokens",)
-
-    def __post_init__(self) -> None:
-        """Check every field."""
-        check_fields(self)
-
-    def check_widths(self, width: int, base_width: int) -> None:
-        """Any width goes."""
 
     def network(self, data: Data, width: int, base_width: int, table: Parametrization) -> Network:
         """The network for some data at a width."""

@@ -9,6 +9,7 @@ from sgdtheory._common.arguments import checked_name
 Role = Literal["input", "hidden", "output", "vector", "fixed"]
 Family = Literal["sgd", "adam"]
 ROLES: tuple[Role, ...] = "input", "hidden", "output", "vector"  # that a parametrization has exponents for
+ALL_ROLES: tuple[Role, ...] = *ROLES, "fixed"
 FAMILIES: tuple[Family, ...] = "sgd", "adam"
 TOLERANCE = 0.3  # slope that a coordinate check lets pass: errors of exponents come in halves
 

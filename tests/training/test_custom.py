@@ -248,6 +248,10 @@ def test_bad_models(make, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        (
+            {"roles": lambda tree: {"output": "outptu"}},
+            "the role of output must be one of input, hidden, output, vector, fixed, got outptu",
+        ),
         ({"roles": {"nothing": "input"}}, "roles has 'nothing', which is no tensor of the model: it has layers/0/bias"),
         ({"apply": lambda tree, x: x}, r"must return outputs of shape \(B\) for these data, got \(B, 64\)"),
         ({"activations": lambda tree, x: {}}, "activations must have what every tensor makes, but lacks layers/0"),
@@ -258,6 +262,12 @@ def test_bad_networks(changes, message):
     config = replace(CONFIG, model=replace(own_networks.nameless, **changes))
     with pytest.raises(ValueError, match=message):
         _ = config.network
+
+
+def test_networks_that_are_kept_hold_no_weights():
+    """They are cached by width; their weights were kept too."""
+    sizes = [leaf.size for leaf in jax.tree.leaves(CONFIG.network.apply.args) if eqx.is_array(leaf)]
+    assert sizes == []
 
 
 def test_a_flax_module_with_state_is_refused():

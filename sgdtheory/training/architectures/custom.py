@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from sgdtheory._common.arguments import checked_name
 from sgdtheory.training.data import Samples
 from sgdtheory.training.losses import LOSSES
-from sgdtheory.training.network import Layers, Network, Params, Tensor
-from sgdtheory.training.parametrization import Role
+from sgdtheory.training.network import Layers, Network, Params, Tensor, Tensors
+from sgdtheory.training.parametrization import ALL_ROLES, Role
 
 KEYS = 4  # initial weights whose root mean squares are compared
 NEAR = 0.1  # an exponent of the width that is as near to a half or whole one is that
@@ -83,6 +84,7 @@ def network(model: Functions, samples: Samples, width: int, base_width: int) -> 
         growth = _growth(model, base_width)
     roles = roles_of(model, base, double)
     tensors = {name: Tensor(shape, roles[name], OWN) for name, shape in own.shapes().items()}
+    frame = own._replace(tree=None, weights=[])  # what is kept: not the weights, which may be large
     ratio = width / base_width
 
     def initial(key: Array) -> Params:
@@ -90,9 +92,9 @@ def network(model: Functions, samples: Samples, width: int, base_width: int) -> 
         pairs = zip(parts.names, parts.weights, strict=True)
         return {name: jnp.asarray(weight, jnp.float32) * ratio ** -growth[name] for name, weight in pairs}
 
-    operations = _checked_operations(model, own, samples)
+    operations = _checked_operations(model, frame, tensors, samples)
     whole = model.activations is None
-    return Network(tensors, partial(_apply, model, own, samples), LOSSES[samples.loss], operations, initial, whole)
+    return Network(tensors, partial(_apply, model, frame, samples), LOSSES[samples.loss], operations, initial, whole)
 
 
 def _parts(model: Functions, width: int, seed: int = 0) -> Parts:
@@ -107,7 +109,8 @@ def roles_of(model: Functions, small: Parts, large: Parts) -> dict[str, Role]:
     """
     found: Any = model.roles(small.tree) if callable(model.roles) else model.roles
     given: dict[str, Role] = dict(found)
-    for name in given:
+    for name, role in given.items():
+        checked_name(f"the role of {name}", role, ALL_ROLES)
         if name not in small.names:
             raise ValueError(f"roles has {name!r}, which is no tensor of the model: it has {', '.join(small.names)}")
     pairs = zip(small.shapes().items(), large.shapes().values(), strict=True)
@@ -166,7 +169,7 @@ def _apply(model: Functions, parts: Parts, samples: Samples, weights: Params, in
     return outputs, dict(model.activations(tree, inputs))
 
 
-def _checked_operations(model: Functions, parts: Parts, samples: Samples) -> float:
+def _checked_operations(model: Functions, parts: Parts, tensors: Tensors, samples: Samples) -> float:
     """Floating point operations of a training step for one sample, three times those of `apply`; checks its outputs.
 
     Raises:
@@ -174,7 +177,7 @@ def _checked_operations(model: Functions, parts: Parts, samples: Samples) -> flo
     """
     kind = jnp.int32 if samples.kind == "tokens" else jnp.float32
     inputs = jax.ShapeDtypeStruct((2, *samples.shape), kind)
-    weights = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in parts.shapes().items()}
+    weights = {name: jax.ShapeDtypeStruct(tensor.shape, jnp.float32) for name, tensor in tensors.items()}
     apply = partial(_apply, model, parts, samples)
     outputs, layers = jax.eval_shape(apply, weights, inputs)
     positions = samples.shape if samples.kind == "tokens" else ()

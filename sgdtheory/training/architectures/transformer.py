@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sgdtheory.training.architectures.layers import EXPANSION, block_mlp, normalized
+from sgdtheory.training.architectures.layers import block_mlp, block_mlp_tensors, normalized
 from sgdtheory.training.data import Samples
 from sgdtheory.training.losses import LOSSES
 from sgdtheory.training.network import GAIN, Layers, Network, Params, Tensor, Tensors, count
@@ -61,9 +61,7 @@ def tensors(depth: int, vocabulary: int, width: int, base: int) -> Tensors:
         "key": square,
         "value": square,
         "attention": square,
-        "mlp_gain": gains,
-        "up": Tensor((depth, width, EXPANSION * width), "hidden", base, stacked=True),
-        "down": Tensor((depth, EXPANSION * width, width), "hidden", EXPANSION * base, stacked=True),
+        **block_mlp_tensors(depth, width, base),
         "final_gain": Tensor((width,), "vector", GAIN),
         "unembedding": Tensor((width, vocabulary), "output", base),
     }
