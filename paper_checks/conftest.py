@@ -1,6 +1,10 @@
-"""Collects one row a check, prints the table and writes results/paper_checks.md."""
+"""Collects one row a check, says in a line what they found, and writes results/paper_checks.md.
 
-from collections.abc import Callable
+`pytest paper_checks` prints the table as well; in a run with other tests it has only the checks that fail.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -11,6 +15,7 @@ from rich.table import Table
 from experiments._lib.results import COLORS, VerdictName
 from sgdtheory._common.files import write_atomically
 
+HERE = Path(__file__).resolve().parent
 Record = Callable[[str, str, VerdictName], None]
 
 
@@ -61,10 +66,27 @@ def pytest_runtest_logreport(report):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """Print the table and write the report."""
+    """Write the report; print how many checks have which verdict, and what is worth a table."""
     if not ROWS:
         return
     rows = sorted(ROWS, key=lambda row: row.claim)  # whatever order they ran in
+    paths = [Path(argument.partition("::")[0]).resolve() for argument in config.args]
+    alone = all(path.is_relative_to(HERE) for path in paths)
+    shown = rows if alone else [row for row in rows if row.verdict == "fails"]
+    terminalreporter.write_line("")
+    if shown:
+        terminalreporter.write(_table(shown))
+    if config.option.keyword or any(".py" in argument for argument in config.args):
+        where = "a part of the checks: results/paper_checks.md is left as it was"
+    else:
+        path = write_atomically(Path(config.rootpath) / "results" / "paper_checks.md", _markdown(rows))
+        where = f"written to {path.relative_to(config.rootpath)}"
+    counts = Counter(row.verdict for row in rows)
+    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in COLORS if counts[verdict])
+    terminalreporter.write_line(f"{len(rows)} checks of the paper: {verdicts}; {where}")
+
+
+def _table(rows: Sequence[Row]) -> str:
     table = Table(title="the paper, checked", show_lines=True)
     for header in ("claim", "paper", "measured", "verdict"):
         table.add_column(header, overflow="fold")
@@ -73,13 +95,7 @@ def pytest_terminal_summary(terminalreporter, config):
     console = Console(width=150)
     with console.capture() as captured:
         console.print(table)
-    terminalreporter.write_line("")
-    terminalreporter.write(captured.get())
-    if config.option.keyword or any(".py" in argument for argument in config.args):
-        terminalreporter.write_line("a part of the checks: results/paper_checks.md is left as it was")
-        return
-    path = write_atomically(Path(config.rootpath) / "results" / "paper_checks.md", _markdown(rows))
-    terminalreporter.write_line(f"written to {path.relative_to(config.rootpath)}")
+    return captured.get()
 
 
 def _markdown(rows: list[Row]) -> str:
