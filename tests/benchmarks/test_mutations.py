@@ -81,7 +81,7 @@ def test_a_test_that_notices_is_told_from_one_that_does_not(tmp_path):
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,
         )
         assert done.returncode == 0, done.stderr
         assert "alive  f: x - y -> x + y" in done.stdout

@@ -48,7 +48,7 @@ def interrupted(arguments, delays):
         for delay in delays:
             time.sleep(delay)
             process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
     finally:
         process.kill()
     return process.returncode, out, err

@@ -11,6 +11,8 @@ import time
 import jax
 import pytest
 
+from sgdtheory.training import group
+
 FIXED = """
 [fixed]
 width = 8
@@ -50,13 +52,13 @@ def grid(tmp_path):
     return path
 
 
-def test_a_sweep_and_the_same_again(run, grid, tmp_path):
+def test_a_sweep_and_the_same_again(run, grid, tmp_path, monkeypatch):
     store, first, second, status = (tmp_path / name for name in ("store", "1.csv", "2.csv", "3.csv"))
     out = run("sweep", grid, "--store", store, "--csv", first)
     assert "4 runs in" in out
-    start = time.perf_counter()
-    assert run("sweep", grid, "--store", store, "--csv", second) == out
-    assert time.perf_counter() - start < 1
+    with monkeypatch.context() as patch:
+        patch.delattr(group, "Group")  # nothing is trained again
+        assert run("sweep", grid, "--store", store, "--csv", second) == out
     assert run("show-sweep", store, "--csv", status) == out
     assert first.read_bytes() == second.read_bytes() == status.read_bytes()
     rows = list(csv.DictReader(io.StringIO(first.read_text())))
@@ -91,11 +93,11 @@ def test_control_c_and_on(run, grid, tmp_path):
     command = [sys.executable, "-c", PROGRAM, "sweep", str(grid), "--store", str(store), "--lanes", "2", "--json"]
     process = subprocess.Popen([*command, "--checkpoint-seconds", "0.05"], stdout=subprocess.PIPE, text=True)
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 300
         while process.poll() is None and not list(store.glob("*/checkpoint.npz")) and time.monotonic() < end:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=300)
     finally:
         process.kill()
     assert process.returncode == 130

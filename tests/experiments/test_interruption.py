@@ -12,6 +12,7 @@ import pytest
 from tests.marks import slow
 
 ROOT = Path(__file__).parents[2]
+PATIENCE = 300  # seconds
 LINE = "experiments: interrupted in theorem7; no experiment had finished"
 BEGIN = """
 import hashlib, os, signal, sys, time
@@ -40,7 +41,7 @@ def start(*arguments):
 def run_script(text):
     """Exit status, standard error and seconds of a script."""
     process, begun = start("-c", BEGIN + text), time.perf_counter()
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     return process.returncode, errors, time.perf_counter() - begun
 
 
@@ -63,7 +64,7 @@ def test_experiments_end_soon(tmp_path, times):
     """With workers at work, as a terminal does it: the signal goes to them as well."""
     process = start("-m", "experiments", "--only", "theorem7", "--output", tmp_path)
     assert process.stdout.readline().startswith("theorem7, about")
-    waited = time.perf_counter() + 60
+    waited = time.perf_counter() + PATIENCE
     while len(members(process.pid)) < 2 and time.perf_counter() < waited and process.poll() is None:
         time.sleep(0.05)
     time.sleep(1)
@@ -71,11 +72,13 @@ def test_experiments_end_soon(tmp_path, times):
     for _ in range(times):
         os.killpg(process.pid, signal.SIGINT)
         time.sleep(0.1)
-    _, errors = process.communicate(timeout=60)
-    assert time.perf_counter() - begun < 10  # 0.1 s to 2 s on a machine that does nothing else
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert time.perf_counter() - begun < 60  # 0.1 s to 2 s on a machine that does nothing else
     assert (process.returncode, errors.strip()) == (130, LINE)
-    time.sleep(1)
-    assert members(process.pid) == []
+    waited = time.perf_counter() + 5
+    while (left := members(process.pid)) and time.perf_counter() < waited:  # killed, and not yet gone
+        time.sleep(0.05)
+    assert left == []
     assert [path.name for path in tmp_path.rglob("*")] == ["report.md"]
 
 
@@ -172,7 +175,7 @@ with interruptible(lambda: scratch):
 
 def test_a_process_that_was_told_to_ignore_it_does():
     process = start("-c", "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)" + BEGIN + "ctrl_c(); print(1)")
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, output, errors) == (0, "1\n", "")
 
 

@@ -41,7 +41,7 @@ def start(store, configs, tmp_path):
 
 def finish(process):
     """What a sweep that ends well has printed."""
-    out, _ = process.communicate(timeout=120)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 0
     return json.loads(out)
 

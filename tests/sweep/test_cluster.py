@@ -54,7 +54,7 @@ def test_a_worker_is_killed(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "configs.json").write_text(json.dumps([config.as_fields() for config in LONG]))
     command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "store"), str(tmp_path / "configs.json")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=150, env=os.environ, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=os.environ, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found.pop("killed")[0] > 0  # while runs were open

@@ -48,7 +48,7 @@ def kill_and_finish(number, configs, directory, longest):
     for _ in range(number):
         process = start(store, configs, directory)
         try:
-            before, end = newest(store), time.monotonic() + 60
+            before, end = newest(store), time.monotonic() + 300
             while process.poll() is None and newest(store) == before and time.monotonic() < end:
                 time.sleep(0.01)
             time.sleep(longest * rng.random())
@@ -102,21 +102,24 @@ def test_two_sweeps_of_one_store(long_csv, tmp_path):
 
 
 def test_who_waits_for_another_sweep_does_not_spin(whole, tmp_path, monkeypatch):
-    """Two units, the second in another's hands for two seconds and the first done at once."""
+    """Two units, the second in another's hands until a second after it was looked for, and the first done at once."""
     looks, store, locked = [], Store(tmp_path), Store.locked
     store.prepare()
     first, second = units(CONFIGS[:4], LANES)
 
     def counted(self, configs):
         looks.append(configs)
+        if configs == second:
+            looked.set()
         return locked(self, configs)
 
     def hold():
         with locked(store, second):
             held.set()
-            time.sleep(2)
+            looked.wait(300)
+            time.sleep(1)
 
-    held = threading.Event()
+    held, looked = threading.Event(), threading.Event()
     other = threading.Thread(target=hold)
     other.start()
     held.wait()
@@ -124,7 +127,7 @@ def test_who_waits_for_another_sweep_does_not_spin(whole, tmp_path, monkeypatch)
     table = sweep(CONFIGS[:4], tmp_path, lanes=LANES)
     other.join()
     assert table.results[3] is not None
-    assert 2 <= Counter(looks)[second] <= 8
+    assert 2 <= Counter(looks)[second] <= 5
     assert Counter(looks)[first] == 1
 
 
@@ -301,7 +304,7 @@ def test_workers_stop_when_the_time_is_up(long_csv, tmp_path):
         begin = time.monotonic()
         endless = [changed(config, max_steps=10**7, eval_every=10**6) for config in CONFIGS]
         assert sweep(endless, tmp_path, executor, lanes=LANES, max_seconds=5).interrupted
-        assert time.monotonic() - begin < 60  # it would take hours
+        assert time.monotonic() - begin < 300  # it would take hours
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0, float("nan")])

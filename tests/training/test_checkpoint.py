@@ -144,7 +144,7 @@ def kill_and_finish(number, config, directory, seed):
         before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
         process = subprocess.Popen(command, env=os.environ | {"JAX_PLATFORMS": "cpu"})
         try:
-            end = time.monotonic() + 120
+            end = time.monotonic() + 600
             while process.poll() is None and time.monotonic() < end:
                 if checkpoint.exists() and checkpoint.stat().st_mtime_ns != before:
                     break
