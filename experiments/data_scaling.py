@@ -52,7 +52,7 @@ SCALES = {
     "full": Config(
         {
             "teacher": replace(FULL_TEACHER, targets=(0.2, 0.16, 0.14, 0.12, 0.11, 0.1, 0.09, 0.08)),
-            "text": replace(FULL_TEXT, targets=(3.0, 2.9, 2.8, 2.7, 2.6, 2.5)),
+            "text": replace(FULL_TEXT, widths=(32, 48, 64, 96, 128), targets=(3.0, 2.9, 2.8, 2.7, 2.6, 2.5)),
         },
         store="runs",
     ),

@@ -100,7 +100,7 @@ TEXT = Task(
 
 # Batch sizes between which B* is read off are far apart, which scatter moves it less; large ones have larger rates.
 FULL_TEXT = replace(
-    TEXT, widths=(32, 48, 64, 96, 128), batch_sizes=(4, 12, 20, 32, 64), log2_rate=-6.2, rate_exponent=0.25
+    TEXT, widths=(32, 48, 64, 96, 128, 192, 256), batch_sizes=(4, 12, 20, 32, 64), log2_rate=-6.2, rate_exponent=0.25
 )
 
 

@@ -80,7 +80,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("optimal_exponents", 60, 270, by_name_only=True),
         Experiment("curves_batch_size", 120, 480, by_name_only=True),
         Experiment("width_limit", 30, 1200),
-        Experiment("width_invariance", 80, 1600),
+        Experiment("width_invariance", 80, 3000),
         Experiment("learning_rate_transfer", 60, 1200, by_name_only=True),
         Experiment("averaging", 90, 3600, by_name_only=True),
         Experiment("data_scaling", 60, 20, by_name_only=True),
