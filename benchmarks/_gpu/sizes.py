@@ -84,7 +84,7 @@ TOY = Sizes(
     lane_widths=(8,),
     lanes=4,
     lane_batch=4,
-    longest=2,
+    longest=1,
     least_seconds=0.001,
     limit=width_limit.Config(widths=(8, 16, 32), base_width=8, num_seeds=2, num_steps=16, num_resamples=50),
     tasks={
