@@ -9,10 +9,9 @@ import numpy as np
 import tyro
 from rich.table import Table
 
-from sgdtheory.cli.algorithm import algorithm_settings, algorithm_text, make_algorithm
 from sgdtheory.cli.output import print_json, print_tables, require_figure_suffix, write_figure
 from sgdtheory.cli.settings import ProblemCommand
-from sgdtheory.theory import Algorithm, RiskPath, risk_path
+from sgdtheory.theory import Algorithm, RiskPath, algorithm_settings, algorithm_text, make_algorithm, risk_path
 
 ROWS = 12  # of a table that are printed
 OWN = "batch_size", "learning_rate"  # which an algorithm may have its own of

@@ -4,6 +4,11 @@ from .algorithm_risk import RiskPath as RiskPath
 from .algorithm_risk import course_risk as course_risk
 from .algorithm_risk import course_risks as course_risks
 from .algorithm_risk import risk_path as risk_path
+from .algorithm_words import KINDS as KINDS
+from .algorithm_words import algorithm_settings as algorithm_settings
+from .algorithm_words import algorithm_text as algorithm_text
+from .algorithm_words import make_algorithm as make_algorithm
+from .algorithm_words import settings_of_kind as settings_of_kind
 from .averages import Average as Average
 from .averages import ExponentialAverage as ExponentialAverage
 from .averages import LastIterate as LastIterate
