@@ -51,6 +51,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "critical batch size, beside Corollary 8",
             f"cbs {POWER_LAW} --num-samples 1e4 1e6 1e8",
         ),
+        "explore": Entry(
+            "explore.ExploreCommand",
+            "all of this on a page with sliders",
+            "explore --port 5006",
+        ),
     },
     "your data and measurements": {
         "features": Entry(

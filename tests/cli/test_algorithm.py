@@ -146,7 +146,9 @@ def test_settings_that_do_not_go_together(settings, message):
 
 def test_every_setting_has_a_flag_and_every_kind_is_a_choice():
     hints = typing.get_type_hints(AlgorithmCommand)
-    settings = {name for part, kinds in KINDS.items() for kind in kinds.values() for name in settings_of_kind(part, kind)}
+    settings = {
+        name for part, kinds in KINDS.items() for kind in kinds.values() for name in settings_of_kind(part, kind)
+    }
     assert set(hints) == settings | set(KINDS)
     assert {part: typing.get_args(hints[part]) for part in KINDS} == {part: (*kinds,) for part, kinds in KINDS.items()}
     assert all(AlgorithmCommand.__dataclass_fields__[name].default is None for name in settings)

@@ -1,0 +1,5 @@
+from .presets import PRESETS as PRESETS
+from .server import make_server as make_server
+from .sources import PANELS as PANELS
+from .sources import python_source as python_source
+from .state import State as State

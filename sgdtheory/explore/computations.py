@@ -1,0 +1,210 @@
+"""What the page computes, all of it by the library: each function tells its answers as soon as it has them.
+
+They run in a worker's process. A worker may end one at any moment, by KeyboardInterrupt.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sgdtheory.critical import CriticalBatchSize, critical_batch_size, optimal_learning_rate, predicted_exponent
+from sgdtheory.explore.state import State
+from sgdtheory.simulation import simulate
+from sgdtheory.theory import Algorithm, RiskPath, excess_risk, max_stable_learning_rate, risk_path, theorem7
+
+RATES = np.geomspace(1e-4, 1.0, 65)  # over the edge, where γ against risk is computed
+FEW_RATES = RATES[::4]  # first, where a risk takes long
+PATH_POINTS = 100
+BATCHES_PER_DECADE = 5
+GROWTH = 10.0 ** np.arange(-3, 3.5)  # data sizes over D at which B* is computed for its growth
+MOST_SAMPLES, LEAST_SAMPLES = 1e15, 20.0
+REPLICAS, CHECKED_POINTS, MOST_SIMULATED = 128, 16, 200_000
+LEAST_PROGRESS = 0.01  # share of a simulation between two answers
+
+Columns = dict[str, Any]  # (K,) arrays
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a panel shows of one algorithm.
+
+    Attributes:
+        panel: its name.
+        columns: (K,) arrays of its lines.
+        marks: numbers of its marks and of its readings.
+        words: sentences for its reader.
+    """
+
+    panel: str
+    columns: Columns = field(default_factory=dict)
+    marks: dict[str, float] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+
+
+Tell = Callable[[Answer], None]
+
+
+def best_rate(state: State, algorithm: Algorithm) -> float:
+    """The state's learning rate, or the best one."""
+    if state.learning_rate is not None:
+        return state.learning_rate
+    setting = {"batch_size": state.batch_size, "num_samples": state.num_samples}
+    return float(optimal_learning_rate(state.problem, **setting, algorithm=algorithm).learning_rate)
+
+
+def stability_edge(state: State, algorithm: Algorithm) -> float:
+    """The largest stable learning rate of the method at batch size B, whatever schedule it has."""
+    steady = Algorithm(method=algorithm.method)
+    return float(max_stable_learning_rate(state.problem, batch_size=state.batch_size, algorithm=steady))
+
+
+def run(state: State, slot: int, tell: Tell) -> None:
+    """The risk at the setting, and the loss curve up to it."""
+    problem, algorithm, rate = state.problem, state.algorithms[slot], best_rate(state, state.algorithms[slot])
+    setting = {"batch_size": state.batch_size, "num_samples": state.num_samples}
+    risk = excess_risk(problem, **setting, learning_rate=rate, algorithm=algorithm)
+    edge = stability_edge(state, algorithm)
+    marks = {name: float(getattr(risk, name)) for name in ("bias", "variance", "total")}
+    marks |= {"learning_rate": rate, "edge": edge, "missed": float(getattr(problem, "approximation_risk", 0.0))}
+    if algorithm.is_default:
+        marks["theorem7"] = float(theorem7(problem, **setting, learning_rate=rate).total)
+    path = risk_path(problem, **setting, learning_rate=rate, algorithm=algorithm, points=PATH_POINTS)
+    marks["num_steps"] = float(path.num_steps[-1])
+    tell(Answer("path", path_columns(path), marks, _unstable(state, algorithm, rate, edge)))
+
+
+def path_columns(path: RiskPath) -> Columns:
+    """A loss curve without its start, where there are no samples yet."""
+    columns = {name: getattr(path, name) for name in ("num_steps", "num_samples", "learning_rate", "batch_size")}
+    columns |= {"iterate": path.iterate.total, "average": path.average.total}
+    return {name: np.asarray(values)[1:] for name, values in columns.items()}
+
+
+def rates(state: State, slot: int, tell: Tell) -> None:
+    """Risks at D of learning rates up to the edge: a few first where one takes long."""
+    algorithm = state.algorithms[slot]
+    edge, setting = stability_edge(state, algorithm), {"batch_size": state.batch_size, "num_samples": state.num_samples}
+    for shares in (RATES,) if algorithm.is_default else (FEW_RATES, RATES):
+        risk = excess_risk(state.problem, **setting, learning_rate=edge * shares, algorithm=algorithm)
+        columns = {"learning_rate": edge * shares, "risk": risk.total, "bias": risk.bias, "variance": risk.variance}
+        tell(Answer("rate", columns, {"edge": edge}))
+
+
+def _unstable(state: State, algorithm: Algorithm, rate: float, edge: float) -> tuple[str, ...]:
+    if rate <= edge or state.learning_rate is None:
+        return ()
+    if algorithm.schedule.flat:
+        return (f"γ = {rate:.3g} is beyond the stability edge {edge:.3g}: the risk grows without bound. Lower γ.",)
+    return (f"The peak γ = {rate:.3g} is beyond the stability edge {edge:.3g}: the risk grows until γ has come down.",)
+
+
+def batch_sizes(num_samples: float) -> np.ndarray:
+    """Whole batch sizes from 1 to D/2, that waste as few samples as can be: those of `CriticalBatchSize.curve`."""
+    end = max(num_samples / 2, 1.0)
+    grid = np.floor(np.geomspace(1.0, end, int(BATCHES_PER_DECADE * np.log10(end)) + 2))
+    return np.unique(np.floor(num_samples / np.floor(num_samples / grid)))
+
+
+def tuned(state: State, slot: int, tell: Tell) -> None:
+    """R(D, B), learning rate tuned, with its bias and variance: a few batch sizes first where one takes long."""
+    problem, algorithm, samples = state.problem, state.algorithms[slot], state.num_samples
+    sizes = batch_sizes(samples)
+    strides = (1,) if algorithm.is_default else (8, 2, 1)
+    best = np.full(sizes.size, np.nan)
+    for stride in strides:
+        new = np.isnan(best) & (np.arange(sizes.size) % stride == 0)
+        setting = {"batch_size": sizes[new], "num_samples": samples, "algorithm": algorithm}
+        best[new] = optimal_learning_rate(problem, **setting).learning_rate
+        known = ~np.isnan(best)
+        shown = {"batch_size": sizes[known], "learning_rate": best[known]}
+        risk = excess_risk(problem, **shown, num_samples=samples, algorithm=algorithm)
+        columns = shown | {"risk": risk.total, "bias": risk.bias, "variance": risk.variance}
+        tell(Answer("risk", columns, {"missed": float(getattr(problem, "approximation_risk", 0.0))}))
+
+
+def critical(state: State, slot: int, tell: Tell) -> None:
+    """B* and R_opt at D, and the samples that each batch size needs."""
+    setting = {"num_samples": state.num_samples, "overhead": state.overhead, "algorithm": state.algorithms[slot]}
+    for curve in (True,) if state.algorithms[slot].is_default else (False, True):
+        found = critical_batch_size(state.problem, **setting, curve=curve)
+        names = "batch_size", "num_steps", "samples_needed", "overhead"
+        columns = {name: getattr(found.curve, name) for name in names} if curve else {}
+        tell(Answer("samples", columns, critical_marks(found), (found.remark,) if found.remark else ()))
+
+
+def critical_marks(found: CriticalBatchSize) -> dict[str, float]:
+    """Its numbers."""
+    names = "batch_size", "learning_rate", "num_steps", "optimal_risk", "optimal_batch_size", "num_samples", "overhead"
+    return {name: float(getattr(found, name)) for name in names}
+
+
+def growth_samples(num_samples: float) -> np.ndarray:
+    """Data sizes for the growth of B*, from three decades below D to three above."""
+    return np.unique(np.clip(num_samples * GROWTH, LEAST_SAMPLES, MOST_SAMPLES))
+
+
+def growth(state: State, slot: int, tell: Tell) -> None:
+    """B* at data sizes around D, those nearest to it first, beside Corollary 8's exponent."""
+    sizes = growth_samples(state.num_samples)
+    exponent = predicted_exponent(state.capacity, state.source)
+    found: dict[float, float] = {}
+    for samples in sizes[np.argsort(np.abs(np.log(sizes / state.num_samples)), kind="stable")].tolist():
+        setting = {"overhead": state.overhead, "algorithm": state.algorithms[slot], "curve": False}
+        one = critical_batch_size(state.problem, num_samples=samples, **setting)
+        found[samples] = float(one.real_batch_size)
+        columns = {"num_samples": np.array(sorted(found)), "critical": np.array([found[at] for at in sorted(found)])}
+        marks = {"exponent": float(exponent), "share": len(found) / sizes.size}
+        tell(Answer("growth", columns, marks))
+
+
+def simulated(state: State, slot: int, tell: Tell) -> None:
+    """Simulated risks along the run: means of replicas and their standard errors."""
+    import jax  # half a second that the exact theory does not need
+
+    algorithm, rate = state.algorithms[slot], best_rate(state, state.algorithms[slot])
+    setting: Any = {"batch_size": state.batch_size, "learning_rate": rate, "num_samples": state.num_samples}
+    path = risk_path(state.problem, **setting, algorithm=algorithm, points=200)
+    if path.num_steps[-1] > MOST_SIMULATED:
+        raise ValueError(
+            f"n = {path.num_steps[-1]:.3g} steps would take long to simulate; raise B or lower D until there are at "
+            f"most {MOST_SIMULATED:,}"
+        )
+
+    told = -1.0
+
+    def progress(share: float) -> None:
+        nonlocal told
+        if share >= told + LEAST_PROGRESS:
+            told = share
+            tell(Answer("simulated", {}, {"share": share}))
+
+    progress(0.0)
+    result = simulate(
+        jax.random.key(0),
+        state.problem,
+        **setting,
+        num_replicas=REPLICAS,
+        algorithm=algorithm,
+        trajectory=CHECKED_POINTS,
+        progress=progress,
+    )
+    assert result.trajectory is not None, "a trajectory was asked for"
+    steps, first = np.unique(result.trajectory.num_steps, return_index=True)
+    risks = result.trajectory.excess_risk[first]
+    finished = ~np.isnan(risks[-1])
+    marks = {"share": 1.0, "replicas": float(finished.sum())}
+    if finished.sum() < 2:
+        tell(Answer("simulated", {}, marks, ("Stopped before two replicas had finished.",)))
+        return
+    with np.errstate(all="ignore"):
+        mean, error = risks[:, finished].mean(1), risks[:, finished].std(1, ddof=1) / np.sqrt(finished.sum())
+    samples = np.interp(steps, path.num_steps, path.num_samples)
+    low = np.maximum(mean - error, mean / 10)
+    columns = {"num_steps": steps, "num_samples": samples, "risk": mean, "low": low, "high": mean + error}
+    kept = np.isfinite(mean)
+    tell(Answer("simulated", {name: values[kept] for name, values in columns.items()}, marks))
+
+
+COMPUTATIONS = {each.__name__: each for each in (run, rates, tuned, critical, growth, simulated)}

@@ -1,0 +1,247 @@
+"""The widgets: sliders of the numbers, and for each algorithm what it is made of, with the settings of that."""
+
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
+# Bokeh's properties take more types than they declare.
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from bokeh.models import (
+    Checkbox,
+    Column,
+    CustomJSTickFormatter,
+    Select,
+    Slider,
+    TextInput,
+    UIElement,
+)
+
+from sgdtheory.explore.state import NUMBERS, SLOTS, Number, State
+from sgdtheory.theory import KINDS, algorithm_settings, algorithm_text, make_algorithm, settings_of_kind
+
+Changed = Callable[[str, Any], None]
+
+STYLE = """
+:host { color: var(--ink); font-size: var(--size); width: 100%; }
+.bk-slider-title, label, .bk-label { font-size: var(--size); color: var(--ink); }
+.bk-input, .bk-btn { background-color: var(--field); color: var(--ink); border-color: var(--line);
+  font-size: var(--size); }
+.bk-btn:hover { background-color: var(--field); border-color: var(--accent); }
+option { background-color: var(--field); color: var(--ink); }
+.noUi-target { background: var(--line); border-color: var(--line); }
+.noUi-handle:focus-visible, .bk-input:focus-visible, .bk-btn:focus-visible, input:focus-visible {
+  outline: 3px solid var(--accent); }
+"""
+NOTHING = "(none)"
+
+
+class Setting(NamedTuple):
+    """A number of a kind of method, schedule or average: its label, its slider, and where that stands at first."""
+
+    label: str
+    low: float
+    high: float
+    step: float
+    first: float
+
+
+SHAPE = {
+    "warmup": Setting("warm-up, of the steps", 0.0, 0.5, 0.01, 0.0),
+    "final": Setting("at the end, over the peak", 0.0, 1.0, 0.01, 0.0),
+    "decay": Setting("decay, last share of the steps", 0.01, 1.0, 0.01, 0.2),
+    "exponent": Setting("exponent p of (1 − t/n)^p", 0.0, 4.0, 0.05, 1.0),
+}
+BATCH_FINAL = Setting("at the end, over B", 0.0, 64.0, 0.5, 8.0)
+SETTINGS = {
+    "weight_decay": Setting("κ, weight decay", 0.0, 0.1, 0.001, 0.0),
+    "momentum": Setting("β, momentum", 0.0, 0.99, 0.01, 0.9),
+    "interpolation": Setting("β, weight of the average", 0.0, 0.99, 0.01, 0.9),
+    "coupling": Setting("α, weight of the short steps", 0.0, 1.0, 0.01, 0.5),
+    "forgetting": Setting("β, share in the long steps", 0.0, 1.0, 0.01, 0.1),
+    "long_step": Setting("long step over short step", 0.0, 20.0, 0.1, 2.0),
+    "tail_fraction": Setting("last share of the steps", 0.01, 1.0, 0.01, 0.5),
+    "average_window": Setting("window 1/(1 − τ), of the steps", 0.01, 1.0, 0.01, 0.2),
+    **SHAPE,
+    **{f"batch_{name}": setting for name, setting in SHAPE.items()},
+    "batch_final": BATCH_FINAL,
+}
+LEFT_OUT = "average_decay"  # the window says the same, and of any number of steps
+STAGES = {"stages": "0:1,0.5:0.3", "batch_stages": "0:1,0.5:4"}
+PARTS = {
+    "method": "method",
+    "schedule": "learning rate",
+    "batch_schedule": "batch size",
+    "average": "average",
+}
+
+
+class NumberSlider:
+    """A slider of a number of the state; with a checkbox where it may be without a value."""
+
+    def __init__(self, name: str, number: Number, changed: Changed, without: str = "") -> None:
+        self.name, self.number, self.changed = name, number, changed
+        self.quiet = False
+        self.slider = Slider(
+            start=number.low,
+            end=number.high,
+            step=number.step,
+            value=number.low,
+            title=number.label,
+            format=_format(number),
+            sizing_mode="stretch_width",
+            css_classes=[f"control-{name}"],
+            stylesheets=[STYLE],
+        )
+        self.slider.on_change("value", lambda attr, old, new: self._moved())
+        self.box = Checkbox(label=without, css_classes=[f"without-{name}"], stylesheets=[STYLE]) if without else None
+        if self.box:
+            self.box.on_change("active", lambda attr, old, new: self._moved())
+
+    @property
+    def widgets(self) -> list[UIElement]:
+        """The slider, and its checkbox."""
+        return [self.slider, *([self.box] if self.box else [])]
+
+    def _moved(self) -> None:
+        if self.quiet:
+            return
+        without = self.box is not None and self.box.active
+        self.slider.disabled = without
+        value = None if without else self.number.value(self.slider.value)
+        self.changed(self.name, int(value) if value is not None and self.number.digits == 0 else value)
+
+    def show(self, value: float | None, otherwise: float) -> None:
+        """Stand at a value; where there is none, at what would be otherwise."""
+        self.quiet = True
+        place = self.number.place(otherwise if value is None else value)
+        self.slider.update(value=min(max(place, self.number.low), self.number.high), disabled=value is None)
+        if self.box:
+            self.box.active = value is None
+        self.quiet = False
+
+
+def _format(number: Number) -> CustomJSTickFormatter:
+    """How the slider writes its value: as the page does."""
+    value = f"Math.pow({number.base}, tick)" if number.base else "tick"
+    if number.digits == 0:
+        value = f"Math.round({value})"
+    code = f"""
+        const v = {value}, s = Number(v.toPrecision(3));
+        if (s >= 1e5 || (s > 0 && s < 1e-3)) return s.toExponential().replace("e+", "e").replace("-", "−");
+        return String({"v" if number.digits == 0 else "s"});
+    """
+    return CustomJSTickFormatter(code=code)
+
+
+class AlgorithmControls:
+    """What an algorithm is made of, and a slider for each number that its parts have."""
+
+    def __init__(self, slot: str, changed: Changed) -> None:
+        self.slot, self.changed, self.quiet, self.text = slot, changed, False, "sgd"
+        self.selects = {}
+        for part, label in PARTS.items():
+            names = list(KINDS[part])
+            if part == "method" and slot == SLOTS[1]:
+                names = [NOTHING, *names]
+            select = Select(title=label, options=list(names), value=names[0], **self._dress(part))
+            select.on_change("value", lambda attr, old, new: self._chosen())
+            self.selects[part] = select
+        self.column = Column(sizing_mode="stretch_width", css_classes=[f"algorithm-{slot}"])
+        self.settings: dict[str, Slider | TextInput] = {}
+
+    def _dress(self, name: str) -> dict[str, Any]:
+        return {
+            "css_classes": [f"control-{self.slot}-{name}"],
+            "stylesheets": [STYLE],
+            "sizing_mode": "stretch_width",
+        }
+
+    def show(self, text: str) -> None:
+        """Stand at an algorithm in words."""
+        self.quiet, self.text = True, text
+        given = algorithm_settings(text) if text else {"method": NOTHING}
+        for part, select in self.selects.items():
+            select.value = given.get(part, next(iter(KINDS[part])))
+        self._lay_out(given)
+        self.quiet = False
+
+    def _lay_out(self, given: dict[str, Any]) -> None:
+        """The widgets of the kinds that are chosen, at what is given or where they stand at first."""
+        children: list[UIElement] = [self.selects["method"]]
+        self.settings = {}
+        if self.selects["method"].value != NOTHING:
+            for part, select in self.selects.items():
+                children += [] if part == "method" else [select]
+                for name in settings_of_kind(part, KINDS[part][str(select.value)]):
+                    if name != LEFT_OUT:
+                        self.settings[name] = self._setting(name, given)
+                        children.append(self.settings[name])
+        self.column.children = children
+
+    def _setting(self, name: str, given: dict[str, Any]) -> Slider | TextInput:
+        if name in STAGES:
+            field = TextInput(title="stages, share:value", value=given.get(name, STAGES[name]), **self._dress(name))
+            field.on_change("value", lambda attr, old, new: self._set())
+            return field
+        setting = SETTINGS[name]
+        slider = Slider(
+            start=setting.low,
+            end=max(setting.high, given.get(name, 0.0)),
+            step=setting.step,
+            value=given.get(name, setting.first),
+            title=setting.label,
+            format="0[.]000",
+            **self._dress(name),
+        )
+        slider.on_change("value", lambda attr, old, new: self._set())
+        return slider
+
+    def _chosen(self) -> None:
+        """A part has been chosen: its settings come, others go; those that stay keep their values."""
+        if self.quiet:
+            return
+        self._lay_out({name: widget.value for name, widget in self.settings.items()})
+        self._set()
+
+    def _set(self) -> None:
+        if self.quiet:
+            return
+        if self.selects["method"].value == NOTHING:
+            self.changed(self.slot, "")
+            return
+        settings = {part: str(select.value) for part, select in self.selects.items()}
+        settings |= {name: widget.value for name, widget in self.settings.items()}
+        try:
+            text = algorithm_text(make_algorithm(settings))
+        except ValueError as error:
+            self.changed(self.slot, error)
+            return
+        self.changed(self.slot, text)
+
+
+class Controls:
+    """All widgets of the sidebar.
+
+    Args:
+        changed: is called with the name of a part of the state and its new value, or the error that there is none.
+    """
+
+    def __init__(self, changed: Changed) -> None:
+        without = {"num_features": "all features (M → ∞)", "learning_rate": "best γ of each algorithm"}
+        self.numbers = {
+            name: NumberSlider(name, each, changed, without.get(name, "")) for name, each in NUMBERS.items()
+        }
+        self.algorithms = {slot: AlgorithmControls(slot, changed) for slot in SLOTS}
+
+    def column(self, *names: str) -> Column:
+        """Sliders of these numbers, one below the other."""
+        widgets = [widget for name in names for widget in self.numbers[name].widgets]
+        return Column(*widgets, sizing_mode="stretch_width")
+
+    def show(self, state: State) -> None:
+        """Stand at a state."""
+        otherwise = {"num_features": 64.0, "learning_rate": 0.1}
+        for name, slider in self.numbers.items():
+            slider.show(getattr(state, name), otherwise.get(name, 1.0))
+        for slot, controls in self.algorithms.items():
+            controls.show(getattr(state, slot))

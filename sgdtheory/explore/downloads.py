@@ -1,0 +1,43 @@
+"""Files of a panel: its figure by the Python that the page shows, its numbers as CSV."""
+
+import io
+from typing import Any
+
+from sgdtheory._common.files import csv_columns
+from sgdtheory.explore.computations import COMPUTATIONS, Answer
+from sgdtheory.explore.sources import python_source
+from sgdtheory.explore.state import State
+
+FORMATS = {"pdf": "application/pdf", "png": "image/png", "csv": "text/csv; charset=utf-8"}
+COMPUTED_BY = {"risk": "tuned", "samples": "critical", "growth": "growth", "path": "run", "rate": "rates"}
+
+
+def figure_file(state: State, panel: str, suffix: str) -> bytes:
+    """The figure that `python_source` makes, as PDF or PNG."""
+    program = python_source(state, panel).rsplit("\n", 1)[0]  # without the line that saves it
+    names: dict[str, Any] = {}
+    exec(compile(program, f"{panel}.py", "exec"), names)
+    import matplotlib
+
+    from sgdtheory.plotting.style import STYLE
+
+    buffer = io.BytesIO()
+    with matplotlib.rc_context(STYLE):
+        names["figure"].savefig(buffer, format=suffix)
+    return buffer.getvalue()
+
+
+def table_file(state: State, panel: str) -> bytes:
+    """The numbers that the panel shows, a row a point, with the algorithm and the link's query in each."""
+    tables = []
+    for slot, name in enumerate(state.names):
+        answers: list[Answer] = []
+        COMPUTATIONS[COMPUTED_BY[panel]](state, slot, answers.append)
+        columns = [each for each in answers if each.panel == panel][-1].columns
+        points = len(next(iter(columns.values())))
+        tables.append({"algorithm": [name] * points, **columns, "query": [state.query] * points})
+    joined = {name: [value for table in tables for value in table[name]] for name in tables[0]}
+    return csv_columns(joined).encode()
+
+
+FILES = {"figure": figure_file, "table": table_file}

@@ -1,0 +1,358 @@
+"""One visitor's page: controls change its state, workers compute it, panels show what they tell."""
+
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
+# Bokeh's properties take more types than they declare.
+
+import html
+import itertools
+import time
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from bokeh.document import Document
+from bokeh.models import Button, Column, CustomJS, Div, Select, TextInput, Toggle
+
+from sgdtheory.explore.appearance import DARK, LIGHT, number
+from sgdtheory.explore.computations import Answer
+from sgdtheory.explore.controls import STYLE, Controls
+from sgdtheory.explore.panels import CLEARED_BY, SHOWN_IN, inputs_of, make_panels
+from sgdtheory.explore.presets import PRESETS
+from sgdtheory.explore.state import COLOURS, SIZES, SLOTS, State
+from sgdtheory.explore.worker import Message
+from sgdtheory.explore.workers import GRACE, Workers
+
+LANES = {"run": "quick", "rates": "quick", "tuned": "long", "critical": "long", "growth": "long"}
+TELL_WAITING = 0.7  # seconds of computing after which the page says what it waits for
+WHAT = {
+    "run": "loss curve",
+    "rates": "risk against learning rate",
+    "tuned": "risk against batch size",
+    "critical": "critical batch size",
+    "growth": "growth of B*",
+    "simulated": "simulation",
+}
+READINGS = {  # (answer, mark) → its words on the page
+    ("path", "num_steps"): "steps n",
+    ("path", "learning_rate"): "learning rate γ",
+    ("path", "edge"): "stability edge",
+    ("path", "bias"): "bias",
+    ("path", "variance"): "variance",
+    ("path", "total"): "risk",
+    ("path", "theorem7"): "Theorem 7's bound",
+    ("path", "missed"): "what M features miss",
+    ("samples", "optimal_risk"): "R_opt(D)",
+    ("samples", "optimal_batch_size"): "B of R_opt",
+    ("samples", "batch_size"): "B*",
+    ("samples", "num_steps"): "steps at B*",
+}
+TABLE_STYLE = """<style>table { border-collapse: collapse; }
+th, td { font-weight: normal; text-align: right; vertical-align: bottom; padding: 0 .9em .1em 0; white-space: nowrap; }
+th[scope=col] { white-space: normal; opacity: .75; } td { font-weight: bold; }</style>"""
+NOTE_STYLE = "background: var(--note); padding: .5em .8em; border-left: 4px solid var(--accent)"
+NO_PRESET = "(choose one)"
+PAGES = itertools.count()
+
+
+class Page:
+    """All that one visitor sees.
+
+    Args:
+        document: Bokeh's, of the session.
+        workers: of the server.
+        state: to begin with.
+        sentences: on what of the link could not be taken.
+    """
+
+    def __init__(self, document: Document, workers: Workers, state: State, sentences: list[str]) -> None:
+        self.document, self.workers, self.state = document, workers, state
+        self.key = next(PAGES)
+        self.refusal = ""
+        self.notes: dict[Any, tuple[str, ...]] = {"link": tuple(sentences)}
+        self.computed: dict[tuple[str, int], Any] = {}  # what of the state each subject was last computed for
+        self.newest: dict[tuple[str, int], int] = {}  # number of each subject's newest job
+        self.shown: dict[tuple[str, int], int] = {}  # number of the job whose answer is shown
+        self.running: dict[tuple[str, int], float] = {}  # subject → since when
+        self.marks: dict[tuple[str, int], dict[str, float]] = {}
+        self.panels = make_panels()
+        self.controls = Controls(self.changed)
+        self._make_rest()
+        self._add_roots()
+        self.controls.show(state)
+        self.dress()
+        self.refresh()
+        document.add_periodic_callback(self.tell_status, 300)
+
+    # ------------------------------------------------------------------ making
+
+    def _make_rest(self) -> None:
+        how: Any = {"stylesheets": [STYLE], "sizing_mode": "stretch_width"}
+        names = [NO_PRESET, *(preset.name for preset in PRESETS)]
+        self.presets = Select(title="", options=list(names), value=NO_PRESET, css_classes=["control-preset"], **how)
+        self.presets.on_change("value", lambda attr, old, new: self.take_preset())
+        self.sentence, self.words, self.readings, self.status = (
+            Div(text="", css_classes=[name], **how) for name in ("sentence", "words", "readings", "status")
+        )
+        self.simulation = Button(label="Simulate the loss curves", css_classes=["control-simulate"], **how)
+        self.simulation.on_click(self.simulate_or_stop)
+        self.share = Div(text="", css_classes=["share"], **how)
+        self.colours, self.text = (
+            Select(title=title, options=list(options), css_classes=[f"control-{title}"], **how)
+            for title, options in (("colours", COLOURS), ("text", SIZES))
+        )
+        for name in ("colours", "text"):
+            getattr(self, name).on_change("value", partial(self.looked, name))
+        self.prefers_dark = Toggle(visible=False)
+        self.prefers_dark.on_change("active", lambda attr, old, new: self.dress())
+        self.link = TextInput(visible=False)
+        self.link.js_on_change("value", CustomJS(code="window.explorer.state(cb_obj.value)"))
+        self.look = TextInput(visible=False)
+        self.look.js_on_change("value", CustomJS(code="window.explorer.look(cb_obj.value)"))
+
+    def _add_roots(self) -> None:
+        panels = {name: panel.figure for name, panel in self.panels.items()}
+        for name in ("path_rates", "path_batches"):
+            panels.pop(name)
+        beneath = (self.panels[name].figure for name in ("path", "path_rates", "path_batches"))
+        panels["path"] = Column(*beneath, sizing_mode="stretch_width")
+        columns = {
+            "problem": self.controls.column("capacity", "source", "noise_variance", "num_features"),
+            "setting": self.controls.column("num_samples", "batch_size", "learning_rate", "overhead"),
+            **{slot: each.column for slot, each in self.controls.algorithms.items()},
+        }
+        own = "presets", "sentence", "words", "readings", "status", "simulation", "share", "colours", "text"
+        hidden = {name: getattr(self, name) for name in ("prefers_dark", "link", "look")}
+        for name, root in {**panels, **columns, **{name: getattr(self, name) for name in own}, **hidden}.items():
+            root.name = name
+            self.document.add_root(root)
+
+    # ------------------------------------------------------------------ what the visitor does
+
+    def changed(self, name: str, value: Any) -> None:
+        """A control has been moved; it may say why there is no value."""
+        if isinstance(value, ValueError):
+            self.refuse(str(value))
+            return
+        self.notes.pop("link", None)
+        self.state = replace(self.state, **{name: value})
+        if name in ("colours", "text"):
+            self.dress()
+        self.refresh()
+
+    def looked(self, name: str, attr: str, old: str, new: str) -> None:
+        """Colours or text size have been chosen."""
+        self.changed(name, new)
+
+    def take_preset(self) -> None:
+        """Go to the preset's state, in the same colours and text."""
+        chosen = [preset for preset in PRESETS if preset.name == self.presets.value]
+        if chosen:
+            self.state = chosen[0].state.looking_like(self.state)
+            self.notes.pop("link", None)
+            self.controls.show(self.state)
+            self.refresh()
+
+    def simulate_or_stop(self) -> None:
+        """The button: begin, or stop what runs; what has finished by then is shown."""
+        subjects = [subject for subject in self.running if subject[0] == "simulated"]
+        if subjects:
+            for subject in subjects:
+                self.workers.stop(self.key, subject)
+            return
+        if self.refusal:
+            return
+        for slot in range(len(self.state.algorithms)):
+            self._submit("simulated", slot, "long", 0.0)
+        self.tell_status()
+
+    # ------------------------------------------------------------------ computing
+
+    def refresh(self) -> None:
+        """Compute what has changed; say it if nothing can be."""
+        self.link.value = self.state.query or "?"
+        self._tell_preset()
+        try:
+            self.state.checked()
+        except ValueError as error:
+            self.refuse(str(error))
+            return
+        self.refusal = ""
+        names = self.state.names
+        for panel in self.panels.values():
+            panel.name(names)
+        for slot in range(len(SLOTS)):
+            for computation, lane in LANES.items():
+                if slot >= len(names):
+                    self._forget(computation, slot)
+                elif self.computed.get((computation, slot)) != (inputs := inputs_of(self.state, computation, slot)):
+                    if computation == "run":
+                        self._drop_simulation()
+                    self.computed[computation, slot] = inputs
+                    if computation == "rates" and not self.state.algorithms[slot].is_default:
+                        lane = "long"
+                    self._submit(computation, slot, lane, GRACE if computation != "growth" else 0.0)
+        self.tell_words()
+
+    def _submit(self, computation: str, slot: int, lane: str, grace: float) -> None:
+        subject = computation, slot
+        self.notes.pop(subject, None)
+        self.running[subject] = time.monotonic()
+        hear = partial(self._heard, subject)
+        arguments = self.state.bare, slot
+        self.newest[subject] = self.workers.submit(lane, self.key, subject, computation, arguments, hear, grace)
+
+    def _forget(self, computation: str, slot: int) -> None:
+        """An algorithm that is not there."""
+        subject = computation, slot
+        self.workers.stop(self.key, subject)
+        for each in (self.computed, self.running, self.notes):
+            each.pop(subject, None)
+        self.newest[subject] = self.shown[subject] = self.newest.get(subject, -1) + 1
+        for name in CLEARED_BY[computation]:
+            self.panels[name].clear(slot)
+        for answer in ("path", "samples"):
+            self.marks.pop((answer, slot), None)
+
+    def _drop_simulation(self) -> None:
+        for slot in range(len(SLOTS)):
+            subject = "simulated", slot
+            self.workers.stop(self.key, subject)
+            self.running.pop(subject, None)
+            self.notes.pop(subject, None)
+            self.newest.pop(subject, None)
+        self.panels["path"].forget_simulation()
+        self.share.text = ""
+
+    def refuse(self, sentence: str) -> None:
+        """Say why nothing can be shown, and show nothing."""
+        self.refusal = sentence
+        self.workers.stop(self.key)
+        self.computed.clear()
+        self.running.clear()
+        self.marks.clear()
+        for slot in range(len(SLOTS)):
+            for panel in self.panels.values():
+                panel.clear(slot)
+                panel.legend.visible = False
+        self.tell_words()
+        self.tell_readings()
+
+    # ------------------------------------------------------------------ hearing
+
+    def _heard(self, subject: tuple[str, int], message: Message) -> None:
+        """Called from another thread."""
+        if self.document.session_context is not None:
+            self.document.add_next_tick_callback(partial(self.take, subject, message))
+
+    def take(self, subject: tuple[str, int], message: Message) -> None:
+        """Show an answer, or note how its job ended. An older position's is shown until a newer one's has come."""
+        newest = message.number == self.newest.get(subject)
+        if message.kind != "answer":
+            if newest:
+                self.running.pop(subject, None)
+                self.computed.pop(subject, None) if message.kind in ("stopped", "failed") else None
+                if message.kind in ("refused", "failed"):
+                    self._refused(subject, message)
+            return
+        late = message.number < self.shown.get(subject, -1) or (subject[0] == "simulated" and not newest)
+        if self.refusal or late or subject not in self.newest:
+            return
+        self.shown[subject] = message.number
+        self.show(subject, message.content)
+
+    def _refused(self, subject: tuple[str, int], message: Message) -> None:
+        self.notes[subject] = (f"{WHAT[subject[0]]}: {message.content}",)
+        for name in CLEARED_BY.get(subject[0], ()):
+            self.panels[name].clear(subject[1])
+        self.tell_words()
+
+    def show(self, subject: tuple[str, int], answer: Answer) -> None:
+        """In all panels that it concerns."""
+        slot = subject[1]
+        for name in SHOWN_IN[answer.panel]:
+            self.panels[name].show(slot, answer)
+            self.panels[name].legend.visible = True
+        self.marks[answer.panel, slot] = answer.marks
+        self.notes[subject] = answer.words
+        self.tell_words()
+        self.tell_readings()
+        if answer.panel == "simulated":
+            self.tell_status()
+
+    # ------------------------------------------------------------------ telling
+
+    def tell_words(self) -> None:
+        """What the visitor should know: refusals, remarks."""
+        listed = [self.refusal] if self.refusal else [each for note in self.notes.values() for each in note]
+        listed = [*self.notes.get("link", ()), *listed] if self.refusal else listed
+        told = [html.escape(each) for each in listed]
+        text = f"<div style='{NOTE_STYLE}'>{'<br>'.join(dict.fromkeys(told))}</div>" if told else ""
+        if self.words.text != text:
+            self.words.text = text
+
+    def tell_readings(self) -> None:
+        """The numbers of the setting, a row an algorithm."""
+        names = self.state.names if self.marks else ()
+        values = {
+            (*key, slot): self.marks.get((key[0], slot), {}).get(key[1])
+            for key in READINGS
+            for slot in range(len(names))
+        }
+        told = [key for key in READINGS if any(values[*key, slot] for slot in range(len(names)))]
+        head = "".join(f"<th scope='col'>{READINGS[key]}</th>" for key in told)
+        rows = [f"<tr><th></th>{head}</tr>"]
+        for slot, name in enumerate(names):
+            cells = (_cell(f"{'-'.join(key)}-{slot}", values[*key, slot]) for key in told)
+            rows.append(f"<tr><th scope='row'>{html.escape(name)}</th>{''.join(cells)}</tr>")
+        text = f"{TABLE_STYLE}<table>{''.join(rows)}</table>" if told else ""
+        if self.readings.text != text:
+            self.readings.text = text
+
+    def tell_status(self) -> None:
+        """What is being computed, where it takes a while; how far the simulation is."""
+        simulated = [subject for subject in self.running if subject[0] == "simulated"]
+        label = "Stop the simulation" if simulated else "Simulate the loss curves"
+        if self.simulation.label != label:
+            self.simulation.label = label
+        shares = [self.marks.get(subject, {}).get("share", 0.0) for subject in simulated]
+        text = f"{100 * min(shares):.0f}% simulated" if simulated else self._replicas()
+        if self.share.text != text:
+            self.share.text = text
+        now = time.monotonic()
+        late = {WHAT[name]: now - since for (name, _), since in self.running.items() if name != "simulated"}
+        late = {what: seconds for what, seconds in late.items() if seconds > TELL_WAITING}
+        text = ", ".join(f"{what} ({seconds:.0f} s)" for what, seconds in late.items())
+        text = f"Computing: {text}" if text else "Ready" if not self.running else self.status.text
+        if self.status.text != text:
+            self.status.text = text
+
+    def _replicas(self) -> str:
+        finished = [self.marks.get(("simulated", slot), {}).get("replicas") for slot in range(len(SLOTS))]
+        told = [f"{each:.0f}" for each in finished if each]
+        return f"Means of {' and '.join(told)} simulated runs" if told and self.panels["path"].simulated else ""
+
+    def _tell_preset(self) -> None:
+        """The sentence of the preset that is shown, if one is."""
+        here = [each for each in PRESETS if each.state.looking_like(self.state) == self.state]
+        self.presets.value = here[0].name if here else NO_PRESET
+        self.sentence.text = html.escape(here[0].sentence) if here else ""
+
+    def dress(self) -> None:
+        """Colours and text size of all."""
+        state = self.state
+        self.colours.value, self.text.value = state.colours, state.text
+        dark = state.colours == "dark" or (state.colours == "system" and bool(self.prefers_dark.active))
+        self.look.value = f"{'dark' if dark else 'light'} {state.text}"
+        for panel in self.panels.values():
+            panel.dress(DARK if dark else LIGHT, state.text)
+
+    def close(self) -> None:
+        """The visitor has gone."""
+        self.workers.stop(self.key)
+
+
+def _cell(name: str, value: float | None) -> str:
+    """A number, with all of its digits for programs that read the page."""
+    if value is None:
+        return "<td></td>"
+    return f'<td data-name="{name}" data-value="{value!r}" title="{value!r}">{number(value, 4)}</td>'

@@ -1,0 +1,63 @@
+"""States that show something, with a sentence on what to look at."""
+
+from typing import NamedTuple
+
+from sgdtheory.explore.state import State
+
+
+class Preset(NamedTuple):
+    """A state, its name in the list, and what to look at."""
+
+    name: str
+    sentence: str
+    state: State
+
+
+PRESETS = (
+    Preset(
+        "b ≤ a: no batch pays",
+        "With b ≤ a the critical batch size stays where it is, however much data there is: its exponent is 0.",
+        State(capacity=3.0, source=2.0, num_samples=1e6),
+    ),
+    Preset(
+        "a < b ≤ 2a + 1: B* grows",
+        "B* grows like D^(1 − a/b): with more data larger batches come for free. Move b and watch the slope.",
+        State(capacity=2.0, source=3.0, num_samples=1e6),
+    ),
+    Preset(
+        "b > 2a + 1: saturation",
+        "Beyond b = 2a + 1 a larger b helps no more: the average remembers its start, and the bias falls like 1/n². "
+        "Move b from 4 up: the slope of B* stays at 1 − a/(2a + 1).",
+        State(capacity=1.5, source=6.0, num_samples=1e6),
+    ),
+    Preset(
+        "… and its end: tail averaging",
+        "An average of the last half alone forgets the start: the saturation is gone, and the risk falls below that of "
+        "the average of all.",
+        State(capacity=1.5, source=6.0, num_samples=1e6, second="tail"),
+    ),
+    Preset(
+        "Resonance",
+        "Few steps near the stability edge: the leading direction overshoots, and after an even number of steps its "
+        "bias cancels. The best batch size is not 1, and the risk has narrow valleys close to the edge.",
+        State(capacity=2.0, source=8.0, num_samples=1e3, noise_variance=0.001, batch_size=100),
+    ),
+    Preset(
+        "Model size",
+        "M features: what they miss acts as label noise. Once M is large enough for the data, B* no longer depends on "
+        "it: move M.",
+        State(capacity=2.0, source=3.0, num_samples=1e6, num_features=16),
+    ),
+    Preset(
+        "Decay against ramp",
+        "A learning rate that decays linearly, and a batch size that grows eight times instead: both quieten the last "
+        "iterate. The loss curves say which does it better.",
+        State(
+            capacity=2.0,
+            source=3.0,
+            num_samples=1e6,
+            first="linear last",
+            second="last batch-schedule=linear batch-final=8",
+        ),
+    ),
+)

@@ -1,0 +1,181 @@
+"""The server: pages, downloads and programs, on this machine alone unless told otherwise."""
+
+import asyncio
+import functools
+import importlib.util
+import ipaddress
+import logging
+import socket
+from pathlib import Path
+from typing import Any
+
+from sgdtheory._common.arguments import whole_number
+from sgdtheory.explore.sources import PANELS, python_source
+from sgdtheory.explore.state import State
+
+DEFAULT_PORT = 5006
+PORTS_TRIED = 50
+LONGEST_FILE = 600.0  # seconds that a download may take to compute
+TEMPLATE = Path(__file__).with_name("page.html")
+
+
+def make_server(*, host: str = "127.0.0.1", port: int | None = None) -> Any:
+    """A Bokeh server of the explorer, listening; `server.run_until_shutdown()` serves, `server.explorer_url` is where.
+
+    Args:
+        host: address to listen at; 127.0.0.1 is heard by this machine alone.
+        port: None: 5006, or the next that is free.
+
+    Raises:
+        ValueError: Bokeh is not installed, or one cannot listen there.
+    """
+    if importlib.util.find_spec("bokeh") is None:
+        raise ValueError("the explorer needs Bokeh, which is not installed: pip install -e '.[explore]'")
+    if port is not None and whole_number("port", port, 1) > 65535:
+        raise ValueError(f"port must be at most 65535, got {port}")
+    chosen = _free_port(host, port)
+    from bokeh.application import Application
+    from bokeh.application.handlers.function import FunctionHandler
+    from bokeh.server.server import Server
+
+    from sgdtheory.explore.workers import Workers
+
+    for name in ("bokeh", "tornado.access"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    workers = Workers()
+    handler = FunctionHandler(functools.partial(_open_page, workers))
+    try:
+        server: Any = Server(
+            {"/": Application(handler)},
+            address=host,
+            port=chosen,
+            allow_websocket_origin=_origins(host, chosen),
+            extra_patterns=_routes(workers),
+            check_unused_sessions_milliseconds=2000,
+            unused_session_lifetime_milliseconds=5000,
+        )
+    except BaseException:
+        workers.close()
+        raise
+    server.explorer_workers = workers
+    server.explorer_url = f"http://{_shown(host)}:{chosen}/"
+    return server
+
+
+def _free_port(host: str, port: int | None) -> int:
+    """The port asked for, or the first from the default one on."""
+    problem: OSError | None = None
+    for each in [port] if port is not None else range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED):
+        try:
+            with socket.create_server((host, each), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+                return each
+        except OSError as error:
+            problem = error
+    wanted = f"port {port}" if port is not None else f"ports from {DEFAULT_PORT} on"
+    reason = problem.strerror if problem else "unknown"
+    raise ValueError(f"cannot listen at host {host!r}, {wanted} ({reason}): choose another host or port")
+
+
+def _origins(host: str, port: int) -> list[str]:
+    """Addresses of pages that may open a connection: this machine's names; any, where others may visit."""
+    try:
+        local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost"
+    return [f"{name}:{port}" for name in ("localhost", "127.0.0.1")] if local else [f"*:{port}"]
+
+
+def _shown(host: str) -> str:
+    return {"0.0.0.0": "localhost", "::": "localhost"}.get(host, f"[{host}]" if ":" in host else host)
+
+
+def _open_page(workers: Any, document: Any) -> None:
+    from sgdtheory.explore.page import Page
+
+    document.title = "sgdtheory: explorer"
+    document.template = TEMPLATE.read_text(encoding="utf-8")
+    document.template_variables["panels"] = PANELS
+    arguments = document.session_context.request.arguments
+    query = {name: values[-1].decode(errors="replace") for name, values in arguments.items()}
+    page = Page(document, workers, *State.from_query(query))
+    document.on_session_destroyed(lambda context: page.close())
+
+
+def _routes(workers: Any) -> list[tuple[str, Any]]:
+    """`/download/PANEL.SUFFIX?STATE` and `/python/PANEL?STATE`."""
+    from tornado.web import RequestHandler
+
+    from sgdtheory.explore.downloads import FORMATS
+
+    class Page(RequestHandler):
+        def state(self) -> State | None:
+            query = {name: self.get_query_argument(name) for name in self.request.query_arguments}
+            state, sentences = State.from_query(query)
+            try:
+                if sentences:
+                    raise ValueError("; ".join(sentences))
+                return state.checked()
+            except ValueError as error:
+                self.refuse(str(error))
+                return None
+
+        def refuse(self, sentence: str) -> None:
+            self.set_status(400)
+            self.set_header("Content-Type", "text/plain; charset=utf-8")
+            self.finish(sentence + "\n")
+
+        def data_received(self, chunk: bytes) -> None:
+            """Nothing is taken."""
+
+    class Download(Page):
+        async def get(self, panel: str, suffix: str) -> None:
+            state = self.state()
+            if state is None:
+                return
+            name, arguments = ("table", ()) if suffix == "csv" else ("figure", (suffix,))
+            try:
+                content = await _computed(workers, name, (state.bare, panel, *arguments))
+            except ValueError as error:
+                self.refuse(str(error))
+                return
+            self.set_header("Content-Type", FORMATS[suffix])
+            self.set_header("Content-Disposition", f'attachment; filename="{panel}.{suffix}"')
+            self.finish(content)
+
+    class Program(Page):
+        def get(self, panel: str) -> None:
+            state = self.state()
+            if state is not None:
+                self.set_header("Content-Type", "text/plain; charset=utf-8")
+                self.finish(python_source(state, panel) + "\n")
+
+    named = "|".join(PANELS)
+    return [(rf"/download/({named})\.({'|'.join(FORMATS)})", Download), (rf"/python/({named})", Program)]
+
+
+async def _computed(workers: Any, name: str, arguments: tuple[Any, ...]) -> bytes:
+    """A file that a worker makes.
+
+    Raises:
+        ValueError: it cannot be made, or not in time.
+    """
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[Any] = loop.create_future()
+
+    def settle(message: Any) -> None:
+        if not found.done():
+            found.set_result(message)
+
+    def hear(message: Any) -> None:  # in another thread
+        loop.call_soon_threadsafe(settle, message)
+
+    page = object()  # each download is a visitor of its own
+    workers.submit("long", page, name, name, arguments, hear)
+    try:
+        message = await asyncio.wait_for(found, LONGEST_FILE)
+    except (TimeoutError, asyncio.CancelledError):
+        workers.stop(page)
+        raise ValueError(f"the file was not ready after {LONGEST_FILE:g} s; look for less data") from None
+    if message.kind != "done":
+        raise ValueError(str(message.content))
+    return message.content

@@ -1,0 +1,163 @@
+"""The Python that makes each panel's figure, by the library's public names alone; downloads are made by running it."""
+
+from dataclasses import fields
+from typing import Any
+
+from sgdtheory.explore.computations import (
+    BATCHES_PER_DECADE,
+    GROWTH,
+    LEAST_SAMPLES,
+    MOST_SAMPLES,
+    PATH_POINTS,
+    RATES,
+    REPLICAS,
+)
+from sgdtheory.explore.state import State, digits
+from sgdtheory.theory import Algorithm, Stages
+
+PANELS = {  # name → what it shows
+    "risk": "Risk against batch size",
+    "samples": "Data that a batch size needs",
+    "growth": "Critical batch size against data",
+    "path": "Loss curves",
+    "rate": "Risk against learning rate",
+}
+
+
+def python_source(state: State, panel: str) -> str:
+    """A program that makes the figure of a panel, as `figure`.
+
+    >>> from sgdtheory.explore import State, python_source
+    >>> print(python_source(State(), "path"))
+    import sgdtheory as st
+    <BLANKLINE>
+    problem = st.PowerLaw(capacity=2, source=3, noise_variance=1)
+    algorithms = {
+        "sgd, averaged": st.Algorithm(),
+    }
+    paths = {}
+    for name, algorithm in algorithms.items():
+        setting = {"batch_size": 32, "num_samples": 1e+06, "algorithm": algorithm}
+        rate = st.optimal_learning_rate(problem, **setting).learning_rate
+        paths[name] = st.risk_path(problem, **setting, learning_rate=rate, points=100)
+    figure = st.plot.risk_paths(paths)
+    st.plot.save(figure, "path.pdf")
+
+    Args:
+        state: of the page.
+        panel: one of `PANELS`.
+    """
+    body = {"risk": _risk, "samples": _samples, "growth": _growth, "path": _path, "rate": _rate}[panel](state)
+    imports = ["import numpy as np"] if "np." in body else []
+    listed = [f'    "{name}": {_algorithm(each)},' for name, each in zip(state.names, state.algorithms, strict=True)]
+    head = [*imports, "import sgdtheory as st", "", f"problem = {_problem(state)}", "algorithms = {", *listed, "}"]
+    return "\n".join([*head, body.rstrip(), f'st.plot.save(figure, "{panel}.pdf")'])
+
+
+def _path(state: State) -> str:
+    return f"""paths = {{}}
+for name, algorithm in algorithms.items():
+    setting = {_setting(state, algorithm=True)}
+{_rate_of(state)}
+    paths[name] = st.risk_path(problem, **setting, learning_rate=rate, points={PATH_POINTS})
+figure = st.plot.risk_paths(paths)"""
+
+
+def _rate(state: State) -> str:
+    return f"""setting = {_setting(state)}
+lines, edges = {{}}, {{}}
+for name, algorithm in algorithms.items():
+    steady = st.Algorithm(method=algorithm.method)  # the edge is that of constant steps
+    edges[name] = st.max_stable_learning_rate(problem, batch_size={digits(state.batch_size)}, algorithm=steady)
+    rates = edges[name] * np.geomspace({RATES[0]:g}, 1, {RATES.size})
+    lines[name] = rates, st.excess_risk(problem, learning_rate=rates, algorithm=algorithm, **setting)
+figure = st.plot.risk_against_learning_rate(lines, edges=edges)"""
+
+
+def _risk(state: State) -> str:
+    return f"""num_samples = {digits(state.num_samples)}
+end = max(num_samples / 2, 1)
+sizes = np.floor(np.geomspace(1, end, int({BATCHES_PER_DECADE} * np.log10(end)) + 2))
+sizes = np.unique(np.floor(num_samples / np.floor(num_samples / sizes)))  # those that waste fewest samples
+lines, best = {{}}, {{}}
+for name, algorithm in algorithms.items():
+    setting = {{"num_samples": num_samples, "algorithm": algorithm}}
+    rates = st.optimal_learning_rate(problem, batch_size=sizes, **setting).learning_rate
+    lines[name] = sizes, st.excess_risk(problem, batch_size=sizes, learning_rate=rates, **setting)
+    best[name] = st.critical_batch_size(problem, overhead={digits(state.overhead)}, curve=False, **setting)
+figure = st.plot.risk_against_batch_size(lines, best=best)"""
+
+
+def _samples(state: State) -> str:
+    return f"""figure, axes = st.plot.new_figure(1, len(algorithms), width=4.8, height=3.9)
+for axis, (name, algorithm) in zip(axes[0], algorithms.items()):
+    setting = {{"num_samples": {digits(state.num_samples)}, "overhead": {digits(state.overhead)}}}
+    critical = st.critical_batch_size(problem, algorithm=algorithm, **setting)
+    st.plot.data_overhead(critical, axes=axis)
+    axis.set_title(f"{{name}}: $B^*$ = {{critical.batch_size:g}}")"""
+
+
+def _growth(state: State) -> str:
+    return f"""sizes = {digits(state.num_samples)} * 10.0 ** np.arange({GROWTH_EXPONENTS})
+sizes = np.unique(np.clip(sizes, {LEAST_SAMPLES:g}, {MOST_SAMPLES:g}))
+exponent = st.predicted_exponent({digits(state.capacity)}, {digits(state.source)})  # of averaged SGD
+figure, axes = st.plot.new_figure(1, len(algorithms), width=4.8, height=3.9)
+for axis, (name, algorithm) in zip(axes[0], algorithms.items()):
+    setting = {{"overhead": {digits(state.overhead)}, "curve": False, "algorithm": algorithm}}
+    critical = st.critical_batch_size(problem, num_samples=sizes, **setting)
+    st.plot.critical_growth(critical, exponent=exponent, axes=axis)
+    axis.set_title(name)"""
+
+
+def simulation_source(state: State) -> str:
+    """A program that makes the simulated points of the loss curve of the first algorithm."""
+    return f"""import jax
+import sgdtheory as st
+
+problem, algorithm = {_problem(state)}, {_algorithm(state.algorithms[0])}
+setting = {_setting(state, algorithm=True)}
+{_rate_of(state).strip()}
+simulation = st.simulate(
+    jax.random.key(0), problem, **setting, learning_rate=rate, num_replicas={REPLICAS}, trajectory=16
+)
+risks = simulation.trajectory.excess_risk
+print(simulation.trajectory.num_steps)
+print(risks.mean(-1), risks.std(-1, ddof=1) / risks.shape[-1] ** 0.5)  # means and their standard errors
+"""
+
+
+GROWTH_EXPONENTS = f"-3, {len(GROWTH) - 3}"
+
+
+def _setting(state: State, algorithm: bool = False) -> str:
+    also = ', "algorithm": algorithm' if algorithm else ""
+    return f'{{"batch_size": {digits(state.batch_size)}, "num_samples": {digits(state.num_samples)}{also}}}'
+
+
+def _rate_of(state: State) -> str:
+    if state.learning_rate is not None:
+        return f"    rate = {state.learning_rate!r}"
+    return "    rate = st.optimal_learning_rate(problem, **setting).learning_rate"
+
+
+def _problem(state: State) -> str:
+    law = f"capacity={digits(state.capacity)}, source={digits(state.source)}"
+    made = f"st.PowerLaw({law}, noise_variance={digits(state.noise_variance)})"
+    return made if state.num_features is None else f"{made}.with_features({state.num_features})"
+
+
+def _algorithm(algorithm: Algorithm) -> str:
+    """The constructor of what is not the default."""
+    parts = []
+    for field in fields(Algorithm):
+        part = getattr(algorithm, field.name)
+        if part != getattr(Algorithm(), field.name):
+            parts.append(f"{field.name}={_constructor(part)}")
+    return f"st.Algorithm({', '.join(parts)})"
+
+
+def _constructor(part: Any) -> str:
+    if isinstance(part, Stages):
+        return f"st.Stages.fromdigits({part.text!r})"
+    given = [field for field in fields(part) if getattr(part, field.name) != field.default]
+    return f"st.{type(part).__name__}({', '.join(f'{each.name}={getattr(part, each.name)!r}' for each in given)})"

@@ -1,0 +1,223 @@
+"""What the page shows: a problem, a setting, one or two algorithms. A link's query says all of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import numpy as np
+
+from sgdtheory.theory import Algorithm, PowerLaw, Problem, algorithm_settings, algorithm_text, make_algorithm
+
+
+class Number(NamedTuple):
+    """A number of the state that has a slider.
+
+    Attributes:
+        query: its name in a link.
+        label: on the page, with its unit.
+        low, high, step: of the slider, of the logarithm where `base` is not 0.
+        base: of that logarithm.
+        digits: significant ones of what the slider gives; 0: a whole number.
+    """
+
+    query: str
+    label: str
+    low: float
+    high: float
+    step: float
+    base: float = 0.0
+    digits: int = 6
+
+    def value(self, place: float) -> float:
+        """What the slider gives at a place."""
+        raw = self.base**place if self.base else place
+        return float(np.rint(raw)) if self.digits == 0 else float(f"{raw:.{self.digits}g}")
+
+    def place(self, value: float) -> float:
+        """Where the slider stands for a value."""
+        return float(np.log(value) / np.log(self.base)) if self.base else float(value)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest value."""
+        return self.value(self.low), self.value(self.high)
+
+
+NUMBERS = {
+    "capacity": Number("a", "a, capacity exponent: λᵢ = i^−a", 0.8, 4.0, 0.05),
+    "source": Number("b", "b, source exponent: sᵢ = i^−b", 0.8, 9.0, 0.05),
+    "noise_variance": Number("noise", "σ², label noise (units of y²)", -4.0, 3.0, 0.05, 10.0, 3),
+    "num_samples": Number("D", "D, data (samples)", 2.0, 12.0, 0.05, 10.0, 3),
+    "num_features": Number("M", "M, features of the model", 1.0, 14.0, 0.25, 2.0, 0),
+    "batch_size": Number("B", "B, batch size (samples)", 0.0, 24.0, 0.25, 2.0, 0),
+    "learning_rate": Number("rate", "γ, learning rate (1/λ)", -5.0, 1.0, 0.02, 10.0, 3),
+    "overhead": Number("overhead", "ω, extra data that defines B*", 0.05, 1.0, 0.05),
+}
+WITHOUT = {"num_features": "all", "learning_rate": "best"}  # what a link says for None
+SLOTS = "first", "second"
+COLOURS = "system", "light", "dark"
+SIZES = "normal", "large"
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything that the page depends on.
+
+    Attributes:
+        capacity, source, noise_variance: a, b and σ² of the power law.
+        num_samples: D.
+        num_features: M; None: infinitely many.
+        batch_size: B of the loss curves and of risk against learning rate; the peak where it has a schedule.
+        learning_rate: γ of the loss curves, the peak; None: the best one of each algorithm.
+        overhead: extra data that defines B*.
+        first, second: algorithms in words, as of `sgdtheory path`; no second one if it is empty.
+        colours: "system", "light" or "dark".
+        text: "normal" or, for a projector, "large".
+    """
+
+    capacity: float = 2.0
+    source: float = 3.0
+    noise_variance: float = 1.0
+    num_samples: float = 1e6
+    num_features: int | None = None
+    batch_size: float = 32
+    learning_rate: float | None = None
+    overhead: float = 0.2
+    first: str = "sgd"
+    second: str = ""
+    colours: str = "system"
+    text: str = "normal"
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The power law, or what M features of it see.
+
+        Raises:
+            ValueError: there is none with such exponents.
+        """
+        for name in ("capacity", "source"):
+            if getattr(self, name) <= 1:
+                letter, sums = NUMBERS[name].query, {"capacity": "Σ i^−a", "source": "the initial risk Σ i^−b"}
+                raise ValueError(
+                    f"{letter} = {getattr(self, name):g}, but {sums[name]} is finite for {letter} > 1 alone: move "
+                    f"{letter} up"
+                )
+        law = PowerLaw(self.capacity, self.source, noise_variance=self.noise_variance)
+        return law if self.num_features is None else law.with_features(self.num_features)
+
+    @cached_property
+    def algorithms(self) -> tuple[Algorithm, ...]:
+        """One or two.
+
+        Raises:
+            ValueError: words that describe none.
+        """
+        return tuple(make_algorithm(algorithm_settings(text)) for text in (self.first, self.second) if text)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the algorithms, for legends; all differ."""
+        words = [algorithm_text(each) for each in self.algorithms]
+        found = [f"{word}, averaged" if word == "sgd" else word for word in words]
+        return (found[0], f"{found[1]} (again)") if found[1:] == found[:1] else tuple(found)
+
+    def checked(self) -> "State":
+        """Itself.
+
+        Raises:
+            ValueError: nothing can be shown of it, and why.
+        """
+        _ = self.problem, self.algorithms
+        if self.batch_size > self.num_samples:
+            raise ValueError(
+                f"B = {self.batch_size:g} is more than D = {self.num_samples:g}, and not one step is made: lower B or "
+                "raise D"
+            )
+        return self
+
+    @property
+    def query(self) -> str:
+        """The end of a link that shows this state: all that is not the default."""
+        told = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value != field.default:
+                name = NUMBERS[field.name].query if field.name in NUMBERS else field.name
+                told[name] = (
+                    WITHOUT[field.name] if value is None else value if isinstance(value, str) else digits(value)
+                )
+        return urlencode(told)
+
+    @classmethod
+    def from_query(cls, query: Mapping[str, str]) -> tuple["State", list[str]]:
+        """The state of a link, and a sentence on each part of it that could not be taken.
+
+        >>> State.from_query({"a": "1.5", "B": "many"})[1]
+        ["B must be a number from 1 to 1.67772e+07, got 'many'; it is 32 now"]
+        """
+        state, sentences = cls(), []
+        names = {number.query: name for name, number in NUMBERS.items()}
+        for key, text in query.items():
+            name = names.get(key, key)
+            try:
+                state = replace(state, **{name: _read(name, key, text)})
+            except ValueError as error:
+                kept = f"; it is {_shown(getattr(state, name))} now" if hasattr(state, name) else ""
+                sentences.append(f"{error}{kept}")
+        return state, sentences
+
+    @property
+    def bare(self) -> "State":
+        """Itself without what was computed from it, to be sent to another process."""
+        return replace(self)
+
+    def looking_like(self, other: "State") -> "State":
+        """Itself in the colours and the text size of another."""
+        return replace(self, colours=other.colours, text=other.text)
+
+
+def _read(name: str, key: str, text: str) -> Any:
+    """One value of a link."""
+    if name in NUMBERS:
+        return None if text == WITHOUT.get(name, "\0") else _number(name, text)
+    choices = {"colours": COLOURS, "text": SIZES}
+    if name in choices:
+        if text not in choices[name]:
+            raise ValueError(f"{key} must be {' or '.join(choices[name])}, got {text!r}")
+        return text
+    if name not in SLOTS:
+        raise ValueError(f"{key[:20]!r} is no part of a link to this page; take it out")
+    try:
+        return algorithm_text(make_algorithm(algorithm_settings(text))) if text or name == "first" else ""
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
+
+
+def _number(name: str, text: str) -> float:
+    number = NUMBERS[name]
+    low, high = number.ends
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not low <= value <= high:
+        also = f" or {WITHOUT[name]}" if name in WITHOUT else ""
+        raise ValueError(f"{number.query} must be a number from {low:g} to {high:g}{also}, got {text[:20]!r}")
+    if number.digits == 0:
+        return int(np.rint(value))
+    return value
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else "without a limit" if value is None else f"{value:g}"
+
+
+def digits(value: float) -> str:
+    """A number to the last digit, short where that is the same number.
+
+    >>> digits(1e6), digits(0.1 + 0.2)
+    ('1e+06', '0.30000000000000004')
+    """
+    return f"{value:g}" if float(f"{value:g}") == value else repr(value)

@@ -1,0 +1,109 @@
+"""One process that computes: it takes a job at a time, tells answers on the way, and ends a job when it is told to."""
+
+import _thread
+import contextlib
+import os
+import queue
+import signal
+import threading
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+
+class Job(NamedTuple):
+    """What to compute: a number of its own, the name of a computation, and its arguments."""
+
+    number: int
+    name: str
+    arguments: tuple[Any, ...]
+
+
+class Message(NamedTuple):
+    """What a worker tells of a job: an "answer", or how it ended: "done", "stopped", "refused" or "failed"."""
+
+    number: int
+    kind: str
+    content: Any = None
+
+
+def work(connection: Connection) -> None:
+    """Until the connection is closed. Runs in a process of its own."""
+    with contextlib.suppress(AttributeError, OSError):
+        os.setsid()  # Ctrl-C at the terminal is the server's, which then closes the connection
+    worker = _Worker(connection)
+    signal.signal(signal.SIGINT, worker.stop)
+    threading.Thread(target=worker.listen, daemon=True).start()
+    worker.warm_up()
+    while True:
+        worker.next_job()
+
+
+class _Worker:
+    """The state that the thread which listens and the one that computes share."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self.running = -1  # number of the job that may be stopped
+
+    def listen(self) -> None:
+        """Take jobs, and numbers of jobs to stop."""
+        try:
+            while True:
+                received = self.connection.recv()
+                if isinstance(received, Job):
+                    self.jobs.put(received)
+                elif received == self.running:
+                    _thread.interrupt_main()
+        except (EOFError, OSError):
+            os._exit(0)  # the server has gone
+
+    def stop(self, *_: Any) -> None:
+        """Handler of the signal: end the job, if one is running."""
+        if self.running >= 0:
+            raise KeyboardInterrupt
+
+    def warm_up(self) -> None:
+        """Import and compute what first calls take long for."""
+        from sgdtheory.explore.computations import COMPUTATIONS
+        from sgdtheory.explore.state import State
+
+        for name in ("run", "tuned", "critical"):
+            COMPUTATIONS[name](State(), 0, lambda answer: None)
+
+    def next_job(self) -> None:
+        """Wait for one, do it, and tell how it ended."""
+        job = self.jobs.get()
+        kind, content = "stopped", None
+        with contextlib.suppress(KeyboardInterrupt):
+            self.running = job.number
+            kind, content = self.outcome(job)
+            self.running = -1
+        self.running = -1
+        self.tell(job, kind, content)
+
+    def outcome(self, job: Job) -> tuple[str, Any]:
+        """Do it: how it ended, and what is to be said of that."""
+        from sgdtheory.explore.computations import COMPUTATIONS
+        from sgdtheory.explore.downloads import FILES
+
+        try:
+            if job.name in FILES:
+                return "done", FILES[job.name](*job.arguments)
+            state, slot = job.arguments
+            COMPUTATIONS[job.name](state, slot, lambda answer: self.tell(job, "answer", answer))
+        except ValueError as error:
+            return "refused", str(error)
+        except Exception as error:  # whatever it is, the page says it, and the worker lives on
+            return "failed", f"{type(error).__name__}: {error}"
+        return "done", None
+
+    def tell(self, job: Job, kind: str, content: Any) -> None:
+        """Send a message about a job, whole."""
+        stoppable, self.running = self.running, -1
+        try:
+            self.connection.send(Message(job.number, kind, content))
+        except OSError:
+            os._exit(0)
+        finally:
+            self.running = stoppable

@@ -1,0 +1,196 @@
+"""Which worker computes what, and what is dropped: a newer position of a slider overtakes an older one.
+
+A job belongs to a page and to a subject of it. Of one subject one job waits at most, the newest, and the one before it
+is stopped when it has had its grace. Pages take turns. Quick jobs have workers of their own, so that neither a long
+one nor another page keeps a slider waiting.
+"""
+
+import itertools
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from sgdtheory.explore.worker import Job, Message, work
+
+GRACE = 0.4  # seconds that a job is left before a newer one stops it: else nothing moves while a slider moves
+RESTARTED_AFTER = 1.0  # seconds: a process that cannot start does not fill the machine
+THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
+
+Hear = Callable[[Message], None]
+
+
+class Task:
+    """A job, whose it is, and who hears of it."""
+
+    def __init__(self, page: Hashable, subject: Hashable, job: Job, hear: Hear, grace: float) -> None:
+        self.page, self.subject, self.job, self.hear, self.grace = page, subject, job, hear, grace
+        self.begun = 0.0
+        self.told_to_stop = False
+
+
+class Lane:
+    """Workers that share what waits. Its methods may be called from any thread."""
+
+    def __init__(self, number: int) -> None:
+        self._lock = threading.RLock()
+        self._waiting: list[Task] = []
+        self._served: list[Hashable] = []  # pages, the one served last at the end
+        self._workers = [_Process(self) for _ in range(number)]
+
+    def submit(self, task: Task) -> None:
+        """Compute it when a worker is free; what it overtakes is dropped."""
+        with self._lock:
+            self._waiting = [each for each in self._waiting if (each.page, each.subject) != (task.page, task.subject)]
+            self._waiting.append(task)
+            for worker in self._workers:
+                running = worker.task
+                if running and (running.page, running.subject) == (task.page, task.subject):
+                    worker.stop_after(running.grace)
+        self.distribute()
+
+    def stop(self, page: Hashable, subject: Hashable = None) -> None:
+        """Drop what waits and stop what runs of a page, or of one subject of it."""
+        with self._lock:
+
+            def meant(task: Task) -> bool:
+                return task.page == page and subject in (None, task.subject)
+
+            self._waiting = [task for task in self._waiting if not meant(task)]
+            for worker in self._workers:
+                if worker.task and meant(worker.task):
+                    worker.stop_after(0.0)
+
+    def distribute(self) -> None:
+        """Give free workers what waits, of the page served longest ago first."""
+        with self._lock:
+            for worker in self._workers:
+                if worker.task is None and self._waiting:
+                    self._waiting.sort(key=lambda task: self._turn(task.page))
+                    task = self._waiting.pop(0)
+                    self._served = [page for page in self._served if page != task.page][-100:] + [task.page]
+                    worker.begin(task)
+
+    def _turn(self, page: Hashable) -> int:
+        return self._served.index(page) if page in self._served else -1
+
+    def close(self) -> None:
+        """End its processes."""
+        for worker in self._workers:
+            worker.close()
+
+
+class _Process:
+    """A worker's process, seen from the server."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane, self.task = lane, None
+        self.closed = False
+        self._start()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, other = context.Pipe()
+        before = {name: os.environ.get(name) for name in THREADS}
+        os.environ.update(dict.fromkeys(THREADS, "1"))  # workers share the cores already
+        try:
+            self.process = context.Process(target=work, args=(other,), daemon=True)
+            self.process.start()
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+        other.close()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def begin(self, task: Task) -> None:
+        """Compute it."""
+        self.task, task.begun = task, time.monotonic()
+        self.connection.send(task.job)
+
+    def stop_after(self, grace: float) -> None:
+        """Stop what runs when it has had so many seconds."""
+        task = self.task
+        if task is None or task.told_to_stop:
+            return
+        task.told_to_stop = True
+        left = task.begun + grace - time.monotonic()
+        if left <= 0:
+            self._stop(task)
+        else:
+            timer = threading.Timer(left, self._stop, (task,))
+            timer.daemon = True
+            timer.start()
+
+    def _stop(self, task: Task) -> None:
+        if self.task is task and not self.closed:
+            self.connection.send(task.job.number)
+
+    def _listen(self) -> None:
+        """Pass on what the worker tells; one that has died is replaced."""
+        try:
+            while True:
+                message = self.connection.recv()
+                task = self.task
+                if task is None or message.number != task.job.number:
+                    continue
+                if message.kind != "answer":
+                    self.task = None
+                task.hear(message)
+                if message.kind != "answer":
+                    self.lane.distribute()
+        except (EOFError, OSError):
+            if self.closed:
+                return
+        task, self.task = self.task, None
+        self.process.join(RESTARTED_AFTER)
+        time.sleep(RESTARTED_AFTER)
+        if self.closed:
+            return
+        self._start()
+        if task:
+            task.hear(
+                Message(task.job.number, "failed", "the process that computed ended; move a control to try again")
+            )
+        self.lane.distribute()
+
+    def close(self) -> None:
+        """End the process."""
+        self.closed = True
+        self.process.kill()
+        self.process.join(5)
+        self.connection.close()
+
+
+class Workers:
+    """All workers of a server: two for quick jobs, one an algorithm, and others for what may take long."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self.lanes = {"quick": Lane(2), "long": Lane(max(1, min(4, (os.cpu_count() or 2) - 1)))}
+
+    def submit(
+        self,
+        lane: str,
+        page: Hashable,
+        subject: Hashable,
+        name: str,
+        arguments: tuple[Any, ...],
+        hear: Hear,
+        grace: float = GRACE,
+    ) -> int:
+        """Have `name` computed for a page; returns the job's number. `hear` is called from another thread."""
+        job = Job(next(self._numbers), name, arguments)
+        self.lanes[lane].submit(Task(page, subject, job, hear, grace))
+        return job.number
+
+    def stop(self, page: Hashable, subject: Hashable = None) -> None:
+        """Stop what is computed for a page, or one subject of it."""
+        for lane in self.lanes.values():
+            lane.stop(page, subject)
+
+    def close(self) -> None:
+        """End all processes."""
+        for lane in self.lanes.values():
+            lane.close()
