@@ -1,6 +1,7 @@
 from . import critical as critical
 from . import curves as curves
 from . import data as data
+from . import explore as explore
 from . import fits as fits
 from . import optimal as optimal
 from . import plotting as plot

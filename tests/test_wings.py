@@ -20,6 +20,7 @@ WINGS = (
     "plotting",
     "data",
     "curves",
+    "explore",
     "cli",
 )
 OPEN = "sgdtheory._common.", "sgdtheory.plotting.style"  # modules that are everybody's

@@ -22,7 +22,19 @@ PAGES = {  # in the repository → on the site
     "experiments/recorded/README.md": "recorded.md",
 }
 FIGURES = "experiments/recorded"
-WINGS = "theory", "critical", "optimal", "fits", "simulation", "training", "sweep", "plotting", "data", "curves"
+WINGS = (
+    "theory",
+    "critical",
+    "optimal",
+    "fits",
+    "simulation",
+    "training",
+    "sweep",
+    "plotting",
+    "data",
+    "curves",
+    "explore",
+)
 HELP = "<!-- help of every command, at build -->"
 EXPERIMENTS = "<!-- table of experiments, at build -->"
 LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")

@@ -16,7 +16,7 @@ from sgdtheory.theory import Algorithm, RiskPath, excess_risk, max_stable_learni
 
 RATES = np.geomspace(1e-4, 1.0, 65)  # over the edge, where γ against risk is computed
 FEW_RATES = RATES[::4]  # first, where a risk takes long
-PATH_POINTS = 100
+PATH_POINTS = 80
 BATCHES_PER_DECADE = 5
 GROWTH = 10.0 ** np.arange(-3, 3.5)  # data sizes over D at which B* is computed for its growth
 MOST_SAMPLES, LEAST_SAMPLES = 1e15, 20.0

@@ -22,7 +22,8 @@ from sgdtheory.explore.state import COLOURS, SIZES, SLOTS, State
 from sgdtheory.explore.worker import Message
 from sgdtheory.explore.workers import GRACE, Workers
 
-LANES = {"run": "quick", "rates": "quick", "tuned": "long", "critical": "long", "growth": "long"}
+QUICK = "run", "rates", "tuned"  # in this order; the last two only of averaged SGD, which has a closed form
+COMPUTED = *QUICK, "critical", "growth"
 TELL_WAITING = 0.7  # seconds of computing after which the page says what it waits for
 WHAT = {
     "run": "loss curve",
@@ -181,15 +182,16 @@ class Page:
         for panel in self.panels.values():
             panel.name(names)
         for slot in range(len(SLOTS)):
-            for computation, lane in LANES.items():
+            for computation in COMPUTED:
                 if slot >= len(names):
-                    self._forget(computation, slot)
+                    if (computation, slot) in self.newest:
+                        self._forget(computation, slot)
                 elif self.computed.get((computation, slot)) != (inputs := inputs_of(self.state, computation, slot)):
                     if computation == "run":
                         self._drop_simulation()
                     self.computed[computation, slot] = inputs
-                    if computation == "rates" and not self.state.algorithms[slot].is_default:
-                        lane = "long"
+                    quick = QUICK if self.state.algorithms[slot].is_default else QUICK[:1]
+                    lane = SLOTS[slot] if computation in quick else "long"
                     self._submit(computation, slot, lane, GRACE if computation != "growth" else 0.0)
         self.tell_words()
 
@@ -207,20 +209,20 @@ class Page:
         self.workers.stop(self.key, subject)
         for each in (self.computed, self.running, self.notes):
             each.pop(subject, None)
-        self.newest[subject] = self.shown[subject] = self.newest.get(subject, -1) + 1
+        del self.newest[subject]
         for name in CLEARED_BY[computation]:
             self.panels[name].clear(slot)
         for answer in ("path", "samples"):
             self.marks.pop((answer, slot), None)
 
     def _drop_simulation(self) -> None:
-        for slot in range(len(SLOTS)):
-            subject = "simulated", slot
+        begun = [subject for subject in self.newest if subject[0] == "simulated"]
+        for subject in begun:
             self.workers.stop(self.key, subject)
-            self.running.pop(subject, None)
-            self.notes.pop(subject, None)
-            self.newest.pop(subject, None)
-        self.panels["path"].forget_simulation()
+            for each in (self.running, self.notes, self.newest, self.marks):
+                each.pop(subject, None)
+        if begun:
+            self.panels["path"].forget_simulation()
         self.share.text = ""
 
     def refuse(self, sentence: str) -> None:

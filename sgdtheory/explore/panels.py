@@ -98,7 +98,9 @@ class Panel:
         """Draw these points: those that a logarithmic axis has a place for."""
         x, y = np.atleast_1d(np.asarray(x, dtype=float)), np.atleast_1d(np.asarray(y, dtype=float))
         kept = np.isfinite(x) & np.isfinite(y) & (x > 0) & (y > 0)
-        self.source(name, slot).data = {"x": x[kept], "y": y[kept]}
+        source = self.source(name, slot)
+        if kept.any() or len(source.data["x"]):
+            source.data = {"x": x[kept], "y": y[kept]}
 
     def fit(self, slot: int, x: Any, totals: Any = None, below: float = BELOW) -> None:
         """Have the axes show these of each algorithm, and little below: a bias of 1e-20 is nothing to look at."""
@@ -110,9 +112,12 @@ class Panel:
             if values.size:
                 self.ends[axis, slot] = float(values.min()), float(values.max())
             low, high = zip(*(ends for (name, _), ends in self.ends.items() if name == axis), strict=True)
-            margin = (max(high) / min(low)) ** 0.04
-            ends = (min(low) / margin, max(high) * margin) if axis == "x" else (min(low) / below, max(high) * ABOVE)
-            self.set_range(axis, *ends)
+            if axis == "x":
+                margin = (max(high) / min(low)) ** 0.04
+                self.set_range("x", min(low) / margin, max(high) * margin)
+            else:  # at quarters of decades: the axis stays where it is while a slider moves a little
+                ends = np.log10([min(low) / below, max(high) * ABOVE])
+                self.set_range("y", 10 ** (np.floor(4 * ends[0]) / 4), 10 ** (np.ceil(4 * ends[1]) / 4))
 
     def set_range(self, axis: str, start: float, end: float) -> None:
         """Show this range of an axis; the reset tool comes back to it."""
@@ -125,7 +130,7 @@ class Panel:
     def clear(self, slot: int) -> None:
         """Draw nothing of an algorithm."""
         for (_, other), source in self.sources.items():
-            if other == slot:
+            if other == slot and len(source.data["x"]):
                 source.data = {name: [] for name in source.data}
         for axis in "xy":
             self.ends.pop((axis, slot), None)

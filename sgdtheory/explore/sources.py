@@ -39,7 +39,7 @@ def python_source(state: State, panel: str) -> str:
     for name, algorithm in algorithms.items():
         setting = {"batch_size": 32, "num_samples": 1e+06, "algorithm": algorithm}
         rate = st.optimal_learning_rate(problem, **setting).learning_rate
-        paths[name] = st.risk_path(problem, **setting, learning_rate=rate, points=100)
+        paths[name] = st.risk_path(problem, **setting, learning_rate=rate, points=80)
     figure = st.plot.risk_paths(paths)
     st.plot.save(figure, "path.pdf")
 

@@ -9,6 +9,8 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
+NICE = 10  # of long jobs: quick ones and the browser come first
+
 
 class Job(NamedTuple):
     """What to compute: a number of its own, the name of a computation, and its arguments."""
@@ -26,9 +28,10 @@ class Message(NamedTuple):
     content: Any = None
 
 
-def work(connection: Connection) -> None:
+def work(connection: Connection, nice: bool) -> None:
     """Until the connection is closed. Runs in a process of its own."""
     with contextlib.suppress(AttributeError, OSError):
+        os.nice(NICE if nice else 0)
         os.setsid()  # Ctrl-C at the terminal is the server's, which then closes the connection
     worker = _Worker(connection)
     signal.signal(signal.SIGINT, worker.stop)

@@ -1,8 +1,8 @@
 """Which worker computes what, and what is dropped: a newer position of a slider overtakes an older one.
 
 A job belongs to a page and to a subject of it. Of one subject one job waits at most, the newest, and the one before it
-is stopped when it has had its grace. Pages take turns. Quick jobs have workers of their own, so that neither a long
-one nor another page keeps a slider waiting.
+is stopped when it has had its grace. Pages take turns. Quick jobs have workers of their own, one an algorithm, so
+that neither a long one nor the other algorithm keeps a slider waiting.
 """
 
 import itertools
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from sgdtheory.explore.state import SLOTS
 from sgdtheory.explore.worker import Job, Message, work
 
 GRACE = 0.4  # seconds that a job is left before a newer one stops it: else nothing moves while a slider moves
@@ -32,9 +33,10 @@ class Task:
 
 
 class Lane:
-    """Workers that share what waits. Its methods may be called from any thread."""
+    """Workers that share what waits, `nice` ones after all else of the machine. Called from any thread."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, nice: bool = False) -> None:
+        self.nice = nice
         self._lock = threading.RLock()
         self._waiting: list[Task] = []
         self._served: list[Hashable] = []  # pages, the one served last at the end
@@ -96,7 +98,7 @@ class _Process:
         before = {name: os.environ.get(name) for name in THREADS}
         os.environ.update(dict.fromkeys(THREADS, "1"))  # workers share the cores already
         try:
-            self.process = context.Process(target=work, args=(other,), daemon=True)
+            self.process = context.Process(target=work, args=(other, self.lane.nice), daemon=True)
             self.process.start()
         finally:
             for name, value in before.items():
@@ -164,11 +166,13 @@ class _Process:
 
 
 class Workers:
-    """All workers of a server: two for quick jobs, one an algorithm, and others for what may take long."""
+    """All workers of a server: one for the quick jobs of each algorithm, others for what may take long."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
-        self.lanes = {"quick": Lane(2), "long": Lane(max(1, min(4, (os.cpu_count() or 2) - 1)))}
+        self.lanes = {slot: Lane(1) for slot in SLOTS} | {
+            "long": Lane(max(1, min(4, (os.cpu_count() or 2) - 1)), nice=True)
+        }
 
     def submit(
         self,
