@@ -57,7 +57,7 @@ PRESETS = (
             source=3.0,
             num_samples=1e6,
             first="linear last",
-            second="last batch-schedule=linear batch-final=8",
+            second="batch-schedule=linear batch-final=8 last",
         ),
     ),
 )

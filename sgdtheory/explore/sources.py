@@ -158,6 +158,6 @@ def _algorithm(algorithm: Algorithm) -> str:
 
 def _constructor(part: Any) -> str:
     if isinstance(part, Stages):
-        return f"st.Stages.fromdigits({part.text!r})"
+        return f"st.Stages.from_text({part.text!r})"
     given = [field for field in fields(part) if getattr(part, field.name) != field.default]
     return f"st.{type(part).__name__}({', '.join(f'{each.name}={getattr(part, each.name)!r}' for each in given)})"

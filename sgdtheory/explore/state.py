@@ -164,7 +164,7 @@ class State:
             try:
                 state = replace(state, **{name: _read(name, key, text)})
             except ValueError as error:
-                kept = f"; it is {_shown(getattr(state, name))} now" if hasattr(state, name) else ""
+                kept = f"; it is {_shown(getattr(state, name))} now" if name in NAMES else ""
                 sentences.append(f"{error}{kept}")
         return state, sentences
 
@@ -176,6 +176,9 @@ class State:
     def looking_like(self, other: "State") -> "State":
         """Itself in the colours and the text size of another."""
         return replace(self, colours=other.colours, text=other.text)
+
+
+NAMES = [field.name for field in fields(State)]
 
 
 def _read(name: str, key: str, text: str) -> Any:
