@@ -16,7 +16,7 @@ from bokeh.models import Button, Column, CustomJS, Div, Select, TextInput, Toggl
 from sgdtheory.explore.appearance import DARK, LIGHT, number
 from sgdtheory.explore.computations import Answer
 from sgdtheory.explore.controls import STYLE, Controls
-from sgdtheory.explore.panels import CLEARED_BY, SHOWN_IN, inputs_of, make_panels
+from sgdtheory.explore.panels import FILLED_BY, SHOWN_IN, inputs_of, make_panels
 from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.state import COLOURS, SIZES, SLOTS, State
 from sgdtheory.explore.worker import Message
@@ -49,6 +49,7 @@ READINGS = {  # (answer, mark) → its words on the page
 }
 TABLE_STYLE = """<style>table { border-collapse: collapse; }
 th, td { font-weight: normal; text-align: right; vertical-align: bottom; padding: 0 .9em .1em 0; white-space: nowrap; }
+th[scope=row] { white-space: normal; min-width: 9em; }
 th[scope=col] { white-space: normal; opacity: .75; } td { font-weight: bold; }</style>"""
 NOTE_STYLE = "background: var(--note); padding: .5em .8em; border-left: 4px solid var(--accent)"
 NO_PRESET = "(choose one)"
@@ -68,7 +69,9 @@ class Page:
     def __init__(self, document: Document, workers: Workers, state: State, sentences: list[str]) -> None:
         self.document, self.workers, self.state = document, workers, state
         self.key = next(PAGES)
+        self.closed = False
         self.refusal = ""
+        self.invalid: dict[str, str] = {}  # algorithm → why what its controls say is none
         self.notes: dict[Any, tuple[str, ...]] = {"link": tuple(sentences)}
         self.computed: dict[tuple[str, int], Any] = {}  # what of the state each subject was last computed for
         self.newest: dict[tuple[str, int], int] = {}  # number of each subject's newest job
@@ -131,10 +134,12 @@ class Page:
 
     def changed(self, name: str, value: Any) -> None:
         """A control has been moved; it may say why there is no value."""
+        self.invalid.pop(name, None)
+        self.notes.pop("link", None)
         if isinstance(value, ValueError):
+            self.invalid[name] = str(value)
             self.refuse(str(value))
             return
-        self.notes.pop("link", None)
         self.state = replace(self.state, **{name: value})
         if name in ("colours", "text"):
             self.dress()
@@ -148,6 +153,7 @@ class Page:
         """Go to the preset's state, in the same colours and text."""
         chosen = [preset for preset in PRESETS if preset.name == self.presets.value]
         if chosen:
+            self.invalid.clear()
             self.state = chosen[0].state.looking_like(self.state)
             self.notes.pop("link", None)
             self.controls.show(self.state)
@@ -175,7 +181,11 @@ class Page:
         try:
             self.state.checked()
         except ValueError as error:
-            self.refuse(str(error))
+            self.invalid["state"] = str(error)
+        else:
+            self.invalid.pop("state", None)
+        if self.invalid:
+            self.refuse("; ".join(self.invalid.values()))
             return
         self.refusal = ""
         names = self.state.names
@@ -210,10 +220,16 @@ class Page:
         for each in (self.computed, self.running, self.notes):
             each.pop(subject, None)
         del self.newest[subject]
-        for name in CLEARED_BY[computation]:
-            self.panels[name].clear(slot)
-        for answer in ("path", "samples"):
-            self.marks.pop((answer, slot), None)
+        self._clear(subject)
+
+    def _clear(self, subject: tuple[str, int]) -> None:
+        """Take away what a computation has shown."""
+        computation, slot = subject
+        for name, drawn in FILLED_BY[computation].items():
+            self.panels[name].clear(slot, drawn)
+        answer = {"run": "path", "critical": "samples"}.get(computation, computation)
+        if self.marks.pop((answer, slot), None):
+            self.tell_readings()
 
     def _drop_simulation(self) -> None:
         begun = [subject for subject in self.newest if subject[0] == "simulated"]
@@ -243,12 +259,14 @@ class Page:
 
     def _heard(self, subject: tuple[str, int], message: Message) -> None:
         """Called from another thread."""
-        if self.document.session_context is not None:
+        if not self.closed:
             self.document.add_next_tick_callback(partial(self.take, subject, message))
 
     def take(self, subject: tuple[str, int], message: Message) -> None:
         """Show an answer, or note how its job ended. An older position's is shown until a newer one's has come."""
         newest = message.number == self.newest.get(subject)
+        if self.closed:
+            return
         if message.kind != "answer":
             if newest:
                 self.running.pop(subject, None)
@@ -264,8 +282,7 @@ class Page:
 
     def _refused(self, subject: tuple[str, int], message: Message) -> None:
         self.notes[subject] = (f"{WHAT[subject[0]]}: {message.content}",)
-        for name in CLEARED_BY.get(subject[0], ()):
-            self.panels[name].clear(subject[1])
+        self._clear(subject)
         self.tell_words()
 
     def show(self, subject: tuple[str, int], answer: Answer) -> None:
@@ -323,6 +340,10 @@ class Page:
         now = time.monotonic()
         late = {WHAT[name]: now - since for (name, _), since in self.running.items() if name != "simulated"}
         late = {what: seconds for what, seconds in late.items() if seconds > TELL_WAITING}
+        for subject, since in self.running.items():
+            if now - since > TELL_WAITING and self.shown.get(subject, -1) != self.newest[subject]:
+                self._clear(subject)  # of another state: nothing is better than that
+                self.shown[subject] = self.newest[subject]
         text = ", ".join(f"{what} ({seconds:.0f} s)" for what, seconds in late.items())
         text = f"Computing: {text}" if text else "Ready" if not self.running else self.status.text
         if self.status.text != text:
@@ -350,6 +371,7 @@ class Page:
 
     def close(self) -> None:
         """The visitor has gone."""
+        self.closed = True
         self.workers.stop(self.key)
 
 

@@ -14,8 +14,10 @@ from bokeh.plotting import figure
 from sgdtheory.explore.appearance import FONT_SIZES, LINE_WIDTHS, Palette, number
 from sgdtheory.explore.computations import Answer
 from sgdtheory.explore.state import SLOTS, State
+from sgdtheory.plotting.style import plain_label
 
-HEIGHT, LOW_HEIGHT = 330, 120
+HEIGHT, LOW_HEIGHT = 370, 110
+NAME = 30  # characters of an algorithm's name in a legend
 BELOW, ABOVE = 30.0, 2.0  # how far the y axis goes beyond the least and the largest total
 STAR_SIZE = 16
 
@@ -26,7 +28,10 @@ class Panel:
     Attributes:
         figure: Bokeh's.
         sources: by the name of what they draw and the algorithm's place.
+        measured_by, titled_by: names of what the axes show all of, and of what the title tells of.
     """
+
+    measured_by = titled_by = ""
 
     def __init__(self, x: str, y: str, height: int = HEIGHT, **axes: Any) -> None:
         self.labels = x or "samples D", y
@@ -52,7 +57,8 @@ class Panel:
         self.figure.y_range = Range1d(1e-4, 1.0)
         self.sources: dict[tuple[str, int], ColumnDataSource] = {}
         self.glyphs: list[tuple[Any, int, float]] = []  # glyph or span, slot (−1: ink), line width over the usual
-        self.legend = Legend(items=[], background_fill_alpha=0.8, border_line_alpha=0.0, padding=4, spacing=0)
+        self.legend = Legend(items=[], ncols=2, background_fill_alpha=0.0, border_line_alpha=0.0, padding=0, spacing=0)
+        self.legend.update(margin=2, label_height=0)
         self.named: list[LegendItem] = []
         self.ends: dict[tuple[str, int], tuple[float, float]] = {}  # (axis, slot) → what is to be seen
 
@@ -84,13 +90,12 @@ class Panel:
         self.glyphs.append((span, slot, 0.7))
         return span
 
-    def add_legend(self, items: Sequence[tuple[str, list[Any]]], place: str = "top_left") -> None:
-        """One entry an algorithm, named later, then these."""
+    def add_legend(self, items: Sequence[tuple[str, list[Any]]]) -> None:
+        """Beneath the panel: one entry an algorithm, named later, then these."""
         self.named = [LegendItem(label=fixed(""), renderers=items[slot][1]) for slot in range(len(SLOTS))]
         others = [LegendItem(label=fixed(label), renderers=renderers) for label, renderers in items[len(SLOTS) :]]
         self.legend.items = [*self.named, *others]
-        self.legend.location = place
-        self.figure.add_layout(self.legend)
+        self.figure.add_layout(self.legend, "below")
 
     # ------------------------------------------------------------------ showing
 
@@ -127,19 +132,22 @@ class Panel:
         """Draw what was computed for an algorithm."""
         raise NotImplementedError
 
-    def clear(self, slot: int) -> None:
-        """Draw nothing of an algorithm."""
-        for (_, other), source in self.sources.items():
-            if other == slot and len(source.data["x"]):
+    def clear(self, slot: int, names: Sequence[str] = ()) -> None:
+        """Draw nothing of an algorithm, or not what has these names."""
+        for (name, other), source in self.sources.items():
+            if other == slot and len(source.data["x"]) and (not names or name in names):
                 source.data = {name: [] for name in source.data}
-        for axis in "xy":
-            self.ends.pop((axis, slot), None)
-        self.figure.title.text = "" if slot == 0 else self.figure.title.text
+        if not names or self.measured_by in names:
+            self.ends = {key: ends for key, ends in self.ends.items() if key[1] != slot}
+        if slot == 0 and (not names or self.titled_by in names):
+            self.figure.title.text = ""
 
     def name(self, names: Sequence[str]) -> None:
         """Name the algorithms in the legend."""
         for slot, item in enumerate(self.named):
-            item.update(label=fixed(names[slot] if slot < len(names) else ""), visible=slot < len(names))
+            item.update(
+                label=fixed(plain_label(names[slot], NAME) if slot < len(names) else ""), visible=slot < len(names)
+            )
 
     def dress(self, palette: Palette, text: str) -> None:
         """Take colours and sizes."""
@@ -170,6 +178,8 @@ class Panel:
 
 class RiskPanel(Panel):
     """R(D, B) with bias, variance and the least risk."""
+
+    measured_by, titled_by = "risk", "least"
 
     def __init__(self) -> None:
         super().__init__("batch size B (samples)", "excess risk R(D, B) (units of y²)")
@@ -251,9 +261,9 @@ class GrowthPanel(Panel):
                 title = f"B* ∝ D^{slope:.3f} at the largest D; {title}".replace("D^-", "D^−")
             self.figure.title.text = title
 
-    def clear(self, slot: int) -> None:
+    def clear(self, slot: int, names: Sequence[str] = ()) -> None:
         """With the first algorithm goes the slope."""
-        super().clear(slot)
+        super().clear(slot, names)
         if slot == 0:
             super().clear(-1)
 
@@ -273,7 +283,7 @@ class PathPanel(Panel):
             self.figure.add_layout(bar)
             self.glyphs.append((bar, slot, 0.6))
         items = [("", lines[:1]), ("", lines[1:]), ("thin: the iterate", thin[:1])]
-        self.add_legend([*items, ("points: simulated, with standard errors", points[:1])], "bottom_left")
+        self.add_legend([*items, ("points: simulated, with standard errors", points[:1])])
 
     def show(self, slot: int, answer: Answer) -> None:
         """Lines of `path`, points of `simulated`."""
@@ -303,9 +313,9 @@ class PathPanel(Panel):
             self.put("simulated", slot, [], [])
             bars.data = {"x": [], "low": [], "high": []}
 
-    def clear(self, slot: int) -> None:
+    def clear(self, slot: int, names: Sequence[str] = ()) -> None:
         """Error bars too."""
-        super().clear(slot)
+        super().clear(slot, names)
         self.bars[slot].data = {"x": [], "low": [], "high": []}
 
 
@@ -331,6 +341,8 @@ class InputPanel(Panel):
 class RatePanel(Panel):
     """Risk of D samples against learning rate, with the stability edge."""
 
+    measured_by, titled_by = "risk", "here"
+
     def __init__(self) -> None:
         super().__init__("learning rate γ (1/λ), the peak of a schedule", "excess risk (units of y²)")
         lines = [self.line("risk", slot, hover=True) for slot in range(2)]
@@ -338,7 +350,7 @@ class RatePanel(Panel):
         here = [self.marks("here", slot, "circle", 9) for slot in range(2)]
         self.edges = [self.span(slot, "height", "dotted") for slot in range(2)]
         items = [("", lines[:1]), ("", lines[1:]), ("its bias", [bias]), ("its variance", [variance])]
-        self.add_legend([*items, ("the γ of the loss curve", here[:1])], "top_center")
+        self.add_legend([*items, ("the γ of the loss curve", here[:1])])
 
     def show(self, slot: int, answer: Answer) -> None:
         """Lines of `rate`, the point of `path`."""
@@ -356,9 +368,9 @@ class RatePanel(Panel):
             for part in ("bias", "variance"):
                 self.put(part, 0, rates, columns[part])
 
-    def clear(self, slot: int) -> None:
+    def clear(self, slot: int, names: Sequence[str] = ()) -> None:
         """The edge too."""
-        super().clear(slot)
+        super().clear(slot, names)
         self.edges[slot].visible = False
 
 
@@ -384,12 +396,14 @@ SHOWN_IN = {  # what was computed → the panels that show it
     "growth": ("growth",),
     "simulated": ("path",),
 }
-CLEARED_BY: dict[str, tuple[str, ...]] = {  # computation → panels that it fills
-    "run": ("path", "path_rates", "path_batches"),
-    "rates": ("rate",),
-    "tuned": ("risk",),
-    "critical": ("samples",),
-    "growth": ("growth",),
+LINES = "risk", "bias", "variance"
+FILLED_BY: dict[str, dict[str, tuple[str, ...]]] = {  # computation → panels, and names of what it draws; (): all
+    "run": {"path": (), "path_rates": (), "path_batches": (), "rate": ("here",)},
+    "rates": {"rate": LINES},
+    "tuned": {"risk": LINES},
+    "critical": {"samples": (), "risk": ("least",)},
+    "growth": {"growth": ()},
+    "simulated": {},
 }
 DEPENDS_ON: dict[str, tuple[str, ...]] = {  # computation → parts of the state, beside the algorithm
     "run": ("capacity", "source", "noise_variance", "num_features", "num_samples", "batch_size", "learning_rate"),

@@ -34,13 +34,13 @@ PRESETS = (
         "… and its end: tail averaging",
         "An average of the last half alone forgets the start: the saturation is gone, and the risk falls below that of "
         "the average of all.",
-        State(capacity=1.5, source=6.0, num_samples=1e6, second="tail"),
+        State(capacity=1.5, source=6.0, num_samples=1e5, second="tail"),
     ),
     Preset(
         "Resonance",
-        "Few steps near the stability edge: the leading direction overshoots, and after an even number of steps its "
-        "bias cancels. The best batch size is not 1, and the risk has narrow valleys close to the edge.",
-        State(capacity=2.0, source=8.0, num_samples=1e3, noise_variance=0.001, batch_size=100),
+        "Four steps next to the stability edge: the leading direction overshoots, and after an even number its "
+        "bias cancels. So the best batch size is 2500 and not 1. Move B: an odd number of steps does worse.",
+        State(capacity=1.2, source=8.0, num_samples=1e4, batch_size=2500),
     ),
     Preset(
         "Model size",
@@ -55,7 +55,7 @@ PRESETS = (
         State(
             capacity=2.0,
             source=3.0,
-            num_samples=1e6,
+            num_samples=1e5,
             first="linear last",
             second="batch-schedule=linear batch-final=8 last",
         ),

@@ -9,7 +9,6 @@ from sgdtheory.explore.computations import (
     LEAST_SAMPLES,
     MOST_SAMPLES,
     PATH_POINTS,
-    RATES,
     REPLICAS,
 )
 from sgdtheory.explore.state import State, digits
@@ -69,7 +68,8 @@ lines, edges = {{}}, {{}}
 for name, algorithm in algorithms.items():
     steady = st.Algorithm(method=algorithm.method)  # the edge is that of constant steps
     edges[name] = st.max_stable_learning_rate(problem, batch_size={digits(state.batch_size)}, algorithm=steady)
-    rates = edges[name] * np.geomspace({RATES[0]:g}, 1, {RATES.size})
+    shares = np.union1d(np.geomspace(1e-4, 1, 41), 1 - np.geomspace(0.002, 0.4, 24))
+    rates = edges[name] * shares
     lines[name] = rates, st.excess_risk(problem, learning_rate=rates, algorithm=algorithm, **setting)
 figure = st.plot.risk_against_learning_rate(lines, edges=edges)"""
 
