@@ -293,7 +293,7 @@ def test_figures_of_networks_without_a_critical_batch_size(tmp_path):
     config, columns = made_up(5.0, 1.0)
     lost = {name: [np.nan] * len(columns[name]) for name in ("critical", "critical_low", "critical_high", "slope")}
     for name, figure in data_law.figures(config, columns | lost).items():
-        assert save(figure, tmp_path / name)
+        assert save(figure, tmp_path / name, ["pdf"])
     assert data_law.verdicts_of(config, columns | lost, 1.0)[0].verdict == "inconclusive"
 
 

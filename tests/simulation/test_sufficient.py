@@ -21,7 +21,7 @@ from tests.simulation.wrong import FewerDegrees, Isotropic, Noisier
 EIGENVALUES = np.array([1.0, 0.4, 0.4, 0.05])
 RATE, SIZE, PLACE = 0.6, 25_000, 37
 SOMEWHERE = np.array([0.5, -0.9, 0.1, 0.6])
-BATCHES = [1, 2, 7, 64]
+BATCHES = [1, slow(2), 7, slow(64)]
 STARTS = [(0.0, SOMEWHERE), (0.5, SOMEWHERE), (0.5, np.zeros(4)), (3.0, 0.1 * SOMEWHERE)]
 STARTS_NAMED = pytest.mark.parametrize(
     ("sigma", "u"), STARTS, ids=["noiseless", "noisy", "at the optimum", "mostly noise"]

@@ -8,7 +8,9 @@ from tests.runs import changed, run_of
 MLP = run_of(batch_size=32, holdout_size=64)
 TRANSFORMER = run_of(model="transformer", data="stdlib", batch_size=4, context=8, num_heads=2, depth=1, holdout_size=32)
 RATES = {("mlp", "adam"): 0.003, ("mlp", "sgd"): 0.03, ("transformer", "adam"): 0.003, ("transformer", "sgd"): 0.03}
-SIZES = {"widths": (128, 512), "steps": (3, 10), "seeds": 8}
+SMALL = {"widths": (64, 256), "steps": (3, 6), "seeds": 8}  # equal numbers of steps: one program
+LARGE = {"widths": (128, 512), "steps": (3, 10), "seeds": 8}
+SIZES = [pytest.param(SMALL, id="small"), slow(LARGE, id="large")]
 COMBINATIONS = [
     (MLP, "adam"),
     slow(MLP, "sgd"),
@@ -17,25 +19,27 @@ COMBINATIONS = [
 ]
 
 
-def check(config, optimizer, parametrization):
+def check(config, optimizer, parametrization, sizes):
     rate = RATES[config.value("model"), optimizer]
     changes = {"optimizer": optimizer, "learning_rate": rate, "parametrization": parametrization}
-    return coordinate_check(changed(config, **changes), **SIZES)
+    return coordinate_check(changed(config, **changes), **sizes)
 
 
+@pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("parametrization", ["mup", slow("standard")])
 @pytest.mark.parametrize(("config", "optimizer"), COMBINATIONS)
-def test_maximal_update_passes_and_standard_fails(config, optimizer, parametrization):
-    assert check(config, optimizer, parametrization).passes == (parametrization == "mup")
+def test_maximal_update_passes_and_standard_fails(config, optimizer, parametrization, sizes):
+    assert check(config, optimizer, parametrization, sizes).passes == (parametrization == "mup")
 
 
+@pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("role", ["hidden", *(slow(role) for role in ("input", "output", "vector"))])
 @pytest.mark.parametrize(("config", "optimizer"), COMBINATIONS)
-def test_one_wrong_exponent_fails(config, optimizer, role):
+def test_one_wrong_exponent_fails(config, optimizer, role, sizes):
     name = f"{optimizer}_rate"
     wrong = MUP.with_role(role, **{name: getattr(MUP.role(role), name) + 0.5})
     roles = {name: tensor.role for name, tensor in config.network.tensors.items()}
-    failed = check(config, optimizer, wrong).failures()
+    failed = check(config, optimizer, wrong, sizes).failures()
     assert role in {roles[each.layer.partition(".")[0]] for each in failed if each.quantity == "own" and each.low > 0}
 
 
@@ -43,7 +47,7 @@ def test_one_wrong_exponent_fails(config, optimizer, role):
 @pytest.mark.parametrize("role", ["input", "hidden", "output"])
 def test_one_wrong_initial_scale_fails(role):
     wrong = MUP.with_role(role, init=MUP.role(role).init + 0.5)
-    failed = check(MLP, "adam", wrong).failures()
+    failed = check(MLP, "adam", wrong, LARGE).failures()
     roles = {name: tensor.role for name, tensor in MLP.network.tensors.items()}
     assert role in {roles[layer.partition(".")[0]] for quantity, layer, *_ in failed if quantity == "size"}
     assert any(each.certain for each in failed)
@@ -66,7 +70,7 @@ def test_the_first_step_moves_the_output_alone_and_is_left_out():
 
 
 def test_slopes_are_least_squares_with_students_interval():
-    found = check(MLP, "adam", "mup")
+    found = check(MLP, "adam", "mup", SMALL)
     values = np.log(found.values("own"))
     for layer, slope, low, high in zip(range(len(found.layers)), *found.slopes("own"), strict=True):
         each = [np.polyfit(np.log(found.widths), values[layer, :, seed], 1)[0] for seed in range(8)]
