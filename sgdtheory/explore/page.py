@@ -169,7 +169,7 @@ class Page:
         if self.refusal:
             return
         for slot in range(len(self.state.algorithms)):
-            self._submit("simulated", slot, "long", 0.0)
+            self._submit("simulated", slot, "asked", 0.0)
         self.tell_status()
 
     # ------------------------------------------------------------------ computing
@@ -304,7 +304,7 @@ class Page:
         """What the visitor should know: refusals, remarks."""
         listed = [self.refusal] if self.refusal else [each for note in self.notes.values() for each in note]
         listed = [*self.notes.get("link", ()), *listed] if self.refusal else listed
-        told = [html.escape(each) for each in listed]
+        told = [html.escape(each[:1].upper() + each[1:] if each[1:2].isalpha() else each) for each in listed]
         text = f"<div style='{NOTE_STYLE}'>{'<br>'.join(dict.fromkeys(told))}</div>" if told else ""
         if self.words.text != text:
             self.words.text = text
@@ -341,9 +341,9 @@ class Page:
         late = {WHAT[name]: now - since for (name, _), since in self.running.items() if name != "simulated"}
         late = {what: seconds for what, seconds in late.items() if seconds > TELL_WAITING}
         for subject, since in self.running.items():
-            if now - since > TELL_WAITING and self.shown.get(subject, -1) != self.newest[subject]:
+            if now - since > TELL_WAITING and self.shown.get(subject) != self.newest.get(subject):
                 self._clear(subject)  # of another state: nothing is better than that
-                self.shown[subject] = self.newest[subject]
+                self.shown[subject] = self.newest.get(subject, -1)
         text = ", ".join(f"{what} ({seconds:.0f} s)" for what, seconds in late.items())
         text = f"Computing: {text}" if text else "Ready" if not self.running else self.status.text
         if self.status.text != text:

@@ -20,6 +20,7 @@ HEIGHT, LOW_HEIGHT = 370, 110
 NAME = 30  # characters of an algorithm's name in a legend
 BELOW, ABOVE = 30.0, 2.0  # how far the y axis goes beyond the least and the largest total
 STAR_SIZE = 16
+TICKS = 5  # that an axis should have, about
 
 
 class Panel:
@@ -50,6 +51,8 @@ class Panel:
             min_border_right=12,
             **kinds,
         )
+        for axis in (*self.figure.xaxis, *self.figure.yaxis):
+            axis.ticker.desired_num_ticks = TICKS
         self.figure.toolbar.update(logo=None, autohide=True)
         self.figure.toolbar.active_drag = self.figure.toolbar.active_scroll = None
         if "x_range" not in axes:
@@ -57,7 +60,7 @@ class Panel:
         self.figure.y_range = Range1d(1e-4, 1.0)
         self.sources: dict[tuple[str, int], ColumnDataSource] = {}
         self.glyphs: list[tuple[Any, int, float]] = []  # glyph or span, slot (−1: ink), line width over the usual
-        self.legend = Legend(items=[], ncols=2, background_fill_alpha=0.0, border_line_alpha=0.0, padding=0, spacing=0)
+        self.legend = Legend(items=[], ncols=2, background_fill_alpha=0.0, border_line_alpha=0.0, padding=0, spacing=6)
         self.legend.update(margin=2, label_height=0)
         self.named: list[LegendItem] = []
         self.ends: dict[tuple[str, int], tuple[float, float]] = {}  # (axis, slot) → what is to be seen
@@ -359,7 +362,7 @@ class RatePanel(Panel):
         if answer.panel == "path":
             self.put("here", slot, marks["learning_rate"], marks["total"])
             if slot == 0:
-                self.figure.title.text = f"γ = {marks['learning_rate']:.3g}; the stability edge is {marks['edge']:.3g}"
+                self.figure.title.text = f"γ = {marks['learning_rate']:.4g}; the stability edge is {marks['edge']:.4g}"
             return
         rates, risks = columns["learning_rate"], columns["risk"]
         self.put("risk", slot, rates, risks)

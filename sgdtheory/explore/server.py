@@ -170,7 +170,7 @@ async def _computed(workers: Any, name: str, arguments: tuple[Any, ...]) -> byte
         loop.call_soon_threadsafe(settle, message)
 
     page = object()  # each download is a visitor of its own
-    workers.submit("long", page, name, name, arguments, hear)
+    workers.submit("asked", page, name, name, arguments, hear)
     try:
         message = await asyncio.wait_for(found, LONGEST_FILE)
     except (TimeoutError, asyncio.CancelledError):

@@ -17,6 +17,7 @@ from sgdtheory.explore.state import SLOTS
 from sgdtheory.explore.worker import Job, Message, work
 
 GRACE = 0.4  # seconds that a job is left before a newer one stops it: else nothing moves while a slider moves
+MOST_LONG = 4  # workers for jobs that may take long
 RESTARTED_AFTER = 1.0  # seconds: a process that cannot start does not fill the machine
 THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 
@@ -166,13 +167,13 @@ class _Process:
 
 
 class Workers:
-    """All workers of a server: one for the quick jobs of each algorithm, others for what may take long."""
+    """All workers of a server: for quick jobs one an algorithm, one for what is asked for, others for the rest."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
-        self.lanes = {slot: Lane(1) for slot in SLOTS} | {
-            "long": Lane(max(1, min(4, (os.cpu_count() or 2) - 1)), nice=True)
-        }
+        others = max(1, min(MOST_LONG, (os.cpu_count() or 2) - 1))
+        quick = {slot: Lane(1) for slot in SLOTS}
+        self.lanes = {**quick, "asked": Lane(1, nice=True), "long": Lane(others, nice=True)}
 
     def submit(
         self,
