@@ -9,7 +9,9 @@ from sgdtheory.explore.sources import python_source
 from sgdtheory.explore.state import State
 
 FORMATS = {"pdf": "application/pdf", "png": "image/png", "csv": "text/csv; charset=utf-8"}
-COMPUTED_BY = {"risk": "tuned", "samples": "critical", "growth": "growth", "path": "run", "rate": "rates"}
+COMPUTED_BY = {"risk": "tuned", "samples": "critical", "growth": "growth", "path": "run", "rate": "rates"} | {
+    "simulated": "simulated"
+}
 
 
 def figure_file(state: State, panel: str, suffix: str) -> bytes:

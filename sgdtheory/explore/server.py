@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sgdtheory._common.arguments import whole_number
-from sgdtheory.explore.sources import PANELS, python_source
+from sgdtheory.explore.sources import FIGURES, PANELS, python_source
 from sgdtheory.explore.state import State
 
 DEFAULT_PORT = 5006
@@ -149,7 +149,7 @@ def _routes(workers: Any) -> list[tuple[str, Any]]:
                 self.set_header("Content-Type", "text/plain; charset=utf-8")
                 self.finish(python_source(state, panel) + "\n")
 
-    named = "|".join(PANELS)
+    named = "|".join(FIGURES)
     return [(rf"/download/({named})\.({'|'.join(FORMATS)})", Download), (rf"/python/({named})", Program)]
 
 

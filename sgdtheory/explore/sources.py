@@ -5,6 +5,7 @@ from typing import Any
 
 from sgdtheory.explore.computations import (
     BATCHES_PER_DECADE,
+    CHECKED_POINTS,
     GROWTH,
     LEAST_SAMPLES,
     MOST_SAMPLES,
@@ -21,6 +22,7 @@ PANELS = {  # name → what it shows
     "path": "Loss curves",
     "rate": "Risk against learning rate",
 }
+FIGURES = {**PANELS, "simulated": "Loss curves with simulated runs"}
 
 
 def python_source(state: State, panel: str) -> str:
@@ -44,10 +46,11 @@ def python_source(state: State, panel: str) -> str:
 
     Args:
         state: of the page.
-        panel: one of `PANELS`.
+        panel: one of `PANELS`, or "simulated": the loss curves with means of simulated runs.
     """
-    body = {"risk": _risk, "samples": _samples, "growth": _growth, "path": _path, "rate": _rate}[panel](state)
-    imports = ["import numpy as np"] if "np." in body else []
+    bodies = {"risk": _risk, "samples": _samples, "growth": _growth, "path": _path, "rate": _rate}
+    body = (bodies | {"simulated": _simulated})[panel](state)
+    imports = [f"import {name}" for name, used in (("jax", "jax."), ("numpy as np", "np.")) if used in body]
     listed = [f'    "{name}": {_algorithm(each)},' for name, each in zip(state.names, state.algorithms, strict=True)]
     head = [*imports, "import sgdtheory as st", "", f"problem = {_problem(state)}", "algorithms = {", *listed, "}"]
     return "\n".join([*head, body.rstrip(), f'st.plot.save(figure, "{panel}.pdf")'])
@@ -109,21 +112,18 @@ for axis, (name, algorithm) in zip(axes[0], algorithms.items()):
     axis.set_title(name)"""
 
 
-def simulation_source(state: State) -> str:
-    """A program that makes the simulated points of the loss curve of the first algorithm."""
-    return f"""import jax
-import sgdtheory as st
-
-problem, algorithm = {_problem(state)}, {_algorithm(state.algorithms[0])}
-setting = {_setting(state, algorithm=True)}
-{_rate_of(state).strip()}
-simulation = st.simulate(
-    jax.random.key(0), problem, **setting, learning_rate=rate, num_replicas={REPLICAS}, trajectory=16
-)
-risks = simulation.trajectory.excess_risk
-print(simulation.trajectory.num_steps)
-print(risks.mean(-1), risks.std(-1, ddof=1) / risks.shape[-1] ** 0.5)  # means and their standard errors
-"""
+def _simulated(state: State) -> str:
+    return f"""{_path(state)}
+for color, (name, algorithm) in zip(("#0072B2", "#D55E00"), algorithms.items()):
+    setting = {_setting(state, algorithm=True)}
+{_rate_of(state)}
+    simulation = st.simulate(
+        jax.random.key(0), problem, **setting, learning_rate=rate, num_replicas={REPLICAS}, trajectory={CHECKED_POINTS}
+    )
+    steps, risks = simulation.trajectory.num_steps, simulation.trajectory.excess_risk  # (K,) and (K, replicas)
+    samples = np.interp(steps, paths[name].num_steps, paths[name].num_samples)
+    error = risks.std(1, ddof=1) / risks.shape[1] ** 0.5
+    figure.axes[0].errorbar(samples, risks.mean(1), error, fmt="o", ms=3, color=color)"""
 
 
 GROWTH_EXPONENTS = f"-3, {len(GROWTH) - 3}"
