@@ -18,6 +18,7 @@ from benchmarks._gpu.sizes import FULL, TOY
 from sgdtheory.training import TrainConfig
 from tests.conftest import quickly_compiled
 from tests.figure_checks import check_figure
+from tests.marks import slow
 
 CPU = jax.devices("cpu")[0]
 OWN = device.Device("a GPU", "gpu", 1, "0", "full", 1, "3", "host", 2, 1e15, 3e12, "known", 1e15, 3e12)
@@ -36,11 +37,32 @@ def names_in(folder):
 # ------------------------------------------------------------------ the whole command
 
 
+def as_perceptron(sizes, width, batch):
+    """In the place of a transformer, which takes long to compile."""
+    run = {"batch_size": batch, "max_steps": 8, "eval_every": 8, "averages": (), "precision": "bfloat16"}
+    return TrainConfig.from_fields({"width": width, "depth": 1, "input_dim": 4, **run})
+
+
+@pytest.fixture(scope="module", params=["part", slow("toy")])
+def call(request):
+    """The command with an output folder; by default without transformers and with one batch size of the simulator."""
+
+    def call_it(folder):
+        with pytest.MonkeyPatch.context() as patch:
+            if request.param == "part":
+                part = {"tasks": {"teacher": TOY.tasks["teacher"]}, "models": {}, "step_batches": (1,), "lanes": 2}
+                patch.setattr(gpu, "TOY", replace(TOY, **part))
+                patch.setattr(trainer, "transformer", as_perceptron)
+            return gpu.main(["--toy", "--minutes", "20", "--output", str(folder)])
+
+    return call_it
+
+
 @pytest.fixture(scope="module")
-def output(tmp_path_factory):
+def output(call, tmp_path_factory):
     """What a call has left."""
     folder = tmp_path_factory.mktemp("gpu")
-    assert gpu.main(["--toy", "--minutes", "20", "--output", str(folder)]) == 0
+    assert call(folder) == 0
     return folder
 
 
@@ -61,7 +83,7 @@ def test_everything_is_written(output):
     assert json.loads((output / "device.json").read_text())["source"].startswith("measured here")
 
 
-def test_nothing_is_measured_twice(output, monkeypatch, capsys):
+def test_nothing_is_measured_twice(call, output, monkeypatch, capsys):
     before = {path: path.read_bytes() for path in output.glob("*.csv")}
 
     def forbidden(*arguments, **options):
@@ -70,9 +92,12 @@ def test_nothing_is_measured_twice(output, monkeypatch, capsys):
     for module, name in ((agreement, "simulated"), (simulator, "simulator_step"), (trainer, "speed")):
         monkeypatch.setattr(module, name, forbidden)
     monkeypatch.setattr(device, "describe", forbidden)
-    assert gpu.main(["--toy", "--output", str(output)]) == 0
+    assert call(output) == 0
     assert {path: path.read_bytes() for path in output.glob("*.csv")} == before
-    assert "all is measured, and all 27 runs have ended" in capsys.readouterr().out
+    assert (
+        f"all is measured, and all {len(list(output.glob('runs/*/result.json')))} runs have ended"
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.slow

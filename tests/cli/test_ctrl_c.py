@@ -11,6 +11,7 @@ import pytest
 
 from sgdtheory import cli
 from sgdtheory.cli import ctrl_c
+from tests.marks import slow
 
 ROOT = Path(__file__).parents[2]
 SENTENCE = "sgdtheory: interrupted\n"
@@ -55,7 +56,7 @@ def interrupted(arguments, delays):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("delays", [(0.02,), (0.3,), (0.3, 0.0), (0.7, 0.02)], ids=str)
+@pytest.mark.parametrize("delays", [(0.02,), slow((0.3,)), (0.3, 0.0), slow((0.7, 0.02))], ids=str)
 def test_ctrl_c_is_one_sentence(name, delays):
     status, out, err = interrupted(COMMANDS[name], delays)
     if status == 0:  # it was quicker

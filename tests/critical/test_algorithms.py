@@ -31,7 +31,7 @@ def scanned(algorithm, batch, samples, number=400, end=None):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-@pytest.mark.parametrize(("batch", "samples"), [(1, 300), (8, 300), (40, 4000)])
+@pytest.mark.parametrize(("batch", "samples"), [(1, 300), slow(8, 300), (40, 4000)])
 def test_the_best_learning_rate_is_that_of_a_scan(name, batch, samples):
     best = st.optimal_learning_rate(PROBLEM, batch_size=batch, num_samples=samples, algorithm=ALGORITHMS[name])
     least, rate = scanned(ALGORITHMS[name], batch, samples)
