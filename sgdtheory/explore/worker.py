@@ -48,6 +48,7 @@ class _Worker:
         self.connection = connection
         self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self.running = -1  # number of the job that may be stopped
+        self.stopped = -1  # number of the job that is to be
 
     def listen(self) -> None:
         """Take jobs, and numbers of jobs to stop."""
@@ -56,14 +57,17 @@ class _Worker:
                 received = self.connection.recv()
                 if isinstance(received, Job):
                     self.jobs.put(received)
-                elif received == self.running:
+                    continue
+                self.stopped = received  # noted: it may be too early to stop it, or the worker be telling of it
+                if received == self.running:
                     _thread.interrupt_main()
         except (EOFError, OSError):
             os._exit(0)  # the server has gone
 
     def stop(self, *_: Any) -> None:
-        """Handler of the signal: end the job, if one is running."""
-        if self.running >= 0:
+        """Handler of the signal: end the job that runs, once, if it is to be stopped."""
+        if self.running == self.stopped >= 0:
+            self.stopped = -1
             raise KeyboardInterrupt
 
     def warm_up(self) -> None:
@@ -80,6 +84,7 @@ class _Worker:
         kind, content = "stopped", None
         with contextlib.suppress(KeyboardInterrupt):
             self.running = job.number
+            self.stop()
             kind, content = self.outcome(job)
             self.running = -1
         self.running = -1
@@ -108,5 +113,5 @@ class _Worker:
             self.connection.send(Message(job.number, kind, content))
         except OSError:
             os._exit(0)
-        finally:
-            self.running = stoppable
+        self.running = stoppable
+        self.stop()

@@ -5,6 +5,7 @@ is stopped when it has had its grace. Pages take turns. Quick jobs have workers 
 that neither a long one nor the other algorithm keeps a slider waiting.
 """
 
+import contextlib
 import itertools
 import multiprocessing
 import os
@@ -38,14 +39,14 @@ class Lane:
 
     def __init__(self, number: int, nice: bool = False) -> None:
         self.nice = nice
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._waiting: list[Task] = []
         self._served: list[Hashable] = []  # pages, the one served last at the end
         self._workers = [_Process(self) for _ in range(number)]
 
     def submit(self, task: Task) -> None:
         """Compute it when a worker is free; what it overtakes is dropped."""
-        with self._lock:
+        with self.lock:
             self._waiting = [each for each in self._waiting if (each.page, each.subject) != (task.page, task.subject)]
             self._waiting.append(task)
             for worker in self._workers:
@@ -56,21 +57,24 @@ class Lane:
 
     def stop(self, page: Hashable, subject: Hashable = None) -> None:
         """Drop what waits and stop what runs of a page, or of one subject of it."""
-        with self._lock:
+        with self.lock:
 
             def meant(task: Task) -> bool:
                 return task.page == page and subject in (None, task.subject)
 
+            dropped = [task for task in self._waiting if meant(task)]
             self._waiting = [task for task in self._waiting if not meant(task)]
             for worker in self._workers:
                 if worker.task and meant(worker.task):
                     worker.stop_after(0.0)
+        for task in dropped:
+            task.hear(Message(task.job.number, "stopped"))
 
     def distribute(self) -> None:
         """Give free workers what waits, of the page served longest ago first."""
-        with self._lock:
+        with self.lock:
             for worker in self._workers:
-                if worker.task is None and self._waiting:
+                if worker.task is None and worker.alive and self._waiting:
                     self._waiting.sort(key=lambda task: self._turn(task.page))
                     task = self._waiting.pop(0)
                     self._served = [page for page in self._served if page != task.page][-100:] + [task.page]
@@ -90,7 +94,7 @@ class _Process:
 
     def __init__(self, lane: Lane) -> None:
         self.lane, self.task = lane, None
-        self.closed = False
+        self.alive, self.closed = True, False
         self._start()
 
     def _start(self) -> None:
@@ -110,12 +114,13 @@ class _Process:
     def begin(self, task: Task) -> None:
         """Compute it."""
         self.task, task.begun = task, time.monotonic()
-        self.connection.send(task.job)
+        with contextlib.suppress(OSError):  # it has died: `_listen` will hear of that, and tell
+            self.connection.send(task.job)
 
     def stop_after(self, grace: float) -> None:
         """Stop what runs when it has had so many seconds."""
         task = self.task
-        if task is None or task.told_to_stop:
+        if task is None or (task.told_to_stop and grace > 0):
             return
         task.told_to_stop = True
         left = task.begun + grace - time.monotonic()
@@ -127,8 +132,9 @@ class _Process:
             timer.start()
 
     def _stop(self, task: Task) -> None:
-        if self.task is task and not self.closed:
-            self.connection.send(task.job.number)
+        with self.lane.lock, contextlib.suppress(OSError):
+            if self.task is task and not self.closed:
+                self.connection.send(task.job.number)
 
     def _listen(self) -> None:
         """Pass on what the worker tells; one that has died is replaced."""
@@ -146,12 +152,15 @@ class _Process:
         except (EOFError, OSError):
             if self.closed:
                 return
-        task, self.task = self.task, None
+        with self.lane.lock:
+            self.alive = False  # until it has been replaced nothing may be sent to it
+            task, self.task = self.task, None
         self.process.join(RESTARTED_AFTER)
         time.sleep(RESTARTED_AFTER)
         if self.closed:
             return
         self._start()
+        self.alive = True
         if task:
             task.hear(
                 Message(task.job.number, "failed", "the process that computed ended; move a control to try again")

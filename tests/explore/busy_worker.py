@@ -1,0 +1,42 @@
+"""A worker's process with computations that tests can hold in their hands; it warms up in no time."""
+
+import time
+
+from sgdtheory.explore import computations
+from sgdtheory.explore.worker import work
+
+
+def count(times, name, tell):
+    """Tell so many numbers, one every millisecond."""
+    for number in range(times):
+        time.sleep(0.001)
+        tell((name, number))
+
+
+def flood(times, name, tell):
+    """As many as can be told."""
+    for number in range(times):
+        tell((name, number))
+
+
+def refuse(sentence, name, tell):
+    raise ValueError(sentence)
+
+
+def fail(sentence, name, tell):
+    raise RuntimeError(sentence)
+
+
+def nothing(state, slot, tell):
+    """In place of what warms the worker up."""
+
+
+def slowly(state, slot, tell):
+    time.sleep(0.3)
+
+
+def run_worker(connection, nice):
+    """In place of `work`."""
+    mine = {each.__name__: each for each in (count, flood, refuse, fail)}
+    computations.COMPUTATIONS.update(mine | dict.fromkeys(("run", "tuned"), nothing) | {"critical": slowly})
+    work(connection, nice)

@@ -1,0 +1,253 @@
+"""What overtakes what, whose turn it is, what is told of an end, and that a worker is free again after anything."""
+
+import contextlib
+import os
+import random
+import signal
+import threading
+import time
+from collections import defaultdict
+
+import pytest
+from busy_worker import run_worker
+
+from sgdtheory.explore import workers as module
+from sgdtheory.explore.state import State
+from sgdtheory.explore.worker import work
+from sgdtheory.explore.workers import Workers
+
+PATIENCE = 120.0  # seconds: many times what anything takes
+ENDLESS = 10**9
+LANES = "first", "second", "long"
+
+
+class Listener:
+    """Hears all messages, in order, and can be waited for."""
+
+    def __init__(self):
+        self.changed = threading.Condition()
+        self.messages = []
+
+    def __call__(self, message):
+        with self.changed:
+            self.messages.append(message)
+            self.changed.notify_all()
+
+    def wait(self, condition):
+        """Until it holds of the messages."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: condition(self.messages), PATIENCE), self.messages[-5:]
+
+    def wait_for_end(self, number):
+        """How the job ended, once it has."""
+        self.wait(lambda messages: any(each.number == number and each.kind != "answer" for each in messages))
+        return next(each for each in self.messages if each.number == number and each.kind != "answer")
+
+    def wait_for_answer(self, number):
+        self.wait(lambda messages: any(each.number == number for each in messages))
+
+    def of(self, number):
+        return [each for each in self.messages if each.number == number]
+
+
+@pytest.fixture
+def listen():
+    return Listener()
+
+
+def processes(workers, lane):
+    return [each.process for each in workers.lanes[lane]._workers]
+
+
+@pytest.fixture(scope="module")
+def workers():
+    """Workers of `busy_worker`, one of them for long jobs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "work", run_worker)
+        patch.setattr(module, "RESTARTED_AFTER", 0.2)
+        patch.setattr(module.os, "cpu_count", lambda: 2)
+        with contextlib.closing(Workers()) as own:
+            yield own
+
+
+@pytest.fixture
+def submit(workers, listen):
+    """`submit(subject, times, page=, lane=, name=, grace=)`: a job's number; at the end each has ended once at most."""
+
+    def submit(subject, what=ENDLESS, page="page", lane="first", name="count", grace=0.0):
+        return workers.submit(lane, page, subject, name, (what, subject), listen, grace)
+
+    yield submit
+    for page in {"page", "other", *"ab"}:
+        workers.stop(page)
+    for lane in LANES:
+        listen.wait_for_end(submit("at the end", 1, lane=lane))
+    by_number = defaultdict(list)
+    for message in list(listen.messages):
+        by_number[message.number].append(message.kind)
+    for kinds in by_number.values():
+        assert set(kinds[:-1]) <= {"answer"}, "nothing is told of a job after its end"
+
+
+def test_answers_come_in_order_and_then_the_end(submit, listen):
+    number = submit("x", 50)
+    listen.wait_for_end(number)
+    told = listen.of(number)
+    assert [each.content for each in told[:-1]] == [("x", place) for place in range(50)]
+    assert told[-1].kind == "done"
+
+
+def test_what_waits_is_overtaken_by_newer_work_and_never_runs(submit, listen, workers):
+    running = submit("running")
+    listen.wait_for_answer(running)
+    overtaken, other, newest = submit("moved"), submit("other", 3), submit("moved", 3)
+    workers.stop("page", "running")
+    assert listen.wait_for_end(newest).kind == "done"
+    assert listen.wait_for_end(other).kind == "done"
+    assert listen.wait_for_end(running).kind == "stopped"
+    assert listen.of(overtaken) == []
+
+
+def test_what_runs_is_stopped_by_newer_work(submit, listen):
+    running = submit("moved")
+    listen.wait_for_answer(running)
+    newest = submit("moved", 3)
+    assert listen.wait_for_end(running).kind == "stopped"
+    assert listen.wait_for_end(newest).kind == "done"
+
+
+def test_but_only_after_its_grace(submit, listen):
+    running = submit("moved", 200, grace=1e6)
+    listen.wait_for_answer(running)
+    newest = submit("moved", 3)
+    assert listen.wait_for_end(newest).kind == "done"
+    assert [each.kind for each in listen.of(running)] == ["answer"] * 200 + ["done"]
+
+
+def test_a_grace_ends(submit, listen):
+    running = submit("moved", grace=0.3)
+    listen.wait_for_answer(running)
+    submit("moved", 3)
+    assert listen.wait_for_end(running).kind == "stopped"
+
+
+def test_a_visitor_who_leaves_waits_for_no_grace(submit, listen, workers):
+    running = submit("moved", grace=1e6)
+    listen.wait_for_answer(running)
+    submit("moved", 3, grace=1e6)
+    workers.stop("page")
+    assert listen.wait_for_end(running).kind == "stopped"
+
+
+def test_jobs_of_other_pages_subjects_and_lanes_are_not_touched(submit, listen, workers):
+    others = [
+        submit("moved", 100, page="other"),
+        submit("moved", 100, lane="second"),
+        submit("moved", 100, lane="long"),
+    ]
+    listen.wait_for_answer(others[0])
+    mine = submit("moved", 100)
+    submit("moved", 5)
+    workers.stop("page", "another subject")
+    assert [listen.wait_for_end(each).kind for each in others[:1]] == ["done"]
+    assert [len(listen.of(each)) for each in others[:1]] == [101]
+    assert listen.of(mine) == []
+    assert [listen.wait_for_end(each).kind for each in others[1:]] == ["done", "done"]
+
+
+def test_pages_take_turns(submit, listen):
+    first = submit("running", 300, page="greedy")
+    listen.wait_for_answer(first)
+    greedy = [submit(subject, 1, page="greedy") for subject in range(5)]
+    modest = submit("only one", 1, page="modest")
+    for number in (*greedy, modest):
+        listen.wait_for_end(number)
+    ends = [each.number for each in listen.messages if each.kind == "done"]
+    assert ends == [first, modest, *greedy]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "words"), [("refuse", "refused", "no B"), ("fail", "failed", "RuntimeError: no B")]
+)
+def test_a_job_that_raises_is_told_in_words(submit, listen, name, kind, words):
+    number = submit("x", "no B", name=name)
+    assert listen.wait_for_end(number)[1:] == (kind, words)
+    assert listen.wait_for_end(submit("x", 1)).kind == "done"
+
+
+def test_stopping_a_page_drops_all_of_it_and_tells(submit, listen, workers):
+    running = [submit("running", lane=lane) for lane in LANES]
+    for number in running:
+        listen.wait_for_answer(number)
+    waiting = [submit(subject, lane=lane) for lane in LANES for subject in range(3)]
+    stays = submit("stays", 1, page="other")
+    workers.stop("page")
+    assert [listen.wait_for_end(number).kind for number in (*running, *waiting)] == ["stopped"] * 12
+    assert all(len(listen.of(number)) == 1 for number in waiting)
+    assert listen.wait_for_end(stays).kind == "done"
+
+
+def test_a_job_can_be_stopped_before_its_worker_has_begun(submit, listen, workers):
+    """The worker still warms up."""
+    os.kill(processes(workers, "first")[0].pid, signal.SIGKILL)
+    listen.wait_for_end(submit("x"))  # has failed, and there is a new one
+    number = submit("x")
+    workers.stop("page")
+    assert listen.wait_for_end(number).kind == "stopped"
+    assert listen.of(number) == [listen.wait_for_end(number)]
+
+
+def test_a_job_can_be_stopped_while_it_tells(submit, listen, workers):
+    for _ in range(40):
+        number = submit("x", name="flood")
+        listen.wait_for_answer(number)
+        workers.stop("page")
+        assert listen.wait_for_end(number).kind == "stopped"
+
+
+def test_a_worker_that_is_killed_is_replaced_and_says_so(submit, listen, workers):
+    number = submit("x")
+    listen.wait_for_answer(number)
+    os.kill(processes(workers, "first")[0].pid, signal.SIGKILL)
+    end = listen.wait_for_end(number)
+    assert (end.kind, end.content) == ("failed", "the process that computed ended; move a control to try again")
+    assert listen.wait_for_end(submit("x", 1)).kind == "done"
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.1, 0.3])
+def test_work_that_comes_while_a_worker_is_replaced_is_done_or_told(submit, listen, workers, pause):
+    assert listen.wait_for_end(submit("x", 1)).kind == "done"
+    os.kill(processes(workers, "first")[0].pid, signal.SIGKILL)
+    time.sleep(pause)
+    number = submit("x", 1)
+    workers.stop("page", "y")
+    assert listen.wait_for_end(number).kind in ("done", "failed")
+    assert listen.wait_for_end(submit("x", 1)).kind == "done"
+
+
+@pytest.mark.parametrize("seconds", [2.0, pytest.param(20.0, marks=pytest.mark.slow)])
+def test_after_any_number_of_moves_and_stops_every_worker_is_free(submit, listen, workers, seconds):
+    dice, end = random.Random(7), time.monotonic() + seconds
+    while time.monotonic() < end:
+        lane, page, subject = dice.choice(LANES), dice.choice("ab"), dice.choice("xyz")
+        if dice.random() < 0.2:
+            workers.stop(page, dice.choice((None, subject)))
+        else:
+            name = dice.choice(("count", "flood", "refuse"))
+            submit(subject, "no" if name == "refuse" else dice.choice((1, 30, ENDLESS)), page, lane, name)
+        time.sleep(dice.choice((0.0, 0.0, 0.001, 0.004)))
+    for page in "ab":
+        workers.stop(page)
+    for lane in LANES:
+        assert listen.wait_for_end(submit("again", 1, "a", lane)).kind == "done"
+
+
+def test_a_real_worker_computes_and_takes_problems_that_there_are_none_of(listen, monkeypatch):
+    monkeypatch.setattr(module, "work", work)
+    with contextlib.closing(Workers()) as own:
+        bad = own.submit("first", "page", "x", "run", (State(capacity=0.9), 0), listen)
+        good = own.submit("first", "page", "y", "run", (State(num_samples=1e3), 0), listen)
+        assert listen.wait_for_end(bad).kind == "refused"
+        assert listen.wait_for_end(good).kind == "done"
+        assert [each.kind for each in listen.of(good)] == ["answer", "done"]
+    assert all(process.exitcode is not None for lane in LANES for process in processes(own, lane))
