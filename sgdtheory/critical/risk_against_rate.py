@@ -179,7 +179,8 @@ def _contenders(place: np.ndarray, value: np.ndarray, setting: np.ndarray) -> np
     drop = CONTENDING * STEEPEST * np.diff(place)
     bound = (here + np.minimum(left - drop[:-1], right - drop[1:])) / 2
     lowest = _lowest(value, setting)[1:-1]
-    return 1 + np.flatnonzero(minimum & ((bound < lowest) | (here <= lowest)))
+    # its mirror image beyond the edge may be lower than the least one by a rounding
+    return 1 + np.flatnonzero(minimum & ((bound < lowest) | (here <= lowest + SCAN_ERROR)))
 
 
 def _vertices(place: np.ndarray, value: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 from sgdtheory.critical import CriticalBatchSize, critical_batch_size, optimal_learning_rate, predicted_exponent
 from sgdtheory.explore.state import State
 from sgdtheory.simulation import simulate
-from sgdtheory.theory import Algorithm, RiskPath, excess_risk, max_stable_learning_rate, risk_path, theorem7
+from sgdtheory.theory import Algorithm, RiskPath, excess_risk, method_edge, risk_path, theorem7
 
 # Over the edge, where γ against risk is computed; close to it the risk of few steps has narrow valleys.
 RATES = np.union1d(np.geomspace(1e-4, 1.0, 41), 1 - np.geomspace(0.002, 0.4, 24))
@@ -56,9 +56,8 @@ def best_rate(state: State, algorithm: Algorithm) -> float:
 
 
 def stability_edge(state: State, algorithm: Algorithm) -> float:
-    """The largest stable learning rate of the method at batch size B, whatever schedule it has."""
-    steady = Algorithm(method=algorithm.method)
-    return float(max_stable_learning_rate(state.problem, batch_size=state.batch_size, algorithm=steady))
+    """The largest stable learning rate of the method's constant steps at batch size B, whatever schedule it has."""
+    return float(method_edge(state.problem, algorithm.method, np.array([float(state.batch_size)]))[0])
 
 
 def run(state: State, slot: int, tell: Tell) -> None:

@@ -107,3 +107,13 @@ def test_a_function_of_the_step_as_batch_schedule_cannot_be_tuned():
         st.optimal_learning_rate(
             PROBLEM, batch_size=1, num_samples=100, algorithm=st.Algorithm(batch_schedule=lambda t: 1.0 + t)
         )
+
+
+def test_a_minimum_that_its_mirror_image_beyond_the_edge_undercuts_by_a_rounding():
+    problem, setting = st.PowerLaw(1.98393, 8.28328), {"batch_size": 2171, "num_samples": 1e4}
+    algorithm = st.Algorithm(method=st.Nesterov(0.5))
+    best = st.optimal_learning_rate(problem, **setting, algorithm=algorithm)
+    rates = np.linspace(0.02, 1.49, 500)
+    dense = st.excess_risk(problem, **setting, learning_rate=rates, algorithm=algorithm).total
+    assert best.risk <= dense.min()
+    assert best.risk == pytest.approx(dense.min(), rel=1e-3)
