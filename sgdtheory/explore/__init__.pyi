@@ -1,3 +1,4 @@
+from .computations import COMPUTATIONS as COMPUTATIONS
 from .presets import PRESETS as PRESETS
 from .server import make_server as make_server
 from .sources import PANELS as PANELS
