@@ -9,12 +9,12 @@ import time
 from collections import defaultdict
 
 import pytest
-from busy_worker import run_worker
 
 from sgdtheory.explore import workers as module
 from sgdtheory.explore.state import State
 from sgdtheory.explore.worker import work
 from sgdtheory.explore.workers import Workers
+from tests.explore.busy_worker import run_worker
 
 PATIENCE = 120.0  # seconds: many times what anything takes
 ENDLESS = 10**9
