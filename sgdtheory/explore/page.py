@@ -34,8 +34,8 @@ WHAT = {
     "simulated": "simulation",
 }
 READINGS = {  # (answer, mark) → its words on the page
-    ("path", "num_steps"): "steps n",
-    ("path", "learning_rate"): "learning rate γ",
+    ("path", "num_steps"): "steps\u00a0n",
+    ("path", "learning_rate"): "learning rate\u00a0γ",
     ("path", "edge"): "stability edge",
     ("path", "bias"): "bias",
     ("path", "variance"): "variance",
@@ -45,7 +45,7 @@ READINGS = {  # (answer, mark) → its words on the page
     ("samples", "optimal_risk"): "R_opt(D)",
     ("samples", "optimal_batch_size"): "B of R_opt",
     ("samples", "batch_size"): "B*",
-    ("samples", "num_steps"): "steps at B*",
+    ("samples", "num_steps"): "steps at\u00a0B*",
 }
 TABLE_STYLE = """<style>table { border-collapse: collapse; }
 th, td { font-weight: normal; text-align: right; vertical-align: bottom; padding: 0 .9em .1em 0; white-space: nowrap; }

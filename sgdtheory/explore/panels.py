@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from bokeh.core.properties import value as fixed
-from bokeh.models import ColumnDataSource, HoverTool, Legend, LegendItem, Range1d, Span, Whisker
+from bokeh.models import ColumnDataSource, HoverTool, Legend, LegendItem, NumeralTickFormatter, Range1d, Span, Whisker
 from bokeh.plotting import figure
 
 from sgdtheory.explore.appearance import FONT_SIZES, LINE_WIDTHS, Palette, number
@@ -20,6 +20,7 @@ HEIGHT, LOW_HEIGHT = 370, 110
 NAME = 30  # characters of an algorithm's name in a legend
 BELOW, ABOVE = 30.0, 2.0  # how far the y axis goes beyond the least and the largest total
 STAR_SIZE = 16
+TIMES = [1, 1.5, 2, 3, 5, 10, 20]  # marked on the axis of samples over D
 TICKS = 5  # that an axis should have, about
 
 
@@ -218,6 +219,7 @@ class SamplesPanel(Panel):
         super().__init__("batch size B (samples)", "samples to reach R_opt(D), over D")
         lines = [self.line("needed", slot, hover=True) for slot in range(2)]
         stars = [self.marks("critical", slot) for slot in range(2)]
+        self.figure.yaxis.ticker, self.figure.yaxis.formatter = TIMES, NumeralTickFormatter(format="0[.]0")
         self.linear, self.more = self.span(-1, "width", "dashed"), self.span(-1, "width", "dotted")
         self.add_legend([("", lines[:1]), ("", lines[1:]), ("B*, the largest within the dotted line", stars[:1])])
 
@@ -258,10 +260,10 @@ class GrowthPanel(Panel):
         if slot == 0:
             ends, exponent = samples[[0, -1]], answer.marks["exponent"]
             self.put("theory", -1, ends, sizes[-1] * (ends / samples[-1]) ** exponent)
-            title = f"Corollary 8: B* ∝ D^{exponent:.3f}"
+            title = f"Corollary 8: D^{exponent:.3f}"
             if samples.size > 1:
                 slope = np.log(sizes[-1] / sizes[-2]) / np.log(samples[-1] / samples[-2])
-                title = f"B* ∝ D^{slope:.3f} at the largest D; {title}".replace("D^-", "D^−")
+                title = f"B* ∝ D^{slope:.3f} at large D; {title}".replace("D^-", "D^−")
             self.figure.title.text = title
 
     def clear(self, slot: int, names: Sequence[str] = ()) -> None:
