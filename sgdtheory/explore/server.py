@@ -82,7 +82,7 @@ def _origins(host: str, port: int) -> list[str]:
         local = ipaddress.ip_address(host).is_loopback
     except ValueError:
         local = host == "localhost"
-    return [f"{name}:{port}" for name in ("localhost", "127.0.0.1")] if local else [f"*:{port}"]
+    return [f"{name}:{port}" for name in ("localhost", "127.0.0.1", _shown(host))] if local else [f"*:{port}"]
 
 
 def _shown(host: str) -> str:

@@ -51,7 +51,7 @@ def python_source(state: State, panel: str) -> str:
     bodies = {"risk": _risk, "samples": _samples, "growth": _growth, "path": _path, "rate": _rate}
     body = (bodies | {"simulated": _simulated})[panel](state)
     imports = [f"import {name}" for name, used in (("jax", "jax."), ("numpy as np", "np.")) if used in body]
-    listed = [f'    "{name}": {_algorithm(each)},' for name, each in zip(state.names, state.algorithms, strict=True)]
+    listed = [f'    "{name}": {_algorithm(each, 4)},' for name, each in zip(state.names, state.algorithms, strict=True)]
     head = [*imports, "import sgdtheory as st", "", f"problem = {_problem(state)}", "algorithms = {", *listed, "}"]
     return "\n".join([*head, body.rstrip(), f'st.plot.save(figure, "{panel}.pdf")'])
 
@@ -145,13 +145,16 @@ def _problem(state: State) -> str:
     return made if state.num_features is None else f"{made}.with_features({state.num_features})"
 
 
-def _algorithm(algorithm: Algorithm) -> str:
-    """The constructor of what is not the default."""
+def _algorithm(algorithm: Algorithm, indent: int = 0) -> str:
+    """The constructor of what is not the default, a line a part where there are several."""
     parts = []
     for field in fields(Algorithm):
         part = getattr(algorithm, field.name)
         if part != getattr(Algorithm(), field.name):
             parts.append(f"{field.name}={_constructor(part)}")
+    if len(parts) > 1:
+        space = " " * indent
+        return "\n".join(["st.Algorithm(", *(f"{space}    {part}," for part in parts), f"{space})"])
     return f"st.Algorithm({', '.join(parts)})"
 
 

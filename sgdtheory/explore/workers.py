@@ -9,9 +9,10 @@ import contextlib
 import itertools
 import multiprocessing
 import os
+import signal
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 from sgdtheory.explore.state import SLOTS
@@ -175,14 +176,28 @@ class _Process:
         self.connection.close()
 
 
+@contextlib.contextmanager
+def _ctrl_c_ignored() -> Iterator[None]:
+    """For processes that begin: until one has its own handler, Ctrl-C would have it print a traceback."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+
+
 class Workers:
     """All workers of a server: for quick jobs one an algorithm, one for what is asked for, others for the rest."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
         others = max(1, min(MOST_LONG, (os.cpu_count() or 2) - 1))
-        quick = {slot: Lane(1) for slot in SLOTS}
-        self.lanes = {**quick, "asked": Lane(1, nice=True), "long": Lane(others, nice=True)}
+        with _ctrl_c_ignored():
+            quick = {slot: Lane(1) for slot in SLOTS}
+            self.lanes = {**quick, "asked": Lane(1, nice=True), "long": Lane(others, nice=True)}
 
     def submit(
         self,

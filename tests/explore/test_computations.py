@@ -1,0 +1,163 @@
+"""What the page computes is what direct calls of the library give; answers come in order; simulation agrees."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+
+import sgdtheory as st
+from sgdtheory.explore import computations
+from sgdtheory.explore.computations import COMPUTATIONS, REPLICAS
+from sgdtheory.explore.state import State
+
+STATE = State(1.5, 4.0, 0.5, 2000.0, None, 8, 0.05, 0.3, second="heavy-ball momentum=0.5 last")
+BOTH = st.Algorithm(), st.Algorithm(method=st.HeavyBall(0.5), average=st.LastIterate())
+LAW = st.PowerLaw(1.5, 4.0, noise_variance=0.5)
+
+
+def told(name, state, slot=0):
+    found = []
+    COMPUTATIONS[name](state, slot, found.append)
+    return found
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+@pytest.mark.parametrize("features", [None, 16])
+def test_run(slot, features):
+    state = replace(STATE, num_features=features)
+    problem = LAW if features is None else LAW.with_features(features)
+    setting = {"batch_size": 8, "learning_rate": 0.05, "num_samples": 2000, "algorithm": BOTH[slot]}
+    (answer,) = told("run", state, slot)
+    risk = st.excess_risk(problem, **setting)
+    for part in ("bias", "variance", "total"):
+        assert answer.marks[part] == pytest.approx(float(getattr(risk, part)), rel=1e-12)
+    steady = st.Algorithm(method=BOTH[slot].method)
+    assert answer.marks["edge"] == st.max_stable_learning_rate(problem, batch_size=8, algorithm=steady)
+    assert answer.marks["num_steps"] == 250
+    assert answer.columns["num_samples"][-1] == 2000
+    end = "average" if slot == 0 else "iterate"
+    assert answer.columns[end][-1] == pytest.approx(float(risk.total), rel=1e-10)
+    assert answer.marks["missed"] == (0.0 if features is None else pytest.approx(problem.approximation_risk))
+    assert ("theorem7" in answer.marks) == (slot == 0)
+
+
+def test_the_best_rate_is_the_librarys():
+    state = replace(STATE, learning_rate=None)
+    for slot in range(2):
+        best = st.optimal_learning_rate(LAW, batch_size=8, num_samples=2000, algorithm=BOTH[slot])
+        (answer,) = told("run", state, slot)
+        assert answer.marks["learning_rate"] == pytest.approx(float(best.learning_rate), rel=1e-12)
+        assert answer.marks["total"] == pytest.approx(float(best.risk), rel=1e-9)
+        assert answer.words == ()
+
+
+@pytest.mark.parametrize(
+    ("first", "words"), [("sgd", "grows without bound. Lower γ."), ("linear last", "grows until γ has come down.")]
+)
+def test_a_rate_beyond_the_edge_is_told(first, words):
+    (answer,) = told("run", replace(STATE, first=first, learning_rate=5.0))
+    assert answer.marks["edge"] < 5.0
+    assert answer.words[0].endswith(words)
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_rates(slot):
+    found = told("rates", STATE, slot)
+    assert [each.columns["risk"].size for each in found] == sorted(each.columns["risk"].size for each in found)
+    assert len(found) == 1 + slot
+    columns, edge = found[-1].columns, found[-1].marks["edge"]
+    assert np.all(np.diff(columns["learning_rate"]) > 0)
+    assert columns["learning_rate"][-1] == edge
+    one = st.excess_risk(
+        LAW, batch_size=8, learning_rate=columns["learning_rate"][30], num_samples=2000, algorithm=BOTH[slot]
+    )
+    assert columns["risk"][30] == pytest.approx(float(one.total), rel=1e-9)
+    assert columns["bias"][30] + columns["variance"][30] == pytest.approx(float(one.total), rel=1e-9)
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_tuned(slot):
+    found = told("tuned", STATE, slot)
+    sizes = [each.columns["batch_size"] for each in found]
+    assert all(np.all(np.diff(each) > 0) for each in sizes)
+    assert all(set(few) <= set(more) for few, more in zip(sizes, sizes[1:], strict=False))
+    assert (sizes[-1][0], sizes[-1][-1]) == (1, 1000)
+    place = sizes[-1].size // 2
+    best = st.optimal_learning_rate(LAW, batch_size=sizes[-1][place], num_samples=2000, algorithm=BOTH[slot])
+    assert found[-1].columns["risk"][place] == pytest.approx(float(best.risk), rel=1e-6)
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_critical(slot):
+    found = told("critical", STATE, slot)
+    direct = st.critical_batch_size(LAW, num_samples=2000, overhead=0.3, algorithm=BOTH[slot])
+    for answer in found:  # the curve comes later, the numbers are the same
+        assert answer.marks["batch_size"] == direct.batch_size
+        assert answer.marks["optimal_risk"] == pytest.approx(float(direct.optimal_risk), rel=1e-12)
+    assert [bool(each.columns) for each in found] == ([True] if slot == 0 else [False, True])
+    assert found[-1].columns["samples_needed"] == pytest.approx(direct.curve.samples_needed, rel=1e-12)
+
+
+def test_growth_is_told_from_the_nearest_data_size_on():
+    found = told("growth", STATE)
+    assert [each.columns["num_samples"].size for each in found] == list(range(1, len(found) + 1))
+    assert found[0].columns["num_samples"].tolist() == [2000]
+    assert found[-1].marks["share"] == 1
+    sizes = found[-1].columns["num_samples"]
+    assert (sizes[0], sizes[-1]) == (20, 2e6), "no fewer than 20 samples"
+    direct = st.critical_batch_size(LAW, num_samples=sizes[-2:], overhead=0.3, curve=False)
+    assert found[-1].columns["critical"][-2:] == pytest.approx(direct.real_batch_size, rel=1e-9)
+    assert found[-1].marks["exponent"] == st.predicted_exponent(1.5, 4.0)
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_simulated_means_are_the_exact_risks(slot):
+    """At most 16 points; Student's t of 127 degrees beyond 6.2 has probability 8e-9, so 16 fail once in 1e7 runs."""
+    state = replace(STATE, num_samples=512.0)
+    found = told("simulated", state, slot)
+    shares = [each.marks["share"] for each in found]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0, 1)
+    assert all(not each.columns for each in found[:-1])
+    answer = found[-1]
+    assert answer.marks["replicas"] == REPLICAS
+    steps = answer.columns["num_steps"]
+    assert 2 * student.sf(6.2, REPLICAS - 1) * steps.size < 1e-6
+    exact = st.risk_path(LAW, batch_size=8, learning_rate=0.05, num_samples=512, algorithm=BOTH[slot], points=1000)
+    curve = exact.average.total if slot == 0 else exact.iterate.total
+    expected = np.exp(np.interp(np.log(steps), np.log(exact.num_steps[1:]), np.log(curve[1:])))
+    assert set(steps) <= set(exact.num_steps.tolist()), "every step is there"
+    error = answer.columns["high"] - answer.columns["risk"]
+    assert np.all(np.abs(answer.columns["risk"] - expected) <= 6.2 * error + 1e-6 * expected)  # and what float32 rounds
+    assert answer.columns["num_samples"] == pytest.approx(8 * steps)
+
+
+def test_a_simulation_that_is_stopped_tells_what_has_finished():
+    stop_at, raised = 0.3, []
+
+    def tell(answer):
+        found.append(answer)
+        if stop_at <= answer.marks["share"] < 1 and not raised:
+            raised.append(True)
+            raise KeyboardInterrupt
+
+    found = []
+    COMPUTATIONS["simulated"](replace(STATE, num_samples=5e4), 0, tell)
+    answer = found[-1]
+    assert answer.marks["share"] == 1
+    finished = answer.marks["replicas"]
+    assert finished <= REPLICAS
+    assert answer.words or answer.columns
+
+
+def test_a_simulation_that_takes_long_is_refused():
+    begun = time.monotonic()
+    with pytest.raises(ValueError, match="steps would take long to simulate; raise B or lower D"):
+        told("simulated", replace(STATE, num_samples=1e9, batch_size=1))
+    assert time.monotonic() - begun < 100
+
+
+def test_all_computations_can_be_drawn():
+    assert set(computations.COMPUTATIONS) == {"run", "rates", "tuned", "critical", "growth", "simulated"}

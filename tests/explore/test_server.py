@@ -1,0 +1,255 @@
+"""What the server answers, to whom, and how it ends."""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from tornado.httpclient import HTTPClientError, HTTPRequest
+from tornado.websocket import websocket_connect
+
+from sgdtheory.explore import python_source
+from sgdtheory.explore.server import make_server
+from sgdtheory.explore.sources import PANELS
+from sgdtheory.explore.state import State
+
+PATIENCE = 100.0  # seconds
+SMALL = "D=300&B=4"
+
+
+def get(url):
+    """Status, type and content."""
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+            return answer.status, answer.headers["Content-Type"], answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers["Content-Type"], error.read()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "kind", "begin"),
+    [
+        ("pdf", "application/pdf", b"%PDF"),
+        ("png", "image/png", b"\x89PNG"),
+        ("csv", "text/csv; charset=utf-8", b"algorithm,"),
+    ],
+)
+def test_downloads(server, suffix, kind, begin):
+    status, told, content = get(f"{server.url}download/path.{suffix}?{SMALL}")
+    assert (status, told) == (200, kind)
+    assert content.startswith(begin)
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_programs(server, panel):
+    state = State(num_samples=300.0, batch_size=4, second="tail")
+    status, kind, content = get(f"{server.url}python/{panel}?{state.query}")
+    assert (status, kind) == (200, "text/plain; charset=utf-8")
+    assert content.decode() == python_source(state, panel) + "\n"
+
+
+@pytest.mark.parametrize("route", ["python/path", "download/path.pdf", "download/path.csv"])
+@pytest.mark.parametrize(
+    ("query", "part"),
+    [
+        ("B=many", "B must be a number from 1"),
+        ("a=1", "a = 1, but"),
+        ("B=1000&D=100", "is more than D"),
+        ("first=adam", "first: "),
+        ("second=" + quote("stages stages=x"), "second: "),
+        ("problem=1", "no part of a link"),
+        ("a=%ff", ""),
+        ("a=" + "1" * 5000, "a must be a number"),
+    ],
+)
+def test_a_bad_link_is_refused_in_a_sentence(server, route, query, part):
+    status, kind, content = get(f"{server.url}{route}?{query}")
+    assert status == 400
+    assert b"Traceback" not in content
+    assert part in content.decode()
+    if part:
+        assert kind == "text/plain; charset=utf-8"
+        assert len(content) < 500
+        assert content.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    "path", ["python/secrets", "download/secrets.pdf", "download/path.exe", "download/../etc/passwd.csv"]
+)
+def test_there_is_nothing_else(server, path):
+    status, _, content = get(server.url + path)
+    assert status == 404
+    assert b"Traceback" not in content
+
+
+def other_address():
+    """Of this machine, if it has one beside 127.0.0.1."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing
+            return probe.getsockname()[0]
+        except OSError:
+            return "127.0.0.2" if sys.platform == "linux" else None
+
+
+def test_nobody_else_can_connect(server):
+    address, port = other_address(), int(server.url.rstrip("/").rpartition(":")[2])
+    if address is None or address == "127.0.0.1":
+        pytest.skip("this machine has no other address")
+    with pytest.raises(OSError, match="refused|unreachable|timed out"):
+        socket.create_connection((address, port), timeout=10).close()
+    socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
+
+
+def token_of(url):
+    """Of a session, as the page has it."""
+    content = get(url)[2].decode()
+    return re.search(r'"token":"([^"]+)"', content)[1]
+
+
+async def connect(url, origin, token):
+    request = HTTPRequest(url.replace("http", "ws", 1) + "ws", headers={"Origin": origin})
+    return await websocket_connect(request, subprotocols=["bokeh", token], connect_timeout=PATIENCE)
+
+
+def test_a_page_of_another_site_cannot_connect(server):
+    token = token_of(server.url + "?" + SMALL)
+    with pytest.raises(HTTPClientError, match="403"):
+        asyncio.run(connect(server.url, "http://example.org", token))
+
+    async def own():
+        connection = await connect(server.url, server.url.rstrip("/"), token)
+        message = await connection.read_message()
+        connection.close()
+        return message
+
+    assert asyncio.run(own()) is not None
+    server.log[:] = [line for line in server.log if "example.org" not in line and "403" not in line]
+
+
+def explore(*flags, **options):
+    command = [sys.executable, "-m", "sgdtheory", "explore", "--no-browser", *flags]
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUTF8": "1"},
+        **options,
+    )
+
+
+@contextlib.contextmanager
+def taken_port():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        yield taken.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    "flags", [("--port", "taken"), ("--host", "203.0.113.7"), ("--port", "70000"), ("--port", "0")]
+)
+def test_where_it_cannot_listen_it_says_so(flags):
+    with taken_port() as port:
+        flags = [str(port) if flag == "taken" else flag for flag in flags]
+        process = explore(*flags)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (2, "")
+    assert len(err.strip().splitlines()) == 1, err
+    assert "host" in err or "port" in err
+
+
+def test_a_port_that_is_taken_is_passed_over(monkeypatch):
+    from sgdtheory.explore import server as module
+
+    with taken_port() as port:
+        monkeypatch.setattr(module, "DEFAULT_PORT", port)
+        found = module._free_port("127.0.0.1", None)
+    assert port < found < port + module.PORTS_TRIED
+
+
+def children(pid):
+    """Processes below one, from /proc."""
+    found, parents = [], {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+    below = [pid]
+    while below:
+        below = [child for child, parent in parents.items() if parent in below]
+        found += below
+    return found
+
+
+def gone(pid):
+    """Whether it has ended; one that its parent has not yet buried has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize("how", ["Ctrl-C", "Ctrl-C at once", "SIGTERM", "SIGKILL"])
+def test_it_ends_with_all_of_its_processes(how):
+    process = explore(start_new_session=True)
+    line = process.stdout.readline()
+    assert "(Ctrl-C ends it)" in line
+    url = line.split()[0]
+    if how != "Ctrl-C at once":
+        assert get(url + "python/path")[0] == 200
+        token_of(url + "?first=last&D=1e9")  # a session that computes
+        assert get(url + "download/path.csv?" + SMALL)[0] == 200, "workers have begun"
+    own = children(process.pid)
+    assert own
+    if how.startswith("Ctrl-C"):
+        os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to all of the group
+    else:
+        process.send_signal(getattr(signal, how))
+    out, err = process.communicate(timeout=PATIENCE)
+    end = time.monotonic() + PATIENCE
+    while not all(map(gone, own)):
+        assert time.monotonic() < end, "processes that nobody ends"
+        time.sleep(0.05)
+    assert "Traceback" not in out + err, err
+    if how.startswith("Ctrl-C"):
+        assert process.returncode in (0, 130)
+        assert len(err.strip().splitlines()) <= 1, err
+
+
+def test_without_bokeh_it_says_what_to_install():
+    code = "import sys; sys.modules['bokeh'] = None; from sgdtheory.cli import main; sys.exit(main())"
+    process = subprocess.run(
+        [sys.executable, "-c", code, "explore", "--no-browser"], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert process.returncode == 2
+    assert len(process.stderr.strip().splitlines()) == 1, process.stderr
+    assert "pip install" in process.stderr
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.0.0.2", "::1"])
+def test_the_page_that_is_told_may_connect(host):
+    """The address that is printed is one from which its own page may open the connection."""
+    if host == "::1":
+        try:
+            socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+        except OSError:
+            pytest.skip("no IPv6 on this machine")
+    from sgdtheory.explore.server import _origins, _shown
+
+    assert f"{_shown(host)}:5006" in _origins(host, 5006)
+
+
+def test_make_server_refuses_a_bad_port():
+    with pytest.raises(ValueError, match="port"):
+        make_server(port=-1)

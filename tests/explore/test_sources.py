@@ -1,0 +1,161 @@
+"""The Python beside a figure runs by itself and draws the numbers that the page shows."""
+
+import csv
+from dataclasses import replace
+
+import jax
+import matplotlib
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.explore import python_source
+from sgdtheory.explore.computations import COMPUTATIONS
+from sgdtheory.explore.downloads import COMPUTED_BY, figure_file, table_file
+from sgdtheory.explore.presets import PRESETS
+from sgdtheory.explore.sources import FIGURES, PANELS
+from sgdtheory.explore.state import State
+
+SMALL = {"num_samples": 100.0, "batch_size": 4, "num_features": 6}
+STATES = {
+    "default": State(num_samples=2e3, batch_size=8),
+    "learning rate": replace(State(**SMALL), learning_rate=0.123, noise_variance=0.05, overhead=0.35),
+    "two": replace(State(**SMALL), second="tail tail-fraction=0.25"),
+    "the same twice": replace(State(**SMALL), second="sgd"),
+    "stages": replace(
+        State(**SMALL), first="stages stages=0:1,0.5:0.3 last", second="batch-schedule=stages batch-stages=0:1,0.5:4"
+    ),
+    "all parts": replace(
+        State(**SMALL), first="heavy-ball momentum=0.5 wsd decay=0.3 warmup=0.1 exponential average-window=0.3"
+    ),
+}
+LINES = {  # computation's answer → (x, y) of what is drawn
+    "risk": [("batch_size", "risk"), ("batch_size", "bias"), ("batch_size", "variance")],
+    "samples": [("batch_size", "samples_needed")],
+    "growth": [("num_samples", "critical")],
+    "path": [("num_samples", "average"), ("num_samples", "iterate")],
+    "rate": [("learning_rate", "risk"), ("learning_rate", "bias"), ("learning_rate", "variance")],
+    "simulated": [("num_samples", "risk")],
+}
+
+
+def answers(state, panel, slot):
+    """The last of them."""
+    told = []
+    COMPUTATIONS[COMPUTED_BY[panel]](state, slot, told.append)
+    return [each for each in told if each.panel == panel][-1]
+
+
+def run_program(program):
+    names = {}
+    with matplotlib.rc_context():
+        exec(compile(program.rsplit("\n", 1)[0], "program.py", "exec"), names)
+    return names
+
+
+def drawn(figure):
+    return [np.asarray(line.get_xydata(), dtype=float) for axes in figure.axes for line in axes.lines]
+
+
+def holds(lines, x, y):
+    """Whether these points are on a line that is drawn, be y counted in the first one's units or in others."""
+    points = np.stack([np.asarray(x, float), np.asarray(y, float)], axis=1)
+    points = points[np.isfinite(points).all(1) & (points[:, 1] > 0)]
+    for line in lines:
+        line = line[np.unique(line[:, 0], return_index=True)[1]]
+        kept = line[np.isin(line[:, 0].round(9), points[:, 0].round(9))]
+        if kept.shape == points.shape and np.allclose(kept, points, rtol=1e-7, atol=0):
+            return True
+    return False
+
+
+def check(state, panel):
+    names = run_program(python_source(state, panel))
+    lines = drawn(names["figure"])
+    for slot in range(len(state.algorithms)):
+        answer = answers(state, panel, slot)
+        for x, y in LINES[panel]:
+            if y in ("bias", "variance") and slot:
+                continue  # of the first alone
+            scale = state.num_samples if y == "samples_needed" else 1.0
+            assert holds(lines, answer.columns[x], np.asarray(answer.columns[y]) / scale), (panel, slot, y)
+    return names
+
+
+def cases():
+    """Every state with every panel; where B* takes long, it is left to the slow tests."""
+    for name, state in STATES.items():
+        quick = state.algorithms[0].is_default and state.second in ("", "sgd")
+        for panel in PANELS:
+            slow = not quick and panel not in (("path", "rate", "risk") if name == "two" else ("path", "rate"))
+            yield pytest.param(name, panel, marks=[pytest.mark.slow] if slow else [])
+
+
+@pytest.mark.parametrize(("name", "panel"), list(cases()))
+def test_a_program_draws_what_the_page_shows(name, panel):
+    check(STATES[name], panel)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("panel", PANELS)
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_programs_of_presets_draw_what_the_page_shows(preset, panel):
+    check(preset.state, panel)
+
+
+def test_the_best_and_the_critical_batch_size_are_marked():
+    state = STATES["default"]
+    critical = [answers(state, "samples", slot).marks for slot in range(1)]
+    ends = {tuple(line[0]) for line in drawn(run_program(python_source(state, "risk"))["figure"]) if len(line) == 1}
+    assert {(each["optimal_batch_size"], each["optimal_risk"]) for each in critical} <= ends
+    titles = [axes.get_title() for axes in run_program(python_source(state, "samples"))["figure"].axes]
+    assert all(title.endswith(f"= {each['batch_size']:g}") for title, each in zip(titles, critical, strict=True))
+
+
+def test_the_edge_is_drawn():
+    state = STATES["two"]
+    edges = [answers(state, "rate", slot).marks["edge"] for slot in range(2)]
+    names = run_program(python_source(state, "rate"))
+    assert list(names["edges"].values()) == pytest.approx(edges, rel=1e-12)
+
+
+def test_the_simulated_points_are_the_pages():
+    assert jax.config.jax_platforms in (None, "", "cpu")
+    check(replace(State(**SMALL), num_samples=100.0, second="last"), "simulated")
+
+
+@pytest.mark.parametrize("panel", FIGURES)
+@pytest.mark.parametrize(
+    "state", [*STATES.values(), *(preset.state for preset in PRESETS)], ids=lambda state: state.query[:40] or "default"
+)
+def test_programs_can_be_read(state, panel):
+    program = python_source(state, panel)
+    compile(program, "program.py", "exec")
+    assert max(map(len, program.splitlines())) <= 120
+    assert "sgdtheory." not in program, "public names alone"
+    assert program.splitlines()[-1] == f'st.plot.save(figure, "{panel}.pdf")'
+
+
+def test_a_program_that_was_copied_saves_its_figure(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with matplotlib.rc_context():
+        exec(python_source(STATES["default"], "path"), {})
+    assert (tmp_path / "path.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_file_is_what_the_program_draws_and_a_table_what_the_page_shows():
+    state = STATES["two"]
+    assert figure_file(state, "rate", "pdf").startswith(b"%PDF")
+    assert figure_file(state, "rate", "png").startswith(b"\x89PNG")
+    rows = list(csv.DictReader(table_file(state, "rate").decode().splitlines()))
+    assert len(rows) == 2 * len(answers(state, "rate", 0).columns["risk"])
+    assert {row["algorithm"] for row in rows} == set(state.names)
+    assert all(row["query"] == state.query for row in rows)
+    assert [float(row["risk"]) for row in rows] == pytest.approx(
+        np.concatenate([answers(state, "rate", slot).columns["risk"] for slot in range(2)]), rel=1e-12
+    )
+
+
+def test_public_names_of_a_program_exist():
+    for name in ("PowerLaw", "Algorithm", "Stages", "plot", "risk_path", "critical_batch_size"):
+        assert hasattr(st, name)
