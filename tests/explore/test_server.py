@@ -119,8 +119,8 @@ def token_of(url):
 
 
 async def connect(url, origin, token):
-    request = HTTPRequest(url.replace("http", "ws", 1) + "ws", headers={"Origin": origin})
-    return await websocket_connect(request, subprotocols=["bokeh", token], connect_timeout=PATIENCE)
+    request = HTTPRequest(url.replace("http", "ws", 1) + "ws", headers={"Origin": origin}, connect_timeout=PATIENCE)
+    return await websocket_connect(request, subprotocols=["bokeh", token])
 
 
 def test_a_page_of_another_site_cannot_connect(server):
@@ -157,7 +157,7 @@ def taken_port():
 
 
 @pytest.mark.parametrize(
-    "flags", [("--port", "taken"), ("--host", "203.0.113.7"), ("--port", "70000"), ("--port", "0")]
+    "flags", [("--port", "taken"), pytest.param(("--host", "203.0.113.7"), marks=pytest.mark.slow), ("--port", "70000")]
 )
 def test_where_it_cannot_listen_it_says_so(flags):
     with taken_port() as port:
@@ -200,7 +200,9 @@ def gone(pid):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("how", ["Ctrl-C", "Ctrl-C at once", "SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize(
+    "how", ["Ctrl-C", *(pytest.param(how, marks=pytest.mark.slow) for how in ("Ctrl-C at once", "SIGTERM", "SIGKILL"))]
+)
 def test_it_ends_with_all_of_its_processes(how):
     process = explore(start_new_session=True)
     line = process.stdout.readline()
