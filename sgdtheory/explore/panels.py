@@ -220,6 +220,7 @@ class SamplesPanel(Panel):
         lines = [self.line("needed", slot, hover=True) for slot in range(2)]
         stars = [self.marks("critical", slot) for slot in range(2)]
         self.figure.yaxis.ticker, self.figure.yaxis.formatter = TIMES, NumeralTickFormatter(format="0[.]0")
+        self.set_range("y", 0.8, 30.0)
         self.linear, self.more = self.span(-1, "width", "dashed"), self.span(-1, "width", "dotted")
         self.add_legend([("", lines[:1]), ("", lines[1:]), ("B*, the largest within the dotted line", stars[:1])])
 
