@@ -9,6 +9,9 @@ if __name__ == "__main__":  # not in the processes that an experiment starts
         words = b"experiments: interrupted before anything ran\n"
         signal.signal(signal.SIGINT, lambda *_: (os.write(2, words), os._exit(130)))
 
+    if "full" not in sys.argv:  # small matrices: on a busy machine threads wait for each other, many times too long
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+
     from experiments._lib.interruption import take_over
 
     take_over()

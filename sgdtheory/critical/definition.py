@@ -216,6 +216,11 @@ def _solve(
 
     critical, real = largest((1 + overhead) * samples, risk, all_data=False)
     keeping, _ = largest(samples, risk_factor * risk, all_data=True)
+    if critical > samples and np.floor(samples / best) == 1:
+        raise ValueError(
+            f"num_samples must be so large that one step with all of them is not the best, got {samples:g}: there "
+            "every batch size up to num_samples can be had without more data, and none is critical"
+        )
     if critical > samples:
         raise ValueError(
             f"overhead must leave a critical batch size of at most num_samples, got {overhead:g}, with which it is "

@@ -114,7 +114,8 @@ class TunedRisk:
         factors = self.algorithm.schedule.at(fractions)
         trial = np.geomspace(1e-12, BEYOND_EDGE, 400)
         means = np.array([np.maximum((1 + delta) * factors - 1, 0.0).mean() for delta in trial])
-        wanted = ALLOWED_GROWTH / speed
+        with np.errstate(divide="ignore"):  # no growth: as far as is looked
+            wanted = ALLOWED_GROWTH / speed
         return np.exp(np.interp(np.log(wanted), np.log(np.maximum(means, 1e-300)), np.log(trial)))
 
     def least(self, batch: np.ndarray, steps: np.ndarray) -> Tuned:

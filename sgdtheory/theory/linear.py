@@ -1,5 +1,6 @@
 """Small linear systems, many at once, with the many along the last axis."""
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,14 @@ def solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
         return right * np.reciprocal(matrix[0])
     with np.errstate(all="ignore"):
         found = _eliminated(matrix, right)
-    if np.isfinite(found).all() or not (np.isfinite(matrix).all() and np.isfinite(right).all()):
-        return found
-    shape = np.broadcast_shapes(matrix.shape[2:], right.shape[2:])
-    a = np.moveaxis(np.broadcast_to(matrix, (q, q, *shape)), (0, 1), (-2, -1))
-    b = np.moveaxis(np.broadcast_to(right, (*right.shape[:2], *shape)), (0, 1), (-2, -1))
-    try:
-        return np.moveaxis(np.linalg.solve(a, b), (-2, -1), (0, 1))
-    except np.linalg.LinAlgError:
-        return found
+    broken = ~np.isfinite(found).all((0, 1)) & np.isfinite(matrix).all((0, 1)) & np.isfinite(right).all((0, 1))
+    if broken.any():  # these alone: of next to singular matrices elimination is the more accurate
+        a = np.broadcast_to(matrix, (q, q, *broken.shape))[..., broken]
+        b = np.broadcast_to(right, (*right.shape[:2], *broken.shape))[..., broken]
+        with contextlib.suppress(np.linalg.LinAlgError):
+            solved = np.linalg.solve(np.moveaxis(a, -1, 0), np.moveaxis(b, -1, 0))
+            found[..., broken] = np.moveaxis(solved, 0, -1)
+    return found
 
 
 def _eliminated(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:

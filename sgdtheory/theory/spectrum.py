@@ -18,6 +18,7 @@ from sgdtheory.theory.moments import Generators
 from sgdtheory.theory.thresholds import GROWTH_TOLERANCE, LARGEST_REACH
 
 AT_ONE = 1e-60  # instead of 0: a state that never changes, such as w*, is no division by 0
+VANISHING = 1e-20  # (λ/λ_1)², below which a direction may be too slow for rounding
 
 
 class StepSpectrum(NamedTuple):
@@ -80,10 +81,25 @@ def loads(maps: Generators, multiplicity: np.ndarray, excess: float = AT_ONE) ->
     """
     decay = np.moveaxis(maps.decay, 0, 2) + excess * np.eye(maps.decay.shape[1])[:, :, None, None]
     responses = solve(decay, np.moveaxis(maps.drive, 0, 1)[:, None])[:, 0]  # of M, (q, T, K)
-    g = np.einsum("tq,qtk->tk", maps.seen, responses)
+    g = _continued(np.einsum("tq,qtk->tk", maps.seen, responses), np.abs(maps.drive).sum(1))
     within = (g < 1).all(1) & (g > -1e-9).all(1)
     g = np.where(within[:, None], g, 0.0)
     return np.where(within, (g / (1 - g)) @ multiplicity, math.inf)
+
+
+def _continued(g: np.ndarray, drive: np.ndarray) -> np.ndarray:
+    """(T, K) g, where directions so slow that their maps are singular to rounding are proportional to λ, like √drive.
+
+    Proportional to the g of the slowest of the others; (T, K) drive is proportional to λ².
+    """
+    lost = ~np.isfinite(g) & (drive > 0) & (drive < VANISHING * drive.max(1, keepdims=True))
+    if not lost.any():
+        return g
+    slowest = np.argmin(np.where(np.isfinite(g) & (drive > 0), drive, np.inf), axis=1)[:, None]
+    reference = (np.take_along_axis(each, slowest, 1) for each in (g, drive))
+    with np.errstate(all="ignore"):
+        slope = next(reference) / np.sqrt(next(reference))
+    return np.where(lost, slope * np.sqrt(drive), g)
 
 
 def load(maps: Generators, multiplicity: np.ndarray, excess: float = AT_ONE) -> float:

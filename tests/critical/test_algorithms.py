@@ -117,3 +117,11 @@ def test_a_minimum_that_its_mirror_image_beyond_the_edge_undercuts_by_a_rounding
     dense = st.excess_risk(problem, **setting, learning_rate=rates, algorithm=algorithm).total
     assert best.risk <= dense.min()
     assert best.risk == pytest.approx(dense.min(), rel=1e-3)
+
+
+def test_where_one_step_with_all_samples_is_best_no_batch_size_is_critical():
+    problem, last = st.PowerLaw(3.2, 5.37, noise_variance=550.0), st.Algorithm(average=LAST)
+    with pytest.raises(
+        ValueError, match="so large that one step with all of them is not the best, got 20: there every"
+    ):
+        st.critical_batch_size(problem, num_samples=20, algorithm=last)
