@@ -34,18 +34,18 @@ WHAT = {
     "simulated": "simulation",
 }
 READINGS = {  # (answer, mark) → its words on the page
+    ("path", "total"): "risk",
+    ("path", "bias"): "bias",
+    ("path", "variance"): "variance",
     ("path", "num_steps"): "steps\u00a0n",
     ("path", "learning_rate"): "learning rate\u00a0γ",
     ("path", "edge"): "stability edge",
-    ("path", "bias"): "bias",
-    ("path", "variance"): "variance",
-    ("path", "total"): "risk",
-    ("path", "theorem7"): "Theorem 7's bound",
-    ("path", "missed"): "what M features miss",
-    ("samples", "optimal_risk"): "R_opt(D)",
-    ("samples", "optimal_batch_size"): "B of R_opt",
     ("samples", "batch_size"): "B*",
     ("samples", "num_steps"): "steps at\u00a0B*",
+    ("samples", "optimal_risk"): "R_opt(D)",
+    ("samples", "optimal_batch_size"): "B of R_opt",
+    ("path", "theorem7"): "Theorem 7's bound",
+    ("path", "missed"): "what M features miss",
 }
 TABLE_STYLE = """<style>table { border-collapse: collapse; }
 th, td { font-weight: normal; text-align: right; vertical-align: bottom; padding: 0 .9em .1em 0; white-space: nowrap; }
@@ -147,12 +147,13 @@ class Page:
 
     def looked(self, name: str, attr: str, old: str, new: str) -> None:
         """Colours or text size have been chosen."""
-        self.changed(name, new)
+        if new != getattr(self.state, name):
+            self.changed(name, new)
 
     def take_preset(self) -> None:
         """Go to the preset's state, in the same colours and text."""
         chosen = [preset for preset in PRESETS if preset.name == self.presets.value]
-        if chosen:
+        if chosen and chosen[0].state.looking_like(self.state) != self.state:
             self.invalid.clear()
             self.state = chosen[0].state.looking_like(self.state)
             self.notes.pop("link", None)
@@ -292,7 +293,7 @@ class Page:
             self.panels[name].show(slot, answer)
             self.panels[name].legend.visible = True
         self.marks[answer.panel, slot] = answer.marks
-        self.notes[subject] = answer.words
+        self.notes[subject] = tuple(words.replace(" (optimal_batch_size)", "") for words in answer.words)
         self.tell_words()
         self.tell_readings()
         if answer.panel == "simulated":
