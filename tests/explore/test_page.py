@@ -1,8 +1,15 @@
 """The page in a real browser: controls move panels, numbers are the library's, links reproduce a state."""
 
+from pathlib import Path
+from urllib.parse import parse_qsl
+
 import pytest
 
 import sgdtheory as st
+from sgdtheory.explore import python_source
+from sgdtheory.explore.presets import PRESETS
+from sgdtheory.explore.sources import PANELS
+from sgdtheory.explore.state import NUMBERS, State
 
 
 def test_numbers_are_the_librarys(visit):
@@ -25,3 +32,329 @@ def test_a_slider_moves_the_numbers_and_the_link(visit):
     best = st.optimal_learning_rate(problem, **setting)
     assert after == pytest.approx(float(best.risk), rel=1e-8)
     page.page.wait_for_url("**/?b=3.05&D=10000")
+
+
+CONTROLS = {"a": "capacity", "b": "source", "noise": "noise_variance", "D": "num_samples", "B": "batch_size"}
+
+
+@pytest.mark.parametrize("query", CONTROLS)
+def test_each_slider_of_the_loss_curve(visit, query):
+    page = visit("D=10000")
+    before = page.number("path-total-0")
+    page.press(CONTROLS[query])
+    after = page.number_after("path-total-0", before)
+    page.page.wait_for_function("location.search !== '?D=10000'")
+    state = state_of(page)
+    assert getattr(state, CONTROLS[query]) != getattr(State(num_samples=1e4), CONTROLS[query])
+    assert after == pytest.approx(risk_of(state), rel=1e-8)
+
+
+def test_the_extra_data_move_the_critical_batch_size(visit):
+    page = visit("D=10000")
+    before = page.number("samples-batch_size-0")
+    page.press("overhead", times=4)
+    page.page.wait_for_function("location.search.includes('overhead=0.4')")
+    critical = st.critical_batch_size(st.PowerLaw(2.0, 3.0), num_samples=1e4, overhead=0.4, curve=False)
+    assert critical.batch_size != before
+    wait_for_value(page, "samples-batch_size-0", critical.batch_size)
+
+
+def wait_for_value(page, name, value, rel=1e-9):
+    """Until the page shows this number."""
+    page.page.wait_for_function(
+        """([name, value, rel]) => {
+            const find = (root) => {
+                const hit = root.querySelector(`[data-name=${name}]`);
+                if (hit) return hit;
+                for (const each of root.querySelectorAll("*"))
+                    if (each.shadowRoot) { const found = find(each.shadowRoot); if (found) return found; }
+            };
+            const cell = find(document);
+            return cell && Math.abs(Number(cell.dataset.value) - value) <= rel * Math.abs(value);
+        }""",
+        arg=[name, float(value), rel],
+    )
+
+
+def state_of(page):
+    state, sentences = State.from_query(dict(parse_qsl(page.query)))
+    assert sentences == []
+    return state
+
+
+def risk_of(state, slot=0):
+    algorithm, setting = state.algorithms[slot], {"batch_size": state.batch_size, "num_samples": state.num_samples}
+    rate = state.learning_rate
+    if rate is None:
+        rate = st.optimal_learning_rate(state.problem, **setting, algorithm=algorithm).learning_rate
+    return float(st.excess_risk(state.problem, **setting, learning_rate=rate, algorithm=algorithm).total)
+
+
+@pytest.mark.parametrize(
+    ("box", "slider", "query"), [("num_features", "num_features", "M"), ("learning_rate", "learning_rate", "rate")]
+)
+def test_a_checkbox_gives_its_slider_free(visit, box, slider, query):
+    page = visit("D=1000&B=8")
+    before = page.number("path-total-0")
+    page.page.locator(f".without-{box} input").uncheck()
+    after = page.number_after("path-total-0", before)
+    page.page.wait_for_function(f"new URLSearchParams(location.search).has({query!r})")
+    assert after == pytest.approx(risk_of(state_of(page)), rel=1e-8)
+    page.press(slider)
+    third = page.number_after("path-total-0", after)
+    page.page.locator(f".without-{box} input").check()
+    assert page.number_after("path-total-0", third) == pytest.approx(before, rel=1e-8)
+    page.page.wait_for_function(f"!new URLSearchParams(location.search).has({query!r})")
+
+
+def test_algorithms_and_their_settings(visit):
+    page = visit("D=500&B=8&rate=0.05")
+    before = page.number("path-total-0")
+    page.choose("first-method", "heavy-ball")
+    slider = page.page.locator(".control-first-momentum")
+    slider.wait_for()
+    after = page.number_after("path-total-0", before)
+    page.page.wait_for_function("location.search.includes('heavy-ball')")
+    assert after == pytest.approx(risk_of(state_of(page)), rel=1e-8)
+    page.press("first-momentum", "ArrowLeft")
+    third = page.number_after("path-total-0", after)
+    page.page.wait_for_function("location.search.includes('0.89')")
+    assert third == pytest.approx(risk_of(state_of(page)), rel=1e-8)
+    page.choose("first-method", "sgd")
+    slider.wait_for(state="detached")
+    wait_for_value(page, "path-total-0", before)
+    page.choose("second-method", "sgd")
+    page.page.locator(".control-second-average").wait_for()
+    page.choose("second-average", "tail")
+    page.page.wait_for_function("location.search.includes('tail')")
+    wait_for_value(page, "path-total-1", risk_of(state_of(page), 1), 1e-8)
+    page.choose("second-method", "(none)")
+    page.page.locator("[data-name=path-total-1]").wait_for(state="detached")
+    assert page.number("path-total-0") == pytest.approx(before, rel=1e-12)
+
+
+def test_a_link_reproduces_a_state(visit):
+    page = visit("D=1000&B=8&second=last&M=16")
+    before = page.number("path-total-0"), page.number("path-total-1")
+    page.press("source", times=3)
+    page.press("batch_size", "ArrowLeft")
+    page.page.wait_for_function("location.search.includes('b=3.15') && !location.search.includes('B=8')")
+    state = state_of(page)
+    names = [f"{key}-{slot}" for key in ("path-total", "path-learning_rate", "path-edge") for slot in range(2)]
+    for slot in range(2):
+        wait_for_value(page, f"path-total-{slot}", risk_of(state, slot), 1e-8)
+    shown = [page.number(name) for name in names]
+    assert tuple(shown[:2]) != before
+    other = visit(page.query)
+    assert [other.number(name) for name in names] == shown
+    assert titles(other) == titles(page)
+    assert state_of(other) == state
+
+
+def titles(page):
+    return page.page.locator(".bk-slider-title").all_inner_texts()
+
+
+def test_presets(visit):
+    page = visit("D=500&colours=dark")
+    page.number("path-total-0")
+    for preset in (PRESETS[0], PRESETS[4]):
+        page.choose("preset", preset.name)
+        page.wait_for_text("sentence", preset.sentence[:40])
+        wait_for_value(page, "path-total-0", risk_of(preset.state), 1e-8)
+        page.page.wait_for_function(f"new URLSearchParams(location.search).get('b') === '{preset.state.source:g}'")
+        assert state_of(page) == preset.state.looking_like(State(colours="dark"))
+
+
+def test_a_hundred_quick_moves(visit, server):
+    logged = len(server.log)
+    page = visit("D=2000&B=4&second=tail")
+    page.number("path-total-1")
+    page.press("source", times=40)
+    page.press("noise_variance", "ArrowLeft", times=30)
+    page.press("capacity", times=10)
+    page.press("batch_size", times=8)
+    page.press("capacity", "ArrowLeft", times=12)
+    target = "b=5", "B=16"
+    page.page.wait_for_function(f"{list(target)!r}.every((each) => location.search.includes(each))")
+    page.page.wait_for_function("location.search.includes('a=1.9') && location.search.includes('noise=0.0316')")
+    state = state_of(page)
+    for slot in range(2):
+        wait_for_value(page, f"path-total-{slot}", risk_of(state, slot), 1e-8)
+    critical = st.critical_batch_size(state.problem, num_samples=2e3, curve=False)
+    wait_for_value(page, "samples-batch_size-0", critical.batch_size)
+    page.wait_for_text("status", "Ready")
+    assert server.log[logged:] == []
+
+
+def test_two_pages_do_not_mix(visit):
+    one, two = visit("D=1000&b=3"), visit("D=1000&b=5")
+    for page in (one, two, one, two):
+        old = page.number("path-total-0")
+        page.press("source")
+        page.number_after("path-total-0", old)
+    for page, source in ((one, "3.1"), (two, "5.1")):
+        page.page.wait_for_function(f"location.search.includes('b={source}')")
+        wait_for_value(page, "path-total-0", risk_of(state_of(page)), 1e-8)
+
+
+@pytest.mark.parametrize(
+    ("query", "words", "control", "key"),
+    [
+        ("D=1000&a=1", "is finite for a > 1 alone: move a up", "capacity", "ArrowRight"),
+        ("D=1000&b=1", "is finite for b > 1 alone: move b up", "source", "ArrowRight"),
+        ("D=1000&B=1100", "not one step is made", "num_samples", "ArrowRight"),
+    ],
+)
+def test_bad_states_are_told_and_left_again(visit, query, words, control, key):
+    page = visit(query)
+    page.wait_for_text("words", words)
+    assert page.page.locator("[data-name]").count() == 0
+    page.press(control, key)
+    page.number("path-total-0")
+    page.page.wait_for_function(f"location.search !== '?{query}'")
+    assert page.number("path-total-0") == pytest.approx(risk_of(state_of(page)), rel=1e-8)
+    assert page.text("words") == ""
+    assert "Traceback" not in page.page.content()
+
+
+def test_an_unstable_rate_and_a_bad_link_are_told(visit):
+    page = visit("D=1000&B=8&rate=9&M=many")
+    page.wait_for_text("words", "beyond the stability edge")
+    page.wait_for_text("words", "M must be a number from 2 to")
+    page.press("learning_rate", "Home")
+    page.page.wait_for_function("!location.search.includes('M=') && location.search.includes('rate=1e-05')")
+    wait_for_value(page, "path-total-0", risk_of(state_of(page)), 1e-8)
+    assert page.text("words") == ""
+
+
+def test_simulated_runs(visit):
+    page = visit("D=500&B=4&rate=0.05")
+    page.number("path-total-0")
+    page.page.locator(".control-simulate button").click()
+    page.wait_for_text("share", "Means of 128 simulated runs")
+    old = page.number("path-total-0")
+    page.press("source")
+    page.number_after("path-total-0", old)
+    page.page.wait_for_function("location.search.includes('b=3.05')")
+    assert page.text("share") == ""
+
+
+def test_a_simulation_can_be_stopped(visit):
+    page = visit("D=1e6&B=16&rate=0.05&second=last")
+    page.number("path-total-1")
+    button = page.page.locator(".control-simulate button")
+    button.click()
+    page.wait_for_text("share", "% simulated")
+    button.filter(has_text="Stop").click()
+    button.filter(has_text="Simulate").wait_for()
+    old = page.number("path-total-0")
+    page.press("source")
+    page.number_after("path-total-0", old)
+
+
+@pytest.mark.parametrize(
+    ("colours", "text"),
+    [pytest.param("light", "normal", marks=pytest.mark.slow), ("dark", "normal"), ("light", "large")],
+)
+def test_it_can_be_read(visit, colours, text):
+    """Contrast of at least 4.5 everywhere, and nothing beside a page of 1280 px."""
+    page = visit("D=500&B=8")
+    page.number("path-total-0")
+    page.choose("colours", colours)
+    page.choose("text", text)
+    page.page.wait_for_function(f"document.documentElement.dataset.look === '{colours} {text}'")
+    page.page.wait_for_function("location.search.includes('colours')")
+    poor = page.page.evaluate(POOR)
+    assert poor == []
+    assert page.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert page.page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--size')").strip() == (
+        "19px" if text == "large" else "14px"
+    )
+
+
+POOR = """() => {
+    const parse = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+    const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+        .map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, v, place) => sum + v * [0.2126, 0.7152, 0.0722][place], 0);
+    const ground = (element) => {
+        for (let each = element; each; each = each.assignedSlot || each.parentNode || each.host) {
+            if (each instanceof ShadowRoot) continue;
+            if (!(each instanceof Element)) break;
+            const colour = parse(getComputedStyle(each).backgroundColor);
+            if (colour.length === 3 || colour[3] > 0.5) return colour;
+        }
+        return parse(getComputedStyle(document.body).backgroundColor);
+    };
+    const poor = [];
+    const visit = (root) => {
+        for (const each of root.querySelectorAll("*")) {
+            if (each.shadowRoot) visit(each.shadowRoot);
+            const own = [...each.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+            if (!(own || each.tagName === "SELECT") || !(each.tagName === "OPTION" || each.getClientRects().length))
+                continue;
+            if (["STYLE", "SCRIPT", "NOSCRIPT"].includes(each.tagName)) continue;
+            const style = getComputedStyle(each), ink = parse(style.color);
+            const [high, low] = [light(ink), light(ground(each))].sort((a, b) => b - a);
+            if ((high + 0.05) / (low + 0.05) < 4.5)
+                poor.push(`${each.tagName} ${each.textContent.slice(0, 30)}: ${style.color} on ${ground(each)}`);
+        }
+    };
+    visit(document);
+    return poor;
+}"""
+
+
+def test_keys_alone_reach_every_control(visit):
+    page = visit("D=500&B=8&rate=0.05&M=16")
+    page.number("path-total-0")
+    reached = set()
+    for _ in range(120):
+        page.page.keyboard.press("Tab")
+        reached.add(page.page.evaluate(FOCUSED))
+    wanted = [f"control-{name}" for name in NUMBERS] + ["without-num_features", "without-learning_rate"]
+    wanted += ["control-preset", "control-colours", "control-text", "control-simulate"]
+    wanted += ["control-first-method", "control-first-average", "control-second-method"]
+    missing = [name for name in wanted if not any(name in each for each in reached)]
+    assert missing == []
+    assert {"Python", "PDF", "PNG", "CSV"} <= {each.rpartition("|")[2] for each in reached}
+
+
+FOCUSED = """() => {
+    let element = document.activeElement, classes = "";
+    while (element) {
+        classes += " " + element.className;
+        if (!element.shadowRoot) break;
+        element = element.shadowRoot.activeElement;
+    }
+    return classes + "|" + (element ? element.textContent.trim().slice(0, 20) : "");
+}"""
+
+
+def test_downloads_are_of_the_state_that_is_shown(visit):
+    page = visit("D=300&B=4")
+    old = page.number("path-total-0")
+    page.press("source")
+    page.number_after("path-total-0", old)
+    for suffix, begin in (("pdf", b"%PDF"), ("png", b"\x89PNG"), ("csv", b"algorithm,")):
+        with page.page.expect_download() as found:
+            page.page.locator(f"#panel-rate a[href*='rate.{suffix}']").click()
+        assert found.value.suggested_filename == f"rate.{suffix}"
+        assert Path(found.value.path()).read_bytes().startswith(begin)
+    assert "b=3.05&D=300&B=4" in Path(found.value.path()).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "panel", ["path", *(pytest.param(each, marks=pytest.mark.slow) for each in PANELS if each != "path")]
+)
+def test_the_python_follows_the_state(visit, panel):
+    page = visit("D=300&B=4")
+    page.number("path-total-0")
+    page.page.locator(f"[data-python={panel}]").click()
+    code = page.page.locator("#code")
+    code.filter(has_text="num_samples").wait_for() if panel != "growth" else code.filter(has_text="sizes").wait_for()
+    assert code.text_content() == python_source(State(num_samples=300.0, batch_size=4), panel) + "\n"
+    page.press("source")
+    code.filter(has_text="source=3.05").wait_for()
+    assert code.text_content() == python_source(State(source=3.05, num_samples=300.0, batch_size=4), panel) + "\n"
