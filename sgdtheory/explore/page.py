@@ -3,6 +3,7 @@
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
 # Bokeh's properties take more types than they declare.
 
+import contextlib
 import html
 import itertools
 import time
@@ -24,6 +25,7 @@ from sgdtheory.explore.workers import GRACE, Workers
 
 QUICK = "run", "rates", "tuned"  # in this order; the last two only of averaged SGD, which has a closed form
 COMPUTED = *QUICK, "critical", "growth"
+TOGETHER = 10  # ms in which moves of sliders are gathered
 TELL_WAITING = 0.7  # seconds of computing after which the page says what it waits for
 WHAT = {
     "run": "loss curve",
@@ -69,7 +71,7 @@ class Page:
     def __init__(self, document: Document, workers: Workers, state: State, sentences: list[str]) -> None:
         self.document, self.workers, self.state = document, workers, state
         self.key = next(PAGES)
-        self.closed = False
+        self.closed = self.refreshing = False
         self.refusal = ""
         self.invalid: dict[str, str] = {}  # algorithm → why what its controls say is none
         self.notes: dict[Any, tuple[str, ...]] = {"link": tuple(sentences)}
@@ -143,7 +145,9 @@ class Page:
         self.state = replace(self.state, **{name: value})
         if name in ("colours", "text"):
             self.dress()
-        self.refresh()
+        if not self.refreshing:  # once for all moves that have come by then
+            self.refreshing = True
+            self.document.add_timeout_callback(self.refresh, TOGETHER)
 
     def looked(self, name: str, attr: str, old: str, new: str) -> None:
         """Colours or text size have been chosen."""
@@ -177,6 +181,7 @@ class Page:
 
     def refresh(self) -> None:
         """Compute what has changed; say it if nothing can be."""
+        self.refreshing = False
         self.link.value = self.state.query or "?"
         self._tell_preset()
         try:
@@ -260,8 +265,9 @@ class Page:
 
     def _heard(self, subject: tuple[str, int], message: Message) -> None:
         """Called from another thread."""
-        if not self.closed:
-            self.document.add_next_tick_callback(partial(self.take, subject, message))
+        with contextlib.suppress(Exception):  # of a document that is being taken down: its visitor has gone
+            if not self.closed:
+                self.document.add_next_tick_callback(partial(self.take, subject, message))
 
     def take(self, subject: tuple[str, int], message: Message) -> None:
         """Show an answer, or note how its job ended. An older position's is shown until a newer one's has come."""

@@ -5,6 +5,7 @@ import functools
 import importlib.util
 import ipaddress
 import logging
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from sgdtheory.explore.state import State
 
 DEFAULT_PORT = 5006
 PORTS_TRIED = 50
+LOGGED = {"bokeh": "WARNING", "tornado.access": "WARNING", "bokeh.server.views.ws": "ERROR"}  # visitors may leave
 LONGEST_FILE = 600.0  # seconds that a download may take to compute
 TEMPLATE = Path(__file__).with_name("page.html")
 
@@ -33,46 +35,44 @@ def make_server(*, host: str = "127.0.0.1", port: int | None = None) -> Any:
         raise ValueError("the explorer needs Bokeh, which is not installed: pip install -e '.[explore]'")
     if port is not None and whole_number("port", port, 1) > 65535:
         raise ValueError(f"port must be at most 65535, got {port}")
-    chosen = _free_port(host, port)
-    from bokeh.application import Application
-    from bokeh.application.handlers.function import FunctionHandler
-    from bokeh.server.server import Server
-
     from sgdtheory.explore.workers import Workers
 
-    for name in ("bokeh", "tornado.access"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    for name, level in LOGGED.items():
+        logging.getLogger(name).setLevel(level)
     workers = Workers()
-    handler = FunctionHandler(functools.partial(_open_page, workers))
     try:
-        server: Any = Server(
-            {"/": Application(handler)},
-            address=host,
-            port=chosen,
-            allow_websocket_origin=_origins(host, chosen),
-            extra_patterns=_routes(workers),
-            check_unused_sessions_milliseconds=2000,
-            unused_session_lifetime_milliseconds=5000,
-        )
+        server = _listening(workers, host, port)
     except BaseException:
         workers.close()
         raise
     server.explorer_workers = workers
-    server.explorer_url = f"http://{_shown(host)}:{chosen}/"
+    server.explorer_url = f"http://{_shown(host)}:{server.port}/"
     return server
 
 
-def _free_port(host: str, port: int | None) -> int:
-    """The port asked for, or the first from the default one on."""
-    problem: OSError | None = None
+def _listening(workers: Any, host: str, port: int | None) -> Any:
+    """A server at the port asked for, or at the first from the default one on that is free."""
+    from bokeh.application import Application
+    from bokeh.application.handlers.function import FunctionHandler
+    from bokeh.server.server import Server
+
+    problem = OSError()
     for each in [port] if port is not None else range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED):
         try:
-            with socket.create_server((host, each), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
-                return each
+            socket.create_server((host, each), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+            return Server(
+                {"/": Application(FunctionHandler(functools.partial(_open_page, workers)))},
+                address=host,
+                port=each,
+                allow_websocket_origin=_origins(host, each),
+                extra_patterns=_routes(workers),
+                check_unused_sessions_milliseconds=2000,
+                unused_session_lifetime_milliseconds=5000,
+            )
         except OSError as error:
             problem = error
     wanted = f"port {port}" if port is not None else f"ports from {DEFAULT_PORT} on"
-    reason = problem.strerror if problem else "unknown"
+    reason = os.strerror(problem.errno) if problem.errno and problem.errno > 0 else str(problem.strerror)
     raise ValueError(f"cannot listen at host {host!r}, {wanted} ({reason}): choose another host or port")
 
 

@@ -5,10 +5,12 @@ import contextlib
 import os
 import queue
 import signal
+import sys
 import threading
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
+SOON = 0.01  # seconds
 NICE = 10  # of long jobs: quick ones and the browser come first
 
 
@@ -35,6 +37,7 @@ def work(connection: Connection, nice: bool) -> None:
         os.setsid()  # Ctrl-C at the terminal is the server's, which then closes the connection
     worker = _Worker(connection)
     signal.signal(signal.SIGINT, worker.stop)
+    sys.unraisablehook = worker.again
     threading.Thread(target=worker.listen, daemon=True).start()
     worker.warm_up()
     while True:
@@ -58,9 +61,7 @@ class _Worker:
                 if isinstance(received, Job):
                     self.jobs.put(received)
                     continue
-                self.stopped = received  # noted: it may be too early to stop it, or the worker be telling of it
-                if received == self.running:
-                    _thread.interrupt_main()
+                self.interrupt(received)
         except (EOFError, OSError):
             os._exit(0)  # the server has gone
 
@@ -69,6 +70,19 @@ class _Worker:
         if self.running == self.stopped >= 0:
             self.stopped = -1
             raise KeyboardInterrupt
+
+    def again(self, lost: Any) -> None:
+        """What was raised where nothing can be, in the garbage collector for example, is raised again soon after."""
+        if isinstance(lost.exc_value, KeyboardInterrupt):
+            threading.Timer(SOON, self.interrupt, (self.running,)).start()
+        else:
+            sys.__unraisablehook__(lost)
+
+    def interrupt(self, number: int) -> None:
+        """Have a job end, now or when it may."""
+        self.stopped = number  # noted: it may be too early to stop it, or the worker be telling of it
+        if number == self.running:
+            _thread.interrupt_main()
 
     def warm_up(self) -> None:
         """Import and compute what first calls take long for."""

@@ -7,6 +7,7 @@ that neither a long one nor the other algorithm keeps a slider waiting.
 
 import contextlib
 import itertools
+import logging
 import multiprocessing
 import os
 import signal
@@ -22,6 +23,8 @@ GRACE = 0.4  # seconds that a job is left before a newer one stops it: else noth
 MOST_LONG = 4  # workers for jobs that may take long
 RESTARTED_AFTER = 1.0  # seconds: a process that cannot start does not fill the machine
 THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
+
+DIED = "the process that computed ended; move a control to try again"
 
 Hear = Callable[[Message], None]
 
@@ -147,7 +150,7 @@ class _Process:
                     continue
                 if message.kind != "answer":
                     self.task = None
-                task.hear(message)
+                self._tell(task, message)
                 if message.kind != "answer":
                     self.lane.distribute()
         except (EOFError, OSError):
@@ -163,10 +166,15 @@ class _Process:
         self._start()
         self.alive = True
         if task:
-            task.hear(
-                Message(task.job.number, "failed", "the process that computed ended; move a control to try again")
-            )
+            self._tell(task, Message(task.job.number, "failed", DIED))
         self.lane.distribute()
+
+    def _tell(self, task: Task, message: Message) -> None:
+        """Whoever hears of it must not keep the worker from going on."""
+        try:
+            task.hear(message)
+        except Exception:
+            logging.getLogger(__name__).exception("a page could not be told of a job")
 
     def close(self) -> None:
         """End the process."""

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-PATIENCE = 60_000  # ms: many times what anything takes, on a slow machine too
+PATIENCE = 120_000  # ms: many times what anything takes, on a slow machine too
 
 
 class Server:

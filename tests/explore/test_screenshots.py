@@ -75,6 +75,7 @@ def keep(tmp_path):
     return keep_picture
 
 
+@pytest.mark.slow
 def test_all_panels_of_one_algorithm(visit, keep):
     page = visit()
     assert page.number("samples-batch_size-0") == 228
@@ -86,6 +87,7 @@ def test_all_panels_of_one_algorithm(visit, keep):
     keep(page, "explorer_top", "#panel-samples")
 
 
+@pytest.mark.slow
 def test_two_algorithms_in_the_dark(visit, keep):
     page = visit("D=10000&second=linear+last&colours=dark")
     for panel in PANELS:

@@ -174,8 +174,10 @@ def test_a_port_that_is_taken_is_passed_over(monkeypatch):
 
     with taken_port() as port:
         monkeypatch.setattr(module, "DEFAULT_PORT", port)
-        found = module._free_port("127.0.0.1", None)
-    assert port < found < port + module.PORTS_TRIED
+        found = module._listening(None, "127.0.0.1", None)
+        assert port < found.port < port + module.PORTS_TRIED
+        found.stop()
+        found.io_loop.close(all_fds=True)
 
 
 def children(pid):

@@ -87,7 +87,7 @@ def cases():
     for name, state in STATES.items():
         quick = state.algorithms[0].is_default and state.second in ("", "sgd")
         for panel in PANELS:
-            slow = not quick and panel not in (("path", "rate", "risk") if name == "two" else ("path", "rate"))
+            slow = not quick and panel not in ("path", "rate")
             yield pytest.param(name, panel, marks=[pytest.mark.slow] if slow else [])
 
 
@@ -119,6 +119,7 @@ def test_the_edge_is_drawn():
     assert list(names["edges"].values()) == pytest.approx(edges, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_simulated_points_are_the_pages():
     assert jax.config.jax_platforms in (None, "", "cpu")
     check(replace(State(**SMALL), num_samples=100.0, second="last"), "simulated")
