@@ -134,13 +134,18 @@ def _routes(workers: Any) -> list[tuple[str, Any]]:
                 return
             name, arguments = ("table", ()) if suffix == "csv" else ("figure", (suffix,))
             try:
-                content = await _computed(workers, name, (state.bare, panel, *arguments))
+                content = await _computed(workers, self, name, (state.bare, panel, *arguments))
             except ValueError as error:
                 self.refuse(str(error))
+                return
+            if content is None:
                 return
             self.set_header("Content-Type", FORMATS[suffix])
             self.set_header("Content-Disposition", f'attachment; filename="{panel}.{suffix}"')
             self.finish(content)
+
+        def on_connection_close(self) -> None:
+            workers.stop(self)  # nobody waits for it any more
 
     class Program(Page):
         def get(self, panel: str) -> None:
@@ -153,8 +158,8 @@ def _routes(workers: Any) -> list[tuple[str, Any]]:
     return [(rf"/download/({named})\.({'|'.join(FORMATS)})", Download), (rf"/python/({named})", Program)]
 
 
-async def _computed(workers: Any, name: str, arguments: tuple[Any, ...]) -> bytes:
-    """A file that a worker makes.
+async def _computed(workers: Any, visitor: Any, name: str, arguments: tuple[Any, ...]) -> bytes | None:
+    """A file that a worker makes for a visitor; None if it was stopped.
 
     Raises:
         ValueError: it cannot be made, or not in time.
@@ -169,13 +174,14 @@ async def _computed(workers: Any, name: str, arguments: tuple[Any, ...]) -> byte
     def hear(message: Any) -> None:  # in another thread
         loop.call_soon_threadsafe(settle, message)
 
-    page = object()  # each download is a visitor of its own
-    workers.submit("asked", page, name, name, arguments, hear)
+    workers.submit("asked", visitor, name, name, arguments, hear)
     try:
         message = await asyncio.wait_for(found, LONGEST_FILE)
     except (TimeoutError, asyncio.CancelledError):
-        workers.stop(page)
+        workers.stop(visitor)
         raise ValueError(f"the file was not ready after {LONGEST_FILE:g} s; look for less data") from None
+    if message.kind == "stopped":
+        return None
     if message.kind != "done":
         raise ValueError(str(message.content))
     return message.content

@@ -198,14 +198,14 @@ def _ctrl_c_ignored() -> Iterator[None]:
 
 
 class Workers:
-    """All workers of a server: for quick jobs one an algorithm, one for what is asked for, others for the rest."""
+    """All workers of a server: for quick jobs one an algorithm, two for what is asked for, others for the rest."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
         others = max(1, min(MOST_LONG, (os.cpu_count() or 2) - 1))
         with _ctrl_c_ignored():
             quick = {slot: Lane(1) for slot in SLOTS}
-            self.lanes = {**quick, "asked": Lane(1, nice=True), "long": Lane(others, nice=True)}
+            self.lanes = {**quick, "asked": Lane(2, nice=True), "long": Lane(others, nice=True)}
 
     def submit(
         self,

@@ -81,7 +81,7 @@ def loads(maps: Generators, multiplicity: np.ndarray, excess: float = AT_ONE) ->
     """
     decay = np.moveaxis(maps.decay, 0, 2) + excess * np.eye(maps.decay.shape[1])[:, :, None, None]
     responses = solve(decay, np.moveaxis(maps.drive, 0, 1)[:, None])[:, 0]  # of M, (q, T, K)
-    g = _continued(np.einsum("tq,qtk->tk", maps.seen, responses), np.abs(maps.drive).sum(1))
+    g: Any = _continued(np.einsum("tq,qtk->tk", maps.seen, responses), np.abs(maps.drive).sum(1))
     within = (g < 1).all(1) & (g > -1e-9).all(1)
     g = np.where(within[:, None], g, 0.0)
     return np.where(within, (g / (1 - g)) @ multiplicity, math.inf)
