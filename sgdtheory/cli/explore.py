@@ -3,6 +3,7 @@
 import contextlib
 import webbrowser
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sgdtheory.cli.ctrl_c import Unwinding
 
@@ -14,6 +15,8 @@ class ExploreCommand:
     Everything is computed while you look, by this process and its children; Ctrl-C ends them. Only this machine can
     open the page unless --host says otherwise. A link to the page holds all of its state.
     """
+
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {"page": ("host", "port", "no_browser")}
 
     host: str = "127.0.0.1"
     """Address to listen at; 0.0.0.0 lets everybody in who can reach this machine."""

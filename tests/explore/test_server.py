@@ -11,6 +11,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -123,23 +125,41 @@ async def connect(url, origin, token):
     return await websocket_connect(request, subprotocols=["bokeh", token])
 
 
+def alone(function):
+    """What it returns or raises in a thread: in the main one the browser's event loop may run already."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(function).result()
+
+
+def run_alone(coroutine):
+    return alone(partial(asyncio.run, coroutine))
+
+
 def test_a_page_of_another_site_cannot_connect(server):
     token = token_of(server.url + "?" + SMALL)
     with pytest.raises(HTTPClientError, match="403"):
-        asyncio.run(connect(server.url, "http://example.org", token))
+        run_alone(connect(server.url, "http://example.org", token))
 
     async def own():
         connection = await connect(server.url, server.url.rstrip("/"), token)
         message = await connection.read_message()
         connection.close()
+        while await connection.read_message() is not None:
+            pass  # until it is closed
         return message
 
-    assert asyncio.run(own()) is not None
+    assert run_alone(own()) is not None
     server.log[:] = [line for line in server.log if "example.org" not in line and "403" not in line]
 
 
+# A background job of a shell has Ctrl-C ignored.
+LISTEN = """import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"""
+
+
 def explore(*flags, **options):
-    command = [sys.executable, "-m", "sgdtheory", "explore", "--no-browser", *flags]
+    command = [sys.executable, "-c", LISTEN, "-m", "sgdtheory", "explore", "--no-browser", *flags]
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -172,12 +192,15 @@ def test_where_it_cannot_listen_it_says_so(flags):
 def test_a_port_that_is_taken_is_passed_over(monkeypatch):
     from sgdtheory.explore import server as module
 
-    with taken_port() as port:
-        monkeypatch.setattr(module, "DEFAULT_PORT", port)
+    def first_free():
         found = module._listening(None, "127.0.0.1", None)
-        assert port < found.port < port + module.PORTS_TRIED
         found.stop()
         found.io_loop.close(all_fds=True)
+        return found.port
+
+    with taken_port() as port:
+        monkeypatch.setattr(module, "DEFAULT_PORT", port)
+        assert port < alone(first_free) < port + module.PORTS_TRIED
 
 
 def children(pid):
