@@ -6,6 +6,7 @@
 import contextlib
 import html
 import itertools
+import queue
 import time
 from dataclasses import replace
 from functools import partial
@@ -14,12 +15,13 @@ from typing import Any
 from bokeh.document import Document
 from bokeh.models import Button, Column, CustomJS, Div, Select, TextInput, Toggle
 
-from sgdtheory.explore.appearance import DARK, LIGHT, number
+from sgdtheory.explore.appearance import DARK, LIGHT
 from sgdtheory.explore.computations import Answer
 from sgdtheory.explore.controls import STYLE, Controls
 from sgdtheory.explore.panels import FILLED_BY, SHOWN_IN, inputs_of, make_panels
 from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.state import COLOURS, SIZES, SLOTS, State
+from sgdtheory.explore.texts import note, readings
 from sgdtheory.explore.worker import Message
 from sgdtheory.explore.workers import GRACE, Workers
 
@@ -35,25 +37,6 @@ WHAT = {
     "growth": "growth of B*",
     "simulated": "simulation",
 }
-READINGS = {  # (answer, mark) → its words on the page
-    ("path", "total"): "risk",
-    ("path", "bias"): "bias",
-    ("path", "variance"): "variance",
-    ("path", "num_steps"): "steps\u00a0n",
-    ("path", "learning_rate"): "learning rate\u00a0γ",
-    ("path", "edge"): "stability edge",
-    ("samples", "batch_size"): "B*",
-    ("samples", "num_steps"): "steps at\u00a0B*",
-    ("samples", "optimal_risk"): "R_opt(D)",
-    ("samples", "optimal_batch_size"): "B of R_opt",
-    ("path", "theorem7"): "Theorem 7's bound",
-    ("path", "missed"): "what M features miss",
-}
-TABLE_STYLE = """<style>table { border-collapse: collapse; }
-th, td { font-weight: normal; text-align: right; vertical-align: bottom; padding: 0 .9em .1em 0; white-space: nowrap; }
-th[scope=row] { white-space: normal; min-width: 9em; }
-th[scope=col] { white-space: normal; opacity: .75; } td { font-weight: bold; }</style>"""
-NOTE_STYLE = "background: var(--note); padding: .5em .8em; border-left: 4px solid var(--accent)"
 NO_PRESET = "(choose one)"
 PAGES = itertools.count()
 
@@ -80,6 +63,7 @@ class Page:
         self.shown: dict[tuple[str, int], int] = {}  # number of the job whose answer is shown
         self.running: dict[tuple[str, int], float] = {}  # subject → since when
         self.marks: dict[tuple[str, int], dict[str, float]] = {}
+        self.inbox: queue.SimpleQueue[tuple[tuple[str, int], Message]] = queue.SimpleQueue()
         self.panels = make_panels()
         self.controls = Controls(self.changed)
         self._make_rest()
@@ -265,9 +249,15 @@ class Page:
 
     def _heard(self, subject: tuple[str, int], message: Message) -> None:
         """Called from another thread."""
+        self.inbox.put((subject, message))
         with contextlib.suppress(Exception):  # of a document that is being taken down: its visitor has gone
             if not self.closed:
-                self.document.add_next_tick_callback(partial(self.take, subject, message))
+                self.document.add_next_tick_callback(self.take_all)
+
+    def take_all(self) -> None:
+        """What has come, in its order: Bokeh's callbacks have none."""
+        while not self.inbox.empty():
+            self.take(*self.inbox.get())
 
     def take(self, subject: tuple[str, int], message: Message) -> None:
         """Show an answer, or note how its job ended. An older position's is shown until a newer one's has come."""
@@ -311,26 +301,13 @@ class Page:
         """What the visitor should know: refusals, remarks."""
         listed = [self.refusal] if self.refusal else [each for note in self.notes.values() for each in note]
         listed = [*self.notes.get("link", ()), *listed] if self.refusal else listed
-        told = [html.escape(each[:1].upper() + each[1:] if each[1:2].isalpha() else each) for each in listed]
-        text = f"<div style='{NOTE_STYLE}'>{'<br>'.join(dict.fromkeys(told))}</div>" if told else ""
+        text = note(listed)
         if self.words.text != text:
             self.words.text = text
 
     def tell_readings(self) -> None:
         """The numbers of the setting, a row an algorithm."""
-        names = self.state.names if self.marks else ()
-        values = {
-            (*key, slot): self.marks.get((key[0], slot), {}).get(key[1])
-            for key in READINGS
-            for slot in range(len(names))
-        }
-        told = [key for key in READINGS if any(values[*key, slot] for slot in range(len(names)))]
-        head = "".join(f"<th scope='col'>{READINGS[key]}</th>" for key in told)
-        rows = [f"<tr><th></th>{head}</tr>"]
-        for slot, name in enumerate(names):
-            cells = (_cell(f"{'-'.join(key)}-{slot}", values[*key, slot]) for key in told)
-            rows.append(f"<tr><th scope='row'>{html.escape(name)}</th>{''.join(cells)}</tr>")
-        text = f"{TABLE_STYLE}<table>{''.join(rows)}</table>" if told else ""
+        text = readings(self.state.names, self.marks) if self.marks else ""
         if self.readings.text != text:
             self.readings.text = text
 
@@ -380,10 +357,3 @@ class Page:
         """The visitor has gone."""
         self.closed = True
         self.workers.stop(self.key)
-
-
-def _cell(name: str, value: float | None) -> str:
-    """A number, with all of its digits for programs that read the page."""
-    if value is None:
-        return "<td></td>"
-    return f'<td data-name="{name}" data-value="{value!r}" title="{value!r}">{number(value, 4)}</td>'

@@ -21,6 +21,7 @@ from sgdtheory.explore.worker import Job, Message, work
 
 GRACE = 0.4  # seconds that a job is left before a newer one stops it: else nothing moves while a slider moves
 MOST_LONG = 4  # workers for jobs that may take long
+PATIENCE, PATIENCE_ASKED = 5.0, 30.0  # seconds in which a job must end that is told to; replicas end together
 RESTARTED_AFTER = 1.0  # seconds: a process that cannot start does not fill the machine
 THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 
@@ -41,8 +42,8 @@ class Task:
 class Lane:
     """Workers that share what waits, `nice` ones after all else of the machine. Called from any thread."""
 
-    def __init__(self, number: int, nice: bool = False) -> None:
-        self.nice = nice
+    def __init__(self, number: int, nice: bool = False, patience: float = PATIENCE) -> None:
+        self.nice, self.patience = nice, patience
         self.lock = threading.RLock()
         self._waiting: list[Task] = []
         self._served: list[Hashable] = []  # pages, the one served last at the end
@@ -139,6 +140,15 @@ class _Process:
         with self.lane.lock, contextlib.suppress(OSError):
             if self.task is task and not self.closed:
                 self.connection.send(task.job.number)
+                end = threading.Timer(self.lane.patience, self._end, (task,))
+                end.daemon = True
+                end.start()
+
+    def _end(self, task: Task) -> None:
+        """End the process that has not ended this job: an interrupt in compiled code may be lost, or hold a lock."""
+        with self.lane.lock:
+            if self.task is task and not self.closed:
+                self.process.kill()  # `_listen` hears of it, and starts another
 
     def _listen(self) -> None:
         """Pass on what the worker tells; one that has died is replaced."""
@@ -205,7 +215,11 @@ class Workers:
         others = max(1, min(MOST_LONG, (os.cpu_count() or 2) - 1))
         with _ctrl_c_ignored():
             quick = {slot: Lane(1) for slot in SLOTS}
-            self.lanes = {**quick, "asked": Lane(2, nice=True), "long": Lane(others, nice=True)}
+            self.lanes = {
+                **quick,
+                "asked": Lane(2, nice=True, patience=PATIENCE_ASKED),
+                "long": Lane(others, nice=True),
+            }
 
     def submit(
         self,

@@ -176,9 +176,8 @@ def test_a_hundred_quick_moves(visit, server):
     page.press("capacity", times=10)
     page.press("batch_size", times=8)
     page.press("capacity", "ArrowLeft", times=12)
-    target = "b=5", "B=16"
-    page.page.wait_for_function(f"{list(target)!r}.every((each) => location.search.includes(each))")
-    page.page.wait_for_function("location.search.includes('a=1.9') && location.search.includes('noise=0.0316')")
+    for name, value in {"a": "1.9", "b": "5", "noise": "0.0316", "B": "16"}.items():
+        page.page.wait_for_function(f"new URLSearchParams(location.search).get({name!r}) === {value!r}")
     state = state_of(page)
     for slot in range(2):
         wait_for_value(page, f"path-total-{slot}", risk_of(state, slot), 1e-8)
