@@ -1,6 +1,6 @@
 """Pictures of the page, for the guide: nothing that should be seen on them is missing.
 
-`SGDTHEORY_SCREENSHOTS=docs/pictures pytest tests/explore/test_screenshots.py` makes those of the guide anew.
+`SGDTHEORY_SCREENSHOTS=docs/pictures pytest -m "slow or not slow" tests/explore/test_screenshots.py` makes the guide's.
 """
 
 import io
