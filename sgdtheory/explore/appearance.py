@@ -8,16 +8,15 @@ from sgdtheory.plotting.style import BLUE, ORANGE, SKY, VERMILLION
 
 
 class Palette(NamedTuple):
-    """Colours of a figure: of the two algorithms (Okabe and Ito's), of text and axes, of grid lines, of the ground."""
+    """Colours of a figure: of the two algorithms (Okabe and Ito's), of text and axes, of grid lines."""
 
     slots: tuple[str, str]
     ink: str
     grid: str
-    ground: str
 
 
-LIGHT = Palette((BLUE, VERMILLION), "#222222", "#dddddd", "#ffffff")
-DARK = Palette((SKY, ORANGE), "#e8e8e8", "#444444", "#15181c")
+LIGHT = Palette((BLUE, VERMILLION), "#222222", "#dddddd")
+DARK = Palette((SKY, ORANGE), "#e8e8e8", "#444444")
 FONT_SIZES = {"normal": "12px", "large": "17px"}
 LINE_WIDTHS = {"normal": 2.0, "large": 3.5}
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sgdtheory.critical import CriticalBatchSize, critical_batch_size, optimal_learning_rate, predicted_exponent
-from sgdtheory.explore.state import State
+from sgdtheory.explore.state import SLOTS, State
 from sgdtheory.simulation import simulate
 from sgdtheory.theory import Algorithm, RiskPath, excess_risk, method_edge, risk_path, theorem7
 
@@ -208,3 +208,16 @@ def simulated(state: State, slot: int, tell: Tell) -> None:
 
 
 COMPUTATIONS = {each.__name__: each for each in (run, rates, tuned, critical, growth, simulated)}
+LAW = "capacity", "source", "noise_variance", "num_features", "num_samples"
+DEPENDS_ON: dict[str, tuple[str, ...]] = {  # computation → parts of the state, beside the algorithm
+    "run": (*LAW, "batch_size", "learning_rate"),
+    "rates": (*LAW, "batch_size"),
+    "tuned": LAW,
+    "critical": (*LAW, "overhead"),
+    "growth": (*LAW, "overhead"),
+}
+
+
+def inputs_of(state: State, computation: str, slot: int) -> tuple[Any, ...]:
+    """What a computation depends on: with the same it need not be done again."""
+    return (getattr(state, SLOTS[slot]), *(getattr(state, name) for name in DEPENDS_ON[computation]))

@@ -16,9 +16,9 @@ from bokeh.document import Document
 from bokeh.models import Button, Column, CustomJS, Div, Select, TextInput, Toggle
 
 from sgdtheory.explore.appearance import DARK, LIGHT
-from sgdtheory.explore.computations import Answer
+from sgdtheory.explore.computations import Answer, inputs_of
 from sgdtheory.explore.controls import STYLE, Controls
-from sgdtheory.explore.panels import FILLED_BY, SHOWN_IN, inputs_of, make_panels
+from sgdtheory.explore.panels import FILLED_BY, SHOWN_IN, make_panels
 from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.state import COLOURS, SIZES, SLOTS, State
 from sgdtheory.explore.texts import note, readings

@@ -13,7 +13,7 @@ from bokeh.plotting import figure
 
 from sgdtheory.explore.appearance import FONT_SIZES, LINE_WIDTHS, Palette, number
 from sgdtheory.explore.computations import Answer
-from sgdtheory.explore.state import SLOTS, State
+from sgdtheory.explore.state import SLOTS
 from sgdtheory.plotting.style import plain_label
 
 HEIGHT, LOW_HEIGHT = 370, 110
@@ -164,9 +164,7 @@ class Panel:
                 glyph.update(fill_color=color)
         size = FONT_SIZES[text]
         self.figure.title.update(text_color=palette.ink, text_font_size=size)
-        self.legend.update(
-            label_text_color=palette.ink, label_text_font_size=size, background_fill_color=palette.ground
-        )
+        self.legend.update(label_text_color=palette.ink, label_text_font_size=size)
         for axis in (*self.figure.xaxis, *self.figure.yaxis):
             axis.update(
                 axis_label_text_color=palette.ink,
@@ -413,15 +411,3 @@ FILLED_BY: dict[str, dict[str, tuple[str, ...]]] = {  # computation → panels, 
     "growth": {"growth": ()},
     "simulated": {},
 }
-DEPENDS_ON: dict[str, tuple[str, ...]] = {  # computation → parts of the state, beside the algorithm
-    "run": ("capacity", "source", "noise_variance", "num_features", "num_samples", "batch_size", "learning_rate"),
-    "rates": ("capacity", "source", "noise_variance", "num_features", "num_samples", "batch_size"),
-    "tuned": ("capacity", "source", "noise_variance", "num_features", "num_samples"),
-    "critical": ("capacity", "source", "noise_variance", "num_features", "num_samples", "overhead"),
-    "growth": ("capacity", "source", "noise_variance", "num_features", "num_samples", "overhead"),
-}
-
-
-def inputs_of(state: State, computation: str, slot: int) -> tuple[Any, ...]:
-    """What a computation depends on: with the same it need not be done again."""
-    return (getattr(state, SLOTS[slot]), *(getattr(state, name) for name in DEPENDS_ON[computation]))
