@@ -210,7 +210,7 @@ class Run:
         """Of all panels: `f(t + 1) = (1 − decay) f(t) + …`, decay (L, p, K)."""
         before = self.panels.before
         found = systems(decay[:, :, None, None], self.panels.difference, before)
-        return [_System(before[k], each.first[:, 0, 0], each.inverse) for k, each in enumerate(found)]
+        return [_System(each, found.first[:, 0, 0, k], found.inverse[:, :, k]) for k, each in enumerate(before)]
 
 
 class _System(NamedTuple):

@@ -1,6 +1,6 @@
 """Exact risk of any algorithm: at the end of a run, and all the way (THEORY.md T20–T25)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,11 +13,11 @@ from sgdtheory.theory.averages import LastIterate
 from sgdtheory.theory.course import Course, number_of_steps, steps_of_shape
 from sgdtheory.theory.mesh import FINE, ROUGH, Resolution
 from sgdtheory.theory.moments import Moments, iterate_risk
+from sgdtheory.theory.pieces import pieces
 from sgdtheory.theory.problem import Spectral
-from sgdtheory.theory.propagation import Travelled, course_modes, every_step, travelled
+from sgdtheory.theory.propagation import Travelled, course_modes, travelled
 from sgdtheory.theory.risk import Risk
-from sgdtheory.theory.stepping import stepped_together
-from sgdtheory.theory.thresholds import COMPILED_FROM, ERROR_SHARE, MODES_TOGETHER, MOST_STEPS, TOGETHER
+from sgdtheory.theory.thresholds import COMPILED_FROM, ERROR_SHARE, MODES_TOGETHER, TOGETHER
 
 
 class CourseRisk(NamedTuple):
@@ -45,16 +45,10 @@ def course_risk(
         resolution: of smooth pieces.
         compiled_from: so many single steps or more are compiled.
     """
-    units = np.array([1.0, problem.noise_variance])
-    found = travelled(problem, course, resolution=resolution, compiled_from=compiled_from)
-    parts = _output_risk(found.moments, course, units)
-    error = 0.0
-    if estimate and found.approximated:
-        rougher = _output_risk(travelled(problem, course, resolution=ROUGH).moments, course, units)
-        with np.errstate(all="ignore"):
-            error = ERROR_SHARE * float(np.abs(parts - rougher).sum() / parts.sum())
-        error = 0.0 if np.isnan(error) else error
-    return CourseRisk(parts, error, found)
+    found = travelled(problem, [course], resolution=resolution, compiled_from=compiled_from)
+    parts = _output_risks(problem, found.moments, [course])
+    error = _errors(problem, found, [course], parts)[0] if estimate else 0.0
+    return CourseRisk(parts[:, 0], float(error), found)
 
 
 def course_risks(
@@ -65,50 +59,57 @@ def course_risks(
     resolution: Resolution = FINE,
     compiled_from: float = COMPILED_FROM,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`course_risk` of S courses of one algorithm: parts (2, S) and errors (S,).
-
-    Those whose every step is taken are stepped through side by side, which shares what a step costs beside its numbers.
-    """
+    """`course_risk` of S courses of one algorithm, those of about the same length side by side: (2, S) and (S,)."""
     parts, error = np.empty((2, len(courses))), np.zeros(len(courses))
-    how: Any = {"resolution": resolution, "compiled_from": compiled_from}
-    beside = [_by_steps(course) for course in courses]
-    if sum(beside) > 1:
-        places = np.flatnonzero(beside)
-        parts[:, places] = _side_by_side(problem, [courses[place] for place in places.tolist()], **how)
-    for place, course in enumerate(courses):
-        if not beside[place] or sum(beside) == 1:
-            parts[:, place], error[place], _ = course_risk(problem, course, estimate=estimate, **how)
+    for places, by_steps in _convoys(problem, courses, resolution):
+        group = [courses[place] for place in places]
+        how: Any = {"resolution": resolution, "compiled_from": compiled_from, "by_steps": by_steps}
+        found = travelled(problem, group, **how)
+        parts[:, places] = _output_risks(problem, found.moments, group)
+        if estimate:
+            error[places] = _errors(problem, found, group, parts[:, places])
     return parts, error
 
 
-def _by_steps(course: Course) -> bool:
-    """Whether a course is short, or has to be stepped through and can be."""
-    return course.num_steps <= TOGETHER or (course.num_steps <= MOST_STEPS and every_step(course))
+def _convoys(problem: Spectral, courses: Sequence[Course], resolution: Resolution) -> Iterator[tuple[list[int], bool]]:
+    """Places of courses that travel together, with as many pieces each, and whether every step is taken."""
+    if not courses:
+        return
+    size = max(MODES_TOGETHER // course_modes(problem, courses, resolution.modes).eigenvalue.size, 1)
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    few = len(courses) > 1
+    for place in sorted(range(len(courses)), key=lambda place: courses[place].num_steps):
+        course = courses[place]
+        starts = [low for low, _ in pieces(course)]
+        begin = starts.index(course.first_averaged) if course.first_averaged in starts else -1
+        by_steps = few and course.num_steps <= TOGETHER
+        alike.setdefault((by_steps, len(starts), begin), []).append(place)
+    for (by_steps, *_), places in alike.items():
+        for first in range(0, len(places), size):
+            yield places[first : first + size], by_steps
 
 
-def _side_by_side(problem: Spectral, courses: list[Course], resolution: Resolution, compiled_from: float) -> np.ndarray:
-    """Parts of courses whose every step is taken, those of about the same length at once."""
-    parts, units = np.empty((2, len(courses))), np.array([1.0, problem.noise_variance])
-    longest = max(courses, key=lambda course: course.num_steps * course.rate)
-    with np.errstate(all="ignore"):  # overflow and underflow are results here
-        modes = course_modes(problem, longest, resolution.modes)
-        order = np.argsort([course.num_steps for course in courses], kind="stable")
-        size = max(MODES_TOGETHER // modes.eigenvalue.size, 1)
-        for group in (order[begin : begin + size].tolist() for begin in range(0, order.size, size)):
-            ended = stepped_together([courses[place] for place in group], modes, compiled_from)
-            for column, place in enumerate(group):
-                end = Moments(*(each[:, column] for each in ended))
-                parts[:, place] = _output_risk(end, courses[place], units)
-    return parts
+def _errors(problem: Spectral, found: Travelled, courses: Sequence[Course], parts: np.ndarray) -> np.ndarray:
+    """(S,) estimates of the relative errors of (2, S) parts: a share of what a lower order changes."""
+    error = np.zeros(len(courses))
+    if (places := np.flatnonzero(found.approximated)).size:
+        group = [courses[place] for place in places.tolist()]
+        rougher = _output_risks(problem, travelled(problem, group, resolution=ROUGH).moments, group)
+        with np.errstate(all="ignore"):
+            change = np.abs(parts[:, places] - rougher).sum(0) / parts[:, places].sum(0)
+        error[places] = np.where(np.isnan(change), 0.0, ERROR_SHARE * change)
+    return error
 
 
-def _output_risk(moments: Moments, course: Course, units: np.ndarray) -> np.ndarray:
-    average = course.algorithm.average
+def _output_risks(problem: Spectral, moments: Moments, courses: Sequence[Course]) -> np.ndarray:
+    """(2, S) bias and variance of what the algorithm returns, in units of y², from moments at the ends of S courses."""
+    algorithm, units = courses[0].algorithm, np.array([[1.0], [problem.noise_variance]])
     with np.errstate(all="ignore"):
-        if isinstance(average, LastIterate):
-            parts = iterate_risk(moments, np.asarray(course.algorithm.method.output, dtype=float))
+        if isinstance(algorithm.average, LastIterate):
+            parts = iterate_risk(moments, np.asarray(algorithm.method.output, dtype=float))
         else:
-            parts = np.asarray(moments.square) / average.norm(course.num_steps, course.num_steps) ** 2
+            norms = [algorithm.average.norm(course.num_steps, course.num_steps) for course in courses]
+            parts = np.asarray(moments.square) / np.array(norms) ** 2
         parts = np.where(np.isfinite(parts), np.maximum(parts, 0.0), np.inf)  # inf − inf: beyond the range of a float
         return np.where(units > 0, units * parts, 0.0)
 
@@ -226,7 +227,7 @@ def _parts_along(
     problem: Spectral, course: Course, stops: np.ndarray, resolution: Resolution
 ) -> tuple[np.ndarray, bool]:
     """Bias and variance of iterate and average at the stops, (2, 2, K), and whether panels were used."""
-    found = travelled(problem, course, stops.tolist(), resolution)
+    found = travelled(problem, [course], stops.tolist(), resolution)
     iterate, square = (np.array([getattr(point, name) for point in found.points]).T for name in ("iterate", "square"))
     average, n = course.algorithm.average, course.num_steps
     averaged = iterate
@@ -236,4 +237,4 @@ def _parts_along(
         with np.errstate(all="ignore"):
             averaged = np.where(begun, square / norm**2, np.nan)
     units = np.array([[1.0], [problem.noise_variance]])
-    return np.array([units * iterate, units * averaged]), found.approximated
+    return np.array([units * iterate, units * averaged]), bool(found.approximated[0])

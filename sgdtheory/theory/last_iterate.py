@@ -24,7 +24,7 @@ def iterate_moments(
             steps = number_of_steps(algorithm.batch_schedule, size, number)
             end = course_risk(problem, Course(algorithm, size, step, steps), estimate=False).travelled
             output = np.asarray(algorithm.method.output, dtype=float)
-            shown = np.einsum("dijk,i,j->dk", end.moments.own, output, output)
+            shown = np.einsum("dijk,i,j->dk", end.moments.own[:, 0], output, output)
             risk = shown[0] + problem.noise_variance * shown[1]
             found[:, place] = end.modes.eigenvalue ** POWERS[:, None] @ risk
     return np.where(np.isfinite(found), found, np.nan).reshape(-1, *batch.shape)

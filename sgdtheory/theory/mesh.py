@@ -22,7 +22,7 @@ class Resolution(NamedTuple):
     modes: float
 
 
-# By measurement (tests/theory/test_panels.py)
+# By measurement (tests/theory/test_algorithm.py)
 FINE = Resolution(9, 2.0, 0.0)  # relative error about 1e-9 at most, 1e-11 as a rule
 ROUGH = Resolution(7, 2.0, 0.0)  # some forty times that: for an estimate of the error
 FAST = Resolution(5, 3.0, 1e-6)  # about 1e-5, for searches

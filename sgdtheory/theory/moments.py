@@ -34,10 +34,10 @@ class Moments(NamedTuple):
 
 
 class Keeping(NamedTuple):
-    """How an average is kept: 1 − ρ and ω."""
+    """How an average is kept: 1 − ρ and ω, numbers or (S,) of S runs."""
 
-    forgetting: float
-    weight: float
+    forgetting: Any
+    weight: Any
 
 
 def start(method: LinearMethod, modes: Modes) -> Moments:
@@ -53,13 +53,13 @@ def begun(moments: Moments, output: np.ndarray, average: Any) -> Moments:
     if isinstance(average, UniformAverage | TailAverage):
         return moments
     assert isinstance(average, ExponentialAverage)
-    cross = np.einsum("dijk,j->dik", moments.own, output)
-    return moments._replace(cross=cross, square=np.einsum("dik,i->d", cross, output))
+    cross = np.einsum("...ijk,j->...ik", moments.own, output)
+    return moments._replace(cross=cross, square=np.einsum("...ik,i->...", cross, output))
 
 
 def iterate_risk(moments: Moments, output: np.ndarray) -> np.ndarray:
-    """Σ oᵀM o, (2,)."""
-    return np.einsum("dijk,i,j->d", moments.own, output, output)
+    """Σ oᵀM o, (2,), or (2, S) of S runs."""
+    return np.einsum("...ijk,i,j->...", moments.own, output, output)
 
 
 class Steps(NamedTuple):
@@ -152,8 +152,8 @@ def pairs(k: int) -> list[tuple[int, int]]:
 
 
 def pack(own: np.ndarray) -> np.ndarray:
-    """(2, q, K) from (2, k, k, K)."""
-    return np.stack([own[:, i, j] for i, j in pairs(own.shape[1])], axis=1)
+    """(…, q, K) from (…, k, k, K)."""
+    return np.stack([own[..., i, j, :] for i, j in pairs(own.shape[-2])], axis=-2)
 
 
 def unpack(packed: np.ndarray, k: int) -> np.ndarray:

@@ -11,7 +11,6 @@ change by a bounded factor, converge geometrically in p at a cost that grows wit
 numbers P(t_j) alone: their p×p systems are inverted one by one, and one small system couples them.
 """
 
-from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,17 +18,9 @@ import numpy as np
 from numpy.polynomial import legendre
 
 from sgdtheory.theory.linear import inverses
-from sgdtheory.theory.methods import StepMatrices
 from sgdtheory.theory.modes import Modes
-from sgdtheory.theory.moments import Generators, Keeping, Moments, generators, pack, shown_weights, unpack
-from sgdtheory.theory.thresholds import LONG_PANEL, PANEL_MODES
-
-
-class Coefficients(NamedTuple):
-    """Of T steps: I − A, b, c, and batch sizes (T,)."""
-
-    matrices: StepMatrices
-    batch: np.ndarray
+from sgdtheory.theory.moments import Generators, Keeping, Moments, pack, shown_rows, shown_weights, unpack
+from sgdtheory.theory.thresholds import LONG_PANEL
 
 
 @lru_cache
@@ -80,12 +71,12 @@ def backward_differences(order: int, length: np.ndarray) -> np.ndarray:
 
 
 class Along(NamedTuple):
-    """What a panel says of the steps within it.
+    """What L panels say of the steps within them.
 
     Attributes:
-        nodes: (p + 1,) step numbers, the first is the panel's start.
-        iterate: (2, p + 1) Σ oᵀM o.
-        square: (2, p + 1) Σ S².
+        nodes: (L, p + 1) step numbers, the first is the panel's start.
+        iterate: (2, L, p + 1) Σ oᵀM o.
+        square: (2, L, p + 1) Σ S².
     """
 
     nodes: np.ndarray
@@ -94,34 +85,38 @@ class Along(NamedTuple):
 
 
 class System(NamedTuple):
-    """`f(s) = (1 − decay) f(s − 1) + forcing` at the p equations of a panel, for vectors of q numbers, solved.
+    """`f(s) = (1 − decay) f(s − 1) + forcing` at the p equations of L panels, for vectors of q numbers, solved.
 
     Attributes:
-        inverse: (p q, p q, K) of the values at the p nodes.
-        first: (p, q, q, K) what multiplies the values at the start.
+        inverse: (p q, p q, L, K) of the values at the p nodes.
+        first: (p, q, q, L, K) what multiplies the values at the start.
     """
 
     inverse: np.ndarray
     first: np.ndarray
 
     def values(self, start: np.ndarray, forcing: np.ndarray | float = 0.0) -> np.ndarray:
-        """(2, p, q, K) at the nodes, for the start (2, q, K) and forcing (2, p, q, K)."""
-        right = forcing - np.einsum("jabk,dbk->djak", self.first, start)
-        found = np.einsum("rsk,dsk->drk", self.inverse, right.reshape(2, -1, start.shape[-1]))
+        """(2, p, q, L, K) at the nodes, for the start (2, q, L, K) and forcing (2, p, q, L, K)."""
+        right = forcing - np.einsum("jablk,dblk->djalk", self.first, start)
+        found = np.einsum("rslk,dslk->drlk", self.inverse, right.reshape(2, -1, *start.shape[-2:]))
         return found.reshape(right.shape)
+
+    def some(self, panels: slice) -> "System":
+        """Of some of the panels."""
+        return System(self.inverse[:, :, panels], self.first[:, :, :, panels])
 
 
 class Prepared(NamedTuple):
-    """What does not depend on the moments, for one panel.
+    """What does not depend on the moments, for L panels.
 
     Attributes:
-        nodes: (p + 1,) step numbers.
-        before: (p, p + 1) values one step before the p equations, from the values at the nodes.
-        propagator: (p, k, k, K) A_i.
+        nodes: (L, p + 1) step numbers.
+        before: (L, p, p + 1) values one step before the p equations, from the values at the nodes.
+        propagator: (p, k, k, L, K) A_i.
         own, cross, square: systems of M, x and Σ S²; the latter where something is averaged.
-        forced: (p, q, p, K) M at the nodes for a unit of noise at each equation.
-        seen: (p, p + 1, q) P at the equations from ΣM at the nodes.
-        coupling: (p, p) P + σ² from what they would be without coupling.
+        forced: (p, q, p, L, K) M at the nodes for a unit of noise at each equation.
+        seen: (L, p, p + 1, q) P at the equations from ΣM at the nodes.
+        coupling: (L, p, p) P + σ² from what they would be without coupling.
     """
 
     nodes: np.ndarray
@@ -134,85 +129,88 @@ class Prepared(NamedTuple):
     seen: np.ndarray
     coupling: np.ndarray
 
-
-def prepared(
-    panels: list[tuple[float, float]],
-    coefficients: Callable[[np.ndarray], Coefficients],
-    modes: Modes,
-    order: int,
-    keeping: Keeping | None,
-) -> Iterator[Prepared]:
-    """Panels of more than `order` steps, many prepared at once."""
-    at_once = max(1, PANEL_MODES // modes.eigenvalue.size)
-    for begin in range(0, len(panels), at_once):
-        low, high = np.array(panels[begin : begin + at_once]).T
-        nodes = low[:, None] + (_nodes(order)[0] + 1) / 2 * (high - low)[:, None]
-        found = coefficients(nodes[:, 1:].ravel() - 1)
-        maps = generators(found.matrices, found.batch, modes.eigenvalue)
-        maps = Generators(*(each.reshape(low.size, order, *each.shape[1:]) for each in maps))
-        yield from _together(nodes, backward_differences(order, high - low), maps, modes, keeping)
+    def some(self, panels: slice) -> "Prepared":
+        """Some of the panels."""
+        nodes, before, seen, coupling = (each[panels] for each in (self.nodes, self.before, self.seen, self.coupling))
+        own, cross, square = (each and each.some(panels) for each in (self.own, self.cross, self.square))
+        assert own is not None
+        forced, propagator = (each[:, :, :, panels] for each in (self.forced, self.propagator))
+        return Prepared(nodes, before, propagator, own, cross, square, forced, seen, coupling)
 
 
-def _together(
-    nodes: np.ndarray, difference: np.ndarray, maps: Generators, modes: Modes, keeping: Keeping | None
-) -> Iterator[Prepared]:
-    """L panels, from their nodes (L, p + 1), differences (L, p, p + 1) and maps (L, p, …)."""
-    order = difference.shape[1]
+def panel_nodes(order: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Step numbers (L, p + 1) of panels of more than p steps, from `low` to `high`, (L,) each."""
+    return low[:, None] + (_nodes(order)[0] + 1) / 2 * (high - low)[:, None]
+
+
+def prepared(nodes: np.ndarray, maps: Generators, modes: Modes, keeping: Keeping | None) -> Prepared:
+    """L panels together.
+
+    Args:
+        nodes: (L, p + 1).
+        maps: of the L p steps that end at the nodes but the first.
+        modes: K modes.
+        keeping: (L,) of each panel's run.
+    """
+    panels, order = nodes.shape[0], nodes.shape[1] - 1
+    difference = backward_differences(order, nodes[:, -1] - nodes[:, 0])
+    maps = Generators(*(each.reshape(panels, order, *each.shape[1:]) for each in maps))
     before = np.eye(order + 1)[1:] - difference  # f(s_j − 1) from the values at the nodes
     own = systems(maps.decay, difference, before)
-    cross = square = [None] * len(nodes)
+    cross = square = None
     if keeping is not None:
-        rho, k = 1 - keeping.forgetting, maps.propagator.shape[2]
-        cross = systems(keeping.forgetting * np.eye(k)[..., None] + rho * maps.propagator_decay, difference, before)
-        loss = np.full((*difference.shape[:2], 1, 1, 1), keeping.forgetting * (1 + rho))
-        square = systems(loss, difference, before)
-    for place, system in enumerate(own):
-        forced = _forced(system.inverse, maps.drive[place] * modes.multiplicity)
-        seen = maps.seen[place][:, None] * before[place][..., None]
-        kernel = np.einsum("jnq,nql->jl", seen[:, 1:], forced.sum(-1))
-        coupling = np.linalg.inv(np.eye(order) - kernel)
-        here = nodes[place], before[place], maps.propagator[place], system, cross[place], square[place]
-        yield Prepared(*here, forced, seen, coupling)
+        forgetting, k = keeping.forgetting[:, None, None, None, None], maps.propagator.shape[2]
+        rest = (1 - forgetting) * maps.propagator_decay
+        cross = systems(forgetting * np.eye(k)[..., None] + rest, difference, before)
+        square = systems(np.repeat(forgetting * (2 - forgetting), order, axis=1), difference, before)
+    forced = _forced(own.inverse, np.moveaxis(maps.drive, 0, 2) * modes.multiplicity)
+    seen = maps.seen[:, :, None] * before[..., None]
+    kernel = np.einsum("ljnq,nqil->lji", seen[:, :, 1:], forced.sum(-1))
+    coupling = np.linalg.inv(np.eye(order) - kernel)
+    return Prepared(nodes, before, np.moveaxis(maps.propagator, 0, 3), own, cross, square, forced, seen, coupling)
 
 
-def systems(decay: np.ndarray, difference: np.ndarray, before: np.ndarray) -> list[System]:
+def systems(decay: np.ndarray, difference: np.ndarray, before: np.ndarray) -> System:
     """Of L panels, from decay (L, p, q, q, K): `f(s) − (1 − decay) f(s − 1)` as matrices, inverted."""
     panels, p, q, _, size = decay.shape
     same = np.eye(q)[:, None, :, None, None] * np.moveaxis(difference, 0, -1)[:, None, :, None, :, None]
     blocks = np.moveaxis(decay, 0, 3)[:, :, None] * np.moveaxis(before, 0, -1)[:, None, :, None, :, None]
     blocks += same  # (p, q, p + 1, q, L, K)
     inverse = inverses(np.ascontiguousarray(blocks[:, :, 1:]).reshape(p * q, p * q, panels * size))
-    inverse = inverse.reshape(p * q, p * q, panels, size)
-    return [System(inverse[:, :, place], blocks[:, :, 0, :, place]) for place in range(panels)]
+    return System(inverse.reshape(p * q, p * q, panels, size), blocks[:, :, 0])
 
 
 def _forced(inverse: np.ndarray, drive: np.ndarray) -> np.ndarray:
-    """M at the nodes for a unit of noise at each equation, (p, q, p, K), with drive (p, q, K)."""
-    p, q, size = drive.shape
-    found = inverse.reshape(p * q, p, q, size)
+    """M at the nodes for a unit of noise at each equation, (p, q, p, L, K), with drive (p, q, L, K)."""
+    p, q, panels, size = drive.shape
+    found = inverse.reshape(p * q, p, q, panels, size)
     found = (found * drive).sum(2) if q > 1 else found[:, :, 0] * drive[:, 0]
-    return found.reshape(p, q, p, size)
+    return found.reshape(p, q, p, panels, size)
 
 
 def across(moments: Moments, panel: Prepared, output: np.ndarray, keeping: Keeping | None) -> tuple[Moments, Along]:
-    """Moments at the end of a panel, and along it."""
-    before, start, k = panel.before, pack(moments.own), output.size
+    """Moments of L runs, (2, L, …) each, at the ends of their panels, and along these."""
+    before, start, k = panel.before, np.swapaxes(pack(moments.own), 1, 2), output.size
     free = panel.own.values(start)
-    noise = np.einsum("jq,dq->dj", panel.seen[:, 0], start.sum(-1))
-    noise += np.einsum("jnq,dnq->dj", panel.seen[:, 1:], free.sum(-1))
+    noise = np.einsum("ljq,dql->dlj", panel.seen[:, :, 0], start.sum(-1))
+    noise += np.einsum("ljnq,dnql->dlj", panel.seen[:, :, 1:], free.sum(-1))
     noise[1] += 1.0
-    own = free + np.einsum("nqlk,dl->dnqk", panel.forced, noise @ panel.coupling.T)
+    own = free + np.einsum("nqilk,dil->dnqlk", panel.forced, np.einsum("lij,dlj->dil", panel.coupling, noise))
     own = np.concatenate([start[:, None], own], axis=1)
-    iterate = np.einsum("dpqk,q->dp", own, shown_weights(output))
-    ends = unpack(own[:, -1], k)
+    iterate = np.einsum("dnql,q->dln", own.sum(-1), shown_weights(output))
+    ends = unpack(np.swapaxes(own[:, -1], 1, 2), k)
     if keeping is None or panel.cross is None or panel.square is None:
-        square = np.broadcast_to(moments.square[:, None], iterate.shape)
+        square = np.broadcast_to(moments.square[..., None], iterate.shape)
         return moments._replace(own=ends), Along(panel.nodes, iterate, square)
     rho, omega = 1 - keeping.forgetting, keeping.weight
-    shown = np.einsum("pn,dnijk,j->dpik", before, unpack(own, k), output, optimize=True)  # M o before the steps
-    cross = panel.cross.values(moments.cross, omega * np.einsum("pijk,dpjk->dpik", panel.propagator, shown))
-    seen = np.concatenate([moments.cross[:, None], cross], axis=1).sum(-1) @ output
-    gained = seen @ before.T * (2 * rho * omega) + omega**2 * (shown.sum(-1) @ output)
-    square = panel.square.values(moments.square[:, None, None], gained[:, :, None, None])[..., 0, 0]
-    square = np.concatenate([moments.square[:, None], square], axis=1)
-    return Moments(ends, cross[:, -1], square[:, -1]), Along(panel.nodes, iterate, square)
+    shown = np.einsum("iq,dnqlk->dnilk", shown_rows(output), own)
+    shown = np.einsum("ljn,dnilk->djilk", before, shown)  # M o before the steps
+    moved = omega[:, None] * np.einsum("jabl...,djbl...->djal...", panel.propagator, shown)
+    begin = np.swapaxes(moments.cross, 1, 2)
+    cross = np.concatenate([begin[:, None], panel.cross.values(begin, moved)], axis=1)
+    gained = 2 * (rho * omega)[:, None] * np.einsum("ljn,dnil,i->dlj", before, cross.sum(-1), output)
+    gained += (omega**2)[:, None] * np.einsum("djil,i->dlj", shown.sum(-1), output)
+    forcing = np.moveaxis(gained, 2, 1)[:, :, None, :, None]
+    square = panel.square.values(moments.square[:, None, :, None], forcing)[:, :, 0, :, 0]
+    square = np.concatenate([moments.square[..., None], np.moveaxis(square, 1, 2)], axis=2)
+    return Moments(ends, np.swapaxes(cross[:, -1], 1, 2), square[..., -1]), Along(panel.nodes, iterate, square)

@@ -22,7 +22,7 @@ VANISHING = 1e-20  # (λ/λ_1)², below which a direction may be too slow for ro
 
 
 class StepSpectrum(NamedTuple):
-    """What the eigenvalues μ of all A_i say.
+    """What the eigenvalues μ of all A_i of T steps say, (T,) each.
 
     Attributes:
         radius: largest |μ|.
@@ -31,15 +31,19 @@ class StepSpectrum(NamedTuple):
         negative: log of the largest |μ| of negative μ; −inf if none.
     """
 
-    radius: float
-    slowest: float
-    complex: float
-    negative: float
+    radius: Any
+    slowest: Any
+    complex: Any
+    negative: Any
+
+    def at(self, place: int) -> "StepSpectrum":
+        """Of one of the steps, numbers."""
+        return StepSpectrum(*(float(each[place]) for each in self))
 
 
 def step_spectrum(slow: np.ndarray) -> StepSpectrum:
-    """Of `1 − A_i`, (k, k, K)."""
-    sigma: Any = _eigenvalues(slow)  # of 1 − A_i
+    """Of `1 − A_i`, (T, k, k, K)."""
+    sigma: Any = _of_steps(slow)  # of 1 − A_i
     mu = 1 - sigma
     size = np.abs(mu)
     real = np.abs(mu.imag) <= 1e-12 * np.maximum(size, 1e-300)
@@ -47,11 +51,17 @@ def step_spectrum(slow: np.ndarray) -> StepSpectrum:
         near_one = real & (np.abs(sigma.real) < 0.5)
         log_size = np.where(near_one, np.log1p(-np.where(near_one, sigma.real, 0.0)), np.log(size))
     return StepSpectrum(
-        radius=float(size.max()),
-        slowest=float(log_size.max()),
-        complex=float(np.max(log_size[~real], initial=-math.inf)),
-        negative=float(np.max(log_size[real & (mu.real < 0)], initial=-math.inf)),
+        radius=size.max(axis=(0, 2)),
+        slowest=log_size.max(axis=(0, 2)),
+        complex=np.where(~real, log_size, -np.inf).max(axis=(0, 2)),
+        negative=np.where(real & (mu.real < 0), log_size, -np.inf).max(axis=(0, 2)),
     )
+
+
+def _of_steps(slow: np.ndarray) -> Any:
+    """(k, T, K) eigenvalues of (T, k, k, K)."""
+    steps, k, _, size = slow.shape
+    return _eigenvalues(np.moveaxis(slow, 0, 2).reshape(k, k, steps * size)).reshape(k, steps, size)
 
 
 def _eigenvalues(slow: np.ndarray) -> Any:
@@ -69,9 +79,7 @@ def _eigenvalues(slow: np.ndarray) -> Any:
 
 def radii(slow: np.ndarray) -> np.ndarray:
     """Largest |μ| of each of T steps, (T,), from `1 − A_i`, (T, k, k, K)."""
-    steps, k, _, size = slow.shape
-    mu = 1 - _eigenvalues(np.moveaxis(slow, 0, 2).reshape(k, k, steps * size))
-    return np.abs(mu).reshape(k, steps, size).max(axis=(0, 2))
+    return np.abs(1 - _of_steps(slow)).max(axis=(0, 2))
 
 
 def loads(maps: Generators, multiplicity: np.ndarray, excess: float = AT_ONE) -> np.ndarray:

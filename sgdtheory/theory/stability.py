@@ -123,7 +123,7 @@ def growth_beyond(problem: Problem, method: LinearMethod, batch: float, rate: fl
     """Rate per step at which second moments grow with a constant γ, 0 where they do not."""
     maps, modes = _maps(problem, method, batch, np.array([rate]))
     with np.errstate(all="ignore"):
-        slowest = step_spectrum(maps.propagator_decay[0]).slowest
+        slowest = step_spectrum(maps.propagator_decay).at(0).slowest
         return max(growth(maps, modes.multiplicity, slowest, np.inf), 0.0)
 
 

@@ -46,7 +46,7 @@ def make_stage(
     """A stage of steps with the coefficients of `matrices`, (1, …) each."""
     alone = generators(matrices, np.array([batch]), modes.eigenvalue, itself=False)
     maps = alone._replace(decay=alone.decay - alone.drive[:, :, None] * alone.seen[:, None, :, None])
-    return Stage(modes, output, maps, alone, step_spectrum(maps.propagator_decay[0]), keeping)
+    return Stage(modes, output, maps, alone, step_spectrum(maps.propagator_decay).at(0), keeping)
 
 
 def settling_steps(spectrum: StepSpectrum, keeping: Keeping | None) -> float:

@@ -6,67 +6,46 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.theory.averages import LastIterate
-from sgdtheory.theory.course import Course
 from sgdtheory.theory.modes import Modes
-from sgdtheory.theory.moments import Keeping, Moments, Steps, begun, nested, stacked, start, step
-from sgdtheory.theory.panels import Coefficients
+from sgdtheory.theory.moments import Moments, Steps, nested, stacked, step
 from sgdtheory.theory.thresholds import FEW_AT_ONCE, STEPS_AT_ONCE
 
 
 def stepped(
     moments: Moments,
-    first: float,
-    last: float,
-    coefficients: Callable[[np.ndarray], Coefficients],
+    first: np.ndarray,
+    last: np.ndarray,
+    steps: Callable[[int, np.ndarray], Steps],
     modes: Modes,
     output: np.ndarray,
-    keeping: Keeping | None,
+    averaged: bool,
     compiled_from: float,
 ) -> Moments:
-    """Moments after the steps first … last − 1 of one run; so many steps or more are compiled."""
-    state = Moments(*(each[:, None] for each in moments))
-    for begin in np.arange(first, last, STEPS_AT_ONCE):
-        numbers = np.arange(begin, min(begin + STEPS_AT_ONCE, last))
-        found, kept = coefficients(numbers), keeping or Keeping(0.0, 0.0)
-        ones = np.ones(numbers.size)
-        rows = *found.matrices, found.batch, kept.forgetting * ones, kept.weight * ones
-        steps = Steps(*(np.asarray(row)[:, None] for row in rows))
-        counts, compiled = np.array([numbers.size]), last - first >= compiled_from
-        state = _advanced(state, steps, counts, modes, tuple(output.tolist()), keeping is not None, compiled)
-    return Moments(*(each[:, 0] for each in state))
+    """Moments of S runs, (2, S, …) each, after the steps first … last − 1 of each, (S,).
 
-
-def stepped_together(courses: Sequence[Course], modes: Modes, compiled_from: float) -> Moments:
-    """Moments at the ends of S runs of one algorithm, (2, S, …) each, every step taken."""
-    order = np.argsort([-course.num_steps for course in courses], kind="stable")  # those that end last, first
-    sorted_, lengths = [courses[place] for place in order], np.array([courses[place].num_steps for place in order])
-    method, average = courses[0].algorithm.method, courses[0].algorithm.average
-    averaged, output = not isinstance(average, LastIterate), np.asarray(method.output, dtype=float)
-    one = start(method, modes)
-    one = begun(one, output, average) if averaged else one
-    state = Moments(*(np.repeat(each[:, None], len(courses), axis=1) for each in one))
+    Args:
+        moments: before them.
+        first, last: numbers of steps.
+        steps: called with a run's place and T numbers of steps: what they do, with T in front, no axis of settings.
+        modes, output: K modes and o.
+        averaged: whether an average is kept.
+        compiled_from: so many steps or more are compiled.
+    """
+    order = np.argsort(first - last, kind="stable")  # those with the most steps first
+    lengths = (last - first)[order]
+    state = Moments(*(each[:, order] for each in moments))
     at_once = STEPS_AT_ONCE if lengths[0] > FEW_AT_ONCE else FEW_AT_ONCE
     for begin in np.arange(0, lengths[0], at_once):
         counts = np.minimum(lengths[lengths > begin] - begin, at_once).astype(int)
-        steps = [_steps(course, begin + np.arange(n)) for course, n in zip(sorted_, counts, strict=False)]
-        together = Steps(*(_side_by_side(rows, counts[0]) for rows in zip(*steps, strict=True)))
+        runs = order[: counts.size].tolist()
+        each = [steps(run, first[run] + begin + np.arange(n)) for run, n in zip(runs, counts.tolist(), strict=True)]
+        together = Steps(*(_side_by_side(rows, counts[0]) for rows in zip(*each, strict=True)))
         running = Moments(*(each[:, : counts.size] for each in state))
         compiled = lengths[0] >= compiled_from
         after = _advanced(running, together, counts, modes, tuple(output.tolist()), averaged, compiled)
         for values, new in zip(state, after, strict=True):
             values[:, : counts.size] = new
     return Moments(*(each[:, np.argsort(order)] for each in state))
-
-
-def _steps(course: Course, numbers: np.ndarray) -> Steps:
-    """Of one run, with T in front and no axis of settings."""
-    average, n = course.algorithm.average, course.num_steps
-    forgetting = weight = np.zeros(numbers.size)
-    if not isinstance(average, LastIterate):
-        begins = numbers >= course.first_averaged
-        forgetting, weight = average.forgetting(n) * begins, average.weight(n) * begins
-    return Steps(*course.matrices(numbers), np.asarray(course.batches(numbers), dtype=float), forgetting, weight)
 
 
 def _side_by_side(rows: Sequence[np.ndarray], length: int) -> np.ndarray:

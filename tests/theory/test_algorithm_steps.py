@@ -223,3 +223,20 @@ def test_long_runs_side_by_side():
     found, _ = course_risks(problem, courses)
     single = np.array([course_risk(problem, course).parts for course in courses]).T
     np.testing.assert_allclose(found, single, rtol=1e-12)
+
+
+@pytest.mark.parametrize("average", [st.LastIterate(), st.UniformAverage(), st.TailAverage(0.3)], ids=str)
+@pytest.mark.parametrize("method", [st.SGD(), st.Nesterov(0.8)], ids=lambda method: type(method).__name__)
+def test_panels_side_by_side(method, average):
+    """Runs on panels at once, stable and not, those with other lengths beside them, are those runs one by one."""
+    problem = st.PowerLaw(1.5, 2.2, dim=300, noise_variance=0.3)
+    algorithm = st.Algorithm(method, schedule=st.Cosine(warmup=0.1), average=average)
+    settings = [(rate, steps) for steps in (3000.0, 900.0, 3001.0) for rate in (0.01, 0.1, 0.3, 1.0, 300.0)]
+    courses = [Course(algorithm, 7.5, *setting, rounded=False) for setting in settings]
+    found, error = course_risks(problem, courses)
+    single = [course_risk(problem, course) for course in courses]
+    stable = np.array([rate < 1 for rate, _ in settings])
+    np.testing.assert_allclose(found[:, stable], np.array([one.parts for one in single]).T[:, stable], rtol=1e-9)
+    np.testing.assert_allclose(error[stable], np.array([one.error for one in single])[stable], rtol=1e-2, atol=1e-12)
+    assert (np.isinf(found.sum(0)) == [np.isinf(one.parts.sum()) for one in single]).all()
+    assert np.isinf(found[:, -1].sum()), "control: the largest learning rate diverges"
