@@ -10,12 +10,14 @@ from . import simulation as simulation
 from . import sweep as sweep
 from . import theory as theory
 from . import training as training
+from .critical import ApproximateCriticalBatchSize as ApproximateCriticalBatchSize
 from .critical import AsymptoticFit as AsymptoticFit
 from .critical import BatchSizeCurve as BatchSizeCurve
 from .critical import CriticalBatchSize as CriticalBatchSize
 from .critical import GradientNoiseScale as GradientNoiseScale
 from .critical import Notions as Notions
 from .critical import OptimalLearningRate as OptimalLearningRate
+from .critical import approximate_critical_batch_size as approximate_critical_batch_size
 from .critical import critical_batch_size as critical_batch_size
 from .critical import fit_asymptotic_exponent as fit_asymptotic_exponent
 from .critical import gradient_noise_scale as gradient_noise_scale

@@ -1,7 +1,8 @@
 """Which batch sizes reach a risk with the learning rate tuned, and with how many steps."""
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from sgdtheory.critical.thresholds import (
     FOLLOWED,
     FOLLOWED_RESONANT,
     LONGEST_JUMP,
+    LOOK_BACK,
+    MOST_LOOKED_BACK,
     ROUNDING,
     SAME_RISK,
     STEPS_AT_ONCE,
@@ -59,7 +62,31 @@ def _fewest(tuned: TunedRisk, margin: Margin, target: float, high: float, batch:
         low = max(low, float(few[-1]))
     if low >= high:
         return high
-    return float(fewest_steps(margin, *bracket(margin, low, high, guess))[0])
+    found = _Enough(float(fewest_steps(margin, *bracket(margin, low, high, guess))[0]), np.nan)
+    return _where_it_ripples(tuned, batch, low, found, target).steps
+
+
+class _Enough(NamedTuple):
+    """Steps that reach a risk, and γ."""
+
+    steps: float
+    rate: float
+
+
+def _where_it_ripples(tuned: TunedRisk, batch: Callable, low: float, found: _Enough, target: float) -> _Enough:
+    """The fewest steps above `low`, a little below those found, that are enough too: momentum swings on for a while."""
+    end = found.steps
+    while found.steps <= tuned.rippling:
+        first = max(np.ceil(LOOK_BACK * found.steps), found.steps - MOST_LOOKED_BACK, low + 1, 2.0)
+        steps = whole_numbers(first, end - 1)
+        if not steps.size:
+            break
+        best = tuned.least(batch(steps), steps)
+        enough = np.flatnonzero(best.risk <= target * (1 + ROUNDING))
+        if not enough.size:
+            break
+        found, end = _Enough(float(steps[enough[0]]), float(best.rate[enough[0]])), first
+    return found
 
 
 def steps_needed(
@@ -102,6 +129,9 @@ def steps_needed(
         value[short] = margin(high[short], short)
     needed[index] = fewest_steps(margin, np.array([low, high]), np.array([above, value]))
     rate[index] = tracked(batch[index], needed[index], everything).rate
+    for k in index:
+        size, found = batch[k], _Enough(needed[k], rate[k])
+        needed[k], rate[k] = _where_it_ripples(tuned, partial(np.full_like, fill_value=size), steps[k], found, target)
     return needed, rate
 
 

@@ -170,16 +170,7 @@ def critical_batch_size(
         Zhang et al., arXiv 2410.21676, Definition 3.
     """
     tuned = TunedRisk(problem, algorithm)
-    samples = positive_array("num_samples", num_samples)
-    if (samples < 2).any():
-        raise ValueError(
-            f"num_samples must be at least 2 (a single step learns nothing), got {first_where(samples, samples < 2)}"
-        )
-    if samples.size == 0 or samples.max() > MOST_SAMPLES:
-        raise ValueError(
-            f"num_samples must hold at least one value, none above {MOST_SAMPLES:g}, got "
-            f"{samples.max() if samples.size else 'none'}"
-        )
+    samples = checked_samples(num_samples)
     overhead = positive_number("overhead", overhead)
     risk_factor = _risk_factor(risk_factor)
     found = [_solve(tuned, float(value), overhead, risk_factor, bool(curve)) for value in samples.flat]
@@ -190,6 +181,30 @@ def critical_batch_size(
     remarks = [*(one.remark for one in found), _falling(tuned, found)]
     remark = "; ".join(dict.fromkeys(each for each in remarks if each))
     return replace(found[0], **arrays, curves=tuple(one.curve for one in found if one.curves), remark=remark)
+
+
+def checked_samples(num_samples: ArrayLike) -> np.ndarray:
+    """Data sizes of which B* can be asked."""
+    samples = positive_array("num_samples", num_samples)
+    if (samples < 2).any():
+        raise ValueError(
+            f"num_samples must be at least 2 (a single step learns nothing), got {first_where(samples, samples < 2)}"
+        )
+    if samples.size == 0 or samples.max() > MOST_SAMPLES:
+        raise ValueError(
+            f"num_samples must hold at least one value, none above {MOST_SAMPLES:g}, got "
+            f"{samples.max() if samples.size else 'none'}"
+        )
+    return samples
+
+
+def require_learnt(tuned: TunedRisk, samples: float, risk: float) -> None:
+    """The least risk with D samples has to be less than the initial one."""
+    if risk >= tuned.initial_risk * (1 - ROUNDING):
+        raise ValueError(
+            f"num_samples must be large enough to learn anything, got {samples:g}, with which the least risk is the "
+            f"initial one, {risk:g}, to rounding"
+        )
 
 
 def _risk_factor(value: float) -> float:
@@ -203,11 +218,7 @@ def _solve(
     tuned: TunedRisk, samples: float, overhead: float, risk_factor: float, with_curve: bool
 ) -> CriticalBatchSize:
     best, rate, risk, relaxed = optimal_batch_size(tuned, samples)
-    if risk >= tuned.initial_risk * (1 - ROUNDING):
-        raise ValueError(
-            f"num_samples must be large enough to learn anything, got {samples:g}, with which the least risk is the "
-            f"initial one, {risk:g}, to rounding"
-        )
+    require_learnt(tuned, samples, risk)
 
     def largest(budget: float, target: float, all_data: bool) -> tuple[float, float]:
         budget *= 1 + ROUNDING

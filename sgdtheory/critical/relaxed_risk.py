@@ -6,14 +6,13 @@ from scipy.interpolate import PchipInterpolator
 from sgdtheory.critical.thresholds import (
     BETWEEN,
     EVERY_STEPS_OF_OPTIMUM,
-    FOLLOWED_STEPS,
     LESS_DATA,
     RELAXED_NEAR,
     RELAXED_PER_DECADE,
     RESONANT_PER_DECADE,
     SCAN_ERROR,
 )
-from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
+from sgdtheory.critical.tuned_risk import TunedRisk
 
 
 class RelaxedRisk:
@@ -22,16 +21,19 @@ class RelaxedRisk:
     Args:
         tuned: the tuned risk.
         samples: D.
-        fewest: n below it are of no interest; nor are those up to `EVERY_STEPS_OF_OPTIMUM`, which are all tried.
+        fewest: n below it are of no interest; nor are those up to `EVERY_STEPS_OF_OPTIMUM` that are all tried.
         most: where steps resonate, larger n are computed at wider spacing.
+        rough: to some 1e-4, as if no steps resonated. So it always is where none do.
     """
 
-    def __init__(self, tuned: TunedRisk, samples: float, fewest: float, most: float) -> None:
-        self.tuned, self.samples = tuned, samples
-        first = max(fewest, EVERY_STEPS_OF_OPTIMUM + 1.0) if tuned.resonant else fewest
+    def __init__(self, tuned: TunedRisk, samples: float, fewest: float, most: float = 0.0, rough: bool = False) -> None:
+        self.tuned, self.samples, self.rough = tuned, samples, rough or not tuned.resonant
+        first = fewest if self.rough else max(fewest, EVERY_STEPS_OF_OPTIMUM + 1.0)
         self.resonant = np.sqrt(tuned.resonant * samples)  # n ≤ 4B
-        smooth = _spaced(first, np.floor(samples), RELAXED_PER_DECADE)
-        self.steps = self._allowed(np.append(smooth, _spaced(first, min(most, self.resonant), RESONANT_PER_DECADE)))
+        steps = _spaced(first, np.floor(samples), RELAXED_PER_DECADE)
+        if not self.rough:
+            steps = np.append(steps, _spaced(first, min(most, self.resonant), RESONANT_PER_DECADE))
+        self.steps = self._allowed(steps)
         self.rate, self.risk = self._at(self.steps)
 
     def _allowed(self, steps: np.ndarray) -> np.ndarray:
@@ -40,23 +42,8 @@ class RelaxedRisk:
         return np.unique(np.where(even <= self.resonant, even, np.minimum(np.round(steps), np.floor(self.samples))))
 
     def _at(self, steps: np.ndarray, share: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-        batch = share * self.samples / steps
-        if self.tuned.resonant:
-            best = self.tuned.least(batch, steps)
-            return best.rate, best.risk
-        found = self._followed(batch[::-1], steps[::-1])
-        return found.rate[::-1], found.risk[::-1]
-
-    def _followed(self, batch: np.ndarray, steps: np.ndarray) -> Tuned:
-        """The best γ from the most steps to the fewest, each from the one before: where steps do not resonate."""
-        found: list[Tuned] = []
-        for k in range(steps.size):
-            size, number = batch[k : k + 1], steps[k : k + 1]
-            if k and steps[k - 1] < FOLLOWED_STEPS * steps[k]:
-                found.append(self.tuned.least_near(size, number, found[-1].share, steps[k - 1 : k]))
-            else:
-                found.append(self.tuned.least(size, number))
-        return Tuned(*(np.concatenate(values) for values in zip(*found, strict=True)))
+        best = (self.tuned.roughly if self.rough else self.tuned.least)(share * self.samples / steps, steps)
+        return best.rate, best.risk
 
     def refine(self, attained: float) -> None:
         """Halve the intervals about every minimum that may be below what is attained."""

@@ -18,6 +18,7 @@ from sgdtheory.critical.thresholds import (
     MOST_QUARTICS,
     QUARTIC_ERROR,
     RESONANT,
+    ROUGH_WIDTH,
     SCAN_ERROR,
     SETTLED,
     SPACING,
@@ -65,10 +66,10 @@ class RiskAgainstRate:
         """log Δ at `place` of the settings with these indices."""
         return self._at_share(self.share(place, setting), setting, tolerance)
 
-    def _beyond(self, place: np.ndarray, setting: np.ndarray) -> np.ndarray:
+    def _beyond(self, place: np.ndarray, setting: np.ndarray, tolerance: float = QUARTIC_ERROR) -> np.ndarray:
         """log Δ for quartics: beyond the edge, a little, γ goes on instead of its mirror image."""
         share = (1 + 1 / self.fineness[setting]) * special.expit(place)
-        return self._at_share(share, setting, QUARTIC_ERROR)
+        return self._at_share(share, setting, tolerance)
 
     def _at_share(self, share: np.ndarray, setting: np.ndarray, tolerance: float) -> np.ndarray:
         setting = np.broadcast_to(setting, share.shape)
@@ -125,12 +126,32 @@ class RiskAgainstRate:
                 break
         return place, value, settled
 
-    def _scan(self, least_rate: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Places, increasing for each setting, log Δ there, and the setting that each belongs to: (G,) flat arrays."""
+    def near(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(P,) place and log Δ, to some 1e-4, of the minimum near a place of each setting: by wide quartics alone."""
+        place, open_ = np.minimum(start, self.end), np.arange(start.size)
+        for _ in range(MOST_QUARTICS):
+            five = self._beyond(place[open_] + ROUGH_WIDTH * FIVE, open_, SCAN_ERROR)
+            step, _ = _least_of_quartic(five, (self.end[open_] - place[open_]) / ROUGH_WIDTH)
+            place[open_] = np.minimum(place[open_] + ROUGH_WIDTH * step, self.end[open_])
+            open_ = open_[np.abs(step) >= FARTHEST_POINT]
+            if not open_.size:
+                break
+        return place, self(place, np.arange(place.size), SCAN_ERROR)
+
+    def lowest(self, least_rate: np.ndarray) -> np.ndarray:
+        """(P,) place of the least risk among the first ones of a scan."""
+        place, setting = self._first_places(least_rate)
+        order = np.lexsort((self(place, setting, SCAN_ERROR), setting))
+        return place[order][np.unique(setting[order], return_index=True)[1]]
+
+    def _first_places(self, least_rate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         start = self.place(least_rate / self.edge)
         places = [_places(*ends) for ends in zip(start, self.end, self.resonates, strict=True)]
-        setting = np.repeat(np.arange(len(places)), [one.size for one in places])
-        place = np.concatenate(places)
+        return np.concatenate(places), np.repeat(np.arange(len(places)), [one.size for one in places])
+
+    def _scan(self, least_rate: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Places, increasing for each setting, log Δ there, and the setting that each belongs to: (G,) flat arrays."""
+        place, setting = self._first_places(least_rate)
         value = self(place, setting, SCAN_ERROR)
         at_edge = np.flatnonzero((place >= self.end[setting]) & (value <= _lowest(value, setting)))
         value[at_edge] = self(place[at_edge], setting[at_edge])  # fewer points may fail there after very many steps

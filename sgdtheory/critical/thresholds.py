@@ -24,6 +24,8 @@ CONTENDING = 2.0  # times STEEPEST: minima that could be the least if slopes wer
 # The minimum of log Δ in one basin: quartics through five points.
 QUARTIC_ERROR = 1e-8  # relative, of their risks: less than what `SETTLED` asks of the quartic
 WIDTHS = 0.1, 0.02, 0.004  # between the points: the first is enough but where large steps resonate
+ROUGH_WIDTH = 0.3  # where a risk to some 1e-4 will do
+NARROW = 16  # steps: of so few the basins may be narrower than that
 SETTLED = 3e-8  # of log Δ, between quartic and risk: the place is then known to 1e-5, the least Δ to 1e-9 or better
 FARTHEST_POINT = 2.5  # widths: a minimum farther from the middle is looked for from there
 FARTHEST_STEP = 4.0  # widths: no quartic is trusted beyond
@@ -36,6 +38,11 @@ STEPS_RESOLUTION = 1e-8  # relative: numbers of steps above 1e8 are found to thi
 FOLLOWED = np.log(4)  # of n: within this factor of where the best γ was looked for, its basin is followed
 FOLLOWED_RESONANT = 0.03  # of log n, where steps resonate and n is as even or odd: basins change places more slowly
 EVERY_RESONANT_STEPS = 64  # up to this many, where steps resonate, every n is tried: parity decides there
+RIPPLES = 1e-6  # momentum β swings on for n steps with β^n above this: till then n + 1 steps may do worse than n
+LOOK_BACK, MOST_LOOKED_BACK = (
+    0.7,
+    64,
+)  # there: down to this share of steps that are enough, or so many fewer, all are tried
 GUESSED = np.log(1.1)  # of log n: how far from its guess a number of steps is looked for at first
 STEPS_AT_ONCE = 8  # of those: enough for most answers to be among the first
 LONGEST_JUMP = 10.0  # of log n in the search for enough steps: the risk may be flat at first
@@ -51,6 +58,10 @@ RELAXED_NEAR = 0.02  # relative: a minimum of ρ this little above what is attai
 MOST_LISTED = 1e5  # batch sizes that are ranked
 MOST_TRIED = 64  # batch sizes that are tuned, the most promising of them
 BETWEEN = 1000  # numbers of steps at which ρ is interpolated, to guess where it reaches a target
+NEAR_CROSSING = 1.2 ** np.array([-1.5, -0.5, 0.5, 1.5])  # times a guess of a number of steps: where to look closely
+MOST_GUESSES = 8  # times that numbers of steps are computed there
+CROSSED = 1.3  # ratio of two numbers of steps between which there is no need to look
+ENOUGH = 0.05  # of a step: so little less than a whole number of steps is that number
 LESS_DATA = 0.9  # of the samples, to see what samples are worth
 
 # Rounding.
@@ -72,6 +83,5 @@ JUST_BEYOND = 0.01  # of the edge: where the rate of growth is measured
 LARGEST_RISK = 1e9  # of the initial risk: all that diverges is the same
 SHAPE_POINTS = 4096  # at which a batch schedule is averaged
 LARGEST_BATCH = 1e15  # no noise is left: the largest γ of all
-FOLLOWED_STEPS = 30.0  # ratio of two numbers of steps from one to the other of which the best γ is followed
 COMPILED_OFTEN = 100.0  # single steps that are compiled rather than taken one by one: searches take them often
 WORTH_A_LOOK = 0.9999  # times the risk at B = 1: larger batches that attain less than this are tuned

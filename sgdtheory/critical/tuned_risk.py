@@ -17,7 +17,9 @@ from sgdtheory.critical.thresholds import (
     LARGEST_RISK,
     MEAN_RESOLVED,
     MOMENTS_RESOLVED,
+    NARROW,
     RESONANT,
+    RIPPLES,
     SCAN_ERROR,
     SHAPE_POINTS,
 )
@@ -79,6 +81,7 @@ class TunedRisk:
         # n/B up to which few steps are all looked at: those of an average may resonate, schedule-free's among them
         averages = self.algorithm.average != LastIterate() or self.algorithm.method.step_dependence != "none"
         self.resonant = RESONANT if averages else 0.0
+        self.rippling = _memory(self.algorithm.method)  # n up to which the risk may rise and fall with n
 
     def risk(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Exact Δ for γ up to the edge or a little, of order 1/n, beyond; sooner with a relative error allowed."""
@@ -142,6 +145,24 @@ class TunedRisk:
                 values[lost] = better
         return found
 
+    def roughly(self, batch: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None) -> Tuned:
+        """`least` to some 1e-4, in one basin: that near the given γ, or the lowest of a few. Few steps get `least`."""
+        few = steps <= NARROW  # their basins may be
+        best = np.empty((3, steps.size))
+        if few.any():
+            best[:, few] = self.least(batch[few], steps[few])
+        if not few.all():
+            many, start = ~few, None if rate is None else rate[~few]
+            best[:, many] = self._in_one_basin(batch[many], steps[many], start)
+        return Tuned(*best)
+
+    def _in_one_basin(self, batch: np.ndarray, steps: np.ndarray, rate: np.ndarray | None) -> Tuned:
+        curve = RiskAgainstRate(self.risk, self.edge(batch, steps), batch, steps, 0.0)
+        start = curve.lowest(self._least_rate(curve)) if rate is None else curve.place(np.minimum(rate / curve.edge, 1))
+        place, value = curve.near(start)
+        share = curve.share(place)
+        return Tuned(share * curve.edge, np.exp(value), share)
+
     def out_of_reach(self, steps: float) -> float:
         """A risk that n steps leave, whatever B and γ of the range.
 
@@ -179,6 +200,16 @@ class TunedRisk:
 def _gain(method: LinearMethod, steps: float) -> float:
     """How much farther than SGD a method goes in n steps with gradient 1."""
     return max(displacement(method, 1.0, steps) / steps, 1.0)
+
+
+def _memory(method: LinearMethod) -> float:
+    """Steps in which a method forgets all but the weights, to `RIPPLES`; 0 for one that has nothing else."""
+    if method.step_dependence != "none":
+        return 0.0
+    step = np.eye(len(method.start)) - method.matrices(np.zeros(1), np.ones(1)).decay[0]
+    sizes = np.sort(np.abs(np.linalg.eigvals(step)))
+    fading = sizes[(sizes > 0) & (sizes < 1)]
+    return float(np.log(RIPPLES) / np.log(fading[-1])) if fading.size else 0.0
 
 
 class _Courses:

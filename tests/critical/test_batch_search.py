@@ -6,6 +6,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory.critical import batch_search
 from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
+from tests.marks import slow
 
 TARGET = 1e-3
 
@@ -41,3 +42,30 @@ def test_fewest_steps_are_bracketed_by_extrapolation(monkeypatch, exponent):
         assert numbers[0] > low
         assert max(numbers[:2]) >= fewest  # the second is extrapolated
         assert len(numbers) < 50
+
+
+@pytest.mark.parametrize(
+    ("setting", "changed"),
+    [((2.0, 3.0, 1.0), True), ((1.1, 2.0, 0.3), True), slow((1.2, 3.0, 3.0), False), slow((3.0, 4.0, 1.0), False)],
+)
+def test_momentum_swings_on(setting, changed, monkeypatch):
+    """With it n + 1 steps may do worse than n: the fewest that are enough are those of a list of all."""
+    capacity, source, noise = setting
+    problem, samples = st.PowerLaw(capacity, source, noise_variance=noise), 3000.0
+    given = {
+        "num_samples": samples,
+        "curve": False,
+        "algorithm": st.Algorithm(method=st.HeavyBall(0.9), average=st.LastIterate()),
+    }
+    found = st.critical_batch_size(problem, **given)
+    tuned = TunedRisk(problem, given["algorithm"])
+    steps = np.arange(2.0, found.num_steps + 1)
+    for batch, fewest in (
+        (1.2 * samples / steps, 1.2 * samples / found.real_batch_size),
+        (np.full(steps.size, found.batch_size), found.num_steps),
+    ):
+        enough = tuned.least(batch, steps).risk <= found.optimal_risk * (1 + 1e-12)
+        assert steps[enough][0] == pytest.approx(fewest, rel=1e-9)
+    monkeypatch.setattr("sgdtheory.critical.batch_search.LOOK_BACK", 1.0)  # as if they did not
+    if changed:
+        assert st.critical_batch_size(problem, **given).real_batch_size < found.real_batch_size
