@@ -3,13 +3,21 @@
 They run in a worker's process. A worker may end one at any moment, by KeyboardInterrupt.
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from sgdtheory.critical import CriticalBatchSize, critical_batch_size, optimal_learning_rate, predicted_exponent
+from sgdtheory.critical import (
+    ApproximateCriticalBatchSize,
+    CriticalBatchSize,
+    approximate_critical_batch_size,
+    critical_batch_size,
+    optimal_learning_rate,
+    predicted_exponent,
+)
 from sgdtheory.explore.state import SLOTS, State
 from sgdtheory.simulation import simulate
 from sgdtheory.theory import Algorithm, RiskPath, excess_risk, method_edge, risk_path, theorem7
@@ -107,21 +115,28 @@ def batch_sizes(num_samples: float) -> np.ndarray:
     return np.unique(np.floor(num_samples / np.floor(num_samples / grid)))
 
 
+def ahead(state: State, slot: int, tell: Tell) -> None:
+    """R(D, B) and B* to some 1%, to be shown until the exact ones have come."""
+    setting = {"num_samples": state.num_samples, "overhead": state.overhead, "algorithm": state.algorithms[slot]}
+    found = approximate_critical_batch_size(state.problem, **setting)
+    tell(Answer("samples", {}, critical_marks(found) | {"approximate": 1.0}))
+    sizes = batch_sizes(state.num_samples)
+    tell(Answer("risk", {"batch_size": sizes, "risk": found.risk_at(sizes)}, missed(state)))
+
+
 def tuned(state: State, slot: int, tell: Tell) -> None:
-    """R(D, B), learning rate tuned, with its bias and variance: a few batch sizes first where one takes long."""
-    problem, algorithm, samples = state.problem, state.algorithms[slot], state.num_samples
-    sizes = batch_sizes(samples)
-    strides = (1,) if algorithm.is_default else (8, 2, 1)
-    best = np.full(sizes.size, np.nan)
-    for stride in strides:
-        new = np.isnan(best) & (np.arange(sizes.size) % stride == 0)
-        setting = {"batch_size": sizes[new], "num_samples": samples, "algorithm": algorithm}
-        best[new] = optimal_learning_rate(problem, **setting).learning_rate
-        known = ~np.isnan(best)
-        shown = {"batch_size": sizes[known], "learning_rate": best[known]}
-        risk = excess_risk(problem, **shown, num_samples=samples, algorithm=algorithm)
-        columns = shown | {"risk": risk.total, "bias": risk.bias, "variance": risk.variance}
-        tell(Answer("risk", columns, {"missed": float(getattr(problem, "approximation_risk", 0.0))}))
+    """R(D, B), learning rate tuned, with its bias and variance."""
+    setting = {"batch_size": batch_sizes(state.num_samples), "num_samples": state.num_samples}
+    best = optimal_learning_rate(state.problem, **setting, algorithm=state.algorithms[slot]).learning_rate
+    risk = excess_risk(state.problem, **setting, learning_rate=best, algorithm=state.algorithms[slot])
+    lines = {"batch_size": setting["batch_size"], "learning_rate": best}
+    lines |= {"risk": risk.total, "bias": risk.bias, "variance": risk.variance}
+    tell(Answer("risk", lines, missed(state)))
+
+
+def missed(state: State) -> dict[str, float]:
+    """The risk that M features leave however much is learnt."""
+    return {"missed": float(getattr(state.problem, "approximation_risk", 0.0))}
 
 
 def critical(state: State, slot: int, tell: Tell) -> None:
@@ -134,7 +149,7 @@ def critical(state: State, slot: int, tell: Tell) -> None:
         tell(Answer("samples", columns, critical_marks(found), (found.remark,) if found.remark else ()))
 
 
-def critical_marks(found: CriticalBatchSize) -> dict[str, float]:
+def critical_marks(found: CriticalBatchSize | ApproximateCriticalBatchSize) -> dict[str, float]:
     """Its numbers."""
     names = "batch_size", "learning_rate", "num_steps", "optimal_risk", "optimal_batch_size", "num_samples", "overhead"
     return {name: float(getattr(found, name)) for name in names}
@@ -146,17 +161,25 @@ def growth_samples(num_samples: float) -> np.ndarray:
 
 
 def growth(state: State, slot: int, tell: Tell) -> None:
-    """B* at data sizes around D, those nearest to it first, beside Corollary 8's exponent."""
+    """B* at data sizes around D, those nearest to it first, beside Corollary 8's exponent: to some 1%, then exactly."""
     sizes = growth_samples(state.num_samples)
-    exponent = predicted_exponent(state.capacity, state.source)
-    found: dict[float, float] = {}
-    for samples in sizes[np.argsort(np.abs(np.log(sizes / state.num_samples)), kind="stable")].tolist():
-        setting = {"overhead": state.overhead, "algorithm": state.algorithms[slot], "curve": False}
-        one = critical_batch_size(state.problem, num_samples=samples, **setting)
-        found[samples] = float(one.real_batch_size)
+    exponent = float(predicted_exponent(state.capacity, state.source))
+    order = sizes[np.argsort(np.abs(np.log(sizes / state.num_samples)), kind="stable")].tolist()
+    algorithm, found, exact = state.algorithms[slot], dict[float, float](), 0
+    setting = {"overhead": state.overhead, "algorithm": algorithm}
+
+    def show() -> None:
         columns = {"num_samples": np.array(sorted(found)), "critical": np.array([found[at] for at in sorted(found)])}
-        marks = {"exponent": float(exponent), "share": len(found) / sizes.size}
-        tell(Answer("growth", columns, marks))
+        tell(Answer("growth", columns, {"exponent": exponent, "share": exact / sizes.size}))
+
+    for samples in () if algorithm.is_default else order:
+        with contextlib.suppress(ValueError):  # the exact one will say it
+            found[samples] = approximate_critical_batch_size(state.problem, num_samples=samples, **setting).batch_size
+            show()
+    for samples in order:
+        one = critical_batch_size(state.problem, num_samples=samples, **setting, curve=False)
+        found[samples], exact = float(one.real_batch_size), exact + 1
+        show()
 
 
 def simulated(state: State, slot: int, tell: Tell) -> None:
@@ -207,10 +230,11 @@ def simulated(state: State, slot: int, tell: Tell) -> None:
     tell(Answer("simulated", {name: values[kept] for name, values in columns.items()}, marks))
 
 
-COMPUTATIONS = {each.__name__: each for each in (run, rates, tuned, critical, growth, simulated)}
+COMPUTATIONS = {each.__name__: each for each in (run, ahead, rates, tuned, critical, growth, simulated)}
 LAW = "capacity", "source", "noise_variance", "num_features", "num_samples"
 DEPENDS_ON: dict[str, tuple[str, ...]] = {  # computation → parts of the state, beside the algorithm
     "run": (*LAW, "batch_size", "learning_rate"),
+    "ahead": (*LAW, "overhead"),
     "rates": (*LAW, "batch_size"),
     "tuned": LAW,
     "critical": (*LAW, "overhead"),

@@ -25,12 +25,14 @@ from sgdtheory.explore.texts import note, readings
 from sgdtheory.explore.worker import Message
 from sgdtheory.explore.workers import GRACE, Workers
 
-QUICK = "run", "rates", "tuned"  # in this order; the last two only of averaged SGD, which has a closed form
-COMPUTED = *QUICK, "critical", "growth"
+COMPUTED = "run", "ahead", "rates", "tuned", "critical", "growth"  # in this order
+QUICK = {True: ("run", "rates", "tuned"), False: ("run", "ahead")}  # of averaged SGD, the default; of others
+EXACT = {"risk": "tuned", "samples": "critical"}  # what answers that come ahead stand for → its computation
 TOGETHER = 10  # ms in which moves of sliders are gathered
 TELL_WAITING = 0.7  # seconds of computing after which the page says what it waits for
 WHAT = {
     "run": "loss curve",
+    "ahead": "first look",
     "rates": "risk against learning rate",
     "tuned": "risk against batch size",
     "critical": "critical batch size",
@@ -61,6 +63,7 @@ class Page:
         self.computed: dict[tuple[str, int], Any] = {}  # what of the state each subject was last computed for
         self.newest: dict[tuple[str, int], int] = {}  # number of each subject's newest job
         self.shown: dict[tuple[str, int], int] = {}  # number of the job whose answer is shown
+        self.oldest: dict[tuple[str, int], int] = {}  # number of the oldest job whose answer may still be shown
         self.running: dict[tuple[str, int], float] = {}  # subject → since when
         self.marks: dict[tuple[str, int], dict[str, float]] = {}
         self.inbox: queue.SimpleQueue[tuple[tuple[str, int], Message]] = queue.SimpleQueue()
@@ -182,16 +185,16 @@ class Page:
         for panel in self.panels.values():
             panel.name(names)
         for slot in range(len(SLOTS)):
+            default = slot < len(names) and self.state.algorithms[slot].is_default
             for computation in COMPUTED:
-                if slot >= len(names):
+                if slot >= len(names) or (default and computation == "ahead"):
                     if (computation, slot) in self.newest:
                         self._forget(computation, slot)
                 elif self.computed.get((computation, slot)) != (inputs := inputs_of(self.state, computation, slot)):
                     if computation == "run":
                         self._drop_simulation()
                     self.computed[computation, slot] = inputs
-                    quick = QUICK if self.state.algorithms[slot].is_default else QUICK[:1]
-                    lane = SLOTS[slot] if computation in quick else "long"
+                    lane = SLOTS[slot] if computation in QUICK[default] else "long"
                     self._submit(computation, slot, lane, GRACE if computation != "growth" else 0.0)
         self.tell_words()
 
@@ -268,12 +271,18 @@ class Page:
             if newest:
                 self.running.pop(subject, None)
                 self.computed.pop(subject, None) if message.kind in ("stopped", "failed") else None
-                if message.kind in ("refused", "failed"):
-                    self._refused(subject, message)
+                if message.kind == "failed" or (message.kind == "refused" and subject[0] != "ahead"):
+                    self._refused(subject, message)  # what refuses the exact one is said by that
             return
-        late = message.number < self.shown.get(subject, -1) or (subject[0] == "simulated" and not newest)
+        late = message.number < max(self.shown.get(subject, -1), self.oldest.get(subject, -1))
+        late |= subject[0] == "simulated" and not newest
         if self.refusal or late or subject not in self.newest:
             return
+        if subject[0] == "ahead":
+            exact = EXACT[message.content.panel], subject[1]
+            if self.shown.get(exact) == self.newest[exact]:
+                return  # what it would be ahead of has come
+            self.oldest[exact] = self.newest[exact]
         self.shown[subject] = message.number
         self.show(subject, message.content)
 
@@ -325,9 +334,10 @@ class Page:
         late = {WHAT[name]: now - since for (name, _), since in self.running.items() if name != "simulated"}
         late = {what: seconds for what, seconds in late.items() if seconds > TELL_WAITING}
         for subject, since in self.running.items():
-            if now - since > TELL_WAITING and self.shown.get(subject) != self.newest.get(subject):
+            newest = self.newest.get(subject, -1)
+            if now - since > TELL_WAITING and newest not in (self.shown.get(subject), self.oldest.get(subject)):
                 self._clear(subject)  # of another state: nothing is better than that
-                self.shown[subject] = self.newest.get(subject, -1)
+                self.oldest[subject] = newest
         text = ", ".join(f"{what} ({seconds:.0f} s)" for what, seconds in late.items())
         text = f"Computing: {text}" if text else "Ready" if not self.running else self.status.text
         if self.status.text != text:

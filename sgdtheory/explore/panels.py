@@ -11,7 +11,7 @@ from bokeh.core.properties import value as fixed
 from bokeh.models import ColumnDataSource, HoverTool, Legend, LegendItem, NumeralTickFormatter, Range1d, Span, Whisker
 from bokeh.plotting import figure
 
-from sgdtheory.explore.appearance import FONT_SIZES, LINE_WIDTHS, Palette, number
+from sgdtheory.explore.appearance import FONT_SIZES, LINE_WIDTHS, Palette, about, number
 from sgdtheory.explore.computations import Answer
 from sgdtheory.explore.state import SLOTS
 from sgdtheory.plotting.style import plain_label
@@ -200,15 +200,20 @@ class RiskPanel(Panel):
             marks = answer.marks
             self.put("least", slot, marks["optimal_batch_size"], marks["optimal_risk"])
             if slot == 0:
-                least, best = number(marks["optimal_risk"]), number(marks["optimal_batch_size"])
-                self.figure.title.text = f"The least risk is {least}, at B = {best}"
+                least, best = marks["optimal_risk"], marks["optimal_batch_size"]
+                rough = "approximate" in marks
+                told = f"{about(least)}, at B {about(best)}" if rough else f"{number(least)}, at B = {number(best)}"
+                self.figure.title.text = f"The least risk is {told}"
             return
         columns = answer.columns
         self.put("risk", slot, columns["batch_size"], columns["risk"])
         self.fit(slot, columns["batch_size"], columns["risk"])
         if slot == 0:
             for part in ("bias", "variance"):
-                self.put(part, 0, columns["batch_size"], columns[part])
+                if part in columns:
+                    self.put(part, 0, columns["batch_size"], columns[part])
+                else:
+                    super().clear(0, (part,))
             self.missed.update(location=answer.marks["missed"] or 1.0, visible=answer.marks["missed"] > 0)
 
 
@@ -231,14 +236,16 @@ class SamplesPanel(Panel):
         if columns:
             self.put("needed", slot, columns["batch_size"], columns["samples_needed"] / samples)
             self.fit(slot, columns["batch_size"])
+        else:
+            super().clear(slot, ("needed",))  # of another state
         self.put("critical", slot, marks["batch_size"], marks["batch_size"] * marks["num_steps"] / samples)
         self.linear.update(location=1.0, visible=True)
         self.more.update(location=1 + extra, visible=True)
         self.set_range("y", 0.8, max(30.0, 2 * (1 + extra)))
         if slot == 0:
-            self.figure.title.text = (
-                f"B* = {number(marks['batch_size'])}: up to here {100 * extra:g}% more data are enough"
-            )
+            critical = marks["batch_size"]
+            told = about(critical) if "approximate" in marks else f"= {number(critical)}"
+            self.figure.title.text = f"B* {told}: up to here {100 * extra:g}% more data are enough"
 
 
 class GrowthPanel(Panel):
@@ -264,7 +271,8 @@ class GrowthPanel(Panel):
             title = f"Corollary 8: D^{exponent:.3f}"
             if samples.size > 1:
                 slope = np.log(sizes[-1] / sizes[-2]) / np.log(samples[-1] / samples[-2])
-                title = f"B* ∝ D^{slope:.3f} at large D; {title}".replace("D^-", "D^−")
+                digits = 3 if answer.marks["share"] == 1 else 2
+                title = f"B* ∝ D^{slope:.{digits}f} at large D; {title}".replace("D^-", "D^−")
             self.figure.title.text = title
 
     def clear(self, slot: int, names: Sequence[str] = ()) -> None:
@@ -404,6 +412,7 @@ SHOWN_IN = {  # what was computed → the panels that show it
 }
 LINES = "risk", "bias", "variance"
 FILLED_BY: dict[str, dict[str, tuple[str, ...]]] = {  # computation → panels, and names of what it draws; (): all
+    "ahead": {},
     "run": {"path": (), "path_rates": (), "path_batches": (), "rate": ("here",)},
     "rates": {"rate": LINES},
     "tuned": {"risk": LINES},

@@ -3,7 +3,7 @@
 import html
 from collections.abc import Mapping, Sequence
 
-from sgdtheory.explore.appearance import number
+from sgdtheory.explore.appearance import about, number
 
 READINGS = {  # (answer, mark) → its words on the page
     ("path", "total"): "risk",
@@ -39,20 +39,22 @@ def readings(names: Sequence[str], marks: Mapping[tuple[str, int], Mapping[str, 
         names: of the algorithms.
         marks: (answer, algorithm's place) → its numbers.
     """
-    values = {(*key, slot): marks.get((key[0], slot), {}).get(key[1]) for key in READINGS for slot in range(len(names))}
-    told = [key for key in READINGS if any(values[*key, slot] for slot in range(len(names)))]
+    rows = []
+    told = [key for key in READINGS if any(marks.get((key[0], slot), {}).get(key[1]) for slot in range(len(names)))]
     if not told:
         return ""
-    head = "".join(f"<th scope='col'>{READINGS[key]}</th>" for key in told)
-    rows = [f"<tr><th></th>{head}</tr>"]
     for slot, name in enumerate(names):
-        cells = (_cell(f"{'-'.join(key)}-{slot}", values[*key, slot]) for key in told)
+        cells = (_cell(key, slot, marks.get((key[0], slot), {})) for key in told)
         rows.append(f"<tr><th scope='row'>{html.escape(name)}</th>{''.join(cells)}</tr>")
-    return f"{TABLE_STYLE}<table>{''.join(rows)}</table>"
+    head = "".join(f"<th scope='col'>{READINGS[key]}</th>" for key in told)
+    return f"{TABLE_STYLE}<table><tr><th></th>{head}</tr>{''.join(rows)}</table>"
 
 
-def _cell(name: str, value: float | None) -> str:
-    """A number, with all of its digits for programs that read the page."""
+def _cell(key: tuple[str, str], slot: int, marks: Mapping[str, float]) -> str:
+    """A number, with all of its digits for programs that read the page; one to some 1% has no more than it is worth."""
+    value, name = marks.get(key[1]), f"{'-'.join(key)}-{slot}"
     if value is None:
         return "<td></td>"
+    if "approximate" in marks:
+        return f'<td data-about="{name}" data-value="{value!r}" title="to some 1%">{about(value)}</td>'
     return f'<td data-name="{name}" data-value="{value!r}" title="{value!r}">{number(value, 4)}</td>'

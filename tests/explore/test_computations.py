@@ -79,14 +79,27 @@ def test_rates(slot):
 
 @pytest.mark.parametrize("slot", [0, 1])
 def test_tuned(slot):
-    found = told("tuned", STATE, slot)
-    sizes = [each.columns["batch_size"] for each in found]
-    assert all(np.all(np.diff(each) > 0) for each in sizes)
-    assert all(set(few) <= set(more) for few, more in zip(sizes, sizes[1:], strict=False))
-    assert (sizes[-1][0], sizes[-1][-1]) == (1, 1000)
-    place = sizes[-1].size // 2
-    best = st.optimal_learning_rate(LAW, batch_size=sizes[-1][place], num_samples=2000, algorithm=BOTH[slot])
-    assert found[-1].columns["risk"][place] == pytest.approx(float(best.risk), rel=1e-6)
+    (answer,) = told("tuned", STATE, slot)
+    sizes = answer.columns["batch_size"]
+    assert np.all(np.diff(sizes) > 0)
+    assert (sizes[0], sizes[-1]) == (1, 1000)
+    place = sizes.size // 2
+    best = st.optimal_learning_rate(LAW, batch_size=sizes[place], num_samples=2000, algorithm=BOTH[slot])
+    assert answer.columns["risk"][place] == pytest.approx(float(best.risk), rel=1e-6)
+
+
+def test_what_comes_ahead_is_near_what_comes():
+    ahead = {each.panel: each for each in told("ahead", STATE, 1)}
+    exact = told("critical", STATE, 1)[0].marks
+    marks = ahead["samples"].marks
+    assert set(marks) == {*exact, "approximate"}
+    assert "approximate" not in exact
+    for name in ("batch_size", "num_steps", "optimal_risk"):
+        assert marks[name] == pytest.approx(exact[name], rel=0.05)
+    (tuned,) = told("tuned", STATE, 1)
+    sizes = tuned.columns["batch_size"]
+    assert ahead["risk"].columns["batch_size"].tolist() == sizes.tolist()
+    assert ahead["risk"].columns["risk"][sizes < 100] == pytest.approx(tuned.columns["risk"][sizes < 100], rel=0.1)
 
 
 @pytest.mark.parametrize("slot", [0, 1])
@@ -110,6 +123,17 @@ def test_growth_is_told_from_the_nearest_data_size_on():
     direct = st.critical_batch_size(LAW, num_samples=sizes[-2:], overhead=0.3, curve=False)
     assert found[-1].columns["critical"][-2:] == pytest.approx(direct.real_batch_size, rel=1e-9)
     assert found[-1].marks["exponent"] == st.predicted_exponent(1.5, 4.0)
+
+
+def test_growth_is_shown_to_some_percent_before_it_is_exact():
+    found = told("growth", replace(STATE, num_samples=200.0), 1)
+    sizes = found[-1].columns["num_samples"]
+    first = next(each for each in found if each.columns["num_samples"].size == sizes.size)
+    assert first.marks["share"] == 0
+    assert found[-1].marks["share"] == 1
+    direct = st.critical_batch_size(LAW, num_samples=sizes, overhead=0.3, curve=False, algorithm=BOTH[1])
+    assert found[-1].columns["critical"] == pytest.approx(direct.real_batch_size, rel=1e-9)
+    assert first.columns["critical"] == pytest.approx(direct.real_batch_size, rel=0.1)
 
 
 @pytest.mark.parametrize("slot", [0, 1])
@@ -160,4 +184,4 @@ def test_a_simulation_that_takes_long_is_refused():
 
 
 def test_all_computations_can_be_drawn():
-    assert set(computations.COMPUTATIONS) == {"run", "rates", "tuned", "critical", "growth", "simulated"}
+    assert set(computations.COMPUTATIONS) == {"run", "ahead", "rates", "tuned", "critical", "growth", "simulated"}

@@ -60,6 +60,17 @@ def test_the_extra_data_move_the_critical_batch_size(visit):
     wait_for_value(page, "samples-batch_size-0", critical.batch_size)
 
 
+def test_what_comes_ahead_is_marked_until_the_exact_one_comes(visit):
+    page = visit("D=100000&first=tail")
+    about = float(page.page.locator("[data-about=samples-batch_size-0]").get_attribute("data-value"))
+    exact = page.number("samples-batch_size-0")
+    tail = st.Algorithm(average=st.TailAverage())
+    direct = st.critical_batch_size(st.PowerLaw(2.0, 3.0), num_samples=1e5, curve=False, algorithm=tail)
+    assert exact == direct.batch_size
+    assert about == pytest.approx(exact, rel=0.03)
+    assert page.page.locator("[data-about]").count() == 0
+
+
 def wait_for_value(page, name, value, rel=1e-9):
     """Until the page shows this number."""
     page.page.wait_for_function(
