@@ -181,6 +181,7 @@ class Page:
             self.refuse("; ".join(self.invalid.values()))
             return
         self.refusal = ""
+        self.tell_look()
         names = self.state.names
         for panel in self.panels.values():
             panel.name(names)
@@ -247,6 +248,7 @@ class Page:
                 panel.legend.visible = False
         self.tell_words()
         self.tell_readings()
+        self.tell_look()
 
     # ------------------------------------------------------------------ hearing
 
@@ -356,12 +358,20 @@ class Page:
 
     def dress(self) -> None:
         """Colours and text size of all."""
-        state = self.state
-        self.colours.value, self.text.value = state.colours, state.text
-        dark = state.colours == "dark" or (state.colours == "system" and bool(self.prefers_dark.active))
-        self.look.value = f"{'dark' if dark else 'light'} {state.text}"
+        self.colours.value, self.text.value = self.state.colours, self.state.text
+        self.tell_look()
         for panel in self.panels.values():
-            panel.dress(DARK if dark else LIGHT, state.text)
+            panel.dress(DARK if self.dark else LIGHT, self.state.text)
+
+    @property
+    def dark(self) -> bool:
+        """Whether the ground is."""
+        return self.state.colours == "dark" or (self.state.colours == "system" and bool(self.prefers_dark.active))
+
+    def tell_look(self) -> None:
+        """Words by which the browser chooses styles; with nothing to show there is nothing to download."""
+        refused = " refused" if self.refusal else ""
+        self.look.value = f"{'dark' if self.dark else 'light'} {self.state.text}{refused}"
 
     def close(self) -> None:
         """The visitor has gone."""

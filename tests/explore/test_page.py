@@ -220,11 +220,14 @@ def test_bad_states_are_told_and_left_again(visit, query, words, control, key):
     page = visit(query)
     page.wait_for_text("words", words)
     assert page.page.locator("[data-name]").count() == 0
+    download = page.page.locator("#panel-risk footer a").first
+    download.wait_for(state="hidden")  # there is nothing to download
     page.press(control, key)
     page.number("path-total-0")
     page.page.wait_for_function(f"location.search !== '?{query}'")
     assert page.number("path-total-0") == pytest.approx(risk_of(state_of(page)), rel=1e-8)
     assert page.text("words") == ""
+    download.wait_for(state="visible")
     assert "Traceback" not in page.page.content()
 
 
