@@ -66,7 +66,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     console.print(computed_table(arguments.repeats, arguments.toy))
     if not arguments.no_browser:
         missing = why_no_browser()
-        console.print(f"The page itself is not timed: {missing}." if missing else pressed_table(arguments.repeats))
+        pressed = (
+            f"The page itself is not timed: {missing}." if missing else pressed_table(arguments.repeats, arguments.toy)
+        )
+        console.print(pressed)
 
 
 def goals() -> str:
@@ -95,7 +98,7 @@ def computed_table(repeats: int, toy: bool = False) -> Table:
     for name, state in rows:
         risks = [times(COMPUTATIONS[each], state, repeats)[1] for each in RISKS.values()]
         found = times(COMPUTATIONS["critical"], state, repeats)
-        ahead = "" if state.algorithms[0].is_default else milliseconds(times(COMPUTATIONS["ahead"], state, repeats)[1])
+        ahead = "–" if state.algorithms[0].is_default else milliseconds(times(COMPUTATIONS["ahead"], state, repeats)[1])
         table.add_row(name, state.names[0], *map(milliseconds, risks), ahead, *map(milliseconds, found))
         if state.algorithms[0].is_default:
             slowest = {"risks": max(slowest["risks"], *risks), "B*": max(slowest["B*"], found[0])}
@@ -134,7 +137,7 @@ def why_no_browser() -> str:
     return "" if CHROMIUM else "there is no Chromium"
 
 
-def pressed_table(repeats: int) -> Table:
+def pressed_table(repeats: int, toy: bool = False) -> Table:
     """Medians from a key press on a slider to each number that changes."""
     from playwright.sync_api import sync_playwright
 
@@ -147,7 +150,7 @@ def pressed_table(repeats: int) -> Table:
     try:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-            for algorithm in ("sgd", *OTHERS):
+            for algorithm in ("sgd", *(OTHERS[:1] if toy else OTHERS)):
                 visit, default = Visit(browser, f"{server.url}?{FROM}&first={quote(algorithm)}"), algorithm == "sgd"
                 for slider, numbers in (PRESSED if default else PRESSED_OTHERS).items():
                     found = [pressed(visit, slider, numbers, default) for _ in range(repeats + 1)][1:]

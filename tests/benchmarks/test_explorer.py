@@ -21,12 +21,14 @@ def test_the_whole_command():
     rows = [line.split("│") for line in done.stdout.splitlines() if line.startswith("│")]
     computed = [row for row in rows if row[1].strip() == "2, 3, D = 1e3"]
     assert [row[2].strip() for row in computed] == ["sgd, averaged", "last"]
-    assert all(number(cell) > 0 for row in computed for cell in row[3:-1])
+    assert computed[0][6].strip() == "–", "averaged SGD needs nothing ahead"
+    assert all(number(cell) > 0 for row in computed for cell in row[3:-1] if cell.strip() != "–")
     if CHROMIUM is None:
         assert "there is no Chromium" in done.stdout
         return
-    pressed = {(row[1].strip(), row[2].strip()): number(row[3]) for row in rows if row not in computed}
-    assert set(pressed) == {("source", "risk"), ("source", "B*"), ("learning_rate", "risk")}
+    pressed = {tuple(cell.strip() for cell in row[1:4]): number(row[4]) for row in rows if row not in computed}
+    of_sgd = {("sgd", "source", "risk"), ("sgd", "source", "B*"), ("sgd", "learning_rate", "risk")}
+    assert set(pressed) == of_sgd | {("last", "source", "risk"), ("last", "source", "B* to 1%")}
     assert all(0 < milliseconds < 1000 * explorer.LONGEST for milliseconds in pressed.values())
 
 
