@@ -9,11 +9,13 @@ import numpy as np
 from sgdtheory.critical.step_search import Margin, bracket, fewest_steps, steps_bound, whole_numbers
 from sgdtheory.critical.thresholds import (
     EVERY_RESONANT_STEPS,
+    FAR,
     FOLLOWED,
     FOLLOWED_RESONANT,
     LONGEST_JUMP,
     LOOK_BACK,
     MOST_LOOKED_BACK,
+    NO_FALL,
     ROUNDING,
     SAME_RISK,
     STEPS_AT_ONCE,
@@ -92,8 +94,9 @@ def _where_it_ripples(tuned: TunedRisk, batch: Callable, low: float, found: _Eno
 def steps_needed(
     tuned: TunedRisk, batch: np.ndarray, steps: np.ndarray, start: Tuned, target: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(K,) fewest steps at each B with which the tuned risk reaches `target`, and γ there.
+    """(K,) fewest steps at each B with which the tuned risk reaches `target`, and γ there; inf and nan where none do.
 
+    None may where an average keeps a share of w_0 (`ExponentialAverage`): few large steps of another B cancel that.
     Fewer than ⌊D/B⌋ cannot: what n steps attain at B, they attain at ⌊D/n⌋ ≥ B.
 
     Args:
@@ -112,26 +115,39 @@ def steps_needed(
             needed[row[k]], rate[row[k]], open_[row[k]] = few[column[k]], found.rate[k], False
         left[row, column] = False
         left &= open_[:, None]
-    index = np.flatnonzero(open_)
-    tracked, everything = TrackedRate(tuned, index.size, steps[index], start.share[index]), np.arange(index.size)
+    some = np.flatnonzero(open_)
+    from_here = Tuned(*(values[some] for values in start))
+    needed[some], rate[some] = _searched(tuned, batch[some], steps[some], from_here, target)
+    return needed, rate
+
+
+def _searched(
+    tuned: TunedRisk, batch: np.ndarray, steps: np.ndarray, start: Tuned, target: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """`steps_needed` above `steps`, which do not reach the target: a bracket by extrapolation, then its crossing."""
+    tracked, everything = TrackedRate(tuned, batch.size, steps, start.share), np.arange(batch.size)
 
     def margin(number: np.ndarray, some: np.ndarray) -> np.ndarray:
-        return np.log(tracked(batch[index[some]], number, some).risk / target)
+        return np.log(tracked(batch[some], number, some).risk / target)
 
-    low, above = steps[index], np.log(start.risk[index] / target)
+    low, above = steps.copy(), np.log(start.risk / target)
     high = _even(1.01 * low * np.exp(above))
-    value = margin(high, everything)
-    while (short := np.flatnonzero(value > 0)).size:
+    value, lost = margin(high, everything), np.zeros(batch.size, dtype=bool)
+    while (short := np.flatnonzero((value > 0) & ~lost)).size:
         slope = (above[short] - value[short]) / np.log(high[short] / low[short])
         low[short], above[short] = high[short], value[short]
         growth = np.where(slope > 0, value[short] / np.where(slope > 0, slope, 1.0), LONGEST_JUMP)
         high[short] = _even(1.01 * high[short] * np.exp(np.minimum(growth, LONGEST_JUMP)))
         value[short] = margin(high[short], short)
-    needed[index] = fewest_steps(margin, np.array([low, high]), np.array([above, value]))
-    rate[index] = tracked(batch[index], needed[index], everything).rate
-    for k in index:
-        size, found = batch[k], _Enough(needed[k], rate[k])
-        needed[k], rate[k] = _where_it_ripples(tuned, partial(np.full_like, fill_value=size), steps[k], found, target)
+        lost[short] = (high[short] > FAR * low[short]) & (above[short] - value[short] < NO_FALL)
+    needed, rate = np.full(batch.size, np.inf), np.full(batch.size, np.nan)
+    kept = np.flatnonzero(~lost)
+    ends = np.array([low, high])[:, kept], np.array([above, value])[:, kept]
+    needed[kept] = fewest_steps(lambda number, some: margin(number, kept[some]), *ends)
+    rate[kept] = tracked(batch[kept], needed[kept], kept).rate
+    for k in kept:
+        size, found = partial(np.full_like, fill_value=batch[k]), _Enough(float(needed[k]), float(rate[k]))
+        needed[k], rate[k] = _where_it_ripples(tuned, size, float(steps[k]), found, target)
     return needed, rate
 
 

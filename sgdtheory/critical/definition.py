@@ -25,8 +25,9 @@ class BatchSizeCurve:
         batch_size: B, increasing whole numbers.
         learning_rate: the best γ with D samples.
         risk: `R(D, B) = min_γ Δ(B, γ, D)`, in units of y².
-        num_steps: `f_D(B)`, the fewest steps that reach R_opt(D).
-        learning_rate_needed: a γ with which they do.
+        num_steps: `f_D(B)`, the fewest steps that reach R_opt(D); inf where none do: a few large steps of another B may
+            cancel what an average keeps of w_0.
+        learning_rate_needed: a γ with which they do; nan where none do.
         samples_needed: `B f_D(B)`.
         overhead: `B f_D(B)/D − 1`, the extra data relative to linear scaling.
     """
@@ -63,14 +64,15 @@ class BatchSizeCurve:
 
     def _last_below(self, values: np.ndarray, limit: float, name: str) -> float:
         """Where the interpolant of log values in log B last leaves what is below the limit."""
-        limit = max(limit, SMALLEST_OVERHEAD)
+        limit, finite = max(limit, SMALLEST_OVERHEAD), np.isfinite(values)
+        sizes, values = self.batch_size[finite], values[finite]
         last = int(np.flatnonzero(values <= limit)[-1])
         if last == values.size - 1:
             raise ValueError(
                 f"{name} must be below {values[-1] + (name == 'risk_factor'):.4g}, where this curve ends at B = "
-                f"{self.batch_size[-1]:g}; give a larger one to critical_batch_size itself"
+                f"{sizes[-1]:g}; give a larger one to critical_batch_size itself"
             )
-        x, y = np.log(self.batch_size), np.log(values)
+        x, y = np.log(sizes), np.log(values)
         crossing = PchipInterpolator(x, y, extrapolate=False).solve(np.log(limit))
         inside = crossing[(crossing >= x[last] - 1e-9) & (crossing <= x[last + 1])]
         return float(np.exp(inside[-1] if inside.size else x[last]))

@@ -45,6 +45,7 @@ LOOK_BACK, MOST_LOOKED_BACK = (
 )  # there: down to this share of steps that are enough, or so many fewer, all are tried
 GUESSED = np.log(1.1)  # of log n: how far from its guess a number of steps is looked for at first
 STEPS_AT_ONCE = 8  # of those: enough for most answers to be among the first
+FAR, NO_FALL = 20.0, 1e-4  # times a number of steps, of log Δ: a risk that falls less on the way falls no more
 LONGEST_JUMP = 10.0  # of log n in the search for enough steps: the risk may be flat at first
 
 # Batch sizes.

@@ -69,3 +69,19 @@ def test_momentum_swings_on(setting, changed, monkeypatch):
     monkeypatch.setattr("sgdtheory.critical.batch_search.LOOK_BACK", 1.0)  # as if they did not
     if changed:
         assert st.critical_batch_size(problem, **given).real_batch_size < found.real_batch_size
+
+
+def test_batch_sizes_that_never_reach_it():
+    """The average keeps e^−2 of w_0, which a few large steps of large batches cancel: others never are as good."""
+    problem = st.PowerLaw(2.0, 4.0, noise_variance=0.1).with_features(4)
+    algorithm = st.Algorithm(average=st.ExponentialAverage(window=0.5))
+    found = st.critical_batch_size(problem, num_samples=500, algorithm=algorithm)
+    never = np.isinf(found.curve.num_steps)
+    assert never.any()
+    assert not never.all()
+    assert (found.curve.batch_size[never] < found.optimal_batch_size).all()
+    assert np.isnan(found.curve.learning_rate_needed[never]).all()
+    least = st.optimal_learning_rate(problem, batch_size=1, num_samples=[1e6, 1e9], algorithm=algorithm)
+    assert (least.risk > 1.02 * found.optimal_risk).all()
+    assert least.risk[0] == pytest.approx(least.risk[1], rel=1e-3), "and does not fall any more"
+    assert found.batch_size <= found.curve.batch_size_at(0.5) <= found.curve.batch_size[-1]
