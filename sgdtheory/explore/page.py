@@ -185,18 +185,17 @@ class Page:
         names = self.state.names
         for panel in self.panels.values():
             panel.name(names)
-        for slot in range(len(SLOTS)):
+        for computation, slot in itertools.product(COMPUTED, range(len(SLOTS))):  # growth of B* after all else
             default = slot < len(names) and self.state.algorithms[slot].is_default
-            for computation in COMPUTED:
-                if slot >= len(names) or (default and computation == "ahead"):
-                    if (computation, slot) in self.newest:
-                        self._forget(computation, slot)
-                elif self.computed.get((computation, slot)) != (inputs := inputs_of(self.state, computation, slot)):
-                    if computation == "run":
-                        self._drop_simulation()
-                    self.computed[computation, slot] = inputs
-                    lane = SLOTS[slot] if computation in QUICK[default] else "long"
-                    self._submit(computation, slot, lane, GRACE if computation != "growth" else 0.0)
+            if slot >= len(names) or (default and computation == "ahead"):
+                if (computation, slot) in self.newest:
+                    self._forget(computation, slot)
+            elif self.computed.get((computation, slot)) != (inputs := inputs_of(self.state, computation, slot)):
+                if computation == "run":
+                    self._drop_simulation()
+                self.computed[computation, slot] = inputs
+                lane = SLOTS[slot] if computation in QUICK[default] else "long"
+                self._submit(computation, slot, lane, GRACE if computation != "growth" else 0.0)
         self.tell_words()
 
     def _submit(self, computation: str, slot: int, lane: str, grace: float) -> None:
