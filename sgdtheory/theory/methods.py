@@ -15,11 +15,16 @@ from sgdtheory._common.arguments import single_number
 
 
 class Coefficients(NamedTuple):
-    """A, b and c of one step."""
+    """A, b and c of one step, and I − A where A alone has lost digits of it.
+
+    What decays by 1e-12 a step has an A that differs from 1 by 1e-12, of which float64 keeps four digits: after 1e12
+    steps they are all that is left. `decay`, I − A from the small numbers themselves, keeps them; None is I − A.
+    """
 
     A: Sequence[Sequence[Any]]
     b: Sequence[Any]
     c: Sequence[Any]
+    decay: Sequence[Sequence[Any]] | None = None
 
 
 class StepMatrices(NamedTuple):
@@ -71,15 +76,16 @@ class LinearMethod:
         """
         k = len(self.start)
         found = self.coefficients(rate, step)
-        decay, b, c = (_stacked(entries, rate.shape) for entries in found)
-        if decay.shape[1:] != (k, k) or b.shape[1:] != (k,) or c.shape[1:] != (k,) or len(self.output) != k:
+        A, b, c = (_stacked(entries, rate.shape) for entries in found[:3])
+        decay = np.eye(len(A[0])) - A if found.decay is None else _stacked(found.decay, rate.shape)
+        if not A.shape[1:] == decay.shape[1:] == (k, k) or not b.shape[1:] == c.shape[1:] == (len(self.output),) == (k,):
             raise ValueError(
                 f"method must have A of {k}×{k} and b, c, start and output of {k} entries (as start has), got "
-                f"{decay.shape[1:]}, {b.shape[1:]}, {c.shape[1:]}, {k} and {len(self.output)}"
+                f"{A.shape[1:]}, {b.shape[1:]}, {c.shape[1:]}, {k} and {len(self.output)}"
             )
         if not all(np.isfinite(each).all() for each in (decay, b, c)):
             raise ValueError(f"method must have finite coefficients A, b and c, got {type(self).__name__}'s")
-        return StepMatrices(np.eye(k) - decay, b, c)
+        return StepMatrices(decay, b, c)
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,8 @@ class SGD(LinearMethod):
         if not self.weight_decay:
             return Coefficients([[1]], [rate], [1])
         shrink = rate * self.weight_decay
-        return Coefficients([[1 - shrink, -shrink], [0, 1]], [rate, 0], [1, 0])
+        A = [[1 - shrink, -shrink], [0, 1]]
+        return Coefficients(A, [rate, 0], [1, 0], decay=[[shrink, shrink], [0, 0]])
 
 
 @dataclass(frozen=True)
@@ -214,7 +221,8 @@ class ScheduleFree(LinearMethod):
     def coefficients(self, rate: Any, step: Any) -> Coefficients:
         """A, b, c."""
         share, beta = 1 / (step + 1), self.interpolation
-        return Coefficients([[1, 0], [share, 1 - share]], [rate, share * rate], [1 - beta, beta])
+        A = [[1, 0], [share, 1 - share]]
+        return Coefficients(A, [rate, share * rate], [1 - beta, beta], decay=[[0, 0], [-share, share]])
 
 
 @dataclass(frozen=True)
@@ -234,8 +242,7 @@ class AcceleratedSGD(LinearMethod):
         ValueError: an argument out of range.
     """
 
-    start: ClassVar[Sequence[float]] = (1.0, 1.0)
-    output: ClassVar[Sequence[float]] = (1.0, 0.0)
+    start: ClassVar[Sequence[float]] = (1.0, 0.0)
 
     coupling: float
     forgetting: float
@@ -250,10 +257,19 @@ class AcceleratedSGD(LinearMethod):
             object.__setattr__(self, name, value)
 
     def coefficients(self, rate: Any, step: Any) -> Coefficients:
-        """A, b, c."""
-        alpha, beta = self.coupling, self.forgetting
-        A = [[alpha, 1 - alpha], [beta * alpha, 1 - beta * alpha]]
-        return Coefficients(A, [rate, self.long_step * rate], [alpha, 1 - alpha])
+        """A, b, c of (y, v − x): the difference decays by α(1 − β), and only gradients move what does not decay.
+
+        Of (x, v) slow directions would be the small difference, and lose their digits.
+        """
+        rest, falls = 1 - self.coupling, self.coupling * (1 - self.forgetting)
+        b = [rate * (self.coupling + rest * self.long_step), rate * (self.long_step - 1)]
+        decay = [[0, -rest * falls], [0, rest + self.coupling * self.forgetting]]
+        return Coefficients([[1, rest * falls], [0, falls]], b, [1, 0], decay)
+
+    @property
+    def output(self) -> tuple[float, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """x = y − (1 − α)(v − x)."""
+        return 1.0, self.coupling - 1
 
 
 def _stacked(entries: Any, shape: tuple[int, ...]) -> np.ndarray:
