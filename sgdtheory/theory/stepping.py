@@ -104,8 +104,7 @@ def _compiled(
     room = STEPS_AT_ONCE if number > FEW_AT_ONCE else FEW_AT_ONCE
 
     def wide(values: Any) -> np.ndarray:
-        fill = [(0, 0)] * (values.ndim - 1) + [(0, width - size)]
-        return many(np.pad(values, fill)) if values.ndim > 1 else np.pad(values, fill)
+        return many(np.pad(values, [(0, 0), (0, 0), (0, width - size)]))
 
     def many(values: Any) -> np.ndarray:
         return np.pad(values, [(0, 0), (0, lanes - settings)] + [(0, 0)] * (values.ndim - 2), mode="edge")
@@ -114,7 +113,7 @@ def _compiled(
         *(np.pad(many(each), [(0, room - number)] + [(0, 0)] * (each.ndim - 1), mode="edge") for each in steps)
     )
     begin = Moments(jax.tree.map(wide, state.own), jax.tree.map(wide, state.cross), many(state.square))
-    wide_modes = tuple(wide(each) for each in vars(modes).values())
+    wide_modes = tuple(np.pad(each, (0, width - size)) for each in vars(modes).values())
     with jax.enable_x64(True):
         loop = _loop(output, averaged, bool(counts[-1] == number))
         ended = loop(begin, rows, wide_modes, np.pad(counts, (0, lanes - settings)), number)

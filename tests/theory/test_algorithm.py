@@ -234,29 +234,6 @@ class TestShapes:
     def test_factors(self, shape, values):
         np.testing.assert_allclose(shape.factors(np.arange(4), 4), values, rtol=1e-15)
 
-    @pytest.mark.parametrize("samples", [9, 100, 12345, 3e6, 1e9])
-    @pytest.mark.parametrize(
-        "shape",
-        [st.Linear(final=4.0), st.Cosine(), st.Stages([0, 0.5, 0.75], [0.1, 0.5, 1]), st.Constant(warmup=0.3)],
-        ids=str,
-    )
-    def test_number_of_steps_is_the_largest_that_the_samples_allow(self, shape, samples):
-        batch = 9.0
-
-        def used(n):
-            total = 0.0
-            for begin in range(0, int(n), 2**20):
-                t = np.arange(begin, min(begin + 2**20, int(n)))
-                total += np.maximum(1, np.rint(batch * shape.factors(t, n))).sum()
-            return total
-
-        steps = number_of_steps(shape, batch, samples)
-        if steps < 2e7:
-            assert used(steps) <= samples
-            assert all(used(steps + more) > samples for more in (1, 2))
-        elif steps < 1e8:
-            assert used(steps) == pytest.approx(samples, rel=1e-6)
-
     def test_arrays_of_as_many_steps_have_one_each(self):
         values = np.array([0.3, 1.0, 0.5, 0.2, 0.9])
         algorithm = st.Algorithm(schedule=values)

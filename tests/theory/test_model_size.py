@@ -30,6 +30,20 @@ def everything_of(problem):
     ]  # fmt: skip
 
 
+def test_its_modes_are_exact_unless_less_is_asked_for():
+    """Sums over 5,000 directions, of functions that are smooth below the smallest scale; a loose rule is none."""
+    model = st.PowerLaw(2, 3, 10_000).with_features(5000)
+    eigenvalues, signal = model.directions()
+
+    def sums(modes):
+        response = 1 / (1 + 1e3 * modes.eigenvalue)
+        return [(modes.multiplicity * modes.eigenvalue * response).sum(), (modes.signal * response).sum()]
+
+    exact = [(eigenvalues / (1 + 1e3 * eigenvalues)).sum(), (signal / (1 + 1e3 * eigenvalues)).sum()]
+    np.testing.assert_allclose(sums(model.modes(1e-3)), exact, rtol=1e-12)
+    assert np.abs(np.array(sums(model.modes(1e-3, 1.0))) / exact - 1).max() > 1e-10
+
+
 @pytest.mark.parametrize("options", [{}, {"kind": "gaussian"}, {"kind": "gaussian", "seed": 3}])
 def test_what_takes_a_problem_takes_it(options):
     """Bounds, searches and the simulator see the features' problem."""

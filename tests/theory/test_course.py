@@ -1,0 +1,58 @@
+"""How many steps the samples allow, and what each of them takes, by counting."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.theory import Course, number_of_steps
+
+
+@pytest.mark.parametrize("samples", [9, 100, 12345, 3e6, 1e9])
+@pytest.mark.parametrize(
+    "shape",
+    [st.Linear(final=4.0), st.Cosine(), st.Stages([0, 0.5, 0.75], [0.1, 0.5, 1]), st.Constant(warmup=0.3)],
+    ids=str,
+)
+def test_number_of_steps_is_the_largest_that_the_samples_allow(shape, samples):
+    batch = 9.0
+
+    def used(n):
+        total = 0.0
+        for begin in range(0, int(n), 2**20):
+            t = np.arange(begin, min(begin + 2**20, int(n)))
+            total += np.maximum(1, np.rint(batch * shape.factors(t, n))).sum()
+        return total
+
+    steps = number_of_steps(shape, batch, samples)
+    if steps < 2e7:
+        assert used(steps) <= samples
+        assert all(used(steps + more) > samples for more in (1, 2))
+    elif steps < 1e8:
+        assert used(steps) == pytest.approx(samples, rel=1e-6)
+
+
+def up_and_down(step):
+    """A function of the step that comes back to where it was."""
+    return 1 + (np.asarray(step) % 7) / 3
+
+
+@pytest.mark.parametrize("rounded", [True, False])
+@pytest.mark.parametrize(
+    "shape",
+    [st.Constant(), st.Linear(final=4.0), st.WSD(0.4), st.Stages([0, 0.3], [1, 2.3]), up_and_down],
+    ids=["constant", "linear", "WSD", "stages", "function"],
+)
+def test_samples_are_the_sum_of_the_batches_before(shape, rounded):
+    """Whole or, between them, real batch sizes; runs of equal ones are there where they can be told apart."""
+    n, batch = 300, 5.4
+    course = Course(st.Algorithm(batch_schedule=shape), batch, 0.1, n, rounded)
+    t = np.arange(n)
+    real = batch * course.algorithm.batch_schedule.factors(t, n)
+    sizes = np.maximum(np.rint(real) if rounded else real, 1.0)
+    np.testing.assert_allclose(course.batches(t), sizes, rtol=1e-14)
+    np.testing.assert_allclose(course.samples(np.append(t, n)), np.append(0, np.cumsum(sizes)), rtol=1e-13)
+    starts, values = course.batch_runs
+    if course.constant_batch or (course.algorithm.batch_schedule.smooth and rounded):
+        np.testing.assert_allclose(np.repeat(values, np.diff(starts, append=n).astype(int)), sizes, rtol=1e-14)
+    else:
+        assert starts.size == values.size == 0
