@@ -11,10 +11,10 @@ from sgdtheory.cli.output import print_json, print_tables
 from sgdtheory.cli.settings import SettingsCommand
 from sgdtheory.theory import Risk, excess_risk, max_stable_learning_rate, theorem7
 
-REASONS = {  # why Theorem 7 does not apply, the most important first
-    "unstable": "γ is not below the largest stable one, and the risk grows without bound",
-    "large_learning_rate": "γ > ½ min{B/tr H, 1/‖H‖}",
-    "large_signal": "Σ s_i > σ²",
+REASONS = {  # why Theorem 7 does not apply, the most important first: in a cell, and below the table
+    "unstable": ("γ unstable", "it is not below the largest stable one, and the risk grows without bound"),
+    "large_learning_rate": ("γ too large", "γ > ½ min{B/tr H, 1/‖H‖}"),
+    "large_signal": ("signal above noise", "Σ s_i > σ²"),
 }
 
 
@@ -84,15 +84,18 @@ class RiskCommand(SettingsCommand, AlgorithmCommand):
         }
         arrays = [np.atleast_1d(values) for values in np.broadcast_arrays(*columns.values(), *broken.values())]
         for name, values in zip(columns, arrays, strict=False):
-            cells = _answers(arrays[len(columns) :]) if name == "applies" else [f"{value:.6g}" for value in values]
+            cells = [f"{value:.6g}" for value in values]
+            if name == "applies":
+                cells = _answers(dict(zip(broken, arrays[len(columns) :], strict=True)))
             table.add_row(names.get(name, name), *cells)
-        reasons = [f"({number}) {REASONS[name]}" for number, name in enumerate(broken, 1) if np.any(broken[name])]
+        reasons = [": ".join(REASONS[name]) for name in broken if np.any(broken[name])]
         if reasons:
-            table.caption = f"The theorem does not apply: {'; '.join(reasons)}."
+            table.caption = f"Where the theorem does not apply — {'; '.join(reasons)}."
         print_tables(table)
 
 
-def _answers(broken: list[np.ndarray]) -> list[str]:
-    """Of each setting: whether the theorem applies or, by their numbers, all reasons why not."""
-    reasons = [[f"({number})" for number, each in enumerate(setting, 1) if each] for setting in zip(*broken)]
-    return [f"no {' '.join(numbers)}" if numbers else "yes" for numbers in reasons]
+def _answers(broken: dict[str, np.ndarray]) -> list[str]:
+    """Of each setting: whether the theorem applies or, in words, all reasons why not."""
+    words = [REASONS[name][0] for name in broken]
+    reasons = [[word for word, each in zip(words, setting) if each] for setting in zip(*broken.values())]
+    return [f"no: {', '.join(each)}" if each else "yes" for each in reasons]

@@ -71,8 +71,8 @@ def test_risk_table(run):
 
 def test_risk_table_shows_both_answers_of_applies(run):
     out = run(*RISK[:-1], 0.1, 0.9, "--num-samples", 1e4, "--noise-variance", 5)
-    assert cells(out, "theorem applies")[1:] == ["yes", "no (2)"]
-    assert out.endswith("The theorem does not apply: (2) γ > ½ min{B/tr H, 1/‖H‖}.\n")
+    assert cells(out, "theorem applies")[1:] == ["yes", "no: γ too large"]
+    assert out.endswith("Where the theorem does not apply — γ too large: γ > ½ min{B/tr H, 1/‖H‖}.\n")
     assert "does not apply" not in run(*RISK[:-1], 0.1, "--num-samples", 1e4, "--noise-variance", 5)
 
 
@@ -80,10 +80,14 @@ def test_all_reasons_why_the_theorem_does_not_apply_the_most_important_first(run
     """One rate beyond the edge, one below it that is too large for the theorem, one that is not; much signal."""
     flags = [*RISK[:-1], 5, 0.9, 0.1, "--num-samples", 1e4, "--noise-variance", 0.5]
     out = run(*flags)
-    assert cells(out, "theorem applies")[1:] == ["no (1) (2) (3)", "no (2) (3)", "no (3)"]
-    assert out.endswith(
-        "The theorem does not apply: (1) γ is not below the largest stable one, and the risk grows without bound; "
-        "(2) γ > ½ min{B/tr H, 1/‖H‖}; (3) Σ s_i > σ².\n"
+    assert cells(out, "theorem applies")[1:] == [
+        "no: γ unstable, γ too large, signal above noise",
+        "no: γ too large, signal above noise",
+        "no: signal above noise",
+    ]
+    assert " ".join(out.split()).endswith(
+        "Where the theorem does not apply — γ unstable: it is not below the largest stable one, and the risk grows "
+        "without bound; γ too large: γ > ½ min{B/tr H, 1/‖H‖}; signal above noise: Σ s_i > σ²."
     )
     broken = strict_json(run(*flags, "--json"))["broken"]
     assert list(broken) == ["unstable", "large_learning_rate", "large_signal"]
