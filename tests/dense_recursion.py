@@ -9,7 +9,7 @@ def table(method, schedule, batch_schedule, batch, rate, num_steps):
     sizes = np.array([float(batch_schedule.factors(t, num_steps)) for t in range(num_steps)]) * batch
     rows = []
     for t in range(num_steps):
-        A, b, c = (np.array(part, dtype=float) for part in method.coefficients(rate * factor[t], float(t)))
+        A, b, c = (np.array(part, dtype=float) for part in method.coefficients(rate * factor[t], float(t))[:3])
         rows.append((A, b, c, max(1.0, float(np.round(sizes[t])))))
     return rows
 

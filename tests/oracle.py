@@ -104,6 +104,25 @@ def relative_error(value, exact):
     return float(abs(mpmath.mpf(float(value)) / exact - 1))
 
 
+def method_step(method, rate, digits=80):
+    """A, b, c, start and output of a method with constant coefficients, by its sentence in T21, in many digits."""
+    with mpmath.workdps(digits):
+        rate, one = mpmath.mpf(float(rate)), mpmath.mpf(1)
+        name = type(method).__name__
+        if name == "SGD":
+            shrink = rate * mpmath.mpf(method.weight_decay)
+            return [[1 - shrink, -shrink], [0, one]], [rate, 0], [1, 0], [1, -1], [1, 0]
+        if name == "AcceleratedSGD":
+            alpha, beta = mpmath.mpf(method.coupling), mpmath.mpf(method.forgetting)
+            A = [[alpha, 1 - alpha], [beta * alpha, 1 - beta * alpha]]
+            return A, [rate, mpmath.mpf(method.long_step) * rate], [alpha, 1 - alpha], [1, 1], [1, 0]
+        beta = mpmath.mpf(method.momentum)
+        if name == "HeavyBall":
+            return [[one, -rate * beta], [0, beta]], [rate, -1], [1, 0], [1, 0], [1, 0]
+        assert name == "Nesterov"
+        return [[one, -rate * beta**2], [0, beta]], [rate * (1 + beta), -1], [1, 0], [1, 0], [1, 0]
+
+
 def algorithm_risk(eigenvalues, signal, batch_size, stages, start, output, average, digits=80):
     """Bias and variance (σ² = 1) of any linear method by powers of the whole map of second moments, T20.
 
@@ -120,8 +139,8 @@ def algorithm_risk(eigenvalues, signal, batch_size, stages, start, output, avera
         mpf = mpmath.mpf
         k, d = len(start) + 1, len(eigenvalues)
         size = d * k * k + 1
-        begin = [mpf(float(each)) for each in start]
-        begin.append(sum(mpf(float(o)) * u for o, u in zip(output, begin, strict=True)) if average == "iterate" else 0)
+        begin = [mpf(each) for each in start]
+        begin.append(sum(mpf(o) * u for o, u in zip(output, begin, strict=True)) if average == "iterate" else 0)
         state = mpmath.zeros(size, 2)
         for i in range(d):
             for r in range(k):
@@ -131,15 +150,15 @@ def algorithm_risk(eigenvalues, signal, batch_size, stages, start, output, avera
         for A, b, c, count, rho, omega in stages:
             step = mpmath.zeros(size, size)
             step[size - 1, size - 1] = 1
-            noise = [mpf(float(each)) for each in b] + [mpf(0)]
-            seen = [mpf(float(each)) for each in c] + [mpf(0)]
+            noise = [mpf(each) for each in b] + [mpf(0)]
+            seen = [mpf(each) for each in c] + [mpf(0)]
             for i in range(d):
                 eigenvalue = mpf(float(eigenvalues[i]))
                 big = mpmath.zeros(k, k)
                 for r in range(k - 1):
                     for s in range(k - 1):
-                        big[r, s] = mpf(float(A[r][s])) - eigenvalue * noise[r] * seen[s]
-                    big[k - 1, r] = mpf(float(omega)) * mpf(float(output[r]))
+                        big[r, s] = mpf(A[r][s]) - eigenvalue * noise[r] * seen[s]
+                    big[k - 1, r] = mpf(float(omega)) * mpf(output[r])
                 big[k - 1, k - 1] = mpf(float(rho))
                 gain = eigenvalue**2 / mpf(float(batch_size))
                 for r in range(k):
@@ -158,7 +177,7 @@ def algorithm_risk(eigenvalues, signal, batch_size, stages, start, output, avera
                                     for j in range(d):
                                         step[row, (j * k + p) * k + q] += weight
             state = powered(step, state, count)
-        weights = [mpf(float(o)) for o in output] + [mpf(0)] if average is None else [mpf(0)] * (k - 1) + [mpf(1)]
+        weights = [mpf(o) for o in output] + [mpf(0)] if average is None else [mpf(0)] * (k - 1) + [mpf(1)]
         found = []
         for part in range(2):
             total = mpf(0)

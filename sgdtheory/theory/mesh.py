@@ -15,17 +15,20 @@ class Resolution(NamedTuple):
         order: p, points on a panel.
         ratio: of the distances of a panel's ends from the kink before it.
         modes: relative error that sums over directions may have.
+        tail: share that the two highest Legendre coefficients of second moments may have on a panel; with more it is
+            halved.
     """
 
     order: int
     ratio: float
     modes: float
+    tail: float
 
 
 # By measurement (tests/theory/test_algorithm.py)
-FINE = Resolution(9, 2.0, 0.0)  # relative error about 1e-9 at most, 1e-11 as a rule
-ROUGH = Resolution(7, 2.0, 0.0)  # some forty times that: for an estimate of the error
-FAST = Resolution(5, 3.0, 1e-6)  # about 1e-5, for searches
+FINE = Resolution(9, 2.0, 0.0, 1e-6)  # relative error about 1e-9 at most, 1e-11 as a rule
+ROUGH = Resolution(7, 2.0, 0.0, 1e-4)  # some forty times that: for an estimate of the error
+FAST = Resolution(5, 3.0, 1e-6, np.inf)  # about 1e-5, for searches
 
 
 class Mesh(NamedTuple):

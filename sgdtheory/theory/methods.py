@@ -77,12 +77,14 @@ class LinearMethod:
         k = len(self.start)
         found = self.coefficients(rate, step)
         A, b, c = (_stacked(entries, rate.shape) for entries in found[:3])
-        decay = np.eye(len(A[0])) - A if found.decay is None else _stacked(found.decay, rate.shape)
-        if not A.shape[1:] == decay.shape[1:] == (k, k) or not b.shape[1:] == c.shape[1:] == (len(self.output),) == (k,):
+        decay = None if found.decay is None else _stacked(found.decay, rate.shape)
+        square = A.shape[1:] == (k, k) and (decay is None or decay.shape == A.shape)
+        if not square or b.shape[1:] != (k,) or c.shape[1:] != (k,) or len(self.output) != k:
             raise ValueError(
                 f"method must have A of {k}×{k} and b, c, start and output of {k} entries (as start has), got "
                 f"{A.shape[1:]}, {b.shape[1:]}, {c.shape[1:]}, {k} and {len(self.output)}"
             )
+        decay = np.eye(k) - A if decay is None else decay
         if not all(np.isfinite(each).all() for each in (decay, b, c)):
             raise ValueError(f"method must have finite coefficients A, b and c, got {type(self).__name__}'s")
         return StepMatrices(decay, b, c)

@@ -19,7 +19,7 @@ from numpy.polynomial import legendre
 
 from sgdtheory.theory.linear import inverses
 from sgdtheory.theory.modes import Modes
-from sgdtheory.theory.moments import Generators, Keeping, Moments, pack, shown_rows, shown_weights, unpack
+from sgdtheory.theory.moments import Generators, Keeping, Moments, pack, pairs, shown_rows, shown_weights, unpack
 from sgdtheory.theory.thresholds import LONG_PANEL
 
 
@@ -47,6 +47,22 @@ def _slope_powers(order: int) -> np.ndarray:
         term = -term @ slopes / power
         powers.append(-term)
     return np.array(powers)
+
+
+@lru_cache
+def _highest(order: int) -> np.ndarray:
+    """(2, p + 1) of the two highest Legendre coefficients of a polynomial, from its values at the nodes."""
+    return np.linalg.inv(legendre.legvander(_nodes(order)[0], order))[-2:]
+
+
+def tails(values: np.ndarray) -> np.ndarray:
+    """(…,) share of the two highest Legendre coefficients in the largest of values (…, p + 1) at the nodes.
+
+    Where it is small the polynomial follows what it stands for; a jump at the panel's start, what decays too fast for
+    it, or a bend within the panel leave it large.
+    """
+    highest = np.abs(values @ _highest(values.shape[-1] - 1).T).max(-1)
+    return highest / np.maximum(np.abs(values).max(-1), np.finfo(float).tiny)
 
 
 def radau_nodes(order: int) -> np.ndarray:
@@ -77,11 +93,13 @@ class Along(NamedTuple):
         nodes: (L, p + 1) step numbers, the first is the panel's start.
         iterate: (2, L, p + 1) Σ oᵀM o.
         square: (2, L, p + 1) Σ S².
+        vectors: (2, L, k, p + 1) Σ λ E u_j² of the k vectors.
     """
 
     nodes: np.ndarray
     iterate: np.ndarray
     square: np.ndarray
+    vectors: np.ndarray
 
 
 class System(NamedTuple):
@@ -197,11 +215,13 @@ def across(moments: Moments, panel: Prepared, output: np.ndarray, keeping: Keepi
     noise[1] += 1.0
     own = free + np.einsum("nqilk,dil->dnqlk", panel.forced, np.einsum("lij,dlj->dil", panel.coupling, noise))
     own = np.concatenate([start[:, None], own], axis=1)
-    iterate = np.einsum("dnql,q->dln", own.sum(-1), shown_weights(output))
+    sums = own.sum(-1)
+    iterate = np.einsum("dnql,q->dln", sums, shown_weights(output))
+    vectors = np.moveaxis(sums[:, :, [i == j for i, j in pairs(k)]], 1, 3).swapaxes(1, 2)
     ends = unpack(np.swapaxes(own[:, -1], 1, 2), k)
     if keeping is None or panel.cross is None or panel.square is None:
         square = np.broadcast_to(moments.square[..., None], iterate.shape)
-        return moments._replace(own=ends), Along(panel.nodes, iterate, square)
+        return moments._replace(own=ends), Along(panel.nodes, iterate, square, vectors)
     rho, omega = 1 - keeping.forgetting, keeping.weight
     shown = np.einsum("iq,dnqlk->dnilk", shown_rows(output), own)
     shown = np.einsum("ljn,dnilk->djilk", before, shown)  # M o before the steps
@@ -213,4 +233,4 @@ def across(moments: Moments, panel: Prepared, output: np.ndarray, keeping: Keepi
     forcing = np.moveaxis(gained, 2, 1)[:, :, None, :, None]
     square = panel.square.values(moments.square[:, None, :, None], forcing)[:, :, 0, :, 0]
     square = np.concatenate([moments.square[..., None], np.moveaxis(square, 1, 2)], axis=2)
-    return Moments(ends, np.swapaxes(cross[:, -1], 1, 2), square[..., -1]), Along(panel.nodes, iterate, square)
+    return Moments(ends, np.swapaxes(cross[:, -1], 1, 2), square[..., -1]), Along(panel.nodes, iterate, square, vectors)

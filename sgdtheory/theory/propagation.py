@@ -25,7 +25,7 @@ from sgdtheory.theory.moments import (
     iterate_risk,
     start,
 )
-from sgdtheory.theory.panels import Along, Prepared, across, panel_nodes, prepared
+from sgdtheory.theory.panels import Along, Prepared, across, panel_nodes, prepared, tails
 from sgdtheory.theory.pieces import kind_of, pieces
 from sgdtheory.theory.problem import Spectral
 from sgdtheory.theory.spectrum import displacement, loads, radii, step_spectrum
@@ -124,7 +124,8 @@ class Convoy:
         runs = [(course.rate, float(course.batches(np.zeros(1))[0]), course.num_steps) for course in courses]
         self.rates, self.batches, self.lengths = np.array(runs).T  # γ at the peak, B of the first step, n
         self.output = np.asarray(self.algorithm.method.output, dtype=float)
-        self.modes = course_modes(problem, courses, resolution.modes)
+        self.modes, self.noise = course_modes(problem, courses, resolution.modes), problem.noise_variance
+        self._shortest = max(SHORTEST_PANEL, resolution.order)  # steps
         one = start(self.algorithm.method, self.modes)
         self.moments = Moments(*(np.repeat(each[:, None], len(courses), axis=1) for each in one))
         self.keeping: Keeping | None = None
@@ -237,13 +238,12 @@ class Convoy:
     def _panels(self, runs: np.ndarray, low: np.ndarray, high: np.ndarray, origin: np.ndarray) -> None:
         """Panel after panel, the same number of every run at once; short ones are stepped through."""
         ways = self._ways(runs[low[runs] < high[runs]], low, high, origin)
-        shortest = max(SHORTEST_PANEL, self.resolution.order)
         together = max(1, PANEL_MODES // (self.modes.eigenvalue.size * runs.size))
         most = max(map(len, ways.values()), default=0)
         for begin in range(0, most, together):
             numbers = range(begin, min(begin + together, most))
             rounds = [{run: way[number] for run, way in ways.items() if number < len(way)} for number in numbers]
-            long = [{run: ends for run, ends in each.items() if ends[1] - ends[0] > shortest} for each in rounds]
+            long = [{run: ends for run, ends in each.items() if ends[1] - ends[0] > self._shortest} for each in rounds]
             ready, first = self._prepared([(run, *ends) for each in long for run, ends in each.items()]), 0
             for each, crossed in zip(rounds, long, strict=True):
                 self._short_panels({run: ends for run, ends in each.items() if run not in crossed})
@@ -270,16 +270,34 @@ class Convoy:
         return prepared(nodes, maps, self.modes, keeping)
 
     def _across(self, runs: np.ndarray, panels: Prepared) -> None:
-        """One panel of each of these runs."""
+        """One panel of each of these runs, in halves where the polynomials of the whole do not follow the moments."""
         here = Moments(*(each[:, runs] for each in self.moments))
         keeping = self.keeping and Keeping(*(each[runs] for each in self.keeping))
         moments, along = across(here, panels, self.output, keeping)
         self.approximated[runs] = True
-        self._put(runs, moments)
-        if self.stops:
+        unresolved = self._unresolved(along)
+        self._put(runs[~unresolved], Moments(*(each[:, ~unresolved] for each in moments)))
+        for place in np.flatnonzero(unresolved).tolist():
+            low, high = along.nodes[place, [0, -1]].tolist()
+            self._halves(int(runs[place]), low, high)
+        if self.stops and not unresolved[0]:
             first, last = along.nodes[0, [0, -1]]
             self.points += [_inside(along, stop) for stop in self.stops if first < stop < last]
             self._arrive(along.nodes[:, -1])
+
+    def _unresolved(self, along: Along) -> np.ndarray:
+        """(L,) whether the polynomials on L panels do not follow the moments."""
+        followed = np.concatenate([along.vectors, along.square[:, :, None]], axis=2)
+        return (tails(followed[0] + self.noise * followed[1]) > self.resolution.tail).any(1)
+
+    def _halves(self, run: int, low: float, high: float) -> None:
+        """Both halves of a panel of a run; short ones are stepped through."""
+        middle = float(np.floor((low + high) / 2))
+        for ends in ((low, middle), (middle, high)):
+            if ends[1] - ends[0] <= self._shortest:
+                self._short_panels({run: ends})
+            elif (panel := self._prepared([(run, *ends)])) is not None:
+                self._across(np.array([run]), panel)
 
     def _ways(
         self, runs: np.ndarray, low: np.ndarray, high: np.ndarray, origin: np.ndarray

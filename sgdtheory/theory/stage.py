@@ -62,10 +62,12 @@ def after(stage: Stage, moments: Moments, num_steps: float) -> Moments:
     rate = growth(stage.alone, stage.modes.multiplicity, stage.spectrum.slowest, num_steps)
     if rate >= 0:
         return _at_rate(stage, moments, NOISE, num_steps, rate)
-    parts = [Moments(*(each[part : part + 1] for each in moments)) for part in range(2)]
-    bias = _at_rate(stage, parts[0], NOISE[:1], num_steps, rate)
-    variance = _at_rate(stage, parts[1], NOISE[1:], num_steps, 0.0)  # σ² has its own pole at z = 1
-    return Moments(*map(np.concatenate, zip(bias, variance, strict=True)))
+    # What is there decays, and keeps its digits while it does; what σ² adds has its own pole at z = 1.
+    left = _at_rate(stage, moments, 0 * NOISE, num_steps, rate)
+    added = _at_rate(stage, Moments(*(0 * each[1:] for each in moments)), NOISE[1:], num_steps, 0.0)
+    for whole, part in zip(left, added, strict=True):
+        whole[1:] += part
+    return left
 
 
 def _at_rate(stage: Stage, moments: Moments, noise: np.ndarray, num_steps: float, rate: float) -> Moments:

@@ -148,7 +148,7 @@ class TestStabilityEdge:
     def radius(self, problem, method, batch, rate):
         eigenvalues, _ = problem.directions()
         d, k = eigenvalues.size, len(method.start)
-        A, b, c = (np.array(part, dtype=float) for part in method.coefficients(rate, 0.0))
+        A, b, c = (np.array(part, dtype=float) for part in method.coefficients(rate, 0.0)[:3])
         columns = []
         for entry in np.eye(d * k * k):
             M = entry.reshape(d, k, k)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from tests import oracle
+from tests import oracle, together
 from tests.marks import slow
 
 PROBLEM = st.LeastSquares([1.0, 0.1, 3e-4], [0.3, 0.5, 0.2])
@@ -21,7 +21,7 @@ METHODS = (
 AVERAGES = (st.LastIterate(), st.UniformAverage(), st.TailAverage(0.3), st.ExponentialAverage(0.999))
 
 
-def exact(algorithm, batch, rate, steps, stages=((0.0, 1.0),)):
+def exact(algorithm, batch, rate, steps, stages=((0.0, 1.0),), problem=PROBLEM):
     """(bias, variance) by the oracle; stages are (fraction, factor)."""
     average, method = algorithm.average, algorithm.method
     starts = [int(np.ceil(fraction * steps)) for fraction, _ in stages] + [steps]
@@ -37,21 +37,21 @@ def exact(algorithm, batch, rate, steps, stages=((0.0, 1.0),)):
         ]
     rows, kind = [], None
     for low, high, size in pieces:
-        found = method.coefficients(size, 0.0)
+        *found, start, output = oracle.method_step(method, size)
         keep = (1.0, 0.0)
         if isinstance(average, st.ExponentialAverage):
             keep, kind = (average.decay, 1 - average.decay), "iterate"
         elif low >= first:
             keep, kind = (1.0, 1.0), "empty"
         rows.append((*found, high - low, *keep))
-    values = oracle.algorithm_risk(PROBLEM.eigenvalues, PROBLEM.signal, batch, rows, method.start, method.output, kind)
+    values = oracle.algorithm_risk(problem.eigenvalues, problem.signal, batch, rows, start, output, kind)
     norm = steps - first if kind == "empty" else 1
     return [value / norm**2 for value in values]
 
 
-def relative_errors(algorithm, batch, rate, steps, **stages):
-    risk = st.excess_risk(PROBLEM, batch_size=batch, learning_rate=rate, num_samples=batch * steps, algorithm=algorithm)
-    values = exact(algorithm, batch, rate, steps, **stages)
+def relative_errors(algorithm, batch, rate, steps, problem=PROBLEM, **stages):
+    risk = st.excess_risk(problem, batch_size=batch, learning_rate=rate, num_samples=batch * steps, algorithm=algorithm)
+    values = exact(algorithm, batch, rate, steps, problem=problem, **stages)
     return [
         abs(float(part) / float(value) - 1) if value > 1e-300 else float(part)
         for part, value in zip((risk.bias, risk.variance), values, strict=True)
@@ -74,6 +74,41 @@ def test_stages_to_ten_digits(method, average, steps):
     schedule = st.Stages(*zip(*stages, strict=True))
     rate = 0.5 * float(st.max_stable_learning_rate(PROBLEM, batch_size=16, algorithm=st.Algorithm(method)))
     assert max(relative_errors(st.Algorithm(method, schedule, average=average), 16, rate, steps, stages=stages)) < 1e-10
+
+
+SLOW = st.LeastSquares([1.0, 1e-9], [1.0, 1.0])
+
+
+@pytest.mark.parametrize("average", AVERAGES[:2], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize(
+    ("method", "rate", "steps"),
+    [
+        (st.SGD(weight_decay=1e-6), 1e-6, 10**12),
+        (st.SGD(weight_decay=1e-10), 1e-3, 10**10),
+        (st.HeavyBall(1 - 1e-6), 1e-7, 10**9),
+        (st.Nesterov(1 - 1e-5), 1e-4, 10**11),
+        (st.AcceleratedSGD(coupling=4e-5, forgetting=2e-6, long_step=0.96), 2e-7, 10**11),
+        (st.AcceleratedSGD(coupling=1 - 2e-5, forgetting=4e-8, long_step=30.0), 0.13, 10**9),
+    ],
+    ids=str,
+)
+def test_what_decays_by_little_a_step_keeps_its_digits(method, rate, steps, average):
+    """1 − A of 1e-12 and less, beside large entries: nothing is left of it in A."""
+    assert max(relative_errors(st.Algorithm(method, average=average), 16, rate, steps, problem=SLOW)) < 1e-10
+
+
+@pytest.mark.parametrize("factor", [1.2, 1.5])
+@pytest.mark.parametrize(
+    "average", [st.LastIterate(), st.ExponentialAverage(0.7)], ids=lambda each: type(each).__name__
+)
+def test_what_has_grown_keeps_its_digits_as_it_decays(average, factor):
+    """A fifth of the steps beyond the edge, the others far below: moments grow by up to 1e30 and come down again."""
+    problem, method, steps = st.LeastSquares([1.0, 0.3], [0.4, 0.6]), st.HeavyBall(0.6), 1200
+    algorithm = st.Algorithm(method, st.Stages([0, 0.2], [factor, 0.1]), average=average)
+    rate = float(st.max_stable_learning_rate(problem, batch_size=1, algorithm=st.Algorithm(method)))
+    found = st.excess_risk(problem, batch_size=1, learning_rate=rate, num_samples=steps, algorithm=algorithm)
+    truth = together.risks([(problem, algorithm, 1, rate, steps)])[:, 0]
+    np.testing.assert_allclose([found.bias, found.variance], truth, rtol=1e-10, atol=1e-15)
 
 
 @pytest.mark.parametrize("share", [0.97, 0.9999])
