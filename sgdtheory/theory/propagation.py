@@ -196,11 +196,8 @@ class Convoy:
         for run in runs.tolist():
             longest = 0.0
             for number in np.unique(np.floor(np.linspace(low[run], high[run] - 1, 5))):
-                stage = self._stage(run, number)
-                rate = max(stage.spectrum.complex, stage.spectrum.negative if stage.keeping is not None else -np.inf)
-                steps = settling_steps(stage.spectrum._replace(complex=rate), stage.keeping)
-                longest = max(longest, steps)
-            settling[run] = max(FEW_STEPS, np.ceil(min(longest, MOST_SETTLING)))
+                longest = max(longest, _steps_to_rest(self._stage(run, number)))
+            settling[run] = max(FEW_STEPS, np.ceil(longest))
         return settling
 
     def _steps(self, runs: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
@@ -420,6 +417,20 @@ class Convoy:
         if self.stops and float(step[0]) in self.stops:
             iterate, square = iterate_risk(self.moments, self.output)[:, 0], self.moments.square[:, 0]
             self.points.append(Point(float(step[0]), iterate, square.copy()))
+
+
+def _steps_to_rest(stage: Stage) -> float:
+    """Steps after a kink until what oscillates has come to rest, as many as are taken.
+
+    Underdamped directions would be lost on panels, so that they get as many steps as there are. Directions that
+    overshoot change the sign of cross moments alone, which adds up to little; next to the edge they take for ever.
+    """
+    spectrum, keeping = stage.spectrum, stage.keeping
+    complex_steps = settling_steps(spectrum, keeping)
+    longest = min(complex_steps, MOST_STEPS if np.isfinite(complex_steps) else MOST_SETTLING)
+    if keeping is None:
+        return longest
+    return max(longest, min(settling_steps(spectrum._replace(complex=spectrum.negative), keeping), MOST_SETTLING))
 
 
 def _no_growth(step: float) -> float:

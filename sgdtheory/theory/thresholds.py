@@ -32,12 +32,12 @@ STEPS_AT_ONCE, FEW_AT_ONCE = 4096, 512  # steps whose coefficients are held
 STAGE_COST = 200.0  # steps that take as long as a stage in closed form: shorter ones are stepped through
 MOST_PIECES = 256  # stages that a ramp of batch sizes is taken apart into: with more, and more steps, it is smooth
 MOST_STEPS = 2e6  # that are taken one by one, some seconds
-MOST_SETTLING = 1e5  # steps after a kink before panels begin
+MOST_SETTLING = 1e5  # after a kink before panels begin, for what overshoots or grows
 PANEL_DECAY = 1.0  # by which exponent all directions may have decayed within a panel
 PANEL_RISE = 4.0  # by which exponent the moments may grow within a panel, roughly followed
 MOST_DECAY = 45.0  # exponents of decay that are followed: e^−45 of the initial risk is nothing
 PANEL_MODES = 800  # modes times panels that are prepared at once: their inverses stay in a core's cache
-ERROR_SHARE = 0.5  # of the difference between both orders, as a bound of the error of the higher one: near the edge it was up to 0.17
+ERROR_SHARE = 0.5  # of the difference between both orders, as a bound of the higher one's error: it was 0.17 at most
 
 EDGE_SEARCHED_FROM = 1e-3  # γλ_1, from which the edge of a method is looked for upwards
 LARGEST_EDGE = 1e9  # of γλ_1

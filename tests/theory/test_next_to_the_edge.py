@@ -1,4 +1,4 @@
-"""The stated error bounds the true one, next to the stability edge and beyond it, where panels are hardest to follow."""
+"""The stated error bounds the true one next to the stability edge and beyond it, where panels are hardest put."""
 
 import numpy as np
 import pytest
@@ -104,7 +104,7 @@ def test_the_stated_error_bounds_the_true_one(runs, most):
     ids=str,
 )
 def test_a_bend_within_a_panel_is_followed(schedule, average, steps, batch):
-    """One direction at 0.999 of its edge: its moments follow γ until they no longer can, within √n steps of the peak."""
+    """One direction at 0.999 of its edge: its moments follow γ until they cannot, within √n steps of the peak."""
     problem, algorithm = st.LeastSquares([1.0], [1.0], 1.0), st.Algorithm(schedule=schedule, average=average)
     rate = 0.999 * float(st.max_stable_learning_rate(problem, batch_size=batch))
     (error,), (stated,), _ = errors([(problem, algorithm, batch, rate, steps)])
