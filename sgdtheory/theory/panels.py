@@ -55,14 +55,14 @@ def _highest(order: int) -> np.ndarray:
     return np.linalg.inv(legendre.legvander(_nodes(order)[0], order))[-2:]
 
 
-def tails(values: np.ndarray) -> np.ndarray:
-    """(…,) share of the two highest Legendre coefficients in the largest of values (…, p + 1) at the nodes.
+def tails(values: np.ndarray, least: float) -> np.ndarray:
+    """(…,) the two highest Legendre coefficients over the last of values (…, p + 1) at the nodes, or over `least`.
 
-    Where it is small the polynomial follows what it stands for; a jump at the panel's start, what decays too fast for
-    it, or a bend within the panel leave it large.
+    Where they are small the polynomial follows what it stands for; a jump at the panel's start, what decays too fast
+    for it, or a bend within the panel leave them large.
     """
     highest = np.abs(values @ _highest(values.shape[-1] - 1).T).max(-1)
-    return highest / np.maximum(np.abs(values).max(-1), np.finfo(float).tiny)
+    return highest / np.maximum(np.abs(values[..., -1]), least)
 
 
 def radau_nodes(order: int) -> np.ndarray:

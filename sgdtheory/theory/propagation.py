@@ -37,10 +37,12 @@ from sgdtheory.theory.thresholds import (
     CONTOUR_RESOLVED,
     FEW_STEPS,
     GROWTH_PROBES,
+    LARGEST_GROWN,
     LARGEST_REACH,
     MOST_GROWTH,
     MOST_SETTLING,
     MOST_STEPS,
+    NEGLIGIBLE,
     PANEL_DECAY,
     PANEL_MODES,
     SHORT_PIECE,
@@ -126,6 +128,8 @@ class Convoy:
         self.output = np.asarray(self.algorithm.method.output, dtype=float)
         self.modes, self.noise = course_modes(problem, courses, resolution.modes), problem.noise_variance
         self._shortest = max(SHORTEST_PANEL, resolution.order)  # steps
+        self._begin = problem.initial_risk
+        self._nothing = math.exp(-NEGLIGIBLE) * (problem.initial_risk + self.noise)  # what may be lost of a risk
         one = start(self.algorithm.method, self.modes)
         self.moments = Moments(*(np.repeat(each[:, None], len(courses), axis=1) for each in one))
         self.keeping: Keeping | None = None
@@ -171,10 +175,10 @@ class Convoy:
         begin, end, one = float(low[run]), float(high[run]), np.array([run])
         stage = self._stage(run, begin)
         settling = max(FEW_STEPS, settling_steps(stage.spectrum, stage.keeping))
-        if end - begin <= settling:
+        there = Moments(*(each[:, run].copy() for each in self.moments))
+        if end - begin <= settling or end - begin <= MOST_SETTLING and self._towers(run, stage, there, begin, end):
             self._steps(one, low, high)
             return
-        there = Moments(*(each[:, run].copy() for each in self.moments))
         early = [stop for stop in self.stops if begin < stop <= begin + settling]
         if early:  # the closed form does not hold yet
             self._steps(one, low, np.array([early[-1]]))
@@ -182,6 +186,20 @@ class Convoy:
             moments = after(stage, there, stop - begin)
             self._put(one, Moments(*(each[:, None] for each in moments)))
             self._arrive(np.full(len(self.courses), stop))
+
+    def _towers(self, run: int, stage: Stage, there: Moments, begin: float, end: float) -> bool:
+        """Whether fast directions are so far up, beyond their edge, that the digits of slow ones beside them are lost.
+
+        A closed form has those of the largest. Where nothing is left but what decays they keep theirs as they come
+        down, and at the end of a run that grows no others count.
+        """
+        tower = LARGEST_GROWN * max(self._begin, 1.0)
+        if np.einsum("diik->d", there.own).max() > tower:
+            return bool(2 * stage.spectrum.slowest * (end - begin) > -NEGLIGIBLE)
+        if end == self.courses[run].num_steps:
+            return False
+        rate = growth_rate(stage.alone, self.modes.multiplicity, stage.spectrum.slowest, end - begin)
+        return rate * (end - begin) > math.log(tower)
 
     def _stage(self, run: int, step: float) -> Stage:
         here = self._coefficients(np.array([run]), np.array([step]))
@@ -285,7 +303,7 @@ class Convoy:
     def _unresolved(self, along: Along) -> np.ndarray:
         """(L,) whether the polynomials on L panels do not follow the moments."""
         followed = np.concatenate([along.vectors, along.square[:, :, None]], axis=2)
-        return (tails(followed[0] + self.noise * followed[1]) > self.resolution.tail).any(1)
+        return (tails(followed[0] + self.noise * followed[1], self._nothing) > self.resolution.tail).any(1)
 
     def _halves(self, run: int, low: float, high: float) -> None:
         """Both halves of a panel of a run; short ones are stepped through."""

@@ -32,6 +32,7 @@ STEPS_AT_ONCE, FEW_AT_ONCE = 4096, 512  # steps whose coefficients are held
 STAGE_COST = 200.0  # steps that take as long as a stage in closed form: shorter ones are stepped through
 MOST_PIECES = 256  # stages that a ramp of batch sizes is taken apart into: with more, and more steps, it is smooth
 MOST_STEPS = 2e6  # that are taken one by one, some seconds
+LARGEST_GROWN = 1e4  # times what a run began with: where a closed form begins with more it loses four digits or more
 MOST_SETTLING = 1e5  # after a kink before panels begin, for what overshoots or grows
 PANEL_DECAY = 1.0  # by which exponent all directions may have decayed within a panel
 PANEL_RISE = 4.0  # by which exponent the moments may grow within a panel, roughly followed
