@@ -17,7 +17,7 @@ from sgdtheory.theory.pieces import pieces
 from sgdtheory.theory.problem import Spectral
 from sgdtheory.theory.propagation import Travelled, course_modes, travelled
 from sgdtheory.theory.risk import Risk
-from sgdtheory.theory.thresholds import COMPILED_FROM, ERROR_SHARE, MODES_TOGETHER, TOGETHER
+from sgdtheory.theory.thresholds import COMPILED_FROM, MODES_TOGETHER, TOGETHER
 
 
 class CourseRisk(NamedTuple):
@@ -90,14 +90,14 @@ def _convoys(problem: Spectral, courses: Sequence[Course], resolution: Resolutio
 
 
 def _errors(problem: Spectral, found: Travelled, courses: Sequence[Course], parts: np.ndarray) -> np.ndarray:
-    """(S,) estimates of the relative errors of (2, S) parts: a share of what a lower order changes."""
+    """(S,) bounds of the relative errors of (2, S) parts: what a lower order changes, on panels of its own."""
     error = np.zeros(len(courses))
     if (places := np.flatnonzero(found.approximated)).size:
         group = [courses[place] for place in places.tolist()]
         rougher = _output_risks(problem, travelled(problem, group, resolution=ROUGH).moments, group)
         with np.errstate(all="ignore"):
             change = np.abs(parts[:, places] - rougher).sum(0) / parts[:, places].sum(0)
-        error[places] = np.where(np.isnan(change), 0.0, ERROR_SHARE * change)
+        error[places] = np.where(np.isnan(change), 0.0, change)
     return error
 
 
@@ -210,7 +210,7 @@ def risk_path(
     if approximated:
         rougher, _ = _parts_along(problem, course, stops, ROUGH)
         with np.errstate(all="ignore"):
-            error = ERROR_SHARE * np.abs(found - rougher).sum(1) / found.sum(1)
+            error = np.abs(found - rougher).sum(1) / found.sum(1)
     iterate, average = (Risk(parts[0], parts[1], wrong) for parts, wrong in zip(found, error, strict=True))
     step = np.minimum(stops, n - 1)
     return RiskPath(

@@ -26,8 +26,8 @@ class Resolution(NamedTuple):
 
 
 # By measurement (tests/theory/test_algorithm.py)
-FINE = Resolution(9, 2.0, 0.0, 1e-6)  # relative error about 1e-9 at most, 1e-11 as a rule
-ROUGH = Resolution(7, 2.0, 0.0, 1e-4)  # some forty times that: for an estimate of the error
+FINE = Resolution(9, 2.0, 0.0, 1e-6)  # relative error 1e-11 as a rule, 1e-8 next to the edge, some 1e-7 beyond it
+ROUGH = Resolution(7, 2.0, 0.0, 1e-4)  # at least three times that, forty as a rule: for a bound of the error
 FAST = Resolution(5, 3.0, 1e-6, np.inf)  # about 1e-5, for searches
 
 

@@ -12,7 +12,7 @@ class Risk:
     Attributes:
         bias: the part that is linear in the signal (σ = 0).
         variance: the part that is linear in σ² (w_0 = w*).
-        relative_error: estimate of the relative error of their sum where a smooth schedule was followed on panels; 0
+        relative_error: bound of the relative error of their sum where a smooth schedule was followed on panels; 0
             where nothing but rounding, some 1e-10, separates them from the exact values.
     """
 

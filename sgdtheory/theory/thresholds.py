@@ -38,7 +38,6 @@ PANEL_DECAY = 1.0  # by which exponent all directions may have decayed within a 
 PANEL_RISE = 4.0  # by which exponent the moments may grow within a panel, roughly followed
 MOST_DECAY = 45.0  # exponents of decay that are followed: e^−45 of the initial risk is nothing
 PANEL_MODES = 800  # modes times panels that are prepared at once: their inverses stay in a core's cache
-ERROR_SHARE = 0.5  # of the difference between both orders, as a bound of the higher one's error: it was 0.17 at most
 
 EDGE_SEARCHED_FROM = 1e-3  # γλ_1, from which the edge of a method is looked for upwards
 LARGEST_EDGE = 1e9  # of γλ_1
