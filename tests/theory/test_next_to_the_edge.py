@@ -89,7 +89,7 @@ def test_the_stated_error_bounds_the_true_one(runs, most):
     error, stated, panels = found
     assert (error <= stated + ROUNDING).all()
     assert error.max() < 1e-5
-    assert 0.2 < panels.mean() < 0.8
+    assert panels.sum() > 5  # the others are stepped through, or in closed form
     assert (stated[panels == 0] == 0).all()
 
 
