@@ -96,7 +96,7 @@ def _verdict(rows: list[Row], pair: tuple[float, float], seconds: float) -> Verd
         "1",
         ", ".join(f"{each:.3f}" for each in moved) or "nothing",
         (float(min(moved)), float(max(moved))) if moved else None,
-        "holds" if moved and max(abs(np.log(moved))) < np.log(1.2) else "inconclusive",
+        ("holds" if max(abs(np.log(moved))) < np.log(1.2) else "fails") if moved else "inconclusive",
         seconds,
     )
 

@@ -8,18 +8,12 @@ import pytest
 
 import sgdtheory as st
 from experiments import optimal_schedule
-from experiments._lib.exponents import settling
 from experiments._lib.kernel_law import KernelLaw
 from sgdtheory.optimal import named_schedules
 from tests.figure_checks import check_figure
 from tests.marks import slow
 
 SCALES = pytest.mark.parametrize("scale", [slow("quick"), "full"])
-
-
-def test_what_settles_is_extrapolated():
-    found = settling([2.0, 2.5, 2.75])
-    assert (found.value, found.change, found.limit) == pytest.approx((2.75, 0.25, 3.0))
 
 
 # ------------------------------------------------------------------ optimal_schedule
