@@ -54,7 +54,7 @@ SCALES = {
         num_samples=(1e4, 1e6),
         algorithms=ALL[:6],
         critical_exponents=((2.0, 3.0),),
-        critical_samples=(1e6,),
+        critical_samples=(1e4, 1e6),
         critical_algorithms=(UNIFORM, EXPONENTIAL, "WSD"),
     ),
     "full": Config(exponents=PROBLEMS, critical_exponents=PROBLEMS, critical_samples=(1e5, 1e6, 1e7, 1e8)),
@@ -231,9 +231,8 @@ def _critical_figure(config: Config, rows: list[Row]) -> Figure:
         since = samples / samples[-1]
         corollary, relative = float(st.predicted_exponent(*pair)), _predicted(pair)
         solid, dashed = {"color": BLACK, "lw": 0.9}, {"color": BLACK, "lw": 0.9, "ls": "--"}
-        above.plot(
-            samples, 0.6 * batches[UNIFORM][-1] * since**corollary, label="Corollary 8, uniform average", **solid
-        )
+        below_all = 0.6 * batches[UNIFORM][-1] * since**corollary
+        above.plot(samples, below_all, label="Corollary 8, uniform average", **solid)
         top = 1.3 * max(values[-1] for values in batches.values()) * since ** (corollary + relative)
         above.plot(samples, top, label="theory without saturation", **dashed)
         below.plot(samples, 1.3 * max(values[-1] for values in ratios.values()) * since**relative, **dashed)

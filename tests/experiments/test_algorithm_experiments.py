@@ -190,7 +190,7 @@ def test_figures_are_drawn_again_from_what_was_written(tmp_path):
 
 @pytest.mark.slow
 def test_a_small_run_of_schedules():
-    config = replace(schedules.SCALES["quick"], exponents=((2.0, 3.0),), num_samples=(1e6,))
+    config = replace(schedules.SCALES["quick"], exponents=((2.0, 3.0),), num_samples=(1e6,), critical_samples=(1e6,))
     result = schedules.run(config)
     assert set(result.columns) == set(result.units)
     assert np.isfinite(result.columns["real_batch_size"]).sum() == 3

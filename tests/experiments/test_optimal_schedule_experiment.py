@@ -71,7 +71,7 @@ def test_another_exponent_of_the_schedule_is_found():
     other = shapes(config, power=lambda a: 2 * a - 1.4)
     assert optimal_schedule._power_verdict(config, other, pair, 0.0).verdict == "fails"
     assert optimal_schedule._decay_verdict(config, shapes(config, share=0.1), hard, 0.0).verdict == "fails"
-    assert optimal_schedule._wsd_verdict(config, shapes(config, loss=0.01), hard).verdict == "inconclusive"
+    assert optimal_schedule._wsd_verdict(config, shapes(config, loss=0.01), hard).verdict == "fails"
     never = shapes(config, ahead=100)
     assert optimal_schedule._crossing_verdict(config, never, pair).verdict == "inconclusive"
     assert "linear decay is ahead throughout" in optimal_schedule._crossing_verdict(config, never, pair).measured
