@@ -14,7 +14,6 @@ from sgdtheory.plotting.style import GRAY, MARKERS, colors, few, legend, log_axe
 from sgdtheory.sweep import BestSteps, Progress, SweepFit, TunedSteps
 from sgdtheory.training import TrainConfig
 
-
 MOST_LINES = 5  # of a panel
 
 
