@@ -99,7 +99,7 @@ class Config:
     together: tuple[float, ...] = tuple(10.0**k for k in range(3, 11))
     notion_samples: float = 1e8
     gaussian_sizes: tuple[int, ...] = (10, 22, 46, 100, 215, 464, 1000, 2154, 4642)
-    gaussian_samples: tuple[float, ...] = (1e4, 31_623.0, 1e5, 316_228.0, 1e6)
+    gaussian_samples: tuple[float, ...] = (1e4, 31_620.0, 1e5, 316_200.0, 1e6)
     reached: float = 0.75
     compute: tuple[float, ...] = tuple(10.0**k for k in range(4, 19, 2))
     above: float = 4.0
