@@ -189,7 +189,8 @@ def _verdict(config: Config, points: dict, term: str, extremes: list[dict], seco
     }
     falling, rising = (_drift(points, term, side) for side in (-1, 1))
     bounded = max(abs(falling), abs(rising)) < 0.05 and highest[term] < 10 and lowest[term] > 0.01
-    right = not bounded if term == "bias" else bounded
+    grows = rising > 0.05 and highest[term] > 10
+    right = grows if term == "bias" else bounded
     where = f"{_where(lowest)} and {_where(highest)}"
     statement = (
         f"{names[term][1]}, for power laws with a ≤ {config.capacity[1]:g}, b ≤ {config.source[1]:g}, "
