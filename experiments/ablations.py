@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy import stats
 
 from experiments._lib.comparisons import COMPARISONS, DECAYING, TASKS, Comparison
 from experiments._lib.network_sweeps import Task
 from experiments._lib.progress import tracked
 from experiments._lib.redraw import Recorded
-from experiments._lib.results import Result, Verdict
+from experiments._lib.results import Result, Verdict, VerdictName
 from experiments._lib.tuned_runs import Points, decaying_points, tuned_points
 from experiments._lib.variants import common_ratio
 from sgdtheory._common.files import csv_number
@@ -32,6 +33,7 @@ class Config:
         comparisons: names.
         rounds: how often a grid of learning rates may grow.
         margin: factor within which B* counts as the same.
+        slope: of log B* on log width within which it does where the width is what changes, as in `width_invariance`.
         overhead, level: of B* and its intervals.
         store: folder that keeps the runs; None: a temporary one.
     """
@@ -40,6 +42,7 @@ class Config:
     comparisons: tuple[str, ...] = ("beta1 0", "no average", "tanh")
     rounds: int = 6
     margin: float = 1.5
+    slope: float = 0.2
     overhead: float = 0.2
     level: float = 0.95
     store: str | None = None
@@ -112,19 +115,46 @@ def _ratio(config: Config, name: str, measured: Sequence[StepsMeasurement]) -> P
     return common_ratio(measured, Convention(reference, config.overhead))
 
 
+def _margin(config: Config, name: str) -> float:
+    """Factor within which B* counts as the same: of widths, what the slope allows."""
+    ratio = COMPARISONS[name].width_ratio
+    return config.margin if ratio == 1 else ratio**config.slope
+
+
+def _decided(config: Config, name: str, ratio: PairedRatio | None) -> VerdictName:
+    """Of the claim that B* is the same, one of several that are looked at together.
+
+    "holds" if two one-sided tests at 1 − level reject a ratio outside of the margin, each comparison for itself; else
+    "fails" if 1 is outside of the interval at a level at which all comparisons together leave it out by chance with a
+    probability of 1 − level at most (Bonferroni).
+    """
+    if ratio is None:
+        return "inconclusive"
+    margin = _margin(config, name)
+    inner = ratio.interval(2 * config.level - 1)
+    if 1 / margin < inner[0] and inner[1] < margin:
+        return "holds"
+    low, high = ratio.interval(1 - (1 - config.level) / len(config.comparisons))
+    return "inconclusive" if low <= 1 <= high else "fails"
+
+
 def _verdict(config: Config, name: str, ratio: PairedRatio | None, seconds: float) -> Verdict:
     topic, task, words = COMPARISONS[name][:3]
-    claim, predicted = f"{topic}: {words[0]} → {words[1]} leaves B* as it is", f"1 within a factor of {config.margin:g}"
+    claim = f"{topic}: {words[0]} → {words[1]} leaves B* as it is"
+    predicted = f"1 within a factor of {_margin(config, name):.3g}"
     if ratio is None:
         text = f"fewer than four batch sizes are tuned with {words[0]} and {words[1]} ({task})"
         return Verdict(claim, text, predicted, "—", None, "inconclusive", seconds)
     low, high = ratio.interval(2 * config.level - 1)
+    chance = 2 * float(stats.t.sf(abs(ratio.log_ratio) / ratio.standard_error, ratio.freedom))
+    looks = len(config.comparisons)
     statement = (
         f"B* with {words[1]} over B* with {words[0]} ({task}), seeds in common: {ratio.second:.1f} over "
-        f"{ratio.first:.1f}; the {2 * config.level - 1:.0%} interval {low:.2f} … {high:.2f} decides"
+        f"{ratio.first:.1f}; holds if the {2 * config.level - 1:.0%} interval {low:.2f} … {high:.2f} is within the "
+        f"margin; no change has p = {chance:.2g}, counting {looks} looks {min(1.0, looks * chance):.2g}"
     )
     measured, interval = float(np.exp(ratio.log_ratio)), ratio.interval(config.level)
-    return Verdict(claim, statement, predicted, measured, interval, ratio.verdict(config.margin, config.level), seconds)
+    return Verdict(claim, statement, predicted, measured, interval, _decided(config, name, ratio), seconds)
 
 
 class Drawn(NamedTuple):
@@ -152,11 +182,12 @@ def _figure(config: Config, rows: list[dict[str, str]]) -> Figure:
     """Ratios of B*, and of steps, one line a comparison."""
     drawn = [_drawn(config, name, rows) for name in config.comparisons]
     figure, axes = new_figure(1, 2, width=5.2, height=2.6 + 0.24 * len(drawn))
-    verdicts = [each.ratio.verdict(config.margin, config.level) if each.ratio else "inconclusive" for each in drawn]
-    same = (
-        f"{verdicts.count('holds')} of {len(drawn)} changes leave $B^*$ as it is, within a factor of {config.margin:g}"
+    verdicts = [_decided(config, each.name, each.ratio) for each in drawn]
+    moved = verdicts.count("fails") or "none"
+    figure.suptitle(
+        f"{verdicts.count('holds')} of {len(drawn)} changes leave $B^*$ as it is within the band; "
+        f"{moved} of them is seen to move it, counting all looks"
     )
-    figure.suptitle(f"{same}; {verdicts.count('fails')} move it")
     for axis in axes[0]:
         axis.set_ylim(len(drawn) - 0.4, -0.6)
     _critical_panel(config, axes[0, 0], drawn)
@@ -175,19 +206,23 @@ COLORS = {"holds": BLUE, "fails": VERMILLION, "inconclusive": GRAY}
 
 
 def _critical_panel(config: Config, axis: Axes, drawn: Sequence[Drawn]) -> None:
-    axis.axvspan(1 / config.margin, config.margin, color=GRAY, alpha=0.18, lw=0, label=f"a factor of {config.margin:g}")
+    for row, each in enumerate(drawn):
+        margin = _margin(config, each.name)
+        axis.fill_betweenx([row - 0.5, row + 0.5], 1 / margin, margin, color=GRAY, alpha=0.18, lw=0)
     axis.axvline(1, color=BLACK, ls=":", lw=1, label="no change")
     for row, each in enumerate(drawn):
         if each.ratio is None:
             axis.text(1.1, row, "too few batch sizes are tuned", fontsize=7, va="center")
             continue
         value, (low, high) = float(np.exp(each.ratio.log_ratio)), each.ratio.interval(config.level)
-        color = COLORS[each.ratio.verdict(config.margin, config.level)]
+        color = COLORS[_decided(config, each.name, each.ratio)]
         axis.errorbar(value, row, xerr=[[value - low], [high - value]], fmt="o", color=color, ms=5, capsize=2)
     axis.set(xscale="log", xlabel=r"$B^*$ after the change, over $B^*$ before", xlim=(1 / 8, 8))
     axis.set_xticks([0.125, 0.25, 0.5, 1, 2, 4, 8], ["⅛", "¼", "½", "1", "2", "4", "8"])
     axis.set_xticks([], minor=True)
-    axis.set_title(f"Critical batch size, {config.level:.0%} intervals\nblue: the same, red: moved, gray: not decided")
+    axis.set_title(
+        f"Critical batch size, {config.level:.0%} intervals of each\nblue: the same, red: moved, gray: not decided"
+    )
 
 
 def _steps_panel(axis: Axes, drawn: Sequence[Drawn]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments._lib.algorithms import ALGORITHMS, EXPONENTIAL, TAIL, UNIFORM, Critical, critical
-from experiments._lib.exponents import LastSlope, last_slope, worst
+from experiments._lib.exponents import LastSlope, errors, last_slope, worst
 from experiments._lib.panels import LEAST_WIDTH
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict, VerdictName
@@ -19,7 +19,7 @@ from sgdtheory.plotting.style import BLACK, categories, legend_below, new_figure
 
 @dataclass(frozen=True)
 class Config:
-    """Problems and data sizes at equal ratios: the slope between the last two is the exponent.
+    """Problems and data sizes at equal ratios, four at least: three slopes tell where they lead.
 
     Attributes:
         exponents: a and b of each problem.
@@ -49,7 +49,7 @@ class Config:
 
 
 SCALES = {
-    "quick": Config(num_samples=(1e5, 1e7, 1e9)),
+    "quick": Config(num_samples=(1e3, 1e5, 1e7, 1e9)),
     "full": Config(
         exponents=(*((2.0, b) for b in (3.0, 4.0, 6.0, 8.0)), (1.5, 3.0), (1.5, 6.0)), schedules=("cosine",)
     ),
@@ -133,23 +133,22 @@ def _verdict(config: Config, name: str, cases: list[Case], seconds: float) -> Ve
     ]
     verdicts: list[VerdictName] = [slope.verdict(predicted, config.tolerance) for slope, predicted in judged]
     text = "; ".join(
-        f"a = {case.capacity:g}, b = {case.source:g}: {case.batch.value:.3f} ± {abs(case.batch.change):.3f} "
-        f"(predicted {case.predicted:.3f}; {case.batch.verdict(case.predicted, config.tolerance)}; "
-        f"R_opt {case.risk.value:.3f} ± {abs(case.risk.change):.3f}, {case.predicted_risk:.3f}, "
+        f"a = {case.capacity:g}, b = {case.source:g}: {case.batch.text} "
+        f"(predicted {case.predicted:.3f}, {case.batch.leads}; {case.batch.verdict(case.predicted, config.tolerance)}; "
+        f"R_opt {case.risk.text}, predicted {case.predicted_risk:.3f}, {case.risk.leads}; "
         f"{case.risk.verdict(case.predicted_risk, config.tolerance)})"
         for case in mine
     )
     rule = "saturates at b = 2a+1" if name == UNIFORM else "does not saturate: B* ∝ D^(1 − a/b) for every b > a"
-    errors = [slope.value - predicted for slope, predicted in judged]
-    ends = [end - predicted for slope, predicted in judged for end in slope.interval]
+    error = errors(judged)
     return Verdict(
         f"{name}: {rule}",
         f"slope of log B* between D = {config.num_samples[-2]:.0e} and {config.num_samples[-1]:.0e} ± its change since "
-        f"the pair of D before; holds where it has settled, or its changes lead, within ±{config.tolerance:g} of the "
-        f"prediction: {text}",
+        f"the pair of D before; holds where what its changes lead to lies, with its interval, within "
+        f"±{config.tolerance:g} of the prediction: {text}",
         "error 0",
-        f"largest error {max(errors, key=abs):+.4f}; {verdicts.count('holds')} of {len(verdicts)} slopes hold",
-        (float(min(ends)), float(max(ends))),
+        f"largest error {error.largest:+.4f}; {verdicts.count('holds')} of {len(verdicts)} slopes hold",
+        error.interval,
         worst(verdicts),
         seconds,
     )

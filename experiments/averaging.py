@@ -8,7 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments._lib.progress import tracked
+from experiments._lib.redraw import Recorded
 from experiments._lib.results import Result, Verdict, VerdictName
+from sgdtheory._common.files import csv_number
 from sgdtheory.plotting.style import (
     BLACK,
     BLUE,
@@ -88,6 +90,27 @@ def run(config: Config) -> Result:
     resampled = _resampled(config, losses)
     verdicts = _verdicts(config, losses, resampled, time.perf_counter() - start)
     return Result(_points(config, losses), UNITS, {"averaging": _figure(config, losses, resampled)}, verdicts)
+
+
+def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
+    """The figure, from a recorded table."""
+    losses = _recorded_losses(config, recorded)
+    return {"averaging": _figure(config, losses, _resampled(config, losses))}
+
+
+def judged(config: Config, recorded: Recorded) -> tuple[Verdict, ...]:
+    """The verdicts on a recorded table."""
+    losses = _recorded_losses(config, recorded)
+    return _verdicts(config, losses, _resampled(config, losses), 0.0)
+
+
+def _recorded_losses(config: Config, recorded: Recorded) -> dict[str, np.ndarray]:
+    """(N, K, L, S) losses by method, K averages of ewa and else one, from the table that `run` wrote."""
+    losses = {}
+    for method in METHODS:
+        own = [csv_number(row["loss"]) for row in recorded.rows if row["method"] == method]
+        losses[method] = np.reshape(own, (len(config.durations), -1, len(config.log2_rates), config.num_seeds))
+    return losses
 
 
 def _configs(config: Config, schedule: str, steps: int) -> list[TrainConfig]:

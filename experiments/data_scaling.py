@@ -23,7 +23,7 @@ from experiments._lib.redraw import Recorded
 from experiments._lib.results import Result, Verdict, VerdictName
 from sgdtheory._common.files import csv_number
 from sgdtheory.fits import Convention, SizeDependence, size_dependence
-from sgdtheory.plotting.style import BLACK, BLUE, MARKERS, VERMILLION, colors, legend, log_axes, new_figure
+from sgdtheory.plotting.style import BLACK, BLUE, MARKERS, VERMILLION, colors, few, legend, log_axes, new_figure
 from sgdtheory.sweep import SweepFit, data_dependence, fit_sweep, sweep
 
 
@@ -57,6 +57,7 @@ SCALES = {
         store="runs",
     ),
 }
+MOST_LINES = 5  # of a panel: more have colours that are too near
 UNITS = {
     "task": "network and data",
     "width": "w, units of a hidden layer, d_model of the transformer",
@@ -180,7 +181,7 @@ def figures(
     for task in slopes:
         figure, axes = new_figure(1, 2, width=4.8, height=4.0)
         figure.suptitle(f"Does the critical batch size grow with the data? {task}, µP")
-        axes[0, 0].set_title(f"At every width it does: {config.overhead:.0%} overhead, one point a target loss")
+        axes[0, 0].set_title(f"{config.overhead:.0%} overhead, one point a target loss")
         chosen = np.array(points["task"]) == task
         columns = {name: np.array(points[name])[chosen] for name in ("width", "data", "critical_batch_size")}
         _slope_panel(config, axes[0, 1], slopes[task])
@@ -190,8 +191,9 @@ def figures(
 
 
 def _data_panel(axis: Axes, columns: dict[str, np.ndarray]) -> None:
-    """B* against D, one line a width."""
-    widths = np.unique(columns["width"])
+    """B* against D, one line a width, of at most MOST_LINES widths; the slopes of all are in the other panel."""
+    every = np.unique(columns["width"])
+    widths = every[sorted(few(len(every), MOST_LINES))]
     for place, (width, color) in enumerate(zip(widths, colors(len(widths)), strict=True)):
         own = columns["width"] == width
         order = np.argsort(columns["data"][own])
@@ -202,7 +204,8 @@ def _data_panel(axis: Axes, columns: dict[str, np.ndarray]) -> None:
     axis.set(xlabel=r"data $D = B_\mathrm{ref}\,Y(B_\mathrm{ref})$ to the target (samples)")
     axis.set(ylabel="critical batch size $B^*$ (samples)")
     log_axes(axis)
-    legend(axis, title="width $w$", ncols=2, corners=("upper left", "lower right"))
+    title = "width $w$" if len(widths) == len(every) else f"width $w$, {len(widths)} of {len(every)}"
+    legend(axis, title=title, corners=("upper left", "lower right"))
 
 
 def _slope_panel(config: Config, axis: Axes, slopes: dict[str, tuple[float, float, float]]) -> None:

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments._lib.progress import stage, tracked
+from experiments._lib.redraw import Recorded
 from experiments._lib.results import Result, Verdict, VerdictName
 from sgdtheory.plotting.style import (
     GRAY,
@@ -92,6 +93,25 @@ def run(config: Config) -> Result:
     verdicts = _verdicts(config, losses, optima, time.perf_counter() - start)
     figure = _figure(config, losses, optima)
     return Result(_points(config, losses, optima), UNITS, {"learning_rate_transfer": figure}, verdicts)
+
+
+def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
+    """The figure, from a recorded table."""
+    losses = _recorded_losses(config, recorded)
+    optima = {name: _optima(config, values) for name, values in losses.items()}
+    return {"learning_rate_transfer": _figure(config, losses, optima)}
+
+
+def judged(config: Config, recorded: Recorded) -> tuple[Verdict, ...]:
+    """The verdicts on a recorded table."""
+    losses = _recorded_losses(config, recorded)
+    return _verdicts(config, losses, {name: _optima(config, values) for name, values in losses.items()}, 0.0)
+
+
+def _recorded_losses(config: Config, recorded: Recorded) -> dict[str, np.ndarray]:
+    """(W, L, S) losses of both parametrizations, from the table that `run` wrote."""
+    shape = len(NAMES), len(config.widths), len(config.log2_rates), config.num_seeds
+    return dict(zip(NAMES, recorded.columns["loss"].reshape(shape), strict=True))
 
 
 def _train(config: Config, name: str, width: int) -> np.ndarray:

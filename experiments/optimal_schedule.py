@@ -56,7 +56,7 @@ class Config:
 
 
 SCALES = {
-    "quick": Config(exponents=((2.0, 3.0), (2.0, 1.5)), num_steps=(1e3, 1e4, 1e5), decay_shares=(0.1,)),
+    "quick": Config(exponents=((2.0, 3.0), (2.0, 1.5)), num_steps=(1e2, 1e3, 1e4, 1e5), decay_shares=(0.1,)),
     "full": Config(),
 }
 UNITS = {
@@ -232,9 +232,10 @@ def _power_verdict(config: Config, rows: list[Row], pair: Pair, seconds: float) 
         f"γ_t ∝ (1 − t/n)^(2a − 1): a = {capacity:g}, b = {source:g}",
         f"local exponent of the best γ in u = 1 − t/n at n = {max(config.num_steps):.0e}, by window of u (change since "
         f"the n before): {text}. For u = {low:g} … {high:g} it is {', '.join(f'{each:.2f}' for each in first)} as n "
-        f"grows, which leads to {last.limit:.2f} (geometric series); holds within ±{config.exponent_tolerance:g}",
+        f"grows, {last.leads}; holds where that lies, with its interval, within "
+        f"±{config.exponent_tolerance:g}",
         2 * capacity - 1,
-        f"{last.value:.2f} ± {abs(last.change):.2f}, leads to {last.limit:.2f}",
+        last.limit,
         last.interval,
         last.verdict(2 * capacity - 1, config.exponent_tolerance),
         seconds,
@@ -265,7 +266,7 @@ def _law_verdict(config: Config, rows: list[Row], pair: Pair) -> Verdict:
         f"at most {config.loss_tolerance:g}",
         f"{loss.min():.1e} … {loss.max():.1e}; exponents within {largest:.3f}",
         (float(loss.min()), float(loss.max())),
-        "holds" if holds else "inconclusive",
+        "holds" if holds else "fails",
     )
 
 
@@ -284,11 +285,12 @@ def _decay_verdict(config: Config, rows: list[Row], pair: Pair, seconds: float) 
         f"constant, and a late decay: a = {capacity:g}, b = {source:g}",
         f"share of the steps from which on γ is below half of its peak, n = {min(config.num_steps):.0e} … "
         f"{max(config.num_steps):.0e}: {', '.join(f'{each:.3f}' for each in share)}; its slope in n ± the change since "
-        f"the pair before, holds within ±{config.share_tolerance:g} of (b − a)/(2a − 1). Steps with γ within 1% of the "
+        f"the pair before is {slope.text} and {slope.leads}; holds where that lies, with its interval, within "
+        f"±{config.share_tolerance:g} of (b − a)/(2a − 1). Steps with γ within 1% of the "
         f"peak: {', '.join(f'{each:.0%}' for each in peak)}; of the edge: {', '.join(f'{each:.0%}' for each in edge)}. "
         f"Exponents at the largest n by window of u: {windows}",
         predicted,
-        f"{slope.value:.3f} ± {abs(slope.change):.3f}",
+        slope.limit,
         slope.interval,
         slope.verdict(predicted, config.share_tolerance),
         seconds,
@@ -334,7 +336,7 @@ def _crossing_verdict(config: Config, rows: list[Row], pair: Pair) -> Verdict:
         "a crossing",
         f"n = {crossing:.2g}" if np.isfinite(crossing) else f"no crossing between {ends}: {before}",
         (float(ahead.min()), float(ahead.max())),
-        "holds" if ahead[-1] < 1 else "inconclusive",
+        "holds" if ahead[-1] < 1 else "inconclusive" if ahead[-1] < ahead[-2] else "fails",
     )
 
 
@@ -350,7 +352,7 @@ def _wsd_verdict(config: Config, rows: list[Row], pair: Pair) -> Verdict:
         f"at most {config.loss_tolerance:g}",
         f"{loss.min():.4f} … {loss.max():.4f}",
         (float(loss.min()), float(loss.max())),
-        "holds" if loss.max() <= config.loss_tolerance else "inconclusive",
+        "holds" if loss.max() <= config.loss_tolerance else "fails",
     )
 
 
@@ -361,6 +363,7 @@ def _evidence(config: Config, rows: list[Row]) -> Verdict:
         for quantity in ("slope", "apart", "half")
     )
     agree = apart <= 1e-2
+    flat = slope.max() <= 1e-3 and agree.all()
     return Verdict(
         "the schedules found are optima",
         f"over all problems and n: largest |∂ log risk/∂ log γ| at a knot {slope.max():.1e} (holds up to 1e-3); half "
@@ -371,7 +374,7 @@ def _evidence(config: Config, rows: list[Row]) -> Verdict:
         f"slope {slope.max():.1e}, half the knots {half.max():.1e}, starts within {apart[agree].max():.1e} in "
         f"{agree.sum()} of {agree.size} settings",
         (float(half.min()), float(half.max())),
-        "holds" if slope.max() <= 1e-3 and agree.all() and np.abs(half).max() <= 1e-3 else "inconclusive",
+        "fails" if np.abs(half).max() > 1e-3 else "holds" if flat else "inconclusive",
     )
 
 

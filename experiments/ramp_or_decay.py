@@ -36,7 +36,7 @@ class Config:
 
     exponents: tuple[tuple[float, float], ...] = ((2.0, 3.0), (2.0, 1.5), (1.5, 2.5))
     shapes: tuple[str, ...] = ("quarter cosine", "half cosine")
-    num_samples: tuple[float, ...] = (1e6, 1e8, 1e10)
+    num_samples: tuple[float, ...] = (1e4, 1e6, 1e8, 1e10)
     batch_size: float = 8.0
     edge_shares: tuple[float, ...] = (0.003, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
     stages: int = 24
@@ -173,10 +173,11 @@ def _constant_verdict(config: Config, rows: list[Row], pair: tuple[float, float]
     return Verdict(
         f"decay and ramp have the same risk up to a constant (Seesaw): a = {capacity:g}, b = {source:g}",
         f"risk of the ramp over that of the decay at equal peak γ and data, γ up to {max(config.edge_shares):g} of the "
-        f"edge; the largest factor at each D: {', '.join(f'{each:.2f}' for each in factors)}; holds if it grows by no "
-        f"more than D^{config.tolerance:g} between the last two D, ± the change of that since the pair before",
+        f"edge; the largest factor at each D: {', '.join(f'{each:.2f}' for each in factors)}; between the last two D "
+        f"it grows like D^({growth.text}), ± the change since the pair before, and {growth.leads}; holds where that "
+        f"lies, with its interval, within ±{config.tolerance:g} of 0",
         "bounded in D",
-        f"{min(ratios):.3f} … {max(ratios):.3f}; largest factor ∝ D^({growth.value:+.3f} ± {abs(growth.change):.3f})",
+        f"{min(ratios):.3f} … {max(ratios):.3f}; largest factor ∝ D^({growth.text})",
         (float(min(ratios)), float(max(ratios))),
         growth.verdict(0.0, config.tolerance),
         seconds,

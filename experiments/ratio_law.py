@@ -128,7 +128,7 @@ def _verdicts(config: Config, points: dict, seconds: float) -> tuple[Verdict, ..
             f"changes by less than {config.tolerance:.0%}",
             f"{small:.1%}",
             (0.0, float(small)),
-            "holds" if small < config.tolerance else "imprecise in the paper",
+            "holds" if small < config.tolerance else "fails",
             seconds,
         ),
         Verdict(
@@ -137,7 +137,7 @@ def _verdicts(config: Config, points: dict, seconds: float) -> tuple[Verdict, ..
             "bias falls, variance rises",
             f"{falls[0]} of {falls[1]} fall, {rises[0]} of {rises[1]} rise",
             None,
-            "holds" if falls[0] == falls[1] and rises[0] == rises[1] else "imprecise in the paper",
+            "holds" if falls[0] == falls[1] and rises[0] == rises[1] else "fails",
         ),
         Verdict(
             "simulated mean = exact risk, along the lines",

@@ -333,7 +333,7 @@ def _risk_verdict(config: Config, rows: list[Row], seconds: float) -> Verdict:
         1.0,
         f"{min(ratios):.3f} … {max(ratios):.3f}",
         (min(ratios), max(ratios)),
-        "holds" if off <= np.log(config.risk_margin) else "inconclusive",
+        "holds" if off <= np.log(config.risk_margin) else "fails",
         seconds,
     )
 
@@ -358,7 +358,7 @@ def _shape_verdict(config: Config, rows: list[Row]) -> Verdict:
         1.0,
         f"{min(shape):.2f} … {max(shape):.2f}, median {np.median(shape):.2f}",
         (min(shape), max(shape)),
-        "holds" if off <= np.log(config.margin) else "inconclusive",
+        "holds" if off <= np.log(config.margin) else "fails",
     )
 
 

@@ -94,9 +94,9 @@ def _verdict(rows: list[Row], pair: tuple[float, float], seconds: float) -> Verd
         f"without: {', '.join(where) or 'every one raises it by more'}; holds up to 20%. The least risk with weight "
         f"decay is {', '.join(f'{each:.4f}' for each in cost)} of that without, at each D",
         "1",
-        ", ".join(f"{each:.3f}" for each in moved) or "nothing",
+        float(moved[0]) if len(moved) == 1 else ", ".join(f"{each:.3f}" for each in moved) or "nothing",
         (float(min(moved)), float(max(moved))) if moved else None,
-        "holds" if moved and max(abs(np.log(moved))) < np.log(1.2) else "inconclusive",
+        ("holds" if max(abs(np.log(moved))) < np.log(1.2) else "fails") if moved else "inconclusive",
         seconds,
     )
 

@@ -130,7 +130,7 @@ def _figure(config: Config, critical: st.CriticalBatchSize, tuned: Any, fixed: A
         axis.axvline(critical.batch_size, color=PURPLE, ls=":", lw=1.6, label=label)
         axis.axhline(critical.optimal_risk, color=GRAY, ls="--", lw=1, label=r"$R_\mathrm{opt}(D)$")
         twin = _panel(axis, sweep)
-        twin.set_ylabel("sequential run time $n = D/B$ (steps)" if axis is axes[0, -1] else "", color=GREEN)
+        twin.set_ylabel("sequential run time $n = D/B$ (steps)", color=GREEN)
         twin.set_ylim(1.0, config.num_samples * 2)
     axes[0, 0].set_ylabel("excess risk (units of $y^2$)")
     legend_below(figure, axes[0, 0], columns=6)

@@ -29,6 +29,11 @@ class Comparison(NamedTuple):
     sequences: int = 1
     coarse: bool = False
 
+    @property
+    def width_ratio(self) -> float:
+        """Of the changed width over the one before, where the width is all that changes; else 1."""
+        return self.changes["width"] / self.before["width"] if "width" in self.before else 1.0
+
 
 def _adam(topic: str, before: str, after: str, **changes: Any) -> Comparison:
     """A change of the perceptron's training on the teacher."""

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from scipy.interpolate import RectBivariateSpline
 
 import sgdtheory as st
-from experiments._lib.exponents import last_slope
+from experiments._lib.exponents import LastSlope, last_slope
 from experiments._lib.model_sizes import Pair, Row, chosen, column, effective, mean_dimension, path_exponents
 from experiments._lib.panels import LEAST_WIDTH
 from sgdtheory.plotting.style import (
@@ -89,9 +89,11 @@ def _settings_figure(config: Any, rows: Sequence[Row]) -> Figure:
         axis.set_title(text)
     for axis, pair in zip(axes[:, 0], config.exponents, strict=True):
         axis.set_ylabel(f"$a = {pair[0]:g}$, $b = {pair[1]:g}$\n$B^*$ (samples)")
+    whole = chosen(rows, kind="grid", pair=config.exponents[0], model_size=ALL)
+    last = _last_slope(whole)
     figure.suptitle(
         "The critical batch size grows with the data, not with the model, as long as the model is larger than "
-        "$k^*(D)$; 0.339(3): slope 0.339 at the end, still changing by 0.003",
+        f"$k^*(D)$; {_slope(whole)}: slope {last.value:.3f} at the end, {abs(last.change):.3f} off the one before",
         fontsize=9,
     )
     for row in axes:
@@ -128,8 +130,12 @@ def _data_panel(config: Any, axis: Axes, rows: Sequence[Row], pair: Pair) -> Non
 
 def _slope(line: Sequence[Row]) -> str:
     """That of B* in D between the last two sizes, 0.339(3) where it has changed by 0.003 since the pair before."""
-    slope = last_slope(column(line, "num_samples"), column(line, "real_batch_size"))
+    slope = _last_slope(line)
     return f"{slope.value:.3f}({1000 * abs(slope.change):.0f})"
+
+
+def _last_slope(line: Sequence[Row]) -> LastSlope:
+    return last_slope(column(line, "num_samples"), column(line, "real_batch_size"))
 
 
 def _power(axis: Axes, whole: Sequence[Row], exponent: float) -> None:

@@ -10,9 +10,11 @@ from matplotlib.axes import Axes
 from experiments._lib.progress import report
 from sgdtheory._common.files import csv_number
 from sgdtheory.fits import SizeDependence, StepsLaw
-from sgdtheory.plotting.style import GRAY, MARKERS, colors, legend, log_axes, tick_measured
+from sgdtheory.plotting.style import GRAY, MARKERS, colors, few, legend, log_axes, tick_measured
 from sgdtheory.sweep import BestSteps, Progress, SweepFit, TunedSteps
 from sgdtheory.training import TrainConfig
+
+MOST_LINES = 5  # of a panel
 
 
 @dataclass(frozen=True)
@@ -176,9 +178,14 @@ def tuned_of(rows: Sequence[dict[str, str]], target_loss: float) -> TunedSteps:
 
 
 def steps_panel(axis: Axes, curves: Sequence[Curve], reference: float, what: str) -> None:
-    """Steps relative to the law's at the reference batch size, curves overlaid; × for what is not tuned."""
+    """Steps relative to the law's at the reference batch size, curves overlaid; × for what is not tuned.
+
+    At most MOST_LINES of the curves: more have colours that are too near.
+    """
     largest, untuned = reference, False
-    for place, (curve, color) in enumerate(zip(curves, colors(len(curves)), strict=True)):
+    places = sorted(few(len(curves), MOST_LINES)) if curves else []
+    shown = [curves[place] for place in places]
+    for place, (curve, color) in enumerate(zip(shown, colors(len(shown)), strict=True)):
         scale = float(np.asarray(curve.law.predict(reference)))
         for tuned, marker in (True, MARKERS[place % len(MARKERS)]), (False, "x"):
             chosen = [point for point in curve.points if point.tuned == tuned and point.steps.size]
@@ -197,4 +204,4 @@ def steps_panel(axis: Axes, curves: Sequence[Curve], reference: float, what: str
     axis.set(xlabel="batch size $B$ (samples)", ylabel=r"steps $Y(B) / Y(B_\mathrm{ref})$")
     log_axes(axis)
     tick_measured(axis, [point.batch_size for curve in curves for point in curve.points])
-    legend(axis, title=what, ncols=2)
+    legend(axis, title=what if len(shown) == len(curves) else f"{what}, {len(shown)} of {len(curves)}", ncols=2)

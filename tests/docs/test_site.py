@@ -137,7 +137,13 @@ def recorded(experiment):
     return text, json.loads((RECORDED / experiment / "verdicts.json").read_text())
 
 
-@pytest.mark.parametrize("experiment", ["width_invariance", "width_limit", "precision", "accumulation", "ablations"])
+@pytest.mark.parametrize(
+    "experiment",
+    [
+        *("width_invariance", "width_limit", "precision", "accumulation", "ablations"),
+        *("learning_rate_transfer", "averaging"),
+    ],
+)
 def test_findings_have_the_recorded_numbers(experiment):
     """Estimate and interval of every recorded verdict, rounded as the page rounds them."""
     text, verdicts = recorded(experiment)

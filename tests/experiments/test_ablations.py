@@ -10,6 +10,7 @@ from experiments import ablations
 from experiments._lib import tuned_runs
 from experiments._lib.comparisons import COMPARISONS, TASKS
 from experiments._lib.network_sweeps import Task
+from sgdtheory.fits import PairedRatio
 from sgdtheory.sweep import BestSteps, SweepTable
 from sgdtheory.training import TrainConfig, TrainResult
 from tests.figure_checks import check_figure
@@ -81,6 +82,27 @@ def test_a_law_with_four_times_the_critical_batch_size_fails(monkeypatch):
     found = verdict(monkeypatch, known(LAW), known((100 + 8000 / np.array([4.0, 8, 16, 32, 64])) * SCATTER))
     assert found.verdict == "fails"
     np.testing.assert_allclose(found.measured, 20.8 / 8.8, rtol=0.1)
+
+
+def test_looks_are_counted():
+    """p = 0.0047 is 0.11 of 23 looks: the recorded ratio of SGD."""
+    found = PairedRatio(1.0, 0.549, np.log(0.549), 0.079, 3)
+    alone = ablations.Config(comparisons=("sgd",))
+    assert ablations._decided(alone, "sgd", found) == "fails"
+    assert ablations._decided(replace(alone, comparisons=tuple(COMPARISONS)), "sgd", found) == "inconclusive"
+    far = replace(found, log_ratio=float(np.log(0.1)))
+    assert ablations._decided(replace(alone, comparisons=tuple(COMPARISONS)), "sgd", far) == "fails"
+
+
+def test_widths_are_judged_by_a_slope():
+    """0.2 on log width: a factor of 1.15 for twice the width, where 1.5 is a slope of 0.58."""
+    config = ablations.Config()
+    assert ablations._margin(config, "transformer") == pytest.approx(2**0.2)
+    assert ablations._margin(config, "perceptron") == pytest.approx(4**0.2)
+    assert {ablations._margin(config, name) for name in ("depth", "depth, text", "sgd")} == {1.5}
+    found = PairedRatio(1.0, 1.3, np.log(1.3), 0.02, 3)
+    assert ablations._decided(config, "transformer", found) == "fails"
+    assert ablations._decided(config, "sgd", found) == "holds"
 
 
 def test_batch_sizes_that_are_not_tuned_do_not_count(monkeypatch):

