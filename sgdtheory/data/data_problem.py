@@ -217,7 +217,7 @@ def problem_from_data(
         a = 2.00, b = 2.5, σ² = 0.99
         >>> critical = found.critical_batch_size(1e4)
         >>> print(critical.real_batch_size.round(1), critical.interval.round(1))
-        [13.] [[ 9.9 17.8]]
+        [13.3] [[ 9.9 17.8]]
 
     Reference:
         THEORY.md T31, T32; the split is that of Bun, Bouchaud & Potters 2017 (Physics Reports 666), section 8.
