@@ -28,7 +28,7 @@ def test_coarse_rates_bias_the_critical_batch_size(spacing, most):
     [(1.5, 2.5, 2**0.5, 0.25), (1.5, 2.5, 2.0, 0.6), (2, 4, 2**0.25, 0.2), (2, 4, 2**0.5, 0.45), (2, 4, 2.0, 2.5)],
 )
 def test_the_bias_depends_on_the_problem_and_the_interval_knows(capacity, source, spacing, most):
-    """For a = 2, b = 4, with B* next to the largest batch size, a factor of 2 is off ninefold; the intervals hold B*."""
+    """For a = 2, b = 4, B* lies next to the largest batch size, and a factor of 2 is off ninefold; intervals hold."""
     grid = ExactGrid(capacity, source, 0.0, spacing)
     found = [grid.fit(grid.table(place)) for place in range(PLACES)]
     truth = [grid.truth(each.batch_sizes) for each in found]
