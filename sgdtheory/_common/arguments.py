@@ -14,17 +14,29 @@ def first_where(values: np.ndarray, bad: np.ndarray) -> Any:
     return values[bad].flat[0].item()
 
 
+def refuse_complex(name: str, value: Any) -> None:
+    """Of complex numbers NumPy would keep the real part, with no more than a warning."""
+    if np.iscomplexobj(value):
+        raise _not_real(name)
+
+
+def _not_real(name: str) -> ValueError:
+    return ValueError(f"{name} must be real, got complex numbers; take their real part or their modulus")
+
+
 def real_array(name: str, value: object) -> np.ndarray:
     """`value` as a float64 array."""
     try:
         kind = np.asarray(value).dtype.kind
         if value is None or kind in "USb":  # NumPy would take "32" and True for numbers
             raise TypeError
-        return np.asarray(value, dtype=float)
+        if kind != "c":
+            return np.asarray(value, dtype=float)
     except (TypeError, ValueError):
         quoted = isinstance(value, str) and _is_number(value)
         remedy = "; write it without quotes" if quoted else ""
         raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}{remedy}") from None
+    raise _not_real(name)
 
 
 def _is_number(text: str) -> bool:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from sgdtheory._common.arguments import refuse_complex
+
 PIECE = 1 << 22  # numbers that are read at once
 
 
@@ -67,7 +69,10 @@ def checked_rows(features: Any, targets: Any) -> Rows:
     Raises:
         ValueError: not arrays of that shape, or of different lengths.
     """
-    x, y = _array("features", features), _array("targets", targets)
+    x = _array("features", features)
+    y = _array("targets", targets)
+    refuse_complex("features", x)
+    refuse_complex("targets", y)
     y = y[:, None] if y.ndim == 1 else y
     if x.ndim != 2 or 0 in x.shape:
         raise ValueError(f"features must be an array of rows, (N, d), got shape {x.shape}; write reshape(N, -1)")

@@ -130,10 +130,12 @@ class FeaturesCommand:
             "capacity": exponent(found.capacity),
             "source": exponent(found.source),
             "predicted_exponent": vars(found.predicted_exponent),
+            "noise_probability": found.noise_probability,
             "kurtosis": found.kurtosis._asdict(),
             "max_stable_learning_rate": dict(zip(map(str, BATCHES), self._stable(found), strict=True)),
             "num_samples": critical.num_samples,
             "critical_batch_size": critical.batch_size,
+            "real_critical_batch_size": critical.real_batch_size,
             "interval": critical.interval,
             "learning_rate": np.atleast_1d(critical.critical.learning_rate),
             "optimal_risk": np.atleast_1d(critical.critical.optimal_risk),
@@ -171,12 +173,12 @@ class FeaturesCommand:
         found = critical.critical
         columns = (np.atleast_1d(part) for part in (found.num_steps, found.learning_rate, found.optimal_risk))
         for samples, batch, ends, steps, rate, risk in zip(
-            critical.num_samples, critical.batch_size, critical.interval, *columns, strict=True
+            critical.num_samples, critical.real_batch_size, critical.interval, *columns, strict=True
         ):
             table.add_row(
                 f"{samples:g}",
-                f"{batch:g}",
-                f"{ends[0]:.3g} … {ends[1]:.3g}",
+                f"{batch:.4g}",
+                f"{ends[0]:.4g} … {ends[1]:.4g}",
                 f"{steps:g}",
                 f"{rate:.4g}",
                 f"{risk:.4g}",

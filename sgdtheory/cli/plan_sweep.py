@@ -86,7 +86,7 @@ def _verdict(found: Plan, margin: float, reason: str) -> list[str]:
     if scatter is None:
         return [f"whether it decides cannot be said without a scatter ({reason}); --scatter 0.05 assumes one"]
     if found.verdicts is None:
-        return ["a verdict needs two widths and three batch sizes, or more"]
+        return ["a verdict needs three widths and three batch sizes, or more"]
     numbers = f"{scatter.seeds:.3g} of one seed's log steps, {scatter.rest:.3g} of what seeds do not average away, "
     numbers += f"{scatter.between:.3g} of log B* between widths"
     probabilities = ", ".join(f"{name} {value:.0%}" for name, value in found.verdicts._asdict().items())

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1, whole_number
+from sgdtheory._common.arguments import positive_array, positive_number, real_array, share_between_0_and_1, whole_number
 from sgdtheory._common.interval import Interval
 from sgdtheory.curves.best_rates import best_rates
 from sgdtheory.curves.loss_curve import LossCurve
@@ -321,7 +321,7 @@ def _checked_shape(schedule: Shape) -> Shape:
 
 
 def _rates(learning_rate: ArrayLike, num_steps: int | None, schedule: Shape | None) -> np.ndarray:
-    rates = np.asarray(learning_rate, dtype=float)
+    rates = real_array("learning_rate", learning_rate)
     if rates.ndim == 0:
         if num_steps is None:
             raise ValueError("num_steps must be given beside a single learning_rate: how long the run is")

@@ -10,6 +10,8 @@ FIRST_HALF = np.arange(GROUPS) % 2 == 0
 NULL = 1e-12  # of the largest eigenvalue: a direction that the rows do not have
 THIN = 1 / 8  # sample over cross-fitted eigenvalue, below which a direction is one that the half does not resolve
 RESOLVED = 2.0  # standard errors of noise that a block of signal must exceed
+TURNS = 4999  # of signs, that tell what noise alone looks like
+NUMBERS = 1 << 22  # of turned signals that are held at once
 
 
 class Spectrum(NamedTuple):
@@ -54,17 +56,63 @@ def cross_fitted_spectrum(moments: Moments, groups: np.ndarray) -> Spectrum:
     return Spectrum(eigenvalues, signal, square, float(moments.count[groups].sum()) / 2)
 
 
-def _one_way(first: tuple[np.ndarray, np.ndarray, float], second: tuple) -> tuple[np.ndarray, np.ndarray]:
-    own, vectors = _eigen(first[0])
-    eigenvalues = np.einsum("ji,ji->i", vectors, second[0] @ vectors)
+class _Directions(NamedTuple):
+    """Of the first half: what the second has along them, and 1/Λ_i, or 0 where the first half does not resolve it."""
+
+    vectors: np.ndarray
+    eigenvalues: np.ndarray
+    inverse: np.ndarray
+
+
+def _directions(first: np.ndarray, second: np.ndarray) -> _Directions:
+    own, vectors = _eigen(first)
+    eigenvalues = np.einsum("ji,ji->i", vectors, second @ vectors)
     kept = (own > NULL * own[0]) & (own > THIN * eigenvalues)
-    products = ((vectors.T @ first[1]) * (vectors.T @ second[1])).sum(1)
-    return eigenvalues, np.divide(products, own, out=np.zeros_like(products), where=kept)
+    return _Directions(vectors, eigenvalues, np.divide(1, own, out=np.zeros_like(own), where=kept))
+
+
+def _one_way(first: tuple[np.ndarray, np.ndarray, float], second: tuple) -> tuple[np.ndarray, np.ndarray]:
+    found = _directions(first[0], second[0])
+    products = ((found.vectors.T @ first[1]) * (found.vectors.T @ second[1])).sum(1)
+    return found.eigenvalues, products * found.inverse
 
 
 def _eigen(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     eigenvalues, vectors = np.linalg.eigh(covariance)
     return np.maximum(eigenvalues[::-1], 0.0), vectors[:, ::-1]
+
+
+def noise_probability(moments: Moments, seed: int) -> float:
+    """How often noise alone would look as much like signal as these rows do (THEORY.md T32).
+
+        T = max_k Σ_{i≤k} s_i / √k
+
+    Targets that features say nothing about have E xy = 0, and Σ x yᵀ of a group is as likely as its negative. So the
+    signs of the 16 groups are turned at random: p = (1 + turns with a T that is no smaller)/(1 + turns).
+    """
+    signs = np.random.default_rng([seed, TURNS]).choice([-1.0, 1.0], (1 + TURNS, GROUPS))
+    signs[0] = 1.0  # the rows as they are
+    signal = np.zeros((1 + TURNS, moments.covariance.shape[1]))
+    known = np.zeros(signal.shape[1])
+    for half in (FIRST_HALF, ~FIRST_HALF):
+        found = _directions(moments.mean(half)[0], moments.mean(~half)[0])
+        signal += _turned(moments, found, signs, half)
+        known += found.inverse > 0
+    largest = (signal.cumsum(1) / np.sqrt(np.maximum(known.cumsum(), 1))).max(1)
+    return float((largest >= largest[0]).mean())
+
+
+def _turned(moments: Moments, found: _Directions, signs: np.ndarray, half: np.ndarray) -> np.ndarray:
+    """(turns, d) `Σ_gh ε_g ε_h v_iᵀC_g C_hᵀv_i/Λ_i`, g of the half that found v_i, h of the other: N'² times s_i."""
+    along = np.einsum("ji,gjk->gik", found.vectors, moments.correlation)
+    piece = max(1, NUMBERS // along[0].size)
+    signal = np.empty((len(signs), len(found.inverse)))
+    for start in range(0, len(signs), piece):
+        turned = signs[start : start + piece]
+        first = np.tensordot(turned[:, half], along[half], 1)
+        second = np.tensordot(turned[:, ~half], along[~half], 1)
+        signal[start : start + piece] = (first * second).sum(2) * found.inverse
+    return signal
 
 
 def pooled_signal(spectrum: Spectrum) -> np.ndarray:

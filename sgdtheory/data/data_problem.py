@@ -8,11 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from sgdtheory._common.arguments import share_between_0_and_1, whole_array, whole_number
+from sgdtheory._common.arguments import positive_array, share_between_0_and_1, whole_array, whole_number
 from sgdtheory._common.interval import Interval
 from sgdtheory._common.rows import Rows, checked_rows
 from sgdtheory.critical import CriticalBatchSize, critical_batch_size, predicted_exponent
-from sgdtheory.data.cross_fit import Spectrum, cross_fitted_spectrum, pooled_signal, sample_spectrum
+from sgdtheory.data.cross_fit import (
+    Spectrum,
+    cross_fitted_spectrum,
+    noise_probability,
+    pooled_signal,
+    sample_spectrum,
+)
 from sgdtheory.data.exponents import (
     FEWEST_DIRECTIONS,
     LEFT_BIAS,
@@ -31,6 +37,9 @@ ABOVE_ONE, LARGE = 1 + 1e-9, 1e9
 FEWEST_ROWS = 16
 MOST_COLUMNS = 4096  # a covariance of 16 groups is 2 GiB
 ROWS_PER_DIRECTION = 8  # and more, for each direction of the range that exponents are fitted on
+LIKE_NOISE = 1e-3  # probability of noise, above which its signal is not told from noise
+MOST_UNCERTAIN = 0.25  # of E |x|² or E |y|²: Gaussian rows are at 0.18 with 64 of them, Cauchy's at 0.7 with any number
+NO_EXPONENT = float("nan"), (-np.inf, np.inf)
 
 
 @dataclass(frozen=True)
@@ -40,12 +49,15 @@ class DataCriticalBatchSize:
     Attributes:
         num_samples: (K,) D.
         batch_size: (K,) B*, whole.
-        interval: (K, 2) of B*, not rounded, from resampling the rows; from 1 to inf where the signal is not resolved.
+        real_batch_size: (K,) B* without its rounding to a whole number, as the interval is.
+        interval: (K, 2) that holds both, from resampling the rows; from 1 to inf where they do not tell signal from
+            noise, or their squares rest on few of them.
         critical: the CriticalBatchSize behind it.
     """
 
     num_samples: np.ndarray
     batch_size: np.ndarray
+    real_batch_size: np.ndarray
     interval: np.ndarray
     critical: CriticalBatchSize
 
@@ -64,6 +76,9 @@ class DataProblem:
         num_rows: N.
         num_targets: k.
         constant_columns: features that hold one value, counted from 0: an intercept, or nothing.
+        noise_probability: how often targets that are noise alone would look as much like signal as these (THEORY.md
+            T32), no less than 1/5000; above 1/1000 the signal is not resolved. 0 with `cross_fit=False`, since rows
+            that are the population have no noise of sampling.
         remark: what a reader should know; empty if nothing.
     """
 
@@ -76,8 +91,10 @@ class DataProblem:
     num_rows: int
     num_targets: int
     constant_columns: tuple[int, ...]
+    noise_probability: float
     remark: str
     level: float
+    resolved: bool = field(repr=False)
     spectrum: Spectrum = field(repr=False)
     left_out: tuple[Spectrum, ...] = field(repr=False)
 
@@ -98,26 +115,31 @@ class DataProblem:
         Raises:
             ValueError: as `critical_batch_size`; no signal is resolved.
         """
-        samples = np.atleast_1d(np.asarray(num_samples, dtype=float))
+        samples = np.atleast_1d(positive_array("num_samples", num_samples))
         if not self.problem.initial_risk > 0:
             raise ValueError(
                 f"targets must have a part that {self.num_rows} rows tell from noise, got none; "
                 "add rows or check the pairing"
             )
+        critical = critical_batch_size(self.problem, num_samples=samples, curve=False, **options)
+        whole = np.asarray(critical.batch_size)
+        real = np.asarray(critical.real_batch_size)
+        if self.resolved and all(problem.initial_risk > 0 for problem in self._problems):
+            interval = self._interval(np.log(real), samples, options)
+            interval[:, 0] = np.minimum(interval[:, 0], whole)
+        else:  # noise drowns what signal there is
+            interval = np.tile([1.0, np.inf], (samples.size, 1))
+        return DataCriticalBatchSize(samples, whole, real, interval, critical)
 
-        def found(problem: LeastSquares) -> CriticalBatchSize:
-            return critical_batch_size(problem, num_samples=samples, curve=False, **options)
-
-        critical, unknown = found(self.problem), np.tile([1.0, np.inf], (samples.size, 1))
-        value = np.log(critical.real_batch_size)
-        if not all(problem.initial_risk > 0 for problem in self._problems):  # noise drowns what signal there is
-            return DataCriticalBatchSize(samples, np.asarray(critical.batch_size), unknown, critical)
-        others = np.array([np.log(found(problem).real_batch_size) for problem in self._problems])
+    def _interval(self, value: np.ndarray, samples: np.ndarray, options: dict[str, Any]) -> np.ndarray:
+        """(K, 2) of B* by the jackknife of its logarithm, (K,) `value`; not below 1."""
+        found = [critical_batch_size(each, num_samples=samples, curve=False, **options) for each in self._problems]
+        others = np.log([each.real_batch_size for each in found])
         count = len(others)
-        bias, error = (count - 1) * (others.mean(0) - value), np.sqrt((count - 1) * others.var(0))
+        bias = (count - 1) * (others.mean(0) - value)
+        error = np.sqrt((count - 1) * others.var(0))
         reach = Jackknife(0, 0, 0, count).quantile(self.level) * np.hypot(error, LEFT_BIAS * bias)
-        interval = np.maximum(np.exp(np.stack([value - reach, value + reach], axis=-1)), 1.0)
-        return DataCriticalBatchSize(samples, np.asarray(critical.batch_size), interval, critical)
+        return np.maximum(np.exp(np.stack([value - reach, value + reach], axis=-1)), 1.0)
 
     def max_stable_learning_rate(self, batch_size: ArrayLike) -> np.ndarray:
         """Largest stable γ of data of this shape: T5 with S2's χ and δ, `Σ_i χ x_i/(B(2 − x_i) − (δ − 1) x_i) = 1`.
@@ -194,14 +216,16 @@ def problem_from_data(
         >>> print(f"a = {found.capacity.value:.2f}, b = {found.source.value:.1f}, σ² = {found.noise_variance:.2f}")
         a = 2.00, b = 2.5, σ² = 0.99
         >>> critical = found.critical_batch_size(1e4)
-        >>> print(critical.batch_size, critical.interval.round(1))
-        [13.] [[ 9.9 17.8]]
+        >>> print(critical.real_batch_size.round(1), critical.interval.round(1))
+        [13.3] [[ 9.9 17.8]]
 
     Reference:
         THEORY.md T31, T32; the split is that of Bun, Bouchaud & Potters 2017 (Physics Reports 666), section 8.
     """
-    rows, level = _rows(features, targets), share_between_0_and_1("level", level)
-    moments = grouped_moments(rows, whole_number("seed", seed, 0))
+    rows = _rows(features, targets)
+    level = share_between_0_and_1("level", level)
+    seed = whole_number("seed", seed, 0)
+    moments = grouped_moments(rows, seed)
     everything = np.ones(GROUPS, dtype=bool)
     if not moments.covariance.any():
         raise ValueError("features must not all be 0: there is nothing to learn from; check how they were made")
@@ -213,7 +237,13 @@ def problem_from_data(
     problem = _problem(whole)
     kurtosis = kurtosis_of(rows, *np.linalg.eigh(moments.mean(everything)[0]))
     bounds = _bounds(fit_range, whole, left_out, kurtosis.spread)
+    noise = noise_probability(moments, seed) if cross_fit else 0.0
+    uncertainty = moments.uncertainty()
     exponents = _exponents(whole, left_out, bounds, kurtosis.spread, level)
+    if uncertainty[0] > MOST_UNCERTAIN:
+        exponents = _unknown(exponents[0]), _unknown(exponents[1])
+    elif noise > LIKE_NOISE or uncertainty[1] > MOST_UNCERTAIN:
+        exponents = exponents[0], _unknown(exponents[1])
     return DataProblem(
         problem=problem,
         capacity=exponents[0],
@@ -224,8 +254,10 @@ def problem_from_data(
         num_rows=len(rows),
         num_targets=rows.targets.shape[1],
         constant_columns=moments.constant,
-        remark=_remark(moments, whole, rows.features.shape[1], exponents),
+        noise_probability=noise,
+        remark=_remark(moments, whole, rows.features.shape[1], exponents, noise),
         level=level,
+        resolved=noise <= LIKE_NOISE and max(uncertainty) <= MOST_UNCERTAIN,
         spectrum=whole,
         left_out=left_out,
     )
@@ -269,11 +301,15 @@ def _exponents(
     whole: Spectrum, left_out: tuple[Spectrum, ...], bounds: tuple[int, int], spread: float, level: float
 ) -> tuple[Exponent, Exponent]:
     if bounds[1] - bounds[0] + 1 < FEWEST_DIRECTIONS:
-        unknown = Exponent(float("nan"), (-np.inf, np.inf), bounds, 0.0)
+        unknown = Exponent(*NO_EXPONENT, bounds, 0.0)
         return unknown, unknown
     bins = bins_within(*bounds)
     capacity = capacity_exponent(whole, left_out, bins, max(spread, 0.5), level)
     return capacity, source_exponent(whole, left_out, bins, 2.0, level)
+
+
+def _unknown(exponent: Exponent) -> Exponent:
+    return Exponent(*NO_EXPONENT, exponent.range, 0.0)
 
 
 def _predicted(capacity: Exponent, source: Exponent) -> Interval:
@@ -287,7 +323,7 @@ def _predicted(capacity: Exponent, source: Exponent) -> Interval:
     return Interval(value, (low, high))
 
 
-def _remark(moments: Moments, whole: Spectrum, dim: int, exponents: tuple[Exponent, Exponent]) -> str:
+def _remark(moments: Moments, whole: Spectrum, dim: int, exponents: tuple[Exponent, Exponent], noise: float) -> str:
     remarks = []
     if moments.constant:
         names = ", ".join(map(str, moments.constant[:5])) + (", …" if len(moments.constant) > 5 else "")
@@ -297,8 +333,28 @@ def _remark(moments: Moments, whole: Spectrum, dim: int, exponents: tuple[Expone
             f"{whole.rows:.0f} rows find directions among {dim}: what the others explain counts as noise, and their "
             "eigenvalues are a mean"
         )
+    heavy = _heavy_tails(moments)
+    if heavy:
+        return "; ".join([*remarks, *heavy])
+    if noise > LIKE_NOISE:
+        remarks.append(
+            f"the rows do not tell signal from noise, which looks as much like signal with probability {noise:.2g}: "
+            "the source exponent is not known, and B* may be anything; add rows or check the pairing"
+        )
     if not np.isfinite(exponents[0].value):
         remarks.append(f"too few rows for exponents: they resolve fewer than {FEWEST_DIRECTIONS} directions")
-    elif not np.isfinite(exponents[1].value):
+    elif not np.isfinite(exponents[1].value) and noise <= LIKE_NOISE:
         remarks.append("too few rows for the source exponent: noise drowns the signal of all but one direction")
     return "; ".join(remarks)
+
+
+def _heavy_tails(moments: Moments) -> list[str]:
+    """Second moments that a few rows decide, as those of Cauchy's law, which has none."""
+    names = "features", "targets"
+    unknown = "exponents and B*", "the source exponent and B*"
+    return [
+        f"the squares of the {name} rest on few rows (their mean is known to ±{100 * error:.0f}%): with so heavy "
+        f"tails, or so few rows, {what} are not known; clip or rescale outliers, or add rows"
+        for name, what, error in zip(names, unknown, moments.uncertainty(), strict=True)
+        if error > MOST_UNCERTAIN
+    ]

@@ -33,6 +33,13 @@ class Moments:
         means = (part[groups].sum(0) / count for part in (self.covariance, self.correlation))
         return *means, float(self.square[groups].sum() / count)  # pyright: ignore[reportReturnType]
 
+    def uncertainty(self) -> tuple[float, float]:
+        """Relative standard errors of E |x|² and E |y|², by their scatter between groups; near 1 if one row decides."""
+        squares = np.einsum("gii->g", self.covariance), self.square
+        means = np.stack(squares) / self.count
+        features, targets = means.std(1, ddof=1) / (np.sqrt(len(self.count)) * means.mean(1))
+        return float(features), float(targets)
+
 
 def grouped_moments(rows: Rows, seed: int) -> Moments:
     """Each row into a group at random; groups differ in size by at most one row."""

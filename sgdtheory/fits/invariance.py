@@ -6,7 +6,8 @@ lack of fit add; it is estimated from all groups together, with f = Σ_w (m_w �
 standard error of log B*_w through the derivative of log B*_w in each log Y, and of the slope of log B* on log size.
 What all steps of a group share moves B*_w and is not in s, but shows in the scatter of the B*_w around their line:
 there are two intervals of the slope, from s with f degrees of freedom and from that scatter with W − 2, and the wider
-one holds its level whatever the groups share (THEORY.md, T14).
+one holds its level whatever the groups share (THEORY.md, T14). Two groups have no such scatter: whatever they differ by
+may be it, the slope's interval is unlimited and the verdict inconclusive.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,12 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from sgdtheory._common.arguments import checked_name, positive_number
+from sgdtheory._common.arguments import checked_name, positive_array, positive_number, real_array
 from sgdtheory.fits.conventions import SMALLEST, Convention, one_convention
 from sgdtheory.fits.measurements import StepsMeasurement
 from sgdtheory.fits.steps_law import fit_steps_law
 
 STEP = 1e-4  # of log steps, for derivatives
+TWO_SIZES = "two sizes cannot tell scatter of B* between sizes from a slope: measure three or more"
 Method = Literal["law", "interpolation", "balance"]
 METHODS: Mapping[Method, str] = {"law": "B* of the law", "interpolation": "B* read off", "balance": "b/a"}
 VerdictName = Literal["holds", "fails", "inconclusive"]
@@ -33,6 +35,9 @@ Pair = tuple[float, float] | np.ndarray
 class SizeDependence:
     """How B* depends on a size: `B* ∝ size^slope`.
 
+    With two sizes the slope has no interval and the verdict is "inconclusive": nothing tells scatter of B* between them
+    from a slope. `standard_error` is what the scatter of steps alone makes.
+
     Attributes:
         sizes: (W,) widths, or amounts of data.
         critical: (W,) B*.
@@ -40,7 +45,7 @@ class SizeDependence:
         scatter: s, standard deviation of log steps around the laws.
         freedom: f, degrees of freedom of s.
         slope, standard_error: of log B* on log size; the error by s alone.
-        birge: scatter of log B* around its line over what s makes expect, with W − 2 degrees of freedom; 0 with two
+        birge: scatter of log B* around its line over what s makes expect, with W − 2 degrees of freedom; nan with two
             sizes, which have no scatter around a line.
         margin: |slope| above which B* is said to move.
         level: of the intervals.
@@ -63,39 +68,54 @@ class SizeDependence:
         """How many standard errors an interval at `level` reaches to each side: max{t_f, birge · t_{W−2}}.
 
         t_ν is Student's quantile at (1 + level)/2 with ν degrees of freedom. The first alone is right where groups
-        share nothing, the second alone whatever they share; the larger misses at most as often as either.
+        share nothing, the second alone whatever they share; the larger misses at most as often as either. With two
+        sizes W − 2 = 0, and it is infinite.
         """
-        place = (1 + level) / 2
-        within = float(stats.t.ppf(place, self.freedom))
         if self.sizes.size == 2:
-            return within
-        return max(within, self.birge * float(stats.t.ppf(place, self.sizes.size - 2)))
+            return float("inf")
+        place = (1 + level) / 2
+        between = self.birge * float(stats.t.ppf(place, self.sizes.size - 2))
+        return max(self._reach_by_steps(level), between)
+
+    def _reach_by_steps(self, level: float) -> float:
+        """t_f: what groups share left out."""
+        return float(stats.t.ppf((1 + level) / 2, self.freedom))
 
     @property
     def critical_intervals(self) -> tuple[np.ndarray, np.ndarray]:
-        """(W,) lower and (W,) upper ends of the intervals of B*, at `level`."""
-        half = self.reach(self.level) * self.standard_errors
+        """(W,) lower and (W,) upper ends of the intervals of B*, at `level`; with two sizes by s alone."""
+        reach = self._reach_by_steps(self.level) if self.sizes.size == 2 else self.reach(self.level)
+        half = reach * self.standard_errors
         return self.critical * np.exp(-half), self.critical * np.exp(half)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Confidence interval of the slope, at `level`."""
-        half = self.reach(self.level) * self.standard_error
-        return self.slope - half, self.slope + half
+        """Confidence interval of the slope, at `level`; from −inf to inf with two sizes."""
+        return self._interval(self.level)
 
     @property
     def equivalence_interval(self) -> tuple[float, float]:
         """That of the slope at the level 2·level − 1: inside of ±margin, it rejects |slope| ≥ margin at 1 − level."""
-        half = self.reach(2 * self.level - 1) * self.standard_error
+        return self._interval(2 * self.level - 1)
+
+    def _interval(self, level: float) -> tuple[float, float]:
+        reach = self.reach(level)
+        half = reach * self.standard_error if np.isfinite(reach) else np.inf  # also of steps without scatter
         return self.slope - half, self.slope + half
 
     @property
     def verdict(self) -> VerdictName:
         """Of the claim that B* does not move with the size.
 
-        "holds" if two one-sided tests reject |slope| ≥ margin, else "fails" if slope = 0 is rejected.
+        "holds" if two one-sided tests reject |slope| ≥ margin, else "fails" if slope = 0 is rejected; "inconclusive"
+        with two sizes, whatever they are.
         """
         return _verdict(self.equivalence_interval, self.interval, self.margin)
+
+    @property
+    def remark(self) -> str:
+        """Why the verdict cannot be another one; empty if it can."""
+        return TWO_SIZES if self.sizes.size == 2 else ""
 
 
 def size_dependence(
@@ -114,7 +134,8 @@ def size_dependence(
     (0.47, [0.42, 0.52], 'fails')
 
     Args:
-        measurements: one a group, each with a size; three batch sizes or more, four or more in one of them.
+        measurements: one a group, each with a size; three batch sizes or more, four or more in one of them. Two sizes
+            have a slope, but no verdict.
         convention: of B*; without a reference the smallest batch size that all have.
         margin: |slope| above which B* is said to move: what the verdict "holds" excludes.
         level: of the intervals.
@@ -126,12 +147,14 @@ def size_dependence(
         ValueError: fewer than two sizes, too few batch sizes, no common reference, or a B* that is not finite.
     """
     checked_name("method", method, METHODS)
-    sizes = np.array([each.size for each in measurements], float)
+    sizes = real_array("size", [each.size for each in measurements])
     if len(set(sizes)) < 2 or not (sizes > 0).all() or not np.isfinite(sizes).all():
         raise ValueError(f"measurements must have at least two different positive sizes, got {sizes.tolist()}")
     if not 0.5 < level < 1:
         raise ValueError(f"level must be between 0.5 and 1, got {level:g}")
     margin = positive_number("margin", margin)
+    for each in measurements:
+        positive_array("batch_sizes", each.batch_sizes)
     if convention.reference is None:
         convention = Convention(common_reference(measurements), convention.overhead)
     laws = [fit_steps_law(each.batch_sizes, each.steps) for each in measurements]
@@ -266,9 +289,9 @@ def interpolated_critical_batch_size(
         B*, on a line between two batch sizes; nan if the largest batch size is still below it, or the reference
         outside of the measurements.
     """
-    batch_sizes = np.asarray(batch_sizes, float)
+    batch_sizes = real_array("batch_sizes", batch_sizes)
     reference, overhead = convention.reference_among(batch_sizes), convention.overhead
-    data = batch_sizes * np.asarray(steps, float)
+    data = batch_sizes * real_array("steps", steps)
     if not batch_sizes[0] <= reference <= batch_sizes[-1]:
         return float("nan")
     excess = data - (1 + overhead) * np.interp(reference, batch_sizes, data)
@@ -315,11 +338,11 @@ def log_sensitivity(measurement: StepsMeasurement, convention: Convention = SMAL
 
 
 def _line(x: np.ndarray, y: np.ndarray, errors: np.ndarray) -> tuple[float, float, float]:
-    """Slope of weighted least squares, its standard error by `errors`, and the Birge ratio (0 of two points)."""
+    """Slope of weighted least squares, its standard error by `errors`, and the Birge ratio (nan of two points)."""
     weights = 1 / np.maximum(errors, 1e-12) ** 2
     mean_x, mean_y = (weights @ each / weights.sum() for each in (x, y))
     squares = weights @ (x - mean_x) ** 2
     slope = weights @ ((x - mean_x) * (y - mean_y)) / squares
     rest = y - mean_y - slope * (x - mean_x)
-    birge = np.sqrt(weights @ rest**2 / (x.size - 2)) if x.size > 2 else 0.0
+    birge = np.sqrt(weights @ rest**2 / (x.size - 2)) if x.size > 2 else np.nan
     return float(slope), float(squares**-0.5), float(birge)

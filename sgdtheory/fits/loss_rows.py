@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory._common.arguments import first_where, positive_array
+from sgdtheory._common.arguments import first_where, positive_array, refuse_complex
 from sgdtheory._common.csv_rows import csv_rows, positive_cell
 from sgdtheory._common.files import csv_number
 
@@ -167,6 +167,7 @@ def _columns_of_rows(rows: list[Any]) -> dict[str, list[Any]]:
 
 def _losses(column: Sequence[Any]) -> np.ndarray:
     """(N,) losses, inf where the run diverged."""
+    refuse_complex("loss", column)
     try:
         loss = np.array([np.nan if each is None else each for each in column], dtype=float)
     except (TypeError, ValueError):

@@ -256,7 +256,7 @@ def size_dependence(
         low, high = found.critical_intervals if intervals is None else intervals[label]
         bars = [found.critical - low, high - found.critical]
         text = f"{plain_label(label)}: " if label else ""
-        text += f"slope {range_text(found.interval, found.slope)}" + (f", {found.verdict}" if verdicts else "")
+        text += f"slope {_slope_text(found)}" + (f", {found.verdict}" if verdicts else "")
         look |= {"label": text} if place in labelled else {}
         axes.errorbar(shift * found.sizes, found.critical, yerr=bars, ls="", ms=4, capsize=2, **look)
         sizes = np.sort(found.sizes)
@@ -269,6 +269,13 @@ def size_dependence(
     show_at_least(axes, 1.1)
     legend(axes, corners=("upper left", "lower right", "lower left"))
     return figure_of(axes)
+
+
+def _slope_text(found: SizeDependence) -> str:
+    """Two sizes have a slope without an interval."""
+    if not np.isfinite(found.interval).all():
+        return f"{found.slope:.2f} (two sizes: no interval)".replace("-", "−")
+    return range_text(found.interval, found.slope)
 
 
 def _shifts(sizes: np.ndarray, number: int) -> np.ndarray:

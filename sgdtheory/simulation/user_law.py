@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from sgdtheory._common.arguments import refuse_complex
 from sgdtheory.simulation.dynamics import Spectrum
 
 CHECK_ROWS = 256
@@ -119,6 +120,7 @@ def _check_moments(mean: np.ndarray, square: np.ndarray, eigenvalue: np.ndarray,
 def _batch(law: Callable[[Any, int], Any], key: Any, dim: int) -> np.ndarray:
     """(CHECK_ROWS, dim) samples of a user's law."""
     drawn = law(key, CHECK_ROWS)
+    refuse_complex("law", drawn)
     try:
         x = np.asarray(drawn, dtype=float)
     except (TypeError, ValueError):

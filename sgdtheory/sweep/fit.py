@@ -21,7 +21,8 @@ from sgdtheory.sweep.table import SweepTable
 from sgdtheory.sweep.tuning import TunedSteps, best_steps
 
 FEW = {  # sizes: what an exponent from so few of them is worth
-    2: "two sizes do not show how B* scatters around a line: the slope's interval may be too short",
+    2: "two sizes cannot tell scatter of B* between sizes from a slope: the slope's interval is unlimited and the "
+    "verdict inconclusive; measure three or more",
     3: "three sizes leave one degree of freedom to see how B* scatters around a line (t = 12.7 at 95%): the slope's "
     "interval is wide or not by chance; measure five sizes or more",
 }

@@ -112,7 +112,8 @@ def verdict_probabilities(
 
     Log steps scatter by s around a + b/B; log B* has the standard error e = s·|∂ log B*/∂ log Y| and scatters between W
     widths by √(e² + τ²). The slope is normal, s² and the squared scatter around the line are χ² with W(m − 2) and
-    W − 2 degrees of freedom, all independent; the verdict is a function of the three (THEORY.md, T14).
+    W − 2 degrees of freedom, all independent; the verdict is a function of the three (THEORY.md, T14). Of two widths it
+    is "inconclusive".
 
     Args:
         widths: two or more different ones.
@@ -139,13 +140,13 @@ def verdict_probabilities(
     place = (np.arange(CELLS) + 0.5) / CELLS
     freedom = x.size * (batches.size - 2)
     estimated = own * np.sqrt(stats.chi2.ppf(place, freedom) / freedom)[:, None]
-    rest = np.zeros((1, 1))
-    if x.size > 2:
-        rest = around * np.sqrt(stats.chi2.ppf(place, x.size - 2) / (x.size - 2))[None, :]
+    if x.size == 2:  # scatter between widths cannot be told from a slope
+        return Verdicts(0.0, 0.0, 1.0)
+    rest = around * np.sqrt(stats.chi2.ppf(place, x.size - 2) / (x.size - 2))[None, :]
 
     def half(level: float) -> np.ndarray:
         """(CELLS, CELLS) half width of the slope's interval."""
-        wide = stats.t.ppf((1 + level) / 2, max(1, x.size - 2)) * rest
+        wide = stats.t.ppf((1 + level) / 2, x.size - 2) * rest
         return np.maximum(stats.t.ppf((1 + level) / 2, freedom) * estimated, wide) / length
 
     error = max(around / length, 1e-12)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import first_where, real_array, single_number
+from sgdtheory._common.arguments import first_where, real_array, refuse_complex, single_number
 
 
 @dataclass(frozen=True)
@@ -298,10 +298,11 @@ class StepFunction(Shape):
         step = np.asarray(step)
         with _double_precision():
             try:
-                values = np.broadcast_to(np.asarray(self.function(step), dtype=float), step.shape)
+                values = np.broadcast_to(np.asarray(self.function(step)), step.shape)
             except (TypeError, ValueError):  # a function of one number
-                values = np.array([float(self.function(each)) for each in step.ravel()]).reshape(step.shape)
-        return _check_factors("schedule", values)
+                values = np.array([self.function(each) for each in step.ravel()]).reshape(step.shape)
+        refuse_complex("schedule", values)
+        return _check_factors("schedule", np.asarray(values, dtype=float))
 
 
 def _double_precision() -> AbstractContextManager[Any]:

@@ -12,6 +12,7 @@ from sgdtheory._common.arguments import (
     positive_array,
     positive_number,
     real_array,
+    refuse_complex,
     samples_used,
     settings_arrays,
     single_number,
@@ -48,6 +49,14 @@ def test_numbers_become_floats(value):
 )
 def test_what_is_no_number(value, shown):
     refused(f"x must be a number or an array of numbers, got {shown}", real_array, "x", value)
+
+
+@pytest.mark.parametrize("value", [1j, [1, 2j], np.array([1 + 0j]), np.complex64(1)])
+def test_complex_numbers_are_refused(value):
+    """NumPy would drop the imaginary part with a warning."""
+    message = "x must be real, got complex numbers; take their real part or their modulus"
+    for check in (real_array, positive_array, refuse_complex):
+        refused(message, check, "x", value)
 
 
 def test_the_first_bad_value_is_named():

@@ -1,13 +1,15 @@
 """Problem → data → problem, what is said of rows that teach little, and bad input."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import sgdtheory as st
 from sgdtheory._common.rows import checked_rows
-from sgdtheory.data.cross_fit import cross_fitted_spectrum
+from sgdtheory.data.cross_fit import cross_fitted_spectrum, noise_probability, pooled_signal
 from sgdtheory.data.moments import GROUPS, grouped_moments
 from tests.data.synthetic import power_law_rows
 
@@ -138,17 +140,101 @@ def test_fewer_rows_than_directions_are_said():
 
 
 def test_targets_that_are_noise():
-    """No signal: exponents are not resolved and there is no B*; where groups differ on it, any B* may be."""
-    random = np.random.default_rng(13)
-    found = st.problem_from_data(random.standard_normal((400, 3)), random.standard_normal(400), seed=1)
-    assert not found.source.interval[0] > 0
-    if found.problem.initial_risk == 0:
-        with pytest.raises(ValueError, match="targets must have a part that 400 rows tell from noise"):
-            found.critical_batch_size(100)
-    rows = [st.problem_from_data(random.standard_normal((64, 2)), random.standard_normal(64)) for _ in range(20)]
-    resolved = [each for each in rows if each.problem.initial_risk > 0]
-    assert 0 < len(resolved) < 20
-    assert any(np.isinf(each.critical_batch_size(50).interval).any() for each in resolved)
+    """No signal: no source exponent, and any B* may be, by false alarms of 1/1000 a set: two or fewer of 24.
+
+    Control: that signal is left in all sets with one group less, as was asked before, holds in three or more.
+    """
+    shapes = [(64, 2)] * 8 + [(100, 10)] * 8 + [(60, 60)] * 8
+    found = []
+    for seed, (rows, dim) in enumerate(shapes):
+        random = np.random.default_rng([seed, rows, dim])
+        found.append(st.problem_from_data(random.standard_normal((rows, dim)), random.standard_normal(rows)))
+    drowned = [each for each in found if each.noise_probability > 1e-3]
+    assert len(drowned) >= 22
+    assert all(np.isnan(each.source.value) for each in drowned)
+    assert all("do not tell signal from noise" in each.remark for each in drowned)
+    before = [each for each in drowned if all(left.sum() > 0 for left in map(pooled_signal, each.left_out))]
+    assert len(before) >= 3
+    assert all(each.critical_batch_size(50).interval.tolist() == [[1, np.inf]] for each in before[:3])
+    nothing = next(each for each in found if each.problem.initial_risk == 0)
+    with pytest.raises(ValueError, match="targets must have a part that .* rows tell from noise"):
+        nothing.critical_batch_size(50)
+
+
+def test_a_signal_that_is_resolved_has_an_interval_on_the_scale_of_b():
+    """At few steps B* is (1 + ω) D/n, which is not whole; its whole number lies in the interval, too."""
+    x, y = power_law_rows(np.random.default_rng(14), 20_000, 3, 1.5, 2.0)
+    found = st.problem_from_data(x, y)
+    assert found.noise_probability < 1e-3
+    critical = replace(found, left_out=found.left_out[:4]).critical_batch_size(50)  # not all of them: quick
+    assert critical.batch_size < critical.real_batch_size
+    for value in (critical.batch_size, critical.real_batch_size):
+        assert 1 <= critical.interval[0, 0] <= value <= critical.interval[0, 1] < np.inf
+
+
+def test_the_probability_of_noise_by_brute_force(monkeypatch):
+    """Halves, eigenvectors and sums of rows whose targets change sign with their group, each turn from the start."""
+    monkeypatch.setattr("sgdtheory.data.cross_fit.TURNS", 39)
+    monkeypatch.setattr("sgdtheory.data.cross_fit.NUMBERS", 50)  # several pieces
+    random = np.random.default_rng(15)
+    x = random.standard_normal((200, 4)) * [1.0, 0.8, 0.6, 0.5]
+    y = 0.15 * x[:, :2] + random.standard_normal((200, 2))
+    group = np.random.default_rng(3).permutation(200) % GROUPS
+    signs = np.random.default_rng([3, 39]).choice([-1.0, 1.0], (40, GROUPS))
+    signs[0] = 1
+    largest = []
+    for turn in signs:
+        turned = y * turn[group][:, None]
+        signal = np.zeros(4)
+        for first in (group % 2 == 0, group % 2 == 1):
+            values, vectors = np.linalg.eigh(x[first].T @ x[first])
+            along = [vectors.T @ x[half].T @ turned[half] for half in (first, ~first)]
+            signal += ((along[0] * along[1]).sum(1) / values)[::-1]
+        largest.append(max(signal[: k + 1].sum() / np.sqrt(k + 1) for k in range(4)))
+    expected = np.mean(np.array(largest) >= largest[0])
+    assert 0.05 < expected < 0.95  # neither end, where a wrong one would do
+    assert noise_probability(grouped_moments(checked_rows(x, y), seed=3), 3) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_probability_of_noise_is_uniform_for_noise(monkeypatch):
+    """Also of targets with heavy tails; false alarms of 1e-4. Control: signal is not."""
+    monkeypatch.setattr("sgdtheory.data.cross_fit.TURNS", 199)
+    random = np.random.default_rng(16)
+    found = {"noise": [], "tails": [], "signal": []}
+    for _ in range(150):
+        x = random.standard_normal((64, 3)) * [1.0, 0.7, 0.4]
+        noise = random.standard_normal(64)
+        targets = {"noise": noise, "tails": random.standard_t(1.5, 64), "signal": 0.5 * x[:, 0] + noise}
+        for name, y in targets.items():
+            found[name].append(noise_probability(grouped_moments(checked_rows(x, y), seed=0), 0))
+    uniform = {name: stats.kstest(values, "uniform").pvalue for name, values in found.items()}
+    assert uniform["noise"] > 1e-4
+    assert uniform["tails"] > 1e-4
+    assert uniform["signal"] < 1e-20
+
+
+@pytest.mark.parametrize("elliptical", [False, True])
+def test_squares_that_rest_on_few_rows_are_said(elliptical):
+    """Student's t with 1 degree of freedom has no second moments, whatever the number of rows; with 8 it has."""
+    random = np.random.default_rng(17)
+
+    def tails(freedom):
+        return random.standard_t(freedom, (2000, 1 if elliptical else 6))
+
+    x = random.standard_normal((2000, 6)) * tails(1)
+    found = st.problem_from_data(x, x[:, 0] + random.standard_normal(2000))
+    assert "the squares of the features rest on few rows" in found.remark
+    assert found.capacity.interval == found.source.interval == (-np.inf, np.inf)
+    if found.problem.initial_risk > 0:
+        assert found.critical_batch_size(100).interval.tolist() == [[1, np.inf]]
+    x = random.standard_normal((2000, 6)) * tails(8) * np.arange(1.0, 7) ** -0.75
+    found = st.problem_from_data(x, x[:, 0] + random.standard_normal(2000))
+    assert found.remark == "" or "source exponent: noise drowns" in found.remark
+    assert found.capacity.interval[0] > 0
+    found = st.problem_from_data(x, random.standard_t(1, 2000))
+    assert "the squares of the targets rest on few rows" in found.remark
+    assert np.isfinite(found.capacity.value)
+    assert np.isnan(found.source.value)
 
 
 def test_constant_columns_are_named():
@@ -197,6 +283,8 @@ def with_nan():
         (ROWS, ROWS[:, :, None], r"targets must have the shape"),
         (0 * ROWS, ROWS[:, 0], "features must not all be 0"),
         (ROWS, 0 * ROWS[:, 0], "targets must not all be 0"),
+        (ROWS + 0j, ROWS[:, 0], "features must be real, got complex numbers"),
+        (ROWS, 1j * ROWS[:, 0], "targets must be real, got complex numbers"),
         (np.full((40, 2), "a"), ROWS[:, 0], "features must be numbers"),
         (np.zeros((20, 5000)), np.zeros(20), "features must have at most 4096 columns, got 5000"),
         ("rows.txt", ROWS[:, 0], "features must be an array or a .npy file, got rows.txt"),
@@ -225,3 +313,23 @@ def test_a_file_that_is_no_array(tmp_path):
     (tmp_path / "X.npy").write_text("1, 2")
     with pytest.raises(ValueError, match=r"features must be a .npy file of numbers"):
         st.problem_from_data(tmp_path / "X.npy", ROWS[:, 0])
+
+
+def complex_steps(_):
+    return st.fits.interpolated_critical_batch_size([1, 2, 4], [10 + 0j, 6, 4])
+
+
+@pytest.mark.parametrize(
+    "reader",
+    [
+        lambda values: st.LeastSquares(values, [1.0, 1.0]),
+        lambda values: st.LeastSquares([1.0, 1.0], values),
+        lambda values: st.simulate_data(None, ROWS, ROWS + 0j, batch_size=4, learning_rate=0.1, num_samples=40),
+        lambda values: st.fit_loss_grid([(1.0, 8.0, 0.1, value) for value in values]),
+        lambda values: st.StepFunction(lambda step: 1 + 0j * step).factors(np.arange(3), 3),
+        complex_steps,
+    ],
+)
+def test_readers_of_arrays_refuse_complex_numbers(reader):
+    with pytest.raises(ValueError, match="must be real, got complex numbers"):
+        reader(np.array([1.0 + 0j, 2.0 + 1j]))

@@ -88,6 +88,32 @@ def defined(node):
     return [target.id for each in targets for target in ast.walk(each or ast.Pass()) if isinstance(target, ast.Name)]
 
 
+def test_names_that_share_a_line_have_one_each_in_the_reference():
+    """Of every docstring of the library, as the reference's parser reads it; control: without the hook it does not."""
+    griffe = pytest.importorskip("griffe")
+    path = ROOT / "docs" / "_hooks" / "combined_names.py"
+    spec = importlib.util.spec_from_file_location("combined_names", path)
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+
+    def names(text):
+        sections = griffe.Docstring(text).parse("google", warnings=False, warn_missing_types=False)
+        kinds = {griffe.DocstringSectionKind.parameters, griffe.DocstringSectionKind.attributes}
+        return [item.name for section in sections if section.kind in kinds for item in section.value]
+
+    combined = re.compile(r"^ +\w+, [\w, ]+: ", re.M)
+    nodes = (node for path in (ROOT / "sgdtheory").rglob("*.py") for node in ast.walk(ast.parse(path.read_text())))
+    texts = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    before = [text for text in texts if combined.search(text) and any(name.endswith(",") for name in names(text))]
+    assert len(before) > 30
+    for text in before:
+        found = names("\n".join(hook.separated(text.splitlines())))
+        shared = [name for line in combined.findall(text) for name in line.strip(" :").split(", ")]
+        assert not any(name.endswith(",") for name in found)
+        assert set(shared) <= set(found)
+        assert len(found) == len(set(found))
+
+
 def test_links_are_turned_for_the_site(site):
     text = "[a](../THEORY.md#b) ![b](../experiments/recorded/why.png) [c](bounds.md) [d](../LICENSE) [e](https://f)"
     turned = site.turned_links(text, "docs/sweeps.md", "sweeps.md")

@@ -254,8 +254,20 @@ def test_the_unit_of_sizes_does_not_matter():
 
 def test_two_sizes_have_no_scatter_around_a_line():
     found = size_dependence(only(measured(0.1, np.random.default_rng(2)), 32, 512), convention=CONVENTION)
-    assert (found.birge, found.freedom) == (0, 6)
-    np.testing.assert_allclose(found.reach(0.95), stats.t.ppf(0.975, 6))
+    assert np.isnan(found.birge)
+    assert found.freedom == 6
+    assert found.interval == found.equivalence_interval == (-np.inf, np.inf)
+    assert "two sizes cannot tell scatter" in found.remark
+    low, high = found.critical_intervals  # of each B*, by the scatter of its steps
+    half = stats.t.ppf(0.975, 6) * found.standard_errors
+    np.testing.assert_allclose(np.log([found.critical / low, high / found.critical]), [half, half], rtol=1e-9)
+
+
+def test_two_sizes_are_inconclusive_even_without_scatter():
+    found = replace(size_dependence(only(measured(0.0), 32, 512), convention=CONVENTION), standard_error=0.0)
+    assert found.verdict == "inconclusive"
+    assert found.interval == (-np.inf, np.inf)
+    assert size_dependence(measured(0.0), convention=CONVENTION).remark == ""
 
 
 def test_three_sizes_have_one_degree_of_freedom():

@@ -73,6 +73,19 @@ def test_level_and_coverage_with_scatter_between_widths(number, between):
         assert rates(found, switched)[0] < at_least(0.95, NUMBER)
 
 
+def test_two_sizes_decide_nothing():
+    """B* of two sizes that scatter by 15% and move at the margin: no verdict. Control: t_f alone covers half."""
+    widths = np.array([32.0, 64.0])
+    rngs = np.random.default_rng(2).spawn(200)
+    sweeps = [measured(MARGIN, rng, noise=0.02, widths=widths, between=0.15) for rng in rngs]
+    found = [size_dependence(each, convention=Convention(REFERENCE)) for each in sweeps]
+    assert {each.verdict for each in found} == {"inconclusive"}
+    assert all(each.interval == (-np.inf, np.inf) for each in found)
+    covered, rejected = rates(found, lambda each, place: stats.t.ppf(place, each.freedom))
+    assert covered < at_least(0.7, 200)
+    assert rejected > at_most(0.2, 200)
+
+
 # ------------------------------------------------------------------ batch sizes a factor of 2.5 apart
 
 

@@ -22,6 +22,21 @@ def test_coarse_rates_bias_the_critical_batch_size(spacing, most):
     assert errors.max() > most / 10  # the bound is no wider than it has to be
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("capacity", "source", "spacing", "most"),
+    [(1.5, 2.5, 2**0.5, 0.25), (1.5, 2.5, 2.0, 0.6), (2, 4, 2**0.25, 0.2), (2, 4, 2**0.5, 0.45), (2, 4, 2.0, 2.5)],
+)
+def test_the_bias_depends_on_the_problem_and_the_interval_knows(capacity, source, spacing, most):
+    """For a = 2, b = 4, B* lies next to the largest batch size, and a factor of 2 is off ninefold; intervals hold."""
+    grid = ExactGrid(capacity, source, 0.0, spacing)
+    found = [grid.fit(grid.table(place)) for place in range(PLACES)]
+    truth = [grid.truth(each.batch_sizes) for each in found]
+    errors = [abs(np.log(each.critical_batch_size / true)) for each, true in zip(found, truth, strict=True)]
+    assert most / 2 < max(errors) < most
+    assert all(each.interval[0] <= true <= each.interval[1] for each, true in zip(found, truth, strict=True))
+
+
 def covers(intervals, truth):
     return np.array([low <= truth <= high for low, high in intervals])
 

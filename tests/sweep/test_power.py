@@ -54,10 +54,10 @@ def shares(widths, scatter, num_seeds, slope, number=DRAWS):
     found = (weights * (x - mean_x) * (y - mean_y)).sum(axis=1) / spread
     left = y - mean_y - found[:, None] * (x - mean_x)
     others = len(widths) - 2
-    birge = np.sqrt((weights * left**2).sum(axis=1) / max(1, others)) if others else np.zeros(number)
+    birge = np.sqrt((weights * left**2).sum(axis=1) / max(1, others))
 
     def half(level):
-        wide = birge * stats.t.ppf((1 + level) / 2, max(1, others))
+        wide = birge * stats.t.ppf((1 + level) / 2, others) if others else np.inf
         return np.maximum(stats.t.ppf((1 + level) / 2, freedom), wide) / np.sqrt(spread)
 
     holds = np.abs(found) + half(0.9) < 0.2
