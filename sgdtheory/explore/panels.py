@@ -102,7 +102,7 @@ class Panel:
         self.figure.y_range = Range1d(1e-4, 1.0)
         self.sources: dict[tuple[str, int], ColumnDataSource] = {}
         self.glyphs: list[tuple[Any, int, float]] = []  # glyph or span, slot (−1: ink), line width over the usual
-        how: Any = {"stylesheets": [STYLE], "sizing_mode": "stretch_width"}
+        how: Any = {"stylesheets": [STYLE], "sizing_mode": "stretch_width", "margin": 0}
         self.caption = Div(text="", css_classes=["caption"], **how)
         self.key = Div(text="", css_classes=["key"], **how)
         self.layout = Column(self.caption, self.figure, self.key, sizing_mode="stretch_width")

@@ -276,7 +276,7 @@ def test_nothing_is_cut_in_large_text(visit):
     page = visit(f"D=300&B=4&text=large&second={quote(LONG)}&M=16")
     page.number("path-total-1")
     page.number("samples-batch_size-0")
-    assert page.page.locator("#panel-samples .key").inner_text().count(LONG) == 1
+    assert LONG in page.page.locator("#panel-samples .key .bk-clearfix").inner_text()
     assert page.page.evaluate(CUT) == []
 
 
@@ -312,7 +312,7 @@ def test_ticks_of_a_logarithmic_axis(visit):
     )
     for start, end, ticks in zip(starts, ends, found, strict=True):
         assert 2 <= len(ticks) <= 9, (start, end, ticks)
-        places = np.log(np.array(ticks) / start) / np.log(end / start)
+        places = np.log(np.array(ticks, dtype=float) / start) / np.log(end / start)
         assert -0.01 <= places[0] <= places[-1] <= 1.01
         assert np.diff(places).min() > 0.09, (start, end, ticks)
 
