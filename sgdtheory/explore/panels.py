@@ -43,8 +43,8 @@ TICKS = """
         for (const multiple of multiples) ticks.push(Number(`${multiple}e${power}`));
     const inside = ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
     if (inside.length > 1 || !(high > low)) return inside;
-    const rough = (high - low) / 4, unit = 10 ** Math.floor(Math.log10(rough));
-    const step = unit * [1, 2, 5, 10].find((each) => each * unit >= rough), even = [];
+    const rough = (high - low) / 5, unit = 10 ** Math.floor(Math.log10(rough));
+    const step = unit * [1, 2, 2.5, 5, 10].find((each) => each * unit >= rough), even = [];
     for (let count = Math.ceil(low / step); count * step <= high; count++) even.push(count * step);
     return even;
 """
