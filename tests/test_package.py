@@ -1,8 +1,11 @@
 import importlib
 import inspect
 import json
+import os
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +41,14 @@ for module in sys.argv[1:]:
 after = state()
 print(json.dumps([name for name in before if before[name] != after[name]]))
 """
+ROOT = Path(__file__).parents[1]
+BESIDE = """
+import json
+from importlib.util import find_spec
+import sgdtheory as st
+others = [name for name in ("tests", "experiments", "benchmarks", "paper_checks", "docs") if find_spec(name)]
+print(json.dumps([st.PowerLaw(2.0, 3.0).capacity, st.__file__, others]))
+"""
 LOADED = """
 import json, sys
 import sgdtheory
@@ -63,6 +74,24 @@ def test_import_changes_no_global_state(modules):
 
 def test_import_is_light():
     assert answer(LOADED, *HEAVY) == []
+
+
+def test_an_editable_install_offers_the_package_alone_beside_a_clone_too(tmp_path):
+    """The clone's folder has the package's name: it must not be taken for it, nor what else it has be offered."""
+    (tmp_path / "sgdtheory").symlink_to(ROOT, target_is_directory=True)
+    (tmp_path / "script.py").write_text(BESIDE)
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    added = [str(ROOT / folder) for folder in build["dev-mode-dirs"]]
+    libraries = [folder for folder in sys.path if folder and Path(folder) != ROOT]
+    done = subprocess.run(
+        [sys.executable, "-S", "script.py"],  # without what is installed: that may be another clone
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([*libraries, *added])},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == [2.0, str(ROOT / "sgdtheory" / "__init__.py"), []]
 
 
 @pytest.mark.parametrize("name", st.__all__)

@@ -1,6 +1,5 @@
 """`sgdtheory explore`: a local page of sliders and figures."""
 
-import contextlib
 import webbrowser
 from dataclasses import dataclass
 from typing import ClassVar
@@ -34,7 +33,7 @@ class ExploreCommand:
             print(f"{server.explorer_url}  (Ctrl-C ends it)", flush=True)
             if not self.no_browser:
                 webbrowser.open(server.explorer_url)
-            with Unwinding(), contextlib.suppress(KeyboardInterrupt):
+            with Unwinding():
                 server.start()
                 server.io_loop.start()
         finally:

@@ -16,7 +16,7 @@ from bokeh.models import (
     UIElement,
 )
 
-from sgdtheory.explore.state import NUMBERS, SLOTS, Number, State
+from sgdtheory.explore.state import NUMBERS, SLOTS, WITHOUT, Number, State
 from sgdtheory.theory import KINDS, algorithm_settings, algorithm_text, make_algorithm, settings_of_kind
 
 Changed = Callable[[str, Any], None]
@@ -106,15 +106,23 @@ class NumberSlider:
         if self.quiet:
             return
         without = self.box is not None and self.box.active
-        self.slider.disabled = without
+        self._say(without)
         value = None if without else self.number.value(self.slider.value)
         self.changed(self.name, int(value) if value is not None and self.number.digits == 0 else value)
+
+    def _say(self, without: bool) -> None:
+        """A slider that is not in force has no number."""
+        told = CustomJSTickFormatter(code=f"return '{WITHOUT[self.name]}'") if without else _format(self.number)
+        self.slider.update(disabled=without, format=told)
+        # Bokeh writes the number anew when the title changes, and not when its format does: a space of no width.
+        self.slider.title = self.number.label + ("\u200b" if without else "")
 
     def show(self, value: float | None, otherwise: float) -> None:
         """Stand at a value; where there is none, at what would be otherwise."""
         self.quiet = True
         place = self.number.place(otherwise if value is None else value)
-        self.slider.update(value=min(max(place, self.number.low), self.number.high), disabled=value is None)
+        self.slider.update(value=min(max(place, self.number.low), self.number.high))
+        self._say(value is None)
         if self.box:
             self.box.active = value is None
         self.quiet = False

@@ -20,7 +20,7 @@ from sgdtheory.explore.computations import Answer, inputs_of
 from sgdtheory.explore.controls import STYLE, Controls
 from sgdtheory.explore.panels import FILLED_BY, SHOWN_IN, make_panels
 from sgdtheory.explore.presets import PRESETS
-from sgdtheory.explore.state import COLOURS, SIZES, SLOTS, State
+from sgdtheory.explore.state import COLOURS, SIZES, SLOTS, State, kinds_of
 from sgdtheory.explore.texts import note, readings
 from sgdtheory.explore.worker import Message
 from sgdtheory.explore.workers import GRACE, Workers
@@ -28,6 +28,7 @@ from sgdtheory.explore.workers import GRACE, Workers
 COMPUTED = "run", "ahead", "rates", "tuned", "critical", "growth"  # in this order
 QUICK = {True: ("run", "rates", "tuned"), False: ("run", "ahead")}  # of averaged SGD, the default; of others
 EXACT = {"risk": "tuned", "samples": "critical"}  # what answers that come ahead stand for → its computation
+ANSWERED = {"run": "path", "critical": "samples", "growth": "growth"}  # whose answers marks and titles tell
 TOGETHER = 10  # ms in which moves of sliders are gathered
 TELL_WAITING = 0.7  # seconds of computing after which the page says what it waits for
 WHAT = {
@@ -66,6 +67,7 @@ class Page:
         self.oldest: dict[tuple[str, int], int] = {}  # number of the oldest job whose answer may still be shown
         self.running: dict[tuple[str, int], float] = {}  # subject → since when
         self.marks: dict[tuple[str, int], dict[str, float]] = {}
+        self.pale: set[tuple[str, int]] = set()  # answers that are of another state than that of the controls
         self.inbox: queue.SimpleQueue[tuple[tuple[str, int], Message]] = queue.SimpleQueue()
         self.panels = make_panels()
         self.controls = Controls(self.changed)
@@ -86,6 +88,7 @@ class Page:
         self.sentence, self.words, self.readings, self.status = (
             Div(text="", css_classes=[name], **how) for name in ("sentence", "words", "readings", "status")
         )
+        self.readings.margin = 0  # beside a width of 100% it would make the page scroll
         self.simulation = Button(label="Simulate the loss curves", css_classes=["control-simulate"], **how)
         self.simulation.on_click(self.simulate_or_stop)
         self.share = Div(text="", css_classes=["share"], **how)
@@ -103,11 +106,12 @@ class Page:
         self.look.js_on_change("value", CustomJS(code="window.explorer.look(cb_obj.value)"))
 
     def _add_roots(self) -> None:
-        panels = {name: panel.figure for name, panel in self.panels.items()}
+        panels = {name: panel.layout for name, panel in self.panels.items()}
+        beneath = [self.panels[name].figure for name in ("path_rates", "path_batches")]
         for name in ("path_rates", "path_batches"):
             panels.pop(name)
-        beneath = (self.panels[name].figure for name in ("path", "path_rates", "path_batches"))
-        panels["path"] = Column(*beneath, sizing_mode="stretch_width")
+        path = self.panels["path"]
+        panels["path"] = Column(path.caption, path.figure, *beneath, path.key, sizing_mode="stretch_width")
         columns = {
             "problem": self.controls.column("capacity", "source", "noise_variance", "num_features"),
             "setting": self.controls.column("num_samples", "batch_size", "learning_rate", "overhead"),
@@ -190,13 +194,19 @@ class Page:
             if slot >= len(names) or (default and computation == "ahead"):
                 if (computation, slot) in self.newest:
                     self._forget(computation, slot)
-            elif self.computed.get((computation, slot)) != (inputs := inputs_of(self.state, computation, slot)):
+            elif (before := self.computed.get((computation, slot))) != (
+                inputs := inputs_of(self.state, computation, slot)
+            ):
                 if computation == "run":
                     self._drop_simulation()
                 self.computed[computation, slot] = inputs
                 lane = SLOTS[slot] if computation in QUICK[default] else "long"
                 self._submit(computation, slot, lane, GRACE if computation != "growth" else 0.0)
+                if before is not None and kinds_of(before[0]) != kinds_of(inputs[0]):
+                    self._take_away((computation, slot))
         self.tell_words()
+        self.tell_readings()
+        self.tell_status()
 
     def _submit(self, computation: str, slot: int, lane: str, grace: float) -> None:
         subject = computation, slot
@@ -205,6 +215,20 @@ class Page:
         hear = partial(self._heard, subject)
         arguments = self.state.bare, slot
         self.newest[subject] = self.workers.submit(lane, self.key, subject, computation, arguments, hear, grace)
+        if computation in ANSWERED:
+            self._fade(ANSWERED[computation], slot, True)
+
+    def _fade(self, answer: str, slot: int, pale: bool) -> None:
+        """Pale what is told of another state than that of the controls."""
+        (self.pale.add if pale else self.pale.discard)((answer, slot))
+        for name in SHOWN_IN[answer]:
+            if self.panels[name].told_by == answer:
+                self.panels[name].fade(slot, pale)
+
+    def _take_away(self, subject: tuple[str, int]) -> None:
+        """What is shown of another state, and what may still come of it: nothing is better than that."""
+        self._clear(subject)
+        self.oldest[subject] = self.newest[subject]
 
     def _forget(self, computation: str, slot: int) -> None:
         """An algorithm that is not there."""
@@ -220,8 +244,7 @@ class Page:
         computation, slot = subject
         for name, drawn in FILLED_BY[computation].items():
             self.panels[name].clear(slot, drawn)
-        answer = {"run": "path", "critical": "samples"}.get(computation, computation)
-        if self.marks.pop((answer, slot), None):
+        if self.marks.pop((ANSWERED.get(computation, computation), slot), None):
             self.tell_readings()
 
     def _drop_simulation(self) -> None:
@@ -244,7 +267,8 @@ class Page:
         for slot in range(len(SLOTS)):
             for panel in self.panels.values():
                 panel.clear(slot)
-                panel.legend.visible = False
+        for panel in self.panels.values():
+            panel.name(())
         self.tell_words()
         self.tell_readings()
         self.tell_look()
@@ -285,6 +309,8 @@ class Page:
                 return  # what it would be ahead of has come
             self.oldest[exact] = self.newest[exact]
         self.shown[subject] = message.number
+        if message.content.panel in ANSWERED.values():
+            self._fade(message.content.panel, subject[1], not newest)
         self.show(subject, message.content)
 
     def _refused(self, subject: tuple[str, int], message: Message) -> None:
@@ -297,7 +323,6 @@ class Page:
         slot = subject[1]
         for name in SHOWN_IN[answer.panel]:
             self.panels[name].show(slot, answer)
-            self.panels[name].legend.visible = True
         self.marks[answer.panel, slot] = answer.marks
         self.notes[subject] = tuple(words.replace(" (optimal_batch_size)", "") for words in answer.words)
         self.tell_words()
@@ -317,7 +342,8 @@ class Page:
 
     def tell_readings(self) -> None:
         """The numbers of the setting, a row an algorithm."""
-        text = readings(self.state.names, self.marks) if self.marks else ""
+        names = () if self.refusal else self.state.names
+        text = readings(names, self.marks, self.pale, DARK if self.dark else LIGHT) if self.marks else ""
         if self.readings.text != text:
             self.readings.text = text
 
@@ -337,10 +363,9 @@ class Page:
         for subject, since in self.running.items():
             newest = self.newest.get(subject, -1)
             if now - since > TELL_WAITING and newest not in (self.shown.get(subject), self.oldest.get(subject)):
-                self._clear(subject)  # of another state: nothing is better than that
-                self.oldest[subject] = newest
+                self._take_away(subject)
         text = ", ".join(f"{what} ({seconds:.0f} s)" for what, seconds in late.items())
-        text = f"Computing: {text}" if text else "Ready" if not self.running else self.status.text
+        text = f"Computing: {text}" if text else "Computing" if self.running else "Ready"
         if self.status.text != text:
             self.status.text = text
 
@@ -361,6 +386,7 @@ class Page:
         self.tell_look()
         for panel in self.panels.values():
             panel.dress(DARK if self.dark else LIGHT, self.state.text)
+        self.tell_readings()
 
     @property
     def dark(self) -> bool:

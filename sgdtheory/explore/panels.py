@@ -7,22 +7,56 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from bokeh.core.properties import value as fixed
-from bokeh.models import ColumnDataSource, HoverTool, Legend, LegendItem, NumeralTickFormatter, Range1d, Span, Whisker
+from bokeh.models import (
+    Column,
+    ColumnDataSource,
+    CustomJSTicker,
+    CustomJSTickFormatter,
+    Div,
+    FixedTicker,
+    HoverTool,
+    NumeralTickFormatter,
+    Range1d,
+    Span,
+    Whisker,
+)
 from bokeh.plotting import figure
 
-from sgdtheory.explore.appearance import FONT_SIZES, LINE_WIDTHS, Palette, about, number
+from sgdtheory.explore.appearance import FONT_SIZES, HEIGHTS, LIGHT, LINE_WIDTHS, Palette, about, number
 from sgdtheory.explore.computations import Answer
+from sgdtheory.explore.controls import STYLE
+from sgdtheory.explore.legends import Entry, legend, title
 from sgdtheory.explore.state import SLOTS
-from sgdtheory.plotting.style import plain_label
 
-HEIGHT, LOW_HEIGHT = 370, 110
-NAME = 30  # characters of an algorithm's name in a legend
+HEIGHT, LOW_HEIGHT = 310, 110
 BELOW, ABOVE = 30.0, 2.0  # how far the y axis goes beyond the least and the largest total
 STAR_SIZE = 16
-EMPTY = "\u00a0"  # a title that keeps its room: one that comes later may not be painted
 TIMES = [1, 1.5, 2, 3, 5, 10, 20]  # marked on the axis of samples over D
-TICKS = 5  # that an axis should have, about
+PALE = 0.3  # opacity of a mark of the position of a slider before
+# Ticks of a logarithmic axis: powers of ten, at most eight; within two decades multiples of them, that do not collide.
+TICKS = """
+    const ends = [cb_data.range.start, cb_data.range.end], low = Math.min(...ends), high = Math.max(...ends);
+    const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high)), decades = Math.log10(high / low);
+    const every = decades > 2 ? Math.ceil(decades / 7) : 1, ticks = [];
+    const multiples = decades > 2 ? [1] : decades > 1 ? [1, 3] : [1, 2, 5];
+    for (let power = Math.ceil(first / every) * every; power <= last; power += every)
+        for (const multiple of multiples) ticks.push(Number(`${multiple}e${power}`));
+    const inside = ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+    if (inside.length > 1 || !(high > low)) return inside;
+    const rough = (high - low) / 5, unit = 10 ** Math.floor(Math.log10(rough));
+    const step = unit * [1, 2, 2.5, 5, 10].find((each) => each * unit >= rough), even = [];
+    for (let count = Math.ceil(low / step); count * step <= high; count++) even.push(count * step);
+    return even;
+"""
+WORDS = """
+    const power = (value) => "10" + String(value).replace(/./g, (sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]);
+    const whole = (value) => Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-9;
+    if (ticks.every(whole) && ticks.length > 2) return power(Math.round(Math.log10(tick)));
+    if (tick >= 1e-3 && tick < 1e5) return String(Number(tick.toPrecision(4)));
+    const [mantissa, exponent] = tick.toExponential().split("e");
+    const front = Number(Number(mantissa).toPrecision(4));
+    return (front === 1 ? "" : front + " × ") + power(Number(exponent));
+"""
 
 
 class Panel:
@@ -30,11 +64,14 @@ class Panel:
 
     Attributes:
         figure: Bokeh's.
+        layout: its title, the figure and its legend, one below the other.
         sources: by the name of what they draw and the algorithm's place.
+        said: the words of the title.
         measured_by, titled_by: names of what the axes show all of, and of what the title tells of.
+        told_by: the answer that the title and the marks `titled_by` come from.
     """
 
-    measured_by = titled_by = ""
+    measured_by = titled_by = told_by = ""
 
     def __init__(self, x: str, y: str, height: int = HEIGHT, **axes: Any) -> None:
         self.labels = x or "samples D", y
@@ -44,18 +81,20 @@ class Panel:
             sizing_mode="stretch_width",
             x_axis_label=x,
             y_axis_label=y,
-            title=EMPTY,
             tools="pan,box_zoom,wheel_zoom,reset",
             toolbar_location="right",
             toolbar_inner=True,
             background_fill_color=None,
             border_fill_color=None,
             outline_line_color=None,
-            min_border_right=12,
+            min_border_right=20,
             **kinds,
         )
-        for axis in (*self.figure.xaxis, *self.figure.yaxis):
-            axis.ticker.desired_num_ticks = TICKS
+        for axis, kind in ((self.figure.xaxis, "x_axis_type"), (self.figure.yaxis, "y_axis_type")):
+            if kinds[kind] == "log":
+                axis[0].update(ticker=CustomJSTicker(major_code=TICKS), formatter=CustomJSTickFormatter(code=WORDS))
+        for grid, axis in ((self.figure.xgrid, self.figure.xaxis), (self.figure.ygrid, self.figure.yaxis)):
+            grid[0].ticker = axis[0].ticker
         self.figure.toolbar.update(logo=None, autohide=True)
         self.figure.toolbar.active_drag = self.figure.toolbar.active_scroll = None
         if "x_range" not in axes:
@@ -63,9 +102,15 @@ class Panel:
         self.figure.y_range = Range1d(1e-4, 1.0)
         self.sources: dict[tuple[str, int], ColumnDataSource] = {}
         self.glyphs: list[tuple[Any, int, float]] = []  # glyph or span, slot (−1: ink), line width over the usual
-        self.legend = Legend(items=[], ncols=2, background_fill_alpha=0.0, border_line_alpha=0.0, padding=0, spacing=6)
-        self.legend.update(margin=2, label_height=0)
-        self.named: list[LegendItem] = []
+        how: Any = {"stylesheets": [STYLE], "sizing_mode": "stretch_width", "margin": 0}
+        self.caption = Div(text="", css_classes=["caption"], **how)
+        self.key = Div(text="", css_classes=["key"], **how)
+        self.layout = Column(self.caption, self.figure, self.key, sizing_mode="stretch_width")
+        self.said, self.pale = "", False
+        self.entries: list[Entry] = []
+        self.names: Sequence[str] = ()
+        self.height, self.palette = height, LIGHT
+        self.faded: dict[int, list[Any]] = {}  # slot → glyphs of marks `titled_by`
         self.ends: dict[tuple[str, int], tuple[float, float]] = {}  # (axis, slot) → what is to be seen
 
     # ------------------------------------------------------------------ making
@@ -86,6 +131,8 @@ class Panel:
     def marks(self, name: str, slot: int, marker: str = "star", size: int = STAR_SIZE) -> Any:
         """Points."""
         glyph = self.figure.scatter("x", "y", source=self.source(name, slot), marker=marker, size=size)
+        if name == self.titled_by:
+            self.faded[slot] = [glyph.glyph]
         self.glyphs.append((glyph.glyph, slot, 0.5))
         return glyph
 
@@ -96,12 +143,9 @@ class Panel:
         self.glyphs.append((span, slot, 0.7))
         return span
 
-    def add_legend(self, items: Sequence[tuple[str, list[Any]]]) -> None:
-        """Beneath the panel: one entry an algorithm, named later, then these."""
-        self.named = [LegendItem(label=fixed(""), renderers=items[slot][1]) for slot in range(len(SLOTS))]
-        others = [LegendItem(label=fixed(label), renderers=renderers) for label, renderers in items[len(SLOTS) :]]
-        self.legend.items = [*self.named, *others]
-        self.figure.add_layout(self.legend, "below")
+    def add_legend(self, *others: Entry, dash: str = "solid", mark: str = "") -> None:
+        """Beneath the panel: an entry an algorithm, then these."""
+        self.entries = [*(Entry("", slot, dash, mark) for slot in range(len(SLOTS))), *others]
 
     # ------------------------------------------------------------------ showing
 
@@ -146,14 +190,29 @@ class Panel:
         if not names or self.measured_by in names:
             self.ends = {key: ends for key, ends in self.ends.items() if key[1] != slot}
         if slot == 0 and (not names or self.titled_by in names):
-            self.figure.title.text = EMPTY
+            self.tell("")
 
     def name(self, names: Sequence[str]) -> None:
-        """Name the algorithms in the legend."""
-        for slot, item in enumerate(self.named):
-            item.update(
-                label=fixed(plain_label(names[slot], NAME) if slot < len(names) else ""), visible=slot < len(names)
-            )
+        """Name the algorithms in the legend; none where nothing is shown."""
+        self.names = names
+        text = legend(self.entries, names, self.palette) if names else ""
+        if self.key.text != text:
+            self.key.text = text
+
+    def tell(self, words: str) -> None:
+        """Have this title."""
+        self.said = words
+        text = title(words, self.pale)
+        if self.caption.text != text:
+            self.caption.text = text
+
+    def fade(self, slot: int, pale: bool) -> None:
+        """Pale the marks of an algorithm, and the title of the first: they are of the position of a slider before."""
+        for glyph in self.faded.get(slot, ()):
+            glyph.update(line_alpha=PALE if pale else 1.0, fill_alpha=PALE if pale else 1.0)
+        if slot == 0:
+            self.pale = pale
+            self.tell(self.said)
 
     def dress(self, palette: Palette, text: str) -> None:
         """Take colours and sizes."""
@@ -162,9 +221,9 @@ class Panel:
             glyph.update(line_color=color, line_width=LINE_WIDTHS[text] * width)
             if hasattr(glyph, "fill_color"):
                 glyph.update(fill_color=color)
-        size = FONT_SIZES[text]
-        self.figure.title.update(text_color=palette.ink, text_font_size=size)
-        self.legend.update(label_text_color=palette.ink, label_text_font_size=size)
+        self.palette, size = palette, FONT_SIZES[text]
+        self.name(self.names)
+        self.figure.height = round(self.height * HEIGHTS[text])
         for axis in (*self.figure.xaxis, *self.figure.yaxis):
             axis.update(
                 axis_label_text_color=palette.ink,
@@ -180,19 +239,24 @@ class Panel:
             grid.grid_line_color = palette.grid
 
 
+PARTS = Entry("its bias", 0, "dashed", width=0.6), Entry("its variance", 0, "dotdash", width=0.6)
+
+
 class RiskPanel(Panel):
     """R(D, B) with bias, variance and the least risk."""
 
-    measured_by, titled_by = "risk", "least"
+    measured_by, titled_by, told_by = "risk", "least", "samples"
 
     def __init__(self) -> None:
         super().__init__("batch size B (samples)", "excess risk R(D, B) (units of y²)")
-        lines = [self.line("risk", slot, hover=True) for slot in range(2)]
-        bias, variance = self.line("bias", 0, "dashed", 0.6), self.line("variance", 0, "dotdash", 0.6)
-        stars = [self.marks("least", slot) for slot in range(2)]
+        for slot in range(2):
+            self.line("risk", slot, hover=True)
+        self.line("bias", 0, "dashed", 0.6)
+        self.line("variance", 0, "dotdash", 0.6)
+        for slot in range(2):
+            self.marks("least", slot)
         self.missed = self.span(-1, "width", "dotted")
-        items = [("", lines[:1]), ("", lines[1:]), ("its bias", [bias]), ("its variance", [variance])]
-        self.add_legend([*items, ("R_opt(D), the least risk", stars[:1])])
+        self.add_legend(*PARTS, Entry("R_opt(D), the least risk", 0, "", "star"))
 
     def show(self, slot: int, answer: Answer) -> None:
         """Lines of `risk`; the star of `samples`."""
@@ -203,7 +267,7 @@ class RiskPanel(Panel):
                 least, best = marks["optimal_risk"], marks["optimal_batch_size"]
                 rough = "approximate" in marks
                 told = f"{about(least)}, at B {about(best)}" if rough else f"{number(least)}, at B = {number(best)}"
-                self.figure.title.text = f"The least risk is {told}"
+                self.tell(f"The least risk is {told}")
             return
         columns = answer.columns
         self.put("risk", slot, columns["batch_size"], columns["risk"])
@@ -220,14 +284,19 @@ class RiskPanel(Panel):
 class SamplesPanel(Panel):
     """Samples that a batch size needs for the least risk, over D, with B*."""
 
+    titled_by, told_by = "critical", "samples"
+
     def __init__(self) -> None:
         super().__init__("batch size B (samples)", "samples to reach R_opt(D), over D")
-        lines = [self.line("needed", slot, hover=True) for slot in range(2)]
-        stars = [self.marks("critical", slot) for slot in range(2)]
-        self.figure.yaxis.ticker, self.figure.yaxis.formatter = TIMES, NumeralTickFormatter(format="0[.]0")
+        for slot in range(2):
+            self.line("needed", slot, hover=True)
+        for slot in range(2):
+            self.marks("critical", slot)
+        self.figure.yaxis[0].update(ticker=FixedTicker(ticks=TIMES), formatter=NumeralTickFormatter(format="0[.]0"))
+        self.figure.ygrid[0].ticker = self.figure.yaxis[0].ticker
         self.set_range("y", 0.8, 30.0)
         self.linear, self.more = self.span(-1, "width", "dashed"), self.span(-1, "width", "dotted")
-        self.add_legend([("", lines[:1]), ("", lines[1:]), ("B*, the largest within the dotted line", stars[:1])])
+        self.add_legend(Entry("B*, the largest within the dotted line", 0, "", "star"))
 
     def show(self, slot: int, answer: Answer) -> None:
         """Of `samples`: B* first, the line when it is known."""
@@ -245,19 +314,22 @@ class SamplesPanel(Panel):
         if slot == 0:
             critical = marks["batch_size"]
             told = about(critical) if "approximate" in marks else f"= {number(critical)}"
-            self.figure.title.text = f"B* {told}: up to here {100 * extra:g}% more data are enough"
+            self.tell(f"B* {told}: up to here {100 * extra:g}% more data are enough")
 
 
 class GrowthPanel(Panel):
     """B* against D, with Corollary 8's slope."""
 
+    titled_by, told_by = "points", "growth"
+
     def __init__(self) -> None:
         super().__init__("data D (samples)", "critical batch size B* (samples)")
-        lines = [self.line("critical", slot, width=0.5, hover=True) for slot in range(2)]
-        stars = [self.marks("points", slot) for slot in range(2)]
-        theory = self.line("theory", -1, "dashed", 0.7)
-        both = [[line, star] for line, star in zip(lines, stars, strict=True)]
-        self.add_legend([("", both[0]), ("", both[1]), ("Corollary 8's slope, through the last", [theory])])
+        for slot in range(2):
+            self.line("critical", slot, width=0.5, hover=True)
+        for slot in range(2):
+            self.marks("points", slot)
+        self.line("theory", -1, "dashed", 0.7)
+        self.add_legend(Entry("Corollary 8's slope, through the last", -1, "dashed", width=0.7), mark="star")
 
     def show(self, slot: int, answer: Answer) -> None:
         """Of `growth`: as many data sizes as are known."""
@@ -268,12 +340,12 @@ class GrowthPanel(Panel):
         if slot == 0:
             ends, exponent = samples[[0, -1]], answer.marks["exponent"]
             self.put("theory", -1, ends, sizes[-1] * (ends / samples[-1]) ** exponent)
-            title = f"Corollary 8: D^{exponent:.3f}"
+            words = f"Corollary 8: D^{exponent:.3f}"
             if samples.size > 1:
                 slope = np.log(sizes[-1] / sizes[-2]) / np.log(samples[-1] / samples[-2])
                 digits = 3 if answer.marks["share"] == 1 else 2
-                title = f"B* ∝ D^{slope:.{digits}f} at large D; {title}".replace("D^-", "D^−")
-            self.figure.title.text = title
+                words = f"B* ∝ D^{slope:.{digits}f} at large D; {words}".replace("D^-", "D^−")
+            self.tell(words)
 
     def clear(self, slot: int, names: Sequence[str] = ()) -> None:
         """With the first algorithm goes the slope."""
@@ -285,19 +357,30 @@ class GrowthPanel(Panel):
 class PathPanel(Panel):
     """Loss curves: what a run returns, thin its iterates, and simulated means with standard errors."""
 
+    told_by = "path"
+
     def __init__(self) -> None:
         super().__init__("", "excess risk (units of y²)", height=HEIGHT - 60)
-        lines = [self.line("average", slot, hover=True) for slot in range(2)]
-        thin = [self.line("iterate", slot, width=0.4) for slot in range(2)]
-        points = [self.marks("simulated", slot, "circle", 6) for slot in range(2)]
+        for slot in range(2):
+            self.line("average", slot, hover=True)
+        for slot in range(2):
+            self.line("iterate", slot, width=0.4)
+        for slot in range(2):
+            self.marks("simulated", slot, "circle", 6)
         self.bars = [ColumnDataSource(data={"x": [], "low": [], "high": []}) for _ in range(2)]
         for slot, source in enumerate(self.bars):
             bar = Whisker(base="x", lower="low", upper="high", source=source)
             bar.upper_head.size = bar.lower_head.size = 5  # pyright: ignore[reportOptionalMemberAccess]
             self.figure.add_layout(bar)
             self.glyphs.append((bar, slot, 0.6))
-        items = [("", lines[:1]), ("", lines[1:]), ("thin: the iterate", thin[:1])]
-        self.add_legend([*items, ("points: simulated, with standard errors", points[:1])])
+        self.add_legend(Entry("thin: the iterate", 0, width=0.4))
+        self.always = self.entries
+
+    def name(self, names: Sequence[str]) -> None:
+        """Points are named while there are any."""
+        points = Entry("simulated, with standard errors", 0, "", "circle")
+        self.entries = [*self.always, points] if self.simulated else self.always
+        super().name(names)
 
     def show(self, slot: int, answer: Answer) -> None:
         """Lines of `path`, points of `simulated`."""
@@ -308,13 +391,14 @@ class PathPanel(Panel):
                 kept = columns["risk"] > 0
                 ends = {"x": "num_samples", "low": "low", "high": "high"}
                 self.bars[slot].data = {name: columns[key][kept] for name, key in ends.items()}
+                self.name(self.names)
             return
         for name in ("average", "iterate"):
             self.put(name, slot, columns["num_samples"], columns[name])
         self.fit(slot, columns["num_samples"], np.concatenate([columns["average"], columns["iterate"]]), below=3.0)
         if slot == 0:
             steps = f"after {number(marks['num_steps'])} steps with γ = {marks['learning_rate']:.3g}"
-            self.figure.title.text = f"Risk {number(marks['total'])} {steps}"
+            self.tell(f"Risk {number(marks['total'])} {steps}")
 
     @property
     def simulated(self) -> bool:
@@ -326,6 +410,7 @@ class PathPanel(Panel):
         for slot, bars in enumerate(self.bars):
             self.put("simulated", slot, [], [])
             bars.data = {"x": [], "low": [], "high": []}
+        self.name(self.names)
 
     def clear(self, slot: int, names: Sequence[str] = ()) -> None:
         """Error bars too."""
@@ -355,16 +440,18 @@ class InputPanel(Panel):
 class RatePanel(Panel):
     """Risk of D samples against learning rate, with the stability edge."""
 
-    measured_by, titled_by = "risk", "here"
+    measured_by, titled_by, told_by = "risk", "here", "path"
 
     def __init__(self) -> None:
-        super().__init__("learning rate γ (1/λ), the peak of a schedule", "excess risk (units of y²)")
-        lines = [self.line("risk", slot, hover=True) for slot in range(2)]
-        bias, variance = self.line("bias", 0, "dashed", 0.6), self.line("variance", 0, "dotdash", 0.6)
-        here = [self.marks("here", slot, "circle", 9) for slot in range(2)]
+        super().__init__("learning rate γ (1/λ), at the peak", "excess risk (units of y²)")
+        for slot in range(2):
+            self.line("risk", slot, hover=True)
+        self.line("bias", 0, "dashed", 0.6)
+        self.line("variance", 0, "dotdash", 0.6)
+        for slot in range(2):
+            self.marks("here", slot, "circle", 9)
         self.edges = [self.span(slot, "height", "dotted") for slot in range(2)]
-        items = [("", lines[:1]), ("", lines[1:]), ("its bias", [bias]), ("its variance", [variance])]
-        self.add_legend([*items, ("the γ of the loss curve", here[:1])])
+        self.add_legend(*PARTS, Entry("the γ of the loss curve", 0, "", "circle"))
 
     def show(self, slot: int, answer: Answer) -> None:
         """Lines of `rate`, the point of `path`."""
@@ -373,7 +460,7 @@ class RatePanel(Panel):
         if answer.panel == "path":
             self.put("here", slot, marks["learning_rate"], marks["total"])
             if slot == 0:
-                self.figure.title.text = f"γ = {marks['learning_rate']:.4g}; the stability edge is {marks['edge']:.4g}"
+                self.tell(f"γ = {marks['learning_rate']:.4g}; the stability edge is {marks['edge']:.4g}")
             return
         rates, risks = columns["learning_rate"], columns["risk"]
         self.put("risk", slot, rates, risks)

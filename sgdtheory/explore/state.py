@@ -164,7 +164,7 @@ class State:
             try:
                 state = replace(state, **{name: _read(name, key, text)})
             except ValueError as error:
-                kept = f"; it is {_shown(getattr(state, name))} now" if name in NAMES else ""
+                kept = f"; it is {_shown(name, getattr(state, name))} now" if name in NAMES else ""
                 sentences.append(f"{error}{kept}")
         return state, sentences
 
@@ -213,8 +213,21 @@ def _number(name: str, text: str) -> float:
     return value
 
 
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else "without a limit" if value is None else f"{value:g}"
+def _shown(name: str, value: Any) -> str:
+    """A value as a link says it."""
+    if value is None:
+        return WITHOUT[name]
+    return (value or "none") if isinstance(value, str) else f"{value:g}"
+
+
+def kinds_of(text: str) -> dict[str, str]:
+    """The parts of an algorithm, its numbers left out: what another one of the same kind has too.
+
+    >>> kinds_of("heavy-ball momentum=0.9 cosine")
+    {'method': 'heavy-ball', 'schedule': 'cosine'}
+    """
+    settings = algorithm_settings(text) if text else {}
+    return {name: value for name, value in settings.items() if isinstance(value, str)}
 
 
 def digits(value: float) -> str:

@@ -1,28 +1,40 @@
 """Texts of the page in HTML: the numbers of the setting, and what a visitor should know."""
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from sgdtheory.explore.appearance import about, number
+from sgdtheory.explore.appearance import LIGHT, Palette, about, number
+from sgdtheory.explore.legends import PALE, symbol
 
-READINGS = {  # (answer, mark) → its words on the page
-    ("path", "total"): "risk",
-    ("path", "bias"): "bias",
-    ("path", "variance"): "variance",
-    ("path", "num_steps"): "steps\u00a0n",
-    ("path", "learning_rate"): "learning rate\u00a0γ",
-    ("path", "edge"): "stability edge",
-    ("samples", "batch_size"): "B*",
-    ("samples", "num_steps"): "steps at\u00a0B*",
-    ("samples", "optimal_risk"): "R_opt(D)",
-    ("samples", "optimal_batch_size"): "B of R_opt",
-    ("path", "theorem7"): "Theorem 7's bound",
-    ("path", "missed"): "what M features miss",
-}
-TABLE_STYLE = """<style>table { border-collapse: collapse; }
-th, td { font-weight: normal; text-align: right; vertical-align: bottom; padding: 0 .9em .1em 0; white-space: nowrap; }
-th[scope=row] { white-space: normal; min-width: 9em; }
-th[scope=col] { white-space: normal; opacity: .75; } td { font-weight: bold; }</style>"""
+Marks = Mapping[tuple[str, int], Mapping[str, float]]
+
+GROUPS = (  # side by side or, where there is no room, below each other: (answer, mark) → its words on the page
+    {
+        ("path", "total"): "risk",
+        ("path", "bias"): "bias",
+        ("path", "variance"): "variance",
+        ("path", "theorem7"): "Theorem\u00a07's bound",
+        ("path", "missed"): "what\u00a0M features\u00a0miss",
+    },
+    {
+        ("path", "num_steps"): "steps\u00a0n",
+        ("path", "learning_rate"): "learning rate\u00a0γ",
+        ("path", "edge"): "stability edge",
+    },
+    {
+        ("samples", "batch_size"): "B*",
+        ("samples", "num_steps"): "steps at\u00a0B*",
+        ("samples", "optimal_risk"): "R_opt(D)",
+        ("samples", "optimal_batch_size"): "B\u00a0of R_opt",
+    },
+)
+TABLE_STYLE = f"""<style>.groups {{ display: flex; flex-wrap: wrap; column-gap: .9em; }}
+table {{ border-collapse: collapse; }}
+th, td {{ font-weight: normal; text-align: right; vertical-align: bottom; white-space: nowrap;
+  padding: 0 .9em .1em 0; }}
+th[scope=row] {{ padding-right: .3em; }}
+th[scope=col] {{ white-space: normal; opacity: .75; }} th div {{ width: min-content; margin-left: auto; }}
+td {{ font-weight: bold; }} td.old {{ {PALE}; }}</style>"""
 NOTE_STYLE = "background: var(--note); padding: .5em .8em; border-left: 4px solid var(--accent)"
 
 
@@ -32,29 +44,46 @@ def note(sentences: Sequence[str]) -> str:
     return f"<div style='{NOTE_STYLE}'>{'<br>'.join(dict.fromkeys(told))}</div>" if told else ""
 
 
-def readings(names: Sequence[str], marks: Mapping[tuple[str, int], Mapping[str, float]]) -> str:
+def readings(
+    names: Sequence[str], marks: Marks, pale: Collection[tuple[str, int]] = (), palette: Palette = LIGHT
+) -> str:
     """The numbers of the setting, a row an algorithm, a column a number that one of them has and is not 0.
 
     Args:
         names: of the algorithms.
         marks: (answer, algorithm's place) → its numbers.
+        pale: answers that are of another state than that of the controls.
+        palette: colours of the algorithms.
     """
-    rows = []
-    told = [key for key in READINGS if any(marks.get((key[0], slot), {}).get(key[1]) for slot in range(len(names)))]
-    if not told:
+    tables = []
+    for group in GROUPS:
+        told = [key for key in group if any(marks.get((key[0], slot), {}).get(key[1]) for slot in range(len(names)))]
+        head = "".join(f"<th scope='col'><div>{group[key]}</div></th>" for key in told)
+        rows = []
+        for slot, name in enumerate(names):
+            cells = (_cell(key, slot, marks.get((key[0], slot), {}), (key[0], slot) in pale) for key in told)
+            whose = f"<th scope='row' aria-label='{html.escape(name, quote=True)}'>{_mark(slot, palette)}</th>"
+            rows.append(f"<tr>{whose}{''.join(cells)}</tr>")
+        tables += [f"<table><tr><th></th>{head}</tr>{''.join(rows)}</table>"] if told else []
+    if not tables:
         return ""
-    for slot, name in enumerate(names):
-        cells = (_cell(key, slot, marks.get((key[0], slot), {})) for key in told)
-        rows.append(f"<tr><th scope='row'>{html.escape(name)}</th>{''.join(cells)}</tr>")
-    head = "".join(f"<th scope='col'>{READINGS[key]}</th>" for key in told)
-    return f"{TABLE_STYLE}<table><tr><th></th>{head}</tr>{''.join(rows)}</table>"
+    named = "\u2003".join(f"{_mark(slot, palette)} {html.escape(name)}" for slot, name in enumerate(names))
+    return f"{TABLE_STYLE}<div>{named}</div><div class='groups'>{''.join(tables)}</div>"
 
 
-def _cell(key: tuple[str, str], slot: int, marks: Mapping[str, float]) -> str:
+def _mark(slot: int, palette: Palette) -> str:
+    """By which an algorithm's rows are known, in the colour of its lines."""
+    return symbol(palette.slots[slot], "", "circle", 1.0, room=12)
+
+
+def _cell(key: tuple[str, str], slot: int, marks: Mapping[str, float], pale: bool) -> str:
     """A number, with all of its digits for programs that read the page; one to some 1% has no more than it is worth."""
     value, name = marks.get(key[1]), f"{'-'.join(key)}-{slot}"
     if value is None:
         return "<td></td>"
+    text = about(value) if "approximate" in marks else number(value, 4)
+    if pale:
+        return f'<td class="old" data-old="{name}" title="of the setting before">{text}</td>'
     if "approximate" in marks:
-        return f'<td data-about="{name}" data-value="{value!r}" title="to some 1%">{about(value)}</td>'
-    return f'<td data-name="{name}" data-value="{value!r}" title="{value!r}">{number(value, 4)}</td>'
+        return f'<td data-about="{name}" data-value="{value!r}" title="to some 1%">{text}</td>'
+    return f'<td data-name="{name}" data-value="{value!r}" title="{value!r}">{text}</td>'

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from sgdtheory.plotting.style import (
     GRAY,
+    PlainFormatter,
     categories,
     figure_of,
     legend,
@@ -96,3 +97,5 @@ def _inputs(axes: Axes, paths: Mapping[str, RiskPath], name: str) -> None:
     log_axes(axes, "x")
     axes.set(ylabel=BENEATH[name])
     axes.set_ylim(bottom=0)
+    if not 1e-3 <= axes.get_ylim()[1] < 1e5:
+        axes.yaxis.set_major_formatter(PlainFormatter())

@@ -213,6 +213,14 @@ class PlainLogFormatter(Formatter):
         return [(f"{value:.10g}" if plain else _in_powers(value)) if value > 0 else "" for value in values]
 
 
+class PlainFormatter(PlainLogFormatter):
+    """The same of a linear axis that begins with 0: no factor of all numbers in a corner, where it is overlooked."""
+
+    def format_ticks(self, values: Any) -> list[str]:
+        """The labels of all ticks, in one notation."""
+        return ["0" if value == 0 else label for value, label in zip(values, super().format_ticks(values), strict=True)]
+
+
 def _in_powers(value: float) -> str:
     exponent = int(np.floor(np.log10(value) + 1e-9))
     mantissa = f"{value / 10.0**exponent:.10g}"

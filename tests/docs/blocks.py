@@ -8,8 +8,8 @@ What a page may say before a fence, in an HTML comment that no reader sees:
 - `<!-- run -->`: the shell block is run, not parsed alone.
 
 A printed line is held against the comment behind its `print`, up to a semicolon; what a whole program prints, against a
-block marked `text` right below it. Numbers agree to one unit of the last digit that the page shows; words agree;
-punctuation does not count; "…" stands for anything.
+block marked `text` right below it. The page's numbers are the printed ones, rounded to the digits that the page
+shows; words agree; punctuation does not count; "…" stands for anything.
 """
 
 import re
@@ -108,4 +108,4 @@ def _same(want: str, got: str) -> bool:
     if not (shown.is_finite() and value.is_finite()):
         return str(shown) == str(value)
     unit = Decimal(1).scaleb(int(shown.as_tuple().exponent))
-    return abs(shown - value) <= unit
+    return 2 * abs(shown - value) <= unit

@@ -1,6 +1,7 @@
 """What a page shows of answers that come in another order than they were asked for: no browser, no workers."""
 
 import itertools
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from bokeh.document import Document
 
 from sgdtheory.explore.computations import Answer
+from sgdtheory.explore.legends import PALE
 from sgdtheory.explore.page import Page
 from sgdtheory.explore.state import State
 from sgdtheory.explore.worker import Message
@@ -58,7 +60,7 @@ def tell(page, name, jobs, answer):
 
 
 def title(page):
-    return page.panels["samples"].figure.title.text
+    return page.panels["samples"].said
 
 
 def line(page, name="risk"):
@@ -136,3 +138,79 @@ def test_what_refuses_the_exact_one_is_said_once(page):
     assert page.words.text == ""
     page.take(("critical", 0), Message(jobs["critical", 0], "refused", "overhead must be small"))
     assert "overhead must be small" in page.words.text
+
+
+def opacity(page):
+    """Of the star at B*."""
+    return page.panels["samples"].faded[0][0].fill_alpha
+
+
+def test_what_is_of_another_setting_is_pale_until_the_newer_comes(page):
+    """No number in bold, no star and no title in full that do not belong to where the sliders stand."""
+    jobs = move(page)
+    tell(page, "critical", jobs, samples(685))
+    assert (opacity(page), page.panels["samples"].pale) == (1.0, False)
+    assert "data-name" in page.readings.text
+    new = move(page, source=3.5)
+    for _ in range(2):  # at once, and where an answer of an older position comes meanwhile
+        assert opacity(page) < 0.5
+        assert page.panels["samples"].pale
+        assert PALE in page.panels["samples"].caption.text
+        assert "data-name" not in page.readings.text
+        assert 'data-old="samples-batch_size-0"' in page.readings.text
+        assert page.status.text == "Computing"
+        tell(page, "critical", jobs, samples(684))
+    tell(page, "ahead", new, samples(700, about=True))
+    assert opacity(page) == 1.0
+    assert "data-old" not in page.readings.text
+    tell(page, "critical", new, samples(690))
+    assert 'data-name="samples-batch_size-0"' in page.readings.text
+    assert PALE not in page.panels["samples"].caption.text
+
+
+def test_of_another_kind_of_algorithm_nothing_stays(page):
+    """Its name is new at once: what stood beside the old one goes. A number of the same kind makes it pale alone."""
+    jobs = move(page)
+    tell(page, "tuned", jobs, risks(0.1))
+    tell(page, "critical", jobs, samples(685))
+    new = move(page, first="cosine final=0.1 last")
+    assert line(page) == [0.1, 0.1]
+    assert page.panels["samples"].said.startswith("B* = 685:")
+    newer = move(page, first="linear last")
+    assert line(page) == []
+    assert (page.panels["samples"].said, page.readings.text) == ("", "")
+    tell(page, "tuned", new, risks(0.2))
+    assert line(page) == [], "of the other one"
+    tell(page, "tuned", newer, risks(0.3))
+    assert line(page) == [0.3, 0.3]
+
+
+def test_ready_is_said_when_all_has_come(page):
+    jobs = move(page)
+    assert page.status.text == "Computing"
+    for name, slot in jobs:
+        page.take((name, slot), Message(jobs[name, slot], "done"))
+    page.tell_status()
+    assert page.status.text == "Ready"
+
+
+def test_a_slider_that_is_not_in_force_has_no_number(page):
+    """The number is written anew when the title changes."""
+    slider = page.controls.numbers["num_features"].slider
+    before = slider.title
+    assert slider.format.code == "return 'all'"
+    page.controls.show(replace(page.state, num_features=128))
+    assert "all" not in slider.format.code
+    assert slider.title != before
+
+
+def test_every_entry_of_a_legend_has_its_symbol_and_its_whole_name(page):
+    name = "heavy-ball momentum=0.9 cosine final=0.05 warmup=0.1 tail"
+    move(page, second=name)
+    for panel in page.panels.values():
+        if panel.entries:
+            symbols = re.findall("<svg.*?</svg>", panel.key.text)
+            assert len(symbols) == len(panel.entries)
+            assert all("<path" in symbol for symbol in symbols)
+            assert name in panel.key.text
+    assert "simulated" not in page.panels["path"].key.text

@@ -1,12 +1,14 @@
 """The page in a real browser: controls move panels, numbers are the library's, links reproduce a state."""
 
 from pathlib import Path
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
+import numpy as np
 import pytest
 
 import sgdtheory as st
 from sgdtheory.explore import python_source
+from sgdtheory.explore.panels import TICKS
 from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.sources import PANELS
 from sgdtheory.explore.state import NUMBERS, State
@@ -264,6 +266,55 @@ def test_a_simulation_can_be_stopped(visit):
     old = page.number("path-total-0")
     page.press("source")
     page.number_after("path-total-0", old)
+
+
+LONG = "heavy-ball momentum=0.9 cosine final=0.05 warmup=0.1 tail"
+
+
+def test_nothing_is_cut_in_large_text(visit):
+    """Numbers, titles and legends lie within their panels: what has no room goes to the next line."""
+    page = visit(f"D=300&B=4&text=large&second={quote(LONG)}&M=16")
+    page.number("path-total-1")
+    page.number("samples-batch_size-0")
+    assert LONG in page.page.locator("#panel-samples .key .bk-clearfix").inner_text()
+    assert page.page.evaluate(CUT) == []
+
+
+CUT = """() => {
+    const cut = [];
+    const visit = (root, room) => {
+        for (const each of root.querySelectorAll("*")) {
+            if (each.shadowRoot) visit(each.shadowRoot, room);
+            const box = each.getBoundingClientRect();
+            if (box.width && (box.right > room.right + 1 || box.left < room.left - 1))
+                cut.push(`${each.tagName} ${each.textContent.slice(0, 40)}: ${box.left} … ${box.right}`);
+        }
+    };
+    for (const each of document.querySelectorAll("#numbers, main section .caption, main section .key"))
+        visit(each.shadowRoot || each, each.getBoundingClientRect());
+    for (const section of document.querySelectorAll("main section"))
+        for (const column of section.querySelectorAll(".bk-Column"))
+            for (const each of column.shadowRoot.querySelectorAll(".caption, .key"))
+                visit(each.shadowRoot, section.getBoundingClientRect());
+    return cut;
+}"""
+
+
+def test_ticks_of_a_logarithmic_axis(visit):
+    """Of any range: from two to nine numbers, and none so near to another that they collide."""
+    page = visit("D=300&B=4").page
+    rng = np.random.default_rng(0)
+    starts = 10 ** rng.uniform(-20, 15, 2000)
+    ends = starts * 10**10 ** rng.uniform(-2, 1.4, starts.size)
+    found = page.evaluate(
+        "([code, ranges]) => ranges.map(([start, end]) => new Function('cb_data', code)({range: {start, end}}))",
+        [TICKS, list(zip(starts.tolist(), ends.tolist(), strict=True))],
+    )
+    for start, end, ticks in zip(starts, ends, found, strict=True):
+        assert 2 <= len(ticks) <= 9, (start, end, ticks)
+        places = np.log(np.array(ticks, dtype=float) / start) / np.log(end / start)
+        assert -0.01 <= places[0] <= places[-1] <= 1.01
+        assert np.diff(places).min() > 0.09, (start, end, ticks)
 
 
 @pytest.mark.parametrize(
