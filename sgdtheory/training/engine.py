@@ -18,6 +18,7 @@ from sgdtheory.training.config import DEFAULTS, TrainConfig
 from sgdtheory.training.network import Params
 from sgdtheory.training.noise import unbiased
 from sgdtheory.training.optimization import Rates, iterate, optimizer, rates, squared_norm
+from sgdtheory.training.programs import Programs
 from sgdtheory.training.schedules import Constant, ScheduleFree
 from sgdtheory.training.streams import Stream, stream
 from sgdtheory.training.tensors import draw, effective, tensor_factors
@@ -110,7 +111,7 @@ def _axes(lanes: Lane) -> Lane:
     return jax.tree.map(lambda part: 0, lanes)._replace(data_seed=0 if lanes.data_seed.ndim else None)
 
 
-@partial(jax.jit, static_argnames="config")
+@Programs
 def init(lanes: Lane, *, config: TrainConfig) -> State:
     """States of runs, stacked, before the first step."""
 
@@ -124,7 +125,7 @@ def init(lanes: Lane, *, config: TrainConfig) -> State:
     return jax.vmap(one, (_axes(lanes),))(lanes)
 
 
-@partial(jax.jit, static_argnames=("config", "mesh"), donate_argnames="state")
+@partial(Programs, donate_argnames="state")
 def advance(state: State, lanes: Lane, pieces: Array, number: Array, *, config: TrainConfig, mesh: Any) -> State:
     """`number` steps of all runs.
 
@@ -146,7 +147,7 @@ def advance(state: State, lanes: Lane, pieces: Array, number: Array, *, config: 
     return lax.fori_loop(0, number, body, state)
 
 
-@partial(jax.jit, static_argnames=("config", "mesh"))
+@Programs
 def evaluate(state: State, inputs: Array, targets: Array, *, config: TrainConfig, mesh: Any) -> Array:
     """(R, 1 + K) losses on the hold-out, of the iterate and of every average."""
     tensors = config.network.tensors
