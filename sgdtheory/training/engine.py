@@ -126,7 +126,9 @@ def init(lanes: Lane, *, config: TrainConfig) -> State:
 
 
 @partial(Programs, donate_argnames="state")
-def advance(state: State, lanes: Lane, pieces: Array, number: Array, *, config: TrainConfig, mesh: Any) -> State:
+def advance(
+    state: State, lanes: Lane, pieces: Array, number: Array, *, config: TrainConfig, mesh: Any, contents: Any = ()
+) -> State:
     """`number` steps of all runs.
 
     Args:
@@ -135,7 +137,9 @@ def advance(state: State, lanes: Lane, pieces: Array, number: Array, *, config: 
         number: steps to do.
         config: the program.
         mesh: of the devices that share a batch; None: one device.
+        contents: hashes of the files of the data, which a program may contain: edited ones are another program.
     """
+    del contents
     data = stream(config)
     shared = lanes.data_seed.ndim == 0
 

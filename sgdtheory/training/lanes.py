@@ -9,6 +9,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from sgdtheory.training.config import FIELDS, TrainConfig
+from sgdtheory.training.contents import contents_of_data
 from sgdtheory.training.engine import (
     State,
     advance,
@@ -78,7 +79,8 @@ class Lanes:
         devices = jax.devices()[:1] if devices is None else devices
         self._stream, self._device, self._mesh = stream(first), devices[0], _mesh(first, devices)
         start = evaluation_program(first)
-        self._advance = advance.of(config=program(first), mesh=self._mesh)
+        contents = tuple(contents_of_data(first.data).items())
+        self._advance = advance.of(config=program(first), mesh=self._mesh, contents=contents)
         self._evaluate = evaluate.of(config=start, mesh=self._mesh)
         stack = stacked(self.configs)
         self.shared = stack.data_seed.ndim == 0
