@@ -27,7 +27,8 @@ class Peak(NamedTuple):
 
 
 PEAKS = {  # pattern of the name that JAX gives → peak; the first that is found in the name counts
-    r"H200": Peak(989e12, 4.8e12),
+    r"H200 NVL": Peak(835e12, 4.8e12),
+    r"H200": Peak(989e12, 4.8e12),  # SXM
     r"H100 PCIe": Peak(756e12, 2.0e12),
     r"H100 NVL": Peak(835e12, 3.9e12),
     r"H100": Peak(989e12, 3.35e12),  # SXM

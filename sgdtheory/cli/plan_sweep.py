@@ -26,7 +26,7 @@ class PlanSweepCommand:
     grid: Annotated[Path, tyro.conf.Positional]
     """TOML file of the sweep, as of sgdtheory sweep."""
     store: Path = STORE
-    """Where it will be, or where a pilot is."""
+    """Where it will be; runs of the same task that are there already are the pilot, and said to be."""
     scatter: float | None = None
     """Scatter of the log steps of one seed; by default that of the pilot in --store, if it has one."""
     target_loss: float | None = None
@@ -66,7 +66,7 @@ def _scatter(
         balance = (min(batches) * max(batches)) ** 0.5
         return Scatter(positive_number("scatter", scatter), 0.0, 0.0, balance), ""
     try:
-        return pilot_scatter(store, target_loss), ""
+        return pilot_scatter(store, target_loss, like=configs), ""
     except ValueError as error:
         return None, str(error)
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ from sgdtheory.sweep.power import Design, Scatter, Verdicts, enough, scatter_of,
 from sgdtheory.sweep.runner import units
 from sgdtheory.sweep.store import Store
 from sgdtheory.sweep.table import SweepTable
-from sgdtheory.training import Run, TrainConfig, advance_runs, num_threads
+from sgdtheory.sweep.tuning import ASIDE, SEEDS, TUNED
+from sgdtheory.training import FIELDS, Run, TrainConfig, advance_runs, num_threads
 
+VARIED = {"width", "base_width", "num_heads", "base_num_heads", "batch_size", "depth", *TUNED, *SEEDS, *ASIDE}
 PILOT_SECONDS, PILOT_KINDS = 2.0, 5  # of training for each of so many kinds of runs
 
 
@@ -93,17 +95,59 @@ def plan(
     return Plan(len(configs), len(done), steps, countdown.seconds_left, scatter, verdicts, design)
 
 
-def pilot_scatter(store: str | Path, target_loss: float | None = None, *, overhead: float = 0.2) -> Scatter:
+def pilot_scatter(
+    store: str | Path,
+    target_loss: float | None = None,
+    *,
+    overhead: float = 0.2,
+    like: Sequence[TrainConfig] = (),
+) -> Scatter:
     """The scatter of a store of runs, tuned at a target; None: their own, the highest of them.
 
+    Its `source` says which runs these were.
+
+    Args:
+        store, target_loss, overhead: as of `fit_sweep`.
+        like: runs of the sweep that is planned: a pilot is of their task, and differs in widths, batch sizes, what is
+            tuned, seeds and durations alone; none: whatever the store has.
+
     Raises:
-        ValueError: no such store, no target, or too few tuned batch sizes.
+        ValueError: no such store, no target, too few tuned batch sizes, or runs of another task.
     """
     table = SweepTable.from_store(store)
+    _check_task([result.config for result in table.finished], like, store)
     targets = {config.target_loss for config in table.configs if config.target_loss is not None}
     if target_loss is None and not targets:
         raise ValueError("target_loss must be given: the runs of the pilot have none of their own")
-    return scatter_of(fit_sweep(table, max(targets) if target_loss is None else target_loss, overhead=overhead))
+    target = max(targets) if target_loss is None else target_loss
+    found = scatter_of(fit_sweep(table, target, overhead=overhead))
+    return replace(found, source=_of_pilot(table, store, target, {config.target_loss for config in like}))
+
+
+def _check_task(pilot: Sequence[TrainConfig], like: Sequence[TrainConfig], store: str | Path) -> None:
+    """That some of the pilot's runs could be the sweep's, as to every field that says what is trained on what."""
+    for name in FIELDS if pilot and like else ():
+        if name in VARIED:
+            continue
+        theirs = {config.value(name) for config in pilot}
+        own = {config.value(name) for config in like}
+        if not theirs & own:
+            values = [" or ".join(sorted(map(str, values))) for values in (theirs, own)]
+            raise ValueError(
+                f"the runs in {store} are no pilot of this sweep: their {name} is {values[0]}, not {values[1]}"
+            )
+
+
+def _of_pilot(table: SweepTable, store: str | Path, target: float, wanted: set[float | None]) -> str:
+    """Which runs a scatter was measured on, and in what they are unlike the sweep."""
+    seeds = len({(result.config.seed, result.config.data_seed) for result in table.finished})
+    words = f"of the pilot in {store} ({len(table.finished)} runs, {seeds} seed{'s' * (seeds > 1)}, at loss {target:g}"
+    others = sorted(loss for loss in wanted if loss not in (None, target))
+    if others:
+        words += f" where this sweep's is {' or '.join(f'{loss:g}' for loss in others)}"
+    if seeds == 1:
+        words += "; with one seed it is not known what more of them average away, and the sweep may do better"
+    return words + ")"
 
 
 def measure(left: Sequence[Unit], seconds: float, threads: int) -> Pace:

@@ -9,13 +9,27 @@ FEWEST_ROWS = 10
 MOST_CLASSES = 1 << 20
 
 
-@functools.lru_cache(maxsize=4)
 def array_files(features: str, targets: str) -> tuple[np.ndarray, np.ndarray]:
-    """Both files, if they go together.
+    """Both files, if they go together; read anew where one has been edited.
 
     Raises:
         ValueError: they cannot be read, or do not.
     """
+    return _both(features, targets, _changed(features), _changed(targets))
+
+
+def _changed(path: str) -> tuple[int, int] | None:
+    """When a file was written, and its size; None: it is not there."""
+    try:
+        stat = Path(path).expanduser().stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size
+
+
+@functools.lru_cache(maxsize=4)
+def _both(features: str, targets: str, *times: tuple[int, int] | None) -> tuple[np.ndarray, np.ndarray]:
+    del times
     both = _mapped(features), _mapped(targets)
     x, y = both
     if x.ndim not in (2, 4):

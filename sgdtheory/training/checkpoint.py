@@ -20,10 +20,12 @@ import numpy as np
 from sgdtheory._common.files import csv_number, json_text, write_atomically
 from sgdtheory.training.config import TrainConfig, read_config
 from sgdtheory.training.engine import State, evaluation_program, init, iterate_of, stacked
+from sgdtheory.training.flat import kind_name
 from sgdtheory.training.history import NUM_SUMS, History
 from sgdtheory.training.migration import current_fields
 from sgdtheory.training.network import Params
 from sgdtheory.training.result import TrainResult
+from sgdtheory.training.schedules import ENDING
 
 CONFIG, CHECKPOINT, CURVE, RESULT = "config.json", "checkpoint.npz", "curve.csv", "result.json"
 VERSION = 1
@@ -136,17 +138,22 @@ def read_checkpoint(directory: Path, config: TrainConfig) -> tuple[State, Histor
             f"checkpoint {path} has version {head.get('version')}, this is version {VERSION}; move it away to start "
             "the run anew"
         )
-    own = TrainConfig.from_fields(current_fields(head["config"]))
+    try:
+        own = TrainConfig.from_fields(current_fields(head["config"]))
+        history = History(
+            own,
+            found["steps"].tolist(),
+            list(found["losses"]),
+            list(found["sums"]),
+            head["outcome"],
+            head["seconds"],
+            head["steps_per_second"],
+        )
+    except KeyError as error:
+        raise ValueError(
+            f"checkpoint {path} is damaged (it has no {error.args[0]}); move it away to start the run anew"
+        ) from None
     _check_same(path, own, config)
-    history = History(
-        own,
-        found["steps"].tolist(),
-        list(found["losses"]),
-        list(found["sums"]),
-        head["outcome"],
-        head["seconds"],
-        head["steps_per_second"],
-    )
     return _state(path, found, config), history
 
 
@@ -201,6 +208,20 @@ def _check_same(path: Path, before: TrainConfig, config: TrainConfig) -> None:
                 f"checkpoint {path} is of another config: {name} was {fields.get(name)}, now it is {own.get(name)}; "
                 "take another directory"
             )
+    if before.trajectory != config.trajectory:  # warm-up or decay are shares of the duration
+        raise ValueError(
+            f"checkpoint {path} is of another schedule: {kind_name('schedule', config.schedule)} over "
+            f"schedule_steps = {before.duration}, now over {config.duration}, which is another learning rate at every "
+            f"step; {_remedy(before, config)}"
+        )
+
+
+def _remedy(before: TrainConfig, config: TrainConfig) -> str:
+    """How a run that would change its schedule on its way may be had."""
+    anew = f"take another directory for a run of {config.max_steps} steps"
+    if isinstance(config.schedule, ENDING) and config.max_steps > before.duration:
+        return anew
+    return f"{anew}, or go on with schedule_steps = {before.duration}, as `resume` does"
 
 
 def _state(path: Path, found: dict[str, np.ndarray], config: TrainConfig) -> State:

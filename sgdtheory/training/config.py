@@ -287,7 +287,7 @@ def _decay(tau: Any) -> float:
     value = single_number("averages", tau)
     if not 0 <= value < 1:
         raise ValueError(f"averages must be decay rates τ of at least 0 and below 1, got {value:g}")
-    return value
+    return value + 0.0
 
 
 def _next_divisor(number: int, above: int) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +15,7 @@ from sgdtheory.training.engine import State, advance, evaluation_program, init, 
 from sgdtheory.training.network import Params
 from sgdtheory.training.optimization import iterate
 from sgdtheory.training.parametrization import TOLERANCE
+from sgdtheory.training.programs import Programs
 from sgdtheory.training.schedules import Constant
 from sgdtheory.training.streams import stream
 from sgdtheory.training.tensors import effective, tensor_factors
@@ -220,7 +220,7 @@ def _measure(configs: list[TrainConfig], steps: Sequence[int], zero_output: bool
     return {name: np.asarray(value) for name, value in size.items()}, change, own
 
 
-@partial(jax.jit, static_argnames="config")
+@Programs
 def _activations(state: State, probe: Array, *, config: TrainConfig) -> dict[str, Array]:
     """{layer: (S,)} root mean squares of what each tensor makes."""
 
@@ -231,7 +231,7 @@ def _activations(state: State, probe: Array, *, config: TrainConfig) -> dict[str
     return jax.vmap(one)(state)
 
 
-@partial(jax.jit, static_argnames="config")
+@Programs
 def _changes(state: State, start: State, probe: Array, *, config: TrainConfig) -> tuple[dict, dict]:
     """{layer: (S,)} of the change since the start, and of the part that each tensor's own change makes."""
 

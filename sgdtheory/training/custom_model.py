@@ -1,6 +1,7 @@
 """A network of your own as the model of a run."""
 
-import importlib
+import hashlib
+import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -51,7 +52,8 @@ class Custom:
         activations: (pytree, inputs) → {name of a tensor: what it makes}, for the coordinate check; None: it looks at
             what each tensor does to the outputs.
         entry_point: "module:name", where this object is found; by it a run that is kept in files or swept knows its
-            model.
+            model. A run in a store that was made by another source of this module is set aside, not taken for it; what
+            the module imports is not looked at.
 
     Raises:
         ValueError: something that is no function, an unknown role or layout.
@@ -76,6 +78,12 @@ class Custom:
                 checked_name(f"the role of {name}", role, ALL_ROLES)
             set_field(self, "roles", tuple(sorted(dict(self.roles).items())))
         checked_name("layout", self.layout, ("in_out", "out_in"))
+        set_field(self, "_source", _source_hash(self.entry_point))  # now, as the module is run: it may be edited later
+
+    @property
+    def source(self) -> str | None:
+        """Hash of the source of the module of its entry point, as it was when the model was made; None: unknown."""
+        return getattr(self, "_source", None)
 
     def check_widths(self, width: int, base_width: int) -> None:
         """`init` says which widths go."""
@@ -116,3 +124,15 @@ class Custom:
         if found.entry_point != text:
             raise ValueError(f"the model at {text} must say so: Custom(…, entry_point={text!r})")
         return found
+
+
+def _source_hash(entry_point: str | None) -> str | None:
+    """Hash of the file of a module, "module:name"; None if there is none."""
+    if not isinstance(entry_point, str):
+        return None
+    try:
+        spec = importlib.util.find_spec(entry_point.partition(":")[0])
+        content = Path(spec.origin).read_bytes() if spec is not None and spec.origin else None
+    except (ImportError, ValueError, OSError):
+        return None
+    return None if content is None else hashlib.sha256(content).hexdigest()[:16]

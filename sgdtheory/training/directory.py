@@ -5,6 +5,7 @@ from pathlib import Path
 
 from sgdtheory.training.checkpoint import CHECKPOINT, CONFIG, RESULT, is_of, read_checkpoint, read_result, write_config
 from sgdtheory.training.config import TrainConfig, hash_of, read_config
+from sgdtheory.training.contents import CONTENTS, check_contents
 from sgdtheory.training.migration import is_of_0_1_0
 from sgdtheory.training.result import TrainResult
 from sgdtheory.training.reuse import adopt
@@ -14,6 +15,8 @@ WRITING = ".writing-*"  # what a killed process may leave
 
 class RunDirectory:
     """config.json, checkpoint.npz, and, when the run has ended, curve.csv and result.json.
+
+    A run that reads data or a model of your own from files has contents.json too: their hashes.
 
     >>> from sgdtheory.training import RunDirectory
     >>> RunDirectory("nowhere").ended
@@ -55,7 +58,7 @@ class RunDirectory:
             return self.path.exists()
         names = {found.name for found in self.path.iterdir() if not found.match(WRITING)}
         try:
-            return names > {CONFIG} or (bool(names) and not self.is_of(config))
+            return bool(names - {CONFIG, CONTENTS}) or (bool(names) and not self.is_of(config))
         except ValueError:
             return True
 
@@ -63,8 +66,9 @@ class RunDirectory:
         """The result of the run of this config.
 
         Raises:
-            ValueError: it is another run's, or its files are damaged.
+            ValueError: it is another run's, its files are damaged, or its data or model have been edited since.
         """
+        check_contents(self.path, config)
         return read_result(self.path, config)
 
     def progress(self, config: TrainConfig) -> tuple[bool, int]:
@@ -86,6 +90,7 @@ class RunDirectory:
         if self.path.exists() and not self.path.is_dir():
             raise ValueError("it is no directory")
         if self.path.exists() and any(self.path.iterdir()):
+            check_contents(self.path, config)
             if not self.is_of(config):
                 raise ValueError("its config is another run's")
             if self.ended:
@@ -100,9 +105,10 @@ class RunDirectory:
         """Begin the run of `config` with what the run `of` in `source`, of the same iterates, has computed.
 
         Returns:
-            Whether it could be; not if the checkpoint of the source is damaged.
+            Whether it could be; not if the checkpoint of the source is damaged, or its data or model were edited.
         """
         try:
+            check_contents(source.path, of)
             return adopt(self.path, config, source.path, of)
         except ValueError:
             return False

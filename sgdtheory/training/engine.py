@@ -18,6 +18,7 @@ from sgdtheory.training.config import DEFAULTS, TrainConfig
 from sgdtheory.training.network import Params
 from sgdtheory.training.noise import unbiased
 from sgdtheory.training.optimization import Rates, iterate, optimizer, rates, squared_norm
+from sgdtheory.training.programs import Programs
 from sgdtheory.training.schedules import Constant, ScheduleFree
 from sgdtheory.training.streams import Stream, stream
 from sgdtheory.training.tensors import draw, effective, tensor_factors
@@ -110,7 +111,7 @@ def _axes(lanes: Lane) -> Lane:
     return jax.tree.map(lambda part: 0, lanes)._replace(data_seed=0 if lanes.data_seed.ndim else None)
 
 
-@partial(jax.jit, static_argnames="config")
+@Programs
 def init(lanes: Lane, *, config: TrainConfig) -> State:
     """States of runs, stacked, before the first step."""
 
@@ -124,8 +125,10 @@ def init(lanes: Lane, *, config: TrainConfig) -> State:
     return jax.vmap(one, (_axes(lanes),))(lanes)
 
 
-@partial(jax.jit, static_argnames=("config", "mesh"), donate_argnames="state")
-def advance(state: State, lanes: Lane, pieces: Array, number: Array, *, config: TrainConfig, mesh: Any) -> State:
+@partial(Programs, donate_argnames="state")
+def advance(
+    state: State, lanes: Lane, pieces: Array, number: Array, *, config: TrainConfig, mesh: Any, contents: Any = ()
+) -> State:
     """`number` steps of all runs.
 
     Args:
@@ -134,7 +137,9 @@ def advance(state: State, lanes: Lane, pieces: Array, number: Array, *, config: 
         number: steps to do.
         config: the program.
         mesh: of the devices that share a batch; None: one device.
+        contents: hashes of the files of the data, which a program may contain: edited ones are another program.
     """
+    del contents
     data = stream(config)
     shared = lanes.data_seed.ndim == 0
 
@@ -146,7 +151,7 @@ def advance(state: State, lanes: Lane, pieces: Array, number: Array, *, config: 
     return lax.fori_loop(0, number, body, state)
 
 
-@partial(jax.jit, static_argnames=("config", "mesh"))
+@Programs
 def evaluate(state: State, inputs: Array, targets: Array, *, config: TrainConfig, mesh: Any) -> Array:
     """(R, 1 + K) losses on the hold-out, of the iterate and of every average."""
     tensors = config.network.tensors

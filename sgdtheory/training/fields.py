@@ -68,4 +68,4 @@ def _inside(name: str, value: Any) -> float:
     number = single_number(name, value)
     if not low <= number < high or (number == 0 and name in NONZERO):
         raise ValueError(f"{name} must be {words}, got {number:g}")
-    return number
+    return number + 0.0  # −0 is 0, and written alike

@@ -1,6 +1,6 @@
 """What a run keeps of itself as it goes: its evaluations, how it ended, how fast it was."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ class History:
         outcome: how it ended; None while it goes on.
         seconds: time spent on it.
         steps_per_second: without compilation and evaluation; 0 until it is known.
+        since: step since which the sums are: the last scheduled evaluation.
     """
 
     config: TrainConfig
@@ -32,6 +33,7 @@ class History:
     outcome: Outcome | None = None
     seconds: float = 0.0
     steps_per_second: float = 0.0
+    since: int = 0
 
     @property
     def step(self) -> int:
@@ -40,10 +42,13 @@ class History:
 
     def add(self, step: int, losses: np.ndarray, sums: np.ndarray, failed: int) -> None:
         """Keep an evaluation and decide whether it was the last."""
-        last = next((done for done in reversed(self.steps) if is_scheduled(self.config, done)), 0)
         self.steps.append(step)
         self.losses.append(np.asarray(losses, float))
-        self.sums.append(np.asarray(sums, float) / (step - last) if step > last else np.full(NUM_SUMS, np.nan))
+        self.sums.append(
+            np.asarray(sums, float) / (step - self.since) if step > self.since else np.full(NUM_SUMS, np.nan)
+        )
+        if is_scheduled(self.config, step):
+            self.since = step
         target = self.config.target_loss
         if failed >= 0 or not np.isfinite(losses[0]):
             self.outcome = "diverged"
@@ -53,15 +58,20 @@ class History:
             self.outcome = "steps"
 
     def continued(self, config: TrainConfig) -> "History":
-        """The history as a run of `config`, with more steps or a lower target, would have it at this point."""
-        history = History(config, self.steps, self.losses, self.sums, self.outcome, self.seconds, self.steps_per_second)
+        """The history as a run of `config`, with more steps or a lower target, would have it at this point.
+
+        With another duration other steps are scheduled: evaluations that were, before, stay.
+        """
+        since = next((step for step in reversed(self.steps) if is_scheduled(self.config, step)), 0)
+        history = replace(self, config=config, since=since)
         if self.outcome == "diverged" or self.step < 0:
             return history
         target = config.target_loss
         history.outcome = "steps" if self.step >= config.max_steps else None
         if target is not None and np.nanmin(self.losses[-1]) <= target:
             history.outcome = "target"
-        elif not history.outcome and not is_scheduled(config, self.step):  # the end of a shorter run
+        elif not history.outcome and not any(is_scheduled(each, self.step) for each in (self.config, config)):
+            # the end of a shorter run
             history.steps, history.losses, history.sums = self.steps[:-1], self.losses[:-1], self.sums[:-1]
         return history
 

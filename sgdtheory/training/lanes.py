@@ -9,6 +9,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from sgdtheory.training.config import FIELDS, TrainConfig
+from sgdtheory.training.contents import contents_of_data
 from sgdtheory.training.engine import (
     State,
     advance,
@@ -76,12 +77,15 @@ class Lanes:
         _check(self.configs)
         first = self.configs[0]
         devices = jax.devices()[:1] if devices is None else devices
-        self._program, self._start = program(first), evaluation_program(first)
         self._stream, self._device, self._mesh = stream(first), devices[0], _mesh(first, devices)
+        start = evaluation_program(first)
+        contents = tuple(contents_of_data(first.data).items())
+        self._advance = advance.of(config=program(first), mesh=self._mesh, contents=contents)
+        self._evaluate = evaluate.of(config=start, mesh=self._mesh)
         stack = stacked(self.configs)
         self.shared = stack.data_seed.ndim == 0
         if states is None:
-            self._state, self.step = self._put(init(stack, config=self._start)), 0
+            self._state, self.step = self._put(init(stack, config=start)), 0
         else:
             self._state = self._put(jax.tree.map(lambda *parts: np.stack(parts), *states))
             self.step = int(states[0].step)
@@ -101,9 +105,7 @@ class Lanes:
 
     def run(self, pieces: Pieces) -> None:
         """Begin the steps of some pieces; `wait` until they are done."""
-        self._state = advance(
-            self._state, self._stack, pieces.arrays, np.int32(pieces.number), config=self._program, mesh=self._mesh
-        )
+        self._state = self._advance(self._state, self._stack, pieces.arrays, np.int32(pieces.number))
         self.step += pieces.number
 
     def wait(self) -> None:
@@ -118,7 +120,7 @@ class Lanes:
 
     def evaluate(self) -> np.ndarray:
         """(R, 1 + K) losses on the hold-out, of the iterate and of every average in the order of `average_names`."""
-        return np.asarray(evaluate(self._state, *self._holdout, config=self._start, mesh=self._mesh))
+        return np.asarray(self._evaluate(self._state, *self._holdout))
 
     def weights(self, average: str = "iterate") -> dict[str, np.ndarray]:
         """{tensor: (R, …)} weights of the iterates, or of an average by its name (of the first run)."""

@@ -73,7 +73,8 @@ def optimizer(config: TrainConfig, scales: Mapping[str, Factors], numbers: Rates
     own_rates = _multiplied({name: factor.rate for name, factor in scales.items()})
     base = optax.chain(_clipped(config, scales), direction, own_rates, optax.scale_by_learning_rate(rate))
     if free:
-        base = optax.contrib.schedule_free(base, rate, b1=numbers.beta1)
+        # Averages weigh z_{t+1} by the rate that made it (Defazio et al. 2024); optax counts steps from 1 for them.
+        base = optax.contrib.schedule_free(base, lambda count: rate(count - 1), b1=numbers.beta1)
     if config.trained == "all":
         return base
     return _restricted(base, _trained(config))

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-from sgdtheory._common.arguments import checked_name
+from sgdtheory._common.arguments import checked_name, single_number
 
 Role = Literal["input", "hidden", "output", "vector", "fixed"]
 Family = Literal["sgd", "adam"]
 ROLES: tuple[Role, ...] = "input", "hidden", "output", "vector"  # that a parametrization has exponents for
 ALL_ROLES: tuple[Role, ...] = *ROLES, "fixed"
 FAMILIES: tuple[Family, ...] = "sgd", "adam"
+EXPONENTS = "multiplier", "init", "sgd_rate", "adam_rate", "adam_epsilon"
 TOLERANCE = 0.3  # slope that a coordinate check lets pass: errors of exponents come in halves
 
 
@@ -36,6 +37,11 @@ class Exponents:
     sgd_rate: float = 0.0
     adam_rate: float = 0.0
     adam_epsilon: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Plain numbers: equal exponents are written alike in files, 0 as 0.0."""
+        for name in EXPONENTS:
+            object.__setattr__(self, name, single_number(name, getattr(self, name)) + 0.0)  # −0 is 0
 
     def rate(self, family: Family) -> float:
         """Exponent of the learning rate of an optimizer family."""
@@ -77,6 +83,10 @@ class Parametrization:
     output: Exponents = Exponents()
     vector: Exponents = Exponents()
     attention: float = -0.5
+
+    def __post_init__(self) -> None:
+        """A plain number, as those of the roles are."""
+        object.__setattr__(self, "attention", single_number("attention", self.attention) + 0.0)
 
     def role(self, role: Role) -> Exponents:
         """Exponents of a role; those of "fixed" are 0: nothing of it grows with the width."""

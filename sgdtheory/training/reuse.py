@@ -7,6 +7,7 @@ import numpy as np
 
 from sgdtheory.training.checkpoint import read_checkpoint, write_checkpoint, write_config, write_result
 from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.contents import write_contents
 from sgdtheory.training.engine import NEVER, State
 from sgdtheory.training.evaluation import is_scheduled, next_evaluation
 from sgdtheory.training.history import NUM_SUMS, History
@@ -36,6 +37,7 @@ def adopt(directory: Path, config: TrainConfig, source: Path, of: TrainConfig) -
     own, rest = observed(history, config, columns, step)
     if own is None:
         return False
+    write_contents(directory, config)
     write_config(directory, config)
     if own.outcome is None or own.step == step:
         state = _with_averages(state, [column - 1 for column in columns[1:]])

@@ -14,6 +14,7 @@ from sgdtheory.training.checkpoint import (
     write_result,
 )
 from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.contents import check_contents, write_contents
 from sgdtheory.training.engine import State, side_by_side
 from sgdtheory.training.history import History
 from sgdtheory.training.result import TrainResult
@@ -32,12 +33,18 @@ class Run:
         self.num_steps = 0
         if directory is None:
             return
+        try:
+            check_contents(directory, config)
+        except ValueError as error:
+            raise ValueError(f"{directory} has a run for which {error}; take another directory") from None
         found = read_checkpoint(directory, config)
         if found is not None:
             self.state, history = found
             self.num_steps = int(self.state.step)
             self.history = history.continued(config)
         if not jax.process_index():
+            if found is None:
+                write_contents(directory, config)
             write_config(directory, config)
 
     @property

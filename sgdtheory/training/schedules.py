@@ -10,7 +10,9 @@ from sgdtheory.training.fields import check_fields
 class ScheduleFree:
     """Schedule-free (Defazio et al. 2024): gradients at an interpolation between the iterate and a running average.
 
-    It takes the place of Adam's β₁ and of SGD's momentum; its flat name is `beta1`.
+    y = (1 − β) z + β x,  z ← z − γ_t g(y),  x ← (1 − c) x + c z,  c = γ_t² / (γ_0² + … + γ_t²)
+
+    for SGD; the iterate is x. It takes the place of Adam's β₁ and of SGD's momentum; its flat name is `beta1`.
 
     >>> from sgdtheory.training import ScheduleFree
     >>> ScheduleFree(interpolation=0.95).interpolation

@@ -8,6 +8,7 @@ import numpy as np
 from jax import Array
 
 from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.contents import contents_of_data
 from sgdtheory.training.data import Arrays, Data, Digits, StandardLibrary, Teacher, Tokens
 from sgdtheory.training.rows import arrays, digits
 from sgdtheory.training.teacher import TeacherStream
@@ -31,12 +32,14 @@ class Stream(Protocol):
 
 
 def stream(config: TrainConfig) -> Stream:
-    """The config's stream of data; made once for all configs whose data agree."""
-    return _made(config.data, config.batch_size, config.holdout_size)
+    """The config's stream of data; made once for all configs whose data agree, as long as their files stay."""
+    contents = tuple(contents_of_data(config.data).items())
+    return _made(config.data, config.batch_size, config.holdout_size, contents)
 
 
 @functools.lru_cache(maxsize=8)
-def _made(data: Data, batch_size: int, holdout_size: int) -> Stream:
+def _made(data: Data, batch_size: int, holdout_size: int, contents: tuple[tuple[str, str], ...]) -> Stream:
+    del contents
     streams: dict[type, Callable[..., Stream]] = {
         Teacher: TeacherStream,
         Digits: digits,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
-from jax import Array
+from jax import Array, lax
 
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.network import BIAS, GAIN, Params, Tensor, Tensors
@@ -28,8 +28,6 @@ def draw(tensors: Tensors, config: TrainConfig, key: Array, initial: Callable[[A
     A tensor's normal draw depends on key, name and shape alone.
     """
     scales = tensor_factors(tensors, config)
-    if initial is not None:
-        return {name: value * scales[name].init for name, value in initial(key).items()}
 
     def one(name: str, tensor: Tensor) -> Array:
         if tensor.fan_in == BIAS:
@@ -39,7 +37,12 @@ def draw(tensors: Tensors, config: TrainConfig, key: Array, initial: Callable[[A
         named = jax.random.fold_in(key, zlib.crc32(name.encode()))
         return jax.random.normal(named, tensor.shape) * (scales[name].init * tensor.fan_in**-0.5)
 
-    return {name: one(name, tensor) for name, tensor in tensors.items()}
+    if initial is None:
+        drawn = {name: one(name, tensor) for name, tensor in tensors.items()}
+    else:
+        drawn = {name: value * scales[name].init for name, value in initial(key).items()}
+    # What is filled with a Python number is weakly typed: after the first step it is not, and all is compiled again.
+    return {name: lax.convert_element_type(value, jax.numpy.float32) for name, value in drawn.items()}
 
 
 def effective(params: Params, scales: Mapping[str, Factors], dtype: Any) -> Params:

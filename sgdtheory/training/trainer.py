@@ -36,7 +36,8 @@ def train(
     Args:
         config: everything that determines the run.
         directory: where to keep config, checkpoints, curve and result; a run that is there goes on, one that has ended
-            is not repeated. None: nothing is kept.
+            is not repeated. With more steps it goes on if its learning rate does not depend on schedule_steps, or if
+            these stay. None: nothing is kept.
         checkpoint_seconds: time between checkpoints.
         devices: JAX devices that share each batch; None: all (of as many as divide a micro-batch).
         report: called now and then with the `Group` that advances: its `runs`, its `step` and its `steps_per_second`.
@@ -45,7 +46,7 @@ def train(
         The curve and how the run ended. Divergence is an outcome, not an error; so is Ctrl-C.
 
     Raises:
-        ValueError: the directory belongs to another config, or its checkpoint is damaged.
+        ValueError: the directory belongs to another config or schedule, or its checkpoint is damaged.
     """
     directories = None if directory is None else [directory]
     return train_many([config], directories, checkpoint_seconds=checkpoint_seconds, devices=devices, report=report)[0]

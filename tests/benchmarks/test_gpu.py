@@ -182,7 +182,9 @@ def test_another_device_is_measured_anew(tmp_path, monkeypatch):
     [
         ("NVIDIA H100 80GB HBM3", 989e12, 3.35e12),
         ("NVIDIA H100 PCIe", 756e12, 2.0e12),
+        ("NVIDIA H100 NVL", 835e12, 3.9e12),
         ("NVIDIA H200", 989e12, 4.8e12),
+        ("NVIDIA H200 NVL", 835e12, 4.8e12),
         ("NVIDIA A100-SXM4-80GB", 312e12, 2.039e12),
         ("NVIDIA A100-SXM4-40GB", 312e12, 1.555e12),
         ("NVIDIA A100 80GB PCIe", 312e12, 1.935e12),

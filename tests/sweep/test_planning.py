@@ -7,6 +7,7 @@ import pytest
 from sgdtheory.sweep import sweep
 from sgdtheory.sweep.planning import pilot_scatter, plan
 from sgdtheory.sweep.power import Scatter, verdict_probabilities
+from sgdtheory.training import TrainConfig
 from tests.cli.test_fit_sweep import make_store
 from tests.runs import changed
 from tests.sweep.small import BASE, CONFIGS, LANES
@@ -62,3 +63,24 @@ def test_the_scatter_of_a_pilot(tmp_path):
     assert found.balance == pytest.approx(150, rel=0.2)
     with pytest.raises(ValueError, match="a pilot needs four tuned batch sizes of a group"):
         pilot_scatter(make_store(tmp_path / "few", batches=(16, 40, 100), widths=(32,)))
+
+
+def test_a_pilot_is_named(tmp_path):
+    """Which runs it is, what it does not say, and that runs of another task are none."""
+    store = make_store(tmp_path / "store", scatter=0.05)
+    one = TrainConfig(width=256, batch_size=50, seed=3, max_steps=7, target_loss=1.0)
+    number = len(list(store.iterdir()))
+    words = (
+        f"of the pilot in {store} ({number} runs, 1 seed, at loss 1{{}}; with one seed it is not known what more of "
+        "them average away, and the sweep may do better)"
+    )
+    assert pilot_scatter(store, like=[one]).source == words.format("")
+    another = [one, changed(one, target_loss=0.1)]
+    assert pilot_scatter(store, like=another).source == words.format(" where this sweep's is 0.1")
+    for changes, said in (
+        ({"noise_variance": 2.0}, "noise_variance is 0.1, not 2.0"),
+        ({"model": "residual"}, "model is mlp, not residual"),
+        ({"optimizer": "sgd"}, "optimizer is adam, not sgd"),
+    ):
+        with pytest.raises(ValueError, match=f"^the runs in {store} are no pilot of this sweep: their {said}$"):
+            pilot_scatter(store, like=[changed(one, **changes)])

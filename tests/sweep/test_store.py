@@ -6,11 +6,12 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sgdtheory.sweep import Store, SweepTable, sweep
 from sgdtheory.training import train
-from tests.runs import changed
+from tests.runs import changed, run_of
 from tests.sweep.small import CONFIGS, LANES, curves
 
 HURT = CONFIGS[3]
@@ -41,6 +42,27 @@ def test_a_finished_sweep_is_read_and_not_run(whole):
     table = sweep(CONFIGS, whole[0], lanes=LANES)
     assert (table.to_csv(), table.notes, table.interrupted) == (whole[1].to_csv(), (), False)
     assert {path: path.stat().st_mtime_ns for path in whole[0].rglob("*.*")} == before
+
+
+def test_edited_data_are_trained_on_anew(tmp_path):
+    """In one process, which has compiled the old data into its programs; the old result is kept aside."""
+    x, store = np.random.default_rng(0).normal(size=(40, 3)), tmp_path / "store"
+    paths = {"features": str(tmp_path / "X.npy"), "targets": str(tmp_path / "y.npy")}
+    np.save(paths["features"], x)
+    np.save(paths["targets"], x[:, 0])
+    fields = {"width": 8, "base_width": 8, "batch_size": 4, "max_steps": 4, "averages": (), "depth": 1}
+    config = run_of(data="arrays", **paths, **fields)
+    before = sweep([config], store)
+    np.save(paths["targets"], 100 + x[:, 1])
+    (entry,) = Store(store).entries()
+    assert entry.problem.startswith(f"targets {paths['targets']} has been edited since: its hash was ")
+    after = sweep([config], store)
+    assert after.notes == (f"{entry.name} was set aside as {store}/set-aside/{entry.name}: {entry.problem}",)
+    assert [result.to_csv() for result in after.finished] == [train(config).to_csv()]
+    assert (store / "set-aside" / entry.name / "curve.csv").read_text() == before.finished[0].to_csv()
+    for losses in (after.finished[0].losses[:, 0], after.finished[0].train_loss[1:]):  # (f − y)², y = 100
+        assert losses.min() > 5000
+    assert sweep([config], store).notes == ()
 
 
 # ------------------------------------------------------------------ damage

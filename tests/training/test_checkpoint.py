@@ -1,5 +1,6 @@
 """Runs that stop and go on: the same bits as one that never stopped."""
 
+import itertools
 import json
 import os
 import random
@@ -8,11 +9,15 @@ import subprocess
 import sys
 import time
 
+import jax
 import numpy as np
 import pytest
 
 from sgdtheory._common.files import csv_number
-from sgdtheory.training import read_weights, resume, train
+from sgdtheory.training import Run, read_weights, resume, train
+from sgdtheory.training.checkpoint import write_checkpoint
+from sgdtheory.training.engine import evaluation_program, init, stacked
+from sgdtheory.training.history import History
 from tests.runs import changed, run_of
 
 CONFIG = run_of(
@@ -210,6 +215,52 @@ def test_checkpoint_that_lacks_an_array(whole, tmp_path):
     np.savez(path, **content)
     with pytest.raises(ValueError, match=r"does not fit its config at \.params\['output'\]"):
         train(LONG, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["losses", "steps", "sums", "head"])
+def test_checkpoint_that_lacks_an_entry(whole, tmp_path, name):
+    content, path = rewritten(whole[0], tmp_path)
+    del content[name]
+    np.savez(path, **content)
+    with pytest.raises(ValueError, match=rf"is damaged \(.*{name}.*\); move it away to start the run anew"):
+        train(LONG, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "name", "goes_on"),
+    [
+        ({"schedule": "cosine"}, "cosine", False),
+        ({"warmup": 0.5}, "constant", True),
+        ({"schedule": "schedule_free", "warmup": 0.5}, "schedule_free", True),
+        ({"schedule": "stages", "stages": "0:1,0.5:0.3"}, "stages", True),
+    ],
+)
+def test_two_schedules_are_not_spliced(schedule, name, goes_on, tmp_path):
+    """Half of the course of 50 steps and half of that of 100 are neither; what ends at 50 steps cannot go on."""
+    first = changed(CONFIG, **schedule)
+    history = History(first)
+    history.add(0, np.ones(4), np.zeros(3), -1)
+    state = jax.eval_shape(lambda: init(stacked([first]), config=evaluation_program(first)))
+    zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), state)
+    write_checkpoint(tmp_path, zeros, history)
+    message = rf"{name} over schedule_steps = 50, now over 100, .*; take another directory for a run of 100 steps"
+    remedy = ", or go on with schedule_steps = 50" if goes_on else "$"
+    with pytest.raises(ValueError, match=message + remedy):
+        Run(changed(first, max_steps=100), tmp_path)
+    if goes_on:
+        assert Run(changed(first, max_steps=100, schedule_steps=50), tmp_path).num_steps == 0
+
+
+def test_a_constant_rate_goes_on(tmp_path):
+    """In a longer config too; training losses are means since the evaluation before, whichever config made that."""
+    plain = changed(CONFIG, averages=(), uniform_average=False)
+    train(changed(plain, max_steps=43, schedule_steps=50), tmp_path)
+    found = train(changed(plain, max_steps=100), tmp_path)
+    single = train(changed(plain, max_steps=100, eval_every=1))
+    np.testing.assert_allclose(found.losses[:, 0], single.losses[found.steps, 0], rtol=1e-6)
+    each = single.train_loss[1:]
+    means = [each[start:end].mean() for start, end in itertools.pairwise(found.steps.tolist())]
+    np.testing.assert_allclose(found.train_loss[1:], means, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("name", "value"), [("width", 32), ("seed", 1), ("averages", (0.5,)), ("learning_rate", 0.1)])

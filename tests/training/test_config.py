@@ -1,6 +1,7 @@
 """Bad input of every field, and the config as JSON."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -298,3 +299,14 @@ def test_damaged_config_file(content, tmp_path):
 def test_missing_config_file(tmp_path):
     with pytest.raises(ValueError, match="is not the directory of a run: it has no config.json"):
         read_config(tmp_path / "config.json")
+
+
+def test_equal_parametrizations_have_one_fingerprint():
+    whole, plain = (MUP.with_role("hidden", init=zero, adam_rate=one) for zero, one in ((0, -1), (-0.0, -1.0)))
+    other = MUP.with_role("hidden", init=0.0, adam_rate=-1.0)
+    assert whole == plain == other
+    assert len({TrainConfig(parametrization=each).fingerprint for each in (whole, plain, other)}) == 1
+    tables = [replace(MUP, name="own", attention=exponent) for exponent in (-1, -1.0)]
+    assert len({TrainConfig(parametrization=each).fingerprint for each in tables}) == 1
+    assert run_of(noise_variance=-0.0).fingerprint == run_of(noise_variance=0).fingerprint
+    assert run_of(averages=[-0.0]).fingerprint == run_of(averages=[0]).fingerprint

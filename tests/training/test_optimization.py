@@ -161,6 +161,36 @@ def test_schedule_free_trains(optimizer):
     assert result.losses[-1, 0] < result.losses[0, 0]
 
 
+def schedule_free_by_hand(config, later=0):
+    """As facebookresearch/schedule_free has it: z_{t+1} weighs γ_t² in the average, γ_t being the rate that made it.
+
+    With `later` = 1 it weighs γ_{t+1}².
+    """
+    z, data, beta = initial(config), stream(config), config.schedule.interpolation
+    x, total = dict(z), 0.0
+    for t, piece in enumerate(data.chunk(0, 0, config.max_steps)):
+        inputs, targets = (np.asarray(part, float) for part in data.batch(np.uint32(0), piece))
+        y = {name: (1 - beta) * z[name] + beta * x[name] for name in z}
+        rate, weighing = (
+            config.learning_rate * factor_by_hand("constant", step, config.max_steps, config.schedule.warmup)
+            for step in (t, t + later)
+        )
+        z = {name: z[name] - rate * SGD[name] * part for name, part in gradient(y, inputs, targets)[1].items()}
+        total += weighing**2
+        share = weighing**2 / total if total else 0.0
+        x = {name: (1 - share) * x[name] + share * z[name] for name in z}
+    return x
+
+
+@pytest.mark.parametrize("warmup", [0.8, slow(0.0)])
+def test_schedule_free_by_hand(warmup, tmp_path):
+    config = changed(CONFIG, optimizer="sgd", schedule="schedule_free", warmup=warmup, learning_rate=0.2)
+    compare(config, schedule_free_by_hand(config), tmp_path)
+    if warmup:
+        with pytest.raises(AssertionError, match="Not equal to tolerance"):
+            compare(config, schedule_free_by_hand(config, later=1), tmp_path)
+
+
 FROZEN = changed(CONFIG, depth=2, trained="output", learning_rate=0.1, warmup=0.0)
 
 
