@@ -107,9 +107,11 @@ class CoordinateCheck:
         The means over steps decide. One step fails by itself if it is outside for certain: a wrong exponent of the
         output shows in the first steps, before what is learned is the same at any rate. The output before training
         fails if its slope is above tolerance − ½ for certain: it is one draw a seed where there is one output. What
-        does not move at all, or overflows, fails: its slope is nan.
+        overflows fails, with a slope of nan. What has no effect (`without_effect`) has no slope, and fails only if
+        nothing else moves either.
         """
         found = []
+        idle = self.without_effect
         for quantity in QUANTITIES:
             for layer, slope, low, high in zip(self.layers, *self.slopes(quantity), strict=True):
                 inside = low >= -self.tolerance and high <= self.tolerance
@@ -117,7 +119,7 @@ class CoordinateCheck:
                 if quantity == "size" and layer in self.ends:
                     inside = low <= self.tolerance - 0.5
                     certain = not inside
-                if not inside:
+                if not inside and (quantity, layer) not in idle:
                     found.append(Failure(quantity, layer, float(slope), float(low), float(high), bool(certain)))
         return found + self._of_one_step({failure[:2] for failure in found})
 
@@ -133,6 +135,20 @@ class CoordinateCheck:
                         ends = float(low), float(high)
                         worst[quantity, layer] = Failure(quantity, layer, float(slope), *ends, True, step)
         return list(worst.values())
+
+    @property
+    def without_effect(self) -> set[tuple[str, str]]:
+        """(quantity, layer) of "change" and "own" that are rounding at every width, seed and step, if others are not.
+
+        A bias of keys before a softmax moves, and moves nothing: it adds one number to all logits of a query.
+        """
+        still = {
+            (quantity, layer)
+            for quantity in QUANTITIES[1:]
+            for layer, values in zip(self.layers, getattr(self, quantity), strict=True)
+            if (values == 0).all()
+        }
+        return still if len(still) < 2 * len(self.layers) else set()
 
     @property
     def ends(self) -> tuple[str, ...]:

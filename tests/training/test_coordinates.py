@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sgdtheory.training import MUP, coordinate_check
+from sgdtheory.training import MUP, CoordinateCheck, coordinate_check
 from tests.marks import slow
 from tests.runs import changed, run_of
 
@@ -92,3 +92,24 @@ def test_slopes_are_least_squares_with_students_interval():
 def test_bad_input(options, message):
     with pytest.raises(ValueError, match=message):
         coordinate_check(MLP, **options)
+
+
+def made(own):
+    """A check of two widths, one step and two seeds in which every size is 1 and layers move like this (L, N)."""
+    own = np.repeat(np.array(own, float)[:, :, None, None], 2, axis=3)
+    scatter = np.array([1.0, 1.01])
+    layers = tuple(f"layer {k}" for k in range(own.shape[0]))
+    size = np.ones((*own.shape[:2], 2)) * scatter
+    model = MLP.network.with_role("output")
+    assert not set(layers) & set(model)
+    steps, widths = np.array([1]), np.array([8, 16])
+    return CoordinateCheck(MLP, widths, steps, layers, size, own * scatter, own * scatter, 0.3, 0.95)
+
+
+def test_what_has_no_effect_does_not_fail_if_something_has():
+    found = made([[1, 1], [0, 0]])
+    assert found.without_effect == {("change", "layer 1"), ("own", "layer 1")}
+    assert found.passes
+    assert not made([[1, 2], [0, 0]]).passes  # a slope of 1 of the other
+    assert not made([[0, 0], [0, 0]]).passes  # nothing moves: nothing is known
+    assert not made([[1, 1], [np.nan, np.nan]]).passes

@@ -124,6 +124,7 @@ def test_an_equinox_embedding_is_an_input_though_it_lies_the_other_way():
         ((8, 2, 4), (16, 2, 8), "in_out", "hidden"),
         ((3, 3, 8, 8), (3, 3, 16, 16), "out_in", "hidden"),
         ((8,), (16,), "in_out", "vector"),
+        ((4, 8, 8), (8, 8, 8), "in_out", "vector"),  # blocks
         ((10,), (10,), "out_in", "fixed"),
         ((), (), "in_out", "fixed"),
     ],

@@ -114,7 +114,14 @@ def roles_of(model: Functions, small: Parts, large: Parts) -> dict[str, Role]:
         if name not in small.names:
             raise ValueError(f"roles has {name!r}, which is no tensor of the model: it has {', '.join(small.names)}")
     pairs = zip(small.shapes().items(), large.shapes().values(), strict=True)
-    return {name: given.get(name) or inferred_role(shape, grown, model.layout) for (name, shape), grown in pairs}
+    return {name: given.get(name) or _role(name, shape, grown, model.layout) for (name, shape), grown in pairs}
+
+
+def _role(name: str, small: tuple[int, ...], large: tuple[int, ...], layout: str) -> Role:
+    """As `inferred_role`, but what is called a bias is a vector if it grows: of heads, (heads, d), or of a stack."""
+    if small != large and name.rpartition("/")[2] == "bias":
+        return "vector"
+    return inferred_role(small, large, layout)
 
 
 def inferred_role(small: tuple[int, ...], large: tuple[int, ...], layout: str) -> Role:
@@ -131,7 +138,9 @@ def inferred_role(small: tuple[int, ...], large: tuple[int, ...], layout: str) -
         return "hidden"
     if len(small) == 1:
         return "vector"
-    made = len(small) - 1 if layout == "in_out" else 0
+    made, taken = (len(small) - 1, len(small) - 2) if layout == "in_out" else (0, 1)
+    if grown[0] not in (made, taken):
+        return "vector"  # blocks, (g, in, out): more of them, none of which has more inputs
     return "input" if grown[0] == made else "output"
 
 
