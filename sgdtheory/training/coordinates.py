@@ -22,6 +22,7 @@ from sgdtheory.training.tensors import effective, tensor_factors
 
 QUANTITIES = "size", "change", "own"
 PROBES = 32  # samples on which activations are looked at
+LINEAR = 1e-4  # of a change of the outputs that is second order in the weights, over what is first order: rounding
 ROUNDING = 1e-6  # of float32 activations, relative
 
 
@@ -223,7 +224,7 @@ def _measure(configs: list[TrainConfig], steps: Sequence[int], zero_output: bool
     state = start = init(lanes, config=evaluation_program(configs[0]))
     size = _activations(start, probe, config=shared)
     if zero_output:
-        names = configs[0].network.with_role("output")
+        names = _last(state, probe, config=configs[0])
         outputs = {name: jnp.zeros_like(start.params[name]) for name in names}
         state = start = start._replace(params=start.params | outputs)
     state, done, rows = jax.tree.map(jnp.copy, start), 0, []
@@ -234,6 +235,30 @@ def _measure(configs: list[TrainConfig], steps: Sequence[int], zero_output: bool
         rows.append(_changes(state, start, probe, config=shared))
     change, own = ({name: np.array([row[k][name] for row in rows]) for name in rows[0][k]} for k in (0, 1))
     return {name: np.asarray(value) for name, value in size.items()}, change, own
+
+
+def _last(state: State, probe: Array, *, config: TrainConfig) -> list[str]:
+    """Tensors of outputs in which the network's outputs are linear: f(W + V) + f(W − V) = 2 f(W), V random.
+
+    A bottleneck has an output's role too. It must not be set to 0, or nothing behind it and before it moves.
+    """
+    network = config.network
+    names = list(network.with_role("output"))
+    if len(names) < 2:
+        return names
+    scales = tensor_factors(network.tensors, config)
+    params = effective({name: value[0] for name, value in state.params.items()}, scales, jnp.float32)
+    found = []
+    for name in names:
+        size = _root_mean_square(params[name])
+        moved = size * jax.random.normal(jax.random.key(1), params[name].shape)
+        middle, more, less = (
+            network.apply(params | {name: params[name] + sign * moved}, probe)[0] for sign in (0, 1, -1)
+        )
+        curved = _root_mean_square(more + less - 2 * middle)
+        if curved <= LINEAR * _root_mean_square(more - less):
+            found.append(name)
+    return found
 
 
 @partial(jax.jit, static_argnames="config")
