@@ -224,7 +224,7 @@ def _measure(configs: list[TrainConfig], steps: Sequence[int], zero_output: bool
     state = start = init(lanes, config=evaluation_program(configs[0]))
     size = _activations(start, probe, config=shared)
     if zero_output:
-        names = _last(state, probe, config=configs[0])
+        names = _last(state, jnp.asarray(probe), config=configs[0])
         outputs = {name: jnp.zeros_like(start.params[name]) for name in names}
         state = start = start._replace(params=start.params | outputs)
     state, done, rows = jax.tree.map(jnp.copy, start), 0, []
