@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments._lib.network_sweeps import Task, task_configs, tell_sweep
-from sgdtheory.sweep import BestSteps, SweepTable, best_steps, missing_runs, sweep
+from sgdtheory.sweep import BestSteps, SweepTable, best_steps, missing_runs, sweep, unseen_steps
 from sgdtheory.training import ENDING, TrainConfig, TrainResult, interpolated_steps
 
 DURATIONS = (
@@ -108,7 +108,7 @@ def _best_decaying(point: BestSteps, target: float, table: SweepTable) -> BestSt
         edges["max_steps"] = f"{max(1, round(min(durations) / FURTHER))}"
     elif not means and not edges:
         edges["max_steps"] = f"{round(max(durations) * FURTHER)}"
-    found = steps[best] if means else np.array([])
+    found = unseen_steps(np.array([steps[rate] for rate in means])) if means else np.array([])
     choice = {"learning_rate": best, "average": "iterate"}
     number = sum(len(seeds) for seeds in runs.values())
     return replace(point, steps=found, choice=choice, edges=edges, reached=len(means), runs=number)

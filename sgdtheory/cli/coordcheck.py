@@ -86,6 +86,9 @@ class CoordcheckCommand(NetworkCommand):
         for row, layer in enumerate(check.layers):
             cells = []
             for quantity in QUANTITIES:
+                if (quantity, layer) in check.without_effect:
+                    cells.append("no effect")
+                    continue
                 failure = failed.get((quantity, layer))
                 slope, low, high = failure[2:5] if failure else slopes[quantity][row]
                 when = f" at step {failure.step}" if failure and failure.step else ""

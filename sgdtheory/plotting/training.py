@@ -138,7 +138,9 @@ def _slopes(axes: Axes, check: CoordinateCheck, quantity: str, failed: dict[Any,
         failure = failed.get((quantity, layer))
         slope, low, high = failure[2:5] if failure else estimate
         if not np.isfinite([slope, low, high]).all():
-            axes.text(0.05, row, "does not move", color=VERMILLION, fontsize=7, va="center")
+            idle = (quantity, layer) in check.without_effect
+            words, color = ("no effect", GRAY) if idle else ("does not move", VERMILLION)
+            axes.text(0.05, row, words, color=color, fontsize=7, va="center")
             continue
         color, marker = (VERMILLION, "X") if failure else (BLUE, "o")
         axes.errorbar(slope, row, xerr=[[slope - low], [high - slope]], fmt=marker, color=color, ms=5, capsize=2)

@@ -21,3 +21,4 @@ from .table import conditions as conditions
 from .tuning import BestSteps as BestSteps
 from .tuning import TunedSteps as TunedSteps
 from .tuning import best_steps as best_steps
+from .tuning import unseen_steps as unseen_steps

@@ -26,6 +26,11 @@ FEW = {  # sizes: what an exponent from so few of them is worth
     3: "three sizes leave one degree of freedom to see how B* scatters around a line (t = 12.7 at 95%): the slope's "
     "interval is wide or not by chance; measure five sizes or more",
 }
+ONE_SEED = (
+    "one seed: steps are those of the runs that did best, which are too few by about their scatter, and B* is too low "
+    "where the scatter falls with the batch size; sweep two seeds or more: each is measured with what is best for the "
+    "others"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +143,8 @@ def fit_tuned(
     if missing:
         few = f"{missing} of {len(tuned.groups)} groups have fewer than three tuned batch sizes"
         notes.append(f"loss {target_loss:g}: no fit of {few}")
+    if any(point.tuned and point.steps.size == 1 < point.runs for point in tuned.points):
+        notes.append(ONE_SEED)
     if len(measured) in FEW:
         notes.append(FEW[len(measured)])
     convention = one_convention(convention, reference, overhead, SMALLEST)

@@ -23,7 +23,7 @@ class Scatter:
     """What log steps and log B* scatter by; standard deviations.
 
     Attributes:
-        seeds: of the log steps of one seed around their mean.
+        seeds: of the log steps of one seed around the laws, without what its own law would take up.
         rest: of log steps around the laws that more seeds do not average away: grids of the tuned fields, lack of fit.
         between: of log B* (or log b/a, by a method) between sizes beyond what the log steps' scatter makes.
         balance: b/a of the law of steps a + b/B.
@@ -66,8 +66,10 @@ class Design(NamedTuple):
 def scatter_of(fit: SweepFit, method: Method = "law") -> Scatter:
     """The scatter of a sweep that has been fitted, with what seeds add told apart where there are two or more.
 
-    s² = seeds²/n + rest² from the scatter around the laws and that between the n seeds of a batch size; the part
-    between sizes is what the Birge ratio has above 1.
+    s² = seeds²/n + rest² is the scatter of means over n seeds around the laws. seeds² is that of single seeds about the
+    means, of which only what no law a + b/B takes up counts, as in s²: a seed that is slow at every batch size moves a
+    and b alike, and neither B* nor the residuals. Where s² is below seeds²/n by chance, both estimate the same, and
+    are pooled with their degrees of freedom. The part between sizes is what the Birge ratio has above 1.
 
     Args:
         fit: of the sweep.
@@ -80,10 +82,10 @@ def scatter_of(fit: SweepFit, method: Method = "law") -> Scatter:
     if not fit.laws or freedom < 2:
         raise ValueError("a pilot needs four tuned batch sizes of a group for its scatter: extend its store")
     total = sum(float((law.residuals**2).sum()) for law in fit.laws) / freedom
-    logs = [np.log(point.steps) for point in fit.tuned.points if point.steps.size > 1]
-    degrees = sum(each.size - 1 for each in logs)
-    of_seeds = sum(float(((each - each.mean()) ** 2).sum()) for each in logs) / degrees if degrees else 0.0
-    number = max((point.steps.size for point in fit.tuned.points), default=1)
+    number, of_seeds, degrees = _of_seeds(fit)
+    rest = max(0.0, total - of_seeds / number)
+    if degrees and not rest:
+        of_seeds = (freedom * number * total + degrees * of_seeds) / (freedom + degrees)
     between = 0.0
     if method in fit.dependence and fit.dependence[method].sizes.size > 2:
         found = fit.dependence[method]
@@ -91,8 +93,33 @@ def scatter_of(fit: SweepFit, method: Method = "law") -> Scatter:
     balances = [law.b / law.a for law in fit.laws if law.a > 0 and law.b > 0]
     if not balances:
         raise ValueError("a pilot needs a group whose steps fall with the batch size and have a plateau")
-    rest = np.sqrt(max(0.0, total - of_seeds / number))
-    return Scatter(of_seeds**0.5, float(rest), between, float(np.exp(np.mean(np.log(balances)))), "of the pilot")
+    return Scatter(of_seeds**0.5, rest**0.5, between, float(np.exp(np.mean(np.log(balances)))), "of the pilot")
+
+
+def _of_seeds(fit: SweepFit) -> tuple[int, float, int]:
+    """Number n of seeds, their variance around laws of their own, and its degrees of freedom; 1, 0, 0 of single seeds.
+
+    Deviations of seeds from their means are projected on what is no change of log a and log b: the share of their
+    variance that residuals of the means have, divided by n.
+    """
+    square, degrees, numbers = 0.0, 0, [1]
+    for measurement, law in zip(fit.measurements, fit.laws, strict=True):
+        points = {
+            point.batch_size: point for point in fit.tuned.points if fit.tuned.name(point.group) == measurement.group
+        }
+        steps = [points[round(batch)].steps for batch in measurement.batch_sizes.tolist()]
+        number = steps[0].size
+        if number < 2 or any(each.size != number for each in steps):
+            continue
+        logs = np.log(np.array(steps))
+        deviations = logs - logs.mean(axis=1, keepdims=True)
+        share = law.a / law.predict(measurement.batch_sizes)  # ∂ log Y/∂ log a; the rest is ∂ log Y/∂ log b
+        tangents = np.stack([share, 1 - share], axis=1)
+        left = deviations - tangents @ (np.linalg.pinv(tangents) @ deviations)
+        square += float((left**2).sum())
+        degrees += (law.steps.size - 2) * (number - 1)
+        numbers.append(number)
+    return max(numbers), square / degrees if degrees else 0.0, degrees
 
 
 def verdict_probabilities(

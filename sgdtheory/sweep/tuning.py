@@ -1,7 +1,7 @@
 """Best steps to a target over learning rate, the optimizer's numbers and average; what is not tuned is said."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,8 @@ from sgdtheory.training import FIELDS, TrainConfig, TrainResult, interpolated_st
 
 SCHEDULED = "schedule", "warmup", "final", "decay", "exponent", "stages"
 TUNED = "learning_rate", "momentum", "beta1", "beta2", "epsilon", "clip_norm", *SCHEDULED
-NEAR_ONE = "momentum", "beta1", "beta2", "average"  # decay rates, whose scale is that of 1 − τ
+NEAR_ONE = "momentum", "beta1", "beta2"  # decay rates, whose scale is that of 1 − τ
+DIGITS = 10  # decimals of a decay rate that is suggested: 1 − (1 − 0.9)²/(1 − 0.99) is 0, and not 1.3e-15
 FRACTIONS = "warmup", "decay"
 SEEDS = "seed", "data_seed"
 # how a run is measured and computed, not what is: two runs that differ in nothing else cannot be told apart
@@ -28,9 +29,12 @@ class BestSteps:
     Attributes:
         group: values of the fields that tell groups apart.
         batch_size: B.
-        steps: (S,) steps of every seed with the best choice; empty if no choice reached the target with all seeds.
-        choice: the best value of each tuned field, and the average that reached the target first with most seeds.
-        edges: field → value to add to the grid, where the best value lies at an end of it.
+        steps: (S,) steps of every seed with the choice that is best for the other seeds, `unseen_steps`; of a single
+            seed with its own best choice. Empty if no choice reached the target with all seeds.
+        choice: the best value of each tuned field over all seeds, and the average that reached the target first with
+            most of them.
+        edges: field → value to add to the grid, where the best value lies at an end of it, the other fields being what
+            they are in the choice.
         reached, runs: how many of the runs reached the target.
     """
 
@@ -139,7 +143,9 @@ def best_steps(table: SweepTable, target_loss: float, by: Sequence[str] = ("widt
 
     A run's steps are those of the iterate or the average that reaches the target first, interpolated between
     evaluations; the best choice of the tuned fields has the least geometric mean over seeds, among those that reached
-    the target with every seed.
+    the target with every seed. The steps of a seed are those with the choice that is best for the other seeds: with
+    the choice that did best on the same runs they would be too few, by the more the larger the scatter
+    (`unseen_steps`).
 
     Args:
         table: of a sweep.
@@ -204,7 +210,8 @@ def _tuned_fields(configs: Sequence[TrainConfig], by: Sequence[str]) -> list[str
 def _best(group: tuple, batch_size: int, cell: list[TrainResult], target: float, tuned: list[str]) -> BestSteps:
     """The best choice of one cell of the table."""
     choices: dict[tuple, dict[tuple, tuple[float, str]]] = {}  # choice → seed → steps and average
-    for (choice, seed), runs in _observed(batch_size, cell, tuned).items():
+    observed = _observed(batch_size, cell, tuned)
+    for (choice, seed), runs in observed.items():
         choices.setdefault(choice, {})[seed] = _first(runs, target)
     seeds = sorted({seed for found in choices.values() for seed in found})
     means = {
@@ -217,11 +224,38 @@ def _best(group: tuple, batch_size: int, cell: list[TrainResult], target: float,
     if not means:
         return BestSteps(group, batch_size, np.empty(0), {}, {}, reached, number)
     best = min(means, key=lambda choice: means[choice])
-    steps, averages = zip(*(choices[best][seed] for seed in seeds), strict=True)
-    values = dict(zip(tuned, zip(*choices, strict=True), strict=True)) | {"average": _decays(cell)}
+    averages = [choices[best][seed][1] for seed in seeds]
+    steps = unseen_steps(np.array([[choices[choice][seed][0] for seed in seeds] for choice in means]))
     chosen = dict(zip(tuned, best, strict=True)) | {"average": max(averages, key=averages.count)}
-    edges = {name: value for name in values if (value := _edge(name, chosen[name], values[name]))}
-    return BestSteps(group, batch_size, np.array(steps), chosen, edges, reached, number)
+    tried = [choice for choice, found in choices.items() if len(found) == len(seeds)]
+    edges = _edges(dict(zip(tuned, best, strict=True)), [dict(zip(tuned, each, strict=True)) for each in tried])
+    decays = {name for seed in seeds for run in observed[best, seed] for name in run.names}
+    if value := _average_edge(chosen["average"], decays):
+        edges["average"] = value
+    return BestSteps(group, batch_size, steps, chosen, edges, reached, number)
+
+
+def unseen_steps(steps: np.ndarray) -> np.ndarray:
+    """(S,) steps of each seed with the choice whose geometric mean over the other seeds is least.
+
+    The least of several noisy means lies below the mean of the best choice: for K choices that are equally good, and
+    log steps that scatter by σ, by 0.56 σ/√S (K = 2) … 1.16 σ/√S (K = 5). Where the scatter falls with the batch size
+    this tilts steps against batch size, and with them B*. The steps of a seed that had no say in the choice have the
+    mean of the choice, which is the best one's or, where choices differ by about their scatter, above it: by at most
+    0.24 σ/√(S − 1) (K = 2) … 0.53 σ/√(S − 1) (K = 5).
+
+    >>> import numpy as np
+    >>> from sgdtheory.sweep import unseen_steps
+    >>> unseen_steps(np.array([[10.0, 20.0], [12.0, 15.0]]))  # the first seed likes the first choice, the second not
+    array([12., 20.])
+
+    Args:
+        steps: (K, S) of K choices and S seeds; of a single seed its least is returned.
+    """
+    logs = np.log(steps)
+    others = logs.sum(axis=1, keepdims=True) - logs if steps.shape[1] > 1 else logs
+    best = others.argmin(axis=0)
+    return steps[best, np.arange(steps.shape[1])]
 
 
 def _observed(batch_size: int, cell: list[TrainResult], tuned: list[str]) -> dict[tuple, list[TrainResult]]:
@@ -247,30 +281,75 @@ def _first(runs: list[TrainResult], target: float) -> tuple[float, str]:
     return min((each for each in found if np.isfinite(each[0])), default=(float("nan"), "iterate"))
 
 
-def _decays(cell: list[TrainResult]) -> tuple[str, ...]:
-    return tuple({name for result in cell for name in result.names})
+def _edges(best: dict[str, Any], tried: list[dict[str, Any]]) -> dict[str, str]:
+    """Field → value to add, where the best choice is at an end of what was tried with its other fields as they are.
+
+    Fields of which each other's values leave one value only change together: each of them is looked at by itself.
+    """
+    found = {}
+    for name in best:
+        lines: dict[tuple, set[Any]] = {}
+        for choice in tried:
+            others = tuple(value for other, value in choice.items() if other != name)
+            lines.setdefault(others, set()).add(choice[name])
+        everywhere = set.union(*lines.values())
+        along = lines[tuple(value for other, value in best.items() if other != name)]
+        together = all(len(values) == 1 for values in lines.values())
+        if value := _edge(name, best[name], everywhere if together else along, everywhere):
+            found[name] = value
+    return found
 
 
-def _edge(name: str, best: Any, values: Sequence[Any]) -> str | None:
-    """The value to add to a grid whose end is the best; None if it is inside, or if there is nothing to tune."""
-    if name == "average":
-        if best in ("iterate", "uniform"):
-            return None
-        best, values = float(best), [float(value) for value in values if value not in ("iterate", "uniform")]
-    different = sorted(value for value in set(values) if isinstance(value, int | float))
-    if not isinstance(best, int | float) or (len(different) < 2 and name != "average"):
+def _edge(name: str, best: Any, along: Iterable[Any], everywhere: Iterable[Any]) -> str | None:
+    """The value to add where the best is at an end; None if it is inside, or if there is nothing to tune.
+
+    Args:
+        name: of the field.
+        best: its value in the best choice.
+        along: values that were tried with the other fields of that choice.
+        everywhere: values that were tried at all. Where the best is alone in `along`, its neighbour among these is to
+            be tried, the larger one if there is one.
+    """
+    line = _numbers(along)
+    if best not in line:  # a word, or no value
+        return None
+    if len(line) == 1:
+        grid = _numbers(everywhere)
+        if len(grid) > 1 and best != grid[-1]:
+            return f"{grid[grid.index(best) + 1]:.10g}"
+        line = grid
+    if len(line) < 2 or best not in (line[0], line[-1]):
         return None
     if name in NEAR_ONE:
-        if best == different[-1]:
-            ratio = (1 - different[-1]) / (1 - different[-2]) if len(different) > 1 else 0.5
-            return f"{1 - (1 - best) * ratio:.10g}"
-        lowest = name != "average" and best == different[0] > 0  # below the least τ there is the iterate
-        return f"{max(0.0, 1 - (1 - best) * (1 - best) / (1 - different[1])):.10g}" if lowest else None
-    if best in (different[0], different[-1]) and best > 0:
-        neighbour = different[1] if best == different[0] else different[-2]
-        value = min(best * best / neighbour, 1.0 if name in FRACTIONS else math.inf) if neighbour > 0 else best
-        return f"{value:.10g}" if value != best else None
-    return None
+        return _beyond_decay_rate(best, line)
+    if best <= 0:
+        return None
+    neighbour = line[1] if best == line[0] else line[-2]
+    value = min(best * best / neighbour, 1.0 if name in FRACTIONS else math.inf) if neighbour > 0 else best
+    return f"{value:.10g}" if value != best else None
+
+
+def _beyond_decay_rate(best: float, line: list[float]) -> str | None:
+    """The decay rate τ beyond an end of a line, geometrically in 1 − τ; None below τ = 0."""
+    if best == 0:
+        return None
+    neighbour = line[1] if best == line[0] else line[-2]
+    value = 1 - (1 - best) ** 2 / (1 - neighbour)
+    return f"{max(0.0, round(value, DIGITS)):.10g}"
+
+
+def _average_edge(best: str, names: Iterable[str]) -> str | None:
+    """The average to add where the best is the longest; below the least τ there is the iterate."""
+    if best in ("iterate", "uniform"):
+        return None
+    decays = _numbers(float(name) for name in names if name not in ("iterate", "uniform"))
+    if float(best) != decays[-1]:
+        return None
+    return _beyond_decay_rate(decays[-1], decays) if len(decays) > 1 else f"{1 - (1 - decays[0]) / 2:.10g}"
+
+
+def _numbers(values: Iterable[Any]) -> list[float]:
+    return sorted(value for value in set(values) if isinstance(value, int | float))
 
 
 def _batch_size(point: BestSteps) -> int:

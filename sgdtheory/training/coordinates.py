@@ -22,6 +22,7 @@ from sgdtheory.training.tensors import effective, tensor_factors
 
 QUANTITIES = "size", "change", "own"
 PROBES = 32  # samples on which activations are looked at
+LINEAR = 1e-4  # of a change of the outputs that is second order in the weights, over what is first order: rounding
 ROUNDING = 1e-6  # of float32 activations, relative
 
 
@@ -107,9 +108,11 @@ class CoordinateCheck:
         The means over steps decide. One step fails by itself if it is outside for certain: a wrong exponent of the
         output shows in the first steps, before what is learned is the same at any rate. The output before training
         fails if its slope is above tolerance − ½ for certain: it is one draw a seed where there is one output. What
-        does not move at all, or overflows, fails: its slope is nan.
+        overflows fails, with a slope of nan. What has no effect (`without_effect`) has no slope, and fails only if
+        nothing else moves either.
         """
         found = []
+        idle = self.without_effect
         for quantity in QUANTITIES:
             for layer, slope, low, high in zip(self.layers, *self.slopes(quantity), strict=True):
                 inside = low >= -self.tolerance and high <= self.tolerance
@@ -117,7 +120,7 @@ class CoordinateCheck:
                 if quantity == "size" and layer in self.ends:
                     inside = low <= self.tolerance - 0.5
                     certain = not inside
-                if not inside:
+                if not inside and (quantity, layer) not in idle:
                     found.append(Failure(quantity, layer, float(slope), float(low), float(high), bool(certain)))
         return found + self._of_one_step({failure[:2] for failure in found})
 
@@ -133,6 +136,20 @@ class CoordinateCheck:
                         ends = float(low), float(high)
                         worst[quantity, layer] = Failure(quantity, layer, float(slope), *ends, True, step)
         return list(worst.values())
+
+    @property
+    def without_effect(self) -> set[tuple[str, str]]:
+        """(quantity, layer) of "change" and "own" that are rounding at every width, seed and step, if others are not.
+
+        A bias of keys before a softmax moves, and moves nothing: it adds one number to all logits of a query.
+        """
+        still = {
+            (quantity, layer)
+            for quantity in QUANTITIES[1:]
+            for layer, values in zip(self.layers, getattr(self, quantity), strict=True)
+            if (values == 0).all()
+        }
+        return still if len(still) < 2 * len(self.layers) else set()
 
     @property
     def ends(self) -> tuple[str, ...]:
@@ -207,7 +224,7 @@ def _measure(configs: list[TrainConfig], steps: Sequence[int], zero_output: bool
     state = start = init(lanes, config=evaluation_program(configs[0]))
     size = _activations(start, probe, config=shared)
     if zero_output:
-        names = configs[0].network.with_role("output")
+        names = _last(state, jnp.asarray(probe), config=configs[0])
         outputs = {name: jnp.zeros_like(start.params[name]) for name in names}
         state = start = start._replace(params=start.params | outputs)
     state, done, rows = jax.tree.map(jnp.copy, start), 0, []
@@ -218,6 +235,30 @@ def _measure(configs: list[TrainConfig], steps: Sequence[int], zero_output: bool
         rows.append(_changes(state, start, probe, config=shared))
     change, own = ({name: np.array([row[k][name] for row in rows]) for name in rows[0][k]} for k in (0, 1))
     return {name: np.asarray(value) for name, value in size.items()}, change, own
+
+
+def _last(state: State, probe: Array, *, config: TrainConfig) -> list[str]:
+    """Tensors of outputs in which the network's outputs are linear: f(W + V) + f(W − V) = 2 f(W), V random.
+
+    A bottleneck has an output's role too. It must not be set to 0, or nothing behind it and before it moves.
+    """
+    network = config.network
+    names = list(network.with_role("output"))
+    if len(names) < 2:
+        return names
+    scales = tensor_factors(network.tensors, config)
+    params = effective({name: value[0] for name, value in state.params.items()}, scales, jnp.float32)
+    found = []
+    for name in names:
+        size = _root_mean_square(params[name])
+        moved = size * jax.random.normal(jax.random.key(1), params[name].shape)
+        middle, more, less = (
+            network.apply(params | {name: params[name] + sign * moved}, probe)[0] for sign in (0, 1, -1)
+        )
+        curved = _root_mean_square(more + less - 2 * middle)
+        if curved <= LINEAR * _root_mean_square(more - less):
+            found.append(name)
+    return found
 
 
 @Programs

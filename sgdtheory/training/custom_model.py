@@ -34,10 +34,11 @@ class Custom:
     >>> {name: tensor.role for name, tensor in config.network.tensors.items()}
     {'in': 'input', 'out': 'output'}
 
-    The weights are drawn by `init` at the run's width and multiplied by a power of width / base width, such that their
-    sizes scale as the parametrization says, whichever powers of the width `init` itself has: initialize as you are used
-    to. Multipliers and learning rates of the parametrization are applied to them. What `apply` itself does must not
-    depend on the width, but for attention logits, which under µP are divided by the size of a head, not by its root.
+    The weights are drawn by `init` at the run's width, and each tensor is multiplied by a number such that its root
+    mean square is that of draws at the base width times the parametrization's power of width / base width: initialize
+    as you are used to. Multipliers and learning rates of the parametrization are applied to them. What `apply` itself
+    does must not depend on the width, but for attention logits, which under µP are divided by the size of a head, not
+    by its root.
 
     Attributes:
         init: (key, width) → a pytree. Its arrays of floating point numbers are the weights, in float32; what else it

@@ -9,7 +9,9 @@ from scipy import stats
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.invariance import size_dependence
 from sgdtheory.fits.measurements import StepsMeasurement
-from sgdtheory.sweep.power import Scatter, enough, verdict_probabilities
+from sgdtheory.fits.steps_law import fit_steps_law
+from sgdtheory.sweep import BestSteps, SweepFit, TunedSteps
+from sgdtheory.sweep.power import Scatter, enough, scatter_of, verdict_probabilities
 from tests.marks import slow
 
 BATCHES = (16, 40, 100, 250, 625)
@@ -123,6 +125,43 @@ def test_a_prediction_that_forgets_the_scatter_between_widths_is_seen():
     holds, _, _ = shares(widths, scatter, num_seeds, slope)
     wrong = verdict_probabilities(widths, BATCHES, Scatter(scatter.seeds, 0.0, 0.0, 200.0), slope=slope).holds
     assert abs(holds.mean() - wrong) > 0.1
+
+
+def pilot(rng, seeds, common, rest, widths=4, num_seeds=3):
+    """A sweep whose log steps scatter by `seeds` and `rest`, and by `common` at all batch sizes of a width and seed."""
+    points, measurements = [], []
+    for width in range(widths):
+        noise = seeds * rng.standard_normal((len(BATCHES), num_seeds)) + common * rng.standard_normal(num_seeds)
+        noise += rest * rng.standard_normal((len(BATCHES), 1))
+        steps = np.exp(noise) * (1 + 150 / np.array(BATCHES))[:, None]
+        pairs = zip(BATCHES, steps, strict=True)
+        points += [BestSteps((width,), batch, each, {}, {}, num_seeds, num_seeds) for batch, each in pairs]
+        means = np.exp(np.log(steps).mean(axis=1))
+        measurements.append(StepsMeasurement(f"width {width}", width, np.array(BATCHES, float), means))
+    laws = tuple(fit_steps_law(each.batch_sizes, each.steps) for each in measurements)
+    tuned = TunedSteps(0.1, ("width",), tuple(points))
+    return SweepFit(tuned, tuple(measurements), laws, Convention(BATCHES[0]), {}, ())
+
+
+def test_a_seed_that_is_slow_at_all_batch_sizes_does_not_scatter_around_the_laws():
+    """Squares of the scatters that pilots are said to have, in the mean over 60 of them, against those drawn."""
+    for seeds, common, rest in ((0.05, 0.2, 0.0), (0.05, 0.0, 0.05)):
+        rng = np.random.default_rng(0)
+        found = [scatter_of(pilot(rng, seeds, common, rest)) for _ in range(60)]
+        squares = np.array([(each.seeds**2, each.rest**2, each.of_steps(3) ** 2) for each in found])
+        error = 4.5 * squares.std(axis=0) / 60**0.5
+        assert abs(squares.mean(axis=0)[0] - seeds**2) < error[0] + 0.06 * seeds**2  # pooled where s² is small
+        assert abs(squares.mean(axis=0)[2] - seeds**2 / 3 - rest**2) < error[2] + 0.15 * seeds**2 / 3
+
+
+def test_pilots_predict_the_power_that_sweeps_have():
+    """The median over pilots whose seeds share a part; counted as scatter, it makes "holds" look rare: the control."""
+    rng = np.random.default_rng(0)
+    widths, found = (32, 64, 128, 256), [scatter_of(pilot(rng, 0.08, 0.2, 0.0)) for _ in range(40)]
+    predicted = [verdict_probabilities(widths, BATCHES, each, num_seeds=3).holds for each in found]
+    exact = verdict_probabilities(widths, BATCHES, Scatter(0.08, 0.0, 0.0, 150.0), num_seeds=3).holds
+    naive = verdict_probabilities(widths, BATCHES, Scatter(0.2154, 0.0, 0.0, 150.0), num_seeds=3).holds
+    assert abs(np.median(predicted) - exact) < 0.1 < exact - naive
 
 
 def test_probabilities():

@@ -4,11 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from sgdtheory.sweep import SweepTable, best_steps
+from sgdtheory.sweep import SweepTable, best_steps, unseen_steps
 from sgdtheory.training import TrainResult
 from sgdtheory.training.evaluation import interpolated_steps
 from tests.runs import changed, run_of
+from tests.sweep.test_power import BATCHES, fitted
 
 STEPS = np.array([0, 1, 2, 4, 8, 16, 32, 64])
 NONE = np.full(STEPS.size, np.nan)
@@ -108,9 +110,16 @@ def test_best_steps_against_a_scan_of_all_choices():
         rate, beta = min(means, key=lambda choice: means[choice])
         assert (point.group, point.batch_size) == ((width,), batch)
         assert (point.choice["learning_rate"], point.choice["beta1"]) == (rate, beta)
-        np.testing.assert_allclose(point.mean, means[rate, beta], rtol=1e-12)
-        first = [min(exact[width, batch, rate, beta, seed].values()) for seed in (0, 1, 2)]
-        np.testing.assert_allclose(point.steps, first, rtol=1e-12)  # in the order of the seeds
+        expected = []
+        for seed in (0, 1, 2):  # each with what is best for the other two
+            others = {
+                choice: sum(np.log(min(exact[width, batch, *choice, other].values())) for other in {0, 1, 2} - {seed})
+                for choice in means
+            }
+            unseen = min(others, key=lambda choice: others[choice])
+            expected.append(min(exact[width, batch, *unseen, seed].values()))
+        np.testing.assert_allclose(point.steps, expected, rtol=1e-12)  # in the order of the seeds
+        np.testing.assert_allclose(point.mean, np.prod(expected) ** (1 / 3), rtol=1e-12)
 
 
 def test_a_choice_that_not_all_seeds_reach_is_not_the_best():
@@ -158,6 +167,43 @@ def test_fields_that_tell_groups_apart():
     np.testing.assert_allclose([point.mean for point in found.points], [9, 7, 5])
 
 
+# ------------------------------------------------------------------ choices that luck made
+
+
+def critical_of_flat(measure, number=500, widths=4):
+    """Mean error of log B*, that mean's standard error, and the share of t-intervals at 95% that hold B*.
+
+    Five choices are equally good; log steps of the two seeds of each scatter by 0.2 (16/B)^½ around 1 + 150/B.
+    """
+    rng = np.random.default_rng(1)
+    scatter = 0.2 * (16 / np.array(BATCHES)) ** 0.5
+    noise = scatter[:, None, None] * rng.standard_normal((number, widths, len(BATCHES), 5, 2))
+    tuned = np.array([measure(each) for each in noise.reshape(-1, 5, 2)]).reshape(number, widths, len(BATCHES))
+    critical, sensitivity, rest = fitted(np.log1p(150 / np.array(BATCHES)) + tuned)
+    error = np.log(critical) - np.log(0.2 * 150 + 1.2 * BATCHES[0])
+    freedom = widths * (len(BATCHES) - 2)
+    half = stats.t.ppf(0.975, freedom) * np.sqrt(rest / freedom)[:, None] * sensitivity
+    return error.mean(), error.std() / np.sqrt(error.size), (abs(error) < half).mean()
+
+
+def test_choices_that_luck_made_leave_the_critical_batch_size_where_it_is():
+    """Its intervals hold as often as those of a choice made beforehand.
+
+    The control is the choice that did best on the same runs: its steps are too few, most so at small B.
+    """
+    error, standard_error, share = critical_of_flat(lambda noise: np.log(unseen_steps(np.exp(noise))).mean())
+    assert abs(error) < 5 * standard_error + 0.01  # false alarm 6e-7; B* is not linear in log steps
+    _, _, beforehand = critical_of_flat(lambda noise: noise[2].mean())
+    assert abs(share - beforehand) < 0.03  # five standard errors of 500 sweeps of which 8% miss, four B* each
+    error, standard_error, share = critical_of_flat(lambda noise: noise.mean(axis=1).min())
+    assert error < -0.08
+    assert share < 0.7
+
+
+def test_a_single_seed_is_measured_with_its_own_best_choice():
+    np.testing.assert_array_equal(unseen_steps(np.array([[9.0], [5.0], [7.0]])), [5.0])
+
+
 # ------------------------------------------------------------------ ends of the grid
 
 
@@ -180,6 +226,49 @@ def test_decay_rates_go_on_geometrically_in_one_minus_them(name):
     assert tuned((5, 9, 9), **{name: values}).edges == {name: "0.6"}  # 0.1, 0.2: 0.4
     assert tuned((5, 9), **{name: (0.2, 0.9)}).edges == {name: "0"}
     assert tuned((5, 9), **{name: (0.0, 0.9)}).edges == {}  # there is nothing below
+
+
+def chosen(rows, **options):
+    """The tuned cell of runs (β₂, γ, steps)."""
+    runs = [result({"iterate": power(steps)}, beta2=beta, learning_rate=rate) for beta, rate, steps in rows]
+    (point,) = best_steps(table(*runs), 1.0, **options).points
+    return point.edges
+
+
+def test_ends_of_a_grid_that_depends_on_another():
+    """The best learning rate is the largest that was tried with its own β₂, though not the largest of all."""
+    rows = [(0.9, 0.01, 9), (0.9, 0.02, 5), (0.99, 0.01, 9), (0.99, 0.02, 8), (0.99, 0.04, 9)]
+    assert chosen([*rows, (0.999, 0.02, 9)]) == {"learning_rate": "0.04", "beta2": "0"}
+    assert chosen([*rows, (0.9, 0.04, 9), (0.8, 0.02, 9)]) == {}
+    full = [
+        (beta, rate, 9 - 4 * ((beta, rate) == (0.9, 0.02))) for beta in (0.8, 0.9, 0.99) for rate in (0.01, 0.02, 0.04)
+    ]
+    assert chosen(full) == {}
+
+
+def test_a_value_that_was_tried_alone_has_its_neighbour_added():
+    """γ = 0.02 is the only one that β₂ = 0.9 was tried with: whether it is the best of them is not known."""
+    rows = [(0.8, 0.02, 9), (0.9, 0.02, 5), (0.99, 0.01, 9), (0.99, 0.02, 9), (0.99, 0.04, 9)]
+    assert chosen(rows) == {"learning_rate": "0.04"}
+    assert chosen([*rows, (0.9, 0.04, 9)]) == {"learning_rate": "0.01"}
+    assert chosen([*rows, (0.9, 0.04, 9), (0.9, 0.01, 9)]) == {}
+
+
+def test_fields_that_change_together_have_ends_of_their_own():
+    assert chosen([(0.8, 0.01, 9), (0.9, 0.02, 5), (0.99, 0.04, 9)]) == {}
+    assert chosen([(0.8, 0.01, 9), (0.9, 0.02, 9), (0.98, 0.04, 5)]) == {"learning_rate": "0.08", "beta2": "0.996"}
+
+
+def test_a_choice_that_lacks_a_seed_has_not_been_tried():
+    rows = [(0.1, 0, 9), (0.1, 1, 9), (0.2, 0, 5), (0.2, 1, 5), (0.4, 0, 9)]
+    runs = [result({"iterate": power(steps)}, learning_rate=rate, seed=seed) for rate, seed, steps in rows]
+    (point,) = best_steps(table(*runs), 1.0).points
+    assert point.edges == {"learning_rate": "0.4"}
+
+
+def test_a_decay_rate_that_rounds_to_nothing_is_0():
+    """1 − (1 − 0.9)²/(1 − 0.99) is 1.3e-15 in floating point."""
+    assert tuned((5, 9), beta2=(0.9, 0.99)).edges == {"beta2": "0"}
 
 
 def test_averages_have_an_upper_end():

@@ -1,7 +1,13 @@
+from dataclasses import replace
+
+import jax
 import numpy as np
 import pytest
 
-from sgdtheory.training import MUP, coordinate_check
+from sgdtheory.training import MUP, CoordinateCheck, Custom, coordinate_check
+from sgdtheory.training.coordinates import _last
+from sgdtheory.training.engine import evaluation_program, init, stacked
+from sgdtheory.training.streams import stream
 from tests.marks import slow
 from tests.runs import changed, run_of
 
@@ -92,3 +98,48 @@ def test_slopes_are_least_squares_with_students_interval():
 def test_bad_input(options, message):
     with pytest.raises(ValueError, match=message):
         coordinate_check(MLP, **options)
+
+
+def bottleneck(key, width):
+    keys, normal = jax.random.split(key, 4), jax.random.normal
+    return {
+        "in": normal(keys[0], (64, width)) / 8,
+        "narrow": normal(keys[1], (width, 8)) / width**0.5,
+        "wide": normal(keys[2], (8, width)) / 8**0.5,
+        "out": normal(keys[3], (width, 1)) / width**0.5,
+    }
+
+
+def through_it(params, x):
+    x = jax.nn.silu(jax.nn.silu(x @ params["in"]) @ params["narrow"])
+    return jax.nn.silu(x @ params["wide"]) @ params["out"]
+
+
+def test_a_bottleneck_is_not_set_to_0():
+    """Else nothing would move: its outputs would be 0, and so would what the last layer makes of them."""
+    model = Custom(init=bottleneck, apply=through_it)
+    config = replace(MLP, model=model, width=16, base_width=16)
+    state = init(stacked([config]), config=evaluation_program(config))
+    assert set(config.network.with_role("output")) == {"narrow", "out"}
+    assert _last(state, stream(config).holdout()[0][:8], config=config) == ["out"]
+
+
+def made(own):
+    """A check of two widths, one step and two seeds in which every size is 1 and layers move like this (L, N)."""
+    own = np.repeat(np.array(own, float)[:, :, None, None], 2, axis=3)
+    scatter = np.array([1.0, 1.01])
+    layers = tuple(f"layer {k}" for k in range(own.shape[0]))
+    size = np.ones((*own.shape[:2], 2)) * scatter
+    model = MLP.network.with_role("output")
+    assert not set(layers) & set(model)
+    steps, widths = np.array([1]), np.array([8, 16])
+    return CoordinateCheck(MLP, widths, steps, layers, size, own * scatter, own * scatter, 0.3, 0.95)
+
+
+def test_what_has_no_effect_does_not_fail_if_something_has():
+    found = made([[1, 1], [0, 0]])
+    assert found.without_effect == {("change", "layer 1"), ("own", "layer 1")}
+    assert found.passes
+    assert not made([[1, 2], [0, 0]]).passes  # a slope of 1 of the other
+    assert not made([[0, 0], [0, 0]]).passes  # nothing moves: nothing is known
+    assert not made([[1, 1], [np.nan, np.nan]]).passes

@@ -17,8 +17,9 @@ from sgdtheory.training.losses import LOSSES
 from sgdtheory.training.network import Layers, Network, Params, Tensor, Tensors
 from sgdtheory.training.parametrization import ALL_ROLES, Role
 
-KEYS = 4  # initial weights whose root mean squares are compared
-NEAR = 0.1  # an exponent of the width that is as near to a half or whole one is that
+ENTRIES = 2**14  # of a tensor, whose root mean square is taken: normal ones give it to 0.6%
+MOST_ENTRIES = 2**20  # that are drawn at once
+SOME = 256  # draws, which give most tensors as many; what is left takes one an entry
 OWN = 0  # fan-in of a tensor that is not drawn here
 
 
@@ -81,16 +82,15 @@ def network(model: Functions, samples: Samples, width: int, base_width: int) -> 
         base, double, own = (_parts(model, size) for size in (base_width, 2 * base_width, width))
         if not own.names == base.names == double.names:
             raise ValueError("init must give weights of the same names at every width: their shapes are compared")
-        growth = _growth(model, base_width)
+        scales = _scales(model, width, base_width)
     roles = roles_of(model, base, double)
     tensors = {name: Tensor(shape, roles[name], OWN) for name, shape in own.shapes().items()}
     frame = own._replace(tree=None, weights=[])  # what is kept: not the weights, which may be large
-    ratio = width / base_width
 
     def initial(key: Array) -> Params:
         parts = Parts.of(model.init(key, width))
         pairs = zip(parts.names, parts.weights, strict=True)
-        return {name: jnp.asarray(weight, jnp.float32) * ratio ** -growth[name] for name, weight in pairs}
+        return {name: jnp.asarray(weight, jnp.float32) * scales[name] for name, weight in pairs}
 
     operations = _checked_operations(model, frame, tensors, samples)
     whole = model.activations is None
@@ -114,7 +114,14 @@ def roles_of(model: Functions, small: Parts, large: Parts) -> dict[str, Role]:
         if name not in small.names:
             raise ValueError(f"roles has {name!r}, which is no tensor of the model: it has {', '.join(small.names)}")
     pairs = zip(small.shapes().items(), large.shapes().values(), strict=True)
-    return {name: given.get(name) or inferred_role(shape, grown, model.layout) for (name, shape), grown in pairs}
+    return {name: given.get(name) or _role(name, shape, grown, model.layout) for (name, shape), grown in pairs}
+
+
+def _role(name: str, small: tuple[int, ...], large: tuple[int, ...], layout: str) -> Role:
+    """As `inferred_role`, but what is called a bias is a vector if it grows: of heads, (heads, d), or of a stack."""
+    if small != large and name.rpartition("/")[2] == "bias":
+        return "vector"
+    return inferred_role(small, large, layout)
 
 
 def inferred_role(small: tuple[int, ...], large: tuple[int, ...], layout: str) -> Role:
@@ -131,31 +138,56 @@ def inferred_role(small: tuple[int, ...], large: tuple[int, ...], layout: str) -
         return "hidden"
     if len(small) == 1:
         return "vector"
-    made = len(small) - 1 if layout == "in_out" else 0
+    made, taken = (len(small) - 1, len(small) - 2) if layout == "in_out" else (0, 1)
+    if grown[0] not in (made, taken):
+        return "vector"  # blocks, (g, in, out): more of them, none of which has more inputs
     return "input" if grown[0] == made else "output"
 
 
-@functools.lru_cache(maxsize=64)
-def _growth(model: Functions, base_width: int) -> dict[str, float]:
-    """Exponent p of each tensor's root mean square as `init` draws it, ∝ width^p, from the base width and twice it.
+def _scales(model: Functions, width: int, base_width: int) -> dict[str, float]:
+    """What gives each tensor, as `init` draws it at a width, the root mean square that it has at the base width.
 
-    What is near to a half or whole one is that, as entries are random. It is 0 for what is drawn as 0.
+    It is measured at both widths, as `init` may be no power of the width: Glorot's √(2/(in + out)) is none. 1 for what
+    is drawn as 0.
     """
-    squares = []
-    for width in (base_width, 2 * base_width):
-        draws = [_parts(model, width, seed) for seed in range(KEYS)]
-        squares.append(
-            {
-                name: float(np.mean([np.mean(np.square(np.asarray(each.weights[k], float))) for each in draws]))
-                for k, name in enumerate(draws[0].names)
-            }
-        )
+    if width == base_width:
+        return dict.fromkeys(_sizes(model, width), 1.0)
+    own = _sizes(model, width)
+    return {name: size / own[name] if size and own[name] else 1.0 for name, size in _sizes(model, base_width).items()}
+
+
+@functools.lru_cache(maxsize=256)
+def _sizes(model: Functions, width: int) -> dict[str, float]:
+    """Root mean square of each tensor as `init` draws it at a width, over so many draws that it has `ENTRIES` entries.
+
+    One draw is enough for a tensor that has as many, or whose entries are all one number.
+    """
+    parts = _parts(model, width)
     found = {}
-    for name, small in squares[0].items():
-        large = squares[1][name]
-        slope = 0.5 * math.log2(large / small) if small > 0 and large > 0 else 0.0
-        found[name] = round(2 * slope) / 2 if abs(slope - round(2 * slope) / 2) < NEAR else slope
+    groups: dict[int, list[int]] = {}
+    for place, (name, weight) in enumerate(zip(parts.names, parts.weights, strict=True)):
+        values = np.asarray(weight, np.float32)
+        found[name] = float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
+        constant = not values.any() or (values.size > 1 and values.min() == values.max())
+        if values.size < ENTRIES and not constant:
+            groups.setdefault(SOME if SOME * values.size >= ENTRIES else ENTRIES, []).append(place)
+    for draws, places in groups.items():
+        at_once = max(1, MOST_ENTRIES // sum(parts.weights[place].size for place in places))
+        for place, square in zip(places, _mean_squares(model, width, places, draws, at_once), strict=True):
+            found[parts.names[place]] = math.sqrt(square)
     return found
+
+
+def _mean_squares(model: Functions, width: int, places: Sequence[int], draws: int, at_once: int) -> list[float]:
+    """Mean squares of some of the tensors over draws; what the other tensors are is not computed."""
+
+    def one(key: Array) -> list[Array]:
+        weights = Parts.of(model.init(key, width)).weights
+        return [jnp.mean(jnp.square(jnp.asarray(weights[place], jnp.float32))) for place in places]
+
+    keys = jax.random.split(jax.random.key(0), draws)
+    squares = jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=at_once))(keys)
+    return [float(np.mean(np.asarray(each, float))) for each in squares]
 
 
 def _apply(model: Functions, parts: Parts, samples: Samples, weights: Params, inputs: Array) -> tuple[Array, Layers]:
