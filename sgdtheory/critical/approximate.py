@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 
 from sgdtheory._common.arguments import positive_number
-from sgdtheory.critical.definition import checked_samples, require_learnt
+from sgdtheory.critical.definition import checked_samples, require_learnt, require_several_steps
 from sgdtheory.critical.relaxed_risk import RelaxedRisk
 from sgdtheory.critical.thresholds import BETWEEN, CROSSED, ENOUGH, MOST_GUESSES, NEAR_CROSSING
 from sgdtheory.critical.tuned_risk import TunedRisk
@@ -75,7 +75,8 @@ def approximate_critical_batch_size(
         ApproximateCriticalBatchSize.
 
     Raises:
-        ValueError: an argument outside its range, a problem without signal or one of which D samples teach nothing.
+        ValueError: an argument outside its range, a problem without signal, or D samples of which nothing is learnt or
+            with which one step is best.
 
     Example:
         >>> import sgdtheory as st
@@ -90,10 +91,11 @@ def approximate_critical_batch_size(
     tuned = TunedRisk(problem, algorithm)
     samples = float(checked_samples(positive_number("num_samples", num_samples)))
     overhead = positive_number("overhead", overhead)
-    relaxed = RelaxedRisk(tuned, samples, 2.0, rough=True)
+    relaxed = RelaxedRisk(tuned, samples, tuned.first_steps, rough=True)
     best = int(np.argmin(relaxed.risk))
     risk = float(relaxed.risk[best])
     require_learnt(tuned, samples, risk)
+    require_several_steps(samples, relaxed.steps[best])
     least, rate = _fewest_steps(relaxed, (1 + overhead) * samples, risk)
     steps = float(np.ceil(least - ENOUGH))
     return ApproximateCriticalBatchSize(

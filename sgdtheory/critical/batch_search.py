@@ -8,6 +8,7 @@ import numpy as np
 
 from sgdtheory.critical.step_search import Margin, bracket, fewest_steps, steps_bound, whole_numbers
 from sgdtheory.critical.thresholds import (
+    EVERY_FEW_STEPS,
     EVERY_RESONANT_STEPS,
     FAR,
     FOLLOWED,
@@ -24,14 +25,21 @@ from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
 
 
 def largest_batch(
-    tuned: TunedRisk, budget: float, target: float, least: float, *, all_data: bool, guess: float = np.nan
+    tuned: TunedRisk,
+    budget: float,
+    target: float,
+    least: float,
+    *,
+    all_data: bool,
+    first: float | None = None,
+    guess: float = np.nan,
 ) -> tuple[float, float]:
     """Largest whole B with which `budget/B` steps or fewer reach the target, and the largest B; B = `least` does.
 
     With n and γ fixed every term of the risk (E1) falls with B, and more γ are stable. So n steps can do iff
     B = budget/n can: first the fewest steps for which a B that need not be whole can, then the first whole one below it
-    that can. With `all_data` a B counts only if it can with all ⌊budget/B⌋ steps. A good `guess` of the fewest steps
-    makes the search short.
+    that can. With `all_data` a B counts only if it can with all ⌊budget/B⌋ steps. Fewer steps than `first` are not
+    looked at: by default those that teach nothing. A good `guess` of the fewest steps makes the search short.
     """
     tracked = TrackedRate(tuned, 1)
 
@@ -40,7 +48,8 @@ def largest_batch(
 
     if target >= tuned.initial_risk:
         return np.floor(budget), budget  # a single step, which changes nothing, is enough
-    steps = _fewest(tuned, margin, target, np.floor(budget / least), lambda n: budget / n, guess)
+    first = tuned.first_steps if first is None else first
+    steps = _fewest(tuned, margin, target, (first, np.floor(budget / least)), lambda n: budget / n, guess)
     real, batch = budget / steps, np.floor(budget / steps)
     while batch > least:
         most = np.floor(budget / batch)
@@ -52,16 +61,23 @@ def largest_batch(
     return max(batch, least), real
 
 
-def _fewest(tuned: TunedRisk, margin: Margin, target: float, high: float, batch: Callable, guess: float) -> float:
-    """Fewest n ≤ high with `margin(n) ≤ 0`, where n steps go with batch size `batch(n)`; high has it."""
+def _fewest(
+    tuned: TunedRisk, margin: Margin, target: float, ends: tuple[float, float], batch: Callable, guess: float
+) -> float:
+    """Fewest n between the ends with `margin(n) ≤ 0`, where n steps go with batch size `batch(n)`; the larger has it.
+
+    Few steps are all tried: there the least risk may rise and fall with n, and one step be better than the next few.
+    """
+    first, high = ends
     low = steps_bound(tuned, target, high)
-    few = whole_numbers(max(low, 2.0), min(high, EVERY_RESONANT_STEPS))
-    few = few[few <= tuned.resonant * batch(few)]
-    if few.size:
-        enough = few[tuned.least(batch(few), few).risk <= target * (1 + ROUNDING)]
+    few = whole_numbers(max(low, first), min(high, EVERY_RESONANT_STEPS))
+    few = few[(few <= EVERY_FEW_STEPS) | (few <= tuned.resonant * batch(few))]
+    for start in range(0, few.size, STEPS_AT_ONCE):
+        some = few[start : start + STEPS_AT_ONCE]
+        enough = some[tuned.least(batch(some), some).risk <= target * (1 + ROUNDING)]
         if enough.size:
             return float(enough[0])
-        low = max(low, float(few[-1]))
+        low = max(low, float(some[-1]))
     if low >= high:
         return high
     found = _Enough(float(fewest_steps(margin, *bracket(margin, low, high, guess))[0]), np.nan)
@@ -107,7 +123,8 @@ def steps_needed(
     open_ = start.risk > target * (1 + SAME_RISK)
     few = np.arange(2.0, EVERY_RESONANT_STEPS + 1)
     possible = few >= steps_bound(tuned, target, EVERY_RESONANT_STEPS + 1)
-    left = open_[:, None] & possible & (few > steps[:, None]) & (few <= tuned.resonant * batch[:, None])
+    all_tried = (few <= EVERY_FEW_STEPS) | (few <= tuned.resonant * batch[:, None])
+    left = open_[:, None] & possible & (few > steps[:, None]) & all_tried
     while left.any():
         row, column = np.nonzero(left & (left.cumsum(1) <= STEPS_AT_ONCE))
         found = tuned.least(batch[row], few[column])
@@ -172,7 +189,7 @@ class TrackedRate:
         before = self.found_at[index]
         moved = np.abs(np.log(steps / before))
         likewise = (moved < FOLLOWED_RESONANT) & ((steps - before) % 2 == 0)
-        near = np.where(steps > self.tuned.resonant * batch, moved < FOLLOWED, likewise)
+        near = np.where(steps > self.tuned.resonant * batch, moved < FOLLOWED, likewise) & (steps > self.tuned.rippling)
         best = np.empty((3, index.size))
         if near.any():
             here = index[near]

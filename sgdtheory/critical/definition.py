@@ -209,6 +209,15 @@ def require_learnt(tuned: TunedRisk, samples: float, risk: float) -> None:
         )
 
 
+def require_several_steps(samples: float, steps: float) -> None:
+    """Where one step is best there is no critical batch size."""
+    if steps == 1:
+        raise ValueError(
+            f"num_samples must be so large that one step with all of them is not the best, got {samples:g}: there "
+            "every batch size up to num_samples can be had without more data, and none is critical"
+        )
+
+
 def _risk_factor(value: float) -> float:
     number = single_number("risk_factor", value)
     if not (np.isfinite(number) and number > 1):
@@ -221,19 +230,16 @@ def _solve(
 ) -> CriticalBatchSize:
     best, rate, risk, relaxed = optimal_batch_size(tuned, samples)
     require_learnt(tuned, samples, risk)
+    require_several_steps(samples, np.floor(samples / best))
 
-    def largest(budget: float, target: float, all_data: bool) -> tuple[float, float]:
+    def largest(budget: float, target: float, **how: Any) -> tuple[float, float]:
         budget *= 1 + ROUNDING
         guess = relaxed.steps_about(budget, target) if relaxed else np.nan
-        return largest_batch(tuned, budget, target, best, all_data=all_data, guess=guess)
+        return largest_batch(tuned, budget, target, best, guess=guess, **how)
 
-    critical, real = largest((1 + overhead) * samples, risk, all_data=False)
+    # One step with more than D samples at once is no batch size of D samples, even if it reaches what they attain.
+    critical, real = largest((1 + overhead) * samples, risk, all_data=False, first=2.0)
     keeping, _ = largest(samples, risk_factor * risk, all_data=True)
-    if critical > samples and np.floor(samples / best) == 1:
-        raise ValueError(
-            f"num_samples must be so large that one step with all of them is not the best, got {samples:g}: there "
-            "every batch size up to num_samples can be had without more data, and none is critical"
-        )
     if critical > samples:
         raise ValueError(
             f"overhead must leave a critical batch size of at most num_samples, got {overhead:g}, with which it is "
@@ -260,17 +266,25 @@ def _solve(
         overhead=overhead,
         risk_factor=risk_factor,
         curves=(curve,) if with_curve else (),
-        remark=_remark(tuned.problem.noise_variance, best),
+        remark=_remark(tuned, best, (1 + overhead) * samples, risk),
     )
 
 
-def _remark(noise_variance: float, best: float) -> str:
+def _remark(tuned: TunedRisk, best: float, budget: float, risk: float) -> str:
     """What a reader of B* should know."""
-    if noise_variance == 0:
-        return "without label noise the critical batch size is limited by the stability edge alone"
-    if best > 1:
-        return "the optimal risk is attained at a batch size above 1 (optimal_batch_size); smaller ones need more data"
-    return ""
+    remarks = []
+    if tuned.problem.noise_variance == 0:
+        remarks.append("without label noise the critical batch size is limited by the stability edge alone")
+    elif best > 1:
+        remarks.append(
+            "the optimal risk is attained at a batch size above 1 (optimal_batch_size); smaller ones need more data"
+        )
+    if tuned.first_steps == 1 and tuned.least(np.array([budget]), np.ones(1)).risk[0] <= risk:
+        remarks.append(
+            f"one step with {budget:g} samples reaches the optimal risk as well; B* is the largest of at most "
+            "num_samples, and takes two steps or more"
+        )
+    return "; ".join(remarks)
 
 
 def _falling(tuned: TunedRisk, found: list[CriticalBatchSize]) -> str:

@@ -18,13 +18,12 @@ from sgdtheory.critical.relaxed_risk import RelaxedRisk
 from sgdtheory.critical.step_search import steps_bound, whole_numbers
 from sgdtheory.critical.thresholds import (
     EVERY_BATCH,
-    EVERY_STEPS_OF_OPTIMUM,
+    EVERY_FEW_STEPS,
     MOST_LISTED,
     MOST_TRIED,
     RELAXED_ROUNDS,
     SAME_RISK,
     SMALLEST_BATCHES,
-    WORTH_A_LOOK,
 )
 from sgdtheory.critical.tuned_risk import TunedRisk
 
@@ -49,13 +48,12 @@ def optimal_batch_size(tuned: TunedRisk, samples: float) -> Optimum:
         steps = np.floor(samples / np.arange(1.0, np.floor(samples) + 1))
         tried.add(np.floor(samples / steps))  # the largest B with as many steps: the others do worse
     else:
-        tried.add(SMALLEST_BATCHES if tuned.resonant else SMALLEST_BATCHES[:1])
-        fewest = max(steps_bound(tuned, tried.risk[0], np.floor(samples)), 2.0)
-        if tuned.resonant:
-            tried.add(np.floor(samples / whole_numbers(fewest, EVERY_STEPS_OF_OPTIMUM)))
+        tried.add(SMALLEST_BATCHES)
+        fewest = max(steps_bound(tuned, tried.risk[0], np.floor(samples)), tuned.first_steps)
+        tried.add(np.floor(samples / whole_numbers(fewest, EVERY_FEW_STEPS)))
         most = tried.rate[0] * samples * tuned.largest_eigenvalue  # for B with γ = 2/λ_1 it is half of them
         relaxed = RelaxedRisk(tuned, samples, fewest, most)
-        tried.add(_promising(relaxed, tried.risk.min()) if tuned.resonant else _better(relaxed, tried.risk.min()))
+        tried.add(_promising(relaxed, tried.risk.min()))
     return Optimum(*tried.best(), relaxed)
 
 
@@ -78,15 +76,6 @@ class _Tried:
         """B, γ and risk of the least one."""
         k = int(np.argmin(self.risk)) if self.risk.min() < self.risk[0] * (1 - SAME_RISK) else 0
         return float(self.batch[k]), float(self.rate[k]), float(self.risk[k])
-
-
-def _better(relaxed: RelaxedRisk, attained: float) -> np.ndarray:
-    """Where steps do not resonate: the whole batch size at the least ρ, if that is clearly less.
-
-    With γ/B fixed small batches differ by what a last step does alone, of the order of their number of steps.
-    """
-    k = int(np.argmin(relaxed.risk))
-    return np.floor(relaxed.samples / relaxed.steps[[k]]) if relaxed.risk[k] < attained * WORTH_A_LOOK else np.empty(0)
 
 
 def _promising(relaxed: RelaxedRisk, attained: float) -> np.ndarray:

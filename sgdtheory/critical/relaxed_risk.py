@@ -3,13 +3,16 @@
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
+from sgdtheory.critical.step_search import whole_numbers
 from sgdtheory.critical.thresholds import (
     BETWEEN,
-    EVERY_STEPS_OF_OPTIMUM,
+    EVERY_FEW_STEPS,
+    LEAST_BEND,
     LESS_DATA,
     RELAXED_NEAR,
     RELAXED_PER_DECADE,
     RESONANT_PER_DECADE,
+    ROUGH_FEW_STEPS,
     SCAN_ERROR,
 )
 from sgdtheory.critical.tuned_risk import TunedRisk
@@ -21,25 +24,31 @@ class RelaxedRisk:
     Args:
         tuned: the tuned risk.
         samples: D.
-        fewest: n below it are of no interest; nor are those up to `EVERY_STEPS_OF_OPTIMUM` that are all tried.
+        fewest: n below it are of no interest; nor are those up to `EVERY_FEW_STEPS` that are all tried.
         most: where steps resonate, larger n are computed at wider spacing.
-        rough: to some 1e-4, as if no steps resonated. So it always is where none do.
+        rough: to some 1e-3, as if no steps resonated.
     """
 
     def __init__(self, tuned: TunedRisk, samples: float, fewest: float, most: float = 0.0, rough: bool = False) -> None:
-        self.tuned, self.samples, self.rough = tuned, samples, rough or not tuned.resonant
-        first = fewest if self.rough else max(fewest, EVERY_STEPS_OF_OPTIMUM + 1.0)
+        self.tuned = tuned
+        self.samples = samples
+        self.rough = rough
+        first = fewest if rough else max(fewest, EVERY_FEW_STEPS + 1.0)
         self.resonant = np.sqrt(tuned.resonant * samples)  # n ≤ 4B
         steps = _spaced(first, np.floor(samples), RELAXED_PER_DECADE)
-        if not self.rough:
-            steps = np.append(steps, _spaced(first, min(most, self.resonant), RESONANT_PER_DECADE))
+        if rough:
+            steps = np.append(steps, whole_numbers(first, ROUGH_FEW_STEPS))
+        else:
+            for end in (min(most, self.resonant), tuned.rippling):
+                steps = np.append(steps, _spaced(first, end, RESONANT_PER_DECADE))
         self.steps = self._allowed(steps)
         self.rate, self.risk = self._at(self.steps)
 
     def _allowed(self, steps: np.ndarray) -> np.ndarray:
         """Whole numbers near these, even where steps may resonate."""
         even = 2 * np.round(steps / 2)
-        return np.unique(np.where(even <= self.resonant, even, np.minimum(np.round(steps), np.floor(self.samples))))
+        resonate = (even > 0) & (even <= self.resonant)
+        return np.unique(np.where(resonate, even, np.minimum(np.round(steps), np.floor(self.samples))))
 
     def _at(self, steps: np.ndarray, share: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
         best = (self.tuned.roughly if self.rough else self.tuned.least)(share * self.samples / steps, steps)
@@ -47,13 +56,30 @@ class RelaxedRisk:
 
     def refine(self, attained: float) -> None:
         """Halve the intervals about every minimum that may be below what is attained."""
-        risk, low = self.risk, attained * (1 + RELAXED_NEAR)
-        k = 1 + np.flatnonzero((risk[1:-1] <= risk[:-2]) & (risk[1:-1] <= risk[2:]) & (risk[1:-1] < low))
+        risk = self.risk
+        k = 1 + np.flatnonzero((risk[1:-1] <= risk[:-2]) & (risk[1:-1] <= risk[2:]))
+        k = k[self._lowest_about(k) < np.log(attained)]
+        if risk[0] <= min(risk[1], attained * (1 + RELAXED_NEAR)):  # it may be less between the first two
+            k = np.append(k, 1)
         middle = np.sqrt(np.append(self.steps[k - 1] * self.steps[k], self.steps[k] * self.steps[k + 1]))
         new = np.setdiff1d(self._allowed(middle), self.steps)
         if new.size:
             columns = np.hstack([np.array([self.steps, self.rate, risk]), np.array([new, *self._at(new)])])
             self.steps, self.rate, self.risk = columns[:, np.argsort(columns[0])]
+
+    def _lowest_about(self, k: np.ndarray) -> np.ndarray:
+        """How low log ρ may be about the minima k: where it is smooth, twice as far down as a parabola says."""
+        here = np.log(self.risk[k])
+        if self.tuned.resonant or self.tuned.rippling:
+            return here - RELAXED_NEAR
+        place, value = np.log(self.steps), np.log(self.risk)
+        left = place[k] - place[k - 1]
+        right = place[k + 1] - place[k]
+        down = (value[k - 1] - here) / left
+        up = (value[k + 1] - here) / right
+        slope = (up * left - down * right) / (left + right)
+        bend = (up + down) / (left + right)
+        return here - 2 * slope**2 / (4 * np.maximum(bend, LEAST_BEND))
 
     def worth_of_samples(self) -> float:
         """−d log ρ/d log D at the least ρ."""

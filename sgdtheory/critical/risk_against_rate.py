@@ -1,6 +1,7 @@
 """The exact risk as a function of γ on the stable range: all of its basins, and the minimum of each."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -16,6 +17,7 @@ from sgdtheory.critical.thresholds import (
     LEAST_RISK,
     MINIMUM_TOLERANCES,
     MOST_QUARTICS,
+    NOISE_FALLS,
     QUARTIC_ERROR,
     RESONANT,
     ROUGH_WIDTH,
@@ -24,11 +26,30 @@ from sgdtheory.critical.thresholds import (
     SPACING,
     SPACING_ABOVE,
     STEEPEST,
+    SWING,
     WIDTHS,
 )
 
 RiskOf = Callable[[np.ndarray, np.ndarray, np.ndarray, float], np.ndarray]  # of B, γ, n and the error allowed
+PhaseOf = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of γ and n, (L, P)
 FIVE = np.arange(-2.0, 3.0)[:, None]
+
+
+class Swings(NamedTuple):
+    """What is known of a method with momentum, whose bias swings with γ as it does with n, `cos²(n ω(γ))` and such.
+
+    Its minima lie close together, those of many turns at large γ; the variance does not swing, and where it alone is
+    more than the least risk there is no need to look.
+
+    Attributes:
+        parts: (2, …) bias and variance of B, γ, n and the error allowed.
+        phase: n ω(γ) of the leading directions.
+        lasting: (P,) whether after n steps there still is something that swings.
+    """
+
+    parts: RiskOf
+    phase: PhaseOf
+    lasting: np.ndarray
 
 
 class RiskAgainstRate:
@@ -43,12 +64,20 @@ class RiskAgainstRate:
         edge: (P,) stability edges.
         batch, steps: (P,) B and n.
         resonant: n/B up to which steps may resonate.
+        swings: what makes the risk swing with γ, if anything does.
     """
 
     def __init__(
-        self, risk: RiskOf, edge: np.ndarray, batch: np.ndarray, steps: np.ndarray, resonant: float = RESONANT
+        self,
+        risk: RiskOf,
+        edge: np.ndarray,
+        batch: np.ndarray,
+        steps: np.ndarray,
+        resonant: float = RESONANT,
+        swings: Swings | None = None,
     ) -> None:
         self.risk, self.edge, self.batch, self.steps = risk, edge, batch, steps
+        self.swings = swings
         self.resonates = steps <= resonant * batch
         self.fineness = np.maximum(steps, 2.0)  # a single step leaves the risk as it is, whatever γ
         self.end = np.log(self.fineness)
@@ -80,8 +109,8 @@ class RiskAgainstRate:
 
     def minima(self, least_rate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(P,) place and log Δ of the least minimum of each setting, above (P,) rates of no interest."""
-        place, value, setting = self._scan(least_rate)
-        k = _contenders(place, value, setting)
+        place, value, floor, setting = self._scan(least_rate)
+        k = _contenders(place, value, floor, setting)
         setting, brackets, values = setting[k], place[[k - 1, k, k + 1]], value[[k - 1, k, k + 1]]
         width, found, least, settled = brackets[2] - brackets[0], *self.settle(_vertices(brackets, values), setting)
         settled &= (found > brackets[0] - width) & (found < brackets[2] + width) & (least < values[1] + SCAN_ERROR)
@@ -149,20 +178,45 @@ class RiskAgainstRate:
         places = [_places(*ends) for ends in zip(start, self.end, self.resonates, strict=True)]
         return np.concatenate(places), np.repeat(np.arange(len(places)), [one.size for one in places])
 
-    def _scan(self, least_rate: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Places, increasing for each setting, log Δ there, and the setting that each belongs to: (G,) flat arrays."""
+    def _scan(self, least_rate: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(G,) flat arrays: places, increasing for each setting, log Δ, what it cannot be below, and each one's setting."""
         place, setting = self._first_places(least_rate)
-        value = self(place, setting, SCAN_ERROR)
+        value, floor = self._scanned(place, setting)
         at_edge = np.flatnonzero((place >= self.end[setting]) & (value <= _lowest(value, setting)))
         value[at_edge] = self(place[at_edge], setting[at_edge])  # fewer points may fail there after very many steps
-        while (after := self._where_more_may_hide(place, value, setting)).size:
+        while (after := self._where_more_may_hide(place, value, floor, setting)).size:
             middle = (place[after - 1] + place[after]) / 2
-            value = np.insert(value, after, self(middle, setting[after], SCAN_ERROR))
+            found, least = self._scanned(middle, setting[after])
+            value = np.insert(value, after, found)
+            floor = np.insert(floor, after, least)
             place, setting = np.insert(place, after, middle), np.insert(setting, after, setting[after])
         assert (np.diff(place) > 0)[np.diff(setting) == 0].all(), "places increase"
-        return place, value, setting
+        return place, value, floor, setting
 
-    def _where_more_may_hide(self, place: np.ndarray, value: np.ndarray, setting: np.ndarray) -> np.ndarray:
+    def _scanned(self, place: np.ndarray, setting: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log Δ for a scan, and the log of what cannot be less nearby: the variance where the bias swings, else Δ."""
+        if self.swings is None:
+            value = self(place, setting, SCAN_ERROR)
+            return value, value
+        rate = self.edge[setting] * self.share(place, setting)
+        parts = self.swings.parts(self.batch[setting], rate, self.steps[setting], SCAN_ERROR)
+        value = np.log(np.maximum(parts.sum(0), LEAST_RISK))
+        floor = np.log(np.maximum(NOISE_FALLS * parts[1], LEAST_RISK))
+        return value, np.where(self.swings.lasting[setting], floor, value)
+
+    def _where_it_swings(
+        self, place: np.ndarray, floor: np.ndarray, low: np.ndarray, setting: np.ndarray
+    ) -> np.ndarray:
+        """Whether the bias may swing below `low` between two places."""
+        if self.swings is None:
+            return np.zeros(place.size - 1, dtype=bool)
+        phase = self.swings.phase(self.edge[setting] * self.share(place, setting), self.steps[setting])
+        turns = np.abs(np.diff(phase, axis=1)).max(0) > SWING
+        return turns & self.swings.lasting[setting[1:]] & (np.minimum(floor[:-1], floor[1:]) < low)
+
+    def _where_more_may_hide(
+        self, place: np.ndarray, value: np.ndarray, floor: np.ndarray, setting: np.ndarray
+    ) -> np.ndarray:
         """The right ends of intervals, up to the edge, in which the risk may be less than anywhere seen.
 
         Where steps do not resonate the risk is a function of γ alone, without features as narrow as 1 − γ/edge: however
@@ -175,7 +229,9 @@ class RiskAgainstRate:
         smooth = ~self.resonates[setting[1:]]
         bound = np.where(smooth, np.maximum(bound, first - STEEPEST * growth), bound)
         inside = place[1:] <= self.end[setting[1:]]
-        return 1 + np.flatnonzero((width > FINEST_INTERVAL) & inside & (bound < _lowest(value, setting)[1:]))
+        low = _lowest(value, setting)[1:]
+        swings = same & self._where_it_swings(place, floor, low, setting)
+        return 1 + np.flatnonzero(inside & (((width > FINEST_INTERVAL) & (bound < low)) | swings))
 
 
 def _places(start: float, end: float, resonant: bool) -> np.ndarray:
@@ -193,12 +249,13 @@ def _lowest(value: np.ndarray, setting: np.ndarray) -> np.ndarray:
     return np.minimum.reduceat(value, np.flatnonzero(np.diff(setting, prepend=-1)))[setting]
 
 
-def _contenders(place: np.ndarray, value: np.ndarray, setting: np.ndarray) -> np.ndarray:
+def _contenders(place: np.ndarray, value: np.ndarray, floor: np.ndarray, setting: np.ndarray) -> np.ndarray:
     """Indices of the local minima of a scan that may be the least of their setting once they are refined."""
     left, here, right = value[:-2], value[1:-1], value[2:]
     minimum = (here <= left) & (here <= right) & (setting[:-2] == setting[2:])
     drop = CONTENDING * STEEPEST * np.diff(place)
     bound = (here + np.minimum(left - drop[:-1], right - drop[1:])) / 2
+    bound = np.minimum(bound, floor[1:-1])  # where the bias swings its minima are steep
     lowest = _lowest(value, setting)[1:-1]
     # its mirror image beyond the edge may be lower than the least one by a rounding
     return 1 + np.flatnonzero(minimum & ((bound < lowest) | (here <= lowest + SCAN_ERROR)))

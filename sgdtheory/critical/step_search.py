@@ -83,7 +83,9 @@ def _crossing(margin: Margin, ends: np.ndarray, margins: np.ndarray) -> np.ndarr
     while (index := np.flatnonzero(ends[1] - ends[0] > np.maximum(1.0, STEPS_RESOLUTION * ends[1]))).size:
         low, high = np.log(np.maximum(ends[:, index], 0.5))
         width = high - low
-        line = low + width * margins[0, index] / (margins[0, index] - margins[1, index])
+        fall = margins[0, index] - margins[1, index]
+        # Between the ends, even where rounding has both of them enough and the margin does not fall.
+        line = low + width * np.clip(margins[0, index] / np.where(fall > 0, fall, np.inf), 0.0, 1.0)
         centre = np.where(stuck[index], (low + high) / 2, line)
         reach = np.where(stuck[index], width / 6, np.minimum(NEARER * width**2, width / 6))
         pair = np.array([np.floor(np.exp(centre - reach)), np.ceil(np.exp(centre + reach))])

@@ -19,6 +19,9 @@ SPACING_ABOVE = np.log(100)  # of the first places above it, where Δ hardly cha
 FINE_SPACING, FINE_PLACES = 0.3, 9
 STEEPEST = 2.0  # slope of log Δ: what lies between two places is taken to be no lower than this allows
 FINEST_INTERVAL = 0.3  # an interval this narrow hides no minimum
+SWING = np.pi / 4  # of a direction that turns: between two places that it turns by less no minimum hides
+NOISE_FALLS = 0.8  # times the variance at the ends of an interval: it is no less between them
+LEADING = 4  # directions, those with most of the signal: where momentum swings they are followed
 CONTENDING = 2.0  # times STEEPEST: minima that could be the least if slopes were this steep are refined
 
 # The minimum of log Δ in one basin: quartics through five points.
@@ -50,12 +53,14 @@ LONGEST_JUMP = 10.0  # of log n in the search for enough steps: the risk may be 
 
 # Batch sizes.
 EVERY_BATCH = 400  # up to this many samples every number of steps is tried: as fast as a search
-EVERY_STEPS_OF_OPTIMUM = 40  # up to this many steps every n is tried for R_opt: there ρ(n) is no smooth function of n
+EVERY_FEW_STEPS = 40  # up to this many steps every n is tried: there the least risk is no smooth function of n
 SMALLEST_BATCHES = np.arange(1.0, 6.0)  # always tried for R_opt
 # n at which ρ is computed first: in general, and where steps resonate
 RELAXED_PER_DECADE, RESONANT_PER_DECADE = 1.5, 5.0
+ROUGH_FEW_STEPS = 4  # where all is to some 1e-4: up to this many steps every n, since one may be better than two
 RELAXED_ROUNDS = 5  # of halving about minima of ρ
-RELAXED_NEAR = 0.02  # relative: a minimum of ρ this little above what is attained is looked into
+RELAXED_NEAR = 0.02  # relative: a minimum of ρ this little above what is attained is looked into, where steps resonate
+LEAST_BEND = 1e-9  # of log ρ in log n: a minimum that is flatter is no lower than it looks
 MOST_LISTED = 1e5  # batch sizes that are ranked
 MOST_TRIED = 64  # batch sizes that are tuned, the most promising of them
 BETWEEN = 1000  # numbers of steps at which ρ is interpolated, to guess where it reaches a target
@@ -85,4 +90,3 @@ LARGEST_RISK = 1e9  # of the initial risk: all that diverges is the same
 SHAPE_POINTS = 4096  # at which a batch schedule is averaged
 LARGEST_BATCH = 1e15  # no noise is left: the largest γ of all
 COMPILED_OFTEN = 100.0  # single steps that are compiled rather than taken one by one: searches take them often
-WORTH_A_LOOK = 0.9999  # times the risk at B = 1: larger batches that attain less than this are tuned

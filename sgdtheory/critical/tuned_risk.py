@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sgdtheory._common.arguments import checked_problem
-from sgdtheory.critical.risk_against_rate import RiskAgainstRate
+from sgdtheory.critical.risk_against_rate import RiskAgainstRate, Swings
 from sgdtheory.critical.thresholds import (
     ALLOWED_GROWTH,
     BASIN,
@@ -15,6 +15,7 @@ from sgdtheory.critical.thresholds import (
     JUST_BEYOND,
     LARGEST_BATCH,
     LARGEST_RISK,
+    LEADING,
     MEAN_RESOLVED,
     MOMENTS_RESOLVED,
     NARROW,
@@ -77,7 +78,10 @@ class TunedRisk:
         self._first_gain = 1.5 * (modes.signal @ ratio) / noise
         self._course = None if self.algorithm.is_default else _Courses(self.algorithm)
         self._growths: dict[float, float] = {}
+        self._leading = _leading(modes.eigenvalue, modes.signal)
         self._largest_rate: float | None = None
+        # an average holds w_0 alone after one step, whatever γ; the last iterate has learnt something
+        self.first_steps = 1.0 if self.algorithm.average == LastIterate() else 2.0
         # n/B up to which few steps are all looked at: those of an average may resonate, schedule-free's among them
         averages = self.algorithm.average != LastIterate() or self.algorithm.method.step_dependence != "none"
         self.resonant = RESONANT if averages else 0.0
@@ -85,13 +89,26 @@ class TunedRisk:
 
     def risk(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Exact Δ for γ up to the edge or a little, of order 1/n, beyond; sooner with a relative error allowed."""
+        return self.parts(batch, rate, steps, tolerance).sum(0)
+
+    def parts(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
+        """(2, …) bias and variance of `risk`."""
         if self._course is None:
-            return risk_parts(self.problem, batch, rate, steps, tolerance=tolerance, stable=True).sum(0)
+            return risk_parts(self.problem, batch, rate, steps, tolerance=tolerance, stable=True)
         resolution = FAST if tolerance >= SCAN_ERROR else FINE
         courses = [self._course(*each) for each in zip(batch.ravel(), rate.ravel(), steps.ravel(), strict=True)]
         how: Any = {"estimate": False, "resolution": resolution, "compiled_from": COMPILED_OFTEN}
-        risks = course_risks(self.problem, courses, **how)[0].sum(0)
-        return np.minimum(np.reshape(risks, batch.shape), LARGEST_RISK * self.initial_risk)
+        parts = np.reshape(course_risks(self.problem, courses, **how)[0], (2, *batch.shape))
+        return np.minimum(parts, LARGEST_RISK * self.initial_risk)
+
+    def phase(self, rate: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """(L, P) angles by which the directions that hold most of the signal turn in n steps; 0 of overdamped ones."""
+        step = self.algorithm.method.matrices(rate, np.zeros(rate.size))
+        turned = step.b[:, :, None] * step.c[:, None, :]
+        maps = np.eye(step.b.shape[1]) - step.decay - self._leading[:, None, None, None] * turned
+        eigenvalues = np.linalg.eigvals(maps)
+        angle = np.abs(np.angle(np.where(np.abs(eigenvalues.imag) > 0, eigenvalues, 1.0)))
+        return steps * angle.max(-1)
 
     def edge(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """The end of the range of γ: the largest stable one.
@@ -123,17 +140,21 @@ class TunedRisk:
 
     def least(self, batch: np.ndarray, steps: np.ndarray) -> Tuned:
         """The best of all learning rates for (P,) B and n: scan, then refine."""
-        curve = RiskAgainstRate(self.risk, self.edge(batch, steps), batch, steps, self.resonant)
+        curve = self._curve(batch, steps)
         place, value = curve.minima(self._least_rate(curve))
-        share = np.where(steps > 1, curve.share(place), 1.0)
+        share = np.where(steps >= self.first_steps, curve.share(place), 1.0)
         return Tuned(share * curve.edge, np.exp(value), share)
+
+    def _curve(self, batch: np.ndarray, steps: np.ndarray) -> RiskAgainstRate:
+        swings = Swings(self.parts, self.phase, steps <= self.rippling) if self.rippling else None
+        return RiskAgainstRate(self.risk, self.edge(batch, steps), batch, steps, self.resonant, swings)
 
     def least_near(self, batch: np.ndarray, steps: np.ndarray, share: np.ndarray, before: np.ndarray) -> Tuned:
         """`least`, in one basin alone: that of the best γ/edge (`share`) with another number of steps, `before`.
 
         A scan where it is lost.
         """
-        curve = RiskAgainstRate(self.risk, self.edge(batch, steps), batch, steps, self.resonant)
+        curve = self._curve(batch, steps)
         moved = np.minimum(np.where(share < 0.5, share * before / steps, share), 1.0)  # nγ or, near the edge, γ
         start = curve.place(moved)
         place, value, settled = curve.settle(start, np.arange(batch.size))
@@ -147,7 +168,7 @@ class TunedRisk:
 
     def roughly(self, batch: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None) -> Tuned:
         """`least` to some 1e-4, in one basin: that near the given γ, or the lowest of a few. Few steps get `least`."""
-        few = steps <= NARROW  # their basins may be
+        few = steps <= max(NARROW, self.rippling)  # their basins may be
         best = np.empty((3, steps.size))
         if few.any():
             best[:, few] = self.least(batch[few], steps[few])
@@ -210,6 +231,12 @@ def _memory(method: LinearMethod) -> float:
     sizes = np.sort(np.abs(np.linalg.eigvals(step)))
     fading = sizes[(sizes > 0) & (sizes < 1)]
     return float(np.log(RIPPLES) / np.log(fading[-1])) if fading.size else 0.0
+
+
+def _leading(eigenvalue: np.ndarray, signal: np.ndarray) -> np.ndarray:
+    """The eigenvalues of the directions that hold most of the signal, a few."""
+    most = np.argsort(signal)[::-1][:LEADING]
+    return eigenvalue[most]
 
 
 class _Courses:
