@@ -55,6 +55,10 @@ class KnotShape(Shape):
 class OptimalSchedule:
     """The best schedule found, as an algorithm and as functions of the fraction of the steps that are done.
 
+    It is the least of many local optima within 64 steps, where single steps cancel each other and orders of the same
+    rates differ by percents; of longer runs the local optimum among schedules that change little from step to step, to
+    which three starts lead. That there is no lower one is what searches tell, not a theorem.
+
     Attributes:
         num_steps: n.
         num_samples: D.
@@ -63,15 +67,15 @@ class OptimalSchedule:
         risk: its exact excess risk, units of y².
         lower_bound: `Σ_i s_i σ²/(σ² + D s_i)`: nothing that is linear in the gradients of D samples attains less.
         slope: largest |∂ log risk/∂ log γ or log B| at a knot, at constant Σ B_t, where no bound holds it: 0 at an
-            optimum.
+            optimum. (At a constant γ that some batches are just large enough for it is that towards larger γ, and need
+            not be.)
         with_half_the_knots: risk found with knots at twice the distance: within few steps it tells what a γ_t that
             changes from step to step gains over a smooth one.
         from_starts: risk to which each start led: at every step where there are at most 64, else on a quarter of the
             knots. Searches that fall far behind others are given up where they are.
         searches: local searches that ended, from starts and, within 64 steps, from the best found with steps in other
             orders and single steps changed.
-        agreeing: how many of them ended at the best one, within 1e-6. `risk` is the least of all; nothing proves that
-            there is no lower one.
+        agreeing: how many of them ended at the best one, within 1e-6 of its risk.
     """
 
     num_steps: float
@@ -116,7 +120,10 @@ def optimal_schedule(
     B_t and, where the batch size is left open, over B_t ≥ 1, not rounded, with `Σ B_t = D`. Both are given by knots
     that lie dense at both ends of the run: a third of an e-fold of the distance from the nearer end apart, or at every
     step if there are at most 64.
-    Found from three starts on few knots by L-BFGS, and on more and more by Newton's method, from the exact gradient.
+    With more steps, from three starts on few knots by L-BFGS, and on more and more by Newton's method, from the exact
+    gradient. With at most 64, by Newton's method side by side, from smooth schedules, Chebyshev's steps in several
+    orders and random ones, and from the best one with its steps in other orders or with one rate changed, until that
+    leads to no better one. The least is taken; `agreeing` says how many searches ended there.
 
     Example:
         >>> import sgdtheory as st
