@@ -27,6 +27,7 @@ SHARES = 12  # starts where one learning rate is kept
 AT_EDGE = 0.3  # of the random rates
 LEAST_SHARE = 1e-6  # of the edge, to begin with
 ROUGH_GAIN, GAIN = 1e-4, 1e-7  # of log risk: searches are compared, and end, when a step promises no more
+FINE_GAIN = 1e-11  # likewise, of the best one
 MOST_MOVES = 1024  # changes that are computed in one round
 OTHERS = 8  # optima that other searches begin with
 SAME, UNCHANGED = 1e-6, 1e-8  # log risk: of one optimum, and of equal steps exchanged
@@ -57,7 +58,8 @@ class FewSteps(NamedTuple):
     """The best schedule found, and what is known of it.
 
     Attributes:
-        risk: of the best one, to `GAIN`.
+        risk: of the best one.
+        slope: largest |∂ log risk| by what is varied, where no bound holds it.
         log_rate, log_batch: (n,) log γ_t and log B_t.
         varied: (E, N) points of the best different optima, the best one first, to begin other searches with.
         from_starts: risk where the search from each start ended, or was given up as worse than others.
@@ -66,6 +68,7 @@ class FewSteps(NamedTuple):
     """
 
     risk: float
+    slope: float
     log_rate: np.ndarray
     log_batch: np.ndarray
     varied: np.ndarray
@@ -93,20 +96,23 @@ def few_steps(schedules: "Schedules") -> FewSteps:
         ended = Searches(schedules, tried).ended(GAIN)
         idle = 0 if ended.value.min() < best.value[0] - SAME else idle + 1
         found = Many(*(np.concatenate(pair) for pair in zip(found, ended, strict=True)))
-    return _few(schedules, found, dict(zip(names, np.exp(reached).tolist(), strict=True)))
+    return _few(schedules, found, dict(zip(names, np.exp(reached).tolist(), strict=True)), finely=True)
 
 
 def few_steps_near(schedules: "Schedules", varied: np.ndarray) -> FewSteps:
     """The best of the local optima next to some points."""
-    return _few(schedules, Searches(schedules, varied).ended(GAIN), {})
+    return _few(schedules, Searches(schedules, varied).ended(GAIN), {}, finely=False)
 
 
-def _few(schedules: "Schedules", found: Many, from_starts: dict[str, float]) -> FewSteps:
+def _few(schedules: "Schedules", found: Many, from_starts: dict[str, float], *, finely: bool) -> FewSteps:
     best = found.rows(np.array([found.value.argmin()]))
+    if finely:
+        best = Searches(schedules, best.point).ended(FINE_GAIN)
     laid = schedules.laid_out(best.point)
     _, first = np.unique((found.value / SAME).round(), return_index=True)  # the least first
     return FewSteps(
         float(np.exp(best.value[0])),
+        float(np.abs(np.where(best.held, 0.0, best.slope)).max()),
         laid.log_rate[0],
         laid.log_batch[0],
         np.concatenate([best.point, found.point[first[:OTHERS]]]),
@@ -134,7 +140,7 @@ def _starts(schedules: "Schedules", rng: np.random.Generator, number: int) -> tu
     varied = np.log(np.maximum(list(named.values()), LEAST_SHARE)) + freedom.highest
     if not freedom.ramp:
         return list(named), varied
-    batches = np.full((len(varied), steps), np.log(freedom.mean_batch))
+    batches = np.zeros((len(varied), steps))
     batches -= rng.uniform(0, 1, (len(varied), 1)) * np.log(left)  # that rise towards the end
     batches[-(number // 2) :] += rng.normal(size=(number // 2, steps))
     return list(named), np.concatenate([varied, batches], 1)
@@ -201,18 +207,31 @@ def _orders(steps: int) -> np.ndarray:
 
 
 class _LaidOut(NamedTuple):
-    """What is varied, in its bounds, (S, 1) or (S, n); log B, log γ, and the edge's slope, (S, n); floors, (S, 1)."""
+    """What is varied, in its bounds, and what it means.
 
-    varied: np.ndarray
-    log_batch: np.ndarray
+    Attributes:
+        rates, shares: (S, 1) or (S, n), and (S, n): log γ or log(γ/edge), and the logarithms of shares of the samples.
+        log_rate, log_batch: (S, n).
+        edge_slope: (S, n) of log edge by log B.
+        floor, floor_slope: (S, 1) the smallest batch, and its slope by log γ.
+    """
+
+    rates: np.ndarray
+    shares: np.ndarray
     log_rate: np.ndarray
+    log_batch: np.ndarray
     edge_slope: np.ndarray
     floor: np.ndarray
     floor_slope: np.ndarray
 
 
 class Schedules:
-    """The log risk of S schedules by what is varied, side by side: as `variables.Varied`, at every one of few steps."""
+    """The log risk of S schedules by what is varied, side by side, at every one of few steps.
+
+    As in `variables.Varied` log(γ/edge) ≤ 0, or one log γ. Batches are `B_t = floor + (D − n floor) p_t`, with
+    shares p_t that add up to 1, of which the logarithms vary: without a bound, and batches at the floor go with it
+    smoothly.
+    """
 
     def __init__(self, freedom: Freedom, runs: Runs) -> None:
         self.freedom, self.runs = freedom, runs
@@ -221,62 +240,51 @@ class Schedules:
     def laid_out(self, point: np.ndarray) -> _LaidOut:
         """γ and B of every step."""
         freedom, shape = self.freedom, (len(point), self.runs.num_steps)
-        varied = np.clip(point[:, : self.rates], freedom.highest - BELOW_EDGE, freedom.highest)
-        floor, floor_slope = np.zeros((2, len(point), 1))
+        rates = np.clip(point[:, : self.rates], freedom.highest - BELOW_EDGE, freedom.highest)
+        floor, floor_slope = np.ones((len(point), 1)), np.zeros((len(point), 1))
         if freedom.constant:
-            least = np.array([freedom.edge.least_batch(each) for each in varied[:, 0].tolist()])
-            floor, floor_slope = least[:, :1], least[:, 1:]
-        log_batch = np.full(shape, np.log(freedom.mean_batch))
+            least = np.array([freedom.edge.least_batch(each) for each in rates[:, 0].tolist()])
+            floor = np.minimum(np.exp(least[:, :1]), freedom.mean_batch)
+            floor_slope = floor * least[:, 1:]
+        shares = np.zeros(shape)
+        batch = np.full(shape, freedom.mean_batch)
         if freedom.ramp:
-            log_batch = _with_sum(point[:, self.rates :], floor, freedom.num_samples)
-        edge, edge_slope = freedom.edge.at(log_batch)
-        log_rate = np.broadcast_to(varied, shape) if freedom.constant else varied + edge
-        return _LaidOut(varied, log_batch, log_rate, edge_slope, floor, floor_slope)
+            shares = point[:, self.rates :] - point[:, self.rates :].max(1, keepdims=True)
+            shares = np.maximum(shares, -FARTHEST_BATCH)
+            shares = shares - np.log(np.exp(shares).sum(1, keepdims=True))
+            batch = floor + (freedom.num_samples - shape[1] * floor) * np.exp(shares)
+        edge, edge_slope = freedom.edge.at(np.log(batch))
+        log_rate = np.broadcast_to(rates, shape) if freedom.constant else rates + edge
+        return _LaidOut(rates, shares, log_rate, np.log(batch), edge_slope, floor, floor_slope)
 
     def __call__(self, point: np.ndarray) -> Many:
-        """log R, its slopes at constant Σ B_t, and what bounds hold."""
+        """log R, its slopes, and what bounds hold."""
         freedom, laid = self.freedom, self.laid_out(point)
         with np.errstate(all="ignore"):
             at = self.runs.risks(laid.log_rate, laid.log_batch)
-            by_rate, by_batch = at.by_rate / at.risk[:, None], at.by_batch / at.risk[:, None]
-        raised = laid.log_batch <= laid.floor
-        point, slope = laid.varied, by_rate
+            slope, by_shares = self._slopes(laid, at.by_rate / at.risk[:, None], at.by_batch / at.risk[:, None])
+        lowest = laid.rates <= freedom.highest - BELOW_EDGE
+        held = (laid.rates >= freedom.highest) & (slope <= 0) | lowest & (slope >= 0)
+        point = laid.rates
         if freedom.ramp:
-            by_batch = self._at_constant_samples(laid, by_rate, by_batch, raised)
-            point = np.concatenate([point, laid.log_batch], 1)
-        if freedom.constant:
-            slope = by_rate.sum(1, keepdims=True)
-            if freedom.ramp:
-                slope = slope + laid.floor_slope * np.where(raised, by_batch, 0.0).sum(1, keepdims=True)
-        lowest = laid.varied <= freedom.highest - BELOW_EDGE
-        held = (laid.varied >= freedom.highest) & (slope <= 0) | lowest & (slope >= 0)
-        if freedom.ramp:
-            slope, held = np.concatenate([slope, by_batch], 1), np.concatenate([held, raised & (by_batch >= 0)], 1)
+            point = np.concatenate([point, laid.shares], 1)
+            slope = np.concatenate([slope, by_shares], 1)
+            held = np.concatenate([held, np.zeros_like(laid.shares, bool)], 1)
         possible = (at.risk > freedom.lower_bound * (1 - BELOW_BOUND)) & np.isfinite(slope).all(1)
-        value = np.log(np.where(possible, at.risk, np.exp(1.0)))
-        value = np.where(possible, value, REFUSED)
+        value = np.where(possible, np.log(np.where(possible, at.risk, 1.0)), REFUSED)
         return Many(point, value, np.where(possible[:, None], slope, 0.0), held | ~possible[:, None])
 
-    def _at_constant_samples(
-        self, laid: _LaidOut, by_rate: np.ndarray, by_batch: np.ndarray, raised: np.ndarray
-    ) -> np.ndarray:
-        """Slopes by log B: edges move with them, and samples cost what they are worth where batches are free."""
+    def _slopes(self, laid: _LaidOut, by_rate: np.ndarray, by_batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """By the rates and by the shares, from those by log γ_t and log B_t."""
+        steps = self.runs.num_steps
         if not self.freedom.constant:
             by_batch = by_batch + by_rate * laid.edge_slope
-        samples = np.exp(laid.log_batch)
-        worth = np.where(raised, 0.0, by_batch).sum(1, keepdims=True)
-        return by_batch - samples * worth / np.maximum(np.where(raised, 0.0, samples).sum(1, keepdims=True), 1e-300)
-
-
-def _with_sum(free: np.ndarray, floor: np.ndarray, total: float) -> np.ndarray:
-    """`max(floor, free + shift)`, (S, n), whose exponentials add up to the total: the k largest are above the floor."""
-    free = np.clip(free, -FARTHEST_BATCH, FARTHEST_BATCH)
-    number = free.shape[1]
-    down = -np.sort(-free, 1)
-    above = np.cumsum(np.exp(down - down[:, :1]), 1)
-    left = total - np.arange(number - 1, -1, -1) * np.exp(floor)
-    shift = np.log(np.maximum(left, 1e-300) / above) - down[:, :1]
-    fits = down + shift >= floor
-    most = number - 1 - np.argmax(fits[:, ::-1], 1)
-    most = np.where(fits.any(1), most, 0)
-    return np.maximum(floor, free + np.take_along_axis(shift, most[:, None], 1))
+        each = by_batch / np.exp(laid.log_batch)  # by B_t
+        share = np.exp(laid.shares)
+        free = self.freedom.num_samples - steps * laid.floor
+        by_shares = free * share * (each - (share * each).sum(1, keepdims=True))
+        if self.freedom.constant:
+            by_rate = by_rate.sum(1, keepdims=True)
+            if self.freedom.ramp:
+                by_rate = by_rate + laid.floor_slope * (each * (1 - steps * share)).sum(1, keepdims=True)
+        return by_rate, by_shares

@@ -67,8 +67,7 @@ class OptimalSchedule:
         risk: its exact excess risk, units of y².
         lower_bound: `Σ_i s_i σ²/(σ² + D s_i)`: nothing that is linear in the gradients of D samples attains less.
         slope: largest |∂ log risk/∂ log γ or log B| at a knot, at constant Σ B_t, where no bound holds it: 0 at an
-            optimum. (At a constant γ that some batches are just large enough for it is that towards larger γ, and need
-            not be.)
+            optimum. (Within 64 steps the share of the samples beyond the smallest batch is in the place of B.)
         with_half_the_knots: risk found with knots at twice the distance: within few steps it tells what a γ_t that
             changes from step to step gains over a smooth one.
         from_starts: risk to which each start led: at every step where there are at most 64, else on a quarter of the
@@ -155,7 +154,8 @@ def optimal_schedule(
     search = Search(problem, steps, used, ramp, returned, constant_learning_rate)
     if steps <= EVERY_STEP:
         few = few_steps(search.schedules())
-        half, best = search.half(search.begun()), search.at_every_step(few)
+        half = search.half(search.begun())
+        best = Knots(np.arange(steps), few.log_rate, few.log_batch, few.risk, few.slope)
         return _result(problem, search, best, half, Evidence(few.from_starts, few.searches, few.agreeing))
     found = {name: search.begun(start) for name, start in STARTS.items()}
     half, best = search.finished(min(found.values(), key=lambda knots: knots.risk))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from sgdtheory.optimal.few_steps import FewSteps, Schedules
+from sgdtheory.optimal.few_steps import Schedules
 from sgdtheory.optimal.newton import minimum
 from sgdtheory.optimal.run import Run, place, spread_knots
 from sgdtheory.optimal.side_by_side import Runs
@@ -101,10 +101,6 @@ class Search:
     def schedules(self) -> Schedules:
         """What `few_steps` looks at: up to `EVERY_STEP` steps, many schedules side by side."""
         return Schedules(self.freedom, Runs(self.modes, self.problem.noise_variance, int(self.num_steps), self.average))
-
-    def at_every_step(self, found: FewSteps) -> Knots:
-        """From the best of a few steps to the end."""
-        return self._minimum(np.arange(self.num_steps), found.log_rate, found.log_batch, FINE_GAIN)
 
     def near(self, start: Callable[[np.ndarray], np.ndarray]) -> Knots:
         """The least risk found from a γ/edge that is close to the best one already, on `SPACINGS[2]`."""

@@ -10,8 +10,8 @@ import pytest
 from scipy.optimize import minimize
 
 import sgdtheory as st
-from sgdtheory.optimal.few_steps import _with_sum
 from sgdtheory.optimal.run import Run
+from sgdtheory.optimal.search import Search
 from sgdtheory.optimal.side_by_side import Runs
 
 CLOSE = 2e-5  # relative, of risks
@@ -155,7 +155,8 @@ def test_brute_force_finds_nothing_better_in_many_cases():
 
 def test_its_risk_and_gradient_are_those_of_a_run():
     rng, n = np.random.default_rng(0), 6
-    modes = EXAMPLE.modes(1e-9)
+    modes = st.PowerLaw(2.0, 3.0).modes(0.1)  # directions counted together
+    assert not np.allclose(modes.multiplicity, 1)
     log_rate, log_batch = rng.uniform(-3, 0.3, (3, n)), rng.uniform(1, 6, (3, n))
     for average in (LAST, UNIFORM, TAIL, st.ExponentialAverage(window=0.3)):
         found = Runs(modes, 1.0, n, average).risks(log_rate, log_batch)
@@ -166,15 +167,21 @@ def test_its_risk_and_gradient_are_those_of_a_run():
             np.testing.assert_allclose(found.by_batch[k], one.batch, rtol=1e-10, atol=1e-14)
 
 
-def test_batches_have_their_sum_and_their_least():
-    rng = np.random.default_rng(0)
-    free, floor = rng.normal(0, 3, (200, 7)), rng.uniform(0, 2, (200, 1))
-    total = 7 * np.exp(2.5)
-    log_batch = _with_sum(free, floor, total)
-    np.testing.assert_allclose(np.exp(log_batch).sum(1), total, rtol=1e-12)
-    assert (log_batch >= floor).all()
-    above = np.where(log_batch > floor, log_batch - free, np.nan)  # one shift for all that are above
-    assert np.nanmax(np.nanmax(above, 1) - np.nanmin(above, 1)) < 1e-12
-    shift = np.nanmax(above, 1)[:, None]
-    assert (free + shift <= log_batch + 1e-12).all()
-    assert (log_batch == floor).any()
+@pytest.mark.parametrize("free", ["rates", "both", "batches"])
+@pytest.mark.parametrize("average", [LAST, UNIFORM], ids=lambda average: type(average).__name__)
+def test_slopes_by_what_is_varied_are_those_of_differences(free, average):
+    rng, n, mean = np.random.default_rng(0), 5, 40.0
+    search = Search(EXAMPLE, n, n * mean, free != "rates", average, free == "batches")
+    schedules = search.schedules()
+    point = rng.uniform(-2, -0.1, (4, schedules.rates)) + search.freedom.highest
+    if free != "rates":
+        point = np.append(point, rng.normal(size=(4, n)), 1)
+    here = schedules(point)
+    laid = schedules.laid_out(point)
+    np.testing.assert_allclose(np.exp(laid.log_batch).sum(1), n * mean, rtol=1e-12)
+    edge = st.theory.stability_edge(EXAMPLE, np.exp(laid.log_batch).ravel()).reshape(4, n)
+    assert (np.exp(laid.log_rate) <= edge).all()
+    for k in range(point.shape[1]):
+        way = 1e-5 * np.eye(point.shape[1])[k]
+        slope = (schedules(point + way).value - schedules(point - way).value) / 2e-5
+        np.testing.assert_allclose(here.slope[:, k], slope, rtol=1e-5, atol=1e-8)
