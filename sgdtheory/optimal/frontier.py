@@ -12,7 +12,7 @@ from sgdtheory.critical import TunedRisk
 from sgdtheory.optimal.few_steps import few_steps, few_steps_near
 from sgdtheory.optimal.run import Run, spread_knots
 from sgdtheory.optimal.schedule import KnotShape
-from sgdtheory.optimal.search import EVERY_STEP, SPACINGS, Search
+from sgdtheory.optimal.search import SPACINGS, Search
 from sgdtheory.theory import LastIterate, Problem, stability_edge
 
 LARGE = 1e12  # batch size: as good as the exact gradient
@@ -130,7 +130,7 @@ class _Best:
             return _one_step(self.problem, batch)
         search = Search(self.problem, steps, steps * batch, False, LastIterate())
         noisy = batch < LARGE
-        if steps <= EVERY_STEP:
+        if search.few:
             return self._few(search, (steps, noisy))
         found = search.near(self.last[noisy].at)
         share = np.exp(found.log_rate) / search.edge

@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, single_number, whole_number
-from sgdtheory.optimal.few_steps import few_steps
 from sgdtheory.optimal.run import place
-from sgdtheory.optimal.search import EVERY_STEP, STARTS, Knots, Search
+from sgdtheory.optimal.search import STARTS, Knots, Search
 from sgdtheory.theory import (
     Algorithm,
     Average,
@@ -152,10 +151,9 @@ def optimal_schedule(
     returned = checked_algorithm(Algorithm(average=average)).average
     used = float(samples if ramp else steps * (batch_size or 1))
     search = Search(problem, steps, used, ramp, returned, constant_learning_rate)
-    if steps <= EVERY_STEP:
-        few = few_steps(search.schedules())
+    if search.few:
         half = search.half(search.begun())
-        best = Knots(np.arange(steps), few.log_rate, few.log_batch, few.risk, few.slope)
+        best, few = search.best_of_few()
         return _result(problem, search, best, half, Evidence(few.from_starts, few.searches, few.agreeing))
     found = {name: search.begun(start) for name, start in STARTS.items()}
     half, best = search.finished(min(found.values(), key=lambda knots: knots.risk))

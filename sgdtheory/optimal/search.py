@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from sgdtheory.optimal.few_steps import Schedules
+from sgdtheory.optimal.few_steps import FewSteps, Schedules, few_steps
 from sgdtheory.optimal.newton import minimum
 from sgdtheory.optimal.run import Run, place, spread_knots
 from sgdtheory.optimal.side_by_side import Runs
@@ -101,6 +101,17 @@ class Search:
     def schedules(self) -> Schedules:
         """What `few_steps` looks at: up to `EVERY_STEP` steps, many schedules side by side."""
         return Schedules(self.freedom, Runs(self.modes, self.problem.noise_variance, int(self.num_steps), self.average))
+
+    @property
+    def few(self) -> bool:
+        """Whether every step is a knot, and there are many local optima."""
+        return self.num_steps <= EVERY_STEP
+
+    def best_of_few(self) -> tuple[Knots, FewSteps]:
+        """The best of many local optima, where steps are few, and what is known of it."""
+        found = few_steps(self.schedules())
+        steps = np.arange(self.num_steps)
+        return Knots(steps, found.log_rate, found.log_batch, found.risk, found.slope), found
 
     def near(self, start: Callable[[np.ndarray], np.ndarray]) -> Knots:
         """The least risk found from a γ/edge that is close to the best one already, on `SPACINGS[2]`."""
