@@ -13,8 +13,8 @@ LAST = LastIterate()
 CLOSE = 1e-3  # log risk from the target: the last step, along a secant, is then as good as exact
 FIRST = np.log(2.0)  # steps in log n that look for a bracket
 MOST = 60  # searches
-Point = tuple[float, float]  # log n, log of the risk over the target
 Knots = Any  # what a search finds
+Point = tuple[float, float]  # log n, log of the risk over the target
 
 
 class Best(NamedTuple):
@@ -38,6 +38,8 @@ def best_critical(problem: st.PowerLaw, samples: float, spacing: float, overhead
 
     def found(steps: float, used: float) -> Knots:
         search = Search(problem, steps, used, False, LAST)
+        if search.few:
+            return search.best_of_few()[0]
         return search.refined(search.begun(), spacing)
 
     target = found(samples, samples)

@@ -102,13 +102,16 @@ def whole_array(name: str, value: object) -> np.ndarray:
 
 
 def settings_arrays(
-    batch_size: object, learning_rate: object, num_samples: object
+    batch_size: object, learning_rate: object, num_samples: object, *, scheduled: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """B, γ and D checked and broadcast against each other (float64, one shape).
 
+    With `scheduled` B is the peak of a batch schedule, which a run need not reach: whether D holds a step is for the
+    schedule to say.
+
     Raises:
-        ValueError: B not whole or below 1, γ not positive and finite, D not finite or below B, or shapes
-            that do not broadcast.
+        ValueError: B not whole or below 1, γ not positive and finite, D not finite or, unless `scheduled`, below B, or
+            shapes that do not broadcast.
     """
     batch_size = whole_array("batch_size", batch_size)
     learning_rate = positive_array("learning_rate", learning_rate)
@@ -120,7 +123,7 @@ def settings_arrays(
             "batch_size, learning_rate and num_samples must broadcast against each other, got shapes "
             f"{batch_size.shape}, {learning_rate.shape} and {num_samples.shape}"
         ) from None
-    short = num_samples < batch_size
+    short = (num_samples < batch_size) & (not scheduled)
     if short.any():
         raise ValueError(
             "num_samples must be at least batch_size (one step), got num_samples "

@@ -52,7 +52,10 @@ class ScheduleCommand(ProblemCommand):
     def _json(self, best: OptimalSchedule, named: dict[str, NamedSchedule]) -> dict[str, Any]:
         found = {
             name: getattr(best, name)
-            for name in ("num_steps", "num_samples", "risk", "lower_bound", "slope", "with_half_the_knots")
+            for name in (
+                *("num_steps", "num_samples", "risk", "lower_bound", "slope", "with_half_the_knots"),
+                *("from_starts", "searches", "agreeing"),
+            )
         }
         fractions = np.array(FRACTIONS)
         curves = {
@@ -64,12 +67,13 @@ class ScheduleCommand(ProblemCommand):
             name: {"learning_rate": each.learning_rate, "risk": each.risk, "loss": each.loss}
             for name, each in named.items()
         }
-        return self.problem_in_json | found | {"from_starts": best.from_starts} | curves | {"named": losses}
+        return self.problem_in_json | found | curves | {"named": losses}
 
     def _table(self, best: OptimalSchedule) -> Table:
         caption = (
             f"n = {best.num_steps:g} steps, D = {best.num_samples:g}: excess risk {best.risk:.6g}, "
-            f"{best.lower_bound_gap:.3g} times a bound below every schedule; slope at the optimum {best.slope:.0e}"
+            f"{best.lower_bound_gap:.3g} times a bound below every schedule; slope at the optimum {best.slope:.0e}; "
+            f"{best.agreeing} of {best.searches} searches end there"
         )
         table = Table(title=f"best schedule: {self.problem_title}", caption=caption)
         for header in ("t/n", "learning rate γ_t", "batch size B_t"):

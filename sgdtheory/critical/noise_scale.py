@@ -9,6 +9,7 @@ from sgdtheory._common.arguments import checked_problem, settings_arrays
 from sgdtheory.critical.definition import CriticalBatchSize, critical_batch_size
 from sgdtheory.theory import (
     Algorithm,
+    Constant,
     LastIterate,
     Problem,
     UniformAverage,
@@ -73,7 +74,8 @@ def gradient_noise_scale(
         McCandlish et al. 2018, "An Empirical Model of Large-Batch Training".
     """
     checked_problem(problem)
-    batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples)
+    scheduled = checked_algorithm(algorithm).batch_schedule != Constant()
+    batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples, scheduled=scheduled)
     if replace(checked_algorithm(algorithm), average=UniformAverage()).is_default:
         moments = last_iterate_moments(problem, batch, rate, np.floor_divide(samples, batch))
     else:

@@ -9,10 +9,11 @@ from scipy.optimize import brentq, minimize
 
 from sgdtheory._common.arguments import checked_problem, single_number, whole_number
 from sgdtheory.critical import TunedRisk
+from sgdtheory.optimal.few_steps import few_steps, few_steps_near
 from sgdtheory.optimal.run import Run, spread_knots
 from sgdtheory.optimal.schedule import KnotShape
-from sgdtheory.optimal.search import SPACINGS, STARTS, Search
-from sgdtheory.theory import LastIterate, Problem
+from sgdtheory.optimal.search import SPACINGS, Search
+from sgdtheory.theory import LastIterate, Problem, stability_edge
 
 LARGE = 1e12  # batch size: as good as the exact gradient
 CLOSE = 1e-4  # relative: of the risk to the target, before the last secant
@@ -21,7 +22,7 @@ FARTHEST = 5.0  # factor of 1/B in one secant
 RESOLVED = 1e-4  # relative: of numbers of steps
 CLOSE_WHOLE = 0.3  # to which a whole number of steps is bracketed
 NEAREST = 0.05  # n/S_min − 1 of the first point of a frontier
-MANY_MINIMA = 16  # steps up to which every search has several starts: single steps next to the edge cancel each other
+ONE_STEP_RESOLVED = 1e-9  # of λ_1: directions that a single step does not move count together
 MOST_STEPS = 1e12  # of a run
 LARGEST_POWER = 12.0  # k of (1 − t/n)^k
 
@@ -122,14 +123,25 @@ class _Best:
     def __init__(self, problem: Problem) -> None:
         flat = KnotShape(2.0, (0.0, 1.0), (0.5, 0.5))
         self.problem, self.last = problem, {True: flat, False: flat}
+        self.few: dict[tuple[float, bool], np.ndarray] = {}
 
     def __call__(self, steps: float, batch: float) -> float:
+        if steps == 1:
+            return _one_step(self.problem, batch)
         search = Search(self.problem, steps, steps * batch, False, LastIterate())
         noisy = batch < LARGE
-        starts = [self.last[noisy].at, *(STARTS.values() if steps <= MANY_MINIMA else ())]
-        found = min((search.near(start) for start in starts), key=lambda knots: knots.risk)
+        if search.few:
+            return self._few(search, (steps, noisy))
+        found = search.near(self.last[noisy].at)
         share = np.exp(found.log_rate) / search.edge
         self.last[noisy] = KnotShape(steps, tuple(found.steps.tolist()), tuple(share.tolist()))
+        return found.risk
+
+    def _few(self, search: Search, key: tuple[float, bool]) -> float:
+        """Many optima for each number of steps, and next to those where the batch size has changed."""
+        schedules = search.schedules()
+        found = few_steps_near(schedules, self.few[key]) if key in self.few else few_steps(schedules)
+        self.few[key] = found.varied
         return found.risk
 
 
@@ -140,6 +152,8 @@ class _Powers:
         self.problem, self.last = problem, np.array([-1.0, 1.0])
 
     def __call__(self, steps: float, batch: float) -> float:
+        if steps == 1:
+            return _one_step(self.problem, batch)
         search = Search(self.problem, steps, steps * batch, False, LastIterate())
         knots = spread_knots(steps, SPACINGS[3])
         run = Run(search.modes, self.problem.noise_variance, steps, knots)
@@ -153,6 +167,16 @@ class _Powers:
         ended = minimize(value, self.last, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-9})
         self.last = ended.x
         return float(np.exp(ended.fun))
+
+
+def _one_step(problem: Problem, batch: float) -> float:
+    """`min Σ_i (1 − γλ_i)² s_i + (γλ_i)²/B (s_i + R_0 + σ²)` over γ up to the stability edge: a parabola."""
+    modes = problem.modes(ONE_STEP_RESOLVED * problem.largest_eigenvalue)
+    drive = problem.initial_risk + problem.noise_variance
+    slope = float(modes.eigenvalue @ modes.signal)
+    curvature = float(modes.eigenvalue**2 @ ((1 + 1 / batch) * modes.signal + drive / batch * modes.multiplicity))
+    rate = min(slope / curvature, float(stability_edge(problem, np.array([batch]))[0]))
+    return problem.initial_risk - 2 * rate * slope + rate**2 * curvature
 
 
 def _frontier(least: Least, target: float, points: int) -> Frontier:
@@ -172,7 +196,7 @@ def _frontier(least: Least, target: float, points: int) -> Frontier:
 
 
 def _fewest_steps(risk: Callable[[float], float], target: float, low: float) -> float:
-    """Fewest n whose risk is at most the target, whole, or to `RESOLVED` if there are many; `low` does not do."""
+    """Fewest n whose risk is at most the target, whole, from `low` on; to `RESOLVED` if there are many."""
     known: dict[float, float] = {}
 
     def excess(steps: float) -> float:
@@ -183,6 +207,8 @@ def _fewest_steps(risk: Callable[[float], float], target: float, low: float) -> 
     def margin(log_steps: float) -> float:
         return excess(float(np.round(np.exp(log_steps))))
 
+    if excess(low) <= 0:
+        return low
     high = max(2.0, 2 * low)
     while excess(high) > 0:
         low, high = high, 4 * high

@@ -96,3 +96,97 @@ class _Hessian:
         error = change - self.matrix @ step
         if abs(error @ step) > SMALLEST_CHANGE * np.linalg.norm(error) * np.linalg.norm(step):
             self.matrix += np.outer(error, error) / (error @ step)
+
+
+class Many(NamedTuple):
+    """A function at S points, as `Found` at one: (S, N), (S,), (S, N), (S, N)."""
+
+    point: np.ndarray
+    value: np.ndarray
+    slope: np.ndarray
+    held: np.ndarray
+
+    def rows(self, which: np.ndarray) -> "Many":
+        """Some of them."""
+        return Many(*(each[which] for each in self))
+
+
+class Searches:
+    """Searches like that of `minimum`, side by side: many short ones cost little more than one.
+
+    Args:
+        value: the function, at any number of points.
+        begin: (S, N) where they begin.
+    """
+
+    def __init__(self, value: Callable[[np.ndarray], Many], begin: np.ndarray) -> None:
+        self.value, self.here = value, value(begin)
+        self.hessian = self._differences(self.here)
+        self.damping = np.full(len(begin), DAMPING)
+        self.fresh = np.ones(len(begin), bool)
+
+    def keep(self, which: np.ndarray) -> None:
+        """Give up all others."""
+        self.here, self.hessian = self.here.rows(which), self.hessian[which]
+        self.damping, self.fresh = self.damping[which], self.fresh[which]
+
+    def ended(self, gain: float) -> Many:
+        """Local minima, each up to what a further step would gain by the quadratic model."""
+        live = np.arange(len(self.damping))
+        for _ in range(MOST_STEPS):
+            step, expected = self._steps(live)
+            going = expected >= gain
+            if not going.any():
+                break
+            live = self._moved(live[going], step[going], expected[going])
+        return self.here
+
+    def _differences(self, here: Many) -> np.ndarray:
+        """Hessians, (S, N, N)."""
+        searches, size = here.point.shape
+        inwards = DIFFERENCE * np.where((here.slope > 0) ^ here.held, -1.0, 1.0)  # downhill, away from a bound
+        moved = here.point[:, None] + np.eye(size) * inwards[:, :, None]
+        slope = self.value(moved.reshape(-1, size)).slope.reshape(searches, size, size)
+        rows = (slope - here.slope[:, None]) / inwards[:, :, None]
+        return (rows + rows.transpose(0, 2, 1)) / 2
+
+    def _steps(self, live: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of the free variables, to the minima of the damped quadratic models, and what they gain there."""
+        free = ~self.here.held[live]
+        curvature, way = np.linalg.eigh(self.hessian[live] * (free[:, :, None] & free[:, None, :]))
+        curvature = np.abs(curvature)
+        curvature += self.damping[live, None] * np.maximum(curvature.max(1, keepdims=True), 1e-100)
+        along = np.einsum("si,sij->sj", self.here.slope[live] * free, way)
+        step = -np.einsum("sij,sj->si", way, along / curvature) * free
+        shorter = np.minimum(1.0, LONGEST / np.maximum(np.abs(step).max(1), 1e-300))
+        return shorter[:, None] * step, (shorter - shorter**2 / 2) * (along**2 / curvature).sum(1)
+
+    def _moved(self, live: np.ndarray, step: np.ndarray, expected: np.ndarray) -> np.ndarray:
+        """After the steps that gain something; which searches go on."""
+        here = self.here.rows(live)
+        there = self.value(here.point + step)
+        gained = here.value - there.value
+        less = np.where(gained > AS_SAID * expected, LESS, 1.0)
+        self.damping[live] *= np.where(gained > FAR_FROM_SAID * expected, less, MORE)
+        self.damping[live] = np.maximum(self.damping[live], LEAST_DAMPING)
+        better = gained > 0
+        self._learn(live[better], here.rows(better), there.rows(better))
+        stuck = ~better & (self.damping[live] > MOST_DAMPING)
+        again = live[stuck & ~self.fresh[live]]
+        if again.size:
+            self.hessian[again] = self._differences(self.here.rows(again))
+            self.damping[again], self.fresh[again] = DAMPING, True
+        return live[~stuck | np.isin(live, again)]
+
+    def _learn(self, which: np.ndarray, here: Many, there: Many) -> None:
+        """Take the steps, and learn from the changes of slopes over them."""
+        self.fresh[which] = False
+        step, change = there.point - here.point, there.slope - here.slope
+        error = change - np.einsum("sij,sj->si", self.hessian[which], step)
+        along = (error * step).sum(1)
+        sizes = np.linalg.norm(error, axis=1) * np.linalg.norm(step, axis=1)
+        told = np.abs(along) > SMALLEST_CHANGE * sizes
+        outer = error[told, :, None] * error[told, None, :]
+        self.hessian[which[told]] += outer / along[told, None, None]
+        for kept, new in zip(self.here, there, strict=True):
+            kept[which] = new

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from sgdtheory.optimal.few_steps import FewSteps, Schedules, few_steps
 from sgdtheory.optimal.newton import minimum
 from sgdtheory.optimal.run import Run, place, spread_knots
+from sgdtheory.optimal.side_by_side import Runs
 from sgdtheory.optimal.variables import BELOW_BOUND, FARTHEST_BATCH, Edge, Freedom, Varied
 from sgdtheory.theory import Average, LastIterate, Problem
 
@@ -96,9 +98,24 @@ class Search:
         found = self._minimum(steps, np.log(share * self.edge), batch, FIRST_CHANGE, first=True)
         return self.refined(found, SPACINGS[1])
 
+    def schedules(self) -> Schedules:
+        """What `few_steps` looks at: up to `EVERY_STEP` steps, many schedules side by side."""
+        return Schedules(self.freedom, Runs(self.modes, self.problem.noise_variance, int(self.num_steps), self.average))
+
+    @property
+    def few(self) -> bool:
+        """Whether every step is a knot, and there are many local optima."""
+        return self.num_steps <= EVERY_STEP
+
+    def best_of_few(self) -> tuple[Knots, FewSteps]:
+        """The best of many local optima, where steps are few, and what is known of it."""
+        found = few_steps(self.schedules())
+        steps = np.arange(self.num_steps)
+        return Knots(steps, found.log_rate, found.log_batch, found.risk, found.slope), found
+
     def near(self, start: Callable[[np.ndarray], np.ndarray]) -> Knots:
-        """The least risk found from a γ/edge that is close to the best one already, on `SPACINGS[2]` or every step."""
-        steps = self._knots(SPACINGS[3 if self.num_steps <= EVERY_STEP else 2])
+        """The least risk found from a γ/edge that is close to the best one already, on `SPACINGS[2]`."""
+        steps = self._knots(SPACINGS[2])
         share = np.clip(start(steps / self.num_steps), LEAST_SHARE, 1.0)
         batch = np.full(steps.size, np.log(self.freedom.mean_batch))
         return self._minimum(steps, np.log(share * self.edge), batch, NEAR_GAIN, first=True)

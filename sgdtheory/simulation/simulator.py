@@ -14,7 +14,7 @@ from sgdtheory._common.arguments import checked_problem, positive_number, real_a
 from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
 from sgdtheory.simulation.runs import LEAST_ROOM, make_plan
 from sgdtheory.simulation.truncation import Quantity, truncate
-from sgdtheory.theory import Algorithm, Course, Problem, checked_algorithm
+from sgdtheory.theory import Algorithm, Constant, Course, Problem, checked_algorithm
 
 SAMPLERS = "sufficient", "explicit"
 QUANTITIES = "total", "bias", "variance"
@@ -105,7 +105,7 @@ def simulate(
     algorithm = checked_algorithm(algorithm)
     _check_choices(sampler=(sampler, SAMPLERS), quantity=(quantity, QUANTITIES))
     dtype = checked_dtype(dtype)
-    settings = _settings(batch_size, learning_rate, num_samples, LARGEST_BATCH[sampler])
+    settings = _settings(batch_size, learning_rate, num_samples, LARGEST_BATCH[sampler], algorithm)
     plan = make_plan(settings, whole_number("trajectory", trajectory, 0), algorithm)
     num_replicas = whole_number("num_replicas", num_replicas, 1)
     memory_limit = positive_number("memory_limit", memory_limit)
@@ -184,7 +184,11 @@ def _check_same_call(*arguments: Any) -> None:
 
 
 def _settings(
-    batch_size: ArrayLike, learning_rate: ArrayLike, num_samples: ArrayLike, largest_batch: float
+    batch_size: ArrayLike,
+    learning_rate: ArrayLike,
+    num_samples: ArrayLike,
+    largest_batch: float,
+    algorithm: Algorithm,
 ) -> dict[str, np.ndarray]:
     samples = real_array("num_samples", num_samples)
     if samples.ndim:
@@ -196,7 +200,8 @@ def _settings(
                 f"num_samples must not decrease along its last axis, got {samples[later]:g} after "
                 f"{samples[tuple(where)]:g}; sort it"
             )
-    arrays = settings_arrays(batch_size, learning_rate, num_samples)
+    scheduled = algorithm.batch_schedule != Constant()
+    arrays = settings_arrays(batch_size, learning_rate, num_samples, scheduled=scheduled)
     large = arrays[0] > largest_batch
     if large.any():
         raise ValueError(

@@ -17,6 +17,7 @@ from sgdtheory.theory.pieces import pieces
 from sgdtheory.theory.problem import Spectral
 from sgdtheory.theory.propagation import Travelled, course_modes, travelled
 from sgdtheory.theory.risk import Risk
+from sgdtheory.theory.schedules import Constant
 from sgdtheory.theory.thresholds import COMPILED_FROM, MODES_TOGETHER, TOGETHER
 
 
@@ -184,7 +185,7 @@ def risk_path(
         problem: PowerLaw, LeastSquares or any other Problem.
         batch_size: peak batch size B, a whole number ≥ 1.
         learning_rate: peak learning rate γ > 0, in units of 1/λ.
-        num_samples: D ≥ B.
+        num_samples: D ≥ B, or enough for a step of the batch schedule.
         algorithm: what is run.
         points: K ≥ 2: step 0, and K − 1 log-spaced numbers of steps from 1 to n (fewer where they repeat). Where a
             shape's formula changes or the average begins there are half as many more, log-spaced after each such step.
@@ -197,7 +198,8 @@ def risk_path(
     """
     checked_problem(problem)
     algorithm = checked_algorithm(algorithm)
-    batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples)
+    scheduled = algorithm.batch_schedule != Constant()
+    batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples, scheduled=scheduled)
     if batch.size != 1:
         raise ValueError(f"risk_path takes a single setting, got an array of shape {batch.shape}; call it for each")
     number = whole_number("points", points, 2)

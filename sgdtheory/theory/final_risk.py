@@ -9,6 +9,7 @@ from sgdtheory.theory.algorithm_risk import algorithm_risk
 from sgdtheory.theory.exact import risk_parts
 from sgdtheory.theory.problem import Spectral
 from sgdtheory.theory.risk import Risk
+from sgdtheory.theory.schedules import Constant
 
 
 def excess_risk(
@@ -43,7 +44,8 @@ def excess_risk(
         problem: PowerLaw, LeastSquares or any other Problem.
         batch_size: B, whole numbers ≥ 1; scalar or array. The peak, where the algorithm has a batch schedule.
         learning_rate: γ > 0, in units of 1/λ; scalar or array. The peak, where the algorithm has a schedule.
-        num_samples: D ≥ B; scalar or array. The three broadcast like NumPy arrays.
+        num_samples: D ≥ B, or enough for a step of the batch schedule; scalar or array. The three broadcast like NumPy
+            arrays.
         algorithm: what is run; by default averaged SGD with constant learning rate and batch size.
 
     Returns:
@@ -54,8 +56,11 @@ def excess_risk(
             than 2e6 steps.
     """
     checked_problem(problem)
-    batch_size, learning_rate, num_samples = settings_arrays(batch_size, learning_rate, num_samples)
-    if not checked_algorithm(algorithm).is_default:
+    scheduled = checked_algorithm(algorithm).batch_schedule != Constant()
+    batch_size, learning_rate, num_samples = settings_arrays(
+        batch_size, learning_rate, num_samples, scheduled=scheduled
+    )
+    if not algorithm.is_default:
         return algorithm_risk(problem, algorithm, batch_size, learning_rate, num_samples)
     steps = np.floor_divide(num_samples, batch_size)
     return Risk(*(part[()] for part in risk_parts(problem, batch_size, learning_rate, steps)))

@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 import sgdtheory as st
+from sgdtheory.optimal.frontier import LARGE, _Best, _fewest_steps, _one_step
 
 PROBLEM = st.LeastSquares([1.0, 0.3], [1.0, 0.5], noise_variance=0.5)
 TARGET = 0.15
@@ -70,6 +71,21 @@ def test_fewer_steps_do_not_do(found, way):
     fewest = int(getattr(found, way).least_steps)
     assert least_risk(way, fewest, 1e9) <= TARGET * (1 + 1e-6)
     assert fewest == 2 or least_risk(way, fewest - 1, 1e9) > TARGET
+
+
+def test_one_step_may_do():
+    """S_min = 1 is said where a step with a batch as large as one likes does; an average of w_0 alone never does."""
+    least = least_risk("optimal", 1, 1e9)
+    easy = st.pareto(PROBLEM, target_risk=1.001 * least, points=2)
+    assert easy.power.least_steps == easy.optimal.least_steps == 1
+    assert easy.averaged.least_steps > 1
+    way = _Best(PROBLEM)
+    assert _fewest_steps(lambda steps: way(steps, LARGE), 0.999 * least, 1.0) == 2  # control
+
+
+@pytest.mark.parametrize("batch", [1.0, 7.0, 1e9])
+def test_the_best_of_one_step(batch):
+    assert _one_step(PROBLEM, batch) == pytest.approx(least_risk("optimal", 1, batch), rel=1e-9)
 
 
 def test_a_better_schedule_needs_no_more(found):

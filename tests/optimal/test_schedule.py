@@ -97,7 +97,7 @@ def scalar_optimum(signal, noise, batch, num_steps):
 
 @pytest.mark.parametrize(("noise", "batch"), [(0.3, 2), (5.0, 1), (0.01, 50)])
 def test_one_direction_is_known_in_closed_form(noise, batch):
-    n = 64
+    n = 16
     risk, rates = scalar_optimum(2.0, noise, batch, n)
     best = st.optimal_schedule(st.LeastSquares([1.0], [2.0], noise), num_samples=n * batch, batch_size=batch)
     assert risk * (1 - 1e-12) < best.risk < (1 + 1e-5) * risk
@@ -180,17 +180,17 @@ def test_within_few_steps_too(num_steps):
 @pytest.mark.parametrize("problem", [PROBLEM, st.PowerLaw(2.0, 1.5)], ids=["b > a", "b < a"])
 def test_batches_alone(problem):
     """At a constant γ: worse than with γ_t too, better than a constant batch size, and stable at every step."""
-    setting = {"num_samples": 2400, "num_steps": 30}
+    setting = {"num_samples": 1280, "num_steps": 16}
     alone = st.optimal_schedule(problem, **setting, constant_learning_rate=True)
     both = st.optimal_schedule(problem, **setting)
     last = st.Algorithm(average=st.LastIterate())
-    none = st.optimal_learning_rate(problem, num_samples=2400, batch_size=80, algorithm=last).risk
+    none = st.optimal_learning_rate(problem, num_samples=1280, batch_size=80, algorithm=last).risk
     assert both.risk < alone.risk < none
-    rates, sizes = (each(np.arange(30) / 30) for each in (alone.learning_rate, alone.batch_size))
+    rates, sizes = (each(np.arange(16) / 16) for each in (alone.learning_rate, alone.batch_size))
     assert np.ptp(rates) == 0
-    assert sizes.sum() == pytest.approx(2400, rel=1e-4)
+    assert sizes.sum() == pytest.approx(1280, rel=1e-4)
     assert (rates <= stability_edge(problem, sizes) * (1 + 1e-9)).all()
-    assert sizes[-1] > 5 * sizes[15]
+    assert sizes[-1] > 3 * sizes[8]
     assert alone.slope < 1e-5
 
 

@@ -1,5 +1,6 @@
 """Algorithms: what schedules, averages and methods mean, identities between them, stability edges, paths, bad input."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -214,6 +215,27 @@ class TestRiskPath:
     def test_a_single_setting(self):
         with pytest.raises(ValueError, match="risk_path takes a single setting"):
             st.risk_path(PROBLEM, batch_size=[1, 2], learning_rate=0.1, num_samples=100)
+
+
+def test_fewer_samples_than_the_peak_batch_size():
+    """A batch schedule whose batches fit need not reach its peak: 8 steps of 10 of a schedule that goes to 100."""
+    late = st.Algorithm(batch_schedule=lambda step: np.where(step < 50, 0.1, 1.0), average=LAST)
+    setting = {"batch_size": 100, "learning_rate": 0.4}
+    moments = PROBLEM.signal
+    for _ in range(8):
+        x = 0.4 * PROBLEM.eigenvalues
+        moments = (1 - x) ** 2 * moments + x**2 / 10 * (moments + moments.sum() + PROBLEM.noise_variance)
+    assert st.excess_risk(PROBLEM, **setting, num_samples=85, algorithm=late).total == pytest.approx(moments.sum())
+    path = st.risk_path(PROBLEM, **setting, num_samples=85, algorithm=late)
+    assert path.num_samples[-1] == 80
+    assert path.average.total[-1] == pytest.approx(moments.sum())
+    runs = st.simulate(jax.random.key(0), PROBLEM, **setting, num_samples=85, algorithm=late, num_replicas=512)
+    assert runs.mean == pytest.approx(moments.sum(), abs=5 * runs.standard_error)
+    assert runs.standard_error < 0.03 * moments.sum()
+    with pytest.raises(ValueError, match="enough for one step of the batch schedule, got 9"):
+        st.excess_risk(PROBLEM, **setting, num_samples=9, algorithm=late)
+    with pytest.raises(ValueError, match="num_samples must be at least batch_size"):  # control
+        st.excess_risk(PROBLEM, **setting, num_samples=85)
 
 
 class TestShapes:

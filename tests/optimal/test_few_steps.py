@@ -1,0 +1,192 @@
+"""The best schedule of a few steps against brute force: a recursion of its own, and searches from random starts."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import sgdtheory as st
+from sgdtheory.optimal.run import Run
+from sgdtheory.optimal.search import Search
+from sgdtheory.optimal.side_by_side import Runs
+
+CLOSE = 2e-5  # relative, of risks
+CLOSE_BOTH = 5e-4  # where rates and batch sizes are free, and optima many and alike
+DIRECTIONS = 30
+OPTIONS = {"maxiter": 2000, "maxfun": 4000, "ftol": 1e-13, "gtol": 1e-9}
+LAST, UNIFORM, TAIL = st.LastIterate(), st.UniformAverage(), st.TailAverage(0.4)
+EXAMPLE = st.LeastSquares(np.arange(1, 31.0) ** -2, np.arange(1, 31.0) ** -6, 1.0)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem, and what is looked for: learning rates, batch sizes, or both."""
+
+    problem: st.LeastSquares
+    num_steps: int
+    batch_size: int
+    average: object
+    free: str
+
+    def found(self):
+        setting = {"num_samples": self.num_steps * self.batch_size, "average": self.average}
+        if self.free == "rates":
+            return st.optimal_schedule(self.problem, batch_size=self.batch_size, **setting)
+        alone = self.free == "batches"
+        return st.optimal_schedule(self.problem, num_steps=self.num_steps, constant_learning_rate=alone, **setting)
+
+
+def random_case(rng, most_steps):
+    number = int(rng.integers(2, 9))
+    eigenvalues = np.arange(1.0, number + 1) ** -rng.uniform(0.5, 3)
+    if rng.random() < 0.3:
+        eigenvalues = np.sort(rng.uniform(0.01, 1, number))[::-1]
+    signal = eigenvalues ** rng.uniform(0.5, 3) * rng.uniform(0.3, 3, number)
+    problem = st.LeastSquares(eigenvalues, signal, 10 ** rng.uniform(-2, 1))
+    steps = int(np.round(np.exp(rng.uniform(np.log(2), np.log(most_steps)))))
+    average = (LAST, LAST, UNIFORM, TAIL)[rng.integers(4)]
+    free = ("rates", "rates", "both", "batches")[rng.integers(4)]
+    return Case(problem, steps, int(10 ** rng.uniform(0.5, 4)), average, free)
+
+
+def of_every_step(point, free, setting):
+    """γ_t and B_t of shares of the edge and shares of the samples; steps that are not there have γ_t = 0."""
+    steps, mean, there = setting["steps"], setting["mean"], setting["there"]
+    share, raised = jnp.split(point, 2)
+    raised = jax.nn.softmax(jnp.where(there, raised, -jnp.inf))
+    log_sizes, log_edges = setting["log_sizes"], setting["log_edges"]
+    middle = jnp.exp(jnp.interp(jnp.log(mean), log_sizes, log_edges))
+    if free == "rates":
+        return jnp.where(there, share * middle, 0.0), jnp.full(there.size, mean)
+    if free == "both":
+        batch = 1 + steps * (mean - 1) * raised
+        return jnp.where(there, share * jnp.exp(jnp.interp(jnp.log(batch), log_sizes, log_edges)), 0.0), batch
+    rate = share[0] * middle
+    least = jnp.exp(jnp.interp(jnp.log(rate), log_edges, log_sizes))
+    return jnp.where(there, rate, 0.0), least + steps * jnp.maximum(mean - least, 0.0) * raised
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+@partial(jax.value_and_grad, argnums=0)
+def log_risk(point, free, averaged, setting):
+    """By the recursion of r, of the sum's cross moments, and of its square."""
+
+    def step(moments, now):
+        risk, cross, square = moments
+        gamma, size, weight = now
+        x = gamma * setting["eigenvalues"]
+        square = square + 2 * weight * cross.sum() + weight**2 * risk.sum()
+        cross = (1 - x) * (cross + weight * risk)
+        shaken = x**2 / size * (risk + risk.sum() + setting["noise"])
+        return ((1 - x) ** 2 * risk + shaken, cross, square), None
+
+    rate, batch = of_every_step(point, free, setting)
+    start = setting["signal"], jnp.zeros_like(setting["signal"]), 0.0
+    (risk, _, square), _ = jax.lax.scan(step, start, (rate, batch, setting["weights"]))
+    return jnp.log(square if averaged else risk.sum())
+
+
+def brute_force(case, rng, restarts, most_steps):
+    """The least risk of L-BFGS from random starts, with the derivatives of JAX through every step."""
+    problem, n, mean = case.problem, case.num_steps, float(case.batch_size)
+    sizes, weights = np.geomspace(1, n * mean, 4000), np.zeros(most_steps)
+    averaged = case.average != LAST
+    if averaged:
+        weights[int(case.average.first(n)) : n] = 1 / (n - case.average.first(n))
+    setting = {
+        "eigenvalues": np.pad(problem.eigenvalues, (0, DIRECTIONS - problem.eigenvalues.size)),
+        "signal": np.pad(problem.signal, (0, DIRECTIONS - problem.signal.size)),
+        "noise": problem.noise_variance,
+        "weights": weights,
+        "steps": float(n),
+        "mean": mean,
+        "there": np.arange(most_steps) < n,
+        "log_sizes": np.log(sizes),
+        "log_edges": np.log(st.theory.stability_edge(problem, sizes)),
+    }
+    with jax.enable_x64(True):
+        setting = jax.tree.map(jnp.asarray, setting)
+
+        def value(point):
+            return [np.asarray(each, float) for each in log_risk(point, case.free, averaged, setting)]
+
+        ended = []
+        for _ in range(restarts):
+            share = np.where(rng.random(most_steps) < 0.3, 1.0, rng.uniform(0, 1, most_steps))
+            bounds = [(1e-9, 1.0)] * most_steps + [(-15.0, 15.0)] * most_steps
+            begin = np.append(share, rng.normal(size=most_steps))
+            ended.append(minimize(value, begin, jac=True, bounds=bounds, method="L-BFGS-B", options=OPTIONS).fun)
+    return float(np.exp(min(ended)))
+
+
+def beaten(seed, cases, most_steps, restarts):
+    """By how much brute force is better than what was found, in each case."""
+    rng, found = np.random.default_rng(seed), []
+    for _ in range(cases):
+        case = random_case(rng, most_steps)
+        found.append((case.found().risk / brute_force(case, rng, restarts, most_steps) - 1, case))
+    return found
+
+
+def allowed(case):
+    return CLOSE_BOTH if case.free == "both" else CLOSE
+
+
+def test_no_order_of_the_steps_is_better():
+    """The example of a referee: the smooth search ended at 3.357e-3."""
+    best = st.optimal_schedule(EXAMPLE, num_samples=3000, batch_size=1000)
+    least = brute_force(Case(EXAMPLE, 3, 1000, LAST, "rates"), np.random.default_rng(0), 20, 3)
+    assert best.risk == pytest.approx(least, rel=CLOSE)
+    assert best.risk < 3.2434e-3
+    assert best.with_half_the_knots > 3.3e-3  # control: a local optimum
+    assert max(best.from_starts.values()) > 3.3e-3
+    assert 1 < best.agreeing < best.searches
+
+
+def test_brute_force_finds_nothing_better():
+    for excess, case in beaten(1, 6, 8, 8):
+        assert excess < allowed(case), case
+
+
+@pytest.mark.slow  # four minutes
+def test_brute_force_finds_nothing_better_in_many_cases():
+    worst = beaten(2, 180, 16, 30) + beaten(3, 20, 64, 10)
+    assert all(excess < allowed(case) for excess, case in worst), max(worst, key=lambda item: item[0])
+
+
+def test_its_risk_and_gradient_are_those_of_a_run():
+    rng, n = np.random.default_rng(0), 6
+    modes = st.PowerLaw(2.0, 3.0).modes(0.1)  # directions counted together
+    assert not np.allclose(modes.multiplicity, 1)
+    log_rate, log_batch = rng.uniform(-3, 0.3, (3, n)), rng.uniform(1, 6, (3, n))
+    for average in (LAST, UNIFORM, TAIL, st.ExponentialAverage(window=0.3)):
+        found = Runs(modes, 1.0, n, average).risks(log_rate, log_batch)
+        for k in range(3):
+            one = Run(modes, 1.0, n, np.arange(n, dtype=float), average).risk_and_gradient(log_rate[k], log_batch[k])
+            assert found.risk[k] == pytest.approx(one.risk, rel=1e-12)
+            np.testing.assert_allclose(found.by_rate[k], one.rate, rtol=1e-10, atol=1e-14)
+            np.testing.assert_allclose(found.by_batch[k], one.batch, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("free", ["rates", "both", "batches"])
+@pytest.mark.parametrize("average", [LAST, UNIFORM], ids=lambda average: type(average).__name__)
+def test_slopes_by_what_is_varied_are_those_of_differences(free, average):
+    rng, n, mean = np.random.default_rng(0), 5, 40.0
+    search = Search(EXAMPLE, n, n * mean, free != "rates", average, free == "batches")
+    schedules = search.schedules()
+    point = rng.uniform(-2, -0.1, (4, schedules.rates)) + search.freedom.highest
+    if free != "rates":
+        point = np.append(point, rng.normal(size=(4, n)), 1)
+    here = schedules(point)
+    laid = schedules.laid_out(point)
+    np.testing.assert_allclose(np.exp(laid.log_batch).sum(1), n * mean, rtol=1e-12)
+    edge = st.theory.stability_edge(EXAMPLE, np.exp(laid.log_batch).ravel()).reshape(4, n)
+    assert (np.exp(laid.log_rate) <= edge).all()
+    for k in range(point.shape[1]):
+        way = 1e-5 * np.eye(point.shape[1])[k]
+        slope = (schedules(point + way).value - schedules(point - way).value) / 2e-5
+        np.testing.assert_allclose(here.slope[:, k], slope, rtol=1e-5, atol=1e-8)
