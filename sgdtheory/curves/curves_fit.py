@@ -12,9 +12,10 @@ from sgdtheory._common.interval import Interval
 from sgdtheory.curves.best_rates import best_rates
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.loss_model import LossModel, losses
+from sgdtheory.curves.loss_table import FEWEST_STEPS as FEWEST_STEPS_OF_TABLE
 from sgdtheory.curves.loss_table import LossTable, loss_table
 from sgdtheory.curves.panels import panels_of
-from sgdtheory.curves.robust_fit import DIFFERENCE, RobustFit, as_model
+from sgdtheory.curves.robust_fit import BOUNDS, DIFFERENCE, RobustFit, as_model
 from sgdtheory.fits import StepsLaw, fit_steps_law
 from sgdtheory.theory import Algorithm, Constant, LastIterate, Linear, PowerLaw, Shape, checked_algorithm
 
@@ -51,9 +52,10 @@ class CurvesCriticalBatchSize(NamedTuple):
     Attributes:
         num_samples: D.
         batch_size: B*, not rounded, in the unit of the batch size of the curves, or in batches of theirs.
-        interval: (K, 2) of it; from 0 to inf where the curves do not tell it.
+        interval: (K, 2) of it; from 0 to inf where the curves do not tell it, up to inf where B* is D/8 or more.
         loss: R_opt(D) + L0, the least loss with D samples.
         max_learning_rate: the largest that was allowed, below the edge γλ_1 = 2.
+        remark: where B* is a lower bound: runs of fewer than eight steps are not looked at; empty if nowhere.
     """
 
     num_samples: np.ndarray
@@ -61,6 +63,7 @@ class CurvesCriticalBatchSize(NamedTuple):
     interval: np.ndarray
     loss: np.ndarray
     max_learning_rate: float
+    remark: str
 
 
 class BestSchedule(NamedTuple):
@@ -187,6 +190,7 @@ class CurvesFit:
         checked = self.level if level is None else share_between_0_and_1("level", level)
         reach = self.fitted.quantile(checked) * np.sqrt(np.maximum(variance, 0) + self.scatter**2)
         reach = np.minimum(np.nan_to_num(reach, nan=LARGEST), LARGEST)
+        reach = reach if self.fitted.told.any() else np.full_like(reach, LARGEST)
         low, between, high = np.exp(np.clip([middle - reach, middle, middle + reach], -LARGEST, LARGEST))
         low, between, high = (np.where(np.isposinf(middle), np.inf, each) for each in (low, between, high))
         return LossPrediction(curve.step, curve.learning_rate, between, low, high)
@@ -236,10 +240,32 @@ class CurvesFit:
         error = np.sqrt(np.einsum("pk,pq,qk->k", slopes, self.fitted.covariance, slopes))[: samples.size]
         size, risk = np.split(values[0], 2)
         reach = self.fitted.quantile(self.level) * error
-        told = reach < UNRESOLVED
+        told = (reach < UNRESOLVED) & self.fitted.told.any()
         low, high = (np.exp(size + side * np.where(told, reach, 0.0)) for side in (-1, 1))
         interval = np.stack([np.where(told, low, 0.0), np.where(told, high, np.inf)], axis=-1)
-        return CurvesCriticalBatchSize(samples, np.exp(size), interval, np.exp(risk) + self.irreducible_loss.value, top)
+        bounded = np.exp(size) > samples / FEWEST_STEPS_OF_TABLE * (1 - 1e-6)  # the derivatives there are 0
+        for k in np.flatnonzero(bounded & told):
+            interval[k] = self._least_batch(float(samples[k]), shape, top, extra), np.inf
+        loss = np.exp(risk) + self.irreducible_loss.value
+        return CurvesCriticalBatchSize(samples, np.exp(size), interval, loss, top, _at_least(samples[bounded]))
+
+    def _least_batch(self, samples: float, shape: Shape, top: float, overhead: float) -> float:
+        """The low end of a B* beyond the largest batch size that is looked at.
+
+        B* of those numbers on the edge of their confidence set at which this batch size is farthest from enough.
+        """
+
+        def excess(point: np.ndarray) -> float:
+            table = self._table(as_model(point[None], self.fitted.names), shape, samples, top)
+            return table.excess_at_largest(samples, overhead)
+
+        point, count = self.fitted.coordinates, len(self.fitted.names)
+        slopes = np.array([excess(point + COARSE * each) for each in np.eye(count)]) - excess(point)
+        pull = self.fitted.covariance @ slopes
+        edge = point + self.fitted.quantile(self.level) * pull / max(float(np.sqrt(slopes @ pull)), 1e-300)
+        low, high = np.array([BOUNDS[name] for name in self.fitted.names]).T
+        worst = as_model(np.clip(edge, low, high)[None], self.fitted.names)
+        return self._table(worst, shape, samples, top).critical_batch_size(samples, overhead)[0]
 
     def _top(self, largest: float | None) -> float:
         """The largest learning rate that is allowed and stable."""
@@ -314,6 +340,15 @@ def _dense(last: float) -> np.ndarray:
     """Numbers of steps that lie dense at both ends."""
     near = np.geomspace(1, max(last, 1), POINTS // 4)
     return np.concatenate([near, last - near])
+
+
+def _at_least(samples: np.ndarray) -> str:
+    """What is to be said where B* is at the largest batch size that is looked at."""
+    if not samples.size:
+        return ""
+    sizes = ", ".join(f"{each:g}" for each in samples)
+    fewest = f"{FEWEST_STEPS_OF_TABLE:g}"
+    return f"D = {sizes}: B* is D/{fewest} or more, since runs of fewer than {fewest} steps are not looked at"
 
 
 def _checked_shape(schedule: Shape) -> Shape:
