@@ -124,8 +124,8 @@ class FitCurvesCommand:
             for samples, loss in zip(each.critical.num_samples, each.critical.loss, strict=True):
                 law = each.found.steps_law(float(samples), max_learning_rate=self.max_learning_rate)
                 name = " ".join(filter(None, [each.group, f"loss {loss:.4f}"]))
-                rows += [(name, *point) for point in zip(law.batch_sizes, law.steps, strict=True)]
-        return csv_text(("group", "batch_size", "steps"), rows)
+                rows += [(name, *point, "yes") for point in zip(law.batch_sizes, law.steps, strict=True)]
+        return csv_text(("group", "batch_size", "steps", "computed"), rows)
 
     def _groups(self) -> dict[str, list["LossCurve"]]:
         from sgdtheory.curves import example_loss_curves, read_loss_curves

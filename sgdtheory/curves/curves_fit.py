@@ -16,13 +16,14 @@ from sgdtheory.curves.loss_table import FEWEST_STEPS as FEWEST_STEPS_OF_TABLE
 from sgdtheory.curves.loss_table import LossTable, loss_table
 from sgdtheory.curves.panels import panels_of
 from sgdtheory.curves.robust_fit import BOUNDS, DIFFERENCE, RobustFit, as_model
-from sgdtheory.fits import StepsLaw, fit_steps_law
+from sgdtheory.fits import StepsTable
 from sgdtheory.theory import Algorithm, Constant, LastIterate, Linear, PowerLaw, Shape, checked_algorithm
 
 UNRESOLVED = np.log(20.0)  # half the width of an interval, in logs, from which on a number is not identified
 PARTS = 1e6  # of a batch of unknown size: a sample of the theory
 POINTS = 200  # of a predicted curve
-LAW_BATCHES = 9
+MOST_BATCH = 8.0  # of a table of steps, over B*
+ENOUGH = 1e-3  # more than D that the smallest batch size of such a table needs
 LARGEST = 600.0  # of the logarithm of a number
 FEWEST_STEPS = 100  # of a run whose learning rates are sought
 STABLE = 1.99  # of γλ_1; from 2 on SGD diverges
@@ -284,22 +285,28 @@ class CurvesFit:
         *,
         schedule: Shape = Linear(),  # noqa: B008 (frozen)
         max_learning_rate: float | None = None,
-    ) -> StepsLaw:
-        """`steps = a + b/B` to the least loss of D samples, for a plan: fitted to the theory's steps.
+    ) -> StepsTable:
+        """The theory's steps to the least loss of D samples, for a plan.
+
+        Its B* is that of `critical_batch_size`, and no batch size takes fewer than D samples. The steps do not scatter:
+        how far they are known is the interval of `critical_batch_size`.
 
         Args:
             num_samples, schedule, max_learning_rate: as in `critical_batch_size`.
 
         Returns:
-            StepsLaw, from batch sizes about B*.
+            StepsTable, from the batch size that needs no more than D up to 8 B*.
         """
         samples = positive_number("num_samples", num_samples)
         table = self._table(self.fitted.model, _checked_shape(schedule), samples, self._top(max_learning_rate))
         critical, risk = table.critical_batch_size(samples, 0.2)
-        batches = critical * np.geomspace(0.25, 8, LAW_BATCHES)
-        steps = np.array([table.steps_to(risk * (1 + 1e-9), float(batch)) for batch in batches])
-        reached = np.isfinite(steps)
-        return fit_steps_law(batches[reached], steps[reached])
+        every = samples / np.exp(table.log_steps)[::-1]
+        every = np.unique(np.append(every[every <= MOST_BATCH * critical], critical))
+        needed = every * np.array([table.steps_to(risk * (1 + 1e-9), float(batch)) for batch in every])
+        needed = np.maximum(needed, samples)  # by its definition D is the least; between rows steps are interpolated
+        first = np.flatnonzero((needed <= (1 + ENOUGH) * samples) & (every < critical))
+        taken = np.isfinite(needed) & (np.arange(every.size) >= (first[-1] if first.size else 0))
+        return StepsTable(every[taken], (needed / every)[taken])
 
     def best_schedule(
         self, num_samples: float, *, batch_size: float | None = None, max_learning_rate: float | None = None

@@ -67,15 +67,24 @@ def test_critical_batch_size_as_the_exact_one(fitted):
     low = fitted.critical_batch_size(samples)
     assert low.batch_size[0] < 0.3 * found.batch_size[0]
     assert low.interval[0, 0] <= low.batch_size[0] <= low.interval[0, 1]
+
+
+def test_a_plan_from_curves_says_what_the_curves_say(fitted):
+    """B* of the plan is that of the fit, no batch size takes fewer than D samples, and no interval is made up."""
+    samples = 32 * 6000.0
+    critical = fitted.critical_batch_size(samples)
     law = fitted.steps_law(samples)
-    assert law.E_min < samples * 1.2
-    assert law.critical_batch_size(reference=None) > 0
+    made = st.plan(law, 10.0)
+    assert made.critical_batch_size == pytest.approx(critical.batch_size[0], rel=3e-3)
+    assert min(row.samples for row in made.rows) >= samples * (1 - 1e-9)
+    assert (made.candidates.steps * made.candidates.batch_size).min() >= samples * (1 - 1e-9)
+    assert np.isnan(made.critical_interval).all()
+    assert np.isnan(made.choice.hours_interval).all()
 
 
 def test_larger_learning_rates_allow_larger_batches(fitted):
     low, high = (fitted.steps_law(32 * 6000, max_learning_rate=rate) for rate in (0.2, 0.6))
-    assert 2 < (high.b / high.a) / (low.b / low.a) < 4
-    assert low.E_min < 32 * 6000 * 1.2
+    assert 2 < high.critical_batch_size() / low.critical_batch_size() < 4
 
 
 def test_best_schedule_as_the_exact_one(fitted):
