@@ -58,7 +58,7 @@ class FitCurvesCommand:
     hold_out: tuple[str, ...] = ()
     """Names of curves that are predicted instead of fitted."""
     example: str = "100M"
-    """Which example is fitted where no file is given: 25M or 100M."""
+    """Which example is fitted where no file is given: 25M, 100M or 400M."""
     step: str = "step"
     """Column with the number of the step."""
     learning_rate: str = "learning_rate"

@@ -253,7 +253,8 @@ class CurvesFit:
     def _least_batch(self, samples: float, shape: Shape, top: float, overhead: float) -> float:
         """The low end of a B* beyond the largest batch size that is looked at.
 
-        B* of those numbers on the edge of their confidence set at which this batch size is farthest from enough.
+        B* of those numbers on the edge of their confidence set at which this batch size is farthest from enough; 0
+        where it needs D and no more, so that no derivative tells how far that is.
         """
 
         def excess(point: np.ndarray) -> float:
@@ -263,7 +264,10 @@ class CurvesFit:
         point, count = self.fitted.coordinates, len(self.fitted.names)
         slopes = np.array([excess(point + COARSE * each) for each in np.eye(count)]) - excess(point)
         pull = self.fitted.covariance @ slopes
-        edge = point + self.fitted.quantile(self.level) * pull / max(float(np.sqrt(slopes @ pull)), 1e-300)
+        size = float(np.sqrt(max(slopes @ pull, 0.0)))
+        if not size:
+            return 0.0
+        edge = point + self.fitted.quantile(self.level) * pull / size
         low, high = np.array([BOUNDS[name] for name in self.fitted.names]).T
         worst = as_model(np.clip(edge, low, high)[None], self.fitted.names)
         return self._table(worst, shape, samples, top).critical_batch_size(samples, overhead)[0]

@@ -14,7 +14,7 @@ from sgdtheory._common.csv_rows import csv_rows
 
 FEWEST_ROWS = 5
 EXAMPLE = Path(str(resources.files("sgdtheory.curves") / "data"))
-EXAMPLES = "25M", "100M"
+EXAMPLES = "25M", "100M", "400M"
 WARMUP = 2160  # steps, of the examples
 
 
@@ -213,7 +213,7 @@ def example_loss_curves(model: str = "100M") -> dict[str, LossCurve]:
     9 [4.1114 3.3044]
 
     Args:
-        model: "25M" or "100M" parameters.
+        model: "25M", "100M" or "400M" parameters.
 
     Returns:
         Name → LossCurve.

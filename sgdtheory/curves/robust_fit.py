@@ -17,7 +17,7 @@ DIFFERENCE = 1e-5  # of a coordinate, for derivatives
 TUNING = 3.0  # of Huber's loss, in robust standard deviations: what is farther off counts linearly
 SMALLEST_SCALE = 1e-7
 ROUGH, FINE = 12, 80  # evaluations from each start, and of the best of them
-MOST_ROUNDS = 8  # of the fit at a scale, and the scale of the fit
+ROUNDS = 3, 8  # fewest and most, of the fit at a scale, and the scale of the fit: valleys are flat
 SETTLED = 0.8  # a scale that falls by less in a round has converged
 GROSS = 10.0  # robust standard deviations from which on a row is a spike, and not fitted
 MOST_GROSS = 0.15  # of the rows are spikes
@@ -166,12 +166,12 @@ def fit(
     def settled(point: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, float]:
         """Outliers blow up the first scales, and what is held at these is still far off: until the scale stays."""
         scale = robust_scale(gap(point)[used])
-        for _ in range(MOST_ROUNDS):
+        for number in range(1, ROUNDS[1] + 1):
             progress(f"robust fit, residuals {scale:.2%}")
             point = search(point, FINE, scale, used)
             before = scale
             scale = robust_scale(gap(point)[used])
-            if scale > SETTLED * before:
+            if number >= ROUNDS[0] and scale > SETTLED * before:
                 break
         return point, scale
 

@@ -1,5 +1,7 @@
 """From curves of the theory back to its numbers, and what is predicted from them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,24 @@ def test_critical_batch_size_as_the_exact_one(fitted):
     low = fitted.critical_batch_size(samples)
     assert low.batch_size[0] < 0.3 * found.batch_size[0]
     assert low.interval[0, 0] <= low.batch_size[0] <= low.interval[0, 1]
+
+
+def test_where_fewer_steps_than_eight_would_do_b_star_is_a_lower_bound(fitted):
+    """Noise far above the signal: at most D/8 is looked at, which the remark and an interval up to inf say."""
+    place = fitted.fitted.names.index("noise")
+    coordinates = fitted.fitted.coordinates.copy()
+    coordinates[place] = np.log(1e6)
+    noisy = replace(fitted, fitted=replace(fitted.fitted, coordinates=coordinates))
+    found = noisy.critical_batch_size([2000.0, 4000.0])
+    assert found.batch_size == pytest.approx([250, 500])
+    assert (found.interval[:, 1] == np.inf).all()
+    assert (found.interval[:, 0] <= found.batch_size * (1 + 1e-9)).all()
+    assert found.remark.startswith("D = 2000, 4000: B* is D/8 or more")
+    covariance = fitted.fitted.covariance.copy()
+    covariance[place, place] = 9.0  # the noise may be less by a factor of hundreds
+    wide = replace(noisy, fitted=replace(noisy.fitted, covariance=covariance))
+    assert wide.critical_batch_size(2000).interval[0, 0] < 240
+    assert fitted.critical_batch_size(2000).remark == ""
 
 
 def test_a_plan_from_curves_says_what_the_curves_say(fitted):
