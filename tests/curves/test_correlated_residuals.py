@@ -37,7 +37,7 @@ def test_correlation():
 def test_scatter_is_that_of_largest_restricted_likelihood(length, alone):
     random = np.random.default_rng(3)
     rows = np.concatenate(LOG_STEPS)
-    slopes = np.column_stack([np.ones(rows.size), 40 * rows, np.zeros(rows.size), np.cos(rows)])
+    slopes = np.column_stack([np.ones(rows.size), 40 * rows, np.zeros(rows.size), 1e-3 * np.cos(rows)])
     used = slopes[:, [0, 1, 3]]
     drawn = np.linalg.cholesky(covariance_of_rows(length, alone)) @ random.standard_normal(rows.size)
     residuals = 0.1 * drawn
