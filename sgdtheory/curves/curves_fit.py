@@ -27,6 +27,7 @@ ENOUGH = 1e-3  # more than D that the smallest batch size of such a table needs
 LARGEST = 600.0  # of the logarithm of a number
 FEWEST_STEPS = 100  # of a run whose learning rates are sought
 STABLE = 1.99  # of γλ_1; from 2 on SGD diverges
+NO_SLOPE = 1e-9  # what rounding makes of a derivative that is 0
 COARSE = 0.02  # of a coordinate, for derivatives of what is interpolated
 
 
@@ -265,7 +266,7 @@ class CurvesFit:
         slopes = np.array([excess(point + COARSE * each) for each in np.eye(count)]) - excess(point)
         pull = self.fitted.covariance @ slopes
         size = float(np.sqrt(max(slopes @ pull, 0.0)))
-        if not size:
+        if size < NO_SLOPE:
             return 0.0
         edge = point + self.fitted.quantile(self.level) * pull / size
         low, high = np.array([BOUNDS[name] for name in self.fitted.names]).T

@@ -51,7 +51,7 @@ def test_where_a_curve_was_cut_stands_in_its_row():
     steps = np.arange(10.0, 70, 10)
     cut = st.LossCurve(steps, 0.1, [5, 4, 3.5, 3.2, np.nan, 3], name="run7")
     flat = st.LossCurve(steps, 0.1, np.full(6, 4.0), name="flat")
-    table = _errors_table("curves fitted", Half(), [cut, flat])
+    table = _errors_table("curves fitted", Half(), [cut, flat])  # pyright: ignore[reportArgumentType]
     rows = list(zip(*(column.cells for column in table.columns), strict=True))
     assert rows[0][:5] == ("run7", "4", "40", "3.2000", "1.6000")
     assert rows[0][6:] == ("50.00%", "cut at step 50, where the loss is nan")

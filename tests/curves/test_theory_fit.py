@@ -1,11 +1,11 @@
 """From curves of the theory back to its numbers, and what is predicted from them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.curves.robust_fit import RobustFit, observed
+from sgdtheory.curves.theory_fit import _result
 from tests.curves.theory_curves import SHAPES, curve
 
 LARGE = 10_000  # of batch size and noise: what a step multiplies is nothing then
@@ -71,22 +71,21 @@ def test_critical_batch_size_as_the_exact_one(fitted):
     assert low.interval[0, 0] <= low.batch_size[0] <= low.interval[0, 1]
 
 
-def test_where_fewer_steps_than_eight_would_do_b_star_is_a_lower_bound(fitted):
+def test_where_fewer_steps_than_eight_would_do_b_star_is_a_lower_bound():
     """Noise far above the signal: at most D/8 is looked at, which the remark and an interval up to inf say."""
-    place = fitted.fitted.names.index("noise")
-    coordinates = fitted.fitted.coordinates.copy()
-    coordinates[place] = np.log(1e6)
-    noisy = replace(fitted, fitted=replace(fitted.fitted, coordinates=coordinates))
-    found = noisy.critical_batch_size([2000.0, 4000.0])
-    assert found.batch_size == pytest.approx([250, 500])
-    assert (found.interval[:, 1] == np.inf).all()
-    assert (found.interval[:, 0] <= found.batch_size * (1 + 1e-9)).all()
-    assert found.remark.startswith("D = 2000, 4000: B* is D/8 or more")
-    covariance = fitted.fitted.covariance.copy()
-    covariance[place, place] = 9.0  # the noise may be less by a factor of hundreds
-    wide = replace(noisy, fitted=replace(noisy.fitted, covariance=covariance))
-    assert wide.critical_batch_size(2000).interval[0, 0] < 240
-    assert fitted.critical_batch_size(2000).remark == ""
+    names = "capacity", "source", "signal", "noise", "step_size", "floor"
+    curves = (curve("constant", known=True),)
+    data = observed(curves, 0.0)
+    rows = data.log_loss.size
+    coordinates = np.log([0.6, 0.9, 1.0, 1e6, 0.2, 2.0])
+    known = np.ones(6, dtype=bool), 1e-3, np.zeros(rows), 50.0, np.ones(rows, dtype=bool)
+    for error, lower in ((0.1, False), (12.0, True)):  # of the logarithm of the noise: it may be nothing then
+        covariance = np.diag([1e-4, 1e-4, 1e-4, error**2, 1e-4, 1e-4])
+        found = _result(RobustFit(names, coordinates, covariance, *known), data, curves, 0.95).critical_batch_size(2e3)
+        assert found.batch_size == pytest.approx([250])
+        assert found.interval[0, 1] == np.inf
+        assert (found.interval[0, 0] < 240) == lower
+        assert found.remark.startswith("D = 2000: B* is D/8 or more")
 
 
 def test_a_plan_from_curves_says_what_the_curves_say(fitted):
