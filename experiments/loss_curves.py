@@ -19,7 +19,12 @@ from sgdtheory.plotting.style import GRAY, categories, legend_below, log_axes, n
 
 FITTED = "cosine_24000", "constant_24000", "wsdcon_9"  # those that the multi-power law was fitted to
 SAME = "constant_24000", "constant_72000"  # two runs of one setting, for 24,000 steps
-MULTI_POWER = {"25M": (0.9988, 0.00409), "100M": (0.9983, 0.00583)}  # R² and largest error, as published with the data
+MULTI_POWER = {  # R² and largest error, as published with the data
+    "25M": (0.9988, 0.00409),
+    "100M": (0.9983, 0.00583),
+    "400M": (0.9978, 0.00995),
+}
+SEEN = "25M", "100M"  # whose held-out curves were in sight when the terms of the theory's loss were chosen
 CHINCHILLA, CONSTANT_NORM, THEORY = "power of Σγ", "theory, weights of constant norm", "theory"
 POINTS = 40  # of a curve that is drawn
 FIRST_ROWS = 10  # in which runs of one setting differ by the most
@@ -34,15 +39,11 @@ class Config:
         models: sizes of the example.
         weight_decay: of AdamW, which the data do not say: 0.1 is usual for such models.
         other_decays: with which the fit is done again.
-        r_square: mean over the curves held out, to be reached.
-        largest: relative error, to be kept to.
     """
 
-    models: tuple[str, ...] = ("25M", "100M")
+    models: tuple[str, ...] = ("25M", "100M", "400M")
     weight_decay: float = 0.1
     other_decays: tuple[float, ...] = (0.05, 0.2)
-    r_square: float = 0.9990
-    largest: float = 0.005
 
 
 SCALES = {"quick": Config(models=("100M",), other_decays=()), "full": Config()}
@@ -174,34 +175,42 @@ def _of_model(config: Config, rows: list[Row], model: str, seconds: float) -> tu
     others = [
         float(np.mean(list(_values(rows, model, law, "r_square").values()))) for law in (CHINCHILLA, CONSTANT_NORM)
     ]
-    largest, later = (
-        max(_values(rows, model, THEORY, name, config.weight_decay).values()) for name in ("largest", "later")
-    )
+    ways = [(THEORY, decay) for decay in decays] + [(CONSTANT_NORM, np.nan)]
+    largest = [max(_values(rows, model, law, "largest", decay).values()) for law, decay in ways]
+    later = max(_values(rows, model, THEORY, "later", config.weight_decay).values())
     same = next(row for row in rows if row.model == model and row.quantity == "same")
     published = MULTI_POWER[model]
-    ends = min(means), max(means)
+    chosen = "chosen with these curves in sight" if model in SEEN else "chosen without a look at this model"
     return (
         Verdict(
-            f"R² of curves held out ({model})",
-            f"mean over six curves, theory fitted to three others; interval: weight decay {min(decays):g} … "
-            f"{max(decays):g}; multi-power law, as published: {published[0]}; power of Σγ: {others[0]:.4f}; theory "
-            f"with weights of constant norm: {others[1]:.4f}",
-            f"≥ {config.r_square:.4f}",
+            f"theory beats the multi-power law in R² ({model})",
+            f"mean over six curves, theory fitted to three others, its terms {chosen}; interval: weight decay, "
+            f"which is assumed, {min(decays):g} … {max(decays):g}; theory with constant norm, which assumes none: "
+            f"{others[1]:.4f}; power of Σγ: {others[0]:.4f}; holds if all of the theory's are above the law's, as "
+            "published, fails if none is",
+            f"> {published[0]:.4f}",
             f"{means[0]:.5f}",
-            ends,
-            "holds" if means[0] >= config.r_square else "inconclusive",
+            (min(means), max(means)),
+            _against([*means, others[1]], published[0]),
             seconds / len(config.models),
         ),
         Verdict(
-            f"largest error ({model})",
-            f"of the same six curves; {later:.2%} after the first {FIRST_ROWS} rows; two runs of one setting differ "
-            f"there by {same.value:.2%}; multi-power law, as published: {published[1]:.2%}",
-            f"≤ {config.largest:.1%}",
-            f"{largest:.2%}",
-            (later, largest),
-            "holds" if largest <= config.largest else "inconclusive",
+            f"theory beats the multi-power law in the largest error ({model})",
+            f"of the same six curves, weight decay {config.weight_decay:g} assumed; interval: the other decays, and "
+            f"weights of constant norm; {later:.2%} after the first {FIRST_ROWS} rows; two runs of one setting differ "
+            f"there by {same.value:.2%}; holds if all are below the law's, as published, fails if none is",
+            f"< {published[1]:.2%}",
+            f"{largest[0]:.2%}",
+            (min(largest), max(largest)),
+            _against([-each for each in largest], -published[1]),
         ),
     )
+
+
+def _against(values: list[float], published: float) -> str:
+    """Holds if all are above what is published, fails if none is."""
+    above = [value > published for value in values]
+    return "holds" if all(above) else "inconclusive" if any(above) else "fails"
 
 
 # ------------------------------------------------------------------ figure

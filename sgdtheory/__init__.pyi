@@ -44,6 +44,7 @@ from .fits import SensitivityRow as SensitivityRow
 from .fits import SizeDependence as SizeDependence
 from .fits import StepsLaw as StepsLaw
 from .fits import StepsMeasurement as StepsMeasurement
+from .fits import StepsTable as StepsTable
 from .fits import Throughput as Throughput
 from .fits import batch_ramp as batch_ramp
 from .fits import example_measurements as example_measurements

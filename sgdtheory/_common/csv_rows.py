@@ -1,10 +1,12 @@
 """Rows of CSV files that people write: columns by name, and what is wrong with a cell in one sentence."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+
+OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def csv_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -15,7 +17,7 @@ def csv_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, st
         columns: that it must have.
 
     Raises:
-        ValueError: no such file, no such column, or no CSV.
+        ValueError: no such file, no such column, another separator than commas, or no CSV.
     """
     try:
         file = path.open(newline="", encoding="utf-8-sig")
@@ -27,13 +29,20 @@ def csv_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, st
             present = reader.fieldnames or []
             for column in columns:
                 if column not in present:
-                    raise ValueError(
-                        f"{path} has no column {column!r}; its columns are: {', '.join(map(repr, present)) or 'none'}"
-                    )
+                    raise ValueError(f"{path} has no column {column!r}; {_instead(present)}")
             for row in reader:
                 yield reader.line_num, row
         except (UnicodeDecodeError, csv.Error):
             raise ValueError(f"cannot read {path}: it is not a CSV file in UTF-8") from None
+
+
+def _instead(present: Sequence[str]) -> str:
+    """What a header has that lacks a column."""
+    if len(present) == 1:
+        for mark, name in OTHER_SEPARATORS.items():
+            if mark in present[0]:
+                return f"its header is separated by {name}, {mark!r}: separate columns by commas"
+    return f"its columns are: {', '.join(map(repr, present)) or 'none'}"
 
 
 def positive_cell(text: str | None, column: str, where: str) -> float:

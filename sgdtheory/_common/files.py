@@ -25,6 +25,8 @@ import numpy as np
 def write_atomically(path: str | Path, content: str | bytes) -> Path:
     """Write `content` to a temporary file beside `path` and rename it into place."""
     path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"cannot write {path}: it is a folder; name a file in it")
     data = content.encode() if isinstance(content, str) else content
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -35,6 +35,7 @@ from sgdtheory.fits import (
     sensitivity,
 )
 
+POOR = 0.5  # standard deviation of log steps about a law, from which on it is none
 COLUMNS = {"batch_size": "batch_size", "steps": "steps", "group": None, "size": None, "standard_error": None}
 
 
@@ -147,6 +148,13 @@ class FitCommand:
             notes.append(f"{name}: no plateau was measured, so B* is not bounded from above")
         elif not low <= critical <= high:
             notes.append(f"{name}: B* = {critical:.4g} lies outside the batch sizes {low:g} … {high:g}")
+        if law.residual_std > POOR:
+            notes.append(
+                f"{name}: steps lie off the law by {law.residual_std:.0%}, which does not describe them: B* means "
+                "nothing; give steps to one target, each batch size tuned"
+            )
+        if measurement.computed:
+            notes.append(f"{name}: steps of a theory do not scatter: the intervals are how far they are off a + b/B")
         freedom = law.steps.size - (3 if law.alpha_fitted else 2)
         if freedom == 1:
             notes.append(f"{name}: {law.steps.size} batch sizes for {law.steps.size - 1} parameters {self._one_left}")

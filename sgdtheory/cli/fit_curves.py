@@ -1,5 +1,6 @@
 """`sgdtheory fit-curves`: from loss curves to the theory's numbers, predictions and the critical batch size."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
@@ -57,7 +58,7 @@ class FitCurvesCommand:
     hold_out: tuple[str, ...] = ()
     """Names of curves that are predicted instead of fitted."""
     example: str = "100M"
-    """Which example is fitted where no file is given: 25M or 100M."""
+    """Which example is fitted where no file is given: 25M, 100M or 400M."""
     step: str = "step"
     """Column with the number of the step."""
     learning_rate: str = "learning_rate"
@@ -102,7 +103,8 @@ class FitCurvesCommand:
                 overhead=self.overhead,
             )
             reports.append(Report(group, found, others, critical))
-            notes += [f"{group + ': ' if group else ''}{found.remark}"] if found.remark else []
+            remarks = filter(None, (found.remark, critical.remark))
+            notes += [f"{group + ': ' if group else ''}{remark}" for remark in remarks]
             if self.plot:
                 place = self.plot.with_stem(f"{self.plot.stem}_{group}") if len(reports) > 1 else self.plot
                 write_figure(found.plot(others), place)
@@ -122,8 +124,8 @@ class FitCurvesCommand:
             for samples, loss in zip(each.critical.num_samples, each.critical.loss, strict=True):
                 law = each.found.steps_law(float(samples), max_learning_rate=self.max_learning_rate)
                 name = " ".join(filter(None, [each.group, f"loss {loss:.4f}"]))
-                rows += [(name, *point) for point in zip(law.batch_sizes, law.steps, strict=True)]
-        return csv_text(("group", "batch_size", "steps"), rows)
+                rows += [(name, *point, "yes") for point in zip(law.batch_sizes, law.steps, strict=True)]
+        return csv_text(("group", "batch_size", "steps", "computed"), rows)
 
     def _groups(self) -> dict[str, list["LossCurve"]]:
         from sgdtheory.curves import example_loss_curves, read_loss_curves
@@ -176,16 +178,9 @@ class FitCurvesCommand:
             ends = interval_text(value.interval) if resolved else "not identified by these curves"
             symbol = "σ²" if name == "noise" and found.knows_batch_size else symbol
             numbers.add_row(symbol, text, f"{value.value:.4g}", ends)
-        tables = [numbers]
+        tables = [numbers, _errors_table("curves fitted", found, found.curves)]
         if others:
-            errors = Table(title="curves held out")
-            for header in ("curve", "last step", "loss", "predicted", "R²", "largest error"):
-                errors.add_column(header, justify="left" if header == "curve" else "right")
-            for curve in others:
-                loss, r_square, largest = _errors(found, curve)
-                last = f"{curve.step[-1]:g}", f"{curve.loss[-1]:.4f}", f"{loss:.4f}"
-                errors.add_row(curve.name, *last, f"{r_square:.5f}", f"{largest:.2%}")
-            tables.append(errors)
+            tables.append(_errors_table("curves held out", found, others))
         unit = "" if found.knows_batch_size else ", in batches of these runs"
         sizes = Table(
             title=f"critical batch size at {100 * self.overhead:.3g}% overhead{unit}",
@@ -214,11 +209,25 @@ def _number_or_text(value: str | None) -> str | float | None:
         return value
 
 
+def _errors_table(title: str, found: "CurvesFit", curves: "Sequence[LossCurve]") -> Table:
+    """A row a curve: what it ends with, how far the theory is off, and where it was cut."""
+    table = Table(title=title)
+    for header in ("curve", "rows", "last step", "loss", "theory", "R²", "largest error", ""):
+        table.add_column(header, justify="left" if header in ("curve", "") else "right")
+    for curve in curves:
+        loss, r_square, largest = _errors(found, curve)
+        last = f"{curve.step.size}", f"{curve.step[-1]:g}", f"{curve.loss[-1]:.4f}", f"{loss:.4f}"
+        table.add_row(curve.name, *last, f"{r_square:.5f}", f"{largest:.2%}", curve.remark)
+    return table
+
+
 def _errors(found: "CurvesFit", curve: "LossCurve") -> tuple[float, float, float]:
-    """Predicted last loss, R² of the curve, and the largest relative error."""
+    """Predicted last loss, R² of the curve (nan where its loss is constant), and the largest relative error."""
     predicted = found.predict_curve(curve).loss
-    left, spread = ((curve.loss - predicted) ** 2).sum(), ((curve.loss - curve.loss.mean()) ** 2).sum()
-    return float(predicted[-1]), float(1 - left / spread), float(np.abs(predicted / curve.loss - 1).max())
+    left = ((curve.loss - predicted) ** 2).sum()
+    spread = ((curve.loss - curve.loss.mean()) ** 2).sum()
+    r_square = 1 - left / spread if spread else np.nan
+    return float(predicted[-1]), float(r_square), float(np.abs(predicted / curve.loss - 1).max())
 
 
 def _json(report: Report) -> dict[str, Any]:
@@ -233,6 +242,7 @@ def _json(report: Report) -> dict[str, Any]:
     return {
         "group": report.group,
         "fitted": [curve.name for curve in found.curves],
+        "cut": {curve.name: curve.remark for curve in (*found.curves, *report.others) if curve.remark},
         **numbers,
         "scatter": found.scatter,
         "not_identified": found.not_identified,

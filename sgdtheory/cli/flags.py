@@ -110,6 +110,8 @@ def _value(hint: Any, metadata: tuple) -> str:
         return f"{{{', '.join(arguments)}}}"
     if origin in (Union, types.UnionType):
         return _value(next(each for each in arguments if each is not type(None)), ())
+    if origin is tuple and arguments[-1] is not Ellipsis:
+        return " ".join(_value(each, ()) for each in arguments)
     if origin is tuple:
         return f"{_value(arguments[0], ())} ..."
     return hint.__name__.upper()

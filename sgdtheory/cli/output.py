@@ -54,13 +54,15 @@ def interval_text(ends: tuple[float, float]) -> str:
 
 
 def require_figure_suffix(path: Path | None) -> None:
-    """A path for a figure, if there is one, ends in a format that figures are written in.
+    """A path for a figure, if there is one, ends in a format that figures are written in, and is no folder.
 
     Raises:
         ValueError: it does not.
     """
     if path and path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"plot must end in .png, .pdf or .svg, got {path}")
+    if path and path.is_dir():
+        raise ValueError(f"plot must name a file, got the folder {path}; name a file in it")
 
 
 def write_figure(figure: Any, path: Path) -> None:

@@ -19,6 +19,14 @@ from sgdtheory.cli.help import command_help, overview
 from sgdtheory.cli.output import screen_width
 
 HELP = "-h", "--help"
+KINDS = {  # of what follows a flag, in words
+    "FLOAT": "a number",
+    "INT": "a whole number",
+    "FLOAT ...": "numbers",
+    "INT ...": "whole numbers",
+    "FLOAT FLOAT": "two numbers",
+    "SHARE": "a share such as 0.2 or 20%",
+}
 
 
 class Command(Protocol):
@@ -70,10 +78,24 @@ def parse(arguments: Sequence[str]) -> Command:
         sentence = _sentence(usage.getvalue())
         if sentence.startswith("Missing from"):  # what is required by its place; flags were looked at before
             sentence = f"{name} needs {', '.join(_required_places(flags))} too"
+        sentence = _mistaken(sentence, flags, rest) or sentence
         raise ValueError(f"{sentence} {_see(name)}") from None
     if hasattr(kind, "given"):  # of a flag that was written its default is a choice too
         object.__setattr__(command, "given", _given(flags, rest))
     return command
+
+
+def _mistaken(sentence: str, flags: list[Flag], words: Sequence[str]) -> str:
+    """What a flag takes, and what it was given, where that could not be read; empty where something else is wrong."""
+    flag, _, reason = sentence.removeprefix("Error parsing ").partition(": ")
+    kind = KINDS.get(next((each.value for each in flags if flag in each.spellings), ""))
+    written = [place for place, word in enumerate(words) if _spelling(word) == flag]
+    if not sentence.startswith("Error parsing ") or kind is None or not written or "overhead is" in reason:
+        return ""
+    first, equals, value = words[written[-1]].partition("=")
+    after = itertools.takewhile(lambda word: not word.startswith("--"), words[written[-1] + 1 :])
+    got = [value] if equals else list(after)
+    return f"{flag} must be {kind}, got {' '.join(got) or 'nothing'}"
 
 
 def _given(flags: list[Flag], words: Sequence[str]) -> frozenset[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 import tyro
 from rich.table import Table
 
@@ -24,6 +25,7 @@ from sgdtheory.fits import (
     PlanRow,
     RunPlan,
     StepsLaw,
+    StepsTable,
     Throughput,
     batch_ramp,
     fit_steps_law,
@@ -136,8 +138,8 @@ class PlanCommand:
         for note in notes:
             print_note(note)
 
-    def _laws(self) -> tuple[StepsLaw, list[StepsLaw]]:
-        """The law to plan with, and those of the targets up to it."""
+    def _laws(self) -> tuple[StepsLaw | StepsTable, list[StepsLaw]]:
+        """The law to plan with, or the table of a theory, and laws of the targets up to it."""
         columns: dict[str, Any] = {
             name: getattr(self, name) for name in ("batch_size", "steps", "group", "standard_error")
         }
@@ -152,7 +154,9 @@ class PlanCommand:
             for name, each in measured.items()
         }
         law = laws[target]
-        return law, [each for each in laws.values() if each.a and 0 < each.b <= law.b]
+        before = [each for each in laws.values() if each.a and 0 < each.b <= law.b]
+        chosen = measured[target]
+        return (StepsTable(chosen.batch_sizes, chosen.steps) if chosen.computed else law), before
 
     def _throughput(self) -> float | Throughput:
         if (self.throughput is None) == (self.throughput_table is None):
@@ -197,17 +201,19 @@ class PlanCommand:
             f"Batch size {choice.batch_size:g} on {devices}: {choice.hours:.3g} h, {cost}, "
             f"{choice.extra_data:.0%} more data than at batch size {made.reference:g}"
         )
-        knee, critical = (f"{interval_text(ends)}" for ends in (made.knee_interval, made.critical_interval))
+        knee, critical = (_bracket(ends) for ends in (made.knee_interval, made.critical_interval))
         print_text(
-            f"knee {made.knee:.4g} ({knee}), where 1% more batch saves ½% of the steps; "
-            f"B* {made.critical_batch_size:.4g} ({critical}), {self.overhead:.0%} more data"
+            f"knee {made.knee:.4g}{knee}, where 1% more batch saves ½% of the steps; "
+            f"B* {made.critical_batch_size:.4g}{critical}, {self.overhead:.0%} more data"
         )
         print_tables(self._table(made), *([_stages(ramp)] if ramp else []))
         if ramp:
             self._print_schedule(ramp)
 
     def _table(self, made: RunPlan) -> Table:
-        table = Table(title=f"{made.level:.0%} intervals in brackets")
+        known = not np.isnan(made.choice.hours_interval[0])
+        title = f"{made.level:.0%} intervals in brackets" if known else "steps of a theory: without intervals"
+        table = Table(title=title)
         last = "device-hours" if self.price is None else f"cost ({self.currency})"
         for header in ("batch size", "devices", "steps", "extra data", "hours", last, ""):
             table.add_column(header, justify="right" if header else "left")
@@ -242,11 +248,18 @@ def _marks(made: RunPlan) -> list[tuple[float, str]]:
 
 
 def _cells(row: PlanRow, made: RunPlan) -> list[str]:
-    hours = f"{row.hours:.3g} ({_short(row.hours_interval)})"
+    known = not np.isnan(row.hours_interval[0])
+    hours = f"{row.hours:.3g} ({_short(row.hours_interval)})" if known else f"{row.hours:.3g}"
     cost = f"{row.device_hours:,.4g}"
     if made.price is not None:
-        cost = f"{row.cost:,.0f} ({row.cost_interval[0]:,.0f} … {row.cost_interval[1]:,.0f})"
+        cost = f"{row.cost:,.0f}"
+        cost += f" ({row.cost_interval[0]:,.0f} … {row.cost_interval[1]:,.0f})" if known else ""
     return [f"{row.batch_size:g}", f"{row.devices}", f"{row.steps:,.0f}", f"{row.extra_data:.0%}", hours, cost]
+
+
+def _bracket(ends: tuple[float, float]) -> str:
+    """An interval in brackets; empty where there is none."""
+    return "" if np.isnan(ends[0]) else f" ({interval_text(ends)})"
 
 
 def _short(ends: tuple[float, float]) -> str:

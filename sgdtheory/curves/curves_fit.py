@@ -12,19 +12,22 @@ from sgdtheory._common.interval import Interval
 from sgdtheory.curves.best_rates import best_rates
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.loss_model import LossModel, losses
+from sgdtheory.curves.loss_table import FEWEST_STEPS as FEWEST_STEPS_OF_TABLE
 from sgdtheory.curves.loss_table import LossTable, loss_table
 from sgdtheory.curves.panels import panels_of
-from sgdtheory.curves.robust_fit import DIFFERENCE, RobustFit, as_model
-from sgdtheory.fits import StepsLaw, fit_steps_law
+from sgdtheory.curves.robust_fit import BOUNDS, DIFFERENCE, RobustFit, as_model
+from sgdtheory.fits import StepsTable
 from sgdtheory.theory import Algorithm, Constant, LastIterate, Linear, PowerLaw, Shape, checked_algorithm
 
 UNRESOLVED = np.log(20.0)  # half the width of an interval, in logs, from which on a number is not identified
 PARTS = 1e6  # of a batch of unknown size: a sample of the theory
 POINTS = 200  # of a predicted curve
-LAW_BATCHES = 9
+MOST_BATCH = 8.0  # of a table of steps, over B*
+ENOUGH = 1e-3  # more than D that the smallest batch size of such a table needs
 LARGEST = 600.0  # of the logarithm of a number
 FEWEST_STEPS = 100  # of a run whose learning rates are sought
 STABLE = 1.99  # of γλ_1; from 2 on SGD diverges
+NO_SLOPE = 1e-9  # what rounding makes of a derivative that is 0
 COARSE = 0.02  # of a coordinate, for derivatives of what is interpolated
 
 
@@ -51,9 +54,10 @@ class CurvesCriticalBatchSize(NamedTuple):
     Attributes:
         num_samples: D.
         batch_size: B*, not rounded, in the unit of the batch size of the curves, or in batches of theirs.
-        interval: (K, 2) of it; from 0 to inf where the curves do not tell it.
+        interval: (K, 2) of it; from 0 to inf where the curves do not tell it, up to inf where B* is D/8 or more.
         loss: R_opt(D) + L0, the least loss with D samples.
         max_learning_rate: the largest that was allowed, below the edge γλ_1 = 2.
+        remark: where B* is a lower bound: runs of fewer than eight steps are not looked at; empty if nowhere.
     """
 
     num_samples: np.ndarray
@@ -61,6 +65,7 @@ class CurvesCriticalBatchSize(NamedTuple):
     interval: np.ndarray
     loss: np.ndarray
     max_learning_rate: float
+    remark: str
 
 
 class BestSchedule(NamedTuple):
@@ -187,6 +192,7 @@ class CurvesFit:
         checked = self.level if level is None else share_between_0_and_1("level", level)
         reach = self.fitted.quantile(checked) * np.sqrt(np.maximum(variance, 0) + self.scatter**2)
         reach = np.minimum(np.nan_to_num(reach, nan=LARGEST), LARGEST)
+        reach = reach if self.fitted.told.any() else np.full_like(reach, LARGEST)
         low, between, high = np.exp(np.clip([middle - reach, middle, middle + reach], -LARGEST, LARGEST))
         low, between, high = (np.where(np.isposinf(middle), np.inf, each) for each in (low, between, high))
         return LossPrediction(curve.step, curve.learning_rate, between, low, high)
@@ -236,10 +242,36 @@ class CurvesFit:
         error = np.sqrt(np.einsum("pk,pq,qk->k", slopes, self.fitted.covariance, slopes))[: samples.size]
         size, risk = np.split(values[0], 2)
         reach = self.fitted.quantile(self.level) * error
-        told = reach < UNRESOLVED
+        told = (reach < UNRESOLVED) & self.fitted.told.any()
         low, high = (np.exp(size + side * np.where(told, reach, 0.0)) for side in (-1, 1))
         interval = np.stack([np.where(told, low, 0.0), np.where(told, high, np.inf)], axis=-1)
-        return CurvesCriticalBatchSize(samples, np.exp(size), interval, np.exp(risk) + self.irreducible_loss.value, top)
+        bounded = np.exp(size) > samples / FEWEST_STEPS_OF_TABLE * (1 - 1e-6)  # the derivatives there are 0
+        for k in np.flatnonzero(bounded & told):
+            interval[k] = self._least_batch(float(samples[k]), shape, top, extra), np.inf
+        loss = np.exp(risk) + self.irreducible_loss.value
+        return CurvesCriticalBatchSize(samples, np.exp(size), interval, loss, top, _at_least(samples[bounded]))
+
+    def _least_batch(self, samples: float, shape: Shape, top: float, overhead: float) -> float:
+        """The low end of a B* beyond the largest batch size that is looked at.
+
+        B* of those numbers on the edge of their confidence set at which this batch size is farthest from enough; 0
+        where it needs D and no more, so that no derivative tells how far that is.
+        """
+
+        def excess(point: np.ndarray) -> float:
+            table = self._table(as_model(point[None], self.fitted.names), shape, samples, top)
+            return table.excess_at_largest(samples, overhead)
+
+        point, count = self.fitted.coordinates, len(self.fitted.names)
+        slopes = np.array([excess(point + COARSE * each) for each in np.eye(count)]) - excess(point)
+        pull = self.fitted.covariance @ slopes
+        size = float(np.sqrt(max(slopes @ pull, 0.0)))
+        if size < NO_SLOPE:
+            return 0.0
+        edge = point + self.fitted.quantile(self.level) * pull / size
+        low, high = np.array([BOUNDS[name] for name in self.fitted.names]).T
+        worst = as_model(np.clip(edge, low, high)[None], self.fitted.names)
+        return self._table(worst, shape, samples, top).critical_batch_size(samples, overhead)[0]
 
     def _top(self, largest: float | None) -> float:
         """The largest learning rate that is allowed and stable."""
@@ -258,22 +290,28 @@ class CurvesFit:
         *,
         schedule: Shape = Linear(),  # noqa: B008 (frozen)
         max_learning_rate: float | None = None,
-    ) -> StepsLaw:
-        """`steps = a + b/B` to the least loss of D samples, for a plan: fitted to the theory's steps.
+    ) -> StepsTable:
+        """The theory's steps to the least loss of D samples, for a plan.
+
+        Its B* is that of `critical_batch_size`, and no batch size takes fewer than D samples. The steps do not scatter:
+        how far they are known is the interval of `critical_batch_size`.
 
         Args:
             num_samples, schedule, max_learning_rate: as in `critical_batch_size`.
 
         Returns:
-            StepsLaw, from batch sizes about B*.
+            StepsTable, from the batch size that needs no more than D up to 8 B*.
         """
         samples = positive_number("num_samples", num_samples)
         table = self._table(self.fitted.model, _checked_shape(schedule), samples, self._top(max_learning_rate))
         critical, risk = table.critical_batch_size(samples, 0.2)
-        batches = critical * np.geomspace(0.25, 8, LAW_BATCHES)
-        steps = np.array([table.steps_to(risk * (1 + 1e-9), float(batch)) for batch in batches])
-        reached = np.isfinite(steps)
-        return fit_steps_law(batches[reached], steps[reached])
+        every = samples / np.exp(table.log_steps)[::-1]
+        every = np.unique(np.append(every[every <= MOST_BATCH * critical], critical))
+        needed = every * np.array([table.steps_to(risk * (1 + 1e-9), float(batch)) for batch in every])
+        needed = np.maximum(needed, samples)  # by its definition D is the least; between rows steps are interpolated
+        first = np.flatnonzero((needed <= (1 + ENOUGH) * samples) & (every < critical))
+        taken = np.isfinite(needed) & (np.arange(every.size) >= (first[-1] if first.size else 0))
+        return StepsTable(every[taken], (needed / every)[taken])
 
     def best_schedule(
         self, num_samples: float, *, batch_size: float | None = None, max_learning_rate: float | None = None
@@ -314,6 +352,15 @@ def _dense(last: float) -> np.ndarray:
     """Numbers of steps that lie dense at both ends."""
     near = np.geomspace(1, max(last, 1), POINTS // 4)
     return np.concatenate([near, last - near])
+
+
+def _at_least(samples: np.ndarray) -> str:
+    """What is to be said where B* is at the largest batch size that is looked at."""
+    if not samples.size:
+        return ""
+    sizes = ", ".join(f"{each:g}" for each in samples)
+    fewest = f"{FEWEST_STEPS_OF_TABLE:g}"
+    return f"D = {sizes}: B* is D/{fewest} or more, since runs of fewer than {fewest} steps are not looked at"
 
 
 def _checked_shape(schedule: Shape) -> Shape:

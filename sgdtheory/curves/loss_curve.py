@@ -14,7 +14,7 @@ from sgdtheory._common.csv_rows import csv_rows
 
 FEWEST_ROWS = 5
 EXAMPLE = Path(str(resources.files("sgdtheory.curves") / "data"))
-EXAMPLES = "25M", "100M"
+EXAMPLES = "25M", "100M", "400M"
 WARMUP = 2160  # steps, of the examples
 
 
@@ -165,6 +165,9 @@ def read_loss_curves(
 
     Raises:
         ValueError: no such file or column, an entry that is not a number, or what LossCurve refuses, with the file.
+
+    Rows whose loss is blank are left out: it was not logged there, as in the rows of evaluations that other programs
+    write between those of training. A loss that is nan or inf is the end of a run.
     """
     columns = {"step": step, "learning_rate": learning_rate, "loss": loss}
     constant: dict[str, Any] = {}
@@ -176,12 +179,14 @@ def read_loss_curves(
     for path in [paths] if isinstance(paths, str | Path) else paths:
         runs: dict[tuple[str, str], dict[str, list[float]]] = {}
         for line, row in csv_rows(Path(path), [*columns.values(), *filter(None, (run, group))]):
+            if not (row[loss] or "").strip():
+                continue
             label = (row[run] if run else Path(path).stem), (row[group] if group else "")
             values = runs.setdefault(label, {key: [] for key in columns})
             for key, column in columns.items():
                 values[key].append(_number(row[column], column, f"{path}, line {line}"))
         if not runs:
-            raise ValueError(f"{path} has no rows below its header; give a file with one row a logged step")
+            raise ValueError(f"{path} has no rows with a loss; give a file with one row a logged step")
         for (name, of), values in runs.items():
             try:
                 found.append(LossCurve(**values, **constant, warmup=warmup, name=name, group=of))  # pyright: ignore[reportArgumentType]
@@ -191,8 +196,10 @@ def read_loss_curves(
 
 
 def _number(text: str | None, column: str, where: str) -> float:
+    if not (text or "").strip():
+        raise ValueError(f"{where}: {column} is blank where a loss is logged; fill it in, or blank the loss too")
     try:
-        return float(text) if text else float("nan")
+        return float(text or "")
     except ValueError:
         raise ValueError(f"{where}: {column} must be a number, got {text!r}") from None
 
@@ -206,7 +213,7 @@ def example_loss_curves(model: str = "100M") -> dict[str, LossCurve]:
     9 [4.1114 3.3044]
 
     Args:
-        model: "25M" or "100M" parameters.
+        model: "25M", "100M" or "400M" parameters.
 
     Returns:
         Name → LossCurve.

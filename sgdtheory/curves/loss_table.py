@@ -13,7 +13,7 @@ from sgdtheory.theory import Shape
 PANELS = 56  # of a run, half of them dense towards its end
 STEPS_APART = 0.2  # of log n
 RATES_APART = 0.2  # of log γ
-FEWEST_STEPS = 8.0
+FEWEST_STEPS = 8.0  # of a run: panels of learning rates are no steps below
 SMALLEST_RATE = 1e-3  # of the largest
 BATCHES_BELOW = 64.0  # the smallest batch size looked at, below the one of the curves
 
@@ -60,11 +60,13 @@ class LossTable:
         return float(np.exp(x[0] - y[0] * (x[1] - x[0]) / (y[1] - y[0])))
 
     def critical_batch_size(self, samples: float, overhead: float) -> tuple[float, float]:
-        """The largest B with `B f_D(B) ≤ (1 + ω) D` (THEORY.md T12), not rounded, and `R_opt(D)`."""
+        """The largest B with `B f_D(B) ≤ (1 + ω) D` (THEORY.md T12), not rounded, and `R_opt(D)`.
+
+        At most `largest_batch(D)`: B* is that or more then.
+        """
         target = self.optimal_risk(samples)
         batches = samples / np.exp(self.log_steps)[::-1]  # increasing
-        needed = np.array([batch * self.steps_to(target * (1 + 1e-9), batch) for batch in batches])
-        excess = np.log(needed / samples) - np.log1p(overhead)
+        excess = np.array([self._excess(batch, target, samples, overhead) for batch in batches])
         fine = np.flatnonzero(excess <= 0)
         if not fine.size:
             return float("nan"), target
@@ -73,12 +75,23 @@ class LossTable:
             return float(batches[last]), target
 
         def gap(log_batch: float) -> float:
-            batch = float(np.exp(log_batch))
-            return float(np.log(batch * self.steps_to(target * (1 + 1e-9), batch) / samples) - np.log1p(overhead))
+            return self._excess(float(np.exp(log_batch)), target, samples, overhead)
 
         low, high = (float(np.log(batches[place])) for place in (last, last + 1))
         root: Any = brentq(gap, low, high, xtol=1e-6)
         return float(np.exp(root)), target
+
+    def largest_batch(self, samples: float) -> float:
+        """The largest batch size that is looked at, D over the fewest steps."""
+        return float(samples / np.exp(self.log_steps[0]))
+
+    def excess_at_largest(self, samples: float, overhead: float) -> float:
+        """log of what the largest batch size needs over what it may need, `(1 + ω) D`: ≤ 0 where B* is that or more."""
+        return self._excess(self.largest_batch(samples), self.optimal_risk(samples), samples, overhead)
+
+    def _excess(self, batch: float, target: float, samples: float, overhead: float) -> float:
+        """log of `B f_D(B)` over `(1 + ω) D`."""
+        return float(np.log(batch * self.steps_to(target * (1 + 1e-9), batch) / samples) - np.log1p(overhead))
 
 
 def _lowest(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray:

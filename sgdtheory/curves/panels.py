@@ -8,7 +8,8 @@ import numpy as np
 from sgdtheory.curves.loss_curve import LossCurve
 
 FIRST = 24  # panels before the first row
-JUMP, SUDDEN = 0.2, 4.0  # in log γ between rows, and over what the neighbouring rows change
+JUMP = 0.2  # in log γ between rows
+SUDDEN = 4.0  # times what the neighbouring rows change
 WIDEST, STEEPEST = 0.05, 0.1  # of the steps that are done, and of the change of γ, in a panel
 
 
@@ -91,12 +92,24 @@ def _warm_rise(edges: np.ndarray, curve: LossCurve) -> np.ndarray:
 
 
 def jumps(rate: np.ndarray) -> np.ndarray:
-    """(K − 1,) whether the learning rate jumps after a row: by much, and by far more than after its neighbours."""
+    """(K − 1,) whether the learning rate jumps after a row: by much, by far more than around it, and to stay.
+
+    A smooth decay falls by about as much as its neighbours in γ (linear, cosine) or in log γ (exponential), a smooth
+    rise in γ. A decay to 0 falls without bound in log γ, so log γ alone would take its end for a jump. In the last
+    interval nothing after it tells the two apart; schedules end in decays, so it is read as one.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
-        change = np.abs(np.diff(np.log(rate)))
-    change = np.nan_to_num(change, nan=0.0, posinf=1e300)
+        in_log = np.nan_to_num(np.abs(np.diff(np.log(rate))), nan=0.0, posinf=1e300)
+    rises = np.diff(rate) > 0
+    found = (in_log > JUMP) & _sudden(np.abs(np.diff(rate))) & (_sudden(in_log) | rises)
+    found[-1] = False
+    return found
+
+
+def _sudden(change: np.ndarray) -> np.ndarray:
+    """Which changes are far larger than those next to them."""
     near = np.maximum(np.append(0.0, change[:-1]), np.append(change[1:], 0.0))
-    return (change > JUMP) & (change > SUDDEN * near)
+    return change > SUDDEN * near
 
 
 def weight_norms(panels: Panels, growth: np.ndarray, optimizer: Optimizer) -> np.ndarray:

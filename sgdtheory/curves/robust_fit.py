@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -16,6 +17,11 @@ DIFFERENCE = 1e-5  # of a coordinate, for derivatives
 TUNING = 3.0  # of Huber's loss, in robust standard deviations: what is farther off counts linearly
 SMALLEST_SCALE = 1e-7
 ROUGH, FINE = 12, 80  # evaluations from each start, and of the best of them
+ROUNDS = 3, 8  # fewest and most, of the fit at a scale, and the scale of the fit: valleys are flat
+SETTLED = 0.8  # a scale that falls by less in a round has converged
+GROSS = 10.0  # robust standard deviations from which on a row is a spike, and not fitted
+MOST_GROSS = 0.15  # of the rows are spikes
+CHANCE = 1e-3  # that scatter alone falls, or rises, as much as a curve which is said to tell something
 BOUNDS = {  # of coordinates: log(a − 1), log(b − 1), and logs of the others
     "capacity": (np.log(1e-2), np.log(9.0)),
     "source": (np.log(1e-2), np.log(9.0)),
@@ -97,6 +103,7 @@ class RobustFit:
         scale: robust standard deviation of the residuals, in log loss.
         residuals: (N,) log of measured over fitted loss.
         freedom: degrees of freedom of the covariance.
+        used: (N,) rows that were fitted; the others are spikes.
     """
 
     names: tuple[str, ...]
@@ -106,6 +113,7 @@ class RobustFit:
     scale: float
     residuals: np.ndarray
     freedom: float
+    used: np.ndarray
 
     @property
     def model(self) -> LossModel:
@@ -120,7 +128,7 @@ class RobustFit:
 def fit(
     data: Observed, names: Sequence[str], starts: Sequence[dict[str, float]], progress: Callable[[str], None]
 ) -> RobustFit:
-    """Huber's M-estimate of log losses, its scale from the residuals themselves.
+    """Huber's M-estimate of log losses, its scale from the residuals themselves; rows far off are left out.
 
     Args:
         data: rows.
@@ -141,29 +149,79 @@ def fit(
         width = (ends[: low.size] - ends[low.size :]).sum(1)
         return np.nan_to_num(((found[: low.size] - found[low.size :]) / width[:, None]).T)
 
-    def search(point: np.ndarray, most: int, scale: float | None = None) -> np.ndarray:
+    def search(point: np.ndarray, most: int, scale: float | None = None, used: Any = slice(None)) -> np.ndarray:
         robust = {} if scale is None else {"loss": "huber", "f_scale": TUNING * scale}
-        bounds = (low, high)
         point = np.clip(point, low + 1e-6, high - 1e-6)
-        found = least_squares(gap, point, jac=slopes, bounds=bounds, x_scale="jac", max_nfev=most, **robust)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        found = least_squares(
+            lambda each: gap(each)[used],
+            point,
+            jac=lambda each: slopes(each)[used],  # pyright: ignore[reportArgumentType]
+            bounds=(low, high),
+            x_scale="jac",
+            max_nfev=most,
+            **robust,  # pyright: ignore[reportArgumentType]
+        )
         return found.x
+
+    def settled(point: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, float]:
+        """Outliers blow up the first scales, and what is held at these is still far off: until the scale stays."""
+        scale = robust_scale(gap(point)[used])
+        for number in range(1, ROUNDS[1] + 1):
+            progress(f"robust fit, residuals {scale:.2%}")
+            point = search(point, FINE, scale, used)
+            before = scale
+            scale = robust_scale(gap(point)[used])
+            if number >= ROUNDS[0] and scale > SETTLED * before:
+                break
+        return point, scale
 
     rough = []
     for number, start in enumerate(starts, 1):
         progress(f"start {number} of {len(starts)}")
         rough.append(search(coordinates_of(start, names), ROUGH))
-    best = min(rough, key=lambda point: float((gap(point) ** 2).sum()))
-    progress("least squares")
-    best = search(best, FINE)
-    for _ in range(2):
-        scale = robust_scale(gap(best))
-        progress(f"robust fit, residuals {scale:.2%}")
-        best = search(best, FINE, scale)
+    best, scale = settled(min(rough, key=lambda point: float(np.abs(gap(point)).sum())), np.ones(target.size, bool))
+    used = not_gross(gap(best), scale)
+    if not used.all():
+        best, scale = settled(best, used)
     residuals = -gap(best)
-    scale = robust_scale(residuals)
-    held = np.clip(residuals, -TUNING * scale, TUNING * scale)
-    scatter = scatter_of(slopes(best), held, data.log_steps)
-    return RobustFit(tuple(names), best, scatter.covariance, scatter.told, scale, residuals, scatter.freedom)
+    near = np.abs(residuals[used]) < TUNING * scale
+    held = np.clip(residuals[used], -TUNING * scale, TUNING * scale) / near.mean()  # what is held has no slope
+    scatter = scatter_of(slopes(best)[used], held, _used_rows(data.log_steps, used))
+    told = scatter.told & changes(target[used], residuals[used], scale, scatter.freedom, len(names))
+    return RobustFit(tuple(names), best, scatter.covariance, told, scale, residuals, scatter.freedom, used)
+
+
+def not_gross(gap: np.ndarray, scale: float) -> np.ndarray:
+    """(N,) rows that are fitted: all but spikes. Where many are far off they are no spikes, but what theory lacks."""
+    gross = np.abs(gap) > GROSS * scale
+    return ~gross if gross.mean() <= MOST_GROSS else np.ones(gap.size, dtype=bool)
+
+
+def _used_rows(log_steps: Sequence[np.ndarray], used: np.ndarray) -> list[np.ndarray]:
+    """Of each curve, log t of its rows among those that are used."""
+    parts = np.split(used, np.cumsum([each.size for each in log_steps])[:-1])
+    return [each[part] for each, part in zip(log_steps, parts, strict=True) if part.any()]
+
+
+def changes(log_loss: np.ndarray, residuals: np.ndarray, scale: float, freedom: float, count: int) -> bool:
+    """Whether the theory leaves less of the losses than a constant does, by more than scatter explains.
+
+        F = [(Σρ(constant) − Σρ(theory))/(P − 1)] / (s²/2) · (ν + P)/N,   ρ Huber's
+
+    against the quantile of F with P − 1 and ν degrees of freedom. Where residuals are correlated N rows count as
+    ν + P: slow directions, those of the numbers, then hold N/(ν + P) times the variance of a row by itself.
+    """
+    constant = log_loss - np.median(log_loss)
+    gained = _huber(constant, scale).sum() - _huber(residuals, scale).sum()
+    rows = min(freedom + count, log_loss.size)
+    ratio = 2 * gained / (count - 1) / scale**2 * rows / log_loss.size
+    return bool(ratio > stats.f.isf(CHANCE, count - 1, freedom))
+
+
+def _huber(residuals: np.ndarray, scale: float) -> np.ndarray:
+    size = np.abs(residuals)
+    bend = TUNING * scale
+    return np.where(size <= bend, size**2 / 2, bend * (size - bend / 2))
 
 
 def coordinates_of(values: dict[str, float], names: Sequence[str]) -> np.ndarray:

@@ -11,6 +11,7 @@ from sgdtheory.curves.curves_fit import UNRESOLVED, CurvesFit
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.robust_fit import RobustFit, fit, observed
 
+POOR = 0.05  # of the loss: a scatter about the theory that is no scatter of runs
 STARTS = (1.3, 1.6, 0.1, 1e-4), (1.3, 1.6, 0.3, 1e-3), (2.0, 2.0, 0.03, 1e-4), (1.15, 1.5, 0.5, 3e-4)
 
 
@@ -26,9 +27,10 @@ def fit_loss_curves(
         r_i ← (1 − x)² r_i + x² (σ²/B),   x = γ_t λ_i,   λ_i = i^−a,   r_i(0) = A i^−b,   loss = L0 + Σ_i r_i
 
     Six numbers, or seven with weight decay: then an update's effect is that of γ_t/√n_t, where the squared norm n_t
-    of the weights grows with updates and shrinks with decay. By Huber's M-estimate on log losses. Residuals of a curve
-    are correlated: a process along log t is fitted to them, and intervals follow from it. Rows that a curve
-    shares with one before it count once.
+    of the weights grows with updates and shrinks with decay. By Huber's M-estimate on log losses; rows ten standard
+    deviations off, where they are few, are spikes and left out. Residuals of a curve are correlated: a process along
+    log t is fitted to them, and intervals follow from it. Rows that a curve shares with one before it count once.
+    Where the losses change no more than they scatter, nothing is identified, and the remark says so.
 
     Where curves come with batch sizes, what a step multiplies, `x²/B (r_i + Σ_j r_j)`, is included.
 
@@ -122,7 +124,7 @@ def _result(found: RobustFit, data: Any, curves: tuple[LossCurve, ...], level: f
         growth=values.get("growth"),
         scatter=found.scale,
         not_identified=tuple(unknown),
-        remark=_remark(curves, tuple(unknown)),
+        remark=_remark(curves, tuple(unknown), found),
         curves=curves,
         level=level,
         fitted=found,
@@ -130,8 +132,20 @@ def _result(found: RobustFit, data: Any, curves: tuple[LossCurve, ...], level: f
     )
 
 
-def _remark(curves: tuple[LossCurve, ...], unknown: tuple[str, ...]) -> str:
-    remarks = [f"{curve.name or 'a curve'}: {curve.remark}" for curve in curves if curve.remark]
+def _remark(curves: tuple[LossCurve, ...], unknown: tuple[str, ...], found: RobustFit) -> str:
+    if not found.told.any():
+        return (
+            "these curves tell nothing: their losses change no more than they scatter, and numbers, predictions and "
+            "B* are not known; give curves along which the loss falls"
+        )
+    remarks = []
+    if found.scale > POOR:
+        remarks.append(
+            f"the theory does not fit: half of the rows are off by {0.6745 * found.scale:.2g} or more of their loss; "
+            "look at the plot, and leave out what is not SGD on one model and one kind of data"
+        )
+    if not found.used.all():
+        remarks.append(f"{(~found.used).sum()} of {found.used.size} rows are spikes, and were not fitted")
     sizes = {float(size) for curve in curves if curve.batch_size is not None for size in np.unique(curve.batch_size)}
     if curves[0].batch_size is None:
         remarks.append("batch sizes are not known: noise is σ²/B, and batch sizes count in batches of these runs")

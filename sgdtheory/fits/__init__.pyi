@@ -36,6 +36,7 @@ from .run_plan import RunPlan as RunPlan
 from .run_plan import plan as plan
 from .steps_law import StepsLaw as StepsLaw
 from .steps_law import fit_steps_law as fit_steps_law
+from .steps_table import StepsTable as StepsTable
 from .throughput import ConstantThroughput as ConstantThroughput
 from .throughput import Throughput as Throughput
 from .throughput import read_throughput as read_throughput

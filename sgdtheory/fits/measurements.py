@@ -11,6 +11,7 @@ from sgdtheory._common.arguments import checked_name
 from sgdtheory._common.csv_rows import csv_rows, positive_cell
 from sgdtheory.fits.steps_law import MIN_POINTS
 
+COMPUTED = "computed"  # a column, with "yes" where steps are a theory's
 FOLDER = Path(str(resources.files("sgdtheory.fits") / "data"))
 ExampleName = Literal["c4", "mlperf"]
 
@@ -28,6 +29,8 @@ class StepsMeasurement:
         size: its model or data size, nan where the file has none.
         batch_sizes, steps: (m,) in increasing order of batch size.
         standard_errors: (m,) of the steps, relative to them, as `fit_steps_law` takes them; None: not known.
+        computed: whether a theory computed the steps: then they do not scatter, and no law is fitted to them (`plan`
+            takes a `StepsTable`).
     """
 
     group: str
@@ -35,6 +38,7 @@ class StepsMeasurement:
     batch_sizes: np.ndarray
     steps: np.ndarray
     standard_errors: np.ndarray | None = None
+    computed: bool = False
 
 
 def example_measurements(name: ExampleName = "c4", *, fitted: bool = True) -> list[StepsMeasurement]:
@@ -90,6 +94,8 @@ def read_measurements(
         size: name of the column with the model or data size, constant within a group; None: no sizes.
         standard_error: name of the column with the standard error of the steps, in steps; None: not known.
 
+    A column `computed` with `yes` marks steps of a theory, as `sgdtheory fit-curves --steps-csv` writes it.
+
     Returns:
         One StepsMeasurement a group, in the order of the file.
 
@@ -100,6 +106,7 @@ def read_measurements(
     columns = [batch_size, steps, *filter(None, (group, size, standard_error))]
     groups: dict[str, dict[float, tuple[float, float]]] = {}
     sizes: dict[str, float] = {}
+    computed: set[str] = set()
     for line, row in csv_rows(Path(path), columns):
         where = f"{path}, line {line}"
         name = (row[group] or "").strip() if group else ""
@@ -114,6 +121,8 @@ def read_measurements(
             )
         error = _error(row[standard_error], standard_error, where) / count if standard_error else float("nan")
         measured[batch] = count, error
+        if (row.get(COMPUTED) or "").strip() == "yes":
+            computed.add(name)
         value = positive_cell(row[size], size, where) if size else float("nan")
         if size and sizes.setdefault(name, value) != value:
             rows = name or "the file"
@@ -122,7 +131,10 @@ def read_measurements(
             )
     if not groups:
         raise ValueError(f"{path} has no rows below its header")
-    return [_measurement(path, name, measured, sizes.get(name, float("nan"))) for name, measured in groups.items()]
+    return [
+        _measurement(path, name, measured, sizes.get(name, float("nan")), name in computed)
+        for name, measured in groups.items()
+    ]
 
 
 def _error(text: str | None, column: str, where: str) -> float:
@@ -136,7 +148,7 @@ def _error(text: str | None, column: str, where: str) -> float:
 
 
 def _measurement(
-    path: str | Path, name: str, measured: dict[float, tuple[float, float]], size: float
+    path: str | Path, name: str, measured: dict[float, tuple[float, float]], size: float, computed: bool
 ) -> StepsMeasurement:
     if len(measured) < MIN_POINTS:
         raise ValueError(
@@ -144,4 +156,4 @@ def _measurement(
         )
     batch_sizes = np.array(sorted(measured))
     steps, errors = np.array([measured[batch] for batch in batch_sizes]).T
-    return StepsMeasurement(name, size, batch_sizes, steps, None if np.isnan(errors).any() else errors)
+    return StepsMeasurement(name, size, batch_sizes, steps, None if np.isnan(errors).any() else errors, computed)

@@ -80,7 +80,7 @@ def test_content_of_a_wrong_type_leaves_nothing(tmp_path):
 
 def test_target_that_is_a_directory(tmp_path):
     (tmp_path / "x").mkdir()
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(IsADirectoryError, match=r"cannot write .*x: it is a folder; name a file in it"):
         write_atomically(tmp_path / "x", "new")
     assert names(tmp_path) == ["x"]
 

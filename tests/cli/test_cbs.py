@@ -137,11 +137,17 @@ def test_cbs_plot(run, tmp_path, suffix, head):
         ([100, "--dim", 0], "dim must be a whole number of at least 1"),
         ([100, "--plot", "figure.jpg"], "plot must end in .png, .pdf or .svg, got figure.jpg"),
         ([20, "--plot", "/dev/null/figure.png"], "/dev/null"),
-        (["many"], "Error parsing --num-samples"),
+        (["many"], "--num-samples must be numbers, got many"),
     ],
 )
 def test_bad_cbs(fails, arguments, message):
     assert message in fails(*PROBLEM, "--num-samples", *arguments)
+
+
+def test_a_folder_is_no_file_to_plot_to(fails, tmp_path):
+    (tmp_path / "figure.png").mkdir()
+    found = fails(*PROBLEM, "--num-samples", "100", "--plot", tmp_path / "figure.png")
+    assert "plot must name a file, got the folder" in found
 
 
 def test_data_sizes_are_required(fails):

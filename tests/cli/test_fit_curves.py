@@ -1,9 +1,13 @@
 """`sgdtheory fit-curves`: what it prints of examples and files, and what it hands on to `plan`."""
 
 import json
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+import sgdtheory as st
+from sgdtheory.cli.fit_curves import _errors_table
 from tests.curves.theory_curves import SHAPES, curve
 
 
@@ -34,6 +38,24 @@ def test_curves_in_files(run, files):
     assert (files / "curves.png").stat().st_size > 10_000
     planned = run("plan", str(steps), "--group", "group", "--throughput", "100", "--micro-batch", "1")
     assert planned.startswith("Batch size ")
+
+
+class Half:
+    """A fit that predicts half of every loss."""
+
+    def predict_curve(self, curve):
+        return SimpleNamespace(loss=curve.loss / 2)
+
+
+def test_where_a_curve_was_cut_stands_in_its_row():
+    steps = np.arange(10.0, 70, 10)
+    cut = st.LossCurve(steps, 0.1, [5, 4, 3.5, 3.2, np.nan, 3], name="run7")
+    flat = st.LossCurve(steps, 0.1, np.full(6, 4.0), name="flat")
+    table = _errors_table("curves fitted", Half(), [cut, flat])  # pyright: ignore[reportArgumentType]
+    rows = list(zip(*(column.cells for column in table.columns), strict=True))
+    assert rows[0][:5] == ("run7", "4", "40", "3.2000", "1.6000")
+    assert rows[0][6:] == ("50.00%", "cut at step 50, where the loss is nan")
+    assert rows[1][5:] == ("nan", "50.00%", "")
 
 
 @pytest.mark.slow

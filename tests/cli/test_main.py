@@ -149,7 +149,24 @@ def test_reader_that_has_seen_enough(arguments):
         ),
         (
             ("fit", "--level", "high"),
-            "Error parsing --level: could not convert string to float: 'high' (see sgdtheory fit --help)",
+            "--level must be a number, got high (see sgdtheory fit --help)",
+        ),
+        (("fit", "--reference=x"), "--reference must be a number, got x (see sgdtheory fit --help)"),
+        (
+            ("fit-curves", "--num-samples", "1e4", "ten", "--json"),
+            "--num-samples must be numbers, got 1e4 ten (see sgdtheory fit-curves --help)",
+        ),
+        (
+            ("plan", "a.csv", "--batch-sizes", "64"),
+            "--batch-sizes must be two numbers, got 64 (see sgdtheory plan --help)",
+        ),
+        (
+            ("plan", "a.csv", "--devices", "1.5"),
+            "--devices must be a whole number, got 1.5 (see sgdtheory plan --help)",
+        ),
+        (
+            ("fit", "--overhead", "x"),
+            "--overhead must be a share such as 0.2 or 20%, got x (see sgdtheory fit --help)",
         ),
         (("fit", "--level"), "Missing value for argument '--level'. Expected 1 values (see sgdtheory fit --help)"),
         (("fit", "a.csv", "b.csv"), "Unrecognized options: b.csv (see sgdtheory fit --help)"),

@@ -54,6 +54,28 @@ def test_files(tmp_path):
         st.read_loss_curves(tmp_path / "back.csv")
 
 
+def test_a_blank_loss_was_not_logged(tmp_path):
+    """Rows of evaluations between those of training; nan is the end of the run, and blank rates are refused."""
+    path = tmp_path / "log.csv"
+    train = [f"{10 * k},{5 - 0.1 * k},0.1,\n" for k in range(1, 9)]
+    path.write_text(
+        "step,loss,learning_rate,eval_loss\n" + "".join(f"{row}{10 * (k + 1)},,,3\n" for k, row in enumerate(train))
+    )
+    (found,) = st.read_loss_curves(path)
+    assert found.step.tolist() == [10 * k for k in range(1, 9)]
+    assert found.remark == ""
+    path.write_text(path.read_text() + "90,nan,0.1,\n100,4,0.1,\n")
+    (cut,) = st.read_loss_curves(path)
+    assert cut.step[-1] == 80
+    assert cut.remark == "cut at step 90, where the loss is nan"
+    path.write_text("step,loss,learning_rate\n1,3,\n")
+    with pytest.raises(ValueError, match="line 2: learning_rate is blank where a loss is logged; fill it in"):
+        st.read_loss_curves(path)
+    path.write_text("step,loss,learning_rate\n1,,0.1\n")
+    with pytest.raises(ValueError, match=r"log.csv has no rows with a loss"):
+        st.read_loss_curves(path)
+
+
 def test_zero_learning_rates_are_allowed_at_the_end():
     found = st.LossCurve(**{**GOOD, "learning_rate": [0.1, 0.1, 0.1, 0.1, 0]})
     assert found.learning_rate[-1] == 0

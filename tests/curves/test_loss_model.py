@@ -68,8 +68,40 @@ def test_batches_that_change_along_the_run():
     np.testing.assert_allclose(found[late], path.iterate.total[late], rtol=2e-3)
 
 
-def test_jumps_are_told_from_decays():
-    smooth = np.geomspace(1, 0.1, 8)
-    assert not jumps(smooth).any()
-    assert jumps(np.array([1, 1, 1, 0.3, 0.3, 0.3])).tolist() == [False, False, True, False, False]
-    assert not jumps(np.ones(4)).any()
+@pytest.mark.parametrize(
+    "rate", [np.geomspace(1, 0.1, 8), np.linspace(1, 1e-4, 8), np.ones(4), [1, 1, 0.75, 0.5, 0.25, 0]]
+)
+def test_smooth_rates_do_not_jump(rate):
+    assert not jumps(np.array(rate)).any()
+
+
+@pytest.mark.parametrize(
+    ("rate", "places"),
+    [
+        ([1, 1, 1, 0.3, 0.3, 0.3], [2]),
+        ([0.3, 0.3, 1, 1], [1]),
+        ([1, 0.9, 0.8, 0.1, 0.09, 0.08], [2]),
+        ([0.5, 0.1, 0.02, 1, 0.95, 0.9], [2]),  # a restart: less than four times in log γ, far more in γ
+        ([1, 1, 0.79, 0.79], [1]),
+        ([1, 1, 0.83, 0.83], []),  # no more than by 20%
+        ([1, 1, 1, 0.3], []),  # nothing after it
+    ],
+)
+def test_jumps_are_told_from_decays(rate, places):
+    assert np.flatnonzero(jumps(np.array(rate))).tolist() == places
+
+
+@pytest.mark.parametrize("each", [50, 150, 300])
+@pytest.mark.parametrize("shape", [st.WSD(0.2), st.Linear(), st.Cosine()])
+def test_the_end_of_a_decay_to_0(shape, each):
+    """The last excess loss as the exact engine has it; with the rate held in the last interval it is 3 to 30% off."""
+    steps, rate, batch = 6000, 0.2, 32
+    rows = np.arange(each, steps + 1.0, each)
+    rates = rate * shape.factors(np.minimum(rows, steps - 1), steps)
+    algorithm = st.Algorithm(schedule=shape, average=st.LastIterate())
+    setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps}
+    exact = st.excess_risk(st.PowerLaw(1.6, 1.9, noise_variance=4.0), **setting, algorithm=algorithm).total
+    panels = panels_of([st.LossCurve(rows, rates, np.ones(rows.size), batch)])
+    numbers = {"capacity": 1.6, "source": 1.9, "signal": 1.0, "noise": 4.0, "step_size": rate, "floor": 0.0}
+    found = losses(model(**numbers, growth=0.0), panels, Optimizer(rate, 0.0))[0, 0, -1]
+    assert found == pytest.approx(exact, rel=4e-3)

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.curves.robust_fit import RobustFit, observed
+from sgdtheory.curves.theory_fit import _result
 from tests.curves.theory_curves import SHAPES, curve
 
 LARGE = 10_000  # of batch size and noise: what a step multiplies is nothing then
@@ -67,15 +69,41 @@ def test_critical_batch_size_as_the_exact_one(fitted):
     low = fitted.critical_batch_size(samples)
     assert low.batch_size[0] < 0.3 * found.batch_size[0]
     assert low.interval[0, 0] <= low.batch_size[0] <= low.interval[0, 1]
+
+
+def test_where_fewer_steps_than_eight_would_do_b_star_is_a_lower_bound():
+    """Noise far above the signal: at most D/8 is looked at, which the remark and an interval up to inf say."""
+    names = "capacity", "source", "signal", "noise", "step_size", "floor"
+    curves = (curve("constant", known=True),)
+    data = observed(curves, 0.0)
+    rows = data.log_loss.size
+    coordinates = np.log([0.6, 0.9, 1.0, 1e6, 0.2, 2.0])
+    known = np.ones(6, dtype=bool), 1e-3, np.zeros(rows), 50.0, np.ones(rows, dtype=bool)
+    for error, lower in ((0.1, False), (12.0, True)):  # of the logarithm of the noise: it may be nothing then
+        covariance = np.diag([1e-4, 1e-4, 1e-4, error**2, 1e-4, 1e-4])
+        found = _result(RobustFit(names, coordinates, covariance, *known), data, curves, 0.95).critical_batch_size(2e3)
+        assert found.batch_size == pytest.approx([250])
+        assert found.interval[0, 1] == np.inf
+        assert (found.interval[0, 0] < 240) == lower
+        assert found.remark.startswith("D = 2000: B* is D/8 or more")
+
+
+def test_a_plan_from_curves_says_what_the_curves_say(fitted):
+    """B* of the plan is that of the fit, no batch size takes fewer than D samples, and no interval is made up."""
+    samples = 32 * 6000.0
+    critical = fitted.critical_batch_size(samples)
     law = fitted.steps_law(samples)
-    assert law.E_min < samples * 1.2
-    assert law.critical_batch_size(reference=None) > 0
+    made = st.plan(law, 10.0)
+    assert made.critical_batch_size == pytest.approx(critical.batch_size[0], rel=3e-3)
+    assert min(row.samples for row in made.rows) >= samples * (1 - 1e-9)
+    assert (made.candidates.steps * made.candidates.batch_size).min() >= samples * (1 - 1e-9)
+    assert np.isnan(made.critical_interval).all()
+    assert np.isnan(made.choice.hours_interval).all()
 
 
 def test_larger_learning_rates_allow_larger_batches(fitted):
     low, high = (fitted.steps_law(32 * 6000, max_learning_rate=rate) for rate in (0.2, 0.6))
-    assert 2 < (high.b / high.a) / (low.b / low.a) < 4
-    assert low.E_min < 32 * 6000 * 1.2
+    assert 2 < high.critical_batch_size() / low.critical_batch_size() < 4
 
 
 def test_best_schedule_as_the_exact_one(fitted):

@@ -186,7 +186,11 @@ def test_directory(tmp_path):
         ("", "has no column 'batch_size'; its columns are: none"),
         ("batch_size,steps\n", "has no rows below its header"),
         ("batch,steps\n" + ROWS, "has no column 'batch_size'; its columns are: 'batch', 'steps'"),
-        ("batch_size;steps\n64;1\n", "has no column 'batch_size'; its columns are: 'batch_size;steps'"),
+        (
+            "batch_size;steps\n64;1\n",
+            "has no column 'batch_size'; its header is separated by semicolons, ';': separate columns by commas",
+        ),
+        ("batch_size\tsteps\n64\t1\n", "has no column 'batch_size'; its header is separated by tabs"),
         ("batch_size,steps\n64,46000\n128,23000\n", "the file has 2 batch sizes; a fit needs at least 3"),
         ("batch_size,steps\n64,46000\n128,0\n256,13000\n", "line 3: steps must be positive and finite, got 0"),
         ("batch_size,steps\n64,46000\n128,23000\n256,-5\n", "line 4: steps must be positive and finite, got -5"),

@@ -1,0 +1,116 @@
+"""The table of runs against risks in closed form, minimized and inverted without a table."""
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq, minimize_scalar
+
+import sgdtheory as st
+from sgdtheory.curves.loss_model import LossModel
+from sgdtheory.curves.loss_table import LossTable, loss_table
+from sgdtheory.curves.panels import Optimizer
+
+TOP = 0.5  # learning rate
+POWER = 0.6
+NOISE = 3.0
+
+
+def bias(rate, steps):
+    return (1 + rate * steps) ** -POWER
+
+
+def variance(rate):
+    return NOISE * rate / (1 + rate)
+
+
+def risk(steps, batch):
+    """min over γ ≤ TOP, by golden section in log γ and the end."""
+
+    def at(log_rate):
+        return bias(np.exp(log_rate), steps) + variance(np.exp(log_rate)) / batch
+
+    inner = minimize_scalar(at, bounds=(np.log(TOP) - 9, np.log(TOP)), method="bounded", options={"xatol": 1e-9})
+    return min(float(inner.fun), at(np.log(TOP)))
+
+
+@pytest.fixture(scope="module")
+def table():
+    log_steps = np.arange(np.log(8), 14, 0.05)
+    log_rate = np.log(TOP) - np.arange(0, 9, 0.1)[::-1]
+    rate = np.exp(log_rate)[:, None]
+    return LossTable(log_steps, log_rate, bias(rate, np.exp(log_steps)), variance(rate) * np.ones(log_steps.size))
+
+
+def test_least_risk_over_rates(table):
+    steps = np.exp(table.log_steps[::40])
+    for batch in (0.5, 8.0, 400.0):
+        found = table.risk(np.array([batch]))[0][::40]
+        np.testing.assert_allclose(found, [risk(each, batch) for each in steps], rtol=3e-5)  # of the parabola
+
+
+@pytest.mark.parametrize("samples", [300.0, 2e4])
+def test_optimal_risk(table, samples):
+    batches = np.geomspace(samples / np.exp(table.log_steps[-1]), samples / 8, 400)
+    expected = min(risk(samples / batch, batch) for batch in batches)
+    assert table.optimal_risk(samples) == pytest.approx(expected, rel=2e-4)
+
+
+@pytest.mark.parametrize("batch", [1.0, 20.0, 300.0])
+def test_steps_to_a_risk(table, batch):
+    target = risk(700.0, batch)
+    assert table.steps_to(target, batch) == pytest.approx(700, rel=2e-3)
+    assert table.steps_to(risk(8.0, batch) * 1.5, batch) == pytest.approx(8)
+    assert table.steps_to(1e-6, batch) == np.inf
+
+
+def test_critical_batch_size(table):
+    samples, overhead = 2e4, 0.2
+    found, least = table.critical_batch_size(samples, overhead)
+    target = least * (1 + 1e-9)
+
+    def excess(log_batch):
+        batch = np.exp(log_batch)
+        return risk((1 + overhead) * samples / batch, batch) - target
+
+    grid = np.linspace(np.log(samples / 8), 0, 300)
+    low = next(k for k, each in enumerate(grid) if excess(each) <= 0)
+    assert found == pytest.approx(np.exp(brentq(excess, grid[low], grid[low - 1])), rel=2e-2)
+    assert table.excess_at_largest(samples, overhead) > 0
+
+
+def test_where_the_fewest_steps_are_enough(table):
+    """Noise throughout: B* is the largest batch size that is looked at, and the table says so."""
+    noisy = LossTable(table.log_steps, table.log_rate, table.bias, 1e4 * table.variance)
+    found, _ = noisy.critical_batch_size(100.0, 0.2)
+    assert found == pytest.approx(noisy.largest_batch(100.0))
+    assert noisy.largest_batch(100.0) == pytest.approx(100 / 8)
+    assert noisy.excess_at_largest(100.0, 0.2) <= 0
+
+
+@pytest.mark.parametrize("shape", [st.Linear(), st.Constant(), st.WSD(0.2)])
+def test_bias_and_variance_as_the_exact_engine(shape):
+    """At n = 600 or so: bias of a problem without noise, variance what noise adds to it, with B large."""
+    numbers = {
+        "capacity": 1.6,
+        "source": 1.9,
+        "signal": 2.0,
+        "noise": 6.0,
+        "step_size": 0.2,
+        "floor": 5.0,
+        "growth": 0.0,
+    }
+    model = LossModel(**{name: np.array([value]) for name, value in numbers.items()})
+    found = loss_table(model, Optimizer(0.2, 0.0), shape, 320.0, 32.0, 0.2)
+    assert found.log_steps[0] == pytest.approx(np.log(8))
+    assert np.exp(found.log_steps[-1]) >= 640
+    assert np.exp(found.log_rate[[0, -1]]) == pytest.approx([2e-4, 0.2], rel=0.2)
+    place = int(np.argmin(np.abs(found.log_steps - np.log(600))))
+    steps = int(np.round(np.exp(found.log_steps[place])))
+    large = 1e6  # of batch size: what a step multiplies is nothing then
+    algorithm = st.Algorithm(schedule=shape, average=st.LastIterate())
+    setting = {"batch_size": large, "learning_rate": 0.2, "num_samples": large * steps}
+    quiet, noisy = (
+        2 * st.excess_risk(st.PowerLaw(1.6, 1.9, noise_variance=noise), **setting, algorithm=algorithm).total
+        for noise in (0.0, 3.0 * large)
+    )
+    assert found.bias[-1, place] == pytest.approx(quiet, rel=5e-3)
+    assert found.variance[-1, place] == pytest.approx(noisy - quiet, rel=1e-2)

@@ -1,0 +1,81 @@
+"""A table of steps against the numbers it is made of, and against a law whose B* is known in closed form."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from tests.cli.text import strict_json
+
+A, B = 1500.0, 9e5
+
+
+@pytest.fixture
+def table():
+    """Of steps a + b/B, so finely that the interpolation between rows is nothing."""
+    sizes = np.geomspace(1, 1e5, 400)
+    return st.StepsTable(sizes, A + B / sizes)
+
+
+def test_steps_between_and_beyond_the_rows(table):
+    inside = np.geomspace(1.5, 9e4, 50)
+    np.testing.assert_allclose(table.predict(inside), A + B / inside, rtol=1e-5)
+    assert table.predict(0.1) == pytest.approx(10 * (A + B))  # as many samples as at the first row
+    assert table.predict(1e7) == pytest.approx(A + B / 1e5)  # as many steps as at the last
+
+
+@pytest.mark.parametrize("overhead", [0.1, 0.2, 1.0])
+def test_critical_batch_size_in_closed_form(table, overhead):
+    """`(a + b) (1 + ω) = (a + b/B) B` at B_ref = 1."""
+    found = table.critical_batch_size(convention=st.Convention(None, overhead))
+    assert found == pytest.approx(((1 + overhead) * (A + B) - B) / A, rel=1e-4)
+    other = table.critical_batch_size(convention=st.Convention(100.0, overhead))
+    assert other == pytest.approx(((1 + overhead) * (100 * A + B) - B) / A, rel=1e-4)
+
+
+def test_no_batch_size_between_rows_takes_fewer_samples_than_those_around():
+    sizes = np.array([1.0, 3.0, 10.0, 40.0])
+    coarse = st.StepsTable(sizes, np.array([1000.0, 400.0, 150.0, 60.0]) / sizes * [1, 2.5, 7, 20])
+    inside = np.geomspace(1, 40, 500)
+    samples = inside * coarse.predict(inside)
+    assert samples.min() >= (sizes * coarse.steps).min() * (1 - 1e-12)
+    assert (np.diff(samples) >= -1e-9).all() or (np.diff(samples) <= 1e-9).any()
+
+
+def test_where_all_rows_are_fine_it_is_the_last():
+    flat = st.StepsTable([1, 2, 4], [8, 4, 2])
+    assert flat.critical_batch_size() == 4
+
+
+@pytest.mark.parametrize(
+    ("sizes", "steps"), [([1], [2]), ([2, 1], [1, 2]), ([1, 1], [1, 2]), ([1, 2], [1, 2, 3]), ([[1, 2]], [[1, 2]])]
+)
+def test_bad_rows_are_refused_with_a_sentence(sizes, steps):
+    with pytest.raises(ValueError, match="batch_sizes must be two or more that increase"):
+        st.StepsTable(sizes, steps)
+
+
+def test_a_plan_of_computed_steps_fits_no_law(tmp_path, capsys):
+    """8.8 … 9 million samples where 10 are the least, by a law through steps that are no a + b/B; the table has 10."""
+    sizes = np.geomspace(16, 4096, 9)
+    samples = 1e7 * (1 + (sizes / 700) ** 2)
+    lines = [
+        f"loss 2.8,{size!r},{steps!r},yes"
+        for size, steps in zip(sizes.tolist(), (samples / sizes).tolist(), strict=True)
+    ]
+    path = tmp_path / "steps.csv"
+    path.write_text("\n".join(["group,batch_size,steps,computed", *lines]))
+    (measured,) = st.read_measurements(path, group="group")
+    assert measured.computed
+    law = st.fit_steps_law(measured.batch_sizes, measured.steps)
+    assert law.b < 0.95e7
+    from sgdtheory import cli
+
+    cli.main(["plan", str(path), "--group", "group", "--throughput", "100", "--price", "2", "--json"])
+    found = strict_json(capsys.readouterr().out)
+    assert min(row["samples"] for row in found["rows"]) >= 1e7 * (1 - 1e-9)
+    assert found["critical_batch_size"] == pytest.approx(700 * np.sqrt(0.2), rel=0.03)
+    assert found["critical_batch_size_interval"] == [None, None]
+    cli.main(["plan", str(path), "--group", "group", "--throughput", "100", "--price", "2"])
+    assert "nan" not in capsys.readouterr().out
+    path.write_text(path.read_text().replace(",yes", ",no"))
+    assert not st.read_measurements(path, group="group")[0].computed
