@@ -16,8 +16,11 @@ from sgdtheory.critical.thresholds import (
     FINEST_INTERVAL,
     LEAST_RISK,
     MINIMUM_TOLERANCES,
+    MOST_PLACES,
     MOST_QUARTICS,
+    MOST_SWINGS,
     NOISE_FALLS,
+    PLACES_A_STEP,
     QUARTIC_ERROR,
     RESONANT,
     ROUGH_WIDTH,
@@ -26,29 +29,29 @@ from sgdtheory.critical.thresholds import (
     SPACING,
     SPACING_ABOVE,
     STEEPEST,
-    SWING,
+    SWINGS_WITHIN,
     WIDTHS,
 )
 
 RiskOf = Callable[[np.ndarray, np.ndarray, np.ndarray, float], np.ndarray]  # of B, γ, n and the error allowed
-PhaseOf = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of γ and n, (L, P)
+MeanOf = Callable[[np.ndarray, float], np.ndarray]  # of γ and n
 FIVE = np.arange(-2.0, 3.0)[:, None]
 
 
 class Swings(NamedTuple):
     """What is known of a method with momentum, whose bias swings with γ as it does with n, `cos²(n ω(γ))` and such.
 
-    Its minima lie close together, those of many turns at large γ; the variance does not swing, and where it alone is
-    more than the least risk there is no need to look.
+    Its minima lie close together, those of many turns at large γ. The mean path has them too, at next to no cost; what
+    noise adds does not swing.
 
     Attributes:
         parts: (2, …) bias and variance of B, γ, n and the error allowed.
-        phase: n ω(γ) of the leading directions.
+        mean: (G,) risk of the mean path alone, of the leading directions, after n steps with G values of γ.
         lasting: (P,) whether after n steps there still is something that swings.
     """
 
     parts: RiskOf
-    phase: PhaseOf
+    mean: MeanOf
     lasting: np.ndarray
 
 
@@ -82,9 +85,9 @@ class RiskAgainstRate:
         self.fineness = np.maximum(steps, 2.0)  # a single step leaves the risk as it is, whatever γ
         self.end = np.log(self.fineness)
 
-    def place(self, share: np.ndarray) -> np.ndarray:
-        """Places of (P,) γ/edge ≤ 1."""
-        return np.log(share / (1 - share + 1 / self.fineness))
+    def place(self, share: np.ndarray, setting: np.ndarray | slice | int = slice(None)) -> np.ndarray:
+        """Places of γ/edge ≤ 1, of (P,) settings or those with these indices."""
+        return np.log(share / (1 - share + 1 / self.fineness[setting]))
 
     def share(self, place: np.ndarray, setting: np.ndarray | slice = slice(None)) -> np.ndarray:
         """γ/edge at `place` of the settings with these indices."""
@@ -179,12 +182,19 @@ class RiskAgainstRate:
         return np.concatenate(places), np.repeat(np.arange(len(places)), [one.size for one in places])
 
     def _scan(self, least_rate: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(G,) flat arrays: places, increasing for each setting, log Δ, what it cannot be below, and each one's setting."""
+        """(G,) flat: places, increasing for each setting, log Δ, what it cannot be below there, and the setting."""
         place, setting = self._first_places(least_rate)
         value, floor = self._scanned(place, setting)
+        swings, of = self._where_it_swings(place, value, setting)
+        if swings.size:
+            found, least = self._scanned(swings, of)
+            place, setting = np.append(place, swings), np.append(setting, of)
+            order = np.lexsort((place, setting))
+            value, floor = np.append(value, found)[order], np.append(floor, least)[order]
+            place, setting = place[order], setting[order]
         at_edge = np.flatnonzero((place >= self.end[setting]) & (value <= _lowest(value, setting)))
         value[at_edge] = self(place[at_edge], setting[at_edge])  # fewer points may fail there after very many steps
-        while (after := self._where_more_may_hide(place, value, floor, setting)).size:
+        while (after := self._where_more_may_hide(place, value, setting)).size:
             middle = (place[after - 1] + place[after]) / 2
             found, least = self._scanned(middle, setting[after])
             value = np.insert(value, after, found)
@@ -205,18 +215,34 @@ class RiskAgainstRate:
         return value, np.where(self.swings.lasting[setting], floor, value)
 
     def _where_it_swings(
-        self, place: np.ndarray, floor: np.ndarray, low: np.ndarray, setting: np.ndarray
-    ) -> np.ndarray:
-        """Whether the bias may swing below `low` between two places."""
-        if self.swings is None:
-            return np.zeros(place.size - 1, dtype=bool)
-        phase = self.swings.phase(self.edge[setting] * self.share(place, setting), self.steps[setting])
-        turns = np.abs(np.diff(phase, axis=1)).max(0) > SWING
-        return turns & self.swings.lasting[setting[1:]] & (np.minimum(floor[:-1], floor[1:]) < low)
+        self, place: np.ndarray, value: np.ndarray, setting: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Places about minima that the mean path alone makes, between those of a first scan, and their settings."""
+        found = [np.empty(0)]
+        of = [np.empty(0, dtype=int)]
+        for k in np.flatnonzero(self.swings.lasting) if self.swings else ():
+            mine = np.flatnonzero((setting == k) & (place <= self.end[k]))
+            new = np.setdiff1d(self._swings_of(int(k), place[mine], value[mine]), place[mine])
+            found.append(new)
+            of.append(np.full(new.size, k))
+        return np.concatenate(found), np.concatenate(of)
 
-    def _where_more_may_hide(
-        self, place: np.ndarray, value: np.ndarray, floor: np.ndarray, setting: np.ndarray
-    ) -> np.ndarray:
+    def _swings_of(self, k: int, place: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """Of one setting: the risk is that of the mean path, which is computed densely, and what is smooth in γ."""
+        assert self.swings is not None
+        scanned = self.share(place, np.full(place.size, k))
+        number = int(min(PLACES_A_STEP * self.steps[k], MOST_PLACES))
+        dense = (np.arange(1.0, number) / number) ** 2  # oscillators turn by √(γλ) a step
+        dense = dense[dense > scanned[0]]
+        mean = self.swings.mean(self.edge[k] * np.append(dense, scanned), self.steps[k])
+        smooth = np.maximum(np.exp(value) - mean[dense.size :], LEAST_RISK)
+        expected = mean[: dense.size] + np.exp(np.interp(np.log(dense), np.log(scanned), np.log(smooth)))
+        j = 1 + np.flatnonzero((expected[1:-1] <= expected[:-2]) & (expected[1:-1] <= expected[2:]))
+        j = j[np.argsort(expected[j])][:MOST_SWINGS]
+        j = j[expected[j] < SWINGS_WITHIN * expected.min()]
+        return self.place(dense, k)[np.unique([j - 1, j, j + 1])] if j.size else np.empty(0)
+
+    def _where_more_may_hide(self, place: np.ndarray, value: np.ndarray, setting: np.ndarray) -> np.ndarray:
         """The right ends of intervals, up to the edge, in which the risk may be less than anywhere seen.
 
         Where steps do not resonate the risk is a function of γ alone, without features as narrow as 1 − γ/edge: however
@@ -229,9 +255,7 @@ class RiskAgainstRate:
         smooth = ~self.resonates[setting[1:]]
         bound = np.where(smooth, np.maximum(bound, first - STEEPEST * growth), bound)
         inside = place[1:] <= self.end[setting[1:]]
-        low = _lowest(value, setting)[1:]
-        swings = same & self._where_it_swings(place, floor, low, setting)
-        return 1 + np.flatnonzero(inside & (((width > FINEST_INTERVAL) & (bound < low)) | swings))
+        return 1 + np.flatnonzero((width > FINEST_INTERVAL) & inside & (bound < _lowest(value, setting)[1:]))
 
 
 def _places(start: float, end: float, resonant: bool) -> np.ndarray:

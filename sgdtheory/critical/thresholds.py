@@ -19,9 +19,11 @@ SPACING_ABOVE = np.log(100)  # of the first places above it, where Δ hardly cha
 FINE_SPACING, FINE_PLACES = 0.3, 9
 STEEPEST = 2.0  # slope of log Δ: what lies between two places is taken to be no lower than this allows
 FINEST_INTERVAL = 0.3  # an interval this narrow hides no minimum
-SWING = np.pi / 4  # of a direction that turns: between two places that it turns by less no minimum hides
-NOISE_FALLS = 0.8  # times the variance at the ends of an interval: it is no less between them
-LEADING = 4  # directions, those with most of the signal: where momentum swings they are followed
+# Where momentum swings: the mean path is computed at so many places for each step, evenly in √γ
+PLACES_A_STEP, MOST_PLACES = 12, 1500
+LEADING = 16  # directions, those with most of the signal
+MOST_SWINGS, SWINGS_WITHIN = 6, 2.0  # minima of what is expected that are looked into, and how far above the least
+NOISE_FALLS = 0.8  # times the variance: a minimum nearby is no lower
 CONTENDING = 2.0  # times STEEPEST: minima that could be the least if slopes were this steep are refined
 
 # The minimum of log Δ in one basin: quartics through five points.

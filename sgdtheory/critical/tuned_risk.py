@@ -101,14 +101,24 @@ class TunedRisk:
         parts = np.reshape(course_risks(self.problem, courses, **how)[0], (2, *batch.shape))
         return np.minimum(parts, LARGEST_RISK * self.initial_risk)
 
-    def phase(self, rate: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """(L, P) angles by which the directions that hold most of the signal turn in n steps; 0 of overdamped ones."""
-        step = self.algorithm.method.matrices(rate, np.zeros(rate.size))
-        turned = step.b[:, :, None] * step.c[:, None, :]
-        maps = np.eye(step.b.shape[1]) - step.decay - self._leading[:, None, None, None] * turned
-        eigenvalues = np.linalg.eigvals(maps)
-        angle = np.abs(np.angle(np.where(np.abs(eigenvalues.imag) > 0, eigenvalues, 1.0)))
-        return steps * angle.max(-1)
+    def mean_risk(self, rate: np.ndarray, steps: float) -> np.ndarray:
+        """(G,) `Σ_i s_i (oᵀE u_i)²` of the leading directions after n steps, or of the average of their iterates."""
+        method, average = self.algorithm.method, self.algorithm.average
+        eigenvalue, signal = self._leading
+        output = np.asarray(method.output, dtype=float)
+        state = np.broadcast_to(np.asarray(method.start, dtype=float), (rate.size, eigenvalue.size, len(method.start)))
+        factors = self.algorithm.schedule.factors(np.arange(steps), steps) * np.ones(int(steps))
+        averaged = not isinstance(average, LastIterate)
+        first = average.first(steps) if averaged else steps
+        held = state @ output if averaged and average.starts_at_iterate else 0.0
+        for t, factor in enumerate(factors):
+            if averaged and t >= first:
+                held = (1 - average.forgetting(steps)) * held + average.weight(steps) * (state @ output)
+            step = method.matrices(rate * factor, np.full(rate.size, float(t)))
+            pull = step.b[:, None] * (eigenvalue[:, None] * (state @ step.c[:, :, None]))
+            state = state - state @ step.decay.swapaxes(1, 2) - pull
+        end = held / average.norm(steps, steps) if averaged else state @ output
+        return np.minimum(end**2 @ signal, LARGEST_RISK * self.initial_risk)
 
     def edge(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """The end of the range of γ: the largest stable one.
@@ -146,7 +156,7 @@ class TunedRisk:
         return Tuned(share * curve.edge, np.exp(value), share)
 
     def _curve(self, batch: np.ndarray, steps: np.ndarray) -> RiskAgainstRate:
-        swings = Swings(self.parts, self.phase, steps <= self.rippling) if self.rippling else None
+        swings = Swings(self.parts, self.mean_risk, steps <= self.rippling) if self.rippling else None
         return RiskAgainstRate(self.risk, self.edge(batch, steps), batch, steps, self.resonant, swings)
 
     def least_near(self, batch: np.ndarray, steps: np.ndarray, share: np.ndarray, before: np.ndarray) -> Tuned:
@@ -233,10 +243,10 @@ def _memory(method: LinearMethod) -> float:
     return float(np.log(RIPPLES) / np.log(fading[-1])) if fading.size else 0.0
 
 
-def _leading(eigenvalue: np.ndarray, signal: np.ndarray) -> np.ndarray:
-    """The eigenvalues of the directions that hold most of the signal, a few."""
+def _leading(eigenvalue: np.ndarray, signal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues and signals of the directions that hold most of the signal, a few."""
     most = np.argsort(signal)[::-1][:LEADING]
-    return eigenvalue[most]
+    return eigenvalue[most], signal[most]
 
 
 class _Courses:

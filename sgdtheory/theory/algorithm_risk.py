@@ -12,13 +12,13 @@ from sgdtheory.theory.algorithm import Algorithm, checked_algorithm
 from sgdtheory.theory.averages import LastIterate
 from sgdtheory.theory.course import Course, number_of_steps, steps_of_shape
 from sgdtheory.theory.mesh import FINE, ROUGH, Resolution
-from sgdtheory.theory.moments import Moments, iterate_risk
+from sgdtheory.theory.moments import iterate_risk
 from sgdtheory.theory.pieces import pieces
 from sgdtheory.theory.problem import Spectral
 from sgdtheory.theory.propagation import Travelled, course_modes, travelled
 from sgdtheory.theory.risk import Risk
 from sgdtheory.theory.schedules import Constant
-from sgdtheory.theory.thresholds import COMPILED_FROM, MODES_TOGETHER, TOGETHER
+from sgdtheory.theory.thresholds import COMPILED_FROM, MODES_TOGETHER, ROUNDED_BELOW_0, TOGETHER
 
 
 class CourseRisk(NamedTuple):
@@ -47,7 +47,7 @@ def course_risk(
         compiled_from: so many single steps or more are compiled.
     """
     found = travelled(problem, [course], resolution=resolution, compiled_from=compiled_from)
-    parts = _output_risks(problem, found.moments, [course])
+    parts = _output_risks(problem, found, [course])
     error = _errors(problem, found, [course], parts)[0] if estimate else 0.0
     return CourseRisk(parts[:, 0], float(error), found)
 
@@ -66,7 +66,7 @@ def course_risks(
         group = [courses[place] for place in places]
         how: Any = {"resolution": resolution, "compiled_from": compiled_from, "by_steps": by_steps}
         found = travelled(problem, group, **how)
-        parts[:, places] = _output_risks(problem, found.moments, group)
+        parts[:, places] = _output_risks(problem, found, group)
         if estimate:
             error[places] = _errors(problem, found, group, parts[:, places])
     return parts, error
@@ -95,23 +95,28 @@ def _errors(problem: Spectral, found: Travelled, courses: Sequence[Course], part
     error = np.zeros(len(courses))
     if (places := np.flatnonzero(found.approximated)).size:
         group = [courses[place] for place in places.tolist()]
-        rougher = _output_risks(problem, travelled(problem, group, resolution=ROUGH).moments, group)
+        rougher = _output_risks(problem, travelled(problem, group, resolution=ROUGH), group)
         with np.errstate(all="ignore"):
             change = np.abs(parts[:, places] - rougher).sum(0) / parts[:, places].sum(0)
         error[places] = np.where(np.isnan(change), 0.0, change)
     return error
 
 
-def _output_risks(problem: Spectral, moments: Moments, courses: Sequence[Course]) -> np.ndarray:
+def _output_risks(problem: Spectral, found: Travelled, courses: Sequence[Course]) -> np.ndarray:
     """(2, S) bias and variance of what the algorithm returns, in units of y², from moments at the ends of S courses."""
-    algorithm, units = courses[0].algorithm, np.array([[1.0], [problem.noise_variance]])
+    algorithm = courses[0].algorithm
+    moments = found.moments
+    units = np.array([[1.0], [problem.noise_variance]])
+    begin = np.array([[found.modes.signal.sum()], [1.0]])
     with np.errstate(all="ignore"):
         if isinstance(algorithm.average, LastIterate):
             parts = iterate_risk(moments, np.asarray(algorithm.method.output, dtype=float))
         else:
             norms = [algorithm.average.norm(course.num_steps, course.num_steps) for course in courses]
             parts = np.asarray(moments.square) / np.array(norms) ** 2
-        parts = np.where(np.isfinite(parts), np.maximum(parts, 0.0), np.inf)  # inf − inf: beyond the range of a float
+        # Beyond the range of a float, inf − inf, or where few nodes lose moments that have grown: it is large.
+        lost = ~np.isfinite(parts) | (parts < -ROUNDED_BELOW_0 * begin)
+        parts = np.where(lost, np.inf, np.maximum(parts, 0.0))
         return np.where(units > 0, units * parts, 0.0)
 
 

@@ -6,7 +6,7 @@ or a panel costs beside its numbers is shared.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -128,8 +128,8 @@ class Convoy:
         self.output = np.asarray(self.algorithm.method.output, dtype=float)
         self.modes, self.noise = course_modes(problem, courses, resolution.modes), problem.noise_variance
         self._shortest = max(SHORTEST_PANEL, resolution.order)  # steps
-        self._begin = problem.initial_risk
-        self._nothing = math.exp(-NEGLIGIBLE) * (problem.initial_risk + self.noise)  # what may be lost of a risk
+        self._begin = float(self.modes.signal.sum())
+        self._nothing = math.exp(-NEGLIGIBLE) * (self._begin + self.noise)  # what may be lost of a risk
         one = start(self.algorithm.method, self.modes)
         self.moments = Moments(*(np.repeat(each[:, None], len(courses), axis=1) for each in one))
         self.keeping: Keeping | None = None
@@ -303,7 +303,8 @@ class Convoy:
     def _unresolved(self, along: Along) -> np.ndarray:
         """(L,) whether the polynomials on L panels do not follow the moments."""
         followed = np.concatenate([along.vectors, along.square[:, :, None]], axis=2)
-        return (tails(followed[0] + self.noise * followed[1], self._nothing) > self.resolution.tail).any(1)
+        tail: Any = tails(followed[0] + self.noise * followed[1], self._nothing)
+        return (tail > self.resolution.tail).any(1)
 
     def _halves(self, run: int, low: float, high: float) -> None:
         """Both halves of a panel of a run; short ones are stepped through."""

@@ -48,3 +48,4 @@ MANY_STEPS = 1e6  # after which a method moves at its final speed
 MOST_GROWTH = 800.0  # exponents of growth: e^800 is beyond the range of a float
 GROWTH_PROBES = 17  # steps of a piece at which the rate of growth is computed, if there is any
 LARGEST_EXPONENT = 709.0  # e^709 is about the largest float
+ROUNDED_BELOW_0 = 1e-6  # of what there is at the start: a part this far below 0 has not been rounded, but lost
