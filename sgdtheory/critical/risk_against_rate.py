@@ -19,6 +19,7 @@ from sgdtheory.critical.thresholds import (
     MOST_PLACES,
     MOST_QUARTICS,
     MOST_SWINGS,
+    NEARER_PLACES,
     NOISE_FALLS,
     PLACES_A_STEP,
     QUARTIC_ERROR,
@@ -231,16 +232,26 @@ class RiskAgainstRate:
         """Of one setting: the risk is that of the mean path, which is computed densely, and what is smooth in γ."""
         assert self.swings is not None
         scanned = self.share(place, np.full(place.size, k))
-        number = int(min(PLACES_A_STEP * self.steps[k], MOST_PLACES))
+        swings, edge, steps = self.swings, self.edge[k], self.steps[k]
+        smooth = np.log(np.maximum(np.exp(value) - swings.mean(edge * scanned, steps), LEAST_RISK))
+
+        def expected(share: np.ndarray) -> np.ndarray:
+            between = np.interp(np.log(share), np.log(scanned), smooth)
+            return (swings.mean(edge * share.ravel(), steps)).reshape(share.shape) + np.exp(between)
+
+        number = int(min(PLACES_A_STEP * steps, MOST_PLACES))
         dense = (np.arange(1.0, number) / number) ** 2  # oscillators turn by √(γλ) a step
         dense = dense[dense > scanned[0]]
-        mean = self.swings.mean(self.edge[k] * np.append(dense, scanned), self.steps[k])
-        smooth = np.maximum(np.exp(value) - mean[dense.size :], LEAST_RISK)
-        expected = mean[: dense.size] + np.exp(np.interp(np.log(dense), np.log(scanned), np.log(smooth)))
-        j = 1 + np.flatnonzero((expected[1:-1] <= expected[:-2]) & (expected[1:-1] <= expected[2:]))
-        j = j[np.argsort(expected[j])][:MOST_SWINGS]
-        j = j[expected[j] < SWINGS_WITHIN * expected.min()]
-        return self.place(dense, k)[np.unique([j - 1, j, j + 1])] if j.size else np.empty(0)
+        risk = expected(dense)
+        j = 1 + np.flatnonzero((risk[1:-1] <= risk[:-2]) & (risk[1:-1] <= risk[2:]))
+        if not j.size:
+            return np.empty(0)
+        near = np.linspace(dense[j - 1], dense[j + 1], NEARER_PLACES)
+        risk = expected(near)
+        best = np.argsort(risk.min(0))[:MOST_SWINGS]
+        best = best[risk.min(0)[best] < SWINGS_WITHIN * risk.min()]
+        middle = np.clip(risk.argmin(0)[best], 1, NEARER_PLACES - 2)
+        return self.place(np.unique(near[middle + np.array([[-1], [0], [1]]), best]), k)
 
     def _where_more_may_hide(self, place: np.ndarray, value: np.ndarray, setting: np.ndarray) -> np.ndarray:
         """The right ends of intervals, up to the edge, in which the risk may be less than anywhere seen.

@@ -21,6 +21,7 @@ STEEPEST = 2.0  # slope of log Δ: what lies between two places is taken to be n
 FINEST_INTERVAL = 0.3  # an interval this narrow hides no minimum
 # Where momentum swings: the mean path is computed at so many places for each step, evenly in √γ
 PLACES_A_STEP, MOST_PLACES = 12, 1500
+NEARER_PLACES = 17  # and at so many about each of its minima
 LEADING = 16  # directions, those with most of the signal
 MOST_SWINGS, SWINGS_WITHIN = 6, 2.0  # minima of what is expected that are looked into, and how far above the least
 NOISE_FALLS = 0.8  # times the variance: a minimum nearby is no lower

@@ -110,7 +110,7 @@ class TunedRisk:
         factors = self.algorithm.schedule.factors(np.arange(steps), steps) * np.ones(int(steps))
         averaged = not isinstance(average, LastIterate)
         first = average.first(steps) if averaged else steps
-        held = state @ output if averaged and average.starts_at_iterate else 0.0
+        held = state @ output if averaged and average.starts_at_iterate() else 0.0
         for t, factor in enumerate(factors):
             if averaged and t >= first:
                 held = (1 - average.forgetting(steps)) * held + average.weight(steps) * (state @ output)
