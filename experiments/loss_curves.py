@@ -13,7 +13,7 @@ from scipy.optimize import least_squares
 
 import sgdtheory as st
 from experiments._lib.processes import map_on_cores
-from experiments._lib.results import Result, Verdict
+from experiments._lib.results import Result, Verdict, VerdictName
 from experiments._lib.rows import columns_of, rows_of
 from sgdtheory.plotting.style import GRAY, categories, legend_below, log_axes, new_figure
 
@@ -207,7 +207,7 @@ def _of_model(config: Config, rows: list[Row], model: str, seconds: float) -> tu
     )
 
 
-def _against(values: list[float], published: float) -> str:
+def _against(values: list[float], published: float) -> VerdictName:
     """Holds if all are above what is published, fails if none is."""
     above = [value > published for value in values]
     return "holds" if all(above) else "inconclusive" if any(above) else "fails"

@@ -1,6 +1,7 @@
 """Steps that a theory computed, as a table between whose rows the data are interpolated: no law is fitted to them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,8 +66,10 @@ class StepsTable:
         fine = np.flatnonzero(np.log(self.batch_sizes * self.steps) <= limit)
         if not fine.size or fine[-1] == log_batch.size - 1:
             return float(np.exp(start if not fine.size else log_batch[-1]))
-        ends = float(log_batch[fine[-1]]), float(log_batch[fine[-1] + 1])
-        return float(np.exp(optimize.brentq(lambda place: float(self._log_samples(place)) - limit, *ends)))  # pyright: ignore[reportArgumentType]
+        low = float(log_batch[fine[-1]])
+        high = float(log_batch[fine[-1] + 1])
+        crossing: Any = optimize.brentq(lambda place: float(self._log_samples(place)) - limit, low, high)
+        return float(np.exp(crossing))
 
     def _log_samples(self, log_batch: ArrayLike) -> np.ndarray:
         """log B Y, of log B."""
