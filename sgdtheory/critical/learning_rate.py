@@ -34,7 +34,8 @@ def optimal_learning_rate(
 
     The risk may have several minima (one for each scale of the spectrum, and, where large steps overshoot, narrow ones
     near the edge), be flat for decades or be smallest at the edge: it is scanned from where nothing is learnt up to the
-    edge, and every minimum that may be the least one is refined. The risk returned exceeds the least one by less than
+    edge, and every minimum that may be the least one is refined. Where momentum swings, the minima of the mean path say
+    where to look. The risk returned exceeds the least one by less than
     1e-6 of it (1e-9 as a rule). Above the edge SGD diverges in time, but a few steps need not have suffered yet: such γ
     are not considered.
 
@@ -47,8 +48,8 @@ def optimal_learning_rate(
             size varies, B is its mean over the run.
 
     Returns:
-        OptimalLearningRate with arrays of the broadcast shape. With a single step (D < 2B) the risk does not
-        depend on γ, and γ* is the edge.
+        OptimalLearningRate with arrays of the broadcast shape. With a single step (D < 2B) the risk of an average
+        does not depend on γ, and γ* is the edge.
 
     Raises:
         ValueError: an argument outside its range, or a problem without signal.

@@ -40,8 +40,8 @@ class Optimum(NamedTuple):
 def optimal_batch_size(tuned: TunedRisk, samples: float) -> Optimum:
     """The least risk with D samples (THEORY.md T12).
 
-    For D ≤ 400 the largest B of every number of steps; otherwise the smallest, those of at most 40 steps, and of those
-    that ρ leaves a chance the 64 most promising.
+    For D ≤ 400 the largest B of every number of steps; otherwise the smallest, those of at most 40 steps, one step
+    included where it teaches something, and of those that ρ leaves a chance the 64 most promising.
     """
     tried, relaxed = _Tried(tuned, samples), None
     if samples <= EVERY_BATCH:
