@@ -1,5 +1,6 @@
 import io
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -112,7 +113,7 @@ def test_any_encoding_of_standard_output(monkeypatch, encoding, arguments):
 def test_letters_are_spelt_out(monkeypatch):
     _, out = printed(monkeypatch, [*RISK, "--num-samples", 1e4], "ascii")
     assert out.startswith("lambda_i = i^-2, s_i = i^-3, sigma^2 = 1\n+--")
-    assert "| learning rate gamma    |        0.3 |\n" in out
+    assert "| learning rate gamma | 0.3 |" in re.sub(" +", " ", out)
     _, out = printed(monkeypatch, [*RISK, "--num-samples", 1e4], "latin-1")
     assert out.startswith("lambda_i = i^-2, s_i = i^-3, sigma² = 1\n+--")
 

@@ -18,12 +18,17 @@ ALGORITHMS = {
     "heavy ball": st.Algorithm(method=st.HeavyBall(0.9)),
     "nesterov": st.Algorithm(method=st.Nesterov(0.8), schedule=st.Linear(), average=LAST),
 }
+LONG = "heavy ball", "nesterov", "cosine, averaged"  # half a minute each
 SETTINGS = [(1.5, 2.5, 1.0, 3e4, 0.2), (2.0, 5.0, 0.1, 2e5, 0.5), (3.0, 4.0, 10.0, 1e4, 0.1)]
 
 
 @pytest.mark.parametrize(
     ("name", "setting"),
-    [(name, setting) if setting is SETTINGS[0] else slow(name, setting) for name in ALGORITHMS for setting in SETTINGS],
+    [
+        (name, setting) if setting is SETTINGS[0] and name not in LONG else slow(name, setting)
+        for name in ALGORITHMS
+        for setting in SETTINGS
+    ],
 )
 def test_it_is_near_the_exact_one(name, setting):
     capacity, source, noise, samples, overhead = setting
@@ -49,7 +54,7 @@ def test_its_risks_are_those_of_the_best_learning_rates(name):
     assert found.risk_at(sizes) == pytest.approx(best.risk, rel=0.1)
     rate = np.exp(np.interp(np.log(sizes), np.log(found.batch_sizes), np.log(found.learning_rates)))
     assert rate == pytest.approx(best.learning_rate, rel=0.25)
-    assert np.isnan(found.risk_at([0.5, samples])).all()
+    assert np.isnan(found.risk_at([0.5, 2 * samples])).all()
 
 
 def test_model_sizes_and_few_samples():

@@ -45,13 +45,12 @@ def test_fewest_steps_are_bracketed_by_extrapolation(monkeypatch, exponent):
 
 
 @pytest.mark.parametrize(
-    ("setting", "changed"),
-    [((2.0, 3.0, 1.0), True), ((1.1, 2.0, 0.3), True), slow((1.2, 3.0, 3.0), False), slow((3.0, 4.0, 1.0), False)],
+    "setting", [(1.1, 2.0, 0.3), slow((2.0, 3.0, 1.0)), slow((1.2, 3.0, 3.0)), slow((3.0, 4.0, 1.0))]
 )
-def test_momentum_swings_on(setting, changed, monkeypatch):
+def test_momentum_swings_on(setting):
     """With it n + 1 steps may do worse than n: the fewest that are enough are those of a list of all."""
     capacity, source, noise = setting
-    problem, samples = st.PowerLaw(capacity, source, noise_variance=noise), 3000.0
+    problem, samples = st.PowerLaw(capacity, source, 64, noise_variance=noise), 1000.0
     given = {
         "num_samples": samples,
         "curve": False,
@@ -66,9 +65,6 @@ def test_momentum_swings_on(setting, changed, monkeypatch):
     ):
         enough = tuned.least(batch, steps).risk <= found.optimal_risk * (1 + 1e-12)
         assert steps[enough][0] == pytest.approx(fewest, rel=1e-9)
-    monkeypatch.setattr("sgdtheory.critical.batch_search.LOOK_BACK", 1.0)  # as if they did not
-    if changed:
-        assert st.critical_batch_size(problem, **given).real_batch_size < found.real_batch_size
 
 
 def test_batch_sizes_that_never_reach_it():

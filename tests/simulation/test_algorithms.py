@@ -153,11 +153,20 @@ def some_state(method):
 def textbook_step(method, update, size):
     """The same by real weights and dense batches; with weight decay w* stays."""
     task = textbook.Regression(np.random.default_rng(5), PROBLEM)
-    errors = some_state(method)[0] / np.sqrt(PROBLEM.eigenvalues) @ task.basis.T
+    own = vectors_of_textbook(method)
+    errors = own @ some_state(method)[0] / np.sqrt(PROBLEM.eigenvalues) @ task.basis.T
     _, settings, begins, _ = textbook.method_of(method)
     vectors = tuple(np.tile(e + task.optimum * b, (size, 1)) for e, b in zip(errors, begins, strict=True))
     after = update(vectors, task.gradient(3), 0.4, 2, **settings)
-    return np.stack([task.whitened(a - task.optimum * b) for a, b in zip(after, begins, strict=True)], axis=1)
+    errors = np.stack([task.whitened(a - task.optimum * b) for a, b in zip(after, begins, strict=True)], axis=1)
+    return np.linalg.inv(own) @ errors
+
+
+def vectors_of_textbook(method):
+    """The textbook's vectors from those of the method's state: (x, v) from (y, v − x) of accelerated SGD."""
+    if isinstance(method, st.AcceleratedSGD):
+        return np.array([[1.0, method.coupling - 1], [1.0, method.coupling]])
+    return np.eye(len(method.start))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Runs that the store has under another config: read off, gone on with, or trained again where that is the only way."""
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -147,11 +148,16 @@ def trained(monkeypatch):
 
     steps, advance = [], module.advance
 
-    def counted(state, lanes, pieces, number, **options):
-        steps.append(int(number) * len(state.step))
-        return advance(state, lanes, pieces, number, **options)
+    def of(**settings):
+        compiled = advance.of(**settings)
 
-    monkeypatch.setattr(module, "advance", counted)
+        def counted(state, lanes, pieces, number):
+            steps.append(int(number) * len(state.step))
+            return compiled(state, lanes, pieces, number)
+
+        return counted
+
+    monkeypatch.setattr(module, "advance", SimpleNamespace(of=of))
     return steps
 
 

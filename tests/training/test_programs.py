@@ -131,12 +131,13 @@ def trained(batch_size):
 @pytest.mark.skipif(not MAPS.exists(), reason="memory maps are counted as Linux shows them")
 def test_memory_maps_do_not_grow_with_the_shapes(monkeypatch):
     """A process may have 65,530; a loop over 500 batch sizes had 75,000, and died on its way."""
+    jax.clear_caches()  # of tests before this one in the process
     monkeypatch.setattr(programs_module, "KEPT", 1)
     before = trained(11)
     assert trained(12) - before <= 20
-    monkeypatch.setattr(programs_module, "KEPT", 2)
+    monkeypatch.setattr(programs_module, "KEPT", 4)
     before = memory_maps()
-    assert trained(13) - before > 50  # one program more
+    assert max(trained(size) for size in (13, 14, 15)) - before > 50  # three programs more
 
 
 def test_lanes_hold_their_programs(compiled, monkeypatch):
