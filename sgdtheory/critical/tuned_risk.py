@@ -105,19 +105,20 @@ class TunedRisk:
         """(G,) `Σ_i s_i (oᵀE u_i)²` of the leading directions after n steps, or of the average of their iterates."""
         method, average = self.algorithm.method, self.algorithm.average
         eigenvalue, signal = self._leading
-        output = np.asarray(method.output, dtype=float)
-        state = np.broadcast_to(np.asarray(method.start, dtype=float), (rate.size, eigenvalue.size, len(method.start)))
+        state = [np.full((rate.size, eigenvalue.size), float(each)) for each in method.start]
         factors = self.algorithm.schedule.factors(np.arange(steps), steps) * np.ones(int(steps))
         averaged = not isinstance(average, LastIterate)
         first = average.first(steps) if averaged else steps
-        held = state @ output if averaged and average.starts_at_iterate() else 0.0
+        held: Any = _combined(method.output, state) if averaged and average.starts_at_iterate() else 0.0
         for t, factor in enumerate(factors):
             if averaged and t >= first:
-                held = (1 - average.forgetting(steps)) * held + average.weight(steps) * (state @ output)
-            step = method.matrices(rate * factor, np.full(rate.size, float(t)))
-            pull = step.b[:, None] * (eigenvalue[:, None] * (state @ step.c[:, :, None]))
-            state = state - state @ step.decay.swapaxes(1, 2) - pull
-        end = held / average.norm(steps, steps) if averaged else state @ output
+                held = (1 - average.forgetting(steps)) * held + average.weight(steps) * _combined(method.output, state)
+            if t == 0 or factor != factors[t - 1]:  # methods that swing do not depend on the step
+                step = method.matrices(rate * factor, np.full(rate.size, float(t)))
+                decay, b, c = (np.moveaxis(each, 0, -1)[..., None] for each in step)
+            pull = eigenvalue * _combined(c, state)
+            state = [old - _combined(row, state) - gain * pull for old, row, gain in zip(state, decay, b, strict=True)]
+        end = held / average.norm(steps, steps) if averaged else _combined(method.output, state)
         return np.minimum(end**2 @ signal, LARGEST_RISK * self.initial_risk)
 
     def edge(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
@@ -241,6 +242,11 @@ def _memory(method: LinearMethod) -> float:
     sizes = np.sort(np.abs(np.linalg.eigvals(step)))
     fading = sizes[(sizes > 0) & (sizes < 1)]
     return float(np.log(RIPPLES) / np.log(fading[-1])) if fading.size else 0.0
+
+
+def _combined(weights: Any, vectors: list[np.ndarray]) -> np.ndarray:
+    """Σ_j weights_j vectors_j: k is 2 as a rule, and products of small matrices take longer."""
+    return sum((weight * vector for weight, vector in zip(weights, vectors, strict=True)), np.zeros(()))
 
 
 def _leading(eigenvalue: np.ndarray, signal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -50,7 +50,7 @@ def test_fewest_steps_are_bracketed_by_extrapolation(monkeypatch, exponent):
 def test_momentum_swings_on(setting):
     """With it n + 1 steps may do worse than n: the fewest that are enough are those of a list of all."""
     capacity, source, noise = setting
-    problem, samples = st.PowerLaw(capacity, source, 64, noise_variance=noise), 1000.0
+    problem, samples = st.PowerLaw(capacity, source, 16, noise_variance=noise), 600.0
     given = {
         "num_samples": samples,
         "curve": False,
