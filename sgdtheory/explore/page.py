@@ -220,6 +220,8 @@ class Page:
 
     def _fade(self, answer: str, slot: int, pale: bool) -> None:
         """Pale what is told of another state than that of the controls."""
+        if ((answer, slot) in self.pale) == pale:
+            return
         (self.pale.add if pale else self.pale.discard)((answer, slot))
         for name in SHOWN_IN[answer]:
             if self.panels[name].told_by == answer:
