@@ -59,9 +59,10 @@ class RelaxedRisk:
         risk = self.risk
         k = 1 + np.flatnonzero((risk[1:-1] <= risk[:-2]) & (risk[1:-1] <= risk[2:]))
         k = k[self._lowest_about(k) < np.log(attained)]
+        left = np.append(k - 1, k)
         if risk[0] <= min(risk[1], attained * (1 + RELAXED_NEAR)):  # it may be less between the first two
-            k = np.append(k, 1)
-        middle = np.sqrt(np.append(self.steps[k - 1] * self.steps[k], self.steps[k] * self.steps[k + 1]))
+            left = np.append(left, 0)
+        middle = np.sqrt(self.steps[left] * self.steps[left + 1])
         new = np.setdiff1d(self._allowed(middle), self.steps)
         if new.size:
             columns = np.hstack([np.array([self.steps, self.rate, risk]), np.array([new, *self._at(new)])])

@@ -60,7 +60,7 @@ EVERY_FEW_STEPS = 40  # up to this many steps every n is tried: there the least 
 SMALLEST_BATCHES = np.arange(1.0, 6.0)  # always tried for R_opt
 # n at which ρ is computed first: in general, and where steps resonate
 RELAXED_PER_DECADE, RESONANT_PER_DECADE = 1.5, 5.0
-ROUGH_FEW_STEPS = 4  # where all is to some 1e-4: up to this many steps every n, since one may be better than two
+ROUGH_FEW_STEPS = 4  # where all is to some 1e-3: up to this many steps every n, since one may be better than two
 RELAXED_ROUNDS = 5  # of halving about minima of ρ
 RELAXED_NEAR = 0.02  # relative: a minimum of ρ this little above what is attained is looked into, where steps resonate
 LEAST_BEND = 1e-9  # of log ρ in log n: a minimum that is flatter is no lower than it looks

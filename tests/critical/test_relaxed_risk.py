@@ -89,3 +89,13 @@ def test_refining_halves_the_intervals_about_a_minimum():
         assert found.steps[new] == pytest.approx(np.sqrt(low * high), abs=2)
         best = found.tuned.least(SAMPLES / found.steps[[new]], found.steps[[new]])
         assert (found.rate[new], found.risk[new]) == pytest.approx((best.rate[0], best.risk[0]), rel=1e-3)
+
+
+def test_two_numbers_of_steps_of_which_the_first_is_better_are_halved():
+    """Nothing stands behind the second."""
+    problem = st.LeastSquares([1.0, 0.01], [0.1, 1.0], 0.1)
+    relaxed = RelaxedRisk(TunedRisk(problem, st.Algorithm(average=st.LastIterate())), 500.0, 430.0)
+    assert relaxed.steps.tolist() == [430, 500]
+    relaxed.risk = np.sort(relaxed.risk)
+    relaxed.refine(1.0)
+    assert relaxed.steps.tolist() == [430, 464, 500]
