@@ -8,12 +8,14 @@ from scipy import special
 from scipy.optimize import elementwise
 
 from sgdtheory.critical.thresholds import (
+    APART,
     CONTENDING,
     FARTHEST_POINT,
     FARTHEST_STEP,
     FINE_PLACES,
     FINE_SPACING,
     FINEST_INTERVAL,
+    LEAST_PLACES,
     LEAST_RISK,
     MINIMUM_TOLERANCES,
     MOST_PLACES,
@@ -40,7 +42,7 @@ FIVE = np.arange(-2.0, 3.0)[:, None]
 
 
 class Swings(NamedTuple):
-    """What is known of a method with momentum, whose bias swings with γ as it does with n, `cos²(n ω(γ))` and such.
+    """What is known of a bias that swings with γ: that of momentum, like `cos²(n ω(γ))`, and `Π (1 − γ_t λ)²`.
 
     Its minima lie close together, those of many turns at large γ. The mean path has them too, at next to no cost; what
     noise adds does not swing.
@@ -68,7 +70,7 @@ class RiskAgainstRate:
         edge: (P,) stability edges.
         batch, steps: (P,) B and n.
         resonant: n/B up to which steps may resonate.
-        swings: what makes the risk swing with γ, if anything does.
+        swings: what is known of a bias that swings with γ, if it does.
     """
 
     def __init__(
@@ -152,7 +154,8 @@ class RiskAgainstRate:
             here = open_[ready]
             if here.size:
                 value[here] = self(place[here], setting[here])
-                settled[here] = np.abs(value[here] - expected[ready]) < SETTLED
+                told = np.abs(step[ready] - np.round(step[ready])) > APART  # a quartic is right at its own points
+                settled[here] = (np.abs(value[here] - expected[ready]) < SETTLED) & (told | (level[here] > 0))
                 level[here] += 1
             open_ = open_[~settled[open_] & (level[open_] < len(WIDTHS))]
             if not open_.size:
@@ -239,7 +242,7 @@ class RiskAgainstRate:
             between = np.interp(np.log(share), np.log(scanned), smooth)
             return (swings.mean(edge * share.ravel(), steps)).reshape(share.shape) + np.exp(between)
 
-        number = int(min(PLACES_A_STEP * steps, MOST_PLACES))
+        number = int(np.clip(PLACES_A_STEP * steps, LEAST_PLACES, MOST_PLACES))
         dense = (np.arange(1.0, number) / number) ** 2  # oscillators turn by √(γλ) a step
         dense = dense[dense > scanned[0]]
         risk = expected(dense)

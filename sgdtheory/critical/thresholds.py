@@ -19,10 +19,12 @@ SPACING_ABOVE = np.log(100)  # of the first places above it, where Δ hardly cha
 FINE_SPACING, FINE_PLACES = 0.3, 9
 STEEPEST = 2.0  # slope of log Δ: what lies between two places is taken to be no lower than this allows
 FINEST_INTERVAL = 0.3  # an interval this narrow hides no minimum
-# Where momentum swings: the mean path is computed at so many places for each step, evenly in √γ
-PLACES_A_STEP, MOST_PLACES = 12, 1500
+# Where the mean path swings with γ it is computed at so many places for each step, evenly in √γ
+PLACES_A_STEP, LEAST_PLACES, MOST_PLACES = 12, 200, 800
+MANY_ZEROS = 40  # steps: of more, without momentum, little bias is left between two zeros of the mean path
+KEPT_SWINGS, MOST_SWINGING = 10.0, 1000.0  # times as many steps where early swings are kept, up to so many
 NEARER_PLACES = 17  # and at so many about each of its minima
-LEADING = 16  # directions, those with most of the signal
+LEADING = 8  # directions, those with most of the signal
 MOST_SWINGS, SWINGS_WITHIN = 6, 2.0  # minima of what is expected that are looked into, and how far above the least
 NOISE_FALLS = 0.8  # times the variance: a minimum nearby is no lower
 CONTENDING = 2.0  # times STEEPEST: minima that could be the least if slopes were this steep are refined
@@ -33,6 +35,7 @@ WIDTHS = 0.1, 0.02, 0.004  # between the points: the first is enough but where l
 ROUGH_WIDTH = 0.3  # where a risk to some 1e-4 will do
 NARROW = 16  # steps: of so few the basins may be narrower than that
 SETTLED = 3e-8  # of log Δ, between quartic and risk: the place is then known to 1e-5, the least Δ to 1e-9 or better
+APART = 0.1  # widths: nearer to one of its points a quartic is not put to the test, unless it is a narrow one
 FARTHEST_POINT = 2.5  # widths: a minimum farther from the middle is looked for from there
 FARTHEST_STEP = 4.0  # widths: no quartic is trusted beyond
 MOST_QUARTICS = 8  # then the bracket is searched by golden sections and parabolas

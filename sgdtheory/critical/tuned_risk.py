@@ -13,11 +13,14 @@ from sgdtheory.critical.thresholds import (
     BEYOND_EDGE,
     COMPILED_OFTEN,
     JUST_BEYOND,
+    KEPT_SWINGS,
     LARGEST_BATCH,
     LARGEST_RISK,
     LEADING,
+    MANY_ZEROS,
     MEAN_RESOLVED,
     MOMENTS_RESOLVED,
+    MOST_SWINGING,
     NARROW,
     RESONANT,
     RIPPLES,
@@ -86,6 +89,8 @@ class TunedRisk:
         averages = self.algorithm.average != LastIterate() or self.algorithm.method.step_dependence != "none"
         self.resonant = RESONANT if averages else 0.0
         self.rippling = _memory(self.algorithm.method)  # n up to which the risk may rise and fall with n
+        # n up to which it may do so with γ: the mean path of a few steps is a polynomial in γ with as many zeros
+        self.swinging = 0.0 if self._course is None else _swinging(self.algorithm, self.rippling)
 
     def risk(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Exact Δ for γ up to the edge or a little, of order 1/n, beyond; sooner with a relative error allowed."""
@@ -113,7 +118,7 @@ class TunedRisk:
         for t, factor in enumerate(factors):
             if averaged and t >= first:
                 held = (1 - average.forgetting(steps)) * held + average.weight(steps) * _combined(method.output, state)
-            if t == 0 or factor != factors[t - 1]:  # methods that swing do not depend on the step
+            if t == 0 or factor != factors[t - 1] or method.step_dependence != "none":
                 step = method.matrices(rate * factor, np.full(rate.size, float(t)))
                 decay, b, c = (np.moveaxis(each, 0, -1)[..., None] for each in step)
             pull = eigenvalue * _combined(c, state)
@@ -157,7 +162,7 @@ class TunedRisk:
         return Tuned(share * curve.edge, np.exp(value), share)
 
     def _curve(self, batch: np.ndarray, steps: np.ndarray) -> RiskAgainstRate:
-        swings = Swings(self.parts, self.mean_risk, steps <= self.rippling) if self.rippling else None
+        swings = Swings(self.parts, self.mean_risk, steps <= self.swinging) if self.swinging else None
         return RiskAgainstRate(self.risk, self.edge(batch, steps), batch, steps, self.resonant, swings)
 
     def least_near(self, batch: np.ndarray, steps: np.ndarray, share: np.ndarray, before: np.ndarray) -> Tuned:
@@ -242,6 +247,18 @@ def _memory(method: LinearMethod) -> float:
     sizes = np.sort(np.abs(np.linalg.eigvals(step)))
     fading = sizes[(sizes > 0) & (sizes < 1)]
     return float(np.log(RIPPLES) / np.log(fading[-1])) if fading.size else 0.0
+
+
+def _swinging(algorithm: Algorithm, rippling: float) -> float:
+    """Steps up to which the bias of an algorithm may have zeros in γ that a scan would miss.
+
+    Where γ falls or iterates are averaged, oscillations of early steps are kept. The interpolation of schedule-free SGD
+    is a momentum that grows with the steps.
+    """
+    if algorithm.method.step_dependence != "none":
+        return MOST_SWINGING
+    kept = algorithm.constant and algorithm.average == LastIterate()
+    return max(rippling if kept else min(KEPT_SWINGS * rippling, max(rippling, MOST_SWINGING)), MANY_ZEROS)
 
 
 def _combined(weights: Any, vectors: list[np.ndarray]) -> np.ndarray:

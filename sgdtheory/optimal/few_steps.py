@@ -24,6 +24,8 @@ SMOOTH = {  # γ/edge as a function of t/n
 }
 LEAST_EIGENVALUES = 0.3, 0.03, 0.003  # over λ_1: where Chebyshev's nodes end
 SHARES = 12  # starts where one learning rate is kept
+SMALL_SHARES, LARGE_SHARES = (0.02, 0.5, 8), (0.5, 1e-4, 20)  # where batch sizes vary: of γ/edge, and of 1 − γ/edge
+CLOSER, ROUNDS = 7, 4  # rates tried about each of the best ones, and how often
 AT_EDGE = 0.3  # of the random rates
 LEAST_SHARE = 1e-6  # of the edge, to begin with
 ROUGH_GAIN, GAIN = 1e-4, 1e-7  # of log risk: searches are compared, and end, when a step promises no more
@@ -80,7 +82,8 @@ class FewSteps(NamedTuple):
 def few_steps(schedules: "Schedules") -> FewSteps:
     """The best of many local optima."""
     effort, rng = EFFORT[schedules.runs.num_steps > FEW], np.random.default_rng(0)
-    names, begin = _starts(schedules, rng, effort.random)
+    alone = schedules.freedom.constant and schedules.freedom.ramp  # one rate, and batch sizes
+    names, begin = _best_batches(schedules) if alone else _starts(schedules, rng, effort.random)
     searches = Searches(schedules, begin)
     reached = searches.ended(ROUGH_GAIN).value.copy()
     kept = np.argsort(reached)[: effort.kept]
@@ -95,7 +98,7 @@ def few_steps(schedules: "Schedules") -> FewSteps:
             break
         ended = Searches(schedules, tried).ended(GAIN)
         idle = 0 if ended.value.min() < best.value[0] - SAME else idle + 1
-        found = Many(*(np.concatenate(pair) for pair in zip(found, ended, strict=True)))
+        found = found.with_others(ended)
     return _few(schedules, found, dict(zip(names, np.exp(reached).tolist(), strict=True)), finely=True)
 
 
@@ -144,6 +147,44 @@ def _starts(schedules: "Schedules", rng: np.random.Generator, number: int) -> tu
     batches -= rng.uniform(0, 1, (len(varied), 1)) * np.log(left)  # that rise towards the end
     batches[-(number // 2) :] += rng.normal(size=(number // 2, steps))
     return list(named), np.concatenate([varied, batches], 1)
+
+
+class _OneRate:
+    """Schedules of one γ whose batch sizes alone vary: a convex problem, which a search solves from anywhere.
+
+    The risk is a polynomial in the 1/B_t with coefficients ≥ 0, so that its logarithm is convex in the log B_t; and so
+    is the set of those that D and the stability of γ allow. Searches that vary γ as well may pass a minimum just below
+    the edge of the mean batch and end at that edge, where all batches are the same.
+    """
+
+    def __init__(self, schedules: "Schedules") -> None:
+        self.schedules = schedules
+
+    def __call__(self, point: np.ndarray) -> Many:
+        found = self.schedules(point)
+        found.held[:, 0] = True
+        return found
+
+
+def _best_batches(schedules: "Schedules") -> tuple[list[str], np.ndarray]:
+    """Names, and what is varied, (S, N): many γ with the best batch sizes for each, more of them about the best."""
+    one_rate, steps = _OneRate(schedules), schedules.runs.num_steps
+
+    def ended(share: np.ndarray) -> Many:
+        rates = np.log(share)[:, None] + schedules.freedom.highest
+        return Searches(one_rate, np.concatenate([rates, np.zeros((share.size, steps))], 1)).ended(GAIN)
+
+    share = np.concatenate([np.geomspace(*SMALL_SHARES, endpoint=False), 1 - np.geomspace(*LARGE_SHARES), [1.0]])
+    found = ended(share)
+    for _ in range(ROUNDS):
+        order = np.argsort(share)
+        value = np.pad(found.value[order], 1, constant_values=np.inf)
+        low = np.flatnonzero((value[1:-1] <= value[:-2]) & (value[1:-1] <= value[2:]))
+        low = low[np.argsort(found.value[order[low]])[:OTHERS]]
+        ends = share[order[np.maximum(low - 1, 0)]], share[order[np.minimum(low + 1, share.size - 1)]]
+        closer = np.setdiff1d(np.linspace(*ends, CLOSER), share)
+        share, found = np.append(share, closer), found.with_others(ended(closer))
+    return [f"{each:.6g} of the edge" for each in share], found.point
 
 
 def _chebyshev(steps: int) -> dict[str, np.ndarray]:

@@ -110,6 +110,10 @@ class Many(NamedTuple):
         """Some of them."""
         return Many(*(each[which] for each in self))
 
+    def with_others(self, others: "Many") -> "Many":
+        """These and others."""
+        return Many(*(np.concatenate(pair) for pair in zip(self, others, strict=True)))
+
 
 class Searches:
     """Searches like that of `minimum`, side by side: many short ones cost little more than one.
