@@ -20,6 +20,7 @@ from sgdtheory.critical.thresholds import (
     ROUNDING,
     SAME_RISK,
     STEPS_AT_ONCE,
+    TAILS,
 )
 from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
 
@@ -92,10 +93,17 @@ class _Enough(NamedTuple):
 
 
 def _where_it_ripples(tuned: TunedRisk, batch: Callable, low: float, found: _Enough, target: float) -> _Enough:
-    """The fewest steps above `low`, a little below those found, that are enough too: momentum swings on for a while."""
+    """The fewest steps above `low`, a little below those found, that are enough too.
+
+    Momentum swings on for a while, and tails of ⌈φn⌉ iterates are longer than φn by more or less.
+    """
     end = found.steps
-    while found.steps <= tuned.rippling:
-        first = max(np.ceil(LOOK_BACK * found.steps), found.steps - MOST_LOOKED_BACK, low + 1, 2.0)
+    while (
+        back := MOST_LOOKED_BACK
+        if found.steps <= tuned.rippling
+        else np.ceil(tuned.fraction and TAILS / tuned.fraction)
+    ):
+        first = max(np.ceil(LOOK_BACK * found.steps), found.steps - back, low + 1, 2.0)
         steps = whole_numbers(first, end - 1)
         if not steps.size:
             break

@@ -53,7 +53,8 @@ def optimal_batch_size(tuned: TunedRisk, samples: float) -> Optimum:
         tried.add(np.floor(samples / whole_numbers(fewest, EVERY_FEW_STEPS)))
         most = tried.rate[0] * samples * tuned.largest_eigenvalue  # for B with γ = 2/λ_1 it is half of them
         relaxed = RelaxedRisk(tuned, samples, fewest, most)
-        tried.add(_promising(relaxed, tried.risk.min()))
+        curves = [relaxed] + [RelaxedRisk(tuned, samples, fewest, most, longer=True)] * bool(tuned.fraction)
+        tried.add(_promising(curves, tried.risk.min()))
     return Optimum(*tried.best(), relaxed)
 
 
@@ -78,19 +79,37 @@ class _Tried:
         return float(self.batch[k]), float(self.rate[k]), float(self.risk[k])
 
 
-def _promising(relaxed: RelaxedRisk, attained: float) -> np.ndarray:
+def _promising(curves: list[RelaxedRisk], attained: float) -> np.ndarray:
     """Whole batch sizes that may attain less than what is attained, the most promising first."""
+    batch = np.unique(np.concatenate([_listed(relaxed, attained) for relaxed in curves]))
+    return batch[np.argsort(_estimate(curves, batch))[:MOST_TRIED]] if batch.size else batch
+
+
+def _listed(relaxed: RelaxedRisk, attained: float) -> np.ndarray:
+    """Whole batch sizes in intervals of ρ of which an end is below what is attained."""
     if relaxed.steps.size < 2:
         return np.floor(relaxed.samples / relaxed.steps)
     for _ in range(RELAXED_ROUNDS):
         relaxed.refine(attained)
     chance = relaxed.risk < attained * (1 - SAME_RISK)
     between = np.flatnonzero(chance[:-1] | chance[1:])
-    if not between.size:
-        return np.empty(0)
     ends = zip(relaxed.steps[between], relaxed.steps[between + 1], strict=True)
-    batch = np.unique(np.concatenate([_batches(relaxed, *pair) for pair in ends]))
-    return batch[np.argsort(relaxed.estimate(batch))[:MOST_TRIED]]
+    return np.unique(np.concatenate([np.empty(0), *(_batches(relaxed, *pair) for pair in ends)]))
+
+
+def _estimate(curves: list[RelaxedRisk], batch: np.ndarray) -> np.ndarray:
+    """(K,) the risk that batch sizes will attain: between those of the tails that are least and most above φn."""
+    tried = [relaxed.estimate(batch) for relaxed in curves if relaxed.steps.size > 1]
+    if len(tried) < 2:
+        return tried[0] if tried else np.ones(batch.size)
+    fraction = curves[0].tuned.fraction
+
+    def above(steps: np.ndarray) -> np.ndarray:
+        return np.ceil(fraction * steps) - fraction * steps
+
+    least, most = (above(relaxed.steps).mean() for relaxed in curves)
+    share = (above(np.floor(curves[0].samples / batch)) - least) / (most - least)
+    return tried[0] ** (1 - share) * tried[1] ** share
 
 
 def _batches(relaxed: RelaxedRisk, low: float, high: float) -> np.ndarray:
@@ -98,6 +117,7 @@ def _batches(relaxed: RelaxedRisk, low: float, high: float) -> np.ndarray:
     samples = relaxed.samples
     if high - low <= samples / low - samples / high:  # fewer numbers of steps than batch sizes
         steps = np.unique(np.round(np.linspace(low, high, int(min(high - low + 1, MOST_LISTED)))))
-        return np.floor(samples / (steps if low > relaxed.resonant else 2 * np.unique(np.round(steps / 2))))
+        even = low <= relaxed.resonant and relaxed.tuned.default
+        return np.floor(samples / (2 * np.unique(np.round(steps / 2)) if even else steps))
     first, last = np.floor(samples / high), np.floor(samples / low)
     return np.unique(np.round(np.linspace(first, last, int(min(last - first + 1, MOST_LISTED)))))

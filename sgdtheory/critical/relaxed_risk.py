@@ -14,6 +14,7 @@ from sgdtheory.critical.thresholds import (
     RESONANT_PER_DECADE,
     ROUGH_FEW_STEPS,
     SCAN_ERROR,
+    TAILS,
 )
 from sgdtheory.critical.tuned_risk import TunedRisk
 
@@ -21,18 +22,31 @@ from sgdtheory.critical.tuned_risk import TunedRisk
 class RelaxedRisk:
     """ρ(n) at increasing n, (K,) each, and the γ that attain it: even n where steps may resonate.
 
+    A tail of ⌈φn⌉ iterates is up to one iterate longer than φn, and the risk depends on that: n are taken for which it
+    is as little longer as may be, or as much.
+
     Args:
         tuned: the tuned risk.
         samples: D.
         fewest: n below it are of no interest; nor are those up to `EVERY_FEW_STEPS` that are all tried.
         most: where steps resonate, larger n are computed at wider spacing.
         rough: to some 1e-3, as if no steps resonated.
+        longer: whether tails are as much longer than φn as may be.
     """
 
-    def __init__(self, tuned: TunedRisk, samples: float, fewest: float, most: float = 0.0, rough: bool = False) -> None:
+    def __init__(
+        self,
+        tuned: TunedRisk,
+        samples: float,
+        fewest: float,
+        most: float = 0.0,
+        rough: bool = False,
+        longer: bool = False,
+    ) -> None:
         self.tuned = tuned
         self.samples = samples
         self.rough = rough
+        self.longer = longer
         first = fewest if rough else max(fewest, EVERY_FEW_STEPS + 1.0)
         self.resonant = np.sqrt(tuned.resonant * samples)  # n ≤ 4B
         steps = _spaced(first, np.floor(samples), RELAXED_PER_DECADE)
@@ -46,9 +60,19 @@ class RelaxedRisk:
 
     def _allowed(self, steps: np.ndarray) -> np.ndarray:
         """Whole numbers near these, even where steps may resonate."""
+        if self.tuned.fraction and not self.rough:
+            return self._with_tails(np.round(steps))
         even = 2 * np.round(steps / 2)
         resonate = (even > 0) & (even <= self.resonant)
         return np.unique(np.where(resonate, even, np.minimum(np.round(steps), np.floor(self.samples))))
+
+    def _with_tails(self, steps: np.ndarray) -> np.ndarray:
+        """Numbers of steps a little above these: of the tails of even length the least or the most above φn."""
+        others = steps[:, None] + np.arange(np.ceil(TAILS / self.tuned.fraction))
+        length = np.ceil(self.tuned.fraction * others)
+        above = length - self.tuned.fraction * others
+        refused = np.where(length % 2 == 0, 0.0, 10.0) + np.where(others > np.floor(self.samples), 100.0, 0.0)
+        return np.unique(others[np.arange(steps.size), (refused + (-above if self.longer else above)).argmin(1)])
 
     def _at(self, steps: np.ndarray, share: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
         best = (self.tuned.roughly if self.rough else self.tuned.least)(share * self.samples / steps, steps)

@@ -244,7 +244,7 @@ class RiskAgainstRate:
 
         number = int(np.clip(PLACES_A_STEP * steps, LEAST_PLACES, MOST_PLACES))
         dense = (np.arange(1.0, number) / number) ** 2  # oscillators turn by √(γλ) a step
-        dense = dense[dense > scanned[0]]
+        dense = np.union1d(dense[dense > scanned[0]], np.geomspace(scanned[0], 1.0, LEAST_PLACES)[1:])
         risk = expected(dense)
         j = 1 + np.flatnonzero((risk[1:-1] <= risk[:-2]) & (risk[1:-1] <= risk[2:]))
         if not j.size:

@@ -19,7 +19,7 @@ SPACING_ABOVE = np.log(100)  # of the first places above it, where Δ hardly cha
 FINE_SPACING, FINE_PLACES = 0.3, 9
 STEEPEST = 2.0  # slope of log Δ: what lies between two places is taken to be no lower than this allows
 FINEST_INTERVAL = 0.3  # an interval this narrow hides no minimum
-# Where the mean path swings with γ it is computed at so many places for each step, evenly in √γ
+# Where the mean path swings with γ it is computed at so many places for each step, evenly in √γ, and some in log γ
 PLACES_A_STEP, LEAST_PLACES, MOST_PLACES = 12, 200, 800
 MANY_ZEROS = 40  # steps: of more, without momentum, little bias is left between two zeros of the mean path
 KEPT_SWINGS, MOST_SWINGING = 10.0, 1000.0  # times as many steps where early swings are kept, up to so many
@@ -67,6 +67,7 @@ ROUGH_FEW_STEPS = 4  # where all is to some 1e-3: up to this many steps every n,
 RELAXED_ROUNDS = 5  # of halving about minima of ρ
 RELAXED_NEAR = 0.02  # relative: a minimum of ρ this little above what is attained is looked into, where steps resonate
 LEAST_BEND = 1e-9  # of log ρ in log n: a minimum that is flatter is no lower than it looks
+TAILS = 4.0  # over φ: so many n in a row have tails of ⌈φn⌉ iterates of both parities, and next to φn or next to φn + 1
 MOST_LISTED = 1e5  # batch sizes that are ranked
 MOST_TRIED = 64  # batch sizes that are tuned, the most promising of them
 BETWEEN = 1000  # numbers of steps at which ρ is interpolated, to guess where it reaches a target

@@ -35,6 +35,7 @@ from sgdtheory.theory import (
     LastIterate,
     LinearMethod,
     Problem,
+    TailAverage,
     checked_algorithm,
     course_risks,
     displacement,
@@ -89,8 +90,15 @@ class TunedRisk:
         averages = self.algorithm.average != LastIterate() or self.algorithm.method.step_dependence != "none"
         self.resonant = RESONANT if averages else 0.0
         self.rippling = _memory(self.algorithm.method)  # n up to which the risk may rise and fall with n
+        average = self.algorithm.average
+        self.fraction = average.fraction if isinstance(average, TailAverage) and average.fraction < 1 else 0.0
         # n up to which it may do so with γ: the mean path of a few steps is a polynomial in γ with as many zeros
         self.swinging = 0.0 if self._course is None else _swinging(self.algorithm, self.rippling)
+
+    @property
+    def default(self) -> bool:
+        """Whether it is averaged SGD with constant steps, which has closed forms."""
+        return self._course is None
 
     def risk(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Exact Δ for γ up to the edge or a little, of order 1/n, beyond; sooner with a relative error allowed."""
@@ -107,7 +115,12 @@ class TunedRisk:
         return np.minimum(parts, LARGEST_RISK * self.initial_risk)
 
     def mean_risk(self, rate: np.ndarray, steps: float) -> np.ndarray:
-        """(G,) `Σ_i s_i (oᵀE u_i)²` of the leading directions after n steps, or of the average of their iterates."""
+        """(G,) `Σ_i s_i (oᵀE u_i)²` of the leading directions after n steps, or of the average of their iterates.
+
+        Where methods depend on the step, more than a thousand stand for as many times larger ones.
+        """
+        if steps > MOST_SWINGING and self.swinging == np.inf:
+            rate, steps = rate * (steps / MOST_SWINGING), MOST_SWINGING
         method, average = self.algorithm.method, self.algorithm.average
         eigenvalue, signal = self._leading
         state = [np.full((rate.size, eigenvalue.size), float(each)) for each in method.start]
@@ -115,16 +128,20 @@ class TunedRisk:
         averaged = not isinstance(average, LastIterate)
         first = average.first(steps) if averaged else steps
         held: Any = _combined(method.output, state) if averaged and average.starts_at_iterate() else 0.0
-        for t, factor in enumerate(factors):
-            if averaged and t >= first:
-                held = (1 - average.forgetting(steps)) * held + average.weight(steps) * _combined(method.output, state)
-            if t == 0 or factor != factors[t - 1] or method.step_dependence != "none":
-                step = method.matrices(rate * factor, np.full(rate.size, float(t)))
-                decay, b, c = (np.moveaxis(each, 0, -1)[..., None] for each in step)
-            pull = eigenvalue * _combined(c, state)
-            state = [old - _combined(row, state) - gain * pull for old, row, gain in zip(state, decay, b, strict=True)]
-        end = held / average.norm(steps, steps) if averaged else _combined(method.output, state)
-        return np.minimum(end**2 @ signal, LARGEST_RISK * self.initial_risk)
+        with np.errstate(over="ignore", invalid="ignore"):  # beyond the edge
+            for t, factor in enumerate(factors):
+                if averaged and t >= first:
+                    counted = average.weight(steps) * _combined(method.output, state)
+                    held = (1 - average.forgetting(steps)) * held + counted
+                if t == 0 or factor != factors[t - 1] or method.step_dependence != "none":
+                    step = method.matrices(rate * factor, np.full(rate.size, float(t)))
+                    decay, b, c = (np.moveaxis(each, 0, -1)[..., None] for each in step)
+                pull = eigenvalue * _combined(c, state)
+                state = [old - _combined(row, state) - g * pull for old, row, g in zip(state, decay, b, strict=True)]
+            end = held / average.norm(steps, steps) if averaged else _combined(method.output, state)
+            found = end**2 @ signal
+        largest = LARGEST_RISK * self.initial_risk
+        return np.minimum(np.nan_to_num(found, nan=largest), largest)
 
     def edge(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """The end of the range of γ: the largest stable one.
@@ -256,7 +273,7 @@ def _swinging(algorithm: Algorithm, rippling: float) -> float:
     is a momentum that grows with the steps.
     """
     if algorithm.method.step_dependence != "none":
-        return MOST_SWINGING
+        return np.inf
     kept = algorithm.constant and algorithm.average == LastIterate()
     return max(rippling if kept else min(KEPT_SWINGS * rippling, max(rippling, MOST_SWINGING)), MANY_ZEROS)
 

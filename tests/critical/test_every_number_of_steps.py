@@ -14,7 +14,7 @@ from sgdtheory.critical.tuned_risk import TunedRisk
 from tests import brute_force
 from tests.marks import slow
 
-LAST = st.LastIterate()
+LAST, EXPONENTIAL = st.LastIterate(), st.ExponentialAverage(window=0.2)
 PLACES = np.linspace(-14.0, 14.0, 400)  # of log(γ/(edge − γ)); minima are refined
 TIE = 3e-9  # relative: risks this close reach a target
 SHAPES = {
@@ -167,3 +167,22 @@ def test_a_ramp_beyond_the_edge_is_no_optimum_and_warns_of_nothing():
     cosine = st.Algorithm(schedule=st.Cosine(), average=LAST)
     other = st.approximate_critical_batch_size(st.PowerLaw(2.0, 3.0), num_samples=1e5, algorithm=cosine)
     assert 1 < found.optimal_risk / other.optimal_risk < 4
+
+
+@pytest.mark.parametrize(
+    ("problem", "schedule", "average", "samples"),
+    [
+        slow(  # ⌈n/2⌉ iterates: odd numbers of steps are better
+            ([1.0, 0.12233], [0.116968, 0.208427], 40.8557), st.Cosine(warmup=0.1), st.TailAverage(0.5), 64550
+        ),
+        (([1.0, 0.4637, 0.14161], [0.39296, 0.48296, 0.01494], 0.47167), st.Constant(), EXPONENTIAL, 12549),  # 65 steps
+    ],
+)
+def test_above_forty_steps_odd_numbers_count_too(problem, schedule, average, samples):
+    """Even ones alone were tried where steps may resonate, as those of averaged SGD do."""
+    problem, algorithm = st.LeastSquares(*problem), st.Algorithm(schedule=schedule, average=average)
+    sizes = np.unique(samples // np.arange(41.0, 121.0))
+    listed = st.optimal_learning_rate(problem, batch_size=sizes, num_samples=samples, algorithm=algorithm).risk
+    found = st.critical_batch_size(problem, num_samples=samples, algorithm=algorithm, curve=False)
+    assert found.optimal_risk <= listed.min() * (1 + 1e-8)
+    assert (samples // sizes)[listed.argmin()] % 2 == 1
