@@ -172,30 +172,6 @@ def test_a_signal_that_is_resolved_has_an_interval_on_the_scale_of_b():
         assert 1 <= critical.interval[0, 0] <= value <= critical.interval[0, 1] < np.inf
 
 
-def test_the_probability_of_noise_by_brute_force(monkeypatch):
-    """Halves, eigenvectors and sums of rows whose targets change sign with their group, each turn from the start."""
-    monkeypatch.setattr("sgdtheory.data.cross_fit.TURNS", 39)
-    monkeypatch.setattr("sgdtheory.data.cross_fit.NUMBERS", 50)  # several pieces
-    random = np.random.default_rng(15)
-    x = random.standard_normal((200, 4)) * [1.0, 0.8, 0.6, 0.5]
-    y = 0.15 * x[:, :2] + random.standard_normal((200, 2))
-    group = np.random.default_rng(3).permutation(200) % GROUPS
-    signs = np.random.default_rng([3, 39]).choice([-1.0, 1.0], (40, GROUPS))
-    signs[0] = 1
-    largest = []
-    for turn in signs:
-        turned = y * turn[group][:, None]
-        signal = np.zeros(4)
-        for first in (group % 2 == 0, group % 2 == 1):
-            values, vectors = np.linalg.eigh(x[first].T @ x[first])
-            along = [vectors.T @ x[half].T @ turned[half] for half in (first, ~first)]
-            signal += ((along[0] * along[1]).sum(1) / values)[::-1]
-        largest.append(max(signal[: k + 1].sum() / np.sqrt(k + 1) for k in range(4)))
-    expected = np.mean(np.array(largest) >= largest[0])
-    assert 0.05 < expected < 0.95  # neither end, where a wrong one would do
-    assert noise_probability(grouped_moments(checked_rows(x, y), seed=3), 3) == pytest.approx(expected, abs=1e-12)
-
-
 def test_the_probability_of_noise_is_uniform_for_noise(monkeypatch):
     """Also of targets with heavy tails; false alarms of 1e-4. Control: signal is not."""
     monkeypatch.setattr("sgdtheory.data.cross_fit.TURNS", 199)
