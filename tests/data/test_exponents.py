@@ -129,6 +129,7 @@ def test_four_bins_to_a_doubling():
     """And two at least, of one direction at least."""
     np.testing.assert_array_equal(bins_within(64, 1023).first, np.round(64 * 2 ** (np.arange(16) / 4)))
     np.testing.assert_array_equal(bins_within(30, 33).first, [30, 32])
+    assert bins_within(64, 138).first.size == 4  # 4 log2(139/64) = 4.48
     np.testing.assert_array_equal(bins_within(1, 5).last, [1, 2, 3, 4, 5])
 
 
@@ -151,10 +152,11 @@ def left_out_with(errors):
 
 
 def test_directions_are_resolved_up_to_a_standard_error_of_three_tenths():
-    """The first four count whatever their error; from 0.31 on, in a bin that begins at 26, no more."""
+    """The first four count whatever their error; from 0.31 on, in a bin that begins there, no more."""
+    for first in bins_within(1, 70).first[5:]:
+        errors = np.where(np.arange(1, 71) < first, 0.29, 0.31)
+        assert resolved_directions(spectrum(), left_out_with(errors), 70) == first - 1
     errors = np.where(np.arange(1, 71) < 26, 0.29, 0.31)
-    assert 26 in bins_within(1, 70).first
-    assert resolved_directions(spectrum(), left_out_with(errors), 70) == 25
     errors[:4] = 0.5
     assert resolved_directions(spectrum(), left_out_with(errors), 70) == 25
     errors[4] = 0.31
@@ -271,13 +273,13 @@ def test_the_capacity_exponent_step_by_step(spread):
 def test_the_source_exponent_solves_its_equations():
     """Noise of `2 f V + V²` with V = E|y|²/N' in each direction; bins count for τ² where they exceed two deviations."""
     whole, left_out = resampled(np.random.default_rng(10), 2e3, signal_noise=4e-3, scatter=0.7)
-    bins, noise = bins_within(1, 60), 8.0 / 2e3
+    bins, noise = bins_within(2, 60), 8.0 / 2e3
     found = source_exponent(whole, left_out, bins, 2.0, 0.95)
     values, line = bins.mean(whole.signal), found.amplitude * np.exp(-found.value * bins.log_index)
     variance = (2 * line * noise + noise**2) / bins.size
     resolved = line > 2 * np.sqrt(variance)
     assert 3 < resolved.sum() < resolved.size - 2
-    assert found.range == (1, bins.last[resolved][-1])
+    assert found.range == (2, bins.last[resolved][-1])
     square = found.scatter**2
     explained = (values - line)[resolved] ** 2 / (variance + square * line**2)[resolved]
     assert explained.sum() == pytest.approx(resolved.sum() - 2, rel=1e-3)
