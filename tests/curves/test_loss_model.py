@@ -5,7 +5,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.curves.loss_model import LossModel, losses
-from sgdtheory.curves.panels import Optimizer, jumps, panels_of
+from sgdtheory.curves.panels import Optimizer, panels_of
 from tests.curves.theory_curves import SHAPES, path_losses
 
 
@@ -66,29 +66,6 @@ def test_batches_that_change_along_the_run():
     found = losses(model(**numbers, growth=0.0), panels, Optimizer(rate, 0.0))[0, 0, panels.rows[0]]
     late = rows > 100
     np.testing.assert_allclose(found[late], path.iterate.total[late], rtol=2e-3)
-
-
-@pytest.mark.parametrize(
-    "rate", [np.geomspace(1, 0.1, 8), np.linspace(1, 1e-4, 8), np.ones(4), [1, 1, 0.75, 0.5, 0.25, 0]]
-)
-def test_smooth_rates_do_not_jump(rate):
-    assert not jumps(np.array(rate)).any()
-
-
-@pytest.mark.parametrize(
-    ("rate", "places"),
-    [
-        ([1, 1, 1, 0.3, 0.3, 0.3], [2]),
-        ([0.3, 0.3, 1, 1], [1]),
-        ([1, 0.9, 0.8, 0.1, 0.09, 0.08], [2]),
-        ([0.5, 0.1, 0.02, 1, 0.95, 0.9], [2]),  # a restart: less than four times in log γ, far more in γ
-        ([1, 1, 0.79, 0.79], [1]),
-        ([1, 1, 0.83, 0.83], []),  # no more than by 20%
-        ([1, 1, 1, 0.3], []),  # nothing after it
-    ],
-)
-def test_jumps_are_told_from_decays(rate, places):
-    assert np.flatnonzero(jumps(np.array(rate))).tolist() == places
 
 
 @pytest.mark.parametrize("each", [50, 150, 300])
