@@ -291,6 +291,8 @@ def test_where_signal_is_not_resolved_b_star_may_be_anything(small, monkeypatch)
     nothing = found.left_out[0]._replace(signal=np.zeros(5))
     for unsure in (replace(found, resolved=False), replace(found, left_out=(*found.left_out[:2], nothing))):
         assert unsure.critical_batch_size([100, 200]).interval.tolist() == [[1, np.inf], [1, np.inf]]
+    with pytest.raises(ValueError, match="targets must have a part that 480 rows tell from noise"):
+        replace(found, problem=st.LeastSquares([1.0, 0.5], [0.0, 0.0], 1.0)).critical_batch_size(100)
 
 
 @pytest.mark.parametrize(("probability", "resolved"), [(1.5e-3, False), (1e-3, True)])

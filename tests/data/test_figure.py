@@ -9,7 +9,7 @@ from sgdtheory.data.figure import spectrum_figure
 
 INDEX = np.arange(1.0, 41)
 SIGNAL = 2e-3 * INDEX**-2.0 * np.where(INDEX == 3, -1, 1)  # noise makes one negative
-EIGENVALUES = np.append(0.5 * INDEX[:-2] ** -1.5, [1e-9, 1e-10])  # rounding, of the largest
+EIGENVALUES = np.append(0.5 * INDEX[:-2] ** -1.5, [1e-9, 3e-10])  # rounding, of the largest
 
 
 @pytest.fixture(scope="module")
