@@ -60,13 +60,14 @@ class PowerOfSteps:
         return np.log(model.floor[:, None] + model.signal[:, None] * power) + added
 
 
-FLAT = {**START, "source": 9.9, "signal": 1e-3, "floor": 40.0}  # where no derivative by b or A is left
+FLAT = {**START, "source": 12.0, "signal": 1e-3, "floor": 40.0}  # out of bounds, and no derivative by b or A is left
+LOW = {**START, "signal": 1e-14}
 
 
 @pytest.fixture(scope="module")
 def toy():
     data, said = PowerOfSteps(), []
-    return data, fit(data, NAMES, [FLAT, START, FLAT], said.append), said
+    return data, fit(data, NAMES, [FLAT, START, LOW], said.append), said
 
 
 def test_a_fit_is_hubers_estimate_with_the_scale_of_its_residuals(toy):
@@ -110,6 +111,7 @@ def test_the_covariance_of_a_fit_is_that_of_residuals_that_are_cut(toy):
 def test_a_fit_says_what_it_does(toy):
     assert toy[2][:3] == ["start 1 of 3", "start 2 of 3", "start 3 of 3"]
     assert all(text.startswith("robust fit, residuals ") and text.endswith("%") for text in toy[2][3:])
+    assert len(toy[2]) == 3 + 3 + 3  # the scale stays after three rounds, with and without spikes
 
 
 def test_coordinates_and_models_are_inverse():
