@@ -141,12 +141,13 @@ def test_the_shortest_runs():
 class Closed:
     """A table whose B* and risk are products of powers of the fitted numbers; B* is D/8 at most."""
 
-    powers = {"signal": -0.3, "noise": 0.7, "step_size": 0.4}  # noqa: RUF012
+    powers = {"capacity": 0.2, "signal": -0.3, "noise": 0.7, "step_size": 0.4}  # noqa: RUF012
 
     def __init__(self, model, optimizer, shape, samples, batch, top):
         self.model, self.seen = model, (optimizer, shape, samples, batch, top)
         self.log_size = np.log(top * np.sqrt(samples))
-        self.log_size += sum(power * np.log(getattr(model, name)[0]) for name, power in self.powers.items())
+        values = model._replace(capacity=model.capacity - 1)._asdict()
+        self.log_size += sum(power * np.log(values[name][0]) for name, power in self.powers.items())
 
     def critical_batch_size(self, samples, overhead):
         assert samples == self.seen[2]
