@@ -299,7 +299,7 @@ def test_a_search_starts_from_what_may_be(high, low, size):
         fall = high + 0.1 - low
         assert set(start) == set(NAMES)
         assert fall < start["signal"] < 4 * fall
-        assert 0 < start["noise"] * start["step_size"] / (size or 1) < fall
+        assert 0.1 * fall < start["noise"] * start["step_size"] / (size or 1) < fall
         assert 0 < start["floor"] < low
         assert 0 < start["step_size"] < 1.9
     assert all(start["signal"] > 0 and start["noise"] > 0 for start in _starts((short(loss=np.full(18, 2.0)),)))
