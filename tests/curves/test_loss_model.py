@@ -24,6 +24,8 @@ def test_nodes_stand_for_all_directions(moved, capacity, source):
     numbers = {**PLAIN, "capacity": capacity, "source": source}
     found = directions(model(**numbers), np.array([moved]))
     assert found.signal.sum() + found.unmoved[0] == pytest.approx(3 * zeta(source), rel=1e-4)
+    end = max((moved / 1e-4) ** (1 / capacity), 66)  # n γ λ is 1e-4 there
+    assert found.unmoved[0] == pytest.approx(3 * end ** (1 - source) / (source - 1))
     if moved < 1:  # few directions are kept
         return
     assert (found.signal * found.eigenvalue).sum() == pytest.approx(3 * zeta(source + capacity), rel=1e-4)
@@ -51,6 +53,13 @@ def test_single_steps_are_exact_where_noise_alone_is_known():
         risk = (1 - x) ** 2 * risk + x**2 * 0.4
     found = losses(model(**PLAIN), single_steps(rates, np.nan), Optimizer(0.2, 0.0))[0, 0]
     np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_a_step_that_takes_a_direction_to_its_minimum():
+    """γλ_1 = 1: nothing of the signal of the first direction is left, and the noise of one step."""
+    numbers = {**PLAIN, "capacity": 30.0, "step_size": 1.0}
+    found = losses(model(**numbers), single_steps([0.2], np.nan), Optimizer(0.2, 0.0))[0, 0]
+    assert found[1] - found[0] == pytest.approx(0.4 - 3, rel=1e-6)
 
 
 def test_runs_and_candidates_do_not_touch_each_other():

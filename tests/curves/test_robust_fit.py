@@ -108,6 +108,12 @@ def test_the_covariance_of_a_fit_is_that_of_residuals_that_are_cut(toy):
     assert found.told.all()
 
 
+def test_a_fit_of_scatter_about_a_constant_tells_nothing():
+    data = PowerOfSteps()
+    data.log_loss = 1 + 1e-2 * np.random.default_rng(1).standard_normal(130)
+    assert not fit(data, NAMES, [START], lambda text: None).told.any()
+
+
 def test_a_fit_says_what_it_does(toy):
     assert toy[2][:3] == ["start 1 of 3", "start 2 of 3", "start 3 of 3"]
     assert all(text.startswith("robust fit, residuals ") and text.endswith("%") for text in toy[2][3:])
