@@ -151,9 +151,13 @@ def test_of_two_batch_sizes_that_need_the_same_the_larger_is_critical():
     """Bias `n^−½` alone: all runs of D samples are as good as their steps, and B* = (1 + ω) D/n at the most steps."""
     made = of_steps(-0.5 * GRID)
     assert made.optimal_risk(60.0) == pytest.approx(30**-0.5)
-    for overhead in (0.2, 0.4):
+    for overhead in (0.2, 0.4, 2.5):
         assert made.critical_batch_size(60.0, overhead)[0] == pytest.approx(2 * (1 + overhead), rel=1e-5)
         assert made.excess_at_largest(60.0, overhead) == pytest.approx(np.log(30 / 8 / (1 + overhead)), rel=1e-6)
+
+
+def test_where_steps_change_nothing_the_largest_batch_size_is_critical():
+    assert of_steps(np.zeros(6)).critical_batch_size(60.0, 0.2) == pytest.approx((60 / 8, 1))
 
 
 def test_the_rates_and_steps_of_a_table():
