@@ -49,15 +49,16 @@ def scatter_of(slopes: np.ndarray, residuals: np.ndarray, log_steps: Sequence[np
     """
     size = np.linalg.norm(slopes, axis=0)
     told = size > 0
-    unit = slopes / np.where(told, size, 1.0)
+    unit = slopes[:, told] / size[told]
     candidates = [(length, alone) for length in LENGTHS for alone in ALONE]
     fits = [_restricted(unit, residuals, correlation(log_steps, *each)) for each in candidates]
     best = int(np.argmin([value for value, _ in fits]))
     shape = correlation(log_steps, *candidates[best])
     variance = fits[best][1]
     bread = np.linalg.pinv(unit.T @ unit, rcond=1e-13, hermitian=True)
-    covariance = variance * bread @ (unit.T @ shape @ unit) @ bread
-    covariance = np.where(np.outer(told, told), covariance / np.outer(size + ~told, size + ~told), 0.0)
+    covariance = np.zeros((told.size, told.size))
+    covariance[np.ix_(told, told)] = variance * bread @ (unit.T @ shape @ unit) @ bread
+    covariance[np.ix_(told, told)] /= np.outer(size[told], size[told])
     effective = np.trace(shape) ** 2 / float((shape**2).sum())
     return Scatter(
         covariance, told, max(effective - unit.shape[1], FEWEST), *candidates[best], float(np.sqrt(variance))
@@ -83,5 +84,5 @@ def _restricted(slopes: np.ndarray, residuals: np.ndarray, shape: np.ndarray) ->
     freedom = residuals.size - slopes.shape[1]
     square = float(residuals @ solved[:, -1] - pull @ inverse @ pull) / freedom
     own = np.linalg.eigvalsh(information)
-    determinant = 2 * np.log(np.diag(factor[0])).sum() + np.log(np.maximum(own, 1e-13 * own[-1])).sum()
+    determinant = 2 * np.log(np.diag(factor[0])).sum() + np.log(np.maximum(own, 1e-13 * own.max(initial=0.0))).sum()
     return float(determinant + freedom * np.log(max(square, 1e-300))), max(square, 1e-300)

@@ -61,8 +61,29 @@ def test_a_number_that_no_row_tells_is_not_told_and_changes_nothing_else():
     rows = np.concatenate(LOG_STEPS)
     slopes = np.column_stack([np.ones(rows.size), np.zeros(rows.size), rows])
     residuals = 0.1 * random.standard_normal(rows.size)
-    found = scatter_of(slopes, residuals, LOG_STEPS)
+    found, without = scatter_of(slopes, residuals, LOG_STEPS), scatter_of(slopes[:, [0, 2]], residuals, LOG_STEPS)
     assert found.told.tolist() == [True, False, True]
     assert not found.covariance[1].any()
     assert not found.covariance[:, 1].any()
-    assert found.covariance[0, 0] > 0
+    np.testing.assert_allclose(found.covariance[np.ix_([0, 2], [0, 2])], without.covariance, rtol=1e-12)
+    assert found[2:] == pytest.approx(without[2:], rel=1e-12)
+
+
+def test_where_no_row_tells_anything_the_process_is_still_found():
+    random = np.random.default_rng(5)
+    residuals = np.linalg.cholesky(covariance_of_rows(0.4, 0.0)) @ random.standard_normal(52)
+    found = scatter_of(np.zeros((52, 2)), residuals, LOG_STEPS)
+    values = {(ell, nu): restricted(np.zeros((52, 0)), residuals, covariance_of_rows(ell, nu))
+              for ell in LENGTHS for nu in ALONE}  # fmt: skip
+    best = min(values, key=lambda pair: values[pair][0])
+    assert (found.length, found.alone) == best
+    assert found.deviation == pytest.approx(np.sqrt(values[best][1]), rel=1e-6)
+    assert not found.told.any()
+    assert not found.covariance.any()
+
+
+def test_one_number_of_four_rows_leaves_one_degree_of_freedom():
+    """Rows a hundredth apart in log t count as one, less one number: none, and no less than one is taken."""
+    rows = 0.01 * np.arange(4)
+    found = scatter_of(np.ones((4, 1)), np.array([1.0, 1.01, 1.02, 1.03]) - 1.015, [rows])
+    assert found.freedom == 1

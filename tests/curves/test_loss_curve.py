@@ -14,9 +14,42 @@ def test_losses_that_rise_to_nan_are_cut():
     assert found.remark == "cut at step 50, where the loss is inf"
 
 
+def test_what_a_curve_holds():
+    """Four rows at least, one step apart at least, from step 0 on; numbers below 1 are numbers."""
+    found = st.LossCurve([0, 1, 2, 7], [0.5, 0.0, 0.2, 0.0], [0.9, 0.5, 0.3, 0.1], 0.5)
+    assert found.step.tolist() == [0, 1, 2, 7]
+    assert found.learning_rate.tolist() == [0.5, 0.0, 0.2, 0.0]
+    assert found.loss.tolist() == [0.9, 0.5, 0.3, 0.1]
+    assert found.batch_size.tolist() == [0.5] * 4
+    assert (found.warmup, found.name, found.group, found.remark) == (0, "", "", "")
+    full = st.LossCurve(**GOOD, batch_size=[1, 2, 3, 4, 5], warmup=0.5, name="a", group="b")
+    assert (full.warmup, full.name, full.group) == (0.5, "a", "b")
+    assert full.batch_size.tolist() == [1, 2, 3, 4, 5]
+    assert st.LossCurve(**GOOD).batch_size is None
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, -np.inf])
+def test_a_curve_ends_at_the_first_loss_that_is_no_positive_number(bad):
+    found = st.LossCurve([1, 2, 3, 4, 5, 6, 7], 0.1, [5, 4, 3, 2, bad, 1, bad], 8)
+    assert found.step.tolist() == [1, 2, 3, 4]
+    assert found.batch_size.size == found.learning_rate.size == 4
+    assert found.remark == f"cut at step 5, where the loss is {bad:g}"
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"loss": [5.0, 4.0, 3.0, np.nan, 2.0]}, "loss must have at least 4 finite rows, got 3; give a longer curve"),
+        ({"loss": [5.0, 4.0]}, r"of one length, got shapes \(5,\) and \(2,\)"),
+        ({"step": np.ones((5, 1)), "loss": np.ones((5, 1))}, "step and loss must be one-dimensional"),
+        ({"step": [-10, 20, 30, 40, 50]}, "step must hold whole numbers of at least 0, got -10"),
+        ({"step": [10, 20, 30, 40, np.inf]}, "step must hold whole numbers of at least 0, got inf"),
+        ({"step": [30, 20, 40, 15, 50]}, "step must increase, got 20 after 30; sort"),
+        ({"step": [10, 30, 20, 40, 50], "name": "run7"}, "step must increase, got 20 after 30 in run7; sort"),
+        ({"learning_rate": np.inf}, "learning_rate must be 0 or more, got inf in row 0"),
+        ({"learning_rate": [0.1, 0.1, np.nan, -1, 0.1]}, "learning_rate must be 0 or more, got nan in row 2"),
+        ({"batch_size": [8, 8, 8, -8, 8]}, "batch_size must be positive, got -8.0 in row 3"),
+        ({"warmup": np.inf}, "warmup must be a number of steps, 0 or more, got inf"),
         ({"step": [10, 20, 20, 40, 50]}, "step must increase, got 20 after 20"),
         ({"step": [10, 20, 15, 40, 50]}, "step must increase, got 15 after 20"),
         ({"step": [10, 20.5, 30, 40, 50]}, "step must hold whole numbers of at least 0, got 20.5"),
@@ -54,6 +87,19 @@ def test_files(tmp_path):
         st.read_loss_curves(tmp_path / "back.csv")
 
 
+def test_files_without_columns_of_their_own_for_runs_and_batch_sizes(tmp_path):
+    """Each file a run, named after it; one batch size for all rows; no warm-up unless told."""
+    paths = [tmp_path / f"{name}.csv" for name in "ab"]
+    for k, path in enumerate(paths):
+        path.write_text("step,learning_rate,loss\n" + "".join(f"{t},0.1,{k + 2 / t}\n" for t in range(1, 6)))
+    found = st.read_loss_curves([paths[0], str(paths[1])], batch_size=64)
+    assert [(each.name, each.group, each.warmup) for each in found] == [("a", "", 0), ("b", "", 0)]
+    assert found[1].loss.tolist() == [1 + 2 / t for t in range(1, 6)]
+    assert all((each.batch_size == 64).all() for each in found)
+    (alone,) = st.read_loss_curves(str(paths[0]))
+    assert alone.batch_size is None
+
+
 def test_a_blank_loss_was_not_logged(tmp_path):
     """Rows of evaluations between those of training; nan is the end of the run, and blank rates are refused."""
     path = tmp_path / "log.csv"
@@ -85,5 +131,7 @@ def test_examples_are_those_published():
     curves = st.example_loss_curves("25M")
     assert len(curves) == 9
     assert curves["constant_72000"].loss[[0, -1]].tolist() == [4.0723, 3.2573]
+    assert {curve.warmup for curve in curves.values()} == {2160}  # steps, as their source says
+    assert {curve.group for curve in curves.values()} == {"25M"}
     with pytest.raises(ValueError, match="model must be one of"):
         st.example_loss_curves("1B")

@@ -2,15 +2,98 @@
 
 import numpy as np
 import pytest
+from scipy.special import zeta
 
 import sgdtheory as st
-from sgdtheory.curves.loss_model import LossModel, losses
-from sgdtheory.curves.panels import Optimizer, jumps, panels_of
+from sgdtheory.curves.loss_model import LossModel, _lateness, directions, losses
+from sgdtheory.curves.panels import Optimizer, Panels, panels_of
 from tests.curves.theory_curves import SHAPES, path_losses
 
 
 def model(**values):
     return LossModel(**{name: np.array([value]) for name, value in values.items()})
+
+
+PLAIN = {"capacity": 1.5, "source": 1.8, "signal": 3.0, "noise": 0.4, "step_size": 1.2, "floor": 0.5, "growth": 0.0}
+
+
+@pytest.mark.parametrize("moved", [1e-5, 1.0, 1e4, 1e9])
+@pytest.mark.parametrize(("capacity", "source"), [(1.1, 1.4), (1.5, 1.8), (3.0, 2.5)])
+def test_nodes_stand_for_all_directions(moved, capacity, source):
+    """Sums over i, which are zeta functions; and those of γλ that have moved, 1 − e^−λ t, one at a time."""
+    numbers = {**PLAIN, "capacity": capacity, "source": source}
+    found = directions(model(**numbers), np.array([moved]))
+    assert found.signal.sum() + found.unmoved[0] == pytest.approx(3 * zeta(source), rel=1e-4)
+    end = max((moved / 1e-4) ** (1 / capacity), 66)  # n γ λ is 1e-4 there
+    assert found.unmoved[0] == pytest.approx(3 * end ** (1 - source) / (source - 1))
+    if moved < 1:  # few directions are kept
+        return
+    assert (found.signal * found.eigenvalue).sum() == pytest.approx(3 * zeta(source + capacity), rel=1e-4)
+    assert (found.count * found.eigenvalue**2).sum() == pytest.approx(zeta(2 * capacity), rel=1e-4)
+    if moved == 1e4:
+        index = np.arange(1.0, 3e6)
+        kept = 3 * (index**-source * -np.expm1(-moved * index**-capacity)).sum()
+        tail = 3 * moved * zeta(source + capacity, index[-1] + 1)
+        assert (found.signal * -np.expm1(-moved * found.eigenvalue)).sum() == pytest.approx(kept + tail, rel=1e-3)
+
+
+def single_steps(rates, batch, changes=0.0):
+    rates = np.atleast_2d(rates)
+    return Panels(np.ones(rates.shape), rates, np.zeros(rates.shape) + changes, np.zeros(rates.shape) + batch, ())
+
+
+def test_single_steps_are_exact_where_noise_alone_is_known():
+    """`r ← (1 − x)² r + x² σ²` for every direction; x up to 1.8, beyond the middle of the stable range."""
+    rates = np.array([0.1, 0.3, 0.2, 0.05, 0.0, 0.25])
+    index = np.arange(1.0, 400_001)
+    risk, expected = 3 * index**-1.8, []
+    for rate in [*rates, 0]:
+        expected.append(0.5 + risk.sum() + 3 * zeta(1.8, index[-1] + 1))
+        x = 1.2 * rate / 0.2 * index**-1.5
+        risk = (1 - x) ** 2 * risk + x**2 * 0.4
+    found = losses(model(**PLAIN), single_steps(rates, np.nan), Optimizer(0.2, 0.0))[0, 0]
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_a_step_that_takes_a_direction_to_its_minimum():
+    """γλ_1 = 1: nothing of the signal of the first direction is left, and the noise of one step."""
+    numbers = {**PLAIN, "capacity": 30.0, "step_size": 1.0}
+    found = losses(model(**numbers), single_steps([0.2], np.nan), Optimizer(0.2, 0.0))[0, 0]
+    assert found[1] - found[0] == pytest.approx(0.4 - 3, rel=1e-6)
+
+
+def test_runs_and_candidates_do_not_touch_each_other():
+    """With and without a known batch size, and with rates that change within panels or do not."""
+    rates, batches, changes = [[0.1, 0.2], [0.05, 0.1]], [[np.nan] * 2, [8.0] * 2], [[0.0, 0.0], [0.5, -0.5]]
+    both = model(**PLAIN)._replace(**{name: np.array([value, 0.9 * value + 0.2]) for name, value in PLAIN.items()})
+    panels = Panels(np.full((2, 2), 7.0), *(np.array(each) for each in (rates, changes, batches)), ())
+    found = losses(both, panels, Optimizer(0.2, 0.1))
+    for q in range(2):
+        for run in range(2):
+            alone = LossModel(*(each[[q]] for each in both))
+            one = Panels(*(each[[run]] for each in panels[:4]), ())
+            np.testing.assert_allclose(
+                losses(alone, one, Optimizer(0.2, 0.1))[0, 0], found[q, run], rtol=1e-3
+            )  # nodes depend on the longest run
+
+
+def test_from_the_edge_on_the_loss_is_infinite():
+    """γλ_1 = 2, at 1/0.6 of the rate that counts; from that step to the end of the run."""
+    for top, diverged in ((0.2 / 0.6, True), (0.2 / 0.61, False)):
+        found = losses(model(**PLAIN), single_steps([0.1, top, 0.1], np.nan), Optimizer(0.2, 0.0))[0, 0]
+        assert np.isinf(found).tolist() == [False, False, diverged, diverged]
+    exact = model(**{**PLAIN, "step_size": 2.0})
+    assert np.isinf(losses(exact, single_steps([0.2], np.nan), Optimizer(0.2, 0.0))[0, 0, -1])
+
+
+def test_how_late_the_noise_was_made_that_is_left():
+    """∫ (u − ½) e^{−z(1 − u)} du over ∫ e^{−z(1 − u)} du for u from 0 to 1, by the midpoint rule."""
+    share = (np.arange(200_000) + 0.5) / 200_000
+    for z in (1e-6, 5e-3, 0.012, 0.018, 0.5, 3.0, 40.0):
+        weight = np.exp(-z * (1 - share))
+        expected = ((share - 0.5) * weight).sum() / weight.sum()
+        assert _lateness(np.array([z]))[0] == pytest.approx(expected, rel=1e-5)
+    assert _lateness(np.array([0.0, 1e6])).tolist() == pytest.approx([0, 0.5], abs=1e-5)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -66,29 +149,6 @@ def test_batches_that_change_along_the_run():
     found = losses(model(**numbers, growth=0.0), panels, Optimizer(rate, 0.0))[0, 0, panels.rows[0]]
     late = rows > 100
     np.testing.assert_allclose(found[late], path.iterate.total[late], rtol=2e-3)
-
-
-@pytest.mark.parametrize(
-    "rate", [np.geomspace(1, 0.1, 8), np.linspace(1, 1e-4, 8), np.ones(4), [1, 1, 0.75, 0.5, 0.25, 0]]
-)
-def test_smooth_rates_do_not_jump(rate):
-    assert not jumps(np.array(rate)).any()
-
-
-@pytest.mark.parametrize(
-    ("rate", "places"),
-    [
-        ([1, 1, 1, 0.3, 0.3, 0.3], [2]),
-        ([0.3, 0.3, 1, 1], [1]),
-        ([1, 0.9, 0.8, 0.1, 0.09, 0.08], [2]),
-        ([0.5, 0.1, 0.02, 1, 0.95, 0.9], [2]),  # a restart: less than four times in log γ, far more in γ
-        ([1, 1, 0.79, 0.79], [1]),
-        ([1, 1, 0.83, 0.83], []),  # no more than by 20%
-        ([1, 1, 1, 0.3], []),  # nothing after it
-    ],
-)
-def test_jumps_are_told_from_decays(rate, places):
-    assert np.flatnonzero(jumps(np.array(rate))).tolist() == places
 
 
 @pytest.mark.parametrize("each", [50, 150, 300])

@@ -86,7 +86,93 @@ def test_where_the_fewest_steps_are_enough(table):
     assert noisy.excess_at_largest(100.0, 0.2) <= 0
 
 
-@pytest.mark.parametrize("shape", [st.Linear(), st.Constant(), st.WSD(0.2)])
+GRID = np.log([8.0, 10, 13, 20, 22, 30])  # of steps
+
+
+def valley(size, place):
+    """(size,) logs of a parabola over its places, with its least value 0 at one that need not be whole."""
+    return 0.3 * (np.arange(size) - place) ** 2
+
+
+@pytest.mark.parametrize("place", [0.6, 1.2, 2.0, 2.7, 3.4])
+def test_the_least_of_a_parabola_is_found_between_any_three_rates(place):
+    """Of five; as bias, and as variance at B = 1 of half, a quarter, … of it at B = 2, 4."""
+    log_risk = valley(5, place)[:, None] + np.zeros(6)
+    made = LossTable(GRID, np.arange(5.0), np.exp(log_risk), np.zeros((5, 6)))
+    np.testing.assert_allclose(made.risk(np.array([1.0, 7.0])), 1.0)
+    made = LossTable(GRID, np.arange(5.0), np.zeros((5, 6)), np.exp(log_risk))
+    np.testing.assert_allclose(made.risk(np.array([2.0, 4.0])), [[0.5] * 6, [0.25] * 6])
+
+
+@pytest.mark.parametrize(("place", "end"), [(-1.0, 0), (5.5, 4)])
+def test_beyond_the_rates_the_last_one_is_best(place, end):
+    log_risk = valley(5, place)[:, None] + np.zeros(6)
+    made = LossTable(GRID, np.arange(5.0), np.exp(log_risk), np.zeros((5, 6)))
+    np.testing.assert_allclose(made.risk(np.array([1.0])), np.exp(log_risk[end, 0]))
+
+
+@pytest.mark.parametrize("diverged", [[4], [3, 4], [0, 4]])
+def test_rates_that_diverge_are_left_out(diverged):
+    """Beside them no parabola is drawn: the best rate itself counts."""
+    risk = np.exp(valley(5, 2.3))[:, None] + np.zeros(6)
+    risk[diverged] = np.inf
+    found = LossTable(GRID, np.arange(5.0), risk, np.zeros((5, 6))).risk(np.array([1.0]))
+    np.testing.assert_allclose(found, np.exp(valley(5, 2.3))[2] if 3 in diverged else 1.0)
+
+
+def of_steps(log_risk):
+    """A table whose bias depends on the number of steps alone."""
+    return LossTable(GRID, np.arange(3.0), np.exp(log_risk) + np.zeros((3, 1)), np.zeros((3, 6)))
+
+
+@pytest.mark.parametrize("place", [0.6, 1.2, 2.4, 3.7, 4.4])
+def test_the_optimal_risk_is_the_least_of_a_parabola_over_batch_sizes(place):
+    assert of_steps(valley(6, place)).optimal_risk(100.0) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("steps", [8.5, 10.0, 12.0, 19.0, 29.0])
+def test_steps_between_rows_are_read_on_a_straight_line_of_logs(steps):
+    """A risk that falls like a power of the steps, by another power after 13."""
+    log_risk = -2.0 * np.minimum(GRID, GRID[2]) - 0.5 * np.maximum(GRID - GRID[2], 0)
+    target = np.exp(-2.0 * min(np.log(steps), GRID[2]) - 0.5 * max(np.log(steps) - GRID[2], 0))
+    assert of_steps(log_risk).steps_to(target, 3.0) == pytest.approx(steps)
+    assert of_steps(log_risk).steps_to(np.exp(log_risk[-1] - 1e-3), 3.0) == np.inf
+    assert of_steps(log_risk).steps_to(np.exp(log_risk[0]) * 1.5, 3.0) == pytest.approx(8)
+
+
+def test_where_no_batch_size_is_enough_there_is_no_critical_one():
+    """A least risk between rows, and no overhead to reach it."""
+    found, least = of_steps(valley(6, 2.4)).critical_batch_size(100.0, 1e-12)
+    assert np.isnan(found)
+    assert least == pytest.approx(1)
+
+
+def test_of_two_batch_sizes_that_need_the_same_the_larger_is_critical():
+    """Bias `n^−½` alone: all runs of D samples are as good as their steps, and B* = (1 + ω) D/n at the most steps."""
+    made = of_steps(-0.5 * GRID)
+    assert made.optimal_risk(60.0) == pytest.approx(30**-0.5)
+    for overhead in (0.2, 0.4, 2.5):
+        assert made.critical_batch_size(60.0, overhead)[0] == pytest.approx(2 * (1 + overhead), rel=1e-5)
+        assert made.excess_at_largest(60.0, overhead) == pytest.approx(np.log(30 / 8 / (1 + overhead)), rel=1e-6)
+
+
+def test_where_steps_change_nothing_the_largest_batch_size_is_critical():
+    assert of_steps(np.zeros(6)).critical_batch_size(60.0, 0.2) == pytest.approx((60 / 8, 1))
+
+
+def test_the_rates_and_steps_of_a_table():
+    """A fifth apart in logs, up to the largest rate; 80 steps at least."""
+    numbers = {"capacity": 1.6, "source": 1.9, "signal": 2.0, "noise": 6.0, "step_size": 0.2}
+    model = LossModel(**{k: np.array([v]) for k, v in numbers.items()}, floor=np.ones(1), growth=np.zeros(1))
+    found = loss_table(model, Optimizer(0.2, 0.0), st.Constant(), 32.0, 32.0, 0.1)
+    np.testing.assert_allclose(np.diff(found.log_steps), 0.2)
+    np.testing.assert_allclose(np.diff(found.log_rate), 0.2)
+    assert found.log_rate[-1] == pytest.approx(np.log(0.1), rel=1e-12)
+    assert np.log(80) <= found.log_steps[-1] < np.log(80) + 0.2
+    assert found.bias.shape == found.variance.shape == (found.log_rate.size, found.log_steps.size)
+
+
+@pytest.mark.parametrize("shape", [st.Linear(), st.Constant(), st.WSD(0.2), st.Stages((0.0, 0.4), (1.0, 0.3))])
 def test_bias_and_variance_as_the_exact_engine(shape):
     """At n = 600 or so: bias of a problem without noise, variance what noise adds to it, with B large."""
     numbers = {

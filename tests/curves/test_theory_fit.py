@@ -1,11 +1,14 @@
 """From curves of the theory back to its numbers, and what is predicted from them."""
 
+import re
+
 import numpy as np
 import pytest
+from scipy import stats
 
 import sgdtheory as st
 from sgdtheory.curves.robust_fit import RobustFit, observed
-from sgdtheory.curves.theory_fit import _result
+from sgdtheory.curves.theory_fit import _result, _starts
 from tests.curves.theory_curves import SHAPES, curve
 
 LARGE = 10_000  # of batch size and noise: what a step multiplies is nothing then
@@ -79,13 +82,12 @@ def test_where_fewer_steps_than_eight_would_do_b_star_is_a_lower_bound():
     rows = data.log_loss.size
     coordinates = np.log([0.6, 0.9, 1.0, 1e6, 0.2, 2.0])
     known = np.ones(6, dtype=bool), 1e-3, np.zeros(rows), 50.0, np.ones(rows, dtype=bool)
-    for error, lower in ((0.1, False), (12.0, True)):  # of the logarithm of the noise: it may be nothing then
-        covariance = np.diag([1e-4, 1e-4, 1e-4, error**2, 1e-4, 1e-4])
-        found = _result(RobustFit(names, coordinates, covariance, *known), data, curves, 0.95).critical_batch_size(2e3)
-        assert found.batch_size == pytest.approx([250])
-        assert found.interval[0, 1] == np.inf
-        assert (found.interval[0, 0] < 240) == lower
-        assert found.remark.startswith("D = 2000: B* is D/8 or more")
+    covariance = np.diag([1e-4, 1e-4, 1e-4, 12.0**2, 1e-4, 1e-4])  # of the logarithm of the noise: it may be nothing
+    found = _result(RobustFit(names, coordinates, covariance, *known), data, curves, 0.95).critical_batch_size(2e3)
+    assert found.batch_size == pytest.approx([250])
+    assert found.interval[0, 1] == np.inf
+    assert found.interval[0, 0] < 240
+    assert found.remark.startswith("D = 2000: B* is D/8 or more")
 
 
 def test_a_plan_from_curves_says_what_the_curves_say(fitted):
@@ -140,13 +142,6 @@ def test_one_constant_curve_does_not_tell_noise():
     assert "learning rates are constant" in found.remark
 
 
-def test_rows_that_curves_share_count_once():
-    base = curve("constant")
-    twin = st.LossCurve(base.step, base.learning_rate, np.append(base.loss[:50], 0.99 * base.loss[50:]), name="twin")
-    found = st.fit_loss_curves([base, twin, curve("constant", rate=0.1)])
-    assert [int(keep.sum()) for keep in found.data.kept] == [base.step.size, base.step.size - 50, base.step.size]
-
-
 @pytest.mark.slow
 def test_language_models_are_predicted():
     """Three of nine runs fitted, six predicted: R² ≥ 0.9990; without the weights' norm less."""
@@ -192,6 +187,122 @@ def test_intervals_cover():
     assert (inside[:, 0] >= 40).all(), inside
     assert (inside[:, 1] < 40).all(), inside
     assert np.sum([each[1] for each in found]) >= 40
+
+
+NAMES = ["capacity", "source", "signal", "noise", "step_size", "floor", "growth"]
+
+
+def short(rows=18, rate=(0.1, 0.2), size=None, loss=None):
+    """A curve whose learning rate alternates."""
+    step = np.arange(1, rows + 1)
+    return st.LossCurve(step, np.resize(rate, rows), 2 + 1 / step if loss is None else loss, size)
+
+
+@pytest.fixture
+def found_at_once(monkeypatch):
+    """Numbers are not fitted but e^(k/10) or one more, with these standard errors of their logarithms."""
+    seen, errors = [], np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])
+
+    def fit(data, names, starts, progress):
+        seen.append((data, names, starts, progress))
+        count, rows = len(names), data.log_loss.size
+        told = np.arange(count) != 3
+        used = np.arange(rows) != 5
+        point = 0.1 * np.arange(count)
+        return RobustFit(tuple(names), point, np.diag(errors[:count] ** 2), told, 0.06, np.zeros(rows), 9.0, used)
+
+    monkeypatch.setattr("sgdtheory.curves.theory_fit.fit", fit)
+    return seen
+
+
+def test_what_is_fitted_with_and_without_weight_decay(found_at_once):
+    """Three rows for a number; with w = 0 weights may still grow."""
+    said = []
+    found = st.fit_loss_curves(short(), progress=said.append)
+    assert (found.level, found.growth, len(found.curves)) == (0.95, None, 1)
+    for decay, rows in ((0.0, 21), (2.5, 21)):
+        assert st.fit_loss_curves([short(rows)], weight_decay=decay).growth.value == pytest.approx(np.exp(0.6))
+    assert [(names, data.optimizer) for data, names, *_ in found_at_once] == [
+        (NAMES[:6], (0.2, 0.0)), (NAMES, (0.2, 0.0)), (NAMES, (0.2, 2.5)),
+    ]  # fmt: skip
+    found_at_once[0][3]("fit")
+    found_at_once[1][3]("nobody listens")
+    assert said == ["fit"]
+    with pytest.raises(ValueError, match="curves must have at least 18 different rows for 6 numbers, got 17"):
+        st.fit_loss_curves(short(17))
+    with pytest.raises(ValueError, match="curves must have at least 21 different rows for 7 numbers, got 20"):
+        st.fit_loss_curves(short(20), weight_decay=0.1)
+    with pytest.raises(ValueError, match="weight_decay must be 0 or more, got inf"):
+        st.fit_loss_curves(short(), weight_decay=np.inf)
+    with pytest.raises(ValueError, match="curves must be LossCurves"):
+        st.fit_loss_curves([short(), 1])
+
+
+def test_intervals_are_students_in_logs(found_at_once):
+    """Of a − 1, b − 1 and the others; unlimited from a factor of 20 on, or where no row tells a number."""
+    found = st.fit_loss_curves(short(21), weight_decay=0.1, level=0.9)
+    reach = stats.t.ppf(0.95, 9) * np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])
+    for k, name in enumerate([*NAMES[:5], "irreducible_loss", "growth"]):
+        interval, base = getattr(found, name), float(k < 2)
+        assert interval.value == pytest.approx(base + np.exp(0.1 * k))
+        if k == 3:
+            assert interval.interval == (0, np.inf)
+        else:
+            assert interval.interval == pytest.approx(base + np.exp([0.1 * k - reach[k], 0.1 * k + reach[k]]))
+    assert found.not_identified == ("noise",)
+    wide = st.fit_loss_curves(short(21), weight_decay=0.1, level=0.9999)
+    assert wide.not_identified == ("noise", "step_size", "irreducible_loss", "growth")
+    assert stats.t.ppf(0.99995, 9) * 0.4 < np.log(20) < stats.t.ppf(0.99995, 9) * 0.5
+    assert wide.irreducible_loss.interval == (0, np.inf)
+    wider = st.fit_loss_curves(short(21), weight_decay=0.1, level=1 - 1e-14)
+    assert wider.capacity.interval == wider.source.interval == (1, np.inf)
+
+
+def test_what_is_said_of_a_fit(found_at_once):
+    poor = "the theory does not fit: half of the rows are off by 0.04 or more of their loss; look at the plot, and "
+    poor += "leave out what is not SGD on one model and one kind of data"
+    spikes, unknown = "rows are spikes, and were not fitted", "not identified by these curves: noise; predictions take"
+    no_sizes, one_size, constant = "batch sizes are not known", "one batch size", "learning rates are constant"
+    for curves, said in (
+        ([short()], [no_sizes]),
+        ([short(rate=[0.1])], [no_sizes, constant]),
+        ([short(rate=[0.1]), short()], [no_sizes]),
+        ([short(rate=[0.1]), short(rate=[0.4])], [no_sizes, constant]),
+        ([short(size=8)], [one_size]),
+        ([short(size=8), short(rate=[0.1], size=16)], []),
+        ([short(size=np.arange(1, 19))], []),
+    ):
+        remark = st.fit_loss_curves(curves).remark
+        assert remark.startswith(poor)
+        assert re.search(f"; 1 of [0-9]+ {spikes}", remark)
+        assert unknown in remark
+        assert [each for each in (no_sizes, one_size, constant) if each in remark] == said
+
+
+def test_what_is_said_of_a_fit_that_is_fine():
+    data = observed([short(size=np.arange(1, 19))], 0.0)
+    every = np.ones(18, dtype=bool)
+    coordinates = np.zeros(6), 1e-4 * np.eye(6)
+    for told, scale, said in ((np.ones(6), 0.049, ""), (np.zeros(6), 0.0, "these curves tell nothing: their losses")):
+        fitted = RobustFit(tuple(NAMES[:6]), *coordinates, told.astype(bool), scale, np.zeros(18), 9.0, every)
+        remark = _result(fitted, data, data.curves, 0.95).remark
+        assert remark.startswith(said)
+        assert bool(remark) == bool(said)
+
+
+@pytest.mark.parametrize(("high", "low"), [(3.0, 2.5), (10.0, 1.0), (1.5, 1.5)])
+@pytest.mark.parametrize("size", [None, 64])
+def test_a_search_starts_from_what_may_be(high, low, size):
+    """Signal larger than the fall, noise smaller, and a loss that is left below the least; also of constant losses."""
+    curves = tuple(short(size=size, loss=np.geomspace(high, low, 18) + extra) for extra in (0.0, 0.1))
+    for start in _starts(curves):
+        fall = high + 0.1 - low
+        assert set(start) == set(NAMES)
+        assert fall < start["signal"] < 4 * fall
+        assert 0.1 * fall < start["noise"] * start["step_size"] / (size or 1) < fall
+        assert 0 < start["floor"] < low
+        assert 0 < start["step_size"] < 1.9
+    assert all(start["signal"] > 0 and start["noise"] > 0 for start in _starts((short(loss=np.full(18, 2.0)),)))
 
 
 @pytest.mark.parametrize(

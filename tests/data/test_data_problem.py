@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,9 @@ from scipy import stats
 
 import sgdtheory as st
 from sgdtheory._common.rows import checked_rows
-from sgdtheory.data.cross_fit import cross_fitted_spectrum, noise_probability, pooled_signal
+from sgdtheory.data.cross_fit import Spectrum, cross_fitted_spectrum, noise_probability, pooled_signal
+from sgdtheory.data.data_problem import _bounds, _exponents, _predicted, _rows
+from sgdtheory.data.exponents import Exponent, bins_within, capacity_exponent
 from sgdtheory.data.moments import GROUPS, grouped_moments
 from tests.data.synthetic import power_law_rows
 
@@ -172,30 +175,6 @@ def test_a_signal_that_is_resolved_has_an_interval_on_the_scale_of_b():
         assert 1 <= critical.interval[0, 0] <= value <= critical.interval[0, 1] < np.inf
 
 
-def test_the_probability_of_noise_by_brute_force(monkeypatch):
-    """Halves, eigenvectors and sums of rows whose targets change sign with their group, each turn from the start."""
-    monkeypatch.setattr("sgdtheory.data.cross_fit.TURNS", 39)
-    monkeypatch.setattr("sgdtheory.data.cross_fit.NUMBERS", 50)  # several pieces
-    random = np.random.default_rng(15)
-    x = random.standard_normal((200, 4)) * [1.0, 0.8, 0.6, 0.5]
-    y = 0.15 * x[:, :2] + random.standard_normal((200, 2))
-    group = np.random.default_rng(3).permutation(200) % GROUPS
-    signs = np.random.default_rng([3, 39]).choice([-1.0, 1.0], (40, GROUPS))
-    signs[0] = 1
-    largest = []
-    for turn in signs:
-        turned = y * turn[group][:, None]
-        signal = np.zeros(4)
-        for first in (group % 2 == 0, group % 2 == 1):
-            values, vectors = np.linalg.eigh(x[first].T @ x[first])
-            along = [vectors.T @ x[half].T @ turned[half] for half in (first, ~first)]
-            signal += ((along[0] * along[1]).sum(1) / values)[::-1]
-        largest.append(max(signal[: k + 1].sum() / np.sqrt(k + 1) for k in range(4)))
-    expected = np.mean(np.array(largest) >= largest[0])
-    assert 0.05 < expected < 0.95  # neither end, where a wrong one would do
-    assert noise_probability(grouped_moments(checked_rows(x, y), seed=3), 3) == pytest.approx(expected, abs=1e-12)
-
-
 def test_the_probability_of_noise_is_uniform_for_noise(monkeypatch):
     """Also of targets with heavy tails; false alarms of 1e-4. Control: signal is not."""
     monkeypatch.setattr("sgdtheory.data.cross_fit.TURNS", 199)
@@ -261,6 +240,189 @@ def test_the_figure_says_the_exponents():
     assert all(axes.get_xscale() == axes.get_yscale() == "log" for axes in figure.axes)
     x, y = power_law_rows(np.random.default_rng(11), 20, 40, 1.5, 2.0)
     assert "not resolved" in st.problem_from_data(x, y).plot().axes[0].get_title()
+
+
+@pytest.fixture(scope="module")
+def small():
+    """480 rows of five features in a small unit, so that the risk is far below 1."""
+    x, y = power_law_rows(np.random.default_rng(18), 480, 5, 1.5, 2.0)
+    return x, 0.01 * y, st.problem_from_data(x, 0.01 * y)
+
+
+def test_what_is_taken_where_nothing_is_said(small):
+    x, y, found = small
+    explicit = st.problem_from_data(x, y, cross_fit=True, fit_range=None, level=0.95, seed=0)
+    other = st.problem_from_data(x, y, seed=1)
+    assert found.capacity == explicit.capacity != other.capacity
+    assert found.level == 0.95
+    assert found.noise_variance == pytest.approx(2.5e-5, rel=0.3)
+    assert [each.rows for each in found.left_out] == [450 / 2] * GROUPS
+    assert st.problem_from_data(x, y, cross_fit=False).noise_probability == 0
+
+
+def closed(problem, num_samples, curve):
+    """A B* in closed form."""
+    assert not curve
+    real = np.sqrt(num_samples * problem.eigenvalues.sum()) * problem.eigenvalues[0] ** 3
+    return SimpleNamespace(real_batch_size=real, batch_size=np.where(num_samples > 1e3, real - 6e3, real))
+
+
+def test_the_interval_of_b_star_is_that_of_the_jackknife(small, monkeypatch):
+    """At two data sizes; not below 1, and it holds the whole number."""
+    monkeypatch.setattr("sgdtheory.data.data_problem.critical_batch_size", closed)
+    samples, found = np.array([1.0, 1e8]), replace(small[2], level=0.8)
+    logs = np.log([closed(each, samples, False).real_batch_size for each in (found.problem, *found._problems)])
+    bias = 15 * (logs[1:].mean(0) - logs[0])
+    assert (np.abs(bias) > 1e-3).all()
+    error = np.sqrt(15 * logs[1:].var(0) + (bias / 3) ** 2)
+    low, high = (np.exp(logs[0] + side * stats.t.ppf(0.9, 14) * error) for side in (-1, 1))
+    critical = found.critical_batch_size(samples)
+    assert low[0] < 1
+    np.testing.assert_allclose(critical.interval[0], [1, high[0]])
+    assert critical.batch_size[1] < low[1]
+    np.testing.assert_allclose(critical.interval[1], [critical.batch_size[1], high[1]])
+    np.testing.assert_allclose(critical.num_samples, samples)
+
+
+def test_where_signal_is_not_resolved_b_star_may_be_anything(small, monkeypatch):
+    """Nor where it vanishes with one of the groups."""
+    monkeypatch.setattr("sgdtheory.data.data_problem.critical_batch_size", closed)
+    found = small[2]
+    nothing = found.left_out[0]._replace(signal=np.zeros(5))
+    for unsure in (replace(found, resolved=False), replace(found, left_out=(*found.left_out[:2], nothing))):
+        assert unsure.critical_batch_size([100, 200]).interval.tolist() == [[1, np.inf], [1, np.inf]]
+    with pytest.raises(ValueError, match="targets must have a part that 480 rows tell from noise"):
+        replace(found, problem=st.LeastSquares([1.0, 0.5], [0.0, 0.0], 1.0)).critical_batch_size(100)
+
+
+@pytest.mark.parametrize(("probability", "resolved"), [(1.5e-3, False), (1e-3, True)])
+def test_signal_is_told_from_noise_up_to_one_in_a_thousand(small, monkeypatch, probability, resolved):
+    monkeypatch.setattr("sgdtheory.data.data_problem.noise_probability", lambda moments, seed: probability)
+    found = st.problem_from_data(*small[:2])
+    assert found.resolved == np.isfinite(found.source.value) == resolved
+    assert ("do not tell signal from noise" in found.remark) != resolved
+    x = np.random.default_rng(19).standard_normal((480, 5)) * np.arange(1.0, 6) ** -0.75
+    alone = st.problem_from_data(x, x[:, 0] + 0.1 * np.sign(x[:, 4]))
+    assert np.isnan(alone.source.value)
+    sentence = "too few rows for the source exponent: noise drowns the signal of all but one direction"
+    assert alone.remark == sentence if resolved else alone.remark.startswith("the rows do not tell signal from noise")
+    assert (sentence in alone.remark) == resolved
+
+
+@pytest.mark.parametrize("which", ["features", "targets"])
+@pytest.mark.parametrize(("mean", "percent"), [(6, None), (8, 30)])
+def test_squares_must_be_known_to_a_quarter(which, mean, percent):
+    """Of 16 groups one has a mean square m where the others have 1: a standard error of (m − 1)/(m + 15)."""
+    group = np.random.default_rng(0).permutation(480) % GROUPS
+    large = np.where(group == 3, np.sqrt(mean), 1.0)
+    signs = np.random.default_rng(20).choice([-1.0, 1.0], (480, 5)) * np.arange(1.0, 6) ** -0.75
+    x = signs * (large[:, None] if which == "features" else 1)
+    y = signs[:, 0] * (large if which == "targets" else 1)
+    found = st.problem_from_data(x, y)
+    assert found.resolved == (percent is None)
+    if percent is None:
+        assert "rest on few rows" not in found.remark
+        assert np.isfinite(found.capacity.value)
+    else:
+        assert f"the squares of the {which} rest on few rows (their mean is known to ±{percent}%)" in found.remark
+        assert found.remark.count("rest on few rows") == 1
+        assert np.isfinite(found.capacity.value) == (which == "targets")
+        assert np.isnan(found.source.value)
+        assert found.source.scatter == 0
+        assert found.capacity.range == (1, 4 if which == "features" else 5)  # kurtosis takes rows
+
+
+def test_as_few_rows_and_as_many_columns_as_may_be():
+    """Sixteen rows, of which one alone has a target; 4096 columns."""
+    x = np.random.default_rng(21).standard_normal((16, 2))
+    assert st.problem_from_data(x, np.eye(16)[0]).num_rows == 16
+    assert len(_rows(np.zeros((16, 4096)), np.zeros(16))) == 16
+    with pytest.raises(ValueError, match="at most 4096 columns, got 4097"):
+        _rows(np.zeros((16, 4097)), np.zeros(16))
+
+
+def test_as_many_rows_in_a_half_as_directions_are_enough():
+    x, y = power_law_rows(np.random.default_rng(22), 32, 16, 1.5, 2.0)
+    assert "find directions among" not in st.problem_from_data(x, y).remark
+    assert "15 rows find directions among 16" in st.problem_from_data(x[:30], y[:30]).remark
+
+
+def test_five_columns_of_one_value_are_named_and_no_more(small):
+    x, y = (each[:64] for each in small[:2])
+    for count, named in ((5, "5 columns hold one value (0, 1, 2, 3, 4):"), (6, "(0, 1, 2, 3, 4, …):")):
+        assert named in st.problem_from_data(np.column_stack([np.ones((64, count)), x]), y).remark
+
+
+def flat(rows, eigenvalues=60):
+    return Spectrum(np.ones(eigenvalues), np.ones(eigenvalues), 1.0, rows)
+
+
+@pytest.mark.parametrize(
+    ("rows", "spread", "last"),
+    [
+        (160, 1.0, 20),
+        (160, 0.5, 20),
+        (160, 2.0, 10),
+        (1e4, 1.0, 60),
+        (32, 1.0, 4),
+        (24, 1.0, 3),
+        (8, 1.0, 1),
+        (4, 1.0, 1),
+    ],
+)
+def test_eight_rows_of_a_half_for_each_direction_of_a_fit(rows, spread, last):
+    """And more by the spread of kurtosis."""
+    whole = flat(rows)
+    assert _bounds(None, whole, (whole,) * GROUPS, spread) == (1, last)
+
+
+def test_directions_whose_eigenvalue_is_not_known_are_not_fitted():
+    left_out = tuple(flat(160)._replace(eigenvalues=np.where(np.arange(60) < 12, 1.0, side)) for side in (0.5, 2.0) * 8)
+    assert _bounds(None, flat(160), left_out, 1.0) == (1, 12)
+
+
+def test_a_range_of_four_directions_with_variance():
+    whole = flat(160)._replace(eigenvalues=np.array([4.0, 3, 2, 1, 1, 1, 0, 0]))
+    for good in ((1, 4), (3, 6), (1, 6)):
+        assert _bounds(good, whole, (whole,) * GROUPS, 1.0) == good
+    for bad in ((1, 3), (4, 6), (4, 7), (1, 7)):
+        with pytest.raises(ValueError, match=f"at least 4 of the 6 directions with variance, got {bad[0]} to {bad[1]}"):
+            _bounds(bad, whole, (whole,) * GROUPS, 1.0)
+
+
+def test_four_directions_make_an_exponent():
+    """Of fewer none is known; a spread of kurtosis below a half counts as a half."""
+    index = np.arange(1.0, 61)
+    whole = Spectrum(index**-1.5 * (1 + 0.1 * np.cos(index)), index**-2.0, 1.0, 500.0)
+    left_out = [whole._replace(eigenvalues=whole.eigenvalues * (1 + 1e-2 * np.sin(index * k))) for k in range(16)]
+    for bounds in ((1, 3), (4, 6)):
+        both = _exponents(whole, left_out, bounds, 1.0, 0.95)
+        assert all(np.isnan(each.value) and (each.range, each.scatter) == (bounds, 0.0) for each in both)
+    for bounds, spread, used in (((1, 4), 0.8, 0.8), ((2, 5), 0.1, 0.5)):
+        expected = capacity_exponent(whole, left_out, bins_within(*bounds), used, 0.95)
+        assert _exponents(whole, left_out, bounds, spread, 0.95)[0] == expected
+
+
+def power(value, low, high):
+    return Exponent(value, (low, high), (1, 9), 0.0)
+
+
+def test_the_predicted_exponent_over_the_intervals_of_both():
+    """c = 1 − a/min{b, 2a + 1} falls with a and rises with b; with intervals down to 1 and up to inf."""
+
+    def scaling(a, b):
+        return max(0.0, 1 - a / min(b, 2 * a + 1))
+
+    found = _predicted(power(1.5, 1.4, 1.6), power(2.1, 1.9, 2.3))
+    assert (found.value, *found.interval) == pytest.approx((scaling(1.5, 2.1), scaling(1.6, 1.9), scaling(1.4, 2.3)))
+    open_ends = _predicted(power(1.5, -np.inf, np.inf), power(2.1, 0.5, np.inf))
+    assert open_ends.interval == pytest.approx((0.0, 2 / 3), abs=1e-6)
+
+
+@pytest.mark.parametrize(("a", "b"), [(1.0, 2.0), (2.0, 1.0), (np.nan, 2.0), (2.0, np.nan), (0.5, 3.0)])
+def test_exponents_that_are_not_above_one_predict_nothing(a, b):
+    found = _predicted(power(a, 0.5, 3), power(b, 0.5, 3))
+    assert np.isnan([found.value, *found.interval]).all()
 
 
 ROWS = np.random.default_rng(12).standard_normal((40, 3))
