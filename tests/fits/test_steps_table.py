@@ -66,7 +66,8 @@ def test_where_all_rows_are_fine_it_is_the_last():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "steps"), [([1], [2]), ([2, 1], [1, 2]), ([1, 1], [1, 2]), ([1, 3, 2], [3, 1, 2]), ([1, 2], [1, 2, 3]), ([[1, 2]], [[1, 2]])]
+    ("sizes", "steps"),
+    [([1], [2]), ([2, 1], [1, 2]), ([1, 1], [1, 2]), ([1, 3, 2], [3, 1, 2]), ([1, 2], [1, 2, 3]), ([[1, 2]], [[1, 2]])],
 )
 def test_bad_rows_are_refused_with_a_sentence(sizes, steps):
     with pytest.raises(ValueError, match="batch_sizes must be two or more that increase"):
