@@ -6,7 +6,6 @@ import statistics
 import numpy as np
 import pytest
 
-import sgdtheory as st
 from sgdtheory.fits.loss_rows import loss_rows
 from sgdtheory.fits.tuned_loss import lowest, tuned_losses
 
@@ -99,7 +98,7 @@ def test_a_flat_line_beside_a_cliff_is_lowest_at_the_first_of_its_rates():
 
 @pytest.fixture(scope="module")
 def runs():
-    """{(B, D): {γ: losses}}, with other rates and numbers of runs in each, one (B, D) missing; and its rows shuffled."""
+    """{(B, D): {γ: losses}}, rates and numbers of runs differing, one (B, D) missing; and its rows shuffled."""
     random = np.random.default_rng(3)
     found = {}
     for batch in (8.0, 32.0, 64.0):
