@@ -33,11 +33,13 @@ def test_noiseless_law_is_recovered(alpha, fitted):
         assert law.alpha == alpha
 
 
-@pytest.mark.parametrize("ratio", [10, 1e9])
-def test_a_term_counts_as_absent_only_where_no_batch_size_shows_it(ratio):
-    """b/a between the batch sizes 1 and 1e10: one end sees b alone, the other a alone."""
-    batches = np.geomspace(1, 1e10, 9)
-    law = st.fit_steps_law(batches, 1 + ratio / batches)
+@pytest.mark.parametrize("alpha", [0.8, 1.0, 1.2])
+@pytest.mark.parametrize("share", [0.1, 0.9])
+def test_a_term_counts_as_absent_only_where_no_batch_size_shows_it(share, alpha):
+    """(b/a)^(1/α) between the batch sizes 2 and 1e10: one end sees b alone, the other a alone."""
+    batches = np.geomspace(2, 1e10, 9)
+    ratio = 1e10 ** (share * alpha)
+    law = st.fit_steps_law(batches, 1 + ratio / batches**alpha, alpha)
     assert (law.a, law.b) == pytest.approx((1, ratio), rel=1e-6)
 
 
@@ -198,6 +200,10 @@ def test_default_convention():
     assert law.critical_batch_size() == pytest.approx(0.2 * 3e6 / 1600 + 1.2 * 256, rel=1e-14)
     assert law.critical_batch_size(256, 0.2) == law.critical_batch_size(overhead=0.2, reference=256)
     assert law.critical_batch_size(256, 0.2) == law.critical_batch_size()
+    noisy = st.fit_steps_law(BATCHES, steps_of(1600.0, 3e6, noise=0.05))
+    assert noisy.interval() == noisy.interval("critical_batch_size", 0.95, reference=256, overhead=0.2)
+    assert noisy.steps_interval(300) == noisy.steps_interval(300, 0.95)
+    assert noisy.misfit == law.misfit == 0  # without standard errors
 
 
 def test_a_convention_in_place_of_its_two_numbers():
@@ -237,6 +243,11 @@ def test_two_roots_when_scaling_is_superlinear():
     roots = np.sort(np.roots([1, -target, 1e4]))
     assert law.critical_batch_size(10, 0.2) == pytest.approx(roots[1], rel=1e-11)
     assert law.critical_batch_size(10, 0.2) != pytest.approx(roots[0], rel=1e-2)
+
+
+@pytest.mark.parametrize("alpha", [0.7, 1.0, 1.4])
+def test_without_a_slope_the_critical_batch_size_is_the_convention(alpha):
+    assert law_of(1600.0, 0.0, alpha).critical_batch_size(100, 0.3) == pytest.approx(130, rel=1e-12)
 
 
 @pytest.mark.parametrize("step", [1e-4, 1e-7, 1e-10])
