@@ -91,6 +91,7 @@ REPEATED = {  # B: losses about which runs scatter at each rate, numbers of runs
     8: ([INF, 1.0, INF], [3, 7, 5], [1]),
     16: ([1.0, 1.2, 1.5], [5, 3, 6], [0, 1]),
     32: ([1.5, 1.2, 1.0], [6, 3, 5], [1, 2]),
+    64: ([1.2, 1.0, 1.5], [1, 1, 1], []),
 }
 
 
@@ -103,10 +104,10 @@ def test_the_best_rate_and_its_better_neighbour_count_with_their_degrees_of_free
         ]
         rows += [(batch, 100, rate, loss) for rate, here in zip(RATES, losses, strict=False) for loss in here]
         own[batch] = [(np.var(losses[k] / losses[k].mean(), ddof=1), losses[k].size - 1) for k in counted]
-    own[2] = [pair for pairs in own.values() for pair in pairs]
+    own[2] = own[64] = [pair for pairs in own.values() for pair in pairs]
     found = loss_noise(tuned_losses(loss_rows(rows)[0]))
     assert found.source == "runs"
-    assert found.freedom.tolist() == [5, 5 + 4 + 6 + 6 + 6 + 6, 6, 6, 6, 6]
+    assert found.freedom.tolist() == [5, 5 + 4 + 6 + 6 + 6 + 6, 6, 6, 6, 6, 33]
     pooled = [sum(v * f for v, f in pairs) / sum(f for _, f in pairs) for pairs in own.values()]
     np.testing.assert_allclose(found.variances, pooled, rtol=1e-12)
 
@@ -143,6 +144,17 @@ def test_without_repeats_the_median_residual_of_parabolas_is_the_noise():
     assert found.source == "rates"
     np.testing.assert_allclose(found.variances, expected[:, 0], rtol=1e-3)
     np.testing.assert_allclose(found.freedom, expected[:, 1], rtol=0.01)
+
+
+@pytest.mark.parametrize("number", [4, 6, 7])
+def test_the_four_rates_are_the_best_one_and_those_of_the_least_largest_loss(number):
+    """One (B, D) alone."""
+    for seed in range(25):
+        random = np.random.default_rng(seed)
+        x, y = np.cumsum(random.uniform(0.2, 1, number)), random.standard_normal(number)
+        rows = [(1, 10, *pair) for pair in zip(np.exp(x), np.exp(y), strict=True)]
+        found = loss_noise(tuned_losses(loss_rows(rows)[0]))
+        assert found.variances[0] == pytest.approx(residual_of(x, y) / stats.chi2.median(1), rel=1e-3)
 
 
 def test_three_rates_that_were_run_once_say_nothing():
