@@ -108,7 +108,7 @@ def test_the_misfit_of_equal_errors_in_closed_form(freedom, unit, chi_square):
     total = (residuals**2).sum()
     error = np.sqrt(total / (freedom * chi_square))
     found = misfit_variance(lambda weights: weights @ residuals**2, np.full(6, error), freedom)
-    assert found == pytest.approx(total / freedom - error**2, rel=1e-6)
+    assert found == pytest.approx(total / freedom - error**2, rel=1e-6, abs=0)
 
 
 def test_nothing_is_left_for_a_misfit_where_no_degree_of_freedom_is():
