@@ -38,7 +38,7 @@ def found_in(laws, quantity):
     return {law.group: law.fit for law in laws if law.quantity == quantity}
 
 
-@pytest.mark.parametrize(("number", "enough"), [(3, False), (4, True)])
+@pytest.mark.parametrize(("number", "enough"), [(1, False), (3, False), (4, True)])
 def test_a_law_takes_two_points_more_than_it_has_numbers(number, enough):
     groups = [group_of("a", np.nan)]
     laws = found_in(grid_laws(groups, targets_of("a", number), []), "critical batch size")
