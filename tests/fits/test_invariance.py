@@ -244,7 +244,7 @@ def test_the_overhead_is_20_percent():
 
 
 def test_the_margin_is_a_fifth():
-    groups = measured(0.1, np.random.default_rng(4))
+    groups = only(measured(0.1, np.random.default_rng(4)), 32, 512)
     assert size_dependence(groups, convention=CONVENTION).margin == 0.2
     assert size_dependence(groups, convention=CONVENTION, margin=0.3).margin == 0.3
 

@@ -42,10 +42,8 @@ def test_defaults():
     assert grid.convention == st.Convention(256, 0.2)
     assert grid.level == 0.95
     assert {each.share for each in grid.degradations} == {0.01}
-    explicit = st.fit_loss_grid(rows, degradation=0.01, level=0.95, edges=False, seed=0)
-    assert [each.resampled_interval for each in explicit.targets] == [each.resampled_interval for each in grid.targets]
     other = st.fit_loss_grid(rows, seed=1)
-    assert other.targets[0].resampled_interval != grid.targets[0].resampled_interval
+    assert other.targets[0].resampled_interval != grid.targets[0].resampled_interval  # the seed is another
 
 
 def test_edges_are_left_out_unless_asked_for():
