@@ -122,24 +122,24 @@ def test_what_is_left_out_and_why():
     assert fit_at(target, curves, tuned) is None
 
 
-def test_intervals_are_of_laws_fitted_one_by_one():
+@pytest.mark.parametrize("data", [1.3 * SAMPLES[0], 0.3 * SAMPLES[-1]])
+def test_intervals_are_of_laws_fitted_one_by_one(data):
     """Curves of other runs are shifted; where one misses the target, its nearest data size counts."""
     random = np.random.default_rng(0)
     curves = {place: curve_of(batch) for place, batch in enumerate(BATCHES)}
-    target = (SAMPLES[0] * 1.3) ** -POWER  # close to the beginning of all curves
+    target = data**-POWER  # close to the beginning or the end of all curves
     shifts = 0.1 * random.standard_normal((41, 4))
-    shifts[:3, 0] = 5.0  # never gets there
     drawn = {place: curve_of(batch, shift=shifts[:, place]) for place, batch in enumerate(BATCHES)}
     edges = {place: curve_of(batch, shift=[0.02 * place, -0.02 * place]) for place, batch in enumerate(BATCHES)}
     found = fit_at(target, curves, drawn=drawn, edges=edges)
 
     def law_at(shift):
-        data = 1.3 * SAMPLES[0] * (1 + BATCHES / BALANCE) * np.exp(np.array(shift) / POWER)
-        steps = np.clip(data, SAMPLES[0], SAMPLES[-1]) / BATCHES
+        needed = data * (1 + BATCHES / BALANCE) * np.exp(np.array(shift) / POWER)
+        steps = np.clip(needed, SAMPLES[0], SAMPLES[-1]) / BATCHES
         return st.fit_steps_law(BATCHES, steps).critical_batch_size(convention=CONVENTION)
 
     ordered = np.sort([law_at(shift) for shift in shifts])
-    assert found.resampled_interval == pytest.approx((ordered[3], ordered[36]), rel=1e-5)  # 4 of 41 beyond each
+    assert found.resampled_interval == pytest.approx((ordered[3], ordered[36]), rel=1e-4)  # 4 of 41 beyond each
     both = law_at(0.02 * np.arange(4)), law_at(-0.02 * np.arange(4))
     assert found.edge_interval == pytest.approx((min(both), max(both)), rel=1e-5)
     assert min(both) < found.critical_batch_size < max(both)
