@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import optimize, stats
 
 import sgdtheory as st
 
@@ -159,6 +159,50 @@ def test_residual_std_needs_more_points_than_parameters():
 def test_bad_measurements(batches, steps, alpha, message):
     with pytest.raises(ValueError, match=message):
         st.fit_steps_law(batches, steps, alpha)
+
+
+# ------------------------------------------------------------------ standard errors and intervals
+
+
+def squares_about(ratio, weights, steps, alpha):
+    """Least Σ w r² of laws with a given b/a: log a is the weighted mean."""
+    gap = np.log(steps) - np.log1p(ratio / BATCHES**alpha)
+    return (weights * (gap - weights @ gap / weights.sum()) ** 2).sum()
+
+
+@pytest.mark.parametrize(("alpha", "size"), [(1.0, None), (1.3, 0.01), (1.0, 0.2), (1.3, None), (None, 0.2)])
+def test_weights_are_of_standard_errors_and_the_scatter_beyond_them(size, alpha):
+    """Both minima by another search; at the ends of the interval of b/a the squares are as many as F allows."""
+    steps = steps_of(1600, 3e6, alpha or 1.1, noise=0.05, seed=2)
+    errors = None if size is None else size * np.linspace(0.6, 1.4, 9)
+    law = st.fit_steps_law(BATCHES, steps, alpha, standard_errors=errors)
+    freedom = 9 - (2 if alpha else 3)
+    weights = np.ones(9) if errors is None else 1 / (errors**2 + law.misfit**2)
+
+    def least(weights):
+        start = [np.log(law.b / law.a), np.log(law.alpha)][: 1 if alpha else 2]
+        options = {"xatol": 1e-10, "fatol": 1e-12, "maxiter": 2000}
+
+        def squares(x):
+            return squares_about(np.exp(x[0]), weights, steps, alpha or np.exp(x[1]))
+
+        return optimize.minimize(squares, start, method="Nelder-Mead", options=options).fun
+
+    best = squares_about(law.b / law.a, weights, steps, law.alpha)
+    assert best == pytest.approx(least(weights), rel=1e-6)
+    if errors is None:
+        limit = best * (1 + stats.f.ppf(0.9, 1, freedom) / freedom)
+    else:
+        chi_square = least(errors**-2.0)
+        assert law.lack_of_fit == pytest.approx((chi_square, freedom, stats.chi2.sf(chi_square, freedom)), rel=1e-6)
+        assert law.misfit == 0 if size > 0.1 else best == pytest.approx(freedom, rel=1e-6)
+        limit = best + stats.f.ppf(0.9, 1, freedom)
+    if alpha:
+        low, high = law.interval("b/a", 0.9)
+        assert low < law.b / law.a < high
+        assert [squares_about(end, weights, steps, alpha) for end in (low, high)] == pytest.approx(
+            [limit] * 2, rel=1e-6
+        )
 
 
 # ------------------------------------------------------------------ McCandlish et al.'s S_min and E_min
