@@ -63,14 +63,14 @@ def _fits(points: list[Point], sizes: dict[str, float]) -> Iterator[tuple[str, P
         fit = _fit([point for point in points if point[0] == name])
         if fit:
             yield name, fit
-    if len(set(sizes.values())) > 1 and np.isfinite([*sizes.values()]).all():
+    if len(set(sizes.values())) > 1:
         fit = _fit([(name, {**where, SIZE: sizes[name]}, value) for name, where, value in points])
         if fit:
             yield "all", fit
 
 
 def _fit(points: list[Point]) -> PowerProduct | None:
-    """The law; None with too few points, or such that do not tell the powers apart."""
+    """The law; None with too few points, such that do not tell the powers apart, or a size that is not known."""
     names = list(points[0][1]) if points else []
     if len(points) < len(names) + 3:
         return None

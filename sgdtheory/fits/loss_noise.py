@@ -38,11 +38,8 @@ def loss_noise(tuned: TunedLosses) -> LossNoise:
         return LossNoise("runs", *_pooled([np.array(each).reshape(-1, 2) for each in pairs]))
     squares = [[x for cell in tuned.cells if cell.batch == b for x in _of_rates(cell)] for b in range(number)]
     if any(squares):
-        medians = [
-            np.array([[np.median(each) / MEDIAN, EFFICIENCY * len(each)]]) if each else np.empty((0, 2))
-            for each in squares
-        ]
-        return LossNoise("rates", *_pooled(medians))
+        medians = [[(np.median(each) / MEDIAN, EFFICIENCY * len(each))] if each else [] for each in squares]
+        return LossNoise("rates", *_pooled([np.array(each).reshape(-1, 2) for each in medians]))
     return LossNoise("", np.zeros(number), np.zeros(number))
 
 

@@ -143,9 +143,8 @@ def _drawn_steps(
     columns = []
     for place in places:
         curve = others[place]
-        ends = curve.knots[:, [0, -1]]
         data = curve.samples_to(np.log(target))
-        nearest = np.exp(np.where(ends[:, 0] < np.log(target), curve.log_samples[0], curve.log_samples[-1]))
+        nearest = np.exp(np.where(curve.knots[:, 0] < np.log(target), curve.log_samples[0], curve.log_samples[-1]))
         columns.append(np.where(np.isfinite(data), data, nearest))
     return np.column_stack(columns) / batch_sizes
 

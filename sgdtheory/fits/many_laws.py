@@ -23,8 +23,7 @@ def critical_batch_sizes_of(batch_sizes: np.ndarray, steps: np.ndarray, conventi
     grid = np.linspace(*ratio_range(log_batch, 1.0), GRID)
     shape = np.logaddexp(0.0, grid[:, None] - log_batch)
     shape -= shape.mean(1, keepdims=True)
-    centred = log_steps - log_steps.mean(1, keepdims=True)
-    start = grid[((shape**2).sum(1) - 2 * centred @ shape.T).argmin(1)]
+    start = grid[((shape**2).sum(1) - 2 * log_steps @ shape.T).argmin(1)]  # less the steps' own squares
     low, high = start - (grid[1] - grid[0]), start + (grid[1] - grid[0])
     for _ in range(NARROWINGS):
         left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)

@@ -336,6 +336,5 @@ def _critical(log_ratio: float, alpha: float, reference: float, overhead: float)
         return float(log_batch + np.logaddexp(0.0, log_ratio - alpha * log_batch))
 
     target = np.log1p(overhead) + data(log_reference)
-    # to the right of its only minimum, (α − 1) ρ = B^α, the data needed increases with B
-    low = max(log_reference, (np.log(alpha - 1) + log_ratio) / alpha) if alpha > 1 else log_reference
-    return safe_exp(root(lambda log_batch: data(log_batch) - target, low, target + 1.0))
+    # the data needed have one minimum at most, so beyond the reference they cross the target once
+    return safe_exp(root(lambda log_batch: data(log_batch) - target, log_reference, target + 1.0))

@@ -12,6 +12,7 @@ from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.invariance import (
     METHODS,
     Method,
+    _verdict,
     common_reference,
     interpolated_critical_batch_size,
     size_dependence,
@@ -152,6 +153,12 @@ def test_interpolation_takes_the_last_crossing():
     np.testing.assert_allclose(interpolated_critical_batch_size(batches, steps, Convention(1.0, 0.2)), 4.8, rtol=1e-12)
 
 
+def test_data_that_touch_the_limit_are_within_it():
+    """Twice the reference's at the batch size 4, after four times at 2."""
+    batches = np.array([1.0, 2, 4, 8])
+    assert interpolated_critical_batch_size(batches, np.array([1, 4, 2, 4]) / batches, Convention(1.0, 1.0)) == 4
+
+
 @pytest.mark.parametrize("critical", [20, 39.9, 40, 60, 99, 250, 600])
 @pytest.mark.parametrize("reference", [16, 30, 300])
 def test_interpolation_is_exact_for_the_law_on_any_grid(critical, reference):
@@ -236,6 +243,28 @@ def test_the_overhead_is_20_percent():
     assert default == interpolated_critical_batch_size(first.batch_sizes, first.steps, Convention(REFERENCE, 0.2))
 
 
+def test_the_margin_is_a_fifth():
+    groups = only(measured(0.1, np.random.default_rng(4)), 32, 512)
+    assert size_dependence(groups, convention=CONVENTION).margin == 0.2
+    assert size_dependence(groups, convention=CONVENTION, margin=0.3).margin == 0.3
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "verdict"),
+    [
+        ((-0.1, 0.19), (0.01, 0.1), "holds"),  # also where 0 is rejected
+        ((-0.2, 0.1), (-0.3, 0.2), "inconclusive"),  # ends at the margin are not inside
+        ((-0.1, 0.2), (-0.2, 0.3), "inconclusive"),
+        ((0.1, 0.3), (0.01, 0.4), "fails"),
+        ((0.1, 0.3), (0.0, 0.4), "inconclusive"),  # 0 is in an interval that ends there
+        ((-0.3, -0.1), (-0.4, 0.0), "inconclusive"),
+        ((-0.3, -0.1), (-0.4, -0.01), "fails"),
+    ],
+)
+def test_verdict_of_two_intervals(inner, outer, verdict):
+    assert _verdict(inner, outer, 0.2) == verdict
+
+
 def test_the_line_is_that_of_weighted_least_squares():
     found = size_dependence(measured(0.1, np.random.default_rng(3)), convention=CONVENTION)
     weights, design = found.standard_errors**-1.0, np.stack([np.ones(5), np.log(WIDTHS)], axis=1)
@@ -307,6 +336,7 @@ def resized(groups, size):
         (lambda groups: [*groups, *resized(groups, np.nan)], {}, "at least two different positive sizes"),
         (lambda groups: [*groups, *resized(groups, np.inf)], {}, "at least two different positive sizes"),
         (lambda groups: [*groups, *resized(groups, -1)], {}, "at least two different positive sizes"),
+        (lambda groups: [*groups, *resized(groups, 0)], {}, "at least two different positive sizes"),
         (lambda groups: [], {}, r"at least two different positive sizes, got \[\]"),
         (lambda groups: cut(only(groups, 32, 64), 2), {}, "at least 3 different batch sizes"),
         (lambda groups: cut(groups[:1], 3) + cut(groups[1:2], 3)[:0], {}, "at least two different positive sizes"),

@@ -7,6 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 import sgdtheory as st
+from sgdtheory.fits import misfit_variance
 
 BATCHES = 2.0 ** np.arange(5, 13)
 ERRORS = np.array([0.02, 0.005, 0.01, 0.01, 0.02, 0.005, 0.008, 0.015])
@@ -96,6 +97,22 @@ def test_ratio_has_the_ends_of_the_critical_batch_size():
     critical = np.array(law.interval(reference=64, overhead=0.5))
     assert law.interval("b/a") == pytest.approx(tuple((critical - 1.5 * 64) / 0.5), rel=1e-7)
     assert st.fit_steps_law(BATCHES, B / BATCHES).interval("b/a")[1] == np.inf
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 5])
+@pytest.mark.parametrize("unit", [1.0, 1e-6])
+@pytest.mark.parametrize("chi_square", [1.01, 1.5, 30.0])
+def test_the_misfit_of_equal_errors_in_closed_form(freedom, unit, chi_square):
+    """`RSS/(s² + τ²) = m − p`, however small residuals and errors are; χ² is given as a multiple of m − p."""
+    residuals = unit * np.array([0.3, -0.1, -0.3, 0.1, 0.2, -0.2])
+    total = (residuals**2).sum()
+    error = np.sqrt(total / (freedom * chi_square))
+    found = misfit_variance(lambda weights: weights @ residuals**2, np.full(6, error), freedom)
+    assert found == pytest.approx(total / freedom - error**2, rel=1e-6, abs=0)
+
+
+def test_nothing_is_left_for_a_misfit_where_no_degree_of_freedom_is():
+    assert misfit_variance(lambda weights: 1e-20 * weights.sum(), np.full(3, 0.01), 0) == 0
 
 
 # ------------------------------------------------------------------ probabilities

@@ -235,7 +235,7 @@ def test_final_losses_at_one_data_size_show_degradation_without_targets():
 
 
 def test_diverged_runs_are_data():
-    rows = table()
+    rows = table(BATCHES[:4], SAMPLES[:3])
     rows["loss"] = np.where(rows["learning_rate"] > 2, np.inf, rows["loss"])
     also = dict(rows, loss=[None if np.isinf(each) else each for each in rows["loss"]])
     first, second = (st.fit_loss_grid(each, convention=st.Convention(16)) for each in (rows, also))
@@ -243,7 +243,7 @@ def test_diverged_runs_are_data():
 
 
 def test_rows_may_be_tuples_or_mappings():
-    columns = {name: column.tolist() for name, column in table().items()}
+    columns = {name: column.tolist() for name, column in table(BATCHES[:4], SAMPLES[:3]).items()}
     tuples = list(zip(*columns.values(), strict=True))
     mappings = [dict(zip(columns, row, strict=True)) for row in tuples]
     expected = st.fit_loss_grid(columns).groups[0].loss

@@ -96,6 +96,14 @@ def test_standard_errors_are_relative(write):
     assert only.standard_errors is None
 
 
+def test_steps_of_a_theory_are_marked(write):
+    rows = [(name, batch, mark) for name, mark in (("run", ""), ("theory", "yes"), ("no", "no")) for batch in (1, 2, 4)]
+    lines = "".join(f"{name},{batch},{100 / batch},{mark}\n" for name, batch, mark in rows)
+    groups = st.read_measurements(write("name,batch_size,steps,computed\n" + lines), group="name")
+    assert [(each.group, each.computed) for each in groups] == [("run", False), ("theory", True), ("no", False)]
+    assert not st.StepsMeasurement("by hand", 1.0, np.array([1, 2, 4]), np.array([9, 6, 5])).computed
+
+
 @pytest.mark.parametrize(
     ("error", "message"),
     [

@@ -48,6 +48,12 @@ def test_prediction_interval_of_the_textbook(level, new):
     np.testing.assert_allclose(np.log(high), rows @ beta + half, rtol=1e-9)
 
 
+def test_prediction_intervals_are_of_a_new_measurement_if_nothing_is_said():
+    law = st.fit_power_law(*powers(7, 6))
+    assert law.prediction_interval(300) == law.prediction_interval(300, new_measurement=True)
+    assert law.prediction_interval(300)[1] > law.prediction_interval(300, new_measurement=False)[1]
+
+
 def test_noiseless_power_law():
     law = st.fit_power_law(SIZES, 93 * SIZES**0.47)
     assert (law.coefficient, law.exponent) == pytest.approx((93, 0.47), rel=1e-12)

@@ -120,6 +120,48 @@ def test_intervals_cover_the_confidence_set_with_fitted_alpha(steps, level):
     compare_with_grid(law, level, members, slack=0.06)
 
 
+def least_with(steps, law, name, value, errors):
+    """Least Σ r²/s² of laws with a given a, b, α or b/a, from the parameters of the best law."""
+    fixed = np.log(value)
+
+    def gap(point):
+        log_a, log_ratio, log_alpha = {
+            "a": lambda: (fixed, point[0], point[-1]),
+            "b": lambda: (point[0], fixed - point[0], point[-1]),
+            "b/a": lambda: (point[0], fixed, point[-1]),
+            "alpha": lambda: (point[0], point[1], fixed),
+        }[name]()
+        log_alpha = log_alpha if law.alpha_fitted else np.log(law.alpha)
+        return (np.log(steps) - log_a - np.logaddexp(0, log_ratio - np.exp(log_alpha) * np.log(BATCHES))) / errors
+
+    ratio, log_alpha = np.log(law.b / law.a), [np.log(law.alpha)] if law.alpha_fitted else []
+    start = {"a": [ratio, *log_alpha], "b": [np.log(law.a), *log_alpha], "b/a": [np.log(law.a), *log_alpha]}
+    start["alpha"] = [np.log(law.a), ratio]
+    return (optimize.least_squares(gap, start[name], xtol=1e-14, ftol=1e-14, gtol=1e-14).fun ** 2).sum()
+
+
+@pytest.mark.parametrize(
+    ("alpha", "known"),
+    [(1.0, None), (1.3, 0.01), (1.0, 0.1), (None, 0.01), slow(None, None), slow(None, 0.1)],
+)
+def test_at_the_ends_of_an_interval_the_best_other_numbers_fit_as_well_as_they_may(alpha, known):
+    """`RSS = RSS_min (1 + F/(m − p))`, or `RSS_min + F` over variances where standard errors are known; they vary."""
+    steps = noisy(1600, 3e6, alpha or 1.2, seed=4)
+    given = None if known is None else known * np.linspace(0.5, 1.5, 9)
+    law = st.fit_steps_law(BATCHES, steps, alpha, standard_errors=given)
+    errors = np.ones(9) if given is None else np.sqrt(given**2 + law.misfit**2)
+    freedom = 7 if alpha else 6
+    quantile = stats.f.ppf(0.9, 1, freedom)
+    least = ((law.residuals / errors) ** 2).sum()
+    limit = least * (1 + quantile / freedom) if given is None else least + quantile
+    assert given is None or (law.misfit > 0) == (known < 0.05)
+    for name in ("a", "b", "b/a") if alpha else ("b/a",):
+        low, high = law.interval(name, 0.9)
+        assert low < high < np.inf
+        for end in (low, high):
+            assert least_with(steps, law, name, end, errors) == pytest.approx(limit, rel=1e-6), name
+
+
 # ------------------------------------------------------------------ coverage
 
 
@@ -183,7 +225,7 @@ def test_tiny_level_gives_a_tiny_interval(a, b, alpha):
 def test_intervals_with_fitted_alpha_are_wider():
     steps = noisy(1600, 3e6)
     fixed, free = st.fit_steps_law(BATCHES, steps), st.fit_steps_law(BATCHES, steps, None)
-    for name in NAMES:
+    for name in ("critical_batch_size", "alpha"):
         assert np.ptp(np.log(free.interval(name))) > np.ptp(np.log(fixed.interval(name)))
     assert fixed.interval("alpha") == (1.0, 1.0)
 

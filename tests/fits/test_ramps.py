@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.fits import BatchRamp
 
 BATCHES = 2.0 ** np.arange(4, 14)
 PLATEAUS, SLOPES = np.array([500.0, 1500.0, 4000.0]), np.array([1e5, 9e5, 6e6])
@@ -76,6 +77,38 @@ def test_targets_that_noise_put_out_of_order_are_joined():
     assert st.batch_ramp(laws()).remark == ""
 
 
+def exact_law(a, b):
+    return st.StepsLaw(a, b, 1.0, False, BATCHES, a + b / BATCHES)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "scales"),
+    [
+        ([(500.0, 1e5), (500.0, 9e5), (4000.0, 6e6)], [9e5 / 500, 5.1e6 / 3500]),  # no step between the first two
+        ([(500.0, 1e5), (1500.0, 1e5), (4000.0, 6e6)], [1e5 / 1500, 5.9e6 / 2500]),  # no sample between them
+        ([(5000.0, 1e5), (6000.0, 9e5), (4000.0, 6e6)], [6e6 / 4000]),
+    ],
+)
+def test_targets_that_do_not_grow_are_joined_with_the_next(numbers, scales):
+    ramp = st.batch_ramp([exact_law(*each) for each in numbers])
+    np.testing.assert_allclose(ramp.noise_scales, scales)
+    assert ramp.remark.startswith(f"{3 - len(scales)} of 3 targets")
+    assert ramp.starts[0] == 0
+
+
+def test_any_number_of_samples_beyond_b_is_enough():
+    laws = [exact_law(500.0, 1e5), exact_law(4000.0, 6e6)]
+    assert st.batch_ramp(laws, num_samples=6e6 + 0.5).batch_sizes.tolist() == [1, 1]
+    with pytest.raises(ValueError, match="num_samples must exceed b"):
+        st.batch_ramp(laws, num_samples=6e6)
+
+
+def test_batch_sizes_are_multiples_of_one_if_nothing_is_said():
+    ramp = st.batch_ramp(laws())
+    best = np.sqrt(6e6 / 4000 * ramp.noise_scales)  # √(r 𝓑), r = b/a
+    assert ramp.batch_sizes.tolist() == np.round(best).tolist() == [548, 1095, 1749]
+
+
 def test_order_of_the_laws_is_immaterial():
     assert st.batch_ramp(laws()[::-1]).pairs() == st.batch_ramp(laws()).pairs()
 
@@ -107,6 +140,7 @@ def test_pairs_in_samples_and_in_tokens():
     assert ramp.pairs() == "0:576 388000:1088 2276000:1728"
     pairs = [pair.split(":") for pair in ramp.pairs(2048).split()]
     assert [int(start) for start, _ in pairs] == [0, 388000 * 2048, 2276000 * 2048]
+    assert ramp.pairs(1) == ramp.pairs()
 
 
 @pytest.mark.parametrize("multiple", [1, 8, 64, 96])
@@ -128,10 +162,34 @@ def test_the_linear_ramp_by_the_rule_of_its_trainers(multiple):
 
 
 @pytest.mark.parametrize(
+    "sizes", [[64, 128], [576, 1088, 1728], [10, 20, 40], [4, 6, 10, 16], [100, 107], [12, 24, 24, 36, 84], [5, 3, 9]]
+)
+def test_the_linear_ramp_has_about_as_many_stages(sizes):
+    """Of all equal increments in the unit of the batch sizes; of two numbers of stages that are as near the fewer."""
+    starts = 1000.0 * np.arange(len(sizes))
+    ramp = BatchRamp(starts, np.array(sizes, float), np.ones(len(sizes)), 1, 1, 1, 1, "")
+    unit, rise = np.gcd.reduce(sizes), sizes[-1] - sizes[0]
+    counts = [count for count in range(1, rise + 1) if rise % count == 0 and rise // count % unit == 0]
+    nearest = min(counts, key=lambda count: (abs(count + 1 - len(sizes)), count))
+    assert ramp.linear == (sizes[0], rise // nearest, 1000 * (len(sizes) - 1))
+    assert all(isinstance(each, int) for each in ramp.linear)
+
+
+@pytest.mark.parametrize("sizes", [[100], [100, 100], [100, 120, 90]])
+def test_batch_sizes_that_do_not_grow_have_no_linear_ramp(sizes):
+    starts = 1000.0 * np.arange(len(sizes))
+    assert BatchRamp(starts, np.array(sizes, float), np.ones(len(sizes)), 1, 1, 1, 1, "").linear is None
+
+
+@pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: st.batch_ramp([]), "laws must be one StepsLaw a target, with α = 1 and both a and b above 0"),
         (lambda: st.batch_ramp([law(0, 1e6)]), "laws must be one StepsLaw a target"),
+        (lambda: st.batch_ramp([*laws(), law(0, 1e6)]), "laws must be one StepsLaw a target"),
+        (lambda: st.batch_ramp([law(5, 0)]), "laws must be one StepsLaw a target"),
+        (lambda: st.batch_ramp([exact_law(5.0, 1e6), (5, 1e6)]), "laws must be one StepsLaw a target"),
+        (lambda: st.batch_ramp([st.fit_steps_law(BATCHES, 5 + 1e6 / BATCHES, 1.3)]), "laws must be one StepsLaw"),
         (lambda: st.batch_ramp(laws(), num_samples=5e6), r"num_samples must exceed b = 6e\+06 of the last target"),
         (lambda: st.batch_ramp(laws(), multiple=0), "multiple must be a whole number of at least 1, got 0"),
         (lambda: st.batch_ramp(laws()).pairs(0.5), "sequence_length must be a whole number of at least 1"),

@@ -93,6 +93,38 @@ def test_the_knee_is_where_steps_and_samples_are_both_twice_their_least():
     assert plan.at(plan.critical_batch_size).extra_data == pytest.approx(0.2, abs=2e-3)
 
 
+def test_devices_take_one_sample_a_step_if_nothing_is_said():
+    assert st.plan(law(), 1).feasible(101) == 101
+    assert st.plan(law(), 1).at(101).devices == 101
+
+
+@pytest.mark.parametrize(("alpha", "fitted"), [(0.4, False), (0.5, False), (1.3, True)])
+def test_laws_whose_knee_has_no_interval(alpha, fitted):
+    """Up to α = ½, S E grows with the batch size everywhere; where α is fitted the interval would be of two numbers."""
+    measured = st.fit_steps_law(BATCHES, A + B / BATCHES**alpha, None if fitted else alpha)
+    plan = st.plan(measured, 1)
+    assert np.isnan(plan.knee_interval).all()
+    assert (plan.knee > 0) == fitted
+
+
+def test_the_interval_of_the_knee_has_the_knees_of_the_laws_at_the_ends_of_the_ratio():
+    steps = (A + B / BATCHES**1.3) * np.exp(0.02 * np.random.default_rng(0).standard_normal(BATCHES.size))
+    fitted = st.fit_steps_law(BATCHES, steps, 1.3)
+    found = st.plan(fitted, 1, level=0.8).knee_interval
+    for end, ratio in zip(found, fitted.interval("b/a", 0.8), strict=True):
+        grid = end * np.geomspace(0.5, 2, 20_001)
+        assert grid[np.argmin(grid * (1 + ratio / grid**1.3) ** 2)] == pytest.approx(end, rel=1e-3)
+
+
+def test_knees_are_looked_for_up_to_ten_thousand_times_beyond():
+    for beyond, found in ((0.9e4, 4096 * 0.9e4), (1.1e4, np.inf)):
+        curve = Curve(lambda batch, knee=4096 * beyond: 1 + knee / np.asarray(batch))
+        assert st.plan(curve, 1, batch_sizes=(64, 4096)).knee == pytest.approx(found, rel=1e-6)
+    for below, found in ((0.9e4, 64 / 0.9e4), (1.1e4, 0)):
+        curve = Curve(lambda batch, knee=64 / below: 1 + knee / np.asarray(batch))
+        assert st.plan(curve, 1, batch_sizes=(64, 4096)).knee == pytest.approx(found, rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("predict", "knee"), [(lambda batch: 1e6 / np.asarray(batch), np.inf), (lambda batch: 5 + 0 * np.asarray(batch), 0)]
 )
@@ -125,6 +157,29 @@ def test_the_choice_is_the_best_of_all_batch_sizes(throughput, devices, deadline
         assert not plan.reachable
         assert choice.hours == pytest.approx(hours.min(), rel=1e-4)
         assert any(f"meets the deadline of {deadline:g} h: the fastest takes" in note for note in plan.notes)
+
+
+def test_a_deadline_that_is_just_met_is_met():
+    hours = st.plan(law(), 20).at(512).hours
+    plan = st.plan(law(), 20, deadline=hours)
+    assert plan.choice.batch_size == 512
+    fastest = st.plan(law(), 20, deadline=st.plan(law(), 20).at(4096).hours)
+    assert fastest.reachable
+    assert fastest.choice.batch_size == 4096
+    assert not any("lies outside of those measured" in note for note in fastest.notes)  # it is the largest of them
+
+
+def test_one_batch_size_leaves_no_choice():
+    plan = st.plan(law(), 20, batch_sizes=(64, 64))
+    assert (plan.choice.batch_size, plan.notes) == (64.0, ())
+    assert [row.batch_size for row in plan.rows] == [64]
+
+
+def test_rows_reach_to_both_ends_of_the_range():
+    """The knee is the largest batch size that may be taken, and no doubling of the smallest."""
+    knee_at_100 = st.StepsLaw(1.0, 100.0, 1.0, False, BATCHES, 1 + 100 / BATCHES)
+    plan = st.plan(knee_at_100, 20, batch_sizes=(64, 100), deadline=1e9)
+    assert [row.batch_size for row in plan.rows] == [64, 97, 100]  # B* is 96.8
 
 
 def test_with_a_device_for_every_few_samples_the_best_trade_is_the_knee():

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import optimize, stats
 
 import sgdtheory as st
 
@@ -33,11 +33,13 @@ def test_noiseless_law_is_recovered(alpha, fitted):
         assert law.alpha == alpha
 
 
-@pytest.mark.parametrize("ratio", [10, 1e9])
-def test_a_term_counts_as_absent_only_where_no_batch_size_shows_it(ratio):
-    """b/a between the batch sizes 1 and 1e10: one end sees b alone, the other a alone."""
-    batches = np.geomspace(1, 1e10, 9)
-    law = st.fit_steps_law(batches, 1 + ratio / batches)
+@pytest.mark.parametrize("alpha", [0.8, 1.0, 1.2])
+@pytest.mark.parametrize("share", [0.1, 0.9])
+def test_a_term_counts_as_absent_only_where_no_batch_size_shows_it(share, alpha):
+    """(b/a)^(1/α) between the batch sizes 2 and 1e10: one end sees b alone, the other a alone."""
+    batches = np.geomspace(2, 1e10, 9)
+    ratio = 1e10 ** (share * alpha)
+    law = st.fit_steps_law(batches, 1 + ratio / batches**alpha, alpha)
     assert (law.a, law.b) == pytest.approx((1, ratio), rel=1e-6)
 
 
@@ -159,6 +161,50 @@ def test_bad_measurements(batches, steps, alpha, message):
         st.fit_steps_law(batches, steps, alpha)
 
 
+# ------------------------------------------------------------------ standard errors and intervals
+
+
+def squares_about(ratio, weights, steps, alpha):
+    """Least Σ w r² of laws with a given b/a: log a is the weighted mean."""
+    gap = np.log(steps) - np.log1p(ratio / BATCHES**alpha)
+    return (weights * (gap - weights @ gap / weights.sum()) ** 2).sum()
+
+
+@pytest.mark.parametrize(("alpha", "size"), [(1.0, None), (1.3, 0.01), (1.0, 0.2), (1.3, None), (None, 0.2)])
+def test_weights_are_of_standard_errors_and_the_scatter_beyond_them(size, alpha):
+    """Both minima by another search; at the ends of the interval of b/a the squares are as many as F allows."""
+    steps = steps_of(1600, 3e6, alpha or 1.1, noise=0.05, seed=2)
+    errors = None if size is None else size * np.linspace(0.6, 1.4, 9)
+    law = st.fit_steps_law(BATCHES, steps, alpha, standard_errors=errors)
+    freedom = 9 - (2 if alpha else 3)
+    weights = np.ones(9) if errors is None else 1 / (errors**2 + law.misfit**2)
+
+    def least(weights):
+        start = [np.log(law.b / law.a), np.log(law.alpha)][: 1 if alpha else 2]
+        options = {"xatol": 1e-10, "fatol": 1e-12, "maxiter": 2000}
+
+        def squares(x):
+            return squares_about(np.exp(x[0]), weights, steps, alpha or np.exp(x[1]))
+
+        return optimize.minimize(squares, start, method="Nelder-Mead", options=options).fun
+
+    best = squares_about(law.b / law.a, weights, steps, law.alpha)
+    assert best == pytest.approx(least(weights), rel=1e-6)
+    if errors is None:
+        limit = best * (1 + stats.f.ppf(0.9, 1, freedom) / freedom)
+    else:
+        chi_square = least(errors**-2.0)
+        assert law.lack_of_fit == pytest.approx((chi_square, freedom, stats.chi2.sf(chi_square, freedom)), rel=1e-6)
+        assert law.misfit == 0 if size > 0.1 else best == pytest.approx(freedom, rel=1e-6)
+        limit = best + stats.f.ppf(0.9, 1, freedom)
+    if alpha:
+        low, high = law.interval("b/a", 0.9)
+        assert low < law.b / law.a < high
+        assert [squares_about(end, weights, steps, alpha) for end in (low, high)] == pytest.approx(
+            [limit] * 2, rel=1e-6
+        )
+
+
 # ------------------------------------------------------------------ McCandlish et al.'s S_min and E_min
 
 
@@ -198,6 +244,10 @@ def test_default_convention():
     assert law.critical_batch_size() == pytest.approx(0.2 * 3e6 / 1600 + 1.2 * 256, rel=1e-14)
     assert law.critical_batch_size(256, 0.2) == law.critical_batch_size(overhead=0.2, reference=256)
     assert law.critical_batch_size(256, 0.2) == law.critical_batch_size()
+    noisy = st.fit_steps_law(BATCHES, steps_of(1600.0, 3e6, noise=0.05))
+    assert noisy.interval() == noisy.interval("critical_batch_size", 0.95, reference=256, overhead=0.2)
+    assert noisy.steps_interval(300) == noisy.steps_interval(300, 0.95)
+    assert noisy.misfit == law.misfit == 0  # without standard errors
 
 
 def test_a_convention_in_place_of_its_two_numbers():
@@ -237,6 +287,11 @@ def test_two_roots_when_scaling_is_superlinear():
     roots = np.sort(np.roots([1, -target, 1e4]))
     assert law.critical_batch_size(10, 0.2) == pytest.approx(roots[1], rel=1e-11)
     assert law.critical_batch_size(10, 0.2) != pytest.approx(roots[0], rel=1e-2)
+
+
+@pytest.mark.parametrize("alpha", [0.7, 1.0, 1.4])
+def test_without_a_slope_the_critical_batch_size_is_the_convention(alpha):
+    assert law_of(1600.0, 0.0, alpha).critical_batch_size(100, 0.3) == pytest.approx(130, rel=1e-12)
 
 
 @pytest.mark.parametrize("step", [1e-4, 1e-7, 1e-10])

@@ -41,13 +41,33 @@ def test_no_batch_size_between_rows_takes_fewer_samples_than_those_around():
     assert (np.diff(samples) >= -1e-9).all() or (np.diff(samples) <= 1e-9).any()
 
 
+@pytest.mark.parametrize("samples", [[100, 110, 150, 115, 200], [100, 110, 150, 115, 200, 300], [100, 105, 110, 200]])
+def test_critical_batch_size_is_the_last_that_is_fine(samples):
+    """By looking at many batch sizes, where some in between take too many samples too."""
+    sizes = 2.0 ** np.arange(len(samples))
+    bumpy = st.StepsTable(sizes, np.array(samples) / sizes)
+    fine = np.geomspace(1, sizes[-1], 20001)
+    expected = fine[fine * bumpy.predict(fine) <= 120][-1]
+    assert bumpy.critical_batch_size(convention=st.Convention(None, 0.2)) == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_row_that_takes_just_as_many_samples_as_it_may_is_fine():
+    table = st.StepsTable([1, 2, 4, 8], np.array([4, 16, 8, 16]) / [1, 2, 4, 8])
+    assert table.critical_batch_size(convention=st.Convention(None, 1.0)) == pytest.approx(4)
+
+
+def test_two_rows_are_a_power_law():
+    assert st.StepsTable([1, 4], [9, 4]).predict(2) == pytest.approx(6)
+
+
 def test_where_all_rows_are_fine_it_is_the_last():
     flat = st.StepsTable([1, 2, 4], [8, 4, 2])
     assert flat.critical_batch_size() == 4
 
 
 @pytest.mark.parametrize(
-    ("sizes", "steps"), [([1], [2]), ([2, 1], [1, 2]), ([1, 1], [1, 2]), ([1, 2], [1, 2, 3]), ([[1, 2]], [[1, 2]])]
+    ("sizes", "steps"),
+    [([1], [2]), ([2, 1], [1, 2]), ([1, 1], [1, 2]), ([1, 3, 2], [3, 1, 2]), ([1, 2], [1, 2, 3]), ([[1, 2]], [[1, 2]])],
 )
 def test_bad_rows_are_refused_with_a_sentence(sizes, steps):
     with pytest.raises(ValueError, match="batch_sizes must be two or more that increase"):

@@ -17,6 +17,7 @@ def test_nothing_better_is_promised_beyond_them():
     assert float(table.at(400)) == pytest.approx(300)
     assert 0.25 / float(table.at(0.25)) == pytest.approx(1 / 100)
     assert table.outside([0.5, 5]).all()
+    np.testing.assert_allclose([1, 2] / st.Throughput([4, 8], [100, 120]).at([1, 2]), 4 / 100)
 
 
 def test_a_file(tmp_path):
@@ -38,6 +39,7 @@ def test_a_file(tmp_path):
     [
         ([1, 2], [3], r"one-dimensional and of one length, got shapes \(2,\) and \(1,\)"),
         ([1, 1], [3, 4], r"batch_sizes must differ, got \[1.0, 1.0\]: keep one throughput of each"),
+        ([1, 2, 1], [3, 4, 5], "batch_sizes must differ"),
         ([1, 0], [3, 4], "batch_sizes must be positive and finite, got 0.0"),
         ([1, 2], [3, -4], "samples_per_second must be positive and finite, got -4.0"),
     ],
