@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import minimize
 
 import sgdtheory as st
+from sgdtheory.optimal.newton import Searches
 from sgdtheory.optimal.run import Run
 from sgdtheory.optimal.search import Search
 from sgdtheory.optimal.side_by_side import Runs
@@ -156,6 +157,18 @@ def test_brute_force_finds_nothing_better():
 def test_brute_force_finds_nothing_better_in_many_cases():
     worst = beaten(2, 180, 16, 30) + beaten(3, 20, 64, 10)
     assert all(excess < allowed(case) for excess, case in worst), max(worst, key=lambda item: item[0])
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.4])
+def test_a_search_for_batch_sizes_ends_at_an_optimum(share):
+    """A common factor of all shares changes nothing: searches that were free to vary it got stuck on the way."""
+    search = Search(EXAMPLE, 4, 4 * 81.0, True, UNIFORM, True)
+    begin = np.array([[np.log(share) + search.freedom.highest, 0.0, 0.1, 0.2, 0.3]])
+    searches = Searches(search.schedules(), begin)
+    before = searches.here.value[0]
+    ended = searches.ended(1e-9)
+    assert ended.value[0] < before - 0.1
+    assert np.abs(np.where(ended.held, 0.0, ended.slope)).max() < 1e-4
 
 
 def test_its_risk_and_gradient_are_those_of_a_run():
