@@ -55,7 +55,7 @@ def test_numbers_of_steps():
 
 def test_starts_that_agree_are_counted(monkeypatch):
     """Those within 1e-6 of the least risk; the least is carried on."""
-    steps, risks = np.array([0.0, 40.0, 99.0]), iter([1.3, 1.0, 1.0 + 5e-7])
+    steps, risks = np.array([0.0, 40.0, 99.0]), iter(2 * [0.65, 0.5, 0.5 + 2.5e-7])
     carried = []
 
     def begun(self, start):
@@ -68,13 +68,15 @@ def test_starts_that_agree_are_counted(monkeypatch):
     monkeypatch.setattr(Search, "begun", begun)
     monkeypatch.setattr(Search, "finished", finished)
     best = st.optimal_schedule(st.LeastSquares([1.0], [2.0]), num_samples=805, batch_size=8)
-    assert carried == [1.0]
+    assert carried == [0.5]
     assert (best.searches, best.agreeing) == (3, 2)
-    assert list(best.from_starts.values()) == [1.3, 1.0, 1.0 + 5e-7]
-    assert (best.num_steps, best.num_samples, best.with_half_the_knots) == (100, 800, 1.0)
+    assert list(best.from_starts.values()) == [0.65, 0.5, 0.5 + 2.5e-7]
+    assert (best.num_steps, best.num_samples, best.with_half_the_knots) == (100, 800, 0.5)
     assert (best.peak_learning_rate, best.peak_batch_size) == pytest.approx((0.4, 8.0))
     assert best.learning_rate(0.99) == pytest.approx(0.1)
     assert best.lower_bound_gap == best.risk / best.lower_bound
+    single = st.optimal_schedule(st.LeastSquares([1.0], [2.0]), num_samples=100)
+    assert (single.num_steps, single.num_samples, single.peak_batch_size) == (100, 100, 1)
     assert np.isinf(replace(best, lower_bound=0.0).lower_bound_gap)
     assert replace(best, lower_bound=0.5, risk=2.0).lower_bound_gap == 4
 
