@@ -25,7 +25,7 @@ CASES = {
     "one by one": smooth(1.2, 0.5),
     "few steps": best_near(7.0),
     "a hundred steps": best_near(120.0),
-    "even": best_near(61.0, parity=0.5),
+    "even": best_near(25.0, parity=0.5),
     "even, many": best_near(177.0, parity=0.1),
     "many steps": best_near(2500.0, depth=0.3),
     "alternating": alternating(1.3, 1.0),
