@@ -22,7 +22,7 @@ def place_of(share, steps):
 
 
 def line(log_risk, batch, steps, resonant=4.0):
-    """log Δ is `log_risk(place, k)` for setting k, which its n tells; the edges are 1, 2, 3 …"""
+    """log Δ is `log_risk(place, k)` for setting k, which its n tells; the edges are 1, 2 and so on."""
     edge, batch, steps = np.arange(1.0, len(steps) + 1), np.array(batch, float), np.array(steps, float)
 
     def risk(b, rate, n, tolerance):

@@ -86,7 +86,7 @@ def test_nothing_gets_below_what_is_out_of_reach(algorithm):
 
 
 def test_the_bound_by_its_formula():
-    """Of directions with 2λ ≤ λ_1 at x = 2λ/λ_1; of other algorithms `(1 − Tλ)²`, T twice what they are displaced by."""
+    """Of directions with 2λ ≤ λ_1 at x = 2λ/λ_1; of others `(1 − Tλ)²`, T twice their displacement."""
     n = 8.0
     x = 2 * np.array([0.3, 0.05])
     mean = (1 - (1 - x) ** n) / (n * x)
@@ -169,14 +169,14 @@ def test_a_single_step_of_an_average_is_taken_at_the_edge():
 def test_roughly_is_near_the_least(algorithm):
     """Also from a guess of γ, and with few steps among many; beyond the edge it never goes."""
     tuned = TunedRisk(st.PowerLaw(2.0, 3.0, 10), algorithm)
-    batch, steps = np.array([1.0, 20.0, 3.0]), np.array([200.0, 8.0, 1000.0])
+    batch, steps = np.array([1.0, 20.0, 3.0]), np.array([100.0, 8.0, 60.0])
     best, edge = tuned.least(batch, steps), tuned.edge(batch, steps)
-    for rate in (None, best.rate, 0.5 * best.rate):
+    for rate in (None, 0.5 * best.rate):
         found = tuned.roughly(batch, steps, rate)
         np.testing.assert_allclose(found.risk, best.risk, rtol=1e-3)
         np.testing.assert_allclose(found.rate, found.share * edge)
     assert (tuned.roughly(batch, steps, 3 * edge).rate <= edge).all()
-    np.testing.assert_allclose(tuned.roughly(*one(20, 8)).risk, best.risk[1], rtol=1e-9)
+    assert found.risk[1] == pytest.approx(best.risk[1], rel=1e-9)
 
 
 def test_risks_are_at_most_huge():
