@@ -49,6 +49,12 @@ def test_places_and_shares_belong_together():
     assert curve.share(curve.end[[1]], np.array([1]))[0] == pytest.approx(1.0)
 
 
+def test_features_are_as_fine_as_one_step_in_n():
+    curve = line(lambda place, k: 0 * place, [1, 1, 1], [1, 2, 3])
+    np.testing.assert_allclose(curve.end, np.log([2, 2, 3]))
+    np.testing.assert_allclose(curve.share(np.zeros(3), ALL), np.array([1.5, 1.5, 4 / 3]) / 2)
+
+
 def two_basins(place, k):
     """The lower one far left, far right or next to the edge; of different widths."""
     left, right = ((-6.0, 1.5), (-2.0, 3.0), (-7.3, 0.4), (-4.0, 4.55))[k]
@@ -146,6 +152,33 @@ def test_the_least_of_many_swings():
                 assert np.exp(value[0]) < 1.5 * risks.min()
 
 
+def test_where_swings_are_looked_into():
+    """Three places about each of a few minima, those within twice the least: the middle one is below its neighbours."""
+    n, noise = 60.0, 0.05
+
+    def mean(rate, steps):
+        return np.cos(steps * 0.8 * np.sqrt(rate)) ** 2
+
+    def variance(rate):
+        return noise * (1 + 10 * rate)
+
+    def parts(batch, rate, steps, tolerance):
+        return np.array([mean(rate, steps), variance(rate)])
+
+    given = np.array([1.0]), np.array([1.0]), np.array([n])
+    curve = RiskAgainstRate(lambda *a: parts(*a).sum(0), *given, 0.0, Swings(parts, mean, np.array([True])))
+    place = np.linspace(-8, curve.end[0], 60)
+    rate = curve.share(place)
+    found = np.sort(curve.share(curve._swings_of(0, place, np.log(mean(rate, n) + variance(rate)))))
+    left, middle, right = (mean(each, n) + variance(each) for each in found.reshape(-1, 3).T)
+    assert (middle <= np.minimum(left, right)).all()
+    assert middle.max() < 2 * middle.min()
+    every = (np.pi * (np.arange(40) + 0.5) / 48) ** 2  # where the cosine is 0
+    within = every[(every < 1) & (variance(every) < 2 * variance(every[0]))]
+    assert 2 < middle.size == min(within.size, 6)
+    np.testing.assert_allclose(found.reshape(-1, 3)[:, 1], within[: middle.size], rtol=0.02)
+
+
 # ------------------------------------------------------------------ parts of it
 
 
@@ -184,6 +217,39 @@ def test_minima_that_could_be_the_least():
     np.testing.assert_array_equal(_contenders(place, value, floor, setting), [1, 4, 13, 14])
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_wide_interval_on_either_side_makes_a_contender(mirrored):
+    place = np.array([0.0, 0.1, 0.2, 0.3, 1.3, 1.4, 1.5])
+    value = np.array([3.0, 1.0, 3.0, 2.0, 3.0, 4.0, 5.0])
+    if mirrored:
+        place, value = -place[::-1], value[::-1]
+    found = _contenders(place, value, value, np.zeros(7, int))
+    np.testing.assert_array_equal(found, [3, 5] if mirrored else [1, 3])
+
+
+@pytest.mark.parametrize("level", [-7.0, 0.0, 7.0])
+def test_where_more_may_hide(level):
+    """Between two places the risk is above where slopes of 2 from both would meet; narrow intervals hide nothing."""
+    place = np.array([-3.0, -2.0, -1.8, 0.0, 1.0, 3.0, 4.0, np.log(100), 5.5])
+    value = level + np.array([0.0, 0.9, 0.95, 0.2, 1.9, 1.9, 3.2, 1.2, 3.2])
+    setting = np.zeros(9, int)
+    resonant = line(lambda place, k: 0 * place, [1e6], [100])
+    meet = (value[:-1] + value[1:] - 2 * np.diff(place)) / 2
+    expected = 1 + np.flatnonzero((meet < value.min()) & (np.diff(place) > 0.3))
+    found = resonant._where_more_may_hide(place, value, setting)
+    np.testing.assert_array_equal(found, expected[expected < 8])
+    assert found.tolist() == [1, 3, 5]
+    smooth = line(lambda place, k: 0 * place, [1e-3], [100])
+    growth = np.diff(np.log(smooth.share(place, setting)))
+    smoothly = np.maximum(meet, value[:-1] - 2 * growth)
+    expected = 1 + np.flatnonzero((smoothly < value.min()) & (np.diff(place) > 0.3))
+    np.testing.assert_array_equal(smooth._where_more_may_hide(place, value, setting), expected[expected < 8])
+    two = np.repeat([0, 1], [4, 5])
+    both = line(lambda place, k: 0 * place, [1e6, 1e6], [100, 101])
+    lower = np.append(value[:4], value[4:] - 50)
+    assert 4 not in both._where_more_may_hide(place, lower, two)
+
+
 def test_vertices_of_parabolas():
     rng = np.random.default_rng(0)
     middle, bend = rng.uniform(-0.4, 0.4, 20), rng.uniform(0.1, 3, 20)
@@ -218,3 +284,9 @@ def test_the_least_of_quartics():
         assert value[0] == pytest.approx(-4 - 0.16)
     step, _ = _least_of_quartic(-five - 0.01 * five**2, np.array([1.5]))
     assert step[0] == 1.5
+    flat, level = _least_of_quartic(np.ones((5, 1)), np.array([1.5]))
+    assert (flat[0], level[0]) == (1.5, 1)
+    straight, level = _least_of_quartic(-1.0 * five, np.array([9.0]))
+    assert (straight[0], level[0]) == (4, -4)
+    steep, _ = _least_of_quartic((five - 0.5) ** 4 + 0.01 * five**2, np.array([9.0]))  # flat at its minimum
+    assert steep[0] == pytest.approx(0.37, abs=0.1)

@@ -153,6 +153,10 @@ def test_a_step_teaches_the_change_of_slopes(size):
     np.testing.assert_allclose(hessian.matrix @ (after - before), slopes[1] - slopes[0], rtol=1e-6)
     np.testing.assert_allclose(hessian.matrix, hessian.matrix.T)
     assert not hessian.fresh
+    hessian.known[2] = False  # a variable that has been held all the time
+    hessian.matrix[2] = hessian.matrix[:, 2] = 0
+    hessian.learn(Found(before, 0.0, 2 * slopes[0], free), Found(after, 0.0, 2 * slopes[1], free))
+    np.testing.assert_array_equal([hessian.matrix[2], hessian.matrix[:, 2]], 0)
     searches = Searches(side_by_side(bowl(np.zeros(3))), np.array([np.ones(3), before]))
     here, there = (
         Many(point[None], np.zeros(1), slope[None], free[None])
@@ -180,7 +184,7 @@ def test_an_error_across_the_step_teaches_nothing():
         np.testing.assert_array_equal(searches.hessian[0], MATRIX)
 
 
-@pytest.mark.parametrize(("share", "factor"), [(1.0, 0.1), (0.3, 1.0), (0.05, 10.0), (-0.2, 10.0)])
+@pytest.mark.parametrize(("share", "factor"), [(1.0, 0.1), (0.7, 0.1), (0.3, 1.0), (0.05, 10.0), (-0.2, 10.0)])
 def test_damping_follows_what_a_step_gains(share, factor):
     """Less where the gain is more than half of what the model says, more where it is less than a tenth."""
     value = boxed(lambda x: (share * (x @ x) / 2, x), -9, 9)
