@@ -170,7 +170,7 @@ def test_roughly_is_near_the_least(algorithm):
     """Also from a guess of γ, and with few steps among many; beyond the edge it never goes."""
     index = np.arange(1.0, 11)
     tuned = TunedRisk(st.LeastSquares(50 * index**-2, index**-3), algorithm)
-    batch, steps = np.array([1.0, 20.0, 3.0]), np.array([100.0, 8.0, 60.0])
+    batch, steps = np.array([1.0, 20.0, 3.0]), np.array([40.0, 8.0, 30.0])
     best, edge = tuned.least(batch, steps), tuned.edge(batch, steps)
     for rate in (None, 0.5 * best.rate):
         found = tuned.roughly(batch, steps, rate)
