@@ -52,30 +52,49 @@ def test_no_batch_size_is_preferred_to_one_for_a_rounding():
         assert optimal_batch_size(known, 100.0).batch == expected
 
 
+def test_one_step_with_everything_may_be_best():
+    for samples in (37.5, 399.0, 1000.0, 1000.5):
+        known = KnownRisk(lambda b, n: (1 + 0.5 * (n > 1)) / (n * b), lambda n: 1e-9, first_steps=1.0)
+        assert optimal_batch_size(known, samples).batch == np.floor(samples)
+
+
 @pytest.mark.parametrize(("low", "high"), [(41, 60), (100, 130), (500, 900), (41, 41)])
 @pytest.mark.parametrize("resonant", [0.0, 1e4])
 def test_batch_sizes_between_two_numbers_of_steps(low, high, resonant):
-    """The largest with each number of steps; with even numbers alone where steps resonate, and every B if fewer."""
-    samples = 20_000.0
-    found = set(_batches(SimpleNamespace(samples=samples, resonant=resonant), low, high).tolist())
-    steps = np.arange(low, high + 1)
+    """The largest with each number of steps, with even numbers alone where steps resonate; or every B if fewer."""
+    samples = 20_001.0
+    found = _batches(SimpleNamespace(samples=samples, resonant=resonant), low, high)
     if high - low <= samples / low - samples / high:
-        wanted = steps[steps % 2 == 0] if resonant else steps
-        assert {np.floor(samples / n) for n in wanted} <= found
-        assert all(low - 1 <= samples / size <= high + 2 for size in found)
+        wanted = np.floor(
+            samples / (2 * np.round(np.arange(low, high + 1) / 2) if resonant else np.arange(low, high + 1))
+        )
     else:
-        assert found == set(np.arange(np.floor(samples / high), np.floor(samples / low) + 1))
+        wanted = np.arange(np.floor(samples / high), np.floor(samples / low) + 1)
+    assert set(found.tolist()) == set(wanted.tolist())
+
+
+@pytest.mark.parametrize(("low", "high", "samples"), [(1e6, 2e6, 1e14), (1e7, 2e13, 1e15)])
+def test_of_very_many_batch_sizes_some_are_listed(low, high, samples):
+    found = _batches(SimpleNamespace(samples=samples, resonant=0.0), low, high)
+    assert 90_000 < found.size <= 100_000
+    assert (found.min(), found.max()) == (np.floor(samples / high), np.floor(samples / low))
 
 
 def test_the_most_promising_are_looked_at_and_none_without_a_chance():
     relaxed = RelaxedRisk(best_near(177.0), 50_021.0, 2.0)
     least = relaxed.risk.min()
-    assert _promising(relaxed, 0.5 * least).size == 0
+    assert _promising(relaxed, 0.6 * least).size == 0
     found = _promising(relaxed, 1.001 * least)
     assert 1 < found.size <= 64
     estimate = relaxed.estimate(found)
     assert (np.diff(estimate) >= 0).all()
     assert 150 < np.floor(50_021 / found[0]) < 200
-    alone = RelaxedRisk(best_near(177.0), 41.0, 2.0)
+    best = relaxed.steps[relaxed.risk.argmin()]
+    steps = np.floor(50_021 / _promising(relaxed, relaxed.risk.min() * (1 + 1e-7)))  # of one alone: both sides of it
+    assert steps.min() < best < steps.max()
+    alone = RelaxedRisk(best_near(177.0), 41.5, 2.0)
     assert alone.steps.size == 1
     np.testing.assert_array_equal(_promising(alone, 1.0), [1])
+    two = RelaxedRisk(best_near(660.0), 2001.0, 500.0)
+    assert two.steps.tolist() == [500, 2001]
+    assert set(_promising(two, 1.0)) == {1, 2, 3, 4}

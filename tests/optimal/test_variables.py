@@ -64,20 +64,29 @@ def test_what_is_laid_out_keeps_its_bounds_and_its_slopes(ramp, constant):
 
 
 def test_rates_at_their_bounds_are_held_where_less_risk_lies_beyond():
-    quiet, n = st.LeastSquares([1.0, 0.05], [0.01, 1.0], 0.0), 50
-    freedom = Search(quiet, n, 1000.0 * n, False, st.LastIterate()).freedom
-    run = Run(quiet.modes(1e-9), 0.0, n, spread_knots(n, 2.0))
-    knots = np.arange(run.knots.size)
-    held = []
-    for value, bound in ((5.0, freedom.highest), (-99.0, freedom.highest - BELOW_EDGE)):
-        for which in [knots >= 0, *(knots == k for k in knots)]:
-            found = Varied(freedom, run, np.where(which, value, -0.3)).found()
-            np.testing.assert_array_equal(found.point[which], bound)
-            outwards = found.slope <= 0 if value > 0 else found.slope >= 0
-            np.testing.assert_array_equal(found.held, which & outwards)
-            held += found.held[which].tolist()
+    quiet, n, held, inwards = st.LeastSquares([1.0, 0.05], [0.01, 1.0], 0.0), 50, [], []
+    for problem, batch in ((quiet, 1000.0), (PROBLEM, 13.0)):
+        freedom = Search(problem, n, batch * n, False, st.LastIterate()).freedom
+        run = Run(problem.modes(1e-9), problem.noise_variance, n, spread_knots(n, 2.0))
+        knots = np.arange(run.knots.size)
+        for value, bound in ((5.0, freedom.highest), (-99.0, freedom.highest - BELOW_EDGE)):
+            for which in [knots >= 0, *(knots == k for k in knots)]:
+                found = Varied(freedom, run, np.where(which, value, -0.3)).found()
+                np.testing.assert_array_equal(found.point[which], bound)
+                outwards = found.slope <= 0 if value > 0 else found.slope >= 0
+                np.testing.assert_array_equal(found.held, which & outwards)
+                held += found.held[which].tolist()
+                inwards += found.slope[which & ~outwards].tolist()
     assert any(held)
     assert not all(held)
+    assert any(0 < slope < 1 for slope in inwards)
+
+
+def test_at_the_highest_constant_rate_all_batches_are_the_mean():
+    freedom, run, point = setting(True, True)
+    varied = Varied(freedom, run, np.append(freedom.highest, np.full(run.knots.size, -5.0)))
+    np.testing.assert_allclose(np.exp(varied.log_batch), 13.0, rtol=1e-2)
+    assert varied.raised[1:].all()
 
 
 def test_batches_at_their_bound_keep_to_it():
