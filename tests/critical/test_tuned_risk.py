@@ -95,6 +95,10 @@ def test_the_bound_by_its_formula():
     assert TunedRisk(half).out_of_reach(n) == pytest.approx(0.4 / n**2)
     slow = TunedRisk(st.LeastSquares([1.0, 1e-3], [0.5, 0.4]), st.Algorithm(average=LAST))
     assert slow.out_of_reach(n) == pytest.approx(0.4 * (1 - 1e-3 * 4 * n) ** 2, rel=1e-6)  # γ ≤ 2/λ_1
+    many = st.PowerLaw(2.0, 1.5, 500)
+    eigenvalues, signal = many.directions()
+    left = np.maximum(1 - 4 * n * eigenvalues, 0)
+    assert TunedRisk(many, st.Algorithm(average=LAST)).out_of_reach(n) == pytest.approx(signal @ left**2, rel=1e-3)
 
 
 # ------------------------------------------------------------------ the range of γ
@@ -170,7 +174,7 @@ def test_roughly_is_near_the_least(algorithm):
     """Also from a guess of γ, and with few steps among many; beyond the edge it never goes."""
     index = np.arange(1.0, 11)
     tuned = TunedRisk(st.LeastSquares(50 * index**-2, index**-3), algorithm)
-    batch, steps = np.array([1.0, 20.0, 3.0]), np.array([40.0, 8.0, 30.0])
+    batch, steps = np.array([1.0, 20.0, 3.0, 2.0, 7.0]), np.array([40.0, 8.0, 30.0, 5.0, 25.0])
     best, edge = tuned.least(batch, steps), tuned.edge(batch, steps)
     for rate in (None, 0.5 * best.rate):
         found = tuned.roughly(batch, steps, rate)
