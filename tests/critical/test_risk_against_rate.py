@@ -138,18 +138,17 @@ def test_the_least_of_many_swings():
     def risk(batch, rate, steps, tolerance):
         return parts(batch, rate, steps, tolerance).sum(0)
 
-    for batch in (1.0, 3.0, 30.0):
-        for lasting in (True, False):
-            given = np.array([1.0]), np.array([batch]), np.array([n])
-            curve = RiskAgainstRate(risk, *given, 0.0, Swings(parts, mean, np.array([lasting])))
-            place, value = curve.minima(np.array([1e-4]))
-            rates = np.linspace(1e-4, 1, 1_000_001)
-            risks = risk(batch, rates, n, 0.0)
-            if lasting:
-                assert np.exp(value[0]) == pytest.approx(risks.min(), rel=1e-6)
-                assert curve.share(place)[0] == pytest.approx(rates[risks.argmin()], rel=1e-3)
-            else:
-                assert np.exp(value[0]) < 1.5 * risks.min()
+    batch, lasting = np.array([1.0, 3.0, 1.0, 30.0]), np.array([True, True, False, True])
+    curve = RiskAgainstRate(risk, np.ones(4), batch, np.full(4, n), 0.0, Swings(parts, mean, lasting))
+    place, value = curve.minima(np.full(4, 1e-4))
+    rates = np.linspace(1e-4, 1, 1_000_001)
+    for k in range(4):
+        risks = risk(batch[k], rates, n, 0.0)
+        if lasting[k]:
+            assert np.exp(value[k]) == pytest.approx(risks.min(), rel=1e-6)
+            assert curve.share(place)[k] == pytest.approx(rates[risks.argmin()], rel=1e-3)
+        else:
+            assert np.exp(value[k]) < 1.5 * risks.min()
 
 
 def test_where_swings_are_looked_into():
