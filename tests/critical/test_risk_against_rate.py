@@ -95,6 +95,20 @@ def test_a_risk_that_falls_up_to_the_edge_is_least_there():
     np.testing.assert_allclose(value, -0.5 * np.log([40, 500]), atol=1e-7)
 
 
+def test_the_edge_is_computed_exactly_where_it_seems_the_least():
+    """With an error allowed a risk may be far off there."""
+
+    def risk(batch, rate, steps, tolerance):
+        place = place_of(rate, steps)
+        found = np.exp(-np.exp(-((place + 3) ** 2)) - 0.8 * np.exp(-((place - np.log(500)) ** 2)))
+        return np.where((rate > 1 - 1e-9) & (tolerance > 1e-6), 1e-3, 1.0) * found
+
+    curve = RiskAgainstRate(risk, np.ones(1), np.ones(1), np.array([500.0]))
+    place, value = curve.minima(np.array([1e-4]))
+    assert place[0] == pytest.approx(-3, abs=1e-3)
+    assert value[0] == pytest.approx(-1, abs=1e-7)
+
+
 @pytest.mark.parametrize("start", [-6.0, -3.3, -3.0, -2.1, 0.5])
 def test_a_minimum_near_a_place(start):
     """A basin that a quartic does not fit at once; from far off it is walked to."""
