@@ -6,7 +6,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory.critical import batch_search
 from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
-from tests.critical.known_risk import alternating, smooth, swinging, with_floor
+from tests.critical.known_risk import KnownRisk, alternating, smooth, swinging, with_floor
 from tests.marks import slow
 
 TARGET = 1e-3
@@ -94,6 +94,7 @@ KNOWN = {
     "alternating": alternating(1.3, 1.0),
     "few steps": alternating(4.0, 0.1),
     "swinging": swinging(1.5, 0.3, 300.0),
+    "swinging for long": swinging(1.5, 0.3, 2000.0),
 }
 
 
@@ -164,6 +165,15 @@ def test_some_batch_sizes_never_do():
     for k in (2, 3, 4):
         fewest = every[known.of(sizes[k], every) <= target][0]
         assert needed[k] == max(fewest, steps[k])
+
+
+def test_a_risk_that_is_flat_at_first():
+    """A jump to a hundred times as many steps is no sign that there are none."""
+    known = KnownRisk(lambda b, n: 1 / (1 + n / 1000) + 0 * b, lambda n: 1 / (1 + n / 1000))
+    given = np.array([1.0, 5.0]), np.array([100.0, 20.0])
+    needed, rate = batch_search.steps_needed(known, *given, known.least(*given), 0.01)
+    np.testing.assert_array_equal(needed, 99_000)
+    np.testing.assert_allclose(rate, 1 / 99_000)
 
 
 def test_a_rate_is_followed_where_the_number_of_steps_hardly_moves(monkeypatch):
