@@ -306,6 +306,13 @@ def test_bounds_and_what_is_impossible(average):
     np.testing.assert_array_equal(again.value[~worst], found.value[~worst])
 
 
+def test_no_share_is_less_than_e_to_the_minus_40_of_the_largest():
+    schedules = Search(EXAMPLE, 3, 3 * 40.0, True, LAST).schedules()
+    laid = schedules.laid_out(np.array([[-1.0, -1.0, -1.0, 2.0, -100.0, 2.0]]))
+    np.testing.assert_allclose(laid.shares, [[-np.log(2), -40 - np.log(2), -np.log(2)]])
+    np.testing.assert_allclose(np.exp(laid.log_batch), [[1 + 117 / 2, 1.0, 1 + 117 / 2]])
+
+
 def test_its_risk_and_gradient_are_those_of_a_run():
     rng, n = np.random.default_rng(0), 6
     modes = st.PowerLaw(2.0, 3.0).modes(0.1)  # directions counted together
