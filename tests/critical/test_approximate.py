@@ -98,10 +98,12 @@ KNOWN = {"smooth": smooth(1.2, 0.5), "noisy": smooth(2.0, 30.0), "alternating": 
 
 
 @pytest.mark.parametrize("name", KNOWN)
-@pytest.mark.parametrize(("samples", "overhead"), [(300.0, 0.2), (5003.0, 0.5), (1e6, 0.2)])
-def test_steps_and_batch_size_of_a_known_risk(monkeypatch, name, samples, overhead):
-    """The least of ρ over n, and the fewest even steps that reach it with the budget."""
+@pytest.mark.parametrize(("samples", "overhead"), [(7.0, 0.4), (300.0, 0.2), (5003.0, 0.5), (1e6, 0.2)])
+@pytest.mark.parametrize("misled", [1.0, 0.5, 0.05])
+def test_steps_and_batch_size_of_a_known_risk(monkeypatch, name, samples, overhead, misled):
+    """The least of ρ over n, and the fewest even steps that reach it with the budget; a first guess may be far off."""
     known = KNOWN[name]
+    monkeypatch.setattr(known, "risk", lambda b, rate, n, tolerance: misled * known.of(b, n), raising=False)
     monkeypatch.setattr(approximate, "TunedRisk", lambda *_: known)
     found = st.approximate_critical_batch_size(st.PowerLaw(2, 3), num_samples=samples, overhead=overhead)
     every = np.append(np.arange(2.0, samples, 2), samples)  # even ones, and B = 1
@@ -114,7 +116,7 @@ def test_steps_and_batch_size_of_a_known_risk(monkeypatch, name, samples, overhe
     fewest = every[known.of(budget / every, every) <= found.optimal_risk][0]
     assert found.num_steps == pytest.approx(fewest, rel=0.01, abs=2)
     assert found.batch_size == pytest.approx(budget / found.num_steps, rel=1e-12)
-    assert found.learning_rate == pytest.approx(1 / found.num_steps, rel=0.1)
+    assert found.learning_rate == pytest.approx(1 / found.num_steps, rel=0.1 if samples > 7 else 0.3)
     assert (np.diff(found.batch_sizes) > 0).all()
     assert (found.batch_sizes[0], found.batch_sizes[-1]) == pytest.approx((1.0, samples / 2), rel=0.01)
     steps = samples / found.batch_sizes
