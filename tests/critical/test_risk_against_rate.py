@@ -95,6 +95,15 @@ def test_a_risk_that_falls_up_to_the_edge_is_least_there():
     np.testing.assert_allclose(value, -0.5 * np.log([40, 500]), atol=1e-7)
 
 
+@pytest.mark.parametrize("level", [2.0, -5.0])
+def test_a_kink_is_found_by_golden_sections(level):
+    """No quartic fits it."""
+    curve = line(lambda place, k: level + 0.5 * np.abs(place + 3.1), [1.0], [200])
+    place, value = curve.minima(1e-5 * curve.edge)
+    assert value[0] == pytest.approx(level, abs=1e-7)
+    assert place[0] == pytest.approx(-3.1, abs=1e-6)
+
+
 def test_the_edge_is_computed_exactly_where_it_seems_the_least():
     """With an error allowed a risk may be far off there."""
 
