@@ -50,6 +50,8 @@ def test_no_batch_size_is_preferred_to_one_for_a_rounding():
     for gain, expected in ((5e-9, 1.0), (3e-8, 10.0)):
         known = KnownRisk(lambda b, n, gain=gain: np.where((b >= 10) & (n > 9), 1 - gain, 1.0) + 0 * n, lambda n: 1e-9)
         assert optimal_batch_size(known, 100.0).batch == expected
+        many = KnownRisk(lambda b, n, gain=gain: np.where(b == 4, 1 - gain, 1.0) + 0 * n, lambda n: 1e-9)
+        assert optimal_batch_size(many, 1000.0).batch == min(expected, 4.0)
 
 
 def test_one_step_with_everything_may_be_best():
