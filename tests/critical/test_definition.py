@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.critical.definition import Quantity
+from sgdtheory.critical.definition import Quantity, checked_samples
 from tests import brute_force
 from tests.critical.answers import brute, least_risk, risk_at
 from tests.marks import slow
@@ -423,3 +423,9 @@ def test_a_critical_batch_size_that_falls_is_explained():
     assert "B* falls from" in found.remark
     assert "of the stability edge" in found.remark
     assert st.critical_batch_size(st.PowerLaw(2, 3), num_samples=[1e3, 1e4, 1e5], curve=False).remark == ""
+
+
+def test_as_many_samples_as_can_be_asked():
+    assert checked_samples(1e20) == 1e20
+    with pytest.raises(ValueError, match="none above 1e\\+20"):
+        checked_samples(1.1e20)

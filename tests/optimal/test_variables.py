@@ -162,3 +162,22 @@ def test_more_knots_from_search_to_search():
     assert few.few
     np.testing.assert_array_equal(few._knots(0.35), np.arange(64))
     np.testing.assert_array_equal(few._knots(0.7), spread_knots(64, 0.7))
+
+
+def test_what_a_search_knows():
+    """The edge of large batches too, and directions fine enough for n steps."""
+    assert Search(PROBLEM, 100, 40_000, False, st.LastIterate()).edge == pytest.approx(
+        float(st.max_stable_learning_rate(PROBLEM, batch_size=400)), rel=1e-5
+    )
+    modes = Search(st.PowerLaw(2.0, 3.0), 1000, 4000, False, st.LastIterate()).modes
+    index = np.arange(1.0, 100_001)
+    expected = (index**-3 * np.exp(-2000 * index**-2)).sum()
+    assert modes.signal @ np.exp(-2000 * modes.eigenvalue) == pytest.approx(expected, rel=1e-4)
+
+
+def test_slopes_at_the_edge_are_no_slopes():
+    """A slow direction without noise: some rates are as large as they may be."""
+    search = Search(st.LeastSquares([1.0, 0.01], [0.01, 1.0], 0.0), 80, 80_000, False, st.LastIterate())
+    found = search.half(search.begun())
+    assert (found.log_rate >= np.log(search.edge) - 1e-9).any()
+    assert found.slope < 1e-2
