@@ -22,7 +22,7 @@ def steps_bound(tuned: TunedRisk, risk: float, most: float) -> float:
 
 def whole_numbers(low: float, high: float) -> np.ndarray:
     """Whole numbers from `low`, a whole number, to `high`; none if it is above."""
-    return np.arange(low, high + 1) if low <= high else np.empty(0)
+    return np.arange(low, np.floor(high) + 1) if low <= high else np.empty(0)
 
 
 def bracket(margin: Margin, low: float, high: float, guess: float) -> tuple[np.ndarray, np.ndarray]:

@@ -310,7 +310,8 @@ class Schedules:
         if freedom.ramp:
             point = np.concatenate([point, laid.shares], 1)
             slope = np.concatenate([slope, by_shares], 1)
-            held = np.concatenate([held, np.zeros_like(laid.shares, bool)], 1)
+            first = np.arange(laid.shares.shape[1]) == laid.shares.argmax(1)[:, None]  # the others are relative to it
+            held = np.concatenate([held, first], 1)
         possible = (at.risk > freedom.lower_bound * (1 - BELOW_BOUND)) & np.isfinite(slope).all(1)
         value = np.where(possible, np.log(np.where(possible, at.risk, 1.0)), REFUSED)
         return Many(point, value, np.where(possible[:, None], slope, 0.0), held | ~possible[:, None])

@@ -217,7 +217,7 @@ def _fewest_steps(risk: Callable[[float], float], target: float, low: float) -> 
     if low == 1:
         return high
     ends, resolved = np.log([low, high]), max(RESOLVED, CLOSE_WHOLE / high)
-    crossing: Any = brentq(margin, ends[0], ends[1], xtol=resolved) if excess(low) > 0 else ends[0]
+    crossing: Any = brentq(margin, ends[0], ends[1], xtol=resolved)
     found = float(np.round(np.exp(crossing)))
     if found * RESOLVED > 1:
         return found

@@ -152,7 +152,7 @@ class Course:
         shape = self.algorithm.batch_schedule
         if self.constant_batch:
             size = self.batch * float(shape.factors(np.zeros(1), 1)[0])
-            return np.zeros(1), np.maximum(np.rint([size]), 1.0) if self.rounded else np.array([size])
+            return np.zeros(1), np.maximum(np.rint([size]) if self.rounded else [size], 1.0)
         if not (shape.smooth and self.rounded):
             return np.zeros(0), np.zeros(0)
         return plateaus(shape, self.batch, self.num_steps)

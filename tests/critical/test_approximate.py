@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.critical import approximate
+from tests.critical.known_risk import alternating, smooth
 from tests.marks import slow
 
 LAST = st.LastIterate()
@@ -87,3 +89,39 @@ def test_a_first_guess_far_off_is_mended():
 def test_bad_input(setting, words):
     with pytest.raises(ValueError, match=words):
         st.approximate_critical_batch_size(st.PowerLaw(2.0, 3.0), **setting)
+
+
+# ------------------------------------------------------------------ a known risk
+
+
+KNOWN = {"smooth": smooth(1.2, 0.5), "noisy": smooth(2.0, 30.0), "alternating": alternating(1.3, 1.0)}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize(("samples", "overhead"), [(7.0, 0.4), (300.0, 0.2), (5003.0, 0.5), (1e6, 0.2)])
+@pytest.mark.parametrize("misled", [1.0, 0.5, 0.05])
+def test_steps_and_batch_size_of_a_known_risk(monkeypatch, name, samples, overhead, misled):
+    """The least of ρ over n, and the fewest even steps that reach it with the budget; a first guess may be far off."""
+    known = KNOWN[name]
+    monkeypatch.setattr(known, "risk", lambda b, rate, n, tolerance: misled * known.of(b, n), raising=False)
+    monkeypatch.setattr(approximate, "TunedRisk", lambda *_: known)
+    found = st.approximate_critical_batch_size(st.PowerLaw(2, 3), num_samples=samples, overhead=overhead)
+    every = np.append(np.arange(2.0, samples, 2), samples)  # even ones, and B = 1
+    attained, budget = known.of(samples / every, every), (1 + overhead) * samples
+    assert attained.min() <= found.optimal_risk * (1 + 1e-12)
+    assert found.optimal_risk == pytest.approx(attained.min(), rel=1e-2)
+    assert found.optimal_risk == pytest.approx(
+        float(known.of(found.optimal_batch_size, samples / found.optimal_batch_size)), rel=1e-9
+    )
+    fewest = every[known.of(budget / every, every) <= found.optimal_risk][0]
+    assert found.num_steps == pytest.approx(fewest, rel=0.01, abs=2)
+    assert found.batch_size == pytest.approx(budget / found.num_steps, rel=1e-12)
+    assert found.learning_rate == pytest.approx(1 / found.num_steps, rel=0.1 if samples > 7 else 0.3)
+    assert (np.diff(found.batch_sizes) > 0).all()
+    assert (found.batch_sizes[0], found.batch_sizes[-1]) == pytest.approx((1.0, samples / 2), rel=0.01)
+    steps = samples / found.batch_sizes
+    np.testing.assert_allclose(found.risks, known.of(found.batch_sizes, steps), rtol=1e-9)
+    np.testing.assert_allclose(found.learning_rates, 1 / steps, rtol=1e-9)
+    assert (found.num_samples, found.overhead) == (samples, overhead)
+    np.testing.assert_allclose(found.risk_at(found.batch_sizes), found.risks)
+    assert np.isnan(found.risk_at(2 * samples))

@@ -6,6 +6,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory.critical import batch_search
 from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
+from tests.critical.known_risk import KnownRisk, alternating, smooth, swinging, with_floor
 from tests.marks import slow
 
 TARGET = 1e-3
@@ -81,3 +82,134 @@ def test_batch_sizes_that_never_reach_it():
     assert (least.risk > 1.02 * found.optimal_risk).all()
     assert least.risk[0] == pytest.approx(least.risk[1], rel=1e-3), "and does not fall any more"
     assert found.batch_size <= found.curve.batch_size_at(0.5) <= found.curve.batch_size[-1]
+
+
+# ------------------------------------------------------------------ a known risk, every answer listed
+
+
+ROUND = 1 + 1e-12
+KNOWN = {
+    "smooth": smooth(1.2, 0.5),
+    "noisy": smooth(2.0, 30.0),
+    "alternating": alternating(1.3, 1.0),
+    "few steps": alternating(4.0, 0.1),
+    "swinging": swinging(1.5, 0.3, 300.0),
+    "swinging for long": swinging(1.5, 0.3, 2000.0),
+}
+
+
+def listed_largest(known, budget, target, least, all_data, first):
+    """By the definition: every whole B from `least` on, with every number of steps that the budget allows."""
+    sizes = np.arange(least, np.floor(budget / first) + 1)
+    fits = []
+    for size in sizes:
+        most = np.floor(budget / size)
+        steps = np.array([most]) if all_data else np.arange(first, most + 1)
+        fits.append((known.of(size, steps) <= target * ROUND).any())
+    steps = np.arange(first, np.floor(budget / least) + 1)
+    real = budget / steps[known.of(budget / steps, steps) <= target * ROUND][0]
+    return sizes[fits].max(), real
+
+
+@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("samples", [300.0, 1237.0])
+def test_the_largest_batch_size_of_a_list(name, samples):
+    known = KNOWN[name]
+    sizes = np.arange(1.0, samples // 2 + 1)
+    attained = known.of(sizes, np.floor(samples / sizes))
+    least, optimal = sizes[attained.argmin()], attained.min()
+    for more, factor, all_data in ((1.2, 1.0, False), (1.5, 1.0, False), (1.0, 2.0, True), (1.0, 1.1, True)):
+        given = {"all_data": all_data, "first": 2.0}
+        expected = listed_largest(known, more * samples, factor * optimal, least, **given)
+        for guess in (np.nan, more * samples / expected[1], 7.0, 200.0):
+            found = batch_search.largest_batch(known, more * samples, factor * optimal, least, guess=guess, **given)
+            assert found == pytest.approx(expected, rel=1e-12), (more, factor, guess)
+
+
+def test_what_is_nothing_to_learn_takes_one_step():
+    known = KNOWN["smooth"]
+    assert batch_search.largest_batch(known, 100.7, 10.0, 1.0, all_data=False) == (100, 100.7)
+    one = batch_search.largest_batch(known, 100.0, 1.6, 1.0, all_data=False, first=1.0)  # 1 + 0.5/100 in one step
+    assert one == (100, 100)
+    two = batch_search.largest_batch(known, 100.0, 1.6, 1.0, all_data=False)  # not below `first_steps`
+    assert two == (50, 50)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("samples", [60.0, 500.0, 4321.0])
+def test_steps_needed_of_a_list(name, samples):
+    """Also more steps than are tried one by one; where D samples reach it, all of their steps."""
+    known = KNOWN[name]
+    sizes = np.unique(np.floor(np.geomspace(1, samples / 2, 25)))
+    steps = np.floor(samples / sizes)
+    start = known.least(sizes, steps)
+    target = start.risk.min() * 1.3
+    needed, rate = batch_search.steps_needed(known, sizes, steps, start, target)
+    every = np.arange(2.0, 60_000)
+    assert (needed > 64).any() or samples == 60
+    for k, size in enumerate(sizes):
+        fewest = every[known.of(size, every) <= target * ROUND][0]
+        assert needed[k] == (steps[k] if start.risk[k] <= target * (1 + 1e-8) else fewest)
+        assert rate[k] == pytest.approx(1 / needed[k])
+
+
+def test_some_batch_sizes_never_do():
+    known = with_floor(0.3)
+    sizes = np.array([1.0, 3.0, 4.0, 20.0, 100.0])
+    steps = np.floor(200 / sizes)
+    start, target = known.least(sizes, steps), 0.05
+    needed, rate = batch_search.steps_needed(known, sizes, steps, start, target)
+    assert np.isinf(needed[:2]).all()
+    assert np.isnan(rate[:2]).all()
+    every = np.arange(2.0, 500)
+    for k in (2, 3, 4):
+        fewest = every[known.of(sizes[k], every) <= target][0]
+        assert needed[k] == max(fewest, steps[k])
+
+
+def test_a_risk_that_is_flat_at_first():
+    """A jump to a hundred times as many steps is no sign that there are none."""
+    known = KnownRisk(lambda b, n: 1 / (1 + n / 1000) + 0 * b, lambda n: 1 / (1 + n / 1000))
+    given = np.array([1.0, 5.0]), np.array([100.0, 20.0])
+    needed, rate = batch_search.steps_needed(known, *given, known.least(*given), 0.01)
+    np.testing.assert_array_equal(needed, 99_000)
+    np.testing.assert_allclose(rate, 1 / 99_000)
+
+
+def test_a_rate_is_followed_where_the_number_of_steps_hardly_moves(monkeypatch):
+    """Within a factor of 4, but where steps resonate within 3% and to as even a number; else it is looked for anew."""
+    tuned, asked = TunedRisk(st.PowerLaw(2, 3)), []
+
+    def followed(batch, steps, share, before):
+        asked.append(("near", batch.tolist(), steps.tolist(), before.tolist()))
+        return Tuned(0 * steps, 0 * steps, 0 * steps + 0.2)
+
+    def anew(batch, steps):
+        asked.append(("anew", batch.tolist(), steps.tolist()))
+        return Tuned(0 * steps, 0 * steps, 0 * steps + 0.1)
+
+    monkeypatch.setattr(tuned, "least_near", followed)
+    monkeypatch.setattr(tuned, "least", anew)
+    rate = batch_search.TrackedRate(tuned, 2)
+    cases = [
+        ((1.0, 100.0), "anew"),
+        ((1.0, 390.0), "near"),
+        ((1.0, 410.0), "anew"),  # 4.1 times the last one looked for, not followed
+        ((1.0, 110.0), "near"),
+        ((1.0, 102.0), "anew"),
+        ((300.0, 1000.0), "anew"),  # n ≤ 4B
+        ((300.0, 1002.0), "near"),
+        ((300.0, 1020.0), "near"),
+        ((300.0, 1001.0), "anew"),
+        ((300.0, 1041.0), "anew"),
+    ]
+    for (batch, steps), how in cases:
+        asked.clear()
+        rate(np.array([batch]), np.array([steps]), np.array([1]))
+        assert [each[0] for each in asked] == [how], (batch, steps)
+    np.testing.assert_array_equal(rate.found_at[1], 1041)
+    assert np.isnan(rate.found_at[0])
+    monkeypatch.setattr(tuned, "rippling", 5000.0)
+    asked.clear()
+    rate(np.array([1.0]), np.array([1043.0]), np.array([1]))
+    assert asked[0][0] == "anew"

@@ -2,12 +2,13 @@
 
 import dataclasses
 import functools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.critical.definition import Quantity
+from sgdtheory.critical.definition import Quantity, _falling, checked_samples
 from tests import brute_force
 from tests.critical.answers import brute, least_risk, risk_at
 from tests.marks import slow
@@ -423,3 +424,21 @@ def test_a_critical_batch_size_that_falls_is_explained():
     assert "B* falls from" in found.remark
     assert "of the stability edge" in found.remark
     assert st.critical_batch_size(st.PowerLaw(2, 3), num_samples=[1e3, 1e4, 1e5], curve=False).remark == ""
+
+
+def test_as_many_samples_as_can_be_asked():
+    assert checked_samples(1e20) == 1e20
+    with pytest.raises(ValueError, match="none above 1e\\+20"):
+        checked_samples(1.1e20)
+
+
+def test_batch_sizes_that_grow_or_hardly_fall_are_not_remarked():
+    found = st.critical_batch_size(st.PowerLaw(2, 3), num_samples=300, curve=False)
+    tuned = SimpleNamespace(algorithm=SimpleNamespace(is_default=False))
+
+    def remark(*sizes):
+        each = [dataclasses.replace(found, real_batch_size=b, num_samples=10.0**k) for k, b in enumerate(sizes)]
+        return _falling(tuned, each)
+
+    assert remark(10.0, 12.0, 14.0) == remark(10.0, 9.1) == ""
+    assert "falls" in remark(10.0, 8.9)

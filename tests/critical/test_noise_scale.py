@@ -201,3 +201,11 @@ def test_notions_refuse_what_the_critical_batch_size_refuses():
         st.notions(st.PowerLaw(2, 3), 100, overhead=-1)
     with pytest.raises(ValueError, match="problem must have signal"):
         st.notions(st.LeastSquares([1.0], [0.0]), 100)
+
+
+def test_a_peak_above_the_samples_needs_a_schedule_of_batches():
+    setting = {"batch_size": 100, "learning_rate": 0.1, "num_samples": 60}
+    ramp = st.Algorithm(batch_schedule=st.Stages([0, 0.5], [0.1, 1.0]))
+    assert np.isfinite(st.gradient_noise_scale(st.PowerLaw(2, 3), **setting, algorithm=ramp).simple)
+    with pytest.raises(ValueError, match="num_samples must be at least batch_size"):
+        st.gradient_noise_scale(st.PowerLaw(2, 3), **setting)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.critical.relaxed_risk import RelaxedRisk
+from sgdtheory.critical.relaxed_risk import RelaxedRisk, _spaced
 from sgdtheory.critical.tuned_risk import TunedRisk
+from tests.critical.known_risk import KnownRisk
 
 PROBLEMS = [st.PowerLaw(2, 3), st.PowerLaw(1.3, 4.0, 300, 0.1), st.PowerLaw(3, 4.5)]
 SAMPLES = 2.0**20
@@ -99,3 +100,49 @@ def test_two_numbers_of_steps_of_which_the_first_is_better_are_halved():
     relaxed.risk = np.sort(relaxed.risk)
     relaxed.refine(1.0)
     assert relaxed.steps.tolist() == [430, 464, 500]
+
+
+# ------------------------------------------------------------------ a known risk
+
+
+def of_steps(log_risk, resonant=0.0):
+    """ρ is a formula of n alone."""
+    return KnownRisk(lambda b, n: np.exp(log_risk(np.log(n))) + 0 * b, lambda n: 1e-9, resonant)
+
+
+def test_a_minimum_may_be_twice_as_far_down_as_a_parabola_says():
+    found = RelaxedRisk(of_steps(lambda x: 0.3 * (x - 6.1) ** 2 - 4), 1e5, 2.0)
+    k = np.array([1 + int(np.argmin(found.risk[1:-1]))])
+    here = np.log(found.risk[k])
+    assert found.risk[0] > found.risk[k] < found.risk[-1]
+    np.testing.assert_allclose(found._lowest_about(k), here - 2 * (here + 4), rtol=1e-9)
+    resonant = RelaxedRisk(of_steps(lambda x: 0.3 * (x - 6.1) ** 2 - 4, 4.0), 1e5, 2.0)
+    np.testing.assert_allclose(resonant._lowest_about(k), np.log(resonant.risk[k]) - 0.02)
+
+
+@pytest.mark.parametrize(("gap", "new"), [(0.01, 1), (0.03, 0), (-0.5, 1)])
+def test_a_first_number_of_steps_next_to_what_is_attained_is_looked_into(gap, new):
+    """Where the next one is worse, and it is within 2%."""
+    found = RelaxedRisk(of_steps(lambda x: 0.3 * x), 1e5, 2.0)
+    steps = found.steps.copy()
+    found.refine(found.risk[0] * (1 - gap))
+    assert found.steps.size == steps.size + new
+    assert new == 0 or steps[0] < found.steps[1] < steps[1]
+    falling = RelaxedRisk(of_steps(lambda x: -0.3 * x), 1e5, 2.0)
+    falling.refine(10.0)
+    np.testing.assert_array_equal(falling.steps, steps)
+
+
+@pytest.mark.parametrize("place", [0.5, 1.5, 3.5])
+def test_a_guess_between_any_two_numbers_of_steps(place):
+    found = RelaxedRisk(of_steps(lambda x: -0.7 * x), 1e5, 2.0)
+    wanted = np.exp(np.interp(place, np.arange(found.steps.size), np.log(found.steps)))
+    assert found.steps_about(1e5, wanted**-0.7) == pytest.approx(wanted, rel=0.02)
+    two = RelaxedRisk(of_steps(lambda x: -0.7 * x), 2000.0, 1000.0)
+    assert two.steps.size == 2
+    assert two.steps_about(2000.0, 1500.0**-0.7) == pytest.approx(1500, rel=0.02)
+
+
+def test_numbers_from_one_to_another():
+    assert _spaced(5.0, 4.0, 2.0).size == 0
+    np.testing.assert_allclose(_spaced(10.0, 1000.0, 1.5), np.geomspace(10, 1000, 5))

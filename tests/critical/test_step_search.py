@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sgdtheory.critical.step_search import bracket, fewest_steps
+from sgdtheory.critical.step_search import bracket, fewest_steps, whole_numbers
 from sgdtheory.critical.thresholds import STEPS_RESOLUTION
 
 LARGEST = 5000  # of what brute force tries
@@ -183,6 +183,19 @@ def test_a_bracket_about_any_guess_holds_the_answer(shape, guess):
     assert margin.calls <= 20
     if abs(guess - 1003) < 50:
         assert (margin.calls, ends[1, 0] < 1.3 * ends[0, 0]) == (1, True)
+
+
+@pytest.mark.parametrize("guess", [900.0, 1100.0, 1e4])
+def test_a_margin_of_nothing_is_enough(guess):
+    ends, _ = bracket(lambda n, i: np.where(n < 1003, 1.0, 0.0), 10.0, 50_000.0, guess)
+    assert ends[0, 0] < 1003 <= ends[1, 0]
+
+
+def test_whole_numbers_from_one_to_another():
+    np.testing.assert_array_equal(whole_numbers(2.0, 5.0), [2, 3, 4, 5])
+    np.testing.assert_array_equal(whole_numbers(2.0, 4.5), [2, 3, 4])
+    np.testing.assert_array_equal(whole_numbers(2.0, 2.0), [2])
+    assert whole_numbers(3.0, 2.0).size == 0
 
 
 def test_a_bracket_ends_where_the_search_does():

@@ -1,6 +1,6 @@
 """The best schedule of a few steps against brute force: a recursion of its own, and searches from random starts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
@@ -10,6 +10,8 @@ import pytest
 from scipy.optimize import minimize
 
 import sgdtheory as st
+from sgdtheory.optimal import few_steps
+from sgdtheory.optimal.newton import Searches
 from sgdtheory.optimal.run import Run
 from sgdtheory.optimal.search import Search
 from sgdtheory.optimal.side_by_side import Runs
@@ -156,6 +158,159 @@ def test_brute_force_finds_nothing_better():
 def test_brute_force_finds_nothing_better_in_many_cases():
     worst = beaten(2, 180, 16, 30) + beaten(3, 20, 64, 10)
     assert all(excess < allowed(case) for excess, case in worst), max(worst, key=lambda item: item[0])
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.4])
+def test_a_search_for_batch_sizes_ends_at_an_optimum(share):
+    """A common factor of all shares changes nothing: searches that were free to vary it got stuck on the way."""
+    search = Search(EXAMPLE, 4, 4 * 81.0, True, UNIFORM, True)
+    begin = np.array([[np.log(share) + search.freedom.highest, 0.0, 0.1, 0.2, 0.3]])
+    searches = Searches(search.schedules(), begin)
+    before = searches.here.value[0]
+    ended = searches.ended(1e-9)
+    assert ended.value[0] < before - 0.1
+    assert np.abs(np.where(ended.held, 0.0, ended.slope)).max() < 1e-4
+
+
+# ------------------------------------------------------------------ where searches begin, and what they try
+
+
+def test_orders_put_one_step_elsewhere_or_exchange_two():
+    every = list(range(5))
+    wanted = set()
+    for one in range(5):
+        for other in range(5):
+            rest = every[:one] + every[one + 1 :]
+            wanted.add((*rest[:other], one, *rest[other:]))
+            exchanged = every.copy()
+            exchanged[one], exchanged[other] = other, one
+            wanted.add(tuple(exchanged))
+    found = [tuple(each) for each in few_steps._orders(5).tolist()]
+    assert set(found) == wanted - {tuple(every)}
+    assert len(found) == 5 * 4 + 4 * 3 / 2
+
+
+@pytest.mark.parametrize("free", ["rates", "both", "batches"])
+def test_moves_of_a_schedule(free):
+    """Steps in other orders, with their batches where these vary, and single rates changed, to the edge or below."""
+    n = 4
+    schedules = Search(EXAMPLE, n, n * 40.0, free != "rates", LAST, free == "batches").schedules()
+    rates, batches = np.array([-0.1, -0.2, -0.3, -0.4])[: schedules.rates], np.array([-4.0, -3.0, -2.0, -1.0])
+    found = few_steps._moves(schedules, rates if free == "rates" else np.append(rates, batches))
+    orders = few_steps._orders(n)
+    changed = np.array(
+        [np.where(np.arange(n) == k, np.log(to), -0.1 * np.arange(1, 5)) for to in (1, 0.5, 0.25) for k in range(n)]
+    )
+    if free == "batches":
+        wanted = np.column_stack([np.full(len(orders), -0.1), batches[orders]])
+    elif free == "rates":
+        wanted = np.concatenate([rates[orders], changed])
+    else:
+        alone = np.concatenate([rates[orders], changed])
+        wanted = np.concatenate(
+            [np.hstack([rates[orders], batches[orders]]), np.hstack([alone, np.tile(batches, (len(alone), 1))])]
+        )
+    np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 8])
+def test_chebyshevs_steps_are_the_inverse_roots(steps):
+    """Of his polynomial on [low, 1], with steps up to the edge, 2; in three orders."""
+    found = few_steps._chebyshev(steps)
+    assert len(found) == 9
+    for low in (0.3, 0.03, 0.003):
+        rising, falling, mixed = (found[f"Chebyshev's from {low:g}, {name}"] for name in ("rising", "falling", "mixed"))
+        assert (np.diff(rising) >= 0).all()
+        np.testing.assert_array_equal(falling, rising[::-1])
+        np.testing.assert_array_equal(np.sort(mixed), rising)
+        np.testing.assert_array_equal(mixed[::2], rising[: (steps + 1) // 2])
+        np.testing.assert_array_equal(mixed[1::2], rising[(steps + 1) // 2 :][::-1])
+        roots = 0.5 / rising[rising < 1]
+        place = (2 * roots - 1 - low) / (1 - low)
+        np.testing.assert_allclose(np.cos(steps * np.arccos(place)), 0, atol=1e-9)
+        assert np.unique(roots.round(9)).size == roots.size
+        every = (1 + low) / 2 + (1 - low) / 2 * np.cos(np.pi * (np.arange(steps) + 0.5) / steps)
+        assert (every <= 0.5).sum() == (rising == 1).sum()
+
+
+@pytest.mark.parametrize("free", ["rates", "both", "batches"])
+def test_starts_keep_to_the_edge_and_differ(free):
+    n = 6
+    schedules = Search(EXAMPLE, n, n * 40.0, free != "rates", LAST, free == "batches").schedules()
+    names, begin = few_steps._starts(schedules, np.random.default_rng(0), 8)
+    assert len(names) == len(begin) == (12 if free == "batches" else 7 + 9) + 8
+    assert names[-1] == "random 8"
+    share = np.exp(begin[:, : schedules.rates] - schedules.freedom.highest)
+    assert (share <= 1 + 1e-12).all()
+    assert (share >= 1e-6 * (1 - 1e-9)).all()
+    assert np.unique(share.round(9), axis=0).shape[0] > 12
+    if free == "batches":
+        np.testing.assert_allclose(share[:12, 0], np.geomspace(0.02, 1, 12))
+    else:
+        named = dict(zip(names, share, strict=True))
+        u = (np.arange(n) + 0.5) / n
+        np.testing.assert_allclose(named["linear decay"], 0.3 * (1 - u))
+        np.testing.assert_allclose(named["constant"], 0.5)
+        np.testing.assert_allclose(named["small"], 0.01)
+        np.testing.assert_allclose(named["large, linear decay"], 0.9 * (1 - u))
+        np.testing.assert_allclose(named["next to the edge"], 0.95)
+        np.testing.assert_allclose(named["cosine"], 0.45 * (1 + np.cos(np.pi * u)))
+        np.testing.assert_allclose(named["late decay"], np.minimum(0.95, 2 * (1 - u)))
+    if free != "rates":
+        batches = begin[:, schedules.rates :]
+        assert (np.diff(batches[: len(begin) - 4], axis=1) >= 0).all()  # they rise, but in some random ones
+        assert (np.diff(batches[len(begin) - 4 :], axis=1) < 0).any()
+
+
+def test_few_steps_of_one_direction():
+    """The least risk of each step is best for all that follow; searches near its optimum find it again."""
+    problem, n, batch = st.LeastSquares([1.0], [2.0], 0.3), 5, 3.0
+    risk = 2.0
+    for _ in range(n):
+        shaken = (2 * risk + 0.3) / batch
+        risk = risk * shaken / (risk + shaken)
+    schedules = Search(problem, n, n * batch, False, LAST).schedules()
+    found = few_steps.few_steps(schedules)
+    assert found.risk == pytest.approx(risk, rel=1e-9)
+    assert found.slope < 1e-5
+    assert found.agreeing == found.searches >= 12  # there is one optimum
+    assert len(found.from_starts) == 36
+    assert min(found.from_starts.values()) == pytest.approx(risk, rel=1e-4)
+    assert len(found.varied) == 2  # the best one, and that of the searches
+    assert np.exp(schedules(found.varied[:1]).value[0]) == pytest.approx(risk, rel=1e-9)
+    np.testing.assert_allclose(np.exp(found.log_batch), batch)
+    laid = schedules.laid_out(found.varied[:1])
+    np.testing.assert_array_equal(found.log_rate, laid.log_rate[0])
+    near = few_steps.few_steps_near(schedules, found.varied - 0.05)
+    assert near.risk == pytest.approx(risk, rel=1e-7)
+    assert (near.from_starts, near.searches) == ({}, 2)
+
+
+@pytest.mark.parametrize("average", [LAST, UNIFORM], ids=lambda average: type(average).__name__)
+def test_bounds_and_what_is_impossible(average):
+    """Rates at their ends are held where less risk lies beyond; a risk below the bound is refused, its slope 0."""
+    n = 3
+    search = Search(EXAMPLE, n, n * 1000.0, False, average)
+    schedules, highest = search.schedules(), search.freedom.highest
+    point = np.array([[5.0, -1.0, -0.5], [-99.0, -1.0, -0.5], [5.0, 5.0, 5.0], [-0.1, -0.2, -0.3]])
+    found = schedules(point)
+    np.testing.assert_array_equal(found.point, np.clip(point, highest - 35.0, highest))
+    at_end = [found.point >= highest, found.point <= highest - 35.0]
+    np.testing.assert_array_equal(found.held, at_end[0] & (found.slope <= 0) | at_end[1] & (found.slope >= 0))
+    schedules.freedom = replace(search.freedom, lower_bound=float(np.exp(np.sort(found.value)[1])))
+    again = schedules(point)
+    worst = found.value < np.sort(found.value)[1]
+    assert (again.value[worst] == 1e3).all()
+    assert again.held[worst].all()
+    assert (again.slope[worst] == 0).all()
+    np.testing.assert_array_equal(again.value[~worst], found.value[~worst])
+
+
+def test_no_share_is_less_than_e_to_the_minus_40_of_the_largest():
+    schedules = Search(EXAMPLE, 3, 3 * 40.0, True, LAST).schedules()
+    laid = schedules.laid_out(np.array([[-1.0, -1.0, -1.0, 2.0, -100.0, 2.0]]))
+    np.testing.assert_allclose(laid.shares, [[-np.log(2), -40 - np.log(2), -np.log(2)]])
+    np.testing.assert_allclose(np.exp(laid.log_batch), [[1 + 117 / 2, 1.0, 1 + 117 / 2]])
 
 
 def test_its_risk_and_gradient_are_those_of_a_run():

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 import sgdtheory as st
-from sgdtheory.optimal.frontier import LARGE, _Best, _fewest_steps, _one_step
+from sgdtheory.optimal.frontier import LARGE, _Best, _crossing, _fewest_steps, _frontier, _one_step
 
 PROBLEM = st.LeastSquares([1.0, 0.3], [1.0, 0.5], noise_variance=0.5)
 TARGET = 0.15
@@ -120,3 +120,71 @@ def test_the_figure_has_every_way_and_its_law(found):
 def test_what_is_refused(setting, message):
     with pytest.raises(ValueError, match=message):
         st.pareto(PROBLEM, **setting)
+
+
+# ------------------------------------------------------------------ a known risk
+
+
+def known(steps, batch):
+    """The least risk of n steps: even ones resonate a little."""
+    return (1 + 0.02 * (steps % 2) * (steps <= min(4 * batch, 100))) * steps**-1.2 + 2 / (steps * batch)
+
+
+@pytest.mark.parametrize("target", [0.2, 0.01, 0.0007])
+def test_a_frontier_of_a_known_risk(target):
+    found = _frontier(known, target, 6)
+    every = np.arange(1.0, 10_000)
+
+    assert found.least_steps == every[np.array([known(n, 1e12) for n in every]) <= target][0]
+    assert found.num_steps[-1] == pytest.approx(every[np.array([known(n, 1.0) for n in every]) <= target][0])
+    assert found.num_samples[-1] == found.num_steps[-1] == found.least_samples
+    inner = found.num_steps[:-1]
+    assert (inner % 2 == 0).all()
+    assert ((inner > found.least_steps) & (inner < found.num_steps[-1])).all()
+    assert inner[0] <= 1.05 * found.least_steps + 2
+    assert inner.size == (2 if target == 0.2 else 5)  # two that round to the same n are one
+    needed = 2 / (target - inner**-1.2)  # samples
+    expected = np.minimum.accumulate(np.append(needed, found.num_samples[-1]))
+    np.testing.assert_allclose(found.num_samples, expected, rtol=1e-3)
+    ratios = inner[1:] / found.least_steps - 1
+    if target < 0.2:
+        steps = np.diff(np.log(ratios))
+        assert np.ptp(steps) < 0.2 * steps.mean()  # evenly in log(n/S_min − 1)
+    assert found.critical_batch_size == found.least_samples / found.least_steps
+    np.testing.assert_allclose(
+        found.product,
+        (found.num_steps / found.least_steps - 1) * (found.num_samples / found.least_samples - 1),
+    )
+
+
+@pytest.mark.parametrize("fewest", [1.0, 2.0, 3.0, 4.0, 5.0, 17.0, 64.0, 998.0, 9_999.0])
+@pytest.mark.parametrize("low", [1.0, 2.0, 3.0])
+def test_the_fewest_steps_of_a_list(fewest, low):
+    """Whole and exact up to ten thousand; never below where the search begins."""
+    asked = []
+
+    def risk(steps):
+        asked.append(steps)
+        return (fewest / steps) ** 1.5
+
+    assert _fewest_steps(risk, 1.0, low) == max(fewest, low)
+    assert len(asked) == len(set(asked)) < 40
+    assert min(asked) >= low
+
+
+def test_many_steps_are_found_to_a_ten_thousandth():
+    for fewest in (123_456.7, 3.3e9):
+        assert _fewest_steps(lambda n, f=fewest: f / n, 1.0, 1.0) == pytest.approx(fewest, rel=2e-4)
+    with pytest.raises(ValueError, match="within reach of 1e\\+12 steps"):
+        _fewest_steps(lambda n: 1 + 1 / n, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("guess", [1e-6, 0.01, 0.7])
+def test_a_batch_size_at_a_target(guess):
+    """1/B at which a risk that rises with it is met to 1e-4, and 1 where B = 1 does."""
+    for power in (0.7, 1.0, 1.4):
+        found = _crossing(lambda z, p=power: 0.3 + 2 * z**p, 0.4, guess)
+        assert 0.3 + 2 * found**power == pytest.approx(0.4, rel=1e-4)
+    assert _crossing(lambda z: 0.3 + 0.01 * z, 0.4, guess) == 1
+    with pytest.raises(ArithmeticError, match="no batch size found"):
+        _crossing(lambda z: 0.5 + 0.01 * np.random.default_rng(int(1e9 * z)).random(), 0.4, guess)

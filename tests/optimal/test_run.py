@@ -36,6 +36,21 @@ def test_the_risk_is_that_of_every_step(num_steps, spacing):
     assert run.num_samples(log_batch)[0] == pytest.approx(batches.sum(), rel=1e-6)
 
 
+@pytest.mark.parametrize("widest", [0.3, 0.7])
+def test_panels_end_at_knots_and_are_no_wider_than_asked(widest):
+    """By a tenth at most, and by rounding to whole steps."""
+    n = 30_000
+    knots = np.array([0.0, 40.0, 2000.0, 9000.0, 29_000.0, 29_950.0, n - 1])
+    run = Run(PROBLEM.modes(1e-9), NOISE, n, knots, widest=widest)
+    assert set(knots) <= set(run.edges)
+    assert (run.edges[0], run.edges[-1]) == (0, n)
+    long = np.diff(run.edges) > 24
+    widths = np.diff(place(np.minimum(run.edges, n - 1), n))[long]
+    assert widths.max() < 1.15 * widest
+    assert widths.min() > widest / 3  # nor much narrower
+    assert ((run.panel >= 0) == long).all()
+
+
 AVERAGES = st.LastIterate(), st.UniformAverage(), st.TailAverage(0.4), st.ExponentialAverage(window=0.1)
 
 
@@ -77,11 +92,11 @@ def test_the_gradient_of_every_step_is_that_of_automatic_differentiation():
         eigenvalue, signal = jnp.asarray(PROBLEM.eigenvalues), jnp.asarray(PROBLEM.signal)
 
         def final(log_rate, log_batch):
-            risk = signal
-            for t in range(n):
-                x = jnp.exp(log_rate[t]) * eigenvalue
-                risk = (1 - x) ** 2 * risk + x**2 / jnp.exp(log_batch[t]) * (risk + risk.sum() + NOISE)
-            return risk.sum()
+            def step(risk, now):
+                x = jnp.exp(now[0]) * eigenvalue
+                return (1 - x) ** 2 * risk + x**2 / jnp.exp(now[1]) * (risk + risk.sum() + NOISE), None
+
+            return jax.lax.scan(step, signal, (log_rate, log_batch))[0].sum()
 
         by_rate, by_batch = jax.grad(final, (0, 1))(jnp.asarray(log_rate), jnp.asarray(log_batch))
         by_rate, by_batch = np.asarray(by_rate), np.asarray(by_batch)

@@ -1,11 +1,13 @@
 """The best schedule against what is known: scalar recursions, bounds, named schedules, other starts and knots."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.optimal.schedule import STARTS
-from sgdtheory.optimal.search import Search
+from sgdtheory.optimal.schedule import STARTS, KnotShape, _steps
+from sgdtheory.optimal.search import Knots, Search
 from sgdtheory.optimal.variables import Edge
 from sgdtheory.theory import stability_edge
 
@@ -23,6 +25,75 @@ def fixed():
 def ramped():
     """As many samples and steps, B_t free."""
     return st.optimal_schedule(PROBLEM, num_samples=8000, num_steps=500)
+
+
+def test_a_shape_by_its_knots():
+    """Their values at their steps, log-linear in log((t + 1)/(n − t)) between them, stretched for other n."""
+    shape = KnotShape(10.0, (0.0, 1.0, 5.0, 8.0, 9.0), (1.0, 0.8, 0.5, 0.2, 0.1))
+    np.testing.assert_allclose(shape.at(np.array(shape.steps) / 10), shape.values, rtol=1e-12)
+    assert shape.at(1.0) == pytest.approx(0.1)
+    low, here, high = (np.log((t + 1) / (10 - t)) for t in (1, 3, 5))
+    share = (here - low) / (high - low)
+    assert shape.at(0.3) == pytest.approx(0.8 ** (1 - share) * 0.5**share)
+    assert shape.knots() == (0.1, 0.5, 0.8)
+
+
+def test_numbers_of_steps():
+    """⌊D/B⌋, or as given; batch sizes are looked for only where there are more samples than steps."""
+    assert _steps(100.0, None, None) == (100, False)
+    assert _steps(100.0, 1, None) == (100, False)
+    assert _steps(100.0, 16, None) == (6, False)
+    assert _steps(100.0, 50, None) == (2, False)
+    assert _steps(100.0, None, 10) == (10, True)
+    assert _steps(100.0, None, 2) == (2, True)
+    assert _steps(100.0, None, 100) == (100, False)
+    assert _steps(100.7, None, None) == (100, False)
+    for refused in ({"batch_size": 51}, {"num_steps": 101}, {"num_steps": 10, "batch_size": 10}, {"num_steps": 1}):
+        with pytest.raises(ValueError, match="num_s"):
+            _steps(100.0, **{"batch_size": None, "num_steps": None} | refused)
+
+
+def test_starts_that_agree_are_counted(monkeypatch):
+    """Those within 1e-6 of the least risk; the least is carried on."""
+    steps, risks = np.array([0.0, 40.0, 99.0]), iter(2 * [0.65, 0.5, 0.5 + 2.5e-7])
+    carried = []
+
+    def begun(self, start):
+        return Knots(steps, np.log([0.2, 0.4, 0.1]), np.full(3, np.log(8.0)), next(risks), 0.0)
+
+    def finished(self, found):
+        carried.append(found.risk)
+        return found, found
+
+    monkeypatch.setattr(Search, "begun", begun)
+    monkeypatch.setattr(Search, "finished", finished)
+    best = st.optimal_schedule(st.LeastSquares([1.0], [2.0]), num_samples=805, batch_size=8)
+    assert carried == [0.5]
+    assert (best.searches, best.agreeing) == (3, 2)
+    assert list(best.from_starts.values()) == [0.65, 0.5, 0.5 + 2.5e-7]
+    assert (best.num_steps, best.num_samples, best.with_half_the_knots) == (100, 800, 0.5)
+    assert (best.peak_learning_rate, best.peak_batch_size) == pytest.approx((0.4, 8.0))
+    assert best.learning_rate(0.99) == pytest.approx(0.1)
+    assert best.lower_bound_gap == best.risk / best.lower_bound
+    single = st.optimal_schedule(st.LeastSquares([1.0], [2.0]), num_samples=100)
+    assert (single.num_steps, single.num_samples, single.peak_batch_size) == (100, 100, 1)
+    assert np.isinf(replace(best, lower_bound=0.0).lower_bound_gap)
+    assert replace(best, lower_bound=0.5, risk=2.0).lower_bound_gap == 4
+
+
+def test_the_risk_of_a_ramp_is_that_of_batches_that_are_not_whole():
+    """By the recursion at the γ_t and B_t that are told."""
+    problem, n = st.LeastSquares([1.0, 0.2], [0.5, 1.0], 0.3), 4
+    best = st.optimal_schedule(problem, num_samples=26, num_steps=n)
+    rates, sizes = best.learning_rate(np.arange(n) / n), best.batch_size(np.arange(n) / n)
+    assert sizes.sum() == pytest.approx(26, rel=1e-9)
+    assert (np.abs(sizes - np.round(sizes)) > 1e-3).any()
+    risk = problem.signal
+    for rate, size in zip(rates, sizes, strict=True):
+        x = rate * problem.eigenvalues
+        risk = (1 - x) ** 2 * risk + x**2 / size * (risk + risk.sum() + 0.3)
+    assert best.risk == pytest.approx(risk.sum(), rel=1e-9)
+    assert (best.peak_learning_rate, best.peak_batch_size) == pytest.approx((rates.max(), sizes.max()), rel=1e-12)
 
 
 def test_its_algorithm_attains_its_risk(fixed):

@@ -39,8 +39,16 @@ def up_and_down(step):
 @pytest.mark.parametrize("rounded", [True, False])
 @pytest.mark.parametrize(
     "shape",
-    [st.Constant(), st.Linear(final=4.0), st.WSD(0.4), st.Stages([0, 0.3], [1, 2.3]), up_and_down],
-    ids=["constant", "linear", "WSD", "stages", "function"],
+    [
+        st.Constant(),
+        st.Stages([0], [0.7]),
+        st.Stages([0], [0.1]),
+        st.Linear(final=4.0),
+        st.WSD(0.4),
+        st.Stages([0, 0.3], [1, 2.3]),
+        up_and_down,
+    ],
+    ids=["constant", "flat", "less than one", "linear", "WSD", "stages", "function"],
 )
 def test_samples_are_the_sum_of_the_batches_before(shape, rounded):
     """Whole or, between them, real batch sizes; runs of equal ones are there where they can be told apart."""

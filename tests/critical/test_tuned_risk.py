@@ -1,0 +1,211 @@
+"""What the tuned risk is made of, each part against its definition."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.critical.tuned_risk import TunedRisk, _Courses, _gain, _leading, _memory
+
+PROBLEM = st.LeastSquares([1.0, 0.3, 0.05], [0.5, 0.4, 0.3], noise_variance=0.5)
+LAST = st.LastIterate()
+
+
+def one(*values):
+    return [np.array([float(value)]) for value in values]
+
+
+# ------------------------------------------------------------------ what needs no tuning
+
+
+@pytest.mark.parametrize(
+    ("method", "matrix"),
+    [
+        (st.HeavyBall(0.7), [[1 - 0.1, 0.7], [-0.1, 0.7]]),
+        (st.Nesterov(0.6), None),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("average", [LAST, st.UniformAverage(), st.TailAverage(0.5)], ids=str)
+def test_the_mean_risk_is_that_without_noise_and_with_infinite_batches(method, matrix, average):
+    """Σ s (mean of the path)²: also under a schedule."""
+    for schedule in (st.Constant(), st.Cosine()):
+        algorithm = st.Algorithm(method, schedule=schedule, average=average)
+        tuned = TunedRisk(PROBLEM, algorithm)
+        rates, steps = np.array([0.03, 0.2, 0.5]), 11
+        quiet = st.LeastSquares(PROBLEM.eigenvalues, PROBLEM.signal, 0.0)
+        exact = st.excess_risk(
+            quiet, batch_size=1e13, learning_rate=rates, num_samples=1e13 * steps, algorithm=algorithm
+        ).total
+        np.testing.assert_allclose(tuned.mean_risk(rates, float(steps)), exact, rtol=1e-6)
+
+
+def test_directions_with_most_of_the_signal_lead():
+    eigenvalue, signal = np.arange(30.0), np.random.default_rng(0).permutation(30) + 1.0
+    found = _leading(eigenvalue, signal)
+    assert sorted(found[1].tolist()) == list(range(15, 31))
+    np.testing.assert_array_equal(signal[found[0].astype(int)], found[1])
+
+
+@pytest.mark.parametrize("momentum", [0.5, 0.9])
+def test_momentum_is_forgotten_to_a_millionth(momentum):
+    found = _memory(st.HeavyBall(momentum))
+    assert momentum**found == pytest.approx(1e-6)
+    assert _memory(st.SGD()) == 0
+    assert _memory(st.ScheduleFree()) == 0
+    assert TunedRisk(PROBLEM, st.Algorithm(st.HeavyBall(momentum), average=LAST)).rippling == found
+
+
+def test_momentum_goes_farther_than_sgd():
+    """With gradient 1, by 1/(1 − β) after many steps; numbers of steps are powers of two, others are rounded up."""
+    assert _gain(st.SGD(), 64.0) == pytest.approx(1.0)
+    assert _gain(st.HeavyBall(0.9), 1.0) == pytest.approx(1.0)
+    assert _gain(st.HeavyBall(0.9), 2.0**20) == pytest.approx(10.0, rel=1e-3)
+    assert _gain(st.HeavyBall(0.9), 2.0) == pytest.approx((1 + 1.9) / 2)  # w moves by 1, then by 1.9
+
+
+def test_what_resonates_and_from_where_steps_count():
+    assert (TunedRisk(PROBLEM).first_steps, TunedRisk(PROBLEM).resonant) == (2, 4)
+    last = TunedRisk(PROBLEM, st.Algorithm(average=LAST))
+    assert (last.first_steps, last.resonant, last.rippling) == (1, 0, 0)
+    assert TunedRisk(PROBLEM, st.Algorithm(st.ScheduleFree(), average=LAST)).resonant == 4
+
+
+@pytest.mark.parametrize(
+    "algorithm", [st.Algorithm(), st.Algorithm(average=LAST), st.Algorithm(st.HeavyBall(0.5), average=LAST)], ids=str
+)
+def test_nothing_gets_below_what_is_out_of_reach(algorithm):
+    """Any γ and B."""
+    problem = st.PowerLaw(1.5, 1.8, 40, noise_variance=0.0)
+    tuned = TunedRisk(problem, algorithm)
+    bounds = [tuned.out_of_reach(steps) for steps in (1.0, 2.0, 8.0, 30.0, 300.0)]
+    assert bounds == sorted(bounds, reverse=True)
+    steps = np.array([2.0, 8.0])
+    best = tuned.least(np.full(2, 1e9), steps).risk
+    assert (np.array(bounds[1:3]) < best).all()
+    assert bounds[0] > 0
+
+
+def test_the_bound_by_its_formula():
+    """Of directions with 2λ ≤ λ_1 at x = 2λ/λ_1; of others `(1 − Tλ)²`, T twice their displacement."""
+    n = 8.0
+    x = 2 * np.array([0.3, 0.05])
+    mean = (1 - (1 - x) ** n) / (n * x)
+    assert TunedRisk(PROBLEM).out_of_reach(n) == pytest.approx(np.array([0.4, 0.3]) @ mean**2)
+    half = st.LeastSquares([1.0, 0.5], [0.5, 0.4])
+    assert TunedRisk(half).out_of_reach(n) == pytest.approx(0.4 / n**2)
+    slow = TunedRisk(st.LeastSquares([1.0, 1e-3], [0.5, 0.4]), st.Algorithm(average=LAST))
+    assert slow.out_of_reach(n) == pytest.approx(0.4 * (1 - 1e-3 * 4 * n) ** 2, rel=1e-6)  # γ ≤ 2/λ_1
+    many = st.PowerLaw(2.0, 1.5, 500)
+    eigenvalues, signal = many.directions()
+    left = np.maximum(1 - 4 * n * eigenvalues, 0)
+    assert TunedRisk(many, st.Algorithm(average=LAST)).out_of_reach(n) == pytest.approx(signal @ left**2, rel=1e-3)
+
+
+# ------------------------------------------------------------------ the range of γ
+
+
+def test_a_schedule_may_pass_the_edge_by_what_lets_moments_grow_by_e_cubed():
+    """Until the growth over a run, to first order in how far γ is beyond the edge, is 3."""
+    problem = st.LeastSquares([1.0], [1.0], noise_variance=1.0)
+    algorithm = st.Algorithm(schedule=st.Linear(), average=LAST)
+    tuned, batch = TunedRisk(problem, algorithm), 10.0
+    plain = float(st.max_stable_learning_rate(problem, batch_size=10))
+    u = (np.arange(200_000) + 0.5) / 200_000
+
+    def growth(rate):  # log of the factor of one step, one direction: (1 − γ)² + 2γ²/B
+        return np.log((1 - rate) ** 2 + 2 * rate**2 / batch)
+
+    slope = growth(1.01 * plain) / 0.01
+    for steps in (50.0, 1000.0):
+        end = tuned.edge(*one(batch, steps))[0]
+        beyond = np.maximum(end / plain * (1 - u) - 1, 0).mean()
+        assert steps * slope * beyond == pytest.approx(3.0, rel=0.05)
+    assert tuned.edge(*one(batch, 1e-3))[0] == pytest.approx(4 * plain)
+    constant = TunedRisk(problem, st.Algorithm(average=LAST))
+    assert constant.edge(*one(batch, 50.0))[0] == pytest.approx(plain)
+
+
+# ------------------------------------------------------------------ batches of a schedule
+
+
+def test_a_peak_for_every_mean():
+    """The mean of max(1, B g) over the run."""
+    u = (np.arange(20_000) + 0.5) / 20_000
+    for shape in (st.Linear(final=3.0), st.Linear(0.0, 1.0), st.Stages([0, 0.5], [0.02, 1.0]), st.Stages([0], [0.4])):
+        courses = _Courses(st.Algorithm(batch_schedule=shape, average=LAST))
+        for mean in (1.0, 1.5, 2.0, 40.0):
+            peak = courses._peak(mean)
+            assert np.maximum(peak * shape.at(u), 1.0).mean() == pytest.approx(mean, rel=2e-5)
+        course = courses(7.0, 0.1, 30.0)
+        assert (course.rate, course.num_steps, course.rounded) == (0.1, 30, False)
+        assert course.batch == courses._peak(7.0)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [(lambda step: 1.0 + 0 * step, "shape of fractions"), (st.Stages([0, 0.5], [0.0, 0.0]), "positive somewhere")],
+)
+def test_batch_schedules_that_are_refused(schedule, message):
+    with pytest.raises(ValueError, match=message):
+        TunedRisk(PROBLEM, st.Algorithm(batch_schedule=schedule, average=LAST))
+
+
+def test_a_batch_schedule_may_be_zero_somewhere():
+    TunedRisk(PROBLEM, st.Algorithm(batch_schedule=st.Stages([0, 0.5], [0.0, 1.0]), average=LAST))
+
+
+# ------------------------------------------------------------------ tuned
+
+
+def test_a_single_step_of_an_average_is_taken_at_the_edge():
+    tuned = TunedRisk(PROBLEM)
+    found = tuned.least(np.array([5.0, 5.0]), np.array([1.0, 30.0]))
+    edge = float(st.max_stable_learning_rate(PROBLEM, batch_size=5))
+    assert (found.share[0], found.rate[0]) == pytest.approx((1.0, edge))
+    assert found.risk[0] == pytest.approx(PROBLEM.initial_risk)
+    assert 0 < found.share[1] < 1
+    assert found.rate[1] == pytest.approx(found.share[1] * edge)
+    last = TunedRisk(PROBLEM, st.Algorithm(average=LAST)).least(*one(5, 1))
+    assert last.share[0] < 1  # which learns something in one step
+
+
+@pytest.mark.parametrize("algorithm", [st.Algorithm(), st.Algorithm(average=LAST)], ids=["average", "last"])
+def test_roughly_is_near_the_least(algorithm):
+    """Also from a guess of γ, and with few steps among many; beyond the edge it never goes."""
+    index = np.arange(1.0, 11)
+    tuned = TunedRisk(st.LeastSquares(50 * index**-2, index**-3), algorithm)
+    batch, steps = np.array([1.0, 20.0, 3.0, 2.0, 7.0]), np.array([40.0, 8.0, 30.0, 5.0, 25.0])
+    best, edge = tuned.least(batch, steps), tuned.edge(batch, steps)
+    for rate in (None, 0.5 * best.rate):
+        found = tuned.roughly(batch, steps, rate)
+        np.testing.assert_allclose(found.risk, best.risk, rtol=1e-3)
+        np.testing.assert_allclose(found.rate, found.share * edge)
+    assert (tuned.roughly(batch, steps, 3 * edge).rate <= edge).all()
+    assert found.risk[1] == pytest.approx(best.risk[1], rel=1e-9)
+
+
+def test_risks_are_at_most_huge():
+    """Where a peak beyond the edge diverges; and exact unless an error is allowed."""
+    tuned = TunedRisk(PROBLEM, st.Algorithm(schedule=st.Cosine(), average=LAST))
+    assert (tuned.parts(*one(1, 50, 3000)) <= 1e9 * PROBLEM.initial_risk).all()
+    assert np.isfinite(tuned.risk(*one(1, 50, 3000))).all()
+    exact = st.excess_risk(PROBLEM, batch_size=4, learning_rate=0.3, num_samples=1200, algorithm=tuned.algorithm)
+    assert tuned.risk(*one(4, 0.3, 300))[0] == pytest.approx(exact.total, rel=1e-9)
+    default = st.excess_risk(PROBLEM, batch_size=4, learning_rate=0.3, num_samples=1200).total
+    assert TunedRisk(PROBLEM).risk(*one(4, 0.3, 300))[0] == pytest.approx(default, rel=1e-13)
+
+
+def test_a_search_begins_below_the_best_rate_of_the_first_order():
+    """A tenth of the γ that is best for nγλ ≪ 1, or of 1/(nλ_1)."""
+    for noise, batch in ((400.0, 2.0), (1e6, 1.0), (0.0, 50.0)):
+        problem = st.LeastSquares([2.0], [0.7], noise)
+        tuned = TunedRisk(problem)
+        curve = tuned._curve(*one(batch, 100.0))
+        wanted = min(1.5 * 0.7 * batch / (2 * 0.7 + noise), 1.0) / (100 * 2.0)
+        assert tuned._least_rate(curve)[0] == pytest.approx(0.1 * wanted)
+    two = TunedRisk(st.LeastSquares([2.0, 0.5], [0.7, 0.4], 400.0))
+    gain = 1.5 * (0.7 + 0.4 / 4) / ((1 + 1 / 16) * (2 * 1.1 + 400))
+    assert two._least_rate(two._curve(*one(3.0, 100.0)))[0] == pytest.approx(0.1 * 3 * gain / 200)
+    heavy = TunedRisk(st.LeastSquares([2.0], [0.7], 0.0), st.Algorithm(st.HeavyBall(0.9), average=LAST))
+    curve = heavy._curve(*one(50.0, 2.0**17))
+    assert heavy._least_rate(curve)[0] == pytest.approx(0.1 / (2.0**17 * 2.0) / 10, rel=1e-3)
