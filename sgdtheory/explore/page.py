@@ -20,7 +20,6 @@ from sgdtheory.explore.computations import Answer, inputs_of
 from sgdtheory.explore.controls import STYLE, Controls
 from sgdtheory.explore.panels import FILLED_BY, SHOWN_IN, make_panels
 from sgdtheory.explore.presets import PRESETS
-from sgdtheory.explore.sources import PANELS
 from sgdtheory.explore.state import COLOURS, SIZES, SLOTS, State, kinds_of
 from sgdtheory.explore.texts import note, readings
 from sgdtheory.explore.worker import Message
@@ -107,12 +106,12 @@ class Page:
         self.look.js_on_change("value", CustomJS(code="window.explorer.look(cb_obj.value)"))
 
     def _add_roots(self) -> None:
-        beneath = {"path": ["path", "path_rates", "path_batches"]}
-        panels = {}
-        for panel in PANELS:
-            figures = [self.panels[name].figure for name in beneath.get(panel, [panel])]
-            panels[f"{panel}_caption"], panels[f"{panel}_key"] = self.panels[panel].caption, self.panels[panel].key
-            panels[panel] = Column(*figures, sizing_mode="stretch_width") if len(figures) > 1 else figures[0]
+        panels = {name: panel.layout for name, panel in self.panels.items()}
+        beneath = [self.panels[name].figure for name in ("path_rates", "path_batches")]
+        for name in ("path_rates", "path_batches"):
+            panels.pop(name)
+        path = self.panels["path"]
+        panels["path"] = Column(path.caption, path.figure, *beneath, path.key, sizing_mode="stretch_width")
         columns = {
             "problem": self.controls.column("capacity", "source", "noise_variance", "num_features"),
             "setting": self.controls.column("num_samples", "batch_size", "learning_rate", "overhead"),

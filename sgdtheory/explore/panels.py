@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from bokeh.models import (
+    Column,
     ColumnDataSource,
     CustomJSTicker,
     CustomJSTickFormatter,
@@ -63,7 +64,7 @@ class Panel:
 
     Attributes:
         figure: Bokeh's.
-        caption, key: its title and its legend. The page lays them out, not Bokeh: it would draw the figure again.
+        layout: its title, the figure and its legend, one below the other.
         sources: by the name of what they draw and the algorithm's place.
         said: the words of the title.
         measured_by, titled_by: names of what the axes show all of, and of what the title tells of.
@@ -104,6 +105,7 @@ class Panel:
         how: Any = {"stylesheets": [STYLE], "sizing_mode": "stretch_width", "margin": 0}
         self.caption = Div(text="", css_classes=["caption"], **how)
         self.key = Div(text="", css_classes=["key"], **how)
+        self.layout = Column(self.caption, self.figure, self.key, sizing_mode="stretch_width")
         self.said, self.pale = "", False
         self.entries: list[Entry] = []
         self.names: Sequence[str] = ()

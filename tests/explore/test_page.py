@@ -292,6 +292,10 @@ CUT = """() => {
     };
     for (const each of document.querySelectorAll("#numbers, main section .caption, main section .key"))
         visit(each.shadowRoot || each, each.getBoundingClientRect());
+    for (const section of document.querySelectorAll("main section"))
+        for (const column of section.querySelectorAll(".bk-Column"))
+            for (const each of column.shadowRoot.querySelectorAll(".caption, .key"))
+                visit(each.shadowRoot, section.getBoundingClientRect());
     return cut;
 }"""
 
