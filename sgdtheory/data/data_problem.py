@@ -284,7 +284,7 @@ def _problem(spectrum: Spectrum) -> LeastSquares:
 def _bounds(
     fit_range: tuple[int, int] | None, whole: Spectrum, left_out: tuple[Spectrum, ...], spread: float
 ) -> tuple[int, int]:
-    positive = np.count_nonzero(whole.eigenvalues)
+    positive = int(np.count_nonzero(whole.eigenvalues))
     if fit_range is not None:
         first, last = (whole_number("fit_range", value, 1) for value in fit_range)
         if not first + FEWEST_DIRECTIONS - 1 <= last <= positive:

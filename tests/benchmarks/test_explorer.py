@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from benchmarks import explorer
 from sgdtheory.explore import State
@@ -14,6 +15,7 @@ from tests.explore.conftest import CHROMIUM
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow  # half a minute
 def test_the_whole_command():
     command = [sys.executable, "-m", "benchmarks.explorer", "--toy", "--repeats", "1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)

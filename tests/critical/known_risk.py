@@ -14,7 +14,7 @@ class KnownRisk:
     Attributes:
         of: the risk, of arrays of B and n.
         bound: what n steps leave at least, whatever B; falls with n.
-        resonant, rippling, first_steps: as `TunedRisk` has them.
+        resonant, rippling, first_steps, default, fraction: as `TunedRisk` has them.
     """
 
     of: object
@@ -22,6 +22,8 @@ class KnownRisk:
     resonant: float = 0.0
     rippling: float = 0.0
     first_steps: float = 2.0
+    default: bool = True
+    fraction: float = 0.0
     initial_risk: float = 10.0
     largest_eigenvalue: float = 1.0
 

@@ -68,6 +68,7 @@ def test_momentum_swings_on(setting):
         assert steps[enough][0] == pytest.approx(fewest, rel=1e-9)
 
 
+@pytest.mark.slow  # ten seconds
 def test_batch_sizes_that_never_reach_it():
     """The average keeps e^−2 of w_0, which a few large steps of large batches cancel: others never are as good."""
     problem = st.PowerLaw(2.0, 4.0, noise_variance=0.1).with_features(4)

@@ -65,7 +65,8 @@ def test_one_step_with_everything_may_be_best():
 def test_batch_sizes_between_two_numbers_of_steps(low, high, resonant):
     """The largest with each number of steps, with even numbers alone where steps resonate; or every B if fewer."""
     samples = 20_001.0
-    found = _batches(SimpleNamespace(samples=samples, resonant=resonant), low, high)
+    relaxed = SimpleNamespace(samples=samples, resonant=resonant, tuned=SimpleNamespace(default=True))
+    found = _batches(relaxed, low, high)
     if high - low <= samples / low - samples / high:
         wanted = np.floor(
             samples / (2 * np.round(np.arange(low, high + 1) / 2) if resonant else np.arange(low, high + 1))
@@ -75,9 +76,14 @@ def test_batch_sizes_between_two_numbers_of_steps(low, high, resonant):
     assert set(found.tolist()) == set(wanted.tolist())
 
 
+def test_odd_numbers_of_steps_count_but_for_averaged_sgd():
+    others = SimpleNamespace(samples=20_001.0, resonant=1e4, tuned=SimpleNamespace(default=False))
+    assert set(_batches(others, 41, 60)) == set(np.floor(20_001 / np.arange(41, 61)))
+
+
 @pytest.mark.parametrize(("low", "high", "samples"), [(1e6, 2e6, 1e14), (1e7, 2e13, 1e15)])
 def test_of_very_many_batch_sizes_some_are_listed(low, high, samples):
-    found = _batches(SimpleNamespace(samples=samples, resonant=0.0), low, high)
+    found = _batches(SimpleNamespace(samples=samples, resonant=0.0, tuned=SimpleNamespace(default=True)), low, high)
     assert 90_000 < found.size <= 100_000
     assert (found.min(), found.max()) == (np.floor(samples / high), np.floor(samples / low))
 
@@ -85,18 +91,18 @@ def test_of_very_many_batch_sizes_some_are_listed(low, high, samples):
 def test_the_most_promising_are_looked_at_and_none_without_a_chance():
     relaxed = RelaxedRisk(best_near(177.0), 50_021.0, 2.0)
     least = relaxed.risk.min()
-    assert _promising(relaxed, 0.6 * least).size == 0
-    found = _promising(relaxed, 1.001 * least)
+    assert _promising([relaxed], 0.6 * least).size == 0
+    found = _promising([relaxed], 1.001 * least)
     assert 1 < found.size <= 64
     estimate = relaxed.estimate(found)
     assert (np.diff(estimate) >= 0).all()
     assert 150 < np.floor(50_021 / found[0]) < 200
     best = relaxed.steps[relaxed.risk.argmin()]
-    steps = np.floor(50_021 / _promising(relaxed, relaxed.risk.min() * (1 + 1e-7)))  # of one alone: both sides of it
+    steps = np.floor(50_021 / _promising([relaxed], relaxed.risk.min() * (1 + 1e-7)))  # of one alone: both sides of it
     assert steps.min() < best < steps.max()
     alone = RelaxedRisk(best_near(177.0), 41.5, 2.0)
     assert alone.steps.size == 1
-    np.testing.assert_array_equal(_promising(alone, 1.0), [1])
+    np.testing.assert_array_equal(_promising([alone], 1.0), [1])
     two = RelaxedRisk(best_near(660.0), 2001.0, 500.0)
     assert two.steps.tolist() == [500, 2001]
-    assert set(_promising(two, 1.0)) == {1, 2, 3, 4}
+    assert set(_promising([two], 1.0)) == {1, 2, 3, 4}

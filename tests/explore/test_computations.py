@@ -125,6 +125,7 @@ def test_growth_is_told_from_the_nearest_data_size_on():
     assert found[-1].marks["exponent"] == st.predicted_exponent(1.5, 4.0)
 
 
+@pytest.mark.slow  # twenty seconds
 def test_growth_is_shown_to_some_percent_before_it_is_exact():
     found = told("growth", replace(STATE, num_samples=200.0), 1)
     sizes = found[-1].columns["num_samples"]

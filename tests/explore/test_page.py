@@ -40,6 +40,7 @@ def test_a_slider_moves_the_numbers_and_the_link(visit):
 CONTROLS = {"a": "capacity", "b": "source", "noise": "noise_variance", "D": "num_samples", "B": "batch_size"}
 
 
+@pytest.mark.slow  # ten seconds
 def test_each_slider_of_the_loss_curve(visit):
     page = visit("D=10000")
     for name in CONTROLS.values():
@@ -147,6 +148,7 @@ def test_algorithms_and_their_settings(visit):
     assert page.number("path-total-0") == pytest.approx(before, rel=1e-12)
 
 
+@pytest.mark.slow  # ten seconds
 def test_a_link_reproduces_a_state(visit):
     page = visit("D=1000&B=8&second=last&M=16")
     before = page.number("path-total-0"), page.number("path-total-1")
@@ -180,16 +182,22 @@ def test_presets(visit):
         assert state_of(page) == preset.state.looking_like(State(colours="dark"))
 
 
-def test_a_hundred_quick_moves(visit, server):
+@pytest.mark.parametrize(
+    ("share", "ends"),
+    [
+        (0.25, {"a": "1.95", "b": "3.5", "noise": "0.447", "B": "6"}),
+        slow(1, {"a": "1.9", "b": "5", "noise": "0.0316", "B": "16"}),
+    ],
+    ids=["a quarter", "all"],
+)
+def test_a_hundred_quick_moves(visit, server, share, ends):
     logged = len(server.log)
     page = visit("D=2000&B=4&second=tail")
     page.number("path-total-1")
-    page.press("source", times=40)
-    page.press("noise_variance", "ArrowLeft", times=30)
-    page.press("capacity", times=10)
-    page.press("batch_size", times=8)
-    page.press("capacity", "ArrowLeft", times=12)
-    for name, value in {"a": "1.9", "b": "5", "noise": "0.0316", "B": "16"}.items():
+    moves = ("source", 40), ("noise_variance", -30), ("capacity", 10), ("batch_size", 8), ("capacity", -12)
+    for name, times in moves:
+        page.press(name, "ArrowRight" if times > 0 else "ArrowLeft", times=int(abs(times) * share))
+    for name, value in ends.items():
         page.page.wait_for_function(f"new URLSearchParams(location.search).get({name!r}) === {value!r}")
     state = state_of(page)
     for slot in range(2):
@@ -370,6 +378,7 @@ POOR = """() => {
 }"""
 
 
+@pytest.mark.slow  # ten seconds
 def test_keys_alone_reach_every_control(visit):
     page = visit("D=500&B=8&rate=0.05&M=16")
     page.number("path-total-0")

@@ -100,6 +100,7 @@ def test_two_algorithms_in_the_dark(visit, keep):
         keep(page, "explorer_two")
 
 
+@pytest.mark.slow  # ten seconds
 def test_a_refused_state(visit, keep):
     """The message is on the screen without scrolling, and nothing is drawn."""
     page = visit("a=0.9")

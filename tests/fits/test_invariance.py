@@ -19,7 +19,6 @@ from sgdtheory.fits.invariance import (
 )
 from sgdtheory.fits.measurements import StepsMeasurement
 from sgdtheory.fits.steps_law import fit_steps_law
-from tests.marks import slow
 from tests.simulated_steps import (
     BATCHES,
     FALSE_ALARM,
@@ -86,7 +85,8 @@ def test_an_exponent_at_the_margin_rarely_holds():
     assert found.count("holds") <= at_most(0.05, SOME)
 
 
-@pytest.mark.parametrize("exponent", [slow(0.0), 0.3])
+@pytest.mark.slow
+@pytest.mark.parametrize("exponent", [0.0, 0.3])
 def test_coverage_of_the_slope(exponent):
     """At least the level: the scatter around the line only widens. Half of the interval would not do."""
     found = simulated(exponent)

@@ -93,6 +93,7 @@ def same(first, second):
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
+@pytest.mark.slow  # ten seconds
 def test_four_devices_give_the_same_numbers(here, tmp_path):
     finish(start(FOUR, 4, tmp_path / "numbers"))
     same(json.loads((tmp_path / "numbers").read_text()), here[:3])

@@ -156,6 +156,7 @@ def test_the_estimate_of_the_error_holds(schedule):
         assert found.error < 1e-7
 
 
+@pytest.mark.slow  # ten seconds
 def test_infinite_dimension_is_the_limit_of_many():
     """Modes and every direction, at a step number where both have learnt the same."""
     listed = st.LeastSquares(*st.PowerLaw(2.0, 2.5, 700).directions())
