@@ -43,7 +43,7 @@ def as_perceptron(sizes, width, batch):
     return TrainConfig.from_fields({"width": width, "depth": 1, "input_dim": 4, **run})
 
 
-@pytest.fixture(scope="module", params=["part", slow("toy")])
+@pytest.fixture(scope="module", params=[slow("part"), slow("toy")])
 def call(request):
     """The command with an output folder; by default without transformers and with one batch size of the simulator."""
 

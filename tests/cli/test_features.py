@@ -14,6 +14,7 @@ def files(tmp_path):
     return tmp_path / "X.npy", tmp_path / "y.npy"
 
 
+@pytest.mark.slow
 def test_features_json(run, files):
     found = strict_json(run("features", *files, "--num-samples", 1000, 100, "--overhead", "40%", "--json"))
     expected = st.problem_from_data(*map(np.load, files))

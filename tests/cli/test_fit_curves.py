@@ -28,6 +28,7 @@ def arguments(folder, *more):
     return ("fit-curves", *paths, "--step", "t", "--learning-rate", "lr", "--batch-size", "32", *more)
 
 
+@pytest.mark.slow
 def test_curves_in_files(run, files):
     steps = files / "steps.csv"
     out = run(*arguments(files, "--hold-out", "drop", "--steps-csv", str(steps), "--plot", str(files / "curves.png")))

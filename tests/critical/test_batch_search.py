@@ -45,6 +45,7 @@ def test_fewest_steps_are_bracketed_by_extrapolation(monkeypatch, exponent):
         assert len(numbers) < 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "setting", [(1.1, 2.0, 0.3), slow((2.0, 3.0, 1.0)), slow((1.2, 3.0, 3.0)), slow((3.0, 4.0, 1.0))]
 )

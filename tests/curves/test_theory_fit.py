@@ -134,6 +134,7 @@ def test_noise_alone_is_known_without_batch_sizes():
         found.predict_curve(curve("drop", known=True))
 
 
+@pytest.mark.slow
 def test_one_constant_curve_does_not_tell_noise():
     """Not without saying so: what scatter leaves open is wide, or named."""
     found = st.fit_loss_curves(curve("constant", np.random.default_rng(0), scatter=1e-3))

@@ -105,6 +105,7 @@ def test_the_power_of_the_learning_rate_is_told():
     assert verdicts.rate_verdict(rows[:5], "task", "branching", -1.0, 0.1, LIMITS).verdict == "inconclusive"
 
 
+@pytest.mark.slow
 def test_theory_is_held_against_its_own_exponents():
     """At one γ late in the run nothing grows, at each D's best all do; measures that are swapped must fail."""
     rows = measures.theory_rows("law", st.PowerLaw(2.0, 3.0), (256, 4096, 16384, 65536), 0.02, (0.1,), 0.5)

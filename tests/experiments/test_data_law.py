@@ -134,6 +134,7 @@ def test_critical_is_unknown_where_nothing_is_seen():
 EXACT = ((3.0, 2.0), (1.5, 1.5), (1.2, 1.8), (2.0, 3.0), (1.2, 2.4), (1.1, 3.0))
 
 
+@pytest.mark.slow
 def test_the_pipeline_finds_the_exponents_of_exact_risks():
     """Exact risks of power laws with noise of 3%, four seeds, in the place of a network's; predicted by definition.
 

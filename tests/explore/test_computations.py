@@ -11,6 +11,7 @@ import sgdtheory as st
 from sgdtheory.explore import computations
 from sgdtheory.explore.computations import COMPUTATIONS, REPLICAS
 from sgdtheory.explore.state import State
+from tests.marks import slow
 
 STATE = State(1.5, 4.0, 0.5, 2000.0, None, 8, 0.05, 0.3, second="heavy-ball momentum=0.5 last")
 BOTH = st.Algorithm(), st.Algorithm(method=st.HeavyBall(0.5), average=st.LastIterate())
@@ -88,6 +89,7 @@ def test_tuned(slot):
     assert answer.columns["risk"][place] == pytest.approx(float(best.risk), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_what_comes_ahead_is_near_what_comes():
     ahead = {each.panel: each for each in told("ahead", STATE, 1)}
     exact = told("critical", STATE, 1)[0].marks
@@ -102,7 +104,7 @@ def test_what_comes_ahead_is_near_what_comes():
     assert ahead["risk"].columns["risk"][sizes < 100] == pytest.approx(tuned.columns["risk"][sizes < 100], rel=0.1)
 
 
-@pytest.mark.parametrize("slot", [0, 1])
+@pytest.mark.parametrize("slot", [0, slow(1)])
 def test_critical(slot):
     found = told("critical", STATE, slot)
     direct = st.critical_batch_size(LAW, num_samples=2000, overhead=0.3, algorithm=BOTH[slot])

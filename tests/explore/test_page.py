@@ -53,6 +53,7 @@ def test_each_slider_of_the_loss_curve(visit):
         assert after == pytest.approx(risk_of(state), rel=1e-8)
 
 
+@pytest.mark.slow
 def test_the_extra_data_move_the_critical_batch_size(visit):
     page = visit("D=10000")
     before = page.number("samples-batch_size-0")
@@ -63,6 +64,7 @@ def test_the_extra_data_move_the_critical_batch_size(visit):
     wait_for_value(page, "samples-batch_size-0", critical.batch_size)
 
 
+@pytest.mark.slow
 def test_what_comes_ahead_is_marked_until_the_exact_one_comes(visit):
     page = visit("D=100000&first=tail")
     about = float(page.page.locator("[data-about=samples-batch_size-0]").get_attribute("data-value"))
@@ -105,6 +107,7 @@ def risk_of(state, slot=0):
     return float(st.excess_risk(state.problem, **setting, learning_rate=rate, algorithm=algorithm).total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("box", "slider", "query"), [("num_features", "num_features", "M"), slow("learning_rate", "learning_rate", "rate")]
 )
@@ -171,6 +174,7 @@ def titles(page):
     return page.page.locator(".bk-slider-title").all_inner_texts()
 
 
+@pytest.mark.slow
 def test_presets(visit):
     page = visit("D=500&colours=dark")
     page.number("path-total-0")
@@ -207,6 +211,7 @@ def test_a_hundred_quick_moves(visit, server, share, ends):
     assert server.log[logged:] == []
 
 
+@pytest.mark.slow
 def test_two_pages_do_not_mix(visit):
     one, two = visit("D=1000&b=3"), visit("D=1000&b=5")
     for page in (one, two, one, two):
@@ -241,6 +246,7 @@ def test_bad_states_are_told_and_left_again(visit, query, words, control, key):
     assert "Traceback" not in page.page.content()
 
 
+@pytest.mark.slow
 def test_an_unstable_rate_and_a_bad_link_are_told(visit):
     page = visit("D=1000&B=8&rate=9&M=many")
     page.wait_for_text("words", "beyond the stability edge")
@@ -263,6 +269,7 @@ def test_simulated_runs(visit):
     assert page.text("share") == ""
 
 
+@pytest.mark.slow
 def test_a_simulation_can_be_stopped(visit):
     page = visit("D=1e6&B=16&rate=0.05&second=last")
     page.number("path-total-1")
@@ -279,6 +286,7 @@ def test_a_simulation_can_be_stopped(visit):
 LONG = "heavy-ball momentum=0.9 cosine final=0.05 warmup=0.1 tail"
 
 
+@pytest.mark.slow
 def test_nothing_is_cut_in_large_text(visit):
     """Numbers, titles and legends lie within their panels: what has no room goes to the next line."""
     page = visit(f"D=300&B=4&text=large&second={quote(LONG)}&M=16")
@@ -308,6 +316,7 @@ CUT = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_ticks_of_a_logarithmic_axis(visit):
     """Of any range: from two to nine numbers, and none so near to another that they collide."""
     page = visit("D=300&B=4").page
@@ -325,6 +334,7 @@ def test_ticks_of_a_logarithmic_axis(visit):
         assert np.diff(places).min() > 0.09, (start, end, ticks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("colours", "text"),
     [slow("light", "normal"), ("dark", "normal"), slow("light", "large")],
@@ -418,6 +428,7 @@ def test_downloads_are_of_the_state_that_is_shown(visit):
     assert "b=3.05&D=300&B=4" in Path(found.value.path()).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("panel", ["path", *(slow(each) for each in PANELS if each != "path")])
 def test_the_python_follows_the_state(visit, panel):
     page = visit("D=300&B=4")

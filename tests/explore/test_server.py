@@ -25,6 +25,7 @@ from sgdtheory.explore import python_source
 from sgdtheory.explore.server import make_server
 from sgdtheory.explore.sources import PANELS
 from sgdtheory.explore.state import State
+from tests.marks import slow
 
 PATIENCE = 100.0  # seconds
 SMALL = "D=300&B=4"
@@ -177,9 +178,7 @@ def taken_port():
         yield taken.getsockname()[1]
 
 
-@pytest.mark.parametrize(
-    "flags", [("--port", "taken"), pytest.param(("--host", "203.0.113.7"), marks=pytest.mark.slow), ("--port", "70000")]
-)
+@pytest.mark.parametrize("flags", [slow(("--port", "taken")), slow(("--host", "203.0.113.7")), ("--port", "70000")])
 def test_where_it_cannot_listen_it_says_so(flags):
     with taken_port() as port:
         flags = [str(port) if flag == "taken" else flag for flag in flags]

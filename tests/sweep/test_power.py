@@ -90,6 +90,7 @@ def test_predicted_probabilities_are_those_of_the_test(widths, scatter, num_seed
         assert abs(found.mean() - probability) < reach * error + 0.04
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["interpolation", "balance"])
 def test_predicted_probabilities_of_other_methods(method):
     """Sweeps that are drawn, tested one by one; by the law nearly all of them hold, which is the control."""

@@ -226,7 +226,7 @@ def test_long_runs_side_by_side():
     np.testing.assert_allclose(found, single, rtol=1e-12)
 
 
-@pytest.mark.parametrize("average", [st.LastIterate(), st.UniformAverage(), st.TailAverage(0.3)], ids=str)
+@pytest.mark.parametrize("average", [slow(st.LastIterate()), slow(st.UniformAverage()), st.TailAverage(0.3)], ids=str)
 @pytest.mark.parametrize("method", [st.SGD(), st.Nesterov(0.8)], ids=lambda method: type(method).__name__)
 def test_panels_side_by_side(method, average):
     """Runs on panels at once, stable and not, those with other lengths beside them, are those runs one by one."""

@@ -106,7 +106,8 @@ RATES = {"adam": 0.003, "sgd": 0.03}
 SLOWER = {("residual", "sgd"): 0.01}  # beyond, seeds differ much in how far they have come
 NARROW = (32, 128), (3, 6)  # equal numbers of steps: one program
 CASES = [
-    *((model, "adam", "mup", *NARROW) for model in MODELS),
+    ("residual", "adam", "mup", *NARROW),
+    *(slow(model, "adam", "mup", *NARROW) for model in MODELS if model != "residual"),
     ("residual", "adam", "standard", *NARROW),
     *(
         slow(model, optimizer, table, (128, 512), (3, 10))

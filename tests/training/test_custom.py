@@ -247,7 +247,7 @@ def test_a_model_without_an_entry_point_is_trained_but_not_kept(tmp_path):
 @pytest.mark.parametrize(
     ("make", "widths", "steps"),
     [
-        pytest.param(equinox_net, (64, 256), (3, 6), id="equinox, narrow"),
+        slow(equinox_net, (64, 256), (3, 6), id="equinox, narrow"),
         slow(flax_net, (64, 512), (3, 10), id="flax"),
         slow(equinox_net, (64, 512), (3, 10), id="equinox"),
     ],

@@ -128,6 +128,7 @@ def trained(batch_size):
     return memory_maps()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not MAPS.exists(), reason="memory maps are counted as Linux shows them")
 def test_memory_maps_do_not_grow_with_the_shapes(monkeypatch):
     """A process may have 65,530; a loop over 500 batch sizes had 75,000, and died on its way."""
