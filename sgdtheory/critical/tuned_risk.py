@@ -89,11 +89,13 @@ class TunedRisk:
         # n/B up to which few steps are all looked at: those of an average may resonate, schedule-free's among them
         averages = self.algorithm.average != LastIterate() or self.algorithm.method.step_dependence != "none"
         self.resonant = RESONANT if averages else 0.0
-        self.rippling = _memory(self.algorithm.method)  # n up to which the risk may rise and fall with n
+        self.memory = _memory(self.algorithm.method)
+        self.rippling = _rippling(self.algorithm, self.memory)  # n up to which the risk may rise and fall with n
         average = self.algorithm.average
         self.fraction = average.fraction if isinstance(average, TailAverage) and average.fraction < 1 else 0.0
         # n up to which it may do so with γ: the mean path of a few steps is a polynomial in γ with as many zeros
-        self.swinging = 0.0 if self._course is None else _swinging(self.algorithm, self.rippling)
+        for_ever = self.algorithm.method.step_dependence != "none"
+        self.swinging = 0.0 if self._course is None else np.inf if for_ever else max(self.rippling, MANY_ZEROS)
 
     @property
     def default(self) -> bool:
@@ -201,7 +203,7 @@ class TunedRisk:
 
     def roughly(self, batch: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None) -> Tuned:
         """`least` to some 1e-4, in one basin: that near the given γ, or the lowest of a few. Few steps get `least`."""
-        few = steps <= max(NARROW, self.rippling)  # their basins may be
+        few = steps <= max(NARROW, self.memory)  # their basins may be
         best = np.empty((3, steps.size))
         if few.any():
             best[:, few] = self.least(batch[few], steps[few])
@@ -266,16 +268,17 @@ def _memory(method: LinearMethod) -> float:
     return float(np.log(RIPPLES) / np.log(fading[-1])) if fading.size else 0.0
 
 
-def _swinging(algorithm: Algorithm, rippling: float) -> float:
-    """Steps up to which the bias of an algorithm may have zeros in γ that a scan would miss.
+def _rippling(algorithm: Algorithm, memory: float) -> float:
+    """Steps up to which the best risk may rise and fall with n.
 
-    Where γ falls or iterates are averaged, oscillations of early steps are kept. The interpolation of schedule-free SGD
-    is a momentum that grows with the steps.
+    Where γ falls or iterates are averaged, swings of early steps are kept. The interpolation of schedule-free SGD is a
+    momentum that grows with the steps.
     """
     if algorithm.method.step_dependence != "none":
-        return np.inf
-    kept = algorithm.constant and algorithm.average == LastIterate()
-    return max(rippling if kept else min(KEPT_SWINGS * rippling, max(rippling, MOST_SWINGING)), MANY_ZEROS)
+        return MOST_SWINGING
+    if algorithm.constant and algorithm.average == LastIterate():
+        return memory
+    return min(KEPT_SWINGS * memory, max(memory, MOST_SWINGING))
 
 
 def _combined(weights: Any, vectors: list[np.ndarray]) -> np.ndarray:

@@ -186,3 +186,18 @@ def test_above_forty_steps_odd_numbers_count_too(problem, schedule, average, sam
     found = st.critical_batch_size(problem, num_samples=samples, algorithm=algorithm, curve=False)
     assert found.optimal_risk <= listed.min() * (1 + 1e-8)
     assert (samples // sizes)[listed.argmin()] % 2 == 1
+
+
+@pytest.mark.slow  # a minute
+def test_under_a_decay_the_swings_of_momentum_last():
+    """102 steps are enough and 103 are not, long after a constant learning rate would have forgotten its momentum."""
+    problem = st.LeastSquares(
+        [1.0, 0.6124469184244309], [0.08193684809643172, 0.012129645123701823], 0.10685858909434316
+    )
+    algorithm = st.Algorithm(st.AcceleratedSGD(0.9, 0.1, 5.0), st.PowerDecay(3, 0.1), average=LAST)
+    found = st.critical_batch_size(problem, num_samples=70057, algorithm=algorithm, curve=False)
+    assert found.num_steps == 102
+    budget = 1.2 * 70057
+    steps = np.array([101.0, 102.0, 103.0])
+    risk = TunedRisk(problem, algorithm).least(np.floor(budget / steps), steps).risk / found.optimal_risk
+    np.testing.assert_array_equal(risk <= 1 + 1e-9, [False, True, False])
