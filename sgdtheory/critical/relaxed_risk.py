@@ -68,7 +68,7 @@ class RelaxedRisk:
 
     def _with_tails(self, steps: np.ndarray) -> np.ndarray:
         """Numbers of steps a little above these: of the tails of even length the least or the most above φn."""
-        others = steps[:, None] + np.arange(np.ceil(TAILS / self.tuned.fraction))
+        others = np.minimum(steps, np.floor(self.samples))[:, None] + np.arange(np.ceil(TAILS / self.tuned.fraction))
         length = np.ceil(self.tuned.fraction * others)
         above = length - self.tuned.fraction * others
         refused = np.where(length % 2 == 0, 0.0, 10.0) + np.where(others > np.floor(self.samples), 100.0, 0.0)

@@ -1,12 +1,14 @@
 """ρ(n) against tuning by `optimal_learning_rate`, and its guess of the fewest steps against trying them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import sgdtheory as st
 from sgdtheory.critical.relaxed_risk import RelaxedRisk, _spaced
 from sgdtheory.critical.tuned_risk import TunedRisk
-from tests.critical.known_risk import KnownRisk
+from tests.critical.known_risk import KnownRisk, smooth
 
 PROBLEMS = [st.PowerLaw(2, 3), st.PowerLaw(1.3, 4.0, 300, 0.1), st.PowerLaw(3, 4.5)]
 SAMPLES = 2.0**20
@@ -146,3 +148,17 @@ def test_a_guess_between_any_two_numbers_of_steps(place):
 def test_numbers_from_one_to_another():
     assert _spaced(5.0, 4.0, 2.0).size == 0
     np.testing.assert_allclose(_spaced(10.0, 1000.0, 1.5), np.geomspace(10, 1000, 5))
+
+
+@pytest.mark.parametrize(("fraction", "samples"), [(0.5, 666.0), (0.3, 5000.0), (0.37, 20_001.0)])
+def test_tails_that_are_least_and_most_longer_than_their_share(fraction, samples):
+    """⌈φn⌉ − φn is next to 0 for one, next to the most that there is for the other; n never passes D."""
+    known = replace(smooth(1.2, 0.5), fraction=fraction, default=False, resonant=4.0, rippling=1000.0)
+    curves = [RelaxedRisk(known, samples, 41.0, 300.0, longer=longer) for longer in (False, True)]
+    rest = [np.ceil(fraction * each.steps) - fraction * each.steps for each in curves]
+    inside = [each.steps <= samples - 20 for each in curves]
+    assert all(each.steps.max() <= samples for each in curves)
+    assert all((np.ceil(fraction * each.steps[kept]) % 2 == 0).all() for each, kept in zip(curves, inside, strict=True))
+    most = np.ceil(fraction * np.arange(1000.0)) - fraction * np.arange(1000.0)
+    assert rest[0][inside[0]].max() < 0.35 * most.max()
+    assert rest[1][inside[1]].min() > 0.65 * most.max()
