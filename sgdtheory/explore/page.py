@@ -76,7 +76,7 @@ class Page:
         self.controls.show(state)
         self.dress()
         self.refresh()
-        document.add_periodic_callback(self.tell_status, 300)
+        document.add_periodic_callback(self.look_around, 300)
 
     # ------------------------------------------------------------------ making
 
@@ -283,6 +283,11 @@ class Page:
         with contextlib.suppress(Exception):  # of a document that is being taken down: its visitor has gone
             if not self.closed:
                 self.document.add_next_tick_callback(self.take_all)
+
+    def look_around(self) -> None:
+        """What is due now and then: an answer of which Bokeh could not be told in time is not lost."""
+        self.take_all()
+        self.tell_status()
 
     def take_all(self) -> None:
         """What has come, in its order: Bokeh's callbacks have none."""

@@ -8,9 +8,12 @@ import signal
 import sys
 import threading
 from multiprocessing.connection import Connection
+from types import FrameType
 from typing import Any, NamedTuple
 
 SOON = 0.01  # seconds
+# Half an import or half a compilation cannot be taken up again: afterwards every job that needs the module fails.
+WHOLE = "importlib", "_frozen_importlib", "jax"
 NICE = 10  # of long jobs: quick ones and the browser come first
 
 
@@ -23,7 +26,7 @@ class Job(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What a worker tells of a job: an "answer", or how it ended: "done", "stopped", "refused" or "failed"."""
+    """What a worker tells of a job: "taken", an "answer", or its end: "done", "stopped", "refused" or "failed"."""
 
     number: int
     kind: str
@@ -42,6 +45,15 @@ def work(connection: Connection, nice: bool) -> None:
     worker.warm_up()
     while True:
         worker.next_job()
+
+
+def may_end(frame: FrameType | None) -> bool:
+    """Whether a job may be ended here: inside of no import and nothing of JAX."""
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] in WHOLE:
+            return False
+        frame = frame.f_back
+    return True
 
 
 class _Worker:
@@ -65,18 +77,25 @@ class _Worker:
         except (EOFError, OSError):
             os._exit(0)  # the server has gone
 
-    def stop(self, *_: Any) -> None:
-        """Handler of the signal: end the job that runs, once, if it is to be stopped."""
-        if self.running == self.stopped >= 0:
-            self.stopped = -1
-            raise KeyboardInterrupt
+    def stop(self, signum: int = 0, frame: FrameType | None = None) -> None:
+        """Handler of the signal: end the job that runs, once, if it is to be stopped; soon, if not here."""
+        if self.running != self.stopped or self.stopped < 0:
+            return
+        if not may_end(frame):
+            self._interrupt_soon()
+            return
+        self.stopped = -1
+        raise KeyboardInterrupt
 
     def again(self, lost: Any) -> None:
         """What was raised where nothing can be, in the garbage collector for example, is raised again soon after."""
         if isinstance(lost.exc_value, KeyboardInterrupt):
-            threading.Timer(SOON, self.interrupt, (self.running,)).start()
+            self._interrupt_soon()
         else:
             sys.__unraisablehook__(lost)
+
+    def _interrupt_soon(self) -> None:
+        threading.Timer(SOON, self.interrupt, (self.running,)).start()
 
     def interrupt(self, number: int) -> None:
         """Have a job end, now or when it may."""
@@ -95,6 +114,7 @@ class _Worker:
     def next_job(self) -> None:
         """Wait for one, do it, and tell how it ended."""
         job = self.jobs.get()
+        self.tell(job, "taken")
         kind, content = "stopped", None
         with contextlib.suppress(KeyboardInterrupt):
             self.running = job.number
@@ -120,7 +140,7 @@ class _Worker:
             return "failed", f"{type(error).__name__}: {error}"
         return "done", None
 
-    def tell(self, job: Job, kind: str, content: Any) -> None:
+    def tell(self, job: Job, kind: str, content: Any = None) -> None:
         """Send a message about a job, whole."""
         stoppable, self.running = self.running, -1
         try:

@@ -36,6 +36,7 @@ class Task:
     def __init__(self, page: Hashable, subject: Hashable, job: Job, hear: Hear, grace: float) -> None:
         self.page, self.subject, self.job, self.hear, self.grace = page, subject, job, hear, grace
         self.begun = 0.0
+        self.taken = False  # by a process that has warmed up
         self.told_to_stop = False
 
 
@@ -140,15 +141,25 @@ class _Process:
         with self.lane.lock, contextlib.suppress(OSError):
             if self.task is task and not self.closed:
                 self.connection.send(task.job.number)
-                end = threading.Timer(self.lane.patience, self._end, (task,))
-                end.daemon = True
-                end.start()
+                self._end_later(task)
+
+    def _end_later(self, task: Task) -> None:
+        end = threading.Timer(self.lane.patience, self._end, (task,))
+        end.daemon = True
+        end.start()
 
     def _end(self, task: Task) -> None:
-        """End the process that has not ended this job: an interrupt in compiled code may be lost, or hold a lock."""
+        """End the process that has not ended this job: an interrupt in compiled code may be lost, or hold a lock.
+
+        One that still warms up will not begin it; another would have to warm up as well.
+        """
         with self.lane.lock:
-            if self.task is task and not self.closed:
+            if self.task is not task or self.closed:
+                return
+            if task.taken:
                 self.process.kill()  # `_listen` hears of it, and starts another
+            else:
+                self._end_later(task)
 
     def _listen(self) -> None:
         """Pass on what the worker tells; one that has died is replaced."""
@@ -157,6 +168,9 @@ class _Process:
                 message = self.connection.recv()
                 task = self.task
                 if task is None or message.number != task.job.number:
+                    continue
+                if message.kind == "taken":
+                    task.taken = True
                     continue
                 if message.kind != "answer":
                     self.task = None

@@ -1,5 +1,7 @@
 """A worker's process with computations that tests can hold in their hands; it warms up in no time."""
 
+import importlib
+import sys
 import time
 
 from sgdtheory.explore import computations
@@ -27,6 +29,13 @@ def fail(sentence, name, tell):
     raise RuntimeError(sentence)
 
 
+def importing(folder, name, tell):
+    """Import a module of the folder that takes half a second, and tell before and after."""
+    sys.path.insert(0, folder)
+    tell("begun")
+    tell(importlib.import_module("half_a_second").end)
+
+
 def nothing(state, slot, tell):
     """In place of what warms the worker up."""
 
@@ -37,6 +46,6 @@ def slowly(state, slot, tell):
 
 def run_worker(connection, nice):
     """In place of `work`."""
-    mine = {each.__name__: each for each in (count, flood, refuse, fail)}
+    mine = {each.__name__: each for each in (count, flood, refuse, fail, importing)}
     computations.COMPUTATIONS.update(mine | dict.fromkeys(("run", "tuned"), nothing) | {"critical": slowly})
     work(connection, nice)

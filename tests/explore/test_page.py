@@ -5,6 +5,7 @@ from urllib.parse import parse_qsl, quote
 
 import numpy as np
 import pytest
+from playwright.sync_api import TimeoutError as NotInTime
 
 import sgdtheory as st
 from sgdtheory.explore import python_source
@@ -77,7 +78,16 @@ def test_what_comes_ahead_is_marked_until_the_exact_one_comes(visit):
 
 
 def wait_for_value(page, name, value, rel=1e-9):
-    """Until the page shows this number."""
+    """Until the page shows this number; says what it shows if it never does."""
+    try:
+        _wait_for_value(page, name, value, rel)
+    except NotInTime as error:
+        shown = page.page.locator(f"[data-name={name}]").all_inner_texts()
+        told = page.text("status"), page.text("words")
+        raise AssertionError(f"{name} is {shown}, not {value!r}; {told}; {page.errors}") from error
+
+
+def _wait_for_value(page, name, value, rel):
     page.page.wait_for_function(
         """([name, value, rel]) => {
             const find = (root) => {

@@ -205,6 +205,28 @@ def test_a_job_can_be_stopped_while_it_tells(submit, listen, workers):
         assert listen.wait_for_end(number).kind == "stopped"
 
 
+ONCE = """
+import sys, time
+
+assert not hasattr(sys, "begun"), "some modules cannot be begun twice"
+sys.begun = True
+for _ in range(50):
+    time.sleep(0.01)
+end = "whole"
+"""
+
+
+def test_half_an_import_is_not_left(submit, listen, tmp_path):
+    """JAX is one of those: where the first moves of a slider interrupted its import, the worker failed ever after."""
+    (tmp_path / "half_a_second.py").write_text(ONCE)
+    number = submit("x", str(tmp_path), name="importing")
+    listen.wait_for_answer(number)
+    submit("x", 1)
+    assert listen.wait_for_end(number).kind == "stopped"
+    again = submit("y", str(tmp_path), name="importing")
+    assert listen.wait_for_end(again).kind == "done"
+
+
 def test_a_worker_that_is_killed_is_replaced_and_says_so(submit, listen, workers):
     number = submit("x")
     listen.wait_for_answer(number)
