@@ -17,6 +17,7 @@ from sgdtheory.critical.thresholds import (
     LOOK_BACK,
     MOST_LOOKED_BACK,
     NO_FALL,
+    PATTERN,
     ROUNDING,
     SAME_RISK,
     STEPS_AT_ONCE,
@@ -54,7 +55,8 @@ def largest_batch(
     real, batch = budget / steps, np.floor(budget / steps)
     while batch > least:
         most = np.floor(budget / batch)
-        possible = np.unique([most] if all_data else [steps, most])
+        last = whole_numbers(max(steps, most - PATTERN), most)
+        possible = np.unique([most] if all_data else [steps, most, *last])
         if tuned.least(np.full(possible.size, batch), possible).risk.min() <= target * (1 + ROUNDING):
             break
         steps = most + 1
@@ -95,14 +97,11 @@ class _Enough(NamedTuple):
 def _where_it_ripples(tuned: TunedRisk, batch: Callable, low: float, found: _Enough, target: float) -> _Enough:
     """The fewest steps above `low`, a little below those found, that are enough too.
 
-    Momentum swings on for a while, and tails of ⌈φn⌉ iterates are longer than φn by more or less.
+    Momentum swings on for a while, tails of ⌈φn⌉ iterates are longer than φn by more or less, and so are stages.
     """
     end = found.steps
-    while (
-        back := MOST_LOOKED_BACK
-        if found.steps <= tuned.rippling
-        else np.ceil(tuned.fraction and TAILS / tuned.fraction)
-    ):
+    ever = 0.0 if tuned.default else max(PATTERN, np.ceil(tuned.fraction and TAILS / tuned.fraction))
+    while back := MOST_LOOKED_BACK if found.steps <= tuned.rippling else ever:
         first = max(np.ceil(LOOK_BACK * found.steps), found.steps - back, low + 1, 2.0)
         steps = whole_numbers(first, end - 1)
         if not steps.size:

@@ -53,7 +53,7 @@ class RelaxedRisk:
         if rough:
             steps = np.append(steps, whole_numbers(first, ROUGH_FEW_STEPS))
         else:
-            for end in (min(most, self.resonant), tuned.rippling):
+            for end in (min(most, self.resonant), tuned.rippling, min(tuned.averaged, samples)):
                 steps = np.append(steps, _spaced(first, end, RESONANT_PER_DECADE))
         self.steps = self._allowed(steps)
         self.rate, self.risk = self._at(self.steps)

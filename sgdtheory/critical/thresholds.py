@@ -52,6 +52,8 @@ LOOK_BACK, MOST_LOOKED_BACK = (
     0.7,
     64,
 )  # there: down to this share of steps that are enough, or so many fewer, all are tried
+MEMORIES = 20.0  # times the length of an average that is no share of n: R_opt may be attained with so many steps
+PATTERN = 8  # numbers of steps in a row: overshooting steps tell odd from even, stages and tails longer patterns
 GUESSED = np.log(1.1)  # of log n: how far from its guess a number of steps is looked for at first
 STEPS_AT_ONCE = 8  # of those: enough for most answers to be among the first
 FAR, NO_FALL = 20.0, 1e-4  # times a number of steps, of log Δ: a risk that falls less on the way falls no more

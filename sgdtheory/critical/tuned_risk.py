@@ -19,6 +19,7 @@ from sgdtheory.critical.thresholds import (
     LEADING,
     MANY_ZEROS,
     MEAN_RESOLVED,
+    MEMORIES,
     MOMENTS_RESOLVED,
     MOST_SWINGING,
     NARROW,
@@ -32,6 +33,7 @@ from sgdtheory.theory import (
     FINE,
     Algorithm,
     Course,
+    ExponentialAverage,
     LastIterate,
     LinearMethod,
     Problem,
@@ -93,6 +95,9 @@ class TunedRisk:
         self.rippling = _rippling(self.algorithm, self.memory)  # n up to which the risk may rise and fall with n
         average = self.algorithm.average
         self.fraction = average.fraction if isinstance(average, TailAverage) and average.fraction < 1 else 0.0
+        # n up to which the length of an average of its own, 1/(1 − τ) steps, decides
+        own = isinstance(average, ExponentialAverage) and average.decay is not None
+        self.averaged = MEMORIES / (1 - average.decay) if own else 0.0
         # n up to which it may do so with γ: the mean path of a few steps is a polynomial in γ with as many zeros
         for_ever = self.algorithm.method.step_dependence != "none"
         self.swinging = 0.0 if self._course is None else np.inf if for_ever else max(self.rippling, MANY_ZEROS)

@@ -14,13 +14,14 @@ class KnownRisk:
     Attributes:
         of: the risk, of arrays of B and n.
         bound: what n steps leave at least, whatever B; falls with n.
-        resonant, rippling, first_steps, default, fraction: as `TunedRisk` has them.
+        resonant, rippling, averaged, first_steps, default, fraction: as `TunedRisk` has them.
     """
 
     of: object
     bound: object
     resonant: float = 0.0
     rippling: float = 0.0
+    averaged: float = 0.0
     first_steps: float = 2.0
     default: bool = True
     fraction: float = 0.0

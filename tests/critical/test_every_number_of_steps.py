@@ -169,6 +169,16 @@ def test_a_ramp_beyond_the_edge_is_no_optimum_and_warns_of_nothing():
     assert 1 < found.optimal_risk / other.optimal_risk < 4
 
 
+def test_an_average_of_a_length_of_its_own_is_best_after_some_lengths():
+    """1/(1 − 0.9) = 10 iterates: 79 steps are best, between numbers of steps that were too far apart to show it."""
+    problem = st.LeastSquares([1.0], [0.1595867], 0.1219178)
+    algorithm = st.Algorithm(schedule=st.WSD(0.2), average=st.ExponentialAverage(decay=0.9))
+    sizes = np.unique(12408 // np.arange(70.0, 90.0))
+    listed = st.optimal_learning_rate(problem, batch_size=sizes, num_samples=12408, algorithm=algorithm).risk
+    found = st.critical_batch_size(problem, num_samples=12408, algorithm=algorithm, curve=False)
+    assert found.optimal_risk <= listed.min() * (1 + 1e-8)
+
+
 @pytest.mark.parametrize(
     ("problem", "schedule", "average", "samples"),
     [
@@ -186,6 +196,14 @@ def test_above_forty_steps_odd_numbers_count_too(problem, schedule, average, sam
     found = st.critical_batch_size(problem, num_samples=samples, algorithm=algorithm, curve=False)
     assert found.optimal_risk <= listed.min() * (1 + 1e-8)
     assert (samples // sizes)[listed.argmin()] % 2 == 1
+
+
+def test_stages_have_a_pattern_in_the_number_of_steps():
+    """With B = 28 and 5,286 samples 187 steps are enough, and neither 188, the most, nor 183 to 186."""
+    problem = st.LeastSquares([1.0, 0.166864, 0.0182592], [0.194714, 0.0163294, 0.366461], 4.88734)
+    stages = st.Algorithm(schedule=st.Stages([0, 0.5, 0.75], [1, 0.3, 0.1]), average=st.TailAverage(0.5))
+    found = st.critical_batch_size(problem, num_samples=4405, algorithm=stages, curve=False)
+    assert (found.batch_size, found.num_steps) == (28, 187)
 
 
 @pytest.mark.slow  # a minute
