@@ -38,13 +38,17 @@ def fitted(log_steps):
     return critical, sensitivity, (rest**2).sum(axis=(-1, -2))
 
 
-def shares(widths, scatter, num_seeds, slope, number=DRAWS):
-    """How often the test says "holds" and "fails" of sweeps whose B* goes like width^slope, and one of the sweeps."""
+def shares(widths, scatter, num_seeds, slope, number=DRAWS, common=0.0):
+    """Whether the test says "holds" and "fails" of each of the sweeps, and the sweeps; B* goes like width^slope.
+
+    Seeds scatter by `common` at all batch sizes of a width.
+    """
     rng, x = np.random.default_rng(0), np.log(widths)
     move = slope * (x - x[0]) + scatter.between * rng.standard_normal((number, len(widths)))
     balance = ((0.2 * scatter.balance + 1.2 * BATCHES[0]) * np.exp(move) - 1.2 * BATCHES[0]) / 0.2
     law = np.log1p(np.maximum(balance, 1e-3)[..., None] / np.array(BATCHES))
     log_steps = law + scatter.of_steps(num_seeds) * rng.standard_normal(law.shape)
+    log_steps += common / num_seeds**0.5 * rng.standard_normal((*law.shape[:2], 1))
     critical, sensitivity, rest = fitted(log_steps)
     freedom = len(widths) * (len(BATCHES) - 2)
     errors = np.sqrt(rest / freedom)[:, None] * sensitivity
@@ -128,7 +132,7 @@ def test_a_prediction_that_forgets_the_scatter_between_widths_is_seen():
     assert abs(holds.mean() - wrong) > 0.1
 
 
-def pilot(rng, seeds, common, rest, widths=4, num_seeds=3):
+def pilot(rng, seeds, common, rest, widths=4, num_seeds=3):  # widths 1, 2, 4, …
     """A sweep whose log steps scatter by `seeds` and `rest`, and by `common` at all batch sizes of a width and seed."""
     points, measurements = [], []
     for width in range(widths):
