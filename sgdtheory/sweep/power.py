@@ -16,9 +16,8 @@ from sgdtheory.sweep.fit import SweepFit
 CELLS = 128  # of each of the two scatters' quantiles in the mean over what a sweep may find
 WIDTHS, BATCHES, SEEDS = range(3, 13), range(4, 9), (1, 2, 3, 4, 6, 8)  # what is looked at
 ENOUGH = 0.8
-SEEN = (
-    0.1  # probability below which scatter between sizes is no chance; counted always, it halves the power of some plans
-)
+# Probability below which scatter is no chance. What is above by chance alone would be counted in a third of all pilots.
+SEEN = 0.1
 
 
 @dataclass(frozen=True)
