@@ -16,6 +16,8 @@ from sgdtheory.sweep.fit import SweepFit
 CELLS = 128  # of each of the two scatters' quantiles in the mean over what a sweep may find
 WIDTHS, BATCHES, SEEDS = range(3, 13), range(4, 9), (1, 2, 3, 4, 6, 8)  # what is looked at
 ENOUGH = 0.8
+# Probability below which scatter is no chance. What is above by chance alone would be counted in a third of all pilots.
+SEEN = 0.1
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ def scatter_of(fit: SweepFit, method: Method = "law") -> Scatter:
     s² = seeds²/n + rest² is the scatter of means over n seeds around the laws. seeds² is that of single seeds about the
     means, of which only what no law a + b/B takes up counts, as in s²: a seed that is slow at every batch size moves a
     and b alike, and neither B* nor the residuals. Where s² is below seeds²/n by chance, both estimate the same, and
-    are pooled with their degrees of freedom. The part between sizes is what the Birge ratio has above 1.
+    are pooled with their degrees of freedom. The part between sizes is what the Birge ratio has above 1, where it is so
+    far above that an F test sees it too: by chance alone it is above 1 in a third of all pilots.
 
     Args:
         fit: of the sweep.
@@ -83,13 +86,15 @@ def scatter_of(fit: SweepFit, method: Method = "law") -> Scatter:
         raise ValueError("a pilot needs four tuned batch sizes of a group for its scatter: extend its store")
     total = sum(float((law.residuals**2).sum()) for law in fit.laws) / freedom
     number, of_seeds, degrees = _of_seeds(fit)
-    rest = max(0.0, total - of_seeds / number)
+    by_chance = of_seeds > 0 and stats.f.sf(total * number / of_seeds, freedom, degrees) > SEEN
+    rest = 0.0 if by_chance else max(0.0, total - of_seeds / number)
     if degrees and not rest:
         of_seeds = (freedom * number * total + degrees * of_seeds) / (freedom + degrees)
     between = 0.0
     if method in fit.dependence and fit.dependence[method].sizes.size > 2:
         found = fit.dependence[method]
-        between = float(np.sqrt(max(0.0, found.birge**2 - 1)) * np.mean(found.standard_errors))
+        if stats.f.sf(found.birge**2, found.sizes.size - 2, found.freedom) < SEEN:
+            between = float(np.sqrt(max(0.0, found.birge**2 - 1)) * np.mean(found.standard_errors))
     balances = [law.b / law.a for law in fit.laws if law.a > 0 and law.b > 0]
     if not balances:
         raise ValueError("a pilot needs a group whose steps fall with the batch size and have a plateau")

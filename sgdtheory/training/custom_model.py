@@ -48,7 +48,8 @@ class Custom:
             pytree; names are paths, "layers/0/weight".
             Roles that are left out follow from how the shape grows with the width: two axes or more: hidden; a vector:
             vector; nothing: fixed; one axis of several: input if it is what comes out of the layer, output if what goes
-            in. The coordinate check tells whether that was right.
+            in, vector if it is called bias or `init` fills it with one number, not 0. The coordinate check tells
+            whether that was right.
         layout: of matrices: (…, in, out), as Flax has them, or (out, in, …), as Equinox and PyTorch have them.
         activations: (pytree, inputs) → {name of a tensor: what it makes}, for the coordinate check; None: it looks at
             what each tensor does to the outputs.

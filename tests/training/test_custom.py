@@ -111,6 +111,53 @@ def test_an_equinox_embedding_is_an_input_though_it_lies_the_other_way():
     assert found == {"embedding/weight": "input", "output/weight": "output"}
 
 
+class Stacked(eqx.Module):
+    """Layers of a stack, as `filter_vmap` makes them for a scan, and an output that starts at 0."""
+
+    first: eqx.nn.Linear
+    norms: eqx.nn.LayerNorm
+    layers: eqx.nn.Linear
+    output: jax.Array
+
+    def __init__(self, key, width):
+        first, layers = jax.random.split(key)
+        self.first = eqx.nn.Linear(64, width, key=first)
+        self.norms = eqx.filter_vmap(lambda _: eqx.nn.LayerNorm(width))(jnp.arange(3))
+        self.layers = eqx.filter_vmap(lambda key: eqx.nn.Linear(width, width, key=key))(jax.random.split(layers, 3))
+        self.output = jnp.zeros((1, width))
+
+    def __call__(self, x):
+        arrays, rest = eqx.partition((self.norms, self.layers), eqx.is_array)
+
+        def step(x, arrays):
+            norm, layer = eqx.combine(arrays, rest)
+            return x + jax.nn.relu(layer(norm(x))), None
+
+        return (self.output @ jax.lax.scan(step, self.first(x), arrays)[0])[0]
+
+
+def test_gains_of_a_stack_are_no_outputs():
+    """They have the shape of one, (layers, width); an output that starts at 0 is still taken for one."""
+    assert roles(from_equinox(lambda key, width: Stacked(key, width))) == {
+        "first/weight": "input",
+        "first/bias": "vector",
+        "norms/weight": "vector",
+        "norms/bias": "vector",
+        "layers/weight": "hidden",
+        "layers/bias": "vector",
+        "output": "output",
+    }
+
+
+def test_an_output_that_is_filled_with_a_number_of_its_width_is_no_gain():
+    filled = {"out": lambda width: jnp.full((width, 1), 0.5 / width), "gain": lambda width: jnp.full((2, width), 0.1)}
+    model = Custom(
+        init=lambda key, width: {name: make(width) for name, make in filled.items()},
+        apply=lambda params, x: (x[:, :1] * params["gain"].prod(0)) @ params["out"],
+    )
+    assert roles(model) == {"out": "output", "gain": "vector"}
+
+
 @pytest.mark.parametrize(
     ("small", "large", "layout", "role"),
     [

@@ -113,15 +113,24 @@ def roles_of(model: Functions, small: Parts, large: Parts) -> dict[str, Role]:
         checked_name(f"the role of {name}", role, ALL_ROLES)
         if name not in small.names:
             raise ValueError(f"roles has {name!r}, which is no tensor of the model: it has {', '.join(small.names)}")
-    pairs = zip(small.shapes().items(), large.shapes().values(), strict=True)
-    return {name: given.get(name) or _role(name, shape, grown, model.layout) for (name, shape), grown in pairs}
+    pairs = zip(small.names, small.weights, large.weights, strict=True)
+    return {name: given.get(name) or _role(name, weight, wider, model.layout) for name, weight, wider in pairs}
 
 
-def _role(name: str, small: tuple[int, ...], large: tuple[int, ...], layout: str) -> Role:
-    """As `inferred_role`, but what is called a bias is a vector if it grows: of heads, (heads, d), or of a stack."""
-    if small != large and name.rpartition("/")[2] == "bias":
-        return "vector"
-    return inferred_role(small, large, layout)
+def _role(name: str, small: Any, large: Any, layout: str) -> Role:
+    """As `inferred_role` of the shapes, but biases and gains that grow are vectors: of heads, (heads, d), of a stack.
+
+    A bias is called so. Gains of a stack, (layers, width), have the shape of an output; what tells is that all are one
+    number, the same at both widths. It must not be 0, as outputs may start there.
+    """
+    role = inferred_role(tuple(small.shape), tuple(large.shape), layout)
+    is_bias = role != "fixed" and name.rpartition("/")[2] == "bias"
+    return "vector" if is_bias or (role in ("input", "output") and _is_gain(small, large)) else role
+
+
+def _is_gain(small: Any, large: Any) -> bool:
+    values = np.concatenate([np.ravel(small), np.ravel(large)])
+    return bool(values.size and values[0] != 0 and (values == values[0]).all())
 
 
 def inferred_role(small: tuple[int, ...], large: tuple[int, ...], layout: str) -> Role:
