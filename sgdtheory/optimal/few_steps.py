@@ -26,34 +26,17 @@ LEAST_EIGENVALUES = 0.3, 0.03, 0.003  # over λ_1: where Chebyshev's nodes end
 SHARES = 12  # starts where one learning rate is kept
 SMALL_SHARES, LARGE_SHARES = (0.02, 0.5, 8), (0.5, 1e-4, 20)  # where batch sizes vary: of γ/edge, and of 1 − γ/edge
 CLOSER, ROUNDS = 7, 4  # rates tried about each of the best ones, and how often
+RANDOM, KEPT = 40, 24  # random starts, and searches that go on after the comparison
 AT_EDGE = 0.3  # of the random rates
 LEAST_SHARE = 1e-6  # of the edge, to begin with
 ROUGH_GAIN, GAIN = 1e-4, 1e-7  # of log risk: searches are compared, and end, when a step promises no more
 FINE_GAIN = 1e-11  # likewise, of the best one
 MOST_MOVES = 1024  # changes that are computed in one round
+BEST_MOVES, DRAWN_MOVES = 8, 12  # searched from in one round: those with the least risk, and some of the others
 OTHERS = 8  # optima that other searches begin with
 SAME, UNCHANGED = 1e-6, 1e-8  # log risk: of one optimum, and of equal steps exchanged
 MOST_ROUNDS, IDLE_ROUNDS = 20, 2  # of changes, and without a better optimum
 CHANGED = 1.0, 0.5, 0.25  # of the edge: what single rates are changed to
-
-
-class Effort(NamedTuple):
-    """How much is tried.
-
-    Attributes:
-        random: random starts.
-        kept: searches that go on after the comparison.
-        best, others: changes that are searched from in one round: those with the least risk, and some drawn.
-    """
-
-    random: int
-    kept: int
-    best: int
-    others: int
-
-
-FEW = 16
-EFFORT = Effort(20, 12, 8, 4), Effort(6, 6, 6, 2)  # for up to `FEW` steps, and for more
 
 
 class FewSteps(NamedTuple):
@@ -81,19 +64,19 @@ class FewSteps(NamedTuple):
 
 def few_steps(schedules: "Schedules") -> FewSteps:
     """The best of many local optima."""
-    effort, rng = EFFORT[schedules.runs.num_steps > FEW], np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     alone = schedules.freedom.constant and schedules.freedom.ramp  # one rate, and batch sizes
-    names, begin = _best_batches(schedules) if alone else _starts(schedules, rng, effort.random)
+    names, begin = _best_batches(schedules) if alone else _starts(schedules, rng, RANDOM)
     searches = Searches(schedules, begin)
     reached = searches.ended(ROUGH_GAIN).value.copy()
-    kept = np.argsort(reached)[: effort.kept]
+    kept = np.argsort(reached)[:KEPT]
     searches.keep(kept)
     found = searches.ended(GAIN)
     reached[kept] = found.value
     idle = 0
     for _ in range(MOST_ROUNDS):
         best = found.rows(np.array([found.value.argmin()]))
-        tried = _tried(schedules, best, rng, effort)
+        tried = _tried(schedules, best, rng)
         if len(tried) == 0 or idle == IDLE_ROUNDS:
             break
         ended = Searches(schedules, tried).ended(GAIN)
@@ -200,7 +183,7 @@ def _chebyshev(steps: int) -> dict[str, np.ndarray]:
     return found
 
 
-def _tried(schedules: "Schedules", best: Many, rng: np.random.Generator, effort: Effort) -> np.ndarray:
+def _tried(schedules: "Schedules", best: Many, rng: np.random.Generator) -> np.ndarray:
     """The best schedule changed: those with the least risk, which differ, and some others."""
     moved = _moves(schedules, best.point[0])
     if len(moved) > MOST_MOVES:
@@ -209,9 +192,9 @@ def _tried(schedules: "Schedules", best: Many, rng: np.random.Generator, effort:
         return moved
     value, first = np.unique(schedules(moved).value.round(9), return_index=True)
     moved = moved[first][np.abs(value - best.value[0]) > UNCHANGED]
-    others = np.arange(effort.best, max(effort.best, len(moved) // 2))
-    drawn = rng.choice(others, min(others.size, effort.others), replace=False)
-    return np.concatenate([moved[: effort.best], moved[drawn]])
+    others = np.arange(BEST_MOVES, max(BEST_MOVES, len(moved) // 2))
+    drawn = rng.choice(others, min(others.size, DRAWN_MOVES), replace=False)
+    return np.concatenate([moved[:BEST_MOVES], moved[drawn]])
 
 
 def _moves(schedules: "Schedules", point: np.ndarray) -> np.ndarray:

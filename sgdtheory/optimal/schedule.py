@@ -56,7 +56,8 @@ class OptimalSchedule:
 
     It is the least of many local optima within 64 steps, where single steps cancel each other and orders of the same
     rates differ by percents; of longer runs the local optimum among schedules that change little from step to step, to
-    which three starts lead. That there is no lower one is what searches tell, not a theorem.
+    which three starts lead: just above 64 steps, free single steps would gain up to 5% more. That there is no lower one
+    is what searches tell, not a theorem.
 
     Attributes:
         num_steps: n.
@@ -119,9 +120,11 @@ def optimal_schedule(
     that lie dense at both ends of the run: a third of an e-fold of the distance from the nearer end apart, or at every
     step if there are at most 64.
     With more steps, from three starts on few knots by L-BFGS, and on more and more by Newton's method, from the exact
-    gradient. With at most 64, by Newton's method side by side, from smooth schedules, Chebyshev's steps in several
-    orders and random ones, and from the best one with its steps in other orders or with one rate changed, until that
-    leads to no better one. The least is taken; `agreeing` says how many searches ended there.
+    gradient: a schedule that is smooth between knots. One that is free at every step had less risk by more than 10⁻³ in
+    9 of 20 problems with 65 to 100 steps, by 5% once.
+    With at most 64, by Newton's method side by side, from smooth schedules, Chebyshev's steps in several orders and
+    random ones, and from the best one with its steps in other orders or with one rate changed, until that leads to no
+    better one. The least is taken; `agreeing` says how many searches ended there.
 
     Example:
         >>> import sgdtheory as st

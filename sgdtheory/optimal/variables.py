@@ -11,8 +11,8 @@ from sgdtheory.optimal.run import Run
 from sgdtheory.theory import Problem, stability_edge
 
 BELOW_EDGE = 35.0  # of log γ: as far below the stability edge as a learning rate may lie; as good as 0
-EDGES_PER_DECADE = 64  # batch sizes at which the stability edge is computed
-WITHIN = 2e-6  # relative: of the edge, so that interpolation does not pass it
+EDGES_PER_DECADE = 256  # batch sizes at which the stability edge is computed
+WITHIN = 2e-7  # relative: of the edge, so that interpolation does not pass it
 FARTHEST_BATCH = 40.0  # of log B from 0, before the shift to Σ B_t = D
 REFUSED = 1e3  # log risk of what diverges, or is below what is possible
 BELOW_BOUND = 1e-5  # relative: by how much a risk that was not computed on narrow panels may be below the bound
