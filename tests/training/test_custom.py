@@ -370,3 +370,63 @@ def test_models_and_data_go_together():
         ValueError, match="model conv does not go with data teacher: it takes images, as data digits, arrays"
     ):
         TrainConfig(model=ConvNet())
+
+
+class Attention(nn.Module):
+    """Flax's default attention over eight parts of a sample; heads of 16, of which there are more the wider it is."""
+
+    width: int
+
+    @nn.compact
+    def __call__(self, x):
+        parts = nn.Dense(self.width)(x.reshape(*x.shape[:-1], 8, 8))
+        parts = parts + nn.MultiHeadDotProductAttention(num_heads=self.width // 16)(parts)
+        return nn.Dense(1)(nn.relu(nn.Dense(self.width)(parts)).mean(axis=-2))
+
+
+class Blocks(nn.Module):
+    """A hidden layer of 8 × 8 blocks, of which there are more the wider it is."""
+
+    width: int
+
+    @nn.compact
+    def __call__(self, x):
+        number = self.width // 8
+        lecun = nn.initializers.lecun_normal(in_axis=1, out_axis=2, batch_axis=(0,))
+        blocks = self.param("blocks", lecun, (number, 8, 8))
+        hidden = nn.relu(nn.Dense(self.width)(x)).reshape(-1, number, 8)
+        hidden = nn.relu(jnp.einsum("bni,nio->bno", hidden, blocks)).reshape(-1, self.width)
+        return nn.Dense(1)(nn.relu(nn.Dense(self.width)(hidden)))
+
+
+class Bottleneck(nn.Module):
+    """A layer of eight units at every width."""
+
+    width: int
+
+    @nn.compact
+    def __call__(self, x):
+        narrow = nn.Dense(8)(nn.relu(nn.Dense(self.width)(x)))
+        return nn.Dense(1)(nn.relu(nn.Dense(self.width)(narrow)))
+
+
+@pytest.mark.slow  # a minute or two each
+@pytest.mark.parametrize(
+    ("module", "widths", "steps", "idle"),
+    [
+        (Attention, (64, 512), (10, 20), {"params/MultiHeadDotProductAttention_0/key/bias"}),
+        (Blocks, (64, 512), (3, 6), set()),
+        (Bottleneck, (64, 1024), (10, 20), set()),
+    ],
+    ids=["attention", "blocks", "bottleneck"],
+)
+def test_the_check_of_other_layers(module, widths, steps, idle):
+    """Key biases have no effect on a softmax, which is no failure. Standard parametrization fails: the control."""
+    model = from_flax(module, np.zeros((1, 64), np.float32))
+    config = run_of(batch_size=32, holdout_size=64, optimizer="adam", learning_rate=0.003)
+    sizes = {"widths": widths, "steps": steps, "seeds": 16}
+    check = coordinate_check(replace(config, model=model), **sizes)
+    assert check.passes, check.failures()
+    assert {layer for _, layer in check.without_effect} == idle
+    standard = changed(replace(config, model=model), parametrization="standard")
+    assert any(failure.certain for failure in coordinate_check(standard, **sizes).failures())
