@@ -102,3 +102,15 @@ def test_samples_of_many_sizes_are_an_integral(shape, steps):
     batch = 1.0 if shape == st.Linear(final=2e5) else 2e5
     each = np.maximum(np.rint(batch * shape.factors(np.arange(steps), steps)), 1)
     assert samples_of(shape, batch, steps) == pytest.approx(each.sum(), rel=3e-8)
+
+
+@pytest.mark.parametrize(
+    ("shape", "first"), [(st.Stages([0], [0.7]), 9), (st.Linear(final=4.0), 13), (up_and_down, 13)]
+)
+def test_too_few_samples_for_one_step_are_refused(shape, first):
+    """B = 13: the first batch takes all there are, or more."""
+    shape = st.Algorithm(batch_schedule=shape).batch_schedule
+    assert number_of_steps(shape, 13.0, first) == 1
+    for samples in (first - 1, first - 0.5, 2):
+        with pytest.raises(ValueError, match=f"num_samples must be enough for one step .*, got {samples:g}"):
+            number_of_steps(shape, 13.0, samples)
