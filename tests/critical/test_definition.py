@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.critical.definition import Quantity, _falling, checked_samples
+from sgdtheory.critical.definition import Quantity, _falling, _remark, checked_samples
 from tests import brute_force
 from tests.critical.answers import brute, least_risk, risk_at
 from tests.marks import slow
@@ -442,3 +442,40 @@ def test_batch_sizes_that_grow_or_hardly_fall_are_not_remarked():
 
     assert remark(10.0, 12.0, 14.0) == remark(10.0, 9.1) == ""
     assert "falls" in remark(10.0, 8.9)
+
+
+@pytest.mark.parametrize(("shares", "told"), [((0.25, 0.5), True), ((0.5, 0.5), False), ((0.5, 0.25), False)])
+def test_a_fall_is_told_from_the_largest_before_to_the_least(shares, told):
+    """B* of 10, 50, 40, 20, 30 with ever more samples, in another order; γ of 1 and 4 samples in their edges."""
+    problem = st.PowerLaw(2, 3)
+    edges = st.max_stable_learning_rate(problem, batch_size=np.array([1.0, 4.0]))
+    found = st.critical_batch_size(problem, num_samples=300, curve=False)
+    each = [
+        dataclasses.replace(found, real_batch_size=b + 0.5, batch_size=b, num_samples=10.0 ** (k + 2))
+        for k, b in enumerate((10.0, 50.0, 40.0, 20.0, 30.0))
+    ]
+    each[1] = dataclasses.replace(each[1], optimal_batch_size=1.0, optimal_learning_rate=shares[0] * edges[0])
+    each[3] = dataclasses.replace(each[3], optimal_batch_size=4.0, optimal_learning_rate=shares[1] * edges[1])
+    tuned = SimpleNamespace(algorithm=SimpleNamespace(is_default=True), problem=problem)
+    text = _falling(tuned, [each[k] for k in (3, 0, 4, 2, 1)])
+    assert text.startswith("B* falls from 50 at D = 1000 to 20 at D = 100000")
+    assert ("rises from 0.25 to 0.50 of the stability edge" in text) == told
+    assert told or text.endswith("100000")
+
+
+@pytest.mark.parametrize(("first", "risk", "told"), [(1, 0.5, True), (1, 0.4, True), (1, 0.39, False), (2, 0.5, False)])
+def test_one_step_with_all_samples_is_remarked_where_it_counts_and_does(first, risk, told):
+    """It leaves 0.4 here, of 12 samples."""
+    asked = []
+
+    def least(batch, steps):
+        asked.append((batch.tolist(), steps.tolist()))
+        return SimpleNamespace(risk=np.array([0.4]))
+
+    tuned = SimpleNamespace(problem=st.PowerLaw(2, 3), first_steps=first, least=least)
+    assert _remark(tuned, 1.0, 12.0, risk).startswith("one step with 12 samples") == told
+    assert told or _remark(tuned, 1.0, 12.0, risk) == ""
+    assert all(each == ([12.0], [1.0]) for each in asked)
+    both = _remark(tuned, 2.0, 12.0, risk)
+    assert both.startswith("the optimal risk is attained at a batch size above 1")
+    assert ("; one step" in both) == told

@@ -5,9 +5,10 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 
 import sgdtheory as st
-from sgdtheory.curves.loss_model import LossModel
+from sgdtheory.curves import loss_table as module
+from sgdtheory.curves.loss_model import LossModel, losses
 from sgdtheory.curves.loss_table import LossTable, loss_table
-from sgdtheory.curves.panels import Optimizer
+from sgdtheory.curves.panels import Optimizer, Panels
 
 TOP = 0.5  # learning rate
 POWER = 0.6
@@ -94,9 +95,9 @@ def valley(size, place):
     return 0.3 * (np.arange(size) - place) ** 2
 
 
-@pytest.mark.parametrize("place", [0.6, 1.2, 2.0, 2.7, 3.4])
+@pytest.mark.parametrize("place", [0.6, 1.2, 2.0, 2.5, 2.7, 3.4])
 def test_the_least_of_a_parabola_is_found_between_any_three_rates(place):
-    """Of five; as bias, and as variance at B = 1 of half, a quarter, … of it at B = 2, 4."""
+    """Of five, two equally good at 2.5; as bias, and as variance at B = 1 of half, a quarter, … of it at B = 2, 4."""
     log_risk = valley(5, place)[:, None] + np.zeros(6)
     made = LossTable(GRID, np.arange(5.0), np.exp(log_risk), np.zeros((5, 6)))
     np.testing.assert_allclose(made.risk(np.array([1.0, 7.0])), 1.0)
@@ -160,11 +161,13 @@ def test_where_steps_change_nothing_the_largest_batch_size_is_critical():
     assert of_steps(np.zeros(6)).critical_batch_size(60.0, 0.2) == pytest.approx((60 / 8, 1))
 
 
+NUMBERS = {"capacity": 1.6, "source": 1.9, "signal": 2.0, "noise": 6.0, "step_size": 0.2, "floor": 5.0, "growth": 0.0}
+MODEL = LossModel(**{name: np.array([value]) for name, value in NUMBERS.items()})
+
+
 def test_the_rates_and_steps_of_a_table():
     """A fifth apart in logs, up to the largest rate; 80 steps at least."""
-    numbers = {"capacity": 1.6, "source": 1.9, "signal": 2.0, "noise": 6.0, "step_size": 0.2}
-    model = LossModel(**{k: np.array([v]) for k, v in numbers.items()}, floor=np.ones(1), growth=np.zeros(1))
-    found = loss_table(model, Optimizer(0.2, 0.0), st.Constant(), 32.0, 32.0, 0.1)
+    found = loss_table(MODEL, Optimizer(0.2, 0.0), st.Constant(), 32.0, 32.0, 0.1)
     np.testing.assert_allclose(np.diff(found.log_steps), 0.2)
     np.testing.assert_allclose(np.diff(found.log_rate), 0.2)
     assert found.log_rate[-1] == pytest.approx(np.log(0.1), rel=1e-12)
@@ -175,17 +178,7 @@ def test_the_rates_and_steps_of_a_table():
 @pytest.mark.parametrize("shape", [st.Linear(), st.Constant(), st.WSD(0.2), st.Stages((0.0, 0.4), (1.0, 0.3))])
 def test_bias_and_variance_as_the_exact_engine(shape):
     """At n = 600 or so: bias of a problem without noise, variance what noise adds to it, with B large."""
-    numbers = {
-        "capacity": 1.6,
-        "source": 1.9,
-        "signal": 2.0,
-        "noise": 6.0,
-        "step_size": 0.2,
-        "floor": 5.0,
-        "growth": 0.0,
-    }
-    model = LossModel(**{name: np.array([value]) for name, value in numbers.items()})
-    found = loss_table(model, Optimizer(0.2, 0.0), shape, 320.0, 32.0, 0.2)
+    found = loss_table(MODEL, Optimizer(0.2, 0.0), shape, 320.0, 32.0, 0.2)
     assert found.log_steps[0] == pytest.approx(np.log(8))
     assert np.exp(found.log_steps[-1]) >= 640
     assert np.exp(found.log_rate[[0, -1]]) == pytest.approx([2e-4, 0.2], rel=0.2)
@@ -200,3 +193,47 @@ def test_bias_and_variance_as_the_exact_engine(shape):
     )
     assert found.bias[-1, place] == pytest.approx(quiet, rel=5e-3)
     assert found.variance[-1, place] == pytest.approx(noisy - quiet, rel=1e-2)
+
+
+@pytest.mark.parametrize(("fractions", "values"), [((0.0,), (1.0,)), ((0.0, 0.95), (1.0, 0.1))])
+def test_learning_rates_that_are_constant_between_jumps_need_a_panel_each(fractions, values):
+    """However finely a run is cut, a constant rate is in closed form: a jump next to the end leaves no trace."""
+    found = loss_table(MODEL, Optimizer(0.2, 0.0), st.Stages(fractions, values), 320.0, 32.0, 0.2)
+    steps = np.exp(found.log_steps)[:, None] * np.diff([*fractions, 1.0])
+    for noise, made in ((0.0, found.bias), (6.0, found.variance)):
+        model = MODEL._replace(floor=np.zeros(1), signal=np.array([0.0 if noise else 2.0]), noise=np.array([noise]))
+        for place in (-20, -1):  # a rate of a fiftieth, and the largest
+            rate = np.exp(found.log_rate[place]) * np.array(values) + np.zeros_like(steps)
+            panels = Panels(steps, rate, np.zeros_like(steps), np.full(steps.shape, np.nan), ())
+            expected = losses(model, panels, Optimizer(0.2, 0.0))[0, :, -1]
+            np.testing.assert_allclose(made[place], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("begin", [0.0, 0.8])
+def test_within_a_panel_the_rate_falls_by_its_share_of_the_decay(monkeypatch, begin):
+    """Linearly to 0 from `begin` on: by γ/(1 − begin) times the panel's share of the run."""
+    seen = []
+    monkeypatch.setattr(
+        module, "losses", lambda parts, panels, known: seen.append(panels) or losses(parts, panels, known)
+    )
+    shape = st.WSD(1 - begin) if begin else st.Linear()
+    found = loss_table(MODEL, Optimizer(0.2, 0.0), shape, 320.0, 32.0, 0.2)
+    for panels, rate in zip(seen, np.exp(found.log_rate), strict=True):
+        share = panels.steps / np.exp(found.log_steps)[:, None]
+        middle = np.cumsum(share, 1) - share / 2
+        np.testing.assert_allclose(share.sum(1), 1)
+        slope = np.where(middle > begin, rate / (1 - begin), 0.0)
+        np.testing.assert_allclose(panels.rate, np.where(middle > begin, slope * (1 - middle), rate), rtol=1e-9)
+        np.testing.assert_allclose(panels.rate * panels.change, -slope * share, rtol=1e-6, atol=1e-9 * rate)
+
+
+def test_a_rate_that_bends_is_cut_finely_enough():
+    """The bias at the largest rate against 200 panels, each at the rate of its middle."""
+    shape = st.Cosine()
+    found = loss_table(MODEL, Optimizer(0.2, 0.0), shape, 320.0, 32.0, 0.2)
+    middle = (np.arange(200) + 0.5) / 200
+    steps = np.exp(found.log_steps)[:, None] * np.full(200, 1 / 200)
+    rate = 0.2 * np.asarray(shape.at(middle)) + np.zeros_like(steps)
+    panels = Panels(steps, rate, np.zeros_like(steps), np.full(steps.shape, np.nan), ())
+    quiet = MODEL._replace(floor=np.zeros(1), noise=np.zeros(1))
+    np.testing.assert_allclose(found.bias[-1], losses(quiet, panels, Optimizer(0.2, 0.0))[0, :, -1], rtol=2e-4)

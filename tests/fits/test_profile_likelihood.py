@@ -5,6 +5,7 @@ import pytest
 from scipy import optimize, stats
 
 import sgdtheory as st
+from sgdtheory.fits.profile_likelihood import ratio_range
 from tests.marks import slow
 
 BATCHES = 2.0 ** np.arange(6, 15)
@@ -332,6 +333,13 @@ def test_three_points_are_enough():
     law = st.fit_steps_law([64, 512, 4096], [48000, 7800, 2200])
     low, high = law.interval(level=0.5)
     assert low < law.critical_batch_size() < high
+
+
+def test_beyond_the_range_of_ratios_a_term_is_nowhere_seen():
+    """At the lower end b/B^α is e^−25 of a at the smallest batch size, at the upper one e^25 of it at the largest."""
+    low, high = ratio_range(np.log([32.0, 4.0, 64.0]), 0.5)
+    assert low == pytest.approx(np.log(2) - 25)
+    assert high == pytest.approx(np.log(8) + 25)
 
 
 # ------------------------------------------------------------------ errors

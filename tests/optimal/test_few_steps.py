@@ -291,6 +291,18 @@ def test_starts_keep_to_the_edge_and_differ(free):
         assert (np.diff(batches[len(begin) - 4 :], axis=1) < 0).any()
 
 
+def test_batch_sizes_are_searched_at_every_part_of_the_edge():
+    """At shares from a fiftieth to 1 − 1e-4 and 1, evenly in log of the share or of what is left; then between."""
+    schedules = Search(EXAMPLE, 3, 3 * 40.0, True, LAST, True).schedules()
+    names, points = few_steps._best_batches(schedules)
+    share = np.exp(points[:, 0] - schedules.freedom.highest)
+    np.testing.assert_allclose([float(name.removesuffix(" of the edge")) for name in names], share, rtol=1e-5)
+    np.testing.assert_allclose(share[:8], 0.02 * 25 ** (np.arange(8) / 8))
+    np.testing.assert_allclose(1 - share[8:28], 0.5 * 5000 ** (-np.arange(20) / 19), rtol=1e-9)
+    assert share[28] == pytest.approx(1)
+    assert ((share[29:] > 0.02) & (share[29:] < 1)).all()
+
+
 def test_few_steps_of_one_direction():
     """The least risk of each step is best for all that follow; searches near its optimum find it again."""
     problem, n, batch = st.LeastSquares([1.0], [2.0], 0.3), 5, 3.0

@@ -157,6 +157,11 @@ def test_a_frontier_of_a_known_risk(target):
     )
 
 
+def test_however_many_points_no_number_of_steps_comes_twice():
+    """All even ones up to 26, with B = 1, which numbers before it round up to."""
+    np.testing.assert_array_equal(_frontier(known, 0.1, 80).num_steps, np.arange(8.0, 27.0, 2.0))
+
+
 @pytest.mark.parametrize("fewest", [1.0, 2.0, 3.0, 4.0, 5.0, 17.0, 64.0, 998.0, 9_999.0])
 @pytest.mark.parametrize("low", [1.0, 2.0, 3.0])
 def test_the_fewest_steps_of_a_list(fewest, low):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.theory.model_size import checked_model
 
 Z = 3.9  # false alarms of two sides: 1e-4
 
@@ -218,3 +219,13 @@ def test_too_large_for_this_kind():
     with pytest.raises(ValueError, match="at most 100000 for this kind, got 1000000; take the first ones"):
         problem.with_features(10**6, kind="gaussian")
     assert problem.with_features(10**9).dim == 10**9
+
+
+def test_as_many_features_as_can_be_had():
+    """All directions there are, and for sketches 8192 with a seed and 100 000 without."""
+    assert checked_model(3, "first", None, 3) == 3
+    assert checked_model(8192, "gaussian", 1, None) == 8192
+    assert checked_model(100_000, "gaussian", None, None) == 100_000
+    for size, seed in ((8193, 1), (100_001, None)):
+        with pytest.raises(ValueError, match=f"for this kind, got {size}"):
+            checked_model(size, "gaussian", seed, None)
