@@ -18,7 +18,14 @@ from sgdtheory.theory.problem import Spectral
 from sgdtheory.theory.propagation import Travelled, course_modes, travelled
 from sgdtheory.theory.risk import Risk
 from sgdtheory.theory.schedules import Constant
-from sgdtheory.theory.thresholds import COMPILED_FROM, MODES_TOGETHER, ROUNDED_BELOW_0, TOGETHER
+from sgdtheory.theory.thresholds import (
+    COMPILED_FROM,
+    GROWN,
+    GROWN_ERROR,
+    MODES_TOGETHER,
+    ROUNDED_BELOW_0,
+    TOGETHER,
+)
 
 
 class CourseRisk(NamedTuple):
@@ -91,14 +98,19 @@ def _convoys(problem: Spectral, courses: Sequence[Course], resolution: Resolutio
 
 
 def _errors(problem: Spectral, found: Travelled, courses: Sequence[Course], parts: np.ndarray) -> np.ndarray:
-    """(S,) bounds of the relative errors of (2, S) parts: what a lower order changes, on panels of its own."""
-    error = np.zeros(len(courses))
+    """(S,) bounds of the relative errors of (2, S) parts: what a lower order changes, on panels of its own.
+
+    Of runs that have grown far closed forms lose digits too, and of those that panels have lost nothing is known.
+    """
+    total, begin = parts.sum(0), found.modes.signal.sum() + problem.noise_variance
+    error = np.where(np.isfinite(total) & (total > GROWN * begin), GROWN_ERROR, 0.0)
     if (places := np.flatnonzero(found.approximated)).size:
         group = [courses[place] for place in places.tolist()]
         rougher = _output_risks(problem, travelled(problem, group, resolution=ROUGH), group)
         with np.errstate(all="ignore"):
-            change = np.abs(parts[:, places] - rougher).sum(0) / parts[:, places].sum(0)
-        error[places] = np.where(np.isnan(change), 0.0, change)
+            change = np.abs(parts[:, places] - rougher).sum(0) / total[places]
+        change = np.where(np.isinf(total[places]), np.inf, np.where(np.isnan(change), 0.0, change))
+        error[places] = np.maximum(error[places], change)
     return error
 
 

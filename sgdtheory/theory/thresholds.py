@@ -33,6 +33,7 @@ STAGE_COST = 200.0  # steps that take as long as a stage in closed form: shorter
 MOST_PIECES = 256  # stages that a ramp of batch sizes is taken apart into: with more, and more steps, it is smooth
 MOST_STEPS = 2e6  # that are taken one by one, some seconds
 LARGEST_GROWN = 1e4  # times what a run began with: where a closed form begins with more it loses four digits or more
+GROWN, GROWN_ERROR = 1e6, 1e-8  # of risks that are so many times what there was; 2e-9 in 2,000 random runs, up to 1e156
 MOST_SETTLING = 1e5  # after a kink before panels begin, for what overshoots or grows
 PANEL_DECAY = 1.0  # by which exponent all directions may have decayed within a panel
 PANEL_RISE = 4.0  # by which exponent the moments may grow within a panel, roughly followed
