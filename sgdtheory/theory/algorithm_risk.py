@@ -100,17 +100,17 @@ def _convoys(problem: Spectral, courses: Sequence[Course], resolution: Resolutio
 def _errors(problem: Spectral, found: Travelled, courses: Sequence[Course], parts: np.ndarray) -> np.ndarray:
     """(S,) bounds of the relative errors of (2, S) parts: what a lower order changes, on panels of its own.
 
-    Of runs that have grown far closed forms lose digits too, and of those that panels have lost nothing is known.
+    Of runs that have grown far closed forms lose digits too, and of those that are lost, inf, nothing is known.
     """
-    total, begin = parts.sum(0), found.modes.signal.sum() + problem.noise_variance
-    error = np.where(np.isfinite(total) & (total > GROWN * begin), GROWN_ERROR, 0.0)
+    total = parts.sum(0)
+    begin = found.modes.signal.sum() + problem.noise_variance
+    error = np.where(np.isinf(total), np.inf, np.where(total > GROWN * begin, GROWN_ERROR, 0.0))
     if (places := np.flatnonzero(found.approximated)).size:
         group = [courses[place] for place in places.tolist()]
         rougher = _output_risks(problem, travelled(problem, group, resolution=ROUGH), group)
         with np.errstate(all="ignore"):
             change = np.abs(parts[:, places] - rougher).sum(0) / total[places]
-        change = np.where(np.isinf(total[places]), np.inf, np.where(np.isnan(change), 0.0, change))
-        error[places] = np.maximum(error[places], change)
+        error[places] = np.maximum(error[places], np.where(np.isnan(change), 0.0, change))
     return error
 
 

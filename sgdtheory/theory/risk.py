@@ -13,8 +13,8 @@ class Risk:
         bias: the part that is linear in the signal (σ = 0).
         variance: the part that is linear in σ² (w_0 = w*).
         relative_error: bound of the relative error of their sum where a smooth schedule was followed on panels, or the
-            risk has grown a million times; inf where it has grown so far beyond the stability edge that panels lost it,
-            and it is given as inf; 0 where nothing but rounding, some 1e-10, separates it from the exact value.
+            risk has grown a million times; inf where it has grown so far beyond the stability edge that it is lost, and
+            given as inf; 0 where nothing but rounding, some 1e-10, separates it from the exact value.
     """
 
     bias: np.ndarray | float
