@@ -96,8 +96,8 @@ class TunedRisk:
         average = self.algorithm.average
         self.fraction = average.fraction if isinstance(average, TailAverage) and average.fraction < 1 else 0.0
         # n up to which the length of an average of its own, 1/(1 − τ) steps, decides
-        own = isinstance(average, ExponentialAverage) and average.decay is not None
-        self.averaged = MEMORIES / (1 - average.decay) if own else 0.0
+        decay = average.decay if isinstance(average, ExponentialAverage) else None
+        self.averaged = MEMORIES / (1 - decay) if decay is not None else 0.0
         # n up to which it may do so with γ: the mean path of a few steps is a polynomial in γ with as many zeros
         for_ever = self.algorithm.method.step_dependence != "none"
         self.swinging = 0.0 if self._course is None else np.inf if for_ever else max(self.rippling, MANY_ZEROS)
