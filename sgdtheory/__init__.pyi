@@ -69,6 +69,7 @@ from .simulation import simulate as simulate
 from .simulation import simulate_data as simulate_data
 from .theory import SGD as SGD
 from .theory import WSD as WSD
+from .theory import AbstractAverage as AbstractAverage
 from .theory import AcceleratedSGD as AcceleratedSGD
 from .theory import Algorithm as Algorithm
 from .theory import Coefficients as Coefficients
@@ -86,6 +87,7 @@ from .theory import Nesterov as Nesterov
 from .theory import PowerDecay as PowerDecay
 from .theory import PowerLaw as PowerLaw
 from .theory import Problem as Problem
+from .theory import Returned as Returned
 from .theory import Risk as Risk
 from .theory import RiskBound as RiskBound
 from .theory import RiskPath as RiskPath

@@ -34,7 +34,6 @@ from sgdtheory.theory import (
     Algorithm,
     Course,
     ExponentialAverage,
-    LastIterate,
     LinearMethod,
     Problem,
     TailAverage,
@@ -86,10 +85,11 @@ class TunedRisk:
         self._growths: dict[float, float] = {}
         self._leading = _leading(modes.eigenvalue, modes.signal)
         self._largest_rate: float | None = None
-        # an average holds w_0 alone after one step, whatever γ; the last iterate has learnt something
-        self.first_steps = 1.0 if self.algorithm.average == LastIterate() else 2.0
+        # after one step a sum holds w_0 alone, whatever γ; the last iterate has learnt something
+        shares = self.algorithm.average.returned(2.0, 2.0)
+        self.first_steps = 1.0 if shares.iterate else 2.0
         # n/B up to which few steps are all looked at: those of an average may resonate, schedule-free's among them
-        averages = self.algorithm.average != LastIterate() or self.algorithm.method.step_dependence != "none"
+        averages = shares.total != 0 or self.algorithm.method.step_dependence != "none"
         self.resonant = RESONANT if averages else 0.0
         self.memory = _memory(self.algorithm.method)
         self.rippling = _rippling(self.algorithm, self.memory)  # n up to which the risk may rise and fall with n
@@ -132,12 +132,11 @@ class TunedRisk:
         eigenvalue, signal = self._leading
         state = [np.full((rate.size, eigenvalue.size), float(each)) for each in method.start]
         factors = self.algorithm.schedule.factors(np.arange(steps), steps) * np.ones(int(steps))
-        averaged = not isinstance(average, LastIterate)
-        first = average.first(steps) if averaged else steps
-        held: Any = _combined(method.output, state) if averaged and average.starts_at_iterate() else 0.0
+        first = average.first(steps)
+        held: Any = _combined(method.output, state) if average.starts_at_iterate() else 0.0
         with np.errstate(over="ignore", invalid="ignore"):  # beyond the edge
             for t, factor in enumerate(factors):
-                if averaged and t >= first:
+                if t >= first:
                     counted = average.weight(steps) * _combined(method.output, state)
                     held = (1 - average.forgetting(steps)) * held + counted
                 if t == 0 or factor != factors[t - 1] or method.step_dependence != "none":
@@ -145,7 +144,8 @@ class TunedRisk:
                     decay, b, c = (np.moveaxis(each, 0, -1)[..., None] for each in step)
                 pull = eigenvalue * _combined(c, state)
                 state = [old - _combined(row, state) - g * pull for old, row, g in zip(state, decay, b, strict=True)]
-            end = held / average.norm(steps, steps) if averaged else _combined(method.output, state)
+            shares = average.returned(steps, steps)
+            end = shares.iterate * _combined(method.output, state) + shares.total * held
             found = end**2 @ signal
         largest = LARGEST_RISK * self.initial_risk
         return np.minimum(np.nan_to_num(found, nan=largest), largest)
@@ -281,7 +281,7 @@ def _rippling(algorithm: Algorithm, memory: float) -> float:
     """
     if algorithm.method.step_dependence != "none":
         return MOST_SWINGING
-    if algorithm.constant and algorithm.average == LastIterate():
+    if algorithm.constant and not algorithm.average.returned(2.0, 2.0).total:
         return memory
     return min(KEPT_SWINGS * memory, max(memory, MOST_SWINGING))
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.theory import Average, LastIterate, Modes, backward_differences, radau_nodes, systems
+from sgdtheory.theory import AbstractAverage, LastIterate, Modes, backward_differences, radau_nodes, systems
 
 SHORT = 24  # steps: longer pieces are panels
 ORDER = 7  # points on a panel
@@ -105,14 +105,13 @@ class Run:
         noise_variance: float,
         num_steps: float,
         knots: np.ndarray,
-        average: Average | LastIterate = LastIterate(),  # noqa: B008 (frozen)
+        average: AbstractAverage = LastIterate(),  # noqa: B008 (frozen)
         widest: float = WIDEST,
     ) -> None:
         self.modes, self.noise, self.num_steps, self.knots = modes, noise_variance, num_steps, knots
-        self.average, self.first_averaged, self.kept = average, num_steps, NOTHING
-        if not isinstance(average, LastIterate):
-            self.first_averaged = min(average.first(num_steps), num_steps)
-            self.kept = Kept(average.forgetting(num_steps), average.weight(num_steps))
+        self.average = average
+        self.first_averaged = min(average.first(num_steps), num_steps)
+        self.kept = Kept(average.forgetting(num_steps), average.weight(num_steps))
         self.places = place(knots, num_steps)
         cuts = _cut(knots, num_steps, widest)
         self.edges = np.unique(np.concatenate([cuts, [self.first_averaged, num_steps]]))  # of the pieces
@@ -152,17 +151,16 @@ class Run:
 
     def _start(self) -> State:
         signal = self.modes.signal
-        if not isinstance(self.average, LastIterate) and self.average.starts_at_iterate():
+        if self.average.starts_at_iterate():
             return State(signal, signal, float(signal.sum()))
         return State(signal, np.zeros_like(signal), 0.0)
 
     def _returned(self, end: State) -> tuple[float, State]:
         """The risk of what is returned, and its derivatives by the moments at the end."""
-        zero, one = np.zeros_like(end.risk), np.ones_like(end.risk)
-        if isinstance(self.average, LastIterate):
-            return float(end.risk.sum()), State(one, zero, 0.0)
-        norm = self.average.norm(self.num_steps, self.num_steps) ** 2
-        return end.square / norm, State(zero, zero, 1 / norm)
+        a, c = self.average.returned(self.num_steps, self.num_steps)
+        risk = a**2 * end.risk.sum() + 2 * a * c * end.cross.sum() + c**2 * end.square
+        one = np.ones_like(end.risk)
+        return float(risk), State(a**2 * one, 2 * a * c * one, c**2)
 
     def num_samples(self, log_batch: np.ndarray) -> tuple[float, np.ndarray]:
         """Σ B_t, and its derivatives by log B at the knots."""

@@ -10,8 +10,8 @@ from sgdtheory._common.arguments import checked_problem, single_number, whole_nu
 from sgdtheory.optimal.run import place
 from sgdtheory.optimal.search import STARTS, Knots, Search
 from sgdtheory.theory import (
+    AbstractAverage,
     Algorithm,
-    Average,
     Constant,
     Course,
     LastIterate,
@@ -110,7 +110,7 @@ def optimal_schedule(
     num_samples: float,
     batch_size: float | None = None,
     num_steps: float | None = None,
-    average: Average | LastIterate = LastIterate(),  # noqa: B008 (frozen)
+    average: AbstractAverage = LastIterate(),  # noqa: B008 (frozen)
     constant_learning_rate: bool = False,
 ) -> OptimalSchedule:
     """The learning rates γ_t, and batch sizes B_t, that leave SGD the least exact risk (THEORY.md T26).

@@ -11,7 +11,7 @@ from sgdtheory.optimal.newton import minimum
 from sgdtheory.optimal.run import Run, place, spread_knots
 from sgdtheory.optimal.side_by_side import Runs
 from sgdtheory.optimal.variables import BELOW_BOUND, FARTHEST_BATCH, Edge, Freedom, Varied
-from sgdtheory.theory import Average, LastIterate, Problem
+from sgdtheory.theory import AbstractAverage, Problem
 
 STARTS = {  # γ/edge as a function of t/n
     "linear decay": lambda u: 0.3 * (1 - u),
@@ -77,7 +77,7 @@ class Search:
         num_steps: float,
         num_samples: float,
         ramp: bool,
-        average: Average | LastIterate,
+        average: AbstractAverage,
         constant: bool = False,
         largest_share: float = 1.0,
     ) -> None:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.theory import Average, LastIterate, Modes
+from sgdtheory.theory import AbstractAverage, Modes
 
 TOGETHER = 256  # runs, whose moments stay in the cache
 
@@ -36,14 +36,14 @@ class Runs:
         average: what is returned.
     """
 
-    def __init__(self, modes: Modes, noise_variance: float, num_steps: int, average: Average | LastIterate) -> None:
-        self.modes, self.noise, self.num_steps, self.average = modes, noise_variance, num_steps, average
-        self.first_averaged, self.at_start, self.rho, self.omega, self.norm = num_steps, False, 1.0, 0.0, 1.0
-        if not isinstance(average, LastIterate):
-            self.first_averaged = int(np.ceil(average.first(num_steps)))
-            self.at_start = average.starts_at_iterate()
-            self.rho, self.omega = 1 - average.forgetting(num_steps), average.weight(num_steps)
-            self.norm = float(average.norm(num_steps, num_steps)) ** 2
+    def __init__(self, modes: Modes, noise_variance: float, num_steps: int, average: AbstractAverage) -> None:
+        self.modes, self.noise, self.num_steps = modes, noise_variance, num_steps
+        self.first_averaged = int(np.ceil(average.first(num_steps)))
+        self.at_start = average.starts_at_iterate()
+        self.rho = 1 - average.forgetting(num_steps)
+        self.omega = average.weight(num_steps)
+        a, c = average.returned(num_steps, num_steps)
+        self.weights = a**2, 2 * a * c, c**2  # of Σ r, Σ x and Σ S² in the risk of what is returned
 
     def risks(self, log_rate: np.ndarray, log_batch: np.ndarray) -> Risks:
         """For `log γ` and `log B`, (S, n) each."""
@@ -52,12 +52,13 @@ class Runs:
         return Risks(*(np.concatenate(each) for each in zip(*found, strict=True)))
 
     def _risks(self, rate: np.ndarray, batch: np.ndarray) -> Risks:
-        before, risk, square = self._forward(rate, batch)
+        before, *sums = self._forward(rate, batch)
         by_rate, by_batch = self._backward(before, batch)
-        return Risks(risk if isinstance(self.average, LastIterate) else square / self.norm, by_rate, by_batch)
+        risk = sum(weight * each for weight, each in zip(self.weights, sums, strict=True) if weight)
+        return Risks(np.asarray(risk), by_rate, by_batch)
 
-    def _forward(self, rate: np.ndarray, batch: np.ndarray) -> tuple[list[_Before], np.ndarray, np.ndarray]:
-        """What each step begins with; and Σ_i r_i and Σ S² at the end, (S,)."""
+    def _forward(self, rate: np.ndarray, batch: np.ndarray) -> tuple[list[_Before], np.ndarray, np.ndarray, np.ndarray]:
+        """What each step begins with; and Σ r, Σ x and Σ S² at the end, (S,)."""
         risk = np.tile(self.modes.signal, (len(rate), 1))
         cross = risk.copy() if self.at_start else np.zeros_like(risk)
         square = cross.sum(1)
@@ -72,14 +73,13 @@ class Runs:
                 square = square + (2 * self.rho * self.omega * cross + self.omega**2 * risk).sum(1)
                 cross = (1 - x) * (self.rho * cross + self.omega * risk)
             risk = (1 - x) ** 2 * risk + shaken
-        return kept, risk.sum(1), square
+        return kept, risk.sum(1), cross.sum(1), square
 
     def _backward(self, kept: list[_Before], batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """T26: derivatives by log γ_t and log B_t."""
-        last = isinstance(self.average, LastIterate)
-        risk = np.full_like(kept[-1].risk, float(last))
-        cross = np.zeros_like(risk)
-        square = 0.0 if last else 1 / self.norm
+        risk = np.full_like(kept[-1].risk, self.weights[0])
+        cross = np.full_like(risk, self.weights[1])
+        square = self.weights[2]
         by_rate, by_batch = np.empty_like(batch), np.empty_like(batch)
         for t in range(self.num_steps - 1, -1, -1):
             x, shaken, here, with_sum = kept[t]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.theory import Algorithm, Course, LastIterate, Modes, Problem, displacement, number_of_steps
+from sgdtheory.theory import Algorithm, Course, Modes, Problem, displacement, number_of_steps
 
 STEPS_AT_ONCE = 4096
 
@@ -39,9 +39,8 @@ def _returned(course: Course, modes: Modes, signal: np.ndarray, noise: float) ->
 
     method, average, n = course.algorithm.method, course.algorithm.average, course.num_steps
     start, output = (np.asarray(each, dtype=float) for each in (method.start, method.output))
-    averaged = not isinstance(average, LastIterate)
-    begin = float(output @ start) if averaged and average.starts_at_iterate() else 0.0
-    keeping = (average.forgetting(n), average.weight(n)) if averaged else (0.0, 0.0)
+    begin = float(output @ start) if average.starts_at_iterate() else 0.0
+    keeping = average.forgetting(n), average.weight(n)
     k, size = start.size, modes.eigenvalue.size
     mean = np.multiply.outer(np.append(start, begin), np.ones(size))
     state = mean, np.zeros((k + 1, k + 1, size))
@@ -54,7 +53,8 @@ def _returned(course: Course, modes: Modes, signal: np.ndarray, noise: float) ->
             table = tuple(np.pad(each, [(0, missing)] + [(0, 0)] * (each.ndim - 1), mode="edge") for each in table)
             state = _loop()(state, table, modes.eigenvalue, signal, noise, output, steps.size)
         mean, covariance = map(np.asarray, state)
-    shown = np.append(np.zeros(k), 1 / average.norm(n, n)) if averaged else np.append(output, 0.0)
+    shares = average.returned(n, n)
+    shown = np.append(shares.iterate * output, shares.total)
     return shown @ mean, np.einsum("i,j,ijm->m", shown, shown, covariance)
 
 

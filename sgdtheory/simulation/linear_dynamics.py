@@ -97,10 +97,12 @@ def carry(state: State) -> State:
     return State(moved, moved_low, *two_sum(state.total, state.total_low))
 
 
-def risks(spectrum: Spectrum, output: Array, state: State, norm: Array) -> tuple[Array, Array]:
-    """`‖S/norm‖²` and `‖oᵀu‖²` of L replicas."""
-    average = (state.total + state.total_low) / norm[:, None]
-    return (average**2).sum(-1), (_combined(output, _vectors(spectrum, state)) ** 2).sum(-1)
+def risks(spectrum: Spectrum, output: Array, state: State, iterate: Array, norm: Array) -> tuple[Array, Array]:
+    """`‖a w + S/norm‖²` and `‖w‖²` of L replicas, w = oᵀu, a and norm (L,)."""
+    last = _combined(output, _vectors(spectrum, state))
+    own = jnp.where(iterate[:, None] == 0, 0, iterate[:, None] * last)  # w may have left the range of a float
+    returned = own + (state.total + state.total_low) / norm[:, None]
+    return (returned**2).sum(-1), (last**2).sum(-1)
 
 
 def advance(

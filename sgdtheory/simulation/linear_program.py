@@ -11,7 +11,7 @@ from sgdtheory.simulation.dynamics import STEPS, Sampler, Spectrum
 from sgdtheory.simulation.linear_dynamics import Replica, State, Table, advance, init, risks
 from sgdtheory.simulation.placing import DIVIDED, EVERYWHERE, fetch, lane_keys, place
 from sgdtheory.simulation.tables import make_table, table_length, with_start
-from sgdtheory.theory import Course, LastIterate
+from sgdtheory.theory import Course
 
 
 class LinearProgram:
@@ -41,8 +41,8 @@ class LinearProgram:
         self.sampler, self.spectrum, self.unit, self.mesh = sampler, spectrum, unit, mesh
         self.dtype = spectrum.start.dtype
         algorithm = courses[0].algorithm
-        self.run, self.norms = lanes[:, 0], [_norm(course) for course in courses]
-        self.last_iterate = isinstance(algorithm.average, LastIterate)
+        self.run = lanes[:, 0]
+        self.ways = [(algorithm.average, course.num_steps) for course in courses]
         padding = (1 << (len(courses) - 1).bit_length()) - len(courses)  # so that few shapes are compiled
         self.courses = [*courses, *[courses[-1]] * padding]
         self.output = with_start(algorithm.method).astype(self.dtype)
@@ -74,24 +74,18 @@ class LinearProgram:
         return self.state
 
     def risks(self, now: int) -> tuple[np.ndarray, np.ndarray]:
-        """(L,) risks of the average, nan where none has begun, and of the iterate."""
-        norm = np.array([norm(now) for norm in self.norms])[self.run]
-        divisor = np.where(norm > 0, norm, 1).astype(self.dtype)
-        average, last = map(fetch, _compiled_risks(self.spectrum, self.output, self.state, divisor))
-        return (last if self.last_iterate else np.where(norm > 0, average, np.nan)), last
-
-
-def _norm(course: Course):
-    """What S is divided by, by the number of steps taken."""
-    average = course.algorithm.average
-    return (lambda now: 0.0) if isinstance(average, LastIterate) else lambda now: average.norm(now, course.num_steps)
+        """(L,) risks of what is returned, nan where there is nothing yet, and of the iterate."""
+        shares = np.array([average.returned(now, num_steps) for average, num_steps in self.ways])
+        with np.errstate(divide="ignore"):
+            iterate, norm = shares[self.run, 0], 1 / shares[self.run, 1]
+        parts = (each.astype(self.dtype) for each in (iterate, norm))
+        returned, last = map(fetch, _compiled_risks(self.spectrum, self.output, self.state, *parts))
+        return np.where(np.isnan(norm), np.nan, returned), last
 
 
 def _keeping(course: Course) -> tuple[float, float, float, float]:
     """First step averaged, 1 − ρ, ω, and S at the start in units of u(0)."""
     average, n = course.algorithm.average, course.num_steps
-    if isinstance(average, LastIterate):
-        return n, 0.0, 0.0, 0.0
     begin = with_start(course.algorithm.method)[0] if average.starts_at_iterate() else 0.0
     return course.first_averaged, average.forgetting(n), average.weight(n), begin
 

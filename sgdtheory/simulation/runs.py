@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.theory import Algorithm, Course, ExponentialAverage, LastIterate, UniformAverage, number_of_steps
+from sgdtheory.theory import Algorithm, Course, number_of_steps
 
 DEFAULT = Algorithm()
 LARGEST_STEPS = 2**31 - 1
@@ -116,6 +116,4 @@ def _num_steps(algorithm: Algorithm, batch: np.ndarray, samples: np.ndarray) -> 
 
 def _whatever_length(algorithm: Algorithm) -> bool:
     """Whether every step and average is the same whatever n."""
-    average = algorithm.average
-    shared = isinstance(average, UniformAverage | LastIterate)
-    return algorithm.constant and (shared or isinstance(average, ExponentialAverage) and average.decay is not None)
+    return algorithm.constant and algorithm.average.any_length

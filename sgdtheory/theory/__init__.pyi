@@ -9,9 +9,10 @@ from .algorithm_words import algorithm_settings as algorithm_settings
 from .algorithm_words import algorithm_text as algorithm_text
 from .algorithm_words import make_algorithm as make_algorithm
 from .algorithm_words import settings_of_kind as settings_of_kind
-from .averages import Average as Average
+from .averages import AbstractAverage as AbstractAverage
 from .averages import ExponentialAverage as ExponentialAverage
 from .averages import LastIterate as LastIterate
+from .averages import Returned as Returned
 from .averages import TailAverage as TailAverage
 from .averages import UniformAverage as UniformAverage
 from .bounds import RiskBound as RiskBound

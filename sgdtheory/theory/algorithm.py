@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.theory.averages import ExponentialAverage, LastIterate, TailAverage, UniformAverage
+from sgdtheory.theory.averages import AbstractAverage, UniformAverage
 from sgdtheory.theory.methods import SGD, LinearMethod
 from sgdtheory.theory.schedules import Constant, as_shape
 
@@ -31,7 +31,7 @@ class Algorithm:
         schedule: of the learning rate: Constant(), Cosine(), Linear(), WSD(), PowerDecay(p), Stages(…), an array (as
             many stages of equal length; one step each for as many steps) or a function of the step (optax's schedules).
         batch_schedule: the same, for the batch size.
-        average: UniformAverage(), TailAverage(φ), ExponentialAverage(τ) or LastIterate().
+        average: UniformAverage(), TailAverage(φ), ExponentialAverage(τ), LastIterate() or your own AbstractAverage.
 
     Raises:
         ValueError: an argument of another type.
@@ -51,11 +51,10 @@ class Algorithm:
         self.method.matrices(np.ones(1), np.zeros(1))
         for name in ("schedule", "batch_schedule"):
             object.__setattr__(self, name, as_shape(name, getattr(self, name)))
-        averages = UniformAverage, TailAverage, ExponentialAverage, LastIterate
-        if not isinstance(self.average, averages):
+        if not isinstance(self.average, AbstractAverage):
             raise ValueError(
                 "average must be an object such as UniformAverage(), TailAverage(0.5), ExponentialAverage(0.99) or "
-                f"LastIterate(), got {self.average!r}"
+                f"LastIterate(), or your own AbstractAverage, got {self.average!r}"
             )
 
     @property

@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays, whole_number
 from sgdtheory.theory.algorithm import Algorithm, checked_algorithm
-from sgdtheory.theory.averages import LastIterate
 from sgdtheory.theory.course import Course, number_of_steps, steps_of_shape
 from sgdtheory.theory.mesh import FINE, ROUGH, Resolution
-from sgdtheory.theory.moments import iterate_risk
+from sgdtheory.theory.moments import iterate_risk, returned_risk, together
 from sgdtheory.theory.pieces import pieces
 from sgdtheory.theory.problem import Spectral
 from sgdtheory.theory.propagation import Travelled, course_modes, travelled
@@ -121,11 +120,9 @@ def _output_risks(problem: Spectral, found: Travelled, courses: Sequence[Course]
     units = np.array([[1.0], [problem.noise_variance]])
     begin = np.array([[found.modes.signal.sum()], [1.0]])
     with np.errstate(all="ignore"):
-        if isinstance(algorithm.average, LastIterate):
-            parts = iterate_risk(moments, np.asarray(algorithm.method.output, dtype=float))
-        else:
-            norms = [algorithm.average.norm(course.num_steps, course.num_steps) for course in courses]
-            parts = np.asarray(moments.square) / np.array(norms) ** 2
+        output = np.asarray(algorithm.method.output, dtype=float)
+        shares = [algorithm.average.returned(course.num_steps, course.num_steps) for course in courses]
+        parts = returned_risk(iterate_risk(moments, output), together(moments, output), moments.square, shares)
         # Beyond the range of a float, inf − inf, or where few nodes lose moments that have grown: it is large.
         lost = ~np.isfinite(parts) | (parts < -ROUNDED_BELOW_0 * begin)
         parts = np.where(lost, np.inf, np.maximum(parts, 0.0))
@@ -247,13 +244,9 @@ def _parts_along(
 ) -> tuple[np.ndarray, bool]:
     """Bias and variance of iterate and average at the stops, (2, 2, K), and whether panels were used."""
     found = travelled(problem, [course], stops.tolist(), resolution)
-    iterate, square = (np.array([getattr(point, name) for point in found.points]).T for name in ("iterate", "square"))
-    average, n = course.algorithm.average, course.num_steps
-    averaged = iterate
-    if not isinstance(average, LastIterate):
-        norm = np.array([average.norm(stop, n) for stop in stops])
-        begun = (stops >= course.first_averaged) & (norm > 0)
-        with np.errstate(all="ignore"):
-            averaged = np.where(begun, square / norm**2, np.nan)
+    iterate, cross, square = (np.array(each).T for each in list(zip(*found.points, strict=True))[1:])
+    shares = [course.algorithm.average.returned(stop, course.num_steps) for stop in stops.tolist()]
+    with np.errstate(all="ignore"):
+        averaged = returned_risk(iterate, cross, square, shares)
     units = np.array([[1.0], [problem.noise_variance]])
     return np.array([units * iterate, units * averaged]), bool(found.approximated[0])

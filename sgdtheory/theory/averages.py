@@ -1,41 +1,54 @@
-"""Averages of the iterates, and which of them a run returns (THEORY.md T19, T21, T22).
-
-Each is a sum that is kept along the run, `S ← ρ S + ω w`, w the iterate before the step: with constant ρ and ω from the
-step on at which it begins.
-"""
+"""Averages of the iterates, and which of them a run returns (THEORY.md T19, T21, T22)."""
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple
 
 from sgdtheory._common.arguments import single_number
 
 
-class Average(Protocol):
-    """Where the sum begins, how it is kept, and what it is divided by."""
+class Returned(NamedTuple):
+    """The weights of w_t and of S_t in what is returned after t steps."""
 
+    iterate: float
+    total: float
+
+
+class AbstractAverage(ABC):
+    """What a run of n steps returns: derive from it, and say which sum is kept and what is returned of it.
+
+    From the step f on a sum is kept, `S ← ρ S + ω w`, with w the iterate before the step. After t steps
+    `a w_t + c S_t` is returned. ρ and ω are constant along a run, and may depend on n.
+    """
+
+    @abstractmethod
     def first(self, num_steps: float) -> float:
-        """The first step whose iterate counts; n if none does."""
-        ...
+        """f, the first step whose iterate counts; n if none does."""
 
+    @abstractmethod
     def forgetting(self, num_steps: float) -> float:
         """1 − ρ."""
-        ...
 
+    @abstractmethod
     def weight(self, num_steps: float) -> float:
         """ω."""
-        ...
+
+    @abstractmethod
+    def returned(self, step: float, num_steps: float) -> Returned:
+        """a and c after t steps; nan where there is nothing to return yet."""
 
     def starts_at_iterate(self) -> bool:
-        """Whether S begins as w_0 and not as 0."""
-        ...
+        """Whether S begins as w_0 and not as 0; f is 0 then."""
+        return False
 
-    def norm(self, step: float, num_steps: float) -> float:
-        """What S is divided by after so many steps."""
-        ...
+    @property
+    def any_length(self) -> bool:
+        """Whether f, ρ and ω are the same for every n, so that a long run passes by the results of shorter ones."""
+        return False
 
 
-class _Sum:
+class _Sum(AbstractAverage):
     """A plain sum from some step on, divided by how many iterates it has."""
 
     def first(self, num_steps: float) -> float:
@@ -50,13 +63,10 @@ class _Sum:
         """ω = 1."""
         return 1.0
 
-    def starts_at_iterate(self) -> bool:
-        """S begins as 0."""
-        return False
-
-    def norm(self, step: float, num_steps: float) -> float:
-        """The number of iterates in the sum."""
-        return max(step - self.first(num_steps), 0.0)
+    def returned(self, step: float, num_steps: float) -> Returned:
+        """S over the number of iterates in it."""
+        number = step - self.first(num_steps)
+        return Returned(0.0, 1 / number if number > 0 else math.nan)
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,11 @@ class UniformAverage(_Sum):
     >>> st.Algorithm().average
     UniformAverage()
     """
+
+    @property
+    def any_length(self) -> bool:
+        """The same sum for every n."""
+        return True
 
 
 @dataclass(frozen=True)
@@ -98,7 +113,7 @@ class TailAverage(_Sum):
 
 
 @dataclass(frozen=True)
-class ExponentialAverage:
+class ExponentialAverage(AbstractAverage):
     """`ξ_{t+1} = τ ξ_t + (1 − τ) w_t`, ξ_0 = w_0 (THEORY.md T19).
 
     >>> import sgdtheory as st
@@ -148,16 +163,42 @@ class ExponentialAverage:
         """ξ_0 = w_0."""
         return True
 
-    def norm(self, step: float, num_steps: float) -> float:
-        """1."""
-        return 1.0
+    def returned(self, step: float, num_steps: float) -> Returned:
+        """S itself."""
+        return Returned(0.0, 1.0)
+
+    @property
+    def any_length(self) -> bool:
+        """τ itself is given, and not a share of the steps."""
+        return self.decay is not None
 
 
 @dataclass(frozen=True)
-class LastIterate:
-    """No average: w_n.
+class LastIterate(AbstractAverage):
+    """No average: w_n, and no sum that would be kept.
 
     >>> import sgdtheory as st
     >>> st.Algorithm(average=st.LastIterate()).average
     LastIterate()
     """
+
+    def first(self, num_steps: float) -> float:
+        """n: no iterate counts."""
+        return num_steps
+
+    def forgetting(self, num_steps: float) -> float:
+        """0."""
+        return 0.0
+
+    def weight(self, num_steps: float) -> float:
+        """0."""
+        return 0.0
+
+    def returned(self, step: float, num_steps: float) -> Returned:
+        """w_t."""
+        return Returned(1.0, 0.0)
+
+    @property
+    def any_length(self) -> bool:
+        """Nothing is kept."""
+        return True

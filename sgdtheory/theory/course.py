@@ -185,8 +185,7 @@ class Course:
     @cached_property
     def first_averaged(self) -> float:
         """The first step whose iterate the average takes; n for the last iterate."""
-        average = self.algorithm.average
-        return min(average.first(self.num_steps), self.num_steps) if hasattr(average, "first") else self.num_steps
+        return min(self.algorithm.average.first(self.num_steps), self.num_steps)
 
     def samples(self, step: np.ndarray) -> np.ndarray:
         """Σ_{s<t} B_s."""

@@ -12,12 +12,13 @@ A weighted mode stands for many directions: its M is their sum, signal and noise
 Everything is linear in (signal, σ²): two copies run side by side, one with the signal alone, one with the noise alone.
 """
 
+from collections.abc import Sequence
 from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgdtheory.theory.averages import ExponentialAverage, TailAverage, UniformAverage
+from sgdtheory.theory.averages import AbstractAverage, Returned
 from sgdtheory.theory.methods import LinearMethod, StepMatrices
 from sgdtheory.theory.modes import Modes
 
@@ -48,11 +49,10 @@ def start(method: LinearMethod, modes: Modes) -> Moments:
     return Moments(own, np.zeros((2, k, size)), np.zeros(2))
 
 
-def begun(moments: Moments, output: np.ndarray, average: Any) -> Moments:
-    """Moments where the average begins: an exponential one is the iterate, a sum is empty."""
-    if isinstance(average, UniformAverage | TailAverage):
+def begun(moments: Moments, output: np.ndarray, average: AbstractAverage) -> Moments:
+    """Moments where the average begins, with an empty sum or with the iterate."""
+    if not average.starts_at_iterate():
         return moments
-    assert isinstance(average, ExponentialAverage)
     cross = np.einsum("...ijk,j->...ik", moments.own, output)
     return moments._replace(cross=cross, square=np.einsum("...ik,i->...", cross, output))
 
@@ -60,6 +60,21 @@ def begun(moments: Moments, output: np.ndarray, average: Any) -> Moments:
 def iterate_risk(moments: Moments, output: np.ndarray) -> np.ndarray:
     """Σ oᵀM o, (2,), or (2, S) of S runs."""
     return np.einsum("...ijk,i,j->...", moments.own, output, output)
+
+
+def together(moments: Moments, output: np.ndarray) -> np.ndarray:
+    """Σ oᵀx, of the iterate with the sum, (2,), or (2, S) of S runs."""
+    return np.einsum("...ik,i->...", moments.cross, output)
+
+
+def returned_risk(iterate: np.ndarray, cross: np.ndarray, square: np.ndarray, shares: Sequence[Returned]) -> np.ndarray:
+    """`Σ λ E(a oᵀu + c S)² = a² Σ oᵀM o + 2ac Σ oᵀx + c² Σ S²` of S runs, (2, S), each with its own a and c.
+
+    What is not returned may have left the range of a float.
+    """
+    a, c = np.array(shares, dtype=float).T
+    parts = (a**2, iterate), (2 * a * c, cross), (c**2, square)
+    return sum((np.where(weight != 0, weight * part, 0.0) for weight, part in parts), np.zeros_like(iterate))
 
 
 class Steps(NamedTuple):

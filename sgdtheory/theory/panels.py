@@ -92,12 +92,14 @@ class Along(NamedTuple):
     Attributes:
         nodes: (L, p + 1) step numbers, the first is the panel's start.
         iterate: (2, L, p + 1) Σ oᵀM o.
+        cross: (2, L, p + 1) Σ oᵀx.
         square: (2, L, p + 1) Σ S².
         vectors: (2, L, k, p + 1) Σ λ E u_j² of the k vectors.
     """
 
     nodes: np.ndarray
     iterate: np.ndarray
+    cross: np.ndarray
     square: np.ndarray
     vectors: np.ndarray
 
@@ -221,16 +223,18 @@ def across(moments: Moments, panel: Prepared, output: np.ndarray, keeping: Keepi
     ends = unpack(np.swapaxes(own[:, -1], 1, 2), k)
     if keeping is None or panel.cross is None or panel.square is None:
         square = np.broadcast_to(moments.square[..., None], iterate.shape)
-        return moments._replace(own=ends), Along(panel.nodes, iterate, square, vectors)
+        return moments._replace(own=ends), Along(panel.nodes, iterate, np.zeros_like(iterate), square, vectors)
     rho, omega = 1 - keeping.forgetting, keeping.weight
     shown = np.einsum("iq,dnqlk->dnilk", shown_rows(output), own)
     shown = np.einsum("ljn,dnilk->djilk", before, shown)  # M o before the steps
     moved = omega[:, None] * np.einsum("jabl...,djbl...->djal...", panel.propagator, shown)
     begin = np.swapaxes(moments.cross, 1, 2)
     cross = np.concatenate([begin[:, None], panel.cross.values(begin, moved)], axis=1)
-    gained = 2 * (rho * omega)[:, None] * np.einsum("ljn,dnil,i->dlj", before, cross.sum(-1), output)
+    with_sum = np.einsum("dnil,i->dln", cross.sum(-1), output)
+    gained = 2 * (rho * omega)[:, None] * np.einsum("ljn,dln->dlj", before, with_sum)
     gained += (omega**2)[:, None] * np.einsum("djil,i->dlj", shown.sum(-1), output)
     forcing = np.moveaxis(gained, 2, 1)[:, :, None, :, None]
     square = panel.square.values(moments.square[:, None, :, None], forcing)[:, :, 0, :, 0]
     square = np.concatenate([moments.square[..., None], np.moveaxis(square, 1, 2)], axis=2)
-    return Moments(ends, np.swapaxes(cross[:, -1], 1, 2), square[..., -1]), Along(panel.nodes, iterate, square, vectors)
+    along = Along(panel.nodes, iterate, with_sum, square, vectors)
+    return Moments(ends, np.swapaxes(cross[:, -1], 1, 2), square[..., -1]), along

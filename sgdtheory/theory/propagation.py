@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgdtheory.theory.averages import LastIterate
 from sgdtheory.theory.course import Course
 from sgdtheory.theory.mesh import FINE, Mesh, Resolution
 from sgdtheory.theory.methods import StepMatrices
@@ -24,6 +23,7 @@ from sgdtheory.theory.moments import (
     generators,
     iterate_risk,
     start,
+    together,
 )
 from sgdtheory.theory.panels import Along, Prepared, across, panel_nodes, prepared, tails
 from sgdtheory.theory.pieces import kind_of, pieces
@@ -58,10 +58,11 @@ class Coefficients(NamedTuple):
 
 
 class Point(NamedTuple):
-    """What is known after a number of steps: Σ oᵀM o and Σ S², (2,) each, bias and variance at σ² = 1."""
+    """What is known after a number of steps: Σ oᵀM o, Σ oᵀx and Σ S², (2,) each, bias and variance at σ² = 1."""
 
     step: float
     iterate: np.ndarray
+    cross: np.ndarray
     square: np.ndarray
 
 
@@ -143,9 +144,8 @@ class Convoy:
         self._arrive(np.zeros(len(self.courses)))
         ways = np.array([pieces(course) for course in self.courses])  # (S, pieces, 2)
         begins = np.array([course.first_averaged for course in self.courses])
-        averaged = not isinstance(self.algorithm.average, LastIterate)
         for low, high in np.moveaxis(ways, 0, -1):
-            if averaged and (low == begins).all():
+            if (low == begins).all():
                 self._begin_average()
             self._piece(low, high)
         return Travelled(self.moments, self.modes, self.points, self.approximated)
@@ -386,7 +386,7 @@ class Convoy:
             each[:, run] = np.inf
         self.diverged[run] = True
         missing = [stop for stop in self.stops if not any(point.step == stop for point in self.points)]
-        self.points += [Point(stop, np.full(2, np.inf), np.full(2, np.inf)) for stop in missing]
+        self.points += [Point(stop, *[np.full(2, np.inf)] * 3) for stop in missing]
 
     def _rates_at(self, runs: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """γ at these steps of each of (N,) runs, (N,) or (N, P)."""
@@ -434,8 +434,9 @@ class Convoy:
     def _arrive(self, step: np.ndarray) -> None:
         """The single run that leaves points is at this step, (1,)."""
         if self.stops and float(step[0]) in self.stops:
-            iterate, square = iterate_risk(self.moments, self.output)[:, 0], self.moments.square[:, 0]
-            self.points.append(Point(float(step[0]), iterate, square.copy()))
+            here = Moments(*(each[:, 0] for each in self.moments))
+            sums = iterate_risk(here, self.output), together(here, self.output), here.square.copy()
+            self.points.append(Point(float(step[0]), *sums))
 
 
 def _steps_to_rest(stage: Stage) -> float:
@@ -464,4 +465,4 @@ def _inside(along: Along, step: float) -> Point:
     away = step - nodes
     share = np.where(away == 0, 1.0, 0.0) if (away == 0).any() else weights / away
     share = share / share.sum()
-    return Point(step, along.iterate[:, 0] @ share, along.square[:, 0] @ share)
+    return Point(step, *(each[:, 0] @ share for each in (along.iterate, along.cross, along.square)))
