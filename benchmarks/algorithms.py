@@ -14,7 +14,8 @@ from scipy.integrate import solve_ivp
 
 import sgdtheory as st
 from benchmarks.timing import durations
-from sgdtheory.theory import Course, course_risk, course_risks
+from sgdtheory.algorithms import Course
+from sgdtheory.risk import course_risk, course_risks
 
 LAST = st.LastIterate()
 PROBLEM = st.PowerLaw(2.0, 3.0)

@@ -10,7 +10,8 @@ from rich.table import Table
 
 import sgdtheory as st
 from benchmarks.timing import durations
-from sgdtheory.theory import power_law_modes, risk_by_recursion
+from sgdtheory.problems import power_law_modes
+from sgdtheory.risk import risk_by_recursion
 from tests import oracle
 from tests.random_problems import random_case
 

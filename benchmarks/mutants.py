@@ -1,4 +1,4 @@
-"""Do the tests notice? `python -m benchmarks.mutants sgdtheory/theory/bounds.py` changes one operator at a time.
+"""Do the tests notice? `python -m benchmarks.mutants sgdtheory/bounds/theorem_7.py` changes one operator at a time.
 
 Mutants that no test can tell, because they change no result or only a search grid or a tolerance, stand with a reason
 in `equivalent_mutants.toml`; the score is the share of the others that die. Outcomes are kept in `results/mutants`
@@ -195,7 +195,7 @@ def main(
     """Change one operator of a module at a time and see whether its tests notice.
 
     Args:
-        module: the file, from the project's root: sgdtheory/theory/bounds.py
+        module: the file, from the project's root: sgdtheory/bounds/theorem_7.py
         tests: test files to run; those named after the module unless given.
         jobs: how many mutants are tried at a time.
         only: try those whose name has this in it.

@@ -14,8 +14,8 @@ import sgdtheory as st
 from experiments._lib.progress import report, stage, tracked
 from experiments._lib.results import Result, Verdict
 from sgdtheory.plotting.style import BLACK, categories, legend, log_axes, new_figure
+from sgdtheory.risk import risk_by_recursion
 from sgdtheory.simulation import EllipticalT, FourthMoment, Gaussian, Rademacher, StudentT
-from sgdtheory.theory import risk_by_recursion
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from experiments._lib.panels import name_problem, panels
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict
 from experiments._lib.rows import columns_of, rows_of
+from sgdtheory.algorithms import number_of_steps
 from sgdtheory.plotting.style import BLACK, STAR, colors, legend_below, log_axes, power_of_ten
-from sgdtheory.theory import number_of_steps
 
 SHAPES = {  # of the share of the data that has been seen
     "quarter cosine": lambda share: np.cos(np.pi / 2 * share),

@@ -15,7 +15,7 @@ from experiments._lib.every_method import MISTAKES, mistaken, scored
 from experiments._lib.progress import report, stage, tracked
 from experiments._lib.results import Result, Verdict
 from sgdtheory.plotting.style import BLACK, BLUE, ORANGE, SKY, VERMILLION, legend, legend_below, log_axes, new_figure
-from sgdtheory.theory import risk_by_recursion
+from sgdtheory.risk import risk_by_recursion
 
 
 @dataclass(frozen=True)

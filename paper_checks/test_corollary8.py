@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.theory import power_sum
+from sgdtheory.problems import power_sum
 
 
 def test_cutoff(record):

@@ -5,7 +5,7 @@ import pytest
 
 import sgdtheory as st
 from experiments import theorem7 as experiment
-from sgdtheory.theory import risk_by_recursion
+from sgdtheory.risk import risk_by_recursion
 
 # Largest of 12 correlated normals beyond 5.1: probability below 12 · 3.4e-7 < 1e-5.
 Z_LIMIT = 5.1

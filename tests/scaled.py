@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import sgdtheory as st
-from sgdtheory.theory.modes import Modes
+from sgdtheory.problems.modes import Modes
 
 SCALES = (1e-7, 1e5)
 

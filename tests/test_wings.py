@@ -10,7 +10,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 WINGS = (
     "_common",
-    "theory",
+    "problems",
+    "algorithms",
+    "risk",
+    "bounds",
     "critical",
     "optimal",
     "fits",
@@ -130,10 +133,10 @@ def test_no_module_imports_in_a_circle():
 
 def test_a_wrong_import_is_noticed(tmp_path):
     """Controls: past a door, and down the list."""
-    file = tmp_path / "sgdtheory" / "theory" / "wrong.py"
+    file = tmp_path / "sgdtheory" / "risk" / "wrong.py"
     file.parent.mkdir(parents=True)
     file.write_text("def f():\n    from sgdtheory.critical.definition import critical_batch_size\n")
     (module, name) = imports(file)[0]
-    assert WINGS.index(wing_of(module)) > WINGS.index("theory")
+    assert WINGS.index(wing_of(module)) > WINGS.index("risk")
     assert name in door("critical")
     assert module != "sgdtheory.critical"

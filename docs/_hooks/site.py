@@ -23,7 +23,10 @@ PAGES = {  # in the repository → on the site
 }
 FIGURES = "experiments/recorded"
 WINGS = (
-    "theory",
+    "problems",
+    "algorithms",
+    "risk",
+    "bounds",
     "critical",
     "optimal",
     "fits",

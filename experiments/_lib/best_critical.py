@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import sgdtheory as st
+from sgdtheory.algorithms import Course, LastIterate
 from sgdtheory.optimal import KnotShape, Search
-from sgdtheory.theory import Course, LastIterate, course_risk
+from sgdtheory.risk import course_risk
 
 LAST = LastIterate()
 CLOSE = 1e-3  # log risk from the target: the last step, along a secant, is then as good as exact

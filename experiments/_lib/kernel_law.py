@@ -8,8 +8,10 @@ import numpy as np
 from scipy.optimize import minimize
 
 import sgdtheory as st
+from sgdtheory.algorithms import Course
 from sgdtheory.optimal import KnotShape, OptimalSchedule
-from sgdtheory.theory import FAST, FINE, Course, Problem, course_risk
+from sgdtheory.problems import Problem
+from sgdtheory.risk import FAST, FINE, course_risk
 
 RESOLVED, TOLERANCE = 0.5, 1e-6  # of `Problem.modes`
 CLOSE = {"xatol": 0.01, "fatol": 1e-6}  # log of the two constants, log risk

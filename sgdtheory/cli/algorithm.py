@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sgdtheory.theory import Algorithm, algorithm_text, make_algorithm
+from sgdtheory.algorithms import Algorithm, algorithm_text, make_algorithm
 
 Shape = Literal["constant", "cosine", "linear", "wsd", "power", "stages"]
 

@@ -69,7 +69,7 @@ class FeaturesCommand:
         options = {name: getattr(self, name) for name in ("fit_range", "level", "seed")}
         found = problem_from_data(self.features, self.targets, cross_fit=not self.in_sample, **options)
         if self.write:
-            from sgdtheory.theory import write_spectrum
+            from sgdtheory.problems import write_spectrum
 
             print_note(f"wrote {write_spectrum(found.problem, self.write)}")
         if self.plot:
@@ -96,8 +96,8 @@ class FeaturesCommand:
         import jax
 
         from sgdtheory.data import problem_from_data
+        from sgdtheory.risk import excess_risk
         from sgdtheory.simulation import simulate_data
-        from sgdtheory.theory import excess_risk
 
         x, y = np.load(self.features), np.load(self.targets)
         sample, rows = problem_from_data(x, y, cross_fit=False).problem, []

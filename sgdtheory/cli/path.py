@@ -9,9 +9,10 @@ import numpy as np
 import tyro
 from rich.table import Table
 
+from sgdtheory.algorithms import Algorithm, algorithm_settings, algorithm_text, make_algorithm
 from sgdtheory.cli.output import print_json, print_tables, require_figure_suffix, write_figure
 from sgdtheory.cli.settings import ProblemCommand
-from sgdtheory.theory import Algorithm, RiskPath, algorithm_settings, algorithm_text, make_algorithm, risk_path
+from sgdtheory.risk import RiskPath, risk_path
 
 ROWS = 12  # of a table that are printed
 OWN = "batch_size", "learning_rate"  # which an algorithm may have its own of

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from sgdtheory.bounds import theorem7
 from sgdtheory.cli.algorithm import AlgorithmCommand
 from sgdtheory.cli.output import print_json, print_tables
 from sgdtheory.cli.settings import SettingsCommand
-from sgdtheory.theory import Risk, excess_risk, max_stable_learning_rate, theorem7
+from sgdtheory.risk import Risk, excess_risk, max_stable_learning_rate
 
 REASONS = {  # why Theorem 7 does not apply, the most important first: in a cell, and below the table
     "unstable": ("γ unstable", "it is not below the largest stable one, and the risk grows without bound"),

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from sgdtheory.algorithms import LastIterate
 from sgdtheory.cli.output import print_json, print_tables, require_figure_suffix, write_figure
 from sgdtheory.cli.settings import ProblemCommand
 from sgdtheory.optimal import NamedSchedule, OptimalSchedule, named_schedules, optimal_schedule
-from sgdtheory.theory import LastIterate
 
 FRACTIONS = 0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 0.99
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from tyro.constructors import PrimitiveConstructorSpec
 
-from sgdtheory.theory import LeastSquares, PowerLaw, read_spectrum
+from sgdtheory.problems import LeastSquares, PowerLaw, read_spectrum
 
 
 def _share(words: list[str]) -> float:

@@ -10,12 +10,15 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from rich.table import Table
 
+from sgdtheory.algorithms import LastIterate
+from sgdtheory.bounds import theorem7
 from sgdtheory.cli.algorithm import AlgorithmCommand
 from sgdtheory.cli.distributed import DistributedCommand
 from sgdtheory.cli.output import native_output_on_stderr, print_json, print_note, print_tables
 from sgdtheory.cli.settings import SettingsCommand
+from sgdtheory.problems import LeastSquares, PowerLaw
+from sgdtheory.risk import excess_risk, max_stable_learning_rate
 from sgdtheory.simulation import Simulation, simulate
-from sgdtheory.theory import LastIterate, LeastSquares, PowerLaw, excess_risk, max_stable_learning_rate, theorem7
 
 HEAVY_TAILED = 0.9  # of the stability edge
 

@@ -7,11 +7,16 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 
 from sgdtheory._common.arguments import positive_number
+from sgdtheory.algorithms import Algorithm
 from sgdtheory.critical.definition import checked_samples, require_learnt, require_several_steps
-from sgdtheory.critical.relaxed_risk import RelaxedRisk
-from sgdtheory.critical.thresholds import BETWEEN, CROSSED, ENOUGH, MOST_GUESSES, NEAR_CROSSING
+from sgdtheory.critical.relaxed_risk import BETWEEN, RelaxedRisk
 from sgdtheory.critical.tuned_risk import TunedRisk
-from sgdtheory.theory import Algorithm, Problem
+from sgdtheory.problems import Problem
+
+NEAR_CROSSING = 1.2 ** np.array([-1.5, -0.5, 0.5, 1.5])  # times a guess of a number of steps: where to look closely
+MOST_GUESSES = 8  # times that numbers of steps are computed there
+CROSSED = 1.3  # ratio of two numbers of steps between which there is no need to look
+ENOUGH = 0.05  # of a step: so little less than a whole number of steps is that number
 
 
 @dataclass(frozen=True)

@@ -6,24 +6,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgdtheory.critical.step_search import Margin, bracket, fewest_steps, steps_bound, whole_numbers
-from sgdtheory.critical.thresholds import (
-    EVERY_FEW_STEPS,
-    EVERY_RESONANT_STEPS,
-    FAR,
-    FOLLOWED,
-    FOLLOWED_RESONANT,
-    LONGEST_JUMP,
-    LOOK_BACK,
-    MOST_LOOKED_BACK,
-    NO_FALL,
-    PATTERN,
-    ROUNDING,
-    SAME_RISK,
-    STEPS_AT_ONCE,
-    TAILS,
-)
+from sgdtheory.critical.optimal_batch import SAME_RISK
+from sgdtheory.critical.relaxed_risk import EVERY_FEW_STEPS, TAILS
+from sgdtheory.critical.step_search import LONGEST_JUMP, Margin, bracket, fewest_steps, steps_bound, whole_numbers
 from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
+
+FOLLOWED = np.log(4)  # of n: within this factor of where the best γ was looked for, its basin is followed
+FOLLOWED_RESONANT = 0.03  # of log n, where steps resonate and n is as even or odd: basins change places more slowly
+EVERY_RESONANT_STEPS = 64  # up to this many, where steps resonate, every n is tried: parity decides there
+LOOK_BACK, MOST_LOOKED_BACK = (
+    0.7,
+    64,
+)  # there: down to this share of steps that are enough, or so many fewer, all are tried
+PATTERN = 8  # numbers of steps in a row: overshooting steps tell odd from even, stages and tails longer patterns
+STEPS_AT_ONCE = 8  # of those: enough for most answers to be among the first
+FAR, NO_FALL = 20.0, 1e-4  # times a number of steps, of log Δ: a risk that falls less on the way falls no more
+ROUNDING = 1e-12  # relative: (1 + overhead) D is not lowered by a sample through rounding
 
 
 def largest_batch(

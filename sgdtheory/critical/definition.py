@@ -8,11 +8,18 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 
 from sgdtheory._common.arguments import first_where, positive_array, positive_number, single_number
-from sgdtheory.critical.batch_search import largest_batch, steps_needed
+from sgdtheory.algorithms import Algorithm
+from sgdtheory.critical.batch_search import ROUNDING, largest_batch, steps_needed
 from sgdtheory.critical.optimal_batch import optimal_batch_size
-from sgdtheory.critical.thresholds import FALLS, MOST_SAMPLES, POINTS_PER_DECADE, REACH, ROUNDING, SMALLEST_OVERHEAD
 from sgdtheory.critical.tuned_risk import TunedRisk
-from sgdtheory.theory import Algorithm, Problem, max_stable_learning_rate
+from sgdtheory.problems import Problem
+from sgdtheory.risk import max_stable_learning_rate
+
+POINTS_PER_DECADE = 4  # of the curve
+REACH = 10.0  # the curve goes on to this many times the critical batch size
+SMALLEST_OVERHEAD = 1e-6  # a smaller one, or a smaller risk_factor − 1, is read as this on the curve
+FALLS = 0.9  # times a B* of fewer samples, or less: a fall that is remarked upon
+MOST_SAMPLES = 1e20  # up to here n steps and n + 1 can be told apart well enough for the searches
 
 Quantity = Any  # a float of a single data size, an array of several: a union would burden every use
 

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import settings_arrays
+from sgdtheory.algorithms import Algorithm
 from sgdtheory.critical.tuned_risk import TunedRisk
-from sgdtheory.theory import Algorithm, Problem
+from sgdtheory.problems import Problem
 
 
 @dataclass(frozen=True)

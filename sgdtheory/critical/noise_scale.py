@@ -6,17 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays
+from sgdtheory.algorithms import Algorithm, Constant, LastIterate, UniformAverage, checked_algorithm
 from sgdtheory.critical.definition import CriticalBatchSize, critical_batch_size
-from sgdtheory.theory import (
-    Algorithm,
-    Constant,
-    LastIterate,
-    Problem,
-    UniformAverage,
-    checked_algorithm,
-    iterate_moments,
-    last_iterate_moments,
-)
+from sgdtheory.problems import Problem
+from sgdtheory.risk import iterate_moments, last_iterate_moments
 
 
 @dataclass(frozen=True)

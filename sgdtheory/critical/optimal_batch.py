@@ -14,18 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.critical.relaxed_risk import RelaxedRisk
+from sgdtheory.critical.relaxed_risk import EVERY_FEW_STEPS, RelaxedRisk
 from sgdtheory.critical.step_search import steps_bound, whole_numbers
-from sgdtheory.critical.thresholds import (
-    EVERY_BATCH,
-    EVERY_FEW_STEPS,
-    MOST_LISTED,
-    MOST_TRIED,
-    RELAXED_ROUNDS,
-    SAME_RISK,
-    SMALLEST_BATCHES,
-)
 from sgdtheory.critical.tuned_risk import TunedRisk
+
+EVERY_BATCH = 400  # up to this many samples every number of steps is tried: as fast as a search
+SMALLEST_BATCHES = np.arange(1.0, 6.0)  # always tried for R_opt
+RELAXED_ROUNDS = 5  # of halving about minima of ρ
+MOST_LISTED = 1e5  # batch sizes that are ranked
+MOST_TRIED = 64  # batch sizes that are tuned, the most promising of them
+SAME_RISK = 1e-8  # relative: risks closer than this are not told apart, and no B is preferred to 1 for less
 
 
 class Optimum(NamedTuple):

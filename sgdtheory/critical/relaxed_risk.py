@@ -3,20 +3,19 @@
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
+from sgdtheory.critical.risk_against_rate import SCAN_ERROR
 from sgdtheory.critical.step_search import whole_numbers
-from sgdtheory.critical.thresholds import (
-    BETWEEN,
-    EVERY_FEW_STEPS,
-    LEAST_BEND,
-    LESS_DATA,
-    RELAXED_NEAR,
-    RELAXED_PER_DECADE,
-    RESONANT_PER_DECADE,
-    ROUGH_FEW_STEPS,
-    SCAN_ERROR,
-    TAILS,
-)
 from sgdtheory.critical.tuned_risk import TunedRisk
+
+EVERY_FEW_STEPS = 40  # up to this many steps every n is tried: there the least risk is no smooth function of n
+# n at which ρ is computed first: in general, and where steps resonate
+RELAXED_PER_DECADE, RESONANT_PER_DECADE = 1.5, 5.0
+ROUGH_FEW_STEPS = 4  # where all is to some 1e-3: up to this many steps every n, since one may be better than two
+RELAXED_NEAR = 0.02  # relative: a minimum of ρ this little above what is attained is looked into, where steps resonate
+LEAST_BEND = 1e-9  # of log ρ in log n: a minimum that is flatter is no lower than it looks
+TAILS = 4.0  # over φ: so many n in a row have tails of ⌈φn⌉ iterates of both parities, and next to φn or next to φn + 1
+BETWEEN = 1000  # numbers of steps at which ρ is interpolated, to guess where it reaches a target
+LESS_DATA = 0.9  # of the samples, to see what samples are worth
 
 
 class RelaxedRisk:

@@ -7,34 +7,34 @@ import numpy as np
 from scipy import special
 from scipy.optimize import elementwise
 
-from sgdtheory.critical.thresholds import (
-    APART,
-    CONTENDING,
-    FARTHEST_POINT,
-    FARTHEST_STEP,
-    FINE_PLACES,
-    FINE_SPACING,
-    FINEST_INTERVAL,
-    LEAST_PLACES,
-    LEAST_RISK,
-    MINIMUM_TOLERANCES,
-    MOST_PLACES,
-    MOST_QUARTICS,
-    MOST_SWINGS,
-    NEARER_PLACES,
-    NOISE_FALLS,
-    PLACES_A_STEP,
-    QUARTIC_ERROR,
-    RESONANT,
-    ROUGH_WIDTH,
-    SCAN_ERROR,
-    SETTLED,
-    SPACING,
-    SPACING_ABOVE,
-    STEEPEST,
-    SWINGS_WITHIN,
-    WIDTHS,
-)
+# The scan over γ for one B and n.
+SCAN_ERROR = 1e-5  # relative, of the risks of a scan: as smooth as they are, its basins are those of the exact risk
+RESONANT = 4.0  # n/B: with more steps |q|^n, at most (1 − 4/B)^n, has died out at the edge; with fewer, steps resonate
+# of the first places below half the edge: basins are wider, narrower ones are found by halving
+SPACING = np.log(10) / 2
+SPACING_ABOVE = np.log(100)  # of the first places above it, where Δ hardly changes until steps overshoot
+# of the last places where steps resonate: minima are apart by more, n(1 − γ/edge) ≤ 14
+FINE_SPACING, FINE_PLACES = 0.3, 9
+STEEPEST = 2.0  # slope of log Δ: what lies between two places is taken to be no lower than this allows
+FINEST_INTERVAL = 0.3  # an interval this narrow hides no minimum
+# Where the mean path swings with γ it is computed at so many places for each step, evenly in √γ, and some in log γ
+PLACES_A_STEP, LEAST_PLACES, MOST_PLACES = 12, 200, 800
+NEARER_PLACES = 17  # and at so many about each of its minima
+MOST_SWINGS, SWINGS_WITHIN = 6, 2.0  # minima of what is expected that are looked into, and how far above the least
+NOISE_FALLS = 0.8  # times the variance: a minimum nearby is no lower
+CONTENDING = 2.0  # times STEEPEST: minima that could be the least if slopes were this steep are refined
+
+# The minimum of log Δ in one basin: quartics through five points.
+QUARTIC_ERROR = 1e-8  # relative, of their risks: less than what `SETTLED` asks of the quartic
+WIDTHS = 0.1, 0.02, 0.004  # between the points: the first is enough but where large steps resonate
+ROUGH_WIDTH = 0.3  # where a risk to some 1e-4 will do
+SETTLED = 3e-8  # of log Δ, between quartic and risk: the place is then known to 1e-5, the least Δ to 1e-9 or better
+APART = 0.1  # widths: nearer to one of its points a quartic is not put to the test, unless it is a narrow one
+FARTHEST_POINT = 2.5  # widths: a minimum farther from the middle is looked for from there
+FARTHEST_STEP = 4.0  # widths: no quartic is trusted beyond
+MOST_QUARTICS = 8  # then the bracket is searched by golden sections and parabolas
+MINIMUM_TOLERANCES = {"xatol": 1e-10, "xrtol": 0.0, "fatol": 1e-9, "frtol": 0.0}  # of place and log Δ; one is enough
+LEAST_RISK = 1e-300  # so that a risk has a logarithm
 
 RiskOf = Callable[[np.ndarray, np.ndarray, np.ndarray, float], np.ndarray]  # of B, γ, n and the error allowed
 MeanOf = Callable[[np.ndarray, float], np.ndarray]  # of γ and n

@@ -4,8 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sgdtheory.critical.thresholds import GUESSED, LONGEST_JUMP, STEPS_RESOLUTION
 from sgdtheory.critical.tuned_risk import TunedRisk
+
+STEPS_RESOLUTION = 1e-8  # relative: numbers of steps above 1e8 are found to this accuracy
+GUESSED = np.log(1.1)  # of log n: how far from its guess a number of steps is looked for at first
+LONGEST_JUMP = 10.0  # of log n in the search for enough steps: the risk may be flat at first
 
 NEARER = 0.1  # of the square of the width of a bracket, in log n: how far from a line to look
 Margin = Callable[[np.ndarray, np.ndarray], np.ndarray]

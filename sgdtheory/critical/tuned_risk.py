@@ -6,38 +6,12 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sgdtheory._common.arguments import checked_problem
-from sgdtheory.critical.risk_against_rate import RiskAgainstRate, Swings
-from sgdtheory.critical.thresholds import (
-    ALLOWED_GROWTH,
-    BASIN,
-    BEYOND_EDGE,
-    COMPILED_OFTEN,
-    JUST_BEYOND,
-    KEPT_SWINGS,
-    LARGEST_BATCH,
-    LARGEST_RISK,
-    LEADING,
-    MANY_ZEROS,
-    MEAN_RESOLVED,
-    MEMORIES,
-    MOMENTS_RESOLVED,
-    MOST_SWINGING,
-    NARROW,
-    RESONANT,
-    RIPPLES,
-    SCAN_ERROR,
-    SHAPE_POINTS,
-)
-from sgdtheory.theory import (
+from sgdtheory.algorithms import Algorithm, Course, ExponentialAverage, LinearMethod, TailAverage, checked_algorithm
+from sgdtheory.critical.risk_against_rate import RESONANT, SCAN_ERROR, RiskAgainstRate, Swings
+from sgdtheory.problems import Problem
+from sgdtheory.risk import (
     FAST,
     FINE,
-    Algorithm,
-    Course,
-    ExponentialAverage,
-    LinearMethod,
-    Problem,
-    TailAverage,
-    checked_algorithm,
     course_risks,
     displacement,
     growth_beyond,
@@ -45,6 +19,23 @@ from sgdtheory.theory import (
     one_minus_power,
     risk_parts,
 )
+
+MEAN_RESOLVED = 1e-3  # nγλ: the risk of the mean of w̄ is a polynomial of low degree in λ below
+MOMENTS_RESOLVED = 1e-2  # λ/λ_1: for Σ s λ and Σ λ², polynomials everywhere
+MANY_ZEROS = 40  # steps: of more, without momentum, little bias is left between two zeros of the mean path
+KEPT_SWINGS, MOST_SWINGING = 10.0, 1000.0  # times as many steps where early swings are kept, up to so many
+LEADING = 8  # directions, those with most of the signal
+NARROW = 16  # steps: of so few the basins may be narrower than that
+BASIN = 1.0  # a followed minimum that has moved farther than this has been lost
+RIPPLES = 1e-6  # momentum β swings on for n steps with β^n above this: till then n + 1 steps may do worse than n
+MEMORIES = 20.0  # times the length of an average that is no share of n: R_opt may be attained with so many steps
+BEYOND_EDGE = 3.0  # times the stability edge: as far beyond it as peaks of schedules are looked for
+ALLOWED_GROWTH = 3.0  # e^3 times the moments on the way are more than any optimum has
+JUST_BEYOND = 0.01  # of the edge: where the rate of growth is measured
+LARGEST_RISK = 1e9  # of the initial risk: all that diverges is the same
+SHAPE_POINTS = 4096  # at which a batch schedule is averaged
+LARGEST_BATCH = 1e15  # no noise is left: the largest γ of all
+COMPILED_OFTEN = 100.0  # single steps that are compiled rather than taken one by one: searches take them often
 
 
 class Tuned(NamedTuple):

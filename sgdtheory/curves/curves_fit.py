@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array, positive_number, real_array, share_between_0_and_1, whole_number
 from sgdtheory._common.interval import Interval
+from sgdtheory.algorithms import Algorithm, Constant, LastIterate, Linear, Shape, checked_algorithm
 from sgdtheory.curves.best_rates import best_rates
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.loss_model import LossModel, losses
@@ -17,7 +18,7 @@ from sgdtheory.curves.loss_table import LossTable, loss_table
 from sgdtheory.curves.panels import panels_of
 from sgdtheory.curves.robust_fit import BOUNDS, DIFFERENCE, RobustFit, as_model
 from sgdtheory.fits import StepsTable
-from sgdtheory.theory import Algorithm, Constant, LastIterate, Linear, PowerLaw, Shape, checked_algorithm
+from sgdtheory.problems import PowerLaw
 
 UNRESOLVED = np.log(20.0)  # half the width of an interval, in logs, from which on a number is not identified
 PARTS = 1e6  # of a batch of unknown size: a sample of the theory

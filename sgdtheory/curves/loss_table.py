@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from sgdtheory.algorithms import Shape
 from sgdtheory.curves.loss_model import LossModel, losses
 from sgdtheory.curves.panels import Optimizer, Panels
-from sgdtheory.theory import Shape
 
 PANELS = 56  # of a run, half of them dense towards its end
 STEPS_APART = 0.2  # of log n

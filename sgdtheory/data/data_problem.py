@@ -31,7 +31,7 @@ from sgdtheory.data.exponents import (
 )
 from sgdtheory.data.moments import GROUPS, Moments, grouped_moments
 from sgdtheory.data.shape import Kurtosis, kurtosis_of
-from sgdtheory.theory import LeastSquares
+from sgdtheory.problems import LeastSquares
 
 ABOVE_ONE, LARGE = 1 + 1e-9, 1e9
 FEWEST_ROWS = 16

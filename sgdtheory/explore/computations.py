@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from sgdtheory.algorithms import Algorithm
+from sgdtheory.bounds import theorem7
 from sgdtheory.critical import (
     ApproximateCriticalBatchSize,
     CriticalBatchSize,
@@ -19,8 +21,8 @@ from sgdtheory.critical import (
     predicted_exponent,
 )
 from sgdtheory.explore.state import SLOTS, State
+from sgdtheory.risk import RiskPath, excess_risk, method_edge, risk_path
 from sgdtheory.simulation import simulate
-from sgdtheory.theory import Algorithm, RiskPath, excess_risk, method_edge, risk_path, theorem7
 
 # Over the edge, where γ against risk is computed; close to it the risk of few steps has narrow valleys.
 RATES = np.union1d(np.geomspace(1e-4, 1.0, 41), 1 - np.geomspace(0.002, 0.4, 24))

@@ -16,8 +16,8 @@ from bokeh.models import (
     UIElement,
 )
 
+from sgdtheory.algorithms import KINDS, algorithm_settings, algorithm_text, make_algorithm, settings_of_kind
 from sgdtheory.explore.state import NUMBERS, SLOTS, WITHOUT, Number, State
-from sgdtheory.theory import KINDS, algorithm_settings, algorithm_text, make_algorithm, settings_of_kind
 
 Changed = Callable[[str, Any], None]
 

@@ -3,6 +3,7 @@
 from dataclasses import fields
 from typing import Any
 
+from sgdtheory.algorithms import Algorithm, Stages
 from sgdtheory.explore.computations import (
     BATCHES_PER_DECADE,
     CHECKED_POINTS,
@@ -13,7 +14,6 @@ from sgdtheory.explore.computations import (
     REPLICAS,
 )
 from sgdtheory.explore.state import State, digits
-from sgdtheory.theory import Algorithm, Stages
 
 PANELS = {  # name → what it shows
     "risk": "Risk against batch size",

@@ -8,7 +8,8 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from sgdtheory.theory import Algorithm, PowerLaw, Problem, algorithm_settings, algorithm_text, make_algorithm
+from sgdtheory.algorithms import Algorithm, algorithm_settings, algorithm_text, make_algorithm
+from sgdtheory.problems import PowerLaw, Problem
 
 
 class Number(NamedTuple):

@@ -8,12 +8,14 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 
 from sgdtheory._common.arguments import checked_problem, single_number, whole_number
+from sgdtheory.algorithms import LastIterate
 from sgdtheory.critical import TunedRisk
 from sgdtheory.optimal.few_steps import few_steps, few_steps_near
 from sgdtheory.optimal.run import Run, spread_knots
 from sgdtheory.optimal.schedule import KnotShape
 from sgdtheory.optimal.search import SPACINGS, Search
-from sgdtheory.theory import LastIterate, Problem, stability_edge
+from sgdtheory.problems import Problem
+from sgdtheory.risk import stability_edge
 
 LARGE = 1e12  # batch size: as good as the exact gradient
 CLOSE = 1e-4  # relative: of the risk to the target, before the last secant

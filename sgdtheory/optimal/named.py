@@ -4,9 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sgdtheory.critical import TunedRisk
-from sgdtheory.optimal.schedule import OptimalSchedule
-from sgdtheory.theory import (
+from sgdtheory.algorithms import (
     WSD,
     Algorithm,
     Constant,
@@ -14,11 +12,13 @@ from sgdtheory.theory import (
     LastIterate,
     Linear,
     PowerDecay,
-    Problem,
     TailAverage,
     UniformAverage,
-    stability_edge,
 )
+from sgdtheory.critical import TunedRisk
+from sgdtheory.optimal.schedule import OptimalSchedule
+from sgdtheory.problems import Problem
+from sgdtheory.risk import stability_edge
 
 LAST = LastIterate()
 NAMED = {

@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.theory import AbstractAverage, LastIterate, Modes, backward_differences, radau_nodes, systems
+from sgdtheory.algorithms import AbstractAverage, LastIterate
+from sgdtheory.problems import Modes
+from sgdtheory.risk import backward_differences, radau_nodes, systems
 
 SHORT = 24  # steps: longer pieces are panels
 ORDER = 7  # points on a panel

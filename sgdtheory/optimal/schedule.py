@@ -7,19 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, single_number, whole_number
+from sgdtheory.algorithms import AbstractAverage, Algorithm, Constant, Course, LastIterate, Shape, checked_algorithm
 from sgdtheory.optimal.run import place
 from sgdtheory.optimal.search import STARTS, Knots, Search
-from sgdtheory.theory import (
-    AbstractAverage,
-    Algorithm,
-    Constant,
-    Course,
-    LastIterate,
-    Problem,
-    Shape,
-    checked_algorithm,
-    course_risk,
-)
+from sgdtheory.problems import Problem
+from sgdtheory.risk import course_risk
 
 SAME_ON_FEW = 1e-6  # relative, of risks on few knots: of one optimum
 

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from sgdtheory.algorithms import AbstractAverage
 from sgdtheory.optimal.few_steps import FewSteps, Schedules, few_steps
 from sgdtheory.optimal.newton import minimum
 from sgdtheory.optimal.run import Run, place, spread_knots
 from sgdtheory.optimal.side_by_side import Runs
 from sgdtheory.optimal.variables import BELOW_BOUND, FARTHEST_BATCH, Edge, Freedom, Varied
-from sgdtheory.theory import AbstractAverage, Problem
+from sgdtheory.problems import Problem
 
 STARTS = {  # γ/edge as a function of t/n
     "linear decay": lambda u: 0.3 * (1 - u),

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.theory import AbstractAverage, Modes
+from sgdtheory.algorithms import AbstractAverage
+from sgdtheory.problems import Modes
 
 TOGETHER = 256  # runs, whose moments stay in the cache
 

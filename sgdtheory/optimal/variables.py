@@ -8,7 +8,8 @@ from scipy.interpolate import PchipInterpolator
 
 from sgdtheory.optimal.newton import Found
 from sgdtheory.optimal.run import Run
-from sgdtheory.theory import Problem, stability_edge
+from sgdtheory.problems import Problem
+from sgdtheory.risk import stability_edge
 
 BELOW_EDGE = 35.0  # of log γ: as far below the stability edge as a learning rate may lie; as good as 0
 EDGES_PER_DECADE = 256  # batch sizes at which the stability edge is computed

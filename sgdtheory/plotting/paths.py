@@ -19,7 +19,7 @@ from sgdtheory.plotting.style import (
     plain_label,
     show_at_least,
 )
-from sgdtheory.theory import RiskPath
+from sgdtheory.risk import RiskPath
 
 LONGEST, HALF = 80, 36  # characters of a name for which the legend has room, in one column and in two
 BENEATH = {"learning_rate": "learning rate\n$\\gamma_t$ ($1/\\lambda$)", "batch_size": "batch size\n$B_t$ (samples)"}

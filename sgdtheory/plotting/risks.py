@@ -19,7 +19,7 @@ from sgdtheory.plotting.style import (
     plain_label,
     show_at_least,
 )
-from sgdtheory.theory import Risk
+from sgdtheory.risk import Risk
 
 NAME = 44  # characters of an algorithm's name in a legend
 Lines = Mapping[str, tuple[Any, Risk]]

@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.theory import Algorithm, Course, Modes, Problem, displacement, number_of_steps
+from sgdtheory.algorithms import Algorithm, Course, number_of_steps
+from sgdtheory.problems import Modes, Problem
+from sgdtheory.risk import displacement
 
 STEPS_AT_ONCE = 4096
 

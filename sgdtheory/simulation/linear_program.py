@@ -7,11 +7,11 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
+from sgdtheory.algorithms import Course
 from sgdtheory.simulation.dynamics import STEPS, Sampler, Spectrum
 from sgdtheory.simulation.linear_dynamics import Replica, State, Table, advance, init, risks
 from sgdtheory.simulation.placing import DIVIDED, EVERYWHERE, fetch, lane_keys, place
 from sgdtheory.simulation.tables import make_table, table_length, with_start
-from sgdtheory.theory import Course
 
 
 class LinearProgram:

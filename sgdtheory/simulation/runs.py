@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.theory import Algorithm, Course, number_of_steps
+from sgdtheory.algorithms import Algorithm, Course, number_of_steps
 
 DEFAULT = Algorithm()
 LARGEST_STEPS = 2**31 - 1

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, positive_number, real_array, settings_arrays, whole_number
+from sgdtheory.algorithms import Algorithm, Constant, Course, checked_algorithm
+from sgdtheory.problems import Problem
 from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
 from sgdtheory.simulation.runs import LEAST_ROOM, make_plan
 from sgdtheory.simulation.truncation import Quantity, truncate
-from sgdtheory.theory import Algorithm, Constant, Course, Problem, checked_algorithm
 
 SAMPLERS = "sufficient", "explicit"
 QUANTITIES = "total", "bias", "variance"

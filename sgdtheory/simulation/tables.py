@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sgdtheory.algorithms import Course, LinearMethod
 from sgdtheory.simulation.linear_dynamics import STEPS, Table
-from sgdtheory.theory import Course, LinearMethod
 
 TABLE_NUMBERS = 2**21  # of a table, about: 8 MB in float32
 

@@ -7,9 +7,11 @@ from typing import Literal
 
 import numpy as np
 
+from sgdtheory.algorithms import Algorithm
+from sgdtheory.problems import Modes, Problem
+from sgdtheory.risk import excess_risk
 from sgdtheory.simulation.deviation import algorithm_deviation
 from sgdtheory.simulation.result import ROUNDING, Truncation
-from sgdtheory.theory import Algorithm, Modes, Problem, excess_risk
 
 Quantity = Literal["total", "bias", "variance"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from sgdtheory._common.arguments import checked_name, single_number
-from sgdtheory.theory import ExponentialAverage, UniformAverage
+from sgdtheory.algorithms import ExponentialAverage, UniformAverage
 from sgdtheory.training.data import Data, Teacher
 from sgdtheory.training.fields import check_fields, set_field
 from sgdtheory.training.flat import (

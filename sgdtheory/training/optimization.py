@@ -9,7 +9,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from sgdtheory.theory import first_step
+from sgdtheory.algorithms import first_step
 from sgdtheory.training.config import DEFAULTS, TrainConfig
 from sgdtheory.training.network import Params
 from sgdtheory.training.optimizers import Adam

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sgdtheory.theory import WSD, Constant, Cosine, Linear, PowerDecay, Stages
+from sgdtheory.algorithms import WSD, Constant, Cosine, Linear, PowerDecay, Stages
 from sgdtheory.training.fields import check_fields
 
 

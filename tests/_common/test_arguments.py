@@ -19,7 +19,7 @@ from sgdtheory._common.arguments import (
     whole_array,
     whole_number,
 )
-from sgdtheory.theory import LeastSquares, PowerLaw
+from sgdtheory.problems import LeastSquares, PowerLaw
 
 
 def refused(message, check, *arguments):

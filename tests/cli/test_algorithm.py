@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import sgdtheory as st
+from sgdtheory.algorithms import KINDS, algorithm_settings, algorithm_text, make_algorithm, settings_of_kind
 from sgdtheory.cli.algorithm import AlgorithmCommand
-from sgdtheory.theory import KINDS, algorithm_settings, algorithm_text, make_algorithm, settings_of_kind
 from tests.cli.text import RISK, cells, strict_json
 
 share = some.floats(0, 0.5)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.theory import algorithm_settings, make_algorithm
+from sgdtheory.algorithms import algorithm_settings, make_algorithm
 from tests.cli.text import cells, strict_json
 
 PATH = ["path", "--capacity", 2, "--source", 3, "--batch-size", 16, "--learning-rate", 0.3, "--num-samples", 16000]

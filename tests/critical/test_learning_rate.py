@@ -5,7 +5,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.critical.tuned_risk import TunedRisk
-from sgdtheory.theory.reference import risk_by_recursion
+from sgdtheory.risk.reference import risk_by_recursion
 from tests import brute_force
 
 MARGIN = 1e-6  # the promise: the risk found is at most this far above the least one

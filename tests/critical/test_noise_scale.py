@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from tests.risk.test_last_iterate import by_recursion
 from tests.scaled import SCALES, Scaled
 from tests.simulation.statistical import normal_limit, standard_score
-from tests.theory.test_last_iterate import by_recursion
 
 CHECKED = ("simple", "hessian_weighted", "excess_risk")
 

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 from sgdtheory.critical.risk_against_rate import (
+    FINE_SPACING,
+    SPACING,
+    SPACING_ABOVE,
     RiskAgainstRate,
     Swings,
     _contenders,
@@ -12,7 +15,6 @@ from sgdtheory.critical.risk_against_rate import (
     _places,
     _vertices,
 )
-from sgdtheory.critical.thresholds import FINE_SPACING, SPACING, SPACING_ABOVE
 
 ALL = slice(None)
 

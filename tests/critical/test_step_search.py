@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sgdtheory.critical.step_search import bracket, fewest_steps, whole_numbers
-from sgdtheory.critical.thresholds import STEPS_RESOLUTION
+from sgdtheory.critical.step_search import STEPS_RESOLUTION, bracket, fewest_steps, whole_numbers
 
 LARGEST = 5000  # of what brute force tries
 

@@ -72,9 +72,11 @@ def test_reference_names_every_public_name(site):
 def test_names_that_serve_two_wings_are_described_once(site):
     """Training's schedules are the theory's."""
     passed = site.passed_on(ROOT / "sgdtheory" / "training")
-    assert passed == {"theory": ["WSD", "Constant", "Cosine", "Linear", "PowerDecay", "Stages"]}
-    assert "[WSD, Constant, Cosine, Linear, PowerDecay, Stages](theory.md)" in site.reference_page("training")
-    assert {("schedules", name) for name in passed["theory"]} <= set(site.exported(ROOT / "sgdtheory" / "theory"))
+    assert passed == {"algorithms": ["WSD", "Constant", "Cosine", "Linear", "PowerDecay", "Stages"]}
+    assert "[WSD, Constant, Cosine, Linear, PowerDecay, Stages](algorithms.md)" in site.reference_page("training")
+    assert {("schedules", name) for name in passed["algorithms"]} <= set(
+        site.exported(ROOT / "sgdtheory" / "algorithms")
+    )
     assert [site.passed_on(ROOT / "sgdtheory" / wing) for wing in site.WINGS if wing != "training"].count({}) == len(
         site.WINGS
     ) - 1

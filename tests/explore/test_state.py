@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from sgdtheory.algorithms import algorithm_settings, algorithm_text, make_algorithm
 from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.state import COLOURS, NUMBERS, SIZES, WITHOUT, State, digits
-from sgdtheory.theory import algorithm_settings, algorithm_text, make_algorithm
 
 ALGORITHMS = (
     "sgd",

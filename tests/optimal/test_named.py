@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.algorithms import Algorithm, LastIterate, PowerDecay, TailAverage
 from sgdtheory.optimal.named import NAMED, named_schedules
-from sgdtheory.theory import Algorithm, LastIterate, PowerDecay, TailAverage
 
 PROBLEM = st.LeastSquares([1.0, 0.2], [0.5, 1.0], noise_variance=0.3)
 

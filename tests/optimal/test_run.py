@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.algorithms import Course
 from sgdtheory.optimal.run import Run, place, spread_knots
-from sgdtheory.theory import Course, course_risk
+from sgdtheory.risk import course_risk
 
 NOISE = 0.7
 PROBLEM = st.LeastSquares([1.0, 0.4, 0.05, 1e-3, 1e-5], [0.3, 0.4, 0.2, 0.2, 0.1], noise_variance=NOISE)

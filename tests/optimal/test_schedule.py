@@ -9,7 +9,7 @@ import sgdtheory as st
 from sgdtheory.optimal.schedule import STARTS, KnotShape, _steps
 from sgdtheory.optimal.search import Knots, Search
 from sgdtheory.optimal.variables import Edge
-from sgdtheory.theory import stability_edge
+from sgdtheory.risk import stability_edge
 
 PROBLEM = st.PowerLaw(2.0, 3.0)
 NAMED = (st.Constant(), st.Linear(), st.Cosine(), st.WSD(), st.PowerDecay(3.0))

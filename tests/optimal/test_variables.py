@@ -9,7 +9,7 @@ import sgdtheory as st
 from sgdtheory.optimal.run import Run, spread_knots
 from sgdtheory.optimal.search import Search, lower_bound
 from sgdtheory.optimal.variables import BELOW_EDGE, REFUSED, Edge, Varied
-from sgdtheory.theory import stability_edge
+from sgdtheory.risk import stability_edge
 
 PROBLEM = st.LeastSquares([1.0, 0.3, 0.05], [0.5, 0.4, 0.3], noise_variance=0.5)
 STEPS, SAMPLES = 200, 2600.0

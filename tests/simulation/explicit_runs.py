@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 import sgdtheory as st
-from sgdtheory.theory.reference import risk_by_recursion
+from sgdtheory.risk.reference import risk_by_recursion
 
 EIGENVALUES = np.array([1.0, 0.5, 0.3])
 PROBLEM = st.LeastSquares(EIGENVALUES, [1.0, 0.5, 2.0], 0.5)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.algorithms import Course
 from sgdtheory.simulation import linear_program, tables
 from sgdtheory.simulation.deviation import algorithm_deviation
 from sgdtheory.simulation.dynamics import Lane, Spectrum
@@ -14,7 +15,6 @@ from sgdtheory.simulation.linear_dynamics import Replica, State, Table, step
 from sgdtheory.simulation.sufficient import Sufficient
 from sgdtheory.simulation.tables import make_table
 from sgdtheory.simulation.truncation import standard_deviation
-from sgdtheory.theory import Course
 from tests.marks import slow
 from tests.simulation import numpy_sgd, textbook
 from tests.simulation.statistical import FALSE_ALARM, normal_limit, two_sample_p

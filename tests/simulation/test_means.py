@@ -6,8 +6,8 @@ import pytest
 from scipy import stats
 
 import sgdtheory as st
+from sgdtheory.risk.reference import risk_by_covariance
 from sgdtheory.simulation import sufficient
-from sgdtheory.theory.reference import risk_by_covariance
 from tests.marks import slow
 from tests.simulation import numpy_sgd
 from tests.simulation.small import PROBLEM, columns, simulated

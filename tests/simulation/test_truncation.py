@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.risk.reference import risk_by_recursion
 from sgdtheory.simulation import truncation
 from sgdtheory.simulation.truncation import FrozenTail, standard_deviation, truncate
-from sgdtheory.theory.reference import risk_by_recursion
 from tests.marks import slow
 from tests.simulation.statistical import normal_limit
 

@@ -1,0 +1,85 @@
+"""An algorithm: a method, what its learning rate and batch size do along the run, and which average it returns."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sgdtheory.algorithms.averages import AbstractAverage, UniformAverage
+from sgdtheory.algorithms.methods import SGD, LinearMethod
+from sgdtheory.algorithms.schedules import Constant, as_shape
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """What is run on a problem (THEORY.md T20, T21): by default averaged SGD, learning rate and batch size constant.
+
+    Learning rates are peaks: `γ_t = γ f(t/n)`, f the schedule; batch sizes too, `B_t = max(1, round(B g(t/n)))`, halves
+    rounded to even, and n is the largest number of steps with `Σ B_t ≤ D`.
+
+    Example:
+        >>> import sgdtheory as st
+        >>> problem = st.PowerLaw(capacity=2.0, source=3.0)
+        >>> cosine = st.Algorithm(schedule=st.Cosine(), average=st.LastIterate())
+        >>> setting = dict(batch_size=32, learning_rate=0.5, num_samples=1e6)
+        >>> average, last = (st.excess_risk(problem, **setting, algorithm=each) for each in (st.Algorithm(), cosine))
+        >>> print(f"{average.total:.3e} {last.total:.3e}")
+        1.318e-04 2.552e-04
+
+    Args:
+        method: SGD(), HeavyBall(β), Nesterov(β), ScheduleFree(β), AcceleratedSGD(…) or your own LinearMethod.
+        schedule: of the learning rate: Constant(), Cosine(), Linear(), WSD(), PowerDecay(p), Stages(…), an array (as
+            many stages of equal length; one step each for as many steps) or a function of the step (optax's schedules).
+        batch_schedule: the same, for the batch size.
+        average: UniformAverage(), TailAverage(φ), ExponentialAverage(τ), LastIterate() or your own AbstractAverage.
+
+    Raises:
+        ValueError: an argument of another type.
+    """
+
+    method: Any = SGD()
+    schedule: Any = Constant()
+    batch_schedule: Any = Constant()
+    average: Any = UniformAverage()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.method, LinearMethod):
+            raise ValueError(
+                "method must be an object such as SGD() or HeavyBall(0.9), or your own LinearMethod, got "
+                f"{self.method!r}"
+            )
+        self.method.matrices(np.ones(1), np.zeros(1))
+        for name in ("schedule", "batch_schedule"):
+            object.__setattr__(self, name, as_shape(name, getattr(self, name)))
+        if not isinstance(self.average, AbstractAverage):
+            raise ValueError(
+                "average must be an object such as UniformAverage(), TailAverage(0.5), ExponentialAverage(0.99) or "
+                f"LastIterate(), or your own AbstractAverage, got {self.average!r}"
+            )
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is averaged SGD with constant learning rate and batch size, whose risk has its own closed form."""
+        return self == DEFAULT
+
+    @property
+    def constant(self) -> bool:
+        """Whether every step has the same learning rate, batch size and coefficients."""
+        shapes = self.schedule, self.batch_schedule
+        return self.method.step_dependence == "none" and all(shape.flat for shape in shapes)
+
+
+DEFAULT = Algorithm()
+
+
+def checked_algorithm(algorithm: object) -> Algorithm:
+    """`algorithm`, if it is one.
+
+    Raises:
+        ValueError: another type.
+    """
+    if isinstance(algorithm, Algorithm):
+        return algorithm
+    if isinstance(algorithm, LinearMethod):
+        raise ValueError(f"algorithm must be an Algorithm, got a method; write Algorithm({algorithm!r})")
+    raise ValueError(f"algorithm must be an Algorithm, such as Algorithm(schedule=Cosine()), got {algorithm!r}")

@@ -1,0 +1,204 @@
+"""The course of one run: how many steps its samples allow, and the coefficients and the batch size of each."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sgdtheory.algorithms.algorithm import Algorithm
+from sgdtheory.algorithms.methods import StepMatrices
+from sgdtheory.algorithms.schedules import Shape
+
+MOST_PLATEAUS = 2**15  # different batch sizes between two knots: above, a ramp is as good as smooth
+MOST_TABULATED = 2**16  # steps whose batch sizes are summed one by one
+SUM_NODES = 128  # of the Gauss rule for the sum of a ramp with more
+
+
+def batch_sizes(shape: Shape, batch: float, step: np.ndarray, num_steps: float) -> np.ndarray:
+    """`B_t = max(1, round(B g(t/n)))`."""
+    return np.maximum(np.rint(batch * shape.factors(step, num_steps)), 1.0)
+
+
+def first_step(fraction: float, num_steps: float) -> float:
+    """The first t with t/n ≥ fraction, in the arithmetic of t/n."""
+    step = np.ceil(fraction * num_steps)
+    while step > 0 and (step - 1) / num_steps >= fraction:
+        step -= 1
+    while step / num_steps < fraction:
+        step += 1
+    return float(step)
+
+
+def steps_of_shape(shape: Shape, num_steps: float) -> list[float]:
+    """0, the steps at which the shape's formula changes, and n."""
+    inner = {first_step(knot, num_steps) for knot in shape.knots()} if shape.smooth else set()
+    return sorted({0.0, float(num_steps)} | inner)
+
+
+def plateaus(shape: Shape, batch: float, num_steps: float) -> tuple[np.ndarray, np.ndarray]:
+    """First step and batch size of each run of equal batch sizes of a smooth shape, (L,) each.
+
+    Between knots shapes are monotone, so each value's first step is found by bisection; where a piece has more than
+    `MOST_PLATEAUS` of them the answer is empty: they are then as good as a smooth function.
+    """
+    starts, sizes = [np.zeros(0)], [np.zeros(0)]
+    edges = steps_of_shape(shape, num_steps)
+    for low, high in zip(edges[:-1], edges[1:], strict=True):
+        first, last = batch_sizes(shape, batch, np.array([low, high - 1]), num_steps)
+        count = abs(last - first)
+        if count > MOST_PLATEAUS:
+            return np.zeros(0), np.zeros(0)
+        sign = 1.0 if last >= first else -1.0
+        level = first + sign * np.arange(1, count + 1)
+        before, reached = np.full(level.size, low), np.full(level.size, high - 1)
+        while (reached - before > 1).any():
+            middle = np.floor((before + reached) / 2)
+            there = sign * batch_sizes(shape, batch, middle, num_steps) >= sign * level
+            before, reached = np.where(there, before, middle), np.where(there, middle, reached)
+        begin, kept = np.unique(reached[::-1], return_index=True)  # of values that are skipped the last one counts
+        starts += [np.array([low]), begin]
+        sizes += [np.array([first]), level[::-1][kept]]
+    return np.concatenate(starts), np.concatenate(sizes)
+
+
+def samples_of(shape: Shape, batch: float, num_steps: float) -> float:
+    """Σ_{t<n} B_t."""
+    if num_steps <= MOST_TABULATED or not shape.smooth:
+        return float(batch_sizes(shape, batch, np.arange(num_steps), num_steps).sum())
+    starts, sizes = plateaus(shape, batch, num_steps)
+    if starts.size:
+        return float(sizes @ np.diff(starts, append=num_steps))
+    nodes, weights = np.polynomial.legendre.leggauss(SUM_NODES)
+    total = 0.0
+    edges = steps_of_shape(shape, num_steps)
+    for low, high in zip(edges[:-1], edges[1:], strict=True):
+        fraction = (low + (high - low) * (nodes + 1) / 2 - 0.5) / num_steps
+        total += (high - low) / 2 * float(weights @ np.maximum(batch * shape.at(fraction), 1.0))
+    return total
+
+
+def number_of_steps(shape: Shape, batch: float, samples: float) -> float:
+    """The largest n with Σ_{t<n} B_t ≤ D (exact where the batch size takes few enough values, else to 1e-9).
+
+    Raises:
+        ValueError: not one step.
+    """
+    if shape.flat:
+        size = float(batch_sizes(shape, batch, np.zeros(1), 1)[0])
+        return _at_least_one(np.floor_divide(samples, size), samples)
+    if not shape.smooth:
+        return _at_least_one(_counted(shape, batch, samples), samples)
+    low, high = 0.0, float(np.floor(samples))  # the sum is within its variation of an increasing function of n
+    guess = min(max(np.floor(samples / batch), 1.0), high)
+    for _ in range(4):
+        guess = min(max(np.floor(guess * samples / samples_of(shape, batch, guess)), 1.0), high)
+    width = 1.0
+    while True:
+        low, high = max(guess - width, 0.0), min(guess + width, np.floor(samples))
+        if (low == 0 or samples_of(shape, batch, low) <= samples) and (
+            high == np.floor(samples) or samples_of(shape, batch, high) > samples
+        ):
+            break
+        width *= 4
+    while high - low > 1:
+        middle = np.floor((low + high) / 2)
+        low, high = (middle, high) if samples_of(shape, batch, middle) <= samples else (low, middle)
+    if samples_of(shape, batch, high) <= samples:
+        low = high
+    for further in range(1, 1 + min(_slack(shape, batch), 16)):  # rounding may let a few more steps cost less
+        if low + further <= samples and samples_of(shape, batch, low + further) <= samples:
+            low += further
+            break
+    return _at_least_one(low, samples)
+
+
+def _slack(shape: Shape, batch: float) -> int:
+    values = np.maximum(np.rint(batch * shape.factors(np.arange(257), 257)), 1.0)
+    return int(np.abs(np.diff(values)).sum() / values.min()) + 1
+
+
+def _counted(shape: Shape, batch: float, samples: float) -> float:
+    """n for a function of the step, by counting."""
+    done, used, chunk = 0.0, 0.0, 1024
+    while True:
+        sums = used + np.cumsum(batch_sizes(shape, batch, done + np.arange(chunk), 1))
+        if sums[-1] > samples:
+            return done + float(np.searchsorted(sums, samples, side="right"))
+        done, used, chunk = done + chunk, float(sums[-1]), min(2 * chunk, 2**20)
+
+
+def _at_least_one(steps: float, samples: float) -> float:
+    if steps < 1:
+        raise ValueError(
+            f"num_samples must be enough for one step of the batch schedule, got {samples:g}; lower batch_size or the "
+            "first values of batch_schedule"
+        )
+    return float(steps)
+
+
+@dataclass(frozen=True)
+class Course:
+    """One algorithm at one peak batch size B and learning rate γ, for n steps.
+
+    B need not be whole where `rounded` is false: `B_t = max(1, B g(t/n))` then.
+    """
+
+    algorithm: Algorithm
+    batch: float
+    rate: float
+    num_steps: float
+    rounded: bool = True
+
+    @cached_property
+    def batch_runs(self) -> tuple[np.ndarray, np.ndarray]:
+        """First steps and sizes of runs of equal batch sizes; empty if they are too many."""
+        shape = self.algorithm.batch_schedule
+        if self.constant_batch:
+            size = self.batch * float(shape.factors(np.zeros(1), 1)[0])
+            return np.zeros(1), np.maximum(np.rint([size]) if self.rounded else [size], 1.0)
+        if not (shape.smooth and self.rounded):
+            return np.zeros(0), np.zeros(0)
+        return plateaus(shape, self.batch, self.num_steps)
+
+    @cached_property
+    def constant_batch(self) -> bool:
+        """Whether all batches have the same size."""
+        return self.algorithm.batch_schedule.flat
+
+    def rates(self, step: np.ndarray) -> np.ndarray:
+        """γ_t."""
+        return self.rate * self.algorithm.schedule.factors(step, self.num_steps)
+
+    def batches(self, step: np.ndarray) -> np.ndarray:
+        """B_t."""
+        if self.constant_batch:
+            return np.broadcast_to(self.batch_runs[1], np.shape(step))
+        if not self.rounded:
+            return self.smooth_batches(step)
+        return batch_sizes(self.algorithm.batch_schedule, self.batch, step, self.num_steps)
+
+    def smooth_batches(self, step: np.ndarray) -> np.ndarray:
+        """max(1, B g), not rounded: for steps between which there are too many whole values to tell apart."""
+        return np.maximum(self.batch * self.algorithm.batch_schedule.factors(step, self.num_steps), 1.0)
+
+    def matrices(self, step: np.ndarray) -> StepMatrices:
+        """I − A, b and c of these steps."""
+        return self.algorithm.method.matrices(self.rates(step), step)
+
+    @cached_property
+    def first_averaged(self) -> float:
+        """The first step whose iterate the average takes; n for the last iterate."""
+        return min(self.algorithm.average.first(self.num_steps), self.num_steps)
+
+    def samples(self, step: np.ndarray) -> np.ndarray:
+        """Σ_{s<t} B_s."""
+        if self.constant_batch:
+            return self.batches(step) * step
+        starts, sizes = self.batch_runs
+        if starts.size == 0:
+            starts = np.arange(min(self.num_steps, MOST_TABULATED))
+            starts = np.floor(starts * (self.num_steps / starts.size))
+            sizes = self.batches(starts)
+        sums = np.concatenate([[0.0], np.cumsum(sizes * np.diff(starts, append=self.num_steps))])
+        place = np.searchsorted(starts, step, side="right") - 1
+        return sums[place] + sizes[place] * (step - starts[place])

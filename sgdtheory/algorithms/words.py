@@ -1,0 +1,183 @@
+"""An algorithm in words: flat settings, or a short text, "heavy-ball momentum=0.9 wsd last"."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sgdtheory._common.arguments import checked_name
+from sgdtheory.algorithms.algorithm import Algorithm
+from sgdtheory.algorithms.averages import ExponentialAverage, LastIterate, TailAverage, UniformAverage
+from sgdtheory.algorithms.methods import SGD, AcceleratedSGD, HeavyBall, Nesterov, ScheduleFree
+from sgdtheory.algorithms.schedules import WSD, Constant, Cosine, Linear, PowerDecay, Stages
+
+SHAPES: dict[str, type] = {
+    "constant": Constant,
+    "cosine": Cosine,
+    "linear": Linear,
+    "wsd": WSD,
+    "power": PowerDecay,
+    "stages": Stages,
+}
+KINDS: dict[str, dict[str, type]] = {  # part of an algorithm → name of a kind → its class; the first is the default
+    "method": {
+        "sgd": SGD,
+        "heavy-ball": HeavyBall,
+        "nesterov": Nesterov,
+        "schedule-free": ScheduleFree,
+        "accelerated": AcceleratedSGD,
+    },
+    "schedule": SHAPES,
+    "batch_schedule": SHAPES,
+    "average": {
+        "uniform": UniformAverage,
+        "tail": TailAverage,
+        "exponential": ExponentialAverage,
+        "last": LastIterate,
+    },
+}
+ALONE = "method", "schedule", "average"  # parts whose kinds stand in a text by their names alone
+SPELLINGS = {
+    (TailAverage, "fraction"): "tail_fraction",
+    (ExponentialAverage, "decay"): "average_decay",
+    (ExponentialAverage, "window"): "average_window",
+}
+TEXTS = "stages", "batch_stages"  # settings that are no numbers
+
+
+def make_algorithm(settings: Mapping[str, Any]) -> Algorithm:
+    """The algorithm of flat settings: a name for each part that is not the default, and what belongs to these kinds.
+
+    >>> make_algorithm({"schedule": "wsd", "decay": 0.1}).schedule
+    WSD(decay=0.1, warmup=0.0)
+
+    Raises:
+        ValueError: an unknown name, a setting that does not matter, is missing or is out of range.
+    """
+    names = {part: settings.get(part, next(iter(kinds))) for part, kinds in KINDS.items()}
+    for part, name in names.items():
+        checked_name(_dashed(part), name, KINDS[part])
+    homes = {part: settings_of_kind(part, KINDS[part][name]) for part, name in names.items()}
+    for name, value in settings.items():
+        if name not in KINDS and not any(name in own for own in homes.values()):
+            raise ValueError(_refusal(name, value, names))
+    return Algorithm(**{part: _made(part, names[part], homes[part], settings) for part in KINDS})
+
+
+def algorithm_settings(text: str, also: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The flat settings that a text describes.
+
+    >>> algorithm_settings("heavy-ball momentum=0.9 last")
+    {'method': 'heavy-ball', 'momentum': 0.9, 'average': 'last'}
+
+    Args:
+        text: names of a method, a schedule and an average, and NAME=VALUE, where names are those of the flags.
+        also: names of further settings that it may have.
+
+    Raises:
+        ValueError: a word that is neither, a name that is said twice, a value that is no number.
+    """
+    known = list(dict.fromkeys(name for part in KINDS for name in (part, *_all_settings(part)))) + list(also)
+    found = {}
+    for word in text.split():
+        name, equals, value = word.partition("=")
+        if not equals:
+            name, value = _part_of(word), word
+        name = name.replace("-", "_")
+        checked_name("a setting of an algorithm", _dashed(name), map(_dashed, known))
+        if name in found:
+            raise ValueError(f"algorithm must say {_dashed(name)} once, got {text!r}")
+        found[name] = value if name in KINDS or name in TEXTS else _number(name, value)
+    return found
+
+
+def algorithm_text(algorithm: Algorithm) -> str:
+    """The text of an algorithm: what is not the default, to the last digit.
+
+    >>> algorithm_text(Algorithm(schedule=Cosine(), average=TailAverage(0.25)))
+    'cosine tail tail-fraction=0.25'
+    """
+    words = []
+    for part, kinds in KINDS.items():
+        value = getattr(algorithm, part)
+        if value == getattr(Algorithm(), part):
+            continue
+        name = next(name for name, kind in kinds.items() if type(value) is kind)
+        words.append(name if part in ALONE else f"{_dashed(part)}={name}")
+        defaults = {field.name: field.default for field in dataclasses.fields(value)}
+        for setting, argument in settings_of_kind(part, type(value)).items():
+            own = value.text if argument == "stages" else getattr(value, argument)
+            if own != defaults.get(argument):
+                words.append(f"{_dashed(setting)}={_shown(own)}")
+    return " ".join(words) or next(iter(KINDS["method"]))
+
+
+def settings_of_kind(part: str, kind: type) -> dict[str, str]:
+    """Setting → argument of a kind of a part: `KINDS` has all.
+
+    >>> settings_of_kind("average", TailAverage)
+    {'tail_fraction': 'fraction'}
+    """
+    arguments = ["stages"] if kind is Stages else [field.name for field in dataclasses.fields(kind)]
+    if part == "batch_schedule":
+        return {f"batch_{argument}": argument for argument in arguments}
+    return {SPELLINGS.get((kind, argument), argument): argument for argument in arguments}
+
+
+def _all_settings(part: str) -> list[str]:
+    return [name for kind in KINDS[part].values() for name in settings_of_kind(part, kind)]
+
+
+def _made(part: str, name: str, own: Mapping[str, str], settings: Mapping[str, Any]) -> Any:
+    """A part of an algorithm, of the settings that are its own."""
+    kind = KINDS[part][name]
+    arguments = {argument: settings[setting] for setting, argument in own.items() if setting in settings}
+    needed = ["stages"] if kind is Stages else _without_default(kind)
+    missing = [
+        _dashed(setting) for setting, argument in own.items() if argument in needed and argument not in arguments
+    ]
+    if kind is ExponentialAverage and not arguments:
+        missing = [" or ".join(map(_dashed, own))]
+    if missing:
+        raise ValueError(f"{_dashed(part)} {name} needs {', '.join(missing)} too")
+    try:
+        return Stages.from_text(arguments["stages"]) if kind is Stages else kind(**arguments)
+    except ValueError as error:
+        message = str(error)
+        for setting, argument in own.items():
+            message = re.sub(rf"\b{argument}\b", _dashed(setting), message, count=1)
+        raise ValueError(f"{_dashed(part)} {name}: {message}") from None
+
+
+def _without_default(kind: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING]
+
+
+def _refusal(name: str, value: Any, names: Mapping[str, str]) -> str:
+    """Why a setting does not belong, and to which kinds it does."""
+    part = next(part for part in KINDS if name in _all_settings(part))
+    others = [other for other, kind in KINDS[part].items() if name in settings_of_kind(part, kind)]
+    shown, where = f"{_dashed(name)} = {_shown(value)}", _dashed(part)
+    return f"{shown} does not matter with {where} {names[part]}: leave it out, or take {where} {' or '.join(others)}"
+
+
+def _part_of(word: str) -> str:
+    """The part that a name alone stands for."""
+    names = {name: part for part in ALONE for name in KINDS[part]}
+    checked_name("a word of an algorithm without =", word, names)
+    return names[word]
+
+
+def _number(name: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError(f"{_dashed(name)} of an algorithm must be a number, got {value!r}") from None
+
+
+def _shown(value: Any) -> str:
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")

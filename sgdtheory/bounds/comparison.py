@@ -1,0 +1,144 @@
+"""Any bound against the exact risk: where is it tight, and how far off can it be?"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sgdtheory._common.arguments import first_where, real_array, samples_used, settings_arrays
+from sgdtheory.problems import Problem
+from sgdtheory.risk import excess_risk
+
+
+class Setting(NamedTuple):
+    """One problem and the B, γ, D (scalars, or arrays that broadcast) to look at.
+
+    Example:
+        >>> import sgdtheory as st
+        >>> st.Setting(st.PowerLaw(2.0, 3.0), 16, 0.5, [1e3, 1e6]).num_samples
+        [1000.0, 1000000.0]
+    """
+
+    problem: Problem
+    batch_size: ArrayLike
+    learning_rate: ArrayLike
+    num_samples: ArrayLike
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """exact / bound at every point, in the order of the settings (arrays flattened).
+
+    Attributes:
+        exact: (P,) exact values.
+        bound: (P,) values of the bound.
+        settings: the P points, with scalar B, γ and D, the latter as the number of samples used, `B⌊D/B⌋`.
+    """
+
+    exact: np.ndarray
+    bound: np.ndarray
+    settings: tuple[Setting, ...]
+
+    @property
+    def ratio(self) -> np.ndarray:
+        """(P,) exact / bound; nan where both are 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.exact / self.bound
+
+    @property
+    def lowest(self) -> float:
+        """Smallest ratio: the constant with which the bound holds from below."""
+        return float(np.nanmin(self.ratio))
+
+    @property
+    def highest(self) -> float:
+        """Largest ratio: the constant with which the bound holds from above."""
+        return float(np.nanmax(self.ratio))
+
+    @property
+    def lowest_at(self) -> Setting:
+        """The setting that attains `lowest`."""
+        return self.settings[int(np.nanargmin(self.ratio))]
+
+    @property
+    def highest_at(self) -> Setting:
+        """The setting that attains `highest`."""
+        return self.settings[int(np.nanargmax(self.ratio))]
+
+
+def compare(
+    bound: Callable[..., Any],
+    settings: Iterable[Setting | tuple | Mapping[str, Any]],
+    *,
+    quantity: str = "total",
+) -> Comparison:
+    """Ratio exact / bound over settings: the constants with which a bound holds, and where they are attained.
+
+    Both sides speak of the same run. Where B does not divide D, SGD takes ⌊D/B⌋ steps and drops the incomplete last
+    batch, and the bound is asked about the `B⌊D/B⌋` samples that are used: at D itself a formula in D/B would be beside
+    the run, by up to a factor of 2 in n for D just below 2B.
+
+    Example:
+        >>> import sgdtheory as st
+        >>> settings = [st.Setting(st.PowerLaw(2.0, 3.0, noise_variance=2.0), 16, 0.5, [1e3, 1e6, 1e9])]
+        >>> result = st.compare(st.theorem7, settings)
+        >>> print(f"{result.lowest:.2f} to {result.highest:.2f}")
+        0.54 to 0.65
+
+    Args:
+        bound: called as `bound(problem, batch_size=B, learning_rate=γ, num_samples=D)` with arrays of one shape;
+            returns an array (or a scalar) or an object that has it under the name of the quantity, as
+            `theorem7`'s result has `total`, `bias` and `variance`.
+        settings: `Setting`s, plain tuples `(problem, B, γ, D)` or mappings with its field names.
+        quantity: what of the exact risk to compare with: "total", "bias" or "variance".
+
+    Returns:
+        Comparison.
+
+    Raises:
+        ValueError: no settings, an unknown quantity, an argument outside its range, or a bound that is negative, not
+            a number or of a wrong shape.
+    """
+    if quantity not in ("total", "bias", "variance"):
+        raise ValueError(f"quantity must be 'total', 'bias' or 'variance', got {quantity!r}")
+    if not callable(bound) or not isinstance(settings, Iterable):
+        raise ValueError("compare takes a bound, which is a function, and a list of settings; see its documentation")
+    exact, bounds, points = [], [], []
+    for item in settings:
+        setting = _as_setting(item)
+        batch, rate, samples = settings_arrays(*setting[1:])
+        samples = samples_used(batch, samples)
+        arguments: Any = {"batch_size": batch, "learning_rate": rate, "num_samples": samples}
+        exact.append(np.ravel(getattr(excess_risk(setting.problem, **arguments), quantity)))
+        value = bound(setting.problem, **arguments)
+        bounds.append(_flatten(getattr(value, quantity, value), batch.shape, quantity))
+        for point in zip(batch.flat, rate.flat, samples.flat, strict=True):
+            points.append(Setting(setting.problem, *map(float, point)))
+    if not points:
+        raise ValueError("settings must hold at least one setting, got none")
+    return Comparison(np.concatenate(exact), np.concatenate(bounds), tuple(points))
+
+
+def _as_setting(item: Any) -> Setting:
+    try:
+        return Setting(**item) if isinstance(item, Mapping) else Setting(*item)
+    except TypeError:
+        raise ValueError(
+            "each of settings must be (problem, batch_size, learning_rate, num_samples) or a mapping with these "
+            f"names, got {item!r}"
+        ) from None
+
+
+def _flatten(value: Any, shape: tuple[int, ...], quantity: str) -> np.ndarray:
+    try:
+        flat = np.broadcast_to(real_array("bound", value), shape).ravel()
+    except ValueError:
+        raise ValueError(
+            f"bound must return a number, an array of shape {shape} or an object with such a .{quantity}, got {value!r}"
+        ) from None
+    bad = ~(flat >= 0)
+    if bad.any():
+        raise ValueError(f"bound must return numbers that are not negative, got {first_where(flat, bad)}")
+    return flat

@@ -1,0 +1,153 @@
+"""Weighted modes: a spectrum of any size, infinity included, as a few hundred numbers.
+
+Everything that the exact theory computes is a sum over directions, `Σ_i f(λ_i)` or `Σ_i s_i f(λ_i)`, with
+`f(λ) = O(λ)` in the first. A power law makes both smooth in log i, so a quadrature for the counting measure on
+the integers replaces all but the leading directions.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.polynomial import chebyshev, legendre
+
+from sgdtheory.problems.power_sums import MIDPOINT_COEFFICIENTS, power_sum
+
+
+class Rule(NamedTuple):
+    """How many modes a power law gets.
+
+    Attributes:
+        leading: first direction that is not kept by itself.
+        nodes: Gauss–Legendre nodes in a block of log i, at least 6.
+    """
+
+    leading: int
+    nodes: int
+
+
+# Relative error of sums → rule, by measurement (tests/problems/test_modes.py): the first is exact to about 1e-12.
+RULES = {0.0: Rule(64, 16), 1e-6: Rule(20, 8)}
+EXACT = RULES[0.0]
+BLOCK_WIDTH_INDEX = 0.9  # widest block, in log i
+BLOCK_WIDTH_EIGENVALUE = 1.6  # widest block, in log λ
+TAIL_NODES = 12  # nodes in the tail, where f is a polynomial in λ to rounding error
+
+# d^r/dx^r in terms of d/d(log x): x^r f^(r) = Σ_k STIRLING[r][k] d^k f/d(log x)^k
+_STIRLING = {1: (0, 1), 3: (0, 2, -3, 1), 5: (0, 24, -50, 35, -10, 1)}
+
+
+@dataclass(frozen=True)
+class Modes:
+    """A discrete pair of measures on the eigenvalues.
+
+    `Σ_i f(λ_i) = Σ_k multiplicity_k f(eigenvalue_k)` and `Σ_i s_i f(λ_i) = Σ_k signal_k f(eigenvalue_k)`.
+
+    Attributes:
+        eigenvalue: (K,) nonincreasing up to the tail, nonnegative.
+        multiplicity: (K,) how many directions the mode stands for: not necessarily whole, and in a tail of few
+            directions not necessarily positive.
+        signal: (K,) their initial risk, summed.
+    """
+
+    eigenvalue: np.ndarray
+    multiplicity: np.ndarray
+    signal: np.ndarray
+
+
+def rule_within(tolerance: float) -> Rule:
+    """The lightest rule whose relative error is below a tolerance."""
+    return RULES[max(error for error in RULES if error <= tolerance)]
+
+
+@lru_cache(maxsize=256)
+def power_law_modes(capacity: float, source: float, dim: int | None, reach_exponent: int, rule: Rule = EXACT) -> Modes:
+    """Modes of `λ_i = i^−capacity`, `s_i = i^−source`, `i = 1 … dim` (None: infinitely many).
+
+    Three ranges of i: single directions below `rule.leading`; blocks of Gauss–Legendre nodes in log i; and, from the
+    index with `λ_i = 2^reach_exponent` on, a tail in which f is a low-degree polynomial in λ (`f(λ)/λ` for the sum
+    without signal), integrated exactly from sums of powers.
+    """
+    last = math.inf if dim is None else dim
+    if last < 2 * rule.leading:
+        index = np.arange(1.0, last + 1)
+        return Modes(index**-capacity, np.ones_like(index), index**-source)
+    leading = np.arange(1.0, rule.leading)
+    tail_start = max(2 * rule.leading, math.ceil(2.0 ** (-reach_exponent / capacity)))
+    block_end = min(tail_start, last + 1)
+    nodes, weights = _block_rule(rule.leading, block_end, capacity, rule.nodes)
+    index = np.concatenate([leading, nodes])
+    count = np.concatenate([np.ones_like(leading), weights])
+    eigenvalue, multiplicity, signal = index**-capacity, count, count * index**-source
+    if last >= tail_start:
+        tail = _tail_rule(capacity, source, tail_start, last)
+        eigenvalue = np.concatenate([eigenvalue, tail.eigenvalue])
+        multiplicity = np.concatenate([multiplicity, tail.multiplicity])
+        signal = np.concatenate([signal, tail.signal])
+    return Modes(eigenvalue, multiplicity, signal)
+
+
+def _block_rule(first: int, end: float, capacity: float, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights with Σ_{first ≤ i < end} f(i) ≈ Σ_k w_k f(x_k) for f smooth in log i.
+
+    Composite Gauss–Legendre in log i for `∫_{first−½}^{end−½} f`, plus the Euler–Maclaurin terms at the two ends,
+    whose derivatives are those of the polynomial through the nodes of the outermost blocks.
+    """
+    low, high = math.log(first - 0.5), math.log(end - 0.5)
+    width = min(BLOCK_WIDTH_INDEX, BLOCK_WIDTH_EIGENVALUE / capacity)
+    num_blocks = max(1, math.ceil((high - low) / width))
+    half = (high - low) / num_blocks / 2
+    centers = low + half * (2 * np.arange(num_blocks) + 1)
+    unit_nodes, unit_weights = _gauss_legendre(num_nodes)
+    nodes = np.exp(centers[:, None] + half * unit_nodes)
+    weights = half * unit_weights * nodes
+    weights[0] -= _seam(-1.0, math.exp(low), half, num_nodes)
+    weights[-1] += _seam(+1.0, math.exp(high), half, num_nodes)
+    return nodes.ravel(), weights.ravel()
+
+
+def _seam(side: float, x: float, half: float, num_nodes: int) -> np.ndarray:
+    """Σ_k B_2k(½)/(2k)! f^(2k−1)(x) at one end (side = ∓1) of a block, as weights on the block's nodes."""
+    slopes = _end_slopes(side, num_nodes) / half ** np.arange(6)[:, None]
+    total = np.zeros(num_nodes)
+    for order, coefficient in zip((1, 3, 5), MIDPOINT_COEFFICIENTS, strict=False):
+        total += coefficient * (1 / x) ** order * np.array(_STIRLING[order]) @ slopes[: order + 1]
+    return total
+
+
+@lru_cache
+def _gauss_legendre(num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    return legendre.leggauss(num_nodes)
+
+
+@lru_cache
+def _end_slopes(side: float, num_nodes: int) -> np.ndarray:
+    """(6, num_nodes): derivatives 0 … 5 at ∓1 of the polynomial through values at the Gauss–Legendre nodes."""
+    nodes, node_weights = _gauss_legendre(num_nodes)
+    basis = legendre.legvander(nodes, num_nodes - 1)
+    to_coefficients = (np.arange(num_nodes) + 0.5)[:, None] * (basis * node_weights[:, None]).T
+    slopes = [legendre.legval(side, legendre.legder(np.eye(num_nodes), k)) for k in range(6)]
+    return np.array(slopes) @ to_coefficients
+
+
+def _tail_rule(capacity: float, source: float, first: int, last: float) -> Modes:
+    """Modes for i ≥ first where every f is, to rounding error, a polynomial of low degree in λ.
+
+    Interpolatory at Chebyshev nodes `λ_first · y`, 0 < y ≤ 1, with the exact moments `Σ s_i (λ_i/λ_first)^k` and
+    `Σ λ_i (λ_i/λ_first)^k`. The node next to 0 stands for all directions that never move.
+    """
+    y = (1.0 + chebyshev.chebpts2(TAIL_NODES)) / 2.0
+    y[0] = 1e-9
+    degrees = np.arange(TAIL_NODES)
+
+    def rule(exponent: float) -> np.ndarray:
+        moments = power_sum(exponent + capacity * degrees, first, last, unit=first)
+        return np.linalg.solve(np.vander(y, increasing=True).T, moments)
+
+    return Modes(
+        eigenvalue=float(first) ** -capacity * y,
+        multiplicity=rule(capacity) / y,
+        signal=float(first) ** -source * rule(source),
+    )

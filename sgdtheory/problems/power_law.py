@@ -1,0 +1,184 @@
+"""Capacity and source conditions in any number of directions, infinitely many too."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sgdtheory._common.arguments import single_number
+from sgdtheory.problems.least_squares import sketched
+from sgdtheory.problems.model_size import Kind, ModelSizeProblem, checked_model
+from sgdtheory.problems.modes import Modes, Rule, power_law_modes, rule_within
+from sgdtheory.problems.power_sums import power_sum
+from sgdtheory.problems.problem import checked_noise_variance
+from sgdtheory.problems.sketch import Sketch, Tail, equivalent_sketch, sampled_sketch
+
+SINGLE_COLUMNS = 8  # directions for each feature that a sampled sketch sees one by one
+CUTS_PER_DECADE = 30
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """Capacity and source conditions: `λ_i = i^−a`, `s_i = i^−b`, i = 1 … dim.
+
+    With `dim=None` there are infinitely many directions; sums over them are exact to about 1e-12 relative, at a
+    cost that depends neither on dim nor on the exponents. Measured limit: exponents down to 1 + 1e-6, below
+    which the sums themselves (tr H = ζ(a) ≈ 1/(a − 1)) leave the range where rounding is harmless.
+
+    Example:
+        >>> import sgdtheory as st
+        >>> problem = st.PowerLaw(capacity=2.0, source=3.0, noise_variance=2.0)
+        >>> print(f"{problem.trace:.4f} {problem.initial_risk:.4f}")  # ζ(2), ζ(3)
+        1.6449 1.2021
+
+    Args:
+        capacity: exponent a > 1 of the eigenvalues.
+        source: exponent b > 1 of the initial risk.
+        dim: number of directions, or None.
+        noise_variance: σ² ≥ 0 of the label noise, in units of y².
+
+    Raises:
+        ValueError: an argument outside its range.
+    """
+
+    capacity: float
+    source: float
+    dim: int | None = None
+    noise_variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, reason in (("capacity", "trace-class covariance"), ("source", "finite initial risk")):
+            value = single_number(name, getattr(self, name))
+            if not (value > 1 and math.isfinite(value)):
+                raise ValueError(f"{name} must be finite and greater than 1 ({reason}), got {value}")
+            object.__setattr__(self, name, value)
+        if self.dim is not None:
+            dim = single_number("dim", self.dim)
+            if not (math.isfinite(dim) and dim >= 1 and dim == math.floor(dim)):
+                raise ValueError(f"dim must be a whole number of at least 1, or None for infinity, got {self.dim}")
+            object.__setattr__(self, "dim", int(dim))
+        object.__setattr__(self, "noise_variance", checked_noise_variance(self.noise_variance))
+
+    @property
+    def largest_eigenvalue(self) -> float:
+        """λ_1 = 1."""
+        return 1.0
+
+    @property
+    def trace(self) -> float:
+        """tr H = Σ i^−a."""
+        return float(power_sum(self.capacity, 1, self._last))
+
+    @property
+    def initial_risk(self) -> float:
+        """‖w_0 − w*‖²_H = Σ i^−b."""
+        return float(power_sum(self.source, 1, self._last))
+
+    def truncated(self, dim: int) -> "PowerLaw":
+        """The problem of the first `dim` directions alone."""
+        return replace(self, dim=dim if self.dim is None else min(dim, self.dim))
+
+    def with_features(self, num_features: int, kind: Kind = "first", seed: int | None = None) -> ModelSizeProblem:
+        """What training on M features instead of all directions is (THEORY.md T31).
+
+        "first": the first M directions, `λ_i` and `s_i` with `i ≤ M` and label noise `σ² + Σ_{i>M} s_i`.
+        "gaussian": M random combinations of all directions, `z = Sx`, with independent entries N(0, 1/M) of S: one S,
+        or without a seed the spectrum that they tend to as M grows.
+
+        Args:
+            num_features: M ≥ 1, at most dim; of Gaussian features at most 8,192, without a seed 100,000 (a minute).
+            kind: of features.
+            seed: of S; the first M directions need none.
+
+        Returns:
+            ModelSizeProblem: a Problem, with `approximation_risk`.
+
+        Raises:
+            ValueError: an argument outside its range.
+
+        Example:
+            >>> import sgdtheory as st
+            >>> model = st.PowerLaw(2, 3).with_features(10)
+            >>> print(f"{model.approximation_risk:.5f} {model.noise_variance:.5f}")  # Σ_{i>10} i^−3
+            0.00452 1.00452
+            >>> st.critical_batch_size(model, num_samples=1e6, curve=False).batch_size
+            391.0
+        """
+        size = checked_model(num_features, kind, seed, self.dim)
+        if kind == "first":
+            missed = float(self.tail_signal(size))
+            inner = replace(self, dim=size, noise_variance=self.noise_variance + missed)
+            return ModelSizeProblem(inner, missed, size)
+        sketch = self._equivalent(size) if seed is None else self._sampled(size, seed)
+        return sketched(sketch, self.noise_variance)
+
+    def _sampled(self, size: int, seed: int) -> Sketch:
+        head = min(self._last, SINGLE_COLUMNS * size + 1000)
+        first = head + 1
+        tail = Tail(
+            *(
+                first**-exponent * float(power_sum(exponent, first, self._last, unit=first)) if head < self._last else 0
+                for exponent in (self.capacity, 2 * self.capacity, self.capacity + self.source, self.source)
+            )
+        )
+        return sampled_sketch(*self.truncated(int(head)).directions(), size, seed, tail)
+
+    def _equivalent(self, size: int) -> Sketch:
+        a, last = self.capacity, self._last
+        oscillating = int(1.5 * a * math.sqrt(size)) + 32  # beyond, the density does not tell single directions
+        end = min(last - 1, 8.0 * size)
+        index = np.arange(1.0, min(oscillating, end) + 1)
+        if end > oscillating:
+            count = int(CUTS_PER_DECADE * math.log10(end / oscillating)) + 2
+            index = np.unique(np.append(index, np.round(np.geomspace(oscillating, end, count))))
+        reach = math.floor(-a * math.log2(8.0 * size)) - 4
+        rule = Rule(max(256, int(0.06 * a**2 * size)), 64)  # the curve is that far from the poles of its functions
+        modes = power_law_modes(a, self.source, self.dim, reach, rule)
+        return equivalent_sketch(modes, last, size, index**-a, (index + 1) ** -a)
+
+    def directions(self) -> tuple[np.ndarray, np.ndarray]:
+        """(d,) eigenvalues and (d,) signal, direction by direction.
+
+        Raises:
+            ValueError: there are infinitely many.
+        """
+        if self.dim is None:
+            raise ValueError("a problem with dim=None has no list of directions; truncate it first")
+        index = np.arange(1.0, self.dim + 1)
+        return index**-self.capacity, index**-self.source
+
+    def modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
+        """Weighted modes for functions of λ that are smooth below `smallest`."""
+        exponent, rule = math.floor(math.log2(smallest)), rule_within(tolerance)
+        return power_law_modes(self.capacity, self.source, self.dim, exponent, rule)
+
+    def count_above(self, threshold: ArrayLike) -> Any:
+        """max{k : k^−a ≥ threshold}, 0 if there is none; elementwise."""
+        threshold = np.asarray(threshold, dtype=float)
+        guess = np.floor(threshold ** (-1.0 / self.capacity))
+        count = guess + 1  # rounding may put the guess off by one
+        for _ in range(2):
+            count = np.where((count >= 1) & (np.maximum(count, 1.0) ** -self.capacity < threshold), count - 1, count)
+        return np.minimum(count, self._last)[()]
+
+    def head_signal(self, count: ArrayLike, power: int) -> Any:
+        """Σ_{i≤count} i^(power·a − b); elementwise in `count`."""
+        return power_sum(self.source - power * self.capacity, 1, count)
+
+    def tail_signal(self, count: ArrayLike) -> Any:
+        """Σ_{i>count} i^−b; elementwise."""
+        return self._tail(self.source, count)
+
+    def tail_squares(self, count: ArrayLike) -> Any:
+        """Σ_{i>count} i^−2a; elementwise."""
+        return self._tail(2 * self.capacity, count)
+
+    def _tail(self, exponent: float, count: ArrayLike) -> Any:
+        first = np.asarray(count, dtype=float) + 1  # the sum in units of its first term: no overflow, no underflow
+        return first**-exponent * power_sum(exponent, first, self._last, unit=first)
+
+    @property
+    def _last(self) -> float:
+        return math.inf if self.dim is None else self.dim

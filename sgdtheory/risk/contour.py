@@ -1,0 +1,53 @@
+"""The contour on which coefficients of generating functions are integrated, and the modes that it needs.
+
+The n-th coefficient of a function of `z = e^−p` whose poles are real, `p ≤ growth`, is the integral of `e^{np}` times
+the function over a parabola `np = n·growth + μ(1 + iu)²` (Weideman & Trefethen 2007, "Parabolic and hyperbolic contours
+for computing the Bromwich integral").
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sgdtheory.problems import Modes, Spectral
+
+CONTOUR_RESOLVED = 0.5  # nγλ: the sums at the points of the contour, which keep at least |np| ≥ 4 away from their poles
+FEW_STEPS = 32  # up to here sums over steps are added term by term: as fast as the contour, and exact
+LARGEST_REACH = 1e300  # of nγ: beyond it lies the end of the range of a float
+NEGLIGIBLE = 45.0  # e^−45 is below rounding error: residues smaller than this times the rest are left out
+PIECE = 16_000  # numbers in a temporary, 128 kB: smaller ones are reused by the allocator and stay in a core's cache
+
+
+class Contour(NamedTuple):
+    """Points `n p = μ(1 + iu)²` and weights of `(1/2πi) ∫ e^{np} f dp`, (C,) each: the upper half."""
+
+    points: np.ndarray
+    weights: np.ndarray
+
+
+def _parabola(mu: float, h: float, num: int) -> Contour:
+    """The trapezoidal rule with step h in u.
+
+    It converges like e^{−2π/h} times (2π/h)^7 for the strongest pole that occurs, p^−4; what lies beyond the last point
+    is of the order e^{−μ(uh)²}, and rounding is amplified by e^μ.
+    """
+    side = 1 + 1j * h * (np.arange(num) + 0.5)
+    points = mu * side**2
+    return Contour(points, 2 * mu * h / np.pi * side * np.exp(points))
+
+
+CONTOUR = _parabola(4.8, 0.125, 21)  # chosen by measurement: to 3e-15 for poles up to p^−4
+QUIET_CONTOUR = _parabola(4.0, 0.12, 27)  # amplifies rounding least: for coefficients that may have decayed
+# relative error → contour, by measurement: for searches, as smooth in all arguments as the risk itself
+FAST_CONTOURS = {3e-9: _parabola(5.4, 0.19, 10), 2e-6: _parabola(4.5, 0.26, 6)}
+
+
+def contour_within(tolerance: float) -> Contour:
+    """The contour with the fewest points whose relative error is below a tolerance; `CONTOUR` if there is none."""
+    return next((each for error, each in reversed(FAST_CONTOURS.items()) if error <= tolerance), CONTOUR)
+
+
+def contour_modes(problem: Spectral, rate: np.ndarray, steps: np.ndarray) -> Modes:
+    """The modes with which sums over directions hold on the contours of all these γ and n."""
+    reach = (steps * rate).max(initial=1.0)
+    return problem.modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH))

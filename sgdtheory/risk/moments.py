@@ -1,0 +1,222 @@
+"""Second moments of any linear stochastic method, mode by mode, and one exact step of them (THEORY.md T20).
+
+With `A_i = A − λ_i b cᵀ` and `M_i = λ_i E[u_i u_iᵀ]`,
+
+    M_i ← A_i M_i A_iᵀ + (λ_i²/B) b bᵀ [cᵀM_i c + P + σ²],    P = Σ_j cᵀM_j c,
+
+and beside it, for an average `S ← ρS + ω oᵀu`, the cross moments `x_i = λ_i E[u_i S_i]` and `Σ_i λ_i E S_i²`,
+
+    x_i ← A_i (ρ x_i + ω M_i o),    Σ S² ← ρ² Σ S² + 2ρω Σ oᵀx_i + ω² Σ oᵀM_i o.
+
+A weighted mode stands for many directions: its M is their sum, signal and noise added up, since both obey the same λ.
+Everything is linear in (signal, σ²): two copies run side by side, one with the signal alone, one with the noise alone.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations_with_replacement
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sgdtheory.algorithms import AbstractAverage, LinearMethod, Returned, StepMatrices
+from sgdtheory.problems import Modes
+
+
+class Moments(NamedTuple):
+    """Of K modes, for bias and variance (first axis): M (2, k, k, K), x (2, k, K), Σ S² (2,).
+
+    The variance is in units of σ².
+    """
+
+    own: Any
+    cross: Any
+    square: Any
+
+
+class Keeping(NamedTuple):
+    """How an average is kept: 1 − ρ and ω, numbers or (S,) of S runs."""
+
+    forgetting: Any
+    weight: Any
+
+
+def start(method: LinearMethod, modes: Modes) -> Moments:
+    """Moments of the start: the signal alone, no average yet."""
+    k, size = len(method.start), modes.eigenvalue.size
+    own = np.zeros((2, k, k, size))
+    own[0] = np.multiply.outer(np.outer(method.start, method.start), modes.signal)
+    return Moments(own, np.zeros((2, k, size)), np.zeros(2))
+
+
+def begun(moments: Moments, output: np.ndarray, average: AbstractAverage) -> Moments:
+    """Moments where the average begins, with an empty sum or with the iterate."""
+    if not average.starts_at_iterate():
+        return moments
+    cross = np.einsum("...ijk,j->...ik", moments.own, output)
+    return moments._replace(cross=cross, square=np.einsum("...ik,i->...", cross, output))
+
+
+def iterate_risk(moments: Moments, output: np.ndarray) -> np.ndarray:
+    """Σ oᵀM o, (2,), or (2, S) of S runs."""
+    return np.einsum("...ijk,i,j->...", moments.own, output, output)
+
+
+def together(moments: Moments, output: np.ndarray) -> np.ndarray:
+    """Σ oᵀx, of the iterate with the sum, (2,), or (2, S) of S runs."""
+    return np.einsum("...ik,i->...", moments.cross, output)
+
+
+def returned_risk(iterate: np.ndarray, cross: np.ndarray, square: np.ndarray, shares: Sequence[Returned]) -> np.ndarray:
+    """`Σ λ E(a oᵀu + c S)² = a² Σ oᵀM o + 2ac Σ oᵀx + c² Σ S²` of S runs, (2, S), each with its own a and c.
+
+    What is not returned may have left the range of a float.
+    """
+    a, c = np.array(shares, dtype=float).T
+    parts = (a**2, iterate), (2 * a * c, cross), (c**2, square)
+    return sum((np.where(weight != 0, weight * part, 0.0) for weight, part in parts), np.zeros_like(iterate))
+
+
+class Steps(NamedTuple):
+    """What a step does in each of S settings; of T steps, with T in front.
+
+    Attributes:
+        decay, b, c: (S, k, k), (S, k), (S, k) I − A, b and c.
+        batch: (S,) B_t.
+        forgetting, weight: (S,) 1 − ρ and ω of the average.
+    """
+
+    decay: Any
+    b: Any
+    c: Any
+    batch: Any
+    forgetting: Any
+    weight: Any
+
+
+def step(
+    moments: Moments, coefficients: Steps, modes: Modes, output: tuple[float, ...], averaged: bool, xp: Any = np
+) -> Moments:
+    """One step of S settings at once; NumPy and compiled loops share it.
+
+    Args:
+        moments: own[i][j] and cross[i], (2, S, K) each, in nested tuples; square (2, S).
+        coefficients: of the step.
+        modes: K modes.
+        output: o.
+        averaged: whether an average is kept.
+        xp: numpy or jax.numpy.
+    """
+    decay, b, c, batch, forgetting, weight = coefficients
+    k = len(output)
+    own, cross, square = moments
+    eigenvalue = modes.eigenvalue
+    b, c = ([values[:, i, None] for i in range(k)] for values in (b, c))
+    A = [[float(i == j) - decay[:, i, j, None] - eigenvalue * (b[i] * c[j]) for j in range(k)] for i in range(k)]
+    M = [[own[min(i, j)][max(i, j)] for j in range(k)] for i in range(k)]
+    seen: Any = sum(c[i] * c[j] * M[i][j] for i in range(k) for j in range(k))
+    risk = seen.sum(-1) + xp.asarray([[0.0], [1.0]])
+    drive = (eigenvalue**2 / batch[:, None]) * (seen + modes.multiplicity * risk[..., None])
+    AM = [[sum(A[i][r] * M[r][j] for r in range(k)) for j in range(k)] for i in range(k)]
+    after = tuple(
+        tuple(
+            sum(AM[i][r] * A[j][r] for r in range(k)) + b[i] * b[j] * drive if j >= i else own[i][j] for j in range(k)
+        )
+        for i in range(k)
+    )
+    if not averaged:
+        return Moments(after, cross, square)
+    rho, omega = (1 - forgetting)[:, None], weight[:, None]
+    shown = [sum(M[i][j] * output[j] for j in range(k) if output[j]) for i in range(k)]
+    total: Any = sum(output[i] * (2 * rho * omega * cross[i] + omega**2 * shown[i]) for i in range(k) if output[i])
+    moved = [rho * cross[i] + omega * shown[i] for i in range(k)]
+    cross = tuple(sum(A[i][r] * moved[r] for r in range(k)) for i in range(k))
+    return Moments(after, cross, (1 - forgetting) ** 2 * square + total.sum(-1))
+
+
+def nested(moments: Moments) -> Moments:
+    """Moments of S settings, (2, S, …) each, as `step` takes them."""
+    k = moments.cross.shape[2]
+    own = tuple(tuple(moments.own[:, :, i, j] for j in range(k)) for i in range(k))
+    return Moments(own, tuple(moments.cross[:, :, i] for i in range(k)), moments.square)
+
+
+def stacked(moments: Moments) -> Moments:
+    """The inverse of `nested`."""
+    k = len(moments.cross)
+    own = [np.stack([np.asarray(moments.own[min(i, j)][max(i, j)]) for j in range(k)], 2) for i in range(k)]
+    return Moments(np.stack(own, 2), np.stack(list(map(np.asarray, moments.cross)), 2), np.asarray(moments.square))
+
+
+class Generators(NamedTuple):
+    """The maps of packed moments of T steps: `1 − T` (T, q, q, K), the drive w (T, q, K), and ℓ (T, q), P = Σ ℓ·M.
+
+    q = k(k + 1)/2; for the cross moments A_i and `1 − A_i`, (T, k, k, K).
+    """
+
+    decay: np.ndarray
+    drive: np.ndarray
+    seen: np.ndarray
+    propagator: np.ndarray
+    propagator_decay: np.ndarray
+
+
+def pairs(k: int) -> list[tuple[int, int]]:
+    """(i, j) of the packed moments."""
+    return list(combinations_with_replacement(range(k), 2))
+
+
+def pack(own: np.ndarray) -> np.ndarray:
+    """(…, q, K) from (…, k, k, K)."""
+    return np.stack([own[..., i, j, :] for i, j in pairs(own.shape[-2])], axis=-2)
+
+
+def unpack(packed: np.ndarray, k: int) -> np.ndarray:
+    """(…, k, k, K) from (…, q, K)."""
+    own = np.empty((*packed.shape[:-2], k, k, packed.shape[-1]), packed.dtype)
+    for place, (i, j) in enumerate(pairs(k)):
+        own[..., i, j, :] = own[..., j, i, :] = packed[..., place, :]
+    return own
+
+
+def shown_rows(output: np.ndarray) -> np.ndarray:
+    """(k, q) with rows · packed = M o."""
+    k = output.size
+    return np.einsum("ijq,j->iq", unpack(np.eye(k * (k + 1) // 2), k), output)
+
+
+def shown_weights(output: np.ndarray) -> np.ndarray:
+    """(q,) with Σ weights · packed = oᵀM o."""
+    return np.array([output[i] * output[j] * (1 if i == j else 2) for i, j in pairs(output.size)])
+
+
+def generators(matrices: StepMatrices, batch: np.ndarray, eigenvalue: np.ndarray, *, itself: bool = True) -> Generators:
+    """The maps of T steps; differences from 1 are formed from small quantities.
+
+    `itself` counts a mode's own part of the bracket, cᵀM_i c, in `1 − T`; without it `1 − A ⊗ A` is left.
+    """
+    decay, b, c = matrices
+    k = b.shape[1]
+    one = np.eye(k)[:, :, None]
+    slow = decay[..., None] + np.multiply.outer(b[:, :, None] * c[:, None, :], eigenvalue)  # 1 − A_i
+    A = one - slow
+    noise = np.multiply.outer(1 / batch, eigenvalue**2)  # (T, K)
+    where = pairs(k)
+    maps = np.empty((b.shape[0], len(where), len(where), eigenvalue.size))
+    for column, (r, s) in enumerate(where):
+        seen = c[:, r] * c[:, s] * (1 if r == s else 2)
+        for row, (i, j) in enumerate(where):
+            # entry (i, j) of M − A M Aᵀ, M = E_rs + E_sr (or E_rr): with D = 1 − A it is D M + M Dᵀ − D M Dᵀ
+            entry = _entry(slow, i, j, r, s) if r == s else _entry(slow, i, j, r, s) + _entry(slow, i, j, s, r)
+            if itself:
+                entry = entry - (seen * b[:, i] * b[:, j])[:, None] * noise
+            maps[:, row, column] = entry
+    drive = np.stack([(b[:, i] * b[:, j])[:, None] * noise for i, j in where], axis=1)
+    weights = np.stack([c[:, i] * c[:, j] * (1 if i == j else 2) for i, j in where], axis=1)
+    return Generators(maps, drive, weights, A, slow)
+
+
+def _entry(slow: np.ndarray, i: int, j: int, r: int, s: int) -> Any:
+    """Entry (i, j) of `D E + E Dᵀ − D E Dᵀ` for E = e_r e_sᵀ."""
+    first = slow[:, i, r] if j == s else 0.0
+    second = slow[:, j, s] if i == r else 0.0
+    return first + second - slow[:, i, r] * slow[:, j, s]

@@ -1,0 +1,164 @@
+"""Eigenvalues of a method's step, direction by direction, and of the coupled map of its second moments.
+
+With `g_i(z) = (λ_i²/B) Σ_j z^{j+1} (cᵀA_i^j b)²`, the response of `cᵀM_i c` to a unit of noise, the coupled map of T20
+has the eigenvalue 1/z where `Σ_i g_i/(1 − g_i) = 1`: the scalar equation of T5 for any method. All g_i have nonnegative
+coefficients, so the largest eigenvalue is the largest real root, and the method is stable iff every A_i is, every
+g_i(1) < 1 and `Σ_i g_i(1)/(1 − g_i(1)) < 1`.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from sgdtheory.algorithms import LinearMethod
+from sgdtheory.risk.contour import LARGEST_REACH
+from sgdtheory.risk.linear import solve
+from sgdtheory.risk.moments import Generators
+
+GROWTH_TOLERANCE = 1e-13  # of the logarithm of where a root lies between its bounds
+
+AT_ONE = 1e-60  # instead of 0: a state that never changes, such as w*, is no division by 0
+VANISHING = 1e-20  # (λ/λ_1)², below which a direction may be too slow for rounding
+
+
+class StepSpectrum(NamedTuple):
+    """What the eigenvalues μ of all A_i of T steps say, (T,) each.
+
+    Attributes:
+        radius: largest |μ|.
+        slowest: largest |μ|, as log, of the direction in which all |μ| are smallest: the last to be learnt is ≥ this.
+        complex: log of the largest |μ| that is neither real nor, as a product with another, positive; −inf if none.
+        negative: log of the largest |μ| of negative μ; −inf if none.
+    """
+
+    radius: Any
+    slowest: Any
+    complex: Any
+    negative: Any
+
+    def at(self, place: int) -> "StepSpectrum":
+        """Of one of the steps, numbers."""
+        return StepSpectrum(*(float(each[place]) for each in self))
+
+
+def step_spectrum(slow: np.ndarray) -> StepSpectrum:
+    """Of `1 − A_i`, (T, k, k, K)."""
+    sigma: Any = _of_steps(slow)  # of 1 − A_i
+    mu = 1 - sigma
+    size = np.abs(mu)
+    real = np.abs(mu.imag) <= 1e-12 * np.maximum(size, 1e-300)
+    with np.errstate(divide="ignore"):
+        near_one = real & (np.abs(sigma.real) < 0.5)
+        log_size = np.where(near_one, np.log1p(-np.where(near_one, sigma.real, 0.0)), np.log(size))
+    return StepSpectrum(
+        radius=size.max(axis=(0, 2)),
+        slowest=log_size.max(axis=(0, 2)),
+        complex=np.where(~real, log_size, -np.inf).max(axis=(0, 2)),
+        negative=np.where(real & (mu.real < 0), log_size, -np.inf).max(axis=(0, 2)),
+    )
+
+
+def _of_steps(slow: np.ndarray) -> Any:
+    """(k, T, K) eigenvalues of (T, k, k, K)."""
+    steps, k, _, size = slow.shape
+    return _eigenvalues(np.moveaxis(slow, 0, 2).reshape(k, k, steps * size)).reshape(k, steps, size)
+
+
+def _eigenvalues(slow: np.ndarray) -> Any:
+    """(k, K) complex; those next to 0 to full relative accuracy for k ≤ 2."""
+    if slow.shape[0] == 1:
+        return slow[0].astype(complex)
+    if slow.shape[0] > 2:
+        return np.linalg.eigvals(np.moveaxis(slow, -1, 0)).T
+    half = (slow[0, 0] + slow[1, 1]) / 2
+    product = slow[0, 0] * slow[1, 1] - slow[0, 1] * slow[1, 0]
+    root: Any = np.sqrt((half**2 - product).astype(complex))
+    large = half + np.where((half * root.conj()).real >= 0, root, -root)
+    return np.array([large, np.where(large == 0, 0.0, product / np.where(large == 0, 1.0, large))])
+
+
+def radii(slow: np.ndarray) -> np.ndarray:
+    """Largest |μ| of each of T steps, (T,), from `1 − A_i`, (T, k, k, K)."""
+    return np.abs(1 - _of_steps(slow)).max(axis=(0, 2))
+
+
+def loads(maps: Generators, multiplicity: np.ndarray, excess: float = AT_ONE) -> np.ndarray:
+    """`Σ_i g_i/(1 − g_i)` of T steps at 1/z = 1 + excess, (T,); inf where a direction alone is beyond its own edge.
+
+    `maps` without a mode's own part (`itself=False`).
+    """
+    decay = np.moveaxis(maps.decay, 0, 2) + excess * np.eye(maps.decay.shape[1])[:, :, None, None]
+    responses = solve(decay, np.moveaxis(maps.drive, 0, 1)[:, None])[:, 0]  # of M, (q, T, K)
+    g: Any = _continued(np.einsum("tq,qtk->tk", maps.seen, responses), np.abs(maps.drive).sum(1))
+    within = (g < 1).all(1) & (g > -1e-9).all(1)
+    g = np.where(within[:, None], g, 0.0)
+    return np.where(within, (g / (1 - g)) @ multiplicity, math.inf)
+
+
+def _continued(g: np.ndarray, drive: np.ndarray) -> np.ndarray:
+    """(T, K) g, where directions so slow that their maps are singular to rounding are proportional to λ, like √drive.
+
+    Proportional to the g of the slowest of the others; (T, K) drive is proportional to λ².
+    """
+    lost = ~np.isfinite(g) & (drive > 0) & (drive < VANISHING * drive.max(1, keepdims=True))
+    if not lost.any():
+        return g
+    slowest = np.argmin(np.where(np.isfinite(g) & (drive > 0), drive, np.inf), axis=1)[:, None]
+    reference = (np.take_along_axis(each, slowest, 1) for each in (g, drive))
+    with np.errstate(all="ignore"):
+        slope = next(reference) / np.sqrt(next(reference))
+    return np.where(lost, slope * np.sqrt(drive), g)
+
+
+def load(maps: Generators, multiplicity: np.ndarray, excess: float = AT_ONE) -> float:
+    """`loads` of one step."""
+    return float(loads(maps, multiplicity, excess)[0])
+
+
+def growth(maps: Generators, multiplicity: np.ndarray, slowest: float, num_steps: float) -> float:
+    """log of the largest eigenvalue of the coupled map, where it differs from 0 by more than 1/n; else 0.
+
+    Args:
+        maps: of one step, without a mode's own part.
+        multiplicity: (K,).
+        slowest: log of the largest |μ| of all A_i.
+        num_steps: n.
+    """
+    floor = math.expm1(2 * slowest)  # the coupled map has no smaller largest eigenvalue
+    if floor <= 0 and load(maps, multiplicity) < 1:
+        if 2 * slowest > -1 / num_steps:
+            return 0.0
+        low, high = floor, 0.0
+    else:
+        low, high = max(floor, 0.0), max(2 * floor, 1e-6)
+        while load(maps, multiplicity, high) >= 1:
+            high *= 4
+    span = high - low
+
+    def above(position: float) -> float:
+        value = load(maps, multiplicity, low + span * math.exp(position))
+        return min(value, 1e6) - 1
+
+    begin = math.log(1e-15)
+    if span <= 0 or above(begin) <= 0:
+        found = low
+    else:
+        root: Any = brentq(above, begin, 0.0, xtol=GROWTH_TOLERANCE)
+        found = low + span * math.exp(root)
+    rate = math.log1p(found)
+    return rate if abs(rate) > 1 / num_steps else 0.0
+
+
+def displacement(method: LinearMethod, rate: float, num_steps: float) -> float:
+    """How far n steps with gradient 1 move the point where gradients are taken, at most."""
+    matrices = method.matrices(np.array([rate]), np.zeros(1))
+    A, b, c = np.abs(np.eye(len(method.start)) - matrices.decay[0]), matrices.b[0], matrices.c[0]
+    k = b.size
+    doubled = np.eye(2 * k)  # [[A, 1], [0, 1]]: its powers hold A^n and Σ_{j<n} A^j
+    doubled[:k, :k], doubled[:k, k:] = A, np.eye(k)
+    with np.errstate(all="ignore"):
+        sums = np.linalg.matrix_power(doubled, 2 ** math.ceil(math.log2(max(num_steps, 1.0))))[:k, k:]
+        reach = float(np.abs(c) @ sums @ np.abs(b))
+    return reach if np.isfinite(reach) else LARGEST_REACH

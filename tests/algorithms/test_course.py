@@ -1,0 +1,116 @@
+"""How many steps the samples allow, and what each of them takes, by counting."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.algorithms import Course, first_step, number_of_steps
+from sgdtheory.algorithms.course import samples_of
+
+
+@pytest.mark.parametrize("samples", [9, 100, 12345, 3e6, 1e9])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        st.Linear(final=4.0),
+        st.Cosine(),
+        st.Stages([0, 0.5, 0.75], [0.1, 0.5, 1]),
+        st.Constant(warmup=0.3),
+        st.Stages([0], [0.4]),
+    ],
+    ids=str,
+)
+def test_number_of_steps_is_the_largest_that_the_samples_allow(shape, samples):
+    batch = 9.0
+
+    def used(n):
+        total = 0.0
+        for begin in range(0, int(n), 2**20):
+            t = np.arange(begin, min(begin + 2**20, int(n)))
+            total += np.maximum(1, np.rint(batch * shape.factors(t, n))).sum()
+        return total
+
+    steps = number_of_steps(shape, batch, samples)
+    if steps < 2e7:
+        assert used(steps) <= samples
+        assert all(used(steps + more) > samples for more in (1, 2))
+    elif steps < 1e8:
+        assert used(steps) == pytest.approx(samples, rel=1e-6)
+
+
+def up_and_down(step):
+    """A function of the step that comes back to where it was."""
+    return 1 + (np.asarray(step) % 7) / 3
+
+
+@pytest.mark.parametrize("rounded", [True, False])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        st.Constant(),
+        st.Stages([0], [0.7]),
+        st.Stages([0], [0.1]),
+        st.Linear(final=4.0),
+        st.WSD(0.4),
+        st.Stages([0, 0.3], [1, 2.3]),
+        up_and_down,
+    ],
+    ids=["constant", "flat", "less than one", "linear", "WSD", "stages", "function"],
+)
+def test_samples_are_the_sum_of_the_batches_before(shape, rounded):
+    """Whole or, between them, real batch sizes; runs of equal ones are there where they can be told apart."""
+    n, batch = 300, 5.4
+    course = Course(st.Algorithm(batch_schedule=shape), batch, 0.1, n, rounded)
+    t = np.arange(n)
+    real = batch * course.algorithm.batch_schedule.factors(t, n)
+    sizes = np.maximum(np.rint(real) if rounded else real, 1.0)
+    np.testing.assert_allclose(course.batches(t), sizes, rtol=1e-14)
+    np.testing.assert_allclose(course.samples(np.append(t, n)), np.append(0, np.cumsum(sizes)), rtol=1e-13)
+    starts, values = course.batch_runs
+    if course.constant_batch or (course.algorithm.batch_schedule.smooth and rounded):
+        np.testing.assert_allclose(np.repeat(values, np.diff(starts, append=n).astype(int)), sizes, rtol=1e-14)
+    else:
+        assert starts.size == values.size == 0
+
+
+@pytest.mark.parametrize("steps", [1, 7, 100, 365])
+def test_the_first_step_of_a_fraction_counts_as_its_quotient_does(steps):
+    """`0.07 · 100 > 7` in floats, but 7/100 is 0.07; the next float needs a step more."""
+    for t in range(steps):
+        assert first_step(t / steps, steps) == t
+        assert first_step(np.nextafter(t / steps, 1.0), steps) == t + 1
+    assert first_step(1.0, steps) == steps
+
+
+def test_where_the_quotient_is_below_the_product():
+    """`0.55 · 100` is 55 + 7e-15, and `5e-324 · 7 > 0` where `1/7` is far above."""
+    assert first_step(0.55, 100) == 55
+    assert first_step(5e-324, 7) == 1
+
+
+def test_batches_of_too_many_sizes_have_no_runs():
+    """A ramp from 1 to 100 001 passes more than 2^15 whole numbers, one to 20 001 fewer."""
+    for final, told in ((2e4, True), (1e5, False)):
+        course = Course(st.Algorithm(batch_schedule=st.Linear(final=final)), 1.0, 0.1, 1e6)
+        assert [each.size > 0 for each in course.batch_runs] == [told, told]
+
+
+@pytest.mark.parametrize("steps", [2**16, 2**16 + 1, 300_000])
+@pytest.mark.parametrize("shape", [st.Linear(final=2e5), st.WSD(0.3), st.Cosine(warmup=0.1), st.Linear()], ids=str)
+def test_samples_of_many_sizes_are_an_integral(shape, steps):
+    """Sizes up to 2·10^5, too many to tell apart: rounded ones of every step add up to it, up to 3e-8."""
+    batch = 1.0 if shape == st.Linear(final=2e5) else 2e5
+    each = np.maximum(np.rint(batch * shape.factors(np.arange(steps), steps)), 1)
+    assert samples_of(shape, batch, steps) == pytest.approx(each.sum(), rel=3e-8)
+
+
+@pytest.mark.parametrize(
+    ("shape", "first"), [(st.Stages([0], [0.7]), 9), (st.Linear(final=4.0), 13), (up_and_down, 13)]
+)
+def test_too_few_samples_for_one_step_are_refused(shape, first):
+    """B = 13: the first batch takes all there are, or more."""
+    shape = st.Algorithm(batch_schedule=shape).batch_schedule
+    assert number_of_steps(shape, 13.0, first) == 1
+    for samples in (first - 1, first - 0.5, 2):
+        with pytest.raises(ValueError, match=f"num_samples must be enough for one step .*, got {samples:g}"):
+            number_of_steps(shape, 13.0, samples)

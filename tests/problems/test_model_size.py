@@ -1,0 +1,231 @@
+"""M features of a problem (T31): against a dense simulation, sampled sketches and sums that must be kept."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.problems.model_size import checked_model
+
+Z = 3.9  # false alarms of two sides: 1e-4
+
+
+def test_the_first_directions_keep_theirs_and_hear_the_others_as_noise():
+    index = np.arange(1.0, 200_001)
+    for problem in (st.PowerLaw(2, 3, 200_000, 0.5), st.LeastSquares(index**-2, index**-3, 0.5)):
+        model = problem.with_features(7)
+        missed = (index[7:] ** -3.0).sum()
+        assert model.approximation_risk == pytest.approx(missed, rel=1e-10)
+        assert model.noise_variance == pytest.approx(0.5 + missed, rel=1e-12)
+        np.testing.assert_allclose(model.directions(), [index[:7] ** -2, index[:7] ** -3], rtol=1e-14)
+        alone = st.LeastSquares(index[:7] ** -2, index[:7] ** -3, 0.5 + missed)
+        setting = {"batch_size": 4, "learning_rate": 0.3, "num_samples": [1e2, 1e6]}
+        found, expected = (st.excess_risk(one, **setting).total for one in (model, alone))
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def everything_of(problem):
+    return [
+        problem.trace, problem.initial_risk, problem.largest_eigenvalue, problem.dim, problem.noise_variance,
+        problem.count_above(0.1), problem.head_signal(2, 1), problem.tail_signal(2), problem.tail_squares(2),
+        *problem.truncated(2).directions()[0], *problem.modes(0.01).signal,
+    ]  # fmt: skip
+
+
+def test_its_modes_are_exact_unless_less_is_asked_for():
+    """Sums over 5,000 directions, of functions that are smooth below the smallest scale; a loose rule is none."""
+    model = st.PowerLaw(2, 3, 10_000).with_features(5000)
+    eigenvalues, signal = model.directions()
+
+    def sums(modes):
+        response = 1 / (1 + 1e3 * modes.eigenvalue)
+        return [(modes.multiplicity * modes.eigenvalue * response).sum(), (modes.signal * response).sum()]
+
+    exact = [(eigenvalues / (1 + 1e3 * eigenvalues)).sum(), (signal / (1 + 1e3 * eigenvalues)).sum()]
+    np.testing.assert_allclose(sums(model.modes(1e-3)), exact, rtol=1e-12)
+    assert np.abs(np.array(sums(model.modes(1e-3, 1.0))) / exact - 1).max() > 1e-10
+
+
+@pytest.mark.parametrize("options", [{}, {"kind": "gaussian"}, {"kind": "gaussian", "seed": 3}])
+def test_what_takes_a_problem_takes_it(options):
+    """Bounds, searches and the simulator see the features' problem."""
+    model = st.PowerLaw(2, 3).with_features(6, **options)
+    plain = st.LeastSquares(*model.directions(), model.noise_variance)
+    np.testing.assert_allclose(everything_of(model), everything_of(plain), rtol=1e-12)
+    setting = {"batch_size": 4, "learning_rate": 0.2, "num_samples": 1e3}
+    for function in (st.excess_risk, st.theorem7):
+        assert function(model, **setting).total == pytest.approx(function(plain, **setting).total, rel=1e-10)
+    critical = (st.critical_batch_size(one, num_samples=1e4, curve=False).batch_size for one in (model, plain))
+    assert next(critical) == next(critical)
+
+
+def test_features_of_features():
+    """The first of the first, and their approximation risks add up."""
+    problem = st.PowerLaw(1.5, 2.5, noise_variance=0.2)
+    twice, once = problem.with_features(20).with_features(5), problem.with_features(5)
+    assert twice.approximation_risk == pytest.approx(once.approximation_risk, rel=1e-12)
+    assert twice.noise_variance == pytest.approx(once.noise_variance, rel=1e-12)
+    assert twice.dim == 5
+
+
+def trained_on_features(random, eigenvalues, signal, mixing, noise, batch, rate, steps, replicas):
+    """Mean and standard error of the risk above the best of all, of SGD on z = Sx of dense Gaussian data."""
+    root, target = np.sqrt(eigenvalues), np.sqrt(signal)
+    weights = np.zeros((replicas, len(mixing)))
+    total = np.zeros_like(weights)
+    for _ in range(steps):
+        total += weights
+        white = random.standard_normal((replicas, batch, eigenvalues.size))
+        labels = white @ target + np.sqrt(noise) * random.standard_normal((replicas, batch))
+        features = (white * root) @ mixing.T
+        residual = np.einsum("rbm,rm->rb", features, weights) - labels
+        weights = weights - rate / batch * np.einsum("rb,rbm->rm", residual, features)
+    error = (total / steps) @ (mixing * root) - target
+    risks = (error**2).sum(1)
+    return risks.mean(), risks.std(ddof=1) / np.sqrt(replicas)
+
+
+@pytest.mark.parametrize("options", [{}, {"kind": "gaussian", "seed": 5}])
+def test_a_dense_simulation_on_features_has_that_risk(options):
+    """All of the data are drawn; SGD sees M features of them. Control: without the others as noise it must fail."""
+    eigenvalues, signal = np.array([1.0, 0.6, 0.5, 0.3, 0.2, 0.1]), np.array([0.3, 1.0, 0.2, 2.0, 1.0, 0.7])
+    model = st.LeastSquares(eigenvalues, signal, 0.3).with_features(3, **options)
+    mixing = np.eye(3, 6)
+    if options:
+        mixing = np.random.default_rng(5).standard_normal((3, 6)) / np.sqrt(3)
+    setting = {"batch_size": 2, "learning_rate": 0.2, "num_samples": 60}
+    mean, error = trained_on_features(
+        np.random.default_rng(1), eigenvalues, signal, mixing, 0.3, 2, 0.2, 30, replicas=20_000
+    )
+    exact = st.excess_risk(model, **setting).total + model.approximation_risk
+    assert abs(mean - exact) < Z * error
+    deaf = st.LeastSquares(*model.directions(), 0.3)
+    wrong = st.excess_risk(deaf, **setting).total + model.approximation_risk
+    assert abs(mean - wrong) > 2 * Z * error
+
+
+def rests(model):
+    """Eigenvalues and signal that are left after the first k, k = 0, 1, …, and the missed risk; logs."""
+    eigenvalues, signal = (np.cumsum(part[::-1])[::-1] for part in model.directions())
+    return np.log(np.concatenate([eigenvalues, signal, [model.approximation_risk]]))
+
+
+def averaged_sketches(problem, size, count):
+    """Mean of their logs, and its standard error."""
+    found = [rests(problem.with_features(size, kind="gaussian", seed=seed)) for seed in range(count)]
+    return np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(count)
+
+
+@pytest.mark.parametrize(
+    ("problem", "size"),
+    [
+        (st.PowerLaw(2, 3), 100),
+        (st.PowerLaw(1.2, 1.5), 60),
+        (st.PowerLaw(2, 3, 300), 100),
+        (st.LeastSquares(np.repeat([1.0, 0.2, 0.01], 80), np.repeat([1.0, 0.5, 2.0], 80) / 80), 120),
+    ],
+)
+def test_sampled_sketches_tend_to_the_equivalent(problem, size):
+    """In all but the last tenth of the directions, to 3/M and five standard errors; the first ones are far off."""
+    mean, error = averaged_sketches(problem, size, 48)
+    kept = np.concatenate([np.tile(np.arange(size) < 0.9 * size, 2), [True]])
+
+    def distance(model):
+        return ((np.abs(mean - rests(model)) - 5 * error)[kept]).max() * size
+
+    assert distance(problem.with_features(size, kind="gaussian")) < 3
+    assert distance(problem.with_features(size)) > 20
+
+
+def whole_risk(model):
+    risk = st.excess_risk(model, batch_size=4, learning_rate=0.1, num_samples=[1e3, 1e5]).total
+    return np.log(risk + model.approximation_risk)
+
+
+@pytest.mark.parametrize("size", [4, 16, 64])
+def test_training_on_the_equivalent_is_nearer_the_more_features(size):
+    """Mean log risk over sketches: to 1/M and four standard errors; on the first directions it is far lower."""
+    problem, count = st.PowerLaw(1.5, 2.0), 100
+    found = [whole_risk(problem.with_features(size, kind="gaussian", seed=seed)) for seed in range(count)]
+    error = np.std(found, axis=0, ddof=1) / np.sqrt(count)
+    gaps = np.abs(np.mean(found, axis=0) - whole_risk(problem.with_features(size, kind="gaussian")))
+    assert (gaps < 1 / size + 4 * error).all()
+    if size == 64:
+        assert (np.mean(found, axis=0) - whole_risk(problem.with_features(size)) > 0.03 + 4 * error).all()
+
+
+RANDOM = np.random.default_rng(2)
+SPECTRA = [
+    st.PowerLaw(1.01, 1.2), st.PowerLaw(6, 8), st.PowerLaw(3, 1.1, 50), st.PowerLaw(2, 3, 5),
+    st.LeastSquares([1.0], [2.0]), st.LeastSquares([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]),
+    st.LeastSquares([1.0, 1e-3, 1e-9, 1e-20], [1.0, 0, 2.0, 3.0]),
+    st.LeastSquares([5.0, 1.0, 0, 0], [1.0, 1.0, 2.0, 0]),
+    st.LeastSquares(RANDOM.exponential(size=800) ** 4, RANDOM.exponential(size=800)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("problem", SPECTRA)
+@pytest.mark.parametrize("seed", [None, 0])
+def test_trace_and_risk_are_shared_out(problem, seed):
+    """Of any spectrum: nothing negative, tr H kept (on average, where sampled), and signal + missed = Σ s_i."""
+    for size in sorted({1, 2, 3, problem.dim or 40}):
+        if size > (problem.dim or size) or (seed == 0 and size > 1000):
+            continue
+        model = problem.with_features(size, kind="gaussian", seed=seed)
+        eigenvalues, signal = model.directions()
+        assert eigenvalues.size == size
+        assert min(eigenvalues.min(), signal.min()) >= 0
+        assert signal.sum() + model.approximation_risk == pytest.approx(problem.initial_risk, rel=1e-9)
+        assert model.noise_variance == problem.noise_variance + model.approximation_risk
+        assert -1e-12 < model.approximation_risk <= problem.initial_risk * (1 + 1e-12)
+        if seed is None:
+            assert model.trace == pytest.approx(problem.trace, rel=1e-9)
+
+
+def test_isolated_directions_are_told_apart():
+    """Where M is large, leading directions keep λ_i (1 + Σ_j λ_j/(λ_i − λ_j)/M), to 1/M² (perturbation theory)."""
+    problem, size = st.PowerLaw(2, 3, 2000), 1000
+    eigenvalue = problem.directions()[0]
+    found = problem.with_features(size, kind="gaussian").directions()[0]
+    for i in range(3):
+        others = np.delete(eigenvalue, i)
+        first_order = eigenvalue[i] * (1 + (others / (eigenvalue[i] - others)).sum() / size)
+        assert found[i] == pytest.approx(first_order, rel=30 / size**2)
+        assert found[i] != pytest.approx(eigenvalue[i], rel=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_features": 0}, "num_features must be a whole number of at least 1, got 0"),
+        ({"num_features": 2.5}, "num_features must be a whole number"),
+        ({"num_features": 11}, "at most the number of directions, 10, got 11"),
+        (
+            {"num_features": 2, "kind": "gausian"},
+            "kind must be one of first, gaussian, got gausian .did you mean gaussian",
+        ),
+        ({"num_features": 2, "kind": "gaussian", "seed": -1}, "seed must be a whole number of at least 0"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, message):
+    for problem in (st.PowerLaw(2, 3, 10), st.LeastSquares(np.ones(10), np.ones(10))):
+        with pytest.raises(ValueError, match=message):
+            problem.with_features(**arguments)
+
+
+def test_too_large_for_this_kind():
+    problem = st.PowerLaw(2, 3)
+    with pytest.raises(ValueError, match="at most 8192 for this kind, got 10000; give no seed"):
+        problem.with_features(10_000, kind="gaussian", seed=1)
+    with pytest.raises(ValueError, match="at most 100000 for this kind, got 1000000; take the first ones"):
+        problem.with_features(10**6, kind="gaussian")
+    assert problem.with_features(10**9).dim == 10**9
+
+
+def test_as_many_features_as_can_be_had():
+    """All directions there are, and for sketches 8192 with a seed and 100 000 without."""
+    assert checked_model(3, "first", None, 3) == 3
+    assert checked_model(8192, "gaussian", 1, None) == 8192
+    assert checked_model(100_000, "gaussian", None, None) == 100_000
+    for size, seed in ((8193, 1), (100_001, None)):
+        with pytest.raises(ValueError, match=f"for this kind, got {size}"):
+            checked_model(size, "gaussian", seed, None)

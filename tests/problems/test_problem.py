@@ -1,0 +1,137 @@
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.problems.modes import TAIL_NODES
+
+
+def test_power_law_and_least_squares_agree():
+    index = np.arange(1.0, 501)
+    power, explicit = st.PowerLaw(1.7, 2.6, dim=500), st.LeastSquares(index**-1.7, index**-2.6)
+    for name in ("trace", "initial_risk", "largest_eigenvalue"):
+        assert getattr(power, name) == pytest.approx(getattr(explicit, name), rel=1e-13)
+    thresholds = np.array([2.0, 1.0, 0.3, 1e-3, 1e-9, index[99] ** -1.7])
+    count = power.count_above(thresholds)
+    np.testing.assert_array_equal(count, explicit.count_above(thresholds))
+    np.testing.assert_array_equal(count, [(index**-1.7 >= threshold).sum() for threshold in thresholds])
+    for power_of in (1, 2):
+        np.testing.assert_allclose(
+            power.head_signal(count, power_of),
+            explicit.head_signal(explicit.count_above(thresholds), power_of),
+            rtol=1e-13,
+        )
+    np.testing.assert_allclose(
+        power.tail_signal(count), explicit.tail_signal(explicit.count_above(thresholds)), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        power.tail_squares(count), explicit.tail_squares(explicit.count_above(thresholds)), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("capacity", [1.01, 2.0, 3.0])
+def test_count_above_at_its_own_eigenvalues(capacity):
+    k = np.unique(np.floor(np.geomspace(1, 1e12, 200)))
+    np.testing.assert_array_equal(st.PowerLaw(capacity, 2.0).count_above(k**-capacity), k)
+
+
+def test_the_first_directions_alone():
+    index = np.arange(1.0, 8)
+    for problem in (st.PowerLaw(1.5, 2.5, noise_variance=0.3), st.PowerLaw(1.5, 2.5, 7, 0.3)):
+        for dim in (1, 4, 7, 9):
+            short = problem.truncated(dim)
+            assert short.dim == (dim if problem.dim is None else min(dim, 7))
+            assert (short.capacity, short.source, short.noise_variance) == (1.5, 2.5, 0.3)
+    eigenvalues, signal = st.PowerLaw(1.5, 2.5, 7).directions()
+    np.testing.assert_allclose(eigenvalues, index**-1.5, rtol=1e-15)
+    np.testing.assert_allclose(signal, index**-2.5, rtol=1e-15)
+    explicit = st.LeastSquares(eigenvalues[::-1], signal[::-1], 0.3).truncated(3)
+    np.testing.assert_array_equal(explicit.directions(), [eigenvalues[:3], signal[:3]])
+    assert (explicit.dim, explicit.noise_variance) == (3, 0.3)
+    with pytest.raises(ValueError, match="dim=None has no list of directions"):
+        st.PowerLaw(1.5, 2.5).directions()
+
+
+def test_one_direction_and_unit_noise_are_the_least_and_the_default():
+    assert st.PowerLaw(2, 3, dim=1).directions() == (1.0, 1.0)
+    assert st.PowerLaw(2, 3).noise_variance == st.LeastSquares([1.0], [1.0]).noise_variance == 1.0
+    assert st.PowerLaw(2, 3, noise_variance=0).noise_variance == 0.0
+    assert st.PowerLaw(1.0001, 1.0001).capacity == 1.0001
+
+
+def test_a_zero_eigenvalue_has_no_part_in_the_head():
+    problem = st.LeastSquares([2.0, 0.0, 0.5], [1.0, 5.0, 3.0])
+    for power in (1, 2):
+        head = 1 / 2.0**power, 1 / 2.0**power + 3 / 0.5**power
+        np.testing.assert_allclose(problem.head_signal([0, 1, 2, 3], power), [0.0, head[0], head[1], head[1]])
+    np.testing.assert_array_equal(problem.tail_signal([0, 1, 2, 3]), [9.0, 8.0, 5.0, 0.0])
+    np.testing.assert_array_equal(problem.tail_squares([0, 1, 2, 3]), [4.25, 0.25, 0.0, 0.0])
+    np.testing.assert_array_equal(problem.count_above([3.0, 2.0, 0.5, 1e-300]), [0, 1, 2, 2])
+
+
+@pytest.mark.parametrize("smallest", [0.9e-6, 1.1e-6, 3e-9, 2.0**-30])
+def test_only_eigenvalues_below_what_was_asked_for_share_a_tail(smallest):
+    tail = st.PowerLaw(1.4, 2.3).modes(smallest).eigenvalue[-TAIL_NODES:]
+    assert smallest / 2.1 < tail.max() <= smallest
+
+
+def test_unsorted_spectrum_is_sorted_with_its_signal():
+    problem = st.LeastSquares([0.1, 1.0, 0.0], [1.0, 2.0, 0.0])
+    np.testing.assert_array_equal(problem.eigenvalues, [1.0, 0.1, 0.0])
+    np.testing.assert_array_equal(problem.signal, [2.0, 1.0, 0.0])
+    with pytest.raises(ValueError, match="read-only"):
+        problem.eigenvalues[0] = 3.0
+
+
+def test_input_arrays_stay_the_callers():
+    eigenvalues = np.array([1.0, 2.0])
+    problem = st.LeastSquares(eigenvalues, [1.0, 1.0])
+    eigenvalues[0] = 5.0
+    np.testing.assert_array_equal(problem.eigenvalues, [2.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"capacity": 0.8, "source": 2},
+            r"capacity must be finite and greater than 1 \(trace-class covariance\), got 0.8",
+        ),
+        ({"capacity": 1.0, "source": 2}, "capacity .* got 1.0"),
+        ({"capacity": np.nan, "source": 2}, "capacity .* got nan"),
+        ({"capacity": np.inf, "source": 2}, "capacity .* got inf"),
+        ({"capacity": "two", "source": 2}, "capacity must be a number"),
+        ({"capacity": [2, 3], "source": 2}, "capacity must be a single number"),
+        ({"capacity": 2, "source": 1}, "source must be finite and greater than 1 .* got 1.0"),
+        ({"capacity": 2, "source": 2, "dim": 0}, "dim must be a whole number of at least 1, or None"),
+        (
+            {"capacity": 2, "source": 2, "dim": np.inf},
+            "dim must be a whole number of at least 1, or None for infinity, got inf",
+        ),
+        ({"capacity": None, "source": 2}, "capacity must be a number or an array of numbers, got None"),
+        ({"capacity": 2, "source": 2, "dim": 2.5}, "dim must be a whole number"),
+        ({"capacity": 2, "source": 2, "noise_variance": -1}, "noise_variance must be finite and not negative, got -1"),
+        ({"capacity": 2, "source": 2, "noise_variance": np.nan}, "noise_variance"),
+    ],
+)
+def test_bad_power_law(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        st.PowerLaw(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("eigenvalues", "signal", "noise", "message"),
+    [
+        ([1.0, -0.1], [1, 1], 1, "eigenvalues must be finite and not negative, got -0.1"),
+        ([1.0, np.nan], [1, 1], 1, "eigenvalues must be finite and not negative, got nan"),
+        ([1.0, 0.1], [1, -1], 1, "signal must be finite and not negative, got -1"),
+        ([1.0, 0.1], [1, np.inf], 1, "signal must be finite and not negative, got inf"),
+        ([1.0, 0.1], [1], 1, "signal must have one entry for each eigenvalue, got 1 for 2"),
+        ([], [], 1, "eigenvalues must be a one-dimensional array with at least one entry"),
+        ([[1.0]], [[1.0]], 1, "eigenvalues must be a one-dimensional array"),
+        (["x"], [1.0], 1, "eigenvalues must be a number or an array of numbers"),
+        ([1.0], [1.0], -2, "noise_variance must be finite and not negative, got -2"),
+    ],
+)
+def test_bad_least_squares(eigenvalues, signal, noise, message):
+    with pytest.raises(ValueError, match=message):
+        st.LeastSquares(eigenvalues, signal, noise)

@@ -1,0 +1,314 @@
+"""Algorithms: what schedules, averages and methods mean, identities between them, stability edges, paths, bad input."""
+
+import jax
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.algorithms import number_of_steps
+from tests import dense_recursion
+
+PROBLEM = st.LeastSquares([1.0, 0.3, 0.01], [0.3, 0.5, 0.2], noise_variance=0.6)
+LAST = st.LastIterate()
+
+
+def risk(algorithm, problem=PROBLEM, batch_size=4, learning_rate=0.2, num_samples=4000):
+    found = st.excess_risk(
+        problem, batch_size=batch_size, learning_rate=learning_rate, num_samples=num_samples, algorithm=algorithm
+    )
+    return np.array([found.bias, found.variance])
+
+
+def same(first, second, rtol=1e-10):
+    np.testing.assert_allclose(risk(first), risk(second), rtol=rtol)
+
+
+class TestIdentities:
+    """T21's rows, by what they have to have in common."""
+
+    def test_momentum_0_is_sgd(self):
+        for method in (st.HeavyBall(0), st.Nesterov(0)):
+            for average in (LAST, st.UniformAverage(), st.ExponentialAverage(0.9)):
+                same(st.Algorithm(method, average=average), st.Algorithm(average=average))
+
+    @pytest.mark.parametrize("steps", [1e6, 1e12])
+    def test_momentum_0_is_sgd_after_many_steps(self, steps):
+        """In infinite dimension, where few digits are left of 1 − γλ."""
+        for average in (LAST, st.TailAverage(0.5)):
+            setting = {"problem": st.PowerLaw(2.0, 3.0), "batch_size": 16, "num_samples": 16 * steps}
+            both = [risk(st.Algorithm(method, average=average), **setting) for method in (st.SGD(), st.HeavyBall(0))]
+            np.testing.assert_allclose(both[1], both[0], rtol=1e-10)
+
+    def test_weight_decay_0_is_sgd(self):
+        np.testing.assert_allclose(
+            risk(st.Algorithm(st.SGD(1e-13), average=LAST)), risk(st.Algorithm(average=LAST)), rtol=1e-9
+        )
+
+    def test_schedule_free_without_interpolation_is_the_mean_of_what_follows(self):
+        """Of w_1 … w_n: n w̄' = (n + 1) w̄_{n+1} − w_0, by the dense recursion of one step more."""
+
+        class After(st.LinearMethod):  # (w, Σ_{s ≤ t} w_s / n), summed after each step
+            start, output = (1, 0), (0, 1)
+
+            def coefficients(self, rate, step):
+                return st.Coefficients(A=[[1, 0], [1e-3, 1]], b=[rate, 1e-3 * rate], c=[1, 0])
+
+        same(st.Algorithm(st.ScheduleFree(0.0), average=LAST), st.Algorithm(After(), average=LAST), rtol=1e-8)
+
+    def test_exponential_average_that_forgets_all_is_the_last_steps_iterate(self):
+        before = risk(st.Algorithm(average=LAST), num_samples=4 * 999)
+        np.testing.assert_allclose(risk(st.Algorithm(average=st.ExponentialAverage(0.0))), before, rtol=1e-11)
+
+    def test_one_stage_is_constant(self):
+        same(st.Algorithm(schedule=st.Stages([0], [1]), average=LAST), st.Algorithm(average=LAST), rtol=1e-14)
+        same(st.Algorithm(batch_schedule=st.Stages([0], [1])), st.Algorithm(), rtol=1e-11)
+
+    def test_a_tail_of_one_step_is_the_last_steps_iterate(self):
+        before = risk(st.Algorithm(average=LAST), num_samples=4 * 999)
+        np.testing.assert_allclose(risk(st.Algorithm(average=st.TailAverage(1e-6))), before, rtol=1e-11)
+
+    @pytest.mark.parametrize("method", [st.SGD(), st.Nesterov(0.8), st.ScheduleFree(0.7)], ids=str)
+    def test_scaling(self, method):
+        """λ → cλ and γ → γ/c leave everything as it is."""
+        scaled = st.LeastSquares(7.0 * PROBLEM.eigenvalues, PROBLEM.signal, 0.6)
+        algorithm = st.Algorithm(method, st.Cosine(), average=LAST)
+        np.testing.assert_allclose(risk(algorithm), risk(algorithm, scaled, learning_rate=0.2 / 7), rtol=1e-9)
+
+    @pytest.mark.parametrize("method", [st.SGD(0.01), st.HeavyBall(0.9), st.ScheduleFree(0.9)], ids=str)
+    @pytest.mark.parametrize("average", [LAST, st.UniformAverage()], ids=str)
+    def test_a_larger_batch_never_hurts(self, method, average):
+        """T23: with n, shapes and method fixed."""
+        batch = np.array([1, 2, 5, 64, 1e6])
+        algorithm = st.Algorithm(method, st.WSD(0.3), average=average)
+        found = [risk(algorithm, batch_size=b, learning_rate=0.05, num_samples=700 * b).sum() for b in batch]
+        assert (np.diff(found) < 0).all()
+
+
+def test_averages_by_the_backward_pass():
+    """T22, written out for SGD with a schedule and a batch ramp."""
+    steps, batch, rate = 300, 6.0, 0.4
+    eigenvalues, signal = PROBLEM.directions()
+    schedule, ramp = st.Linear(0.2), st.Stages([0, 0.6], [0.5, 1])
+    gamma = rate * schedule.factors(np.arange(steps), steps)
+    sizes = np.maximum(1, np.rint(batch * ramp.factors(np.arange(steps), steps)))
+    tau = 0.97
+    weights = {
+        st.UniformAverage(): np.append(np.full(steps, 1 / steps), 0),
+        st.TailAverage(0.25): np.append(np.where(np.arange(steps) >= 225, 1 / 75, 0.0), 0),
+        st.ExponentialAverage(tau): np.append((1 - tau) * tau ** (steps - 1 - np.arange(steps)), 0)
+        + np.append(tau**steps, np.zeros(steps)),
+        LAST: np.append(np.zeros(steps), 1.0),
+    }
+    for average, omega in weights.items():
+        G = np.zeros((steps + 1, 3))
+        G[steps] = omega[steps]
+        for t in range(steps)[::-1]:
+            G[t] = omega[t] + (1 - gamma[t] * eigenvalues) * G[t + 1]
+        total = []
+        for r, noise in ((signal.copy(), 0.0), (0 * signal, 0.6)):
+            value = (r * G[0] ** 2).sum()
+            for t in range(steps):
+                drive = gamma[t] ** 2 / sizes[t] * eigenvalues**2 * (r.sum() + r + noise)
+                value += (drive * G[t + 1] ** 2).sum()
+                r = (1 - gamma[t] * eigenvalues) ** 2 * r + drive
+            total.append(value)
+        algorithm = st.Algorithm(schedule=schedule, batch_schedule=ramp, average=average)
+        samples = sizes.sum()
+        assert number_of_steps(ramp, batch, samples) == steps
+        found = risk(algorithm, batch_size=batch, learning_rate=rate, num_samples=samples)
+        np.testing.assert_allclose(found, total, rtol=1e-10)
+
+
+class TestNoisyQuadraticModel:
+    """Zhang et al. 2019: noise of a fixed covariance, the limit of much label noise and large batches."""
+
+    def stationary(self, algorithm, x):
+        problem = st.LeastSquares([1.0], [0.0], noise_variance=1e12)
+        found = st.excess_risk(problem, batch_size=1e12, learning_rate=x, num_samples=1e12 * 10**6, algorithm=algorithm)
+        return float(found.variance)
+
+    @pytest.mark.parametrize("x", [0.01, 0.3, 1.2])
+    def test_momentum(self, x):
+        """Eq. 21's steady state: γ c/(λ…) (1 + β)/((1 − β)(2(1 + β) − γλ)), times λ/2 there and λ here."""
+        beta = 0.6
+        expected = x * (1 + beta) / ((1 - beta) * (2 * (1 + beta) - x))
+        assert self.stationary(st.Algorithm(st.HeavyBall(beta), average=LAST), x) == pytest.approx(expected, rel=1e-9)
+
+    @pytest.mark.parametrize("x", [0.01, 0.3, 1.2])
+    def test_exponential_average(self, x):
+        """Eq. 38: the variance of SGD, x/(2 − x), times (1 − τ)/(1 + τ) · (1 + τ q)/(1 − τ q)."""
+        tau, q = 0.9, 1 - x
+        expected = x / (2 - x) * (1 - tau) / (1 + tau) * (1 + tau * q) / (1 - tau * q)
+        algorithm = st.Algorithm(average=st.ExponentialAverage(tau))
+        assert self.stationary(algorithm, x) == pytest.approx(expected, rel=1e-9)
+
+
+class TestStabilityEdge:
+    """Against the spectral radius of the whole map of second moments, as a dense matrix."""
+
+    def radius(self, problem, method, batch, rate):
+        eigenvalues, _ = problem.directions()
+        d, k = eigenvalues.size, len(method.start)
+        A, b, c = (np.array(part, dtype=float) for part in method.coefficients(rate, 0.0)[:3])
+        columns = []
+        for entry in np.eye(d * k * k):
+            M = entry.reshape(d, k, k)
+            own = np.einsum("kij,i,j->k", M, c, c)
+            drive = eigenvalues**2 / batch * (own + own.sum())
+            step = A - eigenvalues[:, None, None] * np.outer(b, c)
+            columns.append((step @ M @ step.transpose(0, 2, 1) + drive[:, None, None] * np.outer(b, b)).ravel())
+        values = np.abs(np.linalg.eigvals(np.array(columns).T))
+        return values.max()
+
+    @pytest.mark.parametrize("batch", [1, 7, 1000])
+    @pytest.mark.parametrize(
+        "method",
+        [st.SGD(), st.HeavyBall(0.5), st.HeavyBall(0.95), st.Nesterov(0.7), st.AcceleratedSGD(0.9, 0.1, 4)],
+        ids=str,
+    )
+    def test_it_is_where_the_moments_begin_to_grow(self, method, batch):
+        edge = float(st.max_stable_learning_rate(PROBLEM, batch_size=batch, algorithm=st.Algorithm(method)))
+        assert self.radius(PROBLEM, method, batch, edge * (1 - 1e-6)) < 1
+        assert self.radius(PROBLEM, method, batch, edge * (1 + 1e-6)) > 1
+
+    def test_momentum_0_has_the_edge_of_sgd(self):
+        problem = st.PowerLaw(1.3, 2.0)
+        batch = [1, 64, 4096]
+        edges = [
+            st.max_stable_learning_rate(problem, batch_size=batch, algorithm=st.Algorithm(method))
+            for method in (st.SGD(), st.HeavyBall(0.0))
+        ]
+        np.testing.assert_allclose(edges[1], edges[0], rtol=1e-9)
+
+    def test_schedules_have_none(self):
+        with pytest.raises(ValueError, match="algorithm must have constant learning rate"):
+            st.max_stable_learning_rate(PROBLEM, batch_size=1, algorithm=st.Algorithm(schedule=st.Cosine()))
+
+
+class TestRiskPath:
+    @pytest.mark.parametrize("schedule", [st.Constant(), st.Cosine(), st.Stages([0, 0.4], [1, 0.1])], ids=str)
+    def test_against_every_step(self, schedule):
+        algorithm = st.Algorithm(st.Nesterov(0.5), schedule, average=st.UniformAverage())
+        steps, batch, rate = 2000, 4, 0.1
+        path = st.risk_path(
+            PROBLEM, batch_size=batch, learning_rate=rate, num_samples=steps * batch, algorithm=algorithm, points=25
+        )
+        rows = dense_recursion.table(algorithm.method, schedule, st.Constant(), batch, rate, steps)
+        keep = dense_recursion.keeping("uniform", None, steps)
+        eigenvalues, signal = PROBLEM.directions()
+        for part, name in (((signal, 0.0), "bias"), ((0 * signal, 0.6), "variance")):
+            walk = dense_recursion.moments(eigenvalues, part[0], (1, 0), rows, keep, (1, 0), part[1])
+            M = np.array([np.append(m[:, 0, 0].sum(), m[:, 2, 2].sum()) for m in walk])[path.num_steps.astype(int)]
+            np.testing.assert_allclose(getattr(path.iterate, name), M[:, 0], rtol=2e-8, atol=1e-15)
+            np.testing.assert_allclose(getattr(path.average, name)[1:], M[1:, 1], rtol=2e-8, atol=1e-15)
+        np.testing.assert_array_equal(path.num_samples, batch * path.num_steps)
+        np.testing.assert_allclose(path.learning_rate[0], rate)
+
+    def test_its_end_is_the_excess_risk(self):
+        algorithm = st.Algorithm(schedule=st.WSD(), batch_schedule=st.Linear(final=3), average=st.TailAverage(0.2))
+        setting = {"batch_size": 3, "learning_rate": 0.1, "num_samples": 9000, "algorithm": algorithm}
+        path, end = st.risk_path(PROBLEM, **setting), st.excess_risk(PROBLEM, **setting)
+        assert path.average.total[-1] == pytest.approx(end.total, rel=1e-9)
+        assert np.isnan(path.average.total[1])  # it has not begun
+        assert path.num_samples[-1] <= 9000 < path.num_samples[-1] + 9
+
+    def test_a_single_setting(self):
+        with pytest.raises(ValueError, match="risk_path takes a single setting"):
+            st.risk_path(PROBLEM, batch_size=[1, 2], learning_rate=0.1, num_samples=100)
+
+
+def test_fewer_samples_than_the_peak_batch_size():
+    """A batch schedule whose batches fit need not reach its peak: 8 steps of 10 of a schedule that goes to 100."""
+    late = st.Algorithm(batch_schedule=lambda step: np.where(step < 50, 0.1, 1.0), average=LAST)
+    setting = {"batch_size": 100, "learning_rate": 0.4}
+    moments = PROBLEM.signal
+    for _ in range(8):
+        x = 0.4 * PROBLEM.eigenvalues
+        moments = (1 - x) ** 2 * moments + x**2 / 10 * (moments + moments.sum() + PROBLEM.noise_variance)
+    assert st.excess_risk(PROBLEM, **setting, num_samples=85, algorithm=late).total == pytest.approx(moments.sum())
+    path = st.risk_path(PROBLEM, **setting, num_samples=85, algorithm=late)
+    assert path.num_samples[-1] == 80
+    assert path.average.total[-1] == pytest.approx(moments.sum())
+    runs = st.simulate(jax.random.key(0), PROBLEM, **setting, num_samples=85, algorithm=late, num_replicas=512)
+    assert runs.mean == pytest.approx(moments.sum(), abs=5 * runs.standard_error)
+    assert runs.standard_error < 0.03 * moments.sum()
+    with pytest.raises(ValueError, match="enough for one step of the batch schedule, got 9"):
+        st.excess_risk(PROBLEM, **setting, num_samples=9, algorithm=late)
+    with pytest.raises(ValueError, match="num_samples must be at least batch_size"):  # control
+        st.excess_risk(PROBLEM, **setting, num_samples=85)
+
+
+class TestShapes:
+    @pytest.mark.parametrize(
+        ("shape", "values"),
+        [
+            (st.Constant(), [1, 1, 1, 1]),
+            (st.Constant(warmup=0.5), [0, 0.5, 1, 1]),
+            (st.Cosine(), [1, (1 + 2**-0.5) / 2, 0.5, (1 - 2**-0.5) / 2]),
+            (st.Cosine(final=0.2, warmup=0.5), [0, 0.5, 1, 0.6]),
+            (st.Linear(final=3.0), [1, 1.5, 2, 2.5]),
+            (st.WSD(decay=0.5), [1, 1, 1, 0.5]),
+            (st.PowerDecay(2.0), [1, 0.5625, 0.25, 0.0625]),
+            (st.Stages([0, 0.5], [2, 0.5]), [2, 2, 0.5, 0.5]),
+        ],
+        ids=str,
+    )
+    def test_factors(self, shape, values):
+        np.testing.assert_allclose(shape.factors(np.arange(4), 4), values, rtol=1e-15)
+
+    def test_arrays_of_as_many_steps_have_one_each(self):
+        values = np.array([0.3, 1.0, 0.5, 0.2, 0.9])
+        algorithm = st.Algorithm(schedule=values)
+        np.testing.assert_array_equal(algorithm.schedule.factors(np.arange(5), 5), values)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: st.Cosine(final=-0.1), "final must be at least 0 and finite, got -0.1"),
+        (lambda: st.Constant(warmup=1.5), "warmup must be between 0 and 1, got 1.5"),
+        (lambda: st.WSD(decay=0.7, warmup=0.4), "warmup and decay must add up to at most 1"),
+        (lambda: st.PowerDecay(np.nan), "exponent must be at least 0 and finite"),
+        (lambda: st.Stages([0, 0.5, 0.4], [1, 1, 1]), "fractions must begin with 0, increase and stay below 1"),
+        (lambda: st.Stages([0.1], [1]), "fractions must begin with 0"),
+        (lambda: st.Stages([0, 0.5], [1]), "values must have one entry for each fraction, got 1 for 2"),
+        (lambda: st.Stages([0], [-1]), "values must be finite and not negative, got -1"),
+        (lambda: st.HeavyBall(1.0), "momentum must be at least 0 and below 1, got 1"),
+        (lambda: st.ScheduleFree(1.1), "interpolation must be between 0 and 1"),
+        (lambda: st.SGD(weight_decay=-1), "weight_decay must be at least 0 and finite"),
+        (lambda: st.AcceleratedSGD(2, 0.1, 1), "coupling must be between 0 and 1"),
+        (lambda: st.TailAverage(0), "fraction of a tail average must be above 0 and at most 1"),
+        (lambda: st.ExponentialAverage(1.0), "decay of an average must be at least 0 and below 1"),
+        (lambda: st.ExponentialAverage(), "decay or window must be given, and not both"),
+        (lambda: st.ExponentialAverage(window=-1), "window of an average must be positive and finite"),
+        (lambda: st.Algorithm(schedule="cosine"), "schedule must be a shape"),
+        (lambda: st.Algorithm(schedule=st.Cosine), "schedule must be an object such as Cosine.., got the class"),
+        (lambda: st.Algorithm(schedule=[1.0, -1.0]), "schedule must be finite and not negative, got -1"),
+        (lambda: st.Algorithm(method=0.9), "method must be an object such as SGD.."),
+        (lambda: st.Algorithm(average=0.9), "average must be an object such as UniformAverage.."),
+        (lambda: risk(st.SGD()), "algorithm must be an Algorithm, got a method; write Algorithm"),
+        (lambda: risk("sgd"), "algorithm must be an Algorithm, such as"),
+        (lambda: risk(st.Algorithm(batch_schedule=st.Stages([0], [3000]))), "num_samples must be enough for one step"),
+        (lambda: risk(st.Algorithm(schedule=lambda t: -1.0)), "schedule must be finite and not negative"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(make, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_method_whose_parts_do_not_fit_is_refused():
+    class Wrong(st.LinearMethod):
+        start, output = (1, 0), (1, 0)
+
+        def coefficients(self, rate, step):
+            return st.Coefficients(A=[[1, 0], [0, 1]], b=[rate], c=[1, 0])
+
+    with pytest.raises(ValueError, match="method must have A of 2×2 and b, c, start and output of 2 entries"):
+        st.Algorithm(Wrong())
+
+
+def test_steps_that_would_take_forever_are_refused():
+    with pytest.raises(ValueError, match="steps would have to be taken one by one"):
+        risk(st.Algorithm(schedule=lambda t: 1 / (1 + t)), num_samples=1e12)
