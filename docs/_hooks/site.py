@@ -40,6 +40,7 @@ WINGS = (
 )
 HELP = "<!-- help of every command, at build -->"
 EXPERIMENTS = "<!-- table of experiments, at build -->"
+MORE = re.compile(r"<!-- more of (\w+), at build -->\n")
 LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -66,7 +67,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     for place, lines in ((HELP, help_of_commands), (EXPERIMENTS, table_of_experiments)):
         if place in markdown:
             markdown = markdown.replace(place, "\n".join(lines()))
-    return markdown
+    return MORE.sub(lambda found: rows_of_kinds(found[1], markdown), markdown)
 
 
 def turned_links(markdown: str, source: str, name: str) -> str:
@@ -141,6 +142,18 @@ def help_of_commands() -> Iterator[str]:
     os.environ["COLUMNS"] = "100"
     for name in COMMANDS:
         yield from (f"## {name}", "", "```text", cast(Any, parse([name, "--help"])).text, "```", "")
+
+
+def rows_of_kinds(part: str, page: str) -> str:
+    """Rows of a table of methods, schedules or averages: those that have a name and are not on the page yet."""
+    from sgdtheory.algorithms import KINDS
+
+    rows = []
+    for name, kind in KINDS[part].items():
+        if f"`{kind.__name__}(" not in page:
+            about = (kind.__doc__ or "").splitlines()[0].replace("|", r"\|")
+            rows.append(f"| `{kind.__name__}`, by name `{name}` | {about} |\n")
+    return "".join(rows)
 
 
 def table_of_experiments() -> Iterator[str]:

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from sgdtheory.algorithms.averages import AbstractAverage, UniformAverage
-from sgdtheory.algorithms.methods import SGD, LinearMethod
+from sgdtheory.algorithms.linear_method import LinearMethod
 from sgdtheory.algorithms.schedules import Constant, as_shape
+from sgdtheory.algorithms.sgd import SGD
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from sgdtheory._common.arguments import single_number
+from sgdtheory.algorithms.parameter import Parameter, Slider
 
 
 class Returned(NamedTuple):
@@ -99,7 +100,14 @@ class TailAverage(_Sum):
         ValueError: φ out of range.
     """
 
-    fraction: float = 0.5
+    fraction: Annotated[
+        float,
+        Parameter(
+            "last fraction of the steps, whose iterates are averaged.",
+            Slider("last share of the steps", 0.01, 1.0, 0.01, 0.5),
+            setting="tail_fraction",
+        ),
+    ] = 0.5
 
     def __post_init__(self) -> None:
         value = single_number("fraction", self.fraction)
@@ -128,8 +136,15 @@ class ExponentialAverage(AbstractAverage):
         ValueError: an argument out of range, both or none.
     """
 
-    decay: float | None = None
-    window: float | None = None
+    decay: Annotated[float | None, Parameter("decay rate τ of the average; or", setting="average_decay")] = None
+    window: Annotated[
+        float | None,
+        Parameter(
+            "1/(1 − τ), as a fraction of the steps.",
+            Slider("window 1/(1 − τ), of the steps", 0.01, 1.0, 0.01, 0.2),
+            setting="average_window",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         if (self.decay is None) == (self.window is None):

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from sgdtheory.algorithms.algorithm import Algorithm
-from sgdtheory.algorithms.methods import StepMatrices
+from sgdtheory.algorithms.linear_method import StepMatrices
 from sgdtheory.algorithms.schedules import Shape
 
 MOST_PLATEAUS = 2**15  # different batch sizes between two knots: above, a ramp is as good as smooth

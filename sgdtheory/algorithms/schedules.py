@@ -8,12 +8,22 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import first_where, real_array, refuse_complex, single_number
+from sgdtheory.algorithms.parameter import Parameter, Slider
+
+Warmup = Annotated[
+    float,
+    Parameter(
+        "fraction of the steps in which it grows linearly from 0.",
+        Slider("warm-up, of the steps", 0.0, 0.5, 0.01, 0.0),
+        batch_note="no batch is smaller than 1.",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,7 @@ class Constant(Shape):
         ValueError: w out of range.
     """
 
-    warmup: float = 0.0
+    warmup: Warmup = 0.0
 
     def __post_init__(self) -> None:
         _set_fraction(self, "warmup")
@@ -80,8 +90,16 @@ class Constant(Shape):
 class _ToFinal(Shape):
     """What shapes have that go from 1 to a value of one's own."""
 
-    final: float = 0.0
-    warmup: float = 0.0
+    final: Annotated[
+        float,
+        Parameter(
+            "its value at the end, over the peak.",
+            Slider("at the end, over the peak", 0.0, 1.0, 0.01, 0.0),
+            of_batch=Slider("at the end, over B", 0.0, 64.0, 0.5, 8.0),
+            batch_note="linear with 8 is a ramp from B to 8B.",
+        ),
+    ] = 0.0
+    warmup: Warmup = 0.0
 
     def __post_init__(self) -> None:
         _set_nonnegative(self, "final")
@@ -144,8 +162,14 @@ class WSD(Shape):
         ValueError: an argument out of range, or warm-up and decay that overlap.
     """
 
-    decay: float = 0.2
-    warmup: float = 0.0
+    decay: Annotated[
+        float,
+        Parameter(
+            "last fraction of the steps, in which it falls linearly to 0.",
+            Slider("decay, last share of the steps", 0.01, 1.0, 0.01, 0.2),
+        ),
+    ] = 0.2
+    warmup: Warmup = 0.0
 
     def __post_init__(self) -> None:
         _set_fraction(self, "decay")
@@ -181,8 +205,11 @@ class PowerDecay(Shape):
         ValueError: an argument out of range.
     """
 
-    exponent: float
-    warmup: float = 0.0
+    exponent: Annotated[
+        float,
+        Parameter("p of (1 − t/n)^p.", Slider("exponent p of (1 − t/n)^p", 0.0, 4.0, 0.05, 1.0)),
+    ]
+    warmup: Warmup = 0.0
 
     def __post_init__(self) -> None:
         _set_nonnegative(self, "exponent")
@@ -207,6 +234,13 @@ class Stages(Shape):
     Raises:
         ValueError: fractions that do not increase from 0 to below 1, values out of range, or different lengths.
     """
+
+    written: ClassVar[Parameter] = Parameter(
+        "FRACTION:VALUE pairs; 0:1,0.5:0.3 is the peak up to half of the steps, and 0.3 of it from there on.",
+        setting="stages",
+        batch_note="0:1,0.5:4 is B up to half of the steps, and 4B from there on.",
+    )
+    examples: ClassVar[tuple[str, str]] = "0:1,0.5:0.3", "0:1,0.5:4"  # of the learning rate, of the batch size
 
     fractions: Any  # any sequence; kept as a tuple
     values: Any

@@ -7,42 +7,10 @@ from typing import Any
 
 from sgdtheory._common.arguments import checked_name
 from sgdtheory.algorithms.algorithm import Algorithm
-from sgdtheory.algorithms.averages import ExponentialAverage, LastIterate, TailAverage, UniformAverage
-from sgdtheory.algorithms.methods import SGD, AcceleratedSGD, HeavyBall, Nesterov, ScheduleFree
-from sgdtheory.algorithms.schedules import WSD, Constant, Cosine, Linear, PowerDecay, Stages
+from sgdtheory.algorithms.parameter import parameters
+from sgdtheory.algorithms.registry import KINDS
 
-SHAPES: dict[str, type] = {
-    "constant": Constant,
-    "cosine": Cosine,
-    "linear": Linear,
-    "wsd": WSD,
-    "power": PowerDecay,
-    "stages": Stages,
-}
-KINDS: dict[str, dict[str, type]] = {  # part of an algorithm → name of a kind → its class; the first is the default
-    "method": {
-        "sgd": SGD,
-        "heavy-ball": HeavyBall,
-        "nesterov": Nesterov,
-        "schedule-free": ScheduleFree,
-        "accelerated": AcceleratedSGD,
-    },
-    "schedule": SHAPES,
-    "batch_schedule": SHAPES,
-    "average": {
-        "uniform": UniformAverage,
-        "tail": TailAverage,
-        "exponential": ExponentialAverage,
-        "last": LastIterate,
-    },
-}
 ALONE = "method", "schedule", "average"  # parts whose kinds stand in a text by their names alone
-SPELLINGS = {
-    (TailAverage, "fraction"): "tail_fraction",
-    (ExponentialAverage, "decay"): "average_decay",
-    (ExponentialAverage, "window"): "average_window",
-}
-TEXTS = "stages", "batch_stages"  # settings that are no numbers
 
 
 def make_algorithm(settings: Mapping[str, Any]) -> Algorithm:
@@ -87,7 +55,7 @@ def algorithm_settings(text: str, also: tuple[str, ...] = ()) -> dict[str, Any]:
         checked_name("a setting of an algorithm", _dashed(name), map(_dashed, known))
         if name in found:
             raise ValueError(f"algorithm must say {_dashed(name)} once, got {text!r}")
-        found[name] = value if name in KINDS or name in TEXTS else _number(name, value)
+        found[name] = value if name in KINDS or name in _written_settings() else _number(name, value)
     return found
 
 
@@ -106,22 +74,36 @@ def algorithm_text(algorithm: Algorithm) -> str:
         words.append(name if part in ALONE else f"{_dashed(part)}={name}")
         defaults = {field.name: field.default for field in dataclasses.fields(value)}
         for setting, argument in settings_of_kind(part, type(value)).items():
-            own = value.text if argument == "stages" else getattr(value, argument)
+            own = value.text if _written(type(value)) else getattr(value, argument)
             if own != defaults.get(argument):
                 words.append(f"{_dashed(setting)}={_shown(own)}")
     return " ".join(words) or next(iter(KINDS["method"]))
 
 
-def settings_of_kind(part: str, kind: type) -> dict[str, str]:
+def settings_of_kind(part: str, kind: Any) -> dict[str, str]:
     """Setting → argument of a kind of a part: `KINDS` has all.
+
+    What is written as one text has a setting of that name alone.
 
     >>> settings_of_kind("average", TailAverage)
     {'tail_fraction': 'fraction'}
     """
-    arguments = ["stages"] if kind is Stages else [field.name for field in dataclasses.fields(kind)]
-    if part == "batch_schedule":
-        return {f"batch_{argument}": argument for argument in arguments}
-    return {SPELLINGS.get((kind, argument), argument): argument for argument in arguments}
+    if _written(kind):
+        names = {kind.written.setting: kind.written.setting}
+    else:
+        names = {said.setting or field: field for field, said in parameters(kind).items()}
+    return {f"batch_{name}": field for name, field in names.items()} if part == "batch_schedule" else names
+
+
+def _written_settings() -> set[str]:
+    """Settings that are no numbers."""
+    kinds = [(part, kind) for part in KINDS for kind in KINDS[part].values() if _written(kind)]
+    return {name for part, kind in kinds for name in settings_of_kind(part, kind)}
+
+
+def _written(kind: Any) -> bool:
+    """Whether all that a kind is made of is one text, as it is with stages."""
+    return hasattr(kind, "written")
 
 
 def _all_settings(part: str) -> list[str]:
@@ -130,18 +112,18 @@ def _all_settings(part: str) -> list[str]:
 
 def _made(part: str, name: str, own: Mapping[str, str], settings: Mapping[str, Any]) -> Any:
     """A part of an algorithm, of the settings that are its own."""
-    kind = KINDS[part][name]
+    kind: Any = KINDS[part][name]
     arguments = {argument: settings[setting] for setting, argument in own.items() if setting in settings}
-    needed = ["stages"] if kind is Stages else _without_default(kind)
+    needed = list(own.values()) if _written(kind) else _without_default(kind)
     missing = [
         _dashed(setting) for setting, argument in own.items() if argument in needed and argument not in arguments
     ]
-    if kind is ExponentialAverage and not arguments:
+    if own and not arguments and _one_of_several(kind):
         missing = [" or ".join(map(_dashed, own))]
     if missing:
         raise ValueError(f"{_dashed(part)} {name} needs {', '.join(missing)} too")
     try:
-        return Stages.from_text(arguments["stages"]) if kind is Stages else kind(**arguments)
+        return kind.from_text(*arguments.values()) if _written(kind) else kind(**arguments)
     except ValueError as error:
         message = str(error)
         for setting, argument in own.items():
@@ -151,6 +133,11 @@ def _made(part: str, name: str, own: Mapping[str, str], settings: Mapping[str, A
 
 def _without_default(kind: type) -> list[str]:
     return [field.name for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING]
+
+
+def _one_of_several(kind: type) -> bool:
+    """Whether none of a kind's arguments says anything unless it is given."""
+    return all(field.default is None for field in dataclasses.fields(kind))
 
 
 def _refusal(name: str, value: Any, names: Mapping[str, str]) -> str:

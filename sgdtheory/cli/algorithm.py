@@ -1,69 +1,74 @@
-"""The flags of an algorithm, for every command that runs one."""
+"""The flags of an algorithm, for every command that runs one, made of the registry."""
 
 import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sgdtheory.algorithms import Algorithm, algorithm_text, make_algorithm
+from sgdtheory.algorithms import KINDS, Algorithm, algorithm_text, make_algorithm, parameters, settings_of_kind
 
-Shape = Literal["constant", "cosine", "linear", "wsd", "power", "stages"]
+PARTS = {
+    "method": "What a step does.",
+    "schedule": "What the learning rate does along the run; γ is its peak.",
+    "batch_schedule": "What the batch size does along the run; B is what it is a multiple of.",
+    "average": "What the run returns: an average of the iterates, or the last of them.",
+}
+HEADINGS = {
+    "method": "method",
+    "schedule": "schedule",
+    "batch_schedule": "schedule of the batch size",
+    "average": "average",
+}
+MOST_NAMED = 3  # kinds that a flag's help lists; of more it says which do not have it
+
+
+def _settings(part: str) -> list[str]:
+    return list(dict.fromkeys(name for kind in KINDS[part].values() for name in settings_of_kind(part, kind)))
+
+
+def _text(part: str, setting: str) -> str:
+    """What a flag means, for which kinds, and what it is unless given."""
+    settings = {name: settings_of_kind(part, kind) for name, kind in KINDS[part].items()}
+    homes = [name for name, own in settings.items() if setting in own]
+    kind: Any = KINDS[part][homes[0]]
+    field = settings[homes[0]][setting]
+    said = kind.written if hasattr(kind, "written") else parameters(kind)[field]
+    if part == "batch_schedule":
+        flag = f"--{setting.removeprefix('batch_').replace('_', '-')}"
+        return f"As {flag}; {said.batch_note}" if said.batch_note else f"As {flag}."
+    others = [name for name in settings if name not in homes]
+    names = f"All but {', '.join(others)}" if len(homes) > MOST_NAMED else ", ".join(homes)
+    default = {each.name: each.default for each in dataclasses.fields(kind)}.get(field)
+    if default in (None, dataclasses.MISSING):
+        return f"{names}: {said.text}"
+    return f"{names}: {said.text.removesuffix('.')}; {default:g} unless given."
+
+
+def _fields() -> list[tuple[str, Any, Any]]:
+    """Name, type and default of every flag."""
+    found = []
+    for part, kinds in KINDS.items():
+        found.append((part, Literal[tuple(kinds)], dataclasses.field(default=next(iter(kinds)))))
+        for setting in _settings(part):
+            of = [kind for kind in kinds.values() if setting in settings_of_kind(part, kind)]
+            kept = str if hasattr(of[0], "written") else float
+            found.append((setting, kept | None, dataclasses.field(default=None)))
+    return found
+
+
+ALGORITHM_GROUPS = {HEADINGS[part]: (part, *_settings(part)) for part in KINDS}  # of flags, in help
+_FLAGS = _fields()
+_TEXTS = PARTS | {name: _text(part, name) for part in KINDS for name in _settings(part)}
+_Flags: Any = dataclasses.make_dataclass("_Flags", _FLAGS, namespace={"FLAG_TEXTS": _TEXTS}, frozen=True, kw_only=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlgorithmCommand:
+class AlgorithmCommand(_Flags):
     """A command on an algorithm, which its flags describe."""
-
-    method: Literal["sgd", "heavy-ball", "nesterov", "schedule-free", "accelerated"] = "sgd"
-    """What a step does."""
-    weight_decay: float | None = None
-    """sgd: decoupled weight decay κ, in units of λ; 0 unless given."""
-    momentum: float | None = None
-    """heavy-ball, nesterov: momentum β."""
-    interpolation: float | None = None
-    """schedule-free: weight β of the average where gradients are taken; 0.9 unless given."""
-    coupling: float | None = None
-    """accelerated: weight α of the short steps' iterate where gradients are taken."""
-    forgetting: float | None = None
-    """accelerated: share β of that point in the long steps' iterate."""
-    long_step: float | None = None
-    """accelerated: long step over short step; the learning rate is the short one."""
-    schedule: Shape = "constant"
-    """What the learning rate does along the run; γ is its peak."""
-    warmup: float | None = None
-    """All but stages: fraction of the steps in which the learning rate grows linearly from 0."""
-    final: float | None = None
-    """cosine, linear: learning rate at the end, over γ; 0 unless given."""
-    decay: float | None = None
-    """wsd: last fraction of the steps, in which the learning rate falls linearly to 0; 0.2 unless given."""
-    exponent: float | None = None
-    """power: p of (1 − t/n)^p."""
-    stages: str | None = None
-    """stages: FRACTION:VALUE pairs; 0:1,0.5:0.3 is γ up to half of the steps, and 0.3 γ from there on."""
-    batch_schedule: Shape = "constant"
-    """What the batch size does along the run; B is what it is a multiple of."""
-    batch_warmup: float | None = None
-    """As --warmup, of the batch size; no batch is smaller than 1."""
-    batch_final: float | None = None
-    """As --final; linear with 8 is a ramp from B to 8B."""
-    batch_decay: float | None = None
-    """As --decay."""
-    batch_exponent: float | None = None
-    """As --exponent."""
-    batch_stages: str | None = None
-    """As --stages; 0:1,0.5:4 is B up to half of the steps, and 4B from there on."""
-    average: Literal["uniform", "tail", "exponential", "last"] = "uniform"
-    """What the run returns: an average of the iterates, or the last of them."""
-    tail_fraction: float | None = None
-    """tail: last fraction of the steps, whose iterates are averaged; 0.5 unless given."""
-    average_decay: float | None = None
-    """exponential: decay rate τ of the average; or"""
-    average_window: float | None = None
-    """exponential: 1/(1 − τ), as a fraction of the steps."""
 
     @property
     def algorithm(self) -> Algorithm:
         """The algorithm that the flags describe."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(AlgorithmCommand)}
+        values = {name: getattr(self, name) for name, *_ in _FLAGS}
         return make_algorithm({name: value for name, value in values.items() if value is not None})
 
     @property

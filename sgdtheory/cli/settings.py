@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from tyro.constructors import PrimitiveConstructorSpec
 
+from sgdtheory.cli.algorithm import ALGORITHM_GROUPS
 from sgdtheory.problems import LeastSquares, PowerLaw, read_spectrum
 
 
@@ -41,15 +42,7 @@ class ProblemCommand:
         "settings": ("batch_size", "num_steps", "learning_rate", "num_samples"),
         "algorithms": ("algorithm", "points"),
         "options": (),
-        "method": (
-            *("method", "weight_decay", "momentum", "interpolation"),
-            *("coupling", "forgetting", "long_step"),
-        ),
-        "schedule": ("schedule", "warmup", "final", "decay", "exponent", "stages"),
-        "schedule of the batch size": (
-            *("batch_schedule", "batch_warmup", "batch_final", "batch_decay", "batch_exponent", "batch_stages"),
-        ),
-        "average": ("average", "tail_fraction", "average_decay", "average_window"),
+        **ALGORITHM_GROUPS,
         "several processes": ("distributed", "coordinator", "num_processes", "process_id"),
         "output": ("plot", "json"),
     }

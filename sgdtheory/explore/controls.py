@@ -4,7 +4,7 @@
 # Bokeh's properties take more types than they declare.
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from bokeh.models import (
     Checkbox,
@@ -16,7 +16,15 @@ from bokeh.models import (
     UIElement,
 )
 
-from sgdtheory.algorithms import KINDS, algorithm_settings, algorithm_text, make_algorithm, settings_of_kind
+from sgdtheory.algorithms import (
+    KINDS,
+    Parameter,
+    algorithm_settings,
+    algorithm_text,
+    make_algorithm,
+    parameters,
+    settings_of_kind,
+)
 from sgdtheory.explore.state import NUMBERS, SLOTS, WITHOUT, Number, State
 
 Changed = Callable[[str, Any], None]
@@ -35,38 +43,6 @@ option { background-color: var(--field); color: var(--ink); }
 NOTHING = "(none)"
 
 
-class Setting(NamedTuple):
-    """A number of a kind of method, schedule or average: its label, its slider, and where that stands at first."""
-
-    label: str
-    low: float
-    high: float
-    step: float
-    first: float
-
-
-SHAPE = {
-    "warmup": Setting("warm-up, of the steps", 0.0, 0.5, 0.01, 0.0),
-    "final": Setting("at the end, over the peak", 0.0, 1.0, 0.01, 0.0),
-    "decay": Setting("decay, last share of the steps", 0.01, 1.0, 0.01, 0.2),
-    "exponent": Setting("exponent p of (1 − t/n)^p", 0.0, 4.0, 0.05, 1.0),
-}
-BATCH_FINAL = Setting("at the end, over B", 0.0, 64.0, 0.5, 8.0)
-SETTINGS = {
-    "weight_decay": Setting("κ, weight decay", 0.0, 0.1, 0.001, 0.0),
-    "momentum": Setting("β, momentum", 0.0, 0.99, 0.01, 0.9),
-    "interpolation": Setting("β, weight of the average", 0.0, 0.99, 0.01, 0.9),
-    "coupling": Setting("α, weight of the short steps", 0.0, 1.0, 0.01, 0.5),
-    "forgetting": Setting("β, share in the long steps", 0.0, 1.0, 0.01, 0.1),
-    "long_step": Setting("long step over short step", 0.0, 20.0, 0.1, 2.0),
-    "tail_fraction": Setting("last share of the steps", 0.01, 1.0, 0.01, 0.5),
-    "average_window": Setting("window 1/(1 − τ), of the steps", 0.01, 1.0, 0.01, 0.2),
-    **SHAPE,
-    **{f"batch_{name}": setting for name, setting in SHAPE.items()},
-    "batch_final": BATCH_FINAL,
-}
-LEFT_OUT = "average_decay"  # the window says the same, and of any number of steps
-STAGES = {"stages": "0:1,0.5:0.3", "batch_stages": "0:1,0.5:4"}
 PARTS = {
     "method": "method",
     "schedule": "learning rate",
@@ -180,24 +156,35 @@ class AlgorithmControls:
         if self.selects["method"].value != NOTHING:
             for part, select in self.selects.items():
                 children += [] if part == "method" else [select]
-                for name in settings_of_kind(part, KINDS[part][str(select.value)]):
-                    if name != LEFT_OUT:
-                        self.settings[name] = self._setting(name, given)
-                        children.append(self.settings[name])
+                children += self._settings_of(part, KINDS[part][str(select.value)], given)
         self.column.children = children
 
-    def _setting(self, name: str, given: dict[str, Any]) -> Slider | TextInput:
-        if name in STAGES:
-            field = TextInput(title="stages, share:value", value=given.get(name, STAGES[name]), **self._dress(name))
-            field.on_change("value", lambda attr, old, new: self._set())
-            return field
-        setting = SETTINGS[name]
+    def _settings_of(self, part: str, kind: Any, given: dict[str, Any]) -> list[Slider | TextInput]:
+        """The widgets of one kind; a number without a slider has none."""
+        found = {}
+        of_batch = part == "batch_schedule"
+        for name, field in settings_of_kind(part, kind).items():
+            if hasattr(kind, "written"):
+                found[name] = self._text(name, given.get(name, kind.examples[of_batch]))
+            elif (said := parameters(kind)[field]).slider:
+                found[name] = self._slider(name, said, of_batch, given)
+        self.settings |= found
+        return list(found.values())
+
+    def _text(self, name: str, value: str) -> TextInput:
+        field = TextInput(title="stages, share:value", value=value, **self._dress(name))
+        field.on_change("value", lambda attr, old, new: self._set())
+        return field
+
+    def _slider(self, name: str, said: Parameter, of_batch: bool, given: dict[str, Any]) -> Slider:
+        range_ = (said.of_batch if of_batch else None) or said.slider
+        assert range_ is not None, "asked for by the caller"
         slider = Slider(
-            start=setting.low,
-            end=max(setting.high, given.get(name, 0.0)),
-            step=setting.step,
-            value=given.get(name, setting.first),
-            title=setting.label,
+            start=range_.low,
+            end=max(range_.high, given.get(name, 0.0)),
+            step=range_.step,
+            value=given.get(name, range_.first),
+            title=range_.label,
             format="0[.]000",
             **self._dress(name),
         )

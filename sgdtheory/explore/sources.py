@@ -69,7 +69,7 @@ def _rate(state: State) -> str:
     return f"""setting = {_setting(state)}
 lines, edges = {{}}, {{}}
 for name, algorithm in algorithms.items():
-    edges[name] = st.theory.method_edge(problem, algorithm.method, np.array([{float(state.batch_size)!r}]))[0]
+    edges[name] = st.risk.method_edge(problem, algorithm.method, np.array([{float(state.batch_size)!r}]))[0]
     shares = np.union1d(np.geomspace(1e-4, 1, 41), 1 - np.geomspace(0.002, 0.4, 24))
     rates = edges[name] * shares
     lines[name] = rates, st.excess_risk(problem, learning_rate=rates, algorithm=algorithm, **setting)

@@ -9,6 +9,7 @@ import pytest
 
 import sgdtheory as st
 from experiments._lib.registry import EXPERIMENTS
+from sgdtheory.algorithms import KINDS
 from sgdtheory.cli.commands import COMMANDS
 from sgdtheory.sweep import read_grid
 from tests.docs.blocks import PAGES, ROOT, blocks, write_files
@@ -67,6 +68,19 @@ def test_reference_names_every_public_name(site):
             assert f"::: sgdtheory.{wing}.{module}.{name}\n" in page
             source = ast.parse((ROOT / "sgdtheory" / wing / f"{module.replace('.', '/')}.py").read_text())
             assert any(name in defined(node) for node in source.body), f"{module} does not define {name}"
+
+
+def test_a_new_method_appears_in_its_table(site, monkeypatch):
+    """A registered kind that the page does not name gets a row; the others have theirs."""
+
+    class LookAhead(st.LinearMethod):
+        """Gradients are taken ahead of the iterate."""
+
+    page = (ROOT / "docs" / "algorithms.md").read_text()
+    assert [site.rows_of_kinds(part, page) for part in ("method", "schedule", "average")] == ["", "", ""]
+    monkeypatch.setitem(KINDS["method"], "look-ahead", LookAhead)
+    row = "| `LookAhead`, by name `look-ahead` | Gradients are taken ahead of the iterate. |\n"
+    assert site.rows_of_kinds("method", page) == row
 
 
 def test_names_that_serve_two_wings_are_described_once(site):

@@ -107,7 +107,7 @@ def setting_of(case, most_steps):
         "mean": mean,
         "there": np.arange(most_steps) < n,
         "log_sizes": np.log(sizes),
-        "log_edges": np.log(st.theory.stability_edge(problem, sizes)),
+        "log_edges": np.log(st.risk.stability_edge(problem, sizes)),
     }
 
 
@@ -380,7 +380,7 @@ def test_slopes_by_what_is_varied_are_those_of_differences(free, average):
     here = schedules(point)
     laid = schedules.laid_out(point)
     np.testing.assert_allclose(np.exp(laid.log_batch).sum(1), n * mean, rtol=1e-12)
-    edge = st.theory.stability_edge(EXAMPLE, np.exp(laid.log_batch).ravel()).reshape(4, n)
+    edge = st.risk.stability_edge(EXAMPLE, np.exp(laid.log_batch).ravel()).reshape(4, n)
     assert (np.exp(laid.log_rate) <= edge).all()
     for k in range(point.shape[1]):
         way = 1e-5 * np.eye(point.shape[1])[k]

@@ -38,7 +38,7 @@ def averaged_risk(rate, batch, steps):
 
 def least_risk(way, steps, batch):
     """By Nelder and Mead's simplex, or L-BFGS without a gradient, from several starts, γ up to the edge."""
-    edge = float(st.theory.stability_edge(PROBLEM, np.array([batch]))[0])
+    edge = float(st.risk.stability_edge(PROBLEM, np.array([batch]))[0])
     left = 1 - np.arange(steps) / steps
     if way == "optimal":
         starts = [np.full(steps, 0.5), 0.9 * left, np.where(np.arange(steps) % 2, 0.3, 0.95)]

@@ -1,0 +1,66 @@
+"""SGD with momentum: heavy ball and Nesterov's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from sgdtheory._common.arguments import single_number
+from sgdtheory.algorithms.linear_method import Coefficients, LinearMethod
+from sgdtheory.algorithms.parameter import Parameter, Slider
+
+
+@dataclass(frozen=True)
+class _Momentum(LinearMethod):
+    """What both methods with momentum have."""
+
+    start: ClassVar[Sequence[float]] = (1.0, 0.0)
+    output: ClassVar[Sequence[float]] = (1.0, 0.0)
+
+    momentum: Annotated[float, Parameter("momentum β.", Slider("β, momentum", 0.0, 0.99, 0.01, 0.9))]
+
+    def __post_init__(self) -> None:
+        value = single_number("momentum", self.momentum)
+        if not 0 <= value < 1:
+            raise ValueError(f"momentum must be at least 0 and below 1, got {value:g}")
+        object.__setattr__(self, "momentum", value)
+
+
+@dataclass(frozen=True)
+class HeavyBall(_Momentum):
+    """`m ← βm + g, w ← w − γm`, m = 0 at the start (Polyak 1964).
+
+    >>> import sgdtheory as st
+    >>> st.HeavyBall(0.9)
+    HeavyBall(momentum=0.9)
+
+    Args:
+        momentum: β, at least 0 and below 1.
+
+    Raises:
+        ValueError: β out of range.
+    """
+
+    def coefficients(self, rate: Any, step: Any) -> Coefficients:
+        """A, b, c."""
+        return Coefficients([[1, -rate * self.momentum], [0, self.momentum]], [rate, -1], [1, 0])
+
+
+@dataclass(frozen=True)
+class Nesterov(_Momentum):
+    """`m ← βm + g, w ← w − γ(g + βm)`, m = 0 at the start (Nesterov 1983, as in Sutskever et al. 2013).
+
+    >>> import sgdtheory as st
+    >>> st.Nesterov(0.9)
+    Nesterov(momentum=0.9)
+
+    Args:
+        momentum: β, at least 0 and below 1.
+
+    Raises:
+        ValueError: β out of range.
+    """
+
+    def coefficients(self, rate: Any, step: Any) -> Coefficients:
+        """A, b, c."""
+        beta = self.momentum
+        return Coefficients([[1, -rate * beta**2], [0, beta]], [rate * (1 + beta), -1], [1, 0])

@@ -1,0 +1,49 @@
+"""What flags, help and sliders say of a number of a method, a schedule or an average: it stands with its field."""
+
+import dataclasses
+import typing
+from typing import NamedTuple
+
+
+class Slider(NamedTuple):
+    """How a number is set by hand: a label, the ends, the step, and where it stands at first."""
+
+    label: str
+    low: float
+    high: float
+    step: float
+    first: float
+
+
+class Parameter(NamedTuple):
+    """Of a field: `momentum: Annotated[float, Parameter("momentum β.", Slider(…))]`.
+
+    Attributes:
+        text: what it means, for help.
+        slider: None if it is not set by hand.
+        setting: its name where an algorithm is written flat; that of the field unless given.
+        of_batch: the slider where it is a schedule's of the batch size, if that is another.
+        batch_note: what help says of it there.
+    """
+
+    text: str
+    slider: Slider | None = None
+    setting: str = ""
+    of_batch: Slider | None = None
+    batch_note: str = ""
+
+
+def parameters(kind: type) -> dict[str, Parameter]:
+    """Field → what is said of it, of the fields that are annotated.
+
+    >>> from sgdtheory.algorithms import HeavyBall, parameters
+    >>> parameters(HeavyBall)["momentum"].text
+    'momentum β.'
+    """
+    hints = typing.get_type_hints(kind, include_extras=True)
+    found = {}
+    for field in dataclasses.fields(kind):
+        said = [each for each in getattr(hints[field.name], "__metadata__", ()) if isinstance(each, Parameter)]
+        if said:
+            found[field.name] = said[0]
+    return found
