@@ -81,7 +81,9 @@ def _compressed() -> list[tuple[float, float]]:
     return errors
 
 
-def _errors(problem: st.Problem, batch: float, rate: float, steps: float, exact: Sequence[Any]) -> tuple[float, float]:
+def _errors(
+    problem: st.AbstractProblem, batch: float, rate: float, steps: float, exact: Sequence[Any]
+) -> tuple[float, float]:
     risk = st.excess_risk(problem, batch_size=batch, learning_rate=rate, num_samples=float(steps) * batch)
     return oracle.relative_error(risk.bias, exact[0]), oracle.relative_error(risk.variance, exact[1])
 

@@ -91,10 +91,10 @@ from .optimal import OptimalSchedule as OptimalSchedule
 from .optimal import Pareto as Pareto
 from .optimal import optimal_schedule as optimal_schedule
 from .optimal import pareto as pareto
+from .problems import AbstractProblem as AbstractProblem
 from .problems import LeastSquares as LeastSquares
-from .problems import ModelSizeProblem as ModelSizeProblem
 from .problems import PowerLaw as PowerLaw
-from .problems import Problem as Problem
+from .problems import SplitSpectrum as SplitSpectrum
 from .problems import read_spectrum as read_spectrum
 from .problems import write_spectrum as write_spectrum
 from .risk import Risk as Risk

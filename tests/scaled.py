@@ -11,16 +11,26 @@ SCALES = (1e-7, 1e5)
 
 
 @dataclass(frozen=True)
-class Scaled:
-    """`λ → scale · λ` with the same signal and label noise: a `Problem`, of infinitely many directions too."""
+class Scaled(st.SplitSpectrum):
+    """`λ → scale · λ` with the same signal and label noise, of infinitely many directions too."""
 
     problem: st.PowerLaw | st.LeastSquares
     scale: float
 
-    def __getattr__(self, name):
-        if name in ("noise_variance", "initial_risk", "dim", "tail_signal"):
-            return getattr(self.problem, name)
-        raise AttributeError(name)
+    @property
+    def noise_variance(self):
+        return self.problem.noise_variance
+
+    @property
+    def initial_risk(self):
+        return self.problem.initial_risk
+
+    @property
+    def dim(self):
+        return self.problem.dim
+
+    def tail_signal(self, count):
+        return self.problem.tail_signal(count)
 
     @property
     def largest_eigenvalue(self):

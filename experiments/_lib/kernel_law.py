@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 import sgdtheory as st
 from sgdtheory.algorithms import Course
 from sgdtheory.optimal import KnotShape, OptimalSchedule
-from sgdtheory.problems import Problem
+from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import FAST, FINE, course_risk
 
 RESOLVED, TOLERANCE = 0.5, 1e-6  # of `Problem.modes`
@@ -29,7 +29,7 @@ class KernelLaw:
         batch_size: B.
     """
 
-    def __init__(self, problem: Problem, best: OptimalSchedule, batch_size: float) -> None:
+    def __init__(self, problem: AbstractProblem, best: OptimalSchedule, batch_size: float) -> None:
         self.problem, self.best, self.batch_size = problem, best, batch_size
         schedule = best.algorithm.schedule
         assert isinstance(schedule, KnotShape)

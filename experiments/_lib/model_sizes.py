@@ -62,7 +62,7 @@ UNITS = {
 }
 
 
-def model_of(pair: Pair, size: float) -> tuple[st.Problem, float]:
+def model_of(pair: Pair, size: float) -> tuple[st.AbstractProblem, float]:
     """The problem of the first M features, and their approximation risk; all of them for M = ∞."""
     whole = st.PowerLaw(*pair)
     if np.isinf(size):
@@ -78,7 +78,13 @@ def solved(kind: str, pair: Pair, size: float, samples: float, *, whole_rate: bo
 
 
 def row_of(
-    kind: str, pair: Pair, size: float, samples: float, problem: st.Problem, missing: float, whole_rate: bool = False
+    kind: str,
+    pair: Pair,
+    size: float,
+    samples: float,
+    problem: st.AbstractProblem,
+    missing: float,
+    whole_rate: bool = False,
 ) -> Row:
     """One row, of any problem with an approximation risk.
 
@@ -143,7 +149,8 @@ def best_size(pair: Pair, compute: float) -> int:
 def limited(pair: Pair, size: float, samples: float) -> float:
     """B* where the model is the limit: (2/λ_1) [ω(1 + ω) D M σ_M² / Σ_{i≤M} s_i/λ_i²]^{1/2}."""
     problem, _ = model_of(pair, size)
-    bias = float(problem.head_signal(size, 2))
+    eigenvalues, signal = problem.directions()
+    bias = float((signal / eigenvalues**2).sum())
     return 2 * (OVERHEAD * (1 + OVERHEAD) * samples * size * problem.noise_variance / bias) ** 0.5
 
 

@@ -50,7 +50,7 @@ def _is_number(text: str) -> bool:
 def checked_problem(problem: P) -> P:
     """`problem`, if it looks like one."""
     if not (hasattr(problem, "modes") and hasattr(problem, "noise_variance")):
-        raise ValueError(f"problem must be a PowerLaw, a LeastSquares or another Problem, got {problem!r}")
+        raise ValueError(f"problem must be a PowerLaw, a LeastSquares or your own AbstractProblem, got {problem!r}")
     return problem
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import first_where, real_array, samples_used, settings_arrays
-from sgdtheory.problems import Problem
+from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import excess_risk
 
 
@@ -21,7 +21,7 @@ class Setting(NamedTuple):
         [1000.0, 1000000.0]
     """
 
-    problem: Problem
+    problem: AbstractProblem
     batch_size: ArrayLike
     learning_rate: ArrayLike
     num_samples: ArrayLike

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, positive_number, samples_used, settings_arrays
-from sgdtheory.problems import Problem
+from sgdtheory.problems import AbstractProblem, LeastSquares, SplitSpectrum
 
 HORIZONS = 1e-300, 1e300  # nγ is read as lying between these
 
@@ -60,7 +60,7 @@ class RiskBound:
 
 
 def theorem7(
-    problem: Problem,
+    problem: AbstractProblem,
     *,
     batch_size: ArrayLike,
     learning_rate: ArrayLike,
@@ -87,7 +87,7 @@ def theorem7(
         3.96e-04, k* = 125, applies: True
 
     Args:
-        problem: PowerLaw, LeastSquares or any other Problem.
+        problem: PowerLaw, LeastSquares or your own AbstractProblem.
         batch_size: B, whole numbers ≥ 1; scalar or array.
         learning_rate: γ > 0, in units of 1/λ; scalar or array.
         num_samples: D ≥ B; scalar or array. The three broadcast like NumPy arrays.
@@ -106,13 +106,15 @@ def theorem7(
     signal_constant = positive_number("signal_constant", signal_constant)
     batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples)
     samples = samples_used(batch, samples)
+    split = _split(problem)
     with np.errstate(over="ignore", under="ignore"):
         horizon = np.clip(samples / batch * rate, *HORIZONS)  # nγ, the time that gradient flow would have run
-        count = problem.count_above(np.clip(batch / (samples * rate), 1 / HORIZONS[1], 1 / HORIZONS[0]))
-        tail_signal, tail_squares = problem.tail_signal(count), problem.tail_squares(count)
+        count = split.count_above(np.clip(batch / (samples * rate), 1 / HORIZONS[1], 1 / HORIZONS[0]))
+        tail_signal = split.tail_signal(count)
+        tail_squares = split.tail_squares(count)
         tail_dimension = (horizon * np.sqrt(tail_squares)) ** 2
-        head_bias = (np.sqrt(problem.head_signal(count, 2)) / horizon) ** 2
-        signal = problem.head_signal(count, 1) / horizon + tail_signal
+        head_bias = (np.sqrt(split.head_signal(count, 2)) / horizon) ** 2
+        signal = split.head_signal(count, 1) / horizon + tail_signal
     limit = np.minimum(batch / max(problem.trace, 1e-300), 1 / max(problem.largest_eigenvalue, 1e-300))
     small_signal = problem.initial_risk <= signal_constant * problem.noise_variance
     return RiskBound(
@@ -125,3 +127,10 @@ def theorem7(
         small_learning_rate=(rate <= learning_rate_constant * limit)[()],
         small_signal=np.full(rate.shape, small_signal)[()],
     )
+
+
+def _split(problem: AbstractProblem) -> SplitSpectrum:
+    """The problem itself, or what its directions make of it."""
+    if isinstance(problem, SplitSpectrum):
+        return problem
+    return LeastSquares(*problem.directions(), problem.noise_variance)

@@ -11,7 +11,7 @@ from sgdtheory.algorithms import Algorithm
 from sgdtheory.critical.definition import checked_samples, require_learnt, require_several_steps
 from sgdtheory.critical.relaxed_risk import BETWEEN, RelaxedRisk
 from sgdtheory.critical.tuned_risk import TunedRisk
-from sgdtheory.problems import Problem
+from sgdtheory.problems import AbstractProblem
 
 NEAR_CROSSING = 1.2 ** np.array([-1.5, -0.5, 0.5, 1.5])  # times a guess of a number of steps: where to look closely
 MOST_GUESSES = 8  # times that numbers of steps are computed there
@@ -54,7 +54,7 @@ class ApproximateCriticalBatchSize:
 
 
 def approximate_critical_batch_size(
-    problem: Problem,
+    problem: AbstractProblem,
     *,
     num_samples: float,
     overhead: float = 0.2,
@@ -71,7 +71,7 @@ def approximate_critical_batch_size(
     steps next to the stability edge, or where the best γ jumps from one basin to another as n changes.
 
     Args:
-        problem: PowerLaw, LeastSquares or any other Problem with a signal that can be learnt.
+        problem: PowerLaw, LeastSquares or your own AbstractProblem with a signal that can be learnt.
         num_samples: D from 2 to 1e20.
         overhead: ω > 0, extra data relative to linear scaling.
         algorithm: what is run; by default averaged SGD with constant learning rate and batch size.

@@ -12,7 +12,7 @@ from sgdtheory.algorithms import Algorithm
 from sgdtheory.critical.batch_search import ROUNDING, largest_batch, steps_needed
 from sgdtheory.critical.optimal_batch import optimal_batch_size
 from sgdtheory.critical.tuned_risk import TunedRisk
-from sgdtheory.problems import Problem
+from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import max_stable_learning_rate
 
 POINTS_PER_DECADE = 4  # of the curve
@@ -136,7 +136,7 @@ class CriticalBatchSize:
 
 
 def critical_batch_size(
-    problem: Problem,
+    problem: AbstractProblem,
     *,
     num_samples: ArrayLike,
     overhead: float = 0.2,
@@ -153,7 +153,7 @@ def critical_batch_size(
     term of the risk falls with B; so n steps can do iff B = (1 + overhead) D/n can, and B* follows from the fewest.
 
     Args:
-        problem: PowerLaw, LeastSquares or any other Problem with a signal that can be learnt.
+        problem: PowerLaw, LeastSquares or your own AbstractProblem with a signal that can be learnt.
         num_samples: D from 2 to 1e20; scalar or array. It need not be whole: ⌊D/B⌋ steps, (1 + overhead) D samples.
         overhead: ω > 0, extra data relative to linear scaling.
         risk_factor: > 1, of the rate convention: `rate_batch_size` is the largest B with

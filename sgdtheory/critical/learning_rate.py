@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sgdtheory._common.arguments import settings_arrays
 from sgdtheory.algorithms import Algorithm
 from sgdtheory.critical.tuned_risk import TunedRisk
-from sgdtheory.problems import Problem
+from sgdtheory.problems import AbstractProblem
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class OptimalLearningRate:
 
 
 def optimal_learning_rate(
-    problem: Problem,
+    problem: AbstractProblem,
     *,
     batch_size: ArrayLike,
     num_samples: ArrayLike,
@@ -41,7 +41,7 @@ def optimal_learning_rate(
     are not considered.
 
     Args:
-        problem: PowerLaw, LeastSquares or any other Problem with a signal that can be learnt.
+        problem: PowerLaw, LeastSquares or your own AbstractProblem with a signal that can be learnt.
         batch_size: B, whole numbers ≥ 1; scalar or array.
         num_samples: D ≥ B; scalar or array. The two broadcast like NumPy arrays.
         algorithm: what is run, whose peak γ is tuned. With a schedule γ may pass the edge for a while: it is looked for

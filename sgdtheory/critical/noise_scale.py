@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 from sgdtheory._common.arguments import checked_problem, settings_arrays
 from sgdtheory.algorithms import Algorithm, Constant, LastIterate, UniformAverage, checked_algorithm
 from sgdtheory.critical.definition import CriticalBatchSize, critical_batch_size
-from sgdtheory.problems import Problem
+from sgdtheory.critical.tuned_risk import MOMENTS_RESOLVED
+from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import iterate_moments, last_iterate_moments
 
 
@@ -28,7 +29,7 @@ class GradientNoiseScale:
 
 
 def gradient_noise_scale(
-    problem: Problem,
+    problem: AbstractProblem,
     *,
     batch_size: ArrayLike,
     learning_rate: ArrayLike,
@@ -44,7 +45,7 @@ def gradient_noise_scale(
         hessian_weighted = [E ηᵀH³η + (E‖η‖²_H + σ²) tr H²] / E ηᵀH³η.
 
     Args:
-        problem: PowerLaw, LeastSquares or any other Problem.
+        problem: PowerLaw, LeastSquares or your own AbstractProblem.
         batch_size: B, whole numbers ≥ 1; scalar or array.
         learning_rate: γ > 0, in units of 1/λ; scalar or array.
         num_samples: D ≥ B; scalar or array. The three broadcast like NumPy arrays.
@@ -75,8 +76,10 @@ def gradient_noise_scale(
         moments = iterate_moments(problem, replace(algorithm, average=LastIterate()), batch, rate, samples)
     risk, gradient, curved = moments
     with np.errstate(all="ignore"):
+        modes = problem.modes(MOMENTS_RESOLVED * max(problem.largest_eigenvalue, 1e-300))
+        squares = modes.multiplicity @ modes.eigenvalue**2
         simple = 1 + (risk + problem.noise_variance) * problem.trace / gradient
-        weighted = 1 + (risk + problem.noise_variance) * problem.tail_squares(0) / curved
+        weighted = 1 + (risk + problem.noise_variance) * squares / curved
     return GradientNoiseScale(simple[()], weighted[()], risk[()])
 
 
@@ -105,7 +108,7 @@ class Notions:
 
 
 def notions(
-    problem: Problem,
+    problem: AbstractProblem,
     num_samples: ArrayLike,
     *,
     overhead: float = 0.2,
@@ -115,7 +118,7 @@ def notions(
     """B*, the rate convention, both gradient noise scales and m*, at the same points (THEORY.md T12, T15).
 
     Args:
-        problem: PowerLaw, LeastSquares or any other Problem with a signal that can be learnt.
+        problem: PowerLaw, LeastSquares or your own AbstractProblem with a signal that can be learnt.
         num_samples: D ≥ 2; scalar or array.
         overhead, risk_factor: conventions of B* and of the rate batch size, as in `critical_batch_size`.
         algorithm: what is run.
@@ -144,7 +147,7 @@ def notions(
 
 
 def notions_at(
-    problem: Problem,
+    problem: AbstractProblem,
     critical: CriticalBatchSize,
     algorithm: Algorithm = Algorithm(),  # noqa: B008 (frozen)
 ) -> Notions:

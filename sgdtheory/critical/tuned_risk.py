@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from sgdtheory._common.arguments import checked_problem
 from sgdtheory.algorithms import Algorithm, Course, ExponentialAverage, LinearMethod, TailAverage, checked_algorithm
 from sgdtheory.critical.risk_against_rate import RESONANT, SCAN_ERROR, RiskAgainstRate, Swings
-from sgdtheory.problems import Problem
+from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import (
     FAST,
     FINE,
@@ -53,14 +53,14 @@ class TunedRisk:
     Where the batch size varies, B is its mean over the run.
 
     Args:
-        problem: PowerLaw, LeastSquares or any other Problem.
+        problem: PowerLaw, LeastSquares or your own AbstractProblem.
         algorithm: what is run.
 
     Raises:
         ValueError: no signal in a direction with λ > 0.
     """
 
-    def __init__(self, problem: Problem, algorithm: Algorithm = Algorithm()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, problem: AbstractProblem, algorithm: Algorithm = Algorithm()) -> None:  # noqa: B008 (frozen)
         self.problem, self.algorithm = checked_problem(problem), checked_algorithm(algorithm)
         self.initial_risk, self.largest_eigenvalue = problem.initial_risk, problem.largest_eigenvalue
         modes = problem.modes(MOMENTS_RESOLVED * max(self.largest_eigenvalue, 1e-300))

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm, algorithm_settings, algorithm_text, make_algorithm
-from sgdtheory.problems import PowerLaw, Problem
+from sgdtheory.problems import AbstractProblem, PowerLaw
 
 
 class Number(NamedTuple):
@@ -92,7 +92,7 @@ class State:
     text: str = "normal"
 
     @cached_property
-    def problem(self) -> Problem:
+    def problem(self) -> AbstractProblem:
         """The power law, or what M features of it see.
 
         Raises:

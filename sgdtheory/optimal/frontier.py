@@ -14,7 +14,7 @@ from sgdtheory.optimal.few_steps import few_steps, few_steps_near
 from sgdtheory.optimal.run import Run, spread_knots
 from sgdtheory.optimal.schedule import KnotShape
 from sgdtheory.optimal.search import SPACINGS, Search
-from sgdtheory.problems import Problem
+from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import stability_edge
 
 LARGE = 1e12  # batch size: as good as the exact gradient
@@ -75,7 +75,7 @@ class Pareto:
     optimal: Frontier
 
 
-def pareto(problem: Problem, *, target_risk: float, points: int = 10) -> Pareto:
+def pareto(problem: AbstractProblem, *, target_risk: float, points: int = 10) -> Pareto:
     """Fewest samples for each number of steps to a target risk, for three ways to schedule the learning rate.
 
     `D(n) = min {nB : min over the schedule of R_n(B) ≤ target}`, exact risks, γ_t up to the stability edge, from the
@@ -93,7 +93,7 @@ def pareto(problem: Problem, *, target_risk: float, points: int = 10) -> Pareto:
         optimal: S_min = 3, E_min = 168
 
     Args:
-        problem: PowerLaw, LeastSquares or any other Problem.
+        problem: PowerLaw, LeastSquares or your own AbstractProblem.
         target_risk: excess risk to reach, below the initial one, units of y².
         points: of each frontier, at least 2; two that round to the same n are one.
 
@@ -122,7 +122,7 @@ def pareto(problem: Problem, *, target_risk: float, points: int = 10) -> Pareto:
 class _Best:
     """The least risk over all γ_t, each search begun where the last one has ended, with noise and without."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: AbstractProblem) -> None:
         flat = KnotShape(2.0, (0.0, 1.0), (0.5, 0.5))
         self.problem, self.last = problem, {True: flat, False: flat}
         self.few: dict[tuple[float, bool], np.ndarray] = {}
@@ -150,7 +150,7 @@ class _Best:
 class _Powers:
     """The least risk over γ_t = γ_0 (1 − t/n)^k, by L-BFGS on γ_0 and k, from where the last search has ended."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: AbstractProblem) -> None:
         self.problem, self.last = problem, np.array([-1.0, 1.0])
 
     def __call__(self, steps: float, batch: float) -> float:
@@ -171,7 +171,7 @@ class _Powers:
         return float(np.exp(ended.fun))
 
 
-def _one_step(problem: Problem, batch: float) -> float:
+def _one_step(problem: AbstractProblem, batch: float) -> float:
     """`min Σ_i (1 − γλ_i)² s_i + (γλ_i)²/B (s_i + R_0 + σ²)` over γ up to the stability edge: a parabola."""
     modes = problem.modes(ONE_STEP_RESOLVED * problem.largest_eigenvalue)
     drive = problem.initial_risk + problem.noise_variance

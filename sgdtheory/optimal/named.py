@@ -17,7 +17,7 @@ from sgdtheory.algorithms import (
 )
 from sgdtheory.critical import TunedRisk
 from sgdtheory.optimal.schedule import OptimalSchedule
-from sgdtheory.problems import Problem
+from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import stability_edge
 
 LAST = LastIterate()
@@ -49,7 +49,7 @@ class NamedSchedule:
     loss: float
 
 
-def named_schedules(problem: Problem, best: OptimalSchedule) -> dict[str, NamedSchedule]:
+def named_schedules(problem: AbstractProblem, best: OptimalSchedule) -> dict[str, NamedSchedule]:
     """Schedules with a name, with as many steps and samples as the best one, the least loss first.
 
     Their peaks are tuned up to the stability edge, as those of the best one are. (Within some ten steps, with batches
@@ -68,7 +68,7 @@ def named_schedules(problem: Problem, best: OptimalSchedule) -> dict[str, NamedS
         cosine: 7.5%
 
     Args:
-        problem: PowerLaw, LeastSquares or any other Problem.
+        problem: PowerLaw, LeastSquares or your own AbstractProblem.
         best: of `optimal_schedule` for this problem.
 
     Returns:

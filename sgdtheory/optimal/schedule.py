@@ -10,7 +10,7 @@ from sgdtheory._common.arguments import checked_problem, single_number, whole_nu
 from sgdtheory.algorithms import AbstractAverage, Algorithm, Constant, Course, LastIterate, Shape, checked_algorithm
 from sgdtheory.optimal.run import place
 from sgdtheory.optimal.search import STARTS, Knots, Search
-from sgdtheory.problems import Problem
+from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import course_risk
 
 SAME_ON_FEW = 1e-6  # relative, of risks on few knots: of one optimum
@@ -97,7 +97,7 @@ class OptimalSchedule:
 
 
 def optimal_schedule(
-    problem: Problem,
+    problem: AbstractProblem,
     *,
     num_samples: float,
     batch_size: float | None = None,
@@ -125,7 +125,7 @@ def optimal_schedule(
         2.863e-03 [0.676 0.155 0.007]
 
     Args:
-        problem: PowerLaw, LeastSquares or any other Problem.
+        problem: PowerLaw, LeastSquares or your own AbstractProblem.
         num_samples: D ≥ 2.
         batch_size: B, a whole number ≥ 1, of all batches; n = ⌊D/B⌋. None: B_t is found too.
         num_steps: n, where batch_size is None: n ≤ D whole steps. None: as many steps as samples, B = 1; where serial
@@ -182,7 +182,7 @@ class Evidence(NamedTuple):
     agreeing: int
 
 
-def _result(problem: Problem, search: Search, best: Knots, half: Knots, evidence: Evidence) -> OptimalSchedule:
+def _result(problem: AbstractProblem, search: Search, best: Knots, half: Knots, evidence: Evidence) -> OptimalSchedule:
     n, steps = search.num_steps, tuple(best.steps.tolist())
     rates = np.exp(best.log_rate)
     batches = np.exp(best.log_batch) if search.freedom.ramp else np.array([search.freedom.mean_batch])

@@ -12,7 +12,7 @@ from sgdtheory.optimal.newton import minimum
 from sgdtheory.optimal.run import Run, place, spread_knots
 from sgdtheory.optimal.side_by_side import Runs
 from sgdtheory.optimal.variables import BELOW_BOUND, FARTHEST_BATCH, Edge, Freedom, Varied
-from sgdtheory.problems import Problem
+from sgdtheory.problems import AbstractProblem
 
 STARTS = {  # γ/edge as a function of t/n
     "linear decay": lambda u: 0.3 * (1 - u),
@@ -46,7 +46,7 @@ class Knots(NamedTuple):
     slope: float
 
 
-def lower_bound(problem: Problem, samples: float) -> float:
+def lower_bound(problem: AbstractProblem, samples: float) -> float:
     """`Σ_i s_i σ²/(σ² + D s_i)`.
 
     The moments are those of gradients with independent noise of variance σ² + r_i + P_t ≥ σ² (T2), and with noise σ²
@@ -74,7 +74,7 @@ class Search:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: AbstractProblem,
         num_steps: float,
         num_samples: float,
         ramp: bool,

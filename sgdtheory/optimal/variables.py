@@ -8,7 +8,7 @@ from scipy.interpolate import PchipInterpolator
 
 from sgdtheory.optimal.newton import Found
 from sgdtheory.optimal.run import Run
-from sgdtheory.problems import Problem
+from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import stability_edge
 
 BELOW_EDGE = 35.0  # of log γ: as far below the stability edge as a learning rate may lie; as good as 0
@@ -23,7 +23,7 @@ LONGEST_SHIFT, MOST_SHIFTS = 3.0, 60  # of log B, and how many, until Σ B_t = D
 class Edge:
     """The stability edge γ of real batch sizes, by `1/γ = λ_1/2 + C(B)/B` with C between tabulated values."""
 
-    def __init__(self, problem: Problem, largest_batch: float) -> None:
+    def __init__(self, problem: AbstractProblem, largest_batch: float) -> None:
         self.half = problem.largest_eigenvalue / 2
         sizes = np.geomspace(1.0, largest_batch, 2 + int(EDGES_PER_DECADE * np.log10(largest_batch)))
         log_sizes, excess = np.log(sizes), 1 / stability_edge(problem, sizes) - self.half

@@ -1,10 +1,9 @@
 from .least_squares import LeastSquares as LeastSquares
-from .model_size import ModelSizeProblem as ModelSizeProblem
 from .modes import Modes as Modes
 from .modes import power_law_modes as power_law_modes
 from .power_law import PowerLaw as PowerLaw
 from .power_sums import power_sum as power_sum
-from .problem import Problem as Problem
-from .problem import Spectral as Spectral
+from .problem import AbstractProblem as AbstractProblem
+from .problem import SplitSpectrum as SplitSpectrum
 from .spectrum_file import read_spectrum as read_spectrum
 from .spectrum_file import write_spectrum as write_spectrum

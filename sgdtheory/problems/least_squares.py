@@ -1,22 +1,21 @@
 """A least-squares problem with any finite spectrum."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import first_where, real_array
-from sgdtheory.problems.model_size import Kind, ModelSizeProblem, checked_model
-from sgdtheory.problems.modes import Modes
-from sgdtheory.problems.problem import checked_noise_variance
+from sgdtheory.problems.model_size import Kind, checked_model
+from sgdtheory.problems.problem import AbstractProblem, SplitSpectrum, checked_noise_variance, tails
 from sgdtheory.problems.sketch import Sketch, equivalent_sketch, sampled_sketch
 
 SINGLE_CUTS = 300  # distinct eigenvalues, from the largest, each of which has a part of a sketch's spectrum to itself
 
 
 @dataclass(frozen=True, eq=False)
-class LeastSquares:
+class LeastSquares(SplitSpectrum):
     """A problem with any finite spectrum.
 
     Example:
@@ -30,6 +29,7 @@ class LeastSquares:
         signal: (d,) initial risk `s_i = λ_i ⟨v_i, w_0 − w*⟩² ≥ 0` of each direction. Where λ_i = 0 it is read as
             a limit λ_i → 0: a direction that holds its risk for ever.
         noise_variance: σ² ≥ 0 of the label noise, in units of y².
+        approximation_risk: of a model of M features, what the best predictor on them misses: a part of σ².
 
     Raises:
         ValueError: an argument outside its range, or arrays of different lengths.
@@ -38,6 +38,7 @@ class LeastSquares:
     eigenvalues: Any  # any sequence; kept as a read-only float64 array
     signal: Any
     noise_variance: float = 1.0
+    approximation_risk: float = field(default=0.0, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         eigenvalues, signal = _spectrum("eigenvalues", self.eigenvalues), _spectrum("signal", self.signal)
@@ -51,31 +52,11 @@ class LeastSquares:
             object.__setattr__(self, name, array)
         object.__setattr__(self, "noise_variance", checked_noise_variance(self.noise_variance))
 
-    @property
-    def largest_eigenvalue(self) -> float:
-        """λ_1 = ‖H‖."""
-        return float(self.eigenvalues[0])
-
-    @property
-    def trace(self) -> float:
-        """tr H = Σ λ_i."""
-        return float(self.eigenvalues.sum())
-
-    @property
-    def initial_risk(self) -> float:
-        """‖w_0 − w*‖²_H = Σ s_i."""
-        return float(self.signal.sum())
-
-    @property
-    def dim(self) -> int:
-        """Number of directions."""
-        return self.eigenvalues.size
-
     def truncated(self, dim: int) -> "LeastSquares":
         """The problem of the `dim` directions with the largest eigenvalues alone."""
         return LeastSquares(self.eigenvalues[:dim], self.signal[:dim], self.noise_variance)
 
-    def with_features(self, num_features: int, kind: Kind = "first", seed: int | None = None) -> ModelSizeProblem:
+    def with_features(self, num_features: int, kind: Kind = "first", seed: int | None = None) -> "LeastSquares":
         """What training on M features instead of all directions is (THEORY.md T31).
 
         "first": the M directions with the largest eigenvalues; label noise grows by the signal of the others.
@@ -88,7 +69,7 @@ class LeastSquares:
             seed: of S; the first M directions need none.
 
         Returns:
-            ModelSizeProblem: a Problem, with `approximation_risk`.
+            LeastSquares: of M directions, with its `approximation_risk`, which its label noise has in it.
 
         Raises:
             ValueError: an argument outside its range.
@@ -102,15 +83,14 @@ class LeastSquares:
         """
         size = checked_model(num_features, kind, seed, self.dim)
         if kind == "first":
-            missed = float(self.tail_signal(size))
-            return ModelSizeProblem(
-                LeastSquares(self.eigenvalues[:size], self.signal[:size], self.noise_variance + missed), missed, size
-            )
-        if self.largest_eigenvalue == 0:
-            return sketched(Sketch(np.zeros(size), np.zeros(size), self.initial_risk), self.noise_variance)
-        if seed is not None:
-            return sketched(sampled_sketch(self.eigenvalues, self.signal, size, seed), self.noise_variance)
-        return sketched(self._equivalent(size), self.noise_variance)
+            found = Sketch(self.eigenvalues[:size], self.signal[:size], float(self.tail_signal(size)))
+        elif self.largest_eigenvalue == 0:
+            found = Sketch(np.zeros(size), np.zeros(size), self.initial_risk)
+        elif seed is not None:
+            found = sampled_sketch(self.eigenvalues, self.signal, size, seed)
+        else:
+            found = self._equivalent(size)
+        return sketched(found, self)
 
     def _equivalent(self, size: int) -> Sketch:
         positive = self.eigenvalues[self.eigenvalues > 0]
@@ -124,10 +104,6 @@ class LeastSquares:
         """(d,) eigenvalues, from the largest down, and (d,) signal."""
         return self.eigenvalues, self.signal
 
-    def modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
-        """The spectrum itself, one mode a direction, whatever the arguments."""
-        return Modes(self.eigenvalues, np.ones_like(self.eigenvalues), self.signal)
-
     def count_above(self, threshold: ArrayLike) -> Any:
         """max{k : λ_k ≥ threshold}, 0 if there is none; elementwise."""
         return np.searchsorted(-self.eigenvalues, -np.asarray(threshold, dtype=float), side="right")[()]
@@ -139,24 +115,16 @@ class LeastSquares:
             terms = terms / np.where(self.eigenvalues > 0, self.eigenvalues, 1.0)
         return np.concatenate([[0.0], np.cumsum(terms)])[np.asarray(count)]
 
-    def tail_signal(self, count: ArrayLike) -> Any:
-        """Σ_{i>count} s_i; elementwise."""
-        return _tails(self.signal)[np.asarray(count)]
-
     def tail_squares(self, count: ArrayLike) -> Any:
         """Σ_{i>count} λ_i²; elementwise."""
-        return _tails(self.eigenvalues**2)[np.asarray(count)]
+        return tails(self.eigenvalues**2)[np.asarray(count)]
 
 
-def sketched(sketch: Sketch, noise_variance: float) -> ModelSizeProblem:
-    """The problem of M random features."""
-    problem = LeastSquares(sketch.eigenvalues, sketch.signal, noise_variance + sketch.missed)
-    return ModelSizeProblem(problem, sketch.missed, sketch.eigenvalues.size)
-
-
-def _tails(terms: np.ndarray) -> np.ndarray:
-    """[Σ_{i>k} terms_i for k = 0 … d], summed from the small end."""
-    return np.concatenate([np.cumsum(terms[::-1])[::-1], [0.0]])
+def sketched(sketch: Sketch, problem: AbstractProblem) -> LeastSquares:
+    """The problem of M features of a problem."""
+    noise = problem.noise_variance + sketch.missed
+    missed = problem.approximation_risk + sketch.missed
+    return LeastSquares(sketch.eigenvalues, sketch.signal, noise, approximation_risk=missed)
 
 
 def _spectrum(name: str, value: object) -> np.ndarray:

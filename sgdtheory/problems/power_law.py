@@ -1,18 +1,18 @@
 """Capacity and source conditions in any number of directions, infinitely many too."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import single_number
-from sgdtheory.problems.least_squares import sketched
-from sgdtheory.problems.model_size import Kind, ModelSizeProblem, checked_model
+from sgdtheory.problems.least_squares import LeastSquares, sketched
+from sgdtheory.problems.model_size import Kind, checked_model
 from sgdtheory.problems.modes import Modes, Rule, power_law_modes, rule_within
 from sgdtheory.problems.power_sums import power_sum
-from sgdtheory.problems.problem import checked_noise_variance
+from sgdtheory.problems.problem import SplitSpectrum, checked_noise_variance
 from sgdtheory.problems.sketch import Sketch, Tail, equivalent_sketch, sampled_sketch
 
 SINGLE_COLUMNS = 8  # directions for each feature that a sampled sketch sees one by one
@@ -20,7 +20,7 @@ CUTS_PER_DECADE = 30
 
 
 @dataclass(frozen=True)
-class PowerLaw:
+class PowerLaw(SplitSpectrum):
     """Capacity and source conditions: `λ_i = i^−a`, `s_i = i^−b`, i = 1 … dim.
 
     With `dim=None` there are infinitely many directions; sums over them are exact to about 1e-12 relative, at a
@@ -38,6 +38,7 @@ class PowerLaw:
         source: exponent b > 1 of the initial risk.
         dim: number of directions, or None.
         noise_variance: σ² ≥ 0 of the label noise, in units of y².
+        approximation_risk: of a model of M features, what the best predictor on them misses: a part of σ².
 
     Raises:
         ValueError: an argument outside its range.
@@ -45,8 +46,9 @@ class PowerLaw:
 
     capacity: float
     source: float
-    dim: int | None = None
+    dim: int | None = None  # pyright: ignore[reportIncompatibleMethodOverride] (a field in a property's place)
     noise_variance: float = 1.0
+    approximation_risk: float = field(default=0.0, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         for name, reason in (("capacity", "trace-class covariance"), ("source", "finite initial risk")):
@@ -80,7 +82,9 @@ class PowerLaw:
         """The problem of the first `dim` directions alone."""
         return replace(self, dim=dim if self.dim is None else min(dim, self.dim))
 
-    def with_features(self, num_features: int, kind: Kind = "first", seed: int | None = None) -> ModelSizeProblem:
+    def with_features(
+        self, num_features: int, kind: Kind = "first", seed: int | None = None
+    ) -> "PowerLaw | LeastSquares":
         """What training on M features instead of all directions is (THEORY.md T31).
 
         "first": the first M directions, `λ_i` and `s_i` with `i ≤ M` and label noise `σ² + Σ_{i>M} s_i`.
@@ -93,7 +97,8 @@ class PowerLaw:
             seed: of S; the first M directions need none.
 
         Returns:
-            ModelSizeProblem: a Problem, with `approximation_risk`.
+            PowerLaw, of random features LeastSquares, of M directions: with its `approximation_risk`, which its label
+                noise has in it.
 
         Raises:
             ValueError: an argument outside its range.
@@ -109,10 +114,10 @@ class PowerLaw:
         size = checked_model(num_features, kind, seed, self.dim)
         if kind == "first":
             missed = float(self.tail_signal(size))
-            inner = replace(self, dim=size, noise_variance=self.noise_variance + missed)
-            return ModelSizeProblem(inner, missed, size)
+            noise, missing = self.noise_variance + missed, self.approximation_risk + missed
+            return replace(self, dim=size, noise_variance=noise, approximation_risk=missing)
         sketch = self._equivalent(size) if seed is None else self._sampled(size, seed)
-        return sketched(sketch, self.noise_variance)
+        return sketched(sketch, self)
 
     def _sampled(self, size: int, seed: int) -> Sketch:
         head = min(self._last, SINGLE_COLUMNS * size + 1000)

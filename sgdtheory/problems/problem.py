@@ -1,7 +1,9 @@
-"""What the theory asks of a least-squares problem, in the eigenbasis of the data covariance."""
+"""The contracts: what the theory asks of a least-squares problem, in the eigenbasis of the data covariance."""
 
 import math
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,72 +12,103 @@ from sgdtheory._common.arguments import single_number
 from sgdtheory.problems.modes import Modes
 
 
-class Spectral(Protocol):
-    """What the exact risk asks of a problem: its spectrum as modes, and its label noise."""
+class AbstractProblem(ABC):
+    """Data `x ~ N(0, H)`, `y | x ~ N(xᵀw*, σ²)`: derive from it, and say what H and w* are.
 
-    @property
-    def noise_variance(self) -> float:
-        """σ², in units of y²."""
-        ...
+    A problem is the eigenvalues `λ_1 ≥ λ_2 ≥ …` of H, the signal `s_i = λ_i ⟨v_i, w_0 − w*⟩²` (the risk that direction
+    i holds at the start) and σ². With finitely many directions `directions` and `noise_variance` are all that it needs;
+    with infinitely many, or more than can be listed, it has every sum in closed form, and `modes` that stand for all.
 
-    def modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
-        """Weighted modes for functions of λ that are smooth below `smallest`.
-
-        A relative error of sums up to `tolerance` may be traded for fewer modes; 0: rounding error.
-        """
-        ...
-
-
-class Problem(Spectral, Protocol):
-    """What the bounds, the searches and the simulator ask of a problem.
-
-    Data `x ~ N(0, H)`, `y | x ~ N(xᵀw*, σ²)`. A problem is the eigenvalues `λ_1 ≥ λ_2 ≥ …` of H, the signal
-    `s_i = λ_i ⟨v_i, w_0 − w*⟩²` (the risk that direction i holds at the start) and σ².
+    Attributes:
+        noise_variance: σ², in units of y².
+        approximation_risk: of a model of M features, what the best predictor on them misses: a part of σ².
     """
 
-    @property
-    def initial_risk(self) -> float:
-        """‖w_0 − w*‖²_H = Σ s_i."""
-        ...
+    noise_variance: float
+    approximation_risk: float = 0.0
 
-    @property
-    def largest_eigenvalue(self) -> float:
-        """λ_1 = ‖H‖."""
-        ...
+    @abstractmethod
+    def directions(self) -> tuple[np.ndarray, np.ndarray]:
+        """(d,) eigenvalues, from the largest down, and (d,) signal, direction by direction.
 
-    @property
-    def trace(self) -> float:
-        """tr H = Σ λ_i."""
-        ...
+        Raises:
+            ValueError: there are infinitely many.
+        """
 
     @property
     def dim(self) -> int | None:
         """Number of directions; None for infinitely many."""
-        ...
+        return self.directions()[0].size
 
-    def truncated(self, dim: int) -> "Problem":
-        """The problem of the first `dim` directions alone."""
-        ...
+    @property
+    def largest_eigenvalue(self) -> float:
+        """λ_1 = ‖H‖."""
+        return float(self.directions()[0][0])
 
-    def directions(self) -> tuple[np.ndarray, np.ndarray]:
-        """(d,) eigenvalues and (d,) signal, direction by direction, of a problem with finitely many."""
-        ...
+    @property
+    def trace(self) -> float:
+        """tr H = Σ λ_i."""
+        return float(self.directions()[0].sum())
 
-    def count_above(self, threshold: ArrayLike) -> Any:
-        """max{k : λ_k ≥ threshold}, 0 if there is none; elementwise."""
-        ...
+    @property
+    def initial_risk(self) -> float:
+        """‖w_0 − w*‖²_H = Σ s_i."""
+        return float(self.directions()[1].sum())
 
-    def head_signal(self, count: ArrayLike, power: int) -> Any:
-        """Σ_{i≤count} s_i / λ_i^power; elementwise in `count`."""
-        ...
+    def modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
+        """Weighted modes for functions of λ that are smooth below `smallest`; by default the spectrum itself.
+
+        A relative error of sums up to `tolerance` may be traded for fewer modes; 0: rounding error.
+        """
+        eigenvalues, signal = self.directions()
+        return Modes(eigenvalues, np.ones_like(eigenvalues), signal)
 
     def tail_signal(self, count: ArrayLike) -> Any:
         """Σ_{i>count} s_i; elementwise."""
-        ...
+        return tails(self.directions()[1])[np.asarray(count)]
 
+    def truncated(self, dim: int) -> "AbstractProblem":
+        """The problem of the first `dim` directions alone."""
+        return _Truncated(self, dim)
+
+
+@dataclass(frozen=True)
+class _Truncated(AbstractProblem):
+    """The first directions of a problem."""
+
+    whole: AbstractProblem
+    count: int
+
+    @property
+    def noise_variance(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """σ² of the whole."""
+        return self.whole.noise_variance
+
+    def directions(self) -> tuple[np.ndarray, np.ndarray]:
+        """The first ones."""
+        eigenvalues, signal = self.whole.directions()
+        return eigenvalues[: self.count], signal[: self.count]
+
+
+class SplitSpectrum(AbstractProblem):
+    """A problem that tells its head from its tail: what bounds of the effective dimension ask beside the rest."""
+
+    @abstractmethod
+    def count_above(self, threshold: ArrayLike) -> Any:
+        """max{k : λ_k ≥ threshold}, 0 if there is none; elementwise."""
+
+    @abstractmethod
+    def head_signal(self, count: ArrayLike, power: int) -> Any:
+        """Σ_{i≤count} s_i / λ_i^power; elementwise in `count`."""
+
+    @abstractmethod
     def tail_squares(self, count: ArrayLike) -> Any:
         """Σ_{i>count} λ_i²; elementwise."""
-        ...
+
+
+def tails(terms: np.ndarray) -> np.ndarray:
+    """[Σ_{i>k} terms_i for k = 0 … d], summed from the small end."""
+    return np.concatenate([np.cumsum(terms[::-1])[::-1], [0.0]])
 
 
 def checked_noise_variance(value: object) -> float:

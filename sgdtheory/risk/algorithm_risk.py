@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays, whole_number
 from sgdtheory.algorithms import Algorithm, Constant, Course, checked_algorithm, number_of_steps, steps_of_shape
-from sgdtheory.problems import Spectral
+from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.mesh import FINE, ROUGH, Resolution
 from sgdtheory.risk.moments import iterate_risk, returned_risk, together
 from sgdtheory.risk.pieces import pieces
@@ -31,7 +31,7 @@ class CourseRisk(NamedTuple):
 
 
 def course_risk(
-    problem: Spectral,
+    problem: AbstractProblem,
     course: Course,
     *,
     estimate: bool = True,
@@ -54,7 +54,7 @@ def course_risk(
 
 
 def course_risks(
-    problem: Spectral,
+    problem: AbstractProblem,
     courses: Sequence[Course],
     *,
     estimate: bool = True,
@@ -73,7 +73,9 @@ def course_risks(
     return parts, error
 
 
-def _convoys(problem: Spectral, courses: Sequence[Course], resolution: Resolution) -> Iterator[tuple[list[int], bool]]:
+def _convoys(
+    problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution
+) -> Iterator[tuple[list[int], bool]]:
     """Places of courses that travel together, with as many pieces each, and whether every step is taken."""
     if not courses:
         return
@@ -91,7 +93,7 @@ def _convoys(problem: Spectral, courses: Sequence[Course], resolution: Resolutio
             yield places[first : first + size], by_steps
 
 
-def _errors(problem: Spectral, found: Travelled, courses: Sequence[Course], parts: np.ndarray) -> np.ndarray:
+def _errors(problem: AbstractProblem, found: Travelled, courses: Sequence[Course], parts: np.ndarray) -> np.ndarray:
     """(S,) bounds of the relative errors of (2, S) parts: what a lower order changes, on panels of its own.
 
     Of runs that have grown far closed forms lose digits too, and of those that are lost, inf, nothing is known.
@@ -108,7 +110,7 @@ def _errors(problem: Spectral, found: Travelled, courses: Sequence[Course], part
     return error
 
 
-def _output_risks(problem: Spectral, found: Travelled, courses: Sequence[Course]) -> np.ndarray:
+def _output_risks(problem: AbstractProblem, found: Travelled, courses: Sequence[Course]) -> np.ndarray:
     """(2, S) bias and variance of what the algorithm returns, in units of y², from moments at the ends of S courses."""
     algorithm = courses[0].algorithm
     moments = found.moments
@@ -125,7 +127,7 @@ def _output_risks(problem: Spectral, found: Travelled, courses: Sequence[Course]
 
 
 def algorithm_risk(
-    problem: Spectral, algorithm: Algorithm, batch: np.ndarray, rate: np.ndarray, samples: np.ndarray
+    problem: AbstractProblem, algorithm: Algorithm, batch: np.ndarray, rate: np.ndarray, samples: np.ndarray
 ) -> Risk:
     """`excess_risk` of any algorithm, for checked arguments of one shape."""
     courses = [
@@ -170,7 +172,7 @@ def _stops(course: Course, number: int) -> np.ndarray:
 
 
 def risk_path(
-    problem: Spectral,
+    problem: AbstractProblem,
     *,
     batch_size: ArrayLike,
     learning_rate: ArrayLike,
@@ -191,7 +193,7 @@ def risk_path(
         1.20e+00 4.44e-01 3.09e-02 1.62e-02 2.55e-04
 
     Args:
-        problem: PowerLaw, LeastSquares or any other Problem.
+        problem: PowerLaw, LeastSquares or your own AbstractProblem.
         batch_size: peak batch size B, a whole number ≥ 1.
         learning_rate: peak learning rate γ > 0, in units of 1/λ.
         num_samples: D ≥ B, or enough for a step of the batch schedule.
@@ -235,7 +237,7 @@ def risk_path(
 
 
 def _parts_along(
-    problem: Spectral, course: Course, stops: np.ndarray, resolution: Resolution
+    problem: AbstractProblem, course: Course, stops: np.ndarray, resolution: Resolution
 ) -> tuple[np.ndarray, bool]:
     """Bias and variance of iterate and average at the stops, (2, 2, K), and whether panels were used."""
     found = travelled(problem, [course], stops.tolist(), resolution)

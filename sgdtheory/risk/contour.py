@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.problems import Modes, Spectral
+from sgdtheory.problems import AbstractProblem, Modes
 
 CONTOUR_RESOLVED = 0.5  # nγλ: the sums at the points of the contour, which keep at least |np| ≥ 4 away from their poles
 FEW_STEPS = 32  # up to here sums over steps are added term by term: as fast as the contour, and exact
@@ -47,7 +47,7 @@ def contour_within(tolerance: float) -> Contour:
     return next((each for error, each in reversed(FAST_CONTOURS.items()) if error <= tolerance), CONTOUR)
 
 
-def contour_modes(problem: Spectral, rate: np.ndarray, steps: np.ndarray) -> Modes:
+def contour_modes(problem: AbstractProblem, rate: np.ndarray, steps: np.ndarray) -> Modes:
     """The modes with which sums over directions hold on the contours of all these γ and n."""
     reach = (steps * rate).max(initial=1.0)
     return problem.modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH))

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.problems import Modes, Spectral
+from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE, PIECE, Contour, contour_modes, contour_within
 from sgdtheory.risk.stability import growth_rate
 
@@ -33,7 +33,7 @@ LARGEST_PLAIN = 1e40  # of nγλ: above, products of six such numbers leave the 
 
 
 def risk_parts(
-    problem: Spectral,
+    problem: AbstractProblem,
     batch: np.ndarray,
     rate: np.ndarray,
     steps: np.ndarray,

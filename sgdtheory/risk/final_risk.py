@@ -5,14 +5,14 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays
 from sgdtheory.algorithms import DEFAULT, Algorithm, Constant, checked_algorithm
-from sgdtheory.problems import Spectral
+from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.algorithm_risk import algorithm_risk
 from sgdtheory.risk.exact import risk_parts
 from sgdtheory.risk.risk import Risk
 
 
 def excess_risk(
-    problem: Spectral,
+    problem: AbstractProblem,
     *,
     batch_size: ArrayLike,
     learning_rate: ArrayLike,
@@ -40,7 +40,7 @@ def excess_risk(
         6.121e-03 1.802e-05
 
     Args:
-        problem: PowerLaw, LeastSquares or any other Problem.
+        problem: PowerLaw, LeastSquares or your own AbstractProblem.
         batch_size: B, whole numbers ≥ 1; scalar or array. The peak, where the algorithm has a batch schedule.
         learning_rate: γ > 0, in units of 1/λ; scalar or array. The peak, where the algorithm has a schedule.
         num_samples: D ≥ B, or enough for a step of the batch schedule; scalar or array. The three broadcast like NumPy

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm, Course, number_of_steps
-from sgdtheory.problems import Modes, Problem
+from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.algorithm_risk import course_risk
 from sgdtheory.risk.contour import FEW_STEPS, QUIET_CONTOUR, contour_modes
 from sgdtheory.risk.stability import growth_rate
@@ -14,7 +14,7 @@ POWERS = np.arange(3)
 
 
 def iterate_moments(
-    problem: Problem, algorithm: Algorithm, batch: np.ndarray, rate: np.ndarray, samples: np.ndarray
+    problem: AbstractProblem, algorithm: Algorithm, batch: np.ndarray, rate: np.ndarray, samples: np.ndarray
 ) -> np.ndarray:
     """`last_iterate_moments` for any algorithm, after D samples."""
     found = np.empty((POWERS.size, batch.size))
@@ -29,7 +29,9 @@ def iterate_moments(
     return np.where(np.isfinite(found), found, np.nan).reshape(-1, *batch.shape)
 
 
-def last_iterate_moments(problem: Problem, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray) -> np.ndarray:
+def last_iterate_moments(
+    problem: AbstractProblem, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray
+) -> np.ndarray:
     """`Σ_i λ_i^k r_i(n)`, k = 0, 1, 2: the excess risk of w_n, `E ‖Hη‖²` and `E ηᵀH³η` (THEORY.md T2).
 
     With `S = Σ s_i/(1 − α_i z)`, `K = Σ v_i/(1 − α_i z)` as in `exact`, it is the coefficient of z^n of
@@ -37,7 +39,7 @@ def last_iterate_moments(problem: Problem, batch: np.ndarray, rate: np.ndarray, 
         Σ_i λ_i^k [s_i + z v_i (S + σ²/(1 − z))/(1 − zK)] / (1 − α_i z).                                     (E4)
 
     Args:
-        problem: PowerLaw, LeastSquares or any other Problem.
+        problem: PowerLaw, LeastSquares or your own AbstractProblem.
         batch, rate, steps: B, γ and n, checked, of one shape.
 
     Returns:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sgdtheory.algorithms import Course, StepMatrices
-from sgdtheory.problems import Modes, Spectral
+from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.contour import CONTOUR_RESOLVED, FEW_STEPS, LARGEST_REACH, NEGLIGIBLE
 from sgdtheory.risk.mesh import FINE, PANEL_DECAY, SHORTEST_PANEL, Mesh, Resolution
 from sgdtheory.risk.moments import (
@@ -66,7 +66,7 @@ class Travelled(NamedTuple):
     approximated: np.ndarray
 
 
-def course_modes(problem: Spectral, courses: Sequence[Course], tolerance: float) -> Modes:
+def course_modes(problem: AbstractProblem, courses: Sequence[Course], tolerance: float) -> Modes:
     """Modes with which sums over directions hold along all of these courses of one algorithm."""
     course = max(courses, key=lambda course: course.num_steps * course.rate)
     samples = np.linspace(0, course.num_steps - 1, int(min(course.num_steps, 257)))
@@ -76,7 +76,7 @@ def course_modes(problem: Spectral, courses: Sequence[Course], tolerance: float)
 
 
 def travelled(
-    problem: Spectral,
+    problem: AbstractProblem,
     courses: Sequence[Course],
     stops: Sequence[float] = (),
     resolution: Resolution = FINE,
@@ -106,7 +106,7 @@ class Convoy:
 
     def __init__(
         self,
-        problem: Spectral,
+        problem: AbstractProblem,
         courses: Sequence[Course],
         resolution: Resolution,
         stops: Sequence[float],

@@ -8,7 +8,7 @@ from scipy.optimize import elementwise
 
 from sgdtheory._common.arguments import checked_problem, whole_array
 from sgdtheory.algorithms import DEFAULT, SGD, Algorithm, LinearMethod, checked_algorithm
-from sgdtheory.problems import Modes, Problem
+from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.moments import Generators, generators
 from sgdtheory.risk.spectrum import displacement, growth, loads, radii, step_spectrum
 
@@ -25,7 +25,7 @@ MANY_STEPS = 1e6  # after which a method moves at its final speed
 TOLERANCES = {"xatol": 0.0, "xrtol": 4e-16, "fatol": 0.0, "frtol": 0.0}
 
 
-def max_stable_learning_rate(problem: Problem, *, batch_size: ArrayLike, algorithm: Algorithm = DEFAULT) -> Any:
+def max_stable_learning_rate(problem: AbstractProblem, *, batch_size: ArrayLike, algorithm: Algorithm = DEFAULT) -> Any:
     """Largest γ for which the second moments stay bounded as n → ∞ (THEORY.md T5, T20).
 
     Stable iff `γλ_1 < 2B/(B+1)` and `Σ_i γλ_i / (2B − (B+1)γλ_i) < 1`; the edge is the root of "= 1". With
@@ -39,7 +39,7 @@ def max_stable_learning_rate(problem: Problem, *, batch_size: ArrayLike, algorit
         0.6110 2.0000
 
     Args:
-        problem: PowerLaw, LeastSquares or any other Problem.
+        problem: PowerLaw, LeastSquares or your own AbstractProblem.
         batch_size: B, whole numbers ≥ 1; scalar or array.
         algorithm: with constant learning rate, batch size and coefficients; its average does not matter.
 
@@ -59,7 +59,7 @@ def max_stable_learning_rate(problem: Problem, *, batch_size: ArrayLike, algorit
     return method_edge(problem, algorithm.method, batch)[()]
 
 
-def method_edge(problem: Problem, method: LinearMethod, batch: np.ndarray) -> np.ndarray:
+def method_edge(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray) -> np.ndarray:
     """The stability edge of a method with constant coefficients, for any real B > 0."""
     if method == SGD():
         return stability_edge(problem, batch)
@@ -67,7 +67,7 @@ def method_edge(problem: Problem, method: LinearMethod, batch: np.ndarray) -> np
     return np.vectorize(edges.get, otypes=[float])(batch) if batch.size else np.empty(batch.shape)
 
 
-def _edge(problem: Problem, method: LinearMethod, batch: float) -> float:
+def _edge(problem: AbstractProblem, method: LinearMethod, batch: float) -> float:
     """By sections of what `_stable` says, from far below up: the first γ at which it changes."""
     largest = problem.largest_eigenvalue
     if largest == 0:
@@ -89,7 +89,9 @@ def _edge(problem: Problem, method: LinearMethod, batch: float) -> float:
     return (low + high) / 2
 
 
-def _first_change(problem: Problem, method: LinearMethod, batch: float, rates: np.ndarray) -> tuple[float, float]:
+def _first_change(
+    problem: AbstractProblem, method: LinearMethod, batch: float, rates: np.ndarray
+) -> tuple[float, float]:
     """The neighbours of increasing γ between which stability ends first, (last, last) if it does not.
 
     The first is known to be stable.
@@ -100,13 +102,13 @@ def _first_change(problem: Problem, method: LinearMethod, batch: float, rates: n
     return float(rates[unstable[0]]), float(rates[unstable[0] + 1])
 
 
-def _stable(problem: Problem, method: LinearMethod, batch: float, rates: np.ndarray) -> np.ndarray:
+def _stable(problem: AbstractProblem, method: LinearMethod, batch: float, rates: np.ndarray) -> np.ndarray:
     """Whether second moments stay bounded with each of T learning rates."""
     maps, modes = _maps(problem, method, batch, rates)
     return (radii(maps.propagator_decay) <= 1 + 1e-14) & (loads(maps, modes.multiplicity) < 1)
 
 
-def _maps(problem: Problem, method: LinearMethod, batch: float, rates: np.ndarray) -> tuple[Generators, Modes]:
+def _maps(problem: AbstractProblem, method: LinearMethod, batch: float, rates: np.ndarray) -> tuple[Generators, Modes]:
     """Maps of steps, without a mode's own part, and modes that resolve what decides about stability."""
     matrices = method.matrices(rates, np.zeros(rates.size))
     first = float(rates[0])  # beyond the edge a method may go any distance
@@ -115,7 +117,7 @@ def _maps(problem: Problem, method: LinearMethod, batch: float, rates: np.ndarra
     return generators(matrices, np.full(rates.size, batch), modes.eigenvalue, itself=False), modes
 
 
-def growth_beyond(problem: Problem, method: LinearMethod, batch: float, rate: float) -> float:
+def growth_beyond(problem: AbstractProblem, method: LinearMethod, batch: float, rate: float) -> float:
     """Rate per step at which second moments grow with a constant γ, 0 where they do not."""
     maps, modes = _maps(problem, method, batch, np.array([rate]))
     with np.errstate(all="ignore"):
@@ -123,7 +125,7 @@ def growth_beyond(problem: Problem, method: LinearMethod, batch: float, rate: fl
         return max(growth(maps, modes.multiplicity, slowest, np.inf), 0.0)
 
 
-def stability_edge(problem: Problem, batch: np.ndarray) -> np.ndarray:
+def stability_edge(problem: AbstractProblem, batch: np.ndarray) -> np.ndarray:
     """`max_stable_learning_rate` for a checked problem and any real B > 0."""
     if problem.largest_eigenvalue == 0:
         return np.full(batch.shape, np.inf)

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm, Course, number_of_steps
-from sgdtheory.problems import Modes, Problem
+from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk import displacement
 
 STEPS_AT_ONCE = 4096
 
 
-def algorithm_deviation(problem: Problem, settings: dict, algorithm: Algorithm, quantity: str) -> np.ndarray:
+def algorithm_deviation(problem: AbstractProblem, settings: dict, algorithm: Algorithm, quantity: str) -> np.ndarray:
     """Standard deviation of a replica's risk, as `truncation.standard_deviation` estimates it for averaged SGD.
 
     As if the state u and the sum S of each direction were Gaussian, driven by label noise and by the mean path's risk

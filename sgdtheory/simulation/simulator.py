@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, positive_number, real_array, settings_arrays, whole_number
 from sgdtheory.algorithms import Algorithm, Constant, Course, checked_algorithm
-from sgdtheory.problems import Problem
+from sgdtheory.problems import AbstractProblem
 from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
 from sgdtheory.simulation.runs import LEAST_ROOM, make_plan
 from sgdtheory.simulation.truncation import Quantity, truncate
@@ -26,7 +26,7 @@ LARGEST_BATCH = {"sufficient": 1e30, "explicit": 2.0**30}
 
 def simulate(
     key: Any,
-    problem: Problem,
+    problem: AbstractProblem,
     *,
     batch_size: ArrayLike,
     learning_rate: ArrayLike,
@@ -69,7 +69,7 @@ def simulate(
 
     Args:
         key: JAX key, `jax.random.key(0)` for example.
-        problem: PowerLaw, LeastSquares or any other Problem.
+        problem: PowerLaw, LeastSquares or your own AbstractProblem.
         batch_size: B, whole numbers ≥ 1; scalar or array. The peak, where the algorithm has a batch schedule.
         learning_rate: γ > 0, in units of 1/λ; scalar or array. The peak, where the algorithm has a schedule.
         num_samples: D ≥ B; scalar or array, not decreasing along its last axis. The three broadcast like NumPy
@@ -145,7 +145,7 @@ def _check_choices(**choices: tuple[Any, tuple[str, ...]]) -> None:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
 
 
-def _check_dim(head: Problem, memory_limit: float, vectors: int) -> None:
+def _check_dim(head: AbstractProblem, memory_limit: float, vectors: int) -> None:
     """One replica has to fit."""
     dim = head.dim or 0
     size = BYTES_A_DIRECTION * dim * (vectors + 1) / 2
@@ -232,7 +232,7 @@ def key_words(key: Any) -> np.ndarray:
         raise ValueError(f"key must be a JAX key, for example jax.random.key(0), got {key!r}") from None
 
 
-def _spectrum(head: Problem, truncation: Truncation | None, quantity: Quantity, dtype: str):
+def _spectrum(head: AbstractProblem, truncation: Truncation | None, quantity: Quantity, dtype: str):
     """The spectrum in units in which λ_1 = 1 and Σ s_i + σ² = 1; λ_1; and the unit of u."""
     from sgdtheory.simulation.dynamics import Spectrum
 
@@ -247,7 +247,7 @@ def _spectrum(head: Problem, truncation: Truncation | None, quantity: Quantity, 
     return Spectrum(*(a.astype(dtype) for a in arrays)), unit, scale
 
 
-def _sampler(sampler: str, law: Any, head: Problem, key: Any) -> Callable[[float, Course | None], Any]:
+def _sampler(sampler: str, law: Any, head: AbstractProblem, key: Any) -> Callable[[float, Course | None], Any]:
     """The sampler of a run, by its batch size or its course."""
     from sgdtheory.simulation.explicit import ROWS, Explicit
     from sgdtheory.simulation.laws import Gaussian, as_law

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm
-from sgdtheory.problems import Modes, Problem
+from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk import excess_risk
 from sgdtheory.simulation.deviation import algorithm_deviation
 from sgdtheory.simulation.result import ROUNDING, Truncation
@@ -24,14 +24,14 @@ DEFAULT = Algorithm()
 
 
 @dataclass(frozen=True)
-class FrozenTail:
+class FrozenTail(AbstractProblem):
     """The first `dim` directions of a problem, and one direction with λ = 0 that holds the signal of all others."""
 
-    problem: Problem
+    problem: AbstractProblem
     count: int
 
     @property
-    def noise_variance(self) -> float:
+    def noise_variance(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
         """σ²."""
         return self.problem.noise_variance
 
@@ -40,6 +40,11 @@ class FrozenTail:
         """Σ_{i>count} s_i."""
         return float(self.problem.tail_signal(self.count))
 
+    def directions(self) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the head, and the frozen one."""
+        eigenvalues, signal = self.problem.truncated(self.count).directions()
+        return np.append(eigenvalues, 0.0), np.append(signal, self.tail_risk)
+
     def modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
         """Modes of the head, and the frozen one."""
         head = self.problem.truncated(self.count).modes(smallest, tolerance)
@@ -47,7 +52,7 @@ class FrozenTail:
 
 
 def truncate(
-    problem: Problem,
+    problem: AbstractProblem,
     dim: int | None,
     settings: dict,
     algorithm: Algorithm = DEFAULT,
@@ -109,7 +114,7 @@ def truncate(
     return Truncation(chosen, 0.0 if quantity == "variance" else frozen.tail_risk, shift(chosen))
 
 
-def standard_deviation(problem: Problem, settings: dict, quantity: Quantity = "total") -> np.ndarray:
+def standard_deviation(problem: AbstractProblem, settings: dict, quantity: Quantity = "total") -> np.ndarray:
     """Standard deviation of a replica's risk, estimated on the low side.
 
     As if the average were Gaussian with independent coordinates: `Var = 2 Σ V_i² + 4 Σ M_i V_i` in units of risk,

@@ -75,7 +75,11 @@ def test_problems():
     for problem in (PowerLaw(2, 3), LeastSquares([1.0], [1.0])):
         assert checked_problem(problem) is problem
     for wrong in (Half, OtherHalf, "x"):
-        refused(f"problem must be a PowerLaw, a LeastSquares or another Problem, got {wrong!r}", checked_problem, wrong)
+        refused(
+            f"problem must be a PowerLaw, a LeastSquares or your own AbstractProblem, got {wrong!r}",
+            checked_problem,
+            wrong,
+        )
 
 
 def test_single_numbers():

@@ -106,7 +106,7 @@ def test_a_wrong_bound_is_caught():
             st.theorem7,
             [("x", 1, 0.1, 10)],
             {},
-            "problem must be a PowerLaw, a LeastSquares or another Problem, got 'x'",
+            "problem must be a PowerLaw, a LeastSquares or your own AbstractProblem, got 'x'",
         ),
         (st.theorem7, [(PROBLEM, 0, 0.1, 10)], {}, "batch_size must be a whole number"),
     ],

@@ -383,7 +383,7 @@ def test_an_optimal_batch_size_above_one_is_remarked():
         (st.PowerLaw(2, 3), {"num_samples": 9, "risk_factor": np.inf}, "risk_factor must be finite and greater than"),
         (st.LeastSquares([1.0], [0.0]), {"num_samples": 9}, "problem must have signal in a direction with a positive"),
         (st.LeastSquares([1.0, 0.0], [0.0, 1.0]), {"num_samples": 9}, "problem must have signal in a direction with a"),
-        ("power law", {"num_samples": 9}, "problem must be a PowerLaw, a LeastSquares or another Problem"),
+        ("power law", {"num_samples": 9}, "problem must be a PowerLaw, a LeastSquares or your own AbstractProblem"),
         (
             st.PowerLaw(2, 3),
             {"num_samples": 10, "overhead": 1000.0},

@@ -273,7 +273,7 @@ def test_more_data_and_less_noise_are_never_worse():
         (st.PowerLaw(2, 3), 2.5, 15, "batch_size must be a whole number of at least 1, got 2.5"),
         (st.PowerLaw(2, 3), [1, 0], 15, "batch_size must be a whole number of at least 1, got 0"),
         (st.PowerLaw(2, 3), 1, np.nan, "num_samples must be positive and finite, got nan"),
-        (None, 1, 10, "problem must be a PowerLaw, a LeastSquares or another Problem, got None"),
+        (None, 1, 10, "problem must be a PowerLaw, a LeastSquares or your own AbstractProblem, got None"),
     ],
 )
 def test_bad_input(problem, batch, samples, message):

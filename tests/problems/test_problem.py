@@ -1,3 +1,4 @@
+import jax
 import numpy as np
 import pytest
 
@@ -135,3 +136,32 @@ def test_bad_power_law(arguments, message):
 def test_bad_least_squares(eigenvalues, signal, noise, message):
     with pytest.raises(ValueError, match=message):
         st.LeastSquares(eigenvalues, signal, noise)
+
+
+class Exponential(st.AbstractProblem):
+    """A stranger's spectrum: `λ_i = e^(1−i)`, `s_i = 2^−i`, of 30 directions."""
+
+    noise_variance = 0.5
+
+    def directions(self):
+        index = np.arange(1.0, 31.0)
+        return np.exp(1 - index), 2**-index
+
+
+def test_directions_are_all_that_a_new_spectrum_needs():
+    """Everything that takes a problem takes it, and says what it says of the same list of numbers."""
+    own = Exponential()
+    same = st.LeastSquares(*own.directions(), noise_variance=0.5)
+    setting = {"batch_size": 4, "learning_rate": 0.2, "num_samples": 4000}
+    cosine = st.Algorithm(schedule=st.Cosine(), average=st.LastIterate())
+    for call in (
+        lambda problem: st.excess_risk(problem, **setting).total,
+        lambda problem: st.excess_risk(problem, **setting, algorithm=cosine).total,
+        lambda problem: st.theorem7(problem, **setting).total,
+        lambda problem: st.max_stable_learning_rate(problem, batch_size=4),
+        lambda problem: st.gradient_noise_scale(problem, **setting).simple,
+        lambda problem: st.critical_batch_size(problem, num_samples=1e4, curve=False).batch_size,
+        lambda problem: st.simulate(jax.random.key(0), problem, **setting, num_replicas=4).excess_risk,
+        lambda problem: (problem.truncated(3).trace, problem.initial_risk, problem.dim, problem.tail_signal(2)),
+    ):
+        np.testing.assert_array_equal(call(own), call(same))

@@ -264,7 +264,7 @@ def test_one_replica():
         ({"key": "seed"}, "key must be a JAX key, .* got 'seed'"),
         ({"key": np.arange(2.0)}, "key must be a JAX key"),
         ({"key": np.arange(3, dtype=np.uint32)}, "key must be a JAX key"),
-        ({"problem": None}, "problem must be a PowerLaw, a LeastSquares or another Problem, got None"),
+        ({"problem": None}, "problem must be a PowerLaw, a LeastSquares or your own AbstractProblem, got None"),
         ({"law": "cauchy"}, "law must be one of"),
         ({"law": "student_t"}, "law 'student_t' needs sampler='explicit': the sufficient sampler is for Gaussian data"),
     ],
