@@ -76,7 +76,7 @@ def test_killed_at_random_moments(long_csv, tmp_path):
 
 @pytest.mark.slow
 def test_killed_twenty_times(tmp_path):
-    configs = [changed(config, max_steps=steps, eval_every=100) for steps in (5000, 60_000) for config in CONFIGS]
+    configs = [changed(config, max_steps=steps, eval_every=100) for steps in (3000, 25_000) for config in CONFIGS]
     begin = time.monotonic()
     expected = sweep(configs, tmp_path / "alone", lanes=LANES).to_csv()
     longest = (time.monotonic() - begin) / 20  # some runs end between twenty kills, not all, on any machine
