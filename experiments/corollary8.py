@@ -77,7 +77,7 @@ class Case(NamedTuple):
 
     capacity: float
     source: float
-    found: st.CriticalBatchSize
+    found: st.critical.CriticalBatchSize
 
     @property
     def regime(self) -> str:
@@ -99,7 +99,7 @@ class Case(NamedTuple):
         """Corollary 8's exponent of B*."""
         return float(st.predicted_exponent(self.capacity, self.source))
 
-    def fit(self) -> st.AsymptoticFit:
+    def fit(self) -> st.critical.AsymptoticFit:
         """Asymptotic exponent of B*."""
         return st.fit_asymptotic_exponent(self.found.num_samples, self.found.real_batch_size, log_power=self.log_power)
 
@@ -136,7 +136,9 @@ def _columns(cases: list[Case], corners: list[Case]) -> dict[str, np.ndarray]:
         found = vars(case.found)
         samples, real = found["num_samples"], found["real_batch_size"]
         slope = (
-            st.local_exponents(samples, real) if samples.size > 2 else np.diff(np.log(real)) / np.diff(np.log(samples))
+            st.critical.local_exponents(samples, real)
+            if samples.size > 2
+            else np.diff(np.log(real)) / np.diff(np.log(samples))
         )
         row = {"capacity": case.capacity, "source": case.source, "local_exponent": slope, "in_map": samples.size == 2}
         row |= {name: found[name] for name in UNITS if name in found}
@@ -144,11 +146,11 @@ def _columns(cases: list[Case], corners: list[Case]) -> dict[str, np.ndarray]:
     return {name: np.concatenate([row[name] for row in rows]) for name in UNITS}
 
 
-def _exponent_verdict(config: Config, case: Case, fit: st.AsymptoticFit, seconds: float) -> Verdict:
+def _exponent_verdict(config: Config, case: Case, fit: st.critical.AsymptoticFit, seconds: float) -> Verdict:
     low, high = fit.interval
     agrees = abs(fit.exponent - case.predicted) <= config.tolerance and low <= case.predicted <= high
     found = case.found
-    last = float(st.local_exponents(found.num_samples, found.real_batch_size)[-1])
+    last = float(st.critical.local_exponents(found.num_samples, found.real_batch_size)[-1])
     divided = f", the factor (log D)^{case.log_power:.2f} divided out" if case.log_power else ""
     return Verdict(
         f"Corollary 8, {case.regime}: a = {case.capacity:g}, b = {case.source:g}",
@@ -163,10 +165,10 @@ def _exponent_verdict(config: Config, case: Case, fit: st.AsymptoticFit, seconds
     )
 
 
-def _logarithm_verdict(case: Case, fit: st.AsymptoticFit) -> Verdict:
+def _logarithm_verdict(case: Case, fit: st.critical.AsymptoticFit) -> Verdict:
     """At b = 2a+1 the slope without the logarithm should miss c by log_power / log D."""
     samples = case.found.num_samples
-    slope = st.local_exponents(samples, case.found.real_batch_size)
+    slope = st.critical.local_exponents(samples, case.found.real_batch_size)
     far = slice(-len(samples) // 3, -1)  # the last slope is one-sided
     missing = slope[far] - case.predicted
     expected = case.log_power / np.log(samples[far])
@@ -189,7 +191,7 @@ def _risk_verdict(config: Config, cases: list[Case]) -> Verdict:
     for case in cases:
         power = -case.log_power / case.capacity  # (log D)^(1/(2a+1))
         fit = st.fit_asymptotic_exponent(case.found.num_samples, case.found.optimal_risk, log_power=power)
-        prediction = float(st.predicted_risk_exponent(case.capacity, case.source))
+        prediction = float(st.critical.predicted_risk_exponent(case.capacity, case.source))
         rows.append((fit.exponent - prediction, fit.interval[0] <= prediction <= fit.interval[1]))
     errors = np.array([error for error, _ in rows])
     holds = np.abs(errors).max() <= config.tolerance and all(covered for _, covered in rows)
@@ -285,7 +287,7 @@ def _triangle(axis: Axes, case: Case, below: bool) -> None:
     axis.text(corner[0] * (1.3 if below else 0.75), np.sqrt(batch[0] * batch[1]), f"{case.predicted:.3g}", **side)
 
 
-def _map(config: Config, cases: list[Case], fits: list[st.AsymptoticFit], corners: list[Case]) -> Figure:
+def _map(config: Config, cases: list[Case], fits: list[st.critical.AsymptoticFit], corners: list[Case]) -> Figure:
     """Exponents over the (a, b) plane: Corollary 8's as the background, measured ones as squares and circles on it."""
     figure, axes = new_figure(1, 1, width=6.0, height=4.8)
     axis = axes[0, 0]

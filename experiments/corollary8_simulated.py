@@ -84,7 +84,7 @@ class Measurement(NamedTuple):
     sweeps: list[Sweep]  # the reference batch size first
     critical: float
     resampled: np.ndarray
-    exact: st.CriticalBatchSize
+    exact: st.critical.CriticalBatchSize
     protocol: float
 
 

@@ -151,7 +151,7 @@ def problem_name(problem: tuple[float, float, float], alone: bool = False) -> st
     return f"theory, a = {capacity:g}, b = {source:g}, σ² = {noise:g}" + ONE_RATE * alone
 
 
-def _predicted(fit: st.CurvesFit, rate: float, length: int, batch: float) -> Losses:
+def _predicted(fit: st.curves.CurvesFit, rate: float, length: int, batch: float) -> Losses:
     with np.errstate(all="ignore"):  # beyond the stability edge
         found = fit.predict(rate, num_steps=AHEAD * length, batch_size=batch)
     return Losses(found.step, np.nan_to_num(found.loss, nan=np.inf))

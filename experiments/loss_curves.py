@@ -124,7 +124,7 @@ def _fit(config: Config, item: tuple[str, tuple[str, float]]) -> list[Row]:
     return [Row(model, law, decay, name, quantity, float(at), *map(float, rest)) for name, quantity, at, *rest in rows]
 
 
-def _by_theory(found: st.CurvesFit, curve: st.LossCurve) -> np.ndarray:
+def _by_theory(found: st.curves.CurvesFit, curve: st.LossCurve) -> np.ndarray:
     return found.predict_curve(curve).loss
 
 

@@ -102,11 +102,11 @@ def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
     return {"mlperf": _figure()}
 
 
-def _law(benchmark: st.StepsMeasurement, alpha: float | None = 1.0) -> st.StepsLaw:
+def _law(benchmark: st.fits.StepsMeasurement, alpha: float | None = 1.0) -> st.fits.StepsLaw:
     return st.fit_steps_law(benchmark.batch_sizes, benchmark.steps, alpha, standard_errors=benchmark.standard_errors)
 
 
-def _errors(benchmark: st.StepsMeasurement) -> np.ndarray:
+def _errors(benchmark: st.fits.StepsMeasurement) -> np.ndarray:
     assert benchmark.standard_errors is not None
     return benchmark.standard_errors
 
@@ -137,7 +137,7 @@ def _fit(config: Config, place: int) -> Found:
     )
 
 
-def evaluation_interval(benchmark: st.StepsMeasurement) -> np.ndarray:
+def evaluation_interval(benchmark: st.fits.StepsMeasurement) -> np.ndarray:
     """(m,) steps between two evaluations."""
     table = resources.files("sgdtheory.fits") / "data" / "mlperf_steps.csv"
     rows = csv.DictReader(table.read_text(encoding="utf-8").splitlines())
@@ -170,7 +170,7 @@ def kept(batch_sizes: np.ndarray, steps: np.ndarray) -> np.ndarray:
     return np.array(places)
 
 
-def _pruned_balance(law: st.StepsLaw, steps: np.ndarray) -> float:
+def _pruned_balance(law: st.fits.StepsLaw, steps: np.ndarray) -> float:
     """b/a by the points that are kept, which count alike; nan with fewer than three."""
     places = kept(law.batch_sizes, steps)
     return _balance(law.batch_sizes[places], steps[places]) if places.size > 2 else float("nan")
@@ -181,7 +181,7 @@ def _balance(batch_sizes: np.ndarray, steps: np.ndarray) -> float:
     return found.b / found.a if found.a else np.inf
 
 
-def _pruned_by_chance(config: Config, law: st.StepsLaw) -> float:
+def _pruned_by_chance(config: Config, law: st.fits.StepsLaw) -> float:
     """Median b/a of pruned points where the law holds and points scatter by their errors and the misfit."""
     assert law.standard_errors is not None
     rng, errors = np.random.default_rng(config.seed), np.hypot(law.standard_errors, law.misfit)

@@ -112,7 +112,7 @@ class Case(NamedTuple):
     @property
     def corollary_risk(self) -> float:
         """Exponent of R_opt, of Corollary 8."""
-        return float(st.predicted_risk_exponent(*self.pair))
+        return float(st.critical.predicted_risk_exponent(*self.pair))
 
 
 def run(config: Config) -> Result:

@@ -82,7 +82,7 @@ def run(config: Config) -> Result:
     return Result(_columns(rows), UNITS, {"conventions": figure}, verdicts)
 
 
-def _solve(config: Config, samples: float) -> st.CriticalBatchSize:
+def _solve(config: Config, samples: float) -> st.critical.CriticalBatchSize:
     return st.critical_batch_size(st.PowerLaw(config.capacity, config.source), num_samples=samples)
 
 
@@ -90,12 +90,12 @@ def _conventions(config: Config, references: Any) -> list[tuple[float, float]]:
     return [(reference, overhead) for reference in references for overhead in config.overheads]
 
 
-def _needed(curve: st.BatchSizeCurve, batch: float) -> float:
+def _needed(curve: st.critical.BatchSizeCurve, batch: float) -> float:
     """Samples to the optimal risk at B, interpolated."""
     return float(np.exp(np.interp(np.log(batch), np.log(curve.batch_size), np.log(curve.samples_needed))))
 
 
-def _row(config: Config, found: list[st.CriticalBatchSize], reference: float, overhead: float) -> Row:
+def _row(config: Config, found: list[st.critical.CriticalBatchSize], reference: float, overhead: float) -> Row:
     """B* with `B f_D(B) = (1 + overhead) B_ref f_D(B_ref)`."""
     critical = []
     for one in found:
@@ -118,7 +118,7 @@ def _spread(rows: list[Row]) -> tuple[float, float]:
     return min(row.exponent for row in rows), max(row.exponent for row in rows)
 
 
-def _by_law(one: st.CriticalBatchSize, first: float, last: float) -> tuple[float, float]:
+def _by_law(one: st.critical.CriticalBatchSize, first: float, last: float) -> tuple[float, float]:
     """B* by the steps law through the exact steps of a range about B*, over the true one; largest error of the law.
 
     As one would measure it: the reference is the smallest batch size of the range.

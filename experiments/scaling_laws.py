@@ -79,7 +79,7 @@ def run(config: Config) -> Result:
     return Result(columns, UNITS, figures, verdicts)
 
 
-def _exponent_verdict(config: Config, fit: st.PowerFit, seconds: float) -> Verdict:
+def _exponent_verdict(config: Config, fit: st.fits.PowerFit, seconds: float) -> Verdict:
     low, high = fit.interval(config.level)
     return Verdict(
         "B* against model size",
@@ -92,7 +92,7 @@ def _exponent_verdict(config: Config, fit: st.PowerFit, seconds: float) -> Verdi
     )
 
 
-def _forecast_verdict(config: Config, fit: st.PowerFit) -> Verdict:
+def _forecast_verdict(config: Config, fit: st.fits.PowerFit) -> Verdict:
     size = config.forecast_sizes[-1]
     low, high = fit.prediction_interval(size, config.level)
     return Verdict(
@@ -106,7 +106,7 @@ def _forecast_verdict(config: Config, fit: st.PowerFit) -> Verdict:
 
 
 def _convention_verdict(
-    table: list[st.SensitivityRow], laws: list[st.StepsLaw], sizes: list[float], seconds: float
+    table: list[st.fits.SensitivityRow], laws: list[st.fits.StepsLaw], sizes: list[float], seconds: float
 ) -> Verdict:
     exponents = [row.exponent for row in table]
     limit = st.fit_power_law(sizes, [law.b / law.a for law in laws])
@@ -125,7 +125,7 @@ def _convention_verdict(
 
 
 def _laws_figure(
-    config: Config, measurements: list[st.StepsMeasurement], laws: list[st.StepsLaw], fit: st.PowerFit
+    config: Config, measurements: list[st.fits.StepsMeasurement], laws: list[st.fits.StepsLaw], fit: st.fits.PowerFit
 ) -> Figure:
     figure, axes = new_figure(1, 2, width=4.8, height=3.8)
     convention = st.Convention(config.reference, config.overhead)
@@ -147,7 +147,7 @@ def _laws_figure(
 
 
 def _convention_figure(
-    config: Config, table: list[st.SensitivityRow], laws: list[st.StepsLaw], sizes: list[float]
+    config: Config, table: list[st.fits.SensitivityRow], laws: list[st.fits.StepsLaw], sizes: list[float]
 ) -> Figure:
     figure, axes = new_figure(1, 1, width=4.8, height=3.6)
     axis = axes[0, 0]

@@ -142,7 +142,7 @@ class Found(NamedTuple):
     """One data size: theory's B*, batch sizes used, samples to the target and B* by kind of risk, and resampled B*."""
 
     samples: int
-    theory: st.CriticalBatchSize
+    theory: st.critical.CriticalBatchSize
     batches: list[Batch]
     data: dict[str, np.ndarray]
     critical: dict[str, float]
@@ -173,7 +173,7 @@ def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
 
 
 def _batch(
-    config: Config, features: Features, theory: list[st.CriticalBatchSize], noise: LabelNoise, size: int
+    config: Config, features: Features, theory: list[st.critical.CriticalBatchSize], noise: LabelNoise, size: int
 ) -> Batch:
     """Train all learning rates and seeds at one batch size, and compute what the theories say of them."""
     near = [one for one in theory if _is_near(config, one, size)] or theory[:1]
@@ -194,7 +194,7 @@ def _span(config: Config) -> np.ndarray:
     return np.linspace(config.reach_from, config.reach, config.steps_each)
 
 
-def _is_near(config: Config, one: st.CriticalBatchSize, size: int) -> bool:
+def _is_near(config: Config, one: st.critical.CriticalBatchSize, size: int) -> bool:
     return abs(np.log(size / float(one.real_batch_size))) <= np.log(config.near)
 
 
@@ -236,7 +236,7 @@ def critical(config: Config, batch_sizes: np.ndarray, data: np.ndarray) -> np.nd
     return np.exp(np.where(below.any(-1), found, log_batch[0]))
 
 
-def _found(config: Config, batches: list[Batch], one: st.CriticalBatchSize) -> Found:
+def _found(config: Config, batches: list[Batch], one: st.critical.CriticalBatchSize) -> Found:
     """Samples to the target and B* at one data size, by every kind of risk, and with the seeds resampled."""
     used = [batch for batch in batches if _is_near(config, one, batch.size)]
     sizes, samples, target = np.array([batch.size for batch in used]), float(one.num_samples), float(one.optimal_risk)

@@ -82,7 +82,7 @@ def _sweep(config: Config, problem: st.PowerLaw, batch: Any, rate: Any, tuned: f
 
 
 def _verdicts(
-    config: Config, critical: st.CriticalBatchSize, tuned: dict, fixed: dict, seconds: float
+    config: Config, critical: st.critical.CriticalBatchSize, tuned: dict, fixed: dict, seconds: float
 ) -> tuple[Verdict, ...]:
     below = tuned["batch_size"] <= critical.batch_size
     ratio = tuned["risk"] / critical.optimal_risk
@@ -112,7 +112,7 @@ def _verdicts(
     )
 
 
-def _figure(config: Config, critical: st.CriticalBatchSize, tuned: Any, fixed: Any) -> Figure:
+def _figure(config: Config, critical: st.critical.CriticalBatchSize, tuned: Any, fixed: Any) -> Figure:
     figure, axes = new_figure(1, 2, width=4.9, height=4.2)
     axes[0, 1].sharey(axes[0, 0])
     figure.suptitle(

@@ -154,7 +154,7 @@ def test_critical_batch_size(record, capacity, source):
         float(np.diff(np.log(values))[0] / np.diff(np.log(samples))[0])
         for values in (found.real_batch_size, found.optimal_risk)
     )
-    predicted, risk = st.predicted_exponent(capacity, source), st.predicted_risk_exponent(capacity, source)
+    predicted, risk = st.predicted_exponent(capacity, source), st.critical.predicted_risk_exponent(capacity, source)
     agrees = abs(growth - predicted) < 0.02 and abs(decay - risk) < 0.02
     record(
         f"a = {capacity:g}, b = {source:g}: B* ≍ D^{predicted:.3f}, risk ≍ D^{risk:.3f}",

@@ -11,7 +11,7 @@ SCALES = (1e-7, 1e5)
 
 
 @dataclass(frozen=True)
-class Scaled(st.SplitSpectrum):
+class Scaled(st.problems.SplitSpectrum):
     """`λ → scale · λ` with the same signal and label noise, of infinitely many directions too."""
 
     problem: st.PowerLaw | st.LeastSquares

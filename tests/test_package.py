@@ -102,6 +102,12 @@ def test_public_names_exist_and_are_documented(name):
     assert not text.startswith(f"{name}(")  # what a dataclass without a docstring gets
 
 
+def test_the_top_level_has_what_guides_use_and_no_more():
+    """Results' classes and what few need lie under their wings."""
+    wings = [name for name in st.__all__ if inspect.ismodule(getattr(st, name)) and name != "plot"]
+    assert len(st.__all__) - len(wings) <= 60
+
+
 def test_public_names_are_sorted_and_complete():
     assert sorted(st.__all__) == st.__all__
     assert len(set(st.__all__)) == len(st.__all__)

@@ -86,7 +86,7 @@ def reach_ins(path, wing):
 
 def test_every_module_lies_in_a_wing():
     flat = {path.name for path in (ROOT / "sgdtheory").glob("*.py")}
-    assert flat == {"__init__.py", "__main__.py", "invariance.py"}
+    assert flat == {"__init__.py", "__main__.py"}
     folders = {path.name for path in (ROOT / "sgdtheory").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders == set(WINGS)
 

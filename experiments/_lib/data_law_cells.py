@@ -176,7 +176,7 @@ def _prediction(config: Config, own: TrainConfig, found: list[FeatureProblem]) -
     return Prediction(np.exp(np.mean(np.log(sizes), axis=0)), float(slopes.mean()), error, **law)
 
 
-def _exponents(data: st.DataProblem) -> dict[str, float]:
+def _exponents(data: st.data.DataProblem) -> dict[str, float]:
     """a_φ, b_φ and Corollary 8's exponent by them, with standard errors; nan where one is not resolved."""
     capacity, source = data.capacity, data.source
     errors = [(each.interval[1] - each.interval[0]) / 2 / JACKKNIFE_REACH for each in (capacity, source)]

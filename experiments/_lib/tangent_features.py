@@ -25,7 +25,7 @@ class FeatureProblem(NamedTuple):
 
     problem: st.LeastSquares
     missed: float
-    data: st.DataProblem
+    data: st.data.DataProblem
 
 
 def teacher_inputs(own: TrainConfig, number: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

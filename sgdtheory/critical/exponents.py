@@ -57,7 +57,7 @@ def predicted_risk_exponent(capacity: ArrayLike, source: ArrayLike) -> Any:
 
     Example:
         >>> import sgdtheory as st
-        >>> print(f"{st.predicted_risk_exponent(2, 3):.4f}")
+        >>> print(f"{st.critical.predicted_risk_exponent(2, 3):.4f}")
         -0.6667
     """
     capacity, source = _capacity_and_source(capacity, source)
@@ -94,7 +94,7 @@ def local_exponents(num_samples: ArrayLike, batch_sizes: ArrayLike) -> np.ndarra
 
     Example:
         >>> import sgdtheory as st
-        >>> print(st.local_exponents([1e2, 1e4, 1e6], [3.0, 30.0, 300.0]).round(3))
+        >>> print(st.critical.local_exponents([1e2, 1e4, 1e6], [3.0, 30.0, 300.0]).round(3))
         [0.5 0.5 0.5]
     """
     x, y = _logarithms(num_samples, batch_sizes, "num_samples", "batch_sizes", 3)

@@ -221,9 +221,9 @@ def paired_ratio(
     >>> import numpy as np
     >>> import sgdtheory as st
     >>> batch_sizes = np.array([16, 64, 256, 1024, 4096])
-    >>> plain = st.StepsMeasurement("float32", 64, batch_sizes, np.array([4130, 1180, 443, 262, 215]))
-    >>> rounded = st.StepsMeasurement("bfloat16", 64, batch_sizes, np.array([4150, 1188, 446, 263, 216]))
-    >>> found = st.paired_ratio(plain, rounded, reference=16)
+    >>> plain = st.fits.StepsMeasurement("float32", 64, batch_sizes, np.array([4130, 1180, 443, 262, 215]))
+    >>> rounded = st.fits.StepsMeasurement("bfloat16", 64, batch_sizes, np.array([4150, 1188, 446, 263, 216]))
+    >>> found = st.fits.paired_ratio(plain, rounded, reference=16)
     >>> found.verdict(margin=1.25), [round(end, 2) for end in found.interval()]
     ('holds', [0.93, 1.07])
 

@@ -22,7 +22,7 @@ class StepsMeasurement:
 
     >>> import numpy as np
     >>> import sgdtheory as st
-    >>> measured = st.StepsMeasurement("width 64", 64, np.array([16, 64, 256]), np.array([4130, 1180, 443]))
+    >>> measured = st.fits.StepsMeasurement("width 64", 64, np.array([16, 64, 256]), np.array([4130, 1180, 443]))
 
     Attributes:
         group: name of the group of rows, "" where the file has no groups.

@@ -21,7 +21,7 @@ class StepsTable:
     promised. A law a + b/B through such steps would be off by its form, and an interval from its residuals is none.
 
     >>> import sgdtheory as st
-    >>> table = st.StepsTable([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
+    >>> table = st.fits.StepsTable([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
     >>> [round(float(steps)) for steps in table.predict([32, 256, 8192])]
     [100000, 14000, 2800]
     >>> round(table.critical_batch_size())

@@ -18,7 +18,7 @@ class Throughput:
     a step as long as that of the smallest one.
 
     >>> import sgdtheory as st
-    >>> table = st.Throughput([1, 4, 16], [100, 300, 400])
+    >>> table = st.fits.Throughput([1, 4, 16], [100, 300, 400])
     >>> table.at([0.5, 2, 16, 64]).round().tolist(), table.outside([0.5, 2, 64]).tolist()
     ([50.0, 173.0, 400.0, 400.0], [True, False, True])
 
@@ -85,7 +85,7 @@ def read_throughput(
     >>> import sgdtheory as st
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "throughput.csv"
     >>> _ = path.write_text("batch_size,samples_per_second\\n1,100\\n4,300\\n16,400\\n")
-    >>> st.read_throughput(path).samples_per_second.tolist()
+    >>> st.fits.read_throughput(path).samples_per_second.tolist()
     [100.0, 300.0, 400.0]
 
     Args:

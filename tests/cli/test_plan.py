@@ -70,7 +70,7 @@ def test_a_table_of_throughput_and_a_figure(run, steps_file, tmp_path, laws):
     table.write_text("batch_size,samples_per_second\n1,1\n8,4\n64,6\n")
     flags = ["--group", "target", "--target", "2.9", "--throughput-table", table, "--devices", 8]
     found = strict_json(run("plan", steps_file, *flags, "--plot", tmp_path / "plan.svg", "--json"))
-    plan = st.plan(laws[2], st.read_throughput(table), devices=8)
+    plan = st.plan(laws[2], st.fits.read_throughput(table), devices=8)
     assert found["choice"]["batch_size"] == plan.choice.batch_size
     assert (tmp_path / "plan.svg").stat().st_size > 1000
 

@@ -14,7 +14,7 @@ from tests.critical.answers import brute, least_risk, risk_at
 from tests.marks import slow
 
 BUDGET = 1 + 1e-12  # (1 + overhead) D is not lowered by rounding
-PER_DATA_SIZE = [entry.name for entry in dataclasses.fields(st.CriticalBatchSize) if entry.type is Quantity]
+PER_DATA_SIZE = [entry.name for entry in dataclasses.fields(st.critical.CriticalBatchSize) if entry.type is Quantity]
 
 
 def random_problem(rng):

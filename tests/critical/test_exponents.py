@@ -23,12 +23,12 @@ DATA = np.geomspace(1e3, 1e12, 37)
 )
 def test_corollary_8(capacity, source, exponent, risk):
     assert st.predicted_exponent(capacity, source) == pytest.approx(exponent, abs=1e-15)
-    assert st.predicted_risk_exponent(capacity, source) == pytest.approx(risk, rel=1e-14)
+    assert st.critical.predicted_risk_exponent(capacity, source) == pytest.approx(risk, rel=1e-14)
 
 
 def test_predictions_of_arrays_and_scalars():
     capacity, source = np.array([1.5, 2.0])[:, None], np.array([1.2, 3.0, 9.0])
-    for function in (st.predicted_exponent, st.predicted_risk_exponent):
+    for function in (st.predicted_exponent, st.critical.predicted_risk_exponent):
         found = function(capacity, source)
         assert found.shape == (2, 3)
         for i, j in np.ndindex(2, 3):
@@ -44,7 +44,7 @@ def test_the_largest_exponent_is_that_of_a_saturated_source():
 
 def test_predictions_are_continuous_where_regimes_meet():
     for source in (2.0, 5.0):
-        for function in (st.predicted_exponent, st.predicted_risk_exponent):
+        for function in (st.predicted_exponent, st.critical.predicted_risk_exponent):
             left, right = function(2.0, source - 1e-9), function(2.0, source + 1e-9)
             assert left == pytest.approx(right, abs=1e-8)
 
@@ -61,7 +61,7 @@ def test_predictions_are_continuous_where_regimes_meet():
     ],
 )
 def test_bad_exponents(capacity, source, message):
-    for function in (st.predicted_exponent, st.predicted_risk_exponent):
+    for function in (st.predicted_exponent, st.critical.predicted_risk_exponent):
         with pytest.raises(ValueError, match=message):
             function(capacity, source)
 
@@ -72,14 +72,16 @@ def test_bad_exponents(capacity, source, message):
 @pytest.mark.parametrize("exponent", [-0.8, 0.0, 1 / 3])
 @pytest.mark.parametrize("samples", [[10, 100, 1000], [1, 2, 50, 51, 9e9], DATA])
 def test_local_exponents_of_a_power_are_its_exponent(exponent, samples):
-    found = st.local_exponents(samples, 7.0 * np.power(samples, exponent))
+    found = st.critical.local_exponents(samples, 7.0 * np.power(samples, exponent))
     np.testing.assert_allclose(found, exponent, atol=1e-9)
     assert found.shape == np.shape(samples)
 
 
 def test_local_exponents_of_a_quadratic_are_exact_at_uneven_points():
     log_x = np.array([0.3, 1.0, 2.5, 2.7, 6.0])
-    np.testing.assert_allclose(st.local_exponents(np.exp(log_x), np.exp(0.2 * log_x**2 - log_x)), 0.4 * log_x - 1)
+    np.testing.assert_allclose(
+        st.critical.local_exponents(np.exp(log_x), np.exp(0.2 * log_x**2 - log_x)), 0.4 * log_x - 1
+    )
 
 
 def test_local_exponents_are_of_second_order():
@@ -87,7 +89,7 @@ def test_local_exponents_are_of_second_order():
     errors = []
     for number in (21, 41, 81):
         x = np.linspace(0, 3, number)
-        errors.append(np.abs(st.local_exponents(np.exp(x), np.exp(np.sin(x))) - np.cos(x)))
+        errors.append(np.abs(st.critical.local_exponents(np.exp(x), np.exp(np.sin(x))) - np.cos(x)))
     for k in (0, -1):
         assert errors[0][k] / errors[1][k] == pytest.approx(4, rel=0.2)
         assert errors[1][k] / errors[2][k] == pytest.approx(4, rel=0.2)
@@ -109,7 +111,7 @@ def test_local_exponents_are_of_second_order():
 )
 def test_bad_points(samples, sizes, message):
     with pytest.raises(ValueError, match=message):
-        st.local_exponents(samples, sizes)
+        st.critical.local_exponents(samples, sizes)
 
 
 # ------------------------------------------------------------------ the limit
@@ -129,7 +131,7 @@ def test_the_limit_is_recovered_through_one_correction(exponent, size, decay):
 def test_the_limit_is_closer_than_the_last_local_exponent():
     """A correction that is slow: at x = 1e12 the slope is still off by 0.011."""
     y = DATA**0.5 * (1 + 2 * DATA**-0.1)
-    found, last = st.fit_asymptotic_exponent(DATA, y), st.local_exponents(DATA, y)[-1]
+    found, last = st.fit_asymptotic_exponent(DATA, y), st.critical.local_exponents(DATA, y)[-1]
     assert abs(last - 0.5) > 0.005
     assert abs(found.exponent - 0.5) < 0.5 * abs(last - 0.5)
 
@@ -229,6 +231,6 @@ def test_real_batch_sizes_have_smooth_local_exponents():
     """Whole numbers would hide the corrections, `real_batch_size` does not: slopes approach 1/3 from one side."""
     samples = 10.0 ** np.arange(2, 5.1, 1)
     found = st.critical_batch_size(st.PowerLaw(2, 3), num_samples=samples, curve=False)
-    away = np.abs(st.local_exponents(samples, found.real_batch_size) - st.predicted_exponent(2, 3))
+    away = np.abs(st.critical.local_exponents(samples, found.real_batch_size) - st.predicted_exponent(2, 3))
     assert (np.diff(away) < 0).all()
     assert away[-1] < 0.05

@@ -17,7 +17,7 @@ def steps_of(a, b, noise=0.0, seed=0):
 
 
 def law_of(a, b):
-    return st.StepsLaw(a, b, 1.0, False, BATCHES, steps_of(a, b))
+    return st.fits.StepsLaw(a, b, 1.0, False, BATCHES, steps_of(a, b))
 
 
 # ------------------------------------------------------------------ a convention

@@ -101,7 +101,7 @@ def test_steps_of_a_theory_are_marked(write):
     lines = "".join(f"{name},{batch},{100 / batch},{mark}\n" for name, batch, mark in rows)
     groups = st.read_measurements(write("name,batch_size,steps,computed\n" + lines), group="name")
     assert [(each.group, each.computed) for each in groups] == [("run", False), ("theory", True), ("no", False)]
-    assert not st.StepsMeasurement("by hand", 1.0, np.array([1, 2, 4]), np.array([9, 6, 5])).computed
+    assert not st.fits.StepsMeasurement("by hand", 1.0, np.array([1, 2, 4]), np.array([9, 6, 5])).computed
 
 
 @pytest.mark.parametrize(

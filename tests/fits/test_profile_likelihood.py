@@ -363,7 +363,7 @@ def test_bad_level(level):
 
 @pytest.mark.parametrize(("number", "fitted"), [(2, False), (3, True)])
 def test_as_many_parameters_as_points(number, fitted):
-    law = st.StepsLaw(1600.0, 3e6, 1.0, fitted, BATCHES[:number], noisy(1600, 3e6)[:number])
+    law = st.fits.StepsLaw(1600.0, 3e6, 1.0, fitted, BATCHES[:number], noisy(1600, 3e6)[:number])
     message = f"more batch sizes than parameters, got {number} batch sizes for {number} parameters"
     for name in ("a", "b", "critical_batch_size"):
         with pytest.raises(ValueError, match=message):

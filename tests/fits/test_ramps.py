@@ -78,7 +78,7 @@ def test_targets_that_noise_put_out_of_order_are_joined():
 
 
 def exact_law(a, b):
-    return st.StepsLaw(a, b, 1.0, False, BATCHES, a + b / BATCHES)
+    return st.fits.StepsLaw(a, b, 1.0, False, BATCHES, a + b / BATCHES)
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def test_one_batch_size_leaves_no_choice():
 
 def test_rows_reach_to_both_ends_of_the_range():
     """The knee is the largest batch size that may be taken, and no doubling of the smallest."""
-    knee_at_100 = st.StepsLaw(1.0, 100.0, 1.0, False, BATCHES, 1 + 100 / BATCHES)
+    knee_at_100 = st.fits.StepsLaw(1.0, 100.0, 1.0, False, BATCHES, 1 + 100 / BATCHES)
     plan = st.plan(knee_at_100, 20, batch_sizes=(64, 100), deadline=1e9)
     assert [row.batch_size for row in plan.rows] == [64, 97, 100]  # B* is 96.8
 

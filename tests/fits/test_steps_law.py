@@ -12,7 +12,7 @@ def steps_of(a, b, alpha=1.0, noise=0.0, seed=0, batches=BATCHES):
 
 
 def law_of(a, b, alpha=1.0):
-    return st.StepsLaw(a, b, alpha, False, BATCHES, steps_of(a, b, alpha))
+    return st.fits.StepsLaw(a, b, alpha, False, BATCHES, steps_of(a, b, alpha))
 
 
 def data_needed(law, batch):
@@ -134,7 +134,7 @@ def test_predict_takes_scalars_and_arrays():
 
 
 def test_residual_std_needs_more_points_than_parameters():
-    assert np.isnan(st.StepsLaw(1.0, 1.0, 1.0, False, np.array([1.0, 2.0]), np.array([2.0, 1.5])).residual_std)
+    assert np.isnan(st.fits.StepsLaw(1.0, 1.0, 1.0, False, np.array([1.0, 2.0]), np.array([2.0, 1.5])).residual_std)
 
 
 @pytest.mark.parametrize(

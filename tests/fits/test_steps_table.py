@@ -13,7 +13,7 @@ A, B = 1500.0, 9e5
 def table():
     """Of steps a + b/B, so finely that the interpolation between rows is nothing."""
     sizes = np.geomspace(1, 1e5, 400)
-    return st.StepsTable(sizes, A + B / sizes)
+    return st.fits.StepsTable(sizes, A + B / sizes)
 
 
 def test_steps_between_and_beyond_the_rows(table):
@@ -34,7 +34,7 @@ def test_critical_batch_size_in_closed_form(table, overhead):
 
 def test_no_batch_size_between_rows_takes_fewer_samples_than_those_around():
     sizes = np.array([1.0, 3.0, 10.0, 40.0])
-    coarse = st.StepsTable(sizes, np.array([1000.0, 400.0, 150.0, 60.0]) / sizes * [1, 2.5, 7, 20])
+    coarse = st.fits.StepsTable(sizes, np.array([1000.0, 400.0, 150.0, 60.0]) / sizes * [1, 2.5, 7, 20])
     inside = np.geomspace(1, 40, 500)
     samples = inside * coarse.predict(inside)
     assert samples.min() >= (sizes * coarse.steps).min() * (1 - 1e-12)
@@ -45,23 +45,23 @@ def test_no_batch_size_between_rows_takes_fewer_samples_than_those_around():
 def test_critical_batch_size_is_the_last_that_is_fine(samples):
     """By looking at many batch sizes, where some in between take too many samples too."""
     sizes = 2.0 ** np.arange(len(samples))
-    bumpy = st.StepsTable(sizes, np.array(samples) / sizes)
+    bumpy = st.fits.StepsTable(sizes, np.array(samples) / sizes)
     fine = np.geomspace(1, sizes[-1], 20001)
     expected = fine[fine * bumpy.predict(fine) <= 120][-1]
     assert bumpy.critical_batch_size(convention=st.Convention(None, 0.2)) == pytest.approx(expected, rel=1e-3)
 
 
 def test_a_row_that_takes_just_as_many_samples_as_it_may_is_fine():
-    table = st.StepsTable([1, 2, 4, 8], np.array([4, 16, 8, 16]) / [1, 2, 4, 8])
+    table = st.fits.StepsTable([1, 2, 4, 8], np.array([4, 16, 8, 16]) / [1, 2, 4, 8])
     assert table.critical_batch_size(convention=st.Convention(None, 1.0)) == pytest.approx(4)
 
 
 def test_two_rows_are_a_power_law():
-    assert st.StepsTable([1, 4], [9, 4]).predict(2) == pytest.approx(6)
+    assert st.fits.StepsTable([1, 4], [9, 4]).predict(2) == pytest.approx(6)
 
 
 def test_where_all_rows_are_fine_it_is_the_last():
-    flat = st.StepsTable([1, 2, 4], [8, 4, 2])
+    flat = st.fits.StepsTable([1, 2, 4], [8, 4, 2])
     assert flat.critical_batch_size() == 4
 
 
@@ -71,7 +71,7 @@ def test_where_all_rows_are_fine_it_is_the_last():
 )
 def test_bad_rows_are_refused_with_a_sentence(sizes, steps):
     with pytest.raises(ValueError, match="batch_sizes must be two or more that increase"):
-        st.StepsTable(sizes, steps)
+        st.fits.StepsTable(sizes, steps)
 
 
 def test_a_plan_of_computed_steps_fits_no_law(tmp_path, capsys):

@@ -14,7 +14,7 @@ SIZES = [100.0, 200.0, 400.0]
 def groups_and_laws(plateaus=(1000, 1500, 2000), *, slope=2e6, noise=0.05, seed=0):
     rng = np.random.default_rng(seed)
     groups = [
-        st.StepsMeasurement(
+        st.fits.StepsMeasurement(
             f"{size:g}M",
             size,
             BATCHES,
