@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from sgdtheory.explore import COMPUTATIONS, State
+from sgdtheory.explore import JOBS, State
 
 GOALS = {"risks": 0.15, "B*": 0.5}  # seconds
 RISKS = {"risk, loss curve": "run", "risk against γ": "rates", "R(D, B)": "tuned"}
@@ -96,9 +96,9 @@ def computed_table(repeats: int, toy: bool = False) -> Table:
         table.add_column(header, justify="left" if header in ("a, b", "algorithm") else "right")
     slowest = dict.fromkeys(GOALS, 0.0)
     for name, state in rows:
-        risks = [times(COMPUTATIONS[each], state, repeats)[1] for each in RISKS.values()]
-        found = times(COMPUTATIONS["critical"], state, repeats)
-        ahead = "–" if state.algorithms[0].is_default else milliseconds(times(COMPUTATIONS["ahead"], state, repeats)[1])
+        risks = [times(JOBS[each].compute, state, repeats)[1] for each in RISKS.values()]
+        found = times(JOBS["critical"].compute, state, repeats)
+        ahead = "–" if state.algorithms[0].is_default else milliseconds(times(JOBS["ahead"].compute, state, repeats)[1])
         table.add_row(name, state.names[0], *map(milliseconds, risks), ahead, *map(milliseconds, found))
         if state.algorithms[0].is_default:
             slowest = {"risks": max(slowest["risks"], *risks), "B*": max(slowest["B*"], found[0])}

@@ -4,14 +4,12 @@ import io
 from typing import Any
 
 from sgdtheory._common.files import csv_columns
-from sgdtheory.explore.computations import COMPUTATIONS, Answer
+from sgdtheory.explore.panels import JOBS, PROGRAMS
 from sgdtheory.explore.sources import python_source
+from sgdtheory.explore.spec import Answer
 from sgdtheory.explore.state import State
 
 FORMATS = {"pdf": "application/pdf", "png": "image/png", "csv": "text/csv; charset=utf-8"}
-COMPUTED_BY = {"risk": "tuned", "samples": "critical", "growth": "growth", "path": "run", "rate": "rates"} | {
-    "simulated": "simulated"
-}
 
 
 def figure_file(state: State, panel: str, suffix: str) -> bytes:
@@ -34,7 +32,7 @@ def table_file(state: State, panel: str) -> bytes:
     tables = []
     for slot, name in enumerate(state.names):
         answers: list[Answer] = []
-        COMPUTATIONS[COMPUTED_BY[panel]](state, slot, answers.append)
+        JOBS[PROGRAMS[panel].job].compute(state, slot, answers.append)
         columns = [each for each in answers if each.panel == panel][-1].columns
         points = len(next(iter(columns.values())))
         tables.append({"algorithm": [name] * points, **columns, "query": [state.query] * points})

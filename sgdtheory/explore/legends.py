@@ -22,6 +22,7 @@ class Entry(NamedTuple):
         dash: of its line; "": it has none.
         mark: "star", "circle" or "".
         width: of its line, over the usual.
+        of: the name of what it is about, if it is named only while that is drawn.
     """
 
     words: str
@@ -29,6 +30,10 @@ class Entry(NamedTuple):
     dash: str = "solid"
     mark: str = ""
     width: float = 1.0
+    of: str = ""
+
+
+PARTS = Entry("its bias", 0, "dashed", width=0.6), Entry("its variance", 0, "dotdash", width=0.6)
 
 
 def symbol(color: str, dash: str, mark: str, width: float, room: int = 34) -> str:

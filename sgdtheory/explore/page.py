@@ -16,30 +16,24 @@ from bokeh.document import Document
 from bokeh.models import Button, Column, CustomJS, Div, Select, TextInput, Toggle
 
 from sgdtheory.explore.appearance import DARK, LIGHT
-from sgdtheory.explore.computations import Answer, inputs_of
 from sgdtheory.explore.controls import STYLE, Controls
-from sgdtheory.explore.panels import FILLED_BY, SHOWN_IN, make_panels
+from sgdtheory.explore.drawing import make_drawings
+from sgdtheory.explore.panels import JOBS, SPECS
 from sgdtheory.explore.presets import PRESETS
+from sgdtheory.explore.spec import Answer
 from sgdtheory.explore.state import COLOURS, SIZES, SLOTS, State, kinds_of
 from sgdtheory.explore.texts import note, readings
 from sgdtheory.explore.worker import Message
 from sgdtheory.explore.workers import GRACE, Workers
 
-COMPUTED = "run", "ahead", "rates", "tuned", "critical", "growth"  # in this order
-QUICK = {True: ("run", "rates", "tuned"), False: ("run", "ahead")}  # of averaged SGD, the default; of others
-EXACT = {"risk": "tuned", "samples": "critical"}  # what answers that come ahead stand for → its computation
-ANSWERED = {"run": "path", "critical": "samples", "growth": "growth"}  # whose answers marks and titles tell
+COMPUTED = [name for name, job in JOBS.items() if job.depends_on is not None]  # as the state changes, in this order
+ANSWERED = {name: job.answer for name, job in JOBS.items() if job.answer}  # whose answers marks and titles tell
+SHOWN_IN = {
+    answer: [spec.name for spec in SPECS.values() if answer in spec.shows]
+    for answer in {answer for spec in SPECS.values() for answer in spec.shows}
+}
 TOGETHER = 10  # ms in which moves of sliders are gathered
 TELL_WAITING = 0.7  # seconds of computing after which the page says what it waits for
-WHAT = {
-    "run": "loss curve",
-    "ahead": "first look",
-    "rates": "risk against learning rate",
-    "tuned": "risk against batch size",
-    "critical": "critical batch size",
-    "growth": "growth of B*",
-    "simulated": "simulation",
-}
 NO_PRESET = "(choose one)"
 PAGES = itertools.count()
 
@@ -69,7 +63,7 @@ class Page:
         self.marks: dict[tuple[str, int], dict[str, float]] = {}
         self.pale: set[tuple[str, int]] = set()  # answers that are of another state than that of the controls
         self.inbox: queue.SimpleQueue[tuple[tuple[str, int], Message]] = queue.SimpleQueue()
-        self.panels = make_panels()
+        self.panels = make_drawings(SPECS)
         self.controls = Controls(self.changed)
         self._make_rest()
         self._add_roots()
@@ -106,12 +100,7 @@ class Page:
         self.look.js_on_change("value", CustomJS(code="window.explorer.look(cb_obj.value)"))
 
     def _add_roots(self) -> None:
-        panels = {name: panel.layout for name, panel in self.panels.items()}
-        beneath = [self.panels[name].figure for name in ("path_rates", "path_batches")]
-        for name in ("path_rates", "path_batches"):
-            panels.pop(name)
-        path = self.panels["path"]
-        panels["path"] = Column(path.caption, path.figure, *beneath, path.key, sizing_mode="stretch_width")
+        panels = {name: self._layout(name) for name, spec in SPECS.items() if not spec.beneath}
         columns = {
             "problem": self.controls.column("capacity", "source", "noise_variance", "num_features"),
             "setting": self.controls.column("num_samples", "batch_size", "learning_rate", "overhead"),
@@ -122,6 +111,12 @@ class Page:
         for name, root in {**panels, **columns, **{name: getattr(self, name) for name in own}, **hidden}.items():
             root.name = name
             self.document.add_root(root)
+
+    def _layout(self, name: str) -> Column:
+        """A panel with those beneath it, its legend last."""
+        beneath = [self.panels[other].figure for other, spec in SPECS.items() if spec.beneath == name]
+        panel = self.panels[name]
+        return Column(panel.caption, panel.figure, *beneath, panel.key, sizing_mode="stretch_width")
 
     # ------------------------------------------------------------------ what the visitor does
 
@@ -189,24 +184,29 @@ class Page:
         names = self.state.names
         for panel in self.panels.values():
             panel.name(names)
-        for computation, slot in itertools.product(COMPUTED, range(len(SLOTS))):  # growth of B* after all else
-            default = slot < len(names) and self.state.algorithms[slot].is_default
-            if slot >= len(names) or (default and computation == "ahead"):
-                if (computation, slot) in self.newest:
-                    self._forget(computation, slot)
-            elif (before := self.computed.get((computation, slot))) != (
-                inputs := inputs_of(self.state, computation, slot)
-            ):
-                if computation == "run":
-                    self._drop_simulation()
-                self.computed[computation, slot] = inputs
-                lane = SLOTS[slot] if computation in QUICK[default] else "long"
-                self._submit(computation, slot, lane, GRACE if computation != "growth" else 0.0)
-                if before is not None and kinds_of(before[0]) != kinds_of(inputs[0]):
-                    self._take_away((computation, slot))
+        for computation, slot in itertools.product(COMPUTED, range(len(SLOTS))):
+            self._compute(computation, slot)
         self.tell_words()
         self.tell_readings()
         self.tell_status()
+
+    def _compute(self, computation: str, slot: int) -> None:
+        """Have a job done anew if what it depends on has changed; forget it where there is none."""
+        job = JOBS[computation]
+        lane = job.lane(self.state.algorithms[slot].is_default) if slot < len(self.state.names) else ""
+        if not lane:
+            if (computation, slot) in self.newest:
+                self._forget(computation, slot)
+            return
+        before, inputs = self.computed.get((computation, slot)), job.inputs(self.state, slot)
+        if before == inputs:
+            return
+        if computation == "run":
+            self._drop_simulation()
+        self.computed[computation, slot] = inputs
+        self._submit(computation, slot, SLOTS[slot] if lane == "quick" else lane, GRACE if job.patient else 0.0)
+        if before is not None and kinds_of(before[0]) != kinds_of(inputs[0]):
+            self._take_away((computation, slot))
 
     def _submit(self, computation: str, slot: int, lane: str, grace: float) -> None:
         subject = computation, slot
@@ -224,7 +224,7 @@ class Page:
             return
         (self.pale.add if pale else self.pale.discard)((answer, slot))
         for name in SHOWN_IN[answer]:
-            if self.panels[name].told_by == answer:
+            if SPECS[name].told_by == answer:
                 self.panels[name].fade(slot, pale)
 
     def _take_away(self, subject: tuple[str, int]) -> None:
@@ -244,8 +244,9 @@ class Page:
     def _clear(self, subject: tuple[str, int]) -> None:
         """Take away what a computation has shown."""
         computation, slot = subject
-        for name, drawn in FILLED_BY[computation].items():
-            self.panels[name].clear(slot, drawn)
+        for name, spec in SPECS.items():
+            if computation in spec.filled_by:
+                self.panels[name].clear(slot, spec.filled_by[computation])
         if self.marks.pop((ANSWERED.get(computation, computation), slot), None):
             self.tell_readings()
 
@@ -256,7 +257,10 @@ class Page:
             for each in (self.running, self.notes, self.newest, self.marks):
                 each.pop(subject, None)
         if begun:
-            self.panels["path"].forget_simulation()
+            path = self.panels["path"]
+            for slot in range(len(SLOTS)):
+                path.clear(slot, ("simulated", "errors"))
+            path.name(path.names)
         self.share.text = ""
 
     def refuse(self, sentence: str) -> None:
@@ -303,15 +307,15 @@ class Page:
             if newest:
                 self.running.pop(subject, None)
                 self.computed.pop(subject, None) if message.kind in ("stopped", "failed") else None
-                if message.kind == "failed" or (message.kind == "refused" and subject[0] != "ahead"):
+                if message.kind == "failed" or (message.kind == "refused" and not JOBS[subject[0]].ahead_of):
                     self._refused(subject, message)  # what refuses the exact one is said by that
             return
         late = message.number < max(self.shown.get(subject, -1), self.oldest.get(subject, -1))
         late |= subject[0] == "simulated" and not newest
         if self.refusal or late or subject not in self.newest:
             return
-        if subject[0] == "ahead":
-            exact = EXACT[message.content.panel], subject[1]
+        if stands_for := JOBS[subject[0]].ahead_of:
+            exact = stands_for[message.content.panel], subject[1]
             if self.shown.get(exact) == self.newest[exact]:
                 return  # what it would be ahead of has come
             self.oldest[exact] = self.newest[exact]
@@ -321,7 +325,7 @@ class Page:
         self.show(subject, message.content)
 
     def _refused(self, subject: tuple[str, int], message: Message) -> None:
-        self.notes[subject] = (f"{WHAT[subject[0]]}: {message.content}",)
+        self.notes[subject] = (f"{JOBS[subject[0]].words}: {message.content}",)
         self._clear(subject)
         self.tell_words()
 
@@ -365,7 +369,7 @@ class Page:
         if self.share.text != text:
             self.share.text = text
         now = time.monotonic()
-        late = {WHAT[name]: now - since for (name, _), since in self.running.items() if name != "simulated"}
+        late = {JOBS[name].words: now - since for (name, _), since in self.running.items() if name != "simulated"}
         late = {what: seconds for what, seconds in late.items() if seconds > TELL_WAITING}
         for subject, since in self.running.items():
             newest = self.newest.get(subject, -1)
@@ -379,7 +383,7 @@ class Page:
     def _replicas(self) -> str:
         finished = [self.marks.get(("simulated", slot), {}).get("replicas") for slot in range(len(SLOTS))]
         told = [f"{each:.0f}" for each in finished if each]
-        return f"Means of {' and '.join(told)} simulated runs" if told and self.panels["path"].simulated else ""
+        return f"Means of {' and '.join(told)} simulated runs" if told and self.panels["path"].has("simulated") else ""
 
     def _tell_preset(self) -> None:
         """The sentence of the preset that is shown, if one is."""

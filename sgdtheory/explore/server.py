@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from sgdtheory._common.arguments import whole_number
-from sgdtheory.explore.sources import FIGURES, PANELS, python_source
+from sgdtheory.explore.panels import PROGRAMS, TITLES
+from sgdtheory.explore.sources import python_source
 from sgdtheory.explore.state import State
 
 DEFAULT_PORT = 5006
@@ -94,7 +95,7 @@ def _open_page(workers: Any, document: Any) -> None:
 
     document.title = "sgdtheory: explorer"
     document.template = TEMPLATE.read_text(encoding="utf-8")
-    document.template_variables["panels"] = PANELS
+    document.template_variables["panels"] = TITLES
     arguments = document.session_context.request.arguments
     query = {name: values[-1].decode(errors="replace") for name, values in arguments.items()}
     page = Page(document, workers, *State.from_query(query))
@@ -154,7 +155,7 @@ def _routes(workers: Any) -> list[tuple[str, Any]]:
                 self.set_header("Content-Type", "text/plain; charset=utf-8")
                 self.finish(python_source(state, panel) + "\n")
 
-    named = "|".join(FIGURES)
+    named = "|".join(PROGRAMS)
     return [(rf"/download/({named})\.({'|'.join(FORMATS)})", Download), (rf"/python/({named})", Program)]
 
 

@@ -105,11 +105,11 @@ class _Worker:
 
     def warm_up(self) -> None:
         """Import and compute what first calls take long for."""
-        from sgdtheory.explore.computations import COMPUTATIONS
+        from sgdtheory.explore.panels import JOBS
         from sgdtheory.explore.state import State
 
         for name in ("run", "tuned", "critical"):
-            COMPUTATIONS[name](State(), 0, lambda answer: None)
+            JOBS[name].compute(State(), 0, lambda answer: None)
 
     def next_job(self) -> None:
         """Wait for one, do it, and tell how it ended."""
@@ -126,14 +126,14 @@ class _Worker:
 
     def outcome(self, job: Job) -> tuple[str, Any]:
         """Do it: how it ended, and what is to be said of that."""
-        from sgdtheory.explore.computations import COMPUTATIONS
         from sgdtheory.explore.downloads import FILES
+        from sgdtheory.explore.panels import JOBS
 
         try:
             if job.name in FILES:
                 return "done", FILES[job.name](*job.arguments)
             state, slot = job.arguments
-            COMPUTATIONS[job.name](state, slot, lambda answer: self.tell(job, "answer", answer))
+            JOBS[job.name].compute(state, slot, lambda answer: self.tell(job, "answer", answer))
         except ValueError as error:
             return "refused", str(error)
         except Exception as error:  # whatever it is, the page says it, and the worker lives on

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import explorer
 from sgdtheory.explore import State
-from sgdtheory.explore.computations import Answer
+from sgdtheory.explore.spec import Answer
 from tests.explore.conftest import CHROMIUM
 
 ROOT = Path(__file__).parents[2]

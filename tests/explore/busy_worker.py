@@ -4,7 +4,8 @@ import importlib
 import sys
 import time
 
-from sgdtheory.explore import computations
+from sgdtheory.explore.panels import JOBS
+from sgdtheory.explore.spec import Job
 from sgdtheory.explore.worker import work
 
 
@@ -47,5 +48,6 @@ def slowly(state, slot, tell):
 def run_worker(connection, nice):
     """In place of `work`."""
     mine = {each.__name__: each for each in (count, flood, refuse, fail, importing)}
-    computations.COMPUTATIONS.update(mine | dict.fromkeys(("run", "tuned"), nothing) | {"critical": slowly})
+    mine |= dict.fromkeys(("run", "tuned"), nothing) | {"critical": slowly}
+    JOBS.update({name: Job(name, compute, "", None, turn=0) for name, compute in mine.items()})
     work(connection, nice)

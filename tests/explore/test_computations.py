@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import t as student
 
 import sgdtheory as st
-from sgdtheory.explore import computations
-from sgdtheory.explore.computations import COMPUTATIONS, REPLICAS
+from sgdtheory.explore.panels import JOBS
+from sgdtheory.explore.panels.path import REPLICAS
 from sgdtheory.explore.state import State
 from tests.marks import slow
 
@@ -20,7 +20,7 @@ LAW = st.PowerLaw(1.5, 4.0, noise_variance=0.5)
 
 def told(name, state, slot=0):
     found = []
-    COMPUTATIONS[name](state, slot, found.append)
+    JOBS[name].compute(state, slot, found.append)
     return found
 
 
@@ -171,7 +171,7 @@ def test_a_simulation_that_is_stopped_tells_what_has_finished():
             raise KeyboardInterrupt
 
     found = []
-    COMPUTATIONS["simulated"](replace(STATE, num_samples=5e4), 0, tell)
+    JOBS["simulated"].compute(replace(STATE, num_samples=5e4), 0, tell)
     answer = found[-1]
     assert answer.marks["share"] == 1
     finished = answer.marks["replicas"]
@@ -187,4 +187,4 @@ def test_a_simulation_that_takes_long_is_refused():
 
 
 def test_all_computations_can_be_drawn():
-    assert set(computations.COMPUTATIONS) == {"run", "ahead", "rates", "tuned", "critical", "growth", "simulated"}
+    assert set(JOBS) == {"run", "ahead", "rates", "tuned", "critical", "growth", "simulated"}

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from bokeh.document import Document
 
-from sgdtheory.explore.computations import Answer
 from sgdtheory.explore.legends import PALE
 from sgdtheory.explore.page import Page
+from sgdtheory.explore.spec import Answer
 from sgdtheory.explore.state import State
 from sgdtheory.explore.worker import Message
 

@@ -9,9 +9,9 @@ from playwright.sync_api import TimeoutError as NotInTime
 
 import sgdtheory as st
 from sgdtheory.explore import python_source
-from sgdtheory.explore.panels import TICKS
+from sgdtheory.explore.drawing import TICKS
+from sgdtheory.explore.panels import TITLES
 from sgdtheory.explore.presets import PRESETS
-from sgdtheory.explore.sources import PANELS
 from sgdtheory.explore.state import NUMBERS, State
 from tests.marks import slow
 
@@ -439,7 +439,7 @@ def test_downloads_are_of_the_state_that_is_shown(visit):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("panel", ["path", *(slow(each) for each in PANELS if each != "path")])
+@pytest.mark.parametrize("panel", ["path", *(slow(each) for each in TITLES if each != "path")])
 def test_the_python_follows_the_state(visit, panel):
     page = visit("D=300&B=4")
     page.number("path-total-0")

@@ -13,7 +13,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from PIL import Image
 
-from sgdtheory.explore import PANELS
+from sgdtheory.explore import TITLES
 from tests.explore.conftest import PATIENCE
 
 FOLDER = os.environ.get("SGDTHEORY_SCREENSHOTS")  # where the guide's pictures are; None: look at them alone
@@ -79,7 +79,7 @@ def keep(tmp_path):
 def test_all_panels_of_one_algorithm(visit, keep):
     page = visit()
     assert page.number("samples-batch_size-0") == 228
-    for panel in PANELS:
+    for panel in TITLES:
         picture = wait_for_lines(page, panel, LIGHT)
         assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20  # and words, and grey grids
     wait_until_ready(page)
@@ -90,12 +90,12 @@ def test_all_panels_of_one_algorithm(visit, keep):
 @pytest.mark.slow
 def test_two_algorithms_in_the_dark(visit, keep):
     page = visit("D=10000&second=linear+last&colours=dark")
-    for panel in PANELS:
+    for panel in TITLES:
         wait_for_lines(page, panel, DARK if panel in QUICK else DARK[:1])
         assert drawn(page, panel).mean() < 64
     if FOLDER:
         wait_until_ready(page)
-        for panel in PANELS:
+        for panel in TITLES:
             wait_for_lines(page, panel, DARK)
         keep(page, "explorer_two")
 
@@ -107,6 +107,6 @@ def test_a_refused_state(visit, keep):
     page.wait_for_text("words", "move a up")
     box = page.page.locator(".words").bounding_box()
     assert box["y"] + box["height"] < page.page.viewport_size["height"]
-    for panel in PANELS:
+    for panel in TITLES:
         assert number_of(LIGHT[0], drawn(page, panel)) == 0
     keep(page, "explorer_refused", "#panel-samples")

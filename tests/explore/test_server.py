@@ -22,8 +22,8 @@ from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
 from sgdtheory.explore import python_source
+from sgdtheory.explore.panels import TITLES
 from sgdtheory.explore.server import make_server
-from sgdtheory.explore.sources import PANELS
 from sgdtheory.explore.state import State
 from tests.marks import slow
 
@@ -55,7 +55,7 @@ def test_downloads(server, suffix, kind, begin):
     assert content.startswith(begin)
 
 
-@pytest.mark.parametrize("panel", PANELS)
+@pytest.mark.parametrize("panel", TITLES)
 def test_programs(server, panel):
     state = State(num_samples=300.0, batch_size=4, second="tail")
     status, kind, content = get(f"{server.url}python/{panel}?{state.query}")

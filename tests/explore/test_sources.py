@@ -10,10 +10,9 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.explore import python_source
-from sgdtheory.explore.computations import COMPUTATIONS
-from sgdtheory.explore.downloads import COMPUTED_BY, figure_file, table_file
+from sgdtheory.explore.downloads import figure_file, table_file
+from sgdtheory.explore.panels import JOBS, PROGRAMS, TITLES
 from sgdtheory.explore.presets import PRESETS
-from sgdtheory.explore.sources import FIGURES, PANELS
 from sgdtheory.explore.state import State
 
 SMALL = {"num_samples": 100.0, "batch_size": 4, "num_features": 6}
@@ -42,7 +41,7 @@ LINES = {  # computation's answer → (x, y) of what is drawn
 def answers(state, panel, slot):
     """The last of them."""
     told = []
-    COMPUTATIONS[COMPUTED_BY[panel]](state, slot, told.append)
+    JOBS[PROGRAMS[panel].job].compute(state, slot, told.append)
     return [each for each in told if each.panel == panel][-1]
 
 
@@ -86,7 +85,7 @@ def cases():
     """Every state with every panel; where B* takes long, it is left to the slow tests."""
     for name, state in STATES.items():
         quick = state.algorithms[0].is_default and state.second in ("", "sgd")
-        for panel in PANELS:
+        for panel in TITLES:
             slow = not quick and panel not in ("path", "rate")
             yield pytest.param(name, panel, marks=[pytest.mark.slow] if slow else [])
 
@@ -97,7 +96,7 @@ def test_a_program_draws_what_the_page_shows(name, panel):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("panel", PANELS)
+@pytest.mark.parametrize("panel", TITLES)
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
 def test_programs_of_presets_draw_what_the_page_shows(preset, panel):
     """Growth up to fewer samples than the preset has: of a ramp a B* each takes up to a minute."""
@@ -127,7 +126,7 @@ def test_the_simulated_points_are_the_pages():
     check(replace(State(**SMALL), num_samples=100.0, second="last"), "simulated")
 
 
-@pytest.mark.parametrize("panel", FIGURES)
+@pytest.mark.parametrize("panel", PROGRAMS)
 @pytest.mark.parametrize(
     "state", [*STATES.values(), *(preset.state for preset in PRESETS)], ids=lambda state: state.query[:40] or "default"
 )

@@ -1,0 +1,93 @@
+"""Risk of D samples against the learning rate, with the stability edge."""
+
+from typing import Any
+
+import numpy as np
+
+from sgdtheory.algorithms import Algorithm
+from sgdtheory.explore.legends import PARTS, Entry
+from sgdtheory.explore.program import setting as setting_text
+from sgdtheory.explore.spec import LAW, Answer, Job, PanelSpec, Program, Tell
+from sgdtheory.explore.state import SLOTS, State
+from sgdtheory.risk import excess_risk, method_edge
+
+# Over the edge, where γ against risk is computed; close to it the risk of few steps has narrow valleys.
+RATES = np.union1d(np.geomspace(1e-4, 1.0, 41), 1 - np.geomspace(0.002, 0.4, 24))
+FEW_RATES = RATES[::4]  # first, where a risk takes long
+LINES = "risk", "bias", "variance"
+
+
+def stability_edge(state: State, algorithm: Algorithm) -> float:
+    """The largest stable learning rate of the method's constant steps at batch size B, whatever schedule it has."""
+    return float(method_edge(state.problem, algorithm.method, np.array([float(state.batch_size)]))[0])
+
+
+def rates(state: State, slot: int, tell: Tell) -> None:
+    """Risks at D of learning rates up to the edge: a few first where one takes long."""
+    algorithm = state.algorithms[slot]
+    edge, setting = stability_edge(state, algorithm), {"batch_size": state.batch_size, "num_samples": state.num_samples}
+    for shares in (RATES,) if algorithm.is_default else (FEW_RATES, RATES):
+        risk = excess_risk(state.problem, **setting, learning_rate=edge * shares, algorithm=algorithm)
+        columns = {"learning_rate": edge * shares, "risk": risk.total, "bias": risk.bias, "variance": risk.variance}
+        tell(Answer("rate", columns, {"edge": edge}))
+
+
+def draw(drawing: Any) -> None:
+    """Lines, the point of the loss curve, and the edges."""
+    for slot in range(len(SLOTS)):
+        drawing.line("risk", slot, hover=True)
+    drawing.line("bias", 0, "dashed", 0.6)
+    drawing.line("variance", 0, "dotdash", 0.6)
+    for slot in range(len(SLOTS)):
+        drawing.marks("here", slot, "circle", 9)
+    for slot in range(len(SLOTS)):
+        drawing.span("edge", slot, "height", "dotted")
+    drawing.add_legend(*PARTS, Entry("the γ of the loss curve", 0, "", "circle"))
+
+
+def show(drawing: Any, slot: int, answer: Answer) -> None:
+    """Lines of `rate`, the point of `path`."""
+    columns, marks = answer.columns, answer.marks
+    drawing.place_span("edge", slot, marks["edge"])
+    if answer.panel == "path":
+        drawing.put("here", slot, marks["learning_rate"], marks["total"])
+        if slot == 0:
+            drawing.tell(f"γ = {marks['learning_rate']:.4g}; the stability edge is {marks['edge']:.4g}")
+        return
+    rates, risks = columns["learning_rate"], columns["risk"]
+    drawing.put("risk", slot, rates, risks)
+    drawing.fit(slot, rates, np.minimum(risks, risks[0]))  # what explodes beyond the edge is not all to be seen
+    if slot == 0:
+        for part in ("bias", "variance"):
+            drawing.put(part, 0, rates, columns[part])
+
+
+def program(state: State) -> str:
+    """The figure in Python."""
+    return f"""setting = {setting_text(state)}
+lines, edges = {{}}, {{}}
+for name, algorithm in algorithms.items():
+    edges[name] = st.risk.method_edge(problem, algorithm.method, np.array([{float(state.batch_size)!r}]))[0]
+    shares = np.union1d(np.geomspace(1e-4, 1, 41), 1 - np.geomspace(0.002, 0.4, 24))
+    rates = edges[name] * shares
+    lines[name] = rates, st.excess_risk(problem, learning_rate=rates, algorithm=algorithm, **setting)
+figure = st.plot.risk_against_learning_rate(lines, edges=edges)"""
+
+
+LINES_JOB = Job("rates", rates, "risk against learning rate", (*LAW, "batch_size"), turn=2, lanes=("quick", "long"))
+PANELS = (
+    PanelSpec(
+        "rate",
+        ("learning rate γ (1/λ), at the peak", "excess risk (units of y²)"),
+        place=6,
+        draw=draw,
+        show=show,
+        shows=("rate", "path"),
+        filled_by={"rates": LINES, "run": ("here",)},
+        jobs=(LINES_JOB,),
+        programs={"rate": Program("Risk against learning rate", program, "rates")},
+        measured_by="risk",
+        titled_by="here",
+        told_by="path",
+    ),
+)

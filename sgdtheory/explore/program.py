@@ -1,0 +1,48 @@
+"""Pieces of the Python beside the figures, for the state of the page."""
+
+from dataclasses import fields
+from typing import Any
+
+from sgdtheory.algorithms import Algorithm
+from sgdtheory.explore.state import State, digits
+
+
+def setting(state: State, algorithm: bool = False) -> str:
+    """The arguments that say B and D."""
+    also = ', "algorithm": algorithm' if algorithm else ""
+    return f'{{"batch_size": {digits(state.batch_size)}, "num_samples": {digits(state.num_samples)}{also}}}'
+
+
+def rate_line(state: State) -> str:
+    """The line of γ: the state's, or the best."""
+    if state.learning_rate is not None:
+        return f"    rate = {state.learning_rate!r}"
+    return "    rate = st.optimal_learning_rate(problem, **setting).learning_rate"
+
+
+def problem(state: State) -> str:
+    """The constructor of the problem."""
+    law = f"capacity={digits(state.capacity)}, source={digits(state.source)}"
+    made = f"st.PowerLaw({law}, noise_variance={digits(state.noise_variance)})"
+    return made if state.num_features is None else f"{made}.with_features({state.num_features})"
+
+
+def constructor(algorithm: Algorithm, indent: int = 0) -> str:
+    """The constructor of what is not the default, a line a part where there are several."""
+    parts = []
+    for field in fields(Algorithm):
+        part = getattr(algorithm, field.name)
+        if part != getattr(Algorithm(), field.name):
+            parts.append(f"{field.name}={_part(part)}")
+    if len(parts) > 1:
+        space = " " * indent
+        return "\n".join(["st.Algorithm(", *(f"{space}    {part}," for part in parts), f"{space})"])
+    return f"st.Algorithm({', '.join(parts)})"
+
+
+def _part(part: Any) -> str:
+    name = type(part).__name__
+    if hasattr(part, "written"):
+        return f"st.{name}.from_text({part.text!r})"
+    given = [field for field in fields(part) if getattr(part, field.name) != field.default]
+    return f"st.{name}({', '.join(f'{each.name}={getattr(part, each.name)!r}' for each in given)})"
