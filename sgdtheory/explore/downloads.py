@@ -4,7 +4,7 @@ import io
 from typing import Any
 
 from sgdtheory._common.files import csv_columns
-from sgdtheory.explore.panels import JOBS, PROGRAMS
+from sgdtheory.explore.registry import JOBS, PROGRAMS
 from sgdtheory.explore.sources import python_source
 from sgdtheory.explore.spec import Answer
 from sgdtheory.explore.state import State

@@ -18,8 +18,8 @@ from bokeh.models import Button, Column, CustomJS, Div, Select, TextInput, Toggl
 from sgdtheory.explore.appearance import DARK, LIGHT
 from sgdtheory.explore.controls import STYLE, Controls
 from sgdtheory.explore.drawing import make_drawings
-from sgdtheory.explore.panels import JOBS, SPECS
 from sgdtheory.explore.presets import PRESETS
+from sgdtheory.explore.registry import JOBS, SPECS
 from sgdtheory.explore.spec import Answer
 from sgdtheory.explore.state import COLOURS, SIZES, SLOTS, State, kinds_of
 from sgdtheory.explore.texts import note, readings

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sgdtheory._common.arguments import whole_number
-from sgdtheory.explore.panels import PROGRAMS, TITLES
+from sgdtheory.explore.registry import PROGRAMS, TITLES
 from sgdtheory.explore.sources import python_source
 from sgdtheory.explore.state import State
 

@@ -1,7 +1,7 @@
 """The Python that makes each panel's figure, by the library's public names alone; downloads are made by running it."""
 
-from sgdtheory.explore.panels import PROGRAMS
 from sgdtheory.explore.program import constructor, problem
+from sgdtheory.explore.registry import PROGRAMS
 from sgdtheory.explore.state import State
 
 

@@ -105,7 +105,7 @@ class _Worker:
 
     def warm_up(self) -> None:
         """Import and compute what first calls take long for."""
-        from sgdtheory.explore.panels import JOBS
+        from sgdtheory.explore.registry import JOBS
         from sgdtheory.explore.state import State
 
         for name in ("run", "tuned", "critical"):
@@ -127,7 +127,7 @@ class _Worker:
     def outcome(self, job: Job) -> tuple[str, Any]:
         """Do it: how it ended, and what is to be said of that."""
         from sgdtheory.explore.downloads import FILES
-        from sgdtheory.explore.panels import JOBS
+        from sgdtheory.explore.registry import JOBS
 
         try:
             if job.name in FILES:

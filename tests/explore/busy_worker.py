@@ -4,7 +4,7 @@ import importlib
 import sys
 import time
 
-from sgdtheory.explore.panels import JOBS
+from sgdtheory.explore.registry import JOBS
 from sgdtheory.explore.spec import Job
 from sgdtheory.explore.worker import work
 

@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import t as student
 
 import sgdtheory as st
-from sgdtheory.explore.panels import JOBS
 from sgdtheory.explore.panels.path import REPLICAS
+from sgdtheory.explore.registry import JOBS
 from sgdtheory.explore.state import State
 from tests.marks import slow
 

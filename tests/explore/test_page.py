@@ -10,8 +10,8 @@ from playwright.sync_api import TimeoutError as NotInTime
 import sgdtheory as st
 from sgdtheory.explore import python_source
 from sgdtheory.explore.drawing import TICKS
-from sgdtheory.explore.panels import TITLES
 from sgdtheory.explore.presets import PRESETS
+from sgdtheory.explore.registry import TITLES
 from sgdtheory.explore.state import NUMBERS, State
 from tests.marks import slow
 

@@ -22,7 +22,7 @@ from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
 from sgdtheory.explore import python_source
-from sgdtheory.explore.panels import TITLES
+from sgdtheory.explore.registry import TITLES
 from sgdtheory.explore.server import make_server
 from sgdtheory.explore.state import State
 from tests.marks import slow

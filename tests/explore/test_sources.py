@@ -11,8 +11,8 @@ import pytest
 import sgdtheory as st
 from sgdtheory.explore import python_source
 from sgdtheory.explore.downloads import figure_file, table_file
-from sgdtheory.explore.panels import JOBS, PROGRAMS, TITLES
 from sgdtheory.explore.presets import PRESETS
+from sgdtheory.explore.registry import JOBS, PROGRAMS, TITLES
 from sgdtheory.explore.state import State
 
 SMALL = {"num_samples": 100.0, "batch_size": 4, "num_features": 6}
