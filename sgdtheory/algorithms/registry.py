@@ -1,36 +1,41 @@
 """The methods, schedules and averages that have a name: flags, help, texts, sliders and tables are made of these.
 
-To add one, write its class in a file of its own, and one line here.
+To add one, write its class in a file of its own, and one line here: its name, its module and class.
 """
 
-from sgdtheory.algorithms.accelerated import AcceleratedSGD
-from sgdtheory.algorithms.averages import ExponentialAverage, LastIterate, TailAverage, UniformAverage
-from sgdtheory.algorithms.momentum import HeavyBall, Nesterov
-from sgdtheory.algorithms.schedule_free import ScheduleFree
-from sgdtheory.algorithms.schedules import WSD, Constant, Cosine, Linear, PowerDecay, Stages
-from sgdtheory.algorithms.sgd import SGD
+import importlib
 
-METHODS: dict[str, type] = {
-    "sgd": SGD,
-    "heavy-ball": HeavyBall,
-    "nesterov": Nesterov,
-    "schedule-free": ScheduleFree,
-    "accelerated": AcceleratedSGD,
-}
-SCHEDULES: dict[str, type] = {
-    "constant": Constant,
-    "cosine": Cosine,
-    "linear": Linear,
-    "wsd": WSD,
-    "power": PowerDecay,
-    "stages": Stages,
-}
-AVERAGES: dict[str, type] = {
-    "uniform": UniformAverage,
-    "tail": TailAverage,
-    "exponential": ExponentialAverage,
-    "last": LastIterate,
-}
+
+def _found(**kinds: str) -> dict[str, type]:
+    """Name → class, of module.Class of this wing; an underscore stands for the hyphen of a name."""
+    found = {}
+    for name, origin in kinds.items():
+        module, kind = origin.split(".")
+        found[name.replace("_", "-")] = getattr(importlib.import_module(f"sgdtheory.algorithms.{module}"), kind)
+    return found
+
+
+METHODS = _found(
+    sgd="sgd.SGD",
+    heavy_ball="momentum.HeavyBall",
+    nesterov="momentum.Nesterov",
+    schedule_free="schedule_free.ScheduleFree",
+    accelerated="accelerated.AcceleratedSGD",
+)
+SCHEDULES = _found(
+    constant="schedules.Constant",
+    cosine="schedules.Cosine",
+    linear="schedules.Linear",
+    wsd="schedules.WSD",
+    power="schedules.PowerDecay",
+    stages="schedules.Stages",
+)
+AVERAGES = _found(
+    uniform="averages.UniformAverage",
+    tail="averages.TailAverage",
+    exponential="averages.ExponentialAverage",
+    last="averages.LastIterate",
+)
 KINDS: dict[str, dict[str, type]] = {  # part of an algorithm → name of a kind → its class; the first is the default
     "method": METHODS,
     "schedule": SCHEDULES,

@@ -1,9 +1,10 @@
 """Pieces of the Python beside the figures, for the state of the page."""
 
 from dataclasses import fields
+from importlib import import_module
 from typing import Any
 
-from sgdtheory.algorithms import Algorithm
+from sgdtheory.algorithms import KINDS, Algorithm
 from sgdtheory.explore.state import State, digits
 
 
@@ -41,8 +42,16 @@ def constructor(algorithm: Algorithm, indent: int = 0) -> str:
 
 
 def _part(part: Any) -> str:
-    name = type(part).__name__
     if hasattr(part, "written"):
-        return f"st.{name}.from_text({part.text!r})"
+        return f"{_name(part)}.from_text({part.text!r})"
     given = [field for field in fields(part) if getattr(part, field.name) != field.default]
-    return f"st.{name}({', '.join(f'{each.name}={getattr(part, each.name)!r}' for each in given)})"
+    return f"{_name(part)}({', '.join(f'{each.name}={getattr(part, each.name)!r}' for each in given)})"
+
+
+def _name(part: Any) -> str:
+    """Where a program finds the class: in the library itself or, where it has no name there, in the registry."""
+    kind = type(part)
+    if kind.__name__ in dir(import_module("sgdtheory")):
+        return f"st.{kind.__name__}"
+    place, key = next((place, key) for place, kinds in KINDS.items() for key, each in kinds.items() if each is kind)
+    return f'st.algorithms.KINDS["{place}"]["{key}"]'

@@ -1,7 +1,8 @@
 """The Python beside a figure runs by itself and draws the numbers that the page shows."""
 
 import csv
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import jax
 import matplotlib
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.algorithms import KINDS, Parameter
 from sgdtheory.explore import python_source
 from sgdtheory.explore.downloads import figure_file, table_file
 from sgdtheory.explore.presets import PRESETS
@@ -111,6 +113,26 @@ def test_the_best_and_the_critical_batch_size_are_marked():
     assert {(each["optimal_batch_size"], each["optimal_risk"]) for each in critical} <= ends
     titles = [axes.get_title() for axes in run_program(python_source(state, "samples"))["figure"].axes]
     assert all(title.endswith(f"= {each['batch_size']:g}") for title, each in zip(titles, critical, strict=True))
+
+
+@dataclass(frozen=True)
+class LookAhead(st.LinearMethod):
+    """Registered, without a name in the library itself."""
+
+    start, output = (1, 0), (1, 0)
+    share: Annotated[float, Parameter("share.")] = 0.5
+
+    def coefficients(self, rate, step):
+        return st.Coefficients(A=[[1, 0], [0, 0]], b=[rate, rate], c=[1, -self.share])
+
+
+def test_a_program_finds_a_method_that_only_the_registry_has(monkeypatch):
+    monkeypatch.setitem(KINDS["method"], "look-ahead", LookAhead)
+    state = State(**SMALL, first="look-ahead share=0.25 last")
+    assert 'method=st.algorithms.KINDS["method"]["look-ahead"](share=0.25)' in python_source(state, "rate")
+    names = run_program(python_source(state, "rate"))
+    (algorithm,) = names["algorithms"].values()
+    assert algorithm == st.Algorithm(LookAhead(0.25), average=st.LastIterate())
 
 
 def test_the_edge_is_drawn():
