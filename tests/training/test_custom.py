@@ -256,7 +256,7 @@ def without_output_bias(params, inputs):
     return own_networks.apply(params | {"output_bias": jnp.zeros(1)}, inputs)
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adam", slow("sgd")])
 @pytest.mark.parametrize("table", ["mup", slow("standard"), slow("ntk")])
 def test_trains_as_the_built_in_network_does(optimizer, table):
     """Same initial weights, same data: the same losses."""
