@@ -35,3 +35,4 @@ from .words import algorithm_settings as algorithm_settings
 from .words import algorithm_text as algorithm_text
 from .words import make_algorithm as make_algorithm
 from .words import settings_of_kind as settings_of_kind
+from .words import settings_of_part as settings_of_part

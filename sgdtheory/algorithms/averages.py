@@ -39,6 +39,7 @@ class AbstractAverage(ABC):
     def returned(self, step: float, num_steps: float) -> Returned:
         """a and c after t steps; nan where there is nothing to return yet."""
 
+    # Simulated and tuned runs keep S from step 0 on: only a sum that counts from there may begin as the iterate.
     def starts_at_iterate(self) -> bool:
         """Whether S begins as w_0 and not as 0; f is 0 then."""
         return False
@@ -67,6 +68,7 @@ class _Sum(AbstractAverage):
     def returned(self, step: float, num_steps: float) -> Returned:
         """S over the number of iterates in it."""
         number = step - self.first(num_steps)
+        # an empty sum has no mean: nan, which a path shows as nothing, and not 0, which would be a risk of 0
         return Returned(0.0, 1 / number if number > 0 else math.nan)
 
 

@@ -1,6 +1,7 @@
 """What flags, help and sliders say of a number of a method, a schedule or an average: it stands with its field."""
 
 import dataclasses
+import functools
 import typing
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ class Parameter(NamedTuple):
         setting: its name where an algorithm is written flat; that of the field unless given.
         of_batch: the slider where it is a schedule's of the batch size, if that is another.
         batch_note: what help says of it there.
+        examples: of what is no number but a text: one of the learning rate, one of the batch size.
     """
 
     text: str
@@ -31,15 +33,19 @@ class Parameter(NamedTuple):
     setting: str = ""
     of_batch: Slider | None = None
     batch_note: str = ""
+    examples: tuple[str, str] | None = None
 
 
+@functools.cache
 def parameters(kind: type) -> dict[str, Parameter]:
-    """Field → what is said of it, of the fields that are annotated.
+    """Field → what is said of it, of the fields that are annotated; of a kind that is written as one text, of that.
 
     >>> from sgdtheory.algorithms import HeavyBall, parameters
     >>> parameters(HeavyBall)["momentum"].text
     'momentum β.'
     """
+    if written := getattr(kind, "written", None):
+        return {written.setting: written}
     hints = typing.get_type_hints(kind, include_extras=True)
     found = {}
     for field in dataclasses.fields(kind):

@@ -238,9 +238,9 @@ class Stages(Shape):
     written: ClassVar[Parameter] = Parameter(
         "FRACTION:VALUE pairs; 0:1,0.5:0.3 is the peak up to half of the steps, and 0.3 of it from there on.",
         setting="stages",
+        examples=("0:1,0.5:0.3", "0:1,0.5:4"),
         batch_note="0:1,0.5:4 is B up to half of the steps, and 4B from there on.",
     )
-    examples: ClassVar[tuple[str, str]] = "0:1,0.5:0.3", "0:1,0.5:4"  # of the learning rate, of the batch size
 
     fractions: Any  # any sequence; kept as a tuple
     values: Any

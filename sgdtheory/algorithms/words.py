@@ -45,7 +45,7 @@ def algorithm_settings(text: str, also: tuple[str, ...] = ()) -> dict[str, Any]:
     Raises:
         ValueError: a word that is neither, a name that is said twice, a value that is no number.
     """
-    known = list(dict.fromkeys(name for part in KINDS for name in (part, *_all_settings(part)))) + list(also)
+    known = list(dict.fromkeys(name for part in KINDS for name in (part, *settings_of_part(part)))) + list(also)
     found = {}
     for word in text.split():
         name, equals, value = word.partition("=")
@@ -88,10 +88,7 @@ def settings_of_kind(part: str, kind: Any) -> dict[str, str]:
     >>> settings_of_kind("average", TailAverage)
     {'tail_fraction': 'fraction'}
     """
-    if _written(kind):
-        names = {kind.written.setting: kind.written.setting}
-    else:
-        names = {said.setting or field: field for field, said in parameters(kind).items()}
+    names = {said.setting or field: field for field, said in parameters(kind).items()}
     return {f"batch_{name}": field for name, field in names.items()} if part == "batch_schedule" else names
 
 
@@ -106,8 +103,13 @@ def _written(kind: Any) -> bool:
     return hasattr(kind, "written")
 
 
-def _all_settings(part: str) -> list[str]:
-    return [name for kind in KINDS[part].values() for name in settings_of_kind(part, kind)]
+def settings_of_part(part: str) -> list[str]:
+    """Those of all kinds of a part, each once.
+
+    >>> settings_of_part("average")
+    ['tail_fraction', 'average_decay', 'average_window']
+    """
+    return list(dict.fromkeys(name for kind in KINDS[part].values() for name in settings_of_kind(part, kind)))
 
 
 def _made(part: str, name: str, own: Mapping[str, str], settings: Mapping[str, Any]) -> Any:
@@ -142,7 +144,7 @@ def _one_of_several(kind: type) -> bool:
 
 def _refusal(name: str, value: Any, names: Mapping[str, str]) -> str:
     """Why a setting does not belong, and to which kinds it does."""
-    part = next(part for part in KINDS if name in _all_settings(part))
+    part = next(part for part in KINDS if name in settings_of_part(part))
     others = [other for other, kind in KINDS[part].items() if name in settings_of_kind(part, kind)]
     shown, where = f"{_dashed(name)} = {_shown(value)}", _dashed(part)
     return f"{shown} does not matter with {where} {names[part]}: leave it out, or take {where} {' or '.join(others)}"

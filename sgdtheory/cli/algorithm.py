@@ -4,7 +4,15 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sgdtheory.algorithms import KINDS, Algorithm, algorithm_text, make_algorithm, parameters, settings_of_kind
+from sgdtheory.algorithms import (
+    KINDS,
+    Algorithm,
+    algorithm_text,
+    make_algorithm,
+    parameters,
+    settings_of_kind,
+    settings_of_part,
+)
 
 PARTS = {
     "method": "What a step does.",
@@ -21,17 +29,13 @@ HEADINGS = {
 MOST_NAMED = 3  # kinds that a flag's help lists; of more it says which do not have it
 
 
-def _settings(part: str) -> list[str]:
-    return list(dict.fromkeys(name for kind in KINDS[part].values() for name in settings_of_kind(part, kind)))
-
-
 def _text(part: str, setting: str) -> str:
     """What a flag means, for which kinds, and what it is unless given."""
     settings = {name: settings_of_kind(part, kind) for name, kind in KINDS[part].items()}
     homes = [name for name, own in settings.items() if setting in own]
     kind: Any = KINDS[part][homes[0]]
     field = settings[homes[0]][setting]
-    said = kind.written if hasattr(kind, "written") else parameters(kind)[field]
+    said = parameters(kind)[field]
     if part == "batch_schedule":
         flag = f"--{setting.removeprefix('batch_').replace('_', '-')}"
         return f"As {flag}; {said.batch_note}" if said.batch_note else f"As {flag}."
@@ -48,16 +52,17 @@ def _fields() -> list[tuple[str, Any, Any]]:
     found = []
     for part, kinds in KINDS.items():
         found.append((part, Literal[tuple(kinds)], dataclasses.field(default=next(iter(kinds)))))
-        for setting in _settings(part):
-            of = [kind for kind in kinds.values() if setting in settings_of_kind(part, kind)]
-            kept = str if hasattr(of[0], "written") else float
+        for setting in settings_of_part(part):
+            kind = next(each for each in kinds.values() if setting in settings_of_kind(part, each))
+            said = parameters(kind)[settings_of_kind(part, kind)[setting]]
+            kept = str if said.examples else float
             found.append((setting, kept | None, dataclasses.field(default=None)))
     return found
 
 
-ALGORITHM_GROUPS = {HEADINGS[part]: (part, *_settings(part)) for part in KINDS}  # of flags, in help
+ALGORITHM_GROUPS = {HEADINGS[part]: (part, *settings_of_part(part)) for part in KINDS}  # of flags, in help
 _FLAGS = _fields()
-_TEXTS = PARTS | {name: _text(part, name) for part in KINDS for name in _settings(part)}
+_TEXTS = PARTS | {name: _text(part, name) for part in KINDS for name in settings_of_part(part)}
 _Flags: Any = dataclasses.make_dataclass("_Flags", _FLAGS, namespace={"FLAG_TEXTS": _TEXTS}, frozen=True, kw_only=True)
 
 

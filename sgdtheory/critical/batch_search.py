@@ -14,13 +14,14 @@ from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
 FOLLOWED = np.log(4)  # of n: within this factor of where the best γ was looked for, its basin is followed
 FOLLOWED_RESONANT = 0.03  # of log n, where steps resonate and n is as even or odd: basins change places more slowly
 EVERY_RESONANT_STEPS = 64  # up to this many, where steps resonate, every n is tried: parity decides there
-LOOK_BACK, MOST_LOOKED_BACK = (
-    0.7,
-    64,
-)  # there: down to this share of steps that are enough, or so many fewer, all are tried
+# where steps ripple: down to this share of steps that are enough, or so many fewer, all are tried
+LOOK_BACK = 0.7
+MOST_LOOKED_BACK = 64
 PATTERN = 8  # numbers of steps in a row: overshooting steps tell odd from even, stages and tails longer patterns
 STEPS_AT_ONCE = 8  # of those: enough for most answers to be among the first
-FAR, NO_FALL = 20.0, 1e-4  # times a number of steps, of log Δ: a risk that falls less on the way falls no more
+# a risk that falls by less of log Δ on the way to so many times the steps falls no more
+FAR = 20.0
+NO_FALL = 1e-4
 ROUNDING = 1e-12  # relative: (1 + overhead) D is not lowered by a sample through rounding
 
 

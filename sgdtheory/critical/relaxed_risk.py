@@ -9,7 +9,8 @@ from sgdtheory.critical.tuned_risk import TunedRisk
 
 EVERY_FEW_STEPS = 40  # up to this many steps every n is tried: there the least risk is no smooth function of n
 # n at which ρ is computed first: in general, and where steps resonate
-RELAXED_PER_DECADE, RESONANT_PER_DECADE = 1.5, 5.0
+RELAXED_PER_DECADE = 1.5
+RESONANT_PER_DECADE = 5.0
 ROUGH_FEW_STEPS = 4  # where all is to some 1e-3: up to this many steps every n, since one may be better than two
 RELAXED_NEAR = 0.02  # relative: a minimum of ρ this little above what is attained is looked into, where steps resonate
 LEAST_BEND = 1e-9  # of log ρ in log n: a minimum that is flatter is no lower than it looks

@@ -7,20 +7,24 @@ import numpy as np
 from scipy import special
 from scipy.optimize import elementwise
 
-# The scan over γ for one B and n.
+# The scan over γ for one B and n. Places are positions on the line of `RiskAgainstRate`: log(γ/edge) for small γ.
 SCAN_ERROR = 1e-5  # relative, of the risks of a scan: as smooth as they are, its basins are those of the exact risk
 RESONANT = 4.0  # n/B: with more steps |q|^n, at most (1 − 4/B)^n, has died out at the edge; with fewer, steps resonate
 # of the first places below half the edge: basins are wider, narrower ones are found by halving
 SPACING = np.log(10) / 2
 SPACING_ABOVE = np.log(100)  # of the first places above it, where Δ hardly changes until steps overshoot
 # of the last places where steps resonate: minima are apart by more, n(1 − γ/edge) ≤ 14
-FINE_SPACING, FINE_PLACES = 0.3, 9
+FINE_SPACING = 0.3
+FINE_PLACES = 9
 STEEPEST = 2.0  # slope of log Δ: what lies between two places is taken to be no lower than this allows
 FINEST_INTERVAL = 0.3  # an interval this narrow hides no minimum
 # Where the mean path swings with γ it is computed at so many places for each step, evenly in √γ, and some in log γ
-PLACES_A_STEP, LEAST_PLACES, MOST_PLACES = 12, 200, 800
+PLACES_A_STEP = 12
+LEAST_PLACES = 200
+MOST_PLACES = 800
 NEARER_PLACES = 17  # and at so many about each of its minima
-MOST_SWINGS, SWINGS_WITHIN = 6, 2.0  # minima of what is expected that are looked into, and how far above the least
+MOST_SWINGS = 6  # minima of what is expected that are looked into
+SWINGS_WITHIN = 2.0  # and how far above the least
 NOISE_FALLS = 0.8  # times the variance: a minimum nearby is no lower
 CONTENDING = 2.0  # times STEEPEST: minima that could be the least if slopes were this steep are refined
 

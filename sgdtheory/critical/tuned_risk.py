@@ -20,10 +20,12 @@ from sgdtheory.risk import (
     risk_parts,
 )
 
+# What a problem is asked for: where its modes may begin to merge (see `AbstractProblem.modes`).
 MEAN_RESOLVED = 1e-3  # nγλ: the risk of the mean of w̄ is a polynomial of low degree in λ below
 MOMENTS_RESOLVED = 1e-2  # λ/λ_1: for Σ s λ and Σ λ², polynomials everywhere
 MANY_ZEROS = 40  # steps: of more, without momentum, little bias is left between two zeros of the mean path
-KEPT_SWINGS, MOST_SWINGING = 10.0, 1000.0  # times as many steps where early swings are kept, up to so many
+KEPT_SWINGS = 10.0  # times as many steps where early swings are kept
+MOST_SWINGING = 1000.0  # up to so many
 LEADING = 8  # directions, those with most of the signal
 NARROW = 16  # steps: of so few the basins may be narrower than that
 BASIN = 1.0  # a followed minimum that has moved farther than this has been lost

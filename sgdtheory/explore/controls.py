@@ -164,9 +164,10 @@ class AlgorithmControls:
         found = {}
         of_batch = part == "batch_schedule"
         for name, field in settings_of_kind(part, kind).items():
-            if hasattr(kind, "written"):
-                found[name] = self._text(name, given.get(name, kind.examples[of_batch]))
-            elif (said := parameters(kind)[field]).slider:
+            said = parameters(kind)[field]
+            if said.examples:
+                found[name] = self._text(name, given.get(name, said.examples[of_batch]))
+            elif said.slider:
                 found[name] = self._slider(name, said, of_batch, given)
         self.settings |= found
         return list(found.values())

@@ -18,7 +18,8 @@ from sgdtheory.risk.risk import Risk
 
 TOGETHER = 400.0  # steps: runs that are no longer are stepped through side by side, sooner done than closed forms
 MODES_TOGETHER = 5000  # modes times runs side by side: their moments stay in a core's cache
-GROWN, GROWN_ERROR = 1e6, 1e-8  # of risks that are so many times what there was; 2e-9 in 2,000 random runs, up to 1e156
+GROWN = 1e6  # times what there was: a risk of which
+GROWN_ERROR = 1e-8  # is the error that is stated; 2e-9 in 2,000 random runs, up to 1e156
 ROUNDED_BELOW_0 = 1e-6  # of what there is at the start: a part this far below 0 has not been rounded, but lost
 
 

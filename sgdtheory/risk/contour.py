@@ -11,6 +11,7 @@ import numpy as np
 
 from sgdtheory.problems import AbstractProblem, Modes
 
+# below this a sum over directions is, to rounding, a polynomial in λ: what `problem.modes` is asked for
 CONTOUR_RESOLVED = 0.5  # nγλ: the sums at the points of the contour, which keep at least |np| ≥ 4 away from their poles
 FEW_STEPS = 32  # up to here sums over steps are added term by term: as fast as the contour, and exact
 LARGEST_REACH = 1e300  # of nγ: beyond it lies the end of the range of a float

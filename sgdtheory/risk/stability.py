@@ -12,6 +12,7 @@ from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.moments import Generators, generators
 from sgdtheory.risk.spectrum import displacement, growth, loads, radii, step_spectrum
 
+# below this a sum over directions is, to rounding, a polynomial in λ: what `problem.modes` is asked for
 EDGE_RESOLVED = 1e-2  # λ/λ_1: the sum of the stability edge, whose denominators are 1 to this accuracy
 NEWTON_TOLERANCE = 1e-15  # relative: a step of the edge's root this small, or downwards, is rounding
 MOST_NEWTON_STEPS = 100  # ten are enough
@@ -19,7 +20,9 @@ EDGE_SEARCHED_FROM = 1e-3  # γλ_1, from which the edge of a method is looked f
 LARGEST_EDGE = 1e9  # of γλ_1
 LARGEST_GAIN = 1e30  # times as far as SGD: what goes farther is unstable
 EDGE_TOLERANCE = 1e-12  # relative
-MOST_SECTIONS, SECTIONS_TIMES_MODES = 24, 400_000  # of the range in which the edge of a method lies, looked at together
+# sections of the range in which the edge of a method lies that are looked at together, and times modes
+MOST_SECTIONS = 24
+SECTIONS_TIMES_MODES = 400_000
 MANY_STEPS = 1e6  # after which a method moves at its final speed
 
 TOLERANCES = {"xatol": 0.0, "xrtol": 4e-16, "fatol": 0.0, "frtol": 0.0}

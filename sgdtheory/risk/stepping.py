@@ -9,7 +9,8 @@ import numpy as np
 from sgdtheory.problems import Modes
 from sgdtheory.risk.moments import Moments, Steps, nested, stacked, step
 
-STEPS_AT_ONCE, FEW_AT_ONCE = 4096, 512  # steps whose coefficients are held
+STEPS_AT_ONCE = 4096  # steps whose coefficients are held
+FEW_AT_ONCE = 512  # where there are no more
 
 
 def stepped(
