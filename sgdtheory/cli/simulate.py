@@ -120,7 +120,7 @@ class SimulateCommand(SettingsCommand, AlgorithmCommand, DistributedCommand):
 
     def _print(self, columns: dict[str, Any]) -> None:
         rows = zip(*map(np.ravel, np.broadcast_arrays(*columns.values())), strict=True)
-        returned = "last" if isinstance(self.algorithm.average, LastIterate) else "averaged"
+        returned = "last" if self.algorithm.average == LastIterate() else "averaged"
         table = Table(
             title=f"excess risk of the {returned} iterate ({self.quantity}), {self.sampler} sampler, {self.law} data"
             + self.algorithm_title

@@ -33,9 +33,6 @@ class Entry(NamedTuple):
     of: str = ""
 
 
-PARTS = Entry("its bias", 0, "dashed", width=0.6), Entry("its variance", 0, "dotdash", width=0.6)
-
-
 def symbol(color: str, dash: str, mark: str, width: float, room: int = 34) -> str:
     """A piece of the line, and the mark on it; `room` sixteenths of an em wide."""
     how = f"stroke='{color}' stroke-width='{width}' stroke-dasharray='{DASHES[dash]}'" if dash else ""

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm
-from sgdtheory.explore.legends import PARTS, Entry
+from sgdtheory.explore.legends import Entry
 from sgdtheory.explore.program import setting as setting_text
+from sgdtheory.explore.risk_lines import LINES, PARTS, draw_risks, put_risks
 from sgdtheory.explore.spec import LAW, Answer, Job, PanelSpec, Program, Tell
 from sgdtheory.explore.state import SLOTS, State
 from sgdtheory.risk import excess_risk, method_edge
@@ -14,7 +15,6 @@ from sgdtheory.risk import excess_risk, method_edge
 # Over the edge, where γ against risk is computed; close to it the risk of few steps has narrow valleys.
 RATES = np.union1d(np.geomspace(1e-4, 1.0, 41), 1 - np.geomspace(0.002, 0.4, 24))
 FEW_RATES = RATES[::4]  # first, where a risk takes long
-LINES = "risk", "bias", "variance"
 
 
 def stability_edge(state: State, algorithm: Algorithm) -> float:
@@ -34,10 +34,7 @@ def rates(state: State, slot: int, tell: Tell) -> None:
 
 def draw(drawing: Any) -> None:
     """Lines, the point of the loss curve, and the edges."""
-    for slot in range(len(SLOTS)):
-        drawing.line("risk", slot, hover=True)
-    drawing.line("bias", 0, "dashed", 0.6)
-    drawing.line("variance", 0, "dotdash", 0.6)
+    draw_risks(drawing)
     for slot in range(len(SLOTS)):
         drawing.marks("here", slot, "circle", 9)
     for slot in range(len(SLOTS)):
@@ -55,11 +52,8 @@ def show(drawing: Any, slot: int, answer: Answer) -> None:
             drawing.tell(f"γ = {marks['learning_rate']:.4g}; the stability edge is {marks['edge']:.4g}")
         return
     rates, risks = columns["learning_rate"], columns["risk"]
-    drawing.put("risk", slot, rates, risks)
+    put_risks(drawing, slot, rates, columns)
     drawing.fit(slot, rates, np.minimum(risks, risks[0]))  # what explodes beyond the edge is not all to be seen
-    if slot == 0:
-        for part in ("bias", "variance"):
-            drawing.put(part, 0, rates, columns[part])
 
 
 def program(state: State) -> str:

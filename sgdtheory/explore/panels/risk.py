@@ -6,13 +6,13 @@ import numpy as np
 
 from sgdtheory.critical import optimal_learning_rate
 from sgdtheory.explore.appearance import about, number
-from sgdtheory.explore.legends import PARTS, Entry
+from sgdtheory.explore.legends import Entry
+from sgdtheory.explore.risk_lines import LINES, PARTS, draw_risks, put_risks
 from sgdtheory.explore.spec import LAW, Answer, Job, PanelSpec, Program, Tell
 from sgdtheory.explore.state import SLOTS, State, digits
 from sgdtheory.risk import excess_risk
 
 BATCHES_PER_DECADE = 5
-LINES = "risk", "bias", "variance"
 
 
 def batch_sizes(num_samples: float) -> np.ndarray:
@@ -39,10 +39,7 @@ def tuned(state: State, slot: int, tell: Tell) -> None:
 
 def draw(drawing: Any) -> None:
     """Lines, stars, and what M features miss."""
-    for slot in range(len(SLOTS)):
-        drawing.line("risk", slot, hover=True)
-    drawing.line("bias", 0, "dashed", 0.6)
-    drawing.line("variance", 0, "dotdash", 0.6)
+    draw_risks(drawing)
     for slot in range(len(SLOTS)):
         drawing.marks("least", slot)
     drawing.span("missed", -1, "width", "dotted")
@@ -55,11 +52,9 @@ def show(drawing: Any, slot: int, answer: Answer) -> None:
         _show_least(drawing, slot, answer.marks)
         return
     columns = answer.columns
-    drawing.put("risk", slot, columns["batch_size"], columns["risk"])
+    put_risks(drawing, slot, columns["batch_size"], columns)
     drawing.fit(slot, columns["batch_size"], columns["risk"])
     if slot == 0:
-        for part in ("bias", "variance"):
-            drawing.put(part, 0, columns["batch_size"], columns.get(part, np.full(len(columns["risk"]), np.nan)))
         drawing.place_span("missed", -1, answer.marks["missed"])
 
 
