@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -11,7 +10,7 @@ import sgdtheory as st
 from sgdtheory.algorithms import Course
 from sgdtheory.optimal import KnotShape, OptimalSchedule
 from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk import FAST, FINE, course_risk
+from sgdtheory.risk import course_risk
 
 RESOLVED, TOLERANCE = 0.5, 1e-6  # of `Problem.modes`
 CLOSE = {"xatol": 0.01, "fatol": 1e-6}  # log of the two constants, log risk
@@ -48,12 +47,12 @@ class KernelLaw:
         wanted = np.log(self.best.num_steps - self.steps)
         return np.exp(np.interp(wanted, np.log(left), -np.log(slowness[1:])))
 
-    def risk(self, rates: np.ndarray, resolution: Any = FINE) -> float:
-        """Exact, of γ given at the knots; FAST is for searches."""
+    def risk(self, rates: np.ndarray, tolerance: float = 0.0) -> float:
+        """Exact, of γ given at the knots; a tolerance of 1e-5 is for searches."""
         shape = KnotShape(self.best.num_steps, tuple(self.steps.tolist()), tuple((rates / rates.max()).tolist()))
         algorithm = st.Algorithm(schedule=shape, average=st.LastIterate())
         course = Course(algorithm, self.batch_size, float(rates.max()), self.best.num_steps, rounded=False)
-        return float(course_risk(self.problem, course, estimate=False, resolution=resolution).parts.sum())
+        return float(course_risk(self.problem, course, estimate=False, tolerance=tolerance).parts.sum())
 
     @cached_property
     def tuned(self) -> np.ndarray:
@@ -69,7 +68,7 @@ class KernelLaw:
     def _least(self, rates: Callable[[np.ndarray], np.ndarray], begin: list[float]) -> np.ndarray:
         simplex = np.vstack([begin, begin + np.diag(FIRST_STEPS[: len(begin)])])
         found = minimize(
-            lambda point: np.log(self.risk(rates(point), FAST)),
+            lambda point: np.log(self.risk(rates(point), 1e-5)),
             begin,
             method="Nelder-Mead",
             options={"initial_simplex": simplex, **CLOSE},

@@ -202,3 +202,20 @@ class Course:
         sums = np.concatenate([[0.0], np.cumsum(sizes * np.diff(starts, append=self.num_steps))])
         place = np.searchsorted(starts, step, side="right") - 1
         return sums[place] + sizes[place] * (step - starts[place])
+
+
+def courses_of(algorithm: Algorithm, batch: np.ndarray, rate: np.ndarray, samples: np.ndarray) -> list[Course]:
+    """The courses that D samples allow at these peak batch sizes and learning rates, of one shape; in one list.
+
+    Raises:
+        ValueError: not one step.
+    """
+    shape = algorithm.batch_schedule
+    batch, rate, samples = batch.ravel(), rate.ravel(), samples.ravel()
+    if shape.flat and batch.size:
+        steps = np.floor_divide(samples, batch_sizes(shape, batch, np.zeros(1), 1))
+        _at_least_one(float(steps.min()), float(samples[steps.argmin()]))
+        numbers = steps.tolist()
+    else:
+        numbers = [number_of_steps(shape, *each) for each in zip(batch.tolist(), samples.tolist(), strict=True)]
+    return [Course(algorithm, *each) for each in zip(batch.tolist(), rate.tolist(), numbers, strict=True)]

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -52,7 +53,7 @@ class Shape:
         warmup = getattr(self, "warmup", 0.0)
         return (warmup,) if 0 < warmup < 1 else ()
 
-    @property
+    @cached_property
     def flat(self) -> bool:
         """Whether f is the same everywhere."""
         return self.smooth and not self.knots() and np.ptp(self.factors(np.arange(5), 5)) == 0

@@ -1,16 +1,16 @@
 """Other notions of a critical batch size on the same problem: gradient noise scales and the interpolation batch."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays
-from sgdtheory.algorithms import Algorithm, Constant, LastIterate, UniformAverage, checked_algorithm
+from sgdtheory.algorithms import Algorithm, Constant, checked_algorithm, courses_of
 from sgdtheory.critical.definition import CriticalBatchSize, critical_batch_size
 from sgdtheory.critical.tuned_risk import MOMENTS_RESOLVED
 from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk import iterate_moments, last_iterate_moments
+from sgdtheory.risk import iterate_moments
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,8 @@ def gradient_noise_scale(
     checked_problem(problem)
     scheduled = checked_algorithm(algorithm).batch_schedule != Constant()
     batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples, scheduled=scheduled)
-    if replace(checked_algorithm(algorithm), average=UniformAverage()).is_default:
-        moments = last_iterate_moments(problem, batch, rate, np.floor_divide(samples, batch))
-    else:
-        moments = iterate_moments(problem, replace(algorithm, average=LastIterate()), batch, rate, samples)
-    risk, gradient, curved = moments
+    moments = iterate_moments(problem, courses_of(algorithm, batch, rate, samples))
+    risk, gradient, curved = moments.reshape(3, *batch.shape)
     with np.errstate(all="ignore"):
         modes = problem.modes(MOMENTS_RESOLVED * max(problem.largest_eigenvalue, 1e-300))
         squares = modes.multiplicity @ modes.eigenvalue**2

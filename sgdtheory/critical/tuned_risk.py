@@ -7,11 +7,9 @@ from scipy.optimize import brentq
 
 from sgdtheory._common.arguments import checked_problem
 from sgdtheory.algorithms import Algorithm, Course, ExponentialAverage, LinearMethod, TailAverage, checked_algorithm
-from sgdtheory.critical.risk_against_rate import RESONANT, SCAN_ERROR, RiskAgainstRate, Swings
+from sgdtheory.critical.risk_against_rate import RESONANT, RiskAgainstRate, Swings
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import (
-    FAST,
-    FINE,
     course_risks,
     displacement,
     growth_beyond,
@@ -108,10 +106,9 @@ class TunedRisk:
         """(2, …) bias and variance of `risk`."""
         if self._course is None:
             return risk_parts(self.problem, batch, rate, steps, tolerance=tolerance, stable=True)
-        resolution = FAST if tolerance >= SCAN_ERROR else FINE
         courses = [self._course(*each) for each in zip(batch.ravel(), rate.ravel(), steps.ravel(), strict=True)]
-        how: Any = {"estimate": False, "resolution": resolution, "compiled_from": COMPILED_OFTEN}
-        parts = np.reshape(course_risks(self.problem, courses, **how)[0], (2, *batch.shape))
+        how: Any = {"estimate": False, "tolerance": tolerance, "compiled_from": COMPILED_OFTEN}
+        parts = np.reshape(course_risks(self.problem, courses, **how).parts, (2, *batch.shape))
         return np.minimum(parts, LARGEST_RISK * self.initial_risk)
 
     def mean_risk(self, rate: np.ndarray, steps: float) -> np.ndarray:

@@ -1,13 +1,11 @@
 """The exact excess risk of any algorithm at the end of its run."""
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays
-from sgdtheory.algorithms import DEFAULT, Algorithm, Constant, checked_algorithm
+from sgdtheory.algorithms import DEFAULT, Algorithm, Constant, checked_algorithm, courses_of
 from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk.algorithm_risk import algorithm_risk
-from sgdtheory.risk.exact import risk_parts
+from sgdtheory.risk.engine import course_risks
 from sgdtheory.risk.risk import Risk
 
 
@@ -59,7 +57,6 @@ def excess_risk(
     batch_size, learning_rate, num_samples = settings_arrays(
         batch_size, learning_rate, num_samples, scheduled=scheduled
     )
-    if not algorithm.is_default:
-        return algorithm_risk(problem, algorithm, batch_size, learning_rate, num_samples)
-    steps = np.floor_divide(num_samples, batch_size)
-    return Risk(*(part[()] for part in risk_parts(problem, batch_size, learning_rate, steps)))
+    found = course_risks(problem, courses_of(algorithm, batch_size, learning_rate, num_samples))
+    values = *found.parts, found.error
+    return Risk(*(each.reshape(batch_size.shape)[()] for each in values))

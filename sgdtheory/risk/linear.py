@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+LARGEST_ADJUGATE = 3  # unknowns: more are eliminated at every point
+
 
 def solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Solutions (q, r, …) of matrix (q, q, …) times x = right (q, r, …), by elimination from the last unknown up.
@@ -50,31 +52,47 @@ def _eliminated(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def resolvent(matrix: np.ndarray, y: np.ndarray, z: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solutions (q, r, K, C) of (y + z·matrix) x = right at C points, for matrices (q, q, K) and right (q, r, K).
+    """Solutions (q, r, S, K, C) of (y + z·matrix) x = right, for matrices (q, q, S, K) and right (q, r, S, K).
 
-    For q ≤ 3 by adjugate and determinant: polynomials in y and z whose coefficients are the same at all points, so that
-    a product of matrices does the work of an elimination at every point.
+    At C points y, z, (S, C) each. For q ≤ 3 by adjugate and determinant: polynomials in y and z whose coefficients are
+    the same at all points, so that a product of matrices does the work of an elimination at every point.
     """
     q = matrix.shape[0]
-    if q > 3:
-        return solve(matrix[..., None] * z + np.eye(q)[:, :, None, None] * y, right[..., None] + 0 * z)
-    trace: Any = matrix.trace()
-    numerator, determinant = [right], [np.ones_like(trace), trace]
-    if q > 1:
-        numerator.append(np.einsum("ijk,jrk->irk", _others(matrix), right))
-    if q == 2:
-        determinant.append(matrix[0, 0] * matrix[1, 1] - matrix[0, 1] * matrix[1, 0])
-    if q == 3:
-        cofactors = _cofactors(matrix)
-        numerator.append(np.einsum("jik,jrk->irk", cofactors, right))
-        determinant += [cofactors.trace(), (matrix[0] * cofactors[0]).sum(0)]
-    found = _homogeneous(np.array(numerator), y, z)
-    found *= np.reciprocal(_homogeneous(np.array(determinant), y, z))
+    y, z = (each[:, None] for each in (y, z))
+    if q > LARGEST_ADJUGATE:
+        return solve(matrix[..., None] * z + np.eye(q)[:, :, None, None, None] * y, right[..., None] + 0 * z)
+    found = homogeneous(adjugate(matrix, right), y[:, 0], z[:, 0])
+    found *= np.reciprocal(homogeneous(determinant(matrix), y[:, 0], z[:, 0]))
     return found
 
 
+def adjugate(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Coefficients (q, q, r, …) of `adj(y + z·matrix) right` as a polynomial in y and z, y^{q−1} first; q ≤ 3."""
+    q = matrix.shape[0]
+    found = np.empty((q, *np.broadcast_shapes(right.shape, (q, right.shape[1], *matrix.shape[2:]))))
+    found[0] = right
+    if q > 1:
+        found[1] = np.einsum("ij...,jr...->ir...", _others(matrix), right)
+    if q == 3:
+        found[2] = np.einsum("ji...,jr...->ir...", _cofactors(matrix), right)
+    return found
+
+
+def determinant(matrix: np.ndarray) -> np.ndarray:
+    """Coefficients (q + 1, …) of `det(y + z·matrix)` as a polynomial in y and z, y^q first; q ≤ 3."""
+    q = matrix.shape[0]
+    trace: Any = matrix.trace()
+    found = [np.ones_like(trace), trace]
+    if q == 2:
+        found.append(matrix[0, 0] * matrix[1, 1] - matrix[0, 1] * matrix[1, 0])
+    if q == 3:
+        cofactors = _cofactors(matrix)
+        found += [cofactors.trace(), (matrix[0] * cofactors[0]).sum(0)]
+    return np.array(found)
+
+
 def _others(matrix: np.ndarray) -> np.ndarray:
-    """trace − matrix, (q, q, K); its diagonal is the sum of the other entries, so that no small entry is lost."""
+    """trace − matrix, (q, q, …); its diagonal is the sum of the other entries, so that no small entry is lost."""
     found = -matrix
     for i in range(matrix.shape[0]):
         found[i, i] = sum(matrix[j, j] for j in range(matrix.shape[0]) if j != i)
@@ -82,18 +100,26 @@ def _others(matrix: np.ndarray) -> np.ndarray:
 
 
 def _cofactors(matrix: np.ndarray) -> np.ndarray:
-    """Of matrices (3, 3, K)."""
+    """Of matrices (3, 3, …)."""
     first, second = [1, 2, 0], [2, 0, 1]
     straight = matrix[first][:, first] * matrix[second][:, second]
     return straight - matrix[first][:, second] * matrix[second][:, first]
 
 
-def _homogeneous(coefficients: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Polynomials Σ_m c_m y^{M−m} z^m at (C,) points, (…, C), for coefficients (M + 1, …)."""
-    degree = coefficients.shape[0] - 1
-    powers = np.array([y ** (degree - m) * z**m for m in range(degree + 1)], dtype=complex)
-    values = np.moveaxis(coefficients, 0, -1) @ powers.view(float)  # real times complex, as real numbers
-    return values.view(complex)
+def homogeneous(coefficients: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Polynomials Σ_m c_m y^{M−m} z^m at (S, C) points, (…, S, K, C), for coefficients (M + 1, …, S, K)."""
+    values = np.moveaxis(coefficients, 0, -1) @ as_real(powers(coefficients.shape[0] - 1, y, z))
+    return values.view(complex)  # real times complex, as real numbers
+
+
+def powers(degree: int, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """(S, M + 1, C) of y^{M−m} z^m, m = 0 … M, at (S, C) points."""
+    return np.stack([y ** (degree - m) * z**m for m in range(degree + 1)], axis=1)
+
+
+def as_real(values: np.ndarray) -> np.ndarray:
+    """Complex numbers (…, C) as real ones (…, 2C), which real matrices multiply sooner."""
+    return np.ascontiguousarray(values, dtype=complex).view(float)
 
 
 def inverses(matrices: np.ndarray) -> np.ndarray:

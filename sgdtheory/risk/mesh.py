@@ -1,38 +1,25 @@
 """Where the panels of a smooth piece begin and end."""
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+
+from sgdtheory.risk.closed_form import Stage, make_stage
+from sgdtheory.risk.resolution import Resolution
+from sgdtheory.risk.runs import Piece
+from sgdtheory.risk.spectrum import loads, radii, step_spectrum
 
 PANEL_VARIATION = 5.0  # of learning rate and batch size within a panel
 SHORTEST_PANEL = 16.0  # steps: shorter ones are taken
 PANEL_DECAY = 1.0  # by which exponent all directions may have decayed within a panel
 PANEL_RISE = 4.0  # by which exponent the moments may grow within a panel, roughly followed
 MOST_DECAY = 45.0  # exponents of decay that are followed: e^−45 of the initial risk is nothing
+MOST_GROWTH = 800.0  # exponents of growth: e^800 is beyond the range of a float
+GROWTH_PROBES = 17  # steps of a piece at which the rate of growth is computed, if there is any
 
-
-class Resolution(NamedTuple):
-    """How finely smooth pieces are followed.
-
-    Attributes:
-        order: p, points on a panel.
-        ratio: of the distances of a panel's ends from the kink before it.
-        modes: relative error that sums over directions may have.
-        tail: share that the two highest Legendre coefficients of second moments may have on a panel; with more it is
-            halved.
-    """
-
-    order: int
-    ratio: float
-    modes: float
-    tail: float
-
-
-# By measurement (tests/risk/test_algorithm.py)
-FINE = Resolution(9, 2.0, 0.0, 1e-6)  # relative error 1e-11 as a rule, 1e-8 next to the edge, some 1e-7 beyond it
-ROUGH = Resolution(7, 2.0, 0.0, 1e-4)  # at least three times that, forty as a rule: for a bound of the error
-FAST = Resolution(5, 3.0, 1e-6, np.inf)  # about 1e-5, for searches
+Way = list[tuple[float, float]]  # first steps and ends of the panels of a run
 
 
 class Mesh(NamedTuple):
@@ -87,3 +74,65 @@ class Mesh(NamedTuple):
         if way[1] > (ratio + 0.2) * way[0]:
             return True
         return max(self.growth(low), self.growth(high - 1)) * (high - low) > PANEL_RISE
+
+
+def panels_of(piece: Piece) -> list[Way | None]:
+    """Panels of each run; None for one that grows beyond all numbers."""
+    probes = np.floor(np.linspace(piece.low, np.maximum(piece.high - 1, piece.low), GROWTH_PROBES, axis=1))
+    rates = piece.runs.rates_at(probes)
+    slowest, growths = _slowest(piece, rates.max(1)), _growths(piece, probes, rates)
+    known: dict[tuple[float, ...], Way] = {}
+    found: list[Way | None] = []
+    ends = zip(piece.origin.tolist(), piece.low.tolist(), piece.high.tolist(), strict=True)
+    for run, ((origin, begin, end), slow, growth) in enumerate(zip(ends, slowest.tolist(), growths, strict=True)):
+        course = piece.runs.courses[run]
+        # what neither grows nor decays much has panels that do not depend on γ
+        alike = slow == 0 and growth is _no_growth and course.constant_batch
+        key = (origin, begin, end, course.num_steps, 0.0 if alike else course.rate, course.batch)
+        if growth is not None and key not in known:
+            mesh = Mesh(piece.ground.resolution, origin, end, piece.runs.size(run), slow, growth)
+            known[key] = list(mesh.panels(begin))
+        found.append(None if growth is None else known[key])
+    return found
+
+
+def _slowest(piece: Piece, largest: np.ndarray) -> np.ndarray:
+    """(S,) rates per step and unit of γ at which what is learnt last decays; 0 if hardly. `largest` γ of each."""
+    rates = piece.runs.rates_at(piece.low)
+    falls = -2 * step_spectrum(piece.runs.maps(piece.low, piece.ground.modes).propagator_decay).slowest
+    slowest = np.where(rates > 0, falls / np.where(rates > 0, rates, 1.0), 0.0)
+    return np.where(slowest * largest * piece.steps < PANEL_DECAY / 2, 0.0, slowest)
+
+
+def _growths(piece: Piece, probes: np.ndarray, rates: np.ndarray) -> list[Callable[[float], float] | None]:
+    """Rates of growth of the moments at the steps of a piece, roughly; None if they grow beyond all numbers.
+
+    Where the largest step does not make them grow, smaller ones do not. An empty piece has none.
+    """
+    every = np.arange(rates.shape[0])
+    grows = _grows(piece, probes[every, np.argmax(rates, axis=1)]) & (piece.steps > 0)
+    return [
+        _growth_between(piece.some(np.array([run])), np.unique(row)) if growing else _no_growth
+        for run, row, growing in zip(every.tolist(), probes, grows.tolist(), strict=True)
+    ]
+
+
+def _grows(piece: Piece, steps: np.ndarray) -> np.ndarray:
+    """(S,) or (S, P) flat, whether the moments of each run would grow, if all steps were like this one of it."""
+    maps = piece.runs.maps(steps, piece.ground.modes)
+    return (radii(maps.propagator_decay) > 1) | (loads(maps, piece.ground.modes.multiplicity) >= 1)
+
+
+def _growth_between(piece: Piece, probes: np.ndarray) -> Callable[[float], float] | None:
+    """Of a single run, from its rates at some steps."""
+    stage: Stage = make_stage(piece.runs.coefficients(probes[None]), piece.ground.modes, piece.runs.output, None)
+    growing = np.flatnonzero(_grows(piece, probes[None]))
+    rates = np.zeros(probes.size)
+    rates[growing] = np.maximum(stage.some(growing).growths(np.full(growing.size, math.inf)), 0.0)
+    if np.trapezoid(rates, probes) > MOST_GROWTH:
+        return None
+    return lambda step: float(np.interp(step, probes, rates))
+
+
+def _no_growth(step: float) -> float:
+    return 0.0

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgdtheory.algorithms import AbstractAverage, LinearMethod, Returned, StepMatrices
+from sgdtheory.algorithms import LinearMethod, Returned, StepMatrices
 from sgdtheory.problems import Modes
 
 
 class Moments(NamedTuple):
-    """Of K modes, for bias and variance (first axis): M (2, k, k, K), x (2, k, K), Σ S² (2,).
+    """Of S runs on K modes, for bias and variance (first axis): M (2, S, k, k, K), x (2, S, k, K), Σ S² (2, S).
 
     The variance is in units of σ².
     """
@@ -40,40 +40,36 @@ class Keeping(NamedTuple):
     weight: Any
 
 
-def start(method: LinearMethod, modes: Modes) -> Moments:
-    """Moments of the start: the signal alone, no average yet."""
+def start(method: LinearMethod, modes: Modes, settings: int) -> Moments:
+    """Moments of the start of S runs: the signal alone, no average yet."""
     k, size = len(method.start), modes.eigenvalue.size
-    own = np.zeros((2, k, k, size))
+    own = np.zeros((2, settings, k, k, size))
     own[0] = np.multiply.outer(np.outer(method.start, method.start), modes.signal)
-    return Moments(own, np.zeros((2, k, size)), np.zeros(2))
+    return Moments(own, np.zeros((2, settings, k, size)), np.zeros((2, settings)))
 
 
-def begun(moments: Moments, output: np.ndarray, average: AbstractAverage) -> Moments:
-    """Moments where the average begins, with an empty sum or with the iterate."""
-    if not average.starts_at_iterate():
-        return moments
-    cross = np.einsum("...ijk,j->...ik", moments.own, output)
-    return moments._replace(cross=cross, square=np.einsum("...ik,i->...", cross, output))
+class Ends(NamedTuple):
+    """What a risk is made of, summed over the modes of S runs, (2, S) each: Σ oᵀM o, Σ oᵀx and Σ S²."""
+
+    iterate: Any
+    cross: Any
+    square: Any
 
 
-def iterate_risk(moments: Moments, output: np.ndarray) -> np.ndarray:
-    """Σ oᵀM o, (2,), or (2, S) of S runs."""
-    return np.einsum("...ijk,i,j->...", moments.own, output, output)
+def ends(moments: Moments, output: np.ndarray) -> Ends:
+    """Of S runs, or (2,) each of one."""
+    iterate = np.einsum("...ijk,i,j->...", moments.own, output, output)
+    return Ends(iterate, np.einsum("...ik,i->...", moments.cross, output), moments.square)
 
 
-def together(moments: Moments, output: np.ndarray) -> np.ndarray:
-    """Σ oᵀx, of the iterate with the sum, (2,), or (2, S) of S runs."""
-    return np.einsum("...ik,i->...", moments.cross, output)
-
-
-def returned_risk(iterate: np.ndarray, cross: np.ndarray, square: np.ndarray, shares: Sequence[Returned]) -> np.ndarray:
+def returned_risk(sums: Ends, shares: Sequence[Returned]) -> np.ndarray:
     """`Σ λ E(a oᵀu + c S)² = a² Σ oᵀM o + 2ac Σ oᵀx + c² Σ S²` of S runs, (2, S), each with its own a and c.
 
     What is not returned may have left the range of a float.
     """
     a, c = np.array(shares, dtype=float).T
-    parts = (a**2, iterate), (2 * a * c, cross), (c**2, square)
-    return sum((np.where(weight != 0, weight * part, 0.0) for weight, part in parts), np.zeros_like(iterate))
+    parts = (a**2, sums.iterate), (2 * a * c, sums.cross), (c**2, sums.square)
+    return sum((np.where(weight != 0, weight * part, 0.0) for weight, part in parts), np.zeros_like(sums.iterate))
 
 
 class Steps(NamedTuple):

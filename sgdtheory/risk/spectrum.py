@@ -10,14 +10,15 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import elementwise
 
 from sgdtheory.algorithms import LinearMethod
 from sgdtheory.risk.contour import LARGEST_REACH
 from sgdtheory.risk.linear import solve
 from sgdtheory.risk.moments import Generators
 
-GROWTH_TOLERANCE = 1e-13  # of the logarithm of where a root lies between its bounds
+# of the logarithm of where a root lies between its bounds, and of Σ g/(1 − g)
+ROOT_TOLERANCES = {"xatol": 1e-13, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0}
 
 AT_ONE = 1e-60  # instead of 0: a state that never changes, such as w*, is no division by 0
 VANISHING = 1e-20  # (λ/λ_1)², below which a direction may be too slow for rounding
@@ -84,12 +85,13 @@ def radii(slow: np.ndarray) -> np.ndarray:
     return np.abs(1 - _of_steps(slow)).max(axis=(0, 2))
 
 
-def loads(maps: Generators, multiplicity: np.ndarray, excess: float = AT_ONE) -> np.ndarray:
+def loads(maps: Generators, multiplicity: np.ndarray, excess: np.ndarray | float = AT_ONE) -> np.ndarray:
     """`Σ_i g_i/(1 − g_i)` of T steps at 1/z = 1 + excess, (T,); inf where a direction alone is beyond its own edge.
 
     `maps` without a mode's own part (`itself=False`).
     """
-    decay = np.moveaxis(maps.decay, 0, 2) + excess * np.eye(maps.decay.shape[1])[:, :, None, None]
+    one = np.eye(maps.decay.shape[1])[:, :, None, None]
+    decay = np.moveaxis(maps.decay, 0, 2) + np.reshape(excess, (-1, 1)) * one
     responses = solve(decay, np.moveaxis(maps.drive, 0, 1)[:, None])[:, 0]  # of M, (q, T, K)
     g: Any = _continued(np.einsum("tq,qtk->tk", maps.seen, responses), np.abs(maps.drive).sum(1))
     within = (g < 1).all(1) & (g > -1e-9).all(1)
@@ -112,43 +114,54 @@ def _continued(g: np.ndarray, drive: np.ndarray) -> np.ndarray:
     return np.where(lost, slope * np.sqrt(drive), g)
 
 
-def load(maps: Generators, multiplicity: np.ndarray, excess: float = AT_ONE) -> float:
-    """`loads` of one step."""
-    return float(loads(maps, multiplicity, excess)[0])
+def growths(maps: Generators, multiplicity: np.ndarray, slowest: np.ndarray, num_steps: np.ndarray) -> np.ndarray:
+    """(T,) log of the largest eigenvalue of the coupled map of each step, where it differs from 0 by more than 1/n.
+
+    Args:
+        maps: of T steps, without a mode's own part.
+        multiplicity: (K,).
+        slowest: (T,) log of the largest |μ| of all A_i.
+        num_steps: (T,) n.
+    """
+    floor = np.expm1(2 * slowest)  # the coupled map has no smaller largest eigenvalue
+    settles = (floor <= 0) & (loads(maps, multiplicity) < 1)
+    open_ = np.flatnonzero(~settles | (2 * slowest <= -1 / num_steps))
+    found = np.zeros(slowest.size)
+    if open_.size:
+        some = Generators(*(each[open_] for each in maps))
+        found[open_] = np.log1p(_largest_excess(some, multiplicity, floor[open_], settles[open_]))
+    return np.where(np.abs(found) > 1 / num_steps, found, 0.0)
+
+
+def _largest_excess(maps: Generators, multiplicity: np.ndarray, floor: np.ndarray, settles: np.ndarray) -> np.ndarray:
+    """(T,) largest eigenvalues less 1, of maps that settle or grow."""
+    low = np.where(settles, floor, np.maximum(floor, 0.0))
+    high = np.where(settles, 0.0, np.maximum(2 * floor, 1e-6))
+
+    def load(excess: np.ndarray, which: np.ndarray) -> np.ndarray:
+        return loads(Generators(*(each[which] for each in maps)), multiplicity, excess)
+
+    short = np.flatnonzero(~settles)
+    while (short := short[load(high[short], short) >= 1]).size:
+        high[short] *= 4
+    span = high - low
+
+    def above(position: np.ndarray, which: np.ndarray) -> np.ndarray:
+        excess = (low[which] + span[which] * np.exp(position)).ravel()
+        return np.minimum(load(excess, which.ravel()), 1e6).reshape(position.shape) - 1
+
+    begin, which = np.full(low.size, math.log(1e-15)), np.arange(low.size)
+    inside = which[(span > 0) & (above(begin, which) > 0)]
+    if inside.size:
+        bracket = begin[inside], np.zeros(inside.size)
+        root = elementwise.find_root(above, bracket, args=(inside,), tolerances=ROOT_TOLERANCES)
+        low[inside] += span[inside] * np.exp(root.x)
+    return low
 
 
 def growth(maps: Generators, multiplicity: np.ndarray, slowest: float, num_steps: float) -> float:
-    """log of the largest eigenvalue of the coupled map, where it differs from 0 by more than 1/n; else 0.
-
-    Args:
-        maps: of one step, without a mode's own part.
-        multiplicity: (K,).
-        slowest: log of the largest |μ| of all A_i.
-        num_steps: n.
-    """
-    floor = math.expm1(2 * slowest)  # the coupled map has no smaller largest eigenvalue
-    if floor <= 0 and load(maps, multiplicity) < 1:
-        if 2 * slowest > -1 / num_steps:
-            return 0.0
-        low, high = floor, 0.0
-    else:
-        low, high = max(floor, 0.0), max(2 * floor, 1e-6)
-        while load(maps, multiplicity, high) >= 1:
-            high *= 4
-    span = high - low
-
-    def above(position: float) -> float:
-        value = load(maps, multiplicity, low + span * math.exp(position))
-        return min(value, 1e6) - 1
-
-    begin = math.log(1e-15)
-    if span <= 0 or above(begin) <= 0:
-        found = low
-    else:
-        root: Any = brentq(above, begin, 0.0, xtol=GROWTH_TOLERANCE)
-        found = low + span * math.exp(root)
-    rate = math.log1p(found)
-    return rate if abs(rate) > 1 / num_steps else 0.0
+    """`growths` of one step."""
+    return float(growths(maps, multiplicity, np.array([slowest]), np.array([num_steps]))[0])
 
 
 def displacement(method: LinearMethod, rate: float, num_steps: float) -> float:

@@ -1,6 +1,6 @@
 """Every step of T20: the definition, for one run or for many at once, in NumPy for few steps and compiled for many."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -8,46 +8,52 @@ import numpy as np
 
 from sgdtheory.problems import Modes
 from sgdtheory.risk.moments import Moments, Steps, nested, stacked, step
+from sgdtheory.risk.runs import MOST_STEPS, Crossed, Piece, at_runs, crossed, point
 
 STEPS_AT_ONCE = 4096  # steps whose coefficients are held
 FEW_AT_ONCE = 512  # where there are no more
 
 
-def stepped(
-    moments: Moments,
-    first: np.ndarray,
-    last: np.ndarray,
-    steps: Callable[[int, np.ndarray], Steps],
-    modes: Modes,
-    output: np.ndarray,
-    averaged: bool,
-    compiled_from: float,
-) -> Moments:
-    """Moments of S runs, (2, S, …) each, after the steps first … last − 1 of each, (S,).
+def stepped(moments: Moments, piece: Piece) -> Crossed:
+    """Every step of a piece, of those runs that have some.
 
-    Args:
-        moments: before them.
-        first, last: numbers of steps.
-        steps: called with a run's place and T numbers of steps: what they do, with T in front, no axis of settings.
-        modes, output: K modes and o.
-        averaged: whether an average is kept.
-        compiled_from: so many steps or more are compiled.
+    Raises:
+        ValueError: more than `MOST_STEPS`.
     """
-    order = np.argsort(first - last, kind="stable")  # those with the most steps first
-    lengths = (last - first)[order]
-    state = Moments(*(each[:, order] for each in moments))
+    if (many := float(piece.steps.max(initial=0.0))) > MOST_STEPS:
+        raise ValueError(
+            f"algorithm must be smooth, staged or settle sooner: {many:.3g} steps would have to be taken one by "
+            f"one (at most {MOST_STEPS:g}); take fewer samples, a smaller momentum or a smooth shape"
+        )
+    points = []
+    while piece.stops:  # of a single run
+        stop = np.array(piece.stops[:1])
+        moments = _all_steps(moments, piece.between(piece.low, stop))
+        points.append(point(piece.stops[0], moments, piece.runs.output))
+        piece = piece.between(stop, piece.high)
+    return crossed(_all_steps(moments, piece), points)
+
+
+def _all_steps(moments: Moments, piece: Piece) -> Moments:
+    """Those with the most steps first, in portions whose coefficients are held at once."""
+    lengths = piece.steps
+    order = np.argsort(-lengths, kind="stable")
+    lengths = lengths[order]
+    state = at_runs(moments, order)
+    output, averaged = tuple(piece.runs.output.tolist()), piece.keeping is not None
     at_once = STEPS_AT_ONCE if lengths[0] > FEW_AT_ONCE else FEW_AT_ONCE
+    compiled = lengths[0] >= piece.ground.compiled_from
     for begin in np.arange(0, lengths[0], at_once):
         counts = np.minimum(lengths[lengths > begin] - begin, at_once).astype(int)
-        runs = order[: counts.size].tolist()
-        each = [steps(run, first[run] + begin + np.arange(n)) for run, n in zip(runs, counts.tolist(), strict=True)]
+        places = order[: counts.size]
+        numbers = zip(places.tolist(), (piece.low[places] + begin).tolist(), counts.tolist(), strict=True)
+        each = [piece.rows(run, first + np.arange(count)) for run, first, count in numbers]
         together = Steps(*(_side_by_side(rows, counts[0]) for rows in zip(*each, strict=True)))
         running = Moments(*(each[:, : counts.size] for each in state))
-        compiled = lengths[0] >= compiled_from
-        after = _advanced(running, together, counts, modes, tuple(output.tolist()), averaged, compiled)
-        for values, new in zip(state, after, strict=True):
+        ended = _advanced(running, together, counts, piece.ground.modes, output, averaged, compiled)
+        for values, new in zip(state, ended, strict=True):
             values[:, : counts.size] = new
-    return Moments(*(each[:, np.argsort(order)] for each in state))
+    return at_runs(state, np.argsort(order))
 
 
 def _side_by_side(rows: Sequence[np.ndarray], length: int) -> np.ndarray:

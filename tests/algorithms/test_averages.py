@@ -1,4 +1,4 @@
-"""Averages by their definitions: weights of the iterates that the contract's numbers give, against the sums in words."""
+"""Averages by their definitions: weights of the iterates from the contract's numbers, against sums in words."""
 
 import math
 

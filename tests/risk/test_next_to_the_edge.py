@@ -81,7 +81,7 @@ def errors(runs):
         if exact < 1e200:
             risk = course_risk(problem, Course(algorithm, batch, rate, float(steps)))
             grown = exact / (problem.signal.sum() + problem.noise_variance)
-            found.append((abs(risk.parts.sum() / exact - 1), risk.error, risk.travelled.approximated[0], grown))
+            found.append((abs(risk.parts.sum() / exact - 1), risk.error, risk.approximated, grown))
     return np.array(found).T
 
 

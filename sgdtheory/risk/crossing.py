@@ -1,0 +1,108 @@
+"""How a piece of a run is crossed: in closed form, on panels or step by step, whichever it allows."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from sgdtheory.risk.closed_form import Stage, after, ends_after, make_stage, settling_steps
+from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE
+from sgdtheory.risk.following import MOST_SETTLING, followed
+from sgdtheory.risk.moments import Ends, Moments
+from sgdtheory.risk.runs import Crossed, Piece, at_runs, crossed, kinds_of, merged, point
+from sgdtheory.risk.stepping import stepped
+
+SHORT_PIECE = 200.0  # steps: shorter smooth pieces are stepped through, as fast
+LARGEST_GROWN = 1e4  # times what a run began with: where a closed form begins with more it loses four digits or more
+
+
+def cross(moments: Moments, piece: Piece, by_steps: bool = False) -> Crossed:
+    """Moments of S runs at the ends of pieces; of runs that have left the range of a float nothing changes.
+
+    `by_steps`: every step is taken where there are closed forms and panels: few are sooner done so.
+    """
+    kinds = np.full(piece.low.size, "steps") if by_steps else kinds_of(piece)
+    short = piece.steps <= np.where(kinds == "smooth", SHORT_PIECE, FEW_STEPS)
+    kinds = np.where(_gone(moments), "gone", np.where(short, "steps", kinds))
+    parts = []
+    for kind in np.unique(kinds).tolist():
+        places = np.flatnonzero(kinds == kind)
+        parts.append((places, CROSSINGS[kind](at_runs(moments, places), piece.some(places))))
+    return merged(parts)
+
+
+def _gone(moments: Moments) -> np.ndarray:
+    """(S,) whether all moments are beyond the range of a float."""
+    return np.isinf(moments.own).all((0, 2, 3, 4))
+
+
+def constant(moments: Moments, piece: Piece) -> Crossed:
+    """Pieces in closed form where it holds; else by steps."""
+    stage, settling, holds = _closed(moments, piece)
+    parts = []
+    if (places := np.flatnonzero(~holds)).size:
+        parts.append((places, stepped(at_runs(moments, places), piece.some(places))))
+    if piece.stops and holds.all():
+        return _along(stage, moments, piece, float(piece.low[0] + settling[0]))
+    if (places := np.flatnonzero(holds)).size:
+        ended = after(stage.some(places), at_runs(moments, places), piece.steps[places])
+        parts.append((places, crossed(ended)))
+    return merged(parts)
+
+
+def constant_ends(moments: Moments, piece: Piece) -> Ends | None:
+    """`constant` of all runs in closed form and summed over the modes, which is sooner done; None where it is not."""
+    if (kinds_of(piece) != "constant").any() or (piece.steps <= FEW_STEPS).any() or _gone(moments).any():
+        return None
+    stage, _, holds = _closed(moments, piece)
+    return ends_after(stage, moments, piece.steps) if holds.all() else None
+
+
+def _closed(moments: Moments, piece: Piece) -> tuple[Stage, np.ndarray, np.ndarray]:
+    """The stage, after how many steps its closed form holds, and whether it is taken, (S,) each.
+
+    Not where directions that oscillate do not come to rest within the piece.
+    """
+    stage = make_stage(piece.runs.coefficients(piece.low), piece.ground.modes, piece.runs.output, piece.keeping)
+    settling = np.maximum(FEW_STEPS, settling_steps(stage.spectrum, stage.keeping))
+    lost = (piece.steps <= MOST_SETTLING) & _towers(moments, piece, stage)
+    return stage, settling, (piece.steps > settling) & ~lost
+
+
+def _towers(moments: Moments, piece: Piece, stage: Stage) -> np.ndarray:
+    """(S,) whether fast directions are so far up, beyond their edge, that the digits of slow ones beside them are lost.
+
+    A closed form has those of the largest. Where nothing is left but what decays they keep theirs as they come
+    down, and at the end of a run that grows no others count.
+    """
+    tower = LARGEST_GROWN * max(float(piece.ground.modes.signal.sum()), 1.0)
+    tall = np.einsum("dsiik->ds", moments.own).max(0) > tower
+    found = tall & (2 * stage.spectrum.slowest * piece.steps > -NEGLIGIBLE)
+    if (going_on := np.flatnonzero(~tall & (piece.high < piece.runs.length))).size:
+        steps = piece.steps[going_on]
+        found[going_on] = stage.some(going_on).growths(steps) * steps > math.log(tower)
+    return found
+
+
+def _along(stage: Stage, moments: Moments, piece: Piece, settled: float) -> Crossed:
+    """A single run with points on its way: those before it has settled by steps."""
+    low, early = float(piece.low[0]), [stop for stop in piece.stops if stop <= settled]
+    begun = [] if not early else stepped(moments, piece.between(piece.low, np.array(early[-1:]))).points
+    stops = sorted({*(stop for stop in piece.stops if stop > settled), float(piece.high[0])})
+    again = np.zeros(len(stops), dtype=int)
+    there = after(stage.some(again), at_runs(moments, again), np.array(stops) - low)
+    points = [point(stop, at_runs(there, np.array([k])), piece.runs.output) for k, stop in enumerate(stops)]
+    ended = at_runs(there, np.array([len(stops) - 1]))
+    return crossed(ended, begun + [each for each in points if each.step in piece.stops])
+
+
+def _nothing(moments: Moments, piece: Piece) -> Crossed:
+    return crossed(moments)
+
+
+CROSSINGS: dict[str, Callable[[Moments, Piece], Crossed]] = {
+    "gone": _nothing,
+    "steps": stepped,
+    "constant": constant,
+    "smooth": followed,
+}

@@ -1,0 +1,194 @@
+"""The exact risk of runs of any algorithm at their ends (THEORY.md T20–T25): the one place that chooses how.
+
+Averaged SGD with constant steps has a closed form of its own (`exact`). All other runs travel piece by piece; those of
+one algorithm that are about as long travel side by side, so that what a step or a panel costs beside its numbers is
+shared.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sgdtheory.algorithms import DEFAULT, Course
+from sgdtheory.problems import AbstractProblem, Modes
+from sgdtheory.risk.contour import CONTOUR_RESOLVED, LARGEST_REACH
+from sgdtheory.risk.crossing import constant_ends, cross
+from sgdtheory.risk.exact import risk_parts
+from sgdtheory.risk.moments import Ends, ends, returned_risk, start
+from sgdtheory.risk.resolution import FINE, ROUGH, Resolution, resolution_within
+from sgdtheory.risk.runs import Crossed, Ground, Piece, Runs, begun, crossed, ways
+from sgdtheory.risk.spectrum import displacement
+
+TOGETHER = 400.0  # steps: runs that are no longer are stepped through side by side, sooner done than closed forms
+MODES_TOGETHER = 5000  # modes times runs side by side: their moments stay in a core's cache
+COMPILED_FROM = 4096.0  # steps: fewer take less time in NumPy than compiling the loop
+GROWN = 1e6  # times what there was: a risk of which
+GROWN_ERROR = 1e-8  # is the error that is stated; 2e-9 in 2,000 random runs, up to 1e156
+ROUNDED_BELOW_0 = 1e-6  # of what there is at the start: a part this far below 0 has not been rounded, but lost
+
+
+class CourseRisks(NamedTuple):
+    """Of S runs: bias and variance in units of y², bounds of the relative errors of their sums, use of panels.
+
+    Arrays (2, S), (S,) and (S,).
+    """
+
+    parts: np.ndarray
+    error: np.ndarray
+    approximated: np.ndarray
+
+
+def course_risks(
+    problem: AbstractProblem,
+    courses: Sequence[Course],
+    *,
+    tolerance: float = 0.0,
+    estimate: bool = True,
+    stable: bool = False,
+    compiled_from: float = COMPILED_FROM,
+) -> CourseRisks:
+    """The risks at the ends of S courses of one algorithm.
+
+    Args:
+        problem: its spectrum.
+        courses: the runs; batch sizes need not be whole.
+        tolerance: relative error that searches allow: 1e-5, or 1e-8, is sooner done than 0.
+        estimate: whether to bound the errors, which takes about as long again where they are not 0.
+        stable: whether no second moment grows by more than e in n steps, which spares a search.
+        compiled_from: so many single steps or more are taken in a compiled loop, which a first call has to compile.
+    """
+    found = CourseRisks(np.empty((2, len(courses))), np.zeros(len(courses)), np.zeros(len(courses), dtype=bool))
+    if courses and courses[0].algorithm == DEFAULT:
+        rate, batch, steps = np.array([(course.rate, course.batch, course.num_steps) for course in courses]).T
+        return found._replace(parts=risk_parts(problem, batch, rate, steps, tolerance=tolerance, stable=stable))
+    resolution = resolution_within(tolerance)
+    for places, by_steps in _convoys(problem, courses, resolution):
+        group = [courses[place] for place in places]
+        arrived = _arrived(problem, group, resolution, compiled_from, by_steps)
+        found.parts[:, places] = parts = _risks(problem, arrived, group)
+        found.approximated[places] = arrived.approximated
+        if estimate:
+            found.error[places] = _errors(problem, arrived, group, parts, compiled_from)
+    return found
+
+
+def course_risk(problem: AbstractProblem, course: Course, **how: Any) -> CourseRisks:
+    """`course_risks` of one run: (2,), and numbers."""
+    return CourseRisks(*(each[..., 0] for each in course_risks(problem, [course], **how)))
+
+
+def journey(
+    problem: AbstractProblem,
+    courses: Sequence[Course],
+    resolution: Resolution = FINE,
+    compiled_from: float = COMPILED_FROM,
+    stops: Sequence[float] = (),
+) -> list[Piece]:
+    """The pieces of S courses of one algorithm, with as many each; and stops on the way of a single one."""
+    assert len(courses) == 1 or not stops, "points are those of a single run"
+    runs = Runs.of(courses)
+    ground = Ground(_modes(problem, courses, resolution), problem.noise_variance, resolution, compiled_from)
+    begins, found, averaging = runs.first_averaged, [], False
+    for low, high in np.moveaxis(np.array(ways(runs)), 0, -1):
+        begin = bool((low == begins).all())
+        averaging |= begin
+        inside = tuple(sorted({float(stop) for stop in stops if low[0] < stop <= high[0]}))
+        found.append(Piece(ground, runs, low, high, low, runs.keeping() if averaging else None, inside, begin))
+    return found
+
+
+def travel(pieces: Sequence[Piece], by_steps: bool = False) -> Crossed:
+    """Moments at the ends of these pieces, which begin at the start."""
+    modes, settings = pieces[0].ground.modes, pieces[0].low.size
+    done = crossed(start(pieces[0].runs.algorithm.method, modes, settings))
+    for piece in pieces:
+        after = cross(begun(done.moments, piece), piece, by_steps)
+        done = Crossed(after.moments, done.points + after.points, done.approximated | after.approximated)
+    return done
+
+
+class Arrived(NamedTuple):
+    """Sums of the moments of S runs at their ends, what there was at first, and whether panels were used, (S,)."""
+
+    ends: Ends
+    signal: float
+    approximated: np.ndarray
+
+
+def _arrived(
+    problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution, compiled_from: float, by_steps: bool
+) -> Arrived:
+    """S courses of one algorithm with as many pieces each, to their ends."""
+    with np.errstate(all="ignore"):  # overflow and underflow are results here
+        *before, last = journey(problem, courses, resolution, compiled_from)
+        settings, signal = len(courses), float(last.ground.modes.signal.sum())
+        nothing = crossed(start(last.runs.algorithm.method, last.ground.modes, settings))
+        done = travel(before, by_steps) if before else nothing
+        moments = begun(done.moments, last)
+        if not by_steps and (sums := constant_ends(moments, last)):
+            return Arrived(sums, signal, done.approximated)
+        end = cross(moments, last, by_steps)
+        return Arrived(ends(end.moments, last.runs.output), signal, done.approximated | end.approximated)
+
+
+def _modes(problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution) -> Modes:
+    """Modes with which sums over directions hold along all of these courses."""
+    course = max(courses, key=lambda course: course.num_steps * course.rate)
+    samples = np.linspace(0, course.num_steps - 1, int(min(course.num_steps, 257)))
+    rate = float(course.rates(np.floor(samples)).max(initial=0.0))
+    reach = displacement(course.algorithm.method, rate, course.num_steps)
+    return problem.modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH), resolution.modes)
+
+
+def _convoys(
+    problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution
+) -> Iterator[tuple[list[int], bool]]:
+    """Places of courses that travel together, with as many pieces each, and whether every step is taken."""
+    if not courses:
+        return
+    size = max(MODES_TOGETHER // _modes(problem, courses, resolution).eigenvalue.size, 1)
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    few = len(courses) > 1
+    every = ways(Runs.of(courses))
+    for place in sorted(range(len(courses)), key=lambda place: courses[place].num_steps):
+        course, starts = courses[place], [low for low, _ in every[place]]
+        begin = starts.index(course.first_averaged) if course.first_averaged in starts else -1
+        by_steps = few and course.num_steps <= TOGETHER
+        alike.setdefault((by_steps, len(starts), begin), []).append(place)
+    for (by_steps, *_), places in alike.items():
+        for first in range(0, len(places), size):
+            yield places[first : first + size], by_steps
+
+
+def _errors(
+    problem: AbstractProblem, found: Arrived, courses: Sequence[Course], parts: np.ndarray, compiled_from: float
+) -> np.ndarray:
+    """(S,) bounds of the relative errors of (2, S) parts: what a lower order changes, on panels of its own.
+
+    Of runs that have grown far closed forms lose digits too, and of those that are lost, inf, nothing is known.
+    """
+    total = parts.sum(0)
+    begin = found.signal + problem.noise_variance
+    error = np.where(np.isinf(total), np.inf, np.where(total > GROWN * begin, GROWN_ERROR, 0.0))
+    if (places := np.flatnonzero(found.approximated)).size:
+        group = [courses[place] for place in places.tolist()]
+        rougher = _risks(problem, _arrived(problem, group, ROUGH, compiled_from, False), group)
+        with np.errstate(all="ignore"):
+            change = np.abs(parts[:, places] - rougher).sum(0) / total[places]
+        error[places] = np.maximum(error[places], np.where(np.isnan(change), 0.0, change))
+    return error
+
+
+def _risks(problem: AbstractProblem, found: Arrived, courses: Sequence[Course]) -> np.ndarray:
+    """(2, S) bias and variance of what the algorithm returns, in units of y²."""
+    units = np.array([[1.0], [problem.noise_variance]])
+    begin = np.array([[found.signal], [1.0]])
+    average = courses[0].algorithm.average
+    with np.errstate(all="ignore"):
+        shares = [average.returned(course.num_steps, course.num_steps) for course in courses]
+        parts = returned_risk(found.ends, shares)
+        # Beyond the range of a float, inf − inf, or where few nodes lose moments that have grown: it is large.
+        lost = ~np.isfinite(parts) | (parts < -ROUNDED_BELOW_0 * begin)
+        parts = np.where(lost, np.inf, np.maximum(parts, 0.0))
+        return np.where(units > 0, units * parts, 0.0)

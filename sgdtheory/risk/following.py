@@ -1,0 +1,155 @@
+"""Smooth pieces: single steps until what oscillates has come to rest, then panels of collocation."""
+
+import numpy as np
+
+from sgdtheory.risk.closed_form import settling_steps
+from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE
+from sgdtheory.risk.mesh import SHORTEST_PANEL, Way, panels_of
+from sgdtheory.risk.moments import Moments, generators
+from sgdtheory.risk.panels import Along, Prepared, across, panel_nodes, prepared, tails
+from sgdtheory.risk.runs import MOST_STEPS, Crossed, Piece, Point, at_runs, merged
+from sgdtheory.risk.spectrum import step_spectrum
+from sgdtheory.risk.stepping import stepped
+
+MOST_SETTLING = 1e5  # steps after a kink before panels begin, for what overshoots or grows
+SETTLING_PROBES = 5  # steps of a piece at which it is asked how long that takes
+PANEL_MODES = 800  # modes times panels that are prepared at once: their inverses stay in a core's cache
+
+
+def followed(moments: Moments, piece: Piece) -> Crossed:
+    """Moments of S runs at the ends of smooth pieces."""
+    settled = np.minimum(piece.low + _settling(piece), piece.high)
+    begun = stepped(moments, piece.between(piece.low, settled))
+    ended = _on_panels(begun.moments, piece.between(settled, piece.high))
+    return ended._replace(points=begun.points + ended.points)
+
+
+def _settling(piece: Piece) -> np.ndarray:
+    """(S,) steps to take one by one after a kink, until the directions that oscillate have come to rest.
+
+    Underdamped directions would be lost on panels, so that they get as many steps as there are. Directions that
+    overshoot change the sign of cross moments alone, which adds up to little; next to the edge they take for ever.
+    """
+    settings = len(piece.runs.courses)
+    if piece.runs.output.size == 1 and piece.keeping is None:
+        return np.full(settings, float(FEW_STEPS))  # second moments of one vector do not oscillate
+    probes = np.floor(np.linspace(piece.low, piece.high - 1, SETTLING_PROBES, axis=1))
+    spectrum = step_spectrum(piece.runs.maps(probes, piece.ground.modes).propagator_decay)
+    longest = settling_steps(spectrum, piece.keeping)
+    longest = np.minimum(longest, np.where(np.isfinite(longest), MOST_STEPS, MOST_SETTLING))
+    if piece.keeping is not None:
+        overshooting = settling_steps(spectrum._replace(complex=spectrum.negative), piece.keeping)
+        longest = np.maximum(longest, np.minimum(overshooting, MOST_SETTLING))
+    return np.maximum(FEW_STEPS, np.ceil(longest.reshape(settings, -1).max(1)))
+
+
+def _on_panels(moments: Moments, piece: Piece) -> Crossed:
+    """Panel after panel, one of every run at a time: runs with fewer begin later, so that all end together."""
+    ways = panels_of(piece)
+    state, points = at_runs(moments, np.arange(len(ways))), []
+    approximated = np.zeros(len(ways), dtype=bool)
+    for run in (run for run, way in enumerate(ways) if way is None):  # beyond the range of a float, for good
+        for each in state:
+            each[:, run] = np.inf
+        points += [Point(stop, *[np.full(2, np.inf)] * 3) for stop in piece.stops]
+    rounds = _rounds(piece, [way or [] for way in ways])
+    together = max(1, PANEL_MODES // (piece.ground.modes.eigenvalue.size * len(ways)))
+    for begin in range(0, len(rounds), together):
+        some = rounds[begin : begin + together]
+        for (places, part), ready in zip(some, _prepared_together(piece, some), strict=True):
+            done = _one_each(at_runs(state, places), part, ready)
+            for values, new in zip(state, done.moments, strict=True):
+                values[:, places] = new
+            approximated[places] |= done.approximated
+            points += done.points
+    return Crossed(state, points, approximated)
+
+
+def _rounds(piece: Piece, ways: list[Way]) -> list[tuple[np.ndarray, Piece]]:
+    """The runs that cross a panel in each round, and these panels."""
+    most, found = max(map(len, ways)), []
+    for number in range(most):
+        crossing = {run: way[number - most] for run, way in enumerate(ways) if len(way) >= most - number}
+        places, ends = np.array(list(crossing)), np.array(list(crossing.values()))
+        found.append((places, piece.some(places).between(*ends.T)))
+    return found
+
+
+def _long(piece: Piece) -> np.ndarray:
+    """Places of the runs whose panels are panels; shorter ones are stepped through."""
+    return np.flatnonzero(piece.steps > max(SHORTEST_PANEL, piece.ground.resolution.order))
+
+
+def _prepared_together(piece: Piece, rounds: list[tuple[np.ndarray, Piece]]) -> list[Prepared | None]:
+    """The long panels of these rounds."""
+    long = [_long(part) for _, part in rounds]
+    places, low, high = (
+        np.concatenate(each)
+        for each in zip(
+            *((runs[some], part.low[some], part.high[some]) for (runs, part), some in zip(rounds, long, strict=True)),
+            strict=True,
+        )
+    )
+    if not places.size:
+        return [None] * len(rounds)
+    ready, ends = _prepared(piece.some(places).between(low, high)), np.cumsum([some.size for some in long])
+    return [ready.some(slice(end - some.size, end)) for some, end in zip(long, ends.tolist(), strict=True)]
+
+
+def _prepared(piece: Piece) -> Prepared:
+    """One panel of each run."""
+    nodes = panel_nodes(piece.ground.resolution.order, piece.low, piece.high)
+    here = piece.runs.coefficients(nodes[:, 1:] - 1)
+    maps = generators(here.matrices, here.batch, piece.ground.modes.eigenvalue)
+    return prepared(nodes, maps, piece.ground.modes, piece.keeping)
+
+
+def _one_each(moments: Moments, piece: Piece, ready: Prepared | None = None) -> Crossed:
+    """One panel of each run, short or long; the long ones may have been prepared."""
+    long = _long(piece)
+    if long.size == piece.low.size:
+        return _across(moments, piece, ready or _prepared(piece))
+    short = np.setdiff1d(np.arange(piece.low.size), long)
+    done = stepped(at_runs(moments, short), piece.some(short))
+    if not long.size:
+        return done
+    part = piece.some(long)
+    other = _across(at_runs(moments, long), part, ready or _prepared(part))
+    return merged([(short, done), (long, other)])
+
+
+def _across(moments: Moments, piece: Piece, ready: Prepared) -> Crossed:
+    """Long panels, in halves where the polynomials of the whole do not follow the moments."""
+    ended, along = across(moments, ready, piece.runs.output, piece.keeping)
+    unresolved = _unresolved(piece, along)
+    resolved, halved = np.flatnonzero(~unresolved), np.flatnonzero(unresolved)
+    points = [] if halved.size else [_inside(along, stop) for stop in piece.stops]
+    if not halved.size:
+        return Crossed(ended, points, ~unresolved)
+    half = piece.some(halved)
+    middle = np.floor((half.low + half.high) / 2)
+    first = _one_each(at_runs(moments, halved), half.between(half.low, middle))
+    second = _one_each(first.moments, half.between(middle, half.high))
+    here = Crossed(second.moments, first.points + second.points, np.ones(halved.size, dtype=bool))
+    there = Crossed(at_runs(ended, resolved), points, np.ones(resolved.size, dtype=bool))
+    return merged([(resolved, there), (halved, here)])
+
+
+def _unresolved(piece: Piece, along: Along) -> np.ndarray:
+    """(L,) whether the polynomials on L panels do not follow the moments."""
+    ground = piece.ground
+    followed = np.concatenate([along.vectors, along.square[:, :, None]], axis=2)
+    nothing = np.exp(-NEGLIGIBLE) * (ground.modes.signal.sum() + ground.noise_variance)  # what may be lost of a risk
+    tail = tails(followed[0] + ground.noise_variance * followed[1], nothing)
+    return (tail > ground.resolution.tail).any(1)
+
+
+def _inside(along: Along, step: float) -> Point:
+    """Values of a single panel at its nodes and between them."""
+    nodes = along.nodes[0]
+    gaps = nodes - nodes[:, None] + np.eye(nodes.size)
+    weights = 1 / (gaps / (nodes[-1] - nodes[0])).prod(1)
+    away = step - nodes
+    share = np.where(away == 0, 1.0, 0.0) if (away == 0).any() else weights / away
+    share = share / share.sum()
+    return Point(step, *(each[:, 0] @ share for each in (along.iterate, along.cross, along.square)))

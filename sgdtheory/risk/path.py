@@ -1,0 +1,138 @@
+"""The exact risk along a run of any algorithm (THEORY.md T20–T25)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sgdtheory._common.arguments import checked_problem, settings_arrays, whole_number
+from sgdtheory.algorithms import (
+    DEFAULT,
+    Algorithm,
+    Constant,
+    Course,
+    checked_algorithm,
+    number_of_steps,
+    steps_of_shape,
+)
+from sgdtheory.problems import AbstractProblem
+from sgdtheory.risk.engine import journey, travel
+from sgdtheory.risk.moments import Ends, returned_risk
+from sgdtheory.risk.resolution import FINE, ROUGH, Resolution
+from sgdtheory.risk.risk import Risk
+from sgdtheory.risk.runs import Point
+
+
+@dataclass(frozen=True)
+class RiskPath:
+    """The exact risk along one run, at K numbers of steps. Arrays (K,).
+
+    Attributes:
+        num_steps: t, increasing from 0 to n.
+        num_samples: Σ_{s<t} B_s.
+        iterate: Risk of w_t.
+        average: Risk of the algorithm's average of w_0 … w_{t−1}; nan where it has not begun, w_t's for LastIterate.
+        learning_rate: γ_t of the step from w_t on; at n, of the last one.
+        batch_size: B_t of that step.
+    """
+
+    num_steps: np.ndarray
+    num_samples: np.ndarray
+    iterate: Risk
+    average: Risk
+    learning_rate: np.ndarray
+    batch_size: np.ndarray
+
+
+def _stops(course: Course, number: int) -> np.ndarray:
+    """Numbers of steps at which a path is looked at: as many, and half as many again after the kinks if it has some."""
+    n, algorithm = course.num_steps, course.algorithm
+    shapes = algorithm.schedule, algorithm.batch_schedule
+    edges = sorted({course.first_averaged, *(step for shape in shapes for step in steps_of_shape(shape, n))})
+    kinks = list(zip(edges[1:-1], edges[2:], strict=True))
+    each = number // (2 * max(len(kinks), 1))
+    after = [low + np.append(0, np.geomspace(1, high - low, each)) for low, high in kinks if each]
+    return np.unique(np.round(np.concatenate([[0.0], [n], np.geomspace(1, n, number - 1), *after])))
+
+
+def risk_path(
+    problem: AbstractProblem,
+    *,
+    batch_size: ArrayLike,
+    learning_rate: ArrayLike,
+    num_samples: ArrayLike,
+    algorithm: Algorithm = DEFAULT,
+    points: int = 200,
+) -> RiskPath:
+    """Exact risk of the iterate and of the average along a run of any algorithm (THEORY.md T20).
+
+    Example:
+        >>> import sgdtheory as st
+        >>> cosine = st.Algorithm(schedule=st.Cosine(), average=st.LastIterate())
+        >>> setting = dict(batch_size=32, learning_rate=0.5, num_samples=1e6)
+        >>> path = st.risk_path(st.PowerLaw(2.0, 3.0), **setting, algorithm=cosine, points=5)
+        >>> print(path.num_steps.astype(int))
+        [    0     1    31   992 31250]
+        >>> print(" ".join(f"{risk:.2e}" for risk in path.iterate.total))
+        1.20e+00 4.44e-01 3.09e-02 1.62e-02 2.55e-04
+
+    Args:
+        problem: PowerLaw, LeastSquares or your own AbstractProblem.
+        batch_size: peak batch size B, a whole number ≥ 1.
+        learning_rate: peak learning rate γ > 0, in units of 1/λ.
+        num_samples: D ≥ B, or enough for a step of the batch schedule.
+        algorithm: what is run.
+        points: K ≥ 2: step 0, and K − 1 log-spaced numbers of steps from 1 to n (fewer where they repeat). Where a
+            shape's formula changes or the average begins there are half as many more, log-spaced after each such step.
+
+    Returns:
+        RiskPath. For smooth shapes to about 1e-8, like `excess_risk`.
+
+    Raises:
+        ValueError: an argument outside its range, or more than one setting.
+    """
+    checked_problem(problem)
+    algorithm = checked_algorithm(algorithm)
+    scheduled = algorithm.batch_schedule != Constant()
+    batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples, scheduled=scheduled)
+    if batch.size != 1:
+        raise ValueError(f"risk_path takes a single setting, got an array of shape {batch.shape}; call it for each")
+    number = whole_number("points", points, 2)
+    size, peak = float(batch.flat[0]), float(rate.flat[0])
+    n = number_of_steps(algorithm.batch_schedule, size, float(samples.flat[0]))
+    course = Course(algorithm, size, peak, n)
+    stops = _stops(course, number)
+    found, approximated = _parts_along(problem, course, stops, FINE)
+    error = np.zeros((2, stops.size))
+    if approximated:
+        rougher, _ = _parts_along(problem, course, stops, ROUGH)
+        with np.errstate(all="ignore"):
+            error = np.abs(found - rougher).sum(1) / found.sum(1)
+    iterate, average = (Risk(parts[0], parts[1], wrong) for parts, wrong in zip(found, error, strict=True))
+    step = np.minimum(stops, n - 1)
+    return RiskPath(
+        stops,
+        course.samples(stops),
+        iterate,
+        average,
+        course.rates(step),
+        np.array(course.batches(step), dtype=float),
+    )
+
+
+def _parts_along(
+    problem: AbstractProblem, course: Course, stops: np.ndarray, resolution: Resolution
+) -> tuple[np.ndarray, bool]:
+    """Bias and variance of iterate and average at the stops, (2, 2, K), and whether panels were used."""
+    with np.errstate(all="ignore"):  # overflow and underflow are results here
+        way = journey(problem, [course], resolution, stops=stops.tolist())
+        begin = Ends(np.array([way[0].ground.modes.signal.sum(), 0.0]), *(2 * [np.zeros(2)]))
+        if way[0].begins and course.algorithm.average.starts_at_iterate():
+            begin = Ends(*(3 * [begin.iterate]))
+        done = travel(way)
+        points = [Point(0.0, *begin), *done.points]
+        sums = Ends(*(np.array(each).T for each in list(zip(*points, strict=True))[1:]))
+        shares = [course.algorithm.average.returned(stop, course.num_steps) for stop in stops.tolist()]
+        averaged = returned_risk(sums, shares)
+    units = np.array([[1.0], [problem.noise_variance]])
+    return np.array([units * sums.iterate, units * averaged]), bool(done.approximated[0])

@@ -1,0 +1,292 @@
+"""Runs of one algorithm side by side, and the pieces that they are taken apart into."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from sgdtheory.algorithms import Algorithm, Course, StepMatrices, steps_of_shape
+from sgdtheory.problems import Modes
+from sgdtheory.risk.moments import Generators, Keeping, Moments, Steps, ends, generators
+from sgdtheory.risk.resolution import Resolution
+
+STAGE_COST = 200.0  # steps that take as long as a stage in closed form: shorter ones are stepped through
+MOST_PIECES = 256  # stages that a ramp of batch sizes is taken apart into: with more, and more steps, it is smooth
+MOST_STEPS = 2e6  # that are taken one by one, some seconds
+
+
+class Coefficients(NamedTuple):
+    """Of T steps: I − A, b, c, and batch sizes (T,)."""
+
+    matrices: StepMatrices
+    batch: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """S runs of one algorithm.
+
+    Attributes:
+        courses: the runs.
+        rate: (S,) peak learning rates.
+        batch: (S,) batch sizes of the first steps.
+        length: (S,) numbers of steps n.
+    """
+
+    courses: tuple[Course, ...]
+    rate: np.ndarray
+    batch: np.ndarray
+    length: np.ndarray
+
+    @classmethod
+    def of(cls, courses: Sequence[Course]) -> "Runs":
+        """These courses."""
+        shape = courses[0].algorithm.batch_schedule
+        rate, batch, length = np.array([(course.rate, course.batch, course.num_steps) for course in courses]).T
+        if shape.flat:
+            batch = batch * float(shape.factors(np.zeros(1), 1)[0])
+            batch = np.maximum(np.where([course.rounded for course in courses], np.rint(batch), batch), 1.0)
+        else:
+            batch = np.array([float(course.batches(np.zeros(1))[0]) for course in courses])
+        return cls(tuple(courses), rate, batch, length)
+
+    def some(self, places: np.ndarray) -> "Runs":
+        """Some of them."""
+        courses = tuple(self.courses[place] for place in places)
+        return Runs(courses, self.rate[places], self.batch[places], self.length[places])
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """Which all of them run."""
+        return self.courses[0].algorithm
+
+    @cached_property
+    def output(self) -> np.ndarray:
+        """(k,) o; the iterate's error is oᵀu."""
+        return np.asarray(self.algorithm.method.output, dtype=float)
+
+    @property
+    def constant_batch(self) -> bool:
+        """Whether all batches of a run have one size."""
+        return self.algorithm.batch_schedule.flat
+
+    @cached_property
+    def first_averaged(self) -> np.ndarray:
+        """(S,) first steps whose iterates the average takes."""
+        return np.array([course.first_averaged for course in self.courses])
+
+    def rates_at(self, steps: np.ndarray) -> np.ndarray:
+        """γ at these steps of each run, (S,) or (S, P)."""
+        peak, length = (np.reshape(each, (-1, *[1] * (steps.ndim - 1))) for each in (self.rate, self.length))
+        return peak * self.algorithm.schedule.factors(steps, length)
+
+    def batches_at(self, steps: np.ndarray) -> np.ndarray:
+        """B at these steps, (S, P); where it takes several values among those of a run, not rounded."""
+        found = np.empty((len(self.courses), steps.size // len(self.courses)))
+        if self.constant_batch:
+            found[:] = self.batch[:, None]
+            return found
+        for place, (course, row) in enumerate(zip(self.courses, steps.reshape(found.shape), strict=True)):
+            found[place] = course.batches(row)
+            if np.ptp(found[place]) > 0:
+                found[place] = course.smooth_batches(row)
+        return found
+
+    def coefficients(self, steps: np.ndarray) -> Coefficients:
+        """Of these steps, (S,) or (S, P): S P of them."""
+        rates, batches = self.rates_at(steps), self.batches_at(steps)
+        return Coefficients(self.algorithm.method.matrices(rates.ravel(), steps.ravel()), batches.ravel())
+
+    def maps(self, steps: np.ndarray, modes: Modes) -> Generators:
+        """Maps of these steps, (S,) or (S, P), without a mode's own part."""
+        here = self.coefficients(steps)
+        return generators(here.matrices, here.batch, modes.eigenvalue, itself=False)
+
+    def size(self, place: int) -> Callable[[np.ndarray], np.ndarray]:
+        """What decides about the length of panels: γ_t and, where it varies, B_t."""
+        course = self.courses[place]
+
+        def size(step: np.ndarray) -> np.ndarray:
+            rates = np.maximum(course.rates(step), 1e-300)
+            return rates[None] if course.constant_batch else np.array([rates, course.smooth_batches(step)])
+
+        return size
+
+    def keeping(self) -> Keeping:
+        """How each keeps its average."""
+        average = self.algorithm.average
+        kept = [(average.forgetting(course.num_steps), average.weight(course.num_steps)) for course in self.courses]
+        return Keeping(*np.array(kept, dtype=float).T)
+
+
+class Ground(NamedTuple):
+    """What all runs share, whichever algorithm they are of.
+
+    Attributes:
+        modes: K modes of the problem.
+        noise_variance: σ².
+        resolution: of smooth pieces.
+        compiled_from: so many single steps or more are taken in a compiled loop, which a first call has to compile.
+    """
+
+    modes: Modes
+    noise_variance: float
+    resolution: Resolution
+    compiled_from: float
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """The steps low … high − 1 of S runs, (S,) each, without a kink inside.
+
+    Attributes:
+        ground: what the runs share.
+        runs: S of them.
+        low, high: numbers of steps.
+        origin: (S,) steps at which the pieces began that these are parts of: those of the last kinks.
+        keeping: how the averages are kept, (S,) each; None where there are none.
+        stops: numbers of steps at which points are wanted, of a single run.
+        begins: whether the average begins with it.
+    """
+
+    ground: Ground
+    runs: Runs
+    low: np.ndarray
+    high: np.ndarray
+    origin: np.ndarray
+    keeping: Keeping | None
+    stops: tuple[float, ...] = ()
+    begins: bool = False
+
+    def some(self, places: np.ndarray) -> "Piece":
+        """Of some of the runs."""
+        keeping = self.keeping and Keeping(*(each[places] for each in self.keeping))
+        ends = self.low[places], self.high[places], self.origin[places]
+        return Piece(self.ground, self.runs.some(places), *ends, keeping, self.stops)
+
+    def between(self, low: np.ndarray, high: np.ndarray) -> "Piece":
+        """A part of it."""
+        stops = tuple(stop for stop in self.stops if low[0] < stop <= high[0])
+        return Piece(self.ground, self.runs, low, high, self.origin, self.keeping, stops)
+
+    @property
+    def steps(self) -> np.ndarray:
+        """(S,) how many there are."""
+        return self.high - self.low
+
+    def rows(self, place: int, numbers: np.ndarray) -> Steps:
+        """What these steps of a run do, with T in front."""
+        course = self.runs.courses[place]
+        kept = [float(each[place]) for each in self.keeping] if self.keeping else [0.0, 0.0]
+        batch, one = np.asarray(course.batches(numbers), dtype=float), np.ones(numbers.size)
+        return Steps(*course.matrices(numbers), batch, *(each * one for each in kept))
+
+
+def begun(moments: Moments, piece: Piece) -> Moments:
+    """Moments before the piece; where the average begins, with an empty sum or with the iterate."""
+    if not (piece.begins and piece.runs.algorithm.average.starts_at_iterate()):
+        return moments
+    cross = np.einsum("...ijk,j->...ik", moments.own, piece.runs.output)
+    return moments._replace(cross=cross, square=np.einsum("...ik,i->...", cross, piece.runs.output))
+
+
+class Point(NamedTuple):
+    """What is known after a number of steps: Σ oᵀM o, Σ oᵀx and Σ S², (2,) each, bias and variance at σ² = 1."""
+
+    step: float
+    iterate: np.ndarray
+    cross: np.ndarray
+    square: np.ndarray
+
+
+def point(step: float, moments: Moments, output: np.ndarray) -> Point:
+    """What is known of the first run, whose moments these are."""
+    sums = ends(moments, output)
+    return Point(step, sums.iterate[:, 0], sums.cross[:, 0], sums.square[:, 0].copy())
+
+
+class Crossed(NamedTuple):
+    """The moments at the ends of pieces, the points asked for on the way, and whether panels were used, (S,)."""
+
+    moments: Moments
+    points: list[Point]
+    approximated: np.ndarray
+
+
+def crossed(moments: Moments, points: list[Point] | None = None) -> Crossed:
+    """Exactly."""
+    return Crossed(moments, points or [], np.zeros(moments.square.shape[1], dtype=bool))
+
+
+def at_runs(moments: Moments, places: np.ndarray) -> Moments:
+    """Moments of some of the runs, copies."""
+    return Moments(*(each[:, places] for each in moments))
+
+
+def merged(parts: Sequence[tuple[np.ndarray, Crossed]]) -> Crossed:
+    """What became of some of the runs each, as one."""
+    order = np.argsort(np.concatenate([places for places, _ in parts]))
+    moments = Moments(
+        *(np.concatenate(each, axis=1)[:, order] for each in zip(*(one.moments for _, one in parts), strict=True))
+    )
+    points = [each for _, one in parts for each in one.points]
+    return Crossed(moments, points, np.concatenate([one.approximated for _, one in parts])[order])
+
+
+def ways(runs: Runs) -> list[list[tuple[float, float]]]:
+    """The ends of the pieces of each run."""
+    algorithm = runs.algorithm
+    if not (algorithm.schedule.flat and algorithm.batch_schedule.flat):
+        return [pieces(course) for course in runs.courses]
+    return [
+        [(low, high) for low, high in ((0.0, first), (first, n)) if high > low]
+        for first, n in zip(runs.first_averaged.tolist(), runs.length.tolist(), strict=True)
+    ]
+
+
+def pieces(course: Course) -> list[tuple[float, float]]:
+    """Steps between kinks, where a shape's formula, the batch size or the average changes; all as one if too many."""
+    n = course.num_steps
+    edges = {0.0, n, course.first_averaged}
+    for shape in (course.algorithm.schedule, course.algorithm.batch_schedule):
+        if shape.smooth:
+            edges |= set(steps_of_shape(shape, n))
+    if course.algorithm.batch_schedule.smooth:
+        starts, _ = course.batch_runs
+        if starts.size * STAGE_COST <= n and starts.size <= MOST_PIECES:
+            edges |= set(starts.tolist())
+    kept = sorted(each for each in edges if 0 <= each <= n)
+    if len(kept) * STAGE_COST > n:  # stepping is sooner done
+        kept = sorted({0.0, course.first_averaged, n})
+    return [(low, high) for low, high in zip(kept[:-1], kept[1:], strict=True) if high > low]
+
+
+def kinds_of(piece: Piece) -> np.ndarray:
+    """(S,) how pieces are crossed: "constant" in closed form, "smooth" on panels, or in "steps"."""
+    algorithm = piece.runs.algorithm
+    if algorithm.method.step_dependence == "any":
+        return np.full(piece.low.size, "steps", dtype=object)
+    if algorithm.schedule.flat and algorithm.batch_schedule.flat:
+        kind = "constant" if algorithm.method.step_dependence == "none" else "smooth"
+        return np.full(piece.low.size, kind, dtype=object)
+    ends = zip(piece.runs.courses, piece.low.tolist(), piece.high.tolist(), strict=True)
+    return np.array([_kind_of(*each) for each in ends], dtype=object)
+
+
+def _kind_of(course: Course, low: float, high: float) -> str:
+    """Of a run, where a shape is not flat."""
+    algorithm, method = course.algorithm, course.algorithm.method
+    if not (algorithm.schedule.smooth and algorithm.batch_schedule.smooth):
+        return "steps"
+    shapes = algorithm.schedule, algorithm.batch_schedule
+    if any(low < edge < high for shape in shapes for edge in steps_of_shape(shape, course.num_steps)):
+        return "steps"
+    probes = np.unique(np.floor(np.linspace(low, high - 1, 5)))
+    rates, batches = course.rates(probes), course.batches(probes)
+    if np.ptp(batches) > 0 and course.rounded and course.num_steps <= MOST_STEPS:
+        return "steps"  # a staircase of batch sizes, which stepping alone has exactly
+    if np.ptp(batches) == 0 and np.ptp(rates) == 0 and method.step_dependence == "none":
+        return "constant"
+    return "smooth"
