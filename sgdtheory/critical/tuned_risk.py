@@ -13,6 +13,7 @@ from sgdtheory.risk import (
     course_risks,
     displacement,
     growth_beyond,
+    mean_risk,
     method_edge,
     one_minus_power,
     risk_parts,
@@ -118,25 +119,7 @@ class TunedRisk:
         """
         if steps > MOST_SWINGING and self.swinging == np.inf:
             rate, steps = rate * (steps / MOST_SWINGING), MOST_SWINGING
-        method, average = self.algorithm.method, self.algorithm.average
-        eigenvalue, signal = self._leading
-        state = [np.full((rate.size, eigenvalue.size), float(each)) for each in method.start]
-        factors = self.algorithm.schedule.factors(np.arange(steps), steps) * np.ones(int(steps))
-        first = average.first(steps)
-        held: Any = _combined(method.output, state) if average.starts_at_iterate() else 0.0
-        with np.errstate(over="ignore", invalid="ignore"):  # beyond the edge
-            for t, factor in enumerate(factors):
-                if t >= first:
-                    counted = average.weight(steps) * _combined(method.output, state)
-                    held = (1 - average.forgetting(steps)) * held + counted
-                if t == 0 or factor != factors[t - 1] or method.step_dependence != "none":
-                    step = method.matrices(rate * factor, np.full(rate.size, float(t)))
-                    decay, b, c = (np.moveaxis(each, 0, -1)[..., None] for each in step)
-                pull = eigenvalue * _combined(c, state)
-                state = [old - _combined(row, state) - g * pull for old, row, g in zip(state, decay, b, strict=True)]
-            shares = average.returned(steps, steps)
-            end = shares.iterate * _combined(method.output, state) + shares.total * held
-            found = end**2 @ signal
+        found = mean_risk(self.algorithm, *self._leading, rate, steps)
         largest = LARGEST_RISK * self.initial_risk
         return np.minimum(np.nan_to_num(found, nan=largest), largest)
 
@@ -274,11 +257,6 @@ def _rippling(algorithm: Algorithm, memory: float) -> float:
     if algorithm.constant and not algorithm.average.returned(2.0, 2.0).total:
         return memory
     return min(KEPT_SWINGS * memory, max(memory, MOST_SWINGING))
-
-
-def _combined(weights: Any, vectors: list[np.ndarray]) -> np.ndarray:
-    """Σ_j weights_j vectors_j: k is 2 as a rule, and products of small matrices take longer."""
-    return sum((weight * vector for weight, vector in zip(weights, vectors, strict=True)), np.zeros(()))
 
 
 def _leading(eigenvalue: np.ndarray, signal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

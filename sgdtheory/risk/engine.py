@@ -20,8 +20,12 @@ from sgdtheory.risk.resolution import FINE, ROUGH, Resolution, resolution_within
 from sgdtheory.risk.runs import Crossed, Ground, Piece, Runs, begun, crossed, ways
 from sgdtheory.risk.spectrum import displacement
 
-TOGETHER = 400.0  # steps: runs that are no longer are stepped through side by side, sooner done than closed forms
+# steps: runs that are no longer are stepped through side by side, sooner done than closed forms and panels
+TOGETHER = 128.0
+TOGETHER_SMOOTH = 400.0
+TOGETHER_COMPILED = 4096.0
 MODES_TOGETHER = 5000  # modes times runs side by side: their moments stay in a core's cache
+RUNS_TOGETHER = 64  # as many as fit a compiled loop
 COMPILED_FROM = 4096.0  # steps: fewer take less time in NumPy than compiling the loop
 GROWN = 1e6  # times what there was: a risk of which
 GROWN_ERROR = 1e-8  # is the error that is stated; 2e-9 in 2,000 random runs, up to 1e156
@@ -63,7 +67,7 @@ def course_risks(
         rate, batch, steps = np.array([(course.rate, course.batch, course.num_steps) for course in courses]).T
         return found._replace(parts=risk_parts(problem, batch, rate, steps, tolerance=tolerance, stable=stable))
     resolution = resolution_within(tolerance)
-    for places, by_steps in _convoys(problem, courses, resolution):
+    for places, by_steps in _convoys(problem, courses, resolution, compiled_from):
         group = [courses[place] for place in places]
         arrived = _arrived(problem, group, resolution, compiled_from, by_steps)
         found.parts[:, places] = parts = _risks(problem, arrived, group)
@@ -142,19 +146,21 @@ def _modes(problem: AbstractProblem, courses: Sequence[Course], resolution: Reso
 
 
 def _convoys(
-    problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution
+    problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution, compiled_from: float
 ) -> Iterator[tuple[list[int], bool]]:
     """Places of courses that travel together, with as many pieces each, and whether every step is taken."""
     if not courses:
         return
-    size = max(MODES_TOGETHER // _modes(problem, courses, resolution).eigenvalue.size, 1)
+    size = min(max(MODES_TOGETHER // _modes(problem, courses, resolution).eigenvalue.size, 1), RUNS_TOGETHER)
+    smooth = TOGETHER_SMOOTH if compiled_from > TOGETHER_SMOOTH else TOGETHER_COMPILED
+    short = TOGETHER if courses[0].algorithm.constant else smooth
     alike: dict[tuple[Any, ...], list[int]] = {}
     few = len(courses) > 1
     every = ways(Runs.of(courses))
     for place in sorted(range(len(courses)), key=lambda place: courses[place].num_steps):
         course, starts = courses[place], [low for low, _ in every[place]]
         begin = starts.index(course.first_averaged) if course.first_averaged in starts else -1
-        by_steps = few and course.num_steps <= TOGETHER
+        by_steps = few and course.num_steps <= short
         alike.setdefault((by_steps, len(starts), begin), []).append(place)
     for (by_steps, *_), places in alike.items():
         for first in range(0, len(places), size):

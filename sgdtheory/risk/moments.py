@@ -12,7 +12,8 @@ A weighted mode stands for many directions: its M is their sum, signal and noise
 Everything is linear in (signal, σ²): two copies run side by side, one with the signal alone, one with the noise alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
@@ -89,44 +90,111 @@ class Steps(NamedTuple):
     weight: Any
 
 
+class StepMaps(NamedTuple):
+    """What a step does to K modes in each of S settings; of T steps, with T in front. None stands for 0.
+
+    Attributes:
+        propagator: [i][j], (S, K) A_i.
+        noise: [i][j], j ≥ i, (S, K) b_i b_j λ²/B.
+        seen: [i][j], j ≥ i, (S, 1) c_i c_j, twice that where i ≠ j.
+        keep, weight: (S, 1) ρ and ω of the average.
+    """
+
+    propagator: Any
+    noise: Any
+    seen: Any
+    keep: Any
+    weight: Any
+
+    def at(self, number: int) -> "StepMaps":
+        """One of T steps."""
+        matrices = [[[each if each is None else each[number] for each in row] for row in rows] for rows in self[:3]]
+        return StepMaps(*matrices, self.keep[number], self.weight[number])
+
+
+def step_maps(
+    steps: Steps, eigenvalue: Any, nothing: Callable[[Any], bool] = lambda values: not values.any()
+) -> StepMaps:
+    """The maps of steps; what is `nothing` in all of them is left out."""
+    decay, b, c, batch, forgetting, weight = steps
+    k = b.shape[-1]
+    one = np.eye(k)
+
+    def kept(small: Any, large: Callable[[], Any]) -> Any:
+        return None if nothing(small) else large()
+
+    def entry(i: int, j: int) -> Any:
+        if nothing(b[..., i] * c[..., j]):
+            return kept(one[i, j] - decay[..., i, j], lambda: one[i, j] - decay[..., i, j, None] + 0 * eigenvalue)
+        return one[i, j] - decay[..., i, j, None] - (b[..., i] * c[..., j])[..., None] * eigenvalue
+
+    def noise(i: int, j: int) -> Any:
+        force = b[..., i] * b[..., j] / batch
+        return kept(force, lambda: force[..., None] * eigenvalue**2)
+
+    def seen(i: int, j: int) -> Any:
+        both = c[..., i] * c[..., j] * (1 if i == j else 2)
+        return kept(both, lambda: both[..., None])
+
+    above = [[(i, j) for j in range(i, k)] for i in range(k)]
+    return StepMaps(
+        [[entry(i, j) for j in range(k)] for i in range(k)],
+        [[noise(*pair) for pair in row] for row in above],
+        [[seen(*pair) for pair in row] for row in above],
+        1 - forgetting[..., None],
+        weight[..., None],
+    )
+
+
 def step(
-    moments: Moments, coefficients: Steps, modes: Modes, output: tuple[float, ...], averaged: bool, xp: Any = np
+    moments: Moments, maps: StepMaps, multiplicity: Any, output: tuple[float, ...], averaged: bool, xp: Any = np
 ) -> Moments:
     """One step of S settings at once; NumPy and compiled loops share it.
 
     Args:
-        moments: own[i][j] and cross[i], (2, S, K) each, in nested tuples; square (2, S).
-        coefficients: of the step.
-        modes: K modes.
+        moments: own[i][j] and cross[i], (2, S, K) each, in nested tuples, j ≥ i counts; square (2, S).
+        maps: of the step.
+        multiplicity: (K,).
         output: o.
         averaged: whether an average is kept.
         xp: numpy or jax.numpy.
     """
-    decay, b, c, batch, forgetting, weight = coefficients
-    k = len(output)
+    A, k = maps.propagator, len(output)
     own, cross, square = moments
-    eigenvalue = modes.eigenvalue
-    b, c = ([values[:, i, None] for i in range(k)] for values in (b, c))
-    A = [[float(i == j) - decay[:, i, j, None] - eigenvalue * (b[i] * c[j]) for j in range(k)] for i in range(k)]
     M = [[own[min(i, j)][max(i, j)] for j in range(k)] for i in range(k)]
-    seen: Any = sum(c[i] * c[j] * M[i][j] for i in range(k) for j in range(k))
+    above = [(i, j) for i in range(k) for j in range(i, k)]
+    nothing = xp.zeros_like(M[0][0])
+    seen = _total(_times(maps.seen[i][j - i], M[i][j]) for i, j in above)
+    seen = nothing if seen is None else seen
     risk = seen.sum(-1) + xp.asarray([[0.0], [1.0]])
-    drive = (eigenvalue**2 / batch[:, None]) * (seen + modes.multiplicity * risk[..., None])
-    AM = [[sum(A[i][r] * M[r][j] for r in range(k)) for j in range(k)] for i in range(k)]
-    after = tuple(
-        tuple(
-            sum(AM[i][r] * A[j][r] for r in range(k)) + b[i] * b[j] * drive if j >= i else own[i][j] for j in range(k)
-        )
-        for i in range(k)
-    )
+    drive = seen + multiplicity * risk[..., None]
+    AM = [[_total(_times(A[i][r], M[r][j]) for r in range(k)) for j in range(k)] for i in range(k)]
+
+    def after(i: int, j: int) -> Any:
+        terms = [_times(A[j][r], AM[i][r]) for r in range(k)]
+        found = _total([*terms, _times(maps.noise[i][j - i], drive)])
+        return nothing if found is None else found
+
+    ended = tuple(tuple(after(i, j) if j >= i else own[i][j] for j in range(k)) for i in range(k))
     if not averaged:
-        return Moments(after, cross, square)
-    rho, omega = (1 - forgetting)[:, None], weight[:, None]
-    shown = [sum(M[i][j] * output[j] for j in range(k) if output[j]) for i in range(k)]
-    total: Any = sum(output[i] * (2 * rho * omega * cross[i] + omega**2 * shown[i]) for i in range(k) if output[i])
+        return Moments(ended, cross, square)
+    rho, omega = maps.keep, maps.weight
+    shown = [_total(M[i][j] * output[j] for j in range(k) if output[j]) for i in range(k)]
+    gained = _total(output[i] * (2 * rho * omega * cross[i] + omega**2 * shown[i]) for i in range(k) if output[i])
     moved = [rho * cross[i] + omega * shown[i] for i in range(k)]
-    cross = tuple(sum(A[i][r] * moved[r] for r in range(k)) for i in range(k))
-    return Moments(after, cross, (1 - forgetting) ** 2 * square + total.sum(-1))
+    reached = [_total(_times(A[i][r], moved[r]) for r in range(k)) for i in range(k)]
+    cross = tuple(nothing if each is None else each for each in reached)
+    return Moments(ended, cross, rho[..., 0] ** 2 * square + gained.sum(-1))
+
+
+def _times(factor: Any, values: Any) -> Any:
+    return None if factor is None or values is None else factor * values
+
+
+def _total(terms: Iterable[Any]) -> Any:
+    """Their sum without those that are None; None if all are."""
+    counted = [term for term in terms if term is not None]
+    return reduce(lambda left, right: left + right, counted) if counted else None
 
 
 def nested(moments: Moments) -> Moments:

@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 
 from sgdtheory.problems import Modes
-from sgdtheory.risk.moments import Moments, Steps, nested, stacked, step
+from sgdtheory.risk.moments import Moments, Steps, nested, stacked, step, step_maps
 from sgdtheory.risk.runs import MOST_STEPS, Crossed, Piece, at_runs, crossed, point
 
 STEPS_AT_ONCE = 4096  # steps whose coefficients are held
+NO_STEP = Steps(decay=0.0, b=0.0, c=0.0, batch=1.0, forgetting=0.0, weight=0.0)  # of runs that have ended
+LANES = 1, 4, 16, 64, 256, 1024  # settings in a compiled loop: few shapes are compiled
+WIDTH = 32  # of whose multiples the number of modes is one
 FEW_AT_ONCE = 512  # where there are no more
+NUMBERS_AT_ONCE = 20_000  # steps times settings times modes whose maps are held, in a core's cache
 
 
 def stepped(moments: Moments, piece: Piece) -> Crossed:
@@ -48,7 +52,8 @@ def _all_steps(moments: Moments, piece: Piece) -> Moments:
         places = order[: counts.size]
         numbers = zip(places.tolist(), (piece.low[places] + begin).tolist(), counts.tolist(), strict=True)
         each = [piece.rows(run, first + np.arange(count)) for run, first, count in numbers]
-        together = Steps(*(_side_by_side(rows, counts[0]) for rows in zip(*each, strict=True)))
+        rows = zip(zip(*each, strict=True), NO_STEP, strict=True)
+        together = Steps(*(_side_by_side(those, counts[0], filled) for those, filled in rows))
         running = Moments(*(each[:, : counts.size] for each in state))
         ended = _advanced(running, together, counts, piece.ground.modes, output, averaged, compiled)
         for values, new in zip(state, ended, strict=True):
@@ -56,11 +61,11 @@ def _all_steps(moments: Moments, piece: Piece) -> Moments:
     return at_runs(state, np.argsort(order))
 
 
-def _side_by_side(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
-    """(T, S, …) from S arrays of T or fewer rows, whose last one is repeated."""
-    found = np.empty((length, len(rows), *rows[0].shape[1:]))
+def _side_by_side(rows: Sequence[np.ndarray], length: int, filled: float) -> np.ndarray:
+    """(T, S, …) from S arrays of T or fewer rows."""
+    found = np.full((length, len(rows), *rows[0].shape[1:]), filled)
     for place, row in enumerate(rows):
-        found[: len(row), place], found[len(row) :, place] = row, row[-1]
+        found[: len(row), place] = row
     return found
 
 
@@ -77,8 +82,12 @@ def _plain(
 ) -> Moments:
     ended, done, running = [], 0, counts.size
     for count in np.unique(counts):
-        for number in range(done, count):
-            state = step(state, Steps(*(each[number, :running] for each in steps)), modes, output, averaged)
+        portion = max(1, NUMBERS_AT_ONCE // (running * modes.eigenvalue.size))
+        for begin in range(done, count, portion):
+            some = min(portion, count - begin)
+            maps = step_maps(Steps(*(each[begin : begin + some, :running] for each in steps)), modes.eigenvalue)
+            for number in range(some):
+                state = step(state, maps.at(number), modes.multiplicity, output, averaged)
         done, left = count, int((counts > count).sum())
         ended.append(_settings(state, slice(left, running)))
         state, running = _settings(state, slice(0, left)), left
@@ -108,46 +117,40 @@ def _compiled(
     import jax
 
     settings, size, number = counts.size, modes.eigenvalue.size, len(steps.batch)
-    lanes, width = 2 ** (settings - 1).bit_length(), -(-size // 128) * 128
+    lanes = next(each for each in LANES if each >= settings)
+    width = -(-size // WIDTH) * WIDTH
     room = STEPS_AT_ONCE if number > FEW_AT_ONCE else FEW_AT_ONCE
 
     def wide(values: Any) -> np.ndarray:
-        return many(np.pad(values, [(0, 0), (0, 0), (0, width - size)]))
+        return np.pad(values, [(0, 0), (0, lanes - settings), (0, width - size)])
 
-    def many(values: Any) -> np.ndarray:
-        return np.pad(values, [(0, 0), (0, lanes - settings)] + [(0, 0)] * (values.ndim - 2), mode="edge")
+    def long(values: np.ndarray, filled: float) -> np.ndarray:
+        room_left = [(0, room - number), (0, lanes - settings)] + [(0, 0)] * (values.ndim - 2)
+        return np.pad(values, room_left, constant_values=filled)
 
-    rows = Steps(
-        *(np.pad(many(each), [(0, room - number)] + [(0, 0)] * (each.ndim - 1), mode="edge") for each in steps)
-    )
-    begin = Moments(jax.tree.map(wide, state.own), jax.tree.map(wide, state.cross), many(state.square))
+    rows = Steps(*map(long, steps, NO_STEP))
+    square = np.pad(state.square, [(0, 0), (0, lanes - settings)])
+    begin = Moments(jax.tree.map(wide, state.own), jax.tree.map(wide, state.cross), square)
     wide_modes = tuple(np.pad(each, (0, width - size)) for each in vars(modes).values())
     with jax.enable_x64(True):
-        loop = _loop(output, averaged, bool(counts[-1] == number))
-        ended = loop(begin, rows, wide_modes, np.pad(counts, (0, lanes - settings)), number)
-        ended = jax.tree.map(np.asarray, ended)
+        ended = jax.tree.map(np.asarray, _loop(output, averaged)(begin, rows, wide_modes, number))
     own, cross = jax.tree.map(lambda values: values[:, :settings, :size], (ended.own, ended.cross))
     return Moments(own, cross, ended.square[:, :settings])
 
 
 @lru_cache
-def _loop(output: tuple[float, ...], averaged: bool, alike: bool) -> Any:
-    """The compiled loop over a chunk of steps; alike: all settings take the same number."""
+def _loop(output: tuple[float, ...], averaged: bool) -> Any:
+    """The compiled loop over a chunk of steps."""
     import jax
     import jax.numpy as jnp
 
-    def run(begin: Any, rows: Any, modes: Any, counts: Any, number: Any) -> Any:
+    def run(begin: Any, rows: Any, modes: Any, number: Any) -> Any:
         weighted = Modes(*modes)
 
         def one(place: Any, state: Any) -> Any:
-            after = step(state, Steps(*(each[place] for each in rows)), weighted, output, averaged, jnp)
-            if alike:
-                return after
-            return jax.tree.map(lambda new, old: jnp.where(_running(place, counts, new), new, old), after, state)
+            maps = step_maps(Steps(*(each[place] for each in rows)), weighted.eigenvalue, lambda values: False)
+            return step(state, maps, weighted.multiplicity, output, averaged, jnp)
 
         return jax.lax.fori_loop(0, number, one, begin)
-
-    def _running(place: Any, counts: Any, values: Any) -> Any:
-        return (place < counts)[:, None] if values.ndim == 3 else place < counts
 
     return jax.jit(run)

@@ -1,0 +1,95 @@
+"""The risk of the mean path alone, `Σ_i s_i (oᵀE u_i)²`: what a bias is made of, without the noise of the gradients."""
+
+from typing import Any
+
+import numpy as np
+
+from sgdtheory.algorithms import Algorithm
+
+APART = 1e-9  # eigenvalues of a step are taken to be no closer than this
+SAME = 1e-7  # n times the difference of ρ and μ: below, they are the same
+
+
+def mean_risk(
+    algorithm: Algorithm, eigenvalue: np.ndarray, signal: np.ndarray, rate: np.ndarray, num_steps: float
+) -> np.ndarray:
+    """(G,) for G learning rates, of directions (L,), after n steps; to some 1e-6.
+
+    Args:
+        algorithm: what is run.
+        eigenvalue, signal: of the directions.
+        rate: peaks γ.
+        num_steps: n.
+    """
+    closed = algorithm.constant and len(algorithm.method.start) <= 2
+    with np.errstate(all="ignore"):  # beyond the edge
+        return (_in_closed_form if closed else _by_steps)(algorithm, eigenvalue, rate, num_steps) ** 2 @ signal
+
+
+def _in_closed_form(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:
+    """(G, L) `a oᵀE u_n + c E S_n`, of steps that are all alike, from the eigenvalues μ of `A − λ b cᵀ`.
+
+    `oᵀE u_t = Σ p_j μ_j^t`, and of each the sum is `μ^f (ρ^m − μ^m)/(ρ − μ)` after m = n − f steps of the average.
+    """
+    method, average = algorithm.method, algorithm.average
+    here = method.matrices(rate * float(algorithm.schedule.factors(np.zeros(1), 1)[0]), np.zeros(rate.size))
+    k, output, begin = len(method.start), np.asarray(method.output, float), np.asarray(method.start, float)
+    step = np.eye(k) - here.decay[:, None] - np.einsum("l,gi,gj->glij", eigenvalue, here.b, here.c)
+    first, second = output @ begin, np.einsum("i,glij,j->gl", output, step, begin)
+    trace = np.trace(step, axis1=2, axis2=3)
+    if k == 1:
+        shares = [(np.full_like(trace, first), trace)]
+    else:
+        root: Any = np.sqrt((trace**2 / 4 - np.linalg.det(step)).astype(complex))
+        root = np.where(np.abs(root) < APART, APART, root)
+        shares = [
+            ((second - first * (trace / 2 - sign * root)) / (2 * sign * root), trace / 2 + sign * root)
+            for sign in (1, -1)
+        ]
+    begun = min(average.first(num_steps), num_steps)
+    long, kept = num_steps - begun, 1 - average.forgetting(num_steps)
+    returned = average.returned(num_steps, num_steps)
+    found: Any = 0.0
+    for share, mu in shares:
+        apart = kept - mu
+        same = np.abs(apart) * long < SAME
+        geometric = (kept**long - _power(mu, long)) / np.where(same, 1.0, apart)
+        held = average.weight(num_steps) * _power(mu, begun) * np.where(same, long * kept ** (long - 1), geometric)
+        found = found + share * (returned.iterate * _power(mu, num_steps) + returned.total * held)
+    if average.starts_at_iterate():
+        found = found + returned.total * first * kept**num_steps
+    return np.real(found)
+
+
+def _power(values: np.ndarray, exponent: float) -> np.ndarray:
+    """values^m, m whole: by squaring, several times as fast for complex numbers as through logarithms."""
+    left, square, found = int(exponent), values, np.ones_like(values)
+    while left:
+        if left & 1:
+            found = found * square
+        square, left = square * square, left >> 1
+    return found
+
+
+def _by_steps(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:
+    """The same, step by step."""
+    method, average = algorithm.method, algorithm.average
+    state = [np.full((rate.size, eigenvalue.size), float(each)) for each in method.start]
+    factors = algorithm.schedule.factors(np.arange(num_steps), num_steps) * np.ones(int(num_steps))
+    first, kept, weight = average.first(num_steps), 1 - average.forgetting(num_steps), average.weight(num_steps)
+    held: Any = _combined(method.output, state) if average.starts_at_iterate() else 0.0
+    for t, factor in enumerate(factors):
+        if t >= first:
+            held = kept * held + weight * _combined(method.output, state)
+        if t == 0 or factor != factors[t - 1] or method.step_dependence != "none":
+            step = method.matrices(rate * factor, np.full(rate.size, float(t)))
+            decay, b, c = (np.moveaxis(each, 0, -1)[..., None] for each in step)
+        pull = eigenvalue * _combined(c, state)
+        state = [old - _combined(row, state) - g * pull for old, row, g in zip(state, decay, b, strict=True)]
+    shares = average.returned(num_steps, num_steps)
+    return shares.iterate * _combined(method.output, state) + shares.total * held
+
+
+def _combined(weights: Any, vectors: list[np.ndarray]) -> np.ndarray:
+    """Σ_j weights_j vectors_j: k is 2 as a rule, and products of small matrices take longer."""
+    return sum((weight * vector for weight, vector in zip(weights, vectors, strict=True)), np.zeros(()))
