@@ -15,7 +15,7 @@ from scipy.integrate import solve_ivp
 import sgdtheory as st
 from benchmarks.timing import durations
 from sgdtheory.algorithms import Course
-from sgdtheory.risk import course_risk, course_risks
+from sgdtheory.risk import course_risk, run_risks
 
 LAST = st.LastIterate()
 PROBLEM = st.PowerLaw(2.0, 3.0)
@@ -106,13 +106,14 @@ def together_table() -> Table:
     table = Table(title=f"every step of a cosine, n = {steps:.0e}, {settings} learning rates, a = 2, b = 3")
     for header in ("method", "directions", "µs a setting and step", "one by one, µs", "times as fast", "goal"):
         table.add_column(header, justify="right")
+    setting = np.full(settings, 16.0), np.geomspace(0.01, 0.05, settings), np.full(settings, float(steps))
     listed = st.LeastSquares(*st.PowerLaw(2.0, 3.0, 300).directions())
     for problem, method in product((PROBLEM, listed), (st.SGD(), st.HeavyBall(0.9))):
         shape = st.Cosine()
         algorithm = st.Algorithm(method, schedule=lambda step, f=shape: f.factors(step, steps), average=LAST)
-        courses = [Course(algorithm, 16.0, rate, float(steps)) for rate in np.geomspace(0.01, 0.05, settings)]
-        together = _seconds(lambda p=problem, c=courses: course_risks(p, c), 3) / settings / steps
-        single = _seconds(lambda p=problem, c=courses: course_risk(p, c[0]), 3) / steps
+        together = _seconds(lambda p=problem, a=algorithm: run_risks(p, a, *setting), 3) / settings / steps
+        course = Course(algorithm, 16.0, 0.01, float(steps))
+        single = _seconds(lambda p=problem, c=course: course_risk(p, c), 3) / steps
         name, dim = type(method).__name__, "infinitely many" if problem.dim is None else str(problem.dim)
         goal = "0.3" if name == "SGD" else ""
         table.add_row(name, dim, f"{1e6 * together:.2f}", f"{1e6 * single:.2f}", f"{single / together:.1f}", goal)

@@ -98,9 +98,9 @@ def computed_table(repeats: int, toy: bool = False) -> Table:
     for name, state in rows:
         risks = [times(JOBS[each].compute, state, repeats)[1] for each in RISKS.values()]
         found = times(JOBS["critical"].compute, state, repeats)
-        ahead = "–" if state.algorithms[0].is_default else milliseconds(times(JOBS["ahead"].compute, state, repeats)[1])
+        ahead = "–" if state.quick(0) else milliseconds(times(JOBS["ahead"].compute, state, repeats)[1])
         table.add_row(name, state.names[0], *map(milliseconds, risks), ahead, *map(milliseconds, found))
-        if state.algorithms[0].is_default:
+        if state.quick(0):
             slowest = {"risks": max(slowest["risks"], *risks), "B*": max(slowest["B*"], found[0])}
     table.caption = f"slowest of averaged SGD: {', '.join(f'{k} {milliseconds(v)} ms' for k, v in slowest.items())}"
     table.caption += f"; {os.cpu_count()} cores"

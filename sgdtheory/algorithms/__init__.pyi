@@ -9,9 +9,9 @@ from .averages import Returned as Returned
 from .averages import TailAverage as TailAverage
 from .averages import UniformAverage as UniformAverage
 from .course import Course as Course
-from .course import courses_of as courses_of
 from .course import first_step as first_step
 from .course import number_of_steps as number_of_steps
+from .course import numbers_of_steps as numbers_of_steps
 from .course import steps_of_shape as steps_of_shape
 from .linear_method import Coefficients as Coefficients
 from .linear_method import LinearMethod as LinearMethod

@@ -59,11 +59,6 @@ class Algorithm:
             )
 
     @property
-    def is_default(self) -> bool:
-        """Whether it is averaged SGD with constant learning rate and batch size, whose risk has its own closed form."""
-        return self == DEFAULT
-
-    @property
     def constant(self) -> bool:
         """Whether every step has the same learning rate, batch size and coefficients."""
         shapes = self.schedule, self.batch_schedule

@@ -14,7 +14,7 @@ MOST_TABULATED = 2**16  # steps whose batch sizes are summed one by one
 SUM_NODES = 128  # of the Gauss rule for the sum of a ramp with more
 
 
-def batch_sizes(shape: Shape, batch: float, step: np.ndarray, num_steps: float) -> np.ndarray:
+def batch_sizes(shape: Shape, batch: float | np.ndarray, step: np.ndarray, num_steps: float) -> np.ndarray:
     """`B_t = max(1, round(B g(t/n)))`."""
     return np.maximum(np.rint(batch * shape.factors(step, num_steps)), 1.0)
 
@@ -204,18 +204,16 @@ class Course:
         return sums[place] + sizes[place] * (step - starts[place])
 
 
-def courses_of(algorithm: Algorithm, batch: np.ndarray, rate: np.ndarray, samples: np.ndarray) -> list[Course]:
-    """The courses that D samples allow at these peak batch sizes and learning rates, of one shape; in one list.
+def numbers_of_steps(shape: Shape, batch: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """`number_of_steps` for arrays of one shape.
 
     Raises:
         ValueError: not one step.
     """
-    shape = algorithm.batch_schedule
-    batch, rate, samples = batch.ravel(), rate.ravel(), samples.ravel()
-    if shape.flat and batch.size:
-        steps = np.floor_divide(samples, batch_sizes(shape, batch, np.zeros(1), 1))
-        _at_least_one(float(steps.min()), float(samples[steps.argmin()]))
-        numbers = steps.tolist()
-    else:
-        numbers = [number_of_steps(shape, *each) for each in zip(batch.tolist(), samples.tolist(), strict=True)]
-    return [Course(algorithm, *each) for each in zip(batch.tolist(), rate.tolist(), numbers, strict=True)]
+    if not shape.flat:
+        found = [number_of_steps(shape, *each) for each in zip(batch.flat, samples.flat, strict=True)]
+        return np.array(found).reshape(batch.shape)
+    steps = np.asarray(np.floor_divide(samples, batch_sizes(shape, batch, np.zeros(()), 1)))
+    if steps.size:
+        _at_least_one(float(steps.min()), float(samples.flat[steps.argmin()]))
+    return steps

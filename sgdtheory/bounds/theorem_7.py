@@ -6,9 +6,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, positive_number, samples_used, settings_arrays
+from sgdtheory.algorithms import DEFAULT, Algorithm
 from sgdtheory.problems import AbstractProblem, LeastSquares, SplitSpectrum
 
 HORIZONS = 1e-300, 1e300  # nγ is read as lying between these
+
+
+def covered(algorithm: Algorithm) -> bool:
+    """Whether Theorem 7 and its corollary are about this algorithm: averaged SGD with constant γ and B."""
+    return algorithm == DEFAULT
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sgdtheory.algorithms import (
+    DEFAULT,
     KINDS,
     Algorithm,
     algorithm_text,
@@ -78,15 +79,15 @@ class AlgorithmCommand(_Flags):
 
     @property
     def algorithm_argument(self) -> dict[str, Any]:
-        """`algorithm`, for functions that take one; nothing for the default."""
-        return {} if self.algorithm.is_default else {"algorithm": self.algorithm}
+        """`algorithm`, for functions that take one."""
+        return {"algorithm": self.algorithm}
 
     @property
     def algorithm_title(self) -> str:
         """What a title says of the algorithm: nothing of the default."""
-        return "" if self.algorithm.is_default else f"; {algorithm_text(self.algorithm)}"
+        return "" if self.algorithm == DEFAULT else f"; {algorithm_text(self.algorithm)}"
 
     @property
     def algorithm_in_json(self) -> dict[str, str]:
         """What JSON says of the algorithm: nothing of the default."""
-        return {} if self.algorithm.is_default else {"algorithm": algorithm_text(self.algorithm)}
+        return {} if self.algorithm == DEFAULT else {"algorithm": algorithm_text(self.algorithm)}

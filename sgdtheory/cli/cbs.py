@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from sgdtheory.bounds import covered
 from sgdtheory.cli.algorithm import AlgorithmCommand
 from sgdtheory.cli.output import print_json, print_note, print_tables, require_figure_suffix, write_figure
 from sgdtheory.cli.settings import Overhead, ProblemCommand
@@ -92,7 +93,7 @@ class CbsCommand(ProblemCommand, AlgorithmCommand):
         return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
     def _domain_note(self) -> str:
-        if not self.algorithm.is_default:
+        if not covered(self.algorithm):
             return "Corollary 8 is about averaged SGD with a constant step; no exponents are predicted here"
         if self.spectrum is not None:
             return "Corollary 8 is about power laws; sgdtheory features fits their exponents to data"

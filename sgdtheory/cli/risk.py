@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from sgdtheory.bounds import theorem7
+from sgdtheory.bounds import covered, theorem7
 from sgdtheory.cli.algorithm import AlgorithmCommand
 from sgdtheory.cli.output import print_json, print_tables
 from sgdtheory.cli.settings import SettingsCommand
@@ -33,7 +33,7 @@ class RiskCommand(SettingsCommand, AlgorithmCommand):
         risk = excess_risk(self.problem, **settings, **self.algorithm_argument)
         columns = settings | {"risk": risk.total, "bias": risk.bias, "variance": risk.variance}
         broken = {}
-        if self.algorithm.is_default:
+        if covered(self.algorithm):
             compared, broken = self._comparison(risk)
             columns |= compared
         else:

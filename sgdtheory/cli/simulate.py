@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from sgdtheory.algorithms import LastIterate
-from sgdtheory.bounds import theorem7
+from sgdtheory.bounds import covered, theorem7
 from sgdtheory.cli.algorithm import AlgorithmCommand
 from sgdtheory.cli.distributed import DistributedCommand
 from sgdtheory.cli.output import native_output_on_stderr, print_json, print_note, print_tables
@@ -93,14 +93,14 @@ class SimulateCommand(SettingsCommand, AlgorithmCommand, DistributedCommand):
 
     def _show(self, simulation: Simulation, problem: PowerLaw | LeastSquares, settings: dict[str, Any]) -> None:
         exact = getattr(excess_risk(problem, **settings, **self.algorithm_argument), self.quantity)
-        default = self.algorithm.is_default  # whose bound it is
+        bounded = covered(self.algorithm)
         columns = {
             **settings,
             "mean": simulation.mean,
             "standard_error": simulation.standard_error,
             "exact": exact,
             "z": simulation.z_score(exact),
-            **({"bound": getattr(theorem7(problem, **settings), self.quantity)} if default else {}),
+            **({"bound": getattr(theorem7(problem, **settings), self.quantity)} if bounded else {}),
             "num_finished": simulation.num_finished,
             "num_diverged": simulation.diverged.sum(-1),
             "num_steps": simulation.num_steps,
@@ -160,7 +160,7 @@ class SimulateCommand(SettingsCommand, AlgorithmCommand, DistributedCommand):
             notes.append("interrupted: the means are over the replicas that had finished")
         if self.law != "gaussian":
             notes.append(
-                f"exact risk{' and bound are those' if self.algorithm.is_default else ' is that'} of Gaussian data"
+                f"exact risk{' and bound are those' if covered(self.algorithm) else ' is that'} of Gaussian data"
             )
         if np.any(simulation.diverged):
             notes.append(f"{int(simulation.diverged.sum())} replicas diverged (beyond the range of {self.dtype})")

@@ -13,7 +13,7 @@ from sgdtheory.critical.batch_search import ROUNDING, largest_batch, steps_neede
 from sgdtheory.critical.optimal_batch import optimal_batch_size
 from sgdtheory.critical.tuned_risk import TunedRisk
 from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk import max_stable_learning_rate
+from sgdtheory.risk import method_edge
 
 POINTS_PER_DECADE = 4  # of the curve
 REACH = 10.0  # the curve goes on to this many times the critical batch size
@@ -308,10 +308,10 @@ def _falling(tuned: TunedRisk, found: list[CriticalBatchSize]) -> str:
         f"B* falls from {before.batch_size:g} at D = {before.num_samples:g} to {after.batch_size:g} at "
         f"D = {after.num_samples:g}"
     )
-    if not tuned.algorithm.is_default:
+    if not tuned.algorithm.constant:
         return text
     batches = np.array([before.optimal_batch_size, after.optimal_batch_size])
-    edges = max_stable_learning_rate(tuned.problem, batch_size=batches)
+    edges = method_edge(tuned.problem, tuned.algorithm.method, batches)
     shares = np.array([before.optimal_learning_rate, after.optimal_learning_rate]) / edges
     if shares[1] <= shares[0]:
         return text

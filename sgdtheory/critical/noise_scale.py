@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays
-from sgdtheory.algorithms import Algorithm, Constant, checked_algorithm, courses_of
+from sgdtheory.algorithms import Algorithm, Constant, Course, checked_algorithm, numbers_of_steps
 from sgdtheory.critical.definition import CriticalBatchSize, critical_batch_size
 from sgdtheory.critical.tuned_risk import MOMENTS_RESOLVED
 from sgdtheory.problems import AbstractProblem
@@ -70,7 +70,9 @@ def gradient_noise_scale(
     checked_problem(problem)
     scheduled = checked_algorithm(algorithm).batch_schedule != Constant()
     batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples, scheduled=scheduled)
-    moments = iterate_moments(problem, courses_of(algorithm, batch, rate, samples))
+    steps = numbers_of_steps(algorithm.batch_schedule, batch, samples)
+    courses = [Course(algorithm, *each) for each in zip(batch.flat, rate.flat, steps.flat, strict=True)]
+    moments = iterate_moments(problem, courses)
     risk, gradient, curved = moments.reshape(3, *batch.shape)
     with np.errstate(all="ignore"):
         modes = problem.modes(MOMENTS_RESOLVED * max(problem.largest_eigenvalue, 1e-300))

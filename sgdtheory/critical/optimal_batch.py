@@ -115,7 +115,7 @@ def _batches(relaxed: RelaxedRisk, low: float, high: float) -> np.ndarray:
     samples = relaxed.samples
     if high - low <= samples / low - samples / high:  # fewer numbers of steps than batch sizes
         steps = np.unique(np.round(np.linspace(low, high, int(min(high - low + 1, MOST_LISTED)))))
-        even = low <= relaxed.resonant and relaxed.tuned.default
+        even = low <= relaxed.resonant and relaxed.tuned.plain
         return np.floor(samples / (2 * np.unique(np.round(steps / 2)) if even else steps))
     first, last = np.floor(samples / high), np.floor(samples / low)
     return np.unique(np.round(np.linspace(first, last, int(min(last - first + 1, MOST_LISTED)))))

@@ -1,22 +1,28 @@
 """The least risk over all learning rates: what every search for steps and batch sizes asks for."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 
 from sgdtheory._common.arguments import checked_problem
-from sgdtheory.algorithms import Algorithm, Course, ExponentialAverage, LinearMethod, TailAverage, checked_algorithm
+from sgdtheory.algorithms import (
+    Algorithm,
+    ExponentialAverage,
+    LinearMethod,
+    TailAverage,
+    UniformAverage,
+    checked_algorithm,
+)
 from sgdtheory.critical.risk_against_rate import RESONANT, RiskAgainstRate, Swings
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import (
-    course_risks,
     displacement,
     growth_beyond,
     mean_risk,
     method_edge,
     one_minus_power,
-    risk_parts,
+    run_risks,
 )
 
 # What a problem is asked for: where its modes may begin to merge (see `AbstractProblem.modes`).
@@ -73,7 +79,7 @@ class TunedRisk:
         ratio = modes.eigenvalue / self.largest_eigenvalue
         noise = modes.multiplicity @ ratio**2 * (2 * self.initial_risk + problem.noise_variance)
         self._first_gain = 1.5 * (modes.signal @ ratio) / noise
-        self._course = None if self.algorithm.is_default else _Courses(self.algorithm)
+        self._peaks = _Peaks(self.algorithm)
         self._growths: dict[float, float] = {}
         self._leading = _leading(modes.eigenvalue, modes.signal)
         self._largest_rate: float | None = None
@@ -90,14 +96,12 @@ class TunedRisk:
         # n up to which the length of an average of its own, 1/(1 − τ) steps, decides
         decay = average.decay if isinstance(average, ExponentialAverage) else None
         self.averaged = MEMORIES / (1 - decay) if decay is not None else 0.0
+        # The plain average of plain steps: the risk falls with n, but for the parity of steps that overshoot.
+        plain_steps = self.algorithm.constant and len(self.algorithm.method.start) == 1
+        self.plain = plain_steps and isinstance(average, UniformAverage)
         # n up to which it may do so with γ: the mean path of a few steps is a polynomial in γ with as many zeros
         for_ever = self.algorithm.method.step_dependence != "none"
-        self.swinging = 0.0 if self._course is None else np.inf if for_ever else max(self.rippling, MANY_ZEROS)
-
-    @property
-    def default(self) -> bool:
-        """Whether it is averaged SGD with constant steps, which has closed forms."""
-        return self._course is None
+        self.swinging = 0.0 if self.plain else np.inf if for_ever else max(self.rippling, MANY_ZEROS)
 
     def risk(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Exact Δ for γ up to the edge or a little, of order 1/n, beyond; sooner with a relative error allowed."""
@@ -105,11 +109,19 @@ class TunedRisk:
 
     def parts(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """(2, …) bias and variance of `risk`."""
-        if self._course is None:
-            return risk_parts(self.problem, batch, rate, steps, tolerance=tolerance, stable=True)
-        courses = [self._course(*each) for each in zip(batch.ravel(), rate.ravel(), steps.ravel(), strict=True)]
-        how: Any = {"estimate": False, "tolerance": tolerance, "compiled_from": COMPILED_OFTEN}
-        parts = np.reshape(course_risks(self.problem, courses, **how).parts, (2, *batch.shape))
+        found = run_risks(
+            self.problem,
+            self.algorithm,
+            self._peaks(batch.ravel()),
+            rate.ravel(),
+            steps.ravel(),
+            rounded=False,
+            tolerance=tolerance,
+            estimate=False,
+            stable=self.algorithm.constant,  # up to the edge
+            compiled_from=COMPILED_OFTEN,
+        )
+        parts = np.reshape(found.parts, (2, *batch.shape))
         return np.minimum(parts, LARGEST_RISK * self.initial_risk)
 
     def mean_risk(self, rate: np.ndarray, steps: float) -> np.ndarray:
@@ -204,14 +216,17 @@ class TunedRisk:
         2λ_i ≤ λ_1 that falls with x_i: their bias at x_i = 2λ_i/λ_1 is out of reach of any B, and it falls with n. Any
         method whose gradients displace by at most T in n steps leaves `(1 − Tλ)²` of directions with Tλ < 1.
         """
-        if self._course is not None:
-            if self._largest_rate is None:
-                few = np.array([LARGEST_BATCH]), np.array([2.0])
-                self._largest_rate = float(self.edge(*few)[0])
-            reach = 2 * displacement(self.algorithm.method, self._largest_rate, steps)
-            modes = self.problem.modes(MEAN_RESOLVED / max(reach, 1e-300))
-            left = 1 - reach * modes.eigenvalue
-            return float(modes.signal @ np.where(left > 0, left, 0.0) ** 2)
+        if self.plain:
+            return self._out_of_reach_of_averages(steps)
+        if self._largest_rate is None:
+            few = np.array([LARGEST_BATCH]), np.array([2.0])
+            self._largest_rate = float(self.edge(*few)[0])
+        reach = 2 * displacement(self.algorithm.method, self._largest_rate, steps)
+        modes = self.problem.modes(MEAN_RESOLVED / max(reach, 1e-300))
+        left = 1 - reach * modes.eigenvalue
+        return float(modes.signal @ np.where(left > 0, left, 0.0) ** 2)
+
+    def _out_of_reach_of_averages(self, steps: float) -> float:
         modes = self.problem.modes(MEAN_RESOLVED * self.largest_eigenvalue / steps)
         x = 2 * modes.eigenvalue / self.largest_eigenvalue
         x, signal = x[x <= 1], modes.signal[x <= 1]
@@ -226,7 +241,7 @@ class TunedRisk:
         momentum go as far with a smaller γ.
         """
         first_order = np.minimum(self._first_gain * curve.batch, 1.0) / (curve.steps * self.largest_eigenvalue)
-        if self._course is not None:
+        if len(self.algorithm.method.start) > 1:
             first_order = first_order / [_gain(self.algorithm.method, steps) for steps in curve.steps]
         return 0.1 * np.minimum(first_order, curve.edge)
 
@@ -265,11 +280,10 @@ def _leading(eigenvalue: np.ndarray, signal: np.ndarray) -> tuple[np.ndarray, np
     return eigenvalue[most], signal[most]
 
 
-class _Courses:
-    """Courses of one algorithm with given mean batch sizes, which need not be whole."""
+class _Peaks:
+    """Peak batch sizes of an algorithm with given mean batch sizes, which need not be whole."""
 
     def __init__(self, algorithm: Algorithm) -> None:
-        self.algorithm = algorithm
         fractions = (np.arange(SHAPE_POINTS) + 0.5) / SHAPE_POINTS
         shape = algorithm.batch_schedule
         if not shape.smooth:
@@ -280,16 +294,14 @@ class _Courses:
         self.factors = shape.at(fractions)
         if not (self.factors > 0).any():
             raise ValueError("batch_schedule must be positive somewhere, got 0 everywhere")
+        self.level = float(self.factors[0]) if np.ptp(self.factors) == 0 else 0.0
 
-    def __call__(self, batch: float, rate: float, steps: float) -> Course:
-        """One with so many steps."""
-        return Course(self.algorithm, self._peak(float(batch)), float(rate), float(steps), rounded=False)
+    def __call__(self, mean: np.ndarray) -> np.ndarray:
+        """(P,) B for which the mean of max(1, B g) is this; with a mean of 1 all batches are."""
+        return mean / self.level if self.level else np.array([self._peak(each) for each in mean.tolist()])
 
     def _peak(self, mean: float) -> float:
-        """The peak B for which the mean of max(1, B g) is this; with a mean of 1 all batches are."""
         factors = self.factors
-        if np.ptp(factors) == 0:
-            return mean / float(factors[0])
         if mean <= 1:
             return 1 / float(factors.max())
 

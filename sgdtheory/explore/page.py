@@ -193,7 +193,7 @@ class Page:
     def _compute(self, computation: str, slot: int) -> None:
         """Have a job done anew if what it depends on has changed; forget it where there is none."""
         job = JOBS[computation]
-        lane = job.lane(self.state.algorithms[slot].is_default) if slot < len(self.state.names) else ""
+        lane = job.lane(self.state, slot) if slot < len(self.state.names) else ""
         if not lane:
             if (computation, slot) in self.newest:
                 self._forget(computation, slot)

@@ -45,7 +45,7 @@ class Job:
         words: what the page says it waits for.
         depends_on: parts of the state, beside the algorithm; None: it is computed when a visitor asks for it.
         turn: smaller ones come first.
-        lanes: of averaged SGD, and of other algorithms: "quick", "long", or "" where it is not computed.
+        lanes: of quick algorithms (`State.quick`), and of others: "quick", "long", or "" where it is not computed.
         patient: whether an older position's may end before it is stopped.
         answer: its answer, if titles, marks and readings tell of that.
         ahead_of: answer → the job that replaces it with an exact one.
@@ -61,9 +61,9 @@ class Job:
     answer: str = ""
     ahead_of: Mapping[str, str] = field(default_factory=dict)
 
-    def lane(self, default: bool) -> str:
-        """Of averaged SGD, the default, or of another algorithm."""
-        return self.lanes[0 if default else 1]
+    def lane(self, state: State, slot: int) -> str:
+        """Where it is computed."""
+        return self.lanes[0 if state.quick(slot) else 1]
 
     def inputs(self, state: State, slot: int) -> tuple[Any, ...]:
         """What it depends on: with the same it need not be done again."""

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from sgdtheory.algorithms import Algorithm, algorithm_settings, algorithm_text, make_algorithm
+from sgdtheory.algorithms import DEFAULT, Algorithm, algorithm_settings, algorithm_text, make_algorithm
 from sgdtheory.problems import AbstractProblem, PowerLaw
 
 
@@ -90,6 +90,10 @@ class State:
     second: str = ""
     colours: str = "system"
     text: str = "normal"
+
+    def quick(self, slot: int) -> bool:
+        """Whether all that is computed of this algorithm takes a fraction of a second: averaged SGD."""
+        return self.algorithms[slot] == DEFAULT
 
     @cached_property
     def problem(self) -> AbstractProblem:

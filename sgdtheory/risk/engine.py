@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgdtheory.algorithms import DEFAULT, Course
+from sgdtheory.algorithms import DEFAULT, Algorithm, Course
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.contour import CONTOUR_RESOLVED, LARGEST_REACH
 from sgdtheory.risk.crossing import constant_ends, cross
@@ -32,7 +32,7 @@ GROWN_ERROR = 1e-8  # is the error that is stated; 2e-9 in 2,000 random runs, up
 ROUNDED_BELOW_0 = 1e-6  # of what there is at the start: a part this far below 0 has not been rounded, but lost
 
 
-class CourseRisks(NamedTuple):
+class RunRisks(NamedTuple):
     """Of S runs: bias and variance in units of y², bounds of the relative errors of their sums, use of panels.
 
     Arrays (2, S), (S,) and (S,).
@@ -43,30 +43,38 @@ class CourseRisks(NamedTuple):
     approximated: np.ndarray
 
 
-def course_risks(
+def run_risks(
     problem: AbstractProblem,
-    courses: Sequence[Course],
+    algorithm: Algorithm,
+    batch: np.ndarray,
+    rate: np.ndarray,
+    steps: np.ndarray,
     *,
+    rounded: bool = True,
     tolerance: float = 0.0,
     estimate: bool = True,
     stable: bool = False,
     compiled_from: float = COMPILED_FROM,
-) -> CourseRisks:
-    """The risks at the ends of S courses of one algorithm.
+) -> RunRisks:
+    """The risks of S runs at their ends.
 
     Args:
         problem: its spectrum.
-        courses: the runs; batch sizes need not be whole.
+        algorithm: what is run.
+        batch, rate, steps: (S,) peak B, peak γ and n.
+        rounded: whether batch sizes are rounded on the way.
         tolerance: relative error that searches allow: 1e-5, or 1e-8, is sooner done than 0.
         estimate: whether to bound the errors, which takes about as long again where they are not 0.
         stable: whether no second moment grows by more than e in n steps, which spares a search.
         compiled_from: so many single steps or more are taken in a compiled loop, which a first call has to compile.
     """
-    found = CourseRisks(np.empty((2, len(courses))), np.zeros(len(courses)), np.zeros(len(courses), dtype=bool))
-    if courses and courses[0].algorithm == DEFAULT:
-        rate, batch, steps = np.array([(course.rate, course.batch, course.num_steps) for course in courses]).T
-        return found._replace(parts=risk_parts(problem, batch, rate, steps, tolerance=tolerance, stable=stable))
-    resolution = resolution_within(tolerance)
+    nothing = np.zeros(batch.size)
+    if algorithm == DEFAULT:
+        parts = risk_parts(problem, batch, rate, steps, tolerance=tolerance, stable=stable)
+        return RunRisks(parts, nothing, nothing > 0)
+    settings = zip(batch.tolist(), rate.tolist(), steps.tolist(), strict=True)
+    courses = [Course(algorithm, *setting, rounded=rounded) for setting in settings]
+    found, resolution = RunRisks(np.empty((2, batch.size)), nothing, nothing > 0), resolution_within(tolerance)
     for places, by_steps in _convoys(problem, courses, resolution, compiled_from):
         group = [courses[place] for place in places]
         arrived = _arrived(problem, group, resolution, compiled_from, by_steps)
@@ -77,9 +85,11 @@ def course_risks(
     return found
 
 
-def course_risk(problem: AbstractProblem, course: Course, **how: Any) -> CourseRisks:
-    """`course_risks` of one run: (2,), and numbers."""
-    return CourseRisks(*(each[..., 0] for each in course_risks(problem, [course], **how)))
+def course_risk(problem: AbstractProblem, course: Course, **how: Any) -> RunRisks:
+    """`run_risks` of one course: (2,), and numbers."""
+    setting = (np.array([each]) for each in (course.batch, course.rate, course.num_steps))
+    found = run_risks(problem, course.algorithm, *setting, rounded=course.rounded, **how)
+    return RunRisks(*(each[..., 0] for each in found))
 
 
 def journey(

@@ -3,9 +3,9 @@
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays
-from sgdtheory.algorithms import DEFAULT, Algorithm, Constant, checked_algorithm, courses_of
+from sgdtheory.algorithms import DEFAULT, Algorithm, Constant, checked_algorithm, numbers_of_steps
 from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk.engine import course_risks
+from sgdtheory.risk.engine import run_risks
 from sgdtheory.risk.risk import Risk
 
 
@@ -57,6 +57,6 @@ def excess_risk(
     batch_size, learning_rate, num_samples = settings_arrays(
         batch_size, learning_rate, num_samples, scheduled=scheduled
     )
-    found = course_risks(problem, courses_of(algorithm, batch_size, learning_rate, num_samples))
-    values = *found.parts, found.error
-    return Risk(*(each.reshape(batch_size.shape)[()] for each in values))
+    steps = numbers_of_steps(algorithm.batch_schedule, batch_size, num_samples)
+    found = run_risks(problem, algorithm, batch_size.ravel(), learning_rate.ravel(), steps.ravel())
+    return Risk(*(each.reshape(batch_size.shape)[()] for each in (*found.parts, found.error)))

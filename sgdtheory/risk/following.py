@@ -141,7 +141,7 @@ def _unresolved(piece: Piece, along: Along) -> np.ndarray:
     followed = np.concatenate([along.vectors, along.square[:, :, None]], axis=2)
     nothing = np.exp(-NEGLIGIBLE) * (ground.modes.signal.sum() + ground.noise_variance)  # what may be lost of a risk
     tail = tails(followed[0] + ground.noise_variance * followed[1], nothing)
-    return (tail > ground.resolution.tail).any(1)
+    return np.any(tail > ground.resolution.tail, axis=1)
 
 
 def _inside(along: Along, step: float) -> Point:

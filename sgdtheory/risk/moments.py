@@ -108,8 +108,12 @@ class StepMaps(NamedTuple):
 
     def at(self, number: int) -> "StepMaps":
         """One of T steps."""
-        matrices = [[[each if each is None else each[number] for each in row] for row in rows] for rows in self[:3]]
-        return StepMaps(*matrices, self.keep[number], self.weight[number])
+
+        def one(rows: Any) -> Any:
+            return [[each if each is None else each[number] for each in row] for row in rows]
+
+        keep, weight = self.keep[number], self.weight[number]
+        return StepMaps(one(self.propagator), one(self.noise), one(self.seen), keep, weight)
 
 
 def step_maps(

@@ -13,6 +13,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from sgdtheory._common.interrupts import Interrupts
+from sgdtheory.algorithms import DEFAULT
 from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, State, advance, init, risks
 from sgdtheory.simulation.linear_program import LinearProgram
 from sgdtheory.simulation.placing import DIVIDED, EVERYWHERE, fetch, lane_keys, place
@@ -187,10 +188,10 @@ def _program(
     """The block's lanes at their start; padding repeats lanes."""
     number, replica = block.lanes[np.arange(block.size) % len(block.lanes)].T
     some = runs[number[0]]
-    if some.course is None:
+    if some.course.algorithm == DEFAULT:
         return AveragedSGD(block.sampler, spectrum, runs, mesh, number, replica, key)
     mine, where = np.unique(number, return_inverse=True)
-    courses = [run.course for run in (runs[each] for each in mine.tolist()) if run.course is not None]
+    courses = [runs[each].course for each in mine.tolist()]
     lanes = np.stack([where, number, replica], axis=1)
     return LinearProgram(block.sampler, spectrum, courses, some.unit, mesh, lanes, key)
 

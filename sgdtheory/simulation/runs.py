@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.algorithms import Algorithm, Course, number_of_steps
+from sgdtheory.algorithms import Algorithm, Course, numbers_of_steps
 
 DEFAULT = Algorithm()
 LARGEST_STEPS = 2**31 - 1
@@ -23,7 +23,7 @@ class Run:
         sampler: draws its steps.
         batch_size, learning_rate: B, and γ in units of 1/λ_1.
         steps: (K,) increasing step counts at which the risk is wanted.
-        course: what its steps do; None for averaged SGD with constant B and γ.
+        course: what its steps do.
         unit: λ_1.
     """
 
@@ -32,13 +32,13 @@ class Run:
     batch_size: float
     learning_rate: float
     steps: np.ndarray
-    course: Course | None = None
+    course: Course
     unit: float = 1.0
 
     @property
     def vectors(self) -> int:
         """k of the method."""
-        return 1 if self.course is None else len(self.course.algorithm.method.start)
+        return len(self.course.algorithm.method.start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +60,13 @@ class Plan:
     batch_size: np.ndarray
     learning_rate: np.ndarray
 
-    def runs(self, sampler: Callable[[float, Course | None], Any], unit: float) -> list[Run]:
-        """The runs, with `sampler(B, course)` and learning rates times `unit`, which is λ_1."""
+    def runs(self, sampler: Callable[[Course], Any], unit: float) -> list[Run]:
+        """The runs, with `sampler(course)` and learning rates times `unit`, which is λ_1."""
         runs = []
         for number, (batch, rate) in enumerate(zip(self.batch_size.tolist(), self.learning_rate.tolist(), strict=True)):
             steps = np.unique(self.steps[self.group == number])
-            course = None if self.algorithm.is_default else Course(self.algorithm, batch, rate, float(steps[-1]))
-            runs.append(Run(number, sampler(batch, course), batch, rate * unit, steps, course, unit))
+            course = Course(self.algorithm, batch, rate, float(steps[-1]))
+            runs.append(Run(number, sampler(course), batch, rate * unit, steps, course, unit))
         return runs
 
     def gather(self, runs: Sequence[Run], risks: Sequence[np.ndarray]) -> np.ndarray:
@@ -91,7 +91,7 @@ def make_plan(settings: dict[str, np.ndarray], trajectory: int, algorithm: Algor
         raise ValueError("batch_size, learning_rate and num_samples must hold at least one setting, got empty arrays")
     if trajectory > LARGEST_TRAJECTORY:
         raise ValueError(f"trajectory must be at most {LARGEST_TRAJECTORY}, got {trajectory:g}")
-    steps = _num_steps(algorithm, batch, samples)
+    steps = numbers_of_steps(algorithm.batch_schedule, batch, samples)
     long = steps > LARGEST_STEPS
     if long.any():
         raise ValueError(
@@ -105,13 +105,6 @@ def make_plan(settings: dict[str, np.ndarray], trajectory: int, algorithm: Algor
     group = [numbers.setdefault(key, len(numbers)) for key in keys]
     batches, rates, _ = np.array(list(numbers)).T
     return Plan(algorithm, batch.shape, np.array(points, dtype=np.int64), np.array(group), batches, rates)
-
-
-def _num_steps(algorithm: Algorithm, batch: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    if algorithm.is_default:
-        return np.floor_divide(samples, batch)
-    found = [number_of_steps(algorithm.batch_schedule, *point) for point in zip(batch.flat, samples.flat, strict=True)]
-    return np.array(found).reshape(batch.shape)
 
 
 def _whatever_length(algorithm: Algorithm) -> bool:

@@ -247,8 +247,8 @@ def _spectrum(head: AbstractProblem, truncation: Truncation | None, quantity: Qu
     return Spectrum(*(a.astype(dtype) for a in arrays)), unit, scale
 
 
-def _sampler(sampler: str, law: Any, head: AbstractProblem, key: Any) -> Callable[[float, Course | None], Any]:
-    """The sampler of a run, by its batch size or its course."""
+def _sampler(sampler: str, law: Any, head: AbstractProblem, key: Any) -> Callable[[Course], Any]:
+    """The sampler of a run, by its course."""
     from sgdtheory.simulation.explicit import ROWS, Explicit
     from sgdtheory.simulation.laws import Gaussian, as_law
     from sgdtheory.simulation.sufficient import Sufficient
@@ -258,8 +258,8 @@ def _sampler(sampler: str, law: Any, head: AbstractProblem, key: Any) -> Callabl
     if sampler == "sufficient" and drawn != Gaussian():
         raise ValueError(f"law {law!r} needs sampler='explicit': the sufficient sampler is for Gaussian data")
 
-    def of_run(batch: float, course: Course | None) -> Any:
-        largest = batch if course is None else largest_batch(course)
+    def of_run(course: Course) -> Any:
+        largest = largest_batch(course)
         if largest > LARGEST_BATCH[sampler]:
             raise ValueError(
                 f"batch_schedule must keep batch sizes up to {LARGEST_BATCH[sampler]:g} for this sampler, got "
@@ -267,7 +267,7 @@ def _sampler(sampler: str, law: Any, head: AbstractProblem, key: Any) -> Callabl
             )
         if sampler == "sufficient":
             return Sufficient()
-        if course is None or course.constant_batch:
+        if course.constant_batch:
             return Explicit(drawn, int(largest))
         return Explicit(drawn, min(1 << (int(largest) - 1).bit_length(), ROWS), varying=True)  # few programs
 

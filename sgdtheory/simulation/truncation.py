@@ -10,7 +10,7 @@ import numpy as np
 from sgdtheory.algorithms import Algorithm
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk import excess_risk
-from sgdtheory.simulation.deviation import algorithm_deviation
+from sgdtheory.simulation.deviation import standard_deviation
 from sgdtheory.simulation.result import ROUNDING, Truncation
 
 Quantity = Literal["total", "bias", "variance"]
@@ -18,8 +18,6 @@ Quantity = Literal["total", "bias", "variance"]
 ALLOWED_SHIFT = 0.1  # of a standard error of the mean
 LARGEST_DIM = 2**17  # chosen by itself; a user may ask for more
 MULTIPLE = 64  # automatic choices are multiples of it: fewer shapes to compile
-TIME_POINTS = 200  # at which the sums over steps are evaluated, from either end
-MODES_AT_ONCE = 4096  # in a temporary
 DEFAULT = Algorithm()
 
 
@@ -80,10 +78,7 @@ def truncate(
     if dim is None and available <= LARGEST_DIM or dim is not None and dim >= available:
         return None
     exact = np.asarray(getattr(excess_risk(problem, **settings, algorithm=algorithm), quantity))
-    if algorithm.is_default:
-        deviation = standard_deviation(problem, settings, quantity)
-    else:
-        deviation = algorithm_deviation(problem, settings, algorithm, quantity)
+    deviation = standard_deviation(problem, settings, algorithm, quantity)
     error = np.hypot(deviation / math.sqrt(num_replicas), ROUNDING[dtype] * exact)
 
     def shift(count: int) -> np.ndarray:
@@ -112,43 +107,6 @@ def truncate(
         chosen = int(min(-(-needed // MULTIPLE) * MULTIPLE, available))
     frozen = FrozenTail(problem, chosen)
     return Truncation(chosen, 0.0 if quantity == "variance" else frozen.tail_risk, shift(chosen))
-
-
-def standard_deviation(problem: AbstractProblem, settings: dict, quantity: Quantity = "total") -> np.ndarray:
-    """Standard deviation of a replica's risk, estimated on the low side.
-
-    As if the average were Gaussian with independent coordinates: `Var = 2 Σ V_i² + 4 Σ M_i V_i` in units of risk,
-    with the mean path's `M_i = s_i [(1 − q_i^n)/(n x_i)]²` and fluctuations driven by label noise and by the mean
-    path's risk, `V_i = (1/(B n²)) Σ_{τ<n−1} (1 − q_i^{n−1−τ})² [σ² + Σ_j s_j q_j^{2τ}]`.
-    """
-    batch, rate, samples = (np.asarray(settings[name]) for name in ("batch_size", "learning_rate", "num_samples"))
-    result = np.zeros(batch.shape)
-    noise = 0.0 if quantity == "bias" else problem.noise_variance
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        for place in np.ndindex(batch.shape):
-            n = float(np.floor_divide(samples[place], batch[place]))
-            modes = problem.modes(float(0.5 / (n * rate[place])))
-            signal = np.zeros_like(modes.signal) if quantity == "variance" else modes.signal
-            variance, mean = _moments(modes.eigenvalue * rate[place], signal, noise, float(batch[place]), n)
-            result[place] = np.sqrt(2 * modes.multiplicity @ variance**2 + 4 * mean @ variance)
-    return np.where(np.isfinite(result), result, np.inf)
-
-
-def _moments(x: np.ndarray, signal: np.ndarray, noise: float, batch: float, n: float) -> tuple[np.ndarray, np.ndarray]:
-    """(V_i, M_i) of each mode; sums over τ by the trapezoidal rule on log-spaced points from both ends."""
-    few = np.unique(np.round(np.geomspace(1, n, TIME_POINTS))) - 1  # 0 … n − 1
-    tau = np.unique(np.concatenate([few, n - 1 - few]))
-    weight = np.diff(np.concatenate([[-0.5], (tau[1:] + tau[:-1]) / 2, [n - 0.5]]))
-    log_q = np.log(np.maximum(np.abs(1 - x), 1e-300))
-    parts = np.array_split(np.arange(x.size), -(-x.size // MODES_AT_ONCE))
-    drive = noise + sum(np.exp(2 * tau[:, None] * log_q[part]) @ signal[part] for part in parts)
-    variance = np.empty_like(x)
-    for part in parts:
-        settled = np.where(x[part] > 1, 1.0, -np.expm1((n - 1 - tau)[:, None] * log_q[part]))
-        variance[part] = (weight * drive) @ settled**2 / (batch * n**2)
-    reached = -np.expm1(n * log_q) / np.where(x > 0, n * x, 1)
-    mean = signal * np.where(x > 0, reached, 1.0) ** 2
-    return variance, mean
 
 
 def _smallest(fits: Callable[[int], bool], available: float) -> float:

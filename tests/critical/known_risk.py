@@ -14,7 +14,7 @@ class KnownRisk:
     Attributes:
         of: the risk, of arrays of B and n.
         bound: what n steps leave at least, whatever B; falls with n.
-        resonant, rippling, averaged, first_steps, default, fraction: as `TunedRisk` has them.
+        resonant, rippling, averaged, first_steps, plain, fraction: as `TunedRisk` has them.
     """
 
     of: object
@@ -23,7 +23,7 @@ class KnownRisk:
     rippling: float = 0.0
     averaged: float = 0.0
     first_steps: float = 2.0
-    default: bool = True
+    plain: bool = True
     fraction: float = 0.0
     initial_risk: float = 10.0
     largest_eigenvalue: float = 1.0

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.algorithms import Course
 from sgdtheory.critical.tuned_risk import TunedRisk
 from tests import dense_recursion
 from tests.marks import slow
@@ -81,10 +82,10 @@ def test_a_flat_ramp_is_none():
 
 
 def test_mean_batch_sizes_of_a_ramp():
-    course = TunedRisk(PROBLEM, st.Algorithm(batch_schedule=st.Linear(final=3), average=LAST))._course
-    assert course is not None
+    algorithm = st.Algorithm(batch_schedule=st.Linear(final=3), average=LAST)
     for mean in (1.0, 1.2, 7.0):
-        one = course(mean, 0.1, 10_000)
+        (peak,) = TunedRisk(PROBLEM, algorithm)._peaks(np.array([mean]))
+        one = Course(algorithm, peak, 0.1, 10_000, rounded=False)
         assert one.batches(np.arange(10_000)).mean() == pytest.approx(mean, rel=1e-3)
         assert one.batches(np.arange(10_000)).min() >= 1
 

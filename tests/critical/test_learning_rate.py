@@ -1,5 +1,7 @@
 """The optimal learning rate against dense scans of a risk computed otherwise."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -216,7 +218,11 @@ def test_two_scales_with_nearly_equal_minima(seed):
 def test_a_nan_does_not_travel(monkeypatch):
     """Comparisons with nan are false: a search that met one would go on and find something."""
     problem = st.LeastSquares([1.0, 0.5], [1.0, 0.5])
-    monkeypatch.setattr("sgdtheory.critical.tuned_risk.risk_parts", lambda *_, **__: np.full((2, 1), np.nan))
+
+    def lost(problem, algorithm, batch, *_, **__):
+        return SimpleNamespace(parts=np.full((2, batch.size), np.nan))
+
+    monkeypatch.setattr("sgdtheory.critical.tuned_risk.run_risks", lost)
     with pytest.raises(AssertionError, match="a risk is a number"):
         st.optimal_learning_rate(problem, batch_size=1, num_samples=100)
 

@@ -65,7 +65,7 @@ def test_one_step_with_everything_may_be_best():
 def test_batch_sizes_between_two_numbers_of_steps(low, high, resonant):
     """The largest with each number of steps, with even numbers alone where steps resonate; or every B if fewer."""
     samples = 20_001.0
-    relaxed = SimpleNamespace(samples=samples, resonant=resonant, tuned=SimpleNamespace(default=True))
+    relaxed = SimpleNamespace(samples=samples, resonant=resonant, tuned=SimpleNamespace(plain=True))
     found = _batches(relaxed, low, high)
     if high - low <= samples / low - samples / high:
         wanted = np.floor(
@@ -77,13 +77,13 @@ def test_batch_sizes_between_two_numbers_of_steps(low, high, resonant):
 
 
 def test_odd_numbers_of_steps_count_but_for_averaged_sgd():
-    others = SimpleNamespace(samples=20_001.0, resonant=1e4, tuned=SimpleNamespace(default=False))
+    others = SimpleNamespace(samples=20_001.0, resonant=1e4, tuned=SimpleNamespace(plain=False))
     assert set(_batches(others, 41, 60)) == set(np.floor(20_001 / np.arange(41, 61)))
 
 
 @pytest.mark.parametrize(("low", "high", "samples"), [(1e6, 2e6, 1e14), (1e7, 2e13, 1e15)])
 def test_of_very_many_batch_sizes_some_are_listed(low, high, samples):
-    found = _batches(SimpleNamespace(samples=samples, resonant=0.0, tuned=SimpleNamespace(default=True)), low, high)
+    found = _batches(SimpleNamespace(samples=samples, resonant=0.0, tuned=SimpleNamespace(plain=True)), low, high)
     assert 90_000 < found.size <= 100_000
     assert (found.min(), found.max()) == (np.floor(samples / high), np.floor(samples / low))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.critical.tuned_risk import TunedRisk, _Courses, _gain, _leading, _memory
+from sgdtheory.critical.tuned_risk import TunedRisk, _gain, _leading, _memory, _Peaks
 
 PROBLEM = st.LeastSquares([1.0, 0.3, 0.05], [0.5, 0.4, 0.3], noise_variance=0.5)
 LAST = st.LastIterate()
@@ -132,13 +132,11 @@ def test_a_peak_for_every_mean():
     """The mean of max(1, B g) over the run."""
     u = (np.arange(20_000) + 0.5) / 20_000
     for shape in (st.Linear(final=3.0), st.Linear(0.0, 1.0), st.Stages([0, 0.5], [0.02, 1.0]), st.Stages([0], [0.4])):
-        courses = _Courses(st.Algorithm(batch_schedule=shape, average=LAST))
+        peaks = _Peaks(st.Algorithm(batch_schedule=shape, average=LAST))
         for mean in (1.0, 1.5, 2.0, 40.0):
-            peak = courses._peak(mean)
+            (peak,) = peaks(np.array([mean]))
             assert np.maximum(peak * shape.at(u), 1.0).mean() == pytest.approx(mean, rel=2e-5)
-        course = courses(7.0, 0.1, 30.0)
-        assert (course.rate, course.num_steps, course.rounded) == (0.1, 30, False)
-        assert course.batch == courses._peak(7.0)
+        np.testing.assert_array_equal(peaks(np.array([7.0, 2.0])), [*peaks(np.array([7.0])), *peaks(np.array([2.0]))])
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def check(state, panel):
 def cases():
     """Every state with every panel; where B* takes long, it is left to the slow tests."""
     for name, state in STATES.items():
-        quick = state.algorithms[0].is_default and state.second in ("", "sgd")
+        quick = state.quick(0) and state.second in ("", "sgd")
         for panel in TITLES:
             slow = not quick and panel not in ("path", "rate")
             yield pytest.param(name, panel, marks=[pytest.mark.slow] if slow else [])

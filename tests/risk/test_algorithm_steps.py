@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 import sgdtheory as st
 from sgdtheory.algorithms import Course
-from sgdtheory.risk import course_risk, course_risks
+from sgdtheory.risk import course_risk, run_risks
 from tests import dense_recursion
 from tests.marks import slow
 
@@ -42,6 +42,12 @@ class Own(st.LinearMethod):
         return st.Coefficients(
             A=[[1, -0.2 * rate, 0], [sign, 0.3, 0], [0.1, 0, 0.9]], b=[rate, -0.5, 0], c=[0.7, 0, 0.3]
         )
+
+
+def together(problem, courses, **how):
+    batch, rate, steps = np.array([(course.batch, course.rate, course.num_steps) for course in courses]).T
+    rounded = courses[0].rounded
+    return run_risks(problem, courses[0].algorithm, batch, rate, steps, rounded=rounded, **how)
 
 
 METHODS = (
@@ -207,7 +213,7 @@ def test_many_runs_side_by_side(method, average, compiled_from):
     algorithm = st.Algorithm(method, st.WSD(0.3, 0.1), average=AVERAGES[average])
     settings = [(4.0, 0.1, 7.0), (1.0, 0.02, 60.0), (9.0, 0.2, 1.0), (2.0, 0.1, 60.0), (64.0, 0.3, 33.0)]
     courses = [Course(algorithm, *setting) for setting in settings]
-    found = course_risks(problem, courses, compiled_from=compiled_from).parts
+    found = together(problem, courses, compiled_from=compiled_from).parts
     alone = [
         dense_recursion.risk(problem, algorithm, batch=batch, rate=rate, num_steps=int(steps), average=average)
         for batch, rate, steps in settings
@@ -222,7 +228,7 @@ def test_long_runs_side_by_side():
     problem = st.LeastSquares([1.0, 0.1], [0.5, 0.5])
     algorithm = st.Algorithm(schedule=lambda step: 1 / (1 + 0.01 * step), average=st.TailAverage(0.3))
     courses = [Course(algorithm, 4.0, rate, steps) for rate, steps in ((0.5, 1100.0), (0.3, 512.0), (0.2, 1024.0))]
-    found = course_risks(problem, courses).parts
+    found = together(problem, courses).parts
     single = np.array([course_risk(problem, course).parts for course in courses]).T
     np.testing.assert_allclose(found, single, rtol=1e-12)
 
@@ -235,7 +241,7 @@ def test_panels_side_by_side(method, average):
     algorithm = st.Algorithm(method, schedule=st.Cosine(warmup=0.1), average=average)
     settings = [(rate, steps) for steps in (3000.0, 900.0, 3001.0) for rate in (0.01, 0.1, 0.3, 1.0, 300.0)]
     courses = [Course(algorithm, 7.5, *setting, rounded=False) for setting in settings]
-    found, error, _ = course_risks(problem, courses)
+    found, error, _ = together(problem, courses)
     single = [course_risk(problem, course) for course in courses]
     stable = np.array([rate < 1 for rate, _ in settings])
     np.testing.assert_allclose(found[:, stable], np.array([one.parts for one in single]).T[:, stable], rtol=1e-9)

@@ -7,14 +7,13 @@ import pytest
 import sgdtheory as st
 from sgdtheory.algorithms import Course
 from sgdtheory.simulation import linear_program, tables
-from sgdtheory.simulation.deviation import algorithm_deviation
+from sgdtheory.simulation.deviation import _by_steps, standard_deviation
 from sgdtheory.simulation.dynamics import Lane, Spectrum
 from sgdtheory.simulation.explicit import Explicit
 from sgdtheory.simulation.laws import Gaussian
 from sgdtheory.simulation.linear_dynamics import Replica, State, Table, step
 from sgdtheory.simulation.sufficient import Sufficient
 from sgdtheory.simulation.tables import make_table
-from sgdtheory.simulation.truncation import standard_deviation
 from tests.marks import slow
 from tests.simulation import numpy_sgd, textbook
 from tests.simulation.statistical import FALSE_ALARM, normal_limit, two_sample_p
@@ -421,8 +420,8 @@ def test_an_infinite_problem_is_truncated_and_keeps_its_risk(method):
 @pytest.mark.parametrize("quantity", ["total", "bias", "variance"])
 def test_the_deviation_step_by_step_is_that_of_the_closed_form(quantity):
     setting = arrays(INFINITE_SETTING)
-    stepwise = algorithm_deviation(INFINITE, setting, st.Algorithm(), quantity)
-    assert stepwise == pytest.approx(float(standard_deviation(INFINITE, setting, quantity)), rel=0.02)
+    stepwise = _by_steps(INFINITE, setting, st.Algorithm(), quantity)
+    assert stepwise == pytest.approx(float(standard_deviation(INFINITE, setting, quantity=quantity)), rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -439,7 +438,7 @@ def test_the_deviation_is_estimated_from_below_but_not_far(method, shape, averag
     """A standard deviation of 4000 replicas is known to a few per cent."""
     one = algorithm(method, shape, average)
     found = simulated(one, quantity=quantity)
-    assert 0.6 < float(algorithm_deviation(PROBLEM, arrays(SETTING), one, quantity)) / found.excess_risk.std() < 1.1
+    assert 0.6 < float(standard_deviation(PROBLEM, arrays(SETTING), one, quantity)) / found.excess_risk.std() < 1.1
 
 
 def test_a_diverging_method_is_reported():

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.algorithms import Course
 from sgdtheory.simulation import engine
 from sgdtheory.simulation.dynamics import Spectrum
 from sgdtheory.simulation.engine import Resources, simulate_runs
@@ -24,7 +25,8 @@ def simulated(**options):
 
 
 def run(number, steps, *, batch=4.0, rate=0.5, sampler=None):
-    return Run(number, sampler or Sufficient(), batch, rate, np.array(steps))
+    course = Course(st.Algorithm(), batch, rate, float(max(steps)))
+    return Run(number, sampler or Sufficient(), batch, rate, np.array(steps), course)
 
 
 def recorded(runs, num_replicas=6, memory_limit=1e9, report=lambda share: None):

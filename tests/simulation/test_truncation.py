@@ -7,7 +7,8 @@ import pytest
 import sgdtheory as st
 from sgdtheory.risk.reference import risk_by_recursion
 from sgdtheory.simulation import truncation
-from sgdtheory.simulation.truncation import FrozenTail, standard_deviation, truncate
+from sgdtheory.simulation.deviation import standard_deviation
+from sgdtheory.simulation.truncation import FrozenTail, truncate
 from tests.marks import slow
 from tests.simulation.statistical import normal_limit
 
@@ -82,7 +83,7 @@ def test_a_small_dim_is_refused_and_the_needed_one_accepted(problem, quantity):
     if problem is FINITE and needed == 40:
         assert kept is None
         return
-    error = standard_deviation(problem, arrays(), quantity) / np.sqrt(1000)
+    error = standard_deviation(problem, arrays(), quantity=quantity) / np.sqrt(1000)
     assert kept.dim == needed
     assert abs(float(kept.shift)) <= 0.1 * np.hypot(error, 1e-6 * 3)
     smaller = int(needed * 0.97) - 1
@@ -151,7 +152,7 @@ def test_standard_deviation_is_estimated_from_below_but_not_far(problem, batch, 
     """A standard deviation of 2000 replicas is known to a few per cent."""
     settings = arrays(batch, rate, steps * batch)
     found = st.simulate(jax.random.key(0), problem, **settings, num_replicas=2000, quantity=quantity)
-    assert 0.6 < float(standard_deviation(problem, settings, quantity)) / found.excess_risk.std() < 1.1
+    assert 0.6 < float(standard_deviation(problem, settings, quantity=quantity)) / found.excess_risk.std() < 1.1
 
 
 def test_standard_deviation_without_randomness_is_zero():

@@ -32,7 +32,7 @@ def growth(state: State, slot: int, tell: Tell) -> None:
         columns = {"num_samples": np.array(sorted(found)), "critical": np.array([found[at] for at in sorted(found)])}
         tell(Answer("growth", columns, {"exponent": exponent, "share": exact / sizes.size}))
 
-    for samples in () if algorithm.is_default else order:
+    for samples in () if state.quick(slot) else order:
         with contextlib.suppress(ValueError):  # the exact one will say it
             found[samples] = approximate_critical_batch_size(state.problem, num_samples=samples, **setting).batch_size
             show()

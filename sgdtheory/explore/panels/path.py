@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm
-from sgdtheory.bounds import theorem7
+from sgdtheory.bounds import covered, theorem7
 from sgdtheory.critical import optimal_learning_rate
 from sgdtheory.explore.appearance import number
 from sgdtheory.explore.legends import Entry
@@ -40,7 +40,7 @@ def run(state: State, slot: int, tell: Tell) -> None:
     edge = stability_edge(state, algorithm)
     marks = {name: float(getattr(risk, name)) for name in ("bias", "variance", "total")}
     marks |= {"learning_rate": rate, "edge": edge, "missed": float(problem.approximation_risk)}
-    if algorithm.is_default:
+    if covered(algorithm):
         marks["theorem7"] = float(theorem7(problem, **setting, learning_rate=rate).total)
     path = risk_path(problem, **setting, learning_rate=rate, algorithm=algorithm, points=PATH_POINTS)
     marks["num_steps"] = float(path.num_steps[-1])

@@ -26,7 +26,7 @@ def rates(state: State, slot: int, tell: Tell) -> None:
     """Risks at D of learning rates up to the edge: a few first where one takes long."""
     algorithm = state.algorithms[slot]
     edge, setting = stability_edge(state, algorithm), {"batch_size": state.batch_size, "num_samples": state.num_samples}
-    for shares in (RATES,) if algorithm.is_default else (FEW_RATES, RATES):
+    for shares in (RATES,) if state.quick(slot) else (FEW_RATES, RATES):
         risk = excess_risk(state.problem, **setting, learning_rate=edge * shares, algorithm=algorithm)
         columns = {"learning_rate": edge * shares, "risk": risk.total, "bias": risk.bias, "variance": risk.variance}
         tell(Answer("rate", columns, {"edge": edge}))

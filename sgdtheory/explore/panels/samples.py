@@ -20,7 +20,7 @@ TIMES = [1, 1.5, 2, 3, 5, 10, 20]  # marked on the axis of samples over D
 def critical(state: State, slot: int, tell: Tell) -> None:
     """B* and R_opt at D, and the samples that each batch size needs."""
     setting = {"num_samples": state.num_samples, "overhead": state.overhead, "algorithm": state.algorithms[slot]}
-    for curve in (True,) if state.algorithms[slot].is_default else (False, True):
+    for curve in (True,) if state.quick(slot) else (False, True):
         found = critical_batch_size(state.problem, **setting, curve=curve)
         names = "batch_size", "num_steps", "samples_needed", "overhead"
         columns = {name: getattr(found.curve, name) for name in names} if curve else {}
