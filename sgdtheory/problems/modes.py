@@ -29,7 +29,7 @@ class Rule(NamedTuple):
 
 
 # Relative error of sums → rule, by measurement (tests/problems/test_modes.py): the first is exact to about 1e-12.
-RULES = {0.0: Rule(64, 16), 1e-6: Rule(20, 8)}
+RULES = {0.0: Rule(64, 16), 1e-8: Rule(24, 10), 1e-6: Rule(20, 8)}
 EXACT = RULES[0.0]
 BLOCK_WIDTH_INDEX = 0.9  # widest block, in log i
 BLOCK_WIDTH_EIGENVALUE = 1.6  # widest block, in log λ

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from sgdtheory.problems import Modes
-from sgdtheory.risk.contour import NEGLIGIBLE, PIECE, QUIET_CONTOUR
+from sgdtheory.risk.contour import NEGLIGIBLE, PIECE, QUIET_CONTOUR, Contour
 from sgdtheory.risk.linear import (
     LARGEST_ADJUGATE,
     adjugate,
@@ -61,24 +61,29 @@ class Stage(NamedTuple):
     alone: Generators
     spectrum: StepSpectrum
     keeping: Keeping | None
+    contour: Contour
 
     def some(self, places: np.ndarray) -> "Stage":
         """Of some of the settings."""
         maps, alone = (Generators(*(each[places] for each in maps)) for maps in (self.maps, self.alone))
         spectrum = StepSpectrum(*(each[places] for each in self.spectrum))
         keeping = self.keeping and Keeping(*(each[places] for each in self.keeping))
-        return Stage(self.modes, self.output, maps, alone, spectrum, keeping)
+        return Stage(self.modes, self.output, maps, alone, spectrum, keeping, self.contour)
 
     def growths(self, num_steps: np.ndarray) -> np.ndarray:
         """(S,) rates at which the moments grow or, below 0, decay, where n steps tell them from 0."""
         return growths(self.alone, self.modes.multiplicity, self.spectrum.slowest, num_steps)
 
 
-def make_stage(here: Coefficients, modes: Modes, output: np.ndarray, keeping: Keeping | None) -> Stage:
+def make_stage(
+    here: Coefficients, modes: Modes, output: np.ndarray, keeping: Keeping | None, contour: Contour = QUIET_CONTOUR
+) -> Stage:
     """A stage with the coefficients of one step in each setting."""
+    if keeping is not None and np.any(keeping.forgetting > 0) or keeping is None and output.size > 1:
+        contour = QUIET_CONTOUR  # what decays needs all digits of the integrand
     alone = generators(here.matrices, here.batch, modes.eigenvalue, itself=False)
     maps = alone._replace(decay=alone.decay - alone.drive[:, :, None] * alone.seen[:, None, :, None])
-    return Stage(modes, output, maps, alone, step_spectrum(maps.propagator_decay), keeping)
+    return Stage(modes, output, maps, alone, step_spectrum(maps.propagator_decay), keeping, contour)
 
 
 def settling_steps(spectrum: StepSpectrum, keeping: Keeping | None) -> np.ndarray:
@@ -112,10 +117,10 @@ class Points(NamedTuple):
     num_steps: np.ndarray
 
 
-def _points(num_steps: np.ndarray, rate: np.ndarray, mirrored: bool) -> Points:
-    p = rate[:, None] + QUIET_CONTOUR.points / num_steps[:, None]
+def _points(contour: Contour, num_steps: np.ndarray, rate: np.ndarray, mirrored: bool) -> Points:
+    p = rate[:, None] + contour.points / num_steps[:, None]
     z, y = np.exp(-p), -num_steps[:, None] * np.expm1(-p)
-    weight = np.broadcast_to(QUIET_CONTOUR.weights, z.shape)
+    weight = np.broadcast_to(contour.weights, z.shape)
     if mirrored:
         sign = np.where(num_steps % 2 == 1, -1.0, 1.0)[:, None]
         y = np.concatenate([y, num_steps[:, None] * (1 + z)], axis=1)
@@ -132,7 +137,7 @@ Evaluation = Callable[[Stage, Moments, np.ndarray, Points], Any]
 
 def _in_portions(evaluate: Evaluation, stage: Stage, moments: Moments, num_steps: np.ndarray) -> Any:
     """Settings in portions whose temporaries stay in a core's cache."""
-    size = max(1, NUMBERS_AT_ONCE // (stage.modes.eigenvalue.size * QUIET_CONTOUR.points.size))
+    size = max(1, NUMBERS_AT_ONCE // (stage.modes.eigenvalue.size * stage.contour.points.size))
     rate = stage.growths(num_steps)
     portions = []
     for falling in (False, True):
@@ -194,7 +199,7 @@ def _on_contours(
     for whether in (False, True):
         if not (places := np.flatnonzero(mirrored == whether)).size:
             continue
-        points = _points(num_steps[places], rate[places], whether)
+        points = _points(stage.contour, num_steps[places], rate[places], whether)
         if places.size == mirrored.size:
             return evaluate(stage, moments, noise, points)
         here = Moments(*(each[:, places] for each in moments))

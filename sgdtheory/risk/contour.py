@@ -48,7 +48,7 @@ def contour_within(tolerance: float) -> Contour:
     return next((each for error, each in reversed(FAST_CONTOURS.items()) if error <= tolerance), CONTOUR)
 
 
-def contour_modes(problem: AbstractProblem, rate: np.ndarray, steps: np.ndarray) -> Modes:
+def contour_modes(problem: AbstractProblem, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> Modes:
     """The modes with which sums over directions hold on the contours of all these γ and n."""
     reach = (steps * rate).max(initial=1.0)
-    return problem.modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH))
+    return problem.modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH), tolerance)

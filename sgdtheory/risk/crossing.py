@@ -63,7 +63,8 @@ def _closed(moments: Moments, piece: Piece) -> tuple[Stage, np.ndarray, np.ndarr
 
     Not where directions that oscillate do not come to rest within the piece.
     """
-    stage = make_stage(piece.runs.coefficients(piece.low), piece.ground.modes, piece.runs.output, piece.keeping)
+    here, contour = piece.runs.coefficients(piece.low), piece.ground.resolution.contour
+    stage = make_stage(here, piece.ground.modes, piece.runs.output, piece.keeping, contour)
     settling = np.maximum(FEW_STEPS, settling_steps(stage.spectrum, stage.keeping))
     lost = (piece.steps <= MOST_SETTLING) & _towers(moments, piece, stage)
     return stage, settling, (piece.steps > settling) & ~lost

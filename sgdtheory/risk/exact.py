@@ -50,15 +50,15 @@ def risk_parts(
     batch, rate, steps = batch.ravel(), rate.ravel(), steps.ravel()
     parts = np.empty((2, steps.size))
     with np.errstate(all="ignore"):  # overflow and underflow are results here
-        modes = contour_modes(problem, rate, steps)
+        modes = contour_modes(problem, rate, steps, tolerance)
         contour = contour_within(tolerance)
         order = np.argsort(steps * rate)  # so that each piece has no more modes than it needs
         few = steps[order] <= FEW_STEPS
         for some in _pieces(order[few], modes.eigenvalue.size):
-            modes = contour_modes(problem, rate[some], steps[some])
+            modes = contour_modes(problem, rate[some], steps[some], tolerance)
             parts[:, some] = _few_steps(modes, rate[some, None], batch[some, None], steps[some, None])
         for some in _pieces(order[~few], modes.eigenvalue.size * contour.points.size):
-            modes = contour_modes(problem, rate[some], steps[some])
+            modes = contour_modes(problem, rate[some], steps[some], tolerance)
             parts[:, some] = _many_steps(modes, rate[some, None], batch[some, None], steps[some, None], contour, stable)
         parts[np.isnan(parts)] = np.inf  # 0·inf and inf − inf: beyond the range of a float
         for part, scale in zip(parts, (float(modes.signal.any()), problem.noise_variance), strict=True):

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sgdtheory.risk.contour import QUIET_CONTOUR, Contour, contour_within
+
 
 class Resolution(NamedTuple):
     """How finely smooth pieces are followed.
@@ -14,21 +16,24 @@ class Resolution(NamedTuple):
         modes: relative error that sums over directions may have.
         tail: share that the two highest Legendre coefficients of second moments may have on a panel; with more it is
             halved.
+        contour: of closed forms.
     """
 
     order: int
     ratio: float
     modes: float
     tail: float
+    contour: Contour
 
 
-# By measurement (tests/risk/test_algorithm_steps.py)
-FINE = Resolution(9, 2.0, 0.0, 1e-6)  # relative error 1e-11 as a rule, 1e-8 next to the edge, some 1e-7 beyond it
-ROUGH = Resolution(7, 2.0, 0.0, 1e-4)  # at least three times that, forty as a rule: for a bound of the error
-FAST = Resolution(5, 3.0, 1e-6, np.inf)  # about 1e-5, for searches
+# By measurement (tests/risk/test_algorithm_steps.py, tests/risk/test_tolerances.py)
+FINE = Resolution(9, 2.0, 0.0, 1e-6, QUIET_CONTOUR)  # error 1e-11 as a rule, 1e-8 next to the edge, 1e-7 beyond it
+ROUGH = Resolution(7, 2.0, 0.0, 1e-4, QUIET_CONTOUR)  # at least three times that, forty as a rule: bounds the error
+CLOSE = Resolution(8, 2.0, 1e-8, 1e-5, contour_within(1e-8))  # about 1e-8, for searches
+FAST = Resolution(5, 3.0, 1e-6, np.inf, contour_within(1e-8))  # about 1e-5, to begin them with
 
 # relative error → resolution
-RESOLUTIONS = {0.0: FINE, 1e-5: FAST}
+RESOLUTIONS = {0.0: FINE, 1e-8: CLOSE, 1e-5: FAST}
 
 
 def resolution_within(tolerance: float) -> Resolution:
