@@ -17,6 +17,9 @@ MOST_PIECES = 256  # stages that a ramp of batch sizes is taken apart into: with
 MOST_STEPS = 2e6  # that are taken one by one, some seconds
 
 
+NO_STEP = Steps(decay=0.0, b=0.0, c=0.0, batch=1.0, forgetting=0.0, weight=0.0)  # of runs that have ended
+
+
 class Coefficients(NamedTuple):
     """Of T steps: I − A, b, c, and batch sizes (T,)."""
 
@@ -176,12 +179,39 @@ class Piece:
         """(S,) how many there are."""
         return self.high - self.low
 
-    def rows(self, place: int, numbers: np.ndarray) -> Steps:
-        """What these steps of a run do, with T in front."""
-        course = self.runs.courses[place]
-        kept = [float(each[place]) for each in self.keeping] if self.keeping else [0.0, 0.0]
-        batch, one = np.asarray(course.batches(numbers), dtype=float), np.ones(numbers.size)
-        return Steps(*course.matrices(numbers), batch, *(each * one for each in kept))
+    def table(self, first: np.ndarray, counts: np.ndarray) -> Steps:
+        """What the steps from the first on do, (T, S, …), T the largest of the counts (S,); nothing after them."""
+        numbers, algorithm = np.arange(counts.max()), self.runs.algorithm
+        if algorithm.constant:
+            here = self.runs.coefficients(first)
+            steps = Steps(*here.matrices, here.batch, *self._kept())
+            wide = [np.broadcast_to(each, (numbers.size, *each.shape)).copy() for each in steps]
+        else:
+            rows = zip(self.runs.courses, first.tolist(), counts.tolist(), strict=True)
+            each = [_rows(course, begin + np.arange(count)) for course, begin, count in rows]
+            wide = [_side_by_side(those, numbers.size) for those in zip(*each, strict=True)]
+            wide += [np.broadcast_to(each, (numbers.size, each.size)).copy() for each in self._kept()]
+        ended = numbers[:, None] >= counts
+        for values, filled in zip(wide, NO_STEP, strict=True):
+            values[ended] = filled
+        return Steps(*wide)
+
+    def _kept(self) -> tuple[np.ndarray, np.ndarray]:
+        nothing = np.zeros(self.low.size)
+        return tuple(self.keeping) if self.keeping else (nothing, nothing)
+
+
+def _rows(course: Course, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
+    """I − A, b, c and B of T steps of a run."""
+    return *course.matrices(numbers), np.asarray(course.batches(numbers), dtype=float)
+
+
+def _side_by_side(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
+    """(T, S, …) from S arrays of T or fewer rows."""
+    found = np.zeros((length, len(rows), *rows[0].shape[1:]))
+    for place, row in enumerate(rows):
+        found[: len(row), place] = row
+    return found
 
 
 def begun(moments: Moments, piece: Piece) -> Moments:

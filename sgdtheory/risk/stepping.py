@@ -1,6 +1,5 @@
 """Every step of T20: the definition, for one run or for many at once, in NumPy for few steps and compiled for many."""
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -8,11 +7,10 @@ import numpy as np
 
 from sgdtheory.problems import Modes
 from sgdtheory.risk.moments import Moments, Steps, nested, stacked, step, step_maps
-from sgdtheory.risk.runs import MOST_STEPS, Crossed, Piece, at_runs, crossed, point
+from sgdtheory.risk.runs import MOST_STEPS, NO_STEP, Crossed, Piece, at_runs, crossed, point
 
 STEPS_AT_ONCE = 4096  # steps whose coefficients are held
-NO_STEP = Steps(decay=0.0, b=0.0, c=0.0, batch=1.0, forgetting=0.0, weight=0.0)  # of runs that have ended
-LANES = 1, 4, 16, 64, 256, 1024  # settings in a compiled loop: few shapes are compiled
+LANES = 1, 4, 16  # settings in a compiled loop: few shapes are compiled
 WIDTH = 32  # of whose multiples the number of modes is one
 FEW_AT_ONCE = 512  # where there are no more
 NUMBERS_AT_ONCE = 20_000  # steps times settings times modes whose maps are held, in a core's cache
@@ -50,10 +48,7 @@ def _all_steps(moments: Moments, piece: Piece) -> Moments:
     for begin in np.arange(0, lengths[0], at_once):
         counts = np.minimum(lengths[lengths > begin] - begin, at_once).astype(int)
         places = order[: counts.size]
-        numbers = zip(places.tolist(), (piece.low[places] + begin).tolist(), counts.tolist(), strict=True)
-        each = [piece.rows(run, first + np.arange(count)) for run, first, count in numbers]
-        rows = zip(zip(*each, strict=True), NO_STEP, strict=True)
-        together = Steps(*(_side_by_side(those, counts[0], filled) for those, filled in rows))
+        together = piece.some(places).table(piece.low[places] + begin, counts)
         running = Moments(*(each[:, : counts.size] for each in state))
         ended = _advanced(running, together, counts, piece.ground.modes, output, averaged, compiled)
         for values, new in zip(state, ended, strict=True):
@@ -61,20 +56,19 @@ def _all_steps(moments: Moments, piece: Piece) -> Moments:
     return at_runs(state, np.argsort(order))
 
 
-def _side_by_side(rows: Sequence[np.ndarray], length: int, filled: float) -> np.ndarray:
-    """(T, S, …) from S arrays of T or fewer rows."""
-    found = np.full((length, len(rows), *rows[0].shape[1:]), filled)
-    for place, row in enumerate(rows):
-        found[: len(row), place] = row
-    return found
-
-
 def _advanced(
     state: Moments, steps: Steps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool, how: bool
 ) -> Moments:
-    """State of S settings after `counts` steps each, (S,) not increasing; compiled or not."""
-    advance = _compiled if how else _plain
-    return stacked(advance(nested(state), steps, counts, modes, output, averaged))
+    """State of S settings after `counts` steps each, (S,) not increasing; compiled, some at a time, or not."""
+    if not how:
+        return stacked(_plain(nested(state), steps, counts, modes, output, averaged))
+    found = []
+    for begin in range(0, counts.size, LANES[-1]):
+        some = slice(begin, begin + LANES[-1])
+        here = Moments(*(each[:, some] for each in state))
+        table = Steps(*(each[: counts[begin], some] for each in steps))
+        found.append(stacked(_compiled(nested(here), table, counts[some], modes, output, averaged)))
+    return Moments(*(np.concatenate(each, axis=1) for each in zip(*found, strict=True)))
 
 
 def _plain(
