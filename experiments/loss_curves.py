@@ -1,7 +1,6 @@
 """Loss curves of language models: does the theory, fitted to three schedules, predict six others?"""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -9,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.optimize import least_squares
 
 import sgdtheory as st
 from experiments._lib.processes import map_on_cores
@@ -26,6 +24,8 @@ MULTI_POWER = {  # R² and largest error, as published with the data
 }
 SEEN = "25M", "100M"  # whose held-out curves were in sight when the terms of the theory's loss were chosen
 CHINCHILLA, CONSTANT_NORM, THEORY = "power of Σγ", "theory, weights of constant norm", "theory"
+MULTI = "multi-power law"
+OTHERS: dict[str, st.curves.AbstractLaw] = {CHINCHILLA: st.curves.PowerOfSum(), MULTI: st.curves.MultiPowerLaw()}
 POINTS = 40  # of a curve that is drawn
 SHOWN = 0.016  # largest error in the figure: beyond is the power of Σγ alone
 FIRST_ROWS = 10  # in which runs of one setting differ by the most
@@ -82,7 +82,7 @@ class Row(NamedTuple):
 def run(config: Config) -> Result:
     """Fit every law to three curves of every model, and predict the others."""
     start = time.perf_counter()
-    laws = [(CHINCHILLA, np.nan), (CONSTANT_NORM, np.nan), (THEORY, config.weight_decay)]
+    laws = [*((law, np.nan) for law in OTHERS), (CONSTANT_NORM, np.nan), (THEORY, config.weight_decay)]
     laws += [(THEORY, decay) for decay in config.other_decays]
     items = list(product(config.models, laws))
     rows = [row for found in map_on_cores(partial(_fit, config), items) for row in found]
@@ -104,13 +104,13 @@ def _fit(config: Config, item: tuple[str, tuple[str, float]]) -> list[Row]:
     curves, start = st.example_loss_curves(model), time.perf_counter()
     fitted = [curves[name] for name in FITTED]
     rows = []
-    if law == CHINCHILLA:
-        predicted = power_of_sum(fitted)
+    if law in OTHERS:
+        predicted = partial(_by_law, st.curves.fit_law(fitted, OTHERS[law]))
     else:
         found = st.fit_loss_curves(fitted, weight_decay=None if np.isnan(decay) else decay)
         numbers = {name: getattr(found, name) for name in NUMBERS if getattr(found, name) is not None}
         rows = [(name, "number", np.nan, each.value, *each.interval) for name, each in numbers.items()]
-        predicted = partial(_by_theory, found)
+        predicted = partial(_by_law, found)
     rows.append((law, "seconds", np.nan, time.perf_counter() - start))
     for name, curve in curves.items():
         error = predicted(curve) / curve.loss - 1
@@ -124,28 +124,8 @@ def _fit(config: Config, item: tuple[str, tuple[str, float]]) -> list[Row]:
     return [Row(model, law, decay, name, quantity, float(at), *map(float, rest)) for name, quantity, at, *rest in rows]
 
 
-def _by_theory(found: st.curves.CurvesFit, curve: st.LossCurve) -> np.ndarray:
+def _by_law(found: st.curves.CurvesFit | st.curves.LawFit, curve: st.LossCurve) -> np.ndarray:
     return found.predict_curve(curve).loss
-
-
-def power_of_sum(curves: list[st.LossCurve]) -> Callable[[st.LossCurve], np.ndarray]:
-    """`L0 + A S^−α`, S the sum of learning rates: what is left of Chinchilla's law at one model size."""
-
-    def sums(curve: st.LossCurve) -> np.ndarray:
-        first = curve.learning_rate[0] * (curve.step[0] - curve.warmup / 2)
-        means = (curve.learning_rate[1:] + curve.learning_rate[:-1]) / 2
-        return first + np.append(0, np.cumsum(means * np.diff(curve.step)))
-
-    def law(numbers: np.ndarray, curve: st.LossCurve) -> np.ndarray:
-        floor, size, exponent = np.exp(numbers)
-        return floor + size * sums(curve) ** -exponent
-
-    def gap(numbers: np.ndarray) -> np.ndarray:
-        return np.concatenate([np.log(law(numbers, curve) / curve.loss) for curve in curves])
-
-    low = min(curve.loss.min() for curve in curves)
-    found = least_squares(gap, np.log([0.9 * low, 0.5, 0.5]), loss="huber", f_scale=1e-3, xtol=1e-12)
-    return lambda curve: law(found.x, curve)
 
 
 def _same(model: str) -> Row:

@@ -1,6 +1,6 @@
 """What fitted loss curves say: the theory's numbers, predictions, the critical batch size and schedules."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,42 +11,25 @@ from sgdtheory._common.arguments import positive_array, positive_number, real_ar
 from sgdtheory._common.interval import Interval
 from sgdtheory.algorithms import Algorithm, Constant, LastIterate, Linear, Shape, checked_algorithm
 from sgdtheory.curves.best_rates import best_rates
+from sgdtheory.curves.law_fit import UNRESOLVED, LossPrediction, band
+from sgdtheory.curves.laws.theory import Panelled, TheoryLaw
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.loss_model import LossModel, losses
 from sgdtheory.curves.loss_table import FEWEST_STEPS as FEWEST_STEPS_OF_TABLE
 from sgdtheory.curves.loss_table import LossTable, loss_table
-from sgdtheory.curves.panels import panels_of
-from sgdtheory.curves.robust_fit import BOUNDS, DIFFERENCE, RobustFit, as_model
+from sgdtheory.curves.panels import Optimizer, panels_of
+from sgdtheory.curves.robust_fit import Observed, RobustFit
 from sgdtheory.fits import StepsTable
 from sgdtheory.problems import PowerLaw
 
-UNRESOLVED = np.log(20.0)  # half the width of an interval, in logs, from which on a number is not identified
 PARTS = 1e6  # of a batch of unknown size: a sample of the theory
 POINTS = 200  # of a predicted curve
 MOST_BATCH = 8.0  # of a table of steps, over B*
 ENOUGH = 1e-3  # more than D that the smallest batch size of such a table needs
-LARGEST = 600.0  # of the logarithm of a number
 FEWEST_STEPS = 100  # of a run whose learning rates are sought
 STABLE = 1.99  # of γλ_1; from 2 on SGD diverges
 NO_SLOPE = 1e-9  # what rounding makes of a derivative that is 0
 COARSE = 0.02  # of a coordinate, for derivatives of what is interpolated
-
-
-class LossPrediction(NamedTuple):
-    """A predicted curve.
-
-    Attributes:
-        step: (K,) numbers of steps.
-        learning_rate: (K,) of these steps.
-        loss: (K,) expected.
-        low, high: (K,) band for a new run: of the fitted numbers, and of the scatter of runs about the theory.
-    """
-
-    step: np.ndarray
-    learning_rate: np.ndarray
-    loss: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
 
 
 class CurvesCriticalBatchSize(NamedTuple):
@@ -114,7 +97,7 @@ class CurvesFit:
     curves: tuple[LossCurve, ...]
     level: float
     fitted: RobustFit = field(repr=False)
-    data: Any = field(repr=False)
+    data: Observed = field(repr=False)
 
     @property
     def knows_batch_size(self) -> bool:
@@ -124,7 +107,23 @@ class CurvesFit:
     @property
     def max_learning_rate(self) -> float:
         """The largest of the curves."""
-        return self.data.optimizer.learning_rate
+        return self._optimizer.learning_rate
+
+    @property
+    def _optimizer(self) -> Optimizer:
+        prepared: Panelled = self.data.prepared
+        return prepared.optimizer
+
+    @property
+    def model(self) -> LossModel:
+        """The numbers found, Q = 1."""
+        return self._model(self.fitted.coordinates)
+
+    def _model(self, coordinates: np.ndarray) -> LossModel:
+        """Of coordinates (P,) or (Q, P)."""
+        law = self.fitted.law
+        assert isinstance(law, TheoryLaw)
+        return law.model(law.values(np.atleast_2d(coordinates)))
 
     @property
     def problem(self) -> PowerLaw:
@@ -181,31 +180,16 @@ class CurvesFit:
         panels = panels_of([curve])
         unknown = not self.knows_batch_size and curve.batch_size is not None
 
-        def log_losses(model: LossModel) -> np.ndarray:
+        def log_losses(coordinates: np.ndarray) -> np.ndarray:
+            model = self._model(coordinates)
             if unknown:  # in batches of the curves: the noise is divided, nothing is multiplied
                 model = model._replace(noise=model.noise / float(curve.batch_size[0]))
             used = panels._replace(batch=np.full_like(panels.batch, np.nan)) if unknown else panels
             with np.errstate(all="ignore"):  # overflow is a result here
-                return np.log(losses(model, used, self.data.optimizer)[:, 0, panels.rows[0]])
+                return np.log(losses(model, used, self._optimizer)[:, 0, panels.rows[0]])
 
-        middle, slopes = self._slopes(log_losses)
-        variance = np.einsum("pk,pq,qk->k", slopes, self.fitted.covariance, slopes)
         checked = self.level if level is None else share_between_0_and_1("level", level)
-        reach = self.fitted.quantile(checked) * np.sqrt(np.maximum(variance, 0) + self.scatter**2)
-        reach = np.minimum(np.nan_to_num(reach, nan=LARGEST), LARGEST)
-        reach = reach if self.fitted.told.any() else np.full_like(reach, LARGEST)
-        low, between, high = np.exp(np.clip([middle - reach, middle, middle + reach], -LARGEST, LARGEST))
-        low, between, high = (np.where(np.isposinf(middle), np.inf, each) for each in (low, between, high))
-        return LossPrediction(curve.step, curve.learning_rate, between, low, high)
-
-    def _slopes(self, function: Callable[[LossModel], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """A function (K,) of the fitted numbers, and its derivatives (P, K) by their coordinates."""
-        point, count = self.fitted.coordinates, len(self.fitted.names)
-        change = DIFFERENCE * np.concatenate([np.zeros((1, count)), np.eye(count), -np.eye(count)])
-        found = function(as_model(point + change, self.fitted.names))
-        with np.errstate(invalid="ignore"):  # inf − inf, where a run diverges
-            slopes = (found[1 : count + 1] - found[count + 1 :]) / (2 * DIFFERENCE)
-        return found[0], np.nan_to_num(slopes)
+        return LossPrediction(curve.step, curve.learning_rate, *band(self.fitted, log_losses, checked))
 
     def critical_batch_size(
         self,
@@ -237,8 +221,9 @@ class CurvesFit:
             pairs = [self._table(model, shape, each, top).critical_batch_size(each, extra) for each in samples]
             return np.log(np.array(pairs)).T.ravel()
 
-        points = self.fitted.coordinates + COARSE * np.eye(len(self.fitted.names) + 1, len(self.fitted.names), -1)
-        values = np.array([found(as_model(each[None], self.fitted.names)) for each in points])
+        count = self.fitted.coordinates.size
+        points = self.fitted.coordinates + COARSE * np.eye(count + 1, count, -1)
+        values = np.array([found(self._model(each)) for each in points])
         slopes = (values[1:] - values[0]) / COARSE
         error = np.sqrt(np.einsum("pk,pq,qk->k", slopes, self.fitted.covariance, slopes))[: samples.size]
         size, risk = np.split(values[0], 2)
@@ -260,18 +245,17 @@ class CurvesFit:
         """
 
         def excess(point: np.ndarray) -> float:
-            table = self._table(as_model(point[None], self.fitted.names), shape, samples, top)
+            table = self._table(self._model(point), shape, samples, top)
             return table.excess_at_largest(samples, overhead)
 
-        point, count = self.fitted.coordinates, len(self.fitted.names)
+        point, count = self.fitted.coordinates, self.fitted.coordinates.size
         slopes = np.array([excess(point + COARSE * each) for each in np.eye(count)]) - excess(point)
         pull = self.fitted.covariance @ slopes
         size = float(np.sqrt(max(slopes @ pull, 0.0)))
         if size < NO_SLOPE:
             return 0.0
         edge = point + self.fitted.quantile(self.level) * pull / size
-        low, high = np.array([BOUNDS[name] for name in self.fitted.names]).T
-        worst = as_model(np.clip(edge, low, high)[None], self.fitted.names)
+        worst = self._model(np.clip(edge, *self.fitted.law.bounds))
         return self._table(worst, shape, samples, top).critical_batch_size(samples, overhead)[0]
 
     def _top(self, largest: float | None) -> float:
@@ -283,7 +267,7 @@ class CurvesFit:
 
     def _table(self, model: LossModel, schedule: Shape, samples: float, top: float) -> LossTable:
         batch = float(np.median(self.curves[-1].batch_size)) if self.knows_batch_size else 1.0
-        return loss_table(model, self.data.optimizer, schedule, samples, batch, top)
+        return loss_table(model, self._optimizer, schedule, samples, batch, top)
 
     def steps_law(
         self,
@@ -304,7 +288,7 @@ class CurvesFit:
             StepsTable, from the batch size that needs no more than D up to 8 B*.
         """
         samples = positive_number("num_samples", num_samples)
-        table = self._table(self.fitted.model, _checked_shape(schedule), samples, self._top(max_learning_rate))
+        table = self._table(self.model, _checked_shape(schedule), samples, self._top(max_learning_rate))
         critical, risk = table.critical_batch_size(samples, 0.2)
         every = samples / np.exp(table.log_steps)[::-1]
         every = np.unique(np.append(every[every <= MOST_BATCH * critical], critical))
@@ -331,11 +315,11 @@ class CurvesFit:
         n = samples // positive_number("batch_size", batch)
         if n < FEWEST_STEPS:
             raise ValueError(f"num_samples must be enough for {FEWEST_STEPS} steps, got {n:g}; lower batch_size")
-        model, known = self.fitted.model, self.knows_batch_size
+        model, known = self.model, self.knows_batch_size
         if not known:
             model = model._replace(noise=model.noise / batch)
         how = n, batch if known else np.nan, self._top(max_learning_rate)
-        knots, rates, loss = best_rates(model, self.data.optimizer, *how)
+        knots, rates, loss = best_rates(model, self._optimizer, *how)
         steps = np.unique(np.round(np.concatenate([np.linspace(0, n - 1, POINTS // 2), _dense(n - 1)])))
         return BestSchedule(steps, np.exp(np.interp(steps / n, knots, np.log(rates))), loss)
 

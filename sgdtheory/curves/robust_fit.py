@@ -1,4 +1,4 @@
-"""Robust least squares of the theory's loss to curves, and how far its numbers are known from correlated residuals."""
+"""Robust least squares of a law to loss curves, and how far its numbers are known from correlated residuals."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,9 +9,8 @@ from scipy import stats
 from scipy.optimize import least_squares
 
 from sgdtheory.curves.correlated_residuals import scatter_of
+from sgdtheory.curves.laws.law import AbstractLaw
 from sgdtheory.curves.loss_curve import LossCurve
-from sgdtheory.curves.loss_model import LossModel, losses
-from sgdtheory.curves.panels import Optimizer, Panels, panels_of
 
 DIFFERENCE = 1e-5  # of a coordinate, for derivatives
 TUNING = 3.0  # of Huber's loss, in robust standard deviations: what is farther off counts linearly
@@ -22,23 +21,6 @@ SETTLED = 0.8  # a scale that falls by less in a round has converged
 GROSS = 10.0  # robust standard deviations from which on a row is a spike, and not fitted
 MOST_GROSS = 0.15  # of the rows are spikes
 CHANCE = 1e-3  # that scatter alone falls, or rises, as much as a curve which is said to tell something
-BOUNDS = {  # of coordinates: log(a − 1), log(b − 1), and logs of the others
-    "capacity": (np.log(1e-2), np.log(9.0)),
-    "source": (np.log(1e-2), np.log(9.0)),
-    "signal": (-30.0, 30.0),
-    "noise": (-40.0, 30.0),
-    "step_size": (-25.0, np.log(1.9)),
-    "floor": (-30.0, 30.0),
-    "growth": (-40.0, 5.0),
-}
-
-
-def as_model(coordinates: np.ndarray, names: Sequence[str]) -> LossModel:
-    """Of (Q, P) coordinates; growth is 0 where it is not among them."""
-    values = {name: np.exp(column) for name, column in zip(names, coordinates.T, strict=True)}
-    values.setdefault("growth", np.zeros(len(coordinates)))
-    values["capacity"], values["source"] = 1 + values["capacity"], 1 + values["source"]
-    return LossModel(**values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,28 +28,27 @@ class Observed:
     """Rows of the curves that are fitted, each once.
 
     Attributes:
+        law: that is fitted.
         curves: as given.
-        panels: of them.
         kept: of each curve, which rows count: what it shares with a curve before it is the same measurement.
-        optimizer: weight decay, and the largest learning rate of the curves.
+        prepared: what the law has prepared of the curves.
     """
 
+    law: AbstractLaw
     curves: tuple[LossCurve, ...]
-    panels: Panels
     kept: tuple[np.ndarray, ...]
-    optimizer: Optimizer
+    prepared: Any
 
     @property
     def log_loss(self) -> np.ndarray:
         """(N,) of all rows that are kept."""
         return np.concatenate([np.log(c.loss)[keep] for c, keep in zip(self.curves, self.kept, strict=True)])
 
-    def predicted(self, model: LossModel) -> np.ndarray:
-        """(Q, N) log loss."""
+    def predicted(self, coordinates: np.ndarray) -> np.ndarray:
+        """(Q, N) log loss, for coordinates (Q, P)."""
         with np.errstate(all="ignore"):
-            found = np.log(losses(model, self.panels, self.optimizer))
-        places = zip(self.panels.rows, self.kept, strict=True)
-        return np.concatenate([found[:, j, rows[keep]] for j, (rows, keep) in enumerate(places)], axis=1)
+            found = self.law.losses(self.law.values(coordinates), self.prepared)
+            return np.log(np.concatenate([each[:, keep] for each, keep in zip(found, self.kept, strict=True)], axis=1))
 
     @property
     def log_steps(self) -> list[np.ndarray]:
@@ -76,8 +57,8 @@ class Observed:
         return [np.log(np.maximum(curve.step[keep], 1.0)) for curve, keep in pairs if keep.any()]
 
 
-def observed(curves: Sequence[LossCurve], weight_decay: float) -> Observed:
-    """The curves, their panels, and which rows are not there twice."""
+def observed(curves: Sequence[LossCurve], law: AbstractLaw) -> Observed:
+    """The curves as a law sees them, and which rows are not there twice."""
     kept = []
     for j, curve in enumerate(curves):
         keep = np.ones(curve.step.size, dtype=bool)
@@ -87,8 +68,7 @@ def observed(curves: Sequence[LossCurve], weight_decay: float) -> Observed:
             alike = np.all([x[:same] == y[:same] for x, y in zip(*rows, strict=True)], axis=0)
             keep[: int(np.argmin(np.append(alike, False)))] = False
         kept.append(keep)
-    panels = panels_of(curves)
-    return Observed(tuple(curves), panels, tuple(kept), Optimizer(float(panels.rate.max()), weight_decay))
+    return Observed(law, tuple(curves), tuple(kept), law.prepared(curves))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +76,7 @@ class RobustFit:
     """Coordinates found, and their scatter.
 
     Attributes:
-        names: of the coordinates.
+        law: whose coordinates they are.
         coordinates: (P,).
         covariance: (P, P), for correlated residuals.
         told: (P,) whether any row tells a number.
@@ -106,7 +86,7 @@ class RobustFit:
         used: (N,) rows that were fitted; the others are spikes.
     """
 
-    names: tuple[str, ...]
+    law: AbstractLaw
     coordinates: np.ndarray
     covariance: np.ndarray
     told: np.ndarray
@@ -115,37 +95,29 @@ class RobustFit:
     freedom: float
     used: np.ndarray
 
-    @property
-    def model(self) -> LossModel:
-        """Of the coordinates found, Q = 1."""
-        return as_model(self.coordinates[None], self.names)
-
     def quantile(self, level: float) -> float:
         """Of Student's t, for an interval of that level."""
         return float(stats.t.ppf((1 + level) / 2, self.freedom))
 
 
-def fit(
-    data: Observed, names: Sequence[str], starts: Sequence[dict[str, float]], progress: Callable[[str], None]
-) -> RobustFit:
+def fit(data: Observed, starts: Sequence[dict[str, float]], progress: Callable[[str], None]) -> RobustFit:
     """Huber's M-estimate of log losses, its scale from the residuals themselves; rows far off are left out.
 
     Args:
-        data: rows.
-        names: of what is fitted.
+        data: rows, and the law.
         starts: values to start from.
         progress: is told what goes on.
     """
-    low, high = np.array([BOUNDS[name] for name in names]).T
-    target = data.log_loss
+    law, target = data.law, data.log_loss
+    low, high = law.bounds
 
     def gap(point: np.ndarray) -> np.ndarray:
-        return np.nan_to_num(data.predicted(as_model(point[None], names))[0] - target, nan=9.0, posinf=9.0, neginf=-9.0)
+        return np.nan_to_num(data.predicted(point[None])[0] - target, nan=9.0, posinf=9.0, neginf=-9.0)
 
     def slopes(point: np.ndarray) -> np.ndarray:
         change = np.concatenate([np.eye(low.size), -np.eye(low.size)]) * DIFFERENCE
         ends = np.clip(point + change, low, high)
-        found = data.predicted(as_model(ends, names))
+        found = data.predicted(ends)
         width = (ends[: low.size] - ends[low.size :]).sum(1)
         return np.nan_to_num(((found[: low.size] - found[low.size :]) / width[:, None]).T)
 
@@ -178,7 +150,7 @@ def fit(
     rough = []
     for number, start in enumerate(starts, 1):
         progress(f"start {number} of {len(starts)}")
-        rough.append(search(coordinates_of(start, names), ROUGH))
+        rough.append(search(law.coordinates(start), ROUGH))
     best, scale = settled(min(rough, key=lambda point: float(np.abs(gap(point)).sum())), np.ones(target.size, bool))
     used = not_gross(gap(best), scale)
     if not used.all():
@@ -187,8 +159,8 @@ def fit(
     near = np.abs(residuals[used]) < TUNING * scale
     held = np.clip(residuals[used], -TUNING * scale, TUNING * scale) / near.mean()  # what is held has no slope
     scatter = scatter_of(slopes(best)[used], held, _used_rows(data.log_steps, used))
-    told = scatter.told & changes(target[used], residuals[used], scale, scatter.freedom, len(names))
-    return RobustFit(tuple(names), best, scatter.covariance, told, scale, residuals, scatter.freedom, used)
+    told = scatter.told & changes(target[used], residuals[used], scale, scatter.freedom, low.size)
+    return RobustFit(law, best, scatter.covariance, told, scale, residuals, scatter.freedom, used)
 
 
 def not_gross(gap: np.ndarray, scale: float) -> np.ndarray:
@@ -222,11 +194,6 @@ def _huber(residuals: np.ndarray, scale: float) -> np.ndarray:
     size = np.abs(residuals)
     bend = TUNING * scale
     return np.where(size <= bend, size**2 / 2, bend * (size - bend / 2))
-
-
-def coordinates_of(values: dict[str, float], names: Sequence[str]) -> np.ndarray:
-    """Logs, of a − 1 and b − 1 instead of a and b."""
-    return np.log([values[name] - (name in ("capacity", "source")) for name in names])
 
 
 def robust_scale(residuals: np.ndarray) -> float:

@@ -6,13 +6,11 @@ from typing import Any
 import numpy as np
 
 from sgdtheory._common.arguments import share_between_0_and_1, single_number
-from sgdtheory._common.interval import Interval
-from sgdtheory.curves.curves_fit import UNRESOLVED, CurvesFit
+from sgdtheory.curves.curves_fit import CurvesFit
+from sgdtheory.curves.law_fit import checked_curves, fit_to, general_remarks, intervals, told
+from sgdtheory.curves.laws.theory import TheoryLaw
 from sgdtheory.curves.loss_curve import LossCurve
-from sgdtheory.curves.robust_fit import RobustFit, fit, observed
-
-POOR = 0.05  # of the loss: a scatter about the theory that is no scatter of runs
-STARTS = (1.3, 1.6, 0.1, 1e-4), (1.3, 1.6, 0.3, 1e-3), (2.0, 2.0, 0.03, 1e-4), (1.15, 1.5, 0.5, 3e-4)
+from sgdtheory.curves.robust_fit import RobustFit
 
 
 def fit_loss_curves(
@@ -60,60 +58,18 @@ def fit_loss_curves(
     Reference:
         Luo et al. 2025 (arXiv 2503.12811) for the curves and for an empirical law.
     """
-    curves = (curves,) if isinstance(curves, LossCurve) else tuple(curves)
-    _check_curves(curves)
+    curves = checked_curves(curves)
     share = share_between_0_and_1("level", level)
-    decay = 0.0 if weight_decay is None else single_number("weight_decay", weight_decay)
-    if not 0 <= decay < np.inf:
+    decay = None if weight_decay is None else single_number("weight_decay", weight_decay)
+    if decay is not None and not 0 <= decay < np.inf:
         raise ValueError(f"weight_decay must be 0 or more, got {weight_decay}; leave it out where there is none")
-    data = observed(curves, decay)
-    names = ["capacity", "source", "signal", "noise", "step_size", "floor"] + ["growth"] * (weight_decay is not None)
-    if data.log_loss.size < 3 * len(names):
-        raise ValueError(
-            f"curves must have at least {3 * len(names)} different rows for {len(names)} numbers, got "
-            f"{data.log_loss.size}; give more rows or curves"
-        )
-    found = fit(data, names, _starts(curves), progress or (lambda text: None))
+    found, data = fit_to(curves, TheoryLaw(decay), progress)
     return _result(found, data, curves, share)
 
 
-def _check_curves(curves: tuple[LossCurve, ...]) -> None:
-    if not curves or not all(isinstance(curve, LossCurve) for curve in curves):
-        raise ValueError("curves must be LossCurves, one or more; read_loss_curves makes them from files")
-    groups = {curve.group for curve in curves}
-    if len(groups) > 1:
-        raise ValueError(f"curves must be of one group, got {', '.join(sorted(groups))}; fit each on its own")
-    known = {curve.batch_size is not None for curve in curves}
-    if len(known) > 1:
-        raise ValueError("curves must all have batch sizes or none of them; give those that are missing")
-
-
-def _starts(curves: tuple[LossCurve, ...]) -> list[dict[str, float]]:
-    low, high = (pick([pick(curve.loss) for curve in curves]) for pick in (np.min, np.max))
-    batch = np.median(curves[0].batch_size) if curves[0].batch_size is not None else 1.0
-    return [
-        {
-            "capacity": a,
-            "source": b,
-            "signal": 2 * (high - low) + 1e-3 * low,
-            "noise": (0.3 * (high - low) + 1e-6 * low) * batch / x,
-            "step_size": x,
-            "floor": low - 0.3 * min(low, high - low),
-            "growth": g,
-        }
-        for a, b, x, g in STARTS
-    ]
-
-
 def _result(found: RobustFit, data: Any, curves: tuple[LossCurve, ...], level: float) -> CurvesFit:
-    reach = np.where(found.told, found.quantile(level) * np.sqrt(np.diag(found.covariance)), np.inf)
-    values, unknown = {}, []
-    for name, point, width in zip(found.names, found.coordinates, reach, strict=True):
-        base = 1.0 if name in ("capacity", "source") else 0.0
-        ends = (np.exp(point - width), np.exp(point + width)) if width < UNRESOLVED else (0.0, np.inf)
-        if not width < UNRESOLVED:
-            unknown.append({"floor": "irreducible_loss"}.get(name, name))
-        values[name] = Interval(float(base + np.exp(point)), (float(base + ends[0]), float(base + ends[1])))
+    values, unknown = intervals(found, level)
+    unknown = [{"floor": "irreducible_loss"}.get(name, name) for name in unknown]
     return CurvesFit(
         capacity=values["capacity"],
         source=values["source"],
@@ -133,19 +89,9 @@ def _result(found: RobustFit, data: Any, curves: tuple[LossCurve, ...], level: f
 
 
 def _remark(curves: tuple[LossCurve, ...], unknown: tuple[str, ...], found: RobustFit) -> str:
-    if not found.told.any():
-        return (
-            "these curves tell nothing: their losses change no more than they scatter, and numbers, predictions and "
-            "B* are not known; give curves along which the loss falls"
-        )
-    remarks = []
-    if found.scale > POOR:
-        remarks.append(
-            f"the theory does not fit: half of the rows are off by {0.6745 * found.scale:.2g} or more of their loss; "
-            "look at the plot, and leave out what is not SGD on one model and one kind of data"
-        )
-    if not found.used.all():
-        remarks.append(f"{(~found.used).sum()} of {found.used.size} rows are spikes, and were not fitted")
+    if nothing := told(found):
+        return nothing
+    remarks = general_remarks(found)
     sizes = {float(size) for curve in curves if curve.batch_size is not None for size in np.unique(curve.batch_size)}
     if curves[0].batch_size is None:
         remarks.append("batch sizes are not known: noise is σ²/B, and batch sizes count in batches of these runs")

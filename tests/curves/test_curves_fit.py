@@ -8,10 +8,11 @@ from scipy import stats
 
 import sgdtheory as st
 from sgdtheory.curves.curves_fit import CurvesFit
+from sgdtheory.curves.laws.theory import TheoryLaw
 from sgdtheory.curves.loss_model import losses
 from sgdtheory.curves.loss_table import LossTable
 from sgdtheory.curves.panels import panels_of
-from sgdtheory.curves.robust_fit import RobustFit, as_model, observed
+from sgdtheory.curves.robust_fit import RobustFit, observed
 from sgdtheory.curves.theory_fit import _result
 
 NAMES = "capacity", "source", "signal", "noise", "step_size", "floor"
@@ -28,15 +29,18 @@ def made(known=True, covariance=COVARIANCE, told=True, point=POINT) -> CurvesFit
     curves = tuple(st.LossCurve(step, 0.4 / 2**k, 3 + 1 / (1 + step), sizes[k] if known else None) for k in range(3))
     rows = np.ones(15, dtype=bool)
     told = np.full(6, told) if np.ndim(told) == 0 else told
-    fitted = RobustFit(NAMES, point, covariance, told, 0.01, np.zeros(15), 20.0, rows)
-    return _result(fitted, observed(curves, 0.0), curves, 0.95)
+    fitted = RobustFit(TheoryLaw(), point, covariance, told, 0.01, np.zeros(15), 20.0, rows)
+    return _result(fitted, observed(curves, TheoryLaw()), curves, 0.95)
 
 
 def log_losses(fit, point, curve, divide=1.0):
     """Of one curve at coordinates."""
-    model = as_model(point[None], NAMES)
+    law = TheoryLaw()
+    model = law.model(law.values(point[None]))
     panels = panels_of([curve])
-    return np.log(losses(model._replace(noise=model.noise / divide), panels, fit.data.optimizer)[0, 0, panels.rows[0]])
+    return np.log(
+        losses(model._replace(noise=model.noise / divide), panels, fit.data.prepared.optimizer)[0, 0, panels.rows[0]]
+    )
 
 
 def band(fit, curve, divide=1.0, quantile=STUDENT):

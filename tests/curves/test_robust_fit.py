@@ -6,22 +6,20 @@ from scipy import optimize, stats
 
 import sgdtheory as st
 from sgdtheory.curves.correlated_residuals import scatter_of
+from sgdtheory.curves.laws.theory import STARTS, TheoryLaw
 from sgdtheory.curves.loss_model import losses
 from sgdtheory.curves.panels import Optimizer, panels_of
 from sgdtheory.curves.robust_fit import (
-    BOUNDS,
     RobustFit,
-    as_model,
     changes,
-    coordinates_of,
     fit,
     not_gross,
     observed,
     robust_scale,
 )
-from sgdtheory.curves.theory_fit import STARTS
 from tests.curves.theory_curves import curve
 
+THEORY = TheoryLaw()
 NAMES = "capacity", "source", "signal", "noise", "step_size", "floor"
 START = {"capacity": 1.5, "source": 1.8, "signal": 1.0, "noise": 0.12, "step_size": 0.2, "floor": 2.0}
 
@@ -37,23 +35,25 @@ def thinned(name, random, share=0.0):
 
 def fitted(share):
     curves = [thinned(name, np.random.default_rng(k), share) for k, name in enumerate(("cosine", "drop"))]
-    return fit(observed(curves, 0.0), NAMES, [START], lambda text: None)
+    return fit(observed(curves, THEORY), [START], lambda text: None)
 
 
 class PowerOfSteps:
     """Rows of two curves that follow `L0 + A t^−(b − 1)` times waves, with scatter of heavy tails and three spikes."""
 
+    law = THEORY
     truth = np.log([1.3, 0.6, 3.0, 0.7, 1.2, 2.0])  # of a − 1, b − 1, A, σ², γλ_1, L0
 
     def __init__(self):
         random = np.random.default_rng(0)
         self.log_steps = [np.log(np.geomspace(1, 1e4, size)) for size in (80, 50)]
         self.every = np.concatenate(self.log_steps)
-        self.log_loss = self.predicted(as_model(self.truth[None], NAMES))[0] + 1e-2 * random.standard_t(4, 130)
+        self.log_loss = self.predicted(self.truth[None])[0] + 1e-2 * random.standard_t(4, 130)
         self.spikes = [11, 40, 100]
         self.log_loss[self.spikes] += [1.0, -1.0, 2.0]
 
-    def predicted(self, model):
+    def predicted(self, coordinates):
+        model = THEORY.model(THEORY.values(coordinates))
         power = np.exp((1 - model.source[:, None]) * self.every)
         waves = zip((model.capacity - 1, model.noise, model.step_size), (2, 3, 5), strict=True)
         added = sum(0.1 * np.log(each[:, None]) * np.cos(often * self.every) for each, often in waves)
@@ -67,13 +67,13 @@ LOW = {**START, "signal": 1e-14}
 @pytest.fixture(scope="module")
 def toy():
     data, said = PowerOfSteps(), []
-    return data, fit(data, NAMES, [FLAT, START, LOW], said.append), said
+    return data, fit(data, [FLAT, START, LOW], said.append), said
 
 
 def test_a_fit_is_hubers_estimate_with_the_scale_of_its_residuals(toy):
     """`Σ ψ(r/s) ∂r = 0` where ψ is cut at three deviations; rows ten deviations off are left out."""
     data, found, _ = toy
-    np.testing.assert_allclose(found.residuals, data.log_loss - data.predicted(found.model)[0])
+    np.testing.assert_allclose(found.residuals, data.log_loss - data.predicted(found.coordinates[None])[0])
     assert np.flatnonzero(~found.used).tolist() == data.spikes
     assert found.scale == pytest.approx(1.4826 * np.median(np.abs(found.residuals[found.used])))
     pull = np.clip(found.residuals, -3 * found.scale, 3 * found.scale)
@@ -83,15 +83,12 @@ def test_a_fit_is_hubers_estimate_with_the_scale_of_its_residuals(toy):
         assert abs(terms.sum()) < 1e-2 * np.linalg.norm(terms)
     error = np.sqrt(np.diag(found.covariance))
     assert (np.abs(found.coordinates - data.truth) < 4 * error).all()
-    assert found.names == NAMES
+    assert found.law == THEORY
 
 
 def slopes_of(data, found):
     """Of log losses by coordinates, one at a time."""
-    ends = [
-        [data.predicted(as_model((found.coordinates + side * one)[None], NAMES))[0] for side in (1e-4, -1e-4)]
-        for one in np.eye(6)
-    ]
+    ends = [[data.predicted((found.coordinates + side * one)[None])[0] for side in (1e-4, -1e-4)] for one in np.eye(6)]
     return np.array([(up - down) / 2e-4 for up, down in ends]).T
 
 
@@ -111,7 +108,7 @@ def test_the_covariance_of_a_fit_is_that_of_residuals_that_are_cut(toy):
 def test_a_fit_of_scatter_about_a_constant_tells_nothing():
     data = PowerOfSteps()
     data.log_loss = 1 + 1e-2 * np.random.default_rng(1).standard_normal(130)
-    assert not fit(data, NAMES, [START], lambda text: None).told.any()
+    assert not fit(data, [START], lambda text: None).told.any()
 
 
 def test_a_fit_says_what_it_does(toy):
@@ -122,18 +119,21 @@ def test_a_fit_says_what_it_does(toy):
 
 def test_coordinates_and_models_are_inverse():
     values = {"capacity": 1.4, "source": 2.5, "signal": 3.0, "noise": 0.2, "step_size": 0.1, "floor": 2.0}
-    model = as_model(coordinates_of(values, NAMES)[None], NAMES)
+    model = THEORY.model(THEORY.values(THEORY.coordinates(values)[None]))
     assert {name: getattr(model, name)[0] for name in NAMES} == pytest.approx(values)
     assert model.growth.tolist() == [0.0]
-    assert as_model(np.zeros((2, 7)), [*NAMES, "growth"]).growth.tolist() == [1.0, 1.0]
+    growing = TheoryLaw(0.1)
+    assert growing.names == (*NAMES, "growth")
+    assert growing.model(growing.values(np.zeros((2, 7)))).growth.tolist() == [1.0, 1.0]
 
 
 def test_starts_lie_within_the_bounds():
+    law = TheoryLaw(0.1)
+    others = dict.fromkeys(("signal", "noise", "floor"), 1.0)
     for values in STARTS:
-        for name, value in zip(("capacity", "source", "step_size", "growth"), values, strict=True):
-            low, high = BOUNDS[name]
-            assert low < coordinates_of({name: value}, [name])[0] < high
-    assert all(low < 0 < high for low, high in (BOUNDS[name] for name in ("signal", "noise", "floor")))
+        begin = others | dict(zip(("capacity", "source", "step_size", "growth"), values, strict=True))
+        assert (law.bounds[0] < law.coordinates(begin)).all()
+        assert (law.coordinates(begin) < law.bounds[1]).all()
 
 
 def test_rows_that_a_curve_shares_with_one_before_it_count_once():
@@ -144,7 +144,8 @@ def test_rows_that_a_curve_shares_with_one_before_it_count_once():
     other_loss = st.LossCurve(step, rate, np.where(step == 20, 3.1, loss))  # the same again afterwards
     other_rate = st.LossCurve(step, np.where(step == 30, 0.05, rate), loss)
     shorter = st.LossCurve(step[:4], rate[:4], loss[:4])
-    found = observed([first, other_loss, other_rate, shorter], 0.3)
+    law = TheoryLaw(0.3)
+    found = observed([first, other_loss, other_rate, shorter], law)
     assert [keep.sum() for keep in found.kept] == [6, 4, 3, 0]
     assert found.kept[1].tolist() == [False, False, True, True, True, True]
     np.testing.assert_allclose(found.log_loss, np.log([*loss, 3.1, *loss[3:], *loss[3:]]))
@@ -152,14 +153,16 @@ def test_rows_that_a_curve_shares_with_one_before_it_count_once():
     assert len(found.log_steps) == 3
     for each, expected in zip(found.log_steps, steps, strict=True):
         np.testing.assert_allclose(each, expected)
-    assert found.optimizer == (pytest.approx(found.panels.rate.max()), 0.3)
-    model = as_model(np.log([[0.5, 0.8, 1.0, 0.1, 0.1, 2.0], [0.6, 0.7, 2.0, 0.1, 0.2, 1.0]]), NAMES)
+    panels, optimizer = found.prepared
+    assert optimizer == (pytest.approx(panels.rate.max()), 0.3)
+    coordinates = np.log([[0.5, 0.8, 1.0, 0.1, 0.1, 2.0, 1e-3], [0.6, 0.7, 2.0, 0.1, 0.2, 1.0, 1e-2]])
+    model = law.model(law.values(coordinates))
     alone = [
-        np.log(losses(model, panels_of([curve]), Optimizer(found.panels.rate.max(), 0.3))[:, 0, rows])
-        for curve, rows in zip(found.curves, found.panels.rows, strict=True)
+        np.log(losses(model, panels_of([curve]), Optimizer(panels.rate.max(), 0.3))[:, 0, rows])
+        for curve, rows in zip(found.curves, panels.rows, strict=True)
     ]
     expected = np.concatenate([one[:, keep] for one, keep in zip(alone, found.kept, strict=True)], axis=1)
-    np.testing.assert_allclose(found.predicted(model), expected, rtol=1e-3)  # nodes depend on the longest run
+    np.testing.assert_allclose(found.predicted(coordinates), expected, rtol=1e-3)  # nodes depend on the longest run
 
 
 def huber(size):
@@ -186,7 +189,7 @@ def test_what_changes_is_told_by_the_quantile_of_f(size, freedom, count):
 def test_scales_and_quantiles():
     """1.4826 is one over the median of |N(0, 1)|; Student's t with 20 degrees of freedom as in tables."""
     assert robust_scale(np.array([0.5, -0.67449, 3.0])) == pytest.approx(1, rel=1e-5)
-    found = RobustFit(("floor",), np.zeros(1), np.eye(1), np.ones(1, bool), 1.0, np.zeros(9), 20.0, np.ones(9, bool))
+    found = RobustFit(THEORY, np.zeros(1), np.eye(1), np.ones(1, bool), 1.0, np.zeros(9), 20.0, np.ones(9, bool))
     assert found.quantile(0.95) == pytest.approx(2.08596, rel=1e-5)
 
 

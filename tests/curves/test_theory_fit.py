@@ -7,8 +7,9 @@ import pytest
 from scipy import stats
 
 import sgdtheory as st
+from sgdtheory.curves.laws.theory import TheoryLaw
 from sgdtheory.curves.robust_fit import RobustFit, observed
-from sgdtheory.curves.theory_fit import _result, _starts
+from sgdtheory.curves.theory_fit import _result
 from tests.curves.theory_curves import SHAPES, curve
 
 LARGE = 10_000  # of batch size and noise: what a step multiplies is nothing then
@@ -76,14 +77,15 @@ def test_critical_batch_size_as_the_exact_one(fitted):
 
 def test_where_fewer_steps_than_eight_would_do_b_star_is_a_lower_bound():
     """Noise far above the signal: at most D/8 is looked at, which the remark and an interval up to inf say."""
-    names = "capacity", "source", "signal", "noise", "step_size", "floor"
     curves = (curve("constant", known=True),)
-    data = observed(curves, 0.0)
+    data = observed(curves, TheoryLaw())
     rows = data.log_loss.size
     coordinates = np.log([0.6, 0.9, 1.0, 1e6, 0.2, 2.0])
     known = np.ones(6, dtype=bool), 1e-3, np.zeros(rows), 50.0, np.ones(rows, dtype=bool)
     covariance = np.diag([1e-4, 1e-4, 1e-4, 12.0**2, 1e-4, 1e-4])  # of the logarithm of the noise: it may be nothing
-    found = _result(RobustFit(names, coordinates, covariance, *known), data, curves, 0.95).critical_batch_size(2e3)
+    found = _result(RobustFit(TheoryLaw(), coordinates, covariance, *known), data, curves, 0.95).critical_batch_size(
+        2e3
+    )
     assert found.batch_size == pytest.approx([250])
     assert found.interval[0, 1] == np.inf
     assert found.interval[0, 0] < 240
@@ -204,15 +206,15 @@ def found_at_once(monkeypatch):
     """Numbers are not fitted but e^(k/10) or one more, with these standard errors of their logarithms."""
     seen, errors = [], np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])
 
-    def fit(data, names, starts, progress):
-        seen.append((data, names, starts, progress))
-        count, rows = len(names), data.log_loss.size
+    def fit(data, starts, progress):
+        seen.append((data, starts, progress))
+        count, rows = len(data.law.names), data.log_loss.size
         told = np.arange(count) != 3
         used = np.arange(rows) != 5
         point = 0.1 * np.arange(count)
-        return RobustFit(tuple(names), point, np.diag(errors[:count] ** 2), told, 0.06, np.zeros(rows), 9.0, used)
+        return RobustFit(data.law, point, np.diag(errors[:count] ** 2), told, 0.06, np.zeros(rows), 9.0, used)
 
-    monkeypatch.setattr("sgdtheory.curves.theory_fit.fit", fit)
+    monkeypatch.setattr("sgdtheory.curves.law_fit.fit", fit)
     return seen
 
 
@@ -223,11 +225,11 @@ def test_what_is_fitted_with_and_without_weight_decay(found_at_once):
     assert (found.level, found.growth, len(found.curves)) == (0.95, None, 1)
     for decay, rows in ((0.0, 21), (2.5, 21)):
         assert st.fit_loss_curves([short(rows)], weight_decay=decay).growth.value == pytest.approx(np.exp(0.6))
-    assert [(names, data.optimizer) for data, names, *_ in found_at_once] == [
-        (NAMES[:6], (0.2, 0.0)), (NAMES, (0.2, 0.0)), (NAMES, (0.2, 2.5)),
+    assert [(data.law.names, data.prepared.optimizer) for data, *_ in found_at_once] == [
+        (tuple(NAMES[:6]), (0.2, 0.0)), (tuple(NAMES), (0.2, 0.0)), (tuple(NAMES), (0.2, 2.5)),
     ]  # fmt: skip
-    found_at_once[0][3]("fit")
-    found_at_once[1][3]("nobody listens")
+    found_at_once[0][2]("fit")
+    found_at_once[1][2]("nobody listens")
     assert said == ["fit"]
     with pytest.raises(ValueError, match="curves must have at least 18 different rows for 6 numbers, got 17"):
         st.fit_loss_curves(short(17))
@@ -281,11 +283,11 @@ def test_what_is_said_of_a_fit(found_at_once):
 
 
 def test_what_is_said_of_a_fit_that_is_fine():
-    data = observed([short(size=np.arange(1, 19))], 0.0)
+    data = observed([short(size=np.arange(1, 19))], TheoryLaw())
     every = np.ones(18, dtype=bool)
     coordinates = np.zeros(6), 1e-4 * np.eye(6)
     for told, scale, said in ((np.ones(6), 0.049, ""), (np.zeros(6), 0.0, "these curves tell nothing: their losses")):
-        fitted = RobustFit(tuple(NAMES[:6]), *coordinates, told.astype(bool), scale, np.zeros(18), 9.0, every)
+        fitted = RobustFit(TheoryLaw(), *coordinates, told.astype(bool), scale, np.zeros(18), 9.0, every)
         remark = _result(fitted, data, data.curves, 0.95).remark
         assert remark.startswith(said)
         assert bool(remark) == bool(said)
@@ -296,14 +298,16 @@ def test_what_is_said_of_a_fit_that_is_fine():
 def test_a_search_starts_from_what_may_be(high, low, size):
     """Signal larger than the fall, noise smaller, and a loss that is left below the least; also of constant losses."""
     curves = tuple(short(size=size, loss=np.geomspace(high, low, 18) + extra) for extra in (0.0, 0.1))
-    for start in _starts(curves):
+    for start in TheoryLaw().starts(curves):
         fall = high + 0.1 - low
         assert set(start) == set(NAMES)
         assert fall < start["signal"] < 4 * fall
         assert 0.1 * fall < start["noise"] * start["step_size"] / (size or 1) < fall
         assert 0 < start["floor"] < low
         assert 0 < start["step_size"] < 1.9
-    assert all(start["signal"] > 0 and start["noise"] > 0 for start in _starts((short(loss=np.full(18, 2.0)),)))
+    assert all(
+        start["signal"] > 0 and start["noise"] > 0 for start in TheoryLaw().starts((short(loss=np.full(18, 2.0)),))
+    )
 
 
 @pytest.mark.parametrize(

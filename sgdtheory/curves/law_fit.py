@@ -1,0 +1,201 @@
+"""`fit_law`: the numbers of any law from loss curves, with intervals."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from sgdtheory._common.arguments import share_between_0_and_1
+from sgdtheory._common.interval import Interval
+from sgdtheory.curves.laws.law import AbstractLaw
+from sgdtheory.curves.loss_curve import LossCurve
+from sgdtheory.curves.robust_fit import DIFFERENCE, RobustFit, fit, observed
+
+UNRESOLVED = np.log(20.0)  # half the width of an interval, in logs, from which on a number is not identified
+LARGEST = 600.0  # of the logarithm of a number
+POOR = 0.05  # of the loss: a scatter about a law that is no scatter of runs
+
+
+class LossPrediction(NamedTuple):
+    """A predicted curve.
+
+    Attributes:
+        step: (K,) numbers of steps.
+        learning_rate: (K,) of these steps.
+        loss: (K,) expected.
+        low, high: (K,) band for a new run: of the fitted numbers, and of the scatter of runs about the law.
+    """
+
+    step: np.ndarray
+    learning_rate: np.ndarray
+    loss: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class LawFit:
+    """A law's numbers that `fit_law` has found.
+
+    Attributes:
+        law: that was fitted.
+        numbers: name → value and interval; (least, inf) where the curves do not tell it.
+        scatter: robust standard deviation of log loss about the fit.
+        remark: what a reader should know; empty if nothing.
+        curves: that were fitted.
+        level: of the intervals.
+    """
+
+    law: AbstractLaw
+    numbers: dict[str, Interval]
+    scatter: float
+    remark: str
+    curves: tuple[LossCurve, ...]
+    level: float
+    fitted: RobustFit = field(repr=False)
+
+    def predict_curve(self, curve: LossCurve, level: float | None = None) -> LossPrediction:
+        """The loss at the rows of a curve, from its learning rates (and batch sizes) alone."""
+        prepared = self.law.prepared([curve])
+
+        def log_losses(coordinates: np.ndarray) -> np.ndarray:
+            with np.errstate(all="ignore"):  # overflow is a result here
+                return np.log(self.law.losses(self.law.values(coordinates), prepared)[0])
+
+        checked = self.level if level is None else share_between_0_and_1("level", level)
+        return LossPrediction(curve.step, curve.learning_rate, *band(self.fitted, log_losses, checked))
+
+
+def fit_law(
+    curves: LossCurve | Sequence[LossCurve],
+    law: AbstractLaw,
+    *,
+    level: float = 0.95,
+    progress: Callable[[str], None] | None = None,
+) -> LawFit:
+    """Fit any law to loss curves, as `fit_loss_curves` fits the theory: robustly, with intervals.
+
+    By Huber's M-estimate on log losses; rows ten standard deviations off, where they are few, are spikes and left out.
+    Residuals of a curve are correlated: a process along log t is fitted to them, and intervals follow from it. Rows
+    that a curve shares with one before it count once.
+
+    Args:
+        curves: of one group.
+        law: `MultiPowerLaw()`, `PowerOfSum()`, `TheoryLaw()` or your own AbstractLaw.
+        level: of the intervals.
+        progress: is told, in a few words, what goes on.
+
+    Returns:
+        LawFit.
+
+    Raises:
+        ValueError: no curves, of several groups, some with and some without batch sizes, or fewer rows than numbers.
+
+    Example:
+        >>> import sgdtheory as st
+        >>> curves = st.example_loss_curves("100M")
+        >>> three = [curves[name] for name in ("cosine_24000", "constant_24000", "wsdcon_9")]
+        >>> found = st.curves.fit_law(three, st.curves.PowerOfSum())
+        >>> error = found.predict_curve(curves["cosine_72000"]).loss / curves["cosine_72000"].loss - 1
+        >>> print(f"largest error {abs(error).max():.1%}")
+        largest error 1.8%
+    """
+    curves = checked_curves(curves)
+    if not isinstance(law, AbstractLaw):
+        raise ValueError(f"law must be an object such as MultiPowerLaw(), or your own AbstractLaw, got {law!r}")
+    share = share_between_0_and_1("level", level)
+    found, _ = fit_to(curves, law, progress)
+    numbers, unknown = intervals(found, share)
+    nothing = "the law leaves as much of these losses as they scatter about it: its numbers are not known"
+    remarks = general_remarks(found) if found.told.any() else [nothing]
+    if unknown and found.told.any():
+        remarks.append(f"not identified by these curves: {', '.join(unknown)}")
+    return LawFit(law, numbers, found.scale, "; ".join(remarks), curves, share, found)
+
+
+def fit_to(
+    curves: tuple[LossCurve, ...], law: AbstractLaw, progress: Callable[[str], None] | None
+) -> tuple[RobustFit, object]:
+    """The fit of a law to checked curves, and their rows."""
+    data = observed(curves, law)
+    least = 3 * len(law.names)
+    if data.log_loss.size < least:
+        raise ValueError(
+            f"curves must have at least {least} different rows for {len(law.names)} numbers, got "
+            f"{data.log_loss.size}; give more rows or curves"
+        )
+    return fit(data, law.starts(curves), progress or (lambda text: None)), data
+
+
+def checked_curves(curves: LossCurve | Sequence[LossCurve]) -> tuple[LossCurve, ...]:
+    """Curves of one group, all with batch sizes or all without."""
+    curves = (curves,) if isinstance(curves, LossCurve) else tuple(curves)
+    if not curves or not all(isinstance(curve, LossCurve) for curve in curves):
+        raise ValueError("curves must be LossCurves, one or more; read_loss_curves makes them from files")
+    groups = {curve.group for curve in curves}
+    if len(groups) > 1:
+        raise ValueError(f"curves must be of one group, got {', '.join(sorted(groups))}; fit each on its own")
+    if len({curve.batch_size is not None for curve in curves}) > 1:
+        raise ValueError("curves must all have batch sizes or none of them; give those that are missing")
+    return curves
+
+
+def intervals(found: RobustFit, level: float) -> tuple[dict[str, Interval], list[str]]:
+    """Of every number, and the names of those that the curves do not tell."""
+    reach = np.where(found.told, found.quantile(level) * np.sqrt(np.diag(found.covariance)), np.inf)
+    values, unknown = {}, []
+    for number, point, width in zip(found.law.numbers, found.coordinates, reach, strict=True):
+        ends = (np.exp(point - width), np.exp(point + width)) if width < UNRESOLVED else (0.0, np.inf)
+        if not width < UNRESOLVED:
+            unknown.append(number.name)
+        low, high = (float(number.least + end) for end in ends)
+        values[number.name] = Interval(float(number.least + np.exp(point)), (low, high))
+    return values, unknown
+
+
+def told(found: RobustFit) -> str:
+    """What is to be said where nothing is told."""
+    if found.told.any():
+        return ""
+    return (
+        "these curves tell nothing: their losses change no more than they scatter, and numbers, predictions and "
+        "B* are not known; give curves along which the loss falls"
+    )
+
+
+def general_remarks(found: RobustFit) -> list[str]:
+    """What may be said of a fit of any law."""
+    remarks = []
+    if found.scale > POOR:
+        remarks.append(
+            f"the theory does not fit: half of the rows are off by {0.6745 * found.scale:.2g} or more of their loss; "
+            "look at the plot, and leave out what is not SGD on one model and one kind of data"
+        )
+    if not found.used.all():
+        remarks.append(f"{(~found.used).sum()} of {found.used.size} rows are spikes, and were not fitted")
+    return remarks
+
+
+def slopes_of(found: RobustFit, function: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """A function (K,) of the coordinates found, and its derivatives (P, K) by them."""
+    count = found.coordinates.size
+    change = DIFFERENCE * np.concatenate([np.zeros((1, count)), np.eye(count), -np.eye(count)])
+    values = function(found.coordinates + change)
+    with np.errstate(invalid="ignore"):  # inf − inf, where a run diverges
+        slopes = (values[1 : count + 1] - values[count + 1 :]) / (2 * DIFFERENCE)
+    return values[0], np.nan_to_num(slopes)
+
+
+def band(
+    found: RobustFit, log_losses: Callable[[np.ndarray], np.ndarray], level: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Predicted losses (K,), and ends of the band for what would be measured, from log losses of coordinates."""
+    middle, slopes = slopes_of(found, log_losses)
+    variance = np.einsum("pk,pq,qk->k", slopes, found.covariance, slopes)
+    reach = found.quantile(level) * np.sqrt(np.maximum(variance, 0) + found.scale**2)
+    reach = np.minimum(np.nan_to_num(reach, nan=LARGEST), LARGEST)
+    reach = reach if found.told.any() else np.full_like(reach, LARGEST)
+    ends = np.exp(np.clip([middle, middle - reach, middle + reach], -LARGEST, LARGEST))
+    between, low, high = (np.where(np.isposinf(middle), np.inf, each) for each in ends)
+    return between, low, high
