@@ -116,9 +116,13 @@ def passed_on(package: Path) -> dict[str, list[str]]:
     """Wing → its names that the door of another one exports too, for they serve both."""
     found: dict[str, list[str]] = {}
     for module, name in _names(package):
-        for node in ast.parse((package / f"{module}.py").read_text(encoding="utf-8")).body:
+        path = package / f"{module}.py"
+        path = path if path.exists() else package / module / "__init__.py"
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
-                found.setdefault(str(node.module).split(".")[1], []).append(name)
+                wing = str(node.module).split(".")[1]
+                if wing != package.name:
+                    found.setdefault(wing, []).append(name)
     return found
 
 
