@@ -153,7 +153,7 @@ def test_numbers_from_one_to_another():
 @pytest.mark.parametrize(("fraction", "samples"), [(0.5, 666.0), (0.3, 5000.0), (0.37, 20_001.0)])
 def test_tails_that_are_least_and_most_longer_than_their_share(fraction, samples):
     """⌈φn⌉ − φn is next to 0 for one, next to the most that there is for the other; n never passes D."""
-    known = replace(smooth(1.2, 0.5), fraction=fraction, default=False, resonant=4.0, rippling=1000.0)
+    known = replace(smooth(1.2, 0.5), fraction=fraction, plain=False, resonant=4.0, rippling=1000.0)
     curves = [RelaxedRisk(known, samples, 41.0, 300.0, longer=longer) for longer in (False, True)]
     rest = [np.ceil(fraction * each.steps) - fraction * each.steps for each in curves]
     inside = [each.steps <= samples - 20 for each in curves]
