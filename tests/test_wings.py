@@ -65,7 +65,7 @@ def test_stubs_have_one_name_a_line(wing):
     """As the door reads them."""
     for line in (ROOT / "sgdtheory" / wing / "__init__.pyi").read_text().splitlines():
         if line.strip() and line != "__version__: str":
-            assert re.fullmatch(r"from \.(\w*) import (\w+) as (\w+)", line)
+            assert re.fullmatch(r"from \.([\w.]*) import (\w+) as (\w+)", line)
 
 
 def library(wing):

@@ -116,13 +116,10 @@ def passed_on(package: Path) -> dict[str, list[str]]:
     """Wing → its names that the door of another one exports too, for they serve both."""
     found: dict[str, list[str]] = {}
     for module, name in _names(package):
-        path = package / f"{module}.py"
-        path = path if path.exists() else package / module / "__init__.py"
+        path = package / f"{module.replace('.', '/')}.py"
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
-                wing = str(node.module).split(".")[1]
-                if wing != package.name:
-                    found.setdefault(wing, []).append(name)
+                found.setdefault(str(node.module).split(".")[1], []).append(name)
     return found
 
 

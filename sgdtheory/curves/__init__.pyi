@@ -4,11 +4,11 @@ from .curves_fit import CurvesFit as CurvesFit
 from .law_fit import LawFit as LawFit
 from .law_fit import LossPrediction as LossPrediction
 from .law_fit import fit_law as fit_law
-from .laws import AbstractLaw as AbstractLaw
-from .laws import MultiPowerLaw as MultiPowerLaw
-from .laws import Number as Number
-from .laws import PowerOfSum as PowerOfSum
-from .laws import TheoryLaw as TheoryLaw
+from .laws.law import AbstractLaw as AbstractLaw
+from .laws.law import Number as Number
+from .laws.multi_power import MultiPowerLaw as MultiPowerLaw
+from .laws.power_of_sum import PowerOfSum as PowerOfSum
+from .laws.theory import TheoryLaw as TheoryLaw
 from .loss_curve import LossCurve as LossCurve
 from .loss_curve import example_loss_curves as example_loss_curves
 from .loss_curve import read_loss_curves as read_loss_curves
