@@ -34,6 +34,18 @@ CASES: dict[str, tuple[st.Algorithm, tuple[float, ...], str]] = {
     "SGD, WSD": (st.Algorithm(schedule=st.WSD(), average=LAST), (1e4, 1e6, 1e12), "20 ms"),
     "schedule-free": (st.Algorithm(st.ScheduleFree(0.9), average=LAST), (1e4, 1e6), "20 ms"),
 }
+SEARCHED: dict[str, tuple[st.Algorithm, str]] = {
+    "averaged SGD": (st.Algorithm(), "0.05"),
+    "last iterate": (st.Algorithm(average=LAST), "0.1"),
+    "tail average": (st.Algorithm(average=st.TailAverage()), "0.2"),
+    "exponential average, 0.1 n": (st.Algorithm(average=st.ExponentialAverage(window=0.1)), "0.2"),
+    "cosine": (st.Algorithm(schedule=st.Cosine(), average=LAST), "0.5"),
+    "linear": (st.Algorithm(schedule=st.Linear(), average=LAST), "0.5"),
+    "WSD": (st.Algorithm(schedule=st.WSD(), average=LAST), "0.5"),
+    "heavy ball 0.9": (st.Algorithm(st.HeavyBall(0.9)), "0.8"),
+    "Nesterov 0.9": (st.Algorithm(st.Nesterov(0.9)), "0.8"),
+    "schedule-free": (st.Algorithm(st.ScheduleFree(0.9), average=LAST), "5"),
+}
 
 
 def main() -> None:
@@ -45,6 +57,7 @@ def main() -> None:
     console.print(speed_table())
     console.print(steps_table())
     console.print(together_table())
+    console.print(many_table())
     if critical:
         console.print(critical_table())
 
@@ -121,19 +134,39 @@ def together_table() -> Table:
 
 
 def critical_table() -> Table:
-    """Whole searches for B*."""
-    table = Table(title="critical_batch_size(…, curve=False), a = 2, b = 3, first call")
-    for header in ("algorithm", "D", "B*", "seconds", "goal"):
+    """Whole searches for B*, by processor time; compiled loops take a second or two once a process."""
+    table = Table(title="critical_batch_size(…, curve=False), a = 2, b = 3, D = 1e6, processor seconds")
+    for header in ("algorithm", "B*", "first call", "second call", "goal"):
         table.add_column(header, justify="right")
-    for name, algorithm, samples, goal in (
-        ("cosine", CASES["SGD, cosine"][0], 1e8, "10"),
-        ("heavy ball 0.8, uniform average", st.Algorithm(st.HeavyBall(0.8)), 1e4, ""),
-        ("heavy ball 0.95, uniform average", st.Algorithm(st.HeavyBall(0.95)), 1e6, ""),
-    ):
-        start = time.perf_counter()
-        found = st.critical_batch_size(PROBLEM, num_samples=samples, curve=False, algorithm=algorithm)
-        seconds = time.perf_counter() - start
-        table.add_row(name, f"{samples:.0e}", f"{found.batch_size:g}", f"{seconds:.1f}", goal)
+    for name, (algorithm, goal) in SEARCHED.items():
+        seconds = []
+        for _ in range(2):
+            start = time.process_time()
+            found = st.critical_batch_size(PROBLEM, num_samples=1e6, curve=False, algorithm=algorithm)
+            seconds.append(f"{time.process_time() - start:.2f}")
+        table.add_row(name, f"{found.batch_size:g}", *seconds, goal)
+    return table
+
+
+def many_table() -> Table:
+    """Many settings of one call, a setting; over one of the default."""
+    table = Table(
+        title="400 learning rates in one call, a = 2, b = 3, n = 1e6 / 32, processor µs a setting"
+    )
+    for header in ("algorithm", "µs", "over the default's", "goal"):
+        table.add_column(header, justify="right")
+    default = None
+    for name, (algorithm, _) in SEARCHED.items():
+        if not algorithm.constant:
+            continue
+        setting = {"batch_size": 32, "learning_rate": np.geomspace(0.01, 0.2, 400), "num_samples": 1e6}
+        seconds = []
+        for _ in range(4):
+            start = time.process_time()
+            st.excess_risk(PROBLEM, **setting, algorithm=algorithm)
+            seconds.append((time.process_time() - start) / 400)
+        default = default or min(seconds)
+        table.add_row(name, f"{1e6 * min(seconds):.0f}", f"{min(seconds) / default:.1f}", "30")
     return table
 
 
