@@ -69,7 +69,7 @@ def test_one_step_with_everything_may_be_best():
         assert optimal_batch_size(known, samples).batch == np.floor(samples)
 
 
-@pytest.mark.parametrize(("low", "high"), [(41, 60), (100, 130), (500, 900), (41, 41)])
+@pytest.mark.parametrize(("low", "high"), [(41, 60), (100, 130), (120, 200), (500, 900), (41, 41)])
 @pytest.mark.parametrize("resonant", [0.0, 1e4])
 def test_batch_sizes_between_two_numbers_of_steps(low, high, resonant):
     """The largest with each number of steps, with even numbers alone where steps resonate; or every B if fewer."""
