@@ -1,5 +1,7 @@
 """The approximate critical batch size against the exact one, which finds whole batch sizes by another search."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -125,3 +127,19 @@ def test_steps_and_batch_size_of_a_known_risk(monkeypatch, name, samples, overhe
     assert (found.num_samples, found.overhead) == (samples, overhead)
     np.testing.assert_allclose(found.risk_at(found.batch_sizes), found.risks)
     assert np.isnan(found.risk_at(2 * samples))
+
+
+@pytest.mark.parametrize(("guess", "wanted"), [(6.5, 5.0), (6.5, 7.0), (6.5, 7.5), (40.0, 37.0)])
+def test_between_three_numbers_of_steps_or_more_a_curve_is_bent(guess, wanted):
+    """log ρ = 8/n about n = 4, 6 and 8: straight lines would be 1 to 2% off."""
+
+    def roughly(batch, steps, rate=None):
+        return SimpleNamespace(risk=np.exp(8 / steps), rate=1 / steps)
+
+    steps = np.array([2.0, 4.0, 8.0, 16.0, 1000.0])
+    relaxed = SimpleNamespace(
+        steps=steps, rate=1 / steps, steps_about=lambda *_: guess, tuned=SimpleNamespace(roughly=roughly)
+    )
+    found, rate = approximate._fewest_steps(relaxed, 1000.0, np.exp(8 / wanted))
+    assert found == pytest.approx(wanted, rel=4e-3)
+    assert rate == pytest.approx(1 / wanted, rel=0.05)
