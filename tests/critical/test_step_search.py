@@ -80,6 +80,7 @@ def test_monotone_margins(shape, low):
     np.testing.assert_array_equal(found, by_brute_force(margin, low, LARGEST, 300))
     np.testing.assert_array_equal(found, np.ceil(threshold))  # brute force itself
     assert counted.calls < 60
+    assert all(low <= n <= LARGEST for _, n in counted.asked)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -160,6 +160,7 @@ def test_more_knots_from_search_to_search():
     assert near.risk == pytest.approx(half.risk, rel=1e-4)
     few = Search(problem, 64, 256, False, st.LastIterate())
     assert few.few
+    assert not Search(problem, 65, 260, False, st.LastIterate()).few
     np.testing.assert_array_equal(few._knots(0.35), np.arange(64))
     np.testing.assert_array_equal(few._knots(0.7), spread_knots(64, 0.7))
 
