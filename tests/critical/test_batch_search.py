@@ -178,6 +178,44 @@ def test_a_risk_that_is_flat_at_first():
     np.testing.assert_allclose(rate, 1 / 99_000)
 
 
+def test_a_stretch_without_a_fall_is_no_end_yet():
+    """Less than twenty times as many steps have been looked at by then."""
+    known = KnownRisk(lambda b, n: np.where(n < 122, 1.2, np.where(n < 1000, 1.1, 0.9)) + 0 * b, lambda n: 0.5)
+    given = np.array([1.0]), np.array([100.0])
+    assert batch_search.steps_needed(known, *given, known.least(*given), 1.0) == (1000, 1 / 1000)
+
+
+@pytest.mark.parametrize("enough", [(935, 950), (940,), (999,), (936, 880), (960, 900, 840, 780)])
+def test_ripples_are_looked_back_at_window_after_window(enough):
+    """From 1000 on all are enough, and these: 64 are looked at a time, none of them left out."""
+    known = KnownRisk(
+        lambda b, n: np.where((n >= 1000) | np.isin(n, enough), 1.0, 2.0) + 0 * b, lambda n: 0.5, rippling=2000.0
+    )
+    found = batch_search._where_it_ripples(known, np.ones_like, 10.0, batch_search._Enough(1000.0, 0.1), 1.0)
+    assert found == (min(enough), 1 / min(enough))
+
+
+@pytest.mark.parametrize(
+    ("fraction", "low", "place", "seen"),
+    [
+        (0.0, 10, 992, True),
+        (0.0, 10, 991, False),
+        (0.75, 10, 992, True),
+        (0.45, 10, 991, True),
+        (0.1, 10, 960, True),
+        (0.1, 10, 959, False),
+        (0.1, 998, 999, True),
+    ],
+)
+def test_patterns_of_stages_and_tails_are_looked_back_at(fraction, low, place, seen):
+    """Eight numbers of steps, or 4/φ of them, above the lower end."""
+    known = KnownRisk(
+        lambda b, n: np.where((n >= 1000) | (n == place), 1.0, 2.0) + 0 * b, None, plain=False, fraction=fraction
+    )
+    found = batch_search._where_it_ripples(known, np.ones_like, low, batch_search._Enough(1000.0, 0.1), 1.0)
+    assert found.steps == (place if seen else 1000)
+
+
 def test_a_rate_is_followed_where_the_number_of_steps_hardly_moves(monkeypatch):
     """Within a factor of 4, but where steps resonate within 3% and to as even a number; else it is looked for anew."""
     tuned, asked = TunedRisk(st.PowerLaw(2, 3)), []

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.critical.definition import Quantity, _falling, _remark, checked_samples
+from sgdtheory.critical.definition import Quantity, _curve_sizes, _falling, _remark, _solve, checked_samples
 from tests import brute_force
 from tests.critical.answers import brute, least_risk, risk_at
+from tests.critical.known_risk import KnownRisk, swinging
 from tests.marks import slow
 
 BUDGET = 1 + 1e-12  # (1 + overhead) D is not lowered by rounding
@@ -479,3 +480,48 @@ def test_one_step_with_all_samples_is_remarked_where_it_counts_and_does(first, r
     both = _remark(tuned, 2.0, 12.0, risk)
     assert both.startswith("the optimal risk is attained at a batch size above 1")
     assert ("; one step" in both) == told
+
+
+def solved_as_known(known, samples, overhead, factor=2.0):
+    """`_solve` where the risk is a formula."""
+    known.problem = SimpleNamespace(noise_variance=1.0)
+    return _solve(known, samples, overhead, factor, False)
+
+
+def test_fewer_steps_than_the_samples_allow_count_for_the_risk_but_not_for_the_rate():
+    """Of a risk that swings on with n every B and every n is tried; with all steps B* would be 1, with fewer 4 keep."""
+    known, samples = swinging(1.5, 0.3, 2000.0), 60.0
+    sizes = np.arange(1.0, samples + 1)
+    attained = known.of(sizes, np.floor(samples / sizes))
+    found = solved_as_known(known, samples, 0.5)
+    assert found.optimal_risk == attained.min()
+    each = {b: np.arange(2.0, np.floor(1.5 * samples / b) + 1) for b in sizes[:45]}
+    enough = [b for b, steps in each.items() if (known.of(b, steps) <= attained.min() * BUDGET).any()]
+    assert found.batch_size == max(enough) == 2
+    fewest = each[2.0][known.of(2.0, each[2.0]) <= attained.min() * BUDGET][0]
+    assert found.num_steps == max(fewest, 30)
+    assert found.rate_batch_size == sizes[attained <= 2.0 * attained.min()].max() == 2
+
+
+def test_one_step_with_all_samples_is_refused_where_some_are_left_over():
+    """One step of 37 samples is best of 37.5; where it is worse by less than the overhead is more, it is remarked."""
+    best = KnownRisk(lambda b, n: (1 + 0.5 * (n > 1)) / (n * b), lambda n: 1e-9, first_steps=1.0)
+    with pytest.raises(ValueError, match="one step with all of them is not the best, got 37.5"):
+        solved_as_known(best, 37.5, 0.2)
+    worse = KnownRisk(lambda b, n: (1 + 0.3 * (n == 1)) / (n * b), lambda n: 1e-9, first_steps=1.0)
+    assert "one step with 90 samples" in solved_as_known(worse, 60.0, 0.5).remark
+    assert solved_as_known(worse, 60.0, 0.2).remark == ""
+
+
+@pytest.mark.parametrize(
+    ("samples", "included", "sizes"),
+    [(2.0, (1.0,), [1]), (3.0, (1.0,), [1]), (4.0, (1.0,), [1, 2]), (1e4, (7.0, 3.0), [1, 3, 7, 70])],
+)
+def test_batch_sizes_of_the_curve(samples, included, sizes):
+    """From 1 to ten times those included or half the samples, each the largest with as many steps."""
+    found = _curve_sizes(samples, included)
+    assert set(sizes) <= set(found)
+    assert (found[0], found[-1]) == (sizes[0], sizes[-1])
+    others = np.setdiff1d(found, included)
+    np.testing.assert_array_equal(others, np.floor(samples / np.floor(samples / others)))
+    assert len(found) <= 12

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sgdtheory.critical.optimal_batch import _batches, _promising, optimal_batch_size
+from sgdtheory.critical.optimal_batch import _batches, _estimate, _promising, optimal_batch_size
 from sgdtheory.critical.relaxed_risk import RelaxedRisk
 from tests.critical.known_risk import KnownRisk, alternating, smooth, swinging
 
@@ -21,6 +21,14 @@ def best_near(number, parity=0.0, depth=1.0):
     return KnownRisk(of, lambda n: 1e-9 / n, resonant=4.0 if parity else 0.0)
 
 
+def best_with_longer_tails(number):
+    """Averages of half of the iterates: an odd n, whose tail is half an iterate longer, is worth more."""
+    plain = best_near(number, depth=0.5)
+    return KnownRisk(
+        lambda b, n: plain.of(b, n) * np.where(n % 2 == 1, 1.0, 1.2), plain.bound, plain=False, fraction=0.5
+    )
+
+
 CASES = {
     "one by one": smooth(1.2, 0.5),
     "few steps": best_near(7.0),
@@ -30,6 +38,7 @@ CASES = {
     "many steps": best_near(2500.0, depth=0.3),
     "alternating": alternating(1.3, 1.0),
     "swinging": swinging(1.5, 0.3, 300.0),
+    "longer tails": best_with_longer_tails(177.0),
 }
 
 
@@ -60,7 +69,7 @@ def test_one_step_with_everything_may_be_best():
         assert optimal_batch_size(known, samples).batch == np.floor(samples)
 
 
-@pytest.mark.parametrize(("low", "high"), [(41, 60), (100, 130), (500, 900), (41, 41)])
+@pytest.mark.parametrize(("low", "high"), [(41, 60), (100, 130), (120, 200), (500, 900), (41, 41)])
 @pytest.mark.parametrize("resonant", [0.0, 1e4])
 def test_batch_sizes_between_two_numbers_of_steps(low, high, resonant):
     """The largest with each number of steps, with even numbers alone where steps resonate; or every B if fewer."""
@@ -106,3 +115,21 @@ def test_the_most_promising_are_looked_at_and_none_without_a_chance():
     two = RelaxedRisk(best_near(660.0), 2001.0, 500.0)
     assert two.steps.tolist() == [500, 2001]
     assert set(_promising([two], 1.0)) == {1, 2, 3, 4}
+
+
+def test_estimates_between_the_tails_that_are_least_and_most_longer():
+    """A quarter of n, rounded up, is longer by ¼ for n = 3 + 4k and by ¾ for 1 + 4k: 2 and 8, in logarithms."""
+
+    def curve(steps, level):
+        estimate = (lambda batch: np.full(batch.size, level)) if len(steps) > 1 else None
+        return SimpleNamespace(
+            samples=100.0, steps=np.array(steps), tuned=SimpleNamespace(fraction=0.25), estimate=estimate
+        )
+
+    least, most = curve([7.0, 11.0, 103.0], 2.0), curve([9.0, 21.0], 8.0)
+    batch = np.array([4.0, 2.0, 9.0, 3.0, 6.0, 14.0])  # 25, 50, 11, 33, 16 and 7 steps
+    np.testing.assert_allclose(_estimate([least, most], batch), [8, 4, 2, 8, 1, 2], rtol=1e-12)
+    two = curve([7.0, 11.0], 2.0)
+    np.testing.assert_array_equal(_estimate([two], batch), np.full(6, 2.0))
+    np.testing.assert_array_equal(_estimate([two, curve([9.0], 8.0)], batch), np.full(6, 2.0))
+    np.testing.assert_array_equal(_estimate([curve([7.0], 2.0), curve([9.0], 8.0)], batch), np.ones(6))

@@ -147,6 +147,7 @@ def test_a_guess_between_any_two_numbers_of_steps(place):
 
 def test_numbers_from_one_to_another():
     assert _spaced(5.0, 4.0, 2.0).size == 0
+    assert set(_spaced(5.0, 5.0, 2.0)) == {5}
     np.testing.assert_allclose(_spaced(10.0, 1000.0, 1.5), np.geomspace(10, 1000, 5))
 
 
@@ -162,3 +163,41 @@ def test_tails_that_are_least_and_most_longer_than_their_share(fraction, samples
     most = np.ceil(fraction * np.arange(1000.0)) - fraction * np.arange(1000.0)
     assert rest[0][inside[0]].max() < 0.35 * most.max()
     assert rest[1][inside[1]].min() > 0.65 * most.max()
+
+
+@pytest.mark.parametrize("longer", [False, True])
+def test_numbers_with_tails_are_looked_for_a_little_above(longer):
+    """Among the next 4/φ numbers, none above D: an even tail, and of those the least or the most above φn."""
+    known = replace(smooth(1.2, 0.5), fraction=0.3, plain=False)
+    relaxed = RelaxedRisk(known, 1500.0, 41.0, longer=longer)
+    given = np.array([100.0, 251.0, 903.0, 1490.0])
+    found = relaxed._with_tails(given)
+    assert found.size == given.size
+    for low, n in zip(given, found, strict=True):
+        tails = {k: int(np.ceil(0.3 * k)) - 0.3 * k for k in np.arange(low, min(low + 14, 1501))}
+        even = {k: rest for k, rest in tails.items() if np.ceil(0.3 * k) % 2 == 0}
+        assert even[n] == (max if longer else min)(even.values())
+
+
+@pytest.mark.parametrize(("most", "fine"), [(0.0, 0.0), (300.0, 300.0), (1e9, 2000.0)])
+def test_numbers_of_steps_lie_closer_up_to_the_most_of_interest_and_only_where_they_resonate(most, fine):
+    """A fifth of a decade at most, the others more than half of one; D = 10^6, so that n = 4B at 2000."""
+    steps = RelaxedRisk(of_steps(lambda x: -x, 4.0), 1e6, 2.0, most).steps
+    gaps = np.diff(np.log10(steps))
+    assert (gaps[steps[1:] <= fine] < 0.21).all()
+    assert gaps[steps[:-1] > 1.2 * fine].max() > 0.5
+    assert gaps[steps[:-1] > max(fine, 2500)].min() > 0.5
+
+
+def test_the_last_number_of_steps_is_that_of_the_samples():
+    """Odd where it is, of B = 1; never more."""
+    assert RelaxedRisk(of_steps(lambda x: -x), 5001.0, 2.0).steps[-1] == 5001
+    assert RelaxedRisk(of_steps(lambda x: -x, 4.0), 5001.0, 2.0).steps[-1] == 5001
+    assert RelaxedRisk(of_steps(lambda x: -x), 2.5, 2.0, rough=True).steps.tolist() == [2]
+
+
+def test_estimates_at_both_ends():
+    """ρ is of n alone: samples left over are worth nothing."""
+    found = RelaxedRisk(of_steps(lambda x: -0.7 * x), 1e5, 2.0)
+    batch = np.array([1.0, np.floor(1e5 / found.steps[0]), 1e5])
+    np.testing.assert_allclose(found.estimate(batch), found.risk[[-1, 0, 0]], rtol=1e-9)

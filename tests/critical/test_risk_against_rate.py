@@ -203,6 +203,32 @@ def test_where_swings_are_looked_into():
     np.testing.assert_allclose(found.reshape(-1, 3)[:, 1], within[: middle.size], rtol=0.02)
 
 
+def test_swings_beyond_the_edge_are_not_looked_into():
+    """The mean path is least at γ = 1.3 edges: on the way to the edge it falls, without a minimum."""
+
+    def mean(rate, steps):
+        assert (rate <= 1).all()
+        return (rate - 1.3) ** 2
+
+    given = np.array([1.0]), np.array([1.0]), np.array([60.0])
+    curve = RiskAgainstRate(None, *given, 0.0, Swings(None, mean, np.array([True])))
+    place = np.linspace(-8, curve.end[0], 60)
+    assert curve._swings_of(0, place, np.log(mean(curve.share(place), 60.0) + 0.1)).size == 0
+
+
+def test_where_the_bias_swings_no_risk_nearby_is_less_than_most_of_the_variance():
+    """Four fifths of it, 1e-300 at least; elsewhere the risk itself is the floor."""
+
+    def parts(batch, rate, steps, tolerance):
+        return np.array([0.3 + 0 * rate, np.array([0.5, 0.5, 0.0])])
+
+    given = np.ones(3), np.ones(3), np.full(3, 60.0)
+    curve = RiskAgainstRate(None, *given, 0.0, Swings(parts, None, np.array([True, False, True])))
+    value, floor = curve._scanned(np.full(3, -2.0), np.arange(3))
+    np.testing.assert_allclose(value, np.log([0.8, 0.8, 0.3]), rtol=1e-12)
+    np.testing.assert_allclose(floor, np.log([0.4, 0.8, 1e-300]), rtol=1e-12)
+
+
 # ------------------------------------------------------------------ parts of it
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sgdtheory.critical.step_search import STEPS_RESOLUTION, bracket, fewest_steps, whole_numbers
+from sgdtheory.critical.step_search import STEPS_RESOLUTION, bracket, fewest_steps, steps_bound, whole_numbers
+from tests.critical.known_risk import KnownRisk
 
 LARGEST = 5000  # of what brute force tries
 
@@ -18,6 +19,7 @@ class Counted:
         assert steps.shape == index.shape
         assert (steps == np.round(steps)).all()
         self.calls += 1
+        assert self.calls < 1000, "a search has an end"
         self.asked += list(zip(index.tolist(), steps.tolist(), strict=True))
         return self.margin(steps, index)
 
@@ -78,6 +80,7 @@ def test_monotone_margins(shape, low):
     np.testing.assert_array_equal(found, by_brute_force(margin, low, LARGEST, 300))
     np.testing.assert_array_equal(found, np.ceil(threshold))  # brute force itself
     assert counted.calls < 60
+    assert all(low <= n <= LARGEST for _, n in counted.asked)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -129,9 +132,11 @@ def test_neighbouring_ends_need_no_search():
     assert counted.calls <= 1
 
 
-def test_large_numbers_are_found_to_the_resolution():
-    threshold = 10.0 ** np.linspace(6, 14, 50) + 0.5
-    found, counted = search(power(np.ones(50), threshold), np.ones(50), 1e15)
+@pytest.mark.parametrize("largest", [1e14, 1e19])
+def test_large_numbers_are_found_to_the_resolution(largest):
+    """Also above 2^53, where one step more is none."""
+    threshold = np.geomspace(1e6, largest, 50) + 0.5
+    found, counted = search(power(np.ones(50), threshold), np.ones(50), 10 * largest)
     assert (found >= threshold).all()
     np.testing.assert_allclose(found, threshold, rtol=STEPS_RESOLUTION, atol=1.0)
     exact = threshold < 1e8 / 2
@@ -203,3 +208,40 @@ def test_a_bracket_ends_where_the_search_does():
         margin = Counted(power(np.array([1.0]), np.array([enough])))
         ends, _ = bracket(margin, 10.0, 50_000.0, 700.0)
         assert ends[0, 0] <= enough <= ends[1, 0]
+
+
+@pytest.mark.parametrize("guess", [2.0, 5.0, 13.0, 14.0, 22.0, 40.0])
+def test_a_bracket_of_few_steps_holds_the_answer(guess):
+    """Every threshold, a little below or above a whole number: a jump of less than two steps still gets on."""
+    for threshold in np.append(np.arange(3, 40) - 0.1, np.arange(2, 40) + 0.3):
+        margin = power(np.ones(1), np.array([threshold]))
+        ends, margins = bracket(margin, 2.0, 40.0, guess)
+        assert 2 <= ends[0, 0] < threshold <= ends[1, 0] <= 40
+        assert margins[0] > 0 >= margins[1]
+
+
+@pytest.mark.parametrize("threshold", [150.5, 1e5, 3.3e9, 7.7e13])
+def test_about_a_straight_line_a_bracket_narrows_quadratically(threshold):
+    """By thirds it would take twenty times."""
+    _, counted = search(power(np.ones(1), np.array([threshold])), [1.0], [1e15])
+    assert counted.calls <= 10
+
+
+@pytest.mark.parametrize("within", [1, 2, 3, 4, 10, 57, 300, 12_346, 10**9])
+@pytest.mark.parametrize("most", [1.0, 2.0, 3.0, 100.0, 20_000.0, 1e12])
+def test_the_bound_is_next_to_the_first_number_within_reach(within, most):
+    """A whole number up to which, itself left out, nothing is in reach; lower by at most 1% and one step."""
+    known = KnownRisk(None, lambda n: 0.5 if n >= within else 0.6)
+    low = steps_bound(known, 0.5, most)
+    assert low == np.floor(low)
+    assert low <= within
+    assert low <= most
+    assert min(within, most) <= 1.01 * low + 1
+
+
+def test_a_margin_that_does_not_fall_ends_the_search_too():
+    """Rounding may have both ends enough, by as much: then the first number above the lower end is."""
+    flat = Counted(lambda n, i: np.full(n.shape, -1e-17))
+    found = fewest_steps(flat, np.array([[10.0], [5000.0]]), np.full((2, 1), -1e-17))
+    assert found == 11
+    assert flat.calls < 60

@@ -91,6 +91,9 @@ def test_the_bound_by_its_formula():
     x = 2 * np.array([0.3, 0.05])
     mean = (1 - (1 - x) ** n) / (n * x)
     assert TunedRisk(PROBLEM).out_of_reach(n) == pytest.approx(np.array([0.4, 0.3]) @ mean**2)
+    scaled = st.LeastSquares(50 * PROBLEM.eigenvalues, PROBLEM.signal, 0.5)
+    assert TunedRisk(scaled).out_of_reach(n) == pytest.approx(np.array([0.4, 0.3]) @ mean**2)
+    assert TunedRisk(st.LeastSquares([1.0, 0.0], [0.5, 0.4])).out_of_reach(n) == pytest.approx(0.4)
     half = st.LeastSquares([1.0, 0.5], [0.5, 0.4])
     assert TunedRisk(half).out_of_reach(n) == pytest.approx(0.4 / n**2)
     slow = TunedRisk(st.LeastSquares([1.0, 1e-3], [0.5, 0.4]), st.Algorithm(average=LAST))
@@ -131,7 +134,8 @@ def test_a_schedule_may_pass_the_edge_by_what_lets_moments_grow_by_e_cubed():
 def test_a_peak_for_every_mean():
     """The mean of max(1, B g) over the run."""
     u = (np.arange(20_000) + 0.5) / 20_000
-    for shape in (st.Linear(final=3.0), st.Linear(0.0, 1.0), st.Stages([0, 0.5], [0.02, 1.0]), st.Stages([0], [0.4])):
+    ramp, stages = st.Linear(final=3.0), (st.Stages([0, 0.5], [0.02, 1.0]), st.Stages([0, 0.5], [1.0, 2.0]))
+    for shape in (ramp, st.Linear(0.0, 1.0), *stages, st.Stages([0], [0.4])):
         peaks = _Peaks(st.Algorithm(batch_schedule=shape, average=LAST))
         for mean in (1.0, 1.5, 2.0, 40.0):
             (peak,) = peaks(np.array([mean]))
@@ -207,3 +211,50 @@ def test_a_search_begins_below_the_best_rate_of_the_first_order():
     heavy = TunedRisk(st.LeastSquares([2.0], [0.7], 0.0), st.Algorithm(st.HeavyBall(0.9), average=LAST))
     curve = heavy._curve(*one(50.0, 2.0**17))
     assert heavy._least_rate(curve)[0] == pytest.approx(0.1 / (2.0**17 * 2.0) / 10, rel=1e-3)
+
+
+def test_a_basin_is_followed_without_a_scan(monkeypatch):
+    """nγ stays about the same, or γ near the edge; a scan comes where it is lost alone, for those that are."""
+    tuned, scanned = TunedRisk(PROBLEM), []
+    batch, before = np.array([1.0, 30.0, 4.0, 1e6]), np.array([400.0, 60.0, 5000.0, 301.0])
+    steps = np.array([900.0, 51.0, 4000.0, 303.0])
+    start, best = tuned.least(batch, before), tuned.least(batch, steps)
+    assert 0 < (start.share < 0.5).sum() < 4
+    least = tuned.least
+    monkeypatch.setattr(tuned, "least", lambda b, n: scanned.append(b.tolist()) or least(b, n))
+    found = tuned.least_near(batch, steps, start.share, before)
+    assert not scanned
+    np.testing.assert_allclose(found.risk, best.risk, rtol=1e-8)
+    np.testing.assert_allclose(found.rate, best.rate, rtol=1e-3)
+    np.testing.assert_allclose(found.share * tuned.edge(batch, steps), found.rate, rtol=1e-12)
+    astray = start.share * np.array([1.0, 1.0, 1e-3, 1.0])
+    np.testing.assert_allclose(tuned.least_near(batch, steps, astray, before).risk, best.risk, rtol=1e-8)
+    assert scanned == [[4.0]]
+
+
+def test_a_basin_that_many_fewer_steps_would_move_beyond_the_edge_is_looked_for_there():
+    tuned = TunedRisk(PROBLEM)
+    found = tuned.least_near(*one(2, 150, 0.4, 900))
+    assert found.risk == pytest.approx(tuned.least(*one(2, 150)).risk, rel=1e-8)
+
+
+@pytest.mark.parametrize(("momentum", "until"), [(0.5, 10), (0.9, None), (0.99, 1)])
+def test_swings_of_early_steps_are_kept_by_an_average(momentum, until):
+    """Ten times as long as momentum remembers, but no longer than 1000 steps or its memory."""
+    memory = np.log(1e-6) / np.log(momentum)
+    wanted = 1000.0 if until is None else until * memory
+    for algorithm in (st.Algorithm(st.HeavyBall(momentum)), st.Algorithm(st.HeavyBall(momentum), st.Cosine())):
+        assert TunedRisk(PROBLEM, algorithm).rippling == pytest.approx(wanted)
+    assert TunedRisk(PROBLEM, st.Algorithm(st.ScheduleFree(), average=LAST)).rippling == 1000
+
+
+def test_tails_of_all_iterates_are_no_tails():
+    for fraction, told in ((0.4, 0.4), (1.0, 0.0)):
+        assert TunedRisk(PROBLEM, st.Algorithm(average=st.TailAverage(fraction))).fraction == told
+
+
+def test_a_thousand_steps_stand_for_more_where_the_method_depends_on_them():
+    algorithm, rates = st.Algorithm(st.ScheduleFree(), average=LAST), np.array([1e-4, 1e-3])
+    quiet = st.LeastSquares(PROBLEM.eigenvalues, PROBLEM.signal, 0.0)
+    exact = st.excess_risk(quiet, batch_size=1e13, learning_rate=rates, num_samples=4e16, algorithm=algorithm).total
+    np.testing.assert_allclose(TunedRisk(PROBLEM, algorithm).mean_risk(rates, 4000.0), exact, rtol=0.02)

@@ -10,6 +10,7 @@ from sgdtheory.optimal.run import Run, spread_knots
 from sgdtheory.optimal.search import Search, lower_bound
 from sgdtheory.optimal.variables import BELOW_EDGE, REFUSED, Edge, Varied
 from sgdtheory.risk import stability_edge
+from tests.scaled import SCALES, Scaled
 
 PROBLEM = st.LeastSquares([1.0, 0.3, 0.05], [0.5, 0.4, 0.3], noise_variance=0.5)
 STEPS, SAMPLES = 200, 2600.0
@@ -160,6 +161,7 @@ def test_more_knots_from_search_to_search():
     assert near.risk == pytest.approx(half.risk, rel=1e-4)
     few = Search(problem, 64, 256, False, st.LastIterate())
     assert few.few
+    assert not Search(problem, 65, 260, False, st.LastIterate()).few
     np.testing.assert_array_equal(few._knots(0.35), np.arange(64))
     np.testing.assert_array_equal(few._knots(0.7), spread_knots(64, 0.7))
 
@@ -169,10 +171,40 @@ def test_what_a_search_knows():
     assert Search(PROBLEM, 100, 40_000, False, st.LastIterate()).edge == pytest.approx(
         float(st.max_stable_learning_rate(PROBLEM, batch_size=400)), rel=1e-5
     )
-    modes = Search(st.PowerLaw(2.0, 3.0), 1000, 4000, False, st.LastIterate()).modes
+    problem = st.PowerLaw(2.0, 3.0)
+    modes = Search(problem, 1000, 4000, False, st.LastIterate()).modes
     index = np.arange(1.0, 100_001)
-    expected = (index**-3 * np.exp(-2000 * index**-2)).sum()
-    assert modes.signal @ np.exp(-2000 * modes.eigenvalue) == pytest.approx(expected, rel=1e-4)
+    for time, close in ((2000, 1e-4), (100_000, 1e-3)):
+        expected = (index**-3 * np.exp(-time * index**-2)).sum()
+        assert modes.signal @ np.exp(-time * modes.eigenvalue) == pytest.approx(expected, rel=close)
+    for scale in SCALES:
+        scaled = Search(Scaled(problem, scale), 1000, 4000, False, st.LastIterate()).modes
+        np.testing.assert_allclose(scaled.eigenvalue, scale * modes.eigenvalue, rtol=1e-12)
+
+
+def test_the_largest_slope_is_told_where_no_bound_holds(monkeypatch):
+    """Of four knots, one of them held."""
+    search, slope = Search(PROBLEM, STEPS, SAMPLES, False, st.LastIterate()), np.array([0.1, -0.7, 0.2, 5.0])
+    held = np.array([False, False, False, True])
+    monkeypatch.setattr(
+        "sgdtheory.optimal.search.minimum", lambda of, begin, gain: SimpleNamespace(point=begin, slope=slope, held=held)
+    )
+    steps = np.array([0.0, 20.0, 180.0, STEPS - 1])
+    assert search._minimum(steps, np.full(4, np.log(0.3)), np.full(4, np.log(13.0)), 1e-7).slope == 0.7
+
+
+def test_the_first_search_sees_no_slope_of_batches_at_their_bound(monkeypatch):
+    _, run, point = setting(True, False)
+    knots, seen = run.knots.size, []
+    point[[knots, knots + 2]] = -30.0
+    monkeypatch.setattr(
+        "sgdtheory.optimal.search.minimize",
+        lambda inside, begin, **how: seen.append(inside(begin)) or SimpleNamespace(x=begin),
+    )
+    search = Search(PROBLEM, STEPS, SAMPLES, True, st.LastIterate())
+    np.testing.assert_array_equal(search._first_minimum(run, point, 1e-7), point)
+    slope = seen[0][1]
+    np.testing.assert_array_equal(np.flatnonzero(slope == 0), [knots, knots + 2])
 
 
 def test_slopes_at_the_edge_are_no_slopes():
