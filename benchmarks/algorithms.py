@@ -150,9 +150,7 @@ def critical_table() -> Table:
 
 def many_table() -> Table:
     """Many settings of one call, a setting; over one of the default."""
-    table = Table(
-        title="400 learning rates in one call, a = 2, b = 3, n = 1e6 / 32, processor µs a setting"
-    )
+    table = Table(title="400 learning rates in one call, a = 2, b = 3, n = 1e6 / 32, processor µs a setting")
     for header in ("algorithm", "µs", "over the default's", "goal"):
         table.add_column(header, justify="right")
     default = None
