@@ -1,0 +1,46 @@
+"""The mean path's risk: that of batches without end, and the closed form beside every step."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.risk import mean_path, mean_risk
+
+EIGENVALUES, SIGNAL = np.array([1.0, 0.5, 0.2, 0.01, 1e-5]), np.array([1.0, 0.4, 0.3, 0.2, 0.1])
+CONSTANT = [
+    st.Algorithm(),
+    st.Algorithm(average=st.LastIterate()),
+    st.Algorithm(st.HeavyBall(0.9)),
+    st.Algorithm(st.HeavyBall(0.0), average=st.ExponentialAverage(window=0.2)),
+    st.Algorithm(st.Nesterov(0.5), average=st.LastIterate()),
+    st.Algorithm(st.SGD(weight_decay=0.01), average=st.TailAverage(0.3)),
+    st.Algorithm(st.AcceleratedSGD(0.8, 0.2, 3.0), average=st.ExponentialAverage(0.9)),
+    st.Algorithm(schedule=st.Stages([0.0], [0.5]), average=st.LastIterate()),
+]
+OTHERS = [
+    st.Algorithm(schedule=st.Linear(), average=st.LastIterate()),
+    st.Algorithm(st.ScheduleFree(0.9), average=st.LastIterate()),
+    st.Algorithm(schedule=st.Cosine(warmup=0.2), average=st.TailAverage(0.5)),
+]
+
+
+@pytest.mark.parametrize("steps", [1.0, 2.0, 37.0, 200.0])
+@pytest.mark.parametrize("algorithm", [*CONSTANT, *OTHERS], ids=str)
+def test_it_is_the_bias_of_batches_without_end(algorithm, steps):
+    rate = np.array([1e-6, 0.01, 0.3, 0.9])
+    problem = st.LeastSquares(EIGENVALUES, SIGNAL, 0.0)
+    setting = {"batch_size": 1e15, "learning_rate": rate, "num_samples": 1e15 * steps}
+    expected = st.excess_risk(problem, **setting, algorithm=algorithm).bias
+    np.testing.assert_allclose(mean_risk(algorithm, EIGENVALUES, SIGNAL, rate, steps), expected, rtol=2e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("algorithm", CONSTANT, ids=str)
+def test_the_closed_form_beside_every_step(algorithm):
+    """Below the edge and beyond it, as long as what is there is no larger than a thousand."""
+    rate = np.geomspace(1e-7, 2.5, 300)
+    for steps in (1.0, 2.0, 3.0, 50.0, 333.0):
+        closed = mean_path._in_closed_form(algorithm, EIGENVALUES, rate, steps)
+        every = mean_path._by_steps(algorithm, EIGENVALUES, rate, steps)
+        kept = np.abs(every) < 1e3
+        np.testing.assert_allclose(closed[kept], every[kept], rtol=1e-6, atol=1e-6)
+        assert kept.mean() > 0.5

@@ -1,0 +1,57 @@
+"""What searches ask for: risks of less accuracy, against those of full accuracy."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.risk import method_edge, run_risks
+
+LAST = st.LastIterate()
+PROBLEMS = (
+    st.PowerLaw(2.0, 3.0),
+    st.PowerLaw(1.2, 1.5),
+    st.PowerLaw(1.5, 4.0, dim=100, noise_variance=0.01),
+    st.LeastSquares([1.0, 0.3, 0.01], [1.0, 1.0, 0.1], 0.5),
+)
+CONSTANT = {
+    "average": st.Algorithm(),
+    "last": st.Algorithm(average=LAST),
+    "tail": st.Algorithm(average=st.TailAverage(0.3)),
+    "exponential": st.Algorithm(average=st.ExponentialAverage(window=0.1)),
+    "heavy ball": st.Algorithm(st.HeavyBall(0.8)),
+    "heavy ball, last": st.Algorithm(st.HeavyBall(0.8), average=LAST),
+    "weight decay": st.Algorithm(st.SGD(weight_decay=0.01)),
+}
+SMOOTH = {"cosine": st.Algorithm(schedule=st.Cosine(), average=LAST), "WSD": st.Algorithm(schedule=st.WSD())}
+
+
+def errors(algorithm, tolerance, longest):
+    """Of random settings up to 0.999 of the edge."""
+    random, number, found = np.random.default_rng(1), 12, []
+    for problem in PROBLEMS:
+        steps = np.round(10 ** random.uniform(2.2, longest, number))
+        batch = np.round(10 ** random.uniform(0, 4, number))
+        below = np.where(random.random(number) < 0.5, 10 ** random.uniform(-3, -0.05, number), 0.999)
+        rate = method_edge(problem, algorithm.method, batch) * below
+        exact, rough = (
+            run_risks(problem, algorithm, batch, rate, steps, estimate=False, tolerance=each).parts.sum(0)
+            for each in (0.0, tolerance)
+        )
+        found.append(np.abs(rough / exact - 1))
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize("name", CONSTANT)
+def test_closed_forms(name):
+    assert errors(CONSTANT[name], 1e-8, 8.0).max() < 1e-7
+    assert 1e-13 < errors(CONSTANT[name], 1e-5, 8.0).max() < 1e-5, "less accurate than the others, and accurate enough"
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_panels(name):
+    close = errors(SMOOTH[name], 1e-8, 4.0)
+    assert close.max() < 1e-6
+    assert np.median(close) < 1e-8
+    rough = errors(SMOOTH[name], 1e-5, 4.0)
+    assert rough.max() < 3e-4
+    assert np.median(rough) < 1e-5
