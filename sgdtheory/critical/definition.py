@@ -239,10 +239,10 @@ def _solve(
     require_learnt(tuned, samples, risk)
     require_several_steps(samples, np.floor(samples / best))
 
-    def largest(budget: float, target: float, **how: Any) -> tuple[float, float]:
+    def largest(budget: float, target: float, all_data: bool, first: float | None = None) -> tuple[float, float]:
         budget *= 1 + ROUNDING
         guess = relaxed.steps_about(budget, target) if relaxed else np.nan
-        return largest_batch(tuned, budget, target, best, guess=guess, **how)
+        return largest_batch(tuned, budget, target, best, guess=guess, all_data=all_data, first=first)
 
     # One step with more than D samples at once is no batch size of D samples, even if it reaches what they attain.
     critical, real = largest((1 + overhead) * samples, risk, all_data=False, first=2.0)

@@ -145,8 +145,9 @@ def _in_portions(evaluate: Evaluation, stage: Stage, moments: Moments, num_steps
         for begin in range(0, some.size, size):
             places = some[begin : begin + size]
             here = Moments(*(each[:, places] for each in moments))
-            how = stage.some(places), here, num_steps[places], rate[places]
-            portions.append((places, (_falling if falling else _rising)(evaluate, *how)))
+            follow = _falling if falling else _rising
+            found = follow(evaluate, stage.some(places), here, num_steps[places], rate[places])
+            portions.append((places, found))
     return _together(portions)
 
 

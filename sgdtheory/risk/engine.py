@@ -85,10 +85,27 @@ def run_risks(
     return found
 
 
-def course_risk(problem: AbstractProblem, course: Course, **how: Any) -> RunRisks:
+def course_risk(
+    problem: AbstractProblem,
+    course: Course,
+    *,
+    tolerance: float = 0.0,
+    estimate: bool = True,
+    compiled_from: float = COMPILED_FROM,
+) -> RunRisks:
     """`run_risks` of one course: (2,), and numbers."""
-    setting = (np.array([each]) for each in (course.batch, course.rate, course.num_steps))
-    found = run_risks(problem, course.algorithm, *setting, rounded=course.rounded, **how)
+    batch, rate, steps = (np.array([each]) for each in (course.batch, course.rate, course.num_steps))
+    found = run_risks(
+        problem,
+        course.algorithm,
+        batch,
+        rate,
+        steps,
+        rounded=course.rounded,
+        tolerance=tolerance,
+        estimate=estimate,
+        compiled_from=compiled_from,
+    )
     return RunRisks(*(each[..., 0] for each in found))
 
 

@@ -57,10 +57,16 @@ def _all_steps(moments: Moments, piece: Piece) -> Moments:
 
 
 def _advanced(
-    state: Moments, steps: Steps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool, how: bool
+    state: Moments,
+    steps: Steps,
+    counts: np.ndarray,
+    modes: Modes,
+    output: tuple[float, ...],
+    averaged: bool,
+    compiled: bool,
 ) -> Moments:
     """State of S settings after `counts` steps each, (S,) not increasing; compiled, some at a time, or not."""
-    if not how:
+    if not compiled:
         return stacked(_plain(nested(state), steps, counts, modes, output, averaged))
     found = []
     for begin in range(0, counts.size, LANES[-1]):
