@@ -149,6 +149,13 @@ def test_between_three_numbers_of_steps_or_more_a_curve_is_bent(guess, wanted):
     assert rate == pytest.approx(1 / wanted, rel=0.05)
 
 
+def test_between_two_numbers_of_steps_it_is_straight():
+    """log ρ is 2 and 4/3 at n = 4 and 6, and is to be 8/5: three fifths of the way, in log n."""
+    found, rate = approximate._fewest_steps(of_steps(4.0), 1000.0, np.exp(8 / 5))
+    assert found == pytest.approx(4 * 1.5**0.6, rel=1e-3)
+    assert rate == pytest.approx(1 / 4 + (found - 4) / 2 * (1 / 6 - 1 / 4))
+
+
 def test_where_nothing_reaches_the_target_the_most_steps_that_were_looked_at_are_taken():
     """700 · 1.2^1.5, made even."""
     found = approximate._fewest_steps(of_steps(700.0), 1000.0, np.exp(8 / 2000))

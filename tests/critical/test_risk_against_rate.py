@@ -176,15 +176,16 @@ def test_the_least_of_many_swings():
             assert np.exp(value[k]) < 1.5 * risks.min()
 
 
-def test_where_swings_are_looked_into():
+@pytest.mark.parametrize(("n", "best"), [(60.0, 0.0), (600.0, 0.0), (600.0, 1.0)])
+def test_where_swings_are_looked_into(n, best):
     """Three places about each of a few minima, those within twice the least: the middle one is below its neighbours."""
-    n, noise = 60.0, 0.05
+    noise = 0.05
 
     def mean(rate, steps):
         return np.cos(steps * 0.8 * np.sqrt(rate)) ** 2
 
     def variance(rate):
-        return noise * (1 + 10 * rate)
+        return noise * (1 + 10 * np.abs(rate - best))
 
     def parts(batch, rate, steps, tolerance):
         return np.array([mean(rate, steps), variance(rate)])
@@ -197,10 +198,12 @@ def test_where_swings_are_looked_into():
     left, middle, right = (mean(each, n) + variance(each) for each in found.reshape(-1, 3).T)
     assert (middle <= np.minimum(left, right)).all()
     assert middle.max() < 2 * middle.min()
-    every = (np.pi * (np.arange(40) + 0.5) / 48) ** 2  # where the cosine is 0
-    within = every[(every < 1) & (variance(every) < 2 * variance(every[0]))]
+    every = (np.pi * (np.arange(400) + 0.5) / (0.8 * n)) ** 2  # where the cosine is 0
+    every = every[(every > rate[0]) & (every < 1)]
+    every = every[np.argsort(variance(every))]
+    within = every[variance(every) < 2 * variance(every[0])]
     assert 2 < middle.size == min(within.size, 6)
-    np.testing.assert_allclose(found.reshape(-1, 3)[:, 1], within[: middle.size], rtol=0.02)
+    np.testing.assert_allclose(found.reshape(-1, 3)[:, 1], np.sort(within[: middle.size]), rtol=0.02)
 
 
 def test_swings_beyond_the_edge_are_not_looked_into():
@@ -240,7 +243,7 @@ def test_the_first_places():
         inside = places[:-1]
         assert inside[-1] == pytest.approx(end)
         assert places[-1] - end == pytest.approx(end - inside[-2])  # the mirror image of the one before
-        assert inside[0] <= start < inside[1] + SPACING
+        assert inside[1] <= start < inside[1] + SPACING
         split = min(end - 9 * FINE_SPACING if resonant else end, 0.0)
         below = np.diff(inside[inside <= split + 1e-9])
         np.testing.assert_allclose(below, SPACING)

@@ -189,7 +189,7 @@ def test_roughly_is_near_the_least(algorithm):
 def test_risks_are_at_most_huge():
     """Where a peak beyond the edge diverges; and exact unless an error is allowed."""
     tuned = TunedRisk(PROBLEM, st.Algorithm(schedule=st.Cosine(), average=LAST))
-    assert (tuned.parts(*one(1, 50, 3000)) <= 1e9 * PROBLEM.initial_risk).all()
+    assert tuned.parts(*one(1, 50, 3000)).max() == pytest.approx(1e9 * PROBLEM.initial_risk, rel=1e-12)
     assert np.isfinite(tuned.risk(*one(1, 50, 3000))).all()
     exact = st.excess_risk(PROBLEM, batch_size=4, learning_rate=0.3, num_samples=1200, algorithm=tuned.algorithm)
     assert tuned.risk(*one(4, 0.3, 300))[0] == pytest.approx(exact.total, rel=1e-9)
@@ -258,3 +258,16 @@ def test_a_thousand_steps_stand_for_more_where_the_method_depends_on_them():
     quiet = st.LeastSquares(PROBLEM.eigenvalues, PROBLEM.signal, 0.0)
     exact = st.excess_risk(quiet, batch_size=1e13, learning_rate=rates, num_samples=4e16, algorithm=algorithm).total
     np.testing.assert_allclose(TunedRisk(PROBLEM, algorithm).mean_risk(rates, 4000.0), exact, rtol=0.02)
+
+
+def test_steps_of_a_method_that_does_not_depend_on_them_are_counted_as_they_are():
+    algorithm, rates = st.Algorithm(st.HeavyBall(0.9), average=LAST), np.array([1e-4, 3e-4])
+    quiet = st.LeastSquares(PROBLEM.eigenvalues, PROBLEM.signal, 0.0)
+    exact = st.excess_risk(quiet, batch_size=1e13, learning_rate=rates, num_samples=2e16, algorithm=algorithm).total
+    np.testing.assert_allclose(TunedRisk(PROBLEM, algorithm).mean_risk(rates, 2000.0), exact, rtol=1e-6)
+
+
+def test_an_average_of_a_hundred_steps_decides_up_to_two_thousand():
+    found = TunedRisk(PROBLEM, st.Algorithm(average=st.ExponentialAverage(decay=0.99))).averaged
+    assert found == pytest.approx(2000)
+    assert TunedRisk(PROBLEM).averaged == 0

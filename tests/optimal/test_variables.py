@@ -134,6 +134,8 @@ def test_the_lower_bound_in_closed_form():
     assert lower_bound(PROBLEM, 70.0) == pytest.approx(expected, rel=1e-12)
     signal = np.arange(1.0, 2e6) ** -3.0
     assert lower_bound(st.PowerLaw(2.0, 3.0), 70.0) == pytest.approx((signal / (1 + 70 * signal)).sum(), rel=1e-6)
+    many = (signal / (1 + 7e6 * signal)).sum()  # of which each of the directions that are merged has learnt some
+    assert lower_bound(st.PowerLaw(2.0, 3.0), 7e6) == pytest.approx(many, rel=1e-4)
     assert lower_bound(st.LeastSquares([1.0], [1.0], 0.0), 70.0) == 0
 
 
@@ -171,6 +173,8 @@ def test_what_a_search_knows():
     assert Search(PROBLEM, 100, 40_000, False, st.LastIterate()).edge == pytest.approx(
         float(st.max_stable_learning_rate(PROBLEM, batch_size=400)), rel=1e-5
     )
+    half = Search(PROBLEM, 100, 400, False, st.LastIterate(), True, 0.5)
+    assert half.freedom.largest_rate == half.edge / 2
     problem = st.PowerLaw(2.0, 3.0)
     modes = Search(problem, 1000, 4000, False, st.LastIterate()).modes
     index = np.arange(1.0, 100_001)
