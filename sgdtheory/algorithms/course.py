@@ -11,6 +11,7 @@ from sgdtheory.algorithms.schedules import Shape
 
 MOST_PLATEAUS = 2**15  # different batch sizes between two knots: above, a ramp is as good as smooth
 MOST_TABULATED = 2**16  # steps whose batch sizes are summed one by one
+MOST_FURTHER = 64  # more steps that are tried where fewer are too many
 SUM_NODES = 128  # of the Gauss rule for the sum of a ramp with more
 
 
@@ -88,6 +89,7 @@ def number_of_steps(shape: Shape, batch: float, samples: float) -> float:
         return _at_least_one(np.floor_divide(samples, size), samples)
     if not shape.smooth:
         return _at_least_one(_counted(shape, batch, samples), samples)
+    _at_least_one(np.floor(samples), samples)
     low, high = 0.0, float(np.floor(samples))  # the sum is within its variation of an increasing function of n
     guess = min(max(np.floor(samples / batch), 1.0), high)
     for _ in range(4):
@@ -105,16 +107,19 @@ def number_of_steps(shape: Shape, batch: float, samples: float) -> float:
         low, high = (middle, high) if samples_of(shape, batch, middle) <= samples else (low, middle)
     if samples_of(shape, batch, high) <= samples:
         low = high
-    for further in range(1, 1 + min(_slack(shape, batch), 16)):  # rounding may let a few more steps cost less
-        if low + further <= samples and samples_of(shape, batch, low + further) <= samples:
-            low += further
-            break
-    return _at_least_one(low, samples)
+    # Stages and rounding may let more steps cost less than fewer do.
+    most = min(_slack(shape, batch), MOST_FURTHER, int(samples - low))
+    fitting = [more for more in range(1, most + 1) if samples_of(shape, batch, low + more) <= samples]
+    return _at_least_one(low + max(fitting, default=0), samples)
 
 
 def _slack(shape: Shape, batch: float) -> int:
+    """How many more steps may cost less: the sum of n differs from n times the mean by the variation V at most.
+
+    So n + k steps do not cost less than n + 1 where (k − 1) times the mean exceeds 2V.
+    """
     values = np.maximum(np.rint(batch * shape.factors(np.arange(257), 257)), 1.0)
-    return int(np.abs(np.diff(values)).sum() / values.min()) + 1
+    return int(2 * np.abs(np.diff(values)).sum() / values.mean()) + 1
 
 
 def _counted(shape: Shape, batch: float, samples: float) -> float:

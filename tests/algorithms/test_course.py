@@ -49,11 +49,23 @@ TWO_PEAKS = st.Stages([0, 0.2, 0.4, 0.6, 0.8], [0.02, 1, 0.03, 1, 0.05])
         (SHORT_PEAK, 40.0, 150),
         (TWO_PEAKS, 13.3, 200),
         (st.Stages([0, 0.45, 0.6], [0.05, 1, 0.3]), 20.0, 100),
+        (st.Stages([0, 0.45, 0.6], [0.05, 1, 0.3]), 100.0, 130),
+        (st.Stages([0, 0.45, 0.6], [0.05, 1, 0.3]), 13.3, 450),
         (st.Stages([0, 0.3, 0.45, 0.55], [0.1, 1, 0.05, 0.1]), 20.0, 60),
         (st.Constant(warmup=0.3), 9.0, 60),
         (st.Linear(), 1.0, 60),  # batches of one all along
     ],
-    ids=["short peak", "high peak", "two peaks", "a step more may fit again", "or several more", "warm-up", "ones"],
+    ids=[
+        "short peak",
+        "high peak",
+        "two peaks",
+        "a step more may fit again",
+        "two more",
+        "two more of many",
+        "or several more",
+        "warm-up",
+        "ones",
+    ],
 )
 def test_every_number_of_steps_of_few_samples(shape, batch, most):
     """Sums of all numbers of steps, which need not grow from one to the next."""

@@ -343,3 +343,12 @@ def test_the_least_of_quartics():
     assert (straight[0], level[0]) == (4, -4)
     steep, _ = _least_of_quartic((five - 0.5) ** 4 + 0.01 * five**2, np.array([9.0]))  # flat at its minimum
     assert steep[0] == pytest.approx(0.37, abs=0.1)
+
+
+def test_first_places_are_those_of_rates_over_their_edges():
+    """The same rate over its edge is the same place, whatever the edge."""
+    sizes = np.full(2, 8.0), np.full(2, 100.0)
+    curve = RiskAgainstRate(lambda *_: np.ones(1), np.array([4.0, 0.25]), *sizes, 0.0)
+    place, setting = curve._first_places(np.array([0.04, 0.0025]))
+    np.testing.assert_allclose(place[setting == 0], place[setting == 1])
+    assert place.min() < np.log(0.01) < place.min() + 2 * SPACING

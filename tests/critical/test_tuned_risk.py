@@ -271,3 +271,15 @@ def test_an_average_of_a_hundred_steps_decides_up_to_two_thousand():
     found = TunedRisk(PROBLEM, st.Algorithm(average=st.ExponentialAverage(decay=0.99))).averaged
     assert found == pytest.approx(2000)
     assert TunedRisk(PROBLEM).averaged == 0
+
+
+def test_which_runs_still_swing():
+    """Up to as many steps as it is said; all of schedule-free's, none of the plain average of plain steps."""
+    steps = np.array([2.0, 40.0, 41.0, 1e6])
+    for algorithm, expected in (
+        (st.Algorithm(average=LAST), [True, True, False, False]),
+        (st.Algorithm(st.ScheduleFree(0.9), average=LAST), [True] * 4),
+    ):
+        curve = TunedRisk(PROBLEM, algorithm)._curve(np.full(4, 3.0), steps)
+        assert curve.swings.lasting.tolist() == expected
+    assert TunedRisk(PROBLEM)._curve(np.full(4, 3.0), steps).swings is None
