@@ -1,6 +1,5 @@
 """The experiment on loss curves of language models."""
 
-import numpy as np
 import pytest
 
 import sgdtheory as st
@@ -18,18 +17,10 @@ def recorded_config():
     return Recorded(FOLDER / "loss_curves").config(loss_curves.Config)
 
 
-def test_power_of_the_sum_of_rates_is_found():
-    """Curves that are such a law; with another schedule as well."""
-    step = np.arange(100.0, 3000, 50)
-    rates = {"constant": np.full(step.size, 0.1), "falling": 0.1 * (1 - step / 4000)}
-
-    def curve(rate):
-        sums = rate[0] * 100 + np.append(0, np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(step)))
-        return st.LossCurve(step, rate, 2 + 3 * sums**-0.7)
-
-    law = loss_curves.power_of_sum([curve(rates["constant"])])
-    falling = curve(rates["falling"])
-    np.testing.assert_allclose(law(falling), falling.loss, rtol=1e-6)
+def test_every_law_is_recorded_for_every_model():
+    laws = {(row.model, row.law) for row in recorded() if row.quantity == "r_square"}
+    named = [*loss_curves.OTHERS, loss_curves.CONSTANT_NORM, loss_curves.THEORY]
+    assert laws == {(model, law) for model in recorded_config().models for law in named}
 
 
 @pytest.mark.slow
