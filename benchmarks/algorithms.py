@@ -88,7 +88,9 @@ def speed_table() -> Table:
 def steps_table() -> Table:
     """A cosine of 10⁵ steps on 300 directions: panels, compiled steps, a loop in NumPy, and the ODE of small rates."""
     problem = st.LeastSquares(*st.PowerLaw(2.0, 3.0, 300).directions())
-    steps, batch, rate = 100_000, 16.0, 0.5
+    steps = 100_000
+    batch = 16.0
+    rate = 0.5
     shape = st.Cosine()
     panels = st.Algorithm(schedule=shape, average=LAST)
     single = st.Algorithm(schedule=lambda step: shape.factors(step, steps), average=LAST)
@@ -115,7 +117,8 @@ def steps_table() -> Table:
 
 def together_table() -> Table:
     """Every step of 64 settings at once, over every step of one after the other."""
-    steps, settings = 20_000, 64
+    steps = 20_000
+    settings = 64
     table = Table(title=f"every step of a cosine, n = {steps:.0e}, {settings} learning rates, a = 2, b = 3")
     for header in ("method", "directions", "µs a setting and step", "one by one, µs", "times as fast", "goal"):
         table.add_column(header, justify="right")
@@ -127,7 +130,8 @@ def together_table() -> Table:
         together = _seconds(lambda p=problem, a=algorithm: run_risks(p, a, *setting), 3) / settings / steps
         course = Course(algorithm, 16.0, 0.01, float(steps))
         single = _seconds(lambda p=problem, c=course: course_risk(p, c), 3) / steps
-        name, dim = type(method).__name__, "infinitely many" if problem.dim is None else str(problem.dim)
+        name = type(method).__name__
+        dim = "infinitely many" if problem.dim is None else str(problem.dim)
         goal = "0.3" if name == "SGD" else ""
         table.add_row(name, dim, f"{1e6 * together:.2f}", f"{1e6 * single:.2f}", f"{single / together:.1f}", goal)
     return table
@@ -170,7 +174,8 @@ def many_table() -> Table:
 
 def _loop(problem: st.LeastSquares, shape: st.Cosine, batch: float, rate: float, steps: int) -> float:
     """T2 as it stands."""
-    eigenvalue, risk = problem.eigenvalues, problem.signal.copy()
+    eigenvalue = problem.eigenvalues
+    risk = problem.signal.copy()
     factors = rate * shape.factors(np.arange(steps), steps)
     for gamma in factors:
         x = gamma * eigenvalue

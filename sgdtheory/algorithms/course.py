@@ -42,7 +42,8 @@ def plateaus(shape: Shape, batch: float, num_steps: float) -> tuple[np.ndarray, 
     Between knots shapes are monotone, so each value's first step is found by bisection; where a piece has more than
     `MOST_PLATEAUS` of them the answer is empty: they are then as good as a smooth function.
     """
-    starts, sizes = [np.zeros(0)], [np.zeros(0)]
+    starts = [np.zeros(0)]
+    sizes = [np.zeros(0)]
     edges = steps_of_shape(shape, num_steps)
     for low, high in zip(edges[:-1], edges[1:], strict=True):
         first, last = batch_sizes(shape, batch, np.array([low, high - 1]), num_steps)
@@ -51,11 +52,13 @@ def plateaus(shape: Shape, batch: float, num_steps: float) -> tuple[np.ndarray, 
             return np.zeros(0), np.zeros(0)
         sign = 1.0 if last >= first else -1.0
         level = first + sign * np.arange(1, count + 1)
-        before, reached = np.full(level.size, low), np.full(level.size, high - 1)
+        before = np.full(level.size, low)
+        reached = np.full(level.size, high - 1)
         while (reached - before > 1).any():
             middle = np.floor((before + reached) / 2)
             there = sign * batch_sizes(shape, batch, middle, num_steps) >= sign * level
-            before, reached = np.where(there, before, middle), np.where(there, middle, reached)
+            before = np.where(there, before, middle)
+            reached = np.where(there, middle, reached)
         begin, kept = np.unique(reached[::-1], return_index=True)  # of values that are skipped the last one counts
         starts += [np.array([low]), begin]
         sizes += [np.array([first]), level[::-1][kept]]
@@ -96,7 +99,8 @@ def number_of_steps(shape: Shape, batch: float, samples: float) -> float:
         guess = min(max(np.floor(guess * samples / samples_of(shape, batch, guess)), 1.0), high)
     width = 1.0
     while True:
-        low, high = max(guess - width, 0.0), min(guess + width, np.floor(samples))
+        low = max(guess - width, 0.0)
+        high = min(guess + width, np.floor(samples))
         if (low == 0 or samples_of(shape, batch, low) <= samples) and (
             high == np.floor(samples) or samples_of(shape, batch, high) > samples
         ):
@@ -124,12 +128,16 @@ def _slack(shape: Shape, batch: float) -> int:
 
 def _counted(shape: Shape, batch: float, samples: float) -> float:
     """n for a function of the step, by counting."""
-    done, used, chunk = 0.0, 0.0, 1024
+    done = 0.0
+    used = 0.0
+    chunk = 1024
     while True:
         sums = used + np.cumsum(batch_sizes(shape, batch, done + np.arange(chunk), 1))
         if sums[-1] > samples:
             return done + float(np.searchsorted(sums, samples, side="right"))
-        done, used, chunk = done + chunk, float(sums[-1]), min(2 * chunk, 2**20)
+        done = done + chunk
+        used = float(sums[-1])
+        chunk = min(2 * chunk, 2**20)
 
 
 def _at_least_one(steps: float, samples: float) -> float:

@@ -122,15 +122,18 @@ def _fewest_steps(relaxed: RelaxedRisk, budget: float, target: float) -> tuple[f
     guess = relaxed.steps_about(budget, target)
     if np.isnan(guess):  # D is so small that there is one number of steps
         return float(relaxed.steps[0]), float(relaxed.rate[0])
-    steps, known = _even(np.clip(guess * NEAR_CROSSING, 2.0, relaxed.steps[-1])), np.empty((3, 0))
+    steps = _even(np.clip(guess * NEAR_CROSSING, 2.0, relaxed.steps[-1]))
+    known = np.empty((3, 0))
     rate = np.exp(np.interp(np.log(steps), np.log(relaxed.steps), np.log(relaxed.rate)))
     for _ in range(MOST_GUESSES):
         found = relaxed.tuned.roughly(budget / steps, steps, rate)
         known = np.hstack([known, [steps, np.log(found.risk / target), found.rate]])
         known = known[:, np.argsort(known[0])]
         first = int(np.argmax(np.append(known[1] <= 0, True)))
-        low, high = np.append(2.0, known[0])[first], np.append(known[0], relaxed.steps[-1])[first]
-        steps, rate = np.setdiff1d(_even(np.geomspace(low, high, NEAR_CROSSING.size + 2)), known[0]), None
+        low = np.append(2.0, known[0])[first]
+        high = np.append(known[0], relaxed.steps[-1])[first]
+        steps = np.setdiff1d(_even(np.geomspace(low, high, NEAR_CROSSING.size + 2)), known[0])
+        rate = None
         if high <= CROSSED * low or not steps.size:
             break
     place = np.log(known[0])

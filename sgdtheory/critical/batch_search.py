@@ -51,7 +51,8 @@ def largest_batch(
         return np.floor(budget), budget  # a single step, which changes nothing, is enough
     first = tuned.first_steps if first is None else first
     steps = _fewest(tuned, margin, target, (first, np.floor(budget / least)), lambda n: budget / n, guess)
-    real, batch = budget / steps, np.floor(budget / steps)
+    real = budget / steps
+    batch = np.floor(budget / steps)
     while batch > least:
         most = np.floor(budget / batch)
         last = whole_numbers(max(steps, most - PATTERN), most)
@@ -109,7 +110,8 @@ def _where_it_ripples(tuned: TunedRisk, batch: Callable, low: float, found: _Eno
         enough = np.flatnonzero(best.risk <= target * (1 + ROUNDING))
         if not enough.size:
             break
-        found, end = _Enough(float(steps[enough[0]]), float(best.rate[enough[0]])), first
+        found = _Enough(float(steps[enough[0]]), float(best.rate[enough[0]]))
+        end = first
     return found
 
 
@@ -125,7 +127,8 @@ def steps_needed(
         steps: (K,) ⌊D/B⌋, which reach the target at one B, or at none.
         start: what is best with them: the search sets out from there.
     """
-    needed, rate = steps.copy(), start.rate.copy()
+    needed = steps.copy()
+    rate = start.rate.copy()
     open_ = start.risk > target * (1 + SAME_RISK)
     few = np.arange(2.0, EVERY_RESONANT_STEPS + 1)
     possible = few >= steps_bound(tuned, target, EVERY_RESONANT_STEPS + 1)
@@ -148,14 +151,17 @@ def _searched(
     tuned: TunedRisk, batch: np.ndarray, steps: np.ndarray, start: Tuned, target: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """`steps_needed` above `steps`, which do not reach the target: a bracket by extrapolation, then its crossing."""
-    tracked, everything = TrackedRate(tuned, batch.size, steps, start.share), np.arange(batch.size)
+    tracked = TrackedRate(tuned, batch.size, steps, start.share)
+    everything = np.arange(batch.size)
 
     def margin(number: np.ndarray, some: np.ndarray) -> np.ndarray:
         return np.log(tracked(batch[some], number, some).risk / target)
 
-    low, above = steps.copy(), np.log(start.risk / target)
+    low = steps.copy()
+    above = np.log(start.risk / target)
     high = _even(1.01 * low * np.exp(above))
-    value, lost = margin(high, everything), np.zeros(batch.size, dtype=bool)
+    value = margin(high, everything)
+    lost = np.zeros(batch.size, dtype=bool)
     while (short := np.flatnonzero((value > 0) & ~lost)).size:
         slope = (above[short] - value[short]) / np.log(high[short] / low[short])
         low[short], above[short] = high[short], value[short]
@@ -163,13 +169,15 @@ def _searched(
         high[short] = _even(1.01 * high[short] * np.exp(np.minimum(growth, LONGEST_JUMP)))
         value[short] = margin(high[short], short)
         lost[short] = (high[short] > FAR * low[short]) & (above[short] - value[short] < NO_FALL)
-    needed, rate = np.full(batch.size, np.inf), np.full(batch.size, np.nan)
+    needed = np.full(batch.size, np.inf)
+    rate = np.full(batch.size, np.nan)
     kept = np.flatnonzero(~lost)
     ends = np.array([low, high])[:, kept], np.array([above, value])[:, kept]
     needed[kept] = fewest_steps(lambda number, some: margin(number, kept[some]), *ends)
     rate[kept] = tracked(batch[kept], needed[kept], kept).rate
     for k in kept:
-        size, found = partial(np.full_like, fill_value=batch[k]), _Enough(float(needed[k]), float(rate[k]))
+        size = partial(np.full_like, fill_value=batch[k])
+        found = _Enough(float(needed[k]), float(rate[k]))
         needed[k], rate[k] = _where_it_ripples(tuned, size, float(steps[k]), found, target)
     return needed, rate
 
@@ -187,8 +195,10 @@ class TrackedRate:
     """
 
     def __init__(self, tuned: TunedRisk, number: int, steps: Any = np.nan, share: Any = np.nan) -> None:
-        self.tuned, self.found_at = tuned, np.full(number, steps)
-        self.steps, self.share = np.full(number, steps), np.full(number, share)
+        self.tuned = tuned
+        self.found_at = np.full(number, steps)
+        self.steps = np.full(number, steps)
+        self.share = np.full(number, share)
 
     def __call__(self, batch: np.ndarray, steps: np.ndarray, index: np.ndarray) -> Tuned:
         """The best for the questions `index`, with B and n of each."""

@@ -71,15 +71,18 @@ class BatchSizeCurve:
 
     def _last_below(self, values: np.ndarray, limit: float, name: str) -> float:
         """Where the interpolant of log values in log B last leaves what is below the limit."""
-        limit, finite = max(limit, SMALLEST_OVERHEAD), np.isfinite(values)
-        sizes, values = self.batch_size[finite], values[finite]
+        limit = max(limit, SMALLEST_OVERHEAD)
+        finite = np.isfinite(values)
+        sizes = self.batch_size[finite]
+        values = values[finite]
         last = int(np.flatnonzero(values <= limit)[-1])
         if last == values.size - 1:
             raise ValueError(
                 f"{name} must be below {values[-1] + (name == 'risk_factor'):.4g}, where this curve ends at B = "
                 f"{sizes[-1]:g}; give a larger one to critical_batch_size itself"
             )
-        x, y = np.log(sizes), np.log(values)
+        x = np.log(sizes)
+        y = np.log(values)
         crossing = PchipInterpolator(x, y, extrapolate=False).solve(np.log(limit))
         inside = crossing[(crossing >= x[last] - 1e-9) & (crossing <= x[last + 1])]
         return float(np.exp(inside[-1] if inside.size else x[last]))
@@ -303,7 +306,8 @@ def _falling(tuned: TunedRisk, found: list[CriticalBatchSize]) -> str:
         return ""
     last = min(drops, key=lambda k: sizes[k])
     first = int(np.argmax(sizes[:last]))
-    before, after = ordered[first], ordered[last]
+    before = ordered[first]
+    after = ordered[last]
     text = (
         f"B* falls from {before.batch_size:g} at D = {before.num_samples:g} to {after.batch_size:g} at "
         f"D = {after.num_samples:g}"

@@ -66,7 +66,8 @@ def predicted_risk_exponent(capacity: ArrayLike, source: ArrayLike) -> Any:
 
 
 def _capacity_and_source(capacity: ArrayLike, source: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    capacity, source = positive_array("capacity", capacity), positive_array("source", source)
+    capacity = positive_array("capacity", capacity)
+    source = positive_array("source", source)
     for name, values in (("capacity", capacity), ("source", source)):
         if (values <= 1).any():
             raise ValueError(f"{name} must be greater than 1, got {values[values <= 1].flat[0].item()}")
@@ -157,7 +158,8 @@ def fit_asymptotic_exponent(x: ArrayLike, y: ArrayLike, *, log_power: float = 0.
         for begin in WINDOWS:
             window = log_x >= log_x[0] + begin * (log_x[-1] - log_x[0])
             estimates += [_slope(log_x[window], values[window], number) for number in (1, 2)]
-    low, high = min(estimates), max(estimates)
+    low = min(estimates)
+    high = max(estimates)
     return AsymptoticFit(float(np.median(estimates)), (2 * low - high, 2 * high - low), np.array(estimates))
 
 
@@ -173,7 +175,8 @@ def _slope(log_x: np.ndarray, log_y: np.ndarray, num_corrections: int) -> float:
 
 
 def _logarithms(x: ArrayLike, y: ArrayLike, name_x: str, name_y: str, least: int) -> tuple[np.ndarray, np.ndarray]:
-    x, y = positive_array(name_x, x), positive_array(name_y, y)
+    x = positive_array(name_x, x)
+    y = positive_array(name_y, y)
     if x.ndim != 1 or x.shape != y.shape or x.size < least:
         raise ValueError(
             f"{name_x} and {name_y} must be one-dimensional, of one length and at least {least} long, got shapes "

@@ -41,7 +41,8 @@ def optimal_batch_size(tuned: TunedRisk, samples: float) -> Optimum:
     For D ≤ 400 the largest B of every number of steps; otherwise the smallest, those of at most 40 steps, one step
     included where it teaches something, and of those that ρ leaves a chance the 64 most promising.
     """
-    tried, relaxed = _Tried(tuned, samples), None
+    tried = _Tried(tuned, samples)
+    relaxed = None
     if samples <= EVERY_BATCH:
         steps = np.floor(samples / np.arange(1.0, np.floor(samples) + 1))
         tried.add(np.floor(samples / steps))  # the largest B with as many steps: the others do worse
@@ -60,7 +61,8 @@ class _Tried:
     """Whole batch sizes, with the best γ and its risk for each. Arrays (K,), B = 1 first."""
 
     def __init__(self, tuned: TunedRisk, samples: float) -> None:
-        self.tuned, self.samples = tuned, samples
+        self.tuned = tuned
+        self.samples = samples
         self.batch, self.rate, self.risk = np.empty((3, 0))
 
     def add(self, batch: np.ndarray) -> None:
@@ -117,5 +119,6 @@ def _batches(relaxed: RelaxedRisk, low: float, high: float) -> np.ndarray:
         steps = np.unique(np.round(np.linspace(low, high, int(min(high - low + 1, MOST_LISTED)))))
         even = low <= relaxed.resonant and relaxed.tuned.plain
         return np.floor(samples / (2 * np.unique(np.round(steps / 2)) if even else steps))
-    first, last = np.floor(samples / high), np.floor(samples / low)
+    first = np.floor(samples / high)
+    last = np.floor(samples / low)
     return np.unique(np.round(np.linspace(first, last, int(min(last - first + 1, MOST_LISTED)))))

@@ -97,7 +97,8 @@ class RelaxedRisk:
         here = np.log(self.risk[k])
         if self.tuned.resonant or self.tuned.rippling:
             return here - RELAXED_NEAR
-        place, value = np.log(self.steps), np.log(self.risk)
+        place = np.log(self.steps)
+        value = np.log(self.risk)
         left = place[k] - place[k - 1]
         right = place[k + 1] - place[k]
         down = (value[k - 1] - here) / left

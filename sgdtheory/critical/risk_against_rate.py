@@ -86,7 +86,10 @@ class RiskAgainstRate:
         resonant: float = RESONANT,
         swings: Swings | None = None,
     ) -> None:
-        self.risk, self.edge, self.batch, self.steps = risk, edge, batch, steps
+        self.risk = risk
+        self.edge = edge
+        self.batch = batch
+        self.steps = steps
         self.swings = swings
         self.resonates = steps <= resonant * batch
         self.fineness = np.maximum(steps, 2.0)  # a single step leaves the risk as it is, whatever γ
@@ -121,7 +124,9 @@ class RiskAgainstRate:
         """(P,) place and log Δ of the least minimum of each setting, above (P,) rates of no interest."""
         place, value, floor, setting = self._scan(least_rate)
         k = _contenders(place, value, floor, setting)
-        setting, brackets, values = setting[k], place[[k - 1, k, k + 1]], value[[k - 1, k, k + 1]]
+        setting = setting[k]
+        brackets = place[[k - 1, k, k + 1]]
+        values = value[[k - 1, k, k + 1]]
         width, found, least, settled = brackets[2] - brackets[0], *self.settle(_vertices(brackets, values), setting)
         settled &= (found > brackets[0] - width) & (found < brackets[2] + width) & (least < values[1] + SCAN_ERROR)
         if not settled.all():
@@ -146,8 +151,10 @@ class RiskAgainstRate:
         close up until the risk at it is what the quartic says. Where the risk falls up to the edge, the edge it is.
         """
         end = self.end[setting]
-        place, value = np.minimum(start, end), np.full(start.shape, np.inf)
-        level, settled = np.zeros(start.size, dtype=int), np.zeros(start.size, dtype=bool)
+        place = np.minimum(start, end)
+        value = np.full(start.shape, np.inf)
+        level = np.zeros(start.size, dtype=int)
+        settled = np.zeros(start.size, dtype=bool)
         open_ = np.arange(start.size)
         for _ in range(MOST_QUARTICS):
             width = np.array(WIDTHS)[level[open_]]
@@ -168,7 +175,8 @@ class RiskAgainstRate:
 
     def near(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(P,) place and log Δ, to some 1e-4, of the minimum near a place of each setting: by wide quartics alone."""
-        place, open_ = np.minimum(start, self.end), np.arange(start.size)
+        place = np.minimum(start, self.end)
+        open_ = np.arange(start.size)
         for _ in range(MOST_QUARTICS):
             five = self._beyond(place[open_] + ROUGH_WIDTH * FIVE, open_, SCAN_ERROR)
             step, _ = _least_of_quartic(five, (self.end[open_] - place[open_]) / ROUGH_WIDTH)
@@ -196,10 +204,13 @@ class RiskAgainstRate:
         swings, of = self._where_it_swings(place, value, setting)
         if swings.size:
             found, least = self._scanned(swings, of)
-            place, setting = np.append(place, swings), np.append(setting, of)
+            place = np.append(place, swings)
+            setting = np.append(setting, of)
             order = np.lexsort((place, setting))
-            value, floor = np.append(value, found)[order], np.append(floor, least)[order]
-            place, setting = place[order], setting[order]
+            value = np.append(value, found)[order]
+            floor = np.append(floor, least)[order]
+            place = place[order]
+            setting = setting[order]
         at_edge = np.flatnonzero((place >= self.end[setting]) & (value <= _lowest(value, setting)))
         value[at_edge] = self(place[at_edge], setting[at_edge])  # fewer points may fail there after very many steps
         while (after := self._where_more_may_hide(place, value, setting)).size:
@@ -207,7 +218,8 @@ class RiskAgainstRate:
             found, least = self._scanned(middle, setting[after])
             value = np.insert(value, after, found)
             floor = np.insert(floor, after, least)
-            place, setting = np.insert(place, after, middle), np.insert(setting, after, setting[after])
+            place = np.insert(place, after, middle)
+            setting = np.insert(setting, after, setting[after])
         assert (np.diff(place) > 0)[np.diff(setting) == 0].all(), "places increase"
         return place, value, floor, setting
 
@@ -239,7 +251,9 @@ class RiskAgainstRate:
         """Of one setting: the risk is that of the mean path, which is computed densely, and what is smooth in γ."""
         assert self.swings is not None
         scanned = self.share(place, np.full(place.size, k))
-        swings, edge, steps = self.swings, self.edge[k], self.steps[k]
+        swings = self.swings
+        edge = self.edge[k]
+        steps = self.steps[k]
         smooth = np.log(np.maximum(np.exp(value) - swings.mean(edge * scanned, steps), LEAST_RISK))
 
         def expected(share: np.ndarray) -> np.ndarray:
@@ -266,7 +280,9 @@ class RiskAgainstRate:
         Where steps do not resonate the risk is a function of γ alone, without features as narrow as 1 − γ/edge: however
         wide an interval next to the edge, on its way up the risk falls no more than the logarithm of γ allows.
         """
-        same, first, second = np.diff(setting) == 0, value[:-1], value[1:]
+        same = np.diff(setting) == 0
+        first = value[:-1]
+        second = value[1:]
         width = np.where(same, np.diff(place), 0.0)
         bound = (first + second - STEEPEST * width) / 2
         growth = np.where(same, np.diff(np.log(self.share(place, setting))), 0.0)
@@ -293,7 +309,9 @@ def _lowest(value: np.ndarray, setting: np.ndarray) -> np.ndarray:
 
 def _contenders(place: np.ndarray, value: np.ndarray, floor: np.ndarray, setting: np.ndarray) -> np.ndarray:
     """Indices of the local minima of a scan that may be the least of their setting once they are refined."""
-    left, here, right = value[:-2], value[1:-1], value[2:]
+    left = value[:-2]
+    here = value[1:-1]
+    right = value[2:]
     minimum = (here <= left) & (here <= right) & (setting[:-2] == setting[2:])
     drop = CONTENDING * STEEPEST * np.diff(place)
     bound = (here + np.minimum(left - drop[:-1], right - drop[1:])) / 2
@@ -305,8 +323,10 @@ def _contenders(place: np.ndarray, value: np.ndarray, floor: np.ndarray, setting
 
 def _vertices(place: np.ndarray, value: np.ndarray) -> np.ndarray:
     """(Q,) vertices of the parabolas through three points each, (3, Q); the middle one is the lowest."""
-    left, right = place[1] - place[0], place[2] - place[1]
-    down, up = (value[1] - value[0]) / left, (value[2] - value[1]) / right
+    left = place[1] - place[0]
+    right = place[2] - place[1]
+    down = (value[1] - value[0]) / left
+    up = (value[2] - value[1]) / right
     bend = up - down
     vertex = (place[0] + place[1]) / 2 - down * (left + right) / 2 / np.where(bend > 0, bend, np.inf)
     return np.clip(np.where(bend > 0, vertex, place[1]), place[0], place[2])
@@ -315,10 +335,14 @@ def _vertices(place: np.ndarray, value: np.ndarray) -> np.ndarray:
 def _least_of_quartic(value: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where the quartics through (5, Q) values at −2 … 2 are least, in [−4, min(4, last)], and their values there."""
     f2, f1, f0, g1, g2 = value
-    even, odd = (f1 + g1 - 2 * f0) / 2, (g1 - f1) / 2
-    even2, odd2 = (f2 + g2 - 2 * f0) / 2, (g2 - f2) / 2
-    c4, c3 = (even2 - 4 * even) / 12, (odd2 - 2 * odd) / 6
-    c2, c1 = even - c4, odd - c3
+    even = (f1 + g1 - 2 * f0) / 2
+    odd = (g1 - f1) / 2
+    even2 = (f2 + g2 - 2 * f0) / 2
+    odd2 = (g2 - f2) / 2
+    c4 = (even2 - 4 * even) / 12
+    c3 = (odd2 - 2 * odd) / 6
+    c2 = even - c4
+    c1 = odd - c3
     bend = np.where(even2 > 0, even2, np.inf)
     step = np.where(even2 > 0, -odd2 / bend, np.where(odd2 > 0, -FARTHEST_STEP, FARTHEST_STEP))
     last = np.minimum(last, FARTHEST_STEP)

@@ -16,7 +16,8 @@ Margin = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 def steps_bound(tuned: TunedRisk, risk: float, most: float) -> float:
     """A number of steps below which no batch size and no stable γ reach the risk; at most `most`."""
-    low, high = 1.0, most
+    low = 1.0
+    high = most
     while high > 1.01 * low + 1:
         middle = max(low + 1, float(np.floor(np.sqrt(low * high))))
         low, high = (middle, high) if tuned.out_of_reach(middle) > risk else (low, middle)
@@ -40,7 +41,8 @@ def bracket(margin: Margin, low: float, high: float, guess: float) -> tuple[np.n
     margins = margin(ends, np.zeros(2, dtype=int))
     while (down := margins[0] <= 0 and ends[0] > low) or (margins[1] > 0 and ends[1] < high):
         width = np.log(ends[1] / ends[0])
-        slope, distance = (margins[0] - margins[1]) / width, np.abs(margins).min()
+        slope = (margins[0] - margins[1]) / width
+        distance = np.abs(margins).min()
         jump = width + min(1.5 * distance / slope if slope > 0 else LONGEST_JUMP, LONGEST_JUMP)
         if down:
             new = max(low, 2 * np.floor(ends[0] * np.exp(-jump) / 2))
@@ -81,7 +83,8 @@ def _crossing(margin: Margin, ends: np.ndarray, margins: np.ndarray) -> np.ndarr
     In log n, two numbers at a time: on both sides of where a straight line between the ends crosses 0, the nearer the
     narrower the bracket, so that it narrows quadratically; a third of the bracket where that has failed.
     """
-    ends, margins = ends.copy(), margins.copy()
+    ends = ends.copy()
+    margins = margins.copy()
     stuck = np.zeros(ends.shape[1], dtype=bool)
     while (index := np.flatnonzero(ends[1] - ends[0] > np.maximum(1.0, STEPS_RESOLUTION * ends[1]))).size:
         low, high = np.log(np.maximum(ends[:, index], 0.5))

@@ -68,8 +68,10 @@ class TunedRisk:
     """
 
     def __init__(self, problem: AbstractProblem, algorithm: Algorithm = Algorithm()) -> None:  # noqa: B008 (frozen)
-        self.problem, self.algorithm = checked_problem(problem), checked_algorithm(algorithm)
-        self.initial_risk, self.largest_eigenvalue = problem.initial_risk, problem.largest_eigenvalue
+        self.problem = checked_problem(problem)
+        self.algorithm = checked_algorithm(algorithm)
+        self.initial_risk = problem.initial_risk
+        self.largest_eigenvalue = problem.largest_eigenvalue
         modes = problem.modes(MOMENTS_RESOLVED * max(self.largest_eigenvalue, 1e-300))
         if not modes.signal @ modes.eigenvalue > 0:
             raise ValueError(
@@ -130,7 +132,8 @@ class TunedRisk:
         Where methods depend on the step, more than a thousand stand for as many times larger ones.
         """
         if steps > MOST_SWINGING and self.swinging == np.inf:
-            rate, steps = rate * (steps / MOST_SWINGING), MOST_SWINGING
+            rate = rate * (steps / MOST_SWINGING)
+            steps = MOST_SWINGING
         found = mean_risk(self.algorithm, *self._leading, rate, steps)
         largest = LARGEST_RISK * self.initial_risk
         return np.minimum(np.nan_to_num(found, nan=largest), largest)
@@ -198,7 +201,8 @@ class TunedRisk:
         if few.any():
             best[:, few] = self.least(batch[few], steps[few])
         if not few.all():
-            many, start = ~few, None if rate is None else rate[~few]
+            many = ~few
+            start = None if rate is None else rate[~few]
             best[:, many] = self._in_one_basin(batch[many], steps[many], start)
         return Tuned(*best)
 

@@ -35,7 +35,8 @@ def best_rates(
         largest: learning rate that is allowed.
     """
     edges = panel_edges()
-    middle, steps = (edges[1:] + edges[:-1]) / 2, num_steps * np.diff(edges)
+    middle = (edges[1:] + edges[:-1]) / 2
+    steps = num_steps * np.diff(edges)
 
     def excess(points: np.ndarray) -> np.ndarray:
         """(J,) log of loss − L0 for (J, knots) logs of rates over the largest."""

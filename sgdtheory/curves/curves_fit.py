@@ -214,7 +214,8 @@ class CurvesFit:
             CurvesCriticalBatchSize.
         """
         samples = np.atleast_1d(positive_array("num_samples", num_samples))
-        top, shape = self._top(max_learning_rate), _checked_shape(schedule)
+        top = self._top(max_learning_rate)
+        shape = _checked_shape(schedule)
         extra = positive_number("overhead", overhead)
 
         def found(model: LossModel) -> np.ndarray:
@@ -248,7 +249,8 @@ class CurvesFit:
             table = self._table(self._model(point), shape, samples, top)
             return table.excess_at_largest(samples, overhead)
 
-        point, count = self.fitted.coordinates, self.fitted.coordinates.size
+        point = self.fitted.coordinates
+        count = self.fitted.coordinates.size
         slopes = np.array([excess(point + COARSE * each) for each in np.eye(count)]) - excess(point)
         pull = self.fitted.covariance @ slopes
         size = float(np.sqrt(max(slopes @ pull, 0.0)))
@@ -311,11 +313,13 @@ class CurvesFit:
         Returns:
             BestSchedule.
         """
-        samples, batch = positive_number("num_samples", num_samples), self._batch_for(batch_size) or 1.0
+        samples = positive_number("num_samples", num_samples)
+        batch = self._batch_for(batch_size) or 1.0
         n = samples // positive_number("batch_size", batch)
         if n < FEWEST_STEPS:
             raise ValueError(f"num_samples must be enough for {FEWEST_STEPS} steps, got {n:g}; lower batch_size")
-        model, known = self.model, self.knows_batch_size
+        model = self.model
+        known = self.knows_batch_size
         if not known:
             model = model._replace(noise=model.noise / batch)
         how = n, batch if known else np.nan, self._top(max_learning_rate)

@@ -22,7 +22,8 @@ def curves_figure(curves: Sequence[LossCurve], expected: Sequence[np.ndarray], n
     """
     figure, axes = new_figure(2, 1, width=6.4, height=2.9)
     for number, (curve, loss) in enumerate(zip(curves, expected, strict=True)):
-        color, fitted = colors(len(curves))[number], number < num_fitted
+        color = colors(len(curves))[number]
+        fitted = number < num_fitted
         shown = np.unique(np.round(np.geomspace(1, curve.step.size, POINTS)).astype(int)) - 1
         style = {"color": color, "ms": 4, "markerfacecolor": color if fitted else "none"}
         label = f"{curve.name or 'run'} ({'fitted' if fitted else 'predicted'})"

@@ -144,7 +144,8 @@ def checked_curves(curves: LossCurve | Sequence[LossCurve]) -> tuple[LossCurve, 
 def intervals(found: RobustFit, level: float) -> tuple[dict[str, Interval], list[str]]:
     """Of every number, and the names of those that the curves do not tell."""
     reach = np.where(found.told, found.quantile(level) * np.sqrt(np.diag(found.covariance)), np.inf)
-    values, unknown = {}, []
+    values = {}
+    unknown = []
     for number, point, width in zip(found.law.numbers, found.coordinates, reach, strict=True):
         ends = (np.exp(point - width), np.exp(point + width)) if width < UNRESOLVED else (0.0, np.inf)
         if not width < UNRESOLVED:
@@ -164,12 +165,12 @@ def told(found: RobustFit) -> str:
     )
 
 
-def general_remarks(found: RobustFit) -> list[str]:
+def general_remarks(found: RobustFit, law: str = "law") -> list[str]:
     """What may be said of a fit of any law."""
     remarks = []
     if found.scale > POOR:
         remarks.append(
-            f"the theory does not fit: half of the rows are off by {0.6745 * found.scale:.2g} or more of their loss; "
+            f"the {law} does not fit: half of the rows are off by {0.6745 * found.scale:.2g} or more of their loss; "
             "look at the plot, and leave out what is not SGD on one model and one kind of data"
         )
     if not found.used.all():

@@ -67,7 +67,8 @@ class LossCurve:
         name: str = "",
         group: str = "",
     ) -> None:
-        steps, losses = real_array("step", step), real_array("loss", loss)
+        steps = real_array("step", step)
+        losses = real_array("loss", loss)
         if steps.ndim != 1 or losses.shape != steps.shape:
             raise ValueError(
                 f"step and loss must be one-dimensional and of one length, got shapes {steps.shape} and {losses.shape}"

@@ -59,7 +59,8 @@ def directions(model: LossModel, moved: np.ndarray) -> Directions:
     leading = np.broadcast_to(np.log(np.arange(1.0, LEADING + 1)), (end.size, LEADING))
     log_index = np.concatenate([leading, log_index], axis=1)
     count = np.concatenate([np.ones_like(leading), count], axis=1)
-    a, b = model.capacity[:, None], model.source[:, None]
+    a = model.capacity[:, None]
+    b = model.source[:, None]
     signal = model.signal[:, None] * count * np.exp(-b * log_index)
     unmoved = model.signal * end ** (1 - model.source) / (model.source - 1)
     return Directions(np.exp(-a * log_index), count, signal, unmoved)
@@ -81,7 +82,8 @@ def losses(model: LossModel, panels: Panels, optimizer: Optimizer) -> np.ndarray
     own = np.where(np.isnan(panels.batch), 0.0, share)  # of what is multiplied
     risk = np.repeat(modes.signal[:, None, :], panels.steps.shape[0], axis=1)
     total = risk.sum(-1)
-    found, diverged = [total], np.zeros_like(total, dtype=bool)
+    found = [total]
+    diverged = np.zeros_like(total, dtype=bool)
     multiplied = bool(own.any())
     for m in range(panels.steps.shape[1]):
         x = np.minimum(x_top[:, :, m, None] * modes.eigenvalue[:, None, :], LARGEST_STEP)

@@ -56,7 +56,8 @@ class LossTable:
         first = int(reached[0])
         if first == 0:
             return float(np.exp(self.log_steps[0]))
-        x, y = self.log_steps[first - 1 : first + 1], along[first - 1 : first + 1]
+        x = self.log_steps[first - 1 : first + 1]
+        y = along[first - 1 : first + 1]
         return float(np.exp(x[0] - y[0] * (x[1] - x[0]) / (y[1] - y[0])))
 
     def critical_batch_size(self, samples: float, overhead: float) -> tuple[float, float]:
@@ -122,7 +123,8 @@ def loss_table(
     log_rate = log_rate - log_rate[-1] + np.log(top)
     late = 1 - np.geomspace(1, 1e-4, PANELS // 2)
     edges = np.unique(np.concatenate([np.linspace(0, 1, PANELS // 2), late, [1.0], np.array(shape.knots())]))
-    factor, share = np.asarray(shape.at((edges[1:] + edges[:-1]) / 2)), np.diff(edges)
+    factor = np.asarray(shape.at((edges[1:] + edges[:-1]) / 2))
+    share = np.diff(edges)
     rise = np.asarray(shape.at(edges[1:] - 1e-12)) - np.asarray(shape.at(edges[:-1] + 1e-12))  # jumps are at edges
     change = rise / np.maximum(factor, 1e-300)
     parts = model._replace(

@@ -56,10 +56,14 @@ def panels_of(curves: Sequence[LossCurve]) -> Panels:
 
 
 def _of_curve(curve: LossCurve) -> tuple[np.ndarray, ...]:
-    step, rate = curve.step, curve.learning_rate
-    even, dense = np.linspace(0, step[0], FIRST + 1), np.geomspace(1, max(step[0], 1), FIRST)
+    step = curve.step
+    rate = curve.learning_rate
+    even = np.linspace(0, step[0], FIRST + 1)
+    dense = np.geomspace(1, max(step[0], 1), FIRST)
     before = np.unique(np.round(np.concatenate([even, dense[dense <= step[0]], [min(curve.warmup, step[0])]])))
-    edges, rates, rises = [before], [_warm(before, curve)], [_warm_rise(before, curve)]
+    edges = [before]
+    rates = [_warm(before, curve)]
+    rises = [_warm_rise(before, curve)]
     held = jumps(rate)
     for k in range(step.size - 1):
         slope = 0.0 if held[k] else rate[k + 1] - rate[k]
@@ -71,7 +75,8 @@ def _of_curve(curve: LossCurve) -> tuple[np.ndarray, ...]:
         edges.append(inner[1:])
         rates.append(rate[k] + slope * (middle - step[k]) / (step[k + 1] - step[k]))
         rises.append(slope * np.diff(inner) / (step[k + 1] - step[k]))
-    ends, mean = np.concatenate(edges), np.concatenate(rates)
+    ends = np.concatenate(edges)
+    mean = np.concatenate(rates)
     change = np.concatenate(rises) / np.maximum(mean, 1e-300)
     places = np.searchsorted(ends, step)
     here = np.clip(np.searchsorted(step, ends[:-1], "right") - 1, 0, None)
@@ -127,7 +132,8 @@ def weight_norms(panels: Panels, growth: np.ndarray, optimizer: Optimizer) -> np
         optimizer: γ̄ and w.
     """
     top, decay = optimizer
-    norm, middle = np.ones((growth.size, panels.steps.shape[0])), []
+    norm = np.ones((growth.size, panels.steps.shape[0]))
+    middle = []
     for steps, rate in zip(panels.steps.T, panels.rate.T, strict=True):
         gain = growth[:, None] * (rate / top) ** 2
         middle.append(_norm_after(norm, steps / 2, gain, 2 * decay * rate))

@@ -108,7 +108,8 @@ def fit(data: Observed, starts: Sequence[dict[str, float]], progress: Callable[[
         starts: values to start from.
         progress: is told what goes on.
     """
-    law, target = data.law, data.log_loss
+    law = data.law
+    target = data.log_loss
     low, high = law.bounds
 
     def gap(point: np.ndarray) -> np.ndarray:

@@ -91,7 +91,7 @@ def _result(found: RobustFit, data: Any, curves: tuple[LossCurve, ...], level: f
 def _remark(curves: tuple[LossCurve, ...], unknown: tuple[str, ...], found: RobustFit) -> str:
     if nothing := told(found):
         return nothing
-    remarks = general_remarks(found)
+    remarks = general_remarks(found, "theory")
     sizes = {float(size) for curve in curves if curve.batch_size is not None for size in np.unique(curve.batch_size)}
     if curves[0].batch_size is None:
         remarks.append("batch sizes are not known: noise is σ²/B, and batch sizes count in batches of these runs")

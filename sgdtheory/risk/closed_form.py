@@ -37,11 +37,13 @@ from sgdtheory.risk.moments import (
     Generators,
     Keeping,
     Moments,
+    at_runs,
     ends,
     generators,
     pack,
     shown_rows,
     shown_weights,
+    together,
     unpack,
 )
 from sgdtheory.risk.runs import Coefficients
@@ -65,10 +67,12 @@ class Stage(NamedTuple):
 
     def some(self, places: np.ndarray) -> "Stage":
         """Of some of the settings."""
-        maps, alone = (Generators(*(each[places] for each in maps)) for maps in (self.maps, self.alone))
-        spectrum = StepSpectrum(*(each[places] for each in self.spectrum))
-        keeping = self.keeping and Keeping(*(each[places] for each in self.keeping))
-        return Stage(self.modes, self.output, maps, alone, spectrum, keeping, self.contour)
+        return self._replace(
+            maps=self.maps.some(places),
+            alone=self.alone.some(places),
+            spectrum=self.spectrum.some(places),
+            keeping=self.keeping and self.keeping.some(places),
+        )
 
     def growths(self, num_steps: np.ndarray) -> np.ndarray:
         """(S,) rates at which the moments grow or, below 0, decay, where n steps tell them from 0."""
@@ -119,7 +123,8 @@ class Points(NamedTuple):
 
 def _points(contour: Contour, num_steps: np.ndarray, rate: np.ndarray, mirrored: bool) -> Points:
     p = rate[:, None] + contour.points / num_steps[:, None]
-    z, y = np.exp(-p), -num_steps[:, None] * np.expm1(-p)
+    z = np.exp(-p)
+    y = -num_steps[:, None] * np.expm1(-p)
     weight = np.broadcast_to(contour.weights, z.shape)
     if mirrored:
         sign = np.where(num_steps % 2 == 1, -1.0, 1.0)[:, None]
@@ -144,20 +149,11 @@ def _in_portions(evaluate: Evaluation, stage: Stage, moments: Moments, num_steps
         some = np.flatnonzero((rate < 0) == falling)
         for begin in range(0, some.size, size):
             places = some[begin : begin + size]
-            here = Moments(*(each[:, places] for each in moments))
+            here = at_runs(moments, places)
             follow = _falling if falling else _rising
             found = follow(evaluate, stage.some(places), here, num_steps[places], rate[places])
             portions.append((places, found))
-    return _together(portions)
-
-
-def _together(portions: list[tuple[np.ndarray, Any]]) -> Any:
-    """What was found for some of the settings each, as one."""
-    if len(portions) == 1:
-        return portions[0][1]
-    order = np.argsort(np.concatenate([places for places, _ in portions]))
-    kind = type(portions[0][1])
-    return kind(*(np.concatenate(each, axis=1)[:, order] for each in zip(*(one for _, one in portions), strict=True)))
+    return together(portions)
 
 
 def _rising(evaluate: Evaluation, stage: Stage, moments: Moments, num_steps: np.ndarray, rate: np.ndarray) -> Any:
@@ -185,7 +181,7 @@ def _at_rate(
         slower = np.maximum(rate, 2 * np.log1p(-stage.keeping.forgetting))
     slower = np.where(np.abs(slower) * num_steps > 1, slower, 0.0)
     if (differ := np.flatnonzero(slower != rate)).size:
-        here = Moments(*(each[:, differ] for each in moments))
+        here = at_runs(moments, differ)
         again = _on_contours(evaluate, stage.some(differ), here, noise, num_steps[differ], slower[differ])
         found.cross[:, differ], found.square[:, differ] = again.cross, again.square
     return found
@@ -203,20 +199,23 @@ def _on_contours(
         points = _points(stage.contour, num_steps[places], rate[places], whether)
         if places.size == mirrored.size:
             return evaluate(stage, moments, noise, points)
-        here = Moments(*(each[:, places] for each in moments))
+        here = at_runs(moments, places)
         portions.append((places, evaluate(stage.some(places), here, noise, points)))
-    return _together(portions)
+    return together(portions)
 
 
 def _driven(seen: np.ndarray, noise: np.ndarray, points: Points) -> np.ndarray:
     """zĥ, (p, S, C), from Σ ℓ·(1 − zT)⁻¹ of the parts and of w, (p + 1, S, C)."""
-    z, y, n = points.z, points.y, points.num_steps[:, None]
+    z = points.z
+    y = points.y
+    n = points.num_steps[:, None]
     return z * (seen[:-1] + n * noise[:, None, None] / y) / (1 - z * seen[-1])
 
 
 def _moments_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -> Moments:
     """Moments after n steps of some parts, (p,) of them with so much σ² each."""
-    maps, k = stage.maps, stage.output.size
+    maps = stage.maps
+    k = stage.output.size
     z, y, weight, scale, n = points
     start = np.moveaxis(pack(moments.own), 2, 0)  # (q, p, S, K)
     drive = np.moveaxis(maps.drive, 1, 0) * stage.modes.multiplicity
@@ -281,12 +280,15 @@ def _pieces(right: np.ndarray, num_points: int) -> list[slice]:
 
 def _ends_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -> Ends:
     """`_moments_at`, summed over the modes."""
-    size, length = stage.modes.eigenvalue.size, max(NUMBERS_AT_ONCE // points.z.size, 8)
+    size = stage.modes.eigenvalue.size
+    length = max(NUMBERS_AT_ONCE // points.z.size, 8)
     pieces = [slice(begin, begin + length) for begin in range(0, size, length)]
     sums: Any = sum(_mode_sums(stage, moments, points, piece) for piece in pieces)
     z, y, weight, scale, n = points
     p = noise.size
-    seen, shown, crossed = sums[: p + 1], sums[p + 1 : 2 * p + 2], sums[2 * p + 2 :]
+    seen = sums[: p + 1]
+    shown = sums[p + 1 : 2 * p + 2]
+    crossed = sums[2 * p + 2 :]
     driven = _driven(seen, noise, points)
 
     def coefficient(values: np.ndarray) -> np.ndarray:
@@ -300,7 +302,8 @@ def _ends_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) 
     if stage.keeping is None:
         return Ends(iterate, np.zeros_like(iterate), moments.square)
     forgetting, omega = (each[:, None] for each in stage.keeping)
-    begun, crossed = crossed[:p], crossed[p:]
+    begun = crossed[:p]
+    crossed = crossed[p:]
     cross = begun + n[:, None] * omega * z * (crossed[:-1] + crossed[-1] * driven)
     gained = 2 * (1 - forgetting) * omega * cross + omega**2 * (shown[:-1] + shown[-1] * driven)
     square = moments.square[..., None] + n[:, None] * z * gained
@@ -314,7 +317,8 @@ def _mode_sums(stage: Stage, moments: Moments, points: Points, piece: slice) -> 
     n Σ ℓ·(1 − zT)⁻¹, Σ oᵀ(1 − zT)⁻¹o, and of an average p of Σ oᵀ(1 − zρA)⁻¹x(0) and Σ oᵀ(1 − zρA)⁻¹A(1 − zT)⁻¹o;
     each inverse over n.
     """
-    maps, n = stage.maps, points.num_steps[:, None]
+    maps = stage.maps
+    n = points.num_steps[:, None]
     start = np.moveaxis(pack(moments.own[..., piece]), 2, 0)  # (q, p, S, K)
     drive = np.moveaxis(maps.drive[..., piece], 1, 0) * stage.modes.multiplicity[piece]
     right = np.concatenate([start, drive[:, None]], axis=1)

@@ -8,8 +8,8 @@ import numpy as np
 from sgdtheory.risk.closed_form import Stage, after, ends_after, make_stage, settling_steps
 from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE
 from sgdtheory.risk.following import MOST_SETTLING, followed
-from sgdtheory.risk.moments import Ends, Moments
-from sgdtheory.risk.runs import Crossed, Piece, at_runs, crossed, kinds_of, merged, point
+from sgdtheory.risk.moments import Ends, Moments, at_runs
+from sgdtheory.risk.runs import Crossed, Piece, crossed, kinds_of, merged, point
 from sgdtheory.risk.stepping import stepped
 
 SHORT_PIECE = 200.0  # steps: shorter smooth pieces are stepped through, as fast
@@ -63,7 +63,8 @@ def _closed(moments: Moments, piece: Piece) -> tuple[Stage, np.ndarray, np.ndarr
 
     Not where directions that oscillate do not come to rest within the piece.
     """
-    here, contour = piece.runs.coefficients(piece.low), piece.ground.resolution.contour
+    here = piece.runs.coefficients(piece.low)
+    contour = piece.ground.resolution.contour
     stage = make_stage(here, piece.ground.modes, piece.runs.output, piece.keeping, contour)
     settling = np.maximum(FEW_STEPS, settling_steps(stage.spectrum, stage.keeping))
     lost = (piece.steps <= MOST_SETTLING) & _towers(moments, piece, stage)
@@ -87,7 +88,8 @@ def _towers(moments: Moments, piece: Piece, stage: Stage) -> np.ndarray:
 
 def _along(stage: Stage, moments: Moments, piece: Piece, settled: float) -> Crossed:
     """A single run with points on its way: those before it has settled by steps."""
-    low, early = float(piece.low[0]), [stop for stop in piece.stops if stop <= settled]
+    low = float(piece.low[0])
+    early = [stop for stop in piece.stops if stop <= settled]
     begun = [] if not early else stepped(moments, piece.between(piece.low, np.array(early[-1:]))).points
     stops = sorted({*(stop for stop in piece.stops if stop > settled), float(piece.high[0])})
     again = np.zeros(len(stops), dtype=int)

@@ -20,12 +20,12 @@ from sgdtheory.risk.resolution import FINE, ROUGH, Resolution, resolution_within
 from sgdtheory.risk.runs import Crossed, Ground, Piece, Runs, begun, crossed, ways
 from sgdtheory.risk.spectrum import displacement
 
-# steps: runs that are no longer are stepped through side by side, sooner done than closed forms and panels
-TOGETHER = 128.0
-TOGETHER_SMOOTH = 400.0
-TOGETHER_COMPILED = 4096.0
+# Steps: runs that are no longer are stepped through side by side,
+TOGETHER = 128.0  # sooner done than closed forms,
+TOGETHER_SMOOTH = 400.0  # than panels, where steps are taken in NumPy,
+TOGETHER_COMPILED = 4096.0  # and where they are compiled.
 MODES_TOGETHER = 5000  # modes times runs side by side: their moments stay in a core's cache
-RUNS_TOGETHER = 64
+RUNS_TOGETHER = 64  # with few modes
 COMPILED_FROM = 4096.0  # steps: fewer take less time in NumPy than compiling the loop
 GROWN = 1e6  # times what there was: a risk of which
 GROWN_ERROR = 1e-8  # is the error that is stated; 2e-9 in 2,000 random runs, up to 1e156
@@ -74,7 +74,8 @@ def run_risks(
         return RunRisks(parts, nothing, nothing > 0)
     settings = zip(batch.tolist(), rate.tolist(), steps.tolist(), strict=True)
     courses = [Course(algorithm, *setting, rounded=rounded) for setting in settings]
-    found, resolution = RunRisks(np.empty((2, batch.size)), nothing, nothing > 0), resolution_within(tolerance)
+    found = RunRisks(np.empty((2, batch.size)), nothing, nothing > 0)
+    resolution = resolution_within(tolerance)
     for places, by_steps in _convoys(problem, courses, resolution, compiled_from):
         group = [courses[place] for place in places]
         arrived = _arrived(problem, group, resolution, compiled_from, by_steps)
@@ -120,7 +121,9 @@ def journey(
     assert len(courses) == 1 or not stops, "points are those of a single run"
     runs = Runs.of(courses)
     ground = Ground(_modes(problem, courses, resolution), problem.noise_variance, resolution, compiled_from)
-    begins, found, averaging = runs.first_averaged, [], False
+    begins = runs.first_averaged
+    found = []
+    averaging = False
     for low, high in np.moveaxis(np.array(ways(runs)), 0, -1):
         begin = bool((low == begins).all())
         averaging |= begin
@@ -129,10 +132,14 @@ def journey(
     return found
 
 
-def travel(pieces: Sequence[Piece], by_steps: bool = False) -> Crossed:
-    """Moments at the ends of these pieces, which begin at the start."""
-    modes, settings = pieces[0].ground.modes, pieces[0].low.size
-    done = crossed(start(pieces[0].runs.algorithm.method, modes, settings))
+def setting_out(pieces: Sequence[Piece]) -> Crossed:
+    """What there is before these pieces, which begin at the start."""
+    first = pieces[0]
+    return crossed(start(first.runs.algorithm.method, first.ground.modes, first.low.size))
+
+
+def travel(done: Crossed, pieces: Sequence[Piece], by_steps: bool = False) -> Crossed:
+    """Moments at the ends of these pieces, from what is done before them."""
     for piece in pieces:
         after = cross(begun(done.moments, piece), piece, by_steps)
         done = Crossed(after.moments, done.points + after.points, done.approximated | after.approximated)
@@ -152,10 +159,10 @@ def _arrived(
 ) -> Arrived:
     """S courses of one algorithm with as many pieces each, to their ends."""
     with np.errstate(all="ignore"):  # overflow and underflow are results here
-        *before, last = journey(problem, courses, resolution, compiled_from)
-        settings, signal = len(courses), float(last.ground.modes.signal.sum())
-        nothing = crossed(start(last.runs.algorithm.method, last.ground.modes, settings))
-        done = travel(before, by_steps) if before else nothing
+        pieces = journey(problem, courses, resolution, compiled_from)
+        last = pieces[-1]
+        signal = float(last.ground.modes.signal.sum())
+        done = travel(setting_out(pieces), pieces[:-1], by_steps)
         moments = begun(done.moments, last)
         if not by_steps and (sums := constant_ends(moments, last)):
             return Arrived(sums, signal, done.approximated)
@@ -176,18 +183,19 @@ def _convoys(
     problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution, compiled_from: float
 ) -> Iterator[tuple[list[int], bool]]:
     """Places of courses that travel together, with as many pieces each, and whether every step is taken."""
-    if not courses:
+    if len(courses) < 2:
+        yield from [([0], False)] * len(courses)
         return
     size = min(max(MODES_TOGETHER // _modes(problem, courses, resolution).eigenvalue.size, 1), RUNS_TOGETHER)
     smooth = TOGETHER_SMOOTH if compiled_from > TOGETHER_SMOOTH else TOGETHER_COMPILED
     short = TOGETHER if courses[0].algorithm.constant else smooth
     alike: dict[tuple[Any, ...], list[int]] = {}
-    few = len(courses) > 1
     every = ways(Runs.of(courses))
     for place in sorted(range(len(courses)), key=lambda place: courses[place].num_steps):
-        course, starts = courses[place], [low for low, _ in every[place]]
+        course = courses[place]
+        starts = [low for low, _ in every[place]]
         begin = starts.index(course.first_averaged) if course.first_averaged in starts else -1
-        by_steps = few and course.num_steps <= short
+        by_steps = course.num_steps <= short
         alike.setdefault((by_steps, len(starts), begin), []).append(place)
     for (by_steps, *_), places in alike.items():
         for first in range(0, len(places), size):

@@ -47,7 +47,9 @@ def risk_parts(
     `stable` says that no second moment grows by more than e in n steps, and spares the search for the rate of growth.
     """
     shape = batch.shape
-    batch, rate, steps = batch.ravel(), rate.ravel(), steps.ravel()
+    batch = batch.ravel()
+    rate = rate.ravel()
+    steps = steps.ravel()
     parts = np.empty((2, steps.size))
     with np.errstate(all="ignore"):  # overflow and underflow are results here
         modes = contour_modes(problem, rate, steps, tolerance)
@@ -75,10 +77,15 @@ def _pieces(settings: np.ndarray, numbers: int) -> list[np.ndarray]:
 def _few_steps(modes: Modes, rate: np.ndarray, batch: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(E1) term by term for P settings, (P, 1) each. Returns bias and variance at σ² = 1, (P,) each."""
     x = rate * modes.eigenvalue
-    count, q, v = modes.multiplicity, 1 - x, x**2 / batch
-    decay, scale = q**2 + v, 1 / np.sqrt(batch) / steps
-    from_signal, from_noise = np.broadcast_to(modes.signal, x.shape), np.zeros_like(x)
-    bias, variance = np.zeros(x.shape[0]), np.zeros(x.shape[0])
+    count = modes.multiplicity
+    q = 1 - x
+    v = x**2 / batch
+    decay = q**2 + v
+    scale = 1 / np.sqrt(batch) / steps
+    from_signal = np.broadcast_to(modes.signal, x.shape)
+    from_noise = np.zeros_like(x)
+    bias = np.zeros(x.shape[0])
+    variance = np.zeros(x.shape[0])
     for t in range(int(steps.max()) - 1):
         remaining = np.maximum(steps - 1 - t, 0)
         weight = (scale * one_minus_power(x, remaining)) ** 2
@@ -96,7 +103,8 @@ def _many_steps(
     modes: Modes, rate: np.ndarray, batch: np.ndarray, steps: np.ndarray, contour: Contour, stable: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """(E2) and (E3) by contour integration. Arguments and returns as in `_few_steps`."""
-    x, n = rate * modes.eigenvalue, steps[:, 0]
+    x = rate * modes.eigenvalue
+    n = steps[:, 0]
     growth = np.zeros(n.size) if stable else growth_rate(modes, x, batch)
     transforms = _transforms(modes, x, batch, steps, growth[:, None] + contour.points / steps)
     integrals = (transforms * contour.weights).sum(-1).real
@@ -136,11 +144,16 @@ def _mode_sums(modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, t:
     Returns:
         (4, P, C).
     """
-    x, m, s = x[:, piece], modes.multiplicity[piece], modes.signal[piece]
+    x = x[:, piece]
+    m = modes.multiplicity[piece]
+    s = modes.signal[piece]
     X = n * x
-    A, U = X * (2 - x * ((batch + 1) / batch)), X * (2 - x)
+    A = X * (2 - x * ((batch + 1) / batch))
+    U = X * (2 - x)
     D = 1 + X if X.size and X.max() > LARGEST_PLAIN else np.ones((1, 1))
-    square, real, imaginary = (D * D)[:, None], t.real[:, :, None], (t.imag**2)[:, :, None]
+    square = (D * D)[:, None]
+    real = t.real[:, :, None]
+    imaginary = (t.imag**2)[:, :, None]
 
     def inverse_square(w: np.ndarray) -> np.ndarray:
         """D²/|t + w|², (P, C, K)."""
@@ -154,14 +167,20 @@ def _mode_sums(modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, t:
     two *= one
     three = inverse_square(U)
     three *= two
-    unit, V = 1 / D, X * x / batch
-    A, X, U, m, s = A * unit, X * unit, U * unit, V * m * unit, s * unit
+    unit = 1 / D
+    V = X * x / batch
+    A = A * unit
+    X = X * unit
+    U = U * unit
+    m = V * m * unit
+    s = s * unit
     first = unit, A
     second = _times(first, unit, X)
     third = _times(second, unit, U)
     slow = 2 - x
     signal, load = _polynomials(one, first, (s, m), t)
-    m, s = m * unit, V * s * unit * unit
+    m = m * unit
+    s = V * s * unit * unit
     fast, slow_fast = _polynomials(two, second, (m, m * slow), t)
     itself, slow_itself = _polynomials(three, third, (s, s * slow), t)
     return np.array([signal, load, slow_fast + t / n * fast, slow_itself + t / n * itself])
@@ -169,7 +188,8 @@ def _mode_sums(modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, t:
 
 def _times(polynomial: tuple[np.ndarray, ...], slope: np.ndarray, constant: np.ndarray) -> tuple[np.ndarray, ...]:
     """Coefficients, highest first, of a polynomial times `slope · t̄ + constant`."""
-    raised, kept = [slope * c for c in polynomial], [constant * c for c in polynomial]
+    raised = [slope * c for c in polynomial]
+    kept = [constant * c for c in polynomial]
     return raised[0], *(a + b for a, b in zip(raised[1:], kept[:-1], strict=True)), kept[-1]
 
 
@@ -181,7 +201,8 @@ def _polynomials(
     for k, (measure, c) in enumerate(product(measures, coefficients)):
         np.multiply(measure, c, out=terms[:, k])
     sums = (terms @ values.swapaxes(1, 2)).reshape(t.shape[0], len(measures), len(coefficients), t.shape[1])
-    conjugate, found = t.conj(), []
+    conjugate = t.conj()
+    found = []
     for k in range(len(measures)):
         total = sums[:, k, 0]
         for j in range(1, len(coefficients)):
@@ -194,7 +215,8 @@ def _negative_poles(
     modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, growth: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Residues of (E3) and (E2), divided by n², at z = 1/q_i < 0: directions that overshoot (x_i > 1)."""
-    bias, variance = np.zeros_like(n), np.zeros_like(n)
+    bias = np.zeros_like(n)
+    variance = np.zeros_like(n)
     overshooting = x > 1
     if not overshooting.any():
         return bias, variance
@@ -202,9 +224,13 @@ def _negative_poles(
     points, directions = np.nonzero(overshooting & (n[:, None] * (log_q - growth[:, None]) > -NEGLIGIBLE))
     step = max(1, PIECE // modes.eigenvalue.size)
     for start in range(0, points.size, step):
-        point, i = points[start : start + step], directions[start : start + step]
-        steps, xi, size = n[point], x[point, i], batch[point, 0]
-        pole, v = 1 / (1 - xi), x[point] ** 2 / batch[point]
+        point = points[start : start + step]
+        i = directions[start : start + step]
+        steps = n[point]
+        xi = x[point, i]
+        size = batch[point, 0]
+        pole = 1 / (1 - xi)
+        v = x[point] ** 2 / batch[point]
         response = 1 / (1 - ((1 - x[point]) ** 2 + v) * pole[:, None])
         renewal = modes.multiplicity[i] / (1 - pole * _sum(v * response, modes.multiplicity))
         residue = response[np.arange(i.size), i] * np.exp(steps * log_q[point, i] - 2 * np.log(steps))

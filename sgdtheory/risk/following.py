@@ -5,9 +5,9 @@ import numpy as np
 from sgdtheory.risk.closed_form import settling_steps
 from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE
 from sgdtheory.risk.mesh import SHORTEST_PANEL, Way, panels_of
-from sgdtheory.risk.moments import Moments, generators
+from sgdtheory.risk.moments import Moments, at_runs, generators
 from sgdtheory.risk.panels import Along, Prepared, across, panel_nodes, prepared, tails
-from sgdtheory.risk.runs import MOST_STEPS, Crossed, Piece, Point, at_runs, merged
+from sgdtheory.risk.runs import MOST_STEPS, Crossed, Piece, Point, merged
 from sgdtheory.risk.spectrum import step_spectrum
 from sgdtheory.risk.stepping import stepped
 
@@ -46,7 +46,8 @@ def _settling(piece: Piece) -> np.ndarray:
 def _on_panels(moments: Moments, piece: Piece) -> Crossed:
     """Panel after panel, one of every run at a time: runs with fewer begin later, so that all end together."""
     ways = panels_of(piece)
-    state, points = at_runs(moments, np.arange(len(ways))), []
+    state = at_runs(moments, np.arange(len(ways)))
+    points = []
     approximated = np.zeros(len(ways), dtype=bool)
     for run in (run for run, way in enumerate(ways) if way is None):  # beyond the range of a float, for good
         for each in state:
@@ -67,10 +68,12 @@ def _on_panels(moments: Moments, piece: Piece) -> Crossed:
 
 def _rounds(piece: Piece, ways: list[Way]) -> list[tuple[np.ndarray, Piece]]:
     """The runs that cross a panel in each round, and these panels."""
-    most, found = max(map(len, ways)), []
+    most = max(map(len, ways))
+    found = []
     for number in range(most):
         crossing = {run: way[number - most] for run, way in enumerate(ways) if len(way) >= most - number}
-        places, ends = np.array(list(crossing)), np.array(list(crossing.values()))
+        places = np.array(list(crossing))
+        ends = np.array(list(crossing.values()))
         found.append((places, piece.some(places).between(*ends.T)))
     return found
 
@@ -92,7 +95,8 @@ def _prepared_together(piece: Piece, rounds: list[tuple[np.ndarray, Piece]]) -> 
     )
     if not places.size:
         return [None] * len(rounds)
-    ready, ends = _prepared(piece.some(places).between(low, high)), np.cumsum([some.size for some in long])
+    ready = _prepared(piece.some(places).between(low, high))
+    ends = np.cumsum([some.size for some in long])
     return [ready.some(slice(end - some.size, end)) for some, end in zip(long, ends.tolist(), strict=True)]
 
 
@@ -122,7 +126,8 @@ def _across(moments: Moments, piece: Piece, ready: Prepared) -> Crossed:
     """Long panels, in halves where the polynomials of the whole do not follow the moments."""
     ended, along = across(moments, ready, piece.runs.output, piece.keeping)
     unresolved = _unresolved(piece, along)
-    resolved, halved = np.flatnonzero(~unresolved), np.flatnonzero(unresolved)
+    resolved = np.flatnonzero(~unresolved)
+    halved = np.flatnonzero(unresolved)
     points = [] if halved.size else [_inside(along, stop) for stop in piece.stops]
     if not halved.size:
         return Crossed(ended, points, ~unresolved)

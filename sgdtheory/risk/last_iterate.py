@@ -7,7 +7,7 @@ import numpy as np
 
 from sgdtheory.algorithms import Course, LastIterate
 from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk.engine import journey, travel
+from sgdtheory.risk.engine import journey, setting_out, travel
 
 POWERS = np.arange(3)
 
@@ -27,7 +27,9 @@ def iterate_moments(problem: AbstractProblem, courses: Sequence[Course]) -> np.n
         last = replace(course, algorithm=replace(course.algorithm, average=LastIterate()))
         with np.errstate(all="ignore"):  # overflow and underflow are results here
             way = journey(problem, [last])
-            shown = np.einsum("dijk,i,j->dk", travel(way).moments.own[:, 0], *[way[0].runs.output] * 2)
+            shown = np.einsum(
+                "dijk,i,j->dk", travel(setting_out(way), way).moments.own[:, 0], *[way[0].runs.output] * 2
+            )
             risk = shown[0] + problem.noise_variance * shown[1]
             found[:, place] = way[0].ground.modes.eigenvalue ** POWERS[:, None] @ risk
     return np.where(np.isfinite(found), found, np.nan)

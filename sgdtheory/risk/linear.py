@@ -101,7 +101,8 @@ def _others(matrix: np.ndarray) -> np.ndarray:
 
 def _cofactors(matrix: np.ndarray) -> np.ndarray:
     """Of matrices (3, 3, …)."""
-    first, second = [1, 2, 0], [2, 0, 1]
+    first = [1, 2, 0]
+    second = [2, 0, 1]
     straight = matrix[first][:, first] * matrix[second][:, second]
     return straight - matrix[first][:, second] * matrix[second][:, first]
 
@@ -127,7 +128,8 @@ def inverses(matrices: np.ndarray) -> np.ndarray:
     scratch = np.empty_like(matrices)
     for j in range(matrices.shape[0]):
         pivot = 1 / matrices[j, j]
-        row, column = matrices[j] * pivot, matrices[:, j].copy()
+        row = matrices[j] * pivot
+        column = matrices[:, j].copy()
         row[j] = pivot
         matrices[:, j] = 0.0
         np.multiply(column[:, None], row, out=scratch)

@@ -31,11 +31,15 @@ def _in_closed_form(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarr
 
     `oᵀE u_t = Σ p_j μ_j^t`, and of each the sum is `μ^f (ρ^m − μ^m)/(ρ − μ)` after m = n − f steps of the average.
     """
-    method, average = algorithm.method, algorithm.average
+    method = algorithm.method
+    average = algorithm.average
     here = method.matrices(rate * float(algorithm.schedule.factors(np.zeros(1), 1)[0]), np.zeros(rate.size))
-    k, output, begin = len(method.start), np.asarray(method.output, float), np.asarray(method.start, float)
+    k = len(method.start)
+    output = np.asarray(method.output, float)
+    begin = np.asarray(method.start, float)
     step = np.eye(k) - here.decay[:, None] - np.einsum("l,gi,gj->glij", eigenvalue, here.b, here.c)
-    first, second = output @ begin, np.einsum("i,glij,j->gl", output, step, begin)
+    first = output @ begin
+    second = np.einsum("i,glij,j->gl", output, step, begin)
     trace = np.trace(step, axis1=2, axis2=3)
     if k == 1:
         shares = [(np.full_like(trace, first), trace)]
@@ -47,7 +51,8 @@ def _in_closed_form(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarr
             for sign in (1, -1)
         ]
     begun = min(average.first(num_steps), num_steps)
-    long, kept = num_steps - begun, 1 - average.forgetting(num_steps)
+    long = num_steps - begun
+    kept = 1 - average.forgetting(num_steps)
     returned = average.returned(num_steps, num_steps)
     found: Any = 0.0
     for share, mu in shares:
@@ -63,20 +68,26 @@ def _in_closed_form(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarr
 
 def _power(values: np.ndarray, exponent: float) -> np.ndarray:
     """values^m, m whole: by squaring, several times as fast for complex numbers as through logarithms."""
-    left, square, found = int(exponent), values, np.ones_like(values)
+    left = int(exponent)
+    square = values
+    found = np.ones_like(values)
     while left:
         if left & 1:
             found = found * square
-        square, left = square * square, left >> 1
+        square = square * square
+        left = left >> 1
     return found
 
 
 def _by_steps(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:
     """The same, step by step."""
-    method, average = algorithm.method, algorithm.average
+    method = algorithm.method
+    average = algorithm.average
     state = [np.full((rate.size, eigenvalue.size), float(each)) for each in method.start]
     factors = algorithm.schedule.factors(np.arange(num_steps), num_steps) * np.ones(int(num_steps))
-    first, kept, weight = average.first(num_steps), 1 - average.forgetting(num_steps), average.weight(num_steps)
+    first = average.first(num_steps)
+    kept = 1 - average.forgetting(num_steps)
+    weight = average.weight(num_steps)
     held: Any = _combined(method.output, state) if average.starts_at_iterate() else 0.0
     for t, factor in enumerate(factors):
         if t >= first:

@@ -43,7 +43,8 @@ class Mesh(NamedTuple):
 
     def panels(self, first: float) -> Iterator[tuple[float, float]]:
         """From the step `first` to the last."""
-        low, left = first, MOST_DECAY
+        low = first
+        left = MOST_DECAY
         while low < self.last:
             further = np.ceil((self.resolution.ratio - 1) * (low - self.origin))
             rate = self.slowest * float(self.size(np.array([low])).T[0, 0]) if left > 0 else 0.0
@@ -80,7 +81,8 @@ def panels_of(piece: Piece) -> list[Way | None]:
     """Panels of each run; None for one that grows beyond all numbers."""
     probes = np.floor(np.linspace(piece.low, np.maximum(piece.high - 1, piece.low), GROWTH_PROBES, axis=1))
     rates = piece.runs.rates_at(probes)
-    slowest, growths = _slowest(piece, rates.max(1)), _growths(piece, probes, rates)
+    slowest = _slowest(piece, rates.max(1))
+    growths = _growths(piece, probes, rates)
     known: dict[tuple[float, ...], Way] = {}
     found: list[Way | None] = []
     ends = zip(piece.origin.tolist(), piece.low.tolist(), piece.high.tolist(), strict=True)

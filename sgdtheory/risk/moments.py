@@ -35,15 +35,35 @@ class Moments(NamedTuple):
 
 
 class Keeping(NamedTuple):
-    """How an average is kept: 1 − ρ and ω, numbers or (S,) of S runs."""
+    """How an average is kept: 1 − ρ and ω, (S,) of S runs."""
 
     forgetting: Any
     weight: Any
 
+    def some(self, places: np.ndarray) -> "Keeping":
+        """Of some of the runs."""
+        return Keeping(*(each[places] for each in self))
+
+
+def at_runs(moments: Moments, places: np.ndarray) -> Moments:
+    """Moments of some of the runs, copies."""
+    return Moments(*(each[:, places] for each in moments))
+
+
+def together(portions: Sequence[tuple[np.ndarray, Any]]) -> Any:
+    """Moments, or their sums, of some of the runs each, as those of all."""
+    if len(portions) == 1:
+        return portions[0][1]
+    order = np.argsort(np.concatenate([places for places, _ in portions]))
+    kind = type(portions[0][1])
+    columns = zip(*(one for _, one in portions), strict=True)
+    return kind(*(np.concatenate(each, axis=1)[:, order] for each in columns))
+
 
 def start(method: LinearMethod, modes: Modes, settings: int) -> Moments:
     """Moments of the start of S runs: the signal alone, no average yet."""
-    k, size = len(method.start), modes.eigenvalue.size
+    k = len(method.start)
+    size = modes.eigenvalue.size
     own = np.zeros((2, settings, k, k, size))
     own[0] = np.multiply.outer(np.outer(method.start, method.start), modes.signal)
     return Moments(own, np.zeros((2, settings, k, size)), np.zeros((2, settings)))
@@ -112,7 +132,8 @@ class StepMaps(NamedTuple):
         def one(rows: Any) -> Any:
             return [[each if each is None else each[number] for each in row] for row in rows]
 
-        keep, weight = self.keep[number], self.weight[number]
+        keep = self.keep[number]
+        weight = self.weight[number]
         return StepMaps(one(self.propagator), one(self.noise), one(self.seen), keep, weight)
 
 
@@ -163,7 +184,8 @@ def step(
         averaged: whether an average is kept.
         xp: numpy or jax.numpy.
     """
-    A, k = maps.propagator, len(output)
+    A = maps.propagator
+    k = len(output)
     own, cross, square = moments
     M = [[own[min(i, j)][max(i, j)] for j in range(k)] for i in range(k)]
     above = [(i, j) for i in range(k) for j in range(i, k)]
@@ -182,7 +204,8 @@ def step(
     ended = tuple(tuple(after(i, j) if j >= i else own[i][j] for j in range(k)) for i in range(k))
     if not averaged:
         return Moments(ended, cross, square)
-    rho, omega = maps.keep, maps.weight
+    rho = maps.keep
+    omega = maps.weight
     shown = [_total(M[i][j] * output[j] for j in range(k) if output[j]) for i in range(k)]
     gained = _total(output[i] * (2 * rho * omega * cross[i] + omega**2 * shown[i]) for i in range(k) if output[i])
     moved = [rho * cross[i] + omega * shown[i] for i in range(k)]
@@ -226,6 +249,10 @@ class Generators(NamedTuple):
     seen: np.ndarray
     propagator: np.ndarray
     propagator_decay: np.ndarray
+
+    def some(self, places: np.ndarray) -> "Generators":
+        """Of some of the steps."""
+        return Generators(*(each[places] for each in self))
 
 
 def pairs(k: int) -> list[tuple[int, int]]:

@@ -43,7 +43,9 @@ def _nodes(order: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @lru_cache
 def _slope_powers(order: int) -> np.ndarray:
     """−(−d/ds)^k/k! on the nodes, k = 1 … p, (p, p + 1, p + 1): `1 − e^{−d/ds}` but for powers of the step."""
-    slopes, term, powers = _nodes(order)[2], np.eye(order + 1), []
+    slopes = _nodes(order)[2]
+    term = np.eye(order + 1)
+    powers = []
     for power in range(1, order + 1):  # derivatives of higher order vanish
         term = -term @ slopes / power
         powers.append(-term)
@@ -173,14 +175,16 @@ def prepared(nodes: np.ndarray, maps: Generators, modes: Modes, keeping: Keeping
         modes: K modes.
         keeping: (L,) of each panel's run.
     """
-    panels, order = nodes.shape[0], nodes.shape[1] - 1
+    panels = nodes.shape[0]
+    order = nodes.shape[1] - 1
     difference = backward_differences(order, nodes[:, -1] - nodes[:, 0])
     maps = Generators(*(each.reshape(panels, order, *each.shape[1:]) for each in maps))
     before = np.eye(order + 1)[1:] - difference  # f(s_j − 1) from the values at the nodes
     own = systems(maps.decay, difference, before)
     cross = square = None
     if keeping is not None:
-        forgetting, k = keeping.forgetting[:, None, None, None, None], maps.propagator.shape[2]
+        forgetting = keeping.forgetting[:, None, None, None, None]
+        k = maps.propagator.shape[2]
         rest = (1 - forgetting) * maps.propagator_decay
         cross = systems(forgetting * np.eye(k)[..., None] + rest, difference, before)
         square = systems(np.repeat(forgetting * (2 - forgetting), order, axis=1), difference, before)
@@ -211,7 +215,9 @@ def _forced(inverse: np.ndarray, drive: np.ndarray) -> np.ndarray:
 
 def across(moments: Moments, panel: Prepared, output: np.ndarray, keeping: Keeping | None) -> tuple[Moments, Along]:
     """Moments of L runs, (2, L, …) each, at the ends of their panels, and along these."""
-    before, start, k = panel.before, np.swapaxes(pack(moments.own), 1, 2), output.size
+    before = panel.before
+    start = np.swapaxes(pack(moments.own), 1, 2)
+    k = output.size
     free = panel.own.values(start)
     noise = np.einsum("ljq,dql->dlj", panel.seen[:, :, 0], start.sum(-1))
     noise += np.einsum("ljnq,dnql->dlj", panel.seen[:, :, 1:], free.sum(-1))
@@ -225,7 +231,8 @@ def across(moments: Moments, panel: Prepared, output: np.ndarray, keeping: Keepi
     if keeping is None or panel.cross is None or panel.square is None:
         square = np.broadcast_to(moments.square[..., None], iterate.shape)
         return moments._replace(own=ends), Along(panel.nodes, iterate, np.zeros_like(iterate), square, vectors)
-    rho, omega = 1 - keeping.forgetting, keeping.weight
+    rho = 1 - keeping.forgetting
+    omega = keeping.weight
     shown = np.einsum("iq,dnqlk->dnilk", shown_rows(output), own)
     shown = np.einsum("ljn,dnilk->djilk", before, shown)  # M o before the steps
     moved = omega[:, None] * np.einsum("jabl...,djbl...->djal...", panel.propagator, shown)

@@ -16,11 +16,11 @@ from sgdtheory.algorithms import (
     steps_of_shape,
 )
 from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk.engine import journey, travel
+from sgdtheory.risk.engine import journey, setting_out, travel
 from sgdtheory.risk.moments import Ends, returned_risk
 from sgdtheory.risk.resolution import FINE, ROUGH, Resolution
 from sgdtheory.risk.risk import Risk
-from sgdtheory.risk.runs import Point
+from sgdtheory.risk.runs import begun, point
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class RiskPath:
 
 def _stops(course: Course, number: int) -> np.ndarray:
     """Numbers of steps at which a path is looked at: as many, and half as many again after the kinks if it has some."""
-    n, algorithm = course.num_steps, course.algorithm
+    n = course.num_steps
+    algorithm = course.algorithm
     shapes = algorithm.schedule, algorithm.batch_schedule
     edges = sorted({course.first_averaged, *(step for shape in shapes for step in steps_of_shape(shape, n))})
     kinks = list(zip(edges[1:-1], edges[2:], strict=True))
@@ -98,7 +99,8 @@ def risk_path(
     if batch.size != 1:
         raise ValueError(f"risk_path takes a single setting, got an array of shape {batch.shape}; call it for each")
     number = whole_number("points", points, 2)
-    size, peak = float(batch.flat[0]), float(rate.flat[0])
+    size = float(batch.flat[0])
+    peak = float(rate.flat[0])
     n = number_of_steps(algorithm.batch_schedule, size, float(samples.flat[0]))
     course = Course(algorithm, size, peak, n)
     stops = _stops(course, number)
@@ -126,11 +128,9 @@ def _parts_along(
     """Bias and variance of iterate and average at the stops, (2, 2, K), and whether panels were used."""
     with np.errstate(all="ignore"):  # overflow and underflow are results here
         way = journey(problem, [course], resolution, stops=stops.tolist())
-        begin = Ends(np.array([way[0].ground.modes.signal.sum(), 0.0]), *(2 * [np.zeros(2)]))
-        if way[0].begins and course.algorithm.average.starts_at_iterate():
-            begin = Ends(*(3 * [begin.iterate]))
-        done = travel(way)
-        points = [Point(0.0, *begin), *done.points]
+        begin = setting_out(way)
+        done = travel(begin, way)
+        points = [point(0.0, begun(begin.moments, way[0]), way[0].runs.output), *done.points]
         sums = Ends(*(np.array(each).T for each in list(zip(*points, strict=True))[1:]))
         shares = [course.algorithm.average.returned(stop, course.num_steps) for stop in stops.tolist()]
         averaged = returned_risk(sums, shares)

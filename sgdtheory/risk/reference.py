@@ -32,11 +32,14 @@ def risk_by_recursion(
     """
     chi, delta = fourth_moment
     x = learning_rate * np.asarray(eigenvalues, dtype=float)
-    q, v = 1 - x, x**2 / batch_size
+    q = 1 - x
+    v = x**2 / batch_size
     alpha = q**2 + (delta - 1) * v
     parts = []
     for start, noise in ((np.array(signal, dtype=float), 0.0), (np.zeros_like(x), noise_variance)):
-        r, c, total = start, np.zeros_like(x), 0.0
+        r = start
+        c = np.zeros_like(x)
+        total = 0.0
         for _ in range(int(num_steps)):
             risk = r.sum()
             total += risk + 2 * c.sum()
@@ -79,7 +82,9 @@ def risk_by_covariance(
     gain = learning_rate**2 / batch_size
     parts = []
     for start, noise in ((np.asarray(initial_error, dtype=float), 0.0), (np.zeros(len(h)), noise_variance)):
-        m, x, total = np.outer(start, start), np.zeros_like(h), 0.0
+        m = np.outer(start, start)
+        x = np.zeros_like(h)
+        total = 0.0
         for _ in range(int(num_steps)):
             total += np.trace(h @ (m + 2 * x))
             x = contraction @ (x + m)

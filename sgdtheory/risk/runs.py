@@ -9,13 +9,12 @@ import numpy as np
 
 from sgdtheory.algorithms import Algorithm, Course, StepMatrices, steps_of_shape
 from sgdtheory.problems import Modes
-from sgdtheory.risk.moments import Generators, Keeping, Moments, Steps, ends, generators
+from sgdtheory.risk.moments import Generators, Keeping, Moments, Steps, ends, generators, together
 from sgdtheory.risk.resolution import Resolution
 
 STAGE_COST = 200.0  # steps that take as long as a stage in closed form: shorter ones are stepped through
 MOST_PIECES = 256  # stages that a ramp of batch sizes is taken apart into: with more, and more steps, it is smooth
 MOST_STEPS = 2e6  # that are taken one by one, some seconds
-
 
 NO_STEP = Steps(decay=0.0, b=0.0, c=0.0, batch=1.0, forgetting=0.0, weight=0.0)  # of runs that have ended
 
@@ -99,7 +98,8 @@ class Runs:
 
     def coefficients(self, steps: np.ndarray) -> Coefficients:
         """Of these steps, (S,) or (S, P): S P of them."""
-        rates, batches = self.rates_at(steps), self.batches_at(steps)
+        rates = self.rates_at(steps)
+        batches = self.batches_at(steps)
         return Coefficients(self.algorithm.method.matrices(rates.ravel(), steps.ravel()), batches.ravel())
 
     def maps(self, steps: np.ndarray, modes: Modes) -> Generators:
@@ -165,7 +165,7 @@ class Piece:
 
     def some(self, places: np.ndarray) -> "Piece":
         """Of some of the runs."""
-        keeping = self.keeping and Keeping(*(each[places] for each in self.keeping))
+        keeping = self.keeping and self.keeping.some(places)
         ends = self.low[places], self.high[places], self.origin[places]
         return Piece(self.ground, self.runs.some(places), *ends, keeping, self.stops)
 
@@ -181,7 +181,8 @@ class Piece:
 
     def table(self, first: np.ndarray, counts: np.ndarray) -> Steps:
         """What the steps from the first on do, (T, S, …), T the largest of the counts (S,); nothing after them."""
-        numbers, algorithm = np.arange(counts.max()), self.runs.algorithm
+        numbers = np.arange(counts.max())
+        algorithm = self.runs.algorithm
         if algorithm.constant:
             here = self.runs.coefficients(first)
             steps = Steps(*here.matrices, here.batch, *self._kept())
@@ -250,18 +251,11 @@ def crossed(moments: Moments, points: list[Point] | None = None) -> Crossed:
     return Crossed(moments, points or [], np.zeros(moments.square.shape[1], dtype=bool))
 
 
-def at_runs(moments: Moments, places: np.ndarray) -> Moments:
-    """Moments of some of the runs, copies."""
-    return Moments(*(each[:, places] for each in moments))
-
-
 def merged(parts: Sequence[tuple[np.ndarray, Crossed]]) -> Crossed:
     """What became of some of the runs each, as one."""
-    order = np.argsort(np.concatenate([places for places, _ in parts]))
-    moments = Moments(
-        *(np.concatenate(each, axis=1)[:, order] for each in zip(*(one.moments for _, one in parts), strict=True))
-    )
+    moments = together([(places, one.moments) for places, one in parts])
     points = [each for _, one in parts for each in one.points]
+    order = np.argsort(np.concatenate([places for places, _ in parts]))
     return Crossed(moments, points, np.concatenate([one.approximated for _, one in parts])[order])
 
 
@@ -307,14 +301,16 @@ def kinds_of(piece: Piece) -> np.ndarray:
 
 def _kind_of(course: Course, low: float, high: float) -> str:
     """Of a run, where a shape is not flat."""
-    algorithm, method = course.algorithm, course.algorithm.method
+    algorithm = course.algorithm
+    method = course.algorithm.method
     if not (algorithm.schedule.smooth and algorithm.batch_schedule.smooth):
         return "steps"
     shapes = algorithm.schedule, algorithm.batch_schedule
     if any(low < edge < high for shape in shapes for edge in steps_of_shape(shape, course.num_steps)):
         return "steps"
     probes = np.unique(np.floor(np.linspace(low, high - 1, 5)))
-    rates, batches = course.rates(probes), course.batches(probes)
+    rates = course.rates(probes)
+    batches = course.batches(probes)
     if np.ptp(batches) > 0 and course.rounded and course.num_steps <= MOST_STEPS:
         return "steps"  # a staircase of batch sizes, which stepping alone has exactly
     if np.ptp(batches) == 0 and np.ptp(rates) == 0 and method.step_dependence == "none":

@@ -39,6 +39,10 @@ class StepSpectrum(NamedTuple):
     complex: Any
     negative: Any
 
+    def some(self, places: np.ndarray) -> "StepSpectrum":
+        """Of some of the steps."""
+        return StepSpectrum(*(each[places] for each in self))
+
     def at(self, place: int) -> "StepSpectrum":
         """Of one of the steps, numbers."""
         return StepSpectrum(*(float(each[place]) for each in self))
@@ -128,7 +132,7 @@ def growths(maps: Generators, multiplicity: np.ndarray, slowest: np.ndarray, num
     open_ = np.flatnonzero(~settles | (2 * slowest <= -1 / num_steps))
     found = np.zeros(slowest.size)
     if open_.size:
-        some = Generators(*(each[open_] for each in maps))
+        some = maps.some(open_)
         found[open_] = np.log1p(_largest_excess(some, multiplicity, floor[open_], settles[open_]))
     return np.where(np.abs(found) > 1 / num_steps, found, 0.0)
 
@@ -139,7 +143,7 @@ def _largest_excess(maps: Generators, multiplicity: np.ndarray, floor: np.ndarra
     high = np.where(settles, 0.0, np.maximum(2 * floor, 1e-6))
 
     def load(excess: np.ndarray, which: np.ndarray) -> np.ndarray:
-        return loads(Generators(*(each[which] for each in maps)), multiplicity, excess)
+        return loads(maps.some(which), multiplicity, excess)
 
     short = np.flatnonzero(~settles)
     while (short := short[load(high[short], short) >= 1]).size:
@@ -150,7 +154,8 @@ def _largest_excess(maps: Generators, multiplicity: np.ndarray, floor: np.ndarra
         excess = (low[which] + span[which] * np.exp(position)).ravel()
         return np.minimum(load(excess, which.ravel()), 1e6).reshape(position.shape) - 1
 
-    begin, which = np.full(low.size, math.log(1e-15)), np.arange(low.size)
+    begin = np.full(low.size, math.log(1e-15))
+    which = np.arange(low.size)
     inside = which[(span > 0) & (above(begin, which) > 0)]
     if inside.size:
         bracket = begin[inside], np.zeros(inside.size)
@@ -167,7 +172,9 @@ def growth(maps: Generators, multiplicity: np.ndarray, slowest: float, num_steps
 def displacement(method: LinearMethod, rate: float, num_steps: float) -> float:
     """How far n steps with gradient 1 move the point where gradients are taken, at most."""
     matrices = method.matrices(np.array([rate]), np.zeros(1))
-    A, b, c = np.abs(np.eye(len(method.start)) - matrices.decay[0]), matrices.b[0], matrices.c[0]
+    A = np.abs(np.eye(len(method.start)) - matrices.decay[0])
+    b = matrices.b[0]
+    c = matrices.c[0]
     k = b.size
     doubled = np.eye(2 * k)  # [[A, 1], [0, 1]]: its powers hold A^n and Σ_{j<n} A^j
     doubled[:k, :k], doubled[:k, k:] = A, np.eye(k)

@@ -135,8 +135,11 @@ def stability_edge(problem: AbstractProblem, batch: np.ndarray) -> np.ndarray:
     modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
     ratio = modes.eigenvalue / problem.largest_eigenvalue
 
-    weight, gap, target = modes.multiplicity * ratio, 1 - ratio, (batch + 1).ravel()
-    t, index = target / weight.sum() * (1 - 1e-12), np.arange(target.size)
+    weight = modes.multiplicity * ratio
+    gap = 1 - ratio
+    target = (batch + 1).ravel()
+    t = target / weight.sum() * (1 - 1e-12)
+    index = np.arange(target.size)
     for _ in range(MOST_NEWTON_STEPS):  # the sum is concave in t: from below Newton's steps rise, never too far
         inverse = 1 / (1 + t[index, None] * gap)
         terms = weight * inverse
@@ -167,7 +170,8 @@ def growth_rate(modes: Modes, x: np.ndarray, batch: np.ndarray) -> np.ndarray:
     unstable = ~((margin > 0).all(1) & (load < 1))
     rate = np.zeros(x.shape[0])
     if unstable.any():
-        x, batch = x[unstable], batch[unstable]
+        x = x[unstable]
+        batch = batch[unstable]
         source = modes.multiplicity * x**2 / batch
         lag = -x * (2 - x * ((batch + 1) / batch))  # α − 1
         top = np.maximum(lag.max(1), 0.0)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from sgdtheory.problems import Modes
-from sgdtheory.risk.moments import Moments, Steps, nested, stacked, step, step_maps
-from sgdtheory.risk.runs import MOST_STEPS, NO_STEP, Crossed, Piece, at_runs, crossed, point
+from sgdtheory.risk.moments import Moments, Steps, at_runs, nested, stacked, step, step_maps
+from sgdtheory.risk.runs import MOST_STEPS, NO_STEP, Crossed, Piece, crossed, point
 
 STEPS_AT_ONCE = 4096  # steps whose coefficients are held
 LANES = 1, 4, 16  # settings in a compiled loop: few shapes are compiled
@@ -42,7 +42,8 @@ def _all_steps(moments: Moments, piece: Piece) -> Moments:
     order = np.argsort(-lengths, kind="stable")
     lengths = lengths[order]
     state = at_runs(moments, order)
-    output, averaged = tuple(piece.runs.output.tolist()), piece.keeping is not None
+    output = tuple(piece.runs.output.tolist())
+    averaged = piece.keeping is not None
     at_once = STEPS_AT_ONCE if lengths[0] > FEW_AT_ONCE else FEW_AT_ONCE
     compiled = lengths[0] >= piece.ground.compiled_from
     for begin in np.arange(0, lengths[0], at_once):
@@ -80,7 +81,9 @@ def _advanced(
 def _plain(
     state: Any, steps: Steps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool
 ) -> Moments:
-    ended, done, running = [], 0, counts.size
+    ended = []
+    done = 0
+    running = counts.size
     for count in np.unique(counts):
         portion = max(1, NUMBERS_AT_ONCE // (running * modes.eigenvalue.size))
         for begin in range(done, count, portion):
@@ -88,9 +91,11 @@ def _plain(
             maps = step_maps(Steps(*(each[begin : begin + some, :running] for each in steps)), modes.eigenvalue)
             for number in range(some):
                 state = step(state, maps.at(number), modes.multiplicity, output, averaged)
-        done, left = count, int((counts > count).sum())
+        done = count
+        left = int((counts > count).sum())
         ended.append(_settings(state, slice(left, running)))
-        state, running = _settings(state, slice(0, left)), left
+        state = _settings(state, slice(0, left))
+        running = left
     return _joined(ended[::-1])
 
 
@@ -116,7 +121,9 @@ def _compiled(
     """The same in one loop of JAX, in float64; all axes are filled up, so that few shapes are compiled."""
     import jax
 
-    settings, size, number = counts.size, modes.eigenvalue.size, len(steps.batch)
+    settings = counts.size
+    size = modes.eigenvalue.size
+    number = len(steps.batch)
     lanes = next(each for each in LANES if each >= settings)
     width = -(-size // WIDTH) * WIDTH
     room = STEPS_AT_ONCE if number > FEW_AT_ONCE else FEW_AT_ONCE

@@ -91,11 +91,14 @@ def _returned(course: Course, modes: Modes, signal: np.ndarray, noise: float) ->
     """Mean, in units of the start, and variance of what is returned, (K,) each, in every mode's direction."""
     import jax
 
-    method, average, n = course.algorithm.method, course.algorithm.average, course.num_steps
+    method = course.algorithm.method
+    average = course.algorithm.average
+    n = course.num_steps
     start, output = (np.asarray(each, dtype=float) for each in (method.start, method.output))
     begin = float(output @ start) if average.starts_at_iterate() else 0.0
     keeping = average.forgetting(n), average.weight(n)
-    k, size = start.size, modes.eigenvalue.size
+    k = start.size
+    size = modes.eigenvalue.size
     mean = np.multiply.outer(np.append(start, begin), np.ones(size))
     state = mean, np.zeros((k + 1, k + 1, size))
     with jax.enable_x64(True):
@@ -125,7 +128,8 @@ def _loop() -> Any:
             k = gain.shape[0]
             block = jnp.zeros((k + 1, k + 1)).at[:k, :k].set(jnp.eye(k) - decay)
             block = block.at[k, :k].set(weight * output).at[k, k].set(1 - forgetting)
-            gained, seen = jnp.append(gain, 0.0), jnp.append(point, 0.0)
+            gained = jnp.append(gain, 0.0)
+            seen = jnp.append(point, 0.0)
             matrix = block[:, :, None] - (gained[:, None] * seen)[:, :, None] * eigenvalue
             risk = noise + (signal * (point[:, None] * mean[:k]).sum(0) ** 2).sum()
             drive = (gained[:, None] * gained)[:, :, None] * (risk / batch * eigenvalue**2)

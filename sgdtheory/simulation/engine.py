@@ -94,7 +94,8 @@ def simulate_runs(
     _check_room(runs, num_replicas, resources.memory_limit)
     recorder = Recorder(runs, num_replicas)
     blocks = make_blocks(spectrum, runs, num_replicas, resources)
-    work, done = sum(block.length for block in blocks), 0
+    work = sum(block.length for block in blocks)
+    done = 0
     with Interrupts() as interrupts, contextlib.suppress(KeyboardInterrupt):
         for block in blocks:
             for step, program in _walk(spectrum, runs, block, key, resources.devices):
@@ -155,8 +156,10 @@ def _stops(runs: Sequence[Run], numbers: np.ndarray) -> dict[int, list[tuple[int
 
 def _block_size(run: Run, spectrum: Spectrum, num_lanes: int, resources: Resources, *, exact: bool) -> int:
     """Lanes in a block: enough to be fast, within the memory limit, as many on each device, and few different sizes."""
-    dim, devices = spectrum.start.size, len(resources.devices)
-    numbers, extra = BLOCK_NUMBERS.get(resources.devices[0].platform, 2**16), run.sampler.numbers_a_lane(dim)
+    dim = spectrum.start.size
+    devices = len(resources.devices)
+    numbers = BLOCK_NUMBERS.get(resources.devices[0].platform, 2**16)
+    extra = run.sampler.numbers_a_lane(dim)
     fast = min(numbers // dim, EXTRA_NUMBERS * numbers // extra)
     allowed = int(resources.memory_limit / _bytes_a_lane(run.sampler, spectrum, run.vectors)) // devices
     each = -(-num_lanes // devices)
@@ -169,7 +172,8 @@ def _walk(
 ) -> Iterator[tuple[int, "AveragedSGD | LinearProgram"]]:
     """The block's lanes at every stop, and often enough in between."""
     program = _program(spectrum, runs, block, key, Mesh(np.array(devices), ("lanes",)))
-    now, quantum = 0, FIRST_CALL
+    now = 0
+    quantum = FIRST_CALL
     for stop in block.stops:
         while now < stop:
             count = min(stop - now, quantum, program.most(now))
@@ -209,7 +213,9 @@ class AveragedSGD:
         replica: np.ndarray,
         key: np.ndarray,
     ) -> None:
-        self.sampler, self.spectrum, self.mesh = sampler, spectrum, mesh
+        self.sampler = sampler
+        self.spectrum = spectrum
+        self.mesh = mesh
         self.dtype = spectrum.start.dtype
         with np.errstate(over="ignore"):  # a rate beyond the range of the dtype diverges, as it should
             rates = np.array([run.learning_rate for run in runs]).astype(self.dtype)[number]

@@ -153,7 +153,9 @@ def test_batch_schedules_that_are_refused(schedule, message):
 
 
 def test_a_batch_schedule_may_be_zero_somewhere():
-    TunedRisk(PROBLEM, st.Algorithm(batch_schedule=st.Stages([0, 0.5], [0.0, 1.0]), average=LAST))
+    """No batch is smaller than 1: a mean of 3 is that of ones and fives."""
+    half = st.Algorithm(batch_schedule=st.Stages([0, 0.5], [0.0, 1.0]), average=LAST)
+    assert TunedRisk(PROBLEM, half)._peaks(np.array([3.0])) == pytest.approx(5.0)
 
 
 # ------------------------------------------------------------------ tuned

@@ -75,3 +75,26 @@ def test_a_path_on_panels_estimates_its_error():
     assert (error <= 10 * np.asarray(panels.iterate.relative_error) + 1e-11).all()
     assert np.max(panels.iterate.relative_error) > 0
     assert (np.asarray(single.iterate.relative_error) == 0).all()
+
+
+class Halved(st.LinearMethod):
+    """SGD that shows half of its error."""
+
+    output = (0.5,)
+
+    def coefficients(self, rate, step):
+        return st.Coefficients([[1]], [rate], [1])
+
+
+@pytest.mark.parametrize("average", [st.LastIterate(), st.ExponentialAverage(0.9), st.UniformAverage()], ids=str)
+def test_a_path_begins_with_what_the_method_shows(average):
+    """A quarter of SGD's risk, from the first point to the last."""
+    problem = st.LeastSquares([1.0, 0.1], [0.5, 0.3], 0.2)
+    setting = {"batch_size": 4, "learning_rate": 0.2, "num_samples": 800, "points": 20}
+    half, whole = (
+        st.risk_path(problem, **setting, algorithm=st.Algorithm(method, average=average))
+        for method in (Halved(), st.SGD())
+    )
+    assert half.iterate.total[0] == pytest.approx(0.2)
+    np.testing.assert_allclose(half.iterate.total, whole.iterate.total / 4, rtol=1e-9)
+    np.testing.assert_allclose(half.average.total, whole.average.total / 4, rtol=1e-9)

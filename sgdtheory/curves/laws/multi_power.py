@@ -67,7 +67,8 @@ class MultiPowerLaw(AbstractLaw):
 
 
 def _drops(curve: LossCurve) -> Drops:
-    sums, rate = sums_of_rates(curve), curve.learning_rate
+    sums = sums_of_rates(curve)
+    rate = curve.learning_rate
     falls = rate[:-1] - rate[1:]
     at = np.flatnonzero(falls != 0)
     where = np.where(jumps(rate)[at], sums[at + 1], (sums[at] + sums[at + 1]) / 2)

@@ -12,7 +12,8 @@ from sgdtheory.curves.panels import jumps
 def sums_of_rates(curve: LossCurve) -> np.ndarray:
     """(K,) `Σ_{s<t} γ_s` at the rows of a curve: warm-up, trapezoids between rows; a rate is held until it jumps."""
     first = curve.learning_rate[0] * (curve.step[0] - curve.warmup / 2)
-    here, next_ = curve.learning_rate[:-1], curve.learning_rate[1:]
+    here = curve.learning_rate[:-1]
+    next_ = curve.learning_rate[1:]
     means = np.where(jumps(curve.learning_rate), here, (here + next_) / 2)
     return first + np.append(0, np.cumsum(means * np.diff(curve.step)))
 

@@ -12,7 +12,8 @@ from sgdtheory.explore.state import SLOTS, State, digits
 
 GROWTH = 10.0 ** np.arange(-3, 3.5)  # data sizes over D at which B* is computed for its growth
 GROWTH_EXPONENTS = f"-3, {len(GROWTH) - 3}"
-MOST_SAMPLES, LEAST_SAMPLES = 1e15, 20.0
+MOST_SAMPLES = 1e15
+LEAST_SAMPLES = 20.0
 
 
 def growth_samples(num_samples: float) -> np.ndarray:
@@ -25,7 +26,9 @@ def growth(state: State, slot: int, tell: Tell) -> None:
     sizes = growth_samples(state.num_samples)
     exponent = float(predicted_exponent(state.capacity, state.source))
     order = sizes[np.argsort(np.abs(np.log(sizes / state.num_samples)), kind="stable")].tolist()
-    algorithm, found, exact = state.algorithms[slot], dict[float, float](), 0
+    algorithm = state.algorithms[slot]
+    found = dict[float, float]()
+    exact = 0
     setting = {"overhead": state.overhead, "algorithm": algorithm}
 
     def show() -> None:
@@ -54,12 +57,14 @@ def draw(drawing: Any) -> None:
 
 def show(drawing: Any, slot: int, answer: Answer) -> None:
     """Of `growth`: as many data sizes as are known."""
-    samples, sizes = answer.columns["num_samples"], answer.columns["critical"]
+    samples = answer.columns["num_samples"]
+    sizes = answer.columns["critical"]
     drawing.put("critical", slot, samples, sizes)
     drawing.put("points", slot, samples, sizes)
     drawing.fit(slot, samples, sizes, below=2.0)
     if slot == 0:
-        ends, exponent = samples[[0, -1]], answer.marks["exponent"]
+        ends = samples[[0, -1]]
+        exponent = answer.marks["exponent"]
         drawing.put("theory", -1, ends, sizes[-1] * (ends / samples[-1]) ** exponent)
         words = f"Corollary 8: D^{exponent:.3f}"
         if samples.size > 1:

@@ -19,7 +19,9 @@ from sgdtheory.risk import RiskPath, excess_risk, risk_path
 from sgdtheory.simulation import simulate
 
 PATH_POINTS = 80
-REPLICAS, CHECKED_POINTS, MOST_SIMULATED = 128, 16, 200_000
+REPLICAS = 128
+CHECKED_POINTS = 16
+MOST_SIMULATED = 200_000
 LEAST_PROGRESS = 0.01  # share of a simulation between two answers
 LOW_HEIGHT = 110
 
@@ -34,7 +36,9 @@ def best_rate(state: State, algorithm: Algorithm) -> float:
 
 def run(state: State, slot: int, tell: Tell) -> None:
     """The risk at the setting, and the loss curve up to it."""
-    problem, algorithm, rate = state.problem, state.algorithms[slot], best_rate(state, state.algorithms[slot])
+    problem = state.problem
+    algorithm = state.algorithms[slot]
+    rate = best_rate(state, state.algorithms[slot])
     setting = {"batch_size": state.batch_size, "num_samples": state.num_samples}
     risk = excess_risk(problem, **setting, learning_rate=rate, algorithm=algorithm)
     edge = stability_edge(state, algorithm)
@@ -66,7 +70,8 @@ def simulated(state: State, slot: int, tell: Tell) -> None:
     """Simulated risks along the run: means of replicas and their standard errors."""
     import jax  # half a second that the exact theory does not need
 
-    algorithm, rate = state.algorithms[slot], best_rate(state, state.algorithms[slot])
+    algorithm = state.algorithms[slot]
+    rate = best_rate(state, state.algorithms[slot])
     setting: Any = {"batch_size": state.batch_size, "learning_rate": rate, "num_samples": state.num_samples}
     path = risk_path(state.problem, **setting, algorithm=algorithm, points=200)
     if path.num_steps[-1] > MOST_SIMULATED:
@@ -102,7 +107,8 @@ def simulated(state: State, slot: int, tell: Tell) -> None:
         tell(Answer("simulated", {}, marks, ("Stopped before two replicas had finished.",)))
         return
     with np.errstate(all="ignore"):
-        mean, error = risks[:, finished].mean(1), risks[:, finished].std(1, ddof=1) / np.sqrt(finished.sum())
+        mean = risks[:, finished].mean(1)
+        error = risks[:, finished].std(1, ddof=1) / np.sqrt(finished.sum())
     samples = np.interp(steps, path.num_steps, path.num_samples)
     low = np.maximum(mean - error, mean / 10)
     columns = {"num_steps": steps, "num_samples": samples, "risk": mean, "low": low, "high": mean + error}
@@ -126,7 +132,8 @@ def draw(drawing: Any) -> None:
 
 def show(drawing: Any, slot: int, answer: Answer) -> None:
     """Lines of `path`, points of `simulated`."""
-    columns, marks = answer.columns, answer.marks
+    columns = answer.columns
+    marks = answer.marks
     if answer.panel == "simulated":
         if columns:
             kept = columns["risk"] > 0
