@@ -1,4 +1,4 @@
-"""Does B* move with size: power, size and coverage by simulation, and the three methods against exact laws."""
+"""Does B* move with size: power and size by simulation, and the three methods against exact laws."""
 
 import functools
 from dataclasses import replace
@@ -35,7 +35,16 @@ from tests.simulated_steps import (
 )
 
 CONVENTION = Convention(REFERENCE)
-SAMPLES, FEW, SOME = 400, 300, 150
+SOME = 150
+
+
+def only(groups, *sizes):
+    return [each for each in groups if each.size in sizes]
+
+
+def cut(groups, number):
+    return [StepsMeasurement(each.group, each.size, each.batch_sizes[:number], each.steps[:number]) for each in groups]
+
 
 # ------------------------------------------------------------------ simulation
 
@@ -47,83 +56,43 @@ def test_the_quick_fit_is_the_fit():
             np.testing.assert_allclose((quick.a, quick.b), (slow.a, slow.b), rtol=1e-7)
 
 
-def dependence(exponent, number, method: Method = "law", noise=NOISE):
-    """What `number` independent sweeps find."""
-    rngs = np.random.default_rng(7).spawn(number)
-    return [size_dependence(measured(exponent, rng, noise=noise), convention=CONVENTION, method=method) for rng in rngs]
-
-
 @functools.cache
-def simulated(exponent, number=SAMPLES, method: Method = "law", noise=NOISE):
-    """`dependence` with the quick fit."""
+def simulated(exponent, number=SOME, method: Method = "law", noise=NOISE):
+    """What `number` independent sweeps find."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(invariance, "fit_steps_law", quick_fit)
-        return dependence(exponent, number, method, noise)
-
-
-def check_power_and_size(same, moved):
-    """The slope's standard error is some 0.036, so that 0 ± 1.75·0.036 lies inside of ±0.2 nearly always."""
-    same, moved = [each.verdict for each in same], [each.verdict for each in moved]
-    assert same.count("holds") >= at_least(0.97, len(same))
-    assert same.count("fails") <= at_most(0.05, len(same))
-    assert moved.count("fails") >= at_least(0.97, len(moved))
-    assert moved.count("holds") == 0
+        rngs = np.random.default_rng(7).spawn(number)
+        groups = (measured(exponent, rng, noise=noise) for rng in rngs)
+        return [size_dependence(each, convention=CONVENTION, method=method) for each in groups]
 
 
 @pytest.mark.slow
 def test_power_and_size():
-    check_power_and_size(simulated(0.0), simulated(0.3))
-
-
-@pytest.mark.slow
-def test_power_and_size_of_the_fit_itself():
-    check_power_and_size(dependence(0.0, FEW), dependence(0.3, FEW))
+    """The slope's standard error is some 0.036, so that 0 ± 1.75·0.036 lies inside of ±0.2 nearly always."""
+    same, moved = ([each.verdict for each in simulated(exponent, 400)] for exponent in (0.0, 0.3))
+    assert same.count("holds") >= at_least(0.97, 400)
+    assert same.count("fails") <= at_most(0.05, 400)
+    assert moved.count("fails") >= at_least(0.97, 400)
+    assert moved.count("holds") == 0
 
 
 def test_an_exponent_at_the_margin_rarely_holds():
-    found = [each.verdict for each in simulated(0.2, SOME)]
+    found = [each.verdict for each in simulated(0.2)]
     assert found.count("holds") <= at_most(0.05, SOME)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("exponent", [0.0, 0.3])
-def test_coverage_of_the_slope(exponent):
-    """At least the level: the scatter around the line only widens. Half of the interval would not do."""
-    found = simulated(exponent)
-    half = np.array([each.interval[1] - each.slope for each in found])
-    away = np.array([abs(each.slope - exponent) for each in found])
-    assert (away <= half).sum() >= at_least(0.95, SAMPLES)
-    assert (away <= half / 2).sum() < at_least(0.95, SAMPLES)
-
-
-def test_the_scatter_is_estimated():
-    """Σ residuals²/σ² is χ² with Σ(m − 2) degrees of freedom, but for the laws' curvature."""
-    squares = [each.scatter**2 for each in simulated(0.0)]
-    freedom = len(WIDTHS) * (BATCHES.size - 2)
-    assert simulated(0.0)[0].freedom == freedom
-    error = NOISE**2 * np.sqrt(2 / freedom / SAMPLES)
-    assert abs(np.mean(squares) - NOISE**2) < stats.norm.isf(FALSE_ALARM / 2) * error
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_standard_errors_are_the_scatter_of_estimates(method):
-    """To first order in the noise; 2% for the lines' bends."""
+    """To first order in the noise; 2% for the lines' bends. Σ residuals²/σ² is χ² with Σ(m − 2) degrees of freedom."""
     found = simulated(0.0, SOME, method, 0.003)
     claimed = np.sqrt(np.mean([each.standard_error**2 for each in found]))
     spread = np.std([each.slope for each in found], ddof=1)
-    assert abs(np.log(spread / claimed)) < stats.norm.isf(FALSE_ALARM / 2) / np.sqrt(2 * (SOME - 1)) + 0.02
-
-
-def test_scatter_beyond_the_laws_widens_the_interval():
-    groups = measured(0.0, np.random.default_rng(1), noise=0.001)
-    shifted = [
-        StepsMeasurement(each.group, each.size, each.batch_sizes, each.steps + 300 * extra / each.batch_sizes)
-        for each, extra in zip(groups, (0, 100, 0, 100, 0), strict=True)
-    ]
-    before, after = (size_dependence(each, convention=CONVENTION) for each in (groups, shifted))
-    assert before.birge < 3
-    assert after.birge > 10
-    assert np.diff(after.interval) > 10 * np.diff(before.interval)
+    false_alarm = stats.norm.isf(FALSE_ALARM / 2)
+    assert abs(np.log(spread / claimed)) < false_alarm / np.sqrt(2 * (SOME - 1)) + 0.02
+    freedom = len(WIDTHS) * (BATCHES.size - 2)
+    assert found[0].freedom == freedom
+    squares = np.mean([each.scatter**2 for each in found]) / 0.003**2
+    assert abs(squares - 1) < false_alarm * np.sqrt(2 / freedom / SOME)
 
 
 # ------------------------------------------------------------------ exact laws
@@ -140,47 +109,29 @@ def dense_search(batches, steps, reference, overhead):
 @pytest.mark.parametrize("reference", [16, 40, 55.5])
 @pytest.mark.parametrize("overhead", [0.1, 0.5])
 def test_interpolation_against_a_dense_search(reference, overhead):
-    for seed in range(5):
+    """In whatever unit steps are."""
+    for seed, unit in enumerate((1, 1e-6, 1e6)):
         steps = 300 * (1 + 150 / BATCHES) * np.exp(0.1 * np.random.default_rng(seed).standard_normal(5))
-        found = interpolated_critical_batch_size(BATCHES, steps, Convention(reference, overhead))
+        found = interpolated_critical_batch_size(BATCHES, unit * steps, Convention(reference, overhead))
         np.testing.assert_allclose(found, dense_search(BATCHES, steps, reference, overhead), rtol=3e-5)
 
 
-def test_interpolation_takes_the_last_crossing():
-    """Data 1, 2, 1, 2, 4 of the reference's: 1.2 times them is crossed three times, last between 4 and 8."""
-    batches = np.array([1.0, 2, 4, 8, 16])
-    steps = np.array([1.0, 2, 1, 2, 4]) / batches
-    np.testing.assert_allclose(interpolated_critical_batch_size(batches, steps, Convention(1.0, 0.2)), 4.8, rtol=1e-12)
-
-
-def test_data_that_touch_the_limit_are_within_it():
-    """Twice the reference's at the batch size 4, after four times at 2."""
-    batches = np.array([1.0, 2, 4, 8])
-    assert interpolated_critical_batch_size(batches, np.array([1, 4, 2, 4]) / batches, Convention(1.0, 1.0)) == 4
-
-
-@pytest.mark.parametrize("critical", [20, 39.9, 40, 60, 99, 250, 600])
-@pytest.mark.parametrize("reference", [16, 30, 300])
-def test_interpolation_is_exact_for_the_law_on_any_grid(critical, reference):
-    if critical < (1 + OVERHEAD) * reference:
-        return
-    ratio = (critical - (1 + OVERHEAD) * reference) / OVERHEAD
-    found = interpolated_critical_batch_size(BATCHES, 300 * (1 + ratio / BATCHES), Convention(reference, OVERHEAD))
+@pytest.mark.parametrize(
+    ("data", "overhead", "critical"),
+    [
+        ([1, 2, 1, 2, 4], 0.2, 4.8),  # crossed three times, last between 4 and 8
+        ([1, 4, 2, 4, 8], 1.0, 4),  # touched there: within the limit
+    ],
+)
+def test_interpolation_takes_the_last_crossing(data, overhead, critical):
+    batches = 2.0 ** np.arange(5)
+    found = interpolated_critical_batch_size(batches, np.array(data) / batches, Convention(1.0, overhead))
     np.testing.assert_allclose(found, critical, rtol=1e-12)
 
 
-@pytest.mark.parametrize("unit", [1e-6, 1e6])
-def test_interpolation_knows_no_unit_of_steps(unit):
-    steps = 300 * (1 + 150 / BATCHES)
-    found = interpolated_critical_batch_size(BATCHES, unit * steps, Convention(16, 0.2))
-    np.testing.assert_allclose(found, interpolated_critical_batch_size(BATCHES, steps, Convention(16, 0.2)), rtol=1e-12)
-
-
-def test_interpolation_does_not_extrapolate():
-    steps = 300 * (1 + 1e5 / BATCHES)
-    assert np.isnan(interpolated_critical_batch_size(BATCHES, steps, Convention(16, 0.2)))
-    assert np.isnan(interpolated_critical_batch_size(BATCHES, 300 * (1 + 150 / BATCHES), Convention(8, 0.2)))
-    assert np.isnan(interpolated_critical_batch_size(BATCHES, 300 * (1 + 150 / BATCHES), Convention(1000, 0.2)))
+@pytest.mark.parametrize(("ratio", "reference"), [(1e5, 16), (150, 8), (150, 1000)])
+def test_interpolation_does_not_extrapolate(ratio, reference):
+    assert np.isnan(interpolated_critical_batch_size(BATCHES, 300 * (1 + ratio / BATCHES), Convention(reference, 0.2)))
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.3])
@@ -231,22 +182,22 @@ def test_standard_errors_by_hand(method, reference):
     np.testing.assert_allclose(found.standard_errors, expected, rtol=2e-3)
 
 
-def test_the_overhead_is_20_percent():
+def test_defaults():
+    """An overhead of 20% from the smallest common batch size on, a margin of a fifth."""
     groups = measured(0.1, np.random.default_rng(4))
     for method in METHODS:
         given, default = (
             size_dependence(groups, method=method, **each) for each in ({"convention": Convention(None, 0.2)}, {})
         )
         np.testing.assert_array_equal(given.critical, default.critical)
+    assert (default.margin, size_dependence(groups, margin=0.3).margin) == (0.2, 0.3)
     (first, *_) = groups
     default = interpolated_critical_batch_size(first.batch_sizes, first.steps)  # whose smallest batch size is REFERENCE
     assert default == interpolated_critical_batch_size(first.batch_sizes, first.steps, Convention(REFERENCE, 0.2))
-
-
-def test_the_margin_is_a_fifth():
-    groups = only(measured(0.1, np.random.default_rng(4)), 32, 512)
-    assert size_dependence(groups, convention=CONVENTION).margin == 0.2
-    assert size_dependence(groups, convention=CONVENTION, margin=0.3).margin == 0.3
+    groups[2] = StepsMeasurement("width 128", 128, BATCHES[1:], groups[2].steps[1:])
+    assert common_reference(groups) == 40
+    given, default = size_dependence(groups, convention=Convention(40)), size_dependence(groups)
+    np.testing.assert_array_equal(given.critical, default.critical)
 
 
 @pytest.mark.parametrize(
@@ -274,104 +225,26 @@ def test_the_line_is_that_of_weighted_least_squares():
     np.testing.assert_allclose(found.birge, np.sqrt(squares / 3), rtol=1e-9)
 
 
-def test_the_unit_of_sizes_does_not_matter():
-    groups = measured(0.1, np.random.default_rng(3))
-    small = [replace(each, size=each.size / 1e6) for each in groups]
-    found = [size_dependence(each, convention=CONVENTION) for each in (groups, small)]
-    np.testing.assert_allclose(found[1].interval, found[0].interval, rtol=1e-9)
-
-
 def test_two_sizes_have_no_scatter_around_a_line():
+    """And decide nothing, even without scatter of the steps."""
     found = size_dependence(only(measured(0.1, np.random.default_rng(2)), 32, 512), convention=CONVENTION)
     assert np.isnan(found.birge)
     assert found.freedom == 6
-    assert found.interval == found.equivalence_interval == (-np.inf, np.inf)
     assert "two sizes cannot tell scatter" in found.remark
     low, high = found.critical_intervals  # of each B*, by the scatter of its steps
     half = stats.t.ppf(0.975, 6) * found.standard_errors
     np.testing.assert_allclose(np.log([found.critical / low, high / found.critical]), [half, half], rtol=1e-9)
-
-
-def test_two_sizes_are_inconclusive_even_without_scatter():
-    found = replace(size_dependence(only(measured(0.0), 32, 512), convention=CONVENTION), standard_error=0.0)
-    assert found.verdict == "inconclusive"
-    assert found.interval == (-np.inf, np.inf)
-    assert size_dependence(measured(0.0), convention=CONVENTION).remark == ""
+    for error in (found.standard_error, 0.0):
+        silent = replace(found, standard_error=error)
+        assert silent.interval == silent.equivalence_interval == (-np.inf, np.inf)
+        assert silent.verdict == "inconclusive"
 
 
 def test_three_sizes_have_one_degree_of_freedom():
     found = size_dependence(only(measured(0.1, np.random.default_rng(2)), 32, 128, 512), convention=CONVENTION)
     assert found.birge > 0
+    assert found.remark == ""
     np.testing.assert_allclose(replace(found, birge=2.0).reach(0.95), 2 * 12.7062, rtol=1e-5)
-
-
-def test_the_reference_is_the_smallest_common_batch_size():
-    groups = measured(0.0)
-    groups[2] = StepsMeasurement("width 128", 128, BATCHES[1:], groups[2].steps[1:])
-    assert common_reference(groups) == 40
-    given, default = size_dependence(groups, convention=Convention(40)), size_dependence(groups)
-    np.testing.assert_array_equal(given.critical, default.critical)
-
-
-# ------------------------------------------------------------------ bad input
-
-
-def only(groups, *sizes):
-    return [each for each in groups if each.size in sizes]
-
-
-def cut(groups, number):
-    return [StepsMeasurement(each.group, each.size, each.batch_sizes[:number], each.steps[:number]) for each in groups]
-
-
-def resized(groups, size):
-    return [StepsMeasurement(each.group, size, each.batch_sizes, each.steps) for each in groups]
-
-
-@pytest.mark.parametrize(
-    ("change", "options", "message"),
-    [
-        (lambda groups: only(groups, 64), {}, r"at least two different positive sizes, got \[64.0\]"),
-        (lambda groups: resized(groups, 8), {}, "at least two different positive sizes"),
-        (lambda groups: [*groups, *resized(groups, np.nan)], {}, "at least two different positive sizes"),
-        (lambda groups: [*groups, *resized(groups, np.inf)], {}, "at least two different positive sizes"),
-        (lambda groups: [*groups, *resized(groups, -1)], {}, "at least two different positive sizes"),
-        (lambda groups: [*groups, *resized(groups, 0)], {}, "at least two different positive sizes"),
-        (lambda groups: [], {}, r"at least two different positive sizes, got \[\]"),
-        (lambda groups: cut(only(groups, 32, 64), 2), {}, "at least 3 different batch sizes"),
-        (lambda groups: cut(groups[:1], 3) + cut(groups[1:2], 3)[:0], {}, "at least two different positive sizes"),
-        (lambda groups: groups, {"level": 0.5}, "level must be between 0.5 and 1, got 0.5"),
-        (lambda groups: groups, {"level": 1}, "level must be between 0.5 and 1, got 1"),
-        (lambda groups: groups, {"margin": 0}, "margin must be positive"),
-        (lambda groups: groups, {"overhead": -1}, "overhead must be positive"),
-        (lambda groups: groups, {"reference": 0}, "reference must be positive"),
-        (lambda groups: groups, {"method": "line"}, "method must be one of law, interpolation, balance, got line"),
-        (
-            lambda groups: groups,
-            {"method": "interpolation", "reference": 8},
-            "outside of the batch sizes measured for width 32",
-        ),
-        (
-            lambda groups: cut(groups, 3),
-            {"method": "interpolation", "overhead": 5},
-            "outside of the batch sizes measured for width 32",
-        ),
-    ],
-)
-def test_bad_input(change, options, message):
-    with pytest.raises(ValueError, match=message):
-        fitted(change(measured(0.0)), **options)
-
-
-def fitted(groups, reference=REFERENCE, overhead=OVERHEAD, **options):
-    return size_dependence(groups, convention=Convention(reference, overhead), **options)
-
-
-def test_no_common_reference():
-    groups = only(measured(0.0), 32, 64)
-    groups[1] = StepsMeasurement("width 64", 64, BATCHES + 1, groups[1].steps)
-    with pytest.raises(ValueError, match="reference must be given: the groups have no batch size in common"):
-        size_dependence(groups)
 
 
 def test_two_groups_of_three_batch_sizes_are_the_least():
@@ -380,13 +253,36 @@ def test_two_groups_of_three_batch_sizes_are_the_least():
     assert size_dependence(groups, convention=CONVENTION).freedom == 2
 
 
+# ------------------------------------------------------------------ bad input
+
+GROUPS = measured(0.0)
+SIZES, OUTSIDE = "at least two different positive sizes", "outside of the batch sizes measured for width"
+
+
+def with_last(**fields):
+    return [*GROUPS[:-1], replace(GROUPS[-1], **fields)]
+
+
 @pytest.mark.parametrize(
-    ("method", "steps"),
-    [("law", 1e6 / BATCHES), ("balance", 1e6 / BATCHES), ("balance", np.full(5, 300.0))],
-    ids=["linear", "balance of linear", "balance of flat"],
+    ("groups", "options", "message"),
+    [
+        ([], {}, rf"{SIZES}, got \[\]"),
+        (GROUPS[:1], {}, rf"{SIZES}, got \[32.0\]"),
+        ([replace(each, size=8.0) for each in GROUPS], {}, SIZES),
+        *[(with_last(size=size), {}, SIZES) for size in (np.nan, np.inf, -1.0, 0.0)],
+        (cut(GROUPS[:2], 2), {}, "at least 3 different batch sizes"),
+        (with_last(batch_sizes=BATCHES + 1), {"convention": Convention(None)}, "no batch size in common"),
+        (GROUPS, {"level": 0.5}, "level must be between 0.5 and 1, got 0.5"),
+        (GROUPS, {"level": 1}, "level must be between 0.5 and 1, got 1"),
+        (GROUPS, {"margin": 0}, "margin must be positive"),
+        (GROUPS, {"method": "line"}, "method must be one of law, interpolation, balance, got line"),
+        (GROUPS, {"method": "interpolation", "convention": Convention(8)}, f"{OUTSIDE} 32"),
+        (cut(GROUPS, 3), {"method": "interpolation", "convention": Convention(16, 5)}, f"{OUTSIDE} 32"),
+        (with_last(steps=1e6 / BATCHES), {}, f"{OUTSIDE} 512: measure or tune more"),
+        (with_last(steps=1e6 / BATCHES), {"method": "balance"}, f"{OUTSIDE} 512"),
+        (with_last(steps=np.full(5, 300.0)), {"method": "balance"}, f"{OUTSIDE} 512"),
+    ],
 )
-def test_steps_without_a_bend_have_no_critical_batch_size(method, steps):
-    groups = measured(0.0)
-    groups[3] = StepsMeasurement("width 256", 256, BATCHES, steps)
-    with pytest.raises(ValueError, match="outside of the batch sizes measured for width 256: measure or tune more"):
-        size_dependence(groups, convention=CONVENTION, method=method)
+def test_bad_input(groups, options, message):
+    with pytest.raises(ValueError, match=message):
+        size_dependence(groups, **({"convention": CONVENTION} | options))

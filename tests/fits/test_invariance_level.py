@@ -12,18 +12,11 @@ from sgdtheory.fits import invariance
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.invariance import interpolated_critical_batch_size, size_dependence
 from sgdtheory.fits.measurements import StepsMeasurement
+from tests.marks import slow
 from tests.simulated_steps import BATCHES, REFERENCE, WIDTHS, at_least, at_most, measured, quick_fit
 
 MARGIN, NUMBER = 0.2, 400
-SLOW = {"marks": pytest.mark.slow}
-SETTINGS = [  # number of sizes, scatter between them
-    pytest.param(3, 0.0, **SLOW),
-    pytest.param(3, 0.05, **SLOW),
-    (3, 0.15),
-    pytest.param(5, 0.0, **SLOW),
-    pytest.param(5, 0.15, **SLOW),
-    pytest.param(9, 0.15, **SLOW),
-]
+SETTINGS = [(3, 0.0), (3, 0.05), (3, 0.15), (5, 0.0), (5, 0.15), (9, 0.15)]  # number of sizes, scatter between them
 
 
 @pytest.fixture(autouse=True)
@@ -73,19 +66,6 @@ def test_level_and_coverage_with_scatter_between_widths(number, between):
         assert rates(found, switched)[0] < at_least(0.95, NUMBER)
 
 
-def test_two_sizes_decide_nothing():
-    """B* of two sizes that scatter by 15% and move at the margin: no verdict. Control: t_f alone covers half."""
-    widths = np.array([32.0, 64.0])
-    rngs = np.random.default_rng(2).spawn(200)
-    sweeps = [measured(MARGIN, rng, noise=0.02, widths=widths, between=0.15) for rng in rngs]
-    found = [size_dependence(each, convention=Convention(REFERENCE)) for each in sweeps]
-    assert {each.verdict for each in found} == {"inconclusive"}
-    assert all(each.interval == (-np.inf, np.inf) for each in found)
-    covered, rejected = rates(found, lambda each, place: stats.t.ppf(place, each.freedom))
-    assert covered < at_least(0.7, 200)
-    assert rejected > at_most(0.2, 200)
-
-
 # ------------------------------------------------------------------ batch sizes a factor of 2.5 apart
 
 
@@ -113,15 +93,16 @@ def false_holds(noise, number, alpha=1.0):
     return sum(each.verdict == "holds" for each in found)
 
 
-@pytest.mark.parametrize("noise", [0.01, pytest.param(0.001, **SLOW)])
+@pytest.mark.parametrize("noise", [0.01, slow(0.001)])
 def test_level_of_reading_off_on_a_coarse_grid(noise, monkeypatch):
-    number = 300
+    """A true level of 5% gives more than `at_most` in at most one of 10⁴ seeds; chords in logs give more."""
+    number = 150
     assert false_holds(noise, number) <= at_most(0.05, number)
     monkeypatch.setattr(invariance, "interpolated_critical_batch_size", chords_in_logs)
     assert false_holds(noise, number) > at_most(0.05, number)
 
 
-@pytest.mark.parametrize("alpha", [0.9, 0.97, 1.03, 1.1])
+@pytest.mark.parametrize("alpha", [0.9, 1.1])
 def test_level_of_reading_off_data_that_are_not_the_laws(alpha):
     """Lines in B are chords too then; but the misfit that bends them is in s."""
     number = 100

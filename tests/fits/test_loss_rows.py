@@ -52,8 +52,14 @@ def test_a_data_frame_is_a_table():
     ("table", "message"),
     [
         (COLUMNS | {"samples": [8, 3, 80]}, "samples must be at least batch_size, one step, got 3 with batch_size 4"),
+        ({"batch_size": [1]}, "table must have the columns .*, got none called samples or learning_rate or loss"),
+        ({name: [] for name in COLUMNS}, "table must have rows, got none"),
+        ([], "table must have rows, got none"),
+        (COLUMNS | {"batch_size": [8, -4, 8]}, "batch_size must be positive and finite, got -4"),
         (COLUMNS | {"loss": [1.0, 0.0, 2.0]}, "loss must be positive, got 0"),
         (COLUMNS | {"loss": [1.0, -0.5, 2.0]}, "loss must be positive, got -0.5"),
+        (COLUMNS | {"loss": ["low"] * 3}, "loss must hold numbers"),
+        (COLUMNS | {"loss": [np.nan] * 3}, "all of its runs diverged: lower the rates"),
         (COLUMNS | {"size": [5, 5, 6]}, "size must be the same in all rows of the table, got 5 and 6"),
         (COLUMNS | {"group": list("bab"), "size": [5, 5, 6]}, "size must be the same in all rows of b, got 5 and 6"),
         (COLUMNS | {"group": list("aba")}, "loss must be finite somewhere in b, but all of its runs diverged"),
@@ -62,6 +68,7 @@ def test_a_data_frame_is_a_table():
         ([{"loss": 3}, (1, 2, 3, 4)], r"table must have rows \(batch_size, .*, got {'loss': 3}"),
         (["abcd"], "table must have rows .*, got 'abcd'"),
         ([5], "table must have rows .*, got 5"),
+        ([(1, 2, 3)], r"table must have rows \(batch_size, samples, learning_rate, loss\), .* got \(1, 2, 3\)"),
         ([(1, 2, 3, 4), (1, 2, 3, 4, 5)], r"table must have rows .*, got \(1, 2, 3, 4, 5\)"),
         (
             [dict.fromkeys(COLUMNS, 9.0), {**dict.fromkeys(COLUMNS, 9.0), "seed": 1}],
@@ -76,8 +83,13 @@ def test_bad_tables(table, message):
 
 def test_a_file_with_all_columns_and_one_with_none_more_than_needed(tmp_path):
     path = tmp_path / "grid.csv"
-    path.write_text("batch_size,samples,learning_rate,loss,name,n,s\n8,80,0.1, 3.5 , a ,5,0\n8,80,0.2,,a,5,\n")
-    found = read_loss_grid(path)
+    path.write_text("B,samples,lr,L,name,n,s\n8,80,0.1, 3.5 , a ,5,0\n8,80,0.2,,a,5,\n")
+    renamed = read_loss_grid(path, batch_size="B", learning_rate="lr", loss="L")
+    path.write_text(path.read_text().replace("B,samples,lr,L", "batch_size,D,learning_rate,loss"))
+    found = read_loss_grid(path, samples="D")
+    path.write_text(path.read_text().replace(",D,", ",samples,"))
+    np.testing.assert_equal(read_loss_grid(path), found)
+    np.testing.assert_equal(renamed, found)
     assert list(found) == ["batch_size", "samples", "learning_rate", "loss"]
     np.testing.assert_array_equal(found["loss"], [3.5, np.nan])
     found = read_loss_grid(path, group="name", size="n", seed="s")
@@ -93,3 +105,18 @@ def test_cells_that_a_short_line_leaves_out(tmp_path):
     found = read_loss_grid(path, group="name")
     assert found["group"] == ["a", ""]
     np.testing.assert_array_equal(found["loss"], [3.5, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("", "has no rows below its header"),
+        ("16,1e5,0,3\n", "line 2: learning_rate must be positive and finite, got 0"),
+        ("16,1e5,1,low\n", "line 2: loss must be a number, or empty of a run that diverged, got 'low'"),
+    ],
+)
+def test_bad_files(tmp_path, rows, message):
+    path = tmp_path / "grid.csv"
+    path.write_text("batch_size,samples,learning_rate,loss\n" + rows)
+    with pytest.raises(ValueError, match=message):
+        read_loss_grid(path)

@@ -43,13 +43,8 @@ def test_a_term_counts_as_absent_only_where_no_batch_size_shows_it(share, alpha)
     assert (law.a, law.b) == pytest.approx((1, ratio), rel=1e-6)
 
 
-def test_alpha_is_1_unless_told_otherwise():
-    law = st.fit_steps_law(BATCHES, steps_of(1600, 3e6, 1.3, noise=0.04))
-    assert (law.alpha, law.alpha_fitted) == (1.0, False)
-
-
 @pytest.mark.parametrize("alpha", [1.0, 1.3, None])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_noisy_fit_agrees_with_curve_fit(seed, alpha):
     steps = steps_of(1600, 3e6, alpha or 1.1, noise=0.05, seed=seed)
 
@@ -66,7 +61,7 @@ def test_noisy_fit_agrees_with_curve_fit(seed, alpha):
     np.testing.assert_allclose(law.residuals, residuals, atol=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_no_law_on_a_grid_fits_better(seed):
     """The landscape over (b/a, α) has more than one valley; noise large enough to open them."""
     rng = np.random.default_rng(seed)
@@ -97,12 +92,6 @@ def test_without_plateau_and_with_fitted_alpha(alpha):
     assert law.critical_batch_size() == np.inf
 
 
-def test_without_plateau_just_below_linear_scaling():
-    """(1 + ω)^(1/(1 − α)) is beyond the largest float."""
-    law = st.fit_steps_law(BATCHES, steps_of(0, 3e6, 0.9999), 0.9999)
-    assert law.critical_batch_size() == np.inf
-
-
 @pytest.mark.parametrize("alpha", [0.7, 1.0, 1.4, None])
 def test_flat_steps(alpha):
     law = st.fit_steps_law(BATCHES, np.full(9, 1600.0), alpha)
@@ -127,12 +116,6 @@ def test_order_of_the_points_is_immaterial_and_replicates_are_allowed():
     assert twice.residual_std == pytest.approx(law.residual_std * np.sqrt(2 * 7 / 16), rel=1e-9)
 
 
-def test_predict_takes_scalars_and_arrays():
-    law = law_of(1600, 3e6, 1.3)
-    assert law.predict(100) == pytest.approx(1600 + 3e6 / 100**1.3, rel=1e-14)
-    assert law.predict([[1, 10]]).shape == (1, 2)
-
-
 def test_residual_std_needs_more_points_than_parameters():
     assert np.isnan(st.fits.StepsLaw(1.0, 1.0, 1.0, False, np.array([1.0, 2.0]), np.array([2.0, 1.5])).residual_std)
 
@@ -142,18 +125,13 @@ def test_residual_std_needs_more_points_than_parameters():
     [
         ([1, 2, 4], [5, 4], 1.0, r"one-dimensional and of one length, got shapes \(3,\) and \(2,\)"),
         ([[1, 2, 4]], [[5, 4, 3]], 1.0, "one-dimensional and of one length"),
-        (3, 3, 1.0, "one-dimensional and of one length"),
-        ([1, 2], [5, 4], 1.0, "batch_sizes must hold at least 3 different batch sizes, got 2"),
-        ([1, 2, 2, 1], [5, 4, 3, 2], 1.0, "at least 3 different batch sizes, got 2"),
-        ([], [], 1.0, "at least 3 different batch sizes, got 0"),
+        ([1, 2, 2, 1], [5, 4, 3, 2], 1.0, "batch_sizes must hold at least 3 different batch sizes, got 2"),
         ([1, 2, 4], [5, 4, 3], None, "at least 4 different batch sizes to fit alpha too, got 3"),
         ([1, 2, 0], [5, 4, 3], 1.0, "batch_sizes must be positive and finite, got 0.0"),
         ([1, 2, 4], [5, -4, 3], 1.0, "steps must be positive and finite, got -4.0"),
-        ([1, 2, 4], [5, np.nan, 3], 1.0, "steps must be positive and finite, got nan"),
-        ([1, 2, np.inf], [5, 4, 3], 1.0, "batch_sizes must be positive and finite, got inf"),
         ([1, 2, "x"], [5, 4, 3], 1.0, "batch_sizes must be a number or an array of numbers"),
         ([1, 2, 4], [5, 4, 3], 0.0, "alpha must be positive and finite, got 0.0"),
-        ([1, 2, 4], [5, 4, 3], -1.0, "alpha must be positive and finite, got -1.0"),
+        ([1, 2, 4], [5, 4, 3], [1, 2], "alpha must be a single number"),
     ],
 )
 def test_bad_measurements(batches, steps, alpha, message):
@@ -216,12 +194,6 @@ def test_fewest_steps_and_samples(alpha, a, b):
     assert law.S_min == pytest.approx(float(law.predict(1e15)), rel=1e-5)
 
 
-def test_mccandlish_hyperbola():
-    law, batches = law_of(1600.0, 3e6), BATCHES
-    steps = law.predict(batches)
-    np.testing.assert_allclose((steps / law.S_min - 1) * (batches * steps / law.E_min - 1), 1.0, rtol=1e-9)
-
-
 @pytest.mark.parametrize(("alpha", "a", "b"), [(0.7, 1.0, 3.0), (1.4, 0.0, 3.0), (1.4, 1.0, 0.0), (1.0, 1.0, 0.0)])
 def test_no_fewest_samples(alpha, a, b):
     """Below α = 1, without a plateau or without a slope, ever smaller or larger batches need ever fewer samples."""
@@ -231,23 +203,14 @@ def test_no_fewest_samples(alpha, a, b):
 # ------------------------------------------------------------------ the critical batch size
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_critical_batch_size_in_closed_form(seed):
-    rng = np.random.default_rng(seed)
-    a, b, reference, overhead = 10.0 ** rng.uniform([-3, -3, -1, -2], [6, 9, 4, 1])
-    expected = overhead * b / a + (1 + overhead) * reference
-    assert law_of(a, b).critical_batch_size(reference, overhead) == pytest.approx(expected, rel=1e-12)
-
-
 def test_default_convention():
     law = law_of(1600.0, 3e6)
     assert law.critical_batch_size() == pytest.approx(0.2 * 3e6 / 1600 + 1.2 * 256, rel=1e-14)
-    assert law.critical_batch_size(256, 0.2) == law.critical_batch_size(overhead=0.2, reference=256)
-    assert law.critical_batch_size(256, 0.2) == law.critical_batch_size()
     noisy = st.fit_steps_law(BATCHES, steps_of(1600.0, 3e6, noise=0.05))
     assert noisy.interval() == noisy.interval("critical_batch_size", 0.95, reference=256, overhead=0.2)
     assert noisy.steps_interval(300) == noisy.steps_interval(300, 0.95)
     assert noisy.misfit == law.misfit == 0  # without standard errors
+    assert (noisy.alpha, noisy.alpha_fitted) == (1.0, False)
 
 
 def test_a_convention_in_place_of_its_two_numbers():
@@ -261,10 +224,12 @@ def test_a_convention_in_place_of_its_two_numbers():
     for use in (law.critical_batch_size, law.interval):
         with pytest.raises(ValueError, match="convention has the reference and the overhead already"):
             use(reference=64, convention=convention)
+        with pytest.raises(ValueError, match="overhead must be positive and finite, got 0.0"):
+            use(overhead=0)
 
 
 @pytest.mark.parametrize("alpha", [0.6, 0.8, 0.95, 1.0, 1.05, 1.3, 1.6, 2.0])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_critical_batch_size_is_the_largest_root(seed, alpha):
     rng = np.random.default_rng(seed)
     a, reference, overhead = 10.0 ** rng.uniform([0, 0, -1.5], [4, 4, 0.5])
@@ -278,20 +243,6 @@ def test_critical_batch_size_is_the_largest_root(seed, alpha):
     assert grid[last] <= critical * (1 + 1e-9)
     assert critical <= grid[last + 1] * (1 + 1e-9)
     assert (excess[grid > critical * (1 + 1e-9)] > 0).all()
-
-
-def test_two_roots_when_scaling_is_superlinear():
-    """α > 1 left of the least data: the smaller root is not the answer."""
-    law = law_of(1.0, 1e4, 2.0)  # data B + 10⁴/B, least at B = 100
-    target = 1.2 * (10 + 1e3)
-    roots = np.sort(np.roots([1, -target, 1e4]))
-    assert law.critical_batch_size(10, 0.2) == pytest.approx(roots[1], rel=1e-11)
-    assert law.critical_batch_size(10, 0.2) != pytest.approx(roots[0], rel=1e-2)
-
-
-@pytest.mark.parametrize("alpha", [0.7, 1.0, 1.4])
-def test_without_a_slope_the_critical_batch_size_is_the_convention(alpha):
-    assert law_of(1600.0, 0.0, alpha).critical_batch_size(100, 0.3) == pytest.approx(130, rel=1e-12)
 
 
 @pytest.mark.parametrize("step", [1e-4, 1e-7, 1e-10])
@@ -310,53 +261,3 @@ def test_units(alpha):
     assert rescaled == pytest.approx(unit * critical, rel=1e-7)
     assert recounted.critical_batch_size(200, 0.3) == pytest.approx(critical, rel=1e-7)
     assert recounted.a == pytest.approx(unit * st.fit_steps_law(batches, steps, alpha).a, rel=1e-7)
-
-
-@pytest.mark.parametrize("alpha", [0.8, 1.0, 1.2])
-def test_critical_batch_size_increases_with_both_conventions(alpha):
-    law = law_of(1600, 3e6, alpha)
-    by_overhead = [law.critical_batch_size(2000, overhead) for overhead in (0.01, 0.1, 0.5, 2)]
-    by_reference = [law.critical_batch_size(reference, 0.2) for reference in (2000, 4000, 8000)]
-    assert by_overhead == sorted(by_overhead)
-    assert by_reference == sorted(by_reference)
-    assert by_overhead[0] > 2000
-
-
-@pytest.mark.parametrize(
-    ("convention", "message"),
-    [
-        ({"reference": 0}, "reference must be positive and finite, got 0.0"),
-        ({"reference": -256}, "reference must be positive and finite, got -256.0"),
-        ({"reference": np.nan}, "reference must be positive and finite, got nan"),
-        ({"reference": "big"}, "reference must be a number"),
-        ({"overhead": 0}, "overhead must be positive and finite, got 0.0"),
-        ({"overhead": -0.2}, "overhead must be positive and finite, got -0.2"),
-        ({"overhead": np.inf}, "overhead must be positive and finite, got inf"),
-    ],
-)
-def test_bad_convention(convention, message):
-    law = law_of(1600, 3e6)
-    with pytest.raises(ValueError, match=message):
-        law.critical_batch_size(**convention)
-    with pytest.raises(ValueError, match=message):
-        law.interval(**convention)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: st.fit_steps_law([1, 2, 4], [4, 3, 2], alpha=[1, 2]), "alpha must be a single number"),
-        (
-            lambda: st.fit_steps_law([1, 2, 4], [4, 3, 2]).critical_batch_size([64, 128]),
-            "reference must be a single number",
-        ),
-        (lambda: st.fit_steps_law([1, 2, 4, 8], [4, 3, 2, 2]).interval(level="x"), "level must be a number"),
-        (
-            lambda: st.fit_steps_law([1, 2, 4], [4, 3, 2]).predict([1, 0]),
-            "batch_size must be positive and finite, got 0",
-        ),
-    ],
-)
-def test_more_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
