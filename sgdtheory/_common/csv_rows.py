@@ -25,7 +25,7 @@ def csv_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, st
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
     with file:
         try:
-            reader = csv.DictReader(file)
+            reader = csv.DictReader(file, restval="")  # cells that a short line leaves out
             present = reader.fieldnames or []
             for column in columns:
                 if column not in present:
@@ -45,14 +45,14 @@ def _instead(present: Sequence[str]) -> str:
     return f"its columns are: {', '.join(map(repr, present)) or 'none'}"
 
 
-def positive_cell(text: str | None, column: str, where: str) -> float:
+def positive_cell(text: str, column: str, where: str) -> float:
     """The positive number in a cell.
 
     Raises:
         ValueError: it holds something else; the message names the column, and where it stands.
     """
     try:
-        value = float(text or "")
+        value = float(text)
     except ValueError:
         raise ValueError(f"{where}: {column} must be a number, got {text!r}") from None
     if not (value > 0 and np.isfinite(value)):

@@ -180,7 +180,7 @@ def read_loss_curves(
     for path in [paths] if isinstance(paths, str | Path) else paths:
         runs: dict[tuple[str, str], dict[str, list[float]]] = {}
         for line, row in csv_rows(Path(path), [*columns.values(), *filter(None, (run, group))]):
-            if not (row[loss] or "").strip():
+            if not row[loss].strip():
                 continue
             label = (row[run] if run else Path(path).stem), (row[group] if group else "")
             values = runs.setdefault(label, {key: [] for key in columns})
@@ -196,11 +196,11 @@ def read_loss_curves(
     return found
 
 
-def _number(text: str | None, column: str, where: str) -> float:
-    if not (text or "").strip():
+def _number(text: str, column: str, where: str) -> float:
+    if not text.strip():
         raise ValueError(f"{where}: {column} is blank where a loss is logged; fill it in, or blank the loss too")
     try:
-        return float(text or "")
+        return float(text)
     except ValueError:
         raise ValueError(f"{where}: {column} must be a number, got {text!r}") from None
 

@@ -79,16 +79,16 @@ def read_loss_grid(
         for name, column in numbers.items():
             columns[name].append(positive_cell(row[column], column, where))
         for name, column in texts.items():
-            columns[name].append((row[column] or "").strip())
+            columns[name].append(row[column].strip())
         columns["loss"].append(_loss_cell(row[loss], loss, where))
     if not columns["loss"]:
         raise ValueError(f"{path} has no rows below its header")
     return columns
 
 
-def _loss_cell(text: str | None, column: str, where: str) -> float:
+def _loss_cell(text: str, column: str, where: str) -> float:
     try:
-        return csv_number((text or "").strip())
+        return csv_number(text.strip())
     except ValueError:
         raise ValueError(f"{where}: {column} must be a number, or empty of a run that diverged, got {text!r}") from None
 

@@ -109,7 +109,7 @@ def read_measurements(
     computed: set[str] = set()
     for line, row in csv_rows(Path(path), columns):
         where = f"{path}, line {line}"
-        name = (row[group] or "").strip() if group else ""
+        name = row[group].strip() if group else ""
         if group and not name:
             raise ValueError(f"{where}: {group} must not be empty")
         batch, count = (positive_cell(row[column], column, where) for column in (batch_size, steps))
@@ -121,7 +121,7 @@ def read_measurements(
             )
         error = _error(row[standard_error], standard_error, where) / count if standard_error else float("nan")
         measured[batch] = count, error
-        if (row.get(COMPUTED) or "").strip() == "yes":
+        if row.get(COMPUTED, "").strip() == "yes":
             computed.add(name)
         value = positive_cell(row[size], size, where) if size else float("nan")
         if size and sizes.setdefault(name, value) != value:
@@ -137,9 +137,9 @@ def read_measurements(
     ]
 
 
-def _error(text: str | None, column: str, where: str) -> float:
+def _error(text: str, column: str, where: str) -> float:
     """A standard error, which 0 is not: runs that all stop at one evaluation are known to within its interval."""
-    if text and text.strip() in ("0", "0.0"):
+    if text.strip() in ("0", "0.0"):
         raise ValueError(
             f"{where}: {column} must be positive, got 0; where all runs stopped at one evaluation, give the steps "
             "between two evaluations over √12"

@@ -112,17 +112,21 @@ def test_bands_of_what_is_not_known():
     assert (np.isfinite(wide.high) & (wide.low < 1e-200) & (wide.high > 1e200)).all()
 
 
+EACH_STEP = "learning_rate must be a number or one of 0 or more for each step"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"learning_rate": [0.1]}, "learning_rate must be a number or one of 0 or more for each step"),
-        ({"learning_rate": [[0.1, 0.1]]}, "learning_rate must be a number or one of 0 or more for each step"),
-        ({"learning_rate": [0.1, -0.1]}, "learning_rate must be a number or one of 0 or more for each step"),
-        ({"learning_rate": [0.1, np.inf]}, "learning_rate must be a number or one of 0 or more for each step"),
+        ({"learning_rate": [0.1]}, EACH_STEP),
+        ({"learning_rate": [[0.1, 0.1]]}, EACH_STEP),
+        ({"learning_rate": [0.1, -0.1]}, EACH_STEP),
+        ({"learning_rate": [0.1, np.inf]}, EACH_STEP),
         ({"learning_rate": [0.1, 0.1], "num_steps": 3}, "learning_rate has every step already"),
         ({"learning_rate": [0.1, 0.1], "schedule": st.Linear()}, "learning_rate has every step already"),
         ({"learning_rate": 0.1}, "num_steps must be given beside a single learning_rate"),
         ({"learning_rate": 0.1, "num_steps": 1}, "num_steps must be a whole number"),
+        ({"learning_rate": 0.1, "num_steps": 10, "batch_size": 0}, "batch_size must be positive"),
     ],
 )
 def test_rates_that_make_no_run(arguments, message):

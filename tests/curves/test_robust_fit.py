@@ -17,25 +17,10 @@ from sgdtheory.curves.robust_fit import (
     observed,
     robust_scale,
 )
-from tests.curves.theory_curves import curve
 
 THEORY = TheoryLaw()
 NAMES = "capacity", "source", "signal", "noise", "step_size", "floor"
 START = {"capacity": 1.5, "source": 1.8, "signal": 1.0, "noise": 0.12, "step_size": 0.2, "floor": 2.0}
-
-
-def thinned(name, random, share=0.0):
-    """Every third row and the one where the rate drops; spikes of 10% on a share of them."""
-    made = curve(name, random, scatter=5e-4)
-    rows = np.unique(np.append(np.arange(0, made.step.size, 3), np.flatnonzero(made.step == 2400)))
-    hit = np.zeros(rows.size)
-    hit[random.permutation(rows.size)[: int(share * rows.size)]] = 0.1
-    return st.LossCurve(made.step[rows], made.learning_rate[rows], made.loss[rows] * (1 + hit), name=name)
-
-
-def fitted(share):
-    curves = [thinned(name, np.random.default_rng(k), share) for k, name in enumerate(("cosine", "drop"))]
-    return fit(observed(curves, THEORY), [START], lambda text: None)
 
 
 class PowerOfSteps:
@@ -191,17 +176,6 @@ def test_scales_and_quantiles():
     assert robust_scale(np.array([0.5, -0.67449, 3.0])) == pytest.approx(1, rel=1e-5)
     found = RobustFit(THEORY, np.zeros(1), np.eye(1), np.ones(1, bool), 1.0, np.zeros(9), 20.0, np.ones(9, bool))
     assert found.quantile(0.95) == pytest.approx(2.08596, rel=1e-5)
-
-
-@pytest.mark.slow
-def test_spikes_on_a_tenth_of_the_rows_change_nothing():
-    """Numbers within half a standard error of those without spikes, and the scale within a quarter (10 s)."""
-    clean, spiky = fitted(0.0), fitted(0.1)
-    assert (~spiky.used).sum() == 4
-    assert clean.used.all()
-    assert spiky.scale == pytest.approx(clean.scale, rel=0.25)
-    error = np.sqrt(np.diag(clean.covariance))
-    assert (np.abs(spiky.coordinates - clean.coordinates) < 0.5 * error).all()
 
 
 def test_spikes_are_few_and_far_off():

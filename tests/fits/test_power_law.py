@@ -6,8 +6,6 @@ from scipy import stats
 
 import sgdtheory as st
 
-SIZES = np.array([85.0, 151, 302, 604, 1200])
-
 
 def powers(seed, number=5, noise=0.1):
     rng = np.random.default_rng(seed)
@@ -16,9 +14,8 @@ def powers(seed, number=5, noise=0.1):
 
 
 @pytest.mark.parametrize("number", [3, 5, 12])
-@pytest.mark.parametrize("seed", range(3))
-def test_power_law_is_linear_regression_of_logs(seed, number):
-    size, value = powers(seed, number)
+def test_power_law_is_linear_regression_of_logs(number):
+    size, value = powers(number, number)
     law = st.fit_power_law(size, value)
     line: Any = stats.linregress(np.log(size), np.log(value))
     slope, intercept = np.polyfit(np.log(size), np.log(value), 1)
@@ -46,19 +43,8 @@ def test_prediction_interval_of_the_textbook(level, new):
     low, high = st.fit_power_law(size, value).prediction_interval(at, level, new_measurement=new)
     np.testing.assert_allclose(np.log(low), rows @ beta - half, rtol=1e-9)
     np.testing.assert_allclose(np.log(high), rows @ beta + half, rtol=1e-9)
-
-
-def test_prediction_intervals_are_of_a_new_measurement_if_nothing_is_said():
-    law = st.fit_power_law(*powers(7, 6))
-    assert law.prediction_interval(300) == law.prediction_interval(300, new_measurement=True)
-    assert law.prediction_interval(300)[1] > law.prediction_interval(300, new_measurement=False)[1]
-
-
-def test_noiseless_power_law():
-    law = st.fit_power_law(SIZES, 93 * SIZES**0.47)
-    assert (law.coefficient, law.exponent) == pytest.approx((93, 0.47), rel=1e-12)
-    assert law.interval() == pytest.approx((0.47, 0.47), rel=1e-10)
-    assert law.prediction_interval(1e4) == pytest.approx((93 * 1e4**0.47,) * 2, rel=1e-10)
+    if new and level == 0.95:
+        np.testing.assert_array_equal(st.fit_power_law(size, value).prediction_interval(at), (low, high))
 
 
 def test_two_points_leave_the_exponent_unlimited():
@@ -69,14 +55,6 @@ def test_two_points_leave_the_exponent_unlimited():
     low, high = law.prediction_interval(np.array([1.0, 10.0, 1e4]))
     np.testing.assert_array_equal(low, np.zeros(3))
     np.testing.assert_array_equal(high, np.full(3, np.inf))
-
-
-def test_units_of_size_only_move_the_coefficient():
-    size, value = powers(3)
-    law, other = st.fit_power_law(size, value), st.fit_power_law(1e6 * size, value)
-    assert other.exponent == pytest.approx(law.exponent, rel=1e-10)
-    assert other.interval() == pytest.approx(law.interval(), rel=1e-9)
-    assert other.coefficient == pytest.approx(law.coefficient * 1e6**-law.exponent, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -97,15 +75,14 @@ def test_bad_power_law_data(x, y, message):
         st.fit_power_law(x, y)
 
 
-@pytest.mark.parametrize("level", [0, 1, -0.5, 95, np.nan])
-def test_bad_level_of_a_power_law(level):
-    law = st.fit_power_law(*powers(0))
-    with pytest.raises(ValueError, match="level must lie between 0 and 1, got"):
-        law.interval(level)
-    with pytest.raises(ValueError, match="level must lie between 0 and 1, got"):
-        law.prediction_interval(10.0, level)
-
-
-def test_bad_size_of_a_prediction():
-    with pytest.raises(ValueError, match="x must be positive and finite, got -1"):
-        st.fit_power_law([1, 2], [1, 2]).predict(-1)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda law: law.interval(1), "level must lie between 0 and 1, got"),
+        (lambda law: law.prediction_interval(10.0, 0), "level must lie between 0 and 1, got"),
+        (lambda law: law.predict(-1), "x must be positive and finite, got -1"),
+    ],
+)
+def test_bad_questions(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(st.fit_power_law(*powers(0)))

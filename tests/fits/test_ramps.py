@@ -70,13 +70,6 @@ def test_one_target_or_one_noise_scale_justify_one_batch_size():
     assert same.steps == pytest.approx(same.constant_steps)
 
 
-def test_targets_that_noise_put_out_of_order_are_joined():
-    ramp = st.batch_ramp([law(500, 1e5), law(4100, 9e5), law(4000, 6e6)])
-    np.testing.assert_allclose(ramp.noise_scales, [200, 5.9e6 / 3500], rtol=1e-6)
-    assert ramp.remark.startswith("1 of 3 targets have an a or b no smaller than a later one's")
-    assert st.batch_ramp(laws()).remark == ""
-
-
 def exact_law(a, b):
     return st.fits.StepsLaw(a, b, 1.0, False, BATCHES, a + b / BATCHES)
 
@@ -87,12 +80,14 @@ def exact_law(a, b):
         ([(500.0, 1e5), (500.0, 9e5), (4000.0, 6e6)], [9e5 / 500, 5.1e6 / 3500]),  # no step between the first two
         ([(500.0, 1e5), (1500.0, 1e5), (4000.0, 6e6)], [1e5 / 1500, 5.9e6 / 2500]),  # no sample between them
         ([(5000.0, 1e5), (6000.0, 9e5), (4000.0, 6e6)], [6e6 / 4000]),
+        ([(4000.0, 6e6), (500.0, 1e5), (4100.0, 9e5)], [200, 5.9e6 / 3500]),  # in whatever order
     ],
 )
 def test_targets_that_do_not_grow_are_joined_with_the_next(numbers, scales):
     ramp = st.batch_ramp([exact_law(*each) for each in numbers])
     np.testing.assert_allclose(ramp.noise_scales, scales)
-    assert ramp.remark.startswith(f"{3 - len(scales)} of 3 targets")
+    assert ramp.remark.startswith(f"{3 - len(scales)} of 3 targets have an a or b no smaller than a later one's")
+    assert st.batch_ramp(laws()).remark == ""
     assert ramp.starts[0] == 0
 
 
@@ -107,10 +102,6 @@ def test_batch_sizes_are_multiples_of_one_if_nothing_is_said():
     ramp = st.batch_ramp(laws())
     best = np.sqrt(6e6 / 4000 * ramp.noise_scales)  # √(r 𝓑), r = b/a
     assert ramp.batch_sizes.tolist() == np.round(best).tolist() == [548, 1095, 1749]
-
-
-def test_order_of_the_laws_is_immaterial():
-    assert st.batch_ramp(laws()[::-1]).pairs() == st.batch_ramp(laws()).pairs()
 
 
 @pytest.mark.slow
@@ -162,23 +153,31 @@ def test_the_linear_ramp_by_the_rule_of_its_trainers(multiple):
 
 
 @pytest.mark.parametrize(
-    "sizes", [[64, 128], [576, 1088, 1728], [10, 20, 40], [4, 6, 10, 16], [100, 107], [12, 24, 24, 36, 84], [5, 3, 9]]
+    "sizes",
+    [
+        [64, 128],
+        [10, 20, 40],
+        [4, 6, 10, 16],
+        [100, 107],
+        [12, 24, 24, 36, 84],
+        [5, 3, 9],
+        [100],
+        [7, 7],
+        [100, 120, 90],
+    ],
 )
 def test_the_linear_ramp_has_about_as_many_stages(sizes):
     """Of all equal increments in the unit of the batch sizes; of two numbers of stages that are as near the fewer."""
     starts = 1000.0 * np.arange(len(sizes))
     ramp = BatchRamp(starts, np.array(sizes, float), np.ones(len(sizes)), 1, 1, 1, 1, "")
     unit, rise = np.gcd.reduce(sizes), sizes[-1] - sizes[0]
+    if rise <= 0:
+        assert ramp.linear is None
+        return
     counts = [count for count in range(1, rise + 1) if rise % count == 0 and rise // count % unit == 0]
     nearest = min(counts, key=lambda count: (abs(count + 1 - len(sizes)), count))
     assert ramp.linear == (sizes[0], rise // nearest, 1000 * (len(sizes) - 1))
     assert all(isinstance(each, int) for each in ramp.linear)
-
-
-@pytest.mark.parametrize("sizes", [[100], [100, 100], [100, 120, 90]])
-def test_batch_sizes_that_do_not_grow_have_no_linear_ramp(sizes):
-    starts = 1000.0 * np.arange(len(sizes))
-    assert BatchRamp(starts, np.array(sizes, float), np.ones(len(sizes)), 1, 1, 1, 1, "").linear is None
 
 
 @pytest.mark.parametrize(

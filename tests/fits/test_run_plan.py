@@ -86,16 +86,12 @@ def test_the_knee_has_the_least_steps_times_samples(alpha):
 def test_the_knee_is_where_steps_and_samples_are_both_twice_their_least():
     fitted = law()
     plan = st.plan(fitted, 1)
+    assert (plan.feasible(101), plan.at(101).devices) == (101, 101)  # a sample a device and step if nothing is said
     steps = float(fitted.predict(plan.knee))
     assert steps / fitted.S_min == pytest.approx(2)
     assert plan.knee * steps / fitted.E_min == pytest.approx(2)
     assert plan.critical_batch_size == pytest.approx(fitted.critical_batch_size(64, 0.2))
     assert plan.at(plan.critical_batch_size).extra_data == pytest.approx(0.2, abs=2e-3)
-
-
-def test_devices_take_one_sample_a_step_if_nothing_is_said():
-    assert st.plan(law(), 1).feasible(101) == 101
-    assert st.plan(law(), 1).at(101).devices == 101
 
 
 @pytest.mark.parametrize(("alpha", "fitted"), [(0.4, False), (0.5, False), (1.3, True)])
@@ -282,15 +278,10 @@ def test_a_law_of_your_own_needs_no_intervals():
             {"batch_sizes": (65, 70), "devices": 8, "micro_batch": 8},
             "batch_sizes from 65 to 70 hold no multiple of 8 samples on each of 8 devices: widen them",
         ),
+        ({"law": 3}, r"law must have predict\(batch_size\), as a StepsLaw has, got 3"),
+        ({"law": Curve(abs)}, "batch_sizes must be given, smallest and largest"),
     ],
 )
 def test_bad_plans(settings, message):
     with pytest.raises(ValueError, match=message):
-        st.plan(law(), **({"throughput": 20} | settings))
-
-
-def test_bad_laws():
-    with pytest.raises(ValueError, match=r"law must have predict\(batch_size\), as a StepsLaw has, got 3"):
-        st.plan(3, 20)
-    with pytest.raises(ValueError, match="batch_sizes must be given, smallest and largest"):
-        st.plan(Curve(law().predict), 20)
+        st.plan(**({"law": law(), "throughput": 20} | settings))
