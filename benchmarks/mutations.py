@@ -58,7 +58,18 @@ def mutants(source: str) -> list[Mutant]:
     numbers go up by one, others double, 0 becomes 1, truth values flip (default arguments are among them); minimum and
     maximum, floor and ceil, any and all change places. Annotations, decorators, texts and errors raised are left alone.
     """
-    lines, found, counts = source.splitlines(keepends=True), [], Counter()
+    return [Mutant(name, line, f"{start}{ast.unparse(changed)}\n{end}") for name, line, start, changed, end in _each(source)]
+
+
+def names_of_mutants(source: str) -> list[str]:
+    """Their names, without the changed modules."""
+    return [name for name, *_ in _each(source)]
+
+
+def _each(source: str) -> Iterator[tuple[str, int, str, ast.stmt, str]]:
+    """(name, line, what stands before, the changed statement, what stands after); changed until the next is asked for."""
+    lines = source.splitlines(keepends=True)
+    counts = Counter()
     for statement in ast.parse(source).body:
         first = min(node.lineno for node in (statement, *getattr(statement, "decorator_list", ())))
         start, end = "".join(lines[: first - 1]), "".join(lines[statement.end_lineno :])
@@ -69,9 +80,8 @@ def mutants(source: str) -> list[Mutant]:
                 name = f"{scope}: {before} -> {_shown(node, parent)}"
                 counts[name] += 1
                 number = f" ({counts[name]})" if counts[name] > 1 else ""
-                found.append(Mutant(name + number, node.lineno, f"{start}{ast.unparse(statement)}\n{end}"))
+                yield name + number, node.lineno, start, statement, end
                 setattr(node, attribute, old)
-    return found
 
 
 def _shown(node: ast.AST, parent: Any) -> str:

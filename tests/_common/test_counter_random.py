@@ -73,7 +73,7 @@ def test_threefry_broadcasts():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("count", [1, 63, 64, 65, 127, 128, 129, 257])
+@pytest.mark.parametrize("count", [1, 64, 65, 129])
 def test_normals_are_normal(count, dtype):
     values = many_normals(count, dtype, 50_000 // count)
     assert values.shape == (50_000 // count, count)
@@ -99,7 +99,7 @@ def test_words_of_float64_normals():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("count", [65, 129, 200])
+@pytest.mark.parametrize("count", [65, 200])
 def test_normals_of_a_step_are_uncorrelated_and_so_are_their_squares(count, dtype):
     """False-alarm rate 1e-4 for the two together: twice as many pairs."""
     values = many_normals(count, dtype, 5000)
@@ -141,7 +141,7 @@ def test_uniforms_are_symmetric_and_inside_the_interval(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("batch", [1, 2, 3, 7, 64, 1e5, 4.5])
+@pytest.mark.parametrize("batch", [1, 2, 3, 4.5, 64])
 def test_chi_square_has_its_law(batch, dtype):
     values = chi_squares(batch, dtype)
     assert np.isfinite(values).all()
@@ -162,7 +162,7 @@ def test_chi_square_of_a_huge_batch_has_its_mean_and_variance(dtype):
     assert abs(standard_score(scaled, 0.05)) > 6  # negative control
 
 
-@pytest.mark.parametrize("batch", [1, 2, 3, 64, 1e5])
+@pytest.mark.parametrize("batch", [1, 3, 1e5])
 def test_a_chi_square_does_not_depend_on_its_neighbours(batch):
     together = chi_squares(batch, np.float32, STEPS[:2000])
     backwards = chi_squares(batch, np.float32, STEPS[:2000][::-1])[::-1]

@@ -142,23 +142,10 @@ def test_csv_numbers_that_are_not_finite(kind):
     assert csv_columns({"x": np.array([np.nan, -np.inf]), "y": np.array([1, 2])}) == "x,y\n,1\n-Inf,2\n"
 
 
-@pytest.mark.parametrize(
-    ("cell", "number"),
-    [
-        ("", np.nan),
-        ("nan", np.nan),
-        ("Inf", np.inf),
-        ("inf", np.inf),
-        ("-Inf", -np.inf),
-        ("-inf", -np.inf),
-        ("1e-3", 1e-3),
-    ],
-)
-def test_cells_of_this_version_and_of_0_1_are_read(cell, number):
-    np.testing.assert_equal(csv_number(cell), number)
-
-
-def test_a_cell_that_is_no_number():
+def test_cells_of_this_version_and_of_0_1_are_read():
+    cells = "", "nan", "Inf", "inf", "-Inf", "-inf", "1e-3"
+    numbers = np.nan, np.nan, np.inf, np.inf, -np.inf, -np.inf, 1e-3
+    np.testing.assert_equal([csv_number(cell) for cell in cells], numbers)
     with pytest.raises(ValueError, match="could not convert"):
         csv_number("many")
 
@@ -166,11 +153,6 @@ def test_a_cell_that_is_no_number():
 def test_json_is_strict():
     """One rule for numbers that are not finite, of Python's or NumPy's."""
     text = json_text({"a": np.inf, "b": np.float64(2.0), "c": (1, np.nan), "d": np.array([1.5, -np.inf]), "e": "µP"})
-    assert json.loads(text, parse_constant=pytest.fail) == {
-        "a": None,
-        "b": 2.0,
-        "c": [1, None],
-        "d": [1.5, None],
-        "e": "µP",
-    }
+    expected = {"a": None, "b": 2.0, "c": [1, None], "d": [1.5, None], "e": "µP"}
+    assert json.loads(text, parse_constant=pytest.fail) == expected
     assert "µP" in text

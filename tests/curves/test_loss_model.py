@@ -102,7 +102,6 @@ def test_how_late_the_noise_was_made_that_is_left():
         ("cosine", 1.3, 1.6, 16, 2.0),
         ("constant", 2.0, 3.0, 64, 5.0),
         ("drop", 3, 2, 8, 0.5),
-        ("drop", 1.3, 1.6, 16, 2.0),
     ],
 )
 def test_as_the_exact_engine(shape, capacity, source, batch, noise):

@@ -27,28 +27,30 @@ def last_risk(rates, batch):
 
 def averaged_risk(rate, batch, steps):
     """Of w̄ over w_0 … w_{n−1}, by E S_t², S_t = Σ_{s<t} (w_s − w*), and its moments with w_t."""
-    x = rate * PROBLEM.eigenvalues
-    risk, cross, square = PROBLEM.signal, np.zeros(2), np.zeros(2)
+    x = np.multiply.outer(rate, PROBLEM.eigenvalues)
+    risk, cross, square = PROBLEM.signal + 0 * x, 0 * x, 0 * x
     for _ in range(steps):
         square = square + 2 * cross + risk
         cross = (1 - x) * (cross + risk)
-        risk = (1 - x) ** 2 * risk + x**2 / batch * (risk + risk.sum() + PROBLEM.noise_variance)
-    return square.sum() / steps**2
+        risk = (1 - x) ** 2 * risk + x**2 / batch * (risk + risk.sum(-1, keepdims=True) + PROBLEM.noise_variance)
+    return square.sum(-1) / steps**2
 
 
 def least_risk(way, steps, batch):
-    """By Nelder and Mead's simplex, or L-BFGS without a gradient, from several starts, γ up to the edge."""
+    """By Nelder and Mead's simplex, or L-BFGS without a gradient, from several starts, γ up to the edge.
+
+    A single rate is looked for among a thousand.
+    """
     edge = float(st.risk.stability_edge(PROBLEM, np.array([batch]))[0])
     left = 1 - np.arange(steps) / steps
     if way == "optimal":
         starts = [np.full(steps, 0.5), 0.9 * left, np.where(np.arange(steps) % 2, 0.3, 0.95)]
         risk, bounds, method = lambda share: last_risk(edge * share, batch), [(0.0, 1.0)] * steps, "L-BFGS-B"
-    elif way == "power":
+    elif way == "averaged":
+        return averaged_risk(edge * np.linspace(0.001, 1, 1000), batch, steps).min()
+    else:
         starts, bounds, method = [[0.5, 1.0], [0.9, 0.1], [0.9, 3.0]], [(0, 1), (0, 12)], "Nelder-Mead"
         risk = lambda p: last_risk(edge * p[0] * left ** p[1], batch)  # noqa: E731
-    else:
-        starts, bounds, method = [[0.1], [0.5], [0.95]], [(0, 1)], "Nelder-Mead"
-        risk = lambda p: averaged_risk(edge * p[0], batch, steps)  # noqa: E731
     return min(minimize(risk, start, bounds=bounds, method=method, tol=1e-12).fun for start in starts)
 
 

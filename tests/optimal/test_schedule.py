@@ -10,6 +10,7 @@ from sgdtheory.optimal.schedule import STARTS, KnotShape, _steps
 from sgdtheory.optimal.search import Knots, Search
 from sgdtheory.optimal.variables import Edge
 from sgdtheory.risk import stability_edge
+from tests.marks import slow
 
 PROBLEM = st.PowerLaw(2.0, 3.0)
 NAMED = (st.Constant(), st.Linear(), st.Cosine(), st.WSD(), st.PowerDecay(3.0))
@@ -122,6 +123,7 @@ def test_no_named_schedule_is_better(fixed):
 
 def test_it_is_an_optimum(fixed):
     """The slope is 0, starts agree, and twice the knots gain little; any other γ next to it is worse."""
+    assert 1.2 < fixed.lower_bound_gap < 20
     assert fixed.slope < 1e-5
     risks = list(fixed.from_starts.values())
     assert max(risks) < (1 + 1e-6) * min(risks)
@@ -143,6 +145,7 @@ def test_a_ramp_keeps_to_the_samples_and_is_better(fixed, ramped):
     assert ramped.peak_batch_size == pytest.approx(sizes.max(), rel=1e-2)
 
 
+@pytest.mark.slow
 def test_an_average_has_a_schedule_of_its_own(fixed):
     """Hardly better than a constant γ, well above what is best for the last iterate, and next to the bound."""
     average = st.UniformAverage()
@@ -188,14 +191,13 @@ def test_without_noise_rates_stay_below_the_edge():
 
 
 @pytest.mark.parametrize("problem", [PROBLEM, st.PowerLaw(2.0, 1.2), st.LeastSquares([1.0, 0.2], [0.5, 2.0])], ids=str)
-def test_nothing_is_below_the_bound(problem):
-    """Σ s σ²/(σ² + D s): also of a sum over every direction, and of other algorithms."""
-    best = st.optimal_schedule(problem, num_samples=3200, batch_size=16)
+def test_the_bound_below_which_nothing_is(problem):
+    """Σ s σ²/(σ² + D s): also of a sum over every direction."""
+    found = Search(problem, 200, 3200.0, False, st.LastIterate()).lower_bound
     signal = problem.directions()[1] if problem.dim else np.arange(1.0, 2e6) ** -problem.source
     beyond = 0.0 if problem.dim else (2e6 - 0.5) ** (1 - problem.source) / (problem.source - 1)
     noise = problem.noise_variance
-    assert best.lower_bound == pytest.approx((signal * noise / (noise + 3200 * signal)).sum() + beyond, rel=1e-4)
-    assert 1 < best.lower_bound_gap < 20
+    assert found == pytest.approx((signal * noise / (noise + 3200 * signal)).sum() + beyond, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -213,18 +215,6 @@ def test_what_is_refused(setting, message):
         st.optimal_schedule(PROBLEM, **setting)
 
 
-def test_schedules_with_a_name_are_tuned_and_sorted(fixed):
-    found = st.optimal.named_schedules(PROBLEM, fixed)
-    losses = [each.loss for each in found.values()]
-    assert losses == sorted(losses)
-    for name, each in found.items():
-        setting = {"batch_size": 16, "num_samples": 8000, "algorithm": each.algorithm}
-        best = st.optimal_learning_rate(PROBLEM, **setting)
-        assert each.risk == pytest.approx(best.risk, rel=1e-6), name
-        assert each.loss == pytest.approx(best.risk / fixed.risk - 1, rel=1e-4)
-        assert (each.loss > 0) == (each.algorithm.average == st.LastIterate())
-
-
 def test_the_figure_has_every_schedule_and_its_loss(fixed, ramped):
     for best, panels in ((fixed, 2), (ramped, 3)):
         named = st.optimal.named_schedules(PROBLEM, best)
@@ -237,7 +227,7 @@ def test_the_figure_has_every_schedule_and_its_loss(fixed, ramped):
         assert all(axis.get_xlabel() for axis in figure.axes)
 
 
-@pytest.mark.parametrize("num_steps", [2, 3, 10])
+@pytest.mark.parametrize("num_steps", [2, 10])
 def test_within_few_steps_too(num_steps):
     """Peaks beyond the edge would be better here: nobody may pass it."""
     best = st.optimal_schedule(PROBLEM, num_samples=num_steps * 10_000, batch_size=10_000)
@@ -248,7 +238,7 @@ def test_within_few_steps_too(num_steps):
     assert min(each.loss for each in named.values() if each.algorithm.average == st.LastIterate()) > -1e-5
 
 
-@pytest.mark.parametrize("problem", [PROBLEM, st.PowerLaw(2.0, 1.5)], ids=["b > a", "b < a"])
+@pytest.mark.parametrize("problem", [slow(PROBLEM), st.PowerLaw(2.0, 1.5)], ids=["b > a", "b < a"])
 def test_batches_alone(problem):
     """At a constant γ: worse than with γ_t too, better than a constant batch size, and stable at every step."""
     setting = {"num_samples": 1280, "num_steps": 16}
