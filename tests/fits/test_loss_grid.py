@@ -49,13 +49,6 @@ def test_critical_batch_size_and_laws_of_a_grid_that_follows_a_law():
     np.testing.assert_allclose(worse.ratios, loss, rtol=1e-9)
 
 
-def test_a_target_that_is_asked_for_is_read_off_each_batch_size():
-    (found,) = st.fit_loss_grid(table(), targets=2.1, convention=st.Convention(16)).targets
-    data = (30 / 0.1) ** 2 * (1 + found.batch_sizes / BALANCE)
-    np.testing.assert_allclose(found.steps, data / found.batch_sizes, rtol=2e-3)
-    assert found.samples == pytest.approx(data[0], rel=0.01)
-
-
 def test_edges_are_left_out_and_said_and_make_a_wrong_critical_batch_size_where_they_are_not():
     """Rates up to 2: large batches lack theirs. Left out, B* is right; counted, it is far too small."""
     rows = table(rates=RATES[RATES <= 2], curvature=0.4)

@@ -46,12 +46,6 @@ def test_defaults():
     assert other.targets[0].resampled_interval != grid.targets[0].resampled_interval  # the seed is another
 
 
-def test_edges_are_left_out_unless_asked_for():
-    rows = rows_of(factors=(1, 2, 4))
-    assert not fit(rows).targets
-    assert fit(rows, edges=True).targets
-
-
 # ------------------------------------------------------------------ what is known of other runs
 
 

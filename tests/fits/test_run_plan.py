@@ -178,12 +178,6 @@ def test_rows_reach_to_both_ends_of_the_range():
     assert [row.batch_size for row in plan.rows] == [64, 97, 100]  # B* is 96.8
 
 
-def test_with_a_device_for_every_few_samples_the_best_trade_is_the_knee():
-    """Time is proportional to the steps, cost to the samples: McCandlish et al."""
-    plan = st.plan(law(), 20, micro_batch=1)
-    assert plan.choice.batch_size == pytest.approx(plan.knee, abs=1)
-
-
 def test_on_fixed_devices_larger_batches_pay_as_far_as_throughput_grows():
     flat, growing = (st.plan(law(), throughput, devices=16) for throughput in (20.0, TABLE))
     assert flat.choice.batch_size == 64

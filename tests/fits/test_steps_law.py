@@ -203,6 +203,12 @@ def test_no_fewest_samples(alpha, a, b):
 # ------------------------------------------------------------------ the critical batch size
 
 
+def test_three_points_are_enough():
+    law = st.fit_steps_law([64, 512, 4096], [48000, 7800, 2200])
+    low, high = law.interval(level=0.5)
+    assert low < law.critical_batch_size() < high
+
+
 def test_default_convention():
     law = law_of(1600.0, 3e6)
     assert law.critical_batch_size() == pytest.approx(0.2 * 3e6 / 1600 + 1.2 * 256, rel=1e-14)

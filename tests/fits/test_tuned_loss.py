@@ -82,17 +82,6 @@ def test_every_row_of_a_table_follows_the_rule(number):
     np.testing.assert_array_equal(found.value(0.25), found.top - 0.25 * found.fall)
 
 
-def test_a_lowest_rate_where_the_parabola_turns_is_tuned():
-    """(γ − 3)² through the last rate before the cliff: it turns there, and nothing is left to fall."""
-    found = lowest(np.arange(4.0), np.array([[4.0, 1.0, 0.0, np.inf]]))
-    assert (found.state[0], found.top[0], found.fall[0], found.log_rate[0]) == ("tuned", 0.0, 0.0, 2.0)
-
-
-def test_a_flat_line_beside_a_cliff_is_lowest_at_the_first_of_its_rates():
-    found = lowest(np.arange(4.0), np.array([[9.0, 1.0, 1.0, np.inf]]))
-    assert (found.state[0], found.top[0], found.fall[0], found.log_rate[0]) == ("tuned", 1.0, 0.0, 1.0)
-
-
 # ------------------------------------------------------------------ cells
 
 
