@@ -243,10 +243,11 @@ def test_figure_and_verdicts(tmp_path, measured):
             for lanes in 1, FULL.lanes:
                 row = {"samples_per_second": 1e5 * lanes**0.7 / width**0.1}
                 tables["trainer"].add(trainer.lanes_name(width, lanes), row)
-    check_figure(goals.figure(tables, FULL, OWN))
+    figure = goals.figure(tables, FULL, OWN)
     found = [each.verdict for each in goals.verdicts(tables, FULL, OWN)]
     assert found == ["holds" if measured else "inconclusive"] * 4
     if measured:
+        check_figure(figure)
         slow = replace(OWN, name="b")
         tables["agreement"].add("trainer", {"difference": 2e-5, "tolerance": 1e-5, "agrees": 0})
         assert goals.verdicts(tables, FULL, slow)[0].verdict == "fails"
