@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mutants import EQUIVALENT
+from benchmarks.mutants import EQUIVALENT, equivalents
 from benchmarks.mutations import mutants, names_of_mutants
 from tests.marks import slow
 
@@ -63,6 +63,8 @@ def test_equivalent_mutants_exist():
     for path, excused in tomllib.loads(EQUIVALENT.read_text()).items():
         assert set(excused) <= set(names_of_mutants((ROOT / path).read_text())), path
         assert all(excused.values())
+    assert equivalents(Path(path)) == excused
+    assert equivalents(Path("no such module")) == {}
 
 
 @pytest.mark.slow

@@ -185,11 +185,8 @@ def test_standard_errors_by_hand(method, reference):
 def test_defaults():
     """An overhead of 20% from the smallest common batch size on, a margin of a fifth."""
     groups = measured(0.1, np.random.default_rng(4))
-    for method in METHODS:
-        given, default = (
-            size_dependence(groups, method=method, **each) for each in ({"convention": Convention(None, 0.2)}, {})
-        )
-        np.testing.assert_array_equal(given.critical, default.critical)
+    given, default = (size_dependence(groups, **each) for each in ({"convention": Convention(None, 0.2)}, {}))
+    np.testing.assert_array_equal(given.critical, default.critical)
     assert (default.margin, size_dependence(groups, margin=0.3).margin) == (0.2, 0.3)
     (first, *_) = groups
     default = interpolated_critical_batch_size(first.batch_sizes, first.steps)  # whose smallest batch size is REFERENCE

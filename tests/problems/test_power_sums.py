@@ -6,7 +6,7 @@ from sgdtheory.problems.power_sums import power_sum
 
 
 @pytest.mark.parametrize("exponent", [-7.3, -1.0, -0.5, 0.0, 0.5, 1.0, 1.0 + 1e-9, 2.0, 9.5])
-@pytest.mark.parametrize(("first", "last"), [(1, 1), (1, 20), (3, 1000), (200, 5000)])
+@pytest.mark.parametrize(("first", "last"), [(1, 1), (1, 20), (3, 1000), (200, 1500)])
 def test_finite_sum_equals_term_by_term(exponent, first, last):
     exact = mpmath.fsum(mpmath.mpf(i) ** -mpmath.mpf(exponent) for i in range(first, last + 1))
     assert power_sum(exponent, first, last) == pytest.approx(float(exact), rel=1e-14)
