@@ -14,7 +14,7 @@ WAYS = "averaged", "power", "optimal"
 
 @pytest.fixture(scope="module")
 def found():
-    return st.pareto(PROBLEM, target_risk=TARGET, points=4)
+    return st.pareto(PROBLEM, target_risk=TARGET, points=3)
 
 
 def last_risk(rates, batch):
