@@ -82,11 +82,6 @@ def test_of_many_data_sizes_twelve_are_told_evenly(number):
     assert len(set(found)) == 12
 
 
-def test_few_data_sizes_are_all_told_however_uneven():
-    samples = [10 ** (place**2 / 10) for place in range(12)]
-    assert len(found_at(samples, [slice(12)] * 3)) == 12
-
-
 # ------------------------------------------------------------------ one data size
 
 

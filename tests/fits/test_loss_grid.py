@@ -75,21 +75,6 @@ def test_divergence_above_the_best_is_allowed_for():
     assert "towards a rate that diverges" in grid.remark
 
 
-def test_one_learning_rate_is_no_tuning():
-    grid = st.fit_loss_grid(table(rates=np.array([0.3])), convention=st.Convention(16))
-    assert "one learning rate at each batch size and data size: nothing is tuned" in grid.remark
-    assert (grid.groups[0].state == "one rate").all()
-    assert grid.targets
-
-
-def test_a_grid_that_is_tuned_nowhere_says_so():
-    """Two rates, of which the best is always at an end."""
-    grid = st.fit_loss_grid(table(rates=np.array([0.3, 0.6])), convention=st.Convention(16))
-    assert (grid.targets, grid.degradations, grid.laws) == ((), (), ())
-    assert "no steps to a target" in grid.remark
-    assert "no degradation" in grid.remark
-
-
 def test_repeated_runs_say_how_losses_scatter():
     random = np.random.default_rng(1)
     rows = joined(*[table() for _ in range(4)])
@@ -117,14 +102,6 @@ def test_groups_and_sizes():
     assert {"100M", "400M", "all"} <= {law.group for law in grid.laws}
     joint = next(law.fit for law in grid.laws if (law.quantity, law.group) == ("learning rate", "all"))
     assert joint.exponents["size"] == pytest.approx(0, abs=1e-6)
-
-
-def test_final_losses_at_one_data_size_show_degradation_without_targets():
-    grid = st.fit_loss_grid(table(samples=np.array([2.0**18])))
-    assert grid.targets == ()
-    assert "no steps to a target" in grid.remark
-    (worse,) = grid.degradations
-    assert worse.batch_size < BATCHES[-1]
 
 
 # ------------------------------------------------------------------ bad input
