@@ -58,7 +58,9 @@ def mutants(source: str) -> list[Mutant]:
     numbers go up by one, others double, 0 becomes 1, truth values flip (default arguments are among them); minimum and
     maximum, floor and ceil, any and all change places. Annotations, decorators, texts and errors raised are left alone.
     """
-    return [Mutant(name, line, f"{start}{ast.unparse(changed)}\n{end}") for name, line, start, changed, end in _each(source)]
+    return [
+        Mutant(name, line, f"{start}{ast.unparse(changed)}\n{end}") for name, line, start, changed, end in _each(source)
+    ]
 
 
 def names_of_mutants(source: str) -> list[str]:
@@ -67,7 +69,7 @@ def names_of_mutants(source: str) -> list[str]:
 
 
 def _each(source: str) -> Iterator[tuple[str, int, str, ast.stmt, str]]:
-    """(name, line, what stands before, the changed statement, what stands after); changed until the next is asked for."""
+    """(name, line, text before, statement, text after); the statement is changed until the next one is asked for."""
     lines = source.splitlines(keepends=True)
     counts = Counter()
     for statement in ast.parse(source).body:
