@@ -39,7 +39,7 @@ def move(page, **parts):
     """Move controls: the numbers of the newest jobs."""
     page.state = replace(page.state, **parts)
     page.refresh()
-    return dict(page.newest)
+    return dict(page.ledger.newest)
 
 
 def samples(batch_size, about=False):
@@ -113,7 +113,7 @@ def test_waiting_takes_away_what_is_of_another_state(page, ahead):
     jobs = move(page, source=4.0)
     if ahead:
         tell(page, "ahead", jobs, risks(0.2, about=True))
-    page.running = {subject: since - 10 for subject, since in page.running.items()}
+    page.ledger.running = {subject: since - 10 for subject, since in page.ledger.running.items()}
     page.tell_status()
     assert line(page) == ([0.2, 0.2] if ahead else [])
     tell(page, "ahead", jobs, risks(0.3, about=True))
