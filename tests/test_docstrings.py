@@ -7,6 +7,8 @@ import inspect
 import pytest
 
 import sgdtheory as st
+from tests.conftest import quickly_compiled
+from tests.marks import slow
 
 DOORS = "sgdtheory", "sgdtheory.fits", "sgdtheory.simulation", "sgdtheory.plotting"
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -36,11 +38,16 @@ def examples(name):
 
 def run_example(example):
     printed = []
-    failed, _ = doctest.DocTestRunner(optionflags=OPTIONS).run(example, out=printed.append)
+    with quickly_compiled():
+        failed, _ = doctest.DocTestRunner(optionflags=OPTIONS).run(example, out=printed.append)
     assert not failed, "".join(printed)
 
 
-@pytest.mark.parametrize("name", RUN)
+# A page of the guides shows the same in the default run, or another docstring computes what this one draws.
+SHOWN_ELSEWHERE = "sgdtheory.training.Custom", "sgdtheory.plotting.pareto", "sgdtheory.plotting.optimal_schedule"
+
+
+@pytest.mark.parametrize("name", [slow(name) if name in SHOWN_ELSEWHERE else name for name in RUN])
 def test_examples_run(name):
     for example in examples(name):
         run_example(example)
