@@ -4,7 +4,6 @@ import pytest
 import sgdtheory as st
 from sgdtheory import cli
 from tests.cli.text import cells, strict_json
-from tests.marks import slow
 
 PROBLEM = ["cbs", "--capacity", 2, "--source", 3, "--dim", 20]
 COLUMNS = {
@@ -77,16 +76,12 @@ def test_cbs_table(run):
     assert "40 … 80" in out
 
 
-def test_one_data_size_has_no_slopes(run):
-    out = run("cbs", "--capacity", 2, "--source", 3, "--num-samples", 40)
+def test_one_data_size_of_infinitely_many_directions_has_no_slopes(run):
+    arguments = ["cbs", "--capacity", 2, "--source", 3, "--num-samples", 20]
+    out = run(*arguments)
     assert cells(out, "B*, not rounded")[1:] == ["0.3333"]
     assert cells(out, "R_opt")[1:] == ["-0.6667"]
-    (row,) = strict_json(run(*PROBLEM, "--num-samples", 40, "--json"))["rows"]
-    assert row["num_samples"] == 40
-
-
-def test_infinite_dimension_is_the_default(run):
-    (row,) = strict_json(run("cbs", "--capacity", 2, "--source", 3, "--num-samples", 20, "--json"))["rows"]
+    (row,) = strict_json(run(*arguments, "--json"))["rows"]
     expected = st.critical_batch_size(st.PowerLaw(2, 3), num_samples=20, curve=False)
     assert (row["critical_batch_size"], row["optimal_risk"]) == (expected.batch_size, expected.optimal_risk)
 
@@ -112,11 +107,10 @@ def test_notes(capsys, flags, notes):
     assert [f"sgdtheory: note: {note}" for note in strict_json(out)["notes"]] == lines
 
 
-@pytest.mark.parametrize(("suffix", "head"), [(".png", b"\x89PNG"), slow(".pdf", b"%PDF-"), slow(".svg", b"<?xml")])
-def test_cbs_plot(run, tmp_path, suffix, head):
-    path = tmp_path / "out" / f"figure.v1{suffix}"
-    run(*PROBLEM, "--num-samples", *([10, 20] if suffix == ".png" else [10]), "--plot", path)
-    assert path.read_bytes().startswith(head)
+def test_cbs_plot(run, tmp_path):
+    path = tmp_path / "out" / "figure.v1.png"
+    run(*PROBLEM, "--num-samples", 10, 20, "--plot", path)
+    assert path.read_bytes().startswith(b"\x89PNG")
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -124,37 +118,13 @@ def test_cbs_plot(run, tmp_path, suffix, head):
     ("arguments", "message"),
     [
         ([], "at least one value"),
-        ([1], "num_samples must be at least 2 (a single step learns nothing), got 1"),
-        ([100, "nan"], "num_samples must be positive and finite, got nan"),
-        ([100, -5], "num_samples must be positive and finite, got -5"),
-        (["1e400"], "num_samples must be positive and finite, got inf"),
-        ([100, "--overhead", 0], "overhead must be positive and finite, got 0"),
-        ([20, "--overhead", "1000000%"], "overhead must leave a critical batch size of at most num_samples, got 10000"),
         ([100, "--risk-factor", 1], "risk_factor must be finite and greater than 1, got 1"),
-        ([100, "--noise-variance", -1], "noise_variance must be finite and not negative"),
-        ([100, "--capacity", 1], "capacity must be finite and greater than 1"),
-        ([100, "--source", 0.5], "source must be finite and greater than 1"),
-        ([100, "--dim", 0], "dim must be a whole number of at least 1"),
         ([100, "--plot", "figure.jpg"], "plot must end in .png, .pdf or .svg, got figure.jpg"),
         ([20, "--plot", "/dev/null/figure.png"], "/dev/null"),
-        (["many"], "--num-samples must be numbers, got many"),
+        ([20, "--plot", "folder.png"], "plot must name a file, got the folder"),
     ],
 )
-def test_bad_cbs(fails, arguments, message):
+def test_bad_cbs(fails, arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.png").mkdir()
     assert message in fails(*PROBLEM, "--num-samples", *arguments)
-
-
-def test_a_folder_is_no_file_to_plot_to(fails, tmp_path):
-    (tmp_path / "figure.png").mkdir()
-    found = fails(*PROBLEM, "--num-samples", "100", "--plot", tmp_path / "figure.png")
-    assert "plot must name a file, got the folder" in found
-
-
-def test_data_sizes_are_required(fails):
-    assert "--num-samples" in fails(*PROBLEM)
-
-
-def test_help_names_the_flags(run):
-    out = run("cbs", "--help")
-    for flag in ("--capacity", "--source", "--num-samples", "--overhead", "--risk-factor", "--plot", "--json"):
-        assert flag in out

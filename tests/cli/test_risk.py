@@ -5,12 +5,10 @@ import sgdtheory as st
 from tests.cli.text import RISK, cells, strict_json
 
 
-@pytest.mark.parametrize("dim", [None, 50])
-def test_risk_json(run, dim):
+def test_risk_json(run):
     samples = [1e3, 1e4, 1e6]
-    flags = [] if dim is None else ["--dim", dim]
-    found = strict_json(run(*RISK, "--num-samples", *samples, "--noise-variance", 0.5, *flags, "--json"))
-    problem = st.PowerLaw(2, 3, dim, 0.5)
+    found = strict_json(run(*RISK, "--num-samples", *samples, "--noise-variance", 0.5, "--dim", 50, "--json"))
+    problem = st.PowerLaw(2, 3, 50, 0.5)
     settings = {"batch_size": 16, "learning_rate": 0.3, "num_samples": np.array(samples)}
     risk, bound = st.excess_risk(problem, **settings), st.theorem7(problem, **settings)
     assert (found["batch_size"], found["learning_rate"], found["num_samples"]) == (16, 0.3, samples)
@@ -25,15 +23,12 @@ def test_risk_json(run, dim):
 
 
 def test_risk_json_of_one_setting_is_scalar(run):
-    found = strict_json(run(*RISK, "--num-samples", 1e4, "--json"))
+    """And the dimension may be infinite by name."""
+    words = run(*RISK, "--num-samples", 1e4, "--json")
     risk = st.excess_risk(st.PowerLaw(2, 3), batch_size=16, learning_rate=0.3, num_samples=1e4)
-    assert found["risk"] == risk.total
-    assert isinstance(found["applies"], bool)
-
-
-def test_infinite_dimension_by_name(run):
-    samples = ["--num-samples", 1e4, "--json"]
-    assert run(*RISK, *samples, "--dim", "None") == run(*RISK, *samples)
+    assert strict_json(words)["risk"] == risk.total
+    assert isinstance(strict_json(words)["applies"], bool)
+    assert run(*RISK, "--num-samples", 1e4, "--json", "--dim", "None") == words
 
 
 def test_infinite_risk_is_null(run):
@@ -106,18 +101,8 @@ def test_infinite_risk_in_the_table(run):
     [
         ([*RISK, "--num-samples", 10], "num_samples must be at least batch_size (one step)"),
         ([*RISK, "--num-samples"], "need at least one value each"),
-        ([*RISK, "--num-samples", "nan"], "num_samples must be positive and finite, got nan"),
         ([*RISK, "--num-samples", "1e400"], "num_samples must be positive and finite, got inf"),
-        ([*RISK, "--num-samples", 1e4, "--dim", 0], "dim must be a whole number of at least 1"),
-        ([*RISK, "--num-samples", 1e4, "--noise-variance", -1], "noise_variance must be finite and not negative"),
         ([*RISK, "--num-samples", 1e4, "--capacity", 1], "capacity must be finite and greater than 1"),
-        ([*RISK, "--num-samples", 1e4, "--source", 0.5], "source must be finite and greater than 1"),
-        ([*RISK, "--num-samples", 1e4, "--batch-size", 1.5], "batch_size must be a whole number of at least 1"),
-        ([*RISK, "--num-samples", 1e4, "--learning-rate", 0], "learning_rate must be positive and finite, got 0"),
-        (
-            [*RISK, "--num-samples", 1e4, 1e5, "--learning-rate", 0.1, 0.2, 0.3],
-            "must broadcast against each other, got shapes (), (3,) and (2,)",
-        ),
     ],
 )
 def test_bad_settings(fails, arguments, message):
