@@ -43,11 +43,11 @@ def run_example(example):
     assert not failed, "".join(printed)
 
 
-# A page of the guides shows the same in the default run, or another docstring computes what this one draws.
-SHOWN_ELSEWHERE = "sgdtheory.training.Custom", "sgdtheory.plotting.pareto", "sgdtheory.plotting.optimal_schedule"
+# These take seconds for what a page of the guides, another docstring or the function's own tests run as well.
+LONG = ("training.Custom", "plotting.pareto", "plotting.optimal_schedule", "fit_loss_curves")
 
 
-@pytest.mark.parametrize("name", [slow(name) if name in SHOWN_ELSEWHERE else name for name in RUN])
+@pytest.mark.parametrize("name", [slow(name) if name.removeprefix("sgdtheory.") in LONG else name for name in RUN])
 def test_examples_run(name):
     for example in examples(name):
         run_example(example)
@@ -62,11 +62,11 @@ def test_examples_that_train_networks_run(name):
         run_example(example)
 
 
-@pytest.mark.parametrize("name", [name for name, entry in PUBLIC.items() if inspect.isfunction(entry)])
-def test_every_public_function_has_an_example(name):
-    assert ">>> " in (inspect.getdoc(PUBLIC[name]) or "")
-
-
-@pytest.mark.parametrize("entry", [st.PowerLaw, st.LeastSquares, st.Setting])
-def test_what_a_user_constructs_has_an_example(entry):
-    assert ">>> " in (inspect.getdoc(entry) or "")
+def test_every_public_function_and_what_a_user_constructs_has_an_example():
+    functions = [entry for entry in PUBLIC.values() if inspect.isfunction(entry)]
+    without = [
+        each.__name__
+        for each in (*functions, st.PowerLaw, st.LeastSquares, st.Setting)
+        if ">>> " not in (inspect.getdoc(each) or "")
+    ]
+    assert without == []
