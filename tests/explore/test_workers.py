@@ -12,7 +12,7 @@ import pytest
 
 from sgdtheory.explore import workers as module
 from sgdtheory.explore.state import State
-from sgdtheory.explore.worker import work
+from sgdtheory.explore.worker import Job, work
 from sgdtheory.explore.workers import Workers
 from tests.explore.busy_worker import run_worker
 from tests.marks import slow
@@ -262,10 +262,10 @@ def test_after_any_number_of_moves_and_stops_every_worker_is_free(submit, listen
 
 def test_a_real_worker_computes_and_takes_problems_that_there_are_none_of(listen, monkeypatch):
     monkeypatch.setattr(module, "work", work)
-    with contextlib.closing(Workers()) as own:
-        bad = own.submit("first", "page", "x", "run", (State(capacity=0.9), 0), listen)
-        good = own.submit("first", "page", "y", "run", (State(num_samples=1e3), 0), listen)
-        assert listen.wait_for_end(bad).kind == "refused"
-        assert listen.wait_for_end(good).kind == "done"
-        assert [each.kind for each in listen.of(good)] == ["answer", "done"]
-    assert all(process.exitcode is not None for lane in LANES for process in processes(own, lane))
+    with contextlib.closing(module.Lane(1)) as lane:  # warming up takes a second of a core for each worker
+        for number, state in enumerate((State(capacity=0.9), State(num_samples=1e3))):
+            lane.submit(module.Task("page", number, Job(number, "run", (state, 0)), listen, 0.0))
+        assert listen.wait_for_end(0).kind == "refused"
+        assert listen.wait_for_end(1).kind == "done"
+        assert [each.kind for each in listen.of(1)] == ["answer", "done"]
+    assert all(each.process.exitcode is not None for each in lane._workers)
