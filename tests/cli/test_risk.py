@@ -4,22 +4,37 @@ import pytest
 import sgdtheory as st
 from tests.cli.text import RISK, cells, strict_json
 
+SHOWN = {  # row of the table → name in JSON
+    "batch size B": "batch_size",
+    "learning rate γ": "learning_rate",
+    "samples D": "num_samples",
+    "excess risk": "risk",
+    "bias": "bias",
+    "variance": "variance",
+    "Theorem 7's bound": "bound",
+    "risk / bound": "ratio",
+    "effective dimension k*": "effective_dimension",
+    "largest stable γ": "max_stable_learning_rate",
+}
 
-def test_risk_json(run):
-    samples = [1e3, 1e4, 1e6]
-    found = strict_json(run(*RISK, "--num-samples", *samples, "--noise-variance", 0.5, "--dim", 50, "--json"))
-    problem = st.PowerLaw(2, 3, 50, 0.5)
-    settings = {"batch_size": 16, "learning_rate": 0.3, "num_samples": np.array(samples)}
+
+def test_json_and_table(run):
+    """The library's numbers; the table shows those of the JSON."""
+    samples = np.array([1e3, 1e4, 1e6])
+    arguments = [*RISK, "--num-samples", *samples, "--noise-variance", 2.5, "--dim", 50]
+    found, out = strict_json(run(*arguments, "--json")), run(*arguments)
+    problem = st.PowerLaw(2, 3, 50, 2.5)
+    settings = {"batch_size": 16, "learning_rate": 0.3, "num_samples": samples}
     risk, bound = st.excess_risk(problem, **settings), st.theorem7(problem, **settings)
-    assert (found["batch_size"], found["learning_rate"], found["num_samples"]) == (16, 0.3, samples)
-    for name in ("bias", "variance"):
-        np.testing.assert_array_equal(found[name], getattr(risk, name))
-    np.testing.assert_array_equal(found["risk"], risk.total)
-    np.testing.assert_array_equal(found["bound"], bound.total)
+    expected = settings | {"risk": risk.total, "bias": risk.bias, "variance": risk.variance, "bound": bound.total}
+    expected |= {"effective_dimension": bound.effective_dimension, "applies": bound.applies}
+    expected |= {"max_stable_learning_rate": st.max_stable_learning_rate(problem, batch_size=16)}
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
     np.testing.assert_allclose(found["ratio"], risk.total / bound.total, rtol=1e-14)
-    np.testing.assert_array_equal(found["effective_dimension"], bound.effective_dimension)
-    assert found["applies"] == np.asarray(bound.applies).tolist()
-    assert found["max_stable_learning_rate"] == st.max_stable_learning_rate(problem, batch_size=16)
+    for row, name in SHOWN.items():
+        assert cells(out, row)[1:] == [f"{value:.6g}" for value in np.broadcast_to(found[name], 3)]
+    assert "λ_i = i^−2, s_i = i^−3, σ² = 2.5" in out
 
 
 def test_risk_json_of_one_setting_is_scalar(run):
@@ -36,32 +51,6 @@ def test_infinite_risk_is_null(run):
     assert found["risk"][0] > 0
     assert found["risk"][1] is found["bias"][1] is found["variance"][1] is found["ratio"][1] is None
     assert found["bound"][1] > 0
-
-
-def test_risk_table(run):
-    samples = np.array([1e3, 1e4, 1e6])
-    out = run(*RISK, "--num-samples", *samples, "--noise-variance", 2.5)
-    problem = st.PowerLaw(2, 3, noise_variance=2.5)
-    edge = st.max_stable_learning_rate(problem, batch_size=16)
-    risk, bound = (
-        function(problem, batch_size=16, learning_rate=0.3, num_samples=samples)
-        for function in (st.excess_risk, st.theorem7)
-    )
-    expected = {
-        "batch size B": [16] * 3,
-        "learning rate γ": [0.3] * 3,
-        "samples D": samples,
-        "excess risk": risk.total,
-        "bias": risk.bias,
-        "variance": risk.variance,
-        "Theorem 7's bound": bound.total,
-        "risk / bound": risk.total / bound.total,
-        "effective dimension k*": bound.effective_dimension,
-        "largest stable γ": [edge] * 3,
-    }
-    for name, values in expected.items():
-        assert cells(out, name)[1:] == [f"{value:.6g}" for value in values]
-    assert "λ_i = i^−2, s_i = i^−3, σ² = 2.5" in out
 
 
 def test_risk_table_shows_both_answers_of_applies(run):

@@ -88,20 +88,20 @@ def test_json_of_one_setting_is_scalar_and_depends_on_the_seed(run):
 
 
 def test_table(notes):
-    """Of a run without anything to say."""
+    """Of a run without anything to say: the numbers of the JSON."""
     out, lines = notes(*SHORT)
+    found = strict_json(notes(*SHORT, "--json")[0])
     assert lines == []
-    simulation, exact = library(), st.excess_risk(PROBLEM, **SETTINGS).total
-    bound = st.theorem7(PROBLEM, **SETTINGS).total
     assert "excess risk of the averaged iterate (total), sufficient sampler, gaussian data" in out
     for name in ("B", "γ", "D", "simulated", "exact", "z", "bound", "exact/bound"):
         assert name in out
-    for k, row in enumerate(rows(out)):
-        mean, error, z = simulation.mean[k], simulation.standard_error[k], simulation.z_score(exact)[k]
-        assert row[:3] == ["4", "0.3", f"{SETTINGS['num_samples'][k]:g}"]
-        assert row[3] == f"{mean:.5g} ± {error:.2g}"
-        assert row[4:] == [f"{exact[k]:.5g}", f"{z:+.2f}", f"{bound[k]:.4g}", f"{exact[k] / bound[k]:.3g}"]
-    assert len(rows(out)) == 2
+    names = "num_samples", "mean", "standard_error", "exact", "z", "bound"
+    shown = rows(out)
+    for row, *numbers in zip(shown, *(found[name] for name in names), strict=True):
+        samples, mean, error, exact, z, bound = numbers
+        assert row[:4] == ["4", "0.3", f"{samples:g}", f"{mean:.5g} ± {error:.2g}"]
+        assert row[4:] == [f"{exact:.5g}", f"{z:+.2f}", f"{bound:.4g}", f"{exact / bound:.3g}"]
+    assert len(shown) == 2
 
 
 @pytest.fixture
