@@ -238,7 +238,7 @@ def show_python(page):
 @pytest.mark.slow
 def test_a_hundred_quick_moves(visit, server):
     logged = len(server.log)
-    page = visit("b=5&D=2000&B=4&overhead=0.25&second=tail")
+    page = visit("b=6&D=2000&B=4&overhead=0.25&second=tail")
     page.number("path-total-1")
     move_quickly(page, share=1)
     assert told_of(server.log[logged:], "D=2000") == ""
