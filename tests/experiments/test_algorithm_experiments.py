@@ -11,6 +11,7 @@ import pytest
 import sgdtheory as st
 from experiments import averages, momentum, ramp_or_decay, schedules, weight_decay
 from experiments._lib.algorithms import EXPONENTIAL, UNIFORM, Critical
+from experiments._lib.panels import panels
 from experiments._lib.redraw import Recorded
 from experiments._lib.results import write_result
 from experiments._lib.rows import columns_of, rows_of
@@ -30,6 +31,12 @@ def test_rows_are_read_back():
     columns = columns_of(rows)
     table = [dict(zip(columns, map(str, cells), strict=True)) for cells in zip(*columns.values(), strict=True)]
     np.testing.assert_equal(rows_of(Critical, table), rows)
+
+
+def test_places_that_are_left_over_are_empty():
+    figure, axes = panels(5)
+    assert figure.axes == axes
+    assert len(axes) == 5
 
 
 # ------------------------------------------------------------------ averages
