@@ -1,5 +1,5 @@
 """What a reader would find wrong with a figure: texts on texts, texts off the canvas, legends and labels on the data,
-axes without numbers. `check_figure(figure)` draws it and raises with every defect; `defects(figure)` lists them.
+axes without numbers. `check_figure(figure)` lays it out and raises with every defect; `defects(figure)` lists them.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def check_figure(figure: Figure, *, data: bool = True) -> None:
     """Assert that nothing is wrong with the figure.
 
     Args:
-        figure: drawn here with Agg, at its own resolution.
+        figure: laid out here as Agg would draw it, at its own resolution.
         data: look too whether legends and labels cover markers and lines.
     """
     found = defects(figure, data=data)
@@ -30,9 +30,8 @@ def check_figure(figure: Figure, *, data: bool = True) -> None:
 def defects(figure: Figure, *, data: bool = True) -> list[str]:
     """Every defect, a sentence each."""
     FigureCanvasAgg(figure)
-    figure.draw_without_rendering()  # layout
     with _drawn_texts() as texts:
-        figure.canvas.draw()
+        figure.draw_without_rendering()  # which lays out once, as saving does
     boxes = [(text, _ink(text)) for text in texts]
     found = [*_off_canvas(figure, boxes), *_on_each_other(boxes), *_on_other_panels(figure, boxes), *_offsets(figure)]
     for panel in figure.axes:

@@ -7,6 +7,8 @@ import inspect
 import pytest
 
 import sgdtheory as st
+from tests.conftest import quickly_compiled
+from tests.marks import slow
 
 DOORS = "sgdtheory", "sgdtheory.fits", "sgdtheory.simulation", "sgdtheory.plotting"
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -36,11 +38,16 @@ def examples(name):
 
 def run_example(example):
     printed = []
-    failed, _ = doctest.DocTestRunner(optionflags=OPTIONS).run(example, out=printed.append)
+    with quickly_compiled():
+        failed, _ = doctest.DocTestRunner(optionflags=OPTIONS).run(example, out=printed.append)
     assert not failed, "".join(printed)
 
 
-@pytest.mark.parametrize("name", RUN)
+# These take seconds for what a page of the guides, another docstring or the function's own tests run as well.
+LONG = ("training.Custom", "plotting.pareto", "plotting.optimal_schedule", "fit_loss_curves")
+
+
+@pytest.mark.parametrize("name", [slow(name) if name.removeprefix("sgdtheory.") in LONG else name for name in RUN])
 def test_examples_run(name):
     for example in examples(name):
         run_example(example)
@@ -55,11 +62,11 @@ def test_examples_that_train_networks_run(name):
         run_example(example)
 
 
-@pytest.mark.parametrize("name", [name for name, entry in PUBLIC.items() if inspect.isfunction(entry)])
-def test_every_public_function_has_an_example(name):
-    assert ">>> " in (inspect.getdoc(PUBLIC[name]) or "")
-
-
-@pytest.mark.parametrize("entry", [st.PowerLaw, st.LeastSquares, st.Setting])
-def test_what_a_user_constructs_has_an_example(entry):
-    assert ">>> " in (inspect.getdoc(entry) or "")
+def test_every_public_function_and_what_a_user_constructs_has_an_example():
+    functions = [entry for entry in PUBLIC.values() if inspect.isfunction(entry)]
+    without = [
+        each.__name__
+        for each in (*functions, st.PowerLaw, st.LeastSquares, st.Setting)
+        if ">>> " not in (inspect.getdoc(each) or "")
+    ]
+    assert without == []

@@ -1,6 +1,7 @@
 """The house: wings import upwards alone, through each other's doors, and no module imports in a circle."""
 
 import ast
+import functools
 import graphlib
 import re
 from pathlib import Path
@@ -35,6 +36,7 @@ def module_of(path, root=ROOT):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@functools.cache
 def imports(path):
     """[(module, name or None)] of every import in a file, wherever it stands."""
     found = []
@@ -52,6 +54,7 @@ def wing_of(module):
     return parts[1] if len(parts) > 1 and parts[0] == "sgdtheory" else ""
 
 
+@functools.cache
 def door(wing):
     """The names that a wing's stub exports."""
     tree = ast.parse((ROOT / "sgdtheory" / wing / "__init__.pyi").read_text())

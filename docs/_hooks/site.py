@@ -5,6 +5,7 @@ are brought in, and links to them are turned; a link to any other file of the re
 """
 
 import ast
+import functools
 import os
 import posixpath
 import re
@@ -116,8 +117,7 @@ def passed_on(package: Path) -> dict[str, list[str]]:
     """Wing → its names that the door of another one exports too, for they serve both."""
     found: dict[str, list[str]] = {}
     for module, name in _names(package):
-        path = package / f"{module.replace('.', '/')}.py"
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in _parsed(package / f"{module.replace('.', '/')}.py").body:
             if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
                 found.setdefault(str(node.module).split(".")[1], []).append(name)
     return found
@@ -130,9 +130,14 @@ def exported(package: Path) -> Iterator[tuple[str, str]]:
 
 
 def _names(package: Path) -> Iterator[tuple[str, str]]:
-    for node in ast.parse((package / "__init__.pyi").read_text(encoding="utf-8")).body:
+    for node in _parsed(package / "__init__.pyi").body:
         if isinstance(node, ast.ImportFrom) and node.module:
             yield from ((node.module, alias.asname or alias.name) for alias in node.names)
+
+
+@functools.cache  # a door's modules are asked for every name of it
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def help_of_commands() -> Iterator[str]:

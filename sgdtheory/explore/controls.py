@@ -57,13 +57,18 @@ class NumberSlider:
     def __init__(self, name: str, number: Number, changed: Changed, without: str = "") -> None:
         self.name, self.number, self.changed = name, number, changed
         self.quiet = False
+        # Kept, as another one would have Bokeh look through all models at each move.
+        self.formats = {
+            False: _format(number),
+            True: CustomJSTickFormatter(code=f"return '{WITHOUT.get(name, '')}'"),
+        }
         self.slider = Slider(
             start=number.low,
             end=number.high,
             step=number.step,
             value=number.low,
             title=number.label,
-            format=_format(number),
+            format=self.formats[False],
             sizing_mode="stretch_width",
             css_classes=[f"control-{name}"],
             stylesheets=[STYLE],
@@ -88,8 +93,7 @@ class NumberSlider:
 
     def _say(self, without: bool) -> None:
         """A slider that is not in force has no number."""
-        told = CustomJSTickFormatter(code=f"return '{WITHOUT[self.name]}'") if without else _format(self.number)
-        self.slider.update(disabled=without, format=told)
+        self.slider.update(disabled=without, format=self.formats[without])
         # Bokeh writes the number anew when the title changes, and not when its format does: a space of no width.
         self.slider.title = self.number.label + ("\u200b" if without else "")
 

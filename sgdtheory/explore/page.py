@@ -7,7 +7,6 @@ import contextlib
 import html
 import itertools
 import queue
-import time
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,6 +17,7 @@ from bokeh.models import Button, Column, CustomJS, Div, Select, TextInput, Toggl
 from sgdtheory.explore.appearance import DARK, LIGHT
 from sgdtheory.explore.controls import STYLE, Controls
 from sgdtheory.explore.drawing import make_drawings
+from sgdtheory.explore.ledger import Ledger, Subject
 from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.registry import JOBS, SPECS
 from sgdtheory.explore.spec import Answer
@@ -55,21 +55,18 @@ class Page:
         self.refusal = ""
         self.invalid: dict[str, str] = {}  # algorithm → why what its controls say is none
         self.notes: dict[Any, tuple[str, ...]] = {"link": tuple(sentences)}
-        self.computed: dict[tuple[str, int], Any] = {}  # what of the state each subject was last computed for
-        self.newest: dict[tuple[str, int], int] = {}  # number of each subject's newest job
-        self.shown: dict[tuple[str, int], int] = {}  # number of the job whose answer is shown
-        self.oldest: dict[tuple[str, int], int] = {}  # number of the oldest job whose answer may still be shown
-        self.running: dict[tuple[str, int], float] = {}  # subject → since when
-        self.marks: dict[tuple[str, int], dict[str, float]] = {}
-        self.pale: set[tuple[str, int]] = set()  # answers that are of another state than that of the controls
-        self.inbox: queue.SimpleQueue[tuple[tuple[str, int], Message]] = queue.SimpleQueue()
+        self.ledger = Ledger()
+        self.marks: dict[Subject, dict[str, float]] = {}
+        self.pale: set[Subject] = set()  # answers that are of another state than that of the controls
+        self.inbox: queue.SimpleQueue[tuple[Subject, Message]] = queue.SimpleQueue()
         self.panels = make_drawings(SPECS)
         self.controls = Controls(self.changed)
         self._make_rest()
-        self._add_roots()
-        self.controls.show(state)
-        self.dress()
-        self.refresh()
+        with document.models.freeze():  # Bokeh would look through all models again at each of fifty changes
+            self._add_roots()
+            self.controls.show(state)
+            self.dress()
+            self.refresh()
         document.add_periodic_callback(self.look_around, 300)
 
     # ------------------------------------------------------------------ making
@@ -152,7 +149,7 @@ class Page:
 
     def simulate_or_stop(self) -> None:
         """The button: begin, or stop what runs; what has finished by then is shown."""
-        subjects = [subject for subject in self.running if subject[0] == "simulated"]
+        subjects = [subject for subject in self.ledger.running if subject[0] == "simulated"]
         if subjects:
             for subject in subjects:
                 self.workers.stop(self.key, subject)
@@ -195,15 +192,15 @@ class Page:
         job = JOBS[computation]
         lane = job.lane(self.state, slot) if slot < len(self.state.names) else ""
         if not lane:
-            if (computation, slot) in self.newest:
+            if (computation, slot) in self.ledger.newest:
                 self._forget(computation, slot)
             return
-        before, inputs = self.computed.get((computation, slot)), job.inputs(self.state, slot)
+        before, inputs = self.ledger.computed.get((computation, slot)), job.inputs(self.state, slot)
         if before == inputs:
             return
         if computation == "run":
             self._drop_simulation()
-        self.computed[computation, slot] = inputs
+        self.ledger.computed[computation, slot] = inputs
         self._submit(computation, slot, SLOTS[slot] if lane == "quick" else lane, GRACE if job.patient else 0.0)
         if before is not None and kinds_of(before[0]) != kinds_of(inputs[0]):
             self._take_away((computation, slot))
@@ -211,10 +208,10 @@ class Page:
     def _submit(self, computation: str, slot: int, lane: str, grace: float) -> None:
         subject = computation, slot
         self.notes.pop(subject, None)
-        self.running[subject] = time.monotonic()
         hear = partial(self._heard, subject)
         arguments = self.state.bare, slot
-        self.newest[subject] = self.workers.submit(lane, self.key, subject, computation, arguments, hear, grace)
+        number = self.workers.submit(lane, self.key, subject, computation, arguments, hear, grace)
+        self.ledger.begun(subject, number)
         if computation in ANSWERED:
             self._fade(ANSWERED[computation], slot, True)
 
@@ -227,21 +224,20 @@ class Page:
             if SPECS[name].told_by == answer:
                 self.panels[name].fade(slot, pale)
 
-    def _take_away(self, subject: tuple[str, int]) -> None:
+    def _take_away(self, subject: Subject) -> None:
         """What is shown of another state, and what may still come of it: nothing is better than that."""
         self._clear(subject)
-        self.oldest[subject] = self.newest[subject]
+        self.ledger.without_older(subject)
 
     def _forget(self, computation: str, slot: int) -> None:
         """An algorithm that is not there."""
         subject = computation, slot
         self.workers.stop(self.key, subject)
-        for each in (self.computed, self.running, self.notes):
-            each.pop(subject, None)
-        del self.newest[subject]
+        self.notes.pop(subject, None)
+        self.ledger.forget(subject)
         self._clear(subject)
 
-    def _clear(self, subject: tuple[str, int]) -> None:
+    def _clear(self, subject: Subject) -> None:
         """Take away what a computation has shown."""
         computation, slot = subject
         for name, spec in SPECS.items():
@@ -251,10 +247,11 @@ class Page:
             self.tell_readings()
 
     def _drop_simulation(self) -> None:
-        begun = [subject for subject in self.newest if subject[0] == "simulated"]
+        begun = [subject for subject in self.ledger.newest if subject[0] == "simulated"]
         for subject in begun:
             self.workers.stop(self.key, subject)
-            for each in (self.running, self.notes, self.newest, self.marks):
+            self.ledger.forget(subject)
+            for each in (self.notes, self.marks):
                 each.pop(subject, None)
         if begun:
             path = self.panels["path"]
@@ -267,8 +264,7 @@ class Page:
         """Say why nothing can be shown, and show nothing."""
         self.refusal = sentence
         self.workers.stop(self.key)
-        self.computed.clear()
-        self.running.clear()
+        self.ledger.clear()
         self.marks.clear()
         for slot in range(len(SLOTS)):
             for panel in self.panels.values():
@@ -281,7 +277,7 @@ class Page:
 
     # ------------------------------------------------------------------ hearing
 
-    def _heard(self, subject: tuple[str, int], message: Message) -> None:
+    def _heard(self, subject: Subject, message: Message) -> None:
         """Called from another thread."""
         self.inbox.put((subject, message))
         with contextlib.suppress(Exception):  # of a document that is being taken down: its visitor has gone
@@ -298,38 +294,30 @@ class Page:
         while not self.inbox.empty():
             self.take(*self.inbox.get())
 
-    def take(self, subject: tuple[str, int], message: Message) -> None:
+    def take(self, subject: Subject, message: Message) -> None:
         """Show an answer, or note how its job ended. An older position's is shown until a newer one's has come."""
-        newest = message.number == self.newest.get(subject)
         if self.closed:
             return
+        job = JOBS[subject[0]]
         if message.kind != "answer":
-            if newest:
-                self.running.pop(subject, None)
-                self.computed.pop(subject, None) if message.kind in ("stopped", "failed") else None
-                if message.kind == "failed" or (message.kind == "refused" and not JOBS[subject[0]].ahead_of):
-                    self._refused(subject, message)  # what refuses the exact one is said by that
+            newest = self.ledger.ended(subject, message.number, message.kind not in ("stopped", "failed"))
+            # What refuses the exact one is said by that.
+            if newest and (message.kind == "failed" or (message.kind == "refused" and not job.ahead_of)):
+                self._refused(subject, message)
             return
-        late = message.number < max(self.shown.get(subject, -1), self.oldest.get(subject, -1))
-        late |= subject[0] == "simulated" and not newest
-        if self.refusal or late or subject not in self.newest:
+        answer = message.content
+        if self.refusal or not self.ledger.admits(subject, message.number, answer.panel):
             return
-        if stands_for := JOBS[subject[0]].ahead_of:
-            exact = stands_for[message.content.panel], subject[1]
-            if self.shown.get(exact) == self.newest[exact]:
-                return  # what it would be ahead of has come
-            self.oldest[exact] = self.newest[exact]
-        self.shown[subject] = message.number
-        if message.content.panel in ANSWERED.values():
-            self._fade(message.content.panel, subject[1], not newest)
-        self.show(subject, message.content)
+        if answer.panel in ANSWERED.values():
+            self._fade(answer.panel, subject[1], message.number != self.ledger.newest[subject])
+        self.show(subject, answer)
 
-    def _refused(self, subject: tuple[str, int], message: Message) -> None:
+    def _refused(self, subject: Subject, message: Message) -> None:
         self.notes[subject] = (f"{JOBS[subject[0]].words}: {message.content}",)
         self._clear(subject)
         self.tell_words()
 
-    def show(self, subject: tuple[str, int], answer: Answer) -> None:
+    def show(self, subject: Subject, answer: Answer) -> None:
         """In all panels that it concerns."""
         slot = subject[1]
         for name in SHOWN_IN[answer.panel]:
@@ -360,7 +348,8 @@ class Page:
 
     def tell_status(self) -> None:
         """What is being computed, where it takes a while; how far the simulation is."""
-        simulated = [subject for subject in self.running if subject[0] == "simulated"]
+        running = self.ledger.running
+        simulated = [subject for subject in running if subject[0] == "simulated"]
         label = "Stop the simulation" if simulated else "Simulate the loss curves"
         if self.simulation.label != label:
             self.simulation.label = label
@@ -368,15 +357,11 @@ class Page:
         text = f"{100 * min(shares):.0f}% simulated" if simulated else self._replicas()
         if self.share.text != text:
             self.share.text = text
-        now = time.monotonic()
-        late = {JOBS[name].words: now - since for (name, _), since in self.running.items() if name != "simulated"}
-        late = {what: seconds for what, seconds in late.items() if seconds > TELL_WAITING}
-        for subject, since in self.running.items():
-            newest = self.newest.get(subject, -1)
-            if now - since > TELL_WAITING and newest not in (self.shown.get(subject), self.oldest.get(subject)):
-                self._take_away(subject)
-        text = ", ".join(f"{what} ({seconds:.0f} s)" for what, seconds in late.items())
-        text = f"Computing: {text}" if text else "Computing" if self.running else "Ready"
+        for subject in self.ledger.showing_older(TELL_WAITING):
+            self._take_away(subject)
+        late = {JOBS[name].words: seconds for (name, _), seconds in self.ledger.waited().items() if name != "simulated"}
+        told = [f"{what} ({seconds:.0f} s)" for what, seconds in late.items() if seconds > TELL_WAITING]
+        text = f"Computing: {', '.join(told)}" if told else "Computing" if running else "Ready"
         if self.status.text != text:
             self.status.text = text
 

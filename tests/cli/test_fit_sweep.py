@@ -6,7 +6,6 @@ import io
 import json
 import shlex
 
-import jax
 import numpy as np
 import pytest
 
@@ -18,14 +17,6 @@ from tests.conftest import quickly_compiled
 STEPS = np.unique(np.geomspace(1, 4000, 60).astype(int))
 BATCHES = 16, 40, 100, 250, 625
 RATES = 0.1, 0.2, 0.4
-
-
-@pytest.fixture(autouse=True)
-def _quick_compilation():
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
 def run_of(config, steps):
@@ -78,8 +69,8 @@ def ends(rows):
 
 def test_table_json_and_figure_show_the_same_intervals(run, figures, tmp_path):
     store = make_store(tmp_path / "store")
-    arguments = ["fit-sweep", store, "--target-loss", "1.0", "0.7", "--plot", tmp_path / "fit.png"]
-    found = json.loads(run(*arguments, "--json"))
+    arguments = ["fit-sweep", store, "--target-loss", "1.0", "0.7"]
+    found = json.loads(run(*arguments, "--plot", tmp_path / "fit.png", "--json"))
     ((_, axes),) = figures
     assert axes.shape == (1, 3)
     rows = found["groups"]

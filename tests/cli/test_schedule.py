@@ -3,12 +3,12 @@ import pytest
 import sgdtheory as st
 from tests.cli.text import cells, strict_json
 
-SCHEDULE = ["schedule", "--capacity", 2, "--source", 3, "--num-samples", 3200]
+SCHEDULE = ["schedule", "--capacity", 2, "--source", 3, "--num-samples", 320]
 
 
 @pytest.fixture(scope="module")
 def best():
-    return st.optimal_schedule(st.PowerLaw(2, 3), num_samples=3200, batch_size=16)
+    return st.optimal_schedule(st.PowerLaw(2, 3), num_samples=320, batch_size=16)
 
 
 def test_json_has_the_optimum_and_the_losses(run, best):
@@ -29,8 +29,8 @@ def test_tables_and_figure(run, best, tmp_path):
 
 
 def test_batch_sizes_are_found_too(run):
-    found = strict_json(run(*SCHEDULE, "--num-steps", 100, "--json"))
-    assert found["num_steps"] == 100
+    found = strict_json(run(*SCHEDULE, "--num-steps", 20, "--json"))
+    assert found["num_steps"] == 20
     assert found["batch_sizes"][-1] > 2 * found["batch_sizes"][3]
 
 
@@ -38,7 +38,7 @@ def test_batch_sizes_are_found_too(run):
     ("flags", "message"),
     [
         (["--batch-size", 16, "--num-steps", 10], "num_steps must be left out"),
-        (["--batch-size", 3000], "num_samples must be enough for two steps"),
+        (["--batch-size", 300], "num_samples must be enough for two steps"),
         (["--batch-size", 16, "--plot", "schedule.docx"], "plot must end in"),
     ],
 )

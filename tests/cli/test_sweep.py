@@ -113,16 +113,11 @@ def test_control_c_and_on(run, grid, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "sweep needs GRID too"),
         (["--store", "STORE"], "sweep needs GRID too"),
-        (["GRID", "--status", "STORE"], "--status of sgdtheory sweep is a command now: sgdtheory show-sweep STORE"),
-        (["--extend", "STORE"], "--extend of sgdtheory sweep is a command now: sgdtheory extend-sweep STORE"),
-        (["--plan", "GRID"], "--plan of sgdtheory sweep is a command now: sgdtheory plan-sweep GRID"),
         (["none.toml"], "cannot read none.toml: No such file"),
         (["GRID", "--store", "GRID"], "cannot write to the store"),
         (["GRID", "--store", "STORE", "--lanes", "0"], "lanes must be a whole number of at least 1, got 0"),
         (["GRID", "--store", "STORE", "--cluster", "slurm", "--jobs", "0"], "jobs must be a whole number"),
-        (["GRID", "--stroe", "STORE"], "--stroe is not a flag of sgdtheory sweep, did you mean --store?"),
     ],
 )
 def test_bad_input_is_one_line(fails, grid, tmp_path, arguments, message):

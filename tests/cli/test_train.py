@@ -67,21 +67,8 @@ def test_presets_are_defaults_of_the_flags(capsys):
 
 
 def test_another_kind_than_the_presets_leaves_its_fields_behind(capsys):
-    main(
-        [
-            *SMALL,
-            "--preset",
-            "bytes",
-            "--model=mlp",
-            "--data",
-            "teacher",
-            "--optimizer",
-            "sgd",
-            "--json",
-            "--depth",
-            "1",
-        ]
-    )
+    kinds = ["--model=mlp", "--data", "teacher", "--optimizer", "sgd", "--depth", "1"]
+    main([*SMALL, "--preset", "bytes", *kinds, "--json"])
     config = json.loads(capsys.readouterr().out)["config"]
     assert config["clip_norm"] == 1
     assert not {"num_heads", "context", "beta2"} & config.keys()
@@ -92,31 +79,18 @@ def test_another_kind_than_the_presets_leaves_its_fields_behind(capsys):
     [
         (["train", "--preset", "86M"], "preset must be one of"),
         (["train", "--preset", "85M"], "give --tokens FILE"),
-        (["train", "--width", "0"], "width must be a whole number of at least 1, got 0"),
         (["train", "--averages", "1.0"], "averages must be decay rates"),
         (["resume", "nowhere"], "nowhere is not the directory of a run"),
         (["resume", "nowhere", "--width", "32"], "--width is not a flag of sgdtheory resume"),
-        (["resume"], "resume needs DIRECTORY too"),
         (["resume", "--max-steps", "3"], "resume needs DIRECTORY too"),
-        (["train", "--resume", "nowhere"], "--resume of sgdtheory train is a command now: sgdtheory resume DIRECTORY"),
-        (["coordcheck", "--table"], "--table of sgdtheory coordcheck is a command now: sgdtheory parametrizations"),
         (["train", "--num-heads", "4"], "num_heads = 4 does not matter with model mlp: leave it out"),
         (["train", "--preset", "bytes", "--momentum", "0.5"], "momentum = 0.5 does not matter with optimizer adam"),
         (["coordcheck", "--beta2", "0.99", "--optimizer=sgd"], "beta2 = 0.99 does not matter with optimizer sgd"),
         (["train", "--plot", "curve.txt"], "plot must end in"),
-        (
-            ["train", "--micro-batch", "7"],
-            "micro_batch must divide batch_size = 64, got 7; the next one that does is 8",
-        ),
     ],
 )
-def test_bad_input_is_one_line(arguments, message, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert stop.value.code == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
+def test_bad_input_is_one_line(arguments, message, fails):
+    assert message in fails(*arguments)
 
 
 def test_the_table_of_exponents(capsys):

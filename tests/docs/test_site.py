@@ -66,7 +66,7 @@ def test_reference_names_every_public_name(site):
         page = site.reference_page(wing)
         for module, name in site.exported(ROOT / "sgdtheory" / wing):
             assert f"::: sgdtheory.{wing}.{module}.{name}\n" in page
-            source = ast.parse((ROOT / "sgdtheory" / wing / f"{module.replace('.', '/')}.py").read_text())
+            source = site._parsed(ROOT / "sgdtheory" / wing / f"{module.replace('.', '/')}.py")
             assert any(name in defined(node) for node in source.body), f"{module} does not define {name}"
 
 

@@ -1,5 +1,6 @@
 """The figures of the experiments in the layouts that are published: nothing overlaps, nothing is cut."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -85,7 +86,7 @@ def test_simulation_vs_theory():
 
 
 def test_ratio_law():
-    config = ratio_law.SCALES["quick"]
+    config = replace(ratio_law.SCALES["quick"], num_samples=(2**6, 2**10))
     points = ratio_law._points(config, st.PowerLaw(config.capacity, config.source))
     exact = np.where(points["num_steps"] < 100, points["exact"], np.nan)  # not every setting is simulated
     points |= {"simulated": 1.01 * exact, "standard_error": 0.01 * exact}

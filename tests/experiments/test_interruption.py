@@ -101,7 +101,7 @@ def test_in_compiled_code():
     """No handler of Python's runs there: the process is ended from outside."""
     status, errors, seconds = run_script("""
 import threading
-threading.Timer(1.0, ctrl_c).start()
+threading.Timer(0.1, ctrl_c).start()
 with interruptible(lambda: "words"):
     hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
 """)

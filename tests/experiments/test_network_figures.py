@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments import averaging, data_scaling, learning_rate_transfer, scaling_laws, width_invariance, width_limit
+from experiments import averaging, data_scaling, learning_rate_transfer, width_invariance, width_limit
 from experiments._lib.network_sweeps import TEACHER, tuned_of
 from experiments._lib.variants import Config as Variants
 from experiments._lib.variants import figures as variant_figures
@@ -116,9 +116,4 @@ def test_variants(change):
     rows += [row | {"changed": "1", "steps": str(float(row["steps"]) * change)} for row in rows]
     words = "float32", "bfloat16"
     for figure in variant_figures(Variants({"teacher": task}), "precision", rows, words).values():
-        check_figure(figure)
-
-
-def test_scaling_laws():
-    for figure in scaling_laws.run(scaling_laws.Config()).figures.values():
         check_figure(figure)

@@ -172,10 +172,10 @@ def test_what_was_measured_lies_in_its_interval(name):
         assert not out_of_its_interval(row["measured"], row["interval"]), row["claim"]
 
 
-LONGER = "why", "ratio_law", "overhead_convention", "corollary8_simulated", "model_size"  # 4 … 22 s each
-
-
-@pytest.mark.parametrize("name", ["scaling_laws", *(pytest.param(name, marks=pytest.mark.slow) for name in LONGER)])
+@pytest.mark.slow  # 1 … 22 s each
+@pytest.mark.parametrize(
+    "name", ["scaling_laws", "why", "ratio_law", "overhead_convention", "corollary8_simulated", "model_size"]
+)
 def test_what_is_measured_at_quick_scale_lies_in_its_interval(name):
     module = EXPERIMENTS[name].load()
     for each in module.run(module.SCALES["quick"]).verdicts:

@@ -100,6 +100,15 @@ class Visit:
         """Until a text has this in it."""
         self.page.locator(f".{name} .bk-clearfix", has_text=part).wait_for()
 
+    def wait_for_link(self, query, relation="==="):
+        """Until the link has this query, or another one."""
+        self.page.wait_for_function(f"location.search {relation} {query!r}")
+
+    def wait_for_query(self, name, value):
+        """Until the link says this of one part of the state; None: nothing."""
+        value = "null" if value is None else repr(value)
+        self.page.wait_for_function(f"new URLSearchParams(location.search).get({name!r}) === {value}")
+
     @property
     def query(self):
         return self.page.url.partition("?")[2]

@@ -171,7 +171,7 @@ def test_a_simulation_that_is_stopped_tells_what_has_finished():
             raise KeyboardInterrupt
 
     found = []
-    JOBS["simulated"].compute(replace(STATE, num_samples=5e4), 0, tell)
+    JOBS["simulated"].compute(replace(STATE, num_samples=1e4), 0, tell)
     answer = found[-1]
     assert answer.marks["share"] == 1
     finished = answer.marks["replicas"]
@@ -184,7 +184,3 @@ def test_a_simulation_that_takes_long_is_refused():
     with pytest.raises(ValueError, match="steps would take long to simulate; raise B or lower D"):
         told("simulated", replace(STATE, num_samples=1e9, batch_size=1))
     assert time.monotonic() - begun < 100
-
-
-def test_all_computations_can_be_drawn():
-    assert set(JOBS) == {"run", "ahead", "rates", "tuned", "critical", "growth", "simulated"}

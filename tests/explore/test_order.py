@@ -39,7 +39,7 @@ def move(page, **parts):
     """Move controls: the numbers of the newest jobs."""
     page.state = replace(page.state, **parts)
     page.refresh()
-    return dict(page.newest)
+    return dict(page.ledger.newest)
 
 
 def samples(batch_size, about=False):
@@ -113,7 +113,7 @@ def test_waiting_takes_away_what_is_of_another_state(page, ahead):
     jobs = move(page, source=4.0)
     if ahead:
         tell(page, "ahead", jobs, risks(0.2, about=True))
-    page.running = {subject: since - 10 for subject, since in page.running.items()}
+    page.ledger.running = {subject: since - 10 for subject, since in page.ledger.running.items()}
     page.tell_status()
     assert line(page) == ([0.2, 0.2] if ahead else [])
     tell(page, "ahead", jobs, risks(0.3, about=True))
@@ -192,6 +192,42 @@ def test_ready_is_said_when_all_has_come(page):
         page.take((name, slot), Message(jobs[name, slot], "done"))
     page.tell_status()
     assert page.status.text == "Ready"
+
+
+def test_of_a_refused_state_nothing_is_shown_and_all_is_computed_anew_after_it(page):
+    jobs = move(page)
+    tell(page, "tuned", jobs, risks(0.1))
+    move(page, capacity=1.0)
+    assert "move a up" in page.words.text
+    tell(page, "tuned", jobs, risks(0.2))
+    assert line(page) == []
+    new = move(page, capacity=2.0)
+    assert all(new[subject] > number for subject, number in jobs.items())
+    assert page.words.text == ""
+
+
+def test_a_simulation_is_of_the_state_that_it_was_asked_for(page):
+    """A move takes it away, and what still comes of it; the button stops it."""
+
+    def told(number, share):
+        tell(page, "simulated", {("simulated", 0): number}, Answer("simulated", {}, {"share": share}))
+        return page.share.text
+
+    move(page)
+    page.simulate_or_stop()
+    assert page.simulation.label.startswith("Stop")
+    number = page.ledger.newest["simulated", 0]
+    assert told(number, 0.5) == "50% simulated"
+    page.simulate_or_stop()
+    page.take(("simulated", 0), Message(number, "stopped"))
+    page.tell_status()
+    assert page.simulation.label.startswith("Simulate")
+    page.simulate_or_stop()
+    assert told(number, 0.75) != "75% simulated", "of the one before"
+    assert told(page.ledger.newest["simulated", 0], 0.25) == "25% simulated"
+    move(page, source=3.5)
+    assert ("simulated", 0) not in page.ledger.newest
+    assert (page.share.text, page.simulation.label) == ("", "Simulate the loss curves")
 
 
 def test_a_slider_that_is_not_in_force_has_no_number(page):

@@ -5,7 +5,6 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory import plotting as plot
-from sgdtheory.plotting.style import save
 from tests.plotting.panels import legend_of, points_of
 
 
@@ -15,7 +14,7 @@ def critical():
     return st.critical_batch_size(st.PowerLaw(2, 3, 20), num_samples=[100.0, 50.0], overhead=0.4)
 
 
-def test_overhead_has_a_line_and_a_star_for_each_data_size(axes, critical, tmp_path):
+def test_overhead_has_a_line_and_a_star_for_each_data_size(axes, critical):
     plot.data_overhead(critical, axes=axes)
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert axes.get_xlabel() == "batch size $B$ (samples)"
@@ -33,16 +32,16 @@ def test_overhead_has_a_line_and_a_star_for_each_data_size(axes, critical, tmp_p
         np.testing.assert_allclose(points, [[batch, batch * steps / samples]], rtol=1e-12)
     levels = [line.get_ydata()[0] for line in axes.lines if len(line.get_xdata()) == 2 and line.get_xdata()[0] == 0]
     assert levels == [1.0, 1.4]
-    assert all(path.stat().st_size > 1000 for path in save(axes.figure, tmp_path / "figure"))
+    axes.figure.draw_without_rendering()
 
 
-def test_overhead_of_a_single_data_size(axes, tmp_path):
+def test_overhead_of_a_single_data_size(axes):
     found = st.critical_batch_size(st.LeastSquares([1.0, 0.2], [1.0, 0.5]), num_samples=12)
     plot.data_overhead(found, axes=axes)
     assert legend_of(axes) == ["$D = 12$", "linear scaling", "20% more data", "$B^*$: the largest within it"]
     ((point,),) = points_of(axes, "*")
     np.testing.assert_allclose(point, [found.batch_size, found.batch_size * found.num_steps / 12])
-    save(axes.figure, tmp_path / "figure")
+    axes.figure.draw_without_rendering()
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])

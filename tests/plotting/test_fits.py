@@ -4,7 +4,6 @@ from matplotlib.collections import FillBetweenPolyCollection
 
 import sgdtheory as st
 from sgdtheory import plotting as plot
-from sgdtheory.plotting.style import save
 from tests.plotting.panels import bars_of, legend_of, points_of
 
 BATCHES = 2.0 ** np.arange(6, 15)
@@ -69,12 +68,12 @@ def test_scaled_steps_need_both_terms():
         plot.scaled_steps(groups, laws)
 
 
-def test_infinite_critical_batch_size_has_no_star(axes, tmp_path):
+def test_infinite_critical_batch_size_has_no_star(axes):
     groups, laws = groups_and_laws((0, 1500, 2000), noise=0.0)
     assert laws[0].critical_batch_size() == np.inf
     plot.steps_laws(groups, laws, axes=axes)
     assert len(points_of(axes, "*")) == 2
-    save(axes.figure, tmp_path / "figure")
+    axes.figure.draw_without_rendering()
 
 
 def test_a_law_for_each_measurement(axes):
@@ -94,7 +93,7 @@ def test_without_a_reference_it_is_the_smallest_batch_size(axes):
 # ------------------------------------------------------------------ B* against size
 
 
-def test_critical_batch_sizes_are_labelled(axes, tmp_path):
+def test_critical_batch_sizes_are_labelled(axes):
     _, laws = groups_and_laws()
     fit = st.fit_power_law(SIZES, [law.critical_batch_size() for law in laws])
     plot.critical_batch_sizes(SIZES, laws, fit, axes=axes)
@@ -107,7 +106,7 @@ def test_critical_batch_sizes_are_labelled(axes, tmp_path):
     assert f"N^{{{fit.exponent:.3f}}}" in law
     assert f"{fit.coefficient:.4g}" in law
     assert bands == ["95%, new measurement", "95%, the law"]
-    save(axes.figure, tmp_path / "figure")
+    axes.figure.draw_without_rendering()
 
 
 def test_critical_batch_sizes_with_their_intervals(axes):
@@ -141,38 +140,32 @@ def test_critical_batch_sizes_with_their_intervals(axes):
         assert np.ptp(np.log(corners[np.isclose(corners[:, 0], 1e4)][:, 1])) == pytest.approx(np.log(high / low))
 
 
-def test_two_points_have_no_bands(axes, tmp_path):
+def test_two_points_have_no_bands(axes):
     _, laws = groups_and_laws()
     fit = st.fit_power_law(SIZES[:2], [1000.0, 1500.0])
     plot.critical_batch_sizes(SIZES[:2], laws[:2], fit, axes=axes)
     assert not any(isinstance(part, FillBetweenPolyCollection) for part in axes.collections)
     assert len(legend_of(axes)) == 2
-    save(axes.figure, tmp_path / "figure")
+    axes.figure.draw_without_rendering()
 
 
-def test_perfect_data_can_be_plotted(axes, tmp_path):
-    _, laws = groups_and_laws(noise=0.0)
-    plot.critical_batch_sizes(SIZES, laws, st.fit_power_law(SIZES, [900.0, 1000.0, 1200.0]), axes=axes)
-    written = save(axes.figure, tmp_path / "figure")
-    assert all(path.stat().st_size > 1000 for path in written)
+@pytest.mark.parametrize(("slope", "critical"), [(2e6, [900.0, 1000.0, 1200.0]), (0.0, [300.0, 310.0, 320.0])])
+def test_perfect_data_can_be_plotted(axes, slope, critical):
+    """Of flat steps too: b = 0 is the end of its own interval."""
+    _, laws = groups_and_laws(slope=slope, noise=0.0)
+    plot.critical_batch_sizes(SIZES, laws, st.fit_power_law(SIZES, critical), axes=axes)
+    axes.figure.draw_without_rendering()
+    assert len(points_of(axes, "*")) == 3
 
 
-def test_flat_steps_can_be_plotted(axes, tmp_path):
-    """b = 0 is the end of its own interval."""
-    _, laws = groups_and_laws(slope=0.0, noise=0.0)
-    plot.critical_batch_sizes(SIZES, laws, st.fit_power_law(SIZES, [300.0, 310.0, 320.0]), axes=axes)
-    written = save(axes.figure, tmp_path / "figure")
-    assert all(path.stat().st_size > 1000 for path in written)
-
-
-def test_unlimited_end_of_an_interval_still_has_a_bar(axes, tmp_path):
+def test_unlimited_end_of_an_interval_still_has_a_bar(axes):
     """The bar has to rise from the lower end at least to B*, not to vanish with its upper end."""
     _, laws = groups_and_laws((30, 40, 50), noise=0.1, seed=1)
     critical, intervals = [law.critical_batch_size() for law in laws], [law.interval() for law in laws]
     unlimited = [k for k in range(3) if np.isfinite(critical[k]) and np.isinf(intervals[k][1])]
     assert unlimited
     plot.critical_batch_sizes(SIZES, laws, st.fit_power_law(SIZES, [9e3, 1.2e4, 1.5e4]), axes=axes)
-    save(axes.figure, tmp_path / "figure")
+    axes.figure.draw_without_rendering()
     for k in unlimited:
         low, high = bars_of(axes)[k]
         assert low == pytest.approx(intervals[k][0])
