@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 
 from sgdtheory._common.rows import checked_rows
-from sgdtheory.data.cross_fit import (
-    Spectrum,
-    cross_fitted_spectrum,
-    noise_probability,
-    pooled_signal,
-    sample_spectrum,
-)
+from sgdtheory.data.cross_fit import Spectrum, cross_fitted_spectrum, noise_probability, pooled_signal, sample_spectrum
 from sgdtheory.data.moments import GROUPS, Moments, grouped_moments
 
 EVERY = np.ones(GROUPS, dtype=bool)

@@ -119,11 +119,7 @@ def test_progress_rises_to_one():
 
 
 def test_runs_of_different_samplers_and_lengths_in_one_call():
-    runs = [
-        run(0, [300]),
-        run(1, [3, 50], batch=2.0, sampler=Explicit(Gaussian(), 2)),
-        run(2, [7], rate=0.1),
-    ]
+    runs = [run(0, [300]), run(1, [3, 50], batch=2.0, sampler=Explicit(Gaussian(), 2)), run(2, [7], rate=0.1)]
     recorder, interrupted = recorded(runs)
     assert not interrupted
     for mine, average, last in zip(runs, recorder.average, recorder.last, strict=True):

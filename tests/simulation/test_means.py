@@ -76,12 +76,7 @@ NOISELESS = st.LeastSquares([1.0, 0.5, 0.1], [1.0, 0.5, 2.0], 0.0)
 
 @pytest.mark.parametrize(
     ("wrong", "quantity"),
-    [
-        slow(FewerDegrees, "total"),
-        (FewerDegrees, "bias"),
-        slow(Noisier, "total"),
-        slow(Noisier, "variance"),
-    ],
+    [slow(FewerDegrees, "total"), (FewerDegrees, "bias"), slow(Noisier, "total"), slow(Noisier, "variance")],
 )
 def test_the_mean_of_a_wrong_sampler_is_off(monkeypatch, wrong, quantity):
     found, exact = control(PROBLEM, SHORT, quantity)

@@ -305,10 +305,7 @@ def test_progress_bar_on_a_terminal(monkeypatch, capsys):
         ({"num_replicas": 10**12}, "num_replicas must be smaller: 1e.12 replicas, .* GB of results"),
         ({"trajectory": 10**9}, "trajectory must be at most 10000, got 1e.09"),
         ({"dtype": "float16"}, "dtype must be one of 'float32', 'float64', got 'float16'"),
-        (
-            {"problem": st.PowerLaw(2.0, 3.0, 10**9), "dim": 10**9},
-            "dim must be smaller: one replica of 1e.09",
-        ),
+        ({"problem": st.PowerLaw(2.0, 3.0, 10**9), "dim": 10**9}, "dim must be smaller: one replica of 1e.09"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_computed(change, message):

@@ -145,8 +145,7 @@ def test_final_risks_of_both_samplers_have_one_law(batch, spectrum, quantity):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "batch", "quantity"),
-    [(FewerDegrees, 7, "bias"), slow(Isotropic, 2, "bias"), slow(Noisier, 1, "total")],
+    ("wrong", "batch", "quantity"), [(FewerDegrees, 7, "bias"), slow(Isotropic, 2, "bias"), slow(Noisier, 1, "total")]
 )
 def test_final_risks_of_wrong_samplers_are_found(monkeypatch, wrong, batch, quantity):
     problem = SPECTRA["decaying"]

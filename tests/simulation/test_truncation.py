@@ -143,10 +143,7 @@ OBSERVED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("problem", "batch", "rate", "steps"),
-    [OBSERVED[0], *(slow(*each) for each in OBSERVED[1:])],
-)
+@pytest.mark.parametrize(("problem", "batch", "rate", "steps"), [OBSERVED[0], *(slow(*each) for each in OBSERVED[1:])])
 @pytest.mark.parametrize("quantity", QUANTITIES)
 def test_standard_deviation_is_estimated_from_below_but_not_far(problem, batch, rate, steps, quantity):
     """A standard deviation of 2000 replicas is known to a few per cent."""

@@ -112,8 +112,5 @@ def test_jobs_must_be_a_number():
 
 def test_the_extra_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with (
-        pytest.raises(ValueError, match=r"pip install -e '\.\[cluster\]'"),
-        cluster_executor("localhost:1"),
-    ):
+    with pytest.raises(ValueError, match=r"pip install -e '\.\[cluster\]'"), cluster_executor("localhost:1"):
         pass

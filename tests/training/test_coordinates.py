@@ -17,12 +17,7 @@ RATES = {("mlp", "adam"): 0.003, ("mlp", "sgd"): 0.03, ("transformer", "adam"): 
 SMALL = {"widths": (64, 256), "steps": (3, 6), "seeds": 8}  # equal numbers of steps: one program
 LARGE = {"widths": (128, 512), "steps": (3, 10), "seeds": 8}
 SIZES = [pytest.param(SMALL, id="small"), slow(LARGE, id="large")]
-COMBINATIONS = [
-    (MLP, "adam"),
-    slow(MLP, "sgd"),
-    (TRANSFORMER, "adam"),
-    slow(TRANSFORMER, "sgd"),
-]
+COMBINATIONS = [(MLP, "adam"), slow(MLP, "sgd"), (TRANSFORMER, "adam"), slow(TRANSFORMER, "sgd")]
 
 
 def check(config, optimizer, parametrization, sizes):

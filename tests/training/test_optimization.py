@@ -82,11 +82,7 @@ def gradient(weights, inputs, targets):
     errors = hidden @ weights["output"][:, 0] - targets
     outer = 2 * errors / len(errors)
     back = outer[:, None] * weights["output"][:, 0] * (1 - hidden**2)
-    parts = {
-        "input": inputs.T @ back,
-        "input_bias": back.sum(0),
-        "output": (hidden.T @ outer)[:, None],
-    }
+    parts = {"input": inputs.T @ back, "input_bias": back.sum(0), "output": (hidden.T @ outer)[:, None]}
     return np.mean(errors**2), parts
 
 

@@ -139,10 +139,7 @@ BAD = {
     "empty.bin": (lambda path: path.write_bytes(b""), "is empty"),
     "odd.bin": (lambda path: path.write_bytes(b"abc"), "is no whole number of uint16 tokens"),
     "odd.u32.bin": (lambda path: path.write_bytes(b"abcdef"), "is no whole number of uint32 tokens"),
-    "signed.npy": (
-        lambda path: np.save(path, np.zeros(99, np.int64)),
-        "uint16 or uint32, got 1 of int64",
-    ),
+    "signed.npy": (lambda path: np.save(path, np.zeros(99, np.int64)), "uint16 or uint32, got 1 of int64"),
     "table.npy": (lambda path: np.save(path, np.zeros((9, 9), np.uint16)), "one dimension .* got 2 of uint16"),
     "text.txt": (lambda path: path.write_bytes(b"abcd"), "must end in .bin or .npy"),
     "short.bin": (lambda path: write(path, np.zeros(8, "<u2")), "too short for context = 4: its"),
