@@ -8,9 +8,8 @@ from scipy.signal import correlate
 
 from sgdtheory.training import coordinate_check
 from sgdtheory.training.architectures.gated_recurrent import LOWEST_OFFSET, remembered
-from tests.marks import slow
-from tests.runs import run_of
-from tests.training.test_models import gelu, normalized, random_weights
+from tests.runs import changed, run_of
+from tests.training.test_models import MLP, TEXT, gelu, normalized, random_weights
 
 RESIDUAL = run_of(model="residual", width=6, base_width=3, depth=3, input_dim=4, activation="tanh")
 CONV = run_of(model="conv", data="digits", width=5, base_width=5, depth=3)
@@ -96,32 +95,46 @@ def test_recurrence_is_causal_by_gradients():
 
 
 SMALL = {"batch_size": 32, "holdout_size": 64}
-TEXT = {"data": "stdlib", "batch_size": 4, "context": 8, "depth": 1, "holdout_size": 32}
+LINES = {"data": "stdlib", "batch_size": 4, "context": 8, "depth": 1, "holdout_size": 32}
 MODELS = {
     "residual": {"model": "residual", **SMALL},
     "conv": {"model": "conv", "data": "digits", **SMALL},
-    "recurrent": {"model": "recurrent", **TEXT},
+    "recurrent": {"model": "recurrent", **LINES},
 }
 RATES = {"adam": 0.003, "sgd": 0.03}
 SLOWER = {("residual", "sgd"): 0.01}  # beyond, seeds differ much in how far they have come
-NARROW = (32, 128), (3, 6)  # equal numbers of steps: one program
-CASES = [
-    ("residual", "adam", "mup", *NARROW),
-    *(slow(model, "adam", "mup", *NARROW) for model in MODELS if model != "residual"),
-    ("residual", "adam", "standard", *NARROW),
-    *(
-        slow(model, optimizer, table, (128, 512), (3, 10))
-        for model in MODELS
-        for optimizer in RATES
-        for table in ("mup", "standard")
-    ),
-]
 
 
-@pytest.mark.parametrize(("model", "optimizer", "table", "widths", "steps"), CASES)
-def test_maximal_update_passes_and_standard_fails(model, optimizer, table, widths, steps):
+@pytest.mark.slow
+@pytest.mark.parametrize("table", ["mup", "standard"])
+@pytest.mark.parametrize("optimizer", RATES)
+@pytest.mark.parametrize("model", MODELS)
+def test_maximal_update_passes_and_standard_fails(model, optimizer, table):
     """Perceptron and transformer: test_coordinates.py."""
     rate = SLOWER.get((model, optimizer), RATES[optimizer])
     config = run_of(optimizer=optimizer, learning_rate=rate, parametrization=table, **MODELS[model])
-    check = coordinate_check(config, widths=widths, steps=steps, seeds=8)
+    check = coordinate_check(config, widths=(128, 512), steps=(3, 10), seeds=8)
     assert check.passes == (table == "mup"), check.failures()
+
+
+BLOCK = {"up": ("hidden", 8), "down": ("hidden", 32), "unembedding": ("output", 8), "embedding": ("input", 1)}
+GAIN, BIAS = ("vector", -1), ("vector", 0)  # drawn as 1 and as 0
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (MLP, {"input": ("input", 4), "hidden": ("hidden", 3), "output": ("output", 3)}),
+        (RESIDUAL, {"input": ("input", 4), "branch": ("hidden", 3), "output": ("output", 3)}),
+        (changed(CONV, width=10), {"input": ("input", 9), "kernel": ("hidden", 9 * 5), "output": ("output", 5)}),
+        (changed(RECURRENT, width=16), BLOCK | dict.fromkeys(("gate", "candidate", "mixing"), ("hidden", 8))),
+        (changed(TEXT, width=16), BLOCK | dict.fromkeys(("query", "key", "value", "attention"), ("hidden", 8))),
+    ],
+    ids=["mlp", "residual", "conv", "recurrent", "transformer"],
+)
+def test_roles_and_inputs_at_the_base_width(config, expected):
+    """With the table of exponents they are what the coordinate check looks at, of networks that train for minutes."""
+    found = {name: (tensor.role, tensor.fan_in) for name, tensor in config.network.tensors.items()}
+    vectors = {name: GAIN if name.endswith("gain") else BIAS for name in found if name.endswith(("gain", "bias"))}
+    assert found == expected | vectors
+    assert config.network.ends == tuple(name for name in found if name in ("output", "unembedding"))

@@ -65,7 +65,7 @@ FILLED = Custom(
     apply=lambda params, x: (x[:, :1] * params["gain"].prod(0)) @ params["out"],
 )
 TOKENS = run_of(model="recurrent", data="tokens", tokens="-", vocabulary=11, context=5).data
-THREE_LAYERS = "vector", "input", "vector", "hidden", "fixed", "output"
+OF_LAYERS = "vector", "input", "vector", "hidden", "fixed", "output"
 
 
 @pytest.mark.parametrize(
@@ -73,11 +73,14 @@ THREE_LAYERS = "vector", "input", "vector", "hidden", "fixed", "output"
     [
         (
             own_networks.net,
-            dict(zip(("layers/0/bias", "layers/0/weight", "layers/1/bias", "layers/1/weight"), THREE_LAYERS))
+            dict(zip(("layers/0/bias", "layers/0/weight", "layers/1/bias", "layers/1/weight"), OF_LAYERS))
             | {"output": "output", "output_bias": "fixed"},
         ),
-        (flax_net(), dict(zip((f"Dense_{k}/{part}" for k in range(3) for part in ("bias", "kernel")), THREE_LAYERS))),
-        (equinox_net(), dict(zip((f"layers/{k}/{part}" for k in range(3) for part in ("bias", "weight")), THREE_LAYERS))),
+        (flax_net(), dict(zip((f"Dense_{k}/{part}" for k in range(3) for part in ("bias", "kernel")), OF_LAYERS))),
+        (
+            equinox_net(),
+            dict(zip((f"layers/{k}/{part}" for k in range(3) for part in ("bias", "weight")), OF_LAYERS)),
+        ),
         (FILLED, {"out": "output", "gain": "vector"}),  # the output's number depends on the width
     ],
     ids=["functions", "flax", "equinox", "filled"],
