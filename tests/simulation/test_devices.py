@@ -80,12 +80,14 @@ def finish(*processes):
             process.kill()
 
 
+def numbers(*calls):
+    found = [st.simulate(jax.random.key(3), st.PowerLaw(2.0, 1.5, 20), **call) for call in calls]
+    return [found[0].excess_risk, found[0].trajectory.last_iterate_risk, *(each.excess_risk for each in found[1:])]
+
+
 @pytest.fixture(scope="module")
 def here():
-    problem = st.PowerLaw(2.0, 1.5, 20)
-    calls = CALL, MOMENTUM | {"algorithm": eval(ALGORITHM)}, EXPLICIT  # as the subprocesses have it
-    found = [st.simulate(jax.random.key(3), problem, **call) for call in calls]
-    return [found[0].excess_risk, found[0].trajectory.last_iterate_risk, *(each.excess_risk for each in found[1:])]
+    return numbers(CALL, MOMENTUM | {"algorithm": eval(ALGORITHM)}, EXPLICIT)  # as the subprocesses have it
 
 
 def same(first, second):
@@ -116,13 +118,14 @@ def test_two_processes_give_the_same_numbers_to_both(here, tmp_path):
         same(json.loads((tmp_path / str(number)).read_text()), here)
 
 
-@pytest.mark.parametrize("devices", [None, jax.devices(), tuple(jax.devices()), np.array(jax.devices())])
-def test_devices_are_any_sequence(here, devices):
-    found = st.simulate(jax.random.key(3), st.PowerLaw(2.0, 1.5, 20), **CALL, devices=devices)
-    same([found.excess_risk], here[:1])
+def test_devices_are_any_sequence():
+    quick = CALL | {"num_samples": 32.0}
+    plain = numbers(quick)
+    for devices in (jax.devices(), tuple(jax.devices()), np.array(jax.devices())):
+        same(numbers(quick | {"devices": devices}), plain)
 
 
 @pytest.mark.parametrize("devices", [[], [jax.devices()[0]] * 2, jax.devices()[0], ["cpu"]])
 def test_bad_devices(devices):
     with pytest.raises(ValueError, match="devices must be a list of different JAX devices, at least one, got"):
-        st.simulate(jax.random.key(3), st.PowerLaw(2.0, 1.5, 20), **CALL, devices=devices)
+        numbers(CALL | {"devices": devices})

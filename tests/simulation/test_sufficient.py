@@ -19,7 +19,7 @@ from tests.simulation.statistical import FALSE_ALARM, two_sample_p
 from tests.simulation.wrong import FewerDegrees, Isotropic, Noisier
 
 EIGENVALUES = np.array([1.0, 0.4, 0.4, 0.05])
-RATE, SIZE, PLACE = 0.6, 25_000, 37
+RATE, SIZE, PLACE = 0.6, 20_000, 37
 SOMEWHERE = np.array([0.5, -0.9, 0.1, 0.6])
 BATCHES = [1, slow(2), 7, slow(64)]
 STARTS = [(0.0, SOMEWHERE), (0.5, SOMEWHERE), (0.5, np.zeros(4)), (3.0, 0.1 * SOMEWHERE)]
@@ -67,9 +67,11 @@ def test_a_step_has_the_law_of_numpy_batches(batch, sigma, u):
     assert p_value(u, stepped(Sufficient(), batch, sigma, u), dense(batch, sigma, u)) > FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sigma", "u"), [STARTS[0], STARTS[2]], ids=["noiseless", "at the optimum"])
-@pytest.mark.parametrize("batch", [slow(1), slow(2), 7, slow(64)])
+@pytest.mark.parametrize("batch", [1, 2, 7, 64])
 def test_a_step_has_the_law_of_explicit_batches(batch, sigma, u):
+    """Both have that of NumPy's batches: the test above, and test_explicit.py."""
     explicit = stepped(Explicit(Gaussian(), batch), batch, sigma, u, seed=1)
     assert p_value(u, stepped(Sufficient(), batch, sigma, u), explicit) > FALSE_ALARM
 
@@ -134,18 +136,19 @@ def final_risks(problem, batch, quantity, sampler, seed):
     return np.column_stack([result.excess_risk, result.last_iterate_risk])
 
 
-@pytest.mark.parametrize(
-    ("spectrum", "quantity"), [("decaying", "bias"), slow("repeated", "total"), slow("frozen", "bias")]
-)
-@pytest.mark.parametrize("batch", [slow(1), slow(2), 7, slow(64)])
+# Means of runs are seen in test_means.py, with wrong samplers too, and laws of runs in test_explicit.py.
+@pytest.mark.slow
+@pytest.mark.parametrize(("spectrum", "quantity"), [("decaying", "bias"), ("repeated", "total"), ("frozen", "bias")])
+@pytest.mark.parametrize("batch", [1, 2, 7, 64])
 def test_final_risks_of_both_samplers_have_one_law(batch, spectrum, quantity):
     problem = SPECTRA[spectrum]
     found = final_risks(problem, batch, quantity, "sufficient", 0)
     assert two_sample_p(found, final_risks(problem, batch, quantity, "explicit", 1)) > FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("wrong", "batch", "quantity"), [(FewerDegrees, 7, "bias"), slow(Isotropic, 2, "bias"), slow(Noisier, 1, "total")]
+    ("wrong", "batch", "quantity"), [(FewerDegrees, 7, "bias"), (Isotropic, 2, "bias"), (Noisier, 1, "total")]
 )
 def test_final_risks_of_wrong_samplers_are_found(monkeypatch, wrong, batch, quantity):
     problem = SPECTRA["decaying"]
