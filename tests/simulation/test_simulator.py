@@ -1,5 +1,7 @@
 """The interface: what is returned, what it depends on, and what is refused."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -80,25 +82,25 @@ def test_inside_disable_jit_nothing_changes():
     np.testing.assert_allclose(found.excess_risk, simulated().excess_risk, rtol=1e-5)
 
 
-@pytest.mark.parametrize("disabled", [False, slow(True)])
-def test_init_draws_and_step_by_hand_are_simulate(disabled):
+@pytest.mark.parametrize("compiled", [jax.jit, slow(lambda function: function)])
+def test_init_draws_and_step_by_hand_are_simulate(compiled):
     """Replica r of run k has the key threefry(bits of the key, (k, r)); step t has the draws of t − t mod 64."""
-    replica, run, steps = 4, 1, 66 if not disabled else 2
+    replica, run, steps = 4, 1, 66
     batch, rate = 8.0, 0.25
     found = simulated(batch_size=[4, 8], learning_rate=[0.5, rate], num_samples=[4 * steps, 8 * steps])
     scale = np.sqrt(PROBLEM.initial_risk + PROBLEM.noise_variance)
     arrays = PROBLEM.eigenvalues, np.sqrt(PROBLEM.signal) / scale, np.sqrt(PROBLEM.noise_variance) / scale
     spectrum = Spectrum(*(np.asarray(a, np.float32) for a in arrays))
-    with jax.disable_jit(disabled):
-        words = np.asarray(jax.random.bits(KEY, (2,), "uint32"))
-        lane_key = np.stack(threefry((words[:1], words[1:]), *np.uint32([[run], [replica]])), axis=1)
-        lanes = Lane(lane_key, np.float32([rate]), np.float32([batch]))
-        lane, state = Lane(*(a[0] for a in lanes)), init(spectrum)
-        for number in range(steps):
-            if number % STEPS == 0:
-                draws = Sufficient().draws(lanes, np.uint32(number))
-            state = step(Sufficient(), spectrum, lane, state, np.uint32(number), draws[number % STEPS, 0])
-        average, last = risks(carry(state), np.float32(steps))
+    words = np.asarray(jax.random.bits(KEY, (2,), "uint32"))
+    lane_key = np.stack(threefry((words[:1], words[1:]), *np.uint32([[run], [replica]])), axis=1)
+    lanes = Lane(lane_key, np.float32([rate]), np.float32([batch]))
+    lane, state = Lane(*(a[0] for a in lanes)), init(spectrum)
+    draw, one = compiled(Sufficient().draws), compiled(partial(step, Sufficient()))
+    for number in range(steps):
+        if number % STEPS == 0:
+            draws = draw(lanes, np.uint32(number))
+        state = one(spectrum, lane, state, np.uint32(number), draws[number % STEPS, 0])
+    average, last = risks(carry(state), np.float32(steps))
     np.testing.assert_allclose(scale**2 * average, found.excess_risk[run, replica], rtol=2e-5)
     np.testing.assert_allclose(scale**2 * last, found.last_iterate_risk[run, replica], rtol=2e-5)
 

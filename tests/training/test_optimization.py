@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -193,7 +194,7 @@ FROZEN = changed(CONFIG, depth=2, trained="output", learning_rate=0.1, warmup=0.
 def features(config, weights, inputs):
     """Last hidden activations φ(x), (B, n)."""
     inner = {name: jnp.asarray(part, jnp.float32) for name, part in weights.items()}
-    return np.tanh(np.asarray(config.network.apply(inner, inputs)[1]["hidden"][-1], float))
+    return np.tanh(np.asarray(jax.jit(config.network.apply)(inner, inputs)[1]["hidden"][-1], float))
 
 
 def output_by_hand(config):

@@ -1,5 +1,6 @@
 """Streams of data: the same samples for every width, batch size and split, and what they are made of."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ BOTH = pytest.mark.parametrize("config", [TEACHER, TEXT], ids=["teacher", "stdli
 
 def samples(config, steps, seed=0, first=0):
     data = stream(config)
-    pieces = data.chunk(seed, first, steps)
-    batches = [data.batch(jnp.uint32(seed), piece) for piece in pieces]
+    batch = jax.jit(data.batch)
+    batches = [batch(jnp.uint32(seed), piece) for piece in data.chunk(seed, first, steps)]
     return [np.concatenate(parts) for parts in zip(*batches, strict=True)]
 
 
@@ -36,7 +37,6 @@ def test_samples_depend_on_the_seed_and_their_number_alone(config):
     whole = samples(config, 4)
     same(samples(changed(config, width=256, base_width=128, depth=1), 4), whole)
     same(samples(changed(config, micro_batch=3), 4), whole)
-    same_but_for_rounding(samples(changed(config, batch_size=6), 8), whole)
     same_but_for_rounding(samples(changed(config, batch_size=1), 12), [part[:12] for part in whole])
     same(samples(config, 2, first=2), [part[24:] for part in whole])
     assert len(whole[0]) == len(whole[1]) == 48
