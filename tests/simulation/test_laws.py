@@ -1,3 +1,5 @@
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -17,11 +19,12 @@ EACH_LAW = pytest.mark.parametrize("law", LAWS, ids=NAMES)
 SPECTRUM = Spectrum(*(np.asarray(a, np.float32) for a in ([1.0, 0.3, 0.1], [1.0, 1.0, 1.0], 0.5)))
 
 
-def samples(law, rows=100_000, seed=0, dtype=np.float32):
+@functools.cache
+def samples(law, dtype=np.float32):
     spectrum = Spectrum(*(a.astype(dtype) for a in SPECTRUM))
     with jax.enable_x64(dtype == np.float64):
-        values = np.asarray(law.sample(jax.random.key(seed), rows, spectrum))
-    assert values.shape == (rows, 3)
+        values = np.asarray(law.sample(jax.random.key(0), 400_000, spectrum))
+    assert values.shape == (400_000, 3)
     assert values.dtype == dtype
     return values.astype(float)
 
@@ -31,7 +34,7 @@ def samples(law, rows=100_000, seed=0, dtype=np.float32):
     [*((law, np.float32) for law in LAWS), *(slow(law, np.float64) for law in LAWS[:3]), (LAWS[3], np.float64)],
 )
 def test_samples_are_white(law, dtype):
-    z = samples(law, dtype=dtype)
+    z = samples(law, dtype)
     products = np.column_stack([z, z[:, 0] * z[:, 1], z[:, 1] * z[:, 2], z**2 - 1])
     if law == Rademacher():
         np.testing.assert_array_equal(z**2, 1)
@@ -42,7 +45,7 @@ def test_samples_are_white(law, dtype):
 @EACH_LAW
 def test_fourth_moments_are_those_that_the_law_states(law):
     """E z_i² (zᵀu)² = spread ‖u‖² + own u_i², at two u."""
-    z = samples(law, rows=400_000, seed=1)
+    z = samples(law)
     spread, own = law.fourth_moment
     for u in (np.array([1.0, 0.0, 0.0]), np.array([0.5, -1.0, 2.0])):
         values = z**2 * ((z @ u) ** 2)[:, None]
@@ -59,20 +62,20 @@ def test_kurtosis_of_a_coordinate(law, kurtosis):
     assert sum(law.fourth_moment) == pytest.approx(kurtosis)
 
 
-@pytest.mark.parametrize("law", [StudentT(5.0), slow(StudentT(4.5)), EllipticalT(6.0)])
+@pytest.mark.parametrize("law", [StudentT(6.0), slow(StudentT(4.5)), EllipticalT(6.0)])
 def test_student_coordinates_have_the_law_of_scipy(law):
     freedom = law.degrees_of_freedom
     exact = stats.t(freedom, scale=np.sqrt((freedom - 2) / freedom))
-    z = samples(law, rows=50_000)
+    z = samples(law)[:50_000]
     assert one_sample_p(z[:, 1], exact) > FALSE_ALARM
     assert one_sample_p(z[:, 1], stats.norm) < 1e-10  # negative control
 
 
 def test_projections_of_the_elliptical_law_have_its_tails():
     direction = np.array([0.6, 0.48, 0.64])
-    freedom, z = 6.0, samples(EllipticalT(6.0), rows=50_000)
+    freedom, z = 6.0, samples(EllipticalT(6.0))[:50_000]
     assert one_sample_p(z @ direction, stats.t(freedom, scale=np.sqrt(4 / 6))) > FALSE_ALARM
-    independent = samples(StudentT(6.0), rows=50_000) @ direction
+    independent = samples(StudentT(6.0))[:50_000] @ direction
     assert two_sample_p(np.abs(independent)[:, None], np.abs(z @ direction)[:, None]) < FALSE_ALARM
 
 
@@ -88,9 +91,8 @@ def test_degrees_of_freedom_must_be_one_number():
         StudentT([5.0, 6.0])
 
 
-@pytest.mark.parametrize(
-    "law", [slow(Gaussian()), Rademacher(), slow(StudentT(12.0)), slow(EllipticalT(12.0))], ids=NAMES
-)
+@pytest.mark.slow
+@EACH_LAW
 def test_mean_risk_of_each_law(law):
     found = simulated(law)
     assert abs(found.z_score(expected(law.fourth_moment))) < normal_limit(1)
