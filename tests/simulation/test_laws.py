@@ -23,15 +23,15 @@ SPECTRUM = Spectrum(*(np.asarray(a, np.float32) for a in ([1.0, 0.3, 0.1], [1.0,
 def samples(law, dtype=np.float32):
     spectrum = Spectrum(*(a.astype(dtype) for a in SPECTRUM))
     with jax.enable_x64(dtype == np.float64):
-        values = np.asarray(law.sample(jax.random.key(0), 400_000, spectrum))
-    assert values.shape == (400_000, 3)
+        values = np.asarray(law.sample(jax.random.key(0), 200_000, spectrum))
+    assert values.shape == (200_000, 3)
     assert values.dtype == dtype
     return values.astype(float)
 
 
 @pytest.mark.parametrize(
     ("law", "dtype"),
-    [*((law, np.float32) for law in LAWS), *(slow(law, np.float64) for law in LAWS[:3]), (LAWS[3], np.float64)],
+    [*((law, np.float32) for law in LAWS), *(slow(law, np.float64) for law in LAWS)],
 )
 def test_samples_are_white(law, dtype):
     z = samples(law, dtype)

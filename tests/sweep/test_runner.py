@@ -291,7 +291,7 @@ def test_progress(tmp_path):
 
 def test_a_sweep_stops_when_its_time_is_up_and_goes_on(long_csv, tmp_path):
     """However often it stops: bit for bit the table of one that was left alone."""
-    for seconds in (1e-3, 0.5, 1.0):
+    for seconds in (1e-3, 0.3):
         table = sweep(LONG, tmp_path, lanes=LANES, max_seconds=seconds)
         assert table.interrupted == (None in table.results)
         assert table.interrupted or seconds > 1e-3

@@ -190,11 +190,10 @@ def test_initial_sizes_are_the_parametrizations_whatever_init_does(power):
 
 def glorot(key, width):
     """Normal weights of variance 2/(in + out), no power of the width, and an output bias as Equinox draws it."""
-    first, hidden, last, bias = jax.random.split(key, 4)
+    first, last, bias = jax.random.split(key, 3)
     drawn = jax.nn.initializers.glorot_normal()
     return {
         "in": drawn(first, (64, width)),
-        "hidden": drawn(hidden, (width, width)),
         "out": drawn(last, (width, 1)),
         "bias": jax.random.uniform(bias, (1,), minval=-1, maxval=1) / width**0.5,
     }
@@ -202,11 +201,11 @@ def glorot(key, width):
 
 def test_initial_sizes_where_init_is_no_power_of_the_width():
     """Against the base width's formulas; from its power between 16 and 32 the first would be 0.72 of its size."""
-    model = Custom(init=glorot, apply=lambda params, x: x @ params["in"] @ params["hidden"] @ params["out"])
+    model = Custom(init=glorot, apply=lambda params, x: x @ params["in"] @ params["out"])
     network = replace(CONFIG, model=model, width=256, base_width=16).network
     assert network.initial is not None
     drawn = network.initial(jax.random.key(3))
-    at_base = {"in": (2 / (64 + 16)) ** 0.5, "hidden": 16**-0.5, "out": (2 / 17) ** 0.5}
+    at_base = {"in": (2 / (64 + 16)) ** 0.5, "out": (2 / 17) ** 0.5}
     for name, size in at_base.items():
         wide = 5 / np.sqrt(2 * drawn[name].size)  # five standard errors: false alarm 6e-7 each
         assert abs(float(np.std(np.asarray(drawn[name]))) / size - 1) < wide + 0.04
@@ -246,18 +245,19 @@ def test_trains_as_the_built_in_network_does(optimizer, table):
 
 
 def test_a_run_in_files_is_resumed_by_its_entry_point(tmp_path):
-    whole = train(replace(CONFIG, max_steps=16, schedule_steps=8))
-    train(CONFIG, tmp_path)
+    config = replace(CONFIG, width=12)
+    whole = train(replace(config, max_steps=16, schedule_steps=8))
+    train(config, tmp_path)
     result = resume(tmp_path, max_steps=16)
     np.testing.assert_array_equal(result.losses[-1], whole.losses[-1])
-    assert read_weights(tmp_path)["layers/1/weight"].shape == (48, 48)
-    assert TrainConfig.from_fields(CONFIG.as_fields()) == CONFIG
-    assert changed(CONFIG, width=96).model is own_networks.net
-    assert CONFIG.fingerprint != changed(CONFIG, model="mlp").fingerprint
+    assert read_weights(tmp_path)["layers/1/weight"].shape == (12, 12)
+    assert TrainConfig.from_fields(config.as_fields()) == config
+    assert changed(config, width=96).model is own_networks.net
+    assert config.fingerprint != changed(config, model="mlp").fingerprint
 
 
 def test_a_model_without_an_entry_point_is_trained_but_not_kept(tmp_path):
-    config = replace(CONFIG, model=own_networks.nameless)
+    config = replace(CONFIG, model=own_networks.nameless, width=12)
     assert train(config).outcome == "steps"
     assert changed(config, width=24).model is own_networks.nameless
     for kept in (lambda: train(config, tmp_path), lambda: config.fingerprint):
@@ -330,7 +330,8 @@ def test_bad_networks(changes, message):
 
 def test_networks_that_are_kept_hold_no_weights():
     """They are cached by width; their weights were kept too."""
-    sizes = [leaf.size for leaf in jax.tree.leaves(CONFIG.network.apply.args) if eqx.is_array(leaf)]
+    network = replace(CONFIG, width=12).network
+    sizes = [leaf.size for leaf in jax.tree.leaves(network.apply.args) if eqx.is_array(leaf)]
     assert sizes == []
 
 
