@@ -449,27 +449,22 @@ def test_the_deviation_is_estimated_from_below_but_not_far(method, shape, averag
 
 
 def test_a_diverging_method_is_reported():
-    found = simulated(
-        st.Algorithm(st.HeavyBall(0.9), average=LAST), learning_rate=50.0, num_samples=4000, num_replicas=5
-    )
-    assert found.diverged.all()
+    one = st.Algorithm(st.HeavyBall(0.9), average=LAST)
+    assert simulated(one, learning_rate=50.0, num_samples=4000, num_replicas=5).diverged.all()
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("algorithm", "options", "message"),
     [
-        ({"algorithm": st.HeavyBall(0.9)}, "algorithm must be an Algorithm"),
+        (st.HeavyBall(0.9), {}, "algorithm must be an Algorithm"),
         (
-            {"algorithm": st.Algorithm(batch_schedule=st.Stages([0, 0.5], [1, 1e6])), "batch_size": 2000},
+            st.Algorithm(batch_schedule=st.Stages([0, 0.5], [1, 1e6])),
+            {"batch_size": 2000, "num_samples": 1e10},
             "batch_schedule must keep batch sizes up to 1.07374e.09 for this sampler, got 2e.09; lower it",
         ),
-        (
-            {"algorithm": st.Algorithm(batch_schedule=st.Linear(final=2)), "num_samples": 1e12},
-            "at most 2147483647 steps",
-        ),
+        (st.Algorithm(batch_schedule=st.Linear(final=2)), {"num_samples": 1e12}, "at most 2147483647 steps"),
     ],
 )
-def test_what_is_refused(options, message):
-    samples = {"num_samples": 1e10} if "batch_size" in options else {}
+def test_what_is_refused(algorithm, options, message):
     with pytest.raises(ValueError, match=message):
-        simulated(**(samples | options), sampler="explicit")
+        simulated(algorithm, **options, sampler="explicit")
