@@ -197,9 +197,9 @@ def test_anywhere_on_the_way_to_infinity_there_are_no_warnings(dtype, num_steps)
 
 def test_absurd_learning_rates_diverge_and_tiny_ones_stay_at_the_start():
     for dtype in ("float32", "float64"):
-        assert simulated(learning_rate=[1e10, 1e30, 1e60, 1e300], dtype=dtype).diverged.all()
-    found = simulated(learning_rate=[1e-10, 1e-60, 1e-300]).excess_risk
-    np.testing.assert_allclose(found, PROBLEM.initial_risk, rtol=1e-6)
+        assert all(simulated(learning_rate=rate, dtype=dtype).diverged.all() for rate in (1e10, 1e30, 1e60, 1e300))
+    for rate in (1e-10, 1e-60, 1e-300):
+        np.testing.assert_allclose(simulated(learning_rate=rate).excess_risk, PROBLEM.initial_risk, rtol=1e-6)
 
 
 def test_divergence_with_a_frozen_tail():
@@ -233,7 +233,7 @@ def test_divergence_with_a_frozen_tail():
         ({"dim": 0}, "dim must be a whole number of at least 1, got 0"),
         (
             {"dim": 1, "num_replicas": 1000},
-            "dim must be at least 3 for these settings: with 1 of 3 directions the mean",
+            "dim must be at least 3 for these settings: with 1 of 3 directions the",
         ),
         ({"problem": st.PowerLaw(2.0, 3.0, 10**9), "dim": 10**9}, "dim must be smaller: one replica of 1e.09"),
         ({"trajectory": -1}, "trajectory must be a whole number of at least 0, got -1"),
