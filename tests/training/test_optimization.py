@@ -246,8 +246,3 @@ def test_training_all_weights_is_another_run(tmp_path):
     with pytest.raises(AssertionError):
         assert_output_alone_moved(config, read_weights(tmp_path))
     assert np.abs(read_weights(tmp_path)["output"][:, 0] - output_by_hand(config)).max() > 1e-4
-
-
-def test_what_is_trained_is_checked():
-    with pytest.raises(ValueError, match="trained must be one of all, output, got outputs"):
-        changed(CONFIG, trained="outputs")
