@@ -134,11 +134,3 @@ def test_advance_in_two_calls_is_advance_in_one():
     np.testing.assert_array_equal(risks(twice, 200.0), risks(once, 200.0))  # bit for bit
     wrong = advanced(Sufficient(), SPECTRUM, LANES, half, 76, 123)  # negative control: another step number
     assert not np.allclose(risks(wrong, 200.0), risks(once, 200.0), rtol=1e-3)
-
-
-@pytest.mark.slow
-def test_without_compilation_advance_is_the_same():
-    compiled = advanced(Sufficient(), SPECTRUM, LANES, two_lanes(SPECTRUM), 0, 5)
-    with jax.disable_jit():
-        eager = advance(Sufficient(), SPECTRUM, LANES, two_lanes(SPECTRUM), np.uint32(0), np.int32(5))
-    np.testing.assert_allclose(risks(eager, 5.0), risks(compiled, 5.0), rtol=1e-5)

@@ -10,7 +10,6 @@ import sgdtheory as st
 from sgdtheory.simulation.dynamics import Spectrum
 from sgdtheory.simulation.laws import EllipticalT, Gaussian, Rademacher, StudentT
 from tests.marks import slow
-from tests.simulation import numpy_sgd
 from tests.simulation.explicit_runs import EIGENVALUES, PROBLEM, expected, simulated, uniform
 from tests.simulation.statistical import FALSE_ALARM, normal_limit, one_sample_p, standard_score, two_sample_p
 
@@ -80,54 +79,13 @@ def test_projections_of_the_elliptical_law_have_its_tails():
     assert two_sample_p(np.abs(independent)[:, None], np.abs(z @ direction)[:, None]) < FALSE_ALARM
 
 
-@pytest.mark.slow
-@EACH_LAW
-def test_mean_risk_of_each_law(law):
-    found = simulated(law)
-    assert abs(found.z_score(expected(law.fourth_moment))) < normal_limit(1)
-
-
-@pytest.mark.parametrize("law", [slow(EllipticalT(12.0)), Rademacher()], ids=["elliptical_t", "rademacher"])
+@pytest.mark.parametrize("law", [slow(StudentT(12.0)), slow(EllipticalT(12.0)), Rademacher()])
 def test_gaussian_fourth_moments_are_rejected_for_other_laws(law):
     """Without label noise, which hides them."""
     problem = st.LeastSquares(EIGENVALUES, [1.0, 0.5, 2.0], 0.0)
     found = simulated(law, problem)
     assert abs(found.z_score(expected(law.fourth_moment, problem))) < normal_limit(1)
     assert abs(found.z_score(expected(Gaussian().fourth_moment, problem))) > 6
-
-
-@pytest.mark.slow
-def test_elliptical_law_against_numpy():
-    freedom = 12.0
-
-    def whitened(rng, shape):
-        radius = rng.chisquare(freedom, (*shape[:-1], 1)) / (freedom - 2)
-        return rng.standard_normal(shape) / np.sqrt(radius)
-
-    dense = numpy_sgd.risks(
-        np.random.default_rng(0),
-        PROBLEM,
-        batch_size=3,
-        learning_rate=0.3,
-        num_steps=12,
-        num_replicas=20_000,
-        whitened=whitened,
-    )
-    found, gaussian = (simulated(law) for law in (EllipticalT(freedom), "gaussian"))
-    columns = np.column_stack([found.excess_risk, found.last_iterate_risk])
-    assert two_sample_p(columns, np.column_stack(dense)) > FALSE_ALARM
-    assert two_sample_p(gaussian.last_iterate_risk[:, None], dense[1][:, None]) < 1e-6  # negative control
-
-
-@pytest.mark.slow
-def test_batches_drawn_in_slices_have_the_right_mean():
-    """300 = 256 + 44; negative control: 512 samples."""
-    settings = {"batch": 300, "steps": 4, "rate": 0.6}
-    found = simulated(StudentT(12.0), num_replicas=800, quantity="variance", **settings)
-    problem = st.LeastSquares(EIGENVALUES, np.zeros(3), 0.5)
-    exact = expected(StudentT(12.0).fourth_moment, problem, **settings)
-    assert abs(found.z_score(exact)) < normal_limit(1)
-    assert abs(found.z_score(300 / 512 * exact)) > 6
 
 
 def test_names_and_instances_are_the_same_law():

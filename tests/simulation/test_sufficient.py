@@ -1,4 +1,4 @@
-"""T7 as a law: against the explicit sampler, and against NumPy's dense batches in a rotated basis."""
+"""T7 as a law: against NumPy's dense batches in a rotated basis. Runs are seen in test_means.py."""
 
 from functools import partial
 
@@ -7,11 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import sgdtheory as st
-from sgdtheory.simulation import sufficient
 from sgdtheory.simulation.dynamics import STEPS, Lane, Spectrum
-from sgdtheory.simulation.explicit import Explicit
-from sgdtheory.simulation.laws import Gaussian
 from sgdtheory.simulation.sufficient import Sufficient
 from tests.marks import slow
 from tests.simulation import numpy_sgd
@@ -67,15 +63,6 @@ def test_a_step_has_the_law_of_numpy_batches(batch, sigma, u):
     assert p_value(u, stepped(Sufficient(), batch, sigma, u), dense(batch, sigma, u)) > FALSE_ALARM
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("sigma", "u"), [STARTS[0], STARTS[2]], ids=["noiseless", "at the optimum"])
-@pytest.mark.parametrize("batch", [1, 2, 7, 64])
-def test_a_step_has_the_law_of_explicit_batches(batch, sigma, u):
-    """Both have that of NumPy's batches: the test above, and test_explicit.py."""
-    explicit = stepped(Explicit(Gaussian(), batch), batch, sigma, u, seed=1)
-    assert p_value(u, stepped(Sufficient(), batch, sigma, u), explicit) > FALSE_ALARM
-
-
 @pytest.mark.parametrize(
     ("sampler", "batch", "sigma", "u"),
     [
@@ -113,45 +100,3 @@ def test_next_to_the_optimum_nothing_is_divided_by_nothing(size):
     """‖u‖² is subnormal or 0 in float32, with and without noise."""
     for sigma in (0.0, size, 1.0):
         assert np.isfinite(stepped(Sufficient(), 2, sigma, size * SOMEWHERE, size=50)).all()
-
-
-SPECTRA = {
-    "decaying": st.LeastSquares([1.0, 0.3, 0.1], [1.0, 0.5, 2.0], 0.5),
-    "repeated": st.LeastSquares([1.0, 1.0, 1.0], [1.0, 0.0, 0.2], 0.5),
-    "frozen": st.LeastSquares([1.0, 0.5, 0.0], [1.0, 0.5, 0.3], 0.5),
-}
-
-
-def final_risks(problem, batch, quantity, sampler, seed):
-    result = st.simulate(
-        jax.random.key(seed),
-        problem,
-        batch_size=batch,
-        learning_rate=0.4 if batch > 2 else 0.2,
-        num_samples=25 * batch,
-        num_replicas=4000,
-        sampler=sampler,
-        quantity=quantity,
-    )
-    return np.column_stack([result.excess_risk, result.last_iterate_risk])
-
-
-# Means of runs are seen in test_means.py, with wrong samplers too, and laws of runs in test_explicit.py.
-@pytest.mark.slow
-@pytest.mark.parametrize(("spectrum", "quantity"), [("decaying", "bias"), ("repeated", "total"), ("frozen", "bias")])
-@pytest.mark.parametrize("batch", [1, 2, 7, 64])
-def test_final_risks_of_both_samplers_have_one_law(batch, spectrum, quantity):
-    problem = SPECTRA[spectrum]
-    found = final_risks(problem, batch, quantity, "sufficient", 0)
-    assert two_sample_p(found, final_risks(problem, batch, quantity, "explicit", 1)) > FALSE_ALARM
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("wrong", "batch", "quantity"), [(FewerDegrees, 7, "bias"), (Isotropic, 2, "bias"), (Noisier, 1, "total")]
-)
-def test_final_risks_of_wrong_samplers_are_found(monkeypatch, wrong, batch, quantity):
-    problem = SPECTRA["decaying"]
-    explicit = final_risks(problem, batch, quantity, "explicit", 1)
-    monkeypatch.setattr(sufficient, "Sufficient", wrong)
-    assert two_sample_p(final_risks(problem, batch, quantity, "sufficient", 0), explicit) < 1e-6
