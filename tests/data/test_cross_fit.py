@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 
 from sgdtheory._common.rows import checked_rows
-from sgdtheory.data.cross_fit import (
-    Spectrum,
-    cross_fitted_spectrum,
-    noise_probability,
-    pooled_signal,
-    sample_spectrum,
-)
+from sgdtheory.data.cross_fit import Spectrum, cross_fitted_spectrum, noise_probability, pooled_signal, sample_spectrum
 from sgdtheory.data.moments import GROUPS, Moments, grouped_moments
 
 EVERY = np.ones(GROUPS, dtype=bool)
@@ -124,51 +118,22 @@ def test_the_probability_of_noise_is_no_less_than_one_of_five_thousand():
     assert noise_probability(moments, 0) == pytest.approx(1 / 5000, rel=1e-9)
 
 
-def test_the_probability_of_noise_by_brute_force(monkeypatch):
-    """Halves, eigenvectors and sums of rows whose targets change sign with their group, each turn from the start."""
-    monkeypatch.setattr("sgdtheory.data.cross_fit.TURNS", 39)
-    monkeypatch.setattr("sgdtheory.data.cross_fit.NUMBERS", 50)  # several pieces
-    random = np.random.default_rng(15)
-    x = random.standard_normal((200, 4)) * [1.0, 0.8, 0.6, 0.5]
-    y = 0.15 * x[:, :2] + random.standard_normal((200, 2))
-    group = np.random.default_rng(3).permutation(200) % GROUPS
-    signs = np.random.default_rng([3, 39]).choice([-1.0, 1.0], (40, GROUPS))
-    signs[0] = 1
-    largest = []
-    for turn in signs:
-        turned = y * turn[group][:, None]
-        signal = np.zeros(4)
-        for first in (group % 2 == 0, group % 2 == 1):
-            values, vectors = np.linalg.eigh(x[first].T @ x[first])
-            along = [vectors.T @ x[half].T @ turned[half] for half in (first, ~first)]
-            signal += ((along[0] * along[1]).sum(1) / values)[::-1]
-        largest.append(max(signal[: k + 1].sum() / np.sqrt(k + 1) for k in range(4)))
-    expected = np.mean(np.array(largest) >= largest[0])
-    assert 0.05 < expected < 0.95  # neither end, where a wrong one would do
-    assert noise_probability(grouped_moments(checked_rows(x, y), seed=3), 3) == pytest.approx(expected, abs=1e-12)
-
-
-def pooled(*signal):
+@pytest.mark.parametrize(
+    ("signal", "expected"),
+    [
+        ((0.25, 0.21, 0.3), (0.25, 0.21, 0.3)),  # each exceeds its noise
+        ((0.15, 0.1, 0.15, 0.3), (0.4 / 3, 0.4 / 3, 0.4 / 3, 0.3)),  # 0.25 of two does not, 0.4 of three does
+        ((0.25, 0.04, -0.02), (0.25, 0.01, 0.01)),  # what is left at the end is spread
+        ((0.25, -0.04, 0.02), (0.25, 0.0, 0.0)),  # and not negative
+        ((0.3, -0.1, 0.25, 0.01), (0.3, 0.16 / 3, 0.16 / 3, 0.16 / 3)),
+    ],
+)
+def test_neighbours_are_pooled_until_their_sum_exceeds_its_noise(signal, expected):
     """With noise of 10/100 = 0.1: sums of 1, 2, 3 directions must exceed 0.2, 0.283, 0.346."""
-    values = np.array(signal)
-    return pooled_signal(Spectrum(np.ones_like(values), values, 10.0, 100.0))
-
-
-def test_a_direction_that_exceeds_its_noise_stands_alone():
-    np.testing.assert_allclose(pooled(0.25, 0.21, 0.3), [0.25, 0.21, 0.3])
+    found = pooled_signal(Spectrum(np.ones(len(signal)), np.array(signal), 10.0, 100.0))
+    np.testing.assert_allclose(found, expected)
 
 
 def test_a_direction_at_two_standard_errors_of_its_noise_does_not_stand_alone():
     signal = np.array([0.5, 0.25, 0.5])
     np.testing.assert_allclose(pooled_signal(Spectrum(signal, signal, 16.0, 64.0)), [0.375, 0.375, 0.5])
-
-
-def test_neighbours_are_pooled_until_their_sum_exceeds_its_noise():
-    """0.15 and 0.25 do not, 0.40 of three does."""
-    np.testing.assert_allclose(pooled(0.15, 0.1, 0.15, 0.3), [0.4 / 3, 0.4 / 3, 0.4 / 3, 0.3])
-
-
-def test_what_is_left_at_the_end_is_spread_and_not_negative():
-    np.testing.assert_allclose(pooled(0.25, 0.04, -0.02), [0.25, 0.01, 0.01])
-    np.testing.assert_allclose(pooled(0.25, -0.04, 0.02), [0.25, 0.0, 0.0])
-    assert pooled(0.3, -0.1, 0.25, 0.01).sum() == pytest.approx(0.46)

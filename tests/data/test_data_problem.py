@@ -233,13 +233,10 @@ def test_a_chosen_range_and_level():
     assert widths[0] < 0.4 * widths[1]
 
 
-def test_the_figure_says_the_exponents():
-    x, y = power_law_rows(np.random.default_rng(11), 2000, 40, 1.5, 2.0)
-    figure = st.problem_from_data(x, y).plot("rows")
-    assert ["a = " in axes.get_title() or "b = " in axes.get_title() for axes in figure.axes] == [True, True]
-    assert all(axes.get_xscale() == axes.get_yscale() == "log" for axes in figure.axes)
-    x, y = power_law_rows(np.random.default_rng(11), 20, 40, 1.5, 2.0)
-    assert "not resolved" in st.problem_from_data(x, y).plot().axes[0].get_title()
+def test_the_figure_says_the_exponents(small):
+    """More of it: test_figure.py."""
+    titles = [axes.get_title() for axes in small[2].plot("rows").axes]
+    assert [f"{letter} = " in title for letter, title in zip("ab", titles, strict=True)] == [True, True]
 
 
 @pytest.fixture(scope="module")
@@ -426,59 +423,38 @@ def test_exponents_that_are_not_above_one_predict_nothing(a, b):
 
 
 ROWS = np.random.default_rng(12).standard_normal((40, 3))
-
-
-def with_nan():
-    rows = ROWS.copy()
-    rows[7, 1] = np.nan
-    return rows
+WITH_NAN = np.where(np.arange(120).reshape(40, 3) == 7 * 3 + 1, np.nan, ROWS)
+TARGET = ROWS[:, 0]
 
 
 @pytest.mark.parametrize(
-    ("features", "targets", "message"),
+    ("features", "targets", "options", "message"),
     [
-        (ROWS, ROWS[:39, 0], "targets must have one row for each of the 40 rows of features, got 39"),
-        (with_nan(), ROWS[:, 0], "features must be finite, got nan in row 7, column 1"),
-        (ROWS, with_nan()[:, :2], "targets must be finite, got nan in row 7, column 1"),
-        (ROWS[:10], ROWS[:10, 0], "features must have at least 16 rows to be split, got 10"),
-        (ROWS[:, 0], ROWS[:, 0], r"features must be an array of rows, \(N, d\), got shape \(40,\)"),
-        (ROWS, ROWS[:, :, None], r"targets must have the shape"),
-        (0 * ROWS, ROWS[:, 0], "features must not all be 0"),
-        (ROWS, 0 * ROWS[:, 0], "targets must not all be 0"),
-        (ROWS + 0j, ROWS[:, 0], "features must be real, got complex numbers"),
-        (ROWS, 1j * ROWS[:, 0], "targets must be real, got complex numbers"),
-        (np.full((40, 2), "a"), ROWS[:, 0], "features must be numbers"),
-        (np.zeros((20, 5000)), np.zeros(20), "features must have at most 4096 columns, got 5000"),
-        ("rows.txt", ROWS[:, 0], "features must be an array or a .npy file, got rows.txt"),
-        (Path("missing.npy"), ROWS[:, 0], "features must be a file that exists, got missing.npy"),
+        (ROWS, TARGET[:39], {}, "targets must have one row for each of the 40 rows of features, got 39"),
+        (WITH_NAN, TARGET, {}, "features must be finite, got nan in row 7, column 1"),
+        (ROWS, WITH_NAN[:, :2], {}, "targets must be finite, got nan in row 7, column 1"),
+        (ROWS[:10], TARGET[:10], {}, "features must have at least 16 rows to be split, got 10"),
+        (TARGET, TARGET, {}, r"features must be an array of rows, \(N, d\), got shape \(40,\)"),
+        (ROWS, ROWS[:, :, None], {}, r"targets must have the shape \(N,\) or \(N, k\), got"),
+        (0 * ROWS, TARGET, {}, "features must not all be 0"),
+        (ROWS, 0 * TARGET, {}, "targets must not all be 0"),
+        (ROWS + 0j, TARGET, {}, "features must be real, got complex numbers"),
+        (ROWS, 1j * TARGET, {}, "targets must be real, got complex numbers"),
+        (np.full((40, 2), "a"), TARGET, {}, "features must be numbers"),
+        (np.zeros((20, 5000)), np.zeros(20), {}, "features must have at most 4096 columns, got 5000"),
+        ("rows.txt", TARGET, {}, "features must be an array or a .npy file, got rows.txt"),
+        (Path("missing.npy"), TARGET, {}, "features must be a file that exists, got missing.npy"),
+        (Path("words.npy"), TARGET, {}, "features must be a .npy file of numbers"),
+        (ROWS, TARGET, {"level": 1.0}, "level must lie between 0 and 1"),
+        (ROWS, TARGET, {"fit_range": (1, 3)}, "fit_range must span at least 4 of the 3 directions"),
+        (ROWS, TARGET, {"seed": -1}, "seed must be a whole number"),
     ],
 )
-def test_bad_rows(features, targets, message):
+def test_bad_input(features, targets, options, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("words.npy").write_text("1, 2")
     with pytest.raises(ValueError, match=message):
-        st.problem_from_data(features, targets)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"level": 1.0}, "level must lie between 0 and 1"),
-        ({"fit_range": (1, 3)}, "fit_range must span at least 4 of the 3 directions"),
-        ({"seed": -1}, "seed must be a whole number"),
-    ],
-)
-def test_bad_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        st.problem_from_data(ROWS, ROWS[:, 0], **options)
-
-
-def test_a_file_that_is_no_array(tmp_path):
-    (tmp_path / "X.npy").write_text("1, 2")
-    with pytest.raises(ValueError, match=r"features must be a .npy file of numbers"):
-        st.problem_from_data(tmp_path / "X.npy", ROWS[:, 0])
-
-
-def complex_steps(_):
-    return st.fits.interpolated_critical_batch_size([1, 2, 4], [10 + 0j, 6, 4])
+        st.problem_from_data(features, targets, **options)
 
 
 @pytest.mark.parametrize(
@@ -489,7 +465,7 @@ def complex_steps(_):
         lambda values: st.simulate_data(None, ROWS, ROWS + 0j, batch_size=4, learning_rate=0.1, num_samples=40),
         lambda values: st.fit_loss_grid([(1.0, 8.0, 0.1, value) for value in values]),
         lambda values: st.StepFunction(lambda step: 1 + 0j * step).factors(np.arange(3), 3),
-        complex_steps,
+        lambda values: st.fits.interpolated_critical_batch_size([1, 2, 4], [10 + 0j, 6, 4]),
     ],
 )
 def test_readers_of_arrays_refuse_complex_numbers(reader):

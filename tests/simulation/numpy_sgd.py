@@ -26,12 +26,8 @@ def one_step(rng, eigenvalues, u, noise_variance, *, batch_size, learning_rate, 
     return error @ basis * np.sqrt(eigenvalues)
 
 
-def risks(rng, problem, *, batch_size, learning_rate, num_steps, num_replicas, whitened=None):
-    """(R,) excess risks of the average of w_0 … w_{n−1}, and (R,) of w_n.
-
-    `whitened(rng, shape)` draws coordinates in the eigenbasis; None: standard normals.
-    """
-    draw = whitened or (lambda rng, shape: rng.standard_normal(shape))
+def risks(rng, problem, *, batch_size, learning_rate, num_steps, num_replicas):
+    """(R,) excess risks of the average of w_0 … w_{n−1}, and (R,) of w_n."""
     eigenvalues = np.asarray(problem.eigenvalues)
     basis = _basis(rng, eigenvalues.size)
     covariance = (basis * eigenvalues) @ basis.T
@@ -39,7 +35,7 @@ def risks(rng, problem, *, batch_size, learning_rate, num_steps, num_replicas, w
     total = np.zeros_like(error)
     for _ in range(num_steps):
         total += error
-        x = draw(rng, (num_replicas, batch_size, eigenvalues.size)) * np.sqrt(eigenvalues) @ basis.T
+        x = rng.standard_normal((num_replicas, batch_size, eigenvalues.size)) * np.sqrt(eigenvalues) @ basis.T
         error = error - learning_rate * _gradient(rng, x, error, np.sqrt(problem.noise_variance))
     average = total / num_steps
     return tuple(np.einsum("rd,de,re->r", value, covariance, value) for value in (average, error))

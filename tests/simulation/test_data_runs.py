@@ -72,7 +72,7 @@ def problem(x, y):
     return st.LeastSquares(values, signal, (y**2).sum(1).mean() - signal.sum())
 
 
-@pytest.mark.parametrize("batch", [1, 7, 64, 100])
+@pytest.mark.parametrize("batch", [1, 7, 100])
 def test_every_replica_is_the_textbook_run(batch):
     """Blocks of steps, single ones, and ends within a block."""
     x, y = rows(size=200)
@@ -131,13 +131,8 @@ def test_settings_broadcast_and_share_their_rows():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"features": np.ones(3)}, r"features must be an array of rows, \(N, d\), got shape \(3,\)"),
         ({"features": np.ones((4, 2))}, "targets must have one row for each of the 4 rows of features, got 3"),
         ({"features": np.zeros((3, 2))}, "features must not all be 0"),
-        ({"features": np.array([[1, 2], [3, np.nan], [1, 2]])}, "features must be finite, got nan in row 1"),
-        ({"features": "rows"}, "features must be an array or a .npy file, got rows"),
-        ({"targets": np.array([1, 2, np.inf])}, "targets must be finite, got inf in row 2"),
-        ({"targets": np.ones((3, 1, 1))}, r"targets must have the shape \(N,\) or \(N, k\), got"),
         ({"num_replicas": 0}, "num_replicas must be a whole number of at least 1"),
         ({"batch_size": 20}, "num_samples must be at least batch_size"),
         ({"dtype": "float16"}, "dtype must be one of"),
@@ -145,6 +140,7 @@ def test_settings_broadcast_and_share_their_rows():
     ],
 )
 def test_bad_input_is_refused_with_a_sentence(change, message):
+    """More of rows: tests/data/test_data_problem.py."""
     good = {"key": KEY, "features": np.ones((3, 2)), "targets": np.ones(3), "batch_size": 2, "learning_rate": 0.1}
     with pytest.raises(ValueError, match=message):
         st.simulate_data(**{**good, "num_samples": 10, **change})

@@ -1,3 +1,4 @@
+import itertools
 from fractions import Fraction
 
 import jax
@@ -102,29 +103,26 @@ def test_increments_of_1e_9_are_kept(rate):
     assert naive_total != pytest.approx(-change / rate, rel=1e-4)
 
 
-@pytest.mark.parametrize("count", [0, STEPS, 3 * STEPS + 5])
-@pytest.mark.parametrize("first", [0, 1000])
-def test_every_step_sees_its_number_and_its_draw(first, count):
+def test_every_step_sees_its_number_and_its_draw():
     spectrum = Spectrum(np.ones(1, np.float32), np.zeros(1, np.float32), np.float32(0))
-    state = advanced(Numbered(), spectrum, LANES, two_lanes(spectrum), first, count)
-    expected = 1001.0 * sum(range(first, first + count))
-    found = np.asarray(state.error, float) + np.asarray(state.error_low, float)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    compiled = jax.jit(advance, static_argnums=0)
+    for first, count in itertools.product((0, 1000), (0, STEPS, 3 * STEPS + 5)):
+        state = compiled(Numbered(), spectrum, LANES, two_lanes(spectrum), np.uint32(first), np.int32(count))
+        found = np.asarray(state.error, float) + np.asarray(state.error_low, float)
+        np.testing.assert_allclose(found, 1001.0 * sum(range(first, first + count)), rtol=1e-6)
 
 
-def test_advance_is_eager_steps():
-    """Draws ahead and one step after the other, nothing compiled."""
+def test_advance_is_single_steps():
+    """Draws ahead and one step after the other, over the end of a block."""
     count = STEPS + 30
     compiled = advanced(Sufficient(), SPECTRUM, LANES, two_lanes(SPECTRUM), 3, count)
     numbers = np.arange(3, 3 + count, dtype=np.uint32)
-    draws = np.concatenate([Sufficient().draws(LANES, np.uint32(first)) for first in range(3, 3 + count, STEPS)])[
-        :count
-    ]
+    draws = np.concatenate([Sufficient().draws(LANES, np.uint32(first)) for first in range(3, 3 + count, STEPS)])
+    one = jax.jit(lambda *given: carry(step(Sufficient(), SPECTRUM, *given)))
     for lane in range(2):
-        mine = Lane(*(a[lane] for a in LANES))
         state = init(SPECTRUM)
-        for number, draw in zip(numbers, draws[:, lane], strict=True):
-            state = carry(step(Sufficient(), SPECTRUM, mine, state, number, draw))
+        for number, draw in zip(numbers, draws[:count, lane], strict=True):
+            state = one(Lane(*(a[lane] for a in LANES)), state, number, draw)
         for found, exact in zip(risks(compiled, count), risks(state, count), strict=True):
             np.testing.assert_allclose(found[lane], exact, rtol=2e-5)
 
@@ -136,11 +134,3 @@ def test_advance_in_two_calls_is_advance_in_one():
     np.testing.assert_array_equal(risks(twice, 200.0), risks(once, 200.0))  # bit for bit
     wrong = advanced(Sufficient(), SPECTRUM, LANES, half, 76, 123)  # negative control: another step number
     assert not np.allclose(risks(wrong, 200.0), risks(once, 200.0), rtol=1e-3)
-
-
-@pytest.mark.slow
-def test_without_compilation_advance_is_the_same():
-    compiled = advanced(Sufficient(), SPECTRUM, LANES, two_lanes(SPECTRUM), 0, 5)
-    with jax.disable_jit():
-        eager = advance(Sufficient(), SPECTRUM, LANES, two_lanes(SPECTRUM), np.uint32(0), np.int32(5))
-    np.testing.assert_allclose(risks(eager, 5.0), risks(compiled, 5.0), rtol=1e-5)

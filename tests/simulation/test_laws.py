@@ -1,3 +1,6 @@
+import functools
+from functools import partial
+
 import jax
 import numpy as np
 import pytest
@@ -7,7 +10,6 @@ import sgdtheory as st
 from sgdtheory.simulation.dynamics import Spectrum
 from sgdtheory.simulation.laws import EllipticalT, Gaussian, Rademacher, StudentT
 from tests.marks import slow
-from tests.simulation import numpy_sgd
 from tests.simulation.explicit_runs import EIGENVALUES, PROBLEM, expected, simulated, uniform
 from tests.simulation.statistical import FALSE_ALARM, normal_limit, one_sample_p, standard_score, two_sample_p
 
@@ -17,21 +19,22 @@ EACH_LAW = pytest.mark.parametrize("law", LAWS, ids=NAMES)
 SPECTRUM = Spectrum(*(np.asarray(a, np.float32) for a in ([1.0, 0.3, 0.1], [1.0, 1.0, 1.0], 0.5)))
 
 
-def samples(law, rows=100_000, seed=0, dtype=np.float32):
+@functools.cache
+def samples(law, dtype=np.float32):
     spectrum = Spectrum(*(a.astype(dtype) for a in SPECTRUM))
     with jax.enable_x64(dtype == np.float64):
-        values = np.asarray(law.sample(jax.random.key(seed), rows, spectrum))
-    assert values.shape == (rows, 3)
+        values = np.asarray(law.sample(jax.random.key(0), 200_000, spectrum))
+    assert values.shape == (200_000, 3)
     assert values.dtype == dtype
     return values.astype(float)
 
 
 @pytest.mark.parametrize(
     ("law", "dtype"),
-    [*((law, np.float32) for law in LAWS), *(slow(law, np.float64) for law in LAWS[:3]), (LAWS[3], np.float64)],
+    [*((law, np.float32) for law in LAWS), *(slow(law, np.float64) for law in LAWS)],
 )
 def test_samples_are_white(law, dtype):
-    z = samples(law, dtype=dtype)
+    z = samples(law, dtype)
     products = np.column_stack([z, z[:, 0] * z[:, 1], z[:, 1] * z[:, 2], z**2 - 1])
     if law == Rademacher():
         np.testing.assert_array_equal(z**2, 1)
@@ -42,7 +45,7 @@ def test_samples_are_white(law, dtype):
 @EACH_LAW
 def test_fourth_moments_are_those_that_the_law_states(law):
     """E z_i² (zᵀu)² = spread ‖u‖² + own u_i², at two u."""
-    z = samples(law, rows=400_000, seed=1)
+    z = samples(law)
     spread, own = law.fourth_moment
     for u in (np.array([1.0, 0.0, 0.0]), np.array([0.5, -1.0, 2.0])):
         values = z**2 * ((z @ u) ** 2)[:, None]
@@ -59,44 +62,24 @@ def test_kurtosis_of_a_coordinate(law, kurtosis):
     assert sum(law.fourth_moment) == pytest.approx(kurtosis)
 
 
-@pytest.mark.parametrize("law", [StudentT(5.0), slow(StudentT(4.5)), EllipticalT(6.0)])
+@pytest.mark.parametrize("law", [StudentT(6.0), slow(StudentT(4.5)), EllipticalT(6.0)])
 def test_student_coordinates_have_the_law_of_scipy(law):
     freedom = law.degrees_of_freedom
     exact = stats.t(freedom, scale=np.sqrt((freedom - 2) / freedom))
-    z = samples(law, rows=50_000)
+    z = samples(law)[:50_000]
     assert one_sample_p(z[:, 1], exact) > FALSE_ALARM
     assert one_sample_p(z[:, 1], stats.norm) < 1e-10  # negative control
 
 
 def test_projections_of_the_elliptical_law_have_its_tails():
     direction = np.array([0.6, 0.48, 0.64])
-    freedom, z = 6.0, samples(EllipticalT(6.0), rows=50_000)
+    freedom, z = 6.0, samples(EllipticalT(6.0))[:50_000]
     assert one_sample_p(z @ direction, stats.t(freedom, scale=np.sqrt(4 / 6))) > FALSE_ALARM
-    independent = samples(StudentT(6.0), rows=50_000) @ direction
+    independent = samples(StudentT(6.0))[:50_000] @ direction
     assert two_sample_p(np.abs(independent)[:, None], np.abs(z @ direction)[:, None]) < FALSE_ALARM
 
 
-@pytest.mark.parametrize("value", [4, 0, -1, np.inf, np.nan])
-@pytest.mark.parametrize("law", [StudentT, EllipticalT])
-def test_degrees_of_freedom_out_of_range(law, value):
-    with pytest.raises(ValueError, match=r"degrees_of_freedom must be greater than 4 \(finite fourth moment\) .* got"):
-        law(value)
-
-
-def test_degrees_of_freedom_must_be_one_number():
-    with pytest.raises(ValueError, match="degrees_of_freedom must be a single number"):
-        StudentT([5.0, 6.0])
-
-
-@pytest.mark.parametrize(
-    "law", [slow(Gaussian()), Rademacher(), slow(StudentT(12.0)), slow(EllipticalT(12.0))], ids=NAMES
-)
-def test_mean_risk_of_each_law(law):
-    found = simulated(law)
-    assert abs(found.z_score(expected(law.fourth_moment))) < normal_limit(1)
-
-
-@pytest.mark.parametrize("law", [slow(EllipticalT(12.0)), Rademacher()], ids=["elliptical_t", "rademacher"])
+@pytest.mark.parametrize("law", [slow(StudentT(12.0)), slow(EllipticalT(12.0)), Rademacher()])
 def test_gaussian_fourth_moments_are_rejected_for_other_laws(law):
     """Without label noise, which hides them."""
     problem = st.LeastSquares(EIGENVALUES, [1.0, 0.5, 2.0], 0.0)
@@ -105,61 +88,34 @@ def test_gaussian_fourth_moments_are_rejected_for_other_laws(law):
     assert abs(found.z_score(expected(Gaussian().fourth_moment, problem))) > 6
 
 
-@pytest.mark.slow
-def test_elliptical_law_against_numpy():
-    freedom = 12.0
-
-    def whitened(rng, shape):
-        radius = rng.chisquare(freedom, (*shape[:-1], 1)) / (freedom - 2)
-        return rng.standard_normal(shape) / np.sqrt(radius)
-
-    dense = numpy_sgd.risks(
-        np.random.default_rng(0),
-        PROBLEM,
-        batch_size=3,
-        learning_rate=0.3,
-        num_steps=12,
-        num_replicas=20_000,
-        whitened=whitened,
-    )
-    found, gaussian = (simulated(law) for law in (EllipticalT(freedom), "gaussian"))
-    columns = np.column_stack([found.excess_risk, found.last_iterate_risk])
-    assert two_sample_p(columns, np.column_stack(dense)) > FALSE_ALARM
-    assert two_sample_p(gaussian.last_iterate_risk[:, None], dense[1][:, None]) < 1e-6  # negative control
-
-
-@pytest.mark.slow
-def test_batches_drawn_in_slices_have_the_right_mean():
-    """300 = 256 + 44; negative control: 512 samples."""
-    settings = {"batch": 300, "steps": 4, "rate": 0.6}
-    found = simulated(StudentT(12.0), num_replicas=800, quantity="variance", **settings)
-    problem = st.LeastSquares(EIGENVALUES, np.zeros(3), 0.5)
-    exact = expected(StudentT(12.0).fourth_moment, problem, **settings)
-    assert abs(found.z_score(exact)) < normal_limit(1)
-    assert abs(found.z_score(300 / 512 * exact)) > 6
-
-
-@pytest.mark.parametrize("law", ["rademacher", "student_t", EllipticalT(), uniform])
-def test_the_sufficient_sampler_is_for_gaussian_data(law):
-    with pytest.raises(ValueError, match="needs sampler='explicit': the sufficient sampler is for Gaussian data"):
-        st.simulate(jax.random.key(0), PROBLEM, batch_size=1, learning_rate=0.1, num_samples=1, num_replicas=2, law=law)
-
-
 def test_names_and_instances_are_the_same_law():
     by_name, instance = (simulated(law) for law in ("rademacher", Rademacher()))
     np.testing.assert_array_equal(by_name.excess_risk, instance.excess_risk)
     assert EllipticalT(5) == EllipticalT(5.0) != StudentT(5.0)
 
 
+def of_gaussian_data(law):
+    settings = {"batch_size": 1, "learning_rate": 0.1, "num_samples": 1, "num_replicas": 2}
+    return lambda: st.simulate(jax.random.key(0), PROBLEM, **settings, law=law)
+
+
+ABOVE_4 = r"degrees_of_freedom must be greater than 4 \(finite fourth moment\) .* got"
+
+
 @pytest.mark.parametrize(
-    ("law", "message"),
+    ("make", "message"),
     [
-        ("cauchy", "law must be one of 'gaussian', 'rademacher', 'student_t', .* or a function, got 'cauchy'"),
-        (StudentT, r"law must be one of .* got <class"),
-        (None, "law must be one of .* got None"),
-        (3, "law must be one of .* got 3"),
+        *((partial(law, value), ABOVE_4) for law in (StudentT, EllipticalT) for value in (4, -1, np.inf, np.nan)),
+        (partial(StudentT, [5.0, 6.0]), "degrees_of_freedom must be a single number"),
+        (partial(simulated, "cauchy"), "law must be one of 'gaussian', .* or a function, got 'cauchy'"),
+        (partial(simulated, StudentT), r"law must be one of .* got <class"),
+        (partial(simulated, None), "law must be one of .* got None"),
+        *(
+            (of_gaussian_data(law), "needs sampler='explicit': the sufficient sampler is for Gaussian data")
+            for law in ("rademacher", EllipticalT(), uniform)
+        ),
     ],
 )
-def test_unknown_laws(law, message):
+def test_bad_laws(make, message):
     with pytest.raises(ValueError, match=message):
-        simulated(law, num_replicas=2)
+        make()

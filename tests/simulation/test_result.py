@@ -16,13 +16,8 @@ def test_mean_and_standard_error_of_known_numbers():
     np.testing.assert_allclose(found.z_score([1.0, 0.0])[0], 2 / np.sqrt(14 / 12), rtol=1e-6)
     np.testing.assert_array_equal(found.num_finished, [4, 4])
     assert not found.diverged.any()
-
-
-def test_one_setting_gives_scalars():
-    found = simulation([1.0, 3.0])
-    assert [np.ndim(value) for value in (found.mean, found.standard_error, found.z_score(2.0), found.num_finished)] == [
-        0
-    ] * 4
+    one = simulation([1.0, 3.0])
+    assert {np.ndim(each) for each in (one.mean, one.standard_error, one.z_score(2.0), one.num_finished)} == {0}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -62,12 +57,6 @@ def test_numbers_whose_squares_leave_the_range_of_a_float(size):
     found = simulation(size * np.array([1.0, 2.0, 3.0, 6.0]), "float64")
     assert found.mean == pytest.approx(3 * size, rel=1e-12, abs=0)
     assert found.standard_error == pytest.approx(size * np.sqrt(14 / 12), rel=1e-12, abs=0)
-
-
-def test_a_sum_that_leaves_the_range_of_a_float_is_infinite():
-    found = simulation([1.7e308, 1.7e308], "float64")
-    assert found.mean == np.inf or found.mean == 1.7e308
-    assert not found.diverged.any()
 
 
 def test_a_normal_score_of_symmetric_replicas_is_the_z_score():

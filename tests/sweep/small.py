@@ -7,16 +7,9 @@ import sys
 from tests.runs import changed, run_of
 
 BASE = run_of(
-    width=8,
-    base_width=8,
-    depth=1,
-    input_dim=4,
-    batch_size=4,
-    holdout_size=16,
-    max_steps=40,
-    eval_every=20,
+    width=8, base_width=8, depth=1, input_dim=4, batch_size=4, holdout_size=16, max_steps=40, eval_every=20,
     averages=(0.9,),
-)
+)  # fmt: skip
 CONFIGS = [changed(BASE, learning_rate=rate, seed=seed) for rate in (0.003, 0.01, 0.03) for seed in (0, 1)]
 LONG = [changed(config, max_steps=5000) for config in CONFIGS]
 LANES = 2

@@ -61,14 +61,21 @@ def test_a_worker_is_killed(tmp_path):
     assert found == {"csv": sweep(LONG, tmp_path / "alone", lanes=LANES).to_csv(), "notes": []}
 
 
-def test_no_scheduler_there(monkeypatch):
+@pytest.mark.parametrize(
+    ("place", "jobs", "missing", "message"),
+    [
+        ("127.0.0.1:9", 1, (), "cluster must be a running dask scheduler's HOST:PORT, got 127.0.0.1:9: "),
+        ("a:1", 0, (), "jobs must be a whole number of at least 1, got 0"),
+        ("localhost:1", 1, ("distributed",), r"pip install -e '\.\[cluster\]'"),
+    ],
+)
+def test_where_there_is_no_cluster(monkeypatch, place, jobs, missing, message):
     monkeypatch.setattr(cluster, "TIMEOUT", "1s")
-    with (
-        pytest.raises(ValueError, match="cluster must be a running dask scheduler's HOST:PORT, got 127.0.0.1:9: ") as e,
-        cluster_executor("127.0.0.1:9"),
-    ):
+    for module in missing:
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ValueError, match=message) as error, cluster_executor(place, jobs):
         pass
-    assert "\n" not in str(e.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.filterwarnings("ignore:unclosed cluster:ResourceWarning")  # dask's own, half made
@@ -100,20 +107,3 @@ def test_workers_or_a_scheduler_that_are_lost_for_good_are_an_oserror(monkeypatc
         cluster_executor("a"),
     ):
         raise loss
-
-
-def test_jobs_must_be_a_number():
-    with (
-        pytest.raises(ValueError, match="jobs must be a whole number of at least 1, got 0"),
-        cluster_executor("a:1", 0),
-    ):
-        pass
-
-
-def test_the_extra_is_not_installed(monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with (
-        pytest.raises(ValueError, match=r"pip install -e '\.\[cluster\]'"),
-        cluster_executor("localhost:1"),
-    ):
-        pass

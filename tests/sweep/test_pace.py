@@ -69,10 +69,9 @@ def played(units, truth, workers):
 
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("workers", [1, 2, 5])
-@pytest.mark.parametrize("seed", range(2))
-def test_the_time_left_is_about_right(parts, workers, seed):
+def test_the_time_left_is_about_right(parts, workers):
     units = sweep_of(parts)
-    ended, left, said, before = played(units, truth_of(units, np.random.default_rng(seed)), workers).T
+    ended, left, said, before = played(units, truth_of(units, np.random.default_rng(1)), workers).T
     assert np.isnan(said[0])
     later = ended >= 1 / 3
     off = np.abs(said - left)[later]

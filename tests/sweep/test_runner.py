@@ -68,13 +68,6 @@ def newest(store):
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments(long_csv, tmp_path):
-    found, killed, _ = kill_and_finish(3, LONG, tmp_path, 0.3)
-    assert found == {"csv": long_csv, "notes": []}
-    assert killed > 0
-
-
-@pytest.mark.slow
 def test_killed_twenty_times(tmp_path):
     configs = [changed(config, max_steps=steps, eval_every=100) for steps in (3000, 25_000) for config in CONFIGS]
     begin = time.monotonic()
@@ -179,7 +172,7 @@ def test_configs_that_occur_twice_run_once(whole, tmp_path):
 # ------------------------------------------------------------------ the same bits
 
 
-@pytest.mark.parametrize("lost", [(0,), (3,), (2, 3), (1, 2, 5)])
+@pytest.mark.parametrize("lost", [(0,), (1, 2, 5)])
 def test_a_run_that_is_lost_comes_back_with_the_same_bits(whole, tmp_path, lost):
     """Beside runs that have ended: its program is that of the whole unit."""
     store = tmp_path / "store"
@@ -291,7 +284,7 @@ def test_progress(tmp_path):
 
 def test_a_sweep_stops_when_its_time_is_up_and_goes_on(long_csv, tmp_path):
     """However often it stops: bit for bit the table of one that was left alone."""
-    for seconds in (1e-3, 0.5, 1.0):
+    for seconds in (1e-3, 0.3):
         table = sweep(LONG, tmp_path, lanes=LANES, max_seconds=seconds)
         assert table.interrupted == (None in table.results)
         assert table.interrupted or seconds > 1e-3

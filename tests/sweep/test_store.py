@@ -37,11 +37,18 @@ def runs(folder):
     return {path: content for path, content in contents(folder).items() if not path.startswith(".locks")}
 
 
-def test_a_finished_sweep_is_read_and_not_run(whole):
+def test_a_finished_sweep_is_read_and_not_run(whole, tmp_path):
+    """In the order of what varies: here learning rate, then seed."""
     before = {path: path.stat().st_mtime_ns for path in whole[0].rglob("*.*")}
     table = sweep(CONFIGS, whole[0], lanes=LANES)
     assert (table.to_csv(), table.notes, table.interrupted) == (whole[1].to_csv(), (), False)
     assert {path: path.stat().st_mtime_ns for path in whole[0].rglob("*.*")} == before
+    read = SweepTable.from_store(whole[0])
+    assert sorted(read.to_csv().splitlines()) == sorted(whole[1].to_csv().splitlines())
+    rows = [(config.learning_rate, config.seed) for config in read.configs]
+    assert rows == [(config.learning_rate, config.seed) for config in CONFIGS]
+    with pytest.raises(ValueError, match="store must be a folder of runs, got .*none, which is not there"):
+        SweepTable.from_store(tmp_path / "none")
 
 
 def test_edited_data_are_trained_on_anew(tmp_path):
@@ -74,12 +81,8 @@ def truncate(directory):
     path.write_bytes(path.read_bytes()[:-100])
 
 
-def garble(directory):
-    (directory / "result.json").write_bytes(b"\xff\x00 {")
-
-
-def empty_result(directory):
-    (directory / "result.json").write_text("[]")
+def written(name, content):
+    return lambda directory: (directory / name).write_bytes(content)
 
 
 def shorten_curve(directory):
@@ -87,25 +90,9 @@ def shorten_curve(directory):
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
 
 
-def lose_curve(directory):
-    (directory / "curve.csv").unlink()
-
-
-def garble_curve(directory):
-    (directory / "curve.csv").write_text("x" * 200_000)  # more than a field of CSV may have
-
-
-def exchange(directory):
-    other = changed(HURT, seed=9)
-    (directory / "config.json").write_text(json.dumps(other.as_fields()))
-
-
-def garble_config(directory):
-    (directory / "config.json").write_text("{")
-
-
-def lose_config(directory):
-    (directory / "config.json").unlink()
+def a_file(directory):
+    shutil.rmtree(directory)
+    directory.write_text("dear")
 
 
 def junk(directory):
@@ -114,36 +101,31 @@ def junk(directory):
     (directory / "letter.txt").write_text("dear")
 
 
-def a_file(directory):
-    shutil.rmtree(directory)
-    directory.write_text("dear")
-
-
-DAMAGES = (
-    truncate,
-    garble,
-    empty_result,
-    shorten_curve,
-    lose_curve,
-    garble_curve,
-    exchange,
-    garble_config,
-    lose_config,
-    junk,
-    a_file,
-)
+DAMAGES = {
+    "truncated checkpoint": truncate,
+    "garbled result": written("result.json", b"\xff\x00 {"),
+    "empty result": written("result.json", b"[]"),
+    "shortened curve": shorten_curve,
+    "no curve": lambda directory: (directory / "curve.csv").unlink(),
+    "garbled curve": written("curve.csv", b"x" * 200_000),  # more than a field of CSV may have
+    "another config": written("config.json", json.dumps(changed(HURT, seed=9).as_fields()).encode()),
+    "garbled config": written("config.json", b"{"),
+    "no config": lambda directory: (directory / "config.json").unlink(),
+    "a letter": junk,
+    "a file": a_file,
+}
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_run_is_set_aside_whole_and_run_again(whole, copy, damage):
     name = HURT.fingerprint
-    damage(copy / name)
-    broken = (copy / name).read_bytes() if damage is a_file else contents(copy / name)
+    DAMAGES[damage](copy / name)
+    broken = (copy / name).read_bytes() if damage == "a file" else contents(copy / name)
     table = sweep(CONFIGS, copy, lanes=LANES)
     aside = copy / "set-aside" / name
     (note,) = table.notes
     assert note.startswith(f"{name} was set aside as {aside}: ")
-    assert (aside.read_bytes() if damage is a_file else contents(aside)) == broken
+    assert (aside.read_bytes() if damage == "a file" else contents(aside)) == broken
     assert table.to_csv() == whole[1].to_csv()
     assert curves(copy, CONFIGS) == curves(whole[0], CONFIGS)
 
@@ -156,16 +138,12 @@ def test_what_is_set_aside_twice_is_kept_twice(copy):
     assert {path.name for path in (copy / "set-aside").glob("*/?")} == {"a", "b", "c"}
 
 
-def test_an_empty_directory_is_a_run_that_has_not_begun(whole, copy):
-    shutil.rmtree(copy / HURT.fingerprint)
-    (copy / HURT.fingerprint).mkdir()
-    table = sweep(CONFIGS, copy, lanes=LANES)
-    assert (table.to_csv(), table.notes) == (whole[1].to_csv(), ())
-
-
 def test_what_a_killed_process_left_is_cleared_away(whole, copy):
-    (copy / HURT.fingerprint / "result.json").unlink()  # killed between its last checkpoint and its result
+    """Killed between a last checkpoint and its result, or between a directory and its config."""
+    (copy / HURT.fingerprint / "result.json").unlink()
     (copy / HURT.fingerprint / ".writing-x").write_text("half")
+    shutil.rmtree(copy / CONFIGS[1].fingerprint)
+    (copy / CONFIGS[1].fingerprint).mkdir()
     table = sweep(CONFIGS, copy, lanes=LANES)
     assert (table.to_csv(), table.notes) == (whole[1].to_csv(), ())
     assert not (copy / HURT.fingerprint / ".writing-x").exists()
@@ -177,7 +155,7 @@ def test_strangers_are_named_and_left_alone(whole, copy):
     (copy / "empty").mkdir()
     (copy / "notes.txt").write_text("mine")
     shutil.copytree(copy / CONFIGS[0].fingerprint, copy / "backup")
-    garble(copy / HURT.fingerprint)
+    DAMAGES["garbled result"](copy / HURT.fingerprint)
     before = runs(copy)
     table = SweepTable.from_store(copy)
     assert runs(copy) == before
@@ -190,20 +168,6 @@ def test_strangers_are_named_and_left_alone(whole, copy):
     sweep(CONFIGS, copy, lanes=LANES)
     after = runs(copy)
     assert all(path.startswith(HURT.fingerprint) or after[path] == content for path, content in before.items())
-
-
-def test_a_store_is_read_as_it_was_swept(whole):
-    """In the order of what varies: here learning rate, then seed."""
-    table = SweepTable.from_store(whole[0])
-    assert sorted(table.to_csv().splitlines()) == sorted(whole[1].to_csv().splitlines())
-    assert [(config.learning_rate, config.seed) for config in table.configs] == [
-        (config.learning_rate, config.seed) for config in CONFIGS
-    ]
-
-
-def test_there_is_no_store(tmp_path):
-    with pytest.raises(ValueError, match="store must be a folder of runs, got .*none, which is not there"):
-        SweepTable.from_store(tmp_path / "none")
 
 
 # ------------------------------------------------------------------ another user
@@ -222,12 +186,6 @@ def test_locks_exclude_one_another_and_are_freed(tmp_path):
 # ------------------------------------------------------------------ where nothing can be written
 
 
-def one_sentence(error):
-    text = str(error.value)
-    assert "\n" not in text
-    return text
-
-
 def test_a_store_below_a_file(tmp_path):
     (tmp_path / "file").touch()
     for store in (tmp_path / "file", tmp_path / "file" / "store"):
@@ -235,7 +193,7 @@ def test_a_store_below_a_file(tmp_path):
             sweep(CONFIGS, store)
 
 
-@pytest.mark.parametrize("writes", [0, 1, 5, 7, 12, 20])
+@pytest.mark.parametrize("writes", [0, 1, 7, 20])
 def test_a_full_disk_leaves_finished_runs(whole, tmp_path, monkeypatch, writes):
     left, sync = [writes], os.fsync
 
@@ -249,7 +207,8 @@ def test_a_full_disk_leaves_finished_runs(whole, tmp_path, monkeypatch, writes):
         patch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space left on device") as caught:
             sweep(CONFIGS, tmp_path / "store", lanes=LANES)
-    assert str(tmp_path / "store") in one_sentence(caught)
+    assert str(tmp_path / "store") in str(caught.value)
+    assert "\n" not in str(caught.value)
     finished = {path: path.stat().st_mtime_ns for path in (tmp_path / "store").glob("*/result.json")}
     table = sweep(CONFIGS, tmp_path / "store", lanes=LANES)
     assert (table.to_csv(), table.notes) == (whole[1].to_csv(), ())

@@ -53,19 +53,8 @@ def tuned(steps, **names):
 # ------------------------------------------------------------------ steps between evaluations
 
 
-@pytest.mark.parametrize("exact", [0.7, 1.0, 3.3, 17.0, 63.9])
-def test_a_power_law_is_interpolated_exactly(exact):
-    curve = 5 * (exact / np.maximum(STEPS, 0.5)) ** 0.7
-    np.testing.assert_allclose(interpolated_steps(STEPS, curve, 5.0), exact, rtol=1e-12)
-
-
-def test_interpolation_is_a_line_in_logs():
-    losses = np.array([9, 7, 6, 5, 3, 4, 1, 1.0])
-    expected = 4 * 2 ** (np.log(5 / 4) / np.log(5 / 3))
-    np.testing.assert_allclose(interpolated_steps(STEPS, losses, 4.0), expected, rtol=1e-12)
-
-
 def test_interpolation_against_a_dense_scan():
+    """Straight in logs: of a power law exact."""
     rng = np.random.default_rng(0)
     dense = np.geomspace(0.5, 64, 1_000_001)
     for _ in range(5):
@@ -75,16 +64,23 @@ def test_interpolation_against_a_dense_scan():
             reached = np.flatnonzero(curve <= target)
             expected = dense[reached[0]] if reached.size else np.nan
             np.testing.assert_allclose(interpolated_steps(STEPS, losses, target), expected, rtol=1e-5)
+    for exact in (0.7, 1.0, 3.3, 17.0, 63.9):
+        curve = 5 * (exact / np.maximum(STEPS, 0.5)) ** 0.7
+        np.testing.assert_allclose(interpolated_steps(STEPS, curve, 5.0), exact, rtol=1e-12)
 
 
-def test_ends_of_interpolation():
-    falling = power(8.0)
-    assert interpolated_steps(STEPS, falling, 100.0) == 0.5  # at once
-    assert np.isnan(interpolated_steps(STEPS, falling, 0.01))
-    after_nan = np.array([9, np.nan, 1, 1, 1, 1, 1, 1])
-    assert interpolated_steps(STEPS, after_nan, 2.0) == 2.0
-    assert interpolated_steps(STEPS, np.array([1, 1, 1, 0, 0, 0, 0, 0]), 0.5) == 4.0
-    assert interpolated_steps(STEPS, np.array([1, 1, -1, -2, -3, -3, -3, -3]), -1.5) == 4.0
+@pytest.mark.parametrize(
+    ("losses", "target", "steps"),
+    [
+        (power(8.0), 100.0, 0.5),  # at once
+        (power(8.0), 0.01, np.nan),
+        ([9, np.nan, 1, 1, 1, 1, 1, 1], 2.0, 2.0),
+        ([1, 1, 1, 0, 0, 0, 0, 0], 0.5, 4.0),
+        ([1, 1, -1, -2, -3, -3, -3, -3], -1.5, 4.0),
+    ],
+)
+def test_ends_of_interpolation(losses, target, steps):
+    np.testing.assert_equal(interpolated_steps(STEPS, np.array(losses), target), steps)
 
 
 # ------------------------------------------------------------------ the best choice
@@ -207,25 +203,7 @@ def test_a_single_seed_is_measured_with_its_own_best_choice():
 # ------------------------------------------------------------------ ends of the grid
 
 
-@pytest.mark.parametrize(
-    ("steps", "edge"),
-    [((5, 9, 9), "0.05"), ((9, 5, 9), None), ((9, 9, 5), "1.6"), ((5, 5, 9), "0.05")],  # a tie: the first
-)
-def test_learning_rates_go_on_geometrically(steps, edge):
-    point = tuned(steps, learning_rate=(0.1, 0.2, 0.4 * 1.4142135623730951))
-    expected = {None: {}, "0.05": {"learning_rate": "0.05"}, "1.6": {"learning_rate": "1.6"}}[edge]
-    assert point.edges == expected
-    assert point.tuned == (edge is None)
-
-
-@pytest.mark.parametrize("name", ["momentum", "beta1", "beta2"])
-def test_decay_rates_go_on_geometrically_in_one_minus_them(name):
-    values = (0.8, 0.9, 0.98)
-    assert tuned((9, 9, 5), **{name: values}).edges == {name: "0.996"}  # 0.1, 0.02: 0.004
-    assert tuned((9, 5, 9), **{name: values}).edges == {}
-    assert tuned((5, 9, 9), **{name: values}).edges == {name: "0.6"}  # 0.1, 0.2: 0.4
-    assert tuned((5, 9), **{name: (0.2, 0.9)}).edges == {name: "0"}
-    assert tuned((5, 9), **{name: (0.0, 0.9)}).edges == {}  # there is nothing below
+DECAYS = "momentum", "beta1", "beta2"
 
 
 def chosen(rows, **options):
@@ -266,11 +244,6 @@ def test_a_choice_that_lacks_a_seed_has_not_been_tried():
     assert point.edges == {"learning_rate": "0.4"}
 
 
-def test_a_decay_rate_that_rounds_to_nothing_is_0():
-    """1 − (1 − 0.9)²/(1 − 0.99) is 1.3e-15 in floating point."""
-    assert tuned((5, 9), beta2=(0.9, 0.99)).edges == {"beta2": "0"}
-
-
 def test_averages_have_an_upper_end():
     def edges(**steps):
         run = result({name.replace("_", "0."): power(value) for name, value in steps.items()})
@@ -282,31 +255,38 @@ def test_averages_have_an_upper_end():
     assert edges(iterate=9, _9=5) == {"average": "0.95"}
 
 
-def test_a_single_value_is_no_end_of_a_grid():
-    assert tuned((5,), learning_rate=(0.1,)).edges == {}
-    assert tuned((5, 9), learning_rate=(0.1,), seed=(0, 1)).edges == {}
+RATES = {"learning_rate": (0.1, 0.2, 0.4 * 2**0.5)}
+ENDS = [  # steps of the choices, the choices, what is added
+    ((5, 9, 9), RATES, {"learning_rate": "0.05"}),
+    ((9, 5, 9), RATES, {}),
+    ((9, 9, 5), RATES, {"learning_rate": "1.6"}),
+    ((5, 5, 9), RATES, {"learning_rate": "0.05"}),  # a tie: the first
+    *(((9, 9, 5), {name: (0.8, 0.9, 0.98)}, {name: "0.996"}) for name in DECAYS),  # 1 − β: 0.1, 0.02: 0.004
+    *(((9, 5, 9), {name: (0.8, 0.9, 0.98)}, {}) for name in DECAYS),
+    *(((5, 9, 9), {name: (0.8, 0.9, 0.98)}, {name: "0.6"}) for name in DECAYS),  # 0.1, 0.2: 0.4
+    *(((5, 9), {name: (0.2, 0.9)}, {name: "0"}) for name in DECAYS),
+    *(((5, 9), {name: (0.0, 0.9)}, {}) for name in DECAYS),  # there is nothing below
+    ((5, 9), {"beta2": (0.9, 0.99)}, {"beta2": "0"}),  # 1 − (1 − 0.9)²/(1 − 0.99) is 1.3e-15 in floating point
+    *(((9, 9, 5), {name: (0.1, 0.5, 1.0)}, {}) for name in ("warmup", "decay")),
+    *(((9, 9, 5), {name: (0.1, 0.2, 0.8)}, {name: "1"}) for name in ("warmup", "decay")),
+    *(((5, 9, 9), {name: (0.1, 0.2, 0.8)}, {name: "0.05"}) for name in ("warmup", "decay")),
+    ((5,), {"learning_rate": (0.1,)}, {}),  # a single value is no end
+    ((5, 9), {"learning_rate": (0.1,), "seed": (0, 1)}, {}),
+    ((5, 9), {"schedule": ("constant", "cosine")}, {}),  # without an order
+    ((5, 9, 9), {"clip_norm": (None, 1.0, 2.0)}, {}),
+    ((9, 9, 5), {"clip_norm": (None, 1.0, 2.0)}, {"clip_norm": "4"}),
+    ((5, 9), {"epsilon": (0.0, 1e-8)}, {}),
+    ((5, 9), {"stages": ("0:1", "0:1,0.5:0.1")}, {}),
+    ((9, 9, 5), {"final": (0.0, 0.1, 0.2)}, {"final": "0.4"}),
+    ((9, 9, 5), {"exponent": (0.5, 1.0, 2.0)}, {"exponent": "4"}),
+]
 
 
-def test_what_has_no_order_has_no_ends():
-    assert tuned((5, 9), schedule=("constant", "cosine")).edges == {}
-    assert tuned((5, 9, 9), clip_norm=(None, 1.0, 2.0)).edges == {}
-    assert tuned((9, 9, 5), clip_norm=(None, 1.0, 2.0)).edges == {"clip_norm": "4"}
-    assert tuned((5, 9), epsilon=(0.0, 1e-8)).edges == {}
-    assert tuned((5, 9), stages=("0:1", "0:1,0.5:0.1")).edges == {}
-
-
-def test_numbers_of_schedules_are_tuned():
-    """A final rate of 0 is the default, which files leave out."""
-    assert tuned((5, 9), final=(0.0, 0.1)).choice["final"] == 0
-    assert tuned((9, 9, 5), final=(0.0, 0.1, 0.2)).edges == {"final": "0.4"}
-    assert tuned((9, 9, 5), exponent=(0.5, 1.0, 2.0)).edges == {"exponent": "4"}
-
-
-@pytest.mark.parametrize("name", ["warmup", "decay"])
-def test_fractions_end_at_one(name):
-    assert tuned((9, 9, 5), **{name: (0.1, 0.5, 1.0)}).edges == {}
-    assert tuned((9, 9, 5), **{name: (0.1, 0.2, 0.8)}).edges == {name: "1"}
-    assert tuned((5, 9, 9), **{name: (0.1, 0.2, 0.8)}).edges == {name: "0.05"}
+def test_ends_of_grids_go_on_as_the_grids_do():
+    for steps, names, added in ENDS:
+        point = tuned(steps, **names)
+        assert (point.edges, point.tuned) == (added, not added), (steps, names)
+    assert tuned((5, 9), final=(0.0, 0.1)).choice["final"] == 0  # the default, which files leave out
 
 
 # ------------------------------------------------------------------ words and measurements

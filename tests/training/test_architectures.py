@@ -1,6 +1,5 @@
 """The networks beside perceptron and transformer against NumPy, and their coordinate checks."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,9 +7,8 @@ from scipy.signal import correlate
 
 from sgdtheory.training import coordinate_check
 from sgdtheory.training.architectures.gated_recurrent import LOWEST_OFFSET, remembered
-from tests.marks import slow
-from tests.runs import run_of
-from tests.training.test_models import gelu, normalized, random_weights
+from tests.runs import changed, run_of
+from tests.training.test_models import MLP, TEXT, gelu, normalized, random_weights
 
 RESIDUAL = run_of(model="residual", width=6, base_width=3, depth=3, input_dim=4, activation="tanh")
 CONV = run_of(model="conv", data="digits", width=5, base_width=5, depth=3)
@@ -86,42 +84,58 @@ def test_recurrence_by_hand():
     np.testing.assert_allclose(found, logits, rtol=2e-4, atol=2e-4)
 
 
-def test_recurrence_is_causal_by_gradients():
-    rng = np.random.default_rng(0)
-    gate, candidate = (jnp.asarray(rng.standard_normal((1, 6, 3)), jnp.float32) for _ in range(2))
-    slopes = np.abs(jax.jacrev(lambda x: remembered(gate, x)[0])(candidate)[:, :, 0]).sum((1, 3))
-    later = ~np.tri(6, dtype=bool)
-    assert (slopes[later] == 0).all()
-    assert (slopes[~later] > 0).all()
+def test_recurrence_is_causal():
+    """Row s has another candidate at place s: states change from there on."""
+    gate, candidate = np.random.default_rng(0).standard_normal((2, 1, 6, 3)).astype(np.float32)
+    rows = candidate + np.eye(7, 6, dtype=np.float32)[:, :, None]
+    states = np.asarray(remembered(jnp.broadcast_to(gate, rows.shape), jnp.asarray(rows)))
+    moved = np.abs(states[:6] - states[6]).min(axis=2)
+    later = np.tri(6, dtype=bool).T
+    assert (moved[~later] == 0).all()
+    assert (moved[later] > 0).all()
 
 
 SMALL = {"batch_size": 32, "holdout_size": 64}
-TEXT = {"data": "stdlib", "batch_size": 4, "context": 8, "depth": 1, "holdout_size": 32}
+LINES = {"data": "stdlib", "batch_size": 4, "context": 8, "depth": 1, "holdout_size": 32}
 MODELS = {
     "residual": {"model": "residual", **SMALL},
     "conv": {"model": "conv", "data": "digits", **SMALL},
-    "recurrent": {"model": "recurrent", **TEXT},
+    "recurrent": {"model": "recurrent", **LINES},
 }
 RATES = {"adam": 0.003, "sgd": 0.03}
 SLOWER = {("residual", "sgd"): 0.01}  # beyond, seeds differ much in how far they have come
-NARROW = (32, 128), (3, 6)  # equal numbers of steps: one program
-CASES = [
-    ("residual", "adam", "mup", *NARROW),
-    *(slow(model, "adam", "mup", *NARROW) for model in MODELS if model != "residual"),
-    ("residual", "adam", "standard", *NARROW),
-    *(
-        slow(model, optimizer, table, (128, 512), (3, 10))
-        for model in MODELS
-        for optimizer in RATES
-        for table in ("mup", "standard")
-    ),
-]
 
 
-@pytest.mark.parametrize(("model", "optimizer", "table", "widths", "steps"), CASES)
-def test_maximal_update_passes_and_standard_fails(model, optimizer, table, widths, steps):
+@pytest.mark.slow
+@pytest.mark.parametrize("table", ["mup", "standard"])
+@pytest.mark.parametrize("optimizer", RATES)
+@pytest.mark.parametrize("model", MODELS)
+def test_maximal_update_passes_and_standard_fails(model, optimizer, table):
     """Perceptron and transformer: test_coordinates.py."""
     rate = SLOWER.get((model, optimizer), RATES[optimizer])
     config = run_of(optimizer=optimizer, learning_rate=rate, parametrization=table, **MODELS[model])
-    check = coordinate_check(config, widths=widths, steps=steps, seeds=8)
+    check = coordinate_check(config, widths=(128, 512), steps=(3, 10), seeds=8)
     assert check.passes == (table == "mup"), check.failures()
+
+
+BLOCK = {"up": ("hidden", 8), "down": ("hidden", 32), "unembedding": ("output", 8), "embedding": ("input", 1)}
+GAIN, BIAS = ("vector", -1), ("vector", 0)  # drawn as 1 and as 0
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (MLP, {"input": ("input", 4), "hidden": ("hidden", 3), "output": ("output", 3)}),
+        (RESIDUAL, {"input": ("input", 4), "branch": ("hidden", 3), "output": ("output", 3)}),
+        (changed(CONV, width=10), {"input": ("input", 9), "kernel": ("hidden", 9 * 5), "output": ("output", 5)}),
+        (changed(RECURRENT, width=16), BLOCK | dict.fromkeys(("gate", "candidate", "mixing"), ("hidden", 8))),
+        (changed(TEXT, width=16), BLOCK | dict.fromkeys(("query", "key", "value", "attention"), ("hidden", 8))),
+    ],
+    ids=["mlp", "residual", "conv", "recurrent", "transformer"],
+)
+def test_roles_and_inputs_at_the_base_width(config, expected):
+    """With the table of exponents they are what the coordinate check looks at, of networks that train for minutes."""
+    found = {name: (tensor.role, tensor.fan_in) for name, tensor in config.network.tensors.items()}
+    vectors = {name: GAIN if name.endswith("gain") else BIAS for name in found if name.endswith(("gain", "bias"))}
+    assert found == expected | vectors
+    assert config.network.ends == tuple(name for name in found if name in ("output", "unembedding"))

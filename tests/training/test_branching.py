@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -96,7 +97,7 @@ def test_a_branch_sees_the_samples_that_the_run_goes_on_with(features):
     """Steps of numpy on single samples of the stream, from the run's own weights."""
     runs = [replace(FROZEN, data_seed=seed) for seed in (3, 4)]
     found = branch(runs, 8, factors=(1, 4), catch_up=16, rate_exponent=0.25).losses[0, 1]
-    lanes, draw = Lanes(runs), TeacherStream(FROZEN.data, 1, FROZEN.holdout_size).batch
+    lanes, draw = Lanes(runs), jax.jit(TeacherStream(FROZEN.data, 1, FROZEN.holdout_size).batch)
     lanes.advance(8)
     inputs, targets = lanes._stream.holdout()
     for run, weights, loss in zip(runs, lanes.weights()["output"][:, :, 0], found, strict=True):
@@ -112,12 +113,12 @@ def test_a_branch_sees_the_samples_that_the_run_goes_on_with(features):
 def test_the_branch_of_the_same_batch_size_is_the_run():
     """Its losses and its gradient noise scale, with averages and targets left out, wherever checkpoints lie."""
     runs = [replace(MLP, seed=seed, data_seed=seed + 5) for seed in (0, 1)]
-    found = branch(runs, (8, 16, 32), factors=(1, 2, 8), catch_up=(64, 96, 32))
-    assert found.losses.shape == (3, 3, 2)
+    found = branch(runs, (8, 16), factors=(1, 2, 8), catch_up=(64, 96))
+    assert found.losses.shape == (2, 3, 2)
     assert found.rate_exponent == 0.5
-    np.testing.assert_array_equal(found.catch_up, (64, 96, 32))
+    np.testing.assert_array_equal(found.catch_up, (64, 96))
     for row, run in enumerate(runs):
-        for place, end in enumerate((24, 40, 40)):
+        for place, end in enumerate((24, 40)):
             result = train(changed(run, max_steps=end, target_loss=None))
             assert found.losses[place, 0, row] == pytest.approx(result.curve()[-1], rel=1e-5)
             since = result.steps > found.steps[place]
@@ -126,7 +127,7 @@ def test_the_branch_of_the_same_batch_size_is_the_run():
                 mean = np.average(getattr(result, name)[since], weights=length)
                 assert getattr(found, name)[place, row] == pytest.approx(mean, rel=1e-4)
     scale = found.noise_scale()
-    assert scale.batch_size[2] == pytest.approx(found.gradient_variance[2].mean() / found.squared_gradient[2].mean())
+    assert scale.batch_size[1] == pytest.approx(found.gradient_variance[1].mean() / found.squared_gradient[1].mean())
 
 
 def made(losses, gradients=None):

@@ -1,3 +1,4 @@
+import functools
 from dataclasses import replace
 
 import jax
@@ -14,25 +15,21 @@ from tests.runs import changed, run_of
 MLP = run_of(batch_size=32, holdout_size=64)
 TRANSFORMER = run_of(model="transformer", data="stdlib", batch_size=4, context=8, num_heads=2, depth=1, holdout_size=32)
 RATES = {("mlp", "adam"): 0.003, ("mlp", "sgd"): 0.03, ("transformer", "adam"): 0.003, ("transformer", "sgd"): 0.03}
-SMALL = {"widths": (64, 256), "steps": (3, 6), "seeds": 8}  # equal numbers of steps: one program
-LARGE = {"widths": (128, 512), "steps": (3, 10), "seeds": 8}
+SMALL, LARGE = ((64, 256), (3, 6)), ((128, 512), (3, 10))  # widths and steps; equal numbers of steps: one program
 SIZES = [pytest.param(SMALL, id="small"), slow(LARGE, id="large")]
-COMBINATIONS = [
-    (MLP, "adam"),
-    slow(MLP, "sgd"),
-    (TRANSFORMER, "adam"),
-    slow(TRANSFORMER, "sgd"),
-]
+# What the others say in minutes, test_architectures.py and test_parametrization.py say of their factors at once.
+COMBINATIONS = [(MLP, "adam"), slow(MLP, "sgd"), slow(TRANSFORMER, "adam"), slow(TRANSFORMER, "sgd")]
 
 
+@functools.cache
 def check(config, optimizer, parametrization, sizes):
     rate = RATES[config.value("model"), optimizer]
     changes = {"optimizer": optimizer, "learning_rate": rate, "parametrization": parametrization}
-    return coordinate_check(changed(config, **changes), **sizes)
+    return coordinate_check(changed(config, **changes), widths=sizes[0], steps=sizes[1], seeds=8)
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("parametrization", ["mup", slow("standard")])
+@pytest.mark.parametrize("parametrization", ["mup", "standard"])
 @pytest.mark.parametrize(("config", "optimizer"), COMBINATIONS)
 def test_maximal_update_passes_and_standard_fails(config, optimizer, parametrization, sizes):
     assert check(config, optimizer, parametrization, sizes).passes == (parametrization == "mup")

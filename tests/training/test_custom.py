@@ -1,5 +1,6 @@
 """Networks of one's own: roles from shapes, sizes over the width, the same training as the built-in network's."""
 
+import functools
 from dataclasses import replace
 
 import equinox as eqx
@@ -12,6 +13,7 @@ import pytest
 from sgdtheory.training import (
     MLP,
     MUP,
+    PARAMETRIZATIONS,
     ConvNet,
     Custom,
     Lanes,
@@ -35,8 +37,9 @@ CONFIG = TrainConfig(
 
 
 def roles(model, **fields):
-    tensors = replace(CONFIG, model=model, **fields).network.tensors
-    return {name: tensor.role for name, tensor in tensors.items()}
+    """At the base width, where nothing is measured."""
+    tensors = replace(CONFIG, model=model, width=12, **fields).network.tensors
+    return {name.removeprefix("params/"): tensor.role for name, tensor in tensors.items()}
 
 
 class Flax(nn.Module):
@@ -57,38 +60,36 @@ def equinox_net(**options):
     return from_equinox(lambda key, width: eqx.nn.MLP(64, "scalar", width, depth=2, key=key), **options)
 
 
-def test_roles_of_plain_functions():
-    assert roles(own_networks.net) == {
-        "layers/0/bias": "vector",
-        "layers/0/weight": "input",
-        "layers/1/bias": "vector",
-        "layers/1/weight": "hidden",
-        "output": "output",
-        "output_bias": "fixed",
-    }
+FILLED = Custom(
+    init=lambda key, width: {"out": jnp.full((width, 1), 0.5 / width), "gain": jnp.full((2, width), 0.1)},
+    apply=lambda params, x: (x[:, :1] * params["gain"].prod(0)) @ params["out"],
+)
+TOKENS = run_of(model="recurrent", data="tokens", tokens="-", vocabulary=11, context=5).data
+OF_LAYERS = "vector", "input", "vector", "hidden", "fixed", "output"
 
 
-def test_roles_of_a_flax_module():
-    found = roles(flax_net())
-    assert {name.removeprefix("params/"): role for name, role in found.items()} == {
-        "Dense_0/bias": "vector",
-        "Dense_0/kernel": "input",
-        "Dense_1/bias": "vector",
-        "Dense_1/kernel": "hidden",
-        "Dense_2/bias": "fixed",
-        "Dense_2/kernel": "output",
-    }
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (
+            own_networks.net,
+            dict(zip(("layers/0/bias", "layers/0/weight", "layers/1/bias", "layers/1/weight"), OF_LAYERS))
+            | {"output": "output", "output_bias": "fixed"},
+        ),
+        (flax_net(), dict(zip((f"Dense_{k}/{part}" for k in range(3) for part in ("bias", "kernel")), OF_LAYERS))),
+        (
+            equinox_net(),
+            dict(zip((f"layers/{k}/{part}" for k in range(3) for part in ("bias", "weight")), OF_LAYERS)),
+        ),
+        (FILLED, {"out": "output", "gain": "vector"}),  # the output's number depends on the width
+    ],
+    ids=["functions", "flax", "equinox", "filled"],
+)
+def test_roles_follow_from_shapes(model, expected):
+    assert roles(model) == expected
 
 
-def test_roles_of_an_equinox_module():
-    assert roles(equinox_net()) == {
-        "layers/0/weight": "input",
-        "layers/0/bias": "vector",
-        "layers/1/weight": "hidden",
-        "layers/1/bias": "vector",
-        "layers/2/weight": "output",
-        "layers/2/bias": "fixed",
-    }
+def test_roles_that_are_given_come_first():
     assert roles(equinox_net(roles={"layers/2/bias": "vector"}))["layers/2/bias"] == "vector"
 
 
@@ -106,9 +107,7 @@ class Embedded(eqx.Module):
 
 
 def test_an_equinox_embedding_is_an_input_though_it_lies_the_other_way():
-    tokens = run_of(model="recurrent", data="tokens", tokens="-", vocabulary=11, context=5).data
-    found = roles(from_equinox(Embedded), data=tokens)
-    assert found == {"embedding/weight": "input", "output/weight": "output"}
+    assert roles(from_equinox(Embedded), data=TOKENS) == {"embedding/weight": "input", "output/weight": "output"}
 
 
 class Stacked(eqx.Module):
@@ -138,24 +137,9 @@ class Stacked(eqx.Module):
 
 def test_gains_of_a_stack_are_no_outputs():
     """They have the shape of one, (layers, width); an output that starts at 0 is still taken for one."""
-    assert roles(from_equinox(lambda key, width: Stacked(key, width))) == {
-        "first/weight": "input",
-        "first/bias": "vector",
-        "norms/weight": "vector",
-        "norms/bias": "vector",
-        "layers/weight": "hidden",
-        "layers/bias": "vector",
-        "output": "output",
-    }
-
-
-def test_an_output_that_is_filled_with_a_number_of_its_width_is_no_gain():
-    filled = {"out": lambda width: jnp.full((width, 1), 0.5 / width), "gain": lambda width: jnp.full((2, width), 0.1)}
-    model = Custom(
-        init=lambda key, width: {name: make(width) for name, make in filled.items()},
-        apply=lambda params, x: (x[:, :1] * params["gain"].prod(0)) @ params["out"],
-    )
-    assert roles(model) == {"out": "output", "gain": "vector"}
+    found = roles(from_equinox(lambda key, width: Stacked(key, width)))
+    vectors = dict.fromkeys(("first/bias", "norms/weight", "norms/bias", "layers/bias"), "vector")
+    assert found == vectors | {"first/weight": "input", "layers/weight": "hidden", "output": "output"}
 
 
 @pytest.mark.parametrize(
@@ -180,6 +164,7 @@ def test_inferred_roles(small, large, layout, role):
     assert inferred_role(small, large, layout) == role
 
 
+@functools.cache
 def of_any_power(power):
     """The network of `own_networks` whose every tensor is drawn with another power of the width."""
 
@@ -190,54 +175,42 @@ def of_any_power(power):
     return Custom(init=drawn, apply=own_networks.apply)
 
 
-@pytest.mark.parametrize(
-    ("power", "table"),
-    [
-        (0.0, "ntk"),
-        (0.5, "standard"),
-        (-0.25, "mup"),
-        *(slow(0.0, table) for table in ("mup", "standard")),
-        *(slow(0.5, table) for table in ("mup", "ntk")),
-        *(slow(-0.25, table) for table in ("standard", "ntk")),
-    ],
-)
-def test_initial_sizes_are_the_parametrizations_whatever_init_does(table, power):
-    config = replace(CONFIG, model=of_any_power(power), parametrization=table, width=192)
-    weights = init(stacked([config]), config=evaluation_program(config)).params
-    own = own_networks.init(jax.random.key(0), 12)
+@pytest.mark.parametrize("power", [0.5, slow(0.0), slow(-0.25)])
+def test_initial_sizes_are_the_parametrizations_whatever_init_does(power):
     at_base = {"layers/0/weight": 1 / 8, "layers/1/weight": 12**-0.5, "output": 12**-0.5}
-    assert own["output"].shape == (12, 1)
-    for name, size in at_base.items():
-        role = config.table.role(config.network.tensors[name].role)
-        found = float(np.std(np.asarray(weights[name])))
-        wide = 5 / np.sqrt(2 * weights[name].size)  # five standard errors: false alarm 6e-7 each
-        assert abs(found / (size * 16**role.init) - 1) < wide + 0.03  # of the two sizes, 0.6% each, five times
+    for table in PARAMETRIZATIONS:
+        config = replace(CONFIG, model=of_any_power(power), parametrization=table, width=192)
+        weights = init(stacked([config]), config=evaluation_program(config)).params
+        for name, size in at_base.items():
+            role = config.table.role(config.network.tensors[name].role)
+            found = float(np.std(np.asarray(weights[name])))
+            wide = 5 / np.sqrt(2 * weights[name].size)  # five standard errors: false alarm 6e-7 each
+            assert abs(found / (size * 16**role.init) - 1) < wide + 0.03  # of the two sizes, 0.6% each, five times
 
 
 def glorot(key, width):
     """Normal weights of variance 2/(in + out), no power of the width, and an output bias as Equinox draws it."""
-    first, hidden, last, bias = jax.random.split(key, 4)
+    first, last, bias = jax.random.split(key, 3)
     drawn = jax.nn.initializers.glorot_normal()
     return {
         "in": drawn(first, (64, width)),
-        "hidden": drawn(hidden, (width, width)),
         "out": drawn(last, (width, 1)),
         "bias": jax.random.uniform(bias, (1,), minval=-1, maxval=1) / width**0.5,
     }
 
 
 def test_initial_sizes_where_init_is_no_power_of_the_width():
-    """Against the base width's formulas; from its power between 16 and 32 the first would be 0.56 of its size."""
-    model = Custom(init=glorot, apply=lambda params, x: x @ params["in"] @ params["hidden"] @ params["out"])
-    network = replace(CONFIG, model=model, width=1024, base_width=16).network
+    """Against the base width's formulas; from its power between 16 and 32 the first would be 0.72 of its size."""
+    model = Custom(init=glorot, apply=lambda params, x: x @ params["in"] @ params["out"])
+    network = replace(CONFIG, model=model, width=256, base_width=16).network
     assert network.initial is not None
     drawn = network.initial(jax.random.key(3))
-    at_base = {"in": (2 / (64 + 16)) ** 0.5, "hidden": 16**-0.5, "out": (2 / 17) ** 0.5}
+    at_base = {"in": (2 / (64 + 16)) ** 0.5, "out": (2 / 17) ** 0.5}
     for name, size in at_base.items():
         wide = 5 / np.sqrt(2 * drawn[name].size)  # five standard errors: false alarm 6e-7 each
         assert abs(float(np.std(np.asarray(drawn[name]))) / size - 1) < wide + 0.04
-    unscaled = glorot(jax.random.key(3), 1024)
-    np.testing.assert_allclose(drawn["bias"] / unscaled["bias"], (1024 / 16) ** 0.5, rtol=0.03)
+    unscaled = glorot(jax.random.key(3), 256)
+    np.testing.assert_allclose(drawn["bias"] / unscaled["bias"], (256 / 16) ** 0.5, rtol=0.03)
 
 
 def as_ours(weights):
@@ -272,18 +245,19 @@ def test_trains_as_the_built_in_network_does(optimizer, table):
 
 
 def test_a_run_in_files_is_resumed_by_its_entry_point(tmp_path):
-    whole = train(replace(CONFIG, max_steps=16, schedule_steps=8))
-    train(CONFIG, tmp_path)
+    config = replace(CONFIG, width=12)
+    whole = train(replace(config, max_steps=16, schedule_steps=8))
+    train(config, tmp_path)
     result = resume(tmp_path, max_steps=16)
     np.testing.assert_array_equal(result.losses[-1], whole.losses[-1])
-    assert read_weights(tmp_path)["layers/1/weight"].shape == (48, 48)
-    assert TrainConfig.from_fields(CONFIG.as_fields()) == CONFIG
-    assert changed(CONFIG, width=96).model is own_networks.net
-    assert CONFIG.fingerprint != changed(CONFIG, model="mlp").fingerprint
+    assert read_weights(tmp_path)["layers/1/weight"].shape == (12, 12)
+    assert TrainConfig.from_fields(config.as_fields()) == config
+    assert changed(config, width=96).model is own_networks.net
+    assert config.fingerprint != changed(config, model="mlp").fingerprint
 
 
 def test_a_model_without_an_entry_point_is_trained_but_not_kept(tmp_path):
-    config = replace(CONFIG, model=own_networks.nameless)
+    config = replace(CONFIG, model=own_networks.nameless, width=12)
     assert train(config).outcome == "steps"
     assert changed(config, width=24).model is own_networks.nameless
     for kept in (lambda: train(config, tmp_path), lambda: config.fingerprint):
@@ -320,6 +294,7 @@ def test_coordinate_check_finds_a_wrong_role():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: TrainConfig(model=ConvNet()), "conv does not go with data teacher: it takes images, as data digits"),
         (lambda: Custom(init=3, apply=own_networks.apply), "init must be a function, got 3"),
         (lambda: Custom(init=init, apply=own_networks.apply, roles={"x": "hiden"}), "did you mean hidden"),
         (lambda: Custom(init=init, apply=own_networks.apply, layout="oi"), "layout must be one of"),
@@ -348,14 +323,15 @@ def test_bad_models(make, message):
     ],
 )
 def test_bad_networks(changes, message):
-    config = replace(CONFIG, model=replace(own_networks.nameless, **changes))
+    config = replace(CONFIG, model=replace(own_networks.nameless, **changes), width=12)
     with pytest.raises(ValueError, match=message):
         _ = config.network
 
 
 def test_networks_that_are_kept_hold_no_weights():
     """They are cached by width; their weights were kept too."""
-    sizes = [leaf.size for leaf in jax.tree.leaves(CONFIG.network.apply.args) if eqx.is_array(leaf)]
+    network = replace(CONFIG, width=12).network
+    sizes = [leaf.size for leaf in jax.tree.leaves(network.apply.args) if eqx.is_array(leaf)]
     assert sizes == []
 
 
@@ -363,13 +339,6 @@ def test_a_flax_module_with_state_is_refused():
     model = from_flax(lambda width: nn.Sequential([nn.Dense(width), nn.BatchNorm(False)]), np.zeros((1, 64)))
     with pytest.raises(ValueError, match="without state, but it keeps batch_stats"):
         _ = replace(CONFIG, model=model).network
-
-
-def test_models_and_data_go_together():
-    with pytest.raises(
-        ValueError, match="model conv does not go with data teacher: it takes images, as data digits, arrays"
-    ):
-        TrainConfig(model=ConvNet())
 
 
 class Attention(nn.Module):

@@ -10,33 +10,11 @@ from tests.runs import run_of
 from tests.simulation.test_devices import finish, free_address
 from tests.simulation.test_devices import start as _start  # its prologue imports what the simulator needs
 
-FIELDS = {
-    "width": 16,
-    "base_width": 8,
-    "depth": 1,
-    "input_dim": 4,
-    "batch_size": 8,
-    "holdout_size": 16,
-    "max_steps": 10,
-    "averages": (0.5,),
-    "learning_rate": 0.05,
-    "epsilon": 1e-3,
-}
-TEXT = {
-    "model": "transformer",
-    "data": "stdlib",
-    "width": 16,
-    "base_width": 8,
-    "num_heads": 2,
-    "depth": 2,
-    "context": 8,
-    "batch_size": 4,
-    "holdout_size": 8,
-    "max_steps": 6,
-    "learning_rate": 0.02,
-    "epsilon": 1e-3,
-    "clip_norm": 0.5,
-}
+SHARED = {"width": 16, "base_width": 8, "epsilon": 1e-3}
+FIELDS = SHARED | {"depth": 1, "input_dim": 4, "batch_size": 8, "holdout_size": 16, "max_steps": 10}
+FIELDS |= {"averages": (0.5,), "learning_rate": 0.05}
+TEXT = SHARED | {"model": "transformer", "data": "stdlib", "num_heads": 2, "depth": 2, "context": 8, "batch_size": 4}
+TEXT |= {"holdout_size": 8, "max_steps": 6, "learning_rate": 0.02, "clip_norm": 0.5}
 DEVICES = f"""
 from sgdtheory.training import TrainConfig, train
 assert len(jax.devices()) == 2

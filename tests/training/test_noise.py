@@ -29,9 +29,9 @@ def test_estimates_are_unbiased():
         assert abs(score) < 4.5  # false alarms: 7e-6
 
 
-def test_noise_scale_is_nan_where_the_gradient_is_not_positive():
-    found = noise_scale(np.array([2.0, 0.0, -1.0, np.nan]), np.array([3.0, 1.0, 1.0, 1.0]))
-    np.testing.assert_array_equal(found, [1.5, np.nan, np.nan, np.nan])
+def test_noise_scale_is_a_ratio_and_nan_where_the_gradient_is_not_positive():
+    found = noise_scale(np.array([2.0, 1e-6, 0.0, -1.0, np.nan]), np.array([3.0, 3.0, 1.0, 1.0, 1.0]))
+    np.testing.assert_allclose(found, [1.5, 3e6, np.nan, np.nan, np.nan])
 
 
 def test_first_step_of_a_run_by_numpy():
@@ -49,8 +49,3 @@ def test_first_step_of_a_run_by_numpy():
     result = train(config)
     np.testing.assert_allclose(result.squared_gradient[1], one @ two, rtol=1e-4)
     np.testing.assert_allclose(result.gradient_variance[1], 3 * ((one - two) ** 2).sum() / 2, rtol=1e-4)
-
-
-def test_the_noise_scale_is_a_ratio_and_nan_without_a_gradient():
-    found = noise_scale(np.array([0.5, 1e-6, 4.0, 0.0, -1.0]), np.array([2.0, 3.0, 2.0, 1.0, 1.0]))
-    np.testing.assert_allclose(found, [4.0, 3e6, 0.5, np.nan, np.nan])

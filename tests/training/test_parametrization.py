@@ -1,5 +1,6 @@
 """The table of exponents, and what training cannot tell apart."""
 
+import functools
 import json
 
 import jax
@@ -21,35 +22,14 @@ TENSORS = {
     "gain": Tensor((8,), "vector", -1),
     "bias": Tensor((8,), "vector", 0),
 }
+SHARED = {"width": 32, "base_width": 8, "optimizer": "sgd", "averages": (0.5,)}
 MLP = run_of(
-    width=32,
-    base_width=8,
-    depth=2,
-    input_dim=8,
-    batch_size=8,
-    holdout_size=64,
-    max_steps=12,
-    eval_every=4,
-    learning_rate=0.01,
-    optimizer="sgd",
-    averages=(0.5,),
+    **SHARED, depth=2, input_dim=8, batch_size=8, holdout_size=64, max_steps=12, eval_every=4, learning_rate=0.01
 )
 TRANSFORMER = run_of(
-    model="transformer",
-    data="stdlib",
-    width=32,
-    base_width=8,
-    depth=1,
-    num_heads=2,
-    context=8,
-    batch_size=4,
-    holdout_size=8,
-    max_steps=6,
-    eval_every=2,
-    learning_rate=0.02,
-    optimizer="sgd",
-    averages=(0.5,),
-)
+    **SHARED, model="transformer", data="stdlib", depth=1, num_heads=2, context=8, batch_size=4, holdout_size=8,
+    max_steps=6, eval_every=2, learning_rate=0.02,
+)  # fmt: skip
 
 
 def with_optimizer(config, name, **changes):
@@ -70,46 +50,29 @@ OPTIMIZERS = pytest.mark.parametrize("optimizer", ["adam", slow("sgd")])
 MODELS = pytest.mark.parametrize("config", [MLP, slow(TRANSFORMER)], ids=["mlp", "transformer"])
 
 
-# Written down from Yang et al. 2022, Table 3, for width 4 times the base's: fan_in and fan_out of hidden weights are
-# 4 times as large, the input's fan_in and the output's fan_out stay.
+# Factors of 4 times the base's width, as init², multiplier, SGD's and Adam's rate and Adam's ε. µP's are written down
+# from Yang et al. 2022, Table 3: fan_in and fan_out of hidden weights are 4 times as large, the input's fan_in and the
+# output's fan_out stay. Standard has 1/fan_in and one rate, NTK divides by the root of the width under SGD. ε follows
+# the gradient: of order 1/n from the output on down in µP, where the output is 1/n of a sum and moves by 1; of order
+# 1/n^(1/2) with the multiplier of the output in NTK, and again of a hidden multiplier.
 @pytest.mark.parametrize(
-    ("role", "variance", "sgd", "adam"),
-    [("input", 1, 4, 1), ("vector", 1, 4, 1), ("hidden", 1 / 4, 1, 1 / 4), ("output", 1 / 16, 1 / 4, 1 / 4)],
-)
-def test_mup_at_four_times_the_base_width(role, variance, sgd, adam):
-    exponents = MUP.role(role)
-    assert factors(exponents, "sgd", 4.0).multiplier == 1
-    assert factors(exponents, "sgd", 4.0).init ** 2 == variance
-    assert factors(exponents, "sgd", 4.0).rate == factors(exponents, "adam", 4.0).sgd_rate == sgd
-    assert factors(exponents, "adam", 4.0).rate == adam
-
-
-@pytest.mark.parametrize(("role", "variance"), [("input", 1), ("vector", 1), ("hidden", 1 / 4), ("output", 1 / 4)])
-def test_standard_has_one_over_fan_in_and_one_rate(role, variance):
-    found = factors(STANDARD.role(role), "sgd", 4.0)
-    assert found.init**2 == variance
-    assert (found.multiplier, found.rate, found.epsilon) == (1, 1, 1)
-    assert factors(STANDARD.role(role), "adam", 4.0).rate == 1
-
-
-@pytest.mark.parametrize(("role", "multiplier"), [("input", 1), ("vector", 1), ("hidden", 1 / 2), ("output", 1 / 2)])
-def test_ntk_of_sgd_divides_by_the_root_of_the_width(role, multiplier):
-    found = factors(NTK.role(role), "sgd", 4.0)
-    assert (found.multiplier, found.init, found.rate) == (multiplier, 1, 1)
-
-
-# Entries of the gradient: of order 1/n from the output on down in µP, where the output is 1/n of a sum and moves by 1;
-# of order 1/n^(1/2) with the multiplier of the output in NTK, and again of a hidden multiplier.
-@pytest.mark.parametrize(
-    ("table", "entries"),
+    ("table", "role", "variance", "multiplier", "sgd", "adam", "epsilon"),
     [
-        (MUP, {"input": 1 / 4, "hidden": 1 / 4, "output": 1, "vector": 1 / 4}),
-        (NTK, {"input": 1 / 2, "hidden": 1 / 4, "output": 1 / 2, "vector": 1 / 2}),
-        (STANDARD, dict.fromkeys(ROLES, 1)),
+        *((MUP, role, 1, 1, 4, 1, 1 / 4) for role in ("input", "vector")),
+        (MUP, "hidden", 1 / 4, 1, 1, 1 / 4, 1 / 4),
+        (MUP, "output", 1 / 16, 1, 1 / 4, 1 / 4, 1),
+        *((STANDARD, role, 1, 1, 1, 1, 1) for role in ("input", "vector")),
+        *((STANDARD, role, 1 / 4, 1, 1, 1, 1) for role in ("hidden", "output")),
+        *((NTK, role, 1, 1, 1, None, 1 / 2) for role in ("input", "vector")),
+        (NTK, "hidden", 1, 1 / 2, 1, None, 1 / 4),
+        (NTK, "output", 1, 1 / 2, 1, None, 1 / 2),
     ],
 )
-def test_epsilon_follows_the_gradient(table, entries):
-    assert {role: factors(table.role(role), "adam", 4.0).epsilon for role in ROLES} == entries
+def test_factors_at_four_times_the_base_width(table, role, variance, multiplier, sgd, adam, epsilon):
+    by_sgd, by_adam = (factors(table.role(role), family, 4.0) for family in ("sgd", "adam"))
+    assert (by_sgd.init**2, by_sgd.multiplier, by_sgd.rate, by_adam.sgd_rate) == (variance, multiplier, sgd, sgd)
+    assert adam is None or by_adam.rate == adam
+    assert by_adam.epsilon == epsilon
 
 
 @pytest.mark.parametrize("table", PARAMETRIZATIONS.values())
@@ -161,8 +124,11 @@ def test_attention_scale(table, width, number, scale):
     assert heads(width, number, TRANSFORMER.base_width, 2, exponent) == (number, width // number, scale)
 
 
+trained = functools.cache(train)
+
+
 def same_as_the_first(config, tables):
-    first = train(config)
+    first = trained(config)
     start, end = first.losses[0, 0], first.losses[-1, 0]
     assert abs(end - start) > 1e-3 * start  # it trains
     for table in tables:
@@ -201,16 +167,16 @@ def test_rescaling_by_no_power_of_two_is_the_same_to_rounding():
     np.testing.assert_allclose(other.losses, first.losses, rtol=3e-5)
 
 
-@pytest.mark.parametrize("role", [pytest.param(role, marks=[pytest.mark.slow] * (role != "hidden")) for role in ROLES])
+@pytest.mark.parametrize("exponent", ["multiplier", slow("rate")])
+@pytest.mark.parametrize("role", ["hidden", *(slow(role) for role in ROLES if role != "hidden")])
 @OPTIMIZERS
 @MODELS
-def test_one_wrong_exponent_trains_another_network(config, optimizer, role):
+def test_one_wrong_exponent_trains_another_network(config, optimizer, role, exponent):
     config = with_optimizer(config, optimizer)
-    base = train(config).losses[-1, 0]
-    for name in "multiplier", f"{optimizer}_rate":
-        wrong = config.table.with_role(role, **{name: getattr(config.table.role(role), name) + 0.5})
-        found = train(changed(config, parametrization=wrong)).losses[-1, 0]
-        assert abs(found - base) > 2e-5 * base  # ten times what equivalent tables may differ by
+    name = exponent if exponent == "multiplier" else f"{optimizer}_rate"
+    wrong = config.table.with_role(role, **{name: getattr(config.table.role(role), name) + 0.5})
+    base, found = (trained(each).losses[-1, 0] for each in (config, changed(config, parametrization=wrong)))
+    assert abs(found - base) > 2e-5 * base  # ten times what equivalent tables may differ by
 
 
 def test_rescaled_exponents_by_hand():
@@ -219,7 +185,7 @@ def test_rescaled_exponents_by_hand():
 
 
 def test_clipping_clips():  # or its invariance would say nothing
-    clipped, free = (train(changed(MLP, clip_norm=norm)).losses[-1, 0] for norm in (0.5, None))
+    clipped, free = (trained(changed(MLP, momentum=0.5, clip_norm=norm)).losses[-1, 0] for norm in (0.5, None))
     assert abs(clipped - free) > 1e-4 * free
 
 

@@ -84,6 +84,7 @@ def test_a_step_leaves_the_types_as_they_were(name):
     assert not any(weak for _, _, weak in types(before))
 
 
+@pytest.mark.slow  # what it stands for is seen of types, above
 def test_the_speed_of_a_transformer_is_timed_without_compilation(compiled):
     """As the benchmark for a GPU times it: all is compiled in the first step."""
     config = run_of(**SMALL, model="transformer", data="stdlib", context=4, num_heads=1)

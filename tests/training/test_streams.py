@@ -1,5 +1,6 @@
 """Streams of data: the same samples for every width, batch size and split, and what they are made of."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ BOTH = pytest.mark.parametrize("config", [TEACHER, TEXT], ids=["teacher", "stdli
 
 def samples(config, steps, seed=0, first=0):
     data = stream(config)
-    pieces = data.chunk(seed, first, steps)
-    batches = [data.batch(jnp.uint32(seed), piece) for piece in pieces]
+    batch = jax.jit(data.batch)
+    batches = [batch(jnp.uint32(seed), piece) for piece in data.chunk(seed, first, steps)]
     return [np.concatenate(parts) for parts in zip(*batches, strict=True)]
 
 
@@ -36,7 +37,6 @@ def test_samples_depend_on_the_seed_and_their_number_alone(config):
     whole = samples(config, 4)
     same(samples(changed(config, width=256, base_width=128, depth=1), 4), whole)
     same(samples(changed(config, micro_batch=3), 4), whole)
-    same_but_for_rounding(samples(changed(config, batch_size=6), 8), whole)
     same_but_for_rounding(samples(changed(config, batch_size=1), 12), [part[:12] for part in whole])
     same(samples(config, 2, first=2), [part[24:] for part in whole])
     assert len(whole[0]) == len(whole[1]) == 48
@@ -68,10 +68,7 @@ def test_statistics_of_the_teacher():
     assert abs(clean.var() - 1) < 0.1
     held, targets = data.holdout()
     np.testing.assert_allclose(targets, data(held), rtol=1e-6)  # no noise
-
-
-def test_task_seed_is_another_teacher():
-    assert not np.allclose(stream(TEACHER).holdout()[1], stream(changed(TEACHER, task_seed=1)).holdout()[1])
+    assert not np.allclose(targets, stream(changed(config, task_seed=1)).holdout()[1])
 
 
 def test_targets_follow_their_tokens():
@@ -131,38 +128,30 @@ def test_kinds_of_token_files(kind, tmp_path):
     assert all(any(row == tokens[start : start + 5].tolist() for start in range(475)) for row in rows)
 
 
-def write(path, array):
-    array.tofile(path)
-
-
 BAD = {
-    "empty.bin": (lambda path: path.write_bytes(b""), "is empty"),
-    "odd.bin": (lambda path: path.write_bytes(b"abc"), "is no whole number of uint16 tokens"),
-    "odd.u32.bin": (lambda path: path.write_bytes(b"abcdef"), "is no whole number of uint32 tokens"),
-    "signed.npy": (
-        lambda path: np.save(path, np.zeros(99, np.int64)),
-        "uint16 or uint32, got 1 of int64",
-    ),
-    "table.npy": (lambda path: np.save(path, np.zeros((9, 9), np.uint16)), "one dimension .* got 2 of uint16"),
-    "text.txt": (lambda path: path.write_bytes(b"abcd"), "must end in .bin or .npy"),
-    "short.bin": (lambda path: write(path, np.zeros(8, "<u2")), "too short for context = 4: its"),
+    "empty.bin": (b"", "is empty"),
+    "odd.bin": (b"abc", "is no whole number of uint16 tokens"),
+    "odd.u32.bin": (b"abcdef", "is no whole number of uint32 tokens"),
+    "signed.npy": (np.zeros(99, np.int64), "uint16 or uint32, got 1 of int64"),
+    "table.npy": (np.zeros((9, 9), np.uint16), "one dimension .* got 2 of uint16"),
+    "text.txt": (b"abcd", "must end in .bin or .npy"),
+    "short.bin": (bytes(16), "too short for context = 4: its"),
     "large.bin": (
-        lambda path: write(path, np.r_[np.zeros(123), 60_000, 60_001, np.zeros(99)].astype("<u2")),
+        np.r_[np.zeros(123), 60_000, 60_001, np.zeros(99)].astype("<u2").tobytes(),
         "has token 60000 at place 123, outside of vocabulary = 60000",
     ),
-    "junk.npy": (lambda path: path.write_bytes(b"not an array at all"), "tokens file .*junk.npy"),
+    "junk.npy": (b"not an array at all", "tokens file .*junk.npy"),
+    "none.bin": (None, "tokens must be the path of a file, got .*, which is not there"),
+    "": (None, "tokens must be the path of a file, got .*, which is not there"),  # a folder
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_token_files(name, tmp_path):
-    make, message = BAD[name]
-    make(tmp_path / name)
+    content, message = BAD[name]
+    if isinstance(content, bytes):
+        (tmp_path / name).write_bytes(content)
+    elif content is not None:
+        np.save(tmp_path / name, content)
     with pytest.raises(ValueError, match=message):
         stream(tokens_config(tmp_path / name))
-
-
-def test_missing_token_file(tmp_path):
-    for path in (tmp_path / "none.bin", tmp_path):
-        with pytest.raises(ValueError, match="tokens must be the path of a file, got .*, which is not there"):
-            stream(tokens_config(path))

@@ -40,7 +40,7 @@ def test_many_runs_are_those_one_by_one(alone):
         changed(BASE, width=8),
         changed(BASE, averages=(0.7,), data_seed=3),
         DIVERGED,
-        changed(BASE, momentum=0.5, target_loss=float(alone.losses[4, 0])),
+        changed(BASE, learning_rate=0.03, target_loss=float(alone.losses[4, 0])),
     ]
     together = train_many(configs)
     assert [result.config for result in together] == configs

@@ -82,7 +82,7 @@ def network(model: Functions, samples: Samples, width: int, base_width: int) -> 
         base, double, own = (_parts(model, size) for size in (base_width, 2 * base_width, width))
         if not own.names == base.names == double.names:
             raise ValueError("init must give weights of the same names at every width: their shapes are compared")
-        scales = _scales(model, width, base_width)
+        scales = dict.fromkeys(own.names, 1.0) if width == base_width else _scales(model, width, base_width)
     roles = roles_of(model, base, double)
     tensors = {name: Tensor(shape, roles[name], OWN) for name, shape in own.shapes().items()}
     frame = own._replace(tree=None, weights=[])  # what is kept: not the weights, which may be large
@@ -159,8 +159,6 @@ def _scales(model: Functions, width: int, base_width: int) -> dict[str, float]:
     It is measured at both widths, as `init` may be no power of the width: Glorot's √(2/(in + out)) is none. 1 for what
     is drawn as 0.
     """
-    if width == base_width:
-        return dict.fromkeys(_sizes(model, width), 1.0)
     own = _sizes(model, width)
     return {name: size / own[name] if size and own[name] else 1.0 for name, size in _sizes(model, base_width).items()}
 
