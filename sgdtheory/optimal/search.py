@@ -114,7 +114,7 @@ class Search:
     def near(self, start: Callable[[np.ndarray], np.ndarray]) -> Knots:
         """The least risk found from a γ/edge that is close to the best one already, on `SPACINGS[2]`."""
         steps = self._knots(SPACINGS[2])
-        share = np.clip(start(steps / self.num_steps), LEAST_SHARE, 1.0)
+        share = np.maximum(start(steps / self.num_steps), LEAST_SHARE)
         batch = np.full(steps.size, np.log(self.freedom.mean_batch))
         return self._minimum(steps, np.log(share * self.edge), batch, NEAR_GAIN, first=True)
 
