@@ -127,8 +127,9 @@ class RiskAgainstRate:
         setting = setting[k]
         brackets = place[[k - 1, k, k + 1]]
         values = value[[k - 1, k, k + 1]]
-        width, found, least, settled = brackets[2] - brackets[0], *self.settle(_vertices(brackets, values), setting)
-        settled &= (found > brackets[0] - width) & (found < brackets[2] + width) & (least < values[1] + SCAN_ERROR)
+        found, least, settled = self.settle(_vertices(brackets, values), setting)
+        settled &= np.abs(found - brackets[1]) < brackets[2] - brackets[0]  # not far away, in another basin
+        settled &= least < values[1] + SCAN_ERROR
         if not settled.all():
             bad = np.flatnonzero(~settled)
             search = elementwise.find_minimum(

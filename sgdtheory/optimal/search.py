@@ -55,8 +55,8 @@ def lower_bound(problem: AbstractProblem, samples: float) -> float:
     noise, modes = problem.noise_variance, problem.modes(FAR * problem.largest_eigenvalue)
     if noise == 0:
         return 0.0
-    own = np.abs(modes.signal / np.where(modes.multiplicity == 0, 1.0, modes.multiplicity))  # of one direction
-    return float((modes.signal * noise / (noise + samples * own)).sum())
+    directions = np.abs(modes.multiplicity)  # that share the signal of a mode
+    return float((modes.signal * noise * directions / (noise * directions + samples * np.abs(modes.signal))).sum())
 
 
 class Search:
@@ -69,7 +69,6 @@ class Search:
         ramp: whether the batch size may vary; else it is D/n.
         average: what is returned.
         constant: whether the learning rate is constant.
-        largest_share: of the stability edge that a constant learning rate may be.
     """
 
     def __init__(
@@ -80,15 +79,13 @@ class Search:
         ramp: bool,
         average: AbstractAverage,
         constant: bool = False,
-        largest_share: float = 1.0,
     ) -> None:
         self.problem, self.num_steps, self.num_samples = problem, num_steps, num_samples
         self.average, mean = average, num_samples / num_steps
         stable = Edge(problem, num_samples if ramp else max(2.0, 1.1 * mean))
         self.edge = float(np.exp(stable.at(np.log([mean]))[0][0]))
         self.lower_bound = lower_bound(problem, num_samples)
-        largest = self.edge * largest_share
-        self.freedom = Freedom(stable, num_samples, mean, ramp, constant, largest, self.lower_bound)
+        self.freedom = Freedom(stable, num_samples, mean, ramp, constant, self.edge, self.lower_bound)
         self.modes = problem.modes(MODES_RESOLVED * problem.largest_eigenvalue / (2 * num_steps), MODES_TOLERANCE)
 
     def begun(self, start: Callable[[np.ndarray], np.ndarray] = STARTS["linear decay"]) -> Knots:
@@ -117,7 +114,7 @@ class Search:
     def near(self, start: Callable[[np.ndarray], np.ndarray]) -> Knots:
         """The least risk found from a γ/edge that is close to the best one already, on `SPACINGS[2]`."""
         steps = self._knots(SPACINGS[2])
-        share = np.clip(start(steps / self.num_steps), LEAST_SHARE, 1.0)
+        share = np.maximum(start(steps / self.num_steps), LEAST_SHARE)
         batch = np.full(steps.size, np.log(self.freedom.mean_batch))
         return self._minimum(steps, np.log(share * self.edge), batch, NEAR_GAIN, first=True)
 

@@ -106,6 +106,40 @@ def test_a_kink_is_found_by_golden_sections(level):
     assert place[0] == pytest.approx(-3.1, abs=1e-6)
 
 
+def test_a_kink_next_to_the_least_rate_of_interest():
+    """Its bracket begins with the first place of its setting: those of the setting before stand before that."""
+    least = np.array([1e-4, 1e-4])
+    place, setting = line(lambda place, k: 0 * place, [1.0, 1.0], [100, 200])._first_places(1e-4 * np.arange(1.0, 3.0))
+    kink = place[setting == 1][1] + 0.1
+    curve = line(lambda place, k: np.where(place < kink, 0.3, 1.7) * np.abs(place - kink), [1.0, 1.0], [100, 200])
+    found, value = curve.minima(least * curve.edge)
+    assert value[1] == pytest.approx(0, abs=1e-7)
+    assert found[1] == pytest.approx(kink, abs=1e-6)
+
+
+def test_nothing_is_lower_than_what_is_found_where_slopes_are_as_steep_as_told():
+    """Sums of waves with slopes of 2 at most, and many basins, against dense lists of their values."""
+    number, steps, rng = 100, 1000.0, np.random.default_rng(0)
+    often = rng.uniform(0.3, 4.0, (number, 5))
+    high = rng.dirichlet(np.ones(5), number) * 2 / often
+    phase = rng.uniform(0, 2 * np.pi, (number, 5))
+
+    def log_risk(place, k):
+        return (high[k] * np.cos(often[k] * place[..., None] + phase[k])).sum(-1)
+
+    def risk(batch, rate, n, tolerance):
+        k = batch.astype(int) - 1
+        return np.exp(log_risk(place_of(np.minimum(rate / edge[k], 1.0), n), k))
+
+    edge = np.arange(1.0, number + 1)
+    curve = RiskAgainstRate(risk, edge, np.arange(1.0, number + 1), np.full(number, steps), resonant=1e9)
+    place, value = curve.minima(1e-4 * edge)
+    np.testing.assert_allclose(value, log_risk(np.minimum(place, 2 * curve.end - place), np.arange(number)), atol=1e-9)
+    dense = np.linspace(np.log(1e-4), curve.end[0], 20_001)
+    for k in range(number):
+        assert value[k] <= log_risk(dense, np.full(dense.size, k)).min() + 1e-8
+
+
 def test_the_edge_is_computed_exactly_where_it_seems_the_least():
     """With an error allowed a risk may be far off there."""
 
@@ -139,6 +173,22 @@ def test_a_minimum_near_a_place(start):
     place, value = curve.near(np.full(2, start))
     np.testing.assert_allclose(place, there, atol=0.05)
     np.testing.assert_allclose(value, least, atol=1e-3)
+
+
+def test_a_quartic_that_is_least_at_one_of_its_own_points_is_put_to_the_test():
+    """It is right there, whatever lies between its points: here the least of all, in a narrow dip."""
+
+    def dip(place, k):
+        return (place + 3) ** 2 - 0.01 * np.exp(-(((place + 2.95) / 0.015) ** 2))
+
+    curve = line(dip, [1.0], [100])
+    dense = np.linspace(-3.1, -2.9, 400_001)
+    place, value, settled = curve.settle(np.array([-3.0]), np.array([0]))
+    assert not settled[0] or value[0] == pytest.approx(dip(dense, 0).min(), abs=1e-7)
+    smooth = line(lambda place, k: (place + 3) ** 2, [1.0], [100])
+    place, value, settled = smooth.settle(np.array([-3.0]), np.array([0]))
+    assert settled[0]
+    assert place[0] == pytest.approx(-3, abs=1e-6)
 
 
 def test_the_lowest_of_the_first_places():
@@ -303,6 +353,13 @@ def test_where_more_may_hide(level):
     assert 4 not in both._where_more_may_hide(place, lower, two)
 
 
+def test_what_hides_no_minimum():
+    """Intervals of 0.3, as narrow as those of a scan where steps resonate; what lies beyond the edge."""
+    curve = line(lambda place, k: 0 * place, [1e6], [100])
+    place = curve.end[0] + np.array([-1.6, -1.31, -1.0, -0.71, -0.4, 0.0, 0.4])
+    assert curve._where_more_may_hide(place, np.zeros(7), np.zeros(7, int)).tolist() == [2, 4, 5]
+
+
 def test_vertices_of_parabolas():
     rng = np.random.default_rng(0)
     middle, bend = rng.uniform(-0.4, 0.4, 20), rng.uniform(0.1, 3, 20)
@@ -331,10 +388,10 @@ def test_the_least_of_quartics():
     step, value = _least_of_quartic(quartic(five, middle), np.full(50, 0.5))
     np.testing.assert_allclose(step, np.minimum(middle, 0.5), atol=1e-6)
     np.testing.assert_allclose(value, quartic(step, middle), rtol=1e-10)
-    for slope in (-1.0, 1.0):
+    for slope in (-1.0, -0.3, 0.3, 1.0):
         step, value = _least_of_quartic(slope * five - 0.01 * five**2, np.array([9.0]))
-        assert step[0] == -4 * slope
-        assert value[0] == pytest.approx(-4 - 0.16)
+        assert step[0] == -4 * np.sign(slope)
+        assert value[0] == pytest.approx(-4 * abs(slope) - 0.16)
     step, _ = _least_of_quartic(-five - 0.01 * five**2, np.array([1.5]))
     assert step[0] == 1.5
     flat, level = _least_of_quartic(np.ones((5, 1)), np.array([1.5]))

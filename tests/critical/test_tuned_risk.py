@@ -128,6 +128,15 @@ def test_a_schedule_may_pass_the_edge_by_what_lets_moments_grow_by_e_cubed():
     assert constant.edge(*one(batch, 50.0))[0] == pytest.approx(plain)
 
 
+def test_how_far_a_linear_decay_passes_the_edge_in_closed_form():
+    """The mean of ((1 + δ)(1 − u) − 1)₊ is δ²/(2(1 + δ))."""
+    algorithm = st.Algorithm(schedule=st.Linear(), average=LAST)
+    tuned = TunedRisk(st.LeastSquares([1.0], [1.0], noise_variance=1.0), algorithm)
+    beyond = np.array([0.01, 0.02, 0.1, 0.5, 2.5])
+    speed = 3 * 2 * (1 + beyond) / beyond**2
+    np.testing.assert_allclose(tuned._overshoot(speed), beyond, rtol=3e-4)
+
+
 # ------------------------------------------------------------------ batches of a schedule
 
 

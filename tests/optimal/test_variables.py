@@ -7,10 +7,9 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.optimal.run import Run, spread_knots
-from sgdtheory.optimal.search import Search, lower_bound
+from sgdtheory.optimal.search import Search
 from sgdtheory.optimal.variables import BELOW_EDGE, REFUSED, Edge, Varied
 from sgdtheory.risk import stability_edge
-from tests.scaled import SCALES, Scaled
 
 PROBLEM = st.LeastSquares([1.0, 0.3, 0.05], [0.5, 0.4, 0.3], noise_variance=0.5)
 STEPS, SAMPLES = 200, 2600.0
@@ -124,96 +123,3 @@ def test_what_diverges_is_refused():
         found = told(risk)
         assert (found.value, found.held.all(), np.abs(found.slope).max()) == (REFUSED, True, 0)
     assert told(1.0).value == 0
-
-
-# ------------------------------------------------------------------ searches
-
-
-def test_the_lower_bound_in_closed_form():
-    expected = (PROBLEM.signal * 0.5 / (0.5 + 70 * PROBLEM.signal)).sum()
-    assert lower_bound(PROBLEM, 70.0) == pytest.approx(expected, rel=1e-12)
-    signal = np.arange(1.0, 2e6) ** -3.0
-    assert lower_bound(st.PowerLaw(2.0, 3.0), 70.0) == pytest.approx((signal / (1 + 70 * signal)).sum(), rel=1e-6)
-    many = (signal / (1 + 7e6 * signal)).sum()  # of which each of the directions that are merged has learnt some
-    assert lower_bound(st.PowerLaw(2.0, 3.0), 7e6) == pytest.approx(many, rel=1e-4)
-    assert lower_bound(st.LeastSquares([1.0], [1.0], 0.0), 70.0) == 0
-
-
-def test_more_knots_from_search_to_search():
-    """One direction, whose least risk is known: r/(r + (2r + σ²)/B) of every step."""
-    problem, n, batch = st.LeastSquares([1.0], [2.0], 0.3), 100, 4
-    risk = 2.0
-    for _ in range(n):
-        shaken = (2 * risk + 0.3) / batch
-        risk = risk * shaken / (risk + shaken)
-    search = Search(problem, n, n * batch, False, st.LastIterate())
-    edge = float(st.max_stable_learning_rate(problem, batch_size=batch))
-    assert search.edge == pytest.approx(edge, rel=1e-5)
-    assert search.freedom.largest_rate == search.edge
-    assert not search.few
-    begun = search.begun()
-    half, best = search.finished(begun)
-    for found, spacing, close in ((begun, 1.4, 1e-2), (half, 0.7, 1e-3), (best, 0.35, 1e-4)):
-        np.testing.assert_array_equal(found.steps, spread_knots(n, spacing))
-        assert risk * (1 - 1e-9) < found.risk < risk * (1 + close)
-        assert found.slope < 1e-3
-    assert begun.risk > half.risk > best.risk
-    near = search.near(lambda u: np.exp(np.interp(u, best.steps / n, best.log_rate)) / edge)
-    np.testing.assert_array_equal(near.steps, half.steps)
-    assert near.risk == pytest.approx(half.risk, rel=1e-4)
-    few = Search(problem, 64, 256, False, st.LastIterate())
-    assert few.few
-    assert not Search(problem, 65, 260, False, st.LastIterate()).few
-    np.testing.assert_array_equal(few._knots(0.35), np.arange(64))
-    np.testing.assert_array_equal(few._knots(0.7), spread_knots(64, 0.7))
-
-
-def test_what_a_search_knows():
-    """The edge of large batches too, and directions fine enough for n steps."""
-    assert Search(PROBLEM, 100, 40_000, False, st.LastIterate()).edge == pytest.approx(
-        float(st.max_stable_learning_rate(PROBLEM, batch_size=400)), rel=1e-5
-    )
-    half = Search(PROBLEM, 100, 400, False, st.LastIterate(), True, 0.5)
-    assert half.freedom.largest_rate == half.edge / 2
-    problem = st.PowerLaw(2.0, 3.0)
-    modes = Search(problem, 1000, 4000, False, st.LastIterate()).modes
-    index = np.arange(1.0, 100_001)
-    for time, close in ((2000, 1e-4), (100_000, 1e-3)):
-        expected = (index**-3 * np.exp(-time * index**-2)).sum()
-        assert modes.signal @ np.exp(-time * modes.eigenvalue) == pytest.approx(expected, rel=close)
-    for scale in SCALES:
-        scaled = Search(Scaled(problem, scale), 1000, 4000, False, st.LastIterate()).modes
-        np.testing.assert_allclose(scaled.eigenvalue, scale * modes.eigenvalue, rtol=1e-12)
-
-
-def test_the_largest_slope_is_told_where_no_bound_holds(monkeypatch):
-    """Of four knots, one of them held."""
-    search, slope = Search(PROBLEM, STEPS, SAMPLES, False, st.LastIterate()), np.array([0.1, -0.7, 0.2, 5.0])
-    held = np.array([False, False, False, True])
-    monkeypatch.setattr(
-        "sgdtheory.optimal.search.minimum", lambda of, begin, gain: SimpleNamespace(point=begin, slope=slope, held=held)
-    )
-    steps = np.array([0.0, 20.0, 180.0, STEPS - 1])
-    assert search._minimum(steps, np.full(4, np.log(0.3)), np.full(4, np.log(13.0)), 1e-7).slope == 0.7
-
-
-def test_the_first_search_sees_no_slope_of_batches_at_their_bound(monkeypatch):
-    _, run, point = setting(True, False)
-    knots, seen = run.knots.size, []
-    point[[knots, knots + 2]] = -30.0
-    monkeypatch.setattr(
-        "sgdtheory.optimal.search.minimize",
-        lambda inside, begin, **how: seen.append(inside(begin)) or SimpleNamespace(x=begin),
-    )
-    search = Search(PROBLEM, STEPS, SAMPLES, True, st.LastIterate())
-    np.testing.assert_array_equal(search._first_minimum(run, point, 1e-7), point)
-    slope = seen[0][1]
-    np.testing.assert_array_equal(np.flatnonzero(slope == 0), [knots, knots + 2])
-
-
-def test_slopes_at_the_edge_are_no_slopes():
-    """A slow direction without noise: some rates are as large as they may be."""
-    search = Search(st.LeastSquares([1.0, 0.01], [0.01, 1.0], 0.0), 80, 80_000, False, st.LastIterate())
-    found = search.half(search.begun())
-    assert (found.log_rate >= np.log(search.edge) - 1e-9).any()
-    assert found.slope < 1e-2
