@@ -8,7 +8,7 @@ import numpy as np
 
 from sgdtheory.critical.optimal_batch import SAME_RISK
 from sgdtheory.critical.relaxed_risk import EVERY_FEW_STEPS, TAILS
-from sgdtheory.critical.step_search import LONGEST_JUMP, Margin, bracket, fewest_steps, steps_bound, whole_numbers
+from sgdtheory.critical.step_search import LONGEST_JUMP, Margin, bracket, fewest_steps, whole_numbers
 from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
 
 FOLLOWED = np.log(4)  # of n: within this factor of where the best γ was looked for, its basin is followed
@@ -72,9 +72,10 @@ def _fewest(
     Few steps are all tried: there the least risk may rise and fall with n, and one step be better than the next few.
     """
     first, high = ends
-    low = steps_bound(tuned, target, high)
+    low = tuned.out_of_reach.fewest(target, high)
     few = whole_numbers(max(low, first), min(high, EVERY_RESONANT_STEPS))
     few = few[(few <= EVERY_FEW_STEPS) | (few <= tuned.resonant * batch(few))]
+    few = few[tuned.out_of_reach.possible(few, target)]
     for start in range(0, few.size, STEPS_AT_ONCE):
         some = few[start : start + STEPS_AT_ONCE]
         enough = some[tuned.least(batch(some), some).risk <= target * (1 + ROUNDING)]
@@ -131,7 +132,7 @@ def steps_needed(
     rate = start.rate.copy()
     open_ = start.risk > target * (1 + SAME_RISK)
     few = np.arange(2.0, EVERY_RESONANT_STEPS + 1)
-    possible = few >= steps_bound(tuned, target, EVERY_RESONANT_STEPS + 1)
+    possible = tuned.out_of_reach.possible(few, target)
     all_tried = (few <= EVERY_FEW_STEPS) | (few <= tuned.resonant * batch[:, None])
     left = open_[:, None] & possible & (few > steps[:, None]) & all_tried
     while left.any():

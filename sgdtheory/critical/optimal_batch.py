@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.critical.relaxed_risk import EVERY_FEW_STEPS, RelaxedRisk
-from sgdtheory.critical.step_search import steps_bound, whole_numbers
+from sgdtheory.critical.step_search import whole_numbers
 from sgdtheory.critical.tuned_risk import TunedRisk
 
 EVERY_BATCH = 400  # up to this many samples every number of steps is tried: as fast as a search
@@ -48,11 +48,14 @@ def optimal_batch_size(tuned: TunedRisk, samples: float) -> Optimum:
         tried.add(np.floor(samples / steps))  # the largest B with as many steps: the others do worse
     else:
         tried.add(SMALLEST_BATCHES)
-        fewest = max(steps_bound(tuned, tried.risk[0], np.floor(samples)), tuned.first_steps)
-        tried.add(np.floor(samples / whole_numbers(fewest, EVERY_FEW_STEPS)))
+        fewest = max(tuned.out_of_reach.fewest(tried.risk[0], np.floor(samples)), tuned.first_steps)
+        few = whole_numbers(fewest, EVERY_FEW_STEPS)
+        tried.add(np.floor(samples / few[tuned.out_of_reach.possible(few, tried.risk[0])]))
         most = tried.rate[0] * samples * tuned.largest_eigenvalue  # for B with γ = 2/λ_1 it is half of them
         relaxed = RelaxedRisk(tuned, samples, fewest, most)
-        curves = [relaxed] + [RelaxedRisk(tuned, samples, fewest, most, longer=True)] * bool(tuned.fraction)
+        curves = [relaxed]
+        if tuned.fraction:
+            curves.append(RelaxedRisk(tuned, samples, fewest, most, longer=True))
         tried.add(_promising(curves, tried.risk.min()))
     return Optimum(*tried.best(), relaxed)
 

@@ -1,10 +1,8 @@
-"""The fewest steps with which something is possible: a bound for all batch sizes, and a search."""
+"""The fewest steps with which something is possible."""
 
 from collections.abc import Callable
 
 import numpy as np
-
-from sgdtheory.critical.tuned_risk import TunedRisk
 
 STEPS_RESOLUTION = 1e-8  # relative: numbers of steps above 1e8 are found to this accuracy
 GUESSED = np.log(1.1)  # of log n: how far from its guess a number of steps is looked for at first
@@ -12,16 +10,6 @@ LONGEST_JUMP = 10.0  # of log n in the search for enough steps: the risk may be 
 
 NEARER = 0.1  # of the square of the width of a bracket, in log n: how far from a line to look
 Margin = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-def steps_bound(tuned: TunedRisk, risk: float, most: float) -> float:
-    """A number of steps below which no batch size and no stable γ reach the risk; at most `most`."""
-    low = 1.0
-    high = most
-    while high > 1.01 * low + 1:
-        middle = max(low + 1, float(np.floor(np.sqrt(low * high))))
-        low, high = (middle, high) if tuned.out_of_reach(middle) > risk else (low, middle)
-    return low
 
 
 def whole_numbers(low: float, high: float) -> np.ndarray:

@@ -14,6 +14,7 @@ from sgdtheory.algorithms import (
     UniformAverage,
     checked_algorithm,
 )
+from sgdtheory.critical.out_of_reach import OutOfReach
 from sgdtheory.critical.risk_against_rate import RESONANT, RiskAgainstRate, Swings
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import (
@@ -21,12 +22,10 @@ from sgdtheory.risk import (
     growth_beyond,
     mean_risk,
     method_edge,
-    one_minus_power,
     run_risks,
 )
 
 # What a problem is asked for: where its modes may begin to merge (see `AbstractProblem.modes`).
-MEAN_RESOLVED = 1e-3  # nγλ: the risk of the mean of w̄ is a polynomial of low degree in λ below
 MOMENTS_RESOLVED = 1e-2  # λ/λ_1: for Σ s λ and Σ λ², polynomials everywhere
 MANY_ZEROS = 40  # steps: of more, without momentum, little bias is left between two zeros of the mean path
 KEPT_SWINGS = 10.0  # times as many steps where early swings are kept
@@ -84,7 +83,6 @@ class TunedRisk:
         self._peaks = _Peaks(self.algorithm)
         self._growths: dict[float, float] = {}
         self._leading = _leading(modes.eigenvalue, modes.signal)
-        self._largest_rate: float | None = None
         # after one step a sum holds w_0 alone, whatever γ; the last iterate has learnt something
         shares = self.algorithm.average.returned(2.0, 2.0)
         self.first_steps = 1.0 if shares.iterate else 2.0
@@ -104,6 +102,7 @@ class TunedRisk:
         # n up to which it may do so with γ: the mean path of a few steps is a polynomial in γ with as many zeros
         for_ever = self.algorithm.method.step_dependence != "none"
         self.swinging = 0.0 if self.plain else np.inf if for_ever else max(self.rippling, MANY_ZEROS)
+        self.out_of_reach = OutOfReach(problem, self.algorithm, self.plain, self._largest_rate)
 
     def risk(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Exact Δ for γ up to the edge or a little, of order 1/n, beyond; sooner with a relative error allowed."""
@@ -148,6 +147,9 @@ class TunedRisk:
             return edge
         slope = np.array([self._growth(*each) for each in zip(batch.tolist(), edge.tolist(), strict=True)])
         return edge * (1 + self._overshoot(slope * steps))
+
+    def _largest_rate(self, steps: float) -> float:
+        return float(self.edge(np.array([LARGEST_BATCH]), np.array([steps]))[0])
 
     def _growth(self, batch: float, edge: float) -> float:
         """How fast the rate of growth rises with γ/edge, beyond it."""
@@ -212,31 +214,6 @@ class TunedRisk:
         place, value = curve.near(start)
         share = curve.share(place)
         return Tuned(share * curve.edge, np.exp(value), share)
-
-    def out_of_reach(self, steps: float) -> float:
-        """A risk that n steps leave, whatever B and γ of the range.
-
-        The mean of w̄ alone leaves `Σ s_i [(1 − (1 − x_i)^n)/(n x_i)]²`, x_i = γλ_i < 2λ_i/λ_1. For directions with
-        2λ_i ≤ λ_1 that falls with x_i: their bias at x_i = 2λ_i/λ_1 is out of reach of any B, and it falls with n. Any
-        method whose gradients displace by at most T in n steps leaves `(1 − Tλ)²` of directions with Tλ < 1.
-        """
-        if self.plain:
-            return self._out_of_reach_of_averages(steps)
-        if self._largest_rate is None:
-            few = np.array([LARGEST_BATCH]), np.array([2.0])
-            self._largest_rate = float(self.edge(*few)[0])
-        reach = 2 * displacement(self.algorithm.method, self._largest_rate, steps)
-        modes = self.problem.modes(MEAN_RESOLVED / max(reach, 1e-300))
-        left = 1 - reach * modes.eigenvalue
-        return float(modes.signal @ np.where(left > 0, left, 0.0) ** 2)
-
-    def _out_of_reach_of_averages(self, steps: float) -> float:
-        modes = self.problem.modes(MEAN_RESOLVED * self.largest_eigenvalue / steps)
-        x = 2 * modes.eigenvalue / self.largest_eigenvalue
-        x, signal = x[x <= 1], modes.signal[x <= 1]
-        with np.errstate(all="ignore"):  # (1 − x)^n underflows, log 0 is meant
-            mean = np.where(steps * x > 0, one_minus_power(x, steps) / np.where(steps * x > 0, steps * x, 1.0), 1.0)
-        return float(signal @ mean**2)
 
     def _least_rate(self, curve: RiskAgainstRate) -> np.ndarray:
         """A tenth of the γ at which Δ is least if nothing is learnt but to first order, or that nγλ_1 = 1.

@@ -4,6 +4,7 @@ from .exact import one_minus_power as one_minus_power
 from .exact import risk_parts as risk_parts
 from .final_risk import excess_risk as excess_risk
 from .last_iterate import iterate_moments as iterate_moments
+from .mean_path import mean_paths as mean_paths
 from .mean_path import mean_risk as mean_risk
 from .panels import backward_differences as backward_differences
 from .panels import radau_nodes as radau_nodes

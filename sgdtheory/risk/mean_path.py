@@ -13,17 +13,23 @@ SAME = 1e-7  # n times the difference of ρ and μ: below, they are the same
 def mean_risk(
     algorithm: Algorithm, eigenvalue: np.ndarray, signal: np.ndarray, rate: np.ndarray, num_steps: float
 ) -> np.ndarray:
-    """(G,) for G learning rates, of directions (L,), after n steps; to some 1e-6.
+    """(G,) `Σ_i s_i f_i(γ)²` for G learning rates, of directions (L,), after n steps; to some 1e-6."""
+    with np.errstate(all="ignore"):  # beyond the edge
+        return mean_paths(algorithm, eigenvalue, rate, num_steps) ** 2 @ signal
+
+
+def mean_paths(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:
+    """(G, L) `f_i(γ)`, the mean error of what n steps return in direction i over that of w_0; to some 1e-6.
 
     Args:
         algorithm: what is run.
-        eigenvalue, signal: of the directions.
-        rate: peaks γ.
+        eigenvalue: (L,) of the directions.
+        rate: (G,) peaks γ.
         num_steps: n.
     """
     closed = algorithm.constant and len(algorithm.method.start) <= 2
     with np.errstate(all="ignore"):  # beyond the edge
-        return (_in_closed_form if closed else _by_steps)(algorithm, eigenvalue, rate, num_steps) ** 2 @ signal
+        return (_in_closed_form if closed else _by_steps)(algorithm, eigenvalue, rate, num_steps)
 
 
 def _in_closed_form(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:

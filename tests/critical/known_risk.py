@@ -4,7 +4,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sgdtheory.critical.out_of_reach import OutOfReach
 from sgdtheory.critical.tuned_risk import Tuned
+
+
+class KnownBound(OutOfReach):
+    """A bound that is a formula of n."""
+
+    def __init__(self, bound):
+        self.plain = True
+        self.bound = bound
+
+    def of_any_rate(self, steps):
+        return float(self.bound(steps))
 
 
 @dataclass
@@ -41,8 +53,9 @@ class KnownRisk:
     def risk(self, batch, rate, steps, tolerance=0.0):
         return self.of(batch, steps)
 
-    def out_of_reach(self, steps):
-        return float(self.bound(steps))
+    @property
+    def out_of_reach(self):
+        return KnownBound(self.bound)
 
 
 def smooth(power, noise):

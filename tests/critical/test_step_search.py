@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sgdtheory.critical.step_search import STEPS_RESOLUTION, bracket, fewest_steps, steps_bound, whole_numbers
-from tests.critical.known_risk import KnownRisk
+from sgdtheory.critical.step_search import STEPS_RESOLUTION, bracket, fewest_steps, whole_numbers
 
 LARGEST = 5000  # of what brute force tries
 
@@ -225,18 +224,6 @@ def test_about_a_straight_line_a_bracket_narrows_quadratically(threshold):
     """By thirds it would take twenty times."""
     _, counted = search(power(np.ones(1), np.array([threshold])), [1.0], [1e15])
     assert counted.calls <= 10
-
-
-@pytest.mark.parametrize("within", [1, 2, 3, 4, 10, 57, 300, 12_346, 10**9])
-@pytest.mark.parametrize("most", [1.0, 2.0, 3.0, 100.0, 20_000.0, 1e12])
-def test_the_bound_is_next_to_the_first_number_within_reach(within, most):
-    """A whole number up to which, itself left out, nothing is in reach; lower by at most 1% and one step."""
-    known = KnownRisk(None, lambda n: 0.5 if n >= within else 0.6)
-    low = steps_bound(known, 0.5, most)
-    assert low == np.floor(low)
-    assert low <= within
-    assert low <= most
-    assert min(within, most) <= 1.01 * low + 1
 
 
 def test_a_margin_that_does_not_fall_ends_the_search_too():

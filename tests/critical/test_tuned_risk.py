@@ -70,40 +70,6 @@ def test_what_resonates_and_from_where_steps_count():
     assert TunedRisk(PROBLEM, st.Algorithm(st.ScheduleFree(), average=LAST)).resonant == 4
 
 
-@pytest.mark.parametrize(
-    "algorithm", [st.Algorithm(), st.Algorithm(average=LAST), st.Algorithm(st.HeavyBall(0.5), average=LAST)], ids=str
-)
-def test_nothing_gets_below_what_is_out_of_reach(algorithm):
-    """Any γ and B."""
-    problem = st.PowerLaw(1.5, 1.8, 40, noise_variance=0.0)
-    tuned = TunedRisk(problem, algorithm)
-    bounds = [tuned.out_of_reach(steps) for steps in (1.0, 2.0, 8.0, 30.0, 300.0)]
-    assert bounds == sorted(bounds, reverse=True)
-    steps = np.array([2.0, 8.0])
-    best = tuned.least(np.full(2, 1e9), steps).risk
-    assert (np.array(bounds[1:3]) < best).all()
-    assert bounds[0] > 0
-
-
-def test_the_bound_by_its_formula():
-    """Of directions with 2λ ≤ λ_1 at x = 2λ/λ_1; of others `(1 − Tλ)²`, T twice their displacement."""
-    n = 8.0
-    x = 2 * np.array([0.3, 0.05])
-    mean = (1 - (1 - x) ** n) / (n * x)
-    assert TunedRisk(PROBLEM).out_of_reach(n) == pytest.approx(np.array([0.4, 0.3]) @ mean**2)
-    scaled = st.LeastSquares(50 * PROBLEM.eigenvalues, PROBLEM.signal, 0.5)
-    assert TunedRisk(scaled).out_of_reach(n) == pytest.approx(np.array([0.4, 0.3]) @ mean**2)
-    assert TunedRisk(st.LeastSquares([1.0, 0.0], [0.5, 0.4])).out_of_reach(n) == pytest.approx(0.4)
-    half = st.LeastSquares([1.0, 0.5], [0.5, 0.4])
-    assert TunedRisk(half).out_of_reach(n) == pytest.approx(0.4 / n**2)
-    slow = TunedRisk(st.LeastSquares([1.0, 1e-3], [0.5, 0.4]), st.Algorithm(average=LAST))
-    assert slow.out_of_reach(n) == pytest.approx(0.4 * (1 - 1e-3 * 4 * n) ** 2, rel=1e-6)  # γ ≤ 2/λ_1
-    many = st.PowerLaw(2.0, 1.5, 500)
-    eigenvalues, signal = many.directions()
-    left = np.maximum(1 - 4 * n * eigenvalues, 0)
-    assert TunedRisk(many, st.Algorithm(average=LAST)).out_of_reach(n) == pytest.approx(signal @ left**2, rel=1e-3)
-
-
 # ------------------------------------------------------------------ the range of γ
 
 

@@ -1,0 +1,128 @@
+"""What n steps leave, whatever B and γ: below every risk, and not far below."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.critical.out_of_reach import CELLS_A_STEP, EACH_ASKED
+from sgdtheory.critical.tuned_risk import LARGEST_BATCH, TunedRisk
+from sgdtheory.risk import mean_risk
+from tests.critical.known_risk import KnownBound
+
+PROBLEM = st.LeastSquares([1.0, 0.3, 0.05], [0.5, 0.4, 0.3], noise_variance=0.5)
+LAST = st.LastIterate()
+ALGORITHMS = {
+    "last": st.Algorithm(average=LAST),
+    "tail": st.Algorithm(average=st.TailAverage(0.4)),
+    "exponential": st.Algorithm(average=st.ExponentialAverage(0.9)),
+    "cosine": st.Algorithm(schedule=st.Cosine(), average=LAST),
+    "stages": st.Algorithm(schedule=st.Stages([0.0, 0.5], [1.0, 0.2]), average=LAST),
+    "heavy ball": st.Algorithm(st.HeavyBall(0.9)),
+    "heavy ball, last": st.Algorithm(st.HeavyBall(0.8), average=LAST),
+    "nesterov": st.Algorithm(st.Nesterov(0.7), schedule=st.Linear(), average=LAST),
+    "weight decay": st.Algorithm(st.SGD(weight_decay=0.05), average=LAST),
+    "schedule-free": st.Algorithm(st.ScheduleFree(0.9), average=LAST),
+}
+
+
+def random_problem(random):
+    size = int(random.integers(1, 5))
+    eigenvalues = 10 ** random.uniform(-2, 0, size)
+    return st.LeastSquares(np.sort(eigenvalues)[::-1], 10 ** random.uniform(-2, 0, size), 0.1)
+
+
+def bound(reach, steps):
+    return max(reach.of_the_mean_path(steps, cells) for cells in CELLS_A_STEP)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_no_learning_rate_gets_below(name):
+    """The mean path alone, at 4,000 learning rates up to the edge: those of many small problems, each n to 24."""
+    random = np.random.default_rng(7)
+    for problem in [random_problem(random) for _ in range(8)]:
+        tuned = TunedRisk(problem, ALGORITHMS[name])
+        for steps in np.arange(1.0, 25.0):
+            largest = float(tuned.edge(np.array([LARGEST_BATCH]), np.array([steps]))[0])
+            rates = largest * np.append(np.linspace(5e-4, 1, 2000), np.geomspace(1e-6, 1, 2000))
+            least = mean_risk(ALGORITHMS[name], problem.eigenvalues, problem.signal, rates, steps).min()
+            assert bound(tuned.out_of_reach, steps) <= least * (1 + 1e-6) + 1e-12
+
+
+def test_a_bound_that_forgets_where_paths_change_their_signs_is_above_the_risk():
+    """The negative control: the nearer ends of the cells alone."""
+    problem = st.LeastSquares([1.0], [1.0], 0.1)
+    algorithm = ALGORITHMS["heavy ball, last"]
+    reach = TunedRisk(problem, algorithm).out_of_reach
+    ends = np.linspace(0, np.pi, 13)
+    rates = reach.largest_rate(12.0) * np.sin(ends / 2) ** 2
+    assert mean_risk(algorithm, problem.eigenvalues, problem.signal, rates, 12.0).min() > 1e-4
+    assert bound(reach, 12.0) == 0
+
+
+@pytest.mark.parametrize("name", ["last", "tail", "cosine", "heavy ball", "schedule-free"])
+def test_it_is_close_where_many_directions_are_left_to_learn(name):
+    """Of a power law, within 20% of what the largest batches attain."""
+    tuned = TunedRisk(st.PowerLaw(2.0, 3.0, noise_variance=0.0), ALGORITHMS[name])
+    for steps in (12.0, 40.0):
+        attained = tuned.least(np.array([LARGEST_BATCH]), np.array([steps])).risk[0]
+        assert 0.8 * attained < bound(tuned.out_of_reach, steps) < attained
+
+
+@pytest.mark.parametrize("algorithm", [st.Algorithm(), *list(ALGORITHMS.values())[:2]], ids=str)
+def test_the_bound_that_is_sooner_known_falls_with_the_steps(algorithm):
+    tuned = TunedRisk(st.PowerLaw(1.5, 1.8, 40, noise_variance=0.0), algorithm)
+    bounds = [tuned.out_of_reach.of_any_rate(steps) for steps in (1.0, 2.0, 8.0, 30.0, 300.0)]
+    assert bounds == sorted(bounds, reverse=True)
+    best = tuned.least(np.full(2, 1e9), np.array([2.0, 8.0])).risk
+    assert (np.array(bounds[1:3]) < best).all()
+    assert bounds[0] > 0
+
+
+def test_that_bound_by_its_formula():
+    """Of directions with 2λ ≤ λ_1 at x = 2λ/λ_1; of others `(1 − Tλ)²`, T twice their displacement."""
+    n = 8.0
+    x = 2 * np.array([0.3, 0.05])
+    mean = (1 - (1 - x) ** n) / (n * x)
+
+    def found(problem, algorithm=st.Algorithm()):  # noqa: B008 (frozen)
+        return TunedRisk(problem, algorithm).out_of_reach.of_any_rate(n)
+
+    assert found(PROBLEM) == pytest.approx(np.array([0.4, 0.3]) @ mean**2)
+    scaled = st.LeastSquares(50 * PROBLEM.eigenvalues, PROBLEM.signal, 0.5)
+    assert found(scaled) == pytest.approx(np.array([0.4, 0.3]) @ mean**2)
+    assert found(st.LeastSquares([1.0, 0.0], [0.5, 0.4])) == pytest.approx(0.4)
+    assert found(st.LeastSquares([1.0, 0.5], [0.5, 0.4])) == pytest.approx(0.4 / n**2)
+    slow = st.LeastSquares([1.0, 1e-3], [0.5, 0.4])
+    assert found(slow, ALGORITHMS["last"]) == pytest.approx(0.4 * (1 - 1e-3 * 4 * n) ** 2, rel=1e-6)  # γ ≤ 2/λ_1
+    many = st.PowerLaw(2.0, 1.5, 500)
+    eigenvalues, signal = many.directions()
+    left = np.maximum(1 - 4 * n * eigenvalues, 0)
+    assert found(many, ALGORITHMS["last"]) == pytest.approx(signal @ left**2, rel=1e-3)
+
+
+@pytest.mark.parametrize("within", [1, 2, 3, 4, 10, 57, 300, 12_346, 10**9])
+@pytest.mark.parametrize("most", [1.0, 2.0, 3.0, 100.0, 20_000.0, 1e12])
+def test_the_fewest_steps_are_next_to_the_first_number_within_reach(within, most):
+    """A whole number up to which, itself left out, nothing is in reach; lower by at most 1% and one step."""
+    low = KnownBound(lambda n: 0.5 if n >= within else 0.6).fewest(0.5, most)
+    assert low == np.floor(low)
+    assert low <= within
+    assert low <= most
+    assert min(within, most) <= 1.01 * low + 1
+
+
+def test_each_of_a_few_numbers_of_steps_is_asked_about():
+    """A lucky number between two that leave more is possible, and the first one that is."""
+
+    class Lucky(KnownBound):
+        def of_the_mean_path(self, steps, cells_a_step):
+            return 0.1 if steps in (5, 30) and cells_a_step == max(CELLS_A_STEP) else 0.9 - 0.5 * (steps == 7)
+
+    reach = Lucky(lambda n: 0.2)
+    reach.plain = False
+    assert reach.fewest(0.3, 1e6) == EACH_ASKED  # some cells say 0.4 at least everywhere
+    reach.of_the_mean_path = lambda steps, cells: 0.1 if steps in (5, 30) else 0.9
+    assert reach.fewest(0.3, 1e6) == 5
+    assert reach.fewest(0.3, 4.0) == 4
+    steps = np.array([4.0, 5.0, 6.0, 30.0, EACH_ASKED + 1])
+    assert reach.possible(steps, 0.3).tolist() == [False, True, False, True, True]
