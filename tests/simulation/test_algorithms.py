@@ -196,7 +196,7 @@ def test_a_step_has_the_law_of_the_textbook(name, sampler):
     [
         ("heavy ball without momentum", st.Algorithm(st.HeavyBall(0)), st.Algorithm()),
         slow("nesterov without momentum", st.Algorithm(st.Nesterov(0)), st.Algorithm()),
-        ("stages of one value", st.Algorithm(schedule=st.Stages([0, 0.5], [1, 1])), st.Algorithm()),
+        slow("stages of one value", st.Algorithm(schedule=st.Stages([0, 0.5], [1, 1])), st.Algorithm()),
         slow("batches of one value", st.Algorithm(batch_schedule=st.Stages([0, 0.5], [1, 1])), st.Algorithm()),
         ("a tail of everything", st.Algorithm(average=st.TailAverage(1.0)), st.Algorithm()),
         (
@@ -369,7 +369,9 @@ def test_ctrl_c_keeps_what_has_finished(monkeypatch):
 
 
 @pytest.mark.parametrize("unit", [slow(1e-40), slow(1e9), 1e100])
-@pytest.mark.parametrize("method", ["heavy ball", slow("nesterov"), slow("accelerated"), "weight decay"])
+@pytest.mark.parametrize(
+    "method", ["heavy ball", *(slow(name) for name in ("nesterov", "accelerated", "weight decay"))]
+)
 def test_units_do_not_matter(method, unit):
     decay = 0.3 * unit if method == "weight decay" else None
     scaled = METHODS[method] if decay is None else st.SGD(weight_decay=decay)
@@ -381,7 +383,8 @@ def test_units_do_not_matter(method, unit):
 
 
 @pytest.mark.parametrize(
-    "method", ["sgd", "schedule-free", "accelerated", slow("heavy ball"), slow("nesterov"), slow("weight decay")]
+    "method",
+    ["schedule-free", "accelerated", *(slow(name) for name in ("sgd", "heavy ball", "nesterov", "weight decay"))],
 )
 def test_a_direction_in_which_nothing_happens_stays_where_it_is(method):
     """20,000 steps in float32; A of the accelerated method has rows that rounding keeps from adding up to 1."""
