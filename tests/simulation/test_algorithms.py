@@ -314,7 +314,7 @@ def test_on_the_way_means_are_those_of_the_path(average):
 def test_settings_of_a_grid_are_what_they_are_alone():
     one = algorithm("heavy ball", "smooth", "tail")
     grid = simulated(one, batch_size=[[4], [9]], num_samples=[100, 300], num_replicas=37)
-    assert grid.excess_risk.shape == (2, 2, 8)
+    assert grid.excess_risk.shape == (2, 2, 37)
     alone = simulated(one, num_samples=100, num_replicas=37)
     np.testing.assert_allclose(grid.excess_risk[0, 0], alone.excess_risk, rtol=1e-5)
     assert not np.isclose(grid.excess_risk[0, 1], alone.excess_risk, rtol=1e-5).any()
