@@ -196,7 +196,7 @@ def test_a_step_has_the_law_of_the_textbook(name, sampler):
     [
         ("heavy ball without momentum", st.Algorithm(st.HeavyBall(0)), st.Algorithm()),
         slow("nesterov without momentum", st.Algorithm(st.Nesterov(0)), st.Algorithm()),
-        ("stages of one value", st.Algorithm(schedule=st.Stages([0, 0.5], [1, 1])), st.Algorithm()),
+        slow("stages of one value", st.Algorithm(schedule=st.Stages([0, 0.5], [1, 1])), st.Algorithm()),
         slow("batches of one value", st.Algorithm(batch_schedule=st.Stages([0, 0.5], [1, 1])), st.Algorithm()),
         ("a tail of everything", st.Algorithm(average=st.TailAverage(1.0)), st.Algorithm()),
         (
@@ -313,18 +313,18 @@ def test_on_the_way_means_are_those_of_the_path(average):
 
 def test_settings_of_a_grid_are_what_they_are_alone():
     one = algorithm("heavy ball", "smooth", "tail")
-    grid = simulated(one, batch_size=[[4], [9]], num_samples=[100, 300], num_replicas=8)
-    assert grid.excess_risk.shape == (2, 2, 8)
-    alone = simulated(one, num_samples=100, num_replicas=8)
+    grid = simulated(one, batch_size=[[4], [9]], num_samples=[100, 300], num_replicas=37)
+    assert grid.excess_risk.shape == (2, 2, 37)
+    alone = simulated(one, num_samples=100, num_replicas=37)
     np.testing.assert_allclose(grid.excess_risk[0, 0], alone.excess_risk, rtol=1e-5)
-    assert not np.isclose(grid.excess_risk[0, 1], alone.excess_risk, rtol=1e-3).any()
+    assert not np.isclose(grid.excess_risk[0, 1], alone.excess_risk, rtol=1e-5).any()
 
 
 def test_lengths_share_a_run_where_steps_do_not_depend_on_them():
     one = st.Algorithm(st.HeavyBall(0.5), average=st.ExponentialAverage(0.9))
-    long, short = (simulated(one, num_samples=n, num_replicas=5) for n in ([80, 400], 80))
+    long, short = (simulated(one, num_samples=n, num_replicas=37) for n in ([80, 400], 80))
     np.testing.assert_allclose(long.excess_risk[0], short.excess_risk, rtol=1e-5)
-    path = simulated(one, num_samples=400, num_replicas=5)
+    path = simulated(one, num_samples=400, num_replicas=37)
     np.testing.assert_allclose(long.excess_risk[1], path.excess_risk, rtol=1e-5)
 
 
@@ -353,7 +353,7 @@ def test_algorithms_of_as_many_vectors_share_a_compiled_program():
 
 def test_ctrl_c_keeps_what_has_finished(monkeypatch):
     one, calls, original = algorithm("heavy ball", "smooth", "last"), [], linear_program._compiled_advance
-    whole = simulated(one, num_samples=[40, 4000], num_replicas=5)
+    whole = simulated(one, num_samples=[40, 4000], num_replicas=37)
 
     def advance(*arguments):
         calls.append(0)
@@ -362,26 +362,29 @@ def test_ctrl_c_keeps_what_has_finished(monkeypatch):
         return original(*arguments)
 
     monkeypatch.setattr(linear_program, "_compiled_advance", advance)
-    found = simulated(one, num_samples=[40, 4000], num_replicas=5)
+    found = simulated(one, num_samples=[40, 4000], num_replicas=37)
     assert found.interrupted
     np.testing.assert_array_equal(found.excess_risk[0], whole.excess_risk[0])
     assert np.isnan(found.excess_risk[1]).all()
 
 
 @pytest.mark.parametrize("unit", [slow(1e-40), slow(1e9), 1e100])
-@pytest.mark.parametrize("method", ["heavy ball", slow("nesterov"), slow("accelerated"), "weight decay"])
+@pytest.mark.parametrize(
+    "method", ["heavy ball", *(slow(name) for name in ("nesterov", "accelerated", "weight decay"))]
+)
 def test_units_do_not_matter(method, unit):
     decay = 0.3 * unit if method == "weight decay" else None
     scaled = METHODS[method] if decay is None else st.SGD(weight_decay=decay)
     other = st.LeastSquares(unit * PROBLEM.eigenvalues, PROBLEM.signal, PROBLEM.noise_variance)
-    options = {"num_replicas": 5}
+    options = {"num_replicas": 37}
     found = simulated(st.Algorithm(METHODS[method], st.Cosine()), **options)
     again = simulated(st.Algorithm(scaled, st.Cosine()), problem=other, **options, learning_rate=0.12 / unit)
     np.testing.assert_allclose(again.excess_risk, found.excess_risk, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
-    "method", ["sgd", "schedule-free", "accelerated", slow("heavy ball"), slow("nesterov"), slow("weight decay")]
+    "method",
+    ["schedule-free", "accelerated", *(slow(name) for name in ("sgd", "heavy ball", "nesterov", "weight decay"))],
 )
 def test_a_direction_in_which_nothing_happens_stays_where_it_is(method):
     """20,000 steps in float32; A of the accelerated method has rows that rounding keeps from adding up to 1."""
@@ -450,7 +453,7 @@ def test_the_deviation_is_estimated_from_below_but_not_far(method, shape, averag
 
 def test_a_diverging_method_is_reported():
     one = st.Algorithm(st.HeavyBall(0.9), average=LAST)
-    assert simulated(one, learning_rate=50.0, num_samples=4000, num_replicas=5).diverged.all()
+    assert simulated(one, learning_rate=50.0, num_samples=4000, num_replicas=37).diverged.all()
 
 
 @pytest.mark.parametrize(

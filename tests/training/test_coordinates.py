@@ -29,7 +29,7 @@ def check(config, optimizer, parametrization, sizes):
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("parametrization", ["mup", "standard"])
+@pytest.mark.parametrize("parametrization", ["mup", slow("standard")])
 @pytest.mark.parametrize(("config", "optimizer"), COMBINATIONS)
 def test_maximal_update_passes_and_standard_fails(config, optimizer, parametrization, sizes):
     assert check(config, optimizer, parametrization, sizes).passes == (parametrization == "mup")

@@ -52,8 +52,8 @@ MODELS = pytest.mark.parametrize("config", [MLP, slow(TRANSFORMER)], ids=["mlp",
 
 # Factors of 4 times the base's width, as init², multiplier, SGD's and Adam's rate and Adam's ε. µP's are written down
 # from Yang et al. 2022, Table 3: fan_in and fan_out of hidden weights are 4 times as large, the input's fan_in and the
-# output's fan_out stay. Standard has 1/fan_in and one rate, NTK divides by the root of the width under SGD. ε follows
-# the gradient: of order 1/n from the output on down in µP, where the output is 1/n of a sum and moves by 1; of order
+# output's fan_out stay. Standard has 1/fan_in and one rate, NTK divides by the root of the width (T17). ε follows the
+# gradient: of order 1/n from the output on down in µP, where the output is 1/n of a sum and moves by 1; of order
 # 1/n^(1/2) with the multiplier of the output in NTK, and again of a hidden multiplier.
 @pytest.mark.parametrize(
     ("table", "role", "variance", "multiplier", "sgd", "adam", "epsilon"),
@@ -63,16 +63,15 @@ MODELS = pytest.mark.parametrize("config", [MLP, slow(TRANSFORMER)], ids=["mlp",
         (MUP, "output", 1 / 16, 1, 1 / 4, 1 / 4, 1),
         *((STANDARD, role, 1, 1, 1, 1, 1) for role in ("input", "vector")),
         *((STANDARD, role, 1 / 4, 1, 1, 1, 1) for role in ("hidden", "output")),
-        *((NTK, role, 1, 1, 1, None, 1 / 2) for role in ("input", "vector")),
-        (NTK, "hidden", 1, 1 / 2, 1, None, 1 / 4),
-        (NTK, "output", 1, 1 / 2, 1, None, 1 / 2),
+        *((NTK, role, 1, 1, 1, 1 / 2, 1 / 2) for role in ("input", "vector")),
+        (NTK, "hidden", 1, 1 / 2, 1, 1 / 4, 1 / 4),
+        (NTK, "output", 1, 1 / 2, 1, 1 / 2, 1 / 2),
     ],
 )
 def test_factors_at_four_times_the_base_width(table, role, variance, multiplier, sgd, adam, epsilon):
     by_sgd, by_adam = (factors(table.role(role), family, 4.0) for family in ("sgd", "adam"))
     assert (by_sgd.init**2, by_sgd.multiplier, by_sgd.rate, by_adam.sgd_rate) == (variance, multiplier, sgd, sgd)
-    assert adam is None or by_adam.rate == adam
-    assert by_adam.epsilon == epsilon
+    assert (by_adam.rate, by_adam.epsilon) == (adam, epsilon)
 
 
 @pytest.mark.parametrize("table", PARAMETRIZATIONS.values())
