@@ -189,7 +189,7 @@ NAMES = [field.name for field in fields(State)]
 def _read(name: str, key: str, text: str) -> Any:
     """One value of a link."""
     if name in NUMBERS:
-        return None if text == WITHOUT.get(name, "\0") else _number(name, text)
+        return None if name in WITHOUT and text == WITHOUT[name] else _number(name, text)
     choices = {"colours": COLOURS, "text": SIZES}
     if name in choices:
         if text not in choices[name]:

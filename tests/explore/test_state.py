@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as some
 
 from sgdtheory.algorithms import algorithm_settings, algorithm_text, make_algorithm
@@ -71,6 +71,7 @@ TEXT = some.text(max_size=30)
 
 
 @given(some.dictionaries(some.sampled_from([*SHORT, *PARTS, *INSIDE]) | TEXT, TEXT, max_size=4))
+@example({"a": "\0"})
 def test_what_a_link_says_wrongly_is_told_and_the_rest_can_be_used(query):
     state, sentences = State.from_query(query)
     assert len(sentences) <= len(query)
