@@ -281,12 +281,11 @@ class RiskAgainstRate:
         Where steps do not resonate the risk is a function of γ alone, without features as narrow as 1 − γ/edge: however
         wide an interval next to the edge, on its way up the risk falls no more than the logarithm of γ allows.
         """
-        same = np.diff(setting) == 0
         first = value[:-1]
         second = value[1:]
-        width = np.where(same, np.diff(place), 0.0)
+        width = np.where(np.diff(setting) == 0, np.diff(place), 0.0)
         bound = (first + second - STEEPEST * width) / 2
-        growth = np.where(same, np.diff(np.log(self.share(place, setting))), 0.0)
+        growth = np.diff(np.log(self.share(place, setting)))
         smooth = ~self.resonates[setting[1:]]
         bound = np.where(smooth, np.maximum(bound, first - STEEPEST * growth), bound)
         inside = place[1:] <= self.end[setting[1:]]

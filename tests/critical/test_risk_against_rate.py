@@ -106,6 +106,20 @@ def test_a_kink_is_found_by_golden_sections(level):
     assert place[0] == pytest.approx(-3.1, abs=1e-6)
 
 
+def test_no_quartic_is_taken_whose_minimum_is_higher_than_what_was_seen():
+    """A dip at a place of the scan, too narrow for the quartics: they find the basin beside it."""
+    first, _ = line(lambda place, k: 0 * place, [1.0], [200])._first_places(np.array([1e-4]))
+    seen = first[3]
+
+    def basin_and_dip(place, k):
+        return 0.3 * (place - seen - 0.35) ** 2 - 0.5 * np.exp(-(((place - seen) / 0.01) ** 2))
+
+    curve = line(basin_and_dip, [1.0], [200])
+    place, value = curve.minima(np.array([1e-4]))
+    assert place[0] == pytest.approx(seen, abs=1e-3)
+    assert value[0] <= basin_and_dip(seen, 0) + 1e-9
+
+
 def test_a_kink_next_to_the_least_rate_of_interest():
     """Its bracket begins with the first place of its setting: those of the setting before stand before that."""
     least = np.array([1e-4, 1e-4])
