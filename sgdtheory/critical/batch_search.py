@@ -102,7 +102,7 @@ def _where_it_ripples(tuned: TunedRisk, batch: Callable, low: float, found: _Eno
     """
     end = found.steps
     ever = 0.0 if tuned.plain else max(PATTERN, np.ceil(tuned.fraction and TAILS / tuned.fraction))
-    while back := MOST_LOOKED_BACK if found.steps <= tuned.rippling else ever:
+    while back := MOST_LOOKED_BACK if found.steps <= tuned.restless else ever:
         first = max(np.ceil(LOOK_BACK * found.steps), found.steps - back, low + 1, 2.0)
         steps = whole_numbers(first, end - 1)
         if not steps.size:

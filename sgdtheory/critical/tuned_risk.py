@@ -90,7 +90,8 @@ class TunedRisk:
         averages = shares.total != 0 or self.algorithm.method.step_dependence != "none"
         self.resonant = RESONANT if averages else 0.0
         self.memory = _memory(self.algorithm.method)
-        self.rippling = _rippling(self.algorithm, self.memory)  # n up to which the risk may rise and fall with n
+        # n up to which the best γ may jump from one n to the next
+        self.rippling = _rippling(self.algorithm, self.memory)
         average = self.algorithm.average
         self.fraction = average.fraction if isinstance(average, TailAverage) and average.fraction < 1 else 0.0
         # n up to which the length of an average of its own, 1/(1 − τ) steps, decides
@@ -102,6 +103,9 @@ class TunedRisk:
         # n up to which it may do so with γ: the mean path of a few steps is a polynomial in γ with as many zeros
         for_ever = self.algorithm.method.step_dependence != "none"
         self.swinging = 0.0 if self.plain else np.inf if for_ever else max(self.rippling, MANY_ZEROS)
+        # n up to which one step more may leave more: what a share of constant steps keeps of swings hardly depends on n
+        keeps = self.algorithm.constant and not for_ever and not self.averaged
+        self.restless = self.memory if keeps else self.rippling
         self.out_of_reach = OutOfReach(problem, self.algorithm, self.plain, self._largest_rate)
 
     def risk(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
@@ -243,7 +247,7 @@ def _memory(method: LinearMethod) -> float:
 
 
 def _rippling(algorithm: Algorithm, memory: float) -> float:
-    """Steps up to which the best risk may rise and fall with n.
+    """Steps up to which the best γ may jump with n.
 
     Where γ falls or iterates are averaged, swings of early steps are kept. The interpolation of schedule-free SGD is a
     momentum that grows with the steps.

@@ -26,13 +26,14 @@ class KnownRisk:
     Attributes:
         of: the risk, of arrays of B and n.
         bound: what n steps leave at least, whatever B; falls with n.
-        resonant, rippling, averaged, first_steps, plain, fraction: as `TunedRisk` has them.
+        resonant, rippling, restless, averaged, first_steps, plain, fraction: as `TunedRisk` has them.
     """
 
     of: object
     bound: object
     resonant: float = 0.0
     rippling: float = 0.0
+    restless: float = 0.0
     averaged: float = 0.0
     first_steps: float = 2.0
     plain: bool = True
@@ -73,7 +74,11 @@ def swinging(power, noise, until):
     """The bias swings with n, less and less, up to so many steps."""
     wave = lambda n: 1 + 0.8 * np.cos(0.7 * n) * 1e-6 ** (n / until)  # noqa: E731
     return KnownRisk(
-        lambda b, n: wave(n) * n**-power + noise / (n * b), lambda n: 0.2 * n**-power, rippling=until, first_steps=1.0
+        lambda b, n: wave(n) * n**-power + noise / (n * b),
+        lambda n: 0.2 * n**-power,
+        rippling=until,
+        restless=until,
+        first_steps=1.0,
     )
 
 

@@ -189,7 +189,7 @@ def test_a_stretch_without_a_fall_is_no_end_yet():
 def test_ripples_are_looked_back_at_window_after_window(enough):
     """From 1000 on all are enough, and these: 64 are looked at a time, none of them left out."""
     known = KnownRisk(
-        lambda b, n: np.where((n >= 1000) | np.isin(n, enough), 1.0, 2.0) + 0 * b, lambda n: 0.5, rippling=2000.0
+        lambda b, n: np.where((n >= 1000) | np.isin(n, enough), 1.0, 2.0) + 0 * b, lambda n: 0.5, restless=2000.0
     )
     found = batch_search._where_it_ripples(known, np.ones_like, 10.0, batch_search._Enough(1000.0, 0.1), 1.0)
     assert found == (min(enough), 1 / min(enough))
