@@ -232,3 +232,26 @@ def test_a_margin_that_does_not_fall_ends_the_search_too():
     found = fewest_steps(flat, np.array([[10.0], [5000.0]]), np.full((2, 1), -1e-17))
     assert found == 11
     assert flat.calls < 60
+
+
+@pytest.mark.parametrize(("threshold", "guess"), [(1e4, 100.0), (100.0, 1e4)])
+def test_a_bracket_goes_outwards_by_a_line_and_half_as_much_again(threshold, guess):
+    """In log n, from the nearer end; to even numbers: once, since a straight line is what it takes the margin for."""
+    line = Counted(power(np.array([0.4]), np.array([threshold])))
+    ends, margins = bracket(line, 2.0, 1e9, guess)
+    about = [2 * round(guess * factor / 2) for factor in (1 / 1.1, 1.1)]
+    jump = np.log(about[1] / about[0]) + 1.5 * abs(np.log(threshold / about[threshold > guess]))
+    if threshold > guess:
+        expected = [about[1], 2 * np.ceil(about[1] * np.exp(jump) / 2)]
+    else:
+        expected = [2 * np.floor(about[0] * np.exp(-jump) / 2), about[0]]
+    assert ends[:, 0].tolist() == expected
+    assert line.calls == 2
+    np.testing.assert_allclose(margins[:, 0], 0.4 * np.log(threshold / ends[:, 0]))
+
+
+@pytest.mark.parametrize(("threshold", "end"), [(10.0, 0), (1e5, 1)])
+def test_a_bracket_ends_at_the_ends_where_no_answer_is_between(threshold, end):
+    """All numbers are enough, or none is."""
+    ends, _ = bracket(Counted(power(np.ones(1), np.array([threshold]))), 50.0, 1000.0, 300.0)
+    assert ends[end, 0] == (50.0, 1000.0)[end]
