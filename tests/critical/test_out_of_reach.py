@@ -35,15 +35,18 @@ def bound(reach, steps):
     return max(reach.of_the_mean_path(steps, cells) for cells in CELLS_A_STEP)
 
 
+@pytest.mark.parametrize(
+    ("problems", "most"), [(2, 9.0), pytest.param(12, 25.0, marks=pytest.mark.slow)], ids=["few", "many"]
+)
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_no_learning_rate_gets_below(name):
-    """The mean path alone, at 4,000 learning rates up to the edge: those of many small problems, each n to 24."""
+def test_no_learning_rate_gets_below(name, problems, most):
+    """The mean path alone, at 2,000 learning rates up to the edge: those of small problems, each n up to 24."""
     random = np.random.default_rng(7)
-    for problem in [random_problem(random) for _ in range(8)]:
+    for problem in [random_problem(random) for _ in range(problems)]:
         tuned = TunedRisk(problem, ALGORITHMS[name])
-        for steps in np.arange(1.0, 25.0):
+        for steps in np.arange(1.0, most):
             largest = float(tuned.edge(np.array([LARGEST_BATCH]), np.array([steps]))[0])
-            rates = largest * np.append(np.linspace(5e-4, 1, 2000), np.geomspace(1e-6, 1, 2000))
+            rates = largest * np.append(np.linspace(1e-3, 1, 1000), np.geomspace(1e-6, 1, 1000))
             least = mean_risk(ALGORITHMS[name], problem.eigenvalues, problem.signal, rates, steps).min()
             assert bound(tuned.out_of_reach, steps) <= least * (1 + 1e-6) + 1e-12
 
@@ -57,6 +60,89 @@ def test_a_bound_that_forgets_where_paths_change_their_signs_is_above_the_risk()
     rates = reach.largest_rate(12.0) * np.sin(ends / 2) ** 2
     assert mean_risk(algorithm, problem.eigenvalues, problem.signal, rates, 12.0).min() > 1e-4
     assert bound(reach, 12.0) == 0
+
+
+def by_cells(problem, path, largest, steps, cells):
+    """The bound, cell by cell and direction by direction, of the mean path in closed form."""
+    top = max(problem.eigenvalues)
+    shares = [np.sin(np.pi * j / cells / 2) ** 2 for j in range(cells + 1)]
+    least = np.inf
+    for j in range(cells):
+        left = 0.0
+        for eigenvalue, signal in zip(problem.eigenvalues, problem.signal, strict=True):
+            values = [path(largest * share * eigenvalue) for share in shares]
+            bends = [abs(values[i - 1] - 2 * values[i] + values[i + 1]) for i in range(1, cells)]
+            bend = max(bends[max(j - 1, 0)], bends[min(j, cells - 2)])
+            first, second = (2 * np.arcsin(np.sqrt(shares[i] * eigenvalue / top)) for i in (j, j + 1))
+            size = min(abs(values[j]), abs(values[j + 1])) - bend
+            if values[j] * values[j + 1] > 0 and steps * (second - first) <= 1 and size > 0:
+                left += signal * size**2
+        least = min(least, left)
+    return least
+
+
+@pytest.mark.parametrize(("steps", "cells_a_step"), [(3.0, 4.0), (5.0, 4.0), (20.0, 1.0), (40.0, 4.0)])
+@pytest.mark.parametrize("scale", [0.2, 7.0])
+def test_the_bound_of_the_mean_path_by_its_definition(steps, cells_a_step, scale):
+    """`(1 − x)^n` of last iterates, averages of heavy ball step by step; eigenvalues in any units."""
+    problem = st.LeastSquares(scale * np.array([1.0, 0.4, 0.02, 0.003]), [0.3, 0.2, 0.5, 0.4], 0.1)
+    reach = TunedRisk(problem, ALGORITHMS["last"]).out_of_reach
+    cells = int(max(cells_a_step * steps, 16))
+    expected = by_cells(problem, lambda x: (1 - x) ** steps, 2 / scale, steps, cells)
+    assert reach.of_the_mean_path(steps, cells_a_step) == pytest.approx(expected, rel=1e-6)
+    whole = TunedRisk(problem, ALGORITHMS["heavy ball"]).out_of_reach
+    largest = whole.largest_rate(steps)
+    expected = by_cells(problem, lambda x: average_of_heavy_ball(steps, 0.9, x), largest, steps, cells)
+    assert whole.of_the_mean_path(steps, cells_a_step) == pytest.approx(expected, rel=1e-5, abs=1e-9)
+
+
+def average_of_heavy_ball(steps, momentum, x):
+    """The average of the errors before n steps, x = γλ."""
+    error = total = 1.0
+    before = 1.0
+    for _ in range(int(steps) - 1):
+        error, before = error - x * error + momentum * (error - before), error
+        total += error
+    return total / steps
+
+
+def test_spectra_are_resolved_where_steps_tell_directions_apart():
+    """nγλ down to 1e-3: a coarser spectrum would merge what n steps tell apart."""
+
+    class Asked(st.PowerLaw):
+        def modes(self, smallest, tolerance=0.0):
+            asked.append(smallest)
+            return super().modes(smallest, tolerance)
+
+    asked = []
+    tuned = TunedRisk(Asked(2.0, 3.0), ALGORITHMS["last"])
+    asked.clear()
+    tuned.out_of_reach.of_the_mean_path(10.0, 4.0)
+    assert asked[-1] == pytest.approx(1e-3 / 20, rel=1e-6)
+    asked.clear()
+    tuned.out_of_reach.of_any_rate(8.0)
+    assert asked[-1] == pytest.approx(1e-3 / 32, rel=1e-6)
+    plain = TunedRisk(Asked(2.0, 3.0)).out_of_reach
+    asked.clear()
+    plain.of_any_rate(10.0)
+    assert asked[-1] == pytest.approx(1e-4, rel=1e-6)
+
+    class AskedOfLarge(st.LeastSquares):
+        def modes(self, smallest, tolerance=0.0):
+            asked.append(smallest)
+            return super().modes(smallest, tolerance)
+
+    TunedRisk(AskedOfLarge([7.0, 1.0], [0.5, 0.5])).out_of_reach.of_any_rate(10.0)
+    assert asked[-1] == pytest.approx(7e-4, rel=1e-6)
+
+
+def test_the_largest_rate_of_all_is_that_of_two_steps():
+    """Peaks of schedules pass the edge by the more, the fewer steps there are to grow."""
+    problem = st.LeastSquares([1.0, 1e-3], [0.5, 0.4], 0.1)
+    reach = TunedRisk(problem, ALGORITHMS["cosine"]).out_of_reach
+    assert reach.largest_rate(2.0) > 1.01 * reach.largest_rate(4.0)
+    left = 1 - 2 * 8 * reach.largest_rate(2.0) * 1e-3
+    assert reach.of_any_rate(8.0) == pytest.approx(0.4 * left**2, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["last", "tail", "cosine", "heavy ball", "schedule-free"])
