@@ -69,6 +69,7 @@ class Search:
         ramp: whether the batch size may vary; else it is D/n.
         average: what is returned.
         constant: whether the learning rate is constant.
+        largest_share: of the stability edge that a constant learning rate may be.
     """
 
     def __init__(
@@ -79,13 +80,15 @@ class Search:
         ramp: bool,
         average: AbstractAverage,
         constant: bool = False,
+        largest_share: float = 1.0,
     ) -> None:
         self.problem, self.num_steps, self.num_samples = problem, num_steps, num_samples
         self.average, mean = average, num_samples / num_steps
         stable = Edge(problem, num_samples if ramp else max(2.0, 1.1 * mean))
         self.edge = float(np.exp(stable.at(np.log([mean]))[0][0]))
         self.lower_bound = lower_bound(problem, num_samples)
-        self.freedom = Freedom(stable, num_samples, mean, ramp, constant, self.edge, self.lower_bound)
+        largest = largest_share * self.edge
+        self.freedom = Freedom(stable, num_samples, mean, ramp, constant, largest, self.lower_bound)
         self.modes = problem.modes(MODES_RESOLVED * problem.largest_eigenvalue / (2 * num_steps), MODES_TOLERANCE)
 
     def begun(self, start: Callable[[np.ndarray], np.ndarray] = STARTS["linear decay"]) -> Knots:

@@ -1,5 +1,6 @@
 """The experiment on the best batch ramp, on made-up numbers and against steps counted one by one."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -96,3 +97,15 @@ def test_a_small_run():
     assert risks[0] > target > risks[2]
     left, _, batch = optimal_ramp._curve(rows, (2.0, 3.0), RAMP, 300.0)
     assert batch[left < 0.01].min() > 5 * batch[left > 0.3].max()
+
+
+def test_a_shape_as_it_is_computed():
+    """Batch sizes of the best ramps of 100 steps; γ at most the edge, or half of it, of their mean batch size."""
+    config = replace(optimal_ramp.SCALES["quick"], num_steps=(100.0,))
+    rows = optimal_ramp._solve(config, ("shape", (1.5, 2.0), 100.0))
+    edge = st.max_stable_learning_rate(st.PowerLaw(1.5, 2.0), batch_size=config.mean_batch_size)
+    for strategy, share in ((RAMP, 1.0), (FAR_FROM_EDGE, 0.5)):
+        (left, rate, batch) = optimal_ramp._curve(rows, (1.5, 2.0), strategy, 100.0)
+        assert rate.max() == rate.min() <= share * edge * (1 + 1e-5)
+        assert left.max() == 1.0
+        assert batch.max() > 2 * batch.min() >= 1.0

@@ -68,6 +68,13 @@ def test_more_knots_from_search_to_search():
     np.testing.assert_array_equal(few._knots(0.7), spread_knots(64, 0.7))
 
 
+def test_a_constant_rate_up_to_a_share_of_the_edge():
+    search = Search(PROBLEM, STEPS, SAMPLES, True, st.LastIterate(), True, 0.25)
+    assert search.freedom.largest_rate == 0.25 * search.edge
+    rates = np.exp(search.finished(search.begun())[1].log_rate)
+    np.testing.assert_allclose(rates, 0.25 * search.edge, rtol=1e-9)  # more would be better
+
+
 def test_what_a_search_knows():
     """The edge of large batches too, and directions fine enough for n steps."""
     assert Search(PROBLEM, 100, 40_000, False, st.LastIterate()).edge == pytest.approx(
