@@ -82,9 +82,10 @@ class CbsCommand(ProblemCommand, AlgorithmCommand):
         """Corollary 8's exponents, where it speaks of the problem."""
         if self._domain_note() or self.capacity is None or self.source is None:
             return {"real_batch_size": None, "optimal_risk": None}
+        capacity = self.capacity * (1 - self.precondition)  # THEORY.md T35
         return {
-            "real_batch_size": float(predicted_exponent(self.capacity, self.source)),
-            "optimal_risk": float(predicted_risk_exponent(self.capacity, self.source)),
+            "real_batch_size": float(predicted_exponent(capacity, self.source)),
+            "optimal_risk": float(predicted_risk_exponent(capacity, self.source)),
         }
 
     def _rows(self, critical: CriticalBatchSize) -> list[dict[str, Any]]:

@@ -38,7 +38,7 @@ class ProblemCommand:
 
     NEEDED_WITHOUT: ClassVar[dict[str, tuple[str, ...]]] = {"--spectrum": ("--capacity", "--source")}
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "problem": ("capacity", "source", "dim", "spectrum", "noise_variance"),
+        "problem": ("capacity", "source", "dim", "spectrum", "noise_variance", "precondition"),
         "settings": ("batch_size", "num_steps", "learning_rate", "num_samples"),
         "algorithms": ("algorithm", "points"),
         "options": (),
@@ -57,12 +57,24 @@ class ProblemCommand:
     """CSV or .npz file with eigenvalues and signal, in the place of a power law."""
     noise_variance: float | None = None
     """Variance σ² of the label noise; None: the spectrum file's, or 1."""
+    precondition: float = 0.0
+    """Power θ of the preconditioner: steps along H^−θ g; 0: none."""
     json: bool = False
     """Print JSON; null stands for what is infinite or absent."""
 
     @cached_property
     def problem(self) -> PowerLaw | LeastSquares:
         """The problem that the flags describe."""
+        plain = self._plain_problem
+        if not self.precondition:
+            return plain
+        try:
+            return plain.preconditioned(self.precondition)
+        except ValueError as error:
+            raise ValueError(str(error).replace("power", "precondition", 1)) from None
+
+    @property
+    def _plain_problem(self) -> PowerLaw | LeastSquares:
         law = {name: getattr(self, name) for name in ("capacity", "source", "dim")}
         if self.spectrum is not None:
             given = [name for name, value in law.items() if value is not None]
@@ -77,16 +89,18 @@ class ProblemCommand:
         own = {name: getattr(self, name) for name in ("capacity", "source", "dim")}
         if self.spectrum is not None:
             own = {"spectrum": str(self.spectrum), "dim": self.problem.dim}
-        return own | {"noise_variance": self.problem.noise_variance}
+        also = {"precondition": self.precondition} if self.precondition else {}
+        return own | {"noise_variance": self.problem.noise_variance} | also
 
     @property
     def problem_title(self) -> str:
         """The problem in symbols."""
         noise = self.problem.noise_variance
         if self.spectrum is not None:
-            return f"{self.spectrum.name}: {self.problem.dim} directions, σ² = {noise:.4g}"
+            return f"{self.spectrum.name}: {self.problem.dim} directions, σ² = {noise:.4g}{self._preconditioner('θ')}"
         size = "" if self.dim is None else f", d = {self.dim:g}"
-        return f"λ_i = i^−{self.capacity:g}, s_i = i^−{self.source:g}, σ² = {noise:g}{size}"
+        also = self._preconditioner("θ")
+        return f"λ_i = i^−{self.capacity:g}, s_i = i^−{self.source:g}, σ² = {noise:g}{size}{also}"
 
     @property
     def problem_in_mathematics(self) -> str:
@@ -95,10 +109,15 @@ class ProblemCommand:
         if self.spectrum is not None:
             from sgdtheory.plotting.style import plain_label  # matplotlib is slow to import
 
-            return rf"{plain_label(self.spectrum.name)}: {self.problem.dim} directions, $\sigma^2 = {noise:.4g}$"
+            name = plain_label(self.spectrum.name)
+            also = self._preconditioner(r"$\theta$")
+            return rf"{name}: {self.problem.dim} directions, $\sigma^2 = {noise:.4g}$" + also
         size = "" if self.dim is None else f", $d = {self.dim:g}$"
         exponents = rf"$\lambda_i = i^{{-{self.capacity:g}}}$, $s_i = i^{{-{self.source:g}}}$"
-        return rf"{exponents}, $\sigma^2 = {noise:g}$" + size
+        return rf"{exponents}, $\sigma^2 = {noise:g}$" + size + self._preconditioner(r"$\theta$")
+
+    def _preconditioner(self, symbol: str) -> str:
+        return f", preconditioned with {symbol} = {self.precondition:g}" if self.precondition else ""
 
 
 @dataclass(frozen=True, kw_only=True)

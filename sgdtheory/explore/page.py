@@ -99,7 +99,7 @@ class Page:
     def _add_roots(self) -> None:
         panels = {name: self._layout(name) for name, spec in SPECS.items() if not spec.beneath}
         columns = {
-            "problem": self.controls.column("capacity", "source", "noise_variance", "num_features"),
+            "problem": self.controls.column("capacity", "source", "noise_variance", "precondition", "num_features"),
             "setting": self.controls.column("num_samples", "batch_size", "learning_rate", "overhead"),
             **{slot: each.column for slot, each in self.controls.algorithms.items()},
         }

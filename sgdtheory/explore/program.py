@@ -25,6 +25,8 @@ def problem(state: State) -> str:
     """The constructor of the problem."""
     law = f"capacity={digits(state.capacity)}, source={digits(state.source)}"
     made = f"st.PowerLaw({law}, noise_variance={digits(state.noise_variance)})"
+    if state.precondition:
+        made += f".preconditioned({digits(state.precondition)})"
     return made if state.num_features is None else f"{made}.with_features({state.num_features})"
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from sgdtheory.explore.state import SLOTS, State
 
-LAW = "capacity", "source", "noise_variance", "num_features", "num_samples"
+LAW = "capacity", "source", "noise_variance", "precondition", "num_features", "num_samples"
 HEIGHT = 310
 Columns = dict[str, Any]  # (K,) arrays
 

@@ -50,6 +50,7 @@ NUMBERS = {
     "capacity": Number("a", "a, capacity exponent: λᵢ = i^−a", 0.8, 4.0, 0.05),
     "source": Number("b", "b, source exponent: sᵢ = i^−b", 0.8, 9.0, 0.05),
     "noise_variance": Number("noise", "σ², label noise (units of y²)", -4.0, 3.0, 0.05, 10.0, 3),
+    "precondition": Number("theta", "θ, preconditioner H^−θ (0: none)", 0.0, 0.9, 0.05),
     "num_samples": Number("D", "D, data (samples)", 2.0, 12.0, 0.05, 10.0, 3),
     "num_features": Number("M", "M, features of the model", 1.0, 14.0, 0.25, 2.0, 0),
     "batch_size": Number("B", "B, batch size (samples)", 0.0, 24.0, 0.25, 2.0, 0),
@@ -68,6 +69,7 @@ class State:
 
     Attributes:
         capacity, source, noise_variance: a, b and σ² of the power law.
+        precondition: θ, the power of the preconditioner.
         num_samples: D.
         num_features: M; None: infinitely many.
         batch_size: B of the loss curves and of risk against learning rate; the peak where it has a schedule.
@@ -81,6 +83,7 @@ class State:
     capacity: float = 2.0
     source: float = 3.0
     noise_variance: float = 1.0
+    precondition: float = 0.0
     num_samples: float = 1e6
     num_features: int | None = None
     batch_size: float = 32
@@ -97,7 +100,7 @@ class State:
 
     @cached_property
     def problem(self) -> AbstractProblem:
-        """The power law, or what M features of it see.
+        """The power law, preconditioned or not, or what M features of it see.
 
         Raises:
             ValueError: there is none with such exponents.
@@ -109,8 +112,18 @@ class State:
                     f"{letter} = {getattr(self, name):g}, but {sums[name]} is finite for {letter} > 1 alone: move "
                     f"{letter} up"
                 )
+        if self.preconditioned_capacity <= 1:
+            left = f"a (1 − θ) = {self.preconditioned_capacity:.3g}"
+            raise ValueError(f"{left}, but Σ i^−a(1 − θ) is finite above 1 alone: move θ down")
         law = PowerLaw(self.capacity, self.source, noise_variance=self.noise_variance)
+        if self.precondition:
+            law = law.preconditioned(self.precondition)
         return law if self.num_features is None else law.with_features(self.num_features)
+
+    @property
+    def preconditioned_capacity(self) -> float:
+        """a (1 − θ), the exponent that decides (THEORY.md T35)."""
+        return self.capacity * (1 - self.precondition)
 
     @cached_property
     def algorithms(self) -> tuple[Algorithm, ...]:

@@ -1,6 +1,6 @@
 """A least-squares problem with any finite spectrum."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,14 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import first_where, real_array
 from sgdtheory.problems.model_size import Kind, checked_model
-from sgdtheory.problems.problem import AbstractProblem, SplitSpectrum, checked_noise_variance, tails
+from sgdtheory.problems.problem import (
+    AbstractProblem,
+    SplitSpectrum,
+    checked_noise_variance,
+    checked_power,
+    preconditioned_spectrum,
+    tails,
+)
 from sgdtheory.problems.sketch import Sketch, equivalent_sketch, sampled_sketch
 
 SINGLE_CUTS = 300  # distinct eigenvalues, from the largest, each of which has a part of a sketch's spectrum to itself
@@ -55,6 +62,24 @@ class LeastSquares(SplitSpectrum):
     def truncated(self, dim: int) -> "LeastSquares":
         """The problem of the `dim` directions with the largest eigenvalues alone."""
         return LeastSquares(self.eigenvalues[:dim], self.signal[:dim], self.noise_variance)
+
+    def preconditioned(self, power: float = 0.5) -> "LeastSquares":
+        """Steps `w ← w − γ H^−θ g` as plain ones on another spectrum (THEORY.md T35): `λ_i^{1−θ}`, the same signal.
+
+        A direction without an eigenvalue stays without one.
+
+        Example:
+            >>> import sgdtheory as st
+            >>> print(st.LeastSquares([1.0, 0.25, 0.01], [1.0, 2.0, 0.3]).preconditioned(0.5).eigenvalues)
+            [1.  0.5 0.1]
+
+        Args:
+            power: θ, from 0, which changes nothing, to 1, which makes all eigenvalues equal.
+
+        Raises:
+            ValueError: θ out of range.
+        """
+        return replace(self, eigenvalues=preconditioned_spectrum(self.eigenvalues, checked_power(power)))
 
     def with_features(self, num_features: int, kind: Kind = "first", seed: int | None = None) -> "LeastSquares":
         """What training on M features instead of all directions is (THEORY.md T31).

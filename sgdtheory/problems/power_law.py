@@ -12,7 +12,7 @@ from sgdtheory.problems.least_squares import LeastSquares, sketched
 from sgdtheory.problems.model_size import Kind, checked_model
 from sgdtheory.problems.modes import Modes, Rule, power_law_modes, rule_within
 from sgdtheory.problems.power_sums import power_sum
-from sgdtheory.problems.problem import SplitSpectrum, checked_noise_variance
+from sgdtheory.problems.problem import SplitSpectrum, checked_noise_variance, checked_power
 from sgdtheory.problems.sketch import Sketch, Tail, equivalent_sketch, sampled_sketch
 
 SINGLE_COLUMNS = 8  # directions for each feature that a sampled sketch sees one by one
@@ -34,7 +34,7 @@ class PowerLaw(SplitSpectrum):
         1.6449 1.2021
 
     Args:
-        capacity: exponent a > 1 of the eigenvalues.
+        capacity: exponent a > 1 of the eigenvalues; with finitely many directions a > 0.
         source: exponent b > 1 of the initial risk.
         dim: number of directions, or None.
         noise_variance: σ² ≥ 0 of the label noise, in units of y².
@@ -51,10 +51,14 @@ class PowerLaw(SplitSpectrum):
     approximation_risk: float = field(default=0.0, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        for name, reason in (("capacity", "trace-class covariance"), ("source", "finite initial risk")):
+        least_capacity = 1 if self.dim is None else 0
+        for name, least, reason in (
+            ("capacity", least_capacity, "trace-class covariance" if least_capacity else "decaying eigenvalues"),
+            ("source", 1, "finite initial risk"),
+        ):
             value = single_number(name, getattr(self, name))
-            if not (value > 1 and math.isfinite(value)):
-                raise ValueError(f"{name} must be finite and greater than 1 ({reason}), got {value}")
+            if not (value > least and math.isfinite(value)):
+                raise ValueError(f"{name} must be finite and greater than {least} ({reason}), got {value}")
             object.__setattr__(self, name, value)
         if self.dim is not None:
             dim = single_number("dim", self.dim)
@@ -81,6 +85,40 @@ class PowerLaw(SplitSpectrum):
     def truncated(self, dim: int) -> "PowerLaw":
         """The problem of the first `dim` directions alone."""
         return replace(self, dim=dim if self.dim is None else min(dim, self.dim))
+
+    def preconditioned(self, power: float = 0.5) -> "PowerLaw | LeastSquares":
+        """Steps `w ← w − γ H^−θ g` as plain ones on another power law (THEORY.md T35): `λ_i = i^−a(1 − θ)`, the same b.
+
+        Example:
+            >>> import sgdtheory as st
+            >>> for problem in (st.PowerLaw(3, 2), st.PowerLaw(3, 2).preconditioned(0.5)):
+            ...     print(st.critical_batch_size(problem, num_samples=1e6, curve=False).batch_size)
+            1.0
+            74.0
+
+        Args:
+            power: θ, from 0, which changes nothing, to 1, which makes all eigenvalues equal; with infinitely many
+                directions below 1 − 1/a, as their trace has to be finite.
+
+        Returns:
+            PowerLaw; for θ = 1 LeastSquares.
+
+        Raises:
+            ValueError: θ out of range.
+        """
+        theta = checked_power(power)
+        capacity = self.capacity * (1 - theta)
+        if self.dim is None and capacity <= 1:
+            raise ValueError(
+                f"power must be below 1 − 1/a = {1 - 1 / self.capacity:.6g} for infinitely many directions, or their "
+                f"trace is infinite, got {theta:g}; take a smaller one, or a problem with a dim"
+            )
+        if capacity == 0:
+            return self._listed().preconditioned(theta)
+        return replace(self, capacity=capacity)
+
+    def _listed(self) -> LeastSquares:
+        return LeastSquares(*self.directions(), self.noise_variance, approximation_risk=self.approximation_risk)
 
     def with_features(
         self, num_features: int, kind: Kind = "first", seed: int | None = None

@@ -71,6 +71,20 @@ class AbstractProblem(ABC):
         """The problem of the first `dim` directions alone."""
         return _Truncated(self, dim)
 
+    def preconditioned(self, power: float = 0.5) -> "AbstractProblem":
+        """What steps `w ← w − γ P g` with `P = H^−θ` are plain ones on (THEORY.md T35): `λ_i^{1−θ}`, the same signal.
+
+        In the weights `v = P^{−½} w` they are steps on the features `P^{½} x`, whose covariance is H^{1−θ}; the risk
+        that a direction holds does not depend on how it is written. γ is in units of the new `1/λ_1`.
+
+        Args:
+            power: θ, from 0, which changes nothing, to 1, which makes all eigenvalues equal.
+
+        Raises:
+            ValueError: θ out of range; infinitely many directions, of a problem that does not say what becomes of it.
+        """
+        return _Preconditioned(self, checked_power(power))
+
 
 @dataclass(frozen=True)
 class _Truncated(AbstractProblem):
@@ -90,6 +104,29 @@ class _Truncated(AbstractProblem):
         return eigenvalues[: self.count], signal[: self.count]
 
 
+@dataclass(frozen=True)
+class _Preconditioned(AbstractProblem):
+    """The directions of a problem, each at its own learning rate."""
+
+    plain: AbstractProblem
+    power: float
+
+    @property
+    def noise_variance(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """σ² of the plain problem."""
+        return self.plain.noise_variance
+
+    @property
+    def approximation_risk(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Of the plain problem."""
+        return self.plain.approximation_risk
+
+    def directions(self) -> tuple[np.ndarray, np.ndarray]:
+        """λ^{1−θ}, in the same order, and the signal."""
+        eigenvalues, signal = self.plain.directions()
+        return preconditioned_spectrum(eigenvalues, self.power), signal
+
+
 class SplitSpectrum(AbstractProblem):
     """A problem that tells its head from its tail: what bounds of the effective dimension ask beside the rest."""
 
@@ -104,6 +141,19 @@ class SplitSpectrum(AbstractProblem):
     @abstractmethod
     def tail_squares(self, count: ArrayLike) -> Any:
         """Σ_{i>count} λ_i²; elementwise."""
+
+
+def preconditioned_spectrum(eigenvalues: np.ndarray, power: float) -> np.ndarray:
+    """`λ^{1−θ}`; 0 stays 0."""
+    return np.where(eigenvalues > 0, eigenvalues ** (1 - power), 0.0)
+
+
+def checked_power(value: object) -> float:
+    """θ as one float from 0 to 1."""
+    number = single_number("power", value)
+    if not 0 <= number <= 1:
+        raise ValueError(f"power must be between 0 (no preconditioner) and 1 (all eigenvalues equal), got {number:g}")
+    return number
 
 
 def tails(terms: np.ndarray) -> np.ndarray:

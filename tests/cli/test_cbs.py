@@ -99,3 +99,14 @@ def test_bad_cbs(fails, arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.png").mkdir()
     assert message in fails(*PROBLEM, "--num-samples", *arguments)
+
+
+def test_a_preconditioner(run, fails):
+    flags = ["cbs", "--capacity", 3, "--source", 2, "--num-samples", "1e4"]
+    found, out = strict_json(run(*flags, "--precondition", 0.5, "--json")), run(*flags, "--precondition", 0.5)
+    assert found["precondition"] == 0.5
+    assert [row["critical_batch_size"] for row in found["rows"]] == [21]
+    assert found["predicted_exponents"] == {"real_batch_size": 0.25, "optimal_risk": -0.5}  # of a (1 − θ) = 1.5
+    assert "preconditioned with θ = 0.5" in out
+    assert "precondition" not in strict_json(run(*flags, "--json"))
+    assert "precondition must be below 1 − 1/a = 0.666667" in fails(*flags, "--precondition", 0.8)

@@ -21,6 +21,7 @@ SMALL = {"num_samples": 100.0, "batch_size": 4, "num_features": 6}
 STATES = {
     "default": State(num_samples=200.0, batch_size=8),
     "learning rate": replace(State(**SMALL), learning_rate=0.123, noise_variance=0.05, overhead=0.35),
+    "preconditioned": replace(State(**SMALL), capacity=3.0, source=2.0, precondition=0.5),
     "two": replace(State(**SMALL), second="tail tail-fraction=0.25"),
     "the same twice": replace(State(**SMALL), second="sgd"),
     "stages": replace(

@@ -131,6 +131,7 @@ def test_a_slider_stands_where_its_value_is(name):
     [
         ({"capacity": 1.0}, "a = 1, but"),
         ({"source": 0.9}, "b = 0.9, but"),
+        ({"precondition": 0.6}, r"a \(1 − θ\) = 0.8, but"),
         ({"batch_size": 1000, "num_samples": 500.0}, "B = 1000 is more than D = 500"),
     ],
 )

@@ -24,7 +24,7 @@ def growth_samples(num_samples: float) -> np.ndarray:
 def growth(state: State, slot: int, tell: Tell) -> None:
     """B* at data sizes around D, those nearest to it first, beside Corollary 8's exponent: to some 1%, then exactly."""
     sizes = growth_samples(state.num_samples)
-    exponent = float(predicted_exponent(state.capacity, state.source))
+    exponent = float(predicted_exponent(state.preconditioned_capacity, state.source))
     order = sizes[np.argsort(np.abs(np.log(sizes / state.num_samples)), kind="stable")].tolist()
     algorithm = state.algorithms[slot]
     found = dict[float, float]()
@@ -78,7 +78,7 @@ def program(state: State) -> str:
     """The figure in Python."""
     return f"""sizes = {digits(state.num_samples)} * 10.0 ** np.arange({GROWTH_EXPONENTS})
 sizes = np.unique(np.clip(sizes, {LEAST_SAMPLES:g}, {MOST_SAMPLES:g}))
-exponent = st.predicted_exponent({digits(state.capacity)}, {digits(state.source)})  # of averaged SGD
+exponent = st.predicted_exponent({digits(state.preconditioned_capacity)}, {digits(state.source)})  # of averaged SGD
 figure, axes = st.plot.new_figure(1, len(algorithms), width=4.8, height=3.9)
 for axis, (name, algorithm) in zip(axes[0], algorithms.items()):
     setting = {{"overhead": {digits(state.overhead)}, "curve": False, "algorithm": algorithm}}
