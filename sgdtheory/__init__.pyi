@@ -17,6 +17,7 @@ from .algorithms import SGD as SGD
 from .algorithms import WSD as WSD
 from .algorithms import AbstractAverage as AbstractAverage
 from .algorithms import AcceleratedSGD as AcceleratedSGD
+from .algorithms import Adam as Adam
 from .algorithms import Algorithm as Algorithm
 from .algorithms import Coefficients as Coefficients
 from .algorithms import Constant as Constant
@@ -27,9 +28,12 @@ from .algorithms import LastIterate as LastIterate
 from .algorithms import Linear as Linear
 from .algorithms import LinearMethod as LinearMethod
 from .algorithms import Nesterov as Nesterov
+from .algorithms import NonlinearMethod as NonlinearMethod
+from .algorithms import NormalizedSGD as NormalizedSGD
 from .algorithms import PowerDecay as PowerDecay
 from .algorithms import Returned as Returned
 from .algorithms import ScheduleFree as ScheduleFree
+from .algorithms import SignSGD as SignSGD
 from .algorithms import Stages as Stages
 from .algorithms import StepFunction as StepFunction
 from .algorithms import TailAverage as TailAverage

@@ -1,4 +1,5 @@
 from .accelerated import AcceleratedSGD as AcceleratedSGD
+from .adam import Adam as Adam
 from .algorithm import DEFAULT as DEFAULT
 from .algorithm import Algorithm as Algorithm
 from .algorithm import checked_algorithm as checked_algorithm
@@ -18,6 +19,9 @@ from .linear_method import LinearMethod as LinearMethod
 from .linear_method import StepMatrices as StepMatrices
 from .momentum import HeavyBall as HeavyBall
 from .momentum import Nesterov as Nesterov
+from .nonlinear_method import NonlinearMethod as NonlinearMethod
+from .normalized import NormalizedSGD as NormalizedSGD
+from .normalized import SignSGD as SignSGD
 from .parameter import Parameter as Parameter
 from .parameter import Slider as Slider
 from .parameter import parameters as parameters

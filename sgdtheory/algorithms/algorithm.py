@@ -1,12 +1,15 @@
 """An algorithm: a method, what its learning rate and batch size do along the run, and which average it returns."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from sgdtheory._common.arguments import single_number
 from sgdtheory.algorithms.averages import AbstractAverage, UniformAverage
 from sgdtheory.algorithms.linear_method import LinearMethod
+from sgdtheory.algorithms.nonlinear_method import NonlinearMethod
 from sgdtheory.algorithms.schedules import Constant, as_shape
 from sgdtheory.algorithms.sgd import SGD
 
@@ -28,11 +31,13 @@ class Algorithm:
         1.318e-04 2.552e-04
 
     Args:
-        method: SGD(), HeavyBall(β), Nesterov(β), ScheduleFree(β), AcceleratedSGD(…) or your own LinearMethod.
+        method: SGD(), HeavyBall(β), Nesterov(β), ScheduleFree(β), AcceleratedSGD(…) or your own LinearMethod; for
+            `simulate` SignSGD(), NormalizedSGD(), Adam() or your own NonlinearMethod too.
         schedule: of the learning rate: Constant(), Cosine(), Linear(), WSD(), PowerDecay(p), Stages(…), an array (as
             many stages of equal length; one step each for as many steps) or a function of the step (optax's schedules).
         batch_schedule: the same, for the batch size.
         average: UniformAverage(), TailAverage(φ), ExponentialAverage(τ), LastIterate() or your own AbstractAverage.
+        clip_norm: c: mini-batch gradients g that are longer are shortened to c, `g min(1, c/‖g‖)`; for `simulate`.
 
     Raises:
         ValueError: an argument of another type.
@@ -42,14 +47,16 @@ class Algorithm:
     schedule: Any = Constant()
     batch_schedule: Any = Constant()
     average: Any = UniformAverage()
+    clip_norm: float = math.inf
 
     def __post_init__(self) -> None:
-        if not isinstance(self.method, LinearMethod):
+        if not isinstance(self.method, LinearMethod | NonlinearMethod):
             raise ValueError(
                 "method must be an object such as SGD() or HeavyBall(0.9), or your own LinearMethod, got "
                 f"{self.method!r}"
             )
-        self.method.matrices(np.ones(1), np.zeros(1))
+        if isinstance(self.method, LinearMethod):
+            self.method.matrices(np.ones(1), np.zeros(1))
         for name in ("schedule", "batch_schedule"):
             object.__setattr__(self, name, as_shape(name, getattr(self, name)))
         if not isinstance(self.average, AbstractAverage):
@@ -57,6 +64,15 @@ class Algorithm:
                 "average must be an object such as UniformAverage(), TailAverage(0.5), ExponentialAverage(0.99) or "
                 f"LastIterate(), or your own AbstractAverage, got {self.average!r}"
             )
+        clip = single_number("clip_norm", self.clip_norm)
+        if not clip > 0:
+            raise ValueError(f"clip_norm must be positive, got {clip:g}; leave it out not to clip")
+        object.__setattr__(self, "clip_norm", clip)
+
+    @property
+    def linear(self) -> bool:
+        """Whether steps are linear in the gradient, so that risks are exact."""
+        return isinstance(self.method, LinearMethod) and self.clip_norm == math.inf
 
     @property
     def constant(self) -> bool:
@@ -68,14 +84,20 @@ class Algorithm:
 DEFAULT = Algorithm()
 
 
-def checked_algorithm(algorithm: object) -> Algorithm:
-    """`algorithm`, if it is one.
+def checked_algorithm(algorithm: object, *, linear: bool = True) -> Algorithm:
+    """`algorithm`, if it is one; by default one whose steps are linear in the gradient.
 
     Raises:
-        ValueError: another type.
+        ValueError: another type, or a method of which there is no exact risk.
     """
     if isinstance(algorithm, Algorithm):
+        if linear and not algorithm.linear:
+            clipped = "" if algorithm.clip_norm == math.inf else f" with clip_norm={algorithm.clip_norm:g}"
+            raise ValueError(
+                f"algorithm must be linear in the gradient where risks are exact, got {algorithm.method!r}{clipped}; "
+                "simulate takes it, and problem.preconditioned(0.5) is exact for what its preconditioner does"
+            )
         return algorithm
-    if isinstance(algorithm, LinearMethod):
+    if isinstance(algorithm, LinearMethod | NonlinearMethod):
         raise ValueError(f"algorithm must be an Algorithm, got a method; write Algorithm({algorithm!r})")
     raise ValueError(f"algorithm must be an Algorithm, such as Algorithm(schedule=Cosine()), got {algorithm!r}")

@@ -61,6 +61,11 @@ class LinearMethod:
     output: ClassVar[Sequence[float]] = (1.0,)
     step_dependence: ClassVar[Literal["none", "smooth", "any"]] = "none"
 
+    @property
+    def vectors(self) -> int:
+        """k."""
+        return len(self.start)
+
     def coefficients(self, rate: Any, step: Any) -> Coefficients:
         """A, b, c of the steps with these learning rates γ_t and numbers t: arrays of one shape, or numbers."""
         raise NotImplementedError

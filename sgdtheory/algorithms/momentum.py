@@ -19,10 +19,7 @@ class _Momentum(LinearMethod):
     momentum: Annotated[float, Parameter("momentum β.", Slider("β, momentum", 0.0, 0.99, 0.01, 0.9))]
 
     def __post_init__(self) -> None:
-        value = single_number("momentum", self.momentum)
-        if not 0 <= value < 1:
-            raise ValueError(f"momentum must be at least 0 and below 1, got {value:g}")
-        object.__setattr__(self, "momentum", value)
+        object.__setattr__(self, "momentum", checked_momentum("momentum", self.momentum))
 
 
 @dataclass(frozen=True)
@@ -64,3 +61,11 @@ class Nesterov(_Momentum):
         """A, b, c."""
         beta = self.momentum
         return Coefficients([[1, -rate * beta**2], [0, beta]], [rate * (1 + beta), -1], [1, 0])
+
+
+def checked_momentum(name: str, value: object) -> float:
+    """β as one float, at least 0 and below 1."""
+    number = single_number(name, value)
+    if not 0 <= number < 1:
+        raise ValueError(f"{name} must be at least 0 and below 1, got {number:g}")
+    return number

@@ -13,9 +13,11 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from sgdtheory._common.interrupts import Interrupts
-from sgdtheory.algorithms import DEFAULT
+from sgdtheory.algorithms import DEFAULT, NonlinearMethod
 from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, State, advance, init, risks
 from sgdtheory.simulation.linear_program import LinearProgram
+from sgdtheory.simulation.method_program import MethodProgram
+from sgdtheory.simulation.nonlinear_program import NonlinearProgram
 from sgdtheory.simulation.placing import DIVIDED, EVERYWHERE, fetch, lane_keys, place
 from sgdtheory.simulation.runs import LEAST_ROOM, Run
 
@@ -169,7 +171,7 @@ def _block_size(run: Run, spectrum: Spectrum, num_lanes: int, resources: Resourc
 
 def _walk(
     spectrum: Spectrum, runs: Sequence[Run], block: Block, key: np.ndarray, devices: tuple[Any, ...]
-) -> Iterator[tuple[int, "AveragedSGD | LinearProgram"]]:
+) -> Iterator[tuple[int, "AveragedSGD | MethodProgram"]]:
     """The block's lanes at every stop, and often enough in between."""
     program = _program(spectrum, runs, block, key, Mesh(np.array(devices), ("lanes",)))
     now = 0
@@ -188,7 +190,7 @@ def _walk(
 
 def _program(
     spectrum: Spectrum, runs: Sequence[Run], block: Block, key: np.ndarray, mesh: Mesh
-) -> "AveragedSGD | LinearProgram":
+) -> "AveragedSGD | MethodProgram":
     """The block's lanes at their start; padding repeats lanes."""
     number, replica = block.lanes[np.arange(block.size) % len(block.lanes)].T
     some = runs[number[0]]
@@ -197,6 +199,8 @@ def _program(
     mine, where = np.unique(number, return_inverse=True)
     courses = [runs[each].course for each in mine.tolist()]
     lanes = np.stack([where, number, replica], axis=1)
+    if isinstance(some.course.algorithm.method, NonlinearMethod):
+        return NonlinearProgram(block.sampler, spectrum, courses, some.unit, some.scale, mesh, lanes, key)
     return LinearProgram(block.sampler, spectrum, courses, some.unit, mesh, lanes, key)
 
 

@@ -123,14 +123,18 @@ def advance(
         return many(sampler, spectrum, output, replicas, state, number, *inputs)
 
     def ahead(start: Array) -> tuple[Table, Any]:
-        if table.batch.shape[0] == 1:
-            rows = Table(*(jnp.broadcast_to(each, (STEPS, *each.shape[1:])) for each in table))
-        else:
-            rows = Table(*(lax.dynamic_slice_in_dim(each, start - origin, STEPS) for each in table))
+        rows = rows_from(table, start - origin)
         rate = jnp.zeros((), output.dtype)  # draws do not depend on it
         return rows, sampler.draws(Lane(replicas.key, rate, rows.batch[:, replicas.run]), start)
 
     return walk(one, ahead, carry, state, first, count)
+
+
+def rows_from(table: Any, begin: Array) -> Any:
+    """`STEPS` rows of a table's arrays (T, …); of a table of one row, that one again and again."""
+    if table.batch.shape[0] == 1:
+        return jax.tree.map(lambda each: jnp.broadcast_to(each, (STEPS, *each.shape[1:])), table)
+    return jax.tree.map(lambda each: lax.dynamic_slice_in_dim(each, begin, STEPS), table)
 
 
 def _vectors(spectrum: Spectrum, state: State) -> tuple[Array, ...]:

@@ -25,6 +25,7 @@ class Run:
         steps: (K,) increasing step counts at which the risk is wanted.
         course: what its steps do.
         unit: λ_1.
+        scale: √(Σ s_i + σ²), the unit of u.
     """
 
     number: int
@@ -34,11 +35,12 @@ class Run:
     steps: np.ndarray
     course: Course
     unit: float = 1.0
+    scale: float = 1.0
 
     @property
     def vectors(self) -> int:
-        """k of the method."""
-        return len(self.course.algorithm.method.start)
+        """Arrays of the weights' shape that the method keeps."""
+        return self.course.algorithm.method.vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +62,13 @@ class Plan:
     batch_size: np.ndarray
     learning_rate: np.ndarray
 
-    def runs(self, sampler: Callable[[Course], Any], unit: float) -> list[Run]:
-        """The runs, with `sampler(course)` and learning rates times `unit`, which is λ_1."""
+    def runs(self, sampler: Callable[[Course], Any], unit: float, scale: float = 1.0) -> list[Run]:
+        """The runs, with `sampler(course)` and learning rates times `unit`, which is λ_1; `scale` is the unit of u."""
         runs = []
         for number, (batch, rate) in enumerate(zip(self.batch_size.tolist(), self.learning_rate.tolist(), strict=True)):
             steps = np.unique(self.steps[self.group == number])
             course = Course(self.algorithm, batch, rate, float(steps[-1]))
-            runs.append(Run(number, sampler(course), batch, rate * unit, steps, course, unit))
+            runs.append(Run(number, sampler(course), batch, rate * unit, steps, course, unit, scale))
         return runs
 
     def gather(self, runs: Sequence[Run], risks: Sequence[np.ndarray]) -> np.ndarray:

@@ -20,6 +20,7 @@ from sgdtheory.simulation.truncation import Quantity, truncate
 SAMPLERS = "sufficient", "explicit"
 QUANTITIES = "total", "bias", "variance"
 DTYPES = "float32", "float64"
+LARGEST_ROTATED = 4096  # directions: a step costs their square
 BYTES_A_DIRECTION = 64.0  # of a replica of one vector
 LARGEST_BATCH = {"sufficient": 1e30, "explicit": 2.0**30}
 
@@ -47,7 +48,9 @@ def simulate(
 
         w_{t+1} = w_t − (γ/B) Σ_j (x_jᵀw_t − y_j) x_j,    w̄ = (1/n) Σ_{t<n} w_t,    n = ⌊D/B⌋
 
-    Any linear method, schedule, batch schedule and average: `algorithm=` (THEORY.md T20, T21).
+    Any linear method, schedule, batch schedule and average: `algorithm=` (THEORY.md T20, T21); and signSGD, normalized
+    SGD, Adam or your own `NonlinearMethod`, with γ in units of the weights (w_0 − w* is √(s_i/λ_i) in each direction),
+    and gradients clipped by their norm.
 
     With `sampler="sufficient"` a step costs one chi-square and d normals, whatever B, and has exactly the law of
     mini-batch SGD on Gaussian data (THEORY.md T7). `sampler="explicit"` draws the batch: the reference, and the way
@@ -103,7 +106,7 @@ def simulate(
             standard error.
     """
     checked_problem(problem)
-    algorithm = checked_algorithm(algorithm)
+    algorithm = checked_algorithm(algorithm, linear=False)
     _check_choices(sampler=(sampler, SAMPLERS), quantity=(quantity, QUANTITIES))
     dtype = checked_dtype(dtype)
     settings = _settings(batch_size, learning_rate, num_samples, LARGEST_BATCH[sampler], algorithm)
@@ -123,14 +126,15 @@ def simulate(
             problem, dim, settings, algorithm, num_replicas=num_replicas, quantity=quantity, dtype=dtype
         )
         head = problem if truncation is None else problem.truncated(truncation.dim)
-        _check_dim(head, memory_limit, len(algorithm.method.start))
+        _check_dim(head, memory_limit, algorithm)
         spectrum, unit, scale = _spectrum(head, truncation, quantity, dtype)
         named = (
             str(law) if isinstance(law, str) or hasattr(law, "fourth_moment") else "a function"
         )  # without its address
         described = re.sub(" at 0x[0-9a-f]+", "", repr(algorithm))
         _check_same_call(words, settings, num_replicas, spectrum, trajectory, sampler, named, described, memory_limit)
-        runs = plan.runs(_sampler(sampler, law, head, key), unit)
+        drawn = _clipped(_sampler(sampler, law, head, key), algorithm.clip_norm / (scale * np.sqrt(unit)))
+        runs = plan.runs(drawn, unit, scale)
         resources = Resources(_devices(devices), memory_limit, report)
         recorder, interrupted = simulate_runs(spectrum, runs, num_replicas, words, resources)
     average, last = (scale**2 * plan.gather(runs, risks) for risks in (recorder.average, recorder.last))
@@ -145,10 +149,12 @@ def _check_choices(**choices: tuple[Any, tuple[str, ...]]) -> None:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
 
 
-def _check_dim(head: AbstractProblem, memory_limit: float, vectors: int) -> None:
-    """One replica has to fit."""
+def _check_dim(head: AbstractProblem, memory_limit: float, algorithm: Algorithm) -> None:
+    """One replica has to fit, and a random basis too."""
     dim = head.dim or 0
-    size = BYTES_A_DIRECTION * dim * (vectors + 1) / 2
+    if getattr(algorithm.method, "basis", "") == "random" and dim > LARGEST_ROTATED:
+        raise ValueError(f"dim must be at most {LARGEST_ROTATED} for a random basis, got {dim}; lower it")
+    size = BYTES_A_DIRECTION * dim * (algorithm.method.vectors + 1) / 2
     if size > max(memory_limit, LEAST_ROOM):
         raise ValueError(
             f"dim must be smaller: one replica of {dim:.3g} directions takes {size / 1e9:.3g} GB; "
@@ -272,6 +278,13 @@ def _sampler(sampler: str, law: Any, head: AbstractProblem, key: Any) -> Callabl
         return Explicit(drawn, min(1 << (int(largest) - 1).bit_length(), ROWS), varying=True)  # few programs
 
     return of_run
+
+
+def _clipped(sampler: Callable[[Course], Any], norm: float) -> Callable[[Course], Any]:
+    """Samplers whose gradients are shortened to a norm, in the unit of simulated gradients."""
+    from sgdtheory.simulation.clipped import Clipped
+
+    return sampler if np.isinf(norm) else lambda course: Clipped(sampler(course), float(norm))
 
 
 @contextlib.contextmanager

@@ -5,21 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from sgdtheory.algorithms import Course, LinearMethod
-from sgdtheory.simulation.linear_dynamics import STEPS, Table
-
-TABLE_NUMBERS = 2**21  # of a table, about: 8 MB in float32
+from sgdtheory.simulation.linear_dynamics import Table
 
 
 def with_start(method: LinearMethod) -> np.ndarray:
     """(1 + k,) the output o, of u(0) and v_1 … v_k."""
     output = np.asarray(method.output, dtype=float)
     return np.append(output @ np.asarray(method.start, dtype=float), output)
-
-
-def table_length(method: LinearMethod, num_runs: int) -> int:
-    """Steps in a table, a multiple of `STEPS`."""
-    k = len(method.start)
-    return STEPS * int(np.clip(TABLE_NUMBERS // (STEPS * num_runs * (k + 1) ** 2), 1, 64))
 
 
 def make_table(courses: Sequence[Course], unit: float, first: int, count: int) -> Table:

@@ -77,6 +77,8 @@ def truncate(
     available = math.inf if problem.dim is None else problem.dim
     if dim is None and available <= LARGEST_DIM or dim is not None and dim >= available:
         return None
+    if not algorithm.linear:
+        return _frozen(problem, dim, settings)
     exact = np.asarray(getattr(excess_risk(problem, **settings, algorithm=algorithm), quantity))
     deviation = standard_deviation(problem, settings, algorithm, quantity)
     error = np.hypot(deviation / math.sqrt(num_replicas), ROUNDING[dtype] * exact)
@@ -107,6 +109,16 @@ def truncate(
         chosen = int(min(-(-needed // MULTIPLE) * MULTIPLE, available))
     frozen = FrozenTail(problem, chosen)
     return Truncation(chosen, 0.0 if quantity == "variance" else frozen.tail_risk, shift(chosen))
+
+
+def _frozen(problem: AbstractProblem, dim: int | None, settings: dict) -> Truncation:
+    """To the directions asked for; by how much that shifts the mean is not known where there is no exact risk."""
+    if dim is None:
+        raise ValueError(
+            f"dim must be given for a method without an exact risk and {_count_text(problem.dim or math.inf)} "
+            "directions: pass as many as are learnt, and twice as many to see that it does not matter"
+        )
+    return Truncation(dim, FrozenTail(problem, dim).tail_risk, np.full(settings["batch_size"].shape, math.nan))
 
 
 def _smallest(fits: Callable[[int], bool], available: float) -> float:

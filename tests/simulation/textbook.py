@@ -41,9 +41,40 @@ def sgd(vectors, gradient, rate, step, weight_decay=0.0):
     return (w - rate * gradient(w) - rate * weight_decay * w,)
 
 
+def sign(vectors, gradient, rate, step, momentum):
+    w, m = vectors
+    m = momentum * m + (1 - momentum) * gradient(w)
+    return w - rate * np.sign(m), m
+
+
+def normalized(vectors, gradient, rate, step, momentum):
+    w, m = vectors
+    m = momentum * m + (1 - momentum) * gradient(w)
+    return w - rate * m / np.linalg.norm(m, axis=1, keepdims=True), m
+
+
+def adam(vectors, gradient, rate, step, beta1, beta2, epsilon):
+    w, m, v = vectors
+    g = gradient(w)
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g**2
+    unbiased = m / (1 - beta1 ** (step + 1)), v / (1 - beta2 ** (step + 1))
+    return w - rate * unbiased[0] / (np.sqrt(unbiased[1]) + epsilon), m, v
+
+
+def nonlinear(method):
+    """As of `method_of`."""
+    settings = {name: value for name, value in vars(method).items() if name != "basis"}
+    if isinstance(method, st.algorithms.Adam):
+        return adam, settings, (True, False, False), 0
+    return (sign if isinstance(method, st.algorithms.SignSGD) else normalized), settings, (True, False), 0
+
+
 def method_of(method):
     """Update, its settings, which vectors begin at w_0 (the others at 0), and which is the iterate."""
     settings = vars(method)
+    if isinstance(method, st.algorithms.NonlinearMethod):
+        return nonlinear(method)
     if isinstance(method, st.HeavyBall | st.Nesterov):
         return (heavy_ball if isinstance(method, st.HeavyBall) else nesterov), settings, (True, False), 0
     if isinstance(method, st.ScheduleFree):
@@ -56,10 +87,11 @@ def method_of(method):
 class Regression:
     """y = xᵀw* + ξ with x ~ N(0, H) in a rotated basis."""
 
-    def __init__(self, rng, problem, weight_decay=0.0):
+    def __init__(self, rng, problem, weight_decay=0.0, basis=None):
         self.rng, self.noise = rng, np.sqrt(problem.noise_variance)
         self.eigenvalues = np.asarray(problem.eigenvalues)
-        self.basis = np.linalg.qr(rng.standard_normal((self.eigenvalues.size,) * 2))[0]
+        drawn = np.linalg.qr(rng.standard_normal((self.eigenvalues.size,) * 2))[0]
+        self.basis = drawn if basis is None else basis
         away = self.basis @ np.sqrt(problem.signal / self.eigenvalues)
         origin = 0.0 if weight_decay else self.basis @ rng.standard_normal(self.eigenvalues.size)
         self.start, self.optimum = np.zeros(away.size) + origin, origin - away
@@ -80,15 +112,25 @@ class Regression:
         return vectors @ self.basis * np.sqrt(self.eigenvalues)
 
 
-def risks(rng, problem, method, rates, batches, average, num_replicas):
+def clipped(gradient, norm):
+    """The gradient, shortened where it is longer."""
+
+    def at(weights):
+        found = gradient(weights)
+        return found * np.minimum(1, norm / np.linalg.norm(found, axis=1, keepdims=True))
+
+    return at
+
+
+def risks(rng, problem, method, rates, batches, average, num_replicas, basis=None, clip_norm=np.inf):
     """(R,) risks of `average(w_0, …, w_n)` and of w_n, for lists of learning rates and batch sizes."""
-    task = Regression(rng, problem, getattr(method, "weight_decay", 0.0))
+    task = Regression(rng, problem, getattr(method, "weight_decay", 0.0), basis)
     update, settings, begins, place = method_of(method)
     begin = np.tile(task.start, (num_replicas, 1))
     vectors = tuple(begin if each else np.zeros_like(begin) for each in begins)
     path = [vectors[place]]
     for step, (rate, batch) in enumerate(zip(rates, batches, strict=True)):
-        vectors = update(vectors, task.gradient(int(batch)), rate, step, **settings)
+        vectors = update(vectors, clipped(task.gradient(int(batch)), clip_norm), rate, step, **settings)
         path.append(vectors[place])
     shown = average(path), path[-1]
     return tuple((task.whitened(each - task.optimum) ** 2).sum(1) for each in shown)

@@ -1,0 +1,68 @@
+"""Adam."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from sgdtheory._common.arguments import single_number
+from sgdtheory.algorithms.momentum import checked_momentum
+from sgdtheory.algorithms.nonlinear_method import Basis, NonlinearMethod, checked_basis
+
+
+@dataclass(frozen=True)
+class Adam(NonlinearMethod):
+    """`m ← β₁m + (1 − β₁) g, v ← β₂v + (1 − β₂) g², w ← w − γ m̂/(√v̂ + ε)` (Kingma & Ba 2015).
+
+    `m̂ = m/(1 − β₁^{t+1})` and `v̂ = v/(1 − β₂^{t+1})` are means of the gradients so far. With β₁ = β₂ = ε = 0 it is
+    signSGD.
+
+    >>> import sgdtheory as st
+    >>> st.Adam(beta2=0.95)
+    Adam(beta1=0.9, beta2=0.95, epsilon=0.0, basis='eigenvectors')
+
+    Args:
+        beta1: of the mean, at least 0 and below 1.
+        beta2: of the mean square, likewise.
+        epsilon: at least 0, in the units of gradients.
+        basis: whose coordinates have learning rates of their own: "eigenvectors" of the covariance, or a "random"
+            rotation of them.
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+
+    kept: ClassVar[int] = 2
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 0.0
+    basis: Basis = "eigenvectors"  # pyright: ignore[reportIncompatibleMethodOverride] (a field in a property's place)
+
+    def __post_init__(self) -> None:
+        for name in ("beta1", "beta2"):
+            object.__setattr__(self, name, checked_momentum(name, getattr(self, name)))
+        epsilon = single_number("epsilon", self.epsilon)
+        if not 0 <= epsilon < math.inf:
+            raise ValueError(f"epsilon must be at least 0 and finite, got {epsilon:g}")
+        object.__setattr__(self, "epsilon", epsilon)
+        checked_basis(self.basis)
+
+    def direction(self, gradient: Any, kept: tuple[Any, ...], number: Any) -> tuple[Any, tuple[Any, ...]]:
+        """m̂/(√v̂ + ε); 0 where no gradient has been seen."""
+        import jax.numpy as jnp
+
+        mean = self.beta1 * kept[0] + (1 - self.beta1) * gradient
+        square = self.beta2 * kept[1] + (1 - self.beta2) * gradient**2
+        seen = jnp.asarray(number + 1, gradient.dtype)
+        size = jnp.sqrt(square / -jnp.expm1(_log_power(self.beta2, seen))) + self.epsilon
+        unbiased = mean / -jnp.expm1(_log_power(self.beta1, seen))
+        return unbiased / jnp.where(size > 0, size, 1), (mean, square)
+
+    def in_units(self, unit: float) -> "Adam":
+        """ε in them."""
+        return replace(self, epsilon=self.epsilon / unit)
+
+
+def _log_power(beta: float, seen: Any) -> Any:
+    """log β^seen, for β = 0 far below 0."""
+    return seen * (math.log(beta) if beta else -1e3)

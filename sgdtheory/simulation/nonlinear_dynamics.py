@@ -1,0 +1,129 @@
+"""Methods that are not linear in the gradient, with any average, as pure functions of a small state.
+
+The coordinates are those of `dynamics`, `u = H^{1/2}(w − w*)`: a sampler's draw is `H^{1/2} g`, and a step along d
+moves u by `−γ H^{1/2} d`. Where the method's coordinates are a rotation of the eigenvectors, w = Qᵀ(its coordinates).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from sgdtheory.algorithms import NonlinearMethod
+from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, two_sum, walk
+from sgdtheory.simulation.linear_dynamics import Replica, rows_from
+
+
+class Table(NamedTuple):
+    """What T steps of G runs do: (T, G) learning rates and batch sizes; T = 1 if every step does the same."""
+
+    rate: Any
+    batch: Any
+
+
+class Weights(NamedTuple):
+    """Between u and the weights of the method, the same for all lanes.
+
+    Attributes:
+        root: (d,) √λ_i.
+        basis: (d, d) Q, or None where it is the identity.
+        unit: of the simulated gradients, in those of the method.
+    """
+
+    root: Any
+    basis: Any
+    unit: Any
+
+    def gradient(self, increment: Array) -> Array:
+        """g from `H^{1/2} g`; 0 where λ is."""
+        found = self.unit * increment / jnp.where(self.root > 0, self.root, 1)
+        return found if self.basis is None else jnp.matmul(self.basis, found, precision=lax.Precision.HIGHEST)
+
+    def moved(self, direction: Array) -> Array:
+        """How u moves with w."""
+        if self.basis is not None:
+            direction = jnp.matmul(direction, self.basis, precision=lax.Precision.HIGHEST)
+        return self.root * direction
+
+
+class State(NamedTuple):
+    """How far u has moved and the sum S, each the unevaluated sum of two (d,) arrays as in `dynamics.State`; and k."""
+
+    moved: Array
+    moved_low: Array
+    kept: tuple[Array, ...]
+    total: Array
+    total_low: Array
+
+
+def init(method: NonlinearMethod, spectrum: Spectrum, replica: Replica) -> State:
+    """Nothing has moved."""
+    zeros = jnp.zeros_like(spectrum.start)
+    return State(zeros, zeros, (zeros,) * method.kept, replica.begin * spectrum.start, zeros)
+
+
+def step(
+    sampler: Sampler,
+    method: NonlinearMethod,
+    spectrum: Spectrum,
+    weights: Weights,
+    replica: Replica,
+    state: State,
+    number: Array,
+    row: Table,
+    draw: Any,
+) -> State:
+    """`w ← w − γ d(g, k)`; the iterate before it joins the sum. `row` is of all runs."""
+    rate, batch = (each[replica.run] for each in row)
+    error = spectrum.start + state.moved + state.moved_low
+    backwards = Lane(replica.key, np.array(-1, error.dtype), batch)  # at rate −1 SGD adds the gradient
+    gradient = weights.gradient(sampler.increment(spectrum, backwards, error, number, draw))
+    direction, kept = method.direction(gradient, state.kept, number)
+    moved_low = state.moved_low - rate * weights.moved(direction)
+    averaged = number >= replica.first
+    weight, forgetting = (jnp.where(averaged, each, 0) for each in (replica.weight, replica.forgetting))
+    joined = weight * error - forgetting * (state.total + state.total_low)
+    return State(state.moved, moved_low, kept, state.total, state.total_low + joined)
+
+
+def carry(state: State) -> State:
+    """Move the low parts into the high parts."""
+    moved, moved_low = two_sum(state.moved, state.moved_low)
+    return State(moved, moved_low, state.kept, *two_sum(state.total, state.total_low))
+
+
+def risks(spectrum: Spectrum, state: State, iterate: Array, norm: Array) -> tuple[Array, Array]:
+    """`‖a w + S/norm‖²` and `‖w‖²` of L replicas, a and norm (L,)."""
+    last = spectrum.start + state.moved + state.moved_low
+    own = jnp.where(iterate[:, None] == 0, 0, iterate[:, None] * last)  # w may have left the range of a float
+    returned = own + (state.total + state.total_low) / norm[:, None]
+    return (returned**2).sum(-1), (last**2).sum(-1)
+
+
+def advance(
+    sampler: Sampler,
+    method: NonlinearMethod,
+    spectrum: Spectrum,
+    weights: Weights,
+    table: Table,
+    replicas: Replica,
+    state: State,
+    origin: Array,
+    first: Array,
+    count: Array,
+) -> State:
+    """Steps first … first + count − 1 of L replicas; the table begins with step `origin`, a multiple of `STEPS`."""
+    many: Callable = jax.vmap(step, in_axes=(None, None, None, None, 0, 0, None, None, 0))
+
+    def one(state: State, number: Array, inputs: tuple[Table, Any]) -> State:
+        return many(sampler, method, spectrum, weights, replicas, state, number, *inputs)
+
+    def ahead(start: Array) -> tuple[Table, Any]:
+        rows = rows_from(table, start - origin)
+        rate = jnp.zeros((), spectrum.start.dtype)  # draws do not depend on it
+        return rows, sampler.draws(Lane(replicas.key, rate, rows.batch[:, replicas.run]), start)
+
+    return walk(one, ahead, carry, state, first, count)
