@@ -14,6 +14,7 @@ from sgdtheory.algorithms import DEFAULT, Algorithm, Course
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.contour import CONTOUR_RESOLVED, LARGEST_REACH
 from sgdtheory.risk.crossing import constant_ends, cross
+from sgdtheory.risk.equivalent import equivalent_risk
 from sgdtheory.risk.exact import risk_parts
 from sgdtheory.risk.moments import Ends, ends, returned_risk, start
 from sgdtheory.risk.resolution import FINE, ROUGH, Resolution, resolution_within
@@ -74,6 +75,8 @@ def run_risks(
         return RunRisks(parts, nothing, nothing > 0)
     settings = zip(batch.tolist(), rate.tolist(), steps.tolist(), strict=True)
     courses = [Course(algorithm, *setting, rounded=rounded) for setting in settings]
+    if not algorithm.linear:
+        return _equivalents(problem, courses)
     found = RunRisks(np.empty((2, batch.size)), nothing, nothing > 0)
     resolution = resolution_within(tolerance)
     for places, by_steps in _convoys(problem, courses, resolution, compiled_from):
@@ -84,6 +87,13 @@ def run_risks(
         if estimate:
             found.error[places] = _errors(problem, arrived, group, parts, compiled_from)
     return found
+
+
+def _equivalents(problem: AbstractProblem, courses: Sequence[Course]) -> RunRisks:
+    """Of methods that are not linear: parts of mean and variance."""
+    found = [equivalent_risk(problem, course, np.array([course.num_steps])) for course in courses]
+    parts = np.array([each[1, :, 0] for each, _ in found]).reshape(-1, 2).T
+    return RunRisks(parts, np.array([error[0] for _, error in found]), np.ones(len(found), dtype=bool))
 
 
 def course_risk(

@@ -11,12 +11,12 @@ from sgdtheory.algorithms import (
     Algorithm,
     Constant,
     Course,
-    checked_algorithm,
     number_of_steps,
     steps_of_shape,
 )
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.engine import journey, setting_out, travel
+from sgdtheory.risk.equivalent import checked_for_risk, equivalent_risk
 from sgdtheory.risk.moments import Ends, returned_risk
 from sgdtheory.risk.resolution import FINE, ROUGH, Resolution
 from sgdtheory.risk.risk import Risk
@@ -93,7 +93,7 @@ def risk_path(
         ValueError: an argument outside its range, or more than one setting.
     """
     checked_problem(problem)
-    algorithm = checked_algorithm(algorithm)
+    algorithm = checked_for_risk(algorithm)
     scheduled = algorithm.batch_schedule != Constant()
     batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples, scheduled=scheduled)
     if batch.size != 1:
@@ -104,12 +104,7 @@ def risk_path(
     n = number_of_steps(algorithm.batch_schedule, size, float(samples.flat[0]))
     course = Course(algorithm, size, peak, n)
     stops = _stops(course, number)
-    found, approximated = _parts_along(problem, course, stops, FINE)
-    error = np.zeros((2, stops.size))
-    if approximated:
-        rougher, _ = _parts_along(problem, course, stops, ROUGH)
-        with np.errstate(all="ignore"):
-            error = np.abs(found - rougher).sum(1) / found.sum(1)
+    found, error = _along(problem, course, stops)
     iterate, average = (Risk(parts[0], parts[1], wrong) for parts, wrong in zip(found, error, strict=True))
     step = np.minimum(stops, n - 1)
     return RiskPath(
@@ -120,6 +115,20 @@ def risk_path(
         course.rates(step),
         np.array(course.batches(step), dtype=float),
     )
+
+
+def _along(problem: AbstractProblem, course: Course, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bias and variance of iterate and average at the stops, (2, 2, K), and their relative errors (2, K)."""
+    error = np.zeros((2, stops.size))
+    if not course.algorithm.linear:
+        parts, errors = equivalent_risk(problem, course, stops)
+        return parts, error + errors
+    found, approximated = _parts_along(problem, course, stops, FINE)
+    if approximated:
+        rougher, _ = _parts_along(problem, course, stops, ROUGH)
+        with np.errstate(all="ignore"):
+            error = np.abs(found - rougher).sum(1) / found.sum(1)
+    return found, error
 
 
 def _parts_along(

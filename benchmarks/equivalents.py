@@ -1,0 +1,85 @@
+"""How far deterministic equivalents are from simulated means, over random settings: `python -m benchmarks.equivalents`.
+
+The table is that of docs/optimizers.md.
+"""
+
+import argparse
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+import sgdtheory as st
+
+BATCHES = 1, 2, 4, 16, 64, 256, 1024, 4096
+SCHEDULES = st.Constant(), st.Linear(), st.Cosine(warmup=0.1), st.WSD(0.3), st.Stages([0, 0.5], [1, 0.3])
+AVERAGES = st.LastIterate(), st.UniformAverage(), st.TailAverage(0.3)
+DIMENSIONS = 100, 300
+
+
+class Found(NamedTuple):
+    """One random setting: relative error of the equivalent, the one that it states, and of the simulated mean."""
+
+    batch: int
+    error: float
+    stated: float
+    noise: float
+
+
+def one(seed: int, replicas: int) -> Found:
+    """A random power law, schedule, average, B, γ and n, computed and simulated."""
+    random = np.random.default_rng(seed)
+    problem = st.PowerLaw(
+        random.uniform(1.05, 2.5), random.uniform(1.1, 4.0), int(random.choice(DIMENSIONS)), 10 ** random.uniform(-1, 1)
+    )
+    batch = int(random.choice(BATCHES))
+    steps = int(10 ** random.uniform(1.5, 3.2))
+    schedule = SCHEDULES[random.integers(len(SCHEDULES))]
+    average = AVERAGES[random.integers(len(AVERAGES))]
+    algorithm = st.Algorithm(st.SignSGD(), schedule=schedule, average=average)
+    rate = 10 ** random.uniform(-0.5, 1.0) * np.sqrt(problem.initial_risk) / steps
+    setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps, "algorithm": algorithm}
+    expected = st.excess_risk(problem, **setting)
+    found = st.simulate(jax.random.key(seed), problem, **setting, num_replicas=replicas)
+    error = float(expected.total / found.mean - 1)
+    return Found(batch, error, float(expected.relative_error), float(found.standard_error / found.mean))
+
+
+def table(found: list[Found]) -> str:
+    """Of all and by batch size: median and 90% of errors, and how many are beyond 2% and three standard errors.
+
+    The last column counts those that are beyond the error that is stated, and three standard errors.
+    """
+    lines = ["B      settings  median  90%     beyond 2%  beyond what is stated"]
+    for batch in (None, *BATCHES):
+        some = [each for each in found if batch in (None, each.batch)]
+        if some:
+            beyond = np.array([abs(each.error) - 3 * each.noise for each in some])
+            stated = np.array([each.stated for each in some])
+            raw = np.abs([each.error for each in some])
+            name = "all" if batch is None else str(batch)
+            lines.append(
+                f"{name:6} {len(some):8}  {np.median(raw):.2%}   {np.quantile(raw, 0.9):.2%}"
+                f"   {(beyond > 0.02).sum():9}  {(beyond > stated).sum()}"
+            )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--settings", type=int, default=300)
+    parser.add_argument("--replicas", type=int, default=256)
+    arguments = parser.parse_args()
+    found = []
+    for seed in range(arguments.settings):
+        found.append(one(seed, arguments.replicas))
+        print(
+            f"{seed:4} B = {found[-1].batch:5}  {found[-1].error:+.3%} ± {found[-1].noise:.3%}, {found[-1].stated:.1%}",
+            flush=True,
+        )
+    print(table(found))
+
+
+if __name__ == "__main__":
+    main()

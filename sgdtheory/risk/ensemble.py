@@ -1,0 +1,83 @@
+"""A problem as the mean field sees it: directions, each with its own mean and variance."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from sgdtheory.problems import AbstractProblem, PowerLaw
+
+MOST_LISTED = 4096  # directions that are taken one by one
+UNMOVED = 1e-3  # of its start: what a direction moves that is left out
+LARGEST_INDEX = 1e15
+MODES_TOLERANCE = 1e-6  # of sums over directions
+BEYOND_ALL = 1e-300  # no eigenvalue is as small: no mode stands for a tail
+
+
+class Ensemble(NamedTuple):
+    """K modes; `mode k` stands for `multiplicity` directions that are alike. The last one is what is left out.
+
+    That gathers noise and learns nothing: its drift is 0.
+
+    Attributes:
+        root: (K,) √λ of the drift.
+        spread: (K,) λ, of the noise that steps of one size a coordinate leave.
+        multiplicity: (K,).
+        start: (K,) √s, mean of `u = √λ (w − w*)` at the start.
+        frozen: Σ s of the directions left out.
+        noise: σ².
+    """
+
+    root: np.ndarray
+    spread: np.ndarray
+    multiplicity: np.ndarray
+    start: np.ndarray
+    frozen: float
+    noise: float
+
+
+def ensemble(problem: AbstractProblem, travel: float, slope: float) -> Ensemble:
+    """Of those directions that move.
+
+    Args:
+        problem: with finitely many directions, or a PowerLaw.
+        travel: Σ γ_t, the longest way of a coordinate.
+        slope: by how much of a step a coordinate follows its gradient at first, at most: E sign ≤ slope · u.
+
+    Raises:
+        ValueError: infinitely many directions that are no power law's.
+    """
+    kept = _kept(problem, travel * slope)
+    if kept is None:
+        eigenvalue, signal = problem.directions()
+        multiplicity = np.ones(eigenvalue.size)
+        left = frozen = 0.0
+    else:
+        head = problem.truncated(int(kept))
+        modes = head.modes(BEYOND_ALL, MODES_TOLERANCE)
+        eigenvalue = modes.eigenvalue
+        multiplicity = modes.multiplicity
+        signal = modes.signal / multiplicity
+        left = max(float(problem.trace) - float(head.trace), 0.0)
+        frozen = float(problem.tail_signal(kept))
+    return Ensemble(
+        np.append(np.sqrt(eigenvalue), 0.0),
+        np.append(eigenvalue, left),
+        np.append(multiplicity, 1.0),
+        np.append(np.sqrt(signal), 0.0),
+        frozen,
+        problem.noise_variance,
+    )
+
+
+def _kept(problem: AbstractProblem, way: float) -> float | None:
+    """How many directions of a power law move; None: all are listed."""
+    if problem.dim is not None and (problem.dim <= MOST_LISTED or not isinstance(problem, PowerLaw)):
+        return None
+    if not isinstance(problem, PowerLaw):
+        raise ValueError(
+            "problem must have finitely many directions, or be a PowerLaw, for a method that is not linear; truncate it"
+        )
+    moving = (way / UNMOVED) ** (2 / problem.capacity)
+    last = math.inf if problem.dim is None else problem.dim
+    return float(min(max(np.ceil(moving), MOST_LISTED), LARGEST_INDEX, last))

@@ -1,0 +1,120 @@
+"""Risks of nonlinear methods by their deterministic equivalents, at the end of a run and along it (THEORY.md T37)."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from sgdtheory.algorithms import Algorithm, Course, SignSGD, checked_algorithm, steps_of_shape
+from sgdtheory.problems import AbstractProblem
+from sgdtheory.risk.ensemble import ensemble
+from sgdtheory.risk.fields import field_of
+from sgdtheory.risk.mean_field import Keeping, MeanField, State
+from sgdtheory.risk.runs import MOST_PIECES, MOST_STEPS
+
+ERROR = 0.02  # relative, of the equivalent, not of its computation: as measured by benchmarks/equivalents.py
+SUMMED = 4096  # steps at which Σ γ_t is looked at
+
+
+def checked_for_risk(algorithm: object) -> Algorithm:
+    """`algorithm`, if there is a way to its risk.
+
+    Raises:
+        ValueError: it is none, or it can be simulated only.
+    """
+    found = checked_algorithm(algorithm, linear=False)
+    if found.linear or (field_of(found.method) and np.isinf(found.clip_norm)):
+        return found
+    return checked_algorithm(found)
+
+
+def equivalent_risk(problem: AbstractProblem, course: Course, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(2, 2, K): of the iterate and of what is returned, what means and what variances hold of the risk; (K,) errors.
+
+    The errors are `ERROR`, and as much as directions hold in which steps lead to and fro.
+
+    Args:
+        problem: with finitely many directions, or a PowerLaw.
+        course: of a method that has a field.
+        stops: (K,) numbers of steps, increasing.
+
+    Raises:
+        ValueError: too many steps that have to be taken one by one.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is data
+        return _followed(_mean_field(problem, course), course, stops)
+
+
+def _followed(run: MeanField, course: Course, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    average = course.algorithm.average
+    kept = Keeping(average.forgetting(course.num_steps), average.weight(course.num_steps))
+    state = _with_sum(run.start()) if average.starts_at_iterate() else run.start()
+    found = [_parts(run, state, course, stop) for stop in stops[stops == 0]]
+    errors = [ERROR for _ in found]
+    for low, high, smooth in _pieces(course):
+        keeping = kept if low >= course.first_averaged else Keeping(0.0, 0.0)
+        now = low
+        for end in np.unique(np.append(stops[(stops > low) & (stops < high)], high)).tolist():
+            if smooth:
+                state = run.crossed(state, keeping, now, end, (low, high))
+            else:
+                state = run.stepped(state, keeping, now, end)
+            now = end
+            if now in stops:
+                found.append(_parts(run, state, course, now))
+                errors.append(ERROR + run.saturated(state, float(course.batches(np.array([now - 1]))[0])))
+    return np.moveaxis(np.array(found), 0, -1), np.array(errors)
+
+
+def _with_sum(state: State) -> State:
+    """The sum begins as the iterate, at the start."""
+    return state._replace(sum_mean=state.mean, covariance=state.variance, sum_variance=state.variance)
+
+
+def _mean_field(problem: AbstractProblem, course: Course) -> MeanField:
+    method = course.algorithm.method
+    field = field_of(method)
+    assert field is not None, "checked_for_risk has let it pass"
+    steps = np.unique(np.floor(np.linspace(0, course.num_steps - 1, int(min(course.num_steps, SUMMED)))))
+    travel = float(course.rates(steps).mean() * course.num_steps)
+    slope = 1.0
+    if isinstance(method, SignSGD):  # E sign ≤ √B u/√T, T ≥ σ²
+        slope = float(np.sqrt(course.batches(steps).max() / max(problem.noise_variance, np.finfo(float).tiny)))
+    return MeanField(ensemble(problem, travel, slope), field, course, bool(_plateaus(course).size))
+
+
+def _pieces(course: Course) -> list[tuple[float, float, bool]]:
+    """First steps and ends of what lies between kinks, and whether it is smooth.
+
+    Raises:
+        ValueError: more steps than can be taken one by one.
+    """
+    shapes = course.algorithm.schedule, course.algorithm.batch_schedule
+    smooth = all(shape.smooth for shape in shapes)
+    if not smooth and course.num_steps > MOST_STEPS:
+        raise ValueError(
+            f"algorithm must be smooth or staged: {course.num_steps:.3g} steps would have to be taken one by one (at "
+            f"most {MOST_STEPS:g}); take fewer samples or a smooth shape"
+        )
+    edges = {0.0, course.first_averaged, course.num_steps}
+    if smooth:
+        edges |= {edge for shape in shapes for edge in steps_of_shape(shape, course.num_steps)}
+        edges |= set(_plateaus(course).tolist())
+    return [(low, high, smooth) for low, high in pairwise(sorted(edges)) if high > low]
+
+
+def _plateaus(course: Course) -> np.ndarray:
+    """First steps of runs of equal batch sizes; empty where they are so many that they are as good as smooth."""
+    starts, _ = course.batch_runs
+    return starts if starts.size <= MOST_PIECES else np.zeros(0)
+
+
+def _parts(run: MeanField, state: State, course: Course, stop: float) -> list[list[float]]:
+    """Of w_t and of what is returned, what means and variances hold of the risk."""
+    own, total = course.algorithm.average.returned(stop, course.num_steps)
+    mean = own * state.mean + total * state.sum_mean
+    variance = own**2 * state.variance + 2 * own * total * state.covariance + total**2 * state.sum_variance
+    parts = []
+    for pair in ((state.mean, state.variance), (mean, variance)):
+        bias, rest = run.risk(pair[0][None], pair[1][None])
+        parts.append([float(bias[0]), float(rest[0])])
+    return parts

@@ -1,0 +1,249 @@
+"""Deterministic equivalents: one step against integrals, runs against the exact engine and against simulation."""
+
+from functools import cache
+
+import jax
+import mpmath
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+
+import sgdtheory as st
+from sgdtheory.algorithms import Course
+from sgdtheory.risk import equivalent, fields
+from sgdtheory.risk.chi import ChiRule, chi_rule, chi_rules
+from sgdtheory.risk.ensemble import Ensemble, ensemble
+from sgdtheory.risk.fields import Step, sign_step
+from sgdtheory.risk.mean_field import Keeping, MeanField, State
+from tests.marks import slow
+
+LAST = st.LastIterate()
+SIGN = st.SignSGD()
+PROBLEM = st.PowerLaw(1.5, 2.0, dim=200)
+
+
+@pytest.mark.parametrize("batch", [1.0, 2.5, 7.0, 64.0, 1e4, 1e7, 1e12])
+def test_means_over_chi(batch):
+    """Moments in closed form, and functions that are no polynomials by another quadrature."""
+    node, weight = chi_rule(batch)
+    scale = np.sqrt(batch)
+    for power in (0, 1, 2, 3, 6):
+        with mpmath.workdps(40):
+            half = mpmath.mpf(batch) / 2
+            exact = mpmath.exp(mpmath.loggamma(half + power / 2) - mpmath.loggamma(half)) / half ** (power / 2)
+        assert weight @ (node / scale) ** power == pytest.approx(float(exact), rel=1e-8)
+    if batch <= 1e4:
+        law = stats.chi(batch)
+        ends = law.ppf([1e-14, 1 - 1e-14])
+        for function in (
+            lambda x: special.erf(0.3 * x),
+            lambda x: x / np.sqrt(1 + 0.1 * x**2),
+            lambda x: np.exp(-x / 9),
+        ):
+            exact = integrate.quad(lambda x, f=function: f(x) * law.pdf(x), *ends, epsabs=0, epsrel=1e-11, limit=500)[0]
+            assert weight @ function(node) == pytest.approx(exact, rel=2e-6)
+
+
+def alone(eigenvalue, multiplicity=1.0):
+    one = np.array([1.0])
+    return Ensemble(np.sqrt(eigenvalue) * one, eigenvalue * one, multiplicity * one, one, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 64])
+@pytest.mark.parametrize(("mean", "variance"), [(0.0, 0.3), (0.8, 0.02), (2.0, 1.5), (0.05, 1e-8)])
+def test_a_step_of_sign_is_the_integral_over_the_incomplete_beta_function(batch, mean, variance):
+    """E sign = ∫ (2 I_{(1+ρ)/2}(B/2, B/2) − 1) N(u; a, r) du with ρ = u/√(T' + u²), and Cov(u, sign)."""
+    others, eigenvalue, rate = 0.7, 0.25, 0.3
+
+    def sign(u):
+        return 2 * special.betainc(batch / 2, batch / 2, (1 + u / np.sqrt(others + u**2)) / 2) - 1
+
+    law = stats.norm(mean, np.sqrt(variance))
+    ends = mean - 12 * law.std(), mean + 12 * law.std()
+    expected, shared = (
+        integrate.quad(lambda u, f=f: f(u) * law.pdf(u), *ends, points=[mean], epsabs=1e-13, limit=400)[0]
+        for f in (sign, lambda u: (u - mean) * sign(u))
+    )
+    one = np.array([[1.0]])
+    loss = (others + mean**2 + variance) * one
+    found = sign_step(
+        alone(eigenvalue), mean * one, variance * one, loss, rate * one, chi_rules(np.array([float(batch)]))
+    )
+    close = {1: 3e-4, 3: 5e-5, 64: 1e-9}[batch]  # nodes of the mean over χ
+    assert found.drift[0, 0] == pytest.approx(rate * 0.5 * expected, rel=close, abs=1e-9)
+    assert found.response[0, 0] * variance == pytest.approx(rate * 0.5 * shared, rel=close, abs=1e-12)
+    assert found.scatter[0, 0] == pytest.approx(rate**2 * eigenvalue * (1 - expected**2), rel=close)
+
+
+def sgd_step(ensemble, mean, variance, loss, rate, chi: ChiRule):
+    """Plain SGD as a field (THEORY.md T2): the identity in the place of the sign."""
+    batch = (chi.weight * chi.node**2).sum(1, keepdims=True)
+    response = rate * ensemble.root**2
+    scatter = (rate * ensemble.root**2) ** 2 * (variance + (mean**2 + variance + loss) / batch)
+    return Step(response * mean, response, scatter)
+
+
+SHAPES = {
+    "constant": (st.Constant(), st.Constant()),
+    "linear": (st.Linear(), st.Constant()),
+    "warm": (st.Cosine(final=0.1, warmup=0.1), st.Stages([0, 0.4], [1, 3])),
+    "staged": (st.Stages([0, 0.3, 0.8], [1, 0.5, 0.1]), st.Linear(final=4.0)),
+    "any": (lambda t: 1 / (1 + t / 99), st.Constant()),
+}
+
+
+@pytest.mark.parametrize("average", [LAST, st.UniformAverage(), st.TailAverage(0.3), st.ExponentialAverage(window=0.1)])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_with_the_identity_it_is_the_exact_engine(monkeypatch, shape, average):
+    """A run of 3,000 steps on panels against closed forms and panels of second moments; along the way too."""
+    monkeypatch.setitem(fields.FIELDS, st.SignSGD, sgd_step)
+    problem = st.PowerLaw(1.5, 2.0, dim=50, noise_variance=0.6)
+    setting = {"batch_size": 4, "learning_rate": 0.2, "num_samples": 12000}
+    mine, plain = (st.Algorithm(method, *SHAPES[shape], average=average) for method in (SIGN, st.SGD()))
+    found, exact = (st.excess_risk(problem, **setting, algorithm=each) for each in (mine, plain))
+    assert found.total == pytest.approx(exact.total, rel=3e-5)
+    paths = [st.risk_path(problem, **setting, algorithm=each, points=9) for each in (mine, plain)]
+    for name in ("iterate", "average"):
+        one, other = (getattr(path, name).total for path in paths)
+        np.testing.assert_allclose(one, other, rtol=3e-5)
+
+
+@pytest.mark.parametrize("batch", [1, 64, 4096])
+@pytest.mark.parametrize("schedule", [st.Constant(), st.Linear()])
+def test_panels_are_steps(batch, schedule):
+    course = Course(st.Algorithm(SIGN, schedule, average=st.UniformAverage()), float(batch), 0.01, 2000.0)
+    run = MeanField(ensemble(PROBLEM, 20.0, np.sqrt(batch)), sign_step, course)
+    keeping = Keeping(0.0, 1.0)
+    every = run.stepped(run.start(), keeping, 0.0, 2000.0)
+    found = run.crossed(run.start(), keeping, 0.0, 2000.0, (0.0, 2000.0))
+    for name in State._fields:
+        power = 1 if "ariance" in name else 2
+        one, other = (getattr(each, name) ** power @ run.ensemble.multiplicity for each in (every, found))
+        assert other == pytest.approx(one, rel=1e-5, abs=1e-9 * PROBLEM.initial_risk), name
+
+
+CASES = [  # a, b, σ², B, γ, n, schedule, average
+    (1.5, 2.0, 1.0, 1, 0.004, 1000, st.Linear(), LAST),
+    (1.2, 3.0, 0.2, 16, 0.01, 300, st.Constant(), st.UniformAverage()),
+    (2.0, 1.5, 2.0, 256, 0.01, 500, st.Cosine(), LAST),
+    (1.3, 1.6, 1.0, 4, 0.004, 800, st.Constant(), st.TailAverage(0.5)),
+    (1.5, 2.0, 1.0, 4096, 0.01, 1500, st.Linear(), LAST),
+    (1.1, 2.5, 5.0, 2, 0.003, 1500, st.WSD(0.3), LAST),
+]
+
+
+def of_case(case):
+    a, b, noise, batch, rate, steps, schedule, average = case
+    setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps}
+    return st.PowerLaw(a, b, 300, noise), setting | {"algorithm": st.Algorithm(SIGN, schedule, average=average)}
+
+
+@cache
+def simulated(case):
+    problem, setting = of_case(case)
+    found = st.simulate(jax.random.key(4), problem, **setting, num_replicas=1024)
+    return float(found.mean), float(found.standard_error)
+
+
+def off(case):
+    """By how much the equivalent misses the simulated mean, in units of what it may: 2% and 4.5 standard errors."""
+    problem, setting = of_case(case)
+    mean, error = simulated(case)
+    return abs(st.excess_risk(problem, **setting).total - mean) / (0.02 * mean + 4.5 * error)
+
+
+def doubled(*arguments):
+    """Twice the noise."""
+    right = sign_step(*arguments)
+    return right._replace(scatter=2 * right.scatter)
+
+
+def linear(own, mean, variance, loss, rate, chi):
+    """The slope at 0 for all gradients, which is SGD preconditioned by H^−½."""
+    slope = np.sqrt(2 / np.pi) * (chi.weight * chi.node).sum(1, keepdims=True) / np.sqrt(loss)
+    response = rate * own.root * slope
+    return Step(response * mean, response, rate**2 * own.spread + 0 * mean)
+
+
+@pytest.mark.parametrize(
+    ("case", "wrong"), [(0, [linear]), (1, [doubled, linear]), (2, []), (3, []), slow(4, []), slow(5, [])]
+)
+def test_the_simulated_mean_is_that(monkeypatch, case, wrong):
+    """False alarm 7e-6 a case; wrong laws are found out."""
+    assert off(CASES[case]) < 1
+    for law in wrong:
+        monkeypatch.setitem(fields.FIELDS, st.SignSGD, law)
+        assert off(CASES[case]) > 1
+
+
+@pytest.mark.parametrize("batch", [1, 4096])
+def test_directions_that_are_left_out(monkeypatch, batch):
+    """Fewer or many more of infinitely many change nothing: those that move ten times less, or a hundred times less."""
+    problem = st.PowerLaw(1.3, 1.8)
+    setting = {"batch_size": batch, "learning_rate": 0.003, "num_samples": 3e4 * batch}
+    setting |= {"algorithm": st.Algorithm(SIGN, st.Linear(), average=LAST)}
+    found = st.excess_risk(problem, **setting).total
+    for unmoved in (1e-2, 1e-5):
+        monkeypatch.setattr("sgdtheory.risk.ensemble.UNMOVED", unmoved)
+        assert st.excess_risk(problem, **setting).total == pytest.approx(found, rel=1e-3)
+
+
+def test_a_finite_law_and_its_directions():
+    law = st.PowerLaw(1.4, 2.0, dim=6000)
+    setting = {"batch_size": 8, "learning_rate": 0.01, "num_samples": 8000, "algorithm": st.Algorithm(SIGN)}
+    listed = st.LeastSquares(*law.directions())
+    found, exact = (st.excess_risk(each, **setting).total for each in (law, listed))
+    assert found == pytest.approx(exact, rel=1e-5)
+
+
+def test_no_noise_is_the_path_of_the_mean():
+    """B → ∞: every weight moves by γ towards its optimum."""
+    problem = st.LeastSquares([1.0, 0.25], [1.0, 4.0], 0.5)
+    setting = {"batch_size": 1e20, "learning_rate": 0.1, "num_samples": 9e20}
+    risk = st.excess_risk(problem, **setting, algorithm=st.Algorithm(SIGN, average=LAST))
+    assert risk.total == pytest.approx(0.1**2 + 0.25 * (4 - 0.9) ** 2, rel=1e-6)
+    assert risk.variance == pytest.approx(0, abs=1e-9)
+    assert risk.relative_error == pytest.approx(equivalent.ERROR)
+
+
+def test_where_steps_lead_to_and_fro_a_larger_error_is_stated():
+    """γ√λ_1 far above what gradients' noise moves: the first weight jumps from side to side of its optimum."""
+    setting = {"batch_size": 1024, "num_samples": 1024 * 60, "algorithm": st.Algorithm(SIGN, average=LAST)}
+    large, small = (st.excess_risk(PROBLEM, **setting, learning_rate=rate).relative_error for rate in (0.18, 0.02))
+    assert large > 0.3
+    assert small == equivalent.ERROR
+
+
+def test_a_run_that_diverges_is_data():
+    found = st.excess_risk(
+        PROBLEM, batch_size=2, learning_rate=1e200, num_samples=200, algorithm=st.Algorithm(SIGN, average=LAST)
+    )
+    assert not found.total < 1e300
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "sentence"),
+    [
+        (st.Algorithm(st.Adam()), "algorithm must be linear in the gradient where risks are exact, got Adam"),
+        (st.Algorithm(st.SignSGD(0.5)), "where risks are exact, got SignSGD"),
+        (st.Algorithm(st.SignSGD(basis="random")), "where risks are exact, got SignSGD"),
+        (st.Algorithm(SIGN, clip_norm=1.0), r"got SignSGD\(.*\) with clip_norm=1"),
+        (st.Algorithm(SIGN, lambda t: 1 / (1 + t)), "algorithm must be smooth or staged: 5e[+]06 steps"),
+    ],
+)
+@pytest.mark.parametrize("ask", [st.excess_risk, st.risk_path])
+def test_what_is_refused(ask, algorithm, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        ask(PROBLEM, batch_size=1, learning_rate=0.1, num_samples=5e6, algorithm=algorithm)
+
+
+def test_a_problem_that_cannot_be_listed():
+    class Mine(st.AbstractProblem):
+        noise_variance = 1.0
+        dim = None
+
+        def directions(self):
+            raise ValueError("infinitely many")
+
+    with pytest.raises(ValueError, match="problem must have finitely many directions, or be a PowerLaw"):
+        ensemble(Mine(), 1.0, 1.0)
