@@ -92,8 +92,8 @@ def run_risks(
 def _equivalents(problem: AbstractProblem, courses: Sequence[Course]) -> RunRisks:
     """Of methods that are not linear: parts of mean and variance."""
     found = [equivalent_risk(problem, course, np.array([course.num_steps])) for course in courses]
-    parts = np.array([each[1, :, 0] for each, _ in found]).reshape(-1, 2).T
-    return RunRisks(parts, np.array([error[0] for _, error in found]), np.ones(len(found), dtype=bool))
+    means, variances, error = np.array([[values[1, 0] for values in each] for each in found]).reshape(-1, 3).T
+    return RunRisks(np.stack([means, variances]), error, np.ones(len(found), dtype=bool))
 
 
 def course_risk(

@@ -1,6 +1,8 @@
 """Risks of nonlinear methods by their deterministic equivalents, at the end of a run and along it (THEORY.md T37)."""
 
+from collections.abc import Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,7 +13,11 @@ from sgdtheory.risk.fields import field_of
 from sgdtheory.risk.mean_field import Keeping, MeanField, State
 from sgdtheory.risk.runs import MOST_PIECES, MOST_STEPS
 
-ERROR = 0.02  # relative, of the equivalent, not of its computation: as measured by benchmarks/equivalents.py
+# Relative errors of the equivalent, not of its computation, as measured by benchmarks/equivalents.py:
+ERROR = 0.02  # as a rule,
+LOST = 2.0  # and so much of what variances hold in directions in which steps lead to and fro,
+LOST_MEAN = 0.1  # and of what means hold there
+LOOKS = 24  # numbers of steps, log-spaced, at which it is asked whether they do
 SUMMED = 4096  # steps at which Σ γ_t is looked at
 
 
@@ -27,10 +33,21 @@ def checked_for_risk(algorithm: object) -> Algorithm:
     return checked_algorithm(found)
 
 
-def equivalent_risk(problem: AbstractProblem, course: Course, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(2, 2, K): of the iterate and of what is returned, what means and what variances hold of the risk; (K,) errors.
+class Seen(NamedTuple):
+    """Of w_t and of what is returned after a number of steps, (2,) each.
 
-    The errors are `ERROR`, and as much as directions hold in which steps lead to and fro.
+    Attributes:
+        means, variances: what means and what variances hold of the risk.
+        error: that is stated of their sum, relative.
+    """
+
+    means: np.ndarray
+    variances: np.ndarray
+    error: np.ndarray
+
+
+def equivalent_risk(problem: AbstractProblem, course: Course, stops: np.ndarray) -> Seen:
+    """Risks after numbers of steps: (2, K) of the iterate and of what is returned.
 
     Args:
         problem: with finitely many directions, or a PowerLaw.
@@ -41,28 +58,33 @@ def equivalent_risk(problem: AbstractProblem, course: Course, stops: np.ndarray)
         ValueError: too many steps that have to be taken one by one.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is data
-        return _followed(_mean_field(problem, course), course, stops)
+        found = list(_followed(_mean_field(problem, course), course, stops))
+    return Seen(*(np.stack(each, axis=1) for each in zip(*found, strict=True)))
 
 
-def _followed(run: MeanField, course: Course, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _followed(run: MeanField, course: Course, stops: np.ndarray) -> Iterator[Seen]:
+    """What is seen at the stops."""
     average = course.algorithm.average
     kept = Keeping(average.forgetting(course.num_steps), average.weight(course.num_steps))
     state = _with_sum(run.start()) if average.starts_at_iterate() else run.start()
-    found = [_parts(run, state, course, stop) for stop in stops[stops == 0]]
-    errors = [ERROR for _ in found]
+    before = np.zeros(state.mean.size, dtype=bool)  # directions in which averaged steps have led to and fro
+    if 0 in stops:
+        yield _seen(run, state, course, 0.0, before, before)
+    looks = np.append(stops, np.round(np.geomspace(1, course.num_steps, LOOKS)))
     for low, high, smooth in _pieces(course):
-        keeping = kept if low >= course.first_averaged else Keeping(0.0, 0.0)
+        averaged = low >= course.first_averaged
+        keeping = kept if averaged else Keeping(0.0, 0.0)
         now = low
-        for end in np.unique(np.append(stops[(stops > low) & (stops < high)], high)).tolist():
+        for end in np.unique(np.append(looks[(looks > low) & (looks < high)], high)).tolist():
             if smooth:
                 state = run.crossed(state, keeping, now, end, (low, high))
             else:
                 state = run.stepped(state, keeping, now, end)
             now = end
+            shaken = run.shaken(state, float(course.batches(np.array([now - 1]))[0]))
+            before = before | (shaken & averaged)
             if now in stops:
-                found.append(_parts(run, state, course, now))
-                errors.append(ERROR + run.saturated(state, float(course.batches(np.array([now - 1]))[0])))
-    return np.moveaxis(np.array(found), 0, -1), np.array(errors)
+                yield _seen(run, state, course, now, shaken, before)
 
 
 def _with_sum(state: State) -> State:
@@ -108,13 +130,19 @@ def _plateaus(course: Course) -> np.ndarray:
     return starts if starts.size <= MOST_PIECES else np.zeros(0)
 
 
-def _parts(run: MeanField, state: State, course: Course, stop: float) -> list[list[float]]:
-    """Of w_t and of what is returned, what means and variances hold of the risk."""
+def _seen(run: MeanField, state: State, course: Course, stop: float, shaken: np.ndarray, before: np.ndarray) -> Seen:
+    """Of w_t, whose directions are shaken now, and of what is returned, where they may have been before."""
     own, total = course.algorithm.average.returned(stop, course.num_steps)
     mean = own * state.mean + total * state.sum_mean
     variance = own**2 * state.variance + 2 * own * total * state.covariance + total**2 * state.sum_variance
-    parts = []
-    for pair in ((state.mean, state.variance), (mean, variance)):
-        bias, rest = run.risk(pair[0][None], pair[1][None])
-        parts.append([float(bias[0]), float(rest[0])])
-    return parts
+    now = _one(run, state.mean, state.variance, shaken)
+    returned = _one(run, mean, variance, shaken | before if total else shaken)
+    return Seen(*np.array([now, returned]).T)
+
+
+def _one(run: MeanField, mean: np.ndarray, variance: np.ndarray, shaken: np.ndarray) -> list[float]:
+    """Parts of the risk, and its error."""
+    parts = [float(each[0]) for each in run.risk(mean[None], variance[None])]
+    weights = run.ensemble.multiplicity * shaken
+    lost = float(LOST * np.maximum(variance, 0.0) @ weights + LOST_MEAN * mean**2 @ weights)
+    return [*parts, ERROR + (lost / sum(parts) if lost else 0.0)]

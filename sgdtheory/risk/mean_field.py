@@ -29,6 +29,7 @@ DIFFERENCE = 1e-6  # relative, of numerical derivatives
 FIRST_STEPS = 48.0  # after a kink, one by one
 SHORTEST = 16.0  # steps of a panel
 LONGER = 2.0  # times the panel before, at most, and times the way from the last kink
+RANDOM = 1e-9  # of a mean's square: smaller variances are rounding
 FALLEN = 0.2  # of a learning rate: if it ends below that share of it, panels close in on the end
 
 
@@ -92,15 +93,15 @@ class MeanField:
         weights = self.ensemble.multiplicity
         return mean**2 @ weights + self.ensemble.frozen, np.maximum(variance, 0.0) @ weights
 
-    def saturated(self, state: State, batch: float) -> float:
-        """Share of the risk in directions that are shaken more than gradients are, `B r > T − E u²`.
+    def shaken(self, state: State, batch: float) -> np.ndarray:
+        """(K,) which directions are shaken more than gradients are, `B r > T − E u²`.
 
-        There single steps lead to and fro, past the optimum and back, and u is not Gaussian.
+        There single steps lead to and fro, past the optimum and back, and u is not Gaussian. Where nothing is random
+        they are followed.
         """
         loss = self.loss(state.mean[None], state.variance[None])[0, 0]
-        own = state.variance * self.ensemble.multiplicity
-        shaken = batch * state.variance > loss - state.mean**2 - state.variance
-        return float(own[shaken].sum() / (loss - self.ensemble.noise)) if shaken.any() else 0.0
+        random = state.variance > RANDOM * state.mean**2
+        return random & (batch * state.variance > loss - state.mean**2 - state.variance)
 
     def step(self, mean: np.ndarray, variance: np.ndarray, loss: np.ndarray, known: Known) -> Step:
         """Of (P, K) directions; a variance below 0, of an iteration on its way, is none."""
