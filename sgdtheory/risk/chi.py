@@ -6,7 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial import legendre
 
-NODES = 14  # of the rule: means of the functions that signs need are right to 3e-4 at B = 1, 5e-5 at 2, 1e-12 at 16
+# B → nodes of the rule from there on: means of the functions that signs need are right to 3e-4 at B = 1, 5e-5 at 2 and
+# 1e-5 from 4 on
+NODES = {0.0: 14, 4.0: 10, 16.0: 6, 256.0: 4}
 FINE = 400  # points that stand for the density itself
 WIDTH = 9.0  # of it on either side of its peak: its standard deviation is below 0.71
 LARGE = 1e8  # B: beyond, χ is √B
@@ -20,14 +22,13 @@ class ChiRule(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def chi_rule(batch: float) -> ChiRule:
+def chi_rule(batch: float, nodes: int) -> ChiRule:
     """Of χ_B, whose density is ∝ χ^{B−1} e^{−χ²/2}; B need not be whole.
 
     The Gauss rule of the density on a fine grid, from the Jacobi matrix that Lanczos' iteration finds (Golub & Welsch).
     """
     if batch > LARGE:
-        node = np.zeros(NODES) + np.sqrt(batch)
-        return ChiRule(node, np.full(NODES, 1 / NODES))
+        return ChiRule(np.full(nodes, np.sqrt(batch)), np.full(nodes, 1 / nodes))
     peak = np.sqrt(batch)
     low = max(0.0, peak - WIDTH)
     points, weights = legendre.leggauss(FINE)
@@ -35,8 +36,8 @@ def chi_rule(batch: float) -> ChiRule:
     log_density = (batch - 1) * np.log(fine) - fine**2 / 2
     density = weights * np.exp(log_density - log_density.max())
     basis = [np.sqrt(density / density.sum())]
-    jacobi = np.zeros((NODES, NODES))
-    for k in range(NODES):
+    jacobi = np.zeros((nodes, nodes))
+    for k in range(nodes):
         moved = fine * basis[k]
         for _ in range(2):  # orthogonal to all before it, to rounding
             for j, vector in enumerate(basis):
@@ -45,13 +46,14 @@ def chi_rule(batch: float) -> ChiRule:
                 jacobi[j, k] += part
         size = np.linalg.norm(moved)
         basis.append(moved / size)
-        if k + 1 < NODES:
+        if k + 1 < nodes:
             jacobi[k + 1, k] = size
     node, vectors = np.linalg.eigh(np.tril(jacobi))
     return ChiRule(node, vectors[0] ** 2)
 
 
 def chi_rules(batches: np.ndarray) -> ChiRule:
-    """Of P batch sizes: (P, M) each."""
-    rules = [chi_rule(batch) for batch in batches.tolist()]
+    """Of P batch sizes: (P, M) each, with as many nodes as the smallest needs."""
+    nodes = next(number for least, number in reversed(NODES.items()) if batches.min() >= least)
+    rules = [chi_rule(batch, nodes) for batch in batches.tolist()]
     return ChiRule(*(np.stack(each) for each in zip(*rules, strict=True)))

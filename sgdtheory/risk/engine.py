@@ -76,7 +76,7 @@ def run_risks(
     settings = zip(batch.tolist(), rate.tolist(), steps.tolist(), strict=True)
     courses = [Course(algorithm, *setting, rounded=rounded) for setting in settings]
     if not algorithm.linear:
-        return _equivalents(problem, courses)
+        return _equivalents(problem, courses, estimate)
     found = RunRisks(np.empty((2, batch.size)), nothing, nothing > 0)
     resolution = resolution_within(tolerance)
     for places, by_steps in _convoys(problem, courses, resolution, compiled_from):
@@ -89,9 +89,9 @@ def run_risks(
     return found
 
 
-def _equivalents(problem: AbstractProblem, courses: Sequence[Course]) -> RunRisks:
+def _equivalents(problem: AbstractProblem, courses: Sequence[Course], estimate: bool) -> RunRisks:
     """Of methods that are not linear: parts of mean and variance."""
-    found = [equivalent_risk(problem, course, np.array([course.num_steps])) for course in courses]
+    found = [equivalent_risk(problem, course, np.array([course.num_steps]), estimate) for course in courses]
     means, variances, error = np.array([[values[1, 0] for values in each] for each in found]).reshape(-1, 3).T
     return RunRisks(np.stack([means, variances]), error, np.ones(len(found), dtype=bool))
 

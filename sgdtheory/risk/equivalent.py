@@ -16,7 +16,7 @@ from sgdtheory.risk.runs import MOST_PIECES, MOST_STEPS
 # Relative errors of the equivalent, not of its computation, as measured by benchmarks/equivalents.py:
 ERROR = 0.02  # as a rule,
 LOST = 2.0  # and so much of what variances hold in directions in which steps lead to and fro,
-LOST_MEAN = 0.1  # and of what means hold there
+LOST_MEAN = 1.0  # and of what means hold there
 LOOKS = 24  # numbers of steps, log-spaced, at which it is asked whether they do
 SUMMED = 4096  # steps at which Σ γ_t is looked at
 
@@ -46,23 +46,24 @@ class Seen(NamedTuple):
     error: np.ndarray
 
 
-def equivalent_risk(problem: AbstractProblem, course: Course, stops: np.ndarray) -> Seen:
+def equivalent_risk(problem: AbstractProblem, course: Course, stops: np.ndarray, estimate: bool = True) -> Seen:
     """Risks after numbers of steps: (2, K) of the iterate and of what is returned.
 
     Args:
         problem: with finitely many directions, or a PowerLaw.
         course: of a method that has a field.
         stops: (K,) numbers of steps, increasing.
+        estimate: whether to look on the way for what makes errors larger, which takes half as long again.
 
     Raises:
         ValueError: too many steps that have to be taken one by one.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is data
-        found = list(_followed(_mean_field(problem, course), course, stops))
+        found = list(_followed(_mean_field(problem, course), course, stops, LOOKS if estimate else 0))
     return Seen(*(np.stack(each, axis=1) for each in zip(*found, strict=True)))
 
 
-def _followed(run: MeanField, course: Course, stops: np.ndarray) -> Iterator[Seen]:
+def _followed(run: MeanField, course: Course, stops: np.ndarray, number: int) -> Iterator[Seen]:
     """What is seen at the stops."""
     average = course.algorithm.average
     kept = Keeping(average.forgetting(course.num_steps), average.weight(course.num_steps))
@@ -70,7 +71,7 @@ def _followed(run: MeanField, course: Course, stops: np.ndarray) -> Iterator[See
     before = np.zeros(state.mean.size, dtype=bool)  # directions in which averaged steps have led to and fro
     if 0 in stops:
         yield _seen(run, state, course, 0.0, before, before)
-    looks = np.append(stops, np.round(np.geomspace(1, course.num_steps, LOOKS)))
+    looks = np.append(stops, np.round(np.geomspace(1, course.num_steps, number)))
     for low, high, smooth in _pieces(course):
         averaged = low >= course.first_averaged
         keeping = kept if averaged else Keeping(0.0, 0.0)

@@ -25,7 +25,7 @@ PROBLEM = st.PowerLaw(1.5, 2.0, dim=200)
 @pytest.mark.parametrize("batch", [1.0, 2.5, 7.0, 64.0, 1e4, 1e7, 1e12])
 def test_means_over_chi(batch):
     """Moments in closed form, and functions that are no polynomials by another quadrature."""
-    node, weight = chi_rule(batch)
+    node, weight = chi_rule(batch, 14)
     scale = np.sqrt(batch)
     for power in (0, 1, 2, 3, 6):
         with mpmath.workdps(40):
@@ -69,7 +69,7 @@ def test_a_step_of_sign_is_the_integral_over_the_incomplete_beta_function(batch,
     found = sign_step(
         alone(eigenvalue), mean * one, variance * one, loss, rate * one, chi_rules(np.array([float(batch)]))
     )
-    close = {1: 3e-4, 3: 5e-5, 64: 1e-9}[batch]  # nodes of the mean over χ
+    close = {1: 3e-4, 3: 5e-5, 64: 2e-5}[batch]  # nodes of the mean over χ
     assert found.drift[0, 0] == pytest.approx(rate * 0.5 * expected, rel=close, abs=1e-9)
     assert found.response[0, 0] * variance == pytest.approx(rate * 0.5 * shared, rel=close, abs=1e-12)
     assert found.scatter[0, 0] == pytest.approx(rate**2 * eigenvalue * (1 - expected**2), rel=close)

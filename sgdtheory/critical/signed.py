@@ -1,0 +1,204 @@
+"""Critical batch sizes of methods that waste data in small batches: the risk is U-shaped in B (THEORY.md T37, T43).
+
+B need not be whole here, as D/n is not, and what holds to a few percent anyway is not rounded on the way. The tuned risk
+is searched by its logarithm over those of γ and n, where it is smooth and has one minimum each.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from sgdtheory.algorithms import Algorithm
+from sgdtheory.problems import AbstractProblem
+from sgdtheory.risk import run_risks
+
+APART = np.log(2.0)  # of log γ, to begin a search with
+STEPS_APART = np.log(4.0)  # of log n
+STEEPEST = -1.5, 0.5  # slopes of log γ in log n that are believed
+SETTLED = 3e-4  # of log risk, at which a search for γ ends
+STEPS_SETTLED = 1e-3  # of log n: where it is known
+MOST_LOOKS = 60
+SMALLEST = 1e-300
+
+
+class Tuned(NamedTuple):
+    """The best γ, and the risk that it attains."""
+
+    rate: float
+    risk: float
+
+
+class Useful(NamedTuple):
+    """Batch sizes of D samples, and what is best.
+
+    Attributes:
+        best: n steps, γ and the risk of the batch size D/n that is best with D samples.
+        fewest: n and γ with which (1 + ω) D samples reach that risk, the fewest.
+        most: the most.
+        keeping: the fewest n with which D samples reach `risk_factor` times that risk.
+    """
+
+    best: tuple[float, Tuned]
+    fewest: tuple[float, Tuned]
+    most: tuple[float, Tuned]
+    keeping: tuple[float, Tuned]
+
+
+class TunedEquivalent:
+    """`min_γ R(B, γ, n)` of an algorithm's deterministic equivalent; searches begin where the one before has ended."""
+
+    def __init__(self, problem: AbstractProblem, algorithm: Algorithm) -> None:
+        self.problem = problem
+        self.algorithm = algorithm
+        self.known: dict[tuple[float, float], Tuned] = {}
+
+    def least(self, batch: float, steps: float) -> Tuned:
+        """The best γ."""
+        key = batch, steps
+        if key not in self.known:
+
+            def risk(place: float) -> float:
+                return self._log_risk(batch, float(np.exp(place)), steps)
+
+            place, value = minimum(risk, self._guess(steps), APART, SETTLED)
+            self.known[key] = Tuned(float(np.exp(place)), float(np.exp(value)))
+        return self.known[key]
+
+    def _guess(self, steps: float) -> float:
+        """log γ: from the line through what is known of the two numbers of steps that are nearest, but not steeper."""
+        place = np.log(steps)
+        rates = {np.log(n): np.log(tuned.rate) for (_, n), tuned in self.known.items()}
+        near = sorted(rates, key=lambda other: abs(other - place))[:2]
+        if not near:
+            return -place
+        if len(near) == 1:
+            return rates[near[0]] - (place - near[0]) / 2
+        slope = (rates[near[1]] - rates[near[0]]) / (near[1] - near[0])
+        return rates[near[0]] + np.clip(slope, *STEEPEST) * (place - near[0])
+
+    def _log_risk(self, batch: float, rate: float, steps: float) -> float:
+        one = (np.array([each]) for each in (batch, rate, steps))
+        found = run_risks(self.problem, self.algorithm, *one, rounded=False, estimate=False)
+        total = float(found.parts.sum())
+        return np.log(max(total, SMALLEST)) if np.isfinite(total) else np.inf
+
+
+def minimum(function: Callable[[float], float], start: float, apart: float, settled: float) -> tuple[float, float]:
+    """Place and value of a minimum near a place, of a function with one: steps down, then parabolas.
+
+    It ends when a parabola promises no more than `settled`, or does not go beyond what is known.
+    """
+    seen = {start: function(start)}
+    for side in (apart, -apart):
+        seen[start + side] = function(start + side)
+    while (lowest := min(seen, key=lambda place: seen[place])) in (min(seen), max(seen)):
+        if len(seen) > MOST_LOOKS:
+            return lowest, seen[lowest]
+        beyond = lowest + apart if lowest == max(seen) else lowest - apart
+        seen[beyond] = function(beyond)
+    while len(seen) < MOST_LOOKS:
+        places = sorted(seen)
+        middle = places.index(min(seen, key=lambda place: seen[place]))
+        left, here, right = places[middle - 1 : middle + 2]
+        vertex = _vertex((left, here, right), (seen[left], seen[here], seen[right]))
+        close = 0.02 * (right - left)
+        promised = _promised((left, here, right), (seen[left], seen[here], seen[right]))
+        if promised < settled and max(right - here, here - left) <= apart:
+            return here, seen[here]
+        vertex = vertex if abs(vertex - here) > close else here + (close if right - here > here - left else -close)
+        seen[vertex] = function(vertex)
+    lowest = min(seen, key=lambda place: seen[place])
+    return lowest, seen[lowest]
+
+
+def _vertex(places: tuple[float, float, float], values: tuple[float, float, float]) -> float:
+    """Of the parabola through three points whose middle one is the lowest; between the outer ones' middles."""
+    left, here, right = places
+    down = (values[1] - values[0]) / (here - left)
+    up = (values[2] - values[1]) / (right - here)
+    if not (np.isfinite([down, up]).all() and up > down):
+        return (here + (right if not np.isfinite(down) else left)) / 2
+    found = (left + here) / 2 - down * (right - left) / 2 / (up - down)
+    return float(np.clip(found, (left + here) / 2, (here + right) / 2))
+
+
+def _promised(places: tuple[float, float, float], values: tuple[float, float, float]) -> float:
+    """By how much the parabola's least value is below the middle one."""
+    left, here, right = places
+    if not np.isfinite(values).all():
+        return np.inf
+    down = (values[1] - values[0]) / (here - left)
+    up = (values[2] - values[1]) / (right - here)
+    bend = (up - down) / (right - left)
+    slope = (down * (right - here) + up * (here - left)) / (right - left)
+    return slope**2 / (4 * bend) if bend > 0 else np.inf
+
+
+def useful_batch_sizes(tuned: TunedEquivalent, samples: float, overhead: float, risk_factor: float) -> Useful:
+    """The batch sizes that (1 + ω) D samples allow, from the best one out to both sides."""
+    budget = (1 + overhead) * samples
+
+    def of_steps(total: float) -> Callable[[float], float]:
+        return lambda place: np.log(tuned.least(total / _whole(place), _whole(place)).risk)
+
+    start = min(np.log(samples) / 2 + 2, np.log(samples))
+    place, value = _inside(of_steps(samples), start, np.log(samples))
+    best = _whole(place)
+    end = np.log(np.floor(budget))
+    fewest = _crossing(of_steps(budget), value, np.log(best), 0.0)
+    most = _crossing(of_steps(budget), value, np.log(best), end)
+    keeping = _crossing(of_steps(samples), value + np.log(risk_factor), np.log(best), 0.0)
+
+    def with_rate(steps: float, total: float) -> tuple[float, Tuned]:
+        return steps, tuned.least(total / steps, steps)
+
+    return Useful(
+        with_rate(best, samples), with_rate(fewest, budget), with_rate(most, budget), with_rate(keeping, samples)
+    )
+
+
+def _whole(place: float) -> float:
+    return max(float(np.round(np.exp(place))), 1.0)
+
+
+def _inside(function: Callable[[float], float], start: float, end: float) -> tuple[float, float]:
+    """`minimum` over 0 … end: beyond, it is as large as can be."""
+    return minimum(lambda place: function(place) if 0 <= place <= end else np.inf, start, STEPS_APART, SETTLED)
+
+
+def _crossing(function: Callable[[float], float], level: float, begin: float, end: float) -> float:
+    """The number of steps farthest from `begin`, towards `end`, up to which the function of log n is at most the level.
+
+    By steps outwards, then the straight line between the ends of a bracket, to one step or to `STEPS_SETTLED`.
+    """
+    sign = 1.0 if end > begin else -1.0
+    inside = begin
+    low = function(begin) - level
+    outside = inside
+    while True:
+        outside = min(inside + STEPS_APART / 2, end) if sign > 0 else max(inside - STEPS_APART / 2, end)
+        high = function(outside) - level
+        if high > 0:
+            break
+        inside, low = outside, high
+        if outside == end:
+            return _whole(end)
+    for _ in range(MOST_LOOKS):
+        near, far = _whole(inside), _whole(outside)
+        if abs(far - near) <= 1 or abs(outside - inside) < STEPS_SETTLED:
+            break
+        share = np.clip(low / (low - high), 0.1, 0.9) if np.isfinite(high) else 0.5
+        middle = inside + share * (outside - inside)
+        number = (
+            float(np.clip(_whole(middle), min(near, far) + 1, max(near, far) - 1))
+            if abs(far - near) > 2
+            else (near + far) / 2
+        )
+        middle = np.log(number)
+        value = function(middle) - level
+        if value <= 0:
+            inside, low = middle, value
+        else:
+            outside, high = middle, value
+    return _whole(inside)
