@@ -72,17 +72,22 @@ def largest_batch(
         best = _of_neighbours(tuned, size, possible, found)
         enough = np.flatnonzero(best.risk <= target * (1 + ROUNDING))
         if enough.size:
-            k = int(enough[0])
-            found = _enough(possible, best, k)
-            if k and possible[k] - possible[k - 1] > 1:  # numbers that have not been looked at
-                ends = possible[k - 1 : k + 1, None]
-                margins = np.log(best.risk[k - 1 : k + 1, None] / target)
-                tracked = TrackedRate(tuned, 1, found.steps, found.share)
-                found = _crossed(tracked, size, target, (ends, margins), possible[k - 1])
-            return LargestBatch(batch, real, found)
+            return LargestBatch(batch, real, _before(tuned, size, possible, best, int(enough[0]), target))
         steps = most + 1
         batch = min(np.floor(budget / steps), batch - 1)  # above 2^53 steps one more is none
     return LargestBatch(least, real)
+
+
+def _before(tuned: TunedRisk, batch: Callable, steps: np.ndarray, best: Tuned, k: int, target: float) -> Enough:
+    """The fewest steps that reach the target, where of (K,) numbers the k-th is the first and fewer than all do not."""
+    found = _enough(steps, best, k)
+    if steps[k] == steps[0] + k:
+        return found  # every number has been looked at
+    if steps[k] == steps[k - 1] + 1:
+        return _where_it_ripples(tuned, batch, steps[0], found, target)
+    margins = np.log(best.risk[k - 1 : k + 1, None] / target)
+    tracked = TrackedRate(tuned, 1, found.steps, found.share)
+    return _crossed(tracked, batch, target, (steps[k - 1 : k + 1, None], margins), steps[0])
 
 
 def _fewest(tuned: TunedRisk, batch: Callable, target: float, ends: tuple[float, float], guess: float) -> Enough:

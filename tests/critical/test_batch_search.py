@@ -126,6 +126,10 @@ def test_the_largest_batch_size_of_a_list(name, samples):
         for guess in (np.nan, more * samples / expected[1], 7.0, 200.0):
             found = batch_search.largest_batch(known, more * samples, factor * optimal, least, guess=guess, **given)
             assert found[:2] == pytest.approx(expected, rel=1e-12), (more, factor, guess)
+            if found.batch > least and not all_data:
+                every = np.arange(2.0, more * samples / found.batch + 1)
+                fewest = every[known.of(found.batch, every) <= factor * optimal * ROUND][0]
+                assert found.enough[:2] == (fewest, 1 / fewest), (more, factor, guess)
 
 
 def test_what_is_nothing_to_learn_takes_one_step():
