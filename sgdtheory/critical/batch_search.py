@@ -2,17 +2,16 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from sgdtheory.critical.basins import TrackedRate
 from sgdtheory.critical.optimal_batch import SAME_RISK
 from sgdtheory.critical.relaxed_risk import EVERY_FEW_STEPS, TAILS
 from sgdtheory.critical.step_search import LONGEST_JUMP, Margin, bracket, fewest_steps, whole_numbers
 from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
 
-FOLLOWED = np.log(4)  # of n: within this factor of where the best γ was looked for, its basin is followed
-FOLLOWED_RESONANT = 0.03  # of log n, where steps resonate and n is as even or odd: basins change places more slowly
 EVERY_RESONANT_STEPS = 64  # up to this many, where steps resonate, every n is tried: parity decides there
 # where steps ripple: down to this share of steps that are enough, or so many fewer, all are tried
 LOOK_BACK = 0.7
@@ -25,6 +24,22 @@ NO_FALL = 1e-4
 ROUNDING = 1e-12  # relative: (1 + overhead) D is not lowered by a sample through rounding
 
 
+class Enough(NamedTuple):
+    """The fewest steps that reach a risk, their best γ, and γ over the end of the range searched."""
+
+    steps: float
+    rate: float
+    share: float = np.nan
+
+
+class LargestBatch(NamedTuple):
+    """B, the same without its rounding, and of one larger than the least the fewest steps with which it can."""
+
+    batch: float
+    real: float
+    enough: Enough | None = None
+
+
 def largest_batch(
     tuned: TunedRisk,
     budget: float,
@@ -34,40 +49,49 @@ def largest_batch(
     all_data: bool,
     first: float | None = None,
     guess: float = np.nan,
-) -> tuple[float, float]:
-    """Largest whole B with which `budget/B` steps or fewer reach the target, and the largest B; B = `least` does.
+) -> LargestBatch:
+    """Largest whole B with which `budget/B` steps or fewer reach the target; B = `least` does.
 
     With n and γ fixed every term of the risk (E1) falls with B, and more γ are stable. So n steps can do iff
     B = budget/n can: first the fewest steps for which a B that need not be whole can, then the first whole one below it
     that can. With `all_data` a B counts only if it can with all ⌊budget/B⌋ steps. Fewer steps than `first` are not
     looked at: by default those that teach nothing. A good `guess` of the fewest steps makes the search short.
     """
-    tracked = TrackedRate(tuned, 1)
-
-    def margin(steps: np.ndarray, index: np.ndarray) -> np.ndarray:
-        return np.log(tracked(budget / steps, steps, index).risk / target)
-
     if target >= tuned.initial_risk:
-        return np.floor(budget), budget  # a single step, which changes nothing, is enough
+        return LargestBatch(np.floor(budget), budget)  # a single step, which changes nothing, is enough
     first = tuned.first_steps if first is None else first
-    steps = _fewest(tuned, margin, target, (first, np.floor(budget / least)), lambda n: budget / n, guess)
-    real = budget / steps
-    batch = np.floor(budget / steps)
+    found = _fewest(tuned, lambda n: budget / n, target, (first, np.floor(budget / least)), guess)
+    real = budget / found.steps
+    steps = found.steps
+    batch = np.floor(real)
     while batch > least:
         most = np.floor(budget / batch)
         last = whole_numbers(max(steps, most - PATTERN), most)
         possible = np.unique([most] if all_data else [steps, most, *last])
-        if tuned.least(np.full(possible.size, batch), possible).risk.min() <= target * (1 + ROUNDING):
-            break
+        size = partial(np.full_like, fill_value=batch)
+        best = _of_neighbours(tuned, size, possible, found)
+        enough = np.flatnonzero(best.risk <= target * (1 + ROUNDING))
+        if enough.size:
+            return LargestBatch(batch, real, _before(tuned, size, possible, best, int(enough[0]), target))
         steps = most + 1
         batch = min(np.floor(budget / steps), batch - 1)  # above 2^53 steps one more is none
-    return max(batch, least), real
+    return LargestBatch(least, real)
 
 
-def _fewest(
-    tuned: TunedRisk, margin: Margin, target: float, ends: tuple[float, float], batch: Callable, guess: float
-) -> float:
-    """Fewest n between the ends with `margin(n) ≤ 0`, where n steps go with batch size `batch(n)`; the larger has it.
+def _before(tuned: TunedRisk, batch: Callable, steps: np.ndarray, best: Tuned, k: int, target: float) -> Enough:
+    """The fewest steps that reach the target, where of (K,) numbers the k-th is the first and fewer than all do not."""
+    found = _enough(steps, best, k)
+    if steps[k] == steps[0] + k:
+        return found  # every number has been looked at
+    if steps[k] == steps[k - 1] + 1:
+        return _where_it_ripples(tuned, batch, steps[0], found, target)
+    margins = np.log(best.risk[k - 1 : k + 1, None] / target)
+    tracked = TrackedRate(tuned, 1, found.steps, found.share)
+    return _crossed(tracked, batch, target, (steps[k - 1 : k + 1, None], margins), steps[0])
+
+
+def _fewest(tuned: TunedRisk, batch: Callable, target: float, ends: tuple[float, float], guess: float) -> Enough:
+    """Fewest n between the ends that reach the target with batch size `batch(n)`; the larger does.
 
     Few steps are all tried: there the least risk may rise and fall with n, and one step be better than the next few.
     """
@@ -78,24 +102,37 @@ def _fewest(
     few = few[tuned.out_of_reach.possible(few, target)]
     for start in range(0, few.size, STEPS_AT_ONCE):
         some = few[start : start + STEPS_AT_ONCE]
-        enough = some[tuned.least(batch(some), some).risk <= target * (1 + ROUNDING)]
+        best = tuned.least(batch(some), some)
+        enough = np.flatnonzero(best.risk <= target * (1 + ROUNDING))
         if enough.size:
-            return float(enough[0])
+            return _enough(some, best, int(enough[0]))
         low = max(low, float(some[-1]))
     if low >= high:
-        return high
-    found = _Enough(float(fewest_steps(margin, *bracket(margin, low, high, guess))[0]), np.nan)
-    return _where_it_ripples(tuned, batch, low, found, target).steps
+        best = tuned.least(batch(np.array([high])), np.array([high]))
+        return _enough(np.array([high]), best, 0)
+    tracked = TrackedRate(tuned, 1)
+    within = bracket(_margin(tracked, batch, target), low, high, guess)
+    return _crossed(tracked, batch, target, within, low)
 
 
-class _Enough(NamedTuple):
-    """Steps that reach a risk, and γ."""
-
-    steps: float
-    rate: float
+def _margin(tracked: TrackedRate, batch: Callable, target: float) -> Margin:
+    return lambda steps, index: np.log(tracked(batch(steps), steps, index).risk / target)
 
 
-def _where_it_ripples(tuned: TunedRisk, batch: Callable, low: float, found: _Enough, target: float) -> _Enough:
+def _crossed(
+    tracked: TrackedRate, batch: Callable, target: float, within: tuple[np.ndarray, np.ndarray], low: float
+) -> Enough:
+    """The fewest steps within a bracket, its ends and the margins there, or a few less, above `low`."""
+    steps = fewest_steps(_margin(tracked, batch, target), *within)
+    best = tracked(batch(steps), steps, np.zeros(1, dtype=int))
+    return _where_it_ripples(tracked.tuned, batch, low, _enough(steps, best, 0), target)
+
+
+def _enough(steps: np.ndarray, best: Tuned, k: int) -> Enough:
+    return Enough(float(steps[k]), float(best.rate[k]), float(best.share[k]))
+
+
+def _where_it_ripples(tuned: TunedRisk, batch: Callable, low: float, found: Enough, target: float) -> Enough:
     """The fewest steps above `low`, a little below those found, that are enough too.
 
     Momentum swings on for a while, tails of ⌈φn⌉ iterates are longer than φn by more or less, and so are stages.
@@ -107,13 +144,29 @@ def _where_it_ripples(tuned: TunedRisk, batch: Callable, low: float, found: _Eno
         steps = whole_numbers(first, end - 1)
         if not steps.size:
             break
-        best = tuned.least(batch(steps), steps)
+        best = _of_neighbours(tuned, batch, steps, found)
         enough = np.flatnonzero(best.risk <= target * (1 + ROUNDING))
         if not enough.size:
             break
-        found = _Enough(float(steps[enough[0]]), float(best.rate[enough[0]]))
+        found = _enough(steps, best, int(enough[0]))
         end = first
     return found
+
+
+def _of_neighbours(tuned: TunedRisk, batch: Callable, steps: np.ndarray, found: Enough) -> Tuned:
+    """The least risks with (K,) numbers of steps near one that is known: the basin is looked for once for each kind."""
+    every = np.append(found.steps, steps)
+    sizes = batch(every)
+    _, first, kind = np.unique(tuned.kind(sizes, every), return_index=True, return_inverse=True, equal_nan=False)
+    first = first[kind]
+    here = np.arange(every.size)
+    best = np.full((3, every.size), found.share)
+    if (new := (first == here) & (here > 0)).any():
+        best[:, new] = tuned.least(sizes[new], every[new])
+    if (like := first < here).any():
+        origin = first[like]
+        best[:, like] = tuned.least_near(sizes[like], every[like], best[2, origin], every[origin])
+    return Tuned(*best[:, 1:])
 
 
 def steps_needed(
@@ -175,44 +228,14 @@ def _searched(
     kept = np.flatnonzero(~lost)
     ends = np.array([low, high])[:, kept], np.array([above, value])[:, kept]
     needed[kept] = fewest_steps(lambda number, some: margin(number, kept[some]), *ends)
-    rate[kept] = tracked(batch[kept], needed[kept], kept).rate
-    for k in kept:
+    best = tracked(batch[kept], needed[kept], kept)
+    for place, k in enumerate(kept):
         size = partial(np.full_like, fill_value=batch[k])
-        found = _Enough(float(needed[k]), float(rate[k]))
-        needed[k], rate[k] = _where_it_ripples(tuned, size, float(steps[k]), found, target)
+        found = _enough(needed[kept], best, place)
+        needed[k], rate[k], _ = _where_it_ripples(tuned, size, float(steps[k]), found, target)
     return needed, rate
 
 
 def _even(steps: np.ndarray) -> np.ndarray:
     """The next even number: if that is not enough, no smaller one is, even where even numbers resonate."""
     return 2 * np.ceil(steps / 2)
-
-
-class TrackedRate:
-    """The best γ for P questions whose number of steps changes from call to call.
-
-    The basin that holds the least risk is followed, and looked for anew where n has moved far from where it was found:
-    not far at all where steps may resonate, since there another basin may be the best from one n to the next.
-    """
-
-    def __init__(self, tuned: TunedRisk, number: int, steps: Any = np.nan, share: Any = np.nan) -> None:
-        self.tuned = tuned
-        self.found_at = np.full(number, steps)
-        self.steps = np.full(number, steps)
-        self.share = np.full(number, share)
-
-    def __call__(self, batch: np.ndarray, steps: np.ndarray, index: np.ndarray) -> Tuned:
-        """The best for the questions `index`, with B and n of each."""
-        before = self.found_at[index]
-        moved = np.abs(np.log(steps / before))
-        likewise = (moved < FOLLOWED_RESONANT) & ((steps - before) % 2 == 0)
-        near = np.where(steps > self.tuned.resonant * batch, moved < FOLLOWED, likewise) & (steps > self.tuned.rippling)
-        best = np.empty((3, index.size))
-        if near.any():
-            here = index[near]
-            best[:, near] = self.tuned.least_near(batch[near], steps[near], self.share[here], self.steps[here])
-        if not near.all():
-            best[:, ~near] = self.tuned.least(batch[~near], steps[~near])
-            self.found_at[index[~near]] = steps[~near]
-        self.share[index], self.steps[index] = best[2], steps
-        return Tuned(*best)

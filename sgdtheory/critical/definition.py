@@ -9,7 +9,7 @@ from scipy.interpolate import PchipInterpolator
 
 from sgdtheory._common.arguments import first_where, positive_array, positive_number, single_number
 from sgdtheory.algorithms import Algorithm
-from sgdtheory.critical.batch_search import ROUNDING, largest_batch, steps_needed
+from sgdtheory.critical.batch_search import ROUNDING, Enough, LargestBatch, largest_batch, steps_needed
 from sgdtheory.critical.optimal_batch import optimal_batch_size
 from sgdtheory.critical.tuned_risk import TunedRisk
 from sgdtheory.problems import AbstractProblem
@@ -242,32 +242,28 @@ def _solve(
     require_learnt(tuned, samples, risk)
     require_several_steps(samples, np.floor(samples / best))
 
-    def largest(budget: float, target: float, all_data: bool, first: float | None = None) -> tuple[float, float]:
+    def largest(budget: float, target: float, all_data: bool, first: float | None = None) -> LargestBatch:
         budget *= 1 + ROUNDING
         guess = relaxed.steps_about(budget, target) if relaxed else np.nan
         return largest_batch(tuned, budget, target, best, guess=guess, all_data=all_data, first=first)
 
     # One step with more than D samples at once is no batch size of D samples, even if it reaches what they attain.
-    critical, real = largest((1 + overhead) * samples, risk, all_data=False, first=2.0)
-    keeping, _ = largest(samples, risk_factor * risk, all_data=True)
+    found = largest((1 + overhead) * samples, risk, all_data=False, first=2.0)
+    keeping = largest(samples, risk_factor * risk, all_data=True).batch
+    critical = found.batch
     if critical > samples:
         raise ValueError(
             f"overhead must leave a critical batch size of at most num_samples, got {overhead:g}, with which it is "
             f"{critical:g} at num_samples {samples:g}; up to 1 it always does"
         )
-    sizes = _curve_sizes(samples, (best, critical, keeping)) if with_curve else np.array([critical])
-    best_with_all = tuned.least(sizes, np.floor(samples / sizes))
-    needed, rate_needed = steps_needed(tuned, sizes, np.floor(samples / sizes), best_with_all, risk)
-    overheads = sizes * needed / samples - 1
-    curve = BatchSizeCurve(
-        sizes, best_with_all.rate, best_with_all.risk, needed, rate_needed, sizes * needed, overheads
-    )
-    at = np.searchsorted(sizes, critical)
+    # one that is the best already reaches its own risk with all data
+    needed = found.enough or Enough(np.floor(samples / best), rate)
+    sizes = _curve_sizes(samples, (best, critical, keeping))
     return CriticalBatchSize(
         batch_size=float(critical),
-        learning_rate=float(rate_needed[at]),
-        num_steps=float(needed[at]),
-        real_batch_size=float(real),
+        learning_rate=needed.rate,
+        num_steps=needed.steps,
+        real_batch_size=float(found.real),
         optimal_risk=risk,
         optimal_batch_size=best,
         optimal_learning_rate=rate,
@@ -275,9 +271,15 @@ def _solve(
         num_samples=samples,
         overhead=overhead,
         risk_factor=risk_factor,
-        curves=(curve,) if with_curve else (),
+        curves=(_curve(tuned, samples, risk, sizes),) if with_curve else (),
         remark=_remark(tuned, best, (1 + overhead) * samples, risk),
     )
+
+
+def _curve(tuned: TunedRisk, samples: float, risk: float, sizes: np.ndarray) -> BatchSizeCurve:
+    best = tuned.least(sizes, np.floor(samples / sizes))
+    needed, rate = steps_needed(tuned, sizes, np.floor(samples / sizes), best, risk)
+    return BatchSizeCurve(sizes, best.rate, best.risk, needed, rate, sizes * needed, sizes * needed / samples - 1)
 
 
 def _remark(tuned: TunedRisk, best: float, budget: float, risk: float) -> str:
@@ -289,7 +291,9 @@ def _remark(tuned: TunedRisk, best: float, budget: float, risk: float) -> str:
         remarks.append(
             "the optimal risk is attained at a batch size above 1 (optimal_batch_size); smaller ones need more data"
         )
-    if tuned.first_steps == 1 and tuned.least(np.array([budget]), np.ones(1)).risk[0] <= risk:
+    one = np.ones(1)
+    may = tuned.first_steps == 1 and tuned.out_of_reach.possible(one, risk)[0]
+    if may and tuned.least(np.array([budget]), one).risk[0] <= risk:
         remarks.append(
             f"one step with {budget:g} samples reaches the optimal risk as well; B* is the largest of at most "
             "num_samples, and takes two steps or more"

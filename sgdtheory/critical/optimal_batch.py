@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sgdtheory.critical.basins import Basins
 from sgdtheory.critical.relaxed_risk import EVERY_FEW_STEPS, RelaxedRisk
 from sgdtheory.critical.step_search import whole_numbers
 from sgdtheory.critical.tuned_risk import TunedRisk
@@ -41,7 +42,8 @@ def optimal_batch_size(tuned: TunedRisk, samples: float) -> Optimum:
     For D ≤ 400 the largest B of every number of steps; otherwise the smallest, those of at most 40 steps, one step
     included where it teaches something, and of those that ρ leaves a chance the 64 most promising.
     """
-    tried = _Tried(tuned, samples)
+    basins = Basins(tuned, samples)
+    tried = _Tried(basins, samples)
     relaxed = None
     if samples <= EVERY_BATCH:
         steps = np.floor(samples / np.arange(1.0, np.floor(samples) + 1))
@@ -52,10 +54,10 @@ def optimal_batch_size(tuned: TunedRisk, samples: float) -> Optimum:
         few = whole_numbers(fewest, EVERY_FEW_STEPS)
         tried.add(np.floor(samples / few[tuned.out_of_reach.possible(few, tried.risk[0])]))
         most = tried.rate[0] * samples * tuned.largest_eigenvalue  # for B with γ = 2/λ_1 it is half of them
-        relaxed = RelaxedRisk(tuned, samples, fewest, most)
+        relaxed = RelaxedRisk(tuned, samples, fewest, most, basins=basins)
         curves = [relaxed]
         if tuned.fraction:
-            curves.append(RelaxedRisk(tuned, samples, fewest, most, longer=True))
+            curves.append(RelaxedRisk(tuned, samples, fewest, most, longer=True, basins=basins))
         tried.add(_promising(curves, tried.risk.min()))
     return Optimum(*tried.best(), relaxed)
 
@@ -63,8 +65,8 @@ def optimal_batch_size(tuned: TunedRisk, samples: float) -> Optimum:
 class _Tried:
     """Whole batch sizes, with the best γ and its risk for each. Arrays (K,), B = 1 first."""
 
-    def __init__(self, tuned: TunedRisk, samples: float) -> None:
-        self.tuned = tuned
+    def __init__(self, basins: Basins, samples: float) -> None:
+        self.basins = basins
         self.samples = samples
         self.batch, self.rate, self.risk = np.empty((3, 0))
 
@@ -72,7 +74,7 @@ class _Tried:
         """Tune these batch sizes too."""
         batch = np.setdiff1d(batch, self.batch)
         if batch.size:
-            best = self.tuned.least(batch, np.floor(self.samples / batch))
+            best = self.basins.least(batch, np.floor(self.samples / batch))
             self.batch, self.rate = np.append(self.batch, batch), np.append(self.rate, best.rate)
             self.risk = np.append(self.risk, best.risk)
 

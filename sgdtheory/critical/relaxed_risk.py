@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
+from sgdtheory.critical.basins import Basins
 from sgdtheory.critical.risk_against_rate import SCAN_ERROR
 from sgdtheory.critical.step_search import whole_numbers
 from sgdtheory.critical.tuned_risk import TunedRisk
@@ -32,6 +33,7 @@ class RelaxedRisk:
         most: where steps resonate, larger n are computed at wider spacing.
         rough: to some 1e-3, as if no steps resonated.
         longer: whether tails are as much longer than φn as may be.
+        basins: what is known of the best γ with D samples.
     """
 
     def __init__(
@@ -42,11 +44,13 @@ class RelaxedRisk:
         most: float = 0.0,
         rough: bool = False,
         longer: bool = False,
+        basins: Basins | None = None,
     ) -> None:
         self.tuned = tuned
         self.samples = samples
         self.rough = rough
         self.longer = longer
+        self.basins = basins
         first = fewest if rough else max(fewest, EVERY_FEW_STEPS + 1.0)
         self.resonant = np.sqrt(tuned.resonant * samples)  # n ≤ 4B
         steps = _spaced(first, np.floor(samples), RELAXED_PER_DECADE)
@@ -75,7 +79,8 @@ class RelaxedRisk:
         return np.unique(others[np.arange(steps.size), (refused + (-above if self.longer else above)).argmin(1)])
 
     def _at(self, steps: np.ndarray, share: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-        best = (self.tuned.roughly if self.rough else self.tuned.least)(share * self.samples / steps, steps)
+        least = self.tuned.roughly if self.rough else self.basins.least if self.basins else self.tuned.least
+        best = least(share * self.samples / steps, steps)
         return best.rate, best.risk
 
     def refine(self, attained: float) -> None:
@@ -126,8 +131,11 @@ class RelaxedRisk:
         """
         if self.steps.size < 2:
             return np.nan
-        risk = self.tuned.risk(budget / self.steps, self.rate, self.steps, SCAN_ERROR)
-        place = np.log(self.steps)
+        # what is enough with D samples is enough with more: the crossing is before
+        some = slice(max(int(np.argmax(np.append(self.risk <= target, True))) + 1, 2))
+        steps = self.steps[some]
+        risk = self.tuned.risk(budget / steps, self.rate[some], steps, SCAN_ERROR)
+        place = np.log(steps)
         between = np.linspace(place[0], place[-1], BETWEEN)
         enough = PchipInterpolator(place, np.log(risk / target))(between) <= 0
         return float(np.exp(between[np.argmax(enough)])) if enough.any() else np.nan

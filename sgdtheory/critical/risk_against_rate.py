@@ -18,6 +18,7 @@ FINE_SPACING = 0.3
 FINE_PLACES = 9
 STEEPEST = 2.0  # slope of log Δ: what lies between two places is taken to be no lower than this allows
 FINEST_INTERVAL = 0.3  # an interval this narrow hides no minimum
+MOST_PIECES = 4  # into which a wider one is cut at once
 # Where the mean path swings with γ it is computed at so many places for each step, evenly in √γ, and some in log γ
 PLACES_A_STEP = 12
 LEAST_PLACES = 200
@@ -32,7 +33,11 @@ CONTENDING = 2.0  # times STEEPEST: minima that could be the least if slopes wer
 QUARTIC_ERROR = 1e-8  # relative, of their risks: less than what `SETTLED` asks of the quartic
 WIDTHS = 0.1, 0.02, 0.004  # between the points: the first is enough but where large steps resonate
 ROUGH_WIDTH = 0.3  # where a risk to some 1e-4 will do
-SETTLED = 3e-8  # of log Δ, between quartic and risk: the place is then known to 1e-5, the least Δ to 1e-9 or better
+# between quartic and risk, of log Δ: the place is then known to 1e-5, the least Δ to 1e-9 or better; more, of the bend
+# over a width, where the minimum is so sharp that it is known as well, but not much more
+SETTLED = 3e-8
+SETTLED_OF_BEND = 3e-5
+MOST_UNSETTLED = 2e-7
 APART = 0.1  # widths: nearer to one of its points a quartic is not put to the test, unless it is a narrow one
 FARTHEST_POINT = 2.5  # widths: a minimum farther from the middle is looked for from there
 FARTHEST_STEP = 4.0  # widths: no quartic is trusted beyond
@@ -152,7 +157,7 @@ class RiskAgainstRate:
         close up until the risk at it is what the quartic says. Where the risk falls up to the edge, the edge it is.
         """
         end = self.end[setting]
-        place = np.minimum(start, end)
+        place = np.minimum(start, end) - WIDTHS[0] / 2  # a good guess comes between two points, where it is a test
         value = np.full(start.shape, np.inf)
         level = np.zeros(start.size, dtype=int)
         settled = np.zeros(start.size, dtype=bool)
@@ -167,7 +172,9 @@ class RiskAgainstRate:
             if here.size:
                 value[here] = self(place[here], setting[here])
                 told = np.abs(step[ready] - np.round(step[ready])) > APART  # a quartic is right at its own points
-                settled[here] = (np.abs(value[here] - expected[ready]) < SETTLED) & (told | (level[here] > 0))
+                bend = (five[1] - 2 * five[2] + five[3])[ready]
+                allowed = np.clip(SETTLED_OF_BEND * bend, SETTLED, MOST_UNSETTLED)
+                settled[here] = (np.abs(value[here] - expected[ready]) < allowed) & (told | (level[here] > 0))
                 level[here] += 1
             open_ = open_[~settled[open_] & (level[open_] < len(WIDTHS))]
             if not open_.size:
@@ -213,13 +220,14 @@ class RiskAgainstRate:
             place = place[order]
             setting = setting[order]
         at_edge = np.flatnonzero((place >= self.end[setting]) & (value <= _lowest(value, setting)))
-        value[at_edge] = self(place[at_edge], setting[at_edge])  # fewer points may fail there after very many steps
-        while (after := self._where_more_may_hide(place, value, setting)).size:
-            middle = (place[after - 1] + place[after]) / 2
-            found, least = self._scanned(middle, setting[after])
+        if at_edge.size:  # fewer points may fail there after very many steps
+            value[at_edge] = self(place[at_edge], setting[at_edge])
+        while (hiding := self._where_more_may_hide(place, value, setting)).size:
+            between, after = _cut(place, value, setting, hiding)
+            found, least = self._scanned(between, setting[after])
             value = np.insert(value, after, found)
             floor = np.insert(floor, after, least)
-            place = np.insert(place, after, middle)
+            place = np.insert(place, after, between)
             setting = np.insert(setting, after, setting[after])
         assert (np.diff(place) > 0)[np.diff(setting) == 0].all(), "places increase"
         return place, value, floor, setting
@@ -290,6 +298,23 @@ class RiskAgainstRate:
         bound = np.where(smooth, np.maximum(bound, first - STEEPEST * growth), bound)
         inside = place[1:] <= self.end[setting[1:]]
         return 1 + np.flatnonzero((width > FINEST_INTERVAL) & inside & (bound < _lowest(value, setting)[1:]))
+
+
+def _cut(place: np.ndarray, value: np.ndarray, setting: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places that cut the intervals that end at `after`, and the end of each.
+
+    Into as many pieces as it takes if the risk is no lower between their ends, several halvings in one, but into few:
+    as a rule it is higher.
+    """
+    first = value[after - 1]
+    second = value[after]
+    width = place[after] - place[after - 1]
+    above = np.minimum(first, second) - _lowest(value, setting)[after]
+    fall = (STEEPEST * width - np.abs(first - second)) / 2  # below the lower end, at most
+    most = np.clip(np.ceil(width / FINEST_INTERVAL), 2, MOST_PIECES)
+    pieces = np.clip(np.ceil(fall / np.maximum(above, LEAST_RISK)), 2, most).astype(int)
+    cuts = [place[k - 1] + np.arange(1, n) / n * (place[k] - place[k - 1]) for k, n in zip(after, pieces, strict=True)]
+    return np.concatenate(cuts), np.repeat(after, pieces - 1)
 
 
 def _places(start: float, end: float, resonant: bool) -> np.ndarray:

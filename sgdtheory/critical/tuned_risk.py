@@ -1,5 +1,6 @@
 """The least risk over all learning rates: what every search for steps and batch sizes asks for."""
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -81,6 +82,7 @@ class TunedRisk:
         noise = modes.multiplicity @ ratio**2 * (2 * self.initial_risk + problem.noise_variance)
         self._first_gain = 1.5 * (modes.signal @ ratio) / noise
         self._peaks = _Peaks(self.algorithm)
+        self._edges: dict[float, float] = {}  # by B, as the searches ask for the same ones again and again
         self._growths: dict[float, float] = {}
         self._leading = _leading(modes.eigenvalue, modes.signal)
         # after one step a sum holds w_0 alone, whatever γ; the last iterate has learnt something
@@ -146,11 +148,18 @@ class TunedRisk:
 
         The peak of a schedule may pass that for a while: up to where the moments would grow by e^`ALLOWED_GROWTH`.
         """
-        edge = method_edge(self.problem, self.algorithm.method, batch)
+        edge = self._stable_edge(batch)
         if self.algorithm.constant or not self.algorithm.schedule.smooth:
             return edge
         slope = np.array([self._growth(*each) for each in zip(batch.tolist(), edge.tolist(), strict=True)])
         return edge * (1 + self._overshoot(slope * steps))
+
+    def _stable_edge(self, batch: np.ndarray) -> np.ndarray:
+        new = [each for each in dict.fromkeys(batch.tolist()) if each not in self._edges]
+        if new:
+            found = method_edge(self.problem, self.algorithm.method, np.array(new))
+            self._edges.update(zip(new, found.tolist(), strict=True))
+        return np.array([self._edges[each] for each in batch.tolist()])
 
     def _largest_rate(self, steps: float) -> float:
         return float(self.edge(np.array([LARGEST_BATCH]), np.array([steps]))[0])
@@ -164,13 +173,18 @@ class TunedRisk:
 
     def _overshoot(self, speed: np.ndarray) -> np.ndarray:
         """δ with `speed · mean((1 + δ) f(u) − 1)₊ = ALLOWED_GROWTH`, f the schedule; at most `BEYOND_EDGE`."""
+        with np.errstate(divide="ignore"):  # no growth: as far as is looked
+            wanted = ALLOWED_GROWTH / speed
+        return np.exp(np.interp(np.log(wanted), *self._means_beyond))
+
+    @cached_property
+    def _means_beyond(self) -> tuple[np.ndarray, np.ndarray]:
+        """Logs of `mean((1 + δ) f(u) − 1)₊`, increasing, and of δ."""
         fractions = (np.arange(SHAPE_POINTS) + 0.5) / SHAPE_POINTS
         factors = self.algorithm.schedule.at(fractions)
         trial = np.geomspace(1e-12, BEYOND_EDGE, 400)
         means = np.array([np.maximum((1 + delta) * factors - 1, 0.0).mean() for delta in trial])
-        with np.errstate(divide="ignore"):  # no growth: as far as is looked
-            wanted = ALLOWED_GROWTH / speed
-        return np.exp(np.interp(np.log(wanted), np.log(np.maximum(means, 1e-300)), np.log(trial)))
+        return np.log(np.maximum(means, 1e-300)), np.log(trial)
 
     def least(self, batch: np.ndarray, steps: np.ndarray) -> Tuned:
         """The best of all learning rates for (P,) B and n: scan, then refine."""
@@ -182,6 +196,15 @@ class TunedRisk:
     def _curve(self, batch: np.ndarray, steps: np.ndarray) -> RiskAgainstRate:
         swings = Swings(self.parts, self.mean_risk, steps <= self.swinging) if self.swinging else None
         return RiskAgainstRate(self.risk, self.edge(batch, steps), batch, steps, self.resonant, swings)
+
+    def kind(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """(P,) numbers: from one n to another of its kind nearby the best γ stays in its basin; nan where none tells.
+
+        Resonating steps tell odd from even, and so do tails; where steps are few or swings last every n is another.
+        """
+        odd = 1 + steps % 2 + 2 * (np.ceil(self.fraction * steps) % 2)
+        kind = np.where(steps <= self.resonant * batch, odd, 0.0)
+        return np.where(steps <= max(self.rippling, MANY_ZEROS), np.nan, kind)
 
     def least_near(self, batch: np.ndarray, steps: np.ndarray, share: np.ndarray, before: np.ndarray) -> Tuned:
         """`least`, in one basin alone: that of the best γ/edge (`share`) with another number of steps, `before`.

@@ -11,7 +11,7 @@ import sgdtheory as st
 from sgdtheory.critical.definition import Quantity, _curve_sizes, _falling, _remark, _solve, checked_samples
 from tests import brute_force
 from tests.critical.answers import brute, least_risk, risk_at
-from tests.critical.known_risk import KnownRisk, swinging
+from tests.critical.known_risk import KnownBound, KnownRisk, swinging
 from tests.marks import slow
 
 BUDGET = 1 + 1e-12  # (1 + overhead) D is not lowered by rounding
@@ -473,13 +473,18 @@ def test_one_step_with_all_samples_is_remarked_where_it_counts_and_does(first, r
         asked.append((batch.tolist(), steps.tolist()))
         return SimpleNamespace(risk=np.array([0.4]))
 
-    tuned = SimpleNamespace(problem=st.PowerLaw(2, 3), first_steps=first, least=least)
+    bound = KnownBound(lambda n: 0.39)
+    tuned = SimpleNamespace(problem=st.PowerLaw(2, 3), first_steps=first, least=least, out_of_reach=bound)
     assert _remark(tuned, 1.0, 12.0, risk).startswith("one step with 12 samples") == told
     assert told or _remark(tuned, 1.0, 12.0, risk) == ""
     assert all(each == ([12.0], [1.0]) for each in asked)
     both = _remark(tuned, 2.0, 12.0, risk)
     assert both.startswith("the optimal risk is attained at a batch size above 1")
     assert ("; one step" in both) == told
+    asked.clear()
+    tuned.out_of_reach = KnownBound(lambda n: 1.0)
+    assert "one step" not in _remark(tuned, 1.0, 12.0, risk)
+    assert not asked, "it is out of reach"
 
 
 def solved_as_known(known, samples, overhead, factor=2.0):

@@ -10,6 +10,7 @@ from sgdtheory.critical.risk_against_rate import (
     RiskAgainstRate,
     Swings,
     _contenders,
+    _cut,
     _least_of_quartic,
     _lowest,
     _places,
@@ -372,6 +373,19 @@ def test_what_hides_no_minimum():
     curve = line(lambda place, k: 0 * place, [1e6], [100])
     place = curve.end[0] + np.array([-1.6, -1.31, -1.0, -0.71, -0.4, 0.0, 0.4])
     assert curve._where_more_may_hide(place, np.zeros(7), np.zeros(7, int)).tolist() == [2, 4, 5]
+
+
+def test_intervals_are_cut_into_as_many_pieces_as_a_level_risk_would_take():
+    """At least two, each as narrow as 0.3 where it begins at the lowest place, and at most four."""
+    place = np.array([0.0, 0.5, 1.3, 2.7, 7.3, 11.9, 13.9, 15.9])
+    value = np.array([1.0, 0.0, 0.0, 0.0, 1.2, 3.0, 1.0, 3.0])
+    setting = np.zeros(8, int)
+    # slopes of 2 lead below the lower end by (2 · width − difference)/2: 0.0, 0.8, 1.4, 4, 3.7, 1 and 1
+    between, after = _cut(place, value, setting, np.array([1, 2, 3, 4, 5, 6, 7]))
+    np.testing.assert_array_equal(after, [1, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6, 7])
+    for k in range(1, 8):
+        cuts = np.concatenate([place[[k - 1]], between[after == k], place[[k]]])
+        np.testing.assert_allclose(np.diff(cuts), (place[k] - place[k - 1]) / (cuts.size - 1))
 
 
 def test_vertices_of_parabolas():

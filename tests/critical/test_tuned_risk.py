@@ -260,3 +260,32 @@ def test_which_runs_still_swing():
         curve = TunedRisk(PROBLEM, algorithm)._curve(np.full(4, 3.0), steps)
         assert curve.swings.lasting.tolist() == expected
     assert TunedRisk(PROBLEM)._curve(np.full(4, 3.0), steps).swings is None
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "batch", "alike", "others"),
+    [
+        (st.Algorithm(), 100.0, (200, 202), (201, 401)),
+        (st.Algorithm(), 10.0, (200, 201), ()),
+        (st.Algorithm(average=st.LastIterate()), 100.0, (200, 201), ()),
+        (st.Algorithm(average=st.TailAverage(0.5)), 100.0, (200, 204), (201, 202, 203, 401)),
+        (st.Algorithm(average=st.TailAverage(0.5)), 10.0, (200, 201, 203), ()),
+    ],
+)
+def test_numbers_of_steps_of_a_kind(algorithm, batch, alike, others):
+    """Where steps resonate, n ≤ 4B, as odd or even, and so are the lengths of tails: 200 and 204 leave 100 and 102."""
+    tuned = TunedRisk(st.PowerLaw(2, 3), algorithm)
+
+    def kinds(steps):
+        return tuned.kind(np.full(len(steps), batch), np.array(steps, dtype=float)).tolist()
+
+    assert len(set(kinds(alike))) == 1
+    assert not set(kinds(others)) & set(kinds(alike))
+    assert np.isnan(kinds((2, 40))).all()
+    assert np.isfinite(kinds((41,))).all()
+
+
+def test_where_momentum_swings_every_number_of_steps_is_another():
+    tuned = TunedRisk(st.PowerLaw(2, 3), st.Algorithm(st.HeavyBall(0.9), average=st.LastIterate()))
+    steps = np.array([np.floor(tuned.rippling), np.floor(tuned.rippling) + 1])
+    assert np.isnan(tuned.kind(np.ones(2), steps)).tolist() == [True, False]
