@@ -5,8 +5,8 @@ import numpy as np
 from sgdtheory.risk.closed_form import settling_steps
 from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE
 from sgdtheory.risk.mesh import SHORTEST_PANEL, Way, panels_of
-from sgdtheory.risk.moments import Moments, at_runs, generators
-from sgdtheory.risk.panels import Along, Prepared, across, panel_nodes, prepared, tails
+from sgdtheory.risk.moments import Moments, at_runs
+from sgdtheory.risk.panels import Along, Panels, Travelling, across, panel_nodes, prepared, tails
 from sgdtheory.risk.runs import MOST_STEPS, Crossed, Piece, Point, merged
 from sgdtheory.risk.spectrum import step_spectrum
 from sgdtheory.risk.stepping import stepped
@@ -54,7 +54,7 @@ def _on_panels(moments: Moments, piece: Piece) -> Crossed:
             each[:, run] = np.inf
         points += [Point(stop, *[np.full(2, np.inf)] * 3) for stop in piece.stops]
     rounds = _rounds(piece, [way or [] for way in ways])
-    together = max(1, PANEL_MODES // (piece.ground.modes.eigenvalue.size * len(ways)))
+    together = max(1, 40 // len(ways))
     for begin in range(0, len(rounds), together):
         some = rounds[begin : begin + together]
         for (places, part), ready in zip(some, _prepared_together(piece, some), strict=True):
@@ -83,7 +83,7 @@ def _long(piece: Piece) -> np.ndarray:
     return np.flatnonzero(piece.steps > max(SHORTEST_PANEL, piece.ground.resolution.order))
 
 
-def _prepared_together(piece: Piece, rounds: list[tuple[np.ndarray, Piece]]) -> list[Prepared | None]:
+def _prepared_together(piece: Piece, rounds: list[tuple[np.ndarray, Piece]]) -> list[Panels | None]:
     """The long panels of these rounds."""
     long = [_long(part) for _, part in rounds]
     places, low, high = (
@@ -100,15 +100,14 @@ def _prepared_together(piece: Piece, rounds: list[tuple[np.ndarray, Piece]]) -> 
     return [ready.some(slice(end - some.size, end)) for some, end in zip(long, ends.tolist(), strict=True)]
 
 
-def _prepared(piece: Piece) -> Prepared:
+def _prepared(piece: Piece) -> Panels:
     """One panel of each run."""
     nodes = panel_nodes(piece.ground.resolution.order, piece.low, piece.high)
     here = piece.runs.coefficients(nodes[:, 1:] - 1)
-    maps = generators(here.matrices, here.batch, piece.ground.modes.eigenvalue)
-    return prepared(nodes, maps, piece.ground.modes, piece.keeping)
+    return prepared(nodes, here, piece.ground.modes, Travelling(piece.keeping, piece.runs.output))
 
 
-def _one_each(moments: Moments, piece: Piece, ready: Prepared | None = None) -> Crossed:
+def _one_each(moments: Moments, piece: Piece, ready: Panels | None = None) -> Crossed:
     """One panel of each run, short or long; the long ones may have been prepared."""
     long = _long(piece)
     if long.size == piece.low.size:
@@ -122,9 +121,9 @@ def _one_each(moments: Moments, piece: Piece, ready: Prepared | None = None) -> 
     return merged([(short, done), (long, other)])
 
 
-def _across(moments: Moments, piece: Piece, ready: Prepared) -> Crossed:
+def _across(moments: Moments, piece: Piece, ready: Panels) -> Crossed:
     """Long panels, in halves where the polynomials of the whole do not follow the moments."""
-    ended, along = across(moments, ready, piece.runs.output, piece.keeping)
+    ended, along = across(moments, ready, piece.ground.modes, Travelling(piece.keeping, piece.runs.output))
     unresolved = _unresolved(piece, along)
     resolved = np.flatnonzero(~unresolved)
     halved = np.flatnonzero(unresolved)

@@ -17,9 +17,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial import legendre
 
+from sgdtheory.algorithms import StepMatrices
 from sgdtheory.problems import Modes
 from sgdtheory.risk.linear import inverses
-from sgdtheory.risk.moments import Generators, Keeping, Moments, pack, pairs, shown_rows, shown_weights, unpack
+from sgdtheory.risk.moments import Generators, Keeping, Moments, generators, pack, pairs, shown_rows, shown_weights, unpack
+from sgdtheory.risk.runs import Coefficients
+from sgdtheory.risk.thinning import FAST_MODES, LEBESGUE, Slow, chosen, slow_decay, weights
 
 LONG_PANEL = 200.0  # steps: differences by derivatives
 
@@ -113,52 +116,78 @@ class System(NamedTuple):
     Attributes:
         inverse: (p q, p q, L, K) of the values at the p nodes.
         first: (p, q, q, L, K) what multiplies the values at the start.
+        determinant: (L, K) of what is inverted.
     """
 
     inverse: np.ndarray
     first: np.ndarray
+    determinant: np.ndarray
 
     def values(self, start: np.ndarray, forcing: np.ndarray | float = 0.0) -> np.ndarray:
-        """(2, p, q, L, K) at the nodes, for the start (2, q, L, K) and forcing (2, p, q, L, K)."""
+        """(d, p, q, L, K) at the nodes, for the start (d, q, L, K) and forcing (d, p, q, L, K)."""
         right = forcing - np.einsum("jablk,dblk->djalk", self.first, start)
-        found = np.einsum("rslk,dslk->drlk", self.inverse, right.reshape(2, -1, *start.shape[-2:]))
+        found = np.einsum("rslk,dslk->drlk", self.inverse, right.reshape(right.shape[0], -1, *right.shape[-2:]))
         return found.reshape(right.shape)
 
-    def some(self, panels: slice) -> "System":
-        """Of some of the panels."""
-        return System(self.inverse[:, :, panels], self.first[:, :, :, panels])
+
+def systems(decay: np.ndarray, difference: np.ndarray) -> System:
+    """Of L panels, from decay (L, p, q, q, K): `f(s) − (1 − decay) f(s − 1)` as matrices, inverted."""
+    panels, p, q, _, size = decay.shape
+    before = np.eye(p + 1)[1:] - difference
+    same = np.eye(q)[:, None, :, None, None] * np.moveaxis(difference, 0, -1)[:, None, :, None, :, None]
+    blocks = np.moveaxis(decay, 0, 3)[:, :, None] * np.moveaxis(before, 0, -1)[:, None, :, None, :, None]
+    blocks += same  # (p, q, p + 1, q, L, K)
+    inverse, determinant = inverses(np.ascontiguousarray(blocks[:, :, 1:]).reshape(p * q, p * q, panels * size))
+    shape = panels, size
+    return System(inverse.reshape(p * q, p * q, *shape), blocks[:, :, 0], determinant.reshape(shape))
 
 
-class Prepared(NamedTuple):
-    """What does not depend on the moments, for L panels.
+class Responses(NamedTuple):
+    """What modes answer on L panels to u units: of each of q moments M and of k of x at the start, and of noise.
+
+    Attributes:
+        own: (q + k + p, p + 1, q, L, K) M at the nodes; the noise is a unit of λ⁻²(P + σ²) at one of the p equations.
+        cross: (q + k + p, p + 1, k, L, K) x; k is 0 where nothing is averaged.
+        determinant: (L, K) of the systems that were inverted.
+    """
+
+    own: np.ndarray
+    cross: np.ndarray
+    determinant: np.ndarray
+
+
+class Panels(NamedTuple):
+    """L panels as linear maps; what is averaged is in them.
+
+    Z = q + k numbers of a mode, M and x, of which m modes or nodes in λ that stand for them are sampled.
 
     Attributes:
         nodes: (L, p + 1) step numbers.
         before: (L, p, p + 1) values one step before the p equations, from the values at the nodes.
-        propagator: (p, k, k, L, K) A_i.
-        own, cross, square: systems of M, x and Σ S²; the latter where something is averaged.
-        forced: (p, q, p, L, K) M at the nodes for a unit of noise at each equation.
-        seen: (L, p, p + 1, q) P at the equations from ΣM at the nodes.
-        coupling: (L, p, p) P + σ² from what they would be without coupling.
+        weights: (L, m, K) of the nodes in λ at the modes; None where the modes stand for themselves.
+        noise: (L, p, Z m) P at the equations from the sample at the start; (L, p, 1) and from σ² = 1.
+        inside: (L, (p + 1) R, Z m) R = q + 1 sums of M and of oᵀx at the nodes, from the sample at the start,
+        driven: (L, (p + 1) R, p) and from P + σ² at the equations.
+        ends: (L, Z, Z, K) M and x at the end from those at the start,
+        driven_ends: (L, Z m, p) and from λ⁻²(P + σ²) at the equations.
+        square: (L, p, p) and (L, p, 1): Σ S² at the nodes from what it gains at the equations, and from the start.
     """
 
     nodes: np.ndarray
     before: np.ndarray
-    propagator: np.ndarray
-    own: System
-    cross: System | None
-    square: System | None
-    forced: np.ndarray
-    seen: np.ndarray
-    coupling: np.ndarray
+    weights: np.ndarray | None
+    noise: np.ndarray
+    noise_alone: np.ndarray
+    inside: np.ndarray
+    driven: np.ndarray
+    ends: np.ndarray
+    driven_ends: np.ndarray
+    square: np.ndarray | None
+    square_start: np.ndarray | None
 
-    def some(self, panels: slice) -> "Prepared":
+    def some(self, panels: slice) -> "Panels":
         """Some of the panels."""
-        nodes, before, seen, coupling = (each[panels] for each in (self.nodes, self.before, self.seen, self.coupling))
-        own, cross, square = (each and each.some(panels) for each in (self.own, self.cross, self.square))
-        assert own is not None
-        forced, propagator = (each[:, :, :, panels] for each in (self.forced, self.propagator))
-        return Prepared(nodes, before, propagator, own, cross, square, forced, seen, coupling)
+        return Panels(*(each if each is None else each[panels] for each in self))
 
 
 def panel_nodes(order: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -166,83 +195,188 @@ def panel_nodes(order: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return low[:, None] + (_nodes(order)[0] + 1) / 2 * (high - low)[:, None]
 
 
-def prepared(nodes: np.ndarray, maps: Generators, modes: Modes, keeping: Keeping | None) -> Prepared:
-    """L panels together.
-
-    Args:
-        nodes: (L, p + 1).
-        maps: of the L p steps that end at the nodes but the first.
-        modes: K modes.
-        keeping: (L,) of each panel's run.
-    """
-    panels = nodes.shape[0]
-    order = nodes.shape[1] - 1
-    difference = backward_differences(order, nodes[:, -1] - nodes[:, 0])
+def responses(nodes: np.ndarray, steps: Coefficients, eigenvalue: np.ndarray, run: "Travelling") -> Responses:
+    """On L panels with nodes (L, p + 1), whose L p equations are `steps`, at eigenvalues (L, K)."""
+    panels, order = nodes.shape[0], nodes.shape[1] - 1
+    maps = generators(steps.matrices, steps.batch, np.repeat(eigenvalue, order, axis=0))
     maps = Generators(*(each.reshape(panels, order, *each.shape[1:]) for each in maps))
-    before = np.eye(order + 1)[1:] - difference  # f(s_j − 1) from the values at the nodes
-    own = systems(maps.decay, difference, before)
-    cross = square = None
+    q = maps.seen.shape[2]
+    k = 0 if run.keeping is None else run.output.size
+    difference = backward_differences(order, nodes[:, -1] - nodes[:, 0])
+    system = systems(maps.decay, difference)
+    own = np.zeros((q + k + order, order + 1, q, *eigenvalue.shape))
+    own[:q, 0] = np.eye(q)[:, :, None, None]
+    own[:q, 1:] = system.values(own[:q, 0])
+    own[q + k :, 1:] = np.moveaxis(_forced(system.inverse, _force(steps, panels)), 2, 0)
+    if run.keeping is None:
+        return Responses(own, own[:, :, :0], system.determinant)
+    forgetting = run.keeping.forgetting[:, None, None, None, None]
+    rest = (1 - forgetting) * maps.propagator_decay
+    crossing = systems(forgetting * np.eye(k)[..., None] + rest, difference)
+    shown = np.einsum("iq,dnqlk->dnilk", shown_rows(run.output), own)
+    before = np.eye(order + 1)[1:] - difference
+    shown = np.einsum("ljn,dnilk->djilk", before, shown)  # M o before the steps
+    propagator = np.moveaxis(maps.propagator, 0, 3)
+    moved = run.keeping.weight[:, None] * np.einsum("jablk,djblk->djalk", propagator, shown)
+    cross = np.zeros((q + k + order, order + 1, k, *eigenvalue.shape))
+    cross[q : q + k, 0] = np.eye(k)[:, :, None, None]
+    cross[:, 1:] = crossing.values(cross[:, 0], moved)
+    return Responses(own, cross, system.determinant * crossing.determinant)
+
+
+def _force(steps: Coefficients, panels: int) -> np.ndarray:
+    """(p, q, L) b bᵀ/B of the steps at the equations of L panels."""
+    b = steps.matrices.b
+    packed = np.stack([b[:, i] * b[:, j] / steps.batch for i, j in pairs(b.shape[1])])
+    return np.moveaxis(packed.reshape(packed.shape[0], panels, -1), 2, 0)
+
+
+def _forced(inverse: np.ndarray, force: np.ndarray) -> np.ndarray:
+    """M at the nodes for a unit of noise at each equation, (p, q, p, L, K), with force (p, q, L)."""
+    p, q, panels = force.shape
+    found = inverse.reshape(p * q, p, q, panels, -1)
+    found = (found * force[..., None]).sum(2) if q > 1 else found[:, :, 0] * force[:, 0, :, None]
+    return found.reshape(p, q, p, panels, -1)
+
+
+class Travelling(NamedTuple):
+    """Of L runs, each on a panel: how they are averaged, and o."""
+
+    keeping: Keeping | None
+    output: np.ndarray
+
+
+def prepared(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Travelling) -> Panels:
+    """L panels together, with nodes (L, p + 1), whose L p equations are `steps`."""
+    thin = _thinned(nodes, steps, modes, run)
+    if thin is not None:
+        return _mapped(nodes, steps, *thin, modes, run)
+    eigenvalue = np.broadcast_to(modes.eigenvalue, (nodes.shape[0], modes.eigenvalue.size))
+    return _mapped(nodes, steps, responses(nodes, steps, eigenvalue, run), None, modes, run)
+
+
+def _thinned(
+    nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Travelling
+) -> tuple[Responses, np.ndarray] | None:
+    """The responses of a few nodes in λ, and their weights at the modes; None where the modes are sooner done."""
+    order = nodes.shape[1] - 1
+    fast = modes.eigenvalue > FAST_MODES * modes.eigenvalue.max()
+    slow = np.flatnonzero(~fast)
+    if slow.size < 2 * order + 1 + (order if run.keeping else 0):
+        return None
+    panels = nodes.shape[0]
+    matrices = StepMatrices(*(each.reshape(panels, order, *each.shape[1:]) for each in steps.matrices))
+    found = chosen(float(modes.eigenvalue[slow].max()), _poles(nodes, slow_decay(matrices), run.keeping), order)
+    large = np.flatnonzero(fast)
+    eigenvalue = np.concatenate([np.tile(modes.eigenvalue[large], (panels, 1)), found], axis=1)
+    answers = responses(nodes, steps, eigenvalue, run)
+    determinant = answers.determinant[:, large.size :]
+    spread = weights(found, np.sign(determinant), np.log(np.abs(determinant)), modes.eigenvalue[slow])
+    if not np.abs(spread).sum(1).max() < LEBESGUE:
+        return None
+    every = np.zeros((panels, eigenvalue.shape[1], modes.eigenvalue.size))
+    every[:, np.arange(large.size), large] = 1.0
+    every[:, large.size :][:, :, slow] = spread
+    return answers, every
+
+
+def _poles(nodes: np.ndarray, slow: Slow, keeping: Keeping | None) -> list[np.ndarray]:
+    """Of M, and of x where something is averaged: −λ at which they would grow by e^(p + 1) on a panel."""
+    order = nodes.shape[1] - 1
+    reach = (order + 1) / (nodes[:, -1] - nodes[:, 0])
+    found = [reach / 2 + slow.offset]
     if keeping is not None:
-        forgetting = keeping.forgetting[:, None, None, None, None]
-        k = maps.propagator.shape[2]
-        rest = (1 - forgetting) * maps.propagator_decay
-        cross = systems(forgetting * np.eye(k)[..., None] + rest, difference, before)
-        square = systems(np.repeat(forgetting * (2 - forgetting), order, axis=1), difference, before)
-    forced = _forced(own.inverse, np.moveaxis(maps.drive, 0, 2) * modes.multiplicity)
-    seen = maps.seen[:, :, None] * before[..., None]
-    kernel = np.einsum("ljnq,nqil->lji", seen[:, :, 1:], forced.sum(-1))
+        found.append(reach + slow.offset + keeping.forgetting)
+    return [each / slow.slope for each in found]
+
+
+def _mapped(
+    nodes: np.ndarray,
+    steps: Coefficients,
+    answers: Responses,
+    spread: np.ndarray | None,
+    modes: Modes,
+    run: Travelling,
+) -> Panels:
+    own, cross, _ = answers
+    units, points, q, panels, size = own.shape
+    order = points - 1
+    k = cross.shape[2]
+    state = q + k
+    force = modes.multiplicity * modes.eigenvalue**2
+    force = np.broadcast_to(force, (panels, size)) if spread is None else spread @ force
+    difference = backward_differences(order, nodes[:, -1] - nodes[:, 0])
+    before = np.eye(points)[1:] - difference
+    inside = own if not k else np.concatenate([own, np.einsum("dnilk,i->dnlk", cross, run.output)[:, :, None]], axis=2)
+    driven = np.einsum("dnrlk,lk->lnrd", inside[state:], force)
+    inside = np.moveaxis(inside[:state], 3, 0)  # (L, Z, p + 1, R, m)
+    seen = pack_seen(steps, panels)
+    noise = np.einsum("ljq,ljn,lznqk->ljzk", seen, before, inside[:, :, :, :q], optimize=True)
+    kernel = np.einsum("ljq,ljn,lnqd->ljd", seen, before, driven[:, :, :q], optimize=True)
     coupling = np.linalg.inv(np.eye(order) - kernel)
-    return Prepared(nodes, before, np.moveaxis(maps.propagator, 0, 3), own, cross, square, forced, seen, coupling)
+    rows = points * inside.shape[3]
+    ends = np.concatenate([own[:, -1], cross[:, -1]], axis=1)  # (u, Z, L, m)
+    driven_ends = np.moveaxis(ends[state:], 0, -1).swapaxes(0, 1).reshape(panels, state * size, order)
+    ends = np.moveaxis(ends[:state], 2, 0).swapaxes(1, 2)
+    if spread is not None:
+        ends = (ends.reshape(panels, state * state, size) @ spread).reshape(panels, state, state, -1)
+    square = square_start = None
+    if run.keeping is not None:
+        forgetting = run.keeping.forgetting[:, None, None, None, None]
+        one = systems(np.repeat(forgetting * (2 - forgetting), order, axis=1), difference)
+        square = np.moveaxis(one.inverse[..., 0], 2, 0)
+        square_start = -square @ np.moveaxis(one.first[:, 0, 0, :, 0], 1, 0)[..., None]
+    return Panels(
+        nodes,
+        before,
+        spread,
+        coupling @ noise.reshape(panels, order, state * size),
+        coupling.sum(2)[..., None],
+        np.moveaxis(inside, 1, 3).reshape(panels, rows, state * size),
+        driven.reshape(panels, rows, order),
+        np.ascontiguousarray(ends),
+        driven_ends,
+        square,
+        square_start,
+    )
 
 
-def systems(decay: np.ndarray, difference: np.ndarray, before: np.ndarray) -> System:
-    """Of L panels, from decay (L, p, q, q, K): `f(s) − (1 − decay) f(s − 1)` as matrices, inverted."""
-    panels, p, q, _, size = decay.shape
-    same = np.eye(q)[:, None, :, None, None] * np.moveaxis(difference, 0, -1)[:, None, :, None, :, None]
-    blocks = np.moveaxis(decay, 0, 3)[:, :, None] * np.moveaxis(before, 0, -1)[:, None, :, None, :, None]
-    blocks += same  # (p, q, p + 1, q, L, K)
-    inverse = inverses(np.ascontiguousarray(blocks[:, :, 1:]).reshape(p * q, p * q, panels * size))
-    return System(inverse.reshape(p * q, p * q, panels, size), blocks[:, :, 0])
+def pack_seen(steps: Coefficients, panels: int) -> np.ndarray:
+    """(L, p, q) ℓ of the steps at the equations of L panels: P = Σ ℓ·M."""
+    c = steps.matrices.c
+    packed = np.stack([c[:, i] * c[:, j] * (1 if i == j else 2) for i, j in pairs(c.shape[1])], axis=1)
+    return packed.reshape(panels, -1, packed.shape[1])
 
 
-def _forced(inverse: np.ndarray, drive: np.ndarray) -> np.ndarray:
-    """M at the nodes for a unit of noise at each equation, (p, q, p, L, K), with drive (p, q, L, K)."""
-    p, q, panels, size = drive.shape
-    found = inverse.reshape(p * q, p, q, panels, size)
-    found = (found * drive).sum(2) if q > 1 else found[:, :, 0] * drive[:, 0]
-    return found.reshape(p, q, p, panels, size)
-
-
-def across(moments: Moments, panel: Prepared, output: np.ndarray, keeping: Keeping | None) -> tuple[Moments, Along]:
+def across(moments: Moments, panel: Panels, modes: Modes, run: Travelling) -> tuple[Moments, Along]:
     """Moments of L runs, (2, L, …) each, at the ends of their panels, and along these."""
-    before = panel.before
-    start = np.swapaxes(pack(moments.own), 1, 2)
+    output = run.output
     k = output.size
-    free = panel.own.values(start)
-    noise = np.einsum("ljq,dql->dlj", panel.seen[:, :, 0], start.sum(-1))
-    noise += np.einsum("ljnq,dnql->dlj", panel.seen[:, :, 1:], free.sum(-1))
-    noise[1] += 1.0
-    own = free + np.einsum("nqilk,dil->dnqlk", panel.forced, np.einsum("lij,dlj->dil", panel.coupling, noise))
-    own = np.concatenate([start[:, None], own], axis=1)
-    sums = own.sum(-1)
-    iterate = np.einsum("dnql,q->dln", sums, shown_weights(output))
-    vectors = np.moveaxis(sums[:, :, [i == j for i, j in pairs(k)]], 1, 3).swapaxes(1, 2)
-    ends = unpack(np.swapaxes(own[:, -1], 1, 2), k)
-    if keeping is None or panel.cross is None or panel.square is None:
+    begin = pack(moments.own)
+    q = begin.shape[2]
+    if run.keeping is not None:
+        begin = np.concatenate([begin, moments.cross], axis=2)
+    panels, state = begin.shape[1:3]
+    sample = begin if panel.weights is None else begin @ panel.weights.swapaxes(1, 2)
+    sample = sample.reshape(2, panels, -1, 1)
+    noise = panel.noise @ sample
+    noise[1] += panel.noise_alone
+    inside = (panel.inside @ sample + panel.driven @ noise).reshape(2, *panel.nodes.shape, -1)
+    forced = (panel.driven_ends @ noise).reshape(2, panels, state, -1)
+    if panel.weights is not None:
+        forced = forced @ panel.weights
+    ended = np.einsum("lyzk,dlzk->dlyk", panel.ends, begin)
+    ended += forced * (modes.multiplicity * modes.eigenvalue**2)
+    iterate = inside[..., :q] @ shown_weights(output)
+    vectors = np.moveaxis(inside[..., [place for place, (i, j) in enumerate(pairs(k)) if i == j]], 3, 2)
+    ends = unpack(ended[:, :, :q], k)
+    if run.keeping is None or panel.square is None:
         square = np.broadcast_to(moments.square[..., None], iterate.shape)
         return moments._replace(own=ends), Along(panel.nodes, iterate, np.zeros_like(iterate), square, vectors)
-    rho = 1 - keeping.forgetting
-    omega = keeping.weight
-    shown = np.einsum("iq,dnqlk->dnilk", shown_rows(output), own)
-    shown = np.einsum("ljn,dnilk->djilk", before, shown)  # M o before the steps
-    moved = omega[:, None] * np.einsum("jabl...,djbl...->djal...", panel.propagator, shown)
-    begin = np.swapaxes(moments.cross, 1, 2)
-    cross = np.concatenate([begin[:, None], panel.cross.values(begin, moved)], axis=1)
-    with_sum = np.einsum("dnil,i->dln", cross.sum(-1), output)
-    gained = 2 * (rho * omega)[:, None] * np.einsum("ljn,dln->dlj", before, with_sum)
-    gained += (omega**2)[:, None] * np.einsum("djil,i->dlj", shown.sum(-1), output)
-    forcing = np.moveaxis(gained, 2, 1)[:, :, None, :, None]
-    square = panel.square.values(moments.square[:, None, :, None], forcing)[:, :, 0, :, 0]
-    square = np.concatenate([moments.square[..., None], np.moveaxis(square, 1, 2)], axis=2)
-    along = Along(panel.nodes, iterate, with_sum, square, vectors)
-    return Moments(ends, np.swapaxes(cross[:, -1], 1, 2), square[..., -1]), along
+    rho = 1 - run.keeping.forgetting
+    omega = run.keeping.weight
+    with_sum = inside[..., q]
+    gained = 2 * (rho * omega)[:, None] * with_sum + (omega**2)[:, None] * iterate
+    square = panel.square @ (panel.before @ gained[..., None]) + panel.square_start * moments.square[..., None, None]
+    square = np.concatenate([moments.square[..., None], square[..., 0]], axis=2)
+    return Moments(ends, ended[:, :, q:], square[..., -1]), Along(panel.nodes, iterate, with_sum, square, vectors)
