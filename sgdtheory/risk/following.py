@@ -6,7 +6,8 @@ from sgdtheory.risk.closed_form import settling_steps
 from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE
 from sgdtheory.risk.mesh import SHORTEST_PANEL, Way, panels_of
 from sgdtheory.risk.moments import Moments, at_runs
-from sgdtheory.risk.panels import Along, Panels, Travelling, across, panel_nodes, prepared, tails
+from sgdtheory.risk.panels import Averaging, panel_nodes, tails
+from sgdtheory.risk.passage import Along, Passage, across, prepared
 from sgdtheory.risk.runs import MOST_STEPS, Crossed, Piece, Point, merged
 from sgdtheory.risk.spectrum import step_spectrum
 from sgdtheory.risk.stepping import stepped
@@ -83,7 +84,7 @@ def _long(piece: Piece) -> np.ndarray:
     return np.flatnonzero(piece.steps > max(SHORTEST_PANEL, piece.ground.resolution.order))
 
 
-def _prepared_together(piece: Piece, rounds: list[tuple[np.ndarray, Piece]]) -> list[Panels | None]:
+def _prepared_together(piece: Piece, rounds: list[tuple[np.ndarray, Piece]]) -> list[Passage | None]:
     """The long panels of these rounds."""
     long = [_long(part) for _, part in rounds]
     places, low, high = (
@@ -100,14 +101,14 @@ def _prepared_together(piece: Piece, rounds: list[tuple[np.ndarray, Piece]]) -> 
     return [ready.some(slice(end - some.size, end)) for some, end in zip(long, ends.tolist(), strict=True)]
 
 
-def _prepared(piece: Piece) -> Panels:
+def _prepared(piece: Piece) -> Passage:
     """One panel of each run."""
     nodes = panel_nodes(piece.ground.resolution.order, piece.low, piece.high)
     here = piece.runs.coefficients(nodes[:, 1:] - 1)
-    return prepared(nodes, here, piece.ground.modes, Travelling(piece.keeping, piece.runs.output))
+    return prepared(nodes, here, piece.ground.modes, Averaging(piece.runs.output, piece.keeping))
 
 
-def _one_each(moments: Moments, piece: Piece, ready: Panels | None = None) -> Crossed:
+def _one_each(moments: Moments, piece: Piece, ready: Passage | None = None) -> Crossed:
     """One panel of each run, short or long; the long ones may have been prepared."""
     long = _long(piece)
     if long.size == piece.low.size:
@@ -121,9 +122,9 @@ def _one_each(moments: Moments, piece: Piece, ready: Panels | None = None) -> Cr
     return merged([(short, done), (long, other)])
 
 
-def _across(moments: Moments, piece: Piece, ready: Panels) -> Crossed:
+def _across(moments: Moments, piece: Piece, ready: Passage) -> Crossed:
     """Long panels, in halves where the polynomials of the whole do not follow the moments."""
-    ended, along = across(moments, ready, piece.ground.modes, Travelling(piece.keeping, piece.runs.output))
+    ended, along = across(moments, ready, Averaging(piece.runs.output, piece.keeping))
     unresolved = _unresolved(piece, along)
     resolved = np.flatnonzero(~unresolved)
     halved = np.flatnonzero(unresolved)

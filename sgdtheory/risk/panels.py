@@ -8,7 +8,7 @@ That is the recursion itself, not a differential equation, so nothing but the po
 has been learnt follows the others, one that has hardly moved is a straight line, and one in between is smooth in
 log t: panels whose length is a fixed multiple of their distance from the last kink, and on which the coefficients
 change by a bounded factor, converge geometrically in p at a cost that grows with log n. Directions meet in the p
-numbers P(t_j) alone: their p×p systems are inverted one by one, and one small system couples them.
+numbers P(t_j) alone: their p×p systems are inverted one by one, and one small system couples them (`passage`).
 """
 
 from functools import lru_cache
@@ -17,12 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial import legendre
 
-from sgdtheory.algorithms import StepMatrices
-from sgdtheory.problems import Modes
 from sgdtheory.risk.linear import inverses
-from sgdtheory.risk.moments import Generators, Keeping, Moments, generators, pack, pairs, shown_rows, shown_weights, unpack
+from sgdtheory.risk.moments import Generators, Keeping, generators, pairs, shown_rows
 from sgdtheory.risk.runs import Coefficients
-from sgdtheory.risk.thinning import FAST_MODES, LEBESGUE, Slow, chosen, slow_decay, weights
 
 LONG_PANEL = 200.0  # steps: differences by derivatives
 
@@ -92,22 +89,16 @@ def backward_differences(order: int, length: np.ndarray) -> np.ndarray:
     return found
 
 
-class Along(NamedTuple):
-    """What L panels say of the steps within them.
+def panel_nodes(order: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Step numbers (L, p + 1) of panels of more than p steps, from `low` to `high`, (L,) each."""
+    return low[:, None] + (_nodes(order)[0] + 1) / 2 * (high - low)[:, None]
 
-    Attributes:
-        nodes: (L, p + 1) step numbers, the first is the panel's start.
-        iterate: (2, L, p + 1) Σ oᵀM o.
-        cross: (2, L, p + 1) Σ oᵀx.
-        square: (2, L, p + 1) Σ S².
-        vectors: (2, L, k, p + 1) Σ λ E u_j² of the k vectors.
-    """
 
-    nodes: np.ndarray
-    iterate: np.ndarray
-    cross: np.ndarray
-    square: np.ndarray
-    vectors: np.ndarray
+class Averaging(NamedTuple):
+    """Of L runs, each on a panel: o, and how they are averaged, if they are."""
+
+    output: np.ndarray
+    keeping: Keeping | None
 
 
 class System(NamedTuple):
@@ -156,46 +147,7 @@ class Responses(NamedTuple):
     determinant: np.ndarray
 
 
-class Panels(NamedTuple):
-    """L panels as linear maps; what is averaged is in them.
-
-    Z = q + k numbers of a mode, M and x, of which m modes or nodes in λ that stand for them are sampled.
-
-    Attributes:
-        nodes: (L, p + 1) step numbers.
-        before: (L, p, p + 1) values one step before the p equations, from the values at the nodes.
-        weights: (L, m, K) of the nodes in λ at the modes; None where the modes stand for themselves.
-        noise: (L, p, Z m) P at the equations from the sample at the start; (L, p, 1) and from σ² = 1.
-        inside: (L, (p + 1) R, Z m) R = q + 1 sums of M and of oᵀx at the nodes, from the sample at the start,
-        driven: (L, (p + 1) R, p) and from P + σ² at the equations.
-        ends: (L, Z, Z, K) M and x at the end from those at the start,
-        driven_ends: (L, Z m, p) and from λ⁻²(P + σ²) at the equations.
-        square: (L, p, p) and (L, p, 1): Σ S² at the nodes from what it gains at the equations, and from the start.
-    """
-
-    nodes: np.ndarray
-    before: np.ndarray
-    weights: np.ndarray | None
-    noise: np.ndarray
-    noise_alone: np.ndarray
-    inside: np.ndarray
-    driven: np.ndarray
-    ends: np.ndarray
-    driven_ends: np.ndarray
-    square: np.ndarray | None
-    square_start: np.ndarray | None
-
-    def some(self, panels: slice) -> "Panels":
-        """Some of the panels."""
-        return Panels(*(each if each is None else each[panels] for each in self))
-
-
-def panel_nodes(order: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Step numbers (L, p + 1) of panels of more than p steps, from `low` to `high`, (L,) each."""
-    return low[:, None] + (_nodes(order)[0] + 1) / 2 * (high - low)[:, None]
-
-
-def responses(nodes: np.ndarray, steps: Coefficients, eigenvalue: np.ndarray, run: "Travelling") -> Responses:
+def responses(nodes: np.ndarray, steps: Coefficients, eigenvalue: np.ndarray, run: Averaging) -> Responses:
     """On L panels with nodes (L, p + 1), whose L p equations are `steps`, at eigenvalues (L, K)."""
     panels, order = nodes.shape[0], nodes.shape[1] - 1
     maps = generators(steps.matrices, steps.batch, np.repeat(eigenvalue, order, axis=0))
@@ -237,146 +189,3 @@ def _forced(inverse: np.ndarray, force: np.ndarray) -> np.ndarray:
     found = inverse.reshape(p * q, p, q, panels, -1)
     found = (found * force[..., None]).sum(2) if q > 1 else found[:, :, 0] * force[:, 0, :, None]
     return found.reshape(p, q, p, panels, -1)
-
-
-class Travelling(NamedTuple):
-    """Of L runs, each on a panel: how they are averaged, and o."""
-
-    keeping: Keeping | None
-    output: np.ndarray
-
-
-def prepared(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Travelling) -> Panels:
-    """L panels together, with nodes (L, p + 1), whose L p equations are `steps`."""
-    thin = _thinned(nodes, steps, modes, run)
-    if thin is not None:
-        return _mapped(nodes, steps, *thin, modes, run)
-    eigenvalue = np.broadcast_to(modes.eigenvalue, (nodes.shape[0], modes.eigenvalue.size))
-    return _mapped(nodes, steps, responses(nodes, steps, eigenvalue, run), None, modes, run)
-
-
-def _thinned(
-    nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Travelling
-) -> tuple[Responses, np.ndarray] | None:
-    """The responses of a few nodes in λ, and their weights at the modes; None where the modes are sooner done."""
-    order = nodes.shape[1] - 1
-    fast = modes.eigenvalue > FAST_MODES * modes.eigenvalue.max()
-    slow = np.flatnonzero(~fast)
-    if slow.size < 2 * order + 1 + (order if run.keeping else 0):
-        return None
-    panels = nodes.shape[0]
-    matrices = StepMatrices(*(each.reshape(panels, order, *each.shape[1:]) for each in steps.matrices))
-    found = chosen(float(modes.eigenvalue[slow].max()), _poles(nodes, slow_decay(matrices), run.keeping), order)
-    large = np.flatnonzero(fast)
-    eigenvalue = np.concatenate([np.tile(modes.eigenvalue[large], (panels, 1)), found], axis=1)
-    answers = responses(nodes, steps, eigenvalue, run)
-    determinant = answers.determinant[:, large.size :]
-    spread = weights(found, np.sign(determinant), np.log(np.abs(determinant)), modes.eigenvalue[slow])
-    if not np.abs(spread).sum(1).max() < LEBESGUE:
-        return None
-    every = np.zeros((panels, eigenvalue.shape[1], modes.eigenvalue.size))
-    every[:, np.arange(large.size), large] = 1.0
-    every[:, large.size :][:, :, slow] = spread
-    return answers, every
-
-
-def _poles(nodes: np.ndarray, slow: Slow, keeping: Keeping | None) -> list[np.ndarray]:
-    """Of M, and of x where something is averaged: −λ at which they would grow by e^(p + 1) on a panel."""
-    order = nodes.shape[1] - 1
-    reach = (order + 1) / (nodes[:, -1] - nodes[:, 0])
-    found = [reach / 2 + slow.offset]
-    if keeping is not None:
-        found.append(reach + slow.offset + keeping.forgetting)
-    return [each / slow.slope for each in found]
-
-
-def _mapped(
-    nodes: np.ndarray,
-    steps: Coefficients,
-    answers: Responses,
-    spread: np.ndarray | None,
-    modes: Modes,
-    run: Travelling,
-) -> Panels:
-    own, cross, _ = answers
-    units, points, q, panels, size = own.shape
-    order = points - 1
-    k = cross.shape[2]
-    state = q + k
-    force = modes.multiplicity * modes.eigenvalue**2
-    force = np.broadcast_to(force, (panels, size)) if spread is None else spread @ force
-    difference = backward_differences(order, nodes[:, -1] - nodes[:, 0])
-    before = np.eye(points)[1:] - difference
-    inside = own if not k else np.concatenate([own, np.einsum("dnilk,i->dnlk", cross, run.output)[:, :, None]], axis=2)
-    driven = np.einsum("dnrlk,lk->lnrd", inside[state:], force)
-    inside = np.moveaxis(inside[:state], 3, 0)  # (L, Z, p + 1, R, m)
-    seen = pack_seen(steps, panels)
-    noise = np.einsum("ljq,ljn,lznqk->ljzk", seen, before, inside[:, :, :, :q], optimize=True)
-    kernel = np.einsum("ljq,ljn,lnqd->ljd", seen, before, driven[:, :, :q], optimize=True)
-    coupling = np.linalg.inv(np.eye(order) - kernel)
-    rows = points * inside.shape[3]
-    ends = np.concatenate([own[:, -1], cross[:, -1]], axis=1)  # (u, Z, L, m)
-    driven_ends = np.moveaxis(ends[state:], 0, -1).swapaxes(0, 1).reshape(panels, state * size, order)
-    ends = np.moveaxis(ends[:state], 2, 0).swapaxes(1, 2)
-    if spread is not None:
-        ends = (ends.reshape(panels, state * state, size) @ spread).reshape(panels, state, state, -1)
-    square = square_start = None
-    if run.keeping is not None:
-        forgetting = run.keeping.forgetting[:, None, None, None, None]
-        one = systems(np.repeat(forgetting * (2 - forgetting), order, axis=1), difference)
-        square = np.moveaxis(one.inverse[..., 0], 2, 0)
-        square_start = -square @ np.moveaxis(one.first[:, 0, 0, :, 0], 1, 0)[..., None]
-    return Panels(
-        nodes,
-        before,
-        spread,
-        coupling @ noise.reshape(panels, order, state * size),
-        coupling.sum(2)[..., None],
-        np.moveaxis(inside, 1, 3).reshape(panels, rows, state * size),
-        driven.reshape(panels, rows, order),
-        np.ascontiguousarray(ends),
-        driven_ends,
-        square,
-        square_start,
-    )
-
-
-def pack_seen(steps: Coefficients, panels: int) -> np.ndarray:
-    """(L, p, q) ℓ of the steps at the equations of L panels: P = Σ ℓ·M."""
-    c = steps.matrices.c
-    packed = np.stack([c[:, i] * c[:, j] * (1 if i == j else 2) for i, j in pairs(c.shape[1])], axis=1)
-    return packed.reshape(panels, -1, packed.shape[1])
-
-
-def across(moments: Moments, panel: Panels, modes: Modes, run: Travelling) -> tuple[Moments, Along]:
-    """Moments of L runs, (2, L, …) each, at the ends of their panels, and along these."""
-    output = run.output
-    k = output.size
-    begin = pack(moments.own)
-    q = begin.shape[2]
-    if run.keeping is not None:
-        begin = np.concatenate([begin, moments.cross], axis=2)
-    panels, state = begin.shape[1:3]
-    sample = begin if panel.weights is None else begin @ panel.weights.swapaxes(1, 2)
-    sample = sample.reshape(2, panels, -1, 1)
-    noise = panel.noise @ sample
-    noise[1] += panel.noise_alone
-    inside = (panel.inside @ sample + panel.driven @ noise).reshape(2, *panel.nodes.shape, -1)
-    forced = (panel.driven_ends @ noise).reshape(2, panels, state, -1)
-    if panel.weights is not None:
-        forced = forced @ panel.weights
-    ended = np.einsum("lyzk,dlzk->dlyk", panel.ends, begin)
-    ended += forced * (modes.multiplicity * modes.eigenvalue**2)
-    iterate = inside[..., :q] @ shown_weights(output)
-    vectors = np.moveaxis(inside[..., [place for place, (i, j) in enumerate(pairs(k)) if i == j]], 3, 2)
-    ends = unpack(ended[:, :, :q], k)
-    if run.keeping is None or panel.square is None:
-        square = np.broadcast_to(moments.square[..., None], iterate.shape)
-        return moments._replace(own=ends), Along(panel.nodes, iterate, np.zeros_like(iterate), square, vectors)
-    rho = 1 - run.keeping.forgetting
-    omega = run.keeping.weight
-    with_sum = inside[..., q]
-    gained = 2 * (rho * omega)[:, None] * with_sum + (omega**2)[:, None] * iterate
-    square = panel.square @ (panel.before @ gained[..., None]) + panel.square_start * moments.square[..., None, None]
-    square = np.concatenate([moments.square[..., None], square[..., 0]], axis=2)
-    return Moments(ends, ended[:, :, q:], square[..., -1]), Along(panel.nodes, iterate, with_sum, square, vectors)

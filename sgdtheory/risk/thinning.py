@@ -15,8 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.algorithms import StepMatrices
+from sgdtheory.risk.moments import Keeping
+from sgdtheory.risk.panels import Averaging, Responses, responses
+from sgdtheory.risk.runs import Coefficients
 
-FAST_MODES = 0.25  # of the largest eigenvalue: larger ones, which may be next to the edge, stand for themselves
+FAST_MODES = 0.1  # of the largest eigenvalue: larger ones, which may be next to the edge, stand for themselves
+SPARE_DEGREES = 2  # of N(λ) and det X(λ) beyond 2p, one of them for what it is multiplied by
 HALVINGS = 14  # of an interval of log λ in which a node is sought: to 1%, as any nodes near them do
 LEBESGUE = 100.0  # Σ|W|, by which rounding errors grow: with more the interpolation is not used
 
@@ -41,10 +45,65 @@ def slow_decay(matrices: StepMatrices) -> Slow:
     return Slow(fixed / minors, (np.linalg.det(decay + driven) - fixed) / minors)
 
 
-def chosen(top: float, poles: list[np.ndarray], order: int) -> np.ndarray:
-    """(L, m) nodes in (0, top] for functions with p poles near each −`poles`, (L,), and p at infinity."""
+class Thinned(NamedTuple):
+    """What is asked of m nodes in λ on L panels instead of K modes.
+
+    Answers fall as 1/λ where λ is large, those of x to M as 1/λ². Their digits are kept where what is interpolated does
+    not fall: it is (1 + λ/μ) times the answers, and that again for x.
+
+    Attributes:
+        answers: of the nodes.
+        weights: (L, m, K) of their answers at the modes; None where these stand for themselves.
+        ease: (L, K) 1/(1 + λ/μ) at the modes, by which M is multiplied before x is made of it.
+        eased: (L, m) 1 + λ/μ at the nodes, by which these answers are.
+    """
+
+    answers: Responses
+    weights: np.ndarray | None
+    ease: np.ndarray
+    eased: np.ndarray
+
+
+def thinned(nodes: np.ndarray, steps: Coefficients, modes: np.ndarray, run: Averaging) -> Thinned | None:
+    """L panels with nodes (L, p + 1) and L p equations `steps`, eigenvalues (K,); None if all of them do better."""
+    panels = nodes.shape[0]
+    order = nodes.shape[1] - 1
+    fast = modes > FAST_MODES * modes.max()
+    slow = np.flatnonzero(~fast)
+    large = np.flatnonzero(fast)
+    degree = order + SPARE_DEGREES
+    if slow.size <= order * (2 if run.keeping else 1) + degree:
+        return None
+    matrices = StepMatrices(*(each.reshape(panels, order, *each.shape[1:]) for each in steps.matrices))
+    poles = _poles(nodes, slow_decay(matrices), run.keeping)
+    found = chosen(float(modes[slow].max()), poles, order, degree)
+    sampled = np.concatenate([np.tile(modes[large], (panels, 1)), found], axis=1)
+    answers = responses(nodes, steps, sampled, run)
+    spread = weights(found, answers.determinant[:, large.size :], modes[slow])
+    if not np.abs(spread).sum(1).max() < LEBESGUE:
+        return None
+    ease = 1 / (1 + modes / poles[0][:, None])
+    eased = 1 + sampled / poles[0][:, None]
+    every = np.zeros((panels, sampled.shape[1], modes.size))
+    every[:, np.arange(large.size), large] = 1.0
+    every[:, large.size :, slow] = spread * eased[:, large.size :, None] * ease[:, None, slow]
+    return Thinned(answers, every, ease, eased)
+
+
+def _poles(nodes: np.ndarray, slow: Slow, keeping: Keeping | None) -> list[np.ndarray]:
+    """Of M, and of x where something is averaged: −λ at which they would grow by e^(p + 1) on a panel."""
+    reach = nodes.shape[1] / (nodes[:, -1] - nodes[:, 0])
+    found = [reach / 2 + slow.offset]
+    if keeping is not None:
+        found.append(reach + slow.offset + keeping.forgetting)
+    with np.errstate(divide="ignore"):
+        return [each / slow.slope for each in found]
+
+
+def chosen(top: float, poles: list[np.ndarray], order: int, degree: int) -> np.ndarray:
+    """(L, m) nodes in (0, top] for functions with p poles near each −`poles`, (L,), and `degree` at infinity."""
     scales = [1 / (1 / pole + 1 / top) for pole in poles]  # of u = λ/(1 − λ/top), to which (0, top) is (0, ∞)
-    powers = [order] * len(poles) + [order + 1]
+    powers = [order] * len(poles) + [degree + 1]
     scales.append(np.full_like(scales[0], top))
     low = np.log(np.minimum.reduce(scales) * 1e-5)
     high = np.log(np.maximum.reduce(scales) * 1e5)
@@ -62,14 +121,15 @@ def chosen(top: float, poles: list[np.ndarray], order: int) -> np.ndarray:
     return found / (1 + found / top)
 
 
-def weights(nodes: np.ndarray, sign: np.ndarray, log: np.ndarray, eigenvalue: np.ndarray) -> np.ndarray:
-    """(L, m, K) W_m(λ) of nodes (L, m) with determinants `sign·e^log`."""
+def weights(nodes: np.ndarray, determinant: np.ndarray, eigenvalue: np.ndarray) -> np.ndarray:
+    """(L, m, K) W_m(λ) of nodes (L, m) with determinants (L, m)."""
     gaps = nodes[:, :, None] - nodes[:, None]
     gaps += np.eye(nodes.shape[1])
-    log = log - np.log(np.abs(gaps)).sum(2)
-    alternating = (-1.0) ** np.arange(nodes.shape[1])
-    factor = alternating * sign * np.exp(log - log.max(1, keepdims=True))
-    away = eigenvalue - nodes[:, :, None]
-    found = factor[:, :, None] / np.where(away == 0, 1e-20 * nodes[:, :, None], away)
+    log = np.log(np.abs(determinant)) - np.log(np.abs(gaps)).sum(2)
+    factor = np.sign(determinant) * np.exp(log - log.max(1, keepdims=True))
+    factor[:, 1::2] *= -1
+    found = eigenvalue - nodes[:, :, None]
+    found[found == 0] = np.finfo(float).tiny  # W is 1 there
+    np.divide(factor[:, :, None], found, out=found)
     found /= found.sum(1, keepdims=True)
     return found
