@@ -80,12 +80,14 @@ def backward_differences(order: int, length: np.ndarray) -> np.ndarray:
     """
     nodes, weights, _ = _nodes(order)
     step = 2 / length
-    found = np.einsum("lk,kij->lij", step[:, None] ** np.arange(1, order + 1), _slope_powers(order)[:, 1:])
-    for place in np.flatnonzero(length < LONG_PANEL):
-        gaps = nodes[1:, None] - step[place] - nodes
+    powers = step[:, None] ** np.arange(1, order + 1)
+    found = (powers @ _slope_powers(order)[:, 1:].reshape(order, -1)).reshape(length.size, order, order + 1)
+    short = np.flatnonzero(length < LONG_PANEL)
+    if short.size:
+        gaps = nodes[1:, None] - step[short, None, None] - nodes
         hit = np.abs(gaps) < 1e-13
-        before = np.where(hit.any(1, keepdims=True), hit, weights / np.where(hit, 1.0, gaps))
-        found[place] = np.eye(order + 1)[1:] - before / before.sum(1, keepdims=True)
+        before = np.where(hit.any(2, keepdims=True), hit, weights / np.where(hit, 1.0, gaps))
+        found[short] = np.eye(order + 1)[1:] - before / before.sum(2, keepdims=True)
     return found
 
 

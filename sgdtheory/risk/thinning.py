@@ -10,6 +10,7 @@ enough, however many modes there are. The nodes are zeros of a rational Chebyshe
 the panel are, about λ = −(p + 1)/(the way γ t of the panel), and the others at infinity, so that no digits are lost.
 """
 
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -26,23 +27,35 @@ LEBESGUE = 100.0  # Σ|W|, by which rounding errors grow: with more the interpol
 
 
 class Slow(NamedTuple):
-    """The decay `offset + slope·λ` a step of a mode's slowest direction, (L,) each, where λ is small."""
+    """The decay `offset + slope·λ` a step of the slowest direction of a mode that decays at all, where λ is small.
+
+    (L,) each; and whether there are others that do not decay, as the optimum beside which weight decay holds the
+    weights: their products with it decay half as fast as its square.
+    """
 
     offset: np.ndarray
     slope: np.ndarray
+    beside_fixed: bool
 
 
 def slow_decay(matrices: StepMatrices) -> Slow:
-    """On L panels from their steps, (L, p, …): det(1 − A + λ b cᵀ) over its minors, at the mean of the steps."""
+    """On L panels from the mean of their steps, (L, p, …): the lowest coefficients of det(s + 1 − A + λ b cᵀ) in s."""
     decay = matrices.decay.mean(1)
+    full = decay + (matrices.b[..., :, None] * matrices.c[..., None, :]).mean(1)
     k = decay.shape[-1]
-    if k == 1:
-        return Slow(decay[:, 0, 0], (matrices.b * matrices.c).mean(1)[:, 0])
-    driven = (matrices.b[..., :, None] * matrices.c[..., None, :]).mean(1)
-    rest = [np.delete(np.delete(decay, i, 1), i, 2) for i in range(k)]
-    minors = sum(np.linalg.det(each) for each in rest)
-    fixed = np.linalg.det(decay)
-    return Slow(fixed / minors, (np.linalg.det(decay + driven) - fixed) / minors)
+    size = next((size for size in range(k, 1, -1) if _minors(full, size).any()), 1)
+    fixed = _minors(decay, size)
+    rest = _minors(decay, size - 1)
+    with np.errstate(all="ignore"):
+        return Slow(fixed / rest, (_minors(full, size) - fixed) / rest, size < k)
+
+
+def _minors(matrix: np.ndarray, size: int) -> np.ndarray:
+    """(L,) sums of the principal minors of this size."""
+    k = matrix.shape[-1]
+    if size <= 1:
+        return matrix.trace(axis1=1, axis2=2) if size else np.ones(matrix.shape[0])
+    return sum(np.linalg.det(matrix[:, rows][:, :, rows]) for rows in map(list, combinations(range(k), size)))
 
 
 class Thinned(NamedTuple):
@@ -71,32 +84,34 @@ def thinned(nodes: np.ndarray, steps: Coefficients, modes: np.ndarray, run: Aver
     fast = modes > FAST_MODES * modes.max()
     slow = np.flatnonzero(~fast)
     large = np.flatnonzero(fast)
-    degree = order + SPARE_DEGREES
-    if slow.size <= order * (2 if run.keeping else 1) + degree:
-        return None
     matrices = StepMatrices(*(each.reshape(panels, order, *each.shape[1:]) for each in steps.matrices))
     poles = _poles(nodes, slow_decay(matrices), run.keeping)
+    degree = order + SPARE_DEGREES
+    if slow.size <= order * len(poles) + degree:
+        return None
     found = chosen(float(modes[slow].max()), poles, order, degree)
     sampled = np.concatenate([np.tile(modes[large], (panels, 1)), found], axis=1)
     answers = responses(nodes, steps, sampled, run)
-    spread = weights(found, answers.determinant[:, large.size :], modes[slow])
+    eased = 1 + sampled / poles[0][:, None]
+    ease = 1 / (1 + modes / poles[0][:, None])
+    spread = np.zeros((panels, sampled.shape[1], modes.size))
+    spread[:, large.size :] = weights(found, answers.determinant[:, large.size :], modes)
+    spread[:, large.size :, large] = 0.0
     if not np.abs(spread).sum(1).max() < LEBESGUE:
         return None
-    ease = 1 / (1 + modes / poles[0][:, None])
-    eased = 1 + sampled / poles[0][:, None]
-    every = np.zeros((panels, sampled.shape[1], modes.size))
-    every[:, np.arange(large.size), large] = 1.0
-    every[:, large.size :, slow] = spread * eased[:, large.size :, None] * ease[:, None, slow]
-    return Thinned(answers, every, ease, eased)
+    spread *= eased[:, :, None]
+    spread *= ease[:, None]
+    spread[:, np.arange(large.size), large] = 1.0
+    return Thinned(answers, spread, ease, eased)
 
 
 def _poles(nodes: np.ndarray, slow: Slow, keeping: Keeping | None) -> list[np.ndarray]:
     """Of M, and of x where something is averaged: −λ at which they would grow by e^(p + 1) on a panel."""
     reach = nodes.shape[1] / (nodes[:, -1] - nodes[:, 0])
     found = [reach / 2 + slow.offset]
-    if keeping is not None:
-        found.append(reach + slow.offset + keeping.forgetting)
-    with np.errstate(divide="ignore"):
+    if keeping is not None or slow.beside_fixed:
+        found.append(reach + slow.offset + (keeping.forgetting if keeping else 0.0))
+    with np.errstate(all="ignore"):
         return [each / slow.slope for each in found]
 
 
