@@ -14,7 +14,7 @@ from sgdtheory.risk.stepping import stepped
 
 MOST_SETTLING = 1e5  # steps after a kink before panels begin, for what overshoots or grows
 SETTLING_PROBES = 5  # steps of a piece at which it is asked how long that takes
-PANEL_MODES = 800  # modes times panels that are prepared at once: their inverses stay in a core's cache
+PANELS_TOGETHER = 20  # that are prepared at once: what they are made of stays in a core's cache
 
 
 def followed(moments: Moments, piece: Piece) -> Crossed:
@@ -55,7 +55,7 @@ def _on_panels(moments: Moments, piece: Piece) -> Crossed:
             each[:, run] = np.inf
         points += [Point(stop, *[np.full(2, np.inf)] * 3) for stop in piece.stops]
     rounds = _rounds(piece, [way or [] for way in ways])
-    together = max(1, 40 // len(ways))
+    together = max(1, PANELS_TOGETHER // len(ways))
     for begin in range(0, len(rounds), together):
         some = rounds[begin : begin + together]
         for (places, part), ready in zip(some, _prepared_together(piece, some), strict=True):
@@ -85,7 +85,7 @@ def _long(piece: Piece) -> np.ndarray:
 
 
 def _prepared_together(piece: Piece, rounds: list[tuple[np.ndarray, Piece]]) -> list[Passage | None]:
-    """The long panels of these rounds."""
+    """The long panels of these rounds; None of a round that has none."""
     long = [_long(part) for _, part in rounds]
     places, low, high = (
         np.concatenate(each)
@@ -108,17 +108,17 @@ def _prepared(piece: Piece) -> Passage:
     return prepared(nodes, here, piece.ground.modes, Averaging(piece.runs.output, piece.keeping))
 
 
-def _one_each(moments: Moments, piece: Piece, ready: Passage | None = None) -> Crossed:
-    """One panel of each run, short or long; the long ones may have been prepared."""
+def _one_each(moments: Moments, piece: Piece, ready: Passage | None) -> Crossed:
+    """One panel of each run, short or long; the long ones are prepared."""
     long = _long(piece)
-    if long.size == piece.low.size:
-        return _across(moments, piece, ready or _prepared(piece))
+    if ready and long.size == piece.low.size:
+        return _across(moments, piece, ready)
     short = np.setdiff1d(np.arange(piece.low.size), long)
     done = stepped(at_runs(moments, short), piece.some(short))
-    if not long.size:
+    if not (ready and long.size):
         return done
     part = piece.some(long)
-    other = _across(at_runs(moments, long), part, ready or _prepared(part))
+    other = _across(at_runs(moments, long), part, ready)
     return merged([(short, done), (long, other)])
 
 
@@ -133,8 +133,11 @@ def _across(moments: Moments, piece: Piece, ready: Passage) -> Crossed:
         return Crossed(ended, points, ~unresolved)
     half = piece.some(halved)
     middle = np.floor((half.low + half.high) / 2)
-    first = _one_each(at_runs(moments, halved), half.between(half.low, middle))
-    second = _one_each(first.moments, half.between(middle, half.high))
+    every = np.arange(halved.size)
+    halves = [(every, half.between(half.low, middle)), (every, half.between(middle, half.high))]
+    earlier, later = _prepared_together(half, halves)
+    first = _one_each(at_runs(moments, halved), halves[0][1], earlier)
+    second = _one_each(first.moments, halves[1][1], later)
     here = Crossed(second.moments, first.points + second.points, np.ones(halved.size, dtype=bool))
     there = Crossed(at_runs(ended, resolved), points, np.ones(resolved.size, dtype=bool))
     return merged([(resolved, there), (halved, here)])

@@ -55,7 +55,8 @@ def _minors(matrix: np.ndarray, size: int) -> np.ndarray:
     k = matrix.shape[-1]
     if size <= 1:
         return matrix.trace(axis1=1, axis2=2) if size else np.ones(matrix.shape[0])
-    return sum(np.linalg.det(matrix[:, rows][:, :, rows]) for rows in map(list, combinations(range(k), size)))
+    chosen_rows = map(list, combinations(range(k), size))
+    return np.sum([np.linalg.det(matrix[:, rows][:, :, rows]) for rows in chosen_rows], axis=0)
 
 
 class Thinned(NamedTuple):
