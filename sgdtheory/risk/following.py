@@ -5,7 +5,7 @@ import numpy as np
 from sgdtheory.risk.closed_form import settling_steps
 from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE
 from sgdtheory.risk.mesh import SHORTEST_PANEL, Way, panels_of
-from sgdtheory.risk.moments import Moments, at_runs
+from sgdtheory.risk.moments import Moments, at_runs, pairs
 from sgdtheory.risk.panels import Averaging, panel_nodes, tails
 from sgdtheory.risk.passage import Along, Passage, across, prepared
 from sgdtheory.risk.runs import MOST_STEPS, Crossed, Piece, Point, merged
@@ -14,7 +14,7 @@ from sgdtheory.risk.stepping import stepped
 
 MOST_SETTLING = 1e5  # steps after a kink before panels begin, for what overshoots or grows
 SETTLING_PROBES = 5  # steps of a piece at which it is asked how long that takes
-PANELS_TOGETHER = 20  # that are prepared at once: what they are made of stays in a core's cache
+PREPARED_TOGETHER = 5e5  # numbers in the systems and weights of panels that are prepared at once: they stay in cache
 
 
 def followed(moments: Moments, piece: Piece) -> Crossed:
@@ -55,7 +55,7 @@ def _on_panels(moments: Moments, piece: Piece) -> Crossed:
             each[:, run] = np.inf
         points += [Point(stop, *[np.full(2, np.inf)] * 3) for stop in piece.stops]
     rounds = _rounds(piece, [way or [] for way in ways])
-    together = max(1, PANELS_TOGETHER // len(ways))
+    together = max(1, int(PREPARED_TOGETHER / (_numbers(piece) * len(ways))))
     for begin in range(0, len(rounds), together):
         some = rounds[begin : begin + together]
         for (places, part), ready in zip(some, _prepared_together(piece, some), strict=True):
@@ -65,6 +65,13 @@ def _on_panels(moments: Moments, piece: Piece) -> Crossed:
             approximated[places] |= done.approximated
             points += done.points
     return Crossed(state, points, approximated)
+
+
+def _numbers(piece: Piece) -> int:
+    """What a panel is made of: systems of equations of some 3p eigenvalues, and their weights at the modes."""
+    order = piece.ground.resolution.order
+    equations = order * len(pairs(piece.runs.output.size))
+    return 3 * order * (equations**2 + piece.ground.modes.eigenvalue.size)
 
 
 def _rounds(piece: Piece, ways: list[Way]) -> list[tuple[np.ndarray, Piece]]:

@@ -22,7 +22,7 @@ from sgdtheory.risk.runs import Coefficients
 
 FAST_MODES = 0.1  # of the largest eigenvalue: larger ones, which may be next to the edge, stand for themselves
 SPARE_DEGREES = 2  # of N(λ) and det X(λ) beyond 2p, one of them for what it is multiplied by
-HALVINGS = 14  # of an interval of log λ in which a node is sought: to 1%, as any nodes near them do
+HALVINGS = 10  # of an interval of log λ in which a node is sought: to 2%, as any nodes near them do
 LEBESGUE = 100.0  # Σ|W|, by which rounding errors grow: with more the interpolation is not used
 
 
