@@ -29,14 +29,14 @@ class Resolution(NamedTuple):
 
 
 # By measurement (tests/risk/test_algorithm_steps.py, tests/risk/test_tolerances.py)
-FINE = Resolution(
-    9, 2.0, 0.0, 1e-6, 1e-13, QUIET_CONTOUR
-)  # error 1e-11 as a rule, 1e-8 next to the edge, 1e-7 beyond it
-ROUGH = Resolution(
-    7, 2.0, 0.0, 1e-4, 1e-11, QUIET_CONTOUR
-)  # at least three times that, forty as a rule: bounds the error
-CLOSE = Resolution(8, 2.0, 1e-8, 1e-5, 1e-10, contour_within(1e-8))  # about 1e-8, for searches
-FAST = Resolution(5, 3.0, 1e-6, np.inf, 1e-7, contour_within(1e-8))  # about 1e-5, to begin them with
+# error 1e-11 as a rule, 1e-8 next to the edge, 1e-7 beyond it
+FINE = Resolution(9, 2.0, 0.0, 1e-6, 1e-12, QUIET_CONTOUR)
+# at least three times that, forty as a rule: bounds the error
+ROUGH = Resolution(7, 2.0, 0.0, 1e-4, 1e-11, QUIET_CONTOUR)
+# about 1e-8, for searches
+CLOSE = Resolution(8, 2.0, 1e-8, 1e-5, 1e-10, contour_within(1e-8))
+# about 1e-5, to begin them with
+FAST = Resolution(5, 3.0, 1e-6, np.inf, 1e-7, contour_within(1e-8))
 
 # relative error → resolution
 RESOLUTIONS = {0.0: FINE, 1e-8: CLOSE, 1e-5: FAST}
