@@ -36,7 +36,8 @@ class Mesh(NamedTuple):
         slowest: rate per step and unit of learning rate at which what is learnt last decays: within a panel by
             e^−`PANEL_DECAY` at most, as a polynomial cannot follow an exponential for longer, until nothing is left.
         growth: rate per step at which the moments grow at a step, 0 where they do not: by e^`PANEL_RISE` at most.
-        fastest: rate per step at which what is learnt first decays, per share of the largest γ.
+        fastest: rate per step and unit of γ at which what is learnt first decays.
+        forgotten: rate per step at which an average's square forgets.
     """
 
     resolution: Resolution
@@ -46,6 +47,7 @@ class Mesh(NamedTuple):
     slowest: float
     growth: Callable[[float], float]
     fastest: float
+    forgotten: float = 0.0
 
     def panels(self, first: float) -> Iterator[tuple[float, float]]:
         """From the step `first` to the last."""
@@ -70,11 +72,13 @@ class Mesh(NamedTuple):
             yield low, high
 
     def _still(self, low: float) -> bool:
-        """Whether so little moves from here to the end that polynomials follow all of it, as they follow γ_t."""
+        """Whether so little moves from here to the end that polynomials follow all of it, as they follow γ_t and B_t."""
         order = self.resolution.order
-        rates = self.size(low + (radau_nodes(order) + 1) / 2 * (self.last - 1 - low))[0]
-        way = self.fastest * rates.max() * (self.last - low)
-        return way < STILL_WAY and way * tails(rates / rates.max(), 1.0) < self.resolution.still
+        values = self.size(low + (radau_nodes(order) + 1) / 2 * (self.last - 1 - low))
+        largest = values.max(1, keepdims=True)
+        way = self.fastest * float(largest[0, 0]) * (self.last - low)
+        forgotten = self.forgotten * (self.last - low)
+        return way + forgotten < STILL_WAY and way * tails(values / largest, 1.0).max() < self.resolution.still
 
     def _too_long(self, low: float, high: float) -> bool:
         if high == self.last and self._still(low):
@@ -100,6 +104,7 @@ def panels_of(piece: Piece) -> list[Way | None]:
     growths = _growths(piece, probes, rates)
     known: dict[tuple[float, ...], Way] = {}
     found: list[Way | None] = []
+    forgotten = (2 * piece.keeping.forgetting).tolist() if piece.keeping else [0.0] * len(growths)
     ends = zip(piece.origin.tolist(), piece.low.tolist(), piece.high.tolist(), strict=True)
     each = zip(ends, slowest.tolist(), growths, _fastest(piece).tolist(), strict=True)
     for run, ((origin, begin, end), slow, growth, fast) in enumerate(each):
@@ -108,7 +113,7 @@ def panels_of(piece: Piece) -> list[Way | None]:
         alike = slow == 0 and growth is _no_growth and course.constant_batch
         key = (origin, begin, end, course.num_steps, fast * course.rate, 0.0 if alike else course.rate, course.batch)
         if growth is not None and key not in known:
-            mesh = Mesh(piece.ground.resolution, origin, end, piece.runs.size(run), slow, growth, fast)
+            mesh = Mesh(piece.ground.resolution, origin, end, piece.runs.size(run), slow, growth, fast, forgotten[run])
             known[key] = list(mesh.panels(begin))
         found.append(None if growth is None else known[key])
     return found
