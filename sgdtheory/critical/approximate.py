@@ -60,7 +60,7 @@ def approximate_critical_batch_size(
     overhead: float = 0.2,
     algorithm: Algorithm = Algorithm(),  # noqa: B008 (frozen)
 ) -> ApproximateCriticalBatchSize:
-    """B* to some 1%, in a tenth of the time of `critical_batch_size`: for pictures and scans of many problems.
+    """B* to some 1%, in a fifth to half of the time of `critical_batch_size`: for pictures and scans of many problems.
 
     From the tuned risk of n steps when B need not be whole (THEORY.md T12):
 
