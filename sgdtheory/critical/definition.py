@@ -11,11 +11,13 @@ from sgdtheory._common.arguments import first_where, positive_array, positive_nu
 from sgdtheory.algorithms import Algorithm
 from sgdtheory.critical.batch_search import ROUNDING, Enough, LargestBatch, largest_batch, steps_needed
 from sgdtheory.critical.optimal_batch import optimal_batch_size
+from sgdtheory.critical.signed import TunedEquivalent, steps_to, useful_batch_sizes
 from sgdtheory.critical.tuned_risk import TunedRisk
 from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk import method_edge
+from sgdtheory.risk import checked_for_risk, method_edge
 
 POINTS_PER_DECADE = 4  # of the curve
+SIGNED_POINTS = 10  # of the curve of a method that is not linear
 REACH = 10.0  # the curve goes on to this many times the critical batch size
 SMALLEST_OVERHEAD = 1e-6  # a smaller one, or a smaller risk_factor − 1, is read as this on the curve
 FALLS = 0.9  # times a B* of fewer samples, or less: a fall that is remarked upon
@@ -108,6 +110,9 @@ class CriticalBatchSize:
         overhead, risk_factor: the two conventions.
         curves: for each data size R(D, B), f_D(B) and the overhead, for batch sizes from 1 to 10 B* or D/2.
         remark: what makes this B* other than it seems; empty as a rule.
+        smallest_batch_size: the least B that D (1 + overhead) samples allow, as B* is the largest: 1 where noise is the
+            same whatever B, as with every linear method, but for what remark says; above 1 where small batches waste
+            data.
     """
 
     batch_size: Quantity
@@ -123,6 +128,7 @@ class CriticalBatchSize:
     risk_factor: float
     curves: tuple[BatchSizeCurve, ...] = field(repr=False)
     remark: str
+    smallest_batch_size: Quantity = 1.0
 
     @property
     def curve(self) -> BatchSizeCurve:
@@ -155,6 +161,9 @@ def critical_batch_size(
     Exact in whole batch sizes and steps (numbers of steps above 1e8 to 1e-8 relative). With fixed steps and γ every
     term of the risk falls with B; so n steps can do iff B = (1 + overhead) D/n can, and B* follows from the fewest.
 
+    Of SignSGD(), by its deterministic equivalent, to a few percent: small batches waste data there, the risk is
+    U-shaped in B, and beside the largest useful B there is a smallest one. D/n is taken for B.
+
     Args:
         problem: PowerLaw, LeastSquares or your own AbstractProblem with a signal that can be learnt.
         num_samples: D from 2 to 1e20; scalar or array. It need not be whole: ⌊D/B⌋ steps, (1 + overhead) D samples.
@@ -181,16 +190,20 @@ def critical_batch_size(
     Reference:
         Zhang et al., arXiv 2410.21676, Definition 3.
     """
-    tuned = TunedRisk(problem, algorithm)
+    linear = checked_for_risk(algorithm).linear
+    tuned = TunedRisk(problem, algorithm) if linear else TunedEquivalent(problem, algorithm)
     samples = checked_samples(num_samples)
     overhead = positive_number("overhead", overhead)
     risk_factor = _risk_factor(risk_factor)
-    found = [_solve(tuned, float(value), overhead, risk_factor, bool(curve)) for value in samples.flat]
+    solve: Any = _solve if linear else _solve_signed
+    found = [solve(tuned, float(value), overhead, risk_factor, bool(curve)) for value in samples.flat]
     if samples.ndim == 0:
         return found[0]
     names = [entry.name for entry in fields(CriticalBatchSize) if entry.type is Quantity]
     arrays = {name: np.array([getattr(one, name) for one in found]).reshape(samples.shape) for name in names}
-    remarks = [*(one.remark for one in found), _falling(tuned, found)]
+    remarks = [one.remark for one in found]
+    if isinstance(tuned, TunedRisk):
+        remarks.append(_falling(tuned, found))
     remark = "; ".join(dict.fromkeys(each for each in remarks if each))
     return replace(found[0], **arrays, curves=tuple(one.curve for one in found if one.curves), remark=remark)
 
@@ -274,6 +287,42 @@ def _solve(
         curves=(_curve(tuned, samples, risk, sizes),) if with_curve else (),
         remark=_remark(tuned, best, (1 + overhead) * samples, risk),
     )
+
+
+def _solve_signed(
+    tuned: TunedEquivalent, samples: float, overhead: float, risk_factor: float, with_curve: bool
+) -> CriticalBatchSize:
+    """Of a method whose risk is U-shaped in B."""
+    found = useful_batch_sizes(tuned, samples, overhead, risk_factor)
+    budget = (1 + overhead) * samples
+    best, optimum = found.best
+    steps, needed = found.fewest
+    critical = budget / steps
+    keeping = samples / found.keeping[0]
+    sizes = np.unique(np.round(np.geomspace(1, min(REACH * critical, samples / 2), SIGNED_POINTS)))
+    return CriticalBatchSize(
+        batch_size=float(np.floor(critical)),
+        learning_rate=needed.rate,
+        num_steps=steps,
+        real_batch_size=critical,
+        optimal_risk=optimum.risk,
+        optimal_batch_size=float(np.round(samples / best)),
+        optimal_learning_rate=optimum.rate,
+        rate_batch_size=float(np.floor(keeping)),
+        num_samples=samples,
+        overhead=overhead,
+        risk_factor=risk_factor,
+        curves=(_signed_curve(tuned, samples, optimum.risk, sizes),) if with_curve else (),
+        remark=tuned.remark(critical, steps, needed.rate),
+        smallest_batch_size=float(np.ceil(budget / found.most[0])),
+    )
+
+
+def _signed_curve(tuned: TunedEquivalent, samples: float, risk: float, sizes: np.ndarray) -> BatchSizeCurve:
+    with_all = [tuned.least(size, np.floor(samples / size)) for size in sizes.tolist()]
+    steps, rate = np.array([steps_to(tuned, size, np.floor(samples / size), risk) for size in sizes.tolist()]).T
+    rates, risks = np.array(with_all).T
+    return BatchSizeCurve(sizes, rates, risks, steps, rate, sizes * steps, sizes * steps / samples - 1)
 
 
 def _curve(tuned: TunedRisk, samples: float, risk: float, sizes: np.ndarray) -> BatchSizeCurve:

@@ -7,8 +7,10 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import settings_arrays
 from sgdtheory.algorithms import Algorithm
+from sgdtheory.critical.signed import TunedEquivalent
 from sgdtheory.critical.tuned_risk import TunedRisk
 from sgdtheory.problems import AbstractProblem
+from sgdtheory.risk import checked_for_risk
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ def optimal_learning_rate(
     edge, and every minimum that may be the least one is refined. Where momentum swings, the minima of the mean path say
     where to look. The risk returned exceeds the least one by less than
     1e-6 of it (1e-9 as a rule). Above the edge SGD diverges in time, but a few steps need not have suffered yet: such γ
-    are not considered.
+    are not considered. Of SignSGD(), by its deterministic equivalent, there is no edge and one minimum: to 3e-4 of it.
 
     Args:
         problem: PowerLaw, LeastSquares or your own AbstractProblem with a signal that can be learnt.
@@ -61,9 +63,14 @@ def optimal_learning_rate(
         >>> print(f"{best.learning_rate:.3f} {best.risk:.3e}")
         0.247 1.316e-04
     """
-    tuned = TunedRisk(problem, algorithm)
+    linear = checked_for_risk(algorithm).linear
+    tuned = TunedRisk(problem, algorithm) if linear else TunedEquivalent(problem, algorithm)
     batch, _, samples = settings_arrays(batch_size, 1.0, num_samples)
     if batch.size == 0:
         return OptimalLearningRate(np.empty(batch.shape), np.empty(batch.shape))
-    best = tuned.least(batch.ravel(), np.floor_divide(samples, batch).ravel())
+    steps = np.floor_divide(samples, batch)
+    if isinstance(tuned, TunedEquivalent):
+        found = np.array([tuned.least(*each) for each in zip(batch.flat, steps.flat, strict=True)]).T
+        return OptimalLearningRate(*(each.reshape(batch.shape)[()] for each in found))
+    best = tuned.least(batch.ravel(), steps.ravel())
     return OptimalLearningRate(best.rate.reshape(batch.shape)[()], best.risk.reshape(batch.shape)[()])

@@ -19,6 +19,8 @@ STEEPEST = -1.5, 0.5  # slopes of log γ in log n that are believed
 SETTLED = 3e-4  # of log risk, at which a search for γ ends
 STEPS_SETTLED = 1e-3  # of log n: where it is known
 MOST_LOOKS = 60
+REMARKED = 0.1  # relative error of the risk at B*
+FARTHEST = 1e4  # times the steps of D samples: if more are needed, none do
 SMALLEST = 1e-300
 
 
@@ -64,6 +66,17 @@ class TunedEquivalent:
             place, value = minimum(risk, self._guess(steps), APART, SETTLED)
             self.known[key] = Tuned(float(np.exp(place)), float(np.exp(value)))
         return self.known[key]
+
+    def remark(self, batch: float, steps: float, rate: float) -> str:
+        """Where the equivalent is known to be wrong, what that means."""
+        one = (np.array([each]) for each in (batch, rate, steps))
+        error = float(run_risks(self.problem, self.algorithm, *one, rounded=False).error[0])
+        if error < REMARKED:
+            return ""
+        return (
+            f"at B* single steps lead to and fro, past the optimum and back, and its risk may be off by {error:.0%}; "
+            "simulate it"
+        )
 
     def _guess(self, steps: float) -> float:
         """log γ: from the line through what is known of the two numbers of steps that are nearest, but not steeper."""
@@ -156,6 +169,21 @@ def useful_batch_sizes(tuned: TunedEquivalent, samples: float, overhead: float, 
     return Useful(
         with_rate(best, samples), with_rate(fewest, budget), with_rate(most, budget), with_rate(keeping, samples)
     )
+
+
+def steps_to(tuned: TunedEquivalent, batch: float, steps: float, risk: float) -> tuple[float, float]:
+    """The fewest n with which B reaches a risk, looked for from `steps` on, and γ; inf and nan where none do."""
+
+    def of_steps(place: float) -> float:
+        return np.log(tuned.least(batch, _whole(place)).risk)
+
+    enough = max(steps, 1.0)
+    while tuned.least(batch, enough).risk > risk:
+        enough *= 2
+        if enough > FARTHEST * steps:
+            return np.inf, np.nan
+    found = _crossing(of_steps, np.log(risk), np.log(enough), 0.0)
+    return found, tuned.least(batch, found).rate
 
 
 def _whole(place: float) -> float:

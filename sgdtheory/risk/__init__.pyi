@@ -1,5 +1,6 @@
 from .engine import course_risk as course_risk
 from .engine import run_risks as run_risks
+from .equivalent import checked_for_risk as checked_for_risk
 from .exact import one_minus_power as one_minus_power
 from .exact import risk_parts as risk_parts
 from .final_risk import excess_risk as excess_risk

@@ -1,0 +1,96 @@
+"""Batch sizes that signSGD can use, against every number of steps and a dense grid of learning rates."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.critical.signed import TunedEquivalent, minimum, steps_to, useful_batch_sizes
+from sgdtheory.risk import run_risks
+from tests.marks import slow
+
+LINEAR = st.Algorithm(st.SignSGD(), st.Linear(), average=st.LastIterate())
+AVERAGED = st.Algorithm(st.SignSGD())
+PROBLEM = st.LeastSquares(np.arange(1.0, 13) ** -1.5, np.arange(1.0, 13) ** -2.0, 1.0)
+SAMPLES = 300.0
+RATES = np.geomspace(1e-3, 1.0, 61)
+
+
+def least_of_all(algorithm, total):
+    """min_γ R(D/n, γ, n) over a grid of γ, for n = 1 … D."""
+    steps = np.arange(1.0, total + 1)
+    n, rate = (each.ravel() for each in np.meshgrid(steps, RATES, indexing="ij"))
+    found = run_risks(PROBLEM, algorithm, total / n, rate, n, rounded=False, estimate=False)
+    return found.parts.sum(0).reshape(steps.size, -1).min(1)
+
+
+@pytest.mark.parametrize("algorithm", [LINEAR, slow(AVERAGED)])
+def test_every_number_of_steps(algorithm):
+    """The grid of γ has the least risk to 3e-3, and numbers of steps to what that moves them."""
+    found = useful_batch_sizes(TunedEquivalent(PROBLEM, algorithm), SAMPLES, 0.2, 2.0)
+    risks = least_of_all(algorithm, SAMPLES)
+    assert found.best[1].risk == pytest.approx(risks.min(), rel=3e-3)
+    budget = least_of_all(algorithm, 1.2 * SAMPLES)
+    for (steps, _), level, side in ((found.fewest, 1.0, 0), (found.most, 1.0, -1), (found.keeping, 2.0, 0)):
+        looked = risks if level == 2 else budget
+        for factor, sign in ((1.005, 1), (0.995, -1)):
+            may = 1 + np.flatnonzero(looked <= level * factor * found.best[1].risk)[side]
+            assert (steps - may) * sign * (1 if side == 0 else -1) >= -1, (steps, may, factor)
+
+
+def test_small_batches_waste_data():
+    """T37: with B = 1 some 57% more where noise dominates, and no more from a few on; SGD wastes none."""
+    law = st.PowerLaw(1.5, 2.0)
+    found = st.critical_batch_size(law, num_samples=1e4, algorithm=LINEAR)
+    assert 2 <= found.smallest_batch_size <= 4
+    assert found.smallest_batch_size < found.optimal_batch_size < found.batch_size
+    assert 0.4 < found.curve.overhead[0] < 0.6
+    assert found.curve.risk.argmin() not in (0, found.curve.risk.size - 1)
+    near = found.curve.overhead[np.abs(np.log(found.curve.batch_size / found.optimal_batch_size)) < 1]
+    assert (near < 0.02).all()
+    plain = st.critical_batch_size(law, num_samples=1e4, curve=False)
+    assert plain.smallest_batch_size == 1
+
+
+def test_the_best_learning_rate():
+    best = st.optimal_learning_rate(PROBLEM, batch_size=[1, 8], num_samples=SAMPLES, algorithm=LINEAR)
+    for batch, rate, risk in zip((1, 8), best.learning_rate, best.risk, strict=True):
+        setting = {"batch_size": batch, "num_samples": SAMPLES, "algorithm": LINEAR}
+        every = st.excess_risk(PROBLEM, **setting, learning_rate=RATES).total
+        assert risk == pytest.approx(every.min(), rel=3e-3)
+        assert st.excess_risk(PROBLEM, **setting, learning_rate=rate).total == pytest.approx(risk, rel=1e-9)
+
+
+def test_arrays_of_data_sizes_and_what_is_said_of_them():
+    found = st.critical_batch_size(PROBLEM, num_samples=[100, 300], algorithm=LINEAR, curve=False)
+    assert found.batch_size.shape == found.smallest_batch_size.shape == (2,)
+    assert (found.smallest_batch_size <= found.optimal_batch_size).all()
+    assert (found.optimal_batch_size <= found.batch_size).all()
+    few = st.LeastSquares([1.0], [1.0], 0.01)
+    crossing = st.critical_batch_size(few, num_samples=1e5, algorithm=AVERAGED, curve=False)
+    assert "single steps lead to and fro" in crossing.remark
+
+
+def test_steps_that_do_not_exist():
+    """A risk below what the direction without an eigenvalue holds for ever."""
+    problem = st.LeastSquares([1.0, 0.0], [1.0, 0.1], 1.0)
+    steps, rate = steps_to(TunedEquivalent(problem, LINEAR), 4.0, 10.0, 0.09)
+    assert np.isinf(steps)
+    assert np.isnan(rate)
+
+
+@pytest.mark.parametrize("least", [-7.0, 0.1, 12.0])
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x**2, lambda x: np.log(np.cosh(3 * x)), lambda x: np.exp(x) - x, lambda x: abs(x) ** 1.5],
+)
+def test_minima(function, least):
+    place, value = minimum(lambda x: function(x - least), 0.0, 0.7, 1e-6)
+    assert value <= function(0.0) + 1e-5
+    assert place == pytest.approx(least, abs=0.02)
+
+
+def test_a_minimum_beside_an_end():
+    """Beyond it nothing is known."""
+    place, value = minimum(lambda x: x if x >= 0.3 else np.inf, 2.0, 0.7, 1e-4)
+    assert value == pytest.approx(0.3, abs=0.02)
+    assert place >= 0.3
