@@ -208,9 +208,9 @@ class Run:
 
     def _systems(self, decay: np.ndarray) -> "list[_System]":
         """Of all panels: `f(t + 1) = (1 − decay) f(t) + …`, decay (L, p, K)."""
-        before = self.panels.before
-        found = systems(decay[:, :, None, None], self.panels.difference, before)
-        return [_System(each, found.first[:, 0, 0, k], found.inverse[:, :, k]) for k, each in enumerate(before)]
+        found = systems(decay[:, :, None, None], self.panels.difference)
+        before = enumerate(self.panels.before)
+        return [_System(each, found.first[:, 0, 0, k], found.inverse[:, :, k]) for k, each in before]
 
 
 class _System(NamedTuple):

@@ -5,15 +5,16 @@ import numpy as np
 from sgdtheory.risk.closed_form import settling_steps
 from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE
 from sgdtheory.risk.mesh import SHORTEST_PANEL, Way, panels_of
-from sgdtheory.risk.moments import Moments, at_runs, generators
-from sgdtheory.risk.panels import Along, Prepared, across, panel_nodes, prepared, tails
+from sgdtheory.risk.moments import Moments, at_runs, pairs
+from sgdtheory.risk.panels import Averaging, panel_nodes, tails
+from sgdtheory.risk.passage import Along, Passage, across, prepared
 from sgdtheory.risk.runs import MOST_STEPS, Crossed, Piece, Point, merged
 from sgdtheory.risk.spectrum import step_spectrum
 from sgdtheory.risk.stepping import stepped
 
 MOST_SETTLING = 1e5  # steps after a kink before panels begin, for what overshoots or grows
 SETTLING_PROBES = 5  # steps of a piece at which it is asked how long that takes
-PANEL_MODES = 800  # modes times panels that are prepared at once: their inverses stay in a core's cache
+PREPARED_TOGETHER = 5e5  # numbers in the systems and weights of panels that are prepared at once: they stay in cache
 
 
 def followed(moments: Moments, piece: Piece) -> Crossed:
@@ -54,7 +55,7 @@ def _on_panels(moments: Moments, piece: Piece) -> Crossed:
             each[:, run] = np.inf
         points += [Point(stop, *[np.full(2, np.inf)] * 3) for stop in piece.stops]
     rounds = _rounds(piece, [way or [] for way in ways])
-    together = max(1, PANEL_MODES // (piece.ground.modes.eigenvalue.size * len(ways)))
+    together = max(1, int(PREPARED_TOGETHER / (_numbers(piece) * len(ways))))
     for begin in range(0, len(rounds), together):
         some = rounds[begin : begin + together]
         for (places, part), ready in zip(some, _prepared_together(piece, some), strict=True):
@@ -64,6 +65,13 @@ def _on_panels(moments: Moments, piece: Piece) -> Crossed:
             approximated[places] |= done.approximated
             points += done.points
     return Crossed(state, points, approximated)
+
+
+def _numbers(piece: Piece) -> int:
+    """What a panel is made of: systems of equations of some 3p eigenvalues, and their weights at the modes."""
+    order = piece.ground.resolution.order
+    equations = order * len(pairs(piece.runs.output.size))
+    return 3 * order * (equations**2 + piece.ground.modes.eigenvalue.size)
 
 
 def _rounds(piece: Piece, ways: list[Way]) -> list[tuple[np.ndarray, Piece]]:
@@ -83,8 +91,8 @@ def _long(piece: Piece) -> np.ndarray:
     return np.flatnonzero(piece.steps > max(SHORTEST_PANEL, piece.ground.resolution.order))
 
 
-def _prepared_together(piece: Piece, rounds: list[tuple[np.ndarray, Piece]]) -> list[Prepared | None]:
-    """The long panels of these rounds."""
+def _prepared_together(piece: Piece, rounds: list[tuple[np.ndarray, Piece]]) -> list[Passage | None]:
+    """The long panels of these rounds; None of a round that has none."""
     long = [_long(part) for _, part in rounds]
     places, low, high = (
         np.concatenate(each)
@@ -100,31 +108,30 @@ def _prepared_together(piece: Piece, rounds: list[tuple[np.ndarray, Piece]]) -> 
     return [ready.some(slice(end - some.size, end)) for some, end in zip(long, ends.tolist(), strict=True)]
 
 
-def _prepared(piece: Piece) -> Prepared:
+def _prepared(piece: Piece) -> Passage:
     """One panel of each run."""
     nodes = panel_nodes(piece.ground.resolution.order, piece.low, piece.high)
     here = piece.runs.coefficients(nodes[:, 1:] - 1)
-    maps = generators(here.matrices, here.batch, piece.ground.modes.eigenvalue)
-    return prepared(nodes, maps, piece.ground.modes, piece.keeping)
+    return prepared(nodes, here, piece.ground.modes, Averaging(piece.runs.output, piece.keeping))
 
 
-def _one_each(moments: Moments, piece: Piece, ready: Prepared | None = None) -> Crossed:
-    """One panel of each run, short or long; the long ones may have been prepared."""
+def _one_each(moments: Moments, piece: Piece, ready: Passage | None) -> Crossed:
+    """One panel of each run, short or long; the long ones are prepared."""
     long = _long(piece)
-    if long.size == piece.low.size:
-        return _across(moments, piece, ready or _prepared(piece))
+    if ready and long.size == piece.low.size:
+        return _across(moments, piece, ready)
     short = np.setdiff1d(np.arange(piece.low.size), long)
     done = stepped(at_runs(moments, short), piece.some(short))
-    if not long.size:
+    if not (ready and long.size):
         return done
     part = piece.some(long)
-    other = _across(at_runs(moments, long), part, ready or _prepared(part))
+    other = _across(at_runs(moments, long), part, ready)
     return merged([(short, done), (long, other)])
 
 
-def _across(moments: Moments, piece: Piece, ready: Prepared) -> Crossed:
+def _across(moments: Moments, piece: Piece, ready: Passage) -> Crossed:
     """Long panels, in halves where the polynomials of the whole do not follow the moments."""
-    ended, along = across(moments, ready, piece.runs.output, piece.keeping)
+    ended, along = across(moments, ready, Averaging(piece.runs.output, piece.keeping))
     unresolved = _unresolved(piece, along)
     resolved = np.flatnonzero(~unresolved)
     halved = np.flatnonzero(unresolved)
@@ -133,8 +140,11 @@ def _across(moments: Moments, piece: Piece, ready: Prepared) -> Crossed:
         return Crossed(ended, points, ~unresolved)
     half = piece.some(halved)
     middle = np.floor((half.low + half.high) / 2)
-    first = _one_each(at_runs(moments, halved), half.between(half.low, middle))
-    second = _one_each(first.moments, half.between(middle, half.high))
+    every = np.arange(halved.size)
+    halves = [(every, half.between(half.low, middle)), (every, half.between(middle, half.high))]
+    earlier, later = _prepared_together(half, halves)
+    first = _one_each(at_runs(moments, halved), halves[0][1], earlier)
+    second = _one_each(first.moments, halves[1][1], later)
     here = Crossed(second.moments, first.points + second.points, np.ones(halved.size, dtype=bool))
     there = Crossed(at_runs(ended, resolved), points, np.ones(resolved.size, dtype=bool))
     return merged([(resolved, there), (halved, here)])

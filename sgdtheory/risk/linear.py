@@ -1,7 +1,7 @@
 """Small linear systems, many at once, with the many along the last axis."""
 
 import contextlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -123,10 +123,19 @@ def as_real(values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(values, dtype=complex).view(float)
 
 
-def inverses(matrices: np.ndarray) -> np.ndarray:
+class Inverses(NamedTuple):
+    """Of matrices (p, p, K), and their determinants (K,)."""
+
+    inverse: np.ndarray
+    determinant: np.ndarray
+
+
+def inverses(matrices: np.ndarray) -> Inverses:
     """Inverses of matrices (p, p, K), in place (Gauss–Jordan; the matrices of a collocation need no pivoting)."""
     scratch = np.empty_like(matrices)
+    determinants = np.ones(matrices.shape[2:])
     for j in range(matrices.shape[0]):
+        determinants *= matrices[j, j]
         pivot = 1 / matrices[j, j]
         row = matrices[j] * pivot
         column = matrices[:, j].copy()
@@ -135,4 +144,4 @@ def inverses(matrices: np.ndarray) -> np.ndarray:
         np.multiply(column[:, None], row, out=scratch)
         np.subtract(matrices, scratch, out=matrices)
         matrices[j] = row
-    return matrices
+    return Inverses(matrices, determinants)

@@ -6,15 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sgdtheory.algorithms import StepMatrices
 from sgdtheory.risk.closed_form import Stage, make_stage
+from sgdtheory.risk.panels import radau_nodes, tails
 from sgdtheory.risk.resolution import Resolution
 from sgdtheory.risk.runs import Piece
 from sgdtheory.risk.spectrum import loads, radii, step_spectrum
+from sgdtheory.risk.thinning import slow_decay
 
 PANEL_VARIATION = 5.0  # of learning rate and batch size within a panel
 SHORTEST_PANEL = 16.0  # steps: shorter ones are taken
 PANEL_DECAY = 1.0  # by which exponent all directions may have decayed within a panel
 PANEL_RISE = 4.0  # by which exponent the moments may grow within a panel, roughly followed
+STILL_WAY = 0.5  # exponents that the fastest directions may yet decay by until the end, so that a single panel does
 MOST_DECAY = 45.0  # exponents of decay that are followed: e^−45 of the initial risk is nothing
 MOST_GROWTH = 800.0  # exponents of growth: e^800 is beyond the range of a float
 GROWTH_PROBES = 17  # steps of a piece at which the rate of growth is computed, if there is any
@@ -32,6 +36,8 @@ class Mesh(NamedTuple):
         slowest: rate per step and unit of learning rate at which what is learnt last decays: within a panel by
             e^−`PANEL_DECAY` at most, as a polynomial cannot follow an exponential for longer, until nothing is left.
         growth: rate per step at which the moments grow at a step, 0 where they do not: by e^`PANEL_RISE` at most.
+        fastest: rate per step and unit of γ at which what is learnt first decays.
+        forgotten: rate per step at which an average's square forgets.
     """
 
     resolution: Resolution
@@ -40,6 +46,8 @@ class Mesh(NamedTuple):
     size: Callable[[np.ndarray], np.ndarray]
     slowest: float
     growth: Callable[[float], float]
+    fastest: float
+    forgotten: float = 0.0
 
     def panels(self, first: float) -> Iterator[tuple[float, float]]:
         """From the step `first` to the last."""
@@ -63,7 +71,18 @@ class Mesh(NamedTuple):
         else:
             yield low, high
 
+    def _still(self, low: float) -> bool:
+        """Whether so little moves until the end that polynomials follow it, as they do γ_t and B_t."""
+        order = self.resolution.order
+        values = self.size(low + (radau_nodes(order) + 1) / 2 * (self.last - 1 - low))
+        largest = values.max(1, keepdims=True)
+        way = self.fastest * float(largest[0, 0]) * (self.last - low)
+        forgotten = self.forgotten * (self.last - low)
+        return way + forgotten < STILL_WAY and way * tails(values / largest, 1.0).max() < self.resolution.still
+
     def _too_long(self, low: float, high: float) -> bool:
+        if high == self.last and self._still(low):
+            return False
         ratio = self.resolution.ratio
         values = self.size(np.array([low, high - 1]))
         if (values.max(1) > PANEL_VARIATION * values.min(1)).any():
@@ -85,14 +104,16 @@ def panels_of(piece: Piece) -> list[Way | None]:
     growths = _growths(piece, probes, rates)
     known: dict[tuple[float, ...], Way] = {}
     found: list[Way | None] = []
+    forgotten = (2 * piece.keeping.forgetting).tolist() if piece.keeping else [0.0] * len(growths)
     ends = zip(piece.origin.tolist(), piece.low.tolist(), piece.high.tolist(), strict=True)
-    for run, ((origin, begin, end), slow, growth) in enumerate(zip(ends, slowest.tolist(), growths, strict=True)):
+    each = zip(ends, slowest.tolist(), growths, _fastest(piece).tolist(), strict=True)
+    for run, ((origin, begin, end), slow, growth, fast) in enumerate(each):
         course = piece.runs.courses[run]
         # what neither grows nor decays much has panels that do not depend on γ
         alike = slow == 0 and growth is _no_growth and course.constant_batch
-        key = (origin, begin, end, course.num_steps, 0.0 if alike else course.rate, course.batch)
+        key = (origin, begin, end, course.num_steps, fast * course.rate, 0.0 if alike else course.rate, course.batch)
         if growth is not None and key not in known:
-            mesh = Mesh(piece.ground.resolution, origin, end, piece.runs.size(run), slow, growth)
+            mesh = Mesh(piece.ground.resolution, origin, end, piece.runs.size(run), slow, growth, fast, forgotten[run])
             known[key] = list(mesh.panels(begin))
         found.append(None if growth is None else known[key])
     return found
@@ -104,6 +125,20 @@ def _slowest(piece: Piece, largest: np.ndarray) -> np.ndarray:
     falls = -2 * step_spectrum(piece.runs.maps(piece.low, piece.ground.modes).propagator_decay).slowest
     slowest = np.where(rates > 0, falls / np.where(rates > 0, rates, 1.0), 0.0)
     return np.where(slowest * largest * piece.steps < PANEL_DECAY / 2, 0.0, slowest)
+
+
+def _fastest(piece: Piece) -> np.ndarray:
+    """(S,) rates per step and unit of γ at which what is learnt first decays, if γ is small.
+
+    Times the peak of γ they are powers of 2, no less than it is, so that runs of like rates have the same panels.
+    """
+    rates = piece.runs.rates_at(piece.low)
+    matrices = piece.runs.coefficients(piece.low[:, None]).matrices
+    slow = slow_decay(StepMatrices(*(each[:, None] for each in matrices)))
+    with np.errstate(all="ignore"):
+        found = 2 * slow.slope / rates * piece.ground.modes.eigenvalue.max()
+        found = 2 ** np.ceil(np.log2(found * piece.runs.rate)) / piece.runs.rate
+    return np.where(np.isfinite(found), found, np.inf)
 
 
 def _growths(piece: Piece, probes: np.ndarray, rates: np.ndarray) -> list[Callable[[float], float] | None]:

@@ -285,18 +285,19 @@ def shown_weights(output: np.ndarray) -> np.ndarray:
 
 
 def generators(matrices: StepMatrices, batch: np.ndarray, eigenvalue: np.ndarray, *, itself: bool = True) -> Generators:
-    """The maps of T steps; differences from 1 are formed from small quantities.
+    """The maps of T steps at eigenvalues (K,) or (T, K); differences from 1 are formed from small quantities.
 
     `itself` counts a mode's own part of the bracket, cᵀM_i c, in `1 − T`; without it `1 − A ⊗ A` is left.
     """
     decay, b, c = matrices
     k = b.shape[1]
     one = np.eye(k)[:, :, None]
-    slow = decay[..., None] + np.multiply.outer(b[:, :, None] * c[:, None, :], eigenvalue)  # 1 − A_i
+    eigenvalue = np.atleast_2d(eigenvalue)
+    slow = decay[..., None] + (b[:, :, None] * c[:, None, :])[..., None] * eigenvalue[:, None, None]  # 1 − A_i
     A = one - slow
-    noise = np.multiply.outer(1 / batch, eigenvalue**2)  # (T, K)
+    noise = eigenvalue**2 / batch[:, None]  # (T, K)
     where = pairs(k)
-    maps = np.empty((b.shape[0], len(where), len(where), eigenvalue.size))
+    maps = np.empty((b.shape[0], len(where), len(where), eigenvalue.shape[1]))
     for column, (r, s) in enumerate(where):
         seen = c[:, r] * c[:, s] * (1 if r == s else 2)
         for row, (i, j) in enumerate(where):

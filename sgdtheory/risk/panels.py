@@ -8,7 +8,7 @@ That is the recursion itself, not a differential equation, so nothing but the po
 has been learnt follows the others, one that has hardly moved is a straight line, and one in between is smooth in
 log t: panels whose length is a fixed multiple of their distance from the last kink, and on which the coefficients
 change by a bounded factor, converge geometrically in p at a cost that grows with log n. Directions meet in the p
-numbers P(t_j) alone: their p×p systems are inverted one by one, and one small system couples them.
+numbers P(t_j) alone: their p×p systems are inverted one by one, and one small system couples them (`passage`).
 """
 
 from functools import lru_cache
@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial import legendre
 
-from sgdtheory.problems import Modes
 from sgdtheory.risk.linear import inverses
-from sgdtheory.risk.moments import Generators, Keeping, Moments, pack, pairs, shown_rows, shown_weights, unpack
+from sgdtheory.risk.moments import Generators, Keeping, generators, pairs, shown_rows
+from sgdtheory.risk.runs import Coefficients
 
 LONG_PANEL = 200.0  # steps: differences by derivatives
 
@@ -80,31 +80,27 @@ def backward_differences(order: int, length: np.ndarray) -> np.ndarray:
     """
     nodes, weights, _ = _nodes(order)
     step = 2 / length
-    found = np.einsum("lk,kij->lij", step[:, None] ** np.arange(1, order + 1), _slope_powers(order)[:, 1:])
-    for place in np.flatnonzero(length < LONG_PANEL):
-        gaps = nodes[1:, None] - step[place] - nodes
+    powers = step[:, None] ** np.arange(1, order + 1)
+    found = (powers @ _slope_powers(order)[:, 1:].reshape(order, -1)).reshape(length.size, order, order + 1)
+    short = np.flatnonzero(length < LONG_PANEL)
+    if short.size:
+        gaps = nodes[1:, None] - step[short, None, None] - nodes
         hit = np.abs(gaps) < 1e-13
-        before = np.where(hit.any(1, keepdims=True), hit, weights / np.where(hit, 1.0, gaps))
-        found[place] = np.eye(order + 1)[1:] - before / before.sum(1, keepdims=True)
+        before = np.where(hit.any(2, keepdims=True), hit, weights / np.where(hit, 1.0, gaps))
+        found[short] = np.eye(order + 1)[1:] - before / before.sum(2, keepdims=True)
     return found
 
 
-class Along(NamedTuple):
-    """What L panels say of the steps within them.
+def panel_nodes(order: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Step numbers (L, p + 1) of panels of more than p steps, from `low` to `high`, (L,) each."""
+    return low[:, None] + (_nodes(order)[0] + 1) / 2 * (high - low)[:, None]
 
-    Attributes:
-        nodes: (L, p + 1) step numbers, the first is the panel's start.
-        iterate: (2, L, p + 1) Σ oᵀM o.
-        cross: (2, L, p + 1) Σ oᵀx.
-        square: (2, L, p + 1) Σ S².
-        vectors: (2, L, k, p + 1) Σ λ E u_j² of the k vectors.
-    """
 
-    nodes: np.ndarray
-    iterate: np.ndarray
-    cross: np.ndarray
-    square: np.ndarray
-    vectors: np.ndarray
+class Averaging(NamedTuple):
+    """Of L runs, each on a panel: o, and how they are averaged, if they are."""
+
+    output: np.ndarray
+    keeping: Keeping | None
 
 
 class System(NamedTuple):
@@ -113,136 +109,85 @@ class System(NamedTuple):
     Attributes:
         inverse: (p q, p q, L, K) of the values at the p nodes.
         first: (p, q, q, L, K) what multiplies the values at the start.
+        determinant: (L, K) of what is inverted.
     """
 
     inverse: np.ndarray
     first: np.ndarray
+    determinant: np.ndarray
 
     def values(self, start: np.ndarray, forcing: np.ndarray | float = 0.0) -> np.ndarray:
-        """(2, p, q, L, K) at the nodes, for the start (2, q, L, K) and forcing (2, p, q, L, K)."""
+        """(d, p, q, L, K) at the nodes, for the start (d, q, L, K) and forcing (d, p, q, L, K)."""
         right = forcing - np.einsum("jablk,dblk->djalk", self.first, start)
-        found = np.einsum("rslk,dslk->drlk", self.inverse, right.reshape(2, -1, *start.shape[-2:]))
+        found = np.einsum("rslk,dslk->drlk", self.inverse, right.reshape(right.shape[0], -1, *right.shape[-2:]))
         return found.reshape(right.shape)
 
-    def some(self, panels: slice) -> "System":
-        """Of some of the panels."""
-        return System(self.inverse[:, :, panels], self.first[:, :, :, panels])
 
-
-class Prepared(NamedTuple):
-    """What does not depend on the moments, for L panels.
-
-    Attributes:
-        nodes: (L, p + 1) step numbers.
-        before: (L, p, p + 1) values one step before the p equations, from the values at the nodes.
-        propagator: (p, k, k, L, K) A_i.
-        own, cross, square: systems of M, x and Σ S²; the latter where something is averaged.
-        forced: (p, q, p, L, K) M at the nodes for a unit of noise at each equation.
-        seen: (L, p, p + 1, q) P at the equations from ΣM at the nodes.
-        coupling: (L, p, p) P + σ² from what they would be without coupling.
-    """
-
-    nodes: np.ndarray
-    before: np.ndarray
-    propagator: np.ndarray
-    own: System
-    cross: System | None
-    square: System | None
-    forced: np.ndarray
-    seen: np.ndarray
-    coupling: np.ndarray
-
-    def some(self, panels: slice) -> "Prepared":
-        """Some of the panels."""
-        nodes, before, seen, coupling = (each[panels] for each in (self.nodes, self.before, self.seen, self.coupling))
-        own, cross, square = (each and each.some(panels) for each in (self.own, self.cross, self.square))
-        assert own is not None
-        forced, propagator = (each[:, :, :, panels] for each in (self.forced, self.propagator))
-        return Prepared(nodes, before, propagator, own, cross, square, forced, seen, coupling)
-
-
-def panel_nodes(order: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Step numbers (L, p + 1) of panels of more than p steps, from `low` to `high`, (L,) each."""
-    return low[:, None] + (_nodes(order)[0] + 1) / 2 * (high - low)[:, None]
-
-
-def prepared(nodes: np.ndarray, maps: Generators, modes: Modes, keeping: Keeping | None) -> Prepared:
-    """L panels together.
-
-    Args:
-        nodes: (L, p + 1).
-        maps: of the L p steps that end at the nodes but the first.
-        modes: K modes.
-        keeping: (L,) of each panel's run.
-    """
-    panels = nodes.shape[0]
-    order = nodes.shape[1] - 1
-    difference = backward_differences(order, nodes[:, -1] - nodes[:, 0])
-    maps = Generators(*(each.reshape(panels, order, *each.shape[1:]) for each in maps))
-    before = np.eye(order + 1)[1:] - difference  # f(s_j − 1) from the values at the nodes
-    own = systems(maps.decay, difference, before)
-    cross = square = None
-    if keeping is not None:
-        forgetting = keeping.forgetting[:, None, None, None, None]
-        k = maps.propagator.shape[2]
-        rest = (1 - forgetting) * maps.propagator_decay
-        cross = systems(forgetting * np.eye(k)[..., None] + rest, difference, before)
-        square = systems(np.repeat(forgetting * (2 - forgetting), order, axis=1), difference, before)
-    forced = _forced(own.inverse, np.moveaxis(maps.drive, 0, 2) * modes.multiplicity)
-    seen = maps.seen[:, :, None] * before[..., None]
-    kernel = np.einsum("ljnq,nqil->lji", seen[:, :, 1:], forced.sum(-1))
-    coupling = np.linalg.inv(np.eye(order) - kernel)
-    return Prepared(nodes, before, np.moveaxis(maps.propagator, 0, 3), own, cross, square, forced, seen, coupling)
-
-
-def systems(decay: np.ndarray, difference: np.ndarray, before: np.ndarray) -> System:
+def systems(decay: np.ndarray, difference: np.ndarray) -> System:
     """Of L panels, from decay (L, p, q, q, K): `f(s) − (1 − decay) f(s − 1)` as matrices, inverted."""
     panels, p, q, _, size = decay.shape
+    before = np.eye(p + 1)[1:] - difference
     same = np.eye(q)[:, None, :, None, None] * np.moveaxis(difference, 0, -1)[:, None, :, None, :, None]
     blocks = np.moveaxis(decay, 0, 3)[:, :, None] * np.moveaxis(before, 0, -1)[:, None, :, None, :, None]
     blocks += same  # (p, q, p + 1, q, L, K)
-    inverse = inverses(np.ascontiguousarray(blocks[:, :, 1:]).reshape(p * q, p * q, panels * size))
-    return System(inverse.reshape(p * q, p * q, panels, size), blocks[:, :, 0])
+    inverse, determinant = inverses(np.ascontiguousarray(blocks[:, :, 1:]).reshape(p * q, p * q, panels * size))
+    shape = panels, size
+    return System(inverse.reshape(p * q, p * q, *shape), blocks[:, :, 0], determinant.reshape(shape))
 
 
-def _forced(inverse: np.ndarray, drive: np.ndarray) -> np.ndarray:
-    """M at the nodes for a unit of noise at each equation, (p, q, p, L, K), with drive (p, q, L, K)."""
-    p, q, panels, size = drive.shape
-    found = inverse.reshape(p * q, p, q, panels, size)
-    found = (found * drive).sum(2) if q > 1 else found[:, :, 0] * drive[:, 0]
-    return found.reshape(p, q, p, panels, size)
+class Responses(NamedTuple):
+    """What modes answer on L panels to u units: of each of q moments M and of k of x at the start, and of noise.
+
+    Attributes:
+        own: (q + k + p, p + 1, q, L, K) M at the nodes; the noise is a unit of λ⁻²(P + σ²) at one of the p equations.
+        cross: (q + k + p, p + 1, k, L, K) x; k is 0 where nothing is averaged.
+        determinant: (L, K) of the systems that were inverted.
+    """
+
+    own: np.ndarray
+    cross: np.ndarray
+    determinant: np.ndarray
 
 
-def across(moments: Moments, panel: Prepared, output: np.ndarray, keeping: Keeping | None) -> tuple[Moments, Along]:
-    """Moments of L runs, (2, L, …) each, at the ends of their panels, and along these."""
-    before = panel.before
-    start = np.swapaxes(pack(moments.own), 1, 2)
-    k = output.size
-    free = panel.own.values(start)
-    noise = np.einsum("ljq,dql->dlj", panel.seen[:, :, 0], start.sum(-1))
-    noise += np.einsum("ljnq,dnql->dlj", panel.seen[:, :, 1:], free.sum(-1))
-    noise[1] += 1.0
-    own = free + np.einsum("nqilk,dil->dnqlk", panel.forced, np.einsum("lij,dlj->dil", panel.coupling, noise))
-    own = np.concatenate([start[:, None], own], axis=1)
-    sums = own.sum(-1)
-    iterate = np.einsum("dnql,q->dln", sums, shown_weights(output))
-    vectors = np.moveaxis(sums[:, :, [i == j for i, j in pairs(k)]], 1, 3).swapaxes(1, 2)
-    ends = unpack(np.swapaxes(own[:, -1], 1, 2), k)
-    if keeping is None or panel.cross is None or panel.square is None:
-        square = np.broadcast_to(moments.square[..., None], iterate.shape)
-        return moments._replace(own=ends), Along(panel.nodes, iterate, np.zeros_like(iterate), square, vectors)
-    rho = 1 - keeping.forgetting
-    omega = keeping.weight
-    shown = np.einsum("iq,dnqlk->dnilk", shown_rows(output), own)
+def responses(nodes: np.ndarray, steps: Coefficients, eigenvalue: np.ndarray, run: Averaging) -> Responses:
+    """On L panels with nodes (L, p + 1), whose L p equations are `steps`, at eigenvalues (L, K)."""
+    panels, order = nodes.shape[0], nodes.shape[1] - 1
+    maps = generators(steps.matrices, steps.batch, np.repeat(eigenvalue, order, axis=0))
+    maps = Generators(*(each.reshape(panels, order, *each.shape[1:]) for each in maps))
+    q = maps.seen.shape[2]
+    k = 0 if run.keeping is None else run.output.size
+    difference = backward_differences(order, nodes[:, -1] - nodes[:, 0])
+    system = systems(maps.decay, difference)
+    own = np.zeros((q + k + order, order + 1, q, *eigenvalue.shape))
+    own[:q, 0] = np.eye(q)[:, :, None, None]
+    own[:q, 1:] = system.values(own[:q, 0])
+    own[q + k :, 1:] = np.moveaxis(_forced(system.inverse, _force(steps, panels)), 2, 0)
+    if run.keeping is None:
+        return Responses(own, own[:, :, :0], system.determinant)
+    forgetting = run.keeping.forgetting[:, None, None, None, None]
+    rest = (1 - forgetting) * maps.propagator_decay
+    crossing = systems(forgetting * np.eye(k)[..., None] + rest, difference)
+    shown = np.einsum("iq,dnqlk->dnilk", shown_rows(run.output), own)
+    before = np.eye(order + 1)[1:] - difference
     shown = np.einsum("ljn,dnilk->djilk", before, shown)  # M o before the steps
-    moved = omega[:, None] * np.einsum("jabl...,djbl...->djal...", panel.propagator, shown)
-    begin = np.swapaxes(moments.cross, 1, 2)
-    cross = np.concatenate([begin[:, None], panel.cross.values(begin, moved)], axis=1)
-    with_sum = np.einsum("dnil,i->dln", cross.sum(-1), output)
-    gained = 2 * (rho * omega)[:, None] * np.einsum("ljn,dln->dlj", before, with_sum)
-    gained += (omega**2)[:, None] * np.einsum("djil,i->dlj", shown.sum(-1), output)
-    forcing = np.moveaxis(gained, 2, 1)[:, :, None, :, None]
-    square = panel.square.values(moments.square[:, None, :, None], forcing)[:, :, 0, :, 0]
-    square = np.concatenate([moments.square[..., None], np.moveaxis(square, 1, 2)], axis=2)
-    along = Along(panel.nodes, iterate, with_sum, square, vectors)
-    return Moments(ends, np.swapaxes(cross[:, -1], 1, 2), square[..., -1]), along
+    propagator = np.moveaxis(maps.propagator, 0, 3)
+    moved = run.keeping.weight[:, None] * np.einsum("jablk,djblk->djalk", propagator, shown)
+    cross = np.zeros((q + k + order, order + 1, k, *eigenvalue.shape))
+    cross[q : q + k, 0] = np.eye(k)[:, :, None, None]
+    cross[:, 1:] = crossing.values(cross[:, 0], moved)
+    return Responses(own, cross, system.determinant * crossing.determinant)
+
+
+def _force(steps: Coefficients, panels: int) -> np.ndarray:
+    """(p, q, L) b bᵀ/B of the steps at the equations of L panels."""
+    b = steps.matrices.b
+    packed = np.stack([b[:, i] * b[:, j] / steps.batch for i, j in pairs(b.shape[1])])
+    return np.moveaxis(packed.reshape(packed.shape[0], panels, -1), 2, 0)
+
+
+def _forced(inverse: np.ndarray, force: np.ndarray) -> np.ndarray:
+    """M at the nodes for a unit of noise at each equation, (p, q, p, L, K), with force (p, q, L)."""
+    p, q, panels = force.shape
+    found = inverse.reshape(p * q, p, q, panels, -1)
+    found = (found * force[..., None]).sum(2) if q > 1 else found[:, :, 0] * force[:, 0, :, None]
+    return found.reshape(p, q, p, panels, -1)

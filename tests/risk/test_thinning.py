@@ -1,0 +1,117 @@
+"""A few eigenvalues stand for all modes on a panel."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.algorithms import Course, StepMatrices
+from sgdtheory.risk import course_risk, thinning
+from tests import together
+
+LAST = st.LastIterate()
+METHODS = (st.SGD(), st.SGD(1e-3), st.HeavyBall(0.8), st.Nesterov(0.6), st.AcceleratedSGD(0.9, 0.1, 5.0))
+AVERAGES = (LAST, st.TailAverage(0.5), st.ExponentialAverage(window=0.1))
+
+
+def count(monkeypatch):
+    """How often panels are thinned, and how often they are not."""
+    found = {True: 0, False: 0}
+    whole = thinning.thinned
+
+    def counted(*arguments):
+        one = whole(*arguments)
+        found[one is not None] += 1
+        return one
+
+    monkeypatch.setattr("sgdtheory.risk.passage.thinned", counted)
+    return found
+
+
+@pytest.mark.parametrize("average", AVERAGES, ids=str)
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_many_directions_next_to_the_edge_against_every_step(method, average, monkeypatch):
+    """300 directions, from far below the edge up to 0.999 of it, with schedules that bend."""
+    counts = count(monkeypatch)
+    problem = st.LeastSquares(*st.PowerLaw(1.3, 1.8, dim=300).directions(), 0.3)
+    runs = []
+    for schedule in (st.Cosine(), st.WSD(0.3, 0.1), st.PowerDecay(0.7)):
+        algorithm = st.Algorithm(method, schedule, average=average)
+        edge = float(st.max_stable_learning_rate(problem, batch_size=8, algorithm=st.Algorithm(method)))
+        runs += [(problem, algorithm, 8.0, share * edge, 1500) for share in (0.05, 0.6, 0.999)]
+    truth = together.risks(runs).sum(0)
+    for exact, (_, algorithm, batch, rate, steps) in zip(truth, runs, strict=True):
+        risk = course_risk(problem, Course(algorithm, batch, rate, float(steps)))
+        assert abs(risk.parts.sum() / exact - 1) <= risk.error + 1e-10
+        assert risk.error < 1e-6
+    assert counts[True] > 5 * counts[False]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("average", AVERAGES, ids=str)
+def test_all_modes_give_the_same_risk(method, average, monkeypatch):
+    """At a number of steps that nobody could take, to 1e-11: more than two thousand times the rounding error."""
+    algorithm = st.Algorithm(method, st.Cosine(), average=average)
+    counts = count(monkeypatch)
+    course = Course(algorithm, 16.0, 0.1, 1e9)
+    few = course_risk(st.PowerLaw(2.0, 3.0), course, estimate=False).parts
+    assert counts[True] > 0
+    monkeypatch.setattr("sgdtheory.risk.passage.thinned", lambda *_: None)
+    every = course_risk(st.PowerLaw(2.0, 3.0), course, estimate=False).parts
+    np.testing.assert_allclose(few, every, rtol=1e-11)
+
+
+def test_weights_are_exact_for_rational_functions_with_that_determinant():
+    """N(λ)/d(λ) with d of degree 8, four of its zeros at the edge of what nodes are made for, over 15 decades."""
+    random = np.random.default_rng(5)
+    poles = np.concatenate([-(10.0 ** random.uniform(-8.5, -7.5, 4)), 1.0 + random.uniform(1, 3, 4)])
+    scale = np.array([1e-8])
+    nodes = thinning.chosen(1.0, [scale], 4, 4)[0]
+    eigenvalue = np.geomspace(1e-15, 1.0, 200)
+
+    def determinant(values):
+        return np.prod(values[..., None] - poles, axis=-1)
+
+    def function(values):
+        return 1 / (values - poles[0]) + 3e-3 / (values - poles[6])
+
+    found = thinning.weights(nodes[None], determinant(nodes)[None], eigenvalue)[0]
+    np.testing.assert_allclose(function(nodes) @ found, function(eigenvalue), rtol=1e-12)
+    np.testing.assert_allclose(thinning.weights(nodes[None], determinant(nodes)[None], nodes)[0], np.eye(9), atol=1e-12)
+    polynomial = thinning.weights(nodes[None], np.ones((1, 9)), eigenvalue)[0]
+    assert np.abs(function(nodes) @ polynomial / function(eigenvalue) - 1).max() > 0.1, "control: without poles"
+
+
+@pytest.mark.parametrize("pole", [1e-12, 1e-3, 10.0])
+def test_nodes_lose_no_digits(pole):
+    """Σ|W| for the poles that they are made for."""
+    nodes = thinning.chosen(0.3, [np.array([pole]), np.array([2 * pole])], 5, 6)
+    assert nodes.shape == (1, 17)
+    assert (np.diff(nodes) > 0).all()
+    assert 0 < nodes.min() < nodes.max() < 0.3
+    eigenvalue = np.geomspace(1e-16, 0.3, 300)
+
+    def growth(nodes):
+        determinant = ((nodes + pole) * (nodes + 2 * pole)) ** 5
+        return np.abs(thinning.weights(nodes, determinant, eigenvalue)).sum(1).max()
+
+    assert growth(nodes) < 10
+    assert growth(np.linspace(0.01, 0.29, 17)[None]) > 50, "control: other nodes"
+
+
+@pytest.mark.parametrize(
+    ("method", "offset", "slope", "beside_fixed"),
+    [
+        (st.SGD(), 0.0, 0.2, False),
+        (st.SGD(0.01), 0.002, 0.2, True),
+        (st.HeavyBall(0.9), 0.0, 2.0, False),
+        (st.Nesterov(0.5), 0.0, 0.4, False),
+    ],
+    ids=str,
+)
+def test_slow_decay(method, offset, slope, beside_fixed):
+    """γ λ/(1 − β), and γ times the weight decay more."""
+    matrices = method.matrices(np.full(6, 0.2), np.arange(6.0))
+    found = thinning.slow_decay(StepMatrices(*(each.reshape(2, 3, *each.shape[1:]) for each in matrices)))
+    np.testing.assert_allclose(found.offset, offset, atol=1e-16)
+    np.testing.assert_allclose(found.slope, slope, rtol=1e-12)
+    assert found.beside_fixed == beside_fixed
