@@ -72,7 +72,7 @@ class Mesh(NamedTuple):
             yield low, high
 
     def _still(self, low: float) -> bool:
-        """Whether so little moves from here to the end that polynomials follow all of it, as they follow γ_t and B_t."""
+        """Whether so little moves until the end that polynomials follow it, as they do γ_t and B_t."""
         order = self.resolution.order
         values = self.size(low + (radau_nodes(order) + 1) / 2 * (self.last - 1 - low))
         largest = values.max(1, keepdims=True)
