@@ -11,8 +11,8 @@ from tests.marks import slow
 LINEAR = st.Algorithm(st.SignSGD(), st.Linear(), average=st.LastIterate())
 AVERAGED = st.Algorithm(st.SignSGD())
 PROBLEM = st.LeastSquares(np.arange(1.0, 13) ** -1.5, np.arange(1.0, 13) ** -2.0, 1.0)
-SAMPLES = 300.0
-RATES = np.geomspace(1e-3, 1.0, 61)
+SAMPLES = 60.0
+RATES = np.geomspace(0.01, 1.0, 24)
 
 
 def least_of_all(algorithm, total):
@@ -25,14 +25,14 @@ def least_of_all(algorithm, total):
 
 @pytest.mark.parametrize("algorithm", [LINEAR, slow(AVERAGED)])
 def test_every_number_of_steps(algorithm):
-    """The grid of γ has the least risk to 3e-3, and numbers of steps to what that moves them."""
+    """The grid of γ has the least risk to 1e-2, and numbers of steps to what that moves them."""
     found = useful_batch_sizes(TunedEquivalent(PROBLEM, algorithm), SAMPLES, 0.2, 2.0)
     risks = least_of_all(algorithm, SAMPLES)
-    assert found.best[1].risk == pytest.approx(risks.min(), rel=3e-3)
+    assert found.best[1].risk == pytest.approx(risks.min(), rel=1e-2)
     budget = least_of_all(algorithm, 1.2 * SAMPLES)
     for (steps, _), level, side in ((found.fewest, 1.0, 0), (found.most, 1.0, -1), (found.keeping, 2.0, 0)):
         looked = risks if level == 2 else budget
-        for factor, sign in ((1.005, 1), (0.995, -1)):
+        for factor, sign in ((1.01, 1), (0.99, -1)):
             may = 1 + np.flatnonzero(looked <= level * factor * found.best[1].risk)[side]
             assert (steps - may) * sign * (1 if side == 0 else -1) >= -1, (steps, may, factor)
 
@@ -56,17 +56,17 @@ def test_the_best_learning_rate():
     for batch, rate, risk in zip((1, 8), best.learning_rate, best.risk, strict=True):
         setting = {"batch_size": batch, "num_samples": SAMPLES, "algorithm": LINEAR}
         every = st.excess_risk(PROBLEM, **setting, learning_rate=RATES).total
-        assert risk == pytest.approx(every.min(), rel=3e-3)
+        assert risk == pytest.approx(every.min(), rel=1e-2)
         assert st.excess_risk(PROBLEM, **setting, learning_rate=rate).total == pytest.approx(risk, rel=1e-9)
 
 
 def test_arrays_of_data_sizes_and_what_is_said_of_them():
-    found = st.critical_batch_size(PROBLEM, num_samples=[100, 300], algorithm=LINEAR, curve=False)
+    found = st.critical_batch_size(PROBLEM, num_samples=[50, 100], algorithm=LINEAR, curve=False)
     assert found.batch_size.shape == found.smallest_batch_size.shape == (2,)
     assert (found.smallest_batch_size <= found.optimal_batch_size).all()
     assert (found.optimal_batch_size <= found.batch_size).all()
     few = st.LeastSquares([1.0], [1.0], 0.01)
-    crossing = st.critical_batch_size(few, num_samples=1e5, algorithm=AVERAGED, curve=False)
+    crossing = st.critical_batch_size(few, num_samples=1e3, algorithm=AVERAGED, curve=False)
     assert "single steps lead to and fro" in crossing.remark
 
 
