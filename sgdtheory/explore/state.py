@@ -69,7 +69,6 @@ class State:
 
     Attributes:
         capacity, source, noise_variance: a, b and σ² of the power law.
-        precondition: θ, the power of the preconditioner.
         num_samples: D.
         num_features: M; None: infinitely many.
         batch_size: B of the loss curves and of risk against learning rate; the peak where it has a schedule.
@@ -78,12 +77,12 @@ class State:
         first, second: algorithms in words, as of `sgdtheory path`; no second one if it is empty.
         colours: "system", "light" or "dark".
         text: "normal" or, for a projector, "large".
+        precondition: θ, the power of the preconditioner.
     """
 
     capacity: float = 2.0
     source: float = 3.0
     noise_variance: float = 1.0
-    precondition: float = 0.0
     num_samples: float = 1e6
     num_features: int | None = None
     batch_size: float = 32
@@ -93,6 +92,7 @@ class State:
     second: str = ""
     colours: str = "system"
     text: str = "normal"
+    precondition: float = 0.0
 
     def quick(self, slot: int) -> bool:
         """Whether all that is computed of this algorithm takes a fraction of a second: averaged SGD."""

@@ -60,5 +60,5 @@ FIELDS: dict[type[NonlinearMethod], Field] = {SignSGD: sign_step}
 def field_of(method: NonlinearMethod) -> Field | None:
     """The field of a method, if one is known: without momentum, where coordinates are eigenvectors."""
     known = FIELDS.get(type(method))
-    plain = getattr(method, "momentum", 0.0) == 0 and method.basis == "eigenvectors"
-    return known if plain else None
+    plain = getattr(method, "momentum", 0.0) == 0
+    return known if known and plain and method.basis == "eigenvectors" else None
