@@ -125,11 +125,16 @@ def minimum(function: Callable[[float], float], start: float, apart: float, sett
     return lowest, seen[lowest]
 
 
+def _slopes(places: tuple[float, float, float], values: tuple[float, float, float]) -> tuple[float, float]:
+    """Of the two lines between three points, from the left."""
+    left, here, right = places
+    return (values[1] - values[0]) / (here - left), (values[2] - values[1]) / (right - here)
+
+
 def _vertex(places: tuple[float, float, float], values: tuple[float, float, float]) -> float:
     """Of the parabola through three points whose middle one is the lowest; between the outer ones' middles."""
     left, here, right = places
-    down = (values[1] - values[0]) / (here - left)
-    up = (values[2] - values[1]) / (right - here)
+    down, up = _slopes(places, values)
     if not (np.isfinite([down, up]).all() and up > down):
         return (here + (right if not np.isfinite(down) else left)) / 2
     found = (left + here) / 2 - down * (right - left) / 2 / (up - down)
@@ -138,11 +143,10 @@ def _vertex(places: tuple[float, float, float], values: tuple[float, float, floa
 
 def _promised(places: tuple[float, float, float], values: tuple[float, float, float]) -> float:
     """By how much the parabola's least value is below the middle one."""
-    left, here, right = places
     if not np.isfinite(values).all():
         return np.inf
-    down = (values[1] - values[0]) / (here - left)
-    up = (values[2] - values[1]) / (right - here)
+    left, here, right = places
+    down, up = _slopes(places, values)
     bend = (up - down) / (right - left)
     slope = (down * (right - here) + up * (here - left)) / (right - left)
     return slope**2 / (4 * bend) if bend > 0 else np.inf
@@ -200,33 +204,34 @@ def _crossing(function: Callable[[float], float], level: float, begin: float, en
 
     By steps outwards, then the straight line between the ends of a bracket, to one step or to `STEPS_SETTLED`.
     """
-    sign = 1.0 if end > begin else -1.0
+    step = STEPS_APART / 2 if end > begin else -STEPS_APART / 2
     inside = begin
     low = function(begin) - level
-    outside = inside
     while True:
-        outside = min(inside + STEPS_APART / 2, end) if sign > 0 else max(inside - STEPS_APART / 2, end)
+        outside = inside + step if abs(end - inside) > abs(step) else end
         high = function(outside) - level
         if high > 0:
             break
-        inside, low = outside, high
         if outside == end:
             return _whole(end)
+        inside = outside
+        low = high
     for _ in range(MOST_LOOKS):
-        near, far = _whole(inside), _whole(outside)
-        if abs(far - near) <= 1 or abs(outside - inside) < STEPS_SETTLED:
+        if abs(_whole(outside) - _whole(inside)) <= 1 or abs(outside - inside) < STEPS_SETTLED:
             break
         share = np.clip(low / (low - high), 0.1, 0.9) if np.isfinite(high) else 0.5
-        middle = inside + share * (outside - inside)
-        number = (
-            float(np.clip(_whole(middle), min(near, far) + 1, max(near, far) - 1))
-            if abs(far - near) > 2
-            else (near + far) / 2
-        )
-        middle = np.log(number)
+        middle = _between(inside, outside, share)
         value = function(middle) - level
         if value <= 0:
-            inside, low = middle, value
+            inside = middle
+            low = value
         else:
-            outside, high = middle, value
+            outside = middle
+            high = value
     return _whole(inside)
+
+
+def _between(inside: float, outside: float, share: float) -> float:
+    """log of a whole number of steps that is neither end's, about at a share of the way."""
+    ends = sorted((_whole(inside), _whole(outside)))
+    return float(np.log(np.clip(_whole(inside + share * (outside - inside)), ends[0] + 1, ends[1] - 1)))

@@ -10,7 +10,8 @@ from sgdtheory.algorithms import Algorithm, Course, SignSGD, checked_algorithm, 
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.ensemble import ensemble
 from sgdtheory.risk.fields import field_of
-from sgdtheory.risk.mean_field import Keeping, MeanField, State
+from sgdtheory.risk.mean_field import MeanField, State
+from sgdtheory.risk.moments import Keeping
 from sgdtheory.risk.runs import MOST_PIECES, MOST_STEPS
 
 # Relative errors of the equivalent, not of its computation, as measured by benchmarks/equivalents.py:

@@ -19,6 +19,7 @@ from sgdtheory.algorithms import Course
 from sgdtheory.risk.chi import ChiRule, chi_rules
 from sgdtheory.risk.ensemble import Ensemble
 from sgdtheory.risk.fields import Field, Step
+from sgdtheory.risk.moments import Keeping
 from sgdtheory.risk.panels import backward_differences, radau_nodes, tails
 
 ORDER = 5  # points on a panel
@@ -41,13 +42,6 @@ class State(NamedTuple):
     sum_mean: np.ndarray
     covariance: np.ndarray
     sum_variance: np.ndarray
-
-
-class Keeping(NamedTuple):
-    """The average: 1 − ρ and ω of `S ← ρS + ωu`; (0, 0) before it begins."""
-
-    forgetting: float
-    weight: float
 
 
 class Known(NamedTuple):

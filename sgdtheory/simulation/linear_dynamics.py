@@ -84,10 +84,23 @@ def step(
         low - _combined(decay, vectors) - gain * gradient
         for low, decay, gain in zip(state.moved_low, mine.decay, mine.gain, strict=True)
     )
-    averaged = number >= replica.first
-    weight, forgetting = (jnp.where(averaged, each, 0) for each in (replica.weight, replica.forgetting))
-    joined = weight * _combined(output, vectors) - forgetting * (state.total + state.total_low)
+    joined = gained(replica, number, _combined(output, vectors), state.total + state.total_low)
     return state._replace(moved_low=moved_low, total_low=state.total_low + joined)
+
+
+def gained(replica: Replica, number: Array, iterate: Array, total: Array) -> Array:
+    """What S gains in a step, `ωw − (1 − ρ)S`; nothing before the average begins."""
+    averaged = number >= replica.first
+    weight = jnp.where(averaged, replica.weight, 0)
+    forgetting = jnp.where(averaged, replica.forgetting, 0)
+    return weight * iterate - forgetting * total
+
+
+def squares(last: Array, total: Array, iterate: Array, norm: Array) -> tuple[Array, Array]:
+    """`‖a w + S/norm‖²` and `‖w‖²` from (L, d) w and S, (L,) a and norm."""
+    own = jnp.where(iterate[:, None] == 0, 0, iterate[:, None] * last)  # w may have left the range of a float
+    returned = own + total / norm[:, None]
+    return (returned**2).sum(-1), (last**2).sum(-1)
 
 
 def carry(state: State) -> State:
@@ -100,9 +113,7 @@ def carry(state: State) -> State:
 def risks(spectrum: Spectrum, output: Array, state: State, iterate: Array, norm: Array) -> tuple[Array, Array]:
     """`‖a w + S/norm‖²` and `‖w‖²` of L replicas, w = oᵀu, a and norm (L,)."""
     last = _combined(output, _vectors(spectrum, state))
-    own = jnp.where(iterate[:, None] == 0, 0, iterate[:, None] * last)  # w may have left the range of a float
-    returned = own + (state.total + state.total_low) / norm[:, None]
-    return (returned**2).sum(-1), (last**2).sum(-1)
+    return squares(last, state.total + state.total_low, iterate, norm)
 
 
 def advance(

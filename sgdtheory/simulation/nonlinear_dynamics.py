@@ -14,7 +14,7 @@ from jax import Array, lax
 
 from sgdtheory.algorithms import NonlinearMethod
 from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, two_sum, walk
-from sgdtheory.simulation.linear_dynamics import Replica, rows_from
+from sgdtheory.simulation.linear_dynamics import Replica, gained, rows_from, squares
 
 
 class Table(NamedTuple):
@@ -83,9 +83,7 @@ def step(
     gradient = weights.gradient(sampler.increment(spectrum, backwards, error, number, draw))
     direction, kept = method.direction(gradient, state.kept, number)
     moved_low = state.moved_low - rate * weights.moved(direction)
-    averaged = number >= replica.first
-    weight, forgetting = (jnp.where(averaged, each, 0) for each in (replica.weight, replica.forgetting))
-    joined = weight * error - forgetting * (state.total + state.total_low)
+    joined = gained(replica, number, error, state.total + state.total_low)
     return State(state.moved, moved_low, kept, state.total, state.total_low + joined)
 
 
@@ -98,9 +96,7 @@ def carry(state: State) -> State:
 def risks(spectrum: Spectrum, state: State, iterate: Array, norm: Array) -> tuple[Array, Array]:
     """`‖a w + S/norm‖²` and `‖w‖²` of L replicas, a and norm (L,)."""
     last = spectrum.start + state.moved + state.moved_low
-    own = jnp.where(iterate[:, None] == 0, 0, iterate[:, None] * last)  # w may have left the range of a float
-    returned = own + (state.total + state.total_low) / norm[:, None]
-    return (returned**2).sum(-1), (last**2).sum(-1)
+    return squares(last, state.total + state.total_low, iterate, norm)
 
 
 def advance(

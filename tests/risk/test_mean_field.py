@@ -14,7 +14,8 @@ from sgdtheory.risk import equivalent, fields
 from sgdtheory.risk.chi import ChiRule, chi_rule, chi_rules
 from sgdtheory.risk.ensemble import Ensemble, ensemble
 from sgdtheory.risk.fields import Step, sign_step
-from sgdtheory.risk.mean_field import Keeping, MeanField, State
+from sgdtheory.risk.mean_field import MeanField, State
+from sgdtheory.risk.moments import Keeping
 from tests.marks import slow
 
 LAST = st.LastIterate()

@@ -9,6 +9,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.algorithms import Adam, Course, NonlinearMethod, NormalizedSGD, SignSGD
+from sgdtheory.simulation import nonlinear_program
 from sgdtheory.simulation.nonlinear_program import random_basis
 from sgdtheory.simulation.simulator import key_words
 from tests.marks import slow
@@ -140,9 +141,14 @@ def test_adam_without_memory_is_the_sign():
 
 
 def test_a_step_costs_the_same_at_every_batch_size():
-    """No array has the batch size as one of its lengths: the lowered program is one."""
-    found = [simulated(SignSGD(), batch_size=size, num_samples=8 * size, num_replicas=2) for size in (1, 2.0**60)]
+    """No array has the batch size as one of its lengths: one compiled program serves both."""
+    found = []
+    programs = []
+    for size in (1, 2.0**60):
+        found.append(simulated(SignSGD(), batch_size=size, num_samples=8 * size, num_replicas=2))
+        programs.append(nonlinear_program._compiled_advance._cache_size())
     assert [float(each.num_steps) for each in found] == [8, 8]
+    assert programs[0] == programs[1]
 
 
 def test_a_huge_batch_is_the_path_without_noise():
@@ -195,7 +201,7 @@ def test_what_is_refused(make, sentence):
 
 
 def test_clipped_gradients():
-    """Adam of long gradients tells them from short ones; SGD, momentum and Adam against the textbook, clipped there.
+    """SGD, momentum and Adam whose ε tells long gradients from short ones, against the textbook, clipped there.
 
     False alarm 1e-4 over all three; the control does not clip.
     """
