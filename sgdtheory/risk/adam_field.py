@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sgdtheory.risk.adam_gain import adam_gains
+from sgdtheory.risk.adam_gain import adam_gains, gain_at
 from sgdtheory.risk.ensemble import Ensemble
 from sgdtheory.risk.field import MEAN, VARIANCE, Known, MomentumField, MomentumStep
 
@@ -22,13 +22,18 @@ class AdamField(MomentumField):
     beta2: float
     others = 1
 
+    def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Polynomials of the gain, (P, J), and the noise, (P, 1)."""
+        return adam_gains(self.momentum, self.beta2).looked_up(number + 1, batch)
+
     def step(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> MomentumStep:
         """With T' = T − E u², `E G² = (1 + 1/B) E u² + T/B` and `Var(G | u) = (E u² + T)/B`."""
         batch = known.batch
         learns = ensemble.root > 0
         own = np.where(learns, values[MEAN] ** 2 + values[VARIANCE], 0.0)
         signal = batch * own / np.maximum(loss + (batch - 1) * own, np.finfo(float).tiny)
-        gain, noise = adam_gains(self.momentum, self.beta2).of(known.number + 1, batch, np.clip(signal, 0.0, 1.0))
+        polynomials, noise = known.table
+        gain = gain_at(polynomials, np.clip(signal, 0.0, 1.0))
         scatter = (own + loss) / batch
         fresh = own + scatter
         square = values[5]

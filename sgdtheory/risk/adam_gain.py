@@ -56,19 +56,21 @@ class Gains(NamedTuple):
     gain: np.ndarray
     noise: np.ndarray
 
-    def of(self, seen: np.ndarray, batch: np.ndarray, signal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gain (P, K) after `seen` steps, (P, 1), at B (P, 1) and y (P, K); and noise (P, 1)."""
-        place = 2 / np.maximum(batch, 1.0) - 1
-        powers = chebyshev.chebvander(place[:, 0], BATCH_ORDER - 1)
-        where = np.clip(np.interp(np.log(seen[:, 0]), self.log_windows, np.arange(self.log_windows.size)), 0, None)
+    def looked_up(self, seen: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(P, J) polynomials of the gain, for `gain_at`, and noise (P, 1), after `seen` steps (P,) at B (P,)."""
+        powers = chebyshev.chebvander(2 / np.maximum(batch, 1.0) - 1, BATCH_ORDER - 1)
+        where = np.interp(np.log(seen), self.log_windows, np.arange(self.log_windows.size))
         low = where.astype(int)
         high = np.minimum(low + 1, self.log_windows.size - 1)
         part = (where - low)[:, None, None]
         rows = (1 - part) * self.gain[low] + part * self.gain[high]
-        coefficients = np.einsum("pi,pij->pj", powers, rows)
-        angle = 4 / np.pi * np.arcsin(np.sqrt(signal)) - 1
-        gain = chebyshev.chebval(angle, coefficients.T[:, :, None], tensor=False)
-        return gain, (powers @ self.noise)[:, None]
+        return np.einsum("pi,pij->pj", powers, rows), (powers @ self.noise)[:, None]
+
+
+def gain_at(polynomials: np.ndarray, signal: np.ndarray) -> np.ndarray:
+    """(P, K) gains, from what was looked up and y."""
+    angle = 4 / np.pi * np.arcsin(np.sqrt(signal)) - 1
+    return chebyshev.chebval(angle, polynomials.T[:, :, None], tensor=False)
 
 
 def _lobatto(order: int) -> np.ndarray:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.risk.chi import ChiRule
 from sgdtheory.risk.ensemble import Ensemble
 
 MEAN = 0
@@ -17,16 +16,31 @@ VARIANCE = 1
 
 
 class Known(NamedTuple):
-    """What is known of P steps: their numbers 0, 1, …, learning rates and batch sizes (P, 1), and (P, M) rules of χ."""
+    """What is known of P steps: numbers 0, 1, …, learning rates and batch sizes, (P, 1), and what was looked up."""
 
     number: np.ndarray
     rate: np.ndarray
     batch: np.ndarray
-    chi: ChiRule
+    table: tuple[np.ndarray, ...]
+
+    def at(self, place: int) -> "Known":
+        """Of one of the steps."""
+        one = slice(place, place + 1)
+        return Known(self.number[one], self.rate[one], self.batch[one], tuple(each[one] for each in self.table))
 
 
 class Field(ABC):
-    """A method's steps. P steps of K directions are done at once; `loss` is T = σ² + R, (P, 1)."""
+    """A method's steps. P steps of K directions are done at once; `loss` is T = σ² + R, (P, 1).
+
+    Attributes:
+        shortest: steps; fewer are sooner done one by one than on a panel.
+    """
+
+    shortest: float = 16.0
+
+    def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
+        """What steps need to know of their numbers and batch sizes, (P,) each: arrays of P rows."""
+        return ()
 
     @abstractmethod
     def start(self, ensemble: Ensemble) -> np.ndarray:
@@ -119,6 +133,7 @@ class MomentumField(Field):
     Values are E u, Var u, E m, Cov(u, m), Var m, and what else it keeps.
     """
 
+    shortest = 48.0
     momentum: float
     others = 0
 

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.algorithms import Course
-from sgdtheory.risk.chi import chi_rules
 from sgdtheory.risk.ensemble import Ensemble
 from sgdtheory.risk.field import MEAN, VARIANCE, Field, Known
 from sgdtheory.risk.moments import Keeping
@@ -25,10 +24,11 @@ from sgdtheory.risk.panels import backward_differences, radau_nodes, tails
 ORDER = 5  # points on a panel
 TAIL = 1e-3  # of the risk's two highest Legendre coefficients on a panel: it is then right to some 1e-6
 CONVERGED = 1e-6  # relative change of the risk at which Newton's method ends
-MOST_ITERATIONS = 10
+MOST_ITERATIONS = 15
+RENEWED = 5  # iterations between derivatives
 DIFFERENCE = 1e-6  # relative, of numerical derivatives
 FIRST_STEPS = 48.0  # after a kink, one by one
-SHORTEST = 16.0  # steps of a panel
+TOGETHER = 1024  # steps that are looked up at once
 LONGER = 2.0  # times the panel before, at most, and times the way from the last kink
 RANDOM = 1e-9  # of a mean's square: smaller variances are rounding
 FALLEN = 0.2  # of a learning rate: if it ends below that share of it, panels close in on the end
@@ -41,6 +41,29 @@ class State(NamedTuple):
     sum_mean: np.ndarray
     covariance: np.ndarray
     sum_variance: np.ndarray
+
+
+class Slopes(NamedTuple):
+    """Of a panel's equations at its p points: x of them are one mode's unknowns, p values of each of q.
+
+    Attributes:
+        inverse: (K, x, x), at given losses.
+        by_loss: (K, x, p) what a mode does if the loss at a point changes.
+        seen: (K, p, x) how the loss changes with it.
+        coupled: (p, p) how losses follow what they would do if they did not move the modes.
+    """
+
+    inverse: np.ndarray
+    by_loss: np.ndarray
+    seen: np.ndarray
+    coupled: np.ndarray
+
+    def correction(self, missing: np.ndarray) -> np.ndarray:
+        """(q, p, K) Newton's step, from what is missing in the equations."""
+        q, p, size = missing.shape
+        alone = (self.inverse @ np.moveaxis(missing, (0, 1, 2), (2, 1, 0)).reshape(size, p * q, 1))[..., 0]
+        losses = self.coupled @ np.einsum("kjx,kx->j", self.seen, alone)
+        return np.moveaxis((alone + self.by_loss @ losses).reshape(size, p, q), (0, 1, 2), (2, 1, 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +93,8 @@ class MeanField:
         rounded = self.plateaus or np.equal(steps, np.round(steps)).all()
         batches = self.course.batches(steps) if rounded else self.course.smooth_batches(steps)
         batches = np.asarray(batches, dtype=float)
-        return Known(steps[:, None], self.course.rates(steps)[:, None], batches[:, None], chi_rules(batches))
+        table = tuple(self.field.looked_up(steps, batches))
+        return Known(steps[:, None], self.course.rates(steps)[:, None], batches[:, None], table)
 
     def loss(self, values: np.ndarray) -> np.ndarray:
         """(P, 1) T = σ² + R of (q, P, K) values."""
@@ -109,8 +133,11 @@ class MeanField:
 
     def stepped(self, state: State, keeping: Keeping, low: float, high: float) -> State:
         """The steps low … high − 1, one by one."""
-        for number in np.arange(low, high):
-            state = self._next(state, keeping, self.known(np.array([number])))
+        for begin in np.arange(low, high, TOGETHER):
+            steps = np.arange(begin, min(begin + TOGETHER, high))
+            known = self.known(steps)
+            for place in range(steps.size):
+                state = self._next(state, keeping, known.at(place))
         return state
 
     def _next(self, state: State, keeping: Keeping, known: Known) -> State:
@@ -134,11 +161,12 @@ class MeanField:
         origin, last = between
         now = max(low, min(origin + FIRST_STEPS, high))
         state = self.stepped(state, keeping, low, now)
-        length = LONGER * SHORTEST
+        length = np.inf
+        shortest = self.field.shortest
         while now < high:
             end = min(now + self._longest(length, now, origin, last), high)
-            found = self._panel(state, keeping, now, end) if end - now >= SHORTEST else None
-            if found is None and end - now > SHORTEST:
+            found = self._panel(state, keeping, now, end) if end - now >= shortest else None
+            if found is None and end - now > shortest:
                 length = (end - now) / 2
                 continue
             state = self.stepped(state, keeping, now, end) if found is None else found
@@ -152,7 +180,7 @@ class MeanField:
         rates = self.course.rates(np.array([now, last - 1]))
         if rates[1] < FALLEN * rates[0]:
             length = min(length, (last - now) / 2)
-        return max(np.ceil(length), SHORTEST)
+        return max(np.ceil(length), self.field.shortest)
 
     def _panel(self, state: State, keeping: Keeping, low: float, high: float) -> State | None:
         """The state at its end; None where polynomials do not follow it."""
@@ -176,8 +204,15 @@ class MeanField:
         """(q, p + 1, K) values at the nodes."""
         values = np.repeat(state.values[:, None], ORDER + 1, axis=1)
         risk = np.full(ORDER + 1, np.inf)
-        for _ in range(MOST_ITERATIONS):
-            values[:, 1:] += self._correction(values, difference, before, known)
+        for iteration in range(MOST_ITERATIONS):
+            there = np.einsum("jn,qnk->qjk", before, values)
+            loss = self.loss(there)
+            changed = self.change(there, loss, known)
+            if iteration % RENEWED == 0:
+                slopes = self._slopes(there, loss, changed, difference, before, known)
+                if slopes is None:
+                    return None
+            values[:, 1:] += slopes.correction(changed - np.einsum("jn,qnk->qjk", difference, values))
             now = self.total_risk(values)
             if not np.isfinite(now).all():
                 return None
@@ -186,26 +221,29 @@ class MeanField:
             risk = now
         return None
 
-    def _correction(self, values: np.ndarray, difference: np.ndarray, before: np.ndarray, known: Known) -> np.ndarray:
-        """(q, p, K): Newton's step, from derivatives by differences."""
-        there = np.einsum("jn,qnk->qjk", before, values)
-        loss = self.loss(there)
-        changed = self.change(there, loss, known)
+    def _slopes(
+        self,
+        there: np.ndarray,
+        loss: np.ndarray,
+        changed: np.ndarray,
+        difference: np.ndarray,
+        before: np.ndarray,
+        known: Known,
+    ) -> "Slopes | None":
+        """Of the equations, from derivatives by differences; None where they say nothing."""
         own, shared = self._derivatives(there, loss, changed, known)
+        if not np.isfinite(own).all():
+            return None
         q, p, size = there.shape
         matrix = np.einsum("jn,ab->janb", difference[:, 1:], np.eye(q))[..., None]
         matrix = matrix - np.einsum("abjk,jn->janbk", own, before[:, 1:])
-        missing = changed - np.einsum("jn,qnk->qjk", difference, values)
-        right = np.zeros((p, q, 1 + p, size))
-        right[:, :, 0] = np.moveaxis(missing, 1, 0)
-        right[np.arange(p), :, 1 + np.arange(p)] = np.moveaxis(shared, 1, 0)
-        solved = np.linalg.solve(
-            np.moveaxis(matrix.reshape(p * q, p * q, size), -1, 0), np.moveaxis(right.reshape(p * q, -1, size), -1, 0)
-        ).reshape(size, p, q, -1)
-        seen = solved[:, :, [MEAN, VARIANCE]]
-        coupled = np.einsum("ajk,jn,knac->jc", self._seen(there), before[:, 1:], seen, optimize=True)
-        moved = np.linalg.solve(np.eye(p) - coupled[:, 1:], coupled[:, 0])
-        return np.moveaxis(solved[..., 0] + solved[..., 1:] @ moved, (0, 1, 2), (2, 1, 0))
+        inverse = np.linalg.inv(np.moveaxis(matrix.reshape(p * q, p * q, size), -1, 0))
+        by_loss = np.einsum("kxja,ajk->kxj", inverse.reshape(size, p * q, p, q), shared)
+        seen = np.zeros((size, p, p, q))
+        seen[..., [MEAN, VARIANCE]] = np.einsum("ajk,jn->kjna", self._seen(there), before[:, 1:])
+        seen = seen.reshape(size, p, p * q)
+        coupled = np.linalg.inv(np.eye(p) - np.einsum("kjx,kxi->ji", seen, by_loss))
+        return Slopes(inverse, by_loss, seen, coupled)
 
     def _derivatives(
         self, there: np.ndarray, loss: np.ndarray, changed: np.ndarray, known: Known

@@ -5,12 +5,12 @@ import pytest
 from scipy import special
 
 from sgdtheory.risk import adam_gain
-from sgdtheory.risk.adam_gain import adam_gains
+from sgdtheory.risk.adam_gain import adam_gains, gain_at
 
 
 def found(beta1, beta2, seen, batch, signal=0.0):
-    gain, noise = adam_gains(beta1, beta2).of(*(np.array([[float(each)]]) for each in (seen, batch, signal)))
-    return gain[0, 0], noise[0, 0]
+    polynomials, noise = adam_gains(beta1, beta2).looked_up(np.array([float(seen)]), np.array([float(batch)]))
+    return gain_at(polynomials, np.array([[float(signal)]]))[0, 0], noise[0, 0]
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5, 64, 3000])
@@ -77,17 +77,22 @@ def test_the_scatter_of_many_steps(beta1, beta2, batch):
 def test_resolution(monkeypatch):
     """Finer grids and higher orders change nothing that counts: less at all later steps than at the first."""
     settings = [(beta1, beta2) for beta1 in (0.0, 0.9) for beta2 in (0.85, 0.99, 0.9999)]
-    seen, batch = (each.ravel()[:, None] for each in np.meshgrid([1, 6, 56, 1e6], [1, 2.7, 30, 1e5]))
-    signal = np.linspace(0, 1, 23) * np.ones_like(seen)
-    rough = [adam_gains(*each).of(seen, batch, signal) for each in settings]
+    seen, batch = (each.ravel() for each in np.meshgrid([1, 6, 56, 1e6], [1, 2.7, 30, 1e5]))
+    signal = np.linspace(0, 1, 23) * np.ones((seen.size, 1))
+
+    def all_of(beta1, beta2):
+        polynomials, noise = adam_gains(beta1, beta2).looked_up(seen, batch)
+        return gain_at(polynomials, signal), noise
+
+    rough = [all_of(*each) for each in settings]
     finer = {"BATCH_ORDER": 11, "SIGNAL_ORDER": 15, "ORDERS": (11, 15), "APART": 0.08, "NODES": 24, "LAGS": 40}
     finer |= {"PAIRS": (-26.0, 14.0), "PAIRS_APART": 0.2}
     for name, value in finer.items():
         monkeypatch.setattr(adam_gain, name, value)
     adam_gains.cache_clear()
     for each, (gain, noise) in zip(settings, rough, strict=True):
-        exact = adam_gains(*each).of(seen, batch, signal)
-        first = np.broadcast_to(seen == 1, gain.shape)
+        exact = all_of(*each)
+        first = np.broadcast_to(seen[:, None] == 1, gain.shape)
         np.testing.assert_allclose(gain[~first], exact[0][~first], rtol=3e-4)
         np.testing.assert_allclose(gain[first], exact[0][first], rtol=6e-3)
         np.testing.assert_allclose(noise, exact[1], rtol=3e-4)
