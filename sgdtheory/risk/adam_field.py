@@ -21,6 +21,7 @@ class AdamField(MomentumField):
     momentum: float
     beta2: float
     others = 1
+    settled = 100.0  # until then v and the steps of directions that gradients see scatter alike, which is left out
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
         """Polynomials of the gain, (P, J), and the noise, (P, 1)."""

@@ -8,7 +8,8 @@ m = Σ p_k G_k and v = Σ q_k G_k² and `v^{−½} = π^{−½} ∫ s^{−½} e^
     φ(s) = E e^{−sG²},    h(s) = E[G e^{−sG²}]/(u φ(s)).
 
 It would be 1 if v did not fluctuate. It depends on the number of steps seen, on 1/B, and on y = Bu²/(T' + Bu²). What
-steps scatter in the long run, `Σ_h Cov(m_t v_t^{−½}, m_{t+h} v_{t+h}^{−½})`, over that of m is `noise`, at u = 0.
+steps scatter in the long run, `Σ_h Cov(m_t v_t^{−½}, m_{t+h} v_{t+h}^{−½})`, over that of m is `noise`, at u = 0. Among
+the first steps it is smaller: a gradient scatters the steps of the next 1/(1 − β₁) by the square of their gain.
 """
 
 from collections.abc import Iterator
@@ -47,11 +48,13 @@ class Gains(NamedTuple):
     """Of Adam(β₁, β₂).
 
     Attributes:
+        memory: 1/(1 − β₁).
         log_windows: (R,) log of numbers of steps seen.
         gain: (R, I, J) Chebyshev coefficients, of polynomials in 2/B − 1 and (4/π) arcsin √y − 1.
-        noise: (I,) likewise.
+        noise: (I,) likewise, after many steps.
     """
 
+    memory: float
     log_windows: np.ndarray
     gain: np.ndarray
     noise: np.ndarray
@@ -59,12 +62,21 @@ class Gains(NamedTuple):
     def looked_up(self, seen: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(P, J) polynomials of the gain, for `gain_at`, and noise (P, 1), after `seen` steps (P,) at B (P,)."""
         powers = chebyshev.chebvander(2 / np.maximum(batch, 1.0) - 1, BATCH_ORDER - 1)
-        where = np.interp(np.log(seen), self.log_windows, np.arange(self.log_windows.size))
+        last = np.array([self.log_windows[-1]])
+        gain, after, always = (
+            np.einsum("pi,pij->pj", powers, self._at(place))
+            for place in (np.log(seen), np.log(seen + self.memory), last)
+        )
+        grown = gain_at(after, np.zeros((1, 1))) / gain_at(always, np.zeros((1, 1)))
+        return gain, grown**2 * (powers @ self.noise)[:, None]
+
+    def _at(self, place: np.ndarray) -> np.ndarray:
+        """(P, I, J) between the windows."""
+        where = np.interp(place, self.log_windows, np.arange(self.log_windows.size))
         low = where.astype(int)
         high = np.minimum(low + 1, self.log_windows.size - 1)
         part = (where - low)[:, None, None]
-        rows = (1 - part) * self.gain[low] + part * self.gain[high]
-        return np.einsum("pi,pij->pj", powers, rows), (powers @ self.noise)[:, None]
+        return (1 - part) * self.gain[low] + part * self.gain[high]
 
 
 def gain_at(polynomials: np.ndarray, signal: np.ndarray) -> np.ndarray:
@@ -88,7 +100,8 @@ def adam_gains(beta1: float, beta2: float) -> Gains:
     _, pairs = list(_windows(single, log_s, beta1**2, beta2))[-1]
     noise = [_noise(pairs, log_s, beta1, beta2, place) for place in range(BATCH_ORDER)]
     batches, signals = (np.linalg.inv(chebyshev.chebvander(2 * _lobatto(n) - 1, n - 1)) for n in ORDERS)
-    return Gains(np.log(seen), np.einsum("ia,rab,jb->rij", batches, np.array(gain), signals), batches @ noise)
+    gains = np.einsum("ia,rab,jb->rij", batches, np.array(gain), signals)
+    return Gains(1 / (1 - beta1), np.log(seen), gains, batches @ noise)
 
 
 def _single(log_s: np.ndarray) -> Window:

@@ -17,6 +17,7 @@ from sgdtheory.risk.runs import MOST_PIECES, MOST_STEPS
 
 # Relative errors of the equivalent, not of its computation, as measured by benchmarks/equivalents.py:
 ERROR = 0.02  # as a rule,
+UNSETTLED = 0.1  # after few steps of a method that takes some to settle,
 LOST = 2.0  # and so much of what variances hold in directions in which steps lead to and fro,
 LOST_MEAN = 1.0  # and of what means hold there
 LOOKS = 24  # numbers of steps, log-spaced, at which it is asked whether they do
@@ -139,14 +140,15 @@ def _seen(run: MeanField, state: State, course: Course, stop: float, shaken: np.
     iterate, spread = state.values[[MEAN, VARIANCE]]
     mean = own * iterate + total * state.sum_mean
     variance = own**2 * spread + 2 * own * total * state.covariance[0] + total**2 * state.sum_variance
-    now = _one(run, iterate, spread, shaken)
-    returned = _one(run, mean, variance, shaken | before if total else shaken)
+    error = ERROR if stop >= run.field.settled else UNSETTLED
+    now = _one(run, iterate, spread, shaken, error)
+    returned = _one(run, mean, variance, shaken | before if total else shaken, error)
     return Seen(*np.array([now, returned]).T)
 
 
-def _one(run: MeanField, mean: np.ndarray, variance: np.ndarray, shaken: np.ndarray) -> list[float]:
-    """Parts of the risk, and its error."""
+def _one(run: MeanField, mean: np.ndarray, variance: np.ndarray, shaken: np.ndarray, error: float) -> list[float]:
+    """Parts of the risk, and its error, at least `error`."""
     parts = [float(each[0]) for each in run.risk(mean[None], variance[None])]
     weights = run.ensemble.multiplicity * shaken
     lost = float(LOST * np.maximum(variance, 0.0) @ weights + LOST_MEAN * mean**2 @ weights)
-    return [*parts, ERROR + (lost / sum(parts) if lost else 0.0)]
+    return [*parts, error + (lost / sum(parts) if lost else 0.0)]

@@ -34,9 +34,11 @@ class Field(ABC):
 
     Attributes:
         shortest: steps; fewer are sooner done one by one than on a panel.
+        settled: steps after which risks are as close as they are as a rule.
     """
 
     shortest: float = 16.0
+    settled: float = 0.0
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
         """What steps need to know of their numbers and batch sizes, (P,) each: arrays of P rows."""
