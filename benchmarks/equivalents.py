@@ -37,7 +37,12 @@ def adam(random: np.random.Generator) -> st.Adam:
     return st.Adam(beta1, float(random.choice([0.95, 0.99, 0.999])))
 
 
-METHODS = {"sign": sign, "adam": adam}
+def signum(random: np.random.Generator) -> st.SignSGD:
+    """signSGD with momentum."""
+    return st.SignSGD(float(random.choice([0.8, 0.9, 0.95])))
+
+
+METHODS = {"sign": sign, "signum": signum, "adam": adam}
 
 
 def one(seed: int, replicas: int, method: str) -> Found:

@@ -8,6 +8,9 @@ from sgdtheory.risk.adam_gain import adam_gains, gain_at
 from sgdtheory.risk.ensemble import Ensemble
 from sgdtheory.risk.field import MEAN, VARIANCE, Known, MomentumField, MomentumStep
 
+SETTLED = 100.0  # steps
+UNSETTLED_ERROR = 0.1
+
 
 @dataclass(frozen=True)
 class AdamField(MomentumField):
@@ -21,7 +24,10 @@ class AdamField(MomentumField):
     momentum: float
     beta2: float
     others = 1
-    settled = 100.0  # until then v and the steps of directions that gradients see scatter alike, which is left out
+
+    def error(self, steps: float) -> float:
+        """At first v scatters like the gradients that steps follow, and that is left out."""
+        return UNSETTLED_ERROR if steps < SETTLED else super().error(steps)
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
         """Polynomials of the gain, (P, J), and the noise, (P, 1)."""

@@ -15,11 +15,9 @@ from sgdtheory.risk.mean_field import MeanField, State
 from sgdtheory.risk.moments import Keeping
 from sgdtheory.risk.runs import MOST_PIECES, MOST_STEPS
 
-# Relative errors of the equivalent, not of its computation, as measured by benchmarks/equivalents.py:
-ERROR = 0.02  # as a rule,
-UNSETTLED = 0.1  # after few steps of a method that takes some to settle,
-LOST = 2.0  # and so much of what variances hold in directions in which steps lead to and fro,
-LOST_MEAN = 1.0  # and of what means hold there
+# As measured by benchmarks/equivalents.py, the field's error grows by
+LOST = 2.0  # times what variances hold in directions in which steps lead to and fro,
+LOST_MEAN = 1.0  # and what means hold there
 LOOKS = 24  # numbers of steps, log-spaced, at which it is asked whether they do
 SUMMED = 4096  # steps at which Σ γ_t is looked at
 
@@ -140,7 +138,7 @@ def _seen(run: MeanField, state: State, course: Course, stop: float, shaken: np.
     iterate, spread = state.values[[MEAN, VARIANCE]]
     mean = own * iterate + total * state.sum_mean
     variance = own**2 * spread + 2 * own * total * state.covariance[0] + total**2 * state.sum_variance
-    error = ERROR if stop >= run.field.settled else UNSETTLED
+    error = run.field.error(stop)
     now = _one(run, iterate, spread, shaken, error)
     returned = _one(run, mean, variance, shaken | before if total else shaken, error)
     return Seen(*np.array([now, returned]).T)

@@ -1,6 +1,7 @@
-"""Which methods have a field: coordinates `u_i = √λ_i (w − w*)_i` are eigenvectors, and T does not fluctuate.
+"""Which methods have a field.
 
-Given χ, the length of a batch's residuals in units of √T, the gradient's coordinates are Gaussian (THEORY.md T36).
+The loss T does not fluctuate, and coordinates are eigenvectors. Given χ, the length of a batch's residuals in units of
+√T, the gradient's coordinates are Gaussian (THEORY.md T36).
 """
 
 from collections.abc import Callable
@@ -9,11 +10,11 @@ from typing import Any
 from sgdtheory.algorithms import Adam, NonlinearMethod, SignSGD
 from sgdtheory.risk.adam_field import AdamField
 from sgdtheory.risk.field import Field
-from sgdtheory.risk.sign_field import SignField
+from sgdtheory.risk.sign_field import SignField, SignMomentumField
 
 
-def _of_sign(method: SignSGD) -> Field | None:
-    return SignField() if method.momentum == 0 else None
+def _of_sign(method: SignSGD) -> Field:
+    return SignMomentumField(method.momentum) if method.momentum else SignField()
 
 
 def _of_adam(method: Adam) -> Field | None:

@@ -1,15 +1,22 @@
-"""signSGD without momentum, where coordinates are eigenvectors: the mean of a step over u and χ is exact (T37)."""
+"""signSGD: what is known exactly of a sign's mean over u and χ (THEORY.md T37)."""
+
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
 from sgdtheory.risk.chi import chi_rules
 from sgdtheory.risk.ensemble import Ensemble
-from sgdtheory.risk.field import MEAN, VARIANCE, Known, MemorylessField, Step
+from sgdtheory.risk.field import MEAN, VARIANCE, Known, MemorylessField, MomentumField, MomentumStep, Step
+from sgdtheory.risk.sign_gain import correlated, sign_gain
+
+LONG_MEMORY = 0.8  # β from which on m is as good as Gaussian
+SHORT_MEMORY_ERROR = 0.1
+TINY = np.finfo(float).tiny
 
 
 class SignField(MemorylessField):
-    """`w ← w − γ sign(g)`."""
+    """`w ← w − γ sign(g)`, coordinates = eigenvectors."""
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
         """Rules of χ, (P, M) nodes and weights."""
@@ -22,7 +29,7 @@ class SignField(MemorylessField):
         """
         mean = values[MEAN]
         variance = values[VARIANCE]
-        others = np.maximum(loss - (mean**2 + variance), np.finfo(float).tiny)
+        others = np.maximum(loss - (mean**2 + variance), TINY)
         sign = np.zeros_like(mean)
         slope = np.zeros_like(mean)
         for k in range(known.table[0].shape[1]):
@@ -34,3 +41,40 @@ class SignField(MemorylessField):
         slope *= 2 / np.sqrt(np.pi)
         moved = known.rate * ensemble.root
         return Step(moved * sign, moved * slope, known.rate**2 * ensemble.spread * (1 - sign**2))
+
+
+@dataclass(frozen=True)
+class SignMomentumField(MomentumField):
+    """`m ← βm + (1 − β) g, w ← w − γ sign(m)`, coordinates = eigenvectors; m is Gaussian but for its slope at 0.
+
+    That takes a sum over several steps: with a short memory and small batches it is not close.
+    """
+
+    momentum: float
+
+    def error(self, steps: float) -> float:
+        """As measured for memories of one to five steps, and for longer ones."""
+        return SHORT_MEMORY_ERROR if self.momentum < LONG_MEMORY else super().error(steps)
+
+    def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
+        """(P, 1): the slope of E sign at 0 over that of a Gaussian m."""
+        return (sign_gain(self.momentum, number, batch)[:, None],)
+
+    def step(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> MomentumStep:
+        """`E sign(m) = erf(E m/√(2 Var m))`; signs of later steps are correlated by the arcsine law."""
+        a, r, m, c, q = values
+        beta = self.momentum
+        learns = ensemble.root > 0
+        own = np.where(learns, a**2 + r, 0.0)
+        gain = (1 - beta) * learns
+        noise = (1 - beta) ** 2 * (own + loss) / known.batch
+        mean = beta * m + gain * a
+        variance = beta**2 * q + 2 * beta * gain * c + gain**2 * r + noise
+        width = known.table[0] / np.sqrt(2 * np.maximum(variance, TINY))
+        place = width * mean
+        sign = special.erf(place)
+        slope = 2 / np.sqrt(np.pi) * width * np.exp(-(place**2))
+        moved = known.rate * np.sqrt(ensemble.spread)
+        rest = np.maximum(1 - sign**2 - slope**2 * variance, 0.0)
+        scatter = moved**2 * correlated(beta) * rest
+        return MomentumStep(gain, noise, moved * sign, moved * slope, scatter, kept=np.zeros((0, *a.shape)))
