@@ -1,7 +1,8 @@
 """Critical batch sizes of methods that waste data in small batches: the risk is U-shaped in B (THEORY.md T37, T43).
 
 B need not be whole here, as D/n is not: what holds to a few percent anyway is not rounded. The tuned risk
-is searched by its logarithm over those of γ and n, where it is smooth and has one minimum each.
+is searched by its logarithm over those of γ and n, where it is smooth and has one minimum each; after few steps, which
+may overshoot, it has several over γ.
 """
 
 from collections.abc import Callable
@@ -15,11 +16,15 @@ from sgdtheory.risk import run_risks
 
 APART = np.log(2.0)  # of log γ, to begin a search with
 STEPS_APART = np.log(4.0)  # of log n
+FEW_STEPS = 128.0  # up to so many several minima over γ were seen, within
+SEVERAL = np.log(8.0)  # of log γ on either side,
+SEVERAL_APART = np.log(1.2)  # no narrower,
+SEVERAL_DEEP = 0.1  # and below a point of such a grid by no more
 STEEPEST = -1.5, 0.5  # slopes of log γ in log n that are believed
 SETTLED = 3e-4  # of log risk, at which a search for γ ends
 STEPS_SETTLED = 1e-3  # of log n: where it is known
 MOST_LOOKS = 60
-REMARKED = 0.15  # relative error of the risk at B*
+REMARKED = 0.2  # relative error of the risk at B*
 FARTHEST = 1e4  # times the steps of D samples: if more are needed, none do
 SMALLEST = 1e-300
 
@@ -64,8 +69,24 @@ class TunedEquivalent:
                 return self._log_risk(batch, float(np.exp(place)), steps)
 
             place, value = minimum(risk, self._guess(steps), APART, SETTLED)
+            if steps <= FEW_STEPS:
+                place, value = self._least_of_several(batch, steps, place, value)
             self.known[key] = Tuned(float(np.exp(place)), float(np.exp(value)))
         return self.known[key]
+
+    def _least_of_several(self, batch: float, steps: float, place: float, value: float) -> tuple[float, float]:
+        """The least minimum over log γ, of which one is known."""
+        away = np.arange(SEVERAL_APART, SEVERAL, SEVERAL_APART)
+        places = place + np.concatenate([-away[::-1], [0.0], away])
+        values = self._log_risks(batch, np.exp(places), steps)
+        inner = values[1:-1]
+        low = 1 + np.flatnonzero((inner <= values[:-2]) & (inner <= values[2:]) & (inner < value + SEVERAL_DEEP))
+
+        def risk(place: float) -> float:
+            return self._log_risk(batch, float(np.exp(place)), steps)
+
+        others = [minimum(risk, start, SEVERAL_APART / 2, SETTLED) for start in places[low] if start != place]
+        return min([(place, value), *others], key=lambda found: found[1])
 
     def remark(self, batch: float, steps: float, rate: float) -> str:
         """Where the equivalent is known to be wrong, what that means."""
@@ -91,10 +112,15 @@ class TunedEquivalent:
         return rates[near[0]] + np.clip(slope, *STEEPEST) * (place - near[0])
 
     def _log_risk(self, batch: float, rate: float, steps: float) -> float:
-        one = (np.array([each]) for each in (batch, rate, steps))
-        found = run_risks(self.problem, self.algorithm, *one, rounded=False, estimate=False)
-        total = float(found.parts.sum())
-        return np.log(max(total, SMALLEST)) if np.isfinite(total) else np.inf
+        return float(self._log_risks(batch, np.array([rate]), steps)[0])
+
+    def _log_risks(self, batch: float, rates: np.ndarray, steps: float) -> np.ndarray:
+        same = np.ones_like(rates)
+        found = run_risks(
+            self.problem, self.algorithm, batch * same, rates, steps * same, rounded=False, estimate=False
+        )
+        total = found.parts.sum(0)
+        return np.where(np.isfinite(total), np.log(np.maximum(total, SMALLEST)), np.inf)
 
 
 def minimum(function: Callable[[float], float], start: float, apart: float, settled: float) -> tuple[float, float]:

@@ -25,9 +25,9 @@ class AdamField(MomentumField):
     beta2: float
     others = 1
 
-    def error(self, steps: float) -> float:
+    def error(self, steps: float, batch: float) -> float:
         """At first v scatters like the gradients that steps follow, and that is left out."""
-        return UNSETTLED_ERROR if steps < SETTLED else super().error(steps)
+        return UNSETTLED_ERROR if steps < SETTLED else super().error(steps, batch)
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
         """Polynomials of the gain, (P, J), and the noise, (P, 1)."""

@@ -138,7 +138,7 @@ def _seen(run: MeanField, state: State, course: Course, stop: float, shaken: np.
     iterate, spread = state.values[[MEAN, VARIANCE]]
     mean = own * iterate + total * state.sum_mean
     variance = own**2 * spread + 2 * own * total * state.covariance[0] + total**2 * state.sum_variance
-    error = run.field.error(stop)
+    error = run.field.error(stop, float(course.batches(np.array([max(stop - 1, 0)]))[0]))
     now = _one(run, iterate, spread, shaken, error)
     returned = _one(run, mean, variance, shaken | before if total else shaken, error)
     return Seen(*np.array([now, returned]).T)

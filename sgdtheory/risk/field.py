@@ -39,8 +39,8 @@ class Field(ABC):
 
     shortest: float = 16.0
 
-    def error(self, steps: float) -> float:
-        """Relative error of risks after so many steps, as measured by benchmarks/equivalents.py."""
+    def error(self, steps: float, batch: float) -> float:
+        """Relative error of risks after so many steps at B, as measured by benchmarks/equivalents.py."""
         return ERROR
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -11,7 +11,10 @@ from sgdtheory.risk.field import MEAN, VARIANCE, Known, MemorylessField, Momentu
 from sgdtheory.risk.sign_gain import correlated, sign_gain
 
 LONG_MEMORY = 0.8  # β from which on m is as good as Gaussian
+MANY_SAMPLES = 16  # in a batch
 SHORT_MEMORY_ERROR = 0.1
+SETTLED = 100.0  # steps
+UNSETTLED_ERROR = 0.15
 TINY = np.finfo(float).tiny
 
 
@@ -47,14 +50,18 @@ class SignField(MemorylessField):
 class SignMomentumField(MomentumField):
     """`m ← βm + (1 − β) g, w ← w − γ sign(m)`, coordinates = eigenvectors; m is Gaussian but for its slope at 0.
 
-    That takes a sum over several steps: with a short memory and small batches it is not close.
+    That takes a sum over many samples: with a short memory or small batches it is not close.
     """
 
     momentum: float
 
-    def error(self, steps: float) -> float:
-        """As measured for memories of one to five steps, and for longer ones."""
-        return SHORT_MEMORY_ERROR if self.momentum < LONG_MEMORY else super().error(steps)
+    def error(self, steps: float, batch: float) -> float:
+        """As measured: m is far from Gaussian where it sums few samples, and steps follow it where they are few."""
+        if steps < SETTLED:
+            return UNSETTLED_ERROR
+        if self.momentum < LONG_MEMORY or batch < MANY_SAMPLES:
+            return SHORT_MEMORY_ERROR
+        return super().error(steps, batch)
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
         """(P, 1): the slope of E sign at 0 over that of a Gaussian m."""

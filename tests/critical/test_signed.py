@@ -8,8 +8,10 @@ from sgdtheory.critical.signed import TunedEquivalent, minimum, steps_to, useful
 from sgdtheory.risk import run_risks
 from tests.marks import slow
 
-LINEAR = st.Algorithm(st.SignSGD(), st.Linear(), average=st.LastIterate())
+LAST = st.LastIterate()
+LINEAR = st.Algorithm(st.SignSGD(), st.Linear(), average=LAST)
 AVERAGED = st.Algorithm(st.SignSGD())
+ADAM = st.Algorithm(st.Adam(0.9, 0.95), st.Linear(), average=LAST)
 PROBLEM = st.LeastSquares(np.arange(1.0, 13) ** -1.5, np.arange(1.0, 13) ** -2.0, 1.0)
 SAMPLES = 60.0
 RATES = np.geomspace(0.01, 1.0, 24)
@@ -58,6 +60,21 @@ def test_the_best_learning_rate():
         every = st.excess_risk(PROBLEM, **setting, learning_rate=RATES).total
         assert risk == pytest.approx(every.min(), rel=1e-2)
         assert st.excess_risk(PROBLEM, **setting, learning_rate=rate).total == pytest.approx(risk, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("problem", "algorithm", "batch", "steps"),
+    [  # with two minima over γ
+        (st.PowerLaw(1.87, 4.25, noise_variance=0.048), st.Algorithm(st.Adam(), st.Linear(), average=LAST), 541, 76),
+        (st.PowerLaw(2.0, 1.95, 20, 19.8), ADAM, 837, 54),
+        (st.PowerLaw(1.5, 2.0, 16), LINEAR, 200, 2),
+    ],
+)
+def test_the_least_of_several_minima(problem, algorithm, batch, steps):
+    best = st.optimal_learning_rate(problem, batch_size=batch, num_samples=batch * steps, algorithm=algorithm)
+    rates = best.learning_rate * np.geomspace(1e-2, 1e2, 81)
+    setting = {"batch_size": batch, "num_samples": batch * steps, "algorithm": algorithm}
+    assert best.risk <= st.excess_risk(problem, **setting, learning_rate=rates).total.min() * (1 + 1e-3)
 
 
 def test_arrays_of_data_sizes_and_what_is_said_of_them():
