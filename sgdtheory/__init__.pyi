@@ -27,6 +27,7 @@ from .algorithms import HeavyBall as HeavyBall
 from .algorithms import LastIterate as LastIterate
 from .algorithms import Linear as Linear
 from .algorithms import LinearMethod as LinearMethod
+from .algorithms import Muon as Muon
 from .algorithms import Nesterov as Nesterov
 from .algorithms import NonlinearMethod as NonlinearMethod
 from .algorithms import NormalizedSGD as NormalizedSGD

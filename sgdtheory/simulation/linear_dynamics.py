@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from sgdtheory.simulation.dynamics import STEPS, Lane, Sampler, Spectrum, two_sum, walk
+from sgdtheory.simulation.dynamics import STEPS, Lane, Sampler, Spectrum, sum_of_squares, two_sum, walk
 
 
 class Table(NamedTuple):
@@ -97,10 +97,10 @@ def gained(replica: Replica, number: Array, iterate: Array, total: Array) -> Arr
 
 
 def squares(last: Array, total: Array, iterate: Array, norm: Array) -> tuple[Array, Array]:
-    """`‖a w + S/norm‖²` and `‖w‖²` from (L, d) w and S, (L,) a and norm."""
-    own = jnp.where(iterate[:, None] == 0, 0, iterate[:, None] * last)  # w may have left the range of a float
-    returned = own + total / norm[:, None]
-    return (returned**2).sum(-1), (last**2).sum(-1)
+    """`‖a w + S/norm‖²` and `‖w‖²` of L lanes' w and S, (L,) a and norm."""
+    iterate, norm = (jnp.expand_dims(each, tuple(range(1, last.ndim))) for each in (iterate, norm))
+    own = jnp.where(iterate == 0, 0, iterate * last)  # w may have left the range of a float
+    return sum_of_squares(own + total / norm), sum_of_squares(last)
 
 
 def carry(state: State) -> State:
