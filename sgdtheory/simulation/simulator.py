@@ -54,10 +54,10 @@ def simulate(
     and gradients clipped by their norm.
 
     With `outputs=m` the weights are an m × d matrix W and the labels `y = W* x + ξ` vectors, as in a layer: what `Muon`
-    is made for. Every s_i and σ² are divided evenly, (w_0 − w*)_ki = ±√(s_i/(m λ_i)) and σ²/m for each output k, with
-    signs drawn from the key (THEORY.md T39), and risks are summed over outputs, `tr Δ H Δᵀ`. Outputs share their
-    x, but what one output's method does is what it does alone: the mean risk of a linear method is the same with every
-    m, and so is that of sign and Adam at γ/√m.
+    is made for. Risks are summed over outputs, `tr Δ H Δᵀ` with Δ = W − W*, and s_i and σ² are divided among them: in
+    direction i, Δ at the start is √(s_i/λ_i) q_i, q_i uniform on the sphere in ℝᵐ (drawn from the key, the same for all
+    replicas), and each output's labels have noise σ²/m (THEORY.md T39). So the mean risk of a linear method is the
+    same with every m.
 
     With `sampler="sufficient"` a step costs one chi-square and d normals, whatever B, and has exactly the law of
     mini-batch SGD on Gaussian data (THEORY.md T7). `sampler="explicit"` draws the batch: the reference, and the way
@@ -136,8 +136,8 @@ def simulate(
         )  # the mean over outputs is at best as good as that of as many more replicas
         head = problem if truncation is None else problem.truncated(truncation.dim)
         _check_dim(head, memory_limit, algorithm, outputs, sampler)
-        signs = random_signs(words, outputs, head.dim or 0)
-        spectrum, unit, scale = _spectrum(head, truncation, quantity, dtype, signs)
+        split = random_directions(words, outputs, head.dim or 0)
+        spectrum, unit, scale = _spectrum(head, truncation, quantity, dtype, split)
         named = (
             str(law) if isinstance(law, str) or hasattr(law, "fourth_moment") else "a function"
         )  # without its address
@@ -250,13 +250,16 @@ def key_words(key: Any) -> np.ndarray:
         raise ValueError(f"key must be a JAX key, for example jax.random.key(0), got {key!r}") from None
 
 
-def random_signs(key: np.ndarray, outputs: int, dim: int) -> np.ndarray:
-    """(m, d) of w_0 − w*, the same for one (2,) uint32 key; the first output's are 1, which is no loss."""
-    drawn = np.random.default_rng([*key.tolist(), outputs]).integers(0, 2, (outputs, dim))
-    return np.where(drawn == drawn[0], 1.0, -1.0)
+def random_directions(key: np.ndarray, outputs: int, dim: int) -> np.ndarray:
+    """(m, d), of which each column is uniform on the sphere, the same for one (2,) uint32 key.
+
+    The first output's are made positive, by turning an axis of x, so that one output is the ordinary problem.
+    """
+    drawn = np.random.default_rng([*key.tolist(), outputs]).standard_normal((outputs, dim))
+    return drawn / np.linalg.norm(drawn, axis=0) * np.sign(drawn[0])
 
 
-def _spectrum(head: AbstractProblem, truncation: Truncation | None, quantity: Quantity, dtype: str, signs: np.ndarray):
+def _spectrum(head: AbstractProblem, truncation: Truncation | None, quantity: Quantity, dtype: str, split: np.ndarray):
     """The spectrum in units in which λ_1 = 1 and Σ s_i + σ² = 1; λ_1; and the unit of u.
 
     What is not simulated is a direction without a gradient for each output: noise that outputs do not share.
@@ -264,8 +267,8 @@ def _spectrum(head: AbstractProblem, truncation: Truncation | None, quantity: Qu
     from sgdtheory.simulation.dynamics import Spectrum
 
     eigenvalue, signal = (np.asarray(values, dtype=float) for values in head.directions())
-    outputs = len(signs)
-    start = signs * np.sqrt(signal / outputs)
+    outputs = len(split)
+    start = split * np.sqrt(signal)
     if truncation is not None:
         eigenvalue = np.append(eigenvalue, np.zeros(outputs))
         start = np.hstack([start, np.sqrt(truncation.tail_risk / outputs) * np.eye(outputs)])

@@ -12,13 +12,13 @@ import sgdtheory as st
 from sgdtheory.algorithms.muon import newton_schulz, polar
 from sgdtheory.simulation import nonlinear_program
 from sgdtheory.simulation.nonlinear_program import random_basis
-from sgdtheory.simulation.simulator import key_words, random_signs
+from sgdtheory.simulation.simulator import key_words, random_directions
 from sgdtheory.simulation.wishart import Wishart
 from tests.marks import slow
 from tests.simulation.small import PROBLEM, columns
 from tests.simulation.statistical import FALSE_ALARM, normal_limit, standard_score, two_sample_p
 
-KEY = jax.random.key(2)  # its signs of two outputs have rank 2
+KEY = jax.random.key(2)
 LAST = st.LastIterate()
 RATES = [0.3, 0.3, 0.15, 0.15]
 BATCHES = [2, 2, 4, 4]
@@ -79,11 +79,11 @@ def quintics(matrices):
     return left * x[:, None, :] @ right
 
 
-def textbook(rng, method, outputs, signs, basis):
+def textbook(rng, method, outputs, split, basis):
     """(R, 2) risks of the uniform average and of the last iterate: dense batches, (R, m, d) weights."""
     d = len(PROBLEM.eigenvalues)
     root = np.sqrt(PROBLEM.eigenvalues)
-    away = signs * np.sqrt(PROBLEM.signal / outputs) / root @ basis.T  # w − w*
+    away = split * np.sqrt(PROBLEM.signal) / root @ basis.T  # w − w*
     w = np.tile(away, (REPLICAS, 1, 1))
     m, v, path = np.zeros_like(w), np.zeros_like(w), [w]
     for step, (rate, batch) in enumerate(zip(RATES, BATCHES, strict=True)):
@@ -119,12 +119,12 @@ def test_risks_have_the_law_of_dense_batches(name, outputs, sampler):
     options = {"num_samples": sum(BATCHES), "shapes": SHAPES, "average": average, "sampler": sampler}
     found = simulated(method, outputs, dtype="float64", **options)
     assert found.num_steps == len(BATCHES)
-    signs = random_signs(key_words(KEY), outputs, 3)
+    split = random_directions(key_words(KEY), outputs, 3)
 
     def dense(which):
         rotated = getattr(which, "basis", "") == "random"
         basis = random_basis(3, key_words(KEY)) if rotated else np.eye(3)
-        return textbook(np.random.default_rng(1), which, outputs, signs, basis).round(9)
+        return textbook(np.random.default_rng(1), which, outputs, split, basis).round(9)
 
     mine = columns(found).round(9)
     assert two_sample_p(mine, dense(method)) > FALSE_ALARM / len(CASES)
@@ -211,18 +211,16 @@ def test_averaged_sgd_of_infinitely_many_directions():
 
 
 @pytest.mark.parametrize("method", [st.SignSGD(0.5), st.Adam(0.5, 0.8)])
-def test_what_looks_at_each_weight_is_the_same_on_every_output(method):
-    """At γ/√m, in the mean; false alarm 1e-4 over both; the control is γ."""
-    many = {rate: simulated(method, 4, learning_rate=rate).excess_risk for rate in (0.1, 0.2)}
-    one = simulated(method, 1, key=jax.random.key(8), learning_rate=0.2).excess_risk
-    error = one.std(ddof=1) / np.sqrt(one.size)
-
-    def score(risks):
-        mean_error = risks.std(ddof=1) / np.sqrt(risks.size)
-        return abs(risks.mean() - one.mean()) / np.hypot(error, mean_error)
-
-    assert score(many[0.1]) < normal_limit(2)
-    assert score(many[0.2]) > 10
+def test_what_looks_at_each_weight_does_to_an_output_what_it_does_alone(method):
+    """The mean is the sum over outputs, each an ordinary problem; false alarm 1e-4 over both; the control has 2γ."""
+    split = random_directions(key_words(KEY), 3, 3)
+    parts = [st.LeastSquares(PROBLEM.eigenvalues, PROBLEM.signal * row**2, PROBLEM.noise_variance / 3) for row in split]
+    alone = [simulated(method, 1, key=jax.random.key(8 + k), problem=part) for k, part in enumerate(parts)]
+    found = simulated(method, 3)
+    mean = sum(each.mean for each in alone)
+    error = np.sqrt(sum(each.standard_error**2 for each in (found, *alone)))
+    assert abs(found.mean - mean) / error < normal_limit(2)
+    assert abs(simulated(method, 3, learning_rate=0.6).mean - mean) / error > 10
 
 
 @pytest.mark.parametrize(("batch", "clip_norm"), [(1, np.inf), (7, np.inf), (2, 0.5)])
@@ -248,9 +246,7 @@ def test_a_huge_batch_is_the_path_without_noise():
     """Muon on the mean gradient ΔH, by hand."""
     options = {"batch_size": 2.0**99, "num_samples": 2.0**99 * 6, "num_replicas": 2, "dtype": "float64"}
     found = simulated(st.Muon(0.0), 2, **options)
-    signs = random_signs(key_words(KEY), 2, 3)
-    assert abs(signs[1].sum()) == 1  # else Δ has rank 1, and the noise says what the other direction is
-    weights = signs * np.sqrt(PROBLEM.signal / PROBLEM.eigenvalues / 2)
+    weights = random_directions(key_words(KEY), 2, 3) * np.sqrt(PROBLEM.signal / PROBLEM.eigenvalues)
     for _ in range(6):
         weights = weights - 0.3 * linalg.polar(weights * PROBLEM.eigenvalues)[0]
     np.testing.assert_allclose(found.excess_risk, (PROBLEM.eigenvalues * weights**2).sum(), rtol=1e-9)
@@ -302,14 +298,19 @@ def test_polar_below_the_rank(dtype):
     assert (nothing == 0).all()
 
 
-def test_signs():
-    """(m, d), ±1, the first row 1, others fair and their own for every key and m; false alarm 1e-4."""
-    signs = random_signs(np.array([3, 4], np.uint32), 40, 500)
-    assert (signs[0] == 1).all()
-    assert set(signs.flat) == {1.0, -1.0}
-    assert (abs(standard_score(signs[1:].reshape(-1, 1), 0.0)) < normal_limit(2)).all()
-    assert (abs(standard_score((signs[1:-1] * signs[2:]).reshape(-1, 1), 0.0)) < normal_limit(2)).all()
-    assert (signs != random_signs(np.array([3, 5], np.uint32), 40, 500)).any()
+def test_directions():
+    """(m, d), columns of length 1, the first row positive, others symmetric and independent; false alarm 1e-4."""
+    split = random_directions(np.array([3, 4], np.uint32), 40, 500)
+    np.testing.assert_allclose((split**2).sum(0), 1, rtol=1e-12)
+    assert (split[0] > 0).all()
+    scores = [
+        standard_score(split[1:].reshape(-1, 1), 0.0),
+        standard_score((split[1:-1] * split[2:]).reshape(-1, 1), 0.0),
+        standard_score((split**2).T, 1 / 40),
+    ]
+    assert (abs(np.concatenate(scores)) < normal_limit(42)).all()
+    assert (split != random_directions(np.array([3, 5], np.uint32), 40, 500)).any()
+    assert (random_directions(np.array([3, 4], np.uint32), 1, 5) == 1).all()
 
 
 @pytest.mark.parametrize(
