@@ -36,7 +36,6 @@ from .algorithms import Returned as Returned
 from .algorithms import ScheduleFree as ScheduleFree
 from .algorithms import SignSGD as SignSGD
 from .algorithms import Stages as Stages
-from .algorithms import StepFunction as StepFunction
 from .algorithms import TailAverage as TailAverage
 from .algorithms import UniformAverage as UniformAverage
 from .bounds import Setting as Setting
