@@ -83,14 +83,9 @@ def carry(state: State) -> State:
 
 
 def risks(state: State, num_steps: Array) -> tuple[Array, Array]:
-    """`‖ū‖²` of the average of the iterates before the last, and `‖u‖²` of the last."""
+    """`‖ū‖²` of the average of one lane's iterates before the last, and `‖u‖²` of the last."""
     average = (state.total + state.total_low) / num_steps
-    return sum_of_squares(average), sum_of_squares(state.error + state.error_low)
-
-
-def sum_of_squares(vectors: Array) -> Array:
-    """(L,) of L vectors or matrices."""
-    return (vectors**2).reshape(len(vectors), -1).sum(-1)
+    return (average**2).sum(), ((state.error + state.error_low) ** 2).sum()
 
 
 def advance(sampler: Sampler, spectrum: Spectrum, lanes: Lane, state: State, first: Array, count: Array) -> State:

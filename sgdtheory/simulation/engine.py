@@ -263,4 +263,4 @@ def _compiled_advance(
     )(spectrum, lanes, state, first, count)
 
 
-_compiled_risks = jax.jit(risks)
+_compiled_risks = jax.jit(jax.vmap(risks, in_axes=(0, None)))

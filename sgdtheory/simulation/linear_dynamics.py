@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from sgdtheory.simulation.dynamics import STEPS, Lane, Sampler, Spectrum, sum_of_squares, two_sum, walk
+from sgdtheory.simulation.dynamics import STEPS, Lane, Sampler, Spectrum, two_sum, walk
 
 
 class Table(NamedTuple):
@@ -97,10 +97,9 @@ def gained(replica: Replica, number: Array, iterate: Array, total: Array) -> Arr
 
 
 def squares(last: Array, total: Array, iterate: Array, norm: Array) -> tuple[Array, Array]:
-    """`‖a w + S/norm‖²` and `‖w‖²` of L lanes' w and S, (L,) a and norm."""
-    iterate, norm = (jnp.expand_dims(each, tuple(range(1, last.ndim))) for each in (iterate, norm))
+    """`‖a w + S/norm‖²` and `‖w‖²` of one lane."""
     own = jnp.where(iterate == 0, 0, iterate * last)  # w may have left the range of a float
-    return sum_of_squares(own + total / norm), sum_of_squares(last)
+    return ((own + total / norm) ** 2).sum(), (last**2).sum()
 
 
 def carry(state: State) -> State:
@@ -111,7 +110,7 @@ def carry(state: State) -> State:
 
 
 def risks(spectrum: Spectrum, output: Array, state: State, iterate: Array, norm: Array) -> tuple[Array, Array]:
-    """`‖a w + S/norm‖²` and `‖w‖²` of L replicas, w = oᵀu, a and norm (L,)."""
+    """`‖a w + S/norm‖²` and `‖w‖²` of one replica, w = oᵀu."""
     last = _combined(output, _vectors(spectrum, state))
     return squares(last, state.total + state.total_low, iterate, norm)
 

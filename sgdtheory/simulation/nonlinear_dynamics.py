@@ -94,7 +94,7 @@ def carry(state: State) -> State:
 
 
 def risks(spectrum: Spectrum, state: State, iterate: Array, norm: Array) -> tuple[Array, Array]:
-    """`‖a w + S/norm‖²` and `‖w‖²` of L replicas, a and norm (L,)."""
+    """`‖a w + S/norm‖²` and `‖w‖²` of one replica."""
     last = spectrum.start + state.moved + state.moved_low
     return squares(last, state.total + state.total_low, iterate, norm)
 

@@ -108,4 +108,4 @@ def _compiled_advance(
     )(spectrum, weights, table, replicas, state, origin, first, count)
 
 
-_compiled_risks = jax.jit(risks)
+_compiled_risks = jax.jit(jax.vmap(risks, in_axes=(None, 0, 0, 0)))
