@@ -41,9 +41,10 @@ def tuned(
     for grid, runs in zip(GRIDS, (replicas // 4, replicas // 2, replicas), strict=True):
         options = {"outputs": outputs, "learning_rate": rate * grid, "num_replicas": runs}
         found = st.simulate(jax.random.key(0), problem, **setting, **options)
-        best = int(np.argmin(found.mean))
+        means = np.asarray(found.mean)
+        best = int(np.argmin(means))
         rate *= grid[best]
-    return float(found.mean[best]), float(found.standard_error[best])
+    return float(means[best]), float(np.asarray(found.standard_error)[best])
 
 
 def first_rate(problem: st.PowerLaw, method: st.NonlinearMethod, steps: int, outputs: int) -> float:
