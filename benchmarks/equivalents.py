@@ -26,7 +26,26 @@ class Found(NamedTuple):
     noise: float
 
 
-def one(seed: int, replicas: int) -> Found:
+def sign(_: np.random.Generator) -> st.SignSGD:
+    """signSGD."""
+    return st.SignSGD()
+
+
+def adam(random: np.random.Generator) -> st.Adam:
+    """Adam with a random memory."""
+    beta1 = float(random.choice([0.0, 0.9, 0.95]))
+    return st.Adam(beta1, float(random.choice([0.95, 0.99, 0.999])))
+
+
+def signum(random: np.random.Generator) -> st.SignSGD:
+    """signSGD with momentum."""
+    return st.SignSGD(float(random.choice([0.8, 0.9, 0.95])))
+
+
+METHODS = {"sign": sign, "signum": signum, "adam": adam}
+
+
+def one(seed: int, replicas: int, method: str) -> Found:
     """A random power law, schedule, average, B, γ and n, computed and simulated."""
     random = np.random.default_rng(seed)
     problem = st.PowerLaw(
@@ -36,7 +55,7 @@ def one(seed: int, replicas: int) -> Found:
     steps = int(10 ** random.uniform(1.5, 3.2))
     schedule = SCHEDULES[random.integers(len(SCHEDULES))]
     average = AVERAGES[random.integers(len(AVERAGES))]
-    algorithm = st.Algorithm(st.SignSGD(), schedule=schedule, average=average)
+    algorithm = st.Algorithm(METHODS[method](random), schedule=schedule, average=average)
     rate = 10 ** random.uniform(-0.5, 1.0) * np.sqrt(problem.initial_risk) / steps
     setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps, "algorithm": algorithm}
     expected = st.excess_risk(problem, **setting)
@@ -70,10 +89,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--settings", type=int, default=300)
     parser.add_argument("--replicas", type=int, default=256)
+    parser.add_argument("--method", choices=METHODS, default="sign")
     arguments = parser.parse_args()
     found = []
     for seed in range(arguments.settings):
-        found.append(one(seed, arguments.replicas))
+        found.append(one(seed, arguments.replicas, arguments.method))
         print(
             f"{seed:4} B = {found[-1].batch:5}  {found[-1].error:+.3%} ± {found[-1].noise:.3%}, {found[-1].stated:.1%}",
             flush=True,

@@ -19,7 +19,7 @@ STEEPEST = -1.5, 0.5  # slopes of log γ in log n that are believed
 SETTLED = 3e-4  # of log risk, at which a search for γ ends
 STEPS_SETTLED = 1e-3  # of log n: where it is known
 MOST_LOOKS = 60
-REMARKED = 0.1  # relative error of the risk at B*
+REMARKED = 0.15  # relative error of the risk at B*
 FARTHEST = 1e4  # times the steps of D samples: if more are needed, none do
 SMALLEST = 1e-300
 

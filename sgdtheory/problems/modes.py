@@ -22,14 +22,16 @@ class Rule(NamedTuple):
     Attributes:
         leading: first direction that is not kept by itself.
         nodes: Gauss–Legendre nodes in a block of log i, at least 6.
+        width: of blocks, over what is widest with many nodes.
     """
 
     leading: int
     nodes: int
+    width: float = 1.0
 
 
 # Relative error of sums → rule, by measurement (tests/problems/test_modes.py): the first is exact to about 1e-12.
-RULES = {0.0: Rule(64, 16), 1e-8: Rule(24, 10), 1e-6: Rule(20, 8)}
+RULES = {0.0: Rule(64, 16), 1e-8: Rule(24, 10), 1e-6: Rule(20, 8), 1e-4: Rule(12, 6, 2.0)}
 EXACT = RULES[0.0]
 BLOCK_WIDTH_INDEX = 0.9  # widest block, in log i
 BLOCK_WIDTH_EIGENVALUE = 1.6  # widest block, in log λ
@@ -77,7 +79,7 @@ def power_law_modes(capacity: float, source: float, dim: int | None, reach_expon
     leading = np.arange(1.0, rule.leading)
     tail_start = max(2 * rule.leading, math.ceil(2.0 ** (-reach_exponent / capacity)))
     block_end = min(tail_start, last + 1)
-    nodes, weights = _block_rule(rule.leading, block_end, capacity, rule.nodes)
+    nodes, weights = _block_rule(block_end, capacity, rule)
     index = np.concatenate([leading, nodes])
     count = np.concatenate([np.ones_like(leading), weights])
     eigenvalue, multiplicity, signal = index**-capacity, count, count * index**-source
@@ -89,14 +91,15 @@ def power_law_modes(capacity: float, source: float, dim: int | None, reach_expon
     return Modes(eigenvalue, multiplicity, signal)
 
 
-def _block_rule(first: int, end: float, capacity: float, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights with Σ_{first ≤ i < end} f(i) ≈ Σ_k w_k f(x_k) for f smooth in log i.
+def _block_rule(end: float, capacity: float, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights with Σ_{leading ≤ i < end} f(i) ≈ Σ_k w_k f(x_k) for f smooth in log i.
 
     Composite Gauss–Legendre in log i for `∫_{first−½}^{end−½} f`, plus the Euler–Maclaurin terms at the two ends,
     whose derivatives are those of the polynomial through the nodes of the outermost blocks.
     """
-    low, high = math.log(first - 0.5), math.log(end - 0.5)
-    width = min(BLOCK_WIDTH_INDEX, BLOCK_WIDTH_EIGENVALUE / capacity)
+    low, high = math.log(rule.leading - 0.5), math.log(end - 0.5)
+    width = rule.width * min(BLOCK_WIDTH_INDEX, BLOCK_WIDTH_EIGENVALUE / capacity)
+    num_nodes = rule.nodes
     num_blocks = max(1, math.ceil((high - low) / width))
     half = (high - low) / num_blocks / 2
     centers = low + half * (2 * np.arange(num_blocks) + 1)

@@ -7,10 +7,10 @@ import numpy as np
 
 from sgdtheory.problems import AbstractProblem, PowerLaw
 
-MOST_LISTED = 4096  # directions that are taken one by one
+LEAST_KEPT = 4096.0  # directions
 UNMOVED = 1e-3  # of its start: what a direction moves that is left out
 LARGEST_INDEX = 1e15
-MODES_TOLERANCE = 1e-6  # of sums over directions
+MODES_TOLERANCE = 1e-4  # of sums over directions; risks of runs are right to some 1e-6
 BEYOND_ALL = 1e-300  # no eigenvalue is as small: no mode stands for a tail
 
 
@@ -72,12 +72,12 @@ def ensemble(problem: AbstractProblem, travel: float, slope: float) -> Ensemble:
 
 def _kept(problem: AbstractProblem, way: float) -> float | None:
     """How many directions of a power law move; None: all are listed."""
-    if problem.dim is not None and (problem.dim <= MOST_LISTED or not isinstance(problem, PowerLaw)):
-        return None
     if not isinstance(problem, PowerLaw):
+        if problem.dim is not None:
+            return None
         raise ValueError(
             "problem must have finitely many directions, or be a PowerLaw, for a method that is not linear; truncate it"
         )
     moving = (way / UNMOVED) ** (2 / problem.capacity)
     last = math.inf if problem.dim is None else problem.dim
-    return float(min(max(np.ceil(moving), MOST_LISTED), LARGEST_INDEX, last))
+    return float(min(max(np.ceil(moving), LEAST_KEPT), LARGEST_INDEX, last))

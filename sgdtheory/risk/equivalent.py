@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.algorithms import Algorithm, Course, SignSGD, checked_algorithm, steps_of_shape
+from sgdtheory.algorithms import Algorithm, Course, checked_algorithm, steps_of_shape
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.ensemble import ensemble
+from sgdtheory.risk.field import MEAN, VARIANCE
 from sgdtheory.risk.fields import field_of
 from sgdtheory.risk.mean_field import MeanField, State
 from sgdtheory.risk.moments import Keeping
 from sgdtheory.risk.runs import MOST_PIECES, MOST_STEPS
 
-# Relative errors of the equivalent, not of its computation, as measured by benchmarks/equivalents.py:
-ERROR = 0.02  # as a rule,
-LOST = 2.0  # and so much of what variances hold in directions in which steps lead to and fro,
-LOST_MEAN = 1.0  # and of what means hold there
+# As measured by benchmarks/equivalents.py, the field's error grows by
+LOST = 2.0  # times what variances hold in directions in which steps lead to and fro,
+LOST_MEAN = 1.0  # and what means hold there
 LOOKS = 24  # numbers of steps, log-spaced, at which it is asked whether they do
 SUMMED = 4096  # steps at which Σ γ_t is looked at
 
@@ -68,8 +68,8 @@ def _followed(run: MeanField, course: Course, stops: np.ndarray, number: int) ->
     """What is seen at the stops."""
     average = course.algorithm.average
     kept = Keeping(average.forgetting(course.num_steps), average.weight(course.num_steps))
-    state = _with_sum(run.start()) if average.starts_at_iterate() else run.start()
-    before = np.zeros(state.mean.size, dtype=bool)  # directions in which averaged steps have led to and fro
+    state = _with_sum(run) if average.starts_at_iterate() else run.start()
+    before = np.zeros(state.sum_mean.size, dtype=bool)  # directions in which averaged steps have led to and fro
     if 0 in stops:
         yield _seen(run, state, course, 0.0, before, before)
     looks = np.append(stops, np.round(np.geomspace(1, course.num_steps, number)))
@@ -89,9 +89,10 @@ def _followed(run: MeanField, course: Course, stops: np.ndarray, number: int) ->
                 yield _seen(run, state, course, now, shaken, before)
 
 
-def _with_sum(state: State) -> State:
-    """The sum begins as the iterate, at the start."""
-    return state._replace(sum_mean=state.mean, covariance=state.variance, sum_variance=state.variance)
+def _with_sum(run: MeanField) -> State:
+    """The sum begins as the iterate, at the start, where nothing is random."""
+    state = run.start()
+    return state._replace(sum_mean=state.values[MEAN])
 
 
 def _mean_field(problem: AbstractProblem, course: Course) -> MeanField:
@@ -100,9 +101,8 @@ def _mean_field(problem: AbstractProblem, course: Course) -> MeanField:
     assert field is not None, "checked_for_risk has let it pass"
     steps = np.unique(np.floor(np.linspace(0, course.num_steps - 1, int(min(course.num_steps, SUMMED)))))
     travel = float(course.rates(steps).mean() * course.num_steps)
-    slope = 1.0
-    if isinstance(method, SignSGD):  # E sign ≤ √B u/√T, T ≥ σ²
-        slope = float(np.sqrt(course.batches(steps).max() / max(problem.noise_variance, np.finfo(float).tiny)))
+    # E sign ≤ √B u/√T, T ≥ σ², and so Adam's steps
+    slope = float(np.sqrt(course.batches(steps).max() / max(problem.noise_variance, np.finfo(float).tiny)))
     return MeanField(ensemble(problem, travel, slope), field, course, bool(_plateaus(course).size))
 
 
@@ -135,16 +135,18 @@ def _plateaus(course: Course) -> np.ndarray:
 def _seen(run: MeanField, state: State, course: Course, stop: float, shaken: np.ndarray, before: np.ndarray) -> Seen:
     """Of w_t, whose directions are shaken now, and of what is returned, where they may have been before."""
     own, total = course.algorithm.average.returned(stop, course.num_steps)
-    mean = own * state.mean + total * state.sum_mean
-    variance = own**2 * state.variance + 2 * own * total * state.covariance + total**2 * state.sum_variance
-    now = _one(run, state.mean, state.variance, shaken)
-    returned = _one(run, mean, variance, shaken | before if total else shaken)
+    iterate, spread = state.values[[MEAN, VARIANCE]]
+    mean = own * iterate + total * state.sum_mean
+    variance = own**2 * spread + 2 * own * total * state.covariance[0] + total**2 * state.sum_variance
+    error = run.field.error(stop)
+    now = _one(run, iterate, spread, shaken, error)
+    returned = _one(run, mean, variance, shaken | before if total else shaken, error)
     return Seen(*np.array([now, returned]).T)
 
 
-def _one(run: MeanField, mean: np.ndarray, variance: np.ndarray, shaken: np.ndarray) -> list[float]:
-    """Parts of the risk, and its error."""
+def _one(run: MeanField, mean: np.ndarray, variance: np.ndarray, shaken: np.ndarray, error: float) -> list[float]:
+    """Parts of the risk, and its error, at least `error`."""
     parts = [float(each[0]) for each in run.risk(mean[None], variance[None])]
     weights = run.ensemble.multiplicity * shaken
     lost = float(LOST * np.maximum(variance, 0.0) @ weights + LOST_MEAN * mean**2 @ weights)
-    return [*parts, ERROR + (lost / sum(parts) if lost else 0.0)]
+    return [*parts, error + (lost / sum(parts) if lost else 0.0)]

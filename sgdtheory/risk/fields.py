@@ -1,64 +1,35 @@
-"""What a step of a nonlinear method does to each direction, given the loss: deterministic equivalents (THEORY.md T37).
+"""Which methods have a field.
 
-Coordinates are `u_i = √λ_i (w − w*)_i`, Gaussian with mean a_i and variance r_i, and the loss T = σ² + R of all
-directions does not fluctuate. Given χ, the length of a batch's residuals in units of √T, the gradient's coordinates are
-Gaussian (T36): the mean of a step over u and χ is taken exactly.
+The loss T does not fluctuate, and coordinates are eigenvectors. Given χ, the length of a batch's residuals in units of
+√T, the gradient's coordinates are Gaussian (THEORY.md T36).
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any
 
-import numpy as np
-from scipy import special
-
-from sgdtheory.algorithms import NonlinearMethod, SignSGD
-from sgdtheory.risk.chi import ChiRule
-from sgdtheory.risk.ensemble import Ensemble
+from sgdtheory.algorithms import Adam, NonlinearMethod, SignSGD
+from sgdtheory.risk.adam_field import AdamField
+from sgdtheory.risk.field import Field
+from sgdtheory.risk.sign_field import SignField, SignMomentumField
 
 
-class Step(NamedTuple):
-    """What a step does, (P, K) each: `a ← a − drift`, `r ← (1 − 2 response) r + scatter`.
-
-    Attributes:
-        drift: mean of −Δu.
-        response: its derivative by a: −Cov(u, Δu) = response · r for a Gaussian u.
-        scatter: variance of Δu.
-    """
-
-    drift: np.ndarray
-    response: np.ndarray
-    scatter: np.ndarray
+def _of_sign(method: SignSGD) -> Field:
+    return SignMomentumField(method.momentum) if method.momentum else SignField()
 
 
-def sign_step(
-    ensemble: Ensemble, mean: np.ndarray, variance: np.ndarray, loss: np.ndarray, rate: np.ndarray, chi: ChiRule
-) -> Step:
-    """Of `w ← w − γ sign(g)`.
-
-    With T' = T − E u_i², the others' part of the loss, and z ~ N(0, 1), g_i has the sign of `χ u_i + √T' z`, so that
-
-        E sign(g_i) = E_χ erf(χ a_i/√(2 (T' + χ² r_i))),    E sign(g_i)² = 1.
-    """
-    others = np.maximum(loss - (mean**2 + variance), np.finfo(float).tiny)
-    sign = np.zeros_like(mean)
-    slope = np.zeros_like(mean)
-    for k in range(chi.node.shape[1]):
-        node, weight = (each[:, k, None] for each in chi)
-        width = node / np.sqrt(2 * (others + node**2 * variance))
-        place = width * mean
-        sign += weight * special.erf(place)
-        slope += weight * width * np.exp(-(place**2))
-    slope *= 2 / np.sqrt(np.pi)
-    moved = rate * ensemble.root
-    return Step(moved * sign, moved * slope, rate**2 * ensemble.spread * (1 - sign**2))
+def _of_adam(method: Adam) -> Field | None:
+    """Steps m/√v are bounded if β₁² < β₂; without memory they are signs."""
+    if method.epsilon > 0:
+        return None
+    if method.beta1 == method.beta2 == 0:
+        return SignField()
+    return AdamField(method.beta1, method.beta2) if method.beta1**2 < method.beta2 else None
 
 
-Field = Callable[[Ensemble, np.ndarray, np.ndarray, np.ndarray, np.ndarray, ChiRule], Step]
-FIELDS: dict[type[NonlinearMethod], Field] = {SignSGD: sign_step}
+FIELDS: dict[type[NonlinearMethod], Callable[[Any], Field | None]] = {SignSGD: _of_sign, Adam: _of_adam}
 
 
 def field_of(method: NonlinearMethod) -> Field | None:
-    """The field of a method, if one is known: without momentum, where coordinates are eigenvectors."""
+    """The field of a method, if one is known."""
     known = FIELDS.get(type(method))
-    plain = getattr(method, "momentum", 0.0) == 0
-    return known if known and plain and method.basis == "eigenvectors" else None
+    return known(method) if known and method.basis == "eigenvectors" else None

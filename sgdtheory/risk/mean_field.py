@@ -1,7 +1,7 @@
 """Runs of a nonlinear method's deterministic equivalent: step by step, and many steps at once on panels.
 
-Every direction has a mean a and a variance r, and what they do next depends on them and on the loss T = σ² + R of all
-directions (`fields`). On a panel a and r are polynomials in the step number, exact at p Radau points, as in `panels`:
+Every direction has values, a mean and a variance first, and what they do next depends on them and on the loss
+T = σ² + R of all directions (`field`). On a panel values are polynomials in the step number, exact at p Radau points:
 
     y(t_j) = y(t_j − 1) + change(y(t_j − 1), T(t_j − 1)),    j = 1 … p.
 
@@ -16,39 +16,54 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.algorithms import Course
-from sgdtheory.risk.chi import ChiRule, chi_rules
 from sgdtheory.risk.ensemble import Ensemble
-from sgdtheory.risk.fields import Field, Step
+from sgdtheory.risk.field import MEAN, VARIANCE, Field, Known
 from sgdtheory.risk.moments import Keeping
 from sgdtheory.risk.panels import backward_differences, radau_nodes, tails
 
 ORDER = 5  # points on a panel
 TAIL = 1e-3  # of the risk's two highest Legendre coefficients on a panel: it is then right to some 1e-6
 CONVERGED = 1e-6  # relative change of the risk at which Newton's method ends
-MOST_ITERATIONS = 10
+MOST_ITERATIONS = 15
+RENEWED = 5  # iterations between derivatives
 DIFFERENCE = 1e-6  # relative, of numerical derivatives
 FIRST_STEPS = 48.0  # after a kink, one by one
-SHORTEST = 16.0  # steps of a panel
+TOGETHER = 1024  # steps that are looked up at once
 LONGER = 2.0  # times the panel before, at most, and times the way from the last kink
 RANDOM = 1e-9  # of a mean's square: smaller variances are rounding
 FALLEN = 0.2  # of a learning rate: if it ends below that share of it, panels close in on the end
 
 
 class State(NamedTuple):
-    """(K,) or (P, K) each: mean a and variance r of u; and of the average's sum S its mean, Cov(u, S) and variance."""
+    """Of K directions: values (q, K); and of the average's sum S its mean, Cov(x, S) (k, K) and variance."""
 
-    mean: np.ndarray
-    variance: np.ndarray
+    values: np.ndarray
     sum_mean: np.ndarray
     covariance: np.ndarray
     sum_variance: np.ndarray
 
 
-class Known(NamedTuple):
-    """What is known of P steps: (P, 1) learning rates and (P, M) rules of their batch sizes."""
+class Slopes(NamedTuple):
+    """Of a panel's equations at its p points: x of them are one mode's unknowns, p values of each of q.
 
-    rate: np.ndarray
-    chi: ChiRule
+    Attributes:
+        inverse: (K, x, x), at given losses.
+        by_loss: (K, x, p) what a mode does if the loss at a point changes.
+        seen: (K, p, x) how the loss changes with it.
+        coupled: (p, p) how losses follow what they would do if they did not move the modes.
+    """
+
+    inverse: np.ndarray
+    by_loss: np.ndarray
+    seen: np.ndarray
+    coupled: np.ndarray
+
+    def correction(self, missing: np.ndarray) -> np.ndarray:
+        """(q, p, K) Newton's step, from what is missing in the equations."""
+        q, p, size = missing.shape
+        alone = (self.inverse @ np.moveaxis(missing, (0, 1, 2), (2, 1, 0)).reshape(size, p * q, 1))[..., 0]
+        losses = self.coupled @ np.einsum("kjx,kx->j", self.seen, alone)
+        return np.moveaxis((alone + self.by_loss @ losses).reshape(size, p, q), (0, 1, 2), (2, 1, 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,18 +84,25 @@ class MeanField:
 
     def start(self) -> State:
         """w_0, and an empty sum."""
-        nothing = np.zeros_like(self.ensemble.start)
-        return State(self.ensemble.start.copy(), nothing, nothing, nothing, nothing)
+        values = self.field.start(self.ensemble)
+        nothing = np.zeros_like(values[MEAN])
+        return State(values, nothing, np.zeros_like(self.field.with_iterate(values)), nothing)
 
     def known(self, steps: np.ndarray) -> Known:
         """Of the steps with these numbers, which need not be whole: batches are not rounded where they are too many."""
         rounded = self.plateaus or np.equal(steps, np.round(steps)).all()
         batches = self.course.batches(steps) if rounded else self.course.smooth_batches(steps)
-        return Known(self.course.rates(steps)[:, None], chi_rules(np.asarray(batches, dtype=float)))
+        batches = np.asarray(batches, dtype=float)
+        table = tuple(self.field.looked_up(steps, batches))
+        return Known(steps[:, None], self.course.rates(steps)[:, None], batches[:, None], table)
 
-    def loss(self, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        """(P, 1) T = σ² + R of (P, K) directions."""
-        return (np.sum(self.risk(mean, variance), axis=0) + self.ensemble.noise)[:, None]
+    def loss(self, values: np.ndarray) -> np.ndarray:
+        """(P, 1) T = σ² + R of (q, P, K) values."""
+        return (self.total_risk(values) + self.ensemble.noise)[:, None]
+
+    def total_risk(self, values: np.ndarray) -> np.ndarray:
+        """(P,) R of (q, P, K) values."""
+        return np.sum(self.risk(values[MEAN], values[VARIANCE]), axis=0)
 
     def risk(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of (P, K) directions what means and what variances hold of it, (P,) each."""
@@ -93,39 +115,45 @@ class MeanField:
         There single steps lead to and fro, past the optimum and back, and u is not Gaussian. Where nothing is random
         they are followed.
         """
-        loss = self.loss(state.mean[None], state.variance[None])[0, 0]
-        random = state.variance > RANDOM * state.mean**2
-        return random & (batch * state.variance > loss - state.mean**2 - state.variance)
+        mean = state.values[MEAN]
+        variance = state.values[VARIANCE]
+        loss = self.loss(state.values[:, None])[0, 0]
+        random = variance > RANDOM * mean**2
+        return random & (batch * variance > loss - mean**2 - variance)
 
-    def step(self, mean: np.ndarray, variance: np.ndarray, loss: np.ndarray, known: Known) -> Step:
-        """Of (P, K) directions; a variance below 0, of an iteration on its way, is none."""
+    def change(self, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
+        """(q, P, K)."""
         with np.errstate(all="ignore"):  # a run that diverges is data
-            return self.field(self.ensemble, mean, np.maximum(variance, 0.0), loss, known.rate, known.chi)
+            return self.field.change(self.ensemble, _possible(values), loss, known)
 
-    def change(self, mean: np.ndarray, variance: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
-        """(2, P, K) of mean and variance."""
-        done = self.step(mean, variance, loss, known)
-        return np.stack([-done.drift, done.scatter - 2 * done.response * np.maximum(variance, 0.0)])
+    def mixing(self, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
+        """(k, k, P, K)."""
+        with np.errstate(all="ignore"):
+            return self.field.mixing(self.ensemble, _possible(values), loss, known)
 
     def stepped(self, state: State, keeping: Keeping, low: float, high: float) -> State:
         """The steps low … high − 1, one by one."""
-        for number in np.arange(low, high):
-            state = self._next(state, keeping, self.known(np.array([number])))
+        for begin in np.arange(low, high, TOGETHER):
+            steps = np.arange(begin, min(begin + TOGETHER, high))
+            known = self.known(steps)
+            for place in range(steps.size):
+                state = self._next(state, keeping, known.at(place))
         return state
 
     def _next(self, state: State, keeping: Keeping, known: Known) -> State:
-        mean = state.mean[None]
-        variance = state.variance[None]
-        done = Step(*(each[0] for each in self.step(mean, variance, self.loss(mean, variance), known)))
+        values = state.values[:, None]
+        loss = self.loss(values)
+        moved = state._replace(values=state.values + self.change(values, loss, known)[:, 0])
         rho = 1 - keeping.forgetting
         omega = keeping.weight
-        joined = rho * state.covariance + omega * state.variance
-        return State(
-            state.mean - done.drift,
-            (1 - 2 * done.response) * state.variance + done.scatter,
-            rho * state.sum_mean + omega * state.mean,
-            (1 - done.response) * joined,
-            rho**2 * state.sum_variance + 2 * rho * omega * state.covariance + omega**2 * state.variance,
+        if omega == 0:
+            return moved
+        joined = rho * state.covariance + omega * self.field.with_iterate(state.values)
+        mean, variance = state.values[[MEAN, VARIANCE]]
+        return moved._replace(
+            sum_mean=rho * state.sum_mean + omega * mean,
+            covariance=np.einsum("xyk,yk->xk", self.mixing(values, loss, known)[:, :, 0], joined),
+            sum_variance=rho**2 * state.sum_variance + 2 * rho * omega * state.covariance[0] + omega**2 * variance,
         )
 
     def crossed(self, state: State, keeping: Keeping, low: float, high: float, between: tuple[float, float]) -> State:
@@ -133,11 +161,12 @@ class MeanField:
         origin, last = between
         now = max(low, min(origin + FIRST_STEPS, high))
         state = self.stepped(state, keeping, low, now)
-        length = LONGER * SHORTEST
+        length = np.inf
+        shortest = self.field.shortest
         while now < high:
             end = min(now + self._longest(length, now, origin, last), high)
-            found = self._panel(state, keeping, now, end) if end - now >= SHORTEST else None
-            if found is None and end - now > SHORTEST:
+            found = self._panel(state, keeping, now, end) if end - now >= shortest else None
+            if found is None and end - now > shortest:
                 length = (end - now) / 2
                 continue
             state = self.stepped(state, keeping, now, end) if found is None else found
@@ -151,7 +180,7 @@ class MeanField:
         rates = self.course.rates(np.array([now, last - 1]))
         if rates[1] < FALLEN * rates[0]:
             length = min(length, (last - now) / 2)
-        return max(np.ceil(length), SHORTEST)
+        return max(np.ceil(length), self.field.shortest)
 
     def _panel(self, state: State, keeping: Keeping, low: float, high: float) -> State | None:
         """The state at its end; None where polynomials do not follow it."""
@@ -162,21 +191,29 @@ class MeanField:
         found = self._newton(state, difference, before, known)
         if found is None:
             return None
-        risk = np.sum(self.risk(found[0], found[1]), axis=0)
-        if tails(risk, np.finfo(float).tiny) > TAIL or (found[1] < -CONVERGED * (found[0] ** 2 + risk[:, None])).any():
+        risk = self.total_risk(found)
+        impossible = found[VARIANCE] < -CONVERGED * (found[MEAN] ** 2 + risk[:, None])
+        if tails(risk, np.finfo(float).tiny) > TAIL or impossible.any():
             return None
-        ended = found[:, -1]
+        ended = state._replace(values=found[:, -1])
         if keeping.weight == 0:
-            return state._replace(mean=ended[0], variance=ended[1])
-        return State(ended[0], ended[1], *self._sums(state, found, keeping, difference, before, known))
+            return ended
+        return State(ended.values, *self._sums(state, found, keeping, difference, before, known))
 
     def _newton(self, state: State, difference: np.ndarray, before: np.ndarray, known: Known) -> np.ndarray | None:
-        """(2, p + 1, K) mean and variance at the nodes."""
-        values = np.repeat(np.stack([state.mean, state.variance])[:, None], ORDER + 1, axis=1)
+        """(q, p + 1, K) values at the nodes."""
+        values = np.repeat(state.values[:, None], ORDER + 1, axis=1)
         risk = np.full(ORDER + 1, np.inf)
-        for _ in range(MOST_ITERATIONS):
-            values[:, 1:] += self._correction(values, difference, before, known)
-            now = np.sum(self.risk(values[0], values[1]), axis=0)
+        for iteration in range(MOST_ITERATIONS):
+            there = np.einsum("jn,qnk->qjk", before, values)
+            loss = self.loss(there)
+            changed = self.change(there, loss, known)
+            if iteration % RENEWED == 0:
+                slopes = self._slopes(there, loss, changed, difference, before, known)
+                if slopes is None:
+                    return None
+            values[:, 1:] += slopes.correction(changed - np.einsum("jn,qnk->qjk", difference, values))
+            now = self.total_risk(values)
             if not np.isfinite(now).all():
                 return None
             if (np.abs(now - risk) <= CONVERGED * now).all():
@@ -184,45 +221,46 @@ class MeanField:
             risk = now
         return None
 
-    def _correction(self, values: np.ndarray, difference: np.ndarray, before: np.ndarray, known: Known) -> np.ndarray:
-        """(2, p, K): Newton's step, from derivatives by differences."""
-        there = np.einsum("jn,qnk->qjk", before, values)
-        loss = self.loss(there[0], there[1])
-        changed = self.change(there[0], there[1], loss, known)
+    def _slopes(
+        self,
+        there: np.ndarray,
+        loss: np.ndarray,
+        changed: np.ndarray,
+        difference: np.ndarray,
+        before: np.ndarray,
+        known: Known,
+    ) -> "Slopes | None":
+        """Of the equations, from derivatives by differences; None where they say nothing."""
         own, shared = self._derivatives(there, loss, changed, known)
-        p = ORDER
-        q = 2
-        size = there.shape[-1]
+        if not np.isfinite(own).all():
+            return None
+        q, p, size = there.shape
         matrix = np.einsum("jn,ab->janb", difference[:, 1:], np.eye(q))[..., None]
         matrix = matrix - np.einsum("abjk,jn->janbk", own, before[:, 1:])
-        missing = changed - np.einsum("jn,qnk->qjk", difference, values)
-        right = np.zeros((p, q, 1 + p, size))
-        right[:, :, 0] = np.moveaxis(missing, 1, 0)
-        right[np.arange(p), :, 1 + np.arange(p)] = np.moveaxis(shared, 1, 0)
-        solved = np.linalg.solve(
-            np.moveaxis(matrix.reshape(p * q, p * q, size), -1, 0), np.moveaxis(right.reshape(p * q, -1, size), -1, 0)
-        ).reshape(size, p, q, -1)
-        coupled = np.einsum("ajk,jn,knac->jc", self._seen(there), before[:, 1:], solved, optimize=True)
-        moved = np.linalg.solve(np.eye(p) - coupled[:, 1:], coupled[:, 0])
-        return np.moveaxis(solved[..., 0] + solved[..., 1:] @ moved, (0, 1, 2), (2, 1, 0))
+        inverse = np.linalg.inv(np.moveaxis(matrix.reshape(p * q, p * q, size), -1, 0))
+        by_loss = np.einsum("kxja,ajk->kxj", inverse.reshape(size, p * q, p, q), shared)
+        seen = np.zeros((size, p, p, q))
+        seen[..., [MEAN, VARIANCE]] = np.einsum("ajk,jn->kjna", self._seen(there), before[:, 1:])
+        seen = seen.reshape(size, p, p * q)
+        coupled = np.linalg.inv(np.eye(p) - np.einsum("kjx,kxi->ji", seen, by_loss))
+        return Slopes(inverse, by_loss, seen, coupled)
 
     def _derivatives(
         self, there: np.ndarray, loss: np.ndarray, changed: np.ndarray, known: Known
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Of the change (2, p, K) by mean and variance (2, 2, p, K), and by the loss (2, p, K)."""
-        size = there[0] ** 2 + np.abs(there[1]) + np.finfo(float).tiny
+        """Of the change (q, p, K) by the values (q, q, p, K), and by the loss (q, p, K)."""
         own = []
-        for place, scale in enumerate((np.sqrt(size), size)):
+        for place, scale in enumerate(self.field.scales(there)):
             moved = there.copy()
             moved[place] += DIFFERENCE * scale
-            own.append((self.change(moved[0], moved[1], loss, known) - changed) / (DIFFERENCE * scale))
+            own.append((self.change(moved, loss, known) - changed) / (DIFFERENCE * scale))
         apart = DIFFERENCE * loss
-        shared = (self.change(there[0], there[1], loss + apart, known) - changed) / apart
+        shared = (self.change(there, loss + apart, known) - changed) / apart
         return np.stack(own, axis=1), shared
 
     def _seen(self, there: np.ndarray) -> np.ndarray:
         """(2, p, K): derivatives by mean and variance of the loss."""
-        own = np.stack([2 * there[0], np.where(there[1] > 0, 1.0, 0.0)])
+        own = np.stack([2 * there[MEAN], np.where(there[VARIANCE] > 0, 1.0, 0.0)])
         return own * self.ensemble.multiplicity
 
     def _sums(
@@ -234,28 +272,42 @@ class MeanField:
         before: np.ndarray,
         known: Known,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What the average's sum has at the end of a panel: linear, with mean and variance of u known."""
-        mean, variance = np.einsum("jn,qnk->qjk", before, values)
-        left = 1 - self.step(mean, variance, self.loss(mean, variance), known).response
+        """What the average's sum has at the end of a panel: linear, with the values of directions known."""
+        there = np.einsum("jn,qnk->qjk", before, values)
+        mixing = self.mixing(there, self.loss(there), known)
         rho = 1 - keeping.forgetting
         omega = keeping.weight
-        one = np.ones_like(mean)
         solve: Callable = _linear(difference, before)
-        sums = solve(state.sum_mean, 1 - rho * one, omega * mean)
-        shared = solve(state.covariance, 1 - rho * left, omega * left * variance)
-        known_shared = np.einsum("jn,nk->jk", before, shared)
-        forcing = 2 * rho * omega * known_shared + omega**2 * variance
-        squares = solve(state.sum_variance, 1 - rho**2 * one, forcing)
-        return sums[-1], shared[-1], squares[-1]
+        one = np.ones((1, 1, *there.shape[1:]))
+        joined = omega * np.einsum("xyjk,yjk->xjk", mixing, self.field.with_iterate(there))
+        shared = solve(state.covariance, rho * mixing, joined)
+        known_shared = np.einsum("jn,nk->jk", before, shared[0])
+        forcing = 2 * rho * omega * known_shared + omega**2 * there[VARIANCE]
+        sums = solve(state.sum_mean[None], rho * one, omega * there[[MEAN]])
+        squares = solve(state.sum_variance[None], rho**2 * one, forcing[None])
+        return sums[0, -1], shared[:, -1], squares[0, -1]
+
+
+def _possible(values: np.ndarray) -> np.ndarray:
+    """A variance below 0, of an iteration on its way, is none."""
+    if (values[VARIANCE] >= 0).all():
+        return values
+    values = values.copy()
+    values[VARIANCE] = np.maximum(values[VARIANCE], 0.0)
+    return values
 
 
 def _linear(difference: np.ndarray, before: np.ndarray) -> Callable[..., np.ndarray]:
-    """Solver of `f(t_j) = (1 − decay_j) f(t_j − 1) + forcing_j`: (p + 1, K) from f at the start, (K,), and (p, K)."""
+    """Solver of `f(t_j) = M_j f(t_j − 1) + forcing_j`: (k, p + 1, K), from (k, K), (k, k, p, K) and (k, p, K)."""
 
-    def solve(start: np.ndarray, decay: np.ndarray, forcing: np.ndarray) -> np.ndarray:
-        matrix = difference[..., None] + decay[:, None] * before[..., None]
-        right = forcing - matrix[:, 0] * start
-        found = np.linalg.solve(np.moveaxis(matrix[:, 1:], -1, 0), right.T[..., None])[..., 0].T
-        return np.concatenate([start[None], found])
+    def solve(start: np.ndarray, mixing: np.ndarray, forcing: np.ndarray) -> np.ndarray:
+        k, _, p, size = mixing.shape
+        left = np.eye(k)[..., None, None] - mixing
+        matrix = np.einsum("jn,xy->jxny", difference, np.eye(k))[..., None]
+        matrix = matrix + np.einsum("xyjz,jn->jxnyz", left, before)
+        right = np.moveaxis(forcing, 1, 0) - np.einsum("jxyz,yz->jxz", matrix[:, :, 0], start)
+        unknown = np.moveaxis(matrix[:, :, 1:].reshape(p * k, p * k, size), -1, 0)
+        found = np.linalg.solve(unknown, right.reshape(p * k, size).T[..., None]).reshape(size, p, k)
+        return np.concatenate([start[:, None], np.moveaxis(found, (0, 1, 2), (2, 1, 0))], axis=1)
 
     return solve

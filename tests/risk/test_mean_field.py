@@ -10,12 +10,14 @@ from scipy import integrate, special, stats
 
 import sgdtheory as st
 from sgdtheory.algorithms import Course
-from sgdtheory.risk import equivalent, fields
+from sgdtheory.risk import fields
+from sgdtheory.risk.adam_field import AdamField
 from sgdtheory.risk.chi import ChiRule, chi_rule, chi_rules
 from sgdtheory.risk.ensemble import Ensemble, ensemble
-from sgdtheory.risk.fields import Step, sign_step
-from sgdtheory.risk.mean_field import MeanField, State
+from sgdtheory.risk.field import ERROR, MEAN, VARIANCE, Known, MemorylessField, Step
+from sgdtheory.risk.mean_field import MeanField
 from sgdtheory.risk.moments import Keeping
+from sgdtheory.risk.sign_field import SignField
 from tests.marks import slow
 
 LAST = st.LastIterate()
@@ -67,21 +69,23 @@ def test_a_step_of_sign_is_the_integral_over_the_incomplete_beta_function(batch,
     )
     one = np.array([[1.0]])
     loss = (others + mean**2 + variance) * one
-    found = sign_step(
-        alone(eigenvalue), mean * one, variance * one, loss, rate * one, chi_rules(np.array([float(batch)]))
-    )
+    field = SignField()
+    known = Known(0 * one, rate * one, batch * one, field.looked_up(np.zeros(1), np.array([float(batch)])))
+    found = field.step(alone(eigenvalue), np.stack([mean * one, variance * one]), loss, known)
     close = {1: 3e-4, 3: 5e-5, 64: 2e-5}[batch]  # nodes of the mean over χ
     assert found.drift[0, 0] == pytest.approx(rate * 0.5 * expected, rel=close, abs=1e-9)
     assert found.response[0, 0] * variance == pytest.approx(rate * 0.5 * shared, rel=close, abs=1e-12)
     assert found.scatter[0, 0] == pytest.approx(rate**2 * eigenvalue * (1 - expected**2), rel=close)
 
 
-def sgd_step(ensemble, mean, variance, loss, rate, chi: ChiRule):
+class SGDField(MemorylessField):
     """Plain SGD as a field (THEORY.md T2): the identity in the place of the sign."""
-    batch = (chi.weight * chi.node**2).sum(1, keepdims=True)
-    response = rate * ensemble.root**2
-    scatter = (rate * ensemble.root**2) ** 2 * (variance + (mean**2 + variance + loss) / batch)
-    return Step(response * mean, response, scatter)
+
+    def step(self, ensemble, values, loss, known):
+        mean, variance = values
+        response = known.rate * ensemble.root**2
+        scatter = response**2 * (variance + (mean**2 + variance + loss) / known.batch)
+        return Step(response * mean, response, scatter)
 
 
 SHAPES = {
@@ -97,7 +101,7 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_with_the_identity_it_is_the_exact_engine(monkeypatch, shape, average):
     """A run of 3,000 steps on panels against closed forms and panels of second moments; along the way too."""
-    monkeypatch.setitem(fields.FIELDS, st.SignSGD, sgd_step)
+    monkeypatch.setitem(fields.FIELDS, st.SignSGD, lambda method: SGDField())
     problem = st.PowerLaw(1.5, 2.0, dim=50, noise_variance=0.6)
     setting = {"batch_size": 4, "learning_rate": 0.2, "num_samples": 12000}
     mine, plain = (st.Algorithm(method, *SHAPES[shape], average=average) for method in (SIGN, st.SGD()))
@@ -109,34 +113,43 @@ def test_with_the_identity_it_is_the_exact_engine(monkeypatch, shape, average):
         np.testing.assert_allclose(one, other, rtol=3e-5)
 
 
-@pytest.mark.parametrize("batch", [1, 64, 4096])
+@pytest.mark.parametrize("method", [SIGN, st.SignSGD(0.9), st.Adam(), st.Adam(0.0, 0.95)])
+@pytest.mark.parametrize("batch", [1, 4096])
 @pytest.mark.parametrize("schedule", [st.Constant(), st.Linear()])
-def test_panels_are_steps(batch, schedule):
-    course = Course(st.Algorithm(SIGN, schedule, average=st.UniformAverage()), float(batch), 0.01, 2000.0)
-    run = MeanField(ensemble(PROBLEM, 20.0, np.sqrt(batch)), sign_step, course)
+def test_panels_are_steps(method, batch, schedule):
+    course = Course(st.Algorithm(method, schedule, average=st.UniformAverage()), float(batch), 0.01, 2000.0)
+    run = MeanField(ensemble(PROBLEM, 20.0, np.sqrt(batch)), fields.field_of(method), course)
     keeping = Keeping(0.0, 1.0)
     every = run.stepped(run.start(), keeping, 0.0, 2000.0)
     found = run.crossed(run.start(), keeping, 0.0, 2000.0, (0.0, 2000.0))
-    for name in State._fields:
-        power = 1 if "ariance" in name else 2
-        one, other = (getattr(each, name) ** power @ run.ensemble.multiplicity for each in (every, found))
+    weights = run.ensemble.multiplicity
+    for name, power in {"sum_mean": 2, "covariance": 1, "sum_variance": 1}.items():
+        one, other = (np.atleast_2d(getattr(each, name))[0] ** power @ weights for each in (every, found))
         assert other == pytest.approx(one, rel=1e-5, abs=1e-9 * PROBLEM.initial_risk), name
+    for row, power in {MEAN: 2, VARIANCE: 1}.items():
+        one, other = (each.values[row] ** power @ weights for each in (every, found))
+        assert other == pytest.approx(one, rel=1e-5, abs=1e-9 * PROBLEM.initial_risk), row
 
 
-CASES = [  # a, b, σ², B, γ, n, schedule, average
-    (1.5, 2.0, 1.0, 1, 0.004, 1000, st.Linear(), LAST),
-    (1.2, 3.0, 0.2, 16, 0.01, 300, st.Constant(), st.UniformAverage()),
-    (2.0, 1.5, 2.0, 256, 0.01, 500, st.Cosine(), LAST),
-    (1.3, 1.6, 1.0, 4, 0.004, 800, st.Constant(), st.TailAverage(0.5)),
-    (1.5, 2.0, 1.0, 4096, 0.01, 1500, st.Linear(), LAST),
-    (1.1, 2.5, 5.0, 2, 0.003, 1500, st.WSD(0.3), LAST),
+CASES = [  # method, a, b, σ², B, γ, n, schedule, average
+    (SIGN, 1.5, 2.0, 1.0, 1, 0.004, 1000, st.Linear(), LAST),
+    (SIGN, 1.2, 3.0, 0.2, 16, 0.01, 300, st.Constant(), st.UniformAverage()),
+    (SIGN, 2.0, 1.5, 2.0, 256, 0.01, 500, st.Cosine(), LAST),
+    (SIGN, 1.3, 1.6, 1.0, 4, 0.004, 800, st.Constant(), st.TailAverage(0.5)),
+    (SIGN, 1.5, 2.0, 1.0, 4096, 0.01, 1500, st.Linear(), LAST),
+    (SIGN, 1.1, 2.5, 5.0, 2, 0.003, 1500, st.WSD(0.3), LAST),
+    (st.Adam(0.9, 0.95), 1.5, 2.0, 3.0, 1, 0.012, 500, st.Linear(), LAST),
+    (st.Adam(0.9, 0.999), 1.2, 3.0, 0.2, 16, 0.02, 300, st.Constant(), st.TailAverage(0.5)),
+    (st.Adam(0.0, 0.8), 1.6, 2.5, 1.0, 2, 0.004, 300, st.Constant(), LAST),
+    (st.Adam(0.95, 0.99), 1.3, 1.8, 1.0, 1024, 0.01, 600, st.Cosine(), st.ExponentialAverage(window=0.1)),
+    (st.SignSGD(0.9), 1.4, 2.0, 1.0, 4, 0.01, 400, st.Constant(), LAST),
 ]
 
 
 def of_case(case):
-    a, b, noise, batch, rate, steps, schedule, average = case
+    method, a, b, noise, batch, rate, steps, schedule, average = case
     setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps}
-    return st.PowerLaw(a, b, 300, noise), setting | {"algorithm": st.Algorithm(SIGN, schedule, average=average)}
+    return st.PowerLaw(a, b, 300, noise), setting | {"algorithm": st.Algorithm(method, schedule, average=average)}
 
 
 @cache
@@ -153,27 +166,57 @@ def off(case):
     return abs(st.excess_risk(problem, **setting).total - mean) / (0.02 * mean + 4.5 * error)
 
 
-def doubled(*arguments):
+class Doubled(SignField):
     """Twice the noise."""
-    right = sign_step(*arguments)
-    return right._replace(scatter=2 * right.scatter)
+
+    def step(self, ensemble, values, loss, known):
+        right = super().step(ensemble, values, loss, known)
+        return right._replace(scatter=2 * right.scatter)
 
 
-def linear(own, mean, variance, loss, rate, chi):
+class Linear(MemorylessField):
     """The slope at 0 for all gradients, which is SGD preconditioned by H^−½."""
-    slope = np.sqrt(2 / np.pi) * (chi.weight * chi.node).sum(1, keepdims=True) / np.sqrt(loss)
-    response = rate * own.root * slope
-    return Step(response * mean, response, rate**2 * own.spread + 0 * mean)
+
+    def step(self, ensemble, values, loss, known):
+        chi = ChiRule(*chi_rules(known.batch[:, 0]))
+        slope = np.sqrt(2 / np.pi) * (chi.weight * chi.node).sum(1, keepdims=True) / np.sqrt(loss)
+        response = known.rate * ensemble.root * slope
+        return Step(response * values[MEAN], response, known.rate**2 * ensemble.spread + 0 * values[MEAN])
+
+
+class Constant(AdamField):
+    """A v that does not fluctuate: Adam without the universal functions."""
+
+    def looked_up(self, number, batch):
+        polynomials, noise = super().looked_up(number, batch)
+        return np.eye(1, polynomials.shape[1]) + 0 * polynomials, 0 * noise + 1
+
+
+def without_gain(method):
+    return Constant(method.beta1, method.beta2)
 
 
 @pytest.mark.parametrize(
-    ("case", "wrong"), [(0, [linear]), (1, [doubled, linear]), (2, []), (3, []), slow(4, []), slow(5, [])]
+    ("case", "wrong"),
+    [
+        (0, [lambda _: Linear()]),
+        (1, [lambda _: Doubled(), lambda _: Linear()]),
+        (2, []),
+        (3, []),
+        slow(4, []),
+        slow(5, []),
+        (6, [lambda _: SignField()]),
+        (7, []),
+        (8, [without_gain, lambda _: SignField()]),
+        slow(9, []),
+        (10, [lambda _: SignField()]),
+    ],
 )
 def test_the_simulated_mean_is_that(monkeypatch, case, wrong):
     """False alarm 7e-6 a case; wrong laws are found out."""
     assert off(CASES[case]) < 1
     for law in wrong:
-        monkeypatch.setitem(fields.FIELDS, st.SignSGD, law)
+        monkeypatch.setitem(fields.FIELDS, type(CASES[case][0]), law)
         assert off(CASES[case]) > 1
 
 
@@ -204,7 +247,7 @@ def test_no_noise_is_the_path_of_the_mean():
     risk = st.excess_risk(problem, **setting, algorithm=st.Algorithm(SIGN, average=LAST))
     assert risk.total == pytest.approx(0.1**2 + 0.25 * (4 - 0.9) ** 2, rel=1e-6)
     assert risk.variance == pytest.approx(0, abs=1e-9)
-    assert risk.relative_error == pytest.approx(equivalent.ERROR)
+    assert risk.relative_error == pytest.approx(ERROR)
 
 
 def test_where_steps_lead_to_and_fro_a_larger_error_is_stated():
@@ -212,7 +255,7 @@ def test_where_steps_lead_to_and_fro_a_larger_error_is_stated():
     setting = {"batch_size": 1024, "num_samples": 1024 * 60, "algorithm": st.Algorithm(SIGN, average=LAST)}
     large, small = (st.excess_risk(PROBLEM, **setting, learning_rate=rate).relative_error for rate in (0.18, 0.02))
     assert large > 0.3
-    assert small == equivalent.ERROR
+    assert small == ERROR
 
 
 def test_a_run_that_diverges_is_data():
@@ -225,8 +268,9 @@ def test_a_run_that_diverges_is_data():
 @pytest.mark.parametrize(
     ("algorithm", "sentence"),
     [
-        (st.Algorithm(st.Adam()), "algorithm must be linear in the gradient where risks are exact, got Adam"),
-        (st.Algorithm(st.SignSGD(0.5)), "where risks are exact, got SignSGD"),
+        (st.Algorithm(st.Adam(0.9, 0.5)), "algorithm must be linear in the gradient where risks are exact, got Adam"),
+        (st.Algorithm(st.Adam(epsilon=1e-8)), "where risks are exact, got Adam"),
+        (st.Algorithm(st.Adam(basis="random")), "where risks are exact, got Adam"),
         (st.Algorithm(st.SignSGD(basis="random")), "where risks are exact, got SignSGD"),
         (st.Algorithm(SIGN, clip_norm=1.0), r"got SignSGD\(.*\) with clip_norm=1"),
         (st.Algorithm(SIGN, lambda t: 1 / (1 + t)), "algorithm must be smooth or staged: 5e[+]06 steps"),

@@ -1,0 +1,64 @@
+"""Adam where coordinates are eigenvectors: heavy ball with a learning rate for each direction (THEORY.md T38)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sgdtheory.risk.adam_gain import adam_gains, gain_at
+from sgdtheory.risk.ensemble import Ensemble
+from sgdtheory.risk.field import MEAN, VARIANCE, Known, MomentumField, MomentumStep
+
+SETTLED = 100.0  # steps
+UNSETTLED_ERROR = 0.1
+
+
+@dataclass(frozen=True)
+class AdamField(MomentumField):
+    """`u ← u − γ√λ m̂/√v̂` with v its own mean, and what v's fluctuations do by the universal functions of `adam_gain`.
+
+    Attributes:
+        momentum: β₁.
+        beta2: β₂ > β₁².
+    """
+
+    momentum: float
+    beta2: float
+    others = 1
+
+    def error(self, steps: float) -> float:
+        """At first v scatters like the gradients that steps follow, and that is left out."""
+        return UNSETTLED_ERROR if steps < SETTLED else super().error(steps)
+
+    def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Polynomials of the gain, (P, J), and the noise, (P, 1)."""
+        return adam_gains(self.momentum, self.beta2).looked_up(number + 1, batch)
+
+    def step(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> MomentumStep:
+        """With T' = T − E u², `E G² = (1 + 1/B) E u² + T/B` and `Var(G | u) = (E u² + T)/B`."""
+        batch = known.batch
+        learns = ensemble.root > 0
+        own = np.where(learns, values[MEAN] ** 2 + values[VARIANCE], 0.0)
+        signal = batch * own / np.maximum(loss + (batch - 1) * own, np.finfo(float).tiny)
+        polynomials, noise = known.table
+        gain = gain_at(polynomials, np.clip(signal, 0.0, 1.0))
+        scatter = (own + loss) / batch
+        fresh = own + scatter
+        square = values[5]
+        grown = (1 - self.beta2) * (fresh - square)
+        rate = known.rate * np.sqrt(ensemble.spread / ((square + grown) / self._seen(self.beta2, known)))
+        slope = rate / self._seen(self.momentum, known)
+        share = scatter / fresh
+        fresh_mean = (1 - self.momentum) * gain * learns
+        return MomentumStep(
+            gain=fresh_mean,
+            noise=(1 - self.momentum) ** 2 * (1 + (noise - 1) * share) * scatter,
+            drift=slope * (self.momentum * values[2] + fresh_mean * values[MEAN]),
+            slope=slope,
+            scatter=np.zeros_like(own),
+            kept=grown[None],
+        )
+
+    @staticmethod
+    def _seen(beta: float, known: Known) -> np.ndarray:
+        """1 − β^{t+1}."""
+        return -np.expm1((known.number + 1) * np.log(beta)) if beta else np.ones_like(known.number)

@@ -1,0 +1,186 @@
+"""By how much v's fluctuations change what Adam's steps do: universal functions of β₁, β₂ and B (THEORY.md T38).
+
+v is a mean of squares of the same gradients that m is a mean of. Take gradients `G_k = χ_k² u/B + χ_k √T' z_k/B`,
+k = 0, 1, … steps ago, of one direction whose u and T' stay what they are, in units in which E G² = 1. With
+m = Σ p_k G_k and v = Σ q_k G_k² and `v^{−½} = π^{−½} ∫ s^{−½} e^{−sv} ds` all means are integrals of products over k:
+
+    gain  E[m v^{−½}]/u = π^{−½} ∫ s^{−½} Π_k φ(q_k s) Σ_k p_k h(q_k s) ds,
+    φ(s) = E e^{−sG²},    h(s) = E[G e^{−sG²}]/(u φ(s)).
+
+It would be 1 if v did not fluctuate. It depends on the number of steps seen, on 1/B, and on y = Bu²/(T' + Bu²). What
+steps scatter in the long run, `Σ_h Cov(m_t v_t^{−½}, m_{t+h} v_{t+h}^{−½})`, over that of m is `noise`, at u = 0. Among
+the first steps it is smaller: a gradient scatters the steps of the next 1/(1 − β₁) by the square of their gain.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.polynomial import chebyshev
+from scipy.interpolate import CubicSpline, PchipInterpolator
+
+from sgdtheory.risk.chi import chi_rule
+
+BATCH_ORDER = 7  # of polynomials in 1/B
+SIGNAL_ORDER = 9  # and in the angle whose sine is √y; with both, gains are right to 3e-4 (to 6e-3 at the first step)
+ORDERS = BATCH_ORDER, SIGNAL_ORDER
+NODES = 14  # of the mean over χ
+DEEPEST = -30.0, 18.0  # log s of the integrals, and of what is tabled
+APART = 0.15
+DIRECT = 8  # windows up to that many steps are made step by step, longer ones by doubling
+FORGOTTEN = 1e-9  # of the weights of v: longer windows are as good as infinite
+PAIRS = -22.0, 12.0  # log s of both integrals of a covariance,
+PAIRS_APART = 0.3
+LAGS = 14  # at which covariances are computed
+CORRELATED = 1e-8  # of β₁^h: longer lags do not count
+ENDLESS = 1e9  # B that stands for B → ∞
+
+
+class Window(NamedTuple):
+    """Sums over the steps seen, (S, I, J) at log s, 1/B and y: −Σ log φ(β₂^k s)/s and Σ β^k h(β₂^k s)."""
+
+    decay: np.ndarray
+    share: np.ndarray
+
+
+class Gains(NamedTuple):
+    """Of Adam(β₁, β₂).
+
+    Attributes:
+        memory: 1/(1 − β₁).
+        log_windows: (R,) log of numbers of steps seen.
+        gain: (R, I, J) Chebyshev coefficients, of polynomials in 2/B − 1 and (4/π) arcsin √y − 1.
+        noise: (I,) likewise, after many steps.
+    """
+
+    memory: float
+    log_windows: np.ndarray
+    gain: np.ndarray
+    noise: np.ndarray
+
+    def looked_up(self, seen: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(P, J) polynomials of the gain, for `gain_at`, and noise (P, 1), after `seen` steps (P,) at B (P,)."""
+        powers = chebyshev.chebvander(2 / np.maximum(batch, 1.0) - 1, BATCH_ORDER - 1)
+        last = np.array([self.log_windows[-1]])
+        gain, after, always = (
+            np.einsum("pi,pij->pj", powers, self._at(place))
+            for place in (np.log(seen), np.log(seen + self.memory), last)
+        )
+        grown = gain_at(after, np.zeros((1, 1))) / gain_at(always, np.zeros((1, 1)))
+        return gain, grown**2 * (powers @ self.noise)[:, None]
+
+    def _at(self, place: np.ndarray) -> np.ndarray:
+        """(P, I, J) between the windows."""
+        where = np.interp(place, self.log_windows, np.arange(self.log_windows.size))
+        low = where.astype(int)
+        high = np.minimum(low + 1, self.log_windows.size - 1)
+        part = (where - low)[:, None, None]
+        return (1 - part) * self.gain[low] + part * self.gain[high]
+
+
+def gain_at(polynomials: np.ndarray, signal: np.ndarray) -> np.ndarray:
+    """(P, K) gains, from what was looked up and y."""
+    angle = 4 / np.pi * np.arcsin(np.sqrt(signal)) - 1
+    return chebyshev.chebval(angle, polynomials.T[:, :, None], tensor=False)
+
+
+def _lobatto(order: int) -> np.ndarray:
+    """Points of [0, 1], ends included."""
+    return (1 - np.cos(np.pi * np.arange(order) / (order - 1))) / 2
+
+
+@lru_cache(maxsize=32)
+def adam_gains(beta1: float, beta2: float) -> Gains:
+    """By quadrature, for β₁² < β₂ < 1."""
+    log_s = np.arange(*DEEPEST, APART)
+    single = _single(log_s)
+    seen, windows = zip(*_windows(single, log_s, beta1, beta2), strict=True)
+    gain = [_gain(window, log_s, beta1, beta2, number) for number, window in zip(seen, windows, strict=True)]
+    _, pairs = list(_windows(single, log_s, beta1**2, beta2))[-1]
+    noise = [_noise(pairs, log_s, beta1, beta2, place) for place in range(BATCH_ORDER)]
+    batches, signals = (np.linalg.inv(chebyshev.chebvander(2 * _lobatto(n) - 1, n - 1)) for n in ORDERS)
+    gains = np.einsum("ia,rab,jb->rij", batches, np.array(gain), signals)
+    return Gains(1 / (1 - beta1), np.log(seen), gains, batches @ noise)
+
+
+def _single(log_s: np.ndarray) -> Window:
+    """One gradient: its law given χ is Gaussian."""
+    signal = np.sin(np.pi / 2 * _lobatto(SIGNAL_ORDER))[:, None] ** 2
+    found = []
+    for inverse in _lobatto(BATCH_ORDER).tolist():
+        rule = chi_rule(1 / inverse if inverse else ENDLESS, NODES)
+        squares = rule.node**2 * (inverse or 1 / ENDLESS)  # χ²/B
+        own = signal / ((1 + 2 * inverse) * signal + 1 - signal)  # u², where E G² = 1
+        s = np.exp(log_s)[:, None, None]
+        width = 1 + 2 * s * squares * (1 - (1 + 2 * inverse) * own)
+        exponent = -s * squares**2 * own / width
+        shift = exponent.max(axis=-1, keepdims=True)
+        weights = rule.weight * np.exp(exponent - shift) / np.sqrt(width)
+        total = weights.sum(axis=-1)
+        decay = -(np.log(total) + shift[..., 0]) / s[..., 0]
+        found.append((decay, (weights * squares / width).sum(axis=-1) / total))
+    return Window(*np.array(found).transpose(1, 2, 0, 3))
+
+
+def _windows(single: Window, log_s: np.ndarray, share: float, beta2: float) -> Iterator[tuple[int, Window]]:
+    """Of 1 … 8 steps, and from there on four for each doubling, up to where v has forgotten what was before."""
+    longest = np.log(FORGOTTEN) / np.log(beta2) if beta2 else 1.0
+    last = [(1, single)]
+    yield last[0]
+    while last[-1][0] < longest:
+        if last[-1][0] < DIRECT:
+            seen, window = last[-1]
+            last.append((1 + seen, _joined(single, 1, window, log_s, share, beta2)))
+        else:
+            seen, window = last[-4]
+            last.append((2 * seen, _joined(window, seen, window, log_s, share, beta2)))
+        yield last[-1]
+
+
+def _joined(newer: Window, steps: int, older: Window, log_s: np.ndarray, share: float, beta2: float) -> Window:
+    """Of the newer steps, and before them those of the older window."""
+    places = np.maximum(log_s + steps * np.log(beta2), log_s[0])
+    decay, gain = (CubicSpline(log_s, each)(places) for each in older)
+    return Window(newer.decay + beta2**steps * decay, newer.share + share**steps * gain)
+
+
+def _gain(window: Window, log_s: np.ndarray, beta1: float, beta2: float, seen: int) -> np.ndarray:
+    """(I, J): with m and v means over the steps seen, as Adam has them."""
+    unit = -np.expm1(seen * np.log(beta2)) / (1 - beta2) if beta2 else 1.0  # Σ of the weights of v
+    places = np.maximum(log_s - np.log(unit), log_s[0])
+    decay, share = (CubicSpline(log_s, each)(places) for each in window)
+    s = np.exp(log_s)[:, None, None]
+    integral = APART * (np.sqrt(s) * np.exp(-s / unit * decay) * share).sum(axis=0)
+    return integral / np.sqrt(np.pi) * (1 - beta1) / (1 - beta1**seen)
+
+
+def _noise(window: Window, log_s: np.ndarray, beta1: float, beta2: float, place: int) -> float:
+    """At one B, from all steps before: `Σ_h Cov_h` over that of m alone, which is 1.
+
+    v_t and v_{t+h} share the steps before t, whose φ is at `s + β₂^h s'`.
+    """
+    decay, share = (CubicSpline(log_s, each[:, place, 0]) for each in window)
+    single = np.arange(*PAIRS, PAIRS_APART)
+
+    def log_all(places: np.ndarray) -> np.ndarray:
+        return -np.exp(places) * decay(np.maximum(places, log_s[0]))
+
+    def inside(places: np.ndarray) -> np.ndarray:
+        return share(np.maximum(places, log_s[0]))
+
+    places = single + np.log(1 - beta2)
+    most = np.ceil(np.log(CORRELATED) / np.log(beta1)) if beta1 else 1.0
+    lags = np.unique(np.round(np.geomspace(1, max(most, 1), LAGS)))
+    weight = (1 - beta1) ** 2 / (1 - beta2)
+    own = PAIRS_APART * (np.exp(places + log_all(places)) * inside(places)).sum()
+    found = []
+    for lag in lags:
+        later = places + lag * np.log(beta2)
+        both = np.logaddexp(places[:, None], later)
+        newer = log_all(places) - log_all(later)
+        integrand = np.exp((places[:, None] + places) / 2 + newer + log_all(both)) * inside(both)
+        found.append(PAIRS_APART**2 / np.pi * integrand.sum())
+    every = np.arange(1, most + 1)
+    between = PchipInterpolator(np.log(lags), found)(np.log(every)) if lags.size > 1 else np.array(found)
+    return float(weight * (own + 2 * beta1**every @ between))

@@ -1,0 +1,189 @@
+"""What a field says: what a step of a nonlinear method does to each direction, given the loss (THEORY.md T37, T38).
+
+A direction's state is Gaussian: u and whatever the method keeps of it, with their means and covariances, and numbers
+that do not fluctuate. Row 0 of its values is the mean of u, row 1 its variance; the others are the field's own.
+"""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from sgdtheory.risk.ensemble import Ensemble
+
+ERROR = 0.02  # relative, of equivalents, not of their computation
+MEAN = 0
+VARIANCE = 1
+
+
+class Known(NamedTuple):
+    """What is known of P steps: numbers 0, 1, …, learning rates and batch sizes, (P, 1), and what was looked up."""
+
+    number: np.ndarray
+    rate: np.ndarray
+    batch: np.ndarray
+    table: tuple[np.ndarray, ...]
+
+    def at(self, place: int) -> "Known":
+        """Of one of the steps."""
+        one = slice(place, place + 1)
+        return Known(self.number[one], self.rate[one], self.batch[one], tuple(each[one] for each in self.table))
+
+
+class Field(ABC):
+    """A method's steps. P steps of K directions are done at once; `loss` is T = σ² + R, (P, 1).
+
+    Attributes:
+        shortest: steps; fewer are sooner done one by one than on a panel.
+    """
+
+    shortest: float = 16.0
+
+    def error(self, steps: float) -> float:
+        """Relative error of risks after so many steps, as measured by benchmarks/equivalents.py."""
+        return ERROR
+
+    def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
+        """What steps need to know of their numbers and batch sizes, (P,) each: arrays of P rows."""
+        return ()
+
+    @abstractmethod
+    def start(self, ensemble: Ensemble) -> np.ndarray:
+        """(q, K) values at the start."""
+
+    @abstractmethod
+    def change(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
+        """(q, P, K): values after the step less those before it."""
+
+    @abstractmethod
+    def mixing(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
+        """(k, k, P, K) M of the k Gaussian parts x, u the first: the step makes Cov(x, S) into M Cov(x, S)."""
+
+    @abstractmethod
+    def with_iterate(self, values: np.ndarray) -> np.ndarray:
+        """(k, …) Cov(x, u)."""
+
+    @abstractmethod
+    def scales(self, values: np.ndarray) -> np.ndarray:
+        """Sizes of the values, positive: numerical derivatives take steps of shares of them."""
+
+
+class Step(NamedTuple):
+    """What a step without memory does, (P, K) each: `a ← a − drift`, `r ← (1 − 2 response) r + scatter`.
+
+    Attributes:
+        drift: mean of −Δu.
+        response: its derivative by a: −Cov(u, Δu) = response · r for a Gaussian u.
+        scatter: variance of Δu.
+    """
+
+    drift: np.ndarray
+    response: np.ndarray
+    scatter: np.ndarray
+
+
+class MemorylessField(Field):
+    """Of a method that keeps nothing: u has a mean a and a variance r."""
+
+    @abstractmethod
+    def step(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Step:
+        """Of (2, P, K) values."""
+
+    def start(self, ensemble: Ensemble) -> np.ndarray:
+        """w_0."""
+        return np.stack([ensemble.start, np.zeros_like(ensemble.start)])
+
+    def change(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
+        """(2, P, K)."""
+        done = self.step(ensemble, values, loss, known)
+        return np.stack([-done.drift, done.scatter - 2 * done.response * values[VARIANCE]])
+
+    def mixing(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
+        """1 − response."""
+        return (1 - self.step(ensemble, values, loss, known).response)[None, None]
+
+    def with_iterate(self, values: np.ndarray) -> np.ndarray:
+        """r."""
+        return values[[VARIANCE]]
+
+    def scales(self, values: np.ndarray) -> np.ndarray:
+        """Of a and of r."""
+        size = _second_moment(values[MEAN], values[VARIANCE])
+        return np.stack([np.sqrt(size), size])
+
+
+class MomentumStep(NamedTuple):
+    """What a step with momentum does, (P, K) each: `m ← βm + gain u + ν`, then `u ← u − drift − slope (m − E m) + ε`.
+
+    Attributes:
+        gain: of the mean gradient in m.
+        noise: variance of ν.
+        drift: mean of −Δu.
+        slope: its derivative by m.
+        scatter: variance of ε.
+        kept: (q − 5, P, K) changes of what else is kept.
+    """
+
+    gain: np.ndarray
+    noise: np.ndarray
+    drift: np.ndarray
+    slope: np.ndarray
+    scatter: np.ndarray
+    kept: np.ndarray
+
+
+class MomentumField(Field):
+    """Of a method that keeps `m ← βm + (1 − β) g`, g/√λ to be exact, as u is √λ (w − w*).
+
+    Values are E u, Var u, E m, Cov(u, m), Var m, and what else it keeps.
+    """
+
+    shortest = 48.0
+    momentum: float
+    others = 0
+
+    @abstractmethod
+    def step(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> MomentumStep:
+        """Of (q, P, K) values."""
+
+    def start(self, ensemble: Ensemble) -> np.ndarray:
+        """w_0, and m = 0."""
+        values = np.zeros((5 + self.others, ensemble.start.size))
+        values[MEAN] = ensemble.start
+        return values
+
+    def change(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
+        """(q, P, K): m first, then u with it."""
+        done = self.step(ensemble, values, loss, known)
+        a, r, m, c, q = values[:5]
+        beta = self.momentum
+        moved = (beta - 1) * m + done.gain * a
+        square = beta**2 * q + 2 * beta * done.gain * c + done.gain**2 * r + done.noise
+        shared = beta * c + done.gain * r
+        spread = done.slope**2 * square - 2 * done.slope * shared + done.scatter
+        return np.stack([-done.drift, spread, moved, shared - done.slope * square - c, square - q, *done.kept])
+
+    def mixing(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
+        """Of u and m."""
+        done = self.step(ensemble, values, loss, known)
+        slope, gain = np.broadcast_arrays(done.slope, done.gain)
+        beta = np.full_like(gain, self.momentum)
+        return np.stack([np.stack([1 - slope * gain, -slope * beta]), np.stack([gain, beta])])
+
+    def with_iterate(self, values: np.ndarray) -> np.ndarray:
+        """Var u and Cov(u, m)."""
+        return values[[VARIANCE, 3]]
+
+    def scales(self, values: np.ndarray) -> np.ndarray:
+        """Of all rows; what else is kept is positive."""
+        own = _second_moment(values[MEAN], values[VARIANCE])
+        kept = _second_moment(values[2], values[4])
+        return np.stack([np.sqrt(own), own, np.sqrt(kept), np.sqrt(own * kept), kept, *_positive(values[5:])])
+
+
+def _second_moment(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    return _positive(mean**2 + np.abs(variance))
+
+
+def _positive(values: np.ndarray) -> np.ndarray:
+    return values + np.finfo(float).tiny

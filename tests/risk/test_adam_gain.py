@@ -1,0 +1,99 @@
+"""Adam's universal functions against closed forms and sampling."""
+
+import numpy as np
+import pytest
+from scipy import special
+
+from sgdtheory.risk import adam_gain
+from sgdtheory.risk.adam_gain import adam_gains, gain_at
+
+
+def found(beta1, beta2, seen, batch, signal=0.0):
+    polynomials, noise = adam_gains(beta1, beta2).looked_up(np.array([float(seen)]), np.array([float(batch)]))
+    return gain_at(polynomials, np.array([[float(signal)]]))[0, 0], noise[0, 0]
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5, 64, 3000])
+def test_the_first_step_is_a_sign(batch):
+    """E|G| in units of its root mean square, `√(2/π) E χ_B/√B` at u = 0; all of it at B → ∞ without noise."""
+    expected = 2 / np.sqrt(np.pi * batch) * np.exp(special.gammaln((batch + 1) / 2) - special.gammaln(batch / 2))
+    assert found(0.9, 0.99, 1, batch)[0] == pytest.approx(expected, rel=2e-4)
+    assert found(0.0, 0.99, 1, 1e9, 1.0)[0] == pytest.approx(1, rel=1e-5)
+
+
+def sampled(beta1, beta2, seen, batch, signal, number=200_000):
+    """Means of m̂/√v̂ over u, and their standard error."""
+    random = np.random.default_rng(8)
+    own = signal / ((1 + 2 / batch) * signal + 1 - signal)
+    others = batch * (1 - (1 + 2 / batch) * own)
+    mean = square = 0.0
+    for _ in range(seen):
+        squares = random.chisquare(batch, number)
+        gradient = squares * np.sqrt(own) / batch + np.sqrt(squares * others) * random.standard_normal(number) / batch
+        mean = beta1 * mean + (1 - beta1) * gradient
+        square = beta2 * square + (1 - beta2) * gradient**2
+    steps = mean / (1 - beta1**seen) / np.sqrt(square / (1 - beta2**seen)) / np.sqrt(own)
+    return steps.mean(), steps.std() / np.sqrt(number)
+
+
+@pytest.mark.parametrize(
+    ("beta1", "beta2", "seen", "batch", "signal"),
+    [
+        (0.9, 0.95, 120, 1, 0.3),
+        (0.0, 0.5, 40, 1, 0.7),
+        (0.9, 0.999, 7, 2, 0.5),
+        (0.5, 0.8, 60, 16, 0.6),
+        (0.95, 0.99, 30, 3, 1.0),
+        (0.8, 0.7, 50, 1, 0.5),
+    ],
+)
+def test_gains_are_sampled_means(beta1, beta2, seen, batch, signal):
+    """False alarm 7e-6 each; a gain of 1, or that of u = 0, is found out."""
+    mean, error = sampled(beta1, beta2, seen, batch, signal)
+    gain, _ = found(beta1, beta2, seen, batch, signal)
+    assert gain == pytest.approx(mean, abs=4.5 * error + 3e-4)
+    wrong = found(beta1, beta2, seen, batch, 0.0)[0]
+    assert abs(wrong - mean) > 4.5 * error + 3e-4
+
+
+@pytest.mark.parametrize(("beta1", "beta2", "batch"), [(0.9, 0.95, 1), (0.0, 0.6, 1), (0.8, 0.9, 4)])
+def test_the_scatter_of_many_steps(beta1, beta2, batch):
+    """Variance of Σ m/√v over 1,000 steps: false alarm 7e-6 each."""
+    random = np.random.default_rng(5)
+    number, steps = 6000, 1000
+    mean = np.zeros(number)
+    square = np.ones(number)
+    total = np.zeros(number)
+    for step in range(100 + steps):
+        gradient = np.sqrt(random.chisquare(batch, number) / batch) * random.standard_normal(number)
+        mean = beta1 * mean + (1 - beta1) * gradient
+        square = beta2 * square + (1 - beta2) * gradient**2
+        total += (step >= 100) * mean / np.sqrt(square)
+    measured = total.var() / steps
+    edges = 1 / (1 - beta1) / steps  # what the ends of the sum miss
+    assert found(beta1, beta2, 1e9, batch)[1] == pytest.approx(measured, rel=4.5 * np.sqrt(2 / number) + edges)
+
+
+def test_resolution(monkeypatch):
+    """Finer grids and higher orders change nothing that counts: less at all later steps than at the first."""
+    settings = [(beta1, beta2) for beta1 in (0.0, 0.9) for beta2 in (0.85, 0.99, 0.9999)]
+    seen, batch = (each.ravel() for each in np.meshgrid([1, 6, 56, 1e6], [1, 2.7, 30, 1e5]))
+    signal = np.linspace(0, 1, 23) * np.ones((seen.size, 1))
+
+    def all_of(beta1, beta2):
+        polynomials, noise = adam_gains(beta1, beta2).looked_up(seen, batch)
+        return gain_at(polynomials, signal), noise
+
+    rough = [all_of(*each) for each in settings]
+    finer = {"BATCH_ORDER": 11, "SIGNAL_ORDER": 15, "ORDERS": (11, 15), "APART": 0.08, "NODES": 24, "LAGS": 40}
+    finer |= {"PAIRS": (-26.0, 14.0), "PAIRS_APART": 0.2}
+    for name, value in finer.items():
+        monkeypatch.setattr(adam_gain, name, value)
+    adam_gains.cache_clear()
+    for each, (gain, noise) in zip(settings, rough, strict=True):
+        exact = all_of(*each)
+        first = np.broadcast_to(seen[:, None] == 1, gain.shape)
+        np.testing.assert_allclose(gain[~first], exact[0][~first], rtol=3e-4)
+        np.testing.assert_allclose(gain[first], exact[0][first], rtol=6e-3)
+        np.testing.assert_allclose(noise, exact[1], rtol=3e-4)
+    adam_gains.cache_clear()
