@@ -27,6 +27,7 @@ from .algorithms import HeavyBall as HeavyBall
 from .algorithms import LastIterate as LastIterate
 from .algorithms import Linear as Linear
 from .algorithms import LinearMethod as LinearMethod
+from .algorithms import Muon as Muon
 from .algorithms import Nesterov as Nesterov
 from .algorithms import NonlinearMethod as NonlinearMethod
 from .algorithms import NormalizedSGD as NormalizedSGD
@@ -35,7 +36,6 @@ from .algorithms import Returned as Returned
 from .algorithms import ScheduleFree as ScheduleFree
 from .algorithms import SignSGD as SignSGD
 from .algorithms import Stages as Stages
-from .algorithms import StepFunction as StepFunction
 from .algorithms import TailAverage as TailAverage
 from .algorithms import UniformAverage as UniformAverage
 from .bounds import Setting as Setting

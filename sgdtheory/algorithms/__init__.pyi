@@ -19,6 +19,7 @@ from .linear_method import LinearMethod as LinearMethod
 from .linear_method import StepMatrices as StepMatrices
 from .momentum import HeavyBall as HeavyBall
 from .momentum import Nesterov as Nesterov
+from .muon import Muon as Muon
 from .nonlinear_method import NonlinearMethod as NonlinearMethod
 from .normalized import NormalizedSGD as NormalizedSGD
 from .normalized import SignSGD as SignSGD

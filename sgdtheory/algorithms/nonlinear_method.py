@@ -10,8 +10,8 @@ BASES = "eigenvectors", "random"
 class NonlinearMethod(ABC):
     """A method `w ← w − γ_t d(g, k)` that keeps k from step to step: derive from it, and say what d is.
 
-    `w`, g and every array of k are of one shape, (d,). The start is w_0 − w* = √(s_i/λ_i) in each direction, and γ is
-    in units of the weights over d's.
+    `w`, g and every array of k are of one shape: (d,), or (m, d) with m outputs. The start is w_0 − w* = √(s_i/λ_i) in
+    each direction, divided among outputs, and γ is in units of the weights over d's.
 
     Attributes:
         kept: how many arrays k has; they begin at 0.
@@ -47,7 +47,7 @@ class NonlinearMethod(ABC):
 
     @abstractmethod
     def direction(self, gradient: Any, kept: tuple[Any, ...], number: Any) -> tuple[Any, tuple[Any, ...]]:
-        """d and the new k of step `number` = 0, 1, …, from the mini-batch gradient: JAX arrays of shape (d,)."""
+        """d and the new k of step `number` = 0, 1, …, from the mini-batch gradient: JAX arrays of one shape."""
 
     def in_units(self, unit: float) -> "NonlinearMethod | None":
         """The method that has the same d where gradients are given in multiples of `unit`, if there is one.

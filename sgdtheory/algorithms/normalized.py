@@ -8,7 +8,7 @@ from sgdtheory.algorithms.nonlinear_method import Basis, NonlinearMethod, checke
 
 
 @dataclass(frozen=True)
-class _WithMomentum(NonlinearMethod):
+class WithMomentum(NonlinearMethod):
     """What looks at `m ← βm + (1 − β) g`, m = 0 at the start."""
 
     kept: ClassVar[int] = 1
@@ -18,7 +18,7 @@ class _WithMomentum(NonlinearMethod):
     def __post_init__(self) -> None:
         object.__setattr__(self, "momentum", checked_momentum("momentum", self.momentum))
 
-    def in_units(self, unit: float) -> "_WithMomentum":
+    def in_units(self, unit: float) -> "WithMomentum":
         """Itself: d does not tell the size of gradients."""
         return self
 
@@ -28,7 +28,7 @@ class _WithMomentum(NonlinearMethod):
 
 
 @dataclass(frozen=True)
-class SignSGD(_WithMomentum):
+class SignSGD(WithMomentum):
     """`m ← βm + (1 − β) g, w ← w − γ sign(m)`: every coordinate moves by γ (Bernstein et al. 2018; Signum with β > 0).
 
     >>> import sgdtheory as st
@@ -58,7 +58,7 @@ class SignSGD(_WithMomentum):
 
 
 @dataclass(frozen=True)
-class NormalizedSGD(_WithMomentum):
+class NormalizedSGD(WithMomentum):
     """`m ← βm + (1 − β) g, w ← w − γ m/‖m‖`: steps of length γ (Nesterov 1984; with momentum, Cutkosky & Mehta 2020).
 
     >>> import sgdtheory as st

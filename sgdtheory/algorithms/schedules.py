@@ -302,7 +302,7 @@ class StepFunction(Shape):
     A function is taken for one by itself: `Algorithm(schedule=optax.cosine_decay_schedule(1.0, 1000))`.
 
     >>> import sgdtheory as st
-    >>> print(st.StepFunction(lambda step: 1 / (1 + step)).factors([0, 1, 3], 4))
+    >>> print(st.algorithms.StepFunction(lambda step: 1 / (1 + step)).factors([0, 1, 3], 4))
     [1.   0.5  0.25]
 
     Args:

@@ -21,9 +21,9 @@ class Clipped:
     sampler: Sampler
     norm: float
 
-    def numbers_a_lane(self, dim: int) -> int:
+    def numbers_a_lane(self, spectrum: Spectrum) -> int:
         """The sampler's."""
-        return self.sampler.numbers_a_lane(dim)
+        return self.sampler.numbers_a_lane(spectrum)
 
     def draws(self, lanes: Lane, first: Array) -> Any:
         """The sampler's."""

@@ -2,6 +2,8 @@
 
 Everything is in the coordinates `u = H^{1/2} η` of the eigenbasis, in which the risk of an iterate is `‖u‖²`, the start
 is `u_i = √s_i`, and a direction that never moves is simply one with λ_i = 0. A lane is one replica at one setting.
+
+With m outputs u is `Δ H^{1/2}`, (m, d), and has the shape (m, d) wherever (d,) is written.
 """
 
 from collections.abc import Callable
@@ -17,7 +19,7 @@ STEPS = 64  # steps between two carries, and steps whose scalars are drawn toget
 
 
 class Spectrum(NamedTuple):
-    """The problem, the same for all lanes: (d,) eigenvalues λ_i, (d,) start √s_i, and σ, a scalar."""
+    """The problem, the same for all lanes: (d,) eigenvalues λ_i, the start u, (d,) or (m, d), and σ of an output."""
 
     eigenvalue: Any
     start: Any
@@ -49,8 +51,8 @@ class State(NamedTuple):
 class Sampler(Protocol):
     """How a mini-batch is drawn; hashable, a static argument of the compiled program."""
 
-    def numbers_a_lane(self, dim: int) -> int:
-        """How many numbers a step of one lane keeps in memory beside a few (d,) arrays."""
+    def numbers_a_lane(self, spectrum: Spectrum) -> int:
+        """How many numbers a step of one lane keeps in memory beside a few arrays of the weights' shape."""
         ...
 
     def draws(self, lanes: Lane, first: Array) -> Any:
@@ -58,7 +60,7 @@ class Sampler(Protocol):
         ...
 
     def increment(self, spectrum: Spectrum, lane: Lane, error: Array, number: Array, draw: Any) -> Array:
-        """The change of u in step `number` of one lane, (d,)."""
+        """The change of u in step `number` of one lane, of u's shape."""
         ...
 
 
@@ -81,9 +83,9 @@ def carry(state: State) -> State:
 
 
 def risks(state: State, num_steps: Array) -> tuple[Array, Array]:
-    """`‖ū‖²` of the average of the iterates before the last, and `‖u‖²` of the last."""
+    """`‖ū‖²` of the average of one lane's iterates before the last, and `‖u‖²` of the last."""
     average = (state.total + state.total_low) / num_steps
-    return (average**2).sum(-1), ((state.error + state.error_low) ** 2).sum(-1)
+    return (average**2).sum(), ((state.error + state.error_low) ** 2).sum()
 
 
 def advance(sampler: Sampler, spectrum: Spectrum, lanes: Lane, state: State, first: Array, count: Array) -> State:

@@ -24,8 +24,8 @@ from sgdtheory.simulation.runs import LEAST_ROOM, Run
 CALL_SECONDS = 0.3  # what a call to the devices should take: Ctrl-C and the progress bar wait for it
 FIRST_CALL = 16  # steps
 LENGTH_RATIO = 2  # of the runs that share a block, at most: a lane whose run has ended walks on
-ARRAYS = 8  # (d,) arrays alive in a lane of one vector: its state twice, and temporaries; of k, (k + 1)/2 times as many
-BLOCK_NUMBERS = {"cpu": 2**16, "gpu": 2**23, "tpu": 2**23}  # d times the lanes of a block that is fast, on a device
+ARRAYS = 8  # as large as w, in a lane of one vector: its state twice, and temporaries; of k, (k + 1)/2 times as many
+BLOCK_NUMBERS = {"cpu": 2**16, "gpu": 2**23, "tpu": 2**23}  # weights times the lanes of a fast block, on a device
 EXTRA_NUMBERS = 64  # times that may be in use within a step
 
 
@@ -123,8 +123,8 @@ def _check_room(runs: Sequence[Run], num_replicas: int, memory_limit: float) -> 
 
 
 def _bytes_a_lane(sampler: Sampler, spectrum: Spectrum, vectors: int) -> int:
-    dim = spectrum.start.size
-    return (ARRAYS * dim * (vectors + 1) // 2 + sampler.numbers_a_lane(dim)) * spectrum.start.dtype.itemsize
+    state = ARRAYS * spectrum.start.size * (vectors + 1) // 2
+    return (state + sampler.numbers_a_lane(spectrum)) * spectrum.start.dtype.itemsize
 
 
 def make_blocks(spectrum: Spectrum, runs: Sequence[Run], num_replicas: int, resources: Resources) -> list[Block]:
@@ -158,11 +158,11 @@ def _stops(runs: Sequence[Run], numbers: np.ndarray) -> dict[int, list[tuple[int
 
 def _block_size(run: Run, spectrum: Spectrum, num_lanes: int, resources: Resources, *, exact: bool) -> int:
     """Lanes in a block: enough to be fast, within the memory limit, as many on each device, and few different sizes."""
-    dim = spectrum.start.size
+    size = spectrum.start.size
     devices = len(resources.devices)
     numbers = BLOCK_NUMBERS.get(resources.devices[0].platform, 2**16)
-    extra = run.sampler.numbers_a_lane(dim)
-    fast = min(numbers // dim, EXTRA_NUMBERS * numbers // extra)
+    extra = run.sampler.numbers_a_lane(spectrum)
+    fast = min(numbers // size, EXTRA_NUMBERS * numbers // extra)
     allowed = int(resources.memory_limit / _bytes_a_lane(run.sampler, spectrum, run.vectors)) // devices
     each = -(-num_lanes // devices)
     wanted = each if exact else 1 << (each - 1).bit_length()
@@ -263,4 +263,4 @@ def _compiled_advance(
     )(spectrum, lanes, state, first, count)
 
 
-_compiled_risks = jax.jit(risks)
+_compiled_risks = jax.jit(jax.vmap(risks, in_axes=(0, None)))

@@ -17,7 +17,8 @@ ROWS = (
 
 @dataclass(frozen=True)
 class Explicit:
-    """`u ← u − (γ/B) Λ Σ_j (z_jᵀu − ξ_j) z_j` with B samples z_j of the law and label noise ξ_j ~ N(0, σ²).
+    """`u ← u − (γ/B) Λ Σ_j (z_jᵀu − ξ_j) z_j` with B samples z_j of the law and label noise ξ_j ~ N(0, σ²);
+    of m outputs u, ξ_j and the step have a row each.
 
     The batch is drawn in slices of at most `ROWS` rows.
 
@@ -31,9 +32,9 @@ class Explicit:
     batch_size: int
     varying: bool = False
 
-    def numbers_a_lane(self, dim: int) -> int:
+    def numbers_a_lane(self, spectrum: Spectrum) -> int:
         """A slice of the batch, and what drawing it takes."""
-        return 4 * dim * min(self.batch_size, ROWS)
+        return 4 * spectrum.eigenvalue.size * min(self.batch_size, ROWS)
 
     def draws(self, lanes: Lane, first: Array) -> tuple:
         """Nothing is drawn ahead."""
@@ -47,11 +48,11 @@ class Explicit:
 
         def slice_sum(index: int | Array, total: Array) -> Array:
             data_key, noise_key = jax.random.split(jax.random.fold_in(key, index))
-            z = self.law.sample(data_key, rows, spectrum)
-            noise = spectrum.noise * jax.random.normal(noise_key, (rows,), error.dtype)
             used = index * rows + jnp.arange(rows) < size
-            residual = jnp.where(used, jnp.matmul(z, error, precision=lax.Precision.HIGHEST) - noise, 0)
-            return total + jnp.matmul(residual, z, precision=lax.Precision.HIGHEST)
+            z = jnp.where(used[:, None], self.law.sample(data_key, rows, spectrum), 0)
+            noise = spectrum.noise * jax.random.normal(noise_key, (rows, *error.shape[:-1]), error.dtype)
+            residual = jnp.matmul(z, error.T, precision=lax.Precision.HIGHEST) - noise
+            return total + jnp.matmul(residual.T, z, precision=lax.Precision.HIGHEST)
 
         total = lax.fori_loop(0, -(-size // rows), slice_sum, jnp.zeros_like(error))
         divisor = lane.batch_size if self.varying else np.array(size, error.dtype)

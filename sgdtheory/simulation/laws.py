@@ -45,7 +45,7 @@ class Gaussian:
 
     def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
         """(rows, d) whitened samples."""
-        return jax.random.normal(key, (rows, spectrum.start.size), spectrum.start.dtype)
+        return jax.random.normal(key, (rows, spectrum.eigenvalue.size), spectrum.start.dtype)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Rademacher:
 
     def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
         """(rows, d) whitened samples."""
-        return jax.random.rademacher(key, (rows, spectrum.start.size), spectrum.start.dtype)
+        return jax.random.rademacher(key, (rows, spectrum.eigenvalue.size), spectrum.start.dtype)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class StudentT:
     def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
         """(rows, d) whitened samples."""
         return _student(
-            key, (rows, spectrum.start.size), (rows, spectrum.start.size), self.degrees_of_freedom, spectrum
+            key, (rows, spectrum.eigenvalue.size), (rows, spectrum.eigenvalue.size), self.degrees_of_freedom, spectrum
         )
 
 
@@ -119,7 +119,7 @@ class EllipticalT:
 
     def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
         """(rows, d) whitened samples."""
-        return _student(key, (rows, spectrum.start.size), (rows, 1), self.degrees_of_freedom, spectrum)
+        return _student(key, (rows, spectrum.eigenvalue.size), (rows, 1), self.degrees_of_freedom, spectrum)
 
 
 NAMED_LAWS = {"gaussian": Gaussian(), "rademacher": Rademacher(), "student_t": StudentT()}

@@ -97,10 +97,9 @@ def gained(replica: Replica, number: Array, iterate: Array, total: Array) -> Arr
 
 
 def squares(last: Array, total: Array, iterate: Array, norm: Array) -> tuple[Array, Array]:
-    """`‖a w + S/norm‖²` and `‖w‖²` from (L, d) w and S, (L,) a and norm."""
-    own = jnp.where(iterate[:, None] == 0, 0, iterate[:, None] * last)  # w may have left the range of a float
-    returned = own + total / norm[:, None]
-    return (returned**2).sum(-1), (last**2).sum(-1)
+    """`‖a w + S/norm‖²` and `‖w‖²` of one lane."""
+    own = jnp.where(iterate == 0, 0, iterate * last)  # w may have left the range of a float
+    return ((own + total / norm) ** 2).sum(), (last**2).sum()
 
 
 def carry(state: State) -> State:
@@ -111,7 +110,7 @@ def carry(state: State) -> State:
 
 
 def risks(spectrum: Spectrum, output: Array, state: State, iterate: Array, norm: Array) -> tuple[Array, Array]:
-    """`‖a w + S/norm‖²` and `‖w‖²` of L replicas, w = oᵀu, a and norm (L,)."""
+    """`‖a w + S/norm‖²` and `‖w‖²` of one replica, w = oᵀu."""
     last = _combined(output, _vectors(spectrum, state))
     return squares(last, state.total + state.total_low, iterate, norm)
 

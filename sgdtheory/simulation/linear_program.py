@@ -83,4 +83,4 @@ def _compiled_advance(
     )(spectrum, output, table, replicas, state, origin, first, count)
 
 
-_compiled_risks = jax.jit(risks)
+_compiled_risks = jax.jit(jax.vmap(risks, in_axes=(None, None, 0, 0, 0)))

@@ -40,7 +40,7 @@ class Weights(NamedTuple):
     def gradient(self, increment: Array) -> Array:
         """g from `H^{1/2} g`; 0 where λ is."""
         found = self.unit * increment / jnp.where(self.root > 0, self.root, 1)
-        return found if self.basis is None else jnp.matmul(self.basis, found, precision=lax.Precision.HIGHEST)
+        return found if self.basis is None else jnp.matmul(found, self.basis.T, precision=lax.Precision.HIGHEST)
 
     def moved(self, direction: Array) -> Array:
         """How u moves with w."""
@@ -94,7 +94,7 @@ def carry(state: State) -> State:
 
 
 def risks(spectrum: Spectrum, state: State, iterate: Array, norm: Array) -> tuple[Array, Array]:
-    """`‖a w + S/norm‖²` and `‖w‖²` of L replicas, a and norm (L,)."""
+    """`‖a w + S/norm‖²` and `‖w‖²` of one replica."""
     last = spectrum.start + state.moved + state.moved_low
     return squares(last, state.total + state.total_low, iterate, norm)
 

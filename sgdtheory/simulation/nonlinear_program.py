@@ -43,7 +43,7 @@ class NonlinearProgram(MethodProgram):
         alike = method.in_units(scale * root)
         self.method: NonlinearMethod = alike or method
         dtype = spectrum.start.dtype
-        basis = random_basis(spectrum.start.size, key).astype(dtype) if method.basis == "random" else None
+        basis = random_basis(spectrum.eigenvalue.size, key).astype(dtype) if method.basis == "random" else None
         gradient_unit = np.asarray(1.0 if alike else scale * root).astype(dtype)
         self.weights = Weights(np.sqrt(spectrum.eigenvalue), basis, gradient_unit)
         super().__init__(sampler, spectrum, courses, mesh, lanes, key, numbers=2, begin=1.0)
@@ -108,4 +108,4 @@ def _compiled_advance(
     )(spectrum, weights, table, replicas, state, origin, first, count)
 
 
-_compiled_risks = jax.jit(risks)
+_compiled_risks = jax.jit(jax.vmap(risks, in_axes=(None, 0, 0, 0)))

@@ -20,7 +20,7 @@ from sgdtheory.simulation.truncation import Quantity, truncate
 SAMPLERS = "sufficient", "explicit"
 QUANTITIES = "total", "bias", "variance"
 DTYPES = "float32", "float64"
-LARGEST_ROTATED = 4096  # directions: a step costs their square
+LARGEST_SQUARE = 4096  # directions where a step costs their square
 BYTES_A_DIRECTION = 64.0  # of a replica of one vector
 LARGEST_BATCH = {"sufficient": 1e30, "explicit": 2.0**30}
 
@@ -34,6 +34,7 @@ def simulate(
     num_samples: ArrayLike,
     num_replicas: int,
     algorithm: Algorithm = Algorithm(),  # noqa: B008 (frozen)
+    outputs: int = 1,
     sampler: str = "sufficient",
     law: Any = "gaussian",
     quantity: Quantity = "total",
@@ -51,6 +52,12 @@ def simulate(
     Any linear method, schedule, batch schedule and average: `algorithm=` (THEORY.md T20, T21); and signSGD, normalized
     SGD, Adam or your own `NonlinearMethod`, with γ in units of the weights (w_0 − w* is √(s_i/λ_i) in each direction),
     and gradients clipped by their norm.
+
+    With `outputs=m` the weights are an m × d matrix W and the labels `y = W* x + ξ` vectors, as in a layer: what `Muon`
+    is made for. Risks are summed over outputs, `tr Δ H Δᵀ` with Δ = W − W*, and s_i and σ² are divided among them: in
+    direction i, Δ at the start is √(s_i/λ_i) q_i, q_i uniform on the sphere in ℝᵐ (drawn from the key, the same for all
+    replicas), and each output's labels have noise σ²/m (THEORY.md T39). So the mean risk of a linear method is the
+    same with every m.
 
     With `sampler="sufficient"` a step costs one chi-square and d normals, whatever B, and has exactly the law of
     mini-batch SGD on Gaussian data (THEORY.md T7). `sampler="explicit"` draws the batch: the reference, and the way
@@ -80,6 +87,7 @@ def simulate(
         num_replicas: R ≥ 1.
         algorithm: what is run; by default averaged SGD with constant learning rate and batch size. A method of k
             vectors takes (k + 1)/2 times the memory.
+        outputs: m ≥ 1, for all methods. With several a step costs d(d + m) normals, whatever B.
         sampler: "sufficient" or "explicit".
         law: of the data, for the explicit sampler: "gaussian", "rademacher", "student_t", `StudentT(ν)`,
             `EllipticalT(ν)` (from `sgdtheory.simulation.laws`) or a function `(key, batch_size) -> x` in JAX, of shape
@@ -112,6 +120,7 @@ def simulate(
     settings = _settings(batch_size, learning_rate, num_samples, LARGEST_BATCH[sampler], algorithm)
     plan = make_plan(settings, whole_number("trajectory", trajectory, 0), algorithm)
     num_replicas = whole_number("num_replicas", num_replicas, 1)
+    outputs = whole_number("outputs", outputs, 1)
     memory_limit = positive_number("memory_limit", memory_limit)
     dim = None if dim is None else whole_number("dim", dim, 1)
 
@@ -123,17 +132,18 @@ def simulate(
     with jax.enable_x64(dtype == "float64"), jax.disable_jit(False), _progress_bar(progress) as report:
         words = key_words(key)
         truncation = truncate(
-            problem, dim, settings, algorithm, num_replicas=num_replicas, quantity=quantity, dtype=dtype
-        )
+            problem, dim, settings, algorithm, num_replicas=num_replicas * outputs, quantity=quantity, dtype=dtype
+        )  # the mean over outputs is at best as good as that of as many more replicas
         head = problem if truncation is None else problem.truncated(truncation.dim)
-        _check_dim(head, memory_limit, algorithm)
-        spectrum, unit, scale = _spectrum(head, truncation, quantity, dtype)
+        _check_dim(head, memory_limit, algorithm, outputs, sampler)
+        split = random_directions(words, outputs, head.dim or 0)
+        spectrum, unit, scale = _spectrum(head, truncation, quantity, dtype, split)
         named = (
             str(law) if isinstance(law, str) or hasattr(law, "fourth_moment") else "a function"
         )  # without its address
         described = re.sub(" at 0x[0-9a-f]+", "", repr(algorithm))
         _check_same_call(words, settings, num_replicas, spectrum, trajectory, sampler, named, described, memory_limit)
-        drawn = _clipped(_sampler(sampler, law, head, key), algorithm.clip_norm / (scale * np.sqrt(unit)))
+        drawn = _clipped(_sampler(sampler, law, head, key, outputs), algorithm.clip_norm / (scale * np.sqrt(unit)))
         runs = plan.runs(drawn, unit, scale)
         resources = Resources(_devices(devices), memory_limit, report)
         recorder, interrupted = simulate_runs(spectrum, runs, num_replicas, words, resources)
@@ -149,15 +159,17 @@ def _check_choices(**choices: tuple[Any, tuple[str, ...]]) -> None:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
 
 
-def _check_dim(head: AbstractProblem, memory_limit: float, algorithm: Algorithm) -> None:
-    """One replica has to fit, and a random basis too."""
+def _check_dim(head: AbstractProblem, memory_limit: float, algorithm: Algorithm, outputs: int, sampler: str) -> None:
+    """One replica has to fit, and matrices of d × d too."""
     dim = head.dim or 0
-    if getattr(algorithm.method, "basis", "") == "random" and dim > LARGEST_ROTATED:
-        raise ValueError(f"dim must be at most {LARGEST_ROTATED} for a random basis, got {dim}; lower it")
-    size = BYTES_A_DIRECTION * dim * (algorithm.method.vectors + 1) / 2
+    rotated = getattr(algorithm.method, "basis", "") == "random"
+    if dim > LARGEST_SQUARE and (rotated or outputs > 1 and sampler == "sufficient"):
+        what = "a random basis" if rotated else "several outputs"
+        raise ValueError(f"dim must be at most {LARGEST_SQUARE} for {what}, got {dim}; lower it")
+    size = BYTES_A_DIRECTION * dim * outputs * (algorithm.method.vectors + 1) / 2
     if size > max(memory_limit, LEAST_ROOM):
         raise ValueError(
-            f"dim must be smaller: one replica of {dim:.3g} directions takes {size / 1e9:.3g} GB; "
+            f"dim must be smaller: one replica of {dim * outputs:.3g} weights takes {size / 1e9:.3g} GB; "
             "lower it or raise memory_limit"
         )
 
@@ -238,27 +250,43 @@ def key_words(key: Any) -> np.ndarray:
         raise ValueError(f"key must be a JAX key, for example jax.random.key(0), got {key!r}") from None
 
 
-def _spectrum(head: AbstractProblem, truncation: Truncation | None, quantity: Quantity, dtype: str):
-    """The spectrum in units in which λ_1 = 1 and Σ s_i + σ² = 1; λ_1; and the unit of u."""
+def random_directions(key: np.ndarray, outputs: int, dim: int) -> np.ndarray:
+    """(m, d), of which each column is uniform on the sphere, the same for one (2,) uint32 key.
+
+    The first output's are made positive, by turning an axis of x, so that one output is the ordinary problem.
+    """
+    drawn = np.random.default_rng([*key.tolist(), outputs]).standard_normal((outputs, dim))
+    return drawn / np.linalg.norm(drawn, axis=0) * np.sign(drawn[0])
+
+
+def _spectrum(head: AbstractProblem, truncation: Truncation | None, quantity: Quantity, dtype: str, split: np.ndarray):
+    """The spectrum in units in which λ_1 = 1 and Σ s_i + σ² = 1; λ_1; and the unit of u.
+
+    What is not simulated is a direction without a gradient for each output: noise that outputs do not share.
+    """
     from sgdtheory.simulation.dynamics import Spectrum
 
     eigenvalue, signal = (np.asarray(values, dtype=float) for values in head.directions())
+    outputs = len(split)
+    start = split * np.sqrt(signal)
     if truncation is not None:
-        eigenvalue, signal = np.append(eigenvalue, 0.0), np.append(signal, truncation.tail_risk)
-    start = np.zeros_like(signal) if quantity == "variance" else np.sqrt(signal)
-    noise = 0.0 if quantity == "bias" else np.sqrt(head.noise_variance)
+        eigenvalue = np.append(eigenvalue, np.zeros(outputs))
+        start = np.hstack([start, np.sqrt(truncation.tail_risk / outputs) * np.eye(outputs)])
+    start = (start if outputs > 1 else start[0]) * (quantity != "variance")
+    noise = 0.0 if quantity == "bias" else np.sqrt(head.noise_variance / outputs)
     unit = float(eigenvalue[0]) or 1.0
-    scale = float(np.linalg.norm(np.append(start, noise))) or 1.0
+    scale = float(np.hypot(np.linalg.norm(start), noise * np.sqrt(outputs))) or 1.0
     arrays = eigenvalue / unit, start / scale, np.asarray(noise / scale)
     return Spectrum(*(a.astype(dtype) for a in arrays)), unit, scale
 
 
-def _sampler(sampler: str, law: Any, head: AbstractProblem, key: Any) -> Callable[[Course], Any]:
+def _sampler(sampler: str, law: Any, head: AbstractProblem, key: Any, outputs: int) -> Callable[[Course], Any]:
     """The sampler of a run, by its course."""
     from sgdtheory.simulation.explicit import ROWS, Explicit
     from sgdtheory.simulation.laws import Gaussian, as_law
     from sgdtheory.simulation.sufficient import Sufficient
     from sgdtheory.simulation.tables import largest_batch
+    from sgdtheory.simulation.wishart import Wishart
 
     drawn = as_law(law, np.asarray(head.directions()[0], dtype=float), key)
     if sampler == "sufficient" and drawn != Gaussian():
@@ -272,7 +300,7 @@ def _sampler(sampler: str, law: Any, head: AbstractProblem, key: Any) -> Callabl
                 f"{largest:g}; lower it or batch_size"
             )
         if sampler == "sufficient":
-            return Sufficient()
+            return Sufficient() if outputs == 1 else Wishart()
         if course.constant_batch:
             return Explicit(drawn, int(largest))
         return Explicit(drawn, min(1 << (int(largest) - 1).bit_length(), ROWS), varying=True)  # few programs

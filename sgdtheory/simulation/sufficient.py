@@ -22,7 +22,7 @@ class Sufficient:
     One chi-square and d normals, and nothing is divided by ‖u‖.
     """
 
-    def numbers_a_lane(self, dim: int) -> int:
+    def numbers_a_lane(self, spectrum: Spectrum) -> int:
         """A step's scalars, drawn ahead."""
         return 8 * STEPS
 

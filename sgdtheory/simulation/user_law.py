@@ -52,7 +52,7 @@ class UserLaw:
     def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
         """(rows, d) whitened samples."""
         data_key, frozen_key = jax.random.split(key)
-        dtype, size = spectrum.start.dtype, spectrum.start.size
+        dtype, size = spectrum.start.dtype, spectrum.eigenvalue.size
         x = jnp.asarray(self.function(data_key, rows), dtype)
         x = jnp.pad(x, ((0, 0), (0, size - self.dim)))
         scale = jnp.sqrt(jnp.asarray(spectrum.eigenvalue)) * np.sqrt(self.largest_eigenvalue).astype(dtype)

@@ -464,7 +464,7 @@ def test_bad_input(features, targets, options, message, tmp_path, monkeypatch):
         lambda values: st.LeastSquares([1.0, 1.0], values),
         lambda values: st.simulate_data(None, ROWS, ROWS + 0j, batch_size=4, learning_rate=0.1, num_samples=40),
         lambda values: st.fit_loss_grid([(1.0, 8.0, 0.1, value) for value in values]),
-        lambda values: st.StepFunction(lambda step: 1 + 0j * step).factors(np.arange(3), 3),
+        lambda values: st.algorithms.StepFunction(lambda step: 1 + 0j * step).factors(np.arange(3), 3),
         lambda values: st.fits.interpolated_critical_batch_size([1, 2, 4], [10 + 0j, 6, 4]),
     ],
 )

@@ -14,7 +14,7 @@ from sgdtheory.simulation.sufficient import Sufficient
 from tests.marks import slow
 
 PROBLEM = st.LeastSquares([1.0, 0.5, 0.1], [1.0, 0.5, 2.0], 0.5)
-LANE_BYTES = (engine.ARRAYS * 3 + Sufficient().numbers_a_lane(3)) * 4
+LANE_BYTES = (engine.ARRAYS * 3 + Sufficient().numbers_a_lane(None)) * 4
 SPECTRUM = Spectrum(*(np.asarray(a, np.float32) for a in ([1.0, 0.5, 0.1], [1.0, 0.7, 1.4], 0.5)))
 KEY = np.array([7, 8], np.uint32)
 

@@ -180,9 +180,9 @@ def test_frozen_directions():
         (lambda: simulated(SignSGD(basis="random"), problem=st.PowerLaw(2, 3, 5000)), "dim must be at most 4096"),
         (
             lambda: st.excess_risk(
-                PROBLEM, batch_size=1, learning_rate=0.1, num_samples=9, algorithm=st.Algorithm(Adam())
+                PROBLEM, batch_size=1, learning_rate=0.1, num_samples=9, algorithm=st.Algorithm(st.Muon())
             ),
-            r"algorithm must be linear in the gradient where risks are exact, got Adam\(",
+            r"algorithm must be linear in the gradient where risks are exact, got Muon\(",
         ),
         (
             lambda: st.optimal_learning_rate(PROBLEM, batch_size=1, num_samples=9, algorithm=st.Algorithm(clip_norm=2)),
