@@ -22,6 +22,7 @@ from .momentum import Nesterov as Nesterov
 from .nonlinear_method import NonlinearMethod as NonlinearMethod
 from .normalized import NormalizedSGD as NormalizedSGD
 from .normalized import SignSGD as SignSGD
+from .parameter import Choice as Choice
 from .parameter import Parameter as Parameter
 from .parameter import Slider as Slider
 from .parameter import parameters as parameters
