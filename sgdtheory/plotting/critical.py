@@ -81,14 +81,14 @@ def data_overhead(critical: CriticalBatchSize, *, axes: Axes | None = None) -> F
         critical.curves,
         np.atleast_1d(critical.num_samples),
         np.atleast_1d(critical.batch_size),
+        np.atleast_1d(critical.num_steps),
         strict=True,
     )
-    for place, (color, curve, samples, batch) in enumerate(data):
+    for place, (color, curve, samples, batch, steps) in enumerate(data):
         needed = curve.samples_needed / samples
         label = f"$D = {power_of_ten(samples)}$" if place in few(number) else None
         axes.plot(curve.batch_size, needed, color=color, label=label)
-        here = needed[np.searchsorted(curve.batch_size, batch)]
-        axes.plot(batch, here, color=color, **STAR)
+        axes.plot(batch, batch * steps / samples, color=color, **STAR)  # not all curves have B* among their points
     axes.axhline(1.0, ls="--", color=GRAY, lw=1, label="linear scaling")
     axes.axhline(1 + critical.overhead, ls=":", color=BLACK, lw=1, label=f"{extra} more data")
     axes.plot([], [], color="white", label="$B^*$: the largest within it", **STAR)
@@ -120,7 +120,7 @@ def critical_growth(critical: CriticalBatchSize, *, exponent: float | None = Non
     """
     axes = panel(axes)
     samples, batch_sizes = (np.atleast_1d(each).ravel() for each in (critical.num_samples, critical.real_batch_size))
-    axes.plot(samples, batch_sizes, color=BLUE, label="$B^*$, exact risk", **STAR)
+    axes.plot(samples, batch_sizes, color=BLUE, label="$B^*$", **STAR)
     if exponent is not None:
         order = np.argsort(samples)
         ends = samples[order][[0, -1]]
