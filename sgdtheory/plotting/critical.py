@@ -1,5 +1,7 @@
 """Figures of the critical batch size of a problem."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -103,7 +105,12 @@ def data_overhead(critical: CriticalBatchSize, *, axes: Axes | None = None) -> F
     return figure_of(axes)
 
 
-def critical_growth(critical: CriticalBatchSize, *, exponent: float | None = None, axes: Axes | None = None) -> Figure:
+def critical_growth(
+    critical: CriticalBatchSize | Sequence[CriticalBatchSize],
+    *,
+    exponent: float | None = None,
+    axes: Axes | None = None,
+) -> Figure:
     """B* (not rounded) against D, with the predicted power, if there is a prediction, through the last point.
 
     >>> import sgdtheory as st
@@ -111,7 +118,7 @@ def critical_growth(critical: CriticalBatchSize, *, exponent: float | None = Non
     >>> figure = st.plot.critical_growth(found, exponent=st.predicted_exponent(2, 3))
 
     Args:
-        critical: at two data sizes or more.
+        critical: at two data sizes or more; or several, at one or more each.
         exponent: that the prediction has, `predicted_exponent(capacity, source)`.
         axes: the panel to draw in; None: that of a new figure.
 
@@ -119,7 +126,9 @@ def critical_growth(critical: CriticalBatchSize, *, exponent: float | None = Non
         The figure.
     """
     axes = panel(axes)
-    samples, batch_sizes = (np.atleast_1d(each).ravel() for each in (critical.num_samples, critical.real_batch_size))
+    several = critical if isinstance(critical, Sequence) else [critical]
+    samples = np.concatenate([np.ravel(each.num_samples) for each in several])
+    batch_sizes = np.concatenate([np.ravel(each.real_batch_size) for each in several])
     axes.plot(samples, batch_sizes, color=BLUE, label="$B^*$", **STAR)
     if exponent is not None:
         order = np.argsort(samples)

@@ -90,8 +90,6 @@ def cases():
     for name, state in STATES.items():
         quick = state.quick(0) and not state.second
         for panel in TITLES:
-            if (name, panel) == ("not linear", "growth"):
-                continue  # several D at once: where few steps do best the search may end in another minimum over γ
             slow = not quick and panel not in ("path", "rate")
             yield pytest.param(name, panel, marks=[pytest.mark.slow] if slow else [])
 

@@ -60,6 +60,11 @@ def test_growth_has_the_predicted_power_through_the_last_point(axes, order, crit
     found = replace(critical, num_samples=samples, real_batch_size=sizes)
     plot.critical_growth(found, exponent=1 / 3, axes=axes)
     np.testing.assert_array_equal(points_of(axes, "*")[0], np.stack([samples, sizes], axis=1))
+    several = [
+        replace(found, num_samples=each, real_batch_size=size) for each, size in zip(samples, sizes, strict=True)
+    ]
+    other = plot.critical_growth(several).axes[0]
+    np.testing.assert_array_equal(points_of(other, "*")[0], np.stack([samples, sizes], axis=1))
     (line,) = (line for line in axes.lines if line.get_label().startswith("Corollary 8"))
     np.testing.assert_allclose(line.get_xydata(), [[1e3, 9.0], [1e6, 90.0]], rtol=1e-12)
     assert legend_of(axes) == ["$B^*$", "Corollary 8: $\\propto D^{0.333}$, through the last"]
