@@ -460,15 +460,15 @@ POOR = """() => {
 
 @pytest.mark.slow  # ten seconds
 def test_keys_alone_reach_every_control(visit):
-    page = visit("D=500&B=8&rate=0.05&M=16")
-    page.number("path-total-0")
+    page = visit("D=500&B=8&rate=0.05&M=16&second=sign")  # both sliders of γ
+    page.number("path-total-1")
     reached = set()
-    for _ in range(120):
+    for _ in range(150):
         page.page.keyboard.press("Tab")
         reached.add(page.page.evaluate(FOCUSED))
     wanted = [f"control-{name}" for name in NUMBERS] + ["without-num_features", "without-learning_rate"]
     wanted += ["control-preset", "control-colours", "control-text", "control-simulate"]
-    wanted += ["control-first-method", "control-first-average", "control-second-method"]
+    wanted += ["control-first-method", "control-first-average", "control-second-method", "control-second-basis"]
     missing = [name for name in wanted if not any(name in each for each in reached)]
     assert missing == []
     assert {"Python", "PDF", "PNG", "CSV"} <= {each.rpartition("|")[2] for each in reached}
