@@ -29,7 +29,14 @@ PROBLEMS = {
     "2, 3, M = 64": State(num_features=64),
     "2, 3, D = 1e12": State(num_samples=1e12),
 }
-OTHERS = "last", "tail", "linear last", "cosine last", "heavy-ball momentum=0.9"  # of the first problem
+OTHERS = (
+    "last",
+    "tail",
+    "linear last",
+    "cosine last",
+    "heavy-ball momentum=0.9",
+    "sign linear last",
+)  # of the first problem
 PRESSED = {  # key press on a slider → numbers that change with it, by their names on the page
     "source": {"risk": "path-total-0", "B*": "samples-batch_size-0"},
     "learning_rate": {"risk": "path-total-0"},
@@ -98,7 +105,8 @@ def computed_table(repeats: int, toy: bool = False) -> Table:
     for name, state in rows:
         risks = [times(JOBS[each].compute, state, repeats)[1] for each in RISKS.values()]
         found = times(JOBS["critical"].compute, state, repeats)
-        ahead = "–" if state.quick(0) else milliseconds(times(JOBS["ahead"].compute, state, repeats)[1])
+        first_look = JOBS["ahead"]
+        ahead = milliseconds(times(first_look.compute, state, repeats)[1]) if first_look.lane(state, 0) else "–"
         table.add_row(name, state.names[0], *map(milliseconds, risks), ahead, *map(milliseconds, found))
         if state.quick(0):
             slowest = {"risks": max(slowest["risks"], *risks), "B*": max(slowest["B*"], found[0])}

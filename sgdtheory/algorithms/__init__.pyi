@@ -23,6 +23,7 @@ from .muon import Muon as Muon
 from .nonlinear_method import NonlinearMethod as NonlinearMethod
 from .normalized import NormalizedSGD as NormalizedSGD
 from .normalized import SignSGD as SignSGD
+from .parameter import Choice as Choice
 from .parameter import Parameter as Parameter
 from .parameter import Slider as Slider
 from .parameter import parameters as parameters

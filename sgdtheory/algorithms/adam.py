@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from sgdtheory._common.arguments import single_number
 from sgdtheory.algorithms.momentum import checked_momentum
-from sgdtheory.algorithms.nonlinear_method import Basis, NonlinearMethod, checked_basis
+from sgdtheory.algorithms.nonlinear_method import BasisField, NonlinearMethod, checked_basis
+from sgdtheory.algorithms.parameter import Parameter, Slider
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,17 @@ class Adam(NonlinearMethod):
 
     kept: ClassVar[int] = 2
 
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 0.0
-    basis: Basis = "eigenvectors"  # pyright: ignore[reportIncompatibleMethodOverride] (a field in a property's place)
+    beta1: Annotated[
+        float, Parameter("β₁ of the mean of gradients.", Slider("β₁, of the mean", 0.0, 0.99, 0.01, 0.9))
+    ] = 0.9
+    beta2: Annotated[
+        float, Parameter("β₂ of the mean of their squares.", Slider("β₂, of the squares", 0.0, 0.999, 0.001, 0.999))
+    ] = 0.999
+    epsilon: Annotated[
+        float,
+        Parameter("ε beside the root of that, in units of gradients.", Slider("ε, units of g", 0.0, 1.0, 0.01, 0.0)),
+    ] = 0.0
+    basis: BasisField = "eigenvectors"  # pyright: ignore[reportIncompatibleMethodOverride] (a field in a property's place)
 
     def __post_init__(self) -> None:
         for name in ("beta1", "beta2"):

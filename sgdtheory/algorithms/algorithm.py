@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from sgdtheory._common.arguments import single_number
 from sgdtheory.algorithms.averages import AbstractAverage, UniformAverage
 from sgdtheory.algorithms.linear_method import LinearMethod
 from sgdtheory.algorithms.nonlinear_method import NonlinearMethod
+from sgdtheory.algorithms.parameter import Parameter
 from sgdtheory.algorithms.schedules import Constant, as_shape
 from sgdtheory.algorithms.sgd import SGD
 
@@ -47,7 +48,7 @@ class Algorithm:
     schedule: Any = Constant()
     batch_schedule: Any = Constant()
     average: Any = UniformAverage()
-    clip_norm: float = math.inf
+    clip_norm: Annotated[float, Parameter("norm to which longer mini-batch gradients are shortened.")] = math.inf
 
     def __post_init__(self) -> None:
         if not isinstance(self.method, LinearMethod | NonlinearMethod):

@@ -1,10 +1,19 @@
 """Methods whose step is no linear function of the gradient: sign, normalized and adaptive ones, and a user's own."""
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from sgdtheory.algorithms.parameter import Choice, Parameter
 
 Basis = Literal["eigenvectors", "random"]
 BASES = "eigenvectors", "random"
+BasisField = Annotated[
+    Basis,
+    Parameter(
+        "whose coordinates it looks at: eigenvectors of the covariance, or a random rotation of them.",
+        choice=Choice("coordinates", BASES),
+    ),
+]
 
 
 class NonlinearMethod(ABC):

@@ -1,10 +1,11 @@
 """Steps of given length: signSGD and normalized SGD."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from sgdtheory.algorithms.momentum import checked_momentum
-from sgdtheory.algorithms.nonlinear_method import Basis, NonlinearMethod, checked_basis
+from sgdtheory.algorithms.nonlinear_method import BasisField, NonlinearMethod, checked_basis
+from sgdtheory.algorithms.parameter import Parameter, Slider
 
 
 @dataclass(frozen=True)
@@ -13,7 +14,7 @@ class WithMomentum(NonlinearMethod):
 
     kept: ClassVar[int] = 1
 
-    momentum: float = 0.0
+    momentum: Annotated[float, Parameter("momentum β.", Slider("β, momentum", 0.0, 0.99, 0.01, 0.0))] = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "momentum", checked_momentum("momentum", self.momentum))
@@ -43,7 +44,7 @@ class SignSGD(WithMomentum):
         ValueError: an argument out of range.
     """
 
-    basis: Basis = "eigenvectors"  # pyright: ignore[reportIncompatibleMethodOverride] (a field in a property's place)
+    basis: BasisField = "eigenvectors"  # pyright: ignore[reportIncompatibleMethodOverride] (a field in a property's place)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""What flags, help and sliders say of a number of a method, a schedule or an average: it stands with its field."""
+"""What flags, help and sliders say of a number or a word of an algorithm's part: it stands with its field."""
 
 import dataclasses
 import functools
@@ -16,6 +16,13 @@ class Slider(NamedTuple):
     first: float
 
 
+class Choice(NamedTuple):
+    """How a word is chosen by hand: a label, and what it may be, the default first."""
+
+    label: str
+    words: tuple[str, ...]
+
+
 class Parameter(NamedTuple):
     """Of a field: `momentum: Annotated[float, Parameter("momentum β.", Slider(…))]`.
 
@@ -26,6 +33,7 @@ class Parameter(NamedTuple):
         of_batch: the slider where it is a schedule's of the batch size, if that is another.
         batch_note: what help says of it there.
         examples: of what is no number but a text: one of the learning rate, one of the batch size.
+        choice: of what is no number but one of several words.
     """
 
     text: str
@@ -34,6 +42,7 @@ class Parameter(NamedTuple):
     of_batch: Slider | None = None
     batch_note: str = ""
     examples: tuple[str, str] | None = None
+    choice: Choice | None = None
 
 
 @functools.cache

@@ -21,6 +21,9 @@ METHODS = _found(
     nesterov="momentum.Nesterov",
     schedule_free="schedule_free.ScheduleFree",
     accelerated="accelerated.AcceleratedSGD",
+    sign="normalized.SignSGD",
+    normalized="normalized.NormalizedSGD",
+    adam="adam.Adam",
 )
 SCHEDULES = _found(
     constant="schedules.Constant",

@@ -26,10 +26,11 @@ def make_algorithm(settings: Mapping[str, Any]) -> Algorithm:
     for part, name in names.items():
         checked_name(_dashed(part), name, KINDS[part])
     homes = {part: settings_of_kind(part, KINDS[part][name]) for part, name in names.items()}
+    whole = {name: settings[name] for name in parameters(Algorithm) if name in settings}
     for name, value in settings.items():
-        if name not in KINDS and not any(name in own for own in homes.values()):
+        if name not in KINDS and name not in whole and not any(name in own for own in homes.values()):
             raise ValueError(_refusal(name, value, names))
-    return Algorithm(**{part: _made(part, names[part], homes[part], settings) for part in KINDS})
+    return Algorithm(**{part: _made(part, names[part], homes[part], settings) for part in KINDS}, **whole)
 
 
 def algorithm_settings(text: str, also: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -45,7 +46,9 @@ def algorithm_settings(text: str, also: tuple[str, ...] = ()) -> dict[str, Any]:
     Raises:
         ValueError: a word that is neither, a name that is said twice, a value that is no number.
     """
-    known = list(dict.fromkeys(name for part in KINDS for name in (part, *settings_of_part(part)))) + list(also)
+    of_parts = dict.fromkeys(name for part in KINDS for name in (part, *settings_of_part(part)))
+    known = [*of_parts, *parameters(Algorithm), *also]
+    words = _word_settings()
     found = {}
     for word in text.split():
         name, equals, value = word.partition("=")
@@ -55,7 +58,7 @@ def algorithm_settings(text: str, also: tuple[str, ...] = ()) -> dict[str, Any]:
         checked_name("a setting of an algorithm", _dashed(name), map(_dashed, known))
         if name in found:
             raise ValueError(f"algorithm must say {_dashed(name)} once, got {text!r}")
-        found[name] = value if name in KINDS or name in _written_settings() else _number(name, value)
+        found[name] = value if name in words else _number(name, value)
     return found
 
 
@@ -77,6 +80,10 @@ def algorithm_text(algorithm: Algorithm) -> str:
             own = value.text if _written(type(value)) else getattr(value, argument)
             if own != defaults.get(argument):
                 words.append(f"{_dashed(setting)}={_shown(own)}")
+    for setting in parameters(Algorithm):
+        own = getattr(algorithm, setting)
+        if own != getattr(Algorithm(), setting):
+            words.append(f"{_dashed(setting)}={_shown(own)}")
     return " ".join(words) or next(iter(KINDS["method"]))
 
 
@@ -92,10 +99,13 @@ def settings_of_kind(part: str, kind: Any) -> dict[str, str]:
     return {f"batch_{name}": field for name, field in names.items()} if part == "batch_schedule" else names
 
 
-def _written_settings() -> set[str]:
+def _word_settings() -> set[str]:
     """Settings that are no numbers."""
-    kinds = [(part, kind) for part in KINDS for kind in KINDS[part].values() if _written(kind)]
-    return {name for part, kind in kinds for name in settings_of_kind(part, kind)}
+    kinds = [(part, kind) for part in KINDS for kind in KINDS[part].values()]
+    said = [
+        (name, parameters(kind)[field]) for part, kind in kinds for name, field in settings_of_kind(part, kind).items()
+    ]
+    return {*KINDS, *(name for name, each in said if each.examples or each.choice)}
 
 
 def _written(kind: Any) -> bool:
@@ -147,7 +157,8 @@ def _refusal(name: str, value: Any, names: Mapping[str, str]) -> str:
     part = next(part for part in KINDS if name in settings_of_part(part))
     others = [other for other, kind in KINDS[part].items() if name in settings_of_kind(part, kind)]
     shown, where = f"{_dashed(name)} = {_shown(value)}", _dashed(part)
-    return f"{shown} does not matter with {where} {names[part]}: leave it out, or take {where} {' or '.join(others)}"
+    listed = " or ".join(filter(None, (", ".join(others[:-1]), others[-1])))
+    return f"{shown} does not matter with {where} {names[part]}: leave it out, or take {where} {listed}"
 
 
 def _part_of(word: str) -> str:

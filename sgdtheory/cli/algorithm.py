@@ -8,12 +8,14 @@ from sgdtheory.algorithms import (
     DEFAULT,
     KINDS,
     Algorithm,
+    Parameter,
     algorithm_text,
     make_algorithm,
     parameters,
     settings_of_kind,
     settings_of_part,
 )
+from sgdtheory.risk import checked_for_risk
 
 PARTS = {
     "method": "What a step does.",
@@ -41,11 +43,29 @@ def _text(part: str, setting: str) -> str:
         flag = f"--{setting.removeprefix('batch_').replace('_', '-')}"
         return f"As {flag}; {said.batch_note}" if said.batch_note else f"As {flag}."
     others = [name for name in settings if name not in homes]
-    names = f"All but {', '.join(others)}" if len(homes) > MOST_NAMED else ", ".join(homes)
+    fewer = len(homes) > max(MOST_NAMED, len(others))
+    names = f"All but {', '.join(others)}" if fewer else ", ".join(homes)
+    defaults = {name: _default(KINDS[part][name], field) for name in homes}
+    has = [name for name, default in defaults.items() if default is not None]
+    if not has:
+        return f"{names}: {said.text}"
+    of_these = "" if has == homes else f"with {', '.join(has)} "
+    return f"{names}: {said.text.removesuffix('.')}; {of_these}{defaults[has[0]]} unless given."
+
+
+def _default(kind: Any, field: str) -> str | None:
+    """As help shows it, if there is one."""
     default = {each.name: each.default for each in dataclasses.fields(kind)}.get(field)
     if default in (None, dataclasses.MISSING):
-        return f"{names}: {said.text}"
-    return f"{names}: {said.text.removesuffix('.')}; {default:g} unless given."
+        return None
+    return default if isinstance(default, str) else f"{default:g}"
+
+
+def _kept(said: Parameter) -> Any:
+    """The type of a flag's value."""
+    if said.choice:
+        return Literal[said.choice.words]
+    return str if said.examples else float
 
 
 def _fields() -> list[tuple[str, Any, Any]]:
@@ -56,15 +76,27 @@ def _fields() -> list[tuple[str, Any, Any]]:
         for setting in settings_of_part(part):
             kind = next(each for each in kinds.values() if setting in settings_of_kind(part, each))
             said = parameters(kind)[settings_of_kind(part, kind)[setting]]
-            kept = str if said.examples else float
-            found.append((setting, kept | None, dataclasses.field(default=None)))
+            found.append((setting, _kept(said) | None, dataclasses.field(default=None)))
     return found
 
 
-ALGORITHM_GROUPS = {HEADINGS[part]: (part, *settings_of_part(part)) for part in KINDS}  # of flags, in help
+def _made(name: str, flags: list[tuple[str, Any, Any]], texts: dict[str, str]) -> Any:
+    """The dataclass of these flags."""
+    return dataclasses.make_dataclass(name, flags, namespace={"FLAG_TEXTS": texts}, frozen=True, kw_only=True)
+
+
+EQUIVALENT = "risks of a method that is not linear are a deterministic equivalent's, for many directions, not exact"
+OF_ALL = parameters(Algorithm)  # what an algorithm has beside its parts
+ALGORITHM_GROUPS = {  # of flags, in help
+    HEADINGS[part]: (part, *settings_of_part(part), *(OF_ALL if part == "method" else ())) for part in KINDS
+}
 _FLAGS = _fields()
-_TEXTS = PARTS | {name: _text(part, name) for part in KINDS for name in settings_of_part(part)}
-_Flags: Any = dataclasses.make_dataclass("_Flags", _FLAGS, namespace={"FLAG_TEXTS": _TEXTS}, frozen=True, kw_only=True)
+_Flags = _made("_Flags", _FLAGS, PARTS | {name: _text(part, name) for part in KINDS for name in settings_of_part(part)})
+_Simulated = _made(
+    "_Simulated",
+    [(name, float | None, dataclasses.field(default=None)) for name in OF_ALL],
+    {name: f"All: {said.text}" for name, said in OF_ALL.items()},
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +106,17 @@ class AlgorithmCommand(_Flags):
     @property
     def algorithm(self) -> Algorithm:
         """The algorithm that the flags describe."""
-        values = {name: getattr(self, name) for name, *_ in _FLAGS}
+        values = {name: getattr(self, name, None) for name in (*(name for name, *_ in _FLAGS), *OF_ALL)}
         return make_algorithm({name: value for name, value in values.items() if value is not None})
 
     @property
-    def algorithm_argument(self) -> dict[str, Any]:
-        """`algorithm`, for functions that take one."""
-        return {"algorithm": self.algorithm}
+    def algorithm_with_risk(self) -> Algorithm:
+        """The same, where a risk of it is needed.
+
+        Raises:
+            ValueError: it can be simulated only.
+        """
+        return with_risk(self.algorithm)
 
     @property
     def algorithm_title(self) -> str:
@@ -91,3 +127,28 @@ class AlgorithmCommand(_Flags):
     def algorithm_in_json(self) -> dict[str, str]:
         """What JSON says of the algorithm: nothing of the default."""
         return {} if self.algorithm == DEFAULT else {"algorithm": algorithm_text(self.algorithm)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedAlgorithmCommand(_Simulated, AlgorithmCommand):
+    """A command that simulates an algorithm: it has flags for what nothing else takes."""
+
+
+def has_risk(algorithm: Algorithm) -> bool:
+    """Whether there is more of it than simulations."""
+    try:
+        checked_for_risk(algorithm)
+    except ValueError:
+        return False
+    return True
+
+
+def with_risk(algorithm: Algorithm) -> Algorithm:
+    """An algorithm, if there is a way to its risk.
+
+    Raises:
+        ValueError: it can be simulated only.
+    """
+    if not has_risk(algorithm):
+        raise ValueError(f"no risk of {algorithm_text(algorithm)!r} is known in theory; sgdtheory simulate runs it")
+    return algorithm

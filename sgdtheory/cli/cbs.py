@@ -8,7 +8,7 @@ import numpy as np
 from rich.table import Table
 
 from sgdtheory.bounds import covered
-from sgdtheory.cli.algorithm import AlgorithmCommand
+from sgdtheory.cli.algorithm import EQUIVALENT, AlgorithmCommand
 from sgdtheory.cli.output import print_json, print_note, print_tables, require_figure_suffix, write_figure
 from sgdtheory.cli.settings import Overhead, ProblemCommand
 from sgdtheory.critical import (
@@ -31,10 +31,10 @@ COLUMNS = {
     "interpolation_batch_size": "m*",
 }
 MORE = "real_batch_size", "optimal_batch_size", "optimal_learning_rate"  # in JSON alone
-LEGEND = (
-    "steps, γ: with which B* reaches the optimal risk R_opt; rate B: the largest with at most {factor:g} R_opt from D "
-    "samples;\nnoise scale: tr Σ/‖g‖² of the gradient after D samples at B*, and tr HΣ/gᵀHg; m* = tr H/λ_1"
-)
+SMALLEST = "smallest_batch_size"  # shown where it is above 1
+NOISE = "simple_noise_scale", "hessian_noise_scale"  # of linear methods alone
+STEPS = "steps, γ: with which B* reaches the optimal risk R_opt; rate B: the largest with at most {factor:g} R_opt"
+NOISE_SCALES = "noise scale: tr Σ/‖g‖² of the gradient after D samples at B*, and tr HΣ/gᵀHg; m* = tr H/λ_1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +62,12 @@ class CbsCommand(ProblemCommand, AlgorithmCommand):
             overhead=self.overhead,
             risk_factor=self.risk_factor,
             curve=self.plot is not None,
-            **self.algorithm_argument,
+            algorithm=self.algorithm_with_risk,
         )
         rows, predicted = self._rows(critical), self._predicted()
         slopes = {name: _slopes(rows, name) for name in predicted}
-        notes = [note for note in (critical.remark, self._domain_note()) if note]
+        equivalent = "" if self.algorithm.linear else EQUIVALENT
+        notes = [note for note in (equivalent, critical.remark, self._domain_note()) if note]
         if self.plot:
             self._draw(self.plot, critical)
         if self.json:
@@ -89,9 +90,18 @@ class CbsCommand(ProblemCommand, AlgorithmCommand):
         }
 
     def _rows(self, critical: CriticalBatchSize) -> list[dict[str, Any]]:
-        found = vars(critical) | vars(notions_at(self.problem, critical, self.algorithm))
-        columns = {name: np.broadcast_to(found[name], np.shape(critical.num_samples)) for name in (*COLUMNS, *MORE)}
+        found = vars(critical) | self._notions(critical)
+        names = (*COLUMNS, *MORE, SMALLEST)
+        columns = {name: np.broadcast_to(found[name], np.shape(critical.num_samples)) for name in names}
         return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+    def _notions(self, critical: CriticalBatchSize) -> dict[str, Any]:
+        """Other measures of a batch size; those of the gradient's noise are known of linear methods alone."""
+        if self.algorithm.linear:
+            return vars(notions_at(self.problem, critical, self.algorithm))
+        interpolation = self.problem.trace / self.problem.largest_eigenvalue
+        known = {"critical_batch_size": critical.batch_size, "interpolation_batch_size": interpolation}
+        return known | dict.fromkeys(NOISE, np.nan)
 
     def _domain_note(self) -> str:
         if not covered(self.algorithm):
@@ -105,12 +115,15 @@ class CbsCommand(ProblemCommand, AlgorithmCommand):
     def _print(self, rows: list[dict[str, Any]], predicted: dict[str, Any], slopes: dict[str, np.ndarray]) -> None:
         table = Table(
             title=f"{self.problem_title}{self.algorithm_title}: B* at {100 * self.overhead:.3g}% overhead",
-            caption=LEGEND.format(factor=self.risk_factor),
+            caption=self._legend(),
         )
-        for header in COLUMNS.values():
+        shown = {name: header for name, header in COLUMNS.items() if self.algorithm.linear or name not in NOISE}
+        if any(row[SMALLEST] > 1 for row in rows):
+            shown[SMALLEST] = "least B"
+        for header in shown.values():
             table.add_column(header, justify="right")
         for row in rows:
-            table.add_row(*(_cell(name, row[name]) for name in COLUMNS))
+            table.add_row(*(_cell(name, row[name]) for name in shown))
         exponents = Table(title="exponents in D: Corollary 8's for D → ∞, and from each D to the next")
         for header in ("", "Corollary 8", *_intervals(rows)):
             exponents.add_column(header, justify="right")
@@ -118,6 +131,14 @@ class CbsCommand(ProblemCommand, AlgorithmCommand):
             prediction = "—" if predicted[name] is None else f"{predicted[name]:.4f}"
             exponents.add_row(label, prediction, *(f"{slope:.4f}" for slope in slopes[name]))
         print_tables(table, exponents)
+
+    def _legend(self) -> str:
+        lines = [STEPS.format(factor=self.risk_factor)]
+        if self.algorithm.linear:
+            lines.append(NOISE_SCALES)
+        else:
+            lines.append("least B: a smaller one needs more data than B*; m* = tr H/λ_1")
+        return ";\n".join(lines)
 
     def _draw(self, path: Path, critical: CriticalBatchSize) -> None:
         from sgdtheory import plotting  # matplotlib is slow to import
@@ -129,7 +150,7 @@ class CbsCommand(ProblemCommand, AlgorithmCommand):
 
 
 def _cell(name: str, value: float) -> str:
-    whole = name in ("critical_batch_size", "num_steps", "rate_batch_size")
+    whole = name in ("critical_batch_size", "num_steps", "rate_batch_size", SMALLEST)
     return f"{value:.10g}" if whole else f"{value:.5g}"
 
 

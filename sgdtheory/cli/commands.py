@@ -1,7 +1,7 @@
 """The commands by subject: where each is defined, what it does in a line, and an example of it.
 
 A new command is one line here and one module beside this one. A flag that has become a command of its own is a line of
-`MOVED`, so that its old spelling is refused with the new one.
+`MOVED`, so that its old spelling is refused with the new one; one that a command cannot have may say why in `REFUSED`.
 """
 
 import importlib
@@ -140,6 +140,15 @@ MOVED: dict[str, dict[str, str]] = {  # command → flag of 0.1.0 → what to wr
     "train": {"--resume": "resume DIRECTORY"},
     "coordcheck": {"--table": "parametrizations"},
     "sweep": {"--plan": "plan-sweep GRID", "--status": "show-sweep STORE", "--extend": "extend-sweep STORE"},
+}
+OF_SGD = {"--method": "it goes by the theory of SGD alone; sgdtheory risk, cbs and simulate take other methods"}
+UNCLIPPED = {"--clip-norm": "no risk of clipped gradients is known in theory; sgdtheory simulate takes it"}
+REFUSED: dict[str, dict[str, str]] = {  # command → flag of others → why it has none
+    "schedule": OF_SGD,
+    "features": OF_SGD,
+    "fit-curves": OF_SGD,
+    "risk": UNCLIPPED,
+    "cbs": UNCLIPPED,
 }
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 import tyro
 
 from sgdtheory._common.version import version
-from sgdtheory.cli.commands import COMMANDS, MOVED, command_class
+from sgdtheory.cli.commands import COMMANDS, MOVED, REFUSED, command_class
 from sgdtheory.cli.completion import completion
 from sgdtheory.cli.flags import Flag, flags_of
 from sgdtheory.cli.help import command_help, overview
@@ -113,6 +113,8 @@ def _check_flags(
     for word in found:
         if word in MOVED.get(name, {}):
             raise ValueError(f"{word} of sgdtheory {name} is a command now: sgdtheory {MOVED[name][word]}")
+        if word not in spellings and word in REFUSED.get(name, {}):
+            raise ValueError(f"{word} is not a flag of sgdtheory {name}: {REFUSED[name][word]}")
         if word not in spellings:
             raise ValueError(f"{word} is not a flag of sgdtheory {name}{_meant(word, spellings)} {_see(name)}")
     required = [flag.spellings[0] for flag in flags if flag.required and not flag.positional]

@@ -10,7 +10,8 @@ import tyro
 from rich.table import Table
 
 from sgdtheory.algorithms import Algorithm, algorithm_settings, algorithm_text, make_algorithm
-from sgdtheory.cli.output import print_json, print_tables, require_figure_suffix, write_figure
+from sgdtheory.cli.algorithm import EQUIVALENT, with_risk
+from sgdtheory.cli.output import print_json, print_note, print_tables, require_figure_suffix, write_figure
 from sgdtheory.cli.settings import ProblemCommand
 from sgdtheory.risk import RiskPath, risk_path
 
@@ -30,7 +31,7 @@ class PathCommand(ProblemCommand):
     batch_size: float
     """Batch size B."""
     learning_rate: float
-    """Learning rate γ, in units of 1/λ_1."""
+    """Learning rate γ, in units of 1/λ_1; of sign, normalized, adam in those of the weights, w_0 − w* = √(s_i/λ_i)."""
     num_samples: float
     """Number of samples D."""
     algorithm: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
@@ -63,6 +64,8 @@ class PathCommand(ProblemCommand):
                 batch_size = own.get("batch_size", self.batch_size)
                 groups.setdefault((algorithm.batch_schedule, batch_size), {})[name] = paths[name]
             print_tables(*(self._table(group) for group in groups.values()))
+        if not all(algorithm.linear for algorithm, _ in runs.values()):
+            print_note(EQUIVALENT)
 
     def _settings(self) -> dict[str, float]:
         return {name: getattr(self, name) for name in (*OWN, "num_samples")}
@@ -77,7 +80,7 @@ class PathCommand(ProblemCommand):
             try:
                 settings = algorithm_settings(text, OWN)
                 own = {each: settings.pop(each) for each in OWN if each in settings}
-                found[name] = make_algorithm(settings), own
+                found[name] = with_risk(make_algorithm(settings)), own
             except ValueError as error:
                 raise ValueError(f"algorithm {name!r}: {error}") from None
         return found

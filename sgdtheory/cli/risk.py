@@ -7,8 +7,8 @@ import numpy as np
 from rich.table import Table
 
 from sgdtheory.bounds import covered, theorem7
-from sgdtheory.cli.algorithm import AlgorithmCommand
-from sgdtheory.cli.output import print_json, print_tables
+from sgdtheory.cli.algorithm import EQUIVALENT, AlgorithmCommand
+from sgdtheory.cli.output import print_json, print_note, print_tables
 from sgdtheory.cli.settings import SettingsCommand
 from sgdtheory.risk import Risk, excess_risk, max_stable_learning_rate
 
@@ -30,7 +30,7 @@ class RiskCommand(SettingsCommand, AlgorithmCommand):
     def run(self) -> None:
         """Compute and print."""
         settings = self.settings
-        risk = excess_risk(self.problem, **settings, **self.algorithm_argument)
+        risk = excess_risk(self.problem, **settings, algorithm=self.algorithm_with_risk)
         columns = settings | {"risk": risk.total, "bias": risk.bias, "variance": risk.variance}
         broken = {}
         if covered(self.algorithm):
@@ -38,12 +38,14 @@ class RiskCommand(SettingsCommand, AlgorithmCommand):
             columns |= compared
         else:
             columns["relative_error"] = risk.relative_error
-            if self.algorithm.constant:
+            if self.algorithm.linear and self.algorithm.constant:
                 columns["max_stable_learning_rate"] = self._edge()
         if self.json:
             print_json(self.algorithm_in_json | columns | ({"broken": broken} if broken else {}))
         else:
             self._print(columns, broken)
+        if not self.algorithm.linear:
+            print_note(EQUIVALENT)
 
     def _comparison(self, risk: Risk) -> tuple[dict[str, Any], dict[str, Any]]:
         """Columns of the bound and the stability edge, and which conditions of the theorem are broken."""

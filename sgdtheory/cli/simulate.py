@@ -12,7 +12,7 @@ from rich.table import Table
 
 from sgdtheory.algorithms import LastIterate
 from sgdtheory.bounds import covered, theorem7
-from sgdtheory.cli.algorithm import AlgorithmCommand
+from sgdtheory.cli.algorithm import SimulatedAlgorithmCommand, has_risk
 from sgdtheory.cli.distributed import DistributedCommand
 from sgdtheory.cli.output import native_output_on_stderr, print_json, print_note, print_tables
 from sgdtheory.cli.settings import SettingsCommand
@@ -24,11 +24,12 @@ HEAVY_TAILED = 0.9  # of the stability edge
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulateCommand(SettingsCommand, AlgorithmCommand, DistributedCommand):
+class SimulateCommand(SettingsCommand, SimulatedAlgorithmCommand, DistributedCommand):
     """Simulate averaged mini-batch SGD on power-law regression; print mean ± s.e., exact risk, Theorem 7's bound and z.
 
     Each of batch size, learning rate and number of samples takes one value or several of equal number. The theorem is
-    about averaged SGD with a constant step, and is left out with another algorithm.
+    about averaged SGD with a constant step, and is left out with another algorithm; so is a risk that theory does not
+    know. With infinitely many directions sign, normalized, adam and clipping need --simulated-dim.
     """
 
     num_replicas: float = 1024
@@ -72,7 +73,7 @@ class SimulateCommand(SettingsCommand, AlgorithmCommand, DistributedCommand):
                     dtype=self.dtype,
                     memory_limit=self.memory_limit,
                     progress=first,
-                    **self.algorithm_argument,
+                    algorithm=self.algorithm,
                 )
             except ValueError as error:  # on the command line, dim is the problem's
                 message = str(error).replace("pass dim=", "pass --simulated-dim ")
@@ -92,21 +93,17 @@ class SimulateCommand(SettingsCommand, AlgorithmCommand, DistributedCommand):
         sys.exit(130)
 
     def _show(self, simulation: Simulation, problem: PowerLaw | LeastSquares, settings: dict[str, Any]) -> None:
-        exact = getattr(excess_risk(problem, **settings, **self.algorithm_argument), self.quantity)
-        bounded = covered(self.algorithm)
         columns = {
             **settings,
             "mean": simulation.mean,
             "standard_error": simulation.standard_error,
-            "exact": exact,
-            "z": simulation.z_score(exact),
-            **({"bound": getattr(theorem7(problem, **settings), self.quantity)} if bounded else {}),
+            **self._theory(simulation, problem, settings),
             "num_finished": simulation.num_finished,
             "num_diverged": simulation.diverged.sum(-1),
             "num_steps": simulation.num_steps,
         }
-        edge = np.inf  # a schedule has none
-        if self.algorithm.constant:
+        edge = np.inf  # a schedule has none, nor has a method of which theory knows little
+        if self.algorithm.linear and self.algorithm.constant:
             edge = max_stable_learning_rate(problem, batch_size=settings["batch_size"], algorithm=self.algorithm)
         started = np.any(simulation.num_finished)
         if self.json:
@@ -118,6 +115,19 @@ class SimulateCommand(SettingsCommand, AlgorithmCommand, DistributedCommand):
         for note in self._notes(simulation, close) if started else ["interrupted before any replica had finished"]:
             print_note(note)
 
+    def _theory(
+        self, simulation: Simulation, problem: PowerLaw | LeastSquares, settings: dict[str, Any]
+    ) -> dict[str, Any]:
+        """What stands beside the simulation: an equivalent's mean and variance are no bias and variance."""
+        linear = self.algorithm.linear
+        if not has_risk(self.algorithm) or not (linear or self.quantity == "total"):
+            return {}
+        risk = getattr(excess_risk(problem, **settings, algorithm=self.algorithm), self.quantity)
+        found = {"exact" if linear else "equivalent": risk, "z": simulation.z_score(risk)}
+        if covered(self.algorithm):
+            found["bound"] = getattr(theorem7(problem, **settings), self.quantity)
+        return found
+
     def _print(self, columns: dict[str, Any]) -> None:
         rows = zip(*map(np.ravel, np.broadcast_arrays(*columns.values())), strict=True)
         returned = "last" if self.algorithm.average == LastIterate() else "averaged"
@@ -125,17 +135,17 @@ class SimulateCommand(SettingsCommand, AlgorithmCommand, DistributedCommand):
             title=f"excess risk of the {returned} iterate ({self.quantity}), {self.sampler} sampler, {self.law} data"
             + self.algorithm_title
         )
-        bounded = "bound" in columns
-        for header in ("B", "γ", "D", "simulated", "exact", "z", *(("bound", "exact/bound") if bounded else ())):
+        beside = [name for name in ("exact", "equivalent", "z", "bound") if name in columns]
+        for header in ("B", "γ", "D", "simulated", *beside, *(("exact/bound",) if "bound" in columns else ())):
             table.add_column(header, justify="right")
         for row in rows:
             value = dict(zip(columns, row, strict=True))
             cells = [f"{value[name]:.6g}" for name in ("batch_size", "learning_rate", "num_samples")]
             cells.append(f"{value['mean']:.5g} ± {value['standard_error']:.2g}" if value["num_finished"] else "—")
-            cells += [f"{value['exact']:.5g}", f"{value['z']:+.2f}" if np.isfinite(value["z"]) else "—"]
-            if bounded:
+            cells += [_beside(name, value[name]) for name in beside]
+            if "bound" in columns:
                 with np.errstate(all="ignore"):
-                    cells += [f"{value['bound']:.4g}", f"{value['exact'] / value['bound']:.3g}"]
+                    cells.append(f"{value['exact'] / value['bound']:.3g}")
             table.add_row(*cells)
         print_tables(table)
 
@@ -149,6 +159,7 @@ class SimulateCommand(SettingsCommand, AlgorithmCommand, DistributedCommand):
         kept = simulation.truncation
         if kept:
             note = f"{kept.dim} directions simulated, the others frozen with risk {kept.tail_risk:.3g}"
+            note += "" if self.algorithm.linear else "; twice as many show whether that matters"
             shift, error = np.ravel(kept.shift), np.ravel(simulation.standard_error)
             telling = np.isfinite(shift) & np.isfinite(error) & (error > 0)
             if telling.any():
@@ -158,10 +169,17 @@ class SimulateCommand(SettingsCommand, AlgorithmCommand, DistributedCommand):
             notes.append(note)
         if simulation.interrupted:
             notes.append("interrupted: the means are over the replicas that had finished")
-        if self.law != "gaussian":
+        if self.law != "gaussian" and self.algorithm.linear:
             notes.append(
                 f"exact risk{' and bound are those' if covered(self.algorithm) else ' is that'} of Gaussian data"
             )
         if np.any(simulation.diverged):
             notes.append(f"{int(simulation.diverged.sum())} replicas diverged (beyond the range of {self.dtype})")
         return notes
+
+
+def _beside(name: str, value: float) -> str:
+    """A cell of what theory knows."""
+    if name == "z":
+        return f"{value:+.2f}" if np.isfinite(value) else "—"
+    return f"{value:.4g}" if name == "bound" else f"{value:.5g}"

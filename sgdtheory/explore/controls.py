@@ -18,6 +18,8 @@ from bokeh.models import (
 
 from sgdtheory.algorithms import (
     KINDS,
+    Algorithm,
+    Choice,
     Parameter,
     algorithm_settings,
     algorithm_text,
@@ -121,11 +123,15 @@ def _format(number: Number) -> CustomJSTickFormatter:
     return CustomJSTickFormatter(code=code)
 
 
+Setting = Slider | TextInput | Select  # a number, a text, or one of several words
+
+
 class AlgorithmControls:
-    """What an algorithm is made of, and a slider for each number that its parts have."""
+    """What an algorithm is made of, and a widget for each number and word that its parts have."""
 
     def __init__(self, slot: str, changed: Changed) -> None:
-        self.slot, self.changed, self.quiet, self.text = slot, changed, False, "sgd"
+        self.slot, self.changed, self.quiet = slot, changed, False
+        self.of_all: dict[str, Any] = {}  # what an algorithm has beside its parts: a link may say it, no widget does
         self.selects = {}
         for part, label in PARTS.items():
             names = list(KINDS[part])
@@ -135,7 +141,7 @@ class AlgorithmControls:
             select.on_change("value", lambda attr, old, new: self._chosen())
             self.selects[part] = select
         self.column = Column(sizing_mode="stretch_width", css_classes=[f"algorithm-{slot}"])
-        self.settings: dict[str, Slider | TextInput] = {}
+        self.settings: dict[str, Setting] = {}
 
     def _dress(self, name: str) -> dict[str, Any]:
         return {
@@ -146,8 +152,9 @@ class AlgorithmControls:
 
     def show(self, text: str) -> None:
         """Stand at an algorithm in words."""
-        self.quiet, self.text = True, text
+        self.quiet = True
         given = algorithm_settings(text) if text else {"method": NOTHING}
+        self.of_all = {name: value for name, value in given.items() if name in parameters(Algorithm)}
         for part, select in self.selects.items():
             select.value = given.get(part, next(iter(KINDS[part])))
         self._lay_out(given)
@@ -163,7 +170,7 @@ class AlgorithmControls:
                 children += self._settings_of(part, KINDS[part][str(select.value)], given)
         self.column.children = children
 
-    def _settings_of(self, part: str, kind: Any, given: dict[str, Any]) -> list[Slider | TextInput]:
+    def _settings_of(self, part: str, kind: Any, given: dict[str, Any]) -> list[Setting]:
         """The widgets of one kind; a number without a slider has none."""
         found = {}
         of_batch = part == "batch_schedule"
@@ -171,6 +178,8 @@ class AlgorithmControls:
             said = parameters(kind)[field]
             if said.examples:
                 found[name] = self._text(name, given.get(name, said.examples[of_batch]))
+            elif said.choice:
+                found[name] = self._choice(name, said.choice, given)
             elif said.slider:
                 found[name] = self._slider(name, said, of_batch, given)
         self.settings |= found
@@ -180,6 +189,12 @@ class AlgorithmControls:
         field = TextInput(title="stages, share:value", value=value, **self._dress(name))
         field.on_change("value", lambda attr, old, new: self._set())
         return field
+
+    def _choice(self, name: str, choice: Choice, given: dict[str, Any]) -> Select:
+        words = list(choice.words)
+        select = Select(title=choice.label, options=words, value=given.get(name, words[0]), **self._dress(name))
+        select.on_change("value", lambda attr, old, new: self._set())
+        return select
 
     def _slider(self, name: str, said: Parameter, of_batch: bool, given: dict[str, Any]) -> Slider:
         range_ = (said.of_batch if of_batch else None) or said.slider
@@ -210,7 +225,7 @@ class AlgorithmControls:
             self.changed(self.slot, "")
             return
         settings = {part: str(select.value) for part, select in self.selects.items()}
-        settings |= {name: widget.value for name, widget in self.settings.items()}
+        settings |= {name: widget.value for name, widget in self.settings.items()} | self.of_all
         try:
             text = algorithm_text(make_algorithm(settings))
         except ValueError as error:
@@ -237,6 +252,13 @@ class Controls:
         """Sliders of these numbers, one below the other."""
         widgets = [widget for name in names for widget in self.numbers[name].widgets]
         return Column(*widgets, sizing_mode="stretch_width")
+
+    def offer(self, state: State) -> None:
+        """Have the sliders of γ that mean something."""
+        linear = [algorithm.linear for algorithm in state.algorithms]
+        for name, meant in (("learning_rate", any(linear)), ("rate_factor", not all(linear))):
+            for widget in self.numbers[name].widgets:
+                widget.visible = meant
 
     def show(self, state: State) -> None:
         """Stand at a state."""

@@ -30,12 +30,17 @@ def figure_file(state: State, panel: str, suffix: str) -> bytes:
 def table_file(state: State, panel: str) -> bytes:
     """The numbers that the panel shows, a row a point, with the algorithm and the link's query in each."""
     tables = []
+    job = JOBS[PROGRAMS[panel].job]
     for slot, name in enumerate(state.names):
+        if job.needs == "risk" and not state.has_risk(slot):
+            continue
         answers: list[Answer] = []
-        JOBS[PROGRAMS[panel].job].compute(state, slot, answers.append)
+        job.compute(state, slot, answers.append)
         columns = [each for each in answers if each.panel == panel][-1].columns
         points = len(next(iter(columns.values())))
         tables.append({"algorithm": [name] * points, **columns, "query": [state.query] * points})
+    if not tables:
+        raise ValueError("; ".join(state.unknown))
     joined = {name: [value for table in tables for value in table[name]] for name in tables[0]}
     return csv_columns(joined).encode()
 

@@ -22,7 +22,7 @@ from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.registry import JOBS, SPECS
 from sgdtheory.explore.spec import Answer
 from sgdtheory.explore.state import COLOURS, SIZES, SLOTS, State, kinds_of
-from sgdtheory.explore.texts import note, readings
+from sgdtheory.explore.texts import note, readings, replicas, waiting
 from sgdtheory.explore.worker import Message
 from sgdtheory.explore.workers import GRACE, Workers
 
@@ -57,6 +57,7 @@ class Page:
         self.notes: dict[Any, tuple[str, ...]] = {"link": tuple(sentences)}
         self.ledger = Ledger()
         self.marks: dict[Subject, dict[str, float]] = {}
+        self.simulated: dict[int, Any] = {}  # algorithm's place → what a simulation of it would be of
         self.pale: set[Subject] = set()  # answers that are of another state than that of the controls
         self.inbox: queue.SimpleQueue[tuple[Subject, Message]] = queue.SimpleQueue()
         self.panels = make_drawings(SPECS)
@@ -100,7 +101,7 @@ class Page:
         panels = {name: self._layout(name) for name, spec in SPECS.items() if not spec.beneath}
         columns = {
             "problem": self.controls.column("capacity", "source", "noise_variance", "precondition", "num_features"),
-            "setting": self.controls.column("num_samples", "batch_size", "learning_rate", "overhead"),
+            "setting": self.controls.column("num_samples", "batch_size", "learning_rate", "rate_factor", "overhead"),
             **{slot: each.column for slot, each in self.controls.algorithms.items()},
         }
         own = "presets", "sentence", "words", "readings", "status", "simulation", "share", "colours", "text"
@@ -177,6 +178,9 @@ class Page:
             self.refuse("; ".join(self.invalid.values()))
             return
         self.refusal = ""
+        self.notes["theory"] = self.state.unknown
+        self.controls.offer(self.state)
+        self._drop_simulation()
         self.tell_look()
         names = self.state.names
         for panel in self.panels.values():
@@ -198,8 +202,6 @@ class Page:
         before, inputs = self.ledger.computed.get((computation, slot)), job.inputs(self.state, slot)
         if before == inputs:
             return
-        if computation == "run":
-            self._drop_simulation()
         self.ledger.computed[computation, slot] = inputs
         self._submit(computation, slot, SLOTS[slot] if lane == "quick" else lane, GRACE if job.patient else 0.0)
         if before is not None and kinds_of(before[0]) != kinds_of(inputs[0]):
@@ -247,18 +249,21 @@ class Page:
             self.tell_readings()
 
     def _drop_simulation(self) -> None:
-        begun = [subject for subject in self.ledger.newest if subject[0] == "simulated"]
+        """Simulated points go when their setting does."""
+        shown = {slot: JOBS["run"].inputs(self.state, slot) for slot in range(len(self.state.algorithms))}
+        changed = any(self.simulated.get(slot) != inputs for slot, inputs in shown.items())
+        self.simulated = shown
+        begun = [subject for subject in self.ledger.newest if subject[0] == "simulated"] if changed else []
         for subject in begun:
             self.workers.stop(self.key, subject)
             self.ledger.forget(subject)
             for each in (self.notes, self.marks):
                 each.pop(subject, None)
         if begun:
-            path = self.panels["path"]
             for slot in range(len(SLOTS)):
-                path.clear(slot, ("simulated", "errors"))
-            path.name(path.names)
-        self.share.text = ""
+                self.panels["path"].clear(slot, ("simulated", "errors"))
+            self.panels["path"].name(self.panels["path"].names)
+            self.share.text = ""
 
     def refuse(self, sentence: str) -> None:
         """Say why nothing can be shown, and show nothing."""
@@ -354,21 +359,16 @@ class Page:
         if self.simulation.label != label:
             self.simulation.label = label
         shares = [self.marks.get(subject, {}).get("share", 0.0) for subject in simulated]
-        text = f"{100 * min(shares):.0f}% simulated" if simulated else self._replicas()
+        means = replicas(self.marks) if self.panels["path"].has("simulated") else ""
+        text = f"{100 * min(shares):.0f}% simulated" if simulated else means
         if self.share.text != text:
             self.share.text = text
         for subject in self.ledger.showing_older(TELL_WAITING):
             self._take_away(subject)
         late = {JOBS[name].words: seconds for (name, _), seconds in self.ledger.waited().items() if name != "simulated"}
-        told = [f"{what} ({seconds:.0f} s)" for what, seconds in late.items() if seconds > TELL_WAITING]
-        text = f"Computing: {', '.join(told)}" if told else "Computing" if running else "Ready"
+        text = waiting({what: seconds for what, seconds in late.items() if seconds > TELL_WAITING}, bool(running))
         if self.status.text != text:
             self.status.text = text
-
-    def _replicas(self) -> str:
-        finished = [self.marks.get(("simulated", slot), {}).get("replicas") for slot in range(len(SLOTS))]
-        told = [f"{each:.0f}" for each in finished if each]
-        return f"Means of {' and '.join(told)} simulated runs" if told and self.panels["path"].has("simulated") else ""
 
     def _tell_preset(self) -> None:
         """The sentence of the preset that is shown, if one is."""

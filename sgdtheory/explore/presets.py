@@ -60,4 +60,10 @@ PRESETS = (
             second="batch-schedule=linear batch-final=8 last",
         ),
     ),
+    Preset(
+        "signSGD: a least batch size too",
+        "Every weight moves by γ, however small its gradient. Large batches pay far longer than with SGD, and small "
+        "ones waste data: the risk is U-shaped in B.",
+        State(capacity=1.5, source=2.0, num_samples=1e4, first="sign linear last", second="linear last"),
+    ),
 )

@@ -1,10 +1,12 @@
 """Pieces of the Python beside the figures, for the state of the page."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
 from sgdtheory.algorithms import KINDS, Algorithm
+from sgdtheory.explore.rates import setting_rate
 from sgdtheory.explore.state import State, digits
 
 
@@ -14,11 +16,31 @@ def setting(state: State, algorithm: bool = False) -> str:
     return f'{{"batch_size": {digits(state.batch_size)}, "num_samples": {digits(state.num_samples)}{also}}}'
 
 
-def rate_line(state: State) -> str:
-    """The line of γ: the state's, or the best."""
-    if state.learning_rate is not None:
-        return f"    rate = {state.learning_rate!r}"
-    return "    rate = st.optimal_learning_rate(problem, **setting).learning_rate"
+def rate_lines(state: State, slots: Sequence[int]) -> str:
+    """The lines of γ of one or two algorithms."""
+    said = [_rate(state, slot) for slot in slots]
+    if len(set(said)) == 1:
+        return f"    rate = {said[0]}"
+    first, second = said
+    return f"""    if name == "{state.names[0]}":
+        rate = {first}
+    else:
+        rate = {second}"""
+
+
+def _rate(state: State, slot: int) -> str:
+    """γ: the state's, the best, a multiple of it or, where no risk is known, its number."""
+    best = "st.optimal_learning_rate(problem, **setting).learning_rate"
+    if state.algorithms[slot].linear:
+        return best if state.learning_rate is None else repr(state.learning_rate)
+    if not state.has_risk(slot):
+        return repr(setting_rate(state, slot))
+    return best if state.rate_factor == 1 else f"{state.rate_factor!r} * {best}"
+
+
+def with_risk(state: State) -> list[int]:
+    """Places of the algorithms of which theory knows a risk."""
+    return [slot for slot in range(len(state.algorithms)) if state.has_risk(slot)]
 
 
 def problem(state: State) -> str:
@@ -44,6 +66,8 @@ def constructor(algorithm: Algorithm, indent: int = 0) -> str:
 
 
 def _part(part: Any) -> str:
+    if isinstance(part, float):
+        return repr(part)
     if hasattr(part, "written"):
         return f"{_name(part)}.from_text({part.text!r})"
     given = [field for field in fields(part) if getattr(part, field.name) != field.default]

@@ -151,9 +151,15 @@ def _routes(workers: Any) -> list[tuple[str, Any]]:
     class Program(Page):
         def get(self, panel: str) -> None:
             state = self.state()
-            if state is not None:
-                self.set_header("Content-Type", "text/plain; charset=utf-8")
-                self.finish(python_source(state, panel) + "\n")
+            if state is None:
+                return
+            try:
+                source = python_source(state, panel)
+            except ValueError as error:
+                self.refuse(str(error))
+                return
+            self.set_header("Content-Type", "text/plain; charset=utf-8")
+            self.finish(source + "\n")
 
     named = "|".join(PROGRAMS)
     return [(rf"/download/({named})\.({'|'.join(FORMATS)})", Download), (rf"/python/({named})", Program)]

@@ -1,7 +1,7 @@
 """The Python that makes each panel's figure, by the library's public names alone; downloads are made by running it."""
 
-from sgdtheory.explore.program import constructor, problem
-from sgdtheory.explore.registry import PROGRAMS
+from sgdtheory.explore.program import constructor, problem, with_risk
+from sgdtheory.explore.registry import JOBS, PROGRAMS
 from sgdtheory.explore.state import State
 
 
@@ -27,11 +27,16 @@ def python_source(state: State, panel: str) -> str:
     Args:
         state: of the page.
         panel: one of `PROGRAMS`: a panel, or "simulated": the loss curves with means of simulated runs.
+
+    Raises:
+        ValueError: a panel that shows risks, and algorithms that can be simulated only.
     """
+    every = JOBS[PROGRAMS[panel].job].needs == "nothing"
+    slots = range(len(state.algorithms)) if every else with_risk(state)
+    if not slots:
+        raise ValueError("; ".join(state.unknown))
     body = PROGRAMS[panel].body(state)
     imports = [f"import {name}" for name, used in (("jax", "jax."), ("numpy as np", "np.")) if used in body]
-    listed = [
-        f'    "{name}": {constructor(each, 4)},' for name, each in zip(state.names, state.algorithms, strict=True)
-    ]
+    listed = [f'    "{state.names[slot]}": {constructor(state.algorithms[slot], 4)},' for slot in slots]
     head = [*imports, "import sgdtheory as st", "", f"problem = {problem(state)}", "algorithms = {", *listed, "}"]
     return "\n".join([*head, body.rstrip(), f'st.plot.save(figure, "{panel}.pdf")'])

@@ -6,7 +6,7 @@ too; what draws comes to its functions as an argument.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from sgdtheory.explore.state import SLOTS, State
 
@@ -49,6 +49,8 @@ class Job:
         patient: whether an older position's may end before it is stopped.
         answer: its answer, if titles, marks and readings tell of that.
         ahead_of: answer → the job that replaces it with an exact one.
+        needs: "risk": it is not computed of an algorithm whose risk is not known; "exact risk": nor of one whose risk
+            is a deterministic equivalent's; "nothing": of every algorithm.
     """
 
     name: str
@@ -60,9 +62,13 @@ class Job:
     patient: bool = True
     answer: str = ""
     ahead_of: Mapping[str, str] = field(default_factory=dict)
+    needs: Literal["nothing", "risk", "exact risk"] = "risk"
 
     def lane(self, state: State, slot: int) -> str:
         """Where it is computed."""
+        met = {"nothing": True, "risk": state.has_risk(slot), "exact risk": state.algorithms[slot].linear}
+        if not met[self.needs]:
+            return ""
         return self.lanes[0 if state.quick(slot) else 1]
 
     def inputs(self, state: State, slot: int) -> tuple[Any, ...]:

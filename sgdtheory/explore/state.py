@@ -10,6 +10,7 @@ import numpy as np
 
 from sgdtheory.algorithms import DEFAULT, Algorithm, algorithm_settings, algorithm_text, make_algorithm
 from sgdtheory.problems import AbstractProblem, PowerLaw
+from sgdtheory.risk import checked_for_risk
 
 
 class Number(NamedTuple):
@@ -56,6 +57,7 @@ NUMBERS = {
     "batch_size": Number("B", "B, batch size (samples)", 0.0, 24.0, 0.25, 2.0, 0),
     "learning_rate": Number("rate", "γ, learning rate (1/λ)", -5.0, 1.0, 0.02, 10.0, 3),
     "overhead": Number("overhead", "ω, extra data that defines B*", 0.05, 1.0, 0.05),
+    "rate_factor": Number("factor", "γ of sign, adam, …, over the best", -2.0, 2.0, 0.02, 10.0, 3),
 }
 WITHOUT = {"num_features": "all", "learning_rate": "best"}  # what a link says for None
 SLOTS = "first", "second"
@@ -78,6 +80,7 @@ class State:
         colours: "system", "light" or "dark".
         text: "normal" or, for a projector, "large".
         precondition: θ, the power of the preconditioner.
+        rate_factor: of an algorithm that is not linear γ is so many times its best one: γ has other units there.
     """
 
     capacity: float = 2.0
@@ -93,10 +96,25 @@ class State:
     colours: str = "system"
     text: str = "normal"
     precondition: float = 0.0
+    rate_factor: float = 1.0
 
     def quick(self, slot: int) -> bool:
         """Whether all that is computed of this algorithm takes a fraction of a second: averaged SGD."""
         return self.algorithms[slot] == DEFAULT
+
+    def has_risk(self, slot: int) -> bool:
+        """Whether there is more of this algorithm than simulations."""
+        try:
+            checked_for_risk(self.algorithms[slot])
+        except ValueError:
+            return False
+        return True
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """A sentence on each algorithm that can be simulated only."""
+        words = "no risk of it is known in theory; “Simulate the loss curves” shows its course"
+        return tuple(f"{name}: {words}" for slot, name in enumerate(self.names) if not self.has_risk(slot))
 
     @cached_property
     def problem(self) -> AbstractProblem:

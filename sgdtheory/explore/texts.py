@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sgdtheory.explore.appearance import LIGHT, Palette, about, number
 from sgdtheory.explore.legends import PALE, symbol
+from sgdtheory.explore.state import SLOTS
 
 Marks = Mapping[tuple[str, int], Mapping[str, float]]
 
@@ -23,6 +24,7 @@ GROUPS = (  # side by side or, where there is no room, below each other: (answer
     },
     {
         ("samples", "batch_size"): "B*",
+        ("samples", "smallest_batch_size"): "least\u00a0B",
         ("samples", "num_steps"): "steps at\u00a0B*",
         ("samples", "optimal_risk"): "R_opt(D)",
         ("samples", "optimal_batch_size"): "B\u00a0of R_opt",
@@ -42,6 +44,19 @@ def note(sentences: Sequence[str]) -> str:
     """Sentences that stand out; nothing if there are none."""
     told = [html.escape(each[:1].upper() + each[1:] if each[1:2].isalpha() else each) for each in sentences]
     return f"<div style='{NOTE_STYLE}'>{'<br>'.join(dict.fromkeys(told))}</div>" if told else ""
+
+
+def waiting(late: Mapping[str, float], running: bool) -> str:
+    """What has been waited for, for how many seconds."""
+    told = [f"{what} ({seconds:.0f} s)" for what, seconds in late.items()]
+    return f"Computing: {', '.join(told)}" if told else "Computing" if running else "Ready"
+
+
+def replicas(marks: Marks) -> str:
+    """Of how many runs the simulated points are means."""
+    finished = [marks.get(("simulated", slot), {}).get("replicas") for slot in range(len(SLOTS))]
+    told = [f"{each:.0f}" for each in finished if each]
+    return f"Means of {' and '.join(told)} simulated runs" if told else ""
 
 
 def readings(

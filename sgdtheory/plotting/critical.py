@@ -1,5 +1,7 @@
 """Figures of the critical batch size of a problem."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -81,14 +83,14 @@ def data_overhead(critical: CriticalBatchSize, *, axes: Axes | None = None) -> F
         critical.curves,
         np.atleast_1d(critical.num_samples),
         np.atleast_1d(critical.batch_size),
+        np.atleast_1d(critical.num_steps),
         strict=True,
     )
-    for place, (color, curve, samples, batch) in enumerate(data):
+    for place, (color, curve, samples, batch, steps) in enumerate(data):
         needed = curve.samples_needed / samples
         label = f"$D = {power_of_ten(samples)}$" if place in few(number) else None
         axes.plot(curve.batch_size, needed, color=color, label=label)
-        here = needed[np.searchsorted(curve.batch_size, batch)]
-        axes.plot(batch, here, color=color, **STAR)
+        axes.plot(batch, batch * steps / samples, color=color, **STAR)  # not all curves have B* among their points
     axes.axhline(1.0, ls="--", color=GRAY, lw=1, label="linear scaling")
     axes.axhline(1 + critical.overhead, ls=":", color=BLACK, lw=1, label=f"{extra} more data")
     axes.plot([], [], color="white", label="$B^*$: the largest within it", **STAR)
@@ -103,7 +105,12 @@ def data_overhead(critical: CriticalBatchSize, *, axes: Axes | None = None) -> F
     return figure_of(axes)
 
 
-def critical_growth(critical: CriticalBatchSize, *, exponent: float | None = None, axes: Axes | None = None) -> Figure:
+def critical_growth(
+    critical: CriticalBatchSize | Sequence[CriticalBatchSize],
+    *,
+    exponent: float | None = None,
+    axes: Axes | None = None,
+) -> Figure:
     """B* (not rounded) against D, with the predicted power, if there is a prediction, through the last point.
 
     >>> import sgdtheory as st
@@ -111,7 +118,7 @@ def critical_growth(critical: CriticalBatchSize, *, exponent: float | None = Non
     >>> figure = st.plot.critical_growth(found, exponent=st.predicted_exponent(2, 3))
 
     Args:
-        critical: at two data sizes or more.
+        critical: at two data sizes or more; or several, at one or more each.
         exponent: that the prediction has, `predicted_exponent(capacity, source)`.
         axes: the panel to draw in; None: that of a new figure.
 
@@ -119,8 +126,10 @@ def critical_growth(critical: CriticalBatchSize, *, exponent: float | None = Non
         The figure.
     """
     axes = panel(axes)
-    samples, batch_sizes = (np.atleast_1d(each).ravel() for each in (critical.num_samples, critical.real_batch_size))
-    axes.plot(samples, batch_sizes, color=BLUE, label="$B^*$, exact risk", **STAR)
+    several = critical if isinstance(critical, Sequence) else [critical]
+    samples = np.concatenate([np.ravel(each.num_samples) for each in several])
+    batch_sizes = np.concatenate([np.ravel(each.real_batch_size) for each in several])
+    axes.plot(samples, batch_sizes, color=BLUE, label="$B^*$", **STAR)
     if exponent is not None:
         order = np.argsort(samples)
         ends = samples[order][[0, -1]]

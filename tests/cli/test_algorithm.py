@@ -11,6 +11,9 @@ from hypothesis import strategies as some
 import sgdtheory as st
 from sgdtheory.algorithms import KINDS, algorithm_settings, algorithm_text, make_algorithm, settings_of_kind
 from sgdtheory.cli.algorithm import AlgorithmCommand
+from sgdtheory.cli.flags import field_texts
+from sgdtheory.cli.path import PathCommand
+from sgdtheory.cli.risk import RiskCommand
 from tests.cli.text import RISK, cells, strict_json
 
 share = some.floats(0, 0.5)
@@ -22,6 +25,7 @@ shapes = some.one_of(
     some.builds(st.PowerDecay, some.floats(0, 5), share),
     some.builds(lambda u, first, second: st.Stages([0, u], [first, second]), some.floats(0.01, 0.99), share, share),
 )
+bases = some.sampled_from(["eigenvectors", "random"])
 algorithms = some.builds(
     st.Algorithm,
     some.one_of(
@@ -30,6 +34,9 @@ algorithms = some.builds(
         some.builds(st.Nesterov, share),
         some.builds(st.ScheduleFree, share),
         some.builds(st.AcceleratedSGD, share, share, some.floats(0, 50)),
+        some.builds(st.SignSGD, share, bases),
+        some.builds(st.NormalizedSGD, share),
+        some.builds(st.Adam, share, share, share, bases),
     ),
     shapes,
     shapes,
@@ -40,6 +47,7 @@ algorithms = some.builds(
         some.builds(lambda decay: st.ExponentialAverage(decay=decay), share),
         some.builds(lambda window: st.ExponentialAverage(window=window), some.floats(1e-9, 3)),
     ),
+    some.just(np.inf) | some.floats(1e-9, 1e9),
 )
 
 
@@ -78,6 +86,12 @@ def test_a_text_is_read_as_what_was_written(algorithm):
             "accelerated coupling=0.9 forgetting=0.1 long-step=5 exponential average-window=0.1",
             st.Algorithm(st.AcceleratedSGD(0.9, 0.1, 5), average=st.ExponentialAverage(window=0.1)),
         ),
+        ("sign", st.Algorithm(st.SignSGD())),
+        (
+            "sign basis=random momentum=0.9 last clip-norm=2",
+            st.Algorithm(st.SignSGD(0.9, "random"), average=st.LastIterate(), clip_norm=2.0),
+        ),
+        ("adam beta2=0.95 epsilon=1e-8", st.Algorithm(st.Adam(beta2=0.95, epsilon=1e-8))),
     ],
 )  # fmt: skip
 def test_texts(text, algorithm):
@@ -94,6 +108,8 @@ def test_texts(text, algorithm):
         ("cosine wsd", "algorithm must say schedule once, got 'cosine wsd'"),
         ("heavy-ball momentum=a", "momentum of an algorithm must be a number, got 'a'"),
         ("momentum=", "momentum of an algorithm must be a number, got ''"),
+        ("sign basis=rotated", "method sign: basis must be one of 'eigenvectors', 'random', got 'rotated'"),
+        ("clip-norm=0", "clip_norm must be positive, got 0; leave it out not to clip"),
         ("stages stages=0-1", "schedule stages: stages must be FRACTION:VALUE pairs with commas .*, got '0-1'"),
     ],
 )
@@ -107,7 +123,12 @@ def test_texts_that_are_none(text, message):
     [
         (
             {"momentum": 0.9},
-            "momentum = 0.9 does not matter with method sgd: leave it out, or take method heavy-ball or nesterov",
+            "momentum = 0.9 does not matter with method sgd: leave it out, or take method heavy-ball, nesterov, sign "
+            "or normalized",
+        ),
+        (
+            {"method": "normalized", "basis": "random"},
+            "basis = random does not matter with method normalized: leave it out, or take method sign or adam",
         ),
         (
             {"schedule": "wsd", "final": 0.1},
@@ -221,3 +242,44 @@ def test_the_critical_batch_size_of_an_algorithm(run):
     assert default["rows"][0].keys() == row.keys()
     assert default["rows"][0]["optimal_risk"] != row["optimal_risk"]
     assert ", d = 5; cosine last: B* at 20% overhead" in run(*flags, *last)
+
+
+SIGN = st.Algorithm(st.SignSGD(), st.Cosine(), average=st.LastIterate())
+
+
+def test_the_risk_of_a_method_that_is_not_linear(run):
+    """It has no stability edge; that it is not exact is said."""
+    flags = ["--dim", 10, "--num-samples", 1e3, "--method", "sign", "--schedule", "cosine", "--average", "last"]
+    risk = st.excess_risk(st.PowerLaw(2, 3, 10), batch_size=16, learning_rate=0.3, num_samples=1e3, algorithm=SIGN)
+    found = strict_json(run(*RISK, *flags, "--json"))
+    assert [found[name] for name in ("bias", "variance", "relative_error")] == [
+        risk.bias,
+        risk.variance,
+        risk.relative_error,
+    ]
+    constant = strict_json(run(*RISK, *flags[:-4], "--json"))
+    assert "max_stable_learning_rate" not in constant
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--method", "normalized"], "no risk of 'normalized' is known in theory; sgdtheory simulate runs it"),
+        (["--clip-norm", 1], "no risk of clipped gradients is known in theory; sgdtheory simulate takes it"),
+        (["--method", "adam", "--basis", "rotated"], "Invalid choice 'rotated' for argument '--basis'"),
+    ],
+)
+def test_what_has_no_risk_is_refused_with_what_takes_it(fails, arguments, message):
+    assert message in fails(*RISK, "--num-samples", 1e4, *arguments)
+
+
+def test_schedules_are_best_for_sgd_alone(fails):
+    message = "--method is not a flag of sgdtheory schedule: it goes by the theory of SGD alone"
+    assert message in fails("schedule", *RISK[1:7], "--num-samples", 1e4, "--method", "sign")
+
+
+def test_help_says_in_which_units_learning_rates_are():
+    """Of every registered method that is not linear."""
+    names = [name for name, kind in KINDS["method"].items() if issubclass(kind, st.NonlinearMethod)]
+    for command in (RiskCommand, PathCommand):
+        assert f"of {', '.join(names)} in those of the weights" in field_texts(command)["learning_rate"]

@@ -26,7 +26,7 @@ def test_json_and_table(run):
     problem, samples = st.PowerLaw(2, 3, 20, 0.5), np.array([40.0, 80.0])
     expected = st.notions(problem, samples, overhead=0.4, risk_factor=1.5)
     columns = {name: [row[name] for row in found["rows"]] for name in found["rows"][0]}
-    more = {"num_samples", "real_batch_size", "optimal_batch_size", "optimal_learning_rate"}
+    more = {"num_samples", "real_batch_size", "optimal_batch_size", "optimal_learning_rate", "smallest_batch_size"}
     assert [set(row) for row in found["rows"]] == [{*SHOWN, *more}] * 2
     assert columns["num_samples"] == [40, 80]
     for name in SHOWN:
@@ -110,3 +110,26 @@ def test_a_preconditioner(run, fails):
     assert "preconditioned with θ = 0.5" in out
     assert "precondition" not in strict_json(run(*flags, "--json"))
     assert "precondition must be below 1 − 1/a = 0.666667" in fails(*flags, "--precondition", 0.8)
+
+
+def test_a_method_with_a_smallest_batch_size(run, fails):
+    """It has a column, and what is known of linear methods alone has none."""
+    flags = [*PROBLEM, "--num-samples", 200, "--method", "sign", "--schedule", "linear", "--average", "last"]
+    algorithm = st.Algorithm(st.SignSGD(), st.Linear(), average=st.LastIterate())
+    expected = st.critical_batch_size(st.PowerLaw(2, 3, 20), num_samples=200, algorithm=algorithm, curve=False)
+    found = strict_json(run(*flags, "--json"))
+    (row,) = found["rows"]
+    assert expected.smallest_batch_size > 1
+    for name in ("smallest_batch_size", "optimal_risk"):
+        assert row[name] == getattr(expected, name)
+    assert row["critical_batch_size"] == expected.batch_size
+    assert row["simple_noise_scale"] is row["hessian_noise_scale"] is None
+    assert row["interpolation_batch_size"] == pytest.approx(expected_ratio := sum(k**-2.0 for k in range(1, 21)))
+    assert found["notes"][0].endswith("a deterministic equivalent's, for many directions, not exact")
+    out = run(*flags)
+    assert "least B" in out
+    assert "noise scale" not in out
+    assert cells(out, "200")[-2:] == [f"{expected_ratio:.5g}", f"{expected.smallest_batch_size:g}"]
+    assert "least B" not in run(*PROBLEM, "--num-samples", 40)
+    refused = fails(*flags, "--method", "normalized")
+    assert refused == "sgdtheory: no risk of 'normalized linear last' is known in theory; sgdtheory simulate runs it\n"

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory import cli
 from sgdtheory.algorithms import algorithm_settings, make_algorithm
 from tests.cli.text import cells, strict_json
 
@@ -88,6 +89,11 @@ def test_a_figure(run, tmp_path, fails):
         (flags("heavy-ball"), "algorithm 'heavy-ball': method heavy-ball needs momentum too"),
         (flags("last momentum=0.9"), "algorithm 'last momentum=0.9': momentum = 0.9 does not matter with method sgd"),
         (flags("last", "cosine", " last "), "algorithm must be given once each, got 'last' twice"),
+        (
+            flags("normalized"),
+            "algorithm 'normalized': no risk of 'normalized' is known in theory; sgdtheory simulate runs",
+        ),
+        (flags("clip-norm=1"), "algorithm 'clip-norm=1': no risk of 'clip-norm=1' is known in theory"),
         (flags("learning-rate=0"), "learning_rate must be positive and finite, got 0"),
         (["--points", 1], "points must be a whole number of at least 2, got 1"),
         (["--num-samples", 3], "num_samples must be at least batch_size (one step)"),
@@ -95,3 +101,14 @@ def test_a_figure(run, tmp_path, fails):
 )
 def test_bad_input(fails, arguments, message):
     assert message in fails(*PATH, *arguments)
+
+
+def test_a_method_that_is_not_linear_stands_beside_one_that_is(capsys):
+    small = ["--dim", 8, "--num-samples", 320]
+    cli.main([str(word) for word in [*PATH, *small, *flags("last", "sign last learning-rate=0.05")]])
+    out, err = capsys.readouterr()
+    setting = {"batch_size": 16, "learning_rate": 0.05, "num_samples": 320}
+    algorithm = st.Algorithm(st.SignSGD(), average=st.LastIterate())
+    path = st.risk_path(st.PowerLaw(2, 3, 8), **setting, algorithm=algorithm)
+    assert cells(out, "20")[-1] == f"{path.average.total[-1]:.5g}"
+    assert err.endswith("a deterministic equivalent's, for many directions, not exact\n")

@@ -56,6 +56,33 @@ def test_an_algorithm_is_simulated_beside_its_exact_risk(run):
     assert "bound" not in out
 
 
+@pytest.mark.parametrize(
+    ("flags", "algorithm", "beside"),
+    [
+        (["--method", "sign"], st.Algorithm(st.SignSGD()), ["equivalent", "z"]),
+        (["--method", "sign", "--quantity", "bias"], st.Algorithm(st.SignSGD()), []),
+        (["--method", "normalized", "--momentum", 0.5], st.Algorithm(st.NormalizedSGD(0.5)), []),
+        (
+            ["--method", "adam", "--beta2", 0.9, "--epsilon", 0.1, "--basis", "random"],
+            st.Algorithm(st.Adam(0.9, 0.9, 0.1, "random")),
+            None,
+        ),
+        (["--clip-norm", 0.5], st.Algorithm(clip_norm=0.5), []),
+    ],
+)
+def test_methods_that_are_not_linear(run, flags, algorithm, beside):
+    """Beside their simulation stands what theory knows of them: nothing, or an equivalent; None: whichever."""
+    found = strict_json(run(*SHORT, *flags, "--json"))
+    quantity = "bias" if "bias" in flags else "total"
+    np.testing.assert_allclose(found["mean"], library(algorithm=algorithm, quantity=quantity).mean, rtol=1e-6)
+    own = [name for name in ("exact", "equivalent", "z", "bound") if name in found]
+    assert beside is None or own == beside
+    if beside:
+        risk = st.excess_risk(PROBLEM, **SETTINGS, algorithm=algorithm).total
+        np.testing.assert_array_equal(found["equivalent"], risk)
+        assert "equivalent" in run(*SHORT, *flags)
+
+
 FLAGS = ["--seed", 3, "--quantity", "bias", "--sampler", "explicit", "--law", "rademacher", "--dtype", "float64"]
 FLAGS += ["--simulated-dim", 19, "--num-replicas", 5, "--noise-variance", 0.25]
 

@@ -89,6 +89,65 @@ def test_tuned(slot):
     assert answer.columns["risk"][place] == pytest.approx(float(best.risk), rel=1e-6)
 
 
+SIGN = replace(STATE, num_samples=400.0, num_features=16, first="sign linear last", rate_factor=2.0, second="")
+OF_SIGN = st.Algorithm(st.SignSGD(), st.Linear(), average=st.LastIterate())
+AT_SIGN = {"num_samples": 400, "algorithm": OF_SIGN}
+
+
+def test_a_method_that_is_not_linear_runs_at_a_multiple_of_its_best_rate():
+    """Whatever the γ of the slider is, which has another unit; it has no edge, and is not exact."""
+    (answer,) = told("run", SIGN)
+    problem = LAW.with_features(16)
+    best = st.optimal_learning_rate(problem, batch_size=8, **AT_SIGN).learning_rate
+    assert answer.marks["learning_rate"] == 2 * best
+    risk = st.excess_risk(problem, batch_size=8, learning_rate=2 * best, **AT_SIGN)
+    assert answer.marks["total"] == risk.total
+    assert "edge" not in answer.marks
+    assert answer.words == ("sign linear last: risks are a deterministic equivalent's, here to about 2%",)
+
+
+def test_its_risk_is_shown_around_its_best_rate():
+    few, every = told("rates", SIGN)
+    best = st.optimal_learning_rate(LAW.with_features(16), batch_size=8, **AT_SIGN).learning_rate
+    rates = every.columns["learning_rate"]
+    assert (rates[0], rates[9], rates[-1]) == pytest.approx(best * np.array([0.03, 0.03 * 1000**0.5, 30]), rel=1e-12)
+    assert set(few.columns["learning_rate"]) < set(rates)
+    assert every.marks == {}
+    assert np.argmin(every.columns["risk"]) == 9
+
+
+def test_its_least_batch_size_is_told():
+    first, second = told("critical", SIGN)
+    direct = st.critical_batch_size(LAW.with_features(16), overhead=0.3, **AT_SIGN)
+    assert first.marks == second.marks
+    assert first.marks["smallest_batch_size"] == direct.smallest_batch_size > 1
+    assert first.marks["batch_size"] == direct.batch_size
+    assert second.columns["overhead"].tolist() == direct.curve.overhead.tolist()
+
+
+def test_its_risks_come_at_a_few_batch_sizes_first():
+    few, every = told("tuned", SIGN)
+    assert set(few.columns["batch_size"]) < set(every.columns["batch_size"])
+    known = dict(zip(every.columns["batch_size"], every.columns["risk"], strict=True))
+    for size, risk in zip(few.columns["batch_size"], few.columns["risk"], strict=True):
+        if size < 100:  # with two or three steps the risk has more than one minimum over γ
+            assert risk == pytest.approx(known[size], rel=1e-3)
+
+
+def test_a_method_without_a_risk_is_simulated_at_sgds_steps():
+    """γ is SGD's best times the length of the noise's gradient."""
+    state = replace(SIGN, first="normalized linear last", batch_size=40)
+    answer = told("simulated", state)[-1]
+    problem = LAW.with_features(16)
+    linear = st.Algorithm(schedule=st.Linear(), average=st.LastIterate())
+    best = st.optimal_learning_rate(problem, batch_size=40, num_samples=400, algorithm=linear).learning_rate
+    rate = 2 * best * (problem.noise_variance * problem.trace / 40) ** 0.5
+    assert answer.words == (f"normalized linear last: simulated with γ = {rate:.3g}",)
+    assert answer.columns["num_samples"].tolist() == (40 * answer.columns["num_steps"]).tolist()
+    with pytest.raises(ValueError, match="finitely many directions alone; take M, the features, off “all”"):
+        told("simulated", replace(state, num_features=None))
+
+
 @pytest.mark.slow
 def test_what_comes_ahead_is_near_what_comes():
     ahead = {each.panel: each for each in told("ahead", STATE, 1)}

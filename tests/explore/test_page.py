@@ -52,8 +52,9 @@ def state_of(page):
 def risk_of(state, slot=0):
     algorithm, setting = state.algorithms[slot], {"batch_size": state.batch_size, "num_samples": state.num_samples}
     rate = state.learning_rate
-    if rate is None:
+    if rate is None or not algorithm.linear:
         rate = st.optimal_learning_rate(state.problem, **setting, algorithm=algorithm).learning_rate
+        rate *= 1 if algorithm.linear else state.rate_factor
     return float(st.excess_risk(state.problem, **setting, learning_rate=rate, algorithm=algorithm).total)
 
 
@@ -85,6 +86,7 @@ def test_a_walk(visit, server):
     free_a_slider(page)
     download(page)
     choose_a_method(page)
+    choose_a_method_that_is_not_linear(page)
     add_an_algorithm(page)
     leave_a_bad_state(page)
     move_quickly(page)
@@ -163,6 +165,29 @@ def choose_a_method(page):
         page.choose("first-method", "sgd")
     slider.wait_for(state="detached")
     assert state_of(page).first == "sgd"
+
+
+def choose_a_method_that_is_not_linear(page):
+    """It has a γ slider of its own, and of coordinates whose risk is not known that is said."""
+    factor = page.page.locator(".control-rate_factor")
+    factor.wait_for(state="hidden")
+    with a_move(page):
+        page.choose("first-method", "sign")
+    factor.wait_for()
+    page.page.locator(".control-learning_rate").wait_for(state="hidden")
+    with a_move(page):
+        page.press("rate_factor", times=3)
+    assert state_of(page).rate_factor == pytest.approx(10**0.06, rel=0.01)
+    page.choose("first-method", "normalized")
+    page.wait_for_text("words", "Normalized: no risk of it is known in theory")
+    assert page.page.locator("[data-name=path-total-0]").count() == 0
+    page.choose("first-method", "adam")
+    page.choose("first-basis", "random")
+    page.wait_for_query("first", "adam basis=random")
+    with a_move(page):
+        page.choose("first-method", "sgd")
+    factor.wait_for(state="hidden")
+    assert page.text("words") == ""
 
 
 def add_an_algorithm(page):
@@ -435,15 +460,15 @@ POOR = """() => {
 
 @pytest.mark.slow  # ten seconds
 def test_keys_alone_reach_every_control(visit):
-    page = visit("D=500&B=8&rate=0.05&M=16")
-    page.number("path-total-0")
+    page = visit("D=500&B=8&rate=0.05&M=16&second=sign")  # both sliders of γ
+    page.number("path-total-1")
     reached = set()
-    for _ in range(120):
+    for _ in range(150):
         page.page.keyboard.press("Tab")
         reached.add(page.page.evaluate(FOCUSED))
     wanted = [f"control-{name}" for name in NUMBERS] + ["without-num_features", "without-learning_rate"]
     wanted += ["control-preset", "control-colours", "control-text", "control-simulate"]
-    wanted += ["control-first-method", "control-first-average", "control-second-method"]
+    wanted += ["control-first-method", "control-first-average", "control-second-method", "control-second-basis"]
     missing = [name for name in wanted if not any(name in each for each in reached)]
     assert missing == []
     assert {"Python", "PDF", "PNG", "CSV"} <= {each.rpartition("|")[2] for each in reached}

@@ -18,6 +18,7 @@ from tests.explore.conftest import PATIENCE
 
 FOLDER = os.environ.get("SGDTHEORY_SCREENSHOTS")  # where the guide's pictures are; None: look at them alone
 LIGHT, DARK = ("#0072B2",), ("#56B4E9", "#E69F00")  # what the algorithms are drawn in
+BOTH = *LIGHT, "#D55E00"
 QUICK = {"path", "rate"}  # panels that a second algorithm fills at once
 NEAR = 12  # of 255: a colour on the screen
 LEAST_PIXELS = 150  # of a line in its colour
@@ -98,6 +99,18 @@ def test_two_algorithms_in_the_dark(visit, keep):
         for panel in TITLES:
             wait_for_lines(page, panel, DARK)
         keep(page, "explorer_two")
+
+
+@pytest.mark.slow
+def test_a_method_that_is_not_linear(visit, keep):
+    page = visit("a=1.5&b=2&D=10000&first=sign+linear+last&second=linear+last")
+    for panel in QUICK:
+        wait_for_lines(page, panel, BOTH)
+    if FOLDER:
+        wait_until_ready(page)
+        for panel in TITLES:
+            wait_for_lines(page, panel, BOTH)
+        keep(page, "explorer_sign")
 
 
 @pytest.mark.slow  # ten seconds

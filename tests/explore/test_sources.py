@@ -23,6 +23,7 @@ STATES = {
     "learning rate": replace(State(**SMALL), learning_rate=0.123, noise_variance=0.05, overhead=0.35),
     "preconditioned": replace(State(**SMALL), capacity=3.0, source=2.0, precondition=0.5),
     "two": replace(State(**SMALL), second="tail tail-fraction=0.25"),
+    "not linear": replace(State(**SMALL), first="sign linear last", second="last", learning_rate=0.1, rate_factor=2.0),
     "the same twice": replace(State(**SMALL), second="sgd"),
     "stages": replace(
         State(**SMALL), first="stages stages=0:1,0.5:0.3 last", second="batch-schedule=stages batch-stages=0:1,0.5:4"
@@ -134,6 +135,27 @@ def test_a_program_finds_a_method_that_only_the_registry_has(monkeypatch):
     names = run_program(python_source(state, "rate"))
     (algorithm,) = names["algorithms"].values()
     assert algorithm == st.Algorithm(LookAhead(0.25), average=st.LastIterate())
+
+
+@pytest.mark.parametrize("second", ["", "sgd"])
+def test_what_has_no_risk_is_in_no_program_but_the_simulation(second):
+    state = replace(State(**SMALL), first="normalized momentum=0.5", second=second)
+    for panel in TITLES:
+        if second:
+            assert "NormalizedSGD" not in python_source(state, panel)
+            continue
+        for refused in (python_source, table_file):
+            with pytest.raises(ValueError, match="^normalized momentum=0.5: no risk of it is known in theory"):
+                refused(state, panel)
+    program = python_source(state, "simulated")
+    assert "st.NormalizedSGD(momentum=0.5)" in program
+    compile(program, "program.py", "exec")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("second", ["", "sgd"])
+def test_what_has_no_risk_is_simulated_as_on_the_page(second):
+    check(replace(State(**SMALL), first="normalized momentum=0.5", second=second), "simulated")
 
 
 def test_the_edge_is_drawn():

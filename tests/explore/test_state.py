@@ -10,6 +10,7 @@ from hypothesis import strategies as some
 
 from sgdtheory.algorithms import algorithm_settings, algorithm_text, make_algorithm
 from sgdtheory.explore.presets import PRESETS
+from sgdtheory.explore.registry import JOBS
 from sgdtheory.explore.state import COLOURS, NUMBERS, SIZES, WITHOUT, State, digits
 
 ALGORITHMS = (
@@ -20,6 +21,8 @@ ALGORITHMS = (
     "stages stages=0:1,0.5:0.3 exponential average-window=0.2",
     "linear batch-schedule=stages batch-stages=0:1,0.5:4 last",
     "schedule-free interpolation=0.7 wsd decay=0.3",
+    "sign momentum=0.9 basis=random cosine last",
+    "adam beta2=0.95 epsilon=0.01 clip-norm=2",
 )
 SHORT = [number.query for number in NUMBERS.values()]
 
@@ -92,9 +95,9 @@ def test_what_a_link_says_wrongly_is_told_and_the_rest_can_be_used(query):
         ("B=many", "it is 32 now"),
         ("M=0", "or all, got '0'; it is all now"),
         ("rate=-1", "or best, got '-1'; it is best now"),
-        ("first=adam", "first: "),
-        ("first=adam", "; it is sgd now"),
-        ("second=adam", "; it is none now"),
+        ("first=lion", "first: "),
+        ("first=lion", "; it is sgd now"),
+        ("second=lion", "; it is none now"),
         ("second=last+last", "second: "),
         ("first=tail+tail-fraction%3D7", "first: "),
         ("colours=red", "colours must be system or light or dark, got 'red'; it is system now"),
@@ -147,3 +150,16 @@ def test_names_differ(text):
     text = algorithm_text(make_algorithm(algorithm_settings(text)))
     names = replace(State(), first=text, second=text).names
     assert len(set(names)) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "known"), [("sgd", True), ("sign", True), ("normalized", False), ("clip-norm=1", False)]
+)
+def test_an_algorithm_without_a_risk_is_named(first, known):
+    """Nothing that follows from a risk is computed of it."""
+    state = replace(State(), first=first, second="last")
+    assert [state.has_risk(slot) for slot in range(2)] == [known, True]
+    assert [words.partition(": no risk of it is known")[0] for words in state.unknown] == ([] if known else [first])
+    computed = {name for name, job in JOBS.items() if job.lane(state, 0)}
+    assert computed == ({*JOBS} - {"ahead"} if known else {"simulated"})
+    assert {name for name, job in JOBS.items() if job.lane(state, 1)} == {*JOBS}

@@ -44,15 +44,30 @@ def test_overhead_of_a_single_data_size(axes):
     axes.figure.draw_without_rendering()
 
 
+def test_a_critical_batch_size_beyond_its_curve_is_marked(axes):
+    """Curves of methods that are not linear go through batch sizes of their own, B* not among them."""
+    found = st.critical_batch_size(st.LeastSquares([1.0, 0.2], [1.0, 0.5]), num_samples=12)
+    kept = found.curve.batch_size < found.batch_size
+    shorter = replace(found.curve, **{name: values[kept] for name, values in vars(found.curve).items()})
+    plot.data_overhead(replace(found, curves=(shorter,)), axes=axes)
+    ((point,),) = points_of(axes, "*")
+    np.testing.assert_allclose(point, [found.batch_size, found.batch_size * found.num_steps / 12])
+
+
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
 def test_growth_has_the_predicted_power_through_the_last_point(axes, order, critical):
     samples, sizes = np.array([1e3, 1e4, 1e6])[order], np.array([10.0, 20.0, 90.0])[order]
     found = replace(critical, num_samples=samples, real_batch_size=sizes)
     plot.critical_growth(found, exponent=1 / 3, axes=axes)
     np.testing.assert_array_equal(points_of(axes, "*")[0], np.stack([samples, sizes], axis=1))
+    several = [
+        replace(found, num_samples=each, real_batch_size=size) for each, size in zip(samples, sizes, strict=True)
+    ]
+    other = plot.critical_growth(several).axes[0]
+    np.testing.assert_array_equal(points_of(other, "*")[0], np.stack([samples, sizes], axis=1))
     (line,) = (line for line in axes.lines if line.get_label().startswith("Corollary 8"))
     np.testing.assert_allclose(line.get_xydata(), [[1e3, 9.0], [1e6, 90.0]], rtol=1e-12)
-    assert legend_of(axes) == ["$B^*$, exact risk", "Corollary 8: $\\propto D^{0.333}$, through the last"]
+    assert legend_of(axes) == ["$B^*$", "Corollary 8: $\\propto D^{0.333}$, through the last"]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert axes.get_xlabel() == "data $D$ (samples)"
 
@@ -63,7 +78,7 @@ def test_a_figure_has_a_panel_for_each_that_there_is_to_see(critical):
     assert both.get_suptitle() == "a power law"
     assert legend_of(both.axes[1])[1].startswith("Corollary 8")
     (growth,) = plot.critical_batch_size(replace(critical, curves=())).axes
-    assert legend_of(growth) == ["$B^*$, exact risk"]
+    assert legend_of(growth) == ["$B^*$"]
     single = st.critical_batch_size(st.LeastSquares([1.0, 0.2], [1.0, 0.5]), num_samples=12)
     (overhead,) = plot.critical_batch_size(single).axes
     assert "over $D$" in overhead.get_ylabel()

@@ -5,17 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.algorithms import Algorithm
+from sgdtheory.algorithms import Algorithm, Course, number_of_steps
 from sgdtheory.bounds import covered, theorem7
-from sgdtheory.critical import optimal_learning_rate
 from sgdtheory.explore.appearance import number
 from sgdtheory.explore.legends import Entry
 from sgdtheory.explore.panels.rate import stability_edge
-from sgdtheory.explore.program import rate_line
+from sgdtheory.explore.program import rate_lines, with_risk
 from sgdtheory.explore.program import setting as setting_text
+from sgdtheory.explore.rates import setting_rate
 from sgdtheory.explore.spec import HEIGHT, LAW, Answer, Columns, Job, PanelSpec, Program, Tell
-from sgdtheory.explore.state import SLOTS, State
-from sgdtheory.risk import RiskPath, excess_risk, risk_path
+from sgdtheory.explore.state import SLOTS, State, digits
+from sgdtheory.risk import Risk, RiskPath, excess_risk, risk_path
 from sgdtheory.simulation import simulate
 
 PATH_POINTS = 80
@@ -24,31 +24,25 @@ CHECKED_POINTS = 16
 MOST_SIMULATED = 200_000
 LEAST_PROGRESS = 0.01  # share of a simulation between two answers
 LOW_HEIGHT = 110
-
-
-def best_rate(state: State, algorithm: Algorithm) -> float:
-    """The state's learning rate, or the best one."""
-    if state.learning_rate is not None:
-        return state.learning_rate
-    setting = {"batch_size": state.batch_size, "num_samples": state.num_samples}
-    return float(optimal_learning_rate(state.problem, **setting, algorithm=algorithm).learning_rate)
+ROUGH = 0.1  # relative error from which on a simulation is advised
 
 
 def run(state: State, slot: int, tell: Tell) -> None:
     """The risk at the setting, and the loss curve up to it."""
     problem = state.problem
     algorithm = state.algorithms[slot]
-    rate = best_rate(state, state.algorithms[slot])
+    rate = setting_rate(state, slot)
     setting = {"batch_size": state.batch_size, "num_samples": state.num_samples}
     risk = excess_risk(problem, **setting, learning_rate=rate, algorithm=algorithm)
     edge = stability_edge(state, algorithm)
     marks = {name: float(getattr(risk, name)) for name in ("bias", "variance", "total")}
-    marks |= {"learning_rate": rate, "edge": edge, "missed": float(problem.approximation_risk)}
+    marks |= {"learning_rate": rate, "missed": float(problem.approximation_risk)} | ({"edge": edge} if edge else {})
     if covered(algorithm):
         marks["theorem7"] = float(theorem7(problem, **setting, learning_rate=rate).total)
     path = risk_path(problem, **setting, learning_rate=rate, algorithm=algorithm, points=PATH_POINTS)
     marks["num_steps"] = float(path.num_steps[-1])
-    tell(Answer("path", path_columns(path), marks, _unstable(state, algorithm, rate, edge)))
+    words = _unstable(state, algorithm, rate, edge) if algorithm.linear else (_about(state, slot, risk),)
+    tell(Answer("path", path_columns(path), marks, words))
 
 
 def path_columns(path: RiskPath) -> Columns:
@@ -66,20 +60,30 @@ def _unstable(state: State, algorithm: Algorithm, rate: float, edge: float) -> t
     return (f"The peak γ = {rate:.3g} is beyond the stability edge {edge:.3g}: the risk grows until γ has come down.",)
 
 
+def _about(state: State, slot: int, risk: Risk) -> str:
+    """That it is not exact, and by how much."""
+    error = float(risk.relative_error)
+    words = f"{state.names[slot]}: risks are a deterministic equivalent's, here to about {error:.0%}"
+    return f"{words}: simulate them" if error > ROUGH else words
+
+
 def simulated(state: State, slot: int, tell: Tell) -> None:
     """Simulated risks along the run: means of replicas and their standard errors."""
     import jax  # half a second that the exact theory does not need
 
     algorithm = state.algorithms[slot]
-    rate = best_rate(state, state.algorithms[slot])
-    setting: Any = {"batch_size": state.batch_size, "learning_rate": rate, "num_samples": state.num_samples}
-    path = risk_path(state.problem, **setting, algorithm=algorithm, points=200)
-    if path.num_steps[-1] > MOST_SIMULATED:
+    num_steps = number_of_steps(algorithm.batch_schedule, state.batch_size, state.num_samples)
+    if num_steps > MOST_SIMULATED:
         raise ValueError(
-            f"n = {path.num_steps[-1]:.3g} steps would take long to simulate; raise B or lower D until there are at "
-            f"most {MOST_SIMULATED:,}"
+            f"n = {num_steps:.3g} steps would take long to simulate; raise B or lower D until there are at most "
+            f"{MOST_SIMULATED:,}"
         )
-
+    if not algorithm.linear and state.problem.dim is None:
+        raise ValueError(
+            f"{state.names[slot]} can be simulated in finitely many directions alone; take M, the features, off “all”"
+        )
+    rate = setting_rate(state, slot)
+    setting: Any = {"batch_size": state.batch_size, "learning_rate": rate, "num_samples": state.num_samples}
     told = -1.0
 
     def progress(share: float) -> None:
@@ -109,11 +113,12 @@ def simulated(state: State, slot: int, tell: Tell) -> None:
     with np.errstate(all="ignore"):
         mean = risks[:, finished].mean(1)
         error = risks[:, finished].std(1, ddof=1) / np.sqrt(finished.sum())
-    samples = np.interp(steps, path.num_steps, path.num_samples)
+    samples = Course(algorithm, state.batch_size, rate, num_steps).samples(steps)
     low = np.maximum(mean - error, mean / 10)
     columns = {"num_steps": steps, "num_samples": samples, "risk": mean, "low": low, "high": mean + error}
     kept = np.isfinite(mean)
-    tell(Answer("simulated", {name: values[kept] for name, values in columns.items()}, marks))
+    words = () if state.has_risk(slot) else (f"{state.names[slot]}: simulated with γ = {rate:.3g}",)
+    tell(Answer("simulated", {name: values[kept] for name, values in columns.items()}, marks, words))
 
 
 def draw(drawing: Any) -> None:
@@ -139,6 +144,8 @@ def show(drawing: Any, slot: int, answer: Answer) -> None:
             kept = columns["risk"] > 0
             drawing.put("simulated", slot, columns["num_samples"], columns["risk"])
             drawing.put_bars("errors", slot, *(columns[name][kept] for name in ("num_samples", "low", "high")))
+            if not len(drawing.source("average", slot).data["x"]):  # of what has no line there is nothing else to see
+                drawing.fit(slot, columns["num_samples"], columns["risk"], below=3.0)
             drawing.name(drawing.names)
         return
     for name in ("average", "iterate"):
@@ -154,24 +161,39 @@ def program(state: State) -> str:
     return f"""paths = {{}}
 for name, algorithm in algorithms.items():
     setting = {setting_text(state, algorithm=True)}
-{rate_line(state)}
+{rate_lines(state, with_risk(state))}
     paths[name] = st.risk_path(problem, **setting, learning_rate=rate, points={PATH_POINTS})
 figure = st.plot.risk_paths(paths)"""
 
 
 def simulated_program(state: State) -> str:
-    """The same with simulated means, in Python."""
-    return f"""{program(state)}
+    """The same with simulated means, in Python; these alone of an algorithm that has no line."""
+    slots = range(len(state.algorithms))
+    lines = with_risk(state)
+    begin = program(state) if lines else _EMPTY
+    if 0 < len(lines) < len(slots):
+        begin = begin.replace("algorithms.items():", f"algorithms.items():\n{_only(state.names[lines[0]])}")
+    return f"""{begin}
 for color, (name, algorithm) in zip(("#0072B2", "#D55E00"), algorithms.items()):
     setting = {setting_text(state, algorithm=True)}
-{rate_line(state)}
+{rate_lines(state, slots)}
     simulation = st.simulate(
         jax.random.key(0), problem, **setting, learning_rate=rate, num_replicas={REPLICAS}, trajectory={CHECKED_POINTS}
     )
     steps, risks = simulation.trajectory.num_steps, simulation.trajectory.excess_risk  # (K,) and (K, replicas)
-    samples = np.interp(steps, paths[name].num_steps, paths[name].num_samples)
+    samples = st.algorithms.Course(algorithm, {digits(state.batch_size)}, rate, steps[-1]).samples(steps)
     error = risks.std(1, ddof=1) / risks.shape[1] ** 0.5
     figure.axes[0].errorbar(samples, risks.mean(1), error, fmt="o", ms=3, color=color)"""
+
+
+_EMPTY = """figure, axes = st.plot.new_figure(1, 1, width=5.2, height=3.4)
+axes[0, 0].set(xscale="log", yscale="log", xlabel="samples $D$", ylabel="excess risk (units of $y^2$)")"""
+
+
+def _only(name: str) -> str:
+    """Lines that leave the other algorithm out of a loop."""
+    return f"""    if name != "{name}":
+        continue"""
 
 
 def draw_input(column: str, drawing: Any) -> None:
@@ -183,8 +205,10 @@ def draw_input(column: str, drawing: Any) -> None:
 
 
 def show_input(column: str, drawing: Any, slot: int, answer: Answer) -> None:
-    """Of `path`."""
+    """Of `path`; γ over its peak, for not all methods have the same units of it."""
     values = answer.columns[column]
+    if column == "learning_rate":
+        values = values / answer.marks["learning_rate"]
     drawing.put(column, slot, answer.columns["num_samples"], values)
     drawing.fit_from_0(slot, values)
 
@@ -206,9 +230,15 @@ def _input(name: str, column: str, labels: tuple[str, str], place: int) -> Panel
 
 
 RUN = Job(
-    "run", run, "loss curve", (*LAW, "batch_size", "learning_rate"), turn=0, lanes=("quick", "quick"), answer="path"
+    "run",
+    run,
+    "loss curve",
+    (*LAW, "batch_size", "learning_rate", "rate_factor"),
+    turn=0,
+    lanes=("quick", "quick"),
+    answer="path",
 )
-SIMULATED = Job("simulated", simulated, "simulation", None, turn=6)
+SIMULATED = Job("simulated", simulated, "simulation", None, turn=6, needs="nothing")
 PANELS = (
     PanelSpec(
         "path",
@@ -226,6 +256,6 @@ PANELS = (
         told_by="path",
         height=HEIGHT - 60,
     ),
-    _input("path_rates", "learning_rate", ("", "γ (1/λ)"), 4),
+    _input("path_rates", "learning_rate", ("", "γ / peak"), 4),
     _input("path_batches", "batch_size", ("samples D", "B (samples)"), 5),
 )

@@ -1,5 +1,6 @@
 """Risk of D samples against the learning rate, with the stability edge."""
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,8 @@ import numpy as np
 from sgdtheory.algorithms import Algorithm
 from sgdtheory.explore.legends import Entry
 from sgdtheory.explore.program import setting as setting_text
+from sgdtheory.explore.program import with_risk
+from sgdtheory.explore.rates import best_rate
 from sgdtheory.explore.risk_lines import LINES, PARTS, draw_risks, put_risks
 from sgdtheory.explore.spec import LAW, Answer, Job, PanelSpec, Program, Tell
 from sgdtheory.explore.state import SLOTS, State
@@ -14,22 +17,31 @@ from sgdtheory.risk import excess_risk, method_edge
 
 # Over the edge, where γ against risk is computed; close to it the risk of few steps has narrow valleys.
 RATES = np.union1d(np.geomspace(1e-4, 1.0, 41), 1 - np.geomspace(0.002, 0.4, 24))
-FEW_RATES = RATES[::4]  # first, where a risk takes long
+MULTIPLES = np.geomspace(0.03, 30.0, 19)  # of the best γ, where there is no edge
+EVERY = 3  # of them, first, where a risk takes long
 
 
 def stability_edge(state: State, algorithm: Algorithm) -> float:
-    """The largest stable learning rate of the method's constant steps at batch size B, whatever schedule it has."""
+    """The largest stable learning rate of the method's constant steps at batch size B, whatever schedule it has.
+
+    0 where there is none, as steps do not grow with the gradient.
+    """
+    if not algorithm.linear:
+        return 0.0
     return float(method_edge(state.problem, algorithm.method, np.array([float(state.batch_size)]))[0])
 
 
 def rates(state: State, slot: int, tell: Tell) -> None:
-    """Risks at D of learning rates up to the edge: a few first where one takes long."""
+    """Risks at D of learning rates up to the edge, or around the best: a few first where one takes long."""
     algorithm = state.algorithms[slot]
-    edge, setting = stability_edge(state, algorithm), {"batch_size": state.batch_size, "num_samples": state.num_samples}
-    for shares in (RATES,) if state.quick(slot) else (FEW_RATES, RATES):
-        risk = excess_risk(state.problem, **setting, learning_rate=edge * shares, algorithm=algorithm)
-        columns = {"learning_rate": edge * shares, "risk": risk.total, "bias": risk.bias, "variance": risk.variance}
-        tell(Answer("rate", columns, {"edge": edge}))
+    setting = {"batch_size": state.batch_size, "num_samples": state.num_samples}
+    edge = stability_edge(state, algorithm)
+    marks = {"edge": edge} if edge else {}
+    every = edge * RATES if algorithm.linear else best_rate(state, slot) * MULTIPLES
+    for rates in (every,) if state.quick(slot) else (every[::EVERY], every):
+        risk = excess_risk(state.problem, **setting, learning_rate=rates, algorithm=algorithm)
+        columns = {"learning_rate": rates, "risk": risk.total, "bias": risk.bias, "variance": risk.variance}
+        tell(Answer("rate", columns, marks))
 
 
 def draw(drawing: Any) -> None:
@@ -45,11 +57,12 @@ def draw(drawing: Any) -> None:
 def show(drawing: Any, slot: int, answer: Answer) -> None:
     """Lines of `rate`, the point of `path`."""
     columns, marks = answer.columns, answer.marks
-    drawing.place_span("edge", slot, marks["edge"])
+    drawing.place_span("edge", slot, marks.get("edge", 0.0))
     if answer.panel == "path":
         drawing.put("here", slot, marks["learning_rate"], marks["total"])
         if slot == 0:
-            drawing.tell(f"γ = {marks['learning_rate']:.4g}; the stability edge is {marks['edge']:.4g}")
+            edge = f"the stability edge is {marks['edge']:.4g}" if "edge" in marks else "there is no stability edge"
+            drawing.tell(f"γ = {marks['learning_rate']:.4g}; {edge}")
         return
     rates, risks = columns["learning_rate"], columns["risk"]
     put_risks(drawing, slot, rates, columns)
@@ -58,21 +71,34 @@ def show(drawing: Any, slot: int, answer: Answer) -> None:
 
 def program(state: State) -> str:
     """The figure in Python."""
+    kinds = {state.algorithms[slot].linear for slot in with_risk(state)}
+    lines = _EDGE.format(batch=float(state.batch_size)) if True in kinds else _AROUND
+    if len(kinds) == 2:
+        lines = "\n".join(["    if algorithm.linear:", _deeper(lines), "    else:", _deeper(_AROUND)])
     return f"""setting = {setting_text(state)}
 lines, edges = {{}}, {{}}
 for name, algorithm in algorithms.items():
-    edges[name] = st.risk.method_edge(problem, algorithm.method, np.array([{float(state.batch_size)!r}]))[0]
-    shares = np.union1d(np.geomspace(1e-4, 1, 41), 1 - np.geomspace(0.002, 0.4, 24))
-    rates = edges[name] * shares
+{lines}
     lines[name] = rates, st.excess_risk(problem, learning_rate=rates, algorithm=algorithm, **setting)
 figure = st.plot.risk_against_learning_rate(lines, edges=edges)"""
+
+
+_EDGE = """    edges[name] = st.risk.method_edge(problem, algorithm.method, np.array([{batch!r}]))[0]
+    shares = np.union1d(np.geomspace(1e-4, 1, 41), 1 - np.geomspace(0.002, 0.4, 24))
+    rates = edges[name] * shares"""
+_AROUND = """    best = st.optimal_learning_rate(problem, algorithm=algorithm, **setting).learning_rate
+    rates = best * np.geomspace(0.03, 30, 19)  # in units of the weights; there is no stability edge"""
+
+
+def _deeper(lines: str) -> str:
+    return textwrap.indent(lines, "    ")
 
 
 LINES_JOB = Job("rates", rates, "risk against learning rate", (*LAW, "batch_size"), turn=2, lanes=("quick", "long"))
 PANELS = (
     PanelSpec(
         "rate",
-        ("learning rate γ (1/λ), at the peak", "excess risk (units of y²)"),
+        ("learning rate γ (1/λ, or units of the weights), at the peak", "excess risk (units of y²)"),
         place=6,
         draw=draw,
         show=show,

@@ -13,6 +13,7 @@ from sgdtheory.explore.state import SLOTS, State, digits
 from sgdtheory.risk import excess_risk
 
 BATCHES_PER_DECADE = 5
+EVERY = 5  # of them, first, where a risk takes long
 
 
 def batch_sizes(num_samples: float) -> np.ndarray:
@@ -28,13 +29,16 @@ def missed(state: State) -> dict[str, float]:
 
 
 def tuned(state: State, slot: int, tell: Tell) -> None:
-    """R(D, B), learning rate tuned, with its bias and variance."""
-    setting = {"batch_size": batch_sizes(state.num_samples), "num_samples": state.num_samples}
-    best = optimal_learning_rate(state.problem, **setting, algorithm=state.algorithms[slot]).learning_rate
-    risk = excess_risk(state.problem, **setting, learning_rate=best, algorithm=state.algorithms[slot])
-    lines = {"batch_size": setting["batch_size"], "learning_rate": best}
-    lines |= {"risk": risk.total, "bias": risk.bias, "variance": risk.variance}
-    tell(Answer("risk", lines, missed(state)))
+    """R(D, B), learning rate tuned, with its bias and variance; at a few B first where nothing quicker comes ahead."""
+    algorithm = state.algorithms[slot]
+    sizes = batch_sizes(state.num_samples)
+    for each in (sizes,) if algorithm.linear else (sizes[::EVERY], sizes):
+        setting = {"batch_size": each, "num_samples": state.num_samples}
+        best = optimal_learning_rate(state.problem, **setting, algorithm=algorithm).learning_rate
+        risk = excess_risk(state.problem, **setting, learning_rate=best, algorithm=algorithm)
+        lines = {"batch_size": each, "learning_rate": best}
+        lines |= {"risk": risk.total, "bias": risk.bias, "variance": risk.variance}
+        tell(Answer("risk", lines, missed(state)))
 
 
 def draw(drawing: Any) -> None:

@@ -39,7 +39,9 @@ def ahead(state: State, slot: int, tell: Tell) -> None:
 def critical_marks(found: CriticalBatchSize | ApproximateCriticalBatchSize) -> dict[str, float]:
     """Its numbers."""
     names = "batch_size", "learning_rate", "num_steps", "optimal_risk", "optimal_batch_size", "num_samples", "overhead"
-    return {name: float(getattr(found, name)) for name in names}
+    marks = {name: float(getattr(found, name)) for name in names}
+    least = float(getattr(found, "smallest_batch_size", 1.0))
+    return marks | ({"smallest_batch_size": least} if least > 1 else {})
 
 
 def draw(drawing: Any) -> None:
@@ -71,7 +73,9 @@ def show(drawing: Any, slot: int, answer: Answer) -> None:
     if slot == 0:
         critical = marks["batch_size"]
         told = about(critical) if "approximate" in marks else f"= {number(critical)}"
-        drawing.tell(f"B* {told}: up to here {100 * extra:g}% more data are enough")
+        least = marks.get("smallest_batch_size")
+        begin = f"from B = {number(least)} " if least else ""
+        drawing.tell(f"B* {told}: {begin}up to here {100 * extra:g}% more data are enough")
 
 
 def program(state: State) -> str:
@@ -92,6 +96,7 @@ AHEAD = Job(
     (*LAW, "overhead"),
     turn=1,
     lanes=("", "quick"),
+    needs="exact risk",
     ahead_of={"risk": "tuned", "samples": "critical"},
 )
 PANELS = (
