@@ -23,12 +23,19 @@ class Tensor(NamedTuple):
         role: "input", "hidden", "output", "vector" or "fixed".
         fan_in: inputs that are summed, at the base width; 0 for a bias (drawn as 0) and −1 for a gain (1).
         stacked: whether the leading axis holds the layers of a stack.
+        axes: of its matrices; along the others lie several of them.
     """
 
     shape: tuple[int, ...]
     role: Role
     fan_in: int
     stacked: bool = False
+    axes: tuple[int, int] = (-2, -1)
+
+    @property
+    def longer_side(self) -> int:
+        """The larger number of rows or columns of its matrices."""
+        return max(self.shape[axis] for axis in self.axes)
 
 
 Tensors = Mapping[str, Tensor]
