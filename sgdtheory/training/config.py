@@ -199,7 +199,11 @@ class TrainConfig:
     @property
     def operations(self) -> float:
         """Floating point operations of one training step."""
-        return self.network.operations * self.batch_size
+        found = self.network.operations * self.batch_size
+        if isinstance(self.optimizer, Muon):
+            hidden = self.network.with_role("hidden")
+            found += sum(self.network.tensors[name].orthogonalization for name in hidden)
+        return found
 
     @functools.cached_property
     def _flat(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from jax import Array
 
 BIAS, GAIN = 0, -1
+NEWTON_SCHULZ = 5  # steps of Muon
 Params = dict[str, "Array"]
 Layers = Mapping[str, "Array | Sequence[Array]"]  # tensor → what it makes; of a stack, one array or several of them
 
@@ -36,6 +37,16 @@ class Tensor(NamedTuple):
     def longer_side(self) -> int:
         """The larger number of rows or columns of its matrices."""
         return max(self.shape[axis] for axis in self.axes)
+
+    @property
+    def orthogonalization(self) -> float:
+        """Floating point operations of Muon's steps `X ← c₀ X + (c₁ A + c₂ A²) X, A = X Xᵀ` on all its matrices.
+
+        A step of an n × m matrix, n ≤ m, is three products: 2 n² m, 2 n³ and 2 n² m.
+        """
+        short = min(self.shape[axis] for axis in self.axes)
+        number = math.prod(self.shape) // (short * self.longer_side)
+        return NEWTON_SCHULZ * number * (4.0 * short**2 * self.longer_side + 2.0 * short**3)
 
 
 Tensors = Mapping[str, Tensor]

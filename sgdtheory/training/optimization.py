@@ -12,7 +12,7 @@ from jax import Array
 
 from sgdtheory.algorithms import first_step
 from sgdtheory.training.config import DEFAULTS, TrainConfig
-from sgdtheory.training.network import Params
+from sgdtheory.training.network import NEWTON_SCHULZ, Params
 from sgdtheory.training.optimizers import Adam, Muon, SignSGD
 from sgdtheory.training.parametrization import Factors
 from sgdtheory.training.schedules import Constant, ScheduleFree, Stages
@@ -105,7 +105,7 @@ def _muon(
     matrices = {name: optax.contrib.MuonDimensionNumbers(*tensor.axes) for name, tensor in hidden.items()}
     # optax looks up a masked tensor's axes too, under the same placeholder that stands for its gradient
     masked = {name: optax.MaskedNode() for name in tensors} | matrices
-    orthogonal = optax.contrib.scale_by_muon(beta=momentum, weight_dimension_numbers=masked)
+    orthogonal = optax.contrib.scale_by_muon(ns_steps=NEWTON_SCHULZ, beta=momentum, weight_dimension_numbers=masked)
     # r^½ is the width's share of the root of the longer side: what is left is the same at every width
     scale = {name: update_rms * math.sqrt(tensor.longer_side / config.width_ratio) for name, tensor in hidden.items()}
     by_kind = optax.partition({"muon": orthogonal, "others": others}, kinds)

@@ -3,9 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
-from sgdtheory.training import Custom, TrainConfig, branch, read_weights, train, train_many
+from sgdtheory.training import Custom, Tensor, TrainConfig, branch, read_weights, train, train_many
 from sgdtheory.training.engine import init, program, stacked
 from sgdtheory.training.optimization import optimizer, rates
 from sgdtheory.training.streams import stream
@@ -231,6 +232,20 @@ def test_matrices_of_tensors_with_more_axes(shape, layout, axes):
     for matrix, own in zip(matrices, steps, strict=True):
         expected = -config.learning_rate * 6**0.5 * newton_schulz(matrix)
         np.testing.assert_allclose(own, expected, atol=1e-4 * config.learning_rate)
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((40, 40), (-2, -1)), ((3, 24, 60), (-2, -1)), ((60, 2, 24), (0, 2))])
+def test_operations_of_a_step_are_counted_as_xla_counts_them(shape, axes):
+    """To 10%, which leaves room for norms and sums."""
+    orthogonal = optax.contrib.scale_by_muon(weight_dimension_numbers={"w": optax.contrib.MuonDimensionNumbers(*axes)})
+    given = {"w": jnp.ones(shape)}
+    step = jax.jit(orthogonal.update).lower(given, orthogonal.init(given))
+    assert Tensor(shape, "hidden", 1, axes=axes).orthogonalization == pytest.approx(step.cost_analysis()["flops"], 0.1)
+
+
+def test_operations_of_a_run():
+    """Two hidden matrices of 16 × 16: 5 · 6 · 16³ each."""
+    assert CONFIG.operations - changed(CONFIG, optimizer="adam").operations == 2 * 30 * 16**3
 
 
 def test_what_is_no_hidden_matrix_is_adams():
