@@ -68,7 +68,7 @@ TASK = replace(
     batch_sizes=(2, 5, 12, 30, 75, 190, 480),
     log2_rate=-9.0,
     rate_offsets=(-1, 0, 1),
-    num_seeds=8,
+    num_seeds=24,
     targets=(0.07,),
     plateau_steps=100,
     samples=16_000,
@@ -336,8 +336,7 @@ def _figure(config: Config, rows: Sequence[Row], task: str) -> Figure:
     }
     _lines(axes[0, 1], ratios, "steps to the target, over Adam's", "Who takes the fewest steps?")
     _ratio_panel(config, axes[0, 2], rows, task)
-    for axis in axes[0, :2]:
-        legend(axis)
+    legend(axes[0, 0])
     return figure
 
 

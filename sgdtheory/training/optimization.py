@@ -13,7 +13,7 @@ from jax import Array
 from sgdtheory.algorithms import first_step
 from sgdtheory.training.config import DEFAULTS, TrainConfig
 from sgdtheory.training.network import NEWTON_SCHULZ, Params
-from sgdtheory.training.optimizers import Adam, Muon, SignSGD
+from sgdtheory.training.optimizers import SGD, Adam, Muon, SignSGD
 from sgdtheory.training.parametrization import Factors
 from sgdtheory.training.schedules import Constant, ScheduleFree, Stages
 
@@ -81,18 +81,21 @@ def _direction(config: TrainConfig, scales: Mapping[str, Factors], numbers: Rate
 
     Adam with ε e_l for tensor l is Adam with ε on gradients divided by e_l; signs and polar factors stay the same.
     """
-    kind = config.optimizer
     free = isinstance(config.schedule, ScheduleFree)  # it interpolates in the place of momentum and β₁
     summed = optax.identity() if free else optax.trace(numbers.momentum)
-    if isinstance(kind, SignSGD):
-        return optax.chain(summed, optax.scale_by_sign())
-    if not isinstance(kind, Adam | Muon):
-        return summed
     none = jnp.float32(0.0)
-    direction = optax.scale_by_adam(none if free else numbers.beta1, numbers.beta2, numbers.epsilon)
-    if isinstance(kind, Muon):
-        direction = _muon(config, direction, none if free else numbers.momentum, numbers.update_rms)
-    return optax.chain(_multiplied({name: 1 / factor.epsilon for name, factor in scales.items()}), direction)
+    momentum, beta1 = (none, none) if free else (numbers.momentum, numbers.beta1)
+    by_epsilon = _multiplied({name: 1 / factor.epsilon for name, factor in scales.items()})
+    adam = optax.scale_by_adam(beta1, numbers.beta2, numbers.epsilon)
+    match config.optimizer:
+        case SGD():
+            return summed
+        case SignSGD():
+            return optax.chain(summed, optax.scale_by_sign())
+        case Adam():
+            return optax.chain(by_epsilon, adam)
+        case Muon():
+            return optax.chain(by_epsilon, _muon(config, adam, momentum, numbers.update_rms))
 
 
 def _muon(
