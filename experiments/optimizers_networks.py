@@ -357,7 +357,7 @@ def _ratio_panel(config: Config, axis: Axes, rows: Sequence[Row], task: str) -> 
     for place, arm in enumerate(others):
         ratio = critical_ratio(config, rows, task, ("adam", arm))
         if ratio is None:
-            axis.text(1, place, "too few batch sizes are tuned", fontsize=7, va="center", ha="center")
+            axis.text(1.1, place, "too few batch sizes are tuned", fontsize=7, va="center")
             continue
         value, (low, high) = float(np.exp(ratio.log_ratio)), ratio.interval(config.level)
         color = BLUE if low <= 1 <= high else VERMILLION
