@@ -30,6 +30,7 @@ class Task:
         targets: losses on the hold-out, descending.
         plateau_steps, samples: a run ends after plateau_steps + samples/B steps.
         evaluations: evenly spaced ones of a run; on small networks they take longer than the training.
+        first_seed: of num_seeds in a row.
     """
 
     fields: dict[str, Any]
@@ -43,6 +44,7 @@ class Task:
     plateau_steps: int
     samples: int
     evaluations: int = 20
+    first_seed: int = 0
 
 
 TEACHER = Task(
@@ -114,7 +116,7 @@ def task_configs(task: Task, **changes: Any) -> list[TrainConfig]:
             middle = round(task.log2_rate + task.rate_exponent * np.log2(batch_size / task.batch_sizes[0]))
             steps = task.plateau_steps + task.samples // batch_size
             for offset in task.rate_offsets:
-                for seed in range(task.num_seeds):
+                for seed in range(task.first_seed, task.first_seed + task.num_seeds):
                     fields = {"width": width, "batch_size": batch_size, "learning_rate": 2.0 ** (middle + offset)}
                     fields |= {
                         "max_steps": steps,

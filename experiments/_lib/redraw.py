@@ -20,7 +20,7 @@ TABLES = (
     *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum"),
     *("optimal_schedule", "optimal_exponents", "optimal_ramp", "model_size"),
     *("width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"),
-    *("data_law", "ablations", "learning_rate_transfer", "averaging"),
+    *("data_law", "ablations", "optimizers_networks", "learning_rate_transfer", "averaging"),
     *("real_features", "mlperf", "loss_curves", "curves_batch_size", "branching"),
 )
 MODEL_SIZE = "map", "gaussian", "notions", "compute", "networks"
@@ -30,6 +30,7 @@ SHOWN = {  # file → name of the figure
     "data_scaling_teacher.png": "data_scaling_teacher",
     "theory_meets_network.png": "theory_meets_network",
     **{f"{name}.png": name for name in ("data_law", "data_law_critical", "ablations")},
+    "optimizers_networks.png": "optimizers_networks_teacher",
     **{f"{name}.png": name for name in ("learning_rate_transfer", "averaging")},
     "averages_exponents.png": "averages_exponents",
     "schedules_risk.png": "schedules_risk",

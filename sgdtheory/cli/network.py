@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from sgdtheory._common.arguments import checked_name
 from sgdtheory.cli.flags import field_texts
-from sgdtheory.training import PARAMETRIZATIONS, PRESETS, FlatField, TrainConfig, flat_fields
+from sgdtheory.training import PARAMETRIZATIONS, PRESETS, FlatField, TrainConfig, defaults_of, flat_fields
 
 TEXTS = {  # of the fields of the theory's shapes, and of a model in Python
     "entry_point": "custom: module:name of a Custom model, as mynets:net of mynets.py in this folder.",
@@ -41,6 +41,9 @@ def _text(field: FlatField) -> str:
     texts = {each: field_texts(kind)[name] for each, (kind, name) in field.homes.items()}
     if "" in texts or len(texts) > 1 and len(set(texts.values())) == 1:
         return next(iter(texts.values()))
+    defaults = {each: defaults_of(kind)[field.name] for each, (kind, _) in field.homes.items()}
+    if len(set(defaults.values())) > 1:
+        texts = {each: f"{text[:-1]} ({defaults[each]:g})." for each, text in texts.items()}
     return " ".join(f"{each}: {text[0].lower()}{text[1:]}" for each, text in texts.items())
 
 
@@ -70,8 +73,8 @@ class NetworkCommand(_Flags):
             *("input_dim", "capacity", "source", "noise_variance", "task_seed", "holdout_size", "data_seed"),
         ),
         "optimizer": (
-            *("optimizer", "learning_rate", "batch_size", "micro_batch", "momentum", "beta1", "beta2"),
-            *("epsilon", "clip_norm", "trained"),
+            *("optimizer", "learning_rate", "batch_size", "micro_batch", "momentum", "update_rms"),
+            *("beta1", "beta2", "epsilon", "clip_norm", "trained"),
         ),
         "duration and schedule": (
             *("max_steps", "target_loss", "schedule", "warmup", "final", "decay", "exponent", "stages"),

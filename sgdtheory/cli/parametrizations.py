@@ -28,11 +28,21 @@ class ParametrizationsCommand:
             print_json(exponents)
             return
         table = Table(title="exponents of r = width / base width; all factors are 1 at the base width")
-        for header in ("parametrization", "role", "multiplier", "initial std", "SGD rate", "Adam rate", "Adam ε"):
+        for header in (
+            "parametrization",
+            "role",
+            "multiplier",
+            "initial std",
+            "SGD rate",
+            "Adam rate",
+            "Muon rate",
+            "Adam ε",
+        ):
             table.add_column(header, justify="left" if header in ("parametrization", "role") else "right")
         for name, each in PARAMETRIZATIONS.items():
             for role in ROLES:
                 table.add_row(name, role, *(f"{value:g}" for value in vars(each.role(role)).values()))
         print_tables(table)
         scales = ", ".join(f"{name} d_head^{each.attention:g}" for name, each in PARAMETRIZATIONS.items())
+        print_text("sign: at Adam's rate; muon: orthogonalized steps of hidden weights, Adam's of the others")
         print_text(f"attention logits: {scales} (1/√d_head at the base width)")

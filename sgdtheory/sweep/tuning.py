@@ -13,7 +13,7 @@ from sgdtheory.sweep.table import SweepTable, sortable, varying
 from sgdtheory.training import FIELDS, TrainConfig, TrainResult, interpolated_steps
 
 SCHEDULED = "schedule", "warmup", "final", "decay", "exponent", "stages"
-TUNED = "learning_rate", "momentum", "beta1", "beta2", "epsilon", "clip_norm", *SCHEDULED
+TUNED = "learning_rate", "momentum", "update_rms", "beta1", "beta2", "epsilon", "clip_norm", *SCHEDULED
 NEAR_ONE = "momentum", "beta1", "beta2"  # decay rates, whose scale is that of 1 − τ
 DIGITS = 10  # decimals of a decay rate that is suggested: 1 − (1 − 0.9)²/(1 − 0.99) is 0, and not 1.3e-15
 FRACTIONS = "warmup", "decay"

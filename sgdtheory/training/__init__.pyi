@@ -23,6 +23,7 @@ from .directory import RunDirectory as RunDirectory
 from .engine import side_by_side as side_by_side
 from .evaluation import interpolated_steps as interpolated_steps
 from .flat import KINDS as KINDS
+from .flat import defaults_of as defaults_of
 from .flat import homes_of as homes_of
 from .group import advance_runs as advance_runs
 from .lanes import Lanes as Lanes
@@ -35,6 +36,8 @@ from .network import Network as Network
 from .network import Tensor as Tensor
 from .optimizers import SGD as SGD
 from .optimizers import Adam as Adam
+from .optimizers import Muon as Muon
+from .optimizers import SignSGD as SignSGD
 from .parametrization import MUP as MUP
 from .parametrization import NTK as NTK
 from .parametrization import PARAMETRIZATIONS as PARAMETRIZATIONS

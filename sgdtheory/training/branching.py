@@ -152,7 +152,7 @@ def branch(
         factors: (K,) whole numbers k that increase from 1.
         catch_up: samples after which the losses are compared, of all checkpoints or (T,) of each; multiples of k B for
             every factor.
-        rate_exponent: p; None: 1 for SGD, ½ for Adam.
+        rate_exponent: p; None: 1 for SGD, ½ for optimizers whose steps do not grow with gradients.
 
     Raises:
         ValueError: no configs, or such that differ in more than seeds; a schedule that is not constant; steps, factors

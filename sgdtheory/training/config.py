@@ -15,8 +15,10 @@ from sgdtheory.training.fields import check_fields, set_field
 from sgdtheory.training.flat import (
     KINDS,
     LATER,
+    REPLACED,
     all_names,
     default_values,
+    defaults_of,
     flattened,
     from_flat,
     homes_of,
@@ -26,7 +28,7 @@ from sgdtheory.training.flat import (
 from sgdtheory.training.migration import current_fields
 from sgdtheory.training.models import MLP, Model
 from sgdtheory.training.network import Network
-from sgdtheory.training.optimizers import Adam, Optimizer
+from sgdtheory.training.optimizers import Adam, Muon, Optimizer
 from sgdtheory.training.parametrization import PARAMETRIZATIONS, Parametrization, as_fields, parametrization
 from sgdtheory.training.schedules import ENDING, Constant, Schedule, ScheduleFree
 
@@ -76,7 +78,7 @@ class TrainConfig:
     trained: Literal["all", "output"] = "all"
     """Weights that are trained: all, or the output's alone, on frozen random features."""
     optimizer: Optimizer = Adam()
-    """SGD with momentum, or Adam without weight decay."""
+    """SGD with momentum, Adam without weight decay, signSGD, or Muon with Adam for what is no hidden matrix."""
     learning_rate: float = 0.003
     """Learning rate γ at the base width."""
     batch_size: int = 64
@@ -133,6 +135,11 @@ class TrainConfig:
                 f"as data {', '.join(others)}"
             )
         self.model.check_widths(self.width, self.base_width)
+        if isinstance(self.optimizer, Muon) and self.trained == "output":
+            raise ValueError(
+                "optimizer muon moves hidden weights, of which trained = output trains none: take adam, which moves "
+                "the output in the same way"
+            )
         if self.micro_batch is not None and self.batch_size % self.micro_batch:
             raise ValueError(
                 f"micro_batch must divide batch_size = {self.batch_size}, got {self.micro_batch}; "
@@ -147,8 +154,9 @@ class TrainConfig:
                 "constant to train on"
             )
         if isinstance(self.schedule, ScheduleFree):
-            for name, default in REPLACED.items():
-                if getattr(self.optimizer, name, default) != default:
+            default = type(self.optimizer)()
+            for name in REPLACED[ScheduleFree]:
+                if getattr(self.optimizer, name, None) != getattr(default, name, None):
                     raise ValueError(
                         f"{name} = {getattr(self.optimizer, name):g} of the optimizer does not matter with "
                         "ScheduleFree: leave it out, and give ScheduleFree its interpolation"
@@ -191,7 +199,11 @@ class TrainConfig:
     @property
     def operations(self) -> float:
         """Floating point operations of one training step."""
-        return self.network.operations * self.batch_size
+        found = self.network.operations * self.batch_size
+        if isinstance(self.optimizer, Muon):
+            hidden = self.network.with_role("hidden")
+            found += sum(self.network.tensors[name].orthogonalization for name in hidden)
+        return found
 
     @functools.cached_property
     def _flat(self) -> dict[str, Any]:
@@ -259,7 +271,6 @@ class TrainConfig:
         return hash_of(fields | {"max_steps": duration, "schedule_steps": None})
 
 
-REPLACED = {"beta1": Adam().beta1, "momentum": 0.0}  # of an optimizer: what an interpolation takes the place of
 OBSERVED = "averages", "uniform_average", "eval_every", "target_loss"
 
 
@@ -314,7 +325,7 @@ class FlatField(NamedTuple):
 
     Attributes:
         name: flat.
-        default: None too where there is none.
+        default: None too where there is none, or another one for each kind.
         choices: names of the kinds, for a field that chooses one; else empty.
         homes: kind's name → class and its field, for the kinds that it belongs to; "" → the config, for every run's.
     """
@@ -327,12 +338,11 @@ class FlatField(NamedTuple):
 
 def flat_fields() -> tuple[FlatField, ...]:
     """All flat fields of a run, whichever kind they belong to."""
-    return tuple(
-        FlatField(
-            name,
-            getattr(TrainConfig, name) if name == "averages" else DEFAULTS[name],
-            tuple(KINDS.get(name, ())),
-            homes_of(name) or {"": (TrainConfig, name)},
-        )
-        for name in FIELDS
-    )
+    found = []
+    for name in FIELDS:
+        homes = homes_of(name)
+        default = getattr(TrainConfig, name) if name == "averages" else DEFAULTS[name]
+        if len({defaults_of(kind)[name] for kind, _ in homes.values()}) > 1:
+            default = None
+        found.append(FlatField(name, default, tuple(KINDS.get(name, ())), homes or {"": (TrainConfig, name)}))
+    return tuple(found)

@@ -22,14 +22,14 @@ WHOLE = {
 _POSITIVE = (0.0, math.inf, "positive and finite")
 _RATE = (0.0, 1.0, "at least 0 and below 1")
 INTERVALS = {
-    **dict.fromkeys(("capacity", "source", "learning_rate", "clip_norm"), _POSITIVE),
+    **dict.fromkeys(("capacity", "source", "learning_rate", "clip_norm", "update_rms"), _POSITIVE),
     **dict.fromkeys(("noise_variance", "epsilon"), (0.0, math.inf, "at least 0 and finite")),
     **dict.fromkeys(("momentum", "beta1", "beta2"), _RATE),
     "interpolation": (0.0, 1.0, "positive and below 1"),
     "warmup": (0.0, math.nextafter(1, 2), "between 0 and 1"),
     "target_loss": (-math.inf, math.inf, "finite"),
 }
-NONZERO = "capacity", "source", "learning_rate", "clip_norm", "interpolation"
+NONZERO = "capacity", "source", "learning_rate", "clip_norm", "update_rms", "interpolation"
 OPTIONAL = "base_num_heads", "micro_batch", "schedule_steps", "clip_norm", "target_loss"  # may be None
 
 

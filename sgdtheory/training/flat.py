@@ -11,7 +11,7 @@ from sgdtheory._common.arguments import checked_name
 from sgdtheory.training.custom_model import Custom
 from sgdtheory.training.data import Arrays, Digits, StandardLibrary, Teacher, Tokens
 from sgdtheory.training.models import MLP, ConvNet, GatedRecurrent, ResidualMLP, Transformer
-from sgdtheory.training.optimizers import SGD, Adam
+from sgdtheory.training.optimizers import SGD, Adam, Muon, SignSGD
 from sgdtheory.training.schedules import WSD, Constant, Cosine, Linear, PowerDecay, ScheduleFree, Stages
 
 KINDS: dict[str, dict[str, type]] = {
@@ -24,7 +24,7 @@ KINDS: dict[str, dict[str, type]] = {
         "custom": Custom,
     },
     "data": {"teacher": Teacher, "digits": Digits, "arrays": Arrays, "stdlib": StandardLibrary, "tokens": Tokens},
-    "optimizer": {"sgd": SGD, "adam": Adam},
+    "optimizer": {"sgd": SGD, "adam": Adam, "sign": SignSGD, "muon": Muon},
     "schedule": {
         "constant": Constant,
         "cosine": Cosine,
@@ -75,15 +75,18 @@ def homes_of(name: str) -> dict[str, tuple[type, str]]:
     return {each: (kind, names_of(kind)[name]) for each, kind in kinds if name in names_of(kind)}
 
 
+def defaults_of(kind: type) -> dict[str, Any]:
+    """Flat name → default of a kind's fields; None where there is none, as for the path of a token file."""
+    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+    found = {name: defaults.get(field, dataclasses.MISSING) for name, field in names_of(kind).items()}
+    return {name: None if default is dataclasses.MISSING else default for name, default in found.items()}
+
+
 def default_values() -> dict[str, Any]:
-    """The default of every nested field by its flat name; None where there is none, as for the path of a token file."""
-    found = {}
+    """The default of every nested field by its flat name, in the first of the kinds that have it."""
+    found: dict[str, Any] = {}
     for kind in (kind for kinds in KINDS.values() for kind in kinds.values()):
-        defaults = {field.name: field.default for field in dataclasses.fields(kind)}
-        for name, field in names_of(kind).items():
-            default = defaults.get(field, dataclasses.MISSING)
-            default = None if default is dataclasses.MISSING else default
-            assert found.setdefault(name, default) == default
+        found = defaults_of(kind) | found
     return found
 
 

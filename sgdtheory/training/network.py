@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from jax import Array
 
 BIAS, GAIN = 0, -1
+NEWTON_SCHULZ = 5  # steps of Muon
 Params = dict[str, "Array"]
 Layers = Mapping[str, "Array | Sequence[Array]"]  # tensor → what it makes; of a stack, one array or several of them
 
@@ -23,12 +24,29 @@ class Tensor(NamedTuple):
         role: "input", "hidden", "output", "vector" or "fixed".
         fan_in: inputs that are summed, at the base width; 0 for a bias (drawn as 0) and −1 for a gain (1).
         stacked: whether the leading axis holds the layers of a stack.
+        axes: of its matrices; along the others lie several of them.
     """
 
     shape: tuple[int, ...]
     role: Role
     fan_in: int
     stacked: bool = False
+    axes: tuple[int, int] = (-2, -1)
+
+    @property
+    def longer_side(self) -> int:
+        """The larger number of rows or columns of its matrices."""
+        return max(self.shape[axis] for axis in self.axes)
+
+    @property
+    def orthogonalization(self) -> float:
+        """Floating point operations of Muon's steps `X ← c₀ X + (c₁ A + c₂ A²) X, A = X Xᵀ` on all its matrices.
+
+        A step of an n × m matrix, n ≤ m, is three products: 2 n² m, 2 n³ and 2 n² m.
+        """
+        short = min(self.shape[axis] for axis in self.axes)
+        number = math.prod(self.shape) // (short * self.longer_side)
+        return NEWTON_SCHULZ * number * (4.0 * short**2 * self.longer_side + 2.0 * short**3)
 
 
 Tensors = Mapping[str, Tensor]

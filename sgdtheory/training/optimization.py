@@ -1,5 +1,6 @@
 """Learning rate, clipping and optimizer of a run, as optax transformations that know every tensor's factors."""
 
+import math
 from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
@@ -11,8 +12,8 @@ from jax import Array
 
 from sgdtheory.algorithms import first_step
 from sgdtheory.training.config import DEFAULTS, TrainConfig
-from sgdtheory.training.network import Params
-from sgdtheory.training.optimizers import Adam
+from sgdtheory.training.network import NEWTON_SCHULZ, Params
+from sgdtheory.training.optimizers import SGD, Adam, Muon, SignSGD
 from sgdtheory.training.parametrization import Factors
 from sgdtheory.training.schedules import Constant, ScheduleFree, Stages
 
@@ -22,6 +23,7 @@ class Rates(NamedTuple):
 
     learning_rate: Array
     momentum: Array
+    update_rms: Array
     beta1: Array
     beta2: Array
     epsilon: Array
@@ -54,30 +56,63 @@ def squared_norm(tree: Params, scales: Mapping[str, Factors]) -> Array:
 
 
 def optimizer(config: TrainConfig, scales: Mapping[str, Factors], numbers: Rates) -> optax.GradientTransformation:
-    """Clipping, then SGD or Adam with each tensor's own ε and rate; updates are to be added to the weights.
+    """Clipping, the optimizer's direction, each tensor's own rate; updates are to be added to the weights.
 
-    Adam with ε e_l for tensor l is Adam with ε on gradients divided by e_l. Weights that are not trained have gradients
-    and updates of 0, whatever the optimizer.
+    Weights that are not trained have gradients and updates of 0, whatever the optimizer.
     """
 
     def rate(count: Any) -> Any:
         return numbers.learning_rate * schedule_factor(config, count)
 
     free = isinstance(config.schedule, ScheduleFree)
-    if isinstance(config.optimizer, Adam):
-        normalize = _multiplied({name: 1 / factor.epsilon for name, factor in scales.items()})
-        first = jnp.float32(0.0) if free else numbers.beta1  # schedule-free interpolates in its place
-        direction = optax.chain(normalize, optax.scale_by_adam(first, numbers.beta2, numbers.epsilon))
-    else:
-        direction = optax.identity() if free else optax.trace(numbers.momentum)
     own_rates = _multiplied({name: factor.rate for name, factor in scales.items()})
-    base = optax.chain(_clipped(config, scales), direction, own_rates, optax.scale_by_learning_rate(rate))
+    steps = _direction(config, scales, numbers), own_rates, optax.scale_by_learning_rate(rate)
+    base = optax.chain(_clipped(config, scales), *steps)
     if free:
         # Averages weigh z_{t+1} by the rate that made it (Defazio et al. 2024); optax counts steps from 1 for them.
         base = optax.contrib.schedule_free(base, lambda count: rate(count - 1), b1=numbers.beta1)
     if config.trained == "all":
         return base
     return _restricted(base, _trained(config))
+
+
+def _direction(config: TrainConfig, scales: Mapping[str, Factors], numbers: Rates) -> optax.GradientTransformation:
+    """What the optimizer makes of gradients: the step but for its rate and sign.
+
+    Adam with ε e_l for tensor l is Adam with ε on gradients divided by e_l; signs and polar factors stay the same.
+    """
+    free = isinstance(config.schedule, ScheduleFree)  # it interpolates in the place of momentum and β₁
+    summed = optax.identity() if free else optax.trace(numbers.momentum)
+    none = jnp.float32(0.0)
+    momentum, beta1 = (none, none) if free else (numbers.momentum, numbers.beta1)
+    by_epsilon = _multiplied({name: 1 / factor.epsilon for name, factor in scales.items()})
+    adam = optax.scale_by_adam(beta1, numbers.beta2, numbers.epsilon)
+    match config.optimizer:
+        case SGD():
+            return summed
+        case SignSGD():
+            return optax.chain(summed, optax.scale_by_sign())
+        case Adam():
+            return optax.chain(by_epsilon, adam)
+        case Muon():
+            return optax.chain(by_epsilon, _muon(config, adam, momentum, numbers.update_rms))
+
+
+def _muon(
+    config: TrainConfig, others: optax.GradientTransformation, momentum: Array, update_rms: Array
+) -> optax.GradientTransformation:
+    """Muon for hidden weights, scaled as `Muon` says, and another direction for the others."""
+    tensors = config.network.tensors
+    hidden = {name: tensors[name] for name in config.network.with_role("hidden")}
+    kinds = {name: "muon" if name in hidden else "others" for name in tensors}
+    matrices = {name: optax.contrib.MuonDimensionNumbers(*tensor.axes) for name, tensor in hidden.items()}
+    # optax looks up a masked tensor's axes too, under the same placeholder that stands for its gradient
+    masked = {name: optax.MaskedNode() for name in tensors} | matrices
+    orthogonal = optax.contrib.scale_by_muon(ns_steps=NEWTON_SCHULZ, beta=momentum, weight_dimension_numbers=masked)
+    # r^½ is the width's share of the root of the longer side: what is left is the same at every width
+    scale = {name: update_rms * math.sqrt(tensor.longer_side / config.width_ratio) for name, tensor in hidden.items()}
+    by_kind = optax.partition({"muon": orthogonal, "others": others}, kinds)
+    return optax.chain(by_kind, _multiplied(dict.fromkeys(tensors, 1.0) | scale))
 
 
 def iterate(config: TrainConfig, state: optax.OptState, params: Params) -> Params:
@@ -119,7 +154,7 @@ def _restricted(base: optax.GradientTransformation, names: Set[str]) -> optax.Gr
     return optax.GradientTransformation(base.init, update)
 
 
-def _multiplied(own_factors: Mapping[str, float]) -> optax.GradientTransformation:
+def _multiplied(own_factors: Mapping[str, Any]) -> optax.GradientTransformation:
     """Each tensor's part times its own factor."""
 
     def multiply(tree: Any, _: Any) -> Any:

@@ -7,11 +7,10 @@ from typing import Any, Literal, NamedTuple
 from sgdtheory._common.arguments import checked_name, single_number
 
 Role = Literal["input", "hidden", "output", "vector", "fixed"]
-Family = Literal["sgd", "adam"]
+Family = Literal["sgd", "adam", "muon"]
 ROLES: tuple[Role, ...] = "input", "hidden", "output", "vector"  # that a parametrization has exponents for
 ALL_ROLES: tuple[Role, ...] = *ROLES, "fixed"
-FAMILIES: tuple[Family, ...] = "sgd", "adam"
-EXPONENTS = "multiplier", "init", "sgd_rate", "adam_rate", "adam_epsilon"
+EXPONENTS = "multiplier", "init", "sgd_rate", "adam_rate", "muon_rate", "adam_epsilon"
 TOLERANCE = 0.3  # slope that a coordinate check lets pass: errors of exponents come in halves
 
 
@@ -24,10 +23,11 @@ class Exponents:
     -1.0
 
     The layer computes `r^multiplier · W x` with `W ~ N(0, (σ r^init)²)`, σ = fan_in^{-1/2} at the base width, and an
-    optimizer moves W at the rate `γ r^sgd_rate` or `γ r^adam_rate`; Adam's ε is `ε r^adam_epsilon`.
+    optimizer moves W at the rate `γ r^sgd_rate`, `γ r^adam_rate` or `γ r^muon_rate`; Adam's ε is `ε r^adam_epsilon`.
 
     Attributes:
-        multiplier, init, sgd_rate, adam_rate: exponents of the factors above.
+        multiplier, init, sgd_rate, adam_rate: exponents of the factors above. signSGD moves W as Adam does.
+        muon_rate: of Muon, whose steps of hidden weights have a spectral norm of 1; those of the others are Adam's.
         adam_epsilon: exponent of the gradient's entries in the limit of infinite width, so that ε matters as much
             as it does at the base width.
     """
@@ -36,6 +36,7 @@ class Exponents:
     init: float = 0.0
     sgd_rate: float = 0.0
     adam_rate: float = 0.0
+    muon_rate: float = 0.0
     adam_epsilon: float = 0.0
 
     def __post_init__(self) -> None:
@@ -45,7 +46,7 @@ class Exponents:
 
     def rate(self, family: Family) -> float:
         """Exponent of the learning rate of an optimizer family."""
-        return self.sgd_rate if family == "sgd" else self.adam_rate
+        return {"sgd": self.sgd_rate, "adam": self.adam_rate, "muon": self.muon_rate}[family]
 
     def rescaled(self, shift: float) -> "Exponents":
         """The same training by other exponents (THEORY.md, T18): θ = r^shift goes from W into the multiplier."""
@@ -54,6 +55,7 @@ class Exponents:
             init=self.init - shift,
             sgd_rate=self.sgd_rate - 2 * shift,
             adam_rate=self.adam_rate - shift,
+            muon_rate=self.muon_rate - shift,
             adam_epsilon=self.adam_epsilon + shift,
         )
 
@@ -102,22 +104,22 @@ class Parametrization:
 
 
 STANDARD = Parametrization(name="standard", hidden=Exponents(init=-0.5), output=Exponents(init=-0.5))
-# Yang et al. 2022 (Tensor Programs V), Table 3; THEORY.md, T17.
+# Yang et al. 2022 (Tensor Programs V), Table 3, and for Muon Yang et al. 2023 (A spectral condition); THEORY.md, T17.
 MUP = Parametrization(
     name="mup",
     input=Exponents(sgd_rate=1.0, adam_epsilon=-1.0),
     hidden=Exponents(init=-0.5, adam_rate=-1.0, adam_epsilon=-1.0),
-    output=Exponents(init=-1.0, sgd_rate=-1.0, adam_rate=-1.0),
+    output=Exponents(init=-1.0, sgd_rate=-1.0, adam_rate=-1.0, muon_rate=-1.0),
     vector=Exponents(sgd_rate=1.0, adam_epsilon=-1.0),
     attention=-1.0,
 )
-# Jacot et al. 2018 for SGD. For Adam the rates at which activations move like r^{-1/2} and the output like 1.
+# Jacot et al. 2018 for SGD. For the others the rates at which activations move like r^{-1/2} and the output like 1.
 NTK = Parametrization(
     name="ntk",
-    input=Exponents(adam_rate=-0.5, adam_epsilon=-0.5),
+    input=Exponents(adam_rate=-0.5, muon_rate=-0.5, adam_epsilon=-0.5),
     hidden=Exponents(multiplier=-0.5, adam_rate=-1.0, adam_epsilon=-1.0),
-    output=Exponents(multiplier=-0.5, adam_rate=-0.5, adam_epsilon=-0.5),
-    vector=Exponents(adam_rate=-0.5, adam_epsilon=-0.5),
+    output=Exponents(multiplier=-0.5, adam_rate=-0.5, muon_rate=-0.5, adam_epsilon=-0.5),
+    vector=Exponents(adam_rate=-0.5, muon_rate=-0.5, adam_epsilon=-0.5),
 )
 PARAMETRIZATIONS: Mapping[str, Parametrization] = {each.name: each for each in (STANDARD, MUP, NTK)}
 

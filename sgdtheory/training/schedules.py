@@ -12,7 +12,7 @@ class ScheduleFree:
 
     y = (1 − β) z + β x,  z ← z − γ_t g(y),  x ← (1 − c) x + c z,  c = γ_t² / (γ_0² + … + γ_t²)
 
-    for SGD; the iterate is x. It takes the place of Adam's β₁ and of SGD's momentum; its flat name is `beta1`.
+    for SGD; the iterate is x. It takes the place of β₁ and of momentum; its flat name is `beta1`.
 
     >>> from sgdtheory.training import ScheduleFree
     >>> ScheduleFree(interpolation=0.95).interpolation

@@ -74,6 +74,18 @@ def test_another_kind_than_the_presets_leaves_its_fields_behind(capsys):
     assert not {"num_heads", "context", "beta2"} & config.keys()
 
 
+def test_an_optimizer_and_its_numbers(capsys):
+    main([*SMALL, "--optimizer", "muon", "--update-rms", "0.1", "--json"])
+    config = json.loads(capsys.readouterr().out)["config"]
+    assert [config[name] for name in ("optimizer", "momentum", "update_rms", "beta1")] == ["muon", 0.95, 0.1, 0.9]
+
+
+def test_help_has_the_defaults_of_each_kind(run):
+    out = " ".join(run("train", "--help").split())
+    assert "sgd: decay rate of the sum of past gradients (0)." in out
+    assert "of hidden weights (0.95). --beta1" in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -101,6 +113,7 @@ def test_the_table_of_exponents(capsys):
         "init": -0.5,
         "sgd_rate": 0,
         "adam_rate": -1,
+        "muon_rate": 0,
         "adam_epsilon": -1,
     }
     assert table["mup"]["attention"] == -1

@@ -182,7 +182,7 @@ def recorded(experiment):
 @pytest.mark.parametrize(
     "experiment",
     [
-        *("width_invariance", "width_limit", "precision", "accumulation", "ablations"),
+        *("width_invariance", "width_limit", "precision", "accumulation", "ablations", "optimizers_networks"),
         *("learning_rate_transfer", "averaging"),
     ],
 )
@@ -241,6 +241,7 @@ def test_findings_have_the_recorded_exponents_of_networks():
             "curves_batch_size",
             "branching",
             "data_law",
+            "optimizers_networks",
         ),
     ],
 )

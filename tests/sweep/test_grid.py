@@ -44,6 +44,14 @@ def test_fields_of_a_case_change_together(read):
     assert found == [run_of(seed=s, batch_size=b, max_steps=m, width=w) for s, (b, m), w in rows]
 
 
+def test_optimizers_are_cases_with_numbers_of_their_own(read):
+    cases = {"sgd": "momentum = 0.5", "adam": "beta2 = 0.9", "sign": "momentum = 0.9", "muon": "update_rms = 0.1"}
+    found = read("\n".join(f'[[cases.o]]\noptimizer = "{name}"\n{number}' for name, number in cases.items()))
+    sgd, adam, sign, muon = found
+    assert (sgd, sign) == (run_of(optimizer="sgd", momentum=0.5), run_of(optimizer="sign", momentum=0.9))
+    assert (adam, muon) == (run_of(beta2=0.9), run_of(optimizer="muon", update_rms=0.1))
+
+
 def test_any_table_changes_a_presets_fields(read):
     found = read("[fixed]\npreset = 'bytes'\ndepth = 3\n[grid]\nwidth = [64, 128]")
     assert found == [preset("bytes", depth=3, width=64), preset("bytes", depth=3, width=128)]

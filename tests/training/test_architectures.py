@@ -102,7 +102,7 @@ MODELS = {
     "conv": {"model": "conv", "data": "digits", **SMALL},
     "recurrent": {"model": "recurrent", **LINES},
 }
-RATES = {"adam": 0.003, "sgd": 0.03}
+RATES = {"adam": 0.003, "sgd": 0.03, "sign": 0.003, "muon": 0.003}
 SLOWER = {("residual", "sgd"): 0.01}  # beyond, seeds differ much in how far they have come
 
 

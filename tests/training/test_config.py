@@ -17,7 +17,12 @@ SEEDS = ["seed", "data_seed", "task_seed"]
 INF, NAN = float("inf"), float("nan")
 RANGES = [  # names, values that are refused, what is said, a value at the edge that is taken
     (WHOLE, (0, -3, 1.5, NAN, INF), "a whole number of at least 1", None),
-    (["capacity", "source", "learning_rate", "clip_norm"], (0, -1, INF, NAN), "positive and finite", None),
+    (
+        ["capacity", "source", "learning_rate", "clip_norm", "update_rms"],
+        (0, -1, INF, NAN),
+        "positive and finite",
+        None,
+    ),
     (["noise_variance", "epsilon", "final", "exponent"], (-0.1, INF, NAN), "at least 0 and finite", 0),
     (["momentum", "beta1", "beta2"], (1.0, -0.1, NAN), "at least 0 and below 1", 0),
     (["warmup", "decay"], (1.5, -0.1), "between 0 and 1", 1),
@@ -28,6 +33,7 @@ RANGES = [  # names, values that are refused, what is said, a value at the edge 
 OF_KINDS = {
     **dict.fromkeys(("num_heads", "base_num_heads", "context"), TEXT),
     "momentum": {"optimizer": "sgd"},
+    "update_rms": {"optimizer": "muon"},
     "decay": {"schedule": "wsd"},
     "final": {"schedule": "cosine"},
     "exponent": {"schedule": "power"},
@@ -78,7 +84,15 @@ def test_a_number_is_no_text_and_no_truth_value():
         ({"activation": "rel"}, "activation must be one of relu, gelu, tanh, got rel"),
         ({"parametrization": "mpu"}, "parametrization must be one of standard, mup, ntk, got mpu"),
         ({"data": "teecher"}, "data must be one of teacher, digits, arrays, stdlib, tokens, got teecher"),
-        ({"optimizer": "adamw"}, r"optimizer must be one of sgd, adam, got adamw \(did you mean adam\?\)"),
+        ({"optimizer": "adamw"}, r"optimizer must be one of sgd, adam, sign, muon, got adamw \(did you mean adam\?\)"),
+        (
+            {"optimizer": "sgd", "update_rms": 0.1},
+            "update_rms = 0.1 does not matter with optimizer sgd: leave it out, or take optimizer muon$",
+        ),
+        (
+            {"optimizer": "muon", "trained": "output"},
+            "optimizer muon moves hidden weights, of which trained = output trains none: take adam",
+        ),
         ({"schedule": "cosin"}, "schedule must be one of constant, .* stages, schedule_free, got cosin"),
         ({"precision": "float16"}, "precision must be one of float32, bfloat16, got float16"),
         ({"trained": "input"}, "trained must be one of all, output, got input"),
@@ -156,6 +170,9 @@ def test_values_are_normalized():
         run_of(**TEXT, schedule="wsd", schedule_steps=2000),
         run_of(schedule="cosine", final=0.1, warmup=0.1),
         run_of(schedule="linear"),
+        run_of(optimizer="sign", momentum=0.9),
+        run_of(optimizer="muon", update_rms=0.1),
+        run_of(optimizer="muon", momentum=0.0),
         run_of(schedule="power", exponent=1.5),
         run_of(schedule="stages", stages="0:1,0.3333333333333333:0.1"),
     ],

@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 
-from sgdtheory.training import MUP, CoordinateCheck, Custom, coordinate_check
+from sgdtheory.training import KINDS, MUP, CoordinateCheck, Custom, coordinate_check
 from sgdtheory.training.coordinates import _last
 from sgdtheory.training.engine import evaluation_program, init, stacked
 from sgdtheory.training.streams import stream
@@ -14,17 +14,17 @@ from tests.runs import changed, run_of
 
 MLP = run_of(batch_size=32, holdout_size=64)
 TRANSFORMER = run_of(model="transformer", data="stdlib", batch_size=4, context=8, num_heads=2, depth=1, holdout_size=32)
-RATES = {("mlp", "adam"): 0.003, ("mlp", "sgd"): 0.03, ("transformer", "adam"): 0.003, ("transformer", "sgd"): 0.03}
+RATES = {"adam": 0.003, "sgd": 0.03, "muon": 0.003, "sign": 0.003}
 SMALL, LARGE = ((64, 256), (3, 6)), ((128, 512), (3, 10))  # widths and steps; equal numbers of steps: one program
 SIZES = [pytest.param(SMALL, id="small"), slow(LARGE, id="large")]
 # What the others say in minutes, test_architectures.py and test_parametrization.py say of their factors at once.
-COMBINATIONS = [(MLP, "adam"), slow(MLP, "sgd"), slow(TRANSFORMER, "adam"), slow(TRANSFORMER, "sgd")]
+COMBINATIONS = [(MLP, "adam"), (MLP, "muon"), (MLP, "sign"), slow(MLP, "sgd")]
+COMBINATIONS += [slow(TRANSFORMER, optimizer) for optimizer in RATES]
 
 
 @functools.cache
 def check(config, optimizer, parametrization, sizes):
-    rate = RATES[config.value("model"), optimizer]
-    changes = {"optimizer": optimizer, "learning_rate": rate, "parametrization": parametrization}
+    changes = {"optimizer": optimizer, "learning_rate": RATES[optimizer], "parametrization": parametrization}
     return coordinate_check(changed(config, **changes), widths=sizes[0], steps=sizes[1], seeds=8)
 
 
@@ -39,11 +39,16 @@ def test_maximal_update_passes_and_standard_fails(config, optimizer, parametriza
 @pytest.mark.parametrize("role", ["hidden", *(slow(role) for role in ("input", "output", "vector"))])
 @pytest.mark.parametrize(("config", "optimizer"), COMBINATIONS)
 def test_one_wrong_exponent_fails(config, optimizer, role, sizes):
-    name = f"{optimizer}_rate"
+    name = f"{KINDS['optimizer'][optimizer].family}_rate"
     wrong = MUP.with_role(role, **{name: getattr(MUP.role(role), name) + 0.5})
     roles = {name: tensor.role for name, tensor in config.network.tensors.items()}
     failed = check(config, optimizer, wrong, sizes).failures()
     assert role in {roles[each.layer.partition(".")[0]] for each in failed if each.quantity == "own" and each.low > 0}
+
+
+def test_adams_exponent_is_too_low_for_muon():
+    failed = check(MLP, "muon", MUP.with_role("hidden", muon_rate=MUP.hidden.adam_rate), SMALL).failures()
+    assert "hidden.0" in {each.layer for each in failed if each.quantity == "own" and each.certain and each.high < 0}
 
 
 @pytest.mark.slow

@@ -33,20 +33,23 @@ TRANSFORMER = run_of(
 
 
 def with_optimizer(config, name, **changes):
-    """The same run with Adam, of an ε that matters, or with SGD."""
+    """The same run with another optimizer, with an ε that matters where it has one."""
     epsilon = 1e-3 if config.value("model") == "mlp" else 1e-4
-    return changed(config, optimizer=name, **({"epsilon": epsilon} if name == "adam" else {}), **changes)
+    return changed(config, optimizer=name, **({"epsilon": epsilon} if name in ("adam", "muon") else {}), **changes)
 
 
 SETTINGS = {
     "mlp, sgd": changed(MLP, momentum=0.5),
     "mlp, adam": with_optimizer(MLP, "adam"),
+    "mlp, muon": with_optimizer(MLP, "muon"),
+    "mlp, sign, clipped": with_optimizer(MLP, "sign", momentum=0.5, clip_norm=0.5),
     "mlp, sgd, clipped": changed(MLP, momentum=0.5, clip_norm=0.5),
     "transformer, sgd": TRANSFORMER,
     "transformer, adam, clipped": with_optimizer(TRANSFORMER, "adam", clip_norm=0.5),
+    "transformer, muon": with_optimizer(TRANSFORMER, "muon"),
 }
-RARE = "mlp, sgd", "transformer, sgd", "transformer, adam, clipped"  # what they say others say too
-OPTIMIZERS = pytest.mark.parametrize("optimizer", ["adam", slow("sgd")])
+RARE = "mlp, sgd", "transformer, sgd", "transformer, adam, clipped", "transformer, muon"  # what they say others say too
+OPTIMIZERS = pytest.mark.parametrize("optimizer", ["adam", "muon", slow("sign"), slow("sgd")])
 MODELS = pytest.mark.parametrize("config", [MLP, slow(TRANSFORMER)], ids=["mlp", "transformer"])
 
 
@@ -75,7 +78,16 @@ def test_factors_at_four_times_the_base_width(table, role, variance, multiplier,
 
 
 @pytest.mark.parametrize("table", PARAMETRIZATIONS.values())
-@pytest.mark.parametrize("family", ["sgd", "adam"])
+@pytest.mark.parametrize("role", ROLES)
+def test_muon_has_adams_rate_but_for_hidden_weights(table, role):
+    """Yang et al. 2023: a hidden step of spectral norm 1 keeps what it does at every width, under any initial scale."""
+    by_muon, by_adam = (factors(table.role(role), family, 4.0) for family in ("muon", "adam"))
+    assert by_muon.rate == (1 if role == "hidden" else by_adam.rate)
+    assert by_muon._replace(rate=by_adam.rate) == by_adam
+
+
+@pytest.mark.parametrize("table", PARAMETRIZATIONS.values())
+@pytest.mark.parametrize("family", ["sgd", "adam", "muon"])
 def test_all_factors_are_one_at_the_base_width(table, family):
     for role in ROLES:
         assert set(factors(table.role(role), family, 1.0)) == {1.0}
@@ -172,15 +184,16 @@ def test_rescaling_by_no_power_of_two_is_the_same_to_rounding():
 @MODELS
 def test_one_wrong_exponent_trains_another_network(config, optimizer, role, exponent):
     config = with_optimizer(config, optimizer)
-    name = exponent if exponent == "multiplier" else f"{optimizer}_rate"
+    name = exponent if exponent == "multiplier" else f"{config.optimizer.family}_rate"
     wrong = config.table.with_role(role, **{name: getattr(config.table.role(role), name) + 0.5})
     base, found = (trained(each).losses[-1, 0] for each in (config, changed(config, parametrization=wrong)))
     assert abs(found - base) > 2e-5 * base  # ten times what equivalent tables may differ by
 
 
 def test_rescaled_exponents_by_hand():
-    found = Exponents(multiplier=1.0, init=2.0, sgd_rate=3.0, adam_rate=4.0, adam_epsilon=5.0).rescaled(0.5)
-    assert found == Exponents(multiplier=1.5, init=1.5, sgd_rate=2.0, adam_rate=3.5, adam_epsilon=5.5)
+    before = Exponents(multiplier=1.0, init=2.0, sgd_rate=3.0, adam_rate=4.0, muon_rate=6.0, adam_epsilon=5.0)
+    after = Exponents(multiplier=1.5, init=1.5, sgd_rate=2.0, adam_rate=3.5, muon_rate=5.5, adam_epsilon=5.5)
+    assert before.rescaled(0.5) == after
 
 
 def test_clipping_clips():  # or its invariance would say nothing

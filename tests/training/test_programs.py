@@ -62,6 +62,8 @@ STATES = {
     "recurrent": run_of(**SMALL, model="recurrent", data="stdlib", context=4),
     "output alone": changed(BASE, trained="output"),
     "sgd": changed(BASE, optimizer="sgd", momentum=0.5),
+    "sign": changed(BASE, optimizer="sign", momentum=0.5),
+    "muon": changed(BASE, optimizer="muon", depth=2),
     "schedule-free": changed(BASE, schedule="schedule_free", warmup=0.5),
     "averages": changed(BASE, averages=(0.5, 0.9), uniform_average=True),
     "custom": TrainConfig(model=FILLED, width=8, base_width=8, batch_size=4, holdout_size=8, max_steps=4),

@@ -21,6 +21,7 @@ ENTRIES = 2**14  # of a tensor, whose root mean square is taken: normal ones giv
 MOST_ENTRIES = 2**20  # that are drawn at once
 SOME = 256  # draws, which give most tensors as many; what is left takes one an entry
 OWN = 0  # fan-in of a tensor that is not drawn here
+INPUTS_OUTPUTS = {"in_out": (-2, -1), "out_in": (1, 0)}  # axes of a matrix in each layout
 
 
 class Functions(NamedTuple):
@@ -84,7 +85,9 @@ def network(model: Functions, samples: Samples, width: int, base_width: int) -> 
             raise ValueError("init must give weights of the same names at every width: their shapes are compared")
         scales = dict.fromkeys(own.names, 1.0) if width == base_width else _scales(model, width, base_width)
     roles = roles_of(model, base, double)
-    tensors = {name: Tensor(shape, roles[name], OWN) for name, shape in own.shapes().items()}
+    small, large = base.shapes(), double.shapes()
+    axes = {name: matrix_axes(shape, large[name], model.layout) for name, shape in small.items()}
+    tensors = {name: Tensor(shape, roles[name], OWN, axes=axes[name]) for name, shape in own.shapes().items()}
     frame = own._replace(tree=None, weights=[])  # what is kept: not the weights, which may be large
 
     def initial(key: Array) -> Params:
@@ -140,17 +143,32 @@ def inferred_role(small: tuple[int, ...], large: tuple[int, ...], layout: str) -
         small, large: its shapes.
         layout: "in_out" (…, in, out), or "out_in" (out, in, …).
     """
-    grown = [axis for axis in range(len(small)) if small[axis] != large[axis]]
+    grown = _grown(small, large)
     if not grown:
         return "fixed"
     if len(grown) > 1:
         return "hidden"
     if len(small) == 1:
         return "vector"
-    made, taken = (len(small) - 1, len(small) - 2) if layout == "in_out" else (0, 1)
+    taken, made = (axis % len(small) for axis in INPUTS_OUTPUTS[layout])
     if grown[0] not in (made, taken):
         return "vector"  # blocks, (g, in, out): more of them, none of which has more inputs
     return "input" if grown[0] == made else "output"
+
+
+def matrix_axes(small: tuple[int, ...], large: tuple[int, ...], layout: str) -> tuple[int, int]:
+    """Axes of a tensor's matrices: the two that grow, beside layers, heads and places; else those of the layout.
+
+    Args:
+        small, large, layout: as of `inferred_role`.
+    """
+    grown = _grown(small, large)
+    return (grown[0], grown[1]) if len(grown) == 2 else INPUTS_OUTPUTS[layout]
+
+
+def _grown(small: tuple[int, ...], large: tuple[int, ...]) -> list[int]:
+    """Axes that are longer at the larger width."""
+    return [axis for axis in range(len(small)) if small[axis] != large[axis]]
 
 
 def _scales(model: Functions, width: int, base_width: int) -> dict[str, float]:
