@@ -1,5 +1,6 @@
 """The least risk over all learning rates: what every search for steps and batch sizes asks for."""
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from sgdtheory.critical.risk_against_rate import RESONANT, RiskAgainstRate, Swin
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import (
     displacement,
-    growth_beyond,
+    growths_beyond,
     mean_risk,
     method_edge,
     run_risks,
@@ -151,25 +152,18 @@ class TunedRisk:
         edge = self._stable_edge(batch)
         if self.algorithm.constant or not self.algorithm.schedule.smooth:
             return edge
-        slope = np.array([self._growth(*each) for each in zip(batch.tolist(), edge.tolist(), strict=True)])
-        return edge * (1 + self._overshoot(slope * steps))
+        return edge * (1 + self._overshoot(_known(self._growths, batch, self._growths_beyond) * steps))
 
     def _stable_edge(self, batch: np.ndarray) -> np.ndarray:
-        new = [each for each in dict.fromkeys(batch.tolist()) if each not in self._edges]
-        if new:
-            found = method_edge(self.problem, self.algorithm.method, np.array(new))
-            self._edges.update(zip(new, found.tolist(), strict=True))
-        return np.array([self._edges[each] for each in batch.tolist()])
+        return _known(self._edges, batch, lambda new: method_edge(self.problem, self.algorithm.method, new))
 
     def _largest_rate(self, steps: float) -> float:
         return float(self.edge(np.array([LARGEST_BATCH]), np.array([steps]))[0])
 
-    def _growth(self, batch: float, edge: float) -> float:
+    def _growths_beyond(self, batch: np.ndarray) -> np.ndarray:
         """How fast the rate of growth rises with γ/edge, beyond it."""
-        if batch not in self._growths:
-            beyond = growth_beyond(self.problem, self.algorithm.method, batch, edge * (1 + JUST_BEYOND))
-            self._growths[batch] = beyond / JUST_BEYOND
-        return self._growths[batch]
+        rate = self._stable_edge(batch) * (1 + JUST_BEYOND)
+        return growths_beyond(self.problem, self.algorithm.method, batch, rate) / JUST_BEYOND
 
     def _overshoot(self, speed: np.ndarray) -> np.ndarray:
         """δ with `speed · mean((1 + δ) f(u) − 1)₊ = ALLOWED_GROWTH`, f the schedule; at most `BEYOND_EDGE`."""
@@ -252,6 +246,14 @@ class TunedRisk:
         if len(self.algorithm.method.start) > 1:
             first_order = first_order / [_gain(self.algorithm.method, steps) for steps in curve.steps]
         return 0.1 * np.minimum(first_order, curve.edge)
+
+
+def _known(known: dict[float, float], keys: np.ndarray, look: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """(P,) values of keys: those that are new are looked for together."""
+    new = np.setdiff1d(keys, list(known))
+    if new.size:
+        known.update(zip(new.tolist(), look(new).tolist(), strict=True))
+    return np.array([known[key] for key in keys.tolist()])
 
 
 def _gain(method: LinearMethod, steps: float) -> float:

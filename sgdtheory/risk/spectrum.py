@@ -94,16 +94,21 @@ def loads(maps: Generators, multiplicity: np.ndarray, excess: np.ndarray | float
 
     `maps` without a mode's own part (`itself=False`).
     """
-    one = np.eye(maps.decay.shape[1])[:, :, None, None]
-    decay = np.moveaxis(maps.decay, 0, 2) + np.reshape(excess, (-1, 1)) * one
-    responses = solve(decay, np.moveaxis(maps.drive, 0, 1)[:, None])[:, 0]  # of M, (q, T, K)
-    g: Any = _continued(np.einsum("tq,qtk->tk", maps.seen, responses), np.abs(maps.drive).sum(1))
-    within = (g < 1).all(1) & (g > -1e-9).all(1)
+    g = own_responses(maps, excess)
+    within: Any = (g < 1).all(1) & (g > -1e-9).all(1)
     g = np.where(within[:, None], g, 0.0)
     return np.where(within, (g / (1 - g)) @ multiplicity, math.inf)
 
 
-def _continued(g: np.ndarray, drive: np.ndarray) -> np.ndarray:
+def own_responses(maps: Generators, excess: np.ndarray | float = AT_ONE) -> Any:
+    """(T, K) g_i of T steps at 1/z = 1 + excess; below 0 beyond the edge of a direction alone."""
+    one = np.eye(maps.decay.shape[1])[:, :, None, None]
+    decay = np.moveaxis(maps.decay, 0, 2) + np.reshape(excess, (-1, 1)) * one
+    responses = solve(decay, np.moveaxis(maps.drive, 0, 1)[:, None])[:, 0]  # of M, (q, T, K)
+    return _continued(np.einsum("tq,qtk->tk", maps.seen, responses), np.abs(maps.drive).sum(1))
+
+
+def _continued(g: Any, drive: np.ndarray) -> np.ndarray:
     """(T, K) g, where directions so slow that their maps are singular to rounding are proportional to λ, like √drive.
 
     Proportional to the g of the slowest of the others; (T, K) drive is proportional to λ².
@@ -162,11 +167,6 @@ def _largest_excess(maps: Generators, multiplicity: np.ndarray, floor: np.ndarra
         root = elementwise.find_root(above, bracket, args=(inside,), tolerances=ROOT_TOLERANCES)
         low[inside] += span[inside] * np.exp(root.x)
     return low
-
-
-def growth(maps: Generators, multiplicity: np.ndarray, slowest: float, num_steps: float) -> float:
-    """`growths` of one step."""
-    return float(growths(maps, multiplicity, np.array([slowest]), np.array([num_steps]))[0])
 
 
 def displacement(method: LinearMethod, rate: float, num_steps: float) -> float:
