@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
 
 from sgdtheory._common.arguments import checked_problem
@@ -32,6 +33,7 @@ MOMENTS_RESOLVED = 1e-2  # λ/λ_1: for Σ s λ and Σ λ², polynomials everywh
 MANY_ZEROS = 40  # steps: of more, without momentum, little bias is left between two zeros of the mean path
 KEPT_SWINGS = 10.0  # times as many steps where early swings are kept
 MOST_SWINGING = 1000.0  # up to so many
+TABULATED = 1024  # learning rates at which what these leave is tabulated
 LEADING = 8  # directions, those with most of the signal
 NARROW = 16  # steps: of so few the basins may be narrower than that
 BASIN = 1.0  # a followed minimum that has moved farther than this has been lost
@@ -72,6 +74,7 @@ class TunedRisk:
         self.problem = checked_problem(problem)
         self.algorithm = checked_algorithm(algorithm)
         self.initial_risk = problem.initial_risk
+        self._largest = LARGEST_RISK * self.initial_risk
         self.largest_eigenvalue = problem.largest_eigenvalue
         modes = problem.modes(MOMENTS_RESOLVED * max(self.largest_eigenvalue, 1e-300))
         if not modes.signal @ modes.eigenvalue > 0:
@@ -130,7 +133,7 @@ class TunedRisk:
             compiled_from=COMPILED_OFTEN,
         )
         parts = np.reshape(found.parts, (2, *batch.shape))
-        return np.minimum(parts, LARGEST_RISK * self.initial_risk)
+        return np.minimum(parts, self._largest)
 
     def mean_risk(self, rate: np.ndarray, steps: float) -> np.ndarray:
         """(G,) `Σ_i s_i (oᵀE u_i)²` of the leading directions after n steps, or of the average of their iterates.
@@ -138,11 +141,21 @@ class TunedRisk:
         Where methods depend on the step, more than a thousand stand for as many times larger ones.
         """
         if steps > MOST_SWINGING and self.swinging == np.inf:
-            rate = rate * (steps / MOST_SWINGING)
-            steps = MOST_SWINGING
+            return self._after_many_steps(rate * (steps / MOST_SWINGING))
         found = mean_risk(self.algorithm, *self._leading, rate, steps)
-        largest = LARGEST_RISK * self.initial_risk
-        return np.minimum(np.nan_to_num(found, nan=largest), largest)
+        return np.minimum(np.nan_to_num(found, nan=self._largest), self._largest)
+
+    def _after_many_steps(self, rate: np.ndarray) -> np.ndarray:
+        """`mean_risk` after `MOST_SWINGING` steps, between γ at which it is tabulated; beyond the edge it diverges."""
+        root, spline = self._tabulated
+        within = rate <= root[-1] ** 2
+        return np.where(within, np.maximum(spline(np.sqrt(np.where(within, rate, 0.0))), 0.0), self._largest)
+
+    @cached_property
+    def _tabulated(self) -> tuple[np.ndarray, CubicSpline]:
+        """Values of √γ up to the edge, evenly, as oscillators turn by √(γλ) a step, and `mean_risk` of √γ there."""
+        root = np.linspace(0.0, np.sqrt(self._largest_rate(MOST_SWINGING)), TABULATED)
+        return root, CubicSpline(root, self.mean_risk(root**2, MOST_SWINGING))
 
     def edge(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """The end of the range of γ: the largest stable one.

@@ -50,7 +50,7 @@ class StepSpectrum(NamedTuple):
 
 def step_spectrum(slow: np.ndarray) -> StepSpectrum:
     """Of `1 − A_i`, (T, k, k, K)."""
-    sigma: Any = _of_steps(slow)  # of 1 − A_i
+    sigma: Any = eigenvalues_of_steps(slow)  # of 1 − A_i
     mu = 1 - sigma
     size = np.abs(mu)
     real = np.abs(mu.imag) <= 1e-12 * np.maximum(size, 1e-300)
@@ -65,8 +65,8 @@ def step_spectrum(slow: np.ndarray) -> StepSpectrum:
     )
 
 
-def _of_steps(slow: np.ndarray) -> Any:
-    """(k, T, K) eigenvalues of (T, k, k, K)."""
+def eigenvalues_of_steps(slow: np.ndarray) -> Any:
+    """(k, T, K) eigenvalues of `1 − A_i` of T steps, (T, k, k, K)."""
     steps, k, _, size = slow.shape
     return _eigenvalues(np.moveaxis(slow, 0, 2).reshape(k, k, steps * size)).reshape(k, steps, size)
 
@@ -86,7 +86,7 @@ def _eigenvalues(slow: np.ndarray) -> Any:
 
 def radii(slow: np.ndarray) -> np.ndarray:
     """Largest |μ| of each of T steps, (T,), from `1 − A_i`, (T, k, k, K)."""
-    return np.abs(1 - _of_steps(slow)).max(axis=(0, 2))
+    return np.abs(1 - eigenvalues_of_steps(slow)).max(axis=(0, 2))
 
 
 def loads(maps: Generators, multiplicity: np.ndarray, excess: np.ndarray | float = AT_ONE) -> np.ndarray:
