@@ -13,7 +13,7 @@ from sgdtheory.risk.runs import Crossed, Piece, crossed, kinds_of, merged, point
 from sgdtheory.risk.stepping import stepped
 
 SHORT_PIECE = 200.0  # steps: shorter smooth pieces are stepped through, as fast,
-SHORT_TURNING = 5e4  # and these in a compiled loop, where moments turn and panels are many
+SHORT_TURNING = 2e4  # and these in a compiled loop, where moments turn and panels are many
 LARGEST_GROWN = 1e4  # times what a run began with: where a closed form begins with more it loses four digits or more
 
 

@@ -1,8 +1,8 @@
 """How fast moments turn where the coefficients of a method change with the step, as those of schedule-free SGD do.
 
 Its directions swing slowly, at a rate per step like 1/t: on panels that grow with t, their moments `Re r^t e^{2iωt}`
-turn by about as much on each. What has decayed by e^−E may turn farther: of a turn by Θ, p Radau points miss some Θ^{2p},
-so that `Θ e^{−E/2p}` is what counts.
+turn by about as much on each. What has decayed by e^−E may turn farther: of a turn by Θ, p Radau points miss some
+Θ^{2p}, so that `Θ e^{−E/2p}` is what counts.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ SMALLEST = 1e-300  # |μ|: of what is gone at once
 
 
 class Turning(NamedTuple):
-    """How far the moments of a run turn a step, in radians, weighed by what is left of them, at some steps; (T,) each."""
+    """How far the moments of a run turn a step, in radians, weighed by what is left of them, at T steps, (T,)."""
 
     steps: np.ndarray
     rates: np.ndarray
