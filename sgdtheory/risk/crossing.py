@@ -13,7 +13,7 @@ from sgdtheory.risk.runs import Crossed, Piece, crossed, kinds_of, merged, point
 from sgdtheory.risk.stepping import stepped
 
 SHORT_PIECE = 200.0  # steps: shorter smooth pieces are stepped through, as fast,
-SHORT_TURNING = 2e4  # and these in a compiled loop, where moments turn and panels are many
+SHORT_TURNING = 300.0  # and p² times as many in a compiled loop, where moments turn and panels are many
 LARGEST_GROWN = 1e4  # times what a run began with: where a closed form begins with more it loses four digits or more
 
 
@@ -34,8 +34,10 @@ def cross(moments: Moments, piece: Piece, by_steps: bool = False) -> Crossed:
 
 def _short(piece: Piece) -> np.ndarray:
     """(S,) steps up to which a smooth piece is stepped through."""
-    turning = piece.runs.algorithm.method.step_dependence != "none"
-    return np.where(turning & (piece.steps >= piece.ground.compiled_from), SHORT_TURNING, SHORT_PIECE)
+    if piece.runs.algorithm.method.step_dependence == "none":
+        return np.full(piece.low.size, SHORT_PIECE)
+    turning = SHORT_TURNING * piece.ground.resolution.order**2
+    return np.where(piece.steps >= piece.ground.compiled_from, turning, SHORT_PIECE)
 
 
 def _gone(moments: Moments) -> np.ndarray:

@@ -4,7 +4,7 @@ import numpy as np
 
 from sgdtheory.risk.closed_form import settling_steps
 from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE
-from sgdtheory.risk.mesh import PANEL_TURN, SHORTEST_PANEL, Way, panels_of
+from sgdtheory.risk.mesh import SHORTEST_PANEL, Way, panels_of
 from sgdtheory.risk.moments import Moments, at_runs, pairs
 from sgdtheory.risk.panels import Averaging, panel_nodes, tails
 from sgdtheory.risk.passage import Along, Passage, across, prepared
@@ -40,7 +40,8 @@ def _settling(piece: Piece, turning: list[Turning | None]) -> np.ndarray:
     probes = np.floor(np.linspace(piece.low, piece.high - 1, SETTLING_PROBES, axis=1))
     spectrum = step_spectrum(piece.runs.maps(probes, piece.ground.modes).propagator_decay)
     if turning[0]:
-        longest = np.array([each.slower(PANEL_TURN / SHORTEST_PANEL) for each in turning if each]) - piece.low
+        slowly = piece.ground.resolution.turn / SHORTEST_PANEL
+        longest = np.array([each.slower(slowly) for each in turning if each]) - piece.low
     else:
         resting = settling_steps(spectrum, piece.keeping)
         resting = np.minimum(resting, np.where(np.isfinite(resting), MOST_STEPS, MOST_SETTLING))

@@ -17,9 +17,9 @@ from sgdtheory.risk.turning import Turning
 
 PANEL_VARIATION = 5.0  # of learning rate and batch size within a panel
 SHORTEST_PANEL = 16.0  # steps: shorter ones are taken
+TURNING_RATIO = 2.0  # of a panel's ends where coefficients change like 1/t
 PANEL_DECAY = 1.0  # by which exponent all directions may have decayed within a panel
 PANEL_RISE = 4.0  # by which exponent the moments may grow within a panel, roughly followed
-PANEL_TURN = 3.0  # radians by which moments may turn within a panel
 STILL_WAY = 0.5  # exponents that the fastest directions may yet decay by until the end, so that a single panel does
 MOST_DECAY = 45.0  # exponents of decay that are followed: e^−45 of the initial risk is nothing
 MOST_GROWTH = 800.0  # exponents of growth: e^800 is beyond the range of a float
@@ -40,7 +40,7 @@ class Mesh(NamedTuple):
         growth: rate per step at which the moments grow at a step, 0 where they do not: by e^`PANEL_RISE` at most.
         fastest: rate per step and unit of γ at which what is learnt first decays.
         forgotten: rate per step at which an average's square forgets.
-        turning: how far moments turn a step at a step, if they do: by `PANEL_TURN` at most.
+        turning: how far moments turn a step at a step, if they do.
     """
 
     resolution: Resolution
@@ -57,8 +57,9 @@ class Mesh(NamedTuple):
         """From the step `first` to the last."""
         low = first
         left = MOST_DECAY
+        ratio = min(self.resolution.ratio, TURNING_RATIO) if self.turning else self.resolution.ratio
         while low < self.last:
-            further = np.ceil((self.resolution.ratio - 1) * (low - self.origin))
+            further = np.ceil((ratio - 1) * (low - self.origin))
             rate = self.slowest * float(self.size(np.array([low])).T[0, 0]) if left > 0 else 0.0
             if rate > 0:
                 further = min(further, np.ceil(PANEL_DECAY / rate))
@@ -97,7 +98,7 @@ class Mesh(NamedTuple):
         way = (np.array([low, high]) - self.origin) * values[0]  # how far the slow directions have come since the kink
         if way[1] > (ratio + 0.2) * way[0]:
             return True
-        if self.turning and self.turning.at(low) * (high - low) > PANEL_TURN:
+        if self.turning and self.turning.at(low) * (high - low) > self.resolution.turn:
             return True
         return max(self.growth(low), self.growth(high - 1)) * (high - low) > PANEL_RISE
 
