@@ -74,7 +74,7 @@ def _closed(moments: Moments, piece: Piece) -> tuple[Stage, np.ndarray, np.ndarr
     """
     here = piece.runs.coefficients(piece.low)
     contour = piece.ground.resolution.contour
-    stage = make_stage(here, piece.ground.modes, piece.runs.output, piece.keeping, contour)
+    stage = make_stage(here, piece.ground.modes, piece.runs.output, piece.keeping, contour, piece.ground.stable)
     settling = np.maximum(FEW_STEPS, settling_steps(stage.spectrum, stage.keeping))
     lost = (piece.steps <= MOST_SETTLING) & _towers(moments, piece, stage)
     return stage, settling, (piece.steps > settling) & ~lost

@@ -32,9 +32,9 @@ class Resolution(NamedTuple):
 
 # By measurement (tests/risk/test_algorithm_steps.py, tests/risk/test_tolerances.py)
 # error 1e-11 as a rule, 1e-8 next to the edge, 1e-7 beyond it
-FINE = Resolution(9, 2.0, 0.0, 1e-6, 3.0, 1e-12, QUIET_CONTOUR)
+FINE = Resolution(9, 2.0, 0.0, 1e-6, 2.5, 1e-12, QUIET_CONTOUR)
 # at least three times that, forty as a rule: bounds the error
-ROUGH = Resolution(7, 2.0, 0.0, 1e-4, 3.0, 1e-11, QUIET_CONTOUR)
+ROUGH = Resolution(7, 2.0, 0.0, 1e-4, 2.5, 1e-11, QUIET_CONTOUR)
 # about 1e-8, for searches
 CLOSE = Resolution(8, 2.0, 1e-8, 1e-5, 3.0, 1e-10, contour_within(1e-8))
 # about 1e-5, to begin them with
