@@ -34,7 +34,7 @@ class Turning(NamedTuple):
 
 
 def turnings(piece: Piece) -> list[Turning | None]:
-    """Of each run; None where nothing turns, or stops doing so before there are panels."""
+    """Of each run; None of methods that do not change with the step, whose directions come to rest."""
     if piece.runs.algorithm.method.step_dependence != "smooth":
         return [None] * piece.low.size
     every = piece.ground.modes.eigenvalue
