@@ -1,9 +1,11 @@
 """The least risk over all learning rates: what every search for steps and batch sizes asks for."""
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
 
 from sgdtheory._common.arguments import checked_problem
@@ -20,7 +22,7 @@ from sgdtheory.critical.risk_against_rate import RESONANT, RiskAgainstRate, Swin
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import (
     displacement,
-    growth_beyond,
+    growths_beyond,
     mean_risk,
     method_edge,
     run_risks,
@@ -31,6 +33,7 @@ MOMENTS_RESOLVED = 1e-2  # λ/λ_1: for Σ s λ and Σ λ², polynomials everywh
 MANY_ZEROS = 40  # steps: of more, without momentum, little bias is left between two zeros of the mean path
 KEPT_SWINGS = 10.0  # times as many steps where early swings are kept
 MOST_SWINGING = 1000.0  # up to so many
+TABULATED = 1024  # learning rates at which what these leave is tabulated
 LEADING = 8  # directions, those with most of the signal
 NARROW = 16  # steps: of so few the basins may be narrower than that
 BASIN = 1.0  # a followed minimum that has moved farther than this has been lost
@@ -71,6 +74,7 @@ class TunedRisk:
         self.problem = checked_problem(problem)
         self.algorithm = checked_algorithm(algorithm)
         self.initial_risk = problem.initial_risk
+        self._largest = LARGEST_RISK * self.initial_risk
         self.largest_eigenvalue = problem.largest_eigenvalue
         modes = problem.modes(MOMENTS_RESOLVED * max(self.largest_eigenvalue, 1e-300))
         if not modes.signal @ modes.eigenvalue > 0:
@@ -129,7 +133,7 @@ class TunedRisk:
             compiled_from=COMPILED_OFTEN,
         )
         parts = np.reshape(found.parts, (2, *batch.shape))
-        return np.minimum(parts, LARGEST_RISK * self.initial_risk)
+        return np.minimum(parts, self._largest)
 
     def mean_risk(self, rate: np.ndarray, steps: float) -> np.ndarray:
         """(G,) `Σ_i s_i (oᵀE u_i)²` of the leading directions after n steps, or of the average of their iterates.
@@ -137,11 +141,21 @@ class TunedRisk:
         Where methods depend on the step, more than a thousand stand for as many times larger ones.
         """
         if steps > MOST_SWINGING and self.swinging == np.inf:
-            rate = rate * (steps / MOST_SWINGING)
-            steps = MOST_SWINGING
+            return self._after_many_steps(rate * (steps / MOST_SWINGING))
         found = mean_risk(self.algorithm, *self._leading, rate, steps)
-        largest = LARGEST_RISK * self.initial_risk
-        return np.minimum(np.nan_to_num(found, nan=largest), largest)
+        return np.minimum(np.nan_to_num(found, nan=self._largest), self._largest)
+
+    def _after_many_steps(self, rate: np.ndarray) -> np.ndarray:
+        """`mean_risk` after `MOST_SWINGING` steps, between γ at which it is tabulated; beyond the edge it diverges."""
+        root, spline = self._tabulated
+        within = rate <= root[-1] ** 2
+        return np.where(within, np.maximum(spline(np.sqrt(np.where(within, rate, 0.0))), 0.0), self._largest)
+
+    @cached_property
+    def _tabulated(self) -> tuple[np.ndarray, CubicSpline]:
+        """Values of √γ up to the edge, evenly, as oscillators turn by √(γλ) a step, and `mean_risk` of √γ there."""
+        root = np.linspace(0.0, np.sqrt(self._largest_rate(MOST_SWINGING)), TABULATED)
+        return root, CubicSpline(root, self.mean_risk(root**2, MOST_SWINGING))
 
     def edge(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """The end of the range of γ: the largest stable one.
@@ -151,25 +165,18 @@ class TunedRisk:
         edge = self._stable_edge(batch)
         if self.algorithm.constant or not self.algorithm.schedule.smooth:
             return edge
-        slope = np.array([self._growth(*each) for each in zip(batch.tolist(), edge.tolist(), strict=True)])
-        return edge * (1 + self._overshoot(slope * steps))
+        return edge * (1 + self._overshoot(_known(self._growths, batch, self._growths_beyond) * steps))
 
     def _stable_edge(self, batch: np.ndarray) -> np.ndarray:
-        new = [each for each in dict.fromkeys(batch.tolist()) if each not in self._edges]
-        if new:
-            found = method_edge(self.problem, self.algorithm.method, np.array(new))
-            self._edges.update(zip(new, found.tolist(), strict=True))
-        return np.array([self._edges[each] for each in batch.tolist()])
+        return _known(self._edges, batch, lambda new: method_edge(self.problem, self.algorithm.method, new))
 
     def _largest_rate(self, steps: float) -> float:
         return float(self.edge(np.array([LARGEST_BATCH]), np.array([steps]))[0])
 
-    def _growth(self, batch: float, edge: float) -> float:
+    def _growths_beyond(self, batch: np.ndarray) -> np.ndarray:
         """How fast the rate of growth rises with γ/edge, beyond it."""
-        if batch not in self._growths:
-            beyond = growth_beyond(self.problem, self.algorithm.method, batch, edge * (1 + JUST_BEYOND))
-            self._growths[batch] = beyond / JUST_BEYOND
-        return self._growths[batch]
+        rate = self._stable_edge(batch) * (1 + JUST_BEYOND)
+        return growths_beyond(self.problem, self.algorithm.method, batch, rate) / JUST_BEYOND
 
     def _overshoot(self, speed: np.ndarray) -> np.ndarray:
         """δ with `speed · mean((1 + δ) f(u) − 1)₊ = ALLOWED_GROWTH`, f the schedule; at most `BEYOND_EDGE`."""
@@ -252,6 +259,14 @@ class TunedRisk:
         if len(self.algorithm.method.start) > 1:
             first_order = first_order / [_gain(self.algorithm.method, steps) for steps in curve.steps]
         return 0.1 * np.minimum(first_order, curve.edge)
+
+
+def _known(known: dict[float, float], keys: np.ndarray, look: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """(P,) values of keys: those that are new are looked for together."""
+    new = np.setdiff1d(keys, list(known))
+    if new.size:
+        known.update(zip(new.tolist(), look(new).tolist(), strict=True))
+    return np.array([known[key] for key in keys.tolist()])
 
 
 def _gain(method: LinearMethod, steps: float) -> float:

@@ -16,8 +16,8 @@ from .reference import risk_by_covariance as risk_by_covariance
 from .reference import risk_by_recursion as risk_by_recursion
 from .risk import Risk as Risk
 from .spectrum import displacement as displacement
-from .stability import growth_beyond as growth_beyond
 from .stability import growth_rate as growth_rate
+from .stability import growths_beyond as growths_beyond
 from .stability import max_stable_learning_rate as max_stable_learning_rate
 from .stability import method_edge as method_edge
 from .stability import stability_edge as stability_edge

@@ -64,6 +64,7 @@ class Stage(NamedTuple):
     spectrum: StepSpectrum
     keeping: Keeping | None
     contour: Contour
+    stable: bool
 
     def some(self, places: np.ndarray) -> "Stage":
         """Of some of the settings."""
@@ -76,18 +77,23 @@ class Stage(NamedTuple):
 
     def growths(self, num_steps: np.ndarray) -> np.ndarray:
         """(S,) rates at which the moments grow or, below 0, decay, where n steps tell them from 0."""
-        return growths(self.alone, self.modes.multiplicity, self.spectrum.slowest, num_steps)
+        return growths(self.alone, self.modes.multiplicity, self.spectrum.slowest, num_steps, self.stable)
 
 
 def make_stage(
-    here: Coefficients, modes: Modes, output: np.ndarray, keeping: Keeping | None, contour: Contour = QUIET_CONTOUR
+    here: Coefficients,
+    modes: Modes,
+    output: np.ndarray,
+    keeping: Keeping | None,
+    contour: Contour = QUIET_CONTOUR,
+    stable: bool = False,
 ) -> Stage:
-    """A stage with the coefficients of one step in each setting."""
+    """A stage with the coefficients of one step in each setting; `stable`: no moments are known to grow."""
     if keeping is not None and np.any(keeping.forgetting > 0) or keeping is None and output.size > 1:
         contour = QUIET_CONTOUR  # what decays needs all digits of the integrand
     alone = generators(here.matrices, here.batch, modes.eigenvalue, itself=False)
     maps = alone._replace(decay=alone.decay - alone.drive[:, :, None] * alone.seen[:, None, :, None])
-    return Stage(modes, output, maps, alone, step_spectrum(maps.propagator_decay), keeping, contour)
+    return Stage(modes, output, maps, alone, step_spectrum(maps.propagator_decay), keeping, contour, stable)
 
 
 def settling_steps(spectrum: StepSpectrum, keeping: Keeping | None) -> np.ndarray:

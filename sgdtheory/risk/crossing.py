@@ -12,7 +12,8 @@ from sgdtheory.risk.moments import Ends, Moments, at_runs
 from sgdtheory.risk.runs import Crossed, Piece, crossed, kinds_of, merged, point
 from sgdtheory.risk.stepping import stepped
 
-SHORT_PIECE = 200.0  # steps: shorter smooth pieces are stepped through, as fast
+SHORT_PIECE = 200.0  # steps: shorter smooth pieces are stepped through, as fast,
+SHORT_TURNING = 300.0  # and p² times as many in a compiled loop, where moments turn and panels are many
 LARGEST_GROWN = 1e4  # times what a run began with: where a closed form begins with more it loses four digits or more
 
 
@@ -22,13 +23,21 @@ def cross(moments: Moments, piece: Piece, by_steps: bool = False) -> Crossed:
     `by_steps`: every step is taken where there are closed forms and panels: few are sooner done so.
     """
     kinds = np.full(piece.low.size, "steps") if by_steps else kinds_of(piece)
-    short = piece.steps <= np.where(kinds == "smooth", SHORT_PIECE, FEW_STEPS)
+    short = piece.steps <= np.where(kinds == "smooth", _short(piece), FEW_STEPS)
     kinds = np.where(_gone(moments), "gone", np.where(short, "steps", kinds))
     parts = []
     for kind in np.unique(kinds).tolist():
         places = np.flatnonzero(kinds == kind)
         parts.append((places, CROSSINGS[kind](at_runs(moments, places), piece.some(places))))
     return merged(parts)
+
+
+def _short(piece: Piece) -> np.ndarray:
+    """(S,) steps up to which a smooth piece is stepped through."""
+    if piece.runs.algorithm.method.step_dependence == "none":
+        return np.full(piece.low.size, SHORT_PIECE)
+    turning = SHORT_TURNING * piece.ground.resolution.order**2
+    return np.where(piece.steps >= piece.ground.compiled_from, turning, SHORT_PIECE)
 
 
 def _gone(moments: Moments) -> np.ndarray:
@@ -65,7 +74,7 @@ def _closed(moments: Moments, piece: Piece) -> tuple[Stage, np.ndarray, np.ndarr
     """
     here = piece.runs.coefficients(piece.low)
     contour = piece.ground.resolution.contour
-    stage = make_stage(here, piece.ground.modes, piece.runs.output, piece.keeping, contour)
+    stage = make_stage(here, piece.ground.modes, piece.runs.output, piece.keeping, contour, piece.ground.stable)
     settling = np.maximum(FEW_STEPS, settling_steps(stage.spectrum, stage.keeping))
     lost = (piece.steps <= MOST_SETTLING) & _towers(moments, piece, stage)
     return stage, settling, (piece.steps > settling) & ~lost

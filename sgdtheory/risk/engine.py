@@ -81,7 +81,7 @@ def run_risks(
     resolution = resolution_within(tolerance)
     for places, by_steps in _convoys(problem, courses, resolution, compiled_from):
         group = [courses[place] for place in places]
-        arrived = _arrived(problem, group, resolution, compiled_from, by_steps)
+        arrived = _arrived(problem, group, resolution, compiled_from, by_steps, stable)
         found.parts[:, places] = parts = _risks(problem, arrived, group)
         found.approximated[places] = arrived.approximated
         if estimate:
@@ -126,11 +126,12 @@ def journey(
     resolution: Resolution = FINE,
     compiled_from: float = COMPILED_FROM,
     stops: Sequence[float] = (),
+    stable: bool = False,
 ) -> list[Piece]:
     """The pieces of S courses of one algorithm, with as many each; and stops on the way of a single one."""
     assert len(courses) == 1 or not stops, "points are those of a single run"
     runs = Runs.of(courses)
-    ground = Ground(_modes(problem, courses, resolution), problem.noise_variance, resolution, compiled_from)
+    ground = Ground(_modes(problem, courses, resolution), problem.noise_variance, resolution, compiled_from, stable)
     begins = runs.first_averaged
     found = []
     averaging = False
@@ -165,11 +166,16 @@ class Arrived(NamedTuple):
 
 
 def _arrived(
-    problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution, compiled_from: float, by_steps: bool
+    problem: AbstractProblem,
+    courses: Sequence[Course],
+    resolution: Resolution,
+    compiled_from: float,
+    by_steps: bool = False,
+    stable: bool = False,
 ) -> Arrived:
     """S courses of one algorithm with as many pieces each, to their ends."""
     with np.errstate(all="ignore"):  # overflow and underflow are results here
-        pieces = journey(problem, courses, resolution, compiled_from)
+        pieces = journey(problem, courses, resolution, compiled_from, stable=stable)
         last = pieces[-1]
         signal = float(last.ground.modes.signal.sum())
         done = travel(setting_out(pieces), pieces[:-1], by_steps)
@@ -193,12 +199,13 @@ def _convoys(
     problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution, compiled_from: float
 ) -> Iterator[tuple[list[int], bool]]:
     """Places of courses that travel together, with as many pieces each, and whether every step is taken."""
-    if len(courses) < 2:
-        yield from [([0], False)] * len(courses)
+    compiled = compiled_from <= TOGETHER_SMOOTH
+    smooth = TOGETHER_COMPILED if compiled else TOGETHER_SMOOTH
+    short = TOGETHER if courses[0].algorithm.constant else smooth
+    if len(courses) < 2:  # alone it is sooner done by steps if these are compiled
+        yield from [([0], compiled and TOGETHER < course.num_steps <= short) for course in courses]
         return
     size = min(max(MODES_TOGETHER // _modes(problem, courses, resolution).eigenvalue.size, 1), RUNS_TOGETHER)
-    smooth = TOGETHER_SMOOTH if compiled_from > TOGETHER_SMOOTH else TOGETHER_COMPILED
-    short = TOGETHER if courses[0].algorithm.constant else smooth
     alike: dict[tuple[Any, ...], list[int]] = {}
     every = ways(Runs.of(courses))
     for place in sorted(range(len(courses)), key=lambda place: courses[place].num_steps):
@@ -224,7 +231,7 @@ def _errors(
     error = np.where(np.isinf(total), np.inf, np.where(total > GROWN * begin, GROWN_ERROR, 0.0))
     if (places := np.flatnonzero(found.approximated)).size:
         group = [courses[place] for place in places.tolist()]
-        rougher = _risks(problem, _arrived(problem, group, ROUGH, compiled_from, False), group)
+        rougher = _risks(problem, _arrived(problem, group, ROUGH, compiled_from), group)
         with np.errstate(all="ignore"):
             change = np.abs(parts[:, places] - rougher).sum(0) / total[places]
         error[places] = np.maximum(error[places], np.where(np.isnan(change), 0.0, change))

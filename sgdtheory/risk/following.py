@@ -11,6 +11,7 @@ from sgdtheory.risk.passage import Along, Passage, across, prepared
 from sgdtheory.risk.runs import MOST_STEPS, Crossed, Piece, Point, merged
 from sgdtheory.risk.spectrum import step_spectrum
 from sgdtheory.risk.stepping import stepped
+from sgdtheory.risk.turning import Turning, turnings
 
 MOST_SETTLING = 1e5  # steps after a kink before panels begin, for what overshoots or grows
 SETTLING_PROBES = 5  # steps of a piece at which it is asked how long that takes
@@ -19,34 +20,42 @@ PREPARED_TOGETHER = 5e5  # numbers in the systems and weights of panels that are
 
 def followed(moments: Moments, piece: Piece) -> Crossed:
     """Moments of S runs at the ends of smooth pieces."""
-    settled = np.minimum(piece.low + _settling(piece), piece.high)
+    turning = turnings(piece)
+    settled = np.minimum(piece.low + _settling(piece, turning), piece.high)
     begun = stepped(moments, piece.between(piece.low, settled))
-    ended = _on_panels(begun.moments, piece.between(settled, piece.high))
+    ended = _on_panels(begun.moments, piece.between(settled, piece.high), turning)
     return ended._replace(points=begun.points + ended.points)
 
 
-def _settling(piece: Piece) -> np.ndarray:
-    """(S,) steps to take one by one after a kink, until the directions that oscillate have come to rest.
+def _settling(piece: Piece, turning: list[Turning | None]) -> np.ndarray:
+    """(S,) steps to take one by one after a kink, until the directions that oscillate turn slowly or have come to rest.
 
     Underdamped directions would be lost on panels, so that they get as many steps as there are. Directions that
-    overshoot change the sign of cross moments alone, which adds up to little; next to the edge they take for ever.
+    overshoot change the sign of cross moments alone, which an average adds up (schedule-free SGD is one): elsewhere
+    that adds up to little; next to the edge they take for ever.
     """
     settings = len(piece.runs.courses)
     if piece.runs.output.size == 1 and piece.keeping is None:
         return np.full(settings, float(FEW_STEPS))  # second moments of one vector do not oscillate
     probes = np.floor(np.linspace(piece.low, piece.high - 1, SETTLING_PROBES, axis=1))
     spectrum = step_spectrum(piece.runs.maps(probes, piece.ground.modes).propagator_decay)
-    longest = settling_steps(spectrum, piece.keeping)
-    longest = np.minimum(longest, np.where(np.isfinite(longest), MOST_STEPS, MOST_SETTLING))
-    if piece.keeping is not None:
+    if turning[0]:
+        slowly = piece.ground.resolution.turn / SHORTEST_PANEL
+        longest = np.array([each.slower(slowly) for each in turning if each]) - piece.low
+    else:
+        resting = settling_steps(spectrum, piece.keeping)
+        resting = np.minimum(resting, np.where(np.isfinite(resting), MOST_STEPS, MOST_SETTLING))
+        longest = resting.reshape(settings, -1).max(1)
+    if turning[0] or piece.keeping is not None:
         overshooting = settling_steps(spectrum._replace(complex=spectrum.negative), piece.keeping)
-        longest = np.maximum(longest, np.minimum(overshooting, MOST_SETTLING))
-    return np.maximum(FEW_STEPS, np.ceil(longest.reshape(settings, -1).max(1)))
+        overshooting = np.minimum(overshooting, MOST_SETTLING).reshape(settings, -1).max(1)
+        longest = np.maximum(longest, overshooting)
+    return np.maximum(FEW_STEPS, np.ceil(longest))
 
 
-def _on_panels(moments: Moments, piece: Piece) -> Crossed:
+def _on_panels(moments: Moments, piece: Piece, turning: list[Turning | None]) -> Crossed:
     """Panel after panel, one of every run at a time: runs with fewer begin later, so that all end together."""
-    ways = panels_of(piece)
+    ways = panels_of(piece, turning)
     state = at_runs(moments, np.arange(len(ways)))
     points = []
     approximated = np.zeros(len(ways), dtype=bool)

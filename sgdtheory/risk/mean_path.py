@@ -1,5 +1,7 @@
 """The risk of the mean path alone, `Σ_i s_i (oᵀE u_i)²`: what a bias is made of, without the noise of the gradients."""
 
+import operator
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -7,6 +9,7 @@ import numpy as np
 from sgdtheory.algorithms import Algorithm
 
 APART = 1e-9  # eigenvalues of a step are taken to be no closer than this
+COEFFICIENTS_AT_ONCE = 50_000  # learning rates times steps whose coefficients are held
 SAME = 1e-7  # n times the difference of ρ and μ: below, they are the same
 
 
@@ -89,24 +92,43 @@ def _by_steps(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, nu
     """The same, step by step."""
     method = algorithm.method
     average = algorithm.average
-    state = [np.full((rate.size, eigenvalue.size), float(each)) for each in method.start]
-    factors = algorithm.schedule.factors(np.arange(num_steps), num_steps) * np.ones(int(num_steps))
+    state: list[Any] = [np.full((eigenvalue.size, rate.size), float(each)) for each in method.start]
     first = average.first(num_steps)
     kept = 1 - average.forgetting(num_steps)
     weight = average.weight(num_steps)
-    held: Any = _combined(method.output, state) if average.starts_at_iterate() else 0.0
-    for t, factor in enumerate(factors):
-        if t >= first:
-            held = kept * held + weight * _combined(method.output, state)
-        if t == 0 or factor != factors[t - 1] or method.step_dependence != "none":
-            step = method.matrices(rate * factor, np.full(rate.size, float(t)))
-            decay, b, c = (np.moveaxis(each, 0, -1)[..., None] for each in step)
-        pull = eigenvalue * _combined(c, state)
-        state = [old - _combined(row, state) - g * pull for old, row, g in zip(state, decay, b, strict=True)]
+    held = _combined(method.output, state) if average.starts_at_iterate() else 0.0
+    together = max(1, COEFFICIENTS_AT_ONCE // rate.size)
+    for begin in range(0, int(num_steps), together):
+        steps = np.arange(begin, min(begin + together, num_steps))
+        decay, b, c = _coefficients(algorithm, rate, steps, num_steps)
+        for t in range(steps.size):
+            if begin + t >= first:
+                held = kept * held + weight * _combined(method.output, state)
+            pull = eigenvalue[:, None] * _combined(c, state, t)
+            moved = [*state, pull]
+            state = [old - _combined([*row, g], moved, t) for old, row, g in zip(state, decay, b, strict=True)]
     shares = average.returned(num_steps, num_steps)
-    return shares.iterate * _combined(method.output, state) + shares.total * held
+    return (shares.iterate * _combined(method.output, state) + shares.total * held).T
 
 
-def _combined(weights: Any, vectors: list[np.ndarray]) -> np.ndarray:
-    """Σ_j weights_j vectors_j: k is 2 as a rule, and products of small matrices take longer."""
-    return sum((weight * vector for weight, vector in zip(weights, vectors, strict=True)), np.zeros(()))
+def _coefficients(algorithm: Algorithm, rate: np.ndarray, steps: np.ndarray, num_steps: float) -> tuple[Any, Any, Any]:
+    """I − A, b and c of T steps, (k, k), (k,) and (k,) of (T, G) each; None stands for 0."""
+    factors = algorithm.schedule.factors(steps, num_steps) * np.ones(steps.size)
+    rates = np.multiply.outer(factors, rate)
+    decay, b, c = algorithm.method.matrices(rates.ravel(), np.repeat(steps, rate.size))
+
+    def kept(values: np.ndarray) -> np.ndarray | None:
+        return values.reshape(rates.shape) if values.any() else None
+
+    rows = [[kept(entry) for entry in row] for row in np.moveaxis(decay, 0, -1)]
+    return rows, [kept(entry) for entry in b.T], [kept(entry) for entry in c.T]
+
+
+def _combined(weights: Any, vectors: list[Any], place: int | None = None) -> Any:
+    """Σ_j weights_j vectors_j: k is 2 as a rule, and products of small matrices take longer. `place`: of weights."""
+    pairs = zip(weights, vectors, strict=True)
+    if place is None:
+        terms = [weight * vector for weight, vector in pairs if weight]
+    else:
+        terms = [weight[place] * vector for weight, vector in pairs if weight is not None]
+    return reduce(operator.add, terms) if terms else 0.0

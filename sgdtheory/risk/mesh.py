@@ -13,9 +13,11 @@ from sgdtheory.risk.resolution import Resolution
 from sgdtheory.risk.runs import Piece
 from sgdtheory.risk.spectrum import loads, radii, step_spectrum
 from sgdtheory.risk.thinning import slow_decay
+from sgdtheory.risk.turning import Turning
 
 PANEL_VARIATION = 5.0  # of learning rate and batch size within a panel
 SHORTEST_PANEL = 16.0  # steps: shorter ones are taken
+TURNING_RATIO = 2.0  # of a panel's ends where coefficients change like 1/t
 PANEL_DECAY = 1.0  # by which exponent all directions may have decayed within a panel
 PANEL_RISE = 4.0  # by which exponent the moments may grow within a panel, roughly followed
 STILL_WAY = 0.5  # exponents that the fastest directions may yet decay by until the end, so that a single panel does
@@ -38,6 +40,7 @@ class Mesh(NamedTuple):
         growth: rate per step at which the moments grow at a step, 0 where they do not: by e^`PANEL_RISE` at most.
         fastest: rate per step and unit of γ at which what is learnt first decays.
         forgotten: rate per step at which an average's square forgets.
+        turning: how far moments turn a step at a step, if they do.
     """
 
     resolution: Resolution
@@ -48,13 +51,15 @@ class Mesh(NamedTuple):
     growth: Callable[[float], float]
     fastest: float
     forgotten: float = 0.0
+    turning: Turning | None = None
 
     def panels(self, first: float) -> Iterator[tuple[float, float]]:
         """From the step `first` to the last."""
         low = first
         left = MOST_DECAY
+        ratio = min(self.resolution.ratio, TURNING_RATIO) if self.turning else self.resolution.ratio
         while low < self.last:
-            further = np.ceil((self.resolution.ratio - 1) * (low - self.origin))
+            further = np.ceil((ratio - 1) * (low - self.origin))
             rate = self.slowest * float(self.size(np.array([low])).T[0, 0]) if left > 0 else 0.0
             if rate > 0:
                 further = min(further, np.ceil(PANEL_DECAY / rate))
@@ -93,11 +98,13 @@ class Mesh(NamedTuple):
         way = (np.array([low, high]) - self.origin) * values[0]  # how far the slow directions have come since the kink
         if way[1] > (ratio + 0.2) * way[0]:
             return True
+        if self.turning and self.turning.at(low) * (high - low) > self.resolution.turn:
+            return True
         return max(self.growth(low), self.growth(high - 1)) * (high - low) > PANEL_RISE
 
 
-def panels_of(piece: Piece) -> list[Way | None]:
-    """Panels of each run; None for one that grows beyond all numbers."""
+def panels_of(piece: Piece, turnings: list[Turning | None]) -> list[Way | None]:
+    """Panels of each run, whose moments turn so; None for one that grows beyond all numbers."""
     probes = np.floor(np.linspace(piece.low, np.maximum(piece.high - 1, piece.low), GROWTH_PROBES, axis=1))
     rates = piece.runs.rates_at(probes)
     slowest = _slowest(piece, rates.max(1))
@@ -106,14 +113,15 @@ def panels_of(piece: Piece) -> list[Way | None]:
     found: list[Way | None] = []
     forgotten = (2 * piece.keeping.forgetting).tolist() if piece.keeping else [0.0] * len(growths)
     ends = zip(piece.origin.tolist(), piece.low.tolist(), piece.high.tolist(), strict=True)
-    each = zip(ends, slowest.tolist(), growths, _fastest(piece).tolist(), strict=True)
-    for run, ((origin, begin, end), slow, growth, fast) in enumerate(each):
+    each = zip(ends, slowest.tolist(), growths, _fastest(piece).tolist(), turnings, strict=True)
+    for run, ((origin, begin, end), slow, growth, fast, turning) in enumerate(each):
         course = piece.runs.courses[run]
-        # what neither grows nor decays much has panels that do not depend on γ
-        alike = slow == 0 and growth is _no_growth and course.constant_batch
+        # what neither grows nor turns nor decays much has panels that do not depend on γ
+        alike = slow == 0 and growth is _no_growth and not turning and course.constant_batch
         key = (origin, begin, end, course.num_steps, fast * course.rate, 0.0 if alike else course.rate, course.batch)
         if growth is not None and key not in known:
-            mesh = Mesh(piece.ground.resolution, origin, end, piece.runs.size(run), slow, growth, fast, forgotten[run])
+            size = piece.runs.size(run)
+            mesh = Mesh(piece.ground.resolution, origin, end, size, slow, growth, fast, forgotten[run], turning)
             known[key] = list(mesh.panels(begin))
         found.append(None if growth is None else known[key])
     return found

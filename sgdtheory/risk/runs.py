@@ -132,12 +132,14 @@ class Ground(NamedTuple):
         noise_variance: σ².
         resolution: of smooth pieces.
         compiled_from: so many single steps or more are taken in a compiled loop, which a first call has to compile.
+        stable: whether no second moments grow by more than e in a piece with constant steps.
     """
 
     modes: Modes
     noise_variance: float
     resolution: Resolution
     compiled_from: float
+    stable: bool = False
 
 
 @dataclass(frozen=True, eq=False)

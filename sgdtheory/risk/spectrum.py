@@ -50,7 +50,7 @@ class StepSpectrum(NamedTuple):
 
 def step_spectrum(slow: np.ndarray) -> StepSpectrum:
     """Of `1 − A_i`, (T, k, k, K)."""
-    sigma: Any = _of_steps(slow)  # of 1 − A_i
+    sigma: Any = eigenvalues_of_steps(slow)  # of 1 − A_i
     mu = 1 - sigma
     size = np.abs(mu)
     real = np.abs(mu.imag) <= 1e-12 * np.maximum(size, 1e-300)
@@ -65,8 +65,8 @@ def step_spectrum(slow: np.ndarray) -> StepSpectrum:
     )
 
 
-def _of_steps(slow: np.ndarray) -> Any:
-    """(k, T, K) eigenvalues of (T, k, k, K)."""
+def eigenvalues_of_steps(slow: np.ndarray) -> Any:
+    """(k, T, K) eigenvalues of `1 − A_i` of T steps, (T, k, k, K)."""
     steps, k, _, size = slow.shape
     return _eigenvalues(np.moveaxis(slow, 0, 2).reshape(k, k, steps * size)).reshape(k, steps, size)
 
@@ -86,7 +86,7 @@ def _eigenvalues(slow: np.ndarray) -> Any:
 
 def radii(slow: np.ndarray) -> np.ndarray:
     """Largest |μ| of each of T steps, (T,), from `1 − A_i`, (T, k, k, K)."""
-    return np.abs(1 - _of_steps(slow)).max(axis=(0, 2))
+    return np.abs(1 - eigenvalues_of_steps(slow)).max(axis=(0, 2))
 
 
 def loads(maps: Generators, multiplicity: np.ndarray, excess: np.ndarray | float = AT_ONE) -> np.ndarray:
@@ -94,16 +94,21 @@ def loads(maps: Generators, multiplicity: np.ndarray, excess: np.ndarray | float
 
     `maps` without a mode's own part (`itself=False`).
     """
-    one = np.eye(maps.decay.shape[1])[:, :, None, None]
-    decay = np.moveaxis(maps.decay, 0, 2) + np.reshape(excess, (-1, 1)) * one
-    responses = solve(decay, np.moveaxis(maps.drive, 0, 1)[:, None])[:, 0]  # of M, (q, T, K)
-    g: Any = _continued(np.einsum("tq,qtk->tk", maps.seen, responses), np.abs(maps.drive).sum(1))
-    within = (g < 1).all(1) & (g > -1e-9).all(1)
+    g = own_responses(maps, excess)
+    within: Any = (g < 1).all(1) & (g > -1e-9).all(1)
     g = np.where(within[:, None], g, 0.0)
     return np.where(within, (g / (1 - g)) @ multiplicity, math.inf)
 
 
-def _continued(g: np.ndarray, drive: np.ndarray) -> np.ndarray:
+def own_responses(maps: Generators, excess: np.ndarray | float = AT_ONE) -> Any:
+    """(T, K) g_i of T steps at 1/z = 1 + excess; below 0 beyond the edge of a direction alone."""
+    one = np.eye(maps.decay.shape[1])[:, :, None, None]
+    decay = np.moveaxis(maps.decay, 0, 2) + np.reshape(excess, (-1, 1)) * one
+    responses = solve(decay, np.moveaxis(maps.drive, 0, 1)[:, None])[:, 0]  # of M, (q, T, K)
+    return _continued(np.einsum("tq,qtk->tk", maps.seen, responses), np.abs(maps.drive).sum(1))
+
+
+def _continued(g: Any, drive: np.ndarray) -> np.ndarray:
     """(T, K) g, where directions so slow that their maps are singular to rounding are proportional to λ, like √drive.
 
     Proportional to the g of the slowest of the others; (T, K) drive is proportional to λ².
@@ -118,7 +123,9 @@ def _continued(g: np.ndarray, drive: np.ndarray) -> np.ndarray:
     return np.where(lost, slope * np.sqrt(drive), g)
 
 
-def growths(maps: Generators, multiplicity: np.ndarray, slowest: np.ndarray, num_steps: np.ndarray) -> np.ndarray:
+def growths(
+    maps: Generators, multiplicity: np.ndarray, slowest: np.ndarray, num_steps: np.ndarray, stable: bool = False
+) -> np.ndarray:
     """(T,) log of the largest eigenvalue of the coupled map of each step, where it differs from 0 by more than 1/n.
 
     Args:
@@ -126,9 +133,10 @@ def growths(maps: Generators, multiplicity: np.ndarray, slowest: np.ndarray, num
         multiplicity: (K,).
         slowest: (T,) log of the largest |μ| of all A_i.
         num_steps: (T,) n.
+        stable: whether all maps with `slowest` below 0 are known to settle, which spares asking.
     """
     floor = np.expm1(2 * slowest)  # the coupled map has no smaller largest eigenvalue
-    settles = (floor <= 0) & (loads(maps, multiplicity) < 1)
+    settles = (floor <= 0) & (stable or loads(maps, multiplicity) < 1)
     open_ = np.flatnonzero(~settles | (2 * slowest <= -1 / num_steps))
     found = np.zeros(slowest.size)
     if open_.size:
@@ -162,11 +170,6 @@ def _largest_excess(maps: Generators, multiplicity: np.ndarray, floor: np.ndarra
         root = elementwise.find_root(above, bracket, args=(inside,), tolerances=ROOT_TOLERANCES)
         low[inside] += span[inside] * np.exp(root.x)
     return low
-
-
-def growth(maps: Generators, multiplicity: np.ndarray, slowest: float, num_steps: float) -> float:
-    """`growths` of one step."""
-    return float(growths(maps, multiplicity, np.array([slowest]), np.array([num_steps]))[0])
 
 
 def displacement(method: LinearMethod, rate: float, num_steps: float) -> float:

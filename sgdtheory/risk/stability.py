@@ -10,7 +10,7 @@ from sgdtheory._common.arguments import checked_problem, whole_array
 from sgdtheory.algorithms import DEFAULT, SGD, Algorithm, LinearMethod, checked_algorithm
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.moments import Generators, generators
-from sgdtheory.risk.spectrum import displacement, growth, loads, radii, step_spectrum
+from sgdtheory.risk.spectrum import displacement, growths, own_responses, radii, step_spectrum
 
 # below this a sum over directions is, to rounding, a polynomial in λ: what `problem.modes` is asked for
 EDGE_RESOLVED = 1e-2  # λ/λ_1: the sum of the stability edge, whose denominators are 1 to this accuracy
@@ -20,9 +20,12 @@ EDGE_SEARCHED_FROM = 1e-3  # γλ_1, from which the edge of a method is looked f
 LARGEST_EDGE = 1e9  # of γλ_1
 LARGEST_GAIN = 1e30  # times as far as SGD: what goes farther is unstable
 EDGE_TOLERANCE = 1e-12  # relative
-# sections of the range in which the edge of a method lies that are looked at together, and times modes
-MOST_SECTIONS = 24
-SECTIONS_TIMES_MODES = 400_000
+SMALLEST_EDGE = 1e-60  # of γλ_1: a method that is not stable there never is
+STRIDE = 1.25  # between the learning rates that are looked at first
+RATES_AT_ONCE = 24  # so many of them together, and times modes
+RATES_TIMES_MODES = 400_000
+NEARER = 0.1  # of the square of the width of a bracket: how far from a line to look for the edge
+ROUNDED_BELOW_0 = 1e-9  # of the largest: a response this far below 0 is 0
 MANY_STEPS = 1e6  # after which a method moves at its final speed
 
 TOLERANCES = {"xatol": 0.0, "xrtol": 4e-16, "fatol": 0.0, "frtol": 0.0}
@@ -66,66 +69,124 @@ def method_edge(problem: AbstractProblem, method: LinearMethod, batch: np.ndarra
     """The stability edge of a method with constant coefficients, for any real B > 0."""
     if method == SGD():
         return stability_edge(problem, batch)
-    edges = {size: _edge(problem, method, size) for size in np.unique(batch).tolist()}
-    return np.vectorize(edges.get, otypes=[float])(batch) if batch.size else np.empty(batch.shape)
+    sizes, place = np.unique(batch, return_inverse=True)
+    return _edges(problem, method, sizes)[place].reshape(batch.shape) if batch.size else np.empty(batch.shape)
 
 
-def _edge(problem: AbstractProblem, method: LinearMethod, batch: float) -> float:
-    """By sections of what `_stable` says, from far below up: the first γ at which it changes."""
+def _edges(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray) -> np.ndarray:
+    """(N,) of increasing B, by what `_margins` says of more and more closely spaced γ: the first at which it is 0."""
     largest = problem.largest_eigenvalue
     if largest == 0:
-        return np.inf
+        return np.full(batch.size, np.inf)
     low = EDGE_SEARCHED_FROM / largest
-    while not _stable(problem, method, batch, np.array([low]))[0]:
+    while not _margins(problem, method, batch[:1], np.array([low]))[0, 0] > 0:
         low *= EDGE_SEARCHED_FROM
-        if low * largest < 1e-60:
-            return 0.0
+        if low * largest < SMALLEST_EDGE:
+            return np.zeros(batch.size)
     modes = problem.modes(EDGE_RESOLVED * largest).eigenvalue.size
-    sections = int(np.clip(SECTIONS_TIMES_MODES // modes, 2, MOST_SECTIONS))
-    high = low
-    while high == low:
-        if low * largest > LARGEST_EDGE:
-            return low
-        low, high = _first_change(problem, method, batch, low * 1.25 ** np.arange(sections + 1))
-    while high - low > EDGE_TOLERANCE * high:
-        low, high = _first_change(problem, method, batch, np.linspace(low, high, sections + 1))
-    return (low + high) / 2
+    number = int(np.clip(RATES_TIMES_MODES // modes, 2, RATES_AT_ONCE))
+    ends = np.empty((2, batch.size))
+    left = np.arange(batch.size)
+    while left.size and low * largest <= LARGEST_EDGE:
+        rates = low * STRIDE ** np.arange(number + 1)
+        ends[:, left], _ = _brackets(problem, method, batch[left], rates)
+        low = rates[-1]
+        left = left[ends[0, left] == low]
+    bounded = ends[0] < ends[1]
+    if not bounded.any():
+        return ends[0]
+    rates = np.unique(np.linspace(ends[0, bounded], ends[1, bounded], number + 1))
+    ends[:, bounded] = _refined(problem, method, batch[bounded], *_brackets(problem, method, batch[bounded], rates))
+    return ends.mean(0)
 
 
-def _first_change(
-    problem: AbstractProblem, method: LinearMethod, batch: float, rates: np.ndarray
-) -> tuple[float, float]:
-    """The neighbours of increasing γ between which stability ends first, (last, last) if it does not.
+def _brackets(
+    problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rates: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(2, N) neighbours of increasing γ between which stability ends first, and margins there; the last if it does not.
 
-    The first is known to be stable.
+    The first γ is stable with all B.
     """
-    unstable = np.flatnonzero(~_stable(problem, method, batch, rates)[1:])
-    if unstable.size == 0:
-        return float(rates[-1]), float(rates[-1])
-    return float(rates[unstable[0]]), float(rates[unstable[0] + 1])
+    margins = _margins(problem, method, batch, rates)
+    beyond = ~(margins > 0)
+    after = np.where(beyond.any(1), beyond.argmax(1), rates.size)
+    places = np.minimum([after - 1, after], rates.size - 1)
+    return rates[places], margins[np.arange(batch.size), places]
 
 
-def _stable(problem: AbstractProblem, method: LinearMethod, batch: float, rates: np.ndarray) -> np.ndarray:
-    """Whether second moments stay bounded with each of T learning rates."""
-    maps, modes = _maps(problem, method, batch, rates)
-    return (radii(maps.propagator_decay) <= 1 + 1e-14) & (loads(maps, modes.multiplicity) < 1)
+def _refined(
+    problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, ends: np.ndarray, margins: np.ndarray
+) -> np.ndarray:
+    """Brackets (2, N) of width `EDGE_TOLERANCE`.
+
+    By two γ on both sides of where a straight line through the margins crosses 0, the nearer the narrower the bracket,
+    so that it narrows quadratically; by a third of the bracket where that has failed.
+    """
+    stuck = np.zeros(batch.size, dtype=bool)
+    while (open_ := np.flatnonzero(ends[1] - ends[0] > EDGE_TOLERANCE * ends[1])).size:
+        low, high = ends[:, open_]
+        above, below = margins[:, open_]
+        width = high - low
+        centre = np.where(stuck[open_], (low + high) / 2, low + width * above / (above - below))
+        near = np.maximum(NEARER * width**2 / high, EDGE_TOLERANCE * high / 4)
+        reach = np.where(stuck[open_], width / 6, np.minimum(near, width / 6))
+        pair = np.clip([centre - reach, centre + reach], low, high)
+        values = batch[open_] * _least_inverses(problem, method, pair.ravel()).reshape(pair.shape) - 1
+        for rate, value in zip(pair, values, strict=True):
+            side = (~(value > 0)).astype(int)
+            inside = (rate > ends[0, open_]) & (rate < ends[1, open_])
+            ends[side[inside], open_[inside]] = rate[inside]
+            margins[side[inside], open_[inside]] = value[inside]
+        stuck[open_] = ~stuck[open_] & (ends[1, open_] - ends[0, open_] > width / 2)
+    return ends
 
 
-def _maps(problem: AbstractProblem, method: LinearMethod, batch: float, rates: np.ndarray) -> tuple[Generators, Modes]:
+def _margins(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """(N, T) by how much B exceeds, relative, the smallest with which γ is stable: 0 at the edge."""
+    return batch[:, None] * _least_inverses(problem, method, rates) - 1
+
+
+def _least_inverses(problem: AbstractProblem, method: LinearMethod, rates: np.ndarray) -> np.ndarray:
+    """(T,) 1/B of the smallest B with which learning rates are stable; 0 or less where none is.
+
+    The root of `Σ_i G_i/(B − G_i) = 1`, `G_i = B g_i`, as g_i ∝ 1/B. Beyond the edge of a direction alone its G is
+    below 0, and 1/2G goes on as 1/B does on its way to it.
+    """
+    maps, modes = _maps(problem, method, np.ones(rates.size), rates)
+    gain = own_responses(maps)
+    largest = gain.max(1)
+    stable = (radii(maps.propagator_decay) <= 1 + 1e-14) & (gain >= -ROUNDED_BELOW_0 * largest[:, None]).all(1)
+    found = np.minimum(1 / (2 * np.where(gain < 0, gain, -np.inf)), 0.0).min(1)
+    gain = np.maximum(gain[stable], 0.0)
+    batch = (gain * (1 + modes.multiplicity)).max(1)  # with which one direction would be at its edge alone
+    for _ in range(MOST_NEWTON_STEPS):  # 1/Σ is concave in B: from below Newton's steps rise, never too far
+        share = modes.multiplicity * gain / (batch[:, None] - gain)
+        total = share.sum(1)
+        step = total * (total - 1) / (share / (batch[:, None] - gain)).sum(1)
+        batch += step
+        if not (step > NEWTON_TOLERANCE * batch).any():
+            break
+    found[stable] = 1 / batch
+    return found
+
+
+def _maps(
+    problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rates: np.ndarray
+) -> tuple[Generators, Modes]:
     """Maps of steps, without a mode's own part, and modes that resolve what decides about stability."""
     matrices = method.matrices(rates, np.zeros(rates.size))
     first = float(rates[0])  # beyond the edge a method may go any distance
     gain = min(max(displacement(method, first, MANY_STEPS) / (MANY_STEPS * first), 1.0), LARGEST_GAIN)
     modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue / gain**2)
-    return generators(matrices, np.full(rates.size, batch), modes.eigenvalue, itself=False), modes
+    return generators(matrices, batch, modes.eigenvalue, itself=False), modes
 
 
-def growth_beyond(problem: AbstractProblem, method: LinearMethod, batch: float, rate: float) -> float:
-    """Rate per step at which second moments grow with a constant γ, 0 where they do not."""
-    maps, modes = _maps(problem, method, batch, np.array([rate]))
+def growths_beyond(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    """(N,) rates per step at which second moments grow with B and a constant γ, 0 where they do not."""
+    maps, modes = _maps(problem, method, batch, rate)
     with np.errstate(all="ignore"):
-        slowest = step_spectrum(maps.propagator_decay).at(0).slowest
-        return max(growth(maps, modes.multiplicity, slowest, np.inf), 0.0)
+        slowest = step_spectrum(maps.propagator_decay).slowest
+        return np.maximum(growths(maps, modes.multiplicity, slowest, np.full(rate.size, np.inf)), 0.0)
 
 
 def stability_edge(problem: AbstractProblem, batch: np.ndarray) -> np.ndarray:

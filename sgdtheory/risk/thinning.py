@@ -21,19 +21,19 @@ from sgdtheory.risk.panels import Averaging, Responses, responses
 from sgdtheory.risk.runs import Coefficients
 
 FAST_MODES = 0.1  # of the largest eigenvalue: larger ones, which may be next to the edge, stand for themselves
+SLOW = 1.2  # exponents by which a second vector decays on a panel whose products with the first have poles apart
 SPARE_DEGREES = 2  # of N(λ) and det X(λ) beyond 2p, one of them for what it is multiplied by
 HALVINGS = 10  # of an interval of log λ in which a node is sought: to 2%, as any nodes near them do
 LEBESGUE = 100.0  # Σ|W|, by which rounding errors grow: with more the interpolation is not used
 
 
 class Slow(NamedTuple):
-    """The decay `offset + slope·λ` a step of the slowest direction of a mode that decays at all, where λ is small.
+    """By how much a unit of λ adds to the decay of the slowest direction of a mode that decays at all, λ small; (L,).
 
-    (L,) each; and whether there are others that do not decay, as the optimum beside which weight decay holds the
-    weights: their products with it decay half as fast as its square.
+    And whether there are others that do not decay, as the optimum beside which weight decay holds the weights: their
+    products with it decay half as fast as its square.
     """
 
-    offset: np.ndarray
     slope: np.ndarray
     beside_fixed: bool
 
@@ -47,7 +47,7 @@ def slow_decay(matrices: StepMatrices) -> Slow:
     fixed = _minors(decay, size)
     rest = _minors(decay, size - 1)
     with np.errstate(all="ignore"):
-        return Slow(fixed / rest, (_minors(full, size) - fixed) / rest, size < k)
+        return Slow((_minors(full, size) - fixed) / rest, size < k)
 
 
 def _minors(matrix: np.ndarray, size: int) -> np.ndarray:
@@ -86,7 +86,7 @@ def thinned(nodes: np.ndarray, steps: Coefficients, modes: np.ndarray, run: Aver
     slow = np.flatnonzero(~fast)
     large = np.flatnonzero(fast)
     matrices = StepMatrices(*(each.reshape(panels, order, *each.shape[1:]) for each in steps.matrices))
-    poles = _poles(nodes, slow_decay(matrices), run.keeping)
+    poles = _poles(nodes, matrices, run.keeping)
     degree = order + SPARE_DEGREES
     if slow.size <= order * len(poles) + degree:
         return None
@@ -106,14 +106,27 @@ def thinned(nodes: np.ndarray, steps: Coefficients, modes: np.ndarray, run: Aver
     return Thinned(answers, spread, ease, eased)
 
 
-def _poles(nodes: np.ndarray, slow: Slow, keeping: Keeping | None) -> list[np.ndarray]:
-    """Of M, and of x where something is averaged: −λ at which they would grow by e^(p + 1) on a panel."""
+def _poles(nodes: np.ndarray, matrices: StepMatrices, keeping: Keeping | None) -> list[np.ndarray]:
+    """−λ at which moments would grow by e^(p + 1) on a panel, (L,) each.
+
+    Of squares of the slowest direction, and of its products with what else is slow or kept: x of an average, the
+    optimum beside which weight decay holds the weights, a second vector that hardly decays on a panel.
+    """
     reach = nodes.shape[1] / (nodes[:, -1] - nodes[:, 0])
-    found = [reach / 2 + slow.offset]
-    if keeping is not None or slow.beside_fixed:
-        found.append(reach + slow.offset + (keeping.forgetting if keeping else 0.0))
+    found = [_pole(matrices, reach / 2)]
+    decays = np.sort(np.abs(np.linalg.eigvals(matrices.decay.mean(1))))
+    slow = (decays[:, 1:2].T * (nodes[:, -1] - nodes[:, 0]) < SLOW).any()
+    if keeping is not None or slow or slow_decay(matrices).beside_fixed:
+        found.append(_pole(matrices, reach + (keeping.forgetting if keeping else 0.0)))
+    return found
+
+
+def _pole(matrices: StepMatrices, rate: np.ndarray) -> np.ndarray:
+    """(L,) −λ at which A − λ b cᵀ grows by a factor of 1 + `rate` a step: `λ cᵀ(rate + 1 − A)⁻¹ b = −1`."""
+    decay, b, c = (each.mean(1) for each in matrices)
+    response = np.linalg.solve(decay + rate[:, None, None] * np.eye(b.shape[1]), b[..., None])[..., 0]
     with np.errstate(all="ignore"):
-        return [each / slow.slope for each in found]
+        return 1 / (c * response).sum(1)
 
 
 def chosen(top: float, poles: list[np.ndarray], order: int, degree: int) -> np.ndarray:

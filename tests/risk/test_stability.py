@@ -4,7 +4,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.problems.modes import Modes
-from sgdtheory.risk.stability import growth_rate, stability_edge
+from sgdtheory.risk.stability import growth_rate, method_edge, stability_edge
 from tests.scaled import SCALES, Scaled
 
 
@@ -170,3 +170,35 @@ def test_directions_too_slow_for_rounding_end_no_stability(batch):
     how = {"batch_size": batch, "algorithm": st.Algorithm(method)}
     edge = st.max_stable_learning_rate(st.PowerLaw(2.789, 1.2447), **how)
     assert edge == pytest.approx(st.max_stable_learning_rate(st.PowerLaw(2.789, 1.2447, dim=300), **how), rel=1e-5)
+
+
+def radius_of_moments(method, eigenvalues, batch, rate):
+    """Largest |eigenvalue| of a step of the d k² second moments of d directions (T20)."""
+    decay, b, c = (each[0] for each in method.matrices(np.array([rate]), np.zeros(1)))
+    k = b.size
+    whole = np.zeros((len(eigenvalues), k * k, len(eigenvalues), k * k))
+    for i, eigenvalue in enumerate(eigenvalues):
+        one = np.eye(k) - decay - eigenvalue * np.outer(b, c)
+        whole[i, :, i] += np.kron(one, one)
+        for j in range(len(eigenvalues)):
+            whole[i, :, j] += (1 + (i == j)) * eigenvalue**2 / batch * np.outer(np.kron(b, b), np.kron(c, c))
+    return np.abs(np.linalg.eigvals(whole.reshape([len(eigenvalues) * k * k] * 2))).max()
+
+
+@pytest.mark.parametrize("method", [st.HeavyBall(0.9), st.Nesterov(0.5), st.AcceleratedSGD(0.9, 0.1, 5.0)], ids=str)
+@pytest.mark.parametrize("eigenvalues", [[1.0], [3.0, 1.0, 0.2], list(np.arange(1.0, 8) ** -1.1)], ids=len)
+def test_edges_of_many_batch_sizes_at_once(method, eigenvalues):
+    """Each where the dense map of second moments has radius 1; repeated and unordered batch sizes too."""
+    problem = st.LeastSquares(eigenvalues, np.ones(len(eigenvalues)))
+    batch = np.array([[7.0, 1.0, 1e5], [1.5, 200.0, 7.0]])
+    edges = method_edge(problem, method, batch)
+    assert edges.shape == batch.shape
+    assert edges[0, 0] == edges[1, 2]
+    for size, edge in zip(batch.flat, edges.flat, strict=True):
+        radius = [radius_of_moments(method, eigenvalues, size, edge * share) for share in (1 - 1e-6, 1 + 1e-6)]
+        assert radius[0] < 1 < radius[1]
+        assert method_edge(problem, method, np.array([size]))[0] == pytest.approx(edge, rel=3e-12)
+
+
+def test_no_batch_sizes_no_edges():
+    assert method_edge(st.PowerLaw(2.0, 3.0), st.HeavyBall(0.9), np.empty(0)).shape == (0,)

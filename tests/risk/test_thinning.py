@@ -99,19 +99,49 @@ def test_nodes_lose_no_digits(pole):
 
 
 @pytest.mark.parametrize(
-    ("method", "offset", "slope", "beside_fixed"),
+    ("method", "slope", "beside_fixed"),
     [
-        (st.SGD(), 0.0, 0.2, False),
-        (st.SGD(0.01), 0.002, 0.2, True),
-        (st.HeavyBall(0.9), 0.0, 2.0, False),
-        (st.Nesterov(0.5), 0.0, 0.4, False),
+        (st.SGD(), 0.2, False),
+        (st.SGD(0.01), 0.2, True),
+        (st.HeavyBall(0.9), 2.0, False),
+        (st.Nesterov(0.5), 0.4, False),
     ],
     ids=str,
 )
-def test_slow_decay(method, offset, slope, beside_fixed):
-    """γ λ/(1 − β), and γ times the weight decay more."""
-    matrices = method.matrices(np.full(6, 0.2), np.arange(6.0))
-    found = thinning.slow_decay(StepMatrices(*(each.reshape(2, 3, *each.shape[1:]) for each in matrices)))
-    np.testing.assert_allclose(found.offset, offset, atol=1e-16)
+def test_slow_decay(method, slope, beside_fixed):
+    """γ λ/(1 − β)."""
+    found = thinning.slow_decay(panel(method))
     np.testing.assert_allclose(found.slope, slope, rtol=1e-12)
     assert found.beside_fixed == beside_fixed
+
+
+def panel(method, rate=0.2):
+    """Two panels of three equal steps, the later ones with the same number."""
+    matrices = method.matrices(np.full(6, rate), np.full(6, 50.0))
+    return StepMatrices(*(each.reshape(2, 3, *each.shape[1:]) for each in matrices))
+
+
+@pytest.mark.parametrize("method", [*METHODS, st.SGD(0.01), st.ScheduleFree(0.9)], ids=str)
+def test_the_pole_is_where_a_direction_grows_so(method):
+    """1 + rate is an eigenvalue of A − λ b cᵀ, the largest."""
+    for rate in (1e-6, 0.05):
+        matrices = panel(method)
+        found = thinning._pole(matrices, np.full(2, rate))
+        step = np.eye(matrices.b.shape[2]) - matrices.decay[0, 0]
+        step = step + found[0] * np.outer(matrices.b[0, 0], matrices.c[0, 0])
+        assert np.abs(np.linalg.eigvals(step) - 1 - rate).min() < 1e-9
+        assert found[1] == found[0]
+
+
+@pytest.mark.parametrize(("interpolation", "steps"), [(0.0, 1e8), (0.9, 1e8), (0.9, 1e6)])
+def test_two_slow_vectors_have_poles_of_their_own(interpolation, steps, monkeypatch):
+    """Schedule-free SGD: all of its panels are thinned, and give what all modes do."""
+    algorithm = st.Algorithm(st.ScheduleFree(interpolation), average=LAST)
+    counts = count(monkeypatch)
+    course = Course(algorithm, 16.0, 0.3, steps)
+    few = course_risk(st.PowerLaw(2.0, 3.0), course, estimate=False).parts
+    assert counts[True] > 0
+    assert counts[False] == 0
+    monkeypatch.setattr("sgdtheory.risk.passage.thinned", lambda *_: None)
+    every = course_risk(st.PowerLaw(2.0, 3.0), course, estimate=False).parts
+    np.testing.assert_allclose(few, every, rtol=1e-11)
