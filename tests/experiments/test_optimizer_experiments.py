@@ -106,7 +106,7 @@ def test_no_waste_is_no_u_shape():
     assert failing == {
         "the risk of signs and of Adam is U-shaped in B",
         "signSGD with B = 1 needs up to π/2 times the data of the best batch size",
-        "steps of signs and of Adam are a + b/B + c/B², c > 0",
+        "steps of signs are a + b/B + c/B² with c = b/2, of Adam with a small c",
     }
 
 
