@@ -20,7 +20,9 @@ from experiments import (
     optimal_schedule,
     optimizers_networks,
     ramp_or_decay,
+    rate_rule,
     schedules,
+    small_batches,
     weight_decay,
     width_limit,
 )
@@ -109,7 +111,13 @@ JUDGES: dict[str, tuple[Any, type | None, Callable[[Any, Any], Sequence[Verdict]
         lambda config, rows: optimizers_networks.verdicts_of(config, rows, "teacher", 0.0),
     ),
     "ramp_or_decay": (ramp_or_decay, ramp_or_decay.Row, of_ramps),
+    "rate_rule": (rate_rule, rate_rule.Row, lambda config, rows: rate_rule._verdicts(config, rows, 0.0)),
     "schedules": (schedules, schedules.Row, of_schedules),
+    "small_batches": (
+        small_batches,
+        small_batches.Row,
+        lambda config, rows: small_batches._verdicts(config, rows, 0.0),
+    ),
     "weight_decay": (
         weight_decay,
         weight_decay.Row,
