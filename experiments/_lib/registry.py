@@ -72,7 +72,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("corollary8_simulated", 22, 1500),
         Experiment("ramp_or_decay", 10, 300),
         Experiment("schedules", 12, 700),
-        Experiment("optimizers", 25, 190),
+        Experiment("optimizers", 25, 220),
         Experiment("small_batches", 15, 100),
         Experiment("rate_rule", 6, 40),
         Experiment("optimal_ramp", 40, 900, by_name_only=True),

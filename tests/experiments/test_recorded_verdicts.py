@@ -18,6 +18,7 @@ from experiments import (
     momentum,
     optimal_exponents,
     optimal_schedule,
+    optimizers,
     optimizers_networks,
     ramp_or_decay,
     rate_rule,
@@ -104,6 +105,11 @@ JUDGES: dict[str, tuple[Any, type | None, Callable[[Any, Any], Sequence[Verdict]
         optimal_schedule,
         optimal_schedule.Row,
         lambda config, rows: optimal_schedule._verdicts(config, rows, 0.0),
+    ),
+    "optimizers": (
+        optimizers,
+        optimizers.Row,
+        lambda config, rows: optimizers._verdicts(config, rows, 0.0),
     ),
     "optimizers_networks": (
         optimizers_networks,
