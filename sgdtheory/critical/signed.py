@@ -16,9 +16,9 @@ from sgdtheory.risk import run_risks
 
 APART = np.log(2.0)  # of log γ, to begin a search with
 STEPS_APART = np.log(4.0)  # of log n
-FEW_STEPS = 128.0  # up to so many several minima over γ were seen, within
-SEVERAL = np.log(8.0)  # of log γ on either side,
-SEVERAL_APART = np.log(1.2)  # no narrower,
+FEW_STEPS = 400.0  # up to so many several minima over γ were seen, within
+SEVERAL = np.log(4.0)  # of log γ on either side,
+SEVERAL_APART = np.log(1.1)  # no narrower,
 SEVERAL_DEEP = 0.1  # and below a point of such a grid by no more
 STEEPEST = -1.5, 0.5  # slopes of log γ in log n that are believed
 SETTLED = 3e-4  # of log risk, at which a search for γ ends

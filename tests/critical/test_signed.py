@@ -68,6 +68,7 @@ def test_the_best_learning_rate():
         (st.PowerLaw(1.87, 4.25, noise_variance=0.048), st.Algorithm(st.Adam(), st.Linear(), average=LAST), 541, 76),
         (st.PowerLaw(2.0, 1.95, 20, 19.8), ADAM, 837, 54),
         (st.PowerLaw(1.5, 2.0, 16), LINEAR, 200, 2),
+        slow(st.PowerLaw(2.5, 3.25), ADAM, 10_000, 120),
     ],
 )
 def test_the_least_of_several_minima(problem, algorithm, batch, steps):
