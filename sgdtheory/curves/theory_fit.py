@@ -17,6 +17,7 @@ def fit_loss_curves(
     curves: LossCurve | Sequence[LossCurve],
     *,
     weight_decay: float | None = None,
+    optimizer: str = "sgd",
     level: float = 0.95,
     progress: Callable[[str], None] | None = None,
 ) -> CurvesFit:
@@ -63,7 +64,7 @@ def fit_loss_curves(
     decay = None if weight_decay is None else single_number("weight_decay", weight_decay)
     if decay is not None and not 0 <= decay < np.inf:
         raise ValueError(f"weight_decay must be 0 or more, got {weight_decay}; leave it out where there is none")
-    found, data = fit_to(curves, TheoryLaw(decay), progress)
+    found, data = fit_to(curves, TheoryLaw(decay, optimizer), progress)
     return _result(found, data, curves, share)
 
 
