@@ -14,9 +14,9 @@ from sgdtheory.curves.best_rates import best_rates
 from sgdtheory.curves.law_fit import UNRESOLVED, LossPrediction, band
 from sgdtheory.curves.laws.theory import Panelled, TheoryLaw
 from sgdtheory.curves.loss_curve import LossCurve
-from sgdtheory.curves.loss_model import LossModel, losses
+from sgdtheory.curves.loss_model import LossModel, in_batches, losses
 from sgdtheory.curves.loss_table import FEWEST_STEPS as FEWEST_STEPS_OF_TABLE
-from sgdtheory.curves.loss_table import LossTable, loss_table
+from sgdtheory.curves.loss_table import AbstractLossTable, loss_table
 from sgdtheory.curves.panels import Optimizer, panels_of
 from sgdtheory.curves.robust_fit import Observed, RobustFit
 from sgdtheory.fits import StepsTable
@@ -182,8 +182,8 @@ class CurvesFit:
 
         def log_losses(coordinates: np.ndarray) -> np.ndarray:
             model = self._model(coordinates)
-            if unknown:  # in batches of the curves: the noise is divided, nothing is multiplied
-                model = model._replace(noise=model.noise / float(curve.batch_size[0]))
+            if unknown:  # in batches of the curves: nothing is multiplied
+                model = in_batches(model, float(curve.batch_size[0]), self._optimizer)
             used = panels._replace(batch=np.full_like(panels.batch, np.nan)) if unknown else panels
             with np.errstate(all="ignore"):  # overflow is a result here
                 return np.log(losses(model, used, self._optimizer)[:, 0, panels.rows[0]])
@@ -261,13 +261,15 @@ class CurvesFit:
         return self._table(worst, shape, samples, top).critical_batch_size(samples, overhead)[0]
 
     def _top(self, largest: float | None) -> float:
-        """The largest learning rate that is allowed and stable."""
+        """The largest learning rate that is allowed and stable; Adam's step shrinks as the risk grows, and has no edge."""
         if largest is None:
             return self.max_learning_rate
+        if self._optimizer.adaptive:
+            return positive_number("max_learning_rate", largest)
         stable = STABLE / self.step_size.value * self.max_learning_rate
         return min(positive_number("max_learning_rate", largest), stable)
 
-    def _table(self, model: LossModel, schedule: Shape, samples: float, top: float) -> LossTable:
+    def _table(self, model: LossModel, schedule: Shape, samples: float, top: float) -> AbstractLossTable:
         batch = float(np.median(self.curves[-1].batch_size)) if self.knows_batch_size else 1.0
         return loss_table(model, self._optimizer, schedule, samples, batch, top)
 
@@ -321,7 +323,7 @@ class CurvesFit:
         model = self.model
         known = self.knows_batch_size
         if not known:
-            model = model._replace(noise=model.noise / batch)
+            model = in_batches(model, batch, self._optimizer)
         how = n, batch if known else np.nan, self._top(max_learning_rate)
         knots, rates, loss = best_rates(model, self._optimizer, *how)
         steps = np.unique(np.round(np.concatenate([np.linspace(0, n - 1, POINTS // 2), _dense(n - 1)])))

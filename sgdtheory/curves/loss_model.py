@@ -67,6 +67,12 @@ def directions(model: LossModel, moved: np.ndarray) -> Directions:
     return Directions(np.exp(-a * log_index), count, signal, unmoved)
 
 
+def in_batches(model: LossModel, batch: float, optimizer: Optimizer) -> LossModel:
+    """With a batch size that is known in batches of the curves alone: what SGD's noise, and Adam's step, becomes."""
+    longer = np.sqrt(batch) if optimizer.adaptive else 1.0
+    return model._replace(noise=model.noise / batch, step_size=model.step_size * longer)
+
+
 def losses(model: LossModel, panels: Panels, optimizer: Optimizer) -> np.ndarray:
     """(Q, J, M + 1) loss at the ends of the panels of J runs.
 
@@ -85,7 +91,8 @@ def losses(model: LossModel, panels: Panels, optimizer: Optimizer) -> np.ndarray
     norms = weight_norms(panels, model.growth, optimizer)
     x_top = model.step_size[:, None, None] * (panels.rate / optimizer.learning_rate) / np.sqrt(norms)
     if optimizer.adaptive:
-        x_top = x_top / np.sqrt(share * optimizer.batch)  # where noise alone makes up v
+        of_curves = 1.0 if np.isnan(optimizer.batch) else optimizer.batch
+        x_top = x_top / np.sqrt(share * of_curves)  # where noise alone makes up v
     modes = directions(model, (x_top * panels.steps).sum(-1).max(1))
     risk = np.repeat(modes.signal[:, None, :], panels.steps.shape[0], axis=1)
     total = risk.sum(-1)

@@ -20,13 +20,13 @@ class Optimizer(NamedTuple):
         learning_rate: γ̄, that to which others are compared.
         weight_decay: w of AdamW.
         adaptive: whether it divides gradients by their root mean square, as Adam does.
-        batch: B̄, that of the curves, 1 where it is not known.
+        batch: B̄, that of the curves; nan where it is not known.
     """
 
     learning_rate: float
     weight_decay: float
     adaptive: bool = False
-    batch: float = 1.0
+    batch: float = np.nan
 
 
 class Panels(NamedTuple):

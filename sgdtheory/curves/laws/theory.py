@@ -73,7 +73,7 @@ class TheoryLaw(AbstractLaw):
         """Panels of the curves."""
         panels = panels_of(curves)
         rate = float(panels.rate.max())
-        batch = 1.0 if curves[0].batch_size is None else float(np.median(curves[-1].batch_size))
+        batch = np.nan if curves[0].batch_size is None else float(np.median(curves[-1].batch_size))
         return Panelled(panels, Optimizer(rate, self.weight_decay or 0.0, self.optimizer == "adam", batch))
 
     def model(self, values: Mapping[str, np.ndarray]) -> LossModel:
