@@ -40,7 +40,7 @@ class CurvesCriticalBatchSize(NamedTuple):
         batch_size: B*, not rounded, in the unit of the batch size of the curves, or in batches of theirs.
         interval: (K, 2) of it; from 0 to inf where the curves do not tell it, up to inf where B* is D/8 or more.
         loss: R_opt(D) + L0, the least loss with D samples.
-        max_learning_rate: the largest that was allowed, below the edge γλ_1 = 2.
+        max_learning_rate: the largest that was allowed, of SGD below the edge γλ_1 = 2.
         remark: where B* is a lower bound: runs of fewer than eight steps are not looked at; empty if nowhere.
     """
 
@@ -74,7 +74,7 @@ class CurvesFit:
         capacity, source: exponents a and b of `λ_i = i^−a` and `s_i = A i^−b`.
         signal: A, units of the loss.
         noise: σ² in units of the loss; where batch sizes are not known σ²/B.
-        step_size: γλ_1 at the largest learning rate.
+        step_size: γλ_1 at the largest learning rate; of Adam, where noise at the batch size of the curves dominates.
         irreducible_loss: L0.
         growth: g of the weights' squared norm in a step at the largest learning rate; None without weight decay.
         scatter: robust standard deviation of log loss about the fit.
@@ -127,7 +127,11 @@ class CurvesFit:
 
     @property
     def problem(self) -> PowerLaw:
-        """The theory's problem, in units in which A = 1; where batch sizes are not known a batch is 10⁶ samples."""
+        """The theory's problem, in units in which A = 1; where batch sizes are not known a batch is 10⁶ samples.
+
+        With Adam that of SGD with the same eigenvalues: a covariance has their squares, `preconditioned(0.5)` of it is
+        this.
+        """
         unit = 1.0 if self.knows_batch_size else PARTS
         noise = unit * self.noise.value / self.signal.value
         return PowerLaw(self.capacity.value, self.source.value, noise_variance=noise)
@@ -335,7 +339,8 @@ class CurvesFit:
 
         every = [*self.curves, *others]
         exponents = f"$a$ = {self.capacity.value:.2f}, $b$ = {self.source.value:.2f}"
-        heading = title or f"SGD on a power law, {exponents}: off by {self.scatter:.2%} where it was fitted"
+        method = "Adam" if self._optimizer.adaptive else "SGD"
+        heading = title or f"{method} on a power law, {exponents}: off by {self.scatter:.2%} where it was fitted"
         return curves_figure(every, [self.predict_curve(each).loss for each in every], len(self.curves), heading)
 
 
