@@ -132,16 +132,17 @@ def _plain(modes: Directions, panel: Panel, x_top: np.ndarray, risk: np.ndarray)
 
 
 def _adaptive(modes: Directions, panel: Panel, x_top: np.ndarray, risk: np.ndarray) -> np.ndarray:
-    """(Q, J, K) risk after a panel of Adam, with v at the middle of the panel.
+    """(Q, J, K) risk after a panel of Adam, with v in the middle of its steps.
 
     A step larger than `c (1 − hx/2)^½`, c that of noise alone and h = 1 + 1/B, does not last: then the direction's risk
     is above `x/(2 − hx)` of the noise, and v with it. So Adam has no edge.
     """
     x_noise = x_top[:, :, None] * modes.eigenvalue[:, None, :]
     own = 1 + panel.own[:, None]
+    way = (1 - 1 / np.maximum(panel.steps[:, None], 1.0)) / 2  # to the end of the panel, of where its steps begin
     after = risk
     for _ in range(ROUNDS):
-        middle = ((np.sqrt(risk) + np.sqrt(after)) / 2) ** 2
+        middle = ((1 - way) * np.sqrt(risk) + way * np.sqrt(after)) ** 2
         noise = (panel.noise + panel.own * middle.sum(-1))[:, :, None]
         square = x_noise**2 * panel.noise[:, :, None]
         x = np.sqrt(square / (noise + own * middle / modes.count[:, None, :]))
