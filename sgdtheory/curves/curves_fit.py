@@ -265,7 +265,7 @@ class CurvesFit:
         return self._table(worst, shape, samples, top).critical_batch_size(samples, overhead)[0]
 
     def _top(self, largest: float | None) -> float:
-        """The largest learning rate that is allowed and stable; Adam's step shrinks as the risk grows, and has no edge."""
+        """The largest learning rate that is allowed and stable; Adam's step shrinks as the risk grows: no edge."""
         if largest is None:
             return self.max_learning_rate
         if self._optimizer.adaptive:

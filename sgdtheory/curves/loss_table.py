@@ -212,9 +212,7 @@ def _in_panels(shape: Shape) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _bias_and_variance(runs: Runs, model: LossModel, optimizer: Optimizer) -> np.ndarray:
     """(2, G, N) of SGD, variance at B = 1; what a step multiplies is left out."""
     parts = LossModel(*(np.repeat(each, 2) for each in model))
-    parts = parts._replace(
-        signal=np.array([model.signal[0], 0.0]), noise=np.array([0.0, model.noise[0]])
-    )
+    parts = parts._replace(signal=np.array([model.signal[0], 0.0]), noise=np.array([0.0, model.noise[0]]))
     return runs.losses(parts, optimizer, np.nan)
 
 

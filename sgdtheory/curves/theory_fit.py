@@ -44,8 +44,8 @@ def fit_loss_curves(
         curves: of one group: runs of one model on one kind of data, with different schedules. One alone is enough for
             a curve like it, but tells noise from slow learning only if its learning rate changes.
         weight_decay: w of AdamW. None: no weight decay, and weights of constant norm.
-        optimizer: "sgd", or "adam", in coordinates that are eigenvectors: then predictions for other batch sizes hold at
-            a given learning rate.
+        optimizer: "sgd", or "adam", in coordinates that are eigenvectors: predictions for other batch sizes at a given
+            learning rate need it.
         level: of the intervals.
         progress: is told, in a few words, what goes on.
 

@@ -86,7 +86,7 @@ def test_batches_of_unknown_size():
 
 @pytest.mark.parametrize("optimizer", [KNOWN, UNKNOWN])
 def test_a_table_between_its_batch_sizes(optimizer, monkeypatch):
-    """Risks of a run at a constant rate, a step at a time, within 1%; the table's batch sizes span what is asked for."""
+    """Risks at a constant rate, a step at a time, within 1%; the table's batch sizes span what is asked for."""
     monkeypatch.setattr(table_module, "SMALLEST_RATE", 0.5)
     of = model(1.5, 1.8, 3.0 if optimizer is KNOWN else 0.1, 0.1)._replace(floor=np.array([2.0]))
     batch = 32.0 if optimizer is KNOWN else 1.0
@@ -173,7 +173,7 @@ def test_batch_sizes_that_are_not_known():
 
 @pytest.mark.slow
 def test_what_follows():
-    """Of curves of the model that scatter by 5e-4: B*, steps and schedules agree with each other; no edge holds rates."""
+    """Of curves of the model that scatter by 5e-4: B*, steps and schedules agree; no edge holds rates back."""
     random = np.random.default_rng(0)
     curves = []
     for shape in SHAPES:
