@@ -169,8 +169,9 @@ def loss_table(
     model = model._replace(floor=np.zeros(1))
     if not optimizer.adaptive:
         return LossTable(log_steps, log_rate, *_bias_and_variance(runs, model, optimizer))
-    batches = np.log(samples) - log_steps[[-1, 0]]
-    log_batch = np.linspace(*batches, int(np.ceil(np.ptp(batches) / BATCHES_APART)) + 1)
+    fewest = np.log(samples) - log_steps[-1]
+    most = np.log(samples) - log_steps[0]
+    log_batch = np.linspace(fewest, most, int(np.ceil((most - fewest) / BATCHES_APART)) + 1)
     risks = [_adaptive_risks(runs, model, optimizer, float(each)) for each in np.exp(log_batch)]
     return AdaptiveLossTable(log_steps, log_rate, log_batch, np.log(risks))
 
