@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import tyro
@@ -48,7 +48,7 @@ class FitCurvesCommand:
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
         "curves": ("csv", "hold_out", "example"),
         "columns": ("step", "learning_rate", "loss", "batch_size", "curve", "group"),
-        "training": ("warmup", "weight_decay"),
+        "training": ("warmup", "weight_decay", "optimizer"),
         "critical batch size": ("num_samples", "max_learning_rate", "overhead"),
         "output": ("level", "steps_csv", "plot", "json"),
     }
@@ -75,6 +75,8 @@ class FitCurvesCommand:
     """Steps of linear warm-up before the first row."""
     weight_decay: float | None = None
     """Weight decay of AdamW; None: none."""
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    """Whether steps follow the size of gradients, as Adam's do: what a learning rate does depends on the batch size."""
     num_samples: tuple[float, ...] = ()
     """Data sizes D for which to print B*; None: those of the longest curve."""
     max_learning_rate: float | None = None
@@ -159,7 +161,8 @@ class FitCurvesCommand:
 
         decay = self.weight_decay if self.csv or self.weight_decay is not None else EXAMPLE_DECAY
         with live_line("fitting", str) as show:
-            return fit_loss_curves(curves, weight_decay=decay, level=self.level, progress=show)
+            options = {"weight_decay": decay, "optimizer": self.optimizer}
+            return fit_loss_curves(curves, **options, level=self.level, progress=show)
 
     def _longest(self, curves: list["LossCurve"]) -> tuple[float, ...]:
         ends = [curve.step[-1] * (1.0 if curve.batch_size is None else curve.batch_size[-1]) for curve in curves]

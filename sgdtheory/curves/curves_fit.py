@@ -14,9 +14,9 @@ from sgdtheory.curves.best_rates import best_rates
 from sgdtheory.curves.law_fit import UNRESOLVED, LossPrediction, band
 from sgdtheory.curves.laws.theory import Panelled, TheoryLaw
 from sgdtheory.curves.loss_curve import LossCurve
-from sgdtheory.curves.loss_model import LossModel, losses
+from sgdtheory.curves.loss_model import LossModel, in_batches, losses
 from sgdtheory.curves.loss_table import FEWEST_STEPS as FEWEST_STEPS_OF_TABLE
-from sgdtheory.curves.loss_table import LossTable, loss_table
+from sgdtheory.curves.loss_table import AbstractLossTable, loss_table
 from sgdtheory.curves.panels import Optimizer, panels_of
 from sgdtheory.curves.robust_fit import Observed, RobustFit
 from sgdtheory.fits import StepsTable
@@ -40,7 +40,7 @@ class CurvesCriticalBatchSize(NamedTuple):
         batch_size: B*, not rounded, in the unit of the batch size of the curves, or in batches of theirs.
         interval: (K, 2) of it; from 0 to inf where the curves do not tell it, up to inf where B* is D/8 or more.
         loss: R_opt(D) + L0, the least loss with D samples.
-        max_learning_rate: the largest that was allowed, below the edge γλ_1 = 2.
+        max_learning_rate: the largest that was allowed, of SGD below the edge γλ_1 = 2.
         remark: where B* is a lower bound: runs of fewer than eight steps are not looked at; empty if nowhere.
     """
 
@@ -74,7 +74,7 @@ class CurvesFit:
         capacity, source: exponents a and b of `λ_i = i^−a` and `s_i = A i^−b`.
         signal: A, units of the loss.
         noise: σ² in units of the loss; where batch sizes are not known σ²/B.
-        step_size: γλ_1 at the largest learning rate.
+        step_size: γλ_1 at the largest learning rate; of Adam, where noise at the batch size of the curves dominates.
         irreducible_loss: L0.
         growth: g of the weights' squared norm in a step at the largest learning rate; None without weight decay.
         scatter: robust standard deviation of log loss about the fit.
@@ -127,7 +127,11 @@ class CurvesFit:
 
     @property
     def problem(self) -> PowerLaw:
-        """The theory's problem, in units in which A = 1; where batch sizes are not known a batch is 10⁶ samples."""
+        """The theory's problem, in units in which A = 1; where batch sizes are not known a batch is 10⁶ samples.
+
+        With Adam that of SGD with the same eigenvalues: a covariance has their squares, `preconditioned(0.5)` of it is
+        this.
+        """
         unit = 1.0 if self.knows_batch_size else PARTS
         noise = unit * self.noise.value / self.signal.value
         return PowerLaw(self.capacity.value, self.source.value, noise_variance=noise)
@@ -182,8 +186,8 @@ class CurvesFit:
 
         def log_losses(coordinates: np.ndarray) -> np.ndarray:
             model = self._model(coordinates)
-            if unknown:  # in batches of the curves: the noise is divided, nothing is multiplied
-                model = model._replace(noise=model.noise / float(curve.batch_size[0]))
+            if unknown:  # in batches of the curves: nothing is multiplied
+                model = in_batches(model, float(curve.batch_size[0]), self._optimizer)
             used = panels._replace(batch=np.full_like(panels.batch, np.nan)) if unknown else panels
             with np.errstate(all="ignore"):  # overflow is a result here
                 return np.log(losses(model, used, self._optimizer)[:, 0, panels.rows[0]])
@@ -261,13 +265,15 @@ class CurvesFit:
         return self._table(worst, shape, samples, top).critical_batch_size(samples, overhead)[0]
 
     def _top(self, largest: float | None) -> float:
-        """The largest learning rate that is allowed and stable."""
+        """The largest learning rate that is allowed and stable; Adam's step shrinks as the risk grows: no edge."""
         if largest is None:
             return self.max_learning_rate
+        if self._optimizer.adaptive:
+            return positive_number("max_learning_rate", largest)
         stable = STABLE / self.step_size.value * self.max_learning_rate
         return min(positive_number("max_learning_rate", largest), stable)
 
-    def _table(self, model: LossModel, schedule: Shape, samples: float, top: float) -> LossTable:
+    def _table(self, model: LossModel, schedule: Shape, samples: float, top: float) -> AbstractLossTable:
         batch = float(np.median(self.curves[-1].batch_size)) if self.knows_batch_size else 1.0
         return loss_table(model, self._optimizer, schedule, samples, batch, top)
 
@@ -321,7 +327,7 @@ class CurvesFit:
         model = self.model
         known = self.knows_batch_size
         if not known:
-            model = model._replace(noise=model.noise / batch)
+            model = in_batches(model, batch, self._optimizer)
         how = n, batch if known else np.nan, self._top(max_learning_rate)
         knots, rates, loss = best_rates(model, self._optimizer, *how)
         steps = np.unique(np.round(np.concatenate([np.linspace(0, n - 1, POINTS // 2), _dense(n - 1)])))
@@ -333,7 +339,8 @@ class CurvesFit:
 
         every = [*self.curves, *others]
         exponents = f"$a$ = {self.capacity.value:.2f}, $b$ = {self.source.value:.2f}"
-        heading = title or f"SGD on a power law, {exponents}: off by {self.scatter:.2%} where it was fitted"
+        method = "Adam" if self._optimizer.adaptive else "SGD"
+        heading = title or f"{method} on a power law, {exponents}: off by {self.scatter:.2%} where it was fitted"
         return curves_figure(every, [self.predict_curve(each).loss for each in every], len(self.curves), heading)
 
 

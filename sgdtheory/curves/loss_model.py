@@ -9,6 +9,7 @@ from sgdtheory.curves.panels import Optimizer, Panels, weight_norms
 LEADING = 16  # directions that are kept by themselves
 BLOCKS, NODES = 8, 6  # of Gauss–Legendre nodes in log i beyond
 UNMOVED = 1e-4  # of n γ λ: directions below it have hardly moved
+ROUNDS = 2  # of v and the risk that it depends on, in a panel of Adam
 EDGE, LARGEST_STEP = 2.0, 1.99  # of γλ: from which on a step is unstable, and up to which it is computed
 
 
@@ -66,6 +67,12 @@ def directions(model: LossModel, moved: np.ndarray) -> Directions:
     return Directions(np.exp(-a * log_index), count, signal, unmoved)
 
 
+def in_batches(model: LossModel, batch: float, optimizer: Optimizer) -> LossModel:
+    """With a batch size that is known in batches of the curves alone: what SGD's noise, and Adam's step, becomes."""
+    longer = np.sqrt(batch) if optimizer.adaptive else 1.0
+    return model._replace(noise=model.noise / batch, step_size=model.step_size * longer)
+
+
 def losses(model: LossModel, panels: Panels, optimizer: Optimizer) -> np.ndarray:
     """(Q, J, M + 1) loss at the ends of the panels of J runs.
 
@@ -74,36 +81,87 @@ def losses(model: LossModel, panels: Panels, optimizer: Optimizer) -> np.ndarray
     in closed form over a panel, at its mean learning rate; noise with the rate at which what is left of it was made;
     what the sum adds to the noise frozen at its mean over the panel (THEORY.md T1, T34). Where B is not known, noise is
     σ²/B alone: the sum is small beside σ² then. Beyond a step with γλ_1 ≥ 2 the loss is inf.
+
+    Adam divides by the root of the gradient's mean square v (T38), σ̄²/B̄ being that of noise alone at the curves' B̄:
+
+        x_i = γ_t λ_i √(σ²/(B̄ v_i)),   v_i = (σ² + Σ_j r_j)/B + (1 + 1/B) r_i,   r_i of a single direction.
     """
-    norms = weight_norms(panels, model.growth, optimizer)
-    x_top = model.step_size[:, None, None] * (panels.rate / optimizer.learning_rate) / np.sqrt(norms)
-    modes = directions(model, (x_top * panels.steps).sum(-1).max(1))
     share = 1 / np.where(np.isnan(panels.batch), 1.0, panels.batch)
     own = np.where(np.isnan(panels.batch), 0.0, share)  # of what is multiplied
+    norms = weight_norms(panels, model.growth, optimizer)
+    x_top = model.step_size[:, None, None] * (panels.rate / optimizer.learning_rate) / np.sqrt(norms)
+    if optimizer.adaptive:
+        of_curves = 1.0 if np.isnan(optimizer.batch) else optimizer.batch
+        x_top = x_top / np.sqrt(share * of_curves)  # where noise alone makes up v
+    modes = directions(model, (x_top * panels.steps).sum(-1).max(1))
     risk = np.repeat(modes.signal[:, None, :], panels.steps.shape[0], axis=1)
     total = risk.sum(-1)
     found = [total]
     diverged = np.zeros_like(total, dtype=bool)
-    multiplied = bool(own.any())
+    advance = _adaptive if optimizer.adaptive else _plain
     for m in range(panels.steps.shape[1]):
-        x = np.minimum(x_top[:, :, m, None] * modes.eigenvalue[:, None, :], LARGEST_STEP)
-        square = x * x
-        loss_rate = 2 * x - square * (1 + own[:, m, None])  # 1 − α
-        kept = np.exp(panels.steps[:, m, None] * np.log1p(-np.clip(loss_rate, -0.5, 1 - 1e-15)))
-        gain = modes.count[:, None, :] * square / np.maximum(loss_rate, 1e-300) * (1 - kept)
-        if panels.change[:, m].any():
-            gain *= 1 + panels.change[:, m, None] * _lateness(loss_rate * panels.steps[:, m, None])
-        base = kept * risk
-        noise = model.noise[:, None] * share[:, m]
-        risk = base + gain * noise[:, :, None]
-        if multiplied:
-            for _ in range(2):
-                mean = (total + risk.sum(-1)) / 2
-                risk = base + gain * (noise + own[:, m] * mean)[:, :, None]
+        panel = Panel(panels.steps[:, m], panels.change[:, m], own[:, m], model.noise[:, None] * share[:, m])
+        risk = advance(modes, panel, x_top[:, :, m], risk)
         total = risk.sum(-1)
-        diverged |= x_top[:, :, m] >= EDGE
+        diverged |= (x_top[:, :, m] >= EDGE) & (not optimizer.adaptive)
         found.append(np.where(diverged, np.inf, total))
     return model.floor[:, None, None] + modes.unmoved[:, None, None] + np.stack(found, axis=-1)
+
+
+class Panel(NamedTuple):
+    """One of J runs: (J,) steps, change of the rate, 1/B where it is known or 0; (Q, J) σ²/B."""
+
+    steps: np.ndarray
+    change: np.ndarray
+    own: np.ndarray
+    noise: np.ndarray
+
+
+def _plain(modes: Directions, panel: Panel, x_top: np.ndarray, risk: np.ndarray) -> np.ndarray:
+    """(Q, J, K) risk after a panel of SGD, `x_i = x_1 λ_i`."""
+    x = np.minimum(x_top[:, :, None] * modes.eigenvalue[:, None, :], LARGEST_STEP)
+    kept, gain = _kept_and_gained(modes, panel, x)
+    base = kept * risk
+    total = risk.sum(-1)
+    after = base + gain * panel.noise[:, :, None]
+    if panel.own.any():
+        for _ in range(2):
+            mean = (total + after.sum(-1)) / 2
+            after = base + gain * (panel.noise + panel.own * mean)[:, :, None]
+    return after
+
+
+def _adaptive(modes: Directions, panel: Panel, x_top: np.ndarray, risk: np.ndarray) -> np.ndarray:
+    """(Q, J, K) risk after a panel of Adam, with v in the middle of its steps.
+
+    A step larger than `c (1 − hx/2)^½`, c that of noise alone and h = 1 + 1/B, does not last: then the direction's risk
+    is above `x/(2 − hx)` of the noise, and v with it. So Adam has no edge.
+    """
+    x_noise = x_top[:, :, None] * modes.eigenvalue[:, None, :]
+    own = 1 + panel.own[:, None]
+    way = (1 - 1 / np.maximum(panel.steps[:, None], 1.0)) / 2  # to the end of the panel, of where its steps begin
+    after = risk
+    for _ in range(ROUNDS):
+        middle = ((1 - way) * np.sqrt(risk) + way * np.sqrt(after)) ** 2
+        noise = (panel.noise + panel.own * middle.sum(-1))[:, :, None]
+        square = x_noise**2 * panel.noise[:, :, None]
+        x = np.sqrt(square / (noise + own * middle / modes.count[:, None, :]))
+        bend = own * square / noise / 4
+        x = np.minimum(x, np.sqrt(bend**2 + square / noise) - bend)
+        kept, gain = _kept_and_gained(modes, panel, x)
+        after = kept * risk + gain * noise
+    return after
+
+
+def _kept_and_gained(modes: Directions, panel: Panel, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(Q, J, K) what a panel keeps of a node's risk, and what it adds in units of the noise of a batch."""
+    square = x * x
+    loss_rate = 2 * x - square * (1 + panel.own[:, None])  # 1 − α
+    kept = np.exp(panel.steps[:, None] * np.log1p(-np.clip(loss_rate, -0.5, 1 - 1e-15)))
+    gain = modes.count[:, None, :] * square / np.maximum(loss_rate, 1e-300) * (1 - kept)
+    if panel.change.any():
+        gain *= 1 + panel.change[:, None] * _lateness(loss_rate * panel.steps[:, None])
+    return kept, gain
 
 
 def _lateness(decay: np.ndarray) -> np.ndarray:

@@ -1,13 +1,16 @@
-"""The critical batch size of a fitted theory, from one table of bias and variance over steps and learning rates."""
+"""The critical batch size of a fitted theory, from one table of risks over steps and learning rates."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
 
 from sgdtheory.algorithms import Shape
-from sgdtheory.curves.loss_model import LossModel, losses
+from sgdtheory.curves.loss_model import LossModel, in_batches, losses
 from sgdtheory.curves.panels import Optimizer, Panels
 
 PANELS = 56  # of a run, half of them dense towards its end
@@ -15,28 +18,31 @@ STEPS_APART = 0.2  # of log n
 RATES_APART = 0.2  # of log γ
 FEWEST_STEPS = 8.0  # of a run: panels of learning rates are no steps below
 SMALLEST_RATE = 1e-3  # of the largest
+BATCHES_APART = 1.0  # of log B, at most, of Adam
 BATCHES_BELOW = 64.0  # the smallest batch size looked at, below the one of the curves
 
 
 @dataclass(frozen=True, eq=False)
-class LossTable:
-    """`R(n, B) = min_γ bias(γ, n) + variance(γ, n)/B` of runs with one shape of the learning rate.
+class AbstractLossTable(ABC):
+    """Risks of runs with one shape of the learning rate, over steps n, learning rates γ and batch sizes B.
 
     Attributes:
         log_steps: (N,) log n.
-        log_rate: (G,) log γ.
-        bias: (G, N), in units of the loss.
-        variance: (G, N) at B = 1.
+        log_rate: (G,) log γ, evenly apart.
     """
 
     log_steps: np.ndarray
     log_rate: np.ndarray
-    bias: np.ndarray
-    variance: np.ndarray
+
+    @abstractmethod
+    def log_risks(self, batch: np.ndarray) -> np.ndarray:
+        """(len(batch), G, N) log of the risk, in units of the loss."""
+
+    # Final: what is least, and what it needs.
 
     def risk(self, batch: np.ndarray) -> np.ndarray:
         """(len(batch), N) least risk over γ ≤ the largest, by a parabola in log γ through the three best."""
-        total = np.log(self.bias + self.variance / batch[:, None, None])  # (B, G, N)
+        total = self.log_risks(batch)
         best = np.clip(total.argmin(1), 1, self.log_rate.size - 2)[:, None]
         return np.exp(_lowest(*(np.take_along_axis(total, best + shift, 1)[:, 0] for shift in (-1, 0, 1))))
 
@@ -95,6 +101,44 @@ class LossTable:
         return float(np.log(batch * self.steps_to(target * (1 + 1e-9), batch) / samples) - np.log1p(overhead))
 
 
+@dataclass(frozen=True, eq=False)
+class LossTable(AbstractLossTable):
+    """Of SGD: `R(n, B, γ) = bias(γ, n) + variance(γ, n)/B`.
+
+    Attributes:
+        bias: (G, N), in units of the loss.
+        variance: (G, N) at B = 1.
+    """
+
+    bias: np.ndarray
+    variance: np.ndarray
+
+    def log_risks(self, batch: np.ndarray) -> np.ndarray:
+        """Of the sum."""
+        return np.log(self.bias + self.variance / batch[:, None, None])
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveLossTable(AbstractLossTable):
+    """Of Adam, whose steps depend on the batch size and on the risk: cubic in log B between batch sizes.
+
+    Attributes:
+        log_batch: (A,) log B.
+        log_risk: (A, G, N), in units of the loss.
+    """
+
+    log_batch: np.ndarray
+    log_risk: np.ndarray
+
+    def log_risks(self, batch: np.ndarray) -> np.ndarray:
+        """By the spline."""
+        return self._spline(np.log(batch))
+
+    @cached_property
+    def _spline(self) -> CubicSpline:
+        return CubicSpline(self.log_batch, self.log_risk)
+
+
 def _lowest(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray:
     """The least of the parabola through three values evenly apart; of the values where the middle one is not least."""
     bend = low - 2 * middle + high
@@ -106,7 +150,7 @@ def _lowest(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray
 
 def loss_table(
     model: LossModel, optimizer: Optimizer, shape: Shape, samples: float, batch: float, top: float
-) -> LossTable:
+) -> AbstractLossTable:
     """Of one candidate.
 
     Args:
@@ -121,26 +165,60 @@ def loss_table(
     log_steps = np.arange(np.log(FEWEST_STEPS), np.log(most) + STEPS_APART, STEPS_APART)
     log_rate = np.log(top) + np.arange(np.log(SMALLEST_RATE), RATES_APART / 2, RATES_APART)
     log_rate = log_rate - log_rate[-1] + np.log(top)
+    runs = Runs(log_steps, log_rate, *_in_panels(shape))
+    model = model._replace(floor=np.zeros(1))
+    if not optimizer.adaptive:
+        return LossTable(log_steps, log_rate, *_bias_and_variance(runs, model, optimizer))
+    fewest = np.log(samples) - log_steps[-1]
+    most = np.log(samples) - log_steps[0]
+    log_batch = np.linspace(fewest, most, int(np.ceil((most - fewest) / BATCHES_APART)) + 1)
+    risks = [_adaptive_risks(runs, model, optimizer, float(each)) for each in np.exp(log_batch)]
+    return AdaptiveLossTable(log_steps, log_rate, log_batch, np.log(risks))
+
+
+class Runs(NamedTuple):
+    """Of a table: (N,) log n, (G,) log γ; (M,) of each panel its share of the steps, rate over γ, and its change."""
+
+    log_steps: np.ndarray
+    log_rate: np.ndarray
+    share: np.ndarray
+    factor: np.ndarray
+    change: np.ndarray
+
+    def losses(self, model: LossModel, optimizer: Optimizer, batch: float) -> np.ndarray:
+        """(Q, G, N) at the ends of runs at a batch size, nan where it is not known."""
+        steps = np.exp(self.log_steps)[:, None] * self.share
+        found = np.empty((model.signal.size, self.log_rate.size, self.log_steps.size))
+        for g, rate in enumerate(np.exp(self.log_rate)):
+            panels = Panels(
+                steps,
+                np.broadcast_to(rate * self.factor, steps.shape),
+                np.broadcast_to(self.change, steps.shape),
+                np.full(steps.shape, batch),
+                (),
+            )
+            found[:, g] = losses(model, panels, optimizer)[:, :, -1]
+        return found
+
+
+def _in_panels(shape: Shape) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of each panel of a run its share of the steps, its rate over the peak's, and by how much of it that rises."""
     late = 1 - np.geomspace(1, 1e-4, PANELS // 2)
     edges = np.unique(np.concatenate([np.linspace(0, 1, PANELS // 2), late, [1.0], np.array(shape.knots())]))
     factor = np.asarray(shape.at((edges[1:] + edges[:-1]) / 2))
-    share = np.diff(edges)
     rise = np.asarray(shape.at(edges[1:] - 1e-12)) - np.asarray(shape.at(edges[:-1] + 1e-12))  # jumps are at edges
-    change = rise / np.maximum(factor, 1e-300)
-    parts = model._replace(
-        signal=np.array([model.signal[0], 0.0]), noise=np.array([0.0, model.noise[0]]), floor=np.zeros(2)
-    )
-    shared = {name: np.repeat(getattr(model, name), 2) for name in ("capacity", "source", "step_size", "growth")}
-    parts = parts._replace(**shared)
-    found = np.empty((2, log_rate.size, log_steps.size))
-    steps = np.exp(log_steps)[:, None] * share
-    for g, rate in enumerate(np.exp(log_rate)):
-        panels = Panels(
-            steps,
-            np.broadcast_to(rate * factor, steps.shape),
-            np.broadcast_to(change, steps.shape),
-            np.full(steps.shape, np.nan),
-            (),
-        )
-        found[:, g] = losses(parts, panels, optimizer)[:, :, -1]
-    return LossTable(log_steps, log_rate, found[0], found[1])
+    return np.diff(edges), factor, rise / np.maximum(factor, 1e-300)
+
+
+def _bias_and_variance(runs: Runs, model: LossModel, optimizer: Optimizer) -> np.ndarray:
+    """(2, G, N) of SGD, variance at B = 1; what a step multiplies is left out."""
+    parts = LossModel(*(np.repeat(each, 2) for each in model))
+    parts = parts._replace(signal=np.array([model.signal[0], 0.0]), noise=np.array([0.0, model.noise[0]]))
+    return runs.losses(parts, optimizer, np.nan)
+
+
+def _adaptive_risks(runs: Runs, model: LossModel, optimizer: Optimizer, batch: float) -> np.ndarray:
+    """(G, N) of Adam."""
+    if np.isnan(optimizer.batch):
+        return runs.losses(in_batches(model, batch, optimizer), optimizer, np.nan)[0]
+    return runs.losses(model, optimizer, batch)[0]

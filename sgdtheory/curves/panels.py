@@ -19,10 +19,14 @@ class Optimizer(NamedTuple):
     Attributes:
         learning_rate: γ̄, that to which others are compared.
         weight_decay: w of AdamW.
+        adaptive: whether it divides gradients by their root mean square, as Adam does.
+        batch: B̄, that of the curves; nan where it is not known.
     """
 
     learning_rate: float
     weight_decay: float
+    adaptive: bool = False
+    batch: float = np.nan
 
 
 class Panels(NamedTuple):
@@ -131,7 +135,8 @@ def weight_norms(panels: Panels, growth: np.ndarray, optimizer: Optimizer) -> np
         growth: (Q,) g.
         optimizer: γ̄ and w.
     """
-    top, decay = optimizer
+    top = optimizer.learning_rate
+    decay = optimizer.weight_decay
     norm = np.ones((growth.size, panels.steps.shape[0]))
     middle = []
     for steps, rate in zip(panels.steps.T, panels.rate.T, strict=True):

@@ -17,10 +17,11 @@ def fit_loss_curves(
     curves: LossCurve | Sequence[LossCurve],
     *,
     weight_decay: float | None = None,
+    optimizer: str = "sgd",
     level: float = 0.95,
     progress: Callable[[str], None] | None = None,
 ) -> CurvesFit:
-    """Fit `loss = L0 + risk of the last iterate` of SGD on a power law to loss curves (THEORY.md T34).
+    """Fit `loss = L0 + risk of the last iterate` of SGD or Adam on a power law to loss curves (THEORY.md T34).
 
         r_i ← (1 − x)² r_i + x² (σ²/B),   x = γ_t λ_i,   λ_i = i^−a,   r_i(0) = A i^−b,   loss = L0 + Σ_i r_i
 
@@ -32,10 +33,19 @@ def fit_loss_curves(
 
     Where curves come with batch sizes, what a step multiplies, `x²/B (r_i + Σ_j r_j)`, is included.
 
+    Adam divides gradients by the root of their mean square, in which noise falls with the batch size:
+
+        x_i = γ_t λ_i √(σ²/(B̄ v_i)),   v_i = (σ² + Σ_j r_j)/B + (1 + 1/B) r_i,
+
+    λ_i roots of the covariance's eigenvalues, B̄ the batch size of the curves. Where batch sizes are not known
+    `v_i = σ²/B + r_i`, of σ²/B̄ alone: how much of a batch's noise falls with the loss, these curves do not tell.
+
     Args:
         curves: of one group: runs of one model on one kind of data, with different schedules. One alone is enough for
             a curve like it, but tells noise from slow learning only if its learning rate changes.
         weight_decay: w of AdamW. None: no weight decay, and weights of constant norm.
+        optimizer: "sgd", or "adam", in coordinates that are eigenvectors: predictions for other batch sizes at a given
+            learning rate need it.
         level: of the intervals.
         progress: is told, in a few words, what goes on.
 
@@ -63,7 +73,7 @@ def fit_loss_curves(
     decay = None if weight_decay is None else single_number("weight_decay", weight_decay)
     if decay is not None and not 0 <= decay < np.inf:
         raise ValueError(f"weight_decay must be 0 or more, got {weight_decay}; leave it out where there is none")
-    found, data = fit_to(curves, TheoryLaw(decay), progress)
+    found, data = fit_to(curves, TheoryLaw(decay, optimizer), progress)
     return _result(found, data, curves, share)
 
 

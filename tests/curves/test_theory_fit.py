@@ -8,6 +8,7 @@ from scipy import stats
 
 import sgdtheory as st
 from sgdtheory.curves.laws.theory import TheoryLaw
+from sgdtheory.curves.panels import Optimizer
 from sgdtheory.curves.robust_fit import RobustFit, observed
 from sgdtheory.curves.theory_fit import _result
 from tests.curves.theory_curves import SHAPES, curve
@@ -191,7 +192,8 @@ def test_what_is_fitted_with_and_without_weight_decay(found_at_once):
     for decay, rows in ((0.0, 21), (2.5, 21)):
         assert st.fit_loss_curves([short(rows)], weight_decay=decay).growth.value == pytest.approx(np.exp(0.6))
     assert [(data.law.names, data.prepared.optimizer) for data, *_ in found_at_once] == [
-        (tuple(NAMES[:6]), (0.2, 0.0)), (tuple(NAMES), (0.2, 0.0)), (tuple(NAMES), (0.2, 2.5)),
+        (tuple(NAMES[:6]), Optimizer(0.2, 0.0)), (tuple(NAMES), Optimizer(0.2, 0.0)),
+        (tuple(NAMES), Optimizer(0.2, 2.5)),
     ]  # fmt: skip
     found_at_once[0][2]("fit")
     found_at_once[1][2]("nobody listens")
@@ -278,6 +280,7 @@ def test_a_search_starts_from_what_may_be(high, low, size):
         ({"curves": short(20), "weight_decay": 0.1}, "at least 21 different rows for 7 numbers, got 20"),
         ({"weight_decay": -1}, "weight_decay must be 0 or more"),
         ({"weight_decay": np.inf}, "weight_decay must be 0 or more, got inf"),
+        ({"optimizer": "Adam"}, r"optimizer must be one of sgd, adam, got Adam \(did you mean adam\?\)"),
         ({"level": 2}, "level must lie between 0 and 1"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The theory's law: SGD on a power law (THEORY.md T34)."""
+"""The theory's law: SGD or Adam on a power law (THEORY.md T34)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sgdtheory._common.arguments import checked_name
 from sgdtheory.curves.laws.law import AbstractLaw, Number
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.loss_model import LossModel, losses
@@ -19,6 +20,7 @@ NUMBERS = (
     Number("step_size", -25.0, np.log(1.9)),
     Number("floor", -30.0, 30.0),
 )
+OPTIMIZERS = "sgd", "adam"
 GROWTH = Number("growth", -40.0, 5.0)
 STARTS = (1.3, 1.6, 0.1, 1e-4), (1.3, 1.6, 0.3, 1e-3), (2.0, 2.0, 0.03, 1e-4), (1.15, 1.5, 0.5, 3e-4)
 
@@ -32,13 +34,18 @@ class Panelled(NamedTuple):
 
 @dataclass(frozen=True)
 class TheoryLaw(AbstractLaw):
-    """`loss = L0 + risk of the last iterate` of SGD on a power law, six numbers, or seven with weight decay.
+    """`loss = L0 + risk of the last iterate` of SGD or Adam on a power law, six numbers, or seven with weight decay.
 
     Args:
         weight_decay: w of AdamW; None: weights of constant norm.
+        optimizer: "sgd", or "adam", whose steps follow the size of gradients.
     """
 
     weight_decay: float | None = None
+    optimizer: str = "sgd"
+
+    def __post_init__(self) -> None:
+        checked_name("optimizer", self.optimizer, OPTIMIZERS)
 
     @property
     def numbers(self) -> tuple[Number, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -65,7 +72,9 @@ class TheoryLaw(AbstractLaw):
     def prepared(self, curves: Sequence[LossCurve]) -> Panelled:
         """Panels of the curves."""
         panels = panels_of(curves)
-        return Panelled(panels, Optimizer(float(panels.rate.max()), self.weight_decay or 0.0))
+        rate = float(panels.rate.max())
+        batch = np.nan if curves[0].batch_size is None else float(np.median(curves[-1].batch_size))
+        return Panelled(panels, Optimizer(rate, self.weight_decay or 0.0, self.optimizer == "adam", batch))
 
     def model(self, values: Mapping[str, np.ndarray]) -> LossModel:
         """The numbers as a `LossModel`; growth is 0 where it is not among them."""
