@@ -12,14 +12,14 @@ import numpy as np
 
 from sgdtheory.algorithms import Algorithm
 from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk import run_risks
+from sgdtheory.risk import field_of, run_risks
 
 APART = np.log(2.0)  # of log γ, to begin a search with
 STEPS_APART = np.log(4.0)  # of log n
-FEW_STEPS = 400.0  # up to so many several minima over γ were seen, within
-SEVERAL = np.log(4.0)  # of log γ on either side,
+SEVERAL = np.log(4.0)  # of log γ on either side: where several minima over γ were seen,
 SEVERAL_APART = np.log(1.1)  # no narrower,
 SEVERAL_DEEP = 0.1  # and below a point of such a grid by no more
+EVERY = 8.0  # numbers of steps that are all looked at if one is best: there the least risk is not smooth in n
 STEEPEST = -1.5, 0.5  # slopes of log γ in log n that are believed
 SETTLED = 3e-4  # of log risk, at which a search for γ ends
 STEPS_SETTLED = 1e-3  # of log n: where it is known
@@ -58,6 +58,9 @@ class TunedEquivalent:
     def __init__(self, problem: AbstractProblem, algorithm: Algorithm) -> None:
         self.problem = problem
         self.algorithm = algorithm
+        field = field_of(algorithm.method)
+        assert field is not None, "checked_for_risk has let it pass"
+        self.few = field.few
         self.known: dict[tuple[float, float], Tuned] = {}
 
     def least(self, batch: float, steps: float) -> Tuned:
@@ -69,7 +72,7 @@ class TunedEquivalent:
                 return self._log_risk(batch, float(np.exp(place)), steps)
 
             place, value = minimum(risk, self._guess(steps), APART, SETTLED)
-            if steps <= FEW_STEPS:
+            if steps <= self.few:
                 place, value = self._least_of_several(batch, steps, place, value)
             self.known[key] = Tuned(float(np.exp(place)), float(np.exp(value)))
         return self.known[key]
@@ -188,6 +191,11 @@ def useful_batch_sizes(tuned: TunedEquivalent, samples: float, overhead: float, 
     start = min(np.log(samples) / 2 + 2, np.log(samples))
     place, value = _inside(of_steps(samples), start, np.log(samples))
     best = _whole(place)
+    if best <= EVERY:
+        few = np.arange(1.0, min(EVERY, samples) + 1)
+        least = np.array([of_steps(samples)(np.log(steps)) for steps in few])
+        best = float(few[least.argmin()])
+        value = float(least.min())
     end = np.log(np.floor(budget))
     fewest = _crossing(of_steps(budget), value, np.log(best), 0.0)
     most = _crossing(of_steps(budget), value, np.log(best), end)

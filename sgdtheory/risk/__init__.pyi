@@ -3,6 +3,7 @@ from .engine import run_risks as run_risks
 from .equivalent import checked_for_risk as checked_for_risk
 from .exact import one_minus_power as one_minus_power
 from .exact import risk_parts as risk_parts
+from .fields import field_of as field_of
 from .final_risk import excess_risk as excess_risk
 from .last_iterate import iterate_moments as iterate_moments
 from .mean_path import mean_paths as mean_paths

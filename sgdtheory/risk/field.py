@@ -35,9 +35,11 @@ class Field(ABC):
 
     Attributes:
         shortest: steps; fewer are sooner done one by one than on a panel.
+        few: steps; up to so many the risk has several minima over γ.
     """
 
     shortest: float = 16.0
+    few: float = 16.0
 
     def error(self, steps: float, batch: float) -> float:
         """Relative error of risks after so many steps at B, as measured by benchmarks/equivalents.py."""
@@ -139,6 +141,7 @@ class MomentumField(Field):
     """
 
     shortest = 48.0
+    few = 400.0  # runs overshoot
     momentum: float
     others = 0
 

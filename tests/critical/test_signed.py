@@ -13,8 +13,8 @@ LINEAR = st.Algorithm(st.SignSGD(), st.Linear(), average=LAST)
 AVERAGED = st.Algorithm(st.SignSGD())
 ADAM = st.Algorithm(st.Adam(0.9, 0.95), st.Linear(), average=LAST)
 PROBLEM = st.LeastSquares(np.arange(1.0, 13) ** -1.5, np.arange(1.0, 13) ** -2.0, 1.0)
-SAMPLES = 60.0
-RATES = np.geomspace(0.01, 1.0, 24)
+SAMPLES = 40.0
+RATES = np.geomspace(0.01, 1.0, 40)
 
 
 def least_of_all(algorithm, total):
