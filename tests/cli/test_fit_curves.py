@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.cli.fit_curves import _errors_table
+from sgdtheory.cli.fit_curves import FitCurvesCommand, _errors_table
 from tests.curves.theory_curves import SHAPES, curve
 
 
@@ -76,3 +76,11 @@ def test_bad_input_is_refused_with_a_sentence(fails, files):
     path = str(files / "cosine.csv")
     assert "has no column 'step'; its columns are: 't', 'lr', 'loss'" in fails("fit-curves", path)
     assert "model must be one of" in fails("fit-curves", "--example", "1B")
+
+
+def test_the_optimizer_is_handed_on(monkeypatch):
+    seen = []
+    monkeypatch.setattr("sgdtheory.curves.fit_loss_curves", lambda curves, **options: seen.append(options))
+    for command in (FitCurvesCommand(), FitCurvesCommand(optimizer="adam")):
+        command._fit([])
+    assert [each["optimizer"] for each in seen] == ["sgd", "adam"]

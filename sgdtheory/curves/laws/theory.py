@@ -22,6 +22,7 @@ NUMBERS = (
 )
 OPTIMIZERS = "sgd", "adam"
 GROWTH = Number("growth", -40.0, 5.0)
+QUIET = 1e-2  # times the noise of a start, of Adam's other starts: gradients may be all that divides them at first
 STARTS = (1.3, 1.6, 0.1, 1e-4), (1.3, 1.6, 0.3, 1e-3), (2.0, 2.0, 0.03, 1e-4), (1.15, 1.5, 0.5, 3e-4)
 
 
@@ -56,16 +57,18 @@ class TheoryLaw(AbstractLaw):
         """Noise that holds a third of the fall, at several exponents and step sizes."""
         low, high = (pick([pick(curve.loss) for curve in curves]) for pick in (np.min, np.max))
         batch = np.median(curves[0].batch_size) if curves[0].batch_size is not None else 1.0
+        scales = (1.0, QUIET) if self.optimizer == "adam" else (1.0,)
         return [
             {
                 "capacity": a,
                 "source": b,
                 "signal": 2 * (high - low) + 1e-3 * low,
-                "noise": (0.3 * (high - low) + 1e-6 * low) * batch / x,
+                "noise": scale * (0.3 * (high - low) + 1e-6 * low) * batch / x,
                 "step_size": x,
                 "floor": low - 0.3 * min(low, high - low),
                 "growth": g,
             }
+            for scale in scales
             for a, b, x, g in STARTS
         ]
 
