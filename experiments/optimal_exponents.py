@@ -16,7 +16,7 @@ from experiments._lib.exponents import LastSlope, errors, last_slope, worst
 from experiments._lib.panels import LEAST_WIDTH, name_problem, panels
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict, VerdictName
-from experiments._lib.rows import columns_of, rows_of
+from experiments._lib.rows import against_data, columns_of, rows_of
 from sgdtheory.plotting.style import BLACK, GRAY, categories, legend_below, log_axes, new_figure, power_of_ten
 
 Pair = tuple[float, float]
@@ -150,14 +150,8 @@ def _solve(config: Config, item: tuple[Pair, str, float]) -> Row:
 
 
 def _values(rows: list[Row], pair: Pair, name: str, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """(D, a column), at increasing D."""
-    mine = sorted(
-        (row.num_samples, getattr(row, column))
-        for row in rows
-        if (row.capacity, row.source, row.algorithm) == (*pair, name)
-    )
-    table = np.array(mine).reshape(-1, 2)
-    return table[:, 0], table[:, 1]
+    capacity, source = pair
+    return against_data(rows, column, capacity=capacity, source=source, algorithm=name)
 
 
 def _ratio(rows: list[Row], pair: Pair, name: str, column: str) -> tuple[np.ndarray, np.ndarray]:

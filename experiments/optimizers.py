@@ -25,7 +25,7 @@ from experiments._lib.optimizers import (
 from experiments._lib.panels import LEAST_WIDTH
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict, VerdictName
-from experiments._lib.rows import columns_of, rows_of
+from experiments._lib.rows import against_data, columns_of, rows_of
 from sgdtheory.plotting.style import BLACK, GRAY, legend_below, log_axes, new_figure
 
 NORMS = {"real_batch_size": "B*", "optimal_risk": "R_opt"}
@@ -116,14 +116,8 @@ def _solve(item: tuple[Pair, str, float]) -> Row:
 
 
 def _values(rows: list[Row], pair: Pair, name: str, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """(D, a column), at increasing D."""
-    mine = sorted(
-        (row.num_samples, getattr(row, column))
-        for row in rows
-        if (row.capacity, row.source, row.method) == (*pair, name)
-    )
-    table = np.array(mine).reshape(-1, 2)
-    return table[:, 0], table[:, 1]
+    capacity, source = pair
+    return against_data(rows, column, capacity=capacity, source=source, method=name)
 
 
 # ------------------------------------------------------------------ verdicts

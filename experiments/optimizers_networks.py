@@ -146,7 +146,8 @@ def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
 
 def _trained(config: Config, name: str, arm: str, folder: Path) -> list[Row]:
     """Tuned steps of one task and optimizer."""
-    task, own = config.tasks[name], ARMS[arm]
+    task = config.tasks[name]
+    own = ARMS[arm]
     grid = {"log2_rate": task.log2_rate + own.shift, "rate_exponent": task.rate_exponent + own.steeper}
     first = OTHER_SEEDS if arm == "control" else 0
     points = tuned_points(replace(task, **grid, first_seed=first), own.fields, folder, rounds=config.rounds)
@@ -234,7 +235,8 @@ def verdicts_of(config: Config, rows: Sequence[Row], task: str, seconds: float) 
 
 
 def _ratio_verdict(config: Config, rows: Sequence[Row], task: str, claim: Claim, seconds: float) -> Verdict:
-    first, second = ARMS[claim.first].words, ARMS[claim.second].words
+    first = ARMS[claim.first].words
+    second = ARMS[claim.second].words
     words = {-1: f"is below {first}'s", 0: f"is {first}'s", 1: f"is above {first}'s"}[claim.side]
     name = f"{task}: B* of {second} {words} ({claim.source})"
     ratio = critical_ratio(config, rows, task, (claim.first, claim.second))
@@ -246,7 +248,8 @@ def _ratio_verdict(config: Config, rows: Sequence[Row], task: str, claim: Claim,
 
 
 def _judged(config: Config, name: str, text: str, claim: Claim, ratio: PairedRatio) -> Verdict:
-    measured, interval = float(np.exp(ratio.log_ratio)), ratio.interval(config.level)
+    measured = float(np.exp(ratio.log_ratio))
+    interval = ratio.interval(config.level)
     return Verdict(name, text, _predicted(config, claim), measured, interval, answer(config, claim, ratio))
 
 
@@ -299,7 +302,8 @@ def _waste_verdict(config: Config, rows: Sequence[Row], task: str, arm: str) -> 
 
 def _controls(config: Config, task: str, ratio: PairedRatio | None) -> list[Verdict]:
     """Adam with other seeds is Adam; counted with every sample as two it is not."""
-    same, above = Claim("adam", "control", 0, ""), Claim("adam", "control", 1, "")
+    same = Claim("adam", "control", 0, "")
+    above = Claim("adam", "control", 1, "")
     names = f"{task}, control: other seeds leave B* as it is", f"{task}, control: a B* twice as large is seen"
     if ratio is None:
         return [
@@ -359,7 +363,8 @@ def _ratio_panel(config: Config, axis: Axes, rows: Sequence[Row], task: str) -> 
         if ratio is None:
             axis.text(1.1, place, "too few batch sizes are tuned", fontsize=7, va="center")
             continue
-        value, (low, high) = float(np.exp(ratio.log_ratio)), ratio.interval(config.level)
+        value = float(np.exp(ratio.log_ratio))
+        low, high = ratio.interval(config.level)
         color = BLUE if low <= 1 <= high else VERMILLION
         axis.errorbar(value, place, xerr=[[value - low], [high - value]], fmt="o", color=color, ms=5, capsize=2)
     axis.set(xscale="log", xlim=(1 / 16, 16), ylim=(len(others) - 0.5, -0.5), xlabel="$B^*$ over Adam's")

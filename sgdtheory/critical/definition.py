@@ -11,13 +11,13 @@ from sgdtheory._common.arguments import first_where, positive_array, positive_nu
 from sgdtheory.algorithms import Algorithm
 from sgdtheory.critical.batch_search import ROUNDING, Enough, LargestBatch, largest_batch, steps_needed
 from sgdtheory.critical.optimal_batch import optimal_batch_size
-from sgdtheory.critical.signed import TunedEquivalent, steps_to, useful_batch_sizes
+from sgdtheory.critical.tuned_equivalent import TunedEquivalent, steps_to, useful_batch_sizes
 from sgdtheory.critical.tuned_risk import TunedRisk
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import checked_for_risk, method_edge
 
 POINTS_PER_DECADE = 4  # of the curve
-SIGNED_POINTS = 10  # of the curve of a method that is not linear
+EQUIVALENT_POINTS = 10  # of the curve of a method that is not linear
 REACH = 10.0  # the curve goes on to this many times the critical batch size
 SMALLEST_OVERHEAD = 1e-6  # a smaller one, or a smaller risk_factor − 1, is read as this on the curve
 FALLS = 0.9  # times a B* of fewer samples, or less: a fall that is remarked upon
@@ -190,19 +190,24 @@ def critical_batch_size(
     Reference:
         Zhang et al., arXiv 2410.21676, Definition 3.
     """
-    linear = checked_for_risk(algorithm).linear
-    tuned = TunedRisk(problem, algorithm) if linear else TunedEquivalent(problem, algorithm)
+    tuned = TunedRisk(problem, algorithm) if checked_for_risk(algorithm).linear else None
     samples = checked_samples(num_samples)
     overhead = positive_number("overhead", overhead)
     risk_factor = _risk_factor(risk_factor)
-    solve: Any = _solve if linear else _solve_signed
-    found = [solve(tuned, float(value), overhead, risk_factor, bool(curve)) for value in samples.flat]
+
+    def solved(size: float) -> CriticalBatchSize:
+        asked = size, overhead, risk_factor, bool(curve)
+        if tuned is None:  # its searches begin where others have ended: by itself, each D has one answer
+            return _solve_equivalent(TunedEquivalent(problem, algorithm), *asked)
+        return _solve(tuned, *asked)
+
+    found = [solved(float(value)) for value in samples.flat]
     if samples.ndim == 0:
         return found[0]
     names = [entry.name for entry in fields(CriticalBatchSize) if entry.type is Quantity]
     arrays = {name: np.array([getattr(one, name) for one in found]).reshape(samples.shape) for name in names}
     remarks = [one.remark for one in found]
-    if isinstance(tuned, TunedRisk):
+    if tuned is not None:
         remarks.append(_falling(tuned, found))
     remark = "; ".join(dict.fromkeys(each for each in remarks if each))
     return replace(found[0], **arrays, curves=tuple(one.curve for one in found if one.curves), remark=remark)
@@ -289,7 +294,7 @@ def _solve(
     )
 
 
-def _solve_signed(
+def _solve_equivalent(
     tuned: TunedEquivalent, samples: float, overhead: float, risk_factor: float, with_curve: bool
 ) -> CriticalBatchSize:
     """Of a method whose risk is U-shaped in B."""
@@ -299,7 +304,7 @@ def _solve_signed(
     steps, needed = found.fewest
     critical = budget / steps
     keeping = samples / found.keeping[0]
-    sizes = np.unique(np.round(np.geomspace(1, min(REACH * critical, samples / 2), SIGNED_POINTS)))
+    sizes = np.unique(np.round(np.geomspace(1, min(REACH * critical, samples / 2), EQUIVALENT_POINTS)))
     return CriticalBatchSize(
         batch_size=float(np.floor(critical)),
         learning_rate=needed.rate,
@@ -312,13 +317,13 @@ def _solve_signed(
         num_samples=samples,
         overhead=overhead,
         risk_factor=risk_factor,
-        curves=(_signed_curve(tuned, samples, optimum.risk, sizes),) if with_curve else (),
+        curves=(_equivalent_curve(tuned, samples, optimum.risk, sizes),) if with_curve else (),
         remark=tuned.remark(critical, steps, needed.rate),
         smallest_batch_size=float(np.ceil(budget / found.most[0])),
     )
 
 
-def _signed_curve(tuned: TunedEquivalent, samples: float, risk: float, sizes: np.ndarray) -> BatchSizeCurve:
+def _equivalent_curve(tuned: TunedEquivalent, samples: float, risk: float, sizes: np.ndarray) -> BatchSizeCurve:
     with_all = [tuned.least(size, np.floor(samples / size)) for size in sizes.tolist()]
     steps, rate = np.array([steps_to(tuned, size, np.floor(samples / size), risk) for size in sizes.tolist()]).T
     rates, risks = np.array(with_all).T

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import settings_arrays
 from sgdtheory.algorithms import Algorithm
-from sgdtheory.critical.signed import TunedEquivalent
+from sgdtheory.critical.tuned_equivalent import TunedEquivalent
 from sgdtheory.critical.tuned_risk import TunedRisk
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import checked_for_risk

@@ -10,7 +10,7 @@ from sgdtheory._common.arguments import share_between_0_and_1
 from sgdtheory._common.interval import Interval
 from sgdtheory.curves.laws.law import AbstractLaw
 from sgdtheory.curves.loss_curve import LossCurve
-from sgdtheory.curves.robust_fit import DIFFERENCE, RobustFit, fit, observed
+from sgdtheory.curves.robust_fit import DIFFERENCE, Observed, RobustFit, fit, observed
 
 UNRESOLVED = np.log(20.0)  # half the width of an interval, in logs, from which on a number is not identified
 LARGEST = 600.0  # of the logarithm of a number
@@ -54,10 +54,11 @@ class LawFit:
     curves: tuple[LossCurve, ...]
     level: float
     fitted: RobustFit = field(repr=False)
+    data: Observed = field(repr=False)
 
     def predict_curve(self, curve: LossCurve, level: float | None = None) -> LossPrediction:
         """The loss at the rows of a curve, from its learning rates (and batch sizes) alone."""
-        prepared = self.law.prepared([curve])
+        prepared = self.law.prepared_beside([curve], self.data.prepared)
 
         def log_losses(coordinates: np.ndarray) -> np.ndarray:
             with np.errstate(all="ignore"):  # overflow is a result here
@@ -105,18 +106,18 @@ def fit_law(
     if not isinstance(law, AbstractLaw):
         raise ValueError(f"law must be an object such as MultiPowerLaw(), or your own AbstractLaw, got {law!r}")
     share = share_between_0_and_1("level", level)
-    found, _ = fit_to(curves, law, progress)
+    found, data = fit_to(curves, law, progress)
     numbers, unknown = intervals(found, share)
     nothing = "the law leaves as much of these losses as they scatter about it: its numbers are not known"
     remarks = general_remarks(found) if found.told.any() else [nothing]
     if unknown and found.told.any():
         remarks.append(f"not identified by these curves: {', '.join(unknown)}")
-    return LawFit(law, numbers, found.scale, "; ".join(remarks), curves, share, found)
+    return LawFit(law, numbers, found.scale, "; ".join(remarks), curves, share, found, data)
 
 
 def fit_to(
     curves: tuple[LossCurve, ...], law: AbstractLaw, progress: Callable[[str], None] | None
-) -> tuple[RobustFit, object]:
+) -> tuple[RobustFit, Observed]:
     """The fit of a law to checked curves, and their rows."""
     data = observed(curves, law)
     least = 3 * len(law.names)

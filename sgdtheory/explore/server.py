@@ -111,11 +111,8 @@ def _routes(workers: Any) -> list[tuple[str, Any]]:
     class Page(RequestHandler):
         def state(self) -> State | None:
             query = {name: self.get_query_argument(name) for name in self.request.query_arguments}
-            state, sentences = State.from_query(query)
             try:
-                if sentences:
-                    raise ValueError("; ".join(sentences))
-                return state.checked()
+                return _asked(query)
             except ValueError as error:
                 self.refuse(str(error))
                 return None
@@ -163,6 +160,18 @@ def _routes(workers: Any) -> list[tuple[str, Any]]:
 
     named = "|".join(PROGRAMS)
     return [(rf"/download/({named})\.({'|'.join(FORMATS)})", Download), (rf"/python/({named})", Program)]
+
+
+def _asked(query: dict[str, str]) -> State:
+    """The state of a link.
+
+    Raises:
+        ValueError: there is none.
+    """
+    state, sentences = State.from_query(query)
+    if sentences:
+        raise ValueError("; ".join(sentences))
+    return state.checked()
 
 
 async def _computed(workers: Any, visitor: Any, name: str, arguments: tuple[Any, ...]) -> bytes | None:

@@ -6,9 +6,8 @@ import numpy as np
 
 from sgdtheory.risk.adam_gain import adam_gains, gain_at
 from sgdtheory.risk.ensemble import Ensemble
-from sgdtheory.risk.field import MEAN, VARIANCE, Known, MomentumField, MomentumStep
+from sgdtheory.risk.field import MEAN, SETTLED, VARIANCE, Averaged, Known, MomentumField, Move
 
-SETTLED = 100.0  # steps
 UNSETTLED_ERROR = 0.1
 
 
@@ -33,7 +32,7 @@ class AdamField(MomentumField):
         """Polynomials of the gain, (P, J), and the noise, (P, 1)."""
         return adam_gains(self.momentum, self.beta2).looked_up(number + 1, batch)
 
-    def step(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> MomentumStep:
+    def averaged(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Averaged:
         """With T' = T − E u², `E G² = (1 + 1/B) E u² + T/B` and `Var(G | u) = (E u² + T)/B`."""
         batch = known.batch
         learns = ensemble.root > 0
@@ -42,21 +41,19 @@ class AdamField(MomentumField):
         polynomials, noise = known.table
         gain = gain_at(polynomials, np.clip(signal, 0.0, 1.0))
         scatter = (own + loss) / batch
-        fresh = own + scatter
-        square = values[5]
-        grown = (1 - self.beta2) * (fresh - square)
-        rate = known.rate * np.sqrt(ensemble.spread / ((square + grown) / self._seen(self.beta2, known)))
-        slope = rate / self._seen(self.momentum, known)
-        share = scatter / fresh
-        fresh_mean = (1 - self.momentum) * gain * learns
-        return MomentumStep(
-            gain=fresh_mean,
+        square = own + scatter
+        share = scatter / square
+        return Averaged(
+            gain=(1 - self.momentum) * gain * learns,
             noise=(1 - self.momentum) ** 2 * (1 + (noise - 1) * share) * scatter,
-            drift=slope * (self.momentum * values[2] + fresh_mean * values[MEAN]),
-            slope=slope,
-            scatter=np.zeros_like(own),
-            kept=grown[None],
+            kept=(values[5] + (1 - self.beta2) * (square - values[5]))[None],
         )
+
+    def move(self, ensemble: Ensemble, mean: np.ndarray, variance: np.ndarray, kept: np.ndarray, known: Known) -> Move:
+        """`γ√λ m̂/√v̂`."""
+        root = np.sqrt(kept[0] / self._seen(self.beta2, known))
+        slope = known.rate * np.sqrt(ensemble.spread) / (root * self._seen(self.momentum, known))
+        return Move(slope * mean, slope, np.zeros_like(slope))
 
     @staticmethod
     def _seen(beta: float, known: Known) -> np.ndarray:

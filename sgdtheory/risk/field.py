@@ -12,6 +12,7 @@ import numpy as np
 from sgdtheory.risk.ensemble import Ensemble
 
 ERROR = 0.02  # relative, of equivalents, not of their computation
+SETTLED = 100.0  # steps, before which those of methods with a memory are farther off
 MEAN = 0
 VARIANCE = 1
 
@@ -114,24 +115,32 @@ class MemorylessField(Field):
         return np.stack([np.sqrt(size), size])
 
 
-class MomentumStep(NamedTuple):
-    """What a step with momentum does, (P, K) each: `m ← βm + gain u + ν`, then `u ← u − drift − slope (m − E m) + ε`.
+class Averaged(NamedTuple):
+    """How m moves, (P, K) each: `m ← βm + gain u + ν`.
 
     Attributes:
         gain: of the mean gradient in m.
         noise: variance of ν.
-        drift: mean of −Δu.
-        slope: its derivative by m.
-        scatter: variance of ε.
-        kept: (q − 5, P, K) changes of what else is kept.
+        kept: (q − 5, P, K) new values of what else is kept.
     """
 
     gain: np.ndarray
     noise: np.ndarray
+    kept: np.ndarray
+
+
+class Move(NamedTuple):
+    """How u follows the new m, (P, K) each: `u ← u − drift − slope (m − E m) + ε`.
+
+    Attributes:
+        drift: mean of −Δu.
+        slope: its derivative by m.
+        scatter: variance of ε.
+    """
+
     drift: np.ndarray
     slope: np.ndarray
     scatter: np.ndarray
-    kept: np.ndarray
 
 
 class MomentumField(Field):
@@ -146,8 +155,12 @@ class MomentumField(Field):
     others = 0
 
     @abstractmethod
-    def step(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> MomentumStep:
-        """Of (q, P, K) values."""
+    def averaged(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Averaged:
+        """What the gradient adds, to (q, P, K) values."""
+
+    @abstractmethod
+    def move(self, ensemble: Ensemble, mean: np.ndarray, variance: np.ndarray, kept: np.ndarray, known: Known) -> Move:
+        """What u does then, from mean and variance of the new m and what else is kept."""
 
     def start(self, ensemble: Ensemble) -> np.ndarray:
         """w_0, and m = 0."""
@@ -157,21 +170,36 @@ class MomentumField(Field):
 
     def change(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
         """(q, P, K): m first, then u with it."""
-        done = self.step(ensemble, values, loss, known)
-        a, r, m, c, q = values[:5]
-        beta = self.momentum
-        moved = (beta - 1) * m + done.gain * a
-        square = beta**2 * q + 2 * beta * done.gain * c + done.gain**2 * r + done.noise
-        shared = beta * c + done.gain * r
-        spread = done.slope**2 * square - 2 * done.slope * shared + done.scatter
-        return np.stack([-done.drift, spread, moved, shared - done.slope * square - c, square - q, *done.kept])
+        mean, variance, shared, seen, move = self._step(ensemble, values, loss, known)
+        spread = move.slope**2 * variance - 2 * move.slope * shared + move.scatter
+        return np.stack(
+            [
+                -move.drift,
+                spread,
+                mean - values[2],
+                shared - move.slope * variance - values[3],
+                variance - values[4],
+                *(seen.kept - values[5:]),
+            ]
+        )
 
     def mixing(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
         """Of u and m."""
-        done = self.step(ensemble, values, loss, known)
-        slope, gain = np.broadcast_arrays(done.slope, done.gain)
+        *_, seen, move = self._step(ensemble, values, loss, known)
+        slope, gain = np.broadcast_arrays(move.slope, seen.gain)
         beta = np.full_like(gain, self.momentum)
         return np.stack([np.stack([1 - slope * gain, -slope * beta]), np.stack([gain, beta])])
+
+    def _step(
+        self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Averaged, Move]:
+        """Mean and variance of the new m, its covariance with the old u, and the two halves of the step."""
+        a, r, m, c, q = values[:5]
+        beta = self.momentum
+        seen = self.averaged(ensemble, values, loss, known)
+        mean = beta * m + seen.gain * a
+        variance = beta**2 * q + 2 * beta * seen.gain * c + seen.gain**2 * r + seen.noise
+        return mean, variance, beta * c + seen.gain * r, seen, self.move(ensemble, mean, variance, seen.kept, known)
 
     def with_iterate(self, values: np.ndarray) -> np.ndarray:
         """Var u and Cov(u, m)."""

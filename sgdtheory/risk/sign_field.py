@@ -7,13 +7,12 @@ from scipy import special
 
 from sgdtheory.risk.chi import chi_rules
 from sgdtheory.risk.ensemble import Ensemble
-from sgdtheory.risk.field import MEAN, VARIANCE, Known, MemorylessField, MomentumField, MomentumStep, Step
+from sgdtheory.risk.field import MEAN, SETTLED, VARIANCE, Averaged, Known, MemorylessField, MomentumField, Move, Step
 from sgdtheory.risk.sign_gain import correlated, sign_gain
 
 LONG_MEMORY = 0.8  # β from which on m is as good as Gaussian
 MANY_SAMPLES = 16  # in a batch
 SHORT_MEMORY_ERROR = 0.1
-SETTLED = 100.0  # steps
 UNSETTLED_ERROR = 0.15
 TINY = np.finfo(float).tiny
 
@@ -67,21 +66,19 @@ class SignMomentumField(MomentumField):
         """(P, 1): the slope of E sign at 0 over that of a Gaussian m."""
         return (sign_gain(self.momentum, number, batch)[:, None],)
 
-    def step(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> MomentumStep:
-        """`E sign(m) = erf(E m/√(2 Var m))`; signs of later steps are correlated by the arcsine law."""
-        a, r, m, c, q = values
-        beta = self.momentum
+    def averaged(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Averaged:
+        """`Var(G | u) = (E u² + T)/B`."""
         learns = ensemble.root > 0
-        own = np.where(learns, a**2 + r, 0.0)
-        gain = (1 - beta) * learns
-        noise = (1 - beta) ** 2 * (own + loss) / known.batch
-        mean = beta * m + gain * a
-        variance = beta**2 * q + 2 * beta * gain * c + gain**2 * r + noise
+        own = np.where(learns, values[MEAN] ** 2 + values[VARIANCE], 0.0)
+        noise = (1 - self.momentum) ** 2 * (own + loss) / known.batch
+        return Averaged((1 - self.momentum) * learns, noise, kept=values[5:])
+
+    def move(self, ensemble: Ensemble, mean: np.ndarray, variance: np.ndarray, kept: np.ndarray, known: Known) -> Move:
+        """`E sign(m) = erf(E m/√(2 Var m))`; signs of later steps are correlated by the arcsine law."""
         width = known.table[0] / np.sqrt(2 * np.maximum(variance, TINY))
         place = width * mean
         sign = special.erf(place)
         slope = 2 / np.sqrt(np.pi) * width * np.exp(-(place**2))
         moved = known.rate * np.sqrt(ensemble.spread)
         rest = np.maximum(1 - sign**2 - slope**2 * variance, 0.0)
-        scatter = moved**2 * correlated(beta) * rest
-        return MomentumStep(gain, noise, moved * sign, moved * slope, scatter, kept=np.zeros((0, *a.shape)))
+        return Move(moved * sign, moved * slope, moved**2 * correlated(self.momentum) * rest)

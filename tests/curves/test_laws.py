@@ -144,3 +144,12 @@ def test_what_tells_nothing_is_said():
 def test_bad_input(change, message):
     with pytest.raises(ValueError, match=message):
         st.curves.fit_law(**{"curves": [curve(rates("drop"))], "law": POWER} | change)
+
+
+def test_numbers_of_the_theory_keep_their_units_at_another_peak():
+    """As `fit_loss_curves` predicts: step sizes are at the learning rate of the curves that were fitted."""
+    curves = st.example_loss_curves("25M")
+    fitted = curves["constant_24000"]
+    other = st.LossCurve(fitted.step, 0.5 * fitted.learning_rate, fitted.loss, warmup=fitted.warmup)
+    by_law = st.curves.fit_law(fitted, st.curves.TheoryLaw()).predict_curve(other)
+    np.testing.assert_allclose(by_law.loss, st.fit_loss_curves(fitted).predict_curve(other).loss, rtol=1e-12)

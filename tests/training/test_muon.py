@@ -7,12 +7,14 @@ import optax
 import pytest
 
 from sgdtheory.training import Custom, SignSGD, Tensor, TrainConfig, branch, read_weights, train, train_many
-from sgdtheory.training.engine import init, program, stacked
+from sgdtheory.training.engine import program
 from sgdtheory.training.optimization import optimizer, rates
 from sgdtheory.training.streams import stream
 from sgdtheory.training.tensors import tensor_factors
 from tests.marks import slow
 from tests.runs import changed, run_of
+from tests.training.test_optimization import compare as compare_weights
+from tests.training.test_optimization import initial
 
 QUINTIC = 3.4445, -4.7750, 2.0315  # of Newton–Schulz steps, Jordan et al. 2024
 LEAST, MOST = 0.68, 1.21  # what five of them make of singular values between SEEN and 1
@@ -24,11 +26,6 @@ CONFIG = run_of(
     optimizer="muon", momentum=0.8, update_rms=0.3, epsilon=1e-2, width=16, base_width=8, depth=3, input_dim=4,
     batch_size=6, holdout_size=8, max_steps=5, learning_rate=0.05, activation="tanh", averages=(),
 )  # fmt: skip
-
-
-def initial(config):
-    state = init(stacked([config]), config=program(config))
-    return {name: np.asarray(part[0], float) for name, part in state.params.items()}
 
 
 def gradient(weights, inputs, targets):
@@ -88,12 +85,7 @@ def muon_by_hand(config, orthogonalized=newton_schulz, nesterov=True):
 
 
 def compare(config, expected, directory):
-    train(config, directory)
-    found = read_weights(directory)
-    assert found.keys() == expected.keys()
-    for name, part in expected.items():
-        assert np.abs(part - initial(config)[name]).max() > 1e-3
-        np.testing.assert_allclose(found[name], part, rtol=1e-4, atol=2e-5)
+    compare_weights(config, expected, directory, rtol=1e-4, atol=2e-5)
 
 
 @pytest.mark.parametrize("steps", [1, 5])

@@ -118,13 +118,13 @@ def run_by_hand(config, own_rates=SGD, own_epsilon=EPSILON):
     return weights
 
 
-def compare(config, expected, directory):
+def compare(config, expected, directory, rtol=2e-5, atol=2e-6):
     train(config, directory)
     found = read_weights(directory)
     assert found.keys() == expected.keys()
     for name, part in expected.items():
         assert np.abs(part - initial(config)[name]).max() > 1e-3
-        np.testing.assert_allclose(found[name], part, rtol=2e-5, atol=2e-6)
+        np.testing.assert_allclose(found[name], part, rtol=rtol, atol=atol)
 
 
 @pytest.mark.parametrize("momentum", [slow(0.0), 0.7])

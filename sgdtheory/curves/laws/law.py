@@ -54,6 +54,10 @@ class AbstractLaw(ABC):
         """What does not depend on the numbers and is computed once: the curves themselves, by default."""
         return curves
 
+    def prepared_beside(self, curves: Sequence[LossCurve], fitted: Any) -> Any:
+        """The same for curves to predict; `fitted` is what was prepared of those fitted, which set the units."""
+        return self.prepared(curves)
+
     # Final: what a fit moves.
 
     @property

@@ -79,6 +79,10 @@ class TheoryLaw(AbstractLaw):
         batch = np.nan if curves[0].batch_size is None else float(np.median(curves[-1].batch_size))
         return Panelled(panels, Optimizer(rate, self.weight_decay or 0.0, self.optimizer == "adam", batch))
 
+    def prepared_beside(self, curves: Sequence[LossCurve], fitted: Panelled) -> Panelled:
+        """Panels of other curves; numbers are at the learning rate and batch size of those fitted."""
+        return Panelled(panels_of(curves), fitted.optimizer)
+
     def model(self, values: Mapping[str, np.ndarray]) -> LossModel:
         """The numbers as a `LossModel`; growth is 0 where it is not among them."""
         first = values["capacity"]

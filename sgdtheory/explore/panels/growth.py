@@ -75,21 +75,14 @@ def show(drawing: Any, slot: int, answer: Answer) -> None:
 
 
 def program(state: State) -> str:
-    """The figure in Python.
-
-    The search of a method that is not linear begins where that of another D has ended: of each D by itself, as on the
-    page.
-    """
-    found = "st.critical_batch_size(problem, num_samples=sizes, **setting)"
-    if not all(algorithm.linear for algorithm in state.algorithms):
-        found = "[st.critical_batch_size(problem, num_samples=size, **setting) for size in sizes]"
+    """The figure in Python."""
     return f"""sizes = {digits(state.num_samples)} * 10.0 ** np.arange({GROWTH_EXPONENTS})
 sizes = np.unique(np.clip(sizes, {LEAST_SAMPLES:g}, {MOST_SAMPLES:g}))
 exponent = st.predicted_exponent({digits(state.preconditioned_capacity)}, {digits(state.source)})  # of averaged SGD
 figure, axes = st.plot.new_figure(1, len(algorithms), width=4.8, height=3.9)
 for axis, (name, algorithm) in zip(axes[0], algorithms.items()):
     setting = {{"overhead": {digits(state.overhead)}, "curve": False, "algorithm": algorithm}}
-    critical = {found}
+    critical = st.critical_batch_size(problem, num_samples=sizes, **setting)
     st.plot.critical_growth(critical, exponent=exponent, axes=axis)
     axis.set_title(name)"""
 

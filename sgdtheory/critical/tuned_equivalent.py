@@ -6,6 +6,7 @@ may overshoot, it has several over γ.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ STEEPEST = -1.5, 0.5  # slopes of log γ in log n that are believed
 SETTLED = 3e-4  # of log risk, at which a search for γ ends
 STEPS_SETTLED = 1e-3  # of log n: where it is known
 MOST_LOOKS = 60
-REMARKED = 0.2  # relative error of the risk at B*
+REMARKED = 0.05  # relative error of the risk at B*
 FARTHEST = 1e4  # times the steps of D samples: if more are needed, none do
 SMALLEST = 1e-300
 
@@ -60,19 +61,16 @@ class TunedEquivalent:
         self.algorithm = algorithm
         field = field_of(algorithm.method)
         assert field is not None, "checked_for_risk has let it pass"
-        self.few = field.few
+        self.field = field
         self.known: dict[tuple[float, float], Tuned] = {}
 
     def least(self, batch: float, steps: float) -> Tuned:
         """The best γ."""
         key = batch, steps
         if key not in self.known:
-
-            def risk(place: float) -> float:
-                return self._log_risk(batch, float(np.exp(place)), steps)
-
+            risk = partial(self._log_risk, batch, steps)
             place, value = minimum(risk, self._guess(steps), APART, SETTLED)
-            if steps <= self.few:
+            if steps <= self.field.few:
                 place, value = self._least_of_several(batch, steps, place, value)
             self.known[key] = Tuned(float(np.exp(place)), float(np.exp(value)))
         return self.known[key]
@@ -81,13 +79,10 @@ class TunedEquivalent:
         """The least minimum over log γ, of which one is known."""
         away = np.arange(SEVERAL_APART, SEVERAL, SEVERAL_APART)
         places = place + np.concatenate([-away[::-1], [0.0], away])
-        values = self._log_risks(batch, np.exp(places), steps)
+        values = self._log_risks(batch, steps, places)
         inner = values[1:-1]
         low = 1 + np.flatnonzero((inner <= values[:-2]) & (inner <= values[2:]) & (inner < value + SEVERAL_DEEP))
-
-        def risk(place: float) -> float:
-            return self._log_risk(batch, float(np.exp(place)), steps)
-
+        risk = partial(self._log_risk, batch, steps)
         others = [minimum(risk, start, SEVERAL_APART / 2, SETTLED) for start in places[low] if start != place]
         return min([(place, value), *others], key=lambda found: found[1])
 
@@ -97,10 +92,9 @@ class TunedEquivalent:
         error = float(run_risks(self.problem, self.algorithm, *one, rounded=False).error[0])
         if error < REMARKED:
             return ""
-        return (
-            f"at B* single steps lead to and fro, past the optimum and back, and its risk may be off by {error:.0%}; "
-            "simulate it"
-        )
+        shaken = error > self.field.error(steps, batch)
+        why = "single steps lead to and fro, past the optimum and back" if shaken else "the equivalent is rough"
+        return f"at B* {why}, and its risk may be off by {error:.0%}; simulate it"
 
     def _guess(self, steps: float) -> float:
         """log γ: from the line through what is known of the two numbers of steps that are nearest, but not steeper."""
@@ -114,14 +108,14 @@ class TunedEquivalent:
         slope = (rates[near[1]] - rates[near[0]]) / (near[1] - near[0])
         return rates[near[0]] + np.clip(slope, *STEEPEST) * (place - near[0])
 
-    def _log_risk(self, batch: float, rate: float, steps: float) -> float:
-        return float(self._log_risks(batch, np.array([rate]), steps)[0])
+    def _log_risk(self, batch: float, steps: float, place: float) -> float:
+        return float(self._log_risks(batch, steps, np.array([place]))[0])
 
-    def _log_risks(self, batch: float, rates: np.ndarray, steps: float) -> np.ndarray:
-        same = np.ones_like(rates)
-        found = run_risks(
-            self.problem, self.algorithm, batch * same, rates, steps * same, rounded=False, estimate=False
-        )
+    def _log_risks(self, batch: float, steps: float, places: np.ndarray) -> np.ndarray:
+        """At places of log γ."""
+        same = np.ones_like(places)
+        runs = batch * same, np.exp(places), steps * same
+        found = run_risks(self.problem, self.algorithm, *runs, rounded=False, estimate=False)
         total = found.parts.sum(0)
         return np.where(np.isfinite(total), np.log(np.maximum(total, SMALLEST)), np.inf)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.critical.signed import TunedEquivalent, minimum, steps_to, useful_batch_sizes
+from sgdtheory.critical.tuned_equivalent import TunedEquivalent, minimum, steps_to, useful_batch_sizes
 from sgdtheory.risk import run_risks
 from tests.marks import slow
 
