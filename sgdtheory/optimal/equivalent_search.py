@@ -1,4 +1,4 @@
-"""The learning rates that leave the least risk of a deterministic equivalent (THEORY.md T45)."""
+"""The learning rates that leave the least risk of a deterministic equivalent (THEORY.md T26)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The best learning rates and batch sizes, by the gradient of the exact risk or of an equivalent's (T26, T45)."""
+"""The best learning rates and batch sizes, by the gradient of the exact risk or of an equivalent's (THEORY.md T26)."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -121,7 +121,7 @@ def optimal_schedule(
     average: AbstractAverage = LastIterate(),  # noqa: B008 (frozen)
     constant_learning_rate: bool = False,
 ) -> OptimalSchedule:
-    """The learning rates γ_t, and batch sizes B_t, that leave SGD, signs or Adam the least risk (THEORY.md T26, T45).
+    """The learning rates γ_t, and batch sizes B_t, that leave SGD, signs or Adam the least risk (THEORY.md T26).
 
     Minimises the risk of what is returned, `R_n(γ_0 … γ_{n−1}, B_0 … B_{n−1})`, over γ_t up to the stability edge of
     B_t and, where the batch size is left open, over B_t ≥ 1, not rounded, with `Σ B_t = D`. Both are given by knots
