@@ -74,7 +74,8 @@ class OptimalSchedule:
         slope: largest |∂ log risk/∂ log γ or log B| at a knot, at constant Σ B_t, where no bound holds it: 0 at an
             optimum. (Within 64 steps the share of the samples beyond the smallest batch is in the place of B.)
         with_half_the_knots: risk found with knots at twice the distance: within few steps it tells what a γ_t that
-            changes from step to step gains over a smooth one.
+            changes from step to step gains over a smooth one. (Of an equivalent step by step, where `risk` is that of
+            panels, to some 1e-5.)
         from_starts: risk to which each start led: at every step where there are at most 64, else on a quarter of the
             knots. Searches that fall far behind others are given up where they are.
         searches: local searches that ended, from starts and, within 64 steps, from the best found with steps in other
