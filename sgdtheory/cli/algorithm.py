@@ -1,6 +1,7 @@
 """The flags of an algorithm, for every command that runs one, made of the registry."""
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -68,10 +69,11 @@ def _kept(said: Parameter) -> Any:
     return str if said.examples else float
 
 
-def _fields() -> list[tuple[str, Any, Any]]:
-    """Name, type and default of every flag."""
+def _fields(parts: Iterable[str]) -> list[tuple[str, Any, Any]]:
+    """Name, type and default of every flag of some parts."""
     found = []
-    for part, kinds in KINDS.items():
+    for part in parts:
+        kinds = KINDS[part]
         found.append((part, Literal[tuple(kinds)], dataclasses.field(default=next(iter(kinds)))))
         for setting in settings_of_part(part):
             kind = next(each for each in kinds.values() if setting in settings_of_kind(part, each))
@@ -90,13 +92,32 @@ OF_ALL = parameters(Algorithm)  # what an algorithm has beside its parts
 ALGORITHM_GROUPS = {  # of flags, in help
     HEADINGS[part]: (part, *settings_of_part(part), *(OF_ALL if part == "method" else ())) for part in KINDS
 }
-_FLAGS = _fields()
-_Flags = _made("_Flags", _FLAGS, PARTS | {name: _text(part, name) for part in KINDS for name in settings_of_part(part)})
+_TEXTS = PARTS | {name: _text(part, name) for part in KINDS for name in settings_of_part(part)}
+_FLAGS = _fields(KINDS)
+_METHOD_FLAGS = _fields(["method"])
+_Flags = _made("_Flags", _FLAGS, _TEXTS)
+_MethodFlags = _made("_MethodFlags", _METHOD_FLAGS, {name: _TEXTS[name] for name, *_ in _METHOD_FLAGS})
 _Simulated = _made(
     "_Simulated",
     [(name, float | None, dataclasses.field(default=None)) for name in OF_ALL],
     {name: f"All: {said.text}" for name, said in OF_ALL.items()},
 )
+
+
+def _made_of(flags: Any, names: Iterable[str]) -> Algorithm:
+    """The algorithm of those flags that are given."""
+    values = {name: getattr(flags, name, None) for name in names}
+    return make_algorithm({name: value for name, value in values.items() if value is not None})
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodCommand(_MethodFlags):
+    """A command on a method alone, which its flags describe."""
+
+    @property
+    def described_method(self) -> Any:
+        """The method that the flags describe."""
+        return _made_of(self, (name for name, *_ in _METHOD_FLAGS)).method
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +127,7 @@ class AlgorithmCommand(_Flags):
     @property
     def algorithm(self) -> Algorithm:
         """The algorithm that the flags describe."""
-        values = {name: getattr(self, name, None) for name in (*(name for name, *_ in _FLAGS), *OF_ALL)}
-        return make_algorithm({name: value for name, value in values.items() if value is not None})
+        return _made_of(self, (*(name for name, *_ in _FLAGS), *OF_ALL))
 
     @property
     def algorithm_with_risk(self) -> Algorithm:

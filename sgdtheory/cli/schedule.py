@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from sgdtheory.algorithms import LastIterate
-from sgdtheory.cli.output import print_json, print_tables, require_figure_suffix, write_figure
+from sgdtheory.algorithms import SGD, Algorithm, LastIterate, algorithm_text
+from sgdtheory.cli.algorithm import MethodCommand
+from sgdtheory.cli.output import print_json, print_note, print_tables, require_figure_suffix, write_figure
 from sgdtheory.cli.settings import ProblemCommand
 from sgdtheory.optimal import NamedSchedule, OptimalSchedule, named_schedules, optimal_schedule
 
@@ -16,11 +17,11 @@ FRACTIONS = 0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScheduleCommand(ProblemCommand):
-    """The schedule that leaves SGD's last iterate the least exact risk on power-law regression.
+class ScheduleCommand(ProblemCommand, MethodCommand):
+    """The schedule that leaves the last iterate of SGD, signs or Adam the least risk on power-law regression.
 
-    With --batch-size the learning rates alone are found, with --num-steps the batch sizes too. Schedules with a name,
-    their peaks tuned, are listed by what they lose; averages of the iterates may do better than any last one.
+    With --batch-size the learning rates alone are found, with --num-steps the batch sizes of SGD too. Schedules with a
+    name, their peaks tuned, are listed by what they lose; averages of the iterates may do better than any last one.
     """
 
     num_samples: float
@@ -36,18 +37,24 @@ class ScheduleCommand(ProblemCommand):
         """Search, compare and print."""
         require_figure_suffix(self.plot)
         best = optimal_schedule(
-            self.problem, num_samples=self.num_samples, batch_size=self.batch_size, num_steps=self.num_steps
+            self.problem,
+            num_samples=self.num_samples,
+            batch_size=self.batch_size,
+            num_steps=self.num_steps,
+            method=self.described_method,
         )
         named = named_schedules(self.problem, best)
         if self.plot:
             from sgdtheory import plotting  # matplotlib is slow to import
 
-            title = f"{self.problem_in_mathematics}, $D = {self.num_samples:g}$, $n = {best.num_steps:g}$"
+            title = f"{self.problem_in_mathematics}{_words(best)}, $D = {self.num_samples:g}$, $n = {best.num_steps:g}$"
             write_figure(plotting.optimal_schedule(best, named, title=title), self.plot)
         if self.json:
             print_json(self._json(best, named))
         else:
             print_tables(self._table(best), self._losses(best, named))
+        if best.remark:
+            print_note(best.remark)
 
     def _json(self, best: OptimalSchedule, named: dict[str, NamedSchedule]) -> dict[str, Any]:
         found = {
@@ -57,6 +64,8 @@ class ScheduleCommand(ProblemCommand):
                 *("from_starts", "searches", "agreeing"),
             )
         }
+        if best.remark:
+            found = {"method": algorithm_text(Algorithm(best.algorithm.method))} | found | {"remark": best.remark}
         fractions = np.array(FRACTIONS)
         curves = {
             "fractions": fractions,
@@ -72,10 +81,10 @@ class ScheduleCommand(ProblemCommand):
     def _table(self, best: OptimalSchedule) -> Table:
         caption = (
             f"n = {best.num_steps:g} steps, D = {best.num_samples:g}: excess risk {best.risk:.6g}, "
-            f"{best.lower_bound_gap:.3g} times a bound below every schedule; slope at the optimum {best.slope:.0e}; "
-            f"{best.agreeing} of {best.searches} searches end there"
+            f"{best.lower_bound_gap:.3g} times a bound below every linear method; slope at the optimum "
+            f"{best.slope:.0e}; {best.agreeing} of {best.searches} searches end there"
         )
-        table = Table(title=f"best schedule: {self.problem_title}", caption=caption)
+        table = Table(title=f"best schedule: {self.problem_title}{_words(best)}", caption=caption)
         for header in ("t/n", "learning rate γ_t", "batch size B_t"):
             table.add_column(header, justify="right")
         for fraction in FRACTIONS:
@@ -93,3 +102,9 @@ class ScheduleCommand(ProblemCommand):
         for name, each in named.items():
             table.add_row(name, f"{each.learning_rate:.4g}", f"{each.risk:.5g}", f"{1 + each.loss:.4f}")
         return table
+
+
+def _words(best: OptimalSchedule) -> str:
+    """What a title says of the method: nothing of SGD."""
+    method = best.algorithm.method
+    return "" if method == SGD() else f"; {algorithm_text(Algorithm(method))}"

@@ -4,6 +4,7 @@ Searches begin at many schedules, smooth, Chebyshev's in several orders and rand
 with its steps in other orders, and with single steps changed, until that brings no better one.
 """
 
+from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -39,6 +40,34 @@ MOST_ROUNDS, IDLE_ROUNDS = 20, 2  # of changes, and without a better optimum
 CHANGED = 1.0, 0.5, 0.25  # of the edge: what single rates are changed to
 
 
+class AbstractSchedules(ABC):
+    """The log risk of S schedules by what is varied, (S, N), side by side, at every one of few steps.
+
+    What is varied are log(γ/edge) of every step or one log γ, `rates` of them, and then logarithms of batch sizes.
+
+    Attributes:
+        num_steps: n.
+        rates: how many of what is varied stand for learning rates, 1 or n.
+        constant: whether one γ is kept.
+        ramp: whether the batch size may vary.
+        highest: what is varied in the place of γ where that is as large as starts are.
+    """
+
+    num_steps: int
+    rates: int
+    constant = False
+    ramp = False
+    highest: float
+
+    @abstractmethod
+    def steps(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log γ and log B of every step, (S, n) each."""
+
+    @abstractmethod
+    def __call__(self, point: np.ndarray) -> Many:
+        """log R, its slopes, and what bounds hold."""
+
+
 class FewSteps(NamedTuple):
     """The best schedule found, and what is known of it.
 
@@ -62,10 +91,10 @@ class FewSteps(NamedTuple):
     agreeing: int
 
 
-def few_steps(schedules: "Schedules") -> FewSteps:
+def few_steps(schedules: AbstractSchedules) -> FewSteps:
     """The best of many local optima."""
     rng = np.random.default_rng(0)
-    alone = schedules.freedom.constant and schedules.freedom.ramp  # one rate, and batch sizes
+    alone = schedules.constant and schedules.ramp  # one rate, and batch sizes
     names, begin = _best_batches(schedules) if alone else _starts(schedules, rng, RANDOM)
     searches = Searches(schedules, begin)
     reached = searches.ended(ROUGH_GAIN).value.copy()
@@ -85,22 +114,22 @@ def few_steps(schedules: "Schedules") -> FewSteps:
     return _few(schedules, found, dict(zip(names, np.exp(reached).tolist(), strict=True)), finely=True)
 
 
-def few_steps_near(schedules: "Schedules", varied: np.ndarray) -> FewSteps:
+def few_steps_near(schedules: AbstractSchedules, varied: np.ndarray) -> FewSteps:
     """The best of the local optima next to some points."""
     return _few(schedules, Searches(schedules, varied).ended(GAIN), {}, finely=False)
 
 
-def _few(schedules: "Schedules", found: Many, from_starts: dict[str, float], *, finely: bool) -> FewSteps:
+def _few(schedules: AbstractSchedules, found: Many, from_starts: dict[str, float], *, finely: bool) -> FewSteps:
     best = found.rows(np.array([found.value.argmin()]))
     if finely:
         best = Searches(schedules, best.point).ended(FINE_GAIN)
-    laid = schedules.laid_out(best.point)
+    log_rate, log_batch = schedules.steps(best.point)
     _, first = np.unique((found.value / SAME).round(), return_index=True)  # the least first
     return FewSteps(
         float(np.exp(best.value[0])),
         float(np.abs(np.where(best.held, 0.0, best.slope)).max()),
-        laid.log_rate[0],
-        laid.log_batch[0],
+        log_rate[0],
+        log_batch[0],
         np.concatenate([best.point, found.point[first[:OTHERS]]]),
         from_starts,
         found.value.size,
@@ -111,11 +140,11 @@ def _few(schedules: "Schedules", found: Many, from_starts: dict[str, float], *, 
 # ------------------------------------------------------------------ where searches begin
 
 
-def _starts(schedules: "Schedules", rng: np.random.Generator, number: int) -> tuple[list[str], np.ndarray]:
+def _starts(schedules: AbstractSchedules, rng: np.random.Generator, number: int) -> tuple[list[str], np.ndarray]:
     """Names, and what is varied, (S, N); `number` of them are random."""
-    freedom, steps = schedules.freedom, schedules.runs.num_steps
+    steps = schedules.num_steps
     left = 1 - (np.arange(steps) + 0.5) / steps
-    if freedom.constant:
+    if schedules.constant:
         named = {f"{share:.3g} of the edge": np.array([share]) for share in np.geomspace(0.02, 1, SHARES)}
         random = rng.uniform(0.02, 1, (number, 1))
     else:
@@ -123,8 +152,8 @@ def _starts(schedules: "Schedules", rng: np.random.Generator, number: int) -> tu
         random = np.where(rng.random((number, steps)) < AT_EDGE, 1.0, rng.uniform(0.02, 1, (number, steps)))
         random[::2] *= left ** rng.uniform(0, 2, (len(random[::2]), 1))
     named |= {f"random {k + 1}": share for k, share in enumerate(random)}
-    varied = np.log(np.maximum(list(named.values()), LEAST_SHARE)) + freedom.highest
-    if not freedom.ramp:
+    varied = np.log(np.maximum(list(named.values()), LEAST_SHARE)) + schedules.highest
+    if not schedules.ramp:
         return list(named), varied
     batches = np.zeros((len(varied), steps))
     batches -= rng.uniform(0, 1, (len(varied), 1)) * np.log(left)  # that rise towards the end
@@ -140,7 +169,7 @@ class _OneRate:
     the edge of the mean batch and end at that edge, where all batches are the same.
     """
 
-    def __init__(self, schedules: "Schedules") -> None:
+    def __init__(self, schedules: AbstractSchedules) -> None:
         self.schedules = schedules
 
     def __call__(self, point: np.ndarray) -> Many:
@@ -149,12 +178,12 @@ class _OneRate:
         return found
 
 
-def _best_batches(schedules: "Schedules") -> tuple[list[str], np.ndarray]:
+def _best_batches(schedules: AbstractSchedules) -> tuple[list[str], np.ndarray]:
     """Names, and what is varied, (S, N): many γ with the best batch sizes for each, more of them about the best."""
-    one_rate, steps = _OneRate(schedules), schedules.runs.num_steps
+    one_rate, steps = _OneRate(schedules), schedules.num_steps
 
     def ended(share: np.ndarray) -> Many:
-        rates = np.log(share)[:, None] + schedules.freedom.highest
+        rates = np.log(share)[:, None] + schedules.highest
         return Searches(one_rate, np.concatenate([rates, np.zeros((share.size, steps))], 1)).ended(GAIN)
 
     share = np.concatenate([np.geomspace(*SMALL_SHARES, endpoint=False), 1 - np.geomspace(*LARGE_SHARES), [1.0]])
@@ -183,7 +212,7 @@ def _chebyshev(steps: int) -> dict[str, np.ndarray]:
     return found
 
 
-def _tried(schedules: "Schedules", best: Many, rng: np.random.Generator) -> np.ndarray:
+def _tried(schedules: AbstractSchedules, best: Many, rng: np.random.Generator) -> np.ndarray:
     """The best schedule changed: those with the least risk, which differ, and some others."""
     moved = _moves(schedules, best.point[0])
     if len(moved) > MOST_MOVES:
@@ -197,17 +226,17 @@ def _tried(schedules: "Schedules", best: Many, rng: np.random.Generator) -> np.n
     return np.concatenate([moved[:BEST_MOVES], moved[drawn]])
 
 
-def _moves(schedules: "Schedules", point: np.ndarray) -> np.ndarray:
+def _moves(schedules: AbstractSchedules, point: np.ndarray) -> np.ndarray:
     """A schedule with one step put elsewhere, with two exchanged, and with one rate changed."""
-    steps, freedom = schedules.runs.num_steps, schedules.freedom
+    steps = schedules.num_steps
     orders = _orders(steps)
     rates, batches = point[: schedules.rates], point[schedules.rates :]
-    if freedom.constant:
-        return np.concatenate([np.tile(rates, (len(orders), 1)), batches[orders]], 1) if freedom.ramp else orders[:0]
+    if schedules.constant:
+        return np.concatenate([np.tile(rates, (len(orders), 1)), batches[orders]], 1) if schedules.ramp else orders[:0]
     changed = np.repeat(rates[None], len(CHANGED) * steps, 0)
     changed[np.arange(len(changed)), np.arange(len(changed)) % steps] = np.repeat(np.log(CHANGED), steps)
     moved = np.concatenate([rates[orders], changed])
-    if not freedom.ramp:
+    if not schedules.ramp:
         return moved
     with_batches = np.concatenate([rates[orders], batches[orders]], 1)
     return np.concatenate([with_batches, np.concatenate([moved, np.tile(batches, (len(moved), 1))], 1)])
@@ -249,8 +278,8 @@ class _LaidOut(NamedTuple):
     floor_slope: np.ndarray
 
 
-class Schedules:
-    """The log risk of S schedules by what is varied, side by side, at every one of few steps.
+class Schedules(AbstractSchedules):
+    """Of SGD, exact.
 
     As in `variables.Varied` log(γ/edge) ≤ 0, or one log γ. Batches are `B_t = floor + (D − n floor) p_t`, with
     shares p_t that add up to 1, of which the logarithms vary: without a bound, and batches at the floor go with it
@@ -259,7 +288,14 @@ class Schedules:
 
     def __init__(self, freedom: Freedom, runs: Runs) -> None:
         self.freedom, self.runs = freedom, runs
+        self.constant, self.ramp, self.highest = freedom.constant, freedom.ramp, freedom.highest
+        self.num_steps = runs.num_steps
         self.rates = 1 if freedom.constant else runs.num_steps
+
+    def steps(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As laid out."""
+        laid = self.laid_out(point)
+        return laid.log_rate, laid.log_batch
 
     def laid_out(self, point: np.ndarray) -> _LaidOut:
         """γ and B of every step."""

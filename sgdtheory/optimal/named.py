@@ -1,6 +1,6 @@
 """What schedules with a name lose against the best one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from sgdtheory.algorithms import (
     TailAverage,
     UniformAverage,
 )
-from sgdtheory.critical import TunedRisk
+from sgdtheory.critical import TunedRisk, optimal_learning_rate
 from sgdtheory.optimal.schedule import OptimalSchedule
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import stability_edge
@@ -38,8 +38,8 @@ class NamedSchedule:
 
     Attributes:
         algorithm: what is run, with a constant batch size.
-        learning_rate: best peak γ, units of 1/λ.
-        risk: exact excess risk there, units of y².
+        learning_rate: best peak γ, in the units of the best schedule's.
+        risk: excess risk there, as exact as the best one's, units of y².
         loss: risk over that of the best last iterate, minus 1.
     """
 
@@ -50,7 +50,7 @@ class NamedSchedule:
 
 
 def named_schedules(problem: AbstractProblem, best: OptimalSchedule) -> dict[str, NamedSchedule]:
-    """Schedules with a name, with as many steps and samples as the best one, the least loss first.
+    """Schedules with a name, of the same method, with as many steps and samples as the best one, the least loss first.
 
     Their peaks are tuned up to the stability edge, as those of the best one are. (Within some ten steps, with batches
     of thousands, a peak beyond it may do better: the first steps grow, the last ones shrink.)
@@ -75,16 +75,26 @@ def named_schedules(problem: AbstractProblem, best: OptimalSchedule) -> dict[str
         Name → NamedSchedule.
     """
     found = {}
-    for name, algorithm in NAMED.items():
-        steps = np.array([best.num_steps])
-        rate, risk = _tuned(TunedRisk(problem, algorithm), best.num_samples / steps, steps)
+    for name, plain in NAMED.items():
+        algorithm = replace(plain, method=best.algorithm.method)
+        rate, risk = (_tuned if algorithm.linear else _tuned_equivalent)(problem, algorithm, best)
         found[name] = NamedSchedule(algorithm, rate, risk, risk / best.risk - 1)
     return dict(sorted(found.items(), key=lambda item: item[1].risk))
 
 
-def _tuned(risk: TunedRisk, batch: np.ndarray, steps: np.ndarray) -> tuple[float, float]:
+def _tuned(problem: AbstractProblem, algorithm: Algorithm, best: OptimalSchedule) -> tuple[float, float]:
     """The best peak up to the stability edge, and the risk there."""
-    least, edge = risk.least(batch, steps), stability_edge(risk.problem, batch)
+    steps = np.array([best.num_steps])
+    batch = best.num_samples / steps
+    risk = TunedRisk(problem, algorithm)
+    least, edge = risk.least(batch, steps), stability_edge(problem, batch)
     if least.rate[0] <= edge[0]:
         return float(least.rate[0]), float(least.risk[0])
     return float(edge[0]), float(risk.risk(batch, edge, steps)[0])
+
+
+def _tuned_equivalent(problem: AbstractProblem, algorithm: Algorithm, best: OptimalSchedule) -> tuple[float, float]:
+    """The best peak, and the risk there."""
+    setting = {"batch_size": best.num_samples / best.num_steps, "num_samples": best.num_samples}
+    found = optimal_learning_rate(problem, **setting, algorithm=algorithm)
+    return float(found.learning_rate), float(found.risk)

@@ -1,5 +1,6 @@
 """The learning rates and batch sizes at the knots of a run that leave the least risk."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -7,7 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from sgdtheory.algorithms import AbstractAverage
-from sgdtheory.optimal.few_steps import FewSteps, Schedules, few_steps
+from sgdtheory.optimal.few_steps import AbstractSchedules, FewSteps, Schedules, few_steps
 from sgdtheory.optimal.newton import minimum
 from sgdtheory.optimal.run import Run, place, spread_knots
 from sgdtheory.optimal.side_by_side import Runs
@@ -59,8 +60,93 @@ def lower_bound(problem: AbstractProblem, samples: float) -> float:
     return float((modes.signal * noise * directions / (noise * directions + samples * np.abs(modes.signal))).sum())
 
 
-class Search:
-    """Searches with n steps and, on the whole, D samples.
+class AbstractSearch(ABC):
+    """Searches with n steps and, on the whole, D samples: derive from it, and say how a risk is made least on knots.
+
+    Attributes:
+        num_steps, num_samples: n and D.
+        average: what is returned.
+        edge: the γ that starts are shares of.
+        mean_batch: D/n.
+        ramp: whether the batch size may vary; else it is D/n.
+        constant: whether the learning rate is constant.
+        lower_bound: of the risk of what is linear in the gradients.
+        starts: names and shapes γ/edge as functions of t/n.
+    """
+
+    num_steps: float
+    num_samples: float
+    average: AbstractAverage
+    edge: float
+    mean_batch: float
+    ramp = False
+    constant = False
+    lower_bound: float
+    starts = STARTS
+
+    @abstractmethod
+    def schedules(self) -> AbstractSchedules:
+        """What `few_steps` looks at: up to `EVERY_STEP` steps, many schedules side by side."""
+
+    @abstractmethod
+    def _minimum(
+        self, steps: np.ndarray, log_rate: np.ndarray, log_batch: np.ndarray, gain: float, *, first: bool = False
+    ) -> Knots:
+        """The least risk near log γ and log B at knots; `first`: they may be far from it."""
+
+    def begun(self, start: Callable[[np.ndarray], np.ndarray] = STARTS["linear decay"]) -> Knots:
+        """The least risk found from γ/edge as a function of t/n, on few knots."""
+        steps = spread_knots(self.num_steps, SPACINGS[0])
+        share = np.maximum(start((steps + 0.5) / self.num_steps), LEAST_SHARE)
+        batch = np.full(steps.size, np.log(self.mean_batch))
+        found = self._minimum(steps, np.log(share * self.edge), batch, FIRST_CHANGE, first=True)
+        return self.refined(found, SPACINGS[1])
+
+    def begun_each(self) -> dict[str, Knots]:
+        """`begun` from every start."""
+        return {name: self.begun(start) for name, start in self.starts.items()}
+
+    @property
+    def few(self) -> bool:
+        """Whether every step is a knot, and there are many local optima."""
+        return self.num_steps <= EVERY_STEP
+
+    def best_of_few(self) -> tuple[Knots, FewSteps]:
+        """The best of many local optima, where steps are few, and what is known of it."""
+        found = few_steps(self.schedules())
+        steps = np.arange(self.num_steps)
+        return Knots(steps, found.log_rate, found.log_batch, found.risk, found.slope), found
+
+    def near(self, start: Callable[[np.ndarray], np.ndarray]) -> Knots:
+        """The least risk found from a γ/edge that is close to the best one already, on `SPACINGS[2]`."""
+        steps = self._knots(SPACINGS[2])
+        share = np.maximum(start(steps / self.num_steps), LEAST_SHARE)
+        batch = np.full(steps.size, np.log(self.mean_batch))
+        return self._minimum(steps, np.log(share * self.edge), batch, NEAR_GAIN, first=True)
+
+    def finished(self, found: Knots) -> tuple[Knots, Knots]:
+        """From what was found to the end: with half the knots, and with all."""
+        half = self.half(found)
+        return half, self.refined(half, SPACINGS[3], FINE_GAIN)
+
+    def half(self, found: Knots) -> Knots:
+        """From what was found, with half the knots: within 1e-3 of the least risk."""
+        return self.refined(found, SPACINGS[2])
+
+    def refined(self, found: Knots, spacing: float, gain: float = ROUGH_GAIN) -> Knots:
+        """From what was found, on other knots."""
+        steps = self._knots(spacing)
+        where, known = place(steps, self.num_steps), place(found.steps, self.num_steps)
+        rate, batch = (np.interp(where, known, each) for each in (found.log_rate, found.log_batch))
+        return self._minimum(steps, rate, batch, gain)
+
+    def _knots(self, spacing: float) -> np.ndarray:
+        every = spacing == SPACINGS[-1] and self.num_steps <= EVERY_STEP
+        return np.arange(self.num_steps) if every else spread_knots(self.num_steps, spacing)
+
+
+class Search(AbstractSearch):
+    """Of SGD, exact.
 
     Args:
         problem: the problem.
@@ -83,63 +169,20 @@ class Search:
         largest_share: float = 1.0,
     ) -> None:
         self.problem, self.num_steps, self.num_samples = problem, num_steps, num_samples
-        self.average, mean = average, num_samples / num_steps
-        stable = Edge(problem, num_samples if ramp else max(2.0, 1.1 * mean))
-        self.edge = float(np.exp(stable.at(np.log([mean]))[0][0]))
+        self.average = average
+        self.mean_batch = num_samples / num_steps
+        self.ramp = ramp
+        self.constant = constant
+        stable = Edge(problem, num_samples if ramp else max(2.0, 1.1 * self.mean_batch))
+        self.edge = float(np.exp(stable.at(np.log([self.mean_batch]))[0][0]))
         self.lower_bound = lower_bound(problem, num_samples)
         largest = largest_share * self.edge
-        self.freedom = Freedom(stable, num_samples, mean, ramp, constant, largest, self.lower_bound)
+        self.freedom = Freedom(stable, num_samples, self.mean_batch, ramp, constant, largest, self.lower_bound)
         self.modes = problem.modes(MODES_RESOLVED * problem.largest_eigenvalue / (2 * num_steps), MODES_TOLERANCE)
-
-    def begun(self, start: Callable[[np.ndarray], np.ndarray] = STARTS["linear decay"]) -> Knots:
-        """The least risk found from γ/edge as a function of t/n, on few knots."""
-        steps = spread_knots(self.num_steps, SPACINGS[0])
-        share = np.maximum(start((steps + 0.5) / self.num_steps), LEAST_SHARE)
-        batch = np.full(steps.size, np.log(self.freedom.mean_batch))
-        found = self._minimum(steps, np.log(share * self.edge), batch, FIRST_CHANGE, first=True)
-        return self.refined(found, SPACINGS[1])
 
     def schedules(self) -> Schedules:
         """What `few_steps` looks at: up to `EVERY_STEP` steps, many schedules side by side."""
         return Schedules(self.freedom, Runs(self.modes, self.problem.noise_variance, int(self.num_steps), self.average))
-
-    @property
-    def few(self) -> bool:
-        """Whether every step is a knot, and there are many local optima."""
-        return self.num_steps <= EVERY_STEP
-
-    def best_of_few(self) -> tuple[Knots, FewSteps]:
-        """The best of many local optima, where steps are few, and what is known of it."""
-        found = few_steps(self.schedules())
-        steps = np.arange(self.num_steps)
-        return Knots(steps, found.log_rate, found.log_batch, found.risk, found.slope), found
-
-    def near(self, start: Callable[[np.ndarray], np.ndarray]) -> Knots:
-        """The least risk found from a γ/edge that is close to the best one already, on `SPACINGS[2]`."""
-        steps = self._knots(SPACINGS[2])
-        share = np.maximum(start(steps / self.num_steps), LEAST_SHARE)
-        batch = np.full(steps.size, np.log(self.freedom.mean_batch))
-        return self._minimum(steps, np.log(share * self.edge), batch, NEAR_GAIN, first=True)
-
-    def finished(self, found: Knots) -> tuple[Knots, Knots]:
-        """From what was found to the end: with half the knots, and with all."""
-        half = self.half(found)
-        return half, self.refined(half, SPACINGS[3], FINE_GAIN)
-
-    def half(self, found: Knots) -> Knots:
-        """From what was found, with half the knots: within 1e-3 of the least risk."""
-        return self.refined(found, SPACINGS[2])
-
-    def refined(self, found: Knots, spacing: float, gain: float = ROUGH_GAIN) -> Knots:
-        """From what was found, on other knots."""
-        steps = self._knots(spacing)
-        where, known = place(steps, self.num_steps), place(found.steps, self.num_steps)
-        rate, batch = (np.interp(where, known, each) for each in (found.log_rate, found.log_batch))
-        return self._minimum(steps, rate, batch, gain)
-
-    def _knots(self, spacing: float) -> np.ndarray:
-        every = spacing == SPACINGS[-1] and self.num_steps <= EVERY_STEP
-        return np.arange(self.num_steps) if every else spread_knots(self.num_steps, spacing)
 
     def _minimum(
         self, steps: np.ndarray, log_rate: np.ndarray, log_batch: np.ndarray, gain: float, *, first: bool = False

@@ -1,6 +1,7 @@
 from .engine import course_risk as course_risk
 from .engine import run_risks as run_risks
 from .equivalent import checked_for_risk as checked_for_risk
+from .equivalent_runs import EquivalentRuns as EquivalentRuns
 from .exact import one_minus_power as one_minus_power
 from .exact import risk_parts as risk_parts
 from .fields import field_of as field_of

@@ -1,6 +1,7 @@
 import pytest
 
 import sgdtheory as st
+from sgdtheory.optimal import named
 from tests.cli.text import cells, strict_json
 
 SCHEDULE = ["schedule", "--capacity", 2, "--source", 3, "--num-samples", 320]
@@ -34,9 +35,24 @@ def test_batch_sizes_are_found_too(run):
     assert found["batch_sizes"][-1] > 2 * found["batch_sizes"][3]
 
 
+def test_of_a_method_that_is_not_linear(run, tmp_path, monkeypatch):
+    """Its name and its remark beside the numbers, and in the table."""
+    monkeypatch.setattr(named, "NAMED", {"linear": named.NAMED["linear"]})
+    flags = ["--batch-size", 100, "--method", "adam", "--beta2", 0.95]
+    best = st.optimal_schedule(st.PowerLaw(2, 3), num_samples=320, batch_size=100, method=st.Adam(beta2=0.95))
+    found = strict_json(run(*SCHEDULE, *flags, "--json"))
+    assert (found["method"], found["remark"]) == ("adam beta2=0.95", best.remark)
+    assert found["risk"] == pytest.approx(best.risk, rel=1e-9)
+    assert 0 < found["named"]["linear"]["loss"] < 1
+    out = run(*SCHEDULE, *flags, "--plot", tmp_path / "adam.png")
+    assert "adam beta2=0.95" in out
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
+        (["--num-steps", 10, "--method", "sign"], "num_steps must be left out with SignSGD"),
+        (["--batch-size", 16, "--method", "schedule-free"], "method must be SGD()"),
         (["--batch-size", 16, "--num-steps", 10], "num_steps must be left out"),
         (["--batch-size", 300], "num_samples must be enough for two steps"),
         (["--batch-size", 16, "--plot", "schedule.docx"], "plot must end in"),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.optimal.schedule import STARTS, KnotShape, _steps
-from sgdtheory.optimal.search import Knots, Search
+from sgdtheory.optimal.schedule import KnotShape, _steps
+from sgdtheory.optimal.search import STARTS, Knots, Search
 from sgdtheory.optimal.variables import Edge
 from sgdtheory.risk import stability_edge
 from tests.marks import slow
