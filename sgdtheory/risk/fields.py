@@ -1,6 +1,6 @@
 """Which methods have a field.
 
-The loss T does not fluctuate, and coordinates are eigenvectors. Given χ, the length of a batch's residuals in units of
+The loss T does not fluctuate; coordinates are eigenvectors, or of signs any. Given χ, the length of a batch's residuals in units of
 √T, the gradient's coordinates are Gaussian (THEORY.md T36).
 """
 
@@ -9,6 +9,8 @@ from typing import Any
 
 from sgdtheory.algorithms import Adam, NonlinearMethod, SignSGD
 from sgdtheory.risk.adam_field import AdamField
+from sgdtheory.risk.coupled import CoupledField
+from sgdtheory.risk.coupled_signs import CoupledSigns
 from sgdtheory.risk.field import Field
 from sgdtheory.risk.sign_field import SignField, SignMomentumField
 
@@ -29,7 +31,14 @@ def _of_adam(method: Adam) -> Field | None:
 FIELDS: dict[type[NonlinearMethod], Callable[[Any], Field | None]] = {SignSGD: _of_sign, Adam: _of_adam}
 
 
-def field_of(method: NonlinearMethod) -> Field | None:
+def field_of(method: NonlinearMethod) -> Field | CoupledField | None:
     """The field of a method, if one is known."""
+    if method.basis != "eigenvectors":
+        return CoupledSigns(method.basis) if signs_alone(method) else None
     known = FIELDS.get(type(method))
-    return known(method) if known and method.basis == "eigenvectors" else None
+    return known(method) if known else None
+
+
+def signs_alone(method: NonlinearMethod) -> bool:
+    """Whether steps are signs of gradients, without memory."""
+    return isinstance(FIELDS.get(type(method), lambda _: None)(method), SignField)

@@ -109,6 +109,23 @@ class MeanField:
         weights = self.ensemble.multiplicity
         return mean**2 @ weights + self.ensemble.frozen, np.maximum(variance, 0.0) @ weights
 
+    def with_sum(self, state: State) -> State:
+        """The sum begins as the iterate, at the start, where nothing is random."""
+        return state._replace(sum_mean=state.values[MEAN])
+
+    @property
+    def frozen(self) -> float:
+        """Risk of what does not move."""
+        return self.ensemble.frozen
+
+    def held(self, state: State, own: float, total: float) -> tuple[np.ndarray, np.ndarray]:
+        """(K,) each: what means and variances of `own u + total S` hold of the risk, direction by direction."""
+        iterate, spread = state.values[[MEAN, VARIANCE]]
+        mean = own * iterate + total * state.sum_mean
+        variance = own**2 * spread + 2 * own * total * state.covariance[0] + total**2 * state.sum_variance
+        weights = self.ensemble.multiplicity
+        return weights * mean**2, weights * np.maximum(variance, 0.0)
+
     def shaken(self, state: State, batch: float) -> np.ndarray:
         """(K,) which directions are shaken more than gradients are, `B r > T − E u²`.
 

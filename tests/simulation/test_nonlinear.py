@@ -10,7 +10,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory.algorithms import Adam, Course, NonlinearMethod, NormalizedSGD, SignSGD
 from sgdtheory.simulation import nonlinear_program
-from sgdtheory.simulation.nonlinear_program import random_basis
+from sgdtheory.algorithms.coordinates import random_rotation
 from sgdtheory.simulation.simulator import key_words
 from tests.marks import slow
 from tests.simulation import textbook
@@ -81,7 +81,7 @@ def test_risks_have_the_law_of_the_textbook(name, shape, average, sampler):
     course = Course(algorithm, 3.0, 0.2, float(found.num_steps))
     steps = np.arange(course.num_steps)
     rotated = method.basis == "random"
-    basis = random_basis(3, key_words(jax.random.key(0))) if rotated else np.eye(3)
+    basis = random_rotation(3, key_words(jax.random.key(0)).tolist()) if rotated else np.eye(3)
     rest = course.rates(steps), course.batches(steps), AVERAGES[average][1], REPLICAS, basis
 
     def dense(which):
