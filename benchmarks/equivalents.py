@@ -64,6 +64,17 @@ def rotated(random: np.random.Generator) -> tuple[st.AbstractProblem, st.SignSGD
     return problem, st.SignSGD(basis=q * np.sign(np.diag(r)))
 
 
+def half_edge(problem: st.AbstractProblem, rows: np.ndarray, batch: int) -> float:
+    """Half of the γ beyond which means overshoot more and more while noise dominates.
+
+    `E sign(g_j) ≤ √(2B/π) u_j/σ`, and so `w − w*` becomes (1 − γ √(2B/π)/σ D^−½ H) of it, D the diagonal of H.
+    """
+    hessian = rows * problem.directions()[0] @ rows.T
+    root = np.diag(hessian) ** -0.25
+    largest = np.linalg.eigvalsh(root[:, None] * hessian * root)[-1]
+    return float(np.sqrt(problem.noise_variance * np.pi / (2 * batch)) / largest)
+
+
 def aligned(method: Callable[[np.random.Generator], st.NonlinearMethod]) -> Draw:
     """A method whose coordinates are the eigenvectors of a power law."""
     return lambda random: (power_law(random, DIMENSIONS), method(random))
@@ -82,6 +93,8 @@ def one(seed: int, replicas: int, method: str) -> Found:
     average = AVERAGES[random.integers(len(AVERAGES))]
     algorithm = st.Algorithm(stepping, schedule=schedule, average=average)
     rate = 10 ** random.uniform(-0.5, 1.0) * np.sqrt(problem.initial_risk) / steps
+    if not isinstance(stepping.basis, str):
+        rate = min(rate, half_edge(problem, stepping.basis.rows, batch))
     setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps, "algorithm": algorithm}
     expected = st.excess_risk(problem, **setting)
     found = st.simulate(jax.random.key(seed), problem, **setting, num_replicas=replicas)

@@ -27,8 +27,8 @@ class Adam(NonlinearMethod):
         beta2: of the mean square, likewise.
         epsilon: at least 0, in the units of gradients.
         basis: whose coordinates have learning rates of their own: "eigenvectors" of the covariance, a "random" rotation
-            of them, or given ones, (d, d) orthogonal: row j is coordinate j among the eigenvectors, those of the
-            largest eigenvalues first.
+            of them, or given ones, (d, d) orthogonal: row j is coordinate j among the eigenvectors, that of λ_1
+            first.
 
     Raises:
         ValueError: an argument out of range.

@@ -30,10 +30,10 @@ class Coordinates:
         try:
             rows = np.array(self.rows, dtype=float)
         except (TypeError, ValueError):
-            rows = np.zeros(0)
-        if rows.ndim != 2 or rows.shape[0] != rows.shape[1] or not rows.size:
+            rows = np.zeros((0, 0))
+        if rows.ndim != 2 or len(set(rows.shape)) > 1 or not rows.size:
             raise ValueError(
-                f"basis must be one of {', '.join(map(repr, BASES))} or a d × d orthogonal matrix, got {self.rows!r}"
+                f"basis must be one of {', '.join(map(repr, BASES))}, or a d × d orthogonal matrix, got {self.rows!r}"
             )
         away = np.abs(rows @ rows.T - np.eye(len(rows))).max()
         if not away < ORTHOGONAL:
@@ -67,9 +67,9 @@ def checked_basis(value: Any) -> Basis:
     Raises:
         ValueError: another.
     """
-    if isinstance(value, Coordinates) or (isinstance(value, str) and value in BASES):
-        return value  # pyright: ignore[reportReturnType] (a str of BASES)
-    return Coordinates(value)
+    if isinstance(value, str) and value not in BASES:
+        raise ValueError(f"basis must be one of {', '.join(map(repr, BASES))}, got {value!r}; or a matrix")
+    return value if isinstance(value, str | Coordinates) else Coordinates(value)  # pyright: ignore[reportReturnType]
 
 
 def random_rotation(dim: int, seed: Sequence[int]) -> np.ndarray:

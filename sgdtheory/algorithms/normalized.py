@@ -39,8 +39,8 @@ class SignSGD(WithMomentum):
 
     Args:
         momentum: β, at least 0 and below 1.
-        basis: whose coordinates have the signs: "eigenvectors" of the covariance, a "random" rotation of them, or given
-            ones, (d, d) orthogonal: row j is coordinate j among the eigenvectors, those of the largest eigenvalues first.
+        basis: whose coordinates have the signs: "eigenvectors" of the covariance, a "random" rotation of them, or
+            given ones, (d, d) orthogonal: row j is coordinate j among the eigenvectors, that of λ_1 first.
 
     Raises:
         ValueError: an argument out of range.

@@ -11,7 +11,7 @@ and of an average's `S ← ρS + ωδ` Cov(δ, S) ← (1 − γD)(ρ Cov(δ, S) 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,10 +24,13 @@ from sgdtheory.risk.sign_covariance import Reaction, Seen
 TOLERANCE = 1e-4  # of the risk, in a long step
 FIRST_STEPS = 48.0  # after a kink, one by one,
 LAST_STEPS = 8.0  # and before the next
-FASTEST = 0.6  # decay a step, above which steps are taken one by one
+FASTEST = 1.5  # decay a step, above which steps are taken one by one
 EVALUATIONS = 3  # steps that a long step's flow looks at
 SINGLE = 16.0  # steps that are taken one by one where long ones are not sooner done
 GROWTH = 4.0
+LOST = 1.0  # relative error of variances where steps lead to and fro
+FLUCTUATING = 0.6  # times what variances hold of the loss that a coordinate sees, where it is not noise
+MOST_WORK = 2e9  # steps times d² of what is taken one by one: some minutes
 LARGEST = 512  # directions: a step takes d² exponentials, 0.1 s then
 SEED = 0, 0  # of a random basis: the answer is that of one rotation
 
@@ -48,12 +51,9 @@ class CoupledField(ABC):
     Attributes:
         basis: its coordinates.
         few: steps; up to so many the risk has several minima over γ.
-        lost, lost_mean: as of `Field`.
     """
 
     few: float = 16.0
-    lost: float = 1.0
-    lost_mean: float = 1.0
     basis: Basis
 
     @abstractmethod
@@ -87,7 +87,14 @@ class CoupledRun:
     frozen: float
     course: Course
     plateaus: bool
-    field: "CoupledField"
+    field: CoupledField
+
+    lasting: ClassVar[bool] = True  # what was in doubt once is so for ever, in iterates too
+
+    @property
+    def most_steps(self) -> float:
+        """That are taken one by one."""
+        return MOST_WORK / self.eigenvalue.size**2
 
     @cached_property
     def hessian(self) -> np.ndarray:
@@ -137,10 +144,18 @@ class CoupledRun:
         loss = self.risk(state) + self.noise
         return Seen(mean, covariance, loss * self.alike - np.outer(mean, mean) - covariance, self.size)
 
-    def shaken(self, state: Joint, batch: float) -> np.ndarray:
-        """(d,) which coordinates are shaken more than their gradients are."""
+    def doubt(self, state: Joint, number: float) -> np.ndarray:
+        """(d,) relative errors of variances after step `number`, as measured by benchmarks/equivalents.py.
+
+        Coordinates that are shaken more than their gradients are, `B r > T − E u²`, lead to and fro, past the optimum
+        and back, many of them together; and the loss fluctuates where it is made of few directions.
+        """
         seen = self.seen(state)
-        return batch * np.diag(seen.covariance) > np.diag(seen.noise)
+        _, batch = self.setting(number)
+        spread = np.diag(seen.covariance)
+        noise = np.diag(seen.noise)
+        fluctuating = spread.sum() / max(noise.sum(), np.finfo(float).tiny)
+        return np.maximum(LOST * (batch * spread > noise), min(FLUCTUATING * fluctuating, LOST))
 
     def step(self, state: Joint, keeping: Keeping, number: float) -> Joint:
         """One step; its number need not be whole."""
@@ -190,7 +205,8 @@ class CoupledRun:
 class Long:
     """Long steps of a run: its steps are followed as a flow.
 
-    With forward differences Δ of three steps, `d/dt = log(1 + Δ) = Δ − Δ²/2 + Δ³/3`.
+    With forward differences Δ of three steps, `d/dt = log(1 + Δ) = Δ − Δ²/2 + Δ³/3`: what decays fast has ended, and is
+    at the same place as that of single steps.
     """
 
     run: CoupledRun
@@ -203,7 +219,8 @@ class Long:
         length = SINGLE
         while now < high:
             decay = self._decay(state, now)
-            if decay > FASTEST or high - now <= SINGLE:
+            followed = decay > FASTEST and high - now <= self.run.most_steps
+            if followed or high - now <= SINGLE:
                 end = min(now + SINGLE, high)
                 state = self.run.stepped(state, self.keeping, now, end)
                 now = end
@@ -217,6 +234,7 @@ class Long:
         """After one long step, or single ones that are sooner done; and how long the next may be."""
         values = _flat(state)
         slope = self._flow(now, values)
+        decay = decay + decay**2 / 2 + decay**3 / 3  # the flow's
         most = (chebyshev.MOST_STAGES**2 - 1) / (1.54 * decay)
         while True:
             length = np.floor(min(length, most, high - now))
@@ -232,7 +250,7 @@ class Long:
             length *= change
 
     def _decay(self, state: Joint, now: float) -> float:
-        """The fastest, a step."""
+        """The fastest, a step: of variances twice that of means."""
         rate, batch = self.run.setting(now)
         slope = self.run.field.react(self.run.seen(state), batch).slope
         root = np.sqrt(slope / np.where(self.run.size > 0, self.run.size, 1.0))

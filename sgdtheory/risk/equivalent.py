@@ -13,8 +13,9 @@ from sgdtheory.risk.ensemble import ensemble
 from sgdtheory.risk.fields import field_of
 from sgdtheory.risk.mean_field import MeanField
 from sgdtheory.risk.moments import Keeping
-from sgdtheory.risk.runs import MOST_PIECES, MOST_STEPS
+from sgdtheory.risk.runs import MOST_PIECES
 
+DOUBT_OF_MEANS = 0.5  # over that of variances, as measured by benchmarks/equivalents.py
 LOOKS = 24  # numbers of steps, log-spaced, at which it is asked whether they do
 SUMMED = 4096  # steps at which Σ γ_t is looked at
 
@@ -66,11 +67,11 @@ def _followed(run: Any, course: Course, stops: np.ndarray, number: int) -> Itera
     average = course.algorithm.average
     kept = Keeping(average.forgetting(course.num_steps), average.weight(course.num_steps))
     state = run.with_sum(run.start()) if average.starts_at_iterate() else run.start()
-    before = np.zeros(state.sum_mean.size, dtype=bool)  # directions in which averaged steps have led to and fro
+    before = np.zeros(state.sum_mean.size)  # doubt of directions, of steps that are averaged
     if 0 in stops:
         yield _seen(run, state, course, 0.0, before, before)
     looks = np.append(stops, np.round(np.geomspace(1, course.num_steps, number)))
-    for low, high, smooth in _pieces(course):
+    for low, high, smooth in _pieces(course, run.most_steps):
         averaged = low >= course.first_averaged
         keeping = kept if averaged else Keeping(0.0, 0.0)
         now = low
@@ -80,10 +81,10 @@ def _followed(run: Any, course: Course, stops: np.ndarray, number: int) -> Itera
             else:
                 state = run.stepped(state, keeping, now, end)
             now = end
-            shaken = run.shaken(state, float(course.batches(np.array([now - 1]))[0]))
-            before = before | (shaken & averaged)
+            doubt = run.doubt(state, now - 1)
+            before = np.maximum(before, doubt) if averaged or run.lasting else before
             if now in stops:
-                yield _seen(run, state, course, now, shaken, before)
+                yield _seen(run, state, course, now, before if run.lasting else doubt, before)
 
 
 def _run(problem: AbstractProblem, course: Course) -> MeanField | CoupledRun:
@@ -99,7 +100,7 @@ def _run(problem: AbstractProblem, course: Course) -> MeanField | CoupledRun:
     return MeanField(ensemble(problem, travel, slope), field, course, plateaus)
 
 
-def _pieces(course: Course) -> list[tuple[float, float, bool]]:
+def _pieces(course: Course, most: float) -> list[tuple[float, float, bool]]:
     """First steps and ends of what lies between kinks, and whether it is smooth.
 
     Raises:
@@ -107,10 +108,10 @@ def _pieces(course: Course) -> list[tuple[float, float, bool]]:
     """
     shapes = course.algorithm.schedule, course.algorithm.batch_schedule
     smooth = all(shape.smooth for shape in shapes)
-    if not smooth and course.num_steps > MOST_STEPS:
+    if not smooth and course.num_steps > most:
         raise ValueError(
             f"algorithm must be smooth or staged: {course.num_steps:.3g} steps would have to be taken one by one (at "
-            f"most {MOST_STEPS:g}); take fewer samples or a smooth shape"
+            f"most {most:.3g}); take fewer samples or a smooth shape"
         )
     edges = {0.0, course.first_averaged, course.num_steps}
     if smooth:
@@ -125,18 +126,18 @@ def _plateaus(course: Course) -> np.ndarray:
     return starts if starts.size <= MOST_PIECES else np.zeros(0)
 
 
-def _seen(run: Any, state: Any, course: Course, stop: float, shaken: np.ndarray, before: np.ndarray) -> Seen:
-    """Of w_t, whose directions are shaken now, and of what is returned, where they may have been before."""
+def _seen(run: Any, state: Any, course: Course, stop: float, doubt: np.ndarray, before: np.ndarray) -> Seen:
+    """Of w_t, whose directions are in doubt now, and of what is returned, where they may have been before."""
     own, total = course.algorithm.average.returned(stop, course.num_steps)
     error = run.field.error(stop, float(course.batches(np.array([max(stop - 1, 0)]))[0]))
-    now = _one(run, run.held(state, 1.0, 0.0), shaken, error)
-    returned = _one(run, run.held(state, own, total), shaken | before if total else shaken, error)
+    now = _one(run, run.held(state, 1.0, 0.0), doubt, error)
+    returned = _one(run, run.held(state, own, total), np.maximum(doubt, before) if total else doubt, error)
     return Seen(*np.array([now, returned]).T)
 
 
-def _one(run: Any, held: tuple[np.ndarray, np.ndarray], shaken: np.ndarray, error: float) -> list[float]:
+def _one(run: Any, held: tuple[np.ndarray, np.ndarray], doubt: np.ndarray, error: float) -> list[float]:
     """Parts of the risk, and its error, at least `error`."""
     means, variances = held
     parts = [float(means.sum()) + run.frozen, float(variances.sum())]
-    lost = float(run.field.lost * variances[shaken].sum() + run.field.lost_mean * means[shaken].sum())
+    lost = float(doubt @ (variances + DOUBT_OF_MEANS * means))
     return [*parts, error + (lost / sum(parts) if lost else 0.0)]

@@ -37,14 +37,10 @@ class Field(ABC):
     Attributes:
         shortest: steps; fewer are sooner done one by one than on a panel.
         few: steps; up to so many the risk has several minima over γ.
-        lost, lost_mean: times what variances and means hold in directions in which steps lead to and fro, the error
-            grows, as measured by benchmarks/equivalents.py.
     """
 
     shortest: float = 16.0
     few: float = 16.0
-    lost: float = 2.0
-    lost_mean: float = 1.0
 
     def error(self, steps: float, batch: float) -> float:
         """Relative error of risks after so many steps at B, as measured by benchmarks/equivalents.py."""

@@ -1,7 +1,7 @@
 """Which methods have a field.
 
-The loss T does not fluctuate; coordinates are eigenvectors, or of signs any. Given χ, the length of a batch's residuals in units of
-√T, the gradient's coordinates are Gaussian (THEORY.md T36).
+The loss T does not fluctuate; coordinates are eigenvectors, or for signs any. Given χ, the length of a batch's
+residuals in units of √T, the gradient's coordinates are Gaussian (THEORY.md T36).
 """
 
 from collections.abc import Callable

@@ -9,9 +9,9 @@ import pytest
 from scipy import linalg
 
 import sgdtheory as st
+from sgdtheory.algorithms.coordinates import random_rotation
 from sgdtheory.algorithms.muon import newton_schulz, polar
 from sgdtheory.simulation import nonlinear_program
-from sgdtheory.algorithms.coordinates import random_rotation
 from sgdtheory.simulation.simulator import key_words, random_directions
 from sgdtheory.simulation.wishart import Wishart
 from tests.marks import slow
