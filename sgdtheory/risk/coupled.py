@@ -21,7 +21,7 @@ from sgdtheory.risk import chebyshev
 from sgdtheory.risk.moments import Keeping
 from sgdtheory.risk.sign_covariance import Reaction, Seen
 
-TOLERANCE = 1e-4  # of the risk, in a long step
+TOLERANCE = 3e-5  # of the risk, in a long step: 1e-3 in all
 FIRST_STEPS = 48.0  # after a kink, one by one,
 LAST_STEPS = 8.0  # and before the next
 FASTEST = 1.5  # decay a step, above which steps are taken one by one

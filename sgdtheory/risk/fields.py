@@ -33,12 +33,8 @@ FIELDS: dict[type[NonlinearMethod], Callable[[Any], Field | None]] = {SignSGD: _
 
 def field_of(method: NonlinearMethod) -> Field | CoupledField | None:
     """The field of a method, if one is known."""
-    if method.basis != "eigenvectors":
-        return CoupledSigns(method.basis) if signs_alone(method) else None
     known = FIELDS.get(type(method))
-    return known(method) if known else None
-
-
-def signs_alone(method: NonlinearMethod) -> bool:
-    """Whether steps are signs of gradients, without memory."""
-    return isinstance(FIELDS.get(type(method), lambda _: None)(method), SignField)
+    found = known(method) if known else None
+    if found is None or method.basis == "eigenvectors":
+        return found
+    return CoupledSigns(method.basis) if isinstance(found, SignField) else None

@@ -30,10 +30,7 @@ def test_a_rotation_is_uniform_and_orthogonal():
 @pytest.mark.parametrize(
     ("basis", "sentence"),
     [
-        (
-            "eigenvector",
-            "basis must be one of 'eigenvectors', 'random' or a d × d orthogonal matrix, got 'eigenvector'",
-        ),
+        ("both", "basis must be one of 'eigenvectors', 'random', got 'both'; or a matrix"),
         (3.0, "orthogonal matrix, got 3.0"),
         (np.ones((2, 3)), "orthogonal matrix, got"),
         ([[1, 0], [0]], "orthogonal matrix, got"),

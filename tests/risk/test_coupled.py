@@ -132,7 +132,7 @@ def test_with_the_identity_it_is_the_exact_engine(monkeypatch, shape, average):
 
 @pytest.mark.parametrize(("batch", "rate"), [(1, 0.003), (64, 0.01), (4096, 0.002)])
 def test_long_steps_are_single_steps(batch, rate):
-    course = Course(algorithm(ROTATION, "warm"), float(batch), rate, 800.0)
+    course = Course(st.Algorithm(st.SignSGD(basis=ROTATION), st.Cosine(final=0.1)), float(batch), rate, 800.0)
     run = coupled_run(PROBLEM, course, True, CoupledSigns(Coordinates(ROTATION)))
     keeping = Keeping(0.0, 1.0)
     every = run.stepped(run.start(), keeping, 0.0, 800.0)
