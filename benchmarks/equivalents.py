@@ -4,6 +4,7 @@ The table is that of docs/optimizers.md.
 """
 
 import argparse
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -15,6 +16,8 @@ BATCHES = 1, 2, 4, 16, 64, 256, 1024, 4096
 SCHEDULES = st.Constant(), st.Linear(), st.Cosine(warmup=0.1), st.WSD(0.3), st.Stages([0, 0.5], [1, 0.3])
 AVERAGES = st.LastIterate(), st.UniformAverage(), st.TailAverage(0.3)
 DIMENSIONS = 100, 300
+COUPLED_DIMENSIONS = 60, 100, 200
+Draw = Callable[[np.random.Generator], tuple[st.AbstractProblem, st.NonlinearMethod]]
 
 
 class Found(NamedTuple):
@@ -42,21 +45,56 @@ def signum(random: np.random.Generator) -> st.SignSGD:
     return st.SignSGD(float(random.choice([0.8, 0.9, 0.95])))
 
 
-METHODS = {"sign": sign, "signum": signum, "adam": adam}
+def power_law(random: np.random.Generator, dimensions: tuple[int, ...]) -> st.PowerLaw:
+    """Random exponents, number of directions and noise."""
+    a = random.uniform(1.05, 2.5)
+    b = random.uniform(1.1, 4.0)
+    return st.PowerLaw(a, b, int(random.choice(dimensions)), 10 ** random.uniform(-1, 1))
+
+
+def rotated(random: np.random.Generator) -> tuple[st.AbstractProblem, st.SignSGD]:
+    """signSGD in coordinates that are a random rotation, or features with correlations 0.9^|i−j|, one time in four."""
+    problem = power_law(random, COUPLED_DIMENSIONS)
+    places = np.arange(problem.dim or 0)
+    if random.random() < 0.25:
+        eigenvalue, vectors = np.linalg.eigh(0.9 ** np.abs(np.subtract.outer(places, places)))
+        signal = problem.directions()[1]
+        return st.LeastSquares(eigenvalue[::-1], signal, problem.noise_variance), st.SignSGD(basis=vectors[:, ::-1])
+    q, r = np.linalg.qr(random.standard_normal((places.size, places.size)))
+    return problem, st.SignSGD(basis=q * np.sign(np.diag(r)))
+
+
+def half_edge(problem: st.AbstractProblem, rows: np.ndarray, batch: int) -> float:
+    """Half of the γ beyond which means overshoot more and more while noise dominates.
+
+    `E sign(g_j) ≤ √(2B/π) u_j/σ`, and so `w − w*` becomes (1 − γ √(2B/π)/σ D^−½ H) of it, D the diagonal of H.
+    """
+    hessian = rows * problem.directions()[0] @ rows.T
+    root = np.diag(hessian) ** -0.25
+    largest = np.linalg.eigvalsh(root[:, None] * hessian * root)[-1]
+    return float(np.sqrt(problem.noise_variance * np.pi / (2 * batch)) / largest)
+
+
+def aligned(method: Callable[[np.random.Generator], st.NonlinearMethod]) -> Draw:
+    """A method whose coordinates are the eigenvectors of a power law."""
+    return lambda random: (power_law(random, DIMENSIONS), method(random))
+
+
+METHODS = {"sign": aligned(sign), "signum": aligned(signum), "adam": aligned(adam), "rotated": rotated}
 
 
 def one(seed: int, replicas: int, method: str) -> Found:
     """A random power law, schedule, average, B, γ and n, computed and simulated."""
     random = np.random.default_rng(seed)
-    problem = st.PowerLaw(
-        random.uniform(1.05, 2.5), random.uniform(1.1, 4.0), int(random.choice(DIMENSIONS)), 10 ** random.uniform(-1, 1)
-    )
+    problem, stepping = METHODS[method](random)
     batch = int(random.choice(BATCHES))
     steps = int(10 ** random.uniform(1.5, 3.2))
     schedule = SCHEDULES[random.integers(len(SCHEDULES))]
     average = AVERAGES[random.integers(len(AVERAGES))]
-    algorithm = st.Algorithm(METHODS[method](random), schedule=schedule, average=average)
+    algorithm = st.Algorithm(stepping, schedule=schedule, average=average)
     rate = 10 ** random.uniform(-0.5, 1.0) * np.sqrt(problem.initial_risk) / steps
+    if not isinstance(stepping.basis, str):
+        rate = min(rate, half_edge(problem, stepping.basis.rows, batch))
     setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps, "algorithm": algorithm}
     expected = st.excess_risk(problem, **setting)
     found = st.simulate(jax.random.key(seed), problem, **setting, num_replicas=replicas)
@@ -88,11 +126,12 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--settings", type=int, default=300)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--replicas", type=int, default=256)
     parser.add_argument("--method", choices=METHODS, default="sign")
     arguments = parser.parse_args()
     found = []
-    for seed in range(arguments.settings):
+    for seed in range(arguments.first, arguments.first + arguments.settings):
         found.append(one(seed, arguments.replicas, arguments.method))
         print(
             f"{seed:4} B = {found[-1].batch:5}  {found[-1].error:+.3%} ± {found[-1].noise:.3%}, {found[-1].stated:.1%}",

@@ -9,6 +9,9 @@ from .averages import LastIterate as LastIterate
 from .averages import Returned as Returned
 from .averages import TailAverage as TailAverage
 from .averages import UniformAverage as UniformAverage
+from .coordinates import Basis as Basis
+from .coordinates import Coordinates as Coordinates
+from .coordinates import rotation as rotation
 from .course import Course as Course
 from .course import first_step as first_step
 from .course import number_of_steps as number_of_steps

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from sgdtheory._common.arguments import single_number
+from sgdtheory.algorithms.coordinates import BasisField, checked_basis
 from sgdtheory.algorithms.momentum import checked_momentum
-from sgdtheory.algorithms.nonlinear_method import BasisField, NonlinearMethod, checked_basis
+from sgdtheory.algorithms.nonlinear_method import NonlinearMethod
 from sgdtheory.algorithms.parameter import Parameter, Slider
 
 
@@ -25,8 +26,9 @@ class Adam(NonlinearMethod):
         beta1: of the mean, at least 0 and below 1.
         beta2: of the mean square, likewise.
         epsilon: at least 0, in the units of gradients.
-        basis: whose coordinates have learning rates of their own: "eigenvectors" of the covariance, or a "random"
-            rotation of them.
+        basis: whose coordinates have learning rates of their own: "eigenvectors" of the covariance, a "random" rotation
+            of them, or given ones, (d, d) orthogonal: row j is coordinate j among the eigenvectors, that of λ_1
+            first.
 
     Raises:
         ValueError: an argument out of range.
@@ -53,7 +55,7 @@ class Adam(NonlinearMethod):
         if not 0 <= epsilon < math.inf:
             raise ValueError(f"epsilon must be at least 0 and finite, got {epsilon:g}")
         object.__setattr__(self, "epsilon", epsilon)
-        checked_basis(self.basis)
+        object.__setattr__(self, "basis", checked_basis(self.basis))
 
     def direction(self, gradient: Any, kept: tuple[Any, ...], number: Any) -> tuple[Any, tuple[Any, ...]]:
         """m̂/(√v̂ + ε); 0 where no gradient has been seen."""

@@ -1,19 +1,9 @@
 """Methods whose step is no linear function of the gradient: sign, normalized and adaptive ones, and a user's own."""
 
 from abc import ABC, abstractmethod
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from sgdtheory.algorithms.parameter import Choice, Parameter
-
-Basis = Literal["eigenvectors", "random"]
-BASES = "eigenvectors", "random"
-BasisField = Annotated[
-    Basis,
-    Parameter(
-        "whose coordinates it looks at: eigenvectors of the covariance, or a random rotation of them.",
-        choice=Choice("coordinates", BASES),
-    ),
-]
+from sgdtheory.algorithms.coordinates import Basis
 
 
 class NonlinearMethod(ABC):
@@ -24,8 +14,8 @@ class NonlinearMethod(ABC):
 
     Attributes:
         kept: how many arrays k has; they begin at 0.
-        basis: whether the coordinates of w are the eigenvectors of the covariance or a random rotation of them. It
-            matters where d looks at each coordinate by itself.
+        basis: whether the coordinates of w are the eigenvectors of the covariance, a random rotation of them or given
+            ones. It matters where d looks at each coordinate by itself.
 
     Example:
         >>> import jax
@@ -65,14 +55,3 @@ class NonlinearMethod(ABC):
         None: it is given gradients as they are.
         """
         return None
-
-
-def checked_basis(value: Any) -> Basis:
-    """One of `BASES`.
-
-    Raises:
-        ValueError: another.
-    """
-    if value not in BASES:
-        raise ValueError(f"basis must be one of {', '.join(map(repr, BASES))}, got {value!r}")
-    return value

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from sgdtheory.algorithms.coordinates import BasisField, checked_basis
 from sgdtheory.algorithms.momentum import checked_momentum
-from sgdtheory.algorithms.nonlinear_method import BasisField, NonlinearMethod, checked_basis
+from sgdtheory.algorithms.nonlinear_method import NonlinearMethod
 from sgdtheory.algorithms.parameter import Parameter, Slider
 
 
@@ -38,7 +39,8 @@ class SignSGD(WithMomentum):
 
     Args:
         momentum: β, at least 0 and below 1.
-        basis: whose coordinates have the signs: "eigenvectors" of the covariance, or a "random" rotation of them.
+        basis: whose coordinates have the signs: "eigenvectors" of the covariance, a "random" rotation of them, or
+            given ones, (d, d) orthogonal: row j is coordinate j among the eigenvectors, that of λ_1 first.
 
     Raises:
         ValueError: an argument out of range.
@@ -48,7 +50,7 @@ class SignSGD(WithMomentum):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checked_basis(self.basis)
+        object.__setattr__(self, "basis", checked_basis(self.basis))
 
     def direction(self, gradient: Any, kept: tuple[Any, ...], number: Any) -> tuple[Any, tuple[Any, ...]]:
         """sign(m)."""

@@ -122,6 +122,8 @@ class SimulateCommand(SettingsCommand, SimulatedAlgorithmCommand, DistributedCom
         linear = self.algorithm.linear
         if not has_risk(self.algorithm) or not (linear or self.quantity == "total"):
             return {}
+        if getattr(self.algorithm.method, "basis", "eigenvectors") == "random":  # another rotation than the key's
+            return {}
         risk = getattr(excess_risk(problem, **settings, algorithm=self.algorithm), self.quantity)
         found = {"exact" if linear else "equivalent": risk, "z": simulation.z_score(risk)}
         if covered(self.algorithm):

@@ -103,7 +103,9 @@ class State:
         return self.algorithms[slot] == DEFAULT
 
     def has_risk(self, slot: int) -> bool:
-        """Whether there is more of this algorithm than simulations."""
+        """Whether there is more of this algorithm than simulations: not what takes minutes with some 100 directions."""
+        if getattr(self.algorithms[slot].method, "basis", "eigenvectors") == "random":
+            return False
         try:
             checked_for_risk(self.algorithms[slot])
         except ValueError:

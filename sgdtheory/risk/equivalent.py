@@ -2,22 +2,20 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm, Course, checked_algorithm, steps_of_shape
 from sgdtheory.problems import AbstractProblem
+from sgdtheory.risk.coupled import CoupledField, CoupledRun, coupled_run
 from sgdtheory.risk.ensemble import ensemble
-from sgdtheory.risk.field import MEAN, VARIANCE
 from sgdtheory.risk.fields import field_of
-from sgdtheory.risk.mean_field import MeanField, State
+from sgdtheory.risk.mean_field import MeanField
 from sgdtheory.risk.moments import Keeping
-from sgdtheory.risk.runs import MOST_PIECES, MOST_STEPS
+from sgdtheory.risk.runs import MOST_PIECES
 
-# As measured by benchmarks/equivalents.py, the field's error grows by
-LOST = 2.0  # times what variances hold in directions in which steps lead to and fro,
-LOST_MEAN = 1.0  # and what means hold there
+DOUBT_OF_MEANS = 0.5  # over that of variances, as measured by benchmarks/equivalents.py
 LOOKS = 24  # numbers of steps, log-spaced, at which it is asked whether they do
 SUMMED = 4096  # steps at which Σ γ_t is looked at
 
@@ -60,20 +58,20 @@ def equivalent_risk(problem: AbstractProblem, course: Course, stops: np.ndarray,
         ValueError: too many steps that have to be taken one by one.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is data
-        found = list(_followed(_mean_field(problem, course), course, stops, LOOKS if estimate else 0))
+        found = list(_followed(_run(problem, course), course, stops, LOOKS if estimate else 0))
     return Seen(*(np.stack(each, axis=1) for each in zip(*found, strict=True)))
 
 
-def _followed(run: MeanField, course: Course, stops: np.ndarray, number: int) -> Iterator[Seen]:
-    """What is seen at the stops."""
+def _followed(run: Any, course: Course, stops: np.ndarray, number: int) -> Iterator[Seen]:
+    """What is seen at the stops of a MeanField or a CoupledRun."""
     average = course.algorithm.average
     kept = Keeping(average.forgetting(course.num_steps), average.weight(course.num_steps))
-    state = _with_sum(run) if average.starts_at_iterate() else run.start()
-    before = np.zeros(state.sum_mean.size, dtype=bool)  # directions in which averaged steps have led to and fro
+    state = run.with_sum(run.start()) if average.starts_at_iterate() else run.start()
+    before = np.zeros(state.sum_mean.size)  # doubt of directions, of steps that are averaged
     if 0 in stops:
         yield _seen(run, state, course, 0.0, before, before)
     looks = np.append(stops, np.round(np.geomspace(1, course.num_steps, number)))
-    for low, high, smooth in _pieces(course):
+    for low, high, smooth in _pieces(course, run.most_steps):
         averaged = low >= course.first_averaged
         keeping = kept if averaged else Keeping(0.0, 0.0)
         now = low
@@ -83,30 +81,26 @@ def _followed(run: MeanField, course: Course, stops: np.ndarray, number: int) ->
             else:
                 state = run.stepped(state, keeping, now, end)
             now = end
-            shaken = run.shaken(state, float(course.batches(np.array([now - 1]))[0]))
-            before = before | (shaken & averaged)
+            doubt = run.doubt(state, now - 1)
+            before = np.maximum(before, doubt) if averaged or run.lasting else before
             if now in stops:
-                yield _seen(run, state, course, now, shaken, before)
+                yield _seen(run, state, course, now, before if run.lasting else doubt, before)
 
 
-def _with_sum(run: MeanField) -> State:
-    """The sum begins as the iterate, at the start, where nothing is random."""
-    state = run.start()
-    return state._replace(sum_mean=state.values[MEAN])
-
-
-def _mean_field(problem: AbstractProblem, course: Course) -> MeanField:
-    method = course.algorithm.method
-    field = field_of(method)
+def _run(problem: AbstractProblem, course: Course) -> MeanField | CoupledRun:
+    field = field_of(course.algorithm.method)
     assert field is not None, "checked_for_risk has let it pass"
+    plateaus = bool(_plateaus(course).size)
+    if isinstance(field, CoupledField):
+        return coupled_run(problem, course, plateaus, field)
     steps = np.unique(np.floor(np.linspace(0, course.num_steps - 1, int(min(course.num_steps, SUMMED)))))
     travel = float(course.rates(steps).mean() * course.num_steps)
     # E sign ≤ √B u/√T, T ≥ σ², and so Adam's steps
     slope = float(np.sqrt(course.batches(steps).max() / max(problem.noise_variance, np.finfo(float).tiny)))
-    return MeanField(ensemble(problem, travel, slope), field, course, bool(_plateaus(course).size))
+    return MeanField(ensemble(problem, travel, slope), field, course, plateaus)
 
 
-def _pieces(course: Course) -> list[tuple[float, float, bool]]:
+def _pieces(course: Course, most: float) -> list[tuple[float, float, bool]]:
     """First steps and ends of what lies between kinks, and whether it is smooth.
 
     Raises:
@@ -114,10 +108,10 @@ def _pieces(course: Course) -> list[tuple[float, float, bool]]:
     """
     shapes = course.algorithm.schedule, course.algorithm.batch_schedule
     smooth = all(shape.smooth for shape in shapes)
-    if not smooth and course.num_steps > MOST_STEPS:
+    if not smooth and course.num_steps > most:
         raise ValueError(
             f"algorithm must be smooth or staged: {course.num_steps:.3g} steps would have to be taken one by one (at "
-            f"most {MOST_STEPS:g}); take fewer samples or a smooth shape"
+            f"most {most:.3g}); take fewer samples or a smooth shape"
         )
     edges = {0.0, course.first_averaged, course.num_steps}
     if smooth:
@@ -132,21 +126,18 @@ def _plateaus(course: Course) -> np.ndarray:
     return starts if starts.size <= MOST_PIECES else np.zeros(0)
 
 
-def _seen(run: MeanField, state: State, course: Course, stop: float, shaken: np.ndarray, before: np.ndarray) -> Seen:
-    """Of w_t, whose directions are shaken now, and of what is returned, where they may have been before."""
+def _seen(run: Any, state: Any, course: Course, stop: float, doubt: np.ndarray, before: np.ndarray) -> Seen:
+    """Of w_t, whose directions are in doubt now, and of what is returned, where they may have been before."""
     own, total = course.algorithm.average.returned(stop, course.num_steps)
-    iterate, spread = state.values[[MEAN, VARIANCE]]
-    mean = own * iterate + total * state.sum_mean
-    variance = own**2 * spread + 2 * own * total * state.covariance[0] + total**2 * state.sum_variance
     error = run.field.error(stop, float(course.batches(np.array([max(stop - 1, 0)]))[0]))
-    now = _one(run, iterate, spread, shaken, error)
-    returned = _one(run, mean, variance, shaken | before if total else shaken, error)
+    now = _one(run, run.held(state, 1.0, 0.0), doubt, error)
+    returned = _one(run, run.held(state, own, total), np.maximum(doubt, before) if total else doubt, error)
     return Seen(*np.array([now, returned]).T)
 
 
-def _one(run: MeanField, mean: np.ndarray, variance: np.ndarray, shaken: np.ndarray, error: float) -> list[float]:
+def _one(run: Any, held: tuple[np.ndarray, np.ndarray], doubt: np.ndarray, error: float) -> list[float]:
     """Parts of the risk, and its error, at least `error`."""
-    parts = [float(each[0]) for each in run.risk(mean[None], variance[None])]
-    weights = run.ensemble.multiplicity * shaken
-    lost = float(LOST * np.maximum(variance, 0.0) @ weights + LOST_MEAN * mean**2 @ weights)
+    means, variances = held
+    parts = [float(means.sum()) + run.frozen, float(variances.sum())]
+    lost = float(doubt @ (variances + DOUBT_OF_MEANS * means))
     return [*parts, error + (lost / sum(parts) if lost else 0.0)]

@@ -1,7 +1,7 @@
 """Which methods have a field.
 
-The loss T does not fluctuate, and coordinates are eigenvectors. Given χ, the length of a batch's residuals in units of
-√T, the gradient's coordinates are Gaussian (THEORY.md T36).
+The loss T does not fluctuate; coordinates are eigenvectors, or for signs any. Given χ, the length of a batch's
+residuals in units of √T, the gradient's coordinates are Gaussian (THEORY.md T36).
 """
 
 from collections.abc import Callable
@@ -9,6 +9,8 @@ from typing import Any
 
 from sgdtheory.algorithms import Adam, NonlinearMethod, SignSGD
 from sgdtheory.risk.adam_field import AdamField
+from sgdtheory.risk.coupled import CoupledField
+from sgdtheory.risk.coupled_signs import CoupledSigns
 from sgdtheory.risk.field import Field
 from sgdtheory.risk.sign_field import SignField, SignMomentumField
 
@@ -29,7 +31,10 @@ def _of_adam(method: Adam) -> Field | None:
 FIELDS: dict[type[NonlinearMethod], Callable[[Any], Field | None]] = {SignSGD: _of_sign, Adam: _of_adam}
 
 
-def field_of(method: NonlinearMethod) -> Field | None:
+def field_of(method: NonlinearMethod) -> Field | CoupledField | None:
     """The field of a method, if one is known."""
     known = FIELDS.get(type(method))
-    return known(method) if known and method.basis == "eigenvectors" else None
+    found = known(method) if known else None
+    if found is None or method.basis == "eigenvectors":
+        return found
+    return CoupledSigns(method.basis) if isinstance(found, SignField) else None

@@ -11,7 +11,7 @@ of p unknowns couples them.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from sgdtheory.risk.ensemble import Ensemble
 from sgdtheory.risk.field import MEAN, VARIANCE, Field, Known
 from sgdtheory.risk.moments import Keeping
 from sgdtheory.risk.panels import backward_differences, radau_nodes, tails
+from sgdtheory.risk.runs import MOST_STEPS
 
 ORDER = 5  # points on a panel
 TAIL = 1e-3  # of the risk's two highest Legendre coefficients on a panel: it is then right to some 1e-6
@@ -31,6 +32,7 @@ FIRST_STEPS = 48.0  # after a kink, one by one
 TOGETHER = 1024  # steps that are looked up at once
 LONGER = 2.0  # times the panel before, at most, and times the way from the last kink
 RANDOM = 1e-9  # of a mean's square: smaller variances are rounding
+LOST = 2.0  # relative error of variances where steps lead to and fro, as measured by benchmarks/equivalents.py
 FALLEN = 0.2  # of a learning rate: if it ends below that share of it, panels close in on the end
 
 
@@ -82,6 +84,9 @@ class MeanField:
     course: Course
     plateaus: bool = True
 
+    most_steps: ClassVar[float] = MOST_STEPS
+    lasting: ClassVar[bool] = False  # what was in doubt once is so for ever, in iterates too
+
     def start(self) -> State:
         """w_0, and an empty sum."""
         values = self.field.start(self.ensemble)
@@ -109,17 +114,35 @@ class MeanField:
         weights = self.ensemble.multiplicity
         return mean**2 @ weights + self.ensemble.frozen, np.maximum(variance, 0.0) @ weights
 
-    def shaken(self, state: State, batch: float) -> np.ndarray:
-        """(K,) which directions are shaken more than gradients are, `B r > T − E u²`.
+    def with_sum(self, state: State) -> State:
+        """The sum begins as the iterate, at the start, where nothing is random."""
+        return state._replace(sum_mean=state.values[MEAN])
 
-        There single steps lead to and fro, past the optimum and back, and u is not Gaussian. Where nothing is random
-        they are followed.
+    @property
+    def frozen(self) -> float:
+        """Risk of what does not move."""
+        return self.ensemble.frozen
+
+    def held(self, state: State, own: float, total: float) -> tuple[np.ndarray, np.ndarray]:
+        """(K,) each: what means and variances of `own u + total S` hold of the risk, direction by direction."""
+        iterate, spread = state.values[[MEAN, VARIANCE]]
+        mean = own * iterate + total * state.sum_mean
+        variance = own**2 * spread + 2 * own * total * state.covariance[0] + total**2 * state.sum_variance
+        weights = self.ensemble.multiplicity
+        return weights * mean**2, weights * np.maximum(variance, 0.0)
+
+    def doubt(self, state: State, number: float) -> np.ndarray:
+        """(K,) relative errors of variances after step `number`: where single steps lead to and fro.
+
+        There directions are shaken more than gradients are, `B r > T − E u²`, past the optimum and back, and u is not
+        Gaussian. Where nothing is random they are followed.
         """
         mean = state.values[MEAN]
         variance = state.values[VARIANCE]
         loss = self.loss(state.values[:, None])[0, 0]
+        batch = float(self.course.batches(np.array([number]))[0])
         random = variance > RANDOM * mean**2
-        return random & (batch * variance > loss - mean**2 - variance)
+        return LOST * (random & (batch * variance > loss - mean**2 - variance))
 
     def change(self, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
         """(q, P, K)."""

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
-from sgdtheory.algorithms import Course, NonlinearMethod
+from sgdtheory.algorithms import Coordinates, Course, NonlinearMethod, rotation
 from sgdtheory.simulation.dynamics import Sampler, Spectrum
 from sgdtheory.simulation.linear_dynamics import Replica
 from sgdtheory.simulation.method_program import MethodProgram
@@ -43,7 +43,10 @@ class NonlinearProgram(MethodProgram):
         alike = method.in_units(scale * root)
         self.method: NonlinearMethod = alike or method
         dtype = spectrum.start.dtype
-        basis = random_basis(spectrum.eigenvalue.size, key).astype(dtype) if method.basis == "random" else None
+        dim = spectrum.eigenvalue.size
+        given = isinstance(method.basis, Coordinates)
+        rows = padded(method.basis.rows, dim) if given else rotation(method.basis, dim, key.tolist())
+        basis = None if rows is None else rows.astype(dtype)
         gradient_unit = np.asarray(1.0 if alike else scale * root).astype(dtype)
         self.weights = Weights(np.sqrt(spectrum.eigenvalue), basis, gradient_unit)
         super().__init__(sampler, spectrum, courses, mesh, lanes, key, numbers=2, begin=1.0)
@@ -72,10 +75,11 @@ class NonlinearProgram(MethodProgram):
         return _compiled_risks(self.spectrum, self.state, iterate, norm)
 
 
-def random_basis(dim: int, key: np.ndarray) -> np.ndarray:
-    """(d, d) orthogonal matrix from the uniform distribution, the same for one (2,) uint32 key (Mezzadri 2007)."""
-    q, r = np.linalg.qr(np.random.default_rng(key.tolist()).standard_normal((dim, dim)))
-    return q * np.sign(np.diag(r))
+def padded(rows: np.ndarray, dim: int) -> np.ndarray:
+    """(d, d): what is not simulated, a direction without a gradient, is a coordinate of its own."""
+    found = np.eye(dim)
+    found[: len(rows), : len(rows)] = rows
+    return found
 
 
 @partial(jax.jit, static_argnums=(0, 1))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, positive_number, real_array, settings_arrays, whole_number
-from sgdtheory.algorithms import Algorithm, Constant, Course, checked_algorithm
+from sgdtheory.algorithms import Algorithm, Constant, Coordinates, Course, checked_algorithm
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
 from sgdtheory.simulation.runs import LEAST_ROOM, make_plan
@@ -162,7 +162,10 @@ def _check_choices(**choices: tuple[Any, tuple[str, ...]]) -> None:
 def _check_dim(head: AbstractProblem, memory_limit: float, algorithm: Algorithm, outputs: int, sampler: str) -> None:
     """One replica has to fit, and matrices of d × d too."""
     dim = head.dim or 0
-    rotated = getattr(algorithm.method, "basis", "") == "random"
+    basis = getattr(algorithm.method, "basis", "eigenvectors")
+    rotated = basis != "eigenvectors"
+    if isinstance(basis, Coordinates) and len(basis.rows) != dim:
+        raise ValueError(f"basis must have one row for each of the {dim} directions simulated, got {len(basis.rows)}")
     if dim > LARGEST_SQUARE and (rotated or outputs > 1 and sampler == "sufficient"):
         what = "a random basis" if rotated else "several outputs"
         raise ValueError(f"dim must be at most {LARGEST_SQUARE} for {what}, got {dim}; lower it")

@@ -9,8 +9,8 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.algorithms import Adam, Course, NonlinearMethod, NormalizedSGD, SignSGD
+from sgdtheory.algorithms.coordinates import random_rotation
 from sgdtheory.simulation import nonlinear_program
-from sgdtheory.simulation.nonlinear_program import random_basis
 from sgdtheory.simulation.simulator import key_words
 from tests.marks import slow
 from tests.simulation import textbook
@@ -81,7 +81,7 @@ def test_risks_have_the_law_of_the_textbook(name, shape, average, sampler):
     course = Course(algorithm, 3.0, 0.2, float(found.num_steps))
     steps = np.arange(course.num_steps)
     rotated = method.basis == "random"
-    basis = random_basis(3, key_words(jax.random.key(0))) if rotated else np.eye(3)
+    basis = random_rotation(3, key_words(jax.random.key(0)).tolist()) if rotated else np.eye(3)
     rest = course.rates(steps), course.batches(steps), AVERAGES[average][1], REPLICAS, basis
 
     def dense(which):
@@ -91,6 +91,23 @@ def test_risks_have_the_law_of_the_textbook(name, shape, average, sampler):
     assert two_sample_p(mine, dense(method)) > FALSE_ALARM / len(ROWS)
     rest = *rest[:-1], np.eye(3)  # the control: other numbers, or the other basis
     assert two_sample_p(mine, dense(WRONG[name])) < 1e-6
+
+
+def test_a_given_basis_is_that_rotation():
+    """The one that the key draws, and one whose coordinates are the eigenvectors in another order."""
+    options = {"num_replicas": 8, "dtype": "float64"}
+    drawn = random_rotation(3, key_words(jax.random.key(0)).tolist())
+    for kind in (SignSGD, Adam):
+        one, other = (simulated(kind(basis=basis), **options) for basis in ("random", drawn))
+        np.testing.assert_array_equal(columns(one), columns(other))
+        one, other = (simulated(kind(basis=basis), **options) for basis in ("eigenvectors", np.eye(3)[[2, 0, 1]]))
+        np.testing.assert_allclose(columns(one), columns(other), rtol=1e-9)
+
+
+def test_what_is_not_simulated_is_a_coordinate_of_its_own():
+    options = {"problem": st.PowerLaw(2.0, 3.0), "dim": 6, "num_replicas": 8, "dtype": "float64"}
+    one, other = (simulated(SignSGD(basis=basis), **options) for basis in ("eigenvectors", np.eye(6)))
+    np.testing.assert_allclose(columns(one), columns(other), rtol=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1e12])
@@ -178,6 +195,7 @@ def test_frozen_directions():
         (lambda: Adam(epsilon=np.inf), "epsilon must be at least 0 and finite, got inf"),
         (lambda: Adam(basis="mine"), "basis must be one of 'eigenvectors', 'random', got 'mine'"),
         (lambda: simulated(SignSGD(basis="random"), problem=st.PowerLaw(2, 3, 5000)), "dim must be at most 4096"),
+        (lambda: simulated(SignSGD(basis=np.eye(4))), "one row for each of the 3 directions simulated, got 4"),
         (
             lambda: st.excess_risk(
                 PROBLEM, batch_size=1, learning_rate=0.1, num_samples=9, algorithm=st.Algorithm(st.Muon())

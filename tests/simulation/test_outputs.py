@@ -9,9 +9,9 @@ import pytest
 from scipy import linalg
 
 import sgdtheory as st
+from sgdtheory.algorithms.coordinates import random_rotation
 from sgdtheory.algorithms.muon import newton_schulz, polar
 from sgdtheory.simulation import nonlinear_program
-from sgdtheory.simulation.nonlinear_program import random_basis
 from sgdtheory.simulation.simulator import key_words, random_directions
 from sgdtheory.simulation.wishart import Wishart
 from tests.marks import slow
@@ -123,7 +123,7 @@ def test_risks_have_the_law_of_dense_batches(name, outputs, sampler):
 
     def dense(which):
         rotated = getattr(which, "basis", "") == "random"
-        basis = random_basis(3, key_words(KEY)) if rotated else np.eye(3)
+        basis = random_rotation(3, key_words(KEY).tolist()) if rotated else np.eye(3)
         return textbook(np.random.default_rng(1), which, outputs, split, basis).round(9)
 
     mine = columns(found).round(9)

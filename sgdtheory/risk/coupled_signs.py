@@ -1,0 +1,23 @@
+"""signSGD in coordinates that are not the eigenvectors (THEORY.md T37)."""
+
+from dataclasses import dataclass
+
+from sgdtheory.algorithms import Basis
+from sgdtheory.risk.coupled import CoupledField
+from sgdtheory.risk.field import ERROR
+from sgdtheory.risk.sign_covariance import Reaction, Seen, signs
+
+
+@dataclass(frozen=True)
+class CoupledSigns(CoupledField):
+    """`w ← w − γ sign(g)`."""
+
+    basis: Basis
+
+    def error(self, steps: float, batch: float) -> float:
+        """As measured."""
+        return ERROR
+
+    def react(self, seen: Seen, batch: float) -> Reaction:
+        """Signs do not tell the size of gradients."""
+        return signs(seen, batch)
