@@ -149,7 +149,7 @@ CASES = [  # method, a, b, σ², B, γ, n, schedule, average
 def of_case(case):
     method, a, b, noise, batch, rate, steps, schedule, average = case
     setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps}
-    return st.PowerLaw(a, b, 300, noise), setting | {"algorithm": st.Algorithm(method, schedule, average=average)}
+    return st.PowerLaw(a, b, 100, noise), setting | {"algorithm": st.Algorithm(method, schedule, average=average)}
 
 
 @cache
