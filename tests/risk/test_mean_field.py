@@ -155,7 +155,7 @@ def of_case(case):
 @cache
 def simulated(case):
     problem, setting = of_case(case)
-    found = st.simulate(jax.random.key(4), problem, **setting, num_replicas=1024)
+    found = st.simulate(jax.random.key(4), problem, **setting, num_replicas=512)
     return float(found.mean), float(found.standard_error)
 
 
