@@ -1,7 +1,7 @@
 """Tests compile hundreds of small programs that then run for milliseconds: compile quickly, in child processes too.
 
-XLA's fusion emitters take half of the time of a compilation, and what it cuts a program into pieces for, to compile them
-side by side, a third of the rest. The experiments, which the README's second command runs, compile as users do.
+XLA's fusion emitters take half of the time of a compilation, and cutting a program into pieces that many threads may
+compile takes a third of the rest. The experiments, which the README's second command runs, compile as users do.
 `quickly_compiled` leaves out optimizations as well, where nothing runs for long.
 
 They decompose thousands of small matrices too, in as many processes as there are cores: threads of the linear algebra
