@@ -1,7 +1,9 @@
 """Tests compile hundreds of small programs that then run for milliseconds: compile quickly, in child processes too.
 
-XLA's fusion emitters take half of the time of a compilation. The experiments, which the README's second command runs,
-compile as users do. `quickly_compiled` leaves out optimizations as well, where nothing runs for long.
+XLA's fusion emitters take half of the time of a compilation, and cutting a program into pieces that many threads may
+compile takes a third of the rest. Optimizations beyond the first level take ten times as long as all else, for programs
+that then run no faster; `quickly_compiled` leaves out the first as well, where nothing runs for long. The experiments,
+which the README's second command runs, compile as users do.
 
 They decompose thousands of small matrices too, in as many processes as there are cores: threads of the linear algebra
 beside those would wait for each other, on a machine with other work for 25 times as long as all else takes.
@@ -14,10 +16,15 @@ import jax
 import pytest
 from threadpoolctl import threadpool_limits
 
-FLAG = "--xla_cpu_use_fusion_emitters"
-KNOWS_FLAG = jax.__version_info__ < (0, 11)  # an XLA that does not know a flag ends the process
-if KNOWS_FLAG and FLAG not in os.environ.get("XLA_FLAGS", ""):  # whoever has chosen keeps the choice
-    os.environ["XLA_FLAGS"] = f"{FLAG}=false {os.environ.get('XLA_FLAGS', '')}".strip()
+FLAGS = {
+    "--xla_cpu_use_fusion_emitters": "false",
+    "--xla_cpu_parallel_codegen_split_count": "1",
+    "--xla_backend_optimization_level": "1",
+}
+if jax.__version_info__ < (0, 11):  # an XLA that does not know a flag ends the process
+    chosen = os.environ.get("XLA_FLAGS", "")
+    ours = [f"{flag}={value}" for flag, value in FLAGS.items() if flag not in chosen]  # whoever has chosen keeps that
+    os.environ["XLA_FLAGS"] = " ".join([*ours, chosen]).strip()
 threadpool_limits(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))  # here, and in child processes
 
 

@@ -46,29 +46,35 @@ def risks(runs):
     """Bias and variance, (2, R), of runs (problem, algorithm, peak batch, peak γ, n), by every step of all at once."""
     total, most = len(runs), max(n for *_, n in runs)
     d = max(problem.dim for problem, *_ in runs)
-    eigenvalues, M = np.zeros((total, d)), np.zeros((2, total, d, 3, 3))
-    A, gain, point, out = (np.zeros((most, total, *shape)) for shape in ((3, 3), (3,), (3,), (3,)))
-    inverse, end = np.zeros((most, total)), np.zeros((total, 3))
+    eigenvalues, M = np.zeros((total, d)), np.zeros((3, 3, 2, total, d))
+    A, gain, point = (np.zeros((most, *shape, total, 1)) for shape in ((3, 3), (3,), (3,)))
+    inverse, end = np.zeros((most, total, 1)), np.zeros((3, total))
     norms, noise = np.ones(total), np.zeros(total)
     for r, (problem, algorithm, batch, rate, n) in enumerate(runs):
         size = problem.dim
         eigenvalues[r, :size], noise[r] = problem.eigenvalues, problem.noise_variance
         t = np.arange(n)
         (rows, start, output) = coefficients(algorithm.method, rate * algorithm.schedule.factors(t, n))
-        A[:, r] = np.eye(3)  # after its end a run stands still
-        A[:n, r, :2, :2], gain[:n, r, :2], point[:n, r, :2] = rows
-        inverse[:n, r] = 1 / np.maximum(1, np.rint(batch * algorithm.batch_schedule.factors(t, n)))
+        A[:, :, :, r, 0] = np.eye(3)  # after its end a run stands still
+        A[:n, :2, :2, r, 0], gain[:n, :2, r, 0], point[:n, :2, r, 0] = rows
+        inverse[:n, r, 0] = 1 / np.maximum(1, np.rint(batch * algorithm.batch_schedule.factors(t, n)))
         first, rho, omega, norms[r], whole = kept(algorithm.average, n)
-        A[first:n, r, 2, 2], A[first:n, r, 2, :2] = rho, omega * np.array(output)
+        A[first:n, 2, 2, r, 0], A[first:n, 2, :2, r, 0] = rho, omega * np.array(output)
         begin = np.array([*start, np.dot(output, start) if whole else 0.0])
-        M[0, r, :size] = problem.signal[:, None, None] * np.outer(begin, begin)
-        end[r] = [0, 0, 1] if first < n else [*output, 0]
+        M[:, :, 0, r, :size] = np.multiply.outer(np.outer(begin, begin), problem.signal)
+        end[:, r] = [0, 0, 1] if first < n else [*output, 0]
     for step in range(most):
-        b, c = gain[step][:, None], point[step][:, None]
-        one = A[step][:, None] - eigenvalues[..., None, None] * b[..., :, None] * c[..., None, :]
-        own = np.einsum("prkij,rki,rkj->prk", M, np.broadcast_to(c, (total, d, 3)), np.broadcast_to(c, (total, d, 3)))
-        seen = own + own.sum(-1, keepdims=True) + np.array([0.0, 1.0])[:, None, None]
-        drive = eigenvalues**2 * inverse[step][:, None] * seen
-        M = one @ M @ np.swapaxes(one, -1, -2) + drive[..., None, None] * (b[..., :, None] * b[..., None, :])
-    parts = np.einsum("prkij,ri,rj->pr", M, end, end) / norms**2
+        M = _after(M, eigenvalues, inverse[step], A[step], gain[step], point[step])
+    parts = np.einsum("ijprk,ir,jr->pr", M, end, end) / norms**2
     return parts * np.array([np.ones(total), noise])
+
+
+def _after(M, eigenvalues, inverse, A, b, c):
+    """The moments (3, 3, 2, R, d) one step later; components come first, since products of small matrices are slow."""
+    one = A - eigenvalues * b[:, None] * c
+    met = sum(c[j] * M[j] for j in range(3))
+    own = sum(c[j] * met[j] for j in range(3))
+    seen = own + own.sum(-1, keepdims=True) + np.array([0.0, 1.0])[:, None, None]
+    drive = eigenvalues**2 * inverse * seen
+    half = sum(one[:, j, None, None] * M[j] for j in range(3))
+    return sum(half[:, j, None] * one[:, j, None] for j in range(3)) + drive * (b[:, None] * b)[:, :, None]

@@ -13,7 +13,7 @@ LINEAR = st.Algorithm(st.SignSGD(), st.Linear(), average=LAST)
 AVERAGED = st.Algorithm(st.SignSGD())
 ADAM = st.Algorithm(st.Adam(0.9, 0.95), st.Linear(), average=LAST)
 PROBLEM = st.LeastSquares(np.arange(1.0, 13) ** -1.5, np.arange(1.0, 13) ** -2.0, 1.0)
-SAMPLES = 40.0
+SAMPLES = 32.0
 RATES = np.geomspace(0.01, 1.0, 40)
 
 

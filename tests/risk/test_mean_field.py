@@ -78,6 +78,23 @@ def test_a_step_of_sign_is_the_integral_over_the_incomplete_beta_function(batch,
     assert found.scatter[0, 0] == pytest.approx(rate**2 * eigenvalue * (1 - expected**2), rel=close)
 
 
+@pytest.mark.parametrize("number", [3, 1200, 20_000])
+def test_a_sign_does_not_depend_on_how_many_directions_there_are(number):
+    """All nodes of χ are taken at once, some, or one."""
+    field = SignField()
+    one = np.array([[1.0]])
+    known = Known(0 * one, 0.3 * one, one, field.looked_up(np.zeros(1), np.ones(1)))
+
+    def step(number):
+        each = np.ones(number)
+        same = Ensemble(0.5 * each, 0.25 * each, each, each, 0.0, 1.0)
+        return field.step(same, np.stack([0.8 * each[None], 0.3 * each[None]]), 2 * one, known)
+
+    for found, expected in zip(step(number), step(1), strict=True):
+        assert found.shape == (1, number)
+        np.testing.assert_allclose(found, expected[0, 0], rtol=1e-13)
+
+
 class SGDField(MemorylessField):
     """Plain SGD as a field (THEORY.md T2): the identity in the place of the sign."""
 
@@ -149,13 +166,13 @@ CASES = [  # method, a, b, σ², B, γ, n, schedule, average
 def of_case(case):
     method, a, b, noise, batch, rate, steps, schedule, average = case
     setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps}
-    return st.PowerLaw(a, b, 300, noise), setting | {"algorithm": st.Algorithm(method, schedule, average=average)}
+    return st.PowerLaw(a, b, 100, noise), setting | {"algorithm": st.Algorithm(method, schedule, average=average)}
 
 
 @cache
 def simulated(case):
     problem, setting = of_case(case)
-    found = st.simulate(jax.random.key(4), problem, **setting, num_replicas=1024)
+    found = st.simulate(jax.random.key(4), problem, **setting, num_replicas=512)
     return float(found.mean), float(found.standard_error)
 
 

@@ -134,7 +134,8 @@ def test_float64_has_the_law_of_float32():
 
 @pytest.mark.parametrize("quantity", [slow("total"), "variance"])
 def test_settings_of_a_call_are_uncorrelated(quantity):
-    options = {"learning_rate": [0.5, 0.4, 0.3], "num_replicas": 2000, "quantity": quantity}
+    """Correlations of 0.1 would be seen; after ten steps as well as after a hundred."""
+    options = {"learning_rate": [0.5, 0.4, 0.3], "num_samples": 40, "num_replicas": 2000, "quantity": quantity}
     found, again = (simulated(batch_size=[[a], [b]], **options).excess_risk.reshape(6, -1) for a, b in ((4, 5), (5, 4)))
     largest, pairs = largest_correlation(stats.rankdata(found, axis=1).T)
     assert largest < normal_limit(pairs)
