@@ -196,7 +196,7 @@ def largest(batch: np.ndarray, excess: np.ndarray) -> np.ndarray:
     In between it is a monotone cubic in log B: on chords of B four times apart B* would be up to a quarter too low.
     """
     if batch.size > 1:
-        place = np.linspace(*np.log(batch[[0, -1]]), BETWEEN)
+        place = np.linspace(np.log(batch[0]), np.log(batch[-1]), BETWEEN)
         excess = PchipInterpolator(np.log(batch), excess, axis=1)(place)
         batch = np.exp(place)
     there = excess <= 0
