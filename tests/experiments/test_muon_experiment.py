@@ -67,11 +67,11 @@ def test_errors_of_risks_are_errors_of_batch_sizes():
     """d log B*/d log R by the made-up law; quantiles of 4000 draws to 10%."""
     config = muon.SCALES["full"]
     rows = made_up(config, KNEES, error=0.002)
-    found = muon.useful(rows, config.exponents[0], MUON, 8192)
+    found = muon.useful(rows, config.exponents[0], MUON, 2048)
     slope = found.own / (KNEES[MUON] + found.own)  # d log R/d log B
     spread = np.log(found.draws).std() * slope / 0.002
     assert 1.0 < spread < np.sqrt(2) * 1.1  # the target's error, and that of one risk or of two about the root
-    assert muon.useful(made_up(config, KNEES, error=0.0), config.exponents[0], MUON, 8192).draws.std() < 1e-9
+    assert muon.useful(made_up(config, KNEES, error=0.0), config.exponents[0], MUON, 2048).draws.std() < 1e-9
 
 
 def test_the_largest_of_a_grid():
