@@ -325,5 +325,8 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
         below.set(xlabel="samples $D$")
     axes[0, 0].set(ylabel="least risk (units of $y^2$)")
     axes[1, 0].set(ylabel="$B^*$ / $B^*$ of SGD")
+    figure.suptitle(
+        "Without momentum Muon has the largest $B^*$, in any coordinates; with it batches are small", fontsize=9
+    )
     legend_below(figure, axes[0, 0], columns=4)
     return figure
