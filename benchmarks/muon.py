@@ -6,22 +6,10 @@ others are means of `--replicas` runs at the best of three grids of 8 learning r
 
 import argparse
 
-import jax
 import numpy as np
 
 import sgdtheory as st
-
-METHODS = {
-    "SGD": st.SGD(),
-    "sign": st.SignSGD(),
-    "sign, rotated": st.SignSGD(basis="random"),
-    "Muon": st.Muon(0.0),
-    "Muon, β = 0.9": st.Muon(0.9),
-    "Muon, published": st.Muon(0.95, nesterov=True, newton_schulz=5),
-    "Adam": st.Adam(0.9, 0.99),
-    "Adam, rotated": st.Adam(0.9, 0.99, basis="random"),
-}
-GRIDS = 4.0 ** np.arange(-4, 4), 16.0 ** (np.arange(-3.5, 4) / 7), 2.2 ** (np.arange(-3.5, 4) / 7)
+from experiments._lib.several_outputs import METHODS, exact_least, runs_about_the_best
 
 
 def tuned(
@@ -33,24 +21,19 @@ def tuned(
     replicas: int,
 ) -> tuple[float, float]:
     """Least mean risk over γ, and its standard error."""
-    algorithm = st.Algorithm(method, schedule=st.Linear(), average=st.LastIterate())
-    setting = {"batch_size": batch, "num_samples": samples, "algorithm": algorithm}
     if isinstance(method, st.LinearMethod):
-        return float(st.optimal_learning_rate(problem, **setting).risk), 0.0  # whatever m
-    rate = first_rate(problem, method, samples // batch, outputs)
-    for grid, runs in zip(GRIDS, (replicas // 4, replicas // 2, replicas), strict=True):
-        options = {"outputs": outputs, "learning_rate": rate * grid, "num_replicas": runs}
-        found = st.simulate(jax.random.key(0), problem, **setting, **options)
-        means = np.asarray(found.mean)
-        best = int(np.argmin(means))
-        rate *= grid[best]
-    return float(means[best]), float(np.asarray(found.standard_error)[best])
-
-
-def first_rate(problem: st.PowerLaw, method: st.NonlinearMethod, steps: int, outputs: int) -> float:
-    """What leads from the start to the optimum in the steps there are."""
-    travelled = 2.0 / steps / np.sqrt(outputs)
-    return travelled * np.sqrt(problem.dim or 1) if isinstance(method, st.Muon) else travelled
+        return exact_least(problem, method, batch, samples).risk, 0.0
+    found = runs_about_the_best(
+        problem,
+        method,
+        batch_size=batch,
+        num_samples=samples,
+        outputs=outputs,
+        replicas=(replicas // 4, replicas // 2, replicas),
+    )
+    means = found.risk.mean(1)
+    best = int(np.argmin(means))
+    return float(means[best]), float(found.risk[best].std(ddof=1) / np.sqrt(replicas))
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from experiments._lib.optimizers import (
     problem_of,
     seen_capacity,
 )
-from experiments._lib.panels import LEAST_WIDTH
+from experiments._lib.panels import LEAST_WIDTH, name_problem
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict, VerdictName
 from experiments._lib.rows import against_data, columns_of, rows_of
@@ -264,8 +264,7 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
         _powers(above, rows, pair, _present(config, rows))
         log_axes(above)
         log_axes(below)
-        relation = "<" if pair[1] < pair[0] else "=" if pair[1] == pair[0] else ">"
-        above.set_title(f"$a = {pair[0]:g}$, $b = {pair[1]:g}$: $b {relation} a$")
+        name_problem(above, pair)
         above.set(ylabel="critical batch size $B^*$ (samples)" if pair == pairs[0] else "")
         below.set(xlabel="samples $D$", ylabel="$R_{opt}$ / $R_{opt}$ of SGD" if pair == pairs[0] else "")
     figure.suptitle(

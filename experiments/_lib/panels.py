@@ -24,5 +24,6 @@ def panels(number: int, *, width: float = 3.6, height: float = 3.0) -> tuple[Fig
 def name_problem(axis: Axes, pair: tuple[float, float]) -> None:
     """Title of a panel: a and b, and the phase."""
     capacity, source = pair
-    phase = "b < a" if source < capacity else "b > 2a + 1" if source > 2 * capacity + 1 else "b > a"
+    relation = "<" if source < capacity else "=" if source == capacity else ">"
+    phase = "b > 2a + 1" if source > 2 * capacity + 1 else f"b {relation} a"
     axis.set_title(f"$a = {capacity:g}$, $b = {source:g}$: ${phase}$")

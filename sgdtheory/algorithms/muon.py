@@ -1,10 +1,11 @@
 """Muon: steps whose singular values are all the same."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from sgdtheory._common.arguments import whole_number
 from sgdtheory.algorithms.normalized import WithMomentum
+from sgdtheory.algorithms.parameter import Choice, Parameter, Slider
 
 QUINTIC = 3.4445, -4.7750, 2.0315  # kellerjordan.github.io/posts/muon: as steep at 0 as still ends near 1
 
@@ -32,9 +33,21 @@ class Muon(WithMomentum):
         ValueError: an argument out of range.
     """
 
-    momentum: float = 0.95
-    nesterov: bool = False
-    newton_schulz: int = 0
+    momentum: Annotated[float, Parameter("momentum β.", Slider("β, momentum", 0.0, 0.99, 0.01, 0.95))] = 0.95
+    nesterov: Annotated[
+        bool,
+        Parameter(
+            "whether it looks at the momentum of the next step.",
+            choice=Choice("Nesterov's momentum", ("no", "yes"), (False, True)),
+        ),
+    ] = False
+    newton_schulz: Annotated[
+        int,
+        Parameter(
+            "steps of the published iteration for the polar factor; 0: the factor itself.",
+            Slider("Newton-Schulz steps (0: exact)", 0, 10, 1, 0),
+        ),
+    ] = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import typing
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Slider(NamedTuple):
@@ -17,10 +17,19 @@ class Slider(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """How a word is chosen by hand: a label, and what it may be, the default first."""
+    """How a word is chosen by hand: a label, what it may be, the default first, and what that means, if not itself."""
 
     label: str
     words: tuple[str, ...]
+    values: tuple[Any, ...] = ()
+
+    def value(self, word: Any) -> Any:
+        """What a word means; what is none of them is left for the field's own check."""
+        return dict(zip(self.words, self.values, strict=False)).get(word, word)
+
+    def word(self, value: Any) -> str:
+        """The word that means it."""
+        return self.words[self.values.index(value)] if self.values else value
 
 
 class Parameter(NamedTuple):

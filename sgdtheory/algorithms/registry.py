@@ -24,6 +24,7 @@ METHODS = _found(
     sign="normalized.SignSGD",
     normalized="normalized.NormalizedSGD",
     adam="adam.Adam",
+    muon="muon.Muon",
 )
 SCHEDULES = _found(
     constant="schedules.Constant",

@@ -79,7 +79,8 @@ def algorithm_text(algorithm: Algorithm) -> str:
         for setting, argument in settings_of_kind(part, type(value)).items():
             own = value.text if _written(type(value)) else getattr(value, argument)
             if own != defaults.get(argument):
-                words.append(f"{_dashed(setting)}={_shown(own)}")
+                choice = parameters(type(value))[argument].choice if not _written(type(value)) else None
+                words.append(f"{_dashed(setting)}={_shown(choice.word(own) if choice else own)}")
     for setting in parameters(Algorithm):
         own = getattr(algorithm, setting)
         if own != getattr(Algorithm(), setting):
@@ -125,7 +126,9 @@ def settings_of_part(part: str) -> list[str]:
 def _made(part: str, name: str, own: Mapping[str, str], settings: Mapping[str, Any]) -> Any:
     """A part of an algorithm, of the settings that are its own."""
     kind: Any = KINDS[part][name]
-    arguments = {argument: settings[setting] for setting, argument in own.items() if setting in settings}
+    given = {argument: settings[setting] for setting, argument in own.items() if setting in settings}
+    choices = {argument: parameters(kind)[argument].choice for argument in given if not _written(kind)}
+    arguments = {name: choice.value(value) if (choice := choices.get(name)) else value for name, value in given.items()}
     needed = list(own.values()) if _written(kind) else _without_default(kind)
     missing = [
         _dashed(setting) for setting, argument in own.items() if argument in needed and argument not in arguments

@@ -46,20 +46,24 @@ def _text(part: str, setting: str) -> str:
     others = [name for name in settings if name not in homes]
     fewer = len(homes) > max(MOST_NAMED, len(others))
     names = f"All but {', '.join(others)}" if fewer else ", ".join(homes)
-    defaults = {name: _default(KINDS[part][name], field) for name in homes}
-    has = [name for name, default in defaults.items() if default is not None]
-    if not has:
+    if not (defaults := _defaults(part, homes, field)):
         return f"{names}: {said.text}"
-    of_these = "" if has == homes else f"with {', '.join(has)} "
-    return f"{names}: {said.text.removesuffix('.')}; {of_these}{defaults[has[0]]} unless given."
+    if [*defaults.values()] == [homes]:
+        return f"{names}: {said.text.removesuffix('.')}; {next(iter(defaults))} unless given."
+    told = [f"with {', '.join(those)} {default}" for default, those in defaults.items()]
+    return f"{names}: {said.text.removesuffix('.')}; {', '.join(told)} unless given."
 
 
-def _default(kind: Any, field: str) -> str | None:
-    """As help shows it, if there is one."""
-    default = {each.name: each.default for each in dataclasses.fields(kind)}.get(field)
-    if default in (None, dataclasses.MISSING):
-        return None
-    return default if isinstance(default, str) else f"{default:g}"
+def _defaults(part: str, homes: list[str], field: str) -> dict[str, list[str]]:
+    """A default, as help shows it → the names of the kinds that have it; of a kind without one nothing."""
+    found: dict[str, list[str]] = {}
+    for name in homes:
+        kind: Any = KINDS[part][name]
+        default = {each.name: each.default for each in dataclasses.fields(kind)}.get(field)
+        if default not in (None, dataclasses.MISSING):
+            choice = parameters(kind)[field].choice
+            found.setdefault(choice.word(default) if choice else f"{default:g}", []).append(name)
+    return found
 
 
 def _kept(said: Parameter) -> Any:

@@ -29,7 +29,7 @@ class SimulateCommand(SettingsCommand, SimulatedAlgorithmCommand, DistributedCom
 
     Each of batch size, learning rate and number of samples takes one value or several of equal number. The theorem is
     about averaged SGD with a constant step, and is left out with another algorithm; so is a risk that theory does not
-    know. With infinitely many directions sign, normalized, adam and clipping need --simulated-dim.
+    know. With infinitely many directions sign, normalized, adam, muon and clipping need --simulated-dim.
     """
 
     num_replicas: float = 1024
@@ -38,6 +38,8 @@ class SimulateCommand(SettingsCommand, SimulatedAlgorithmCommand, DistributedCom
     """Seed of the random key: the same seed gives the same numbers."""
     simulated_dim: float | None = None
     """Number of directions to simulate; None: as many as the standard error asks for."""
+    outputs: float = 1
+    """Number of outputs, the rows of the weight matrix that muon is for; risks are summed over them."""
     sampler: Literal["sufficient", "explicit"] = "sufficient"
     """Draw what the batch does (O(d) a step), or the batch itself."""
     law: Literal["gaussian", "rademacher", "student_t"] = "gaussian"
@@ -66,6 +68,7 @@ class SimulateCommand(SettingsCommand, SimulatedAlgorithmCommand, DistributedCom
                     problem,
                     **settings,
                     num_replicas=self.num_replicas,  # pyright: ignore[reportArgumentType]
+                    outputs=self.outputs,  # pyright: ignore[reportArgumentType]
                     sampler=self.sampler,
                     law=self.law,
                     quantity=self.quantity,
@@ -108,7 +111,8 @@ class SimulateCommand(SettingsCommand, SimulatedAlgorithmCommand, DistributedCom
         started = np.any(simulation.num_finished)
         if self.json:
             kept = simulation.truncation and vars(simulation.truncation)
-            print_json(self.algorithm_in_json | columns | {"truncation": kept, "interrupted": simulation.interrupted})
+            told = self.algorithm_in_json | ({} if self.outputs == 1 else {"outputs": int(self.outputs)})
+            print_json(told | columns | {"truncation": kept, "interrupted": simulation.interrupted})
         elif started:
             self._print(columns)
         close = bool(np.any((settings["learning_rate"] > HEAVY_TAILED * edge) & ~simulation.diverged.any(-1)))
@@ -118,9 +122,9 @@ class SimulateCommand(SettingsCommand, SimulatedAlgorithmCommand, DistributedCom
     def _theory(
         self, simulation: Simulation, problem: PowerLaw | LeastSquares, settings: dict[str, Any]
     ) -> dict[str, Any]:
-        """What stands beside the simulation: an equivalent's mean and variance are no bias and variance."""
+        """What stands beside the simulation: an equivalent is of the total risk of one output."""
         linear = self.algorithm.linear
-        if not has_risk(self.algorithm) or not (linear or self.quantity == "total"):
+        if not has_risk(self.algorithm) or not (linear or self.quantity == "total" and self.outputs == 1):
             return {}
         if getattr(self.algorithm.method, "basis", "eigenvectors") == "random":  # another rotation than the key's
             return {}
@@ -135,6 +139,7 @@ class SimulateCommand(SettingsCommand, SimulatedAlgorithmCommand, DistributedCom
         returned = "last" if self.algorithm.average == LastIterate() else "averaged"
         table = Table(
             title=f"excess risk of the {returned} iterate ({self.quantity}), {self.sampler} sampler, {self.law} data"
+            + ("" if self.outputs == 1 else f", {self.outputs:g} outputs")
             + self.algorithm_title
         )
         beside = [name for name in ("exact", "equivalent", "z", "bound") if name in columns]

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from sgdtheory.algorithms import DEFAULT, Algorithm, algorithm_settings, algorithm_text, make_algorithm
+from sgdtheory.algorithms import DEFAULT, Algorithm, Muon, algorithm_settings, algorithm_text, make_algorithm
 from sgdtheory.problems import AbstractProblem, PowerLaw
 from sgdtheory.risk import checked_for_risk
 
@@ -61,6 +61,7 @@ NUMBERS = {
 }
 WITHOUT = {"num_features": "all", "learning_rate": "best"}  # what a link says for None
 SLOTS = "first", "second"
+OF_ONE_OUTPUT = " with one output, where it is normalized SGD; sgdtheory simulate --outputs M has more"
 COLOURS = "system", "light", "dark"
 SIZES = "normal", "large"
 
@@ -116,7 +117,11 @@ class State:
     def unknown(self) -> tuple[str, ...]:
         """A sentence on each algorithm that can be simulated only."""
         words = "no risk of it is known in theory; “Simulate the loss curves” shows its course"
-        return tuple(f"{name}: {words}" for slot, name in enumerate(self.names) if not self.has_risk(slot))
+        return tuple(
+            f"{name}: {words}{OF_ONE_OUTPUT if isinstance(self.algorithms[slot].method, Muon) else ''}"
+            for slot, name in enumerate(self.names)
+            if not self.has_risk(slot)
+        )
 
     @cached_property
     def problem(self) -> AbstractProblem:

@@ -37,6 +37,7 @@ algorithms = some.builds(
         some.builds(st.SignSGD, share, bases),
         some.builds(st.NormalizedSGD, share),
         some.builds(st.Adam, share, share, share, bases),
+        some.builds(st.Muon, share, some.booleans(), some.integers(0, 9)),
     ),
     shapes,
     shapes,
@@ -92,6 +93,8 @@ def test_a_text_is_read_as_what_was_written(algorithm):
             st.Algorithm(st.SignSGD(0.9, "random"), average=st.LastIterate(), clip_norm=2.0),
         ),
         ("adam beta2=0.95 epsilon=1e-8", st.Algorithm(st.Adam(beta2=0.95, epsilon=1e-8))),
+        ("muon nesterov=no", st.Algorithm(st.Muon())),
+        ("nesterov=yes newton-schulz=5 muon", st.Algorithm(st.Muon(nesterov=True, newton_schulz=5))),
     ],
 )  # fmt: skip
 def test_texts(text, algorithm):
@@ -109,6 +112,8 @@ def test_texts(text, algorithm):
         ("heavy-ball momentum=a", "momentum of an algorithm must be a number, got 'a'"),
         ("momentum=", "momentum of an algorithm must be a number, got ''"),
         ("sign basis=rotated", "method sign: basis must be one of 'eigenvectors', 'random', got 'rotated'"),
+        ("muon nesterov=maybe", "method muon: nesterov must be True or False, got 'maybe'"),
+        ("muon newton-schulz=0.5", "method muon: newton-schulz must be"),
         ("clip-norm=0", "clip_norm must be positive, got 0; leave it out not to clip"),
         ("stages stages=0-1", "schedule stages: stages must be FRACTION:VALUE pairs with commas .*, got '0-1'"),
     ],
@@ -123,8 +128,8 @@ def test_texts_that_are_none(text, message):
     [
         (
             {"momentum": 0.9},
-            "momentum = 0.9 does not matter with method sgd: leave it out, or take method heavy-ball, nesterov, sign "
-            "or normalized",
+            "momentum = 0.9 does not matter with method sgd: leave it out, or take method heavy-ball, nesterov, sign, "
+            "normalized or muon",
         ),
         (
             {"method": "normalized", "basis": "random"},
@@ -265,6 +270,7 @@ def test_the_risk_of_a_method_that_is_not_linear(run):
     ("arguments", "message"),
     [
         (["--method", "normalized"], "no risk of 'normalized' is known in theory; sgdtheory simulate runs it"),
+        (["--method", "muon"], "no risk of 'muon' is known in theory; sgdtheory simulate runs it"),
         (["--clip-norm", 1], "no risk of clipped gradients is known in theory; sgdtheory simulate takes it"),
         (["--method", "adam", "--basis", "rotated"], "Invalid choice 'rotated' for argument '--basis'"),
     ],
@@ -278,8 +284,15 @@ def test_schedules_are_best_for_sgd_alone(fails):
     assert message in fails("schedule", *RISK[1:7], "--num-samples", 1e4, "--method", "sign")
 
 
+def test_help_says_which_default_is_whose():
+    texts = field_texts(AlgorithmCommand)
+    assert texts["momentum"].endswith("momentum β; with sign, normalized 0, with muon 0.95 unless given.")
+    assert texts["nesterov"] == "muon: whether it looks at the momentum of the next step; no unless given."
+    assert texts["beta1"].endswith("; 0.9 unless given.")
+
+
 def test_help_says_in_which_units_learning_rates_are():
     """Of every registered method that is not linear."""
     names = [name for name, kind in KINDS["method"].items() if issubclass(kind, st.NonlinearMethod)]
     for command in (RiskCommand, PathCommand):
-        assert f"of {', '.join(names)} in those of the weights" in field_texts(command)["learning_rate"]
+        assert f"of {', '.join(names)} in units of the weights" in field_texts(command)["learning_rate"]

@@ -11,8 +11,10 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory import cli
+from sgdtheory.algorithms import make_algorithm
 from tests.cli.text import strict_json
 from tests.conftest import quickly_compiled
+from tests.marks import slow
 
 SIMULATE = ["simulate", "--capacity", 2, "--source", 3, "--batch-size", 4, "--learning-rate", 0.3]
 SHORT = [*SIMULATE, "--dim", 20, "--num-samples", 400, 1000, "--num-replicas", 16]
@@ -81,6 +83,18 @@ def test_methods_that_are_not_linear(run, flags, algorithm, beside):
         risk = st.excess_risk(PROBLEM, **SETTINGS, algorithm=algorithm).total
         np.testing.assert_array_equal(found["equivalent"], risk)
         assert "equivalent" in run(*SHORT, *flags)
+
+
+@pytest.mark.parametrize(("method", "beside"), [("muon", []), slow("sign", []), slow("sgd", ["exact", "z", "bound"])])
+def test_several_outputs(run, method, beside):
+    """An equivalent is of one output; the exact risk of linear methods is that of any number."""
+    algorithm = make_algorithm({"method": method})
+    found = strict_json(run(*SHORT, "--method", method, "--outputs", 3, "--json"))
+    np.testing.assert_allclose(found["mean"], library(algorithm=algorithm, outputs=3).mean, rtol=1e-6)
+    assert found["outputs"] == 3
+    assert [name for name in ("exact", "equivalent", "z", "bound") if name in found] == beside
+    if method == "muon":
+        assert ", gaussian data, 3 outputs; muon" in run(*SHORT, "--method", method, "--outputs", 3)
 
 
 FLAGS = ["--seed", 3, "--quantity", "bias", "--sampler", "explicit", "--law", "rademacher", "--dtype", "float64"]
@@ -254,6 +268,7 @@ MARKED = """
 import pathlib, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits that it is ignored
 from sgdtheory import cli
+from sgdtheory.algorithms import make_algorithm
 from sgdtheory.simulation import engine
 
 original = engine._compiled_advance

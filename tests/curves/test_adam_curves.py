@@ -137,26 +137,51 @@ def fitted(curves):
     return st.fit_loss_curves(curves, optimizer="adam")
 
 
+BATCHES = BATCH * np.array([1 / 8, 1 / 2, 1, 4, 8])
+TRUE = model(1.5, 1.9, 4.0, RATE * np.sqrt(BATCH / 4.0))  # x = γ √(λ B/σ²) where noise dominates, λ = i^−3
+
+
+def steps_to_targets(steps, risk):
+    return np.interp(-np.log(TARGETS), -np.log(risk), steps)
+
+
+def exact_steps():
+    """(batch sizes, targets), of Adam's own risk."""
+    paths = [adam_path("constant", int(batch)) for batch in BATCHES]
+    return np.array([steps_to_targets(path.num_steps, path.iterate.total) for path in paths])
+
+
 def exponent(found, unit=1.0):
     """Predicted over measured steps at batch sizes from B0/8 to 8 B0, at the γ of the curves; their exponent in B."""
-    batches = BATCH * np.array([1 / 8, 1 / 2, 1, 4, 8])
-    ratios = []
-    for batch in batches:
-        exact = adam_path("constant", int(batch))
-        guess = found.predict(RATE, num_steps=2 * STEPS, batch_size=batch / unit)
-        steps = [
-            np.interp(-np.log(TARGETS), -np.log(risk), step)
-            for risk, step in ((guess.loss - 2, guess.step), (exact.iterate.total, exact.num_steps))
-        ]
-        ratios.append(np.log(steps[0] / steps[1]))
-    return np.exp(ratios), np.polyfit(np.log(batches), np.mean(ratios, axis=1), 1)[0]
+    guesses = [found.predict(RATE, num_steps=2 * STEPS, batch_size=batch / unit) for batch in BATCHES]
+    steps = np.array([steps_to_targets(guess.step, guess.loss - 2) for guess in guesses])
+    ratios = np.log(steps / exact_steps())
+    return np.exp(ratios), np.polyfit(np.log(BATCHES), ratios.mean(1), 1)[0]
+
+
+def left_out():
+    """Between batch sizes, by how much the model with the true numbers is off in log steps: no fit has a part in it.
+
+    Its v forgets at once, Adam's remembers 100 steps in which gradients were larger, and is a tenth of them late.
+    What is common to all batch sizes a fit takes up in its numbers.
+    """
+    rows = np.unique(np.round(np.geomspace(30, 2 * STEPS, 300)))
+    found = []
+    for batch in BATCHES:
+        panels = panels_of([st.LossCurve(rows, RATE, np.ones(rows.size), batch)])
+        risk = losses(TRUE, panels, KNOWN._replace(learning_rate=RATE))[0, 0, panels.rows[0]]
+        found.append(steps_to_targets(rows, risk))
+    return float(np.ptp(np.log(np.array(found) / exact_steps())))
 
 
 def test_other_batch_sizes_at_one_learning_rate(curves, fitted):
-    """Within 5% (4.7% was measured), though v remembers and scatters; as SGD steps are off like B^0.4, near √B."""
+    """No worse than the model with the true numbers, 9%, as an exponent 0.021; as SGD they are off like B^0.4, near √B.
+
+    The curves have no scatter: what the model leaves out is all there is to be off by.
+    """
     ratios, power = exponent(fitted)
-    assert np.abs(np.log(ratios)).max() < 0.05
-    assert abs(power) < 0.03
+    assert np.abs(np.log(ratios)).max() < left_out() < 0.1
+    assert abs(power) < left_out() / np.log(BATCHES[-1] / BATCHES[0])
     ratios, power = exponent(st.fit_loss_curves(curves))
     assert 0.35 < power < 0.5
     assert np.ptp(np.log(ratios)) > np.log(4)
@@ -164,7 +189,12 @@ def test_other_batch_sizes_at_one_learning_rate(curves, fitted):
 
 @pytest.mark.slow
 def test_batch_sizes_that_are_not_known():
-    """Counted in those of the curves; how noise falls with the loss is left out: 19% of the steps were measured."""
+    """Counted in those of the curves; as SGD steps are off by a factor of 4 and more, like B^0.4.
+
+    Bounds of what was measured (19%, an exponent of 0.066), and no more: with the true numbers this model, which leaves
+    out how noise falls with the loss, is off by 7.5%. A search twice as long from each start ends at residuals a third
+    as large, and at 13% and −0.04 (but for known batch sizes at 13% in the place of 5%).
+    """
     found = st.fit_loss_curves([adam_curve(shape, known=False) for shape in SHAPES], optimizer="adam")
     ratios, power = exponent(found, unit=BATCH)
     assert np.abs(np.log(ratios)).max() < 0.2

@@ -16,6 +16,7 @@ from experiments import (
     mlperf,
     model_size,
     momentum,
+    muon,
     optimal_exponents,
     optimal_schedule,
     optimizers,
@@ -100,6 +101,7 @@ JUDGES: dict[str, tuple[Any, type | None, Callable[[Any, Any], Sequence[Verdict]
     ),
     "model_size": (model_size, ModelRow, of_model_sizes),
     "momentum": (momentum, momentum.Row, of_momentum),
+    "muon": (muon, muon.Row, lambda config, rows: muon._verdicts(config, rows, 0.0)),
     "optimal_exponents": (optimal_exponents, optimal_exponents.Row, of_optimal_exponents),
     "optimal_schedule": (
         optimal_schedule,

@@ -153,13 +153,14 @@ def test_names_differ(text):
 
 
 @pytest.mark.parametrize(
-    ("first", "known"), [("sgd", True), ("sign", True), ("normalized", False), ("clip-norm=1", False)]
+    ("first", "known"), [("sgd", True), ("sign", True), ("normalized", False), ("muon", False), ("clip-norm=1", False)]
 )
 def test_an_algorithm_without_a_risk_is_named(first, known):
     """Nothing that follows from a risk is computed of it."""
     state = replace(State(), first=first, second="last")
     assert [state.has_risk(slot) for slot in range(2)] == [known, True]
     assert [words.partition(": no risk of it is known")[0] for words in state.unknown] == ([] if known else [first])
+    assert ["normalized SGD" in words for words in state.unknown] == ([] if known else [first == "muon"])
     computed = {name for name, job in JOBS.items() if job.lane(state, 0)}
     assert computed == ({*JOBS} - {"ahead"} if known else {"simulated"})
     assert {name for name, job in JOBS.items() if job.lane(state, 1)} == {*JOBS}
