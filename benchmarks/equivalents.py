@@ -42,21 +42,37 @@ def signum(random: np.random.Generator) -> st.SignSGD:
     return st.SignSGD(float(random.choice([0.8, 0.9, 0.95])))
 
 
-METHODS = {"sign": sign, "signum": signum, "adam": adam}
+def normalized(_: np.random.Generator) -> st.NormalizedSGD:
+    """Normalized SGD."""
+    return st.NormalizedSGD()
+
+
+METHODS = {"sign": sign, "signum": signum, "adam": adam, "normalized": normalized}
+
+
+class Ranges(NamedTuple):
+    """Of a, and of log₁₀ of γ n over √R_0."""
+
+    capacity: tuple[float, float] = (1.05, 2.5)
+    rate: tuple[float, float] = (-0.5, 1.0)
+
+
+RANGES = {"normalized": Ranges((0.6, 2.5), (-0.5, 2.0))}  # every direction but the first few moves less than γ
 
 
 def one(seed: int, replicas: int, method: str) -> Found:
     """A random power law, schedule, average, B, γ and n, computed and simulated."""
     random = np.random.default_rng(seed)
+    ranges = RANGES.get(method, Ranges())
     problem = st.PowerLaw(
-        random.uniform(1.05, 2.5), random.uniform(1.1, 4.0), int(random.choice(DIMENSIONS)), 10 ** random.uniform(-1, 1)
+        random.uniform(*ranges.capacity), random.uniform(1.1, 4.0), int(random.choice(DIMENSIONS)), 10 ** random.uniform(-1, 1)
     )
     batch = int(random.choice(BATCHES))
     steps = int(10 ** random.uniform(1.5, 3.2))
     schedule = SCHEDULES[random.integers(len(SCHEDULES))]
     average = AVERAGES[random.integers(len(AVERAGES))]
     algorithm = st.Algorithm(METHODS[method](random), schedule=schedule, average=average)
-    rate = 10 ** random.uniform(-0.5, 1.0) * np.sqrt(problem.initial_risk) / steps
+    rate = 10 ** random.uniform(*ranges.rate) * np.sqrt(problem.initial_risk) / steps
     setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps, "algorithm": algorithm}
     expected = st.excess_risk(problem, **setting)
     found = st.simulate(jax.random.key(seed), problem, **setting, num_replicas=replicas)

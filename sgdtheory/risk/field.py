@@ -18,12 +18,19 @@ VARIANCE = 1
 
 
 class Known(NamedTuple):
-    """What is known of P steps: numbers 0, 1, …, learning rates and batch sizes, (P, 1), and what was looked up."""
+    """What is known of P steps.
+
+    Attributes:
+        number, rate, batch: 0, 1, …, learning rates and batch sizes, (P, 1).
+        table: what was looked up.
+        together: what directions do to each other.
+    """
 
     number: np.ndarray
     rate: np.ndarray
     batch: np.ndarray
     table: tuple[np.ndarray, ...]
+    together: tuple[np.ndarray, ...] = ()
 
     def at(self, place: int) -> "Known":
         """Of one of the steps."""
@@ -32,7 +39,10 @@ class Known(NamedTuple):
 
 
 class Field(ABC):
-    """A method's steps. P steps of K directions are done at once; `loss` is T = σ² + R, (P, 1).
+    """A method's steps. P steps of K directions are done at once.
+
+    Directions meet in `loss`, (P, Q): T = σ² + R, and what other sums of E u² the method sees (`totals`). What they do
+    to each other beyond that, `together`, derivatives leave as it is.
 
     Attributes:
         shortest: steps; fewer are sooner done one by one than on a panel.
@@ -48,6 +58,16 @@ class Field(ABC):
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
         """What steps need to know of their numbers and batch sizes, (P,) each: arrays of P rows."""
+        return ()
+
+    def totals(self, ensemble: Ensemble) -> np.ndarray:
+        """(Q, K) weights of E u² in the sums that steps see, the risk first."""
+        return ensemble.multiplicity[None]
+
+    def together(
+        self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known
+    ) -> tuple[np.ndarray, ...]:
+        """What all directions do to each, but for the loss: arrays of P rows."""
         return ()
 
     @abstractmethod

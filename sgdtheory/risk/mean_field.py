@@ -5,8 +5,8 @@ T = σ² + R of all directions (`field`). On a panel values are polynomials in t
 
     y(t_j) = y(t_j − 1) + change(y(t_j − 1), T(t_j − 1)),    j = 1 … p.
 
-Newton's method solves that. Directions meet in the loss alone: each mode has a small linear system of its own, and one
-of p unknowns couples them.
+Newton's method solves that. Directions meet in Q sums, of which the loss is the first and mostly the only one: each
+mode has a small linear system of its own, and one of p Q unknowns couples them.
 """
 
 from collections.abc import Callable
@@ -48,9 +48,9 @@ class Slopes(NamedTuple):
 
     Attributes:
         inverse: (K, x, x), at given losses.
-        by_loss: (K, x, p) what a mode does if the loss at a point changes.
-        seen: (K, p, x) how the loss changes with it.
-        coupled: (p, p) how losses follow what they would do if they did not move the modes.
+        by_loss: (K, x, p Q) what a mode does if the loss at a point changes.
+        seen: (K, p Q, x) how the loss changes with it.
+        coupled: (p Q, p Q) how losses follow what they would do if they did not move the modes.
     """
 
     inverse: np.ndarray
@@ -97,8 +97,10 @@ class MeanField:
         return Known(steps[:, None], self.course.rates(steps)[:, None], batches[:, None], table)
 
     def loss(self, values: np.ndarray) -> np.ndarray:
-        """(P, 1) T = σ² + R of (q, P, K) values."""
-        return (self.total_risk(values) + self.ensemble.noise)[:, None]
+        """(P, Q) T = σ² + R, and the field's other sums, of (q, P, K) values."""
+        sums = (values[MEAN] ** 2 + np.maximum(values[VARIANCE], 0.0)) @ self.field.totals(self.ensemble).T
+        sums[:, 0] += self.ensemble.frozen + self.ensemble.noise
+        return sums
 
     def total_risk(self, values: np.ndarray) -> np.ndarray:
         """(P,) R of (q, P, K) values."""
@@ -120,6 +122,11 @@ class MeanField:
         loss = self.loss(state.values[:, None])[0, 0]
         random = variance > RANDOM * mean**2
         return random & (batch * variance > loss - mean**2 - variance)
+
+    def met(self, values: np.ndarray, loss: np.ndarray, known: Known) -> Known:
+        """With what directions do to each other."""
+        with np.errstate(all="ignore"):
+            return known._replace(together=self.field.together(self.ensemble, _possible(values), loss, known))
 
     def change(self, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
         """(q, P, K)."""
@@ -143,6 +150,7 @@ class MeanField:
     def _next(self, state: State, keeping: Keeping, known: Known) -> State:
         values = state.values[:, None]
         loss = self.loss(values)
+        known = self.met(values, loss, known)
         moved = state._replace(values=state.values + self.change(values, loss, known)[:, 0])
         rho = 1 - keeping.forgetting
         omega = keeping.weight
@@ -207,6 +215,7 @@ class MeanField:
         for iteration in range(MOST_ITERATIONS):
             there = np.einsum("jn,qnk->qjk", before, values)
             loss = self.loss(there)
+            known = self.met(there, loss, known)
             changed = self.change(there, loss, known)
             if iteration % RENEWED == 0:
                 slopes = self._slopes(there, loss, changed, difference, before, known)
@@ -238,30 +247,35 @@ class MeanField:
         matrix = np.einsum("jn,ab->janb", difference[:, 1:], np.eye(q))[..., None]
         matrix = matrix - np.einsum("abjk,jn->janbk", own, before[:, 1:])
         inverse = np.linalg.inv(np.moveaxis(matrix.reshape(p * q, p * q, size), -1, 0))
-        by_loss = np.einsum("kxja,ajk->kxj", inverse.reshape(size, p * q, p, q), shared)
-        seen = np.zeros((size, p, p, q))
-        seen[..., [MEAN, VARIANCE]] = np.einsum("ajk,jn->kjna", self._seen(there), before[:, 1:])
-        seen = seen.reshape(size, p, p * q)
-        coupled = np.linalg.inv(np.eye(p) - np.einsum("kjx,kxi->ji", seen, by_loss))
+        sums = loss.shape[1]
+        by_loss = np.einsum("kxja,acjk->kxjc", inverse.reshape(size, p * q, p, q), shared)
+        by_loss = by_loss.reshape(size, p * q, p * sums)
+        seen = np.zeros((size, p, sums, p, q))
+        seen[..., [MEAN, VARIANCE]] = np.einsum("cajk,jn->kjcna", self._seen(there), before[:, 1:])
+        seen = seen.reshape(size, p * sums, p * q)
+        coupled = np.linalg.inv(np.eye(p * sums) - np.einsum("kjx,kxi->ji", seen, by_loss))
         return Slopes(inverse, by_loss, seen, coupled)
 
     def _derivatives(
         self, there: np.ndarray, loss: np.ndarray, changed: np.ndarray, known: Known
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Of the change (q, p, K) by the values (q, q, p, K), and by the loss (q, p, K)."""
+        """Of the change (q, p, K) by the values (q, q, p, K), and by the loss (q, Q, p, K)."""
         own = []
         for place, scale in enumerate(self.field.scales(there)):
             moved = there.copy()
             moved[place] += DIFFERENCE * scale
             own.append((self.change(moved, loss, known) - changed) / (DIFFERENCE * scale))
-        apart = DIFFERENCE * loss
-        shared = (self.change(there, loss + apart, known) - changed) / apart
-        return np.stack(own, axis=1), shared
+        shared = []
+        for place in range(loss.shape[1]):
+            apart = DIFFERENCE * loss[:, [place]]
+            moved = loss + apart * np.eye(loss.shape[1])[place]
+            shared.append((self.change(there, moved, known) - changed) / apart)
+        return np.stack(own, axis=1), np.stack(shared, axis=1)
 
     def _seen(self, there: np.ndarray) -> np.ndarray:
-        """(2, p, K): derivatives by mean and variance of the loss."""
+        """(Q, 2, p, K): derivatives by mean and variance of the loss."""
         own = np.stack([2 * there[MEAN], np.where(there[VARIANCE] > 0, 1.0, 0.0)])
-        return own * self.ensemble.multiplicity
+        return own * self.field.totals(self.ensemble)[:, None, None]
 
     def _sums(
         self,
@@ -274,7 +288,8 @@ class MeanField:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What the average's sum has at the end of a panel: linear, with the values of directions known."""
         there = np.einsum("jn,qnk->qjk", before, values)
-        mixing = self.mixing(there, self.loss(there), known)
+        loss = self.loss(there)
+        mixing = self.mixing(there, loss, self.met(there, loss, known))
         rho = 1 - keeping.forgetting
         omega = keeping.weight
         solve: Callable = _linear(difference, before)
