@@ -70,6 +70,7 @@ def _followed(run: MeanField, course: Course, stops: np.ndarray, number: int) ->
     kept = Keeping(average.forgetting(course.num_steps), average.weight(course.num_steps))
     state = _with_sum(run) if average.starts_at_iterate() else run.start()
     before = np.zeros(state.sum_mean.size, dtype=bool)  # directions in which averaged steps have led to and fro
+    passing = 0.0
     if 0 in stops:
         yield _seen(run, state, course, 0.0, before, before)
     looks = np.append(stops, np.round(np.geomspace(1, course.num_steps, number)))
@@ -83,10 +84,13 @@ def _followed(run: MeanField, course: Course, stops: np.ndarray, number: int) ->
             else:
                 state = run.stepped(state, keeping, now, end)
             now = end
-            shaken = run.shaken(state, float(course.batches(np.array([now - 1]))[0]))
+            batch = float(course.batches(np.array([now - 1]))[0])
+            shaken = run.shaken(state, batch)
             before = before | (shaken & averaged)
+            passing = max(passing, run.passing_error(state, batch))
             if now in stops:
-                yield _seen(run, state, course, now, shaken, before)
+                found = _seen(run, state, course, now, shaken, before)
+                yield found._replace(error=found.error + passing)
 
 
 def _with_sum(run: MeanField) -> State:

@@ -56,6 +56,10 @@ class Field(ABC):
         """Relative error of risks after so many steps at B, as measured by benchmarks/equivalents.py."""
         return ERROR
 
+    def passing_error(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, batch: float) -> float:
+        """What (q, K) values on the way, with loss (Q,), add to the relative error for good."""
+        return 0.0
+
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
         """What steps need to know of their numbers and batch sizes, (P,) each: arrays of P rows."""
         return ()

@@ -123,6 +123,10 @@ class MeanField:
         random = variance > RANDOM * mean**2
         return random & (batch * variance > loss - mean**2 - variance)
 
+    def passing_error(self, state: State, batch: float) -> float:
+        """What the field says of it."""
+        return self.field.passing_error(self.ensemble, state.values, self.loss(state.values[:, None])[0], batch)
+
     def met(self, values: np.ndarray, loss: np.ndarray, known: Known) -> Known:
         """With what directions do to each other."""
         with np.errstate(all="ignore"):
