@@ -65,7 +65,10 @@ def one(seed: int, replicas: int, method: str) -> Found:
     random = np.random.default_rng(seed)
     ranges = RANGES.get(method, Ranges())
     problem = st.PowerLaw(
-        random.uniform(*ranges.capacity), random.uniform(1.1, 4.0), int(random.choice(DIMENSIONS)), 10 ** random.uniform(-1, 1)
+        random.uniform(*ranges.capacity),
+        random.uniform(1.1, 4.0),
+        int(random.choice(DIMENSIONS)),
+        10 ** random.uniform(-1, 1),
     )
     batch = int(random.choice(BATCHES))
     steps = int(10 ** random.uniform(1.5, 3.2))

@@ -1,7 +1,7 @@
 """The law of g/‖g‖ where u is Gaussian and T does not fluctuate: exact, by integrals (THEORY.md T37).
 
-Given χ the gradient is `χ/B` times h, `h_i = √λ_i (χ u_i + √T z_i)`, a Gaussian vector of mean χη, `η_i = √λ_i a_i`, and
-covariance `diag(v) − ηηᵀ`, `v_i = λ_i (T + (χ² − 1) r_i)`. With `‖h‖^{−1} = π^{−½} ∫ s^{−½} e^{−s‖h‖²} ds` and
+Given χ the gradient is `χ/B` times h, `h_i = √λ_i (χ u_i + √T z_i)`, a Gaussian vector of mean χη, `η_i = √λ_i a_i`,
+and covariance `diag(v) − ηηᵀ`, `v_i = λ_i (T + (χ² − 1) r_i)`. With `‖h‖^{−1} = π^{−½} ∫ s^{−½} e^{−s‖h‖²} ds` and
 `‖h‖^{−2} = ∫ e^{−s‖h‖²} ds` all means of h_i/‖h‖ and of its square are integrals over s of
 
     Φ(s) = E e^{−s‖h‖²} = (c Π_j D_j)^{½} e^{−χ²(c − 1)/2},    D_i = 1/(1 + 2s v_i),    c = 1/(1 − 2s Σ_j η_j² D_j),
@@ -108,11 +108,13 @@ def means(ensemble: Ensemble, given: Directions, shared: Integrals) -> Means:
     return Means(once[:, 0], slope, square)
 
 
-def two_sided(ensemble: Ensemble, given: Directions, shared: Integrals, rate: np.ndarray, some: np.ndarray) -> np.ndarray:
+def two_sided(
+    ensemble: Ensemble, given: Directions, shared: Integrals, rate: np.ndarray, some: np.ndarray
+) -> np.ndarray:
     """(P, J) `(3 − E u⁴/(E u²)²)/2` after the step, of `some` directions: 1 where u is ±A, 0 where it is Gaussian.
 
-    Given u_i the others' part of Φ stays, `h_i ~ N(χ√λ_i u_i, λ_i T_i)`, and T_i is what of T is not u_i's. The noise of
-    a step is as good as Gaussian then.
+    Given u_i the others' part of Φ stays, `h_i ~ N(χ√λ_i u_i, λ_i T_i)`, and T_i is what of T is not u_i's. The noise
+    of a step is as good as Gaussian then.
     """
     chi, place, weight, _, _ = (each[..., None] for each in shared.at(given.size(ensemble, given.batch)))
     eigenvalue = ensemble.root[some] ** 2

@@ -136,13 +136,13 @@ def test_its_risks_come_at_a_few_batch_sizes_first():
 
 def test_a_method_without_a_risk_is_simulated_at_sgds_steps():
     """γ is SGD's best times the length of the noise's gradient."""
-    state = replace(SIGN, first="normalized linear last", batch_size=40)
+    state = replace(SIGN, first="normalized linear last momentum=0.5", batch_size=40)
     answer = told("simulated", state)[-1]
     problem = LAW.with_features(16)
     linear = st.Algorithm(schedule=st.Linear(), average=st.LastIterate())
     best = st.optimal_learning_rate(problem, batch_size=40, num_samples=400, algorithm=linear).learning_rate
     rate = 2 * best * (problem.noise_variance * problem.trace / 40) ** 0.5
-    assert answer.words == (f"normalized linear last: simulated with γ = {rate:.3g}",)
+    assert answer.words == (f"normalized momentum=0.5 linear last: simulated with γ = {rate:.3g}",)
     assert answer.columns["num_samples"].tolist() == (40 * answer.columns["num_steps"]).tolist()
     with pytest.raises(ValueError, match="finitely many directions alone; take M, the features, off “all”"):
         told("simulated", replace(state, num_features=None))
