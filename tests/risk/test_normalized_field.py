@@ -6,7 +6,7 @@ import pytest
 from scipy import special
 
 import sgdtheory as st
-from sgdtheory.risk import fields
+from sgdtheory.risk import chi, fields
 from sgdtheory.risk.ensemble import Ensemble
 from sgdtheory.risk.field import ERROR, MEAN, VARIANCE, Known
 from sgdtheory.risk.normalized_field import SIDES, NormalizedField
@@ -99,8 +99,9 @@ def test_the_length_of_a_step(batch, noise, variance):
 
 @pytest.mark.parametrize("batch", [1, 3, 64])
 @pytest.mark.parametrize(("mean", "variance"), [(0.8, 0.02), (2.0, 1.5), (0.05, 1e-8)])
-def test_one_direction_is_the_sign(batch, mean, variance):
-    """To what fewer nodes of χ cost."""
+def test_one_direction_is_the_sign(monkeypatch, batch, mean, variance):
+    """With as many nodes of χ."""
+    monkeypatch.setattr("sgdtheory.risk.normalized_field.NODES", chi.NODES)
     eigenvalue = np.array([0.25])
     ensemble = ensemble_of(eigenvalue, 0.7)
     _, after, mixing = stepped(eigenvalue, mean, variance, 0.7, batch, rate=0.3)
@@ -109,8 +110,8 @@ def test_one_direction_is_the_sign(batch, mean, variance):
     one = np.ones((1, 1))
     known = Known(0 * one, 0.3 * one, batch * one, SignField().looked_up(np.zeros(1), np.array([float(batch)])))
     sign = SignField().step(ensemble, values, loss, known)
-    assert mean - after[MEAN] == pytest.approx(sign.drift[0, :1], rel=2e-3)
-    assert 1 - mixing == pytest.approx(sign.response[0, :1], rel=2e-3, abs=1e-9)
+    assert mean - after[MEAN] == pytest.approx(sign.drift[0, :1], rel=3e-4)
+    assert 1 - mixing == pytest.approx(sign.response[0, :1], rel=3e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("dim", [2, 5, 300])
@@ -123,7 +124,9 @@ def test_noise_alone_and_a_flat_spectrum_are_sgd(dim):
 
 
 def test_two_sides():
-    """One direction far above its noise jumps across its optimum: a Gaussian about 0 becomes ±A, and stays it."""
+    """One direction far above its noise jumps across its optimum: a Gaussian about 0 becomes ±A, and the next step ends
+    where it began. As a Gaussian E u² would be 0.36 after it, nine times as large.
+    """
     eigenvalue = np.array([1.0, 0.01])
     _, after, _ = stepped(eigenvalue, 0.0, np.array([0.04, 0.0]), 1e-4, 1e4, rate=1.0)
     u = 0.2 * np.random.default_rng(0).standard_normal(400_000)
@@ -134,12 +137,12 @@ def test_two_sides():
     assert after[SIDES, 0] == pytest.approx(away, rel=0.02)
     _, again, _ = stepped(eigenvalue, 0.0, after[VARIANCE], 1e-4, 1e4, rate=1.0, sides=after[SIDES])
     u -= np.sign(u)
-    assert again[VARIANCE, 0] == pytest.approx((u**2).mean(), rel=0.05)
+    assert again[VARIANCE, 0] == pytest.approx((u**2).mean(), rel=0.15)
 
 
 CASES = [  # a, b, σ², d, B, γ, n, schedule, average
     (1.5, 2.0, 1.0, 300, 1, 0.1, 1000, st.Linear(), LAST),
-    (1.2, 3.0, 0.2, 300, 16, 0.1, 300, st.Constant(), st.TailAverage(0.5)),
+    (1.2, 3.0, 0.2, 100, 16, 0.1, 300, st.Constant(), st.TailAverage(0.5)),
     (0.7, 2.0, 1.0, 300, 4, 0.3, 400, st.Cosine(), LAST),
     (2.2, 2.5, 0.5, 100, 64, 0.05, 500, st.Constant(), st.UniformAverage()),
     (1.2, 1.23, 0.4, 200, 256, 1.4, 32, st.Linear(), LAST),
@@ -167,7 +170,7 @@ class OneSided(NormalizedField):
 
 @pytest.mark.parametrize(
     ("case", "wrong"),
-    [(0, RootMeanSquare), (1, None), (2, None), slow(3, None), (4, OneSided), slow(5, None)],
+    [slow(0, RootMeanSquare), (1, RootMeanSquare), slow(2, None), slow(3, None), (4, OneSided), slow(5, None)],
 )
 def test_the_simulated_mean_is_that(monkeypatch, case, wrong):
     """Within 2% and 4.5 standard errors: false alarm 7e-6 a case; wrong laws are found out."""
@@ -175,7 +178,7 @@ def test_the_simulated_mean_is_that(monkeypatch, case, wrong):
     problem = st.PowerLaw(a, b, dim, noise)
     algorithm = st.Algorithm(st.NormalizedSGD(), schedule, average=average)
     setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps, "algorithm": algorithm}
-    found = st.simulate(jax.random.key(4), problem, **setting, num_replicas=1024)
+    found = st.simulate(jax.random.key(4), problem, **setting, num_replicas=512)
     allowed = 0.02 * found.mean + FALSE_ALARM * found.standard_error
     assert abs(st.excess_risk(problem, **setting).total - found.mean) < allowed
     if wrong:
@@ -185,8 +188,9 @@ def test_the_simulated_mean_is_that(monkeypatch, case, wrong):
 
 def test_small_steps_of_many_samples_are_sgd_at_the_rate_of_a_length_that_stays():
     """γ → 0: w hardly moves, and B → ∞: ‖g‖ is that of Hδ."""
-    problem = st.PowerLaw(1.5, 2.0, 100)
-    length = np.sqrt(sum(k**-1.5 * k**-2.0 for k in range(1, 101)))
+    index = np.arange(1.0, 101)
+    problem = st.LeastSquares(index**-1.5, index**-2.0)
+    length = np.sqrt(np.sum(index**-3.5))
     setting = {"batch_size": 1e12, "num_samples": 5e12}
     found = st.excess_risk(problem, **setting, learning_rate=1e-5, algorithm=LINEAR).total
     sgd = st.excess_risk(
@@ -198,9 +202,11 @@ def test_small_steps_of_many_samples_are_sgd_at_the_rate_of_a_length_that_stays(
 def test_what_is_stated():
     setting = {"batch_size": 64, "num_samples": 64 * 200, "algorithm": LINEAR}
     problem = st.PowerLaw(1.5, 2.0, 100)
-    large, small = (st.excess_risk(problem, **setting, learning_rate=rate).relative_error for rate in (3.0, 0.03))
-    assert small == pytest.approx(ERROR, rel=0.05)
-    assert large > 0.1
+    small = st.excess_risk(problem, **setting, learning_rate=0.03)
+    assert small.relative_error == pytest.approx(ERROR, rel=0.05)
+    setting = {"batch_size": 64, "num_samples": 64 * 128, "algorithm": LINEAR}
+    jumping = st.excess_risk(st.PowerLaw(1.2, 1.23, 200, 0.4), **setting, learning_rate=1.4)
+    assert jumping.relative_error > 0.05
     few = st.excess_risk(problem, batch_size=1, num_samples=50, learning_rate=0.01, algorithm=LINEAR)
     assert few.relative_error == pytest.approx(0.05, rel=0.01)
     with pytest.raises(ValueError, match=r"where risks are exact, got NormalizedSGD\(momentum=0.5\)"):
