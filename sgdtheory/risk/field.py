@@ -5,6 +5,7 @@ that do not fluctuate. Row 0 of its values is the mean of u, row 1 its variance;
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -81,6 +82,10 @@ class Field(ABC):
     @abstractmethod
     def change(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
         """(q, P, K): values after the step less those before it."""
+
+    def smooth(self, values: np.ndarray, change: Callable[[], np.ndarray]) -> np.ndarray:
+        """(q, K) values of the same risk that polynomials can follow from here on, where they alternate."""
+        return values
 
     @abstractmethod
     def mixing(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:

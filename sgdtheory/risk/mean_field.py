@@ -168,6 +168,11 @@ class MeanField:
             sum_variance=rho**2 * state.sum_variance + 2 * rho * omega * state.covariance[0] + omega**2 * variance,
         )
 
+    def _changed(self, values: np.ndarray, step: float) -> np.ndarray:
+        """(q, K) by what one step changes (q, K) values."""
+        loss = self.loss(values[:, None])
+        return self.change(values[:, None], loss, self.met(values[:, None], loss, self.known(np.array([step]))))[:, 0]
+
     def crossed(self, state: State, keeping: Keeping, low: float, high: float, between: tuple[float, float]) -> State:
         """The steps low … high − 1 between two kinks: some one by one after the first, then panels."""
         origin, last = between
@@ -196,6 +201,7 @@ class MeanField:
 
     def _panel(self, state: State, keeping: Keeping, low: float, high: float) -> State | None:
         """The state at its end; None where polynomials do not follow it."""
+        state = state._replace(values=self.field.smooth(state.values, lambda: self._changed(state.values, low)))
         nodes = low + (radau_nodes(ORDER) + 1) / 2 * (high - low)
         difference = backward_differences(ORDER, np.array([high - low]))[0]
         before = np.eye(ORDER + 1)[1:] - difference  # values one step before the equations, from those at the nodes

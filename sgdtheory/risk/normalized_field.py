@@ -1,5 +1,7 @@
 """Normalized SGD: steps of length γ, coordinates do not matter (THEORY.md T37)."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from sgdtheory.risk.chi import chi_rules
@@ -81,6 +83,11 @@ class NormalizedField(Field):
             counts = 1 / (1 + (HALF / np.maximum(share[:, some], TINY)) ** 4)
             found[:, some] = counts * (square[:, some] * sides / np.sqrt(sides + SOFT) - mean_square[:, some])
         return found
+
+    def smooth(self, values: np.ndarray, change: Callable[[], np.ndarray]) -> np.ndarray:
+        """A mean that changes its sign with each step is one of two sides."""
+        mean = np.where(values[MEAN] * (values[MEAN] + change()[MEAN]) < 0, values[MEAN], 0.0)
+        return values + np.stack([-mean, mean**2, mean**2])
 
     def mixing(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
         """`Cov(u, Δu)` over Var u: of the two sides and of what is Gaussian."""
