@@ -5,7 +5,6 @@ that do not fluctuate. Row 0 of its values is the mean of u, row 1 its variance;
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ class Known(NamedTuple):
         number, rate, batch: 0, 1, …, learning rates and batch sizes, (P, 1).
         table: what was looked up.
         together: what directions do to each other.
+        smooth: whether values are to follow polynomials in the step number, on panels and between them.
     """
 
     number: np.ndarray
@@ -32,11 +32,13 @@ class Known(NamedTuple):
     batch: np.ndarray
     table: tuple[np.ndarray, ...]
     together: tuple[np.ndarray, ...] = ()
+    smooth: bool = False
 
     def at(self, place: int) -> "Known":
         """Of one of the steps."""
         one = slice(place, place + 1)
-        return Known(self.number[one], self.rate[one], self.batch[one], tuple(each[one] for each in self.table))
+        table = tuple(each[one] for each in self.table)
+        return Known(self.number[one], self.rate[one], self.batch[one], table, smooth=self.smooth)
 
 
 class Field(ABC):
@@ -46,10 +48,12 @@ class Field(ABC):
     to each other beyond that, `together`, derivatives leave as it is.
 
     Attributes:
+        first: steps after a kink, one by one.
         shortest: steps; fewer are sooner done one by one than on a panel.
         few: steps; up to so many the risk has several minima over γ.
     """
 
+    first: float = 48.0
     shortest: float = 16.0
     few: float = 16.0
 
@@ -82,10 +86,6 @@ class Field(ABC):
     @abstractmethod
     def change(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
         """(q, P, K): values after the step less those before it."""
-
-    def smooth(self, values: np.ndarray, change: Callable[[], np.ndarray]) -> np.ndarray:
-        """(q, K) values of the same risk that polynomials can follow from here on, where they alternate."""
-        return values
 
     @abstractmethod
     def mixing(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:

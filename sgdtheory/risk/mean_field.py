@@ -27,7 +27,6 @@ CONVERGED = 1e-6  # relative change of the risk at which Newton's method ends
 MOST_ITERATIONS = 15
 RENEWED = 5  # iterations between derivatives
 DIFFERENCE = 1e-6  # relative, of numerical derivatives
-FIRST_STEPS = 48.0  # after a kink, one by one
 TOGETHER = 1024  # steps that are looked up at once
 LONGER = 2.0  # times the panel before, at most, and times the way from the last kink
 RANDOM = 1e-9  # of a mean's square: smaller variances are rounding
@@ -142,11 +141,11 @@ class MeanField:
         with np.errstate(all="ignore"):
             return self.field.mixing(self.ensemble, _possible(values), loss, known)
 
-    def stepped(self, state: State, keeping: Keeping, low: float, high: float) -> State:
+    def stepped(self, state: State, keeping: Keeping, low: float, high: float, smooth: bool = False) -> State:
         """The steps low … high − 1, one by one."""
         for begin in np.arange(low, high, TOGETHER):
             steps = np.arange(begin, min(begin + TOGETHER, high))
-            known = self.known(steps)
+            known = self.known(steps)._replace(smooth=smooth)
             for place in range(steps.size):
                 state = self._next(state, keeping, known.at(place))
         return state
@@ -168,15 +167,10 @@ class MeanField:
             sum_variance=rho**2 * state.sum_variance + 2 * rho * omega * state.covariance[0] + omega**2 * variance,
         )
 
-    def _changed(self, values: np.ndarray, step: float) -> np.ndarray:
-        """(q, K) by what one step changes (q, K) values."""
-        loss = self.loss(values[:, None])
-        return self.change(values[:, None], loss, self.met(values[:, None], loss, self.known(np.array([step]))))[:, 0]
-
     def crossed(self, state: State, keeping: Keeping, low: float, high: float, between: tuple[float, float]) -> State:
         """The steps low … high − 1 between two kinks: some one by one after the first, then panels."""
         origin, last = between
-        now = max(low, min(origin + FIRST_STEPS, high))
+        now = max(low, min(origin + self.field.first, high))
         state = self.stepped(state, keeping, low, now)
         length = np.inf
         shortest = self.field.shortest
@@ -186,7 +180,7 @@ class MeanField:
             if found is None and end - now > shortest:
                 length = (end - now) / 2
                 continue
-            state = self.stepped(state, keeping, now, end) if found is None else found
+            state = self.stepped(state, keeping, now, end, smooth=True) if found is None else found
             length = LONGER * (end - now)
             now = end
         return state
@@ -201,11 +195,10 @@ class MeanField:
 
     def _panel(self, state: State, keeping: Keeping, low: float, high: float) -> State | None:
         """The state at its end; None where polynomials do not follow it."""
-        state = state._replace(values=self.field.smooth(state.values, lambda: self._changed(state.values, low)))
         nodes = low + (radau_nodes(ORDER) + 1) / 2 * (high - low)
         difference = backward_differences(ORDER, np.array([high - low]))[0]
         before = np.eye(ORDER + 1)[1:] - difference  # values one step before the equations, from those at the nodes
-        known = self.known(nodes[1:] - 1)
+        known = self.known(nodes[1:] - 1)._replace(smooth=True)
         found = self._newton(state, difference, before, known)
         if found is None:
             return None

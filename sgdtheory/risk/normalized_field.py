@@ -1,7 +1,5 @@
 """Normalized SGD: steps of length γ, coordinates do not matter (THEORY.md T37)."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from sgdtheory.risk.chi import chi_rules
@@ -27,6 +25,8 @@ class NormalizedField(Field):
     then ‖g‖ would often be small, and all other steps large. What happens to a direction and to its mirror image is the
     same, and so u is ±A and a Gaussian beside it, `A² = a² + b`: values are E u = a, Var u = r, and its part b.
     """
+
+    first = 128.0
 
     def error(self, steps: float, batch: float) -> float:
         """As measured: few steps of few samples do not make u Gaussian."""
@@ -67,6 +67,8 @@ class NormalizedField(Field):
         variance = scatter - 2 * moved * found.slope * given.spread - gain * (2 - gain) * sides
         mean_square = (1 - gain) ** 2 * given.signal
         square = (1 - gain) ** 2 * values[MEAN] ** 2 + np.maximum(values[VARIANCE] + variance, 0.0)
+        if known.smooth:  # A leads to and fro about where it stays
+            return np.stack([-gain * values[MEAN], variance, -sides])
         away = self._away(ensemble, given, known, mean_square, square) - gain * (2 - gain) * sides
         return np.stack([-gain * values[MEAN], variance, np.clip(away, -sides, values[VARIANCE] + variance - sides)])
 
@@ -83,11 +85,6 @@ class NormalizedField(Field):
             counts = 1 / (1 + (HALF / np.maximum(share[:, some], TINY)) ** 4)
             found[:, some] = counts * (square[:, some] * sides / np.sqrt(sides + SOFT) - mean_square[:, some])
         return found
-
-    def smooth(self, values: np.ndarray, change: Callable[[], np.ndarray]) -> np.ndarray:
-        """A mean that changes its sign with each step is one of two sides."""
-        mean = np.where(values[MEAN] * (values[MEAN] + change()[MEAN]) < 0, values[MEAN], 0.0)
-        return values + np.stack([-mean, mean**2, mean**2])
 
     def mixing(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
         """`Cov(u, Δu)` over Var u: of the two sides and of what is Gaussian."""
