@@ -26,7 +26,7 @@ class NormalizedField(Field):
     same, and so u is ±A and a Gaussian beside it, `A² = a² + b`: values are E u = a, Var u = r, and its part b.
     """
 
-    first = 128.0
+    first = 128.0  # with two sides
 
     def error(self, steps: float, batch: float) -> float:
         """As measured: few steps of few samples do not make u Gaussian."""
@@ -67,8 +67,9 @@ class NormalizedField(Field):
         variance = scatter - 2 * moved * found.slope * given.spread - gain * (2 - gain) * sides
         mean_square = (1 - gain) ** 2 * given.signal
         square = (1 - gain) ** 2 * values[MEAN] ** 2 + np.maximum(values[VARIANCE] + variance, 0.0)
-        if known.smooth:  # A leads to and fro about where it stays
-            return np.stack([-gain * values[MEAN], variance, -sides])
+        if known.smooth:  # A leads to and fro about where it stays, and so may the mean
+            mean = np.where(gain > 1, -1.0, -gain) * values[MEAN]
+            return np.stack([mean, variance + np.where(gain > 1, (1 - gain) * values[MEAN], 0.0) ** 2, -sides])
         away = self._away(ensemble, given, known, mean_square, square) - gain * (2 - gain) * sides
         return np.stack([-gain * values[MEAN], variance, np.clip(away, -sides, values[VARIANCE] + variance - sides)])
 
