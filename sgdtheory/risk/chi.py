@@ -1,6 +1,5 @@
 """Means over the length of a batch's residuals, in units of their standard deviation: χ with B degrees of freedom."""
 
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -53,7 +52,7 @@ def chi_rule(batch: float, nodes: int) -> ChiRule:
     return ChiRule(node, vectors[0] ** 2)
 
 
-def chi_rules(batches: np.ndarray, table: Mapping[float, int] = NODES) -> ChiRule:
+def chi_rules(batches: np.ndarray, table: dict[float, int] = NODES) -> ChiRule:
     """Of P batch sizes: (P, M) each, with as many nodes as the smallest needs.
 
     Args:
