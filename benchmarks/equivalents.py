@@ -5,7 +5,7 @@ The table is that of docs/optimizers.md.
 
 import argparse
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -45,9 +45,16 @@ def signum(random: np.random.Generator) -> st.SignSGD:
     return st.SignSGD(float(random.choice([0.8, 0.9, 0.95])))
 
 
-def power_law(random: np.random.Generator, dimensions: tuple[int, ...]) -> st.PowerLaw:
+def normalized(_: np.random.Generator) -> st.NormalizedSGD:
+    """Normalized SGD."""
+    return st.NormalizedSGD()
+
+
+def power_law(
+    random: np.random.Generator, dimensions: tuple[int, ...], capacity: tuple[float, float] = (1.05, 2.5)
+) -> st.PowerLaw:
     """Random exponents, number of directions and noise."""
-    a = random.uniform(1.05, 2.5)
+    a = random.uniform(*capacity)
     b = random.uniform(1.1, 4.0)
     return st.PowerLaw(a, b, int(random.choice(dimensions)), 10 ** random.uniform(-1, 1))
 
@@ -75,24 +82,44 @@ def half_edge(problem: st.AbstractProblem, rows: np.ndarray, batch: int) -> floa
     return float(np.sqrt(problem.noise_variance * np.pi / (2 * batch)) / largest)
 
 
-def aligned(method: Callable[[np.random.Generator], st.NonlinearMethod]) -> Draw:
-    """A method whose coordinates are the eigenvectors of a power law."""
-    return lambda random: (power_law(random, DIMENSIONS), method(random))
+class Kind(NamedTuple):
+    """What is drawn.
+
+    Attributes:
+        method: whose coordinates are eigenvectors, drawn last.
+        drawn: a problem and a method together, where they are not.
+        capacity: range of a.
+        rate: range of log₁₀ of γ n over √R_0.
+    """
+
+    method: Callable[[np.random.Generator], Any] = sign
+    drawn: Draw | None = None
+    capacity: tuple[float, float] = (1.05, 2.5)
+    rate: tuple[float, float] = (-0.5, 1.0)
 
 
-METHODS = {"sign": aligned(sign), "signum": aligned(signum), "adam": aligned(adam), "rotated": rotated}
+METHODS = {
+    "sign": Kind(sign),
+    "signum": Kind(signum),
+    "adam": Kind(adam),
+    # every direction but the first few moves less than γ
+    "normalized": Kind(normalized, capacity=(0.6, 2.5), rate=(-0.5, 2.0)),
+    "rotated": Kind(drawn=rotated),
+}
 
 
 def one(seed: int, replicas: int, method: str) -> Found:
     """A random power law, schedule, average, B, γ and n, computed and simulated."""
     random = np.random.default_rng(seed)
-    problem, stepping = METHODS[method](random)
+    kind = METHODS[method]
+    problem, drawn = kind.drawn(random) if kind.drawn else (power_law(random, DIMENSIONS, kind.capacity), None)
     batch = int(random.choice(BATCHES))
     steps = int(10 ** random.uniform(1.5, 3.2))
     schedule = SCHEDULES[random.integers(len(SCHEDULES))]
     average = AVERAGES[random.integers(len(AVERAGES))]
+    stepping = drawn or kind.method(random)
     algorithm = st.Algorithm(stepping, schedule=schedule, average=average)
-    rate = 10 ** random.uniform(-0.5, 1.0) * np.sqrt(problem.initial_risk) / steps
+    rate = 10 ** random.uniform(*kind.rate) * np.sqrt(problem.initial_risk) / steps
     if not isinstance(stepping.basis, str):
         rate = min(rate, half_edge(problem, stepping.basis.rows, batch))
     setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps, "algorithm": algorithm}

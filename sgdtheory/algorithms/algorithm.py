@@ -33,7 +33,7 @@ class Algorithm:
 
     Args:
         method: SGD(), HeavyBall(β), Nesterov(β), ScheduleFree(β), AcceleratedSGD(…) or your own LinearMethod;
-            SignSGD(β), Adam(β₁, β₂); and for `simulate` NormalizedSGD() or your own NonlinearMethod.
+            SignSGD(β), Adam(β₁, β₂), NormalizedSGD(); and for `simulate` your own NonlinearMethod.
         schedule: of the learning rate: Constant(), Cosine(), Linear(), WSD(), PowerDecay(p), Stages(…), an array (as
             many stages of equal length; one step each for as many steps) or a function of the step (optax's schedules).
         batch_schedule: the same, for the batch size.
@@ -96,9 +96,9 @@ def checked_algorithm(algorithm: object, *, linear: bool = True) -> Algorithm:
             clipped = "" if algorithm.clip_norm == math.inf else f" with clip_norm={algorithm.clip_norm:g}"
             raise ValueError(
                 f"algorithm must be linear in the gradient where risks are exact, got {algorithm.method!r}{clipped}; "
-                "simulate takes it, excess_risk SignSGD() in any basis, SignSGD(β) in that of eigenvectors and Adam() "
-                "in it with epsilon=0 and beta1² < beta2, and problem.preconditioned(0.5) is exact for what a "
-                "preconditioner does"
+                "simulate takes it, excess_risk NormalizedSGD() without momentum, SignSGD() in any basis, SignSGD(β) "
+                "and Adam(β₁, β₂) with β₁² < β₂ in that of eigenvectors, and problem.preconditioned(0.5) is exact for "
+                "what a preconditioner does"
             )
         return algorithm
     if isinstance(algorithm, LinearMethod | NonlinearMethod):

@@ -161,8 +161,8 @@ def critical_batch_size(
     Exact in whole batch sizes and steps (numbers of steps above 1e8 to 1e-8 relative). With fixed steps and γ every
     term of the risk falls with B; so n steps can do iff B = (1 + overhead) D/n can, and B* follows from the fewest.
 
-    Of SignSGD() and Adam(), by deterministic equivalents, to a few percent: small batches waste data there, the risk
-    is U-shaped in B, and beside the largest useful B there is a smallest one. D/n is taken for B.
+    Of SignSGD(), Adam() and NormalizedSGD(), by deterministic equivalents, to a few percent: small batches waste data
+    there, the risk is U-shaped in B, and beside the largest useful B there is a smallest one. D/n is taken for B.
 
     Args:
         problem: PowerLaw, LeastSquares or your own AbstractProblem with a signal that can be learnt.

@@ -22,7 +22,7 @@ from sgdtheory.optimal.equivalent_search import EquivalentSearch
 from sgdtheory.optimal.run import place
 from sgdtheory.optimal.search import AbstractSearch, Knots, Search
 from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk import checked_for_risk, course_risk
+from sgdtheory.risk import EquivalentRuns, checked_for_risk, course_risk
 
 SAME_ON_FEW = 1e-6  # relative, of risks on few knots: of one optimum
 ROUGH = 0.05  # relative: where an equivalent may be so far off, simulations should tell
@@ -184,13 +184,13 @@ def optimal_schedule(
 
 def _check_plain(method: LinearMethod) -> None:
     if method != SGD():
-        raise ValueError(
-            f"method must be SGD(), or one that has a deterministic equivalent, SignSGD() or Adam(), got {method!r}"
-        )
+        raise ValueError(f"method must be SGD(), or SignSGD() or Adam() in the basis of eigenvectors, got {method!r}")
 
 
 def _check_rates_alone(method: NonlinearMethod, ramp: bool, average: AbstractAverage, constant: bool) -> None:
-    """Of a method that is not linear γ_t is found, for the last iterate."""
+    """Of a method that is not linear γ_t is found, for the last iterate, if its directions meet in the loss alone."""
+    if not EquivalentRuns.of(method):
+        raise ValueError(f"method must be SGD(), or SignSGD() or Adam() in the basis of eigenvectors, got {method!r}")
     if ramp or constant:
         name = "num_steps" if ramp else "constant_learning_rate"
         raise ValueError(

@@ -39,6 +39,7 @@ TAIL_NODES = 12  # nodes in the tail, where f is a polynomial in λ to rounding 
 
 # d^r/dx^r in terms of d/d(log x): x^r f^(r) = Σ_k STIRLING[r][k] d^k f/d(log x)^k
 _STIRLING = {1: (0, 1), 3: (0, 2, -3, 1), 5: (0, 24, -50, 35, -10, 1)}
+LARGEST_EXPONENT = 1000.0  # of 2, that a float holds
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def power_law_modes(capacity: float, source: float, dim: int | None, reach_expon
         index = np.arange(1.0, last + 1)
         return Modes(index**-capacity, np.ones_like(index), index**-source)
     leading = np.arange(1.0, rule.leading)
-    tail_start = max(2 * rule.leading, math.ceil(2.0 ** (-reach_exponent / capacity)))
+    tail_start = max(2 * rule.leading, math.ceil(2.0 ** min(-reach_exponent / capacity, LARGEST_EXPONENT)))
     block_end = min(tail_start, last + 1)
     nodes, weights = _block_rule(block_end, capacity, rule)
     index = np.concatenate([leading, nodes])

@@ -52,8 +52,13 @@ def chi_rule(batch: float, nodes: int) -> ChiRule:
     return ChiRule(node, vectors[0] ** 2)
 
 
-def chi_rules(batches: np.ndarray) -> ChiRule:
-    """Of P batch sizes: (P, M) each, with as many nodes as the smallest needs."""
-    nodes = next(number for least, number in reversed(NODES.items()) if batches.min() >= least)
+def chi_rules(batches: np.ndarray, table: dict[float, int] = NODES) -> ChiRule:
+    """Of P batch sizes: (P, M) each, with as many nodes as the smallest needs.
+
+    Args:
+        batches: (P,) B.
+        table: B → nodes from there on, increasing, from 0 on.
+    """
+    nodes = next(number for least, number in reversed(table.items()) if batches.min() >= least)
     rules = [chi_rule(batch, nodes) for batch in batches.tolist()]
     return ChiRule(*(np.stack(each) for each in zip(*rules, strict=True)))

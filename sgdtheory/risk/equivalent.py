@@ -68,6 +68,7 @@ def _followed(run: Any, course: Course, stops: np.ndarray, number: int) -> Itera
     kept = Keeping(average.forgetting(course.num_steps), average.weight(course.num_steps))
     state = run.with_sum(run.start()) if average.starts_at_iterate() else run.start()
     before = np.zeros(state.sum_mean.size)  # doubt of directions, of steps that are averaged
+    passing = 0.0
     if 0 in stops:
         yield _seen(run, state, course, 0.0, before, before)
     looks = np.append(stops, np.round(np.geomspace(1, course.num_steps, number)))
@@ -83,8 +84,10 @@ def _followed(run: Any, course: Course, stops: np.ndarray, number: int) -> Itera
             now = end
             doubt = run.doubt(state, now - 1)
             before = np.maximum(before, doubt) if averaged or run.lasting else before
+            passing = max(passing, run.passing_error(state, now - 1))
             if now in stops:
-                yield _seen(run, state, course, now, before if run.lasting else doubt, before)
+                found = _seen(run, state, course, now, before if run.lasting else doubt, before)
+                yield found._replace(error=found.error + passing)
 
 
 def _run(problem: AbstractProblem, course: Course) -> MeanField | CoupledRun:

@@ -16,7 +16,7 @@ import numpy as np
 from sgdtheory.algorithms import NonlinearMethod
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.ensemble import ensemble
-from sgdtheory.risk.field import MEAN, VARIANCE, Known
+from sgdtheory.risk.field import MEAN, VARIANCE, Field, Known
 from sgdtheory.risk.fields import field_of
 
 KEPT = 2.5e7  # numbers of values of all steps that are kept at once: 200 MB
@@ -50,11 +50,17 @@ class EquivalentRuns:
         travel: Σ γ_t, at most: directions that it does not move are left out.
     """
 
+    @staticmethod
+    def of(method: NonlinearMethod) -> bool:
+        """Whether this method's runs have slopes: directions, one by one, that meet in the loss alone."""
+        field = field_of(method)
+        return isinstance(field, Field) and field.in_loss_alone
+
     def __init__(
         self, problem: AbstractProblem, method: NonlinearMethod, batch: float, num_steps: int, travel: float
     ) -> None:
         field = field_of(method)
-        assert field is not None, "who searches has asked for it"
+        assert isinstance(field, Field), "who searches has asked for it"
         self.field = field
         # E sign ≤ √B u/√T, T ≥ σ², and so Adam's steps
         slope = float(np.sqrt(batch / max(problem.noise_variance, np.finfo(float).tiny)))

@@ -18,36 +18,67 @@ VARIANCE = 1
 
 
 class Known(NamedTuple):
-    """What is known of P steps: numbers 0, 1, …, learning rates and batch sizes, (P, 1), and what was looked up."""
+    """What is known of P steps.
+
+    Attributes:
+        number, rate, batch: 0, 1, …, learning rates and batch sizes, (P, 1).
+        table: what was looked up.
+        together: what directions do to each other.
+        smooth: whether values are to follow polynomials in the step number, on panels and between them.
+    """
 
     number: np.ndarray
     rate: np.ndarray
     batch: np.ndarray
     table: tuple[np.ndarray, ...]
+    together: tuple[np.ndarray, ...] = ()
+    smooth: bool = False
 
     def at(self, place: int) -> "Known":
         """Of one of the steps."""
         one = slice(place, place + 1)
-        return Known(self.number[one], self.rate[one], self.batch[one], tuple(each[one] for each in self.table))
+        table = tuple(each[one] for each in self.table)
+        return Known(self.number[one], self.rate[one], self.batch[one], table, smooth=self.smooth)
 
 
 class Field(ABC):
-    """A method's steps. P steps of K directions are done at once; `loss` is T = σ² + R, (P, 1).
+    """A method's steps. P steps of K directions are done at once.
+
+    Directions meet in `loss`, (P, Q): T = σ² + R, and what other sums of E u² the method sees (`totals`). What they do
+    to each other beyond that, `together`, derivatives leave as it is.
 
     Attributes:
+        first: steps after a kink, one by one.
         shortest: steps; fewer are sooner done one by one than on a panel.
         few: steps; up to so many the risk has several minima over γ.
+        in_loss_alone: whether directions meet in the loss T and nowhere else.
     """
 
+    first: float = 48.0
     shortest: float = 16.0
     few: float = 16.0
+    in_loss_alone: bool = True
 
     def error(self, steps: float, batch: float) -> float:
         """Relative error of risks after so many steps at B, as measured by benchmarks/equivalents.py."""
         return ERROR
 
+    def passing_error(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, batch: float) -> float:
+        """What (q, K) values on the way, with loss (Q,), add to the relative error for good."""
+        return 0.0
+
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
         """What steps need to know of their numbers and batch sizes, (P,) each: arrays of P rows."""
+        return ()
+
+    def totals(self, ensemble: Ensemble) -> np.ndarray:
+        """(Q, K) weights of E u² in the sums that steps see, the risk first."""
+        return ensemble.multiplicity[None]
+
+    def together(
+        self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known
+    ) -> tuple[np.ndarray, ...]:
+        """What all directions do to each, but for the loss: arrays of P rows."""
         return ()
 
     @abstractmethod

@@ -7,11 +7,12 @@ residuals in units of √T, the gradient's coordinates are Gaussian (THEORY.md T
 from collections.abc import Callable
 from typing import Any
 
-from sgdtheory.algorithms import Adam, NonlinearMethod, SignSGD
+from sgdtheory.algorithms import Adam, NonlinearMethod, NormalizedSGD, SignSGD
 from sgdtheory.risk.adam_field import AdamField
 from sgdtheory.risk.coupled import CoupledField
 from sgdtheory.risk.coupled_signs import CoupledSigns
 from sgdtheory.risk.field import Field
+from sgdtheory.risk.normalized_field import NormalizedField
 from sgdtheory.risk.sign_field import SignField, SignMomentumField
 
 
@@ -28,7 +29,16 @@ def _of_adam(method: Adam) -> Field | None:
     return AdamField(method.beta1, method.beta2) if method.beta1**2 < method.beta2 else None
 
 
-FIELDS: dict[type[NonlinearMethod], Callable[[Any], Field | None]] = {SignSGD: _of_sign, Adam: _of_adam}
+def _of_normalized(method: NormalizedSGD) -> Field | None:
+    """With momentum it is simulated only."""
+    return None if method.momentum else NormalizedField()
+
+
+FIELDS: dict[type[NonlinearMethod], Callable[[Any], Field | None]] = {
+    SignSGD: _of_sign,
+    Adam: _of_adam,
+    NormalizedSGD: _of_normalized,
+}
 
 
 def field_of(method: NonlinearMethod) -> Field | CoupledField | None:

@@ -31,9 +31,9 @@ def excess_risk(
     Other algorithms: in closed form wherever learning rate and batch size stand still (relative error below 1e-10), on
     panels where they vary smoothly (about 1e-10; `Risk.relative_error` estimates it), step by step where neither holds.
 
-    SignSGD() and Adam(), which are not linear, by deterministic equivalents for many directions (T37, T38), which are
-    within a few percent of the expected risk; γ is in units of the weights then. SignSGD(basis=…) too, of up to 512
-    directions in seconds to minutes; of a random basis that is the risk of one rotation.
+    SignSGD(), Adam() and NormalizedSGD(), which are not linear, by deterministic equivalents for many directions (T37,
+    T38), which are within a few percent of the expected risk; γ is in units of the weights then. SignSGD(basis=…) too,
+    of up to 512 directions in seconds to minutes; of a random basis that is the risk of one rotation.
 
     Example:
         >>> import sgdtheory as st

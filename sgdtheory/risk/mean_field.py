@@ -5,8 +5,8 @@ T = σ² + R of all directions (`field`). On a panel values are polynomials in t
 
     y(t_j) = y(t_j − 1) + change(y(t_j − 1), T(t_j − 1)),    j = 1 … p.
 
-Newton's method solves that. Directions meet in the loss alone: each mode has a small linear system of its own, and one
-of p unknowns couples them.
+Newton's method solves that. Directions meet in Q sums, of which the loss is the first and mostly the only one: each
+mode has a small linear system of its own, and one of p Q unknowns couples them.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,6 @@ CONVERGED = 1e-6  # relative change of the risk at which Newton's method ends
 MOST_ITERATIONS = 15
 RENEWED = 5  # iterations between derivatives
 DIFFERENCE = 1e-6  # relative, of numerical derivatives
-FIRST_STEPS = 48.0  # after a kink, one by one
 TOGETHER = 1024  # steps that are looked up at once
 LONGER = 2.0  # times the panel before, at most, and times the way from the last kink
 RANDOM = 1e-9  # of a mean's square: smaller variances are rounding
@@ -50,9 +49,9 @@ class Slopes(NamedTuple):
 
     Attributes:
         inverse: (K, x, x), at given losses.
-        by_loss: (K, x, p) what a mode does if the loss at a point changes.
-        seen: (K, p, x) how the loss changes with it.
-        coupled: (p, p) how losses follow what they would do if they did not move the modes.
+        by_loss: (K, x, p Q) what a mode does if the loss at a point changes.
+        seen: (K, p Q, x) how the loss changes with it.
+        coupled: (p Q, p Q) how losses follow what they would do if they did not move the modes.
     """
 
     inverse: np.ndarray
@@ -102,8 +101,10 @@ class MeanField:
         return Known(steps[:, None], self.course.rates(steps)[:, None], batches[:, None], table)
 
     def loss(self, values: np.ndarray) -> np.ndarray:
-        """(P, 1) T = σ² + R of (q, P, K) values."""
-        return (self.total_risk(values) + self.ensemble.noise)[:, None]
+        """(P, Q) T = σ² + R, and the field's other sums, of (q, P, K) values."""
+        sums = (values[MEAN] ** 2 + np.maximum(values[VARIANCE], 0.0)) @ self.field.totals(self.ensemble).T
+        sums[:, 0] += self.ensemble.frozen + self.ensemble.noise
+        return sums
 
     def total_risk(self, values: np.ndarray) -> np.ndarray:
         """(P,) R of (q, P, K) values."""
@@ -144,6 +145,16 @@ class MeanField:
         random = variance > RANDOM * mean**2
         return LOST * (random & (batch * variance > loss - mean**2 - variance))
 
+    def passing_error(self, state: State, number: float) -> float:
+        """What the field says of it after step `number`."""
+        batch = float(self.course.batches(np.array([number]))[0])
+        return self.field.passing_error(self.ensemble, state.values, self.loss(state.values[:, None])[0], batch)
+
+    def met(self, values: np.ndarray, loss: np.ndarray, known: Known) -> Known:
+        """With what directions do to each other."""
+        with np.errstate(all="ignore"):
+            return known._replace(together=self.field.together(self.ensemble, _possible(values), loss, known))
+
     def change(self, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
         """(q, P, K)."""
         with np.errstate(all="ignore"):  # a run that diverges is data
@@ -154,11 +165,11 @@ class MeanField:
         with np.errstate(all="ignore"):
             return self.field.mixing(self.ensemble, _possible(values), loss, known)
 
-    def stepped(self, state: State, keeping: Keeping, low: float, high: float) -> State:
+    def stepped(self, state: State, keeping: Keeping, low: float, high: float, smooth: bool = False) -> State:
         """The steps low … high − 1, one by one."""
         for begin in np.arange(low, high, TOGETHER):
             steps = np.arange(begin, min(begin + TOGETHER, high))
-            known = self.known(steps)
+            known = self.known(steps)._replace(smooth=smooth)
             for place in range(steps.size):
                 state = self._next(state, keeping, known.at(place))
         return state
@@ -166,6 +177,7 @@ class MeanField:
     def _next(self, state: State, keeping: Keeping, known: Known) -> State:
         values = state.values[:, None]
         loss = self.loss(values)
+        known = self.met(values, loss, known)
         moved = state._replace(values=state.values + self.change(values, loss, known)[:, 0])
         rho = 1 - keeping.forgetting
         omega = keeping.weight
@@ -182,7 +194,7 @@ class MeanField:
     def crossed(self, state: State, keeping: Keeping, low: float, high: float, between: tuple[float, float]) -> State:
         """The steps low … high − 1 between two kinks: some one by one after the first, then panels."""
         origin, last = between
-        now = max(low, min(origin + FIRST_STEPS, high))
+        now = max(low, min(origin + self.field.first, high))
         state = self.stepped(state, keeping, low, now)
         length = np.inf
         shortest = self.field.shortest
@@ -192,7 +204,7 @@ class MeanField:
             if found is None and end - now > shortest:
                 length = (end - now) / 2
                 continue
-            state = self.stepped(state, keeping, now, end) if found is None else found
+            state = self.stepped(state, keeping, now, end, smooth=True) if found is None else found
             length = LONGER * (end - now)
             now = end
         return state
@@ -210,7 +222,7 @@ class MeanField:
         nodes = low + (radau_nodes(ORDER) + 1) / 2 * (high - low)
         difference = backward_differences(ORDER, np.array([high - low]))[0]
         before = np.eye(ORDER + 1)[1:] - difference  # values one step before the equations, from those at the nodes
-        known = self.known(nodes[1:] - 1)
+        known = self.known(nodes[1:] - 1)._replace(smooth=True)
         found = self._newton(state, difference, before, known)
         if found is None:
             return None
@@ -230,6 +242,7 @@ class MeanField:
         for iteration in range(MOST_ITERATIONS):
             there = np.einsum("jn,qnk->qjk", before, values)
             loss = self.loss(there)
+            known = self.met(there, loss, known)
             changed = self.change(there, loss, known)
             if iteration % RENEWED == 0:
                 slopes = self._slopes(there, loss, changed, difference, before, known)
@@ -261,30 +274,35 @@ class MeanField:
         matrix = np.einsum("jn,ab->janb", difference[:, 1:], np.eye(q))[..., None]
         matrix = matrix - np.einsum("abjk,jn->janbk", own, before[:, 1:])
         inverse = np.linalg.inv(np.moveaxis(matrix.reshape(p * q, p * q, size), -1, 0))
-        by_loss = np.einsum("kxja,ajk->kxj", inverse.reshape(size, p * q, p, q), shared)
-        seen = np.zeros((size, p, p, q))
-        seen[..., [MEAN, VARIANCE]] = np.einsum("ajk,jn->kjna", self._seen(there), before[:, 1:])
-        seen = seen.reshape(size, p, p * q)
-        coupled = np.linalg.inv(np.eye(p) - np.einsum("kjx,kxi->ji", seen, by_loss))
+        sums = loss.shape[1]
+        by_loss = np.einsum("kxja,acjk->kxjc", inverse.reshape(size, p * q, p, q), shared)
+        by_loss = by_loss.reshape(size, p * q, p * sums)
+        seen = np.zeros((size, p, sums, p, q))
+        seen[..., [MEAN, VARIANCE]] = np.einsum("cajk,jn->kjcna", self._seen(there), before[:, 1:])
+        seen = seen.reshape(size, p * sums, p * q)
+        coupled = np.linalg.inv(np.eye(p * sums) - np.einsum("kjx,kxi->ji", seen, by_loss))
         return Slopes(inverse, by_loss, seen, coupled)
 
     def _derivatives(
         self, there: np.ndarray, loss: np.ndarray, changed: np.ndarray, known: Known
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Of the change (q, p, K) by the values (q, q, p, K), and by the loss (q, p, K)."""
+        """Of the change (q, p, K) by the values (q, q, p, K), and by the loss (q, Q, p, K)."""
         own = []
         for place, scale in enumerate(self.field.scales(there)):
             moved = there.copy()
             moved[place] += DIFFERENCE * scale
             own.append((self.change(moved, loss, known) - changed) / (DIFFERENCE * scale))
-        apart = DIFFERENCE * loss
-        shared = (self.change(there, loss + apart, known) - changed) / apart
-        return np.stack(own, axis=1), shared
+        shared = []
+        for place in range(loss.shape[1]):
+            apart = DIFFERENCE * loss[:, [place]]
+            moved = loss + apart * np.eye(loss.shape[1])[place]
+            shared.append((self.change(there, moved, known) - changed) / apart)
+        return np.stack(own, axis=1), np.stack(shared, axis=1)
 
     def _seen(self, there: np.ndarray) -> np.ndarray:
-        """(2, p, K): derivatives by mean and variance of the loss."""
+        """(Q, 2, p, K): derivatives by mean and variance of the loss."""
         own = np.stack([2 * there[MEAN], np.where(there[VARIANCE] > 0, 1.0, 0.0)])
-        return own * self.ensemble.multiplicity
+        return own * self.field.totals(self.ensemble)[:, None, None]
 
     def _sums(
         self,
@@ -297,7 +315,8 @@ class MeanField:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What the average's sum has at the end of a panel: linear, with the values of directions known."""
         there = np.einsum("jn,qnk->qjk", before, values)
-        mixing = self.mixing(there, self.loss(there), known)
+        loss = self.loss(there)
+        mixing = self.mixing(there, loss, self.met(there, loss, known))
         rho = 1 - keeping.forgetting
         omega = keeping.weight
         solve: Callable = _linear(difference, before)

@@ -269,7 +269,10 @@ def test_the_risk_of_a_method_that_is_not_linear(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--method", "normalized"], "no risk of 'normalized' is known in theory; sgdtheory simulate runs it"),
+        (
+            ["--method", "normalized", "--momentum", 0.5],
+            "no risk of 'normalized momentum=0.5' is known in theory; sgdtheory simulate runs it",
+        ),
         (["--method", "muon"], "no risk of 'muon' is known in theory; sgdtheory simulate runs it"),
         (["--clip-norm", 1], "no risk of clipped gradients is known in theory; sgdtheory simulate takes it"),
         (["--method", "adam", "--basis", "rotated"], "Invalid choice 'rotated' for argument '--basis'"),

@@ -90,8 +90,9 @@ def test_a_figure(run, tmp_path, fails):
         (flags("last momentum=0.9"), "algorithm 'last momentum=0.9': momentum = 0.9 does not matter with method sgd"),
         (flags("last", "cosine", " last "), "algorithm must be given once each, got 'last' twice"),
         (
-            flags("normalized"),
-            "algorithm 'normalized': no risk of 'normalized' is known in theory; sgdtheory simulate runs",
+            flags("normalized momentum=0.5"),
+            "algorithm 'normalized momentum=0.5': no risk of 'normalized momentum=0.5' is known in theory; sgdtheory "
+            "simulate runs",
         ),
         (flags("clip-norm=1"), "algorithm 'clip-norm=1': no risk of 'clip-norm=1' is known in theory"),
         (flags("learning-rate=0"), "learning_rate must be positive and finite, got 0"),

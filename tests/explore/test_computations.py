@@ -134,16 +134,16 @@ def test_its_risks_come_at_a_few_batch_sizes_first():
             assert risk == pytest.approx(known[size], rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["normalized", slow("muon")])
-def test_a_method_without_a_risk_is_simulated_at_sgds_steps(name):
+@pytest.mark.parametrize(("name", "also"), [("normalized", " momentum=0.5"), slow("muon", "")])
+def test_a_method_without_a_risk_is_simulated_at_sgds_steps(name, also):
     """γ is SGD's best times the length of the noise's gradient."""
-    state = replace(SIGN, first=f"{name} linear last", batch_size=40)
+    state = replace(SIGN, first=f"{name} linear last{also}", batch_size=40)
     answer = told("simulated", state)[-1]
     problem = LAW.with_features(16)
     linear = st.Algorithm(schedule=st.Linear(), average=st.LastIterate())
     best = st.optimal_learning_rate(problem, batch_size=40, num_samples=400, algorithm=linear).learning_rate
     rate = 2 * best * (problem.noise_variance * problem.trace / 40) ** 0.5
-    assert answer.words == (f"{name} linear last: simulated with γ = {rate:.3g}",)
+    assert answer.words == (f"{name}{also} linear last: simulated with γ = {rate:.3g}",)
     assert answer.columns["num_samples"].tolist() == (40 * answer.columns["num_steps"]).tolist()
     with pytest.raises(ValueError, match="finitely many directions alone; take M, the features, off “all”"):
         told("simulated", replace(state, num_features=None))

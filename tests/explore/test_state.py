@@ -153,7 +153,15 @@ def test_names_differ(text):
 
 
 @pytest.mark.parametrize(
-    ("first", "known"), [("sgd", True), ("sign", True), ("normalized", False), ("muon", False), ("clip-norm=1", False)]
+    ("first", "known"),
+    [
+        ("sgd", True),
+        ("sign", True),
+        ("normalized", True),
+        ("normalized momentum=0.5", False),
+        ("muon", False),
+        ("clip-norm=1", False),
+    ],
 )
 def test_an_algorithm_without_a_risk_is_named(first, known):
     """Nothing that follows from a risk is computed of it."""

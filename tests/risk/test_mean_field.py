@@ -130,7 +130,7 @@ def test_with_the_identity_it_is_the_exact_engine(monkeypatch, shape, average):
         np.testing.assert_allclose(one, other, rtol=3e-5)
 
 
-@pytest.mark.parametrize("method", [SIGN, st.SignSGD(0.9), st.Adam(), st.Adam(0.0, 0.95)])
+@pytest.mark.parametrize("method", [SIGN, st.SignSGD(0.9), st.Adam(), st.Adam(0.0, 0.95), st.NormalizedSGD()])
 @pytest.mark.parametrize("batch", [1, 4096])
 @pytest.mark.parametrize("schedule", [st.Constant(), st.Linear()])
 def test_panels_are_steps(method, batch, schedule):
@@ -238,11 +238,12 @@ def test_the_simulated_mean_is_that(monkeypatch, case, wrong):
 
 
 @pytest.mark.parametrize("batch", [1, 4096])
-def test_directions_that_are_left_out(monkeypatch, batch):
+@pytest.mark.parametrize("method", [SIGN, st.NormalizedSGD()])
+def test_directions_that_are_left_out(monkeypatch, method, batch):
     """Fewer or many more of infinitely many change nothing: those that move ten times less, or a hundred times less."""
     problem = st.PowerLaw(1.3, 1.8)
     setting = {"batch_size": batch, "learning_rate": 0.003, "num_samples": 3e4 * batch}
-    setting |= {"algorithm": st.Algorithm(SIGN, st.Linear(), average=LAST)}
+    setting |= {"algorithm": st.Algorithm(method, st.Linear(), average=LAST)}
     found = st.excess_risk(problem, **setting).total
     for unmoved in (1e-2, 1e-5):
         monkeypatch.setattr("sgdtheory.risk.ensemble.UNMOVED", unmoved)
