@@ -1,6 +1,11 @@
+from .bach_moulines_2013 import bach_moulines_2013 as bach_moulines_2013
 from .comparison import Comparison as Comparison
 from .comparison import Setting as Setting
 from .comparison import compare as compare
+from .published import Asked as Asked
+from .published import BoundValue as BoundValue
+from .published import PublishedBound as PublishedBound
+from .published import Statement as Statement
 from .theorem_7 import RiskBound as RiskBound
 from .theorem_7 import covered as covered
 from .theorem_7 import theorem7 as theorem7
