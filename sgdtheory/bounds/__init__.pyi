@@ -1,4 +1,4 @@
-from .bach_moulines_2013 import bach_moulines_2013 as bach_moulines_2013
+from .papers.bach_moulines_2013 import bach_moulines_2013 as bach_moulines_2013
 from .comparison import Comparison as Comparison
 from .comparison import Setting as Setting
 from .comparison import compare as compare
@@ -9,3 +9,4 @@ from .published import Statement as Statement
 from .theorem_7 import RiskBound as RiskBound
 from .theorem_7 import covered as covered
 from .theorem_7 import theorem7 as theorem7
+from .theorem_7 import zhang_2024 as zhang_2024

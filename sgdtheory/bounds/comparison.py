@@ -127,7 +127,7 @@ def compare(
         algorithm: whose risk; None: the bound's own, if it is a published one, else averaged SGD.
         simulate: R > 1: the means of so many simulated replicas stand beside exact and bound, and `disagreements` says
             which of the three differ.
-        law: of the simulated data, as in `simulate`: "rademacher", `EllipticalT(ν)`, …; the exact risk is of Gaussian data.
+        law: of the simulated data, as in `simulate`: "rademacher", `EllipticalT(ν)`, …; exact is the risk of Gaussian data.
         seed: of the simulation.
 
     Returns:
