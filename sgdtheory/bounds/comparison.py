@@ -28,6 +28,15 @@ class Setting(NamedTuple):
     learning_rate: ArrayLike
     num_samples: ArrayLike
 
+    @property
+    def run(self) -> dict[str, Any]:
+        """B, γ and D by their names, as functions of a problem take them."""
+        return {
+            "batch_size": self.batch_size,
+            "learning_rate": self.learning_rate,
+            "num_samples": self.num_samples,
+        }
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -127,7 +136,7 @@ def compare(
         algorithm: whose risk; None: the bound's own, if it is a published one, else averaged SGD.
         simulate: R > 1: the means of so many simulated replicas stand beside exact and bound, and `disagreements` says
             which of the three differ.
-        law: of the simulated data, as in `simulate`: "rademacher", `EllipticalT(ν)`, …; exact is the risk of Gaussian data.
+        law: of the simulated data, as in `simulate`: "rademacher", `EllipticalT(ν)`, …; exact is of Gaussian data.
         seed: of the simulation.
 
     Returns:
