@@ -5,6 +5,7 @@ from typing import Any
 
 import hypothesis
 import numpy as np
+from hypothesis import HealthCheck
 
 from sgdtheory.algorithms import DEFAULT, Algorithm
 from sgdtheory.bounds import Comparison, Setting, compare
@@ -66,7 +67,7 @@ def assert_bound(
         database=None,
         print_blob=False,
         report_multiple_bugs=False,
-        suppress_health_check=tuple(hypothesis.HealthCheck),
+        suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.nested_given),
     )
     @hypothesis.given(strategy)
     def holds(setting: Setting) -> None:
