@@ -223,7 +223,7 @@ def single_step() -> Verdict:
     for variance in noise:
         problem = st.PowerLaw(2.0, 3.0, noise_variance=variance)
         setting = st.Setting(problem, 1, 0.25, 1)
-        ratios.append(st.compare(st.theorem7, [setting]).lowest)
+        ratios.append(st.compare(st.theorem7, [setting]).ratio.min())
     falls = ratios[0] > 10 * ratios[1] > 100 * ratios[2]
     return Verdict(
         "Theorem 7, one step",
@@ -245,7 +245,7 @@ def unit_constant() -> Verdict:
         for batch in (1, 2, 4, 16):
             problem = st.LeastSquares(np.ones(batch), np.ones(batch), noise_variance=float(batch))
             setting = st.Setting(problem, batch, constant, np.array([1e2, 1e4, 1e6]) * batch)
-            ratios.append(st.compare(st.theorem7, [setting]).highest)
+            ratios.append(st.compare(st.theorem7, [setting]).ratio.max())
         return max(ratios)
 
     half, below, above = worst(0.5), worst(0.6), worst(1.0)

@@ -1,13 +1,15 @@
 """Any bound against the exact risk: where is it tight, and how far off can it be?"""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import first_where, real_array, samples_used, settings_arrays
+from sgdtheory._common.arguments import first_where, real_array, samples_used, settings_arrays, whole_number
+from sgdtheory.algorithms import DEFAULT, Algorithm
+from sgdtheory.bounds.simulated import Simulated, disagreements, simulated_means
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import excess_risk
 
@@ -26,6 +28,15 @@ class Setting(NamedTuple):
     learning_rate: ArrayLike
     num_samples: ArrayLike
 
+    @property
+    def run(self) -> dict[str, Any]:
+        """B, γ and D by their names, as functions of a problem take them."""
+        return {
+            "batch_size": self.batch_size,
+            "learning_rate": self.learning_rate,
+            "num_samples": self.num_samples,
+        }
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -35,11 +46,17 @@ class Comparison:
         exact: (P,) exact values.
         bound: (P,) values of the bound.
         settings: the P points, with scalar B, γ and D, the latter as the number of samples used, `B⌊D/B⌋`.
+        applies: (P,) whether the bound's own conditions hold; of the others the extremes know nothing.
+        side: of the risk on which the bound is: "upper", "lower", or "both", up to constant factors.
+        simulated: what was simulated there, if asked for.
     """
 
     exact: np.ndarray
     bound: np.ndarray
     settings: tuple[Setting, ...]
+    applies: np.ndarray
+    side: str = "upper"
+    simulated: Simulated | None = None
 
     @property
     def ratio(self) -> np.ndarray:
@@ -49,23 +66,42 @@ class Comparison:
 
     @property
     def lowest(self) -> float:
-        """Smallest ratio: the constant with which the bound holds from below."""
-        return float(np.nanmin(self.ratio))
+        """Smallest ratio where the bound applies: the constant with which it holds from below. nan: nowhere."""
+        return self._at(np.nanargmin, self.ratio)
 
     @property
     def highest(self) -> float:
-        """Largest ratio: the constant with which the bound holds from above."""
-        return float(np.nanmax(self.ratio))
+        """Largest ratio where the bound applies: the constant with which it holds from above. nan: nowhere."""
+        return self._at(np.nanargmax, self.ratio)
 
     @property
     def lowest_at(self) -> Setting:
         """The setting that attains `lowest`."""
-        return self.settings[int(np.nanargmin(self.ratio))]
+        return self.settings[self._place(np.nanargmin)]
 
     @property
     def highest_at(self) -> Setting:
         """The setting that attains `highest`."""
-        return self.settings[int(np.nanargmax(self.ratio))]
+        return self.settings[self._place(np.nanargmax)]
+
+    def _place(self, extreme: Callable[[np.ndarray], Any]) -> int:
+        inside = np.where(self.applies, self.ratio, np.nan)
+        if np.isnan(inside).all():
+            raise ValueError("the bound applies at none of the settings, so that no ratio is an extreme")
+        return int(extreme(inside))
+
+    def _at(self, extreme: Callable[[np.ndarray], Any], values: np.ndarray) -> float:
+        try:
+            return float(values[self._place(extreme)])
+        except ValueError:
+            return float("nan")
+
+    @property
+    def disagreements(self) -> tuple[str, ...]:
+        """Which of simulation, exact risk and bound disagree, each with the setting where it is worst."""
+        if self.simulated is None:
+            return ()
+        return disagreements(self.settings, self.exact, self.bound, self.side, self.applies, self.simulated)
 
 
 def compare(
@@ -73,6 +109,10 @@ def compare(
     settings: Iterable[Setting | tuple | Mapping[str, Any]],
     *,
     quantity: str = "total",
+    algorithm: Algorithm | None = None,
+    simulate: int = 0,
+    law: Any = "gaussian",
+    seed: int = 0,
 ) -> Comparison:
     """Ratio exact / bound over settings: the constants with which a bound holds, and where they are attained.
 
@@ -90,35 +130,66 @@ def compare(
     Args:
         bound: called as `bound(problem, batch_size=B, learning_rate=γ, num_samples=D)` with arrays of one shape;
             returns an array (or a scalar) or an object that has it under the name of the quantity, as
-            `theorem7`'s result has `total`, `bias` and `variance`.
+            `theorem7`'s result has `total`, `bias` and `variance`. Such an object may say where it `applies`.
         settings: `Setting`s, plain tuples `(problem, B, γ, D)` or mappings with its field names.
         quantity: what of the exact risk to compare with: "total", "bias" or "variance".
+        algorithm: whose risk; None: the bound's own, if it is a published one, else averaged SGD.
+        simulate: R > 1: the means of so many simulated replicas stand beside exact and bound, and `disagreements` says
+            which of the three differ.
+        law: of the simulated data, as in `simulate`: "rademacher", `EllipticalT(ν)`, …; exact is of Gaussian data.
+        seed: of the simulation.
 
     Returns:
         Comparison.
 
     Raises:
         ValueError: no settings, an unknown quantity, an argument outside its range, or a bound that is negative, not
-            a number or of a wrong shape.
+            a number (where it says that it applies) or of a wrong shape.
     """
     if quantity not in ("total", "bias", "variance"):
         raise ValueError(f"quantity must be 'total', 'bias' or 'variance', got {quantity!r}")
     if not callable(bound) or not isinstance(settings, Iterable):
         raise ValueError("compare takes a bound, which is a function, and a list of settings; see its documentation")
-    exact, bounds, points = [], [], []
+    replicas = whole_number("simulate", simulate, 0)
+    run = algorithm or getattr(bound, "algorithm", DEFAULT)
+    exact: list[np.ndarray] = []
+    bounds: list[np.ndarray] = []
+    inside: list[np.ndarray] = []
+    points: list[Setting] = []
     for item in settings:
         setting = _as_setting(item)
         batch, rate, samples = settings_arrays(*setting[1:])
         samples = samples_used(batch, samples)
         arguments: Any = {"batch_size": batch, "learning_rate": rate, "num_samples": samples}
-        exact.append(np.ravel(getattr(excess_risk(setting.problem, **arguments), quantity)))
+        exact.append(np.ravel(getattr(excess_risk(setting.problem, **arguments, algorithm=run), quantity)))
         value = bound(setting.problem, **arguments)
-        bounds.append(_flatten(getattr(value, quantity, value), batch.shape, quantity))
+        applies = np.broadcast_to(getattr(value, "applies", True), batch.shape).ravel()
+        bounds.append(_flatten(getattr(value, quantity, value), batch.shape, quantity, applies))
+        inside.append(applies)
         for point in zip(batch.flat, rate.flat, samples.flat, strict=True):
             points.append(Setting(setting.problem, *map(float, point)))
     if not points:
         raise ValueError("settings must hold at least one setting, got none")
-    return Comparison(np.concatenate(exact), np.concatenate(bounds), tuple(points))
+    comparison = Comparison(
+        np.concatenate(exact),
+        np.concatenate(bounds),
+        tuple(points),
+        np.concatenate(inside),
+        getattr(bound, "side", "upper"),
+    )
+    if not replicas:
+        return comparison
+    means = simulated_means(
+        points,
+        comparison.exact,
+        comparison.bound,
+        replicas=replicas,
+        quantity=quantity,
+        algorithm=run,
+        law=law,
+        seed=seed,
+    )
+    return replace(comparison, simulated=means)
 
 
 def _as_setting(item: Any) -> Setting:
@@ -131,14 +202,14 @@ def _as_setting(item: Any) -> Setting:
         ) from None
 
 
-def _flatten(value: Any, shape: tuple[int, ...], quantity: str) -> np.ndarray:
+def _flatten(value: Any, shape: tuple[int, ...], quantity: str, applies: np.ndarray) -> np.ndarray:
     try:
         flat = np.broadcast_to(real_array("bound", value), shape).ravel()
     except ValueError:
         raise ValueError(
             f"bound must return a number, an array of shape {shape} or an object with such a .{quantity}, got {value!r}"
         ) from None
-    bad = ~(flat >= 0)
+    bad = ~(flat >= 0) & applies
     if bad.any():
         raise ValueError(f"bound must return numbers that are not negative, got {first_where(flat, bad)}")
     return flat

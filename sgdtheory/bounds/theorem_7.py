@@ -1,15 +1,18 @@
 """Theorem 7: the excess risk of averaged mini-batch SGD up to constant factors."""
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import checked_problem, positive_number, samples_used, settings_arrays
+from sgdtheory._common.arguments import positive_number, samples_used, settings_arrays
 from sgdtheory.algorithms import DEFAULT, Algorithm
-from sgdtheory.problems import AbstractProblem, LeastSquares, SplitSpectrum
+from sgdtheory.bounds.published import Asked, PublishedBound, Statement, split
+from sgdtheory.problems import AbstractProblem
 
 HORIZONS = 1e-300, 1e300  # nγ is read as lying between these
+TINY = 1e-300
 
 
 def covered(algorithm: Algorithm) -> bool:
@@ -107,36 +110,75 @@ def theorem7(
     Raises:
         ValueError: an argument outside its range.
     """
-    checked_problem(problem)
     learning_rate_constant = positive_number("learning_rate_constant", learning_rate_constant)
     signal_constant = positive_number("signal_constant", signal_constant)
     batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples)
     samples = samples_used(batch, samples)
-    split = _split(problem)
+    asked = Asked(split(problem), batch, rate, samples / batch)
     with np.errstate(over="ignore", under="ignore"):
-        horizon = np.clip(samples / batch * rate, *HORIZONS)  # nγ, the time that gradient flow would have run
-        count = split.count_above(np.clip(batch / (samples * rate), 1 / HORIZONS[1], 1 / HORIZONS[0]))
-        tail_signal = split.tail_signal(count)
-        tail_squares = split.tail_squares(count)
-        tail_dimension = (horizon * np.sqrt(tail_squares)) ** 2
-        head_bias = (np.sqrt(split.head_signal(count, 2)) / horizon) ** 2
-        signal = split.head_signal(count, 1) / horizon + tail_signal
-    limit = np.minimum(batch / max(problem.trace, 1e-300), 1 / max(problem.largest_eigenvalue, 1e-300))
+        terms = _terms(asked)
     small_signal = problem.initial_risk <= signal_constant * problem.noise_variance
     return RiskBound(
-        bias_head=head_bias,
-        bias_tail=tail_signal,
-        cross=signal * (count + tail_dimension) / samples,
-        variance_head=problem.noise_variance * count / samples,
-        variance_tail=problem.noise_variance * tail_dimension / samples,
-        effective_dimension=count,
-        small_learning_rate=(rate <= learning_rate_constant * limit)[()],
+        *terms,
+        small_learning_rate=(rate <= learning_rate_constant * _largest_rate(asked))[()],
         small_signal=np.full(rate.shape, small_signal)[()],
     )
 
 
-def _split(problem: AbstractProblem) -> SplitSpectrum:
-    """The problem itself, or what its directions make of it."""
-    if isinstance(problem, SplitSpectrum):
-        return problem
-    return LeastSquares(*problem.directions(), problem.noise_variance)
+class _Terms(NamedTuple):
+    """As in `RiskBound`."""
+
+    bias_head: Any
+    bias_tail: Any
+    cross: Any
+    variance_head: Any
+    variance_tail: Any
+    effective_dimension: Any
+
+
+def _terms(asked: Asked) -> _Terms:
+    spectrum = asked.spectrum
+    samples = asked.batch * asked.steps
+    horizon = np.clip(asked.steps * asked.rate, *HORIZONS)  # nγ, the time that gradient flow would have run
+    count = spectrum.count_above(np.clip(asked.batch / (samples * asked.rate), 1 / HORIZONS[1], 1 / HORIZONS[0]))
+    tail_signal = spectrum.tail_signal(count)
+    tail_dimension = (horizon * np.sqrt(spectrum.tail_squares(count))) ** 2
+    signal = spectrum.head_signal(count, 1) / horizon + tail_signal
+    return _Terms(
+        bias_head=(np.sqrt(spectrum.head_signal(count, 2)) / horizon) ** 2,
+        bias_tail=tail_signal,
+        cross=signal * (count + tail_dimension) / samples,
+        variance_head=asked.noise * count / samples,
+        variance_tail=asked.noise * tail_dimension / samples,
+        effective_dimension=count,
+    )
+
+
+def _largest_rate(asked: Asked) -> Any:
+    """min{B/tr H, 1/‖H‖}."""
+    return np.minimum(asked.batch / np.maximum(asked.trace, TINY), 1 / np.maximum(asked.largest, TINY))
+
+
+def _statement(asked: Asked) -> Statement:
+    """Its terms with factors of 1, under its conditions with the constants ½ and 1."""
+    terms = _terms(asked)
+    return Statement(
+        (terms.bias_head + terms.bias_tail) + (terms.variance_head + terms.variance_tail),
+        {
+            "γ ≤ ½ min{B/tr H, 1/‖H‖}": asked.rate <= 0.5 * _largest_rate(asked),
+            "‖w_0 − w*‖²_H ≤ σ²": asked.spectrum.initial_risk <= asked.noise,
+            "more than one step": asked.steps > 1,
+        },
+    )
+
+
+zhang_2024 = PublishedBound(
+    name="zhang_2024",
+    side="both",
+    source="Zhang et al. 2024 (arXiv 2410.21676), Theorem 7 (5 in its main text)",
+    read="in full",
+    about="‖w̄ − w*‖²_H, w̄ the mean of w_0 … w_{n−1}, up to constant factors",
+    batches="as published",
+    statement=_statement,
+    standing="order",
+)

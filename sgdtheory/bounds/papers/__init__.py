@@ -1,0 +1,1 @@
+"""Published bounds, a paper a file."""

@@ -1,0 +1,192 @@
+"""The contract of a published bound: what it may ask of a problem, what it says, and where that was read."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sgdtheory._common.arguments import checked_problem, samples_used, settings_arrays
+from sgdtheory.algorithms import DEFAULT, Algorithm
+from sgdtheory.problems import AbstractProblem, LeastSquares, SplitSpectrum
+
+Side = Literal["upper", "lower", "both"]
+Standing = Literal["printed", "recalled", "order"]
+
+
+class Asked(NamedTuple):
+    """One problem and settings: B, γ and the number of steps n, arrays of one shape.
+
+    Statements are written in NumPy's functions of these alone, so that a certificate may put balls in their places.
+
+    Attributes:
+        spectrum: sums over directions; what is infinite there is infinite.
+        batch: B.
+        rate: γ.
+        steps: n.
+    """
+
+    spectrum: SplitSpectrum
+    batch: Any
+    rate: Any
+    steps: Any
+
+    @property
+    def noise(self) -> Any:
+        """σ²."""
+        return self.spectrum.noise_variance
+
+    @property
+    def dim(self) -> float:
+        """d; inf of infinitely many directions."""
+        return np.inf if self.spectrum.dim is None else float(self.spectrum.dim)
+
+    @property
+    def largest(self) -> Any:
+        """λ_1."""
+        return self.spectrum.largest_eigenvalue
+
+    @property
+    def smallest(self) -> Any:
+        """μ = λ_d; 0 of infinitely many directions."""
+        return 0.0 if self.spectrum.dim is None else self.spectrum.directions()[0][-1]
+
+    @property
+    def trace(self) -> Any:
+        """tr H."""
+        return self.spectrum.trace
+
+    @property
+    def fourth(self) -> Any:
+        """R², the least number with `E Ĥ² ≼ R² H`, Ĥ = (1/B) Σ xxᵀ: `(tr H + 2λ_1)/B + (1 − 1/B) λ_1` if x is Gaussian.
+
+        With B = 1 it is the R² of `E‖x‖² xxᵀ ≼ R² H`.
+        """
+        return self.largest + (self.trace + self.largest) / self.batch
+
+    @property
+    def noise_and_dim(self) -> Any:
+        """σ²d, 0 without noise."""
+        return self.noise * self.dim if self.noise > 0 else self.noise
+
+    def distance(self, power: int) -> Any:
+        """`(w_0 − w*)ᵀ H^{1 − power} (w_0 − w*) = Σ s_i/λ_i^power`: 1 is ‖w_0 − w*‖²; it may be infinite."""
+        if self.spectrum.dim is None:
+            total = self.spectrum.head_signal(np.inf, power)
+            return np.inf if total != total else total  # a divergent sum may come out as nan
+        eigenvalues, signal = self.spectrum.directions()
+        if any(signal[eigenvalues == 0] > 0):
+            return np.inf
+        return self.spectrum.head_signal(self.spectrum.dim, power)
+
+
+class Statement(NamedTuple):
+    """What a theorem says at settings.
+
+    Attributes:
+        value: of the bound on the excess risk R = ‖w − w*‖²_H, in units of y².
+        conditions: of the theorem, in words → whether they hold.
+    """
+
+    value: Any
+    conditions: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class BoundValue:
+    """A published bound at settings, each an array of their broadcast shape.
+
+    Attributes:
+        total: on the mean excess risk, in units of y²; inf or nan is possible where it does not apply.
+        conditions: of the theorem, in words → whether they hold.
+    """
+
+    total: np.ndarray | float
+    conditions: Mapping[str, np.ndarray | bool] = field(repr=False)
+
+    @property
+    def applies(self) -> np.ndarray | bool:
+        """Whether all of the theorem's conditions hold."""
+        return np.logical_and.reduce([np.asarray(holds) for holds in self.conditions.values()])[()]
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The conditions that fail, at some of the settings or at all."""
+        return tuple(words for words, holds in self.conditions.items() if not np.all(holds))
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedBound:
+    """A bound on the mean excess risk of one algorithm, as a theorem states it.
+
+    Example:
+        >>> import sgdtheory as st
+        >>> problem = st.LeastSquares([1.0, 0.5], [1.0, 1.0], noise_variance=1.0)
+        >>> bound = st.bounds.bach_moulines_2013
+        >>> found = bound(problem, batch_size=1, learning_rate=0.1, num_samples=[1e2, 1e4])
+        >>> print(found.total, found.applies)
+        [0.79925531 0.00799255] [ True  True]
+
+    Attributes:
+        name: as in the catalogue.
+        side: of the risk on which it is; "both": up to constant factors, from above and from below.
+        source: whose, where, which theorem.
+        read: how far its statement was seen: in full, as another text quotes it, …
+        about: what it bounds there, in the source's words and ours.
+        batches: what it says of B > 1.
+        standing: "printed": with all constants, its statement seen as printed or as quoted in full; "recalled": its
+            constants are from memory, tried on random settings and not refuted; "order": factors of 1 stand for
+            constants that are not stated.
+        algorithm: whose risk it bounds.
+        statement: its value and conditions.
+    """
+
+    name: str
+    side: Side
+    source: str
+    read: str
+    about: str
+    batches: str
+    statement: Callable[[Asked], Statement] = field(repr=False)
+    algorithm: Algorithm = DEFAULT
+    standing: Standing = "printed"
+
+    def __call__(
+        self,
+        problem: AbstractProblem,
+        *,
+        batch_size: ArrayLike,
+        learning_rate: ArrayLike,
+        num_samples: ArrayLike,
+    ) -> BoundValue:
+        """The bound at B, γ, D, which broadcast; of D the `B⌊D/B⌋` samples of whole steps count.
+
+        Args:
+            problem: PowerLaw, LeastSquares or your own AbstractProblem.
+            batch_size: B, whole numbers ≥ 1.
+            learning_rate: γ > 0, in units of 1/λ.
+            num_samples: D ≥ B.
+
+        Returns:
+            BoundValue.
+
+        Raises:
+            ValueError: an argument outside its range.
+        """
+        batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples)
+        steps = samples_used(batch, samples) / batch
+        with np.errstate(all="ignore"):
+            found = self.statement(Asked(split(problem), batch, rate, steps))
+        return BoundValue(
+            np.broadcast_to(found.value, batch.shape)[()],
+            {words: np.broadcast_to(holds, batch.shape)[()] for words, holds in found.conditions.items()},
+        )
+
+
+def split(problem: AbstractProblem) -> SplitSpectrum:
+    """The problem itself, or what its directions make of it."""
+    checked_problem(problem)
+    if isinstance(problem, SplitSpectrum):
+        return problem
+    return LeastSquares(*problem.directions(), problem.noise_variance)
