@@ -4,6 +4,7 @@ The table is that of docs/optimizers.md.
 """
 
 import argparse
+from dataclasses import replace
 from typing import NamedTuple
 
 import jax
@@ -26,23 +27,28 @@ class Found(NamedTuple):
     noise: float
 
 
-def sign(_: np.random.Generator) -> st.SignSGD:
+def sign(_: np.random.Generator, __: float) -> st.SignSGD:
     """signSGD."""
     return st.SignSGD()
 
 
-def adam(random: np.random.Generator) -> st.Adam:
+def adam(random: np.random.Generator, _: float) -> st.Adam:
     """Adam with a random memory."""
     beta1 = float(random.choice([0.0, 0.9, 0.95]))
     return st.Adam(beta1, float(random.choice([0.95, 0.99, 0.999])))
 
 
-def signum(random: np.random.Generator) -> st.SignSGD:
+def softened(random: np.random.Generator, gradient: float) -> st.Adam:
+    """Adam with ε between 1e-3 and 10 of the first gradient that it divides."""
+    return replace(adam(random, gradient), epsilon=gradient * 10 ** random.uniform(-3, 1))
+
+
+def signum(random: np.random.Generator, _: float) -> st.SignSGD:
     """signSGD with momentum."""
     return st.SignSGD(float(random.choice([0.8, 0.9, 0.95])))
 
 
-METHODS = {"sign": sign, "signum": signum, "adam": adam}
+METHODS = {"sign": sign, "signum": signum, "adam": adam, "adam-epsilon": softened}
 
 
 def one(seed: int, replicas: int, method: str) -> Found:
@@ -55,8 +61,11 @@ def one(seed: int, replicas: int, method: str) -> Found:
     steps = int(10 ** random.uniform(1.5, 3.2))
     schedule = SCHEDULES[random.integers(len(SCHEDULES))]
     average = AVERAGES[random.integers(len(AVERAGES))]
-    algorithm = st.Algorithm(METHODS[method](random), schedule=schedule, average=average)
+    gradient = float(np.sqrt((problem.initial_risk + problem.noise_variance) / batch))  # root mean square, λ = 1
+    chosen = METHODS[method](random, gradient)
+    algorithm = st.Algorithm(chosen, schedule=schedule, average=average)
     rate = 10 ** random.uniform(-0.5, 1.0) * np.sqrt(problem.initial_risk) / steps
+    rate *= 1 + getattr(chosen, "epsilon", 0.0) / gradient  # the same first step
     setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps, "algorithm": algorithm}
     expected = st.excess_risk(problem, **setting)
     found = st.simulate(jax.random.key(seed), problem, **setting, num_replicas=replicas)

@@ -96,8 +96,8 @@ def checked_algorithm(algorithm: object, *, linear: bool = True) -> Algorithm:
             clipped = "" if algorithm.clip_norm == math.inf else f" with clip_norm={algorithm.clip_norm:g}"
             raise ValueError(
                 f"algorithm must be linear in the gradient where risks are exact, got {algorithm.method!r}{clipped}; "
-                "simulate takes it, excess_risk SignSGD() and Adam() in the basis of eigenvectors with epsilon=0 and "
-                "beta1² < beta2, and problem.preconditioned(0.5) is exact for what a preconditioner does"
+                "simulate takes it, excess_risk SignSGD() and Adam() in the basis of eigenvectors with beta1² < "
+                "beta2, and problem.preconditioned(0.5) is exact for what a preconditioner does"
             )
         return algorithm
     if isinstance(algorithm, LinearMethod | NonlinearMethod):

@@ -1,6 +1,6 @@
 """Risks of nonlinear methods by their deterministic equivalents, at the end of a run and along it (THEORY.md T37)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.ensemble import ensemble
 from sgdtheory.risk.field import MEAN, VARIANCE
 from sgdtheory.risk.fields import field_of
-from sgdtheory.risk.mean_field import MeanField, State
+from sgdtheory.risk.mean_field import TAIL, MeanField, State
 from sgdtheory.risk.moments import Keeping
 from sgdtheory.risk.runs import MOST_PIECES, MOST_STEPS
 
@@ -35,7 +35,7 @@ def checked_for_risk(algorithm: object) -> Algorithm:
 
 
 class Seen(NamedTuple):
-    """Of w_t and of what is returned after a number of steps, (2,) each.
+    """Of w_t and of what is returned by S runs after a number of steps, (2, S) each.
 
     Attributes:
         means, variances: what means and what variances hold of the risk.
@@ -47,20 +47,27 @@ class Seen(NamedTuple):
     error: np.ndarray
 
 
-def equivalent_risk(problem: AbstractProblem, course: Course, stops: np.ndarray, estimate: bool = True) -> Seen:
-    """Risks after numbers of steps: (2, K) of the iterate and of what is returned.
+def equivalent_risk(
+    problem: AbstractProblem,
+    courses: Sequence[Course],
+    stops: np.ndarray,
+    estimate: bool = True,
+    tail: float = TAIL,
+) -> Seen:
+    """Risks after numbers of steps: (2, K, S) of the iterate and of what is returned.
 
     Args:
         problem: with finitely many directions, or a PowerLaw.
-        course: of a method that has a field.
+        courses: S of a method that has a field, alike but for γ; all take the modes and the panels that one needs.
         stops: (K,) numbers of steps, increasing.
         estimate: whether to look on the way for what makes errors larger, which takes half as long again.
+        tail: of the risk on a panel, at most.
 
     Raises:
         ValueError: too many steps that have to be taken one by one.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is data
-        found = list(_followed(_mean_field(problem, course), course, stops, LOOKS if estimate else 0))
+        found = list(_followed(_mean_field(problem, courses, tail), courses[0], stops, LOOKS if estimate else 0))
     return Seen(*(np.stack(each, axis=1) for each in zip(*found, strict=True)))
 
 
@@ -69,7 +76,7 @@ def _followed(run: MeanField, course: Course, stops: np.ndarray, number: int) ->
     average = course.algorithm.average
     kept = Keeping(average.forgetting(course.num_steps), average.weight(course.num_steps))
     state = _with_sum(run) if average.starts_at_iterate() else run.start()
-    before = np.zeros(state.sum_mean.size, dtype=bool)  # directions in which averaged steps have led to and fro
+    before = np.zeros(state.sum_mean.shape, dtype=bool)  # directions in which averaged steps have led to and fro
     if 0 in stops:
         yield _seen(run, state, course, 0.0, before, before)
     looks = np.append(stops, np.round(np.geomspace(1, course.num_steps, number)))
@@ -95,15 +102,18 @@ def _with_sum(run: MeanField) -> State:
     return state._replace(sum_mean=state.values[MEAN])
 
 
-def _mean_field(problem: AbstractProblem, course: Course) -> MeanField:
+def _mean_field(problem: AbstractProblem, courses: Sequence[Course], tail: float) -> MeanField:
+    course = courses[0]
     method = course.algorithm.method
+    factors = tuple(each.rate / course.rate for each in courses)
     field = field_of(method)
     assert field is not None, "checked_for_risk has let it pass"
     steps = np.unique(np.floor(np.linspace(0, course.num_steps - 1, int(min(course.num_steps, SUMMED)))))
     travel = float(course.rates(steps).mean() * course.num_steps)
     # E sign ≤ √B u/√T, T ≥ σ², and so Adam's steps
     slope = float(np.sqrt(course.batches(steps).max() / max(problem.noise_variance, np.finfo(float).tiny)))
-    return MeanField(ensemble(problem, travel, slope), field, course, bool(_plateaus(course).size))
+    modes = ensemble(problem, max(factors) * travel, slope)
+    return MeanField(modes, field, course, bool(_plateaus(course).size), factors, tail)
 
 
 def _pieces(course: Course) -> list[tuple[float, float, bool]]:
@@ -141,12 +151,12 @@ def _seen(run: MeanField, state: State, course: Course, stop: float, shaken: np.
     error = run.field.error(stop, float(course.batches(np.array([max(stop - 1, 0)]))[0]))
     now = _one(run, iterate, spread, shaken, error)
     returned = _one(run, mean, variance, shaken | before if total else shaken, error)
-    return Seen(*np.array([now, returned]).T)
+    return Seen(*(np.stack(each) for each in zip(now, returned, strict=True)))
 
 
-def _one(run: MeanField, mean: np.ndarray, variance: np.ndarray, shaken: np.ndarray, error: float) -> list[float]:
-    """Parts of the risk, and its error, at least `error`."""
-    parts = [float(each[0]) for each in run.risk(mean[None], variance[None])]
-    weights = run.ensemble.multiplicity * shaken
-    lost = float(LOST * np.maximum(variance, 0.0) @ weights + LOST_MEAN * mean**2 @ weights)
-    return [*parts, error + (lost / sum(parts) if lost else 0.0)]
+def _one(run: MeanField, mean: np.ndarray, variance: np.ndarray, shaken: np.ndarray, error: float) -> list[np.ndarray]:
+    """Parts of the risk, and its error, at least `error`, (S,) each."""
+    means, variances = run.risk(mean, variance)
+    lost = (LOST * np.maximum(variance, 0.0) + LOST_MEAN * mean**2) * shaken @ run.ensemble.multiplicity
+    relative = np.divide(lost, means + variances, out=np.zeros_like(lost), where=lost > 0)
+    return [means, variances, error + relative]

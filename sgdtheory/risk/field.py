@@ -25,10 +25,18 @@ class Known(NamedTuple):
     batch: np.ndarray
     table: tuple[np.ndarray, ...]
 
-    def at(self, place: int) -> "Known":
-        """Of one of the steps."""
-        one = slice(place, place + 1)
-        return Known(self.number[one], self.rate[one], self.batch[one], tuple(each[one] for each in self.table))
+    def at(self, rows: slice) -> "Known":
+        """Of some of the steps."""
+        return Known(self.number[rows], self.rate[rows], self.batch[rows], tuple(each[rows] for each in self.table))
+
+    def repeated(self, times: int) -> "Known":
+        """All steps again and again."""
+        if times == 1:
+            return self
+        number, rate, batch, *table = (
+            np.tile(each, (times, *[1] * (each.ndim - 1))) for each in (*self[:3], *self.table)
+        )
+        return Known(number, rate, batch, tuple(table))
 
 
 class Field(ABC):
