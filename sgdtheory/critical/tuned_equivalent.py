@@ -21,6 +21,7 @@ STEPS_APART = np.log(4.0)  # of log n
 SEVERAL = np.log(4.0)  # of log γ on either side: where several minima over γ were seen,
 SEVERAL_APART = np.log(1.1)  # no narrower,
 SEVERAL_DEEP = 0.1  # and below a point of such a grid by no more
+NEAR_ONE = 1e-2  # of log risk: how well one is known before others are looked for
 EVERY = 8.0  # numbers of steps that are all looked at if one is best: there the least risk is not smooth in n
 STEEPEST = -1.5, 0.5  # slopes of log γ in log n that are believed
 TOLERANCE = 1e-5  # relative, of risks that are compared
@@ -74,21 +75,22 @@ class TunedEquivalent:
         if key not in self.known:
             risk = partial(self._log_risks, batch, steps)
             apart = APART if len(self.known) < 2 else APART_NEAR
-            place, value = minimum(risk, self._guess(steps), apart, SETTLED)
-            if steps <= self.field.few:
+            several = steps <= self.field.few
+            place, value = minimum(risk, self._guess(steps), apart, NEAR_ONE if several else SETTLED)
+            if several:
                 place, value = self._least_of_several(batch, steps, place, value)
             self.known[key] = Tuned(float(np.exp(place)), float(np.exp(value)))
         return self.known[key]
 
     def _least_of_several(self, batch: float, steps: float, place: float, value: float) -> tuple[float, float]:
-        """The least minimum over log γ, of which one is known."""
+        """The least minimum over log γ, of which one is known roughly."""
         away = np.arange(SEVERAL_APART, SEVERAL, SEVERAL_APART)
         places = place + np.concatenate([-away[::-1], [0.0], away])
         values = self._log_risks(batch, steps, places)
         inner = values[1:-1]
         low = 1 + np.flatnonzero((inner <= values[:-2]) & (inner <= values[2:]) & (inner < value + SEVERAL_DEEP))
         risk = partial(self._log_risks, batch, steps)
-        others = [minimum(risk, start, SEVERAL_APART / 2, SETTLED) for start in places[low] if start != place]
+        others = [minimum(risk, start, SEVERAL_APART / 2, SETTLED) for start in places[low]]
         return min([(place, value), *others], key=lambda found: found[1])
 
     def remark(self, batch: float, steps: float, rate: float) -> str:
