@@ -54,6 +54,7 @@ def ensemble(problem: AbstractProblem, travel: float, slope: float) -> Ensemble:
         multiplicity = np.ones(eigenvalue.size)
         left = alike = frozen = 0.0
     else:
+        assert isinstance(problem, PowerLaw), "others are listed"
         head = problem.truncated(int(kept))
         modes = head.modes(BEYOND_ALL, MODES_TOLERANCE)
         eigenvalue = modes.eigenvalue
