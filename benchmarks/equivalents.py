@@ -5,6 +5,7 @@ The table is that of docs/optimizers.md.
 
 import argparse
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -29,23 +30,28 @@ class Found(NamedTuple):
     noise: float
 
 
-def sign(_: np.random.Generator) -> st.SignSGD:
+def sign(_: np.random.Generator, __: float) -> st.SignSGD:
     """signSGD."""
     return st.SignSGD()
 
 
-def adam(random: np.random.Generator) -> st.Adam:
+def adam(random: np.random.Generator, _: float) -> st.Adam:
     """Adam with a random memory."""
     beta1 = float(random.choice([0.0, 0.9, 0.95]))
     return st.Adam(beta1, float(random.choice([0.95, 0.99, 0.999])))
 
 
-def signum(random: np.random.Generator) -> st.SignSGD:
+def softened(random: np.random.Generator, gradient: float) -> st.Adam:
+    """Adam with ε between 1e-3 and 10 of the first gradient that it divides."""
+    return replace(adam(random, gradient), epsilon=gradient * 10 ** random.uniform(-3, 1))
+
+
+def signum(random: np.random.Generator, _: float) -> st.SignSGD:
     """signSGD with momentum."""
     return st.SignSGD(float(random.choice([0.8, 0.9, 0.95])))
 
 
-def normalized(_: np.random.Generator) -> st.NormalizedSGD:
+def normalized(_: np.random.Generator, gradient: float) -> st.NormalizedSGD:
     """Normalized SGD."""
     return st.NormalizedSGD()
 
@@ -86,13 +92,13 @@ class Kind(NamedTuple):
     """What is drawn.
 
     Attributes:
-        method: whose coordinates are eigenvectors, drawn last.
+        method: whose coordinates are eigenvectors, drawn last; from the root mean square of gradients where λ = 1, too.
         drawn: a problem and a method together, where they are not.
         capacity: range of a.
         rate: range of log₁₀ of γ n over √R_0.
     """
 
-    method: Callable[[np.random.Generator], Any] = sign
+    method: Callable[[np.random.Generator, float], Any] = sign
     drawn: Draw | None = None
     capacity: tuple[float, float] = (1.05, 2.5)
     rate: tuple[float, float] = (-0.5, 1.0)
@@ -102,6 +108,7 @@ METHODS = {
     "sign": Kind(sign),
     "signum": Kind(signum),
     "adam": Kind(adam),
+    "adam-epsilon": Kind(softened),
     # every direction but the first few moves less than γ
     "normalized": Kind(normalized, capacity=(0.6, 2.5), rate=(-0.5, 2.0)),
     "rotated": Kind(drawn=rotated),
@@ -117,9 +124,11 @@ def one(seed: int, replicas: int, method: str) -> Found:
     steps = int(10 ** random.uniform(1.5, 3.2))
     schedule = SCHEDULES[random.integers(len(SCHEDULES))]
     average = AVERAGES[random.integers(len(AVERAGES))]
-    stepping = drawn or kind.method(random)
+    gradient = float(np.sqrt((problem.initial_risk + problem.noise_variance) / batch))
+    stepping = drawn or kind.method(random, gradient)
     algorithm = st.Algorithm(stepping, schedule=schedule, average=average)
     rate = 10 ** random.uniform(*kind.rate) * np.sqrt(problem.initial_risk) / steps
+    rate *= 1 + getattr(stepping, "epsilon", 0.0) / gradient  # the same first step
     if not isinstance(stepping.basis, str):
         rate = min(rate, half_edge(problem, stepping.basis.rows, batch))
     setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps, "algorithm": algorithm}

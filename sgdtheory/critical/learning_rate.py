@@ -40,8 +40,8 @@ def optimal_learning_rate(
     edge, and every minimum that may be the least one is refined. Where momentum swings, the minima of the mean path say
     where to look. The risk returned exceeds the least one by less than
     1e-6 of it (1e-9 as a rule). Above the edge SGD diverges in time, but a few steps need not have suffered yet: such γ
-    are not considered. SignSGD(), Adam() and NormalizedSGD(), by deterministic equivalents, have no edge and, but for
-    the first steps, one minimum: to 3e-4 of it.
+    are not considered. SignSGD(), Adam() and NormalizedSGD(), by deterministic equivalents, have no edge: the least
+    minimum to some 3e-4 of it (1e-3 beside a cliff, as after few steps), its risk to some 1e-5.
 
     Args:
         problem: PowerLaw, LeastSquares or your own AbstractProblem with a signal that can be learnt.

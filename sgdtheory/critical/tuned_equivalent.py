@@ -15,16 +15,21 @@ from sgdtheory.algorithms import Algorithm
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import field_of, run_risks
 
-APART = np.log(2.0)  # of log γ, to begin a search with
+APART = np.log(2.0)  # of log γ, to begin a search with,
+APART_NEAR = 0.2  # where the best γ is guessed from those of other numbers of steps
 STEPS_APART = np.log(4.0)  # of log n
 SEVERAL = np.log(4.0)  # of log γ on either side: where several minima over γ were seen,
 SEVERAL_APART = np.log(1.1)  # no narrower,
 SEVERAL_DEEP = 0.1  # and below a point of such a grid by no more
+NEAR_ONE = 1e-2  # of log risk: how well one is known before others are looked for
 EVERY = 8.0  # numbers of steps that are all looked at if one is best: there the least risk is not smooth in n
 STEEPEST = -1.5, 0.5  # slopes of log γ in log n that are believed
+TOLERANCE = 1e-5  # relative, of risks that are compared
 SETTLED = 3e-4  # of log risk, at which a search for γ ends
 STEPS_SETTLED = 1e-3  # of log n: where it is known
 MOST_LOOKS = 60
+BELIEVED = 0.25  # of what a parabola promises, beside what is settled: the error of its value up to which it is right
+BESIDE = 0.02  # of the distance between its ends: no place is looked at closer to what is known
 REMARKED = 0.05  # relative error of the risk at B*
 FARTHEST = 1e4  # times the steps of D samples: if more are needed, none do
 SMALLEST = 1e-300
@@ -68,22 +73,24 @@ class TunedEquivalent:
         """The best γ."""
         key = batch, steps
         if key not in self.known:
-            risk = partial(self._log_risk, batch, steps)
-            place, value = minimum(risk, self._guess(steps), APART, SETTLED)
-            if steps <= self.field.few:
+            risk = partial(self._log_risks, batch, steps)
+            apart = APART if len(self.known) < 2 else APART_NEAR
+            several = steps <= self.field.few
+            place, value = minimum(risk, self._guess(steps), apart, NEAR_ONE if several else SETTLED)
+            if several:
                 place, value = self._least_of_several(batch, steps, place, value)
             self.known[key] = Tuned(float(np.exp(place)), float(np.exp(value)))
         return self.known[key]
 
     def _least_of_several(self, batch: float, steps: float, place: float, value: float) -> tuple[float, float]:
-        """The least minimum over log γ, of which one is known."""
+        """The least minimum over log γ, of which one is known roughly."""
         away = np.arange(SEVERAL_APART, SEVERAL, SEVERAL_APART)
         places = place + np.concatenate([-away[::-1], [0.0], away])
         values = self._log_risks(batch, steps, places)
         inner = values[1:-1]
         low = 1 + np.flatnonzero((inner <= values[:-2]) & (inner <= values[2:]) & (inner < value + SEVERAL_DEEP))
-        risk = partial(self._log_risk, batch, steps)
-        others = [minimum(risk, start, SEVERAL_APART / 2, SETTLED) for start in places[low] if start != place]
+        risk = partial(self._log_risks, batch, steps)
+        others = [minimum(risk, start, SEVERAL_APART / 2, SETTLED) for start in places[low]]
         return min([(place, value), *others], key=lambda found: found[1])
 
     def remark(self, batch: float, steps: float, rate: float) -> str:
@@ -108,71 +115,91 @@ class TunedEquivalent:
         slope = (rates[near[1]] - rates[near[0]]) / (near[1] - near[0])
         return rates[near[0]] + np.clip(slope, *STEEPEST) * (place - near[0])
 
-    def _log_risk(self, batch: float, steps: float, place: float) -> float:
-        return float(self._log_risks(batch, steps, np.array([place]))[0])
-
     def _log_risks(self, batch: float, steps: float, places: np.ndarray) -> np.ndarray:
         """At places of log γ."""
         same = np.ones_like(places)
         runs = batch * same, np.exp(places), steps * same
-        found = run_risks(self.problem, self.algorithm, *runs, rounded=False, estimate=False)
+        found = run_risks(self.problem, self.algorithm, *runs, rounded=False, tolerance=TOLERANCE, estimate=False)
         total = found.parts.sum(0)
         return np.where(np.isfinite(total), np.log(np.maximum(total, SMALLEST)), np.inf)
 
 
-def minimum(function: Callable[[float], float], start: float, apart: float, settled: float) -> tuple[float, float]:
-    """Place and value of a minimum near a place, of a function with one: steps down, then parabolas.
+def minimum(
+    function: Callable[[np.ndarray], np.ndarray], start: float, apart: float, settled: float
+) -> tuple[float, float]:
+    """Place and value of a minimum near a place, of a function with one: three points, steps down, then parabolas.
 
-    It ends when a parabola promises no more than `settled`, or does not go beyond what is known.
+    It ends when they promise no more than `settled`.
     """
-    seen = {start: function(start)}
-    for side in (apart, -apart):
-        seen[start + side] = function(start + side)
+    first = start + apart * np.arange(-1.0, 2.0)
+    seen = dict(zip(first.tolist(), function(first).tolist(), strict=True))
+    step = apart
     while (lowest := min(seen, key=lambda place: seen[place])) in (min(seen), max(seen)):
         if len(seen) > MOST_LOOKS:
             return lowest, seen[lowest]
-        beyond = lowest + apart if lowest == max(seen) else lowest - apart
-        seen[beyond] = function(beyond)
-    while len(seen) < MOST_LOOKS:
+        step = min(2 * step, max(apart, APART))
+        beyond = lowest + step if lowest == max(seen) else lowest - step
+        seen[beyond] = float(function(np.array([beyond]))[0])
+    trusted = True  # whether the last parabola has foretold what was there; if not, the longer side is halved first
+    halved = False
+    for _ in range(MOST_LOOKS):
         places = sorted(seen)
-        middle = places.index(min(seen, key=lambda place: seen[place]))
-        left, here, right = places[middle - 1 : middle + 2]
-        vertex = _vertex((left, here, right), (seen[left], seen[here], seen[right]))
-        close = 0.02 * (right - left)
-        promised = _promised((left, here, right), (seen[left], seen[here], seen[right]))
-        if promised < settled and max(right - here, here - left) <= apart:
-            return here, seen[here]
-        vertex = vertex if abs(vertex - here) > close else here + (close if right - here > here - left else -close)
-        seen[vertex] = function(vertex)
-    lowest = min(seen, key=lambda place: seen[place])
+        middle = places.index(lowest)
+        near = _parabola(*((place, seen[place]) for place in places[middle - 1 : middle + 2]))
+        if trusted and near.promised < settled and near.right - near.left <= 2 * max(apart, APART):
+            break
+        place = near.next() if trusted or halved else near.half()
+        halved = not (trusted or halved)
+        seen[place] = float(function(np.array([place]))[0])
+        if not halved:
+            trusted = near.bend > 0 and abs(near.at(place) - seen[place]) < settled + BELIEVED * near.promised
+        lowest = min(seen, key=lambda place: seen[place])
     return lowest, seen[lowest]
 
 
-def _slopes(places: tuple[float, float, float], values: tuple[float, float, float]) -> tuple[float, float]:
-    """Of the two lines between three points, from the left."""
-    left, here, right = places
-    return (values[1] - values[0]) / (here - left), (values[2] - values[1]) / (right - here)
+class Parabola(NamedTuple):
+    """Through three points, the middle one the lowest: `value + slope (x − here) + bend (x − here)²`."""
+
+    left: float
+    here: float
+    right: float
+    value: float
+    slope: float
+    bend: float
+
+    @property
+    def promised(self) -> float:
+        """By how much its least value is below the middle one."""
+        return self.slope**2 / (4 * self.bend) if self.bend > 0 else np.inf
+
+    def at(self, place: float) -> float:
+        """Its value."""
+        return self.value + self.slope * (place - self.here) + self.bend * (place - self.here) ** 2
+
+    def half(self) -> float:
+        """The middle of the longer side."""
+        longer = self.right if self.right - self.here > self.here - self.left else self.left
+        return (self.here + longer) / 2
+
+    def next(self) -> float:
+        """Where it is least, but not beside the middle point, and no farther out than half of a side."""
+        if not self.bend > 0:
+            return self.half()
+        least = self.here - self.slope / (2 * self.bend)
+        close = BESIDE * (self.right - self.left)
+        if abs(least - self.here) <= close:
+            least = self.here + np.copysign(close, self.half() - self.here)
+        return float(np.clip(least, (self.left + self.here) / 2, (self.here + self.right) / 2))
 
 
-def _vertex(places: tuple[float, float, float], values: tuple[float, float, float]) -> float:
-    """Of the parabola through three points whose middle one is the lowest; between the outer ones' middles."""
-    left, here, right = places
-    down, up = _slopes(places, values)
-    if not (np.isfinite([down, up]).all() and up > down):
-        return (here + (right if not np.isfinite(down) else left)) / 2
-    found = (left + here) / 2 - down * (right - left) / 2 / (up - down)
-    return float(np.clip(found, (left + here) / 2, (here + right) / 2))
-
-
-def _promised(places: tuple[float, float, float], values: tuple[float, float, float]) -> float:
-    """By how much the parabola's least value is below the middle one."""
-    if not np.isfinite(values).all():
-        return np.inf
-    left, here, right = places
-    down, up = _slopes(places, values)
-    bend = (up - down) / (right - left)
-    slope = (down * (right - here) + up * (here - left)) / (right - left)
-    return slope**2 / (4 * bend) if bend > 0 else np.inf
+def _parabola(left: tuple[float, float], here: tuple[float, float], right: tuple[float, float]) -> Parabola:
+    """Through three places and values; without a bend where these are not finite."""
+    down = (here[1] - left[1]) / (here[0] - left[0])
+    up = (right[1] - here[1]) / (right[0] - here[0])
+    if not np.isfinite([down, up]).all():
+        return Parabola(left[0], here[0], right[0], here[1], 0.0, 0.0)
+    bend = (up - down) / (right[0] - left[0])
+    return Parabola(left[0], here[0], right[0], here[1], up - bend * (right[0] - here[0]), bend)
 
 
 def useful_batch_sizes(tuned: TunedEquivalent, samples: float, overhead: float, risk_factor: float) -> Useful:
@@ -180,7 +207,7 @@ def useful_batch_sizes(tuned: TunedEquivalent, samples: float, overhead: float, 
     budget = (1 + overhead) * samples
 
     def of_steps(total: float) -> Callable[[float], float]:
-        return lambda place: np.log(tuned.least(total / _whole(place), _whole(place)).risk)
+        return lambda place: float(np.log(tuned.least(total / _whole(place), _whole(place)).risk))
 
     start = min(np.log(samples) / 2 + 2, np.log(samples))
     place, value = _inside(of_steps(samples), start, np.log(samples))
@@ -224,7 +251,11 @@ def _whole(place: float) -> float:
 
 def _inside(function: Callable[[float], float], start: float, end: float) -> tuple[float, float]:
     """`minimum` over 0 … end: beyond, it is as large as can be."""
-    return minimum(lambda place: function(place) if 0 <= place <= end else np.inf, start, STEPS_APART, SETTLED)
+
+    def all_of(places: np.ndarray) -> np.ndarray:
+        return np.array([function(place) if 0 <= place <= end else np.inf for place in places.tolist()])
+
+    return minimum(all_of, start, STEPS_APART, SETTLED)
 
 
 def _crossing(function: Callable[[float], float], level: float, begin: float, end: float) -> float:

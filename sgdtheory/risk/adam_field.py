@@ -4,24 +4,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sgdtheory.risk.adam_gain import adam_gains, gain_at
+from sgdtheory.risk.adam_gain import adam_gains, gain_at, noise_at
 from sgdtheory.risk.ensemble import Ensemble
 from sgdtheory.risk.field import MEAN, SETTLED, VARIANCE, Averaged, Known, MomentumField, Move
 
 UNSETTLED_ERROR = 0.1
+TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True)
 class AdamField(MomentumField):
-    """`u ← u − γ√λ m̂/√v̂` with v its own mean, and what v's fluctuations do by the universal functions of `adam_gain`.
+    """`u ← u − γ√λ m̂/(√v̂ + ε/√λ)` with v its own mean, and what its fluctuations do by the functions of `adam_gain`.
 
     Attributes:
         momentum: β₁.
         beta2: β₂ > β₁².
+        epsilon: ε, in the units of gradients; m and v are in those of g/√λ.
     """
 
     momentum: float
     beta2: float
+    epsilon: float = 0.0
     others = 1
 
     def error(self, steps: float, batch: float) -> float:
@@ -29,31 +32,38 @@ class AdamField(MomentumField):
         return UNSETTLED_ERROR if steps < SETTLED else super().error(steps, batch)
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Polynomials of the gain, (P, J), and the noise, (P, 1)."""
-        return adam_gains(self.momentum, self.beta2).looked_up(number + 1, batch)
+        """Polynomials of the gain, (P, L, J), and of the noise, (P, L)."""
+        return adam_gains(self.momentum, self.beta2, self.epsilon > 0).looked_up(number + 1, batch)
 
     def averaged(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Averaged:
         """With T' = T − E u², `E G² = (1 + 1/B) E u² + T/B` and `Var(G | u) = (E u² + T)/B`."""
         batch = known.batch
         learns = ensemble.root > 0
         own = np.where(learns, values[MEAN] ** 2 + values[VARIANCE], 0.0)
-        signal = batch * own / np.maximum(loss + (batch - 1) * own, np.finfo(float).tiny)
-        polynomials, noise = known.table
-        gain = gain_at(polynomials, np.clip(signal, 0.0, 1.0))
+        signal = batch * own / np.maximum(loss + (batch - 1) * own, TINY)
         scatter = (own + loss) / batch
         square = own + scatter
-        share = scatter / square
+        kept = values[5] + (1 - self.beta2) * (square - values[5])
+        gains, noises = known.table
+        share = self._share(ensemble, kept, known) if self.epsilon else None
+        gain = gain_at(gains, np.clip(signal, 0.0, 1.0), share)
+        noise = 1 + (noise_at(noises, share) - 1) * scatter / square
         return Averaged(
             gain=(1 - self.momentum) * gain * learns,
-            noise=(1 - self.momentum) ** 2 * (1 + (noise - 1) * share) * scatter,
-            kept=(values[5] + (1 - self.beta2) * (square - values[5]))[None],
+            noise=(1 - self.momentum) ** 2 * noise * scatter,
+            kept=kept[None],
         )
 
     def move(self, ensemble: Ensemble, mean: np.ndarray, variance: np.ndarray, kept: np.ndarray, known: Known) -> Move:
-        """`γ√λ m̂/√v̂`."""
-        root = np.sqrt(kept[0] / self._seen(self.beta2, known))
-        slope = known.rate * np.sqrt(ensemble.spread) / (root * self._seen(self.momentum, known))
+        """`γ√λ m̂/(√v̂ + ε/√λ) = γλ m̂/(√(λv̂) + ε)`."""
+        size = np.sqrt(ensemble.spread * kept[0] / self._seen(self.beta2, known)) + self.epsilon
+        slope = known.rate * ensemble.spread / (np.maximum(size, TINY) * self._seen(self.momentum, known))
         return Move(slope * mean, slope, np.zeros_like(slope))
+
+    def _share(self, ensemble: Ensemble, kept: np.ndarray, known: Known) -> np.ndarray:
+        """(P, K) √(λv̂)/(√(λv̂) + ε)."""
+        size = np.sqrt(ensemble.spread * kept / self._seen(self.beta2, known))
+        return size / (size + self.epsilon)
 
     @staticmethod
     def _seen(beta: float, known: Known) -> np.ndarray:

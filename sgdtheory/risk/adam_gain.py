@@ -10,6 +10,13 @@ m = Σ p_k G_k and v = Σ q_k G_k² and `v^{−½} = π^{−½} ∫ s^{−½} e^
 It would be 1 if v did not fluctuate. It depends on the number of steps seen, on 1/B, and on y = Bu²/(T' + Bu²). What
 steps scatter in the long run, `Σ_h Cov(m_t v_t^{−½}, m_{t+h} v_{t+h}^{−½})`, over that of m is `noise`, at u = 0. Among
 the first steps it is smaller: a gradient scatters the steps of the next 1/(1 − β₁) by the square of their gain.
+
+With ε, in the same units, `(1 + ε)/(√v + ε)` stands in the place of v^{−½}, and its own weights in that of (πs)^{−½}:
+
+    1/(√v + ε) = ∫ ω(s) e^{−sv} ds,    ω(s) = (πs)^{−½} − ε e^{ε²s} erfc(ε√s);
+    1/(√v + ε)² = ∫ ((1 + 2ε²s) e^{ε²s} erfc(ε√s) − 2ε √(s/π)) e^{−sv} ds.
+
+Both then depend on `share = 1/(1 + ε)` too, smoothly, and are 1 at 0, where steps are m/ε.
 """
 
 from collections.abc import Iterator
@@ -18,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
+from scipy import special
 from scipy.interpolate import CubicSpline, PchipInterpolator
 
 from sgdtheory.risk.chi import chi_rule
@@ -25,6 +33,7 @@ from sgdtheory.risk.chi import chi_rule
 BATCH_ORDER = 7  # of polynomials in 1/B
 SIGNAL_ORDER = 9  # and in the angle whose sine is √y; with both, gains are right to 3e-4 (to 6e-3 at the first step)
 ORDERS = BATCH_ORDER, SIGNAL_ORDER
+SHARE_ORDER = 6  # in the share of v beside ε
 NODES = 14  # of the mean over χ
 DEEPEST = -30.0, 18.0  # log s of the integrals, and of what is tabled
 APART = 0.15
@@ -50,39 +59,55 @@ class Gains(NamedTuple):
     Attributes:
         memory: 1/(1 − β₁).
         log_windows: (R,) log of numbers of steps seen.
-        gain: (R, I, J) Chebyshev coefficients, of polynomials in 2/B − 1 and (4/π) arcsin √y − 1.
-        noise: (I,) likewise, after many steps.
+        shares: (L, L) Chebyshev coefficients of polynomials in 2 share − 1, from their values at L shares.
+        gain: (R, L, I, J) at these, coefficients of polynomials in 2/B − 1 and (4/π) arcsin √y − 1.
+        noise: (L, I) likewise, after many steps.
     """
 
     memory: float
     log_windows: np.ndarray
+    shares: np.ndarray
     gain: np.ndarray
     noise: np.ndarray
 
     def looked_up(self, seen: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(P, J) polynomials of the gain, for `gain_at`, and noise (P, 1), after `seen` steps (P,) at B (P,)."""
+        """Polynomials of the gain, (P, L, J), and of the noise, (P, L), after `seen` steps (P,) at B (P,)."""
         powers = chebyshev.chebvander(2 / np.maximum(batch, 1.0) - 1, BATCH_ORDER - 1)
         last = np.array([self.log_windows[-1]])
         gain, after, always = (
-            np.einsum("pi,pij->pj", powers, self._at(place))
+            np.einsum("pi,plij->plj", powers, self._at(place))
             for place in (np.log(seen), np.log(seen + self.memory), last)
         )
-        grown = gain_at(after, np.zeros((1, 1))) / gain_at(always, np.zeros((1, 1)))
-        return gain, grown**2 * (powers @ self.noise)[:, None]
+        at_rest = (-1.0) ** np.arange(SIGNAL_ORDER)  # y = 0
+        noise = ((after @ at_rest) / (always @ at_rest)) ** 2 * (powers @ self.noise.T)
+        return self.shares @ gain, noise @ self.shares.T
 
     def _at(self, place: np.ndarray) -> np.ndarray:
-        """(P, I, J) between the windows."""
+        """(P, L, I, J) between the windows."""
         where = np.interp(place, self.log_windows, np.arange(self.log_windows.size))
         low = where.astype(int)
         high = np.minimum(low + 1, self.log_windows.size - 1)
-        part = (where - low)[:, None, None]
+        part = (where - low)[:, None, None, None]
         return (1 - part) * self.gain[low] + part * self.gain[high]
 
 
-def gain_at(polynomials: np.ndarray, signal: np.ndarray) -> np.ndarray:
-    """(P, K) gains, from what was looked up and y."""
+def gain_at(polynomials: np.ndarray, signal: np.ndarray, share: np.ndarray | None = None) -> np.ndarray:
+    """(P, K) gains, from what was looked up, y and shares (P, K)."""
     angle = 4 / np.pi * np.arcsin(np.sqrt(signal)) - 1
-    return chebyshev.chebval(angle, polynomials.T[:, :, None], tensor=False)
+    at_shares = polynomials[:, :1] if share is None else _powers(polynomials, share) @ polynomials
+    return chebyshev.chebval(angle, np.moveaxis(at_shares, -1, 0), tensor=False)
+
+
+def noise_at(polynomials: np.ndarray, share: np.ndarray | None = None) -> np.ndarray:
+    """(P, K) noise, likewise."""
+    if share is None:
+        return polynomials
+    return (_powers(polynomials, share) @ polynomials[..., None])[..., 0]
+
+
+def _powers(polynomials: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """(P, K, L) of shares."""
+    return chebyshev.chebvander(2 * share - 1, polynomials.shape[1] - 1)
 
 
 def _lobatto(order: int) -> np.ndarray:
@@ -91,17 +116,35 @@ def _lobatto(order: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=32)
-def adam_gains(beta1: float, beta2: float) -> Gains:
-    """By quadrature, for β₁² < β₂ < 1."""
+def adam_gains(beta1: float, beta2: float, softened: bool = False) -> Gains:
+    """By quadrature, for β₁² < β₂ < 1; without ε, or `softened` by any."""
     log_s = np.arange(*DEEPEST, APART)
     single = _single(log_s)
+    nodes = _lobatto(SHARE_ORDER)[1:] if softened else np.ones(1)
     seen, windows = zip(*_windows(single, log_s, beta1, beta2), strict=True)
-    gain = [_gain(window, log_s, beta1, beta2, number) for number, window in zip(seen, windows, strict=True)]
+    gain = [_gain(window, log_s, beta1, beta2, number, nodes) for number, window in zip(seen, windows, strict=True)]
     _, pairs = list(_windows(single, log_s, beta1**2, beta2))[-1]
-    noise = [_noise(pairs, log_s, beta1, beta2, place) for place in range(BATCH_ORDER)]
+    noise = np.array([_noise(pairs, log_s, beta1, beta2, place, nodes) for place in range(BATCH_ORDER)])
     batches, signals = (np.linalg.inv(chebyshev.chebvander(2 * _lobatto(n) - 1, n - 1)) for n in ORDERS)
-    gains = np.einsum("ia,rab,jb->rij", batches, np.array(gain), signals)
-    return Gains(1 / (1 - beta1), np.log(seen), gains, batches @ noise)
+    if softened:  # and both are 1 where the share is 0
+        nodes = np.append(nodes, 0.0)
+        gain = [np.concatenate([each, np.ones_like(each[:1])]) for each in gain]
+        noise = np.append(noise, np.ones((BATCH_ORDER, 1)), axis=1)
+    shares = np.linalg.inv(chebyshev.chebvander(2 * nodes - 1, nodes.size - 1))
+    gains = np.einsum("ia,rlab,jb->rlij", batches, np.array(gain), signals)
+    return Gains(1 / (1 - beta1), np.log(seen), shares, gains, (batches @ noise).T)
+
+
+def _once(s: np.ndarray, share: float) -> np.ndarray:
+    """s times the weights of (1 + ε)/(√v + ε)."""
+    epsilon = 1 / share - 1
+    return (np.sqrt(s / np.pi) - epsilon * s * special.erfcx(epsilon * np.sqrt(s))) / share
+
+
+def _twice(s: np.ndarray, share: float) -> np.ndarray:
+    """s times those of its square."""
+    place = (1 / share - 1) * np.sqrt(s)
+    return s * ((1 + 2 * place**2) * special.erfcx(place) - 2 / np.sqrt(np.pi) * place) / share**2
 
 
 def _single(log_s: np.ndarray) -> Window:
@@ -145,18 +188,19 @@ def _joined(newer: Window, steps: int, older: Window, log_s: np.ndarray, share: 
     return Window(newer.decay + beta2**steps * decay, newer.share + share**steps * gain)
 
 
-def _gain(window: Window, log_s: np.ndarray, beta1: float, beta2: float, seen: int) -> np.ndarray:
-    """(I, J): with m and v means over the steps seen, as Adam has them."""
+def _gain(window: Window, log_s: np.ndarray, beta1: float, beta2: float, seen: int, shares: np.ndarray) -> np.ndarray:
+    """(L, I, J): with m and v means over the steps seen, as Adam has them."""
     unit = -np.expm1(seen * np.log(beta2)) / (1 - beta2) if beta2 else 1.0  # Σ of the weights of v
     places = np.maximum(log_s - np.log(unit), log_s[0])
     decay, share = (CubicSpline(log_s, each)(places) for each in window)
-    s = np.exp(log_s)[:, None, None]
-    integral = APART * (np.sqrt(s) * np.exp(-s / unit * decay) * share).sum(axis=0)
-    return integral / np.sqrt(np.pi) * (1 - beta1) / (1 - beta1**seen)
+    s = np.exp(log_s)
+    weights = APART * np.array([_once(s, each) for each in shares])
+    integral = np.tensordot(weights, np.exp(-s[:, None, None] / unit * decay) * share, axes=1)
+    return integral * (1 - beta1) / (1 - beta1**seen)
 
 
-def _noise(window: Window, log_s: np.ndarray, beta1: float, beta2: float, place: int) -> float:
-    """At one B, from all steps before: `Σ_h Cov_h` over that of m alone, which is 1.
+def _noise(window: Window, log_s: np.ndarray, beta1: float, beta2: float, place: int, shares: np.ndarray) -> np.ndarray:
+    """(L,) at one B, from all steps before: `Σ_h Cov_h` over that of m alone, which is 1.
 
     v_t and v_{t+h} share the steps before t, whose φ is at `s + β₂^h s'`.
     """
@@ -172,15 +216,14 @@ def _noise(window: Window, log_s: np.ndarray, beta1: float, beta2: float, place:
     places = single + np.log(1 - beta2)
     most = np.ceil(np.log(CORRELATED) / np.log(beta1)) if beta1 else 1.0
     lags = np.unique(np.round(np.geomspace(1, max(most, 1), LAGS)))
-    weight = (1 - beta1) ** 2 / (1 - beta2)
-    own = PAIRS_APART * (np.exp(places + log_all(places)) * inside(places)).sum()
+    once, twice = (PAIRS_APART * np.array([of(np.exp(single), each) for each in shares]) for of in (_once, _twice))
+    own = twice @ (np.exp(log_all(places)) * inside(places))
     found = []
     for lag in lags:
         later = places + lag * np.log(beta2)
         both = np.logaddexp(places[:, None], later)
         newer = log_all(places) - log_all(later)
-        integrand = np.exp((places[:, None] + places) / 2 + newer + log_all(both)) * inside(both)
-        found.append(PAIRS_APART**2 / np.pi * integrand.sum())
+        found.append(np.einsum("ls,st,lt->l", once, np.exp(newer + log_all(both)) * inside(both), once, optimize=True))
     every = np.arange(1, most + 1)
     between = PchipInterpolator(np.log(lags), found)(np.log(every)) if lags.size > 1 else np.array(found)
-    return float(weight * (own + 2 * beta1**every @ between))
+    return (1 - beta1) ** 2 * (own + 2 * beta1**every @ between)

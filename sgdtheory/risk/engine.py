@@ -5,7 +5,7 @@ one algorithm that are about as long travel side by side, so that what a step or
 shared.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from sgdtheory.risk.contour import CONTOUR_RESOLVED, LARGEST_REACH
 from sgdtheory.risk.crossing import constant_ends, cross
 from sgdtheory.risk.equivalent import equivalent_risk
 from sgdtheory.risk.exact import risk_parts
+from sgdtheory.risk.mean_field import ROUGH_TAIL, TAIL
 from sgdtheory.risk.moments import Ends, ends, returned_risk, start
 from sgdtheory.risk.resolution import FINE, ROUGH, Resolution, resolution_within
 from sgdtheory.risk.runs import Crossed, Ground, Piece, Runs, begun, crossed, ways
@@ -30,6 +31,7 @@ RUNS_TOGETHER = 64  # with few modes
 COMPILED_FROM = 4096.0  # steps: fewer take less time in NumPy than compiling the loop
 GROWN = 1e6  # times what there was: a risk of which
 GROWN_ERROR = 1e-8  # is the error that is stated; 2e-9 in 2,000 random runs, up to 1e156
+ROUGH_EQUIVALENTS = 1e-5  # relative error of those on longer panels
 ROUNDED_BELOW_0 = 1e-6  # of what there is at the start: a part this far below 0 has not been rounded, but lost
 
 
@@ -76,7 +78,7 @@ def run_risks(
     settings = zip(batch.tolist(), rate.tolist(), steps.tolist(), strict=True)
     courses = [Course(algorithm, *setting, rounded=rounded) for setting in settings]
     if not algorithm.linear:
-        return _equivalents(problem, courses, estimate)
+        return _equivalents(problem, courses, tolerance, estimate)
     found = RunRisks(np.empty((2, batch.size)), nothing, nothing > 0)
     resolution = resolution_within(tolerance)
     for places, by_steps in _convoys(problem, courses, resolution, compiled_from):
@@ -89,11 +91,23 @@ def run_risks(
     return found
 
 
-def _equivalents(problem: AbstractProblem, courses: Sequence[Course], estimate: bool) -> RunRisks:
-    """Of methods that are not linear: parts of mean and variance."""
-    found = [equivalent_risk(problem, course, np.array([course.num_steps]), estimate) for course in courses]
-    means, variances, error = np.array([[values[1, 0] for values in each] for each in found]).reshape(-1, 3).T
-    return RunRisks(np.stack([means, variances]), error, np.ones(len(found), dtype=bool))
+def _equivalents(problem: AbstractProblem, courses: Sequence[Course], tolerance: float, estimate: bool) -> RunRisks:
+    """Of methods that are not linear: parts of mean and variance.
+
+    Where searches allow it, runs that are alike but for γ go side by side, on longer panels.
+    """
+    alike: dict[Hashable, list[int]] = {}
+    rough = tolerance >= ROUGH_EQUIVALENTS
+    for place, course in enumerate(courses):
+        key = (course.batch, course.num_steps) if rough else place
+        alike.setdefault(key, []).append(place)
+    found = np.empty((3, len(courses)))
+    for places in alike.values():
+        some = [courses[place] for place in places]
+        stop = np.array([some[0].num_steps])
+        seen = equivalent_risk(problem, some, stop, estimate, ROUGH_TAIL if rough else TAIL)
+        found[:, places] = [each[1, 0] for each in seen]
+    return RunRisks(found[:2], found[2], np.ones(len(courses), dtype=bool))
 
 
 def course_risk(

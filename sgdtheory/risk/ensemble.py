@@ -17,7 +17,8 @@ BEYOND_ALL = 1e-300  # no eigenvalue is as small: no mode stands for a tail
 class Ensemble(NamedTuple):
     """K modes; `mode k` stands for `multiplicity` directions that are alike. The last one is what is left out.
 
-    That gathers noise and learns nothing: its drift is 0.
+    That gathers noise and learns nothing: its drift is 0. It is (Σλ)²/Σλ² directions of Σλ²/Σλ each, so that noise is
+    right where it grows like λ (steps of one size) and where it grows like λ² (linear ones).
 
     Attributes:
         root: (K,) √λ of the drift.
@@ -51,19 +52,21 @@ def ensemble(problem: AbstractProblem, travel: float, slope: float) -> Ensemble:
     if kept is None:
         eigenvalue, signal = problem.directions()
         multiplicity = np.ones(eigenvalue.size)
-        left = frozen = 0.0
+        left = alike = frozen = 0.0
     else:
+        assert isinstance(problem, PowerLaw), "others are listed"
         head = problem.truncated(int(kept))
         modes = head.modes(BEYOND_ALL, MODES_TOLERANCE)
         eigenvalue = modes.eigenvalue
         multiplicity = modes.multiplicity
         signal = modes.signal / multiplicity
         left = max(float(problem.trace) - float(head.trace), 0.0)
+        alike = float(problem.tail_squares(kept)) / left if left else 0.0
         frozen = float(problem.tail_signal(kept))
     return Ensemble(
         np.append(np.sqrt(eigenvalue), 0.0),
-        np.append(eigenvalue, left),
-        np.append(multiplicity, 1.0),
+        np.append(eigenvalue, alike),
+        np.append(multiplicity, left / alike if alike else 1.0),
         np.append(np.sqrt(signal), 0.0),
         frozen,
         problem.noise_variance,

@@ -1,6 +1,6 @@
 """Risks of nonlinear methods by their deterministic equivalents, at the end of a run and along it (THEORY.md T37)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -8,10 +8,10 @@ import numpy as np
 
 from sgdtheory.algorithms import Algorithm, Course, checked_algorithm, steps_of_shape
 from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk.coupled import CoupledField, CoupledRun, coupled_run
+from sgdtheory.risk.coupled import CoupledField, coupled_run
 from sgdtheory.risk.ensemble import ensemble
 from sgdtheory.risk.fields import field_of
-from sgdtheory.risk.mean_field import MeanField
+from sgdtheory.risk.mean_field import TAIL, MeanField
 from sgdtheory.risk.moments import Keeping
 from sgdtheory.risk.runs import MOST_PIECES
 
@@ -33,7 +33,7 @@ def checked_for_risk(algorithm: object) -> Algorithm:
 
 
 class Seen(NamedTuple):
-    """Of w_t and of what is returned after a number of steps, (2,) each.
+    """Of w_t and of what is returned by S runs after a number of steps, (2, S) each.
 
     Attributes:
         means, variances: what means and what variances hold of the risk.
@@ -45,21 +45,30 @@ class Seen(NamedTuple):
     error: np.ndarray
 
 
-def equivalent_risk(problem: AbstractProblem, course: Course, stops: np.ndarray, estimate: bool = True) -> Seen:
-    """Risks after numbers of steps: (2, K) of the iterate and of what is returned.
+def equivalent_risk(
+    problem: AbstractProblem,
+    courses: Sequence[Course],
+    stops: np.ndarray,
+    estimate: bool = True,
+    tail: float = TAIL,
+) -> Seen:
+    """Risks after numbers of steps: (2, K, S) of the iterate and of what is returned.
 
     Args:
         problem: with finitely many directions, or a PowerLaw.
-        course: of a method that has a field.
+        courses: S of a method that has a field, alike but for γ; all take the modes and the panels that one needs.
         stops: (K,) numbers of steps, increasing.
         estimate: whether to look on the way for what makes errors larger, which takes half as long again.
+        tail: of the risk on a panel, at most.
 
     Raises:
         ValueError: too many steps that have to be taken one by one.
     """
+    looks = LOOKS if estimate else 0
     with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is data
-        found = list(_followed(_run(problem, course), course, stops, LOOKS if estimate else 0))
-    return Seen(*(np.stack(each, axis=1) for each in zip(*found, strict=True)))
+        each = [list(_followed(run, courses[0], stops, looks)) for run in _runs(problem, courses, tail)]
+    together = [Seen(*(np.concatenate(parts, axis=1) for parts in zip(*seen, strict=True))) for seen in zip(*each)]
+    return Seen(*(np.stack(parts, axis=1) for parts in zip(*together, strict=True)))
 
 
 def _followed(run: Any, course: Course, stops: np.ndarray, number: int) -> Iterator[Seen]:
@@ -67,8 +76,8 @@ def _followed(run: Any, course: Course, stops: np.ndarray, number: int) -> Itera
     average = course.algorithm.average
     kept = Keeping(average.forgetting(course.num_steps), average.weight(course.num_steps))
     state = run.with_sum(run.start()) if average.starts_at_iterate() else run.start()
-    before = np.zeros(state.sum_mean.size)  # doubt of directions, of steps that are averaged
-    passing = 0.0
+    before = np.zeros(state.sum_mean.shape)  # doubt of directions, of steps that are averaged
+    passing: Any = 0.0
     if 0 in stops:
         yield _seen(run, state, course, 0.0, before, before)
     looks = np.append(stops, np.round(np.geomspace(1, course.num_steps, number)))
@@ -84,23 +93,27 @@ def _followed(run: Any, course: Course, stops: np.ndarray, number: int) -> Itera
             now = end
             doubt = run.doubt(state, now - 1)
             before = np.maximum(before, doubt) if averaged or run.lasting else before
-            passing = max(passing, run.passing_error(state, now - 1))
+            passing = np.maximum(passing, run.passing_error(state, now - 1))
             if now in stops:
                 found = _seen(run, state, course, now, before if run.lasting else doubt, before)
                 yield found._replace(error=found.error + passing)
 
 
-def _run(problem: AbstractProblem, course: Course) -> MeanField | CoupledRun:
+def _runs(problem: AbstractProblem, courses: Sequence[Course], tail: float) -> list[Any]:
+    """One MeanField of all that differ in γ, or a CoupledRun of each."""
+    course = courses[0]
     field = field_of(course.algorithm.method)
     assert field is not None, "checked_for_risk has let it pass"
     plateaus = bool(_plateaus(course).size)
     if isinstance(field, CoupledField):
-        return coupled_run(problem, course, plateaus, field)
+        return [coupled_run(problem, each, plateaus, field) for each in courses]
+    factors = tuple(each.rate / course.rate for each in courses)
     steps = np.unique(np.floor(np.linspace(0, course.num_steps - 1, int(min(course.num_steps, SUMMED)))))
     travel = float(course.rates(steps).mean() * course.num_steps)
     # E sign ≤ √B u/√T, T ≥ σ², and so Adam's steps
     slope = float(np.sqrt(course.batches(steps).max() / max(problem.noise_variance, np.finfo(float).tiny)))
-    return MeanField(ensemble(problem, travel, slope), field, course, plateaus)
+    modes = ensemble(problem, max(factors) * travel, slope)
+    return [MeanField(modes, field, course, plateaus, factors, tail)]
 
 
 def _pieces(course: Course, most: float) -> list[tuple[float, float, bool]]:
@@ -135,12 +148,13 @@ def _seen(run: Any, state: Any, course: Course, stop: float, doubt: np.ndarray, 
     error = run.field.error(stop, float(course.batches(np.array([max(stop - 1, 0)]))[0]))
     now = _one(run, run.held(state, 1.0, 0.0), doubt, error)
     returned = _one(run, run.held(state, own, total), np.maximum(doubt, before) if total else doubt, error)
-    return Seen(*np.array([now, returned]).T)
+    return Seen(*(np.stack(each) for each in zip(now, returned, strict=True)))
 
 
-def _one(run: Any, held: tuple[np.ndarray, np.ndarray], doubt: np.ndarray, error: float) -> list[float]:
-    """Parts of the risk, and its error, at least `error`."""
+def _one(run: Any, held: tuple[np.ndarray, np.ndarray], doubt: np.ndarray, error: float) -> list[np.ndarray]:
+    """Parts of the risk, and its error, at least `error`, (S,) each."""
     means, variances = held
-    parts = [float(means.sum()) + run.frozen, float(variances.sum())]
-    lost = float(doubt @ (variances + DOUBT_OF_MEANS * means))
-    return [*parts, error + (lost / sum(parts) if lost else 0.0)]
+    lost = np.atleast_1d(np.sum(doubt * (variances + DOUBT_OF_MEANS * means), axis=-1))
+    parts = [np.atleast_1d(means.sum(axis=-1)) + run.frozen, np.atleast_1d(variances.sum(axis=-1))]
+    relative = np.divide(lost, sum(parts), out=np.zeros_like(lost), where=lost > 0)
+    return [*parts, error + relative]

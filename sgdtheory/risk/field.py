@@ -34,11 +34,22 @@ class Known(NamedTuple):
     together: tuple[np.ndarray, ...] = ()
     smooth: bool = False
 
-    def at(self, place: int) -> "Known":
-        """Of one of the steps."""
-        one = slice(place, place + 1)
-        table = tuple(each[one] for each in self.table)
-        return Known(self.number[one], self.rate[one], self.batch[one], table, smooth=self.smooth)
+    def at(self, rows: slice) -> "Known":
+        """Of some of the steps."""
+        table = tuple(each[rows] for each in self.table)
+        return Known(self.number[rows], self.rate[rows], self.batch[rows], table, smooth=self.smooth)
+
+    def repeated(self, times: int) -> "Known":
+        """All steps again and again."""
+        if times == 1:
+            return self
+
+        def tiled(each: np.ndarray) -> np.ndarray:
+            return np.tile(each, (times, *[1] * (each.ndim - 1)))
+
+        table = tuple(map(tiled, self.table))
+        together = tuple(map(tiled, self.together))
+        return Known(tiled(self.number), tiled(self.rate), tiled(self.batch), table, together, self.smooth)
 
 
 class Field(ABC):

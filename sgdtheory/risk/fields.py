@@ -22,11 +22,10 @@ def _of_sign(method: SignSGD) -> Field:
 
 def _of_adam(method: Adam) -> Field | None:
     """Steps m/√v are bounded if β₁² < β₂; without memory they are signs."""
-    if method.epsilon > 0:
-        return None
-    if method.beta1 == method.beta2 == 0:
+    if method.beta1 == method.beta2 == method.epsilon == 0:
         return SignField()
-    return AdamField(method.beta1, method.beta2) if method.beta1**2 < method.beta2 else None
+    bounded = method.beta1**2 < method.beta2
+    return AdamField(method.beta1, method.beta2, method.epsilon) if bounded else None
 
 
 def _of_normalized(method: NormalizedSGD) -> Field | None:

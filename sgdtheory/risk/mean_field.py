@@ -7,6 +7,9 @@ T = σ² + R of all directions (`field`). On a panel values are polynomials in t
 
 Newton's method solves that. Directions meet in Q sums, of which the loss is the first and mostly the only one: each
 mode has a small linear system of its own, and one of p Q unknowns couples them.
+
+S runs that differ in their learning rates alone go side by side, on the same panels: with few modes three take little
+longer than one. To a field their steps are rows of one table, run by run.
 """
 
 from collections.abc import Callable
@@ -23,20 +26,24 @@ from sgdtheory.risk.panels import backward_differences, radau_nodes, tails
 from sgdtheory.risk.runs import MOST_STEPS
 
 ORDER = 5  # points on a panel
-TAIL = 1e-3  # of the risk's two highest Legendre coefficients on a panel: it is then right to some 1e-6
+TAIL = 1e-3  # of the risk's two highest Legendre coefficients on a panel: it is then right to some 1e-6,
+ROUGH_TAIL = 1e-2  # and to some 1e-5
 CONVERGED = 1e-6  # relative change of the risk at which Newton's method ends
 MOST_ITERATIONS = 15
 RENEWED = 5  # iterations between derivatives
 DIFFERENCE = 1e-6  # relative, of numerical derivatives
 TOGETHER = 1024  # steps that are looked up at once
 LONGER = 2.0  # times the panel before, at most, and times the way from the last kink
+SHORTER = 0.2  # times the panel that has failed, at least
+CAREFUL = 0.9  # times the length at which a tail, that grows like its power p − 1, would be as large as it may
+SMALLEST_TAIL = 1e-12
 RANDOM = 1e-9  # of a mean's square: smaller variances are rounding
 LOST = 2.0  # relative error of variances where steps lead to and fro, as measured by benchmarks/equivalents.py
 FALLEN = 0.2  # of a learning rate: if it ends below that share of it, panels close in on the end
 
 
 class State(NamedTuple):
-    """Of K directions: values (q, K); and of the average's sum S its mean, Cov(x, S) (k, K) and variance."""
+    """Of K directions in S runs: values (q, S, K); of the average's sum its mean, Cov(x, sum) (k, S, K), variance."""
 
     values: np.ndarray
     sum_mean: np.ndarray
@@ -48,10 +55,10 @@ class Slopes(NamedTuple):
     """Of a panel's equations at its p points: x of them are one mode's unknowns, p values of each of q.
 
     Attributes:
-        inverse: (K, x, x), at given losses.
-        by_loss: (K, x, p Q) what a mode does if the loss at a point changes.
-        seen: (K, p Q, x) how the loss changes with it.
-        coupled: (p Q, p Q) how losses follow what they would do if they did not move the modes.
+        inverse: (S, K, x, x), at given losses.
+        by_loss: (S, K, x, p Q) what a mode does if a sum at a point changes.
+        seen: (S, K, p Q, x) how the sums change with it.
+        coupled: (S, p Q, p Q) how sums follow what they would do if they did not move the modes.
     """
 
     inverse: np.ndarray
@@ -60,45 +67,53 @@ class Slopes(NamedTuple):
     coupled: np.ndarray
 
     def correction(self, missing: np.ndarray) -> np.ndarray:
-        """(q, p, K) Newton's step, from what is missing in the equations."""
-        q, p, size = missing.shape
-        alone = (self.inverse @ np.moveaxis(missing, (0, 1, 2), (2, 1, 0)).reshape(size, p * q, 1))[..., 0]
-        losses = self.coupled @ np.einsum("kjx,kx->j", self.seen, alone)
-        return np.moveaxis((alone + self.by_loss @ losses).reshape(size, p, q), (0, 1, 2), (2, 1, 0))
+        """(q, S, p, K) Newton's step, from what is missing in the equations."""
+        q, runs, p, size = missing.shape
+        asked = missing.transpose(1, 3, 2, 0).reshape(runs, size, p * q, 1)
+        alone = (self.inverse @ asked)[..., 0]
+        losses = self.coupled @ np.einsum("skjx,skx->sj", self.seen, alone)[..., None]
+        moved = alone + (self.by_loss @ losses[:, None])[..., 0]
+        return moved.reshape(runs, size, p, q).transpose(3, 0, 2, 1)
 
 
 @dataclass(frozen=True, eq=False)
 class MeanField:
-    """One run.
+    """S runs side by side.
 
     Attributes:
         ensemble: of directions.
         field: of the method.
         course: learning rates and batch sizes.
         plateaus: whether batch sizes are constant between kinks.
+        factors: of the learning rates, one for each run.
+        tail: of the risk on a panel, at most.
     """
 
     ensemble: Ensemble
     field: Field
     course: Course
     plateaus: bool = True
+    factors: tuple[float, ...] = (1.0,)
+    tail: float = TAIL
 
     most_steps: ClassVar[float] = MOST_STEPS
     lasting: ClassVar[bool] = False  # what was in doubt once is so for ever, in iterates too
 
     def start(self) -> State:
         """w_0, and an empty sum."""
-        values = self.field.start(self.ensemble)
+        values = np.repeat(self.field.start(self.ensemble)[:, None], len(self.factors), axis=1)
         nothing = np.zeros_like(values[MEAN])
         return State(values, nothing, np.zeros_like(self.field.with_iterate(values)), nothing)
 
     def known(self, steps: np.ndarray) -> Known:
-        """Of the steps with these numbers, which need not be whole: batches are not rounded where they are too many."""
+        """S times the steps with these numbers, perhaps not whole: batches are rounded where they are not too many."""
         rounded = self.plateaus or np.equal(steps, np.round(steps)).all()
         batches = self.course.batches(steps) if rounded else self.course.smooth_batches(steps)
         batches = np.asarray(batches, dtype=float)
         table = tuple(self.field.looked_up(steps, batches))
-        return Known(steps[:, None], self.course.rates(steps)[:, None], batches[:, None], table)
+        rates = np.concatenate([factor * self.course.rates(steps) for factor in self.factors])
+        one = Known(steps[:, None], self.course.rates(steps)[:, None], batches[:, None], table)
+        return one.repeated(len(self.factors))._replace(rate=rates[:, None])
 
     def loss(self, values: np.ndarray) -> np.ndarray:
         """(P, Q) T = σ² + R, and the field's other sums, of (q, P, K) values."""
@@ -107,11 +122,11 @@ class MeanField:
         return sums
 
     def total_risk(self, values: np.ndarray) -> np.ndarray:
-        """(P,) R of (q, P, K) values."""
+        """(…,) R of (q, …, K) values."""
         return np.sum(self.risk(values[MEAN], values[VARIANCE]), axis=0)
 
     def risk(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of (P, K) directions what means and what variances hold of it, (P,) each."""
+        """Of (…, K) directions what means and what variances hold of it, (…,) each."""
         weights = self.ensemble.multiplicity
         return mean**2 @ weights + self.ensemble.frozen, np.maximum(variance, 0.0) @ weights
 
@@ -125,7 +140,7 @@ class MeanField:
         return self.ensemble.frozen
 
     def held(self, state: State, own: float, total: float) -> tuple[np.ndarray, np.ndarray]:
-        """(K,) each: what means and variances of `own u + total S` hold of the risk, direction by direction."""
+        """(S, K) each: what means and variances of `own u + total sum` hold of the risk, direction by direction."""
         iterate, spread = state.values[[MEAN, VARIANCE]]
         mean = own * iterate + total * state.sum_mean
         variance = own**2 * spread + 2 * own * total * state.covariance[0] + total**2 * state.sum_variance
@@ -133,22 +148,23 @@ class MeanField:
         return weights * mean**2, weights * np.maximum(variance, 0.0)
 
     def doubt(self, state: State, number: float) -> np.ndarray:
-        """(K,) relative errors of variances after step `number`: where single steps lead to and fro.
+        """(S, K) relative errors of variances after step `number`: where single steps lead to and fro.
 
         There directions are shaken more than gradients are, `B r > T − E u²`, past the optimum and back, and u is not
         Gaussian. Where nothing is random they are followed.
         """
         mean = state.values[MEAN]
         variance = state.values[VARIANCE]
-        loss = self.loss(state.values[:, None])[0, 0]
+        loss = self.loss(state.values)[:, :1]
         batch = float(self.course.batches(np.array([number]))[0])
         random = variance > RANDOM * mean**2
         return LOST * (random & (batch * variance > loss - mean**2 - variance))
 
-    def passing_error(self, state: State, number: float) -> float:
-        """What the field says of it after step `number`."""
+    def passing_error(self, state: State, number: float) -> np.ndarray:
+        """(S,) what the field says of it after step `number`."""
         batch = float(self.course.batches(np.array([number]))[0])
-        return self.field.passing_error(self.ensemble, state.values, self.loss(state.values[:, None])[0], batch)
+        runs = zip(np.moveaxis(state.values, 1, 0), self.loss(state.values), strict=True)
+        return np.array([self.field.passing_error(self.ensemble, values, loss, batch) for values, loss in runs])
 
     def met(self, values: np.ndarray, loss: np.ndarray, known: Known) -> Known:
         """With what directions do to each other."""
@@ -171,23 +187,23 @@ class MeanField:
             steps = np.arange(begin, min(begin + TOGETHER, high))
             known = self.known(steps)._replace(smooth=smooth)
             for place in range(steps.size):
-                state = self._next(state, keeping, known.at(place))
+                state = self._next(state, keeping, known.at(slice(place, None, steps.size)))
         return state
 
     def _next(self, state: State, keeping: Keeping, known: Known) -> State:
-        values = state.values[:, None]
+        values = state.values
         loss = self.loss(values)
         known = self.met(values, loss, known)
-        moved = state._replace(values=state.values + self.change(values, loss, known)[:, 0])
+        moved = state._replace(values=values + self.change(values, loss, known))
         rho = 1 - keeping.forgetting
         omega = keeping.weight
         if omega == 0:
             return moved
-        joined = rho * state.covariance + omega * self.field.with_iterate(state.values)
-        mean, variance = state.values[[MEAN, VARIANCE]]
+        joined = rho * state.covariance + omega * self.field.with_iterate(values)
+        mean, variance = values[[MEAN, VARIANCE]]
         return moved._replace(
             sum_mean=rho * state.sum_mean + omega * mean,
-            covariance=np.einsum("xyk,yk->xk", self.mixing(values, loss, known)[:, :, 0], joined),
+            covariance=np.einsum("xysk,ysk->xsk", self.mixing(values, loss, known), joined),
             sum_variance=rho**2 * state.sum_variance + 2 * rho * omega * state.covariance[0] + omega**2 * variance,
         )
 
@@ -200,12 +216,13 @@ class MeanField:
         shortest = self.field.shortest
         while now < high:
             end = min(now + self._longest(length, now, origin, last), high)
-            found = self._panel(state, keeping, now, end) if end - now >= shortest else None
+            found, tail = self._panel(state, keeping, now, end) if end - now >= shortest else (None, 0.0)
+            factor = (self.tail / max(tail, SMALLEST_TAIL)) ** (1 / (ORDER - 1))
             if found is None and end - now > shortest:
-                length = (end - now) / 2
+                length = np.clip(CAREFUL * factor, SHORTER, 1 / 2) * (end - now)
                 continue
             state = self.stepped(state, keeping, now, end, smooth=True) if found is None else found
-            length = LONGER * (end - now)
+            length = np.clip(CAREFUL * factor, 1 / 2, LONGER) * (end - now)
             now = end
         return state
 
@@ -217,38 +234,40 @@ class MeanField:
             length = min(length, (last - now) / 2)
         return max(np.ceil(length), self.field.shortest)
 
-    def _panel(self, state: State, keeping: Keeping, low: float, high: float) -> State | None:
-        """The state at its end; None where polynomials do not follow it."""
+    def _panel(self, state: State, keeping: Keeping, low: float, high: float) -> tuple[State | None, float]:
+        """The state at its end, None where polynomials do not follow it, and how large the tail is; 0 if not known."""
         nodes = low + (radau_nodes(ORDER) + 1) / 2 * (high - low)
         difference = backward_differences(ORDER, np.array([high - low]))[0]
         before = np.eye(ORDER + 1)[1:] - difference  # values one step before the equations, from those at the nodes
         known = self.known(nodes[1:] - 1)._replace(smooth=True)
         found = self._newton(state, difference, before, known)
         if found is None:
-            return None
+            return None, 0.0
         risk = self.total_risk(found)
-        impossible = found[VARIANCE] < -CONVERGED * (found[MEAN] ** 2 + risk[:, None])
-        if tails(risk, np.finfo(float).tiny) > TAIL or impossible.any():
-            return None
-        ended = state._replace(values=found[:, -1])
+        impossible = found[VARIANCE] < -CONVERGED * (found[MEAN] ** 2 + risk[..., None])
+        tail = float(tails(risk, np.finfo(float).tiny).max())
+        if tail > self.tail or impossible.any():
+            return None, tail
+        values = found[:, :, -1]
         if keeping.weight == 0:
-            return ended
-        return State(ended.values, *self._sums(state, found, keeping, difference, before, known))
+            return state._replace(values=values), tail
+        return State(values, *self._sums(state, found, keeping, difference, before, known)), tail
 
     def _newton(self, state: State, difference: np.ndarray, before: np.ndarray, known: Known) -> np.ndarray | None:
-        """(q, p + 1, K) values at the nodes."""
-        values = np.repeat(state.values[:, None], ORDER + 1, axis=1)
-        risk = np.full(ORDER + 1, np.inf)
+        """(q, S, p + 1, K) values at the nodes."""
+        values = np.repeat(state.values[:, :, None], ORDER + 1, axis=2)
+        risk = np.full(values.shape[1:3], np.inf)
         for iteration in range(MOST_ITERATIONS):
-            there = np.einsum("jn,qnk->qjk", before, values)
-            loss = self.loss(there)
-            known = self.met(there, loss, known)
-            changed = self.change(there, loss, known)
+            there = before @ values
+            rows = _rows(there)
+            loss = self.loss(rows)
+            known = self.met(rows, loss, known)
+            changed = self.change(rows, loss, known)
             if iteration % RENEWED == 0:
                 slopes = self._slopes(there, loss, changed, difference, before, known)
                 if slopes is None:
                     return None
-            values[:, 1:] += slopes.correction(changed - np.einsum("jn,qnk->qjk", difference, values))
+            values[:, :, 1:] += slopes.correction(changed.reshape(there.shape) - difference @ values)
             now = self.total_risk(values)
             if not np.isfinite(now).all():
                 return None
@@ -267,42 +286,44 @@ class MeanField:
         known: Known,
     ) -> "Slopes | None":
         """Of the equations, from derivatives by differences; None where they say nothing."""
-        own, shared = self._derivatives(there, loss, changed, known)
+        own, shared = self._derivatives(_rows(there), loss, changed, known)
         if not np.isfinite(own).all():
             return None
-        q, p, size = there.shape
-        matrix = np.einsum("jn,ab->janb", difference[:, 1:], np.eye(q))[..., None]
-        matrix = matrix - np.einsum("abjk,jn->janbk", own, before[:, 1:])
-        inverse = np.linalg.inv(np.moveaxis(matrix.reshape(p * q, p * q, size), -1, 0))
+        q, runs, p, size = there.shape
+        own = np.ascontiguousarray(own.reshape(q, q, runs, p, size).transpose(2, 4, 3, 0, 1))
+        matrix = np.einsum("jn,ab->janb", difference[:, 1:], np.eye(q))
+        matrix = matrix - own[..., None, :] * before[:, None, 1:, None]
+        inverse = np.linalg.inv(matrix.reshape(runs, size, p * q, p * q))
         sums = loss.shape[1]
-        by_loss = np.einsum("kxja,acjk->kxjc", inverse.reshape(size, p * q, p, q), shared)
-        by_loss = by_loss.reshape(size, p * q, p * sums)
-        seen = np.zeros((size, p, sums, p, q))
-        seen[..., [MEAN, VARIANCE]] = np.einsum("cajk,jn->kjcna", self._seen(there), before[:, 1:])
-        seen = seen.reshape(size, p * sums, p * q)
-        coupled = np.linalg.inv(np.eye(p * sums) - np.einsum("kjx,kxi->ji", seen, by_loss))
+        shared = shared.reshape(q, sums, runs, p, size)
+        by_loss = np.einsum("skxja,acsjk->skxjc", inverse.reshape(runs, size, p * q, p, q), shared)
+        by_loss = by_loss.reshape(runs, size, p * q, p * sums)
+        seen = np.zeros((runs, size, p, sums, p, q))
+        seen[..., [MEAN, VARIANCE]] = np.einsum("casjk,jn->skjcna", self._seen(there), before[:, 1:])
+        seen = seen.reshape(runs, size, p * sums, p * q)
+        coupled = np.linalg.inv(np.eye(p * sums) - np.einsum("skjx,skxi->sji", seen, by_loss))
         return Slopes(inverse, by_loss, seen, coupled)
 
     def _derivatives(
         self, there: np.ndarray, loss: np.ndarray, changed: np.ndarray, known: Known
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Of the change (q, p, K) by the values (q, q, p, K), and by the loss (q, Q, p, K)."""
-        own = []
-        for place, scale in enumerate(self.field.scales(there)):
-            moved = there.copy()
-            moved[place] += DIFFERENCE * scale
-            own.append((self.change(moved, loss, known) - changed) / (DIFFERENCE * scale))
-        shared = []
-        for place in range(loss.shape[1]):
-            apart = DIFFERENCE * loss[:, [place]]
-            moved = loss + apart * np.eye(loss.shape[1])[place]
-            shared.append((self.change(there, moved, known) - changed) / apart)
-        return np.stack(own, axis=1), np.stack(shared, axis=1)
+        """Of the change (q, P, K) by the values (q, q, P, K), and by the sums (q, Q, P, K): all differences at once."""
+        q, rows, size = there.shape
+        sums = loss.shape[1]
+        scales = np.append(self.field.scales(there), np.broadcast_to(loss.T[..., None], (sums, rows, size)), axis=0)
+        apart = DIFFERENCE * scales
+        moved = np.repeat(there[:, None], q + sums, axis=1)
+        moved[range(q), range(q)] += apart[:q]
+        losses = np.repeat(loss[None], q + sums, axis=0)
+        losses[range(q, q + sums), :, range(sums)] += DIFFERENCE * loss.T
+        every = self.change(moved.reshape(q, -1, size), losses.reshape(-1, sums), known.repeated(q + sums))
+        slopes = (every.reshape(q, q + sums, rows, size) - changed[:, None]) / apart
+        return slopes[:, :q], slopes[:, q:]
 
     def _seen(self, there: np.ndarray) -> np.ndarray:
-        """(Q, 2, p, K): derivatives by mean and variance of the loss."""
+        """(Q, 2, S, p, K): derivatives by mean and variance of the sums."""
         own = np.stack([2 * there[MEAN], np.where(there[VARIANCE] > 0, 1.0, 0.0)])
-        return own * self.field.totals(self.ensemble)[:, None, None]
+        return own * self.field.totals(self.ensemble)[:, None, None, None]
 
     def _sums(
         self,
@@ -314,20 +335,35 @@ class MeanField:
         known: Known,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What the average's sum has at the end of a panel: linear, with the values of directions known."""
-        there = np.einsum("jn,qnk->qjk", before, values)
-        loss = self.loss(there)
-        mixing = self.mixing(there, loss, self.met(there, loss, known))
+        there = before @ values
+        rows = _rows(there)
+        loss = self.loss(rows)
+        mixing = self.mixing(rows, loss, self.met(rows, loss, known))
+        mixing = _modes(mixing.reshape(*mixing.shape[:2], *there.shape[1:]))
+        shape = state.sum_mean.shape
+        with_iterate = _modes(self.field.with_iterate(there))
+        mean, variance = _modes(there[[MEAN, VARIANCE]])
         rho = 1 - keeping.forgetting
         omega = keeping.weight
         solve: Callable = _linear(difference, before)
-        one = np.ones((1, 1, *there.shape[1:]))
-        joined = omega * np.einsum("xyjk,yjk->xjk", mixing, self.field.with_iterate(there))
-        shared = solve(state.covariance, rho * mixing, joined)
-        known_shared = np.einsum("jn,nk->jk", before, shared[0])
-        forcing = 2 * rho * omega * known_shared + omega**2 * there[VARIANCE]
-        sums = solve(state.sum_mean[None], rho * one, omega * there[[MEAN]])
-        squares = solve(state.sum_variance[None], rho**2 * one, forcing[None])
-        return sums[0, -1], shared[:, -1], squares[0, -1]
+        one = np.ones((1, 1, *mean.shape))
+        joined = omega * np.einsum("xyjk,yjk->xjk", mixing, with_iterate)
+        shared = solve(state.covariance.reshape(len(mixing), -1), rho * mixing, joined)
+        forcing = 2 * rho * omega * (before @ shared[0]) + omega**2 * variance
+        sums = solve(state.sum_mean.reshape(1, -1), rho * one, omega * mean[None])
+        squares = solve(state.sum_variance.reshape(1, -1), rho**2 * one, forcing[None])
+        return sums[0, -1].reshape(shape), shared[:, -1].reshape(-1, *shape), squares[0, -1].reshape(shape)
+
+
+def _rows(values: np.ndarray) -> np.ndarray:
+    """(q, S, p, K) as a field sees them, (q, S p, K)."""
+    return values.reshape(values.shape[0], -1, values.shape[-1])
+
+
+def _modes(values: np.ndarray) -> np.ndarray:
+    """(…, S, p, K) as if all runs were modes of one, (…, p, S K)."""
+    moved = np.moveaxis(values, -3, -2)
+    return moved.reshape(*moved.shape[:-2], -1)
 
 
 def _possible(values: np.ndarray) -> np.ndarray:

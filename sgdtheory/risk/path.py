@@ -121,8 +121,8 @@ def _along(problem: AbstractProblem, course: Course, stops: np.ndarray) -> tuple
     """Bias and variance of iterate and average at the stops, (2, 2, K), and their relative errors (2, K)."""
     error = np.zeros((2, stops.size))
     if not course.algorithm.linear:
-        seen = equivalent_risk(problem, course, stops)
-        return np.stack([seen.means, seen.variances], axis=1), seen.error
+        seen = equivalent_risk(problem, [course], stops)
+        return np.stack([seen.means, seen.variances], axis=1)[..., 0], seen.error[..., 0]
     found, approximated = _parts_along(problem, course, stops, FINE)
     if approximated:
         rougher, _ = _parts_along(problem, course, stops, ROUGH)

@@ -101,14 +101,25 @@ def test_steps_that_do_not_exist():
     "function",
     [lambda x: x**2, lambda x: np.log(np.cosh(3 * x)), lambda x: np.exp(x) - x, lambda x: abs(x) ** 1.5],
 )
-def test_minima(function, least):
-    place, value = minimum(lambda x: function(x - least), 0.0, 0.7, 1e-6)
+@pytest.mark.parametrize("apart", [0.2, 0.7])
+def test_minima(function, least, apart):
+    place, value = minimum(lambda x: function(x - least), 0.0, apart, 1e-6)
     assert value <= function(0.0) + 1e-5
     assert place == pytest.approx(least, abs=0.02)
 
 
+@pytest.mark.parametrize("least", [-3.0, 0.03, 0.7])
+def test_a_minimum_beside_a_cliff(least):
+    """Runs of few steps that do not go far enough: parabolas through a point there squeeze the other side alone."""
+    place, value = minimum(
+        lambda x: np.where(x > least, 0.05 * (x - least), np.log1p(200 * np.maximum(least - x, 0))), 0.0, 0.2, 3e-4
+    )
+    assert value <= 3e-4
+    assert place == pytest.approx(least, abs=0.01)
+
+
 def test_a_minimum_beside_an_end():
     """Beyond it nothing is known."""
-    place, value = minimum(lambda x: x if x >= 0.3 else np.inf, 2.0, 0.7, 1e-4)
+    place, value = minimum(lambda x: np.where(x >= 0.3, x, np.inf), 2.0, 0.7, 1e-4)
     assert value == pytest.approx(0.3, abs=0.02)
     assert place >= 0.3

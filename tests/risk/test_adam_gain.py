@@ -2,16 +2,18 @@
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import integrate, special
 
 from sgdtheory.risk import adam_gain
-from sgdtheory.risk.adam_gain import adam_gains, gain_at
+from sgdtheory.risk.adam_gain import adam_gains, gain_at, noise_at
 from tests.marks import slow
 
 
-def found(beta1, beta2, seen, batch, signal=0.0):
-    polynomials, noise = adam_gains(beta1, beta2).looked_up(np.array([float(seen)]), np.array([float(batch)]))
-    return gain_at(polynomials, np.array([[float(signal)]]))[0, 0], noise[0, 0]
+def found(beta1, beta2, seen, batch, signal=0.0, epsilon=0.0):
+    softened = epsilon > 0
+    gains, noises = adam_gains(beta1, beta2, softened).looked_up(np.array([float(seen)]), np.array([float(batch)]))
+    share = np.array([[1 / (1 + epsilon)]]) if softened else None
+    return gain_at(gains, np.array([[float(signal)]]), share)[0, 0], noise_at(noises, share)[0, 0]
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5, 64, 3000])
@@ -22,8 +24,8 @@ def test_the_first_step_is_a_sign(batch):
     assert found(0.0, 0.99, 1, 1e9, 1.0)[0] == pytest.approx(1, rel=1e-5)
 
 
-def sampled(beta1, beta2, seen, batch, signal, number=200_000):
-    """Means of m̂/√v̂ over u, and their standard error."""
+def sampled(beta1, beta2, seen, batch, signal, epsilon=0.0, number=200_000):
+    """Means of (1 + ε) m̂/(√v̂ + ε) over u, and their standard error."""
     random = np.random.default_rng(8)
     own = signal / ((1 + 2 / batch) * signal + 1 - signal)
     others = batch * (1 - (1 + 2 / batch) * own)
@@ -33,7 +35,8 @@ def sampled(beta1, beta2, seen, batch, signal, number=200_000):
         gradient = squares * np.sqrt(own) / batch + np.sqrt(squares * others) * random.standard_normal(number) / batch
         mean = beta1 * mean + (1 - beta1) * gradient
         square = beta2 * square + (1 - beta2) * gradient**2
-    steps = mean / (1 - beta1**seen) / np.sqrt(square / (1 - beta2**seen)) / np.sqrt(own)
+    size = (np.sqrt(square / (1 - beta2**seen)) + epsilon) / (1 + epsilon)
+    steps = mean / (1 - beta1**seen) / size / np.sqrt(own)
     return steps.mean(), steps.std() / np.sqrt(number)
 
 
@@ -57,9 +60,32 @@ def test_gains_are_sampled_means(beta1, beta2, seen, batch, signal):
     assert abs(wrong - mean) > 4.5 * error + 3e-4
 
 
+@pytest.mark.parametrize("epsilon", [0.02, 0.4, 3.0])
+@pytest.mark.parametrize(
+    ("beta1", "beta2", "seen", "batch", "signal"), [(0.9, 0.95, 60, 1, 0.3), (0.0, 0.5, 40, 2, 0.7)]
+)
+def test_gains_beside_epsilon(beta1, beta2, seen, batch, signal, epsilon):
+    """False alarm 7e-6 each; those without ε are found out."""
+    mean, error = sampled(beta1, beta2, seen, batch, signal, epsilon)
+    gain, _ = found(beta1, beta2, seen, batch, signal, epsilon)
+    assert gain == pytest.approx(mean, abs=4.5 * error + 5e-4)
+    wrong, _ = found(beta1, beta2, seen, batch, signal)
+    assert epsilon < 0.4 or abs(wrong - mean) > 4.5 * error + 5e-4
+
+
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.7, 0.99])
+def test_the_first_step_beside_epsilon(share):
+    """E[G²/(|G| + ε)] of a Gaussian G, B → ∞ with noise alone."""
+    epsilon = 1 / share - 1
+    density = lambda x: x**2 / (x + epsilon) * np.sqrt(2 / np.pi) * np.exp(-(x**2) / 2)  # noqa: E731 (a formula)
+    expected = (1 + epsilon) * integrate.quad(density, 0, 40)[0]
+    assert found(0.9, 0.99, 1, 1e9, 0.0, epsilon)[0] == pytest.approx(expected, rel=6e-4)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
 @pytest.mark.parametrize(("beta1", "beta2", "batch"), [(0.9, 0.95, 1), (0.0, 0.6, 1), (0.8, 0.9, 4)])
-def test_the_scatter_of_many_steps(beta1, beta2, batch):
-    """Variance of Σ m/√v over 1,000 steps: false alarm 7e-6 each."""
+def test_the_scatter_of_many_steps(beta1, beta2, batch, epsilon):
+    """Variance of Σ (1 + ε) m/(√v + ε) over 1,000 steps: false alarm 7e-6 each."""
     random = np.random.default_rng(5)
     number, steps = 6000, 1000
     mean = np.zeros(number)
@@ -69,10 +95,12 @@ def test_the_scatter_of_many_steps(beta1, beta2, batch):
         gradient = np.sqrt(random.chisquare(batch, number) / batch) * random.standard_normal(number)
         mean = beta1 * mean + (1 - beta1) * gradient
         square = beta2 * square + (1 - beta2) * gradient**2
-        total += (step >= 100) * mean / np.sqrt(square)
+        total += (step >= 100) * mean / (np.sqrt(square) + epsilon) * (1 + epsilon)
     measured = total.var() / steps
     edges = 1 / (1 - beta1) / steps  # what the ends of the sum miss
-    assert found(beta1, beta2, 1e9, batch)[1] == pytest.approx(measured, rel=4.5 * np.sqrt(2 / number) + edges)
+    assert found(beta1, beta2, 1e9, batch, 0.0, epsilon)[1] == pytest.approx(
+        measured, rel=4.5 * np.sqrt(2 / number) + edges
+    )
 
 
 @pytest.mark.parametrize(

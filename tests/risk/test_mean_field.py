@@ -10,7 +10,7 @@ from scipy import integrate, special, stats
 
 import sgdtheory as st
 from sgdtheory.algorithms import Course
-from sgdtheory.risk import fields
+from sgdtheory.risk import fields, run_risks
 from sgdtheory.risk.adam_field import AdamField
 from sgdtheory.risk.chi import ChiRule, chi_rule, chi_rules
 from sgdtheory.risk.ensemble import Ensemble, ensemble
@@ -130,7 +130,73 @@ def test_with_the_identity_it_is_the_exact_engine(monkeypatch, shape, average):
         np.testing.assert_allclose(one, other, rtol=3e-5)
 
 
-@pytest.mark.parametrize("method", [SIGN, st.SignSGD(0.9), st.Adam(), st.Adam(0.0, 0.95), st.NormalizedSGD()])
+@pytest.mark.parametrize("average", [LAST, st.UniformAverage()])
+@pytest.mark.parametrize("schedule", [st.Constant(), st.Linear()])
+@pytest.mark.parametrize("batch", [1, 512])
+@pytest.mark.parametrize("beta1", [0.0, 0.9])
+def test_with_a_large_epsilon_it_is_the_linear_method(beta1, batch, schedule, average):
+    """γ/ε at a fixed rate: SGD, or heavy ball whose m̂ is a mean of the gradients seen."""
+    problem = st.PowerLaw(1.5, 2.0, dim=50, noise_variance=0.6)
+    epsilon = 1e9
+
+    def unbiased(step):
+        return schedule.factors(step, 3000) / (1 - beta1 ** (step + 1))
+
+    setting = {"batch_size": batch, "num_samples": 3000 * batch}
+    adam = st.Algorithm(st.Adam(beta1, 0.99, epsilon=epsilon), schedule, average=average)
+    linear = st.Algorithm(st.HeavyBall(beta1), unbiased, average=average)
+    found = st.excess_risk(problem, **setting, learning_rate=0.1 * epsilon, algorithm=adam)
+    exact = st.excess_risk(problem, **setting, learning_rate=0.1 * (1 - beta1), algorithm=linear)
+    assert found.total == pytest.approx(exact.total, rel=1e-4)
+
+
+def test_with_infinitely_many_directions_too():
+    setting = {"batch_size": 4, "num_samples": 12000}
+    problem = st.PowerLaw(1.2, 2.0)
+    adam = st.Algorithm(st.Adam(0.0, 0.99, epsilon=1e9), st.Linear(), average=LAST)
+    found = st.excess_risk(problem, **setting, learning_rate=2e8, algorithm=adam)
+    exact = st.excess_risk(
+        problem, **setting, learning_rate=0.2, algorithm=st.Algorithm(schedule=st.Linear(), average=LAST)
+    )
+    assert found.total == pytest.approx(exact.total, rel=1e-5)
+
+
+def test_a_small_epsilon_is_none():
+    setting = {"batch_size": 4, "learning_rate": 0.01, "num_samples": 4000}
+    found, none = (
+        st.excess_risk(PROBLEM, **setting, algorithm=st.Algorithm(st.Adam(epsilon=epsilon))).total
+        for epsilon in (1e-12, 0.0)
+    )
+    assert found == pytest.approx(none, rel=1e-9)
+
+
+def test_what_is_left_out_has_both_traces():
+    """Of λ, by which steps of one size scatter, and of λ², by which linear ones do."""
+    law = st.PowerLaw(1.3, 1.8)
+    found = ensemble(law, 1e3, 1.0)
+    assert found.multiplicity @ found.spread == pytest.approx(law.trace, rel=1e-4)
+    last = found.multiplicity[-1] * found.spread[-1] ** 2
+    kept = np.ceil((1e3 / 1e-3) ** (2 / 1.3))
+    assert last == pytest.approx(law.tail_squares(kept), rel=1e-6)
+
+
+@pytest.mark.parametrize("average", [LAST, st.TailAverage(0.5)])
+@pytest.mark.parametrize("method", [SIGN, st.Adam(0.9, 0.95), st.NormalizedSGD()])
+def test_side_by_side_runs_are_what_they_are_alone(method, average):
+    """On the panels and modes that one of them needs."""
+    algorithm = st.Algorithm(method, st.Linear(), average=average)
+    rates = np.array([0.002, 0.003, 0.005])
+    setting = 16.0 + 0 * rates, rates, 5000.0 + 0 * rates
+    alone, beside = (
+        run_risks(PROBLEM, algorithm, *setting, tolerance=tolerance, estimate=False).parts.sum(0)
+        for tolerance in (0.0, 1e-5)
+    )
+    np.testing.assert_allclose(beside, alone, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "method", [SIGN, st.SignSGD(0.9), st.Adam(), st.Adam(0.0, 0.95), st.Adam(epsilon=0.1), st.NormalizedSGD()]
+)
 @pytest.mark.parametrize("batch", [1, 4096])
 @pytest.mark.parametrize("schedule", [st.Constant(), st.Linear()])
 def test_panels_are_steps(method, batch, schedule):
@@ -160,6 +226,7 @@ CASES = [  # method, a, b, σ², B, γ, n, schedule, average
     (st.Adam(0.0, 0.8), 1.6, 2.5, 1.0, 2, 0.004, 300, st.Constant(), LAST),
     (st.Adam(0.95, 0.99), 1.3, 1.8, 1.0, 1024, 0.01, 600, st.Cosine(), st.ExponentialAverage(window=0.1)),
     (st.SignSGD(0.9), 1.4, 2.0, 1.0, 4, 0.01, 400, st.Constant(), LAST),
+    (st.Adam(0.0, 0.8, epsilon=0.5), 1.5, 2.0, 1.0, 2, 0.03, 300, st.Linear(), LAST),
 ]
 
 
@@ -206,11 +273,11 @@ class Constant(AdamField):
 
     def looked_up(self, number, batch):
         polynomials, noise = super().looked_up(number, batch)
-        return np.eye(1, polynomials.shape[1]) + 0 * polynomials, 0 * noise + 1
+        return np.eye(1, polynomials.shape[-1]) + 0 * polynomials, 0 * noise + 1
 
 
 def without_gain(method):
-    return Constant(method.beta1, method.beta2)
+    return Constant(method.beta1, method.beta2, method.epsilon)
 
 
 @pytest.mark.parametrize(
@@ -227,6 +294,7 @@ def without_gain(method):
         (8, [without_gain, lambda _: SignField()]),
         slow(9, []),
         (10, [lambda _: SignField()]),
+        (11, [without_gain, lambda method: AdamField(method.beta1, method.beta2)]),
     ],
 )
 def test_the_simulated_mean_is_that(monkeypatch, case, wrong):
@@ -287,7 +355,7 @@ def test_a_run_that_diverges_is_data():
     ("algorithm", "sentence"),
     [
         (st.Algorithm(st.Adam(0.9, 0.5)), "algorithm must be linear in the gradient where risks are exact, got Adam"),
-        (st.Algorithm(st.Adam(epsilon=1e-8)), "where risks are exact, got Adam"),
+        (st.Algorithm(st.Adam(0.0, 0.0, epsilon=1e-8)), "where risks are exact, got Adam"),
         (st.Algorithm(st.Adam(basis="random")), "where risks are exact, got Adam"),
         (st.Algorithm(st.SignSGD(0.9, basis="random")), "where risks are exact, got SignSGD"),
         (st.Algorithm(SIGN, clip_norm=1.0), r"got SignSGD\(.*\) with clip_norm=1"),
