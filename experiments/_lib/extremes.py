@@ -1,4 +1,4 @@
-"""Extremes over a domain that is mapped from the unit cube: random points, faces included, and hill climbs from them."""
+"""Extremes over a domain mapped from the unit cube: random points, faces included, and hill climbs from them."""
 
 from collections.abc import Callable
 from typing import Any
