@@ -248,8 +248,9 @@ class Domain:
 
 def words(row: Row) -> str:
     """A setting in words."""
-    equal = row.problem == "d = 10, clustered" and row.first > 0.995
-    pattern = "d = 10, all λ = 1" if equal else KINDS[row.problem].words
+    kind = KINDS[row.problem]
+    equal = kind.ends in ("clusters", "spread") and row.first > 0.995
+    pattern = f"d = {kind.dim}, all λ = 1" if equal else kind.words
     shape = pattern.format(first=row.first, second=row.second, third=row.third).replace("^-", "^−")
     rate = "γ at its edge" if row.rate_share > 0.995 else f"γ = {row.rate_share:.2g} of its edge"
     noise = "σ² = 0" if row.noise_variance == 0 else f"σ² = {number(row.noise_variance)}"

@@ -92,7 +92,7 @@ def _row(axis: Axes, place: float, summary: Any) -> None:
     for value, marker in ((low, "<"), (high, ">")):
         if not VIEW[0] <= value <= VIEW[1]:
             inside = float(np.clip(value, VIEW[0] * 1.25, VIEW[1] / 1.25))
-            axis.plot(inside, place, marker=marker, color=color, ms=5, ls="")
+            axis.plot(inside, place, marker=marker, color=color, ms=5, ls="", zorder=3)
     left, right = np.clip([first, third], *VIEW)
     face = color if summary.bound.standing == "printed" else "white"
     bar: dict[str, Any] = {"height": 2 * HALF_HEIGHT, "facecolor": face, "edgecolor": color, "ls": style, "zorder": 2}
