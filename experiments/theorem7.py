@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import sgdtheory as st
+from experiments._lib.extremes import climb, log_range, unit_points
 from experiments._lib.processes import map_on_cores
 from experiments._lib.progress import stage, tracked
 from experiments._lib.results import Result, Verdict
@@ -66,8 +67,7 @@ def run(config: Config) -> Result:
 
 PIECES = 8  # that the sampled settings are evaluated in
 NUM_COORDINATES = 6
-SNAP_SHARE = 0.1  # of the coordinates of a step of the search are moved to the nearer face
-FACE_SHARE = 0.25  # points drawn this far outside the domain land on its faces, where extremes tend to lie
+SHARED = 3  # coordinates that settings of one problem share: capacity, source and noise
 UNITS = {
     "capacity": "exponent a of the eigenvalues",
     "source": "exponent b of the initial risk",
@@ -92,11 +92,8 @@ def sample(config: Config) -> dict[str, np.ndarray]:
 
 
 def _unit_points(config: Config) -> np.ndarray:
-    rng = np.random.default_rng(config.seed)
-    shape = (config.num_problems, config.settings_per_problem, NUM_COORDINATES)
-    unit = np.clip(rng.uniform(-FACE_SHARE, 1 + FACE_SHARE, shape), 0.0, 1.0)
-    unit[..., :3] = unit[:, :1, :3]  # settings of one problem share capacity, source and noise
-    return unit
+    shape = config.num_problems, config.settings_per_problem, NUM_COORDINATES
+    return unit_points(config.seed, shape, SHARED)
 
 
 def evaluate(config: Config, unit: np.ndarray) -> dict[str, np.ndarray]:
@@ -104,10 +101,10 @@ def evaluate(config: Config, unit: np.ndarray) -> dict[str, np.ndarray]:
     rows: dict[str, list[np.ndarray]] = {name: [] for name in UNITS}
     for row in tracked(unit):
         problem = _problem(config, row[0])
-        batch = np.floor(_log_range(config.batch_size, row[:, 3]))
-        steps = np.floor(_log_range(config.num_steps, row[:, 4]))
+        batch = np.floor(log_range(config.batch_size, row[:, 3]))
+        steps = np.floor(log_range(config.num_steps, row[:, 4]))
         limit = config.learning_rate_constant * np.minimum(batch / problem.trace, 1 / problem.largest_eigenvalue)
-        rate = limit * _log_range(config.learning_rate, row[:, 5])
+        rate = limit * log_range(config.learning_rate, row[:, 5])
         settings = {"batch_size": batch, "learning_rate": rate, "num_samples": steps * batch}
         risk, bound = st.excess_risk(problem, **settings), st.theorem7(problem, **settings)
         values = {
@@ -134,22 +131,16 @@ def evaluate(config: Config, unit: np.ndarray) -> dict[str, np.ndarray]:
 def sharpen(config: Config, unit: np.ndarray, points: dict, extreme: tuple[str, int]) -> dict[str, float]:
     """An extreme, (term, ±1), over the domain: hill climbs with shrinking steps from the most extreme points."""
     term, side = extreme
-    rng = np.random.default_rng(config.seed)
     leaders = np.argsort(-side * points[term])[: config.search_starts]
-    place, value = unit[leaders], side * points[term][leaders]
-    for width in tracked(np.geomspace(0.3, 1e-3, config.search_rounds)):
-        steps = width * rng.standard_normal((config.search_trials, *place.shape))
-        trials = np.clip(place + steps, 0.0, 1.0)
-        snapped = rng.random(trials.shape) < SNAP_SHARE
-        trials = np.where(snapped, np.round(trials), trials)
+
+    def value(trials: np.ndarray) -> np.ndarray:
         found = side * evaluate(config, trials.reshape(-1, 1, NUM_COORDINATES))[term]
-        found = found.reshape(trials.shape[:2])
-        best = found.argmax(0), np.arange(leaders.size)
-        better = found[best] > value
-        place = np.where(better[:, None], trials[best], place)
-        value = np.where(better, found[best], value)
-    winner = place[value.argmax()][None, None, :]
-    return {name: float(column[0]) for name, column in evaluate(config, winner).items()}
+        return found.reshape(trials.shape[:2])
+
+    start = unit[leaders], side * points[term][leaders]
+    effort = {"trials": config.search_trials, "rounds": config.search_rounds}
+    winner, _ = climb(value, *start, seed=config.seed, **effort)
+    return {name: float(column[0]) for name, column in evaluate(config, winner[None, None, :]).items()}
 
 
 def _problem(config: Config, unit: np.ndarray) -> st.PowerLaw:
@@ -158,11 +149,7 @@ def _problem(config: Config, unit: np.ndarray) -> st.PowerLaw:
     low, high = config.source
     source = max(low + (high - low) * unit[1], low + 1e-3)
     signal = st.PowerLaw(capacity, source).initial_risk
-    return st.PowerLaw(capacity, source, noise_variance=signal * float(_log_range(config.noise_to_signal, unit[2])))
-
-
-def _log_range(ends: tuple[float, float], unit: Any):
-    return ends[0] * (ends[1] / ends[0]) ** np.asarray(unit)
+    return st.PowerLaw(capacity, source, noise_variance=signal * float(log_range(config.noise_to_signal, unit[2])))
 
 
 def _drift(points: dict[str, np.ndarray], term: str, side: int) -> float:

@@ -66,6 +66,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("ratio_law", 8, 60),
         Experiment("model_size", 25, 600),
         Experiment("theorem7", 18, 1500),
+        Experiment("bounds", 12, 140),
         Experiment("simulation_vs_theory", 27, 430),
         Experiment("heavy_tails", 40, 200, by_name_only=True),
         Experiment("corollary8", 18, 700),

@@ -11,6 +11,7 @@ from experiments import (
     ablations,
     averages,
     averaging,
+    bounds,
     curves_batch_size,
     learning_rate_transfer,
     mlperf,
@@ -94,6 +95,7 @@ def of_momentum(config: Any, rows: Any) -> list[Verdict]:
 JUDGES: dict[str, tuple[Any, type | None, Callable[[Any, Any], Sequence[Verdict]]]] = {
     "ablations": (ablations, None, of_ablations),
     "averages": (averages, Critical, of_averages),
+    "bounds": (bounds, bounds.Row, lambda config, rows: bounds.judged(config, rows, 0.0)),
     "curves_batch_size": (
         curves_batch_size,
         curves_batch_size.Row,

@@ -1,0 +1,64 @@
+"""Extremes over a domain mapped from the unit cube: random points, faces included, and hill climbs from them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from experiments._lib.progress import tracked
+
+FACE_SHARE = 0.25  # points drawn this far outside the domain land on its faces, where extremes tend to lie
+SNAP_SHARE = 0.1  # of the coordinates of a step of a climb are moved to the nearer face
+HOLD_SHARE = 0.5  # of a climb's rounds leave what its trials share where it is
+WIDTHS = 0.3, 1e-3  # of the first and the last steps, in units of the cube's side
+
+
+def unit_points(seed: int, shape: tuple[int, int, int], shared: int) -> np.ndarray:
+    """Random points of the unit cube, (P, S, coordinates); those of a row have the first `shared` in common."""
+    rng = np.random.default_rng(seed)
+    unit = np.clip(rng.uniform(-FACE_SHARE, 1 + FACE_SHARE, shape), 0.0, 1.0)
+    unit[..., :shared] = unit[:, :1, :shared]
+    return unit
+
+
+def climb(
+    value: Callable[[np.ndarray], np.ndarray],
+    place: np.ndarray,
+    height: np.ndarray,
+    *,
+    seed: int,
+    trials: int,
+    rounds: int,
+    shared: int = 0,
+) -> tuple[np.ndarray, float]:
+    """The highest place that hill climbs with shrinking steps reach, and its height.
+
+    Args:
+        value: (trials, S, coordinates) in the unit cube → (trials, S) heights, −inf where there is none.
+        place: (S, coordinates), where the climbs begin.
+        height: (S,), of these.
+        seed: of the steps.
+        trials: steps that each climb tries in a round.
+        rounds: of every climb.
+        shared: so many first coordinates are the same in the trials of one climb and round: one problem, say, which is
+            dear to set up, at many settings.
+    """
+    rng = np.random.default_rng(seed)
+    for width in tracked(np.geomspace(*WIDTHS, rounds)):
+        trial = np.clip(place + width * rng.standard_normal((trials, *place.shape)), 0.0, 1.0)
+        snapped = rng.random(trial.shape) < SNAP_SHARE
+        trial = np.where(snapped, np.round(trial), trial)
+        if shared:
+            held = rng.random(len(place)) < HOLD_SHARE
+            trial[..., :shared] = np.where(held[:, None], place[:, :shared], trial[0, :, :shared])
+        found = value(trial)
+        best = found.argmax(0), np.arange(len(place))
+        better = found[best] > height
+        place = np.where(better[:, None], trial[best], place)
+        height = np.where(better, found[best], height)
+    return place[height.argmax()], float(height.max())
+
+
+def log_range(ends: tuple[float, float], unit: Any) -> Any:
+    """From one end at 0 to the other at 1, log-uniformly."""
+    return ends[0] * (ends[1] / ends[0]) ** np.asarray(unit)
