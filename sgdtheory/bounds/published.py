@@ -135,9 +135,9 @@ class PublishedBound:
         read: how far its statement was seen: in full, as another text quotes it, …
         about: what it bounds there, in the source's words and ours.
         batches: what it says of B > 1.
-        standing: "printed": with all constants, its statement seen as printed or as quoted in full; "recalled": its
-            constants are from memory, tried on random settings and not refuted; "order": factors of 1 stand for
-            constants that are not stated.
+        standing: "printed": with all constants, its statement seen as printed or as quoted in full, or proved anew for
+            the problems here; "recalled": its constants are from memory, tried on random settings and not refuted;
+            "order": factors of 1 stand for constants that are not stated.
         algorithm: whose risk it bounds.
         statement: its value and conditions.
     """
