@@ -1,0 +1,237 @@
+"""Numbers that are known to lie between two ends: ball arithmetic for formulas written in NumPy's functions."""
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+SHOWN_DIGITS = 30
+
+
+class Undecided(Exception):
+    """A comparison whose answer depends on where in their balls the numbers lie."""
+
+
+def flint() -> ModuleType:
+    """python-flint, where it is installed."""
+    try:
+        import flint as library  # pyright: ignore[reportMissingImports] (an extra)
+    except ImportError:
+        raise ImportError(
+            "certificates need python-flint, which is not installed: pip install 'sgdtheory[certified]'"
+        ) from None
+    return library
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """A real number between two rational ones.
+
+    Example:
+        >>> from fractions import Fraction
+        >>> import sgdtheory as st
+        >>> third = st.bounds.Enclosure(Fraction(33333, 100000), Fraction(33334, 100000))
+        >>> print(third, third.digits)
+        0.3333… 4
+
+    Attributes:
+        lower: it is at least this, exactly.
+        upper: it is at most this, exactly.
+    """
+
+    lower: Fraction
+    upper: Fraction
+
+    def __float__(self) -> float:
+        """The middle, rounded."""
+        return float((self.lower + self.upper) / 2)
+
+    @property
+    def width(self) -> float:
+        """(upper − lower)/|middle|, its relative width."""
+        middle = abs(self.lower + self.upper) / 2
+        return float((self.upper - self.lower) / middle) if middle else math.inf * (self.upper > self.lower)
+
+    @property
+    def digits(self) -> int:
+        """⌊−log₁₀ width⌋: how many decimal digits are certain, of 30 at most."""
+        return SHOWN_DIGITS if self.width == 0 else min(max(math.floor(-math.log10(self.width)), 0), SHOWN_DIGITS)
+
+    def __str__(self) -> str:
+        """The digits that both ends begin with, not rounded; the middle ± half of the width where they disagree."""
+        if self.lower == self.upper and Fraction(repr(float(self.lower))) == self.lower:
+            return repr(float(self.lower))
+        figures, exponent = self._common()
+        if len(figures) < max(self.digits, 1):
+            with localcontext(prec=self.digits + 3):
+                middle = Decimal((self.lower + self.upper).numerator) / (self.lower + self.upper).denominator / 2
+            return f"{middle} ± {float((self.upper - self.lower) / 2) + 0.01 * self.width * abs(float(self)):.1e}"
+        sign = "-" if self.upper < 0 else ""
+        if -5 <= exponent < len(figures):
+            before = figures[: exponent + 1] if exponent >= 0 else "0"
+            after = figures[exponent + 1 :] if exponent >= 0 else "0" * (-exponent - 1) + figures
+            return f"{sign}{before}.{after}…"
+        return f"{sign}{figures[0]}.{figures[1:]}…e{exponent}"
+
+    def _common(self) -> tuple[str, int]:
+        """Common leading digits, and the power of ten of the first."""
+        low, high = sorted((abs(self.lower), abs(self.upper)))
+        if self.lower * self.upper <= 0:
+            return "", 0
+        exponent = _decade(high)
+        scale = Fraction(10) ** (SHOWN_DIGITS - 1 - exponent)
+        ends = [str(math.floor(end * scale)).rjust(SHOWN_DIGITS, "0") for end in (low, high)]
+        common = next((k for k, (x, y) in enumerate(zip(*ends, strict=True)) if x != y), SHOWN_DIGITS)
+        return ends[1][:common], exponent
+
+
+def _decade(value: Fraction) -> int:
+    """⌊log₁₀ value⌋."""
+    guess = len(str(value.numerator)) - len(str(value.denominator))
+    return guess if Fraction(10) ** guess <= value else guess - 1
+
+
+class Ball:
+    """A ball of `arb`, or a power series of such, in the place of a number in a formula.
+
+    Comparisons that are not certain raise `Undecided`, so that no branch is taken by chance. There is no way back to a
+    float: a formula that asks for one fails instead of losing its proof.
+    """
+
+    __slots__ = ("value",)
+    __hash__ = None  # pyright: ignore[reportAssignmentType] (equality may be undecided)
+
+    def __init__(self, value: Any) -> None:
+        self.value = raw(value)
+
+    @property
+    def constant(self) -> Any:
+        """The ball itself; of a series its first coefficient."""
+        return self.value if isinstance(self.value, flint().arb) else self.value[0]
+
+    @property
+    def enclosure(self) -> Enclosure:
+        """Its two ends.
+
+        Raises:
+            Undecided: it has none.
+        """
+        if not self.constant.is_finite():
+            raise Undecided("an enclosure has no finite ends")
+        return Enclosure(*(_fraction(end) for end in (self.constant.lower(), self.constant.upper())))
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """NumPy's functions go through the methods of the same name; extremes need no comparison."""
+        if ufunc.__name__ in EXTREMES and method == "__call__":
+            return EXTREMES[ufunc.__name__](*map(Ball, inputs))
+        return getattr(ufunc, method)(*map(_boxed, inputs), **options)
+
+    def __neg__(self) -> "Ball":
+        return Ball(-self.value)
+
+    def __abs__(self) -> "Ball":
+        return Ball(abs(self.value))
+
+    def __pow__(self, power: Any) -> "Ball":
+        whole = isinstance(power, int | float) and float(power).is_integer()
+        return Ball(self.value ** (int(power) if whole else raw(power)))
+
+    def sqrt(self) -> "Ball":
+        """Of a ball that reaches below 0 the root of what does not: elsewhere the formula is no number at all."""
+        if isinstance(self.value, flint().arb) and self.value.upper() >= 0:
+            return Ball(self.value.nonnegative_part().sqrt())
+        return Ball(self.value.sqrt())
+
+    def clip(self, low: Any, high: Any, **_: Any) -> "Ball":
+        """What `np.clip` calls."""
+        return _minimum(_maximum(self, Ball(low)), Ball(high))
+
+    def __getattr__(self, name: str) -> Callable[[], "Ball"]:
+        """Log, exp, log1p, …, by NumPy's name, which are also those of arb."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        function = getattr(self.value, name)
+        return lambda: Ball(function())
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return not self.constant.is_nan()  # what `x != x` asks
+        here, there = self.constant, Ball(other).constant
+        return _decided(here == there, here != there, f"whether {here} = {there}")
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+
+def raw(value: Any) -> Any:
+    """An arb of a number, taken exactly; arbs, series and what a Ball holds as they are."""
+    if isinstance(value, Ball):
+        return value.value
+    if isinstance(value, np.ndarray):
+        return raw(value.item())
+    if isinstance(value, np.generic):
+        return flint().arb(value.item())
+    if isinstance(value, int | float):
+        return flint().arb(value)
+    return value
+
+
+def _boxed(value: Any) -> np.ndarray:
+    """An array of objects, without the unpacking that NumPy tries."""
+    if isinstance(value, np.ndarray):
+        return value.astype(object)
+    box = np.empty((), dtype=object)
+    box[()] = value.item() if isinstance(value, np.generic) else value
+    return box
+
+
+def _fraction(end: Any) -> Fraction:
+    mantissa, exponent = end.man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+
+
+def _decided(true: bool, false: bool, question: str) -> bool:
+    if true or false:
+        return bool(true)
+    raise Undecided(f"it cannot be decided {question}")
+
+
+def _arithmetic(name: str) -> None:
+    operation = getattr(operator, name)
+    setattr(Ball, f"__{name}__", lambda self, other: Ball(operation(self.value, raw(other))))
+    setattr(Ball, f"__r{name}__", lambda self, other: Ball(operation(raw(other), self.value)))
+
+
+def _comparison(name: str, opposite: str, sign: str) -> None:
+    holds, fails = getattr(operator, name), getattr(operator, opposite)
+
+    def compared(self: Ball, other: object) -> bool:
+        here, there = self.constant, Ball(other).constant
+        return _decided(holds(here, there), fails(here, there), f"whether {here} {sign} {there}")
+
+    setattr(Ball, f"__{name}__", compared)
+
+
+for _name in ("add", "sub", "mul", "truediv"):
+    _arithmetic(_name)
+for _name, _opposite, _sign in (("lt", "ge", "<"), ("le", "gt", "≤"), ("gt", "le", ">"), ("ge", "lt", "≥")):
+    _comparison(_name, _opposite, _sign)
+
+
+def _maximum(one: Ball, other: Ball) -> Ball:
+    if all(isinstance(each.value, flint().arb) for each in (one, other)):
+        return Ball(one.value.max(other.value))
+    return one if one - other >= 0 else other
+
+
+def _minimum(one: Ball, other: Ball) -> Ball:
+    return -_maximum(-one, -other)
+
+
+EXTREMES = {"maximum": _maximum, "minimum": _minimum}
