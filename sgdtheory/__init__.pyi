@@ -12,6 +12,7 @@ from . import problems as problems
 from . import risk as risk
 from . import simulation as simulation
 from . import sweep as sweep
+from . import testing as testing
 from . import training as training
 from .algorithms import SGD as SGD
 from .algorithms import WSD as WSD

@@ -19,6 +19,7 @@ WINGS = (
     "fits",
     "simulation",
     "bounds",
+    "testing",
     "training",
     "sweep",
     "plotting",

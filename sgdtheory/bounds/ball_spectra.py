@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.bounds.balls import Ball, Undecided, flint
+from sgdtheory.bounds.balls import Ball, Undecided, boxed, flint
+from sgdtheory.bounds.published import Asked
 from sgdtheory.problems import AbstractProblem, LeastSquares, PowerLaw
 
 MOST_LISTED = 20_000  # directions one by one: a second or so for each sum
@@ -155,6 +156,11 @@ def in_balls(problem: AbstractProblem) -> BallSpectrum:
             f"certificates are for PowerLaw and for problems that list their directions, got {problem!r}"
         ) from None
     return ListedBalls(listed.eigenvalues, listed.signal, problem.noise_variance)
+
+
+def asked_in_balls(spectrum: Any, batch: Any, rate: Any, steps: int) -> Asked:
+    """What a statement is asked, with balls in arrays without axes: formulas index them as they do floats."""
+    return Asked(spectrum, *(boxed(Ball(value)) for value in (batch, rate, steps)))
 
 
 def _zero(value: Any) -> bool:

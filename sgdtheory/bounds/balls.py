@@ -123,20 +123,26 @@ class Ball:
             Undecided: it has none.
         """
         if not self.constant.is_finite():
-            raise Undecided("an enclosure has no finite ends")
+            raise Undecided("the value is infinite or no number")
         return Enclosure(*(_fraction(end) for end in (self.constant.lower(), self.constant.upper())))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """NumPy's functions go through the methods of the same name; extremes need no comparison."""
-        if ufunc.__name__ in EXTREMES and method == "__call__":
+        if ufunc.__name__ in EXTREMES and not any(map(np.ndim, inputs)):
             return EXTREMES[ufunc.__name__](*map(Ball, inputs))
-        return getattr(ufunc, method)(*map(_boxed, inputs), **options)
+        return getattr(ufunc, method)(*map(boxed, inputs), **options)
 
     def __neg__(self) -> "Ball":
         return Ball(-self.value)
 
     def __abs__(self) -> "Ball":
         return Ball(abs(self.value))
+
+    def __ceil__(self) -> "Ball":
+        return Ball(self.value.ceil())
+
+    def __floor__(self) -> "Ball":
+        return Ball(self.value.floor())
 
     def __pow__(self, power: Any) -> "Ball":
         whole = isinstance(power, int | float) and float(power).is_integer()
@@ -182,8 +188,8 @@ def raw(value: Any) -> Any:
     return value
 
 
-def _boxed(value: Any) -> np.ndarray:
-    """An array of objects, without the unpacking that NumPy tries."""
+def boxed(value: Any) -> np.ndarray:
+    """An array of objects, without the unpacking that NumPy tries: what formulas index and reshape."""
     if isinstance(value, np.ndarray):
         return value.astype(object)
     box = np.empty((), dtype=object)

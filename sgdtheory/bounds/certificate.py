@@ -10,11 +10,11 @@ import numpy as np
 
 from sgdtheory._common.arguments import checked_name, positive_number, samples_used, settings_arrays, single_number
 from sgdtheory.algorithms import DEFAULT, Algorithm
-from sgdtheory.bounds.ball_spectra import BallSpectrum, in_balls
+from sgdtheory.bounds.ball_spectra import BallSpectrum, asked_in_balls, in_balls
 from sgdtheory.bounds.balls import Ball, Enclosure, Undecided, flint
 from sgdtheory.bounds.enclosed_risk import Node, Run, first_averaged, risk, seconds
 from sgdtheory.bounds.node_rules import checked_nodes, single_nodes, systems
-from sgdtheory.bounds.published import Asked, PublishedBound
+from sgdtheory.bounds.published import PublishedBound
 from sgdtheory.bounds.theorem_7 import theorem7, zhang_2024
 from sgdtheory.problems import LeastSquares
 
@@ -109,7 +109,7 @@ def certify(
     """Enclose exact risk and bound at one setting in ball arithmetic: every digit printed is proven.
 
     All numbers of the setting are float64 and taken exactly. Finite spectra are followed direction by direction; power
-    laws and long lists in groups, between two systems of nodes (THEORY.md T40). The value of a published bound and its
+    laws and long lists in groups, between two systems of nodes (THEORY.md T45). The value of a published bound and its
     conditions are enclosed by the same formula that gives its floats; a function of your own is asked once, and the
     number that it returns is taken for exact.
 
@@ -220,8 +220,7 @@ def _published(bound: PublishedBound, point: tuple[Any, ...], steps: int) -> tup
     failing: list[str] = []
 
     def value() -> Ball:
-        asked: Any = Asked(in_balls(problem), Ball(batch), Ball(rate), Ball(steps))  # pyright: ignore[reportArgumentType]
-        found = bound.statement(asked)
+        found = bound.statement(asked_in_balls(in_balls(problem), batch, rate, steps))
         failing[:] = [f"{words} does not hold" for words, holds in found.conditions.items() if not holds]
         return Ball(found.value)
 

@@ -29,6 +29,15 @@ class Setting(NamedTuple):
     learning_rate: ArrayLike
     num_samples: ArrayLike
 
+    @property
+    def run(self) -> dict[str, Any]:
+        """B, γ and D by their names, as functions of a problem take them."""
+        return {
+            "batch_size": self.batch_size,
+            "learning_rate": self.learning_rate,
+            "num_samples": self.num_samples,
+        }
+
 
 @dataclass(frozen=True)
 class Comparison:

@@ -1,4 +1,4 @@
-"""Many directions between two systems of a hundred nodes: Gauss below, Radau above (THEORY.md T40)."""
+"""Many directions between two systems of a hundred nodes: Gauss below, Radau above (THEORY.md T45)."""
 
 import math
 from typing import Any, NamedTuple

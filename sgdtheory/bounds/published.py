@@ -12,6 +12,7 @@ from sgdtheory.algorithms import DEFAULT, Algorithm
 from sgdtheory.problems import AbstractProblem, LeastSquares, SplitSpectrum
 
 Side = Literal["upper", "lower", "both"]
+Standing = Literal["printed", "recalled", "order"]
 
 
 class Asked(NamedTuple):
@@ -64,9 +65,20 @@ class Asked(NamedTuple):
         """
         return self.largest + (self.trace + self.largest) / self.batch
 
+    @property
+    def noise_and_dim(self) -> Any:
+        """σ²d, 0 without noise."""
+        return self.noise * self.dim if self.spectrum.dim is not None or self.noise > 0 else self.noise
+
     def distance(self, power: int) -> Any:
         """`(w_0 − w*)ᵀ H^{1 − power} (w_0 − w*) = Σ s_i/λ_i^power`: 1 is ‖w_0 − w*‖²; it may be infinite."""
-        return self.spectrum.head_signal(self.dim if np.isinf(self.dim) else int(self.dim), power)
+        if self.spectrum.dim is None:
+            total = self.spectrum.head_signal(np.inf, power)
+            return np.inf if total != total else total  # a divergent sum may come out as nan
+        eigenvalues, signal = self.spectrum.directions()
+        if any(signal[eigenvalues == 0] > 0):
+            return np.inf
+        return self.spectrum.head_signal(self.spectrum.dim, power)
 
 
 class Statement(NamedTuple):
@@ -96,7 +108,7 @@ class BoundValue:
     @property
     def applies(self) -> np.ndarray | bool:
         """Whether all of the theorem's conditions hold."""
-        return np.logical_and.reduce(list(self.conditions.values()))[()]
+        return np.logical_and.reduce([np.asarray(holds) for holds in self.conditions.values()])[()]
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -123,7 +135,9 @@ class PublishedBound:
         read: how far its statement was seen: in full, as another text quotes it, …
         about: what it bounds there, in the source's words and ours.
         batches: what it says of B > 1.
-        constants: whether it has all of them; without, factors of order 1 stand for those not stated.
+        standing: "printed": with all constants, its statement seen as printed or as quoted in full; "recalled": its
+            constants are from memory, tried on random settings and not refuted; "order": factors of 1 stand for
+            constants that are not stated.
         algorithm: whose risk it bounds.
         statement: its value and conditions.
     """
@@ -136,7 +150,7 @@ class PublishedBound:
     batches: str
     statement: Callable[[Asked], Statement] = field(repr=False)
     algorithm: Algorithm = DEFAULT
-    constants: bool = True
+    standing: Standing = "printed"
 
     def __call__(
         self,

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_name, real_array, whole_array, whole_number
-from sgdtheory.bounds.ball_spectra import ListedBalls
+from sgdtheory.bounds.ball_spectra import ListedBalls, asked_in_balls
 from sgdtheory.bounds.balls import Ball, Undecided, flint
 from sgdtheory.bounds.certificate import Certificate, certify
 from sgdtheory.bounds.enclosed_risk import Node, Run, first_averaged, stepped
-from sgdtheory.bounds.published import Asked, PublishedBound
+from sgdtheory.bounds.published import PublishedBound
 from sgdtheory.problems import LeastSquares
 
 BITS = 128
@@ -258,8 +258,8 @@ def _ratio(region: _Region, steps: int, numbers: list[Any]) -> Any:
     """
     eigenvalues, signal = numbers[: region.dim], numbers[region.dim : 2 * region.dim]
     noise, rate = numbers[-2:]
-    asked: Any = Asked(ListedBalls(eigenvalues, signal, noise), *map(Ball, (region.batch, rate, steps)))  # pyright: ignore[reportArgumentType]
-    found = region.bound.statement(asked)
+    spectrum = ListedBalls(eigenvalues, signal, noise)
+    found = region.bound.statement(asked_in_balls(spectrum, region.batch, rate, steps))
     if not all(found.conditions.values()):
         return None
     here = [0 * part if region.quantity == "variance" else part for part in signal]

@@ -53,7 +53,10 @@ def simulated_means(
     """Every point is a run of its own; points of one problem are simulated in one call."""
     import jax  # half a second that the exact theory does not need
 
-    columns = {name: np.empty(len(points)) for name in ("mean", "error", "exact", "bound")}
+    mean = np.empty(len(points))
+    error = np.empty(len(points))
+    above_exact = np.empty(len(points))
+    above_bound = np.empty(len(points))
     problems = list({id(point.problem): point.problem for point in points}.values())
     for number, problem in enumerate(problems):
         places = [place for place, point in enumerate(points) if point.problem is problem]
@@ -70,11 +73,11 @@ def simulated_means(
             law=law,
             quantity=quantity,
         )
-        columns["mean"][places] = found.mean[:, 0]
-        columns["error"][places] = found.standard_error[:, 0]
-        columns["exact"][places] = found.normal_score(exact[places, None])[:, 0]
-        columns["bound"][places] = found.normal_score(bound[places, None])[:, 0]
-    return Simulated(*columns.values(), replicas, str(law))
+        mean[places] = np.ravel(found.mean)
+        error[places] = np.ravel(found.standard_error)
+        above_exact[places] = np.ravel(found.normal_score(exact[places, None]))
+        above_bound[places] = np.ravel(found.normal_score(bound[places, None]))
+    return Simulated(mean, error, above_exact, above_bound, replicas, str(law))
 
 
 def disagreements(

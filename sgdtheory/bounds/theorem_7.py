@@ -180,5 +180,5 @@ zhang_2024 = PublishedBound(
     about="‖w̄ − w*‖²_H, w̄ the mean of w_0 … w_{n−1}, up to constant factors",
     batches="as published",
     statement=_statement,
-    constants=False,
+    standing="order",
 )

@@ -36,6 +36,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "exact loss curves of several algorithms",
             f"path {POWER_LAW} --batch-size 32 --learning-rate 0.5 --num-samples 1e6 --algorithm 'cosine last'",
         ),
+        "bounds": Entry(
+            "bounds.BoundsCommand",
+            "published bounds, beside the exact risk",
+            f"bounds {POWER_LAW} --dim 50 --batch-size 1 --learning-rate 0.1 --num-samples 1e5",
+        ),
         "schedule": Entry(
             "schedule.ScheduleCommand",
             "best learning rates and batch sizes, and what others lose",
@@ -95,11 +100,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "train a network to a target loss",
             "train --preset bytes --target-loss 2.0 --directory runs/bytes",
         ),
-        "plan-sweep": Entry(
-            "plan_sweep.PlanSweepCommand",
-            "what a sweep will take, and whether it will decide",
-            "plan-sweep sweep.toml --scatter 0.05",
-        ),
         "sweep": Entry(
             "sweep.SweepCommand",
             "train a grid of networks into a store of runs",
@@ -121,6 +121,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "parametrizations.ParametrizationsCommand",
             "exponents of the width: standard, mup and ntk",
             "parametrizations --json",
+        ),
+        "plan-sweep": Entry(
+            "plan_sweep.PlanSweepCommand",
+            "what a sweep will take, and whether it will decide",
+            "plan-sweep sweep.toml --scatter 0.05",
         ),
         "show-sweep": Entry(
             "show_sweep.ShowSweepCommand",

@@ -23,6 +23,7 @@ SETTINGS = [*PROBLEM, "--batch-size", 16, "--learning-rate", 0.3, "--num-samples
 NETWORK = ["--width", 8, "--base-width", 8, "--input-dim", 4, "--batch-size", 4, "--holdout-size", 16]
 LINES = {  # one command a line; STORE is a folder of runs
     "risk": ["risk", *SETTINGS, 1e3, 123456, 1e6, 1e9, 1e12],
+    "bounds": ["bounds", *PROBLEM, "--batch-size", 16, "--learning-rate", 0.3, "--num-samples", 1e4],
     "risk, unstable": ["risk", *SETTINGS[:-2], 5, "--num-samples", 1e4],
     "simulate": ["simulate", *SETTINGS, 400, 1000, "--dim", 20, "--num-replicas", 16],
     "cbs": ["cbs", *PROBLEM, "--num-samples", 100, 1234, "--dim", 30],

@@ -8,7 +8,7 @@ from sgdtheory.bounds.published import Asked, PublishedBound, Statement
 def _statement(asked: Asked) -> Statement:
     """`E f(w̄) − f* ≤ (1/2n) [σ√d/(1 − √(γR²)) + R‖w_0 − w*‖/√(γR²)]²`, f − f* half of the excess risk."""
     edge = asked.rate * asked.fourth
-    noise = np.sqrt(asked.noise / asked.batch * asked.dim) / (1 - np.sqrt(edge))
+    noise = np.sqrt(asked.noise_and_dim / asked.batch) / (1 - np.sqrt(edge))
     start = np.sqrt(asked.distance(1) / asked.rate)
     return Statement((noise + start) ** 2 / asked.steps, {"γ < 1/R²": edge < 1})
 

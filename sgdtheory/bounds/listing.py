@@ -1,0 +1,100 @@
+"""All published bounds, and the best of them at a setting."""
+
+import functools
+import importlib
+import pkgutil
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sgdtheory._common.arguments import settings_arrays
+from sgdtheory.algorithms import DEFAULT, Algorithm
+from sgdtheory.bounds import papers
+from sgdtheory.bounds.published import PublishedBound
+from sgdtheory.bounds.theorem_7 import zhang_2024
+from sgdtheory.problems import AbstractProblem
+
+
+@functools.cache
+def catalogue() -> tuple[PublishedBound, ...]:
+    """Every published bound, in the order of their names: one for each theorem, a file for each paper.
+
+    Example:
+        >>> import sgdtheory as st
+        >>> for bound in st.bounds.catalogue()[:1]:
+        ...     print(bound.name, "|", bound.source, "|", bound.read)
+        bach_moulines_2013 | Bach & Moulines, NeurIPS 2013 (arXiv 1306.2119), Theorem 1 | in full
+    """
+    found = {zhang_2024.name: zhang_2024}
+    for module in pkgutil.iter_modules(papers.__path__):
+        named = vars(importlib.import_module(f"{papers.__name__}.{module.name}"))
+        found |= {bound.name: bound for bound in named.values() if isinstance(bound, PublishedBound)}
+    return tuple(found[name] for name in sorted(found))
+
+
+@dataclass(frozen=True)
+class Best:
+    """The tightest published bounds at settings, arrays of their broadcast shape.
+
+    Attributes:
+        lower: the largest of the lower bounds that apply; 0 where none does.
+        lower_name: whose, "" where none does.
+        upper: the smallest of the upper bounds that apply; inf where none does.
+        upper_name: whose, "" where none does.
+    """
+
+    lower: np.ndarray | float
+    lower_name: np.ndarray | str
+    upper: np.ndarray | float
+    upper_name: np.ndarray | str
+
+
+def best(
+    problem: AbstractProblem,
+    *,
+    batch_size: ArrayLike,
+    learning_rate: ArrayLike,
+    num_samples: ArrayLike,
+    algorithm: Algorithm = DEFAULT,
+    recalled: bool = False,
+) -> Best:
+    """The best published lower and upper bound on the mean excess risk at each setting.
+
+    Of those with all constants that are about this algorithm and whose conditions hold there.
+
+    Example:
+        >>> import sgdtheory as st
+        >>> problem = st.LeastSquares([1.0, 0.5], [1.0, 1.0], noise_variance=1.0)
+        >>> setting = {"batch_size": 1, "learning_rate": 0.1, "num_samples": 1e4}
+        >>> found = st.bounds.best(problem, **setting)
+        >>> print(found.lower <= st.excess_risk(problem, **setting).total <= found.upper)
+        True
+
+    Args:
+        problem: PowerLaw, LeastSquares or your own AbstractProblem.
+        batch_size: B, whole numbers ≥ 1; scalar or array.
+        learning_rate: γ > 0; scalar or array.
+        num_samples: D ≥ B; scalar or array.
+        algorithm: whose risk; the theorems are about averaged SGD, tail averages and last iterates.
+        recalled: whether bounds count whose constants are from memory; the lower ones are.
+
+    Returns:
+        Best.
+
+    Raises:
+        ValueError: an argument outside its range.
+    """
+    standings = {"printed", "recalled"} if recalled else {"printed"}
+    shape = settings_arrays(batch_size, learning_rate, num_samples)[0].shape
+    extremes = {"lower": np.zeros(shape), "upper": np.full(shape, np.inf)}
+    names = {side: np.full(shape, "", dtype=object) for side in extremes}
+    for bound in catalogue():
+        if bound.algorithm != algorithm or bound.standing not in standings:
+            continue
+        value = bound(problem, batch_size=batch_size, learning_rate=learning_rate, num_samples=num_samples)
+        tighter = {"lower": np.greater, "upper": np.less}[bound.side](value.total, extremes[bound.side])
+        chosen = value.applies & tighter
+        extremes[bound.side] = np.where(chosen, value.total, extremes[bound.side])
+        names[bound.side] = np.where(chosen, bound.name, names[bound.side])
+    return Best(extremes["lower"][()], names["lower"][()], extremes["upper"][()], names["upper"][()])

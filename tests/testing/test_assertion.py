@@ -1,0 +1,80 @@
+"""`assert_bound`: right bounds pass, wrong ones fail with a counterexample that is right and simple."""
+
+import re
+
+import pytest
+
+import sgdtheory as st
+
+bach_moulines = st.bounds.bach_moulines_2013
+PLAIN = st.testing.settings(st.testing.problems(power_laws=False), most_steps=1e4)
+
+
+def without_fourth_moment(problem, *, batch_size, learning_rate, num_samples):
+    """Noise and start of averaged SGD, as if `x xᵀ` were H: wrong by the noise of the features."""
+    eigenvalues, signal = problem.directions()
+    start = (signal / eigenvalues).sum() / (learning_rate * num_samples / batch_size)
+    return start + problem.noise_variance * eigenvalues.size / num_samples
+
+
+def failure(bound, **options):
+    with pytest.raises(AssertionError) as caught:
+        st.testing.assert_bound(bound, settings=PLAIN, **options)
+    return str(caught.value)
+
+
+def number(text, after):
+    return float(re.search(rf"{after} ([\d.e+-]+)", text)[1])
+
+
+def test_a_published_bound_holds():
+    st.testing.assert_bound(bach_moulines, max_examples=200)
+
+
+def test_theorem_7_holds_up_to_a_factor_of_8_and_no_better_than_1_5():
+    st.testing.assert_bound(st.bounds.zhang_2024, within=8, max_examples=150)
+    with pytest.raises(AssertionError, match="exact/bound = .*, (above|below)"):
+        st.testing.assert_bound(st.bounds.zhang_2024, within=1.2)
+
+
+def test_a_wrong_bound_is_caught_and_shrunk():
+    """Negative control: a true shape with a false constant, and a counterexample of one direction."""
+    text = failure(without_fourth_moment)
+    assert "LeastSquares(eigenvalues=array([1.])" in text
+    assert "B = 1" in text
+    assert number(text, "exact/bound =") > 1
+
+
+def test_the_counterexample_is_worked_out_by_hand():
+    """Two steps in one direction: what the message computes is the exact risk."""
+    text = failure(lambda problem, **run: 0.01 * problem.initial_risk)
+    assert "B = 1, γ = 0.3, D = 2 (2 steps)" in text
+    assert "r_1 = (1 − γλ)² r_0 + (γλ)²/B (2 r_0 + σ²) = 0.67 " in text
+    assert text.endswith("= 0.7675")
+    assert number(text, "exact risk") == 0.7675
+
+
+def test_both_sides_and_parts():
+    halves = lambda problem, **run: st.excess_risk(problem, **run).total / 2  # noqa: E731
+    st.testing.assert_bound(halves, upper=2.0, lower=2.0 - 1e-6, settings=PLAIN, max_examples=50)
+    assert number(failure(halves, lower=2.1), "exact/bound =") == pytest.approx(2.0)
+    assert "of the bias alone" in failure(lambda problem, **run: 1e-9, quantity="bias")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"within": 0.5}, "within must be at least 1 and stand alone"),
+        ({"within": 2, "upper": 1}, "within must be at least 1 and stand alone"),
+        ({"upper": 1.0, "lower": 2.0}, "lower must be at least 0 and below upper, got lower=2 and upper=1"),
+        ({"lower": -1.0}, "lower must be at least 0"),
+    ],
+)
+def test_bad_limits(options, message):
+    with pytest.raises(ValueError, match=message):
+        st.testing.assert_bound(bach_moulines, **options)
+
+
+def test_an_order_needs_a_factor():
+    with pytest.raises(ValueError, match="say within= which"):
+        st.testing.assert_bound(st.bounds.zhang_2024)
