@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 SHOWN_DIGITS = 30
+ROUNDED = 1.2  # for what rounding the middle to three digits more, and this to two, may lose
+MOST_EXPONENT = 8192  # of two, of an end: e^(−10¹⁰) is a ball of arb, but no fraction
 
 
 class Undecided(Exception):
@@ -55,13 +57,16 @@ class Enclosure:
     @property
     def width(self) -> float:
         """(upper − lower)/|middle|, its relative width."""
+        if self.lower == self.upper:
+            return 0.0
         middle = abs(self.lower + self.upper) / 2
-        return float((self.upper - self.lower) / middle) if middle else math.inf * (self.upper > self.lower)
+        return float((self.upper - self.lower) / middle) if middle else math.inf
 
     @property
     def digits(self) -> int:
         """⌊−log₁₀ width⌋: how many decimal digits are certain, of 30 at most."""
-        return SHOWN_DIGITS if self.width == 0 else min(max(math.floor(-math.log10(self.width)), 0), SHOWN_DIGITS)
+        certain = -math.log10(self.width) if self.width else math.inf
+        return math.floor(min(max(certain, 0), SHOWN_DIGITS))
 
     def __str__(self) -> str:
         """The digits that both ends begin with, not rounded; the middle ± half of the width where they disagree."""
@@ -71,7 +76,7 @@ class Enclosure:
         if len(figures) < max(self.digits, 1):
             with localcontext(prec=self.digits + 3):
                 middle = Decimal((self.lower + self.upper).numerator) / (self.lower + self.upper).denominator / 2
-            return f"{middle} ± {float((self.upper - self.lower) / 2) + 0.01 * self.width * abs(float(self)):.1e}"
+            return f"{middle} ± {ROUNDED * float(self.upper - self.lower) / 2:.1e}"
         sign = "-" if self.upper < 0 else ""
         if -5 <= exponent < len(figures):
             before = figures[: exponent + 1] if exponent >= 0 else "0"
@@ -124,13 +129,17 @@ class Ball:
         """
         if not self.constant.is_finite():
             raise Undecided("the value is infinite or no number")
-        return Enclosure(*(_fraction(end) for end in (self.constant.lower(), self.constant.upper())))
+        return Enclosure(_fraction(self.constant.lower(), up=False), _fraction(self.constant.upper(), up=True))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """NumPy's functions go through the methods of the same name; extremes need no comparison."""
         if ufunc.__name__ in EXTREMES and not any(map(np.ndim, inputs)):
             return EXTREMES[ufunc.__name__](*map(Ball, inputs))
         return getattr(ufunc, method)(*map(boxed, inputs), **options)
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        """As of a NumPy scalar: `[..., None]` adds an axis."""
+        return boxed(self)[index]
 
     def __neg__(self) -> "Ball":
         return Ball(-self.value)
@@ -147,6 +156,9 @@ class Ball:
     def __pow__(self, power: Any) -> "Ball":
         whole = isinstance(power, int | float) and float(power).is_integer()
         return Ball(self.value ** (int(power) if whole else raw(power)))
+
+    def __rpow__(self, base: Any) -> "Ball":
+        return Ball(raw(base)) ** self
 
     def sqrt(self) -> "Ball":
         """Of a ball that reaches below 0 the root of what does not: elsewhere the formula is no number at all."""
@@ -197,9 +209,15 @@ def boxed(value: Any) -> np.ndarray:
     return box
 
 
-def _fraction(end: Any) -> Fraction:
-    mantissa, exponent = end.man_exp()
-    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+def _fraction(end: Any, *, up: bool) -> Fraction:
+    """An end as a fraction; what is smaller than 2^−8192 is rounded outwards."""
+    mantissa, exponent = map(int, end.man_exp())
+    size = exponent + mantissa.bit_length()
+    if size > MOST_EXPONENT:
+        raise Undecided(f"the value is beyond 2^{MOST_EXPONENT}")
+    if mantissa and size < -MOST_EXPONENT:
+        return Fraction((up and mantissa > 0) - (not up and mantissa < 0), 2**MOST_EXPONENT)
+    return Fraction(mantissa) * Fraction(2) ** exponent
 
 
 def _decided(true: bool, false: bool, question: str) -> bool:

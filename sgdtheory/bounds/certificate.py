@@ -228,7 +228,7 @@ def _published(bound: PublishedBound, point: tuple[Any, ...], steps: int) -> tup
         return _precise(value), tuple(failing)
     except Undecided as doubt:
         return None, (str(doubt),)
-    except (TypeError, AttributeError) as error:
+    except (TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"{bound.name} uses a function that has no enclosure: {error}") from error
 
 

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import checked_name, real_array, whole_array, whole_number
+from sgdtheory._common.arguments import checked_name, real_array, single_number, whole_array, whole_number
 from sgdtheory.bounds.ball_spectra import ListedBalls, asked_in_balls
 from sgdtheory.bounds.balls import Ball, Undecided, flint
 from sgdtheory.bounds.certificate import Certificate, certify
@@ -159,6 +160,7 @@ def certify_region(
     checked_name("quantity", quantity, ("total", "bias", "variance"))
     if not isinstance(bound, PublishedBound):
         raise ValueError(f"bound must be a PublishedBound, whose formula can be enclosed, got {bound!r}")
+    lower, upper = single_number("lower", lower), single_number("upper", upper)
     if not (lower > 0 or upper < math.inf):
         raise ValueError("lower or upper must be given: there is nothing to prove")
     ends = _ends(eigenvalues, signal, noise_variance, learning_rate)
@@ -189,9 +191,10 @@ def _ends(eigenvalues: Any, signal: Any, noise: Any, rate: Any) -> tuple[tuple[f
 
 def _searched(region: _Region, boxes: list[_Box], most: int) -> RegionCertificate:
     """The largest box first."""
-    share = 1 / len(boxes)
+    share = Fraction(1, len(boxes))
     queue = [(-share, number, box) for number, box in enumerate(boxes)]
-    looked, done = 0, {"proven": 0.0, "outside": 0.0}
+    looked, done = 0, {"proven": Fraction(0), "outside": Fraction(0)}
+    whole: list[_Box] = []  # as small as floats allow
     refuted = None
     while queue and looked < most and refuted is None:
         size, _, box = heapq.heappop(queue)
@@ -202,11 +205,15 @@ def _searched(region: _Region, boxes: list[_Box], most: int) -> RegionCertificat
         elif seen.verdict == "refuted":
             heapq.heappush(queue, (size, 0, box))
             refuted = _at(region, box)
+        elif box.middle[seen.cut] in box.ends[seen.cut]:
+            whole.append(box)
         else:
             for half, part in enumerate(box.halves(seen.cut)):
                 heapq.heappush(queue, (size / 2, len(boxes) + 2 * looked + half, part))
-    left = tuple(_readable(region, box) for *_, box in sorted(queue))
-    return RegionCertificate(region.lower, region.upper, done["proven"], done["outside"], left, refuted, looked)
+    left = tuple(_readable(region, box) for box in [*(box for *_, box in sorted(queue)), *whole])
+    return RegionCertificate(
+        region.lower, region.upper, float(done["proven"]), float(done["outside"]), left, refuted, looked
+    )
 
 
 def _look(region: _Region, box: _Box) -> _Seen:
