@@ -23,7 +23,7 @@ class Entry(NamedTuple):
 
 
 POWER_LAW = "--capacity 2 --source 3"
-BRIEF = "more on networks"  # of these the overview has names alone
+BRIEF = "more"  # of these the overview has names alone
 GROUPS: dict[str, dict[str, Entry]] = {
     "theory of a power law": {
         "risk": Entry(
