@@ -98,7 +98,8 @@ class Enclosure:
 
 def _decade(value: Fraction) -> int:
     """⌊log₁₀ value⌋."""
-    guess = len(str(value.numerator)) - len(str(value.denominator))
+    bits = value.numerator.bit_length() - value.denominator.bit_length()
+    guess = math.floor((bits + 1) * math.log10(2))  # too large by one at most
     return guess if Fraction(10) ** guess <= value else guess - 1
 
 
@@ -177,11 +178,54 @@ class Ball:
         function = getattr(self.value, name)
         return lambda: Ball(function())
 
+    def __add__(self, other: Any) -> "Ball":
+        return Ball(self.value + raw(other))
+
+    def __radd__(self, other: Any) -> "Ball":
+        return Ball(raw(other) + self.value)
+
+    def __sub__(self, other: Any) -> "Ball":
+        return Ball(self.value - raw(other))
+
+    def __rsub__(self, other: Any) -> "Ball":
+        return Ball(raw(other) - self.value)
+
+    def __mul__(self, other: Any) -> "Ball":
+        return Ball(self.value * raw(other))
+
+    def __rmul__(self, other: Any) -> "Ball":
+        return Ball(raw(other) * self.value)
+
+    def __truediv__(self, other: Any) -> "Ball":
+        return Ball(self.value / raw(other))
+
+    def __rtruediv__(self, other: Any) -> "Ball":
+        return Ball(raw(other) / self.value)
+
+    def __lt__(self, other: Any) -> bool:
+        return self._decided(operator.lt, operator.ge, other, "<")
+
+    def __le__(self, other: Any) -> bool:
+        return self._decided(operator.le, operator.gt, other, "≤")
+
+    def __gt__(self, other: Any) -> bool:
+        return self._decided(operator.gt, operator.le, other, ">")
+
+    def __ge__(self, other: Any) -> bool:
+        return self._decided(operator.ge, operator.lt, other, "≥")
+
     def __eq__(self, other: object) -> bool:
         if self is other:
             return not self.constant.is_nan()  # what `x != x` asks
+        return self._decided(operator.eq, operator.ne, other, "=")
+
+    def _decided(self, holds: Callable[..., Any], fails: Callable[..., Any], other: Any, sign: str) -> bool:
         here, there = self.constant, Ball(other).constant
-        return _decided(here == there, here != there, f"whether {here} = {there}")
+        if holds(here, there):
+            return True
+        if fails(here, there):
+            return False
+        raise Undecided(f"it cannot be decided whether {here} {sign} {there}")
 
     def __bool__(self) -> bool:
         return self != 0
@@ -218,34 +262,6 @@ def _fraction(end: Any, *, up: bool) -> Fraction:
     if mantissa and size < -MOST_EXPONENT:
         return Fraction((up and mantissa > 0) - (not up and mantissa < 0), 2**MOST_EXPONENT)
     return Fraction(mantissa) * Fraction(2) ** exponent
-
-
-def _decided(true: bool, false: bool, question: str) -> bool:
-    if true or false:
-        return bool(true)
-    raise Undecided(f"it cannot be decided {question}")
-
-
-def _arithmetic(name: str) -> None:
-    operation = getattr(operator, name)
-    setattr(Ball, f"__{name}__", lambda self, other: Ball(operation(self.value, raw(other))))
-    setattr(Ball, f"__r{name}__", lambda self, other: Ball(operation(raw(other), self.value)))
-
-
-def _comparison(name: str, opposite: str, sign: str) -> None:
-    holds, fails = getattr(operator, name), getattr(operator, opposite)
-
-    def compared(self: Ball, other: object) -> bool:
-        here, there = self.constant, Ball(other).constant
-        return _decided(holds(here, there), fails(here, there), f"whether {here} {sign} {there}")
-
-    setattr(Ball, f"__{name}__", compared)
-
-
-for _name in ("add", "sub", "mul", "truediv"):
-    _arithmetic(_name)
-for _name, _opposite, _sign in (("lt", "ge", "<"), ("le", "gt", "≤"), ("gt", "le", ">"), ("ge", "lt", "≥")):
-    _comparison(_name, _opposite, _sign)
 
 
 def _maximum(one: Ball, other: Ball) -> Ball:

@@ -20,6 +20,7 @@ from sgdtheory.problems import LeastSquares
 
 TIGHT = 1e-30  # relative width of what is limited by the working precision alone: as many digits are printed
 LEAST_BITS, MOST_BITS = 256, 4096
+SHOWN_DIRECTIONS = 4
 MOST_SECONDS = 20.0  # estimated, for one exact risk
 FIRST_ORDER, ORDER_GAIN = 2, 8.0  # nodes of each group, and by how much one more narrows what lies between, measured
 
@@ -147,7 +148,10 @@ def certify(
     samples = batch * steps
     point = (problem, batch, rate, samples)
     first = first_averaged(algorithm or getattr(bound, "algorithm", DEFAULT), steps)
-    exact = _exact(point, steps, first, quantity, positive_number("width", width))
+    try:
+        exact = _exact(point, steps, first, quantity, positive_number("width", width))
+    except Undecided as doubt:
+        raise ValueError(f"the exact risk has no enclosure: {doubt}") from doubt
     published = zhang_2024 if bound is theorem7 and quantity == "total" else bound
     if isinstance(published, PublishedBound):
         value, doubts = _published(published, point, steps)
@@ -251,7 +255,9 @@ def _distinct(problem: Any) -> int:
 
 def _named(problem: Any) -> str:
     """A problem as it would be written down."""
-    if not isinstance(problem, LeastSquares) or problem.dim > 4:
-        return repr(problem) if not isinstance(problem, LeastSquares) else f"{problem.dim} directions"
+    if not isinstance(problem, LeastSquares):
+        return repr(problem)
+    if len(problem.eigenvalues) > SHOWN_DIRECTIONS:
+        return f"{problem.dim} directions, noise variance {problem.noise_variance!r}"
     lists = (", ".join(map(repr, map(float, values))) for values in problem.directions())
     return "eigenvalues [{}], signal [{}], ".format(*lists) + f"noise variance {problem.noise_variance!r}"

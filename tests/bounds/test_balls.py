@@ -99,6 +99,9 @@ def test_ends_are_those_of_the_ball_however_small():
         ("-1", "3", "1 ± 2.4e+00", 0),
         ("-1", "1", "0 ± 1.2e+00", 0),
         ("0", "0", "0.0", 30),
+        ("9.9999e20", "9.99991e20", "9.9999…e20", 5),
+        ("1e-21", "1.00001e-21", "1.0000…e-21", 5),
+        ("1e3000", "1.0001e3000", "1.000…e3000", 4),
     ],
 )
 def test_printed_digits_are_certain(lower, upper, printed, digits):

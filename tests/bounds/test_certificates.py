@@ -233,6 +233,14 @@ def test_bad_input(arguments, options, message):
         st.bounds.certify(lambda *_, **__: 1.0, arguments, **options)
 
 
+def test_runs_that_diverge():
+    found = st.bounds.certify(lambda *_, **__: 1.0, (PROBLEM, 1, 3.0, 100)).exact
+    exact = st.excess_risk(PROBLEM, batch_size=1, learning_rate=3.0, num_samples=100).total
+    assert float(found) == pytest.approx(exact, rel=1e-10)
+    with pytest.raises(ValueError, match=r"the exact risk has no enclosure: the value is beyond 2\^8192"):
+        st.bounds.certify(lambda *_, **__: 1.0, (PROBLEM, 1, 3.0, 1e6))
+
+
 def test_a_formula_that_asks_for_floats_loses_no_proof():
     def statement(asked):
         return st.bounds.Statement(float(asked.trace), {})
