@@ -40,12 +40,11 @@ def systems(spectrum: BallSpectrum, run: Run, order: int) -> Systems:
     head = single_nodes(spectrum, cuts[0])
     lower, upper = list(head), list(head)
     for before, last in zip(cuts, cuts[1:], strict=False):
-        resting = last == cuts[-1]
+        end = None if last == math.inf else int(last)
         top = spectrum.direction(before + 1)[0]
-        bottom = flint().arb(0) if resting else spectrum.direction(int(last))[0]
+        bottom = flint().arb(0) if end is None else spectrum.direction(end)[0]
         for signal in (True, False):
             power = 0 if signal else 2
-            end = None if resting else int(last)
             moments = [spectrum.sum(before + 1, end, signal, power + k) / top**k for k in range(2 * order)]
             if signal and moments[0] == 0:
                 continue
@@ -67,7 +66,10 @@ def _cuts(spectrum: BallSpectrum, run: Run, order: int) -> list[Any]:
     """
     calm = float(run.batch) / (float(run.batch) + 1) * (1 - 1e-12)  # which directions are in the head is a free choice
     end = math.inf if spectrum.dim is None else spectrum.dim
-    scaled = lambda index: float((run.rate * spectrum.direction(index)[0]).mid())  # noqa: E731
+
+    def scaled(index: int) -> float:
+        return float((run.rate * spectrum.direction(index)[0]).mid()) if index <= end else 0.0
+
     head = min(SINGLE, end)
     while head < end and scaled(int(head) + 1) > calm:
         head += 1

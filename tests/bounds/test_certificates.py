@@ -115,29 +115,25 @@ def test_infinitely_many_directions(capacity, source, batch, rate):
         assert not inside(sum(oracle.infinite_power_law_risk(capacity, source + 1e-6, batch, rate, steps)), found)
 
 
-def test_groups_enclose_what_is_followed_direction_by_direction():
-    """The two systems at every order, and with other averages; without groups the same spectrum is a list."""
-    flint = pytest.importorskip("flint")
-    from sgdtheory.bounds.ball_spectra import in_balls
-    from sgdtheory.bounds.enclosed_risk import Run, risk, stepped
-    from sgdtheory.bounds.node_rules import checked_nodes, single_nodes, systems
+def test_equal_eigenvalues_are_one_node():
+    """Against the same spectrum with eigenvalues that differ by 1e-12: the risk moves by no more than that."""
+    setting = (1, 0.2, 40)
+    equal = st.LeastSquares([1.0, 0.4, 0.4, 0.4], [0.8, 0.5, 1.1, 0.2], noise_variance=0.7)
+    apart = st.LeastSquares([1.0, 0.4 + 1e-12, 0.4, 0.4 - 1e-12], [0.8, 0.5, 1.1, 0.2], noise_variance=0.7)
+    found, other = (st.bounds.certify(lambda *_, **__: 1.0, (problem, *setting)).exact for problem in (equal, apart))
+    assert float(found) == pytest.approx(float(other), rel=1e-11)
+    exact = st.excess_risk(equal, batch_size=1, learning_rate=0.2, num_samples=40).total
+    assert float(found) == pytest.approx(exact, rel=1e-12)
 
-    spectrum = in_balls(st.PowerLaw(1.3, 2.2, dim=150, noise_variance=0.5))
-    listed = in_balls(st.LeastSquares(*st.PowerLaw(1.3, 2.2, dim=150).directions(), 0.5))
-    widths = []
-    for order, first in ((1, 0), (2, 20), (3, 60), (4, 0)):
-        with flint.ctx.workprec(400):
-            run = Run(flint.arb(2), flint.arb(0.5), 60, first, flint.arb(0.5))
-            exact = stepped(single_nodes(spectrum, 150), run)
-            ends = []
-            for system in (systems(spectrum, run, order), systems(listed, run, order)):
-                lower, upper = (risk(checked_nodes(nodes), run) for nodes in system)
-                ends.append((lower, upper))
-            assert len(system.upper) < 150
-            assert ends[0][0] < exact < ends[0][1]
-            assert float((ends[0][0] - ends[1][0]).mid()) == pytest.approx(0, abs=1e-14)
-            widths.append(float((ends[0][1] / ends[0][0] - 1).mid()))
-    assert widths[3] < 1e-6 < widths[1] < widths[0] < 0.5
+
+def test_long_lists_after_many_steps_are_grouped():
+    """600 directions and 10⁶ steps: neither one by one nor by powers; against the exact risk in floats."""
+    eigenvalues = np.geomspace(1.0, 1e-5, 600)
+    problem = st.LeastSquares(eigenvalues, eigenvalues**0.7, noise_variance=2.0)
+    found = st.bounds.certify(lambda *_, **__: 1.0, (problem, 64, 0.2, 64e6), width=1e-2).exact
+    exact = st.excess_risk(problem, batch_size=64, learning_rate=0.2, num_samples=64e6).total
+    assert found.lower < exact < found.upper
+    assert 1e-12 < found.width < 1e-2
 
 
 def test_power_law_settings_reach_the_width_that_is_asked_for():
