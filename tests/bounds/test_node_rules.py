@@ -63,27 +63,31 @@ def test_nodes_that_miss_a_moment_are_noticed():
 
 
 @pytest.mark.parametrize("order", [1, 2, 5])
+@pytest.mark.parametrize("capacity", [1.5, 6.0])
 @pytest.mark.parametrize("dim", [1, 11, 12, 13, 20, 60, 5000, None])
 @pytest.mark.parametrize(("rate", "steps"), [(0.1, 10), (1.9, 10), (1.9, 10**9), (1e-6, 1)])
-def test_cuts(order, dim, rate, steps):
+def test_cuts(capacity, order, dim, rate, steps):
     """All directions are covered once; groups begin where γλ ≤ B/(B + 1) and are larger than their rules."""
-    spectrum = in_balls(st.PowerLaw(1.5, 2.0, dim=dim))
+    spectrum = in_balls(st.PowerLaw(capacity, 2.0, dim=dim))
     cuts = _cuts(spectrum, run_of(batch=3, rate=rate, steps=steps), order)
     assert cuts[-1] == (np.inf if dim is None else dim)
     assert all(after - before > 2 * order for before, after in zip(cuts, cuts[1:], strict=False))
     assert dim is None or dim > 12 or cuts == [dim]
     if len(cuts) > 1:
-        assert rate * (cuts[0] + 1.0) ** -1.5 <= 0.75
+        assert rate * (cuts[0] + 1.0) ** -capacity <= 0.75
         assert cuts[0] == 12
         assert len(cuts) <= 2 + 1.2 * np.log(max(steps, 2) * rate + 1) / np.log(4)
         for first, last in zip(cuts, cuts[1:-1], strict=False):
-            narrow = (first + 1.0) ** -1.5 / last**-1.5 <= 4.0
+            narrow = (first + 1.0) ** -capacity / last**-capacity <= 4.0
             assert narrow or last == first + 1 + 2 * order
-            assert steps * rate * (first + 1.0) ** -1.5 > 0.5
+            assert not narrow or (first + 1.0) ** -capacity / (last + 1.0) ** -capacity > 4.0
+            assert steps * rate * (first + 1.0) ** -capacity > 0.5
 
 
 def test_overshooting_directions_are_single():
-    """All of a flat spectrum are beyond γλ = B/(B + 1): there are no groups."""
+    """1.2 · 19^−0.3 = 0.496 is the first below γλ = B/(B + 1); of a flatter spectrum none is: there are no groups."""
+    spectrum = in_balls(st.PowerLaw(0.3, 1.5, dim=4000))
+    assert _cuts(spectrum, run_of(batch=1, rate=1.2, steps=100), 2)[0] == 18
     spectrum = in_balls(st.PowerLaw(0.1, 1.5, dim=40))
     assert _cuts(spectrum, run_of(batch=1, rate=1.9, steps=100), 2) == [40]
 
