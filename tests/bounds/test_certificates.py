@@ -177,6 +177,61 @@ def test_a_violation_is_a_proof():
     assert "0.25  (the number returned)" in str(wrong)
 
 
+def mine(statement, side="upper", **conditions):
+    """A published bound of one's own."""
+    return st.bounds.PublishedBound(
+        "mine", side, "", "", "", "", lambda asked: st.bounds.Statement(statement(asked), conditions)
+    )
+
+
+@pytest.mark.parametrize(
+    ("side", "factor", "violates", "verdict"),
+    [
+        ("upper", 2.0, False, ": the bound holds"),
+        ("upper", 1.0, False, ": the bound holds"),
+        ("upper", 0.5, True, ": the bound is violated"),
+        ("lower", 2.0, True, ": the bound is violated"),
+        ("lower", 1.0, False, ": the bound holds"),
+        ("lower", 0.75, False, ": the bound holds"),
+        ("both", 0.5, False, "n = 1"),
+        ("both", 2.0, False, "n = 1"),
+    ],
+)
+def test_verdicts_after_one_step(side, factor, violates, verdict):
+    """The risk is Σ s_i = 2, exactly."""
+    setting = (st.LeastSquares([1.0, 0.5], [0.5, 1.5]), 1, 0.1, 1)
+    found = st.bounds.certify(mine(lambda asked: factor * asked.spectrum.initial_risk, side), setting)
+    assert found.exact == st.bounds.Enclosure(Fraction(2), Fraction(2))
+    assert found.violates == violates
+    assert found.proves.endswith(verdict)
+    failing = st.bounds.certify(mine(lambda asked: factor * asked.spectrum.initial_risk, side, never=False), setting)
+    assert not failing.violates
+    assert failing.doubts == ("never does not hold",)
+
+
+@pytest.mark.parametrize("side", ["upper", "lower"])
+def test_equality_that_no_precision_shows(side):
+    setting = (st.LeastSquares([1.0, 0.5], [0.5, 1.5]), 1, 0.1, 1)
+    found = st.bounds.certify(mine(lambda asked: np.sqrt(asked.spectrum.initial_risk) ** 2, side), setting)
+    assert found.proves.endswith(": whether the bound holds here is not decided")
+    assert not found.violates
+
+
+def test_precision_is_raised_until_digits_are_certain_or_given_up():
+    """e^−300 beside 1 takes 433 bits; e^−5000 more than are tried."""
+    setting = (PROBLEM, 1, 0.1, 7)
+    for exponent, width in ((10, 1e-30), (300, 1e-30), (5000, np.inf)):
+        found = st.bounds.certify(mine(lambda asked, k=exponent: np.exp(-k * asked.batch) + 1 - 1), setting)
+        assert found.bound.lower <= Fraction(str(mpmath.exp(-exponent))) * Fraction(1000001, 1000000)
+        assert found.bound.upper >= Fraction(str(mpmath.exp(-exponent))) * Fraction(999999, 1000000)
+        assert found.bound.width < width or found.bound.lower < 0
+        assert (found.ratio is None) == (exponent == 5000)
+    assert found.proves == "nothing is proven at d = 2, B = 1, γ = 0.1, n = 7: the bound may be 0"
+    zero = st.bounds.certify(mine(lambda asked: 0 * asked.batch), setting)
+    assert zero.ratio is None
+    assert "exact/bound  not known" in str(zero)
+
+
 def test_conditions_that_fail_prove_nothing():
     found = st.bounds.certify(st.bounds.bach_moulines_2013, (PROBLEM, 1, 0.4, 7))
     assert found.doubts == ("γ < 1/R² does not hold",)
