@@ -31,7 +31,7 @@ def flint() -> ModuleType:
     return library
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Enclosure:
     """A real number between two rational ones.
 
@@ -49,6 +49,9 @@ class Enclosure:
 
     lower: Fraction
     upper: Fraction
+
+    def __repr__(self) -> str:
+        return f"Enclosure({self})"
 
     def __float__(self) -> float:
         """The middle, rounded."""

@@ -25,7 +25,7 @@ MOST_SECONDS = 20.0  # estimated, for one exact risk
 FIRST_ORDER, ORDER_GAIN = 2, 8.0  # nodes of each group, and by how much one more narrows what lies between, measured
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """What is proven at one setting.
 
@@ -52,7 +52,8 @@ class Certificate:
         """Exact / bound, enclosed; None without a positive bound."""
         if self.bound is None or self.bound.lower <= 0:
             return None
-        return Enclosure(self.exact.lower / self.bound.upper, self.exact.upper / self.bound.lower)
+        least = max(self.exact.lower, Fraction(0))  # a risk is not negative, a ball may reach below 0
+        return Enclosure(least / self.bound.upper, self.exact.upper / self.bound.lower)
 
     @property
     def violates(self) -> bool:
@@ -64,21 +65,23 @@ class Certificate:
     @property
     def proves(self) -> str:
         """One sentence."""
-        if self.doubts or self.ratio is None:
-            return f"nothing is proven at {self._place}: {'; '.join(self.doubts or ('the bound may be 0',))}"
-        verdict = ""
-        if self.side in ("upper", "lower"):
-            holds = self.ratio.upper <= 1 if self.side == "upper" else self.ratio.lower >= 1
-            undecided = "whether the bound holds here is not decided"
-            verdict = ": " + ("the bound is violated" if self.violates else "the bound holds" if holds else undecided)
-        certain = f"certain to {self.ratio.digits} digits" if self.ratio.digits else "certain"
-        return f"exact/bound = {self.ratio} ({certain}) at {self._place}{verdict}"
+        if self.doubts or self.ratio is None or self.side == "both":
+            return self.attained
+        if self.violates:
+            return f"{self.attained}: the bound is violated"
+        holds = self.ratio.upper <= 1 if self.side == "upper" else self.ratio.lower >= 1
+        return f"{self.attained}: {'the bound holds' if holds else 'whether the bound holds here is not decided'}"
 
     @property
-    def _place(self) -> str:
+    def attained(self) -> str:
+        """The ratio and where, without a verdict on the bound."""
         problem, batch, rate, _ = self.setting
         dim = "∞" if problem.dim is None else problem.dim
-        return f"d = {dim}, B = {batch:g}, γ = {rate!r}, n = {self.steps}"
+        place = f"d = {dim}, B = {batch:g}, γ = {rate!r}, n = {self.steps}"
+        if self.doubts or self.ratio is None:
+            return f"nothing is proven at {place}: {'; '.join(self.doubts or ('the bound may be 0',))}"
+        certain = f"certain to {self.ratio.digits} digits" if self.ratio.digits else "certain"
+        return f"exact/bound = {self.ratio} ({certain}) at {place}"
 
     def __str__(self) -> str:
         """The problem, three enclosures and the sentence."""
@@ -86,6 +89,8 @@ class Certificate:
         lines = [f"{name:<12} {value if value is not None else 'not known'}" for name, value in rows.items()]
         lines[1] += f"  ({self.source})"
         return "\n".join([f"{'problem':<12} {_named(self.setting[0])}", *lines, self.proves])
+
+    __repr__ = __str__
 
 
 class Certificates(NamedTuple):
@@ -97,6 +102,8 @@ class Certificates(NamedTuple):
     def __str__(self) -> str:
         """Both, one below the other."""
         return f"lowest exact/bound\n{self.lowest}\n\nhighest exact/bound\n{self.highest}"
+
+    __repr__ = __str__
 
 
 def certify(
@@ -156,8 +163,8 @@ def certify(
     if isinstance(published, PublishedBound):
         value, doubts = _published(published, point, steps)
         return Certificate(point, steps, exact, value, published.name, published.side, doubts)
-    value = _returned(bound, point, quantity)
-    return Certificate(point, steps, exact, value, "the number returned", getattr(bound, "side", "upper"))
+    value, doubts = _returned(bound, point, quantity)
+    return Certificate(point, steps, exact, value, "the number returned", getattr(bound, "side", "upper"), doubts)
 
 
 def _exact(point: tuple[Any, ...], steps: int, first: int, quantity: str, wanted: float) -> Enclosure:
@@ -236,14 +243,15 @@ def _published(bound: PublishedBound, point: tuple[Any, ...], steps: int) -> tup
         raise ValueError(f"{bound.name} uses a function that has no enclosure: {error}") from error
 
 
-def _returned(bound: Callable[..., Any], point: tuple[Any, ...], quantity: str) -> Enclosure:
+def _returned(bound: Callable[..., Any], point: tuple[Any, ...], quantity: str) -> tuple[Enclosure, tuple[str, ...]]:
     """The float that a plain function returns, taken exactly."""
     problem, batch, rate, samples = point
     value = bound(problem, batch_size=np.array(batch), learning_rate=np.array(rate), num_samples=np.array(samples))
     number = single_number("bound", np.asarray(getattr(value, quantity, value)).item())
     if not (math.isfinite(number) and number >= 0):
         raise ValueError(f"bound must return a finite number that is not negative to be certified, got {number}")
-    return Enclosure(Fraction(number), Fraction(number))
+    doubts = () if np.all(getattr(value, "applies", True)) else ("the function says that it does not apply",)
+    return Enclosure(Fraction(number), Fraction(number)), doubts
 
 
 def _distinct(problem: Any) -> int:

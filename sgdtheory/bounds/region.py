@@ -5,7 +5,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ DIGITS_SHOWN = 4
 Range = float | tuple[float, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RegionCertificate:
     """What is proven about `lower ≤ exact/bound ≤ upper` on a region, in shares of its volume.
 
@@ -44,7 +44,7 @@ class RegionCertificate:
     upper: float
     proven: float
     outside: float
-    open: tuple[Mapping[str, Any], ...] = field(repr=False)
+    open: tuple[Mapping[str, Any], ...]
     counterexample: Certificate | None
     boxes: int
 
@@ -60,7 +60,7 @@ class RegionCertificate:
             [f"{self.lower!r}"] * (self.lower > 0) + ["exact/bound"] + [f"{self.upper!r}"] * (self.upper < math.inf)
         )
         if self.counterexample is not None:
-            return f"{claim} is refuted: {self.counterexample.proves}"
+            return f"{claim} is refuted: {self.counterexample.attained}"
         outside = f", {_share(self.outside)} of the region are outside the bound's conditions" if self.outside else ""
         if self.holds:
             return f"{claim} is proven on the whole region ({self.boxes} boxes{outside})"
@@ -71,6 +71,8 @@ class RegionCertificate:
         """The sentence, and the largest boxes that are left."""
         rows = [", ".join(f"{name} {_shown(value)}" for name, value in box.items()) for box in self.open[:3]]
         return "\n".join([self.proves, *(f"  open: {row}" for row in rows)])
+
+    __repr__ = __str__
 
 
 class _Region(NamedTuple):

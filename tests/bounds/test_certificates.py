@@ -175,6 +175,8 @@ def test_a_violation_is_a_proof():
     assert wrong.proves.endswith("n = 7: the bound is violated")
     assert wrong.bound == st.bounds.Enclosure(Fraction(1, 4), Fraction(1, 4))
     assert "0.25  (the number returned)" in str(wrong)
+    assert repr(wrong) == str(wrong)
+    assert repr(wrong.bound) == "Enclosure(0.25)"
 
 
 def mine(statement, side="upper", **conditions):
@@ -241,6 +243,14 @@ def test_conditions_that_fail_prove_nothing():
     assert infinite.bound is None
     assert infinite.ratio is None
     assert "infinite" in infinite.proves
+
+
+def test_a_function_that_does_not_apply_proves_nothing():
+    """Theorem 7's bias, whose conditions ask for a small signal."""
+    setting = (st.LeastSquares([1.0], [2.0], noise_variance=1.0), 1, 0.1, 10)
+    found = st.bounds.certify(st.theorem7, setting, quantity="bias")
+    assert found.doubts == ("the function says that it does not apply",)
+    assert not st.bounds.certify(st.theorem7, (st.LeastSquares([1.0], [0.5]), 1, 0.1, 10), quantity="bias").doubts
 
 
 def test_an_effective_dimension_at_a_tie_is_not_decided():

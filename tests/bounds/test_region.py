@@ -51,7 +51,7 @@ def test_proven_a_little_outside_of_random_points_refuted_a_little_inside(bound,
             problem, batch_size=batch, learning_rate=rate, num_samples=samples, algorithm=bound.algorithm
         )
         assert float(example.exact) == pytest.approx(getattr(exact, quantity), rel=1e-12)
-        assert "is refuted: exact/bound = " in refuted.proves
+        assert f"is refuted: exact/bound = {example.ratio} (certain" in refuted.proves
 
 
 def test_what_is_outside_and_what_is_left_are_said():
