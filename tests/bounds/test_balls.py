@@ -45,6 +45,16 @@ def test_extremes_of_overlapping_balls_hold_both():
     assert ends(np.clip(WIDE, 0.75, 1.25)) == pytest.approx((0.75, 1.25), rel=1e-8)
 
 
+def test_extremes_of_series_are_decided_by_their_values():
+    """Where that is certain, slopes are those of the larger one."""
+    rising, falling = Ball(flint.arb_series([2, 1], prec=2)), Ball(flint.arb_series([1.5, -1], prec=2))
+    assert np.maximum(rising, falling).value[1] == 1
+    assert np.minimum(rising, falling).value[1] == -1
+    assert np.maximum(falling, 1.25).value[1] == -1
+    with pytest.raises(Undecided):
+        np.maximum(falling, WIDE)
+
+
 def test_comparisons_are_certain_or_raise():
     assert WIDE < 2
     assert WIDE > 0
@@ -101,6 +111,12 @@ def test_ends_are_those_of_the_ball_however_small():
         ("0", "0", "0.0", 30),
         ("9.9999e20", "9.99991e20", "9.9999…e20", 5),
         ("1e-21", "1.00001e-21", "1.0000…e-21", 5),
+        ("2/3", "2/3", "0." + "6" * 30 + "…", 30),
+        ("0.0000123456", "0.0000123457", "0.000012345…", 5),
+        ("0.00000123456", "0.00000123457", "1.2345…e-6", 5),
+        ("12345.1", "12345.9", "12345.…", 4),
+        ("12341", "12348", "1.234…e4", 3),
+        ("12345.61", "12345.69", "12345.6…", 5),
         ("1e3000", "1.0001e3000", "1.000…e3000", 4),
     ],
 )
