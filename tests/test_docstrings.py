@@ -28,7 +28,7 @@ def public(doors=DOORS):
 PUBLIC = public()
 
 
-RUN = PUBLIC | public(("sgdtheory.training", "sgdtheory.sweep"))
+RUN = PUBLIC | public(("sgdtheory.training", "sgdtheory.sweep", "sgdtheory.bounds"))
 ELSEWHERE = ["sgdtheory.sweep.cluster_executor"]  # needs a cluster
 
 

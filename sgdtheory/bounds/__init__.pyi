@@ -1,3 +1,7 @@
+from .balls import Enclosure as Enclosure
+from .certificate import Certificate as Certificate
+from .certificate import Certificates as Certificates
+from .certificate import certify as certify
 from .comparison import Comparison as Comparison
 from .comparison import Setting as Setting
 from .comparison import compare as compare
@@ -19,6 +23,8 @@ from .published import Asked as Asked
 from .published import BoundValue as BoundValue
 from .published import PublishedBound as PublishedBound
 from .published import Statement as Statement
+from .region import RegionCertificate as RegionCertificate
+from .region import certify_region as certify_region
 from .theorem_7 import RiskBound as RiskBound
 from .theorem_7 import covered as covered
 from .theorem_7 import theorem7 as theorem7

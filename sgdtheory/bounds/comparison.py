@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import first_where, real_array, samples_used, settings_arrays, whole_number
 from sgdtheory.algorithms import DEFAULT, Algorithm
+from sgdtheory.bounds.certificate import Certificates, certify
 from sgdtheory.bounds.simulated import Simulated, disagreements, simulated_means
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import excess_risk
@@ -49,6 +50,7 @@ class Comparison:
         applies: (P,) whether the bound's own conditions hold; of the others the extremes know nothing.
         side: of the risk on which the bound is: "upper", "lower", or "both", up to constant factors.
         simulated: what was simulated there, if asked for.
+        certificates: what is proven at the two extremes, if asked for.
     """
 
     exact: np.ndarray
@@ -57,6 +59,7 @@ class Comparison:
     applies: np.ndarray
     side: str = "upper"
     simulated: Simulated | None = None
+    certificates: Certificates | None = None
 
     @property
     def ratio(self) -> np.ndarray:
@@ -113,6 +116,7 @@ def compare(
     simulate: int = 0,
     law: Any = "gaussian",
     seed: int = 0,
+    certified: bool = False,
 ) -> Comparison:
     """Ratio exact / bound over settings: the constants with which a bound holds, and where they are attained.
 
@@ -138,6 +142,7 @@ def compare(
             which of the three differ.
         law: of the simulated data, as in `simulate`: "rademacher", `EllipticalT(ν)`, …; exact is of Gaussian data.
         seed: of the simulation.
+        certified: enclose exact risk and bound at the two extremes in ball arithmetic, as `st.bounds.certify` does.
 
     Returns:
         Comparison.
@@ -177,6 +182,10 @@ def compare(
         np.concatenate(inside),
         getattr(bound, "side", "upper"),
     )
+    if certified:
+        ends = (comparison.lowest_at, comparison.highest_at)
+        proven = Certificates(*(certify(bound, each, quantity=quantity, algorithm=run) for each in ends))
+        comparison = replace(comparison, certificates=proven)
     if not replicas:
         return comparison
     means = simulated_means(

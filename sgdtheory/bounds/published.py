@@ -68,7 +68,7 @@ class Asked(NamedTuple):
     @property
     def noise_and_dim(self) -> Any:
         """σ²d, 0 without noise."""
-        return self.noise * self.dim if self.noise > 0 else self.noise
+        return self.noise * self.dim if self.spectrum.dim is not None or self.noise > 0 else self.noise
 
     def distance(self, power: int) -> Any:
         """`(w_0 − w*)ᵀ H^{1 − power} (w_0 − w*) = Σ s_i/λ_i^power`: 1 is ‖w_0 − w*‖²; it may be infinite."""
