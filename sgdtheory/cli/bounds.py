@@ -19,8 +19,8 @@ ITERATES = {"UniformAverage": "mean", "TailAverage": "mean of the last half", "L
 class BoundsCommand(SettingsCommand):
     """What published bounds on the risk of SGD say of one setting, beside the exact risk of what they bound.
 
-    "printed": constants as printed, as quoted in full, or proved anew; "recalled": constants from memory, not refuted; "order": up
-    to constants that the theorem does not name.
+    "printed": constants as printed, as quoted in full, or proved anew; "recalled": constants from memory, not refuted;
+    "order": up to constants that the theorem does not name.
     """
 
     def run(self) -> None:
