@@ -1,5 +1,6 @@
 """Any bound against the exact risk: where is it tight, and how far off can it be?"""
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -157,29 +158,15 @@ def compare(
         raise ValueError("compare takes a bound, which is a function, and a list of settings; see its documentation")
     replicas = whole_number("simulate", simulate, 0)
     run = algorithm or getattr(bound, "algorithm", DEFAULT)
-    exact: list[np.ndarray] = []
-    bounds: list[np.ndarray] = []
-    inside: list[np.ndarray] = []
-    points: list[Setting] = []
-    for item in settings:
-        setting = _as_setting(item)
-        batch, rate, samples = settings_arrays(*setting[1:])
-        samples = samples_used(batch, samples)
-        arguments: Any = {"batch_size": batch, "learning_rate": rate, "num_samples": samples}
-        exact.append(np.ravel(getattr(excess_risk(setting.problem, **arguments, algorithm=run), quantity)))
-        value = bound(setting.problem, **arguments)
-        applies = np.broadcast_to(getattr(value, "applies", True), batch.shape).ravel()
-        bounds.append(_flatten(getattr(value, quantity, value), batch.shape, quantity, applies))
-        inside.append(applies)
-        for point in zip(batch.flat, rate.flat, samples.flat, strict=True):
-            points.append(Setting(setting.problem, *map(float, point)))
-    if not points:
+    found = [_at(bound, _as_setting(item), quantity, run) for item in settings]
+    if not found:
         raise ValueError("settings must hold at least one setting, got none")
+    exact, values, applies, points = zip(*found, strict=True)
     comparison = Comparison(
         np.concatenate(exact),
-        np.concatenate(bounds),
-        tuple(points),
-        np.concatenate(inside),
+        np.concatenate(values),
+        tuple(itertools.chain(*points)),
+        np.concatenate(applies),
         getattr(bound, "side", "upper"),
     )
     if certified:
@@ -189,7 +176,7 @@ def compare(
     if not replicas:
         return comparison
     means = simulated_means(
-        points,
+        comparison.settings,
         comparison.exact,
         comparison.bound,
         replicas=replicas,
@@ -199,6 +186,29 @@ def compare(
         seed=seed,
     )
     return replace(comparison, simulated=means)
+
+
+class _Found(NamedTuple):
+    """Of one setting's P points: exact risk and bound, whether it applies, and the points."""
+
+    exact: np.ndarray
+    bound: np.ndarray
+    applies: np.ndarray
+    points: list[Setting]
+
+
+def _at(bound: Callable[..., Any], setting: Setting, quantity: str, algorithm: Algorithm) -> _Found:
+    batch, rate, samples = settings_arrays(*setting[1:])
+    samples = samples_used(batch, samples)
+    arguments: Any = {"batch_size": batch, "learning_rate": rate, "num_samples": samples}
+    exact = getattr(excess_risk(setting.problem, **arguments, algorithm=algorithm), quantity)
+    value = bound(setting.problem, **arguments)
+    applies = np.broadcast_to(getattr(value, "applies", True), batch.shape).ravel()
+    values = _flatten(getattr(value, quantity, value), batch.shape, quantity, applies)
+    points = [
+        Setting(setting.problem, *map(float, point)) for point in zip(batch.flat, rate.flat, samples.flat, strict=True)
+    ]
+    return _Found(np.ravel(exact), values, applies, points)
 
 
 def _as_setting(item: Any) -> Setting:
