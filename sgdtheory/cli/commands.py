@@ -149,7 +149,6 @@ MOVED: dict[str, dict[str, str]] = {  # command → flag of 0.1.0 → what to wr
 OF_SGD = {"--method": "it goes by the theory of SGD alone; sgdtheory risk, cbs and simulate take other methods"}
 UNCLIPPED = {"--clip-norm": "no risk of clipped gradients is known in theory; sgdtheory simulate takes it"}
 REFUSED: dict[str, dict[str, str]] = {  # command → flag of others → why it has none
-    "schedule": OF_SGD,
     "features": OF_SGD,
     "fit-curves": OF_SGD,
     "risk": UNCLIPPED,

@@ -282,9 +282,9 @@ def test_what_has_no_risk_is_refused_with_what_takes_it(fails, arguments, messag
     assert message in fails(*RISK, "--num-samples", 1e4, *arguments)
 
 
-def test_schedules_are_best_for_sgd_alone(fails):
-    message = "--method is not a flag of sgdtheory schedule: it goes by the theory of SGD alone"
-    assert message in fails("schedule", *RISK[1:7], "--num-samples", 1e4, "--method", "sign")
+def test_what_goes_by_the_theory_of_sgd_says_so(fails):
+    message = "--method is not a flag of sgdtheory features: it goes by the theory of SGD alone"
+    assert message in fails("features", "X.npy", "y.npy", "--method", "sign")
 
 
 def test_help_says_which_default_is_whose():

@@ -179,6 +179,7 @@ def choose_a_method_that_is_not_linear(page):
         page.press("rate_factor", times=3)
     assert state_of(page).rate_factor == pytest.approx(10**0.06, rel=0.01)
     page.choose("first-method", "adam")
+    page.page.locator(".control-first-beta2").wait_for()  # until then the coordinates are signSGD's
     page.choose("first-basis", "random")
     page.wait_for_query("first", "adam basis=random")
     page.wait_for_text("words", "no risk of it is known in theory")
