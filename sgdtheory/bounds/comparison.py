@@ -71,12 +71,12 @@ class Comparison:
     @property
     def lowest(self) -> float:
         """Smallest ratio where the bound applies: the constant with which it holds from below. nan: nowhere."""
-        return self._at(np.nanargmin, self.ratio)
+        return self._extreme(np.nanargmin)
 
     @property
     def highest(self) -> float:
         """Largest ratio where the bound applies: the constant with which it holds from above. nan: nowhere."""
-        return self._at(np.nanargmax, self.ratio)
+        return self._extreme(np.nanargmax)
 
     @property
     def lowest_at(self) -> Setting:
@@ -94,11 +94,9 @@ class Comparison:
             raise ValueError("the bound applies at none of the settings, so that no ratio is an extreme")
         return int(extreme(inside))
 
-    def _at(self, extreme: Callable[[np.ndarray], Any], values: np.ndarray) -> float:
-        try:
-            return float(values[self._place(extreme)])
-        except ValueError:
-            return float("nan")
+    def _extreme(self, extreme: Callable[[np.ndarray], Any]) -> float:
+        inside = np.where(self.applies, self.ratio, np.nan)
+        return float("nan") if np.isnan(inside).all() else float(inside[extreme(inside)])
 
     @property
     def disagreements(self) -> tuple[str, ...]:
@@ -169,7 +167,7 @@ def compare(
         np.concatenate(applies),
         getattr(bound, "side", "upper"),
     )
-    if certified:
+    if certified and not np.isnan(comparison.highest):
         ends = (comparison.lowest_at, comparison.highest_at)
         proven = Certificates(*(certify(bound, each, quantity=quantity, algorithm=run) for each in ends))
         comparison = replace(comparison, certificates=proven)

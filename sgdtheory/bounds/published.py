@@ -178,10 +178,17 @@ class PublishedBound:
         steps = samples_used(batch, samples) / batch
         with np.errstate(all="ignore"):
             found = self.statement(Asked(split(problem), batch, rate, steps))
+        conditions = {**found.conditions, "a finite value": np.isfinite(found.value)}
         return BoundValue(
             np.broadcast_to(found.value, batch.shape)[()],
-            {words: np.broadcast_to(holds, batch.shape)[()] for words, holds in found.conditions.items()},
+            {words: np.broadcast_to(holds, batch.shape)[()] for words, holds in conditions.items()},
         )
+
+
+def nowhere(asked: Asked, condition: str) -> Statement:
+    """Of a theorem that says nothing about this problem: no bound, and the condition that fails."""
+    nothing = 0 * asked.rate
+    return Statement(nothing + np.inf, {condition: nothing < 0})
 
 
 def split(problem: AbstractProblem) -> SplitSpectrum:

@@ -109,7 +109,11 @@ def _along(stage: Stage, moments: Moments, piece: Piece, settled: float) -> Cros
 
 
 def _nothing(moments: Moments, piece: Piece) -> Crossed:
-    return crossed(moments)
+    """Moments stay, and what is summed of them is beyond the range of a float as well."""
+    if piece.keeping is None:
+        return crossed(moments)
+    cross = np.full_like(moments.cross, np.inf)
+    return crossed(moments._replace(cross=cross, square=np.full_like(moments.square, np.inf)))
 
 
 CROSSINGS: dict[str, Callable[[Moments, Piece], Crossed]] = {

@@ -20,6 +20,8 @@ from sgdtheory.problems import AbstractProblem, LeastSquares, PowerLaw
 SMALLEST_EXPONENT = -6  # of amounts of risk: signal and noise
 LARGEST_EXPONENT = 6
 MOST_DECADES = 4  # of eigenvalues below the largest
+NEAR_ONE = 0.99, 0.999  # shares: of an edge, of the largest eigenvalue
+LARGEST_SCALE = 3  # decades of λ_1 about 1
 MOST_STAGES = 4
 BEGINNINGS = [(0, *later) for count in range(MOST_STAGES) for later in itertools.combinations(range(1, 10), count)]
 SHARES = 12  # decades below the edge down to which learning rates go
@@ -34,10 +36,10 @@ def _amounts(low: int, high: int, *first: float) -> draw.SearchStrategy[float]:
 
 
 @functools.cache
-def _shares(decades: int, one: bool = False) -> draw.SearchStrategy[float]:
-    """k·10^−e, k = 1 … 9 and e = 1 … decades, shrinking to 0.9, or to 1 if that may be."""
+def _shares(decades: int, *first: float) -> draw.SearchStrategy[float]:
+    """k·10^−e, k = 1 … 9 and e = 1 … decades, and some others that are simpler, to which they shrink; else to 0.9."""
     found = [float(f"{k}e{-e}") for e in range(1, decades + 1) for k in range(9, 0, -1)]
-    return draw.sampled_from([1.0, *found] if one else found)
+    return draw.sampled_from([*(first or found[:1]), *NEAR_ONE, *found[not first :]])
 
 
 @functools.cache
@@ -50,18 +52,24 @@ def _whole_numbers(low: int, high: float) -> draw.SearchStrategy[int]:
 
 
 @functools.cache
+def _dims(largest: int, infinite: bool) -> draw.SearchStrategy[int | None]:
+    """One draw, so that a power law is not simpler for being drawn with fewer."""
+    return draw.sampled_from([*range(1, largest + 1), *([None] * (largest // 2 + 1) if infinite else [])])
+
+
+@functools.cache
 def _lists(numbers: draw.SearchStrategy[Any], size: int) -> draw.SearchStrategy[list[Any]]:
     return draw.lists(numbers, min_size=size, max_size=size)
 
 
 @draw.composite
 def problems(
-    pick: draw.DrawFn, *, largest_dim: int = 4, power_laws: bool = True, noise: bool = True
+    pick: draw.DrawFn, *, largest_dim: int = 6, power_laws: bool = True, noise: bool = True
 ) -> AbstractProblem:
     """Problems, shrinking to one direction with λ = 1, s = 1 and σ² = 0.
 
-    Finite spectra of round numbers, λ from λ_1 = 1 down over four decades, equal ones among them, and power laws with
-    exponents in tenths, a = 1.1 … 4, b = 1.1 … 8, in infinitely many directions.
+    Finite spectra of round numbers, λ_1 from 1e-3 to 1e3 and the others down to 1e-4 of it, equal and close ones among
+    them, and power laws with exponents in tenths, a = 1.1 … 4, b = 1.1 … 8, in infinitely many directions.
 
     Example:
         >>> import hypothesis, sgdtheory as st
@@ -77,12 +85,13 @@ def problems(
         noise: whether σ² may be above 0.
     """
     variance = pick(_amounts(SMALLEST_EXPONENT, LARGEST_EXPONENT, 0.0)) if noise else 0.0
-    if power_laws and pick(_whole_numbers(0, 3)) == 3:
+    dim = pick(_dims(largest_dim, power_laws))
+    if dim is None:
         capacity = pick(_whole_numbers(11, 40)) / 10
         source = pick(_whole_numbers(11, 80)) / 10
         return PowerLaw(capacity, source, noise_variance=variance)
-    dim = pick(_whole_numbers(1, largest_dim))
-    eigenvalues = [1.0, *pick(_lists(_shares(MOST_DECADES, one=True), dim - 1))]
+    scale = pick(_amounts(-LARGEST_SCALE, LARGEST_SCALE))
+    eigenvalues = [scale, *(scale * share for share in pick(_lists(_shares(MOST_DECADES, 1.0), dim - 1)))]
     signal = pick(_lists(_amounts(SMALLEST_EXPONENT, 0, 1.0, 0.0), dim))
     return LeastSquares(eigenvalues, signal, variance)
 
@@ -99,13 +108,13 @@ def settings(
     *,
     largest_batch: int = 1000,
     most_steps: float = 1e9,
-    least_steps: int = 2,
+    least_steps: int = 1,
     edge: float = 1.0,
 ) -> Setting:
-    """A problem and B, γ, n, shrinking to B = 1, γ = 0.9 of the edge and n = 2.
+    """A problem and B, γ, n, shrinking to B = 1, γ = 0.9 of the edge and n = 1.
 
-    γ is a round share, 0.9 down to 1e-12, of `edge · 1/R²`, `R² = λ_1 + (tr H + λ_1)/B`, below which
-    averaged SGD is stable; B and n are round numbers.
+    γ is a round share, 0.999 down to 1e-12, of `edge · 1/R²`, `R² = λ_1 + (tr H + λ_1)/B`, below twice which averaged
+    SGD is stable; B and n are round numbers.
 
     Example:
         >>> import hypothesis, sgdtheory as st
@@ -120,7 +129,7 @@ def settings(
         largest_batch: B, at most.
         most_steps: n, at most.
         least_steps: n, at least.
-        edge: largest γ, in units of 1/R².
+        edge: above the largest γ, in units of 1/R².
     """
     chosen = pick(problem if problem is not None else _any_problem())
     batch = pick(_whole_numbers(1, largest_batch))

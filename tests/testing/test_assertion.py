@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 import sgdtheory as st
@@ -47,7 +48,9 @@ def test_a_wrong_bound_is_caught_and_shrunk():
 
 def test_the_counterexample_is_worked_out_by_hand():
     """Two steps in one direction: what the message computes is the exact risk."""
-    text = failure(lambda problem, **run: 0.01 * problem.initial_risk)
+    text = failure(
+        lambda problem, **run: np.where(run["num_samples"] > run["batch_size"], 0.01, 2) * problem.initial_risk
+    )
     assert "B = 1, γ = 0.3, D = 2 (2 steps)" in text
     assert "r_1 = (1 − γλ)² r_0 + (γλ)²/B (2 r_0 + σ²) = 0.67 " in text
     assert text.endswith("= 0.7675")
@@ -75,6 +78,41 @@ def test_bad_limits(options, message):
         st.testing.assert_bound(bach_moulines, **options)
 
 
-def test_an_order_needs_a_factor():
+@pytest.mark.parametrize("bound", [st.bounds.zhang_2024, st.theorem7, st.bounds.wu_2022])
+def test_an_order_needs_a_factor(bound):
     with pytest.raises(ValueError, match="say within= which"):
-        st.testing.assert_bound(st.bounds.zhang_2024)
+        st.testing.assert_bound(bound)
+
+
+def test_a_bound_that_is_never_asked_does_not_pass():
+    with pytest.raises(ValueError, match="at none of 50 settings: pass settings="):
+        st.testing.assert_bound(st.bounds.wu_2022, upper=2.0, settings=PLAIN, max_examples=50)
+    with pytest.raises(ValueError, match="at none of 50 settings"):
+        st.testing.assert_bound(lambda problem, **run: np.inf, settings=PLAIN, max_examples=50)
+
+
+CORNERS = {
+    "close eigenvalues": lambda problem, run: np.any(problem.directions()[0][1:] >= 0.99 * problem.largest_eigenvalue),
+    "large batches": lambda problem, run: run["batch_size"] >= 100,
+    "many steps": lambda problem, run: run["num_samples"] / run["batch_size"] >= 1e6,
+    "near the edge": lambda problem, run: share_of_edge(problem, run) > 0.985,
+    "other units": lambda problem, run: problem.largest_eigenvalue > 50,
+    "many directions": lambda problem, run: problem.dim > 4,
+}
+
+
+def share_of_edge(problem, run):
+    limit = problem.largest_eigenvalue
+    return run["learning_rate"] * (limit + (problem.trace + limit) / run["batch_size"])
+
+
+@pytest.mark.parametrize("name", CORNERS)
+def test_what_is_wrong_in_a_corner_alone_is_found(name):
+    """Twice the risk, but a sixth too small there."""
+
+    def wrong(problem, **run):
+        return st.excess_risk(problem, **run).total * np.where(CORNERS[name](problem, run), 1 / 1.2, 2)
+
+    settings = st.testing.settings(st.testing.problems(power_laws=False))
+    with pytest.raises(AssertionError, match="exact/bound = 1.2"):
+        st.testing.assert_bound(wrong, settings=settings)

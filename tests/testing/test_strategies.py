@@ -55,22 +55,24 @@ def test_problems_reach_both_kinds_and_their_limits():
     assert {problem.dim for problem in finite} == {1, 2, 3}
     assert {problem.dim for problem in found} == {1, 2, 3, None}
     assert any(problem.noise_variance == 0 for problem in found)
+    assert min(problem.largest_eigenvalue for problem in finite) < 0.1
+    assert max(problem.largest_eigenvalue for problem in finite) > 10
     assert any(0.0 in problem.signal for problem in finite)
     assert not any(problem.noise_variance for problem in drawn(st.testing.problems(noise=False)))
     assert all(problem.dim for problem in drawn(st.testing.problems(power_laws=False)))
 
 
-def test_settings_shrink_to_one_direction_and_two_steps():
+def test_settings_shrink_to_one_direction_and_one_step():
     problem, batch, rate, samples = simplest(st.testing.settings(), lambda setting: True)
     np.testing.assert_array_equal(problem.directions(), [[1.0], [1.0]])
-    assert (problem.noise_variance, batch, rate, samples) == (0.0, 1, 0.3, 2)  # γ = 0.9/R², R² = 3
+    assert (problem.noise_variance, batch, rate, samples) == (0.0, 1, 0.3, 1)  # γ = 0.9/R², R² = 3
 
 
 def test_settings_shrink_to_what_is_needed():
     wrong = lambda setting: setting.problem.dim == 2 and setting.problem.noise_variance > 0.5 and setting.batch_size > 4  # noqa: E731
     problem, batch, _, samples = simplest(st.testing.settings(), wrong)
     np.testing.assert_array_equal(problem.directions(), [[1.0, 1.0], [1.0, 1.0]])
-    assert (problem.noise_variance, batch, samples) == (1.0, 5, 10)
+    assert (problem.noise_variance, batch, samples) == (1.0, 5, 5)
 
 
 def test_algorithms_reach_every_registered_kind():

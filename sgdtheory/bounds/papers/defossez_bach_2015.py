@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sgdtheory.bounds.published import Asked, PublishedBound, Statement
+from sgdtheory.bounds.published import Asked, PublishedBound, Statement, nowhere
 
 
 def _statement(asked: Asked) -> Statement:
@@ -12,8 +12,7 @@ def _statement(asked: Asked) -> Statement:
     `Σ_i (2 − γλ_i) (T^{−1} y)_i = Σ (2 − γλ) y/d + (γ/B) Σ (2 − γλ) λ/d · Σ λ y/d / (1 − (γ/B) Σ λ²/d)`.
     """
     if asked.spectrum.dim is None:
-        nowhere = 0 * asked.rate < 0
-        return Statement(np.inf + 0 * asked.rate, {"finitely many directions": nowhere})
+        return nowhere(asked, "finitely many directions")
     eigenvalues, signal = asked.spectrum.directions()
     positive = eigenvalues > 0
     size = eigenvalues[positive]

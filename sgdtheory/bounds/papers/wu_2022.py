@@ -3,7 +3,7 @@
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm, LastIterate, Stages
-from sgdtheory.bounds.published import Asked, PublishedBound, Statement
+from sgdtheory.bounds.published import Asked, PublishedBound, Statement, nowhere
 
 HALVINGS = 10  # as many as the theorem has, ⌈log₂(N − s)⌉, if 512 < N − s ≤ 1024: with more steps noise stays above it
 KURTOSIS = 3.0  # α of Gaussian data
@@ -18,8 +18,7 @@ def _statement(asked: Asked) -> Statement:
     `k*/K + γ Σ_{k*<i≤k†} λ_i + γ²(s + K) Σ_{i>k†} λ_i²`.
     """
     if asked.spectrum.dim is None:
-        nowhere = 0 * asked.rate < 0
-        return Statement(np.inf + 0 * asked.rate, {"finitely many directions": nowhere})
+        return nowhere(asked, "finitely many directions")
     eigenvalues, signal = asked.spectrum.directions()
     rate = asked.rate[..., None]
     stage = (asked.steps / (2 * HALVINGS))[..., None]

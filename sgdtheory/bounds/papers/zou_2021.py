@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm, TailAverage
-from sgdtheory.bounds.published import Asked, PublishedBound, Statement
+from sgdtheory.bounds.published import Asked, PublishedBound, Statement, nowhere
 
 SOURCE = "Zou, Wu, Braverman, Gu & Kakade, COLT 2021, JMLR 24(326) 2023 (arXiv 2103.12692)"
 LEAST_STEPS = 500  # of the lower bound
@@ -82,7 +82,9 @@ zou_2021_lower = PublishedBound(
 
 def _tail(asked: Asked) -> Statement:
     """Theorem 5.1, the mean of w_s … w_{s+N−1}: `δ → (1 − γλ)^s δ` in the bias, and `λ_k† ≥ 1/(γ(s + N))` besides."""
-    eigenvalues, signal = asked.spectrum.directions() if asked.spectrum.dim else (np.ones(1), np.ones(1))
+    if asked.spectrum.dim is None:
+        return nowhere(asked, "finitely many directions (of others its sums are not listed here)")
+    eigenvalues, signal = asked.spectrum.directions()
     kept = np.ceil(asked.steps / 2)[..., None]
     total = asked.steps[..., None]
     rate = asked.rate[..., None]
@@ -100,9 +102,6 @@ def _tail(asked: Asked) -> Statement:
     conditions = {
         "γ < 1/(α tr H)": rest > 0,
         "γ < 1/‖H‖": asked.rate * asked.largest < 1,
-        "finitely many directions (of others its sums are not listed here)": np.broadcast_to(
-            asked.spectrum.dim is not None, asked.rate.shape
-        ),
     }
     return Statement(4 * (bias + variance), conditions)
 
