@@ -46,12 +46,30 @@ class Features(NamedTuple):
     unit: float
 
 
-def features_of(own: TrainConfig, num_inputs: int) -> Features:
-    """Moments of φ(x), w* = H⁻¹ E φ f*, and the theory's problem, s_i = λ_i ⟨v_i, w_0 − w*⟩².
+class Regression(NamedTuple):
+    """The linear regression alone: its weights are those of the output layer, one a feature.
+
+    Attributes:
+        inner: (d, n) weights of the frozen layer.
+        covariance: (n, n) H = E φφᵀ.
+        best: (n,) w*.
+        start: (n,) w_0.
+        problem: as the theory has it, s_i = λ_i ⟨v_i, w_0 − w*⟩², with noise variance σ² + E r².
+    """
+
+    inner: np.ndarray
+    covariance: np.ndarray
+    best: np.ndarray
+    start: np.ndarray
+    problem: st.LeastSquares
+
+
+def regression_of(own: TrainConfig, num_inputs: int) -> tuple[Regression, np.ndarray, np.ndarray]:
+    """H, w* = H⁻¹ E φ f* and the theory's problem; (N, n) φ and (N,) r = f* − ⟨w*, φ⟩ of the inputs they are means of.
 
     Args:
         own: a run's config.
-        num_inputs: of which the moments are means.
+        num_inputs: N.
     """
     data, factor = _data(own), output_factors(own)
     teacher, params = TeacherStream(data, own.batch_size, own.holdout_size), Lanes([own]).weights()
@@ -64,13 +82,27 @@ def features_of(own: TrainConfig, num_inputs: int) -> Features:
     best = np.linalg.solve(covariance, phi.T @ outputs / len(phi))
     start = factor.multiplier * np.asarray(params["output"][0, :, 0], float)
     missed = outputs - phi @ best
-    fourth, residual, noise = _moments(phi, missed)
-    noise = noise + data.noise_variance * covariance
     eigenvalues, vectors = np.linalg.eigh(covariance)
     signal = eigenvalues * (vectors.T @ (start - best)) ** 2
     problem = st.LeastSquares(eigenvalues, signal, data.noise_variance + float(np.mean(missed**2)))
+    return Regression(inner, covariance, best, start, problem), phi, missed
+
+
+def features_of(own: TrainConfig, num_inputs: int) -> Features:
+    """The regression with all its moments.
+
+    Args:
+        own: a run's config.
+        num_inputs: of which the moments are means.
+    """
+    plain, phi, missed = regression_of(own, num_inputs)
+    fourth, residual, noise = _moments(phi, missed)
+    noise = noise + _data(own).noise_variance * plain.covariance
+    factor = output_factors(own)
     unit = 2 * factor.rate * factor.multiplier**2  # the loss (f − y)² has the gradient 2 (f − y) φ
-    return Features(inner, covariance, fourth, best, start, residual, noise, problem, unit)
+    return Features(
+        plain.inner, plain.covariance, fourth, plain.best, plain.start, residual, noise, plain.problem, unit
+    )
 
 
 def activations(own: TrainConfig, hidden: np.ndarray) -> np.ndarray:

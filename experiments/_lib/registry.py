@@ -77,6 +77,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("small_batches", 15, 100),
         Experiment("rate_rule", 6, 40),
         Experiment("muon", 8, 120),
+        Experiment("sign_features", 5, 120),
         Experiment("optimal_ramp", 40, 900, by_name_only=True),
         Experiment("weight_decay", 20, 300, by_name_only=True),
         Experiment("averages", 30, 700, by_name_only=True),

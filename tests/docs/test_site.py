@@ -217,6 +217,19 @@ def test_findings_have_the_recorded_theory_against_network():
     assert f"{risk['measured'] - 1:.1%}" in text
 
 
+def test_findings_have_the_recorded_signs_on_features():
+    """Every batch size of every verdict, and the interval, in one row; of signs in eigenvectors the extremes."""
+    text, verdicts = recorded("sign_features")
+    for verdict in verdicts:
+        low, high = verdict["interval"]
+        if "eigenvectors" in verdict["claim"]:
+            assert f"{verdict['measured']} (" in text
+            continue
+        cells = re.findall(r"B = \d+: ([\d.]+(?: … [\d.]+)?) \(", verdict["statement"])
+        assert len(cells) == 4
+        assert f"| {' | '.join(cells)} | {low:.2f} … {high:.2f} | **{verdict['verdict']}** |" in text
+
+
 def test_findings_have_the_recorded_exponents_of_networks():
     """Slope and interval of every line, with its verdict in the same row."""
     text, verdicts = recorded("data_law")
@@ -242,6 +255,7 @@ def test_findings_have_the_recorded_exponents_of_networks():
             "branching",
             "data_law",
             "optimizers_networks",
+            "sign_features",
         ),
     ],
 )

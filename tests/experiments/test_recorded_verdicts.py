@@ -25,6 +25,7 @@ from experiments import (
     ramp_or_decay,
     rate_rule,
     schedules,
+    sign_features,
     small_batches,
     weight_decay,
     width_limit,
@@ -123,6 +124,11 @@ JUDGES: dict[str, tuple[Any, type | None, Callable[[Any, Any], Sequence[Verdict]
     "ramp_or_decay": (ramp_or_decay, ramp_or_decay.Row, of_ramps),
     "rate_rule": (rate_rule, rate_rule.Row, lambda config, rows: rate_rule._verdicts(config, rows, 0.0)),
     "schedules": (schedules, schedules.Row, of_schedules),
+    "sign_features": (
+        sign_features,
+        sign_features.Row,
+        lambda config, rows: sign_features.judged(config, rows, 0.0),
+    ),
     "small_batches": (
         small_batches,
         small_batches.Row,
