@@ -312,3 +312,14 @@ def test_a_method_whose_parts_do_not_fit_is_refused():
 def test_steps_that_would_take_forever_are_refused():
     with pytest.raises(ValueError, match="steps would have to be taken one by one"):
         risk(st.Algorithm(schedule=lambda t: 1 / (1 + t)), num_samples=1e12)
+
+
+@pytest.mark.parametrize("average", [st.TailAverage(0.5), st.TailAverage(0.1), st.UniformAverage(), st.LastIterate()])
+@pytest.mark.parametrize(("rate", "steps"), [(0.8, 8000), (3.0, 500)])
+def test_what_has_left_the_range_of_a_float_is_infinite(average, rate, steps):
+    """Before a tail begins, too: an empty sum of what is infinite was 0."""
+    problem = st.LeastSquares([1.0, 0.5], [1.0, 1.0], noise_variance=1.0)
+    for schedule in (st.Constant(), st.Stages([0, 0.7], [1.0, 0.9])):
+        algorithm = st.Algorithm(schedule=schedule, average=average)
+        risk = st.excess_risk(problem, batch_size=1, learning_rate=rate, num_samples=steps, algorithm=algorithm)
+        assert (risk.bias, risk.variance) == (np.inf, np.inf)
