@@ -76,7 +76,7 @@ def best(
         batch_size: B, whole numbers ≥ 1; scalar or array.
         learning_rate: γ > 0; scalar or array.
         num_samples: D ≥ B; scalar or array.
-        algorithm: whose risk; the theorems are about averaged SGD, tail averages and last iterates.
+        algorithm: whose risk; theorems with constants are about averaged SGD and the mean of the last half of iterates.
         recalled: whether bounds count whose constants are from memory; the lower ones are.
 
     Returns:

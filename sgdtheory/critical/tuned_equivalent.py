@@ -1,4 +1,4 @@
-"""Critical batch sizes of methods that waste data in small batches: the risk is U-shaped in B (THEORY.md T37, T43).
+"""Critical batch sizes of methods that waste data in small batches: the risk is U-shaped in B (THEORY.md T37).
 
 B need not be whole here, as D/n is not: what holds to a few percent anyway is not rounded. The tuned risk
 is searched by its logarithm over those of γ and n, where it is smooth and has one minimum each; after few steps, which
