@@ -3,7 +3,6 @@ from .certificate import Certificate as Certificate
 from .certificate import Certificates as Certificates
 from .certificate import certify as certify
 from .comparison import Comparison as Comparison
-from .comparison import Setting as Setting
 from .comparison import compare as compare
 from .listing import Best as Best
 from .listing import best as best
@@ -25,6 +24,7 @@ from .published import PublishedBound as PublishedBound
 from .published import Statement as Statement
 from .region import RegionCertificate as RegionCertificate
 from .region import certify_region as certify_region
+from .setting import Setting as Setting
 from .theorem_7 import RiskBound as RiskBound
 from .theorem_7 import covered as covered
 from .theorem_7 import theorem7 as theorem7

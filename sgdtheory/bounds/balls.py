@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 SHOWN_DIGITS = 30
-ROUNDED = 1.2  # for what rounding the middle to three digits more, and this to two, may lose
+ROUNDED = Decimal("1.2")  # for what rounding the middle to three digits more, and this to two, may lose
 MOST_EXPONENT = 8192  # of two, of an end: e^(−10¹⁰) is a ball of arb, but no fraction
 
 
@@ -54,8 +54,8 @@ class Enclosure:
         return f"Enclosure({self})"
 
     def __float__(self) -> float:
-        """The middle, rounded."""
-        return float((self.lower + self.upper) / 2)
+        """The middle, rounded; infinite beyond what floats hold."""
+        return _rounded((self.lower + self.upper) / 2)
 
     @property
     def width(self) -> float:
@@ -63,7 +63,7 @@ class Enclosure:
         if self.lower == self.upper:
             return 0.0
         middle = abs(self.lower + self.upper) / 2
-        return float((self.upper - self.lower) / middle) if middle else math.inf
+        return _rounded((self.upper - self.lower) / middle) if middle else math.inf
 
     @property
     def digits(self) -> int:
@@ -73,13 +73,15 @@ class Enclosure:
 
     def __str__(self) -> str:
         """The digits that both ends begin with, not rounded; the middle ± half of the width where they disagree."""
-        if self.lower == self.upper and Fraction(repr(float(self.lower))) == self.lower:
-            return repr(float(self.lower))
+        number = float(self)
+        if self.lower == self.upper and math.isfinite(number) and Fraction(repr(number)) == self.lower:
+            return repr(number)
         figures, exponent = self._common()
         if len(figures) < max(self.digits, 1):
             with localcontext(prec=self.digits + 3):
-                middle = Decimal((self.lower + self.upper).numerator) / (self.lower + self.upper).denominator / 2
-            return f"{middle} ± {ROUNDED * float(self.upper - self.lower) / 2:.1e}"
+                middle = _decimal((self.lower + self.upper) / 2)
+                radius = _decimal((self.upper - self.lower) / 2) * ROUNDED
+            return f"{middle} ± {radius:.1e}"
         sign = "-" if self.upper < 0 else ""
         if -5 <= exponent < len(figures):
             before = figures[: exponent + 1] if exponent >= 0 else "0"
@@ -97,6 +99,19 @@ class Enclosure:
         ends = [str(math.floor(end * scale)).rjust(SHOWN_DIGITS, "0") for end in (low, high)]
         common = next((k for k, (x, y) in enumerate(zip(*ends, strict=True)) if x != y), SHOWN_DIGITS)
         return ends[1][:common], exponent
+
+
+def _rounded(value: Fraction) -> float:
+    """The nearest float; infinite beyond them."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _decimal(value: Fraction) -> Decimal:
+    """With as many digits as the context has, and as small or large as it is: floats would round to 0 or overflow."""
+    return Decimal(value.numerator) / value.denominator
 
 
 def _decade(value: Fraction) -> int:

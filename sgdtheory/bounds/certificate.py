@@ -1,27 +1,28 @@
 """Proofs at one setting: exact risk, bound and their ratio enclosed in ball arithmetic."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from sgdtheory._common.arguments import checked_name, positive_number, samples_used, settings_arrays, single_number
-from sgdtheory.algorithms import DEFAULT, Algorithm
+from sgdtheory._common.arguments import checked_name, positive_number, settings_arrays, single_number
+from sgdtheory.algorithms import DEFAULT, Algorithm, checked_algorithm
 from sgdtheory.bounds.ball_spectra import BallSpectrum, asked_in_balls, in_balls
 from sgdtheory.bounds.balls import Ball, Enclosure, Undecided, flint
 from sgdtheory.bounds.enclosed_risk import Node, Run, first_averaged, risk, seconds
 from sgdtheory.bounds.node_rules import checked_nodes, single_nodes, systems
-from sgdtheory.bounds.published import PublishedBound
+from sgdtheory.bounds.published import PublishedBound, Side, Standing, Statement
+from sgdtheory.bounds.setting import Setting, as_setting
 from sgdtheory.bounds.theorem_7 import theorem7, zhang_2024
 from sgdtheory.problems import LeastSquares
 
 TIGHT = 1e-30  # relative width of what is limited by the working precision alone: as many digits are printed
 LEAST_BITS, MOST_BITS = 256, 4096
 SHOWN_DIRECTIONS = 4
-MOST_SECONDS = 20.0  # estimated, for one exact risk
+AFFORDABLE = 10.0  # seconds, estimated, of one risk: an enclosure takes a few precisions, or two systems
 FIRST_ORDER, ORDER_GAIN = 2, 8.0  # nodes of each group, and by how much one more narrows what lies between, measured
 
 
@@ -36,15 +37,17 @@ class Certificate:
         bound: the bound's value, enclosed; None where it is not known.
         source: where the bound's value is from.
         side: of the risk on which the bound is: "upper", "lower" or "both".
+        standing: of its constants: "printed", "recalled", or "order" where they are not stated.
         doubts: why nothing is proven; empty where all conditions of the bound hold certainly.
     """
 
-    setting: Any
+    setting: Setting
     steps: int
     exact: Enclosure
     bound: Enclosure | None
     source: str
     side: str
+    standing: str = "printed"
     doubts: tuple[str, ...] = ()
 
     @property
@@ -56,16 +59,21 @@ class Certificate:
         return Enclosure(least / self.bound.upper, self.exact.upper / self.bound.lower)
 
     @property
+    def judged(self) -> bool:
+        """Whether exact/bound says that the bound holds, or not: of bounds up to constant factors it does not."""
+        return not self.doubts and self.side != "both" and self.standing != "order"
+
+    @property
     def violates(self) -> bool:
         """Whether the exact risk is certainly on the wrong side of the bound, whose conditions hold."""
-        if self.ratio is None or self.doubts:
+        if self.ratio is None or not self.judged:
             return False
         return (self.side == "upper" and self.ratio.lower > 1) or (self.side == "lower" and self.ratio.upper < 1)
 
     @property
     def proves(self) -> str:
         """One sentence."""
-        if self.doubts or self.ratio is None or self.side == "both":
+        if self.ratio is None or not self.judged:
             return self.attained
         if self.violates:
             return f"{self.attained}: the bound is violated"
@@ -108,7 +116,7 @@ class Certificates(NamedTuple):
 
 def certify(
     bound: Callable[..., Any],
-    setting: Sequence[Any],
+    setting: Setting | Sequence[Any] | Mapping[str, Any],
     *,
     quantity: str = "total",
     algorithm: Algorithm | None = None,
@@ -116,10 +124,9 @@ def certify(
 ) -> Certificate:
     """Enclose exact risk and bound at one setting in ball arithmetic: every digit printed is proven.
 
-    All numbers of the setting are float64 and taken exactly. Finite spectra are followed direction by direction; power
-    laws and long lists in groups, between two systems of nodes (THEORY.md T45). The value of a published bound and its
-    conditions are enclosed by the same formula that gives its floats; a function of your own is asked once, and the
-    number that it returns is taken for exact.
+    All numbers of the setting are taken exactly. Finite spectra are followed direction by direction; power laws and
+    long lists in groups, between two systems of nodes (THEORY.md T45). A published bound and its conditions are
+    enclosed by the formula of its floats; of a function of your own the number that it returns is taken for exact.
 
     Example:
         >>> import sgdtheory as st
@@ -135,75 +142,112 @@ def certify(
 
     Args:
         bound: a PublishedBound, `theorem7`, or a function as `compare` takes it.
-        setting: `(problem, batch_size, learning_rate, num_samples)`, a Setting, of one point.
-        quantity: "total", "bias" or "variance".
-        algorithm: whose risk; None: the bound's own, if it is a published one, else averaged SGD.
+        setting: a Setting of one point, a plain tuple `(problem, B, γ, D)` or a mapping with its field names.
+        quantity: "total", "bias" or "variance"; published bounds are on the total alone.
+        algorithm: whose risk; None: the bound's own, else averaged SGD. Of another one a bound proves nothing.
         width: relative width to which a power law's risk is refined, if that takes no more than about 20 s.
 
     Returns:
         Certificate.
 
     Raises:
-        ValueError: an argument outside its range, an algorithm or a problem that certificates are not for.
+        ValueError: an argument outside its range, or one that certificates are not for.
         ImportError: python-flint is missing: pip install 'sgdtheory[certified]'.
     """
-    flint()
-    checked_name("quantity", quantity, ("total", "bias", "variance"))
-    problem, *numbers = setting
+    arb = flint().arb
+    about = zhang_2024 if bound is theorem7 else bound
+    checked_bound(bound, about, quantity)
+    problem, *numbers = as_setting("setting", setting)
     batch, rate, samples = (single_number("setting", value) for value in settings_arrays(*numbers))
-    steps = int(samples_used(np.array(batch), np.array(samples))) // int(batch)
-    samples = batch * steps
-    point = (problem, batch, rate, samples)
-    first = first_averaged(algorithm or getattr(bound, "algorithm", DEFAULT), steps)
+    steps = int(samples) // int(batch)
+    point = Setting(problem, batch, rate, batch * steps)  # an incomplete last batch is dropped
+    own = getattr(about, "algorithm", None)
+    asked = checked_algorithm((own or DEFAULT) if algorithm is None else algorithm, linear=False)
+    run = Run(arb(batch), arb(rate), steps, first_averaged(asked, steps), arb(problem.noise_variance))
     try:
-        exact = _exact(point, steps, first, quantity, positive_number("width", width))
+        exact = _exact(problem, run, quantity, positive_number("width", width))
     except Undecided as doubt:
         raise ValueError(f"the exact risk has no enclosure: {doubt}") from doubt
-    published = zhang_2024 if bound is theorem7 and quantity == "total" else bound
-    if isinstance(published, PublishedBound):
-        value, doubts = _published(published, point, steps)
-        return Certificate(point, steps, exact, value, published.name, published.side, doubts)
-    value, doubts = _returned(bound, point, quantity)
-    return Certificate(point, steps, exact, value, "the number returned", getattr(bound, "side", "upper"), doubts)
+    formula = about if isinstance(about, PublishedBound) and quantity == "total" else None
+    value, doubts = _published(formula, point, steps) if formula else _returned(bound, point, quantity)
+    source = formula.name if formula else "the number returned"
+    another = () if own in (None, asked) else (_another(own, asked),)
+    side, standing = getattr(about, "side", "upper"), getattr(about, "standing", "printed")
+    return Certificate(point, steps, exact, value, source, side, standing, another + doubts)
 
 
-def _exact(point: tuple[Any, ...], steps: int, first: int, quantity: str, wanted: float) -> Enclosure:
+def checked_bound(bound: object, about: object, quantity: str) -> None:
+    """Refuse what is no bound, or none on this quantity; `about` is the published one that it evaluates, or itself."""
+    checked_name("quantity", quantity, ("total", "bias", "variance"))
+    if not callable(bound):
+        raise ValueError(f"bound must be a PublishedBound, theorem7 or a function, got {bound!r}")
+    checked_name("side", getattr(about, "side", "upper"), get_args(Side))
+    checked_name("standing", getattr(about, "standing", "printed"), get_args(Standing))
+    if isinstance(bound, PublishedBound) and quantity != "total":
+        raise ValueError(f"quantity must be total: {bound.name} is a bound on the whole risk, not on its {quantity}")
+
+
+def _another(own: Algorithm, asked: Algorithm) -> str:
+    """What tells the algorithm that a bound is about from the one that it was asked about."""
+    names = [each.name for each in fields(own) if getattr(own, each.name) != getattr(asked, each.name)]
+    here, there = (", ".join(f"{name}={getattr(each, name)}" for name in names) for each in (own, asked))
+    return f"the bound is about {here}, not about {there}"
+
+
+def _exact(problem: Any, run: Run, quantity: str, wanted: float) -> Enclosure:
     """The exact quantity: on all directions if that is affordable, else between two systems of nodes."""
-    problem, batch, rate, _ = point
-    arb, limit = flint().arb, MOST_SECONDS / 2  # a few precisions, or two systems
-    noise = 0.0 if quantity == "bias" else problem.noise_variance
+    if quantity == "bias":
+        run = run._replace(noise=flint().arb(0))
+    spectrum = in_balls(problem)
+    if problem.dim is None or seconds(_distinct(problem), run.steps) > AFFORDABLE:
+        found = _refined(spectrum, run, quantity, wanted)
+        if found is None:
+            raise ValueError(f"no certificate for {problem!r}: its tail has too few distinct eigenvalues to be grouped")
+        return found
 
-    def parts(nodes: list[Node]) -> list[Node]:
-        alone = [node._replace(signal=arb(0)) if quantity == "variance" else node for node in nodes]
-        return [node for node in alone if not (node.signal == 0 and node.squares == 0)] or alone[:1]
+    def every() -> Ball:
+        return Ball(risk(_parts(single_nodes(spectrum, problem.dim), quantity), run))
 
-    def every(spectrum: BallSpectrum, run: Run) -> Ball:
-        return Ball(risk(parts(single_nodes(spectrum, spectrum.dim or 0)), run))
+    return _precise(every)
 
-    if problem.dim is not None and seconds(_distinct(problem), steps) <= limit:
-        return _precise(lambda: every(in_balls(problem), Run(arb(batch), arb(rate), steps, first, arb(noise))))
+
+def _refined(spectrum: BallSpectrum, run: Run, quantity: str, wanted: float) -> Enclosure | None:
+    """Between systems of more and more nodes, until it is as tight as wanted, or more nodes take too long.
+
+    None: not even the first systems are resolved.
+    """
     order, best = FIRST_ORDER, None
     while True:
         with flint().ctx.workprec(128 + 64 * order):
-            run = Run(arb(batch), arb(rate), steps, first, arb(noise))
             try:
-                lower, upper = (parts(checked_nodes(each)) for each in systems(in_balls(problem), run, order))
+                lower, upper = (_parts(checked_nodes(each), quantity) for each in systems(spectrum, run, order))
             except (Undecided, ZeroDivisionError):
                 break
             ends = [Ball(risk(nodes, run)).enclosure for nodes in (lower, upper)]
-        found = Enclosure(ends[0].lower, ends[1].upper)
-        best = found if best is None else Enclosure(max(best.lower, found.lower), min(best.upper, found.upper))
-        if best.width <= wanted:
+        least = max(ends[0].lower, Fraction(0))  # a risk is not negative, a ball may reach below 0
+        most = ends[1].upper
+        best = Enclosure(max(best.lower, least), min(best.upper, most)) if best else Enclosure(least, most)
+        further = order if best.width <= wanted else _next_order(order, best.width, wanted, len(upper), run.steps)
+        if further == order:
             break
-        following = order + max(math.ceil(math.log(best.width / wanted, ORDER_GAIN)), 1)
-        while following > order and seconds(len(upper) * following // order, steps) > limit:
-            following -= 1
-        if following == order:
-            break
-        order = following
-    if best is None:
-        raise ValueError(f"no certificate for {problem!r}: its tail has too few distinct eigenvalues to be grouped")
+        order = further
     return best
+
+
+def _next_order(order: int, width: float, wanted: float, num_nodes: int, steps: int) -> int:
+    """The order that should reach the width that is wanted, or the highest that is affordable; at least this one."""
+    missing = (math.log(width) - math.log(wanted)) / math.log(ORDER_GAIN)
+    further = order + max(math.ceil(missing), 1)
+    while further > order and seconds(num_nodes * further // order, steps) > AFFORDABLE:
+        further -= 1
+    return further
+
+
+def _parts(nodes: list[Node], quantity: str) -> list[Node]:
+    """The nodes that move this quantity: of a variance without their signal."""
+    if quantity == "variance":
+        nodes = [node._replace(signal=flint().arb(0)) for node in nodes]
+    return [node for node in nodes if not (node.signal == 0 and node.squares == 0)] or nodes[:1]
 
 
 def _precise(ball: Callable[[], Ball]) -> Enclosure:
@@ -225,28 +269,40 @@ def _precise(ball: Callable[[], Ball]) -> Enclosure:
         bits *= 2
 
 
-def _published(bound: PublishedBound, point: tuple[Any, ...], steps: int) -> tuple[Enclosure | None, tuple[str, ...]]:
+def _published(bound: PublishedBound, point: Setting, steps: int) -> tuple[Enclosure | None, tuple[str, ...]]:
     """Value, and the conditions that do not hold certainly."""
     problem, batch, rate, _ = point
     failing: list[str] = []
 
     def value() -> Ball:
-        found = bound.statement(asked_in_balls(in_balls(problem), batch, rate, steps))
+        found = stated(bound, in_balls(problem), batch, rate, steps)
         failing[:] = [f"{words} does not hold" for words, holds in found.conditions.items() if not holds]
-        return Ball(found.value)
+        return found.value
 
     try:
         return _precise(value), tuple(failing)
-    except Undecided as doubt:
-        return None, (str(doubt),)
+    except Undecided as doubt:  # where a condition fails the value need be no number
+        return None, tuple(failing) or (str(doubt),)
+
+
+def stated(bound: PublishedBound, spectrum: BallSpectrum, batch: Any, rate: Any, steps: int) -> Statement:
+    """What a bound says of balls, its value a Ball.
+
+    Raises:
+        ValueError: its formula uses a function that balls have not.
+    """
+    try:
+        found = bound.statement(asked_in_balls(spectrum, batch, rate, steps))
+        value = Ball(found.value)
+        value.constant.is_finite()  # a number at all
+        return found._replace(value=value)
     except (TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"{bound.name} uses a function that has no enclosure: {error}") from error
 
 
-def _returned(bound: Callable[..., Any], point: tuple[Any, ...], quantity: str) -> tuple[Enclosure, tuple[str, ...]]:
+def _returned(bound: Callable[..., Any], point: Setting, quantity: str) -> tuple[Enclosure, tuple[str, ...]]:
     """The float that a plain function returns, taken exactly."""
-    problem, batch, rate, samples = point
-    value = bound(problem, batch_size=np.array(batch), learning_rate=np.array(rate), num_samples=np.array(samples))
+    value = bound(point.problem, **{name: np.array(number) for name, number in point.run.items()})
     number = single_number("bound", np.asarray(getattr(value, quantity, value)).item())
     if not (math.isfinite(number) and number >= 0):
         raise ValueError(f"bound must return a finite number that is not negative to be certified, got {number}")

@@ -6,38 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import first_where, real_array, samples_used, settings_arrays, whole_number
 from sgdtheory.algorithms import DEFAULT, Algorithm
 from sgdtheory.bounds.certificate import Certificates, certify
+from sgdtheory.bounds.setting import Setting, as_setting
 from sgdtheory.bounds.simulated import Simulated, disagreements, simulated_means
-from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import excess_risk
-
-
-class Setting(NamedTuple):
-    """One problem and the B, γ, D (scalars, or arrays that broadcast) to look at.
-
-    Example:
-        >>> import sgdtheory as st
-        >>> st.Setting(st.PowerLaw(2.0, 3.0), 16, 0.5, [1e3, 1e6]).num_samples
-        [1000.0, 1000000.0]
-    """
-
-    problem: AbstractProblem
-    batch_size: ArrayLike
-    learning_rate: ArrayLike
-    num_samples: ArrayLike
-
-    @property
-    def run(self) -> dict[str, Any]:
-        """B, γ and D by their names, as functions of a problem take them."""
-        return {
-            "batch_size": self.batch_size,
-            "learning_rate": self.learning_rate,
-            "num_samples": self.num_samples,
-        }
 
 
 @dataclass(frozen=True)
@@ -156,7 +131,7 @@ def compare(
         raise ValueError("compare takes a bound, which is a function, and a list of settings; see its documentation")
     replicas = whole_number("simulate", simulate, 0)
     run = algorithm or getattr(bound, "algorithm", DEFAULT)
-    found = [_at(bound, _as_setting(item), quantity, run) for item in settings]
+    found = [_at(bound, as_setting("each of settings", item), quantity, run) for item in settings]
     if not found:
         raise ValueError("settings must hold at least one setting, got none")
     exact, values, applies, points = zip(*found, strict=True)
@@ -207,16 +182,6 @@ def _at(bound: Callable[..., Any], setting: Setting, quantity: str, algorithm: A
         Setting(setting.problem, *map(float, point)) for point in zip(batch.flat, rate.flat, samples.flat, strict=True)
     ]
     return _Found(np.ravel(exact), values, applies, points)
-
-
-def _as_setting(item: Any) -> Setting:
-    try:
-        return Setting(**item) if isinstance(item, Mapping) else Setting(*item)
-    except TypeError:
-        raise ValueError(
-            "each of settings must be (problem, batch_size, learning_rate, num_samples) or a mapping with these "
-            f"names, got {item!r}"
-        ) from None
 
 
 def _flatten(value: Any, shape: tuple[int, ...], quantity: str, applies: np.ndarray) -> np.ndarray:

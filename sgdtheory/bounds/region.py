@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import checked_name, real_array, single_number, whole_array, whole_number
-from sgdtheory.bounds.ball_spectra import ListedBalls, asked_in_balls
-from sgdtheory.bounds.balls import Ball, Undecided, flint
-from sgdtheory.bounds.certificate import Certificate, certify
+from sgdtheory._common.arguments import real_array, single_number, whole_array, whole_number
+from sgdtheory.bounds.ball_spectra import ListedBalls
+from sgdtheory.bounds.balls import Undecided, flint
+from sgdtheory.bounds.certificate import Certificate, certify, checked_bound, stated
 from sgdtheory.bounds.enclosed_risk import Node, Run, first_averaged, stepped
 from sgdtheory.bounds.published import PublishedBound
 from sgdtheory.problems import LeastSquares
@@ -50,8 +50,8 @@ class RegionCertificate:
 
     @property
     def holds(self) -> bool:
-        """Whether it is proven wherever the conditions hold."""
-        return self.counterexample is None and not self.open
+        """Whether it is proven wherever the conditions hold, and they hold somewhere."""
+        return self.counterexample is None and not self.open and self.proven > 0
 
     @property
     def proves(self) -> str:
@@ -61,6 +61,8 @@ class RegionCertificate:
         )
         if self.counterexample is not None:
             return f"{claim} is refuted: {self.counterexample.attained}"
+        if not (self.open or self.proven):
+            return f"the bound applies nowhere here ({self.boxes} boxes)"
         outside = f", {_share(self.outside)} of the region are outside the bound's conditions" if self.outside else ""
         if self.holds:
             return f"{claim} is proven on the whole region ({self.boxes} boxes{outside})"
@@ -81,7 +83,6 @@ class _Region(NamedTuple):
     bound: PublishedBound
     batch: int
     dim: int
-    quantity: str
     lower: float
     upper: float
     widths: tuple[float, ...]  # of all ranges, 0 of numbers
@@ -148,7 +149,7 @@ def certify_region(
         num_steps: n, a whole number or several.
         lower: what exact/bound is at least.
         upper: what exact/bound is at most.
-        quantity: "total", "bias" or "variance" of the exact risk.
+        quantity: "total": published bounds are on nothing else.
         most_boxes: how many to look at.
 
     Returns:
@@ -159,19 +160,35 @@ def certify_region(
         ImportError: python-flint is missing: pip install 'sgdtheory[certified]'.
     """
     flint()
-    checked_name("quantity", quantity, ("total", "bias", "variance"))
     if not isinstance(bound, PublishedBound):
         raise ValueError(f"bound must be a PublishedBound, whose formula can be enclosed, got {bound!r}")
-    lower, upper = single_number("lower", lower), single_number("upper", upper)
-    if not (lower > 0 or upper < math.inf):
-        raise ValueError("lower or upper must be given: there is nothing to prove")
+    checked_bound(bound, bound, quantity)
+    eigenvalues, signal = _listed("eigenvalues", eigenvalues), _listed("signal", signal)
     ends = _ends(eigenvalues, signal, noise_variance, learning_rate)
     steps = [int(number) for number in np.unique(whole_array("num_steps", num_steps))]
+    for number in steps:
+        first_averaged(bound.algorithm, number)  # refuses other algorithms
     widths = tuple(high - low for low, high in ends)
     batch, most = whole_number("batch_size", batch_size, 1), whole_number("most_boxes", most_boxes, 1)
-    region = _Region(bound, batch, len(eigenvalues), quantity, lower, upper, widths)
+    region = _Region(bound, batch, len(eigenvalues), *_claimed(lower, upper), widths)
     with _derivatives():
         return _searched(region, [_Box(number, ends) for number in steps], most)
+
+
+def _claimed(lower: float, upper: float) -> tuple[float, float]:
+    lower, upper = single_number("lower", lower), single_number("upper", upper)
+    if not (0 <= lower < math.inf and lower <= upper):
+        raise ValueError(f"lower must be finite, not negative and at most upper, got {lower} and {upper}")
+    if not (lower > 0 or upper < math.inf):
+        raise ValueError("lower or upper must be given: there is nothing to prove")
+    return lower, upper
+
+
+def _listed(name: str, given: Any) -> list[Any]:
+    try:
+        return list(given)
+    except TypeError:
+        raise ValueError(f"{name} must list a number or a range for each direction, got {given!r}") from None
 
 
 def _ends(eigenvalues: Any, signal: Any, noise: Any, rate: Any) -> tuple[tuple[float, float], ...]:
@@ -223,16 +240,16 @@ def _look(region: _Region, box: _Box) -> _Seen:
     ranges = [arb(low).union(arb(high)) for low, high in box.ends]
     free = [place for place, (low, high) in enumerate(box.ends) if high > low]
     widest = max(free, key=lambda place: (box.ends[place][1] - box.ends[place][0]) / region.widths[place])
+    middle = [arb(value) for value in box.middle]
     try:
         whole = _ratio(region, box.steps, ranges)
+        at_middle = None if whole is None else _ratio(region, box.steps, middle)
     except Undecided:
         return _Seen("open", widest)
-    if whole is None:
+    if whole is None or at_middle is None:
         return _Seen("outside")
     if not whole.is_finite():
         return _Seen("open", widest)
-    middle = [arb(value) for value in box.middle]
-    at_middle = _ratio(region, box.steps, middle)
     slopes = [_slope(region, box, ranges, place) * (ranges[place] - middle[place]) for place in free]
     near = sum(slopes, start=at_middle)
     if _within(region, whole) or _within(region, near):
@@ -245,12 +262,12 @@ def _look(region: _Region, box: _Box) -> _Seen:
 
 
 def _slope(region: _Region, box: _Box, ranges: list[Any], place: int) -> Any:
-    """The derivative of exact/bound by one number over the box, from series of two terms."""
+    """The derivative of exact/bound by one number over the box, from series of two terms; nan where it has none."""
     series = flint().arb_series
     moving = [series([value, 1]) if k == place else value for k, value in enumerate(ranges)]
     try:
         return _ratio(region, box.steps, moving)[1]
-    except ValueError:  # of series: a root or a quotient of what may be 0
+    except (Undecided, ValueError):  # the larger of two that overlap; a root or a quotient of what may be 0
         return flint().arb.nan()
 
 
@@ -268,21 +285,19 @@ def _ratio(region: _Region, steps: int, numbers: list[Any]) -> Any:
     eigenvalues, signal = numbers[: region.dim], numbers[region.dim : 2 * region.dim]
     noise, rate = numbers[-2:]
     spectrum = ListedBalls(eigenvalues, signal, noise)
-    found = region.bound.statement(asked_in_balls(spectrum, region.batch, rate, steps))
+    found = stated(region.bound, spectrum, region.batch, rate, steps)
     if not all(found.conditions.values()):
         return None
-    here = [0 * part if region.quantity == "variance" else part for part in signal]
-    nodes = [Node(value, part, value * value) for value, part in zip(eigenvalues, here, strict=True)]
+    nodes = [Node(value, part, value * value) for value, part in zip(eigenvalues, signal, strict=True)]
     first = first_averaged(region.bound.algorithm, steps)
-    batch, around = flint().arb(region.batch), 0 * noise if region.quantity == "bias" else noise
-    return stepped(nodes, Run(batch, rate, steps, first, around)) / Ball(found.value).value
+    return stepped(nodes, Run(flint().arb(region.batch), rate, steps, first, noise)) / found.value.value
 
 
 def _at(region: _Region, box: _Box) -> Certificate:
     values = box.middle
     problem = LeastSquares(values[: region.dim], values[region.dim : 2 * region.dim], values[-2])
     setting = (problem, region.batch, values[-1], region.batch * box.steps)
-    return certify(region.bound, setting, quantity=region.quantity)
+    return certify(region.bound, setting)
 
 
 def _readable(region: _Region, box: _Box) -> dict[str, Any]:

@@ -105,9 +105,9 @@ def test_ends_are_those_of_the_ball_however_small():
         ("-1.23457", "-1.23456", "-1.2345…", 5),
         ("1.23456e-9", "1.23457e-9", "1.2345…e-9", 5),
         ("1.23456e12", "1.23457e12", "1.2345…e12", 5),
-        ("0.99999", "1.00001", "1 ± 1.2e-05", 4),
-        ("-1", "3", "1 ± 2.4e+00", 0),
-        ("-1", "1", "0 ± 1.2e+00", 0),
+        ("0.99999", "1.00001", "1 ± 1.2e-5", 4),
+        ("-1", "3", "1 ± 2.4e+0", 0),
+        ("-1", "1", "0 ± 1.2e+0", 0),
         ("0", "0", "0.0", 30),
         ("9.9999e20", "9.99991e20", "9.9999…e20", 5),
         ("1e-21", "1.00001e-21", "1.0000…e-21", 5),
@@ -118,12 +118,22 @@ def test_ends_are_those_of_the_ball_however_small():
         ("12341", "12348", "1.234…e4", 3),
         ("12345.61", "12345.69", "12345.6…", 5),
         ("1e3000", "1.0001e3000", "1.000…e3000", 4),
+        ("1e3000", "1e3000", "1.00000000000000000000000000000…e3000", 30),
+        ("0.99999e3000", "1.00001e3000", "1.000000E+3000 ± 1.2e+2995", 4),
+        ("-1e-400", "1e-400", "0 ± 1.2e-400", 0),
     ],
 )
 def test_printed_digits_are_certain(lower, upper, printed, digits):
     found = st.bounds.Enclosure(Fraction(lower), Fraction(upper))
     assert str(found) == printed
     assert found.digits == digits
+
+
+def test_numbers_beyond_floats_are_infinite():
+    huge = Fraction(10) ** 400
+    assert float(st.bounds.Enclosure(huge, huge)) == np.inf
+    assert float(st.bounds.Enclosure(-huge, -huge)) == -np.inf
+    assert st.bounds.Enclosure(Fraction(-1), 1 + 1 / huge).width == np.inf
 
 
 @pytest.mark.parametrize(

@@ -179,10 +179,17 @@ def test_a_violation_is_a_proof():
     assert repr(wrong.bound) == "Enclosure(0.25)"
 
 
-def mine(statement, side="upper", **conditions):
+def mine(statement, side="upper", standing="printed", **conditions):
     """A published bound of one's own."""
     return st.bounds.PublishedBound(
-        "mine", side, "", "", "", "", lambda asked: st.bounds.Statement(statement(asked), conditions)
+        "mine",
+        side,
+        "",
+        "",
+        "",
+        "",
+        lambda asked: st.bounds.Statement(statement(asked), conditions),
+        standing=standing,
     )
 
 
@@ -209,6 +216,64 @@ def test_verdicts_after_one_step(side, factor, violates, verdict):
     failing = st.bounds.certify(mine(lambda asked: factor * asked.spectrum.initial_risk, side, never=False), setting)
     assert not failing.violates
     assert failing.doubts == ("never does not hold",)
+    order = st.bounds.certify(mine(lambda asked: factor * asked.spectrum.initial_risk, side, "order"), setting)
+    assert not order.violates
+    assert order.proves == order.attained
+    assert order.proves.endswith("n = 1")
+
+
+@pytest.mark.parametrize("bound", [st.bounds.jain_2017, st.bounds.zou_2021, st.theorem7])
+def test_a_bound_on_another_algorithm_has_no_verdict(bound):
+    """Whatever it comes to for the last iterate, of which it says nothing."""
+    setting = (st.LeastSquares([1.0, 0.5], [0.5, 0.5], noise_variance=1.0), 1, 0.1, 1000)
+    found = st.bounds.certify(bound, setting, algorithm=st.Algorithm(average=st.LastIterate()))
+    assert not found.violates
+    own = "TailAverage(fraction=0.5)" if bound is st.bounds.jain_2017 else "UniformAverage()"
+    assert found.doubts[0] == f"the bound is about average={own}, not about average=LastIterate()"
+    assert found.proves.startswith("nothing is proven")
+
+
+@pytest.mark.parametrize("quantity", ["total", "bias", "variance"])
+def test_theorem_7_has_no_verdict(quantity):
+    """It has no constants: exact/bound is above 1 and below."""
+    ratios = []
+    for steps in (2, 30):
+        found = st.bounds.certify(st.theorem7, (st.LeastSquares([1.0], [0.9]), 1, 0.49, steps), quantity=quantity)
+        ratios.append(float(found.ratio))
+        assert (found.side, found.standing) == ("both", "order")
+        assert not found.violates
+        assert found.proves == found.attained
+    assert ratios[0] < 1 < ratios[1]
+
+
+def test_failed_conditions_are_said_where_the_value_is_no_number():
+    found = st.bounds.certify(st.bounds.defossez_bach_2015, (st.PowerLaw(2.0, 3.0), 1, 0.1, 7))
+    assert found.bound is None
+    assert found.doubts == ("finitely many directions does not hold",)
+
+
+def test_a_setting_may_be_written_as_in_compare():
+    plain = st.bounds.certify(st.bounds.jain_2017, (PROBLEM, 2, 0.1, 15))
+    assert plain.setting == st.Setting(PROBLEM, 2, 0.1, 14)
+    names = {"problem": PROBLEM, "batch_size": 2, "learning_rate": 0.1, "num_samples": 15}
+    for other in (names, st.Setting(**names), [PROBLEM, 2, 0.1, np.array(15)]):
+        assert st.bounds.certify(st.bounds.jain_2017, other) == plain
+
+
+@pytest.mark.parametrize(
+    ("bound", "options", "message"),
+    [
+        (3, {}, "bound must be a PublishedBound, theorem7 or a function, got 3"),
+        (st.bounds.zou_2021_lower, {"quantity": "bias"}, "quantity must be total: zou_2021_lower is a bound on the"),
+        (st.bounds.zou_2021, {"quantity": "variance"}, "quantity must be total: zou_2021 is a bound on the"),
+        (mine(lambda asked: asked.trace, "uper"), {}, r"side must be one of .* \(did you mean upper\?\)"),
+        (mine(lambda asked: asked.trace, standing="ordre"), {}, r"standing must be one of .* \(did you mean order\?\)"),
+        (st.theorem7, {"algorithm": st.LastIterate()}, "algorithm must be an Algorithm"),
+    ],
+)
+def test_bounds_that_cannot_be_certified(bound, options, message):
+    with pytest.raises(ValueError, match=message):
+        st.bounds.certify(bound, (PROBLEM, 1, 0.1, 7), **options)
 
 
 @pytest.mark.parametrize("side", ["upper", "lower"])
@@ -287,6 +352,9 @@ def test_a_published_constant_is_tight():
         ((PROBLEM, 1, 0.1, 7), {"algorithm": st.Algorithm(method=st.HeavyBall(0.9))}, "certificates are for SGD with"),
         ((PROBLEM, 2, 0.1, 1), {}, "num_samples must be at least batch_size"),
         ((PROBLEM, 1, [0.1, 0.2], 7), {}, "setting must be a single number"),
+        ((3, 1, 0.1, 9), {}, "problem must be a PowerLaw, a LeastSquares or your own AbstractProblem, got 3"),
+        ((PROBLEM, 1, 0.1), {}, r"setting must be \(problem, batch_size, learning_rate, num_samples\) or a mapping"),
+        (3, {}, "setting must be .* got 3"),
     ],
 )
 def test_bad_input(arguments, options, message):
