@@ -319,7 +319,7 @@ def _solve_equivalent(
         risk_factor=risk_factor,
         curves=(_equivalent_curve(tuned, samples, optimum.risk, sizes),) if with_curve else (),
         remark=tuned.remark(critical, steps, needed.rate),
-        smallest_batch_size=float(np.ceil(budget / found.most[0])),
+        smallest_batch_size=float(np.floor(budget / (np.floor(found.most[0]) + 1)) + 1),  # ⌊budget/B⌋ ≤ most steps
     )
 
 

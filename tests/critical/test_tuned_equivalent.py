@@ -123,3 +123,11 @@ def test_a_minimum_beside_an_end():
     place, value = minimum(lambda x: np.where(x >= 0.3, x, np.inf), 2.0, 0.7, 1e-4)
     assert value == pytest.approx(0.3, abs=0.02)
     assert place >= 0.3
+
+
+def test_the_smallest_batch_size_is_no_larger_than_the_best():
+    """145 steps of 1 are what 121 samples and 20% more allow: 145.2/145 is not rounded up to 2."""
+    problem = st.LeastSquares([1.0, 0.3], [1.0, 1.0], 3.0)
+    algorithm = st.Algorithm(st.SignSGD(0.9), st.Linear(), average=st.LastIterate())
+    found = st.critical_batch_size(problem, num_samples=121, algorithm=algorithm, curve=False)
+    assert found.smallest_batch_size == found.optimal_batch_size == 1
