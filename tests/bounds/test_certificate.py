@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.bounds.certificate import _next_order
 from tests import oracle
 
 PROBLEM = st.LeastSquares([1.0, 0.37], [0.8, 1.3], noise_variance=0.7)
@@ -113,6 +114,21 @@ def test_infinitely_many_directions(capacity, source, batch, rate):
     with mpmath.workdps(60):
         assert inside(sum(oracle.infinite_power_law_risk(capacity, source, batch, rate, steps)), found)
         assert not inside(sum(oracle.infinite_power_law_risk(capacity, source + 1e-6, batch, rate, steps)), found)
+
+
+@pytest.mark.parametrize(
+    ("width", "wanted", "num_nodes", "expected"),
+    [
+        (1.0, 0.9, 4, 3),  # one more at least
+        (1.0, 1 / 400, 4, 5),  # 8³ = 512
+        (1 / 8.1, 1 / 400, 4, 4),
+        (1.0, 1e-28, 40, 9),  # 20 nodes for each order, and 200 take longer than 10 s
+        (1.0, 1e-6, 4000, 2),
+    ],
+)
+def test_the_next_order_is_as_high_as_needed_and_affordable(width, wanted, num_nodes, expected):
+    """One order more narrows eightfold; seconds of binary powers are 2 log₂(n) N³ 2·10⁻⁸."""
+    assert _next_order(2, width, wanted, num_nodes, 10**10) == expected
 
 
 def test_equal_eigenvalues_are_one_node():
@@ -350,6 +366,7 @@ def test_a_published_constant_is_tight():
         ((PROBLEM, 1, 0.1, 7), {"width": 0}, "width must be positive"),
         ((PROBLEM, 1, 0.1, 7), {"algorithm": st.Algorithm(schedule=st.Cosine())}, "certificates are for SGD with"),
         ((PROBLEM, 1, 0.1, 7), {"algorithm": st.Algorithm(method=st.HeavyBall(0.9))}, "certificates are for SGD with"),
+        ((PROBLEM, 1, 0.1, 7), {"algorithm": st.Algorithm(method=st.Adam())}, "certificates are for SGD with"),
         ((PROBLEM, 2, 0.1, 1), {}, "num_samples must be at least batch_size"),
         ((PROBLEM, 1, [0.1, 0.2], 7), {}, "setting must be a single number"),
         ((3, 1, 0.1, 9), {}, "problem must be a PowerLaw, a LeastSquares or your own AbstractProblem, got 3"),

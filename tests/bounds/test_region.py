@@ -38,7 +38,8 @@ def test_proven_a_little_outside_of_random_points_refuted_a_little_inside(bound)
     proven = st.bounds.certify_region(bound, lower=0.9 * lowest, upper=1.1 * highest, **options)
     assert proven.holds, proven
     assert proven.proven == pytest.approx(1)
-    assert "is proven on the whole region" in proven.proves
+    claimed = f"{float(0.9 * lowest)!r} ≤ exact/bound ≤ {float(1.1 * highest)!r}"
+    assert proven.proves.startswith(f"{claimed} is proven on the whole region")
     for claim in ({"upper": 0.97 * highest}, {"lower": lowest / 0.97 if lowest > 0 else 1e-3}):
         refuted = st.bounds.certify_region(bound, **claim, **options)
         assert not refuted.holds
@@ -50,7 +51,9 @@ def test_proven_a_little_outside_of_random_points_refuted_a_little_inside(bound)
             problem, batch_size=batch, learning_rate=rate, num_samples=samples, algorithm=bound.algorithm
         )
         assert float(example.exact) == pytest.approx(exact.total, rel=1e-12)
-        assert f"is refuted: exact/bound = {example.ratio} (certain" in refuted.proves
+        end = float(next(iter(claim.values())))
+        words = f"exact/bound ≤ {end!r}" if "upper" in claim else f"{end!r} ≤ exact/bound"
+        assert refuted.proves.startswith(f"{words} is refuted: exact/bound = {example.ratio} (certain")
 
 
 def test_what_is_outside_and_what_is_left_are_said():
