@@ -22,6 +22,7 @@ from .published import Asked as Asked
 from .published import BoundValue as BoundValue
 from .published import PublishedBound as PublishedBound
 from .published import Statement as Statement
+from .published import description as description
 from .region import RegionCertificate as RegionCertificate
 from .region import certify_region as certify_region
 from .setting import Setting as Setting

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,16 +14,18 @@ from sgdtheory.bounds.ball_spectra import BallSpectrum, asked_in_balls, in_balls
 from sgdtheory.bounds.balls import Ball, Enclosure, Undecided, flint
 from sgdtheory.bounds.enclosed_risk import Node, Run, first_averaged, risk, seconds
 from sgdtheory.bounds.node_rules import checked_nodes, single_nodes, systems
-from sgdtheory.bounds.published import PublishedBound, Side, Standing, Statement
+from sgdtheory.bounds.published import Description, PublishedBound, Statement, description
 from sgdtheory.bounds.setting import Setting, as_setting
 from sgdtheory.bounds.theorem_7 import theorem7, zhang_2024
 from sgdtheory.problems import LeastSquares
 
 TIGHT = 1e-30  # relative width of what is limited by the working precision alone: as many digits are printed
-LEAST_BITS, MOST_BITS = 256, 4096
+LEAST_BITS = 256
+MOST_BITS = 4096
 SHOWN_DIRECTIONS = 4
 AFFORDABLE = 10.0  # seconds, estimated, of one risk: an enclosure takes a few precisions, or two systems
-FIRST_ORDER, ORDER_GAIN = 2, 8.0  # nodes of each group, and by how much one more narrows what lies between, measured
+FIRST_ORDER = 2  # nodes of each group, at first,
+ORDER_GAIN = 8.0  # and by how much one more narrows what lies between, measured
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,14 +157,13 @@ def certify(
         ImportError: python-flint is missing: pip install 'sgdtheory[certified]'.
     """
     arb = flint().arb
-    about = zhang_2024 if bound is theorem7 else bound
-    checked_bound(bound, about, quantity)
+    about = zhang_2024 if bound is theorem7 else bound  # whose formula takes balls, and is its total
+    own = checked_bound(bound, quantity)
     problem, *numbers = as_setting("setting", setting)
     batch, rate, samples = (single_number("setting", value) for value in settings_arrays(*numbers))
     steps = int(samples) // int(batch)
     point = Setting(problem, batch, rate, batch * steps)  # an incomplete last batch is dropped
-    own = getattr(about, "algorithm", None)
-    asked = checked_algorithm((own or DEFAULT) if algorithm is None else algorithm, linear=False)
+    asked = checked_algorithm((own.algorithm or DEFAULT) if algorithm is None else algorithm, linear=False)
     run = Run(arb(batch), arb(rate), steps, first_averaged(asked, steps), arb(problem.noise_variance))
     try:
         exact = _exact(problem, run, quantity, positive_number("width", width))
@@ -171,20 +172,18 @@ def certify(
     formula = about if isinstance(about, PublishedBound) and quantity == "total" else None
     value, doubts = _published(formula, point, steps) if formula else _returned(bound, point, quantity)
     source = formula.name if formula else "the number returned"
-    another = () if own in (None, asked) else (_another(own, asked),)
-    side, standing = getattr(about, "side", "upper"), getattr(about, "standing", "printed")
-    return Certificate(point, steps, exact, value, source, side, standing, another + doubts)
+    another = (_another(own.algorithm, asked),) if own.algorithm and own.algorithm != asked else ()
+    return Certificate(point, steps, exact, value, source, own.side, own.standing, another + doubts)
 
 
-def checked_bound(bound: object, about: object, quantity: str) -> None:
-    """Refuse what is no bound, or none on this quantity; `about` is the published one that it evaluates, or itself."""
+def checked_bound(bound: object, quantity: str) -> Description:
+    """What a bound says of itself, if it is one on this quantity."""
     checked_name("quantity", quantity, ("total", "bias", "variance"))
     if not callable(bound):
         raise ValueError(f"bound must be a PublishedBound, theorem7 or a function, got {bound!r}")
-    checked_name("side", getattr(about, "side", "upper"), get_args(Side))
-    checked_name("standing", getattr(about, "standing", "printed"), get_args(Standing))
     if isinstance(bound, PublishedBound) and quantity != "total":
         raise ValueError(f"quantity must be total: {bound.name} is a bound on the whole risk, not on its {quantity}")
+    return description(bound)
 
 
 def _another(own: Algorithm, asked: Algorithm) -> str:
@@ -216,7 +215,8 @@ def _refined(spectrum: BallSpectrum, run: Run, quantity: str, wanted: float) -> 
 
     None: not even the first systems are resolved.
     """
-    order, best = FIRST_ORDER, None
+    order = FIRST_ORDER
+    best = None
     while True:
         with flint().ctx.workprec(128 + 64 * order):
             try:

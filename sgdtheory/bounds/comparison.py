@@ -10,6 +10,7 @@ import numpy as np
 from sgdtheory._common.arguments import first_where, real_array, samples_used, settings_arrays, whole_number
 from sgdtheory.algorithms import DEFAULT, Algorithm
 from sgdtheory.bounds.certificate import Certificates, certify
+from sgdtheory.bounds.published import description
 from sgdtheory.bounds.setting import Setting, as_setting
 from sgdtheory.bounds.simulated import Simulated, disagreements, simulated_means
 from sgdtheory.risk import excess_risk
@@ -63,15 +64,19 @@ class Comparison:
         """The setting that attains `highest`."""
         return self.settings[self._place(np.nanargmax)]
 
+    @property
+    def _inside(self) -> np.ndarray:
+        """(P,) ratios; nan where the bound does not apply, and so says nothing that could be wrong."""
+        return np.where(self.applies, self.ratio, np.nan)
+
     def _place(self, extreme: Callable[[np.ndarray], Any]) -> int:
-        inside = np.where(self.applies, self.ratio, np.nan)
-        if np.isnan(inside).all():
+        if np.isnan(self._inside).all():
             raise ValueError("the bound applies at none of the settings, so that no ratio is an extreme")
-        return int(extreme(inside))
+        return int(extreme(self._inside))
 
     def _extreme(self, extreme: Callable[[np.ndarray], Any]) -> float:
-        inside = np.where(self.applies, self.ratio, np.nan)
-        return float("nan") if np.isnan(inside).all() else float(inside[extreme(inside)])
+        # A number may be nan, which fails every test `highest < …`; a setting cannot, and `_place` raises.
+        return float("nan") if np.isnan(self._inside).all() else float(self._inside[self._place(extreme)])
 
     @property
     def disagreements(self) -> tuple[str, ...]:
@@ -123,15 +128,16 @@ def compare(
 
     Raises:
         ValueError: no settings, an unknown quantity, an argument outside its range, or a bound that is negative, not
-            a number (where it says that it applies) or of a wrong shape.
+            a number (where it says that it applies), of a wrong shape or of no known side.
     """
     if quantity not in ("total", "bias", "variance"):
         raise ValueError(f"quantity must be 'total', 'bias' or 'variance', got {quantity!r}")
     if not callable(bound) or not isinstance(settings, Iterable):
         raise ValueError("compare takes a bound, which is a function, and a list of settings; see its documentation")
     replicas = whole_number("simulate", simulate, 0)
-    run = algorithm or getattr(bound, "algorithm", DEFAULT)
-    found = [_at(bound, as_setting("each of settings", item), quantity, run) for item in settings]
+    about = description(bound)
+    run = algorithm or about.algorithm or DEFAULT
+    found = [_compared(bound, as_setting("each of settings", item), quantity, run) for item in settings]
     if not found:
         raise ValueError("settings must hold at least one setting, got none")
     exact, values, applies, points = zip(*found, strict=True)
@@ -140,7 +146,7 @@ def compare(
         np.concatenate(values),
         tuple(itertools.chain(*points)),
         np.concatenate(applies),
-        getattr(bound, "side", "upper"),
+        about.side,
     )
     if certified and not np.isnan(comparison.highest):
         ends = (comparison.lowest_at, comparison.highest_at)
@@ -170,12 +176,13 @@ class _Found(NamedTuple):
     points: list[Setting]
 
 
-def _at(bound: Callable[..., Any], setting: Setting, quantity: str, algorithm: Algorithm) -> _Found:
+def _compared(bound: Callable[..., Any], setting: Setting, quantity: str, algorithm: Algorithm) -> _Found:
     batch, rate, samples = settings_arrays(*setting[1:])
-    samples = samples_used(batch, samples)
+    samples = samples_used(batch, samples)  # exact risk and bound speak of the same run
     arguments: Any = {"batch_size": batch, "learning_rate": rate, "num_samples": samples}
     exact = getattr(excess_risk(setting.problem, **arguments, algorithm=algorithm), quantity)
     value = bound(setting.problem, **arguments)
+    # of a plain number nothing else is known: it is meant wherever it is asked for
     applies = np.broadcast_to(getattr(value, "applies", True), batch.shape).ravel()
     values = _flatten(getattr(value, quantity, value), batch.shape, quantity, applies)
     points = [

@@ -120,10 +120,12 @@ class _Steps(NamedTuple):
 
 
 def _one_step(nodes: Sequence[Node], run: Run) -> _Steps:
-    count, matrix = len(nodes), flint().arb_mat
+    count = len(nodes)
+    matrix = flint().arb_mat
     kept = [1 - run.rate * node.eigenvalue for node in nodes]
     gain = run.rate * run.rate / run.batch
-    moments, crossing = matrix(count + 1, count + 1), matrix(count, count + 1)
+    moments = matrix(count + 1, count + 1)
+    crossing = matrix(count, count + 1)
     for i, (q, node) in enumerate(zip(kept, nodes, strict=True)):
         for j in range(count):
             moments[i, j] = gain * node.squares
@@ -136,10 +138,12 @@ def _one_step(nodes: Sequence[Node], run: Run) -> _Steps:
 
 def _by_powers(nodes: Sequence[Node], run: Run) -> Any:
     """`risk` by binary powers of the step."""
-    count, matrix = len(nodes), flint().arb_mat
+    count = len(nodes)
+    matrix = flint().arb_mat
     step = _one_step(nodes, run)
     start = matrix([[node.signal] for node in nodes] + [[1]])
-    cross, square = matrix(count, 1), matrix(1, 1)
+    cross = matrix(count, 1)
+    square = matrix(1, 1)
     moments = _repeated(step, run.first, start, cross, square)[0]  # before the average begins
     if run.first == run.steps:
         return sum((moments[i, 0] for i in range(count)), start=flint().arb(0))

@@ -27,7 +27,8 @@ def single_nodes(spectrum: BallSpectrum, last: int) -> list[Node]:
         value, signal = spectrum.direction(index)
         if merged and bool(merged[-1].eigenvalue == value):
             before = merged.pop()
-            signal, squares = before.signal + signal, before.squares + value * value
+            signal = before.signal + signal
+            squares = before.squares + value * value
         else:
             squares = value * value
         merged.append(Node(value, signal, squares))
@@ -38,7 +39,8 @@ def systems(spectrum: BallSpectrum, run: Run, order: int) -> Systems:
     """The first directions one by one, then groups with `order` nodes for signal and as many for noise."""
     cuts = _cuts(spectrum, run, order)
     head = single_nodes(spectrum, cuts[0])
-    lower, upper = list(head), list(head)
+    lower = list(head)
+    upper = list(head)
     for before, last in zip(cuts, cuts[1:], strict=False):
         end = None if last == math.inf else int(last)
         top = spectrum.direction(before + 1)[0]
@@ -92,7 +94,8 @@ def _group_end(scaled: Any, first: int, least: float) -> int:
     reach = 1
     while scaled(first + reach) >= least:
         reach *= 2
-    low, high = first, first + reach
+    low = first
+    high = first + reach
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if scaled(middle) >= least else (low, middle)
@@ -101,7 +104,8 @@ def _group_end(scaled: Any, first: int, least: float) -> int:
 
 def _gauss(moments: list[Any]) -> list[tuple[Any, Any]]:
     """Places and weights of m nodes with these 2m moments `∫ u^k dμ`, all enclosed."""
-    matrix, polynomial = flint().arb_mat, flint().arb_poly
+    matrix = flint().arb_mat
+    polynomial = flint().arb_poly
     order = len(moments) // 2
     # singular: fewer distinct eigenvalues than nodes, or too few digits
     hankel = matrix([[moments[j + k] for k in range(order)] for j in range(order)])

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import checked_problem, samples_used, settings_arrays
+from sgdtheory._common.arguments import checked_name, checked_problem, samples_used, settings_arrays
 from sgdtheory.algorithms import DEFAULT, Algorithm
 from sgdtheory.problems import AbstractProblem, LeastSquares, SplitSpectrum
 
@@ -197,3 +197,30 @@ def split(problem: AbstractProblem) -> SplitSpectrum:
     if isinstance(problem, SplitSpectrum):
         return problem
     return LeastSquares(*problem.directions(), problem.noise_variance)
+
+
+class Description(NamedTuple):
+    """What a bound says of itself; of a plain function, what is taken for granted.
+
+    Attributes:
+        side: as of a `PublishedBound`; "upper" unless said.
+        standing: likewise; "printed" unless said: the numbers are meant.
+        algorithm: whose risk it bounds; None: not said.
+    """
+
+    side: str
+    standing: str
+    algorithm: Algorithm | None
+
+
+def description(bound: object) -> Description:
+    """The description of a PublishedBound, or of a function with attributes of these names.
+
+    Raises:
+        ValueError: a side or a standing that there is not.
+    """
+    return Description(
+        checked_name("side", getattr(bound, "side", "upper"), get_args(Side)),
+        checked_name("standing", getattr(bound, "standing", "printed"), get_args(Standing)),
+        getattr(bound, "algorithm", None),
+    )

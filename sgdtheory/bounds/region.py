@@ -101,7 +101,8 @@ class _Box(NamedTuple):
 
     def halves(self, place: int) -> Iterator["_Box"]:
         """Cut in the middle of one side."""
-        (low, high), middle = self.ends[place], self.middle[place]
+        low, high = self.ends[place]
+        middle = self.middle[place]
         for side in ((low, middle), (middle, high)):
             yield self._replace(ends=(*self.ends[:place], side, *self.ends[place + 1 :]))
 
@@ -162,21 +163,24 @@ def certify_region(
     flint()
     if not isinstance(bound, PublishedBound):
         raise ValueError(f"bound must be a PublishedBound, whose formula can be enclosed, got {bound!r}")
-    checked_bound(bound, bound, quantity)
-    eigenvalues, signal = _listed("eigenvalues", eigenvalues), _listed("signal", signal)
+    checked_bound(bound, quantity)
+    eigenvalues = _listed("eigenvalues", eigenvalues)
+    signal = _listed("signal", signal)
     ends = _ends(eigenvalues, signal, noise_variance, learning_rate)
     steps = [int(number) for number in np.unique(whole_array("num_steps", num_steps))]
     for number in steps:
         first_averaged(bound.algorithm, number)  # refuses other algorithms
     widths = tuple(high - low for low, high in ends)
-    batch, most = whole_number("batch_size", batch_size, 1), whole_number("most_boxes", most_boxes, 1)
+    batch = whole_number("batch_size", batch_size, 1)
+    most = whole_number("most_boxes", most_boxes, 1)
     region = _Region(bound, batch, len(eigenvalues), *_claimed(lower, upper), widths)
     with _derivatives():
         return _searched(region, [_Box(number, ends) for number in steps], most)
 
 
 def _claimed(lower: float, upper: float) -> tuple[float, float]:
-    lower, upper = single_number("lower", lower), single_number("upper", upper)
+    lower = single_number("lower", lower)
+    upper = single_number("upper", upper)
     if not (0 <= lower < math.inf and lower <= upper):
         raise ValueError(f"lower must be finite, not negative and at most upper, got {lower} and {upper}")
     if not (lower > 0 or upper < math.inf):
@@ -212,7 +216,8 @@ def _searched(region: _Region, boxes: list[_Box], most: int) -> RegionCertificat
     """The largest box first."""
     share = Fraction(1, len(boxes))
     queue = [(-share, number, box) for number, box in enumerate(boxes)]
-    looked, done = 0, {"proven": Fraction(0), "outside": Fraction(0)}
+    looked = 0
+    done = {"proven": Fraction(0), "outside": Fraction(0)}
     whole: list[_Box] = []  # as small as floats allow
     refuted = None
     while queue and looked < most and refuted is None:
@@ -282,7 +287,8 @@ def _ratio(region: _Region, steps: int, numbers: list[Any]) -> Any:
     Raises:
         Undecided: whether one does.
     """
-    eigenvalues, signal = numbers[: region.dim], numbers[region.dim : 2 * region.dim]
+    eigenvalues = numbers[: region.dim]
+    signal = numbers[region.dim : 2 * region.dim]
     noise, rate = numbers[-2:]
     spectrum = ListedBalls(eigenvalues, signal, noise)
     found = stated(region.bound, spectrum, region.batch, rate, steps)

@@ -125,8 +125,8 @@ def theorem7(
     )
 
 
-# What `compare`, certificates and tests ask of a bound that is more than a function: its side, and that it is an order.
-vars(theorem7).update(side="both", standing="order")
+# It is a function, as its result has parts; what a PublishedBound says of itself (`description`) it says as well.
+vars(theorem7).update(side="both", standing="order", algorithm=DEFAULT)
 
 
 class _Terms(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import HealthCheck, Phase
 
 from sgdtheory.algorithms import DEFAULT, Algorithm
-from sgdtheory.bounds import Comparison, Setting, compare
+from sgdtheory.bounds import Comparison, Setting, compare, description
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.testing import strategies
 
@@ -59,6 +59,7 @@ def assert_bound(
         ValueError: limits that leave no room, a bound that applies at none of the settings, or as of `compare`.
     """
     low, high = _limits(bound, within, upper, lower)
+    run = algorithm or description(bound).algorithm or DEFAULT
     asked = 0
     strategy = settings if settings is not None else strategies.settings()
 
@@ -75,14 +76,14 @@ def assert_bound(
     @hypothesis.given(strategy)
     def holds(setting: Setting) -> None:
         nonlocal asked
-        found = compare(bound, [setting], quantity=quantity, algorithm=algorithm)
+        found = compare(bound, [setting], quantity=quantity, algorithm=run)
         ratio = found.ratio[found.applies & np.isfinite(found.bound) & ~np.isnan(found.ratio)]
         if ratio.size == 0:
             return
         asked += 1
         _push(ratio)
         if ratio.max() > high * (1 + SLACK) or ratio.min() < low * (1 - SLACK):
-            raise AssertionError(_told(found, low, high, quantity, algorithm or getattr(bound, "algorithm", DEFAULT)))
+            raise AssertionError(_told(found, low, high, quantity, run))
 
     holds()
     if not asked:
@@ -97,11 +98,11 @@ def _limits(bound: Any, within: float | None, upper: float | None, lower: float 
         if upper is not None or lower is not None or not within >= 1:
             raise ValueError(f"within must be at least 1 and stand alone, without upper and lower, got {within}")
         return 1 / within, within
-    side = getattr(bound, "side", "upper")
+    about = description(bound)
     if upper is None and lower is None:
-        if side == "both" or getattr(bound, "standing", "") == "order":
+        if about.side == "both" or about.standing == "order":
             raise ValueError("the bound holds up to constant factors: say within= which, 8 for example")
-        return (1.0, np.inf) if side == "lower" else (0.0, 1.0)
+        return (1.0, np.inf) if about.side == "lower" else (0.0, 1.0)
     low = 0.0 if lower is None else lower
     high = np.inf if upper is None else upper
     if not 0 <= low < high:

@@ -87,6 +87,13 @@ def test_a_wrong_bound_is_caught():
     assert wrong.highest > 1e3
 
 
+def misspelt(problem, **setting):
+    return 1.0
+
+
+misspelt.side = "uper"
+
+
 @pytest.mark.parametrize(
     ("bound", "settings", "options", "message"),
     [
@@ -102,6 +109,7 @@ def test_a_wrong_bound_is_caught():
         (lambda *_, **__: None, [(PROBLEM, 1, 0.1, [1, 2])], {}, "bound must return"),
         (3, [(PROBLEM, 1, 0.1, 10)], {}, "compare takes a bound, which is a function"),
         (st.theorem7, 5, {}, "compare takes a bound"),
+        (misspelt, [(PROBLEM, 1, 0.1, 10)], {}, r"side must be one of upper, lower, both, got uper \(did you mean upper"),
         (
             st.theorem7,
             [("x", 1, 0.1, 10)],

@@ -1,6 +1,6 @@
 """Zou et al. 2021: averaged SGD in any number of directions, by its effective dimension."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,46 +17,53 @@ def _alpha(asked: Asked) -> Any:
     return np.where(asked.batch == 1, KURTOSIS, 2 / asked.batch)
 
 
-def _upper(asked: Asked) -> Statement:
-    """`E L(w̄) − L* ≤ 2 EffBias + 2 EffVar`.
+class _Effective(NamedTuple):
+    """What both theorems are made of: with `k* = max{k : λ_k ≥ 1/(nγ)}`, heads up to k* and tails beyond.
 
-    With `k* = max{k : λ_k ≥ 1/(nγ)}` and `K = k*/n + nγ² Σ_{i>k*} λ_i²`,
-    `EffBias = Σ_{i≤k*} s_i/λ_i²/(nγ)² + Σ_{i>k*} s_i`,
-    `EffVar = [2α (Σ_{i≤k*} s_i/λ_i + nγ Σ_{i>k*} s_i)/(nγ) + σ²/B] K/(1 − γα tr H)`.
+    Attributes:
+        bias: `EffBias = Σ_{i≤k*} s_i/λ_i²/(nγ)² + Σ_{i>k*} s_i`.
+        seen: `Σ_{i≤k*} s_i/(λ_i nγ) + Σ_{i>k*} s_i`, what the start adds to the noise.
+        learnt: `K = k*/n + nγ² Σ_{i>k*} λ_i²`.
     """
+
+    bias: Any
+    seen: Any
+    learnt: Any
+
+
+def _effective(asked: Asked) -> _Effective:
     spectrum = asked.spectrum
     time = asked.steps * asked.rate
     count = spectrum.count_above(1 / time)
     tail = spectrum.tail_signal(count)
-    bias = spectrum.head_signal(count, 2) / time**2 + tail
+    return _Effective(
+        bias=spectrum.head_signal(count, 2) / time**2 + tail,
+        seen=spectrum.head_signal(count, 1) / time + tail,
+        learnt=count / asked.steps + asked.steps * asked.rate**2 * spectrum.tail_squares(count),
+    )
+
+
+def _upper(asked: Asked) -> Statement:
+    """`E L(w̄) − L* ≤ 2 EffBias + 2 EffVar`, `EffVar = [2α seen + σ²/B] K/(1 − γα tr H)`."""
+    bias, seen, learnt = _effective(asked)
     rest = 1 - asked.rate * _alpha(asked) * asked.trace
-    driven = 2 * _alpha(asked) * (spectrum.head_signal(count, 1) / time + tail) + asked.noise / asked.batch
-    variance = driven / rest * _dimension(asked, count)
+    driven = 2 * _alpha(asked) * seen + asked.noise / asked.batch
     conditions = {
         "γ < 1/(α tr H)": rest > 0,
         "γ < 1/‖H‖": asked.rate * asked.largest < 1,
     }
-    return Statement(4 * (bias + variance), conditions)
+    return Statement(4 * (bias + driven / rest * learnt), conditions)
 
 
 def _lower(asked: Asked) -> Statement:
-    """`E L(w̄) − L* ≥ EffBias/100 + [β (Σ_{i≤k*} s_i/λ_i + nγ Σ_{i>k*} s_i)/(1000 nγ) + σ²/(50 B)] K`, β = 1/B."""
-    spectrum = asked.spectrum
-    time = asked.steps * asked.rate
-    count = spectrum.count_above(1 / time)
-    tail = spectrum.tail_signal(count)
-    bias = spectrum.head_signal(count, 2) / time**2 + tail
-    driven = (spectrum.head_signal(count, 1) / time + tail) / asked.batch / 1000 + asked.noise / asked.batch / 50
+    """`E L(w̄) − L* ≥ EffBias/100 + [β seen/1000 + σ²/(50 B)] K`, β = 1/B."""
+    bias, seen, learnt = _effective(asked)
+    driven = seen / asked.batch / 1000 + asked.noise / asked.batch / 50
     conditions = {
         "γ < 1/‖H‖": asked.rate * asked.largest < 1,
         "500 steps or more": asked.steps >= LEAST_STEPS,
     }
-    return Statement(2 * (bias / 100 + driven * _dimension(asked, count)), conditions)
-
-
-def _dimension(asked: Asked, count: Any) -> Any:
-    """k*/n + nγ² Σ_{i>k*} λ_i²."""
-    return count / asked.steps + asked.steps * asked.rate**2 * asked.spectrum.tail_squares(count)
+    return Statement(2 * (bias / 100 + driven * learnt), conditions)
 
 
 zou_2021 = PublishedBound(
