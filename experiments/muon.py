@@ -300,6 +300,17 @@ def _looks(config: Config) -> list[tuple[str, dict[str, Any]]]:
     return [(name, every[name]) for name in config.methods]
 
 
+def _title(config: Config, table: Table) -> str:
+    """What was found of Muon at the largest D, problem by problem."""
+    most = max(config.num_samples)
+    words = []
+    for name in (MUON, PUBLISHED):
+        if name in config.methods:
+            values = [f"{each.value:.2g}" for each in ratios(table, name, SGD) if each.samples == most]
+            words.append(f"{name} {', '.join(values)}")
+    return f"$B^*$ over that of SGD at $D = {most:g}$, problem by problem: {'; '.join(words)}"
+
+
 def _figure(config: Config, rows: list[Row]) -> Figure:
     """Risk against B at the largest D, and B* over SGD's against D, a column a problem."""
     pairs = config.exponents
@@ -325,8 +336,6 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
         below.set(xlabel="samples $D$")
     axes[0, 0].set(ylabel="least risk (units of $y^2$)")
     axes[1, 0].set(ylabel="$B^*$ / $B^*$ of SGD")
-    figure.suptitle(
-        "Without momentum Muon has the largest $B^*$, in any coordinates; with it batches are small", fontsize=9
-    )
+    figure.suptitle(_title(config, table), fontsize=9)
     legend_below(figure, axes[0, 0], columns=4)
     return figure

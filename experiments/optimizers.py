@@ -250,6 +250,21 @@ def _figures(config: Config, rows: list[Row]) -> dict[str, Figure]:
     return {"optimizers": _figure(config, rows)}
 
 
+def _title(config: Config, rows: list[Row]) -> str:
+    """The optimal risk of signs and Adam at their largest D, over that of preconditioned SGD, on all problems."""
+    words = []
+    for name in (SIGN, FAST):
+        found = []
+        for pair in config.exponents:
+            risk = dict(zip(*_values(rows, pair, name, "optimal_risk"), strict=True))
+            plain = dict(zip(*_values(rows, pair, PRECONDITIONED, "optimal_risk"), strict=True))
+            both = sorted(risk.keys() & plain.keys())
+            found += [risk[both[-1]] / plain[both[-1]]] if both else []
+        if found:
+            words.append(f"{name} {min(found):.2f} … {max(found):.2f}" if len(found) > 1 else f"{name} {found[0]:.2f}")
+    return f"Optimal risk over that of preconditioned SGD: {', '.join(words)}; $B^*$ beside its theory"
+
+
 def _figure(config: Config, rows: list[Row]) -> Figure:
     """B* against D and R_opt over SGD's, a column a problem, T35's powers beside B*."""
     pairs = config.exponents
@@ -267,10 +282,7 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
         name_problem(above, pair)
         above.set(ylabel="critical batch size $B^*$ (samples)" if pair == pairs[0] else "")
         below.set(xlabel="samples $D$", ylabel="$R_{opt}$ / $R_{opt}$ of SGD" if pair == pairs[0] else "")
-    figure.suptitle(
-        "Signs and Adam have the risk of preconditioned SGD or nearly so, and a $B^*$ that outgrows its theory",
-        fontsize=9,
-    )
+    figure.suptitle(_title(config, rows), fontsize=9)
     legend_below(figure, axes[0, 0], columns=4)
     return figure
 

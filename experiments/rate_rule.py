@@ -292,7 +292,7 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
             title=f"{fixed} fixed, ${letter} = {power_of_ten(numbers[fixed])}$",
         )
     figure.suptitle(
-        f"The best learning rate of signs and Adam: $\\sqrt{{B}}$ at fixed samples, falling with $B$ at fixed steps "
+        f"Best learning rate against batch size, at fixed samples and at fixed steps, beside its theory "
         f"($a = {pair[0]:g}$, $b = {pair[1]:g}$)",
         fontsize=9,
     )

@@ -365,8 +365,10 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
     """Data that each B needs over D, and risk of small batches, with β₂ fixed and with its half-life fixed."""
     figure, axes = new_figure(1, 2, width=LEAST_WIDTH / 2, height=3.4)
     left, right = axes[0]
+    words = []
     for name, look in looks(config.methods):
         curve = _last(config, rows, name)
+        words.append(f"{name} {100 * (curve.samples[0] / np.nanmin(curve.samples) - 1):.2g}%")
         shown = curve.samples <= 2 * config.curve_samples[-1]
         left.plot(curve.batch[shown], curve.samples[shown] / np.nanmin(curve.samples), label=name, ms=4.0, **look)
         if name != SIGN:
@@ -392,8 +394,8 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
     right.set(xlabel="batch size $B$ (samples)", ylabel="excess risk over the least (%)", title="Risk of small batches")
     right.legend(loc="upper center", frameon=False, fontsize=7.5)
     figure.suptitle(
-        "Small batches cost signs up to 57% more data, Adam a few per cent "
-        f"($D = {power_of_ten(config.curve_samples[-1])}$)",
+        f"More data at $B = {config.batch_sizes[0]:g}$ than at the best batch size ($D = {power_of_ten(config.curve_samples[-1])}$):\n"
+        f"{', '.join(words)}",
         fontsize=9,
     )
     legend_below(figure, left, columns=3)
