@@ -393,9 +393,9 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
     left.set(xlabel="batch size $B$ (samples)", ylabel="samples to the least risk / fewest", title="Useful: up to 1.2")
     right.set(xlabel="batch size $B$ (samples)", ylabel="excess risk over the least (%)", title="Risk of small batches")
     right.legend(loc="upper center", frameon=False, fontsize=7.5)
+    data = power_of_ten(config.curve_samples[-1])
     figure.suptitle(
-        f"More data at $B = {config.batch_sizes[0]:g}$ than at the best batch size ($D = {power_of_ten(config.curve_samples[-1])}$):\n"
-        f"{', '.join(words)}",
+        f"More data at $B = {config.batch_sizes[0]:g}$ than at the best batch size ($D = {data}$):\n{', '.join(words)}",
         fontsize=9,
     )
     legend_below(figure, left, columns=3)
