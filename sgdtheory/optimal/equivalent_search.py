@@ -4,16 +4,16 @@ import numpy as np
 
 from sgdtheory.algorithms import Algorithm, LastIterate, Linear, NonlinearMethod
 from sgdtheory.critical import optimal_learning_rate
-from sgdtheory.optimal.few_steps import AbstractSchedules
+from sgdtheory.optimal.few_steps import AbstractSchedules, with_refused
 from sgdtheory.optimal.newton import Many, Searches
 from sgdtheory.optimal.run import place
 from sgdtheory.optimal.search import LEAST_SHARE, ROUGH_GAIN, SPACINGS, STARTS, AbstractSearch, Knots, lower_bound
-from sgdtheory.optimal.variables import BELOW_EDGE, REFUSED
+from sgdtheory.optimal.variables import BELOW_EDGE
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import EquivalentRuns
 
 MOST_STEPS = 20_000.0  # which are taken one by one: a search of so many takes minutes
-OF_LINEAR = 0.3  # what starts call the edge times this is the best peak of a linear decay
+OF_LINEAR = float(STARTS["linear decay"](0.0))  # what starts call the edge times this is its best peak
 FARTHEST = 10.0  # times its way Σ γ_t: directions that do not move by so much more are left out
 GAIN = 1e-9  # of log risk: searches end when a step promises no more
 RISING = {"warm-up, linear decay": lambda u: np.minimum(10 * u, 1.0) * 0.3 * (1 - u)}
@@ -49,10 +49,8 @@ class _Rates(AbstractSchedules):
         with np.errstate(all="ignore"):
             slope = at.by_rate @ self.between.T / at.risk[:, None]
         possible = (at.risk > 0) & np.isfinite(at.risk) & np.isfinite(slope).all(1)
-        value = np.where(possible, np.log(np.where(possible, at.risk, 1.0)), REFUSED)
-        slope = np.where(possible[:, None], slope, 0.0)
         lowest = (point <= self.highest - BELOW_EDGE) & (slope >= 0)
-        return Many(point, value, slope, lowest | ~possible[:, None])
+        return with_refused(Many(point, at.risk, slope, lowest), possible)
 
 
 class EquivalentSearch(AbstractSearch):

@@ -68,6 +68,18 @@ class AbstractSchedules(ABC):
         """log R, its slopes, and what bounds hold."""
 
 
+def with_refused(found: Many, possible: np.ndarray) -> Many:
+    """The logarithms of risks; what is not possible is refused, and held where it is.
+
+    Args:
+        found: risks as values, and slopes of their logarithms.
+        possible: (S,).
+    """
+    value = np.where(possible, np.log(np.where(possible, found.value, 1.0)), REFUSED)
+    slope = np.where(possible[:, None], found.slope, 0.0)
+    return Many(found.point, value, slope, found.held | ~possible[:, None])
+
+
 class FewSteps(NamedTuple):
     """The best schedule found, and what is known of it.
 
@@ -180,7 +192,8 @@ class _OneRate:
 
 def _best_batches(schedules: AbstractSchedules) -> tuple[list[str], np.ndarray]:
     """Names, and what is varied, (S, N): many γ with the best batch sizes for each, more of them about the best."""
-    one_rate, steps = _OneRate(schedules), schedules.num_steps
+    one_rate = _OneRate(schedules)
+    steps = schedules.num_steps
 
     def ended(share: np.ndarray) -> Many:
         rates = np.log(share)[:, None] + schedules.highest
@@ -287,8 +300,11 @@ class Schedules(AbstractSchedules):
     """
 
     def __init__(self, freedom: Freedom, runs: Runs) -> None:
-        self.freedom, self.runs = freedom, runs
-        self.constant, self.ramp, self.highest = freedom.constant, freedom.ramp, freedom.highest
+        self.freedom = freedom
+        self.runs = runs
+        self.constant = freedom.constant
+        self.ramp = freedom.ramp
+        self.highest = freedom.highest
         self.num_steps = runs.num_steps
         self.rates = 1 if freedom.constant else runs.num_steps
 
@@ -332,8 +348,7 @@ class Schedules(AbstractSchedules):
             first = np.arange(laid.shares.shape[1]) == laid.shares.argmax(1)[:, None]  # the others are relative to it
             held = np.concatenate([held, first], 1)
         possible = (at.risk > freedom.lower_bound * (1 - BELOW_BOUND)) & np.isfinite(slope).all(1)
-        value = np.where(possible, np.log(np.where(possible, at.risk, 1.0)), REFUSED)
-        return Many(point, value, np.where(possible[:, None], slope, 0.0), held | ~possible[:, None])
+        return with_refused(Many(point, at.risk, slope, held), possible)
 
     def _slopes(self, laid: _LaidOut, by_rate: np.ndarray, by_batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """By the rates and by the shares, from those by log γ_t and log B_t."""

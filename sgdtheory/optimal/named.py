@@ -52,8 +52,8 @@ class NamedSchedule:
 def named_schedules(problem: AbstractProblem, best: OptimalSchedule) -> dict[str, NamedSchedule]:
     """Schedules with a name, of the same method, with as many steps and samples as the best one, the least loss first.
 
-    Their peaks are tuned up to the stability edge, as those of the best one are. (Within some ten steps, with batches
-    of thousands, a peak beyond it may do better: the first steps grow, the last ones shrink.)
+    Their peaks are tuned up to the stability edge, if there is one, as those of the best one are. (Within some ten
+    steps, with batches of thousands, a peak beyond it may do better: the first steps grow, the last ones shrink.)
     Their batch size is D/n, which need not be whole. An average of iterates may lose less than nothing: no last iterate
     does what it does.
 
@@ -87,7 +87,8 @@ def _tuned(problem: AbstractProblem, algorithm: Algorithm, best: OptimalSchedule
     steps = np.array([best.num_steps])
     batch = best.num_samples / steps
     risk = TunedRisk(problem, algorithm)
-    least, edge = risk.least(batch, steps), stability_edge(problem, batch)
+    least = risk.least(batch, steps)
+    edge = stability_edge(problem, batch)
     if least.rate[0] <= edge[0]:
         return float(least.rate[0]), float(least.risk[0])
     return float(edge[0]), float(risk.risk(batch, edge, steps)[0])

@@ -168,7 +168,9 @@ class Search(AbstractSearch):
         constant: bool = False,
         largest_share: float = 1.0,
     ) -> None:
-        self.problem, self.num_steps, self.num_samples = problem, num_steps, num_samples
+        self.problem = problem
+        self.num_steps = num_steps
+        self.num_samples = num_samples
         self.average = average
         self.mean_batch = num_samples / num_steps
         self.ramp = ramp

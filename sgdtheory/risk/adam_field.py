@@ -45,7 +45,10 @@ class AdamField(MomentumField):
         square = own + scatter
         kept = values[5] + (1 - self.beta2) * (square - values[5])
         gains, noises = known.table
-        share = self._share(ensemble, kept, known) if self.epsilon else None
+        share = None
+        if self.epsilon:
+            size = self._size(ensemble, kept, known)
+            share = size / (size + self.epsilon)
         gain = gain_at(gains, np.clip(signal, 0.0, 1.0), share)
         noise = 1 + (noise_at(noises, share) - 1) * scatter / square
         return Averaged(
@@ -56,14 +59,13 @@ class AdamField(MomentumField):
 
     def move(self, ensemble: Ensemble, mean: np.ndarray, variance: np.ndarray, kept: np.ndarray, known: Known) -> Move:
         """`γ√λ m̂/(√v̂ + ε/√λ) = γλ m̂/(√(λv̂) + ε)`."""
-        size = np.sqrt(ensemble.spread * kept[0] / self._seen(self.beta2, known)) + self.epsilon
+        size = self._size(ensemble, kept[0], known) + self.epsilon
         slope = known.rate * ensemble.spread / (np.maximum(size, TINY) * self._seen(self.momentum, known))
         return Move(slope * mean, slope, np.zeros_like(slope))
 
-    def _share(self, ensemble: Ensemble, kept: np.ndarray, known: Known) -> np.ndarray:
-        """(P, K) √(λv̂)/(√(λv̂) + ε)."""
-        size = np.sqrt(ensemble.spread * kept / self._seen(self.beta2, known))
-        return size / (size + self.epsilon)
+    def _size(self, ensemble: Ensemble, kept: np.ndarray, known: Known) -> np.ndarray:
+        """(P, K) √(λv̂), in the units of ε."""
+        return np.sqrt(ensemble.spread * kept / self._seen(self.beta2, known))
 
     @staticmethod
     def _seen(beta: float, known: Known) -> np.ndarray:

@@ -13,6 +13,7 @@ from numpy.polynomial import chebyshev
 
 DAMPING = 2 / 13
 MOST_STAGES = 40
+BY_DECAY = 1.54  # s² − 1 over length times decay: a little above 3/2, for the damping
 Flow = Callable[[float, np.ndarray], np.ndarray]
 
 
@@ -52,7 +53,12 @@ def scheme(stages: int) -> Scheme:
 
 def stages_for(length: float, decay: float) -> int:
     """How many make a step of a length stable where the fastest decay has this rate."""
-    return max(2, int(np.ceil(np.sqrt(1 + 1.54 * length * decay))))
+    return max(2, int(np.ceil(np.sqrt(1 + BY_DECAY * length * decay))))
+
+
+def longest(decay: float) -> float:
+    """How long a step of `MOST_STAGES` may be."""
+    return (MOST_STAGES**2 - 1) / (BY_DECAY * decay)
 
 
 class Stepped(NamedTuple):

@@ -27,7 +27,10 @@ LAST_STEPS = 8.0  # and before the next
 FASTEST = 1.5  # decay a step, above which steps are taken one by one
 EVALUATIONS = 3  # steps that a long step's flow looks at
 SINGLE = 16.0  # steps that are taken one by one where long ones are not sooner done
-GROWTH = 4.0
+GROWTH = 4.0  # times the long step before, at most,
+SHORTER = 0.2  # and at least
+CAREFUL = 0.8  # times the length at which the error, that grows like its cube, would be as large as it may
+SMALLEST_ERROR = 1e-9
 LOST = 1.0  # relative error of variances where steps lead to and fro
 FLUCTUATING = 0.6  # times what variances hold of the loss that a coordinate sees, where it is not noise
 MOST_WORK = 2e9  # steps times d² of what is taken one by one: some minutes
@@ -107,14 +110,19 @@ class CoupledRun:
         return np.sqrt(np.diag(self.hessian))
 
     @cached_property
+    def unit(self) -> np.ndarray:
+        """(d,) the same, to divide by: 1 where a coordinate has no gradient."""
+        return np.where(self.size > 0, self.size, 1.0)
+
+    @cached_property
     def looks(self) -> np.ndarray:
         """(d, d) of u = looks δ."""
-        return self.hessian / np.where(self.size > 0, self.size, 1.0)[:, None]
+        return self.hessian / self.unit[:, None]
 
     @cached_property
     def alike(self) -> np.ndarray:
         """(d, d) correlations of features."""
-        return self.looks / np.where(self.size > 0, self.size, 1.0)
+        return self.looks / self.unit
 
     def start(self) -> Joint:
         """w_0, and an empty sum."""
@@ -210,7 +218,8 @@ class Long:
     """Long steps of a run: its steps are followed as a flow.
 
     With forward differences Δ of three steps, `d/dt = log(1 + Δ) = Δ − Δ²/2 + Δ³/3`: what decays fast has ended, and is
-    at the same place as that of single steps.
+    at the same place as that of single steps. Panels as `mean_field` has them would take Newton's method in all of C at
+    once, d² unknowns that are coupled; a flow takes steps alone.
     """
 
     run: CoupledRun
@@ -239,7 +248,7 @@ class Long:
         values = _flat(state)
         slope = self._flow(now, values)
         decay = decay + decay**2 / 2 + decay**3 / 3  # the flow's
-        most = (chebyshev.MOST_STAGES**2 - 1) / (1.54 * decay)
+        most = chebyshev.longest(decay)
         while True:
             length = np.floor(min(length, most, high - now))
             stages = chebyshev.stages_for(length, decay)
@@ -248,7 +257,9 @@ class Long:
                 return self.run.stepped(state, self.keeping, now, end), end, max(GROWTH * length, SINGLE)
             found = chebyshev.stepped(self._flow, now, values, slope, length, stages)
             error = self._error(found.error, found.state) / TOLERANCE
-            change = np.clip(0.8 * max(error, 1e-9) ** (-1 / 3), 0.2, GROWTH) if np.isfinite(error) else 0.2
+            change = SHORTER
+            if np.isfinite(error):
+                change = np.clip(CAREFUL * max(error, SMALLEST_ERROR) ** (-1 / 3), SHORTER, GROWTH)
             if error < 1:
                 return self._joint(found.state), now + length, length * change
             length *= change
@@ -257,7 +268,7 @@ class Long:
         """The fastest, a step: of variances twice that of means."""
         rate, batch = self.run.setting(now)
         slope = self.run.field.react(self.run.seen(state), batch).slope
-        root = np.sqrt(slope / np.where(self.run.size > 0, self.run.size, 1.0))
+        root = np.sqrt(slope / self.run.unit)
         return 2 * rate * float(np.linalg.eigvalsh(root[:, None] * self.run.hessian * root)[-1])
 
     def _flow(self, now: float, values: np.ndarray) -> np.ndarray:

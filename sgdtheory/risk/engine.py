@@ -94,7 +94,8 @@ def run_risks(
 def _equivalents(problem: AbstractProblem, courses: Sequence[Course], tolerance: float, estimate: bool) -> RunRisks:
     """Of methods that are not linear: parts of mean and variance.
 
-    Where searches allow it, runs that are alike but for γ go side by side, on longer panels.
+    Where searches allow it, runs that are alike but for γ go side by side, on longer panels. They share modes and
+    panels, so that each risk depends a little on what else is asked for.
     """
     alike: dict[Hashable, list[int]] = {}
     rough = tolerance >= ROUGH_EQUIVALENTS

@@ -73,6 +73,11 @@ def ensemble(problem: AbstractProblem, travel: float, slope: float) -> Ensemble:
     )
 
 
+def steepest(problem: AbstractProblem, batch: float) -> float:
+    """The `slope` of signs, `E sign ≤ √B u/√T` with T ≥ σ²; those of Adam's steps and of g/‖g‖ are no larger."""
+    return float(np.sqrt(batch / max(problem.noise_variance, np.finfo(float).tiny)))
+
+
 def _kept(problem: AbstractProblem, way: float) -> float | None:
     """How many directions of a power law move; None: all are listed."""
     if not isinstance(problem, PowerLaw):

@@ -9,7 +9,7 @@ import numpy as np
 from sgdtheory.algorithms import Algorithm, Course, checked_algorithm, steps_of_shape
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.coupled import CoupledField, coupled_run
-from sgdtheory.risk.ensemble import ensemble
+from sgdtheory.risk.ensemble import ensemble, steepest
 from sgdtheory.risk.fields import field_of
 from sgdtheory.risk.mean_field import TAIL, MeanField
 from sgdtheory.risk.moments import Keeping
@@ -110,9 +110,7 @@ def _runs(problem: AbstractProblem, courses: Sequence[Course], tail: float) -> l
     factors = tuple(each.rate / course.rate for each in courses)
     steps = np.unique(np.floor(np.linspace(0, course.num_steps - 1, int(min(course.num_steps, SUMMED)))))
     travel = float(course.rates(steps).mean() * course.num_steps)
-    # E sign ≤ √B u/√T, T ≥ σ², and so Adam's steps
-    slope = float(np.sqrt(course.batches(steps).max() / max(problem.noise_variance, np.finfo(float).tiny)))
-    modes = ensemble(problem, max(factors) * travel, slope)
+    modes = ensemble(problem, max(factors) * travel, steepest(problem, course.batches(steps).max()))
     return [MeanField(modes, field, course, plateaus, factors, tail)]
 
 

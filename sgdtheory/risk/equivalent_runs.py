@@ -15,7 +15,7 @@ import numpy as np
 
 from sgdtheory.algorithms import NonlinearMethod
 from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk.ensemble import ensemble
+from sgdtheory.risk.ensemble import ensemble, steepest
 from sgdtheory.risk.field import MEAN, VARIANCE, Field, Known
 from sgdtheory.risk.fields import field_of
 
@@ -62,9 +62,7 @@ class EquivalentRuns:
         field = field_of(method)
         assert isinstance(field, Field), "who searches has asked for it"
         self.field = field
-        # E sign ≤ √B u/√T, T ≥ σ², and so Adam's steps
-        slope = float(np.sqrt(batch / max(problem.noise_variance, np.finfo(float).tiny)))
-        self.ensemble = ensemble(problem, travel, slope)
+        self.ensemble = ensemble(problem, travel, steepest(problem, batch))
         self.num_steps = num_steps
         self.number = np.arange(float(num_steps))
         self.batch = np.full(num_steps, float(batch))

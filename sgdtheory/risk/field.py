@@ -5,6 +5,7 @@ that do not fluctuate. Row 0 of its values is the mean of u, row 1 its variance;
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -36,20 +37,17 @@ class Known(NamedTuple):
 
     def at(self, rows: slice) -> "Known":
         """Of some of the steps."""
-        table = tuple(each[rows] for each in self.table)
-        return Known(self.number[rows], self.rate[rows], self.batch[rows], table, smooth=self.smooth)
+        return self._of_each(lambda each: each[rows])
 
     def repeated(self, times: int) -> "Known":
         """All steps again and again."""
-        if times == 1:
-            return self
+        return self if times == 1 else self._of_each(lambda each: np.tile(each, (times, *[1] * (each.ndim - 1))))
 
-        def tiled(each: np.ndarray) -> np.ndarray:
-            return np.tile(each, (times, *[1] * (each.ndim - 1)))
-
-        table = tuple(map(tiled, self.table))
-        together = tuple(map(tiled, self.together))
-        return Known(tiled(self.number), tiled(self.rate), tiled(self.batch), table, together, self.smooth)
+    def _of_each(self, taken: Callable[[np.ndarray], np.ndarray]) -> "Known":
+        """With what is taken of every array, each of which has one row a step."""
+        table = tuple(map(taken, self.table))
+        together = tuple(map(taken, self.together))
+        return Known(taken(self.number), taken(self.rate), taken(self.batch), table, together, self.smooth)
 
 
 class Field(ABC):
@@ -153,7 +151,7 @@ class MemorylessField(Field):
 
     def scales(self, values: np.ndarray) -> np.ndarray:
         """Of a and of r."""
-        size = _second_moment(values[MEAN], values[VARIANCE])
+        size = second_moment(values[MEAN], values[VARIANCE])
         return np.stack([np.sqrt(size), size])
 
 
@@ -249,12 +247,13 @@ class MomentumField(Field):
 
     def scales(self, values: np.ndarray) -> np.ndarray:
         """Of all rows; what else is kept is positive."""
-        own = _second_moment(values[MEAN], values[VARIANCE])
-        kept = _second_moment(values[2], values[4])
+        own = second_moment(values[MEAN], values[VARIANCE])
+        kept = second_moment(values[2], values[4])
         return np.stack([np.sqrt(own), own, np.sqrt(kept), np.sqrt(own * kept), kept, *_positive(values[5:])])
 
 
-def _second_moment(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+def second_moment(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """As a scale, positive."""
     return _positive(mean**2 + np.abs(variance))
 
 

@@ -21,7 +21,7 @@ def _of_sign(method: SignSGD) -> Field:
 
 
 def _of_adam(method: Adam) -> Field | None:
-    """Steps m/√v are bounded if β₁² < β₂; without memory they are signs."""
+    """Steps m/√v are bounded if β₁² < β₂; without memory and ε they are signs."""
     if method.beta1 == method.beta2 == method.epsilon == 0:
         return SignField()
     bounded = method.beta1**2 < method.beta2

@@ -123,12 +123,8 @@ class MeanField:
 
     def total_risk(self, values: np.ndarray) -> np.ndarray:
         """(…,) R of (q, …, K) values."""
-        return np.sum(self.risk(values[MEAN], values[VARIANCE]), axis=0)
-
-    def risk(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of (…, K) directions what means and what variances hold of it, (…,) each."""
         weights = self.ensemble.multiplicity
-        return mean**2 @ weights + self.ensemble.frozen, np.maximum(variance, 0.0) @ weights
+        return values[MEAN] ** 2 @ weights + self.ensemble.frozen + np.maximum(values[VARIANCE], 0.0) @ weights
 
     def with_sum(self, state: State) -> State:
         """The sum begins as the iterate, at the start, where nothing is random."""
@@ -284,7 +280,7 @@ class MeanField:
         difference: np.ndarray,
         before: np.ndarray,
         known: Known,
-    ) -> "Slopes | None":
+    ) -> Slopes | None:
         """Of the equations, from derivatives by differences; None where they say nothing."""
         own, shared = self._derivatives(_rows(there), loss, changed, known)
         if not np.isfinite(own).all():

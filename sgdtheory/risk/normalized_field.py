@@ -4,7 +4,7 @@ import numpy as np
 
 from sgdtheory.risk.chi import chi_rules
 from sgdtheory.risk.ensemble import Ensemble
-from sgdtheory.risk.field import MEAN, SETTLED, VARIANCE, Field, Known
+from sgdtheory.risk.field import MEAN, SETTLED, VARIANCE, Field, Known, second_moment
 from sgdtheory.risk.normalized_law import Directions, Integrals, integrals, means, two_sided
 
 NODES = {0.0: 6, 4.0: 5, 16.0: 4, 256.0: 3}  # B → nodes of the mean over χ from there on: to 1e-3 of a step's mean
@@ -102,7 +102,7 @@ class NormalizedField(Field):
 
     def scales(self, values: np.ndarray) -> np.ndarray:
         """Of a, r and b."""
-        size = values[MEAN] ** 2 + np.abs(values[VARIANCE]) + TINY
+        size = second_moment(values[MEAN], values[VARIANCE])
         return np.stack([np.sqrt(size), size, size])
 
 
