@@ -220,6 +220,12 @@ class Summary(NamedTuple):
         """Where it is nearest to being wrong; of two sides, above."""
         return self.lowest if self.bound.side == "lower" else self.highest
 
+    @property
+    def holds(self) -> bool:
+        """Whether no setting is on the wrong side of a bound with constants."""
+        ratio = self.tightest.ratio
+        return ratio >= 1 - SLACK if self.bound.side == "lower" else ratio <= 1 + SLACK
+
 
 def summaries(rows: Sequence[Row]) -> list[Summary]:
     """One a bound of the table, in the catalogue's order."""
@@ -247,11 +253,11 @@ def judged(config: Config, rows: Sequence[Row], seconds: float) -> list[Verdict]
 
 def _sided(summary: Summary) -> Verdict:
     """A bound with all its constants."""
-    bound, worst = summary.bound, summary.tightest
+    bound = summary.bound
+    worst = summary.tightest
     median = float(np.median(summary.ratio))
     lower = bound.side == "lower"
     most = "at least" if lower else "at most"
-    holds = worst.ratio >= 1 - SLACK if lower else worst.ratio <= 1 + SLACK
     recalled = ", as recalled" if bound.standing == "recalled" else ""
     return Verdict(
         f"{bound.name}{recalled}",
@@ -260,13 +266,15 @@ def _sided(summary: Summary) -> Verdict:
         "exact/bound ≥ 1" if lower else "exact/bound ≤ 1",
         f"{most} {worst.ratio:.4g}, with B = 1 {summary.single.ratio:.4g}; median {median:.2g}",
         (worst.ratio, median) if lower else (median, worst.ratio),
-        "holds" if holds else "fails",
+        "holds" if summary.holds else "fails",
     )
 
 
 def _order(summary: Summary) -> Verdict | None:
     """A bound up to constants: their range."""
-    bound, highest, lowest = summary.bound, summary.highest, summary.lowest
+    bound = summary.bound
+    highest = summary.highest
+    lowest = summary.lowest
     if bound.name == LIMIT_ALONE:
         return None
     both = bound.side == "both"

@@ -131,7 +131,8 @@ def _sizes(config: Config, name: str, samples: int) -> list[int]:
 
 
 def _least(config: Config, pair: Pair, name: str, batch: float, samples: float) -> Least:
-    problem, method = st.PowerLaw(*pair, dim=config.dim), METHODS[name]
+    problem = st.PowerLaw(*pair, dim=config.dim)
+    method = METHODS[name]
     if isinstance(method, st.LinearMethod):
         return exact_least(problem, method, batch, samples)
     setting = {"batch_size": batch, "num_samples": samples, "outputs": config.outputs, "replicas": config.replicas}
@@ -171,7 +172,9 @@ def _table(rows: list[Row], pair: Pair, name: str, samples: float, more: bool) -
 
 def useful(rows: list[Row], pair: Pair, name: str, samples: float) -> Useful:
     """From the table; the B of the least risk is kept in the draws, or its noise would count twice."""
-    plain, later, sgd = (_table(rows, pair, *each) for each in _tables(name, samples))
+    plain = _table(rows, pair, name, samples, more=False)
+    later = _table(rows, pair, name, samples, more=True)
+    sgd = _table(rows, pair, SGD, samples, more=False)
     random = np.random.default_rng([int(samples), len(name)])
     best = int(np.argmin(plain[1]))
     target = np.log(plain[1, best]) + plain[2, best] * _noise(random, 1)
@@ -179,10 +182,6 @@ def useful(rows: list[Row], pair: Pair, name: str, samples: float) -> Useful:
     own = largest(later[0], risk - target)
     common = largest(later[0], risk - np.log(sgd[1].min()))
     return Useful(own[0], common[0], own[1:], common[1:], bool(own[0] > 0.99 * later[0, -1]))
-
-
-def _tables(name: str, samples: float) -> tuple[tuple[str, float, bool], ...]:
-    return (name, samples, False), (name, samples, True), (SGD, samples, False)
 
 
 def _noise(random: np.random.Generator, number: int) -> np.ndarray:
@@ -266,7 +265,8 @@ def _verdicts(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict,
 def _verdict(config: Config, table: Table, claim: str, name: str, over: str, common: bool, seconds: float) -> Verdict:
     found = ratios(table, name, over, common)
     values = [each.value for each in found]
-    low, high = min(each.low for each in found), max(each.high for each in found)
+    low = min(each.low for each in found)
+    high = max(each.high for each in found)
     verdict: VerdictName = "holds" if low > 1 else "fails" if any(each.high < 1 for each in found) else "inconclusive"
     text = "; ".join(
         f"a = {each.pair[0]:g}, b = {each.pair[1]:g}, D = {each.samples:g}: {'≥ ' * each.beyond}{each.value:.2f} "

@@ -122,7 +122,8 @@ def _network(config: Config, activation: str) -> Iterator[Row]:
     """All arms on the features of one network."""
     own = TrainConfig.from_fields({**config.fields, "activation": activation})
     regression, *_ = regression_of(own, config.num_inputs)
-    real, gaussian = network_rows(config, own, regression), gaussian_rows(config, regression)
+    real = network_rows(config, own, regression)
+    gaussian = gaussian_rows(config, regression)
     for arm in ARMS:
         for size in config.batch_sizes:
             yield from _tuned(config, activation, regression, arm, size, gaussian if arm == GAUSSIAN else real)
@@ -199,7 +200,8 @@ def observed(
     per_piece = DRAWN // size
     phi, labels = draw(0)
     weights = np.repeat(np.repeat(regression.start[None, :, None], len(phi), 0), len(rates), 2)  # (S, n, G)
-    risks, done = [], 0
+    risks = []
+    done = 0
     for stop in steps:
         for step in range(done, int(stop)):
             place = step % per_piece

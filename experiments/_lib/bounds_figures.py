@@ -122,11 +122,7 @@ def _key() -> list[Any]:
 
 def _message(summaries: Sequence[Any]) -> str:
     sided = [each for each in summaries if each.bound.standing != "order"]
-    broken = [
-        each.bound.name
-        for each in sided
-        if (each.lowest.ratio < 1 - 1e-9 if each.bound.side == "lower" else each.highest.ratio > 1 + 1e-9)
-    ]
+    broken = [each.bound.name for each in sided if not each.holds]
     uppers = [each for each in sided if each.bound.side == "upper"]
     near = sum(each.highest.ratio > 0.99 for each in uppers)
     held = f"None of {len(sided)} bounds with constants is violated" if not broken else f"Violated: {', '.join(broken)}"

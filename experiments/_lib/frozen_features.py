@@ -71,8 +71,9 @@ def regression_of(own: TrainConfig, num_inputs: int) -> tuple[Regression, np.nda
         own: a run's config.
         num_inputs: N.
     """
-    data, factor = _data(own), output_factors(own)
-    teacher, params = TeacherStream(data, own.batch_size, own.holdout_size), Lanes([own]).weights()
+    data = _data(own)
+    teacher = TeacherStream(data, own.batch_size, own.holdout_size)
+    params = Lanes([own]).weights()
     rng = np.random.default_rng((data.task_seed, own.seed, num_inputs))
     inputs = rng.standard_normal((num_inputs, data.input_dim)) * np.sqrt(teacher.spectrum)
     inner = np.asarray(params["input"][0], float)  # biases are drawn as 0
@@ -80,7 +81,7 @@ def regression_of(own: TrainConfig, num_inputs: int) -> tuple[Regression, np.nda
     outputs = np.asarray(teacher(inputs.astype(np.float32)), float)
     covariance = phi.T @ phi / len(phi)
     best = np.linalg.solve(covariance, phi.T @ outputs / len(phi))
-    start = factor.multiplier * np.asarray(params["output"][0, :, 0], float)
+    start = output_factors(own).multiplier * np.asarray(params["output"][0, :, 0], float)
     missed = outputs - phi @ best
     eigenvalues, vectors = np.linalg.eigh(covariance)
     signal = eigenvalues * (vectors.T @ (start - best)) ** 2
@@ -100,9 +101,7 @@ def features_of(own: TrainConfig, num_inputs: int) -> Features:
     noise = noise + _data(own).noise_variance * plain.covariance
     factor = output_factors(own)
     unit = 2 * factor.rate * factor.multiplier**2  # the loss (f − y)² has the gradient 2 (f − y) φ
-    return Features(
-        plain.inner, plain.covariance, fourth, plain.best, plain.start, residual, noise, plain.problem, unit
-    )
+    return Features(**plain._asdict(), fourth=fourth, residual=residual, noise=noise, unit=unit)
 
 
 def activations(own: TrainConfig, hidden: np.ndarray) -> np.ndarray:
@@ -117,10 +116,12 @@ def _data(own: TrainConfig) -> Teacher:
 
 def _moments(phi: np.ndarray, missed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(n², n²) E[φφᵀ ⊗ φφᵀ], (n², n) E[φφᵀ r φᵀ] and (n, n) E[r² φφᵀ], a piece of the inputs at a time."""
-    dim, size = phi.shape[1], max(1, PIECE // phi.shape[1] ** 2)
+    dim = phi.shape[1]
+    size = max(1, PIECE // dim**2)
     sums = [np.zeros((dim**2, dim**2)), np.zeros((dim**2, dim)), np.zeros(dim**2)]
     for first in range(0, len(phi), size):
-        part, r = phi[first : first + size], missed[first : first + size]
+        part = phi[first : first + size]
+        r = missed[first : first + size]
         pairs = (part[:, :, None] * part[:, None, :]).reshape(len(part), -1)
         for total, other in zip(sums, (pairs, part * r[:, None], r**2), strict=True):
             total += pairs.T @ other
@@ -147,11 +148,15 @@ def moments_risk(features: Features, *, batch_size: float, learning_rate: np.nda
         learning_rate: (G,) γ of the theory's update.
         steps: (E,) increasing whole numbers n.
     """
-    covariance, dim, rate = features.covariance, len(features.best), np.asarray(learning_rate)[:, None, None]
+    covariance = features.covariance
+    dim = len(features.best)
+    rate = np.asarray(learning_rate)[:, None, None]
     keep = np.eye(dim) - rate * covariance
     mean = np.broadcast_to(features.start - features.best, (len(rate), dim))
     second = mean[:, :, None] * mean[:, None, :]
-    cross, total, risks = np.zeros_like(second), np.zeros_like(second), []
+    cross = np.zeros_like(second)
+    total = np.zeros_like(second)
+    risks = []
     for step in range(1, int(steps[-1]) + 1):
         total = total + second + cross + cross.swapaxes(1, 2)
         if step in steps:
@@ -210,9 +215,11 @@ def control(features: Features, noise: LabelNoise, size: int, rate: np.ndarray, 
     samples = steps * size
     xi = noise.sums[:, samples // noise.apart] @ vectors / samples[:, None]
     variance = np.diag(vectors.T @ features.noise @ vectors) / samples[:, None]
-    x, n = rate[:, None, None] * values, steps[:, None]
+    x = rate[:, None, None] * values
+    n = steps[:, None]
     kept = (1 - (1 - x) ** n) / (n * x)
-    bias, gain = kept * (vectors.T @ (features.start - features.best)), (1 - kept) / values
+    bias = kept * (vectors.T @ (features.start - features.best))
+    gain = (1 - kept) / values
     found = ((bias[:, None] + gain[:, None] * xi) ** 2) @ values
     return found - ((bias**2 + gain**2 * variance) @ values)[:, None]
 
@@ -231,8 +238,10 @@ def measured_risk(
         for value in rate
         for seed in range(num_seeds)
     ]
-    lanes, risks = Lanes(configs, longest=int(np.diff(steps, prepend=0).max())), []
-    multiplier, (average,) = output_factors(configs[0]).multiplier, configs[0].average_names[1:]
+    lanes = Lanes(configs, longest=int(np.diff(steps, prepend=0).max()))
+    multiplier = output_factors(configs[0]).multiplier
+    (average,) = configs[0].average_names[1:]
+    risks = []
     for step in steps:
         lanes.advance(int(step) - lanes.step)
         error = multiplier * lanes.weights(average)["output"].astype(float)[:, :, 0] - features.best

@@ -10,9 +10,12 @@ import sgdtheory as st
 from experiments._lib.optimizers import decayed
 
 SGD = "SGD"
-SIGN, ROTATED_SIGN = "sign", "sign, rotated"
-MUON, PUBLISHED = "Muon", "Muon, published"
-ADAM, ROTATED_ADAM = "Adam", "Adam, rotated"
+SIGN = "sign"
+ROTATED_SIGN = "sign, rotated"
+MUON = "Muon"
+PUBLISHED = "Muon, published"
+ADAM = "Adam"
+ROTATED_ADAM = "Adam, rotated"
 METHODS: dict[str, st.LinearMethod | st.NonlinearMethod] = {
     SGD: st.SGD(),
     SIGN: st.SignSGD(),
@@ -59,7 +62,8 @@ def runs_about_the_best(
     """The last of the grids, after a linear decay to 0 and of the last iterate; `replicas` has those of each grid."""
     setting = {"batch_size": batch_size, "num_samples": num_samples, "algorithm": decayed(method), "outputs": outputs}
     rate = _first_rate(problem, method, int(num_samples // batch_size), outputs)
-    rates, risks = np.empty(0), np.empty((0, 0))
+    rates = np.empty(0)
+    risks = np.empty((0, 0))
     for grid, runs in zip(GRIDS, replicas, strict=True):
         rates = rate * grid
         found = st.simulate(jax.random.key(0), problem, **setting, learning_rate=rates, num_replicas=runs)

@@ -12,11 +12,13 @@ from experiments._lib.panels import LEAST_WIDTH
 from experiments._lib.results import Verdict, VerdictName
 from sgdtheory.plotting.style import BLACK, GRAY, categories, legend, legend_below, log_axes, new_figure, tick_measured
 
-SIGN, GAUSSIAN, SGD = "signSGD", "signSGD, Gaussian rows", "SGD"
+SIGN = "signSGD"
+GAUSSIAN = "signSGD, Gaussian rows"
+SGD = "SGD"
 ARMS = SIGN, GAUSSIAN, SGD
 WORDS = {"tanh": "tanh", "relu": "ReLU"}
 TICKS = 1e-3, 3e-3, 1e-2, 3e-2  # of γ
-DRAWN = 5.0  # times the least risk: others say nothing of the best γ
+IN_VIEW = 5.0  # times the least risk: others say nothing of the best γ
 
 
 class Row(NamedTuple):
@@ -199,7 +201,7 @@ def figure(rows: Sequence[Row], rules: Rules) -> Figure:
 def _risks(axis: Axes, rows: Sequence[Row], activation: str) -> None:
     """signSGD at every B: observed, and the theory near the best γ."""
     mine = [row for row in rows if (row.activation, row.arm) == (activation, SIGN)]
-    mine = [row for row in mine if row.observed < DRAWN * min(each.observed for each in mine)]
+    mine = [row for row in mine if row.observed < IN_VIEW * min(each.observed for each in mine)]
     sizes = sorted({row.batch_size for row in mine})
     for size, look in zip(sizes, categories(len(sizes)), strict=True):
         here = sorted((row for row in mine if row.batch_size == size), key=lambda row: row.learning_rate)
