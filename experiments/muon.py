@@ -149,14 +149,14 @@ class Useful(NamedTuple):
         own: the largest B at which 1.2 D samples reach the method's own least risk with D: B*.
         common: at which they reach SGD's; 0 where none does.
         draws, common_draws: the same, (DRAWS,).
-        beyond: whether the largest B tried is useful, so that B* is at least that.
+        tried: the largest B tried: where that is useful, B* is at least that.
     """
 
     own: float
     common: float
     draws: np.ndarray
     common_draws: np.ndarray
-    beyond: bool
+    tried: float
 
 
 def _table(rows: list[Row], pair: Pair, name: str, samples: float, more: bool) -> np.ndarray:
@@ -175,13 +175,13 @@ def useful(rows: list[Row], pair: Pair, name: str, samples: float) -> Useful:
     plain = _table(rows, pair, name, samples, more=False)
     later = _table(rows, pair, name, samples, more=True)
     sgd = _table(rows, pair, SGD, samples, more=False)
-    random = np.random.default_rng([int(samples), len(name)])
+    random = np.random.default_rng([int(samples), list(METHODS).index(name)])  # no two methods share their draws
     best = int(np.argmin(plain[1]))
     target = np.log(plain[1, best]) + plain[2, best] * _noise(random, 1)
     risk = np.log(later[1]) + later[2] * _noise(random, later.shape[1])
     own = largest(later[0], risk - target)
     common = largest(later[0], risk - np.log(sgd[1].min()))
-    return Useful(own[0], common[0], own[1:], common[1:], bool(own[0] > 0.99 * later[0, -1]))
+    return Useful(own[0], common[0], own[1:], common[1:], later[0, -1])
 
 
 def _noise(random: np.random.Generator, number: int) -> np.ndarray:
@@ -241,7 +241,8 @@ def ratios(table: Table, name: str, over: str, common: bool = False) -> list[Rat
         )
         ratio = above / np.where(below > 0, below, np.nan)
         low, high = np.nanquantile(ratio[1:], QUANTILES)
-        found.append(Ratio(pair, samples, float(ratio[0]), float(low), float(high), mine.beyond))
+        beyond = bool(above[0] > 0.99 * mine.tried)
+        found.append(Ratio(pair, samples, float(ratio[0]), float(low), float(high), beyond))
     return found
 
 
