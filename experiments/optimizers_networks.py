@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-from experiments._lib.network_sweeps import TEACHER, Task
+from experiments._lib.network_sweeps import FULL_TEXT, TEACHER, Task
 from experiments._lib.progress import tracked
 from experiments._lib.redraw import Recorded
 from experiments._lib.results import Result, Verdict, VerdictName
@@ -74,6 +74,17 @@ TASK = replace(
     samples=16_000,
     evaluations=100,
 )
+ON_TEXT = replace(
+    FULL_TEXT,
+    fields=FULL_TEXT.fields | {"averages": (*FULL_TEXT.fields["averages"], 0.99)},
+    widths=(32,),
+    batch_sizes=(2, 6, 18, 54, 160),
+    log2_rate=-6.4,
+    rate_offsets=(-1, 0, 1),
+    num_seeds=3,
+    targets=(2.7,),
+    evaluations=40,
+)
 SMALL = replace(TASK, batch_sizes=(5, 20, 80, 320), num_seeds=2, targets=(0.1,), samples=6000, evaluations=40)
 
 
@@ -99,7 +110,7 @@ class Config:
     store: str | None = None
 
 
-SCALES = {"quick": Config(), "full": Config({"teacher": TASK}, store="runs")}
+SCALES = {"quick": Config(), "full": Config({"teacher": TASK, "text": ON_TEXT}, store="runs")}
 UNITS = {
     "task": "name",
     "arm": "way of training, by its name",
