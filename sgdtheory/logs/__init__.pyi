@@ -1,0 +1,2 @@
+from .formats.format import AbstractLogFormat as AbstractLogFormat
+from .training_log import TrainingLog as TrainingLog

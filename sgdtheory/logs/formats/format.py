@@ -1,0 +1,40 @@
+"""What a format of training logs has to say: whether a file is of it, and what the file holds."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from sgdtheory.logs.training_log import TrainingLog
+
+
+class AbstractLogFormat(ABC):
+    """A format of training logs, your own too: its name, how it is recognized, how it is read.
+
+    A new format is one file beside this one, and one line in the registry. Formats are asked in the order of the
+    registry; the first that recognizes a file reads it.
+
+    Attributes:
+        name: what users call it, as "Hugging Face trainer state".
+        programs: that write it, for the guide's table.
+    """
+
+    name: ClassVar[str]
+    programs: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def recognizes(self, path: Path, head: str) -> bool:
+        """Whether a file or folder is of this format.
+
+        Args:
+            path: file, or folder.
+            head: the first 64 KiB of the file's text, uncompressed; "" of folders and binary files.
+        """
+
+    @abstractmethod
+    def read(self, path: Path) -> Sequence[TrainingLog]:
+        """The runs that it holds, at least one.
+
+        Raises:
+            ValueError: the file is damaged, or holds no loss; the sentence names the place, and what to do.
+        """
