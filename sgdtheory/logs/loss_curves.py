@@ -150,9 +150,11 @@ def _losses(log: TrainingLog, loss: str) -> tuple[np.ndarray, np.ndarray]:
     likely = candidates(column, there)
     kind = "evaluation" if loss == "eval" else "training"
     which = (
-        f"it may be {' or '.join(map(repr, likely))}" if likely else f"it has {', '.join(map(repr, there)) or 'none'}"
+        f"it may be {' or '.join(map(repr, likely))}"
+        if likely
+        else f"its columns are: {', '.join(map(repr, there)) or 'none'}"
     )
-    raise ValueError(f"{log.name}: no {kind} loss is known for sure; {which}: name it, loss= (--loss)")
+    raise ValueError(f"{log.name}: no {kind} loss is known for sure; {which}; name it, loss= (--loss)")
 
 
 def _rates(log: TrainingLog, steps: np.ndarray) -> np.ndarray:
@@ -222,9 +224,8 @@ def ask_for_batch_size(log: TrainingLog) -> str:
         words = {"micro_batch": "micro batch", "accumulation": "accumulated batches", "world_size": "processes"}
         has = ", ".join(f"{words[key]} {value:g}" for key, value in known.items())
         lacks = " and ".join(words[key] for key in words if key not in known)
-        return (
-            f"batch size not known: the log has {has}, not {lacks}; give B of all devices, batch_size= (--batch-size)"
-        )
+        part = f"batch size not known: the log has {has}, not {lacks}"
+        return f"{part}; give it, of all devices, batch_size= (--batch-size)"
     if log.has("tokens"):
         return "batch size not known: the log has tokens; give sequence_length= (--sequence-length) or batch_size="
     return "batch size not known; give its column or its number, batch_size= (--batch-size)"

@@ -15,6 +15,7 @@ from sgdtheory.logs.table import TEXTS, logs_of_columns, numbers, understood_col
 from sgdtheory.logs.training_log import TrainingLog
 
 SEPARATORS = ",", "\t", ";"
+LONGEST = 200  # letters of a name
 CHUNK = 1 << 16  # rows that are text at once: some 100 MB at 20 columns
 
 
@@ -105,5 +106,5 @@ def _is_name(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:
-        return len(cell) < 200  # longer ones are sentences
+        return len(cell) < LONGEST and ": " not in cell  # as in a line of a text log
     return False
