@@ -13,6 +13,7 @@ from sgdtheory.logs.training_log import TrainingLog
 
 KINDS = {"train": "loss", "eval": "evaluation_loss"}
 EARLY = 0.01  # of a run: what was warmed up before a row as early as this tells nothing
+PRINTED = 1e-3  # of tokens: four digits
 RISING = 0.02  # by which a warm-up's first rates may miss a line through 0
 
 
@@ -106,9 +107,9 @@ def loss_curve(
     losses = losses[known]
     _note_holes(losses, said)
     length = sequence_length if sequence_length is not None else log.settings.get("sequence_length")
-    batches = _batches(log, steps, batch_size, length)
+    batches = batches_at(log, steps, batch_size, length)
     if batches is None:
-        said.assumed.append(_ask_for_batch_size(log))
+        said.assumed.append(ask_for_batch_size(log))
     seen = _tokens(log, steps, batches, length)
     ramp = _warmup(log, steps, rates[known], said) if warmup is None else warmup
     try:
@@ -185,7 +186,7 @@ def _note_holes(losses: np.ndarray, said: _Said) -> None:
         )
 
 
-def _batches(log: TrainingLog, steps: np.ndarray, given: float | None, length: float | None) -> np.ndarray | None:
+def batches_at(log: TrainingLog, steps: np.ndarray, given: float | None, length: float | None) -> np.ndarray | None:
     """(K,) sequences a step over all devices; None where the log does not say."""
     if given is not None:
         return np.full(steps.size, positive_number("batch_size", given))
@@ -204,13 +205,19 @@ def _batches(log: TrainingLog, steps: np.ndarray, given: float | None, length: f
 
 
 def _batches_of_tokens(at: np.ndarray, seen: np.ndarray, length: float) -> np.ndarray:
-    """(K,) whole sequences a step, up to each row with tokens."""
+    """(K,) whole sequences a step, up to each row with tokens.
+
+    One size where it explains all of them: of tokens that are printed with four digits differences tell little.
+    """
+    constant = max(np.round(seen[-1] / at[-1] / length), 1.0)
+    if (np.abs(seen - constant * length * at) <= PRINTED * seen + constant * length).all():
+        return np.full(at.size, constant)
     sizes = np.diff(seen) / np.diff(at) / length
     sizes = np.maximum(np.round(sizes), 1.0)
     return np.append(sizes[:1], sizes)
 
 
-def _ask_for_batch_size(log: TrainingLog) -> str:
+def ask_for_batch_size(log: TrainingLog) -> str:
     """What is missing of it, and how to give it."""
     known = {key: log.settings[key] for key in ("micro_batch", "accumulation", "world_size") if key in log.settings}
     if known:
