@@ -90,7 +90,7 @@ def _on_faces(hessian: np.ndarray, slope: np.ndarray, theta: np.ndarray, along: 
     if along is not None:
         along = np.broadcast_to(along, theta.shape)
         border = np.where(faces, along[:, None], 0.0)
-        held = (border > 0).any(-1)
+        held = np.any(border > 0, axis=-1)
         matrix[..., :terms, terms] = matrix[..., terms, :terms] = border
         matrix[..., terms, terms] = ~held
         right[..., terms] = np.where(held, (along * theta).sum(-1)[:, None], np.nan)
