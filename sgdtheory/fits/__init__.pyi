@@ -19,6 +19,7 @@ from .invariance import paired_ratio as paired_ratio
 from .invariance import size_dependence as size_dependence
 from .known_noise import LackOfFit as LackOfFit
 from .known_noise import misfit_variance as misfit_variance
+from .law_remarks import law_remarks as law_remarks
 from .loss_grid import LossGrid as LossGrid
 from .loss_grid import fit_loss_grid as fit_loss_grid
 from .loss_noise import LossNoise as LossNoise

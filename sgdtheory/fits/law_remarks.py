@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sgdtheory.fits.abstract_law import AbstractStepsLaw
+from sgdtheory.fits.abstract_law import AbstractStepsLaw, Scatter
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.u_shaped_law import UShapedLaw
 
 NEEDED = 0.05  # p-value of c = 0, from which on a law without c does as well
 
 
-def law_remarks(law: AbstractStepsLaw, convention: Convention) -> Iterator[str]:
-    """Sentences on a fitted law, without a full stop.
+def law_remarks(law: AbstractStepsLaw, convention: Convention, scatter: Scatter | None = None) -> Iterator[str]:
+    """Sentences on a fitted law, without a full stop; with c it is tested by a scatter, or its own.
 
     >>> import sgdtheory as st
     >>> from sgdtheory.fits.law_remarks import law_remarks
@@ -34,11 +34,11 @@ def law_remarks(law: AbstractStepsLaw, convention: Convention) -> Iterator[str]:
     elif not low <= critical <= high:
         yield f"B* = {critical:.4g} lies outside {inside}"
     if curved:
-        yield from _on_optimum(law, low, high)
+        yield from _on_optimum(law, scatter, low, high)
 
 
-def _on_optimum(law: UShapedLaw, low: float, high: float) -> Iterator[str]:
-    test, best = law.curvature_test(), law.optimal_batch_size
+def _on_optimum(law: UShapedLaw, scatter: Scatter | None, low: float, high: float) -> Iterator[str]:
+    test, best = law.curvature_test(scatter), law.optimal_batch_size
     if test.p_value > NEEDED:
         yield f"c is not needed (p = {test.p_value:.2g}): no optimal batch size is seen, a + b/B does as well"
     elif not low <= best <= high:
