@@ -19,7 +19,6 @@ from .invariance import paired_ratio as paired_ratio
 from .invariance import size_dependence as size_dependence
 from .known_noise import LackOfFit as LackOfFit
 from .known_noise import misfit_variance as misfit_variance
-from .law_remarks import law_remarks as law_remarks
 from .loss_grid import LossGrid as LossGrid
 from .loss_grid import fit_loss_grid as fit_loss_grid
 from .loss_noise import LossNoise as LossNoise
@@ -35,6 +34,7 @@ from .power_product import PowerProduct as PowerProduct
 from .power_product import fit_power_product as fit_power_product
 from .ramps import BatchRamp as BatchRamp
 from .ramps import batch_ramp as batch_ramp
+from .remarks import law_remarks as law_remarks
 from .run_plan import HasSteps as HasSteps
 from .run_plan import PlanRow as PlanRow
 from .run_plan import RunPlan as RunPlan

@@ -110,8 +110,8 @@ def useful_range(
     >>> models = st.example_measurements()[1:3]
     >>> laws = [st.fit_steps_law(each.batch_sizes, each.steps, optimal_batch_size=True) for each in models]
     >>> figure = st.plot.useful_range(models, laws)
-    >>> figure.axes[0].get_ylabel()
-    'data to target $B\\,Y$ / at reference'
+    >>> figure.axes[0].get_title()
+    'Data to target are least at $B_{opt}$; shaded: useful batch sizes'
 
     Args:
         measurements: steps to target, one a group.

@@ -79,7 +79,7 @@ def covered(design, replicas, seed):
 
 @pytest.mark.parametrize("design", [*QUICK, *(slow(name) for name in DESIGNS if name not in QUICK)])
 def test_coverage_at_95_is_93_to_97(design):
-    """4,000 replicas, to 0.35%. A number whose truth is its bound 0 is missed on one side alone: 97.5% of them hold it."""
+    """4,000 replicas, to 0.35%. A number whose truth is its bound 0 is missed on one side alone: 97.5% hold it."""
     found, _ = covered(design, 4000, 11)
     a, b, c = DESIGNS[design][1]
     at_bound = {"a": not a, "b": not b, "c": not c, "optimal_batch_size": not c, "smallest_batch_size": not c}
