@@ -60,7 +60,10 @@ def test_fit_table(run, table_file):
     group = st.read_measurements(table_file, batch_size="B", steps="Y", group="model", size="N")[1]
     law = st.fit_steps_law(group.batch_sizes, group.steps)
     row, below = cells(out, "medium"), next_row(out, "medium")
-    ends = [" … ".join(f"{end:.4g}" for end in law.interval(name, 0.9)) for name in ("a", "b", "critical_batch_size")]
+    ends = [
+        " … ".join(f"{end:.4g}" for end in law.interval(name, 0.9, reference=64))
+        for name in ("a", "b", "critical_batch_size")
+    ]
     assert row == ["medium", f"{law.a:.5g}", f"{law.b:.5g}", "1", f"{law.critical_batch_size(64):.5g}"]
     assert below == ["", ends[0], ends[1], "fixed", ends[2]]
     assert cells(out, "1000")
