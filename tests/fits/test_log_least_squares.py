@@ -119,3 +119,25 @@ def test_the_sum_of_squares_is_convex_where_no_law_is_above_the_steps_by_a_facto
     assert (middle <= squares(laws).mean(0) + 1e-12).all()
     far = np.array([[30.0, 0, 0], [3000.0, 0, 0]]) * most
     assert squares(far.mean(0)) > squares(far).mean(0)
+
+
+@pytest.mark.parametrize("terms", [2, 3])
+def test_the_start_is_below_all_steps_and_each_term_is_as_large_as_it_may_be(terms):
+    batch_sizes, log_steps, _ = problem(8)
+    shapes = terms_of(batch_sizes)[:, :terms]
+    start = below(log_steps, shapes)
+    over = shapes * start * np.exp(-log_steps)[:, None]
+    np.testing.assert_allclose(over.max(0), 1 / terms, rtol=1e-12)
+    np.testing.assert_allclose(below(np.stack([log_steps, log_steps + 1]), shapes[None])[1], np.e * start, rtol=1e-12)
+
+
+def test_terms_that_cannot_be_told_apart_count_as_one():
+    """Faces with both have no solution of their own; the others are as good."""
+    batch_sizes = 4.0 ** np.arange(4)
+    log_steps = np.log(1 + 30 / batch_sizes) + 0.1 * np.random.default_rng(0).standard_normal(4)
+    one = np.ones((4, 1))
+    twice = np.hstack([one, one, 1 / batch_sizes[:, None]])
+    _, (expected,) = log_least_squares(log_steps, twice[:, 1:], np.ones(4), np.array([[0.5, 1.0]]))
+    found, (squares,) = log_least_squares(log_steps, twice, np.ones(4), np.array([[0.0, 0.5, 1.0]]))
+    assert squares == pytest.approx(expected, rel=1e-9)
+    assert np.isfinite(found).all()
