@@ -1,6 +1,10 @@
+from .abstract_law import AbstractStepsLaw as AbstractStepsLaw
+from .abstract_law import Scatter as Scatter
+from .abstract_law import pooled_scatter as pooled_scatter
 from .conventions import SMALLEST as SMALLEST
 from .conventions import Convention as Convention
 from .conventions import SensitivityRow as SensitivityRow
+from .conventions import common_convention as common_convention
 from .conventions import one_convention as one_convention
 from .conventions import sensitivity as sensitivity
 from .degradation import Degradation as Degradation
@@ -30,6 +34,7 @@ from .power_product import PowerProduct as PowerProduct
 from .power_product import fit_power_product as fit_power_product
 from .ramps import BatchRamp as BatchRamp
 from .ramps import batch_ramp as batch_ramp
+from .remarks import law_remarks as law_remarks
 from .run_plan import HasSteps as HasSteps
 from .run_plan import PlanRow as PlanRow
 from .run_plan import RunPlan as RunPlan
@@ -41,3 +46,5 @@ from .throughput import ConstantThroughput as ConstantThroughput
 from .throughput import Throughput as Throughput
 from .throughput import read_throughput as read_throughput
 from .tuned_loss import TunedLosses as TunedLosses
+from .u_shaped_law import CurvatureTest as CurvatureTest
+from .u_shaped_law import UShapedLaw as UShapedLaw
