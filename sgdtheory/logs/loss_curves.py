@@ -1,5 +1,6 @@
 """From logs to loss curves: rows joined by step, batch sizes, tokens, and a sentence for what a log does not say."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from sgdtheory._common.arguments import positive_number
 from sgdtheory.curves import LossCurve, jumps
 from sgdtheory.logs.column_names import candidates
+from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.reading import Paths, read_logs
 from sgdtheory.logs.training_log import TrainingLog
 
@@ -30,6 +32,7 @@ def read_training_log(
     sequence_length: float | None = None,
     warmup: float | None = None,
     name: str | None = None,
+    formats: Sequence[AbstractLogFormat] = (),
 ) -> list[LossCurve]:
     """Loss curves from logs as other programs write them; the format is recognized by content (docs/logs.md).
 
@@ -57,6 +60,7 @@ def read_training_log(
         sequence_length: tokens of a sequence, for tokens from batch sizes and batch sizes from tokens.
         warmup: steps of linear warm-up before the first row; None: as the log says, or 0.
         name: of the run, where all files are parts of one.
+        formats: your own, which are asked before those that are known.
 
     Returns:
         A LossCurve a run. `remark` says what was left out, `assumed` what the log does not say.
@@ -72,7 +76,7 @@ def read_training_log(
             named[key] = value
         else:
             given[key] = value
-    return [loss_curve(log, loss=loss, **given) for log in read_logs(paths, **named, name=name)]
+    return [loss_curve(log, loss=loss, **given) for log in read_logs(paths, **named, name=name, formats=formats)]
 
 
 def loss_curve(

@@ -106,5 +106,6 @@ def _is_name(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:
-        return len(cell) < LONGEST and ": " not in cell  # as in a line of a text log
+        words = cell.removeprefix("Unnamed: ")  # pandas' name for a column without one
+        return len(words) < LONGEST and ": " not in words  # as in a line of a text log
     return False
