@@ -55,7 +55,8 @@ class MeasurementFlags:
         from sgdtheory.logs import read_logs, run_files
 
         loss = self._given("loss")
-        named = {"step": self.step, "tokens": self.tokens, "run": self.curve, "group": self._given("group")}
+        named: dict[str, Any] = {"step": self.step, "tokens": self.tokens, "run": self.curve}
+        named["group"] = self._given("group")
         named["loss"] = None if loss in KINDS else loss
         given: dict[str, Any] = {"loss": loss, "sequence_length": self.sequence_length}
         for name in NUMBERS:

@@ -1,5 +1,6 @@
 """From logs to loss curves: rows joined by step, batch sizes, tokens, and a sentence for what a log does not say."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from sgdtheory._common.arguments import positive_number
 from sgdtheory.curves import LossCurve, jumps
 from sgdtheory.logs.column_names import candidates
+from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.reading import Paths, read_logs
 from sgdtheory.logs.training_log import TrainingLog
 
@@ -30,6 +32,7 @@ def read_training_log(
     sequence_length: float | None = None,
     warmup: float | None = None,
     name: str | None = None,
+    formats: Sequence[AbstractLogFormat] = (),
 ) -> list[LossCurve]:
     """Loss curves from logs as other programs write them; the format is recognized by content (docs/logs.md).
 
@@ -57,6 +60,7 @@ def read_training_log(
         sequence_length: tokens of a sequence, for tokens from batch sizes and batch sizes from tokens.
         warmup: steps of linear warm-up before the first row; None: as the log says, or 0.
         name: of the run, where all files are parts of one.
+        formats: your own, which are asked before those that are known.
 
     Returns:
         A LossCurve a run. `remark` says what was left out, `assumed` what the log does not say.
@@ -72,7 +76,7 @@ def read_training_log(
             named[key] = value
         else:
             given[key] = value
-    return [loss_curve(log, loss=loss, **given) for log in read_logs(paths, **named, name=name)]
+    return [loss_curve(log, loss=loss, **given) for log in read_logs(paths, **named, name=name, formats=formats)]
 
 
 def loss_curve(
@@ -101,8 +105,8 @@ def loss_curve(
     said = _Said(list(log.remarks))
     known = ~np.isnan(rates)
     if not known.all():
-        where = f"from step {steps[~known][0]:g} on" if known[0] else f"up to step {steps[~known][-1]:g}"
-        said.left_out.append(f"{_rows((~known).sum())} without a learning rate left out, {where}")
+        first, last = steps[~known][[0, -1]]
+        said.left_out.append(f"{_rows((~known).sum())} without a learning rate left out, at steps {first:g} … {last:g}")
     steps = steps[known]
     losses = losses[known]
     _note_holes(losses, said)
@@ -110,6 +114,10 @@ def loss_curve(
     batches = batches_at(log, steps, batch_size, length)
     if batches is None:
         said.assumed.append(ask_for_batch_size(log))
+    if log.has("tokens") and not _tokens_seen(log)[0].size:
+        said.left_out.append(
+            f"{log.columns.get('tokens', 'tokens')!r} does not grow along the run: not the tokens seen"
+        )
     seen = _tokens(log, steps, batches, length)
     ramp = _warmup(log, steps, rates[known], said) if warmup is None else warmup
     try:
@@ -166,10 +174,9 @@ def _rates(log: TrainingLog, steps: np.ndarray) -> np.ndarray:
             "learning_rate= (--learning-rate)"
         )
     found = np.interp(steps, at, rates, left=np.nan)
-    if at.size > 2:
+    if at.size > 1:
         place = np.clip(np.searchsorted(at, steps, side="right") - 1, 0, at.size - 2)
-        held = jumps(rates)[place] & (steps < at[place + 1])
-        found = np.where(held & (steps >= at[0]), rates[place], found)
+        found = np.where(jumps(rates)[place] & (steps >= at[0]), rates[place], found)
     interval = np.median(np.diff(at)) if at.size > 1 else np.inf  # logged once: constant
     return np.where(steps > at[-1] + interval, np.nan, found)
 
@@ -198,10 +205,17 @@ def batches_at(log: TrainingLog, steps: np.ndarray, given: float | None, length:
     parts = [log.settings.get(key) for key in ("micro_batch", "accumulation", "world_size")]
     if None not in parts:
         return np.full(steps.size, float(np.prod(np.array(parts, float))))
-    at, seen = log.series("tokens")
-    if length and at.size > 1:
+    at, seen = _tokens_seen(log)
+    if length and at.size:
         return _batches_of_tokens(at, seen, float(length))[np.clip(np.searchsorted(at, steps), 0, at.size - 1)]
     return None
+
+
+def _tokens_seen(log: TrainingLog) -> tuple[np.ndarray, np.ndarray]:
+    """Steps and tokens seen so far; none where they do not grow along the run, as those of a single step."""
+    at, seen = log.series("tokens")
+    grows = at.size and at[-1] > 0 and (np.diff(seen) >= 0).all() and seen[-1] > (seen[0] if at.size > 1 else 0)
+    return (at, seen) if grows else (at[:0], seen[:0])
 
 
 def _batches_of_tokens(at: np.ndarray, seen: np.ndarray, length: float) -> np.ndarray:
@@ -226,14 +240,14 @@ def ask_for_batch_size(log: TrainingLog) -> str:
         lacks = " and ".join(words[key] for key in words if key not in known)
         part = f"batch size not known: the log has {has}, not {lacks}"
         return f"{part}; give it, of all devices, batch_size= (--batch-size)"
-    if log.has("tokens"):
+    if _tokens_seen(log)[0].size:
         return "batch size not known: the log has tokens; give sequence_length= (--sequence-length) or batch_size="
     return "batch size not known; give its column or its number, batch_size= (--batch-size)"
 
 
 def _tokens(log: TrainingLog, steps: np.ndarray, batches: np.ndarray | None, length: float | None) -> np.ndarray | None:
     """(K,) tokens seen: as logged, or those of the steps before with their batch sizes; None where not known."""
-    at, seen = log.series("tokens")
+    at, seen = _tokens_seen(log)
     if at.size:
         return np.interp(steps, np.append(0.0, at), np.append(0.0, seen)) if at[0] > 0 else np.interp(steps, at, seen)
     if batches is None or length is None or not steps.size:

@@ -76,13 +76,13 @@ def test_where_it_jumps_the_old_one_holds():
 def test_rows_without_a_learning_rate_are_left_out_and_counted():
     curve = curve_of(learning_rate=([30, 40, 50, 60, 70], [1e-3] * 5))
     assert curve.step.tolist() == [30, 40, 50, 60, 70, 80]  # after the last it holds for one interval
-    assert curve.remark == "4 rows without a learning rate left out, up to step 100"
+    assert curve.remark == "4 rows without a learning rate left out, at steps 10 … 100"
     late = curve_of(learning_rate=([10, 20, 30, 40, 50, 60, 70, 80, 90], [1e-3] * 9))
     assert late.step[-1] == 100
     early = curve_of(learning_rate=([30, 100], [1e-3] * 2))
-    assert early.remark == "2 rows without a learning rate left out, up to step 20"
+    assert early.remark == "2 rows without a learning rate left out, at steps 10 … 20"
     ends = curve_of(learning_rate=([0, 10, 20, 30, 40, 50], [1e-3] * 6))
-    assert ends.remark == "4 rows without a learning rate left out, from step 70 on"
+    assert ends.remark == "4 rows without a learning rate left out, at steps 70 … 100"
     assert curve_of(learning_rate=([10], [1e-3])).step.size == 10  # logged once: constant
 
 
@@ -108,6 +108,17 @@ def test_what_cannot_be_known_is_asked_for_in_a_sentence(tmp_path):
         st.read_training_log(path, loss="c")
     with pytest.raises(ValueError, match="run7: loss must have at least 4 finite rows, got 2"):
         curve_of(learning_rate=([10, 15], [1e-3] * 2))
+
+
+def test_short_logs_are_refused_and_small_losses_are_losses(tmp_path):
+    with pytest.raises(ValueError, match="run7: loss must have at least 4 finite rows, got 1"):
+        st.logs.loss_curve(log_of(loss=([10], [3])))
+    curve = st.logs.loss_curve(log_of(loss=(STEPS, [0.9, 0.8, 0.7, 0.6, np.nan, *[0.5] * 5])))
+    assert curve.remark.startswith("5 losses come after the first that is nan or inf")
+    (first,) = st.logs.read_logs(writers.write_csv(tmp_path / "a.csv", {t: {"loss": 1.0} for t in range(9)}))
+    assert st.logs.loss_curve(first, learning_rate=1).warmup == 0
+    one = st.logs.loss_curve(log_of(learning_rate=(STEPS[1:], [1e-3] * 9)))
+    assert one.remark == "1 row without a learning rate left out, at steps 10 … 10"
 
 
 def test_losses_of_evaluations():
@@ -141,6 +152,32 @@ def test_batch_sizes_of_tokens_in_a_ramp():
     assert curve_of(tokens=(STEPS, seen), sequence_length=1024.0).batch_size.tolist() == sizes.tolist()
 
 
+def test_batch_sizes_of_printed_tokens():
+    """Four digits, whose differences are off by up to a third; one row alone; rows after the last."""
+    seen = np.array([float(f"{67 * 1000 * step:.3e}") for step in STEPS * 7 + 9000])
+    log = log_of(loss=(STEPS * 7 + 9000, LOSSES), learning_rate=([0], [1e-3]), tokens=(STEPS * 7 + 9000, seen))
+    assert len(set(np.diff(seen))) > 1
+    assert st.logs.loss_curve(log, sequence_length=1000).batch_size.tolist() == [67] * 10
+    assert curve_of(tokens=([40], [40 * 64 * 7]), sequence_length=7.0).batch_size.tolist() == [64] * 10
+    late = curve_of(tokens=([0, 10, 30, 50], [0, 70, 210, 1350]), sequence_length=7.0)
+    assert late.batch_size.tolist() == [1] * 3 + [8] * 7
+
+
+@pytest.mark.parametrize("tokens", [([0], [0]), (STEPS, np.full(10, 448)), (STEPS, STEPS[::-1]), ([10], [0])])
+def test_tokens_that_do_not_grow_are_not_used(tokens):
+    """Those of a single step, for example."""
+    curve = curve_of(tokens=tokens, sequence_length=7.0)
+    assert curve.batch_size is None
+    assert curve.tokens is None
+    assert curve.remark == "'tokens' does not grow along the run: not the tokens seen"
+    assert not any("the log has tokens" in sentence for sentence in curve.assumed)
+
+
+def test_tokens_from_step_0_on():
+    logged = curve_of(tokens=([0, 50, 100], [5, 55, 205])).tokens
+    np.testing.assert_allclose(logged, [15, 25, 35, 45, 55, 85, 115, 145, 175, 205])
+
+
 def test_tokens():
     """As logged, or steps × batch size × length, by a loop; None where neither is known."""
     assert curve_of().tokens is None
@@ -164,6 +201,7 @@ def test_tokens():
         (1e-4 * STEPS, {}, 10, False),  # on a line through 0
         (1e-4 * STEPS + 1e-3, {}, 0, True),  # rises, but not from 0
         (1e-3 / STEPS, {}, 0, True),
+        (1e-4 * (STEPS - 10), {}, 0, True),  # 0 in the first row
         (np.full(10, 1e-3), {"warmup": 4}, 4, False),
         (np.full(10, 1e-3), {"warmup": 400}, 10, False),
         (np.full(10, 1e-3), {"warmup": 0}, 0, False),
@@ -180,7 +218,7 @@ def test_warm_up(rates, settings, warmup, assumed):
 
 
 def test_what_was_warmed_up_before_an_early_first_row_is_not_asked_for():
-    steps = np.append(STEPS, 1001.0)
+    steps = np.append(STEPS, 1000.0)
     series = (steps, np.full(steps.size, 1e-3))
     assert curve_of(loss="train", learning_rate=series, evaluation_loss=series, batch_size=1.0).assumed != ()
     log = log_of(loss=(steps, 3 + 20 / steps), learning_rate=series)
@@ -216,6 +254,24 @@ def test_runs_of_one_name_are_told_apart(tmp_path):
         (tmp_path / f"{name}.csv").write_text("run,step,loss,lr\n" + "".join(f"r,{t},3,1\n" for t in range(1, 6)))
     logs = st.read_training_log([tmp_path / "one.csv", tmp_path / "two.csv"])
     assert [curve.name for curve in logs] == ["r/one", "r/two"]
+
+
+def test_files_that_share_a_number_are_runs_of_their_own(tmp_path):
+    """Even where one of them has a number that the other lacks."""
+    paths = []
+    for folder, more in (("x", {}), ("y", {"evaluation_loss": 2.0})):
+        (tmp_path / folder).mkdir()
+        run = {t: {"loss": 3.0, "learning_rate": 1e-3} | more for t in range(1, 7)}
+        paths.append(writers.write_csv(tmp_path / folder / "a.csv", run))
+    assert [log.name for log in st.logs.read_logs(paths)] == ["x/a", "y/a"]
+
+
+def test_a_column_that_is_named_may_be_in_one_of_the_files(tmp_path):
+    runs = {"r": {t: {"loss": 3.0, "learning_rate": 1e-3} for t in range(1, 7)}}
+    paths = writers.write_wandb_charts(tmp_path, runs)[::2]  # losses and rates
+    (log,) = st.logs.read_logs(paths, loss="train/loss", learning_rate="train/learning_rate")
+    assert log.has("loss")
+    assert log.has("learning_rate")
 
 
 def test_settings_of_joined_files_are_kept(tmp_path):

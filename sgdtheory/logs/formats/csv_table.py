@@ -27,7 +27,7 @@ class CsvTable(AbstractLogFormat):
     programs = ("any program that writes tables", "Lightning's CSVLogger")
 
     def recognizes(self, path: Path, head: str) -> bool:
-        """Two columns or more, whose names are no numbers,, and no brace."""
+        """Two columns or more, whose names are no numbers, and no brace."""
         header = header_of(head)
         return len(header) > 1 and all(_is_name(cell) for cell in header) and _has_a_number(head)
 
@@ -119,4 +119,5 @@ def _is_number(cell: str) -> bool:
 
 def _is_name(cell: str) -> bool:
     """Whether a cell of a header is a name; the first may be empty, as of pandas' index."""
-    return not _is_number(cell) and len(cell) < LONGEST and ": " not in cell  # as in a line of a text log
+    words = cell.removeprefix("Unnamed: ")  # pandas' name for a column without one
+    return not _is_number(cell) and len(words) < LONGEST and ": " not in words  # as in a line of a text log
