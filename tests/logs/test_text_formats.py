@@ -11,6 +11,7 @@ from sgdtheory.logs.formats.key_values import KeyValues
 from sgdtheory.logs.formats.lines import AbstractTextFormat, number
 from sgdtheory.logs.formats.registry import FORMATS
 from sgdtheory.logs.reading import format_of
+from sgdtheory.logs.run_files import run_files
 from tests.logs.text_writers import PRINTINGS, megatron, olmo_core, printed, random_run, torchtitan
 from tests.logs.writers import FILES
 
@@ -286,3 +287,33 @@ def test_numbers(text, value):
 @pytest.mark.parametrize("text", ["", "3.1x", "1e", "--3", "None", "GiB", "1.05b"])
 def test_no_numbers(text):
     assert number(text) is None
+
+
+def test_a_number_that_was_cut_is_none(tmp_path):
+    """Control: with its line's end it would be read."""
+    lines = "".join(f"step: {step} loss: {3 - step / 100:.3f}\n" for step in range(5))
+    log = read(tmp_path / "run.log", lines + "step: 5 loss: 2.9")
+    assert (log.step[-1], log.remarks) == (4, ("the last line was cut, and is left out",))
+    assert read(tmp_path / "run.log", lines + "step: 5 loss: 2.9\n").step[-1] == 5
+
+
+def test_where_levanter_s_tracker_logs_its_bar_does_not_count(tmp_path):
+    run = random_run(0)
+    coarse = run._replace(steps=run.steps + 1)
+    both = PRINTINGS["levanter"].text(run) + PRINTINGS["levanter's bar"].text(coarse)
+    np.testing.assert_array_equal(read(tmp_path / "run.log", both).series("loss")[0], run.steps)
+
+
+def test_logs_in_folders(tmp_path):
+    """At any depth, hidden files and others left out; a file that is named is taken as it is."""
+    text = PRINTINGS["olmo"].text(random_run(0))
+    for name in ("b.log", "a/c.log", "a/.hidden.log", ".old/d.log"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "sizes.csv").write_text("name,width\nx,1\n")
+    (tmp_path / "notes.txt").write_text("nothing\n")
+    assert run_files(tmp_path) == [tmp_path / "a" / "c.log", tmp_path / "b.log"]
+    assert run_files(tmp_path / "notes.txt") == [tmp_path / "notes.txt"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="empty holds no log of a known format"):
+        run_files([tmp_path / "b.log", tmp_path / "empty"])
