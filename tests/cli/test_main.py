@@ -130,7 +130,7 @@ def test_reader_that_has_seen_enough(arguments):
         ),
         (("fit", "--level"), "Missing value for argument '--level'. Expected 1 values (see sgdtheory fit --help)"),
         (("plan", "a.csv", "b.csv"), "Unrecognized options: b.csv (see sgdtheory plan --help)"),
-        (("fit", "--nonsense", "1"), "--nonsense is not a flag of sgdtheory fit (see sgdtheory fit --help)"),
+        (("fit", "--xyzzy", "1"), "--xyzzy is not a flag of sgdtheory fit (see sgdtheory fit --help)"),
         (
             ("train", "--batchsize=3"),
             "--batchsize is not a flag of sgdtheory train, did you mean --batch-size? (see sgdtheory train --help)",
