@@ -43,16 +43,14 @@ class MeasurementFlags:
 
     def print_preview(self, paths: Sequence[Path]) -> None:
         """What was understood of logs."""
-        from sgdtheory.logs import run_files
-
         names: dict[str, Any] = {name: self._given(name) for name in ("loss", "group", *NUMBERS)}
         names = {name: value for name, value in names.items() if value is not None and "=" not in value}
         names |= {name: getattr(self, name) for name in LOG_FLAGS if name != "preview"}
-        LogFlags(**names).print_preview(run_files(paths))
+        LogFlags(**names).print_preview(paths)
 
     def read_runs(self, paths: Sequence[Path]) -> "tuple[list[TrainingLog], dict[str, Any]]":
         """The logs among files and in folders, and the keywords of `steps_to_target` and `loss_grid`."""
-        from sgdtheory.logs import read_logs, run_files
+        from sgdtheory.logs import read_logs
 
         loss = self._given("loss")
         named: dict[str, Any] = {"step": self.step, "tokens": self.tokens, "run": self.curve}
@@ -65,7 +63,7 @@ class MeasurementFlags:
                 named[name] = value
             else:
                 given[name] = value
-        return read_logs(run_files(paths), **named), given
+        return read_logs(paths, **named), given
 
     def steps_of_logs(self, paths: Sequence[Path], target_loss: float) -> "StepsToTarget":
         """Of `steps_to_target`."""
