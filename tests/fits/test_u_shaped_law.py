@@ -257,3 +257,26 @@ def test_many_at_once_are_one_by_one(reference):
         law = fit(each)
         expected = law.optimal_batch_size, law.smallest_batch_size(convention=convention)
         assert tuple(row) == pytest.approx((*expected, law.critical_batch_size(convention=convention)), rel=1e-6)
+
+
+def test_exact_steps_need_c_or_do_not():
+    assert fit(steps_of((2, 300, 900))).curvature_test().p_value < 1e-12
+    assert fit(steps_of((2, 300, 0))).curvature_test().p_value == 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_measurements_have_intervals_that_hold_the_estimate_and_grow_with_the_level(seed):
+    """Scatter up to a factor of 4, terms absent, few batch sizes; a warning would be an error."""
+    random = np.random.default_rng(seed)
+    batches = np.unique(np.round(2.0 ** random.uniform(1, 14, 4 + seed % 4)))
+    numbers = 10 ** random.uniform(-3, 3, 3) * [seed % 3 > 0, seed % 4 > 0, seed % 2]
+    scale = np.exp(np.log(batches).mean()) ** np.arange(3)
+    steps = steps_of(scale * (numbers + 1e-6), batches, (0.0, 0.03, 0.3, 1.5)[seed % 4], seed)
+    law = fit(steps, batches, standard_errors=None if seed % 3 else 0.05)
+    for convention in (CONVENTION, st.Convention(256, 0.05), st.Convention(64, 3)):
+        ends = {name: getattr(law, name) for name in ("a", "b", "c", "optimal_batch_size")}
+        ends |= {name: getattr(law, name)(convention=convention) for name in (RANGE[0], RANGE[2])}
+        for name, estimate in ends.items():
+            low, high = law.interval(name, convention=convention)
+            inner = law.interval(name, 0.5, convention=convention)
+            assert low * (1 - 1e-6) <= inner[0] <= estimate <= inner[1] <= high * (1 + 1e-6), name
