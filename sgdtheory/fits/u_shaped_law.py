@@ -12,7 +12,7 @@ from sgdtheory.fits.abstract_law import AbstractStepsLaw, Scatter, weights_of
 from sgdtheory.fits.conventions import SMALLEST, Convention, one_convention
 from sgdtheory.fits.known_noise import misfit_variance
 from sgdtheory.fits.log_least_squares import below, log_least_squares
-from sgdtheory.fits.u_shaped_profile import QUANTITIES, ConfidenceSet, terms_at
+from sgdtheory.fits.u_shaped_profile import EXACT_FIT, QUANTITIES, ConfidenceSet, terms_at
 from sgdtheory.fits.useful_range import useful_range
 
 MIN_POINTS = 4  # one more than numbers: with three there is neither a test nor an interval
@@ -132,14 +132,16 @@ class UShapedLaw(AbstractStepsLaw):
         log_steps, terms = np.log(self.steps), terms_at(self.batch_sizes)
         without = _least(log_steps, terms[:, :2], self.weights)[1]
         with_c = float((self.weights * self.residuals**2).sum())
-        gain = max(without - with_c, 0.0) if self.c else 0.0
-        statistic = gain / scatter.variance if gain else 0.0
+        gain = without - with_c if self.c else 0.0
+        if gain <= EXACT_FIT:
+            return CurvatureTest(0.0, scatter.freedom, 1.0)
+        statistic = gain / scatter.variance if scatter.variance else float("inf")
         tail = (
             special.fdtrc(1, scatter.freedom, statistic)
             if np.isfinite(scatter.freedom)
             else special.chdtrc(1, statistic)
         )
-        return CurvatureTest(float(statistic), scatter.freedom, float(tail) / 2 if statistic else 1.0)
+        return CurvatureTest(float(statistic), scatter.freedom, float(tail) / 2)
 
     def interval(
         self,

@@ -167,6 +167,6 @@ def _optima(
         given = np.log(square) / 2
     given = np.where(given < np.log(reference), given, own)  # nan, where there is none, is not
     at_reference = own < np.log(reference)
-    edge = np.where(at_reference, given, own)
+    edge = np.clip(np.where(at_reference, given, own), lowest, highest)
     low, high = (np.full_like(edge, lowest), edge) if upper else (edge, np.full_like(edge, highest))
-    return np.minimum(low, high), high
+    return low, high

@@ -135,7 +135,9 @@ def useful_range(
     axes.plot([], [], color="white", label="$B^*$", **STAR)
     axes.set(xlabel="batch size $B$", ylabel=r"data to target $B\,Y$ / at reference", title=title)
     log_axes(axes, "x")
-    tick_measured(axes, everything)
+    left, right = axes.get_xlim()
+    if (everything.max() / everything.min()) ** 2 > right / left:  # else they have too little room beside B*
+        tick_measured(axes, everything)
     bottom, top = axes.get_ylim()
     axes.set_ylim(max(bottom, 1 - convention.overhead), min(top, 1 + SHOWN * convention.overhead))
     legend(axes, corners=("upper left", "upper center", "upper right"))
