@@ -9,7 +9,7 @@ import numpy as np
 import tyro
 from rich.table import Table
 
-from sgdtheory._common.files import csv_text, write_atomically
+from sgdtheory._common.files import write_atomically
 from sgdtheory.cli.output import (
     interval_text,
     live_line,
@@ -121,13 +121,20 @@ class FitCurvesCommand:
 
     def _steps(self, reports: list["Report"]) -> str:
         """CSV with the columns of `fit` and `plan`."""
-        rows = []
+        from sgdtheory.fits import StepsMeasurement, steps_text
+
+        measurements, remarks = [], {"num_samples": [], "target_loss": []}
         for each in reports:
             for samples, loss in zip(each.critical.num_samples, each.critical.loss, strict=True):
-                law = each.found.steps_law(float(samples), max_learning_rate=self.max_learning_rate)
+                options = {"max_learning_rate": self.max_learning_rate, "overhead": self.overhead}
+                law = each.found.steps_law(float(samples), **options)
                 name = " ".join(filter(None, [each.group, f"loss {loss:.4f}"]))
-                rows += [(name, *point, "yes") for point in zip(law.batch_sizes, law.steps, strict=True)]
-        return csv_text(("group", "batch_size", "steps", "computed"), rows)
+                measurements.append(
+                    StepsMeasurement(name, np.nan, law.batch_sizes, law.steps, None, True, law.critical)
+                )
+                remarks["num_samples"].append(samples)
+                remarks["target_loss"].append(loss)
+        return steps_text(measurements, remarks=remarks)
 
     def _groups(self) -> dict[str, list["LossCurve"]]:
         from sgdtheory.curves import example_loss_curves, read_loss_curves

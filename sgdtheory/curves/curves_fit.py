@@ -19,7 +19,7 @@ from sgdtheory.curves.loss_table import FEWEST_STEPS as FEWEST_STEPS_OF_TABLE
 from sgdtheory.curves.loss_table import AbstractLossTable, loss_table
 from sgdtheory.curves.panels import Optimizer, panels_of
 from sgdtheory.curves.robust_fit import Observed, RobustFit
-from sgdtheory.fits import StepsTable
+from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsTable
 from sgdtheory.problems import PowerLaw
 
 PARTS = 1e6  # of a batch of unknown size: a sample of the theory
@@ -283,28 +283,39 @@ class CurvesFit:
         *,
         schedule: Shape = Linear(),  # noqa: B008 (frozen)
         max_learning_rate: float | None = None,
+        overhead: float = 0.2,
     ) -> StepsTable:
         """The theory's steps to the least loss of D samples, for a plan.
 
-        Its B* is that of `critical_batch_size`, and no batch size takes fewer than D samples. The steps do not scatter:
-        how far they are known is the interval of `critical_batch_size`.
+        Its B* and the interval are those of `critical_batch_size`, and no batch size takes fewer than D samples. The
+        steps do not scatter: how far they are known follows from how far B* is.
 
         Args:
-            num_samples, schedule, max_learning_rate: as in `critical_batch_size`.
+            num_samples, schedule, max_learning_rate, overhead: as in `critical_batch_size`.
 
         Returns:
             StepsTable, from the batch size that needs no more than D up to 8 B*.
         """
         samples = positive_number("num_samples", num_samples)
-        table = self._table(self.model, _checked_shape(schedule), samples, self._top(max_learning_rate))
-        critical, risk = table.critical_batch_size(samples, 0.2)
+        shape = _checked_shape(schedule)
+        found = self.critical_batch_size(
+            samples, schedule=shape, max_learning_rate=max_learning_rate, overhead=overhead
+        )
+        critical = float(found.batch_size[0])
+        table = self._table(self.model, shape, samples, self._top(max_learning_rate))
+        risk = table.optimal_risk(samples)
         every = samples / np.exp(table.log_steps)[::-1]
         every = np.unique(np.append(every[every <= MOST_BATCH * critical], critical))
         needed = every * np.array([table.steps_to(risk * (1 + 1e-9), float(batch)) for batch in every])
         needed = np.maximum(needed, samples)  # by its definition D is the least; between rows steps are interpolated
-        first = np.flatnonzero((needed <= (1 + ENOUGH) * samples) & (every < critical))
-        taken = np.isfinite(needed) & (np.arange(every.size) >= (first[-1] if first.size else 0))
-        return StepsTable(every[taken], (needed / every)[taken])
+        enough = np.flatnonzero((needed <= (1 + ENOUGH) * samples) & (every < critical))
+        first = enough[-1] if enough.size else 0
+        if enough.size:
+            needed[first] = samples  # what B* is relative to
+        taken = np.isfinite(needed) & (np.arange(every.size) >= first)
+        low, high = map(float, found.interval[0])
+        known = FittedCriticalBatchSize(critical, low, high, Convention(None, overhead), self.level)
+        return StepsTable(every[taken], (needed / every)[taken], critical=known)
 
     def best_schedule(
         self, num_samples: float, *, batch_size: float | None = None, max_learning_rate: float | None = None
