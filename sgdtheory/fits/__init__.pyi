@@ -1,6 +1,10 @@
+from .abstract_law import AbstractStepsLaw as AbstractStepsLaw
+from .abstract_law import Scatter as Scatter
+from .abstract_law import pooled_scatter as pooled_scatter
 from .conventions import SMALLEST as SMALLEST
 from .conventions import Convention as Convention
 from .conventions import SensitivityRow as SensitivityRow
+from .conventions import common_convention as common_convention
 from .conventions import one_convention as one_convention
 from .conventions import sensitivity as sensitivity
 from .degradation import Degradation as Degradation
@@ -46,3 +50,5 @@ from .steps_table import StepsTable as StepsTable
 from .throughput import ConstantThroughput as ConstantThroughput
 from .throughput import Throughput as Throughput
 from .tuned_loss import TunedLosses as TunedLosses
+from .u_shaped_law import CurvatureTest as CurvatureTest
+from .u_shaped_law import UShapedLaw as UShapedLaw
