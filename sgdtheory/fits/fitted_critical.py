@@ -9,7 +9,15 @@ from sgdtheory._common.csv_rows import positive_cell
 from sgdtheory._common.files import csv_number
 from sgdtheory.fits.conventions import Convention
 
-COLUMNS = "critical_batch_size", "critical_low", "critical_high", "reference", "overhead", "level"  # of a file of steps
+COLUMNS = (  # of a file of steps
+    "critical_batch_size",
+    "critical_low",
+    "critical_high",
+    "reference",
+    "overhead",
+    "level",
+    "u_shaped",
+)
 
 
 class FittedCriticalBatchSize(NamedTuple):
@@ -25,6 +33,7 @@ class FittedCriticalBatchSize(NamedTuple):
         low, high: ends of its interval; 0 and inf where the fit does not tell them.
         convention: of B*; without a reference it is the smallest batch size of the steps.
         level: of the interval.
+        u_shaped: whether the law that was fitted has a term c/B² too: an optimal batch size.
     """
 
     batch_size: float
@@ -32,6 +41,7 @@ class FittedCriticalBatchSize(NamedTuple):
     high: float
     convention: Convention
     level: float
+    u_shaped: bool = False
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -59,9 +69,15 @@ class FittedCriticalBatchSize(NamedTuple):
             )
 
     @property
-    def cells(self) -> tuple[float | None, ...]:
+    def cells(self) -> tuple[float | str | None, ...]:
         """Of the COLUMNS of a file; no reference stands for the smallest batch size of the steps."""
-        return *self[:3], self.convention.reference, self.convention.overhead, self.level
+        return (
+            *self[:3],
+            self.convention.reference,
+            self.convention.overhead,
+            self.level,
+            "yes" if self.u_shaped else "no",
+        )
 
 
 def fitted_in(row: Mapping[str, str], where: str) -> FittedCriticalBatchSize | None:
@@ -75,7 +91,7 @@ def fitted_in(row: Mapping[str, str], where: str) -> FittedCriticalBatchSize | N
     missing = [column for column in COLUMNS if column not in row]
     if missing:
         raise ValueError(f"{where}: critical_batch_size needs {', '.join(missing)} too: leave it out, or give these")
-    value, overhead, level = (positive_cell(row[name], name, where) for name in (COLUMNS[0], *COLUMNS[4:]))
+    value, overhead, level = (positive_cell(row[name], name, where) for name in (COLUMNS[0], *COLUMNS[4:6]))
     low, high = (csv_number(row[name]) for name in COLUMNS[1:3])
     if not (0 <= low <= value <= high and level < 1):
         raise ValueError(
@@ -83,4 +99,5 @@ def fitted_in(row: Mapping[str, str], where: str) -> FittedCriticalBatchSize | N
             f"{value:g}, {low:g}, {high:g} and {level:g}"
         )
     reference = positive_cell(row["reference"], "reference", where) if row["reference"].strip() else None
-    return FittedCriticalBatchSize(value, low, high, Convention(reference, overhead), level)
+    u_shaped = row["u_shaped"].strip() == "yes"
+    return FittedCriticalBatchSize(value, low, high, Convention(reference, overhead), level, u_shaped)

@@ -31,10 +31,12 @@ class MeasuredThroughput:
     run that needs more than there is does not run.
 
     >>> import sgdtheory as st
-    >>> rates = [73.1, 122.6, 140.4, 158.0]  # of 8 devices: T = k (0.05 + 0.03 m) + 0.2 seconds
+    >>> rates = [44.44, 86.49, 145.45, 164.10]  # of 8 devices: T = k (0.05 + 0.03 m) + 0.2 seconds
     >>> points = st.fits.MeasuredThroughput([8] * 4, [1, 4, 4, 8], [2, 1, 4, 2], rates, [14, 20, 20, 28])
     >>> points.at([1, 4, 8]).round(1).tolist(), points.update_seconds(8).round(2).item()
-    ([50.0, 67.4, 73.0], -1)
+    ([12.5, 23.5, 27.6], 0.2)
+    >>> points.memory, points.largest_micro_batch(80)
+    ((12.0, 2.0), 34)
 
     Attributes:
         micro_batches: samples a second of one device by what it takes at once, m/t(m).

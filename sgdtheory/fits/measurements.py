@@ -102,8 +102,8 @@ def read_measurements(
         standard_error: name of the column with the standard error of the steps, in steps; None: not known.
 
     A column `computed` with `yes` marks steps of a theory, and `critical_batch_size`, `critical_low`, `critical_high`,
-    `reference`, `overhead` and `level` are B* as it was fitted: `sgdtheory fit-curves --steps-csv` and `fit-grid` write
-    them.
+    `reference`, `overhead`, `level` and `u_shaped` are B* as it was fitted: `sgdtheory fit-curves --steps-csv` and
+    `fit-grid` write them.
 
     Returns:
         One StepsMeasurement a group, in the order of the file.
@@ -179,6 +179,12 @@ def _measurement(
 
 def steps_text(measurements: Iterable[StepsMeasurement], *, remarks: Mapping[str, Sequence[Any]] | None = None) -> str:
     """CSV of measurements, as `read_measurements(…, group="group")` reads them.
+
+    >>> import numpy as np
+    >>> import sgdtheory as st
+    >>> measured = st.fits.StepsMeasurement("loss 2.8", np.nan, np.array([16, 64, 256]), np.array([4130, 1180, 443]))
+    >>> st.fits.steps_text([measured]).splitlines()[1]
+    'loss 2.8,16,4130,no,,,,,,,'
 
     Args:
         measurements: with names of their groups.

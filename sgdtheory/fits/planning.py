@@ -39,8 +39,9 @@ def plan(
     price: float | None = None,
     deadline: float | None = None,
     batch_sizes: tuple[float, float] | None = None,
-    convention: Convention = SMALLEST,
-    level: float = 0.95,
+    convention: Convention | None = None,
+    level: float | None = None,
+    optimal_batch_size: bool = False,
 ) -> RunPlan:
     """Time, cost and extra data of a run at each batch size, and which one to take.
 
@@ -70,8 +71,10 @@ def plan(
         price: of a device-hour.
         deadline: hours.
         batch_sizes: smallest and largest that may be taken; None: those that the law was measured at.
-        convention: of B*; its reference is also what extra data are relative to: the smallest batch size measured.
-        level: of the intervals.
+        convention: of B*; its reference is also what extra data are relative to. None: that of the fit which the steps
+            are from, else 20% over the smallest batch size measured.
+        level: of the intervals; None: that of the fit, else 0.95.
+        optimal_batch_size: of a `StepsMeasurement`: the law is a + b/B + c/B², with a smallest useful batch size.
 
     Returns:
         RunPlan, with the `choice` and `rows` of a table; an unreachable deadline is told by `reachable` and `notes`.
@@ -79,14 +82,16 @@ def plan(
     Raises:
         ValueError: numbers that are not positive, or batch sizes among which devices can share none.
     """
-    steps, fitted = _steps(law, num_samples, convention)
+    steps, fitted = _steps(law, num_samples, convention, optimal_batch_size)
+    if convention is None:
+        convention = SMALLEST if fitted is None else fitted.convention
+    if level is None:
+        level = 0.95 if fitted is None else fitted.level
     ends = _range(steps, batch_sizes)
     unit = whole_number("micro_batch", micro_batch, 1)
     made = RunPlan(
         steps,
-        _machine(
-            _throughput(throughput), devices, whole_number("micro_batch", micro_batch, 1), max_micro_batch, memory
-        ),
+        _machine(_throughput(throughput), devices, unit, max_micro_batch, memory),
         None if price is None else positive_number("price", price),
         None if deadline is None else positive_number("deadline", deadline),
         ends,
@@ -105,25 +110,38 @@ def plan(
 
 
 def _steps(
-    law: HasSteps | StepsMeasurement | HasStepsLaw, num_samples: float | None, convention: Convention
+    law: HasSteps | StepsMeasurement | HasStepsLaw,
+    num_samples: float | None,
+    convention: Convention | None,
+    optimal_batch_size: bool,
 ) -> tuple[HasSteps, FittedCriticalBatchSize | None]:
     """The law as `RunPlan` takes it, and B* where its fit says one."""
     if isinstance(law, HasStepsLaw):
         if num_samples is None:
-            raise ValueError(
-                "num_samples must be given: the steps of a theory are to the least loss of that many samples"
-            )
-        law = law.steps_law(positive_number("num_samples", num_samples), overhead=convention.overhead)
+            raise ValueError("num_samples must be given: steps of a theory are to the least loss of that many samples")
+        overhead = SMALLEST.overhead if convention is None else convention.overhead
+        law = law.steps_law(positive_number("num_samples", num_samples), overhead=overhead)
     elif num_samples is not None:
         raise ValueError("num_samples is of a fitted theory: measured steps have their target, leave it out")
+    if optimal_batch_size and (not isinstance(law, StepsMeasurement) or law.computed):
+        raise ValueError("optimal_batch_size is of a law that is fitted to measured steps: leave it out")
     if isinstance(law, StepsMeasurement):
-        fitted = law.critical
-        if law.computed:
-            return StepsTable(law.batch_sizes, law.steps, standard_errors=law.standard_errors, critical=fitted), fitted
-        return fit_steps_law(law.batch_sizes, law.steps, standard_errors=law.standard_errors), fitted
+        return _of_measurement(law, optimal_batch_size), law.critical
     if not hasattr(law, "predict"):
         raise ValueError(f"law must have predict(batch_size), as a StepsLaw has, got {law!r}")
     return law, getattr(law, "critical", None)
+
+
+def _of_measurement(measured: StepsMeasurement, optimal_batch_size: bool) -> HasSteps:
+    """The table of a theory, or the law that is fitted to measured steps: of the form that its fit had before."""
+    fitted = measured.critical
+    if measured.computed:
+        errors = None if fitted is not None else measured.standard_errors
+        return StepsTable(measured.batch_sizes, measured.steps, standard_errors=errors, critical=fitted)
+    pairs = measured.batch_sizes, measured.steps
+    if optimal_batch_size or (fitted is not None and fitted.u_shaped):
+        return fit_steps_law(*pairs, standard_errors=measured.standard_errors, optimal_batch_size=True)
+    return fit_steps_law(*pairs, standard_errors=measured.standard_errors)
 
 
 def _range(law: HasSteps, batch_sizes: tuple[float, float] | None) -> tuple[float, float]:

@@ -26,6 +26,7 @@ from sgdtheory.fits.layouts import Layout, Machine
 from sgdtheory.fits.measured_throughput import MeasuredThroughput
 from sgdtheory.fits.steps_law import StepsLaw
 from sgdtheory.fits.throughput import ConstantThroughput
+from sgdtheory.fits.u_shaped_law import UShapedLaw
 
 ROUGH = 0.05  # of a step's time: a fit that is farther off is worth a word
 HOUR = 3600.0
@@ -161,7 +162,7 @@ class RunPlan:
         """What extra data are relative to: the convention's batch size, or the law's best where that is larger."""
         reference = self.convention.reference_among(getattr(self.law, "batch_sizes", self.range))
         best = self.optimal_batch_size
-        return best if reference < best < np.inf else reference
+        return best if isinstance(self.law, UShapedLaw) and reference < best < np.inf else reference
 
     @property
     def _reference_samples(self) -> float:
@@ -254,7 +255,7 @@ class RunPlan:
         if name == "knee":
             return self.knee_interval
         quantity = {"smallest useful": "smallest_batch_size", "B_opt": "optimal_batch_size"}[name]
-        return self._interval(quantity) if self.optimal_batch_size > 0 else UNKNOWN
+        return self._interval(quantity) if isinstance(self.law, UShapedLaw) else UNKNOWN
 
     def _interval(self, *quantity: str) -> tuple[float, float]:
         find = getattr(self.law, "interval", None)
