@@ -1,13 +1,16 @@
 """`sgdtheory plan`: from steps to a target and a throughput to a batch size, its time and cost, and a batch ramp."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
 from sgdtheory._common.csv_rows import csv_header
+from sgdtheory.cli.fit_curves import FitCurvesCommand, longest
+from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, log_notes
 from sgdtheory.cli.output import print_json, print_note, require_figure_suffix, write_figure
 from sgdtheory.cli.plan_output import PlanReport
 from sgdtheory.cli.settings import Overhead
@@ -15,10 +18,12 @@ from sgdtheory.fits import (
     SMALLEST,
     BatchRamp,
     Convention,
+    FittedCriticalBatchSize,
     HasThroughput,
     RunPlan,
     StepsLaw,
     StepsMeasurement,
+    StepsTable,
     batch_ramp,
     fit_steps_law,
     plan,
@@ -42,15 +47,18 @@ def hours_of(text: str) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanCommand:
-    """Which batch size to take, from steps to a target and the throughput of a device.
+class PlanCommand(LogFlags):
+    """Which batch size to take, from steps to a target, or training logs, and the throughput of devices.
 
     With a deadline it is the cheapest one that meets it; without one that of the least time × cost. Devices are as many
-    as the batch feeds, or --devices at most. Extra data are relative to the smallest batch size measured.
+    as the batch feeds, or --devices at most. Extra data are relative to the smallest batch size measured. Of training
+    logs the theory is fitted as fit-curves does it, and the target is the least loss of --num-samples.
     """
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "measurements": ("csv", "batch_size", "steps", "group", "standard_error", "target", "optimal_batch_size"),
+        "measurements": ("files", "steps", "standard_error", "target", "optimal_batch_size"),
+        **LOG_GROUPS,
+        "training logs": ("num_samples", "max_learning_rate", "hold_out", "weight_decay", "optimizer"),
         "machine": (
             "throughput",
             "throughput_table",
@@ -61,25 +69,39 @@ class PlanCommand:
             "price",
             "currency",
         ),
-        "plan": ("deadline", "batch_sizes", "schedule", "sequence_length"),
+        "plan": ("deadline", "batch_sizes", "schedule"),
         "definition of B* and of intervals": ("reference", "overhead", "level"),
         "output": ("plot", "json"),
     }
 
-    csv: Annotated[Path, tyro.conf.Positional]
-    """CSV file with a header, one row a batch size, as `sgdtheory fit` reads it, or fit-curves or fit-grid wrote it."""
-    batch_size: str = "batch_size"
-    """Column with the batch size."""
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """CSV file with a header, one row a batch size, as `sgdtheory fit` reads it, or fit-curves or fit-grid wrote it; or
+    training logs, as fit-curves reads them."""
+    batch_size: str | None = None
+    """Column with the batch size, by default batch_size; of training logs it may be the number."""
     steps: str = "steps"
     """Column with the steps to the target."""
     group: str | None = None
-    """Column that tells targets apart; None: `group`, if there is one."""
+    """Column that tells targets, or models, apart; None: `group`, if a file of steps has one."""
     standard_error: str | None = None
     """Column with the standard error of the steps; None: `standard_error`, if there is one."""
     target: str | None = None
     """The group to plan for; needed where there are several."""
     optimal_batch_size: bool = False
     """Fit a + b/B + c/B²: small batch sizes may take more data, too."""
+    sequence_length: float | None = None
+    """Tokens of a sequence: batch sizes from the tokens of a log, and the schedule in tokens, as Megatron-LM reads it
+    with --seq-length."""
+    num_samples: float | None = None
+    """D of training logs, whose least loss is the target, in the unit of the batch sizes; None: of the longest run."""
+    max_learning_rate: float | None = None
+    """Largest learning rate of a run; None: the largest of the logs."""
+    hold_out: tuple[str, ...] = ()
+    """Names of logs that are not fitted."""
+    weight_decay: float | None = None
+    """Weight decay of AdamW; None: none."""
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    """Whether steps follow the size of gradients, as Adam's do."""
     throughput: float | None = None
     """Samples a second of one device, whatever it takes a step."""
     throughput_table: Path | None = None
@@ -104,8 +126,6 @@ class PlanCommand:
     """Smallest and largest batch size that may be taken; None: those measured."""
     schedule: bool = False
     """Batch sizes along the run too, from all targets up to the one planned for."""
-    sequence_length: int | None = None
-    """Tokens of a sample: the schedule in tokens, as Megatron-LM reads it with --seq-length."""
     reference: float | None = None
     """Reference batch size of B* and of extra data; None: that of the fit, or the smallest measured."""
     overhead: Overhead | None = None
@@ -120,18 +140,19 @@ class PlanCommand:
     def run(self) -> None:
         """Fit, plan and print."""
         require_figure_suffix(self.plot)
-        measured = self._measured()
-        target = self._target(measured)
-        made = self._plan(target)
-        ramp = self._ramp(made, measured, target) if self.schedule else None
-        notes = [*made.notes, *([ramp.remark] if ramp and ramp.remark else [])]
+        if self.preview:
+            self.print_preview(self.files)
+            return
+        made, ramp, notes = self._of_logs() if self._are_logs else self._of_steps()
+        notes = [*notes, *made.notes, *([ramp.remark] if ramp and ramp.remark else [])]
         if ramp and ramp.batch_sizes.size == 1:
             notes.append("laws of one target justify one batch size: for a ramp give targets on the way, --group")
         if self.plot:
             from sgdtheory import plotting  # matplotlib is slow to import
 
             write_figure(plotting.run_plan(made, currency=self.currency), self.plot)
-        report = PlanReport(made, ramp, self.currency, self.sequence_length)
+        length = None if self.sequence_length is None else int(self.sequence_length)
+        report = PlanReport(made, ramp, self.currency, length)
         if self.json:
             print_json(report.json() | {"notes": notes})
         else:
@@ -139,28 +160,60 @@ class PlanCommand:
         for note in notes:
             print_note(note)
 
-    def _measured(self) -> dict[str, StepsMeasurement]:
-        """Steps to each target."""
-        names = "batch_size", "steps", "group", "standard_error"
-        columns: dict[str, Any] = {name: getattr(self, name) for name in names}
-        header = csv_header(self.csv)
+    @property
+    def _are_logs(self) -> bool:
+        """Whether files are training logs: anything but one table of steps, or what is meant to be one."""
+        first = self.files[0]
+        if self.num_samples is not None or len(self.files) > 1 or first.is_dir():
+            return True
+        try:
+            header = csv_header(first)
+        except ValueError:
+            return first.exists()
+        if {self.batch_size or "batch_size", self.steps} <= set(header):
+            return False
+        return first.suffix.lower() != ".csv" or any("loss" in name.lower() for name in header)
+
+    def _of_logs(self) -> tuple[RunPlan, None, list[str]]:
+        """The plan of the theory that is fitted to logs, as fit-curves does it."""
+        if self.schedule:
+            raise ValueError("schedule needs steps to several targets of one run: write them with fit-grid --steps-csv")
+        shared = "hold_out", "max_learning_rate", "weight_decay", "optimizer", *sum(LOG_GROUPS.values(), ())
+        level = 0.95 if self.level is None else self.level
+        command = FitCurvesCommand(logs=self.files, level=level, **{name: getattr(self, name) for name in shared})
+        groups = command.groups()
+        curves = groups[self._chosen(groups)]
+        found, _ = command.fitted(curves)
+        samples = longest(curves)[0] if self.num_samples is None else self.num_samples
+        convention = self._convention(None)
+        law = found.steps_law(samples, max_learning_rate=self.max_learning_rate, overhead=convention.overhead)
+        target = f"to the least loss of D = {samples:g}"
+        return self._plan(law, convention), None, [*log_notes(curves), *filter(None, [found.remark]), target]
+
+    def _of_steps(self) -> tuple[RunPlan, BatchRamp | None, list[str]]:
+        """The plan of a file of steps, and the ramp."""
+        columns: dict[str, Any] = {"batch_size": self.batch_size or "batch_size", "steps": self.steps}
+        header = csv_header(self.files[0])
         for name in ("group", "standard_error"):
-            if columns[name] is None and name in header:
-                columns[name] = name
-        return {each.group: each for each in read_measurements(self.csv, **columns)}
+            given = getattr(self, name)
+            columns[name] = name if given is None and name in header else given
+        measured = {each.group: each for each in read_measurements(self.files[0], **columns)}
+        target = measured[self._chosen(measured)]
+        made = self._plan(target, self._convention(target.critical))
+        return made, self._ramp(made, measured, target) if self.schedule else None, []
 
-    def _target(self, measured: dict[str, StepsMeasurement]) -> StepsMeasurement:
-        """The one to plan for."""
-        target = self.target if self.target is not None else next(iter(measured)) if len(measured) == 1 else None
+    def _chosen(self, groups: Mapping[str, object]) -> str:
+        """The group to plan for."""
+        target = self.target if self.target is not None else next(iter(groups)) if len(groups) == 1 else None
         if target is None:
-            raise ValueError(f"target must name the group to plan for, one of {', '.join(measured)}")
-        if target not in measured:
-            raise ValueError(f"target must be one of {', '.join(filter(None, measured)) or 'no group'}, got {target}")
-        return measured[target]
+            raise ValueError(f"target must name the group to plan for, one of {', '.join(groups)}")
+        if target not in groups:
+            raise ValueError(f"target must be one of {', '.join(filter(None, groups)) or 'no group'}, got {target}")
+        return target
 
-    def _plan(self, target: StepsMeasurement) -> RunPlan:
+    def _plan(self, steps: StepsMeasurement | StepsTable, convention: Convention) -> RunPlan:
         return plan(
-            target,
+            steps,
             self._throughput(),
             devices=self.devices or None,
             micro_batch=self.micro_batch,
@@ -169,14 +222,14 @@ class PlanCommand:
             price=self.price,
             deadline=None if self.deadline is None else hours_of(self.deadline),
             batch_sizes=self.batch_sizes,
-            convention=self._convention(target),
+            convention=convention,
             level=self.level,
             optimal_batch_size=self.optimal_batch_size,
         )
 
-    def _convention(self, target: StepsMeasurement) -> Convention:
+    def _convention(self, critical: FittedCriticalBatchSize | None) -> Convention:
         """What the flags say, else what the fit of the steps says, else 20% over the smallest batch size."""
-        fitted = SMALLEST if target.critical is None else target.critical.convention
+        fitted = SMALLEST if critical is None else critical.convention
         reference = fitted.reference if self.reference is None else self.reference
         return Convention(reference, fitted.overhead if self.overhead is None else self.overhead)
 
