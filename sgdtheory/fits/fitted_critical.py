@@ -25,7 +25,7 @@ class FittedCriticalBatchSize(NamedTuple):
 
     >>> import sgdtheory as st
     >>> found = st.fits.FittedCriticalBatchSize(277.0, 140.0, 548.0, st.Convention(None, 0.2), 0.95)
-    >>> found.answers(st.Convention(16, 0.2), 0.95, [16, 64, 256])
+    >>> found.answers(st.Convention(16, 0.2), [16, 64, 256])
     True
 
     Attributes:
@@ -48,21 +48,17 @@ class FittedCriticalBatchSize(NamedTuple):
         """Both ends."""
         return self.low, self.high
 
-    def answers(self, convention: Convention, level: float, batch_sizes: ArrayLike) -> bool:
-        """Whether this is B* of that convention; `batch_sizes` are those of the steps.
-
-        Raises:
-            ValueError: it is, at another level: no one but the fit can say that interval.
-        """
-        same = self.convention.overhead == convention.overhead and (
-            self.convention.reference_among(batch_sizes) == convention.reference_among(batch_sizes)
-        )
-        if same:
-            self.require(level)
-        return same
+    def answers(self, convention: Convention, batch_sizes: ArrayLike) -> bool:
+        """Whether this is B* of that convention; `batch_sizes` are those of the steps."""
+        references = (each.reference_among(batch_sizes) for each in (self.convention, convention))
+        return self.convention.overhead == convention.overhead and len(set(references)) == 1
 
     def require(self, level: float) -> None:
-        """Refuse intervals at another level than the fit's."""
+        """Refuse intervals at another level than the fit's: no one but the fit can say them.
+
+        Raises:
+            ValueError: it is another one.
+        """
         if level != self.level:
             raise ValueError(
                 f"level must be {self.level:g}, at which these steps were fitted, got {level:g}: fit them at that level"

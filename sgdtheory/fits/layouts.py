@@ -100,7 +100,8 @@ class Machine:
     def feasible(self, batch_size: ArrayLike) -> np.ndarray:
         """The nearest batch size that devices can share.
 
-        It is a multiple of devices × the fastest micro batch, or if smaller of devices × unit, or of the unit.
+        One that all devices can share stays as it is. Others become multiples of devices × the fastest micro batch, or
+        if smaller of devices × unit, or of the unit.
         """
         batch = positive_array("batch_size", batch_size)
         found = np.stack([self._nearest(batch, count) for count in self._counts])
@@ -112,7 +113,7 @@ class Machine:
         all_devices = self.unit * (count or 1)
         full = all_devices if count is None else fastest * count
         step = np.where(batch >= full, full, np.where(batch >= all_devices, all_devices, self.unit))
-        return np.maximum(step, step * np.round(batch / step))
+        return np.where(batch % all_devices == 0, batch, np.maximum(step, step * np.round(batch / step)))
 
     def candidates(self, low: float, high: float) -> np.ndarray:
         """Batch sizes from low to high: all that devices can share, or where these are too many some all over it."""

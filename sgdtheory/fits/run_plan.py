@@ -271,8 +271,10 @@ class RunPlan:
     def _known(self) -> FittedCriticalBatchSize | None:
         """B* as the fit has found it, if it is by this convention."""
         sizes = getattr(self.law, "batch_sizes", self.range)
-        answers = self.fitted is not None and self.fitted.answers(self._convention, self.level, sizes)
-        return self.fitted if answers else None
+        if self.fitted is None or not self.fitted.answers(self._convention, sizes):
+            return None
+        self.fitted.require(self.level)
+        return self.fitted
 
     @cached_property
     def notes(self) -> tuple[str, ...]:

@@ -24,9 +24,10 @@ class StepsTable:
 
     How far the steps are known comes from either of two:
 
-    - `critical`, B* with an interval from low to high. The samples of the first row are given and the others follow a
-      curve of B/B*, so that a B* which is c times as large moves the curve by c: steps at B lie between those of
-      `B B*/high` and `B B*/low` samples. Where these take (1 + ω) times the samples is that very interval.
+    - `critical`, B* with an interval from low to high. The samples of the first row are given, and a B* which is c
+      times as large moves the others by c: samples at B lie between those at `B B*/high` and at `B B*/low`. Where these
+      ends take (1 + ω) times the samples is that very interval. (Of fitted loss curves it is that of the steps
+      themselves within a quarter, from B* on; below B* it is narrower.)
     - `standard_errors`, of each row by itself.
 
     >>> import sgdtheory as st
@@ -108,11 +109,13 @@ class StepsTable:
         return steps * np.exp(-error), steps * np.exp(error)
 
     def critical_batch_size(self, *, convention: Convention = SMALLEST) -> float:
-        """B*, the largest batch size of the table with `B Y(B) ≤ (1 + ω) B_ref Y(B_ref)`.
+        """B*, the largest batch size of the table with `B Y(B) ≤ (1 + ω) B_ref Y(B_ref)`; by its convention `critical`.
 
         Args:
             convention: B_ref, by default the smallest of the table, and ω.
         """
+        if self.critical is not None and self.critical.answers(convention, self.batch_sizes):
+            return self.critical.batch_size
         return self._largest(self.steps, *self._limit(convention))
 
     def interval(self, *, level: float = 0.95, convention: Convention = SMALLEST) -> tuple[float, float]:
@@ -126,8 +129,6 @@ class StepsTable:
         critical = self.critical_batch_size(convention=convention)
         if self.critical is not None:
             self.critical.require(level)
-            if self.critical.answers(convention, level, self.batch_sizes):
-                return self.critical.interval
             low, high = (critical * end / self.critical.batch_size for end in self.critical.interval)
             return low, high
         reach = self._reach(level)

@@ -66,14 +66,38 @@ def test_critical_batch_size_as_the_exact_one(fitted):
 
 
 def test_a_plan_from_curves_says_what_the_curves_say(fitted):
-    """No batch size takes fewer than D samples, and no interval is made up; larger rates allow larger batches."""
+    """No batch size takes fewer than D samples, and B* with its interval is the fit's; larger rates allow larger."""
     samples = 32 * 6000.0
     made, slower = (st.plan(fitted.steps_law(samples, max_learning_rate=rate), 10.0) for rate in (0.6, 0.2))
+    found = fitted.critical_batch_size(samples, max_learning_rate=0.6)
+    assert made.critical_batch_size == found.batch_size[0]
+    assert made.critical_interval == tuple(found.interval[0])
+    assert made.law.critical_batch_size() == pytest.approx(found.batch_size[0], rel=1e-5)
+    same = st.plan(fitted, 10.0, num_samples=samples, convention=st.Convention(None, 0.1))
+    assert same.critical_interval == tuple(fitted.critical_batch_size(samples, overhead=0.1).interval[0])
     assert 2 < made.critical_batch_size / slower.critical_batch_size < 4
     assert min(row.samples for row in made.rows) >= samples * (1 - 1e-9)
     assert (made.candidates.steps * made.candidates.batch_size).min() >= samples * (1 - 1e-9)
-    assert np.isnan(made.critical_interval).all()
-    assert np.isnan(made.choice.hours_interval).all()
+    low, high = made.at(made.critical_batch_size).hours_interval
+    assert low < made.at(made.critical_batch_size).hours < high
+
+
+def test_steps_are_as_uncertain_as_by_derivatives(fitted):
+    """The curve moved by the interval of B* against the delta method at fixed D, from B* on: within a quarter."""
+    samples = 32 * 6000.0
+    law = fitted.steps_law(samples)
+    batch = np.array([1.0, 2.0, 4.0]) * law.critical.batch_size
+
+    def needed(point):
+        table = fitted._table(fitted._model(point), st.Linear(), samples, fitted.max_learning_rate)
+        risk = table.optimal_risk(samples)
+        return np.log([table.steps_to(risk * (1 + 1e-9), float(each)) for each in batch])
+
+    point = fitted.fitted.coordinates
+    slopes = np.array([needed(point + 0.02 * each) - needed(point) for each in np.eye(point.size)]) / 0.02
+    error = fitted.fitted.quantile(0.95) * np.sqrt(np.einsum("pk,pq,qk->k", slopes, fitted.fitted.covariance, slopes))
+    low, high = law.steps_interval(batch)
+    np.testing.assert_allclose(np.log(high / low) / 2, error, rtol=0.25)
 
 
 @pytest.mark.slow
