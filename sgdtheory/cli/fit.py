@@ -6,12 +6,12 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import tyro
-from rich.markup import escape
 from rich.table import Table
 from scipy import special
 
 from sgdtheory._common.arguments import positive_array
 from sgdtheory._common.files import csv_text
+from sgdtheory.cli.fit_rows import definition_text, law_row, laws_table
 from sgdtheory.cli.output import (
     interval_text,
     print_json,
@@ -26,11 +26,16 @@ from sgdtheory.fits import (
     Convention,
     ExampleName,
     PowerFit,
+    Scatter,
     StepsLaw,
     StepsMeasurement,
+    UShapedLaw,
+    common_convention,
     example_measurements,
     fit_power_law,
     fit_steps_law,
+    law_remarks,
+    pooled_scatter,
     read_measurements,
     sensitivity,
 )
@@ -45,7 +50,7 @@ class FitCommand:
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
         "measurements": ("csv", "batch_size", "steps", "group", "size", "standard_error", "data", "example"),
-        "law and forecast": ("fit_alpha", "forecast"),
+        "law and forecast": ("fit_alpha", "optimal_batch_size", "pool_scatter", "forecast"),
         "definition of B* and of intervals": ("reference", "overhead", "level"),
         "output": ("plot", "json"),
     }
@@ -68,10 +73,14 @@ class FitCommand:
     """Print these data as a file to try the command with, and fit nothing: `sgdtheory fit --example > steps.csv`."""
     fit_alpha: bool = False
     """Fit α in steps = a + b/B^α; otherwise α = 1."""
+    optimal_batch_size: bool = False
+    """Fit steps = a + b/B + c/B²: an optimal batch size, the useful range around it, and a test whether c is needed."""
+    pool_scatter: bool = False
+    """With the optimal batch size: one scatter of steps about the laws of all groups, for tests and intervals."""
     forecast: tuple[float, ...] = ()
     """Sizes at which to forecast B*."""
     reference: float | None = None
-    """Reference batch size of B*, inside the regime of linear scaling. None: 256; of mlperf, each one's smallest."""
+    """Reference batch size of B*, in the regime of linear scaling; by default the smallest that all groups have."""
     overhead: Overhead = 0.2
     """Extra data, relative to the reference batch size, that defines B*: 0.2 or 20%."""
     level: float = 0.95
@@ -91,9 +100,11 @@ class FitCommand:
         require_figure_suffix(self.plot)
         positive_array("forecast", self.forecast)
         measurements = self._measurements()
-        alpha = None if self.fit_alpha else 1.0
-        laws = [fit_steps_law(m.batch_sizes, m.steps, alpha, standard_errors=m.standard_errors) for m in measurements]
-        rows = [self._row(m, law) for m, law in zip(measurements, laws, strict=True)]
+        convention = self._convention(measurements)
+        laws = self._laws(measurements)
+        scatter = pooled_scatter(laws) if self.pool_scatter else None
+        groups = list(zip(measurements, laws, strict=True))
+        rows = [law_row(m, law, convention, self.level, scatter) for m, law in groups]
         sizes = [m.size for m in measurements]
         critical = [row["critical_batch_size"] for row in rows]
         with_power = len(set(sizes)) > 1 and np.isfinite([*sizes, *critical]).all()
@@ -102,19 +113,35 @@ class FitCommand:
             raise ValueError(
                 "forecast needs a column of sizes (--size) with at least two different ones, and finite B*"
             )
-        notes = [note for m, law in zip(measurements, laws, strict=True) for note in self._notes(m, law)]
+        notes = [note for m, law in groups for note in self._notes(m, law, convention, scatter)]
         notes += self._notes_on_sizes(power)
-        report = {"groups": rows, "convention": vars(self._convention), "level": self.level, "notes": notes}
+        report = {"groups": rows, "convention": vars(convention), "level": self.level, "notes": notes}
+        if scatter:
+            report["scatter"] = scatter._asdict()
         if power:
             report |= self._power(power, laws, sizes)
         if self.plot:
-            self._draw(self.plot, measurements, laws, sizes, power)
+            self._draw(self.plot, measurements, laws, sizes, power, convention)
         if self.json:
             print_json(report)
         else:
-            self._print(report)
+            self._print(report, convention)
         for note in notes:
             print_note(note)
+
+    def _laws(self, measurements: list[StepsMeasurement]) -> list[StepsLaw] | list[UShapedLaw]:
+        """One a group."""
+        if self.pool_scatter and not self.optimal_batch_size:
+            raise ValueError("pool-scatter is of the law with an optimal batch size: give optimal-batch-size too")
+        if self.optimal_batch_size and self.fit_alpha:
+            raise ValueError("fit-alpha and optimal-batch-size are two laws: give one of them")
+        if self.optimal_batch_size:
+            return [
+                fit_steps_law(m.batch_sizes, m.steps, standard_errors=m.standard_errors, optimal_batch_size=True)
+                for m in measurements
+            ]
+        alpha = None if self.fit_alpha else 1.0
+        return [fit_steps_law(m.batch_sizes, m.steps, alpha, standard_errors=m.standard_errors) for m in measurements]
 
     def _measurements(self) -> list[StepsMeasurement]:
         """Of the file or, where there is none, the example's."""
@@ -127,36 +154,26 @@ class FitCommand:
             raise ValueError(f"{', '.join(COLUMNS).replace('_', '-')} name columns of a CSV file: give the file too")
         return example_measurements(self.data)
 
-    @property
-    def _convention(self) -> Convention:
-        if self.reference is None and self.data == "c4":
+    def _convention(self, measurements: list[StepsMeasurement]) -> Convention:
+        """One reference for all groups; the five models of the paper have the paper's."""
+        if self.reference is None and self.csv is None and self.data == "c4":
             return Convention(overhead=self.overhead)
-        return Convention(self.reference, self.overhead)
+        return common_convention([m.batch_sizes for m in measurements], self.reference, self.overhead)
 
-    def _notes(self, measurement: StepsMeasurement, law: StepsLaw) -> list[str]:
+    def _notes(
+        self, measurement: StepsMeasurement, law: StepsLaw | UShapedLaw, convention: Convention, scatter: Scatter | None
+    ) -> list[str]:
         """What makes a B* of this group worth less than its interval says."""
         name = measurement.group or "the measurements"
-        low, high = measurement.batch_sizes[[0, -1]]
-        reference = self._convention.reference_among(measurement.batch_sizes)
-        critical = law.critical_batch_size(convention=self._convention)
-        notes = []
-        if not low <= reference <= high:
-            notes.append(f"{name}: reference {reference:g} lies outside the batch sizes {low:g} … {high:g}")
-        if law.b == 0:
-            notes.append(f"{name}: steps do not fall with the batch size, so B* is the convention alone")
-        elif np.isinf(critical):
-            notes.append(f"{name}: no plateau was measured, so B* is not bounded from above")
-        elif not low <= critical <= high:
-            notes.append(f"{name}: B* = {critical:.4g} lies outside the batch sizes {low:g} … {high:g}")
+        notes = [f"{name}: {remark}" for remark in law_remarks(law, convention, scatter)]
         if law.residual_std > POOR:
             notes.append(
                 f"{name}: steps lie off the law by {law.residual_std:.0%}, which does not describe them: B* means "
                 "nothing; give steps to one target, each batch size tuned"
             )
         if measurement.computed:
-            notes.append(f"{name}: steps of a theory do not scatter: the intervals are how far they are off a + b/B")
-        freedom = law.steps.size - (3 if law.alpha_fitted else 2)
-        if freedom == 1:
+            notes.append(f"{name}: steps of a theory do not scatter: the intervals are how far they are off the law")
+        if law.freedom == 1 and not self.pool_scatter:
             notes.append(f"{name}: {law.steps.size} batch sizes for {law.steps.size - 1} parameters {self._one_left}")
         return notes
 
@@ -177,18 +194,7 @@ class FitCommand:
             "one residual happens to be; measure two more"
         )
 
-    def _row(self, measurement: StepsMeasurement, law: StepsLaw) -> dict[str, Any]:
-        convention = self._convention
-        row: dict[str, Any] = {"group": measurement.group, "size": measurement.size}
-        row |= {"a": law.a, "b": law.b, "alpha": law.alpha, "residual_std": law.residual_std}
-        if law.standard_errors is not None:
-            row |= {"misfit": law.misfit, "lack_of_fit": law.lack_of_fit._asdict()}
-        row["critical_batch_size"] = law.critical_batch_size(convention=convention)
-        for name in ("a", "b", "alpha", "critical_batch_size"):
-            row[f"{name}_interval"] = law.interval(name, self.level, convention=convention)
-        return row
-
-    def _power(self, power: PowerFit, laws: list[StepsLaw], sizes: list[float]) -> dict[str, Any]:
+    def _power(self, power: PowerFit, laws: list[StepsLaw] | list[UShapedLaw], sizes: list[float]) -> dict[str, Any]:
         low, high = power.prediction_interval(np.array(self.forecast), self.level)
         forecasts = zip(self.forecast, power.predict(np.array(self.forecast)), low, high, strict=True)
         table = sensitivity(laws, sizes, level=self.level)
@@ -214,35 +220,14 @@ class FitCommand:
             ],
         }
 
-    def _print(self, report: dict[str, Any]) -> None:
+    def _print(self, report: dict[str, Any], convention: Convention) -> None:
         level = f"{self.level:.0%}"
-        title = (
-            f"steps = a + b/B^α;  B*: {self.overhead:.0%} more data than at {self._reference_text};  {level} intervals"
-        )
-        table = Table(title=title)
-        tested = "lack_of_fit" in report["groups"][0]
-        if tested:
-            table.caption = (
-                "p: probability of so large a χ² if the law holds; misfit: scatter of steps beyond their errors"
-            )
-        for header in ("group", "a", "b", "α", "B*", *(["χ², p", "misfit"] if tested else [])):
-            table.add_column(header, justify="left" if header == "group" else "right")
-        for row in report["groups"]:
-            cells = [escape(row["group"]) or "all"]
-            for name in ("a", "b", "alpha", "critical_batch_size"):
-                fixed = name == "alpha" and not self.fit_alpha
-                cells.append(f"{row[name]:.5g}\n{'fixed' if fixed else interval_text(row[f'{name}_interval'])}")
-            if tested:
-                cells += [_test_text(row["lack_of_fit"]), f"{row['misfit']:.1%}"]
-            table.add_row(*cells)
-        print_tables(table)
+        law = "a + b/B + c/B²" if self.optimal_batch_size else "a + b/B^α"
+        defined = definition_text(convention, curved=self.optimal_batch_size)
+        title = f"steps = {law};  B*: {defined};  {level} intervals"
+        print_tables(laws_table(report["groups"], title, alpha_fitted=self.fit_alpha))
         if "power_law" in report:
             self._print_power(report, level)
-
-    @property
-    def _reference_text(self) -> str:
-        reference = self._convention.reference
-        return "the smallest B" if reference is None else f"B = {reference:g}"
 
     def _print_power(self, report: dict[str, Any], level: str) -> None:
         law = report["power_law"]
@@ -266,28 +251,28 @@ class FitCommand:
         self,
         path: Path,
         measurements: list[StepsMeasurement],
-        laws: list[StepsLaw],
+        laws: list[StepsLaw] | list[UShapedLaw],
         sizes: list[float],
         power: PowerFit | None,
+        convention: Convention,
     ) -> None:
         from sgdtheory import plotting  # matplotlib is slow to import
         from sgdtheory.plotting.style import plain_label
 
-        if self._convention.reference is None:
-            write_figure(plotting.scaled_steps(measurements, laws), path)
+        if convention.reference is None and not self.optimal_batch_size:
+            write_figure(plotting.scaled_steps(measurements, laws), path)  # pyright: ignore[reportArgumentType]
             return
         figure, axes = plotting.new_figure(1, 2 if power else 1, width=4.8, height=3.9)
         if power:
             label = f"size $N$ ({plain_label(self.size)})" if self.size else "model size $N$ (10⁶ parameters)"
             shown: dict[str, Any] = {"level": self.level, "forecasts": self.forecast, "size_label": label}
-            plotting.critical_batch_sizes(sizes, laws, power, convention=self._convention, axes=axes[0, 1], **shown)
-        plotting.steps_laws(measurements, laws, convention=self._convention, axes=axes[0, 0])
+            plotting.critical_batch_sizes(sizes, laws, power, convention=convention, axes=axes[0, 1], **shown)
+        curved = [law for law in laws if isinstance(law, UShapedLaw)]
+        if curved:
+            plotting.useful_range(measurements, curved, convention=convention, axes=axes[0, 0])
+        else:
+            plotting.steps_laws(measurements, laws, convention=convention, axes=axes[0, 0])
         write_figure(figure, path)
-
-
-def _test_text(test: dict[str, Any]) -> str:
-    """χ² over degrees of freedom, and p."""
-    return f"{test['chi_square']:.3g} / {test['freedom']}\n{test['p_value']:.1g}"
 
 
 def example_file(data: ExampleName) -> str:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sgdtheory._common.files import write_atomically
+from sgdtheory.cli.fit_rows import definition_text
 from sgdtheory.cli.output import (
     interval_text,
     print_json,
@@ -25,6 +26,7 @@ from sgdtheory.fits import (
     LossGrid,
     LossTarget,
     StepsMeasurement,
+    UShapedLaw,
     fit_loss_grid,
     read_loss_grid,
     steps_text,
@@ -39,7 +41,7 @@ class FitGridCommand:
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
         "losses": ("csv", *COLUMNS),
-        "what to fit": ("target", "edges"),
+        "what to fit": ("target", "edges", "optimal_batch_size"),
         "definition of B* and of intervals": ("reference", "overhead", "degradation", "level"),
         "output": ("steps_csv", "plot", "json"),
     }
@@ -64,8 +66,10 @@ class FitGridCommand:
     """Losses to reach; by default three that as many batch sizes as possible reach."""
     edges: bool = False
     """Use losses whose best learning rate is at an end of the rates too; they make B* wrong."""
+    optimal_batch_size: bool = False
+    """Fit steps = a + b/B + c/B²: an optimal batch size, the useful range around it, and a test whether c is needed."""
     reference: float | None = None
-    """Reference batch size of B*, in the regime of linear scaling; by default the smallest that reaches the target."""
+    """Reference batch size of B*, in the regime of linear scaling; by default the smallest that reaches all targets."""
     overhead: Overhead = 0.2
     """Extra data, relative to the reference batch size, that defines B*: 0.2 or 20%."""
     degradation: Overhead = 0.01
@@ -90,6 +94,7 @@ class FitGridCommand:
             degradation=self.degradation,
             level=self.level,
             edges=self.edges,
+            optimal_batch_size=self.optimal_batch_size,
         )
         if self.steps_csv:
             print_note(f"wrote {write_atomically(self.steps_csv, _steps(grid))}")
@@ -120,7 +125,8 @@ def _steps(grid: LossGrid) -> str:
     measurements = []
     for each in grid.targets:
         convention = Convention(each.convention.reference_among(each.batch_sizes), each.convention.overhead)
-        found = FittedCriticalBatchSize(each.critical_batch_size, *each.interval, convention, grid.level)
+        ends = each.critical_batch_size, *each.interval
+        found = FittedCriticalBatchSize(*ends, convention, grid.level, isinstance(each.law, UShapedLaw))
         name = " ".join(filter(None, [each.group, f"loss {each.target:.6g}"]))
         measurements.append(StepsMeasurement(name, each.size, each.batch_sizes, each.steps, critical=found))
     return steps_text(measurements, remarks={"target_loss": [each.target for each in grid.targets]})
@@ -174,11 +180,21 @@ def _report(grid: LossGrid) -> dict[str, Any]:
 
 
 def _target(found: LossTarget) -> dict[str, Any]:
+    curved: dict[str, Any] = {}
+    if isinstance(found.law, UShapedLaw):
+        curved = {
+            "c": found.law.c,
+            "curvature_test": found.law.curvature_test()._asdict(),
+            "smallest_batch_size": found.smallest_batch_size,
+            "smallest_batch_size_interval": found.smallest_interval,
+            "optimal_batch_size": found.optimal_batch_size,
+            "optimal_batch_size_interval": found.optimal_interval,
+        }
     return {
         "group": found.group,
         "size": found.size,
         "target_loss": found.target,
-        "reference": found.convention.reference_among(found.batch_sizes),
+        "reference": found.reference,
         "batch_sizes": found.batch_sizes,
         "steps": found.steps,
         "a": found.law.a,
@@ -187,7 +203,7 @@ def _target(found: LossTarget) -> dict[str, Any]:
         "critical_batch_size_interval": found.interval,
         "interpolated": found.interpolated,
         "samples": found.samples,
-    }
+    } | curved
 
 
 def _print(grid: LossGrid) -> None:
@@ -204,15 +220,23 @@ def _table(title: str, *headers: str) -> Table:
 
 
 def _critical(grid: LossGrid) -> Table:
-    level, overhead = f"{grid.level:.0%}", grid.convention.overhead
-    references = sorted({grid.convention.reference_among(each.batch_sizes) for each in grid.targets})
-    at = ", ".join(f"{each:g}" for each in references)
-    title = f"steps = a + b/B;  B*: {overhead:.0%} more data than at B = {at};  {level} intervals"
-    table = _table(title, "group", "target loss", "batch sizes", "a", "b", "B*", level, "B*, interpolated")
+    level, curved = f"{grid.level:.0%}", any(isinstance(each.law, UShapedLaw) for each in grid.targets)
+    defined = definition_text(grid.convention, curved=curved)
+    title = f"steps = {'a + b/B + c/B²' if curved else 'a + b/B'};  B*: {defined};  {level} intervals"
+    numbers = ["a", "b", *(["least B", "B_opt", "c = 0"] if curved else [])]
+    table = _table(title, "group", "target loss", "batch sizes", *numbers, "B*", level, "B*, interpolated")
+    if curved:
+        table.caption = "c = 0: probability of so large an F if no c is needed"
     for each in grid.targets:
-        numbers = f"{each.law.a:.4g}", f"{each.law.b:.4g}", f"{each.critical_batch_size:.4g}"
-        row = f"{each.target:g}", f"{each.batch_sizes.size}", *numbers, interval_text(each.interval)
-        table.add_row(escape(each.group) or "all", *row, f"{each.interpolated:.4g}")
+        cells = [f"{each.target:g}", f"{each.batch_sizes.size}", f"{each.law.a:.4g}", f"{each.law.b:.4g}"]
+        if isinstance(each.law, UShapedLaw):
+            cells += [
+                f"{each.smallest_batch_size:.4g}\n{interval_text(each.smallest_interval)}",
+                f"{each.optimal_batch_size:.4g}\n{interval_text(each.optimal_interval)}",
+                f"{each.law.curvature_test().p_value:.2g}",
+            ]
+        cells += [f"{each.critical_batch_size:.4g}", interval_text(each.interval), f"{each.interpolated:.4g}"]
+        table.add_row(escape(each.group) or "all", *cells)
     return table
 
 

@@ -27,12 +27,15 @@ class AbstractStepsLaw(ABC):
     """A law of the steps to a target against batch size, fitted by least squares in logs.
 
     Attributes:
+        a, b: steps of the largest batches, and what falls like 1/B, or a power of it.
         batch_sizes, steps: (m,) the measurements.
         standard_errors: (m,) of the steps, relative to them; None: not known.
         misfit: τ, standard deviation of log steps around the law beyond their standard errors; 0 without them.
         chi_square: of the law at its best for τ = 0; nan without standard errors.
     """
 
+    a: float
+    b: float
     batch_sizes: np.ndarray
     steps: np.ndarray
     standard_errors: np.ndarray | None
@@ -54,16 +57,22 @@ class AbstractStepsLaw(ABC):
         """B_opt, at which the data B·Y are least."""
 
     @abstractmethod
-    def critical_batch_size(
-        self, reference: float | None, overhead: float, *, convention: Convention | None = None
-    ) -> float:
+    def critical_batch_size(self, *, convention: Convention | None = None) -> float:
         """B*, the largest batch size that takes at most 1 + ω times the data that the reference takes."""
 
     @abstractmethod
-    def smallest_batch_size(
-        self, reference: float | None, overhead: float, *, convention: Convention | None = None
-    ) -> float:
+    def smallest_batch_size(self, *, convention: Convention | None = None) -> float:
         """The smallest batch size that takes at most 1 + ω times the data that the reference takes."""
+
+    @abstractmethod
+    def interval(
+        self, quantity: str = "critical_batch_size", level: float = 0.95, *, convention: Convention | None = None
+    ) -> tuple[float, float]:
+        """Confidence interval of a quantity."""
+
+    @abstractmethod
+    def steps_interval(self, batch_size: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Confidence intervals of the law's steps."""
 
     @property
     def residuals(self) -> np.ndarray:

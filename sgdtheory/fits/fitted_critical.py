@@ -87,9 +87,9 @@ def fitted_in(row: Mapping[str, str], where: str) -> FittedCriticalBatchSize | N
     missing = [column for column in COLUMNS if column not in row]
     if missing:
         raise ValueError(f"{where}: critical_batch_size needs {', '.join(missing)} too: leave it out, or give these")
-    value, overhead, level = (positive_cell(row[name], name, where) for name in (COLUMNS[0], *COLUMNS[4:6]))
-    low, high = (csv_number(row[name]) for name in COLUMNS[1:3])
-    if not (0 <= low <= value <= high and level < 1):
+    overhead, level = (positive_cell(row[name], name, where) for name in COLUMNS[4:6])
+    value, low, high = (csv_number(row[name]) for name in COLUMNS[:3])  # B* is inf where no plateau was measured
+    if not (value > 0 and 0 <= low <= value <= high and level < 1):
         raise ValueError(
             f"{where}: critical_batch_size must lie from critical_low to critical_high, and level below 1, got "
             f"{value:g}, {low:g}, {high:g} and {level:g}"

@@ -66,39 +66,36 @@ def _squares(log_steps: np.ndarray, terms: np.ndarray, weights: np.ndarray, thet
 def _newton(
     log_steps: np.ndarray, terms: np.ndarray, weights: np.ndarray, theta: np.ndarray, along: np.ndarray | None
 ) -> np.ndarray:
-    """(R, k) the least of the quadratic model about θ over θ' ≥ 0: the best feasible of all its faces."""
+    """(R, k) the least of the quadratic model about θ over θ' ≥ 0: the best of its faces that is feasible."""
     value = (terms @ theta[..., None])[..., 0]
     rest, shares = log_steps - np.log(value), terms / value[..., None]
     hessian = (shares * (weights * np.maximum(1 + rest, FLATTEST))[..., None]).swapaxes(-1, -2) @ shares
     slope = ((weights * rest)[..., None] * shares).sum(-2) + (hessian @ theta[..., None])[..., 0]
-    best, least = theta, np.full(len(theta), np.inf)
-    for face in product((False, True), repeat=theta.shape[1]):
-        if any(face):
-            found = _on_face(hessian, slope, np.array(face), theta, along)
-            model = 0.5 * (found * (hessian @ found[..., None])[..., 0]).sum(-1) - (slope * found).sum(-1)
-            better = (found >= 0).all(-1) & (model < least)
-            best, least = np.where(better[:, None], found, best), np.where(better, model, least)
-    return best
+    found = _on_faces(hessian, slope, theta, along)
+    model = (found * (0.5 * (found @ hessian) - slope[:, None])).sum(-1)
+    model = np.where((found >= 0).all(-1), model, np.inf)  # nan is not
+    return np.take_along_axis(found, model.argmin(1)[:, None, None], 1)[:, 0]
 
 
-def _on_face(
-    hessian: np.ndarray, slope: np.ndarray, face: np.ndarray, theta: np.ndarray, along: np.ndarray | None
-) -> np.ndarray:
-    """(R, k) the stationary point with the other terms at 0; nan where there is none."""
-    rows, inner = len(theta), int(face.sum())
-    size = inner if along is None else inner + 1
-    matrix, right = np.zeros((rows, size, size)), np.zeros((rows, size))
-    matrix[:, :inner, :inner], right[:, :inner] = hessian[:, face][:, :, face], slope[:, face]
+def _on_faces(hessian: np.ndarray, slope: np.ndarray, theta: np.ndarray, along: np.ndarray | None) -> np.ndarray:
+    """(R, faces, k) the stationary point with some terms alone, the others at 0; nan where there is none."""
+    terms = theta.shape[1]
+    faces = np.array([face for face in product((False, True), repeat=terms) if any(face)])
+    size = terms if along is None else terms + 1
+    matrix = np.broadcast_to(np.eye(size), (len(theta), len(faces), size, size)).copy()
+    right = np.zeros((len(theta), len(faces), size))
+    both = faces[:, :, None] & faces[:, None, :]
+    matrix[..., :terms, :terms] = np.where(both, hessian[:, None], np.eye(terms))
+    right[..., :terms] = np.where(faces, slope[:, None], 0.0)
     if along is not None:
         along = np.broadcast_to(along, theta.shape)
-        border = along[:, face]
-        none = ~(border != 0).any(-1)
-        matrix[:, :inner, inner] = matrix[:, inner, :inner] = border
-        matrix[:, inner, inner] = none
-        right[:, inner] = np.where(none, np.nan, (along * theta).sum(-1))
-    found = np.zeros_like(theta)
-    found[:, face] = _solve(matrix, right)[:, :inner]
-    return found
+        border = np.where(faces, along[:, None], 0.0)
+        held = np.any(border > 0, axis=-1)
+        matrix[..., :terms, terms] = matrix[..., terms, :terms] = border
+        matrix[..., terms, terms] = ~held
+        right[..., terms] = np.where(held, (along * theta).sum(-1)[:, None], np.nan)
+        right[..., :terms] = np.where(held[..., None], right[..., :terms], np.nan)
+    return _solve(matrix, right)[..., :terms]
 
 
 def _solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -107,8 +104,8 @@ def _solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
         return np.linalg.solve(matrix, right[..., None])[..., 0]
     except np.linalg.LinAlgError:
         singular = np.linalg.matrix_rank(matrix) < matrix.shape[-1]
-        matrix = np.where(singular[:, None, None], np.eye(matrix.shape[-1]), matrix)
-        return np.where(singular[:, None], np.nan, np.linalg.solve(matrix, right[..., None])[..., 0])
+        matrix = np.where(singular[..., None, None], np.eye(matrix.shape[-1]), matrix)
+        return np.where(singular[..., None], np.nan, np.linalg.solve(matrix, right[..., None])[..., 0])
 
 
 def below(log_steps: np.ndarray, terms: np.ndarray) -> np.ndarray:

@@ -211,9 +211,13 @@ def fit_u_shaped_law(batch_sizes: np.ndarray, steps: np.ndarray, errors: np.ndar
         chi_square = least(1 / errors**2)
         square = misfit_variance(least, errors, steps.size - 3)
     theta, _ = _least(log_steps, terms, weights_of(errors, square, steps))
-    seen = (terms * theta / steps[:, None]).max(0) > INVISIBLE
-    a, b, c = (theta * seen).tolist()
+    a, b, c = visible(theta, terms, steps).tolist()
     return UShapedLaw(a, b, c, batch_sizes, steps, errors, float(np.sqrt(square)), chi_square)
+
+
+def visible(theta: np.ndarray, terms: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """(…, 3) the numbers of the law, those that no batch size shows as 0."""
+    return np.where((terms * theta[..., None, :] / steps[..., None]).max(-2) > INVISIBLE, theta, 0.0)
 
 
 def _least(log_steps: np.ndarray, terms: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:

@@ -24,7 +24,7 @@ NARROWINGS = 40  # of the interval about the best of them, by the golden section
 GOLDEN = (np.sqrt(5) - 1) / 2
 COARSE, FINE = 61, 41  # values on a grid: over all of the range, and on each side of the estimate
 NEAREST = 1e-6  # distance of the first of these in logs
-INSIDE, CUTS = 16, 6  # an interval with the end is cut into so many parts, so many times
+INSIDE, CUTS = 32, 4  # an interval with the end is cut into so many parts, so many times
 EXACT_FIT = 1e-20  # a sum of squares that rounding alone can cause
 
 Least = Callable[[np.ndarray], np.ndarray]  # (R,) values of log q → (R,) the least sum of squares there
