@@ -88,7 +88,7 @@ def fitted_in(row: Mapping[str, str], where: str) -> FittedCriticalBatchSize | N
     if missing:
         raise ValueError(f"{where}: critical_batch_size needs {', '.join(missing)} too: leave it out, or give these")
     overhead, level = (positive_cell(row[name], name, where) for name in COLUMNS[4:6])
-    value, low, high = (csv_number(row[name]) for name in COLUMNS[:3])  # B* is inf where no plateau was measured
+    value, low, high = (_end(row[name], name, where) for name in COLUMNS[:3])
     if not (value > 0 and 0 <= low <= value <= high and level < 1):
         raise ValueError(
             f"{where}: critical_batch_size must lie from critical_low to critical_high, and level below 1, got "
@@ -97,3 +97,11 @@ def fitted_in(row: Mapping[str, str], where: str) -> FittedCriticalBatchSize | N
     reference = positive_cell(row["reference"], "reference", where) if row["reference"].strip() else None
     u_shaped = row["u_shaped"].strip() == "yes"
     return FittedCriticalBatchSize(value, low, high, Convention(reference, overhead), level, u_shaped)
+
+
+def _end(text: str, column: str, where: str) -> float:
+    """A number that may be 0 or infinite: B* is inf where no plateau was measured."""
+    try:
+        return csv_number(text)
+    except ValueError:
+        raise ValueError(f"{where}: {column} must be a number, got {text!r}") from None
