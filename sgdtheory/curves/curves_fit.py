@@ -294,7 +294,8 @@ class CurvesFit:
             num_samples, schedule, max_learning_rate, overhead: as in `critical_batch_size`.
 
         Returns:
-            StepsTable, from the batch size that needs no more than D up to 8 B*.
+            StepsTable, from the largest batch size that needs no more than D up to 8 B*. Smaller ones take more steps,
+            and as much data or, where the noise of a step multiplies, more.
         """
         samples = positive_number("num_samples", num_samples)
         shape = _checked_shape(schedule)
@@ -308,9 +309,10 @@ class CurvesFit:
         every = np.unique(np.append(every[every <= MOST_BATCH * critical], critical))
         needed = every * np.array([table.steps_to(risk * (1 + 1e-9), float(batch)) for batch in every])
         needed = np.maximum(needed, samples)  # by its definition D is the least; between rows steps are interpolated
-        enough = np.flatnonzero((needed <= (1 + ENOUGH) * samples) & (every < critical))
-        first = enough[-1] if enough.size else 0
-        if enough.size:
+        below = every < critical
+        enough = np.flatnonzero((needed <= (1 + ENOUGH) * samples) & below)
+        first = enough[-1] if enough.size else int(np.where(below, needed, np.inf).argmin())
+        if below.any():
             needed[first] = samples  # what B* is relative to
         taken = np.isfinite(needed) & (np.arange(every.size) >= first)
         low, high = map(float, found.interval[0])

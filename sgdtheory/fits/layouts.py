@@ -97,16 +97,14 @@ class Machine:
 
     # ------------------------------------------------------------------ which batch sizes
 
-    def feasible(self, batch_size: ArrayLike) -> np.ndarray:
-        """The nearest batch size that devices can share.
+    def nearest(self, batch_size: ArrayLike) -> np.ndarray:
+        """(number of counts, …) the nearest batch size that each number of devices can share.
 
-        One that all devices can share stays as it is. Others become multiples of devices × the fastest micro batch, or
-        if smaller of devices × unit, or of the unit.
+        One that they can share stays as it is. Others become multiples of devices × the fastest micro batch, or if
+        smaller of devices × unit, or of the unit.
         """
         batch = positive_array("batch_size", batch_size)
-        found = np.stack([self._nearest(batch, count) for count in self._counts])
-        nearest = np.abs(np.log(found / batch)).argmin(0)
-        return np.take_along_axis(found, nearest[None], 0)[0]
+        return np.stack([self._nearest(batch, count) for count in self._counts])
 
     def _nearest(self, batch: np.ndarray, count: int | None) -> np.ndarray:
         fastest = float(self._micro_batches[np.argmax(self._rates)])
@@ -117,7 +115,7 @@ class Machine:
 
     def candidates(self, low: float, high: float) -> np.ndarray:
         """Batch sizes from low to high: all that devices can share, or where these are too many some all over it."""
-        found = [self.feasible(np.geomspace(low, high, CANDIDATES))]
+        found = [self.nearest(np.geomspace(low, high, CANDIDATES)).ravel()]
         for count in self._counts:
             step = self.unit * (count or 1)
             if (high - low) / step < CANDIDATES:

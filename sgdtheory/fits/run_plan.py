@@ -145,8 +145,15 @@ class RunPlan:
         return np.stack([late, np.where(late, *pair[::-1]), np.where(late, *pair)])
 
     def feasible(self, batch_size: ArrayLike) -> np.ndarray:
-        """The nearest that devices can share: a multiple of devices × micro batch, or, if smaller, of micro batches."""
-        return self.machine.feasible(batch_size)
+        """The nearest that devices can share: a multiple of devices × micro batch, or, if smaller, of micro batches.
+
+        Of several numbers of devices that on which the run is best; what any of them can share stays as it is.
+        """
+        found = self.machine.nearest(batch_size)
+        batch = np.asarray(batch_size, float)
+        keys = np.stack([self._worth(self.columns(each.ravel())).reshape(3, *batch.shape) for each in found], axis=1)
+        best = np.lexsort(keys[::-1], axis=0)[:1]
+        return np.where((found == batch).any(0), batch, np.take_along_axis(found, best, 0)[0])
 
     def _shares(self, batch: float) -> tuple[float, float]:
         """Ends of the interval of the steps over the steps."""
@@ -194,7 +201,8 @@ class RunPlan:
     def rows(self) -> list[PlanRow]:
         """Runs at doubling batch sizes, at the choice, and next to the knee, B* and the useful range's other marks."""
         low, high = self.range
-        doublings = low * 2.0 ** np.arange(np.floor(np.log2(high / low) + 1e-9) + 1)
+        first = self.candidates.batch_size[0]
+        doublings = first * 2.0 ** np.arange(np.floor(np.log2(high / first) + 1e-9) + 1)
         marked = [end for end in self.marks.values() if low <= end <= high]
         batch = np.unique(self.feasible([*doublings, *marked, self.choice.batch_size]))
         return [self.at(float(each)) for each in batch if low <= each <= high]
