@@ -20,7 +20,6 @@ from sgdtheory.fits.conventions import Convention, common_convention
 from sgdtheory.fits.data_to_loss import LossCurves
 from sgdtheory.fits.degradation import Degradation, degradations
 from sgdtheory.fits.grid_laws import GridLaw, grid_laws
-from sgdtheory.fits.law_remarks import law_remarks
 from sgdtheory.fits.loss_noise import LossNoise, loss_noise, other_edges, resampled
 from sgdtheory.fits.loss_rows import loss_rows
 from sgdtheory.fits.loss_targets import (
@@ -31,6 +30,7 @@ from sgdtheory.fits.loss_targets import (
     loss_target,
     points_needed,
 )
+from sgdtheory.fits.remarks import law_remarks
 from sgdtheory.fits.steps_law import MIN_POINTS
 from sgdtheory.fits.tuned_loss import ABOVE, BELOW, CLIFF, DIVERGED, TunedLosses, tuned_losses
 

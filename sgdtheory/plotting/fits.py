@@ -39,6 +39,8 @@ from sgdtheory.plotting.style import (
     tick_measured,
 )
 
+SHOWN = 6  # overheads, above which data to the target are not drawn
+
 
 def steps_laws(
     measurements: Sequence[StepsMeasurement],
@@ -100,14 +102,16 @@ def useful_range(
     title: str = "Data to target are least at $B_{opt}$; shaded: useful batch sizes",
     axes: Axes | None = None,
 ) -> Figure:
-    """Data B·Y to the target over those that overheads count from, the useful range shaded, B_opt and both ends marked.
+    """Data B·Y to the target over those that overheads count from, the useful range shaded, B_opt and B* marked.
+
+    The axis ends at six overheads: of what lies above it is enough to know that it does.
 
     >>> import sgdtheory as st
     >>> models = st.example_measurements()[1:3]
     >>> laws = [st.fit_steps_law(each.batch_sizes, each.steps, optimal_batch_size=True) for each in models]
     >>> figure = st.plot.useful_range(models, laws)
-    >>> figure.axes[0].get_ylabel()
-    'data to target $B\\,Y$ / least'
+    >>> figure.axes[0].get_title()
+    'Data to target are least at $B_{opt}$; shaded: useful batch sizes'
 
     Args:
         measurements: steps to target, one a group.
@@ -129,10 +133,12 @@ def useful_range(
     axes.axhline(limit, ls=":", color=BLACK, lw=1, label=f"{convention.overhead:.0%} more data")
     axes.plot([], [], "D", color="white", mec=BLACK, ms=5, label=r"$B_{opt}=\sqrt{c/a}$")
     axes.plot([], [], color="white", label="$B^*$", **STAR)
-    axes.set(xlabel="batch size $B$", ylabel=r"data to target $B\,Y$ / least", title=title)
+    axes.set(xlabel="batch size $B$", ylabel=r"data to target $B\,Y$ / at reference", title=title)
     log_axes(axes, "x")
     tick_measured(axes, everything)
-    legend(axes)
+    bottom, top = axes.get_ylim()
+    axes.set_ylim(max(bottom, 1 - convention.overhead), min(top, 1 + SHOWN * convention.overhead))
+    legend(axes, corners=("upper left", "upper center", "upper right"))
     return figure_of(axes)
 
 

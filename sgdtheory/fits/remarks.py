@@ -15,7 +15,7 @@ def law_remarks(law: AbstractStepsLaw, convention: Convention, scatter: Scatter 
     """Sentences on a fitted law, without a full stop; with c it is tested by a scatter, or its own.
 
     >>> import sgdtheory as st
-    >>> from sgdtheory.fits.law_remarks import law_remarks
+    >>> from sgdtheory.fits import law_remarks
     >>> law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
     >>> list(law_remarks(law, st.Convention(reference=16)))
     ['the reference 16 lies outside the batch sizes 64 … 4096']
