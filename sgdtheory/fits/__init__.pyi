@@ -21,7 +21,6 @@ from .invariance import size_dependence as size_dependence
 from .knee import HasSteps as HasSteps
 from .known_noise import LackOfFit as LackOfFit
 from .known_noise import misfit_variance as misfit_variance
-from .law_remarks import law_remarks as law_remarks
 from .layouts import HasThroughput as HasThroughput
 from .layouts import Machine as Machine
 from .loss_grid import LossGrid as LossGrid
@@ -44,7 +43,6 @@ from .power_product import fit_power_product as fit_power_product
 from .ramps import BatchRamp as BatchRamp
 from .ramps import batch_ramp as batch_ramp
 from .remarks import law_remarks as law_remarks
-from .run_plan import HasSteps as HasSteps
 from .run_plan import PlanRow as PlanRow
 from .run_plan import RunPlan as RunPlan
 from .steps_law import StepsLaw as StepsLaw
