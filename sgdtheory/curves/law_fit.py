@@ -10,9 +10,10 @@ from sgdtheory._common.arguments import share_between_0_and_1
 from sgdtheory._common.interval import Interval
 from sgdtheory.curves.laws.law import AbstractLaw
 from sgdtheory.curves.loss_curve import LossCurve
-from sgdtheory.curves.robust_fit import DIFFERENCE, Observed, RobustFit, fit, observed
+from sgdtheory.curves.profile import AbstractConfidenceSet, LinearSet, ProfileSet
+from sgdtheory.curves.robust_fit import DIFFERENCE, Observed, RobustFit, fit, observed, rows_of
+from sgdtheory.curves.valley import GAIN
 
-UNRESOLVED = np.log(20.0)  # half the width of an interval, in logs, from which on a number is not identified
 LARGEST = 600.0  # of the logarithm of a number
 POOR = 0.05  # of the loss: a scatter about a law that is no scatter of runs
 
@@ -107,7 +108,7 @@ def fit_law(
         raise ValueError(f"law must be an object such as MultiPowerLaw(), or your own AbstractLaw, got {law!r}")
     share = share_between_0_and_1("level", level)
     found, data = fit_to(curves, law, progress)
-    numbers, unknown = intervals(found, share)
+    numbers, unknown = intervals(found, data, share)
     nothing = "the law leaves as much of these losses as they scatter about it: its numbers are not known"
     remarks = general_remarks(found) if found.told.any() else [nothing]
     if unknown and found.told.any():
@@ -142,17 +143,34 @@ def checked_curves(curves: LossCurve | Sequence[LossCurve]) -> tuple[LossCurve, 
     return curves
 
 
-def intervals(found: RobustFit, level: float) -> tuple[dict[str, Interval], list[str]]:
-    """Of every number, and the names of those that the curves do not tell."""
-    reach = np.where(found.told, found.quantile(level) * np.sqrt(np.diag(found.covariance)), np.inf)
+def confidence_set(found: RobustFit, data: Observed, level: float) -> AbstractConfidenceSet:
+    """Of the coordinates found."""
+    linear = LinearSet(found.coordinates, found.covariance, found.quantile(level))
+    if found.row_covariance is None or found.held is None:
+        return linear
+    middle = data.predicted(found.coordinates[None])[0][found.used]
+    rows = rows_of(data, found.used, middle + found.held, GAIN[0] * found.scale**2)
+    return ProfileSet(rows, found.coordinates, found.row_covariance, linear)
+
+
+def intervals(found: RobustFit, data: Observed, level: float) -> tuple[dict[str, Interval], list[str]]:
+    """Of every number, and the names of those that the curves do not tell: both or one of their ends is open."""
+    numbers = found.law.numbers
+    point = found.coordinates
+    among = np.flatnonzero(found.told)
+    normal = np.concatenate([side * np.eye(point.size)[among] for side in (-1, 1)])
+    ends = confidence_set(found, data, level).ends(normal) if among.size else None
+    low, high = np.full(point.size, -np.inf), np.full(point.size, np.inf)
+    if ends is not None:
+        reached = np.where(ends.known, (np.abs(normal) * ends.points).sum(-1), np.inf * normal.sum(-1))
+        low[among], high[among] = np.split(reached, 2)
     values = {}
     unknown = []
-    for number, point, width in zip(found.law.numbers, found.coordinates, reach, strict=True):
-        ends = (np.exp(point - width), np.exp(point + width)) if width < UNRESOLVED else (0.0, np.inf)
-        if not width < UNRESOLVED:
+    for k, number in enumerate(numbers):
+        if not np.isfinite([low[k], high[k]]).all():
             unknown.append(number.name)
-        low, high = (float(number.least + end) for end in ends)
-        values[number.name] = Interval(float(number.least + np.exp(point)), (low, high))
+        edges = (float(number.least + np.exp(end)) for end in (low[k], high[k]))
+        values[number.name] = Interval(float(number.least + np.exp(point[k])), tuple(edges))
     return values, unknown
 
 
