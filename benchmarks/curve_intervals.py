@@ -9,22 +9,25 @@ value is inside; whether ends are given, or left open, is not looked at.
 """
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 import sgdtheory as st
 from sgdtheory.curves.correlated_residuals import correlation
 from sgdtheory.curves.law_fit import confidence_set
-from sgdtheory.curves.laws.theory import TheoryLaw
-from sgdtheory.curves.profile import LinearSet, ProfileSet
-from sgdtheory.curves.robust_fit import RobustFit, fit, observed
+from sgdtheory.curves.laws.theory import GROWTH as GROWTH_NUMBER
+from sgdtheory.curves.laws.theory import NUMBERS, TheoryLaw
+from sgdtheory.curves.loss_table import loss_table
+from sgdtheory.curves.profile import ProfileSet, extremes
+from sgdtheory.curves.robust_fit import Observed, RobustFit, fit, observed
 
 STEPS = 6000
 SCHEDULES = {"cosine": st.Cosine(final=0.1), "constant": st.Constant(), "drop": st.Stages((0.0, 0.4), (1.0, 0.3))}
 TRUE = {"capacity": 1.6, "source": 1.9, "signal": 1.0, "noise": 0.125, "step_size": 0.2, "floor": 2.0}
 GROWTH = 1e-3  # of the weights' squared norm in a step
 PEAK = 0.2  # learning rate
+COARSE = 0.02  # of a coordinate, for derivatives of B*, which is interpolated
 
 
 @dataclass(frozen=True)
@@ -97,39 +100,60 @@ def held(design: Design, found: RobustFit, within: ProfileSet) -> tuple[np.ndarr
     return within.depth_at(normal, design.truth) <= 1, linear
 
 
-def critical_held(design: Design, curves: list[st.LossCurve], found: RobustFit, samples: float) -> tuple[bool, bool]:
+def critical_held(design: Design, data: Observed, within: ProfileSet, samples: float) -> tuple[bool, bool]:
     """Whether the intervals of B* hold it, by profiles and linear."""
-    from sgdtheory.curves.theory_fit import result_of
+    optimizer = data.prepared.optimizer
 
-    def interval(fitted: RobustFit) -> tuple[float, np.ndarray]:
-        said = result_of(fitted, observed(curves, design.law), tuple(curves), 0.95, numbers=False)
-        critical = said.critical_batch_size(samples)
-        return float(critical.batch_size[0]), critical.interval[0]
+    def log_size(points: np.ndarray) -> np.ndarray:
+        models = [design.law.model(design.law.values(point[None])) for point in points]
+        tables = [loss_table(each, optimizer, st.Linear(), samples, design.batch or 1.0, PEAK) for each in models]
+        return np.log([table.critical_batch_size(samples, 0.2)[0] for table in tables])
 
-    truth, _ = interval(replace(found, coordinates=design.truth, told=np.zeros_like(found.told)))
-    ends = interval(found)[1], interval(replace(found, row_covariance=None))[1]
-    inside, linear = (bool(low <= truth <= high) for low, high in ends)
-    return inside, linear
+    truth = float(log_size(design.truth[None])[0])
+    low, high = extremes(within, log_size, COARSE)
+    found = log_size(within.best + COARSE * np.eye(within.best.size + 1, within.best.size, -1))
+    slopes = (found[1:] - found[0]) / COARSE
+    reach = within.linear.quantile * np.sqrt(slopes @ within.linear.covariance @ slopes)
+    return low <= truth <= high, bool(abs(found[0] - truth) <= reach)
+
+
+def coverage(design: Design, replicas: int, critical: int, samples: float) -> tuple[np.ndarray, np.ndarray]:
+    """Replicas × (profile, linear) × numbers, and the same of B*."""
+    clean = design.curves()
+    start = {name: float(value[0]) for name, value in design.law.values(design.truth[None]).items()}
+    numbers = []
+    sizes = []
+    for seed in range(replicas):
+        data = observed(replica(design, clean, np.random.default_rng(seed)), design.law)
+        found = fit(data, [start], lambda text: None)
+        within = confidence_set(found, data, 0.95)
+        assert isinstance(within, ProfileSet)
+        numbers.append(held(design, found, within))
+        if seed < critical:
+            sizes.append(critical_held(design, data, within, samples))
+    return np.array(numbers), np.array(sizes).reshape(-1, 2)
 
 
 def main() -> None:
-    """Print a design a pair of lines."""
+    """Print a table, two lines a design."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--design", nargs="+", choices=DESIGNS, default=[*DESIGNS])
     parser.add_argument("--replicas", type=int, default=200)
+    parser.add_argument("--critical", type=int, default=60)
+    parser.add_argument("--num-samples", type=float, default=STEPS, help="in batches of the curves")
     given = parser.parse_args()
+    columns = [number.name for number in (*NUMBERS, GROWTH_NUMBER)]
+    print(f"{'':28}" + "".join(f"{name:>10}" for name in [*columns, "B*"]))
     for name in given.design:
         design = DESIGNS[name]
-        clean = design.curves()
-        counts = []
-        for seed in range(given.replicas):
-            curves = replica(design, clean, np.random.default_rng(seed))
-            data = observed(curves, design.law)
-            found = fit(data, [dict(zip(design.law.names, *[[float(v[0]) for v in design.law.values(design.truth[None]).values()]]))], lambda text: None)
-            within = confidence_set(found, data, 0.95)
-            counts.append(held(design, found, within))
-        share = 100 * np.mean(counts, axis=0)
-        print(name, given.replicas, design.law.names, share.round(1).tolist(), flush=True)
+        samples = given.num_samples * (design.batch or 1.0)
+        numbers, sizes = coverage(design, given.replicas, given.critical, samples)
+        for k, kind in enumerate(("profile", "linear")):
+            shares = [*numbers[:, k].mean(0), *[np.nan] * (len(columns) - numbers.shape[2])]
+            shares.append(sizes[:, k].mean() if len(sizes) else np.nan)
+            print(f"{name if k == 0 else '':20}{kind:8}" + "".join(f"{100 * each:10.1f}" for each in shares), flush=True)
+    error = 100 * np.sqrt(0.95 * 0.05 / np.array([given.replicas, max(given.critical, 1)]))
+    print(f"of 100; standard errors at 95: {error[0]:.1f}, of B* {error[1]:.1f}")
 
 
 if __name__ == "__main__":

@@ -150,8 +150,9 @@ class ProfileSet(AbstractConfidenceSet):
         along = np.einsum("tnp,tpq,tq->tn", slopes, bread, normal * unit)  # J B g: gᵀBg is its square
         alone = (along**2).sum(-1)
         together = np.einsum("tn,nm,tm->t", along, self.row_covariance, along)
-        gain = np.maximum(found.squares - self.squares, 0.0)
-        return np.sqrt(gain * np.divide(alone, together, out=np.full_like(alone, np.inf), where=together > 0))
+        widest = np.full_like(alone, np.linalg.norm(self.row_covariance, 2))  # where the rows no longer tell the number
+        scale = np.divide(together, alone, out=widest, where=alone > 0)
+        return np.sqrt(np.maximum(found.squares - self.squares, 0.0) / scale)
 
 
 class _Search(NamedTuple):
