@@ -151,7 +151,9 @@ def main() -> None:
         for k, kind in enumerate(("profile", "linear")):
             shares = [*numbers[:, k].mean(0), *[np.nan] * (len(columns) - numbers.shape[2])]
             shares.append(sizes[:, k].mean() if len(sizes) else np.nan)
-            print(f"{name if k == 0 else '':20}{kind:8}" + "".join(f"{100 * each:10.1f}" for each in shares), flush=True)
+            print(
+                f"{name if k == 0 else '':20}{kind:8}" + "".join(f"{100 * each:10.1f}" for each in shares), flush=True
+            )
     error = 100 * np.sqrt(0.95 * 0.05 / np.array([given.replicas, max(given.critical, 1)]))
     print(f"of 100; standard errors at 95: {error[0]:.1f}, of B* {error[1]:.1f}")
 

@@ -181,7 +181,7 @@ class _Search(NamedTuple):
         return cls(reach, none, none.copy(), never, never.copy(), every, every.copy(), false, ~false)
 
     def tried(self, points: np.ndarray, depth: np.ndarray, stopped: np.ndarray, limit: float) -> "_Search":
-        """With what was found at `reach`; stopped: it goes no farther, or coordinates are at the ends of their ranges."""
+        """With what was found at `reach`; stopped: no farther, or coordinates are at their ends."""
         is_in = depth < 1
         rise = np.where(depth > self.inside_depth, depth - self.inside_depth, SMALLEST)
         rise = np.maximum(rise / np.maximum(self.reach - self.inside, SMALLEST), SMALLEST)

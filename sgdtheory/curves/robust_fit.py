@@ -16,7 +16,7 @@ from sgdtheory.curves.valley import GAIN, Held, Rows, least
 DIFFERENCE = 1e-5  # of a coordinate, for derivatives
 TUNING = 3.0  # of Huber's loss, in robust standard deviations: what is farther off counts linearly
 SMALLEST_SCALE = 1e-7
-ROUGH, FINE = 12, 80  # evaluations from each start, and of the best of them
+ROUGH = 12  # evaluations from each start
 ROUNDS = 3, 8  # fewest and most, of the fit at a scale, and the scale of the fit: valleys are flat
 SETTLED = 0.8  # a scale that falls by less in a round has converged
 POLISHED = 2  # times
@@ -128,19 +128,10 @@ def fit(data: Observed, starts: Sequence[dict[str, float]], progress: Callable[[
         width = (ends[: low.size] - ends[low.size :]).sum(1)
         return np.nan_to_num(((found[: low.size] - found[low.size :]) / width[:, None]).T)
 
-    def search(point: np.ndarray, most: int, scale: float | None = None, used: Any = slice(None)) -> np.ndarray:
-        robust = {} if scale is None else {"loss": "huber", "f_scale": TUNING * scale}
+    def rough(point: np.ndarray) -> np.ndarray:
         point = np.clip(point, low + 1e-6, high - 1e-6)
-        found = least_squares(
-            lambda each: gap(each)[used],
-            point,
-            jac=lambda each: slopes(each)[used],  # pyright: ignore[reportArgumentType]
-            bounds=(low, high),
-            x_scale="jac",
-            max_nfev=most,
-            **robust,  # pyright: ignore[reportArgumentType]
-        )
-        return found.x
+        jacobian: Any = slopes
+        return least_squares(gap, point, jac=jacobian, bounds=(low, high), x_scale="jac", max_nfev=ROUGH).x
 
     def settled(point: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, float]:
         """Outliers blow up the first scales, and what is held at these is still far off: until the scale stays."""
@@ -154,11 +145,11 @@ def fit(data: Observed, starts: Sequence[dict[str, float]], progress: Callable[[
                 break
         return point, scale
 
-    rough = []
+    begun = []
     for number, start in enumerate(starts, 1):
         progress(f"start {number} of {len(starts)}")
-        rough.append(search(law.coordinates(start), ROUGH))
-    best, scale = settled(min(rough, key=lambda point: float(np.abs(gap(point)).sum())), np.ones(target.size, bool))
+        begun.append(rough(law.coordinates(start)))
+    best, scale = settled(min(begun, key=lambda point: float(np.abs(gap(point)).sum())), np.ones(target.size, bool))
     used = not_gross(gap(best), scale)
     if not used.all():
         best, scale = settled(best, used)
