@@ -32,7 +32,7 @@ COARSE = 0.02  # of a coordinate, for derivatives of B*, which is interpolated
 
 @dataclass(frozen=True)
 class Design:
-    """Curves that are fitted: schedules, scatter and its correlation in log t, σ²/B, batch size, law, rows of a curve."""
+    """Curves that are fitted: schedules, scatter and its correlation in log t, σ²/B, B, law, rows of a curve."""
 
     schedules: tuple[str, ...] = ("cosine", "constant", "drop")
     scatter: float = 5e-4

@@ -154,24 +154,24 @@ def confidence_set(found: RobustFit, data: Observed, level: float) -> AbstractCo
 
 
 def intervals(found: RobustFit, data: Observed, level: float) -> tuple[dict[str, Interval], list[str]]:
-    """Of every number, and the names of those that the curves do not tell: both or one of their ends is open."""
-    numbers = found.law.numbers
+    """Of every number, and the names of those that the curves do not tell: one of their ends, or both, is open."""
     point = found.coordinates
+    low = np.full(point.size, -np.inf)
+    high = np.full(point.size, np.inf)
     among = np.flatnonzero(found.told)
-    normal = np.concatenate([side * np.eye(point.size)[among] for side in (-1, 1)])
-    ends = confidence_set(found, data, level).ends(normal) if among.size else None
-    low, high = np.full(point.size, -np.inf), np.full(point.size, np.inf)
-    if ends is not None:
-        reached = np.where(ends.known, (np.abs(normal) * ends.points).sum(-1), np.inf * normal.sum(-1))
-        low[among], high[among] = np.split(reached, 2)
+    if among.size:
+        unit = np.eye(point.size)[among]
+        ends = confidence_set(found, data, level).ends(np.concatenate([-unit, unit]))
+        reached = np.where(ends.known, ends.points[np.arange(2 * among.size), np.tile(among, 2)], np.nan)
+        below, above = np.split(reached, 2)
+        low[among] = np.nan_to_num(below, nan=-np.inf)
+        high[among] = np.nan_to_num(above, nan=np.inf)
     values = {}
-    unknown = []
-    for k, number in enumerate(numbers):
-        if not np.isfinite([low[k], high[k]]).all():
-            unknown.append(number.name)
-        edges = (float(number.least + np.exp(end)) for end in (low[k], high[k]))
-        values[number.name] = Interval(float(number.least + np.exp(point[k])), tuple(edges))
-    return values, unknown
+    for k, number in enumerate(found.law.numbers):
+        middle, *ends = (float(number.least + np.exp(each)) for each in (point[k], low[k], high[k]))
+        values[number.name] = Interval(middle, (ends[0], ends[1]))
+    open_ended = ~(np.isfinite(low) & np.isfinite(high))
+    return values, [name for name, unknown in zip(found.law.names, open_ended, strict=True) if unknown]
 
 
 def told(found: RobustFit) -> str:

@@ -5,6 +5,7 @@ import pytest
 from scipy import optimize
 
 import sgdtheory as st
+from benchmarks.curve_intervals import DESIGNS, coverage
 from sgdtheory.curves.correlated_residuals import correlation
 from sgdtheory.curves.law_fit import confidence_set
 from sgdtheory.curves.profile import LinearSet, ProfileSet, extremes
@@ -115,6 +116,16 @@ def test_extremes_of_a_function_over_an_ellipsoid():
     assert wide == (-np.inf, np.inf)
 
 
+@pytest.mark.slow
+def test_numbers_of_the_theory_are_held():
+    """Of 120 at 95% fewer than 102 have a probability of 8e-6 a number; linear intervals of noise hold less (minutes)."""
+    numbers, sizes = coverage(DESIGNS["three schedules"], replicas=120, critical=10, samples=6000)
+    profile, linear = numbers.sum(0)
+    assert (profile >= 102).all(), profile
+    assert linear[3] < 102
+    assert sizes[:, 0].sum() >= 4  # of ten fewer have a probability of 3e-6
+
+
 class Bent(st.curves.AbstractLaw):
     """Two numbers, x e^y to a hundredth, y itself to a factor of seven: what x may be bends with y."""
 
@@ -142,12 +153,12 @@ def held(seed, law, step, loss, root):
 
 
 def test_profiles_hold_what_linear_intervals_do_not():
-    """Of 200 at 95% fewer than 173 have a probability of 1e-6; where 77 of 100 hold, 173 have one of 5e-4."""
+    """Of 150 at 95% fewer than 128 have a probability of 2e-6; where 77 of 100 hold, 128 have one of 8e-3."""
     law = Bent()
     step = np.unique(np.geomspace(10, 10_000, 30).round())
     flat = [st.LossCurve(step, 0.1, np.ones(step.size))]
     loss = law.losses(law.values(np.zeros((1, 2))), flat)[0][0]
     root = np.linalg.cholesky(correlation([np.log(step)], 0.1, 0.0))
-    profile, linear = np.sum([held(seed, law, step, loss, root) for seed in range(200)], axis=0)
-    assert (profile >= 173).all(), profile
-    assert linear[0] < 173
+    profile, linear = np.sum([held(seed, law, step, loss, root) for seed in range(150)], axis=0)
+    assert (profile >= 128).all(), profile
+    assert linear[0] < 128
