@@ -11,13 +11,14 @@ from sgdtheory._common.arguments import positive_array, positive_number, real_ar
 from sgdtheory._common.interval import Interval
 from sgdtheory.algorithms import Algorithm, Constant, LastIterate, Linear, Shape, checked_algorithm
 from sgdtheory.curves.best_rates import best_rates
-from sgdtheory.curves.law_fit import UNRESOLVED, LossPrediction, band
+from sgdtheory.curves.law_fit import LossPrediction, band, confidence_set
 from sgdtheory.curves.laws.theory import Panelled, TheoryLaw
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.loss_model import LossModel, in_batches, losses
 from sgdtheory.curves.loss_table import FEWEST_STEPS as FEWEST_STEPS_OF_TABLE
 from sgdtheory.curves.loss_table import AbstractLossTable, loss_table
 from sgdtheory.curves.panels import Optimizer, panels_of
+from sgdtheory.curves.profile import AbstractConfidenceSet, extremes
 from sgdtheory.curves.robust_fit import Observed, RobustFit
 from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsTable
 from sgdtheory.problems import PowerLaw
@@ -222,27 +223,27 @@ class CurvesFit:
         shape = _checked_shape(schedule)
         extra = positive_number("overhead", overhead)
 
-        def found(model: LossModel) -> np.ndarray:
-            pairs = [self._table(model, shape, each, top).critical_batch_size(each, extra) for each in samples]
-            return np.log(np.array(pairs)).T.ravel()
+        def log_sizes(points: np.ndarray, each: float) -> np.ndarray:
+            tables = [self._table(self._model(point), shape, each, top) for point in points]
+            return np.log([table.critical_batch_size(each, extra)[0] for table in tables])
 
-        count = self.fitted.coordinates.size
-        points = self.fitted.coordinates + COARSE * np.eye(count + 1, count, -1)
-        values = np.array([found(self._model(each)) for each in points])
-        slopes = (values[1:] - values[0]) / COARSE
-        error = np.sqrt(np.einsum("pk,pq,qk->k", slopes, self.fitted.covariance, slopes))[: samples.size]
-        size, risk = np.split(values[0], 2)
-        reach = self.fitted.quantile(self.level) * error
-        told = (reach < UNRESOLVED) & self.fitted.told.any()
-        low, high = (np.exp(size + side * np.where(told, reach, 0.0)) for side in (-1, 1))
-        interval = np.stack([np.where(told, low, 0.0), np.where(told, high, np.inf)], axis=-1)
-        bounded = np.exp(size) > samples / FEWEST_STEPS_OF_TABLE * (1 - 1e-6)  # the derivatives there are 0
-        for k in np.flatnonzero(bounded & told):
-            interval[k] = self._least_batch(float(samples[k]), shape, top, extra), np.inf
-        loss = np.exp(risk) + self.irreducible_loss.value
-        return CurvesCriticalBatchSize(samples, np.exp(size), interval, loss, top, _at_least(samples[bounded]))
+        within = confidence_set(self.fitted, self.data, self.level)
+        pairs = [self._table(self.model, shape, each, top).critical_batch_size(each, extra) for each in samples]
+        size, risk = np.array(pairs).T
+        bounded = size > samples / FEWEST_STEPS_OF_TABLE * (1 - 1e-6)  # the derivatives there are 0
+        interval = np.tile([0.0, np.inf], (samples.size, 1))
+        for k in range(samples.size) if self.fitted.told.any() else ():
+            each = float(samples[k])
+            if bounded[k]:
+                interval[k, 0] = self._least_batch(within, each, shape, top, extra)
+            else:
+                interval[k] = np.exp(extremes(within, lambda points, each=each: log_sizes(points, each), COARSE))
+        loss = risk + self.irreducible_loss.value
+        return CurvesCriticalBatchSize(samples, size, interval, loss, top, _at_least(samples[bounded]))
 
-    def _least_batch(self, samples: float, shape: Shape, top: float, overhead: float) -> float:
+    def _least_batch(
+        self, within: AbstractConfidenceSet, samples: float, shape: Shape, top: float, overhead: float
+    ) -> float:
         """The low end of a B* beyond the largest batch size that is looked at.
 
         B* of those numbers on the edge of their confidence set at which this batch size is farthest from enough; 0
@@ -254,13 +255,10 @@ class CurvesFit:
             return table.excess_at_largest(samples, overhead)
 
         point = self.fitted.coordinates
-        count = self.fitted.coordinates.size
-        slopes = np.array([excess(point + COARSE * each) for each in np.eye(count)]) - excess(point)
-        pull = self.fitted.covariance @ slopes
-        size = float(np.sqrt(max(slopes @ pull, 0.0)))
-        if size < NO_SLOPE:
+        slopes = np.array([excess(point + COARSE * each) for each in np.eye(point.size)]) - excess(point)
+        if np.abs(slopes).max() < NO_SLOPE:
             return 0.0
-        edge = point + self.fitted.quantile(self.level) * pull / size
+        edge = within.ends(slopes[None] / COARSE).points[0]
         worst = self._model(np.clip(edge, *self.fitted.law.bounds))
         return self._table(worst, shape, samples, top).critical_batch_size(samples, overhead)[0]
 

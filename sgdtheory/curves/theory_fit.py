@@ -78,7 +78,7 @@ def fit_loss_curves(
 
 
 def _result(found: RobustFit, data: Any, curves: tuple[LossCurve, ...], level: float) -> CurvesFit:
-    values, unknown = intervals(found, level)
+    values, unknown = intervals(found, data, level)
     unknown = [{"floor": "irreducible_loss"}.get(name, name) for name in unknown]
     return CurvesFit(
         capacity=values["capacity"],
