@@ -112,17 +112,18 @@ class FitCurvesCommand(LogFlags):
 
     def _steps(self, reports: list["Report"]) -> str:
         """CSV with the columns of `fit` and `plan`."""
-        from sgdtheory.fits import StepsMeasurement, steps_text
+        from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsMeasurement, steps_text
 
         measurements, remarks = [], {"num_samples": [], "target_loss": []}
         for each in reports:
-            for samples, loss in zip(each.critical.num_samples, each.critical.loss, strict=True):
-                options = {"max_learning_rate": self.max_learning_rate, "overhead": self.overhead}
+            for samples, size, ends, loss in zip(*each.critical[:4], strict=True):
+                convention = Convention(None, self.overhead)
+                low, high = ends.tolist()
+                critical = FittedCriticalBatchSize(float(size), low, high, convention, each.found.level)
+                options = {"max_learning_rate": self.max_learning_rate, "critical": critical}
                 law = each.found.steps_law(float(samples), **options)
                 name = " ".join(filter(None, [each.group, f"loss {loss:.4f}"]))
-                measurements.append(
-                    StepsMeasurement(name, np.nan, law.batch_sizes, law.steps, None, True, law.critical)
-                )
+                measurements.append(StepsMeasurement(name, np.nan, law.batch_sizes, law.steps, None, True, critical))
                 remarks["num_samples"].append(samples)
                 remarks["target_loss"].append(loss)
         return steps_text(measurements, remarks=remarks)

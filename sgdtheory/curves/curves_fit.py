@@ -282,6 +282,7 @@ class CurvesFit:
         schedule: Shape = Linear(),  # noqa: B008 (frozen)
         max_learning_rate: float | None = None,
         overhead: float = 0.2,
+        critical: FittedCriticalBatchSize | None = None,
     ) -> StepsTable:
         """The theory's steps to the least loss of D samples, for a plan.
 
@@ -290,6 +291,7 @@ class CurvesFit:
 
         Args:
             num_samples, schedule, max_learning_rate, overhead: as in `critical_batch_size`.
+            critical: what `critical_batch_size` has found with these; None: it is found here.
 
         Returns:
             StepsTable, from the largest batch size that needs no more than D up to 8 B*. Smaller ones take more steps,
@@ -297,25 +299,26 @@ class CurvesFit:
         """
         samples = positive_number("num_samples", num_samples)
         shape = _checked_shape(schedule)
-        found = self.critical_batch_size(
-            samples, schedule=shape, max_learning_rate=max_learning_rate, overhead=overhead
-        )
-        critical = float(found.batch_size[0])
+        if critical is None:
+            how = {"schedule": shape, "max_learning_rate": max_learning_rate, "overhead": overhead}
+            found = self.critical_batch_size(samples, **how)
+            low, high = found.interval[0].tolist()
+            convention = Convention(None, overhead)
+            critical = FittedCriticalBatchSize(float(found.batch_size[0]), low, high, convention, self.level)
+        size = critical.batch_size
         table = self._table(self.model, shape, samples, self._top(max_learning_rate))
         risk = table.optimal_risk(samples)
         every = samples / np.exp(table.log_steps)[::-1]
-        every = np.unique(np.append(every[every <= MOST_BATCH * critical], critical))
+        every = np.unique(np.append(every[every <= MOST_BATCH * size], size))
         needed = every * np.array([table.steps_to(risk * (1 + 1e-9), float(batch)) for batch in every])
         needed = np.maximum(needed, samples)  # by its definition D is the least; between rows steps are interpolated
-        below = every < critical
+        below = every < size
         enough = np.flatnonzero((needed <= (1 + ENOUGH) * samples) & below)
         first = enough[-1] if enough.size else int(np.where(below, needed, np.inf).argmin())
         if below.any():
             needed[first] = samples  # what B* is relative to
         taken = np.isfinite(needed) & (np.arange(every.size) >= first)
-        low, high = map(float, found.interval[0])
-        known = FittedCriticalBatchSize(critical, low, high, Convention(None, overhead), self.level)
-        return StepsTable(every[taken], (needed / every)[taken], critical=known)
+        return StepsTable(every[taken], (needed / every)[taken], critical=critical)
 
     def best_schedule(
         self, num_samples: float, *, batch_size: float | None = None, max_learning_rate: float | None = None

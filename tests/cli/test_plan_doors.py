@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-import sgdtheory.curves.loss_table as loss_table
 from sgdtheory import curves
 from tests.cli.text import strict_json
+from tests.curves.theory_curves import coarse_tables
 
 SAMPLES = 256 * 10_000.0
 MACHINE = ["--throughput", 100]
@@ -29,11 +29,10 @@ def log(tmp_path_factory):
 
 @pytest.fixture
 def once(monkeypatch):
-    """Fits of the same curves with the same options are done once, and B* is looked for on a coarse table: doors are
+    """What is asked twice of the same curves is answered once, and B* is looked for on a coarse table: doors are
     tested here, not numbers.
     """
-    for name, value in (("PANELS", 20), ("STEPS_APART", 0.5), ("RATES_APART", 0.5)):
-        monkeypatch.setattr(loss_table, name, value)
+    coarse_tables(monkeypatch)
     known = {}
     fit = curves.fit_loss_curves
 
@@ -46,6 +45,17 @@ def once(monkeypatch):
             known[key] = fit(given, **options)
         return known[key]
 
+    find = curves.CurvesFit.critical_batch_size
+
+    def find_once(fitted, samples, *, schedule=st.Linear(), max_learning_rate=None, overhead=0.2):  # noqa: B008
+        question = str(np.ravel(samples)), str(schedule), max_learning_rate, overhead
+        if question not in sizes:
+            options = {"schedule": schedule, "max_learning_rate": max_learning_rate, "overhead": overhead}
+            sizes[question] = find(fitted, samples, **options)
+        return sizes[question]
+
+    sizes = {}
+    monkeypatch.setattr(curves.CurvesFit, "critical_batch_size", find_once)
     monkeypatch.setattr(curves, "fit_loss_curves", fit_once)
     return known
 
