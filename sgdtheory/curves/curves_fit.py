@@ -39,7 +39,7 @@ class CurvesCriticalBatchSize(NamedTuple):
     Attributes:
         num_samples: D.
         batch_size: B*, not rounded, in the unit of the batch size of the curves, or in batches of theirs.
-        interval: (K, 2) of it; from 0 to inf where the curves do not tell it, up to inf where B* is D/8 or more.
+        interval: (K, 2) of it, 0 and inf where the curves do not tell an end; up to inf where B* is D/8 or more.
         loss: R_opt(D) + L0, the least loss with D samples.
         max_learning_rate: the largest that was allowed, of SGD below the edge γλ_1 = 2.
         remark: where B* is a lower bound: runs of fewer than eight steps are not looked at; empty if nowhere.
@@ -79,7 +79,7 @@ class CurvesFit:
         irreducible_loss: L0.
         growth: g of the weights' squared norm in a step at the largest learning rate; None without weight decay.
         scatter: robust standard deviation of log loss about the fit.
-        not_identified: names of the numbers that the curves do not tell.
+        not_identified: names of the numbers of which the curves leave an end open.
         remark: what a reader should know; empty if nothing.
         curves: that were fitted.
         level: of the intervals.

@@ -41,7 +41,7 @@ class LawFit:
 
     Attributes:
         law: that was fitted.
-        numbers: name → value and interval; (least, inf) where the curves do not tell it.
+        numbers: name → value and interval; its ends least and inf where the curves do not tell them.
         scatter: robust standard deviation of log loss about the fit.
         remark: what a reader should know; empty if nothing.
         curves: that were fitted.
@@ -79,8 +79,8 @@ def fit_law(
     """Fit any law to loss curves, as `fit_loss_curves` fits the theory: robustly, with intervals.
 
     By Huber's M-estimate on log losses; rows ten standard deviations off, where they are few, are spikes and left out.
-    Residuals of a curve are correlated: a process along log t is fitted to them, and intervals follow from it. Rows
-    that a curve shares with one before it count once.
+    Residuals of a curve are correlated: a process along log t is fitted to them, and intervals are profile likelihoods
+    scaled by it. Rows that a curve shares with one before it count once.
 
     Args:
         curves: of one group.

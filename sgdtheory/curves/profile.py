@@ -16,6 +16,7 @@ ROUNDS = 12  # of the search for ends
 CLOSE = 0.02  # of the quantile, at which an end is found
 STRIDE = 2.5  # times as far as before, at most, where the end has not been passed
 FARTHEST = 50.0  # distance that is tried first, of a combination that hardly anything tells
+ON_THE_WAY = 0.3, 0.6, 1.0  # stops on the way to a value, each the start of the next
 SMALLEST = 1e-9  # distance that is tried
 FLAT = 1e-12  # of the squared slopes: what is less is no curvature
 ATTAINED = 1e-6  # off a value that is held
@@ -136,8 +137,11 @@ class ProfileSet(AbstractConfidenceSet):
 
     def depth_at(self, normal: np.ndarray, value: np.ndarray) -> np.ndarray:
         """(T,) √w over the quantile where `normal · θ` has a value: at most 1 inside the set."""
-        held = Held(normal, value)
-        found = least(self.rows, np.repeat(self.best[None], len(value), 0), held)
+        middle = normal @ self.best
+        points = np.repeat(self.best[None], len(value), 0)
+        for share in ON_THE_WAY:
+            found = least(self.rows, points, Held(normal, middle + share * (value - middle)))
+            points = found.points.copy()
         return self._depth(found, normal) / self.linear.quantile
 
     def _depth(self, found: Valley, normal: np.ndarray) -> np.ndarray:

@@ -118,7 +118,7 @@ def test_extremes_of_a_function_over_an_ellipsoid():
 
 @pytest.mark.slow
 def test_numbers_of_the_theory_are_held():
-    """Of 120 at 95% fewer than 102 have a probability of 8e-6 a number; linear intervals of noise hold less (minutes)."""
+    """Of 120 at 95% fewer than 102 have a probability of 8e-6 a number; linear ones of noise hold less (minutes)."""
     numbers, sizes = coverage(DESIGNS["three schedules"], replicas=120, critical=10, samples=6000)
     profile, linear = numbers.sum(0)
     assert (profile >= 102).all(), profile
