@@ -213,6 +213,9 @@ class FitCommand(MeasurementFlags):
             )
         if measurement.computed:
             notes.append(f"{name}: steps of a theory do not scatter: the intervals are how far they are off the law")
+        if measurement.critical is not None:
+            value, ends = measurement.critical.batch_size, interval_text(measurement.critical.interval)
+            notes.append(f"{name}: the fit that wrote these steps has B* {value:.4g} ({ends}), which plan takes")
         if law.freedom == 1 and not self.pool_scatter:
             notes.append(f"{name}: {law.steps.size} batch sizes for {law.steps.size - 1} parameters {self._one_left}")
         return notes

@@ -9,7 +9,7 @@ import tyro
 from rich.markup import escape
 from rich.table import Table
 
-from sgdtheory._common.files import csv_text, write_atomically
+from sgdtheory._common.files import write_atomically
 from sgdtheory.cli.fit_rows import definition_text
 from sgdtheory.cli.measurement_input import LOG_FLAGS, MeasurementFlags, is_table
 from sgdtheory.cli.output import (
@@ -21,7 +21,17 @@ from sgdtheory.cli.output import (
     write_figure,
 )
 from sgdtheory.cli.settings import Overhead
-from sgdtheory.fits import Convention, LossGrid, LossTarget, UShapedLaw, fit_loss_grid, read_loss_grid
+from sgdtheory.fits import (
+    Convention,
+    FittedCriticalBatchSize,
+    LossGrid,
+    LossTarget,
+    StepsMeasurement,
+    UShapedLaw,
+    fit_loss_grid,
+    read_loss_grid,
+    steps_text,
+)
 
 COLUMNS = "batch_size", "samples", "learning_rate", "loss", "group", "size", "seed"
 
@@ -128,13 +138,15 @@ class FitGridCommand(MeasurementFlags):
 
 
 def _steps(grid: LossGrid) -> str:
-    """CSV of steps to the targets, with the columns of `fit` and `plan`."""
-    rows = [
-        (" ".join(filter(None, [each.group, f"loss {each.target:.6g}"])), batch, steps)
-        for each in grid.targets
-        for batch, steps in zip(each.batch_sizes, each.steps, strict=True)
-    ]
-    return csv_text(("group", "batch_size", "steps"), rows)
+    """CSV of steps to the targets and B*, with the columns of `fit` and `plan`."""
+    measurements = []
+    for each in grid.targets:
+        convention = Convention(each.convention.reference_among(each.batch_sizes), each.convention.overhead)
+        ends = each.critical_batch_size, *each.interval
+        found = FittedCriticalBatchSize(*ends, convention, grid.level, isinstance(each.law, UShapedLaw))
+        name = " ".join(filter(None, [each.group, f"loss {each.target:.6g}"]))
+        measurements.append(StepsMeasurement(name, each.size, each.batch_sizes, each.steps, critical=found))
+    return steps_text(measurements, remarks={"target_loss": [each.target for each in grid.targets]})
 
 
 def _file_name(group: str) -> str:
