@@ -1,8 +1,8 @@
 """How often 95% intervals of `fit_loss_curves` hold what is true: `python -m benchmarks.curve_intervals`.
 
 Curves of the theory, with residuals that are correlated along log t, are fitted again and again. Of each number, and of
-B* at `--num-samples`, how many of 100 intervals hold it: by profile likelihood and, beneath, linear in the numbers. docs/loss-curves.md
-has a table.
+B* at `--num-samples`, how many of 100 intervals hold it: by profile likelihood and, beneath, linear in the numbers.
+docs/loss-curves.md has a table.
 
 Fits start at the truth: the search for a start is not what is looked at. A number is held where its profile at the true
 value is inside; whether ends are given, or left open, is not looked at.
