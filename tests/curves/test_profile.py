@@ -5,12 +5,12 @@ import pytest
 from scipy import optimize
 
 import sgdtheory as st
-from benchmarks.curve_intervals import DESIGNS, coverage
 from sgdtheory.curves.correlated_residuals import correlation
 from sgdtheory.curves.law_fit import confidence_set
 from sgdtheory.curves.profile import LinearSet, ProfileSet, extremes
 from sgdtheory.curves.robust_fit import fit, observed
 from sgdtheory.curves.valley import Rows
+from tests.curves.interval_coverage import DESIGNS, coverage
 
 RANDOM = np.random.default_rng(0)
 TIMES = np.linspace(0, 3, 20)
