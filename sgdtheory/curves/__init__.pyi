@@ -1,6 +1,10 @@
 from .curves_fit import BestSchedule as BestSchedule
 from .curves_fit import CurvesCriticalBatchSize as CurvesCriticalBatchSize
 from .curves_fit import CurvesFit as CurvesFit
+from .experience import PUBLIC as PUBLIC
+from .experience import Experience as Experience
+from .forecast import Forecast as Forecast
+from .forecast import forecast_loss as forecast_loss
 from .law_fit import LawFit as LawFit
 from .law_fit import LossPrediction as LossPrediction
 from .law_fit import fit_law as fit_law
