@@ -34,6 +34,7 @@ class Forecast:
         level: of the band.
         step: how far the run is.
         now: its loss there, smoothed by the law.
+        scatter: standard deviation of log loss about the law, of what is averaged in a cell.
         too_early: a sentence, where the band is not worth much more than other runs' word; empty otherwise.
         remark: what a reader should know; empty if nothing.
         path: losses and bands along the rest of the run.
@@ -46,6 +47,7 @@ class Forecast:
     level: float
     step: int
     now: float
+    scatter: float
     too_early: str
     remark: str
     path: LossPrediction
@@ -134,7 +136,7 @@ def forecast_loss(
     rows = rows_of(curves, rates, law)
     latest = float(np.exp(rows.log_loss[-LATEST:].mean()))
     batch = 1.0 if run.batch_size is None else float(np.median(run.batch_size))
-    prior = prior_of(law, experience, latest, batch, rows.prepared.optimizer.learning_rate)
+    prior = prior_of(law, experience, latest, batch, rows.whole.optimizer.learning_rate)
     found = posterior(rows, prior)
     return _forecast(run, rows, found, prior, experience.doubt, share, remarks)
 
@@ -185,11 +187,9 @@ def _differences(run: LossCurve, rates: np.ndarray) -> list[str]:
 def _forecast(
     run: LossCurve, rows: Rows, found: Posterior, prior: Prior, doubt: float, level: float, remarks: list[str]
 ) -> Forecast:
-    ahead = rows.ahead.step.size
-    middle = found.log_loss[-ahead:]
-    now = float(found.log_loss[-ahead - 1])
-    slopes = found.slopes[-ahead:]
-    unsure = np.einsum("kp,pq,kq->k", slopes, found.covariance, slopes) + (doubt * (now - middle)) ** 2
+    middle = found.ahead
+    fall = found.now - middle
+    unsure = np.einsum("kp,pq,kq->k", found.slopes, found.covariance, found.slopes) + (doubt * fall) ** 2
     quantile = float(stats.norm.ppf((1 + level) / 2))
     reach = quantile * np.sqrt(unsure + found.scatter**2)
     path = LossPrediction(*rows.ahead, *np.exp([middle, middle - reach, middle + reach]))
@@ -200,8 +200,9 @@ def _forecast(
         band=(float(path.low[-1]), float(path.high[-1])),
         level=level,
         step=int(run.step[-1]),
-        now=float(np.exp(now)),
-        too_early=_too_early(run, rows, found, now - float(middle[-1]), last),
+        now=float(np.exp(found.now)),
+        scatter=found.scatter,
+        too_early=_too_early(run, rows, found, float(fall[-1]), last),
         remark="; ".join(remarks + _remarks(rows, found, prior)),
         path=path,
         run=run,

@@ -1,5 +1,6 @@
 """The likeliest numbers of a law from rows and a prior, and their covariance, for correlated residuals."""
 
+from collections.abc import Callable
 from itertools import product
 from typing import NamedTuple
 
@@ -37,15 +38,17 @@ class Posterior(NamedTuple):
         coordinates: (P,) the likeliest.
         covariance: (P, P).
         scatter: s, the standard deviation of a cell's log loss.
-        log_loss: (N + M,) of the rows, as predicted.
-        slopes: (N + M, P) of these by the coordinates.
+        now: log loss of the last cell, as predicted.
+        ahead: (M,) of the rows ahead.
+        slopes: (M, P) of these by the coordinates.
         used: (N,) cells that are no spikes.
     """
 
     coordinates: np.ndarray
     covariance: np.ndarray
     scatter: float
-    log_loss: np.ndarray
+    now: float
+    ahead: np.ndarray
     slopes: np.ndarray
     used: np.ndarray
 
@@ -64,24 +67,27 @@ def posterior(rows: Rows, prior: Prior) -> Posterior:
     scatter = Scatter(FIRST_DEVIATION**2 * np.eye(size), FIRST_DEVIATION)
     for _ in range(ROUNDS):
         point = _likeliest(rows, prior, scatter, used, point)
-        left = rows.log_loss - _predicted(rows, point[None])[0, :size]
+        predicted = _finite(rows.predicted(point[None])[0])
+        left = rows.log_loss - predicted
         used = not_gross(left, robust_scale(left))
-        scatter = _scatter(rows, prior, left, _slopes(rows, point)[:size], used)
-    slopes = _slopes(rows, point)
-    whitened = _whitened(scatter.covariance, used, slopes[:size])
+        slopes = _slopes(rows.predicted, rows, point)
+        scatter = _scatter(rows, prior, left, slopes, used)
+    whitened = _whitened(scatter.covariance, used, slopes)
     covariance = np.linalg.inv(whitened.T @ whitened + prior.matrix.T @ prior.matrix)
-    return Posterior(point, covariance, scatter.deviation, _predicted(rows, point[None])[0], slopes, used)
+    ahead = _finite(rows.foretold(point[None])[0])
+    slopes = _slopes(rows.foretold, rows, point)
+    return Posterior(point, covariance, scatter.deviation, float(predicted[-1]), ahead, slopes, used)
 
 
-def _predicted(rows: Rows, points: np.ndarray) -> np.ndarray:
-    return np.nan_to_num(rows.predicted(points), nan=FAR, posinf=FAR, neginf=-FAR)
+def _finite(values: np.ndarray) -> np.ndarray:
+    return np.nan_to_num(values, nan=FAR, posinf=FAR, neginf=-FAR)
 
 
-def _slopes(rows: Rows, point: np.ndarray) -> np.ndarray:
-    """(N + M, P), by differences on both sides."""
+def _slopes(function: Callable[[np.ndarray], np.ndarray], rows: Rows, point: np.ndarray) -> np.ndarray:
+    """(K, P) of log losses (Q, K), by differences on both sides."""
     count = point.size
     ends = point + DIFFERENCE * np.concatenate([np.eye(count), -np.eye(count)])
-    found = _predicted(rows, np.clip(ends, *rows.law.bounds))
+    found = _finite(function(np.clip(ends, *rows.law.bounds)))
     return ((found[:count] - found[count:]) / (2 * DIFFERENCE)).T
 
 
@@ -92,14 +98,13 @@ def _whitened(covariance: np.ndarray, used: np.ndarray, values: np.ndarray) -> n
 
 
 def _likeliest(rows: Rows, prior: Prior, scatter: Scatter, used: np.ndarray, start: np.ndarray) -> np.ndarray:
-    size = rows.log_loss.size
-
     def gap(point: np.ndarray) -> np.ndarray:
-        left = _predicted(rows, point[None])[0, :size] - rows.log_loss
+        left = _finite(rows.predicted(point[None])[0]) - rows.log_loss
         return np.concatenate([_whitened(scatter.covariance, used, left), prior.matrix @ point - prior.centre])
 
     def slopes(point: np.ndarray) -> np.ndarray:
-        return np.concatenate([_whitened(scatter.covariance, used, _slopes(rows, point)[:size]), prior.matrix])
+        by_numbers = _slopes(rows.predicted, rows, point)
+        return np.concatenate([_whitened(scatter.covariance, used, by_numbers), prior.matrix])
 
     found = least_squares(
         gap,

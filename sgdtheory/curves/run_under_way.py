@@ -12,7 +12,7 @@ from sgdtheory.curves.panels import jumps
 from sgdtheory.curves.robust_fit import observed
 
 CELLS = 48  # of log step in a curve: the law bends little in one, and 48 rows tell seven numbers
-AHEAD = 40  # rows ahead, evenly, and as many at either end
+AHEAD = 24  # rows ahead, evenly, and as many at either end
 
 
 class Ahead(NamedTuple):
@@ -28,16 +28,18 @@ class Rows:
 
     Attributes:
         law: of the losses.
-        prepared: by the law, of the curves, the last one to its end.
+        behind: prepared by the law, of the curves as far as they were measured.
+        whole: the same, the last one to its end.
         log_loss: (N,) of the cells.
         log_steps: of each curve, log t of its cells.
         count: (N,) rows in each cell.
-        places: of each curve, which of its rows in `prepared` are these cells.
+        places: of each curve, which of its rows, as prepared, are these cells.
         ahead: of the last curve.
     """
 
     law: AbstractLaw
-    prepared: Any
+    behind: Any
+    whole: Any
     log_loss: np.ndarray
     log_steps: list[np.ndarray]
     count: np.ndarray
@@ -45,11 +47,18 @@ class Rows:
     ahead: Ahead
 
     def predicted(self, coordinates: np.ndarray) -> np.ndarray:
-        """(Q, N + M) log losses, for coordinates (Q, P)."""
+        """(Q, N) log losses of the cells, for coordinates (Q, P)."""
+        return self._log(coordinates, self.behind)[0]
+
+    def foretold(self, coordinates: np.ndarray) -> np.ndarray:
+        """(Q, M) log losses of the rows ahead."""
+        return self._log(coordinates, self.whole)[1]
+
+    def _log(self, coordinates: np.ndarray, prepared: Any) -> tuple[np.ndarray, np.ndarray]:
         with np.errstate(all="ignore"):  # overflow is a result here
-            found = self.law.losses(self.law.values(coordinates), self.prepared)
+            found = self.law.losses(self.law.values(coordinates), prepared)
             measured = [each[:, place] for each, place in zip(found, self.places, strict=True)]
-            return np.log(np.concatenate([*measured, found[-1][:, -self.ahead.step.size :]], axis=1))
+            return np.log(np.concatenate(measured, axis=1)), np.log(found[-1][:, -self.ahead.step.size :])
 
 
 def rows_of(curves: Sequence[LossCurve], rates: np.ndarray, law: AbstractLaw) -> Rows:
@@ -68,9 +77,11 @@ def rows_of(curves: Sequence[LossCurve], rates: np.ndarray, law: AbstractLaw) ->
     ahead = _ahead(float(curves[-1].step[-1]), rates)
     pairs = list(zip(means, places, strict=True))
     counts = [np.array([cell.size for cell in cells])[place] for cells, place in zip(groups, places, strict=True)]
+    whole = law.prepared([*means[:-1], _joined(means[-1], ahead)])
     return Rows(
         law,
-        law.prepared([*means[:-1], _joined(means[-1], ahead)]),
+        law.prepared_beside(means, whole),
+        whole,
         np.log(np.concatenate([mean.loss[place] for mean, place in pairs])),
         [np.log(np.maximum(mean.step[place], 1.0)) for mean, place in pairs],
         np.concatenate(counts).astype(float),
