@@ -320,30 +320,26 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
     cuts = np.array([row.cut for row in cases])
     figure, axes = new_figure(1, 2, width=4.2, height=3.4)
     left, right = axes[0]
-    kinds = WITH, WITHOUT, SCATTER
-    styles = categories(len(kinds) + 2)
+    styles = dict(zip((WITH, WITHOUT, SCATTER, LAST, POWER), categories(5), strict=True))
+    dashed: dict[str, Any] = {"color": GRAY, "ls": "--"}
     percent = 100 * np.array(config.cuts)
-    for kind, style in zip(kinds, styles, strict=False):
+
+    def medians(values: np.ndarray) -> list[float]:
+        return [100 * float(np.median(values[cuts == cut])) for cut in config.cuts]
+
+    for kind in (WITH, WITHOUT, SCATTER):
         inside = _inside(config, rows, kind)
-        left.plot(percent, [100 * inside[cuts == cut].mean() for cut in config.cuts], label=kind, **style)
+        left.plot(percent, [100 * inside[cuts == cut].mean() for cut in config.cuts], label=kind, **styles[kind])
     left.axhline(100 * LEVEL, color=GRAY, lw=0.8)
-    left.set(title="of 95% bands, those that held", ylabel="%", ylim=(0, 104), xlabel="share of the run known (%)")
-    widths = {
-        "forecast": (_half_widths(config, rows, WITH), styles[0]),
-        **{
-            way: (_simple_half_widths(config, cases, way), style)
-            for way, style in zip((LAST, POWER), styles[3:], strict=True)
-        },
-    }
-    for name, (width, style) in widths.items():
-        medians = [100 * np.median(width[cuts == cut]) for cut in config.cuts]
-        right.plot(percent, medians, label=f"± of the band: {name}", **style)
-    errors = np.abs([row.error for row in cases])
-    medians = [100 * np.median(errors[cuts == cut]) for cut in config.cuts]
-    right.plot(percent, medians, "--", color=GRAY, label="error of the forecast")
-    right.set(title="medians, of the loss", ylabel="%", xlabel="share of the run known (%)")
+    left.set(title="95% bands that held", ylabel="%", ylim=(0, 104), xlabel="share of the run known (%)")
+    right.plot(percent, medians(_half_widths(config, rows, WITH)), **styles[WITH])
+    for way in (LAST, POWER):
+        right.plot(percent, medians(_simple_half_widths(config, cases, way)), **styles[way])
+        left.plot([], [], label=way, **styles[way])
+    right.plot(percent, medians(np.abs([row.error for row in cases])), **dashed)
+    left.plot([], [], label="error of the forecast", **dashed)
+    right.set(title="half width of 95% bands, median", ylabel="% of the loss", xlabel="share of the run known (%)")
     log_axes(right, "y")
     legend_below(figure, left, columns=3)
-    legend_below(figure, right, columns=2)
     figure.suptitle(f"Where will a run end? {len(cases)} public runs cut short")
     return figure
