@@ -5,6 +5,7 @@ from .experience import PUBLIC as PUBLIC
 from .experience import Experience as Experience
 from .forecast import Forecast as Forecast
 from .forecast import forecast_loss as forecast_loss
+from .forecast import run_last as run_last
 from .law_fit import LawFit as LawFit
 from .law_fit import LossPrediction as LossPrediction
 from .law_fit import fit_law as fit_law
