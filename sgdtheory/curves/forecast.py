@@ -218,8 +218,8 @@ def _too_early(run: LossCurve, rows: Rows, found: Posterior, fall: float, reach:
     small, less than a tenth of that so far: then the run is nearly done.
     """
     own = rows.log_loss[-rows.log_steps[-1].size :]
-    rising = (np.diff(run.learning_rate) > 0).all() or run.step[-1] <= run.warmup
-    if rising and rows.ahead.learning_rate.max() > run.learning_rate[-1] or run.step[-1] <= run.warmup:
+    rising = (np.diff(run.learning_rate) > 0).all() and rows.ahead.learning_rate.max() > run.learning_rate[-1]
+    if rising or run.step[-1] <= run.warmup:
         return "the learning rate is still warming up; the band is other runs' word"
     if own.size < len(rows.law.names):
         return (

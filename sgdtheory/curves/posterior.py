@@ -58,7 +58,7 @@ def posterior(rows: Rows, prior: Prior) -> Posterior:
 
         exp −½ [rᵀ C⁻¹ r + |prior|²] / |C|^½,   r = log measured − log predicted,
 
-    with the scatter C of largest marginal likelihood, the numbers integrated out by Laplace's approximation.
+    and C in turn the scatter of largest marginal likelihood, the numbers integrated out about these.
     """
     size = rows.log_loss.size
     low, high = rows.law.bounds
