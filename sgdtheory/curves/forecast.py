@@ -92,7 +92,7 @@ def forecast_loss(
     rate does not say what a decay will gain. So they start from what other runs say, the language models of
     `example_loss_curves`, each number within a factor of about two, and rows take over as they come. The band adds
 
-        numbers  gᵀ Σ g,   scatter  s²,   law  (0.065 · fall of log loss that is foretold)²
+        numbers  gᵀ Σ g,   scatter  s²,   law  (0.075 · fall of log loss that is foretold)²
 
     Σ the numbers' covariance given rows and other runs, g the forecast's slopes by them; the last is how far the law
     was off on those models' curves cut at 20 … 80% (experiment `forecasts`). Rows are averaged in cells of log step,
@@ -119,7 +119,7 @@ def forecast_loss(
         >>> half = st.LossCurve(run.step[:80], run.learning_rate[:80], run.loss[:80], warmup=run.warmup)
         >>> cosine = st.Cosine(final=0.1, warmup=0.09)
         >>> print(st.curves.forecast_loss(half, 24_000, schedule=cosine, weight_decay=0.1))
-        final loss 2.99 (2.974 … 3.006) at step 24,000, 95%
+        final loss 2.99 (2.972 … 3.008) at step 24,000, 95%
         now 3.107 at step 12,272, 51% of the run
         >>> print(run.loss[-1])
         2.9791
