@@ -16,14 +16,14 @@ from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 Paths = str | Path | Sequence[str | Path]
 
 
-def format_of(path: Path) -> AbstractLogFormat:
-    """The first format that recognizes a file or folder.
+def format_of(path: Path, own: Sequence[AbstractLogFormat] = ()) -> AbstractLogFormat:
+    """The first format that recognizes a file or folder, the user's own before those of the registry.
 
     Raises:
         ValueError: none does, or it cannot be read.
     """
     head = head_of(path)
-    for each in FORMATS:
+    for each in (*own, *FORMATS):
         if each.recognizes(path, head):
             return each
     kind = "folder" if path.is_dir() else "file"
@@ -44,6 +44,7 @@ def read_logs(
     run: str | None = None,
     group: str | None = None,
     name: str | None = None,
+    formats: Sequence[AbstractLogFormat] = (),
 ) -> list[TrainingLog]:
     """What files hold, a log a run, before anything is left out.
 
@@ -56,6 +57,7 @@ def read_logs(
         run: the column that tells the runs of a file apart.
         group: the column that tells apart what is to be fitted on its own.
         name: of the one run that all files are parts of.
+        formats: your own, which are asked before those that are known.
 
     Raises:
         ValueError: a file of no known format, or damaged; no file has a column that was named.
@@ -71,7 +73,7 @@ def read_logs(
     )
     found: list[tuple[Path, TrainingLog]] = []
     for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
-        found += [(path, log) for log in format_of(path).read(path, names)]
+        found += [(path, log) for log in format_of(path, formats).read(path, names)]
     if not found:
         raise ValueError("paths must name at least one file, got none")
     _check_named(names, [log for _, log in found])

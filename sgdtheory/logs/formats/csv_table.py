@@ -15,6 +15,7 @@ from sgdtheory.logs.table import TEXTS, logs_of_columns, numbers, understood_col
 from sgdtheory.logs.training_log import TrainingLog
 
 SEPARATORS = ",", "\t", ";"
+LONGEST = 200  # letters of a name
 CHUNK = 1 << 16  # rows that are text at once: some 100 MB at 20 columns
 
 
@@ -105,5 +106,6 @@ def _is_name(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:
-        return len(cell) < 200  # longer ones are sentences
+        words = cell.removeprefix("Unnamed: ")  # pandas' name for a column without one
+        return len(words) < LONGEST and ": " not in words  # as in a line of a text log
     return False
