@@ -256,7 +256,7 @@ def _verdicts(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict,
             f"control: the same forecasts and cases, numbers and law taken for known; {counted}",
             f"< {low:.2f}",
             f"{shares[SCATTER]:.3f}",
-            (low, high),
+            None,
             "holds" if shares[SCATTER] < low else "fails",
         ),
         _useful(config, rows),
@@ -283,7 +283,7 @@ def _control(config: Config, rows: list[Row], kind: str, claim: str) -> Verdict:
         f"by chance with {curves} cases; that band holds {share:.3f}",
         f"> {high:.2f}",
         f"{square:.2f}",
-        (low, high),
+        None,
         name,
     )
 
