@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import tyro
 
 from sgdtheory._common.files import json_text
 from sgdtheory.algorithms import Shape, algorithm_settings, make_algorithm
-from sgdtheory.cli.following import versions
+from sgdtheory.cli.following import versions, whole_lines
 from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, log_notes
 from sgdtheory.cli.output import print_json, print_note, print_text, require_figure_suffix, write_figure
 
@@ -77,9 +78,10 @@ class ForecastCommand(LogFlags):
     def _follow(self) -> None:
         """A line for each version of the log; what cannot be forecast yet is a note, once."""
         said = ""
-        for _ in versions([self.log], lambda: time.sleep(SECONDS)):
+        shown = None  # step of the last line
+        for _ in versions(self.log, lambda: time.sleep(SECONDS)):
             try:
-                curves, settings = self._read()
+                curves, settings = self._read_whole_lines()
                 if self._ended(curves[-1], settings):
                     run = curves[-1]
                     print_note(f"the run has ended at step {run.step[-1]:,.0f}, loss {run.loss[-1]:.4g}")
@@ -90,7 +92,18 @@ class ForecastCommand(LogFlags):
                     print_note(f"waiting: {error}")
                 said = str(error)
                 continue
-            self._print_line(found)
+            if found.step != shown:
+                self._print_line(found)
+            shown = found.step
+
+    def _read_whole_lines(self) -> "tuple[list[LossCurve], dict[str, Any]]":
+        """The log without a line that is being written."""
+        with tempfile.TemporaryDirectory() as folder:
+            log = whole_lines(self.log, Path(folder))
+            try:
+                return dataclasses.replace(self, log=log)._read()
+            except ValueError as error:
+                raise ValueError(str(error).replace(str(log), str(self.log))) from None
 
     def _read(self) -> "tuple[list[LossCurve], dict[str, Any]]":
         """Curves, the run last, and the settings that its log has."""
@@ -133,6 +146,8 @@ class ForecastCommand(LogFlags):
 
     def _shape(self, run: "LossCurve", settings: dict[str, Any], steps: int) -> Shape | None:
         """The schedule, with the warm-up of the run where it names none."""
+        from sgdtheory.curves import after_warmup
+
         text = self.schedule
         if text is None:
             told = str(settings.get("schedule", "")).lower()
@@ -140,7 +155,7 @@ class ForecastCommand(LogFlags):
         if text is None:
             return None
         shape = make_algorithm(algorithm_settings(text)).schedule
-        warmup = max(run.warmup, float(settings.get("warmup") or 0.0)) / steps
+        warmup = max(after_warmup(run).warmup, float(settings.get("warmup") or 0.0)) / steps
         if getattr(shape, "warmup", None) != 0.0 or not 0 < warmup < 1:
             return shape
         return dataclasses.replace(shape, warmup=warmup)  # pyright: ignore[reportCallIssue]

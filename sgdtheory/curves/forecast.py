@@ -165,11 +165,17 @@ def planned_rates(
         return np.full(count, run.learning_rate[-1]), [f"the learning rate is taken to stay at its last value{what}"]
     factors = (schedule or Constant()).factors(np.arange(count), count)
     if learning_rate is None:
-        here = factors[run.step.astype(int)]
-        peak = float(np.median(run.learning_rate[here > 0] / here[here > 0])) if here.any() else run.learning_rate.max()
+        peak = _peak(after_warmup(run), factors)
     else:
         peak = positive_number("learning_rate", float(real_array("learning_rate", learning_rate)))
     return peak * factors, _differences(run, peak * factors)
+
+
+def _peak(run: LossCurve, factors: np.ndarray) -> float:
+    """Of a schedule that multiplies it by these factors at all steps, as the log has it."""
+    here = factors[run.step.astype(int)]
+    known = here > 0
+    return float(np.median(run.learning_rate[known] / here[known]) if known.any() else run.learning_rate.max())
 
 
 def _differences(run: LossCurve, rates: np.ndarray) -> list[str]:

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 import sgdtheory as st
-from sgdtheory.cli.following import LOOKS, versions
+from sgdtheory.cli.following import versions, whole_lines
 from sgdtheory.cli.forecast import ForecastCommand
 
 HEADER = "step,learning_rate,loss\n"
@@ -62,6 +62,13 @@ def test_what_the_log_says_is_not_asked_for(run, tmp_path):
     path.write_text(json.dumps({"log_history": rows, "max_steps": 23_920}))
     out = run("forecast", path, *PLAN[2:])
     assert out.splitlines()[0] == expected().line
+
+
+def test_a_warm_up_in_the_log_is_one_of_the_schedule(run, log):
+    """Rows of the warm-up before those of the log."""
+    warm = "".join(f"{t},{3e-4 * t / 2160:.17g},{8 - t / 500:.6g}\n" for t in range(60, 2160, 60))
+    log.write_text(HEADER + warm + "".join(lines()[:14]))
+    assert run("forecast", log, *PLAN[:4], *PLAN[6:]).splitlines()[0] == expected().line
 
 
 def test_too_early_is_said(run, tmp_path):
@@ -149,31 +156,35 @@ def test_following_waits_for_a_log(tmp_path, growing, capsys):
     assert "waiting: " in notes[0]
 
 
-def test_a_file_that_never_ends_its_line_is_read_all_the_same(tmp_path):
+def test_a_line_that_is_being_written_is_left_out(tmp_path):
+    """As long as it is: a writer may buffer; what ends as JSON does, is compressed or a folder is read as it is."""
+    folder = tmp_path / "copies"
+    folder.mkdir()
     path = tmp_path / "log.csv"
-    path.write_text("1,2")
-    looks = []
-    found = versions([path], lambda: looks.append(1))
-    next(found)
-    assert len(looks) == LOOKS
+    path.write_text("1,2\n3,4\n5,")
+    assert whole_lines(path, folder).read_text() == "1,2\n3,4\n"
+    assert whole_lines(path, folder).name == "log.csv"
+    for content in (b"1,2\n", b'{"a": 1}', b"[1]", b"", b"\x1f\x8bx"):
+        path.write_bytes(content)
+        assert whole_lines(path, folder) is path
+    assert whole_lines(folder, folder) is folder
 
 
 def test_versions(tmp_path):
-    """Compressed files and folders may end in any byte; what has not changed is not read again."""
-    packed = tmp_path / "log.gz"
-    packed.write_bytes(b"\x1f\x8bx")
+    """What is not there is waited for; what has not changed is not read again."""
     folder = tmp_path / "events"
-    folder.mkdir()
-    (folder / "one").write_bytes(b"x")
     looks = []
 
     def wait():
         looks.append(1)
-        if len(looks) == 3:
+        if len(looks) == 2:
+            folder.mkdir()
+            (folder / "one").write_bytes(b"x")
+        if len(looks) == 5:
             (folder / "two").write_bytes(b"y")
 
-    found = versions([packed, folder], wait)
+    found = versions(folder, wait)
     next(found)
-    assert not looks
+    assert len(looks) == 2
     next(found)
-    assert len(looks) == 3
+    assert len(looks) == 5

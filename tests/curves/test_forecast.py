@@ -188,6 +188,13 @@ def test_rates_of_a_schedule_have_the_peak_of_the_run():
     assert remarks == ["at step 200 the log has learning rate 1, the schedule 2: they do not agree"]
 
 
+def test_the_peak_is_that_after_the_warm_up():
+    """Where the schedule names none: most rows are of the warm-up here, and the peak is of the others."""
+    after = st.Cosine().factors(np.arange(1000), 1000)
+    rates, _ = planned_rates(short(lambda t: 2e-3 * np.minimum(t / 130, 1) * after[t]), 1000, None, st.Cosine())
+    np.testing.assert_allclose(rates, 2e-3 * after, rtol=1e-9)
+
+
 def test_without_a_schedule_the_rate_stays():
     rates, (remark,) = planned_rates(short(np.ones_like), 500, None, None)
     assert (rates == 1).all()
