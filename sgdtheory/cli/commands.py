@@ -70,12 +70,12 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
         "fit": Entry(
             "fit.FitCommand",
-            "critical batch size from steps to a target in a CSV file",
+            "critical batch size from steps to a target, measured or in logs",
             "fit steps.csv --batch-size bs --steps steps --group model --size params",
         ),
         "fit-grid": Entry(
             "fit_grid.FitGridCommand",
-            "critical batch size from a grid of losses in a CSV file",
+            "critical batch size from a grid of losses, or logs",
             "fit-grid grid.csv --batch-size bs --samples tokens --plot grid.png",
         ),
         "plan": Entry(

@@ -1,4 +1,4 @@
-"""`sgdtheory fit`: from steps-to-target measurements in a CSV file to the critical batch size."""
+"""`sgdtheory fit`: from steps to a target, in a CSV file or read off logs, to the critical batch size."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,15 @@ from rich.table import Table
 from scipy import special
 
 from sgdtheory._common.arguments import positive_array
-from sgdtheory._common.files import csv_text
+from sgdtheory._common.files import csv_text, write_atomically
+from sgdtheory.cli.measurement_input import (
+    LOG_FLAGS,
+    MeasurementFlags,
+    only_table,
+    runs_report,
+    runs_table,
+    steps_csv,
+)
 from sgdtheory.cli.output import (
     interval_text,
     print_json,
@@ -39,21 +47,26 @@ POOR = 0.5  # standard deviation of log steps about a law, from which on it is n
 COLUMNS = {"batch_size": "batch_size", "steps": "steps", "group": None, "size": None, "standard_error": None}
 
 
-@dataclass(frozen=True)
-class FitCommand:
-    """Critical batch size from steps-to-target measurements: B*, intervals, exponent, sensitivity."""
+@dataclass(frozen=True, kw_only=True)
+class FitCommand(MeasurementFlags):
+    """Critical batch size from steps-to-target measurements: B*, intervals, exponent, sensitivity.
+
+    Measurements stand in a CSV file; with --target-loss files and folders are logs of runs at several batch sizes, of
+    any program, and the steps are read off them.
+    """
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "measurements": ("csv", "batch_size", "steps", "group", "size", "standard_error", "data", "example"),
+        "measurements": ("files", "batch_size", "steps", "group", "size", "standard_error", "data", "example"),
+        "logs": ("target_loss", "loss", "learning_rate", *LOG_FLAGS),
         "law and forecast": ("fit_alpha", "forecast"),
         "definition of B* and of intervals": ("reference", "overhead", "level"),
-        "output": ("plot", "json"),
+        "output": ("steps_csv", "plot", "json"),
     }
 
-    csv: Annotated[Path | None, tyro.conf.Positional] = None
-    """CSV file with a header, one row a batch size. Without it, `--data`."""
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
+    """CSV file with a header, one row a batch size; with --target-loss logs, or folders of them. Without, `--data`."""
     batch_size: str = "batch_size"
-    """Column with the batch size."""
+    """Column with the batch size; of logs also the number, or that of each run: run7=64,run8=256."""
     steps: str = "steps"
     """Column with the steps to the target."""
     group: str | None = None
@@ -62,6 +75,12 @@ class FitCommand:
     """Column with the model or data size, for the exponent of B* against it."""
     standard_error: str | None = None
     """Column with the standard error of the steps, which then count by it; the law's lack of fit is tested."""
+    target_loss: float | None = None
+    """Loss whose first step is read off logs: the best run of each batch size counts, and seeds are averaged."""
+    loss: str | None = None
+    """Which loss of logs: train, eval, or the name of its column. None: evaluations, where every run has them."""
+    learning_rate: str | None = None
+    """Of logs: column with the learning rate, or the number, or that of each run: run7=1e-3,run8=2e-3."""
     data: ExampleName = "c4"
     """Without a file: c4, language models of five sizes, or mlperf, twelve of MLPerf's benchmarks."""
     example: bool = False
@@ -76,6 +95,8 @@ class FitCommand:
     """Extra data, relative to the reference batch size, that defines B*: 0.2 or 20%."""
     level: float = 0.95
     """Level of the confidence intervals."""
+    steps_csv: Path | None = None
+    """Write the measurements to this CSV file, for `plan`."""
     plot: Path | None = None
     """Write a figure here (.png, .pdf or .svg)."""
     json: bool = False
@@ -90,7 +111,11 @@ class FitCommand:
             return
         require_figure_suffix(self.plot)
         positive_array("forecast", self.forecast)
-        measurements = self._measurements()
+        if self.preview:
+            self.print_preview(self.files)
+            return
+        found = None if self.target_loss is None else self.steps_of_logs(self._logs, self.target_loss)
+        measurements = self._measurements() if found is None else list(found.measurements)
         alpha = None if self.fit_alpha else 1.0
         laws = [fit_steps_law(m.batch_sizes, m.steps, alpha, standard_errors=m.standard_errors) for m in measurements]
         rows = [self._row(m, law) for m, law in zip(measurements, laws, strict=True)]
@@ -102,13 +127,20 @@ class FitCommand:
             raise ValueError(
                 "forecast needs a column of sizes (--size) with at least two different ones, and finite B*"
             )
-        notes = [note for m, law in zip(measurements, laws, strict=True) for note in self._notes(m, law)]
+        notes = [] if found is None else list(found.remarks)
+        notes += [note for m, law in zip(measurements, laws, strict=True) for note in self._notes(m, law)]
         notes += self._notes_on_sizes(power)
         report = {"groups": rows, "convention": vars(self._convention), "level": self.level, "notes": notes}
         if power:
             report |= self._power(power, laws, sizes)
+        if self.steps_csv:
+            notes.append(f"wrote {write_atomically(self.steps_csv, steps_csv(measurements))}")
         if self.plot:
             self._draw(self.plot, measurements, laws, sizes, power)
+        if found is not None:
+            report["runs"] = runs_report(found)
+            if not self.json:
+                print_tables(runs_table(found))
         if self.json:
             print_json(report)
         else:
@@ -119,13 +151,21 @@ class FitCommand:
     def _measurements(self) -> list[StepsMeasurement]:
         """Of the file or, where there is none, the example's."""
         columns: dict[str, Any] = {name: getattr(self, name) for name in COLUMNS}
-        if self.csv is not None:
+        if self.files:
             if self.data != "c4":
                 raise ValueError("data names measurements of the package: leave it out, or the file")
-            return read_measurements(self.csv, **columns)
+            advice = "give the loss whose steps are to be read off logs, --target-loss"
+            return read_measurements(only_table(self.files, advice), **columns)
         if columns != COLUMNS:
             raise ValueError(f"{', '.join(COLUMNS).replace('_', '-')} name columns of a CSV file: give the file too")
         return example_measurements(self.data)
+
+    @property
+    def _logs(self) -> tuple[Path, ...]:
+        """Those that steps are read off."""
+        if not self.files:
+            raise ValueError("target_loss needs logs to read its steps off: name files or folders")
+        return self.files
 
     @property
     def _convention(self) -> Convention:

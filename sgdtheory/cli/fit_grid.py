@@ -1,4 +1,4 @@
-"""`sgdtheory fit-grid`: from a grid of losses in a CSV file to critical batch sizes, degradation and laws."""
+"""`sgdtheory fit-grid`: from a grid of losses, a CSV file or logs, to critical batch sizes, degradation and laws."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sgdtheory._common.files import csv_text, write_atomically
+from sgdtheory.cli.measurement_input import LOG_FLAGS, MeasurementFlags, is_table
 from sgdtheory.cli.output import (
     interval_text,
     print_json,
@@ -24,27 +25,32 @@ from sgdtheory.fits import Convention, LossGrid, LossTarget, fit_loss_grid, read
 COLUMNS = "batch_size", "samples", "learning_rate", "loss", "group", "size", "seed"
 
 
-@dataclass(frozen=True)
-class FitGridCommand:
-    """Critical batch size from losses at several batch sizes, data sizes and learning rates; no steps to a target."""
+@dataclass(frozen=True, kw_only=True)
+class FitGridCommand(MeasurementFlags):
+    """Critical batch size from losses at several batch sizes, data sizes and learning rates; no steps to a target.
+
+    Losses stand in a CSV file, or are the ends of logs of runs of any program, files and folders.
+    """
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "losses": ("csv", *COLUMNS),
+        "losses": ("files", *COLUMNS),
+        "logs": LOG_FLAGS,
         "what to fit": ("target", "edges"),
         "definition of B* and of intervals": ("reference", "overhead", "degradation", "level"),
         "output": ("steps_csv", "plot", "json"),
     }
 
-    csv: Annotated[Path, tyro.conf.Positional]
-    """CSV file with a header, one row a run, or a point of its loss curve; an empty loss is of a run that diverged."""
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
+    """CSV file with a header, one row a run, or a point of its loss curve, an empty loss of a run that diverged; or
+    logs, or folders of them."""
     batch_size: str = "batch_size"
-    """Column with the batch size."""
+    """Column with the batch size; of logs also the number, or that of each run: run7=64,run8=256."""
     samples: str = "samples"
     """Column with the data, in the unit of the batch size."""
     learning_rate: str = "learning_rate"
-    """Column with the learning rate."""
+    """Column with the learning rate; of logs also the number, or that of each run: run7=1e-3,run8=2e-3."""
     loss: str = "loss"
-    """Column with the loss."""
+    """Column with the loss; of logs also train or eval, by default evaluations where every run has them."""
     group: str | None = None
     """Column that tells grids apart, for example the model's name."""
     size: str | None = None
@@ -73,9 +79,11 @@ class FitGridCommand:
     def run(self) -> None:
         """Read, fit and print."""
         require_figure_suffix(self.plot)
-        columns: dict[str, Any] = {name: getattr(self, name) for name in COLUMNS}
+        if self.preview:
+            self.print_preview(self.files)
+            return
         grid = fit_loss_grid(
-            read_loss_grid(self.csv, **columns),
+            self._losses(),
             convention=Convention(self.reference, self.overhead),
             targets=self.target or None,
             degradation=self.degradation,
@@ -92,6 +100,15 @@ class FitGridCommand:
             _print(grid)
         for note in grid.remarks:
             print_note(note)
+
+    def _losses(self) -> dict[str, list[Any]]:
+        """Columns of the file, or of the logs."""
+        if not self.files:
+            raise ValueError("fit-grid needs a CSV file of losses, or logs: name files or folders")
+        if is_table(self.files, self.samples):
+            columns: dict[str, Any] = {name: getattr(self, name) for name in COLUMNS}
+            return read_loss_grid(self.files[0], **columns)
+        return self.grid_of_logs(self.files)
 
     def _draw(self, path: Path, grid: LossGrid) -> None:
         from sgdtheory.plotting import loss_grid  # matplotlib is slow to import

@@ -10,7 +10,8 @@ from sgdtheory._common.arguments import positive_number
 from sgdtheory.curves import LossCurve, jumps
 from sgdtheory.logs.column_names import candidates
 from sgdtheory.logs.formats.format import AbstractLogFormat
-from sgdtheory.logs.reading import Paths, read_logs
+from sgdtheory.logs.reading import read_logs
+from sgdtheory.logs.run_files import Paths
 from sgdtheory.logs.training_log import TrainingLog
 
 KINDS = {"train": "loss", "eval": "evaluation_loss"}

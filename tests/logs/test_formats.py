@@ -142,7 +142,7 @@ def test_bad_files_are_refused_with_a_sentence(name, text, message, tmp_path):
 def test_files_that_are_not_there_or_damaged(tmp_path):
     with pytest.raises(ValueError, match="cannot read .*none.csv: No such file"):
         st.logs.read_logs(tmp_path / "none.csv")
-    with pytest.raises(ValueError, match="is a folder of none of the formats"):
+    with pytest.raises(ValueError, match="holds no log of a known format"):
         st.logs.read_logs(tmp_path)
     with pytest.raises(ValueError, match="paths must name at least one file"):
         st.logs.read_logs([])
@@ -216,6 +216,16 @@ def test_folders_of_tensorboard(tmp_path):
     assert_same(logs[0], RUN)
     (alone,) = st.logs.read_logs(next((tmp_path / "runs" / "b" / "deep").iterdir()))
     assert (alone.name, alone.loss.tolist()) == ("deep", [1.5, 1.25])
+
+
+def test_a_folder_of_logs(tmp_path):
+    """At any depth, beside files that are none; a damaged one that is named is refused, one in a folder is left out."""
+    for name in ("version_0", "version_1"):
+        (tmp_path / name).mkdir()
+        writers.write_csv(tmp_path / name / "metrics.csv", RUN)
+        (tmp_path / name / "hparams.yaml").write_text("lr: 0.1\n")
+    (tmp_path / "sizes.csv").write_text("model,parameters\na,7\n")
+    assert [log.name for log in st.logs.read_logs(tmp_path)] == ["version_0/metrics", "version_1/metrics"]
 
 
 def test_a_folder_of_one_point_is_no_run(tmp_path):

@@ -256,6 +256,24 @@ def test_runs_of_one_name_are_told_apart(tmp_path):
     assert [curve.name for curve in logs] == ["r/one", "r/two"]
 
 
+def test_files_that_share_a_number_are_runs_of_their_own(tmp_path):
+    """Even where one of them has a number that the other lacks."""
+    paths = []
+    for folder, more in (("x", {}), ("y", {"evaluation_loss": 2.0})):
+        (tmp_path / folder).mkdir()
+        run = {t: {"loss": 3.0, "learning_rate": 1e-3} | more for t in range(1, 7)}
+        paths.append(writers.write_csv(tmp_path / folder / "a.csv", run))
+    assert [log.name for log in st.logs.read_logs(paths)] == ["x/a", "y/a"]
+
+
+def test_a_column_that_is_named_may_be_in_one_of_the_files(tmp_path):
+    runs = {"r": {t: {"loss": 3.0, "learning_rate": 1e-3} for t in range(1, 7)}}
+    paths = writers.write_wandb_charts(tmp_path, runs)[::2]  # losses and rates
+    (log,) = st.logs.read_logs(paths, loss="train/loss", learning_rate="train/learning_rate")
+    assert log.has("loss")
+    assert log.has("learning_rate")
+
+
 def test_settings_of_joined_files_are_kept(tmp_path):
     """Losses from one file, rates from another."""
     losses = writers.write_tensorboard_csvs(tmp_path, {t: {"loss": 3.0, "learning_rate": 0.5} for t in range(1, 6)})

@@ -1,5 +1,7 @@
 """What a preview says of a log: rows, columns, gaps, settings, what is missing; and it fits nothing."""
 
+import pytest
+
 import sgdtheory as st
 from tests.logs import make_trainer_state
 
@@ -35,6 +37,16 @@ def test_gaps_and_what_is_missing(tmp_path):
     (given,) = st.logs.preview(tmp_path / "a.csv", learning_rate="x", batch_size=4, warmup=3).logs
     assert given.sentences == ()
     assert st.logs.preview(tmp_path / "a.csv", learning_rate=0.5, batch_size=4, warmup=3).logs[0].sentences == ()
+
+
+@pytest.mark.parametrize(("count", "end"), [(8, "m7"), (9, "m7 and 1 more")])
+def test_many_unused_columns_are_counted(count, end, tmp_path):
+    header = ["step", "loss", "lr", *(f"m{number}" for number in range(count))]
+    rows = [",".join(["1"] * len(header)).replace("1", f"{t}", 1) for t in (1, 2, 9)]
+    (tmp_path / "a.csv").write_text("\n".join([",".join(header), *rows]))
+    (one,) = st.logs.preview(tmp_path / "a.csv").logs
+    assert one.notes[0].endswith(end)
+    assert one.gaps == ()  # of two distances none is usual
 
 
 def test_one_below_the_other(tmp_path):

@@ -8,10 +8,11 @@ import pytest
 from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.files import head_of
 from sgdtheory.logs.formats.key_values import KeyValues
-from sgdtheory.logs.formats.lines import number
+from sgdtheory.logs.formats.lines import AbstractTextFormat, number
 from sgdtheory.logs.formats.registry import FORMATS
 from sgdtheory.logs.reading import format_of
 from tests.logs.text_writers import PRINTINGS, megatron, olmo_core, printed, random_run, torchtitan
+from tests.logs.writers import FILES
 
 ANY = KeyValues.name, "CSV"  # any program's, asked last
 PROGRAMS = [each for each in FORMATS if each.name not in ANY]
@@ -70,15 +71,42 @@ def test_a_log_is_recognized_by_its_own_format_alone(tmp_path, name):
             assert recognized == [PRINTINGS[name].format]
 
 
+@pytest.mark.parametrize("format", FILES)
+def test_no_table_is_taken_for_a_text_log(tmp_path, format):
+    """Of the formats with rows and columns."""
+    name, write = FILES[format]
+    run = {10 * t: {"loss": 3 + 1 / t, "learning_rate": 1e-3, "evaluation_loss": 3.1} for t in range(1, 9)}
+    path = write(tmp_path / name, run)
+    lines = [each for each in FORMATS if isinstance(each, AbstractTextFormat | KeyValues)]
+    recognized = [each.name for each in lines if each.recognizes(path, head_of(path))]
+    assert recognized in ([], [KeyValues.name])
+    assert format_of(path).name != KeyValues.name
+
+
 def test_other_text_is_recognized_by_none(tmp_path):
     rng = np.random.default_rng(0)
-    words = ["the", "loss", "of", "step", "3", "iteration", "epoch:", "100/1000", "rate", "=", "|", "train", "at", "{"]
+    words = [
+        "the",
+        "loss,",
+        "of",
+        "step",
+        "3",
+        "iteration",
+        "epoch:",
+        "100/1000",
+        "rate",
+        "=",
+        "|",
+        "train",
+        "at",
+        "lr",
+    ]
     prose = "\n".join(" ".join(rng.choice(words, 12)) for _ in range(200))
-    texts = "", "hello\n", "a,b\n1,2\n", prose.replace("loss", "lost"), "\x1b[31m\n"
-    for text in texts:
+    for text in ("", "hello\n", "Dear all, here it is.\nMany thanks, yours\n", "# a\n\nb, c\n", prose, "\x1b[31m\n"):
         path = tmp_path / "other.txt"
         path.write_text(text)
-        assert [each.name for each in FORMATS if each.name != "CSV" and each.recognizes(path, head_of(path))] == []
+        with pytest.raises(ValueError, match="is a file of none of the formats that are known .*; write a CSV file"):
+            format_of(path)
 
 
 @pytest.mark.parametrize("prefix", ["[default0]:", "[rank0]: ", "  7: "])
