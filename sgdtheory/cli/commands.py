@@ -70,7 +70,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
         "fit": Entry(
             "fit.FitCommand",
-            "critical batch size from steps to a target, measured or in logs",
+            "critical batch size from steps to a target, or from logs",
             "fit steps.csv --batch-size bs --steps steps --group model --size params",
         ),
         "fit-grid": Entry(
