@@ -88,11 +88,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "predictions and critical batch size from loss curves",
             "fit-curves run1.csv run2.csv --learning-rate lr --plot curves.png",
         ),
-        "fit-sweep": Entry(
-            "fit_sweep.FitSweepCommand",
-            "critical batch size from a store of runs, and what moves it",
-            "fit-sweep runs --plot critical.png",
-        ),
     },
     "networks and sweeps of them": {
         "train": Entry(
@@ -107,6 +102,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
     },
     BRIEF: {
+        "forecast": Entry(
+            "forecast.ForecastCommand",
+            "final loss of a run under way, from its log",
+            "forecast log.csv --num-steps 24000 --schedule 'cosine final=0.1' --follow",
+        ),
         "resume": Entry(
             "resume.ResumeCommand",
             "go on with a run, to more steps or a lower target",
@@ -137,6 +137,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "add to a store the runs that its fit lacks",
             "extend-sweep runs --target-loss 0.03",
         ),
+        "fit-sweep": Entry(
+            "fit_sweep.FitSweepCommand",
+            "critical batch size from a store of runs, and what moves it",
+            "fit-sweep runs --plot critical.png",
+        ),
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
@@ -151,6 +156,7 @@ UNCLIPPED = {"--clip-norm": "no risk of clipped gradients is known in theory; sg
 REFUSED: dict[str, dict[str, str]] = {  # command → flag of others → why it has none
     "features": OF_SGD,
     "fit-curves": OF_SGD,
+    "forecast": OF_SGD,
     "risk": UNCLIPPED,
     "cbs": UNCLIPPED,
 }

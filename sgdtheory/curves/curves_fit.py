@@ -11,6 +11,7 @@ from sgdtheory._common.arguments import positive_array, positive_number, real_ar
 from sgdtheory._common.interval import Interval
 from sgdtheory.algorithms import Algorithm, Constant, LastIterate, Linear, Shape, checked_algorithm
 from sgdtheory.curves.best_rates import best_rates
+from sgdtheory.curves.forecast import Forecast, forecast_loss, run_last
 from sgdtheory.curves.law_fit import LossPrediction, band, confidence_set
 from sgdtheory.curves.laws.theory import Panelled, TheoryLaw
 from sgdtheory.curves.loss_curve import LossCurve
@@ -175,6 +176,22 @@ class CurvesFit:
                 f"curve must {'' if self.knows_batch_size else 'not '}have batch sizes, as those that were fitted"
             )
         return self._band(curve, level)
+
+    def forecast(
+        self,
+        num_steps: int,
+        *,
+        learning_rate: ArrayLike | None = None,
+        schedule: Shape | None = None,
+        run: str | None = None,
+        level: float | None = None,
+    ) -> Forecast:
+        """Where a run under way will end: `forecast_loss` of the last of these curves, or of that named `run`."""
+        law: Any = self.fitted.law
+        share = self.level if level is None else level
+        options = {"weight_decay": law.weight_decay, "optimizer": law.optimizer, "level": share}
+        curves = run_last(self.curves, run)
+        return forecast_loss(curves, num_steps, learning_rate=learning_rate, schedule=schedule, **options)
 
     def _batch_for(self, batch: float | None) -> float | None:
         if batch is None:
