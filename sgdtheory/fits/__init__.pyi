@@ -24,6 +24,9 @@ from .measurements import ExampleName as ExampleName
 from .measurements import StepsMeasurement as StepsMeasurement
 from .measurements import example_measurements as example_measurements
 from .measurements import read_measurements as read_measurements
+from .noise_scale import NoiseScaleFit as NoiseScaleFit
+from .noise_scale import NoiseScalePath as NoiseScalePath
+from .noise_scale import fit_noise_scale as fit_noise_scale
 from .power_law import PowerFit as PowerFit
 from .power_law import fit_power_law as fit_power_law
 from .power_product import PowerProduct as PowerProduct
