@@ -8,6 +8,7 @@ are unbiased at every step (McCandlish et al. 2018, appendix A.1). Their ratio i
 averaged over steps first. What is left of noise is Fieller's: with ρ the noise scale, `tr Σ − ρ‖G‖²` has the mean 0.
 """
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +17,11 @@ from scipy import special
 
 from sgdtheory._common.arguments import positive_array, real_array, share_between_0_and_1, whole_number
 
-BLOCKS = 32  # t(31) is within 4% of a normal quantile, and rows may depend on each other over 3% of the run
-FEWEST = 8  # rows: t(7) is a fifth wider than a normal quantile
-UNEVEN = 3.9  # standard deviations of the correlation of neighbouring blocks, a false alarm in 10⁴
+BLOCKS = 32  # at most: t(31) is within 4% of a normal quantile
+FEWEST_BLOCKS = 4  # t(3) is 1.6 times a normal quantile
+MEMORIES = 5  # that a block is long: neighbouring ones then share a tenth
+CHANCE = 3.9  # standard deviations of a correlation of neighbouring rows, a false alarm in 10⁴
+FEWEST = 8  # rows: with fewer, means of squares are far from normal
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +111,10 @@ class NoiseScaleFit:
         if not np.isfinite(self.interval()[1]):
             return float("nan")
         place = np.arange(squared.size)
-        terms = (place - place @ squared / squared.sum()) * (trace - trace.sum() / squared.sum() * squared)
-        share = terms.sum() ** 2 / max(terms @ terms, 1e-300)  # 0 … k; a function of Student's t where terms are alike
+        leverage = squared / squared.sum()  # of a block on ρ, which makes it lie less off ρ than it did
+        terms = (place - place @ leverage) * (trace - trace.sum() * leverage)
+        squares = (terms / (1 - leverage)) ** 2
+        share = terms.sum() ** 2 / max(squares.sum(), 1e-300)  # 0 … k; a function of Student's t where terms are alike
         freedom = squared.size - 2
         return float(2 * special.stdtr(freedom, -np.sqrt(freedom * share / max(squared.size - share, 1e-300))))
 
@@ -121,9 +126,12 @@ class NoiseScaleFit:
         if np.isnan(low):
             said.append("no noise scale fits these norms: were they interchanged, clipped, or smoothed apart?")
         elif np.isinf(high):
-            said.append("‖G‖² is not told apart from 0: log more steps, or a larger large batch")
-        if self._dependence > UNEVEN:
-            said.append("blocks of rows depend on each other, so that the interval is too narrow: were norms smoothed?")
+            said.append(
+                "‖G‖² is not told apart from 0: log more steps or a larger large batch, and leave out the first ones if "
+                "their gradients are far larger"
+            )
+        if FEWEST_BLOCKS * MEMORIES * self._memory > self.steps.size and self._memory > 1:
+            said.append("rows depend on each other, so that the interval is too narrow: give norms before smoothing")
         if self.drift < 1e-3:
             said.append("the noise scale moves along the run: see its path")
         return "; ".join(said)
@@ -157,18 +165,21 @@ class NoiseScaleFit:
         )
 
     def _blocks(self) -> np.ndarray:
-        """(2, k) sums of ‖G‖² and tr Σ over blocks of rows."""
-        rows = np.array([self.squared_gradients, self.traces])
-        starts = np.linspace(0, self.steps.size, min(BLOCKS, self.steps.size) + 1).astype(int)[:-1]
-        return np.add.reduceat(rows, starts, axis=1)
+        """(2, k) sums of ‖G‖² and tr Σ over blocks of rows, five times as long as rows depend on each other."""
+        fitting = int(self.steps.size / (MEMORIES * self._memory)) if self._memory > 1 else BLOCKS
+        number = min(BLOCKS, self.steps.size, max(FEWEST_BLOCKS, fitting))
+        starts = np.linspace(0, self.steps.size, number + 1).astype(int)[:-1]
+        return np.add.reduceat([self.squared_gradients, self.traces], starts, axis=1)
 
-    @property
-    def _dependence(self) -> float:
-        """Correlation of what neighbouring blocks lie off ρ, in standard deviations of that of independent ones."""
-        squared, trace = self._blocks()
-        off = trace - trace.sum() / squared.sum() * squared
+    @functools.cached_property
+    def _memory(self) -> float:
+        """Rows that count as one, (1 + r)/(1 − r) of neighbours' correlation r; 1 where r may be chance."""
+        off = self.traces - self.traces.sum() / self.squared_gradients.sum() * self.squared_gradients
         products = off[1:] * off[:-1]
-        return float(products.sum() / np.sqrt(max(products @ products, 1e-300)))
+        if products.sum() < CHANCE * np.sqrt(products @ products):
+            return 1.0
+        correlation = min(products.sum() / (off @ off), 1 - 1 / off.size) if off.any() else 0.0
+        return float((1 + correlation) / (1 - correlation))
 
 
 def fit_noise_scale(
