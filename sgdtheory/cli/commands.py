@@ -88,11 +88,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "predictions and critical batch size from loss curves",
             "fit-curves run1.csv run2.csv --learning-rate lr --plot curves.png",
         ),
-        "fit-sweep": Entry(
-            "fit_sweep.FitSweepCommand",
-            "critical batch size from a store of runs, and what moves it",
-            "fit-sweep runs --plot critical.png",
-        ),
     },
     "networks and sweeps of them": {
         "train": Entry(
@@ -107,6 +102,16 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
     },
     BRIEF: {
+        "noise-scale": Entry(
+            "noise_scale.NoiseScaleCommand",
+            "gradient noise scale from gradient norms in a log",
+            "noise-scale log.csv --small-batch 8 --large-batch 256",
+        ),
+        "fit-sweep": Entry(
+            "fit_sweep.FitSweepCommand",
+            "critical batch size from a store of runs, and what moves it",
+            "fit-sweep runs --plot critical.png",
+        ),
         "resume": Entry(
             "resume.ResumeCommand",
             "go on with a run, to more steps or a lower target",

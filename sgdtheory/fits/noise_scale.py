@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
+from scipy import signal, special
 
 from sgdtheory._common.arguments import positive_array, real_array, share_between_0_and_1, whole_number
 
@@ -21,6 +21,7 @@ BLOCKS = 32  # at most: t(31) is within 4% of a normal quantile
 FEWEST_BLOCKS = 4  # t(3) is 1.6 times a normal quantile
 MEMORIES = 5  # that a block is long: neighbouring ones then share a tenth
 CHANCE = 3.9  # standard deviations of a correlation of neighbouring rows, a false alarm in 10⁴
+TRENDS = 4  # windows whose trends are none of what neighbouring rows share
 FEWEST = 8  # rows: with fewer, means of squares are far from normal
 
 
@@ -103,13 +104,15 @@ class NoiseScaleFit:
     def drift(self) -> float:
         """p-value of a test that the noise scale stands still along the run, against a trend.
 
-        The statistic is `Σ_j (c_j − c̄) (tr Σ_j − ρ‖G_j‖²)` over blocks in order, c_j = j, c̄ their mean weighted with
-        ‖G_j‖², so that ρ drops out: whether tr Σ comes later in the run than ‖G‖². It is divided by the root of the sum
-        of its squared terms and held against Student's t. nan where ‖G‖² is not told apart from 0 at 95%.
+        The statistic is `Σ_j (c_j − c̄) v_j (tr Σ_j − ρ‖G_j‖²)` over blocks in order: c_j = j, v_j one over the level of
+        the block before, which makes early blocks count as late ones do, and c̄ the mean of c_j weighted with
+        v_j‖G_j‖², so that ρ drops out. It is divided by the root of the sum of its squared terms and held against
+        Student's t. nan where ‖G‖² is not told apart from 0 at 95%.
         """
-        squared, trace = self._blocks()
+        blocks = self._blocks()
         if not np.isfinite(self.interval()[1]):
             return float("nan")
+        squared, trace = blocks[:, 1:] / np.maximum(np.abs(blocks[:, :-1]).sum(0), 1e-300)
         place = np.arange(squared.size)
         leverage = squared / squared.sum()  # of a block on ρ, which makes it lie less off ρ than it did
         terms = (place - place @ leverage) * (trace - trace.sum() * leverage)
@@ -127,8 +130,8 @@ class NoiseScaleFit:
             said.append("no noise scale fits these norms: were they interchanged, clipped, or smoothed apart?")
         elif np.isinf(high):
             said.append(
-                "‖G‖² is not told apart from 0: log more steps or a larger large batch, and leave out the first ones if "
-                "their gradients are far larger"
+                "‖G‖² is not told apart from 0: log more steps or a larger large batch, and leave out the first ones "
+                "if their gradients are far larger"
             )
         if FEWEST_BLOCKS * MEMORIES * self._memory > self.steps.size and self._memory > 1:
             said.append("rows depend on each other, so that the interval is too narrow: give norms before smoothing")
@@ -173,8 +176,14 @@ class NoiseScaleFit:
 
     @functools.cached_property
     def _memory(self) -> float:
-        """Rows that count as one, (1 + r)/(1 − r) of neighbours' correlation r; 1 where r may be chance."""
-        off = self.traces - self.traces.sum() / self.squared_gradients.sum() * self.squared_gradients
+        """Rows that count as one, (1 + r)/(1 − r) of neighbours' correlation r; 1 where r may be chance.
+
+        Of what is left of S − ρG without a trend in each window: a noise scale that moves is no dependence.
+        """
+        windows = np.linspace(0, self.steps.size, TRENDS + 1).astype(int)[:-1]
+        off = signal.detrend(self.traces - self.trace / self.squared_gradient * self.squared_gradients, bp=windows[1:])
+        level = np.add.reduceat(off**2, windows) + 1e-300
+        off /= np.sqrt(np.repeat(level, np.diff(windows, append=self.steps.size)))
         products = off[1:] * off[:-1]
         if products.sum() < CHANCE * np.sqrt(products @ products):
             return 1.0

@@ -8,7 +8,7 @@ import sgdtheory as st
 from sgdtheory.fits.noise_scale import BLOCKS
 
 MICRO, PARTS = 4, 8  # b samples in each of B/b micro batches
-RUNS, ROWS = 1000, 100
+RUNS, ROWS = 600, 100
 Z = 3.9  # a false alarm in 10⁴
 
 
@@ -68,7 +68,7 @@ def unpaired_interval(found, small, large):
 @pytest.mark.parametrize("one", [False, True], ids=["mean of all", "one micro batch"])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_interval_holds_its_level_and_that_of_unpaired_norms_does_not(name, one):
-    """Of 1000 runs of 100 rows, to within what chance does in one of 10⁴; the small batch is part of the large one."""
+    """Of 600 runs of 100 rows, to within what chance does in one of 10⁴; the small batch is part of the large one."""
     problem, draw = PROBLEMS[name], np.random.default_rng(7)
     truth = problem.trace / problem.squared
     hits, unpaired = [], []
@@ -138,13 +138,13 @@ def falling(ratio_growth, draw, rows):
 
 
 def test_a_noise_scale_that_stands_still_is_not_said_to_drift_though_gradients_shrink():
-    """Of 500 runs; and one that doubles is seen in most."""
+    """Of 300 runs; and one that doubles is seen in most."""
     draw = np.random.default_rng(11)
-    still = [fit(*falling(1.0, draw, 400)) for _ in range(500)]
-    assert np.mean([each.drift < 0.05 for each in still]) < 0.05 + Z * np.sqrt(0.05 * 0.95 / 500)
-    assert np.mean([each.drift < 0.5 for each in still]) > 0.5 - Z * np.sqrt(0.25 / 500)
+    still = [fit(*falling(1.0, draw, 400)) for _ in range(300)]
+    assert np.mean([each.drift < 0.05 for each in still]) < 0.05 + Z * np.sqrt(0.05 * 0.95 / 300)
+    assert np.mean([each.drift < 0.5 for each in still]) > 0.5 - Z * np.sqrt(0.25 / 300)
     truth = POWER.trace / POWER.squared
-    assert np.mean([covered(each.interval(), truth) for each in still]) > 0.95 - Z * np.sqrt(0.05 * 0.95 / 500)
+    assert np.mean([covered(each.interval(), truth) for each in still]) > 0.95 - Z * np.sqrt(0.05 * 0.95 / 300)
     assert np.mean([fit(*falling(2.0, draw, 1000)).drift < 0.01 for _ in range(50)]) > 0.9
 
 
@@ -186,7 +186,7 @@ def test_smoothed_norms_have_an_interval_that_holds_or_a_remark(decay, rows):
 def test_variance_of_a_row(one):
     """T46, of Gaussian gradients: how many rows are needed."""
     draw, variances, mean = np.random.default_rng(6), INDEX**-1.5, 0.3 * INDEX**-0.5
-    micro = mean + draw.standard_normal((200_000, PARTS, INDEX.size)) * np.sqrt(variances / MICRO)
+    micro = mean + draw.standard_normal((100_000, PARTS, INDEX.size)) * np.sqrt(variances / MICRO)
     small = (micro**2).sum(2)
     found = fit(small[:, 0] if one else small.mean(1), (micro.mean(1) ** 2).sum(1))
     batch, square = MICRO * PARTS, (variances**2).sum()
@@ -196,8 +196,8 @@ def test_variance_of_a_row(one):
     trace = 2 * square * (PARTS + 1 if one else 1) / (PARTS - 1)
     if one:
         trace += 4 * (mean**2 @ variances) / (1 / MICRO - 1 / batch)
-    assert found.squared_gradients.var() == pytest.approx(squared, rel=0.03)  # kurtosis < 10: 4 standard errors
-    assert found.traces.var() == pytest.approx(trace, rel=0.03)
+    assert found.squared_gradients.var() == pytest.approx(squared, rel=0.05)  # kurtosis < 15: 4 standard errors
+    assert found.traces.var() == pytest.approx(trace, rel=0.05)
 
 
 def test_exact_norms_give_back_what_they_are_made_of():
