@@ -107,6 +107,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "final loss of a run under way, from its log",
             "forecast log.csv --num-steps 24000 --schedule 'cosine final=0.1' --follow",
         ),
+        "noise-scale": Entry(
+            "noise_scale.NoiseScaleCommand",
+            "gradient noise scale from gradient norms in a log",
+            "noise-scale log.csv --small-batch 8 --large-batch 256",
+        ),
         "resume": Entry(
             "resume.ResumeCommand",
             "go on with a run, to more steps or a lower target",

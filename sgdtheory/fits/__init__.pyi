@@ -35,6 +35,9 @@ from .measurements import StepsMeasurement as StepsMeasurement
 from .measurements import example_measurements as example_measurements
 from .measurements import read_measurements as read_measurements
 from .measurements import steps_text as steps_text
+from .noise_scale import NoiseScaleFit as NoiseScaleFit
+from .noise_scale import NoiseScalePath as NoiseScalePath
+from .noise_scale import fit_noise_scale as fit_noise_scale
 from .planning import plan as plan
 from .power_law import PowerFit as PowerFit
 from .power_law import fit_power_law as fit_power_law
