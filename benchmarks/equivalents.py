@@ -65,16 +65,28 @@ def power_law(
     return st.PowerLaw(a, b, int(random.choice(dimensions)), 10 ** random.uniform(-1, 1))
 
 
-def rotated(random: np.random.Generator) -> tuple[st.AbstractProblem, st.SignSGD]:
+def rotated(random: np.random.Generator) -> tuple[st.AbstractProblem, st.NonlinearMethod]:
     """signSGD in coordinates that are a random rotation, or features with correlations 0.9^|i−j|, one time in four."""
+    problem, basis = rotation(random)
+    return problem, st.SignSGD(basis=basis)
+
+
+def rotated_with_memory(random: np.random.Generator) -> tuple[st.AbstractProblem, st.NonlinearMethod]:
+    """Adam, or one time in four signs with momentum, in such coordinates."""
+    problem, basis = rotation(random)
+    return problem, replace(signum(random, 0.0) if random.random() < 0.25 else adam(random, 0.0), basis=basis)
+
+
+def rotation(random: np.random.Generator) -> tuple[st.AbstractProblem, np.ndarray]:
+    """A problem and coordinates."""
     problem = power_law(random, COUPLED_DIMENSIONS)
     places = np.arange(problem.dim or 0)
     if random.random() < 0.25:
         eigenvalue, vectors = np.linalg.eigh(0.9 ** np.abs(np.subtract.outer(places, places)))
         signal = problem.directions()[1]
-        return st.LeastSquares(eigenvalue[::-1], signal, problem.noise_variance), st.SignSGD(basis=vectors[:, ::-1])
+        return st.LeastSquares(eigenvalue[::-1], signal, problem.noise_variance), vectors[:, ::-1]
     q, r = np.linalg.qr(random.standard_normal((places.size, places.size)))
-    return problem, st.SignSGD(basis=q * np.sign(np.diag(r)))
+    return problem, q * np.sign(np.diag(r))
 
 
 def half_edge(problem: st.AbstractProblem, rows: np.ndarray, batch: int) -> float:
@@ -112,6 +124,7 @@ METHODS = {
     # every direction but the first few moves less than γ
     "normalized": Kind(normalized, capacity=(0.6, 2.5), rate=(-0.5, 2.0)),
     "rotated": Kind(drawn=rotated),
+    "rotated-memory": Kind(drawn=rotated_with_memory),
 }
 
 

@@ -5,6 +5,7 @@ from . import curves as curves
 from . import data as data
 from . import explore as explore
 from . import fits as fits
+from . import logs as logs
 from . import optimal as optimal
 from . import plotting as plot
 from . import plotting as plotting
@@ -58,6 +59,7 @@ from .fits import Convention as Convention
 from .fits import batch_ramp as batch_ramp
 from .fits import example_measurements as example_measurements
 from .fits import fit_loss_grid as fit_loss_grid
+from .fits import fit_noise_scale as fit_noise_scale
 from .fits import fit_power_law as fit_power_law
 from .fits import fit_steps_law as fit_steps_law
 from .fits import plan as plan
@@ -65,6 +67,7 @@ from .fits import read_loss_grid as read_loss_grid
 from .fits import read_measurements as read_measurements
 from .fits import sensitivity as sensitivity
 from .fits import size_dependence as size_dependence
+from .logs import read_training_log as read_training_log
 from .optimal import optimal_schedule as optimal_schedule
 from .optimal import pareto as pareto
 from .problems import AbstractProblem as AbstractProblem

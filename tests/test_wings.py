@@ -25,6 +25,7 @@ WINGS = (
     "plotting",
     "data",
     "curves",
+    "logs",
     "explore",
     "cli",
 )

@@ -70,12 +70,12 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
         "fit": Entry(
             "fit.FitCommand",
-            "critical batch size from steps to a target in a CSV file",
+            "critical batch size from steps to a target, or logs",
             "fit steps.csv --batch-size bs --steps steps --group model --size params",
         ),
         "fit-grid": Entry(
             "fit_grid.FitGridCommand",
-            "critical batch size from a grid of losses in a CSV file",
+            "critical batch size from a grid of losses, or logs",
             "fit-grid grid.csv --batch-size bs --samples tokens --plot grid.png",
         ),
         "plan": Entry(
@@ -87,11 +87,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "fit_curves.FitCurvesCommand",
             "predictions and critical batch size from loss curves",
             "fit-curves run1.csv run2.csv --learning-rate lr --plot curves.png",
-        ),
-        "fit-sweep": Entry(
-            "fit_sweep.FitSweepCommand",
-            "critical batch size from a store of runs, and what moves it",
-            "fit-sweep runs --plot critical.png",
         ),
     },
     "networks and sweeps of them": {
@@ -107,6 +102,16 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
     },
     BRIEF: {
+        "forecast": Entry(
+            "forecast.ForecastCommand",
+            "final loss of a run under way, from its log",
+            "forecast log.csv --num-steps 24000 --schedule 'cosine final=0.1' --follow",
+        ),
+        "noise-scale": Entry(
+            "noise_scale.NoiseScaleCommand",
+            "gradient noise scale from gradient norms in a log",
+            "noise-scale log.csv --small-batch 8 --large-batch 256",
+        ),
         "resume": Entry(
             "resume.ResumeCommand",
             "go on with a run, to more steps or a lower target",
@@ -137,6 +142,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "add to a store the runs that its fit lacks",
             "extend-sweep runs --target-loss 0.03",
         ),
+        "fit-sweep": Entry(
+            "fit_sweep.FitSweepCommand",
+            "critical batch size from a store of runs, and what moves it",
+            "fit-sweep runs --plot critical.png",
+        ),
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
@@ -151,6 +161,7 @@ UNCLIPPED = {"--clip-norm": "no risk of clipped gradients is known in theory; sg
 REFUSED: dict[str, dict[str, str]] = {  # command → flag of others → why it has none
     "features": OF_SGD,
     "fit-curves": OF_SGD,
+    "forecast": OF_SGD,
     "risk": UNCLIPPED,
     "cbs": UNCLIPPED,
 }

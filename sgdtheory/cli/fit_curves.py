@@ -9,7 +9,8 @@ import numpy as np
 import tyro
 from rich.table import Table
 
-from sgdtheory._common.files import csv_text, write_atomically
+from sgdtheory._common.files import write_atomically
+from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, log_notes
 from sgdtheory.cli.output import (
     interval_text,
     live_line,
@@ -38,41 +39,28 @@ EXAMPLE_DECAY = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitCurvesCommand:
+class FitCurvesCommand(LogFlags):
     """Fit the theory's loss, L0 plus the risk of SGD on a power law, to loss curves, and predict others.
 
-    Curves of one model under different learning rates are fitted together. Without files it takes language models that
-    come with the package: three of nine curves are fitted, six predicted.
+    Files are logs as other programs write them, recognized by content: trainer_state.json, W&B's exports, TensorBoard
+    folders, text logs, CSV. Curves of one model under different learning rates are fitted together. Without files it
+    takes language models that come with the package: three of nine curves are fitted, six predicted.
     """
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "curves": ("csv", "hold_out", "example"),
-        "columns": ("step", "learning_rate", "loss", "batch_size", "curve", "group"),
-        "training": ("warmup", "weight_decay", "optimizer"),
+        "curves": ("logs", "hold_out", "example"),
+        **LOG_GROUPS,
+        "training": ("weight_decay", "optimizer"),
         "critical batch size": ("num_samples", "max_learning_rate", "overhead"),
         "output": ("level", "steps_csv", "plot", "json"),
     }
 
-    csv: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """CSV files with a header, one row a logged step; without --curve each file is a curve."""
+    logs: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
+    """Logs: files or folders, of one run each unless the format or --curve says otherwise."""
     hold_out: tuple[str, ...] = ()
     """Names of curves that are predicted instead of fitted."""
     example: str = "100M"
     """Which example is fitted where no file is given: 25M, 100M or 400M."""
-    step: str = "step"
-    """Column with the number of the step."""
-    learning_rate: str = "learning_rate"
-    """Column with its learning rate."""
-    loss: str = "loss"
-    """Column with the loss."""
-    batch_size: str | None = None
-    """Column with the batch size, or the number; None: not known, it counts in batches of the runs then."""
-    curve: str | None = None
-    """Column that tells the curves of a file apart."""
-    group: str | None = None
-    """Column that tells models apart: each is fitted on its own."""
-    warmup: float = 0.0
-    """Steps of linear warm-up before the first row."""
     weight_decay: float | None = None
     """Weight decay of AdamW; None: none."""
     optimizer: Literal["sgd", "adam"] = "sgd"
@@ -95,12 +83,15 @@ class FitCurvesCommand:
     def run(self) -> None:
         """Fit, predict and print."""
         require_figure_suffix(self.plot)
+        if self.preview:
+            self._preview()
+            return
         reports, notes = [], []
-        for group, curves in self._groups().items():
-            fitted, others = self._split(curves)
-            found = self._fit(fitted)
+        for group, curves in self.groups().items():
+            notes += log_notes(curves)
+            found, others = self.fitted(curves)
             critical = found.critical_batch_size(
-                self.num_samples or self._longest(curves),
+                self.num_samples or longest(curves),
                 max_learning_rate=self.max_learning_rate,
                 overhead=self.overhead,
             )
@@ -121,24 +112,32 @@ class FitCurvesCommand:
 
     def _steps(self, reports: list["Report"]) -> str:
         """CSV with the columns of `fit` and `plan`."""
-        rows = []
+        from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsMeasurement, steps_text
+
+        measurements, remarks = [], {"num_samples": [], "target_loss": []}
         for each in reports:
-            for samples, loss in zip(each.critical.num_samples, each.critical.loss, strict=True):
-                law = each.found.steps_law(float(samples), max_learning_rate=self.max_learning_rate)
+            for samples, size, ends, loss in zip(*each.critical[:4], strict=True):
+                convention = Convention(None, self.overhead)
+                low, high = ends.tolist()
+                critical = FittedCriticalBatchSize(float(size), low, high, convention, each.found.level)
+                options = {"max_learning_rate": self.max_learning_rate, "critical": critical}
+                law = each.found.steps_law(float(samples), **options)
                 name = " ".join(filter(None, [each.group, f"loss {loss:.4f}"]))
-                rows += [(name, *point, "yes") for point in zip(law.batch_sizes, law.steps, strict=True)]
-        return csv_text(("group", "batch_size", "steps", "computed"), rows)
+                measurements.append(StepsMeasurement(name, np.nan, law.batch_sizes, law.steps, None, True, critical))
+                remarks["num_samples"].append(samples)
+                remarks["target_loss"].append(loss)
+        return steps_text(measurements, remarks=remarks)
 
-    def _groups(self) -> dict[str, list["LossCurve"]]:
-        from sgdtheory.curves import example_loss_curves, read_loss_curves
+    def _preview(self) -> None:
+        if not self.logs:
+            raise ValueError("preview needs files: name logs")
+        self.print_preview(self.logs)
 
-        if self.csv:
-            names = ("step", "learning_rate", "loss", "batch_size", "group")
-            columns: dict[str, Any] = {name: getattr(self, name) for name in names}
-            columns["batch_size"] = _number_or_text(self.batch_size)
-            curves = read_loss_curves(self.csv, **columns, run=self.curve, warmup=self.warmup)
-        else:
-            curves = list(example_loss_curves(self.example).values())
+    def groups(self) -> dict[str, list["LossCurve"]]:
+        """The curves of each model."""
+        from sgdtheory.curves import example_loss_curves
+
+        curves = self.read_curves(self.logs) if self.logs else list(example_loss_curves(self.example).values())
         groups: dict[str, list[LossCurve]] = {}
         for curve in curves:
             groups.setdefault(curve.group, []).append(curve)
@@ -147,7 +146,7 @@ class FitCurvesCommand:
     def _split(self, curves: list["LossCurve"]) -> tuple[list["LossCurve"], list["LossCurve"]]:
         """Those that are fitted, and those that are held out."""
         names = [curve.name for curve in curves]
-        held = self.hold_out if self.csv or self.hold_out else [name for name in names if name not in EXAMPLE_FITTED]
+        held = self.hold_out if self.logs or self.hold_out else [name for name in names if name not in EXAMPLE_FITTED]
         missing = [name for name in held if name not in names]
         if missing:
             raise ValueError(f"hold-out must name curves, got {missing[0]}; there are {', '.join(names)}")
@@ -156,17 +155,15 @@ class FitCurvesCommand:
             raise ValueError("hold-out must leave curves to fit, got all of them; name fewer")
         return fitted, [curve for curve in curves if curve.name in held]
 
-    def _fit(self, curves: list["LossCurve"]) -> "CurvesFit":
+    def fitted(self, curves: list["LossCurve"]) -> tuple["CurvesFit", list["LossCurve"]]:
+        """The fit of a model's curves, and those that are held out of it."""
         from sgdtheory.curves import fit_loss_curves
 
-        decay = self.weight_decay if self.csv or self.weight_decay is not None else EXAMPLE_DECAY
+        chosen, others = self._split(curves)
+        decay = self.weight_decay if self.logs or self.weight_decay is not None else EXAMPLE_DECAY
         with live_line("fitting", str) as show:
             options = {"weight_decay": decay, "optimizer": self.optimizer}
-            return fit_loss_curves(curves, **options, level=self.level, progress=show)
-
-    def _longest(self, curves: list["LossCurve"]) -> tuple[float, ...]:
-        ends = [curve.step[-1] * (1.0 if curve.batch_size is None else curve.batch_size[-1]) for curve in curves]
-        return (float(np.max(ends)),)
+            return fit_loss_curves(chosen, **options, level=self.level, progress=show), others
 
     def _tables(self, report: "Report") -> list[Table]:
         found, others, critical = report.found, report.others, report.critical
@@ -196,6 +193,12 @@ class FitCurvesCommand:
         return [*tables, sizes]
 
 
+def longest(curves: "Sequence[LossCurve]") -> tuple[float, ...]:
+    """Samples that the longest curve has seen, in batches of it where batch sizes are not known."""
+    ends = [curve.step[-1] * (1.0 if curve.batch_size is None else curve.batch_size[-1]) for curve in curves]
+    return (float(np.max(ends)),)
+
+
 class Report(NamedTuple):
     """What was found of one group."""
 
@@ -203,13 +206,6 @@ class Report(NamedTuple):
     found: "CurvesFit"
     others: list["LossCurve"]
     critical: "CurvesCriticalBatchSize"
-
-
-def _number_or_text(value: str | None) -> str | float | None:
-    try:
-        return value if value is None else float(value)
-    except ValueError:
-        return value
 
 
 def _errors_table(title: str, found: "CurvesFit", curves: "Sequence[LossCurve]") -> Table:

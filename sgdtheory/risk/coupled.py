@@ -11,7 +11,7 @@ and of an average's `S ← ρS + ωδ` Cov(δ, S) ← (1 − γD)(ρ Cov(δ, S) 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -64,6 +64,18 @@ class CoupledField(ABC):
         """Relative error of risks after so many steps at B, as measured by benchmarks/equivalents.py."""
 
     @abstractmethod
+    def run(self, *parts: Any) -> "CoupledRun":
+        """A run of it, from the parts of a CoupledRun."""
+
+
+class CoupledReaction(CoupledField):
+    """Of a method that keeps nothing."""
+
+    def run(self, *parts: Any) -> "CoupledRun":
+        """Of means and covariances of δ alone."""
+        return CoupledRun(*parts)
+
+    @abstractmethod
     def react(self, seen: Seen, batch: float) -> Reaction:
         """What steps are, given what coordinates see and B."""
 
@@ -90,7 +102,7 @@ class CoupledRun:
     frozen: float
     course: Course
     plateaus: bool
-    field: CoupledField
+    field: Any
 
     lasting: ClassVar[bool] = True  # what was in doubt once is so for ever, in iterates too
 
@@ -327,4 +339,4 @@ def coupled_run(problem: AbstractProblem, course: Course, plateaus: bool, field:
     origin = np.where(seen, np.sqrt(signal / np.where(seen, eigenvalue, 1.0)), 0.0)
     frozen = float(signal[~seen].sum())
     square = np.eye(dim) if rows is None else rows
-    return CoupledRun(eigenvalue, origin, square, problem.noise_variance, frozen, course, plateaus, field)
+    return field.run(eigenvalue, origin, square, problem.noise_variance, frozen, course, plateaus, field)

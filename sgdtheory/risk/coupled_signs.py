@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from sgdtheory.algorithms import Basis
-from sgdtheory.risk.coupled import CoupledField
+from sgdtheory.risk.coupled import CoupledReaction
 from sgdtheory.risk.field import ERROR
 from sgdtheory.risk.sign_covariance import Reaction, Seen, signs
 
 
 @dataclass(frozen=True)
-class CoupledSigns(CoupledField):
+class CoupledSigns(CoupledReaction):
     """`w ← w − γ sign(g)`."""
 
     basis: Basis

@@ -1,6 +1,6 @@
 """Which methods have a field.
 
-The loss T does not fluctuate; coordinates are eigenvectors, or for signs any. Given χ, the length of a batch's
+The loss T does not fluctuate; coordinates are eigenvectors, or for signs and Adam any. Given χ, the length of a batch's
 residuals in units of √T, the gradient's coordinates are Gaussian (THEORY.md T36).
 """
 
@@ -10,8 +10,9 @@ from typing import Any
 from sgdtheory.algorithms import Adam, NonlinearMethod, NormalizedSGD, SignSGD
 from sgdtheory.risk.adam_field import AdamField
 from sgdtheory.risk.coupled import CoupledField
+from sgdtheory.risk.coupled_momentum import CoupledMomentum
 from sgdtheory.risk.coupled_signs import CoupledSigns
-from sgdtheory.risk.field import Field
+from sgdtheory.risk.field import Field, MomentumField
 from sgdtheory.risk.normalized_field import NormalizedField
 from sgdtheory.risk.sign_field import SignField, SignMomentumField
 
@@ -46,4 +47,6 @@ def field_of(method: NonlinearMethod) -> Field | CoupledField | None:
     found = known(method) if known else None
     if found is None or method.basis == "eigenvectors":
         return found
+    if isinstance(found, MomentumField):
+        return CoupledMomentum(method.basis, found)
     return CoupledSigns(method.basis) if isinstance(found, SignField) else None

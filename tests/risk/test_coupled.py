@@ -11,7 +11,7 @@ import sgdtheory as st
 from sgdtheory.algorithms import Basis, Course
 from sgdtheory.algorithms.coordinates import Coordinates, random_rotation
 from sgdtheory.risk import chebyshev, coupled, fields
-from sgdtheory.risk.coupled import CoupledField, coupled_run
+from sgdtheory.risk.coupled import CoupledReaction, coupled_run
 from sgdtheory.risk.coupled_signs import CoupledSigns
 from sgdtheory.risk.moments import Keeping
 from sgdtheory.risk.sign_covariance import Reaction, Seen, sign_covariance, signs
@@ -99,7 +99,7 @@ def test_names_and_signs_of_coordinates_do_not_matter():
 
 
 @dataclass(frozen=True)
-class Plain(CoupledField):
+class Plain(CoupledReaction):
     """SGD (THEORY.md T2, T7): the identity in the place of the sign."""
 
     basis: Basis
@@ -233,8 +233,7 @@ def test_no_noise_is_the_path_of_the_mean():
             st.SignSGD(basis=np.eye(4)),
             "one row for each of the problem's 12 directions, got 4",
         ),
-        (PROBLEM, st.SignSGD(0.9, basis="random"), "where risks are exact, got SignSGD"),
-        (PROBLEM, st.Adam(basis=np.eye(12)), "where risks are exact, got Adam"),
+        (PROBLEM, st.Adam(0.99, 0.9, basis=np.eye(12)), "where risks are exact, got Adam"),
     ],
 )
 def test_what_is_refused(problem, method, sentence):
