@@ -32,6 +32,7 @@ SHOWN = {  # file → name of the figure
     "theory_meets_network.png": "theory_meets_network",
     **{f"{name}.png": name for name in ("data_law", "data_law_critical", "ablations")},
     "optimizers_networks.png": "optimizers_networks_teacher",
+    "optimizers_networks_text.png": "optimizers_networks_text",
     **{f"{name}.png": name for name in ("learning_rate_transfer", "averaging")},
     "averages_exponents.png": "averages_exponents",
     "schedules_risk.png": "schedules_risk",

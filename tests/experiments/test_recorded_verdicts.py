@@ -121,7 +121,11 @@ JUDGES: dict[str, tuple[Any, type | None, Callable[[Any, Any], Sequence[Verdict]
     "optimizers_networks": (
         optimizers_networks,
         optimizers_networks.Row,
-        lambda config, rows: optimizers_networks.verdicts_of(config, rows, "teacher", 0.0),
+        lambda config, rows: [
+            verdict
+            for task in ("teacher", "text")
+            for verdict in optimizers_networks.verdicts_of(config, rows, task, 0.0)
+        ],
     ),
     "ramp_or_decay": (ramp_or_decay, ramp_or_decay.Row, of_ramps),
     "rate_rule": (rate_rule, rate_rule.Row, lambda config, rows: rate_rule._verdicts(config, rows, 0.0)),
