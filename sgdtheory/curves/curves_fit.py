@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import positive_array, positive_number, real_array, share_between_0_and_1, whole_number
+from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1
 from sgdtheory._common.interval import Interval
-from sgdtheory.algorithms import Algorithm, Constant, LastIterate, Linear, Shape, checked_algorithm
+from sgdtheory.algorithms import Linear, Shape
 from sgdtheory.curves.best_rates import best_rates
 from sgdtheory.curves.forecast import Forecast, forecast_loss, run_last
+from sgdtheory.curves.given_rates import checked_shape, rates_of
 from sgdtheory.curves.law_fit import LossPrediction, band, confidence_set
 from sgdtheory.curves.laws.theory import Panelled, TheoryLaw
 from sgdtheory.curves.loss_curve import LossCurve
@@ -162,7 +163,7 @@ class CurvesFit:
         Raises:
             ValueError: an argument outside its range.
         """
-        rates = _rates(learning_rate, num_steps, schedule)
+        rates = rates_of(learning_rate, num_steps, schedule)
         batch = None if batch_size is None else positive_number("batch_size", batch_size)
         steps = np.unique(np.round(np.concatenate([np.linspace(0, rates.size, POINTS // 2), _dense(rates.size)])))
         shown = np.append(rates, rates[-1])[steps.astype(int)]
@@ -237,7 +238,7 @@ class CurvesFit:
         """
         samples = np.atleast_1d(positive_array("num_samples", num_samples))
         top = self._top(max_learning_rate)
-        shape = _checked_shape(schedule)
+        shape = checked_shape(schedule)
         extra = positive_number("overhead", overhead)
 
         def log_sizes(points: np.ndarray, each: float) -> np.ndarray:
@@ -315,7 +316,7 @@ class CurvesFit:
             and as much data or, where the noise of a step multiplies, more.
         """
         samples = positive_number("num_samples", num_samples)
-        shape = _checked_shape(schedule)
+        shape = checked_shape(schedule)
         if critical is None:
             how = {"schedule": shape, "max_learning_rate": max_learning_rate, "overhead": overhead}
             found = self.critical_batch_size(samples, **how)
@@ -388,22 +389,3 @@ def _at_least(samples: np.ndarray) -> str:
     sizes = ", ".join(f"{each:g}" for each in samples)
     fewest = f"{FEWEST_STEPS_OF_TABLE:g}"
     return f"D = {sizes}: B* is D/{fewest} or more, since runs of fewer than {fewest} steps are not looked at"
-
-
-def _checked_shape(schedule: Shape) -> Shape:
-    return checked_algorithm(Algorithm(schedule=schedule, average=LastIterate())).schedule
-
-
-def _rates(learning_rate: ArrayLike, num_steps: int | None, schedule: Shape | None) -> np.ndarray:
-    rates = real_array("learning_rate", learning_rate)
-    if rates.ndim == 0:
-        if num_steps is None:
-            raise ValueError("num_steps must be given beside a single learning_rate: how long the run is")
-        count = whole_number("num_steps", num_steps, 2)
-        shape = _checked_shape(Constant() if schedule is None else schedule)
-        return positive_number("learning_rate", float(rates)) * shape.factors(np.arange(count), count)
-    if rates.ndim != 1 or rates.size < 2 or not (np.isfinite(rates) & (rates >= 0)).all():
-        raise ValueError(f"learning_rate must be a number or one of 0 or more for each step, got shape {rates.shape}")
-    if schedule is not None or num_steps not in (None, rates.size):
-        raise ValueError("learning_rate has every step already: leave schedule and num_steps out")
-    return rates
