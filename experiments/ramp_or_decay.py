@@ -138,7 +138,9 @@ def _compare(config: Config, item: tuple[tuple[float, float], str, float]) -> li
 def _least(risk: Callable[[float], float], shares: tuple[float, ...], risks: np.ndarray) -> tuple[float, float]:
     """The best share of the edge, up to the largest that is given, and its risk."""
     bounds = np.log(LEAST_SHARE), np.log(max(shares))
-    found = minimize_scalar(lambda log: risk(np.exp(log)), bounds=bounds, method="bounded", options={"xatol": 0.02})
+    found: Any = minimize_scalar(
+        lambda log: risk(np.exp(log)), bounds=bounds, method="bounded", options={"xatol": 0.02}
+    )
     return min(
         (float(np.exp(found.x)), float(found.fun)), (shares[risks.argmin()], float(risks.min())), key=itemgetter(1)
     )
