@@ -1,3 +1,4 @@
+from . import advice as advice
 from . import algorithms as algorithms
 from . import bounds as bounds
 from . import critical as critical
