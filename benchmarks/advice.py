@@ -6,9 +6,13 @@ beside other rules. `--curves` computes anew the best learning rates that `sgdth
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
 import sgdtheory as st
 
@@ -23,9 +27,12 @@ PROBLEMS = (  # capacity a, source b, samples D: below, between and above the bo
 )
 METHODS = {"sgd": st.SGD(), "sign": st.SignSGD(), "adam": st.Adam(0.9, 0.95)}
 FEWEST_STEPS = 16  # below a schedule is a handful of numbers
+FACTORS = 1 / 16, 1 / 4, 4.0, 16.0
+NUM_PROBLEMS = 8
+RULES = {"γ kept": 0.0, "√B": 0.5, "B": 1.0}
 
 
-def algorithm(method: st.SGD | st.SignSGD | st.Adam) -> st.Algorithm:
+def algorithm(method: Any) -> st.Algorithm:
     """A linear decay to the last iterate."""
     return st.Algorithm(method, schedule=st.Linear(), average=st.LastIterate())
 
@@ -55,12 +62,75 @@ def write_curves() -> None:
     CURVES.write_text(f"[\n{lines}\n]\n")
 
 
+def method_of(name: str, beta1: float | None, beta2: float | None) -> Any:
+    """The method with the memories of a setup."""
+    if name == "momentum":
+        return st.HeavyBall(beta1 or 0.0)
+    return st.Adam(beta1 or 0.0, beta2 or 0.0) if name == "adam" else METHODS[name]
+
+
+def losses(name: str, seed: int) -> Iterator[tuple[bool, dict[str, float]]]:
+    """Whether both batch sizes are at most B*, and the risk of each rule over the least at the new batch size, less 1."""
+    random = np.random.default_rng(seed)
+    betas: dict[str, float] = {"adam": {"beta1": 0.9, "beta2": 0.95}, "momentum": {"beta1": 0.9}}.get(name, {})
+    for _ in range(NUM_PROBLEMS):
+        problem = st.PowerLaw(random.uniform(1.2, 3.0), random.uniform(1.3, 4.0))
+        samples = 10 ** random.uniform(4, 5.5)
+        kept = algorithm(method_of(name, betas.get("beta1"), betas.get("beta2")))
+        found = st.critical_batch_size(problem, num_samples=samples, algorithm=kept, curve=False)
+        critical = float(found.batch_size)
+        for factor in FACTORS:
+            most = samples / 32 / max(1, factor)
+            batch = round(np.exp(random.uniform(np.log(max(1, 1 / factor)), np.log(most))))
+            new = max(1, round(batch * factor))
+            rate = float(
+                st.optimal_learning_rate(problem, batch_size=batch, num_samples=samples, algorithm=kept).learning_rate
+            )
+            setup = {"batch_size": batch, "learning_rate": rate, **betas}
+            blind = st.change_batch_size(setup, new, optimizer=name).settings
+            known = st.change_batch_size(setup | {"critical_batch_size": critical}, new, optimizer=name).settings
+            advised = algorithm(method_of(name, known.beta1, known.beta2))
+            at = {"batch_size": new, "num_samples": samples}
+            best = {
+                way: float(st.optimal_learning_rate(problem, algorithm=each, **at).risk)
+                for way, each in (("advised", advised), ("kept", kept))
+            }
+            least = min(best.values())
+
+            def loss(value: float, way: st.Algorithm = advised) -> float:
+                risk = st.excess_risk(problem, learning_rate=value, algorithm=way, **at)
+                return float(np.asarray(risk.total)) / least - 1
+
+            rules = {"advice, B* known": loss(known.learning_rate), "advice": loss(blind.learning_rate)}
+            rules |= {rule: loss(rate * (new / batch) ** power) for rule, power in RULES.items()}
+            rules["advice, β kept"] = loss(known.learning_rate, kept)
+            rules["β advised, γ tuned"] = best["advised"] / least - 1
+            rules["β kept, γ tuned"] = best["kept"] / least - 1
+            yield max(batch, new) <= critical, rules
+
+
+def table() -> Table:
+    """Medians and 90% quantiles, where both batch sizes are at most B* and where one is not."""
+    shown = Table("optimizer", "B", "settings", "rule", "median", "90%", "worst")
+    for name in ("sgd", "momentum", "sign", "adam"):
+        found = list(losses(name, seed=len(name)))
+        for below, where in ((True, "up to B*"), (False, "beyond B*")):
+            here = [rules for inside, rules in found if inside == below]
+            for rule in here[0] if here else ():
+                values = np.array([rules[rule] for rules in here])
+                numbers = (np.median(values), np.quantile(values, 0.9), values.max())
+                shown.add_row(name, where, str(len(here)), rule, *(f"{100 * number:.3g}%" for number in numbers))
+    return shown
+
+
 def main() -> None:
     """Curves, or the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--curves", action="store_true", help="compute the best learning rates anew")
     if parser.parse_args().curves:
         write_curves()
+    else:
+        Console(width=120).print(table())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,47 @@
+"""β₁, β₂ and weight decay after a change of batch size: memories kept in samples.
+
+A memory of 1/(1 − β) steps is one of B/(1 − β) samples; its half-life in samples stays where `β' = β^{B'/B}`. AdamW's
+weights are an average of the last 1/(γλ) steps of updates (Wang & Aitchison 2024), which stays in samples where
+γ'λ'/B' = γλ/B.
+"""
+
+from sgdtheory.advice.row import AdviceRow, Estimate
+from sgdtheory.advice.setup import TrainingSetup
+
+
+def momentum_row(current: TrainingSetup, new: float, family: str) -> AdviceRow | None:
+    """β₁."""
+    if current.beta1 is None:
+        return None
+    scaled = current.beta1 ** (new / current.batch_size)
+    low, high = sorted((scaled, current.beta1))
+    if family == "sgd":
+        reason = (
+            "kept: while noise dominates only γ/(1 − β) counts, and near B* momentum is what large batches need "
+            "(a shorter memory costs up to 120% of the risk there, in theory)"
+        )
+        return AdviceRow(
+            "beta1", current.beta1, current.beta1, low, high, reason, "finding: momentum; benchmarks.advice"
+        )
+    reason = "half-life in samples kept; keeping β₁ itself makes ±5% of the risk in theory, more where steps are few"
+    return AdviceRow("beta1", current.beta1, scaled, low, high, reason, "T38, T39; arXiv 2205.10287")
+
+
+def second_moment_row(current: TrainingSetup, new: float) -> AdviceRow | None:
+    """β₂."""
+    if current.beta2 is None:
+        return None
+    scaled = current.beta2 ** (new / current.batch_size)
+    low, high = sorted((scaled, current.beta2))
+    reason = "half-life in samples kept: in theory that gains up to 2% of the risk going down, and costs 0.5% going up"
+    return AdviceRow("beta2", current.beta2, scaled, low, high, reason, "T38; finding: small_batches; arXiv 2507.07101")
+
+
+def weight_decay_row(current: TrainingSetup, new: float, rate: AdviceRow) -> AdviceRow | None:
+    """λ, with γ' and its range."""
+    if current.weight_decay is None:
+        return None
+    factors = Estimate(rate.new, rate.low, rate.high).times(1 / current.learning_rate).power(-1)
+    found = factors.times(current.weight_decay * new / current.batch_size)
+    reason = "time-scale 1/(γλ) of AdamW's average kept in samples: γλ ∝ B; the range is that of γ"
+    return AdviceRow("weight_decay", current.weight_decay, *found, reason, "arXiv 2405.13698, 2505.13738")
