@@ -1,4 +1,4 @@
-"""What advice on the batch size rests on: `python -m benchmarks.advice [--curves]`.
+"""What advice on the batch size rests on: `python -m benchmarks.advice [--curves | --optimizer …]`.
 
 Without arguments: what the advised setting loses over the best learning rate of the new batch size, on random problems,
 beside other rules. `--curves` computes anew the best learning rates that `sgdtheory.advice` carries.
@@ -29,6 +29,7 @@ METHODS = {"sgd": st.SGD(), "sign": st.SignSGD(), "adam": st.Adam(0.9, 0.95)}
 FEWEST_STEPS = 16  # below a schedule is a handful of numbers
 FACTORS = 1 / 16, 1 / 4, 4.0, 16.0
 NUM_PROBLEMS = 8
+BETAS = {"adam": {"beta1": 0.9, "beta2": 0.95}, "momentum": {"beta1": 0.9}}
 RULES = {"γ kept": 0.0, "√B": 0.5, "B": 1.0}
 
 
@@ -69,57 +70,67 @@ def method_of(name: str, beta1: float | None, beta2: float | None) -> Any:
     return st.Adam(beta1 or 0.0, beta2 or 0.0) if name == "adam" else METHODS[name]
 
 
-def losses(name: str, seed: int) -> Iterator[tuple[bool, dict[str, float]]]:
-    """Whether both batch sizes are at most B*, and the risk of each rule over the least at the new batch size, less 1."""
+def risk(problem: st.PowerLaw, rate: float, algorithm: st.Algorithm, at: dict[str, float]) -> float:
+    """Excess risk at a learning rate."""
+    return float(np.asarray(st.excess_risk(problem, learning_rate=rate, algorithm=algorithm, **at).total))
+
+
+def best(problem: st.PowerLaw, algorithm: st.Algorithm, at: dict[str, float]) -> tuple[float, float]:
+    """Best learning rate, and the least risk."""
+    found = st.optimal_learning_rate(problem, algorithm=algorithm, **at)
+    return float(found.learning_rate), float(found.risk)
+
+
+def rules(name: str, problem: st.PowerLaw, samples: float, batch: int, new: int, critical: float) -> dict[str, float]:
+    """The risk of each rule at the new batch size over the least one, less 1."""
+    betas = BETAS.get(name, {})
+    kept = algorithm(method_of(name, betas.get("beta1"), betas.get("beta2")))
+    rate, _ = best(problem, kept, {"batch_size": batch, "num_samples": samples})
+    setup = {"batch_size": batch, "learning_rate": rate, **betas}
+    blind = st.change_batch_size(setup, new, optimizer=name).settings
+    known = st.change_batch_size(setup | {"critical_batch_size": critical}, new, optimizer=name).settings
+    advised = algorithm(method_of(name, known.beta1, known.beta2))
+    at = {"batch_size": new, "num_samples": samples}
+    least_advised = best(problem, advised, at)[1]
+    least_kept = best(problem, kept, at)[1]
+    risks = {
+        "advice, B* known": risk(problem, known.learning_rate, advised, at),
+        "advice": risk(problem, blind.learning_rate, advised, at),
+        **{rule: risk(problem, rate * (new / batch) ** power, advised, at) for rule, power in RULES.items()},
+    }
+    if betas:
+        risks |= {"β advised, γ tuned": least_advised, "β kept, γ tuned": least_kept}
+    return {rule: value / min(least_advised, least_kept) - 1 for rule, value in risks.items()}
+
+
+def losses(name: str, seed: int) -> Iterator[tuple[str, dict[str, float]]]:
+    """Where both batch sizes lie against B*, and what each rule loses."""
     random = np.random.default_rng(seed)
-    betas: dict[str, float] = {"adam": {"beta1": 0.9, "beta2": 0.95}, "momentum": {"beta1": 0.9}}.get(name, {})
     for _ in range(NUM_PROBLEMS):
         problem = st.PowerLaw(random.uniform(1.2, 3.0), random.uniform(1.3, 4.0))
         samples = 10 ** random.uniform(4, 5.5)
+        betas = BETAS.get(name, {})
         kept = algorithm(method_of(name, betas.get("beta1"), betas.get("beta2")))
         found = st.critical_batch_size(problem, num_samples=samples, algorithm=kept, curve=False)
         critical = float(found.batch_size)
         for factor in FACTORS:
-            most = samples / 32 / max(1, factor)
+            most = samples / FEWEST_STEPS / 2 / max(1, factor)
             batch = round(np.exp(random.uniform(np.log(max(1, 1 / factor)), np.log(most))))
             new = max(1, round(batch * factor))
-            rate = float(
-                st.optimal_learning_rate(problem, batch_size=batch, num_samples=samples, algorithm=kept).learning_rate
-            )
-            setup = {"batch_size": batch, "learning_rate": rate, **betas}
-            blind = st.change_batch_size(setup, new, optimizer=name).settings
-            known = st.change_batch_size(setup | {"critical_batch_size": critical}, new, optimizer=name).settings
-            advised = algorithm(method_of(name, known.beta1, known.beta2))
-            at = {"batch_size": new, "num_samples": samples}
-            best = {
-                way: float(st.optimal_learning_rate(problem, algorithm=each, **at).risk)
-                for way, each in (("advised", advised), ("kept", kept))
-            }
-            least = min(best.values())
-
-            def loss(value: float, way: st.Algorithm = advised) -> float:
-                risk = st.excess_risk(problem, learning_rate=value, algorithm=way, **at)
-                return float(np.asarray(risk.total)) / least - 1
-
-            rules = {"advice, B* known": loss(known.learning_rate), "advice": loss(blind.learning_rate)}
-            rules |= {rule: loss(rate * (new / batch) ** power) for rule, power in RULES.items()}
-            rules["advice, β kept"] = loss(known.learning_rate, kept)
-            rules["β advised, γ tuned"] = best["advised"] / least - 1
-            rules["β kept, γ tuned"] = best["kept"] / least - 1
-            yield max(batch, new) <= critical, rules
+            where = "up to B*" if max(batch, new) <= critical else "beyond B*"
+            yield where, rules(name, problem, samples, batch, new, critical)
 
 
-def table() -> Table:
+def table(name: str) -> Table:
     """Medians and 90% quantiles, where both batch sizes are at most B* and where one is not."""
     shown = Table("optimizer", "B", "settings", "rule", "median", "90%", "worst")
-    for name in ("sgd", "momentum", "sign", "adam"):
-        found = list(losses(name, seed=len(name)))
-        for below, where in ((True, "up to B*"), (False, "beyond B*")):
-            here = [rules for inside, rules in found if inside == below]
-            for rule in here[0] if here else ():
-                values = np.array([rules[rule] for rules in here])
-                numbers = (np.median(values), np.quantile(values, 0.9), values.max())
-                shown.add_row(name, where, str(len(here)), rule, *(f"{100 * number:.3g}%" for number in numbers))
+    found = list(losses(name, seed=len(name)))
+    for where in ("up to B*", "beyond B*"):
+        here = [values for place, values in found if place == where]
+        for rule in here[0] if here else ():
+            values = np.array([each[rule] for each in here])
+            numbers = np.median(values), np.quantile(values, 0.9, method="lower"), values.max()
+            shown.add_row(name, where, str(len(here)), rule, *(f"{100 * number:.3g}%" for number in numbers))
     return shown
 
 
@@ -127,10 +138,13 @@ def main() -> None:
     """Curves, or the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--curves", action="store_true", help="compute the best learning rates anew")
-    if parser.parse_args().curves:
+    parser.add_argument("--optimizer", nargs="*", default=["sgd", "momentum", "sign", "adam"])
+    options = parser.parse_args()
+    if options.curves:
         write_curves()
     else:
-        Console(width=120).print(table())
+        for name in options.optimizer:
+            Console(width=120).print(table(name))
 
 
 if __name__ == "__main__":

@@ -88,11 +88,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "predictions and critical batch size from loss curves",
             "fit-curves run1.csv run2.csv --learning-rate lr --plot curves.png",
         ),
-        "fit-sweep": Entry(
-            "fit_sweep.FitSweepCommand",
-            "critical batch size from a store of runs, and what moves it",
-            "fit-sweep runs --plot critical.png",
-        ),
     },
     "networks and sweeps of them": {
         "train": Entry(
@@ -107,6 +102,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
     },
     BRIEF: {
+        "advise": Entry(
+            "advise.AdviseCommand",
+            "what to change when the batch size changes, and why",
+            "advise --batch-size 64 --new-batch-size 256 --learning-rate 3e-4 --beta2 0.95 --weight-decay 0.1",
+        ),
         "resume": Entry(
             "resume.ResumeCommand",
             "go on with a run, to more steps or a lower target",
@@ -131,6 +131,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "show_sweep.ShowSweepCommand",
             "what a store of runs holds",
             "show-sweep runs --where width=32,64 --csv table.csv",
+        ),
+        "fit-sweep": Entry(
+            "fit_sweep.FitSweepCommand",
+            "critical batch size from a store of runs, and what moves it",
+            "fit-sweep runs --plot critical.png",
         ),
         "extend-sweep": Entry(
             "extend_sweep.ExtendSweepCommand",

@@ -1,0 +1,131 @@
+"""`sgdtheory advise`: what to do to the settings of a run when its batch size changes, and why."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import tyro
+from rich.markup import escape
+from rich.table import Table
+
+from sgdtheory.advice import AdviceRow, BatchSizeChange, change_batch_size
+from sgdtheory.cli.output import print_json, print_note, print_tables, print_text
+from sgdtheory.fits import LossGrid, fit_loss_grid, read_loss_grid
+
+SETTINGS = {  # flag → setting
+    "batch_size": "batch_size",
+    "learning_rate": "learning_rate",
+    "beta1": "beta1",
+    "beta2": "beta2",
+    "weight_decay": "weight_decay",
+    "warmup": "warmup_steps",
+    "decay": "decay_steps",
+    "num_steps": "num_steps",
+    "critical_batch_size": "critical_batch_size",
+}
+WORDS = {
+    "learning_rate": "learning rate",
+    "beta1": "β₁",
+    "beta2": "β₂",
+    "weight_decay": "weight decay",
+    "warmup_steps": "warm-up, steps",
+    "decay_steps": "decay, steps",
+    "num_steps": "steps",
+    "extra_data": "extra data",
+}
+GRID = "batch_size", "samples", "learning_rate", "loss"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdviseCommand:
+    """What to change when the batch size changes: learning rate, β₁, β₂, weight decay, warm-up, decay and steps.
+
+    Samples are kept: half-lives, warm-up and decay. Each number has a range, a reason and a source; with a grid of
+    losses the learning rate follows the grid's own exponent. Smaller batch sizes are as welcome as larger ones.
+    """
+
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "change": ("new_batch_size", "optimizer"),
+        "settings now": tuple(SETTINGS),
+        "measurements": ("file", "level"),
+        "output": ("json",),
+    }
+
+    file: Annotated[Path | None, tyro.conf.Positional] = None
+    """CSV file with a grid of losses: columns batch_size, samples, learning_rate and loss, as `sgdtheory fit-grid`."""
+    new_batch_size: float
+    """Batch size to change to, in the unit of the one now."""
+    batch_size: float
+    """Batch size now, over all devices and accumulated micro batches."""
+    learning_rate: float
+    """Learning rate now, at its peak."""
+    optimizer: Literal["sgd", "momentum", "adam", "adamw", "sign", "signum", "lion", "muon"] = "adam"
+    """What takes the steps."""
+    beta1: float | None = None
+    """Of Adam; the momentum of others."""
+    beta2: float | None = None
+    """Of Adam."""
+    weight_decay: float | None = None
+    """Decoupled, as AdamW's."""
+    warmup: float | None = None
+    """Steps of warm-up."""
+    decay: float | None = None
+    """Steps of decay."""
+    num_steps: float | None = None
+    """Steps of the run."""
+    critical_batch_size: float | None = None
+    """B*, with which a run needs 20% more data than with small batches, if you know it."""
+    level: float = 0.95
+    """Level of the intervals from a grid."""
+    json: bool = False
+    """Print JSON."""
+
+    def run(self) -> None:
+        """Advise and print."""
+        current = {name: getattr(self, flag) for flag, name in SETTINGS.items() if getattr(self, flag) is not None}
+        change = change_batch_size(
+            current, self.new_batch_size, optimizer=self.optimizer, fit=self._grid(), level=self.level
+        )
+        if self.json:
+            print_json(_json(change))
+            return
+        print_tables(_table(change))
+        print_text("\n".join(f"{WORDS[row.name]}: {row.reason} [{row.source}]" for row in change.rows))
+        for unknown in change.unknown:
+            print_note(f"not known: {unknown}")
+
+    def _grid(self) -> LossGrid | None:
+        if self.file is None:
+            return None
+        columns: dict[str, Any] = {name: name for name in GRID}
+        return fit_loss_grid(read_loss_grid(self.file, **columns), level=self.level)
+
+
+def _table(change: BatchSizeChange) -> Table:
+    """Numbers first; the reasons stand below."""
+    title = f"{change.optimizer}: batch size {change.current.batch_size:g} → {change.new_batch_size:g}"
+    table = Table(title=escape(title))
+    table.add_column("setting")
+    for name in ("now", "new", "range"):
+        table.add_column(name, justify="right")
+    for row in change.rows:
+        table.add_row(WORDS[row.name], *_cells(row))
+    return table
+
+
+def _cells(row: AdviceRow) -> tuple[str, str, str]:
+    if row.name == "extra_data":
+        return "", f"{row.new:+.1%}", f"{row.low:+.1%} … {row.high:+.1%}"
+    if row.name.endswith("steps"):
+        return f"{row.old:,.0f}", f"{row.new:,.0f}", f"{row.low:,.0f} … {row.high:,.0f}"
+    return f"{row.old:.4g}", f"{row.new:.4g}", f"{row.low:.4g} … {row.high:.4g}"
+
+
+def _json(change: BatchSizeChange) -> dict[str, Any]:
+    return {
+        "optimizer": change.optimizer,
+        "batch_size": change.current.batch_size,
+        "new_batch_size": change.new_batch_size,
+        "rows": [row._asdict() for row in change.rows],
+        "unknown": list(change.unknown),
+    }
