@@ -6,6 +6,7 @@ from . import curves as curves
 from . import data as data
 from . import explore as explore
 from . import fits as fits
+from . import logs as logs
 from . import optimal as optimal
 from . import plotting as plot
 from . import plotting as plotting
@@ -67,6 +68,7 @@ from .fits import read_loss_grid as read_loss_grid
 from .fits import read_measurements as read_measurements
 from .fits import sensitivity as sensitivity
 from .fits import size_dependence as size_dependence
+from .logs import read_training_log as read_training_log
 from .optimal import optimal_schedule as optimal_schedule
 from .optimal import pareto as pareto
 from .problems import AbstractProblem as AbstractProblem

@@ -37,6 +37,7 @@ WINGS = (
     "plotting",
     "data",
     "curves",
+    "logs",
     "explore",
 )
 HELP = "<!-- help of every command, at build -->"

@@ -10,6 +10,7 @@ import tyro
 from rich.table import Table
 
 from sgdtheory._common.files import csv_text, write_atomically
+from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, log_notes
 from sgdtheory.cli.output import (
     interval_text,
     live_line,
@@ -38,41 +39,28 @@ EXAMPLE_DECAY = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitCurvesCommand:
+class FitCurvesCommand(LogFlags):
     """Fit the theory's loss, L0 plus the risk of SGD on a power law, to loss curves, and predict others.
 
-    Curves of one model under different learning rates are fitted together. Without files it takes language models that
-    come with the package: three of nine curves are fitted, six predicted.
+    Files are logs as other programs write them, recognized by content: trainer_state.json, W&B's exports, TensorBoard
+    folders, text logs, CSV. Curves of one model under different learning rates are fitted together. Without files it
+    takes language models that come with the package: three of nine curves are fitted, six predicted.
     """
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "curves": ("csv", "hold_out", "example"),
-        "columns": ("step", "learning_rate", "loss", "batch_size", "curve", "group"),
-        "training": ("warmup", "weight_decay", "optimizer"),
+        "curves": ("logs", "hold_out", "example"),
+        **LOG_GROUPS,
+        "training": ("weight_decay", "optimizer"),
         "critical batch size": ("num_samples", "max_learning_rate", "overhead"),
         "output": ("level", "steps_csv", "plot", "json"),
     }
 
-    csv: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """CSV files with a header, one row a logged step; without --curve each file is a curve."""
+    logs: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
+    """Logs: files or folders, of one run each unless the format or --curve says otherwise."""
     hold_out: tuple[str, ...] = ()
     """Names of curves that are predicted instead of fitted."""
     example: str = "100M"
     """Which example is fitted where no file is given: 25M, 100M or 400M."""
-    step: str = "step"
-    """Column with the number of the step."""
-    learning_rate: str = "learning_rate"
-    """Column with its learning rate."""
-    loss: str = "loss"
-    """Column with the loss."""
-    batch_size: str | None = None
-    """Column with the batch size, or the number; None: not known, it counts in batches of the runs then."""
-    curve: str | None = None
-    """Column that tells the curves of a file apart."""
-    group: str | None = None
-    """Column that tells models apart: each is fitted on its own."""
-    warmup: float = 0.0
-    """Steps of linear warm-up before the first row."""
     weight_decay: float | None = None
     """Weight decay of AdamW; None: none."""
     optimizer: Literal["sgd", "adam"] = "sgd"
@@ -95,8 +83,12 @@ class FitCurvesCommand:
     def run(self) -> None:
         """Fit, predict and print."""
         require_figure_suffix(self.plot)
+        if self.preview:
+            self._preview()
+            return
         reports, notes = [], []
         for group, curves in self._groups().items():
+            notes += log_notes(curves)
             fitted, others = self._split(curves)
             found = self._fit(fitted)
             critical = found.critical_batch_size(
@@ -129,16 +121,15 @@ class FitCurvesCommand:
                 rows += [(name, *point, "yes") for point in zip(law.batch_sizes, law.steps, strict=True)]
         return csv_text(("group", "batch_size", "steps", "computed"), rows)
 
-    def _groups(self) -> dict[str, list["LossCurve"]]:
-        from sgdtheory.curves import example_loss_curves, read_loss_curves
+    def _preview(self) -> None:
+        if not self.logs:
+            raise ValueError("preview needs files: name logs")
+        self.print_preview(self.logs)
 
-        if self.csv:
-            names = ("step", "learning_rate", "loss", "batch_size", "group")
-            columns: dict[str, Any] = {name: getattr(self, name) for name in names}
-            columns["batch_size"] = _number_or_text(self.batch_size)
-            curves = read_loss_curves(self.csv, **columns, run=self.curve, warmup=self.warmup)
-        else:
-            curves = list(example_loss_curves(self.example).values())
+    def _groups(self) -> dict[str, list["LossCurve"]]:
+        from sgdtheory.curves import example_loss_curves
+
+        curves = self.read_curves(self.logs) if self.logs else list(example_loss_curves(self.example).values())
         groups: dict[str, list[LossCurve]] = {}
         for curve in curves:
             groups.setdefault(curve.group, []).append(curve)
@@ -147,7 +138,7 @@ class FitCurvesCommand:
     def _split(self, curves: list["LossCurve"]) -> tuple[list["LossCurve"], list["LossCurve"]]:
         """Those that are fitted, and those that are held out."""
         names = [curve.name for curve in curves]
-        held = self.hold_out if self.csv or self.hold_out else [name for name in names if name not in EXAMPLE_FITTED]
+        held = self.hold_out if self.logs or self.hold_out else [name for name in names if name not in EXAMPLE_FITTED]
         missing = [name for name in held if name not in names]
         if missing:
             raise ValueError(f"hold-out must name curves, got {missing[0]}; there are {', '.join(names)}")
@@ -159,7 +150,7 @@ class FitCurvesCommand:
     def _fit(self, curves: list["LossCurve"]) -> "CurvesFit":
         from sgdtheory.curves import fit_loss_curves
 
-        decay = self.weight_decay if self.csv or self.weight_decay is not None else EXAMPLE_DECAY
+        decay = self.weight_decay if self.logs or self.weight_decay is not None else EXAMPLE_DECAY
         with live_line("fitting", str) as show:
             options = {"weight_decay": decay, "optimizer": self.optimizer}
             return fit_loss_curves(curves, **options, level=self.level, progress=show)
@@ -203,13 +194,6 @@ class Report(NamedTuple):
     found: "CurvesFit"
     others: list["LossCurve"]
     critical: "CurvesCriticalBatchSize"
-
-
-def _number_or_text(value: str | None) -> str | float | None:
-    try:
-        return value if value is None else float(value)
-    except ValueError:
-        return value
 
 
 def _errors_table(title: str, found: "CurvesFit", curves: "Sequence[LossCurve]") -> Table:

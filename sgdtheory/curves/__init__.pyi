@@ -12,4 +12,5 @@ from .laws.theory import TheoryLaw as TheoryLaw
 from .loss_curve import LossCurve as LossCurve
 from .loss_curve import example_loss_curves as example_loss_curves
 from .loss_curve import read_loss_curves as read_loss_curves
+from .panels import jumps as jumps
 from .theory_fit import fit_loss_curves as fit_loss_curves

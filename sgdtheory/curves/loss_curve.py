@@ -38,10 +38,12 @@ class LossCurve:
         learning_rate: (K,) or one number, ≥ 0.
         loss: (K,) > 0.
         batch_size: (K,), one number, or None: not known.
+        tokens: (K,) seen so far, or None: not known.
         warmup: steps, of a linear warm-up before the first row.
         name: of the run.
         group: of the runs that are to be fitted together, a model's name for example.
         remark: what was left out; empty if nothing.
+        assumed: what a log does not say and was assumed, a sentence each.
 
     Raises:
         ValueError: shapes that do not fit, steps that do not increase, numbers outside their range.
@@ -55,6 +57,8 @@ class LossCurve:
     name: str = ""
     group: str = ""
     remark: str = ""
+    tokens: Any = None
+    assumed: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -63,9 +67,12 @@ class LossCurve:
         loss: ArrayLike,
         batch_size: ArrayLike | None = None,
         *,
+        tokens: ArrayLike | None = None,
         warmup: float = 0.0,
         name: str = "",
         group: str = "",
+        remark: str = "",
+        assumed: Sequence[str] = (),
     ) -> None:
         steps = real_array("step", step)
         losses = real_array("loss", loss)
@@ -75,11 +82,12 @@ class LossCurve:
             )
         rates = _column("learning_rate", learning_rate, steps, positive=False)
         batches = None if batch_size is None else _column("batch_size", batch_size, steps, positive=True)
+        seen = None if tokens is None else _column("tokens", tokens, steps, positive=False)
         _check_steps(steps, name)
         ramp = single_number("warmup", warmup)
         if not 0 <= ramp < np.inf:
             raise ValueError(f"warmup must be a number of steps, 0 or more, got {warmup}")
-        kept, remark = _finite_part(steps, losses)
+        kept, cut = _finite_part(steps, losses)
         if kept < FEWEST_ROWS - 1:
             raise ValueError(f"loss must have at least {FEWEST_ROWS - 1} finite rows, got {kept}; give a longer curve")
         values = {
@@ -87,10 +95,12 @@ class LossCurve:
             "learning_rate": rates[:kept],
             "loss": losses[:kept],
             "batch_size": None if batches is None else batches[:kept],
+            "tokens": None if seen is None else seen[:kept],
             "warmup": ramp,
             "name": str(name),
             "group": str(group),
-            "remark": remark,
+            "remark": "; ".join(filter(None, (remark, cut))),
+            "assumed": tuple(assumed),
         }
         for key, value in values.items():
             object.__setattr__(self, key, value)

@@ -1,2 +1,10 @@
+from .column_names import ColumnNames as ColumnNames
 from .formats.format import AbstractLogFormat as AbstractLogFormat
+from .formats.registry import FORMATS as FORMATS
+from .loss_curves import loss_curve as loss_curve
+from .loss_curves import read_training_log as read_training_log
+from .previews import LogPreview as LogPreview
+from .previews import Preview as Preview
+from .previews import preview as preview
+from .reading import read_logs as read_logs
 from .training_log import TrainingLog as TrainingLog

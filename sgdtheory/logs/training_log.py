@@ -5,6 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+COLUMNS = "loss", "evaluation_loss", "learning_rate", "batch_size", "tokens"
+LOSSES = "loss", "evaluation_loss"
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,15 +21,17 @@ class TrainingLog:
         name: of the run.
         format: that it was read by.
         step: (K,) whole numbers, increasing: optimizer steps done.
-        loss: (K,) of training.
+        loss: (K,) of training, or the loss that was named.
         evaluation_loss: (K,) of validation.
         learning_rate: (K,).
         batch_size: (K,) sequences (or samples) a step, over all devices and accumulated micro batches.
         tokens: (K,) seen so far.
-        settings: of the run, where the log has them, by these names: `weight_decay`, `beta1`, `beta2`, `optimizer`,
-            `warmup` (steps), `num_steps` (planned), `sequence_length`, `micro_batch`, `accumulation`, `world_size`,
-            `num_parameters`, `schedule`.
+        group: of the runs that are to be fitted together.
+        settings: of the run, where the log has them, by these names: `batch_size` (of all steps), `weight_decay`,
+            `beta1`, `beta2`, `optimizer`, `warmup` (steps), `num_steps` (planned), `sequence_length`, `micro_batch`,
+            `accumulation`, `world_size`, `num_parameters`, `schedule`.
         columns: attribute → what the log calls it ("train/loss"), for the preview.
+        unused: what else the log has, by its own names.
         remarks: what was not understood, or left out; a sentence each.
     """
 
@@ -37,24 +43,87 @@ class TrainingLog:
     learning_rate: np.ndarray
     batch_size: np.ndarray
     tokens: np.ndarray
+    group: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
     @classmethod
-    def from_points(
-        cls, name: str, format: str, points: Mapping[str, Mapping[float, float]], **other: Any
+    def from_series(
+        cls, name: str, format: str, series: Mapping[str, tuple[ArrayLike, ArrayLike]], **other: Any
     ) -> "TrainingLog":
-        """From step → value for each column: what is logged at other steps is joined by step.
+        """From what was logged of each column, in the order in which it was: joined by step.
+
+        Where steps go back, as after a restart from a checkpoint, what was logged later replaces what was logged
+        before at this step and all that follow it, and a remark says so.
 
         Args:
             name, format: as above.
-            points: column (`loss`, `evaluation_loss`, `learning_rate`, `batch_size`, `tokens`) → step → value.
-            other: `settings`, `columns`, `remarks`.
+            series: column (`loss`, `evaluation_loss`, `learning_rate`, `batch_size`, `tokens`) → steps, values.
+            other: `group`, `settings`, `columns`, `unused`, `remarks`.
+
+        Raises:
+            ValueError: steps that are not whole numbers of at least 0.
         """
-        steps = np.array(sorted({step for column in points.values() for step in column}), float)
-        values = {
-            column: np.array([points.get(column, {}).get(step, np.nan) for step in steps], float)
-            for column in ("loss", "evaluation_loss", "learning_rate", "batch_size", "tokens")
-        }
-        return cls(name, format, steps, **values, **other)
+        kept, replaced = {}, {}
+        for column, (steps, values) in series.items():
+            kept[column], replaced[column] = _latest(*_in_order(_checked_steps(steps, name), values))
+        remark = _replaced_remark(replaced)
+        step = np.unique(np.concatenate([np.empty(0), *(steps for steps, _ in kept.values())]))
+        arrays = {column: np.full(step.size, np.nan) for column in COLUMNS}
+        for column, (steps, values) in kept.items():
+            bad = ~np.isfinite(values)
+            arrays[column][np.searchsorted(step, steps)] = np.where(bad, np.inf, values) if column in LOSSES else values
+        other["remarks"] = (*other.get("remarks", ()), *remark)
+        return cls(name, format, step, **arrays, **other)
+
+    def series(self, column: str) -> tuple[np.ndarray, np.ndarray]:
+        """The steps at which a column was logged, and its values."""
+        values = getattr(self, column)
+        logged = ~np.isnan(values)
+        return self.step[logged], values[logged]
+
+    def has(self, column: str) -> bool:
+        """Whether it was logged at all."""
+        return bool((~np.isnan(getattr(self, column))).any())
+
+
+def _checked_steps(steps: ArrayLike, name: str) -> np.ndarray:
+    steps = np.asarray(steps, float)
+    bad = ~(np.isfinite(steps) & (steps >= 0) & (steps == np.floor(steps)))
+    if bad.any():
+        raise ValueError(
+            f"{name}: steps must be whole numbers of at least 0, got {steps[np.argmax(bad)]:g}; name the column that "
+            "counts optimizer steps, step= (--step)"
+        )
+    return steps
+
+
+def _in_order(steps: np.ndarray, values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """As logged; a file that has the last step first is turned over, since no run counts backwards."""
+    values = np.asarray(values, float)
+    if steps.size > 1 and (np.diff(steps) <= 0).all() and steps[0] > steps[-1]:
+        return steps[::-1], values[::-1]
+    return steps, values
+
+
+def _latest(steps: np.ndarray, values: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], tuple[float, int]]:
+    """What no later entry replaces, and (first step replaced, how many).
+
+    An entry stays if all that were logged after it have larger steps.
+    """
+    after = np.minimum.accumulate(steps[::-1])[::-1]
+    stays = np.append(steps[:-1] < after[1:], True)[: steps.size]
+    first = float(steps[~stays].min()) if not stays.all() else np.inf
+    return (steps[stays], values[stays]), (first, int((~stays).sum()))
+
+
+def _replaced_remark(replaced: Mapping[str, tuple[float, int]]) -> list[str]:
+    """What is to be said where steps went back or stood twice, of the column that lost most."""
+    if not any(count for _, count in replaced.values()):
+        return []
+    column = max(replaced, key=lambda each: replaced[each][1])
+    first, count = replaced[column]
+    rows = "1 row was" if count == 1 else f"{count} rows were"
+    return [f"steps go back to {first:g} or repeat: {rows} replaced by what was logged later"]

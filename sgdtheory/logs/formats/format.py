@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.training_log import TrainingLog
 
 
@@ -32,9 +33,16 @@ class AbstractLogFormat(ABC):
         """
 
     @abstractmethod
-    def read(self, path: Path) -> Sequence[TrainingLog]:
+    def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
         """The runs that it holds, at least one.
 
+        A file may hold rates alone, to be joined with one that holds losses: whether a loss is there is not its
+        business. Order, restarts and repeated steps are not either: `TrainingLog.from_series` sees to them.
+
+        Args:
+            path: file, or folder.
+            names: of columns, as the user gave them; a format whose words are fixed need not look at them.
+
         Raises:
-            ValueError: the file is damaged, or holds no loss; the sentence names the place, and what to do.
+            ValueError: the file is damaged, or holds no row; the sentence names the place, and what to do.
         """

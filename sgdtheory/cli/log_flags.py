@@ -1,0 +1,100 @@
+"""Flags of every command that reads training logs: what columns are called, what the log does not say, a preview."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from sgdtheory.cli.output import print_tables, print_text
+
+if TYPE_CHECKING:
+    from sgdtheory.curves import LossCurve
+    from sgdtheory.logs import LogPreview
+
+LOG_GROUPS: dict[str, tuple[str, ...]] = {
+    "columns": ("step", "learning_rate", "loss", "batch_size", "tokens", "curve", "group"),
+    "what a log does not say": ("sequence_length", "warmup", "preview"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogFlags:
+    """Of a command whose files are logs of any format that `read_training_log` knows."""
+
+    step: str | None = None
+    """Column, key or tag that counts optimizer steps; None: guessed, as all columns are."""
+    learning_rate: str | None = None
+    """Column with the learning rate, or the number."""
+    loss: str = "train"
+    """Which loss: train, eval, or the name of its column."""
+    batch_size: str | None = None
+    """Column with the batch size, or the number; None: as the log says, or not known."""
+    tokens: str | None = None
+    """Column with the tokens seen."""
+    curve: str | None = None
+    """Column that tells the runs of a file apart."""
+    group: str | None = None
+    """Column that tells models apart: each is fitted on its own."""
+    sequence_length: float | None = None
+    """Tokens of a sequence: tokens from batch sizes, and batch sizes from tokens."""
+    warmup: float | None = None
+    """Steps of linear warm-up before the first row; None: as the log says, or 0."""
+    preview: bool = False
+    """Print what was understood of the files (rows, columns, gaps, what is missing), and fit nothing."""
+
+    @property
+    def log_options(self) -> dict[str, Any]:
+        """Keywords of `read_training_log` and `preview`."""
+        same = "step", "loss", "tokens", "group", "sequence_length", "warmup"
+        options: dict[str, Any] = {name: getattr(self, name) for name in same}
+        options |= {name: number_or_text(getattr(self, name)) for name in ("learning_rate", "batch_size")}
+        return options | {"run": self.curve}
+
+    def read_curves(self, paths: Sequence[Path]) -> "list[LossCurve]":
+        """The curves of files; what was assumed of them is for `log_notes`."""
+        from sgdtheory.logs import read_training_log
+
+        return read_training_log(paths, **self.log_options)
+
+    def print_preview(self, paths: Sequence[Path]) -> None:
+        """What was understood of files, a table a log, with its sentences below it."""
+        from sgdtheory.logs import preview
+
+        for number, each in enumerate(preview(paths, **self.log_options).logs):
+            if number:
+                print()
+            print_tables(_table(each))
+            for note in each.notes:
+                print_text(note)
+
+
+def log_notes(curves: "Sequence[LossCurve]") -> list[str]:
+    """What was assumed of curves, once for all that share it: for the notes of a command."""
+    owners: dict[str, list[str]] = {}
+    for curve in curves:
+        for sentence in curve.assumed:
+            owners.setdefault(sentence, []).append(curve.name)
+    return [
+        f"{names[0] if len(names) == 1 else f'{len(names)} curves'}: {sentence}" for sentence, names in owners.items()
+    ]
+
+
+def number_or_text(value: str | None) -> str | float | None:
+    """A number where it is one, else the name of a column."""
+    try:
+        return value if value is None else float(value)
+    except ValueError:
+        return value
+
+
+def _table(shown: "LogPreview") -> Table:
+    table = Table(title=escape(shown.title))
+    for header in ("number", "the log's name", "rows", "first", "last", "unit"):
+        table.add_column(header, justify="right" if header in ("rows", "first", "last") else "left")
+    for row in shown.rows:
+        words = row.attribute.replace("_", " ")
+        table.add_row(words, escape(row.column), f"{row.count}", f"{row.first:.6g}", f"{row.last:.6g}", row.unit)
+    return table

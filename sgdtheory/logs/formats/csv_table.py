@@ -1,0 +1,109 @@
+"""CSV with a header, one row a logged step: any program's, and a run's history as W&B exports it."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sgdtheory.logs.column_names import ColumnNames
+from sgdtheory.logs.files import open_text, stem
+from sgdtheory.logs.formats.format import AbstractLogFormat
+from sgdtheory.logs.table import TEXTS, logs_of_columns, numbers, understood_columns
+from sgdtheory.logs.training_log import TrainingLog
+
+SEPARATORS = ",", "\t", ";"
+CHUNK = 1 << 16  # rows that are text at once: some 100 MB at 20 columns
+
+
+class CsvTable(AbstractLogFormat):
+    """Any CSV file whose header names the columns; commas, tabs or semicolons."""
+
+    name = "CSV"
+    programs = ("any program that writes tables", "Lightning's CSVLogger")
+
+    def recognizes(self, path: Path, head: str) -> bool:
+        """Two columns or more, whose names are no numbers,, and no brace."""
+        header = header_of(head)
+        return len(header) > 1 and all(_is_name(cell) for cell in header)
+
+    def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
+        """The columns that are asked for or guessed, and no others."""
+        header = header_of_file(path)
+        understood, unused = understood_columns(names, header)
+        cells = columns_of(path, header, [*understood.values()])
+        values = {
+            attribute: cells[column] if attribute in TEXTS else numbers(cells[column], column, str(path))
+            for attribute, column in understood.items()
+        }
+        return logs_of_columns(stem(path), self.name, understood, values, [name for name in unused if name])
+
+
+class WandbHistory(CsvTable):
+    """A run's history from W&B's API: `run.history().to_csv(path)`, or `scan_history`."""
+
+    name = "W&B history"
+    programs = ("W&B: run.history(), run.scan_history()",)
+
+    def recognizes(self, path: Path, head: str) -> bool:
+        """W&B counts its rows in `_step`."""
+        return super().recognizes(path, head) and "_step" in header_of(head)
+
+
+def separator_of(line: str) -> str:
+    """What separates the cells of a header."""
+    return max(SEPARATORS, key=line.count)
+
+
+def header_of(head: str) -> list[str]:
+    """The cells of a file's first line."""
+    line = next((line for line in head.splitlines() if line.strip()), "")
+    cells = next(csv.reader([line], delimiter=separator_of(line)), [])
+    return cells if "{" not in line else []
+
+
+def header_of_file(path: Path) -> list[str]:
+    """Of a file, however long it is."""
+    with open_text(path) as file:
+        return header_of(next((line for line in file if line.strip()), ""))
+
+
+def columns_of(path: Path, header: Sequence[str], wanted: Sequence[str]) -> dict[str, np.ndarray]:
+    """Column → its cells, as texts; a short row's are empty.
+
+    Raises:
+        ValueError: the file is no CSV, or has no row below its header.
+    """
+    places = {column: list(header).index(column) for column in wanted}
+    pieces: dict[str, list[np.ndarray]] = {column: [] for column in wanted}
+    for rows in _chunks(path, len(header)):
+        for column, place in places.items():
+            pieces[column].append(np.array([row[place] for row in rows], dtype=str))
+    if wanted and not pieces[wanted[0]]:
+        raise ValueError(f"{path} has no row below its header; give a file with one row a logged step")
+    return {column: np.concatenate(parts) for column, parts in pieces.items()}
+
+
+def _chunks(path: Path, width: int) -> Iterator[list[list[str]]]:
+    """Rows of a file without its header and without empty lines."""
+    with open_text(path) as file:
+        first = next((line for line in file if line.strip()), "")
+        reader: Any = csv.reader(file, delimiter=separator_of(first))
+        try:
+            while rows := list(islice(reader, CHUNK)):
+                yield [row if len(row) >= width else row + [""] * (width - len(row)) for row in rows if row]
+        except csv.Error as error:
+            raise ValueError(f"cannot read {path}: line {reader.line_num + 1}: {error}; it is no CSV file") from None
+        except (OSError, EOFError) as error:
+            raise ValueError(f"cannot read {path}: {error}; copy the file again") from None
+
+
+def _is_name(cell: str) -> bool:
+    """Whether a cell of a header is a name; the first may be empty, as of pandas' index."""
+    try:
+        float(cell)
+    except ValueError:
+        return len(cell) < 200  # longer ones are sentences
+    return False

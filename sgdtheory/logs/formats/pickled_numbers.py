@@ -1,0 +1,47 @@
+"""Numbers of a pickled object, read without running it: unpickling a file runs what its author put into it."""
+
+import pickletools
+import zipfile
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+MEMORY = "PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"
+FROM_MEMORY = "GET", "BINGET", "LONG_BINGET"
+WORDS = {"NEWTRUE": True, "NEWFALSE": False}
+
+
+def pickled_numbers(path: Path, keys: Collection[str]) -> dict[str, float]:
+    """Key → number where a number follows the key, as in the dictionary of an object's attributes.
+
+    Args:
+        path: file that `torch.save` or `pickle.dump` wrote.
+        keys: that are looked for; the first of each counts.
+
+    Returns:
+        What was found; nothing where the file is neither.
+    """
+    found: dict[str, float] = {}
+    memory: dict[int, Any] = {}
+    last: Any = None
+    try:
+        for operation, argument, _ in pickletools.genops(_pickle(path)):
+            if operation.name in MEMORY:
+                memory[len(memory) if argument is None else argument] = last
+                continue
+            value = memory.get(argument) if operation.name in FROM_MEMORY else WORDS.get(operation.name, argument)
+            if isinstance(last, str) and last in keys and isinstance(value, int | float):
+                found.setdefault(last, value)
+            last = value
+    except (ValueError, OSError, zipfile.BadZipFile, IndexError):
+        return found
+    return found
+
+
+def _pickle(path: Path) -> bytes:
+    """The pickle itself: torch.save puts it into a zip archive."""
+    if not zipfile.is_zipfile(path):
+        return path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        inner = next((name for name in archive.namelist() if name.endswith("data.pkl")), None)
+        return archive.read(inner) if inner else b""

@@ -1,0 +1,46 @@
+"""CSV as TensorBoard's page downloads it: the points of one tag of one run."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from sgdtheory.logs.column_names import ColumnNames
+from sgdtheory.logs.files import stem
+from sgdtheory.logs.formats.csv_table import columns_of, header_of
+from sgdtheory.logs.formats.format import AbstractLogFormat
+from sgdtheory.logs.table import logs_of_columns, numbers
+from sgdtheory.logs.training_log import TrainingLog
+
+HEADER = ["Wall time", "Step", "Value"]
+FILE = re.compile(r"(?:run-)?(?P<run>.*?)-tag-(?P<tag>.*)")  # as the page names its files
+
+
+class TensorBoardCsv(AbstractLogFormat):
+    """One tag of one run; what it is stands in the file's name alone.
+
+    Several files of one run are joined: `run-NAME-tag-train_loss.csv` and `run-NAME-tag-train_lr.csv`. Files of other
+    names are of the run that their folder names, and their own name is the tag's.
+    """
+
+    name = "TensorBoard CSV"
+    programs = ("TensorBoard: download of a tag as CSV",)
+
+    def recognizes(self, path: Path, head: str) -> bool:
+        """Its header."""
+        return header_of(head) == HEADER
+
+    def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
+        """The values as what the tag says, or else as losses."""
+        named = FILE.fullmatch(stem(path))
+        tag = named["tag"] if named else stem(path)
+        run = named["run"].strip("-.") if named else ""
+        understood = {key: column for key, column in names.understand([tag]).items() if key not in ("step", "run")}
+        remarks = () if understood else (f"its name does not tell what {tag!r} is: taken for the loss",)
+        (attribute,) = understood or {"loss": tag}
+        cells = columns_of(path, HEADER, HEADER)
+        values = {"step": numbers(cells["Step"], "Step", str(path))}
+        values[attribute] = numbers(cells["Value"], "Value", str(path))
+        (log,) = logs_of_columns(
+            run or path.resolve().parent.name, self.name, {"step": "Step", attribute: tag}, values, remarks=remarks
+        )
+        return [log]

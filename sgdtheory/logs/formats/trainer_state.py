@@ -1,0 +1,142 @@
+"""Hugging Face's `trainer_state.json`, and what lies beside it in a checkpoint."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sgdtheory.logs.column_names import ColumnNames
+from sgdtheory.logs.files import open_text, stem
+from sgdtheory.logs.formats.format import AbstractLogFormat
+from sgdtheory.logs.formats.pickled_numbers import pickled_numbers
+from sgdtheory.logs.table import numbers, understood_columns
+from sgdtheory.logs.training_log import COLUMNS, TrainingLog
+
+FILE = "trainer_state.json"
+CHECKPOINTS = "checkpoint-*"
+ARGUMENTS = {  # of TrainingArguments → setting of a log
+    "per_device_train_batch_size": "micro_batch",
+    "gradient_accumulation_steps": "accumulation",
+    "world_size": "world_size",
+    "weight_decay": "weight_decay",
+    "adam_beta1": "beta1",
+    "adam_beta2": "beta2",
+    "warmup_steps": "warmup",
+    "warmup_ratio": "warmup_ratio",
+}
+
+
+class TrainerState(AbstractLogFormat):
+    """A `trainer_state.json`, or a folder that holds one itself or in its checkpoints, of which the last counts.
+
+    A step's batch is `train_batch_size` of the state (of one process) × accumulated batches × processes. The last two
+    stand in `training_args.json` or `.bin`, and in how many `rng_state_*.pth` the checkpoint has.
+    """
+
+    name = "Hugging Face trainer state"
+    programs = ("Hugging Face Trainer, TRL, Axolotl, LLaMA-Factory",)
+
+    def recognizes(self, path: Path, head: str) -> bool:
+        """An object with a history of logs, or a folder with such a file."""
+        if path.is_dir():
+            return _file_in(path) is not None
+        return head.lstrip().startswith("{") and '"log_history"' in head
+
+    def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
+        """The one run that it holds; the history's rows of training, of evaluation and the summary at its end."""
+        file = _file_in(path) or path
+        state = _state(file)
+        rows = [row for row in state["log_history"] if "step" in row]
+        present = [*dict.fromkeys(key for row in rows for key in row)]
+        understood, unused = understood_columns(names, present)
+        if "train_runtime" in present and understood.get("loss") == "train_loss":
+            del understood["loss"]  # the mean over the whole run, in its summary
+            understood |= {"loss": "loss"} if "loss" in present else {}
+        series = {
+            attribute: _logged(rows, understood["step"], key, str(file))
+            for attribute, key in understood.items()
+            if attribute in COLUMNS
+        }
+        return [
+            TrainingLog.from_series(
+                _run_name(file),
+                self.name,
+                series,
+                settings=_settings(file.parent, state),
+                columns={attribute: key for attribute, key in understood.items() if attribute in ("step", *COLUMNS)},
+                unused=tuple(unused),
+            )
+        ]
+
+
+def _file_in(folder: Path) -> Path | None:
+    """The state in a folder; of several checkpoints that of the last step."""
+    if not folder.is_dir():
+        return None
+    if (folder / FILE).is_file():
+        return folder / FILE
+    checkpoints = [place for place in folder.glob(CHECKPOINTS) if (place / FILE).is_file()]
+    steps = [int(number) if (number := place.name.rpartition("-")[2]).isdigit() else -1 for place in checkpoints]
+    return max(zip(steps, checkpoints, strict=True))[1] / FILE if checkpoints else None
+
+
+def _state(file: Path) -> dict[str, Any]:
+    try:
+        with open_text(file) as text:
+            state = json.load(text)
+    except (OSError, EOFError, json.JSONDecodeError) as error:
+        raise ValueError(
+            f"cannot read {file}: {error}; it was cut off, take the one of the checkpoint before"
+        ) from None
+    if not state.get("log_history"):
+        raise ValueError(
+            f"{file} has an empty log_history: nothing was logged up to step {state.get('global_step', 0)}"
+        )
+    return state
+
+
+def _logged(rows: Iterable[Mapping[str, Any]], step: str, key: str, place: str) -> tuple[Any, Any]:
+    """Steps and values of the rows that have a key; nan and inf stand for themselves."""
+    own = [row for row in rows if row.get(key) is not None]
+    return [row[step] for row in own], numbers([str(row[key]) for row in own], key, place)
+
+
+def _run_name(file: Path) -> str:
+    """Of the output folder; of a file by itself its own name."""
+    folder = file.resolve().parent
+    if folder.match(CHECKPOINTS):
+        return folder.parent.name
+    return folder.name if file.name == FILE else stem(file)
+
+
+def _settings(folder: Path, state: Mapping[str, Any]) -> dict[str, Any]:
+    """What state, arguments and checkpoint say of the run."""
+    places = [folder, folder.parent] if folder.match(CHECKPOINTS) else [folder]
+    said = _arguments(places)
+    found = {setting: said[key] for key, setting in ARGUMENTS.items() if said.get(key) is not None}
+    if state.get("train_batch_size"):
+        found["micro_batch"] = state["train_batch_size"]
+    if state.get("max_steps"):
+        found["num_steps"] = state["max_steps"]
+    processes = len([*folder.glob("rng_state_*.pth")]) or len([*folder.glob("rng_state.pth")])
+    if processes:
+        found["world_size"] = processes
+    ratio = found.pop("warmup_ratio", 0)
+    if 0 < found.get("warmup", 0) < 1:  # newer versions take a share there
+        ratio = found.pop("warmup")
+    if ratio and not found.get("warmup") and "num_steps" in found:
+        found["warmup"] = -(-ratio * found["num_steps"] // 1)  # rounded up, as the Trainer does
+    return found
+
+
+def _arguments(folders: Iterable[Path]) -> dict[str, Any]:
+    """Of `training_args.json`, or else the numbers in `training_args.bin`."""
+    for folder in folders:
+        plain = folder / "training_args.json"
+        if plain.is_file():
+            said = json.loads(plain.read_text(encoding="utf-8"))
+            return said if isinstance(said, dict) else {}
+        saved = folder / "training_args.bin"
+        if saved.is_file():
+            return pickled_numbers(saved, ARGUMENTS)
+    return {}

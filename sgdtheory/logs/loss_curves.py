@@ -1,0 +1,254 @@
+"""From logs to loss curves: rows joined by step, batch sizes, tokens, and a sentence for what a log does not say."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sgdtheory._common.arguments import positive_number
+from sgdtheory.curves import LossCurve, jumps
+from sgdtheory.logs.column_names import candidates
+from sgdtheory.logs.reading import Paths, read_logs
+from sgdtheory.logs.training_log import TrainingLog
+
+KINDS = {"train": "loss", "eval": "evaluation_loss"}
+EARLY = 0.01  # of a run: what was warmed up before a row as early as this tells nothing
+RISING = 0.02  # by which a warm-up's first rates may miss a line through 0
+
+
+def read_training_log(
+    paths: Paths,
+    *,
+    loss: str = "train",
+    step: str | None = None,
+    learning_rate: str | float | None = None,
+    batch_size: str | float | None = None,
+    tokens: str | None = None,
+    run: str | None = None,
+    group: str | None = None,
+    sequence_length: float | None = None,
+    warmup: float | None = None,
+    name: str | None = None,
+) -> list[LossCurve]:
+    """Loss curves from logs as other programs write them; the format is recognized by content (docs/logs.md).
+
+    >>> import json, pathlib, tempfile
+    >>> import sgdtheory as st
+    >>> rows = [{"step": t, "loss": 3 + 20 / t, "learning_rate": 3e-4} for t in range(10, 60, 10)]
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "trainer_state.json"
+    >>> _ = path.write_text(json.dumps({"log_history": rows, "train_batch_size": 8, "max_steps": 50}))
+    >>> (curve,) = st.read_training_log(path, batch_size=256, sequence_length=1024)
+    >>> print(curve.loss.round(2), curve.tokens[-1])
+    [5.   4.   3.67 3.5  3.4 ] 13107200.0
+
+    A learning rate that was logged at other steps than the loss is read on a straight line between its points, but
+    where it jumps the old one holds up to the new one (as in LossCurve); after its last point it holds for one
+    interval. Rows whose learning rate is not known are left out. A batch size holds until another is logged.
+
+    Args:
+        paths: file or folder, or several: trainer_state.json, a checkpoint or output folder, W&B's exports, TensorBoard
+            folders and CSVs, text logs, JSON lines, Parquet, CSV; each may be compressed by gzip.
+        loss: "train", "eval", or what the log calls it.
+        step, tokens: what the log calls them; None: guessed.
+        learning_rate, batch_size: likewise, or the number itself.
+        run: the column that tells the runs of a file apart.
+        group: the column that tells apart what is to be fitted on its own.
+        sequence_length: tokens of a sequence, for tokens from batch sizes and batch sizes from tokens.
+        warmup: steps of linear warm-up before the first row; None: as the log says, or 0.
+        name: of the run, where all files are parts of one.
+
+    Returns:
+        A LossCurve a run. `remark` says what was left out, `assumed` what the log does not say.
+
+    Raises:
+        ValueError: a file of no known format, or damaged; no loss, or no learning rate: the sentence says what to give.
+    """
+    named: dict[str, str | None] = {"step": step, "tokens": tokens, "run": run, "group": group}
+    named |= {"loss": None if loss in KINDS else loss}
+    given: dict[str, Any] = {"warmup": warmup, "sequence_length": sequence_length}
+    for key, value in (("learning_rate", learning_rate), ("batch_size", batch_size)):
+        if isinstance(value, str):
+            named[key] = value
+        else:
+            given[key] = value
+    return [loss_curve(log, loss=loss, **given) for log in read_logs(paths, **named, name=name)]
+
+
+def loss_curve(
+    log: TrainingLog,
+    *,
+    loss: str = "train",
+    learning_rate: float | None = None,
+    batch_size: float | None = None,
+    sequence_length: float | None = None,
+    warmup: float | None = None,
+) -> LossCurve:
+    """The loss curve of one log, as `read_training_log` has it.
+
+    Args:
+        log: of the run.
+        loss: "train" or "eval"; any other name stands for the loss that `log` holds by it.
+        learning_rate, batch_size: numbers in the place of the log's.
+        sequence_length: tokens of a sequence; None: as the log says.
+        warmup: steps of linear warm-up before the first row; None: as the log says, or 0.
+
+    Raises:
+        ValueError: no loss, or no learning rate: the sentence says what to give.
+    """
+    steps, losses = _losses(log, loss)
+    rates = np.full(steps.size, learning_rate) if learning_rate is not None else _rates(log, steps)
+    said = _Said(list(log.remarks))
+    known = ~np.isnan(rates)
+    if not known.all():
+        where = f"from step {steps[~known][0]:g} on" if known[0] else f"up to step {steps[~known][-1]:g}"
+        said.left_out.append(f"{_rows((~known).sum())} without a learning rate left out, {where}")
+    steps = steps[known]
+    losses = losses[known]
+    _note_holes(losses, said)
+    length = sequence_length if sequence_length is not None else log.settings.get("sequence_length")
+    batches = _batches(log, steps, batch_size, length)
+    if batches is None:
+        said.assumed.append(_ask_for_batch_size(log))
+    seen = _tokens(log, steps, batches, length)
+    ramp = _warmup(log, steps, rates[known], said) if warmup is None else warmup
+    try:
+        return LossCurve(
+            steps,
+            rates[known],
+            losses,
+            batches,
+            tokens=seen,
+            warmup=ramp,
+            name=log.name,
+            group=log.group,
+            remark="; ".join(said.left_out),
+            assumed=tuple(said.assumed),
+        )
+    except ValueError as error:
+        raise ValueError(f"{log.name}: {error}") from None
+
+
+@dataclass(frozen=True)
+class _Said:
+    """Sentences on a curve."""
+
+    left_out: list[str]
+    assumed: list[str] = field(default_factory=list)
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
+
+
+def _losses(log: TrainingLog, loss: str) -> tuple[np.ndarray, np.ndarray]:
+    column = KINDS.get(loss, "loss")
+    steps, losses = log.series(column)
+    if steps.size:
+        return steps, losses
+    there = [*log.columns.values(), *log.unused]
+    likely = candidates(column, there)
+    kind = "evaluation" if loss == "eval" else "training"
+    which = (
+        f"it may be {' or '.join(map(repr, likely))}" if likely else f"it has {', '.join(map(repr, there)) or 'none'}"
+    )
+    raise ValueError(f"{log.name}: no {kind} loss is known for sure; {which}: name it, loss= (--loss)")
+
+
+def _rates(log: TrainingLog, steps: np.ndarray) -> np.ndarray:
+    """(K,) learning rates at some steps, nan before the first that was logged, and long after the last."""
+    at, rates = log.series("learning_rate")
+    if not at.size:
+        raise ValueError(
+            f"{log.name}: no learning rate is logged; give its column, its number, or the file that has it too, "
+            "learning_rate= (--learning-rate)"
+        )
+    found = np.interp(steps, at, rates, left=np.nan)
+    if at.size > 2:
+        place = np.clip(np.searchsorted(at, steps, side="right") - 1, 0, at.size - 2)
+        held = jumps(rates)[place] & (steps < at[place + 1])
+        found = np.where(held & (steps >= at[0]), rates[place], found)
+    interval = np.median(np.diff(at)) if at.size > 1 else np.inf  # logged once: constant
+    return np.where(steps > at[-1] + interval, np.nan, found)
+
+
+def _note_holes(losses: np.ndarray, said: _Said) -> None:
+    """A run that diverged does not come back: nan between numbers stand for blank cells."""
+    finite = np.isfinite(losses) & (losses > 0)
+    if finite.all():
+        return
+    after = int(finite[np.argmin(finite) :].sum())
+    if after:
+        said.left_out.append(
+            f"{after} losses come after the first that is nan or inf: blank the cells if nothing was logged there"
+        )
+
+
+def _batches(log: TrainingLog, steps: np.ndarray, given: float | None, length: float | None) -> np.ndarray | None:
+    """(K,) sequences a step over all devices; None where the log does not say."""
+    if given is not None:
+        return np.full(steps.size, positive_number("batch_size", given))
+    at, sizes = log.series("batch_size")
+    if at.size:
+        return sizes[np.clip(np.searchsorted(at, steps, side="right") - 1, 0, None)]
+    if "batch_size" in log.settings:
+        return np.full(steps.size, float(log.settings["batch_size"]))
+    parts = [log.settings.get(key) for key in ("micro_batch", "accumulation", "world_size")]
+    if None not in parts:
+        return np.full(steps.size, float(np.prod(np.array(parts, float))))
+    at, seen = log.series("tokens")
+    if length and at.size > 1:
+        return _batches_of_tokens(at, seen, float(length))[np.clip(np.searchsorted(at, steps), 0, at.size - 1)]
+    return None
+
+
+def _batches_of_tokens(at: np.ndarray, seen: np.ndarray, length: float) -> np.ndarray:
+    """(K,) whole sequences a step, up to each row with tokens."""
+    sizes = np.diff(seen) / np.diff(at) / length
+    sizes = np.maximum(np.round(sizes), 1.0)
+    return np.append(sizes[:1], sizes)
+
+
+def _ask_for_batch_size(log: TrainingLog) -> str:
+    """What is missing of it, and how to give it."""
+    known = {key: log.settings[key] for key in ("micro_batch", "accumulation", "world_size") if key in log.settings}
+    if known:
+        words = {"micro_batch": "micro batch", "accumulation": "accumulated batches", "world_size": "processes"}
+        has = ", ".join(f"{words[key]} {value:g}" for key, value in known.items())
+        lacks = " and ".join(words[key] for key in words if key not in known)
+        return (
+            f"batch size not known: the log has {has}, not {lacks}; give B of all devices, batch_size= (--batch-size)"
+        )
+    if log.has("tokens"):
+        return "batch size not known: the log has tokens; give sequence_length= (--sequence-length) or batch_size="
+    return "batch size not known; give its column or its number, batch_size= (--batch-size)"
+
+
+def _tokens(log: TrainingLog, steps: np.ndarray, batches: np.ndarray | None, length: float | None) -> np.ndarray | None:
+    """(K,) tokens seen: as logged, or those of the steps before with their batch sizes; None where not known."""
+    at, seen = log.series("tokens")
+    if at.size:
+        return np.interp(steps, np.append(0.0, at), np.append(0.0, seen)) if at[0] > 0 else np.interp(steps, at, seen)
+    if batches is None or length is None or not steps.size:
+        return None
+    before = np.append(batches[:1], batches[:-1])
+    return float(length) * np.cumsum(np.diff(steps, prepend=0.0) * before)
+
+
+def _warmup(log: TrainingLog, steps: np.ndarray, rates: np.ndarray, said: _Said) -> float:
+    """Steps of linear warm-up before the first row.
+
+    Where the first rates lie on a line through 0 the warm-up goes on at the first row. The setting of a run counts up
+    to its first row; what comes later is in the rates.
+    """
+    if not steps.size or steps[0] <= 1:
+        return 0.0
+    if "warmup" in log.settings:
+        return float(min(log.settings["warmup"], steps[0]))
+    if rates.size > 1 and 0 < rates[0] < rates[1]:
+        slope = rates[1] / rates[0] * steps[0] / steps[1]
+        if abs(slope - 1) <= RISING:
+            return float(steps[0])
+    if steps[0] > EARLY * steps[-1]:
+        first = f"no warm-up assumed before the first row, at step {steps[0]:g}"
+        said.assumed.append(f"{first}; give its steps if there was one, warmup= (--warmup)")
+    return 0.0

@@ -1,0 +1,141 @@
+"""From files to logs: which format a file is of, and which logs are parts of one run."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from sgdtheory.logs.column_names import ColumnNames
+from sgdtheory.logs.files import head_of, stem
+from sgdtheory.logs.formats.format import AbstractLogFormat
+from sgdtheory.logs.formats.registry import FORMATS
+from sgdtheory.logs.training_log import COLUMNS, TrainingLog
+
+Paths = str | Path | Sequence[str | Path]
+
+
+def format_of(path: Path) -> AbstractLogFormat:
+    """The first format that recognizes a file or folder.
+
+    Raises:
+        ValueError: none does, or it cannot be read.
+    """
+    head = head_of(path)
+    for each in FORMATS:
+        if each.recognizes(path, head):
+            return each
+    kind = "folder" if path.is_dir() else "file"
+    raise ValueError(
+        f"{path} is a {kind} of none of the formats that are known ({', '.join(each.name for each in FORMATS)}); write "
+        "a CSV file with the columns step, learning_rate and loss"
+    )
+
+
+def read_logs(
+    paths: Paths,
+    *,
+    step: str | None = None,
+    loss: str | None = None,
+    learning_rate: str | None = None,
+    batch_size: str | None = None,
+    tokens: str | None = None,
+    run: str | None = None,
+    group: str | None = None,
+    name: str | None = None,
+) -> list[TrainingLog]:
+    """What files hold, a log a run, before anything is left out.
+
+    Files of one run that hold different numbers (losses in one, rates in another) are joined; so are all files where a
+    name is given: then a later one's steps replace an earlier one's, as after a restart.
+
+    Args:
+        paths: file or folder, or several; formats are recognized by content, and may be compressed by gzip.
+        step, loss, learning_rate, batch_size, tokens: what the log calls them; None: guessed.
+        run: the column that tells the runs of a file apart.
+        group: the column that tells apart what is to be fitted on its own.
+        name: of the one run that all files are parts of.
+
+    Raises:
+        ValueError: a file of no known format, or damaged; no file has a column that was named.
+    """
+    names = ColumnNames(
+        step=step,
+        loss=loss,
+        learning_rate=learning_rate,
+        batch_size=batch_size,
+        tokens=tokens,
+        run=run,
+        group=group,
+    )
+    found: list[tuple[Path, TrainingLog]] = []
+    for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
+        found += [(path, log) for log in format_of(path).read(path, names)]
+    if not found:
+        raise ValueError("paths must name at least one file, got none")
+    _check_named(names, [log for _, log in found])
+    if name is not None:
+        return [_joined(name, [log for _, log in found])]
+    return _named_apart(found)
+
+
+def _check_named(names: ColumnNames, logs: Sequence[TrainingLog]) -> None:
+    """Every column that was named is in one of them."""
+    texts = "run", "group"
+    for attribute, column in names.given.items():
+        if attribute not in texts and all(log.columns.get(attribute) != column for log in logs):
+            there = dict.fromkeys(each for log in logs for each in (*log.columns.values(), *log.unused))
+            raise ValueError(f"no log has a column {column!r}; there are: {', '.join(map(repr, there))}")
+
+
+def _named_apart(found: Iterable[tuple[Path, TrainingLog]]) -> list[TrainingLog]:
+    """Logs of one name are joined if no number is in two of them, and otherwise told apart by their files."""
+    runs: dict[tuple[str, str], list[tuple[Path, TrainingLog]]] = {}
+    for path, log in found:
+        runs.setdefault((log.group, log.name), []).append((path, log))
+    logs = []
+    for parts in runs.values():
+        held = Counter(column for _, log in parts for column in COLUMNS if log.has(column))
+        if len(parts) == 1 or max(held.values(), default=0) <= 1:
+            logs.append(_joined(parts[0][1].name, [log for _, log in parts]))
+        else:
+            logs += [replace(log, name=new) for (_, log), new in zip(parts, _apart(parts), strict=True)]
+    return logs
+
+
+def _apart(parts: Sequence[tuple[Path, TrainingLog]]) -> list[str]:
+    """Names that differ: with the folder, with the file, or numbered."""
+    for way in (
+        [f"{path.resolve().parent.name}/{log.name}" for path, log in parts],
+        [f"{log.name}/{stem(path)}" for path, log in parts],
+    ):
+        if len(set(way)) == len(way):
+            return way
+    return [f"{log.name} {number}" for number, (_, log) in enumerate(parts, 1)]
+
+
+def _joined(name: str, logs: Sequence[TrainingLog]) -> TrainingLog:
+    """One log of several, in the order of the files."""
+    if len(logs) == 1:
+        return replace(logs[0], name=name)
+    series = {}
+    for column in COLUMNS:
+        parts = [log.series(column) for log in logs if log.has(column)]
+        if parts:
+            series[column] = tuple(np.concatenate(each) for each in zip(*parts, strict=True))
+    settings: dict[str, object] = {}
+    columns: dict[str, str] = {}
+    for log in logs:
+        settings |= log.settings
+        columns |= {key: column for key, column in log.columns.items() if key not in columns}
+    return TrainingLog.from_series(
+        name,
+        ", ".join(dict.fromkeys(log.format for log in logs)),
+        series,
+        group=logs[0].group,
+        settings=settings,
+        columns=columns,
+        unused=tuple(dict.fromkeys(each for log in logs for each in log.unused)),
+        remarks=tuple(dict.fromkeys(remark for log in logs for remark in log.remarks)),
+    )

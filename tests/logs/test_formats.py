@@ -1,0 +1,214 @@
+"""Every format: what its program writes is read back, whatever was logged at which step, and whatever the file's name."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st_
+
+import sgdtheory as st
+from tests.logs import writers
+
+NUMBERS = st_.floats(2**-20, 2**10, width=32)  # event files hold single precision
+ROW = st_.fixed_dictionaries({}, optional={key: NUMBERS for key in writers.TAGS}).filter(bool)
+RUNS = st_.dictionaries(st_.integers(0, 10**7), ROW, min_size=1, max_size=12).map(lambda run: dict(sorted(run.items())))
+
+
+def assert_same(log, run):
+    """Cell by cell, by a loop over the run."""
+    assert log.step.tolist() == sorted(run)
+    for key in writers.TAGS:
+        wanted = [numbers.get(key, np.nan) for numbers in run.values()]
+        np.testing.assert_array_equal(getattr(log, key), wanted)
+    assert np.isnan(log.batch_size).all()
+    assert np.isnan(log.tokens).all()
+
+
+@pytest.mark.parametrize("format", writers.FILES)
+@settings(max_examples=25)
+@given(run=RUNS)
+def test_what_is_written_is_read(format, tmp_path_factory, run):
+    folder = tmp_path_factory.mktemp("logs")
+    name, write = writers.FILES[format]
+    (log,) = st.logs.read_logs(write(folder / name, run))
+    assert log.name == "a"
+    assert_same(log, run)
+
+
+@settings(max_examples=25)
+@given(runs=st_.lists(RUNS, min_size=1, max_size=3))
+def test_charts_of_several_runs_are_joined_by_their_names(tmp_path_factory, runs):
+    """Also where a run's name has the separator in it, and runs log at different steps."""
+    named = {f"run - {number}": run for number, run in enumerate(runs)}
+    paths = writers.write_wandb_charts(tmp_path_factory.mktemp("logs"), named)
+    held = [path for path in paths if "__MIN" in path.read_text()]
+    logs = {log.name: log for log in st.logs.read_logs(held)}
+    assert {log.format for log in logs.values()} == {"W&B chart"}
+    for name, run in named.items():
+        assert_same(logs[name], run)
+
+
+@settings(max_examples=15)
+@given(run=RUNS)
+def test_downloads_of_tags_are_joined(tmp_path_factory, run):
+    (log,) = st.logs.read_logs(writers.write_tensorboard_csvs(tmp_path_factory.mktemp("logs"), run))
+    assert (log.name, log.format) == ("a", "TensorBoard CSV")
+    assert_same(log, run)
+
+
+RUN = {10 * t: {"loss": 3 + 1 / 2**t, "learning_rate": 1 / 2**t} for t in range(1, 9)} | {85: {"evaluation_loss": 3.25}}
+
+
+@pytest.mark.parametrize("format", writers.FILES)
+def test_a_format_is_known_by_content_and_may_be_compressed(format, tmp_path):
+    name, write = writers.FILES[format]
+    path = write(tmp_path / name, RUN)
+    (plain,) = st.logs.read_logs(path)
+    assert plain.format == {"JSON array": "JSON rows", "TensorBoard of tensors": "TensorBoard"}.get(format, format)
+    other = path.rename(tmp_path / "b.log")
+    (renamed,) = st.logs.read_logs(other)
+    assert (renamed.name, renamed.format) == ("b" if other.is_file() else "b.log", plain.format)
+    (small,) = st.logs.read_logs(writers.compressed(other))
+    assert small.format == plain.format
+    for log in (renamed, small):
+        for column in ("step", *writers.TAGS):
+            np.testing.assert_array_equal(getattr(log, column), getattr(plain, column))
+
+
+@pytest.mark.parametrize("format", [name for name in writers.FILES if name != "TensorBoard of tensors"])
+def test_a_loss_that_is_no_number_is_told_from_one_that_was_not_logged(format, tmp_path):
+    name, write = writers.FILES[format]
+    run = {1: {"loss": 2.0}, 2: {"learning_rate": 0.5}, 3: {"loss": float("nan")}, 4: {"loss": float("inf")}}
+    (log,) = st.logs.read_logs(write(tmp_path / name, run))
+    np.testing.assert_array_equal(log.loss, [2.0, np.nan, np.inf, np.inf])
+
+
+def test_a_table_with_a_column_for_runs_and_groups(tmp_path):
+    path = tmp_path / "all.csv"
+    rows = [f"{name},{size},{t},{t / 7}" for t in (1, 2, 3) for name, size in (("b", "x"), ("a", "y"), ("a", "x"))]
+    path.write_text("run,model,step,loss\n" + "\n".join(rows))
+    logs = st.logs.read_logs(path, group="model")
+    assert [(log.name, log.group) for log in logs] == [("b", "x"), ("a", "y"), ("a", "x")]
+    assert all(log.loss.tolist() == [1 / 7, 2 / 7, 3 / 7] for log in logs)
+
+
+def test_tables_as_people_have_them(tmp_path):
+    """Semicolons, tabs, a byte order mark, empty lines, short rows, spaces, NA for what was not logged."""
+    path = tmp_path / "a.csv"
+    path.write_text("\ufeffIteration;Train Loss;lr\n1;2.5;0.1\n\n2;NA;0.1\n3;2.25\n", encoding="utf-8")
+    (log,) = st.logs.read_logs(path)
+    assert log.step.tolist() == [1, 2, 3]
+    np.testing.assert_array_equal(log.loss, [2.5, np.nan, 2.25])
+    np.testing.assert_array_equal(log.learning_rate, [0.1, 0.1, np.nan])
+    path.write_text("step\tloss\n 1\t2\n2\t 1\n")
+    assert st.logs.read_logs(path)[0].loss.tolist() == [2, 1]
+
+
+def test_many_rows_are_read_piece_by_piece(tmp_path, monkeypatch):
+    monkeypatch.setattr("sgdtheory.logs.formats.csv_table.CHUNK", 7)
+    (log,) = st.logs.read_logs(writers.write_csv(tmp_path / "a.csv", {t: {"loss": t + 0.5} for t in range(100)}))
+    assert log.loss.tolist() == [t + 0.5 for t in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.txt", "hello\n", r"is a file of none of the formats that are known \(.*Hugging Face"),
+        ("a.csv", "step,loss\n1,low\n", "a.csv, row 1: loss must be a number, got 'low'"),
+        ("a.csv", "step,loss\n", "has no row below its header"),
+        ("a.csv", "epoch,loss\n1,2\n", r"no column counts optimizer steps; name it, step= \(--step\); its columns are"),
+        ("a.csv", "step,loss\n0.5,2\n", "steps must be whole numbers of at least 0, got 0.5"),
+        ("a.csv", "step,loss\n-1,2\n", "steps must be whole numbers of at least 0, got -1"),
+        ("a.csv", 'step,loss\n1,"2\n3' + "x" * 200_000, "it is no CSV file"),
+        ("a.jsonl", '{"step": 1, "loss": 2}\n{"step": 2, "lo\n{"step": 3}\n', "line 2: not a JSON object: '{\"step\": 2"),
+        ("a.json", '[{"step": 1, "loss": 2},', "it is no whole JSON array"),
+        ("a.json", '{"log_history": [{"step": 1,', "it was cut off, take the one of the checkpoint before"),
+        ("a.json", '{"log_history": [], "global_step": 5}', "nothing was logged up to step 5"),
+        ("a.csv", '"Relative Time (Process)","r - loss","r - loss__MIN"\n1,2,2\n', "export the chart with Step"),
+    ],
+)
+def test_bad_files_are_refused_with_a_sentence(name, text, message, tmp_path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=message):
+        st.logs.read_logs(tmp_path / name)
+
+
+def test_files_that_are_not_there_or_damaged(tmp_path):
+    with pytest.raises(ValueError, match="cannot read .*none.csv: No such file"):
+        st.logs.read_logs(tmp_path / "none.csv")
+    with pytest.raises(ValueError, match="is a folder of none of the formats"):
+        st.logs.read_logs(tmp_path)
+    with pytest.raises(ValueError, match="paths must name at least one file"):
+        st.logs.read_logs([])
+    path = writers.write_parquet(tmp_path / "a.parquet", RUN)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ValueError, match="cannot read .*a.parquet"):
+        st.logs.read_logs(path)
+    packed = writers.compressed(writers.write_csv(tmp_path / "b.csv", {t: {"loss": t**0.5} for t in range(99)}))
+    packed.write_bytes(packed.read_bytes()[:-200])
+    with pytest.raises(ValueError, match="cannot read .*b.csv.gz"):
+        st.logs.read_logs(packed)
+
+
+def test_a_last_line_that_is_being_written_is_left_out(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"step": 1, "loss": 2}\n\n{"step": 2, "loss": 1.5}\n{"step": 3, "lo')
+    assert st.logs.read_logs(path)[0].step.tolist() == [1, 2]
+
+
+def test_keys_of_inner_objects(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"step": t, "train": {"loss": 2 / t, "tags": ["x"]}}) + "\n" for t in (1, 2)))
+    (log,) = st.logs.read_logs(path)
+    assert log.loss.tolist() == [2, 1]
+    assert log.columns["loss"] == "train/loss"
+
+
+def test_w_and_b_charts_over_another_axis(tmp_path):
+    """Steps of the runs stand beside their losses where the axis is no step."""
+    path = tmp_path / "a.csv"
+    header = ["epoch", *(f"r - {each}{end}" for each in ("_step", "loss") for end in ("", "__MIN", "__MAX"))]
+    path.write_text(",".join(header) + "\n0.1,10,10,10,3,3,3\n0.2,20,20,20,2,2,2\n")
+    (log,) = st.logs.read_logs(path)
+    assert (log.name, log.step.tolist(), log.loss.tolist()) == ("r", [10, 20], [3, 2])
+
+
+def test_a_tag_that_says_nothing_is_taken_for_the_loss_and_said(tmp_path):
+    path = tmp_path / "download.csv"
+    path.write_text("Wall time,Step,Value\n1,10,3\n2,20,2\n")
+    (log,) = st.logs.read_logs(path)
+    assert log.loss.tolist() == [3, 2]
+    assert log.name == tmp_path.name
+    assert log.remarks == ("its name does not tell what 'download' is: taken for the loss",)
+    (lr,) = st.logs.read_logs(path.rename(tmp_path / "run-.-tag-train_lr.csv"))
+    assert lr.learning_rate.tolist() == [3, 2]
+    assert lr.remarks == ()
+
+
+def test_a_library_that_is_missing_is_named(monkeypatch, tmp_path):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    with pytest.raises(ValueError, match=r"Parquet files are read by pyarrow, .*: pip install 'sgdtheory\[logs\]'"):
+        st.logs.read_logs(writers.write_parquet(tmp_path / "a.parquet", RUN))
+
+
+def test_folders_of_tensorboard(tmp_path):
+    """Each folder with event files is a run; a restart writes another file, whose steps replace those before."""
+    writers.write_tensorboard(tmp_path / "runs" / "a", RUN)
+    writers.write_tensorboard(tmp_path / "runs" / "b" / "deep", {5: {"loss": 1.5}})
+    logs = st.logs.read_logs(tmp_path / "runs")
+    assert [log.name for log in logs] == ["a", "b/deep"]
+    assert_same(logs[0], RUN)
+    (alone,) = st.logs.read_logs(next((tmp_path / "runs" / "b" / "deep").iterdir()))
+    assert (alone.name, alone.loss.tolist()) == ("deep", [1.5])
+
+
+def test_a_restart_in_tensorboard(tmp_path):
+    folder = writers.write_tensorboard(tmp_path / "a", {t: {"loss": 1.0} for t in (1, 2, 3, 4)})
+    first = next(folder.iterdir())
+    first.rename(folder / "events.out.tfevents.0000000001.host")
+    writers.write_tensorboard(folder, {t: {"loss": 0.5} for t in (3, 4, 5)})
+    (log,) = st.logs.read_logs(folder)
+    assert log.step.tolist() == [1, 2, 3, 4, 5]
+    assert log.loss.tolist() == [1, 1, 0.5, 0.5, 0.5]
+    assert log.remarks == ("steps go back to 3 or repeat: 2 rows were replaced by what was logged later",)
