@@ -22,7 +22,7 @@ TABLES = (
     *("optimizers", "small_batches", "rate_rule", "muon", "sign_features"),
     *("width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"),
     *("data_law", "ablations", "optimizers_networks", "learning_rate_transfer", "averaging"),
-    *("real_features", "mlperf", "loss_curves", "curves_batch_size", "branching", "bounds"),
+    *("real_features", "mlperf", "loss_curves", "forecasts", "curves_batch_size", "branching", "bounds"),
 )
 MODEL_SIZE = "map", "gaussian", "notions", "compute", "networks"
 SHOWN = {  # file → name of the figure
@@ -47,6 +47,7 @@ SHOWN = {  # file → name of the figure
     "model_size.png": "model_size",
     **{f"model_size_{name}.png": f"model_size_{name}" for name in MODEL_SIZE},
     **{f"{name}.png": name for name in ("width_limit", "mlperf", "loss_curves", "curves_batch_size", "branching")},
+    "forecasts.png": "forecasts",
     **{f"{name}.png": name for name in ("bounds", "bounds_best")},
 }
 

@@ -36,6 +36,21 @@ def csv_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, st
             raise ValueError(f"cannot read {path}: it is not a CSV file in UTF-8") from None
 
 
+def csv_header(path: Path) -> list[str]:
+    """Names of the columns; none of an empty file.
+
+    Raises:
+        ValueError: no such file, or no CSV.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            return next(csv.reader(file), [])
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise ValueError(f"cannot read {path}: it is not a CSV file in UTF-8") from None
+
+
 def _instead(present: Sequence[str]) -> str:
     """What a header has that lacks a column."""
     if len(present) == 1:

@@ -70,12 +70,12 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
         "fit": Entry(
             "fit.FitCommand",
-            "critical batch size from steps to a target in a CSV file",
+            "critical batch size from steps to a target, or logs",
             "fit steps.csv --batch-size bs --steps steps --group model --size params",
         ),
         "fit-grid": Entry(
             "fit_grid.FitGridCommand",
-            "critical batch size from a grid of losses in a CSV file",
+            "critical batch size from a grid of losses, or logs",
             "fit-grid grid.csv --batch-size bs --samples tokens --plot grid.png",
         ),
         "plan": Entry(
@@ -106,6 +106,16 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "advise.AdviseCommand",
             "what to change when the batch size changes, and why",
             "advise --batch-size 64 --new-batch-size 256 --learning-rate 3e-4 --beta2 0.95 --weight-decay 0.1",
+        ),
+        "forecast": Entry(
+            "forecast.ForecastCommand",
+            "final loss of a run under way, from its log",
+            "forecast log.csv --num-steps 24000 --schedule 'cosine final=0.1' --follow",
+        ),
+        "noise-scale": Entry(
+            "noise_scale.NoiseScaleCommand",
+            "gradient noise scale from gradient norms in a log",
+            "noise-scale log.csv --small-batch 8 --large-batch 256",
         ),
         "resume": Entry(
             "resume.ResumeCommand",
@@ -142,6 +152,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "add to a store the runs that its fit lacks",
             "extend-sweep runs --target-loss 0.03",
         ),
+        "fit-sweep": Entry(
+            "fit_sweep.FitSweepCommand",
+            "critical batch size from a store of runs, and what moves it",
+            "fit-sweep runs --plot critical.png",
+        ),
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
@@ -156,6 +171,7 @@ UNCLIPPED = {"--clip-norm": "no risk of clipped gradients is known in theory; sg
 REFUSED: dict[str, dict[str, str]] = {  # command → flag of others → why it has none
     "features": OF_SGD,
     "fit-curves": OF_SGD,
+    "forecast": OF_SGD,
     "risk": UNCLIPPED,
     "cbs": UNCLIPPED,
 }

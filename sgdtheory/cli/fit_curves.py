@@ -9,7 +9,7 @@ import numpy as np
 import tyro
 from rich.table import Table
 
-from sgdtheory._common.files import csv_text, write_atomically
+from sgdtheory._common.files import write_atomically
 from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, log_notes
 from sgdtheory.cli.output import (
     interval_text,
@@ -87,12 +87,11 @@ class FitCurvesCommand(LogFlags):
             self._preview()
             return
         reports, notes = [], []
-        for group, curves in self._groups().items():
+        for group, curves in self.groups().items():
             notes += log_notes(curves)
-            fitted, others = self._split(curves)
-            found = self._fit(fitted)
+            found, others = self.fitted(curves)
             critical = found.critical_batch_size(
-                self.num_samples or self._longest(curves),
+                self.num_samples or longest(curves),
                 max_learning_rate=self.max_learning_rate,
                 overhead=self.overhead,
             )
@@ -113,20 +112,29 @@ class FitCurvesCommand(LogFlags):
 
     def _steps(self, reports: list["Report"]) -> str:
         """CSV with the columns of `fit` and `plan`."""
-        rows = []
+        from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsMeasurement, steps_text
+
+        measurements, remarks = [], {"num_samples": [], "target_loss": []}
         for each in reports:
-            for samples, loss in zip(each.critical.num_samples, each.critical.loss, strict=True):
-                law = each.found.steps_law(float(samples), max_learning_rate=self.max_learning_rate)
+            for samples, size, ends, loss in zip(*each.critical[:4], strict=True):
+                convention = Convention(None, self.overhead)
+                low, high = ends.tolist()
+                critical = FittedCriticalBatchSize(float(size), low, high, convention, each.found.level)
+                options = {"max_learning_rate": self.max_learning_rate, "critical": critical}
+                law = each.found.steps_law(float(samples), **options)
                 name = " ".join(filter(None, [each.group, f"loss {loss:.4f}"]))
-                rows += [(name, *point, "yes") for point in zip(law.batch_sizes, law.steps, strict=True)]
-        return csv_text(("group", "batch_size", "steps", "computed"), rows)
+                measurements.append(StepsMeasurement(name, np.nan, law.batch_sizes, law.steps, None, True, critical))
+                remarks["num_samples"].append(samples)
+                remarks["target_loss"].append(loss)
+        return steps_text(measurements, remarks=remarks)
 
     def _preview(self) -> None:
         if not self.logs:
             raise ValueError("preview needs files: name logs")
         self.print_preview(self.logs)
 
-    def _groups(self) -> dict[str, list["LossCurve"]]:
+    def groups(self) -> dict[str, list["LossCurve"]]:
+        """The curves of each model."""
         from sgdtheory.curves import example_loss_curves
 
         curves = self.read_curves(self.logs) if self.logs else list(example_loss_curves(self.example).values())
@@ -147,17 +155,15 @@ class FitCurvesCommand(LogFlags):
             raise ValueError("hold-out must leave curves to fit, got all of them; name fewer")
         return fitted, [curve for curve in curves if curve.name in held]
 
-    def _fit(self, curves: list["LossCurve"]) -> "CurvesFit":
+    def fitted(self, curves: list["LossCurve"]) -> tuple["CurvesFit", list["LossCurve"]]:
+        """The fit of a model's curves, and those that are held out of it."""
         from sgdtheory.curves import fit_loss_curves
 
+        chosen, others = self._split(curves)
         decay = self.weight_decay if self.logs or self.weight_decay is not None else EXAMPLE_DECAY
         with live_line("fitting", str) as show:
             options = {"weight_decay": decay, "optimizer": self.optimizer}
-            return fit_loss_curves(curves, **options, level=self.level, progress=show)
-
-    def _longest(self, curves: list["LossCurve"]) -> tuple[float, ...]:
-        ends = [curve.step[-1] * (1.0 if curve.batch_size is None else curve.batch_size[-1]) for curve in curves]
-        return (float(np.max(ends)),)
+            return fit_loss_curves(chosen, **options, level=self.level, progress=show), others
 
     def _tables(self, report: "Report") -> list[Table]:
         found, others, critical = report.found, report.others, report.critical
@@ -185,6 +191,12 @@ class FitCurvesCommand(LogFlags):
         for samples, size, ends, loss in zip(*critical[:4], strict=True):
             sizes.add_row(f"{samples:g}", f"{size:.4g}", interval_text(ends), f"{loss:.4f}")
         return [*tables, sizes]
+
+
+def longest(curves: "Sequence[LossCurve]") -> tuple[float, ...]:
+    """Samples that the longest curve has seen, in batches of it where batch sizes are not known."""
+    ends = [curve.step[-1] * (1.0 if curve.batch_size is None else curve.batch_size[-1]) for curve in curves]
+    return (float(np.max(ends)),)
 
 
 class Report(NamedTuple):

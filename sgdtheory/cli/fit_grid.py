@@ -1,4 +1,4 @@
-"""`sgdtheory fit-grid`: from a grid of losses in a CSV file to critical batch sizes, degradation and laws."""
+"""`sgdtheory fit-grid`: from a grid of losses, a CSV file or logs, to critical batch sizes, degradation and laws."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,9 @@ import tyro
 from rich.markup import escape
 from rich.table import Table
 
-from sgdtheory._common.files import csv_text, write_atomically
+from sgdtheory._common.files import write_atomically
+from sgdtheory.cli.fit_rows import definition_text
+from sgdtheory.cli.measurement_input import LOG_FLAGS, MeasurementFlags, is_table
 from sgdtheory.cli.output import (
     interval_text,
     print_json,
@@ -19,32 +21,47 @@ from sgdtheory.cli.output import (
     write_figure,
 )
 from sgdtheory.cli.settings import Overhead
-from sgdtheory.fits import Convention, LossGrid, LossTarget, fit_loss_grid, read_loss_grid
+from sgdtheory.fits import (
+    Convention,
+    FittedCriticalBatchSize,
+    LossGrid,
+    LossTarget,
+    StepsMeasurement,
+    UShapedLaw,
+    fit_loss_grid,
+    read_loss_grid,
+    steps_text,
+)
 
 COLUMNS = "batch_size", "samples", "learning_rate", "loss", "group", "size", "seed"
 
 
-@dataclass(frozen=True)
-class FitGridCommand:
-    """Critical batch size from losses at several batch sizes, data sizes and learning rates; no steps to a target."""
+@dataclass(frozen=True, kw_only=True)
+class FitGridCommand(MeasurementFlags):
+    """Critical batch size from losses at several batch sizes, data sizes and learning rates; no steps to a target.
+
+    Losses stand in a CSV file, or are the ends of logs of runs of any program, files and folders.
+    """
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "losses": ("csv", *COLUMNS),
-        "what to fit": ("target", "edges"),
+        "losses": ("files", *COLUMNS),
+        "logs": LOG_FLAGS,
+        "what to fit": ("target", "edges", "optimal_batch_size"),
         "definition of B* and of intervals": ("reference", "overhead", "degradation", "level"),
         "output": ("steps_csv", "plot", "json"),
     }
 
-    csv: Annotated[Path, tyro.conf.Positional]
-    """CSV file with a header, one row a run, or a point of its loss curve; an empty loss is of a run that diverged."""
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
+    """CSV file with a header, one row a run, or a point of its loss curve, an empty loss of a run that diverged; or
+    logs, or folders of them."""
     batch_size: str = "batch_size"
-    """Column with the batch size."""
+    """Column with the batch size; of logs also the number, or that of each run: run7=64,run8=256."""
     samples: str = "samples"
     """Column with the data, in the unit of the batch size."""
     learning_rate: str = "learning_rate"
-    """Column with the learning rate."""
+    """Column with the learning rate; of logs also the number, or that of each run: run7=1e-3,run8=2e-3."""
     loss: str = "loss"
-    """Column with the loss."""
+    """Column with the loss; of logs also train or eval, by default evaluations where every run has them."""
     group: str | None = None
     """Column that tells grids apart, for example the model's name."""
     size: str | None = None
@@ -55,8 +72,10 @@ class FitGridCommand:
     """Losses to reach; by default three that as many batch sizes as possible reach."""
     edges: bool = False
     """Use losses whose best learning rate is at an end of the rates too; they make B* wrong."""
+    optimal_batch_size: bool = False
+    """Fit steps = a + b/B + c/B²: an optimal batch size, the useful range around it, and a test whether c is needed."""
     reference: float | None = None
-    """Reference batch size of B*, in the regime of linear scaling; by default the smallest that reaches the target."""
+    """Reference batch size of B*, in the regime of linear scaling; by default the smallest that reaches all targets."""
     overhead: Overhead = 0.2
     """Extra data, relative to the reference batch size, that defines B*: 0.2 or 20%."""
     degradation: Overhead = 0.01
@@ -73,14 +92,17 @@ class FitGridCommand:
     def run(self) -> None:
         """Read, fit and print."""
         require_figure_suffix(self.plot)
-        columns: dict[str, Any] = {name: getattr(self, name) for name in COLUMNS}
+        if self.preview:
+            self.print_preview(self.files)
+            return
         grid = fit_loss_grid(
-            read_loss_grid(self.csv, **columns),
+            self._losses(),
             convention=Convention(self.reference, self.overhead),
             targets=self.target or None,
             degradation=self.degradation,
             level=self.level,
             edges=self.edges,
+            optimal_batch_size=self.optimal_batch_size,
         )
         if self.steps_csv:
             print_note(f"wrote {write_atomically(self.steps_csv, _steps(grid))}")
@@ -92,6 +114,15 @@ class FitGridCommand:
             _print(grid)
         for note in grid.remarks:
             print_note(note)
+
+    def _losses(self) -> dict[str, list[Any]]:
+        """Columns of the file, or of the logs."""
+        if not self.files:
+            raise ValueError("fit-grid needs a CSV file of losses, or logs: name files or folders")
+        if is_table(self.files, self.samples):
+            columns: dict[str, Any] = {name: getattr(self, name) for name in COLUMNS}
+            return read_loss_grid(self.files[0], **columns)
+        return self.grid_of_logs(self.files)
 
     def _draw(self, path: Path, grid: LossGrid) -> None:
         from sgdtheory.plotting import loss_grid  # matplotlib is slow to import
@@ -107,13 +138,15 @@ class FitGridCommand:
 
 
 def _steps(grid: LossGrid) -> str:
-    """CSV of steps to the targets, with the columns of `fit` and `plan`."""
-    rows = [
-        (" ".join(filter(None, [each.group, f"loss {each.target:.6g}"])), batch, steps)
-        for each in grid.targets
-        for batch, steps in zip(each.batch_sizes, each.steps, strict=True)
-    ]
-    return csv_text(("group", "batch_size", "steps"), rows)
+    """CSV of steps to the targets and B*, with the columns of `fit` and `plan`."""
+    measurements = []
+    for each in grid.targets:
+        convention = Convention(each.convention.reference_among(each.batch_sizes), each.convention.overhead)
+        ends = each.critical_batch_size, *each.interval
+        found = FittedCriticalBatchSize(*ends, convention, grid.level, isinstance(each.law, UShapedLaw))
+        name = " ".join(filter(None, [each.group, f"loss {each.target:.6g}"]))
+        measurements.append(StepsMeasurement(name, each.size, each.batch_sizes, each.steps, critical=found))
+    return steps_text(measurements, remarks={"target_loss": [each.target for each in grid.targets]})
 
 
 def _file_name(group: str) -> str:
@@ -164,11 +197,21 @@ def _report(grid: LossGrid) -> dict[str, Any]:
 
 
 def _target(found: LossTarget) -> dict[str, Any]:
+    curved: dict[str, Any] = {}
+    if isinstance(found.law, UShapedLaw):
+        curved = {
+            "c": found.law.c,
+            "curvature_test": found.law.curvature_test()._asdict(),
+            "smallest_batch_size": found.smallest_batch_size,
+            "smallest_batch_size_interval": found.smallest_interval,
+            "optimal_batch_size": found.optimal_batch_size,
+            "optimal_batch_size_interval": found.optimal_interval,
+        }
     return {
         "group": found.group,
         "size": found.size,
         "target_loss": found.target,
-        "reference": found.convention.reference_among(found.batch_sizes),
+        "reference": found.reference,
         "batch_sizes": found.batch_sizes,
         "steps": found.steps,
         "a": found.law.a,
@@ -177,7 +220,7 @@ def _target(found: LossTarget) -> dict[str, Any]:
         "critical_batch_size_interval": found.interval,
         "interpolated": found.interpolated,
         "samples": found.samples,
-    }
+    } | curved
 
 
 def _print(grid: LossGrid) -> None:
@@ -194,15 +237,23 @@ def _table(title: str, *headers: str) -> Table:
 
 
 def _critical(grid: LossGrid) -> Table:
-    level, overhead = f"{grid.level:.0%}", grid.convention.overhead
-    references = sorted({grid.convention.reference_among(each.batch_sizes) for each in grid.targets})
-    at = ", ".join(f"{each:g}" for each in references)
-    title = f"steps = a + b/B;  B*: {overhead:.0%} more data than at B = {at};  {level} intervals"
-    table = _table(title, "group", "target loss", "batch sizes", "a", "b", "B*", level, "B*, interpolated")
+    level, curved = f"{grid.level:.0%}", any(isinstance(each.law, UShapedLaw) for each in grid.targets)
+    defined = definition_text(grid.convention, curved=curved)
+    title = f"steps = {'a + b/B + c/B²' if curved else 'a + b/B'};  B*: {defined};  {level} intervals"
+    numbers = ["a", "b", *(["least B", "B_opt", "c = 0"] if curved else [])]
+    table = _table(title, "group", "target loss", "batch sizes", *numbers, "B*", level, "B*, interpolated")
+    if curved:
+        table.caption = "c = 0: probability of so large an F if no c is needed"
     for each in grid.targets:
-        numbers = f"{each.law.a:.4g}", f"{each.law.b:.4g}", f"{each.critical_batch_size:.4g}"
-        row = f"{each.target:g}", f"{each.batch_sizes.size}", *numbers, interval_text(each.interval)
-        table.add_row(escape(each.group) or "all", *row, f"{each.interpolated:.4g}")
+        cells = [f"{each.target:g}", f"{each.batch_sizes.size}", f"{each.law.a:.4g}", f"{each.law.b:.4g}"]
+        if isinstance(each.law, UShapedLaw):
+            cells += [
+                f"{each.smallest_batch_size:.4g}\n{interval_text(each.smallest_interval)}",
+                f"{each.optimal_batch_size:.4g}\n{interval_text(each.optimal_interval)}",
+                f"{each.law.curvature_test().p_value:.2g}",
+            ]
+        cells += [f"{each.critical_batch_size:.4g}", interval_text(each.interval), f"{each.interpolated:.4g}"]
+        table.add_row(escape(each.group) or "all", *cells)
     return table
 
 

@@ -1,32 +1,29 @@
 """`sgdtheory plan`: from steps to a target and a throughput to a batch size, its time and cost, and a batch ramp."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
 import tyro
-from rich.table import Table
 
-from sgdtheory.cli.output import (
-    interval_text,
-    print_json,
-    print_note,
-    print_tables,
-    print_text,
-    require_figure_suffix,
-    write_figure,
-)
+from sgdtheory._common.csv_rows import csv_header
+from sgdtheory.cli.fit_curves import FitCurvesCommand, longest
+from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, log_notes
+from sgdtheory.cli.output import print_json, print_note, require_figure_suffix, write_figure
+from sgdtheory.cli.plan_output import PlanReport
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.fits import (
+    SMALLEST,
     BatchRamp,
     Convention,
-    PlanRow,
+    FittedCriticalBatchSize,
+    HasThroughput,
     RunPlan,
     StepsLaw,
+    StepsMeasurement,
     StepsTable,
-    Throughput,
     batch_ramp,
     fit_steps_law,
     plan,
@@ -50,41 +47,75 @@ def hours_of(text: str) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanCommand:
-    """Which batch size to take, from steps to a target and the throughput of a device.
+class PlanCommand(LogFlags):
+    """Which batch size to take, from steps to a target, or training logs, and the throughput of devices.
 
     With a deadline it is the cheapest one that meets it; without one that of the least time × cost. Devices are as many
-    as the batch feeds, or --devices at most. Extra data are relative to the smallest batch size measured.
+    as the batch feeds, or --devices at most. Extra data are relative to the smallest batch size measured. Of training
+    logs the theory is fitted as fit-curves does it, and the target is the least loss of --num-samples.
     """
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "measurements": ("csv", "batch_size", "steps", "group", "standard_error", "target"),
-        "machine": ("throughput", "throughput_table", "devices", "micro_batch", "price", "currency"),
-        "plan": ("deadline", "batch_sizes", "schedule", "sequence_length"),
+        "measurements": ("files", "steps", "standard_error", "target", "optimal_batch_size"),
+        **LOG_GROUPS,
+        "training logs": ("num_samples", "max_learning_rate", "hold_out", "weight_decay", "optimizer"),
+        "machine": (
+            "throughput",
+            "throughput_table",
+            "devices",
+            "micro_batch",
+            "max_micro_batch",
+            "memory",
+            "price",
+            "currency",
+        ),
+        "plan": ("deadline", "batch_sizes", "schedule"),
         "definition of B* and of intervals": ("reference", "overhead", "level"),
         "output": ("plot", "json"),
     }
 
-    csv: Annotated[Path, tyro.conf.Positional]
-    """CSV file with a header, one row a batch size, as `sgdtheory fit` reads it."""
-    batch_size: str = "batch_size"
-    """Column with the batch size."""
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """CSV file with a header, one row a batch size, as `sgdtheory fit` reads it, or fit-curves or fit-grid wrote it; or
+    training logs, as fit-curves reads them."""
+    batch_size: str | None = None
+    """Column with the batch size, by default batch_size; of training logs it may be the number."""
     steps: str = "steps"
     """Column with the steps to the target."""
     group: str | None = None
-    """Column that tells targets apart."""
+    """Column that tells targets, or models, apart; None: `group`, if a file of steps has one."""
     standard_error: str | None = None
-    """Column with the standard error of the steps."""
+    """Column with the standard error of the steps; None: `standard_error`, if there is one."""
     target: str | None = None
     """The group to plan for; needed where there are several."""
+    optimal_batch_size: bool = False
+    """Fit a + b/B + c/B²: small batch sizes may take more data, too."""
+    sequence_length: float | None = None
+    """Tokens of a sequence: batch sizes from the tokens of a log, and the schedule in tokens, as Megatron-LM reads it
+    with --seq-length."""
+    num_samples: float | None = None
+    """D of training logs, whose least loss is the target, in the unit of the batch sizes; None: of the longest run."""
+    max_learning_rate: float | None = None
+    """Largest learning rate of a run; None: the largest of the logs."""
+    hold_out: tuple[str, ...] = ()
+    """Names of logs that are not fitted."""
+    weight_decay: float | None = None
+    """Weight decay of AdamW; None: none."""
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    """Whether steps follow the size of gradients, as Adam's do."""
     throughput: float | None = None
     """Samples a second of one device, whatever it takes a step."""
     throughput_table: Path | None = None
-    """CSV file with columns batch_size, samples a step of one device, and samples_per_second, of one device."""
-    devices: int | None = None
-    """How many devices there are; None: as many as the batch feeds."""
+    """CSV file of throughput: batch_size, samples a step of one device, and samples_per_second, of one device; or as
+    logged micro_batch, samples_per_second of all devices, and where they differ devices, accumulation, memory_gb."""
+    devices: tuple[int, ...] = ()
+    """How many devices there are, or the numbers of them to choose from; by default those that were measured, or as
+    many as the batch feeds."""
     micro_batch: int = 1
-    """Fewest samples that a device takes a step."""
+    """Fewest samples that a device takes at once."""
+    max_micro_batch: int | None = None
+    """Most samples that a device takes at once; the rest of its share it accumulates."""
+    memory: float | None = None
+    """GB of a device, which limit what it takes at once where memory_gb was measured."""
     price: float | None = None
     """Price of a device-hour."""
     currency: str = "USD"
@@ -95,14 +126,12 @@ class PlanCommand:
     """Smallest and largest batch size that may be taken; None: those measured."""
     schedule: bool = False
     """Batch sizes along the run too, from all targets up to the one planned for."""
-    sequence_length: int | None = None
-    """Tokens of a sample: the schedule in tokens, as Megatron-LM reads it with --seq-length."""
     reference: float | None = None
-    """Reference batch size of B* and of extra data; None: the smallest measured."""
-    overhead: Overhead = 0.2
-    """Extra data, relative to the reference batch size, that defines B*: 0.2 or 20%."""
-    level: float = 0.95
-    """Level of the intervals."""
+    """Reference batch size of B* and of extra data; None: that of the fit, or the smallest measured."""
+    overhead: Overhead | None = None
+    """Extra data, relative to the reference batch size, that defines B*: 0.2 or 20%; None: that of the fit, or 20%."""
+    level: float | None = None
+    """Level of the intervals; None: that of the fit, or 0.95."""
     plot: Path | None = None
     """Draw time and cost against batch size to this .png, .pdf or .svg."""
     json: bool = False
@@ -111,165 +140,114 @@ class PlanCommand:
     def run(self) -> None:
         """Fit, plan and print."""
         require_figure_suffix(self.plot)
-        law, before = self._laws()
-        made = plan(
-            law,
-            self._throughput(),
-            devices=self.devices,
-            micro_batch=self.micro_batch,
-            price=self.price,
-            deadline=None if self.deadline is None else hours_of(self.deadline),
-            batch_sizes=self.batch_sizes,
-            convention=Convention(self.reference, self.overhead),
-            level=self.level,
-        )
-        ramp = self._ramp(made, before) if self.schedule else None
-        notes = [*made.notes, *([ramp.remark] if ramp and ramp.remark else [])]
+        if self.preview:
+            self.print_preview(self.files)
+            return
+        made, ramp, notes = self._of_logs() if self._are_logs else self._of_steps()
+        notes = [*notes, *made.notes, *([ramp.remark] if ramp and ramp.remark else [])]
         if ramp and ramp.batch_sizes.size == 1:
             notes.append("laws of one target justify one batch size: for a ramp give targets on the way, --group")
         if self.plot:
             from sgdtheory import plotting  # matplotlib is slow to import
 
             write_figure(plotting.run_plan(made, currency=self.currency), self.plot)
+        length = None if self.sequence_length is None else int(self.sequence_length)
+        report = PlanReport(made, ramp, self.currency, length)
         if self.json:
-            print_json(self._json(made, ramp, notes))
+            print_json(report.json() | {"notes": notes})
         else:
-            self._print(made, ramp)
+            report.print()
         for note in notes:
             print_note(note)
 
-    def _laws(self) -> tuple[StepsLaw | StepsTable, list[StepsLaw]]:
-        """The law to plan with, or the table of a theory, and laws of the targets up to it."""
-        columns: dict[str, Any] = {
-            name: getattr(self, name) for name in ("batch_size", "steps", "group", "standard_error")
-        }
-        measured = {each.group: each for each in read_measurements(self.csv, **columns)}
-        target = self.target if self.target is not None else next(iter(measured)) if len(measured) == 1 else None
-        if target is None:
-            raise ValueError(f"target must name the group to plan for, one of {', '.join(measured)}")
-        if target not in measured:
-            raise ValueError(f"target must be one of {', '.join(filter(None, measured)) or 'no group'}, got {target}")
-        laws = {
-            name: fit_steps_law(each.batch_sizes, each.steps, standard_errors=each.standard_errors)
-            for name, each in measured.items()
-        }
-        law = laws[target]
-        before = [each for each in laws.values() if each.a and 0 < each.b <= law.b]
-        chosen = measured[target]
-        return (StepsTable(chosen.batch_sizes, chosen.steps) if chosen.computed else law), before
+    @property
+    def _are_logs(self) -> bool:
+        """Whether files are training logs: anything but one table of steps, or what is meant to be one."""
+        first = self.files[0]
+        if self.num_samples is not None or len(self.files) > 1 or first.is_dir():
+            return True
+        try:
+            header = csv_header(first)
+        except ValueError:
+            return first.exists()
+        if {self.batch_size or "batch_size", self.steps} <= set(header):
+            return False
+        return first.suffix.lower() != ".csv" or any("loss" in name.lower() for name in header)
 
-    def _throughput(self) -> float | Throughput:
+    def _of_logs(self) -> tuple[RunPlan, None, list[str]]:
+        """The plan of the theory that is fitted to logs, as fit-curves does it."""
+        if self.schedule:
+            raise ValueError("schedule needs steps to several targets of one run: write them with fit-grid --steps-csv")
+        shared = "hold_out", "max_learning_rate", "weight_decay", "optimizer", *sum(LOG_GROUPS.values(), ())
+        level = 0.95 if self.level is None else self.level
+        command = FitCurvesCommand(logs=self.files, level=level, **{name: getattr(self, name) for name in shared})
+        groups = command.groups()
+        curves = groups[self._chosen(groups)]
+        found, _ = command.fitted(curves)
+        samples = longest(curves)[0] if self.num_samples is None else self.num_samples
+        convention = self._convention(None)
+        law = found.steps_law(samples, max_learning_rate=self.max_learning_rate, overhead=convention.overhead)
+        target = f"to the least loss of D = {samples:g}"
+        return self._plan(law, convention), None, [*log_notes(curves), *filter(None, [found.remark]), target]
+
+    def _of_steps(self) -> tuple[RunPlan, BatchRamp | None, list[str]]:
+        """The plan of a file of steps, and the ramp."""
+        columns: dict[str, Any] = {"batch_size": self.batch_size or "batch_size", "steps": self.steps}
+        header = csv_header(self.files[0])
+        for name in ("group", "standard_error"):
+            given = getattr(self, name)
+            columns[name] = name if given is None and name in header else given
+        measured = {each.group: each for each in read_measurements(self.files[0], **columns)}
+        target = measured[self._chosen(measured)]
+        made = self._plan(target, self._convention(target.critical))
+        return made, self._ramp(made, measured, target) if self.schedule else None, []
+
+    def _chosen(self, groups: Mapping[str, object]) -> str:
+        """The group to plan for."""
+        target = self.target if self.target is not None else next(iter(groups)) if len(groups) == 1 else None
+        if target is None:
+            raise ValueError(f"target must name the group to plan for, one of {', '.join(groups)}")
+        if target not in groups:
+            raise ValueError(f"target must be one of {', '.join(filter(None, groups)) or 'no group'}, got {target}")
+        return target
+
+    def _plan(self, steps: StepsMeasurement | StepsTable, convention: Convention) -> RunPlan:
+        return plan(
+            steps,
+            self._throughput(),
+            devices=self.devices or None,
+            micro_batch=self.micro_batch,
+            max_micro_batch=self.max_micro_batch,
+            memory=self.memory,
+            price=self.price,
+            deadline=None if self.deadline is None else hours_of(self.deadline),
+            batch_sizes=self.batch_sizes,
+            convention=convention,
+            level=self.level,
+            optimal_batch_size=self.optimal_batch_size,
+        )
+
+    def _convention(self, critical: FittedCriticalBatchSize | None) -> Convention:
+        """What the flags say, else what the fit of the steps says, else 20% over the smallest batch size."""
+        fitted = SMALLEST if critical is None else critical.convention
+        reference = fitted.reference if self.reference is None else self.reference
+        return Convention(reference, fitted.overhead if self.overhead is None else self.overhead)
+
+    def _throughput(self) -> float | HasThroughput:
         if (self.throughput is None) == (self.throughput_table is None):
             raise ValueError("give throughput, samples a second of one device, or throughput-table, one of the two")
         return self.throughput if self.throughput_table is None else read_throughput(self.throughput_table)  # pyright: ignore[reportReturnType]
 
-    def _ramp(self, made: RunPlan, laws: list[StepsLaw]) -> BatchRamp:
+    def _ramp(self, made: RunPlan, measured: dict[str, StepsMeasurement], target: StepsMeasurement) -> BatchRamp:
         """The ramp with as many samples as the choice takes; devices that were not given follow the batch."""
+        fitted = {name: _law(each) for name, each in measured.items()}
+        last = fitted[target.group]
+        laws = [each for each in fitted.values() if each.a and 0 < each.b <= last.b]
         if not laws:
             raise ValueError("schedule needs a law with a plateau and a slope: measure more batch sizes")
-        return batch_ramp(laws, num_samples=made.choice.samples, multiple=self.micro_batch * (self.devices or 1))
-
-    # ------------------------------------------------------------------ output
-
-    def _json(self, made: RunPlan, ramp: BatchRamp | None, notes: list[str]) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "choice": made.choice._asdict(),
-            "reachable": made.reachable,
-            "knee": made.knee,
-            "knee_interval": made.knee_interval,
-            "critical_batch_size": made.critical_batch_size,
-            "critical_batch_size_interval": made.critical_interval,
-            "reference": made.reference,
-            "level": self.level,
-            "rows": [row._asdict() for row in made.rows],
-            "notes": notes,
-        }
-        if ramp:
-            found["schedule"] = {
-                name: getattr(ramp, name)
-                for name in ("starts", "batch_sizes", "noise_scales", "steps", "samples", "constant_steps")
-            }
-            found["schedule"] |= {"pairs": ramp.pairs(self.sequence_length), "rampup_batch_size": ramp.linear}
-        return found
-
-    def _print(self, made: RunPlan, ramp: BatchRamp | None) -> None:
-        choice = made.choice
-        devices = f"{choice.devices} device{'s' if choice.devices > 1 else ''}"
-        cost = f"{choice.device_hours:,.4g} device-hours"
-        cost = cost if self.price is None else f"{choice.cost:,.0f} {self.currency}"
-        print_text(
-            f"Batch size {choice.batch_size:g} on {devices}: {choice.hours:.3g} h, {cost}, "
-            f"{choice.extra_data:.0%} more data than at batch size {made.reference:g}"
-        )
-        knee, critical = (_bracket(ends) for ends in (made.knee_interval, made.critical_interval))
-        print_text(
-            f"knee {made.knee:.4g}{knee}, where 1% more batch saves ½% of the steps; "
-            f"B* {made.critical_batch_size:.4g}{critical}, {self.overhead:.0%} more data"
-        )
-        print_tables(self._table(made), *([_stages(ramp)] if ramp else []))
-        if ramp:
-            self._print_schedule(ramp)
-
-    def _table(self, made: RunPlan) -> Table:
-        known = not np.isnan(made.choice.hours_interval[0])
-        title = f"{made.level:.0%} intervals in brackets" if known else "steps of a theory: without intervals"
-        table = Table(title=title)
-        last = "device-hours" if self.price is None else f"cost ({self.currency})"
-        for header in ("batch size", "devices", "steps", "extra data", "hours", last, ""):
-            table.add_column(header, justify="right" if header else "left")
-        marks = {float(made.feasible(end)): name for end, name in _marks(made)}
-        for row in made.rows:
-            chosen = "choice" if row.batch_size == made.choice.batch_size else ""
-            words = ", ".join(filter(None, (chosen, marks.get(row.batch_size, ""))))
-            table.add_row(*_cells(row, made), words)
-        return table
-
-    def _print_schedule(self, ramp: BatchRamp) -> None:
-        unit = "samples" if self.sequence_length is None else f"tokens, with --seq-length {self.sequence_length}"
-        saved = (
-            f", {1 - ramp.steps / ramp.constant_steps:.1%} fewer than at a constant batch size with the same samples"
-        )
-        print_text(
-            f"{ramp.steps:,.0f} steps{saved if ramp.batch_sizes.size > 1 else ''}. "
-            f"Megatron-LM (since April 2026; starts in {unit}):"
-        )
-        print_text(f'--step-batch-size-schedule "{ramp.pairs(self.sequence_length)}"')
-        if ramp.linear:
-            first, increment, samples = ramp.linear
-            print_text("The nearest linear ramp, for older ones, always in samples:")
-            print_text(
-                f"--rampup-batch-size {first} {increment} {samples} --global-batch-size {ramp.batch_sizes[-1]:g}"
-            )
+        multiple = self.micro_batch * max(made.machine.counts or (1,))
+        return batch_ramp(laws, num_samples=made.choice.samples, multiple=multiple)
 
 
-def _marks(made: RunPlan) -> list[tuple[float, str]]:
-    marks = [(made.knee, "knee"), (made.critical_batch_size, "B*")]
-    return [(end, name) for end, name in marks if made.range[0] <= end <= made.range[1]]
-
-
-def _cells(row: PlanRow, made: RunPlan) -> list[str]:
-    known = not np.isnan(row.hours_interval[0])
-    hours = f"{row.hours:.3g} ({_short(row.hours_interval)})" if known else f"{row.hours:.3g}"
-    cost = f"{row.device_hours:,.4g}"
-    if made.price is not None:
-        cost = f"{row.cost:,.0f}"
-        cost += f" ({row.cost_interval[0]:,.0f} … {row.cost_interval[1]:,.0f})" if known else ""
-    return [f"{row.batch_size:g}", f"{row.devices}", f"{row.steps:,.0f}", f"{row.extra_data:.0%}", hours, cost]
-
-
-def _bracket(ends: tuple[float, float]) -> str:
-    """An interval in brackets; empty where there is none."""
-    return "" if np.isnan(ends[0]) else f" ({interval_text(ends)})"
-
-
-def _short(ends: tuple[float, float]) -> str:
-    return " … ".join(f"{end:.3g}" for end in ends)
-
-
-def _stages(ramp: BatchRamp) -> Table:
-    table = Table(title="batch sizes along the run")
-    for header in ("samples seen", "batch size", "noise scale"):
-        table.add_column(header, justify="right")
-    for start, size, scale in zip(ramp.starts, ramp.batch_sizes, ramp.noise_scales, strict=True):
-        table.add_row(f"{start:,.0f}", f"{size:g}", f"{scale:.4g}")
-    return table
+def _law(measured: StepsMeasurement) -> StepsLaw:
+    return fit_steps_law(measured.batch_sizes, measured.steps, standard_errors=measured.standard_errors)

@@ -1,6 +1,11 @@
 from .curves_fit import BestSchedule as BestSchedule
 from .curves_fit import CurvesCriticalBatchSize as CurvesCriticalBatchSize
 from .curves_fit import CurvesFit as CurvesFit
+from .experience import PUBLIC as PUBLIC
+from .experience import Experience as Experience
+from .forecast import Forecast as Forecast
+from .forecast import forecast_loss as forecast_loss
+from .forecast import run_last as run_last
 from .law_fit import LawFit as LawFit
 from .law_fit import LossPrediction as LossPrediction
 from .law_fit import fit_law as fit_law
@@ -13,4 +18,5 @@ from .loss_curve import LossCurve as LossCurve
 from .loss_curve import example_loss_curves as example_loss_curves
 from .loss_curve import read_loss_curves as read_loss_curves
 from .panels import jumps as jumps
+from .run_under_way import after_warmup as after_warmup
 from .theory_fit import fit_loss_curves as fit_loss_curves

@@ -11,15 +11,17 @@ from sgdtheory._common.arguments import positive_array, positive_number, real_ar
 from sgdtheory._common.interval import Interval
 from sgdtheory.algorithms import Algorithm, Constant, LastIterate, Linear, Shape, checked_algorithm
 from sgdtheory.curves.best_rates import best_rates
-from sgdtheory.curves.law_fit import UNRESOLVED, LossPrediction, band
+from sgdtheory.curves.forecast import Forecast, forecast_loss, run_last
+from sgdtheory.curves.law_fit import LossPrediction, band, confidence_set
 from sgdtheory.curves.laws.theory import Panelled, TheoryLaw
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.loss_model import LossModel, in_batches, losses
 from sgdtheory.curves.loss_table import FEWEST_STEPS as FEWEST_STEPS_OF_TABLE
 from sgdtheory.curves.loss_table import AbstractLossTable, loss_table
 from sgdtheory.curves.panels import Optimizer, panels_of
+from sgdtheory.curves.profile import AbstractConfidenceSet, extremes
 from sgdtheory.curves.robust_fit import Observed, RobustFit
-from sgdtheory.fits import StepsTable
+from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsTable
 from sgdtheory.problems import PowerLaw
 
 PARTS = 1e6  # of a batch of unknown size: a sample of the theory
@@ -38,7 +40,7 @@ class CurvesCriticalBatchSize(NamedTuple):
     Attributes:
         num_samples: D.
         batch_size: B*, not rounded, in the unit of the batch size of the curves, or in batches of theirs.
-        interval: (K, 2) of it; from 0 to inf where the curves do not tell it, up to inf where B* is D/8 or more.
+        interval: (K, 2) of it, 0 and inf where the curves do not tell an end; up to inf where B* is D/8 or more.
         loss: R_opt(D) + L0, the least loss with D samples.
         max_learning_rate: the largest that was allowed, of SGD below the edge γλ_1 = 2.
         remark: where B* is a lower bound: runs of fewer than eight steps are not looked at; empty if nowhere.
@@ -78,7 +80,7 @@ class CurvesFit:
         irreducible_loss: L0.
         growth: g of the weights' squared norm in a step at the largest learning rate; None without weight decay.
         scatter: robust standard deviation of log loss about the fit.
-        not_identified: names of the numbers that the curves do not tell.
+        not_identified: names of the numbers of which the curves leave an end open.
         remark: what a reader should know; empty if nothing.
         curves: that were fitted.
         level: of the intervals.
@@ -175,6 +177,22 @@ class CurvesFit:
             )
         return self._band(curve, level)
 
+    def forecast(
+        self,
+        num_steps: int,
+        *,
+        learning_rate: ArrayLike | None = None,
+        schedule: Shape | None = None,
+        run: str | None = None,
+        level: float | None = None,
+    ) -> Forecast:
+        """Where a run under way will end: `forecast_loss` of the last of these curves, or of that named `run`."""
+        law: Any = self.fitted.law
+        share = self.level if level is None else level
+        options = {"weight_decay": law.weight_decay, "optimizer": law.optimizer, "level": share}
+        curves = run_last(self.curves, run)
+        return forecast_loss(curves, num_steps, learning_rate=learning_rate, schedule=schedule, **options)
+
     def _batch_for(self, batch: float | None) -> float | None:
         if batch is None:
             return float(np.median(self.curves[-1].batch_size)) if self.knows_batch_size else None
@@ -222,27 +240,27 @@ class CurvesFit:
         shape = _checked_shape(schedule)
         extra = positive_number("overhead", overhead)
 
-        def found(model: LossModel) -> np.ndarray:
-            pairs = [self._table(model, shape, each, top).critical_batch_size(each, extra) for each in samples]
-            return np.log(np.array(pairs)).T.ravel()
+        def log_sizes(points: np.ndarray, each: float) -> np.ndarray:
+            tables = [self._table(self._model(point), shape, each, top) for point in points]
+            return np.log([table.critical_batch_size(each, extra)[0] for table in tables])
 
-        count = self.fitted.coordinates.size
-        points = self.fitted.coordinates + COARSE * np.eye(count + 1, count, -1)
-        values = np.array([found(self._model(each)) for each in points])
-        slopes = (values[1:] - values[0]) / COARSE
-        error = np.sqrt(np.einsum("pk,pq,qk->k", slopes, self.fitted.covariance, slopes))[: samples.size]
-        size, risk = np.split(values[0], 2)
-        reach = self.fitted.quantile(self.level) * error
-        told = (reach < UNRESOLVED) & self.fitted.told.any()
-        low, high = (np.exp(size + side * np.where(told, reach, 0.0)) for side in (-1, 1))
-        interval = np.stack([np.where(told, low, 0.0), np.where(told, high, np.inf)], axis=-1)
-        bounded = np.exp(size) > samples / FEWEST_STEPS_OF_TABLE * (1 - 1e-6)  # the derivatives there are 0
-        for k in np.flatnonzero(bounded & told):
-            interval[k] = self._least_batch(float(samples[k]), shape, top, extra), np.inf
-        loss = np.exp(risk) + self.irreducible_loss.value
-        return CurvesCriticalBatchSize(samples, np.exp(size), interval, loss, top, _at_least(samples[bounded]))
+        within = confidence_set(self.fitted, self.data, self.level)
+        pairs = [self._table(self.model, shape, each, top).critical_batch_size(each, extra) for each in samples]
+        size, risk = np.array(pairs).T
+        bounded = size > samples / FEWEST_STEPS_OF_TABLE * (1 - 1e-6)  # the derivatives there are 0
+        interval = np.tile([0.0, np.inf], (samples.size, 1))
+        for k in range(samples.size) if self.fitted.told.any() else ():
+            each = float(samples[k])
+            if bounded[k]:
+                interval[k, 0] = self._least_batch(within, each, shape, top, extra)
+            else:
+                interval[k] = np.exp(extremes(within, lambda points, each=each: log_sizes(points, each), COARSE))
+        loss = risk + self.irreducible_loss.value
+        return CurvesCriticalBatchSize(samples, size, interval, loss, top, _at_least(samples[bounded]))
 
-    def _least_batch(self, samples: float, shape: Shape, top: float, overhead: float) -> float:
+    def _least_batch(
+        self, within: AbstractConfidenceSet, samples: float, shape: Shape, top: float, overhead: float
+    ) -> float:
         """The low end of a B* beyond the largest batch size that is looked at.
 
         B* of those numbers on the edge of their confidence set at which this batch size is farthest from enough; 0
@@ -254,13 +272,10 @@ class CurvesFit:
             return table.excess_at_largest(samples, overhead)
 
         point = self.fitted.coordinates
-        count = self.fitted.coordinates.size
-        slopes = np.array([excess(point + COARSE * each) for each in np.eye(count)]) - excess(point)
-        pull = self.fitted.covariance @ slopes
-        size = float(np.sqrt(max(slopes @ pull, 0.0)))
-        if size < NO_SLOPE:
+        slopes = np.array([excess(point + COARSE * each) for each in np.eye(point.size)]) - excess(point)
+        if np.abs(slopes).max() < NO_SLOPE:
             return 0.0
-        edge = point + self.fitted.quantile(self.level) * pull / size
+        edge = within.ends(slopes[None] / COARSE).points[0]
         worst = self._model(np.clip(edge, *self.fitted.law.bounds))
         return self._table(worst, shape, samples, top).critical_batch_size(samples, overhead)[0]
 
@@ -283,28 +298,44 @@ class CurvesFit:
         *,
         schedule: Shape = Linear(),  # noqa: B008 (frozen)
         max_learning_rate: float | None = None,
+        overhead: float = 0.2,
+        critical: FittedCriticalBatchSize | None = None,
     ) -> StepsTable:
         """The theory's steps to the least loss of D samples, for a plan.
 
-        Its B* is that of `critical_batch_size`, and no batch size takes fewer than D samples. The steps do not scatter:
-        how far they are known is the interval of `critical_batch_size`.
+        Its B* and the interval are those of `critical_batch_size`, and no batch size takes fewer than D samples. The
+        steps do not scatter: how far they are known follows from how far B* is.
 
         Args:
-            num_samples, schedule, max_learning_rate: as in `critical_batch_size`.
+            num_samples, schedule, max_learning_rate, overhead: as in `critical_batch_size`.
+            critical: what `critical_batch_size` has found with these; None: it is found here.
 
         Returns:
-            StepsTable, from the batch size that needs no more than D up to 8 B*.
+            StepsTable, from the largest batch size that needs no more than D up to 8 B*. Smaller ones take more steps,
+            and as much data or, where the noise of a step multiplies, more.
         """
         samples = positive_number("num_samples", num_samples)
-        table = self._table(self.model, _checked_shape(schedule), samples, self._top(max_learning_rate))
-        critical, risk = table.critical_batch_size(samples, 0.2)
+        shape = _checked_shape(schedule)
+        if critical is None:
+            how = {"schedule": shape, "max_learning_rate": max_learning_rate, "overhead": overhead}
+            found = self.critical_batch_size(samples, **how)
+            low, high = found.interval[0].tolist()
+            convention = Convention(None, overhead)
+            critical = FittedCriticalBatchSize(float(found.batch_size[0]), low, high, convention, self.level)
+        size = critical.batch_size
+        table = self._table(self.model, shape, samples, self._top(max_learning_rate))
+        risk = table.optimal_risk(samples)
         every = samples / np.exp(table.log_steps)[::-1]
-        every = np.unique(np.append(every[every <= MOST_BATCH * critical], critical))
+        every = np.unique(np.append(every[every <= MOST_BATCH * size], size))
         needed = every * np.array([table.steps_to(risk * (1 + 1e-9), float(batch)) for batch in every])
         needed = np.maximum(needed, samples)  # by its definition D is the least; between rows steps are interpolated
-        first = np.flatnonzero((needed <= (1 + ENOUGH) * samples) & (every < critical))
-        taken = np.isfinite(needed) & (np.arange(every.size) >= (first[-1] if first.size else 0))
-        return StepsTable(every[taken], (needed / every)[taken])
+        below = every < size
+        enough = np.flatnonzero((needed <= (1 + ENOUGH) * samples) & below)
+        first = enough[-1] if enough.size else int(np.where(below, needed, np.inf).argmin())
+        if below.any():
+            needed[first] = samples  # what B* is relative to
+        taken = np.isfinite(needed) & (np.arange(every.size) >= first)
+        return StepsTable(every[taken], (needed / every)[taken], critical=critical)
 
     def best_schedule(
         self, num_samples: float, *, batch_size: float | None = None, max_learning_rate: float | None = None

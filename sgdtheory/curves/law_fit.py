@@ -10,9 +10,10 @@ from sgdtheory._common.arguments import share_between_0_and_1
 from sgdtheory._common.interval import Interval
 from sgdtheory.curves.laws.law import AbstractLaw
 from sgdtheory.curves.loss_curve import LossCurve
-from sgdtheory.curves.robust_fit import DIFFERENCE, Observed, RobustFit, fit, observed
+from sgdtheory.curves.profile import AbstractConfidenceSet, LinearSet, ProfileSet
+from sgdtheory.curves.robust_fit import DIFFERENCE, Observed, RobustFit, fit, observed, rows_of
+from sgdtheory.curves.valley import GAIN
 
-UNRESOLVED = np.log(20.0)  # half the width of an interval, in logs, from which on a number is not identified
 LARGEST = 600.0  # of the logarithm of a number
 POOR = 0.05  # of the loss: a scatter about a law that is no scatter of runs
 
@@ -40,7 +41,7 @@ class LawFit:
 
     Attributes:
         law: that was fitted.
-        numbers: name → value and interval; (least, inf) where the curves do not tell it.
+        numbers: name → value and interval; its ends least and inf where the curves do not tell them.
         scatter: robust standard deviation of log loss about the fit.
         remark: what a reader should know; empty if nothing.
         curves: that were fitted.
@@ -78,8 +79,8 @@ def fit_law(
     """Fit any law to loss curves, as `fit_loss_curves` fits the theory: robustly, with intervals.
 
     By Huber's M-estimate on log losses; rows ten standard deviations off, where they are few, are spikes and left out.
-    Residuals of a curve are correlated: a process along log t is fitted to them, and intervals follow from it. Rows
-    that a curve shares with one before it count once.
+    Residuals of a curve are correlated: a process along log t is fitted to them, and intervals are profile likelihoods
+    scaled by it. Rows that a curve shares with one before it count once.
 
     Args:
         curves: of one group.
@@ -107,7 +108,7 @@ def fit_law(
         raise ValueError(f"law must be an object such as MultiPowerLaw(), or your own AbstractLaw, got {law!r}")
     share = share_between_0_and_1("level", level)
     found, data = fit_to(curves, law, progress)
-    numbers, unknown = intervals(found, share)
+    numbers, unknown = intervals(found, data, share)
     nothing = "the law leaves as much of these losses as they scatter about it: its numbers are not known"
     remarks = general_remarks(found) if found.told.any() else [nothing]
     if unknown and found.told.any():
@@ -142,18 +143,35 @@ def checked_curves(curves: LossCurve | Sequence[LossCurve]) -> tuple[LossCurve, 
     return curves
 
 
-def intervals(found: RobustFit, level: float) -> tuple[dict[str, Interval], list[str]]:
-    """Of every number, and the names of those that the curves do not tell."""
-    reach = np.where(found.told, found.quantile(level) * np.sqrt(np.diag(found.covariance)), np.inf)
+def confidence_set(found: RobustFit, data: Observed, level: float) -> AbstractConfidenceSet:
+    """Of the coordinates found."""
+    linear = LinearSet(found.coordinates, found.covariance, found.quantile(level))
+    if found.row_covariance is None or found.held is None:
+        return linear
+    middle = data.predicted(found.coordinates[None])[0][found.used]
+    rows = rows_of(data, found.used, middle + found.held, GAIN[0] * found.scale**2)
+    return ProfileSet(rows, found.coordinates, found.row_covariance, linear)
+
+
+def intervals(found: RobustFit, data: Observed, level: float) -> tuple[dict[str, Interval], list[str]]:
+    """Of every number, and the names of those that the curves do not tell: one of their ends, or both, is open."""
+    point = found.coordinates
+    low = np.full(point.size, -np.inf)
+    high = np.full(point.size, np.inf)
+    among = np.flatnonzero(found.told)
+    if among.size:
+        unit = np.eye(point.size)[among]
+        ends = confidence_set(found, data, level).ends(np.concatenate([-unit, unit]))
+        reached = np.where(ends.known, ends.points[np.arange(2 * among.size), np.tile(among, 2)], np.nan)
+        below, above = np.split(reached, 2)
+        low[among] = np.nan_to_num(below, nan=-np.inf)
+        high[among] = np.nan_to_num(above, nan=np.inf)
     values = {}
-    unknown = []
-    for number, point, width in zip(found.law.numbers, found.coordinates, reach, strict=True):
-        ends = (np.exp(point - width), np.exp(point + width)) if width < UNRESOLVED else (0.0, np.inf)
-        if not width < UNRESOLVED:
-            unknown.append(number.name)
-        low, high = (float(number.least + end) for end in ends)
-        values[number.name] = Interval(float(number.least + np.exp(point)), (low, high))
-    return values, unknown
+    for k, number in enumerate(found.law.numbers):
+        middle, *ends = (float(number.least + np.exp(each)) for each in (point[k], low[k], high[k]))
+        values[number.name] = Interval(middle, (ends[0], ends[1]))
+    open_ended = ~(np.isfinite(low) & np.isfinite(high))
+    return values, [name for name, unknown in zip(found.law.names, open_ended, strict=True) if unknown]
 
 
 def told(found: RobustFit) -> str:

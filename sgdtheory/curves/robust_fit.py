@@ -8,16 +8,18 @@ import numpy as np
 from scipy import stats
 from scipy.optimize import least_squares
 
-from sgdtheory.curves.correlated_residuals import scatter_of
+from sgdtheory.curves.correlated_residuals import correlation, scatter_of
 from sgdtheory.curves.laws.law import AbstractLaw
 from sgdtheory.curves.loss_curve import LossCurve
+from sgdtheory.curves.valley import GAIN, Held, Rows, least
 
 DIFFERENCE = 1e-5  # of a coordinate, for derivatives
 TUNING = 3.0  # of Huber's loss, in robust standard deviations: what is farther off counts linearly
 SMALLEST_SCALE = 1e-7
-ROUGH, FINE = 12, 80  # evaluations from each start, and of the best of them
+ROUGH = 12  # evaluations from each start
 ROUNDS = 3, 8  # fewest and most, of the fit at a scale, and the scale of the fit: valleys are flat
 SETTLED = 0.8  # a scale that falls by less in a round has converged
+POLISHED = 2  # times
 GROSS = 10.0  # robust standard deviations from which on a row is a spike, and not fitted
 MOST_GROSS = 0.15  # of the rows are spikes
 CHANCE = 1e-3  # that scatter alone falls, or rises, as much as a curve which is said to tell something
@@ -84,6 +86,8 @@ class RobustFit:
         residuals: (N,) log of measured over fitted loss.
         freedom: degrees of freedom of the covariance.
         used: (N,) rows that were fitted; the others are spikes.
+        held: (n,) residuals of these, what is far off brought near: least squares of the fit plus these find the fit.
+        row_covariance: (n, n) of these; None: the law is taken as linear.
     """
 
     law: AbstractLaw
@@ -94,6 +98,8 @@ class RobustFit:
     residuals: np.ndarray
     freedom: float
     used: np.ndarray
+    held: np.ndarray | None = None
+    row_covariance: np.ndarray | None = None
 
     def quantile(self, level: float) -> float:
         """Of Student's t, for an interval of that level."""
@@ -122,46 +128,62 @@ def fit(data: Observed, starts: Sequence[dict[str, float]], progress: Callable[[
         width = (ends[: low.size] - ends[low.size :]).sum(1)
         return np.nan_to_num(((found[: low.size] - found[low.size :]) / width[:, None]).T)
 
-    def search(point: np.ndarray, most: int, scale: float | None = None, used: Any = slice(None)) -> np.ndarray:
-        robust = {} if scale is None else {"loss": "huber", "f_scale": TUNING * scale}
+    def rough(point: np.ndarray) -> np.ndarray:
         point = np.clip(point, low + 1e-6, high - 1e-6)
-        found = least_squares(
-            lambda each: gap(each)[used],
-            point,
-            jac=lambda each: slopes(each)[used],  # pyright: ignore[reportArgumentType]
-            bounds=(low, high),
-            x_scale="jac",
-            max_nfev=most,
-            **robust,  # pyright: ignore[reportArgumentType]
-        )
-        return found.x
+        jacobian: Any = slopes
+        return least_squares(gap, point, jac=jacobian, bounds=(low, high), x_scale="jac", max_nfev=ROUGH).x
 
     def settled(point: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, float]:
         """Outliers blow up the first scales, and what is held at these is still far off: until the scale stays."""
         scale = robust_scale(gap(point)[used])
         for number in range(1, ROUNDS[1] + 1):
             progress(f"robust fit, residuals {scale:.2%}")
-            point = search(point, FINE, scale, used)
+            point = polished(data, point, scale, used)
             before = scale
             scale = robust_scale(gap(point)[used])
             if number >= ROUNDS[0] and scale > SETTLED * before:
                 break
         return point, scale
 
-    rough = []
+    begun = []
     for number, start in enumerate(starts, 1):
         progress(f"start {number} of {len(starts)}")
-        rough.append(search(law.coordinates(start), ROUGH))
-    best, scale = settled(min(rough, key=lambda point: float(np.abs(gap(point)).sum())), np.ones(target.size, bool))
+        begun.append(rough(law.coordinates(start)))
+    best, scale = settled(min(begun, key=lambda point: float(np.abs(gap(point)).sum())), np.ones(target.size, bool))
     used = not_gross(gap(best), scale)
     if not used.all():
         best, scale = settled(best, used)
+    best = polished(data, best, scale, used)
     residuals = -gap(best)
-    near = np.abs(residuals[used]) < TUNING * scale
-    held = np.clip(residuals[used], -TUNING * scale, TUNING * scale) / near.mean()  # what is held has no slope
-    scatter = scatter_of(slopes(best)[used], held, _used_rows(data.log_steps, used))
+    scale = robust_scale(residuals[used])
+    held = held_near(residuals[used], scale)
+    log_steps = _used_rows(data.log_steps, used)
+    scatter = scatter_of(slopes(best)[used], held, log_steps)
     told = scatter.told & changes(target[used], residuals[used], scale, scatter.freedom, low.size)
-    return RobustFit(law, best, scatter.covariance, told, scale, residuals, scatter.freedom, used)
+    rows = scatter.deviation**2 * correlation(log_steps, scatter.length, scatter.alone)
+    return RobustFit(law, best, scatter.covariance, told, scale, residuals, scatter.freedom, used, held, rows)
+
+
+def held_near(residuals: np.ndarray, scale: float) -> np.ndarray:
+    """Residuals as Huber's loss takes them, over the share that has a slope: what is held has none."""
+    near = np.abs(residuals) < TUNING * scale
+    return np.clip(residuals, -TUNING * scale, TUNING * scale) / near.mean()
+
+
+def polished(data: Observed, point: np.ndarray, scale: float, used: np.ndarray) -> np.ndarray:
+    """To the end of the valley that a search leaves it in: least squares of what the fit takes rows to be, repeated."""
+    for _ in range(POLISHED):
+        middle = data.predicted(point[None])[0][used]
+        residuals = data.log_loss[used] - middle
+        rows = rows_of(data, used, middle + np.clip(residuals, -TUNING * scale, TUNING * scale), GAIN[1] * scale**2)
+        found = least(rows, point[None], Held(np.zeros((1, point.size)), np.zeros(1)))
+        point = found.points[0]
+    return point
+
+
+def rows_of(data: Observed, used: np.ndarray, target: np.ndarray, gain: float) -> Rows:
+    """The rows that are used, for least squares in which a step that gains less has converged."""
+    return Rows(lambda points: data.predicted(points)[:, used], target, *data.law.bounds, gain)
 
 
 def not_gross(gap: np.ndarray, scale: float) -> np.ndarray:

@@ -28,7 +28,8 @@ def fit_loss_curves(
     Six numbers, or seven with weight decay: then an update's effect is that of γ_t/√n_t, where the squared norm n_t
     of the weights grows with updates and shrinks with decay. By Huber's M-estimate on log losses; rows ten standard
     deviations off, where they are few, are spikes and left out. Residuals of a curve are correlated: a process along
-    log t is fitted to them, and intervals follow from it. Rows that a curve shares with one before it count once.
+    log t is fitted to them, and intervals are profile likelihoods scaled by it. Rows that a curve shares with one
+    before it count once.
     Where the losses change no more than they scatter, nothing is identified, and the remark says so.
 
     Where curves come with batch sizes, what a step multiplies, `x²/B (r_i + Σ_j r_j)`, is included.
@@ -78,7 +79,7 @@ def fit_loss_curves(
 
 
 def _result(found: RobustFit, data: Any, curves: tuple[LossCurve, ...], level: float) -> CurvesFit:
-    values, unknown = intervals(found, level)
+    values, unknown = intervals(found, data, level)
     unknown = [{"floor": "irreducible_loss"}.get(name, name) for name in unknown]
     return CurvesFit(
         capacity=values["capacity"],

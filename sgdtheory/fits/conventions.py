@@ -41,11 +41,37 @@ class Convention:
         """B_ref: the convention's own or, where it has none, the smallest of `batch_sizes`."""
         return float(np.min(batch_sizes)) if self.reference is None else self.reference
 
+    @property
+    def reference_text(self) -> str:
+        """The reference, for a title."""
+        return "each group's smallest B" if self.reference is None else f"B = {self.reference:g}"
+
 
 SMALLEST = Convention(reference=None)  # of all groups: the default where widths are compared, not papers
-
-
 PAPERS = Convention()  # 20% over batch size 256: the default for laws of one group
+
+
+def common_convention(
+    batch_sizes: Sequence[ArrayLike], reference: float | None = None, overhead: float = 0.2
+) -> Convention:
+    """The convention of several groups, with one reference for all: how every command reads its flags.
+
+    >>> from sgdtheory.fits import common_convention
+    >>> common_convention([[16, 64, 256], [64, 256, 1024]])
+    Convention(reference=64.0, overhead=0.2)
+    >>> common_convention([[16, 64, 256], [64, 256, 1024]], reference=128).reference
+    128.0
+
+    Args:
+        batch_sizes: of each group.
+        reference: B_ref, if it is given; None: the smallest batch size that all groups have measured. Where they have
+            none in common, it stays None: the smallest of each.
+        overhead: ω.
+    """
+    if reference is None and len(batch_sizes):
+        common = set.intersection(*(set(np.ravel(each).tolist()) for each in batch_sizes))
+        reference = float(min(common)) if common else None
+    return Convention(reference, overhead)
 
 
 def one_convention(

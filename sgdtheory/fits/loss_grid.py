@@ -10,22 +10,32 @@ that does to B* is added in squares.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1, whole_number
-from sgdtheory.fits.conventions import Convention
+from sgdtheory.fits.conventions import Convention, common_convention
+from sgdtheory.fits.data_to_loss import LossCurves
 from sgdtheory.fits.degradation import Degradation, degradations
 from sgdtheory.fits.grid_laws import GridLaw, grid_laws
 from sgdtheory.fits.loss_noise import LossNoise, loss_noise, other_edges, resampled
 from sgdtheory.fits.loss_rows import loss_rows
-from sgdtheory.fits.loss_targets import LossTarget, curves_of, default_targets, loss_target
+from sgdtheory.fits.loss_targets import (
+    LossTarget,
+    curves_of,
+    data_to,
+    default_targets,
+    loss_target,
+    points_needed,
+)
+from sgdtheory.fits.remarks import law_remarks
 from sgdtheory.fits.steps_law import MIN_POINTS
 from sgdtheory.fits.tuned_loss import ABOVE, BELOW, CLIFF, DIVERGED, TunedLosses, tuned_losses
 
 RESAMPLES = 400
+WORDS = {3: "three", 4: "four"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +48,7 @@ class LossGrid:
         targets: steps to a loss and B*, of every group and target that three batch sizes reach.
         degradations: L* over the least of all batch sizes, of every group and data size.
         laws: powers of B, D and model size.
-        convention, level: of B* and all intervals.
+        convention, level: of B* and all intervals; without a reference the targets have no batch size in common.
         remarks: what a reader should know, a sentence each.
     """
 
@@ -66,6 +76,7 @@ def fit_loss_grid(
     level: float = 0.95,
     edges: bool = False,
     seed: int = 0,
+    optimal_batch_size: bool = False,
 ) -> LossGrid:
     """L*(B, D), critical batch sizes and laws from losses at several batch sizes, data sizes and learning rates.
 
@@ -91,12 +102,15 @@ def fit_loss_grid(
             samples (D, in the unit of B), learning_rate, loss (positive; nan or inf of a run that diverged), perhaps
             group (its name), size (of the model), seed. Repeated rows are other runs; with seeds the rows of one B, γ
             and seed are points of one run's curve, without them each row is a run of its own.
-        convention: of B*: reference and overhead.
+        convention: of B*: reference and overhead; without a reference the smallest batch size that reaches each target
+            of each group, one for all.
         targets: losses, for every group; None: three that as many batch sizes as possible reach.
         degradation: x, the share by which the loss may be worse than that of the best batch size.
         level: of all intervals.
         edges: use L* whose best rate lies at an end of the rates too: upper bounds, which make B* wrong.
         seed: of the resampling.
+        optimal_batch_size: fit `a + b/B + c/B²`, with an optimal batch size and a useful range around it; then four
+            batch sizes have to reach a target.
 
     Returns:
         LossGrid.
@@ -107,28 +121,58 @@ def fit_loss_grid(
     degradation, level = positive_number("degradation", degradation), share_between_0_and_1("level", level)
     seed = whole_number("seed", seed, 0)
     wanted = None if targets is None else np.atleast_1d(positive_array("targets", targets)).ravel().tolist()
-    groups = [tuned_losses(rows) for rows in loss_rows(table)]
-    _check_batch_sizes(groups)
-    noises, found, worse = [], [], []
-    for place, tuned in enumerate(groups):
-        noise = loss_noise(tuned)
-        noisy = bool(noise.source) or bool((tuned.slack > 0).any())
-        with np.errstate(divide="ignore"):
-            here = np.log(tuned.loss)[None]
-        others = resampled(tuned, noise, RESAMPLES, seed + place), other_edges(tuned, level)
-        curves, *drawn = (curves_of(tuned, each, edges) for each in (here, *others))
-        options = (drawn[0], drawn[1]), convention, level, noisy
-        fits = [
-            loss_target(tuned, each, curves, *options)
-            for each in (default_targets(tuned, curves) if wanted is None else wanted)
-        ]
-        noises.append(noise)
+    needed = points_needed(optimal_batch_size)
+    tuned = [tuned_losses(rows) for rows in loss_rows(table)]
+    _check_batch_sizes(tuned)
+    groups = [_prepared(each, wanted, level, edges, seed + place, needed) for place, each in enumerate(tuned)]
+    if convention.reference is None:
+        reached = [each for group in groups for each in group.batch_sizes_at_targets(needed)]
+        convention = common_convention(reached, None, convention.overhead)
+    found, worse = [], []
+    for group in groups:
+        options = group.drawn, convention, level, group.noisy, optimal_batch_size
+        fits = [loss_target(group.tuned, each, group.curves, *options) for each in group.targets]
         found += [each for each in fits if each is not None]
-        worse += degradations(tuned, here, others, edges, share=degradation, level=level, noisy=noisy)
-    _check_targets(wanted, found, groups)
-    laws = grid_laws(groups, found, worse)
-    remarks = tuple(_remarks(groups, noises, found, worse, wanted, edges, convention))
-    return LossGrid(tuple(groups), tuple(noises), tuple(found), tuple(worse), laws, convention, level, remarks)
+        more = {"share": degradation, "level": level, "noisy": group.noisy}
+        worse += degradations(group.tuned, group.log_losses, group.others, edges, **more)
+    _check_targets(wanted, found, tuned, needed)
+    noises = [group.noise for group in groups]
+    laws = grid_laws(tuned, found, worse)
+    remarks = tuple(_remarks(tuned, noises, found, worse, wanted, edges, convention, needed))
+    return LossGrid(tuple(tuned), tuple(noises), tuple(found), tuple(worse), laws, convention, level, remarks)
+
+
+class _Group(NamedTuple):
+    """What the fits of a group start from: L*(B, D), how it scatters, and its curves."""
+
+    tuned: TunedLosses
+    noise: LossNoise
+    noisy: bool
+    log_losses: np.ndarray
+    others: tuple[np.ndarray, np.ndarray]
+    curves: dict[int, LossCurves]
+    drawn: tuple[dict[int, LossCurves], dict[int, LossCurves]]
+    targets: list[float]
+
+    def batch_sizes_at_targets(self, needed: int) -> Iterator[np.ndarray]:
+        """Those that reach each target which enough of them do."""
+        for target in self.targets:
+            places = list(data_to(target, self.curves))
+            if len(places) >= needed:
+                yield self.tuned.batch_sizes[places]
+
+
+def _prepared(
+    tuned: TunedLosses, wanted: list[float] | None, level: float, edges: bool, seed: int, needed: int
+) -> _Group:
+    noise = loss_noise(tuned)
+    noisy = bool(noise.source) or bool((tuned.slack > 0).any())
+    with np.errstate(divide="ignore"):
+        here = np.log(tuned.loss)[None]
+    others = resampled(tuned, noise, RESAMPLES, seed), other_edges(tuned, level)
+    curves, *drawn = (curves_of(tuned, each, edges) for each in (here, *others))
+    targets = default_targets(tuned, curves, needed) if wanted is None else wanted
+    return _Group(tuned, noise, noisy, here, others, curves, (drawn[0], drawn[1]), targets)
 
 
 def _check_batch_sizes(groups: list[TunedLosses]) -> None:
@@ -140,13 +184,13 @@ def _check_batch_sizes(groups: list[TunedLosses]) -> None:
         )
 
 
-def _check_targets(wanted: list[float] | None, found: list[LossTarget], groups: list[TunedLosses]) -> None:
+def _check_targets(wanted: list[float] | None, found: list[LossTarget], groups: list[TunedLosses], needed: int) -> None:
     """That each target asked for is fitted in some group."""
     for target in wanted or ():
         if not any(each.target == target for each in found):
             least = min(float(np.nanmin(group.loss)) for group in groups)
             raise ValueError(
-                f"targets must be reached by {MIN_POINTS} batch sizes of a group, each between its least and most data "
+                f"targets must be reached by {needed} batch sizes of a group, each between its least and most data "
                 f"with tuned rates, got {target:g}; the least L* is {least:.4g}: leave targets out to have them chosen"
             )
 
@@ -162,18 +206,22 @@ def _remarks(
     wanted: list[float] | None,
     edges: bool,
     convention: Convention,
+    needed: int,
 ) -> Iterator[str]:
+    number = WORDS[needed]
     for group, noise in zip(groups, noises, strict=True):
         name = f"{group.group}: " if group.group else ""
         fitted = {each.target for each in targets if each.group == group.group}
         for text in (
             *_on_rates(group, edges),
             *_on_noise(noise),
-            *(f"loss {each:g} is not reached by three batch sizes" for each in wanted or () if each not in fitted),
+            *(f"loss {each:g} is not reached by {number} batch sizes" for each in wanted or () if each not in fitted),
         ):
             yield name + text
         if wanted is None and not fitted:
-            yield f"{name}no loss is reached by three batch sizes at two data sizes each or more: no steps to a target"
+            yield (
+                f"{name}no loss is reached by {number} batch sizes at two data sizes each or more: no steps to a target"
+            )
         if not any(each.group == group.group for each in worse):
             yield f"{name}no data size that the smallest batch size and two others have in common: no degradation"
     for target in targets:
@@ -220,18 +268,9 @@ def _on_noise(noise: LossNoise) -> Iterator[str]:
 
 
 def _on_target(target: LossTarget, convention: Convention) -> Iterator[str]:
-    low, high = target.batch_sizes[[0, -1]]
-    reference, critical = convention.reference_among(target.batch_sizes), target.critical_batch_size
     if target.left_out:
         yield "left out: " + ", ".join(f"B = {batch:g} ({why})" for batch, why in target.left_out.items())
-    if not low <= reference <= high:
-        yield f"the reference {reference:g} lies outside the batch sizes {low:g} … {high:g}"
-    if target.law.b == 0:
-        yield "steps do not fall with the batch size, so B* is the convention alone"
-    elif np.isinf(critical):
-        yield "no plateau was measured, so B* is not bounded from above"
-    elif not low <= critical <= high:
-        yield f"B* = {critical:.4g} lies outside the batch sizes {low:g} … {high:g}"
+    yield from law_remarks(target.law, convention)
 
 
 def _some(values: np.ndarray) -> str:

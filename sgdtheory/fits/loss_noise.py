@@ -104,15 +104,17 @@ def other_edges(tuned: TunedLosses, level: float) -> np.ndarray:
 
 
 def widened(estimate: float, intervals: Sequence[tuple[float, float]], edges: np.ndarray) -> tuple[float, float]:
-    """The widest of some intervals of a positive number, and what the edges do to it, added in squares of logs.
+    """The widest of intervals of a number that is not negative, and what the edges do to it, added in squares of logs.
 
     Args:
-        estimate: the number; inf has no upper end.
+        estimate: the number; inf has no upper end, 0 no lower one.
         intervals: (low, high) each; nan of one that there is not.
         edges: (2,) the number at both ends of `other_edges`.
     """
     if not np.isfinite(estimate):
         return float(np.nanmin([*edges, *(low for low, _ in intervals)])), float("inf")
+    if not estimate:
+        return 0.0, float(np.nanmax([*edges, *(high for _, high in intervals)]))
     with np.errstate(divide="ignore"):
         lows, highs = np.log(np.array(intervals)).T - np.log(estimate)
         at_edges = np.log(edges) - np.log(estimate)

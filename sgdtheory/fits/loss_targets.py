@@ -1,17 +1,20 @@
 """From L*(B, D) of a group to the steps to a target loss, the law through them, and B* with an interval."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from sgdtheory.fits.abstract_law import AbstractStepsLaw
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.data_to_loss import LossCurves
 from sgdtheory.fits.invariance import interpolated_critical_batch_size
 from sgdtheory.fits.loss_noise import widened
-from sgdtheory.fits.many_laws import critical_batch_sizes_of
+from sgdtheory.fits.many_laws import critical_batch_sizes_of, useful_ranges_of
 from sgdtheory.fits.measurements import StepsMeasurement
-from sgdtheory.fits.steps_law import MIN_POINTS, StepsLaw, fit_steps_law
+from sgdtheory.fits.steps_law import MIN_POINTS, fit_steps_law
 from sgdtheory.fits.tuned_loss import TunedLosses
+from sgdtheory.fits.u_shaped_law import UShapedLaw
 
 PLACES = 0.25, 0.5, 0.75  # of the default targets, in log D of the smallest batch size
 CANDIDATES = 201  # data sizes at which it is asked who reaches the loss there
@@ -27,7 +30,7 @@ class LossTarget:
         target: the loss.
         batch_sizes, steps: (n,) of the batch sizes that reach it between their least and most data, Y = D/B.
         left_out: the other batch sizes, and why.
-        law: fitted, Y = a + b/B.
+        law: fitted, Y = a + b/B, or with c/B².
         convention: of B*.
         critical_batch_size: B* of the law.
         interval: of it: the wider of the next two, and in squares what the third adds.
@@ -35,6 +38,8 @@ class LossTarget:
         resampled_interval: with other runs; nan where nothing says how losses scatter.
         edge_interval: with other learning rates at which runs begin to diverge.
         interpolated: B* read off without a law.
+        optimal_batch_size, optimal_interval: B_opt of the law and the interval, as of B*; 0 of a + b/B.
+        smallest_batch_size, smallest_interval: the lower end of the useful range, likewise.
     """
 
     group: str
@@ -43,7 +48,7 @@ class LossTarget:
     batch_sizes: np.ndarray
     steps: np.ndarray
     left_out: dict[float, str]
-    law: StepsLaw
+    law: AbstractStepsLaw
     convention: Convention
     critical_batch_size: float
     interval: tuple[float, float]
@@ -51,12 +56,21 @@ class LossTarget:
     resampled_interval: tuple[float, float]
     edge_interval: tuple[float, float]
     interpolated: float
+    optimal_batch_size: float = 0.0
+    optimal_interval: tuple[float, float] = (0.0, 0.0)
+    smallest_batch_size: float = 0.0
+    smallest_interval: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def reference(self) -> float:
+        """R, from which overheads count: B_ref, or B_opt above it; without a plateau the largest B measured."""
+        counted = max(self.convention.reference_among(self.batch_sizes), self.optimal_batch_size)
+        return counted if np.isfinite(counted) else float(self.batch_sizes[-1])
 
     @property
     def samples(self) -> float:
-        """D = B_ref Y(B_ref), data to the target at the reference batch size, by the law."""
-        reference = self.convention.reference_among(self.batch_sizes)
-        return float(reference * self.law.predict(reference))
+        """D = R Y(R), data to the target at the reference batch size, by the law."""
+        return float(self.reference * self.law.predict(self.reference))
 
     @property
     def measurement(self) -> StepsMeasurement:
@@ -74,20 +88,41 @@ def curves_of(tuned: TunedLosses, log_losses: np.ndarray, edges: bool) -> dict[i
     return found
 
 
-def default_targets(tuned: TunedLosses, curves: dict[int, LossCurves]) -> list[float]:
+def default_targets(tuned: TunedLosses, curves: dict[int, LossCurves], needed: int = MIN_POINTS) -> list[float]:
     """Three losses that as many batch sizes as possible reach, evenly in log D of the first that has a curve."""
-    if len(curves) < MIN_POINTS:
+    if len(curves) < needed:
         return []
     first = next(iter(curves.values()))
     log_samples = np.linspace(first.log_samples[0], first.log_samples[-1], CANDIDATES)
     losses = np.array([first.log_loss_at(each)[0] for each in np.exp(log_samples)[1:-1]])
     ends = np.array([each.knots[0, [0, -1]] for each in curves.values()])
     reached = ((ends[:, :1] >= losses) & (losses >= ends[:, 1:])).sum(0)
-    if reached.max() < MIN_POINTS:
+    if reached.max() < needed:
         return []
     here = losses[reached == reached.max()]
     chosen = np.exp(here[[round(share * (here.size - 1)) for share in PLACES]])
     return sorted({float(f"{each:.{DIGITS}g}") for each in chosen}, reverse=True)
+
+
+def points_needed(optimal_batch_size: bool) -> int:
+    """Batch sizes that a law needs."""
+    return MIN_POINTS + 1 if optimal_batch_size else MIN_POINTS
+
+
+def data_to(target: float, curves: dict[int, LossCurves]) -> dict[int, float]:
+    """Place of B → D at which L* is the target, of the batch sizes that reach it."""
+    data = {place: float(curve.samples_to(np.log(target))[0]) for place, curve in curves.items()}
+    return {place: samples for place, samples in data.items() if np.isfinite(samples)}
+
+
+class _Estimate(NamedTuple):
+    """A batch size of a law, the interval, and the three that it is made of."""
+
+    value: float
+    interval: tuple[float, float]
+    scatter: tuple[float, float]
+    resampled: tuple[float, float]
+    edges: tuple[float, float]
 
 
 def loss_target(
@@ -98,8 +133,9 @@ def loss_target(
     convention: Convention,
     level: float,
     noisy: bool,
+    optimal_batch_size: bool = False,
 ) -> LossTarget | None:
-    """The fit at one target; None where fewer than three batch sizes reach it.
+    """The fit at one target; None where too few batch sizes reach it.
 
     Args:
         tuned: L*(B, D).
@@ -108,32 +144,55 @@ def loss_target(
         others: of L* with other runs, and with other edges.
         convention, level: of B* and its interval.
         noisy: whether anything is known of how other runs differ.
+        optimal_batch_size: whether the law has c/B² too.
     """
-    data = {place: float(curve.samples_to(np.log(target))[0]) for place, curve in curves.items()}
-    places = [place for place, samples in data.items() if np.isfinite(samples)]
-    if len(places) < MIN_POINTS:
+    data = data_to(target, curves)
+    places = list(data)
+    if len(places) < points_needed(optimal_batch_size):
         return None
     batch_sizes = tuned.batch_sizes[places]
-    steps = np.array([data[place] for place in places]) / batch_sizes
-    law = fit_steps_law(batch_sizes, steps)
-    critical = law.critical_batch_size(convention=convention)
-    scatter = law.interval(level=level, convention=convention)
-    drawn, edges = (
-        critical_batch_sizes_of(batch_sizes, _drawn_steps(each, places, target, batch_sizes), convention)
-        for each in others
-    )
-    tails = (1 - level) / 2, (1 + level) / 2
-    low, high = np.quantile(drawn, tails, method="closest_observation") if noisy else (np.nan, np.nan)
-    resampled = float(low), float(high)
-    ends = widened(critical, (scatter, resampled), edges)
+    steps = np.array(list(data.values())) / batch_sizes
+    law = fit_steps_law(batch_sizes, steps, optimal_batch_size=optimal_batch_size)
+    drawn = [_drawn_steps(each, places, target, batch_sizes) for each in others]
+
+    def estimate(quantity: str) -> _Estimate:
+        return _estimate(quantity, law, drawn, convention, level, noisy)
+
+    critical = estimate("critical_batch_size")
     left_out = {
         float(tuned.batch_sizes[place]): _why(tuned, place, curves, target)
         for place in range(tuned.batch_sizes.size)
         if place not in places
     }
     read_off = interpolated_critical_batch_size(batch_sizes, steps, convention)
-    found = law, convention, critical, ends, scatter, resampled, (float(edges.min()), float(edges.max())), read_off
-    return LossTarget(tuned.group, tuned.size, target, batch_sizes, steps, left_out, *found)
+    found = [tuned.group, tuned.size, target, batch_sizes, steps, left_out, law, convention, *critical, read_off]
+    if optimal_batch_size:
+        for quantity in ("optimal_batch_size", "smallest_batch_size"):
+            found += estimate(quantity)[:2]
+    return LossTarget(*found)
+
+
+def _estimate(
+    quantity: str, law: AbstractStepsLaw, drawn: list[np.ndarray], convention: Convention, level: float, noisy: bool
+) -> _Estimate:
+    """One of "critical_batch_size", "optimal_batch_size" and "smallest_batch_size", with steps drawn otherwise."""
+    found = getattr(law, quantity)
+    value = found if quantity == "optimal_batch_size" else found(convention=convention)
+    scatter = law.interval(quantity, level, convention=convention)
+    others, edges = (_drawn(quantity, law, each, convention) for each in drawn)
+    tails = (1 - level) / 2, (1 + level) / 2
+    low, high = np.quantile(others, tails, method="closest_observation") if noisy else (np.nan, np.nan)
+    resampled = float(low), float(high)
+    ends = widened(value, (scatter, resampled), edges)
+    return _Estimate(value, ends, scatter, resampled, (float(edges.min()), float(edges.max())))
+
+
+def _drawn(quantity: str, law: AbstractStepsLaw, steps: np.ndarray, convention: Convention) -> np.ndarray:
+    """(R,) the quantity of laws of the same kind through other steps, (R, n)."""
+    if isinstance(law, UShapedLaw):
+        place = ("optimal_batch_size", "smallest_batch_size", "critical_batch_size").index(quantity)
+        return useful_ranges_of(law.batch_sizes, steps, convention)[:, place]
+    return critical_batch_sizes_of(law.batch_sizes, steps, convention)
 
 
 def _drawn_steps(

@@ -1,10 +1,14 @@
-"""B* of many laws a + b/B at once, for resampling: the same least squares as one by one."""
+"""B* of many laws at once, for resampling: the same least squares as one by one."""
 
 import numpy as np
 
 from sgdtheory.fits.conventions import Convention
+from sgdtheory.fits.log_least_squares import below, log_least_squares
 from sgdtheory.fits.profile_likelihood import ratio_range
 from sgdtheory.fits.steps_law import INVISIBLE
+from sgdtheory.fits.u_shaped_law import visible
+from sgdtheory.fits.u_shaped_profile import terms_at
+from sgdtheory.fits.useful_range import useful_range
 
 GRID = 200  # of log(b/a), in which the least sum of squares is looked for
 NARROWINGS = 40  # of the interval about it, by the golden section
@@ -12,7 +16,7 @@ GOLDEN = (np.sqrt(5) - 1) / 2
 
 
 def critical_batch_sizes_of(batch_sizes: np.ndarray, steps: np.ndarray, convention: Convention) -> np.ndarray:
-    """(R,) B* of the law fitted to each row of `steps`, (R, m), at `batch_sizes`, (m,), as `StepsLaw` has it."""
+    """(R,) B* of a + b/B fitted to each row of `steps`, (R, m), at `batch_sizes`, (m,), as `StepsLaw` has it."""
     log_batch, log_steps = np.log(batch_sizes), np.log(steps)
 
     def squares(log_ratio: np.ndarray) -> np.ndarray:
@@ -33,3 +37,11 @@ def critical_batch_sizes_of(batch_sizes: np.ndarray, steps: np.ndarray, conventi
     reference, overhead = convention.reference_among(batch_sizes), convention.overhead
     critical = overhead * np.exp(log_ratio) + (1 + overhead) * reference
     return np.where(log_ratio - log_batch.max() > INVISIBLE, np.inf, critical)
+
+
+def useful_ranges_of(batch_sizes: np.ndarray, steps: np.ndarray, convention: Convention) -> np.ndarray:
+    """(R, 3) B_opt, the smallest and the largest useful batch size of a + b/B + c/B², as `UShapedLaw` has them."""
+    log_steps, terms = np.log(steps), terms_at(batch_sizes)
+    theta, _ = log_least_squares(log_steps, terms, np.ones(batch_sizes.size), below(log_steps, terms[None]))
+    found = useful_range(visible(theta, terms, steps), convention.reference_among(batch_sizes), convention.overhead)
+    return np.stack(found, -1)

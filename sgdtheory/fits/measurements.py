@@ -1,14 +1,18 @@
 """Steps-to-target measurements from CSV files, and the example data sets."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from sgdtheory._common.arguments import checked_name
 from sgdtheory._common.csv_rows import csv_rows, positive_cell
+from sgdtheory._common.files import csv_text
+from sgdtheory.fits.fitted_critical import COLUMNS as CRITICAL_COLUMNS
+from sgdtheory.fits.fitted_critical import FittedCriticalBatchSize, fitted_in
 from sgdtheory.fits.steps_law import MIN_POINTS
 
 COMPUTED = "computed"  # a column, with "yes" where steps are a theory's
@@ -31,6 +35,8 @@ class StepsMeasurement:
         standard_errors: (m,) of the steps, relative to them, as `fit_steps_law` takes them; None: not known.
         computed: whether a theory computed the steps: then they do not scatter, and no law is fitted to them (`plan`
             takes a `StepsTable`).
+        critical: B* with its interval, where a fit has found it that knows more than these steps; None: it follows from
+            them.
     """
 
     group: str
@@ -39,6 +45,7 @@ class StepsMeasurement:
     steps: np.ndarray
     standard_errors: np.ndarray | None = None
     computed: bool = False
+    critical: FittedCriticalBatchSize | None = None
 
 
 def example_measurements(name: ExampleName = "c4", *, fitted: bool = True) -> list[StepsMeasurement]:
@@ -94,7 +101,9 @@ def read_measurements(
         size: name of the column with the model or data size, constant within a group; None: no sizes.
         standard_error: name of the column with the standard error of the steps, in steps; None: not known.
 
-    A column `computed` with `yes` marks steps of a theory, as `sgdtheory fit-curves --steps-csv` writes it.
+    A column `computed` with `yes` marks steps of a theory, and `critical_batch_size`, `critical_low`, `critical_high`,
+    `reference`, `overhead`, `level` and `u_shaped` are B* as it was fitted: `sgdtheory fit-curves --steps-csv` and
+    `fit-grid` write them.
 
     Returns:
         One StepsMeasurement a group, in the order of the file.
@@ -107,6 +116,7 @@ def read_measurements(
     groups: dict[str, dict[float, tuple[float, float]]] = {}
     sizes: dict[str, float] = {}
     computed: set[str] = set()
+    critical: dict[str, FittedCriticalBatchSize | None] = {}
     for line, row in csv_rows(Path(path), columns):
         where = f"{path}, line {line}"
         name = row[group].strip() if group else ""
@@ -123,6 +133,8 @@ def read_measurements(
         measured[batch] = count, error
         if row.get(COMPUTED, "").strip() == "yes":
             computed.add(name)
+        if name not in critical:  # all rows of a group say the same
+            critical[name] = fitted_in(row, where)
         value = positive_cell(row[size], size, where) if size else float("nan")
         if size and sizes.setdefault(name, value) != value:
             rows = name or "the file"
@@ -132,7 +144,7 @@ def read_measurements(
     if not groups:
         raise ValueError(f"{path} has no rows below its header")
     return [
-        _measurement(path, name, measured, sizes.get(name, float("nan")), name in computed)
+        _measurement(path, name, measured, sizes.get(name, float("nan")), name in computed, critical[name])
         for name, measured in groups.items()
     ]
 
@@ -148,7 +160,12 @@ def _error(text: str, column: str, where: str) -> float:
 
 
 def _measurement(
-    path: str | Path, name: str, measured: dict[float, tuple[float, float]], size: float, computed: bool
+    path: str | Path,
+    name: str,
+    measured: dict[float, tuple[float, float]],
+    size: float,
+    computed: bool,
+    critical: FittedCriticalBatchSize | None,
 ) -> StepsMeasurement:
     if len(measured) < MIN_POINTS:
         raise ValueError(
@@ -156,4 +173,32 @@ def _measurement(
         )
     batch_sizes = np.array(sorted(measured))
     steps, errors = np.array([measured[batch] for batch in batch_sizes]).T
-    return StepsMeasurement(name, size, batch_sizes, steps, None if np.isnan(errors).any() else errors, computed)
+    known = None if np.isnan(errors).any() else errors
+    return StepsMeasurement(name, size, batch_sizes, steps, known, computed, critical)
+
+
+def steps_text(measurements: Iterable[StepsMeasurement], *, remarks: Mapping[str, Sequence[Any]] | None = None) -> str:
+    """CSV of measurements, as `read_measurements(…, group="group")` reads them.
+
+    >>> import numpy as np
+    >>> import sgdtheory as st
+    >>> measured = st.fits.StepsMeasurement("loss 2.8", np.nan, np.array([16, 64, 256]), np.array([4130, 1180, 443]))
+    >>> st.fits.steps_text([measured]).splitlines()[1]
+    'loss 2.8,16,4130,no,,,,,,,'
+
+    Args:
+        measurements: with names of their groups.
+        remarks: columns for the reader alone, name → of each measurement its value.
+    """
+    measurements = list(measurements)
+    remarks = {} if remarks is None else remarks
+    with_errors = any(each.standard_errors is not None for each in measurements)
+    rows = []
+    for place, each in enumerate(measurements):
+        fitted = [None] * len(CRITICAL_COLUMNS) if each.critical is None else each.critical.cells
+        rest = ["yes" if each.computed else "no", *(column[place] for column in remarks.values()), *fitted]
+        errors = np.full(each.steps.size, np.nan) if each.standard_errors is None else each.standard_errors * each.steps
+        for batch, steps, error in zip(each.batch_sizes, each.steps, errors, strict=True):
+            rows.append([each.group, batch, steps, *([error] if with_errors else []), *rest])
+    columns = "group", "batch_size", "steps", *(["standard_error"] if with_errors else [])
+    return csv_text((*columns, COMPUTED, *remarks, *CRITICAL_COLUMNS), rows)

@@ -4,22 +4,26 @@ Confidence intervals are profile-likelihood intervals with an F quantile (`profi
 """
 
 from dataclasses import dataclass
+from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1
+from sgdtheory.fits.abstract_law import AbstractStepsLaw, weights_of
 from sgdtheory.fits.conventions import Convention, one_convention
-from sgdtheory.fits.known_noise import LackOfFit, misfit_variance
+from sgdtheory.fits.known_noise import misfit_variance
 from sgdtheory.fits.profile_likelihood import EXACT_FIT, Profile, Quantity, best_ratio, mean_of, root, safe_exp
+from sgdtheory.fits.u_shaped_law import MIN_POINTS as MIN_POINTS_WITH_OPTIMUM
+from sgdtheory.fits.u_shaped_law import UShapedLaw, fit_u_shaped_law
 
 MIN_POINTS = 3
 INVISIBLE = 18.0  # a term e^−18 times the other, at every batch size measured, counts as absent
 
 
 @dataclass(frozen=True, eq=False)
-class StepsLaw:
+class StepsLaw(AbstractStepsLaw):
     """Steps to a target loss against batch size, `Y = a + b/B^α`, fitted in logs (THEORY.md T13).
 
     Made by `fit_steps_law`. With α = 1 it is McCandlish et al.'s `(S/S_min − 1)(E/E_min − 1) = 1` of steps S = Y and
@@ -69,26 +73,11 @@ class StepsLaw:
         return float(best * self.predict(best))
 
     @property
-    def residuals(self) -> np.ndarray:
-        """(m,) log(measured steps) − log(law)."""
-        return np.log(self.steps) - np.log(self.predict(self.batch_sizes))
-
-    @property
-    def residual_std(self) -> float:
-        """Estimated standard deviation of log steps around the law."""
-        freedom = self.steps.size - self._num_parameters
-        return float(np.sqrt((self.residuals**2).sum() / freedom)) if freedom else float("nan")
-
-    @property
-    def lack_of_fit(self) -> LackOfFit:
-        """χ² of the law with its p-value, from the standard errors.
-
-        Raises:
-            ValueError: the law was fitted without standard errors.
-        """
-        if self.standard_errors is None:
-            raise ValueError("lack_of_fit needs standard errors: give fit_steps_law(…, standard_errors=…)")
-        return LackOfFit.of(self.chi_square, self.steps.size - self._num_parameters)
+    def optimal_batch_size(self) -> float:
+        """Where data B·Y are least: 0 for α ≤ 1, as far as the law goes; for α > 1 `(α − 1)^{1/α} (b/a)^{1/α}`."""
+        if self.alpha <= 1 or not self.b:
+            return 0.0
+        return ((self.alpha - 1) * self.b / self.a) ** (1 / self.alpha) if self.a else float("inf")
 
     def critical_batch_size(
         self, reference: float | None = 256.0, overhead: float = 0.2, *, convention: Convention | None = None
@@ -111,6 +100,22 @@ class StepsLaw:
         if self.a == 0:  # data needed grows like B^(1−α) for ever
             return reference * safe_exp(np.log1p(overhead) / (1 - self.alpha)) if self.alpha < 1 else float("inf")
         return _critical(np.log(self.b / self.a) if self.b else -np.inf, self.alpha, reference, overhead)
+
+    def smallest_batch_size(
+        self, reference: float | None = 256.0, overhead: float = 0.2, *, convention: Convention | None = None
+    ) -> float:
+        """The smallest batch size with at most (1 + overhead) times the data of `reference`: 0 for α ≤ 1.
+
+        Args:
+            reference, overhead, convention: as of `critical_batch_size`.
+        """
+        convention = one_convention(convention, reference, overhead)
+        if self.alpha <= 1 or not self.b:
+            return 0.0
+        reference, overhead = convention.reference_among(self.batch_sizes), convention.overhead
+        if self.a == 0:
+            return reference * safe_exp(-np.log1p(overhead) / (self.alpha - 1))
+        return _smallest(np.log(self.b / self.a), self.alpha, reference, overhead)
 
     def interval(
         self,
@@ -187,26 +192,45 @@ class StepsLaw:
 
     def _range(self, quantity: Quantity, level: float) -> tuple[float, float]:
         """exp of the least and the largest `quantity` over the confidence set."""
-        freedom = self.steps.size - self._num_parameters
+        freedom = self.steps.size - self.num_parameters
         if freedom < 1:
             raise ValueError(
                 f"an interval needs more batch sizes than parameters, got {self.steps.size} batch sizes for "
-                f"{self._num_parameters} parameters"
+                f"{self.num_parameters} parameters"
             )
         quantile = special.fdtri(1, freedom, share_between_0_and_1("level", level))
         known = self.standard_errors is not None
         width = (0.0, float(quantile) + EXACT_FIT) if known else (quantile / freedom, EXACT_FIT)
-        measured = np.log(self.batch_sizes), np.log(self.steps), self._weights
+        measured = np.log(self.batch_sizes), np.log(self.steps), self.weights
         profile = Profile(*measured, self.alpha, self.alpha_fitted, *width)
         return profile.extreme(quantity, -1), profile.extreme(quantity, 1)
 
     @property
-    def _num_parameters(self) -> int:
+    def num_parameters(self) -> int:
+        """Two, or three with α."""
         return 3 if self.alpha_fitted else 2
 
-    @property
-    def _weights(self) -> np.ndarray:
-        return weights_of(self.standard_errors, self.misfit**2, self.steps)
+
+@overload
+def fit_steps_law(
+    batch_sizes: ArrayLike,
+    steps: ArrayLike,
+    alpha: float | None = 1.0,
+    *,
+    standard_errors: ArrayLike | None = None,
+    optimal_batch_size: Literal[False] = False,
+) -> StepsLaw: ...
+
+
+@overload
+def fit_steps_law(
+    batch_sizes: ArrayLike,
+    steps: ArrayLike,
+    alpha: float | None = 1.0,
+    *,
+    standard_errors: ArrayLike | None = None,
+    optimal_batch_size: Literal[True],
+) -> UShapedLaw: ...
 
 
 def fit_steps_law(
@@ -215,7 +239,8 @@ def fit_steps_law(
     alpha: float | None = 1.0,
     *,
     standard_errors: ArrayLike | None = None,
-) -> StepsLaw:
+    optimal_batch_size: bool = False,
+) -> StepsLaw | UShapedLaw:
     """Least squares of `log Y = log(a + b/B^α)` with a, b ≥ 0 (THEORY.md T13).
 
     >>> import sgdtheory as st
@@ -231,33 +256,37 @@ def fit_steps_law(
     >>> round(law.misfit, 3), law.lack_of_fit.p_value < 1e-3
     (0.038, True)
 
+    Where small batches waste data too, `a + b/B + c/B²` has an optimal batch size and a useful range around it (T43):
+
+    >>> law = st.fit_steps_law([16, 32, 64, 256, 1024], [29000, 10100, 4100, 1310, 720], optimal_batch_size=True)
+    >>> round(law.smallest_batch_size()), round(law.optimal_batch_size), round(law.critical_batch_size())
+    (34, 90, 239)
+    >>> round(law.curvature_test().p_value, 4)
+    0.0022
+
     Args:
         batch_sizes: (m,) B > 0, at least three different ones.
         steps: (m,) Y > 0, optimisation steps to the target at each.
         alpha: the exponent, or None to fit it as well (then at least four batch sizes).
         standard_errors: (m,) of the steps, relative to them, or one for all; None: residuals alone say how large the
             noise is, and all batch sizes count alike.
+        optimal_batch_size: fit c as well, with α = 1 (then at least four batch sizes).
 
     Returns:
-        StepsLaw. Measurements without a plateau give a = 0 and an infinite critical batch size.
+        StepsLaw, or UShapedLaw with an optimal batch size. Measurements without a plateau give a = 0 and an infinite
+        critical batch size.
 
     Raises:
-        ValueError: wrong shapes, numbers that are not positive, or too few batch sizes.
+        ValueError: wrong shapes, numbers that are not positive, too few batch sizes, or both exponents at once.
     """
     batch_sizes, steps = positive_array("batch_sizes", batch_sizes), positive_array("steps", steps)
-    if batch_sizes.ndim != 1 or batch_sizes.shape != steps.shape:
-        raise ValueError(
-            "batch_sizes and steps must be one-dimensional and of one length, got shapes "
-            f"{batch_sizes.shape} and {steps.shape}"
-        )
-    needed = MIN_POINTS if alpha is not None else MIN_POINTS + 1
-    if np.unique(batch_sizes).size < needed:
-        raise ValueError(
-            f"batch_sizes must hold at least {needed} different batch sizes"
-            f"{' to fit alpha too' if alpha is None else ''}, got {np.unique(batch_sizes).size}"
-        )
+    if optimal_batch_size and alpha != 1:
+        raise ValueError(f"alpha must be 1 with optimal_batch_size, got {alpha}: fit the one or the other")
     fixed = None if alpha is None else positive_number("alpha", alpha)
+    _check_measurements(batch_sizes, steps, fixed is None, optimal_batch_size)
     errors = _relative_errors(standard_errors, steps)
+    if optimal_batch_size:
+        return fit_u_shaped_law(batch_sizes, steps, errors)
     log_batch, log_steps = np.log(batch_sizes), np.log(steps)
     square, chi_square = 0.0, float("nan")
     if errors is not None:
@@ -277,14 +306,25 @@ def fit_steps_law(
     return StepsLaw(float(a), float(b), exponent, alpha is None, batch_sizes, steps, *known)
 
 
+def _check_measurements(batch_sizes: np.ndarray, steps: np.ndarray, fit_alpha: bool, optimum: bool) -> None:
+    if batch_sizes.ndim != 1 or batch_sizes.shape != steps.shape:
+        raise ValueError(
+            "batch_sizes and steps must be one-dimensional and of one length, got shapes "
+            f"{batch_sizes.shape} and {steps.shape}"
+        )
+    needed, what = MIN_POINTS, ""
+    if fit_alpha:
+        needed, what = MIN_POINTS + 1, " to fit alpha too"
+    elif optimum:
+        needed, what = MIN_POINTS_WITH_OPTIMUM, " to fit an optimal batch size"
+    different = np.unique(batch_sizes).size
+    if different < needed:
+        raise ValueError(f"batch_sizes must hold at least {needed} different batch sizes{what}, got {different}")
+
+
 def _log_steps_at(log_batch: float) -> Quantity:
     """log(a + b/B^α) at one B."""
     return lambda log_a, ratio, alpha: log_a + np.logaddexp(0.0, ratio - alpha * log_batch)
-
-
-def weights_of(standard_errors: np.ndarray | None, misfit: float, steps: np.ndarray) -> np.ndarray:
-    """(m,) weights 1/(s² + τ²) of the squared residuals; 1 without standard errors."""
-    return np.ones(steps.size) if standard_errors is None else 1 / (standard_errors**2 + misfit)
 
 
 def _relative_errors(standard_errors: ArrayLike | None, steps: np.ndarray) -> np.ndarray | None:
@@ -331,10 +371,21 @@ def _critical(log_ratio: float, alpha: float, reference: float, overhead: float)
     if alpha == 1.0:
         return overhead * float(np.exp(log_ratio)) + (1 + overhead) * reference
     log_reference = np.log(reference)
-
-    def data(log_batch: float) -> float:
-        return float(log_batch + np.logaddexp(0.0, log_ratio - alpha * log_batch))
-
-    target = np.log1p(overhead) + data(log_reference)
+    target = np.log1p(overhead) + _log_data(log_reference, log_ratio, alpha)
     # the data needed have one minimum at most, so beyond the reference they cross the target once
-    return safe_exp(root(lambda log_batch: data(log_batch) - target, log_reference, target + 1.0))
+    return safe_exp(
+        root(lambda log_batch: _log_data(log_batch, log_ratio, alpha) - target, log_reference, target + 1.0)
+    )
+
+
+def _smallest(log_ratio: float, alpha: float, reference: float, overhead: float) -> float:
+    """Smallest root of the same, for α > 1."""
+    log_reference = np.log(reference)
+    target = np.log1p(overhead) + _log_data(log_reference, log_ratio, alpha)
+    least = (log_ratio - target) / (alpha - 1) - 1.0  # below the root of `ρ B^{1−α}` alone there is too much of it
+    return safe_exp(root(lambda log_batch: _log_data(log_batch, log_ratio, alpha) - target, least, log_reference))
+
+
+def _log_data(log_batch: float, log_ratio: float, alpha: float) -> float:
+    """log of B + ρ B^{1−α}."""
+    return float(log_batch + np.logaddexp(0.0, log_ratio - alpha * log_batch))

@@ -1,13 +1,11 @@
 """How many samples a second a device computes, one number or a table against the samples that it takes a step."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array
-from sgdtheory._common.csv_rows import csv_rows, positive_cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +53,10 @@ class Throughput:
         inner = np.exp(np.interp(np.log(batch), np.log(self.batch_sizes), np.log(self.samples_per_second)))
         return inner * np.minimum(1.0, batch / self.batch_sizes[0])
 
+    def update_seconds(self, devices: ArrayLike) -> np.ndarray:
+        """0: what a step takes is in the table."""
+        return np.zeros(np.shape(devices))
+
     def outside(self, batch_size: ArrayLike) -> np.ndarray:
         """Whether `batch_size` lies beyond the table."""
         batch = np.asarray(batch_size, float)
@@ -71,35 +73,10 @@ class ConstantThroughput:
         """That number, in the shape of `batch_size`."""
         return np.full(np.shape(batch_size), self.samples_per_second)
 
+    def update_seconds(self, devices: ArrayLike) -> np.ndarray:
+        """0: it is in that number."""
+        return np.zeros(np.shape(devices))
+
     def outside(self, batch_size: ArrayLike) -> np.ndarray:
         """Never."""
         return np.zeros(np.shape(batch_size), bool)
-
-
-def read_throughput(
-    path: str | Path, *, batch_size: str = "batch_size", samples_per_second: str = "samples_per_second"
-) -> Throughput:
-    """Read a table of throughput from a CSV file with a header, one row a batch size of one device.
-
-    >>> import pathlib, tempfile
-    >>> import sgdtheory as st
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "throughput.csv"
-    >>> _ = path.write_text("batch_size,samples_per_second\\n1,100\\n4,300\\n16,400\\n")
-    >>> st.fits.read_throughput(path).samples_per_second.tolist()
-    [100.0, 300.0, 400.0]
-
-    Args:
-        path: the file.
-        batch_size, samples_per_second: names of the columns.
-
-    Raises:
-        ValueError: no such file or column, no rows, or an entry that is not a positive number.
-    """
-    columns = [batch_size, samples_per_second]
-    rows = [
-        [positive_cell(row[column], column, f"{path}, line {line}") for column in columns]
-        for line, row in csv_rows(Path(path), columns)
-    ]
-    if not rows:
-        raise ValueError(f"{path} has no rows below its header")
-    return Throughput(*np.array(rows).T)

@@ -7,4 +7,9 @@ from .previews import LogPreview as LogPreview
 from .previews import Preview as Preview
 from .previews import preview as preview
 from .reading import read_logs as read_logs
+from .run_files import run_files as run_files
+from .several_runs import loss_grid as loss_grid
+from .target_steps import RunEnd as RunEnd
+from .target_steps import StepsToTarget as StepsToTarget
+from .target_steps import steps_to_target as steps_to_target
 from .training_log import TrainingLog as TrainingLog

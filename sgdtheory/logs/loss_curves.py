@@ -1,5 +1,6 @@
 """From logs to loss curves: rows joined by step, batch sizes, tokens, and a sentence for what a log does not say."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,11 +9,14 @@ import numpy as np
 from sgdtheory._common.arguments import positive_number
 from sgdtheory.curves import LossCurve, jumps
 from sgdtheory.logs.column_names import candidates
-from sgdtheory.logs.reading import Paths, read_logs
+from sgdtheory.logs.formats.format import AbstractLogFormat
+from sgdtheory.logs.reading import read_logs
+from sgdtheory.logs.run_files import Paths
 from sgdtheory.logs.training_log import TrainingLog
 
 KINDS = {"train": "loss", "eval": "evaluation_loss"}
 EARLY = 0.01  # of a run: what was warmed up before a row as early as this tells nothing
+PRINTED = 1e-3  # of tokens: four digits
 RISING = 0.02  # by which a warm-up's first rates may miss a line through 0
 
 
@@ -29,6 +33,7 @@ def read_training_log(
     sequence_length: float | None = None,
     warmup: float | None = None,
     name: str | None = None,
+    formats: Sequence[AbstractLogFormat] = (),
 ) -> list[LossCurve]:
     """Loss curves from logs as other programs write them; the format is recognized by content (docs/logs.md).
 
@@ -56,6 +61,7 @@ def read_training_log(
         sequence_length: tokens of a sequence, for tokens from batch sizes and batch sizes from tokens.
         warmup: steps of linear warm-up before the first row; None: as the log says, or 0.
         name: of the run, where all files are parts of one.
+        formats: your own, which are asked before those that are known.
 
     Returns:
         A LossCurve a run. `remark` says what was left out, `assumed` what the log does not say.
@@ -71,7 +77,7 @@ def read_training_log(
             named[key] = value
         else:
             given[key] = value
-    return [loss_curve(log, loss=loss, **given) for log in read_logs(paths, **named, name=name)]
+    return [loss_curve(log, loss=loss, **given) for log in read_logs(paths, **named, name=name, formats=formats)]
 
 
 def loss_curve(
@@ -100,15 +106,19 @@ def loss_curve(
     said = _Said(list(log.remarks))
     known = ~np.isnan(rates)
     if not known.all():
-        where = f"from step {steps[~known][0]:g} on" if known[0] else f"up to step {steps[~known][-1]:g}"
-        said.left_out.append(f"{_rows((~known).sum())} without a learning rate left out, {where}")
+        first, last = steps[~known][[0, -1]]
+        said.left_out.append(f"{_rows((~known).sum())} without a learning rate left out, at steps {first:g} … {last:g}")
     steps = steps[known]
     losses = losses[known]
     _note_holes(losses, said)
     length = sequence_length if sequence_length is not None else log.settings.get("sequence_length")
-    batches = _batches(log, steps, batch_size, length)
+    batches = batches_at(log, steps, batch_size, length)
     if batches is None:
-        said.assumed.append(_ask_for_batch_size(log))
+        said.assumed.append(ask_for_batch_size(log))
+    if log.has("tokens") and not _tokens_seen(log)[0].size:
+        said.left_out.append(
+            f"{log.columns.get('tokens', 'tokens')!r} does not grow along the run: not the tokens seen"
+        )
     seen = _tokens(log, steps, batches, length)
     ramp = _warmup(log, steps, rates[known], said) if warmup is None else warmup
     try:
@@ -149,9 +159,11 @@ def _losses(log: TrainingLog, loss: str) -> tuple[np.ndarray, np.ndarray]:
     likely = candidates(column, there)
     kind = "evaluation" if loss == "eval" else "training"
     which = (
-        f"it may be {' or '.join(map(repr, likely))}" if likely else f"it has {', '.join(map(repr, there)) or 'none'}"
+        f"it may be {' or '.join(map(repr, likely))}"
+        if likely
+        else f"its columns are: {', '.join(map(repr, there)) or 'none'}"
     )
-    raise ValueError(f"{log.name}: no {kind} loss is known for sure; {which}: name it, loss= (--loss)")
+    raise ValueError(f"{log.name}: no {kind} loss is known for sure; {which}; name it, loss= (--loss)")
 
 
 def _rates(log: TrainingLog, steps: np.ndarray) -> np.ndarray:
@@ -163,10 +175,9 @@ def _rates(log: TrainingLog, steps: np.ndarray) -> np.ndarray:
             "learning_rate= (--learning-rate)"
         )
     found = np.interp(steps, at, rates, left=np.nan)
-    if at.size > 2:
+    if at.size > 1:
         place = np.clip(np.searchsorted(at, steps, side="right") - 1, 0, at.size - 2)
-        held = jumps(rates)[place] & (steps < at[place + 1])
-        found = np.where(held & (steps >= at[0]), rates[place], found)
+        found = np.where(jumps(rates)[place] & (steps >= at[0]), rates[place], found)
     interval = np.median(np.diff(at)) if at.size > 1 else np.inf  # logged once: constant
     return np.where(steps > at[-1] + interval, np.nan, found)
 
@@ -183,7 +194,7 @@ def _note_holes(losses: np.ndarray, said: _Said) -> None:
         )
 
 
-def _batches(log: TrainingLog, steps: np.ndarray, given: float | None, length: float | None) -> np.ndarray | None:
+def batches_at(log: TrainingLog, steps: np.ndarray, given: float | None, length: float | None) -> np.ndarray | None:
     """(K,) sequences a step over all devices; None where the log does not say."""
     if given is not None:
         return np.full(steps.size, positive_number("batch_size", given))
@@ -195,37 +206,49 @@ def _batches(log: TrainingLog, steps: np.ndarray, given: float | None, length: f
     parts = [log.settings.get(key) for key in ("micro_batch", "accumulation", "world_size")]
     if None not in parts:
         return np.full(steps.size, float(np.prod(np.array(parts, float))))
-    at, seen = log.series("tokens")
-    if length and at.size > 1:
+    at, seen = _tokens_seen(log)
+    if length and at.size:
         return _batches_of_tokens(at, seen, float(length))[np.clip(np.searchsorted(at, steps), 0, at.size - 1)]
     return None
 
 
+def _tokens_seen(log: TrainingLog) -> tuple[np.ndarray, np.ndarray]:
+    """Steps and tokens seen so far; none where they do not grow along the run, as those of a single step."""
+    at, seen = log.series("tokens")
+    grows = at.size and at[-1] > 0 and (np.diff(seen) >= 0).all() and seen[-1] > (seen[0] if at.size > 1 else 0)
+    return (at, seen) if grows else (at[:0], seen[:0])
+
+
 def _batches_of_tokens(at: np.ndarray, seen: np.ndarray, length: float) -> np.ndarray:
-    """(K,) whole sequences a step, up to each row with tokens."""
+    """(K,) whole sequences a step, up to each row with tokens.
+
+    One size where it explains all of them: of tokens that are printed with four digits differences tell little.
+    """
+    constant = max(np.round(seen[-1] / at[-1] / length), 1.0)
+    if (np.abs(seen - constant * length * at) <= PRINTED * seen + constant * length).all():
+        return np.full(at.size, constant)
     sizes = np.diff(seen) / np.diff(at) / length
     sizes = np.maximum(np.round(sizes), 1.0)
     return np.append(sizes[:1], sizes)
 
 
-def _ask_for_batch_size(log: TrainingLog) -> str:
+def ask_for_batch_size(log: TrainingLog) -> str:
     """What is missing of it, and how to give it."""
     known = {key: log.settings[key] for key in ("micro_batch", "accumulation", "world_size") if key in log.settings}
     if known:
         words = {"micro_batch": "micro batch", "accumulation": "accumulated batches", "world_size": "processes"}
         has = ", ".join(f"{words[key]} {value:g}" for key, value in known.items())
         lacks = " and ".join(words[key] for key in words if key not in known)
-        return (
-            f"batch size not known: the log has {has}, not {lacks}; give B of all devices, batch_size= (--batch-size)"
-        )
-    if log.has("tokens"):
+        part = f"batch size not known: the log has {has}, not {lacks}"
+        return f"{part}; give it, of all devices, batch_size= (--batch-size)"
+    if _tokens_seen(log)[0].size:
         return "batch size not known: the log has tokens; give sequence_length= (--sequence-length) or batch_size="
     return "batch size not known; give its column or its number, batch_size= (--batch-size)"
 
 
 def _tokens(log: TrainingLog, steps: np.ndarray, batches: np.ndarray | None, length: float | None) -> np.ndarray | None:
     """(K,) tokens seen: as logged, or those of the steps before with their batch sizes; None where not known."""
-    at, seen = log.series("tokens")
+    at, seen = _tokens_seen(log)
     if at.size:
         return np.interp(steps, np.append(0.0, at), np.append(0.0, seen)) if at[0] > 0 else np.interp(steps, at, seen)
     if batches is None or length is None or not steps.size:

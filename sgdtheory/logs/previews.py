@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sgdtheory.logs.loss_curves import loss_curve
-from sgdtheory.logs.reading import Paths, read_logs
+from sgdtheory.logs.reading import read_logs
+from sgdtheory.logs.run_files import Paths
 from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 
 UNITS = {

@@ -8,29 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from sgdtheory.logs.column_names import ColumnNames
-from sgdtheory.logs.files import head_of, stem
+from sgdtheory.logs.files import stem
 from sgdtheory.logs.formats.format import AbstractLogFormat
-from sgdtheory.logs.formats.registry import FORMATS
+from sgdtheory.logs.run_files import Paths, format_of, run_files
 from sgdtheory.logs.training_log import COLUMNS, TrainingLog
-
-Paths = str | Path | Sequence[str | Path]
-
-
-def format_of(path: Path) -> AbstractLogFormat:
-    """The first format that recognizes a file or folder.
-
-    Raises:
-        ValueError: none does, or it cannot be read.
-    """
-    head = head_of(path)
-    for each in FORMATS:
-        if each.recognizes(path, head):
-            return each
-    kind = "folder" if path.is_dir() else "file"
-    raise ValueError(
-        f"{path} is a {kind} of none of the formats that are known ({', '.join(each.name for each in FORMATS)}); write "
-        "a CSV file with the columns step, learning_rate and loss"
-    )
 
 
 def read_logs(
@@ -44,6 +25,7 @@ def read_logs(
     run: str | None = None,
     group: str | None = None,
     name: str | None = None,
+    formats: Sequence[AbstractLogFormat] = (),
 ) -> list[TrainingLog]:
     """What files hold, a log a run, before anything is left out.
 
@@ -51,11 +33,13 @@ def read_logs(
     name is given: then a later one's steps replace an earlier one's, as after a restart.
 
     Args:
-        paths: file or folder, or several; formats are recognized by content, and may be compressed by gzip.
+        paths: file or folder, or several; formats are recognized by content, and may be compressed by gzip. Of a folder
+            that is no log itself, the logs that it holds at any depth.
         step, loss, learning_rate, batch_size, tokens: what the log calls them; None: guessed.
         run: the column that tells the runs of a file apart.
         group: the column that tells apart what is to be fitted on its own.
         name: of the one run that all files are parts of.
+        formats: your own, which are asked before those that are known.
 
     Raises:
         ValueError: a file of no known format, or damaged; no file has a column that was named.
@@ -70,8 +54,8 @@ def read_logs(
         group=group,
     )
     found: list[tuple[Path, TrainingLog]] = []
-    for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
-        found += [(path, log) for log in format_of(path).read(path, names)]
+    for path in run_files(paths, formats):
+        found += [(path, log) for log in format_of(path, formats).read(path, names)]
     if not found:
         raise ValueError("paths must name at least one file, got none")
     _check_named(names, [log for _, log in found])

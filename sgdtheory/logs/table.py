@@ -12,7 +12,7 @@ BLANK = "", "None", "null", "NA", "N/A", "<NA>"  # what programs write where the
 TEXTS = "run", "group"
 
 
-def numbers(cells: Sequence[Any], column: str, place: str) -> np.ndarray:
+def numbers(cells: Sequence[Any] | np.ndarray, column: str, place: str) -> np.ndarray:
     """Cells of a column as numbers: nan where one is blank, inf where nan or ±inf was logged.
 
     Raises:

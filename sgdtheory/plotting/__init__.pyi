@@ -5,6 +5,7 @@ from .fits import critical_batch_sizes as critical_batch_sizes
 from .fits import scaled_steps as scaled_steps
 from .fits import size_dependence as size_dependence
 from .fits import steps_laws as steps_laws
+from .fits import useful_range as useful_range
 from .grids import degradation as degradation
 from .grids import loss_grid as loss_grid
 from .grids import loss_map as loss_map

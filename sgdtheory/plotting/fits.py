@@ -7,7 +7,17 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sgdtheory.fits import Convention, PowerFit, SizeDependence, StepsLaw, StepsMeasurement, fit_power_law
+from sgdtheory.fits import (
+    AbstractStepsLaw,
+    Convention,
+    PowerFit,
+    SizeDependence,
+    StepsLaw,
+    StepsMeasurement,
+    UShapedLaw,
+    common_convention,
+    fit_power_law,
+)
 from sgdtheory.plotting.style import (
     BLACK,
     GRAY,
@@ -29,10 +39,12 @@ from sgdtheory.plotting.style import (
     tick_measured,
 )
 
+SHOWN = 6  # overheads, above which data to the target are not drawn
+
 
 def steps_laws(
     measurements: Sequence[StepsMeasurement],
-    laws: Sequence[StepsLaw],
+    laws: Sequence[AbstractStepsLaw],
     *,
     convention: Convention | None = None,
     title: str = "Steps to target leave linear scaling at $B^*$",
@@ -80,6 +92,76 @@ def steps_laws(
     tick_measured(axes, everything)
     legend(axes)
     return figure_of(axes)
+
+
+def useful_range(
+    measurements: Sequence[StepsMeasurement],
+    laws: Sequence[UShapedLaw],
+    *,
+    convention: Convention | None = None,
+    title: str = "Data to target are least at $B_{opt}$; shaded: useful batch sizes",
+    axes: Axes | None = None,
+) -> Figure:
+    """Data B·Y to the target over those that overheads count from, the useful range shaded, B_opt and B* marked.
+
+    The axis ends at six overheads: of what lies above it is enough to know that it does.
+
+    >>> import sgdtheory as st
+    >>> models = st.example_measurements()[1:3]
+    >>> laws = [st.fit_steps_law(each.batch_sizes, each.steps, optimal_batch_size=True) for each in models]
+    >>> figure = st.plot.useful_range(models, laws)
+    >>> figure.axes[0].get_title()
+    'Data to target are least at $B_{opt}$; shaded: useful batch sizes'
+
+    Args:
+        measurements: steps to target, one a group.
+        laws: fitted to each, with an optimal batch size.
+        convention: of the useful range; None: 20%, and the smallest batch size that all groups have.
+        title: of the panel.
+        axes: the panel to draw in; None: that of a new figure.
+
+    Returns:
+        The figure.
+    """
+    axes = panel(axes)
+    convention = convention or common_convention([each.batch_sizes for each in measurements])
+    everything, labelled = np.concatenate([each.batch_sizes for each in measurements]), few(len(laws))
+    limit = 1 + convention.overhead
+    for place, (color, measurement, law) in enumerate(zip(colors(len(laws)), measurements, laws, strict=True)):
+        name = plain_label(measurement.group) if place in labelled else None
+        _one_useful_range(axes, measurement, law, convention, color, name)
+    axes.axhline(limit, ls=":", color=BLACK, lw=1, label=f"{convention.overhead:.0%} more data")
+    axes.plot([], [], "D", color="white", mec=BLACK, ms=5, label=r"$B_{opt}=\sqrt{c/a}$")
+    axes.plot([], [], color="white", label="$B^*$", **STAR)
+    axes.set(xlabel="batch size $B$", ylabel=r"data to target $B\,Y$ / at reference", title=title)
+    log_axes(axes, "x")
+    left, right = axes.get_xlim()
+    if (everything.max() / everything.min()) ** 2 > right / left:  # else they have too little room beside B*
+        tick_measured(axes, everything)
+    bottom, top = axes.get_ylim()
+    axes.set_ylim(max(bottom, 1 - convention.overhead), min(top, 1 + SHOWN * convention.overhead))
+    legend(axes, corners=("upper left", "upper center", "upper right"))
+    return figure_of(axes)
+
+
+def _one_useful_range(
+    axes: Axes, measurement: StepsMeasurement, law: UShapedLaw, convention: Convention, color: Any, name: str | None
+) -> None:
+    batch_sizes, best = measurement.batch_sizes, law.optimal_batch_size
+    low, high = batch_sizes[[0, -1]]
+    start = min(max(best, convention.reference_among(batch_sizes)), high)  # without a plateau data fall to the end
+    unit = start * law.predict(start)
+    ends = law.smallest_batch_size(convention=convention), law.critical_batch_size(convention=convention)
+    grid = np.geomspace(low, max(high, ends[1] if np.isfinite(ends[1]) else high), 300)
+    data = grid * law.predict(grid) / unit
+    axes.plot(grid, data, color=color)
+    axes.plot(batch_sizes, batch_sizes * measurement.steps / unit, "o", color=color, ms=3.5, label=name)
+    useful = (grid >= ends[0]) & (grid <= ends[1])
+    axes.fill_between(grid, data, 1 + convention.overhead, where=useful.tolist(), color=color, alpha=0.15, lw=0)
+    if low <= best <= high:
+        axes.plot(best, best * law.predict(best) / unit, "D", color=color, mec=BLACK, mew=0.5, ms=5, zorder=3)
+    if np.isfinite(ends[1]):
+        axes.plot(ends[1], 1 + convention.overhead, color=color, **STAR)
 
 
 def scaled_steps(
@@ -133,7 +215,7 @@ def scaled_steps(
 
 def critical_batch_sizes(
     sizes: Sequence[float],
-    laws: Sequence[StepsLaw],
+    laws: Sequence[AbstractStepsLaw],
     fit: PowerFit | None = None,
     *,
     convention: Convention | None = None,
@@ -182,7 +264,7 @@ def critical_batch_sizes(
 
 
 def _intervals(
-    axes: Axes, sizes: Sequence[float], laws: Sequence[StepsLaw], convention: Convention, level: float
+    axes: Axes, sizes: Sequence[float], laws: Sequence[AbstractStepsLaw], convention: Convention, level: float
 ) -> None:
     """B* of each law with its interval."""
     for color, size, law in zip(colors(len(laws)), sizes, laws, strict=True):

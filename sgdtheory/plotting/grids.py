@@ -197,6 +197,13 @@ def _lines(axes: Axes, grid: LossGrid, tuned: TunedLosses, worse: Sequence[Degra
     stars = [each for each in grid.targets if each.group == tuned.group and np.isfinite(each.critical_batch_size)]
     for each in stars:
         axes.plot(_data_at(each), each.critical_batch_size, color="white", **STAR)
+    ranges = [each for each in stars if each.smallest_batch_size > 0]
+    for each in ranges:
+        ends = np.clip([each.smallest_batch_size, each.critical_batch_size], *_edges(tuned.batch_sizes)[[0, -1]])
+        axes.plot([_data_at(each)] * 2, ends, color=BLACK, lw=1, zorder=2)
+        axes.plot(_data_at(each), each.optimal_batch_size, "D", color="white", mec=BLACK, mew=0.8, ms=5, zorder=3)
+    if ranges:
+        axes.plot([], [], "D-", color=BLACK, mfc="white", ms=5, lw=1, label=r"$B_{opt}$ and useful batch sizes")
     if stars:
         axes.plot([], [], color="white", label=f"$B^*$ ({grid.convention.overhead:.0%} more data)", **STAR)
 

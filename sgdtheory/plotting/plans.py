@@ -1,5 +1,8 @@
 """Figures of plans: time and cost against batch size."""
 
+from dataclasses import replace
+from itertools import cycle
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -9,6 +12,8 @@ from sgdtheory.plotting.style import (
     BLACK,
     BLUE,
     GREEN,
+    LINES,
+    PURPLE,
     STAR,
     VERMILLION,
     legend_below,
@@ -18,10 +23,11 @@ from sgdtheory.plotting.style import (
 )
 
 BAND = 12  # batch sizes at which the intervals are computed
+POINTS = 600  # of a curve
 
 
 def run_plan(plan: RunPlan, *, currency: str = "", title: str = "") -> Figure:
-    """Time and cost of a run against its batch size, with the choice, the deadline, the knee and B*.
+    """Time and cost of a run against its batch size, with the choice, the deadline, the useful range and the knee.
 
     >>> import sgdtheory as st
     >>> law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
@@ -37,23 +43,22 @@ def run_plan(plan: RunPlan, *, currency: str = "", title: str = "") -> Figure:
     Returns:
         The figure; without a price device-hours are drawn in the place of the cost.
     """
-    figure, axes = new_figure(1, 2, width=4.2, height=3.5)
+    figure, axes = new_figure(1, 2, width=4.2, height=3.7)
     time, cost = axes[0]
-    found, price = plan.candidates, plan.price or 1.0
-    shown = np.unique(np.linspace(0, found.batch_size.size - 1, 600).astype(int))
-    band = [plan.at(float(each)) for each in _spread(found.batch_size)]
-    batch = [row.batch_size for row in band]
-    for panel, values, unit in ((time, found.hours, 1.0), (cost, found.device_hours * price, price)):
-        panel.plot(found.batch_size[shown], values[shown], color=BLACK, label="by the law of steps")
-        ends = np.array([row.hours_interval if panel is time else row.cost_interval for row in band])
-        if panel is cost and plan.price is None:
-            ends = np.array([row.hours_interval for row in band]) * np.array([[row.devices] for row in band])
-        if np.isfinite(ends).all():
-            panel.fill_between(batch, *ends.T, color=BLACK, alpha=0.18, lw=0, label=f"{plan.level:.0%} interval")
+    price = plan.price or 1.0
+    plans = _by_devices(plan)
+    for panel in (time, cost):
+        unit = 1.0 if panel is time else price
+        for (count, each), line in zip(plans.items(), cycle(LINES)):
+            drawn = each.columns(_spread(each, POINTS))
+            values = drawn.hours if panel is time else drawn.device_hours * price
+            label = "by the law of steps" if len(plans) == 1 else f"on {count} devices"
+            panel.plot(drawn.batch_size, values, color=BLACK, ls=line, label=label)
+        _interval(panel, plans.get(plan.choice.devices, next(iter(plans.values()))), None if panel is time else price)
         chosen = plan.choice.hours if panel is time else plan.choice.device_hours * unit
         panel.plot(plan.choice.batch_size, chosen, color=VERMILLION, label="choice", **STAR)
         _batch_sizes(panel, plan)
-        panel.set_xlabel("batch size $B$")
+        panel.set_xlabel("batch size $B$ (samples a step)")
         log_axes(panel)
     if plan.deadline is not None:
         time.axhline(plan.deadline, color=VERMILLION, ls=":", lw=1.2, label="deadline")
@@ -65,22 +70,47 @@ def run_plan(plan: RunPlan, *, currency: str = "", title: str = "") -> Figure:
     return figure
 
 
-def _spread(batch_sizes: np.ndarray) -> np.ndarray:
-    """Some of them, evenly in logs, the ends among them."""
-    wanted = np.geomspace(batch_sizes[0], batch_sizes[-1], BAND)
-    return np.unique(batch_sizes[np.abs(np.log(batch_sizes[:, None] / wanted)).argmin(0)])
+def _by_devices(plan: RunPlan) -> dict[int | None, RunPlan]:
+    """The plan on each number of devices that may be taken: which one is best changes with the batch size."""
+    counts = plan.machine.counts
+    if counts is None or len(counts) == 1:
+        return {None: plan}
+    return {count: replace(plan, machine=replace(plan.machine, counts=(count,))) for count in counts}
+
+
+def _interval(panel: Axes, plan: RunPlan, price: float | None) -> None:
+    """The band of the time or, with a price, of the cost, if the law has one."""
+    band = [plan.at(float(each)) for each in _spread(plan, BAND)]
+    shares = np.array([1.0 if price is None else row.devices * price for row in band])
+    ends = np.array([row.hours_interval for row in band]) * shares[:, None]
+    if np.isfinite(ends).all():
+        sizes = [row.batch_size for row in band]
+        panel.fill_between(sizes, *ends.T, color=BLACK, alpha=0.18, lw=0, label=f"{plan.level:.0%} interval")
+
+
+def _spread(plan: RunPlan, count: int) -> np.ndarray:
+    """About so many batch sizes, evenly in logs, that devices share in full micro batches."""
+    low, high = plan.candidates.batch_size[[0, -1]]
+    batch = np.unique(plan.feasible(np.geomspace(low, high, count)))
+    return batch[(batch >= low) & (batch <= high)]
 
 
 def _batch_sizes(axes: Axes, plan: RunPlan) -> None:
-    """The knee and B* with their intervals, as far as they lie in the range of the plan."""
+    """B*, the knee and B_opt with their intervals, and the useful range, as far as they lie in that of the plan."""
     low, high = plan.range
     overhead = f"{plan.convention.overhead:.0%}"
+    ends = plan.smallest_batch_size, plan.critical_batch_size
+    if low < ends[0] < ends[1]:  # where it begins below, B* alone says where it ends
+        axes.axvspan(ends[0], min(ends[1], high), color=GREEN, alpha=0.07, lw=0, label=f"useful range, {overhead}")
+        axes.axvline(ends[0], color=GREEN, ls=":", lw=1.1, label="smallest useful batch size")
     marks = (
-        (plan.critical_batch_size, plan.critical_interval, GREEN, "-.", f"$B^*$, {overhead} more data"),
-        (plan.knee, plan.knee_interval, BLUE, "--", "knee: 1% more batch, ½% fewer steps"),
+        ("B*", plan.critical_batch_size, GREEN, "-.", f"$B^*$, {overhead} more data"),
+        ("B_opt", plan.optimal_batch_size, PURPLE, (0, (4, 1, 1, 1)), "$B_{opt}$, the least data"),
+        ("knee", plan.knee, BLUE, "--", "knee: 1% more batch, ½% fewer steps"),
     )
-    for value, ends, color, line, label in marks:
+    for name, value, color, line, label in marks:
         if low <= value <= high:
             axes.axvline(value, color=color, ls=line, lw=1.1, label=label)
-            if np.isfinite(ends).all():
+            ends = plan.interval(name)
+            if not np.isnan(ends).any():
                 axes.axvspan(max(ends[0], low), min(ends[1], high), color=color, alpha=0.12, lw=0)

@@ -56,12 +56,15 @@ def test_fit_of_the_example(run):
 
 def test_fit_table(run, table_file):
     out = run("fit", table_file, *COLUMNS, "--level", 0.9, "--forecast", 1000)
-    assert "20% more data than at B = 256" in out
+    assert "20% more data than at B = 64" in out  # the smallest that all three have
     group = st.read_measurements(table_file, batch_size="B", steps="Y", group="model", size="N")[1]
     law = st.fit_steps_law(group.batch_sizes, group.steps)
     row, below = cells(out, "medium"), next_row(out, "medium")
-    ends = [" … ".join(f"{end:.4g}" for end in law.interval(name, 0.9)) for name in ("a", "b", "critical_batch_size")]
-    assert row == ["medium", f"{law.a:.5g}", f"{law.b:.5g}", "1", f"{law.critical_batch_size():.5g}"]
+    ends = [
+        " … ".join(f"{end:.4g}" for end in law.interval(name, 0.9, reference=64))
+        for name in ("a", "b", "critical_batch_size")
+    ]
+    assert row == ["medium", f"{law.a:.5g}", f"{law.b:.5g}", "1", f"{law.critical_batch_size(64):.5g}"]
     assert below == ["", ends[0], ends[1], "fixed", ends[2]]
     assert cells(out, "1000")
     assert "90%, new measurement" in out
@@ -146,7 +149,7 @@ ONE_LEFT = "3 batch sizes for 2 parameters leave one degree of freedom (t = 12.7
 @pytest.mark.parametrize(
     ("rows", "notes"),
     [
-        ("8,1000\n16,520\n32,300\n64,200", ["reference 256 lies outside", "B* = 323.9 lies outside"]),
+        ("8,1000\n16,520\n32,300\n64,200", []),  # the reference is the smallest
         ("64,1000\n256,800\n512,1100\n1024,1400", ["steps do not fall with the batch size"]),
         ("64,8000\n256,2000\n1024,500", ["no plateau was measured", ONE_LEFT]),
         ("64,8000\n256,2200\n1024,700", [ONE_LEFT]),
@@ -187,7 +190,7 @@ def test_the_example_is_a_file_to_fit(run, tmp_path):
     """The two commands of the guide, one after the other, find what `fit` alone finds."""
     (tmp_path / "steps.csv").write_text(run("fit", "--example"))
     columns = ["--batch-size", "bs", "--steps", "steps", "--group", "model", "--size", "params"]
-    found = run("fit", tmp_path / "steps.csv", *columns, "--forecast", "7000", "--json")
+    found = run("fit", tmp_path / "steps.csv", *columns, "--forecast", "7000", "--reference", 256, "--json")
     assert strict_json(found) == strict_json(run("fit", "--forecast", "7000", "--json"))
 
 
@@ -227,3 +230,68 @@ def test_standard_errors_in_a_table(run, tmp_path):
     )
     assert cells(out, "all")[-2:] == [f"{law.chi_square:.3g} / 2", f"{law.misfit:.1%}"]
     assert next_row(out, "all")[-2] == f"{law.lack_of_fit.p_value:.1g}"
+
+
+# ------------------------------------------------------------------ an optimal batch size, and one reference
+
+RANGE = "smallest_batch_size", "optimal_batch_size", "critical_batch_size"
+
+
+def curved_laws(measured):
+    return [st.fit_steps_law(each.batch_sizes, each.steps, optimal_batch_size=True) for each in measured]
+
+
+def test_the_optimal_batch_size(run, table_file):
+    found = strict_json(run("fit", table_file, *COLUMNS, "--optimal-batch-size", "--json"))
+    measured = st.read_measurements(table_file, batch_size="B", steps="Y", group="model", size="N")
+    for row, law in zip(found["groups"], curved_laws(measured), strict=True):
+        assert (row["a"], row["b"], row["c"]) == (law.a, law.b, law.c)
+        assert row["optimal_batch_size"] == law.optimal_batch_size
+        assert row["smallest_batch_size"] == law.smallest_batch_size(64)
+        assert row["critical_batch_size"] == law.critical_batch_size(64)
+        assert row["curvature_test"] == law.curvature_test()._asdict()
+        for name in ("a", "b", "c", *RANGE):
+            ends = [end if np.isfinite(end) else None for end in law.interval(name, reference=64)]
+            assert row[f"{name}_interval"] == ends
+
+
+def test_a_scatter_of_all_groups(run):
+    laws = curved_laws(st.example_measurements())
+    scatter = st.fits.pooled_scatter(laws)
+    found = strict_json(run("fit", "--optimal-batch-size", "--pool-scatter", "--json"))
+    assert found["scatter"] == scatter._asdict()
+    for row, law in zip(found["groups"], laws, strict=True):
+        assert row["curvature_test"]["p_value"] == law.curvature_test(scatter).p_value
+        assert row["b_interval"] == list(law.interval("b", scatter=scatter))
+    assert sum("c is not needed" in note for note in found["notes"]) == 3
+
+
+def test_the_table_of_the_optimal_batch_size_says_what_overheads_count_from(run, tmp_path):
+    path = tmp_path / "steps.csv"
+    path.write_text("batch_size,steps\n16,29000\n32,10100\n64,4100\n256,1310\n1024,720\n")
+    out = run("fit", path, "--optimal-batch-size", "--plot", tmp_path / "range.png")
+    assert "20% more data than at each group's B_opt or at B = 16, the larger" in out
+    assert "c = 0: probability" in out
+    assert cells(out, "all")[-4:] == ["34.094", "90.252", "238.91", "0.0022"]
+    assert (tmp_path / "range.png").stat().st_size > 10_000
+
+
+def test_two_laws_at_once_and_a_pool_without_the_law_are_refused(fails):
+    assert "fit-alpha and optimal-batch-size are two laws" in fails("fit", "--optimal-batch-size", "--fit-alpha")
+    assert "give optimal-batch-size too" in fails("fit", "--pool-scatter")
+
+
+def test_one_reference_for_groups_with_other_batch_sizes(run, tmp_path):
+    """32 is the smallest that both have; without any in common each has its own."""
+    path = tmp_path / "steps.csv"
+    rows = [("s", batch, 100 + 5000 / batch) for batch in (16, 32, 64, 128)]
+    path.write_text("g,batch_size,steps\n" + "".join(f"{g},{b},{y}\n" for g, b, y in rows))
+    with path.open("a") as file:
+        file.writelines(f"l,{batch},{200 + 9000 / batch}\n" for batch in (32, 64, 128, 256))
+    found = strict_json(run("fit", path, "--group", "g", "--json"))
+    assert found["convention"] == {"reference": 32, "overhead": 0.2}
+    assert [row["critical_batch_size"] for row in found["groups"]] == pytest.approx([0.2 * 50 + 38.4, 0.2 * 45 + 38.4])
+    apart = tmp_path / "apart.csv"
+    apart.write_text(path.read_text().replace("l,32", "l,33").replace("l,64", "l,65").replace("l,128", "l,129"))
+    assert strict_json(run("fit", apart, "--group", "g", "--json"))["convention"]["reference"] is None
+    assert "20% more data than at each group's smallest B" in run("fit", apart, "--group", "g")

@@ -83,5 +83,6 @@ def test_the_optimizer_is_handed_on(monkeypatch):
     seen = []
     monkeypatch.setattr("sgdtheory.curves.fit_loss_curves", lambda curves, **options: seen.append(options))
     for command in (FitCurvesCommand(), FitCurvesCommand(optimizer="adam")):
-        command._fit([])
+        (curves,) = command.groups().values()
+        command.fitted(curves)
     assert [each["optimizer"] for each in seen] == ["sgd", "adam"]

@@ -81,5 +81,21 @@ def test_bad_input(fails, grid_file, tmp_path):
     assert "has no column 'batch_size'; its columns are: 'bs'" in fails("fit-grid", grid_file)
     assert "targets must be reached by 3 batch sizes" in fails("fit-grid", grid_file, *FLAGS, "--target", 1)
     assert "size must be the same in all rows of the table" in fails("fit-grid", grid_file, *FLAGS, "--size", "size")
-    assert "fit-grid needs CSV too" in fails("fit-grid", "--json")
+    assert "fit-grid needs a CSV file of losses, or logs" in fails("fit-grid", "--json")
     assert "plot must end in .png, .pdf or .svg" in fails("fit-grid", grid_file, *FLAGS, "--plot", "x.gif")
+
+
+def test_the_optimal_batch_size_and_one_reference_for_all_targets(run, grid_file):
+    flags = [*FLAGS, "--group", "group", "--optimal-batch-size"]
+    found = strict_json(run("fit-grid", grid_file, *flags, "--json"))
+    columns = st.read_loss_grid(grid_file, **NAMES, group="group")
+    grid = st.fit_loss_grid(columns, convention=st.Convention(None), optimal_batch_size=True)
+    common = set.intersection(*(set(each.batch_sizes.tolist()) for each in grid.targets))
+    assert found["convention"]["reference"] == grid.convention.reference == min(common)
+    for row, target in zip(found["targets"], grid.targets, strict=True):
+        assert isinstance(target.law, st.fits.UShapedLaw)
+        assert row["c"] == target.law.c
+        assert row["optimal_batch_size"] == target.optimal_batch_size
+        assert row["smallest_batch_size_interval"] == list(target.smallest_interval)
+        assert row["curvature_test"]["p_value"] == target.law.curvature_test().p_value
+    assert f"each group's B_opt or at B = {min(common):g}, the larger" in run("fit-grid", grid_file, *flags)

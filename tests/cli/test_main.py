@@ -129,8 +129,8 @@ def test_reader_that_has_seen_enough(arguments):
             "--overhead must be a share such as 0.2 or 20%, got x (see sgdtheory fit --help)",
         ),
         (("fit", "--level"), "Missing value for argument '--level'. Expected 1 values (see sgdtheory fit --help)"),
-        (("fit", "a.csv", "b.csv"), "Unrecognized options: b.csv (see sgdtheory fit --help)"),
-        (("fit", "--bogus", "1"), "--bogus is not a flag of sgdtheory fit (see sgdtheory fit --help)"),
+        (("plan", "a.csv", "b.csv"), "Unrecognized options: b.csv (see sgdtheory plan --help)"),
+        (("fit", "--xyzzy", "1"), "--xyzzy is not a flag of sgdtheory fit (see sgdtheory fit --help)"),
         (
             ("train", "--batchsize=3"),
             "--batchsize is not a flag of sgdtheory train, did you mean --batch-size? (see sgdtheory train --help)",

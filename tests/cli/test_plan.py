@@ -30,7 +30,8 @@ def test_the_first_line_is_the_answer(run, steps_file, laws):
     out = run("plan", steps_file, "--group", "target", "--target", "2.9", *MACHINE, "--deadline", "24h")
     choice = st.plan(laws[2], 2, micro_batch=8, price=2.5, deadline=24).choice
     assert out.splitlines()[0] == (
-        f"Batch size {choice.batch_size:g} on {choice.devices} devices: {choice.hours:.3g} h, {choice.cost:,.0f} USD, "
+        f"Batch size {choice.batch_size:g} = {choice.devices} devices × micro batch 8 × accumulation 1: "
+        f"{choice.hours:.3g} h, {choice.cost:,.0f} USD, "
         f"{choice.extra_data:.0%} more data than at batch size 64"
     )
     assert cells(out, f"{choice.batch_size:g}")[-1] == "choice"

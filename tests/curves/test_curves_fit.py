@@ -240,7 +240,7 @@ def test_where_nothing_tells_how_far_a_batch_size_is_from_enough_it_may_be_0(clo
 
 
 def test_the_steps_for_a_plan(monkeypatch):
-    """Up to eight times B*, with B* among them; no fewer than D samples."""
+    """From the batch size that takes the least, D by its definition, up to eight times B*, with B* among them."""
     log_steps, log_rate = np.arange(np.log(8), 14, 0.1), np.log(0.5) - np.arange(0, 9, 0.2)[::-1]
     rate = np.exp(log_rate)[:, None]
     bias, variance = (1 + rate * np.exp(log_steps)) ** -0.6, 3 * rate / (1 + rate) + 0 * log_steps
@@ -253,7 +253,11 @@ def test_the_steps_for_a_plan(monkeypatch):
     needed = np.array([size * table.steps_to(risk * (1 + 1e-9), size) for size in every])
     assert every[-1] > 7 * critical
     assert not (needed <= 1.001 * samples)[every < critical].any()
-    kept = np.isfinite(needed)
+    first = int(needed.argmin())
+    assert samples * 1.001 < needed[first] < samples * 1.02  # between rows of the table steps are interpolated
+    assert needed[0] > 1.1 * samples  # smaller batch sizes take more
+    needed[first] = samples
+    kept = np.isfinite(needed) & (every >= every[first])
     np.testing.assert_allclose(law.batch_sizes, every[kept])
     np.testing.assert_allclose(law.batch_sizes * law.steps, needed[kept])
 

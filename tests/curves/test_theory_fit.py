@@ -11,7 +11,7 @@ from sgdtheory.curves.laws.theory import TheoryLaw
 from sgdtheory.curves.panels import Optimizer
 from sgdtheory.curves.robust_fit import RobustFit, observed
 from sgdtheory.curves.theory_fit import _result
-from tests.curves.theory_curves import SHAPES, curve
+from tests.curves.theory_curves import SHAPES, coarse_tables, curve
 
 LARGE = 10_000  # of batch size and noise: what a step multiplies is nothing then
 TRUE = {"capacity": 1.6, "source": 1.9, "signal": 1.0, "noise": 4.0, "step_size": 0.2, "irreducible_loss": 2.0}
@@ -65,15 +65,39 @@ def test_critical_batch_size_as_the_exact_one(fitted):
     assert low.interval[0, 0] <= low.batch_size[0] <= low.interval[0, 1]
 
 
-def test_a_plan_from_curves_says_what_the_curves_say(fitted):
-    """No batch size takes fewer than D samples, and no interval is made up; larger rates allow larger batches."""
+def test_a_plan_from_curves_says_what_the_curves_say(fitted, monkeypatch):
+    """No batch size takes fewer than D samples, and B* with its interval is the fit's; larger rates allow larger."""
+    coarse_tables(monkeypatch)
     samples = 32 * 6000.0
     made, slower = (st.plan(fitted.steps_law(samples, max_learning_rate=rate), 10.0) for rate in (0.6, 0.2))
+    found = fitted.critical_batch_size(samples, max_learning_rate=0.6)
+    assert made.critical_batch_size == found.batch_size[0]
+    assert made.critical_interval == tuple(found.interval[0])
+    assert made.law.critical_batch_size() == pytest.approx(found.batch_size[0], rel=1e-5)
     assert 2 < made.critical_batch_size / slower.critical_batch_size < 4
     assert min(row.samples for row in made.rows) >= samples * (1 - 1e-9)
     assert (made.candidates.steps * made.candidates.batch_size).min() >= samples * (1 - 1e-9)
-    assert np.isnan(made.critical_interval).all()
-    assert np.isnan(made.choice.hours_interval).all()
+    low, high = made.at(made.critical_batch_size).hours_interval
+    assert low < made.at(made.critical_batch_size).hours < high
+
+
+@pytest.mark.slow
+def test_steps_are_as_uncertain_as_by_derivatives(fitted):
+    """The curve moved by the interval of B* against the delta method at fixed D, from B* on: within a quarter."""
+    samples = 32 * 6000.0
+    law = fitted.steps_law(samples)
+    batch = np.array([1.0, 2.0, 4.0]) * law.critical.batch_size
+
+    def needed(point):
+        table = fitted._table(fitted._model(point), st.Linear(), samples, fitted.max_learning_rate)
+        risk = table.optimal_risk(samples)
+        return np.log([table.steps_to(risk * (1 + 1e-9), float(each)) for each in batch])
+
+    point = fitted.fitted.coordinates
+    slopes = np.array([needed(point + 0.02 * each) - needed(point) for each in np.eye(point.size)]) / 0.02
+    error = fitted.fitted.quantile(0.95) * np.sqrt(np.einsum("pk,pq,qk->k", slopes, fitted.fitted.covariance, slopes))
+    low, high = law.steps_interval(batch)
+    np.testing.assert_allclose(np.log(high / low) / 2, error, rtol=0.25)
 
 
 @pytest.mark.slow
@@ -127,7 +151,7 @@ def test_language_models_are_predicted():
 
 
 def covered(seed):
-    """Whether each 95% interval of one replica holds the true value, and whether one a third as wide does."""
+    """Whether each 95% interval of one replica, and the band of a run twice as long, holds the true value."""
     random = np.random.default_rng(seed)
     problem = st.PowerLaw(1.6, 1.9, noise_variance=LARGE * 4)
     found = st.fit_loss_curves(
@@ -135,27 +159,24 @@ def covered(seed):
     )
     inside = []
     for name, value in {**TRUE, "noise": 4 / 32}.items():
-        (low, high), middle = getattr(found, name).interval, getattr(found, name).value
-        third = abs((low if value < middle else high) - middle) / 3
-        inside.append([low <= value <= high, abs(value - middle) <= third])
+        low, high = getattr(found, name).interval
+        inside.append(low <= value <= high)
     n, algorithm = 12_000, st.Algorithm(average=st.LastIterate())
     longer = found.predict(0.2, num_steps=n)
     setting = {"batch_size": LARGE * 32, "learning_rate": 0.2, "num_samples": LARGE * 32 * n}
     exact = 2 + st.excess_risk(problem, **setting, algorithm=algorithm).total
-    return inside, longer.low[-1] <= exact <= longer.high[-1]
+    return [*inside, longer.low[-1] <= exact <= longer.high[-1]]
 
 
 @pytest.mark.slow
 def test_intervals_cover():
-    """Of 30 replicas at a nominal 95%: intervals are linear in what is not quite, and hold fewer, but most.
+    """Of 30 replicas at 95% fewer than 21 have a probability of 1e-6; curves of the exact engine, from every start.
 
-    Fewer than 16 of 30 at a true 85% have a probability of 7e-6; intervals a third as wide hold less.
+    Bands are linear in the numbers, and may hold 85%: fewer than 16 have a probability of 7e-6 then.
     """
-    found = [covered(seed) for seed in range(30)]
-    inside = np.sum([each[0] for each in found], axis=0)
-    assert (inside[:, 0] >= 16).all(), inside
-    assert (inside[:, 1] < 16).all(), inside
-    assert np.sum([each[1] for each in found]) >= 16
+    inside = np.sum([covered(seed) for seed in range(30)], axis=0)
+    assert (inside[:-1] >= 21).all(), inside
+    assert inside[-1] >= 16
 
 
 NAMES = ["capacity", "source", "signal", "noise", "step_size", "floor", "growth"]

@@ -30,3 +30,9 @@ def curve(name, random=None, *, scatter=0.0, problem=None, rate=0.2, batch=32, k
             noise[k] = kept[k] * noise[k - 1] + np.sqrt(1 - kept[k] ** 2) * random.standard_normal()
         losses = losses * np.exp(scatter * noise)
     return st.LossCurve(ROWS, rates, losses, batch if known else None, name=name)
+
+
+def coarse_tables(monkeypatch):
+    """B* from tables of few steps, rates and panels, an eighth of the work: where doors are tested, not numbers."""
+    for name, value in (("PANELS", 20), ("STEPS_APART", 0.5), ("RATES_APART", 0.5)):
+        monkeypatch.setattr(f"sgdtheory.curves.loss_table.{name}", value)

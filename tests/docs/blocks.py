@@ -5,7 +5,8 @@ What a page may say before a fence, in an HTML comment that no reader sees:
 - `<!-- slow -->`: the program runs with `pytest -m slow` alone;
 - `<!-- continues -->`: the block belongs to the program of the block above it;
 - `<!-- file: NAME -->`: the block is a file, which the page's programs find in their folder;
-- `<!-- run -->`: the shell block is run, not parsed alone.
+- `<!-- run -->`: the shell block is run, not parsed alone;
+- `<!-- needs: MODULE -->`: the program runs where that is installed alone.
 
 A printed line is held against the comment behind its `print`, up to a semicolon; what a whole program prints, against a
 block marked `text` right below it. The page's numbers are the printed ones, rounded to the digits that the page
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "FINDINGS.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 FENCE = re.compile(r"(?P<marks>(?:<!--[^>]*-->\n+)*)^```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^```$", re.M | re.S)
-MARK = re.compile(r"<!-- (slow|continues|run|file): ?(.*?) ?-->|<!-- (slow|continues|run) -->")
+MARK = re.compile(r"<!-- (slow|continues|run|file|needs): ?(.*?) ?-->|<!-- (slow|continues|run) -->")
 TOKEN = re.compile(r"(?<![\w.])[-+−]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|…|[^\W_]+")
 ANYTHING = "…"
 

@@ -35,6 +35,8 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("block", cases("python"))
 def test_python_block(block: Block, folder):
     """It runs, and prints the numbers that the page shows, to the digits that it shows."""
+    if "needs" in block.marks:
+        pytest.importorskip(block.marks["needs"])
     write_files(block.page, folder)
     if "__main__" in block.code:  # starts processes, which read it as a file
         (folder / "program.py").write_text(block.code)

@@ -251,6 +251,7 @@ def test_findings_have_the_recorded_exponents_of_networks():
             "real_features",
             "mlperf",
             "loss_curves",
+            "forecasts",
             "curves_batch_size",
             "branching",
             "data_law",

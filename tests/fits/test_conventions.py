@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import sgdtheory as st
-from sgdtheory.fits.conventions import SMALLEST, one_convention
+from sgdtheory.fits.conventions import SMALLEST, common_convention, one_convention
 
 BATCHES = 2.0 ** np.arange(6, 15)
 SIZES = np.array([85.0, 151, 302, 604, 1200])
@@ -93,3 +93,22 @@ def test_sensitivity_of_a_law_of_your_own():
 
     (row,) = st.sensitivity([Law(), Law()], [1, 2], references=64, overheads=0.5)
     assert row.critical_batch_sizes == (32, 32)
+
+
+# ------------------------------------------------------------------ one for all groups
+
+
+@pytest.mark.parametrize(
+    ("groups", "given", "expected"),
+    [
+        ([[16, 64, 256], [64, 256, 1024]], None, 64.0),
+        ([[16, 64, 256], [64, 256, 1024]], 100, 100.0),
+        ([[64, 16]], None, 16.0),
+        ([[16, 64], [32, 128]], None, None),
+        ([], None, None),
+    ],
+)
+def test_several_groups_have_one_reference(groups, given, expected):
+    found = common_convention([np.array(each, float) for each in groups], given, 0.3)
+    assert found == st.Convention(expected, 0.3)
+    assert found.reference_text == ("each group's smallest B" if expected is None else f"B = {expected:g}")

@@ -122,3 +122,56 @@ def test_bad_input_is_one_sentence(rows, options, message):
     with pytest.raises(ValueError, match=message) as caught:
         st.fit_loss_grid(rows, **options)
     assert "\n" not in str(caught.value)
+
+
+# ------------------------------------------------------------------ an optimal batch size
+
+
+def curved_table(noise=0.0):
+    """Steps to a loss are ∝ 1/200 + 1/B + 30/B²: B_opt = √6000; overheads count from there."""
+    batch, data, rate = np.meshgrid(2.0 ** np.arange(2, 11), 2.0 ** np.arange(12, 21), 2.0 ** np.arange(-3, 4))
+    loss = (2 + 30 * (data / (1 + batch / 200 + 30 / batch)) ** -0.5) * (1 + 0.02 * np.log(rate) ** 2)
+    loss = loss * np.exp(noise * np.random.default_rng(0).standard_normal(loss.shape))
+    columns = {"batch_size": batch, "samples": data, "learning_rate": rate, "loss": loss}
+    return {name: column.ravel() for name, column in columns.items()}
+
+
+def test_the_optimal_batch_size_of_a_grid():
+    grid = st.fit_loss_grid(curved_table(), optimal_batch_size=True, convention=st.Convention(None), targets=2.2)
+    (found,) = grid.targets
+    best = 6000**0.5
+    level = 1.2 * (1 + 2 * best / 200)
+    assert found.optimal_batch_size == pytest.approx(best, rel=0.01)
+    for end in (found.smallest_batch_size, found.critical_batch_size):
+        assert 1 + end / 200 + 30 / end == pytest.approx(level, rel=0.01)
+    assert found.reference == found.optimal_batch_size
+    assert found.samples == pytest.approx(found.optimal_batch_size * found.law.predict(found.optimal_batch_size))
+
+
+def test_intervals_of_the_optimum_hold_it_and_the_scatter():
+    grid = st.fit_loss_grid(curved_table(0.001), optimal_batch_size=True, convention=st.Convention(None))
+    for found in grid.targets:
+        assert found.optimal_interval[0] < 6000**0.5 < found.optimal_interval[1]
+        for name, ends in (("optimal", found.optimal_interval), ("smallest", found.smallest_interval)):
+            low, high = found.law.interval(f"{name}_batch_size", convention=grid.convention)
+            assert ends[0] <= low < high <= ends[1]
+
+
+def test_the_reference_is_the_smallest_batch_size_that_all_targets_have():
+    """The first target is not reached from below by the largest batch sizes, the second not by the smallest."""
+    grid = st.fit_loss_grid(curved_table(), convention=st.Convention(None))
+    reached = [set(each.batch_sizes.tolist()) for each in grid.targets]
+    assert grid.convention.reference == min(set.intersection(*reached))
+    assert all(each.convention == grid.convention for each in grid.targets)
+
+
+def test_four_batch_sizes_are_needed_for_the_optimum():
+    columns = curved_table()
+    kept = np.isin(columns["batch_size"], (16, 64, 256))
+    three = {name: column[kept] for name, column in columns.items()}
+    assert st.fit_loss_grid(three).targets
+    grid = st.fit_loss_grid(three, optimal_batch_size=True)
+    assert not grid.targets
+    assert "no loss is reached by four batch sizes" in grid.remark
+    with pytest.raises(ValueError, match="reached by 4 batch sizes of a group"):
+        st.fit_loss_grid(three, optimal_batch_size=True, targets=2.2)

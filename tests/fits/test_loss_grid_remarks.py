@@ -142,12 +142,10 @@ def test_many_batch_sizes_are_shortened(number, shown):
 
 
 def target_of(critical, b=1.0, left_out=None) -> Any:
-    return SimpleNamespace(
-        batch_sizes=np.array([16.0, 64.0, 256.0]),
-        critical_batch_size=critical,
-        left_out=left_out or {},
-        law=SimpleNamespace(b=b),
+    law = SimpleNamespace(
+        b=b, batch_sizes=np.array([16.0, 64.0, 256.0]), critical_batch_size=lambda convention: critical
     )
+    return SimpleNamespace(left_out=left_out or {}, law=law)
 
 
 @pytest.mark.parametrize(

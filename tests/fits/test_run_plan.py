@@ -254,6 +254,101 @@ def test_a_law_of_your_own_needs_no_intervals():
     assert plan.notes == ()
 
 
+# ------------------------------------------------------------------ what it is given
+
+
+def u_shaped():
+    """Least data at B_opt = 400."""
+    steps = (500 + 4e5 / BATCHES + 500 * 400**2 / BATCHES**2) * np.exp(
+        0.01 * np.random.default_rng(0).standard_normal(BATCHES.size)
+    )
+    return st.fits.StepsMeasurement("", np.nan, BATCHES, steps)
+
+
+def test_a_law_with_an_optimal_batch_size_has_a_useful_range():
+    plan = st.plan(u_shaped(), 20, optimal_batch_size=True)
+    fitted = st.fit_steps_law(BATCHES, u_shaped().steps, optimal_batch_size=True)
+    low, best, high = plan.smallest_batch_size, plan.optimal_batch_size, plan.critical_batch_size
+    assert 64 < low < best < high < 4096
+    assert plan.reference == best
+    for end in (low, high):  # 20% more data than at B_opt
+        assert end * fitted.predict(end) == pytest.approx(1.2 * best * fitted.predict(best))
+    assert plan.interval("smallest useful") == fitted.interval("smallest_batch_size", convention=st.fits.SMALLEST)
+    assert plan.interval("B_opt") == fitted.interval("optimal_batch_size")
+    assert plan.interval("B*") == fitted.interval("critical_batch_size")
+    assert np.isnan(plan.interval("knee")).all()
+    extra = {row.batch_size: row.extra_data for row in plan.rows}
+    assert extra[64.0] > 0.2 > extra[256.0] > 0
+    assert {float(plan.feasible(end)) for end in (low, best, high)} <= set(extra)
+
+
+def test_batch_sizes_below_the_useful_range_are_not_taken_without_a_note():
+    plan = st.plan(u_shaped(), 20, optimal_batch_size=True)
+    assert plan.choice.batch_size > plan.smallest_batch_size
+    assert not any("below the useful range" in note for note in plan.notes)
+    small = st.plan(u_shaped(), 20, optimal_batch_size=True, batch_sizes=(64, 100), deadline=1e6)
+    assert small.choice.batch_size == 100  # more data and more steps below it
+    (note,) = small.notes
+    assert note == (
+        f"batch size 100 lies below the useful range, which begins at {small.smallest_batch_size:.4g}: a larger one "
+        "takes fewer steps and less data"
+    )
+
+
+def test_measured_steps_count_by_their_errors():
+    errors = np.array([0.01, 0.01, 0.01, 0.01, 0.1, 0.1, 0.1])
+    steps = law(0.05).steps
+    measured = st.fits.StepsMeasurement("", np.nan, BATCHES, steps, errors)
+    fitted = st.fit_steps_law(BATCHES, steps, standard_errors=errors)
+    plan = st.plan(measured, 20)
+    assert plan.critical_batch_size == fitted.critical_batch_size(convention=st.fits.SMALLEST)
+    assert plan.critical_interval == fitted.interval(convention=st.fits.SMALLEST)
+    assert plan.critical_batch_size != st.plan(law(0.05), 20).critical_batch_size
+
+
+def test_steps_of_a_theory_with_errors_are_a_table():
+    measured = st.fits.StepsMeasurement("", np.nan, BATCHES, A + B / BATCHES, np.full(7, 0.02), computed=True)
+    plan = st.plan(measured, 20)
+    table = st.fits.StepsTable(BATCHES, A + B / BATCHES, standard_errors=0.02)
+    assert plan.critical_interval == table.interval()
+    assert plan.at(256).hours_interval[1] / plan.at(256).hours == pytest.approx(np.exp(0.02 * stats.norm.ppf(0.975)))
+
+
+@pytest.mark.parametrize("computed", [True, False])
+def test_the_critical_batch_size_that_a_fit_has_found_stands(computed):
+    """With its interval, its convention and its level, none of which the steps by themselves have."""
+    critical = st.fits.FittedCriticalBatchSize(700.0, 500.0, 1000.0, st.Convention(128, 0.3), 0.9)
+    measured = st.fits.StepsMeasurement("", np.nan, BATCHES, A + B / BATCHES, None, computed, critical)
+    plan = st.plan(measured, 20)
+    assert (plan.critical_batch_size, plan.critical_interval) == (700.0, (500.0, 1000.0))
+    assert (plan.reference, plan.level, plan.convention.overhead) == (128, 0.9, 0.3)
+    other = st.plan(measured, 20, convention=st.Convention(64, 0.3))
+    assert other.critical_batch_size == pytest.approx(other.law.critical_batch_size(convention=st.Convention(64, 0.3)))
+    with pytest.raises(ValueError, match=r"level must be 0.9, at which these steps were fitted, got 0.95"):
+        _ = st.plan(measured, 20, level=0.95).critical_interval
+
+
+def test_the_form_of_the_law_is_that_of_the_fit():
+    critical = st.fits.FittedCriticalBatchSize(700.0, 500.0, 1000.0, st.fits.SMALLEST, 0.95, u_shaped=True)
+    steps = u_shaped().steps
+    plan = st.plan(st.fits.StepsMeasurement("", np.nan, BATCHES, steps, critical=critical), 20)
+    assert isinstance(plan.law, st.fits.UShapedLaw)
+
+
+class Theory:
+    """A fitted theory."""
+
+    def steps_law(self, num_samples, *, overhead):
+        critical = st.fits.FittedCriticalBatchSize(600.0, 300.0, 1500.0, st.Convention(None, overhead), 0.9)
+        return st.fits.StepsTable(BATCHES, num_samples * (1 / BATCHES + 1 / 3000), critical=critical)
+
+
+def test_a_fitted_theory_gives_its_steps():
+    plan = st.plan(Theory(), 20, num_samples=1e7, convention=st.Convention(None, 0.1))
+    assert plan.at(64).samples == pytest.approx(1e7 * (1 + 64 / 3000))
+    assert (plan.critical_batch_size, plan.fitted.convention.overhead, plan.level) == (600.0, 0.1, 0.9)
+
+
 # ------------------------------------------------------------------ bad input
 
 
@@ -274,6 +369,10 @@ def test_a_law_of_your_own_needs_no_intervals():
         ),
         ({"law": 3}, r"law must have predict\(batch_size\), as a StepsLaw has, got 3"),
         ({"law": Curve(abs)}, "batch_sizes must be given, smallest and largest"),
+        ({"law": Theory()}, "num_samples must be given: steps of a theory are to the least loss"),
+        ({"law": Theory(), "num_samples": 0}, "num_samples must be positive and finite, got 0.0"),
+        ({"num_samples": 1e6}, "num_samples is of a fitted theory: measured steps have their target, leave it out"),
+        ({"optimal_batch_size": True}, "optimal_batch_size is of a law that is fitted to measured steps"),
     ],
 )
 def test_bad_plans(settings, message):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import sgdtheory as st
 from tests.cli.text import strict_json
@@ -63,6 +64,74 @@ def test_two_rows_are_a_power_law():
 def test_where_all_rows_are_fine_it_is_the_last():
     flat = st.fits.StepsTable([1, 2, 4], [8, 4, 2])
     assert flat.critical_batch_size() == 4
+
+
+def known(low=300.0, high=1500.0, overhead=0.2):
+    """Samples 1 + B/S of those at B = 0, whose B* at an overhead ω is ω S: S = 3000 lies between 1500 and 7500."""
+    sizes = np.geomspace(0.01, 1e6, 2000)
+    fitted = st.fits.FittedCriticalBatchSize(600.0, low, high, st.Convention(None, overhead), 0.95)
+    return st.fits.StepsTable(sizes, 1e7 * (1 + sizes / 3000) / sizes, critical=fitted)
+
+
+@pytest.mark.parametrize("batch", [1.0, 100.0, 600.0, 5000.0])
+def test_steps_lie_between_those_of_the_curves_at_both_ends_of_the_critical_batch_size(batch):
+    low, high = known().steps_interval(batch)
+    assert low == pytest.approx(1e7 * (1 / batch + 1 / 7500), rel=1e-4)
+    assert high == pytest.approx(1e7 * (1 / batch + 1 / 1500), rel=1e-4)
+
+
+def test_the_interval_of_the_critical_batch_size_is_the_fits_and_at_other_overheads_in_proportion():
+    assert known().interval() == (300.0, 1500.0)
+    np.testing.assert_allclose(known().interval(convention=st.Convention(None, 0.5)), [750, 3750], rtol=1e-3)
+
+
+def test_where_the_ends_of_the_interval_take_as_many_samples_is_the_interval():
+    """Every batch size up to `low` is fine for sure, and from `high` on none is."""
+    table = known()
+    limit = 1.2 * 0.01 * table.steps[0]
+    low, high = table.steps_interval([300.0, 1500.0])
+    assert 300 * high[0] == pytest.approx(limit, rel=1e-4)
+    assert 1500 * low[1] == pytest.approx(limit, rel=1e-4)
+
+
+def test_a_critical_batch_size_of_which_nothing_is_known():
+    low, high = known(0.0, np.inf).steps_interval([60.0, 6000.0])
+    np.testing.assert_allclose(low * [60, 6000], 1e7, rtol=1e-4)  # no fewer than the least samples
+    assert np.isinf(high).all()
+
+
+def test_another_level_than_the_fits_is_refused():
+    for ask in (lambda: known().interval(level=0.9), lambda: known().steps_interval(10, 0.9)):
+        with pytest.raises(ValueError, match=r"level must be 0.95, at which these steps were fitted, got 0.9"):
+            ask()
+
+
+def test_standard_errors_of_the_steps():
+    """At 95% by 1.96 of them, in logs; B* where the ends of the steps take as many samples."""
+    sizes = np.geomspace(1, 1e5, 400)
+    plain, table = (st.fits.StepsTable(sizes, A + B / sizes, standard_errors=each) for each in (None, 0.02))
+    low, high = table.steps_interval([10.0, 1000.0])
+    steps = plain.predict([10.0, 1000.0])
+    np.testing.assert_allclose([low, high], steps * np.exp(0.02 * stats.norm.ppf([[0.025], [0.975]])), rtol=1e-12)
+    ends = table.interval(level=0.9)
+    reach = np.exp(0.02 * stats.norm.ppf(0.95))
+    limit = 1.2 * (A + B)
+    np.testing.assert_allclose(ends, [(limit / factor - B) / A for factor in (reach, 1 / reach)], rtol=1e-4)
+    growing = st.fits.StepsTable([1, 2, 4], np.array([100, 100, 400]) / [1, 2, 4], standard_errors=[0.01, 0.01, 0.2])
+    low, high = growing.steps_interval([1.0, 4.0])
+    np.testing.assert_allclose(low, 100 * np.exp([-0.0196, -0.392]), rtol=1e-3)
+    np.testing.assert_allclose(high, 100 * np.exp([0.0196, 0.392]), rtol=1e-3)
+    assert np.isinf(table.interval(convention=st.Convention(None, 1e6))[1])  # beyond the table
+    assert np.isnan(plain.interval()).all()
+    assert np.isnan(plain.steps_interval(10.0)).all()
+
+
+@pytest.mark.parametrize("errors", [[0.1, 0.2], [[0.1, 0.2, 0.3]]])
+def test_errors_of_another_shape_are_refused(errors):
+    with pytest.raises(ValueError, match="standard_errors must be one number or as many as steps"):
+        st.fits.StepsTable([1, 2, 3], [4, 3, 2], standard_errors=errors)
+    with pytest.raises(ValueError, match="leave them out where the critical batch size is given"):
+        st.fits.StepsTable([1, 2, 3], [4, 3, 2], standard_errors=0.1, critical=known().critical)
 
 
 @pytest.mark.parametrize(

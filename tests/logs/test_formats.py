@@ -1,4 +1,4 @@
-"""Every format: what its program writes is read back, whatever was logged at which step, and whatever the file's name."""
+"""Every format: what its program writes is read back, whatever was logged when, and whatever the file's name."""
 
 import json
 
@@ -11,7 +11,7 @@ import sgdtheory as st
 from tests.logs import writers
 
 NUMBERS = st_.floats(2**-20, 2**10, width=32)  # event files hold single precision
-ROW = st_.fixed_dictionaries({}, optional={key: NUMBERS for key in writers.TAGS}).filter(bool)
+ROW = st_.fixed_dictionaries({}, optional=dict.fromkeys(writers.TAGS, NUMBERS)).filter(bool)
 RUNS = st_.dictionaries(st_.integers(0, 10**7), ROW, min_size=1, max_size=12).map(lambda run: dict(sorted(run.items())))
 
 
@@ -115,6 +115,7 @@ def test_many_rows_are_read_piece_by_piece(tmp_path, monkeypatch):
     ("name", "text", "message"),
     [
         ("a.txt", "hello\n", r"is a file of none of the formats that are known \(.*Hugging Face"),
+        ("a.txt", "step 1: loss 3.0, lr 0.1\n", "is a file of none of the formats"),
         ("a.csv", "step,loss\n1,low\n", "a.csv, row 1: loss must be a number, got 'low'"),
         ("a.csv", "step,loss\n", "has no row below its header"),
         ("a.csv", "epoch,loss\n1,2\n", r"no column counts optimizer steps; name it, step= \(--step\); its columns are"),
@@ -141,7 +142,7 @@ def test_bad_files_are_refused_with_a_sentence(name, text, message, tmp_path):
 def test_files_that_are_not_there_or_damaged(tmp_path):
     with pytest.raises(ValueError, match="cannot read .*none.csv: No such file"):
         st.logs.read_logs(tmp_path / "none.csv")
-    with pytest.raises(ValueError, match="is a folder of none of the formats"):
+    with pytest.raises(ValueError, match="holds no log of a known format"):
         st.logs.read_logs(tmp_path)
     with pytest.raises(ValueError, match="paths must name at least one file"):
         st.logs.read_logs([])
@@ -178,6 +179,16 @@ def test_w_and_b_charts_over_another_axis(tmp_path):
     assert (log.name, log.step.tolist(), log.loss.tolist()) == ("r", [10, 20], [3, 2])
 
 
+def test_a_chart_over_tokens_is_not_taken_for_steps(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("count,r - loss,r - loss__MIN\n1,3,3\n2,2,2\n")
+    with pytest.raises(ValueError, match=r"its rows go by 'count'; if that counts steps, name it, step= \(--step\)"):
+        st.logs.read_logs(path)
+    assert st.logs.read_logs(path, step="count")[0].step.tolist() == [1, 2]
+    path.write_text("Step,r - loss\n1,3\n2,2\n")
+    assert st.logs.read_logs(path)[0].format == "W&B chart"
+
+
 def test_a_tag_that_says_nothing_is_taken_for_the_loss_and_said(tmp_path):
     path = tmp_path / "download.csv"
     path.write_text("Wall time,Step,Value\n1,10,3\n2,20,2\n")
@@ -199,12 +210,60 @@ def test_a_library_that_is_missing_is_named(monkeypatch, tmp_path):
 def test_folders_of_tensorboard(tmp_path):
     """Each folder with event files is a run; a restart writes another file, whose steps replace those before."""
     writers.write_tensorboard(tmp_path / "runs" / "a", RUN)
-    writers.write_tensorboard(tmp_path / "runs" / "b" / "deep", {5: {"loss": 1.5}})
+    writers.write_tensorboard(tmp_path / "runs" / "b" / "deep", {5: {"loss": 1.5}, 6: {"loss": 1.25}})
     logs = st.logs.read_logs(tmp_path / "runs")
     assert [log.name for log in logs] == ["a", "b/deep"]
     assert_same(logs[0], RUN)
     (alone,) = st.logs.read_logs(next((tmp_path / "runs" / "b" / "deep").iterdir()))
-    assert (alone.name, alone.loss.tolist()) == ("deep", [1.5])
+    assert (alone.name, alone.loss.tolist()) == ("deep", [1.5, 1.25])
+
+
+def test_a_folder_of_logs(tmp_path):
+    """At any depth, beside files that are none; a damaged one that is named is refused, one in a folder is left out."""
+    for name in ("version_0", "version_1"):
+        (tmp_path / name).mkdir()
+        writers.write_csv(tmp_path / name / "metrics.csv", RUN)
+        (tmp_path / name / "hparams.yaml").write_text("lr: 0.1\n")
+    (tmp_path / "sizes.csv").write_text("model,parameters\na,7\n")
+    assert [log.name for log in st.logs.read_logs(tmp_path)] == ["version_0/metrics", "version_1/metrics"]
+
+
+def test_a_folder_of_one_point_is_no_run(tmp_path):
+    """As TensorBoard's plug-in of hyper-parameters writes it beside the run."""
+    writers.write_tensorboard(tmp_path / "a", RUN)
+    writers.write_tensorboard(tmp_path / "a" / "1700", {8: {"loss": 1.5}})
+    assert [log.name for log in st.logs.read_logs(tmp_path / "a")] == ["a"]
+
+
+def test_a_long_first_line_and_pandas_index(tmp_path):
+    rows = [{"step": t, "loss": 1 / t, "histogram": {"values": [0.5] * 20_000}} for t in (1, 2)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert st.logs.read_logs(tmp_path / "a.jsonl")[0].loss.tolist() == [1, 0.5]
+    (tmp_path / "a.csv").write_text("Unnamed: 0,step,loss\n0,1,2\n1,2,1\n")
+    assert st.logs.read_logs(tmp_path / "a.csv")[0].loss.tolist() == [2, 1]
+
+
+def test_a_format_of_your_own(tmp_path):
+    """It is asked before those that are known."""
+
+    class Pairs(st.logs.AbstractLogFormat):
+        name = "pairs"
+
+        def recognizes(self, path, head):
+            return head.startswith("step,loss")
+
+        def read(self, path, names):
+            pairs = [map(float, line.split(",")) for line in path.read_text().splitlines()[1:]]
+            steps, losses = zip(*pairs, strict=True)
+            return [st.logs.TrainingLog.from_series(path.stem, self.name, {"loss": (steps, losses)})]
+
+    path = tmp_path / "a.csv"
+    path.write_text("step,loss\n" + "".join(f"{t},{3 / t}\n" for t in range(1, 7)))
+    assert st.logs.read_logs(path)[0].format == "CSV"
+    assert st.logs.read_logs(path, formats=[Pairs()])[0].format == "pairs"
+    (curve,) = st.read_training_log(path, formats=[Pairs()], learning_rate=0.1)
+    assert curve.loss.tolist() == [3 / t for t in range(1, 7)]
+    assert st.logs.preview(path, formats=[Pairs()]).logs[0].log.format == "pairs"
 
 
 def test_a_restart_in_tensorboard(tmp_path):

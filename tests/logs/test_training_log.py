@@ -42,6 +42,20 @@ def test_a_file_with_its_last_step_first_is_turned_over(steps):
     assert log.remarks == ()
 
 
+def test_the_column_that_lost_most_is_spoken_of():
+    """Also where others lost nothing."""
+    series = {"loss": ([1, 2, 2], [1, 2, 3]), "tokens": ([4, 5, 6, 3], [1, 2, 3, 4]), "learning_rate": ([1], [1])}
+    log = st.logs.TrainingLog.from_series("a", "test", series)
+    assert log.remarks == ("steps go back to 4 or repeat: 3 rows were replaced by what was logged later",)
+
+
+def test_repeated_steps_of_a_file_that_is_turned_over():
+    log = st.logs.TrainingLog.from_series("a", "test", {"loss": ([3, 2, 2, 1], [30, 21, 20, 10])})
+    assert (log.step.tolist(), log.loss.tolist()) == ([1, 2, 3], [10, 21, 30])
+    same = st.logs.TrainingLog.from_series("a", "test", {"loss": ([2, 2], [1, 5])})
+    assert same.loss.tolist() == [5]
+
+
 def test_columns_are_joined_and_do_not_replace_each_other():
     """An evaluation of step 20 that is logged after the training row of step 30 takes nothing away."""
     series = {"loss": ([10, 20, 30], [3, np.nan, -np.inf]), "evaluation_loss": ([20], [np.nan]), "tokens": ([5], [7])}

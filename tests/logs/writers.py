@@ -112,7 +112,7 @@ def write_tensorboard_csvs(folder, run, name="a"):
 
 
 def write_trainer_state(path, run, **state):
-    """By the fields that transformers' TrainerState documents, in its order; training and evaluation have their rows."""
+    """By the fields that transformers' TrainerState documents; training and evaluation have their rows."""
     history = []
     for t, numbers in run.items():
         for keys in (("loss", "learning_rate"), ("evaluation_loss",)):

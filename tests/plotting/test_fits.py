@@ -211,3 +211,35 @@ def test_a_single_size_dependence_has_no_label():
 def test_plot_is_the_plotting_wing():
     assert st.plot is plot
     assert "plot" in dir(st)
+
+
+# ------------------------------------------------------------------ the useful range
+
+
+def test_the_useful_range_is_shaded_between_its_ends(axes):
+    steps = 2 + 300 / BATCHES + 80000 / BATCHES**2
+    group = st.fits.StepsMeasurement("one", 1.0, BATCHES, steps)
+    law = st.fit_steps_law(BATCHES, steps, optimal_batch_size=True)
+    plot.useful_range([group], [law], axes=axes)
+    ((best, least),) = points_of(axes, "D")[0]
+    assert best == pytest.approx(200, rel=1e-6)
+    assert least == pytest.approx(1, rel=1e-9)
+    ((end, level),) = points_of(axes, "*")[0]
+    assert (end, level) == pytest.approx((law.critical_batch_size(), 1.2), rel=1e-9)
+    (shade,) = (each for each in axes.collections if isinstance(each, FillBetweenPolyCollection))
+    corners = shade.get_paths()[0].vertices
+    assert corners[:, 0].min() == pytest.approx(law.smallest_batch_size(), rel=0.03)
+    assert corners[:, 0].max() == pytest.approx(law.critical_batch_size(), rel=0.03)
+    assert corners[:, 1].max() == pytest.approx(1.2)
+    assert axes.get_xlabel() == "batch size $B$"
+    assert legend_of(axes) == ["one", "20% more data", r"$B_{opt}=\sqrt{c/a}$", "$B^*$"]
+
+
+def test_a_useful_range_without_ends_is_drawn(axes):
+    """Neither an optimum inside nor a plateau."""
+    groups = [st.fits.StepsMeasurement("falls", 1.0, BATCHES, 3e5 / BATCHES + 2e6 / BATCHES**2)]
+    groups.append(st.fits.StepsMeasurement("no c", 1.0, BATCHES, 2 + 300 / BATCHES))
+    laws = [st.fit_steps_law(BATCHES, each.steps, optimal_batch_size=True) for each in groups]
+    plot.useful_range(groups, laws, axes=axes)
+    assert not [each for each in points_of(axes, "D") if len(each)]
+    assert len(legend_of(axes)) == 5

@@ -62,6 +62,17 @@ def test_fits(case):
     check_figure(figure)
 
 
+@pytest.mark.parametrize("case", seldom([case for case in MEASURED if case != "few batch sizes"], USUAL))
+@pytest.mark.parametrize("curvature", [0.0, 30.0])
+def test_useful_range(case, curvature):
+    """With an optimum inside the batch sizes, and without."""
+    groups = [changed(each, steps=each.steps * (1 + curvature / each.batch_sizes)) for each in MEASURED[case]]
+    laws = [st.fit_steps_law(each.batch_sizes, each.steps, optimal_batch_size=True) for each in groups]
+    figure, axes = plotting.new_figure(width=4.8, height=3.9)
+    plotting.useful_range(groups, laws, axes=axes[0, 0])
+    check_figure(figure)
+
+
 @pytest.mark.parametrize(
     "case", seldom([case for case in MEASURED if case not in ("one group", "few batch sizes")], USUAL)
 )

@@ -5,7 +5,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.algorithms import Course, StepMatrices
-from sgdtheory.risk import course_risk, thinning
+from sgdtheory.risk import course_risk, run_risks, thinning
 from tests import together
 
 LAST = st.LastIterate()
@@ -33,16 +33,17 @@ def test_many_directions_next_to_the_edge_against_every_step(method, average, mo
     """120 directions, from far below the edge up to 0.999 of it, with schedules that bend."""
     counts = count(monkeypatch)
     problem = st.LeastSquares(*st.PowerLaw(1.3, 1.8, dim=120).directions(), 0.3)
-    runs = []
+    edge = float(st.max_stable_learning_rate(problem, batch_size=8, algorithm=st.Algorithm(method)))
+    rates, runs, found = edge * np.array([0.05, 0.6, 0.999]), [], []
     for schedule in (st.Cosine(), st.WSD(0.3, 0.1), st.PowerDecay(0.7)):
         algorithm = st.Algorithm(method, schedule, average=average)
-        edge = float(st.max_stable_learning_rate(problem, batch_size=8, algorithm=st.Algorithm(method)))
-        runs += [(problem, algorithm, 8.0, share * edge, 1000) for share in (0.05, 0.6, 0.999)]
-    truth = together.risks(runs).sum(0)
-    for exact, (_, algorithm, batch, rate, steps) in zip(truth, runs, strict=True):
-        risk = course_risk(problem, Course(algorithm, batch, rate, float(steps)))
-        assert abs(risk.parts.sum() / exact - 1) <= risk.error + 1e-10
-        assert risk.error < 1e-6
+        runs += [(problem, algorithm, 8.0, rate, 1000) for rate in rates]
+        found.append(run_risks(problem, algorithm, np.full(3, 8.0), rates, np.full(3, 1000.0)))
+    risks, errors = (
+        np.concatenate(each) for each in zip(*((one.parts.sum(0), one.error) for one in found), strict=True)
+    )
+    assert (np.abs(risks / together.risks(runs).sum(0) - 1) <= errors + 1e-10).all()
+    assert (errors < 1e-6).all()
     assert counts[True] > 5 * counts[False]
 
 

@@ -15,6 +15,8 @@ from sgdtheory.logs.table import TEXTS, logs_of_columns, numbers, understood_col
 from sgdtheory.logs.training_log import TrainingLog
 
 SEPARATORS = ",", "\t", ";"
+ROWS = 50  # of a table, that show whether it holds numbers
+LONGEST = 200  # letters of a name
 CHUNK = 1 << 16  # rows that are text at once: some 100 MB at 20 columns
 
 
@@ -25,9 +27,9 @@ class CsvTable(AbstractLogFormat):
     programs = ("any program that writes tables", "Lightning's CSVLogger")
 
     def recognizes(self, path: Path, head: str) -> bool:
-        """Two columns or more, whose names are no numbers,, and no brace."""
+        """Two columns or more, whose names are no numbers, and no brace."""
         header = header_of(head)
-        return len(header) > 1 and all(_is_name(cell) for cell in header)
+        return len(header) > 1 and all(_is_name(cell) for cell in header) and _has_a_number(head)
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
         """The columns that are asked for or guessed, and no others."""
@@ -100,10 +102,22 @@ def _chunks(path: Path, width: int) -> Iterator[list[list[str]]]:
             raise ValueError(f"cannot read {path}: {error}; copy the file again") from None
 
 
-def _is_name(cell: str) -> bool:
-    """Whether a cell of a header is a name; the first may be empty, as of pandas' index."""
+def _has_a_number(head: str) -> bool:
+    """Whether a cell below the header is a number, as none is of prose with commas; or nothing is below it yet."""
+    first, *rows = [line for line in head.splitlines() if line.strip()][:ROWS]
+    cells = [cell.strip().strip('"') for row in rows for cell in row.split(separator_of(first))]
+    return not rows or any(_is_number(cell) for cell in cells)
+
+
+def _is_number(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:
-        return len(cell) < 200  # longer ones are sentences
-    return False
+        return False
+    return True
+
+
+def _is_name(cell: str) -> bool:
+    """Whether a cell of a header is a name; the first may be empty, as of pandas' index."""
+    words = cell.removeprefix("Unnamed: ")  # pandas' name for a column without one
+    return not _is_number(cell) and len(words) < LONGEST and ": " not in words  # as in a line of a text log

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sgdtheory.logs.column_names import ColumnNames
-from sgdtheory.logs.files import open_text, stem
+from sgdtheory.logs.files import HEAD, open_text, stem
 from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.table import TEXTS, logs_of_columns, numbers, understood_columns
 from sgdtheory.logs.training_log import TrainingLog
@@ -22,8 +22,10 @@ class JsonRows(AbstractLogFormat):
     programs = ("W&B: rows of run.scan_history()", "any program that writes JSON lines")
 
     def recognizes(self, path: Path, head: str) -> bool:
-        """The first line is an object, or an array of objects begins."""
+        """The first line is an object, or longer than what is seen of it, or an array of objects begins."""
         start = head.lstrip()
+        if len(head) >= HEAD // 2 and start[:1] == "{" and "\n" not in start:
+            return True
         return _is_object(start.partition("\n")[0]) or (start[:1] == "[" and start[1:].lstrip()[:1] == "{")
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:

@@ -22,7 +22,7 @@ def pickled_numbers(path: Path, keys: Collection[str]) -> dict[str, float]:
         What was found; nothing where the file is neither.
     """
     found: dict[str, float] = {}
-    memory: dict[int, Any] = {}
+    memory: dict[Any, Any] = {}
     last: Any = None
     try:
         for operation, argument, _ in pickletools.genops(_pickle(path)):

@@ -12,7 +12,7 @@ from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.files import first_bytes, is_compressed, open_bytes
 from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.formats.library import needed
-from sgdtheory.logs.training_log import COLUMNS, TrainingLog
+from sgdtheory.logs.training_log import COLUMNS, LOSSES, TrainingLog
 
 MARK = "tfevents"
 TEXT = 7  # of tensorboard's types of tensors
@@ -32,12 +32,15 @@ class TensorBoard(AbstractLogFormat):
         return VERSION in first_bytes(path)[:64]
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
-        """A log for each run that has a tag that is understood, or for each if none has."""
+        """A log for each run that has losses at two steps or more, or for each if none has.
+
+        Folders with a single point, as of hyper-parameters, are no runs.
+        """
         runs: dict[Path, list[Path]] = {}
         for file in sorted(_event_files(path)) if path.is_dir() else [path]:
             runs.setdefault(file.parent, []).append(file)
         found = [self._run(folder, path, files, names) for folder, files in runs.items()]
-        return [log for log in found if log.step.size] or found
+        return [log for log in found if max(log.series(loss)[0].size for loss in LOSSES) > 1] or found
 
     def _run(self, folder: Path, root: Path, files: list[Path], names: ColumnNames) -> TrainingLog:
         points: dict[str, tuple[list[float], list[float]]] = {}

@@ -14,6 +14,7 @@ from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 
 FILE = "trainer_state.json"
 CHECKPOINTS = "checkpoint-*"
+SUMMARY = "train_runtime"  # of the last row, whose train_loss is the mean over the whole run
 ARGUMENTS = {  # of TrainingArguments → setting of a log
     "per_device_train_batch_size": "micro_batch",
     "gradient_accumulation_steps": "accumulation",
@@ -43,19 +44,13 @@ class TrainerState(AbstractLogFormat):
         return head.lstrip().startswith("{") and '"log_history"' in head
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
-        """The one run that it holds; the history's rows of training, of evaluation and the summary at its end."""
+        """The one run that it holds: rows of training and of evaluation, without the summary at the end."""
         file = _file_in(path) or path
         state = _state(file)
-        rows = [row for row in state["log_history"] if "step" in row]
-        present = [*dict.fromkeys(key for row in rows for key in row)]
-        understood, unused = understood_columns(names, present)
-        if "train_runtime" in present and understood.get("loss") == "train_loss":
-            del understood["loss"]  # the mean over the whole run, in its summary
-            understood |= {"loss": "loss"} if "loss" in present else {}
+        rows = [row for row in state["log_history"] if "step" in row and SUMMARY not in row]
+        understood, unused = understood_columns(names, [*dict.fromkeys(key for row in rows for key in row)])
         series = {
-            attribute: _logged(rows, understood["step"], key, str(file))
-            for attribute, key in understood.items()
-            if attribute in COLUMNS
+            attribute: _logged(rows, key, str(file)) for attribute, key in understood.items() if attribute in COLUMNS
         }
         return [
             TrainingLog.from_series(
@@ -95,10 +90,10 @@ def _state(file: Path) -> dict[str, Any]:
     return state
 
 
-def _logged(rows: Iterable[Mapping[str, Any]], step: str, key: str, place: str) -> tuple[Any, Any]:
+def _logged(rows: Iterable[Mapping[str, Any]], key: str, place: str) -> tuple[Any, Any]:
     """Steps and values of the rows that have a key; nan and inf stand for themselves."""
     own = [row for row in rows if row.get(key) is not None]
-    return [row[step] for row in own], numbers([str(row[key]) for row in own], key, place)
+    return [row["step"] for row in own], numbers([str(row[key]) for row in own], key, place)
 
 
 def _run_name(file: Path) -> str:

@@ -1,6 +1,5 @@
 """CSV as the W&B page exports a chart: one column a run, named "run - metric"."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from sgdtheory.logs.training_log import TrainingLog
 
 BETWEEN = " - "
 ENDS = "__MIN", "__MAX"  # of a bin's values, beside their mean
-NO_STEP = re.compile(r"relative time|wall time|timestamp|runtime|epoch", re.IGNORECASE)
 
 
 class WandbChart(AbstractLogFormat):
@@ -26,9 +24,11 @@ class WandbChart(AbstractLogFormat):
     programs = ("W&B: export of a chart as CSV",)
 
     def recognizes(self, path: Path, head: str) -> bool:
-        """A column of a metric has its `__MIN` beside it."""
+        """A column of a metric has its `__MIN` beside it, or all but the axis are metrics of runs."""
         header = header_of(head)
-        return any(BETWEEN in name and f"{name}{ENDS[0]}" in header for name in header)
+        if any(BETWEEN in name and f"{name}{ENDS[0]}" in header for name in header):
+            return True
+        return len(header) > 1 and header[0] == "Step" and all(BETWEEN in name for name in header[1:])
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
         """A log for each run."""
@@ -48,10 +48,13 @@ class WandbChart(AbstractLogFormat):
         self, path: Path, names: ColumnNames, header: list[str], axis: str, run: str, own: dict[str, str]
     ) -> list[TrainingLog]:
         understood, unused = understood_columns(names, [*own])
-        if not NO_STEP.search(axis):
+        if "step" in names.understand([axis]):
             understood["step"] = axis  # rather than run - _step, which counts calls of log()
         elif "step" not in understood:
-            raise ValueError(f"{path}: its rows go by {axis!r}, not by steps; export the chart with Step on its axis")
+            raise ValueError(
+                f"{path}: its rows go by {axis!r}; if that counts steps, name it, step= (--step), and if not, "
+                "export the chart with Step on its axis"
+            )
         places = {attribute: own.get(column, column) for attribute, column in understood.items()}
         cells = columns_of(path, header, [*places.values()])
         values = {attribute: numbers(cells[column], column, str(path)) for attribute, column in places.items()}

@@ -1,0 +1,6 @@
+"""How often 95% intervals of `fit_loss_curves` hold what is true: `python -m benchmarks.curve_intervals`."""
+
+from tests.curves.interval_coverage import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Files that grow: when to read them again, and what of them is whole."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ENDS = b"\n}]"  # of a text that is whole
+COMPRESSED = b"\x1f\x8b"  # first bytes of gzip, whose last byte tells nothing
+
+
+def versions(path: Path, wait: Callable[[], None]) -> Iterator[None]:
+    """Once for a file or folder as it is, when it is there, and again after each change.
+
+    Args:
+        path: what is waited for if it does not exist yet.
+        wait: sleeps between looks.
+    """
+    seen: object = ()
+    while True:
+        now = _sizes(path)
+        if now != seen:
+            seen = now
+            yield
+        wait()
+
+
+def _sizes(path: Path) -> tuple[tuple[str, int, int], ...]:
+    """Of all files: path, bytes, and when they were written."""
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    return tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file())
+
+
+def whole_lines(path: Path, folder: Path) -> Path:
+    """A file of its name in a folder, without the line that is being written; itself where nothing is half.
+
+    A number that is cut short is a number all the same: 3.41 is 3 for a moment, or for long where a writer buffers.
+    """
+    if not path.is_file():
+        return path
+    content = path.read_bytes()
+    if content.startswith(COMPRESSED) or content[-1:] in (b"", *(bytes([each]) for each in ENDS)):
+        return path
+    copy = folder / path.name
+    copy.write_bytes(content[: content.rfind(b"\n") + 1])
+    return copy

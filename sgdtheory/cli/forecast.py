@@ -1,0 +1,188 @@
+"""`sgdtheory forecast`: where a run under way will end, from its log, once or as it grows."""
+
+import dataclasses
+import json
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import tyro
+
+from sgdtheory._common.files import json_text
+from sgdtheory.algorithms import Shape, algorithm_settings, make_algorithm
+from sgdtheory.cli.following import versions, whole_lines
+from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, log_notes
+from sgdtheory.cli.output import print_json, print_note, print_text, require_figure_suffix, write_figure
+
+if TYPE_CHECKING:
+    from sgdtheory.curves import Forecast, LossCurve
+
+SECONDS = 2.0  # between looks at a log that grows
+RECENT = 10  # rows that say how far apart they are
+SHAPES = "constant", "cosine", "linear", "wsd"  # whose names stand in what logs call their schedules
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForecastCommand(LogFlags):
+    """The final loss of a run under way, with a band, from its log and the learning rates that are planned.
+
+    The theory's numbers start from what public language models say and follow the log as it grows. What the run has
+    not shown yet, such as what a decay gains, makes the band wide; too early says so.
+    """
+
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "run": ("log", "num_steps", "schedule", "run_name", "also"),
+        "training": ("weight_decay", "optimizer"),
+        **LOG_GROUPS,
+        "output": ("follow", "level", "plot", "json"),
+    }
+
+    log: Annotated[Path, tyro.conf.Positional]
+    """Log of the run, of any format that fit-curves reads."""
+    num_steps: int | None = None
+    """Number of steps of the whole run; None: as the log says."""
+    schedule: str | None = None
+    """Its learning rates by name, "cosine final=0.1" or "wsd decay=0.2"; None: as the log says, or as they are now."""
+    run_name: str | None = None
+    """Which run of a log that holds several; the others are fitted with it."""
+    also: tuple[Path, ...] = ()
+    """Logs of other runs of the same model, to be fitted with it: several curves tell more."""
+    weight_decay: float | None = None
+    """Weight decay of AdamW; None: as the log says, or none."""
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    """Whether steps follow the size of gradients, as Adam's do: it matters where the batch size changes."""
+    follow: bool = False
+    """Stay, and print a line each time the log has grown, up to the end of the run or Ctrl-C."""
+    level: float = 0.95
+    """Level of the band."""
+    plot: Path | None = None
+    """Draw the run and its band to this .png, .pdf or .svg."""
+    json: bool = False
+    """Print JSON, with --follow an object a line; null stands for what is infinite or absent."""
+
+    def run(self) -> None:
+        """Forecast and print, once or again and again."""
+        require_figure_suffix(self.plot)
+        if self.preview:
+            self.print_preview([self.log, *self.also])
+        elif self.follow:
+            self._follow()
+        else:
+            curves, settings = self._read()
+            found = self._forecast(curves, settings)
+            self._print(found, log_notes(curves))
+
+    def _follow(self) -> None:
+        """A line for each version of the log; what cannot be forecast yet is a note, once."""
+        said = ""
+        shown = None  # step of the last line
+        for _ in versions(self.log, lambda: time.sleep(SECONDS)):
+            try:
+                curves, settings = self._read_whole_lines()
+                if self._ended(curves[-1], settings):
+                    run = curves[-1]
+                    print_note(f"the run has ended at step {run.step[-1]:,.0f}, loss {run.loss[-1]:.4g}")
+                    return
+                found = self._forecast(curves, settings)
+            except (ValueError, OSError) as error:
+                if str(error) != said:
+                    print_note(f"waiting: {error}")
+                said = str(error)
+                continue
+            if found.step != shown:
+                self._print_line(found)
+            shown = found.step
+
+    def _read_whole_lines(self) -> "tuple[list[LossCurve], dict[str, Any]]":
+        """The log without a line that is being written."""
+        with tempfile.TemporaryDirectory() as folder:
+            log = whole_lines(self.log, Path(folder))
+            try:
+                return dataclasses.replace(self, log=log)._read()
+            except ValueError as error:
+                raise ValueError(str(error).replace(str(log), str(self.log))) from None
+
+    def _read(self) -> "tuple[list[LossCurve], dict[str, Any]]":
+        """Curves, the run last, and the settings that its log has."""
+        from sgdtheory.curves import run_last
+        from sgdtheory.logs import read_logs
+
+        curves = self.read_curves([self.log])
+        if len(curves) > 1 and self.run_name is None:
+            names = ", ".join(curve.name for curve in curves)
+            raise ValueError(f"run-name must say which run of {self.log} is meant: {names}")
+        settings = {log.name: log.settings for log in read_logs(self.log, run=self.curve)}
+        others = self.read_curves(self.also) if self.also else []
+        curves = run_last(curves, self.run_name)
+        return [*others, *curves], dict(settings.get(curves[-1].name, {}))
+
+    def _steps(self, settings: dict[str, Any]) -> int:
+        steps = self.num_steps or settings.get("num_steps")
+        if not steps:
+            raise ValueError("num-steps must be given: the log does not say how long the run is")
+        return int(steps)
+
+    def _ended(self, run: "LossCurve", settings: dict[str, Any]) -> bool:
+        """Whether no further row is to be expected."""
+        apart = float(np.median(np.diff(run.step[-RECENT:])))
+        return bool(run.step[-1] + apart >= self._steps(settings))
+
+    def _forecast(self, curves: "list[LossCurve]", settings: dict[str, Any]) -> "Forecast":
+        from sgdtheory.curves import forecast_loss
+
+        steps = self._steps(settings)
+        decay = self.weight_decay if self.weight_decay is not None else settings.get("weight_decay")
+        return forecast_loss(
+            curves,
+            steps,
+            schedule=self._shape(curves[-1], settings, steps),
+            weight_decay=float(decay) if decay else None,
+            optimizer=self.optimizer,
+            level=self.level,
+        )
+
+    def _shape(self, run: "LossCurve", settings: dict[str, Any], steps: int) -> Shape | None:
+        """The schedule, with the warm-up of the run where it names none."""
+        from sgdtheory.curves import after_warmup
+
+        text = self.schedule
+        if text is None:
+            told = str(settings.get("schedule", "")).lower()
+            text = next((name for name in SHAPES if name in told), None)
+        if text is None:
+            return None
+        shape = make_algorithm(algorithm_settings(text)).schedule
+        warmup = max(after_warmup(run).warmup, float(settings.get("warmup") or 0.0)) / steps
+        if getattr(shape, "warmup", None) != 0.0 or not 0 < warmup < 1:
+            return shape
+        return dataclasses.replace(shape, warmup=warmup)  # pyright: ignore[reportCallIssue]
+
+    def _print(self, found: "Forecast", notes: list[str]) -> None:
+        if self.plot:
+            write_figure(found.plot(), self.plot)
+        if self.json:
+            print_json(_json(found))
+        else:
+            print_text(found.line)
+            print_text(f"now {found.now:.4g} at step {found.step:,}, {found.step / found.num_steps:.0%} of the run")
+            for sentence in filter(None, (found.too_early and f"too early: {found.too_early}", found.remark)):
+                print_text(sentence)
+        for note in notes:
+            print_note(note)
+
+    def _print_line(self, found: "Forecast") -> None:
+        if self.plot:
+            write_figure(found.plot(), self.plot)
+        if self.json:
+            print(json.dumps(json.loads(json_text(_json(found)))), flush=True)
+        else:
+            early = f"; too early: {found.too_early}" if found.too_early else ""
+            print(f"step {found.step:,}: {found.line}{early}", flush=True)
+
+
+def _json(found: "Forecast") -> dict[str, Any]:
+    names = "num_steps", "loss", "band", "level", "step", "now", "scatter", "too_early", "remark"
+    return {name: getattr(found, name) for name in names} | {"path": found.path._asdict()}

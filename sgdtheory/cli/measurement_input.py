@@ -1,0 +1,174 @@
+"""What `fit` and `fit-grid` take: a CSV table of measurements, or logs of several runs that they are read off."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.markup import escape
+from rich.table import Table
+
+from sgdtheory._common.files import csv_text
+from sgdtheory.cli.log_flags import LogFlags, number_or_text
+
+if TYPE_CHECKING:
+    from sgdtheory.fits import StepsMeasurement
+    from sgdtheory.logs import StepsToTarget, TrainingLog
+
+KINDS = "train", "eval"
+NUMBERS = "batch_size", "learning_rate"  # columns, or numbers of all runs, or of each
+
+
+LOG_FLAGS = "step", "tokens", "curve", "sequence_length", "preview"  # beside what the command calls its columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasurementFlags:
+    """Of a command that takes a table, or logs; it has the fields batch_size, learning_rate, loss and group too.
+
+    Columns whose name was left alone are guessed of logs, for the names by default are those of a table.
+    """
+
+    step: str | None = None
+    """Of logs: column, key or tag that counts optimizer steps; None: guessed, as all columns of logs are."""
+    tokens: str | None = None
+    """Of logs: column with the tokens seen."""
+    curve: str | None = None
+    """Of logs: column that tells the runs of a file apart."""
+    sequence_length: float | None = None
+    """Of logs: tokens of a sequence, for batch sizes from tokens."""
+    preview: bool = False
+    """Of logs: print what was understood of them (rows, columns, gaps, what is missing), and fit nothing."""
+
+    def print_preview(self, paths: Sequence[Path]) -> None:
+        """What was understood of logs."""
+        names: dict[str, Any] = {name: self._given(name) for name in ("loss", "group", *NUMBERS)}
+        names = {name: value for name, value in names.items() if value is not None and "=" not in value}
+        names |= {name: getattr(self, name) for name in LOG_FLAGS if name != "preview"}
+        LogFlags(**names).print_preview(paths)
+
+    def read_runs(self, paths: Sequence[Path]) -> "tuple[list[TrainingLog], dict[str, Any]]":
+        """The logs among files and in folders, and the keywords of `steps_to_target` and `loss_grid`."""
+        from sgdtheory.logs import read_logs
+
+        loss = self._given("loss")
+        named: dict[str, Any] = {"step": self.step, "tokens": self.tokens, "run": self.curve}
+        named["group"] = self._given("group")
+        named["loss"] = None if loss in KINDS else loss
+        given: dict[str, Any] = {"loss": loss, "sequence_length": self.sequence_length}
+        for name in NUMBERS:
+            value = _number_of_each(number_or_text(self._given(name)))
+            if isinstance(value, str):
+                named[name] = value
+            else:
+                given[name] = value
+        return read_logs(paths, **named), given
+
+    def steps_of_logs(self, paths: Sequence[Path], target_loss: float) -> "StepsToTarget":
+        """Of `steps_to_target`."""
+        from sgdtheory.logs import steps_to_target
+
+        logs, given = self.read_runs(paths)
+        return steps_to_target(logs, target_loss, **given)
+
+    def grid_of_logs(self, paths: Sequence[Path]) -> dict[str, list[Any]]:
+        """Of `loss_grid`."""
+        from sgdtheory.logs import loss_grid
+
+        logs, given = self.read_runs(paths)
+        return loss_grid(logs, **given)
+
+    def _given(self, name: str) -> str | None:
+        """What the user called a column; None if nothing."""
+        value = getattr(self, name)
+        default = next(field.default for field in fields(self) if field.name == name)
+        return None if value == default else value
+
+
+def _number_of_each(value: str | float | None) -> str | float | dict[str, float] | None:
+    """`run=64,other=256` as a mapping, whatever else as it is."""
+    if not isinstance(value, str) or "=" not in value:
+        return value
+    found = {}
+    for pair in value.split(","):
+        name, _, number = pair.partition("=")
+        try:
+            found[name.strip()] = float(number)
+        except ValueError:
+            raise ValueError(f"a number for each run must be written run=64,other=256, got {value!r}") from None
+    return found
+
+
+def is_table(paths: Sequence[Path], column: str) -> bool:
+    """Whether measurements come from a CSV table: one file that has this column, or that no format reads a loss of."""
+    from sgdtheory.logs import read_logs
+
+    if len(paths) != 1 or paths[0].is_dir():
+        return False
+    path = paths[0]
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            if column in file.readline().rstrip("\r\n").replace('"', "").split(","):
+                return True
+        return not any(log.has("loss") or log.has("evaluation_loss") for log in read_logs(path))
+    except (OSError, ValueError):
+        return True  # reading the table says what is wrong with it
+
+
+def only_table(paths: Sequence[Path], advice: str) -> Path:
+    """The one file with a table.
+
+    Raises:
+        ValueError: several files, a folder, or a log; `advice` is what to do with those.
+    """
+    if is_table(paths, ""):
+        return paths[0]
+    what = f"{paths[0]} is" if len(paths) == 1 else "several files are"
+    raise ValueError(f"{what} no table of measurements; {advice}")
+
+
+def runs_table(found: "StepsToTarget") -> Table:
+    """What each run says."""
+    table = Table(title=f"steps to loss {found.target_loss:g}, read off the {_words(found)}")
+    headers = "run", "group", "B", "learning rate", "steps"
+    for header in headers:
+        table.add_column(header, justify="left" if header in headers[:2] else "right")
+    for run in sorted(found.runs, key=lambda run: (run.group, run.batch_size, run.learning_rate)):
+        rate = f"{run.learning_rate:g}" if np.isfinite(run.learning_rate) else ""
+        steps = run.crossing.step
+        reached = f"{steps:.5g}" if np.isfinite(steps) else "not reached" if np.isinf(steps) else "below from the start"
+        table.add_row(escape(run.name), escape(run.group), f"{run.batch_size:g}", rate, reached)
+    return table
+
+
+def _words(found: "StepsToTarget") -> str:
+    kinds = {run.loss for run in found.runs}
+    return "evaluations" if kinds == {"eval"} else "training losses"
+
+
+def runs_report(found: "StepsToTarget") -> list[dict[str, Any]]:
+    """The same for JSON."""
+    return [
+        {
+            "run": run.name,
+            "group": run.group,
+            "batch_size": run.batch_size,
+            "learning_rate": run.learning_rate,
+            "steps": run.crossing.step,
+            "relative_error": run.crossing.error,
+            "loss": run.loss,
+        }
+        for run in found.runs
+    ]
+
+
+def steps_csv(measurements: "Sequence[StepsMeasurement]") -> str:
+    """CSV of measurements with the columns of `fit` and `plan`."""
+    with_errors = all(each.standard_errors is not None for each in measurements)
+    rows = []
+    for each in measurements:
+        errors = each.standard_errors if with_errors and each.standard_errors is not None else np.zeros(each.steps.size)
+        rows += [(each.group, *row) for row in zip(each.batch_sizes, each.steps, each.steps * errors, strict=True)]
+    header = "group", "batch_size", "steps", "standard_error"
+    return csv_text(header, rows) if with_errors else csv_text(header[:3], [row[:3] for row in rows])

@@ -1,0 +1,111 @@
+"""What other runs say of a run before it has told: the theory's numbers within a factor of two, and the law's error."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from sgdtheory.curves.laws.theory import TheoryLaw
+
+FACTOR = 0.7  # log of two: how far numbers of another model are off
+DEVIATIONS = {  # of the logs of the features, but where noted
+    "capacity": FACTOR,
+    "source": 0.5,  # 0.57 … 0.92 in every fit
+    "signal": FACTOR,
+    "noise": FACTOR,
+    "step_size": 1.0,  # hangs on the optimizer and on its rate
+    "floor": 0.15,  # a share of the loss: with a factor of two it would be no floor
+    "growth": FACTOR,
+}
+LEAST_DECAY = 0.01  # in place of a weight decay of 0, which gives norms no scale
+
+
+class Features(NamedTuple):
+    """Numbers of the theory without units; L is the loss that a run comes to.
+
+    Attributes:
+        capacity, source: a − 1 and b − 1.
+        signal: A/L.
+        noise: (σ²/B) γλ_1/L, about twice what noise adds to the loss.
+        step_size: γλ_1 at the largest learning rate γ.
+        floor: L0/L.
+        growth: g/(2wγ), the squared norm at which weights neither grow nor shrink; not without weight decay.
+    """
+
+    capacity: float
+    source: float
+    signal: float
+    noise: float
+    step_size: float
+    floor: float
+    growth: float = np.nan
+
+
+class Experience(NamedTuple):
+    """Of runs that have ended.
+
+    Attributes:
+        decayed: model → features, fitted with weight decay.
+        constant: the same without.
+        doubt: standard deviation of the law's error over the fall of log loss that it foretells.
+    """
+
+    decayed: Mapping[str, Features]
+    constant: Mapping[str, Features]
+    doubt: float
+
+    def without(self, models: tuple[str, ...], doubt: float) -> "Experience":
+        """What the other models say, with a doubt that is found on them too."""
+        decayed, constant = (
+            {name: each for name, each in known.items() if name not in models}
+            for known in (self.decayed, self.constant)
+        )
+        return Experience(decayed, constant, doubt)
+
+
+PUBLIC = Experience(  # of three curves a model, as recorded by the experiment loss_curves (L: of cosine_24000)
+    {
+        "25M": Features(0.10336, 0.60118, 3.2772, 0.017338, 0.086629, 0.91529, 1.9826),
+        "100M": Features(0.26433, 0.65811, 2.3626, 0.041394, 0.039795, 0.89545, 2.8788),
+        "400M": Features(0.24956, 0.57237, 1.3539, 0.046546, 0.018750, 0.85802, 1.7239),
+    },
+    {
+        "25M": Features(0.37426, 0.69307, 1.8933, 0.026542, 0.031811, 0.91294),
+        "100M": Features(1.02771, 0.91796, 1.5214, 0.062794, 0.011770, 0.88403),
+        "400M": Features(0.53909, 0.64246, 1.0895, 0.059748, 0.011000, 0.84757),
+    },
+    doubt=0.075,  # most likely over these models' curves, cut short: experiment forecasts
+)
+
+
+class Prior(NamedTuple):
+    """Independent standard normals `matrix @ coordinates − centre`, (P, P) and (P,)."""
+
+    matrix: np.ndarray
+    centre: np.ndarray
+
+    @property
+    def coordinates(self) -> np.ndarray:
+        """(P,) the most likely ones."""
+        return np.linalg.solve(self.matrix, self.centre)
+
+
+def prior_of(law: TheoryLaw, experience: Experience, loss: float, batch: float, rate: float) -> Prior:
+    """Of the law's coordinates.
+
+    Args:
+        law: with or without weight decay.
+        experience: of other runs; the centre is the mean of the logs of their features.
+        loss: L, the latest of the run.
+        batch: B of the run; 1 where it is not known.
+        rate: γ, the largest of the run.
+    """
+    known = experience.constant if law.weight_decay is None else experience.decayed
+    features = np.log([[getattr(each, name) for name in law.names] for each in known.values()]).mean(0)
+    norm = np.log(2 * max(law.weight_decay or 0.0, LEAST_DECAY) * rate)
+    units = {"signal": np.log(loss), "noise": np.log(loss * batch), "floor": np.log(loss), "growth": norm}
+    matrix = np.eye(len(law.names))
+    matrix[law.names.index("noise"), law.names.index("step_size")] = 1.0  # their product
+    deviation = np.array([DEVIATIONS[name] for name in law.names])
+    centre = features + np.array([units.get(name, 0.0) for name in law.names])
+    return Prior(matrix / deviation[:, None], centre / deviation)

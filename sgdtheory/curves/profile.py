@@ -1,0 +1,205 @@
+"""Profile likelihood of fitted numbers, and of what follows from them, where residuals are correlated along curves."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from sgdtheory.curves.valley import Held, Rows, Valley, least, repeated
+
+UNRESOLVED = float(np.log(20.0))  # from what was found to an end, in logs, from which on that end is not known
+TURNS = 2  # of the gradient whose linear function ends where a function does
+ROUNDS = 12  # of the search for ends
+CLOSE = 0.02  # of the quantile, at which an end is found
+STRIDE = 2.5  # times as far as before, at most, where the end has not been passed
+FARTHEST = 50.0  # distance that is tried first, of a combination that hardly anything tells
+ON_THE_WAY = 0.3, 0.6, 1.0  # stops on the way to a value, each the start of the next
+SMALLEST = 1e-9  # distance that is tried
+FLAT = 1e-12  # of the squared slopes: what is less is no curvature
+ATTAINED = 1e-6  # off a value that is held
+
+
+class Ends(NamedTuple):
+    """Of T linear functions of the coordinates: (T, P) points where they end, (T,) whether the rows set that end."""
+
+    points: np.ndarray
+    known: np.ndarray
+
+
+class AbstractConfidenceSet(ABC):
+    """Coordinates that fit about as well as the best: where functions of them are at their largest."""
+
+    best: np.ndarray
+
+    @abstractmethod
+    def ends(self, normal: np.ndarray, limit: float = UNRESOLVED) -> Ends:
+        """Where T functions `normal · θ`, (T, P), end; not known from `limit` away from the best on."""
+
+
+def extremes(
+    within: AbstractConfidenceSet, function: Callable[[np.ndarray], np.ndarray], difference: float
+) -> tuple[float, float]:
+    """The least and the largest of a function of the coordinates over a set; ∓inf from UNRESOLVED away from the best.
+
+    At an extreme the function's gradient is that of a linear function which ends there too. So the ends of the linear
+    function with the gradient at the best, and of those with the gradients at these ends; the farther one counts, since
+    no point of the set is beyond an extreme.
+
+    Args:
+        within: the set.
+        function: (Q, P) → (Q,), a logarithm.
+        difference: of a coordinate, for its derivatives.
+    """
+    sides = np.array([-1.0, 1.0])
+    at = within.best[None]
+    middle = float(function(at)[0])
+    reached = np.zeros(2)  # log of how far each end is off
+    for _ in range(TURNS):
+        change = difference * np.eye(at.shape[1] + 1, at.shape[1], -1)
+        values = np.array([function(each + change) for each in at])
+        slopes = np.nan_to_num((values[:, 1:] - values[:, :1]) / difference)
+        at = within.ends(sides[:, None] * slopes, np.inf).points
+        reached = np.fmax(reached, sides * (function(at) - middle))
+    low, high = np.where(reached < UNRESOLVED, middle + sides * reached, sides * np.inf)
+    return float(low), float(high)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSet(AbstractConfidenceSet):
+    """Where losses are linear in the coordinates: `θ = θ̂ + t V g/√(gᵀVg)`.
+
+    Attributes:
+        best: (P,) θ̂.
+        covariance: (P, P) V.
+        quantile: t.
+    """
+
+    best: np.ndarray
+    covariance: np.ndarray
+    quantile: float
+
+    def ends(self, normal: np.ndarray, limit: float = UNRESOLVED) -> Ends:
+        """By the formula."""
+        pull = normal @ self.covariance
+        error = np.sqrt(np.maximum((normal * pull).sum(-1), 0.0))
+        points = self.best + self.quantile * pull / np.where(error > 0, error, 1.0)[:, None]
+        return Ends(points, self.quantile * error < limit)
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileSet(AbstractConfidenceSet):
+    """By profile likelihood (THEORY.md T34).
+
+        w(c) = [S(c) − S] / κ,   S(c) = min over g·θ = c of Σ r²,   κ = gᵀ B JᵀCJ B g / gᵀ B g,   B = (JᵀJ)⁻¹
+
+    J and κ are those at the constrained optimum. Rows count alike in S, as in the fit; κ is what a row of independent
+    ones would need for a variance to let g·θ vary as much as correlated ones do. c is inside where √w is at most the
+    quantile of Student's t. Where losses are linear in the coordinates this is `LinearSet`.
+
+    Attributes:
+        rows: that were fitted: without spikes, and what lies far off as near as the fit takes it to be.
+        best: (P,) the coordinates found.
+        row_covariance: (N, N) C.
+        linear: the set of the linear law there, where the search starts.
+
+    Reference:
+        Chandler & Bate 2007; Pace, Salvan & Sartori 2011: likelihoods that take rows as independent, to scale.
+    """
+
+    rows: Rows
+    best: np.ndarray
+    row_covariance: np.ndarray
+    linear: LinearSet
+
+    @cached_property
+    def squares(self) -> float:
+        """S at the coordinates found."""
+        return float(((self.rows.target - self.rows.predicted(self.best[None])[0]) ** 2).sum())
+
+    def ends(self, normal: np.ndarray, limit: float = UNRESOLVED) -> Ends:
+        """By the line through the last two points of √w, which is about linear in c, and between them once passed."""
+        middle = normal @ self.best
+        first = (normal * self.linear.ends(normal).points).sum(-1) - middle
+        begin = _Search.begin(np.clip(np.nan_to_num(first), SMALLEST, min(limit, FARTHEST)), self.best)
+
+        def attempt(state: _Search, active: np.ndarray) -> _Search:
+            held = Held(normal[active], middle[active] + state.reach)
+            found = least(self.rows, state.start, held)
+            depth = self._depth(found, held.normal) / self.linear.quantile
+            stopped = (np.abs(held.missing(found.points)) > ATTAINED) | (state.reach >= limit)
+            return state.tried(found.points, depth, stopped, limit)
+
+        found = repeated(attempt, begin, ROUNDS)
+        return Ends(found.points, found.known)
+
+    def depth_at(self, normal: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """(T,) √w over the quantile where `normal · θ` has a value: at most 1 inside the set."""
+        middle = normal @ self.best
+        points = np.repeat(self.best[None], len(value), 0)
+        for share in ON_THE_WAY:
+            found = least(self.rows, points, Held(normal, middle + share * (value - middle)))
+            points = found.points.copy()
+        return self._depth(found, normal) / self.linear.quantile
+
+    def _depth(self, found: Valley, normal: np.ndarray) -> np.ndarray:
+        """(T,) √w at constrained optima; coordinates at an end of their range do not move."""
+        inside = (found.points > self.rows.low) & (found.points < self.rows.high)
+        size = np.where(inside, np.linalg.norm(found.slopes, axis=1), 0.0)
+        unit = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
+        slopes = found.slopes * unit[:, None, :]
+        bread = np.linalg.pinv(slopes.transpose(0, 2, 1) @ slopes, rcond=FLAT, hermitian=True)
+        along = np.einsum("tnp,tpq,tq->tn", slopes, bread, normal * unit)  # J B g: gᵀBg is its square
+        alone = (along**2).sum(-1)
+        together = np.einsum("tn,nm,tm->t", along, self.row_covariance, along)
+        widest = np.full_like(alone, np.linalg.norm(self.row_covariance, 2))  # where the rows no longer tell the number
+        scale = np.divide(together, alone, out=widest, where=alone > 0)
+        return np.sqrt(np.maximum(found.squares - self.squares, 0.0) / scale)
+
+
+class _Search(NamedTuple):
+    """Of T ends: (T,) distances to try, the farthest inside and nearest outside with √w over the quantile there.
+
+    And (T, P) points to start from and points tried last, (T,) whether done, and whether the rows set the end.
+    """
+
+    reach: np.ndarray
+    inside: np.ndarray
+    inside_depth: np.ndarray
+    outside: np.ndarray
+    outside_depth: np.ndarray
+    start: np.ndarray
+    points: np.ndarray
+    done: np.ndarray
+    known: np.ndarray
+
+    @classmethod
+    def begin(cls, reach: np.ndarray, best: np.ndarray) -> "_Search":
+        """At the best."""
+        none = np.zeros_like(reach)
+        every = np.repeat(best[None], reach.size, 0)
+        never = np.full_like(reach, np.inf)
+        false = np.zeros(reach.size, dtype=bool)
+        return cls(reach, none, none.copy(), never, never.copy(), every, every.copy(), false, ~false)
+
+    def tried(self, points: np.ndarray, depth: np.ndarray, stopped: np.ndarray, limit: float) -> "_Search":
+        """With what was found at `reach`; stopped: no farther, or coordinates are at their ends."""
+        is_in = depth < 1
+        rise = np.where(depth > self.inside_depth, depth - self.inside_depth, SMALLEST)
+        rise = np.maximum(rise / np.maximum(self.reach - self.inside, SMALLEST), SMALLEST)
+        inside = np.where(is_in, self.reach, self.inside)
+        inside_depth = np.where(is_in, depth, self.inside_depth)
+        outside = np.where(is_in, self.outside, self.reach)
+        outside_depth = np.where(is_in, self.outside_depth, depth)
+        onwards = np.minimum(np.minimum(inside + (1 - inside_depth) / rise, STRIDE * self.reach), limit)
+        passed = np.isfinite(outside)
+        gap = np.where(passed, outside - inside, 0.0)
+        climb = np.where(np.isfinite(outside_depth), outside_depth, 2.0) - inside_depth
+        between = inside + np.clip((1 - inside_depth) / climb, 0.1, 0.9) * gap
+        known = ~(is_in & stopped)
+        done = ~known | (np.abs(depth - 1) < CLOSE)
+        start = np.where(is_in[:, None], points, self.start)
+        reach = np.where(passed, between, onwards)
+        return _Search(reach, inside, inside_depth, outside, outside_depth, start, points, done, known)

@@ -1,0 +1,45 @@
+"""What makes the critical batch size of a law worth less than its interval says."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from sgdtheory.fits.abstract_law import AbstractStepsLaw, Scatter
+from sgdtheory.fits.conventions import Convention
+from sgdtheory.fits.u_shaped_law import UShapedLaw
+
+NEEDED = 0.05  # p-value of c = 0, from which on a law without c does as well
+
+
+def law_remarks(law: AbstractStepsLaw, convention: Convention, scatter: Scatter | None = None) -> Iterator[str]:
+    """Sentences on a fitted law, without a full stop; with c it is tested by a scatter, or its own.
+
+    >>> import sgdtheory as st
+    >>> from sgdtheory.fits import law_remarks
+    >>> law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
+    >>> list(law_remarks(law, st.Convention(reference=16)))
+    ['the reference 16 lies outside the batch sizes 64 … 4096']
+    """
+    low, high = law.batch_sizes.min(), law.batch_sizes.max()
+    inside = f"the batch sizes {low:g} … {high:g}"
+    critical = law.critical_batch_size(convention=convention)
+    reference = convention.reference_among(law.batch_sizes)
+    curved = isinstance(law, UShapedLaw)
+    if not low <= reference <= high and not (curved and law.optimal_batch_size >= reference):
+        yield f"the reference {reference:g} lies outside {inside}"
+    if not (law.b or (curved and law.c)):
+        yield "steps do not fall with the batch size, so B* is the convention alone"
+    elif np.isinf(critical):
+        yield "no plateau was measured, so B* is not bounded from above"
+    elif not low <= critical <= high:
+        yield f"B* = {critical:.4g} lies outside {inside}"
+    if curved:
+        yield from _on_optimum(law, scatter, low, high)
+
+
+def _on_optimum(law: UShapedLaw, scatter: Scatter | None, low: float, high: float) -> Iterator[str]:
+    test, best = law.curvature_test(scatter), law.optimal_batch_size
+    if test.p_value > NEEDED:
+        yield f"c is not needed (p = {test.p_value:.2g}): no optimal batch size is seen, a + b/B does as well"
+    elif not low <= best <= high:
+        yield f"the optimal batch size {best:.4g} lies outside the batch sizes {low:g} … {high:g}"

@@ -1,0 +1,228 @@
+"""A steps law whose data are U-shaped in the batch size: an optimal batch size, and a useful range around it."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from sgdtheory._common.arguments import positive_array, share_between_0_and_1
+from sgdtheory.fits.abstract_law import AbstractStepsLaw, Scatter, weights_of
+from sgdtheory.fits.conventions import SMALLEST, Convention, one_convention
+from sgdtheory.fits.known_noise import misfit_variance
+from sgdtheory.fits.log_least_squares import below, log_least_squares
+from sgdtheory.fits.u_shaped_profile import EXACT_FIT, QUANTITIES, ConfidenceSet, terms_at
+from sgdtheory.fits.useful_range import useful_range
+
+MIN_POINTS = 4  # one more than numbers: with three there is neither a test nor an interval
+INVISIBLE = float(np.exp(-18.0))  # a share of the steps that counts as absent, as of a + b/B
+
+
+class CurvatureTest(NamedTuple):
+    """The test that c = 0: data B·Y never rise towards small batch sizes.
+
+    Attributes:
+        statistic: F = (RSS without c − RSS)/s², of weighted residuals.
+        freedom: of s²; inf where it is known.
+        p_value: probability of so large an F if c = 0: half of that of F_{1,f}, since c ≥ 0 leaves F = 0 every other
+            time; 1 for F = 0.
+    """
+
+    statistic: float
+    freedom: float
+    p_value: float
+
+
+@dataclass(frozen=True, eq=False)
+class UShapedLaw(AbstractStepsLaw):
+    """Steps to a target loss against batch size, `Y = a + b/B + c/B²`, fitted in logs (THEORY.md T43).
+
+    Made by `fit_steps_law(…, optimal_batch_size=True)`. Data `B Y = aB + b + c/B` are least at B_opt = √(c/a), and
+    overheads count from there, or from the convention's reference where B_opt lies below it: so B* tends to that of
+    a + b/B as c → 0.
+
+    >>> import sgdtheory as st
+    >>> law = st.fit_steps_law([16, 32, 64, 256, 1024], [29000, 10100, 4100, 1310, 720], optimal_batch_size=True)
+    >>> for quantity in ("smallest_batch_size", "optimal_batch_size", "critical_batch_size"):
+    ...     print(quantity, [round(end) for end in law.interval(quantity)])
+    smallest_batch_size [26, 42]
+    optimal_batch_size [78, 102]
+    critical_batch_size [207, 281]
+
+    Attributes:
+        a, b, c: ≥ 0.
+        batch_sizes, steps, standard_errors, misfit, chi_square: as of an `AbstractStepsLaw`.
+    """
+
+    a: float
+    b: float
+    c: float
+    batch_sizes: np.ndarray
+    steps: np.ndarray
+    standard_errors: np.ndarray | None = None
+    misfit: float = 0.0
+    chi_square: float = float("nan")
+
+    @property
+    def num_parameters(self) -> int:
+        """Three: a, b and c."""
+        return 3
+
+    def predict(self, batch_size: ArrayLike) -> np.ndarray:
+        """Steps at `batch_size`: a + b/B + c/B²."""
+        batch_size = positive_array("batch_size", batch_size)
+        return self.a + (self.b + self.c / batch_size) / batch_size
+
+    @property
+    def S_min(self) -> float:
+        """The fewest steps that reach the target, however large the batch: a."""
+        return self.a
+
+    @property
+    def E_min(self) -> float:
+        """The fewest samples that reach the target: `b + 2√(ac)`, at B_opt."""
+        return self.b + 2 * float(np.sqrt(self.a) * np.sqrt(self.c))
+
+    @property
+    def optimal_batch_size(self) -> float:
+        """B_opt = √(c/a), at which the data are least; 0 where c = 0, inf where a = 0 alone."""
+        return float(self._range(SMALLEST)[0])
+
+    def critical_batch_size(
+        self, reference: float | None = None, overhead: float = 0.2, *, convention: Convention | None = None
+    ) -> float:
+        """B*, the largest root of `B Y(B) = (1 + ω) R Y(R)`, R = max{B_opt, B_ref}.
+
+        Args:
+            reference: B_ref, which counts where B_opt lies below it; None: the smallest batch size that was measured.
+            overhead: ω > 0, the fraction of extra data.
+            convention: both at once, in place of the two numbers.
+
+        Returns:
+            B*; inf where a = 0: data never rise again.
+        """
+        return float(self._range(one_convention(convention, reference, overhead, SMALLEST))[2])
+
+    def smallest_batch_size(
+        self, reference: float | None = None, overhead: float = 0.2, *, convention: Convention | None = None
+    ) -> float:
+        """The smallest root of `B Y(B) = (1 + ω) R Y(R)`: below it more than the overhead is lost too; 0 where c = 0.
+
+        Args:
+            reference, overhead, convention: as of `critical_batch_size`.
+        """
+        return float(self._range(one_convention(convention, reference, overhead, SMALLEST))[1])
+
+    def _range(self, convention: Convention) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        reference = convention.reference_among(self.batch_sizes)
+        return useful_range(np.array([self.a, self.b, self.c]), reference, convention.overhead)
+
+    def curvature_test(self, scatter: Scatter | None = None) -> CurvatureTest:
+        """Whether c is needed (THEORY.md T43).
+
+        Args:
+            scatter: of log steps, as `pooled_scatter` has it of many laws; None: by this law's own residuals or, with
+                standard errors, by these and the misfit.
+
+        Raises:
+            ValueError: no scatter is given, and there are as many parameters as points.
+        """
+        scatter = self.scatter if scatter is None else scatter
+        log_steps, terms = np.log(self.steps), terms_at(self.batch_sizes)
+        without = _least(log_steps, terms[:, :2], self.weights)[1]
+        with_c = float((self.weights * self.residuals**2).sum())
+        gain = without - with_c if self.c else 0.0
+        if gain <= EXACT_FIT:
+            return CurvatureTest(0.0, scatter.freedom, 1.0)
+        statistic = gain / scatter.variance if scatter.variance else float("inf")
+        tail = (
+            special.fdtrc(1, scatter.freedom, statistic)
+            if np.isfinite(scatter.freedom)
+            else special.chdtrc(1, statistic)
+        )
+        return CurvatureTest(float(statistic), scatter.freedom, float(tail) / 2)
+
+    def interval(
+        self,
+        quantity: str = "critical_batch_size",
+        level: float = 0.95,
+        *,
+        reference: float | None = None,
+        overhead: float = 0.2,
+        convention: Convention | None = None,
+        scatter: Scatter | None = None,
+    ) -> tuple[float, float]:
+        """Profile-likelihood confidence interval: the range over all laws that fit about as well.
+
+        Args:
+            quantity: "critical_batch_size", "smallest_batch_size", "optimal_batch_size", "a", "b" or "c".
+            level: confidence level in (0, 1).
+            reference, overhead, convention: as of `critical_batch_size`.
+            scatter: as of `curvature_test`.
+
+        Returns:
+            (low, high); an end is 0 or `inf` where the measurements do not limit it.
+
+        Raises:
+            ValueError: an unknown quantity, a level outside (0, 1), or no scatter and as many parameters as points.
+        """
+        if quantity not in QUANTITIES:
+            raise ValueError(f"quantity must be one of {', '.join(map(repr, QUANTITIES))}, got {quantity!r}")
+        convention = one_convention(convention, reference, overhead, SMALLEST)
+        place = QUANTITIES.index(quantity)
+        estimate = float((*self._range(convention)[::-1], self.a, self.b, self.c)[place])
+        return self._set(level, scatter).range_of(quantity, estimate, convention)
+
+    def steps_interval(
+        self, batch_size: ArrayLike, level: float = 0.95, *, scatter: Scatter | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Confidence interval of the law's steps at `batch_size`: the range over the laws that fit as well.
+
+        Args:
+            batch_size: B > 0, of any shape.
+            level: confidence level in (0, 1).
+            scatter: as of `curvature_test`.
+
+        Returns:
+            (low, high), arrays of the shape of `batch_size`.
+        """
+        batch = positive_array("batch_size", batch_size)
+        confidence = self._set(level, scatter)
+        ends = np.array([confidence.range_of_steps(each) for each in batch.ravel().tolist()])
+        return ends[:, 0].reshape(batch.shape), ends[:, 1].reshape(batch.shape)
+
+    def _set(self, level: float, scatter: Scatter | None) -> ConfidenceSet:
+        level = share_between_0_and_1("level", level)
+        variance, freedom = self.scatter if scatter is None else scatter
+        quantile = special.fdtri(1, freedom, level) if np.isfinite(freedom) else special.chdtri(1, 1 - level)
+        least = float((self.weights * self.residuals**2).sum())
+        theta = np.array([self.a, self.b, self.c])
+        return ConfidenceSet(self.batch_sizes, np.log(self.steps), self.weights, theta, least + quantile * variance)
+
+
+def fit_u_shaped_law(batch_sizes: np.ndarray, steps: np.ndarray, errors: np.ndarray | None) -> UShapedLaw:
+    """Least squares of `log Y = log(a + b/B + c/B²)`; see `fit_steps_law`."""
+    log_steps, terms = np.log(steps), terms_at(batch_sizes)
+    square, chi_square = 0.0, float("nan")
+    if errors is not None:
+
+        def least(weights: np.ndarray) -> float:
+            return _least(log_steps, terms, weights)[1]
+
+        chi_square = least(1 / errors**2)
+        square = misfit_variance(least, errors, steps.size - 3)
+    theta, _ = _least(log_steps, terms, weights_of(errors, square, steps))
+    a, b, c = visible(theta, terms, steps).tolist()
+    return UShapedLaw(a, b, c, batch_sizes, steps, errors, float(np.sqrt(square)), chi_square)
+
+
+def visible(theta: np.ndarray, terms: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """(…, 3) the numbers of the law, those that no batch size shows as 0."""
+    return np.where((terms * theta[..., None, :] / steps[..., None]).max(-2) > INVISIBLE, theta, 0.0)
+
+
+def _least(log_steps: np.ndarray, terms: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """The best numbers ≥ 0 and their sum of squares."""
+    theta, squares = log_least_squares(log_steps, terms, weights, below(log_steps, terms)[None])
+    return theta[0], float(squares[0])

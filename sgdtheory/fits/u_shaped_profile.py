@@ -1,0 +1,172 @@
+"""Profile likelihood of `Y = a + b/B + c/B²`: the range of a quantity over all laws that fit about as well as the best.
+
+The confidence set is `RSS ≤ RSS_min + F_{1,f} s²`, as of `profile_likelihood`. A value q of a quantity lies in its
+range if the least RSS of laws with that value is within the limit. With B_opt = q the law is `a (1 + q²/B²) + b/B`, two
+terms again; a number of the law, or its steps at one B, is a linear condition; with an end of the useful range at q,
+B_opt alone is free. The set is convex where no law in it lies above the steps by a factor of e (`log_least_squares`),
+so that the values within the limit form one interval; the outermost ones on a grid are taken all the same.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from sgdtheory.fits.conventions import Convention
+from sgdtheory.fits.log_least_squares import below, log_least_squares
+
+QUANTITIES = "critical_batch_size", "smallest_batch_size", "optimal_batch_size", "a", "b", "c"
+WIDEST = 25.0  # |log| beyond what is measured, at which a number counts as 0 or infinite
+OPTIMUM_WIDEST = 12.0  # of B_opt, whose square is seen
+OPTIMA = 121  # of B_opt, in which an end of the useful range is looked for
+NARROWINGS = 40  # of the interval about the best of them, by the golden section
+GOLDEN = (np.sqrt(5) - 1) / 2
+COARSE, FINE = 61, 41  # values on a grid: over all of the range, and on each side of the estimate
+NEAREST = 1e-6  # distance of the first of these in logs
+INSIDE, CUTS = 32, 4  # an interval with the end is cut into so many parts, so many times
+EXACT_FIT = 1e-20  # a sum of squares that rounding alone can cause
+
+Least = Callable[[np.ndarray], np.ndarray]  # (R,) values of log q → (R,) the least sum of squares there
+
+
+def terms_at(batch_size: np.ndarray) -> np.ndarray:
+    """(…, 3) 1, 1/B, 1/B²."""
+    inverse = 1 / np.asarray(batch_size, dtype=float)
+    return np.stack([np.ones_like(inverse), inverse, inverse**2], -1)
+
+
+@dataclass(frozen=True, eq=False)
+class ConfidenceSet:
+    """The laws with `Σ w r² ≤ limit`.
+
+    Attributes:
+        batch_sizes, log_steps, weights: (m,) the measurements, and how much each counts.
+        best: (3,) a, b, c of the best law.
+        limit: of the sum of squares.
+    """
+
+    batch_sizes: np.ndarray
+    log_steps: np.ndarray
+    weights: np.ndarray
+    best: np.ndarray
+    limit: float
+
+    def range_of(self, quantity: str, estimate: float, convention: Convention) -> tuple[float, float]:
+        """(low, high) of a quantity of `QUANTITIES`."""
+        low, high = np.log(self.batch_sizes.min()), np.log(self.batch_sizes.max())
+        if quantity == "optimal_batch_size":
+            return self._ends(self._least_with_optimum, estimate, low - OPTIMUM_WIDEST, high + OPTIMUM_WIDEST)
+        if quantity in ("critical_batch_size", "smallest_batch_size"):
+            upper = quantity == "critical_batch_size"
+            least = partial(
+                self._least_with_end,
+                reference=convention.reference_among(self.batch_sizes),
+                overhead=convention.overhead,
+                upper=upper,
+            )
+            return self._ends(least, estimate, low - WIDEST, high + WIDEST)
+        place = ("a", "b", "c").index(quantity)
+        at = self.log_steps + place * np.log(self.batch_sizes)  # the number, were the rest 0
+        return self._ends(self._least_with(np.eye(3)[place]), estimate, at.min() - WIDEST, at.max() + WIDEST)
+
+    def range_of_steps(self, batch_size: float) -> tuple[float, float]:
+        """(low, high) of the steps at a batch size."""
+        along = terms_at(np.array(batch_size))
+        log_steps = float(np.log(along @ self.best))
+        return self._ends(self._least_with(along), float(np.exp(log_steps)), log_steps - WIDEST, log_steps + WIDEST)
+
+    def _least_with(self, along: np.ndarray) -> Least:
+        """Of laws with h·(a, b, c) = q."""
+
+        def least(log_values: np.ndarray) -> np.ndarray:
+            values = np.exp(log_values)[:, None]
+            one = np.count_nonzero(along) == 1  # of the three numbers: the others start at their best
+            starts = np.where(along > 0, values, self.best) if one else self.best * values / (along @ self.best)
+            terms = terms_at(self.batch_sizes)
+            return log_least_squares(self.log_steps, terms, self.weights, starts, along)[1]
+
+        return least
+
+    def _least_with_optimum(self, log_values: np.ndarray) -> np.ndarray:
+        """Of laws with B_opt = q: a (1 + q²/B²) + b/B."""
+        inverse = 1 / self.batch_sizes
+        first = 1 + (np.exp(log_values)[:, None] * inverse) ** 2
+        terms = np.stack([first, np.broadcast_to(inverse, first.shape)], -1)
+        return log_least_squares(self.log_steps, terms, self.weights, below(self.log_steps, terms))[1]
+
+    def _least_with_end(self, log_values: np.ndarray, *, reference: float, overhead: float, upper: bool) -> np.ndarray:
+        """Of laws with an end of the useful range at q: over B_opt, a grid and the golden section about its best.
+
+        With r = B_opt and R = max{r, B_ref} the condition is `b/a = (q + r²/q − (1 + ω)(R + r²/R))/ω ≥ 0`.
+        """
+        values = np.exp(log_values)[:, None]
+
+        def squares(log_optimum: np.ndarray) -> np.ndarray:
+            optimum = np.exp(log_optimum)
+            start = np.maximum(optimum, reference)
+            ratio = (values + optimum**2 / values - (1 + overhead) * (start + optimum**2 / start)) / overhead
+            wrong = (ratio < 0) | ((values > optimum) != upper)
+            inverse = 1 / self.batch_sizes
+            shape = 1 + (np.maximum(ratio, 0.0)[..., None] + optimum[..., None] ** 2 * inverse) * inverse
+            rest = self.log_steps - np.log(shape)
+            rest = rest - (rest @ self.weights)[..., None] / self.weights.sum()
+            return np.where(wrong, np.inf, (self.weights * rest**2).sum(-1))
+
+        ends = _optima(values[:, 0], reference, overhead, upper, self.batch_sizes)
+        grid = ends[0][:, None] + np.linspace(0, 1, OPTIMA) * (ends[1] - ends[0])[:, None]
+        found = squares(grid)
+        place = found.argmin(1)[:, None]
+        low = np.take_along_axis(grid, np.maximum(place - 1, 0), 1)
+        high = np.take_along_axis(grid, np.minimum(place + 1, OPTIMA - 1), 1)
+        for _ in range(NARROWINGS):
+            left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+            lower = squares(left) <= squares(right)
+            low, high = np.where(lower, low, left), np.where(lower, right, high)
+        return np.minimum(found.min(1), squares((low + high) / 2)[:, 0])
+
+    def _ends(self, least: Least, estimate: float, lowest: float, highest: float) -> tuple[float, float]:
+        """exp of the outermost log q within the limit; 0 or inf where an end of the range counts as such."""
+        with np.errstate(divide="ignore"):
+            centre = float(np.clip(np.log(estimate), lowest, highest))
+        away = np.geomspace(NEAREST, highest - lowest, FINE)
+        grid = np.concatenate([np.linspace(lowest, highest, COARSE), centre - away, centre + away, [centre]])
+        grid = np.unique(grid[(grid >= lowest) & (grid <= highest)])
+        limit = self.limit + EXACT_FIT
+        inside = np.flatnonzero((least(grid) <= limit) | (grid == centre))
+        low, high = 0.0, float("inf")
+        if inside[0] > 0:
+            low = self._crossing(least, grid[inside[0] - 1 : inside[0] + 1][::-1], limit)
+        if inside[-1] < grid.size - 1:
+            high = self._crossing(least, grid[inside[-1] : inside[-1] + 2], limit)
+        return min(low, estimate), max(high, estimate)
+
+    @staticmethod
+    def _crossing(least: Least, ends: np.ndarray, limit: float) -> float:
+        """The value between two log q, one within the limit and one beyond it, at which it is reached."""
+        for _ in range(CUTS):
+            cuts = np.linspace(ends[0], ends[1], INSIDE + 1)
+            first = int(np.append(least(cuts[1:-1]) > limit, True).argmax())
+            ends = cuts[first : first + 2]
+        return float(np.exp(ends.mean()))
+
+
+def _optima(
+    values: np.ndarray, reference: float, overhead: float, upper: bool, batch_sizes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Least and largest log B_opt, (R,) each, of laws with an end of the useful range at q; b = 0 at one of them.
+
+    There `q + r²/q = (1 + ω)(R + r²/R)`: `r = q e^{∓z}`, `cosh z = 1 + ω`, for R = r, a square root for R = B_ref > r.
+    """
+    lowest, highest = np.log(batch_sizes.min()) - OPTIMUM_WIDEST, np.log(batch_sizes.max()) + OPTIMUM_WIDEST
+    reach = np.arccosh(1 + overhead)
+    own = np.log(values) - reach if upper else np.log(values) + reach
+    larger = (1 + overhead) * reference
+    with np.errstate(divide="ignore", invalid="ignore"):
+        square = (values - larger) / (larger / reference**2 - 1 / values)
+        given = np.log(square) / 2
+    given = np.where(given < np.log(reference), given, own)  # nan, where there is none, is not
+    at_reference = own < np.log(reference)
+    edge = np.clip(np.where(at_reference, given, own), lowest, highest)
+    low, high = (np.full_like(edge, lowest), edge) if upper else (edge, np.full_like(edge, highest))
+    return low, high

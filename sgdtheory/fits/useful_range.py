@@ -1,0 +1,39 @@
+"""The useful batch sizes of steps `Y = a + b/B + c/B²`, in closed form.
+
+With B_opt = √(c/a), u = log(B/B_opt) and ρ = b/(2√(ac)) the data are `B Y = 2√(ac) (cosh u + ρ)`: symmetric about B_opt
+on a logarithmic axis. Overheads count from R = max{B_opt, B_ref}, where data are least among batch sizes from the
+convention's reference on; both ends are `B_opt e^{±u}`, `cosh u = (1 + ω)(cosh log(R/B_opt) + ρ) − ρ` (THEORY.md T43).
+"""
+
+import numpy as np
+
+
+def useful_range(
+    terms: np.ndarray, reference: np.ndarray | float, overhead: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(B_opt, smallest and largest useful batch size) of laws.
+
+    >>> import numpy as np
+    >>> from sgdtheory.fits.useful_range import useful_range
+    >>> [round(float(each), 1) for each in useful_range(np.array([1.0, 300.0, 400.0]), 1.0, 0.2)]
+    [20.0, 4.1, 97.2]
+
+    Args:
+        terms: (…, 3) a, b, c ≥ 0, not all 0.
+        reference: B_ref, as far as B_opt does not exceed it.
+        overhead: ω.
+
+    Returns:
+        Three arrays (…,). Without a the largest is inf, without c the smallest is 0.
+    """
+    a, b, c = np.moveaxis(np.asarray(terms, dtype=float), -1, 0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        best = np.where(c > 0, np.sqrt(c) / np.sqrt(a), 0.0)
+        start = np.maximum(best, reference)
+        # data B Y at R, less b: without a they fall for ever, towards b
+        at_start = np.where(a > 0, a * start, 0.0) + np.where(np.isfinite(start), c / start, 0.0)
+        excess = (1 + overhead) * at_start + overhead * b  # aB + c/B at both ends
+        root = np.sqrt(np.maximum(excess**2 - 4 * a * c, 0.0))
+        largest = np.where(a > 0, (excess + root) / (2 * a), np.inf)
+        smallest = np.where(c > 0, np.where(excess > 0, 2 * c / (excess + root), np.inf), 0.0)
+    return best, smallest, largest

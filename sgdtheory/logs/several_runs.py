@@ -1,0 +1,151 @@
+"""From logs of several runs to a grid of losses: batch size, samples, learning rate, loss."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sgdtheory._common.arguments import positive_number
+from sgdtheory.logs.loss_curves import KINDS, ask_for_batch_size, batches_at
+from sgdtheory.logs.training_log import TrainingLog
+
+LAST = 0.05  # of a run: rows whose mean is the loss at its end, where none was evaluated
+CONSTANT = 0.99  # of the peak: a rate that ends no lower was never decayed
+POINTS = 8  # of a run at a constant rate, whose every point is the end of a shorter run
+
+Given = float | Mapping[str, float] | None
+
+
+def loss_grid(
+    logs: Sequence[TrainingLog],
+    *,
+    loss: str | None = None,
+    batch_size: Given = None,
+    learning_rate: Given = None,
+    group: Mapping[str, str] | Callable[[TrainingLog], str] | None = None,
+    sequence_length: float | None = None,
+) -> dict[str, list[Any]]:
+    """Columns for `fit_loss_grid`: the end of every run, and points on the way of those whose rate is constant.
+
+    The loss is the last evaluation, or the mean of the rows of the last 5% of the steps; nan of a run that diverged.
+    A run at a constant learning rate is at each of its steps what a shorter one would be at its end: eight points, even
+    in log steps, come from it. A run whose rate decays is one row.
+
+    Args:
+        logs, loss, batch_size, learning_rate, group, sequence_length: as for `steps_to_target`; the rate is the largest
+            of the run.
+
+    Returns:
+        batch_size, samples (in sequences), learning_rate, loss, group, seed (the run's name).
+
+    Raises:
+        ValueError: a run without a loss, a batch size or a learning rate.
+    """
+    named = grouped(logs, group)
+    which = which_loss(named, loss)
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("batch_size", "samples", "learning_rate", "loss", "group", "seed")
+    }
+    for log in named:
+        batch = one_batch_size(log, batch_size, sequence_length)
+        rate = peak_rate(log, of_run(learning_rate, log.name))
+        if np.isnan(rate):
+            raise ValueError(
+                f"{log.name}: no learning rate is logged; give one, or name of the run → rate, learning_rate= "
+                "(--learning-rate)"
+            )
+        for step, value in points_of(log, which):
+            row = (batch, batch * step, rate, value, log.group, log.name)
+            for column, cell in zip(columns.values(), row, strict=True):
+                column.append(cell)
+    return columns
+
+
+class VaryingError(ValueError):
+    """A run whose batch size changes on the way."""
+
+
+def grouped(logs: Sequence[TrainingLog], group: Any) -> list[TrainingLog]:
+    """With their groups."""
+    if not logs:
+        raise ValueError("logs must hold at least one run, got none")
+    if group is None:
+        return list(logs)
+    if isinstance(group, Mapping):
+        missing = [log.name for log in logs if log.name not in group]
+        if missing:
+            raise ValueError(f"group must name every run, got none for {', '.join(missing)}")
+        return [replace(log, group=str(group[log.name])) for log in logs]
+    return [replace(log, group=str(group(log))) for log in logs]
+
+
+def of_run(given: Given, name: str) -> float | None:
+    """The number of one run."""
+    if isinstance(given, Mapping):
+        return None if given.get(name) is None else float(given[name])
+    return given
+
+
+def one_batch_size(log: TrainingLog, given: Given, length: float | None) -> float:
+    """B of a run.
+
+    Raises:
+        ValueError: the log does not say.
+        VaryingError: it changes.
+    """
+    known = length if length is not None else log.settings.get("sequence_length")
+    sizes = batches_at(log, log.step, of_run(given, log.name), known)
+    if sizes is None:
+        raise ValueError(f"{log.name}: {ask_for_batch_size(log)}, or name of the run → B")
+    usual = float(np.median(sizes))
+    if (np.abs(sizes - usual) > 0.01 * usual + 1).any():
+        raise VaryingError(f"{log.name}: its batch size changes from {sizes.min():g} to {sizes.max():g}; left out")
+    return usual
+
+
+def which_loss(logs: Sequence[TrainingLog], loss: str | None) -> str:
+    """Evaluations where every run has them, unless one is asked for."""
+    return loss or ("eval" if all(log.has("evaluation_loss") for log in logs) else "train")
+
+
+def losses_of(log: TrainingLog, which: str) -> tuple[np.ndarray, np.ndarray]:
+    """Steps and losses of a run: "train", "eval", or any other name for the loss that the log holds by it."""
+    steps, losses = log.series(KINDS.get(which, "loss"))
+    if not steps.size:
+        words = "evaluation" if which == "eval" else "training"
+        raise ValueError(f"{log.name}: no {words} loss is logged; name its column, loss= (--loss)")
+    return steps, losses
+
+
+def peak_rate(log: TrainingLog, given: float | None) -> float:
+    """The largest learning rate of a run; nan where it is not known."""
+    if given is not None:
+        return positive_number("learning_rate", given)
+    if log.has("learning_rate"):
+        return float(np.nanmax(log.learning_rate))
+    return float(log.settings.get("learning_rate", np.nan))
+
+
+def points_of(log: TrainingLog, which: str) -> list[tuple[float, float]]:
+    """(step, loss) of the run's end, and on the way where its rate is constant; the loss is nan where it diverged."""
+    steps, losses = losses_of(log, which)
+    planned = float(log.settings.get("num_steps", steps[-1]))
+    if not np.isfinite(losses[-1]):
+        return [(max(planned, steps[-1]), np.nan)]
+    at, rates = log.series("learning_rate")
+    constant = at.size > 1 and rates[-1] >= CONSTANT * rates.max()
+    ends = np.geomspace(steps[-1] / 2**POINTS, steps[-1], POINTS) if constant else steps[-1:]
+    peak = at[np.argmax(rates)] if constant else 0.0
+    chosen = [end for end in ends if end > peak and (steps <= end).any()]
+    if which == "eval":
+        places = np.unique(np.searchsorted(steps, chosen, side="right") - 1)
+        return [(float(steps[place]), float(losses[place])) for place in places]
+    return [_mean_at_end(steps, losses, end) for end in chosen]
+
+
+def _mean_at_end(steps: np.ndarray, losses: np.ndarray, end: float) -> tuple[float, float]:
+    """(step, mean loss) of the last rows up to a step: the mean of both, so that a falling loss is not moved."""
+    rows = (steps <= end) & (steps > (1 - LAST) * end)
+    rows = rows if rows.any() else steps == steps[steps <= end][-1]
+    return float(steps[rows].mean()), float(losses[rows].mean())

@@ -1,0 +1,238 @@
+"""Steps at which runs of different batch sizes reach a loss, from their logs."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sgdtheory._common.arguments import positive_number
+from sgdtheory.fits import StepsMeasurement
+from sgdtheory.logs.crossing import Crossing, crossing
+from sgdtheory.logs.several_runs import (
+    Given,
+    VaryingError,
+    grouped,
+    losses_of,
+    of_run,
+    one_batch_size,
+    peak_rate,
+    points_of,
+    which_loss,
+)
+from sgdtheory.logs.training_log import TrainingLog
+
+FEWEST = 3  # batch sizes of a fit
+FREEDOM = 3  # repeated runs beyond one of each configuration, from which on their scatter tells something
+SAME_RATE = 0.02  # by which rates of one number differ that are printed with three digits
+SETUP = "num_steps", "warmup", "weight_decay", "beta1", "beta2", "optimizer"
+DECAYED = 2.0  # times, by which rates at the target may differ between batch sizes before that is said
+
+
+@dataclass(frozen=True, eq=False)
+class RunEnd:
+    """What one run says.
+
+    Attributes:
+        name, group: of the run.
+        batch_size: B.
+        learning_rate: its largest; nan where it is not logged.
+        crossing: of the target.
+        share: the learning rate there, of the largest; nan where it is not logged.
+        setup: what else tells its configuration: planned steps, warm-up, weight decay and β where the log has them.
+        loss: "train" or "eval", whichever was read.
+    """
+
+    name: str
+    group: str
+    batch_size: float
+    learning_rate: float
+    crossing: Crossing
+    share: float
+    setup: tuple[Any, ...]
+    loss: str
+
+
+@dataclass(frozen=True, eq=False)
+class StepsToTarget:
+    """Steps to one loss at several batch sizes, from logs; made by `steps_to_target`.
+
+    Attributes:
+        measurements: of each group, for `fit_steps_law`.
+        runs: what each run says, those that are left out among them.
+        target_loss: that is reached.
+        remarks: what was left out and what a reader should know, a sentence each.
+    """
+
+    measurements: tuple[StepsMeasurement, ...]
+    runs: tuple[RunEnd, ...]
+    target_loss: float
+    remarks: tuple[str, ...]
+
+
+def steps_to_target(
+    logs: Sequence[TrainingLog],
+    target_loss: float,
+    *,
+    loss: str | None = None,
+    batch_size: Given = None,
+    learning_rate: Given = None,
+    group: Mapping[str, str] | Callable[[TrainingLog], str] | None = None,
+    sequence_length: float | None = None,
+) -> StepsToTarget:
+    """Steps at which runs of different batch sizes reach a loss.
+
+    Where a loss crosses the target is read off a line through its rows nearby, since the first row below it comes too
+    early (`sgdtheory.logs.crossing`). Of the runs at a batch size those of the configuration (learning rate, planned
+    steps, …) that needs the fewest steps count: the geometric mean over its seeds. Where seeds repeat, the scatter of
+    their log steps, pooled over all batch sizes, is the error of one run.
+
+    >>> import numpy as np
+    >>> import sgdtheory as st
+    >>> t = np.arange(10.0, 4000, 10)
+    >>> logs = []
+    >>> for B in (16, 64, 256):  # steps to a loss are ∝ 1 + 100/B
+    ...     series = {"evaluation_loss": (t, 2 + 20 * (t / (1 + 100 / B)) ** -0.5), "batch_size": (t[:1], [B])}
+    ...     logs.append(st.logs.TrainingLog.from_series(f"B{B}", "mine", series))
+    >>> (measured,) = st.logs.steps_to_target(logs, 3.0).measurements
+    >>> print(measured.batch_sizes, measured.steps.round())
+    [ 16.  64. 256.] [2900. 1025.  556.]
+
+    Args:
+        logs: of `read_logs`; a constant batch size each.
+        target_loss: the loss to reach.
+        loss: "train" or "eval"; None: evaluations where every run has them.
+        batch_size, learning_rate: a number for all runs, or name of the run → number; None: as the log says.
+        group: name of the run → group, or a function of the log; None: the log's own.
+        sequence_length: tokens of a sequence, for batch sizes from tokens.
+
+    Raises:
+        ValueError: a run without a loss or without a batch size, or fewer than three batch sizes that reach it.
+    """
+    target = positive_number("target_loss", target_loss)
+    named = grouped(logs, group)
+    which = which_loss(named, loss)
+    runs = []
+    remarks = []
+    for log in named:
+        try:
+            batch = one_batch_size(log, batch_size, sequence_length)
+        except VaryingError as error:
+            remarks.append(str(error))
+            continue
+        runs.append(_run_end(log, target, which, batch, of_run(learning_rate, log.name)))
+    remarks += _unreached(runs, target)
+    noise = _scatter_of_seeds(runs)
+    measurements = []
+    for name in dict.fromkeys(run.group for run in runs):
+        best = [_best(each, noise) for each in _by_batch_size([run for run in runs if run.group == name])]
+        best = [each for each in best if each is not None]
+        if len(best) >= FEWEST:
+            measurements.append(_measurement(name, best))
+            remarks += _on_decays(name, [run for each in best for run in each.runs])
+        else:
+            remarks.append(f"{name or 'the runs'}: {len(best)} batch sizes reach loss {target:g}, {FEWEST} are needed")
+    if not measurements:
+        raise ValueError(
+            f"target_loss {target:g} is not reached at {FEWEST} batch sizes or more: {_ends_of(named, which)}"
+        )
+    return StepsToTarget(tuple(measurements), tuple(runs), target, tuple(remarks))
+
+
+def _run_end(log: TrainingLog, target: float, which: str, batch: float, rate: float | None) -> RunEnd:
+    found = crossing(*losses_of(log, which), target, noisy=which != "eval")
+    at, rates = log.series("learning_rate")
+    share = float(np.interp(found.step, at, rates) / rates.max()) if at.size and np.isfinite(found.step) else np.nan
+    setup = tuple(log.settings.get(name) for name in SETUP)
+    return RunEnd(log.name, log.group, batch, peak_rate(log, rate), found, share, setup, which)
+
+
+def _unreached(runs: Sequence[RunEnd], target: float) -> Iterator[str]:
+    """Which runs have no step."""
+    reasons = {np.inf: "not reach", np.nan: "begin below"}
+    for value, reason in reasons.items():
+        names = [run.name for run in runs if np.array_equal(run.crossing.step, value, equal_nan=True)]
+        if names:
+            left = "left out" if len(names) < len(runs) else "none is left"
+            words = "does not reach" if value == np.inf else "begins below"
+            plural = f"do {reason}" if value == np.inf else reason
+            yield f"{', '.join(names)} {words if len(names) == 1 else plural} loss {target:g}: {left}"
+
+
+def _by_batch_size(runs: Sequence[RunEnd]) -> list[list[list[RunEnd]]]:
+    """Of each batch size, in increasing order, its configurations: runs that differ by their seeds alone."""
+    found: dict[float, list[list[RunEnd]]] = {}
+    for run in sorted(runs, key=lambda run: run.batch_size):
+        configurations = found.setdefault(run.batch_size, [])
+        if not np.isfinite(run.crossing.step):
+            continue
+        same = next((each for each in configurations if _alike(each[0], run)), None)
+        if same is None:
+            configurations.append([run])
+        else:
+            same.append(run)
+    return [*found.values()]
+
+
+def _alike(one: RunEnd, other: RunEnd) -> bool:
+    rates = one.learning_rate, other.learning_rate
+    same_rate = np.isnan(rates).all() or abs(np.log(rates[0] / rates[1])) <= SAME_RATE
+    return bool(same_rate) and one.setup == other.setup
+
+
+@dataclass(frozen=True, eq=False)
+class _Best:
+    """The configuration that needs the fewest steps at a batch size; error of log steps, nan where it is not known."""
+
+    batch_size: float
+    steps: float
+    error: float
+    runs: Sequence[RunEnd]
+
+
+def _log_steps(runs: Sequence[RunEnd]) -> np.ndarray:
+    return np.log([run.crossing.step for run in runs])
+
+
+def _best(configurations: Sequence[Sequence[RunEnd]], noise: float) -> _Best | None:
+    if not configurations:
+        return None
+    runs = min(configurations, key=lambda each: _log_steps(each).mean())
+    steps = float(np.exp(_log_steps(runs).mean()))
+    return _Best(runs[0].batch_size, steps, noise / np.sqrt(len(runs)), runs)
+
+
+def _scatter_of_seeds(runs: Sequence[RunEnd]) -> float:
+    """Standard deviation of log steps between runs of one configuration; nan where too few repeat, or none differs."""
+    squares = 0.0
+    freedom = 0
+    for name in {run.group for run in runs}:
+        for configurations in _by_batch_size([run for run in runs if run.group == name]):
+            for each in configurations:
+                squares += _log_steps(each).var() * len(each)
+                freedom += len(each) - 1
+    return float(np.sqrt(squares / freedom)) if freedom >= FREEDOM and squares > 0 else np.nan
+
+
+def _measurement(name: str, best: Sequence[_Best]) -> StepsMeasurement:
+    batches, steps, errors = np.array([(each.batch_size, each.steps, each.error) for each in best]).T
+    return StepsMeasurement(name, np.nan, batches, steps, None if np.isnan(errors).any() else errors)
+
+
+def _on_decays(name: str, runs: Sequence[RunEnd]) -> Iterator[str]:
+    """Where some reach the target at the end of a decay and some before it."""
+    shares = [(run.share, run.name) for run in runs if np.isfinite(run.share) and run.share > 0]
+    if not shares:
+        return
+    low, high = min(shares), max(shares)
+    if high[0] > DECAYED * low[0]:
+        rates = f"{high[1]} reaches the loss at {high[0]:.0%} of its largest learning rate, {low[1]} at {low[0]:.0%}"
+        advice = "give runs that all end at the target, or a grid of losses (loss_grid, fit-grid)"
+        yield f"{name or 'the runs'}: {rates}: steps before a decay and at its end do not compare; {advice}"
+
+
+def _ends_of(logs: Sequence[TrainingLog], which: str) -> str:
+    """Between which losses runs end."""
+    ends = [float(points_of(log, which)[-1][1]) for log in logs]
+    ends = [each for each in ends if np.isfinite(each)]
+    return f"the runs end at {min(ends):.4g} … {max(ends):.4g}" if ends else "all runs diverged"

@@ -1,0 +1,93 @@
+"""`fit` and `fit-grid` on logs: wiring; the numbers are tested where they are made."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.cli.text import strict_json
+from tests.logs.text_writers import PRINTINGS, Run
+
+BATCHES = 32, 128, 512
+NO_BATCH_SIZE = "olmo", "key values"
+
+
+def run_of(batch, length=3000, rate=1e-3):
+    """Steps to a loss are ∝ 1 + 100/B; 400 (1 + 100/B) of them to loss 3."""
+    steps = np.arange(10, length + 1, 10)
+    loss = 2 + 20 * (steps / (1 + 100 / batch)) ** -0.5
+    return Run(steps, loss, np.full(steps.size, rate), {}, batch, 2048, length)
+
+
+def folder_of_logs(folder, printing):
+    """A run a folder, all files of one name, beside other files."""
+    for batch in BATCHES:
+        (folder / f"bs{batch}").mkdir(parents=True)
+        (folder / f"bs{batch}" / "train.log").write_text(PRINTINGS[printing].text(run_of(batch)))
+    (folder / "README.md").write_text("# Runs, of ours\n\nA, b and c.\n")
+    (folder / "config.json").write_text(json.dumps({"layers": 12}))
+    return folder
+
+
+@pytest.mark.parametrize("printing", ["megatron", "torchtitan", "olmo", "key values"])
+def test_from_a_folder_of_logs_to_the_critical_batch_size(run, tmp_path, printing):
+    folder = folder_of_logs(tmp_path / "runs", printing)
+    sizes = ["--batch-size", ",".join(f"bs{batch}/train={batch}" for batch in BATCHES)]
+    flags = [*(sizes if printing in NO_BATCH_SIZE else []), "--reference", 32, "--json"]
+    found = strict_json(run("fit", folder, "--target-loss", 3, *flags))
+    (group,) = found["groups"]
+    assert group["b"] / group["a"] == pytest.approx(100, rel=0.02)
+    assert group["critical_batch_size"] == pytest.approx(0.2 * 100 + 1.2 * 32, rel=0.02)
+    assert [each["batch_size"] for each in found["runs"]] == [128, 32, 512]
+    assert [each["steps"] for each in found["runs"]] == pytest.approx([712.5, 1650, 478.125], rel=0.01)
+
+
+def test_the_table_of_runs(run, tmp_path):
+    folder = folder_of_logs(tmp_path / "runs", "megatron")
+    steps = tmp_path / "steps.csv"
+    out = run("fit", folder, "--target-loss", 3, "--reference", 32, "--steps-csv", steps)
+    assert "steps to loss 3, read off the training losses" in out
+    assert "bs128/train 128 0.001 71" in " ".join(out.replace("│", " ").split())
+    again = strict_json(run("fit", steps, "--reference", 32, "--json"))
+    assert again["groups"][0]["b"] / again["groups"][0]["a"] == pytest.approx(100, rel=0.02)
+
+
+def test_lines_of_tokens_and_their_length(run, tmp_path):
+    folder = folder_of_logs(tmp_path / "runs", "olmo-core")
+    found = strict_json(run("fit", folder, "--target-loss", 3, "--sequence-length", 2048, "--json"))
+    assert sorted(each["batch_size"] for each in found["runs"]) == [*BATCHES]
+
+
+def test_preview(run, tmp_path):
+    folder = folder_of_logs(tmp_path / "runs", "nanogpt")
+    for command in ("fit", "fit-grid"):
+        out = run(command, folder, "--preview")
+        assert "bs32/train: nanoGPT, 300 rows" in out
+        assert "no learning rate is logged" in out
+
+
+def test_a_grid_from_logs(run, tmp_path):
+    """Constant rates: every point is the end of a run."""
+    folder = folder_of_logs(tmp_path / "runs", "megatron")
+    for batch in BATCHES:
+        for rate in (5e-4, 2e-3):
+            worse = run_of(batch, rate=rate)
+            text = PRINTINGS["megatron"].text(worse._replace(loss=worse.loss * 1.02))
+            (folder / f"bs{batch}" / f"{rate}.log").write_text(text)
+    found = strict_json(run("fit-grid", folder, "--target", 3, "--reference", 32, "--json"))
+    (target,) = found["targets"]
+    assert target["b"] / target["a"] == pytest.approx(100, rel=0.05)
+
+
+def test_bad_input(fails, tmp_path):
+    folder = folder_of_logs(tmp_path / "runs", "olmo")
+    assert "bs128/train: batch size not known" in fails("fit", folder, "--target-loss", 3)
+    assert "or name of the run → B" in fails("fit", folder, "--target-loss", 3)
+    assert "is not reached at 3 batch sizes" in fails("fit", folder, "--target-loss", 2.01, "--batch-size", 8)
+    assert "run=64,other=256" in fails("fit", folder, "--target-loss", 3, "--batch-size", "a=x")
+    assert "target_loss needs logs" in fails("fit", "--target-loss", 3)
+    assert "--target-loss" in fails("fit", folder)
+    assert "--target-loss" in fails("fit", folder / "bs32" / "train.log")
+    assert "no learning rate is logged" in fails("fit-grid", folder, "--sequence-length", 2048)
+    (tmp_path / "empty").mkdir()
+    assert "holds no log of a known format" in fails("fit", tmp_path / "empty", "--target-loss", 3)

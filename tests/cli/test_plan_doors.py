@@ -1,0 +1,129 @@
+"""One B* and one interval from a log to a plan, through every door that there is."""
+
+import csv
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory import curves
+from tests.cli.text import strict_json
+from tests.curves.theory_curves import coarse_tables
+
+SAMPLES = 256 * 10_000.0
+MACHINE = ["--throughput", 100]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """Three curves of a language model in one file."""
+    rows = ["run,step,learning_rate,loss"]
+    for name in ("cosine_24000", "constant_24000", "wsdcon_9"):
+        made = st.example_loss_curves("100M")[name]
+        columns = made.step.tolist(), made.learning_rate.tolist(), made.loss.tolist()
+        rows += [f"{name},{step},{rate},{loss}" for step, rate, loss in zip(*columns, strict=True)]
+    path = tmp_path_factory.mktemp("log") / "runs.csv"
+    path.write_text("\n".join(rows))
+    return path
+
+
+@pytest.fixture
+def once(monkeypatch):
+    """What is asked twice of the same curves is answered once, and B* is looked for on a coarse table: doors are
+    tested here, not numbers.
+    """
+    coarse_tables(monkeypatch)
+    known = {}
+    fit = curves.fit_loss_curves
+
+    def fit_once(given, **options):
+        key = [
+            (each.loss.tobytes(), each.learning_rate.tobytes(), np.asarray(each.batch_size).tobytes()) for each in given
+        ]
+        key = tuple(key), options.get("level"), options.get("optimizer"), options.get("weight_decay")
+        if key not in known:
+            known[key] = fit(given, **options)
+        return known[key]
+
+    find = curves.CurvesFit.critical_batch_size
+
+    def find_once(fitted, samples, *, schedule=st.Linear(), max_learning_rate=None, overhead=0.2):  # noqa: B008
+        question = str(np.ravel(samples)), str(schedule), max_learning_rate, overhead
+        if question not in sizes:
+            options = {"schedule": schedule, "max_learning_rate": max_learning_rate, "overhead": overhead}
+            sizes[question] = find(fitted, samples, **options)
+        return sizes[question]
+
+    sizes = {}
+    monkeypatch.setattr(curves.CurvesFit, "critical_batch_size", find_once)
+    monkeypatch.setattr(curves, "fit_loss_curves", fit_once)
+    return known
+
+
+def test_one_number_and_one_interval_through_every_door(run, log, once, tmp_path):
+    reading = ["--curve", "run", "--batch-size", 256, "--warmup", 2160, "--weight-decay", 0.1]
+    flags = [*reading, "--num-samples", SAMPLES, "--level", 0.9, "--overhead", 0.25]
+    steps = tmp_path / "steps.csv"
+    table = run("fit-curves", log, *flags, "--steps-csv", steps)
+    printed = strict_json(run("fit-curves", log, *flags, "--json"))["groups"][0]
+    number, ends = printed["critical_batch_size"][0], printed["interval"][0]
+    assert ends[0] < number < ends[1]
+    assert f"{number:.4g}" in table
+    assert f"{ends[0]:.4g} … {ends[1]:.4g}" in table
+
+    from_file = strict_json(run("plan", steps, *MACHINE, "--json"))  # it says which level and overhead
+    from_log = strict_json(run("plan", log, *flags, *MACHINE, "--json"))
+    for found in (from_file, from_log):
+        assert found["critical_batch_size"] == pytest.approx(number, rel=1e-9)
+        assert found["critical_batch_size_interval"] == pytest.approx(ends, rel=1e-9)
+        assert (found["level"], found["overhead"]) == (0.9, 0.25)
+    assert from_file["rows"] == from_log["rows"]
+    assert len(once) == 1  # every door has read the same curves
+
+    (fitted,) = once.values()
+    plan = st.plan(fitted, 100, num_samples=SAMPLES, convention=st.Convention(None, 0.25))
+    assert plan.critical_batch_size == pytest.approx(number, rel=1e-9)
+    assert plan.critical_interval == pytest.approx(ends, rel=1e-9)
+    law = fitted.steps_law(SAMPLES, overhead=0.25)
+    assert law.interval(level=0.9, convention=st.Convention(None, 0.25)) == pytest.approx(ends, rel=1e-9)
+    assert law.critical_batch_size(convention=st.Convention(None, 0.25)) == pytest.approx(number, rel=1e-9)
+    assert plan.at(number).hours_interval == pytest.approx(
+        [row["hours_interval"] for row in from_log["rows"] if row["batch_size"] == round(number)][0]
+    )
+    text = run("plan", steps, *MACHINE)
+    assert f"B* {number:.4g} ({ends[0]:.4g} … {ends[1]:.4g}), 25% more data" in text
+    with steps.open() as file:
+        row = next(csv.DictReader(file))
+    assert float(row["num_samples"]) == SAMPLES
+    assert float(row["target_loss"]) == pytest.approx(printed["least_loss"][0])
+
+
+def test_a_grid_of_losses_and_its_plan_say_the_same(run, tmp_path):
+    """The interval of a grid knows of other runs and edges, which its steps by themselves do not."""
+    rows = ["batch_size,samples,learning_rate,loss"]
+    for batch in (16, 32, 64, 128, 256):
+        for samples in (2e4, 8e4, 3.2e5):
+            for rate in (0.5, 1, 2):
+                loss = 2 + 40 * (samples / (1 + batch / 100)) ** -0.4 * (1 + 0.1 * np.log(rate) ** 2)
+                rows.append(f"{batch},{samples},{rate},{loss}")
+    path = tmp_path / "grid.csv"
+    path.write_text("\n".join(rows))
+    steps = tmp_path / "steps.csv"
+    (target, *_) = strict_json(run("fit-grid", path, "--steps-csv", steps, "--target", 2.5, "--json"))["targets"]
+    found = strict_json(run("plan", steps, "--throughput", 10, "--json"))
+    assert found["critical_batch_size"] == pytest.approx(target["critical_batch_size"], rel=1e-9)
+    assert found["critical_batch_size_interval"] == pytest.approx(target["critical_batch_size_interval"], rel=1e-9)
+
+
+def test_a_log_is_told_from_a_table_of_steps(fails, run, log, tmp_path):
+    assert "has no column 'steps'" in fails("plan", _file(tmp_path, "batch_size,count\n8,100\n"), *MACHINE)
+    assert "cannot read" in fails("plan", tmp_path / "none.csv", *MACHINE)
+    assert "schedule needs steps to several targets" in fails("plan", log, *MACHINE, "--schedule")
+    assert "target must be one of no group, got x" in fails("plan", log, *MACHINE, "--curve", "run", "--target", "x")
+    assert "constant_24000" in run("plan", log, "--curve", "run", "--preview")
+
+
+def _file(folder, text):
+    path = folder / "table.csv"
+    path.write_text(text)
+    return path

@@ -1,0 +1,256 @@
+"""The gradient noise scale from norms, against gradients of regression drawn sample by sample at weights held fixed."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import sgdtheory as st
+from sgdtheory.fits.noise_scale import BLOCKS
+
+MICRO, PARTS = 4, 8  # b samples in each of B/b micro batches
+RUNS, ROWS = 600, 100
+Z = 3.9  # a false alarm in 10⁴
+
+
+class Regression:
+    """y = ⟨x, w*⟩ + σξ at w = w* + η in eigencoordinates; a sample's gradient is x(⟨x, η⟩ − σξ)."""
+
+    def __init__(self, eigenvalues, error, noise=1.0):
+        self.eigenvalues, self.error, self.noise = np.array(eigenvalues), np.array(error), noise
+        self.squared = float(((self.eigenvalues * self.error) ** 2).sum())
+        # T1: Σ = Hη ηᵀH + (‖η‖²_H + σ²) H
+        self.trace = self.squared + float(((self.eigenvalues * self.error**2).sum() + noise**2) * sum(eigenvalues))
+
+    def micro_gradients(self, draw, rows):
+        """(rows, PARTS, d)."""
+        x = draw.standard_normal((rows, PARTS, MICRO, self.error.size)) * np.sqrt(self.eigenvalues)
+        residual = x @ self.error - self.noise * draw.standard_normal(x.shape[:-1])
+        return np.einsum("npbd,npb->npd", x, residual) / MICRO
+
+
+INDEX = np.arange(1.0, 13)
+ONE = Regression([1.0], [0.5])  # one direction: norms are squares of single numbers, heavy in both tails
+POWER = Regression(INDEX**-2, INDEX**-0.5)
+FAR = Regression(INDEX**-1.2, 0.2 * INDEX**-0.5)  # noise scale 66, twice the batch
+PROBLEMS = {"one direction": ONE, "power law": POWER, "noise scale above the batch": FAR}
+
+
+def norms(problem, draw, rows=ROWS, one=False):
+    """(small, large): squared norms of the first micro batch or the mean over all, and of the batch."""
+    micro = problem.micro_gradients(draw, rows)
+    small = (micro**2).sum(2)
+    return (small[:, 0] if one else small.mean(1)), (micro.mean(1) ** 2).sum(1)
+
+
+def fit(small, large, **settings):
+    return st.fit_noise_scale(small, large, MICRO, MICRO * PARTS, **settings)
+
+
+def covered(interval, truth):
+    return interval[0] <= truth <= interval[1]
+
+
+def off_level(hits, level=0.95):
+    """How many standard deviations a share of hits is off the level."""
+    return abs(np.mean(hits) - level) / np.sqrt(level * (1 - level) / len(hits))
+
+
+def unpaired_interval(found, small, large):
+    """As if the two norms of a row were independent: the delta method with no covariance of theirs."""
+    batch, parts = MICRO * PARTS, PARTS
+    to_squared = np.array([-1, parts]) / (parts - 1)
+    to_trace = np.array([1, -1]) / (1 / MICRO - 1 / batch)
+    variances = np.array([small.var(), large.var()]) / small.size
+    error = np.sqrt((to_trace - found.noise_scale * to_squared) ** 2 @ variances) / found.squared_gradient
+    return found.noise_scale - 1.96 * error, found.noise_scale + 1.96 * error
+
+
+@pytest.mark.parametrize("one", [False, True], ids=["mean of all", "one micro batch"])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_interval_holds_its_level_and_that_of_unpaired_norms_does_not(name, one):
+    """Of 600 runs of 100 rows, to within what chance does in one of 10⁴; the small batch is part of the large one."""
+    problem, draw = PROBLEMS[name], np.random.default_rng(7)
+    truth = problem.trace / problem.squared
+    hits, unpaired = [], []
+    for _ in range(RUNS):
+        small, large = norms(problem, draw, one=one)
+        found = fit(small, large)
+        hits.append(covered(found.interval(), truth))
+        if not one:  # one of eight parts shares little with the whole
+            unpaired.append(covered(unpaired_interval(found, small, large), truth))
+    assert off_level(hits) < Z
+    if not one:
+        assert off_level(unpaired) > Z
+
+
+def test_ratios_of_means_are_right_and_means_of_ratios_are_not():
+    """Nor smoothed ratios, however long they are smoothed."""
+    small, large = norms(POWER, np.random.default_rng(3), rows=50_000)
+    found, truth = fit(small, large), POWER.trace / POWER.squared
+    assert covered(found.interval(1 - 1e-4), truth)
+    assert abs(found.squared_gradient - POWER.squared) < Z * found.squared_gradients.std() / np.sqrt(50_000)
+    assert abs(found.trace - POWER.trace) < Z * found.traces.std() / np.sqrt(50_000)
+    ratios = found.traces / found.squared_gradients
+    assert not 0.9 < np.mean(ratios) / truth < 1.1
+    assert not 0.9 < np.mean(np.abs(ratios)) / truth < 1.1
+    smoothed = [mean_of_hundred(each) for each in (found.traces, found.squared_gradients)]
+    assert abs(np.mean(smoothed[0] / smoothed[1]) / truth - 1) < 0.05
+
+
+def mean_of_hundred(values):
+    return values.reshape(-1, 100).mean(1)
+
+
+@pytest.mark.parametrize(
+    ("squared", "trace", "kind"),
+    [
+        (1.0, 1.0, "finite"),
+        (1.0, 0.1, "from 0"),
+        (0.1, 1.0, "to infinity"),
+        (0.05, 0.05, "all"),
+        (1.0, -1.0, "none"),
+        (-1.0, 1.0, "none"),
+        (-1.0, -1.0, "none"),
+    ],
+)
+def test_the_interval_is_what_a_t_test_of_blocks_does_not_refute(squared, trace, kind):
+    """Each ρ of a grid, by SciPy's test of the block sums, where signs are those of a noise scale."""
+    noise = np.random.default_rng(5).standard_normal((2, BLOCKS))
+    rows = np.array([[squared], [trace]]) + [[1.0, 0.0], [0.5, 0.8]] @ noise
+    low, high = st.fits.NoiseScaleFit(np.arange(BLOCKS), *rows).interval(0.9)
+    grid = np.geomspace(1e-3, 1e3, 4001)
+    kept = grid[stats.ttest_1samp(rows[1][:, None] - rows[0][:, None] * grid, 0.0).pvalue >= 0.1]
+    if kind == "none":
+        assert np.isnan([low, high]).all()
+        assert not kept.size or max(rows.mean(1)) < 0
+        return
+    assert (low == 0, high == np.inf) == (kind in ("from 0", "all"), kind in ("to infinity", "all"))
+    assert kept[0] == pytest.approx(low or grid[0], rel=4e-3)
+    assert kept[-1] == pytest.approx(min(high, grid[-1]), rel=4e-3)
+
+
+def falling(ratio_growth, draw, rows):
+    """Norms of a run on which ‖G‖² falls a hundredfold, and tr Σ/‖G‖² grows by a factor."""
+    found = fit(*norms(POWER, draw, rows=rows))
+    time = np.linspace(0, 1, rows)
+    squared, trace = found.squared_gradients * 100**-time, found.traces * (ratio_growth / 100) ** time
+    return squared + trace / MICRO, squared + trace / (MICRO * PARTS)
+
+
+def test_a_noise_scale_that_stands_still_is_not_said_to_drift_though_gradients_shrink():
+    """Of 300 runs; and one that doubles is seen in most."""
+    draw = np.random.default_rng(11)
+    still = [fit(*falling(1.0, draw, 400)) for _ in range(300)]
+    assert np.mean([each.drift < 0.05 for each in still]) < 0.05 + Z * np.sqrt(0.05 * 0.95 / 300)
+    assert np.mean([each.drift < 0.5 for each in still]) > 0.5 - Z * np.sqrt(0.25 / 300)
+    truth = POWER.trace / POWER.squared
+    assert np.mean([covered(each.interval(), truth) for each in still]) > 0.95 - Z * np.sqrt(0.05 * 0.95 / 300)
+    assert np.mean([fit(*falling(2.0, draw, 1000)).drift < 0.01 for _ in range(50)]) > 0.9
+
+
+def test_the_path_follows_a_noise_scale_that_grows():
+    """Windows are fits of their rows; their intervals contain what it is there, to one in 10⁴ for all together."""
+    rows, windows = 4000, 8
+    found = fit(*falling(4.0, np.random.default_rng(2), rows), steps=10 * np.arange(rows))
+    path = found.path(windows, level=1 - 1e-4 / windows)
+    middle = (np.arange(windows) + 0.5) / windows
+    truth = POWER.trace / POWER.squared * 4**middle
+    assert ((path.low < truth) & (truth < path.high)).all()
+    assert path.steps == pytest.approx(10 * rows * middle, rel=0.01)
+    assert path.noise_scale[3] == found.traces[1500:2000].sum() / found.squared_gradients[1500:2000].sum()
+    assert path.noise_scale == pytest.approx(path.trace / path.squared_gradient, rel=1e-14)
+    assert "moves along the run" in found.remark
+
+
+@pytest.mark.parametrize(("decay", "rows"), [(0.9, 400), (0.96, 1000)])
+def test_smoothed_norms_have_an_interval_that_holds(decay, rows):
+    """Blocks become longer; taken as 32 all the same they would hold far less."""
+    draw, truth = np.random.default_rng(4), POWER.trace / POWER.squared
+    hits, short = [], []
+    weights = decay ** np.arange(8 / (1 - decay))
+    for _ in range(100):
+        smooth = [
+            np.convolve(each, weights / weights.sum(), "valid") for each in norms(POWER, draw, rows + weights.size)
+        ]
+        found = fit(*smooth)
+        hits.append(covered(found.interval(), truth))
+        pairs = found.traces, found.squared_gradients
+        off = [part.sum() for part in np.array_split(pairs[0] - truth * pairs[1], BLOCKS)]
+        short.append(stats.ttest_1samp(off, 0.0).pvalue >= 0.05)
+    assert np.mean(hits) > 0.95 - Z * np.sqrt(0.05 * 0.95 / 100)
+    assert np.mean(short) < 0.95 - Z * np.sqrt(0.05 * 0.95 / 100)
+
+
+def test_rows_that_depend_on_each_other_for_too_long_are_named():
+    windows = np.lib.stride_tricks.sliding_window_view
+    smooth = [windows(each, 30).mean(1) for each in norms(POWER, np.random.default_rng(4), 150)]
+    assert "give norms before smoothing" in fit(*smooth).remark
+
+
+@pytest.mark.parametrize("one", [False, True])
+def test_variance_of_a_row(one):
+    """T46, of Gaussian gradients: how many rows are needed."""
+    draw, variances, mean = np.random.default_rng(6), INDEX**-1.5, 0.3 * INDEX**-0.5
+    micro = mean + draw.standard_normal((100_000, PARTS, INDEX.size)) * np.sqrt(variances / MICRO)
+    small = (micro**2).sum(2)
+    found = fit(small[:, 0] if one else small.mean(1), (micro.mean(1) ** 2).sum(1))
+    batch, square = MICRO * PARTS, (variances**2).sum()
+    rest = PARTS / (PARTS - 1)
+    linear, quadratic = (rest, 2 * rest) if one else (1, rest)
+    squared = 4 * linear * (mean**2 @ variances) / batch + 2 * quadratic * square / batch**2
+    trace = 2 * square * (PARTS + 1 if one else 1) / (PARTS - 1)
+    if one:
+        trace += 4 * (mean**2 @ variances) / (1 / MICRO - 1 / batch)
+    assert found.squared_gradients.var() == pytest.approx(squared, rel=0.05)  # kurtosis < 15: 4 standard errors
+    assert found.traces.var() == pytest.approx(trace, rel=0.05)
+
+
+def test_exact_norms_give_back_what_they_are_made_of():
+    """Batch sizes of a ramp, rows out of order and rows that were not logged among them."""
+    draw = np.random.default_rng(8)
+    small_batch, large_batch = np.repeat([4.0, 8.0], 10), np.repeat([32.0, 128.0], 10)
+    small, large = 2.0 + 30.0 / small_batch, 2.0 + 30.0 / large_batch
+    small[3] = large[12] = np.nan
+    order = draw.permutation(20)
+    found = st.fit_noise_scale(
+        *(each[order] for each in (small, large, small_batch, large_batch)), steps=np.arange(20)[order]
+    )
+    assert (found.noise_scale, *found.interval()) == pytest.approx((15.0, 15.0, 15.0), rel=1e-12)
+    assert (found.squared_gradient, found.trace) == pytest.approx((2.0, 30.0), rel=1e-12)
+    assert (found.left_out, found.steps.tolist()) == (2, [each for each in range(20) if each not in (3, 12)])
+    assert found.remark == ""
+
+
+def test_remarks():
+    small, large = norms(POWER, np.random.default_rng(9))
+    assert fit(small, large).remark == ""
+    assert "interchanged" in fit(large, small).remark
+    far = np.random.default_rng(9).chisquare(500, (2, 20)) * [[1 / MICRO], [1 / (MICRO * PARTS)]]  # noise alone
+    found = fit(*far)
+    assert "not told apart from 0" in found.remark
+    assert np.isnan(found.drift)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"large_norms": np.ones(9)}, r"one length, got shapes \(10,\) and \(9,\)"),
+        ({"small_batch": 8}, "small_batch must be smaller than large_batch"),
+        ({"small_batch": [1.0, 2.0]}, r"small_batch must be one number or one a row, got shape \(2,\) for 10 rows"),
+        ({"large_batch": -8}, "large_batch must be positive"),
+        ({"small_norms": -np.ones(10)}, "small_norms must be positive and finite, got -1.0"),
+        ({"large_norms": np.full(10, np.inf)}, "large_norms must be positive and finite, got inf"),
+        ({"large_norms": np.full(10, np.nan)}, "must have 8 rows with both, got 0"),
+        ({"steps": [1.0]}, "steps must be one number or one a row"),
+    ],
+)
+def test_bad_input(changed, message):
+    good = {"small_norms": np.full(10, 2.0), "large_norms": np.ones(10), "small_batch": 4, "large_batch": 8}
+    with pytest.raises(ValueError, match=message):
+        st.fit_noise_scale(**good | changed)
+
+
+def test_a_path_needs_eight_rows_a_window():
+    found = fit(*norms(ONE, np.random.default_rng(1)))
+    with pytest.raises(ValueError, match="num_windows must leave 8 rows to each window, got 13 for 100 rows"):
+        found.path(13)

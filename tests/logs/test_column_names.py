@@ -1,0 +1,50 @@
+"""What columns are called by the programs that are known, and which names are not guessed."""
+
+import pytest
+
+from sgdtheory.logs import ColumnNames
+
+KNOWN = {  # program → what it calls: step, loss, evaluation loss, learning rate, tokens
+    "Hugging Face under W&B": ("train/global_step", "train/loss", "eval/loss", "train/learning_rate", None),
+    "Lightning": ("trainer/global_step", "train_loss", "val_loss", "lr-AdamW", None),
+    "Lightning's logger of steps": ("step", "train_loss_step", "val_loss", "lr-AdamW/pg1", None),
+    "torchtitan": ("step", "loss_metrics/global_avg_loss", "validation_metrics/loss", "lr", "n_tokens_seen"),
+    "OLMo": ("_step", "train/CrossEntropyLoss", None, "optim/learning_rate_group0", "throughput/total_tokens"),
+    "OLMo-core": ("_step", "train/CE loss", None, "optim/LR (group 0)", "throughput/total tokens"),
+    "Levanter": ("_step", "train/loss", "eval/loss", "optim/learning_rate", "throughput/total_tokens"),
+    "Megatron-LM": ("iteration", "lm loss", "lm loss validation", "learning-rate", None),
+    "nanoGPT": ("iter", "train/loss", "val/loss", "lr", None),
+    "by hand": ("Step", "Loss", "Validation Loss", "Learning Rate", "Tokens"),
+    "another": ("steps", "my_nll", "dev_nll", "opt_lr", "tokens seen"),
+}
+OTHERS = ["epoch", "_runtime", "grad_norm", "train/z_loss", "loss_scale", "aux_loss", "train/perplexity", "max_loss"]
+
+
+@pytest.mark.parametrize("program", KNOWN)
+def test_known_programs(program):
+    """In any order, and among columns that are none of these."""
+    attributes = "step", "loss", "evaluation_loss", "learning_rate", "tokens"
+    wanted = {key: name for key, name in zip(attributes, KNOWN[program], strict=True) if name is not None}
+    for present in ([*wanted.values(), *OTHERS], [*OTHERS, *reversed(wanted.values())]):
+        assert ColumnNames().understand(present) == wanted
+
+
+def test_the_counter_of_optimizer_steps_is_preferred():
+    """To W&B's, which counts calls of log()."""
+    assert ColumnNames().understand(["_step", "train/global_step"]) == {"step": "train/global_step"}
+    assert ColumnNames().understand(["step", "iteration"])["step"] == "iteration"
+
+
+def test_what_is_ambiguous_is_not_guessed():
+    """But of learning rates of groups of parameters, the first."""
+    assert ColumnNames().understand(["a_loss", "b_loss"]) == {}
+    assert ColumnNames().understand(["val/a_loss", "val/b_loss", "train_a_loss"]) == {"loss": "train_a_loss"}
+    assert ColumnNames().understand(["lr-AdamW/pg1", "lr-AdamW/pg2"]) == {"learning_rate": "lr-AdamW/pg1"}
+
+
+def test_names_that_are_given_count():
+    present = ["step", "loss", "mine", "t"]
+    assert ColumnNames(loss="mine", step="t").understand(present) == {"step": "t", "loss": "mine"}
+    assert ColumnNames(loss="theirs").understand(present) == {"step": "step"}
+    assert ColumnNames(group="mine").understand(present)["group"] == "mine"
+    assert ColumnNames(loss="mine").given == {"loss": "mine"}

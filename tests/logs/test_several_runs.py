@@ -1,0 +1,285 @@
+"""Steps to a target and grids of losses from logs, on curves whose law is known."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.logs import TrainingLog, loss_grid, steps_to_target
+from sgdtheory.logs.crossing import crossing
+
+TARGET = 3.0
+
+
+def curve(steps, batch, *, floor=2.0, b_over_a=100.0):
+    """Steps to a loss are ∝ 1 + 100/B."""
+    return floor + 20 * (np.asarray(steps, float) / (1 + b_over_a / batch)) ** -0.5
+
+
+def true_steps(batch):
+    return 400 * (1 + 100 / batch)
+
+
+def log_of(batch, *, name=None, rate=1e-3, every=10, length=8000, noise=0.0, seed=0, group="", late=1.0, **series):
+    """A run: training losses with noise, which needs `late` times as many steps."""
+    steps = np.arange(every, length + 1, every, dtype=float)
+    scatter = np.exp(noise * np.random.default_rng(seed).normal(size=steps.size))
+    columns = {
+        "loss": (steps, curve(steps / late, batch) * scatter),
+        "learning_rate": (steps[[0, -1]], [rate, rate]),
+        "batch_size": (steps[:1], [batch]),
+    }
+    return TrainingLog.from_series(name or f"B{batch}", "mine", columns | series, group=group)
+
+
+def without(log, *columns):
+    """The same log, in which some columns are not logged."""
+    there = {name: log.series(name) for name in ("loss", "learning_rate", "batch_size") if name not in columns}
+    return TrainingLog.from_series(log.name, log.format, there)
+
+
+def test_between_two_rows_a_power_law_is_exact():
+    steps = np.array([10.0, 30, 100, 300, 1000])
+    found = crossing(steps, 5 * steps**-0.3, 1.1, noisy=False)
+    np.testing.assert_allclose(found.step, (5 / 1.1) ** (1 / 0.3), rtol=1e-12)
+    assert found.error == 0
+
+
+@pytest.mark.parametrize("every", [1, 10, 50])
+def test_without_noise_the_line_is_off_by_less_than_its_window(every):
+    """Curvature over ±10% of the steps, and ±30% where rows are rare."""
+    steps = np.arange(every, 20001.0, every)
+    found = crossing(steps, curve(steps, 100), curve(7000, 100), noisy=True)
+    assert abs(np.log(found.step / 7000)) < 0.002
+
+
+@pytest.mark.parametrize(("noise", "every"), [(0.005, 10), (0.02, 1), (0.02, 10), (0.05, 1)])
+def test_with_noise_a_crossing_is_neither_early_nor_late(noise, every):
+    """200 draws: the mean is off by less than 4 standard errors and the line's bias; the first row below is not.
+
+    False alarms at a rate of 6e-5.
+    """
+    steps = np.arange(every, 20001.0, every)
+    exact = curve(steps, 100)
+    target = curve(7000, 100)
+    found, first, errors = [], [], []
+    for seed in range(200):
+        loss = exact * np.exp(noise * np.random.default_rng(seed).normal(size=steps.size))
+        each = crossing(steps, loss, target, noisy=True)
+        found.append(np.log(each.step / 7000))
+        errors.append(each.error)
+        first.append(np.log(steps[np.argmax(loss <= target)] / 7000))
+    allowed = 0.002 + 4 * np.std(found) / np.sqrt(200)
+    assert abs(np.mean(found)) < allowed
+    assert np.mean(first) < -0.05 - allowed
+    assert 0.75 < np.median(errors) / np.std(found) < 1.25
+
+
+def test_a_dip_and_a_spike_do_not_move_a_crossing():
+    steps = np.arange(10.0, 20001, 10)
+    loss = curve(steps, 100)
+    target = curve(7000, 100)
+    loss[200:203] *= 0.5
+    loss[1500:1520] *= 1.5
+    assert abs(np.log(crossing(steps, loss, target, noisy=True).step / 7000)) < 0.002
+
+
+def test_what_is_not_reached_and_what_begins_below():
+    steps = np.arange(10.0, 101, 10)
+    assert crossing(steps, curve(steps, 100), 2.0, noisy=True).step == np.inf
+    assert np.isnan(crossing(steps, curve(steps, 100), 20.0, noisy=True).step)
+    diverged = np.where(steps > 50, np.inf, curve(steps, 100))
+    assert crossing(steps, diverged, curve(80, 100), noisy=True).step == np.inf
+    assert crossing(steps[:1], steps[:1], 1.0, noisy=True).step == np.inf
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_steps_of_a_known_law(noise):
+    logs = [log_of(batch, noise=noise, every=1, seed=batch) for batch in (512, 32, 128, 8)]
+    found = steps_to_target(logs, TARGET)
+    (measured,) = found.measurements
+    np.testing.assert_array_equal(measured.batch_sizes, [8, 32, 128, 512])
+    np.testing.assert_allclose(measured.steps, true_steps(measured.batch_sizes), rtol=0.002 if noise == 0 else 0.04)
+    assert found.remarks == ()
+    law = st.fit_steps_law(measured.batch_sizes, measured.steps)
+    np.testing.assert_allclose(law.b / law.a, 100, rtol=0.005 if noise == 0 else 0.15)
+
+
+def risks_of_sgd(batch, num_steps, rate=0.1):
+    """Excess risk before each step of SGD on Gaussian data: the recursion of squared errors in 100 directions."""
+    values = np.arange(1, 101) ** -1.5
+    errors = np.arange(1, 101) ** -0.5
+    risks = []
+    for _ in range(num_steps):
+        risks.append((values * errors).sum())
+        kept = (1 - rate * values) ** 2 + (rate * values) ** 2 / batch
+        errors = kept * errors + rate**2 / batch * values * (1.0 + risks[-1])
+    return np.array(risks)
+
+
+def test_steps_of_the_theory():
+    """Exact risks of SGD, of which each 20th is logged as an evaluation; the step is that of the whole path."""
+    logs, exact = [], []
+    target = 0.08
+    for batch in (2, 8, 32):
+        risks = risks_of_sgd(batch, 4000)
+        exact.append(int(np.argmax(risks <= target)))
+        series = {"evaluation_loss": (np.arange(4000)[::20], risks[::20])}
+        logs.append(TrainingLog.from_series(f"B{batch}", "theory", series, settings={"batch_size": batch}))
+    (measured,) = steps_to_target(logs, target).measurements
+    assert exact[0] > exact[2] + 100
+    assert (np.abs(measured.steps - exact) <= 1).all()
+
+
+def test_evaluations_count_where_all_have_them():
+    logs = []
+    for batch in (32, 128, 512):
+        steps = np.arange(100.0, 8001, 100)
+        logs.append(log_of(batch, evaluation_loss=(steps, curve(steps / 2, batch))))
+    (evaluated,) = steps_to_target(logs, TARGET).measurements
+    np.testing.assert_allclose(evaluated.steps, 2 * true_steps(evaluated.batch_sizes), rtol=0.002)
+    for others in ({"loss": "train"}, {}):
+        some = [*logs[:2], logs[2] if others else without(logs[2])]
+        (trained,) = steps_to_target(some, TARGET, **others).measurements
+        np.testing.assert_allclose(trained.steps, true_steps(trained.batch_sizes), rtol=0.004)  # of a line
+
+
+def test_the_best_learning_rate_counts_and_its_seeds_are_averaged():
+    logs = [log_of(batch, rate=rate, name=f"B{batch} {rate}", late=late) for batch in (8, 32, 128)
+            for rate, late in ((1e-3, 1.5), (2e-3, 1.0), (4e-3, 1.2))]  # fmt: skip
+    (measured,) = steps_to_target(logs, TARGET).measurements
+    np.testing.assert_allclose(measured.steps, true_steps(measured.batch_sizes), rtol=0.002)
+    assert measured.standard_errors is None
+    factors = {8: (0.9, 1.1), 32: (1.05, 0.97), 128: (1.02, 1.0, 0.95)}
+    seeds = [
+        log_of(batch, rate=2e-3, name=f"B{batch} {seed}", late=late)
+        for batch, lates in factors.items()
+        for seed, late in enumerate(lates)
+    ]
+    (measured,) = steps_to_target(seeds + [log for log in logs if "0.002" not in log.name], TARGET).measurements
+    means = [np.log(each).mean() for each in factors.values()]
+    np.testing.assert_allclose(measured.steps, true_steps(measured.batch_sizes) * np.exp(means), rtol=0.002)
+    squares = sum(((np.log(each) - mean) ** 2).sum() for each, mean in zip(factors.values(), means, strict=True))
+    pooled = np.sqrt(squares / 4)
+    np.testing.assert_allclose(measured.standard_errors, pooled / np.sqrt([2, 2, 3]), rtol=0.01)
+
+
+def test_runs_of_another_planned_length_are_another_configuration():
+    logs = [log_of(batch, name=f"B{batch}") for batch in (8, 32, 128)]
+    longer = log_of(8, name="longer", late=1.3)
+    longer.settings["num_steps"] = 16000
+    (measured,) = steps_to_target([*logs, longer], TARGET).measurements
+    np.testing.assert_allclose(measured.steps, true_steps(measured.batch_sizes), rtol=0.002)
+
+
+def test_what_is_left_out_is_said():
+    logs = [log_of(batch) for batch in (8, 32, 128)]
+    short = log_of(64, name="short", length=300)
+    low = log_of(16, name="low", length=8000, loss=(np.arange(1000.0, 2000, 10), np.full(100, 2.5)))
+    ramp = log_of(16, name="ramp", batch_size=([10, 4000], [16, 32]))
+    found = steps_to_target([*logs, short, low, ramp], TARGET)
+    assert found.measurements[0].batch_sizes.tolist() == [8, 32, 128]
+    assert found.remarks == (
+        "ramp: its batch size changes from 16 to 32; left out",
+        "short does not reach loss 3: left out",
+        "low begins below loss 3: left out",
+    )
+    assert [run.name for run in found.runs if not np.isfinite(run.crossing.step)] == ["short", "low"]
+
+
+def test_ends_of_decays_and_constant_rates_do_not_compare():
+    steps = np.array([10.0, 100, 8000])
+    decayed = log_of(8, learning_rate=(steps, [1e-3, 1e-3, 1e-3]))
+    others = [log_of(batch, learning_rate=(steps, [1e-3, 1e-4, 1e-4])) for batch in (32, 128, 512)]
+    (remark,) = steps_to_target([decayed, *others], TARGET).remarks
+    assert remark.startswith("the runs: B8 reaches the loss at 100% of its largest learning rate, B128 at 10%: steps")
+    assert steps_to_target(others, TARGET).remarks == ()
+
+
+def test_groups_by_mapping_by_function_and_of_the_logs():
+    logs = [log_of(batch, name=f"{size} {batch}") for size in ("85M", "300M") for batch in (8, 32, 128)]
+    logs.append(log_of(8, name="1B 8"))
+    by_name = {log.name: log.name.split()[0] for log in logs}
+    for group in (by_name, lambda log: log.name.split()[0]):
+        found = steps_to_target(logs, TARGET, group=group)
+        assert [each.group for each in found.measurements] == ["85M", "300M"]
+        assert found.remarks == ("1B: 1 batch sizes reach loss 3, 3 are needed",)
+    with pytest.raises(ValueError, match="group must name every run, got none for 300M 8"):
+        steps_to_target(logs, TARGET, group={"85M 8": "a", "85M 32": "a", "85M 128": "a", "1B 8": "b"})
+
+
+def test_batch_sizes_that_the_logs_do_not_have():
+    logs = [without(log_of(batch), "batch_size") for batch in (8, 32, 128)]
+    with pytest.raises(ValueError, match=r"B8: batch size not known.*or name of the run → B"):
+        steps_to_target(logs, TARGET)
+    (measured,) = steps_to_target(logs, TARGET, batch_size={"B8": 8, "B32": 32, "B128": 128}).measurements
+    np.testing.assert_allclose(measured.steps, true_steps(np.array([8, 32, 128])), rtol=0.002)
+
+
+def test_too_few_batch_sizes_reach_the_target():
+    logs = [log_of(batch, length=5000) for batch in (1, 8, 32)]
+    with pytest.raises(
+        ValueError, match=r"target_loss 2.1 is not reached at 3 batch sizes or more: the runs end at 2\.\d+"
+    ):
+        steps_to_target(logs, 2.1)
+    with pytest.raises(ValueError, match="logs must hold at least one run"):
+        steps_to_target([], 3.0)
+    with pytest.raises(ValueError, match="target_loss"):
+        steps_to_target(logs, -1)
+
+
+def test_batch_sizes_from_tokens_that_are_printed_with_four_digits():
+    """As OLMo-core prints them from 10⁹ on: differences from row to row tell nothing."""
+    steps = np.arange(1.0, 2000)
+    tokens = [float(f"{each:.4g}") for each in steps * 512 * 4096]
+    log = without(log_of(512, every=1), "batch_size")
+    series = {"loss": log.series("loss"), "tokens": (steps, tokens), "learning_rate": log.series("learning_rate")}
+    logs = [TrainingLog.from_series("one", "mine", series, settings={"sequence_length": 4096})]
+    assert set(loss_grid(logs)["batch_size"]) == {512.0}
+
+
+def test_a_grid_from_the_ends_of_runs():
+    """As `fit_loss_grid`'s own example, through logs: B* = 0.2 · 200 + 1.2 · 256."""
+    logs = []
+    for batch in 2.0 ** np.arange(4, 11):
+        for samples in 2.0 ** np.arange(16, 23, 2):
+            for rate in 2.0 ** np.arange(-6, 3):
+                best = 2 + 30 * (samples / (1 + batch / 200)) ** -0.5
+                loss = best * (1 + 0.02 * np.log(rate / (batch / 256) ** 0.5) ** 2)
+                steps = samples / batch * np.array([0.5, 1.0])
+                name = f"{batch} {samples} {rate}"
+                series = {
+                    "evaluation_loss": (steps, [loss + 1, loss]),
+                    "learning_rate": (steps, [rate, 0.1 * rate]),
+                    "batch_size": (steps, [batch, batch]),
+                }
+                logs.append(TrainingLog.from_series(name, "mine", series))
+    (found,) = st.fit_loss_grid(loss_grid(logs), targets=2.05).targets
+    np.testing.assert_allclose(found.critical_batch_size, 0.2 * 200 + 1.2 * 256, rtol=0.01)
+
+
+def test_the_end_of_a_run():
+    steps = np.arange(10.0, 1001, 10)
+    loss = np.full(100, 4.0)
+    loss[-5:] = [3.0, 3.2, 2.8, 3.1, 2.9]  # of steps 960 … 1000
+    rates = (steps[[0, -1]], [1e-3, 1e-4])
+    table = loss_grid([log_of(8, loss=(steps, loss), learning_rate=rates, group="a")])
+    expected = {"batch_size": 8, "samples": 8 * 980, "learning_rate": 1e-3, "loss": 3.0, "group": "a", "seed": "B8"}
+    assert {name: column[0] for name, column in table.items()} == pytest.approx(expected)
+    assert len(table["loss"]) == 1
+    loss[-1] = np.nan
+    table = loss_grid([log_of(8, loss=(steps, loss), learning_rate=rates)])
+    assert np.isnan(table["loss"][0])
+
+
+def test_every_point_of_a_constant_rate_is_the_end_of_a_run():
+    table = loss_grid([log_of(8, every=1)])
+    assert len(table["loss"]) == 8
+    np.testing.assert_allclose(table["loss"], curve(np.array(table["samples"]) / 8, 8), rtol=2e-3)
+    assert table["samples"][-1] == pytest.approx(8 * 8000, rel=0.03)
+
+
+def test_a_learning_rate_that_the_logs_do_not_have():
+    log = without(log_of(8), "learning_rate")
+    with pytest.raises(ValueError, match="B8: no learning rate is logged"):
+        loss_grid([log])
+    assert loss_grid([log], learning_rate={"B8": 2e-3})["learning_rate"] == [2e-3]
