@@ -108,7 +108,9 @@ def _unknown(current: TrainingSetup, new: float, family: str, known: Evidence) -
     if known.remark:
         found.append(known.remark)
     if known.critical is None:
-        found.append("B*: measure it (fit, a grid of losses or loss curves), or give critical_batch_size")
+        found.append(
+            "B*: measure it (fit, fit-grid or fit-curves), or give critical_batch_size; beyond it γ is another"
+        )
     elif max(new, current.batch_size) > known.critical.low:
         found.append(
             "how far γ may grow beyond B*: theory and language models differ there; try half and twice the advice"

@@ -45,6 +45,8 @@ def learning_rate_row(current: TrainingSetup, new: float, family: str, known: Ev
     else:
         factor = factor_below(family, ratio)
         reason = f"γ* ∝ {LAWS[family].split(' ')[0]} while noise dominates; the range is that of theory up to B*"
+        if family == "sgd" and ratio > 1:
+            reason += "; beyond B* this γ may diverge"
         source = LAWS[family].split(" ", 1)[1].strip("()")
     if known.exponent is None and family != "sgd":
         factor = _with_language_models(factor, ratio)

@@ -1,9 +1,11 @@
 """`sgdtheory advise`: what to do to the settings of a run when its batch size changes, and why."""
 
+import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 import tyro
 from rich.markup import escape
 from rich.table import Table
@@ -11,6 +13,7 @@ from rich.table import Table
 from sgdtheory.advice import AdviceRow, BatchSizeChange, change_batch_size
 from sgdtheory.cli.output import print_json, print_note, print_tables, print_text
 from sgdtheory.fits import LossGrid, fit_loss_grid, read_loss_grid
+from sgdtheory.logs import TrainingLog, read_logs
 
 SETTINGS = {  # flag → setting
     "batch_size": "batch_size",
@@ -41,7 +44,7 @@ class AdviseCommand:
     """What to change when the batch size changes: learning rate, β₁, β₂, weight decay, warm-up, decay and steps.
 
     Samples are kept: half-lives, warm-up and decay. Each number has a range, a reason and a source; with a grid of
-    losses the learning rate follows the grid's own exponent. Smaller batch sizes are as welcome as larger ones.
+    losses the learning rate follows the grid's own exponent; a training log says what the settings are now.
     """
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -52,13 +55,13 @@ class AdviseCommand:
     }
 
     file: Annotated[Path | None, tyro.conf.Positional] = None
-    """CSV file with a grid of losses: columns batch_size, samples, learning_rate and loss, as `sgdtheory fit-grid`."""
+    """Training log with the settings, or CSV file of a grid: columns batch_size, samples, learning_rate and loss."""
     new_batch_size: float
     """Batch size to change to, in the unit of the one now."""
-    batch_size: float
-    """Batch size now, over all devices and accumulated micro batches."""
-    learning_rate: float
-    """Learning rate now, at its peak."""
+    batch_size: float | None = None
+    """Batch size now, over all devices and accumulated micro batches; by default the log's."""
+    learning_rate: float | None = None
+    """Learning rate now, at its peak; by default the log's."""
     optimizer: Literal["sgd", "momentum", "adam", "adamw", "sign", "signum", "lion", "muon"] = "adam"
     """What takes the steps."""
     beta1: float | None = None
@@ -82,10 +85,9 @@ class AdviseCommand:
 
     def run(self) -> None:
         """Advise and print."""
-        current = {name: getattr(self, flag) for flag, name in SETTINGS.items() if getattr(self, flag) is not None}
-        change = change_batch_size(
-            current, self.new_batch_size, optimizer=self.optimizer, fit=self._grid(), level=self.level
-        )
+        grid, current = self._file()
+        current |= {name: getattr(self, flag) for flag, name in SETTINGS.items() if getattr(self, flag) is not None}
+        change = change_batch_size(current, self.new_batch_size, optimizer=self.optimizer, fit=grid, level=self.level)
         if self.json:
             print_json(_json(change))
             return
@@ -94,11 +96,40 @@ class AdviseCommand:
         for unknown in change.unknown:
             print_note(f"not known: {unknown}")
 
-    def _grid(self) -> LossGrid | None:
+    def _file(self) -> tuple[LossGrid | None, dict[str, float]]:
+        """A grid, or the settings of a log's first run."""
         if self.file is None:
-            return None
-        columns: dict[str, Any] = {name: name for name in GRID}
-        return fit_loss_grid(read_loss_grid(self.file, **columns), level=self.level)
+            return None, {}
+        if _is_grid(self.file):
+            columns: dict[str, Any] = {name: name for name in GRID}
+            return fit_loss_grid(read_loss_grid(self.file, **columns), level=self.level), {}
+        log = read_logs(self.file)[0]
+        found = settings_of(log)
+        print_note(
+            f"from {log.name or self.file.name}: {', '.join(f'{name} {value:g}' for name, value in found.items())}"
+        )
+        return None, found
+
+
+def _is_grid(path: Path) -> bool:
+    """Whether the first line names the columns of a grid."""
+    if not path.is_file():
+        return False
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        return set(GRID) <= set(next(csv.reader(file), []))
+
+
+def settings_of(log: TrainingLog) -> dict[str, float]:
+    """What a log says of its run: the last batch size, the largest learning rate, its settings by their names."""
+    named = {"warmup": "warmup_steps", **{name: name for name in ("beta1", "beta2", "weight_decay", "num_steps")}}
+    found = {named[name]: float(value) for name, value in log.settings.items() if name in named and value is not None}
+    batches = log.batch_size[np.isfinite(log.batch_size)]
+    if batches.size:
+        found["batch_size"] = float(batches[-1])
+    rates = log.learning_rate[np.isfinite(log.learning_rate)]
+    if rates.size:
+        found["learning_rate"] = float(rates.max())
+    return found
 
 
 def _table(change: BatchSizeChange) -> Table:

@@ -121,7 +121,11 @@ def test_many_rows_are_read_piece_by_piece(tmp_path, monkeypatch):
         ("a.csv", "step,loss\n0.5,2\n", "steps must be whole numbers of at least 0, got 0.5"),
         ("a.csv", "step,loss\n-1,2\n", "steps must be whole numbers of at least 0, got -1"),
         ("a.csv", 'step,loss\n1,"2\n3' + "x" * 200_000, "it is no CSV file"),
-        ("a.jsonl", '{"step": 1, "loss": 2}\n{"step": 2, "lo\n{"step": 3}\n', "line 2: not a JSON object: '{\"step\": 2"),
+        (
+            "a.jsonl",
+            '{"step": 1, "loss": 2}\n{"step": 2, "lo\n{"step": 3}\n',
+            'line 2: not a JSON object: \'{"step": 2',
+        ),
         ("a.json", '[{"step": 1, "loss": 2},', "it is no whole JSON array"),
         ("a.json", '{"log_history": [{"step": 1,', "it was cut off, take the one of the checkpoint before"),
         ("a.json", '{"log_history": [], "global_step": 5}', "nothing was logged up to step 5"),
