@@ -124,7 +124,7 @@ def test_the_best_rates_that_are_carried(number):
 @pytest.mark.parametrize("name", ["sgd", "adam"])
 @pytest.mark.parametrize(("old", "new"), [(4, 64), (64, 4)])
 def test_the_advised_setting_is_near_the_best_and_others_are_not(name, old, new):
-    """γ kept, √B for SGD and B for Adam are the controls. B* is 100 and 400 here: SGD's rate stops within the change."""
+    """γ kept, √B for SGD and B for Adam are the controls. B* is 100 and 400: SGD's rate stops within the change."""
     problem = st.PowerLaw(1.5, 2.0)
     betas = {"beta1": 0.9, "beta2": 0.95} if name == "adam" else {}
 
