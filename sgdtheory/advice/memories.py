@@ -40,8 +40,8 @@ def second_moment_row(current: TrainingSetup, new: float) -> AdviceRow | None:
     low, high = sorted((scaled, current.beta2))
     new_beta = max(scaled, min(SHORTEST, current.beta2))
     reason = (
-        f"half-life in samples kept, down to {SHORTEST}: smaller batches gain up to 2% of the risk by it in theory; a memory "
-        "of fewer than five steps would make Adam a sign method, which wastes data"
+        f"half-life in samples kept, down to {SHORTEST}: smaller batches gain up to 2% of the risk by it in theory; a "
+        "memory of fewer than five steps would make Adam a sign method, which wastes data"
     )
     return AdviceRow(
         "beta2", current.beta2, new_beta, low, high, reason, "T38; finding: small_batches; arXiv 2507.07101"

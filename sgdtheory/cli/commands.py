@@ -152,11 +152,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "add to a store the runs that its fit lacks",
             "extend-sweep runs --target-loss 0.03",
         ),
-        "fit-sweep": Entry(
-            "fit_sweep.FitSweepCommand",
-            "critical batch size from a store of runs, and what moves it",
-            "fit-sweep runs --plot critical.png",
-        ),
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
