@@ -89,7 +89,7 @@ def change_batch_size(
     rows = (
         rate,
         momentum,
-        second_moment_row(setup, new),
+        second_moment_row(setup, new, family),
         weight_decay_row(setup, new, rate),
         warmup_row(setup, new, momentum),
         decay_row(setup, new, data),
@@ -107,6 +107,8 @@ def _unknown(current: TrainingSetup, new: float, family: str, known: Evidence) -
     ]
     if known.remark:
         found.append(known.remark)
+    if family == "sgd" and current.beta2 is not None:
+        found.append("what β₂ is: SGD has none")
     if known.critical is None:
         found.append(
             "B*: measure it (fit, fit-grid or fit-curves), or give critical_batch_size; beyond it γ is another"

@@ -45,9 +45,9 @@ def learning_rate_row(current: TrainingSetup, new: float, family: str, known: Ev
     else:
         factor = factor_below(family, ratio)
         reason = f"γ* ∝ {LAWS[family].split(' ')[0]} while noise dominates; the range is that of theory up to B*"
-        if family == "sgd" and ratio > 1:
-            reason += "; beyond B* this γ may diverge"
         source = LAWS[family].split(" ", 1)[1].strip("()")
+    if family == "sgd" and ratio > 1 and (known.critical is None or new > known.critical.low):
+        reason += "; beyond B* this γ may diverge"
     if known.exponent is None and family != "sgd":
         factor = _with_language_models(factor, ratio)
         reason += ", widened to language models' B^−0.07 … B^0.73, beyond and below their best batch size"

@@ -32,9 +32,9 @@ def momentum_row(current: TrainingSetup, new: float, family: str) -> AdviceRow |
     return AdviceRow("beta1", current.beta1, scaled, low, high, reason, "T38, T39; arXiv 2205.10287")
 
 
-def second_moment_row(current: TrainingSetup, new: float) -> AdviceRow | None:
-    """β₂."""
-    if current.beta2 is None:
+def second_moment_row(current: TrainingSetup, new: float, family: str) -> AdviceRow | None:
+    """β₂; SGD has none."""
+    if current.beta2 is None or family == "sgd":
         return None
     scaled = current.beta2 ** (new / current.batch_size)
     low, high = sorted((scaled, current.beta2))

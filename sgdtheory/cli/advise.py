@@ -13,7 +13,7 @@ from rich.table import Table
 from sgdtheory.advice import AdviceRow, BatchSizeChange, change_batch_size
 from sgdtheory.cli.output import print_json, print_note, print_tables, print_text
 from sgdtheory.fits import LossGrid, fit_loss_grid, read_loss_grid
-from sgdtheory.logs import TrainingLog, read_logs
+from sgdtheory.logs import TrainingLog, loss_grid, read_logs
 
 SETTINGS = {  # flag → setting
     "batch_size": "batch_size",
@@ -55,7 +55,8 @@ class AdviseCommand:
     }
 
     file: Annotated[Path | None, tyro.conf.Positional] = None
-    """Training log with the settings, or CSV file of a grid: columns batch_size, samples, learning_rate and loss."""
+    """Training log with the settings now; or measurements: logs of runs at several batch sizes (a folder), or a CSV
+    file of a grid with columns batch_size, samples, learning_rate and loss."""
     new_batch_size: float
     """Batch size to change to, in the unit of the one now."""
     batch_size: float | None = None
@@ -85,30 +86,39 @@ class AdviseCommand:
 
     def run(self) -> None:
         """Advise and print."""
-        grid, current = self._file()
+        grid, current, said = self._file()
         current |= {name: getattr(self, flag) for flag, name in SETTINGS.items() if getattr(self, flag) is not None}
+        for flag in ("batch_size", "learning_rate"):
+            if flag not in current:
+                name = flag.replace("_", " ")
+                raise ValueError(f"the {name} now is not known: give --{flag.replace('_', '-')}")
         change = change_batch_size(current, self.new_batch_size, optimizer=self.optimizer, fit=grid, level=self.level)
+        if said:
+            print_note(said)
         if self.json:
             print_json(_json(change))
             return
         print_tables(_table(change))
         print_text("\n".join(f"{WORDS[row.name]}: {row.reason} [{row.source}]" for row in change.rows))
+        print_text("T…: THEORY.md; finding: FINDINGS.md")
         for unknown in change.unknown:
             print_note(f"not known: {unknown}")
 
-    def _file(self) -> tuple[LossGrid | None, dict[str, float]]:
-        """A grid, or the settings of a log's first run."""
+    def _file(self) -> tuple[LossGrid | None, dict[str, float], str]:
+        """A grid, or the settings of a log's first run, and what to say of it."""
         if self.file is None:
-            return None, {}
+            return None, {}, ""
         if _is_grid(self.file):
             columns: dict[str, Any] = {name: name for name in GRID}
-            return fit_loss_grid(read_loss_grid(self.file, **columns), level=self.level), {}
-        log = read_logs(self.file)[0]
-        found = settings_of(log)
-        print_note(
-            f"from {log.name or self.file.name}: {', '.join(f'{name} {value:g}' for name, value in found.items())}"
-        )
-        return None, found
+            return fit_loss_grid(read_loss_grid(self.file, **columns), level=self.level), {}, ""
+        logs = read_logs(self.file)
+        runs = [settings_of(log) for log in logs]
+        if len({run["batch_size"] for run in runs if "batch_size" in run}) > 1:
+            said = f"{len(runs)} runs at several batch sizes are taken as a grid, and the settings now from flags"
+            return fit_loss_grid(loss_grid(logs), level=self.level), {}, said
+        name = logs[0].name or self.file.name
+        said = ", ".join(f"{WORDS.get(each, 'batch size')} {value:g}" for each, value in runs[0].items())
+        return None, runs[0], f"from the log of {name}: {said or 'no settings'}"
 
 
 def _is_grid(path: Path) -> bool:
@@ -121,7 +131,8 @@ def _is_grid(path: Path) -> bool:
 
 def settings_of(log: TrainingLog) -> dict[str, float]:
     """What a log says of its run: the last batch size, the largest learning rate, its settings by their names."""
-    named = {"warmup": "warmup_steps", **{name: name for name in ("beta1", "beta2", "weight_decay", "num_steps")}}
+    same = "batch_size", "beta1", "beta2", "weight_decay", "num_steps"
+    named = {"warmup": "warmup_steps", **{name: name for name in same}}
     found = {named[name]: float(value) for name, value in log.settings.items() if name in named and value is not None}
     batches = log.batch_size[np.isfinite(log.batch_size)]
     if batches.size:

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 
@@ -39,5 +41,21 @@ def test_a_log_says_what_the_settings_are(run, tmp_path):
     assert found["rows"][0]["old"] == 1e-3
 
 
-def test_what_no_one_says_is_asked_for(fails):
-    assert "learning_rate" in fails("advise", "--new-batch-size", 256, "--batch-size", 64)
+def test_logs_at_several_batch_sizes_are_a_grid(run, tmp_path):
+    """Ends of runs on a law with γ* ∝ B^0.3, as logs; the settings come from flags."""
+    for number, (B, D, rate) in enumerate(
+        itertools.product((16, 64, 256), (2**16, 2**18, 2**20), 2.0 ** np.arange(-4, 3))
+    ):
+        loss = (2 + 30 * (D / (1 + B / 200)) ** -0.5) * (1 + 0.02 * np.log(rate / (B / 256) ** 0.3) ** 2)
+        rows = [f"{k},{loss * D / (B * k)},{rate * (D - B * k + B) / D},{B}" for k in (D // (2 * B), D // B)]
+        (tmp_path / f"run{number}.csv").write_text("\n".join(["step,loss,learning_rate,batch_size", *rows]))
+    found = strict_json(run(*FLAGS, tmp_path, "--json"))
+    assert found["rows"][0]["new"] == pytest.approx(3e-4 * 4**0.3, rel=0.05)
+
+
+def test_what_no_one_says_is_asked_for(fails, tmp_path):
+    asked = fails("advise", "--new-batch-size", 256, "--batch-size", 64)
+    assert asked == "sgdtheory: the learning rate now is not known: give --learning-rate\n"
+    path = tmp_path / "log.csv"
+    path.write_text("step,loss,learning_rate\n1,3,1e-3\n2,2.9,1e-3\n")
+    assert "the batch size now is not known: give --batch-size" in fails("advise", path, "--new-batch-size", 256)

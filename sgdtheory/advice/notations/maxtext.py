@@ -10,16 +10,15 @@ over, so that a stage has ⌈share/B⌉ steps. Schedules count steps: warm-up an
 import math
 from typing import Any
 
-import numpy as np
-
-from sgdtheory.advice.notations.notation import Notation, even_stages, one_rate
+from sgdtheory.advice.notations.notation import Notation, one_rate
 from sgdtheory.advice.ramped_run import RampedRun
+from sgdtheory.fits import even_stages
 
 
 def maxtext(run: RampedRun, num_devices: int = 1) -> Notation:
     """The nearest even ramp, and a schedule in the steps that it takes."""
     sizes = [size for _, size in run.stages]
-    found = even_stages(run, int(np.gcd.reduce(sizes)))
+    found = even_stages(sizes)
     if found is None:
         raise ValueError("stages must grow from the first batch size to the last for MaxText's ramp")
     start, increment, count = found

@@ -13,10 +13,9 @@ meant as W samples is written as W/B_last iterations there, whole ones, and `tra
 
 from typing import Any
 
-import numpy as np
-
-from sgdtheory.advice.notations.notation import Notation, even_stages, one_rate
+from sgdtheory.advice.notations.notation import Notation, one_rate
 from sgdtheory.advice.ramped_run import RampedRun
+from sgdtheory.fits import even_stages
 
 
 def megatron(run: RampedRun, sequence_length: int | None = None) -> Notation:
@@ -90,8 +89,7 @@ def _flags(settings: dict[str, Any]) -> str:
 
 def _even(run: RampedRun) -> tuple[list[tuple[int, int]], int, int, int]:
     """Stages of the even ramp, its start, increment and samples."""
-    sizes = [size for _, size in run.stages]
-    found = even_stages(run, int(np.gcd.reduce(sizes)))
+    found = even_stages([size for _, size in run.stages])
     if found is None:
         raise ValueError("stages must grow from the first batch size to the last for rampup_batch_size")
     start, increment, count = found

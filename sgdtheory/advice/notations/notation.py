@@ -31,14 +31,3 @@ def one_rate(run: RampedRun, trainer: str) -> tuple[str, ...]:
         return ()
     rates = ", ".join(f"{rate:.3g}" for rate in run.peak_learning_rates)
     return (f"{trainer} has one peak learning rate: the stages' own, {rates}, need a scheduler of yours",)
-
-
-def even_stages(run: RampedRun, unit: int) -> tuple[int, int, int] | None:
-    """(start, increment, number of increments) nearest to a ramp, sizes in multiples of `unit`; None: no growth."""
-    first, last = run.stages[0][1], run.stages[-1][1]
-    if last <= first or (last - first) % unit:
-        return None
-    whole = (last - first) // unit
-    counts = [count for count in range(1, whole + 1) if whole % count == 0]
-    count = min(counts, key=lambda each: abs(each - (len(run.stages) - 1)))
-    return first, (last - first) // count, count
