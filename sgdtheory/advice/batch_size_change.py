@@ -111,12 +111,20 @@ def _unknown(current: TrainingSetup, new: float, family: str, known: Evidence) -
         found.append("what β₂ is: SGD has none")
     if known.critical is None:
         found.append(
-            "B*: measure it (fit, fit-grid or fit-curves), or give critical_batch_size; beyond it γ is another"
+            "B*: measure it (fit, fit-grid or fit-curves) and give it, critical_batch_size= (--critical-batch-size); "
+            "beyond it γ is another"
         )
     elif max(new, current.batch_size) > known.critical.low:
-        found.append(
-            "how far γ may grow beyond B*: theory and language models differ there; try half and twice the advice"
-        )
+        found.append(_beyond(current, new, family))
     if family != "sgd" and known.exponent is None:
         found.append("whether your task follows theory's √B: three learning rates at the new batch size tell")
     return found
+
+
+def _beyond(current: TrainingSetup, new: float, family: str) -> str:
+    """What is not known where a batch size exceeds B*."""
+    begin = "how far γ may grow beyond B*"
+    if family == "sgd":
+        return f"{begin}: to the edge of stability, which momentum moves; try half and twice the advice"
+    ends = sorted((current.learning_rate, current.learning_rate * new / current.batch_size))
+    return f"{begin}: in theory up to like B, on language models not at all; try {ends[0]:.3g} … {ends[1]:.3g}"

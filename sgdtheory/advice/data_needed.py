@@ -31,7 +31,8 @@ def extra_data_row(current: TrainingSetup, new: float, family: str, known: Evide
         size = known.critical
         values = [_of_batch(old, new, each) for each in (size.value, size.low, size.high)]
         found = Estimate(values[0], min(values), max(values))
-        reason = f"steps a + b/B with B* = {size.value:.4g} ({size.low:.4g} … {size.high:.4g})"
+        ends = "" if size.low == size.high else f" ({size.low:.4g} … {size.high:.4g})"
+        reason = f"steps a + b/B with B* = {size.value:.4g}{ends}, {OVERHEAD:.0%} more data than the smallest batches"
         source = f"{known.source}; T13"
     else:
         found = _unknown(new / old)
