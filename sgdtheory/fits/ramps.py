@@ -75,6 +75,10 @@ class BatchRamp:
 def even_stages(batch_sizes: Sequence[int]) -> tuple[int, int, int] | None:
     """The ramp by equal increments with the same ends, and about as many stages.
 
+    >>> import sgdtheory as st
+    >>> st.fits.even_stages([256, 576, 1024])
+    (256, 384, 2)
+
     Args:
         batch_sizes: of the stages; increments are multiples of what divides all of them.
 

@@ -219,3 +219,20 @@ def test_a_fit_and_a_b_star_contradict():
     law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
     with pytest.raises(ValueError, match="give one of the two"):
         st.change_batch_size(SETUP | {"critical_batch_size": 300}, 128, fit=law)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "critical", "words"),
+    [
+        ("adam", None, "measure it"),
+        ("adam", 300.0, "try 0.0003 … 0.0048"),
+        ("sgd", 300.0, "try half and twice"),
+        ("sgd", 1e5, "what β₂ is"),
+    ],
+)
+def test_what_is_not_known_is_said(optimizer, critical, words):
+    setup = SETUP if critical is None else SETUP | {"critical_batch_size": critical}
+    change = st.change_batch_size(setup, 64 * 16, optimizer=optimizer)
+    assert any(words in each for each in change.unknown)
+    assert ("may diverge" in change["learning_rate"].reason) == (optimizer == "sgd" and critical == 300.0)
+    assert (optimizer == "adam") == any(row.name == "beta2" for row in change.rows)
