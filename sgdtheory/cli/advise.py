@@ -43,8 +43,9 @@ GRID = "batch_size", "samples", "learning_rate", "loss"
 class AdviseCommand:
     """What to change when the batch size changes: learning rate, β₁, β₂, weight decay, warm-up, decay and steps.
 
-    Samples are kept: half-lives, warm-up and decay. Each number has a range, a reason and a source; with a grid of
-    losses the learning rate follows the grid's own exponent; a training log says what the settings are now.
+    Samples are kept: half-lives, warm-up and decay. Each number has a range, a reason and a source. A training log says
+    what the settings are now. With runs at several batch sizes, as logs or as a grid (columns batch_size, samples,
+    learning_rate and loss), the learning rate follows their own exponent.
     """
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -55,8 +56,7 @@ class AdviseCommand:
     }
 
     file: Annotated[Path | None, tyro.conf.Positional] = None
-    """Training log with the settings now; or measurements: logs of runs at several batch sizes (a folder), or a CSV
-    file of a grid with columns batch_size, samples, learning_rate and loss."""
+    """Log with the settings now; or measurements: logs at several batch sizes (a folder), or a grid's CSV file."""
     new_batch_size: float
     """Batch size to change to, in the unit of the one now."""
     batch_size: float | None = None
