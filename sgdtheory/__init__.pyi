@@ -1,3 +1,4 @@
+from . import advice as advice
 from . import algorithms as algorithms
 from . import bounds as bounds
 from . import critical as critical
@@ -15,6 +16,7 @@ from . import simulation as simulation
 from . import sweep as sweep
 from . import testing as testing
 from . import training as training
+from .advice import change_batch_size as change_batch_size
 from .algorithms import SGD as SGD
 from .algorithms import WSD as WSD
 from .algorithms import AbstractAverage as AbstractAverage

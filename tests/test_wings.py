@@ -26,6 +26,7 @@ WINGS = (
     "data",
     "curves",
     "logs",
+    "advice",
     "explore",
     "cli",
 )

@@ -38,6 +38,7 @@ WINGS = (
     "data",
     "curves",
     "logs",
+    "advice",
     "explore",
 )
 HELP = "<!-- help of every command, at build -->"

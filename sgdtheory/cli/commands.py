@@ -102,6 +102,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
     },
     BRIEF: {
+        "advise": Entry(
+            "advise.AdviseCommand",
+            "what to change when the batch size changes, and why",
+            "advise --batch-size 64 --new-batch-size 256 --learning-rate 3e-4 --beta2 0.95 --weight-decay 0.1",
+        ),
         "forecast": Entry(
             "forecast.ForecastCommand",
             "final loss of a run under way, from its log",
@@ -137,15 +142,15 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "what a store of runs holds",
             "show-sweep runs --where width=32,64 --csv table.csv",
         ),
-        "extend-sweep": Entry(
-            "extend_sweep.ExtendSweepCommand",
-            "add to a store the runs that its fit lacks",
-            "extend-sweep runs --target-loss 0.03",
-        ),
         "fit-sweep": Entry(
             "fit_sweep.FitSweepCommand",
             "critical batch size from a store of runs, and what moves it",
             "fit-sweep runs --plot critical.png",
+        ),
+        "extend-sweep": Entry(
+            "extend_sweep.ExtendSweepCommand",
+            "add to a store the runs that its fit lacks",
+            "extend-sweep runs --target-loss 0.03",
         ),
     },
 }

@@ -45,6 +45,7 @@ from .power_product import PowerProduct as PowerProduct
 from .power_product import fit_power_product as fit_power_product
 from .ramps import BatchRamp as BatchRamp
 from .ramps import batch_ramp as batch_ramp
+from .ramps import even_stages as even_stages
 from .remarks import law_remarks as law_remarks
 from .run_plan import PlanRow as PlanRow
 from .run_plan import RunPlan as RunPlan

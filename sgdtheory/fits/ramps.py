@@ -16,6 +16,7 @@ losses on the way of one run: where each had a decay of the learning rate of its
 to average noise out before its end, and a ramp saves more than the laws promise.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,14 +68,30 @@ class BatchRamp:
         As `--rampup-batch-size` of older Megatron-LM and `model.rampup_batch_size` of NeMo read it, with the last batch
         size as the global one. None where batch sizes do not grow.
         """
-        first, last = round(self.batch_sizes[0]), round(self.batch_sizes[-1])
-        if self.batch_sizes.size == 1 or last <= first:
-            return None
-        unit = int(np.gcd.reduce(np.round(self.batch_sizes).astype(int)))  # increments are multiples of it too
-        whole = (last - first) // unit
-        stages = [count for count in range(1, whole + 1) if whole % count == 0]
-        count = min(stages, key=lambda each: abs(each - (self.batch_sizes.size - 1)))
-        return first, (last - first) // count, round(self.starts[-1])
+        found = even_stages(np.round(self.batch_sizes).astype(int).tolist())
+        return found and (found[0], found[1], round(self.starts[-1]))
+
+
+def even_stages(batch_sizes: Sequence[int]) -> tuple[int, int, int] | None:
+    """The ramp by equal increments with the same ends, and about as many stages.
+
+    >>> import sgdtheory as st
+    >>> st.fits.even_stages([256, 576, 1024])
+    (256, 384, 2)
+
+    Args:
+        batch_sizes: of the stages; increments are multiples of what divides all of them.
+
+    Returns:
+        (start, increment, number of increments); None where batch sizes do not grow from the first to the last.
+    """
+    first, last = batch_sizes[0], batch_sizes[-1]
+    if last <= first:
+        return None
+    whole = (last - first) // math.gcd(*batch_sizes)
+    counts = [count for count in range(1, whole + 1) if whole % count == 0]
+    count = min(counts, key=lambda each: abs(each - (len(batch_sizes) - 1)))
+    return first, (last - first) // count, count
 
 
 def batch_ramp(laws: Sequence[StepsLaw], *, num_samples: float | None = None, multiple: int = 1) -> BatchRamp:

@@ -122,14 +122,15 @@ def test_reader_that_has_seen_enough(arguments):
         ),
         (
             ("plan", "a.csv", "--devices", "1.5"),
-            "--devices must be a whole number, got 1.5 (see sgdtheory plan --help)",
+            "--devices must be whole numbers, got 1.5 (see sgdtheory plan --help)",
         ),
         (
             ("fit", "--overhead", "x"),
             "--overhead must be a share such as 0.2 or 20%, got x (see sgdtheory fit --help)",
         ),
         (("fit", "--level"), "Missing value for argument '--level'. Expected 1 values (see sgdtheory fit --help)"),
-        (("plan", "a.csv", "b.csv"), "Unrecognized options: b.csv (see sgdtheory plan --help)"),
+        (("plan", "a.csv", "b.csv"), "cannot read a.csv: No such file or directory"),
+        (("forecast", "a.csv", "b.csv"), "Unrecognized options: b.csv (see sgdtheory forecast --help)"),
         (("fit", "--xyzzy", "1"), "--xyzzy is not a flag of sgdtheory fit (see sgdtheory fit --help)"),
         (
             ("train", "--batchsize=3"),

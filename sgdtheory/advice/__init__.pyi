@@ -1,0 +1,15 @@
+from .batch_size_change import BatchSizeChange as BatchSizeChange
+from .batch_size_change import change_batch_size as change_batch_size
+from .best_rates import factor_at as factor_at
+from .notations.maxtext import maxtext as maxtext
+from .notations.megatron import megatron as megatron
+from .notations.megatron import megatron_bridge as megatron_bridge
+from .notations.megatron import megatron_rampup as megatron_rampup
+from .notations.notation import Notation as Notation
+from .notations.olmo_core import olmo_core as olmo_core
+from .notations.staged import hugging_face as hugging_face
+from .notations.staged import torchtitan as torchtitan
+from .ramped_run import RampedRun as RampedRun
+from .row import AdviceRow as AdviceRow
+from .row import Estimate as Estimate
+from .setup import TrainingSetup as TrainingSetup

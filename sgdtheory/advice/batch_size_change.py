@@ -1,0 +1,130 @@
+"""`change_batch_size`: what to do to the settings of a run when its batch size changes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sgdtheory._common.arguments import checked_name, positive_number, share_between_0_and_1
+from sgdtheory.advice.data_needed import extra_data_row
+from sgdtheory.advice.evidence import Evidence, Fit, evidence
+from sgdtheory.advice.learning_rate import FAMILIES, learning_rate_row
+from sgdtheory.advice.lengths import decay_row, num_steps_row, warmup_row
+from sgdtheory.advice.memories import momentum_row, second_moment_row, weight_decay_row
+from sgdtheory.advice.row import AdviceRow
+from sgdtheory.advice.setup import TrainingSetup
+
+
+@dataclass(frozen=True)
+class BatchSizeChange:
+    """What to set; made by `change_batch_size`.
+
+    Attributes:
+        current: the settings before.
+        new_batch_size: B'.
+        optimizer: name.
+        rows: an `AdviceRow` for each setting that is known, and the extra data.
+        unknown: what neither theory nor the fit tells, a sentence each.
+    """
+
+    current: TrainingSetup
+    new_batch_size: float
+    optimizer: str
+    rows: tuple[AdviceRow, ...]
+    unknown: tuple[str, ...]
+
+    def __getitem__(self, name: str) -> AdviceRow:
+        """The row of a setting, or of "extra_data"."""
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(name)
+
+    @property
+    def settings(self) -> TrainingSetup:
+        """The settings after the change."""
+        values = {row.name: row.new for row in self.rows if row.name != "extra_data"}
+        return replace(self.current, batch_size=self.new_batch_size, **values)
+
+
+def change_batch_size(
+    current: TrainingSetup | Mapping[str, Any],
+    new_batch_size: float,
+    *,
+    optimizer: str = "sgd",
+    fit: Fit | None = None,
+    level: float = 0.95,
+) -> BatchSizeChange:
+    """What to do to γ, β₁, β₂, weight decay, warm-up, decay and steps when the batch size changes, up or down.
+
+    Samples are what is kept: the half-lives of β₁ and β₂, the time-scale of weight decay, warm-up and decay. γ follows
+    γ*(B) at a fixed number of samples: ∝ B for SGD, ∝ √B for signs, Adam and Muon while noise dominates, with a range
+    computed over problems of theory (`sgdtheory.advice.best_rates`), or the exponent of a grid of losses.
+
+    >>> import sgdtheory as st
+    >>> current = {"batch_size": 64, "learning_rate": 3e-4, "beta2": 0.95, "weight_decay": 0.1, "warmup_steps": 2000}
+    >>> change = st.change_batch_size(current, 256, optimizer="adam")
+    >>> {row.name: round(row.new, 5) for row in change.rows}
+    {'learning_rate': 0.0006, 'beta2': 0.81451, 'weight_decay': 0.2, 'warmup_steps': 500.0, 'extra_data': 0.0}
+
+    Args:
+        current: the settings as they are, `st.advice.TrainingSetup` or a mapping with its names.
+        new_batch_size: B' > 0, in the unit of the current one.
+        optimizer: "sgd", "momentum", "adam", "adamw", "sign", "signum", "lion" or "muon".
+        fit: what was measured. LossGrid: its exponent of γ* and B*; StepsLaw or CurvesFit: B* (curves need num_steps).
+        level: of the intervals that a fit gives.
+
+    Returns:
+        BatchSizeChange.
+
+    Raises:
+        ValueError: an argument outside its range, an unknown name, or a fit that does not tell B*.
+    """
+    setup = TrainingSetup.of(current)
+    new = positive_number("new_batch_size", new_batch_size)
+    family = FAMILIES[checked_name("optimizer", optimizer, FAMILIES)]
+    known = evidence(setup, fit, share_between_0_and_1("level", level))
+    rate = learning_rate_row(setup, new, family, known)
+    momentum = momentum_row(setup, new, family)
+    data = extra_data_row(setup, new, family, known)
+    rows = (
+        rate,
+        momentum,
+        second_moment_row(setup, new, family),
+        weight_decay_row(setup, new, rate),
+        warmup_row(setup, new, momentum),
+        decay_row(setup, new, data),
+        num_steps_row(setup, new, data),
+        data,
+    )
+    unknown = tuple(_unknown(setup, new, family, known))
+    return BatchSizeChange(setup, new, optimizer, tuple(row for row in rows if row is not None), unknown)
+
+
+def _unknown(current: TrainingSetup, new: float, family: str, known: Evidence) -> list[str]:
+    """What the advice does not rest on."""
+    found = [
+        "that the current learning rate is the best one for its batch size: the advice moves it, and keeps its error"
+    ]
+    if known.remark:
+        found.append(known.remark)
+    if family == "sgd" and current.beta2 is not None:
+        found.append("what β₂ is: SGD has none")
+    if known.critical is None:
+        found.append(
+            "B*: measure it (fit, fit-grid or fit-curves) and give it, critical_batch_size= (--critical-batch-size); "
+            "beyond it γ is another"
+        )
+    elif max(new, current.batch_size) > known.critical.low:
+        found.append(_beyond(current, new, family))
+    if family != "sgd" and known.exponent is None:
+        found.append("whether your task follows theory's √B: three learning rates at the new batch size tell")
+    return found
+
+
+def _beyond(current: TrainingSetup, new: float, family: str) -> str:
+    """What is not known where a batch size exceeds B*."""
+    begin = "how far γ may grow beyond B*"
+    if family == "sgd":
+        return f"{begin}: to the edge of stability, which momentum moves; try half and twice the advice"
+    ends = sorted((current.learning_rate, current.learning_rate * new / current.batch_size))
+    return f"{begin}: in theory up to like B, on language models not at all; try {ends[0]:.3g} … {ends[1]:.3g}"

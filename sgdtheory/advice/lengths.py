@@ -1,0 +1,45 @@
+"""Warm-up, decay and number of steps after a change of batch size: samples kept."""
+
+from sgdtheory.advice.row import AdviceRow
+from sgdtheory.advice.setup import TrainingSetup
+
+
+def warmup_row(current: TrainingSetup, new: float, momentum: AdviceRow | None) -> AdviceRow | None:
+    """Steps of warm-up."""
+    if current.warmup_steps is None:
+        return None
+    steps = current.warmup_steps * current.batch_size / new
+    memory = 1 / (1 - momentum.new) if momentum else 1.0
+    low = min(steps, memory)
+    high = max(steps, current.warmup_steps)
+    reason = (
+        f"samples kept; regression needs no more than some {memory:.2g} steps (memory of the momentum): what networks "
+        "need of it is stability, which no B* tells"
+    )
+    return AdviceRow(
+        "warmup_steps", current.warmup_steps, steps, low, high, reason, "arXiv 1706.02677; finding: schedules"
+    )
+
+
+def decay_row(current: TrainingSetup, new: float, data: AdviceRow) -> AdviceRow | None:
+    """Steps of decay, a share of the run as before."""
+    if current.decay_steps is None:
+        return None
+    reason = "the same share of the run: it averages out noise of the last samples, whatever the batch size"
+    return AdviceRow(
+        "decay_steps", *_stretched(current.decay_steps, current, new, data), reason, "T28; finding: schedules"
+    )
+
+
+def num_steps_row(current: TrainingSetup, new: float, data: AdviceRow) -> AdviceRow | None:
+    """Steps of the run, for the same loss."""
+    if current.num_steps is None:
+        return None
+    reason = "for the same loss: the same data, and what B* says is needed beyond"
+    return AdviceRow("num_steps", *_stretched(current.num_steps, current, new, data), reason, data.source)
+
+
+def _stretched(steps: float, current: TrainingSetup, new: float, data: AdviceRow) -> tuple[float, float, float, float]:
+    """Old, new, low and high."""
+    same = steps * current.batch_size / new
+    return steps, same * (1 + data.new), same * (1 + data.low), same * (1 + data.high)

@@ -1,0 +1,1 @@
+"""Batch ramps as trainers write them, one file a trainer."""

@@ -1,0 +1,164 @@
+"""A run whose batch size changes in stages, with learning rate, warm-up and decay as functions of samples.
+
+Schedules that count steps move when a ramp changes how many samples a step takes: with Megatron-Bridge's conversion of
+iterations into samples at the last batch size a WSD decay stops half-way (its issue #2609). Here all is planned in
+samples, and the steps are those that the trainer's loop will take:
+
+    D ← 0;  while D < num_samples:  D ← D + B(D),   B(D) the stage with the last start ≤ D.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sgdtheory._common.arguments import positive_number, single_number, whole_number
+from sgdtheory.fits import BatchRamp
+
+
+@dataclass(frozen=True)
+class RampedRun:
+    """A run with a batch ramp, planned in samples.
+
+    >>> import sgdtheory as st
+    >>> run = st.advice.RampedRun(((0, 8), (80, 16)), num_samples=1600, learning_rate=1.0, exponent=0.5,
+    ...     warmup_samples=80, decay_samples=320)
+    >>> run.num_steps, run.warmup_steps, run.decay_start_step
+    (105, 10, 85)
+    >>> run.peak_learning_rates.round(3)
+    array([0.707, 1.   ])
+
+    Attributes:
+        stages: (start in samples, batch size) of each stage; the first start is 0.
+        num_samples: of the run, at least; the last step may pass it.
+        learning_rate: γ at its peak with the last batch size.
+        exponent: p of γ ∝ B^p along the ramp (`change_batch_size` says which); 0 keeps γ.
+        warmup_samples: in which γ rises from 0, linearly in samples.
+        decay_samples: the last ones, in which γ falls to 0, linearly in samples.
+
+    Raises:
+        ValueError: stages out of order, or numbers outside their range.
+    """
+
+    stages: tuple[tuple[int, int], ...]
+    num_samples: int
+    learning_rate: float
+    exponent: float = 0.5
+    warmup_samples: int = 0
+    decay_samples: int = 0
+
+    def __post_init__(self) -> None:
+        stages = tuple(
+            (whole_number("stages", start, 0), whole_number("stages", size, 1)) for start, size in self.stages
+        )
+        starts = [start for start, _ in stages]
+        if not stages or starts[0] != 0 or starts != sorted(set(starts)):
+            raise ValueError(f"stages must begin at 0 and have growing starts, got {starts}")
+        object.__setattr__(self, "stages", stages)
+        object.__setattr__(self, "num_samples", whole_number("num_samples", self.num_samples, starts[-1] + 1))
+        object.__setattr__(self, "learning_rate", positive_number("learning_rate", self.learning_rate))
+        object.__setattr__(self, "exponent", single_number("exponent", self.exponent))
+        for name in ("warmup_samples", "decay_samples"):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), 0))
+        if self.warmup_samples + self.decay_samples > self.num_samples:
+            raise ValueError(
+                f"warmup_samples and decay_samples must fit into num_samples = {self.num_samples}, "
+                f"got {self.warmup_samples} and {self.decay_samples}"
+            )
+
+    @classmethod
+    def of_ramp(cls, ramp: BatchRamp, *, learning_rate: float, **other: float) -> "RampedRun":
+        """The run of `st.batch_ramp`, with its number of samples.
+
+        Args:
+            ramp: from laws of steps to several targets.
+            learning_rate, other: as above.
+        """
+        starts = np.round(ramp.starts).astype(int).tolist()
+        sizes = np.round(ramp.batch_sizes).astype(int).tolist()
+        merged = [pair for k, pair in enumerate(zip(starts, sizes, strict=True)) if k == 0 or sizes[k - 1] != pair[1]]
+        return cls(tuple(merged), num_samples=round(ramp.samples), learning_rate=learning_rate, **other)  # pyright: ignore[reportArgumentType]
+
+    # ------------------------------------------------------------------ steps
+
+    @cached_property
+    def stage_ends(self) -> tuple[tuple[int, int], ...]:
+        """(steps, samples) done when each stage ends, as the loop takes them: a stage ends with a whole step."""
+        ends = []
+        steps = samples = 0
+        limits = [start for start, _ in self.stages[1:]] + [self.num_samples]
+        for (_, size), limit in zip(self.stages, limits, strict=True):
+            taken = max(0, math.ceil((limit - samples) / size))
+            steps += taken
+            samples += taken * size
+            ends.append((steps, samples))
+        return tuple(ends)
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of the run."""
+        return self.stage_ends[-1][0]
+
+    def steps_at(self, samples: float) -> int:
+        """The fewest steps after which at least so many samples are seen."""
+        steps = seen = 0
+        for (_, size), (end, end_samples) in zip(self.stages, self.stage_ends, strict=True):
+            if samples <= end_samples:
+                return steps + max(0, math.ceil((samples - seen) / size))
+            steps, seen = end, end_samples
+        return steps
+
+    def samples_at(self, step: int) -> int:
+        """Samples seen after `step` steps."""
+        steps = seen = 0
+        for (_, size), (end, end_samples) in zip(self.stages, self.stage_ends, strict=True):
+            if step <= end:
+                return seen + (step - steps) * size
+            steps, seen = end, end_samples
+        return seen
+
+    @property
+    def warmup_steps(self) -> int:
+        """Steps of warm-up."""
+        return self.steps_at(self.warmup_samples)
+
+    @property
+    def decay_start_step(self) -> int:
+        """The step with which the decay begins: `decay_samples` before the end."""
+        return self.steps_at(self.num_samples - self.decay_samples)
+
+    @property
+    def decay_steps(self) -> int:
+        """Steps of decay."""
+        return self.num_steps - self.decay_start_step
+
+    # ------------------------------------------------------------------ learning rate
+
+    @property
+    def peak_learning_rates(self) -> np.ndarray:
+        """(k,) of the stages: γ (B/B_last)^p."""
+        sizes = np.array([size for _, size in self.stages])
+        return self.learning_rate * (sizes / sizes[-1]) ** self.exponent
+
+    def at(self, samples: ArrayLike) -> np.ndarray:
+        """γ of a step that begins after `samples` samples: the stage's peak, times warm-up and decay."""
+        seen = np.asarray(samples, float)
+        stage = np.searchsorted([start for start, _ in self.stages], seen, side="right") - 1
+        rise = np.minimum(1.0, seen / self.warmup_samples) if self.warmup_samples else 1.0
+        left = np.maximum(0.0, self.num_samples - seen)
+        fall = np.minimum(1.0, left / self.decay_samples) if self.decay_samples else 1.0
+        return self.peak_learning_rates[stage] * rise * fall
+
+    def with_stages(self, stages: Sequence[tuple[int, int]]) -> "RampedRun":
+        """The same run along another ramp."""
+        return RampedRun(
+            tuple(stages),
+            self.num_samples,
+            self.learning_rate,
+            self.exponent,
+            self.warmup_samples,
+            self.decay_samples,
+        )

@@ -1,0 +1,173 @@
+"""`sgdtheory advise`: what to do to the settings of a run when its batch size changes, and why."""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import tyro
+from rich.markup import escape
+from rich.table import Table
+
+from sgdtheory.advice import AdviceRow, BatchSizeChange, change_batch_size
+from sgdtheory.cli.output import print_json, print_note, print_tables, print_text
+from sgdtheory.fits import LossGrid, fit_loss_grid, read_loss_grid
+from sgdtheory.logs import TrainingLog, loss_grid, read_logs
+
+SETTINGS = {  # flag → setting
+    "batch_size": "batch_size",
+    "learning_rate": "learning_rate",
+    "beta1": "beta1",
+    "beta2": "beta2",
+    "weight_decay": "weight_decay",
+    "warmup": "warmup_steps",
+    "decay": "decay_steps",
+    "num_steps": "num_steps",
+    "critical_batch_size": "critical_batch_size",
+}
+WORDS = {
+    "learning_rate": "learning rate",
+    "beta1": "β₁",
+    "beta2": "β₂",
+    "weight_decay": "weight decay",
+    "warmup_steps": "warm-up, steps",
+    "decay_steps": "decay, steps",
+    "num_steps": "steps",
+    "extra_data": "extra data",
+}
+GRID = "batch_size", "samples", "learning_rate", "loss"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdviseCommand:
+    """What to change when the batch size changes: learning rate, β₁, β₂, weight decay, warm-up, decay and steps.
+
+    Samples are kept: half-lives, warm-up and decay. Each number has a range, a reason and a source. A training log says
+    what the settings are now. With runs at several batch sizes, as logs or as a grid (columns batch_size, samples,
+    learning_rate and loss), the learning rate follows their own exponent.
+    """
+
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "change": ("new_batch_size", "optimizer"),
+        "settings now": tuple(SETTINGS),
+        "measurements": ("file", "level"),
+        "output": ("json",),
+    }
+
+    file: Annotated[Path | None, tyro.conf.Positional] = None
+    """Log with the settings now; or measurements: logs at several batch sizes (a folder), or a grid's CSV file."""
+    new_batch_size: float
+    """Batch size to change to, in the unit of the one now."""
+    batch_size: float | None = None
+    """Batch size now, over all devices and accumulated micro batches; by default the log's."""
+    learning_rate: float | None = None
+    """Learning rate now, at its peak; by default the log's."""
+    optimizer: Literal["sgd", "momentum", "adam", "adamw", "sign", "signum", "lion", "muon"] = "adam"
+    """What takes the steps."""
+    beta1: float | None = None
+    """Of Adam; the momentum of others."""
+    beta2: float | None = None
+    """Of Adam."""
+    weight_decay: float | None = None
+    """Decoupled, as AdamW's."""
+    warmup: float | None = None
+    """Steps of warm-up."""
+    decay: float | None = None
+    """Steps of decay."""
+    num_steps: float | None = None
+    """Steps of the run."""
+    critical_batch_size: float | None = None
+    """B*, with which a run needs 20% more data than with small batches, if you know it."""
+    level: float = 0.95
+    """Level of the intervals from a grid."""
+    json: bool = False
+    """Print JSON."""
+
+    def run(self) -> None:
+        """Advise and print."""
+        grid, current, said = self._file()
+        current |= {name: getattr(self, flag) for flag, name in SETTINGS.items() if getattr(self, flag) is not None}
+        for flag in ("batch_size", "learning_rate"):
+            if flag not in current:
+                name = flag.replace("_", " ")
+                raise ValueError(f"the {name} now is not known: give --{flag.replace('_', '-')}")
+        change = change_batch_size(current, self.new_batch_size, optimizer=self.optimizer, fit=grid, level=self.level)
+        if said:
+            print_note(said)
+        if self.json:
+            print_json(_json(change))
+            return
+        print_tables(_table(change))
+        print_text("\n".join(f"{WORDS[row.name]}: {row.reason} [{row.source}]" for row in change.rows))
+        print_text("T…: THEORY.md; finding: FINDINGS.md")
+        for unknown in change.unknown:
+            print_note(f"not known: {unknown}")
+
+    def _file(self) -> tuple[LossGrid | None, dict[str, float], str]:
+        """A grid, or the settings of a log's first run, and what to say of it."""
+        if self.file is None:
+            return None, {}, ""
+        if _is_grid(self.file):
+            columns: dict[str, Any] = {name: name for name in GRID}
+            return fit_loss_grid(read_loss_grid(self.file, **columns), level=self.level), {}, ""
+        logs = read_logs(self.file)
+        runs = [settings_of(log) for log in logs]
+        if len({run["batch_size"] for run in runs if "batch_size" in run}) > 1:
+            said = f"{len(runs)} runs at several batch sizes are taken as a grid, and the settings now from flags"
+            return fit_loss_grid(loss_grid(logs), level=self.level), {}, said
+        name = logs[0].name or self.file.name
+        said = ", ".join(f"{WORDS.get(each, 'batch size')} {value:g}" for each, value in runs[0].items())
+        return None, runs[0], f"from the log of {name}: {said or 'no settings'}"
+
+
+def _is_grid(path: Path) -> bool:
+    """Whether the first line names the columns of a grid."""
+    if not path.is_file():
+        return False
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        return set(GRID) <= set(next(csv.reader(file), []))
+
+
+def settings_of(log: TrainingLog) -> dict[str, float]:
+    """What a log says of its run: the last batch size, the largest learning rate, its settings by their names."""
+    same = "batch_size", "beta1", "beta2", "weight_decay", "num_steps"
+    named = {"warmup": "warmup_steps", **{name: name for name in same}}
+    found = {named[name]: float(value) for name, value in log.settings.items() if name in named and value is not None}
+    batches = log.batch_size[np.isfinite(log.batch_size)]
+    if batches.size:
+        found["batch_size"] = float(batches[-1])
+    rates = log.learning_rate[np.isfinite(log.learning_rate)]
+    if rates.size:
+        found["learning_rate"] = float(rates.max())
+    return found
+
+
+def _table(change: BatchSizeChange) -> Table:
+    """Numbers first; the reasons stand below."""
+    title = f"{change.optimizer}: batch size {change.current.batch_size:g} → {change.new_batch_size:g}"
+    table = Table(title=escape(title))
+    table.add_column("setting")
+    for name in ("now", "new", "range"):
+        table.add_column(name, justify="right")
+    for row in change.rows:
+        table.add_row(WORDS[row.name], *_cells(row))
+    return table
+
+
+def _cells(row: AdviceRow) -> tuple[str, str, str]:
+    if row.name == "extra_data":
+        return "", f"{row.new:+.1%}", f"{row.low:+.1%} … {row.high:+.1%}"
+    if row.name.endswith("steps"):
+        return f"{row.old:,.0f}", f"{row.new:,.0f}", f"{row.low:,.0f} … {row.high:,.0f}"
+    return f"{row.old:.4g}", f"{row.new:.4g}", f"{row.low:.4g} … {row.high:.4g}"
+
+
+def _json(change: BatchSizeChange) -> dict[str, Any]:
+    return {
+        "optimizer": change.optimizer,
+        "batch_size": change.current.batch_size,
+        "new_batch_size": change.new_batch_size,
+        "rows": [row._asdict() for row in change.rows],
+        "unknown": list(change.unknown),
+    }

@@ -1,0 +1,238 @@
+"""Advice against what it is to keep, and against exact risks."""
+
+import json
+from dataclasses import replace
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+import sgdtheory as st
+from sgdtheory.advice.data_needed import noise_factor
+
+SETUP = {
+    "batch_size": 64,
+    "learning_rate": 3e-4,
+    "beta1": 0.9,
+    "beta2": 0.95,
+    "weight_decay": 0.1,
+    "warmup_steps": 2000,
+    "decay_steps": 10_000,
+    "num_steps": 50_000,
+}
+FACTORS = [1 / 16, 1 / 4, 1.0, 2.0, 16.0]
+
+
+def memory_of(samples, batch, beta):
+    """Weight, in an average that forgets by β a step, of what is older than `samples`, by a loop."""
+    weight = 1.0
+    for _ in range(round(samples / batch)):
+        weight *= beta
+    return weight
+
+
+@pytest.mark.parametrize("factor", FACTORS)
+@pytest.mark.parametrize("optimizer", ["adam", "sign", "muon"])
+def test_samples_are_kept(factor, optimizer):
+    change = st.change_batch_size(SETUP, 64 * factor, optimizer=optimizer)
+    new = change.settings
+    for beta in ("beta1", "beta2")[: 2 if factor < 4 else 1]:
+        kept = memory_of(64 * 16, 64, SETUP[beta])
+        assert memory_of(64 * 16, new.batch_size, getattr(new, beta)) == pytest.approx(kept, rel=1e-9)
+    shrink = [
+        rate * decay / batch
+        for rate, decay, batch in (
+            (SETUP["learning_rate"], SETUP["weight_decay"], 64),
+            (new.learning_rate, new.weight_decay, new.batch_size),
+        )
+    ]  # by which weights decay in a sample
+    assert shrink[0] == pytest.approx(shrink[1])
+    for name in ("warmup_steps", "decay_steps", "num_steps"):
+        assert getattr(new, name) * new.batch_size == pytest.approx(SETUP[name] * 64)
+    assert new.learning_rate == pytest.approx(3e-4 * factor**0.5)
+
+
+@pytest.mark.parametrize("factor", FACTORS)
+@pytest.mark.parametrize("critical", [None, 10.0, 300.0, 1e5])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "sign", "muon"])
+def test_a_range_holds_its_number(factor, critical, optimizer):
+    setup = SETUP if critical is None else SETUP | {"critical_batch_size": critical}
+    change = st.change_batch_size(setup, 64 * factor, optimizer=optimizer)
+    for row in change.rows:
+        assert row.low <= row.new * (1 + 1e-12) + 1e-12
+        assert row.new <= row.high * (1 + 1e-12) + 1e-12
+        assert row.reason
+        assert row.source
+    if factor == 1:
+        assert all(row.new == pytest.approx(row.old) for row in change.rows)
+
+
+def test_the_memory_of_v_is_not_cut_below_what_adam_needs():
+    """β₂ = 0.8 at 16 times the batch, where 0.44 would keep the half-life: less risk, tuned; and a lower one stays."""
+    advised = st.change_batch_size(SETUP, 64 * 16, optimizer="adam")
+    assert (advised["beta2"].new, advised["beta2"].low) == (0.8, pytest.approx(0.95**16))
+    assert st.change_batch_size(SETUP | {"beta2": 0.7}, 64 * 16, optimizer="adam")["beta2"].new == 0.7
+    risks = []
+    for beta2 in (0.8, 0.95**16):
+        method = st.Adam(advised["beta1"].new, beta2)
+        algorithm = st.Algorithm(method, schedule=st.Linear(), average=st.LastIterate())
+        problem = st.PowerLaw(2.0, 1.5)
+        risks.append(st.optimal_learning_rate(problem, batch_size=64, num_samples=1e5, algorithm=algorithm).risk)
+    assert risks[0] < 0.99 * risks[1]
+
+
+def test_there_and_back():
+    """With B* known the median over problems is the same way back; memories are so too."""
+    there = st.change_batch_size(SETUP | {"critical_batch_size": 300}, 128, optimizer="adam").settings
+    back = st.change_batch_size(there, 64, optimizer="adam").settings
+    for name, value in SETUP.items():
+        assert getattr(back, name) == pytest.approx(value, rel=1e-9)
+
+
+def test_sgd_keeps_its_momentum_and_its_rate_stops_at_b_star():
+    changes = [
+        st.change_batch_size(SETUP | {"critical_batch_size": size}, 1024, optimizer="momentum").settings
+        for size in (1e6, 300, 10)
+    ]
+    rates = [each.learning_rate / 3e-4 for each in changes]
+    assert {each.beta1 for each in changes} == {0.9}
+    assert rates[0] == pytest.approx(16, rel=0.01)
+    assert rates[0] > 3 * rates[1] > 3 * rates[2] > 3
+
+
+@pytest.mark.parametrize("number", [0, 2, 6, 12])
+def test_the_best_rates_that_are_carried(number):
+    """By minimizing the risk over γ directly, without the search that made them."""
+    text = (files("sgdtheory.advice") / "data" / "best_rates.json").read_text()
+    each = json.loads(text)[number]
+    method = {"sgd": st.SGD(), "sign": st.SignSGD(), "adam": st.Adam(0.9, 0.95)}[each["optimizer"]]
+    algorithm = st.Algorithm(method, schedule=st.Linear(), average=st.LastIterate())
+    problem = st.PowerLaw(each["capacity"], each["source"])
+    for batch, rate in list(zip(each["batch_sizes"], each["learning_rates"], strict=True))[1:4:2]:
+
+        def risk(log_rate, batch=batch):
+            at = {"batch_size": batch, "num_samples": each["num_samples"], "algorithm": algorithm}
+            return float(st.excess_risk(problem, learning_rate=np.exp(log_rate), **at).total)
+
+        near = np.log(rate)
+        found = minimize_scalar(risk, bounds=(near - 0.4, near + 0.4), method="bounded", options={"xatol": 1e-4})
+        assert found.x == pytest.approx(near, abs=0.02)
+        assert risk(near) <= found.fun * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam"])
+@pytest.mark.parametrize(("old", "new"), [(4, 64), (64, 4)])
+def test_the_advised_setting_is_near_the_best_and_others_are_not(name, old, new):
+    """γ kept, √B for SGD and B for Adam are the controls. B* is 100 and 400: SGD's rate stops within the change."""
+    problem = st.PowerLaw(1.5, 2.0)
+    betas = {"beta1": 0.9, "beta2": 0.95} if name == "adam" else {}
+
+    def algorithm(setup):
+        method = st.Adam(setup.beta1, setup.beta2) if name == "adam" else st.SGD()
+        return st.Algorithm(method, schedule=st.Linear(), average=st.LastIterate())
+
+    critical = {"sgd": 100, "adam": 400}[name]
+    start = st.advice.TrainingSetup(batch_size=old, learning_rate=1.0, critical_batch_size=critical, **betas)
+    best = st.optimal_learning_rate(problem, batch_size=old, num_samples=1e5, algorithm=algorithm(start))
+    rate = float(best.learning_rate)
+    advised = st.change_batch_size(replace(start, learning_rate=rate), new, optimizer=name).settings
+    at = {"batch_size": new, "num_samples": 1e5, "algorithm": algorithm(advised)}
+    least = float(st.optimal_learning_rate(problem, **at).risk)
+
+    def loss(rate):
+        return float(st.excess_risk(problem, learning_rate=rate, **at).total) / least - 1
+
+    assert loss(advised.learning_rate) < 0.02
+    assert loss(rate) > 1
+    assert loss(rate * (new / old) ** {"sgd": 0.5, "adam": 1.0}[name]) > 0.3
+
+
+def test_is_64_worse_than_32():
+    """Data to the target by the law itself; the interval holds the truth, and is that of b/a."""
+    batches = 2.0 ** np.arange(3, 12)
+    random = np.random.default_rng(3)
+    law = st.fit_steps_law(batches, (1000 + 4e5 / batches) * np.exp(0.01 * random.standard_normal(9)))
+    change = st.change_batch_size(SETUP | {"batch_size": 32}, 64, optimizer="adam", fit=law)
+    row = change["extra_data"]
+    assert row.new == pytest.approx(64 * law.predict(64) / (32 * law.predict(32)) - 1)
+    assert row.low < 464 / 432 - 1 < row.high
+    assert row.high - row.low < 0.03
+    assert change["num_steps"].new == pytest.approx(50_000 * law.predict(64) / law.predict(32))
+
+
+def test_a_grid_tells_the_exponent():
+    B, D, rate = np.meshgrid(2.0 ** np.arange(4, 11), 2.0 ** np.arange(16, 23), 2.0 ** np.arange(-6, 3))
+    best = 2 + 30 * (D / (1 + B / 200)) ** -0.5
+    loss = best * (1 + 0.02 * np.log(rate / (B / 256) ** 0.3) ** 2)
+    columns = {"batch_size": B, "samples": D, "learning_rate": rate, "loss": loss}
+    grid = st.fit_loss_grid({name: column.ravel() for name, column in columns.items()}, targets=2.05)
+    change = st.change_batch_size(SETUP, 256, optimizer="adam", fit=grid)
+    assert change["learning_rate"].new == pytest.approx(3e-4 * 4**0.3, rel=0.01)
+    assert change["learning_rate"].high < 3e-4 * 4**0.5  # √B is refused
+    assert change["extra_data"].new == pytest.approx(456 / 264 - 1, rel=0.01)
+
+
+def test_curves_tell_b_star(monkeypatch):
+    """The wiring: B* at the run's data, and its interval."""
+    fit = object.__new__(st.curves.CurvesFit)
+    found = st.curves.CurvesCriticalBatchSize(None, np.array([300.0]), np.array([[200.0, 500.0]]), None, 1.0, "")
+    asked = []
+    monkeypatch.setattr(st.curves.CurvesFit, "knows_batch_size", True)
+    monkeypatch.setattr(st.curves.CurvesFit, "critical_batch_size", lambda self, num: asked.append(num) or found)
+    change = st.change_batch_size(SETUP, 256, optimizer="adam", fit=fit)
+    assert asked == [64 * 50_000]
+    ends = [(256 + 5 * size) / (64 + 5 * size) - 1 for size in (500, 300, 200)]
+    row = change["extra_data"]
+    assert (row.low, row.new, row.high) == pytest.approx(tuple(ends))
+
+
+def test_what_small_batches_cost_signs():
+    """T37's κ at 1, 2, 4 and its limit."""
+    found = [noise_factor(batch) for batch in (1, 2, 4, 1e6)]
+    assert found == pytest.approx([np.pi**2 / 4, 2, 16 / 9, np.pi / 2], rel=1e-5)
+    row = st.change_batch_size({"batch_size": 256, "learning_rate": 1.0}, 1, optimizer="sign")["extra_data"]
+    assert row.high == pytest.approx(np.pi / 2 - 1, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"current": {"batch_size": 64}}, "learning_rate is missing"),
+        ({"current": {"lr": 1}}, "must have names among"),
+        ({"current": 3}, "TrainingSetup or a mapping"),
+        ({"current": SETUP | {"beta2": 1.0}}, "beta2 must be at least 0 and below 1"),
+        ({"current": SETUP | {"warmup_steps": -1}}, "warmup_steps must be at least 0"),
+        ({"current": SETUP | {"batch_size": 0}}, "batch_size"),
+        ({"new_batch_size": -1}, "new_batch_size"),
+        ({"optimizer": "adagrad"}, "optimizer"),
+        ({"fit": 3}, "fit must be a LossGrid"),
+        ({"level": 2}, "level"),
+    ],
+)
+def test_bad_input(change, words):
+    with pytest.raises(ValueError, match=words):
+        st.change_batch_size(**({"current": SETUP, "new_batch_size": 128, "optimizer": "adam"} | change))
+
+
+def test_a_fit_and_a_b_star_contradict():
+    law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
+    with pytest.raises(ValueError, match="give one of the two"):
+        st.change_batch_size(SETUP | {"critical_batch_size": 300}, 128, fit=law)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "critical", "words"),
+    [
+        ("adam", None, "measure it"),
+        ("adam", 300.0, "try 0.0003 … 0.0048"),
+        ("sgd", 300.0, "try half and twice"),
+        ("sgd", 1e5, "what β₂ is"),
+    ],
+)
+def test_what_is_not_known_is_said(optimizer, critical, words):
+    setup = SETUP if critical is None else SETUP | {"critical_batch_size": critical}
+    change = st.change_batch_size(setup, 64 * 16, optimizer=optimizer)
+    assert any(words in each for each in change.unknown)
+    assert ("may diverge" in change["learning_rate"].reason) == (optimizer == "sgd" and critical == 300.0)
+    assert (optimizer == "adam") == any(row.name == "beta2" for row in change.rows)
