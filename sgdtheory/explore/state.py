@@ -105,7 +105,7 @@ class State:
 
     def has_risk(self, slot: int) -> bool:
         """Whether there is more of this algorithm than simulations: not what takes minutes with some 100 directions."""
-        if getattr(self.algorithms[slot].method, "basis", "eigenvectors") == "random":
+        if self._turned(slot):
             return False
         try:
             checked_for_risk(self.algorithms[slot])
@@ -116,12 +116,21 @@ class State:
     @property
     def unknown(self) -> tuple[str, ...]:
         """A sentence on each algorithm that can be simulated only."""
-        words = "no risk of it is known in theory; “Simulate the loss curves” shows its course"
         return tuple(
-            f"{name}: {words}{OF_ONE_OUTPUT if isinstance(self.algorithms[slot].method, Muon) else ''}"
+            f"{name}: {self._why(slot)}; “Simulate the loss curves” shows its course"
+            f"{OF_ONE_OUTPUT if isinstance(self.algorithms[slot].method, Muon) else ''}"
             for slot, name in enumerate(self.names)
             if not self.has_risk(slot)
         )
+
+    def _why(self, slot: int) -> str:
+        """Why it has no risk here."""
+        if self._turned(slot):
+            return "its risk in these coordinates takes minutes (sgdtheory risk has it)"
+        return "no risk of it is known in theory"
+
+    def _turned(self, slot: int) -> bool:
+        return getattr(self.algorithms[slot].method, "basis", "eigenvectors") == "random"
 
     @cached_property
     def problem(self) -> AbstractProblem:

@@ -182,7 +182,7 @@ def choose_a_method_that_is_not_linear(page):
     page.page.locator(".control-first-beta2").wait_for()  # until then the coordinates are signSGD's
     page.choose("first-basis", "random")
     page.wait_for_query("first", "adam basis=random")
-    page.wait_for_text("words", "no risk of it is known in theory")
+    page.wait_for_text("words", "its risk in these coordinates takes minutes")
     assert page.page.locator("[data-name=path-total-0]").count() == 0
     with a_move(page):
         page.choose("first-method", "sgd")
