@@ -54,14 +54,16 @@ CASES = [  # a, b, noise, method, B, γ, n, schedule, average
 
 @pytest.mark.parametrize("case", [0, slow(1), slow(2)])
 def test_the_simulated_mean_is_that(case):
-    """Within 2% and 4.5 standard errors, false alarm 7e-6 a case; with aligned coordinates it is found to be wrong."""
+    """Within what is stated and 4.5 standard errors, false alarm 7e-6 a case; that of aligned coordinates is not."""
     a, b, noise, method, batch, rate, steps, schedule, average = CASES[case]
     problem = st.PowerLaw(a, b, 60, noise)
     chosen = st.Algorithm(replace(method, basis=random_rotation(60, (case,))), schedule, average=average)
     setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps}
     found = st.simulate(jax.random.key(5), problem, **setting, algorithm=chosen, num_replicas=512)
-    room = 0.02 * found.mean + 4.5 * found.standard_error
-    assert abs(st.excess_risk(problem, **setting, algorithm=chosen).total - found.mean) < room
+    expected = st.excess_risk(problem, **setting, algorithm=chosen)
+    assert expected.relative_error < (0.03 if isinstance(method, st.Adam) else 0.11)
+    room = expected.relative_error * found.mean + 4.5 * found.standard_error
+    assert abs(expected.total - found.mean) < room
     aligned = replace(chosen, method=method)
     assert abs(st.excess_risk(problem, **setting, algorithm=aligned).total - found.mean) > 2 * room
 
