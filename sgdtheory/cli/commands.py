@@ -31,16 +31,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "exact risk, beside Theorem 7's bound",
             f"risk {POWER_LAW} --batch-size 32 --learning-rate 0.5 --num-samples 1e6",
         ),
-        "path": Entry(
-            "path.PathCommand",
-            "exact loss curves of several algorithms",
-            f"path {POWER_LAW} --batch-size 32 --learning-rate 0.5 --num-samples 1e6 --algorithm 'cosine last'",
-        ),
-        "bounds": Entry(
-            "bounds.BoundsCommand",
-            "published bounds, beside the exact risk",
-            f"bounds {POWER_LAW} --dim 50 --batch-size 1 --learning-rate 0.1 --num-samples 1e5",
-        ),
         "schedule": Entry(
             "schedule.ScheduleCommand",
             "best learning rates and batch sizes, and what others lose",
@@ -88,6 +78,16 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "predictions and critical batch size from loss curves",
             "fit-curves run1.csv run2.csv --learning-rate lr --plot curves.png",
         ),
+        "forecast": Entry(
+            "forecast.ForecastCommand",
+            "final loss of a run under way, from its log",
+            "forecast log.csv --num-steps 24000 --schedule 'cosine final=0.1' --follow",
+        ),
+        "advise": Entry(
+            "advise.AdviseCommand",
+            "what to change when the batch size changes, and why",
+            "advise --batch-size 64 --new-batch-size 256 --learning-rate 3e-4 --beta2 0.95 --weight-decay 0.1",
+        ),
     },
     "networks and sweeps of them": {
         "train": Entry(
@@ -102,15 +102,15 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
     },
     BRIEF: {
-        "advise": Entry(
-            "advise.AdviseCommand",
-            "what to change when the batch size changes, and why",
-            "advise --batch-size 64 --new-batch-size 256 --learning-rate 3e-4 --beta2 0.95 --weight-decay 0.1",
+        "path": Entry(
+            "path.PathCommand",
+            "exact loss curves of several algorithms",
+            f"path {POWER_LAW} --batch-size 32 --learning-rate 0.5 --num-samples 1e6 --algorithm 'cosine last'",
         ),
-        "forecast": Entry(
-            "forecast.ForecastCommand",
-            "final loss of a run under way, from its log",
-            "forecast log.csv --num-steps 24000 --schedule 'cosine final=0.1' --follow",
+        "bounds": Entry(
+            "bounds.BoundsCommand",
+            "published bounds, beside the exact risk",
+            f"bounds {POWER_LAW} --dim 50 --batch-size 1 --learning-rate 0.1 --num-samples 1e5",
         ),
         "noise-scale": Entry(
             "noise_scale.NoiseScaleCommand",
