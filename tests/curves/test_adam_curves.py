@@ -1,5 +1,7 @@
 """Adam's loss curves: the panels against a step at a time, and fits of curves that Adam's own risk makes."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy.special import zeta
@@ -145,6 +147,7 @@ def steps_to_targets(steps, risk):
     return np.interp(-np.log(TARGETS), -np.log(risk), steps)
 
 
+@cache
 def exact_steps():
     """(batch sizes, targets), of Adam's own risk."""
     paths = [adam_path("constant", int(batch)) for batch in BATCHES]

@@ -149,7 +149,9 @@ def test_bad_input(change, message):
 def test_numbers_of_the_theory_keep_their_units_at_another_peak():
     """As `fit_loss_curves` predicts: step sizes are at the learning rate of the curves that were fitted."""
     curves = st.example_loss_curves("25M")
-    fitted = curves["constant_24000"]
+    long = curves["constant_24000"]
+    few = slice(None, None, 8)  # 22 rows, which both fit
+    fitted = st.LossCurve(long.step[few], long.learning_rate[few], long.loss[few], warmup=long.warmup)
     other = st.LossCurve(fitted.step, 0.5 * fitted.learning_rate, fitted.loss, warmup=fitted.warmup)
     by_law = st.curves.fit_law(fitted, st.curves.TheoryLaw()).predict_curve(other)
     np.testing.assert_allclose(by_law.loss, st.fit_loss_curves(fitted).predict_curve(other).loss, rtol=1e-12)
