@@ -18,7 +18,7 @@ from sgdtheory.curves.correlated_residuals import correlation
 from sgdtheory.curves.law_fit import confidence_set
 from sgdtheory.curves.laws.theory import GROWTH as GROWTH_NUMBER
 from sgdtheory.curves.laws.theory import NUMBERS, TheoryLaw
-from sgdtheory.curves.loss_table import loss_table
+from sgdtheory.curves.loss_table import loss_tables
 from sgdtheory.curves.profile import ProfileSet, extremes
 from sgdtheory.curves.robust_fit import Observed, RobustFit, fit, observed
 
@@ -105,8 +105,8 @@ def critical_held(design: Design, data: Observed, within: ProfileSet, samples: f
     optimizer = data.prepared.optimizer
 
     def log_size(points: np.ndarray) -> np.ndarray:
-        models = [design.law.model(design.law.values(point[None])) for point in points]
-        tables = [loss_table(each, optimizer, st.Linear(), samples, design.batch or 1.0, PEAK) for each in models]
+        models = design.law.model(design.law.values(points))
+        tables = loss_tables(models, optimizer, st.Linear(), samples, design.batch or 1.0, PEAK)
         return np.log([table.critical_batch_size(samples, 0.2)[0] for table in tables])
 
     truth = float(log_size(design.truth[None])[0])
