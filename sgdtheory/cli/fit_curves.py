@@ -174,10 +174,8 @@ class FitCurvesCommand(LogFlags):
             value = getattr(found, name)
             if value is None:
                 continue
-            resolved = name not in found.not_identified
-            ends = interval_text(value.interval) if resolved else "not identified by these curves"
             symbol = "σ²" if name == "noise" and found.knows_batch_size else symbol
-            numbers.add_row(symbol, text, f"{value.value:.4g}", ends)
+            numbers.add_row(symbol, text, f"{value.value:.4g}", interval_text(value.interval))
         tables = [numbers, _errors_table("curves fitted", found, found.curves)]
         if others:
             tables.append(_errors_table("curves held out", found, others))

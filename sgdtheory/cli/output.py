@@ -49,8 +49,8 @@ def live_line(begin: str, describe: Callable[[Any], str]) -> Iterator[Callable[[
 
 
 def interval_text(ends: tuple[float, float]) -> str:
-    """Low … high."""
-    return f"{ends[0]:.4g} … {ends[1]:.4g}"
+    """Low … high; ∞ where an end is open."""
+    return f"{ends[0]:.4g} … {ends[1]:.4g}".replace("inf", "∞")
 
 
 def require_figure_suffix(path: Path | None) -> None:

@@ -18,7 +18,7 @@ from sgdtheory.curves.laws.theory import Panelled, TheoryLaw
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.loss_model import LossModel, in_batches, losses
 from sgdtheory.curves.loss_table import FEWEST_STEPS as FEWEST_STEPS_OF_TABLE
-from sgdtheory.curves.loss_table import AbstractLossTable, loss_table
+from sgdtheory.curves.loss_table import AbstractLossTable, loss_tables
 from sgdtheory.curves.panels import Optimizer, panels_of
 from sgdtheory.curves.profile import AbstractConfidenceSet, extremes
 from sgdtheory.curves.robust_fit import Observed, RobustFit
@@ -242,7 +242,7 @@ class CurvesFit:
         extra = positive_number("overhead", overhead)
 
         def log_sizes(points: np.ndarray, each: float) -> np.ndarray:
-            tables = [self._table(self._model(point), shape, each, top) for point in points]
+            tables = self._tables(self._model(points), shape, each, top)
             return np.log([table.critical_batch_size(each, extra)[0] for table in tables])
 
         within = confidence_set(self.fitted, self.data, self.level)
@@ -290,8 +290,11 @@ class CurvesFit:
         return min(positive_number("max_learning_rate", largest), stable)
 
     def _table(self, model: LossModel, schedule: Shape, samples: float, top: float) -> AbstractLossTable:
+        return self._tables(model, schedule, samples, top)[0]
+
+    def _tables(self, models: LossModel, schedule: Shape, samples: float, top: float) -> list[AbstractLossTable]:
         batch = float(np.median(self.curves[-1].batch_size)) if self.knows_batch_size else 1.0
-        return loss_table(model, self._optimizer, schedule, samples, batch, top)
+        return loss_tables(models, self._optimizer, schedule, samples, batch, top)
 
     def steps_law(
         self,

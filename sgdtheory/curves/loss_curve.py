@@ -139,7 +139,9 @@ def _finite_part(steps: np.ndarray, losses: np.ndarray) -> tuple[int, str]:
     bad = np.flatnonzero(~(np.isfinite(losses) & (losses > 0)))
     if not bad.size:
         return steps.size, ""
-    return int(bad[0]), f"cut at step {steps[bad[0]]:g}, where the loss is {losses[bad[0]]:g}"
+    first = bad[0]
+    value = "not finite" if np.isinf(losses[first]) else f"{losses[first]:g}"  # inf is a log's nan too
+    return int(first), f"cut at step {steps[first]:g}, where the loss is {value}"
 
 
 def read_loss_curves(

@@ -14,7 +14,7 @@ EDGE, LARGEST_STEP = 2.0, 1.99  # of γλ: from which on a step is unstable, and
 
 
 class LossModel(NamedTuple):
-    """Numbers of the theory, (Q,) each for Q candidates.
+    """Numbers of the theory, (Q,) each for Q candidates, or (1,) where they share one: decays are computed once then.
 
     Attributes:
         capacity, source: a and b of `λ_i = i^−a`, `s_i ∝ i^−b`.

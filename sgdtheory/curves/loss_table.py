@@ -151,10 +151,17 @@ def _lowest(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray
 def loss_table(
     model: LossModel, optimizer: Optimizer, shape: Shape, samples: float, batch: float, top: float
 ) -> AbstractLossTable:
-    """Of one candidate.
+    """Of one candidate: the arguments are those of `loss_tables`, with Q = 1."""
+    return loss_tables(model, optimizer, shape, samples, batch, top)[0]
+
+
+def loss_tables(
+    model: LossModel, optimizer: Optimizer, shape: Shape, samples: float, batch: float, top: float
+) -> list[AbstractLossTable]:
+    """Of each candidate.
 
     Args:
-        model: Q = 1.
+        model: Q candidates.
         optimizer: of the curves.
         shape: of the learning rate, of the theory's schedules.
         samples: D, in the unit of `batch`.
@@ -166,14 +173,14 @@ def loss_table(
     log_rate = np.log(top) + np.arange(np.log(SMALLEST_RATE), RATES_APART / 2, RATES_APART)
     log_rate = log_rate - log_rate[-1] + np.log(top)
     runs = Runs(log_steps, log_rate, *_in_panels(shape))
-    model = model._replace(floor=np.zeros(1))
+    model = model._replace(floor=np.zeros_like(model.floor))
     if not optimizer.adaptive:
-        return LossTable(log_steps, log_rate, *_bias_and_variance(runs, model, optimizer))
+        return _plain_tables(runs, model, optimizer)
     fewest = np.log(samples) - log_steps[-1]
     most = np.log(samples) - log_steps[0]
     log_batch = np.linspace(fewest, most, int(np.ceil((most - fewest) / BATCHES_APART)) + 1)
     risks = [_adaptive_risks(runs, model, optimizer, float(each)) for each in np.exp(log_batch)]
-    return AdaptiveLossTable(log_steps, log_rate, log_batch, np.log(risks))
+    return [AdaptiveLossTable(log_steps, log_rate, log_batch, each) for each in np.log(risks).swapaxes(0, 1)]
 
 
 class Runs(NamedTuple):
@@ -210,15 +217,24 @@ def _in_panels(shape: Shape) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.diff(edges), factor, rise / np.maximum(factor, 1e-300)
 
 
-def _bias_and_variance(runs: Runs, model: LossModel, optimizer: Optimizer) -> np.ndarray:
-    """(2, G, N) of SGD, variance at B = 1; what a step multiplies is left out."""
-    parts = LossModel(*(np.repeat(each, 2) for each in model))
-    parts = parts._replace(signal=np.array([model.signal[0], 0.0]), noise=np.array([0.0, model.noise[0]]))
-    return runs.losses(parts, optimizer, np.nan)
+def _plain_tables(runs: Runs, model: LossModel, optimizer: Optimizer) -> list[AbstractLossTable]:
+    """Of SGD: bias is in proportion to A, variance to σ², and candidates that differ in these alone share their runs.
+
+    A bias at A = 1 and a variance at σ² = B = 1 decay alike: two candidates of signal and noise, one of all else. What
+    a step multiplies is left out.
+    """
+    none = np.zeros_like(model.floor)
+    alike, places = np.unique(np.stack(model._replace(signal=none, noise=none)), axis=1, return_inverse=True)
+    bias_alone, noise_alone = np.eye(2)
+    units = [LossModel(*each)._replace(signal=bias_alone, noise=noise_alone) for each in alike.T[:, :, None]]
+    made = [runs.losses(unit, optimizer, np.nan) for unit in units]
+    scales = np.stack([model.signal, model.noise], axis=1)[:, :, None, None]
+    parts = [scale * made[place] for scale, place in zip(scales, places.ravel(), strict=True)]
+    return [LossTable(runs.log_steps, runs.log_rate, *part) for part in parts]
 
 
 def _adaptive_risks(runs: Runs, model: LossModel, optimizer: Optimizer, batch: float) -> np.ndarray:
-    """(G, N) of Adam."""
+    """(Q, G, N) of Adam."""
     if np.isnan(optimizer.batch):
-        return runs.losses(in_batches(model, batch, optimizer), optimizer, np.nan)[0]
-    return runs.losses(model, optimizer, batch)[0]
+        return runs.losses(in_batches(model, batch, optimizer), optimizer, np.nan)
+    return runs.losses(model, optimizer, batch)

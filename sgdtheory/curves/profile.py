@@ -55,14 +55,18 @@ def extremes(
     """
     sides = np.array([-1.0, 1.0])
     at = within.best[None]
-    middle = float(function(at)[0])
-    reached = np.zeros(2)  # log of how far each end is off
+    size = at.size
+    change = difference * np.eye(size + 1, size, -1)
+    passed = []
     for _ in range(TURNS):
-        change = difference * np.eye(at.shape[1] + 1, at.shape[1], -1)
-        values = np.array([function(each + change) for each in at])
+        values = function((at[:, None] + change).reshape(-1, size)).reshape(len(at), -1)
+        passed.append(values[:, 0])
         slopes = np.nan_to_num((values[:, 1:] - values[:, :1]) / difference)
         at = within.ends(sides[:, None] * slopes, np.inf).points
-        reached = np.fmax(reached, sides * (function(at) - middle))
+    middle, *off = *passed, function(at)
+    reached = np.fmax.reduce(
+        [np.zeros(2), *(sides * (each - middle) for each in off)]
+    )  # log of how far each end is off
     low, high = np.where(reached < UNRESOLVED, middle + sides * reached, sides * np.inf)
     return float(low), float(high)
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.cli.fit_curves import FitCurvesCommand, _errors_table
+from sgdtheory._common.interval import Interval
+from sgdtheory.cli.fit_curves import NUMBERS, FitCurvesCommand, Report, _errors_table
+from sgdtheory.curves.curves_fit import CurvesCriticalBatchSize
 from tests.curves.theory_curves import SHAPES, curve
 
 
@@ -57,6 +59,24 @@ def test_where_a_curve_was_cut_stands_in_its_row():
     assert rows[0][:5] == ("run7", "4", "40", "3.2000", "1.6000")
     assert rows[0][6:] == ("50.00%", "cut at step 50, where the loss is nan")
     assert rows[1][5:] == ("nan", "50.00%", "")
+
+
+def test_an_interval_that_is_open_at_one_end_shows_the_other():
+    """And one that is open at both shows so; the remark names them."""
+    ends = {"capacity": (1.2, 1.5), "noise": (3.3, np.inf), "signal": (0.0, np.inf), "step_size": (0.0, 0.25)}
+    numbers = {name: Interval(ends.get(name, (1.0, 2.0))[0] + 0.1, ends.get(name, (1.0, 2.0))) for name in NUMBERS}
+    nothing = {
+        "curves": (),
+        "scatter": 0.0,
+        "knows_batch_size": True,
+        "not_identified": ("noise", "signal", "step_size"),
+    }
+    critical = CurvesCriticalBatchSize(*np.array([[1e3], [8.0]]), np.array([[3.0, np.inf]]), np.array([2.0]), 0.1, "")
+    report = Report("", SimpleNamespace(**numbers, **nothing), [], critical)  # pyright: ignore[reportArgumentType]
+    first, _, last = FitCurvesCommand()._tables(report)
+    shown = dict(zip(NUMBERS, first.columns[3].cells, strict=True))
+    assert [shown[name] for name in ends] == ["1.2 … 1.5", "3.3 … ∞", "0 … ∞", "0 … 0.25"]
+    assert list(last.columns[2].cells) == ["3 … ∞"]
 
 
 @pytest.mark.slow

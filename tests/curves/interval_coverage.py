@@ -18,9 +18,9 @@ from sgdtheory.curves.correlated_residuals import correlation
 from sgdtheory.curves.law_fit import confidence_set
 from sgdtheory.curves.laws.theory import GROWTH as GROWTH_NUMBER
 from sgdtheory.curves.laws.theory import NUMBERS, TheoryLaw
-from sgdtheory.curves.loss_table import loss_table
+from sgdtheory.curves.loss_table import loss_tables
 from sgdtheory.curves.profile import ProfileSet, extremes
-from sgdtheory.curves.robust_fit import Observed, RobustFit, fit, observed
+from sgdtheory.curves.robust_fit import RobustFit, fit, observed
 
 STEPS = 6000
 SCHEDULES = {"cosine": st.Cosine(final=0.1), "constant": st.Constant(), "drop": st.Stages((0.0, 0.4), (1.0, 0.3))}
@@ -100,37 +100,40 @@ def held(design: Design, found: RobustFit, within: ProfileSet) -> tuple[np.ndarr
     return within.depth_at(normal, design.truth) <= 1, linear
 
 
-def critical_held(design: Design, data: Observed, within: ProfileSet, samples: float) -> tuple[bool, bool]:
+def log_critical(design: Design, points: np.ndarray, samples: float) -> np.ndarray:
+    """(Q,) log B* at coordinates (Q, P)."""
+    models = design.law.model(design.law.values(points))
+    optimizer = design.law.prepared(design.curves()).optimizer
+    tables = loss_tables(models, optimizer, st.Linear(), samples, design.batch or 1.0, PEAK)
+    return np.log([table.critical_batch_size(samples, 0.2)[0] for table in tables])
+
+
+def critical_held(design: Design, within: ProfileSet, samples: float, truth: float) -> tuple[bool, bool]:
     """Whether the intervals of B* hold it, by profiles and linear."""
-    optimizer = data.prepared.optimizer
-
-    def log_size(points: np.ndarray) -> np.ndarray:
-        models = [design.law.model(design.law.values(point[None])) for point in points]
-        tables = [loss_table(each, optimizer, st.Linear(), samples, design.batch or 1.0, PEAK) for each in models]
-        return np.log([table.critical_batch_size(samples, 0.2)[0] for table in tables])
-
-    truth = float(log_size(design.truth[None])[0])
-    low, high = extremes(within, log_size, COARSE)
-    found = log_size(within.best + COARSE * np.eye(within.best.size + 1, within.best.size, -1))
+    low, high = extremes(within, lambda points: log_critical(design, points, samples), COARSE)
+    around = within.best + COARSE * np.eye(within.best.size + 1, within.best.size, -1)
+    found = log_critical(design, around, samples)
     slopes = (found[1:] - found[0]) / COARSE
     reach = within.linear.quantile * np.sqrt(slopes @ within.linear.covariance @ slopes)
     return low <= truth <= high, bool(abs(found[0] - truth) <= reach)
 
 
 def coverage(design: Design, replicas: int, critical: int, samples: float) -> tuple[np.ndarray, np.ndarray]:
-    """Replicas × (profile, linear) × numbers, and the same of B*."""
+    """Replicas × (profile, linear) × numbers, and `critical` × (profile, linear) of B*."""
     clean = design.curves()
     start = {name: float(value[0]) for name, value in design.law.values(design.truth[None]).items()}
     numbers = []
     sizes = []
-    for seed in range(replicas):
+    truth = float(log_critical(design, design.truth[None], samples)[0]) if critical else np.nan
+    for seed in range(max(replicas, critical)):
         data = observed(replica(design, clean, np.random.default_rng(seed)), design.law)
         found = fit(data, [start], lambda text: None)
         within = confidence_set(found, data, 0.95)
         assert isinstance(within, ProfileSet)
-        numbers.append(held(design, found, within))
+        if seed < replicas:
+            numbers.append(held(design, found, within))
         if seed < critical:
-            sizes.append(critical_held(design, data, within, samples))
+            sizes.append(critical_held(design, within, samples, truth))
     return np.array(numbers), np.array(sizes).reshape(-1, 2)
 
 

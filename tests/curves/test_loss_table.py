@@ -7,7 +7,7 @@ from scipy.optimize import brentq, minimize_scalar
 import sgdtheory as st
 from sgdtheory.curves import loss_table as module
 from sgdtheory.curves.loss_model import LossModel, losses
-from sgdtheory.curves.loss_table import LossTable, loss_table
+from sgdtheory.curves.loss_table import LossTable, loss_table, loss_tables
 from sgdtheory.curves.panels import Optimizer, Panels
 
 TOP = 0.5  # learning rate
@@ -215,3 +215,29 @@ def test_a_rate_that_bends_is_cut_finely_enough():
     panels = Panels(steps, rate, np.zeros_like(steps), np.full(steps.shape, np.nan), ())
     quiet = MODEL._replace(floor=np.zeros(1), noise=np.zeros(1))
     np.testing.assert_allclose(found.bias[-1], losses(quiet, panels, Optimizer(0.2, 0.0))[0, :, -1], rtol=2e-4)
+
+
+def test_candidates_that_differ_in_signal_and_noise_share_their_runs(monkeypatch):
+    """Of four two are computed, and each has the table that it has by itself: `losses` of its own numbers."""
+    calls = []
+    monkeypatch.setattr(
+        module, "losses", lambda parts, panels, known: calls.append(parts) or losses(parts, panels, known)
+    )
+    changes = ({}, {"noise": 9.0}, {"signal": 0.5}, {"source": 2.3})
+    several = LossModel(
+        *np.transpose([[{**NUMBERS, **change}[name] for name in LossModel._fields] for change in changes])
+    )
+    tables = loss_tables(several, Optimizer(0.2, 0.0), st.Linear(), 320.0, 32.0, 0.2)
+    assert len(calls) == 2 * tables[0].log_rate.size
+    assert {parts.capacity.size for parts in calls} == {1}
+    share = 1 / 200
+    middle = (np.arange(200) + 0.5) * share
+    steps = np.exp(tables[0].log_steps)[:, None] * np.full(200, share)
+    rate = 0.2 * (1 - middle) + np.zeros_like(steps)
+    change = -share / (1 - middle) + np.zeros_like(steps)
+    panels = Panels(steps, rate, change, np.full(steps.shape, np.nan), ())
+    for made, differing in zip(tables, changes, strict=True):
+        own = {**NUMBERS, **differing, "floor": 0.0}
+        for without, part in (("noise", made.bias), ("signal", made.variance)):
+            alone = LossModel(**{name: np.array([value]) for name, value in {**own, without: 0.0}.items()})
+            np.testing.assert_allclose(part[-1], losses(alone, panels, Optimizer(0.2, 0.0))[0, :, -1], rtol=2e-3)
