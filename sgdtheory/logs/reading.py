@@ -30,7 +30,8 @@ def read_logs(
     """What files hold, a log a run, before anything is left out.
 
     Files of one run that hold different numbers (losses in one, rates in another) are joined, whatever their names if
-    there are but two such logs; so are all files where a name is given: then a later one's steps replace an earlier one's, as after a restart.
+    there are but two such logs; so are all files where a name is given: then a later one's steps replace an earlier
+    one's, as after a restart.
 
     Args:
         paths: file or folder, or several; formats are recognized by content, and may be compressed by gzip. Of a folder
