@@ -181,9 +181,9 @@ def told(found: RobustFit, log_loss: np.ndarray) -> str:
     fall = robust_scale(log_loss - np.median(log_loss))
     if fall > GROSS * found.scale and found.freedom < found.coordinates.size:
         return (
-            "these curves tell too little: the loss falls, but what the law leaves of it drifts so slowly that the rows "
-            "count as fewer than the law's numbers; numbers, predictions and B* are not known; give a longer run, or runs "
-            "of other schedules with it"
+            "these curves tell too little: the loss falls, but what the law leaves of it drifts so slowly that the "
+            "rows count as fewer than the law's numbers; numbers, predictions and B* are not known; give a longer run, "
+            "or runs of other schedules with it"
         )
     return (
         "these curves tell nothing: their losses change no more than they scatter, and numbers, predictions and "
