@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sgdtheory.curves import Forecast, LossCurve
 
 SECONDS = 2.0  # between looks at a log that grows
+NOT_NEEDED = "batch size not known"  # the loss of a run whose batch size stays does not ask for it
 RECENT = 10  # rows that say how far apart they are
 SHAPES = "constant", "cosine", "linear", "wsd"  # whose names stand in what logs call their schedules
 
@@ -73,7 +74,8 @@ class ForecastCommand(LogFlags):
         else:
             curves, settings = self._read()
             found = self._forecast(curves, settings)
-            self._print(found, log_notes(curves))
+            notes = log_notes(curves)
+            self._print(found, [note for note in notes if NOT_NEEDED not in note])
 
     def _follow(self) -> None:
         """A line for each version of the log; what cannot be forecast yet is a note, once."""

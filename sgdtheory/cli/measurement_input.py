@@ -169,6 +169,7 @@ def steps_csv(measurements: "Sequence[StepsMeasurement]") -> str:
     rows = []
     for each in measurements:
         errors = each.standard_errors if with_errors and each.standard_errors is not None else np.zeros(each.steps.size)
-        rows += [(each.group, *row) for row in zip(each.batch_sizes, each.steps, each.steps * errors, strict=True)]
+        group = each.group or "all"  # as the tables call it; a cell of a group is not empty
+        rows += [(group, *row) for row in zip(each.batch_sizes, each.steps, each.steps * errors, strict=True)]
     header = "group", "batch_size", "steps", "standard_error"
     return csv_text(header, rows) if with_errors else csv_text(header[:3], [row[:3] for row in rows])

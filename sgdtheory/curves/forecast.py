@@ -247,7 +247,7 @@ def _remarks(rows: Rows, found: Posterior, prior: Prior) -> list[str]:
     if found.scatter > POOR:
         remarks.append(f"the theory does not fit: rows are off by {found.scatter:.2g} of their loss")
     if not found.used.all():
-        remarks.append(f"{(~found.used).sum()} of {found.used.size} cells of rows are spikes, and were not fitted")
+        remarks.append(f"{(~found.used).sum()} of {found.used.size} groups of rows are spikes, and were not fitted")
     place = rows.law.names.index("floor")
     before = np.sqrt(np.linalg.inv(prior.matrix.T @ prior.matrix)[place, place])
     if np.sqrt(found.covariance[place, place]) > OTHERS_WORD * before:

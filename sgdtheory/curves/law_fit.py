@@ -11,7 +11,7 @@ from sgdtheory._common.interval import Interval
 from sgdtheory.curves.laws.law import AbstractLaw
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.profile import AbstractConfidenceSet, LinearSet, ProfileSet
-from sgdtheory.curves.robust_fit import DIFFERENCE, Observed, RobustFit, fit, observed, rows_of
+from sgdtheory.curves.robust_fit import DIFFERENCE, GROSS, Observed, RobustFit, fit, observed, robust_scale, rows_of
 from sgdtheory.curves.valley import GAIN
 
 LARGEST = 600.0  # of the logarithm of a number
@@ -174,10 +174,17 @@ def intervals(found: RobustFit, data: Observed, level: float) -> tuple[dict[str,
     return values, [name for name, unknown in zip(found.law.names, open_ended, strict=True) if unknown]
 
 
-def told(found: RobustFit) -> str:
-    """What is to be said where nothing is told."""
+def told(found: RobustFit, log_loss: np.ndarray) -> str:
+    """What is to be said where nothing is told: of losses that fall, residuals that drift are why."""
     if found.told.any():
         return ""
+    fall = robust_scale(log_loss - np.median(log_loss))
+    if fall > GROSS * found.scale and found.freedom < found.coordinates.size:
+        return (
+            "these curves tell too little: the loss falls, but what the law leaves of it drifts so slowly that the "
+            "rows count as fewer than the law's numbers; numbers, predictions and B* are not known; give a longer run, "
+            "or runs of other schedules with it"
+        )
     return (
         "these curves tell nothing: their losses change no more than they scatter, and numbers, predictions and "
         "B* are not known; give curves along which the loss falls"

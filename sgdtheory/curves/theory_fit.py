@@ -1,7 +1,6 @@
 """`fit_loss_curves`: the theory's numbers from loss curves, with intervals."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from sgdtheory.curves.curves_fit import CurvesFit
 from sgdtheory.curves.law_fit import checked_curves, fit_to, general_remarks, intervals, told
 from sgdtheory.curves.laws.theory import TheoryLaw
 from sgdtheory.curves.loss_curve import LossCurve
-from sgdtheory.curves.robust_fit import RobustFit
+from sgdtheory.curves.robust_fit import Observed, RobustFit
 
 
 def fit_loss_curves(
@@ -78,7 +77,7 @@ def fit_loss_curves(
     return _result(found, data, curves, share)
 
 
-def _result(found: RobustFit, data: Any, curves: tuple[LossCurve, ...], level: float) -> CurvesFit:
+def _result(found: RobustFit, data: Observed, curves: tuple[LossCurve, ...], level: float) -> CurvesFit:
     values, unknown = intervals(found, data, level)
     unknown = [{"floor": "irreducible_loss"}.get(name, name) for name in unknown]
     return CurvesFit(
@@ -91,7 +90,7 @@ def _result(found: RobustFit, data: Any, curves: tuple[LossCurve, ...], level: f
         growth=values.get("growth"),
         scatter=found.scale,
         not_identified=tuple(unknown),
-        remark=_remark(curves, tuple(unknown), found),
+        remark=_remark(curves, tuple(unknown), found, data),
         curves=curves,
         level=level,
         fitted=found,
@@ -99,8 +98,8 @@ def _result(found: RobustFit, data: Any, curves: tuple[LossCurve, ...], level: f
     )
 
 
-def _remark(curves: tuple[LossCurve, ...], unknown: tuple[str, ...], found: RobustFit) -> str:
-    if nothing := told(found):
+def _remark(curves: tuple[LossCurve, ...], unknown: tuple[str, ...], found: RobustFit, data: Observed) -> str:
+    if nothing := told(found, data.log_loss):
         return nothing
     remarks = general_remarks(found, "theory")
     sizes = {float(size) for curve in curves if curve.batch_size is not None for size in np.unique(curve.batch_size)}

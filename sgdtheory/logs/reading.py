@@ -29,8 +29,9 @@ def read_logs(
 ) -> list[TrainingLog]:
     """What files hold, a log a run, before anything is left out.
 
-    Files of one run that hold different numbers (losses in one, rates in another) are joined; so are all files where a
-    name is given: then a later one's steps replace an earlier one's, as after a restart.
+    Files of one run that hold different numbers (losses in one, rates in another) are joined, whatever their names if
+    there are but two such logs; so are all files where a name is given: then a later one's steps replace an earlier
+    one's, as after a restart.
 
     Args:
         paths: file or folder, or several; formats are recognized by content, and may be compressed by gzip. Of a folder
@@ -61,7 +62,7 @@ def read_logs(
     _check_named(names, [log for _, log in found])
     if name is not None:
         return [_joined(name, [log for _, log in found])]
-    return _named_apart(found)
+    return _completed(_named_apart(found))
 
 
 def _check_named(names: ColumnNames, logs: Sequence[TrainingLog]) -> None:
@@ -86,6 +87,17 @@ def _named_apart(found: Iterable[tuple[Path, TrainingLog]]) -> list[TrainingLog]
         else:
             logs += [replace(log, name=new) for (_, log), new in zip(parts, _apart(parts), strict=True)]
     return logs
+
+
+def _completed(logs: list[TrainingLog]) -> list[TrainingLog]:
+    """One log without losses beside one with losses, which share no number, is what that run did not print."""
+    losses = [log for log in logs if log.has("loss") or log.has("evaluation_loss")]
+    others = [log for log in logs if log not in losses]
+    if len(losses) != 1 or len(others) != 1:
+        return logs
+    if any(losses[0].has(column) and others[0].has(column) for column in COLUMNS):
+        return logs
+    return [_joined(losses[0].name, [losses[0], others[0]])]
 
 
 def _apart(parts: Sequence[tuple[Path, TrainingLog]]) -> list[str]:

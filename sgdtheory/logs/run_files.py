@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sgdtheory.logs.column_names import ColumnNames
-from sgdtheory.logs.files import head_of
+from sgdtheory.logs.files import first_bytes, head_of
 from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.formats.registry import FORMATS
 from sgdtheory.logs.training_log import COLUMNS
@@ -16,12 +16,14 @@ def format_of(path: Path, own: Sequence[AbstractLogFormat] = ()) -> AbstractLogF
     """The first format that recognizes a file or folder, the user's own before those of the registry.
 
     Raises:
-        ValueError: none does, or it cannot be read.
+        ValueError: none does, or it is empty, or cannot be read.
     """
     head = head_of(path)
     for each in (*own, *FORMATS):
         if each.recognizes(path, head):
             return each
+    if not path.is_dir() and not first_bytes(path).strip():
+        raise ValueError(f"{path} is empty; give a file with rows, at least one a logged step")
     kind = "folder" if path.is_dir() else "file"
     raise ValueError(
         f"{path} is a {kind} of none of the formats that are known ({', '.join(each.name for each in FORMATS)}); write "

@@ -50,6 +50,7 @@ def test_the_table_of_runs(run, tmp_path):
     assert "bs128/train 128 0.001 71" in " ".join(out.replace("│", " ").split())
     again = strict_json(run("fit", steps, "--reference", 32, "--json"))
     assert again["groups"][0]["b"] / again["groups"][0]["a"] == pytest.approx(100, rel=0.02)
+    assert "Batch size" in run("plan", steps, "--throughput", 12)
 
 
 def test_lines_of_tokens_and_their_length(run, tmp_path):

@@ -44,6 +44,11 @@ def test_the_number_comes_first(run, log, tmp_path):
     assert plot.stat().st_size > 10_000
 
 
+def test_a_batch_size_that_is_not_needed_is_not_asked_for(run, log, capsys):
+    run("forecast", log, *PLAN)
+    assert "batch size" not in capsys.readouterr().err
+
+
 def test_json(run, log):
     found = json.loads(run("forecast", log, *PLAN, "--json", "--level", "0.8"))
     assert found["loss"] == expected().loss

@@ -266,8 +266,15 @@ def test_what_is_said_of_a_fit_that_is_fine():
     data = observed([short(size=np.arange(1, 19))], TheoryLaw())
     every = np.ones(18, dtype=bool)
     coordinates = np.zeros(6), 1e-4 * np.eye(6)
-    for told, scale, said in ((np.ones(6), 0.049, ""), (np.zeros(6), 0.0, "these curves tell nothing: their losses")):
-        fitted = RobustFit(TheoryLaw(), *coordinates, told.astype(bool), scale, np.zeros(18), 9.0, every)
+    nothing, little = "these curves tell nothing: their losses", "these curves tell too little: the loss falls, but"
+    for told, scale, freedom, said in (
+        (True, 0.049, 9.0, ""),
+        (True, 0.049, 1.0, ""),
+        (False, 0.0, 9.0, nothing),
+        (False, 1e-6, 1.0, little),
+        (False, 1.0, 1.0, nothing),
+    ):
+        fitted = RobustFit(TheoryLaw(), *coordinates, np.full(6, told), scale, np.zeros(18), freedom, every)
         remark = _result(fitted, data, data.curves, 0.95).remark
         assert remark.startswith(said)
         assert bool(remark) == bool(said)

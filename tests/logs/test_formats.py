@@ -114,6 +114,8 @@ def test_many_rows_are_read_piece_by_piece(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
+        ("a.csv", "", "a.csv is empty; give a file with rows"),
+        ("a.log", " \n\n", "a.log is empty"),
         ("a.txt", "hello\n", r"is a file of none of the formats that are known \(.*Hugging Face"),
         ("a.txt", "step 1: loss 3.0, lr 0.1\n", "is a file of none of the formats"),
         ("a.csv", "step,loss\n1,low\n", "a.csv, row 1: loss must be a number, got 'low'"),

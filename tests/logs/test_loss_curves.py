@@ -274,6 +274,21 @@ def test_a_column_that_is_named_may_be_in_one_of_the_files(tmp_path):
     assert log.has("learning_rate")
 
 
+def test_a_table_of_rates_completes_the_one_run_that_has_none(tmp_path):
+    """Whatever its name; but not where there are two runs, or two numbers for one thing."""
+    losses = writers.write_csv(tmp_path / "run.csv", {t: {"loss": 9.0 - t} for t in range(1, 7)})
+    rates = writers.write_csv(tmp_path / "rates.csv", {t: {"learning_rate": 0.1 * t} for t in range(1, 7)})
+    for paths in ([losses, rates], [rates, losses]):
+        (curve,) = st.read_training_log(paths)
+        assert curve.name == "run"
+        assert curve.loss.tolist() == [8, 7, 6, 5, 4, 3]
+        np.testing.assert_allclose(curve.learning_rate, 0.1 * np.arange(1, 7))
+    second = writers.write_csv(tmp_path / "second.csv", {t: {"loss": 3.0} for t in range(1, 7)})
+    assert [log.name for log in st.logs.read_logs([losses, rates, second])] == ["run", "rates", "second"]
+    whole = writers.write_csv(tmp_path / "whole.csv", {t: {"loss": 3.0, "learning_rate": 1.0} for t in range(1, 7)})
+    assert [log.name for log in st.logs.read_logs([whole, rates])] == ["whole", "rates"]
+
+
 def test_settings_of_joined_files_are_kept(tmp_path):
     """Losses from one file, rates from another."""
     losses = writers.write_tensorboard_csvs(tmp_path, {t: {"loss": 3.0, "learning_rate": 0.5} for t in range(1, 6)})

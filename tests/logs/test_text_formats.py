@@ -103,7 +103,7 @@ def test_other_text_is_recognized_by_none(tmp_path):
         "lr",
     ]
     prose = "\n".join(" ".join(rng.choice(words, 12)) for _ in range(200))
-    for text in ("", "hello\n", "Dear all, here it is.\nMany thanks, yours\n", "# a\n\nb, c\n", prose, "\x1b[31m\n"):
+    for text in ("hello\n", "Dear all, here it is.\nMany thanks, yours\n", "# a\n\nb, c\n", prose, "\x1b[31m\n"):
         path = tmp_path / "other.txt"
         path.write_text(text)
         with pytest.raises(ValueError, match="is a file of none of the formats that are known .*; write a CSV file"):
