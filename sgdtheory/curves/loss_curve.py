@@ -139,7 +139,9 @@ def _finite_part(steps: np.ndarray, losses: np.ndarray) -> tuple[int, str]:
     bad = np.flatnonzero(~(np.isfinite(losses) & (losses > 0)))
     if not bad.size:
         return steps.size, ""
-    return int(bad[0]), f"cut at step {steps[bad[0]]:g}, where the loss is {losses[bad[0]]:g}"
+    value = losses[bad[0]]
+    word = "nan or inf" if value == np.inf else f"{value:g}"  # logs keep nan for what was not logged
+    return int(bad[0]), f"cut at step {steps[bad[0]]:g}, where the loss is {word}"
 
 
 def read_loss_curves(

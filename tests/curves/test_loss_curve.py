@@ -27,7 +27,8 @@ def test_a_curve_ends_at_the_first_loss_that_is_no_positive_number(bad):
     found = st.LossCurve([1, 2, 3, 4, 5, 6, 7], 0.1, [5, 4, 3, 2, bad, 1, bad], 8)
     assert found.step.tolist() == [1, 2, 3, 4]
     assert found.batch_size.size == found.learning_rate.size == 4
-    assert found.remark == f"cut at step 5, where the loss is {bad:g}"
+    word = "nan or inf" if bad == np.inf else f"{bad:g}"
+    assert found.remark == f"cut at step 5, where the loss is {word}"
 
 
 @pytest.mark.parametrize(

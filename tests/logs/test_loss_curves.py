@@ -41,10 +41,10 @@ def test_a_run_ends_at_a_loss_that_is_no_number(tmp_path):
     assert curve.step[-1] == 60
     assert curve.remark == (
         "3 losses come after the first that is nan or inf: blank the cells if nothing was logged there; "
-        "cut at step 70, where the loss is inf"
+        "cut at step 70, where the loss is nan or inf"
     )
     (tmp_path / "a.csv").write_text(text.partition("80,")[0])
-    assert st.read_training_log(tmp_path / "a.csv")[0].remark == "cut at step 70, where the loss is inf"
+    assert st.read_training_log(tmp_path / "a.csv")[0].remark == "cut at step 70, where the loss is nan or inf"
 
 
 def straight_line(at, rates, step):
