@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 import sgdtheory as st
+from sgdtheory import cli
 from sgdtheory.cli.following import versions, whole_lines
 from sgdtheory.cli.forecast import ForecastCommand
 
@@ -44,8 +45,8 @@ def test_the_number_comes_first(run, log, tmp_path):
     assert plot.stat().st_size > 10_000
 
 
-def test_a_batch_size_that_is_not_needed_is_not_asked_for(run, log, capsys):
-    run("forecast", log, *PLAN)
+def test_a_batch_size_that_is_not_needed_is_not_asked_for(log, capsys):
+    cli.main(["forecast", str(log), *map(str, PLAN)])
     assert "batch size" not in capsys.readouterr().err
 
 
