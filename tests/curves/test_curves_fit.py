@@ -172,9 +172,15 @@ POWERS = np.array([Closed.powers.get(name, 0.0) for name in NAMES])
 @pytest.fixture
 def closed(monkeypatch):
     tables = []
-    monkeypatch.setattr(
-        "sgdtheory.curves.curves_fit.loss_table", lambda *args: tables.append(Closed(*args)) or tables[-1]
-    )
+
+    def made(models, *args):
+        size = max(each.size for each in models)
+        rows = zip(*(np.broadcast_to(each, size) for each in models), strict=True)
+        found = [Closed(type(models)(*(np.array([each]) for each in row)), *args) for row in rows]
+        tables.extend(found)
+        return found
+
+    monkeypatch.setattr("sgdtheory.curves.curves_fit.loss_tables", made)
     return tables
 
 
@@ -245,7 +251,7 @@ def test_the_steps_for_a_plan(monkeypatch):
     rate = np.exp(log_rate)[:, None]
     bias, variance = (1 + rate * np.exp(log_steps)) ** -0.6, 3 * rate / (1 + rate) + 0 * log_steps
     table, samples = LossTable(log_steps, log_rate, bias, variance), 2e4
-    monkeypatch.setattr("sgdtheory.curves.curves_fit.loss_table", lambda *args: table)
+    monkeypatch.setattr("sgdtheory.curves.curves_fit.loss_tables", lambda models, *_: [table] * models.floor.size)
     law = made().steps_law(samples)
     critical, risk = table.critical_batch_size(samples, 0.2)
     every = samples / np.exp(log_steps)
@@ -267,7 +273,7 @@ def test_a_plan_begins_at_the_largest_batch_size_that_needs_no_more(monkeypatch)
     steps = np.array([8.0, 10, 13, 20, 22, 30])
     bias = np.exp(0.3 * (np.arange(6) - 3) ** 2) + np.zeros((3, 1))
     table = LossTable(np.log(steps), np.arange(3.0), bias, np.zeros((3, 6)))
-    monkeypatch.setattr("sgdtheory.curves.curves_fit.loss_table", lambda *args: table)
+    monkeypatch.setattr("sgdtheory.curves.curves_fit.loss_tables", lambda models, *_: [table] * models.floor.size)
     law = made().steps_law(100.0)
     np.testing.assert_allclose(law.batch_sizes, [5, 6, 100 / 13, 10, 12.5], rtol=1e-5)
     np.testing.assert_allclose(law.steps, 20, rtol=1e-5)

@@ -139,7 +139,7 @@ def test_no_knee(predict, knee):
 def test_the_choice_is_the_best_of_all_batch_sizes(throughput, devices, deadline):
     micro = 4
     plan = st.plan(law(), throughput, devices=devices, micro_batch=micro, deadline=deadline)
-    every = np.unique([plan.feasible(batch) for batch in np.arange(64, 4097, 1.0)])
+    every = np.unique(plan.feasible(np.arange(64, 4097, 1.0)))
     rows = plan.columns(every[(every >= 64) & (every <= 4096)])
     cost, hours = rows.device_hours, rows.hours
     choice = plan.choice
