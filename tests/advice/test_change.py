@@ -10,6 +10,7 @@ from scipy.optimize import minimize_scalar
 
 import sgdtheory as st
 from sgdtheory.advice.data_needed import noise_factor
+from tests.marks import slow
 
 SETUP = {
     "batch_size": 64,
@@ -101,7 +102,7 @@ def test_sgd_keeps_its_momentum_and_its_rate_stops_at_b_star():
     assert rates[0] > 3 * rates[1] > 3 * rates[2] > 3
 
 
-@pytest.mark.parametrize("number", [0, 2, 6, 12])
+@pytest.mark.parametrize("number", [0, 2, 6, slow(12)])
 def test_the_best_rates_that_are_carried(number):
     """By minimizing the risk over γ directly, without the search that made them."""
     text = (files("sgdtheory.advice") / "data" / "best_rates.json").read_text()
@@ -121,8 +122,7 @@ def test_the_best_rates_that_are_carried(number):
         assert risk(near) <= found.fun * (1 + 1e-4)
 
 
-@pytest.mark.parametrize("name", ["sgd", "adam"])
-@pytest.mark.parametrize(("old", "new"), [(4, 64), (64, 4)])
+@pytest.mark.parametrize(("name", "old", "new"), [("sgd", 4, 64), ("sgd", 64, 4), ("adam", 4, 64), slow("adam", 64, 4)])
 def test_the_advised_setting_is_near_the_best_and_others_are_not(name, old, new):
     """γ kept, √B for SGD and B for Adam are the controls. B* is 100 and 400: SGD's rate stops within the change."""
     problem = st.PowerLaw(1.5, 2.0)
