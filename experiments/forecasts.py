@@ -331,7 +331,7 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
         inside = _inside(config, rows, kind)
         left.plot(percent, [100 * inside[cuts == cut].mean() for cut in config.cuts], label=kind, **styles[kind])
     left.axhline(100 * LEVEL, color=GRAY, lw=0.8)
-    left.set(title="95% bands that held", ylabel="bands that held (%)", ylim=(0, 104), xlabel="share of the run known (%)")
+    left.set(title="95% bands that held", ylabel="held (%)", ylim=(0, 104), xlabel="share of the run known (%)")
     right.plot(percent, medians(_half_widths(config, rows, WITH)), **styles[WITH])
     for way in (LAST, POWER):
         right.plot(percent, medians(_simple_half_widths(config, cases, way)), **styles[way])
