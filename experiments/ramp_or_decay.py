@@ -112,7 +112,8 @@ def redraw(config: Config, recorded: Any) -> dict[str, Figure]:
 
 def _compare(config: Config, item: tuple[tuple[float, float], str, float]) -> list[Row]:
     (capacity, source), name, samples = item
-    problem, batch = st.PowerLaw(capacity, source), config.batch_size
+    problem = st.PowerLaw(capacity, source)
+    batch = config.batch_size
     factors = SHAPES[name]((np.arange(config.stages) + 0.5) / config.stages)
     fractions = np.arange(config.stages) / config.stages
     serial = np.cumsum(factors) / factors.sum()
@@ -149,7 +150,8 @@ def _least(risk: Callable[[float], float], shares: tuple[float, ...], risks: np.
 def _steps_verdict(config: Config, rows: list[Row], name: str) -> Verdict:
     """Serial steps saved are those of the shape's mean, where steps are many."""
     saved = {row.num_samples: 1 - row.ramp_steps / row.decay_steps for row in rows if row.shape == name}
-    expected, measured = 1 - SERIAL[name], saved[max(saved)]
+    expected = 1 - SERIAL[name]
+    measured = saved[max(saved)]
     return Verdict(
         f"serial steps saved by a ramp in the place of a {name}",
         "B/f(share of data) in the place of γ f: the steps fall by 1 minus the mean of f (Seesaw's 1 − 2/π = 36% is "
@@ -191,7 +193,8 @@ def _tuned_verdict(config: Config, rows: list[Row], pair: tuple[float, float]) -
     capacity, source = pair
     mine = [row for row in rows if (row.capacity, row.source) == pair and row.tuned]
     last = [row for row in mine if row.num_samples == max(config.num_samples)]
-    ratios, at_end = [row.ratio for row in mine], [row.ratio for row in last]
+    ratios = [row.ratio for row in mine]
+    at_end = [row.ratio for row in last]
     free = source > capacity
     return Verdict(
         f"what a ramp costs where γ is tuned: a = {capacity:g}, b = {source:g}",
@@ -217,7 +220,8 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
         for color, samples in zip(colors(len(config.num_samples)), config.num_samples, strict=True):
             mine = [row for row in shown if (row.capacity, row.source, row.num_samples) == (*pair, samples)]
             fixed, best = ([row for row in mine if row.tuned == tuned] for tuned in (0, 1))
-            shares, ratios = [row.decay_share for row in fixed], [row.ratio for row in fixed]
+            shares = [row.decay_share for row in fixed]
+            ratios = [row.ratio for row in fixed]
             axis.plot(shares, ratios, "o-", ms=3, color=color, label=f"$D = {power_of_ten(samples)}$")
             stars = [(row.ramp_share, row.ratio) for row in best if row.ramp_share >= least]
             axis.plot(*np.reshape(stars, (-1, 2)).T, **{**STAR, "color": color})

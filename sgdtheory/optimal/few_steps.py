@@ -25,18 +25,25 @@ SMOOTH = {  # γ/edge as a function of t/n
 }
 LEAST_EIGENVALUES = 0.3, 0.03, 0.003  # over λ_1: where Chebyshev's nodes end
 SHARES = 12  # starts where one learning rate is kept
-SMALL_SHARES, LARGE_SHARES = (0.02, 0.5, 8), (0.5, 1e-4, 20)  # where batch sizes vary: of γ/edge, and of 1 − γ/edge
-CLOSER, ROUNDS = 7, 4  # rates tried about each of the best ones, and how often
-RANDOM, KEPT = 40, 24  # random starts, and searches that go on after the comparison
+SMALL_SHARES = (0.02, 0.5, 8)  # where batch sizes vary: of γ/edge,
+LARGE_SHARES = (0.5, 1e-4, 20)  # and of 1 − γ/edge
+CLOSER = 7  # rates tried about each of the best ones,
+ROUNDS = 4  # and how often
+RANDOM = 40  # random starts
+KEPT = 24  # searches that go on after the comparison
 AT_EDGE = 0.3  # of the random rates
 LEAST_SHARE = 1e-6  # of the edge, to begin with
-ROUGH_GAIN, GAIN = 1e-4, 1e-7  # of log risk: searches are compared, and end, when a step promises no more
+ROUGH_GAIN = 1e-4  # of log risk: searches are compared when a step promises no more,
+GAIN = 1e-7  # and end
 FINE_GAIN = 1e-11  # likewise, of the best one
 MOST_MOVES = 1024  # changes that are computed in one round
-BEST_MOVES, DRAWN_MOVES = 8, 12  # searched from in one round: those with the least risk, and some of the others
+BEST_MOVES = 8  # searched from in one round: those with the least risk,
+DRAWN_MOVES = 12  # and some of the others
 OTHERS = 8  # optima that other searches begin with
-SAME, UNCHANGED = 1e-6, 1e-8  # log risk: of one optimum, and of equal steps exchanged
-MOST_ROUNDS, IDLE_ROUNDS = 20, 2  # of changes, and without a better optimum
+SAME = 1e-6  # log risk: of one optimum,
+UNCHANGED = 1e-8  # and of equal steps exchanged
+MOST_ROUNDS = 20  # of changes,
+IDLE_ROUNDS = 2  # and without a better optimum
 CHANGED = 1.0, 0.5, 0.25  # of the edge: what single rates are changed to
 
 
@@ -208,7 +215,8 @@ def _best_batches(schedules: AbstractSchedules) -> tuple[list[str], np.ndarray]:
         low = low[np.argsort(found.value[order[low]])[:OTHERS]]
         ends = share[order[np.maximum(low - 1, 0)]], share[order[np.minimum(low + 1, share.size - 1)]]
         closer = np.setdiff1d(np.linspace(*ends, CLOSER), share)
-        share, found = np.append(share, closer), found.with_others(ended(closer))
+        share = np.append(share, closer)
+        found = found.with_others(ended(closer))
     return [f"{each:.6g} of the edge" for each in share], found.point
 
 
@@ -219,7 +227,8 @@ def _chebyshev(steps: int) -> dict[str, np.ndarray]:
         nodes = (1 + low) / 2 + (1 - low) / 2 * np.cos(np.pi * (np.arange(steps) + 0.5) / steps)  # the largest first
         rising = np.minimum(0.5 / nodes, 1.0)
         mixed = np.empty(steps)
-        mixed[::2], mixed[1::2] = rising[: (steps + 1) // 2], rising[(steps + 1) // 2 :][::-1]
+        mixed[::2] = rising[: (steps + 1) // 2]
+        mixed[1::2] = rising[(steps + 1) // 2 :][::-1]
         orders = {"rising": rising, "falling": rising[::-1], "mixed": mixed}
         found |= {f"Chebyshev's from {low:g}, {name}": share for name, share in orders.items()}
     return found
@@ -243,7 +252,8 @@ def _moves(schedules: AbstractSchedules, point: np.ndarray) -> np.ndarray:
     """A schedule with one step put elsewhere, with two exchanged, and with one rate changed."""
     steps = schedules.num_steps
     orders = _orders(steps)
-    rates, batches = point[: schedules.rates], point[schedules.rates :]
+    rates = point[: schedules.rates]
+    batches = point[schedules.rates :]
     if schedules.constant:
         return np.concatenate([np.tile(rates, (len(orders), 1)), batches[orders]], 1) if schedules.ramp else orders[:0]
     changed = np.repeat(rates[None], len(CHANGED) * steps, 0)
@@ -258,13 +268,15 @@ def _moves(schedules: AbstractSchedules, point: np.ndarray) -> np.ndarray:
 @lru_cache(maxsize=4)
 def _orders(steps: int) -> np.ndarray:
     """Orders of the steps that put one elsewhere or exchange two, (M, n)."""
-    every, orders = list(range(steps)), []
+    every = list(range(steps))
+    orders = []
     for one in range(steps):
         others = every[:one] + every[one + 1 :]
         orders += [[*others[:place], one, *others[place:]] for place in range(steps) if place != one]
         for other in range(one + 2, steps):
             exchanged = every.copy()
-            exchanged[one], exchanged[other] = other, one
+            exchanged[one] = other
+            exchanged[other] = one
             orders.append(exchanged)
     return np.array(orders)
 
@@ -315,9 +327,11 @@ class Schedules(AbstractSchedules):
 
     def laid_out(self, point: np.ndarray) -> _LaidOut:
         """γ and B of every step."""
-        freedom, shape = self.freedom, (len(point), self.runs.num_steps)
+        freedom = self.freedom
+        shape = (len(point), self.runs.num_steps)
         rates = np.clip(point[:, : self.rates], freedom.highest - BELOW_EDGE, freedom.highest)
-        floor, floor_slope = np.ones((len(point), 1)), np.zeros((len(point), 1))
+        floor = np.ones((len(point), 1))
+        floor_slope = np.zeros((len(point), 1))
         if freedom.constant:
             least = np.array([freedom.edge.least_batch(each) for each in rates[:, 0].tolist()])
             floor = np.minimum(np.exp(least[:, :1]), freedom.mean_batch)
@@ -335,7 +349,8 @@ class Schedules(AbstractSchedules):
 
     def __call__(self, point: np.ndarray) -> Many:
         """log R, its slopes, and what bounds hold."""
-        freedom, laid = self.freedom, self.laid_out(point)
+        freedom = self.freedom
+        laid = self.laid_out(point)
         with np.errstate(all="ignore"):
             at = self.runs.risks(laid.log_rate, laid.log_batch)
             slope, by_shares = self._slopes(laid, at.by_rate / at.risk[:, None], at.by_batch / at.risk[:, None])

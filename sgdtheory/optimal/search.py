@@ -24,13 +24,16 @@ SPACINGS = 2.8, 1.4, 0.7, 0.35  # of the knots, in `place`: each search begins w
 EVERY_STEP = 64  # up to so many steps each is a knot in the end
 LEAST_SHARE = 1e-6  # of the edge, to begin with
 FIRST_CHANGE = 1e-7  # relative, of the risk: the first search, on the fewest knots, ends when a step brings no more
-ROUGH_GAIN, FINE_GAIN = 1e-7, 1e-11  # likewise: the others, and the last one, end when a step promises no more
-MOST_ITERATIONS, REMEMBERED = 600, 40  # of a search on few knots; steps from which it learns the curvature
+ROUGH_GAIN = 1e-7  # likewise: the others end when a step promises no more,
+FINE_GAIN = 1e-11  # and so does the last one
+MOST_ITERATIONS = 600  # of a search on few knots
+REMEMBERED = 40  # steps from which it learns the curvature
 NEAR_GAIN = 1e-6  # likewise, where many optima are looked for, each from the one before
 FIRST_BELOW_EDGE = 14.0  # likewise in the first search, whose few knots lie wide apart
 FAR = 1e-40  # of λ_1: what lies beyond is counted as if it were never learnt
 NARROW = 0.2  # of a panel in `place`, to check what a search has found: γ may fall by e^35 from knot to knot
-MODES_RESOLVED, MODES_TOLERANCE = 0.5, 1e-6  # nγλ, and the relative error of sums over directions
+MODES_RESOLVED = 0.5  # nγλ
+MODES_TOLERANCE = 1e-6  # relative error of sums over directions
 
 
 class Knots(NamedTuple):
@@ -53,7 +56,8 @@ def lower_bound(problem: AbstractProblem, samples: float) -> float:
     The moments are those of gradients with independent noise of variance σ² + r_i + P_t ≥ σ² (T2), and with noise σ²
     no linear function of D such gradients is closer to w* than its posterior mean, s_i being the prior variance.
     """
-    noise, modes = problem.noise_variance, problem.modes(FAR * problem.largest_eigenvalue)
+    noise = problem.noise_variance
+    modes = problem.modes(FAR * problem.largest_eigenvalue)
     if noise == 0:
         return 0.0
     directions = np.abs(modes.multiplicity)  # that share the signal of a mode
@@ -136,7 +140,8 @@ class AbstractSearch(ABC):
     def refined(self, found: Knots, spacing: float, gain: float = ROUGH_GAIN) -> Knots:
         """From what was found, on other knots."""
         steps = self._knots(spacing)
-        where, known = place(steps, self.num_steps), place(found.steps, self.num_steps)
+        where = place(steps, self.num_steps)
+        known = place(found.steps, self.num_steps)
         rate, batch = (np.interp(where, known, each) for each in (found.log_rate, found.log_batch))
         return self._minimum(steps, rate, batch, gain)
 
@@ -194,7 +199,8 @@ class Search(AbstractSearch):
         if first:
             begin = self._first_minimum(run, begin, gain)
         ended = minimum(lambda point: Varied(self.freedom, run, point).found(), begin, gain)
-        last, slope = Varied(self.freedom, run, ended.point), np.where(ended.held, 0.0, ended.slope)
+        last = Varied(self.freedom, run, ended.point)
+        slope = np.where(ended.held, 0.0, ended.slope)
         narrow = Run(self.modes, run.noise, self.num_steps, steps, self.average, NARROW)
         with np.errstate(all="ignore"):
             risk = narrow.risk_and_gradient(last.log_rate, last.log_batch).risk
@@ -209,7 +215,8 @@ class Search(AbstractSearch):
             found = here.found()
             return found.value, np.where(here.raised, 0.0, found.slope)
 
-        number, highest = 1 if self.freedom.constant else run.knots.size, self.freedom.highest
+        number = 1 if self.freedom.constant else run.knots.size
+        highest = self.freedom.highest
         bounds = [(highest - FIRST_BELOW_EDGE, highest)] * number + [(-FARTHEST_BATCH, FARTHEST_BATCH)] * (
             begin.size - number
         )

@@ -189,17 +189,25 @@ class CoupledRun:
         pulled = pull @ state.covariance
         covariance = state.covariance - pulled - pulled.T + rate**2 * done.covariance
         moved = state._replace(mean=state.mean - rate * done.mean, covariance=(covariance + covariance.T) / 2)
+        if keeping.weight == 0:
+            return moved
+        joined = self.joined(state, keeping)
+        return self.summed(state, moved, keeping, joined - pull @ joined)
+
+    def joined(self, state: Any, keeping: Keeping) -> np.ndarray:
+        """(d, d) Cov(δ, S) with the new sum `S ← ρS + ωδ` and the δ before the step."""
+        return (1 - keeping.forgetting) * state.shared + keeping.weight * state.covariance
+
+    def summed(self, state: Any, moved: Any, keeping: Keeping, shared: np.ndarray) -> Any:
+        """The moved state with the new sum, of the δ before the step; its Cov(δ, S) is given."""
         rho = 1 - keeping.forgetting
         omega = keeping.weight
-        if omega == 0:
-            return moved
-        joined = rho * state.shared + omega * state.covariance
         own = (self.hessian * state.covariance).sum(1)
-        shared = (self.hessian * state.shared.T).sum(1)
+        both = (self.hessian * state.shared.T).sum(1)
         return moved._replace(
             sum_mean=rho * state.sum_mean + omega * state.mean,
-            shared=joined - pull @ joined,
-            sum_risk=rho**2 * state.sum_risk + 2 * rho * omega * shared + omega**2 * own,
+            shared=shared,
+            sum_risk=rho**2 * state.sum_risk + 2 * rho * omega * both + omega**2 * own,
         )
 
     def setting(self, number: float) -> tuple[float, float]:

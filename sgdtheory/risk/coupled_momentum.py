@@ -106,7 +106,7 @@ class CoupledMomentumRun(CoupledRun):
         own = beta**2 * state.with_itself + mixed + mixed.T + follows @ state.covariance @ follows.T
         own = own + _noise(gain, done.noise[0], (seen.noise + 2 * both) / known.batch[0, 0])
         moved, slope = self._moved(state, known, average, error, own, done.kept[:, 0])
-        return self._summed(state, moved, keeping, follows, slope)
+        return self._with_sum(state, moved, keeping, follows, slope)
 
     def _known(self, number: float) -> Known:
         """The step, as a field sees it."""
@@ -137,23 +137,15 @@ class CoupledMomentumRun(CoupledRun):
         )
         return moved, slope
 
-    def _summed(self, state: Any, moved: Any, keeping: Keeping, follows: np.ndarray, slope: np.ndarray) -> Any:
-        """`S ← ρS + ωδ`, of the δ before the step; Cov(m, S) and Cov(δ, S) follow m and δ."""
-        rho = 1 - keeping.forgetting
-        omega = keeping.weight
-        if omega == 0:
+    def _with_sum(self, state: Any, moved: Any, keeping: Keeping, follows: np.ndarray, slope: np.ndarray) -> Any:
+        """The new sum; Cov(m, S) and Cov(δ, S) follow m and δ."""
+        if keeping.weight == 0:
             return moved
-        joined = rho * state.shared + omega * state.covariance
-        average = rho * state.with_sum + omega * state.with_error
+        joined = self.joined(state, keeping)
+        average = (1 - keeping.forgetting) * state.with_sum + keeping.weight * state.with_error
         average = self.field.alone.momentum * average + follows @ joined
-        own = (self.hessian * state.covariance).sum(1)
-        shared = (self.hessian * state.shared.T).sum(1)
-        return moved._replace(
-            sum_mean=rho * state.sum_mean + omega * state.mean,
-            shared=joined - slope[:, None] * average,
-            sum_risk=rho**2 * state.sum_risk + 2 * rho * omega * shared + omega**2 * own,
-            with_sum=average,
-        )
+        found = self.summed(state, moved, keeping, joined - slope[:, None] * average)
+        return found._replace(with_sum=average)
 
     def crossed(self, state: Any, keeping: Keeping, low: float, high: float, between: tuple[float, float]) -> Any:
         """The steps low … high − 1, one by one.
