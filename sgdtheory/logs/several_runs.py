@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sgdtheory._common.arguments import positive_number
-from sgdtheory.logs.loss_curves import KINDS, ask_for_batch_size, batches_at
+from sgdtheory.logs.loss_curves import ask_for_batch_size, batches_at, losses_of
 from sgdtheory.logs.training_log import TrainingLog
 
 LAST = 0.05  # of a run: rows whose mean is the loss at its end, where none was evaluated
@@ -49,12 +49,7 @@ def loss_grid(
     }
     for log in named:
         batch = one_batch_size(log, batch_size, sequence_length)
-        rate = peak_rate(log, of_run(learning_rate, log.name))
-        if np.isnan(rate):
-            raise ValueError(
-                f"{log.name}: no learning rate is logged; give one, or name of the run → rate, learning_rate= "
-                "(--learning-rate)"
-            )
+        rate = known_rate(log, learning_rate)
         for step, value in points_of(log, which):
             row = (batch, batch * step, rate, value, log.group, log.name)
             for column, cell in zip(columns.values(), row, strict=True):
@@ -109,15 +104,6 @@ def which_loss(logs: Sequence[TrainingLog], loss: str | None) -> str:
     return loss or ("eval" if all(log.has("evaluation_loss") for log in logs) else "train")
 
 
-def losses_of(log: TrainingLog, which: str) -> tuple[np.ndarray, np.ndarray]:
-    """Steps and losses of a run: "train", "eval", or any other name for the loss that the log holds by it."""
-    steps, losses = log.series(KINDS.get(which, "loss"))
-    if not steps.size:
-        words = "evaluation" if which == "eval" else "training"
-        raise ValueError(f"{log.name}: no {words} loss is logged; name its column, loss= (--loss)")
-    return steps, losses
-
-
 def peak_rate(log: TrainingLog, given: float | None) -> float:
     """The largest learning rate of a run; nan where it is not known."""
     if given is not None:
@@ -125,6 +111,21 @@ def peak_rate(log: TrainingLog, given: float | None) -> float:
     if log.has("learning_rate"):
         return float(np.nanmax(log.learning_rate))
     return float(log.settings.get("learning_rate", np.nan))
+
+
+def known_rate(log: TrainingLog, given: Given) -> float:
+    """The largest learning rate of a run, given or logged.
+
+    Raises:
+        ValueError: it is not known.
+    """
+    rate = peak_rate(log, of_run(given, log.name))
+    if np.isnan(rate):
+        raise ValueError(
+            f"{log.name}: no learning rate is logged; give one, or name of the run → rate, learning_rate= "
+            "(--learning-rate)"
+        )
+    return rate
 
 
 def points_of(log: TrainingLog, which: str) -> list[tuple[float, float]]:

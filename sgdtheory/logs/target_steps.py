@@ -9,11 +9,11 @@ import numpy as np
 from sgdtheory._common.arguments import positive_number
 from sgdtheory.fits import StepsMeasurement
 from sgdtheory.logs.crossing import Crossing, crossing
+from sgdtheory.logs.loss_curves import losses_of
 from sgdtheory.logs.several_runs import (
     Given,
     VaryingError,
     grouped,
-    losses_of,
     of_run,
     one_batch_size,
     peak_rate,

@@ -64,7 +64,20 @@ def test_preview(run, tmp_path):
     for command in ("fit", "fit-grid"):
         out = run(command, folder, "--preview")
         assert "bs32/train: nanoGPT, 300 rows" in out
-        assert "no learning rate is logged" in out
+        assert ("no learning rate is logged" in out) == (command == "fit-grid")  # the other needs none
+        assert "batch size not known" not in out
+
+
+def test_preview_says_what_the_fit_would_stop_at(run, tmp_path):
+    """As the fit itself reads them: a number for each run is one, and a warm-up matters to neither."""
+    folder = folder_of_logs(tmp_path / "runs", "olmo")
+    out = run("fit", folder, "--preview", "--batch-size", "bs32/train=32,bs128/train=128")
+    assert out.count("batch size not known") == 1
+    assert "bs512/train: batch size not known" in out
+    assert "warm-up" not in out
+    assert "no training loss is known" not in out
+    out = run("fit", folder, "--preview", "--batch-size", "8", "--loss", "eval")
+    assert out.count("no evaluation loss is known") == len(BATCHES)
 
 
 def test_a_grid_from_logs(run, tmp_path):
