@@ -1,6 +1,7 @@
 """What `fit` and `fit-grid` take: a CSV table of measurements, or logs of several runs that they are read off."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -9,6 +10,7 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
+from sgdtheory._common.csv_rows import csv_header
 from sgdtheory._common.files import csv_text
 from sgdtheory.cli.log_flags import number_or_text, print_logs
 
@@ -103,12 +105,12 @@ def is_table(paths: Sequence[Path], column: str) -> bool:
     if len(paths) != 1 or paths[0].is_dir():
         return False
     path = paths[0]
+    with suppress(ValueError):  # no CSV in UTF-8, as a log that is compressed, or Parquet
+        if column in csv_header(path):
+            return True
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            if column in file.readline().rstrip("\r\n").replace('"', "").split(","):
-                return True
         return not any(log.has("loss") or log.has("evaluation_loss") for log in read_logs(path))
-    except (OSError, ValueError):
+    except ValueError:
         return True  # reading the table says what is wrong with it
 
 

@@ -1,5 +1,6 @@
 """`fit` and `fit-grid` on logs: wiring; the numbers are tested where they are made."""
 
+import gzip
 import json
 
 import numpy as np
@@ -90,6 +91,19 @@ def test_a_grid_from_logs(run, tmp_path):
             (folder / f"bs{batch}" / f"{rate}.log").write_text(text)
     found = strict_json(run("fit-grid", folder, "--target", 3, "--reference", 32, "--json"))
     (target,) = found["targets"]
+    assert target["b"] / target["a"] == pytest.approx(100, rel=0.05)
+
+
+def test_a_grid_from_a_compressed_log_of_several_runs(run, tmp_path):
+    """What is no CSV in UTF-8 may be a log all the same."""
+    rows = [
+        f"bs{batch},{batch},{step:g},1e-3,{loss:g}\n"
+        for batch in BATCHES
+        for step, loss in zip(*run_of(batch)[:2], strict=True)
+    ]
+    path = tmp_path / "runs.csv.gz"
+    path.write_bytes(gzip.compress(("run,batch_size,step,lr,loss\n" + "".join(rows)).encode()))
+    (target,) = strict_json(run("fit-grid", path, "--target", 3, "--reference", 32, "--json"))["targets"]
     assert target["b"] / target["a"] == pytest.approx(100, rel=0.05)
 
 
