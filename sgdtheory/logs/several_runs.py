@@ -95,7 +95,7 @@ def one_batch_size(log: TrainingLog, given: Given, length: float | None) -> floa
         raise ValueError(f"{log.name}: {ask_for_batch_size(log)}, or name of the run → B")
     usual = float(np.median(sizes))
     if (np.abs(sizes - usual) > 0.01 * usual + 1).any():
-        raise VaryingError(f"{log.name}: its batch size changes from {sizes.min():g} to {sizes.max():g}; left out")
+        raise VaryingError(f"{log.name}: its batch size changes from {sizes.min():g} to {sizes.max():g}")
     return usual
 
 

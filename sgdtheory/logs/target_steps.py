@@ -118,7 +118,7 @@ def steps_to_target(
         try:
             batch = one_batch_size(log, batch_size, sequence_length)
         except VaryingError as error:
-            remarks.append(str(error))
+            remarks.append(f"{error}; left out")
             continue
         runs.append(_run_end(log, target, which, batch, of_run(learning_rate, log.name)))
     remarks += _unreached(runs, target)
