@@ -12,7 +12,7 @@ from sgdtheory.cli.output import print_tables, print_text
 
 if TYPE_CHECKING:
     from sgdtheory.curves import LossCurve
-    from sgdtheory.logs import LogPreview, Preview
+    from sgdtheory.logs import LogPreview, Preview, TrainingLog
 
 LOG_GROUPS: dict[str, tuple[str, ...]] = {
     "columns": ("step", "learning_rate", "loss", "batch_size", "tokens", "curve", "group"),
@@ -58,6 +58,13 @@ class LogFlags:
         from sgdtheory.logs import read_training_log
 
         return read_training_log(paths, **self.log_options)
+
+    def read_runs(self, paths: Sequence[Path]) -> "list[tuple[TrainingLog, LossCurve]]":
+        """The same, each with its log, which has the settings of the run."""
+        from sgdtheory.logs import ColumnNames, loss_curve, read_logs
+
+        names, given = ColumnNames.among(self.log_options)
+        return [(log, loss_curve(log, **given)) for log in read_logs(paths, **vars(names))]
 
     def print_preview(self, paths: Sequence[Path]) -> None:
         """What was understood of files."""
