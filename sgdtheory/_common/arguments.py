@@ -33,13 +33,14 @@ def real_array(name: str, value: object) -> np.ndarray:
         if kind != "c":
             return np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        quoted = isinstance(value, str) and _is_number(value)
+        quoted = isinstance(value, str) and is_number(value)
         remedy = "; write it without quotes" if quoted else ""
         raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}{remedy}") from None
     raise _not_real(name)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text is one, as Python writes it."""
     try:
         float(text)
     except ValueError:

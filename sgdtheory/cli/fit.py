@@ -60,6 +60,7 @@ class FitCommand(MeasurementFlags):
     any program, and the steps are read off them.
     """
 
+    USE = "steps"
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
         "measurements": ("files", "batch_size", "steps", "group", "size", "standard_error", "data", "example"),
         "logs": ("target_loss", "loss", "learning_rate", *LOG_FLAGS),

@@ -43,6 +43,7 @@ class FitGridCommand(MeasurementFlags):
     Losses stand in a CSV file, or are the ends of logs of runs of any program, files and folders.
     """
 
+    USE = "grid"
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
         "losses": ("files", *COLUMNS),
         "logs": LOG_FLAGS,

@@ -110,13 +110,13 @@ class ForecastCommand(LogFlags):
     def _read(self) -> "tuple[list[LossCurve], dict[str, Any]]":
         """Curves, the run last, and the settings that its log has."""
         from sgdtheory.curves import run_last
-        from sgdtheory.logs import read_logs
 
-        curves = self.read_curves([self.log])
+        runs = self.read_runs([self.log])
+        curves = [curve for _, curve in runs]
         if len(curves) > 1 and self.run_name is None:
             names = ", ".join(curve.name for curve in curves)
             raise ValueError(f"run-name must say which run of {self.log} is meant: {names}")
-        settings = {log.name: log.settings for log in read_logs(self.log, run=self.curve)}
+        settings = {log.name: log.settings for log, _ in runs}
         others = self.read_curves(self.also) if self.also else []
         curves = run_last(curves, self.run_name)
         return [*others, *curves], dict(settings.get(curves[-1].name, {}))

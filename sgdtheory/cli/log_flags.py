@@ -12,7 +12,7 @@ from sgdtheory.cli.output import print_tables, print_text
 
 if TYPE_CHECKING:
     from sgdtheory.curves import LossCurve
-    from sgdtheory.logs import LogPreview
+    from sgdtheory.logs import LogPreview, Preview, TrainingLog
 
 LOG_GROUPS: dict[str, tuple[str, ...]] = {
     "columns": ("step", "learning_rate", "loss", "batch_size", "tokens", "curve", "group"),
@@ -59,16 +59,28 @@ class LogFlags:
 
         return read_training_log(paths, **self.log_options)
 
+    def read_runs(self, paths: Sequence[Path]) -> "list[tuple[TrainingLog, LossCurve]]":
+        """The same, each with its log, which has the settings of the run."""
+        from sgdtheory.logs import ColumnNames, loss_curve, read_logs
+
+        names, given = ColumnNames.among(self.log_options)
+        return [(log, loss_curve(log, **given)) for log in read_logs(paths, **vars(names))]
+
     def print_preview(self, paths: Sequence[Path]) -> None:
-        """What was understood of files, a table a log, with its sentences below it."""
+        """What was understood of files."""
         from sgdtheory.logs import preview
 
-        for number, each in enumerate(preview(paths, **self.log_options).logs):
-            if number:
-                print()
-            print_tables(_table(each))
-            for note in each.notes:
-                print_text(note)
+        print_logs(preview(paths, **self.log_options))
+
+
+def print_logs(shown: "Preview") -> None:
+    """A table a log, with its sentences below it."""
+    for number, each in enumerate(shown.logs):
+        if number:
+            print()
+        print_tables(_table(each))
+        for note in each.notes:
+            print_text(note)
 
 
 def log_notes(curves: "Sequence[LossCurve]") -> list[str]:

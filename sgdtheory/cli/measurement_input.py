@@ -1,25 +1,24 @@
 """What `fit` and `fit-grid` take: a CSV table of measurements, or logs of several runs that they are read off."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
+from sgdtheory._common.csv_rows import csv_header
 from sgdtheory._common.files import csv_text
-from sgdtheory.cli.log_flags import LogFlags, number_or_text
+from sgdtheory.cli.log_flags import number_or_text, print_logs
 
 if TYPE_CHECKING:
     from sgdtheory.fits import StepsMeasurement
     from sgdtheory.logs import StepsToTarget, TrainingLog
 
-KINDS = "train", "eval"
 NUMBERS = "batch_size", "learning_rate"  # columns, or numbers of all runs, or of each
-
-
 LOG_FLAGS = "step", "tokens", "curve", "sequence_length", "preview"  # beside what the command calls its columns
 
 
@@ -29,6 +28,8 @@ class MeasurementFlags:
 
     Columns whose name was left alone are guessed of logs, for the names by default are those of a table.
     """
+
+    USE: ClassVar[Literal["steps", "grid"]]  # of logs, as `preview` has it
 
     step: str | None = None
     """Of logs: column, key or tag that counts optimizer steps; None: guessed, as all columns of logs are."""
@@ -43,27 +44,24 @@ class MeasurementFlags:
 
     def print_preview(self, paths: Sequence[Path]) -> None:
         """What was understood of logs."""
-        names: dict[str, Any] = {name: self._given(name) for name in ("loss", "group", *NUMBERS)}
-        names = {name: value for name, value in names.items() if value is not None and "=" not in value}
-        names |= {name: getattr(self, name) for name in LOG_FLAGS if name != "preview"}
-        LogFlags(**names).print_preview(paths)
+        from sgdtheory.logs import preview
+
+        print_logs(preview(paths, use=self.USE, **self._log_options))
 
     def read_runs(self, paths: Sequence[Path]) -> "tuple[list[TrainingLog], dict[str, Any]]":
         """The logs among files and in folders, and the keywords of `steps_to_target` and `loss_grid`."""
-        from sgdtheory.logs import read_logs
+        from sgdtheory.logs import ColumnNames, read_logs
 
-        loss = self._given("loss")
-        named: dict[str, Any] = {"step": self.step, "tokens": self.tokens, "run": self.curve}
-        named["group"] = self._given("group")
-        named["loss"] = None if loss in KINDS else loss
-        given: dict[str, Any] = {"loss": loss, "sequence_length": self.sequence_length}
-        for name in NUMBERS:
-            value = _number_of_each(number_or_text(self._given(name)))
-            if isinstance(value, str):
-                named[name] = value
-            else:
-                given[name] = value
-        return read_logs(paths, **named), given
+        names, given = ColumnNames.among(self._log_options)
+        return read_logs(paths, **vars(names)), given
+
+    @property
+    def _log_options(self) -> dict[str, Any]:
+        """Keywords of `preview`: names of columns, and numbers."""
+        options: dict[str, Any] = {name: getattr(self, name) for name in ("step", "tokens", "sequence_length")}
+        options |= {name: self._given(name) for name in ("loss", "group")}
+        options |= {name: _number_of_each(number_or_text(self._given(name))) for name in NUMBERS}
+        return options | {"run": self.curve}
 
     def steps_of_logs(self, paths: Sequence[Path], target_loss: float) -> "StepsToTarget":
         """Of `steps_to_target`."""
@@ -107,12 +105,12 @@ def is_table(paths: Sequence[Path], column: str) -> bool:
     if len(paths) != 1 or paths[0].is_dir():
         return False
     path = paths[0]
+    with suppress(ValueError):  # no CSV in UTF-8, as a log that is compressed, or Parquet
+        if column in csv_header(path):
+            return True
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            if column in file.readline().rstrip("\r\n").replace('"', "").split(","):
-                return True
         return not any(log.has("loss") or log.has("evaluation_loss") for log in read_logs(path))
-    except (OSError, ValueError):
+    except ValueError:
         return True  # reading the table says what is wrong with it
 
 

@@ -66,7 +66,7 @@ class NoiseScaleCommand:
 
         columns: list[dict[float, float]] = []
         for name in (self.small_norms, self.large_norms):
-            logs = read_logs(self.log, loss=name, step=self.step)
+            logs = read_logs(self.log, loss=name, step=self.step)  # any column, read in the place of a loss
             if len(logs) != 1:
                 runs = ", ".join(each.name for each in logs)
                 raise ValueError(f"{self.log} holds {len(logs)} runs ({runs}): give the log of one")

@@ -1,8 +1,11 @@
 """Which column, key or tag of a log is what: named by the user, or guessed."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
+
+from sgdtheory.logs.training_log import KINDS
 
 GUESSES: dict[str, tuple[str, ...]] = {  # in the order in which they are looked for; spaces and hyphens as underscores
     "step": (
@@ -96,6 +99,23 @@ class ColumnNames:
     tokens: str | None = None
     run: str | None = None
     group: str | None = None
+
+    @classmethod
+    def among(cls, options: Mapping[str, Any]) -> tuple["ColumnNames", dict[str, Any]]:
+        """The names among keywords of `read_training_log` and its like, and the others: numbers, and which loss.
+
+        A learning rate or a batch size is a name where it is text, else the number itself. A loss is among the others
+        too; it names a column unless it is "train" or "eval".
+        """
+        names = {field.name: options.get(field.name) for field in fields(cls)}
+        others = {key: value for key, value in options.items() if key not in names}
+        for name in ("learning_rate", "batch_size"):
+            if not isinstance(names[name], str):
+                others[name] = names.pop(name)
+        others["loss"] = names["loss"]
+        if names["loss"] in KINDS:
+            names["loss"] = None
+        return cls(**names), others
 
     @property
     def given(self) -> dict[str, str]:

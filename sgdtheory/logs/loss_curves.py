@@ -2,19 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from sgdtheory._common.arguments import positive_number
 from sgdtheory.curves import LossCurve, jumps
-from sgdtheory.logs.column_names import candidates
+from sgdtheory.logs.column_names import ColumnNames, candidates
 from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.reading import read_logs
 from sgdtheory.logs.run_files import Paths
-from sgdtheory.logs.training_log import TrainingLog
+from sgdtheory.logs.training_log import KINDS, TrainingLog
 
-KINDS = {"train": "loss", "eval": "evaluation_loss"}
 EARLY = 0.01  # of a run: what was warmed up before a row as early as this tells nothing
 PRINTED = 1e-3  # of tokens: four digits
 RISING = 0.02  # by which a warm-up's first rates may miss a line through 0
@@ -69,15 +67,20 @@ def read_training_log(
     Raises:
         ValueError: a file of no known format, or damaged; no loss, or no learning rate: the sentence says what to give.
     """
-    named: dict[str, str | None] = {"step": step, "tokens": tokens, "run": run, "group": group}
-    named |= {"loss": None if loss in KINDS else loss}
-    given: dict[str, Any] = {"warmup": warmup, "sequence_length": sequence_length}
-    for key, value in (("learning_rate", learning_rate), ("batch_size", batch_size)):
-        if isinstance(value, str):
-            named[key] = value
-        else:
-            given[key] = value
-    return [loss_curve(log, loss=loss, **given) for log in read_logs(paths, **named, name=name, formats=formats)]
+    names, given = ColumnNames.among(
+        {
+            "loss": loss,
+            "step": step,
+            "learning_rate": learning_rate,
+            "batch_size": batch_size,
+            "tokens": tokens,
+            "run": run,
+            "group": group,
+            "sequence_length": sequence_length,
+            "warmup": warmup,
+        }
+    )
+    return [loss_curve(log, **given) for log in read_logs(paths, **vars(names), name=name, formats=formats)]
 
 
 def loss_curve(
@@ -101,7 +104,7 @@ def loss_curve(
     Raises:
         ValueError: no loss, or no learning rate: the sentence says what to give.
     """
-    steps, losses = _losses(log, loss)
+    steps, losses = losses_of(log, loss)
     rates = np.full(steps.size, learning_rate) if learning_rate is not None else _rates(log, steps)
     said = _Said(list(log.remarks))
     known = ~np.isnan(rates)
@@ -150,7 +153,12 @@ def _rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count} rows"
 
 
-def _losses(log: TrainingLog, loss: str) -> tuple[np.ndarray, np.ndarray]:
+def losses_of(log: TrainingLog, loss: str) -> tuple[np.ndarray, np.ndarray]:
+    """Steps and losses of a run: "train", "eval", or any other name for the loss that the log holds by it.
+
+    Raises:
+        ValueError: it holds none.
+    """
     column = KINDS.get(loss, "loss")
     steps, losses = log.series(column)
     if steps.size:

@@ -1,14 +1,17 @@
 """What was understood of logs, before anything is fitted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from sgdtheory.logs.loss_curves import loss_curve
+from sgdtheory.logs.column_names import ColumnNames
+from sgdtheory.logs.loss_curves import loss_curve, losses_of
 from sgdtheory.logs.reading import read_logs
 from sgdtheory.logs.run_files import Paths
+from sgdtheory.logs.several_runs import Given, known_rate, one_batch_size, which_loss
 from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 
 UNITS = {
@@ -89,38 +92,68 @@ class Preview:
     __repr__ = __str__
 
 
-def preview(paths: Paths, *, loss: str = "train", **given: Any) -> Preview:
+def preview(
+    paths: Paths, *, loss: str | None = "train", use: Literal["curves", "steps", "grid"] = "curves", **given: Any
+) -> Preview:
     """What `read_training_log` would make of files: rows, columns, units, gaps, settings, and what is missing.
 
     Args:
-        paths, loss: as there.
-        given: its other keywords.
+        paths, loss: as there; None: evaluations where every run has them, for `steps_to_target` and `loss_grid`.
+        use: what the logs are for, which decides what is missing: loss curves, `steps_to_target`, or `loss_grid`.
+        given: other keywords of `read_training_log`; or of `read_logs` and the function that the logs are for.
 
     Raises:
         ValueError: a file of no known format, or damaged.
     """
-    numbers = {key: given.pop(key, None) for key in ("sequence_length", "warmup")}
-    for key in ("learning_rate", "batch_size"):
-        if key in given and not isinstance(given[key], str):
-            numbers[key] = given.pop(key)
-    logs = read_logs(paths, loss=None if loss in ("train", "eval") else loss, **given)
-    return Preview(tuple(_preview(log, loss, numbers) for log in logs))
+    files = {key: given.pop(key) for key in ("name", "formats") if key in given}
+    names, numbers = ColumnNames.among({"loss": loss, **given})
+    logs = read_logs(paths, **vars(names), **files)
+    if use == "curves":
+        return Preview(tuple(_preview(log, *_of_curve(log, numbers)) for log in logs))
+    numbers["loss"] = which_loss(logs, loss)
+    return Preview(tuple(_preview(log, _of_run(log, use == "grid", **numbers), log.step) for log in logs))
 
 
-def _preview(log: TrainingLog, loss: str, numbers: dict[str, Any]) -> LogPreview:
+def _of_curve(log: TrainingLog, numbers: dict[str, Any]) -> tuple[list[str], np.ndarray]:
+    """What is to be said of a loss curve, and the steps that it has."""
+    try:
+        curve = loss_curve(log, **numbers)
+    except ValueError as error:
+        return [*log.remarks, str(error)], log.step
+    return [curve.remark, *curve.assumed], curve.step
+
+
+def _of_run(
+    log: TrainingLog,
+    needs_rate: bool,
+    *,
+    loss: str,
+    batch_size: Given = None,
+    learning_rate: Given = None,
+    sequence_length: float | None = None,
+) -> list[str]:
+    """What is to be said of a run among several: everything that a fit of them would stop at."""
+    asked = [partial(losses_of, log, loss), partial(one_batch_size, log, batch_size, sequence_length)]
+    if needs_rate:
+        asked.append(partial(known_rate, log, learning_rate))
+    return [*log.remarks, *_refusals(asked)]
+
+
+def _refusals(asked: Sequence[Callable[[], object]]) -> Iterator[str]:
+    for each in asked:
+        try:
+            each()
+        except ValueError as error:
+            yield str(error)
+
+
+def _preview(log: TrainingLog, sentences: Sequence[str], at: np.ndarray) -> LogPreview:
     rows = [Understood("step", log.columns.get("step", "step"), log.step.size, *_ends(log.step), UNITS["step"])]
     for column in COLUMNS:
         _, values = log.series(column)
         if values.size:
             place = log.columns.get(column, column)
             rows.append(Understood(column, place, values.size, *_ends(values), UNITS[column]))
-    try:
-        curve = loss_curve(log, loss=loss, **numbers)
-        sentences = [curve.remark, *curve.assumed]
-        at = curve.step
-    except ValueError as error:
-        sentences = [*log.remarks, str(error)]
-        at = log.step
     return LogPreview(log, tuple(rows), _gaps(at), tuple(filter(None, sentences)))
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.files import stem
 from sgdtheory.logs.formats.format import AbstractLogFormat
-from sgdtheory.logs.run_files import Paths, format_of, run_files
+from sgdtheory.logs.run_files import Paths, logs_of_files
+from sgdtheory.logs.table import TEXTS
 from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 
 
@@ -54,9 +55,7 @@ def read_logs(
         run=run,
         group=group,
     )
-    found: list[tuple[Path, TrainingLog]] = []
-    for path in run_files(paths, formats):
-        found += [(path, log) for log in format_of(path, formats).read(path, names)]
+    found = [*logs_of_files(paths, names, formats)]
     if not found:
         raise ValueError("paths must name at least one file, got none")
     _check_named(names, [log for _, log in found])
@@ -67,9 +66,8 @@ def read_logs(
 
 def _check_named(names: ColumnNames, logs: Sequence[TrainingLog]) -> None:
     """Every column that was named is in one of them."""
-    texts = "run", "group"
     for attribute, column in names.given.items():
-        if attribute not in texts and all(log.columns.get(attribute) != column for log in logs):
+        if attribute not in TEXTS and all(log.columns.get(attribute) != column for log in logs):
             there = dict.fromkeys(each for log in logs for each in (*log.columns.values(), *log.unused))
             raise ValueError(f"no log has a column {column!r}; there are: {', '.join(map(repr, there))}")
 

@@ -7,7 +7,7 @@ from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.files import first_bytes, head_of
 from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.formats.registry import FORMATS
-from sgdtheory.logs.training_log import COLUMNS
+from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -42,32 +42,60 @@ def run_files(paths: Paths, own: Sequence[AbstractLogFormat] = ()) -> list[Path]
     Raises:
         ValueError: a folder that holds none.
     """
-    found = []
+    return [path for path, _ in _files(paths, ColumnNames(), own)]
+
+
+def logs_of_files(
+    paths: Paths, names: ColumnNames, own: Sequence[AbstractLogFormat] = ()
+) -> Iterator[tuple[Path, TrainingLog]]:
+    """What the files of `run_files` hold, each read once; in a folder, files with the columns named are logs too.
+
+    Raises:
+        ValueError: a file of no known format, or damaged, or a folder that holds none.
+    """
+    for path, logs in _files(paths, names, own):
+        for log in format_of(path, own).read(path, names) if logs is None else logs:
+            yield path, log
+
+
+Files = Iterator[tuple[Path, Sequence[TrainingLog] | None]]  # with the logs of those that were read to be found
+
+
+def _files(paths: Paths, names: ColumnNames, own: Sequence[AbstractLogFormat]) -> Files:
     for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
-        inside = [*_logs_in(path, own)] if path.is_dir() else [path]
+        inside = [*_files_in(path, names, own)] if path.is_dir() else [(path, None)]
         if not inside:
             raise ValueError(f"{path} holds no log of a known format")
-        found += inside
-    return found
+        yield from inside
 
 
-def _logs_in(folder: Path, own: Sequence[AbstractLogFormat]) -> Iterator[Path]:
+def _files_in(folder: Path, names: ColumnNames, own: Sequence[AbstractLogFormat]) -> Files:
     if _is_log(folder, own):
-        yield folder
+        yield folder, None
         return
     for path in sorted(folder.iterdir()):
         if path.name.startswith("."):
             continue
         if path.is_dir():
-            yield from _logs_in(path, own)
-        elif _is_log(path, own):
-            yield path
+            yield from _files_in(path, names, own)
+        elif logs := _logs_in(path, names, own):
+            yield path, logs
+        elif names.given and _logs_in(path, ColumnNames(), own):
+            yield path, None  # a log without what was named: reading it says so
 
 
-def _is_log(path: Path, own: Sequence[AbstractLogFormat]) -> bool:
-    """Whether a format recognizes it, and finds a number in it: a table of anything is no log."""
+def _is_log(folder: Path, own: Sequence[AbstractLogFormat]) -> bool:
     try:
-        found = format_of(path, own)
-        return path.is_dir() or any(log.has(each) for log in found.read(path, ColumnNames()) for each in COLUMNS)
+        format_of(folder, own)
     except ValueError:
         return False
+    return True
+
+
+def _logs_in(path: Path, names: ColumnNames, own: Sequence[AbstractLogFormat]) -> Sequence[TrainingLog]:
+    """Those of a file; none where no format reads it, or finds a number in it: a table of anything is no log."""
+    try:
+        logs = format_of(path, own).read(path, names)
+    except ValueError:
+        return ()
+    return logs if any(log.has(each) for log in logs for each in COLUMNS) else ()

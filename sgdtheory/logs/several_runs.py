@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sgdtheory._common.arguments import positive_number
-from sgdtheory.logs.loss_curves import KINDS, ask_for_batch_size, batches_at
+from sgdtheory.logs.loss_curves import ask_for_batch_size, batches_at, losses_of
 from sgdtheory.logs.training_log import TrainingLog
 
 LAST = 0.05  # of a run: rows whose mean is the loss at its end, where none was evaluated
@@ -49,12 +49,7 @@ def loss_grid(
     }
     for log in named:
         batch = one_batch_size(log, batch_size, sequence_length)
-        rate = peak_rate(log, of_run(learning_rate, log.name))
-        if np.isnan(rate):
-            raise ValueError(
-                f"{log.name}: no learning rate is logged; give one, or name of the run → rate, learning_rate= "
-                "(--learning-rate)"
-            )
+        rate = known_rate(log, learning_rate)
         for step, value in points_of(log, which):
             row = (batch, batch * step, rate, value, log.group, log.name)
             for column, cell in zip(columns.values(), row, strict=True):
@@ -100,22 +95,13 @@ def one_batch_size(log: TrainingLog, given: Given, length: float | None) -> floa
         raise ValueError(f"{log.name}: {ask_for_batch_size(log)}, or name of the run → B")
     usual = float(np.median(sizes))
     if (np.abs(sizes - usual) > 0.01 * usual + 1).any():
-        raise VaryingError(f"{log.name}: its batch size changes from {sizes.min():g} to {sizes.max():g}; left out")
+        raise VaryingError(f"{log.name}: its batch size changes from {sizes.min():g} to {sizes.max():g}")
     return usual
 
 
 def which_loss(logs: Sequence[TrainingLog], loss: str | None) -> str:
     """Evaluations where every run has them, unless one is asked for."""
     return loss or ("eval" if all(log.has("evaluation_loss") for log in logs) else "train")
-
-
-def losses_of(log: TrainingLog, which: str) -> tuple[np.ndarray, np.ndarray]:
-    """Steps and losses of a run: "train", "eval", or any other name for the loss that the log holds by it."""
-    steps, losses = log.series(KINDS.get(which, "loss"))
-    if not steps.size:
-        words = "evaluation" if which == "eval" else "training"
-        raise ValueError(f"{log.name}: no {words} loss is logged; name its column, loss= (--loss)")
-    return steps, losses
 
 
 def peak_rate(log: TrainingLog, given: float | None) -> float:
@@ -125,6 +111,21 @@ def peak_rate(log: TrainingLog, given: float | None) -> float:
     if log.has("learning_rate"):
         return float(np.nanmax(log.learning_rate))
     return float(log.settings.get("learning_rate", np.nan))
+
+
+def known_rate(log: TrainingLog, given: Given) -> float:
+    """The largest learning rate of a run, given or logged.
+
+    Raises:
+        ValueError: it is not known.
+    """
+    rate = peak_rate(log, of_run(given, log.name))
+    if np.isnan(rate):
+        raise ValueError(
+            f"{log.name}: no learning rate is logged; give one, or name of the run → rate, learning_rate= "
+            "(--learning-rate)"
+        )
+    return rate
 
 
 def points_of(log: TrainingLog, which: str) -> list[tuple[float, float]]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from sgdtheory._common.arguments import is_number
 from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.training_log import COLUMNS, LOSSES, TrainingLog
 
@@ -23,19 +24,12 @@ def numbers(cells: Sequence[Any] | np.ndarray, column: str, place: str) -> np.nd
     try:
         values = np.where(blank, "nan", texts).astype(float)
     except ValueError:
-        row, text = next((row, text) for row, text in enumerate(texts.tolist()) if not _is_number(text))
+        rows = enumerate(texts.tolist())
+        row, text = next((row, text) for row, text in rows if text not in BLANK and not is_number(text))
         raise ValueError(f"{place}, row {row + 1}: {column} must be a number, got {text!r}") from None
     values[~np.isfinite(values)] = np.inf
     values[blank] = np.nan
     return values
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return text in BLANK
-    return True
 
 
 def logs_of_columns(

@@ -9,11 +9,11 @@ import numpy as np
 from sgdtheory._common.arguments import positive_number
 from sgdtheory.fits import StepsMeasurement
 from sgdtheory.logs.crossing import Crossing, crossing
+from sgdtheory.logs.loss_curves import losses_of
 from sgdtheory.logs.several_runs import (
     Given,
     VaryingError,
     grouped,
-    losses_of,
     of_run,
     one_batch_size,
     peak_rate,
@@ -118,7 +118,7 @@ def steps_to_target(
         try:
             batch = one_batch_size(log, batch_size, sequence_length)
         except VaryingError as error:
-            remarks.append(str(error))
+            remarks.append(f"{error}; left out")
             continue
         runs.append(_run_end(log, target, which, batch, of_run(learning_rate, log.name)))
     remarks += _unreached(runs, target)

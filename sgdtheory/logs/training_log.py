@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 COLUMNS = "loss", "evaluation_loss", "learning_rate", "batch_size", "tokens"
 LOSSES = "loss", "evaluation_loss"
+KINDS = {"train": "loss", "eval": "evaluation_loss"}  # of losses, in users' words
 
 
 @dataclass(frozen=True, eq=False)

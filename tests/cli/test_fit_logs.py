@@ -1,5 +1,6 @@
 """`fit` and `fit-grid` on logs: wiring; the numbers are tested where they are made."""
 
+import gzip
 import json
 
 import numpy as np
@@ -64,7 +65,20 @@ def test_preview(run, tmp_path):
     for command in ("fit", "fit-grid"):
         out = run(command, folder, "--preview")
         assert "bs32/train: nanoGPT, 300 rows" in out
-        assert "no learning rate is logged" in out
+        assert ("no learning rate is logged" in out) == (command == "fit-grid")  # the other needs none
+        assert "batch size not known" not in out
+
+
+def test_preview_says_what_the_fit_would_stop_at(run, tmp_path):
+    """As the fit itself reads them: a number for each run is one, and a warm-up matters to neither."""
+    folder = folder_of_logs(tmp_path / "runs", "olmo")
+    out = run("fit", folder, "--preview", "--batch-size", "bs32/train=32,bs128/train=128")
+    assert out.count("batch size not known") == 1
+    assert "bs512/train: batch size not known" in out
+    assert "warm-up" not in out
+    assert "no training loss is known" not in out
+    out = run("fit", folder, "--preview", "--batch-size", "8", "--loss", "eval")
+    assert out.count("no evaluation loss is known") == len(BATCHES)
 
 
 def test_a_grid_from_logs(run, tmp_path):
@@ -77,6 +91,19 @@ def test_a_grid_from_logs(run, tmp_path):
             (folder / f"bs{batch}" / f"{rate}.log").write_text(text)
     found = strict_json(run("fit-grid", folder, "--target", 3, "--reference", 32, "--json"))
     (target,) = found["targets"]
+    assert target["b"] / target["a"] == pytest.approx(100, rel=0.05)
+
+
+def test_a_grid_from_a_compressed_log_of_several_runs(run, tmp_path):
+    """What is no CSV in UTF-8 may be a log all the same."""
+    rows = [
+        f"bs{batch},{batch},{step:g},1e-3,{loss:g}\n"
+        for batch in BATCHES
+        for step, loss in zip(*run_of(batch)[:2], strict=True)
+    ]
+    path = tmp_path / "runs.csv.gz"
+    path.write_bytes(gzip.compress(("run,batch_size,step,lr,loss\n" + "".join(rows)).encode()))
+    (target,) = strict_json(run("fit-grid", path, "--target", 3, "--reference", 32, "--json"))["targets"]
     assert target["b"] / target["a"] == pytest.approx(100, rel=0.05)
 
 

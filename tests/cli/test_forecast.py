@@ -50,6 +50,13 @@ def test_a_batch_size_that_is_not_needed_is_not_asked_for(log, capsys):
     assert "batch size" not in capsys.readouterr().err
 
 
+def test_columns_of_other_names(run, log):
+    """Which are asked for wherever the log is read."""
+    log.write_text(log.read_text().replace("step,learning_rate,loss", "count,rate,nll", 1))
+    names = "--step", "count", "--learning-rate", "rate", "--loss", "nll"
+    assert run("forecast", log, *PLAN, *names).splitlines()[0] == expected().line
+
+
 def test_json(run, log):
     found = json.loads(run("forecast", log, *PLAN, "--json", "--level", "0.8"))
     assert found["loss"] == expected().loss

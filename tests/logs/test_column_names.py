@@ -48,3 +48,15 @@ def test_names_that_are_given_count():
     assert ColumnNames(loss="theirs").understand(present) == {"step": "step"}
     assert ColumnNames(group="mine").understand(present)["group"] == "mine"
     assert ColumnNames(loss="mine").given == {"loss": "mine"}
+
+
+def test_names_among_numbers():
+    """A loss is a kind, or a name and a kind at once; a rate or a batch size a name or a number."""
+    names, others = ColumnNames.among(
+        {"loss": "eval", "learning_rate": "lr", "batch_size": 8, "step": "t", "warmup": 5}
+    )
+    assert names == ColumnNames(learning_rate="lr", step="t")
+    assert others == {"loss": "eval", "batch_size": 8, "warmup": 5}
+    names, others = ColumnNames.among({"loss": "nll", "batch_size": "B"})
+    assert names == ColumnNames(loss="nll", batch_size="B")
+    assert others == {"loss": "nll", "learning_rate": None}

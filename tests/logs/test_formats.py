@@ -277,3 +277,13 @@ def test_a_restart_in_tensorboard(tmp_path):
     assert log.step.tolist() == [1, 2, 3, 4, 5]
     assert log.loss.tolist() == [1, 1, 0.5, 0.5, 0.5]
     assert log.remarks == ("steps go back to 3 or repeat: 2 rows were replaced by what was logged later",)
+
+
+def test_logs_in_a_folder_whose_columns_must_be_named(tmp_path):
+    """And whose names are wrong: the sentence is of the names, not of the folder."""
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("count,nll\n1,2\n2,1\n")
+    assert [log.name for log in st.logs.read_logs(tmp_path, step="count", loss="nll")] == ["a", "b"]
+    (tmp_path / "a.csv").write_text("step,loss\n1,2\n2,1\n")
+    with pytest.raises(ValueError, match=r"a: no column counts optimizer steps; name it, step="):
+        st.logs.read_logs(tmp_path, step="iterations")

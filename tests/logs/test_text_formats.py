@@ -10,8 +10,7 @@ from sgdtheory.logs.files import head_of
 from sgdtheory.logs.formats.key_values import KeyValues
 from sgdtheory.logs.formats.lines import AbstractTextFormat, number
 from sgdtheory.logs.formats.registry import FORMATS
-from sgdtheory.logs.reading import format_of
-from sgdtheory.logs.run_files import run_files
+from sgdtheory.logs.run_files import format_of, run_files
 from tests.logs.text_writers import PRINTINGS, megatron, olmo_core, printed, random_run, torchtitan
 from tests.logs.writers import FILES
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sgdtheory._common.arguments import is_number
 from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.files import open_text, stem
 from sgdtheory.logs.formats.format import AbstractLogFormat
@@ -106,18 +107,10 @@ def _has_a_number(head: str) -> bool:
     """Whether a cell below the header is a number, as none is of prose with commas; or nothing is below it yet."""
     first, *rows = [line for line in head.splitlines() if line.strip()][:ROWS]
     cells = [cell.strip().strip('"') for row in rows for cell in row.split(separator_of(first))]
-    return not rows or any(_is_number(cell) for cell in cells)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return not rows or any(is_number(cell) for cell in cells)
 
 
 def _is_name(cell: str) -> bool:
     """Whether a cell of a header is a name; the first may be empty, as of pandas' index."""
     words = cell.removeprefix("Unnamed: ")  # pandas' name for a column without one
-    return not _is_number(cell) and len(words) < LONGEST and ": " not in words  # as in a line of a text log
+    return not is_number(cell) and len(words) < LONGEST and ": " not in words  # as in a line of a text log

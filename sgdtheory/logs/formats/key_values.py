@@ -52,9 +52,8 @@ class KeyValues(AbstractLogFormat):
                     values.append(row.pairs[key])
         if not series:
             raise ValueError(f"{path} has no line with a step and a loss; name them, step= and loss= (--step, --loss)")
-        cut = ("the last line was cut, and is left out",) if source.cut else ()
         columns = {column: key for column, key in understood.items() if column in (*series, "step")}
-        return [TrainingLog.from_series(stem(path), self.name, series, columns=columns, remarks=cut)]
+        return [TrainingLog.from_series(stem(path), self.name, series, columns=columns, remarks=source.remarks)]
 
 
 class _Row(NamedTuple):

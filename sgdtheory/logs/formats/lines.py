@@ -80,8 +80,7 @@ class AbstractTextFormat(AbstractLogFormat):
                     columns.setdefault(entry.name, entry.called)
         if not series:
             raise ValueError(f"{path} holds no step of {self.name} yet; give a log of a run that has begun")
-        cut = "the last line was cut, and is left out"
-        remarks = (*self.finish(settings, columns), *([cut] if source.cut else []))
+        remarks = (*self.finish(settings, columns), *source.remarks)
         return [
             TrainingLog.from_series(stem(path), self.name, series, settings=settings, columns=columns, remarks=remarks)
         ]
@@ -96,18 +95,19 @@ class RankedLines(Iterator[str]):
 
     Attributes:
         rank: that wrote the last line given, "" where it does not say.
-        cut: whether the file ends within a line.
+        remarks: of the log, once all lines are read: whether the file ends within one.
     """
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
         self.rank = ""
-        self.cut = False
+        self.remarks: tuple[str, ...] = ()
 
     def __next__(self) -> str:
         line = next(self._file)
         if not line.endswith(("\n", "\r")):
-            self.cut = bool(line.strip())
+            if line.strip():
+                self.remarks = ("the last line was cut, and is left out",)
             raise StopIteration
         text = COLOURS.sub("", line).rstrip()
         prefix = RANK.match(text)
@@ -123,6 +123,12 @@ def number(text: str) -> float | None:
     scale = UNITS.get(text[-1], 1.0) if "n" not in text.lower() else 1.0
     digits = text.rstrip("".join(UNITS)) if scale != 1.0 else text
     return float(digits.replace(",", "")) * scale
+
+
+def numbers_of_cells(text: str) -> dict[str, float]:
+    """Of `key: number | key: number | …`; cells that hold no number are left out."""
+    pairs = (cell.rpartition(": ") for cell in text.split("|"))
+    return {key.strip(): value for key, _, rest in pairs if (value := number(rest)) is not None}
 
 
 def setting(name: str, text: str) -> Entry:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sgdtheory.logs.formats.lines import AbstractTextFormat, Entry, number, setting
+from sgdtheory.logs.formats.lines import AbstractTextFormat, Entry, numbers_of_cells, setting
 
 STEP = re.compile(r"\biteration +(\d+)/ *(\d+) \|(.*)")
 VALIDATION = re.compile(r"\bvalidation(-\S+)? loss at (?:iteration (\d+)|the end of \w+ for (\w+))(.*?)\|(.*)")
@@ -57,12 +57,12 @@ class Megatron(AbstractTextFormat):
             if found := STEP.search(line):
                 step = float(found[1])
                 yield setting("num_steps", found[2])
-                values = _cells(found[3])
+                values = numbers_of_cells(found[3])
                 loss = loss or _loss_name(values)
                 yield from _row(step, values, loss, length)
             elif (found := VALIDATION.search(line)) and "test" not in (found[3] or found[4]):
                 validation = found[1] if validation is None else validation
-                cells = {key.removesuffix(" value"): value for key, value in _cells(found[5]).items()}
+                cells = {key.removesuffix(" value"): value for key, value in numbers_of_cells(found[5]).items()}
                 name = loss if loss in cells else _loss_name(cells)
                 if found[1] == validation and name:
                     yield Entry("evaluation_loss", cells[name], float(found[2] or step), f"{name}, validation")
@@ -95,12 +95,6 @@ def _row(step: float, values: dict[str, float], loss: str, length: Any) -> Itera
             yield Entry(name, values[called], step, called)
     if length and "consumed samples" in values:
         yield Entry("tokens", values["consumed samples"] * length, step, "consumed samples × seq_length")
-
-
-def _cells(text: str) -> dict[str, float]:
-    """`key: number |` each."""
-    pairs = (cell.rpartition(": ") for cell in text.split("|"))
-    return {key.strip(): value for key, _, rest in pairs if (value := number(rest)) is not None}
 
 
 def _loss_name(values: dict[str, float]) -> str:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from sgdtheory.logs.formats.lines import AbstractTextFormat, Entry, number
+from sgdtheory.logs.formats.lines import AbstractTextFormat, Entry, numbers_of_cells
 
 STEP = re.compile(r"\bTraining epoch (\d+), iteration (\d+)/(\d+) \|(.*)")
 COLUMNS = {"lr": "learning_rate", "global_batch_size": "batch_size", "reduced_train_loss": "loss"}
@@ -28,8 +28,7 @@ class Nemo(AbstractTextFormat):
         for line in lines:
             if not (found := STEP.search(line)):
                 continue
-            cells = (cell.rpartition(": ") for cell in found[4].split("|"))
-            values = {key.strip(): value for key, _, text in cells if (value := number(text)) is not None}
+            values = numbers_of_cells(found[4])
             step = values.get("global_step", float(found[2]))
             yield Entry("num_steps", float(found[3]) + 1)
             for called, name in COLUMNS.items():
