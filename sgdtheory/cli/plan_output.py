@@ -50,7 +50,7 @@ class PlanReport(NamedTuple):
     def print(self) -> None:
         """The answer, batch sizes with a name, the table, and the ramp."""
         made = self.made
-        choice = self.made.choice
+        choice = made.choice
         if made.price is None:
             cost = f"{choice.device_hours:,.4g} device-hours"
         else:
