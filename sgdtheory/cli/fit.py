@@ -31,11 +31,11 @@ from sgdtheory.cli.output import (
 )
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.fits import (
+    AbstractStepsLaw,
     Convention,
     ExampleName,
     PowerFit,
     Scatter,
-    StepsLaw,
     StepsMeasurement,
     UShapedLaw,
     common_convention,
@@ -162,19 +162,17 @@ class FitCommand(MeasurementFlags):
         for note in notes:
             print_note(note)
 
-    def _laws(self, measurements: list[StepsMeasurement]) -> list[StepsLaw] | list[UShapedLaw]:
+    def _laws(self, measurements: list[StepsMeasurement]) -> list[AbstractStepsLaw]:
         """One a group."""
         if self.pool_scatter and not self.optimal_batch_size:
             raise ValueError("pool-scatter is of the law with an optimal batch size: give optimal-batch-size too")
         if self.optimal_batch_size and self.fit_alpha:
             raise ValueError("fit-alpha and optimal-batch-size are two laws: give one of them")
-        if self.optimal_batch_size:
-            return [
-                fit_steps_law(m.batch_sizes, m.steps, standard_errors=m.standard_errors, optimal_batch_size=True)
-                for m in measurements
-            ]
-        alpha = None if self.fit_alpha else 1.0
-        return [fit_steps_law(m.batch_sizes, m.steps, alpha, standard_errors=m.standard_errors) for m in measurements]
+        form: dict[str, Any] = {
+            "alpha": None if self.fit_alpha else 1.0,
+            "optimal_batch_size": self.optimal_batch_size,
+        }
+        return [fit_steps_law(m.batch_sizes, m.steps, standard_errors=m.standard_errors, **form) for m in measurements]
 
     def _measurements(self) -> list[StepsMeasurement]:
         """Of the file or, where there is none, the example's."""
@@ -202,7 +200,7 @@ class FitCommand(MeasurementFlags):
         return common_convention([m.batch_sizes for m in measurements], self.reference, self.overhead)
 
     def _notes(
-        self, measurement: StepsMeasurement, law: StepsLaw | UShapedLaw, convention: Convention, scatter: Scatter | None
+        self, measurement: StepsMeasurement, law: AbstractStepsLaw, convention: Convention, scatter: Scatter | None
     ) -> list[str]:
         """What makes a B* of this group worth less than its interval says."""
         name = measurement.group or "the measurements"
@@ -215,7 +213,8 @@ class FitCommand(MeasurementFlags):
         if measurement.computed:
             notes.append(f"{name}: steps of a theory do not scatter: the intervals are how far they are off the law")
         if measurement.critical is not None:
-            value, ends = measurement.critical.batch_size, interval_text(measurement.critical.interval)
+            value = measurement.critical.batch_size
+            ends = interval_text(measurement.critical.interval)
             notes.append(f"{name}: the fit that wrote these steps has B* {value:.4g} ({ends}), which plan takes")
         if law.freedom == 1 and not self.pool_scatter:
             notes.append(f"{name}: {law.steps.size} batch sizes for {law.steps.size - 1} parameters {self._one_left}")
@@ -238,7 +237,7 @@ class FitCommand(MeasurementFlags):
             "one residual happens to be; measure two more"
         )
 
-    def _power(self, power: PowerFit, laws: list[StepsLaw] | list[UShapedLaw], sizes: list[float]) -> dict[str, Any]:
+    def _power(self, power: PowerFit, laws: list[AbstractStepsLaw], sizes: list[float]) -> dict[str, Any]:
         low, high = power.prediction_interval(np.array(self.forecast), self.level)
         forecasts = zip(self.forecast, power.predict(np.array(self.forecast)), low, high, strict=True)
         table = sensitivity(laws, sizes, level=self.level)
@@ -295,7 +294,7 @@ class FitCommand(MeasurementFlags):
         self,
         path: Path,
         measurements: list[StepsMeasurement],
-        laws: list[StepsLaw] | list[UShapedLaw],
+        laws: list[AbstractStepsLaw],
         sizes: list[float],
         power: PowerFit | None,
         convention: Convention,

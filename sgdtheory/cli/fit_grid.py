@@ -238,7 +238,8 @@ def _table(title: str, *headers: str) -> Table:
 
 
 def _critical(grid: LossGrid) -> Table:
-    level, curved = f"{grid.level:.0%}", any(isinstance(each.law, UShapedLaw) for each in grid.targets)
+    level = f"{grid.level:.0%}"
+    curved = any(isinstance(each.law, UShapedLaw) for each in grid.targets)
     defined = definition_text(grid.convention, curved=curved)
     title = f"steps = {'a + b/B + c/B²' if curved else 'a + b/B'};  B*: {defined};  {level} intervals"
     numbers = ["a", "b", *(["least B", "B_opt", "c = 0"] if curved else [])]

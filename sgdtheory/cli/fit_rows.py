@@ -44,8 +44,10 @@ def law_row(
 
 def laws_table(rows: Sequence[dict[str, Any]], title: str, *, alpha_fitted: bool) -> Table:
     """One row a group: each number above its interval, tests last."""
-    curved, tested = "c" in rows[0], "lack_of_fit" in rows[0]
-    table, columns = Table(title=title), OF_RANGE if curved else OF_POWER
+    curved = "c" in rows[0]
+    tested = "lack_of_fit" in rows[0]
+    table = Table(title=title)
+    columns = OF_RANGE if curved else OF_POWER
     explained = [
         "p: probability of so large a χ² if the law holds; misfit: scatter of steps beyond their errors"
     ] * tested

@@ -8,6 +8,7 @@ from rich.table import Table
 from sgdtheory.cli.output import interval_text, print_tables, print_text
 from sgdtheory.fits import BatchRamp, MeasuredThroughput, PlanRow, RunPlan
 
+# of marks that mean the same in every plan; B* has the plan's overhead in its meaning
 MEANINGS = {"knee": "where 1% more batch saves ½% of the steps", "B_opt": "the least data"}
 
 
@@ -21,7 +22,8 @@ class PlanReport(NamedTuple):
 
     def json(self) -> dict[str, Any]:
         """Everything, for a program."""
-        made, ramp = self.made, self.ramp
+        made = self.made
+        ramp = self.ramp
         found: dict[str, Any] = {
             "choice": made.choice._asdict(),
             "reachable": made.reachable,
@@ -47,14 +49,18 @@ class PlanReport(NamedTuple):
 
     def print(self) -> None:
         """The answer, batch sizes with a name, the table, and the ramp."""
-        made, choice = self.made, self.made.choice
-        cost = f"{choice.device_hours:,.4g} device-hours"
-        cost = cost if made.price is None else f"{choice.cost:,.0f} {self.currency}"
+        made = self.made
+        choice = made.choice
+        if made.price is None:
+            cost = f"{choice.device_hours:,.4g} device-hours"
+        else:
+            cost = f"{choice.cost:,.0f} {self.currency}"
         print_text(
             f"Batch size {choice.batch_size:g} = {_layout(choice)}: {choice.hours:.3g} h, {cost}, "
             f"{choice.extra_data:.0%} more data than at batch size {made.reference:.4g}"
         )
         meanings = MEANINGS | {"B*": f"{made.convention.overhead:.0%} more data"}
+        # 0 says of B_opt and of the smallest useful one that the law has none; of the knee it is an answer
         named = {name: end for name, end in made.marks.items() if name in ("B*", "knee") or end > 0}
         print_text("; ".join(_named(made, name, end, meanings.get(name, "")) for name, end in named.items()))
         for line in _machine(made):
@@ -69,12 +75,16 @@ class PlanReport(NamedTuple):
         title = f"{made.level:.0%} intervals in brackets" if known else "nothing says how far these steps are known"
         table = Table(title=title)
         last = "device-hours" if made.price is None else f"cost ({self.currency})"
+        # without a limit a device takes all of its share at once, so that the number of devices says everything
         layout = ["devices"] if made.machine.most is None else ["devices", "micro batch", "accumulation"]
         for header in ("batch size", *layout, "steps", "extra data", "hours", last, ""):
             table.add_column(header, justify="right" if header else "left")
+        low, high = made.range
+        # of those that devices can share, as rows are
+        marked = {name: float(made.feasible(end)) for name, end in made.marks.items() if low <= end <= high}
         for row in made.rows:
             shares = [f"{row.devices}", f"{row.micro_batch:g}", f"{row.accumulation}"][: len(layout)]
-            table.add_row(f"{row.batch_size:g}", *shares, *_cells(row, made), _words(row, made))
+            table.add_row(f"{row.batch_size:g}", *shares, *_cells(row, made), _words(row, made, marked))
         return table
 
     def _print_schedule(self, ramp: BatchRamp) -> None:
@@ -127,13 +137,10 @@ def _machine(made: RunPlan) -> list[str]:
     return lines
 
 
-def _words(row: PlanRow, made: RunPlan) -> str:
+def _words(row: PlanRow, made: RunPlan, marked: dict[str, float]) -> str:
     """What a row is: the choice, a batch size with a name, outside of the useful range."""
-    low, high = made.range
     words = ["choice"] if row.batch_size == made.choice.batch_size else []
-    words += [
-        name for name, end in made.marks.items() if low <= end <= high and float(made.feasible(end)) == row.batch_size
-    ]
+    words += [name for name, batch_size in marked.items() if batch_size == row.batch_size]
     if row.batch_size < made.smallest_batch_size:
         words.append("below the useful range")
     return ", ".join(words)

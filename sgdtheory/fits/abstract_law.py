@@ -34,6 +34,7 @@ class AbstractStepsLaw(ABC):
         chi_square: of the law at its best for τ = 0; nan without standard errors.
     """
 
+    # annotations alone, no fields of a dataclass: these would come first in every constructor, before a law's α or c
     a: float
     b: float
     batch_sizes: np.ndarray
@@ -124,9 +125,9 @@ class AbstractStepsLaw(ABC):
         return Scatter(variance, self.freedom)
 
 
-def weights_of(standard_errors: np.ndarray | None, misfit: float, steps: np.ndarray) -> np.ndarray:
+def weights_of(standard_errors: np.ndarray | None, misfit_square: float, steps: np.ndarray) -> np.ndarray:
     """(m,) weights 1/(s² + τ²) of the squared residuals; 1 without standard errors."""
-    return np.ones(steps.size) if standard_errors is None else 1 / (standard_errors**2 + misfit)
+    return np.ones(steps.size) if standard_errors is None else 1 / (standard_errors**2 + misfit_square)
 
 
 def pooled_scatter(laws: Sequence[AbstractStepsLaw]) -> Scatter:

@@ -32,7 +32,8 @@ def knee(law: HasSteps, around: tuple[float, float]) -> float:
         if law.alpha <= 0.5 or not law.b:
             return 0.0
         return float(((2 * law.alpha - 1) * law.b / law.a) ** (1 / law.alpha)) if law.a else float("inf")
-    low, high = np.log(around[0] / FARTHEST), np.log(around[1] * FARTHEST)
+    low = np.log(around[0] / FARTHEST)
+    high = np.log(around[1] * FARTHEST)
 
     def product(log_batch: float) -> float:
         return log_batch + 2 * float(np.log(law.predict(np.exp(log_batch))))

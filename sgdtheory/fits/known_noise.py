@@ -59,3 +59,12 @@ def misfit_variance(least: Callable[[np.ndarray], float], standard_errors: np.nd
         return 0.0
     largest = least(np.ones_like(standard_errors)) / freedom  # there the sum is below m − p, whatever s is
     return float(optimize.brentq(excess, 0.0, largest, xtol=1e-10 * largest, rtol=1e-10))  # pyright: ignore[reportArgumentType]
+
+
+def misfit_and_chi_square(
+    least: Callable[[np.ndarray], float], standard_errors: np.ndarray | None, freedom: int
+) -> tuple[float, float]:
+    """τ², as of `misfit_variance`, and χ² of the law at its best for τ = 0; 0 and nan without standard errors."""
+    if standard_errors is None:
+        return 0.0, float("nan")
+    return misfit_variance(least, standard_errors, freedom), least(1 / standard_errors**2)

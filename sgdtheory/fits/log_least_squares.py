@@ -39,7 +39,8 @@ def log_least_squares(
     terms = np.broadcast_to(terms, (len(starts), *np.shape(terms)[-2:]))
     unit = (terms * np.exp(-log_steps)[..., None]).max(-2)  # θ in units of what is seen of a term where it is largest
     unit = np.where(unit > 0, unit, 1.0)
-    terms, theta = terms / unit[:, None], starts * unit
+    terms = terms / unit[:, None]
+    theta = starts * unit
     border = None if along is None else along / unit
     squares = _squares(log_steps, terms, weights, theta)
     for _ in range(STEPS):
@@ -68,7 +69,8 @@ def _newton(
 ) -> np.ndarray:
     """(R, k) the least of the quadratic model about θ over θ' ≥ 0: the best of its faces that is feasible."""
     value = (terms @ theta[..., None])[..., 0]
-    rest, shares = log_steps - np.log(value), terms / value[..., None]
+    rest = log_steps - np.log(value)
+    shares = terms / value[..., None]
     hessian = (shares * (weights * np.maximum(1 + rest, FLATTEST))[..., None]).swapaxes(-1, -2) @ shares
     slope = ((weights * rest)[..., None] * shares).sum(-2) + (hessian @ theta[..., None])[..., 0]
     found = _on_faces(hessian, slope, theta, along)

@@ -128,7 +128,8 @@ def fit_loss_grid(
     if convention.reference is None:
         reached = [each for group in groups for each in group.batch_sizes_at_targets(needed)]
         convention = common_convention(reached, None, convention.overhead)
-    found, worse = [], []
+    found = []
+    worse = []
     for group in groups:
         options = group.drawn, convention, level, group.noisy, optimal_batch_size
         fits = [loss_target(group.tuned, each, group.curves, *options) for each in group.targets]

@@ -14,7 +14,9 @@ from sgdtheory.fits.many_laws import critical_batch_sizes_of, useful_ranges_of
 from sgdtheory.fits.measurements import StepsMeasurement
 from sgdtheory.fits.steps_law import MIN_POINTS, fit_steps_law
 from sgdtheory.fits.tuned_loss import TunedLosses
+from sgdtheory.fits.u_shaped_law import MIN_POINTS as MIN_POINTS_WITH_OPTIMUM
 from sgdtheory.fits.u_shaped_law import UShapedLaw
+from sgdtheory.fits.useful_range import UsefulRange
 
 PLACES = 0.25, 0.5, 0.75  # of the default targets, in log D of the smallest batch size
 CANDIDATES = 201  # data sizes at which it is asked who reaches the loss there
@@ -106,7 +108,7 @@ def default_targets(tuned: TunedLosses, curves: dict[int, LossCurves], needed: i
 
 def points_needed(optimal_batch_size: bool) -> int:
     """Batch sizes that a law needs."""
-    return MIN_POINTS + 1 if optimal_batch_size else MIN_POINTS
+    return MIN_POINTS_WITH_OPTIMUM if optimal_batch_size else MIN_POINTS
 
 
 def data_to(target: float, curves: dict[int, LossCurves]) -> dict[int, float]:
@@ -153,10 +155,10 @@ def loss_target(
     batch_sizes = tuned.batch_sizes[places]
     steps = np.array(list(data.values())) / batch_sizes
     law = fit_steps_law(batch_sizes, steps, optimal_batch_size=optimal_batch_size)
-    drawn = [_drawn_steps(each, places, target, batch_sizes) for each in others]
+    drawn = [_drawn(law, _drawn_steps(each, places, target, batch_sizes), convention) for each in others]
 
     def estimate(quantity: str) -> _Estimate:
-        return _estimate(quantity, law, drawn, convention, level, noisy)
+        return _estimate(quantity, law, [each[quantity] for each in drawn], convention, level, noisy)
 
     critical = estimate("critical_batch_size")
     left_out = {
@@ -175,11 +177,11 @@ def loss_target(
 def _estimate(
     quantity: str, law: AbstractStepsLaw, drawn: list[np.ndarray], convention: Convention, level: float, noisy: bool
 ) -> _Estimate:
-    """One of "critical_batch_size", "optimal_batch_size" and "smallest_batch_size", with steps drawn otherwise."""
+    """Of "critical_batch_size", "optimal_batch_size" or "smallest_batch_size"; drawn: with other runs, other edges."""
     found = getattr(law, quantity)
     value = found if quantity == "optimal_batch_size" else found(convention=convention)
     scatter = law.interval(quantity, level, convention=convention)
-    others, edges = (_drawn(quantity, law, each, convention) for each in drawn)
+    others, edges = drawn
     tails = (1 - level) / 2, (1 + level) / 2
     low, high = np.quantile(others, tails, method="closest_observation") if noisy else (np.nan, np.nan)
     resampled = float(low), float(high)
@@ -187,12 +189,11 @@ def _estimate(
     return _Estimate(value, ends, scatter, resampled, (float(edges.min()), float(edges.max())))
 
 
-def _drawn(quantity: str, law: AbstractStepsLaw, steps: np.ndarray, convention: Convention) -> np.ndarray:
-    """(R,) the quantity of laws of the same kind through other steps, (R, n)."""
+def _drawn(law: AbstractStepsLaw, steps: np.ndarray, convention: Convention) -> dict[str, np.ndarray]:
+    """Quantity → (R,) of laws of the same kind through other steps, (R, n)."""
     if isinstance(law, UShapedLaw):
-        place = ("optimal_batch_size", "smallest_batch_size", "critical_batch_size").index(quantity)
-        return useful_ranges_of(law.batch_sizes, steps, convention)[:, place]
-    return critical_batch_sizes_of(law.batch_sizes, steps, convention)
+        return UsefulRange(*useful_ranges_of(law.batch_sizes, steps, convention).T)._asdict()
+    return {"critical_batch_size": critical_batch_sizes_of(law.batch_sizes, steps, convention)}
 
 
 def _drawn_steps(

@@ -138,10 +138,12 @@ def _of_measurement(measured: StepsMeasurement, optimal_batch_size: bool) -> Has
     if measured.computed:
         errors = None if fitted is not None else measured.standard_errors
         return StepsTable(measured.batch_sizes, measured.steps, standard_errors=errors, critical=fitted)
-    pairs = measured.batch_sizes, measured.steps
-    if optimal_batch_size or (fitted is not None and fitted.u_shaped):
-        return fit_steps_law(*pairs, standard_errors=measured.standard_errors, optimal_batch_size=True)
-    return fit_steps_law(*pairs, standard_errors=measured.standard_errors)
+    return fit_steps_law(
+        measured.batch_sizes,
+        measured.steps,
+        standard_errors=measured.standard_errors,
+        optimal_batch_size=optimal_batch_size or (fitted is not None and fitted.u_shaped),
+    )
 
 
 def _range(law: HasSteps, batch_sizes: tuple[float, float] | None) -> tuple[float, float]:

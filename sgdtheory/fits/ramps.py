@@ -85,7 +85,8 @@ def even_stages(batch_sizes: Sequence[int]) -> tuple[int, int, int] | None:
     Returns:
         (start, increment, number of increments); None where batch sizes do not grow from the first to the last.
     """
-    first, last = batch_sizes[0], batch_sizes[-1]
+    first = batch_sizes[0]
+    last = batch_sizes[-1]
     if last <= first:
         return None
     whole = (last - first) // math.gcd(*batch_sizes)

@@ -20,7 +20,8 @@ def law_remarks(law: AbstractStepsLaw, convention: Convention, scatter: Scatter 
     >>> list(law_remarks(law, st.Convention(reference=16)))
     ['the reference 16 lies outside the batch sizes 64 … 4096']
     """
-    low, high = law.batch_sizes.min(), law.batch_sizes.max()
+    low = law.batch_sizes.min()
+    high = law.batch_sizes.max()
     inside = f"the batch sizes {low:g} … {high:g}"
     critical = law.critical_batch_size(convention=convention)
     reference = convention.reference_among(law.batch_sizes)
@@ -38,7 +39,8 @@ def law_remarks(law: AbstractStepsLaw, convention: Convention, scatter: Scatter 
 
 
 def _on_optimum(law: UShapedLaw, scatter: Scatter | None, low: float, high: float) -> Iterator[str]:
-    test, best = law.curvature_test(scatter), law.optimal_batch_size
+    test = law.curvature_test(scatter)
+    best = law.optimal_batch_size
     if test.p_value > NEEDED:
         yield f"c is not needed (p = {test.p_value:.2g}): no optimal batch size is seen, a + b/B does as well"
     elif not low <= best <= high:

@@ -127,14 +127,18 @@ class RunPlan:
         steps = np.asarray(self.law.predict(batch_sizes), float)
         layouts = self.machine.layouts(batch_sizes)
         runs = [self._runs(batch_sizes, steps, layout) for layout in layouts]
-        keys = np.stack([self._worth(each) for each in runs], axis=1)  # (3, layouts, k)
-        best = np.lexsort(keys[::-1], axis=0)[:1]
+        best = self._best(runs)
         return Columns(*(np.take_along_axis(np.stack(column), best, 0)[0] for column in zip(*runs, strict=True)))
 
     def _runs(self, batch_sizes: np.ndarray, steps: np.ndarray, layout: Layout) -> Columns:
         hours = steps * layout.seconds / HOUR
         shares = layout.devices, layout.micro_batch, layout.accumulation
         return Columns(batch_sizes, *shares, steps, hours, hours * layout.devices)
+
+    def _best(self, runs: list[Columns]) -> np.ndarray:
+        """(1, k) which of several runs is the best at each place."""
+        keys = np.stack([self._worth(each) for each in runs], axis=1)  # (3, runs, k)
+        return np.lexsort(keys[::-1], axis=0)[:1]  # its last key counts first
 
     def _worth(self, found: Columns) -> np.ndarray:
         """(3, k) by which runs are compared, one after the other, the smaller the better."""
@@ -151,8 +155,7 @@ class RunPlan:
         """
         found = self.machine.nearest(batch_size)
         batch = np.asarray(batch_size, float)
-        keys = np.stack([self._worth(self.columns(each.ravel())).reshape(3, *batch.shape) for each in found], axis=1)
-        best = np.lexsort(keys[::-1], axis=0)[:1]
+        best = self._best([self.columns(each.ravel()) for each in found]).reshape(1, *batch.shape)
         return np.where((found == batch).any(0), batch, np.take_along_axis(found, best, 0)[0])
 
     def _shares(self, batch: float) -> tuple[float, float]:
@@ -167,7 +170,7 @@ class RunPlan:
     @cached_property
     def reference(self) -> float:
         """What extra data are relative to: the convention's batch size, or the law's best where that is larger."""
-        reference = self.convention.reference_among(getattr(self.law, "batch_sizes", self.range))
+        reference = self.convention.reference_among(self._batch_sizes)
         best = self.optimal_batch_size
         return best if isinstance(self.law, UShapedLaw) and reference < best < np.inf else reference
 
@@ -269,17 +272,20 @@ class RunPlan:
         find = getattr(self.law, "interval", None)
         return UNKNOWN if find is None else find(*quantity, level=self.level, convention=self._convention)
 
+    @property
+    def _batch_sizes(self) -> ArrayLike:
+        """Those that the law was measured at; where it does not say, the ends of the range."""
+        return getattr(self.law, "batch_sizes", self.range)
+
     @cached_property
     def _convention(self) -> Convention:
         """With its reference in numbers."""
-        reference = self.convention.reference_among(getattr(self.law, "batch_sizes", self.range))
-        return Convention(reference, self.convention.overhead)
+        return Convention(self.convention.reference_among(self._batch_sizes), self.convention.overhead)
 
     @cached_property
     def _known(self) -> FittedCriticalBatchSize | None:
         """B* as the fit has found it, if it is by this convention."""
-        sizes = getattr(self.law, "batch_sizes", self.range)
-        if self.fitted is None or not self.fitted.answers(self._convention, sizes):
+        if self.fitted is None or not self.fitted.answers(self._convention, self._batch_sizes):
             return None
         self.fitted.require(self.level)
         return self.fitted

@@ -13,7 +13,7 @@ from scipy import optimize, special
 from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1
 from sgdtheory.fits.abstract_law import AbstractStepsLaw, weights_of
 from sgdtheory.fits.conventions import Convention, one_convention
-from sgdtheory.fits.known_noise import misfit_variance
+from sgdtheory.fits.known_noise import misfit_and_chi_square
 from sgdtheory.fits.profile_likelihood import EXACT_FIT, Profile, Quantity, best_ratio, mean_of, root, safe_exp
 from sgdtheory.fits.u_shaped_law import MIN_POINTS as MIN_POINTS_WITH_OPTIMUM
 from sgdtheory.fits.u_shaped_law import UShapedLaw, fit_u_shaped_law
@@ -34,10 +34,7 @@ class StepsLaw(AbstractStepsLaw):
         b: for α = 1, fewest samples, however small the batch; E_min.
         alpha: exponent α, 1 unless it was fitted.
         alpha_fitted: whether α was fitted.
-        batch_sizes, steps: (m,) the measurements.
-        standard_errors: (m,) of the steps, relative to them; None: not known.
-        misfit: τ, standard deviation of log steps around the law beyond their standard errors; 0 without them.
-        chi_square: of the law at its best for τ = 0; nan without standard errors.
+        batch_sizes, steps, standard_errors, misfit, chi_square: as of an `AbstractStepsLaw`.
     """
 
     a: float
@@ -96,7 +93,8 @@ class StepsLaw(AbstractStepsLaw):
             B*, in the unit of the batch sizes; `inf` where no plateau was measured (a = 0, α ≥ 1).
         """
         convention = one_convention(convention, reference, overhead)
-        reference, overhead = convention.reference_among(self.batch_sizes), convention.overhead
+        reference = convention.reference_among(self.batch_sizes)
+        overhead = convention.overhead
         if self.a == 0:  # data needed grows like B^(1−α) for ever
             return reference * safe_exp(np.log1p(overhead) / (1 - self.alpha)) if self.alpha < 1 else float("inf")
         return _critical(np.log(self.b / self.a) if self.b else -np.inf, self.alpha, reference, overhead)
@@ -112,7 +110,8 @@ class StepsLaw(AbstractStepsLaw):
         convention = one_convention(convention, reference, overhead)
         if self.alpha <= 1 or not self.b:
             return 0.0
-        reference, overhead = convention.reference_among(self.batch_sizes), convention.overhead
+        reference = convention.reference_among(self.batch_sizes)
+        overhead = convention.overhead
         if self.a == 0:
             return reference * safe_exp(-np.log1p(overhead) / (self.alpha - 1))
         return _smallest(np.log(self.b / self.a), self.alpha, reference, overhead)
@@ -144,7 +143,8 @@ class StepsLaw(AbstractStepsLaw):
             ValueError: an unknown quantity, a level outside (0, 1), or as many parameters as points.
         """
         convention = one_convention(convention, reference, overhead)
-        reference, overhead = convention.reference_among(self.batch_sizes), convention.overhead
+        reference = convention.reference_among(self.batch_sizes)
+        overhead = convention.overhead
         quantities: dict[str, Quantity] = {
             "critical_batch_size": lambda _, ratio, alpha: np.log(_critical(ratio, alpha, reference, overhead)),
             "a": lambda log_a, ratio, alpha: log_a,
@@ -192,12 +192,7 @@ class StepsLaw(AbstractStepsLaw):
 
     def _range(self, quantity: Quantity, level: float) -> tuple[float, float]:
         """exp of the least and the largest `quantity` over the confidence set."""
-        freedom = self.steps.size - self.num_parameters
-        if freedom < 1:
-            raise ValueError(
-                f"an interval needs more batch sizes than parameters, got {self.steps.size} batch sizes for "
-                f"{self.num_parameters} parameters"
-            )
+        freedom = self.scatter.freedom  # refuses as many parameters as measurements
         quantile = special.fdtri(1, freedom, share_between_0_and_1("level", level))
         known = self.standard_errors is not None
         width = (0.0, float(quantile) + EXACT_FIT) if known else (quantile / freedom, EXACT_FIT)
@@ -279,7 +274,8 @@ def fit_steps_law(
     Raises:
         ValueError: wrong shapes, numbers that are not positive, too few batch sizes, or both exponents at once.
     """
-    batch_sizes, steps = positive_array("batch_sizes", batch_sizes), positive_array("steps", steps)
+    batch_sizes = positive_array("batch_sizes", batch_sizes)
+    steps = positive_array("steps", steps)
     if optimal_batch_size and alpha != 1:
         raise ValueError(f"alpha must be 1 with optimal_batch_size, got {alpha}: fit the one or the other")
     fixed = None if alpha is None else positive_number("alpha", alpha)
@@ -287,17 +283,16 @@ def fit_steps_law(
     errors = _relative_errors(standard_errors, steps)
     if optimal_batch_size:
         return fit_u_shaped_law(batch_sizes, steps, errors)
-    log_batch, log_steps = np.log(batch_sizes), np.log(steps)
-    square, chi_square = 0.0, float("nan")
-    if errors is not None:
+    log_batch = np.log(batch_sizes)
+    log_steps = np.log(steps)
 
-        def least(weights: np.ndarray) -> float:
-            return _fit(log_batch, log_steps, weights, fixed)[-1]
+    def least(weights: np.ndarray) -> float:
+        return _fit(log_batch, log_steps, weights, fixed)[-1]
 
-        chi_square = least(1 / errors**2)
-        square = misfit_variance(least, errors, steps.size - (2 if fixed else 3))
+    square, chi_square = misfit_and_chi_square(least, errors, steps.size - (2 if fixed else 3))
     log_a, log_ratio, exponent, _ = _fit(log_batch, log_steps, weights_of(errors, square, steps), fixed)
-    a, b = np.exp(log_a), np.exp(log_a + log_ratio)
+    a = np.exp(log_a)
+    b = np.exp(log_a + log_ratio)
     if log_ratio - exponent * log_batch.max() > INVISIBLE:
         a = 0.0
     if log_ratio - exponent * log_batch.min() < -INVISIBLE:
@@ -312,11 +307,14 @@ def _check_measurements(batch_sizes: np.ndarray, steps: np.ndarray, fit_alpha: b
             "batch_sizes and steps must be one-dimensional and of one length, got shapes "
             f"{batch_sizes.shape} and {steps.shape}"
         )
-    needed, what = MIN_POINTS, ""
+    needed = MIN_POINTS
+    what = ""
     if fit_alpha:
-        needed, what = MIN_POINTS + 1, " to fit alpha too"
+        needed = MIN_POINTS + 1
+        what = " to fit alpha too"
     elif optimum:
-        needed, what = MIN_POINTS_WITH_OPTIMUM, " to fit an optimal batch size"
+        needed = MIN_POINTS_WITH_OPTIMUM
+        what = " to fit an optimal batch size"
     different = np.unique(batch_sizes).size
     if different < needed:
         raise ValueError(f"batch_sizes must hold at least {needed} different batch sizes{what}, got {different}")

@@ -10,10 +10,11 @@ from scipy import special
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1
 from sgdtheory.fits.abstract_law import AbstractStepsLaw, Scatter, weights_of
 from sgdtheory.fits.conventions import SMALLEST, Convention, one_convention
-from sgdtheory.fits.known_noise import misfit_variance
+from sgdtheory.fits.known_noise import misfit_and_chi_square
 from sgdtheory.fits.log_least_squares import below, log_least_squares
-from sgdtheory.fits.u_shaped_profile import EXACT_FIT, QUANTITIES, ConfidenceSet, terms_at
-from sgdtheory.fits.useful_range import useful_range
+from sgdtheory.fits.profile_likelihood import EXACT_FIT
+from sgdtheory.fits.u_shaped_profile import QUANTITIES, ConfidenceSet, terms_at
+from sgdtheory.fits.useful_range import UsefulRange, useful_range
 
 MIN_POINTS = 4  # one more than numbers: with three there is neither a test nor an interval
 INVISIBLE = float(np.exp(-18.0))  # a share of the steps that counts as absent, as of a + b/B
@@ -87,7 +88,7 @@ class UShapedLaw(AbstractStepsLaw):
     @property
     def optimal_batch_size(self) -> float:
         """B_opt = √(c/a), at which the data are least; 0 where c = 0, inf where a = 0 alone."""
-        return float(self._range(SMALLEST)[0])
+        return float(self._range(SMALLEST).optimal_batch_size)
 
     def critical_batch_size(
         self, reference: float | None = None, overhead: float = 0.2, *, convention: Convention | None = None
@@ -102,7 +103,8 @@ class UShapedLaw(AbstractStepsLaw):
         Returns:
             B*; inf where a = 0: data never rise again.
         """
-        return float(self._range(one_convention(convention, reference, overhead, SMALLEST))[2])
+        convention = one_convention(convention, reference, overhead, SMALLEST)
+        return float(self._range(convention).critical_batch_size)
 
     def smallest_batch_size(
         self, reference: float | None = None, overhead: float = 0.2, *, convention: Convention | None = None
@@ -112,9 +114,10 @@ class UShapedLaw(AbstractStepsLaw):
         Args:
             reference, overhead, convention: as of `critical_batch_size`.
         """
-        return float(self._range(one_convention(convention, reference, overhead, SMALLEST))[1])
+        convention = one_convention(convention, reference, overhead, SMALLEST)
+        return float(self._range(convention).smallest_batch_size)
 
-    def _range(self, convention: Convention) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _range(self, convention: Convention) -> UsefulRange:
         reference = convention.reference_among(self.batch_sizes)
         return useful_range(np.array([self.a, self.b, self.c]), reference, convention.overhead)
 
@@ -129,7 +132,8 @@ class UShapedLaw(AbstractStepsLaw):
             ValueError: no scatter is given, and there are as many parameters as points.
         """
         scatter = self.scatter if scatter is None else scatter
-        log_steps, terms = np.log(self.steps), terms_at(self.batch_sizes)
+        log_steps = np.log(self.steps)
+        terms = terms_at(self.batch_sizes)
         without = _least(log_steps, terms[:, :2], self.weights)[1]
         with_c = float((self.weights * self.residuals**2).sum())
         gain = without - with_c if self.c else 0.0
@@ -170,9 +174,8 @@ class UShapedLaw(AbstractStepsLaw):
         if quantity not in QUANTITIES:
             raise ValueError(f"quantity must be one of {', '.join(map(repr, QUANTITIES))}, got {quantity!r}")
         convention = one_convention(convention, reference, overhead, SMALLEST)
-        place = QUANTITIES.index(quantity)
-        estimate = float((*self._range(convention)[::-1], self.a, self.b, self.c)[place])
-        return self._set(level, scatter).range_of(quantity, estimate, convention)
+        estimates = self._range(convention)._asdict() | {"a": self.a, "b": self.b, "c": self.c}
+        return self._set(level, scatter).range_of(quantity, float(estimates[quantity]), convention)
 
     def steps_interval(
         self, batch_size: ArrayLike, level: float = 0.95, *, scatter: Scatter | None = None
@@ -203,15 +206,13 @@ class UShapedLaw(AbstractStepsLaw):
 
 def fit_u_shaped_law(batch_sizes: np.ndarray, steps: np.ndarray, errors: np.ndarray | None) -> UShapedLaw:
     """Least squares of `log Y = log(a + b/B + c/B²)`; see `fit_steps_law`."""
-    log_steps, terms = np.log(steps), terms_at(batch_sizes)
-    square, chi_square = 0.0, float("nan")
-    if errors is not None:
+    log_steps = np.log(steps)
+    terms = terms_at(batch_sizes)
 
-        def least(weights: np.ndarray) -> float:
-            return _least(log_steps, terms, weights)[1]
+    def least(weights: np.ndarray) -> float:
+        return _least(log_steps, terms, weights)[1]
 
-        chi_square = least(1 / errors**2)
-        square = misfit_variance(least, errors, steps.size - 3)
+    square, chi_square = misfit_and_chi_square(least, errors, steps.size - 3)
     theta, _ = _least(log_steps, terms, weights_of(errors, square, steps))
     a, b, c = visible(theta, terms, steps).tolist()
     return UShapedLaw(a, b, c, batch_sizes, steps, errors, float(np.sqrt(square)), chi_square)

@@ -14,18 +14,19 @@ from functools import partial
 import numpy as np
 
 from sgdtheory.fits.conventions import Convention
+from sgdtheory.fits.golden_section import golden_section
 from sgdtheory.fits.log_least_squares import below, log_least_squares
+from sgdtheory.fits.profile_likelihood import EXACT_FIT
 
 QUANTITIES = "critical_batch_size", "smallest_batch_size", "optimal_batch_size", "a", "b", "c"
 WIDEST = 25.0  # |log| beyond what is measured, at which a number counts as 0 or infinite
 OPTIMUM_WIDEST = 12.0  # of B_opt, whose square is seen
 OPTIMA = 121  # of B_opt, in which an end of the useful range is looked for
-NARROWINGS = 40  # of the interval about the best of them, by the golden section
-GOLDEN = (np.sqrt(5) - 1) / 2
-COARSE, FINE = 61, 41  # values on a grid: over all of the range, and on each side of the estimate
+COARSE = 61  # values on a grid over all of the range
+FINE = 41  # and on each side of the estimate
 NEAREST = 1e-6  # distance of the first of these in logs
-INSIDE, CUTS = 32, 4  # an interval with the end is cut into so many parts, so many times
-EXACT_FIT = 1e-20  # a sum of squares that rounding alone can cause
+INSIDE = 32  # parts that an interval with the end is cut into
+CUTS = 4  # how many times
 
 Least = Callable[[np.ndarray], np.ndarray]  # (R,) values of log q → (R,) the least sum of squares there
 
@@ -54,7 +55,8 @@ class ConfidenceSet:
 
     def range_of(self, quantity: str, estimate: float, convention: Convention) -> tuple[float, float]:
         """(low, high) of a quantity of `QUANTITIES`."""
-        low, high = np.log(self.batch_sizes.min()), np.log(self.batch_sizes.max())
+        low = np.log(self.batch_sizes.min())
+        high = np.log(self.batch_sizes.max())
         if quantity == "optimal_batch_size":
             return self._ends(self._least_with_optimum, estimate, low - OPTIMUM_WIDEST, high + OPTIMUM_WIDEST)
         if quantity in ("critical_batch_size", "smallest_batch_size"):
@@ -119,11 +121,7 @@ class ConfidenceSet:
         place = found.argmin(1)[:, None]
         low = np.take_along_axis(grid, np.maximum(place - 1, 0), 1)
         high = np.take_along_axis(grid, np.minimum(place + 1, OPTIMA - 1), 1)
-        for _ in range(NARROWINGS):
-            left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-            lower = squares(left) <= squares(right)
-            low, high = np.where(lower, low, left), np.where(lower, right, high)
-        return np.minimum(found.min(1), squares((low + high) / 2)[:, 0])
+        return np.minimum(found.min(1), squares(golden_section(squares, low, high))[:, 0])
 
     def _ends(self, least: Least, estimate: float, lowest: float, highest: float) -> tuple[float, float]:
         """exp of the outermost log q within the limit; 0 or inf where an end of the range counts as such."""
@@ -134,7 +132,8 @@ class ConfidenceSet:
         grid = np.unique(grid[(grid >= lowest) & (grid <= highest)])
         limit = self.limit + EXACT_FIT
         inside = np.flatnonzero((least(grid) <= limit) | (grid == centre))
-        low, high = 0.0, float("inf")
+        low = 0.0
+        high = float("inf")
         if inside[0] > 0:
             low = self._crossing(least, grid[inside[0] - 1 : inside[0] + 1][::-1], limit)
         if inside[-1] < grid.size - 1:
@@ -158,7 +157,8 @@ def _optima(
 
     There `q + r²/q = (1 + ω)(R + r²/R)`: `r = q e^{∓z}`, `cosh z = 1 + ω`, for R = r, a square root for R = B_ref > r.
     """
-    lowest, highest = np.log(batch_sizes.min()) - OPTIMUM_WIDEST, np.log(batch_sizes.max()) + OPTIMUM_WIDEST
+    lowest = np.log(batch_sizes.min()) - OPTIMUM_WIDEST
+    highest = np.log(batch_sizes.max()) + OPTIMUM_WIDEST
     reach = np.arccosh(1 + overhead)
     own = np.log(values) - reach if upper else np.log(values) + reach
     larger = (1 + overhead) * reference

@@ -5,13 +5,21 @@ on a logarithmic axis. Overheads count from R = max{B_opt, B_ref}, where data ar
 convention's reference on; both ends are `B_opt e^{±u}`, `cosh u = (1 + ω)(cosh log(R/B_opt) + ρ) − ρ` (THEORY.md T43).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 
-def useful_range(
-    terms: np.ndarray, reference: np.ndarray | float, overhead: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(B_opt, smallest and largest useful batch size) of laws.
+class UsefulRange(NamedTuple):
+    """B_opt and the ends of the useful range of laws, (…,) each, named as a `UShapedLaw` has them."""
+
+    optimal_batch_size: np.ndarray
+    smallest_batch_size: np.ndarray
+    critical_batch_size: np.ndarray
+
+
+def useful_range(terms: np.ndarray, reference: np.ndarray | float, overhead: float) -> UsefulRange:
+    """B_opt, the smallest and the largest useful batch size of laws.
 
     >>> import numpy as np
     >>> from sgdtheory.fits.useful_range import useful_range
@@ -24,7 +32,7 @@ def useful_range(
         overhead: ω.
 
     Returns:
-        Three arrays (…,). Without a the largest is inf, without c the smallest is 0.
+        UsefulRange. Without a the largest is inf, without c the smallest is 0.
     """
     a, b, c = np.moveaxis(np.asarray(terms, dtype=float), -1, 0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -36,4 +44,4 @@ def useful_range(
         root = np.sqrt(np.maximum(excess**2 - 4 * a * c, 0.0))
         largest = np.where(a > 0, (excess + root) / (2 * a), np.inf)
         smallest = np.where(c > 0, np.where(excess > 0, 2 * c / (excess + root), np.inf), 0.0)
-    return best, smallest, largest
+    return UsefulRange(best, smallest, largest)

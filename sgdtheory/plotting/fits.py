@@ -79,7 +79,8 @@ def steps_laws(
         critical = law.critical_batch_size(convention=convention)
         end = max(measurement.batch_sizes[-1], critical if np.isfinite(critical) else 0.0)
         grid = np.geomspace(measurement.batch_sizes[0], end, 200)
-        unit, name = law.predict(reference), plain_label(measurement.group) if place in labelled else None
+        unit = law.predict(reference)
+        name = plain_label(measurement.group) if place in labelled else None
         axes.plot(grid, law.predict(grid) / unit, color=color)
         axes.plot(measurement.batch_sizes, measurement.steps / unit, "o", color=color, ms=3.5, label=name)
         if np.isfinite(critical):
@@ -125,7 +126,8 @@ def useful_range(
     """
     axes = panel(axes)
     convention = convention or common_convention([each.batch_sizes for each in measurements])
-    everything, labelled = np.concatenate([each.batch_sizes for each in measurements]), few(len(laws))
+    everything = np.concatenate([each.batch_sizes for each in measurements])
+    labelled = few(len(laws))
     limit = 1 + convention.overhead
     for place, (color, measurement, law) in enumerate(zip(colors(len(laws)), measurements, laws, strict=True)):
         name = plain_label(measurement.group) if place in labelled else None
@@ -147,7 +149,8 @@ def useful_range(
 def _one_useful_range(
     axes: Axes, measurement: StepsMeasurement, law: UShapedLaw, convention: Convention, color: Any, name: str | None
 ) -> None:
-    batch_sizes, best = measurement.batch_sizes, law.optimal_batch_size
+    batch_sizes = measurement.batch_sizes
+    best = law.optimal_batch_size
     low, high = batch_sizes[[0, -1]]
     start = min(max(best, convention.reference_among(batch_sizes)), high)  # without a plateau data fall to the end
     unit = start * law.predict(start)

@@ -8,6 +8,7 @@ from scipy import stats
 
 import sgdtheory as st
 from sgdtheory.fits import misfit_variance
+from sgdtheory.fits.known_noise import misfit_and_chi_square
 
 BATCHES = 2.0 ** np.arange(5, 13)
 ERRORS = np.array([0.02, 0.005, 0.01, 0.01, 0.02, 0.005, 0.008, 0.015])
@@ -124,3 +125,12 @@ def test_bad_standard_errors(errors, message):
 def test_lack_of_fit_needs_standard_errors():
     with pytest.raises(ValueError, match="lack_of_fit needs standard errors: give fit_steps_law"):
         _ = st.fit_steps_law([1, 2, 4], [5, 4, 3]).lack_of_fit
+
+
+def test_the_misfit_is_found_beside_the_chi_square_without_it():
+    """Residuals ±0.3 and ±0.4 of three degrees of freedom: τ² = 0.5/3 − 0.04, and χ² = 0.5/0.04."""
+    squares = np.array([0.09, 0.09, 0.16, 0.16])
+    found = misfit_and_chi_square(lambda weights: weights @ squares, np.full(4, 0.2), 3)
+    assert found == pytest.approx((0.5 / 3 - 0.04, 12.5), rel=1e-9)
+    without = misfit_and_chi_square(lambda weights: weights @ squares, None, 3)
+    assert without == pytest.approx((0.0, np.nan), nan_ok=True)
