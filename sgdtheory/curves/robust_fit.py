@@ -125,11 +125,7 @@ def fit(data: Observed, starts: Sequence[dict[str, float]], progress: Callable[[
         return np.nan_to_num(data.predicted(point[None])[0] - target, nan=9.0, posinf=9.0, neginf=-9.0)
 
     def slopes(point: np.ndarray) -> np.ndarray:
-        change = np.concatenate([np.eye(low.size), -np.eye(low.size)]) * DIFFERENCE
-        ends = np.clip(point + change, low, high)
-        found = data.predicted(ends)
-        width = (ends[: low.size] - ends[low.size :]).sum(1)
-        return np.nan_to_num(((found[: low.size] - found[low.size :]) / width[:, None]).T)
+        return slopes_at(data.predicted, point, law.bounds, DIFFERENCE)
 
     def rough(point: np.ndarray) -> np.ndarray:
         point = np.clip(point, low + 1e-6, high - 1e-6)
@@ -166,6 +162,21 @@ def fit(data: Observed, starts: Sequence[dict[str, float]], progress: Callable[[
     told = scatter.told & (plain or changes(target[used], residuals[used], scale, scatter.freedom, low.size))
     rows = scatter.deviation**2 * correlation(log_steps, scatter.length, scatter.alone)
     return RobustFit(law, best, scatter.covariance, told, scale, residuals, scatter.freedom, used, held, rows)
+
+
+def slopes_at(
+    function: Callable[[np.ndarray], np.ndarray],
+    point: np.ndarray,
+    bounds: tuple[np.ndarray, np.ndarray],
+    difference: float,
+) -> np.ndarray:
+    """(K, P) derivatives of a function (Q, P) → (Q, K) by coordinates, from both sides as far as the bounds let."""
+    count = point.size
+    change = np.concatenate([np.eye(count), -np.eye(count)]) * difference
+    ends = np.clip(point + change, *bounds)
+    found = function(ends)
+    width = (ends[:count] - ends[count:]).sum(1)
+    return np.nan_to_num(((found[:count] - found[count:]) / width[:, None]).T)
 
 
 def held_near(residuals: np.ndarray, scale: float) -> np.ndarray:
