@@ -34,7 +34,8 @@ class RateCurve(NamedTuple):
 
     def at(self, log_batch: float) -> float:
         """log γ*, linear in logs, beyond the curve with the slope of noise or the last one."""
-        x, y = self.log_batch, self.log_rate
+        x = self.log_batch
+        y = self.log_rate
         if log_batch < x[0]:
             return float(y[0] + self.slope * (log_batch - x[0]))
         if log_batch > x[-1]:

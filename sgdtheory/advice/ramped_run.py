@@ -88,7 +88,8 @@ class RampedRun:
     def stage_ends(self) -> tuple[tuple[int, int], ...]:
         """(steps, samples) done when each stage ends, as the loop takes them: a stage ends with a whole step."""
         ends = []
-        steps = samples = 0
+        steps = 0
+        samples = 0
         limits = [start for start, _ in self.stages[1:]] + [self.num_samples]
         for (_, size), limit in zip(self.stages, limits, strict=True):
             taken = max(0, math.ceil((limit - samples) / size))
@@ -104,20 +105,24 @@ class RampedRun:
 
     def steps_at(self, samples: float) -> int:
         """The fewest steps after which at least so many samples are seen."""
-        steps = seen = 0
+        steps = 0
+        seen = 0
         for (_, size), (end, end_samples) in zip(self.stages, self.stage_ends, strict=True):
             if samples <= end_samples:
                 return steps + max(0, math.ceil((samples - seen) / size))
-            steps, seen = end, end_samples
+            steps = end
+            seen = end_samples
         return steps
 
     def samples_at(self, step: int) -> int:
         """Samples seen after `step` steps."""
-        steps = seen = 0
+        steps = 0
+        seen = 0
         for (_, size), (end, end_samples) in zip(self.stages, self.stage_ends, strict=True):
             if step <= end:
                 return seen + (step - steps) * size
-            steps, seen = end, end_samples
+            steps = end
+            seen = end_samples
         return seen
 
     @property

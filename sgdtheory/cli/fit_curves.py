@@ -114,7 +114,8 @@ class FitCurvesCommand(LogFlags):
         """CSV with the columns of `fit` and `plan`."""
         from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsMeasurement, steps_text
 
-        measurements, remarks = [], {"num_samples": [], "target_loss": []}
+        measurements = []
+        remarks = {"num_samples": [], "target_loss": []}
         for each in reports:
             for samples, size, ends, loss in zip(*each.critical[:4], strict=True):
                 convention = Convention(None, self.overhead)

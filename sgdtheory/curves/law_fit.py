@@ -11,7 +11,7 @@ from sgdtheory._common.interval import Interval
 from sgdtheory.curves.laws.law import AbstractLaw
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.profile import AbstractConfidenceSet, LinearSet, ProfileSet
-from sgdtheory.curves.robust_fit import DIFFERENCE, GROSS, Observed, RobustFit, fit, observed, robust_scale, rows_of
+from sgdtheory.curves.robust_fit import DIFFERENCE, GROSS, Observed, RobustFit, fit, observed, rows_of, spread
 from sgdtheory.curves.valley import GAIN
 
 LARGEST = 600.0  # of the logarithm of a number
@@ -178,8 +178,7 @@ def told(found: RobustFit, log_loss: np.ndarray) -> str:
     """What is to be said where nothing is told: of losses that fall, residuals that drift are why."""
     if found.told.any():
         return ""
-    fall = robust_scale(log_loss - np.median(log_loss))
-    if fall > GROSS * found.scale and found.freedom < found.coordinates.size:
+    if spread(log_loss) > GROSS * found.scale and found.freedom < found.coordinates.size:
         return (
             "these curves tell too little: the loss falls, but what the law leaves of it drifts so slowly that the "
             "rows count as fewer than the law's numbers; numbers, predictions and B* are not known; give a longer run, "

@@ -148,13 +148,6 @@ def _lowest(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray
     return np.where(inside, least, np.minimum(np.minimum(low, high), middle))
 
 
-def loss_table(
-    model: LossModel, optimizer: Optimizer, shape: Shape, samples: float, batch: float, top: float
-) -> AbstractLossTable:
-    """Of one candidate: the arguments are those of `loss_tables`, with Q = 1."""
-    return loss_tables(model, optimizer, shape, samples, batch, top)[0]
-
-
 def loss_tables(
     model: LossModel, optimizer: Optimizer, shape: Shape, samples: float, batch: float, top: float
 ) -> list[AbstractLossTable]:

@@ -10,7 +10,7 @@ from scipy.optimize import least_squares
 
 from sgdtheory.curves.correlated_residuals import correlation
 from sgdtheory.curves.experience import Prior
-from sgdtheory.curves.robust_fit import not_gross, robust_scale
+from sgdtheory.curves.robust_fit import not_gross, robust_scale, slopes_at
 from sgdtheory.curves.run_under_way import Rows
 
 LENGTHS = 0.02, 0.05, 0.14, 0.36, 0.93  # of correlations, in log step
@@ -84,11 +84,8 @@ def _finite(values: np.ndarray) -> np.ndarray:
 
 
 def _slopes(function: Callable[[np.ndarray], np.ndarray], rows: Rows, point: np.ndarray) -> np.ndarray:
-    """(K, P) of log losses (Q, K), by differences on both sides."""
-    count = point.size
-    ends = point + DIFFERENCE * np.concatenate([np.eye(count), -np.eye(count)])
-    found = _finite(function(np.clip(ends, *rows.law.bounds)))
-    return ((found[:count] - found[count:]) / (2 * DIFFERENCE)).T
+    """(K, P) of log losses (Q, K)."""
+    return slopes_at(lambda points: _finite(function(points)), point, rows.law.bounds, DIFFERENCE)
 
 
 def _whitened(covariance: np.ndarray, used: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from scipy.special import zeta
 import sgdtheory as st
 from sgdtheory.curves import loss_table as table_module
 from sgdtheory.curves.loss_model import LossModel, in_batches, losses
-from sgdtheory.curves.loss_table import AdaptiveLossTable, loss_table
+from sgdtheory.curves.loss_table import AdaptiveLossTable, loss_tables
 from sgdtheory.curves.panels import Optimizer, panels_of
 from tests.curves.theory_curves import ROWS, SHAPES, STEPS
 
@@ -92,7 +92,7 @@ def test_a_table_between_its_batch_sizes(optimizer, monkeypatch):
     monkeypatch.setattr(table_module, "SMALLEST_RATE", 0.5)
     of = model(1.5, 1.8, 3.0 if optimizer is KNOWN else 0.1, 0.1)._replace(floor=np.array([2.0]))
     batch = 32.0 if optimizer is KNOWN else 1.0
-    made = loss_table(of, optimizer, st.Constant(), 40 * batch, batch, TOP)
+    made = loss_tables(of, optimizer, st.Constant(), 40 * batch, batch, TOP)[0]
     assert isinstance(made, AdaptiveLossTable)
     assert made.log_risk.shape == (made.log_batch.size, made.log_rate.size, made.log_steps.size)
     assert np.exp(made.log_batch[[0, -1]]) == pytest.approx(40 * batch / np.exp(made.log_steps[[-1, 0]]))

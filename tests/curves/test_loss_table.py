@@ -7,7 +7,7 @@ from scipy.optimize import brentq, minimize_scalar
 import sgdtheory as st
 from sgdtheory.curves import loss_table as module
 from sgdtheory.curves.loss_model import LossModel, losses
-from sgdtheory.curves.loss_table import LossTable, loss_table, loss_tables
+from sgdtheory.curves.loss_table import LossTable, loss_tables
 from sgdtheory.curves.panels import Optimizer, Panels
 
 TOP = 0.5  # learning rate
@@ -145,7 +145,7 @@ MODEL = LossModel(**{name: np.array([value]) for name, value in NUMBERS.items()}
 
 def test_the_rates_and_steps_of_a_table():
     """A fifth apart in logs, up to the largest rate; 80 steps at least."""
-    found = loss_table(MODEL, Optimizer(0.2, 0.0), st.Constant(), 32.0, 32.0, 0.1)
+    found = loss_tables(MODEL, Optimizer(0.2, 0.0), st.Constant(), 32.0, 32.0, 0.1)[0]
     np.testing.assert_allclose(np.diff(found.log_steps), 0.2)
     np.testing.assert_allclose(np.diff(found.log_rate), 0.2)
     assert found.log_rate[-1] == pytest.approx(np.log(0.1), rel=1e-12)
@@ -156,7 +156,7 @@ def test_the_rates_and_steps_of_a_table():
 @pytest.mark.parametrize("shape", [st.Linear(), st.Stages((0.0, 0.4), (1.0, 0.3))])
 def test_bias_and_variance_as_the_exact_engine(shape):
     """At n = 600 or so: bias of a problem without noise, variance what noise adds to it, with B large."""
-    found = loss_table(MODEL, Optimizer(0.2, 0.0), shape, 320.0, 32.0, 0.2)
+    found = loss_tables(MODEL, Optimizer(0.2, 0.0), shape, 320.0, 32.0, 0.2)[0]
     assert found.log_steps[0] == pytest.approx(np.log(8))
     assert np.exp(found.log_steps[-1]) >= 640
     assert np.exp(found.log_rate[[0, -1]]) == pytest.approx([2e-4, 0.2], rel=0.2)
@@ -176,7 +176,7 @@ def test_bias_and_variance_as_the_exact_engine(shape):
 @pytest.mark.parametrize(("fractions", "values"), [((0.0,), (1.0,)), ((0.0, 0.95), (1.0, 0.1))])
 def test_learning_rates_that_are_constant_between_jumps_need_a_panel_each(fractions, values):
     """However finely a run is cut, a constant rate is in closed form: a jump next to the end leaves no trace."""
-    found = loss_table(MODEL, Optimizer(0.2, 0.0), st.Stages(fractions, values), 320.0, 32.0, 0.2)
+    found = loss_tables(MODEL, Optimizer(0.2, 0.0), st.Stages(fractions, values), 320.0, 32.0, 0.2)[0]
     steps = np.exp(found.log_steps)[:, None] * np.diff([*fractions, 1.0])
     for noise, made in ((0.0, found.bias), (6.0, found.variance)):
         model = MODEL._replace(floor=np.zeros(1), signal=np.array([0.0 if noise else 2.0]), noise=np.array([noise]))
@@ -195,7 +195,7 @@ def test_within_a_panel_the_rate_falls_by_its_share_of_the_decay(monkeypatch, be
         module, "losses", lambda parts, panels, known: seen.append(panels) or losses(parts, panels, known)
     )
     shape = st.WSD(1 - begin) if begin else st.Linear()
-    found = loss_table(MODEL, Optimizer(0.2, 0.0), shape, 320.0, 32.0, 0.2)
+    found = loss_tables(MODEL, Optimizer(0.2, 0.0), shape, 320.0, 32.0, 0.2)[0]
     for panels, rate in zip(seen, np.exp(found.log_rate), strict=True):
         share = panels.steps / np.exp(found.log_steps)[:, None]
         middle = np.cumsum(share, 1) - share / 2
@@ -208,7 +208,7 @@ def test_within_a_panel_the_rate_falls_by_its_share_of_the_decay(monkeypatch, be
 def test_a_rate_that_bends_is_cut_finely_enough():
     """The bias at the largest rate against 200 panels, each at the rate of its middle."""
     shape = st.Cosine()
-    found = loss_table(MODEL, Optimizer(0.2, 0.0), shape, 320.0, 32.0, 0.2)
+    found = loss_tables(MODEL, Optimizer(0.2, 0.0), shape, 320.0, 32.0, 0.2)[0]
     middle = (np.arange(200) + 0.5) / 200
     steps = np.exp(found.log_steps)[:, None] * np.full(200, 1 / 200)
     rate = 0.2 * np.asarray(shape.at(middle)) + np.zeros_like(steps)

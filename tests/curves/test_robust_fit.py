@@ -5,17 +5,19 @@ import pytest
 from scipy import optimize, stats
 
 import sgdtheory as st
-from sgdtheory.curves.correlated_residuals import scatter_of
+from sgdtheory.curves.correlated_residuals import correlation, scatter_of
 from sgdtheory.curves.laws.theory import STARTS, TheoryLaw
 from sgdtheory.curves.loss_model import losses
 from sgdtheory.curves.panels import Optimizer, panels_of
 from sgdtheory.curves.robust_fit import (
+    PLAIN,
     RobustFit,
     changes,
     fit,
     not_gross,
     observed,
     robust_scale,
+    spread,
 )
 
 THEORY = TheoryLaw()
@@ -197,6 +199,32 @@ def test_what_changes_no_more_than_it_scatters():
         told.append(sum(changes(one, rest, 1.0, rows - count, count) for one, rest in zip(losses, left, strict=True)))
     assert told[0] <= 8  # of 1,000 with chance 1e-3: nine or more have a probability of 1e-6
     assert told[1] == 1000
+
+
+@pytest.mark.parametrize(("drift", "told"), [(1e-2, True), (3e-2, False)])
+def test_what_falls_plainly_is_told_however_the_rest_drifts(drift, told):
+    """One curve over a factor of 30 in steps, whose residuals are one slow wave: no quantile of F is reached."""
+    data = PowerOfSteps()
+    data.every = np.log(np.geomspace(300, 1e4, 130))
+    data.log_steps = [data.every]
+    data.log_loss = data.predicted(data.truth[None])[0] + drift * np.sin(1.5 * data.every)
+    found = fit(data, [START], lambda text: None)
+    assert found.freedom < 2
+    assert not changes(data.log_loss, found.residuals, found.scale, found.freedom, 6)
+    assert (spread(data.log_loss) > PLAIN * found.scale) == told
+    assert (found.told == told).all()
+
+
+@pytest.mark.parametrize("length", [0.05, 0.2, 0.5])
+def test_correlated_scatter_does_not_fall_plainly(length):
+    """Of 1,000 replicas none: as many powers of log t as the theory has numbers do not follow it that well."""
+    log_step = np.log(np.geomspace(2000, 24_000, 60))
+    root = np.linalg.cholesky(correlation([log_step], length, 0.0))
+    basis = np.linalg.qr(np.vander(np.linspace(-1, 1, 60), 7))[0]
+    losses = np.random.default_rng(0).standard_normal((1000, 60)) @ root.T
+    left = losses - losses @ basis @ basis.T
+    most = max(spread(one) / robust_scale(rest) for one, rest in zip(losses, left, strict=True))
+    assert most < PLAIN / 2
 
 
 def test_a_constant_loss_tells_nothing():
