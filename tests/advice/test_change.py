@@ -123,6 +123,15 @@ def test_a_rate_s_range_is_that_of_all_critical_batch_sizes_that_fit(optimizer):
         assert found.low <= 3e-4 * 16**-0.07 * (1 + 1e-12)
 
 
+def test_without_b_star_the_data_are_those_of_both_up_to_it():
+    """B* at the larger one: (4 + 5 · 4)/(1 + 5 · 4) of the data; the other way as much less."""
+    up, down = (st.change_batch_size(SETUP, 64 * factor, optimizer="sgd")["extra_data"] for factor in (4, 1 / 4))
+    assert (up.new, up.low, up.high) == pytest.approx((0, 0, 24 / 21 - 1))
+    assert (down.new, down.low, down.high) == pytest.approx((0, 21 / 24 - 1, 0))
+    known = {"batch_size": 64, "learning_rate": 0.1, "critical_batch_size": 1e-9}
+    assert st.change_batch_size(known, 256, optimizer="sgd")["extra_data"].new == pytest.approx(3)
+
+
 def test_a_measured_exponent_has_its_ends_in_order_both_ways():
     exponent = Estimate(0.5, 0.25, 1.0)
     assert sorted_powers(16, exponent) == (4, 2, 16)
