@@ -55,12 +55,12 @@ def test_noise_of_signs_is_the_arcsine_law_where_correlations_are_small_or_whole
     assert found[0, 1] == pytest.approx(2 / np.pi * np.arcsin(rho), rel=0.01)
 
 
-def test_signs_state_a_larger_error():
-    setting = {"batch_size": 4, "learning_rate": 0.01, "num_samples": 400}
-    for method, least in ((st.SignSGD(0.9, basis=ROTATION), 0.1), (st.Adam(basis=ROTATION), 0.0)):
-        found = st.excess_risk(PROBLEM, **setting, algorithm=st.Algorithm(method, st.Linear(), average=LAST))
-        assert found.relative_error >= least
-        assert least or found.relative_error < 0.1
+def test_signs_in_other_coordinates_state_a_larger_error():
+    setting = {"batch": 64, "steps": 300}
+    aligned, turned = (
+        risk(method, **setting).relative_error for method in (st.SignSGD(0.9), st.SignSGD(0.9, ROTATION))
+    )
+    assert aligned < 0.1 <= turned
 
 
 CASES = [  # a, b, noise, method, B, γ, n, schedule, average
