@@ -43,8 +43,6 @@ def extra_data_row(current: TrainingSetup, new: float, family: str, known: Evide
 
 
 def _of_batch(old: float, new: float, critical: float) -> float:
-    if critical == 0:
-        return new / old - 1
     if np.isinf(critical):
         return 0.0
     return (new + critical / OVERHEAD) / (old + critical / OVERHEAD) - 1

@@ -47,7 +47,7 @@ class CoupledMomentum(CoupledField):
         return self.alone.few
 
     def error(self, steps: float, batch: float) -> float:
-        """As of a coordinate alone; signs of many coordinates, correlated in time as well, are up to 7% off."""
+        """As of a coordinate alone; signs of many coordinates are up to 7% off, most of it by the cube (T38)."""
         error = self.alone.error(steps, batch)
         return max(error, SIGNS_ERROR) if isinstance(self.alone, SignMomentumField) else error
 

@@ -10,6 +10,8 @@ from scipy.optimize import minimize_scalar
 
 import sgdtheory as st
 from sgdtheory.advice.data_needed import noise_factor
+from sgdtheory.advice.learning_rate import sorted_powers
+from sgdtheory.advice.row import Estimate
 from tests.marks import slow
 
 SETUP = {
@@ -100,6 +102,40 @@ def test_sgd_keeps_its_momentum_and_its_rate_stops_at_b_star():
     assert {each.beta1 for each in changes} == {0.9}
     assert rates[0] == pytest.approx(16, rel=0.01)
     assert rates[0] > 3 * rates[1] > 3 * rates[2] > 3
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "sign"])
+def test_a_rate_s_range_is_that_of_all_critical_batch_sizes_that_fit(optimizer):
+    """Those of the ends of B*'s interval, given one by one, span it; signs' holds what language models have too."""
+    law = st.fit_steps_law([32, 128, 512, 2048], [94_900, 25_500, 9_050, 3_870])
+    ends = 0.2 * law.b / law.a, *(0.2 * end for end in law.interval("b/a"))
+    alone = [
+        st.change_batch_size(SETUP | {"critical_batch_size": end}, 1024, optimizer=optimizer)["learning_rate"]
+        for end in ends
+    ]
+    found = st.change_batch_size(SETUP, 1024, optimizer=optimizer, fit=law)["learning_rate"]
+    assert found.new == pytest.approx(alone[0].new)
+    assert found.low == pytest.approx(min(each.low for each in alone))
+    assert found.high == pytest.approx(max(each.high for each in alone))
+    if optimizer == "sgd":
+        assert (found.low, found.high) != pytest.approx((alone[0].low, alone[0].high), rel=0.05)
+    else:
+        assert found.low <= 3e-4 * 16**-0.07 * (1 + 1e-12)
+
+
+def test_without_b_star_the_data_are_those_of_both_up_to_it():
+    """B* at the larger one: (4 + 5 · 4)/(1 + 5 · 4) of the data; the other way as much less."""
+    up, down = (st.change_batch_size(SETUP, 64 * factor, optimizer="sgd")["extra_data"] for factor in (4, 1 / 4))
+    assert (up.new, up.low, up.high) == pytest.approx((0, 0, 24 / 21 - 1))
+    assert (down.new, down.low, down.high) == pytest.approx((0, 21 / 24 - 1, 0))
+    known = {"batch_size": 64, "learning_rate": 0.1, "critical_batch_size": 1e-9}
+    assert st.change_batch_size(known, 256, optimizer="sgd")["extra_data"].new == pytest.approx(3)
+
+
+def test_a_measured_exponent_has_its_ends_in_order_both_ways():
+    exponent = Estimate(0.5, 0.25, 1.0)
+    assert sorted_powers(16, exponent) == (4, 2, 16)
+    assert sorted_powers(1 / 16, exponent) == (1 / 4, 1 / 16, 1 / 2)
 
 
 @pytest.mark.parametrize("number", [0, 2, 6, slow(12)])

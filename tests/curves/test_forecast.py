@@ -68,6 +68,8 @@ def test_the_band_adds_numbers_scatter_and_the_law(run, halfway):
     assert middle - parts[0] == pytest.approx(law, rel=1e-6)
     assert parts[1] - parts[0] == pytest.approx(4 * law, rel=1e-6)
     assert parts[0] > (2 * 1.959964 * halfway.scatter) ** 2
+    next_step = np.log(halfway.path.high[0] / halfway.path.low[0])  # numbers and law alone would make 0.6 of it
+    assert next_step > 2 * 1.959964 * halfway.scatter
 
 
 def test_a_fit_forecasts_its_last_curve_or_the_one_that_is_named(run):

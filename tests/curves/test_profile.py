@@ -49,6 +49,20 @@ def test_of_a_linear_law_profiles_are_the_formula():
     assert not LinearSet(within.best, 1e6 * covariance, QUANTILE).ends(NORMALS).known.any()
 
 
+def test_a_coordinate_that_cannot_move_counts_as_known():
+    """Its range is a point: the others reach as far as without its slopes."""
+    free = linear_law()
+    rows = free.rows._replace(low=np.array([-5, -0.1, -5]), high=np.array([5, -0.1, 5]))
+    normals = np.array([[1.0, 0, 0], [-1, 0, 2]])
+    found = ProfileSet(rows, free.best, ROWS, free.linear).ends(normals)
+    of_two, of_three = (
+        QUANTILE * np.sqrt(np.diag(normals[:, kept] @ spread(SLOPES[:, kept]) @ normals[:, kept].T))
+        for kept in ([0, 2], [0, 1, 2])
+    )
+    np.testing.assert_allclose((normals * (found.points - free.best)).sum(-1), of_two, rtol=0.021)
+    assert (of_two < 0.95 * of_three).all()
+
+
 def bent(points):
     """Rows that bend with the second coordinate."""
     return (points[:, :1] + np.exp(points[:, 1:])) * np.cos(TIMES) + 0.02 * points[:, 1:] * np.sin(2 * TIMES)
@@ -112,6 +126,15 @@ def test_extremes_of_a_function_over_an_ellipsoid():
     assert low == pytest.approx(values.min(), abs=0.01 * np.ptp(values))
     assert high == pytest.approx(values.max(), abs=0.01 * np.ptp(values))
     assert function(first)[0] <= high
+
+    def turning(points):
+        return points[:, 0] + 60 * points[:, 1] ** 2
+
+    values = turning(surface)
+    ends = extremes(LinearSet(best, covariance, QUANTILE), turning, 1e-6)
+    once = turning(LinearSet(best, covariance, QUANTILE).ends(np.array([[-1.0, 0, 0], [1, 0, 0]])).points)
+    assert ends == pytest.approx((values.min(), values.max()), abs=0.01 * np.ptp(values))
+    assert once != pytest.approx((values.min(), values.max()), abs=0.015 * np.ptp(values))
     wide = extremes(LinearSet(best, 1e6 * covariance, QUANTILE), lambda points: points[:, 0], 1e-6)
     assert wide == (-np.inf, np.inf)
 

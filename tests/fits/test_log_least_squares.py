@@ -38,9 +38,12 @@ def least_of_many_starts(log_steps, terms, weights, seed, starts=12):
     return best
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [*range(10), 14])
 def test_nothing_fits_better_from_any_start(seed):
-    """Three points too, edges with terms that are 0, and scatter that leaves the convex region."""
+    """Three points too, edges with terms that are 0, and scatter that leaves the convex region.
+
+    At 14 Newton's steps with a Hessian that is not kept positive end 30% too high.
+    """
     batch_sizes, log_steps, weights = problem(seed)
     terms = terms_of(batch_sizes)
     found, (squares,) = log_least_squares(log_steps, terms, weights, below(log_steps, terms)[None])

@@ -162,6 +162,14 @@ def test_the_path_follows_a_noise_scale_that_grows():
     assert "moves along the run" in found.remark
 
 
+def test_a_noise_scale_that_moves_is_no_dependence_of_rows():
+    """It grows by 16: blocks stay 32, so that the ends of the interval are where a t-test of these is at its level."""
+    found = fit(*falling(16.0, np.random.default_rng(3), 320))
+    for end in found.interval():
+        off = (found.traces - end * found.squared_gradients).reshape(BLOCKS, -1).sum(1)
+        assert stats.ttest_1samp(off, 0.0).pvalue == pytest.approx(0.05, rel=1e-6)
+
+
 @pytest.mark.parametrize(("decay", "rows"), [(0.9, 400), (0.96, 1000)])
 def test_smoothed_norms_have_an_interval_that_holds(decay, rows):
     """Blocks become longer; taken as 32 all the same they would hold far less."""

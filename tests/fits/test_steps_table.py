@@ -85,6 +85,14 @@ def test_the_interval_of_the_critical_batch_size_is_the_fits_and_at_other_overhe
     np.testing.assert_allclose(known().interval(convention=st.Convention(None, 0.5)), [750, 3750], rtol=1e-3)
 
 
+def test_at_another_reference_it_is_the_tables_and_as_far_off_by_the_same_factors():
+    """`B* = ω S + (1 + ω) B_ref`; the fit's own reference may be named."""
+    other = st.Convention(1000, 0.2)
+    assert known().critical_batch_size(convention=other) == pytest.approx(600 + 1200, rel=1e-3)
+    np.testing.assert_allclose(known().interval(convention=other), [0.5 * 1800, 2.5 * 1800], rtol=1e-3)
+    assert known().interval(convention=st.Convention(0.01, 0.2)) == (300.0, 1500.0)
+
+
 def test_where_the_ends_of_the_interval_take_as_many_samples_is_the_interval():
     """Every batch size up to `low` is fine for sure, and from `high` on none is."""
     table = known()

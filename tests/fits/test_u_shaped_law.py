@@ -159,6 +159,22 @@ def test_the_test_is_half_of_f_and_two_laws_make_it(numbers):
             assert test.p_value == (pytest.approx(tail.sf(test.statistic) / 2, rel=1e-9) if law.c else 1.0)
 
 
+def test_standard_errors_weigh_the_test():
+    """Errors of 5 … 30% that the steps keep to, so that no misfit is added: F is the gain of χ², as scipy has it."""
+    errors = np.array([0.05, 0.3, 0.05, 0.2, 0.1, 0.05])
+    steps = steps_of((1, 300, 900)) * np.exp(errors * np.array([0.5, 0.4, -0.3, -0.6, 0.5, -0.2]))
+    law = fit(steps, standard_errors=errors)
+    assert law.misfit == 0
+
+    def gap(logs):
+        return (np.log(steps) - np.log(terms_of(BATCHES)[:, : logs.size] @ np.exp(logs))) / errors
+
+    two, three = (2 * optimize.least_squares(gap, np.log([1, 300, 900][:k]), xtol=1e-14).cost for k in (2, 3))
+    test = law.curvature_test()
+    assert test.statistic == pytest.approx(two - three, rel=1e-6)
+    assert test.p_value == pytest.approx(stats.f(1, 3).sf(two - three) / 2, rel=1e-6)
+
+
 @pytest.mark.parametrize("noise", [0.02, 0.1])
 @pytest.mark.parametrize("batches", [4.0 ** np.arange(2, 7), 2.0 ** np.arange(4, 12), 2.0 ** np.arange(5, 10)])
 def test_the_false_alarm_rate_is_the_level(batches, noise):
@@ -248,6 +264,9 @@ def test_a_scatter_that_is_known_better_narrows_intervals():
     law = fit(steps_of((1, 100, 900), noise=0.03, seed=3))
     own, pooled = (law.interval(scatter=each) for each in (None, st.fits.Scatter(law.residual_std**2, 30)))
     assert own[0] < pooled[0] < law.critical_batch_size() < pooled[1] < own[1]
+    known, nearly = (law.interval(scatter=st.fits.Scatter(law.residual_std**2, each)) for each in (np.inf, 1e9))
+    assert known == pytest.approx(nearly, rel=1e-5)
+    assert pooled[0] < known[0] < known[1] < pooled[1]
 
 
 @pytest.mark.parametrize("reference", [None, 50])

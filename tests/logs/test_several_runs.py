@@ -89,6 +89,8 @@ def test_what_is_not_reached_and_what_begins_below():
     assert np.isnan(crossing(steps, curve(steps, 100), 20.0, noisy=True).step)
     diverged = np.where(steps > 50, np.inf, curve(steps, 100))
     assert crossing(steps, diverged, curve(80, 100), noisy=True).step == np.inf
+    back = np.where(steps == 50, np.inf, curve(steps, 100))  # a run that diverged is over, whatever is logged after it
+    assert crossing(steps, back, curve(80, 100), noisy=True).step == np.inf
     assert crossing(steps[:1], steps[:1], 1.0, noisy=True).step == np.inf
 
 
@@ -161,6 +163,15 @@ def test_the_best_learning_rate_counts_and_its_seeds_are_averaged():
     squares = sum(((np.log(each) - mean) ** 2).sum() for each, mean in zip(factors.values(), means, strict=True))
     pooled = np.sqrt(squares / 4)
     np.testing.assert_allclose(measured.standard_errors, pooled / np.sqrt([2, 2, 3]), rtol=0.01)
+
+
+def test_a_lucky_seed_does_not_choose_and_printed_rates_are_one():
+    """At B = 32 one seed of a rate is faster than those of the other, which is better on average."""
+    logs = [log_of(batch) for batch in (8, 128)]
+    chances = ((1e-3, 1.0), (1.004e-3, 1.1), (2e-3, 0.9), (2e-3, 1.5))  # rates as printed with three digits
+    logs += [log_of(32, rate=rate, name=f"{rate} {late}", late=late) for rate, late in chances]
+    (measured,) = steps_to_target(logs, TARGET).measurements
+    assert measured.steps[1] == pytest.approx(true_steps(32) * np.sqrt(1.1), rel=0.002)
 
 
 def test_runs_of_another_planned_length_are_another_configuration():

@@ -8,6 +8,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.algorithms.coordinates import random_rotation
+from sgdtheory.risk.coupled_momentum import _noise
 from tests.marks import slow
 
 LAST = st.LastIterate()
@@ -43,6 +44,23 @@ def test_a_large_epsilon_is_heavy_ball_in_every_basis(batch, average):
     assert turned == pytest.approx(exact, rel=0.01)  # the first steps of m̂ are longer than those of m
     small = {"rate": 0.01, **setting}
     assert risk(st.Adam(basis=ROTATION), **small).total != pytest.approx(risk(st.Adam(), **small).total, rel=0.03)
+
+
+@pytest.mark.parametrize("rho", [0.02, -0.05, 0.9999, -0.9999])
+def test_noise_of_signs_is_the_arcsine_law_where_correlations_are_small_or_whole(rho):
+    """Signs of Gaussian gradients of variance 4: gain² S_jj = 2/π, Var ν = 1, Cov ν = (2/π) arcsin ρ."""
+    scatter = 4 * np.array([[1, rho], [rho, 1]])
+    found = _noise(np.full(2, np.sqrt(2 / np.pi) / 2), np.ones(2), scatter)
+    assert np.diag(found).tolist() == [1, 1]
+    assert found[0, 1] == pytest.approx(2 / np.pi * np.arcsin(rho), rel=0.01)
+
+
+def test_signs_in_other_coordinates_state_a_larger_error():
+    setting = {"batch": 64, "steps": 300}
+    aligned, turned = (
+        risk(method, **setting).relative_error for method in (st.SignSGD(0.9), st.SignSGD(0.9, ROTATION))
+    )
+    assert aligned < 0.1 <= turned
 
 
 CASES = [  # a, b, noise, method, B, γ, n, schedule, average
