@@ -341,5 +341,6 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
     right.set(title="half width of 95% bands, median", ylabel="% of the loss", xlabel="share of the run known (%)")
     log_axes(right, "y")
     legend_below(figure, left, columns=3)
-    figure.suptitle(f"Where will a run end? {len(cases)} public runs cut short")
+    held, runs = int(_inside(config, rows, WITH).sum()), len({(row.model, row.name) for row in cases})
+    figure.suptitle(f"Where will a run end? {held} of {len(cases)} bands hold, of {runs} public runs cut short")
     return figure

@@ -106,6 +106,11 @@ def near(rows: Sequence[Row], activation: str, arm: str) -> list[Row]:
     return sorted(mine, key=lambda row: (row.batch_size, row.learning_rate))
 
 
+def _at_best(rows: Sequence[Row], activation: str, arm: str) -> list[Row]:
+    """Those at the best γ of every B."""
+    return [row for row in near(rows, activation, arm) if row.best]
+
+
 # ------------------------------------------------------------------ verdicts
 
 
@@ -116,7 +121,7 @@ def verdicts(rows: Sequence[Row], rules: Rules, seconds: float) -> list[Verdict]
 
 def _of_network(rows: Sequence[Row], rules: Rules, activation: str, seconds: float) -> list[Verdict]:
     sign, gaussian, sgd = (near(rows, activation, arm) for arm in ARMS)
-    best = [row for row in sign if row.best]
+    best = _at_best(rows, activation, SIGN)
     where = f"{WORDS[activation]} features"
     after = f"excess risk after {rules.num_samples} samples"
     reached = f"samples to the risk {rules.target:g}, at the γ of the least risk"
@@ -191,7 +196,12 @@ def figure(rows: Sequence[Row], rules: Rules) -> Figure:
         _ratios(below, rows, activation, rules)
     axes[0, 0].set(ylabel="risk (units of $y^2$)")
     axes[1, 0].set(ylabel="predicted / observed risk")
-    drawn.suptitle("Signs on frozen features, predicted in the weights' coordinates", fontsize=9)
+    found = [
+        f"{WORDS[activation]} {_span(ratios(_at_best(rows, activation, SIGN), RISK, rules.level))}"
+        for activation in rules.activations
+    ]
+    title = "Signs on frozen features, predicted in the weights' coordinates"
+    drawn.suptitle(f"{title}\npredicted over observed risk at the best γ: {', '.join(found)}", fontsize=9)
     legend_below(drawn, axes[1, 0], columns=2)
     for above in axes[0]:
         legend(above, ncols=2)
@@ -218,12 +228,13 @@ def _risks(axis: Axes, rows: Sequence[Row], activation: str) -> None:
 
 def _ratios(axis: Axes, rows: Sequence[Row], activation: str, rules: Rules) -> None:
     """At the best γ of every B, with intervals; in gray what counts as agreement."""
-    axis.axhspan(1 / rules.margin, rules.margin, color=GRAY, alpha=0.18, lw=0)
+    agreed = f"within a factor of {rules.margin:g}"
+    axis.axhspan(1 / rules.margin, rules.margin, color=GRAY, alpha=0.18, lw=0, label=agreed)
     axis.axhline(1.0, color=BLACK, ls=":", lw=1)
     lines: list[tuple[str, str, Measure]] = [(arm, arm, RISK) for arm in ARMS]
     lines.append(("theory in eigenvectors over signSGD", SIGN, ALIGNED))
     for place, ((label, arm, measure), look) in enumerate(zip(lines, categories(len(lines)), strict=True)):
-        found = ratios([row for row in near(rows, activation, arm) if row.best], measure, rules.level)
+        found = ratios(_at_best(rows, activation, arm), measure, rules.level)
         batch = np.array([each.row.batch_size for each in found]) * 1.06 ** (place - 1.5)  # side by side
         value, low, high = (np.array([getattr(each, name) for each in found]) for name in ("value", "low", "high"))
         settings: dict[str, Any] = {"ms": 4.0, "elinewidth": 0.8, **look}

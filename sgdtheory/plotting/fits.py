@@ -40,6 +40,7 @@ from sgdtheory.plotting.style import (
 )
 
 SHOWN = 6  # overheads, above which data to the target are not drawn
+ROWS = 12  # that a panel's legend has at most
 
 
 def steps_laws(
@@ -74,15 +75,14 @@ def steps_laws(
     convention = convention or Convention()
     reference = convention.reference_among(everything)
     convention = Convention(reference, convention.overhead)
-    labelled = few(len(laws))
-    for place, (color, measurement, law) in enumerate(zip(colors(len(laws)), measurements, laws, strict=True)):
+    for (look, name), measurement, law in zip(_looks(measurements), measurements, laws, strict=True):
+        color = look["color"]
         critical = law.critical_batch_size(convention=convention)
         end = max(measurement.batch_sizes[-1], critical if np.isfinite(critical) else 0.0)
         grid = np.geomspace(measurement.batch_sizes[0], end, 200)
         unit = law.predict(reference)
-        name = plain_label(measurement.group) if place in labelled else None
         axes.plot(grid, law.predict(grid) / unit, color=color)
-        axes.plot(measurement.batch_sizes, measurement.steps / unit, "o", color=color, ms=3.5, label=name)
+        axes.plot(measurement.batch_sizes, measurement.steps / unit, ms=3.5, label=name, **look)
         if np.isfinite(critical):
             axes.plot(critical, law.predict(critical) / unit, color=color, **STAR)
     grid = np.array([everything.min(), everything.max()])
@@ -91,7 +91,7 @@ def steps_laws(
     axes.set(xlabel="batch size $B$", ylabel=f"steps to target / steps at $B={reference:g}$", title=title)
     log_axes(axes)
     tick_measured(axes, everything)
-    legend(axes)
+    _legend(axes)
     return figure_of(axes)
 
 
@@ -127,11 +127,9 @@ def useful_range(
     axes = panel(axes)
     convention = convention or common_convention([each.batch_sizes for each in measurements])
     everything = np.concatenate([each.batch_sizes for each in measurements])
-    labelled = few(len(laws))
     limit = 1 + convention.overhead
-    for place, (color, measurement, law) in enumerate(zip(colors(len(laws)), measurements, laws, strict=True)):
-        name = plain_label(measurement.group) if place in labelled else None
-        _one_useful_range(axes, measurement, law, convention, color, name)
+    for (look, name), measurement, law in zip(_looks(measurements), measurements, laws, strict=True):
+        _one_useful_range(axes, measurement, law, convention, look, name)
     axes.axhline(limit, ls=":", color=BLACK, lw=1, label=f"{convention.overhead:.0%} more data")
     axes.plot([], [], "D", color="white", mec=BLACK, ms=5, label=r"$B_{opt}=\sqrt{c/a}$")
     axes.plot([], [], color="white", label="$B^*$", **STAR)
@@ -142,13 +140,43 @@ def useful_range(
         tick_measured(axes, everything)
     bottom, top = axes.get_ylim()
     axes.set_ylim(max(bottom, 1 - convention.overhead), min(top, 1 + SHOWN * convention.overhead))
-    legend(axes, corners=("upper left", "upper center", "upper right"))
+    _legend(axes, corners=("upper left", "upper center", "upper right"))
     return figure_of(axes)
 
 
+def _looks(measurements: Sequence[StepsMeasurement]) -> list[tuple[dict[str, Any], str | None]]:
+    """Colour and marker of each group's points, and its name in the legend.
+
+    Sizes have an order, in which a few names do; groups without sizes have none, and each is named.
+    """
+    number = len(measurements)
+    if any(np.isfinite(each.size) for each in measurements):
+        looks = [{"color": color, "marker": "o", "ls": ""} for color in colors(number)]
+        named = few(number)
+    else:
+        looks = [look | {"ls": ""} for look in categories(number)]
+        named = set(range(number))
+    names = [plain_label(each.group) if place in named else None for place, each in enumerate(measurements)]
+    return list(zip(looks, names, strict=True))
+
+
+def _legend(axes: Axes, **settings: Any) -> None:
+    """In the panel, or beneath the figure where so many groups are named that the data would have no room left."""
+    if len(axes.get_legend_handles_labels()[0]) > ROWS:
+        legend_below(figure_of(axes), axes, columns=5)
+    else:
+        legend(axes, **settings)
+
+
 def _one_useful_range(
-    axes: Axes, measurement: StepsMeasurement, law: UShapedLaw, convention: Convention, color: Any, name: str | None
+    axes: Axes,
+    measurement: StepsMeasurement,
+    law: UShapedLaw,
+    convention: Convention,
+    look: dict[str, Any],
+    name: str | None,
 ) -> None:
+    color = look["color"]
     batch_sizes = measurement.batch_sizes
     best = law.optimal_batch_size
     low, high = batch_sizes[[0, -1]]
@@ -158,7 +186,7 @@ def _one_useful_range(
     grid = np.geomspace(low, max(high, ends[1] if np.isfinite(ends[1]) else high), 300)
     data = grid * law.predict(grid) / unit
     axes.plot(grid, data, color=color)
-    axes.plot(batch_sizes, batch_sizes * measurement.steps / unit, "o", color=color, ms=3.5, label=name)
+    axes.plot(batch_sizes, batch_sizes * measurement.steps / unit, ms=3.5, label=name, **look)
     useful = (grid >= ends[0]) & (grid <= ends[1])
     axes.fill_between(grid, data, 1 + convention.overhead, where=useful.tolist(), color=color, alpha=0.15, lw=0)
     if low <= best <= high:

@@ -47,15 +47,19 @@ def run_plan(plan: RunPlan, *, currency: str = "", title: str = "") -> Figure:
     time, cost = axes[0]
     price = plan.price or 1.0
     plans = _by_devices(plan)
+    curves = {count: each.columns(_spread(each, POINTS)) for count, each in plans.items()}
+    chosen_count = plan.choice.devices if plan.choice.devices in plans else next(iter(plans))
+    ends = _interval(plans[chosen_count], curves[chosen_count].batch_size)
     for panel in (time, cost):
-        unit = 1.0 if panel is time else price
-        for (count, each), line in zip(plans.items(), cycle(LINES)):
-            drawn = each.columns(_spread(each, POINTS))
-            values = drawn.hours if panel is time else drawn.device_hours * price
+        values = {count: each.hours if panel is time else each.device_hours * price for count, each in curves.items()}
+        for (count, drawn), line in zip(curves.items(), cycle(LINES)):
             label = "by the law of steps" if len(plans) == 1 else f"on {count} devices"
-            panel.plot(drawn.batch_size, values, color=BLACK, ls=line, label=label)
-        _interval(panel, plans.get(plan.choice.devices, next(iter(plans.values()))), None if panel is time else price)
-        chosen = plan.choice.hours if panel is time else plan.choice.device_hours * unit
+            panel.plot(drawn.batch_size, values[count], color=BLACK, ls=line, label=label)
+        if np.isfinite(ends).all():
+            band = values[chosen_count] * ends
+            look = {"color": BLACK, "alpha": 0.18, "lw": 0, "label": f"{plan.level:.0%} interval"}
+            panel.fill_between(curves[chosen_count].batch_size, *band, **look)
+        chosen = plan.choice.hours if panel is time else plan.choice.device_hours * price
         panel.plot(plan.choice.batch_size, chosen, color=VERMILLION, label="choice", **STAR)
         _batch_sizes(panel, plan)
         panel.set_xlabel("batch size $B$ (samples a step)")
@@ -78,14 +82,12 @@ def _by_devices(plan: RunPlan) -> dict[int | None, RunPlan]:
     return {count: replace(plan, machine=replace(plan.machine, counts=(count,))) for count in counts}
 
 
-def _interval(panel: Axes, plan: RunPlan, price: float | None) -> None:
-    """The band of the time or, with a price, of the cost, if the law has one."""
-    band = [plan.at(float(each)) for each in _spread(plan, BAND)]
-    shares = np.array([1.0 if price is None else row.devices * price for row in band])
-    ends = np.array([row.hours_interval for row in band]) * shares[:, None]
-    if np.isfinite(ends).all():
-        sizes = [row.batch_size for row in band]
-        panel.fill_between(sizes, *ends.T, color=BLACK, alpha=0.18, lw=0, label=f"{plan.level:.0%} interval")
+def _interval(plan: RunPlan, batch_size: np.ndarray) -> np.ndarray:
+    """(2, k) ends of the interval of the steps over the steps, which change slowly; nan for a law without."""
+    rows = [plan.at(float(each)) for each in _spread(plan, BAND)]
+    ends = np.array([row.hours_interval for row in rows]) / np.array([[row.hours] for row in rows])
+    sizes = np.log([row.batch_size for row in rows])
+    return np.array([np.interp(np.log(batch_size), sizes, each) for each in ends.T])
 
 
 def _spread(plan: RunPlan, count: int) -> np.ndarray:

@@ -243,3 +243,14 @@ def test_a_useful_range_without_ends_is_drawn(axes):
     plot.useful_range(groups, laws, axes=axes)
     assert not [each for each in points_of(axes, "D") if len(each)]
     assert len(legend_of(axes)) == 5
+
+
+def test_groups_without_sizes_are_all_named(axes):
+    """Thirteen benchmarks: eight were named, in colours of an order that they do not have."""
+    groups = st.example_measurements("mlperf")
+    laws = [st.fit_steps_law(each.batch_sizes, each.steps, optimal_batch_size=True) for each in groups]
+    figure = plot.useful_range(groups, laws, axes=axes)
+    (below,) = figure.legends
+    assert [text.get_text() for text in below.get_texts()][: len(groups)] == [each.group for each in groups]
+    points = [line for line in axes.lines if line.get_label() in {each.group for each in groups}]
+    assert len({(line.get_color(), line.get_marker()) for line in points}) == len(groups)
