@@ -1,8 +1,13 @@
 """Loss curves of the theory, by the exact engine, with the correlated scatter of real ones."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
+import pytest
 
 import sgdtheory as st
+from sgdtheory.curves.profile import LinearSet
 
 STEPS = 6000
 ROWS = np.unique(np.append(np.round(np.geomspace(150, STEPS, 70)), 2400))  # where the rate drops
@@ -36,3 +41,15 @@ def coarse_tables(monkeypatch):
     """B* from tables of few steps, rates and panels, an eighth of the work: where doors are tested, not numbers."""
     for name, value in (("PANELS", 20), ("STEPS_APART", 0.5), ("RATES_APART", 0.5)):
         monkeypatch.setattr(f"sgdtheory.curves.loss_table.{name}", value)
+
+
+@contextmanager
+def linear_intervals() -> Iterator[None]:
+    """Fits whose intervals nobody looks at: profiles take longer than the fit, and no prediction depends on them."""
+
+    def linear(found, _, level):
+        return LinearSet(found.coordinates, found.covariance, found.quantile(level))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sgdtheory.curves.law_fit.confidence_set", linear)
+        yield
