@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any, cast
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+from docs._hooks.stable import stable_names  # noqa: E402  the path is set above
+
 PAGES = {  # in the repository → on the site
     "README.md": "index.md",
     "THEORY.md": "theory.md",
@@ -99,14 +102,20 @@ def site_name(path: str) -> str | None:
 
 
 def reference_page(wing: str) -> str:
-    """The page of a wing: every name that its door exports, those that `sgdtheory` has too first."""
+    """The page of a wing: every name that its door exports, what is stable first."""
     package = ROOT / "sgdtheory" / wing
     about = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
     top = {name for _, name in exported(ROOT / "sgdtheory")}
+    used = stable_names().get(wing, frozenset()) - top
     found = list(exported(package))
     lines = [f"# sgdtheory.{wing}", "", about]
-    for heading, public in (("In `sgdtheory` itself", True), (f"In `sgdtheory.{wing}`", False)):
-        names = [(module, name) for module, name in found if (name in top) is public]
+    groups = {
+        "In `sgdtheory` itself: stable": top,
+        f"In `sgdtheory.{wing}`: stable": used,
+        f"In `sgdtheory.{wing}`: may change": {name for _, name in found} - top - used,
+    }
+    for heading, group in groups.items():
+        names = [(module, name) for module, name in found if name in group]
         lines += ["", f"## {heading}"] if names else []
         for module, name in names:
             lines += ["", f"::: sgdtheory.{wing}.{module}.{name}"]
@@ -166,7 +175,6 @@ def rows_of_kinds(part: str, page: str) -> str:
 
 def table_of_experiments() -> Iterator[str]:
     """What each experiment asks, and its seconds on two cores at quick and at full scale."""
-    sys.path.insert(0, str(ROOT))
     from experiments._lib.registry import EXPERIMENTS as registered
 
     yield from ("| experiment | what it asks | quick | full |", "| --- | --- | ---: | ---: |")
