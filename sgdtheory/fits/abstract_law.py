@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -146,6 +146,10 @@ class AbstractStepsLaw(Shown, ABC):
         reference = "the best one" if best else f"batch size {number(smallest)}, the smallest measured"
         title = "steps to the target against batch size"
         return Sheet(title, ("", "value", "95%"), rows, [f"B*: 20% more data than {reference}"])
+
+    def plot(self, **options: Any) -> Any:
+        """Steps and law, B* marked by the convention of the table; of `st.plot.steps_laws`."""
+        return super().plot(**{"convention": SMALLEST} | options)
 
     def _drawn(self) -> tuple[list[StepsMeasurement], list["AbstractStepsLaw"]]:
         measured = StepsMeasurement("", float("nan"), self.batch_sizes, self.steps, self.standard_errors)
