@@ -26,6 +26,7 @@ PAGES = {  # in the repository → on the site
     "experiments/recorded/README.md": "recorded.md",
 }
 FIGURES = "experiments/recorded"
+INDEX = "FINDINGS.md"
 WINGS = (
     "problems",
     "algorithms",
@@ -47,7 +48,35 @@ WINGS = (
 HELP = "<!-- help of every command, at build -->"
 EXPERIMENTS = "<!-- table of experiments, at build -->"
 MORE = re.compile(r"<!-- more of (\w+), at build -->\n")
+FINDING = re.compile(r"^- \[(?P<title>[^]]+)\]\(docs/(?P<page>findings/\w+\.md)\)", re.M)
 LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
+
+
+def on_config(config: Any) -> Any:
+    """Put the findings into the menu, as the index groups them."""
+    index = (ROOT / INDEX).read_text(encoding="utf-8")
+    config.nav = with_findings(config.nav, [{"All findings": PAGES[INDEX]}, *menu_of_findings(index)])
+    return config
+
+
+def menu_of_findings(index: str) -> list[dict[str, list[dict[str, str]]]]:
+    """Question → its findings, short title → page, as the lines of the index have them."""
+    questions = [part.partition("\n") for part in re.split(r"^## ", index, flags=re.M)[1:]]
+    return [{name: [{each["title"]: each["page"]} for each in FINDING.finditer(lines)]} for name, _, lines in questions]
+
+
+def with_findings(menu: list[Any], findings: list[Any]) -> list[Any]:
+    """The menu with the entries of the findings in the place of their index."""
+
+    def entry(item: Any) -> Any:
+        if not isinstance(item, dict):
+            return item
+        ((name, inside),) = item.items()
+        if inside == PAGES[INDEX]:
+            return {name: findings}
+        return {name: with_findings(inside, findings) if isinstance(inside, list) else inside}
+
+    return [entry(item) for item in menu]
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -124,6 +153,7 @@ def reference_page(wing: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+@functools.cache  # a page of the reference asks for it with every name
 def passed_on(package: Path) -> dict[str, list[str]]:
     """Wing → its names that the door of another one exports too, for they serve both."""
     found: dict[str, list[str]] = {}

@@ -25,7 +25,9 @@ def bounds() -> str:
     """Exact risk over every published bound, where it is nearest to being wrong, and whether the source was read."""
     rows = []
     for each in verdicts("bounds"):
-        found = re.match(r"exact risk . (?P<source>.+?): (?P<of>.+?); (?:tightest|attained) at (?P<at>.+)", each["statement"])
+        found = re.match(
+            r"exact risk . (?P<source>.+?): (?P<of>.+?); (?:tightest|attained) at (?P<at>.+)", each["statement"]
+        )
         if found:
             source = found["source"].replace(", as recalled", "")
             state = "as recalled" if "as recalled" in each["claim"] else ""
@@ -54,7 +56,9 @@ def schedules_critical() -> str:
     for each in claims("schedules", ("a schedule moves B*",)):
         ((pair, _),) = cases(each["claim"] + ": ")
         header += [f"{pair}: ratio", f"slope ({each['predicted'].replace('slope ', '')})"]
-        for name, ratio, slope in re.findall(rf"(?:: |; )([^;:]+?) ([\d.]+ … [\d.]+) ∝ D\^\(({SLOPE})", each["statement"]):
+        for name, ratio, slope in re.findall(
+            rf"(?:: |; )([^;:]+?) ([\d.]+ … [\d.]+) ∝ D\^\(({SLOPE})", each["statement"]
+        ):
             found.setdefault(name, []).extend((ratio, tidy(slope)))
     return table(header, [(name, *cells) for name, cells in found.items()])
 
@@ -100,7 +104,9 @@ def optimal_schedule_shape() -> str:
         grown = re.search(r"it is (.+?) as n grows, leads to ([\d.]+) ± ([\d.]+)", each["statement"])
         assert grown
         predicted = f"{each['predicted']:g}"
-        rows.append((pair, grown[1], f"{grown[2]} ± {grown[3]}", predicted, bold(each["verdict"]), ", ".join(windows[1:4])))
+        rows.append(
+            (pair, grown[1], f"{grown[2]} ± {grown[3]}", predicted, bold(each["verdict"]), ", ".join(windows[1:4]))
+        )
     far = "0.1 … 0.3, 0.03 … 0.1, 0.01 … 0.03 at n = 10⁸"
     header = ("a, b", "0.3 … 0.8, n = 10² … 10⁸", "leads to", "predicted, 2a − 1", "verdict (±0.1)", far)
     return table(header, rows)
@@ -115,7 +121,9 @@ def optimal_schedule_losses() -> str:
         named, largest = each["statement"].split("Losses at the largest n: ")
         losses = dict(re.findall(r"(\D.*?) ([+-][\d.]+%)(?:, |$)", largest))
         first = re.findall(r"([A-Za-z][^():]*?) at n = 1e\+0?(\d+) \(", named.split("and its loss: ")[1])
-        best = _runs([(name, f"10{power.translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}") for name, power in first])
+        best = _runs(
+            [(name, f"10{power.translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}") for name, power in first]
+        )
         crossing = each["measured"] if "ahead" in each["claim"] else f"WSD: {each['measured']}"
         cells = (*(losses[name] for name in names), best, tidy(crossing), bold(each["verdict"]))
         rows.append((pair, *(tidy(cell) if cell[0] in "+-" else cell for cell in cells)))
@@ -145,7 +153,15 @@ def optimal_exponents() -> str:
             slope, own, verdict, other, against = match.groups()
             cells += [slope, f"{own}, {verdict}", f"{other}, {against}"]
         rows.append((pair, *map(tidy, cells)))
-    header = ("a, b", "B\\* ∝ D to the", "1 − a/b", "Corollary 8", "R_opt ∝ D to the", "without saturation", "Corollary 8")
+    header = (
+        "a, b",
+        "B\\* ∝ D to the",
+        "1 − a/b",
+        "Corollary 8",
+        "R_opt ∝ D to the",
+        "without saturation",
+        "Corollary 8",
+    )
     return table(header, rows)
 
 
@@ -252,27 +268,36 @@ def model_size_compute() -> str:
 
 
 def muon() -> str:
-    """B* of every method on several outputs."""
+    """B* of every method on several outputs, without the draws of its interval."""
     from experiments import muon as experiment
     from experiments._lib.rows import rows_of
 
     found = recorded("muon")
     config = found.config(experiment.Config)
-    useful = experiment.all_useful(config, rows_of(experiment.Row, found.rows))
+    rows = rows_of(experiment.Row, found.rows)
     columns = [(pair, samples) for pair in config.exponents for samples in config.num_samples]
+
+    def cell(pair: tuple[float, float], samples: float, name: str) -> str:
+        given, more = (experiment._table(rows, pair, name, samples, more=more) for more in (False, True))
+        excess = np.log(more[1]) - np.log(given[1].min())
+        return f"{experiment.largest(more[0], excess[np.newaxis])[0]:.0f}"
+
     header = ("B\\*", *(f"{a:g}, {b:g}: D = {samples}" for (a, b), samples in columns))
-    rows = [
-        (name, *(f"{useful[pair, name, samples].own:.0f}" for pair, samples in columns)) for name in config.methods
-    ]
-    return table(header, rows, "l" + "r" * len(columns))
+    lines = [(name, *(cell(pair, samples, name) for pair, samples in columns)) for name in config.methods]
+    return table(header, lines, "l" + "r" * len(columns))
 
 
 def small_batches() -> str:
     """Smallest, best and largest useful batch size of every method, D and noise."""
     (each,) = claims("small_batches", ("the smallest useful batch size",))
     pattern = r"(?:: |; )([^;:]+?), D = (\S+), σ² = (\S+): (\d+), (\d+), ([\d.]+)"
-    found = sorted(re.findall(pattern, each["statement"]), key=lambda cells: (cells[0], float(cells[1]), float(cells[2])))
-    rows = [(name, tidy(samples), noise, least, best, short(float(most), 4)) for name, samples, noise, least, best, most in found]
+    found = sorted(
+        re.findall(pattern, each["statement"]), key=lambda cells: (cells[0], float(cells[1]), float(cells[2]))
+    )
+    rows = [
+        (name, tidy(samples), noise, least, best, short(float(most), 4))
+        for name, samples, noise, least, best, most in found
+    ]
     return table(("method", "D", "σ²", "smallest", "best", "largest, B\\*"), rows, "lrrrrr")
 
 
@@ -334,7 +359,12 @@ def weight_decay() -> str:
         assert least
         used = ", ".join(f"{decay} (D = {tidy(size)})" for decay, size in at)
         rows.append((pair, used, number(each["measured"], 3), least[1], bold(each["verdict"])))
-    header = ("a, b", "κ √D that raises the risk by less than 2%", "B\\* over that without", "least risk over that without")
+    header = (
+        "a, b",
+        "κ √D that raises the risk by less than 2%",
+        "B\\* over that without",
+        "least risk over that without",
+    )
     return table((*header, "verdict (within 20%)"), rows)
 
 

@@ -65,7 +65,9 @@ def ablations() -> str:
         task = re.findall(r"\((\w+)\), seeds in common", each["statement"])[0]
         counted = each["statement"].split("no change has ")[1]
         ratio = f"{estimate(each['measured'], each['interval'])} {bold(each['verdict'])}"
-        rows.append((what, before, after, task, ratio, tidy(counted.replace(", counting 23 looks", "; counting 23 looks"))))
+        rows.append(
+            (what, before, after, task, ratio, tidy(counted.replace(", counting 23 looks", "; counting 23 looks")))
+        )
     return table(("what", "from", "to", "on", "B\\* after over before (95%)", "no change has"), rows)
 
 
@@ -179,19 +181,6 @@ def real_features() -> str:
         rows.append((name, predicted, ", ".join(f"{each:.2f}" for _, _, each in cells)))
     header = ("features", "B\\* predicted at D = 128, 512, 2,048, 8,192, 16,384", "predicted over observed")
     return table(header, rows)
-
-
-def theory_meets_network() -> str:
-    """The trained output layer against its features' spectrum."""
-    rows = [
-        (tidy(each["claim"]), short(each["predicted"]), short(each["measured"]), _ends(each), bold(each["verdict"]))
-        for each in verdicts("theory_meets_network")
-    ]
-    return table(("claim", "predicted", "measured", "interval (99%)", "verdict"), rows)
-
-
-def _ends(verdict: dict) -> str:
-    return " … ".join(short(end) for end in verdict["interval"] or ())
 
 
 SAMPLES = {  # of MLPerf's benchmarks
@@ -309,7 +298,7 @@ MADE: dict[str, Callable[[], str]] = {
     each.__name__: each
     for each in (
         *(width_invariance, width_standard, data_scaling, ablations, optimizers_networks, smallest_batches),
-        *(branching, sign_features, data_law_exponents, data_law, real_features, theory_meets_network),
+        *(branching, sign_features, data_law_exponents, data_law, real_features),
         *(mlperf, loss_curves, forecasts, curves_batch_size),
     )
 }

@@ -23,7 +23,9 @@ INDEX = ROOT / "FINDINGS.md"
 PAGES = ROOT / "docs" / "findings"
 MARK = re.compile(r"(<!-- made: (?P<what>.+?) -->\n).*?(<!-- end -->)", re.S)
 VERDICTS = re.compile(r"verdicts (?P<name>\w+)(?:: (?P<about>.+))?")
-LINE = re.compile(r"^(?P<line>- \[(?P<title>[^]]+)\]\(docs/findings/(?P<page>\w+)\.md\): .+?)(?: · (?P<verdicts>.+))?$", re.M)
+LINE = re.compile(
+    r"^(?P<line>- \[(?P<title>[^]]+)\]\(docs/findings/(?P<page>\w+)\.md\): .+?)(?: · (?P<verdicts>.+))?$", re.M
+)
 NAMED = re.compile(r"\*\*(holds|fails|inconclusive|imprecise in the paper)\*\*")
 MADE: dict[str, Callable[[], str]] = finding_tables.MADE | finding_tables_networks.MADE
 
