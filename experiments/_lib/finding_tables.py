@@ -9,7 +9,8 @@ from experiments._lib.finding_text import (
     bold,
     cases,
     claims,
-    ends,
+    estimate,
+    found_in,
     number,
     recorded,
     short,
@@ -23,11 +24,10 @@ SLOPE = r"-?[\d.]+ ± [\d.]+"
 
 def bounds() -> str:
     """Exact risk over every published bound, where it is nearest to being wrong, and whether the source was read."""
+    pattern = r"exact risk . (?P<source>.+?): (?P<of>.+?); (?:tightest|attained) at (?P<at>.+)"
     rows = []
     for each in verdicts("bounds"):
-        found = re.match(
-            r"exact risk . (?P<source>.+?): (?P<of>.+?); (?:tightest|attained) at (?P<at>.+)", each["statement"]
-        )
+        found = re.match(pattern, each["statement"])
         if found:
             source = found["source"].replace(", as recalled", "")
             state = "as recalled" if "as recalled" in each["claim"] else ""
@@ -51,46 +51,37 @@ def schedules_risk() -> str:
 
 def schedules_critical() -> str:
     """B* of every schedule over that of the uniform average, and the slope of that ratio in D."""
+    pattern = rf"(?:: |; )([^;:]+?) ([\d.]+ … [\d.]+) ∝ D\^\(({SLOPE})"
     found: dict[str, list[str]] = {}
     header = ["schedule"]
     for each in claims("schedules", ("a schedule moves B*",)):
         ((pair, _),) = cases(each["claim"] + ": ")
         header += [f"{pair}: ratio", f"slope ({each['predicted'].replace('slope ', '')})"]
-        for name, ratio, slope in re.findall(
-            rf"(?:: |; )([^;:]+?) ([\d.]+ … [\d.]+) ∝ D\^\(({SLOPE})", each["statement"]
-        ):
+        for name, ratio, slope in re.findall(pattern, each["statement"]):
             found.setdefault(name, []).extend((ratio, tidy(slope)))
     return table(header, [(name, *cells) for name, cells in found.items()])
 
 
 def averages() -> str:
     """Slopes of log B* under four averages, with what is predicted and the verdict on each."""
-    found: dict[str, dict[str, str]] = {}
-    names = []
-    pattern = rf"(?P<slope>{SLOPE}) \(predicted (?P<predicted>[\d.]+), leads to .*?; (?P<verdict>\w+); R_opt"
-    for each in verdicts("averages"):
-        names.append(each["claim"].split(":")[0])
-        for pair, text in cases(each["statement"]):
-            match = re.match(pattern, text)
-            assert match, text
-            cell = f"{tidy(match['slope'])} ({match['predicted']}), {match['verdict']}"
-            found.setdefault(pair, {})[names[-1]] = cell
-    rows = [(pair, *(found[pair].get(name, "not run") for name in names)) for pair in sorted(found)]
-    return table(("a, b", *names), rows)
+    return _under_averages(rf"^({SLOPE}) \(predicted (-?[\d.]+), leads to .*?; (\w+); R_opt")
 
 
 def averages_risk() -> str:
     """The same of the optimal risk."""
+    return _under_averages(rf"R_opt ({SLOPE}), predicted (-?[\d.]+), leads to .*?; (\w+)")
+
+
+def _under_averages(pattern: str) -> str:
+    """A row a problem, a column an average; the pattern finds slope, prediction and verdict of a problem."""
     found: dict[str, dict[str, str]] = {}
     names = []
-    pattern = rf"R_opt (?P<slope>{SLOPE}), predicted (?P<predicted>-?[\d.]+), leads to .*?; (?P<verdict>\w+)"
     for each in verdicts("averages"):
-        names.append(each["claim"].split(":")[0])
+        name = each["claim"].split(":")[0]
+        names.append(name)
         for pair, text in cases(each["statement"]):
-            match = re.search(pattern, text)
-            assert match, text
-            cell = f"{tidy(match['slope'])} ({tidy(match['predicted'])}), {match['verdict']}"
-            found.setdefault(pair, {})[names[-1]] = cell
+            slope, predicted, verdict = found_in(pattern, text)
+            found.setdefault(pair, {})[name] = f"{tidy(slope)} ({tidy(predicted)}), {verdict}"
     rows = [(pair, *(found[pair].get(name, "not run") for name in names)) for pair in sorted(found)]
     return table(("a, b", *names), rows)
 
@@ -101,12 +92,9 @@ def optimal_schedule_shape() -> str:
     for each in claims("optimal_schedule", ("γ_t ∝ (1 − t/n)",)):
         ((pair, _),) = cases(each["claim"] + ": ")
         windows = re.findall(r"0\.\d+ … 0\.\d+: ([\d.]+) \(", each["statement"])
-        grown = re.search(r"it is (.+?) as n grows, leads to ([\d.]+) ± ([\d.]+)", each["statement"])
-        assert grown
-        predicted = f"{each['predicted']:g}"
-        rows.append(
-            (pair, grown[1], f"{grown[2]} ± {grown[3]}", predicted, bold(each["verdict"]), ", ".join(windows[1:4]))
-        )
+        grown, leads = found_in(r"it is (.+?) as n grows, leads to ([\d.]+ ± [\d.]+)", each["statement"])
+        cells = (grown, leads, f"{each['predicted']:g}", bold(each["verdict"]), ", ".join(windows[1:4]))
+        rows.append((pair, *cells))
     far = "0.1 … 0.3, 0.03 … 0.1, 0.01 … 0.03 at n = 10⁸"
     header = ("a, b", "0.3 … 0.8, n = 10² … 10⁸", "leads to", "predicted, 2a − 1", "verdict (±0.1)", far)
     return table(header, rows)
@@ -121,9 +109,7 @@ def optimal_schedule_losses() -> str:
         named, largest = each["statement"].split("Losses at the largest n: ")
         losses = dict(re.findall(r"(\D.*?) ([+-][\d.]+%)(?:, |$)", largest))
         first = re.findall(r"([A-Za-z][^():]*?) at n = 1e\+0?(\d+) \(", named.split("and its loss: ")[1])
-        best = _runs(
-            [(name, f"10{power.translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}") for name, power in first]
-        )
+        best = _runs([(name, tidy(f"1e{power}")) for name, power in first])
         crossing = each["measured"] if "ahead" in each["claim"] else f"WSD: {each['measured']}"
         cells = (*(losses[name] for name in names), best, tidy(crossing), bold(each["verdict"]))
         rows.append((pair, *(tidy(cell) if cell[0] in "+-" else cell for cell in cells)))
@@ -141,28 +127,19 @@ def _runs(items: Iterable[tuple[str, str]]) -> str:
 
 
 def optimal_exponents() -> str:
-    """Slopes of B* and of the optimal risk with the best schedule, against the exponents with and without saturation."""
+    """Slopes of B* and of the optimal risk with the best schedule, against exponents with and without saturation."""
     critical, risk = verdicts("optimal_exponents")[:2]
     pattern = rf"({SLOPE}, leads to {SLOPE}) \((?:1 − a/b: )?(-?[\d.]+), (\w+); Corollary 8: (-?[\d.]+), (\w+)\)"
     rows = []
     for (pair, first), (_, second) in zip(cases(critical["statement"]), cases(risk["statement"]), strict=True):
         cells = []
         for text in (first, second):
-            match = re.match(pattern, text)
-            assert match, text
-            slope, own, verdict, other, against = match.groups()
+            slope, own, verdict, other, against = found_in(pattern, text)
             cells += [slope, f"{own}, {verdict}", f"{other}, {against}"]
         rows.append((pair, *map(tidy, cells)))
-    header = (
-        "a, b",
-        "B\\* ∝ D to the",
-        "1 − a/b",
-        "Corollary 8",
-        "R_opt ∝ D to the",
-        "without saturation",
-        "Corollary 8",
-    )
-    return table(header, rows)
+    critical_columns = ("B\\* ∝ D to the", "1 − a/b", "Corollary 8")
+    risk_columns = ("R_opt ∝ D to the", "without saturation", "Corollary 8")
+    return table(("a, b", *critical_columns, *risk_columns), rows)
 
 
 def optimal_exponents_ratios() -> str:
@@ -171,9 +148,7 @@ def optimal_exponents_ratios() -> str:
     pattern = r"B\* (.+?) times, ∝ D\^\((.+?)\) \(predicted (.+?)\), R_opt (.+?) times, ∝ D\^\((.+?)\) \((.+?)\)"
     for each in claims("optimal_exponents", ("the best schedule changes",)):
         for pair, text in cases(each["statement"]):
-            match = re.match(pattern, text)
-            assert match, text
-            rows.append((pair, *map(tidy, match.groups()), bold(each["verdict"])))
+            rows.append((pair, *map(tidy, found_in(pattern, text)), bold(each["verdict"])))
     grid = "D = 10⁴ … 10⁷"
     header = ("a, b", f"B\\*, {grid}", "its power of D", "predicted", f"R_opt, {grid}", "its power of D", "predicted")
     return table((*header, "verdict"), rows)
@@ -243,12 +218,11 @@ def _optimizer_slopes(start: str, value: Callable[[str, str], str] | None) -> st
         name = each["claim"].removeprefix(start).split(" ∝")[0]
         cells = [name]
         for pair, text in cases(each["statement"]):
-            match = re.match(pattern, text)
-            assert match, text
+            slope, predicted, verdict = found_in(pattern, text)
             if not lines:
                 header += [f"{pair}: B\\* at D = 10⁷"] * bool(value) + [f"{pair}: slope (T35), verdict"]
             cells += [value(name, pair)] if value else []
-            cells.append(f"{tidy(match[1])} ({tidy(match[2])}), {match[3]}")
+            cells.append(f"{tidy(slope)} ({tidy(predicted)}), {verdict}")
         lines.append(cells)
     return table(header, lines)
 
@@ -256,12 +230,11 @@ def _optimizer_slopes(start: str, value: Callable[[str, str], str] | None) -> st
 def model_size_compute() -> str:
     """Powers of the compute C = M·D along the least whole risk."""
     (each,) = claims("model_size", ("compute-optimal",))
-    pattern = r"M (.+?) \(leads to .+?\) \((.+?)\), B\* (.+?) \(leads to .+?\) \((.+?)\), risk (.+?) \(leads to .+?\) \((.+?)\), M/k\* = ([\d.]+ … [\d.]+)"
+    slope = r"(.+?) \(leads to .+?\) \((.+?)\)"
+    pattern = rf"M {slope}, B\* {slope}, risk {slope}, M/k\* = ([\d.]+ … [\d.]+)"
     rows = []
     for pair, text in cases(each["statement"]):
-        match = re.match(pattern, text)
-        assert match, text
-        model, of_model, critical, of_critical, risk, of_risk, share = map(tidy, match.groups())
+        model, of_model, critical, of_critical, risk, of_risk, share = map(tidy, found_in(pattern, text))
         rows.append((pair, f"{model} ({of_model})", f"{critical} ({of_critical})", f"{risk} ({of_risk})", share))
     header = ("a, b", "M ∝ C to the (predicted)", "B\\* ∝ C to the", "risk ∝ C to the", "M/k\\* along it")
     return table(header, rows)
@@ -291,12 +264,10 @@ def small_batches() -> str:
     """Smallest, best and largest useful batch size of every method, D and noise."""
     (each,) = claims("small_batches", ("the smallest useful batch size",))
     pattern = r"(?:: |; )([^;:]+?), D = (\S+), σ² = (\S+): (\d+), (\d+), ([\d.]+)"
-    found = sorted(
-        re.findall(pattern, each["statement"]), key=lambda cells: (cells[0], float(cells[1]), float(cells[2]))
-    )
+    found = re.findall(pattern, each["statement"])
     rows = [
-        (name, tidy(samples), noise, least, best, short(float(most), 4))
-        for name, samples, noise, least, best, most in found
+        (name, tidy(samples), noise, *useful, short(float(most), 4))
+        for name, samples, noise, *useful, most in sorted(found, key=lambda cells: (cells[0], *map(float, cells[1:3])))
     ]
     return table(("method", "D", "σ²", "smallest", "best", "largest, B\\*"), rows, "lrrrrr")
 
@@ -355,23 +326,17 @@ def weight_decay() -> str:
     for each in verdicts("weight_decay"):
         ((pair, _),) = cases(each["claim"] + ": ")
         at = re.findall(r"κ √D = ([\d.]+) at D = (\S+?)(?:[,;])", each["statement"])
-        least = re.search(r"is ([\d., ]+) of that without", each["statement"])
-        assert least
+        (least,) = found_in(r"is ([\d., ]+) of that without", each["statement"])
         used = ", ".join(f"{decay} (D = {tidy(size)})" for decay, size in at)
-        rows.append((pair, used, number(each["measured"], 3), least[1], bold(each["verdict"])))
-    header = (
-        "a, b",
-        "κ √D that raises the risk by less than 2%",
-        "B\\* over that without",
-        "least risk over that without",
-    )
-    return table((*header, "verdict (within 20%)"), rows)
+        rows.append((pair, used, number(each["measured"], 3), least, bold(each["verdict"])))
+    over = ("B\\* over that without", "least risk over that without")
+    return table(("a, b", "κ √D that raises the risk by less than 2%", *over, "verdict (within 20%)"), rows)
 
 
 def averaging() -> str:
     """An average at constant rate against decay, and against its own last iterate."""
     rows = [
-        (tidy(each["claim"]), f"{number(each['measured'])} ({ends(each['interval'])})", bold(each["verdict"]))
+        (tidy(each["claim"]), estimate(each["measured"], each["interval"]), bold(each["verdict"]))
         for each in verdicts("averaging")
     ]
     return table(("claim", "measured (95%)", "verdict"), rows)

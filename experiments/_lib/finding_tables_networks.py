@@ -1,4 +1,4 @@
-"""Tables of the findings on networks and on measurements, each from the recorded table or verdicts of its experiment."""
+"""Tables of the findings on networks and on measurements, each from what its experiment recorded."""
 
 import re
 from collections.abc import Callable
@@ -63,11 +63,9 @@ def ablations() -> str:
         what, change = each["claim"].removesuffix(" leaves B* as it is").split(": ", 1)
         before, after = change.split(" → ")
         task = re.findall(r"\((\w+)\), seeds in common", each["statement"])[0]
-        counted = each["statement"].split("no change has ")[1]
+        chance = each["statement"].split("no change has ")[1].replace(", counting", "; counting")
         ratio = f"{estimate(each['measured'], each['interval'])} {bold(each['verdict'])}"
-        rows.append(
-            (what, before, after, task, ratio, tidy(counted.replace(", counting 23 looks", "; counting 23 looks")))
-        )
+        rows.append((what, before, after, task, ratio, tidy(chance)))
     return table(("what", "from", "to", "on", "B\\* after over before (95%)", "no change has"), rows)
 
 

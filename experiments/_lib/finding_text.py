@@ -99,6 +99,18 @@ def cases(statement: str) -> list[tuple[str, str]]:
     return [(f"{a}, {b}", text) for a, b, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True)]
 
 
+def found_in(pattern: str, text: str) -> tuple[str, ...]:
+    """The groups of a pattern where it is first in a text.
+
+    Raises:
+        ValueError: it is not there: the experiment words its statements in another way than the table reads them.
+    """
+    found = re.search(pattern, text)
+    if not found:
+        raise ValueError(f"recorded statements must have {pattern!r} in them, got {text!r}; mend the table's pattern")
+    return found.groups()
+
+
 def claims(name: str, about: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Verdicts of an experiment: all, or those whose claim has one of these texts in it."""
     found = [each for each in verdicts(name) if not about or any(text in each["claim"] for text in about)]

@@ -196,7 +196,7 @@ def test_findings_have_the_recorded_exponents_of_networks():
 
 @pytest.mark.parametrize("experiment", [name for name in RECORDED if name not in ("accumulation", "precision")])
 def test_findings_have_the_recorded_verdicts(experiment):
-    """Every kind of verdict that was recorded is named on the pages of the experiment, and no other, in tables and in words."""
+    """Every kind that was recorded is named on the pages of the experiment, and no other, in tables and in words."""
     text, verdicts = recorded(experiment)
     assert {each["verdict"] for each in verdicts} == named(text) == named(prose(text))
 

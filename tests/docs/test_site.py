@@ -139,7 +139,8 @@ def test_links_are_turned_for_the_site(site):
 
 def test_findings_stand_in_the_menu_by_question(site):
     """Under the name of the index, all of them, and nothing else moves."""
-    index = "## Why?\n\n- [One](docs/findings/one.md): 1 (0 … 2).\n- other\n\n## How?\n\n- [Two](docs/findings/two.md): 2.\n"
+    lines = "- [One](docs/findings/one.md): 1 (0 … 2).\n- other\n", "- [Two](docs/findings/two.md): 2.\n"
+    index = f"Words.\n\n## Why?\n\n{lines[0]}\n## How?\n\n{lines[1]}"
     menu = site.menu_of_findings(index)
     assert menu == [{"Why?": [{"One": "findings/one.md"}]}, {"How?": [{"Two": "findings/two.md"}]}]
     before = [{"Start": "index.md"}, {"Results": [{"Findings": "findings.md"}, {"Gallery": "gallery.md"}]}]
