@@ -49,6 +49,7 @@ HELP = "<!-- help of every command, at build -->"
 EXPERIMENTS = "<!-- table of experiments, at build -->"
 MORE = re.compile(r"<!-- more of (\w+), at build -->\n")
 FINDING = re.compile(r"^- \[(?P<title>[^]]+)\]\(docs/(?P<page>findings/\w+\.md)\)", re.M)
+POWER = re.compile(r"(?<=\w)\^(?P<power>−?\d+(?:\.\d+)?|\(−?\d[\d.]* ± [\d.]+\))|`[^`]*`")
 LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -62,7 +63,10 @@ def on_config(config: Any) -> Any:
 def menu_of_findings(index: str) -> list[dict[str, list[dict[str, str]]]]:
     """Question → its findings, short title → page, as the lines of the index have them."""
     questions = [part.partition("\n") for part in re.split(r"^## ", index, flags=re.M)[1:]]
-    return [{name: [{each["title"]: each["page"]} for each in FINDING.finditer(lines)]} for name, _, lines in questions]
+    return [
+        {name: [{each["title"].replace("\\", ""): each["page"]} for each in FINDING.finditer(lines)]}
+        for name, _, lines in questions
+    ]
 
 
 def with_findings(menu: list[Any], findings: list[Any]) -> list[Any]:
@@ -102,7 +106,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     for place, lines in ((HELP, help_of_commands), (EXPERIMENTS, table_of_experiments)):
         if place in markdown:
             markdown = markdown.replace(place, "\n".join(lines()))
+    if name == PAGES[INDEX] or name.startswith("findings/"):
+        markdown = raised(markdown)
     return MORE.sub(lambda found: rows_of_kinds(found[1], markdown), markdown)
+
+
+def raised(markdown: str) -> str:
+    """Powers that are numbers, D^0.33, as the site can show them; code stays as it is."""
+    return POWER.sub(lambda found: f"<sup>{found['power']}</sup>" if found["power"] else found[0], markdown)
 
 
 def turned_links(markdown: str, source: str, name: str) -> str:

@@ -40,7 +40,7 @@ def test_the_index_is_short_and_has_one_line_a_page():
 def test_a_page_begins_with_its_claim_and_its_number(page):
     """The claim as a heading, the number in bold, at most one figure, and the sections in order."""
     heading, _, first, *_ = TEXTS[page].splitlines()
-    assert re.match(r"# .*(\d|one|two|three|None|Fourteen|undecided|No|no)", heading)
+    assert re.match(r"# .*(\d|Fourteen)", heading)
     assert re.match(r"\*\*.*\d.*?\*\*", first)
     assert len(FIGURE.findall(TEXTS[page])) == TEXTS[page].count("![") <= 1
     assert re.findall("^## (.*)$", TEXTS[page], re.M) == SECTIONS

@@ -137,12 +137,18 @@ def test_links_are_turned_for_the_site(site):
     assert site.turned_links("[a](docs/bounds.md)", "README.md", "index.md") == "[a](bounds.md)"
 
 
+def test_powers_are_raised_but_in_code(site):
+    text = "D^0.33 … w^−0.57, B^(0.73 ± 0.04), (1 − t/n)^p `x^2` γ^−0.79."
+    shown = "D<sup>0.33</sup> … w<sup>−0.57</sup>, B<sup>(0.73 ± 0.04)</sup>, (1 − t/n)^p `x^2` γ<sup>−0.79</sup>."
+    assert site.raised(text) == shown
+
+
 def test_findings_stand_in_the_menu_by_question(site):
     """Under the name of the index, all of them, and nothing else moves."""
-    lines = "- [One](docs/findings/one.md): 1 (0 … 2).\n- other\n", "- [Two](docs/findings/two.md): 2.\n"
+    lines = "- [B\\* one](docs/findings/one.md): 1 (0 … 2).\n- other\n", "- [Two](docs/findings/two.md): 2.\n"
     index = f"Words.\n\n## Why?\n\n{lines[0]}\n## How?\n\n{lines[1]}"
     menu = site.menu_of_findings(index)
-    assert menu == [{"Why?": [{"One": "findings/one.md"}]}, {"How?": [{"Two": "findings/two.md"}]}]
+    assert menu == [{"Why?": [{"B* one": "findings/one.md"}]}, {"How?": [{"Two": "findings/two.md"}]}]
     before = [{"Start": "index.md"}, {"Results": [{"Findings": "findings.md"}, {"Gallery": "gallery.md"}]}]
     after = [{"Start": "index.md"}, {"Results": [{"Findings": menu}, {"Gallery": "gallery.md"}]}]
     assert site.with_findings(before, menu) == after
