@@ -9,6 +9,7 @@ from experiments._lib.finding_text import (
     bold,
     claims,
     estimate,
+    found_in,
     number,
     probability,
     recorded,
@@ -57,16 +58,14 @@ def data_scaling() -> str:
 
 
 def ablations() -> str:
-    """B* after a change over B* before."""
+    """B* after a change over B* before, and how likely that is if nothing changes."""
     rows = []
     for each in verdicts("ablations"):
-        what, change = each["claim"].removesuffix(" leaves B* as it is").split(": ", 1)
-        before, after = change.split(" → ")
-        task = re.findall(r"\((\w+)\), seeds in common", each["statement"])[0]
-        chance = each["statement"].split("no change has ")[1].replace(", counting", "; counting")
+        change = each["claim"].removesuffix(" leaves B* as it is")
+        task, alone, counted = found_in(r"\((\w+)\), seeds .*no change has p = (\S+), .*looks (\S+)", each["statement"])
         ratio = f"{estimate(each['measured'], each['interval'])} {bold(each['verdict'])}"
-        rows.append((what, before, after, task, ratio, tidy(chance)))
-    return table(("what", "from", "to", "on", "B\\* after over before (95%)", "no change has"), rows)
+        rows.append((tidy(change), task, ratio, alone, counted))
+    return table(("change", "on", "B\\* after over before (95%)", "p, if nothing changes", "23 looks counted"), rows)
 
 
 def optimizers_networks() -> str:

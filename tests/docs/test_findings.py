@@ -117,6 +117,21 @@ def test_a_typed_number_is_noticed():
         findings.made("verdicts momentum: raises; no such")
 
 
+def test_a_new_page_and_a_new_line_are_filled_in(tmp_path, monkeypatch):
+    """By the command, which changes nothing the second time."""
+    (tmp_path / "pages").mkdir()
+    index = tmp_path / "FINDINGS.md"
+    page = tmp_path / "pages" / "new.md"
+    index.write_text("# Findings\n\n- [New](docs/findings/new.md): it is 4.4 … 29.\n")
+    page.write_text("# New\n\n<!-- made: verdicts momentum: raises B* -->\n<!-- end -->\n")
+    monkeypatch.setattr(findings, "PAGES", page.parent)
+    monkeypatch.setattr(findings, "INDEX", index)
+    assert findings.update() == [page, index]
+    assert index.read_text().endswith("it is 4.4 … 29. · **holds** 2\n")
+    assert "| momentum raises B\\*: a = 2, b = 3 | above 1 |" in page.read_text()
+    assert findings.update() == []
+
+
 def test_numbers_are_written_as_readers_read_them():
     assert tidy("D = 1e+08: -0.05 ± 0.01, 3.1e-06 (B* | -1)") == "D = 10⁸: −0.05 ± 0.01, 3.1·10⁻⁶ (B\\* \\| −1)"
     assert tidy("γ^-1, 10^{4}, 1990-1995") == "γ^−1, 10⁴, 1990-1995"
