@@ -26,6 +26,7 @@ PAGES = {  # in the repository → on the site
     "experiments/recorded/README.md": "recorded.md",
 }
 FIGURES = "experiments/recorded"
+INDEX = "FINDINGS.md"
 WINGS = (
     "problems",
     "algorithms",
@@ -47,7 +48,39 @@ WINGS = (
 HELP = "<!-- help of every command, at build -->"
 EXPERIMENTS = "<!-- table of experiments, at build -->"
 MORE = re.compile(r"<!-- more of (\w+), at build -->\n")
+FINDING = re.compile(r"^- \[(?P<title>[^]]+)\]\(docs/(?P<page>findings/\w+\.md)\)", re.M)
+POWER = re.compile(r"(?<=\w)\^(?P<power>−?\d+(?:\.\d+)?|\(−?\d[\d.]* ± [\d.]+\))|`[^`]*`")
 LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
+
+
+def on_config(config: Any) -> Any:
+    """Put the findings into the menu, as the index groups them."""
+    index = (ROOT / INDEX).read_text(encoding="utf-8")
+    config.nav = with_findings(config.nav, [{"All findings": PAGES[INDEX]}, *menu_of_findings(index)])
+    return config
+
+
+def menu_of_findings(index: str) -> list[dict[str, list[dict[str, str]]]]:
+    """Question → its findings, short title → page, as the lines of the index have them."""
+    questions = [part.partition("\n") for part in re.split(r"^## ", index, flags=re.M)[1:]]
+    return [
+        {name: [{each["title"].replace("\\", ""): each["page"]} for each in FINDING.finditer(lines)]}
+        for name, _, lines in questions
+    ]
+
+
+def with_findings(menu: list[Any], findings: list[Any]) -> list[Any]:
+    """The menu with the entries of the findings in the place of their index."""
+
+    def entry(item: Any) -> Any:
+        if not isinstance(item, dict):
+            return item
+        ((name, inside),) = item.items()
+        if inside == PAGES[INDEX]:
+            return {name: findings}
+        return {name: with_findings(inside, findings) if isinstance(inside, list) else inside}
+
+    return [entry(item) for item in menu]
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -73,7 +106,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     for place, lines in ((HELP, help_of_commands), (EXPERIMENTS, table_of_experiments)):
         if place in markdown:
             markdown = markdown.replace(place, "\n".join(lines()))
+    if name == PAGES[INDEX] or name.startswith("findings/"):
+        markdown = raised(markdown)
     return MORE.sub(lambda found: rows_of_kinds(found[1], markdown), markdown)
+
+
+def raised(markdown: str) -> str:
+    """Powers that are numbers, D^0.33, as the site can show them; code stays as it is."""
+    return POWER.sub(lambda found: f"<sup>{found['power']}</sup>" if found["power"] else found[0], markdown)
 
 
 def turned_links(markdown: str, source: str, name: str) -> str:
@@ -124,6 +164,7 @@ def reference_page(wing: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+@functools.cache  # a page of the reference asks for it with every name
 def passed_on(package: Path) -> dict[str, list[str]]:
     """Wing → its names that the door of another one exports too, for they serve both."""
     found: dict[str, list[str]] = {}
