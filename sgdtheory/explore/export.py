@@ -12,12 +12,12 @@ from sgdtheory._common.files import write_atomically
 from sgdtheory._common.version import version
 from sgdtheory.critical import critical_batch_size, optimal_learning_rate
 from sgdtheory.explore.formulas import formula, typeset
+from sgdtheory.explore.layout import LAW, part, tabs
 from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.registry import SPECS, TITLES
 from sgdtheory.explore.state import NUMBERS, WITHOUT, State
 from sgdtheory.risk import excess_risk
 
-PARTS_OF_PAGE = Path(__file__).with_name("static")
 COMPUTED = "theory.js", "search.js", "worker.js"  # what the worker's thread runs
 CONTROLS = (
     "capacity",
@@ -115,23 +115,19 @@ def reference(state: State) -> dict[str, Any]:
 
 def page_text(references: list[dict[str, Any]]) -> str:
     """The HTML of the page."""
-    filled = {name: _file(name) for name in ("page.css", "view.css", "chart.js", "view.js", "page.js")}
+    filled = {name: part(name) for name in ("page.css", "view.css", "chart.js", "view.js", "page.js")}
     filled |= {
-        "worker": "\n".join(_file(name) for name in COMPUTED),
+        "worker": "\n".join(part(name) for name in COMPUTED),
         "tabs": tabs(),
         "sections": "\n".join(_section(name) for name in TITLES),
-        "law": f"{formula('λ_i = i^{−a}')}, {formula('s_i = i^{−b}')}",
+        "law": LAW,
         "version": html.escape(version()),
         "sheet": json.dumps(_sheet(references), ensure_ascii=False).replace("</", "<\\/"),
     }
-    text = _file("page.html")
+    text = part("page.html")
     for name, content in filled.items():
         text = text.replace(f"@@{name}@@", content)
     return text
-
-
-def _file(name: str) -> str:
-    return (PARTS_OF_PAGE / name).read_text(encoding="utf-8")
 
 
 def _sheet(references: list[dict[str, Any]]) -> dict[str, Any]:
@@ -160,14 +156,6 @@ def _sheet(references: list[dict[str, Any]]) -> dict[str, Any]:
         "labels": {name: (SPECS[name].labels[0] or "samples D", SPECS[name].labels[1]) for name in TITLES},
         "references": references,
     }
-
-
-def tabs() -> str:
-    """A button a panel, for where there is room for one panel only."""
-    return "".join(
-        f'<button data-panel="{name}" aria-pressed="false">{html.escape(title)}</button>'
-        for name, title in TITLES.items()
-    )
 
 
 def _section(name: str) -> str:
