@@ -19,7 +19,7 @@ from sgdtheory.explore.controls import STYLE, Controls
 from sgdtheory.explore.drawing import make_drawings
 from sgdtheory.explore.ledger import Ledger, Subject
 from sgdtheory.explore.presets import PRESETS
-from sgdtheory.explore.registry import JOBS, SPECS
+from sgdtheory.explore.registry import JOBS, SHOWN_IN, SPECS
 from sgdtheory.explore.signals import awaited, signals
 from sgdtheory.explore.spec import Answer
 from sgdtheory.explore.state import COLOURS, SIZES, SLOTS, State, kinds_of
@@ -29,10 +29,6 @@ from sgdtheory.explore.workers import GRACE, Workers
 
 COMPUTED = [name for name, job in JOBS.items() if job.depends_on is not None]  # as the state changes, in this order
 ANSWERED = {name: job.answer for name, job in JOBS.items() if job.answer}  # whose answers marks and titles tell
-SHOWN_IN = {
-    answer: [spec.name for spec in SPECS.values() if answer in spec.shows]
-    for answer in {answer for spec in SPECS.values() for answer in spec.shows}
-}
 TOGETHER = 10  # ms in which moves of sliders are gathered
 TELL_WAITING = 0.7  # seconds of computing after which the page says what it waits for
 NO_PRESET = "(choose one)"
@@ -386,21 +382,14 @@ class Page:
         self.tell_readings()
 
     @property
-    def dark(self) -> bool:
-        """Whether the ground is."""
-        return self.state.colours == "dark" or (
-            self.state.colours == "system" and bool(self.signals["prefers_dark"].active)
-        )
-
-    @property
     def palette(self) -> Palette:
-        """Colours on that ground."""
-        return DARK if self.dark else LIGHT
+        """Colours for the ground, light or dark."""
+        return DARK if self.state.is_dark(bool(self.signals["prefers_dark"].active)) else LIGHT
 
     def tell_look(self) -> None:
         """Words by which the browser chooses styles; with nothing to show there is nothing to download."""
         refused = " refused" if self.refusal else ""
-        self.signals["look"].value = f"{'dark' if self.dark else 'light'} {self.state.text}{refused}"
+        self.signals["look"].value = f"{'dark' if self.palette is DARK else 'light'} {self.state.text}{refused}"
 
     def close(self) -> None:
         """The visitor has gone."""

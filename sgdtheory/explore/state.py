@@ -109,6 +109,10 @@ class State:
         """Whether all that is computed of this algorithm takes a fraction of a second: averaged SGD."""
         return self.algorithms[slot] == DEFAULT
 
+    def is_dark(self, system: bool) -> bool:
+        """Whether the ground is, where the system's is dark or not."""
+        return self.colours == "dark" or (self.colours == "system" and system)
+
     def has_risk(self, slot: int) -> bool:
         """Whether there is more of this algorithm than simulations: not what takes minutes with some 100 directions."""
         if self._turned(slot):
