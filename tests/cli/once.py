@@ -25,7 +25,6 @@ ASKED = {
 METHODS = {
     "StepsLaw": ("fits", "interval"),
     "UShapedLaw": ("fits", "interval"),
-    "CurvesFit": ("curves", "critical_batch_size"),
 }
 UNHEARD = "progress"  # has no part in the answer
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory import curves
 from tests.cli.text import strict_json
 from tests.curves.theory_curves import coarse_tables, linear_intervals
 
@@ -27,16 +28,40 @@ def log(tmp_path_factory):
 
 
 @pytest.fixture
-def quick(monkeypatch, answers):
-    """B* is looked for on a coarse table, its interval is that of a normal law: doors are tested here, not numbers."""
+def once(monkeypatch):
+    """What is asked twice of the same curves is answered once, B* is looked for on a coarse table, and its interval is
+    that of a normal law: doors are tested here, not numbers.
+    """
     coarse_tables(monkeypatch)
-    answers.clear()
+    known = {}
+    fit = curves.fit_loss_curves
+
+    def fit_once(given, **options):
+        key = [
+            (each.loss.tobytes(), each.learning_rate.tobytes(), np.asarray(each.batch_size).tobytes()) for each in given
+        ]
+        key = tuple(key), options.get("level"), options.get("optimizer"), options.get("weight_decay")
+        if key not in known:
+            known[key] = fit(given, **options)
+        return known[key]
+
+    find = curves.CurvesFit.critical_batch_size
+
+    def find_once(fitted, samples, *, schedule=st.Linear(), max_learning_rate=None, overhead=0.2):  # noqa: B008
+        question = str(np.ravel(samples)), str(schedule), max_learning_rate, overhead
+        if question not in sizes:
+            options = {"schedule": schedule, "max_learning_rate": max_learning_rate, "overhead": overhead}
+            sizes[question] = find(fitted, samples, **options)
+        return sizes[question]
+
+    sizes = {}
+    monkeypatch.setattr(curves.CurvesFit, "critical_batch_size", find_once)
+    monkeypatch.setattr(curves, "fit_loss_curves", fit_once)
     with linear_intervals():
-        yield
-    answers.clear()
+        yield known
 
 
-def test_one_number_and_one_interval_through_every_door(run, log, quick, answers, tmp_path):
+def test_one_number_and_one_interval_through_every_door(run, log, once, tmp_path):
     reading = ["--curve", "run", "--batch-size", 256, "--warmup", 2160, "--weight-decay", 0.1]
     flags = [*reading, "--num-samples", SAMPLES, "--level", 0.9, "--overhead", 0.25]
     steps = tmp_path / "steps.csv"
@@ -54,7 +79,9 @@ def test_one_number_and_one_interval_through_every_door(run, log, quick, answers
         assert found["critical_batch_size_interval"] == pytest.approx(ends, rel=1e-9)
         assert (found["level"], found["overhead"]) == (0.9, 0.25)
     assert from_file["rows"] == from_log["rows"]
-    (fitted,) = (found for (name, _), found in answers.items() if name == "fit_loss_curves")  # of the same curves
+    assert len(once) == 1  # every door has read the same curves
+
+    (fitted,) = once.values()
     plan = st.plan(fitted, 100, num_samples=SAMPLES, convention=st.Convention(None, 0.25))
     assert plan.critical_batch_size == pytest.approx(number, rel=1e-9)
     assert plan.critical_interval == pytest.approx(ends, rel=1e-9)
