@@ -117,7 +117,7 @@ def test_random_problems(seed):
 
 
 def test_one_step_with_more_samples_is_no_batch_size_but_remarked():
-    (eigenvalues, signal, noise), *_, samples = CASES[2]
+    (eigenvalues, signal, noise), *_, samples = CASES[1]
     found = st.critical_batch_size(
         st.LeastSquares(eigenvalues, signal, noise), num_samples=samples, algorithm=st.Algorithm(average=LAST)
     )
