@@ -93,7 +93,7 @@ def make_plan(settings: dict[str, np.ndarray], trajectory: int, algorithm: Algor
         raise ValueError("batch_size, learning_rate and num_samples must hold at least one setting, got empty arrays")
     if trajectory > LARGEST_TRAJECTORY:
         raise ValueError(f"trajectory must be at most {LARGEST_TRAJECTORY}, got {trajectory:g}")
-    steps = numbers_of_steps(algorithm.batch_schedule, batch, samples)
+    steps = numbers_of_steps(algorithm.batch_schedule, batch, samples, algorithm.workers)
     long = steps > LARGEST_STEPS
     if long.any():
         raise ValueError(
