@@ -27,12 +27,11 @@ FORGOTTEN = 30.0  # e^−30: what oscillates with less is smooth
 
 
 class Period(NamedTuple):
-    """What a period does in S settings to K modes, Q = q + k numbers of each, q of them moments of the iterate.
+    """What a period does in S settings to K modes, Q numbers of each, q of them moments of the iterate.
 
     Attributes:
         modes: the K modes.
-        vectors: places of the vectors that are not 0 where a period begins, of k.
-        output: (k,) o, of all vectors.
+        own, cross: places of the packed moments and of the x that are not 0 where a period begins.
         decay: (Q, Q, S, K) 1 − Φ.
         drive: (Q, m, S, K) W, multiplicities included.
         seen: (m, q, S, K) r.
@@ -45,8 +44,8 @@ class Period(NamedTuple):
     """
 
     modes: Modes
-    vectors: list[int]
-    output: np.ndarray
+    own: list[int]
+    cross: list[int]
     decay: np.ndarray
     drive: np.ndarray
     seen: np.ndarray
@@ -74,11 +73,10 @@ class Period(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A step in S settings, of r = q + k numbers, all vectors counted: 1 − map (r, r, S, K) and its noise (q, S, K)."""
+    """A step in S settings, of the r numbers that are counted: 1 − map (r, r, S, K), and the noise of q of them."""
 
     decay: np.ndarray
     drive: np.ndarray
-    slow: np.ndarray
 
     def after(self, first: Any, gone: np.ndarray) -> np.ndarray:
         """What has changed of (r, …, S, K) after the step, of what was `first` at the start of the period."""
@@ -121,65 +119,85 @@ def of_maps(
     contour: Contour,
 ) -> Period:
     """Of maps in S settings, a direction's own part included, of all steps but the last and of the last."""
-    k = output.size
-    vectors = [place for place in range(k) if place not in cleared]
-    every = pairs(k)
-    begin = [place for place, pair in enumerate(every) if set(pair) <= set(vectors)]
-    if keeping is not None:
-        begin = begin + [len(every) + vector for vector in vectors]
-    ordinary = _step(plain, output, keeping)
-    ending = _step(last, output, keeping)
+    own, cross = _in_use(plain, last, output)
+    counted = own + [len(pairs(output.size)) + place for place in cross if keeping is not None]
+    begin = [place for place, number in enumerate(counted) if not _cleared(number, output.size, cleared)]
+    q = len(own)
+    ordinary = _step(plain, output, keeping, counted)
+    ending = _step(last, output, keeping, counted)
     nodes, weights = told_apart(period, _singles(plain))
-    gains = _gains(output, keeping, plain.drive.shape[0])
-    seen = np.moveaxis(plain.seen, 0, -1)  # (q, S)
+    gains = _gains(output, keeping, plain.drive.shape[0])[counted]
+    seen = np.moveaxis(plain.seen, 0, -1)[own]
     kept = 1 - (keeping.forgetting if keeping else np.zeros(plain.seen.shape[0]))
 
-    first = np.zeros((ordinary.decay.shape[0], len(begin), 1, 1))
+    first = np.zeros((len(counted), len(begin), 1, 1))
     first[begin, np.arange(len(begin))] = 1.0
     gone = np.zeros((*first.shape[:2], *ordinary.drive.shape[1:]))
     rows = []
     gained: Any = 0.0
     for number in range(period):
         if number in nodes:
-            rows.append(np.einsum("qs,qcsk->csk", seen, (first + gone)[: len(every)]))
+            rows.append(np.einsum("qs,qcsk->csk", seen, (first + gone)[:q]))
         gained = (kept**2)[:, None] * gained + np.einsum("rs,rcsk->csk", gains, first + gone)
         gone = (ordinary if number < period - 1 else ending).after(first, gone)
     drive, inner, gained_inner = _driven(ordinary, ending, seen, gains, kept, modes, nodes, weights)
-    spectrum = step_spectrum(np.moveaxis(_slow(ordinary, ending, period)[np.ix_(vectors, vectors)], 2, 0))
-    quiet = keeping is None or np.any(keeping.forgetting > 0)
-    q = len(vectors) * (len(vectors) + 1) // 2
     return Period(
         modes=modes,
-        vectors=vectors,
-        output=output,
+        own=[counted[place] for place in begin if place < q],
+        cross=[cross[place - q] for place in begin if place >= q],
         decay=-gone[begin],
         drive=drive[begin],
-        seen=np.array(rows)[:, :q],
+        seen=np.array(rows)[:, : sum(place < q for place in begin)],
         inner=inner,
         gained=gained,
         gained_inner=gained_inner,
         forgotten=-np.expm1(2 * period * np.log1p(kept - 1)),
-        spectrum=spectrum,
+        spectrum=step_spectrum(_slow(plain, last, period, cleared)),
         keeping=keeping and Keeping(-np.expm1(period * np.log1p(kept - 1)), keeping.weight),
-        contour=QUIET_CONTOUR if quiet else contour,
+        contour=QUIET_CONTOUR if keeping is None or np.any(keeping.forgetting > 0) else contour,
     )
 
 
-def _step(maps: Generators, output: np.ndarray, keeping: Keeping | None) -> _Step:
-    slow = np.moveaxis(maps.propagator_decay, 0, 2)
-    decay = np.moveaxis(maps.decay, 0, 2)
-    drive = np.moveaxis(maps.drive, 0, 1)
-    if keeping is None:
-        return _Step(decay, drive, slow)
-    q = decay.shape[0]
+def _in_use(plain: Generators, last: Generators, output: np.ndarray) -> tuple[list[int], list[int]]:
+    """Places of the packed moments, and of the x, that are ever other than 0: the mean has nothing to do with contrasts.
+
+    A vector has something to do with another if the same noise moves both, or if a step mixes them.
+    """
     k = output.size
+    mixed = np.eye(k, dtype=bool)
+    for maps in (plain, last):
+        moved = (maps.propagator != 0).any((0, 3))
+        mixed |= moved | moved.T
+        for place, (i, j) in enumerate(pairs(k)):
+            mixed[i, j] |= (maps.drive[:, place] != 0).any()
+            mixed[j, i] = mixed[i, j]
+    together = np.linalg.matrix_power(mixed.astype(int), k) > 0
+    shown = together @ (output != 0)
+    return [place for place, (i, j) in enumerate(pairs(k)) if together[i, j]], np.flatnonzero(shown).tolist()
+
+
+def _cleared(number: int, k: int, cleared: list[int]) -> bool:
+    """Whether the packed moment or, after these, the x of this number is 0 where a period begins."""
+    every = [*pairs(k), *((place,) for place in range(k))]
+    return not set(every[number]).isdisjoint(cleared)
+
+
+def _step(maps: Generators, output: np.ndarray, keeping: Keeping | None, counted: list[int]) -> _Step:
+    """Of the numbers that are counted, among all q + k."""
+    decay = np.moveaxis(maps.decay, 0, 2)
+    q = decay.shape[0]
+    drive = np.moveaxis(maps.drive, 0, 1)[[place for place in counted if place < q]]
+    if keeping is None:
+        return _Step(decay[np.ix_(counted, counted)], drive)
+    k = output.size
+    slow = np.moveaxis(maps.propagator_decay, 0, 2)
     full = np.zeros((q + k, q + k, *decay.shape[2:]))
     forgetting = keeping.forgetting[:, None]
     full[:q, :q] = decay
     full[q:, q:] = forgetting * np.eye(k)[:, :, None, None] + (1 - forgetting) * slow
     propagator = np.moveaxis(maps.propagator, 0, 2)
     full[q:, :q] = -keeping.weight[:, None] * np.einsum("ijsk,jq->iqsk", propagator, shown_rows(output))
-    return _Step(full, drive, slow)
+    return _Step(full[np.ix_(counted, counted)], drive)
 
 
 def _gains(output: np.ndarray, keeping: Keeping | None, settings: int) -> np.ndarray:
@@ -232,21 +250,22 @@ def _before(responses: np.ndarray) -> np.ndarray:
     return toeplitz(np.append(0.0, responses), np.zeros(responses.size + 1))
 
 
-def _slow(ordinary: _Step, ending: _Step, period: int) -> np.ndarray:
-    """(k, k, S, K) 1 − A of a whole period, by squaring: `1 − AB = (1 − A) + (1 − B) − (1 − A)(1 − B)`."""
+def _slow(plain: Generators, last: Generators, period: int, cleared: list[int]) -> np.ndarray:
+    """(S, k', k', K) 1 − A of a whole period, by squaring: `1 − AB = (1 − A) + (1 − B) − (1 − A)(1 − B)`."""
 
     def composed(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        return one + other - np.einsum("ijsk,jlsk->ilsk", one, other)
+        return one + other - np.einsum("sijk,sjlk->silk", one, other)
 
-    found = np.zeros_like(ordinary.slow)
-    power = ordinary.slow
+    power = plain.propagator_decay
+    found = np.zeros_like(power)
     left = period - 1
     while left:
         if left & 1:
             found = composed(found, power)
         power = composed(power, power)
         left >>= 1
-    return composed(ending.slow, found)
+    vectors = [place for place in range(power.shape[1]) if place not in cleared]
+    return composed(last.propagator_decay, found)[:, vectors][:, :, vectors]
 
 
 def _singles(plain: Generators) -> int:

@@ -17,6 +17,7 @@ from sgdtheory.risk.moments import Moments, pack, unpack
 from sgdtheory.risk.period import Period
 from sgdtheory.risk.spectrum import AT_ONE
 
+NUMBERS_AT_ONCE = 200_000  # in a temporary, 3 MB
 ROUNDED = 1e-14  # of an eigenvalue
 ROOT_ACCURACY = 1e-12  # of the logarithm of where an eigenvalue lies
 
@@ -114,33 +115,56 @@ def _moments_at(stage: PeriodStage, moments: Moments, noise: np.ndarray, points:
 def _of_one(period: Period, moments: Moments, noise: np.ndarray, points: Points) -> Moments:
     """Of one setting: moments (p, k, k, K), (p, k, K) and (p,); points (C,) each."""
     z, y, weight, scale, n = points
-    vectors = period.vectors
+    q, nodes = period.seen.shape[1], period.seen.shape[0]
+    start = np.concatenate([pack(moments.own)[:, period.own], moments.cross[:, period.cross]], axis=1)
+    pieces = _pieces(period, z.size)
+    inverses = [_inverse(period, piece, points) for piece in pieces]
+    frees = [np.einsum("ijkc,pjk->pikc", each, start[..., piece]) for piece, each in zip(pieces, inverses, strict=True)]
+    coupled = np.zeros((nodes, z.size * nodes), dtype=complex)
+    right = np.zeros((z.size, nodes, noise.size), dtype=complex)
+    for piece, inverse, free in zip(pieces, inverses, frees, strict=True):
+        seen = period.seen[:, :, 0, piece]
+        forced = np.einsum("ijkc,jmk->ikcm", inverse[:q, :q], period.drive[:q, :, 0, piece])
+        coupled += (seen.reshape(nodes, -1) @ forced.reshape(-1, z.size * nodes).view(float)).view(complex)
+        right += np.einsum("mqk,pqkc->cmp", seen, free[:, :q])
+    matrix = np.eye(nodes) - period.inner[0] - n * z[:, None, None] * np.moveaxis(coupled.reshape(nodes, -1, nodes), 1, 0)
+    driven = np.linalg.solve(matrix, n * right + (n * noise / y[:, None])[:, None])  # ĥ, (C, m, p)
+    ended = []
+    gained = np.einsum("m,cmp->pc", period.gained_inner[0], driven)
+    for piece, inverse, free in zip(pieces, inverses, frees, strict=True):
+        added = np.einsum("jmk,cmp->pjkc", period.drive[:, :, 0, piece], z[:, None, None] * driven, optimize=True)
+        found = free + np.einsum("ijkc,pjkc->pikc", inverse, added)  # ŷ/n
+        gained = gained + n * np.einsum("ik,pikc->pc", period.gained[:, 0, piece], found)
+        ended.append(scale * np.einsum("pikc,c->pik", found, weight).real)
+    return _unpacked(period, moments, np.concatenate(ended, axis=-1), gained, points)
+
+
+def _pieces(period: Period, num_points: int) -> list[slice]:
+    """Slices of the modes whose temporaries stay small."""
     q = period.seen.shape[1]
-    start = pack(moments.own[:, vectors][:, :, vectors])
-    if period.keeping is not None:
-        start = np.concatenate([start, moments.cross[:, vectors]], axis=1)
-    size = start.shape[1]
-    decay = n * period.decay[:size, :size]
-    identity = np.broadcast_to(np.eye(size)[:, :, None, None], decay.shape)
-    inverse = resolvent(decay, y[None], z[None], identity)[:, :, 0]  # (Q, Q, K, C), over n
-    free = np.einsum("ijkc,pjk->pikc", inverse, start)
-    forced = np.einsum("ijkc,jmk->ikcm", inverse, period.drive[:size, :, 0])
-    seen = period.seen[:, :, 0]
-    nodes = seen.shape[0]
-    coupled = (seen.reshape(nodes, -1) @ forced[:q].reshape(q * forced.shape[1], -1).view(float)).view(complex)
-    coupled = np.moveaxis(coupled.reshape(nodes, z.size, nodes), 1, 0)  # (C, m, m)
-    matrix = np.eye(nodes) - period.inner[0] - (n * z)[:, None, None] * coupled
-    right = n * np.einsum("mqk,pqkc->cmp", seen, free[:, :q]) + (n * noise / y[:, None])[:, None]
-    driven = np.linalg.solve(matrix, right)  # ĥ, (C, m, p)
-    found = free + np.einsum("ikcm,cmp->pikc", forced, z[:, None, None] * driven)
-    ended = scale * np.einsum("pikc,c->pik", found, weight).real
-    own = np.zeros_like(moments.own)
-    own[np.ix_(np.arange(len(own)), vectors, vectors)] = unpack(ended[:, :q], len(vectors))
+    length = max(NUMBERS_AT_ONCE // (num_points * q * period.seen.shape[0]), 8)
+    size = period.modes.eigenvalue.size
+    return [slice(begin, begin + length) for begin in range(0, size, length)]
+
+
+def _inverse(period: Period, piece: slice, points: Points) -> np.ndarray:
+    """(Q, Q, K', C) (1 − ζΦ)⁻¹/n."""
+    decay = points.num_steps * period.decay[..., piece]
+    identity = np.broadcast_to(np.eye(len(decay))[:, :, None, None], decay.shape)
+    return resolvent(decay, points.y[None], points.z[None], identity)[:, :, 0]
+
+
+def _unpacked(period: Period, moments: Moments, ended: np.ndarray, gained: np.ndarray, points: Points) -> Moments:
+    """Moments, of the numbers ŷ that a period begins with, (p, Q, K), and what S² has gained, (p, C)."""
+    q = period.seen.shape[1]
+    k = moments.own.shape[1]
+    packed = np.zeros((len(ended), k * (k + 1) // 2, ended.shape[-1]))
+    packed[:, period.own] = ended[:, :q]
+    own = unpack(packed, k)
     if period.keeping is None:
         return moments._replace(own=own)
+    z, y, weight, scale, n = points
     cross = np.zeros_like(moments.cross)
-    cross[:, vectors] = ended[:, q:]
-    gained = n * np.einsum("ik,pikc->pc", period.gained[:, 0], found)
-    gained = gained + np.einsum("m,cmp->pc", period.gained_inner[0], driven)
+    cross[:, period.cross] = ended[:, q:]
     square = (moments.square[:, None] + z * gained) / (y + z * n * period.forgotten[0])
     return Moments(own, cross, scale * (square @ weight).real)
