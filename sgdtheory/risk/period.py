@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import toeplitz
 
+from sgdtheory.algorithms import LinearMethod
 from sgdtheory.problems import Modes
 from sgdtheory.risk.contour import QUIET_CONTOUR, Contour
 from sgdtheory.risk.moments import Generators, Keeping, generators, pairs, shown_rows, shown_weights
@@ -85,27 +86,29 @@ class _Step(NamedTuple):
 
 def make_period(piece: Piece) -> Period:
     """Of S runs in a piece with constant learning rate and batch size."""
+    batch = piece.runs.coefficients(piece.low).batch
+    rate = piece.runs.rates_at(piece.low)
+    contour = piece.ground.resolution.contour
     method = piece.runs.algorithm.method
-    resolution = piece.ground.resolution
-    plain, last = (_maps(piece, number) for number in (0, method.period - 1))
-    return of_maps(
-        plain,
-        last,
-        piece.ground.modes,
-        piece.runs.output,
-        method.period,
-        list(method.cleared),
-        piece.keeping,
-        resolution.contour,
+    return period_of(method, batch, rate, piece.ground.modes, piece.keeping, contour)
+
+
+def period_of(
+    method: LinearMethod,
+    batch: np.ndarray,
+    rate: np.ndarray,
+    modes: Modes,
+    keeping: Keeping | None = None,
+    contour: Contour = QUIET_CONTOUR,
+) -> Period:
+    """Of a method that repeats, with batch sizes of all workers and learning rates, (S,) each."""
+    numbers = 0, method.period - 1
+    plain, last = (
+        generators(method.matrices(rate, np.full(rate.size, float(number))), batch, modes.eigenvalue)
+        for number in numbers
     )
-
-
-def _maps(piece: Piece, number: int) -> Generators:
-    """Of the steps with this number in a period."""
-    here = piece.runs.coefficients(piece.low)
-    rates = piece.runs.rates_at(piece.low)
-    matrices = piece.runs.algorithm.method.matrices(rates, np.full(rates.size, float(number)))
-    return generators(matrices, here.batch, piece.ground.modes.eigenvalue)
+    output = np.asarray(method.output, dtype=float)
+    return of_maps(plain, last, modes, output, method.period, list(method.cleared), keeping, contour)
 
 
 def of_maps(

@@ -74,10 +74,12 @@ def load(period: Period, excess: float = AT_ONE) -> np.ndarray:
 def own_excess(period: Period) -> np.ndarray:
     """(S,) largest |eigenvalue| of a Φ_i of moments, less 1."""
     q = period.seen.shape[1]
-    slow = np.linalg.eigvals(np.moveaxis(period.decay[:q, :q], (0, 1), (2, 3)))  # (S, K, q)
+    decay = np.moveaxis(period.decay[:q, :q], (0, 1), (2, 3))
+    finite = np.isfinite(decay).all((2, 3))
+    slow = np.linalg.eigvals(np.where(finite[..., None, None], decay, 0.0))  # (S, K, q)
     near = np.abs(slow) < 0.5
     excess = np.where(near, -slow.real, np.abs(1 - slow) - 1)
-    return excess.max((1, 2))
+    return np.where(finite, excess.max(2), np.inf).max(1)
 
 
 def _largest_excess(period: Period, settles: bool) -> float:
