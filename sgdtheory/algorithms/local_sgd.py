@@ -145,8 +145,10 @@ class LocalSGD(LinearMethod):
         decay = outer + decay - outer @ decay
         b = b - outer @ b
         kept = list(self.kept)
-        noises = 3 if D in kept else 1
-        return StepMatrices(decay[:, kept][:, :, kept], *(each[:, kept, :noises] for each in (b, c)))
+        decay = decay[:, kept][:, :, kept]
+        if D not in kept:
+            return StepMatrices(decay, b[:, kept, 0], c[:, kept, 0])
+        return StepMatrices(decay, b[:, kept], c[:, kept])
 
     def _outer(self) -> np.ndarray:
         """(6, 6) I less the outer step and the new start of the workers from m."""

@@ -116,6 +116,9 @@ def _coefficients(algorithm: Algorithm, rate: np.ndarray, steps: np.ndarray, num
     factors = algorithm.schedule.factors(steps, num_steps) * np.ones(steps.size)
     rates = np.multiply.outer(factors, rate)
     decay, b, c = algorithm.method.matrices(rates.ravel(), np.repeat(steps, rate.size))
+    if b.ndim > 2:  # contrasts of workers are 0 in the mean
+        b = b[..., 0]
+        c = c[..., 0]
 
     def kept(values: np.ndarray) -> np.ndarray | None:
         return values.reshape(rates.shape) if values.any() else None

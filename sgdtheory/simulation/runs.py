@@ -111,4 +111,4 @@ def make_plan(settings: dict[str, np.ndarray], trajectory: int, algorithm: Algor
 
 def _whatever_length(algorithm: Algorithm) -> bool:
     """Whether every step and average is the same whatever n."""
-    return algorithm.constant and algorithm.average.any_length
+    return algorithm.steady and algorithm.average.any_length
