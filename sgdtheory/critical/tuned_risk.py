@@ -21,6 +21,7 @@ from sgdtheory.critical.out_of_reach import OutOfReach
 from sgdtheory.critical.risk_against_rate import RESONANT, RiskAgainstRate, Swings
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import (
+    COMPILED_FROM,
     displacement,
     growths_beyond,
     mean_risk,
@@ -46,6 +47,7 @@ LARGEST_RISK = 1e9  # of the initial risk: all that diverges is the same
 SHAPE_POINTS = 4096  # at which a batch schedule is averaged
 LARGEST_BATCH = 1e15  # no noise is left: the largest γ of all
 COMPILED_OFTEN = 100.0  # single steps that are compiled rather than taken one by one: searches take them often
+# (of methods that repeat as few as the engine takes by itself: rounds have a closed form)
 
 
 class Tuned(NamedTuple):
@@ -131,7 +133,7 @@ class TunedRisk:
             tolerance=tolerance,
             estimate=False,
             stable=self.algorithm.steady,  # up to the edge
-            compiled_from=COMPILED_OFTEN,
+            compiled_from=COMPILED_FROM if self.algorithm.method.period > 1 else COMPILED_OFTEN,
         )
         parts = np.reshape(found.parts, (2, *batch.shape))
         return np.minimum(parts, self._largest)
