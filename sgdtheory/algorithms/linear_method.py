@@ -36,6 +36,13 @@ class StepMatrices(NamedTuple):
     c: np.ndarray
 
 
+def column_products(left: Any, right: Any, decay: Any) -> Any:
+    """(…, k, k) Σ_r left_r right_rᵀ of (…, k, r), or left rightᵀ of (…, k), beside I − A (…, k, k)."""
+    if left.ndim < decay.ndim:
+        return left[..., :, None] * right[..., None, :]
+    return (left[..., :, None, :] * right[..., None, :, :]).sum(-1)
+
+
 @dataclass(frozen=True)
 class LinearMethod:
     """A method of k vectors: derive from it, and say what a step does.

@@ -88,6 +88,11 @@ class LocalSGD(LinearMethod):
         return "period" if self.local_steps > 1 else "none"
 
     @property
+    def vectors(self) -> int:
+        """Of each worker weights and buffer, and the common weights and the outer buffer: what a simulation keeps."""
+        return 2 * self.num_workers + 2
+
+    @property
     def gain(self) -> float:
         """η/((1 − μ)(1 − β)): how much farther than SGD the weights go in the end with gradient 1, at least 1."""
         return max(self.outer_learning_rate / (1 - self.outer_momentum), 1.0) / (1 - self.inner_momentum)

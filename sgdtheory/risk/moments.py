@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgdtheory.algorithms import LinearMethod, Returned, StepMatrices
+from sgdtheory.algorithms import LinearMethod, Returned, StepMatrices, column_products
 from sgdtheory.problems import Modes
 
 
@@ -144,9 +144,9 @@ def step_maps(
     decay, b, c, batch, forgetting, weight = steps
     k = decay.shape[-1]
     one = np.eye(k)
-    pull = outer(b, c, decay)
-    spread = outer(b, b, decay)
-    view = outer(c, c, decay)
+    pull = column_products(b, c, decay)
+    spread = column_products(b, b, decay)
+    view = column_products(c, c, decay)
 
     def kept(small: Any, large: Callable[[], Any]) -> Any:
         return None if nothing(small) else large()
@@ -172,13 +172,6 @@ def step_maps(
         1 - forgetting[..., None],
         weight[..., None],
     )
-
-
-def outer(left: Any, right: Any, decay: Any) -> Any:
-    """(…, k, k) Σ_r left_r right_rᵀ of (…, k, r), or left rightᵀ of (…, k), beside I − A (…, k, k)."""
-    if left.ndim < decay.ndim:
-        return left[..., :, None] * right[..., None, :]
-    return (left[..., :, None, :] * right[..., None, :, :]).sum(-1)
 
 
 def step(
@@ -302,10 +295,10 @@ def generators(matrices: StepMatrices, batch: np.ndarray, eigenvalue: np.ndarray
     decay, b, c = matrices
     k = b.shape[1]
     one = np.eye(k)[:, :, None]
-    spread = outer(b, b, decay)
-    view = outer(c, c, decay)
+    spread = column_products(b, b, decay)
+    view = column_products(c, c, decay)
     eigenvalue = np.atleast_2d(eigenvalue)
-    slow = decay[..., None] + outer(b, c, decay)[..., None] * eigenvalue[:, None, None]  # 1 − A_i
+    slow = decay[..., None] + column_products(b, c, decay)[..., None] * eigenvalue[:, None, None]  # 1 − A_i
     A = one - slow
     noise = eigenvalue**2 / batch[:, None]  # (T, K)
     where = pairs(k)
