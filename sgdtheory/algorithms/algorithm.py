@@ -32,8 +32,8 @@ class Algorithm:
         1.318e-04 2.552e-04
 
     Args:
-        method: SGD(), HeavyBall(β), Nesterov(β), ScheduleFree(β), AcceleratedSGD(…), LocalSGD(K, H) or your own LinearMethod;
-            SignSGD(β), Adam(β₁, β₂), NormalizedSGD(); and for `simulate` your own NonlinearMethod.
+        method: SGD(), HeavyBall(β), Nesterov(β), ScheduleFree(β), AcceleratedSGD(…), LocalSGD(K, H) or your own
+            LinearMethod; SignSGD(β), Adam(β₁, β₂), NormalizedSGD(); and for `simulate` your own NonlinearMethod.
         schedule: of the learning rate: Constant(), Cosine(), Linear(), WSD(), PowerDecay(p), Stages(…), an array (as
             many stages of equal length; one step each for as many steps) or a function of the step (optax's schedules).
         batch_schedule: the same, for the batch size.

@@ -232,8 +232,8 @@ def numbers_of_steps(shape: Shape, batch: np.ndarray, samples: np.ndarray, worke
         short = samples < workers * batch_sizes(shape, batch, np.zeros(()), 1)
         if short.any():
             raise ValueError(
-                f"num_samples must be enough for one step of all {workers} workers, got {samples[short].flat[0]:g} with "
-                f"batch_size {batch[short].flat[0]:g} of each; lower batch_size or num_workers"
+                f"num_samples must be enough for one step of all {workers} workers, got {samples[short].flat[0]:g} "
+                f"with batch_size {batch[short].flat[0]:g} of each; lower batch_size or num_workers"
             )
         return numbers_of_steps(shape, batch, samples / workers)
     if not shape.flat:

@@ -27,8 +27,8 @@ class Coefficients(NamedTuple):
 class StepMatrices(NamedTuple):
     """Those of T steps: `I − A` (T, k, k), b (T, k), c (T, k), float64.
 
-    Or b and c (T, k, r): r gradients with independent noise of one strength, taken at c_rᵀu of vectors that have nothing
-    in common, as of the mean of workers and of what one of them differs from it (THEORY.md T40).
+    Or b and c (T, k, r): r gradients with independent noise of one strength, taken at c_rᵀu of vectors that have
+    nothing in common, as of the workers' mean and of a contrast between them (THEORY.md T40).
     """
 
     decay: np.ndarray

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -12,14 +12,14 @@ from sgdtheory.algorithms.momentum import checked_momentum
 from sgdtheory.algorithms.parameter import Parameter, Slider
 
 # The vectors of a direction: the common weights m, what the workers' mean has moved from them Δ = m − v̄, the outer
-# # buffer p, the mean u of the inner buffers; and of what K − 1 contrasts of the workers have, over √K, weights d and
+# buffer p, the mean u of the inner buffers; and of what K − 1 contrasts of the workers have, over √K, weights d and
 # buffer e: `d = Σ_k a_k v_k/√K`, Σ a = 0, Σ a² = 1, as v̄ is it with a = 1/√K.
 M, DELTA, P, U, D, E = range(6)
 
 
 @dataclass(frozen=True)
 class LocalSGD(LinearMethod):
-    """K workers take H steps each from common weights m, then an outer step of Nesterov's on what they moved on average.
+    """K workers take H steps each from common weights m; then follows an outer step of Nesterov's on their mean.
 
         v_k ← v_k − γ g_k,  H times from v_k = m;    Δ = m − (1/K) Σ_k v_k,
         p ← μp + Δ,    m ← m − η (Δ + μp),    v_k ← m

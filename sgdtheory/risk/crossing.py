@@ -108,7 +108,7 @@ def in_rounds(moments: Moments, piece: Piece) -> Crossed:
 
 
 def _whole_rounds(stage: PeriodStage, moments: Moments, piece: Piece, settling: np.ndarray) -> Crossed:
-    """From the beginning of a round: whole rounds in closed form, then single steps; so to every stop of a single run."""
+    """From the beginning of a round: whole rounds in closed form, then steps; so to every stop of a single run."""
     period = piece.runs.algorithm.method.period
     rounds = np.floor(piece.steps / period)
     if not piece.stops:
@@ -124,7 +124,9 @@ def _whole_rounds(stage: PeriodStage, moments: Moments, piece: Piece, settling: 
     rest = replace(piece.some(again), stops=()).between(piece.low + rounds * period, stops)
     ended = stepped(there, rest).moments
     late = [point(stop, at_runs(ended, np.array([k])), piece.runs.output) for k, stop in enumerate(stops.tolist())]
-    return crossed(at_runs(ended, again[-1:] + stops.size - 1), points + [one for one in late if one.step in piece.stops])
+    return crossed(
+        at_runs(ended, again[-1:] + stops.size - 1), points + [one for one in late if one.step in piece.stops]
+    )
 
 
 def _towers(moments: Moments, piece: Piece, stage: Stage | PeriodStage, number: np.ndarray) -> np.ndarray:

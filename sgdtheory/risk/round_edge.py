@@ -1,5 +1,7 @@
 """The stability edge of methods that repeat every H steps, and the rate of growth beyond it (THEORY.md T40)."""
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import brentq
 
@@ -65,7 +67,7 @@ def edges_of_rounds(problem: AbstractProblem, method: LinearMethod, batch: np.nd
         def above(log_rate: float, size: float = size) -> float:
             return float(np.log(loads(size, np.array([np.exp(log_rate)]))[0]))
 
-        root = brentq(above, np.log(low), np.log(high), xtol=EDGE_TOLERANCE, rtol=EDGE_TOLERANCE)  # pyright: ignore
+        root: Any = brentq(above, np.log(low), np.log(high), xtol=EDGE_TOLERANCE, rtol=EDGE_TOLERANCE)
         found[place] = np.exp(root)
         low = found[place] * (1 - BEFORE)
     return found

@@ -8,6 +8,8 @@ With Φ, W, r, K and e of a `period` and ζ the generating variable of rounds,
 and m numbers ĥ couple the directions where a single step has one.
 """
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import brentq
 
@@ -65,7 +67,7 @@ def load(period: Period, excess: float = AT_ONE) -> np.ndarray:
     one = np.eye(q)[:, :, None, None]
     answers = solve(decay + excess * one, period.drive[:q])
     coupling = period.inner + np.einsum("mqsk,qnsk->smn", period.seen, answers)
-    finite = np.isfinite(coupling).all((1, 2))
+    finite: Any = np.isfinite(coupling).all((1, 2))
     largest = np.full(finite.size, np.inf)
     largest[finite] = np.abs(np.linalg.eigvals(coupling[finite])).max(1, initial=0.0)
     return np.where(own_excess(period) < excess + ROUNDED, largest, np.inf)
@@ -75,7 +77,7 @@ def own_excess(period: Period) -> np.ndarray:
     """(S,) largest |eigenvalue| of a Φ_i of moments, less 1."""
     q = period.seen.shape[1]
     decay = np.moveaxis(period.decay[:q, :q], (0, 1), (2, 3))
-    finite = np.isfinite(decay).all((2, 3))
+    finite: Any = np.isfinite(decay).all((2, 3))
     slow = np.linalg.eigvals(np.where(finite[..., None, None], decay, 0.0))  # (S, K, q)
     near = np.abs(slow) < 0.5
     excess = np.where(near, -slow.real, np.abs(1 - slow) - 1)
@@ -129,7 +131,9 @@ def _of_one(period: Period, moments: Moments, noise: np.ndarray, points: Points)
         forced = np.einsum("ijkc,jmk->ikcm", inverse[:q, :q], period.drive[:q, :, 0, piece])
         coupled += (seen.reshape(nodes, -1) @ forced.reshape(-1, z.size * nodes).view(float)).view(complex)
         right += np.einsum("mqk,pqkc->cmp", seen, free[:, :q])
-    matrix = np.eye(nodes) - period.inner[0] - n * z[:, None, None] * np.moveaxis(coupled.reshape(nodes, -1, nodes), 1, 0)
+    matrix = (
+        np.eye(nodes) - period.inner[0] - n * z[:, None, None] * np.moveaxis(coupled.reshape(nodes, -1, nodes), 1, 0)
+    )
     driven = np.linalg.solve(matrix, n * right + (n * noise / y[:, None])[:, None])  # ĥ, (C, m, p)
     ended = []
     gained = np.einsum("m,cmp->pc", period.gained_inner[0], driven)

@@ -50,7 +50,7 @@ def max_stable_learning_rate(problem: AbstractProblem, *, batch_size: ArrayLike,
     Args:
         problem: PowerLaw, LeastSquares or your own AbstractProblem.
         batch_size: B, of one worker where there are several, whole numbers ≥ 1; scalar or array.
-        algorithm: with constant learning rate and batch size, all steps or all rounds alike; its average does not matter.
+        algorithm: with constant learning rate and batch size, steps or rounds all alike; its average does not matter.
 
     Returns:
         γ, in units of 1/λ, with the shape of `batch_size`; `inf` where every eigenvalue is 0.

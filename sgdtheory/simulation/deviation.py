@@ -79,7 +79,9 @@ def _by_steps(problem: AbstractProblem, settings: dict, algorithm: Algorithm, qu
     with np.errstate(all="ignore"):
         for place in np.ndindex(result.shape):
             batch, rate, samples = (float(settings[k][place]) for k in ("batch_size", "learning_rate", "num_samples"))
-            course = Course(algorithm, batch, rate, number_of_steps(algorithm.batch_schedule, batch, samples, algorithm.workers))
+            course = Course(
+                algorithm, batch, rate, number_of_steps(algorithm.batch_schedule, batch, samples, algorithm.workers)
+            )
             modes = problem.modes(0.5 / max(displacement(algorithm.method, rate, course.num_steps), rate))
             signal = np.zeros_like(modes.signal) if quantity == "variance" else modes.signal
             mean, variance = _returned(course, modes, signal, noise)

@@ -75,9 +75,7 @@ def step(
     keys = worker_keys(replica.key, method.num_workers)
     inner = method.inner_momentum * state.inner + jax.vmap(gradient)(keys, weights, draw)
     joined = gained(replica, number, weights.mean(0), state.total + state.total_low)
-    stepped = state._replace(
-        moved_low=state.moved_low - rate * inner, inner=inner, total_low=state.total_low + joined
-    )
+    stepped = state._replace(moved_low=state.moved_low - rate * inner, inner=inner, total_low=state.total_low + joined)
     talks = (number + np.uint32(1)) % np.uint32(method.local_steps) == 0
     return jax.tree.map(lambda after, before: jnp.where(talks, after, before), synchronised(method, stepped), stepped)
 
