@@ -242,8 +242,8 @@ def require_learnt(tuned: TunedRisk, samples: float, risk: float) -> None:
     """The least risk with D samples has to be less than the initial one."""
     if risk >= tuned.initial_risk * (1 - ROUNDING):
         raise ValueError(
-            f"num_samples must be large enough to learn anything, got {samples * tuned.workers:g}, with which the least risk is the "
-            f"initial one, {risk:g}, to rounding"
+            f"num_samples must be large enough to learn anything, got {samples * tuned.workers:g}, with which the "
+            f"least risk is the initial one, {risk:g}, to rounding"
         )
 
 
@@ -359,8 +359,8 @@ def _remark(tuned: TunedRisk, best: float, budget: float, risk: float) -> str:
     may = tuned.first_steps == 1 and tuned.out_of_reach.possible(one, risk)[0]
     if may and tuned.least(np.array([budget]), one).risk[0] <= risk:
         remarks.append(
-            f"one step with {budget * tuned.workers:g} samples reaches the optimal risk as well; B* is the largest of at most "
-            "num_samples, and takes two steps or more"
+            f"one step with {budget * tuned.workers:g} samples reaches the optimal risk as well; B* is the largest of "
+            "at most num_samples, and takes two steps or more"
         )
     return "; ".join(remarks)
 
