@@ -39,7 +39,7 @@ LEADING = 8  # directions, those with most of the signal
 NARROW = 16  # steps: of so few the basins may be narrower than that
 BASIN = 1.0  # a followed minimum that has moved farther than this has been lost
 RIPPLES = 1e-6  # momentum β swings on for n steps with β^n above this: till then n + 1 steps may do worse than n
-SWINGING_DELAYS = 10.0  # times 2τ + 1 steps: so long directions swing next to the edge that late gradients set
+SWINGING_DELAYS = 6.0  # times 2τ + 1 steps: so long directions swing next to the edge that late gradients set
 MEMORIES = 20.0  # times the length of an average that is no share of n: R_opt may be attained with so many steps
 BEYOND_EDGE = 3.0  # times the stability edge: as far beyond it as peaks of schedules are looked for
 ALLOWED_GROWTH = 3.0  # e^3 times the moments on the way are more than any optimum has
@@ -296,6 +296,8 @@ def _rippling(algorithm: Algorithm, memory: float) -> float:
     """
     if algorithm.method.step_dependence != "none":
         return MOST_SWINGING
+    if isinstance(algorithm.method, DelayedSGD) and algorithm.constant:
+        return memory
     if algorithm.constant and not algorithm.average.returned(2.0, 2.0).total:
         return memory
     return min(KEPT_SWINGS * memory, max(memory, MOST_SWINGING))

@@ -104,7 +104,7 @@ def _in_closed_form(
     batch = float(np.ravel(course.batches(np.zeros(1)))[0])
     grows = growth(modes, method, rate, batch)
     grows = grows if abs(grows) * num_steps > 1 else 0.0
-    settled = num_steps > settling(rate * float(modes.eigenvalue.max()), method.longest, averaged)
+    settled = num_steps > settling(rate * float(modes.eigenvalue.max()), method.longest, averaged, tolerance)
     tail = max(TAIL, ROUGHER * tolerance)
     run = Setting(modes, rate, batch, method.longest, num_steps, grows, settled, tail)
     return average(run) if averaged else last_iterate(run)

@@ -17,6 +17,7 @@ from sgdtheory.risk.contour import NEGLIGIBLE
 from sgdtheory.risk.late_responses import Points, largest_stable, products, steady_response
 
 MARGIN = 1.5  # times as long as the mean path's oscillations last: noise may keep them longer
+NEARLY = 0.01  # of what a search allows
 NEAREST = 1e-14  # to the end of the range: where a rate of growth is looked for
 NUMBERS_AT_ONCE = 2_000_000  # in the systems of a random delay
 
@@ -121,14 +122,15 @@ def _load(modes: Modes, x: np.ndarray, method: DelayedSGD, batch: float, p: floa
     return float(((answer / batch / left) @ modes.multiplicity)[0])
 
 
-def settling(x: float, delay: int, averaged: bool) -> float:
-    """Steps after which what oscillates has died out, of directions up to x, for a fixed delay."""
+def settling(x: float, delay: int, averaged: bool, tolerance: float = 0.0) -> float:
+    """Steps after which what oscillates has died out, of directions up to x, for a fixed delay; or nearly so."""
     critical = delay**delay / (delay + 1) ** (delay + 1) if delay else math.inf
     method = DelayedSGD(delay)
     others = _oscillating(min(x, 0.999 * critical), method)  # beside what is learnt, which hardly decays
     own = _oscillating(x, method) * (1 if averaged else 2) if x > critical else -math.inf
     slowest = max(others, own)
-    return math.inf if slowest >= 0 else MARGIN * NEGLIGIBLE / -slowest
+    gone = min(NEGLIGIBLE, -math.log(NEARLY * tolerance)) if tolerance > 0 else NEGLIGIBLE
+    return math.inf if slowest >= 0 else MARGIN * gone / -slowest
 
 
 def _oscillating(x: float, method: DelayedSGD) -> float:
