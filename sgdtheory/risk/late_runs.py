@@ -34,10 +34,10 @@ def late_parts(problem: AbstractProblem, courses: Sequence[Course], tolerance: f
         for place in set(range(len(courses))) - set(short):
             averaged = _averaged(courses[place])
             found[:, place] = _in_closed_form(problem, courses[place], courses[place].num_steps, averaged, tolerance)
-        for places in _alike(problem, courses, short):
+        for places in _alike(problem, courses, short, tolerance):
             group = [courses[place] for place in places]
             stops = sorted({course.num_steps for course in group})
-            for stop, (_, parts) in zip(stops, _along(problem, group, stops), strict=True):
+            for stop, (_, parts) in zip(stops, _along(problem, group, stops, tolerance), strict=True):
                 for column, place in enumerate(places):
                     if courses[place].num_steps == stop:
                         found[:, place] = parts[:, column]
@@ -110,7 +110,9 @@ def _in_closed_form(
     return average(run) if averaged else last_iterate(run)
 
 
-def _alike(problem: AbstractProblem, courses: Sequence[Course], places: list[int]) -> list[list[int]]:
+def _alike(
+    problem: AbstractProblem, courses: Sequence[Course], places: list[int], tolerance: float
+) -> list[list[int]]:
     """Places of runs that are stepped side by side: of about the same length, and no more than fit a core's memory."""
     if not places:
         return []
@@ -120,7 +122,7 @@ def _alike(problem: AbstractProblem, courses: Sequence[Course], places: list[int
             f"algorithm must take at most {MOST_STEPS:g} steps where gradients are {courses[0].algorithm.method.delay} "
             f"steps late and γ, B or the average vary, got {longest:.3g}; take fewer samples or a larger batch_size"
         )
-    size = _modes(problem, courses[places[0]], longest).eigenvalue.size
+    size = _modes(problem, courses[places[0]], longest, tolerance).eigenvalue.size
     room = max(1, int(NUMBERS_TOGETHER // (2 * size * courses[0].algorithm.method.vectors**2)))
     order = sorted(places, key=lambda place: courses[place].num_steps)
     found: list[list[int]] = []
@@ -133,10 +135,12 @@ def _alike(problem: AbstractProblem, courses: Sequence[Course], places: list[int
     return found
 
 
-def _along(problem: AbstractProblem, courses: Sequence[Course], stops: Sequence[float]) -> list[np.ndarray]:
+def _along(
+    problem: AbstractProblem, courses: Sequence[Course], stops: Sequence[float], tolerance: float = 0.0
+) -> list[np.ndarray]:
     """(2, 2, S) bias and variance at σ² = 1 of iterates and of what is returned, at each stop."""
     longest = max(courses, key=lambda course: course.num_steps * course.rate)
-    modes = _modes(problem, longest, longest.num_steps)
+    modes = _modes(problem, longest, longest.num_steps, tolerance)
     found = []
     for stop, ends in zip(stops, stepped(courses, modes, stops), strict=True):
         shares = [course.algorithm.average.returned(stop, course.num_steps) for course in courses]
