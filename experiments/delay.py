@@ -122,7 +122,7 @@ def verdicts_of(config: Config, rows: list[Row], seconds: float = 0.0) -> tuple[
     )
 
 
-def _limit(delay: int) -> float:
+def _limit(delay: float) -> float:
     """γλ at the edge without noise."""
     return 2 * float(np.sin(np.pi / (2 * (2 * delay + 1))))
 

@@ -110,9 +110,7 @@ def _in_closed_form(
     return average(run) if averaged else last_iterate(run)
 
 
-def _alike(
-    problem: AbstractProblem, courses: Sequence[Course], places: list[int], tolerance: float
-) -> list[list[int]]:
+def _alike(problem: AbstractProblem, courses: Sequence[Course], places: list[int], tolerance: float) -> list[list[int]]:
     """Places of runs that are stepped side by side: of about the same length, and no more than fit a core's memory."""
     if not places:
         return []
@@ -123,7 +121,7 @@ def _alike(
             f"steps late and γ, B or the average vary, got {longest:.3g}; take fewer samples or a larger batch_size"
         )
     size = _modes(problem, courses[places[0]], longest, tolerance).eigenvalue.size
-    room = max(1, int(NUMBERS_TOGETHER // (2 * size * courses[0].algorithm.method.vectors**2)))
+    room = max(1, int(NUMBERS_TOGETHER // (2 * size * courses[0].algorithm.method.vectors ** 2)))
     order = sorted(places, key=lambda place: courses[place].num_steps)
     found: list[list[int]] = []
     for place in order:

@@ -1,7 +1,8 @@
 """Stability of SGD with late gradients: responses to noise, growth, and when what oscillates has died out (T41).
 
 With `C_l = Σ_j φ(j) φ(j − l) z^j`, φ the mean's answer to a unit of noise, noise answers noise through
-`G = z x² C_0 Σ_j p_j z^j`, and delays that vary add noise of their own, `G − H`, `H = z x² Σ_jk p_j p_k z^{min} C_{|j−k|}`.
+`G = z x² C_0 Σ_j p_j z^j`, and delays that vary add noise of their own, G − H, with
+`H = z x² Σ_jk p_j p_k z^{min(j,k)} C_{|j−k|}`.
 The coupled map has the eigenvalue 1/z where `Σ_i (G_i/B)/(1 − (1 + 1/B) G_i + H_i) = 1`. For a fixed delay G = H.
 """
 
@@ -23,13 +24,13 @@ NUMBERS_AT_ONCE = 2_000_000  # in the systems of a random delay
 
 
 def gains(x: np.ndarray, method: DelayedSGD) -> tuple[np.ndarray, np.ndarray]:
-    """(T, K) `G/(1 − G + H)` of steady noise, with which Σ G/(B − G) < 1 is stability, and (T,) if the mean is stable."""
+    """(T, K) `G/(1 − G + H)` of steady noise, in the place of G in Σ G/(B − G) < 1, and (T,) if the mean is stable."""
     if not method.random:
-        steady = x.max(1) < largest_stable(method.longest)
+        steady = np.asarray(x.max(1) < largest_stable(method.longest))
         with np.errstate(all="ignore"):
             return steady_response(x, method.longest), steady
     answer, mixed = _responses(x, method.law, 1.0)
-    steady = (_means_stable(x, method.law) & (1 - answer + mixed > 0)).all(1)
+    steady = np.asarray((_means_stable(x, method.law) & (1 - answer + mixed > 0)).all(1))
     return answer / (1 - answer + mixed), steady
 
 

@@ -171,9 +171,7 @@ def _least_inverses(problem: AbstractProblem, method: LinearMethod, rates: np.nd
     return found
 
 
-def _gains(
-    problem: AbstractProblem, method: LinearMethod, rates: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, Modes]:
+def _gains(problem: AbstractProblem, method: LinearMethod, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray, Modes]:
     """(T, K) G_i, (T,) whether the mean comes to rest, and modes that resolve what decides about stability."""
     if isinstance(method, DelayedSGD):
         modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)

@@ -117,9 +117,7 @@ def _returned(course: Course, modes: Modes, signal: np.ndarray, noise: float) ->
     return shown @ mean, np.einsum("i,j,ijm->m", shown, shown, covariance)
 
 
-def _late_returned(
-    course: Course, modes: Modes, signal: np.ndarray, noise: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _late_returned(course: Course, modes: Modes, signal: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray]:
     """`_returned` of late gradients: of the mean its size, as its sign does not matter."""
     known = Modes(modes.eigenvalue, modes.multiplicity, signal)
     moments = mean_and_scatter(course, known, noise)
