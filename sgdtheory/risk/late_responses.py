@@ -2,8 +2,11 @@
 
 With x = γλ a unit of noise leaves `φ(j + 1) = φ(j) − x φ(j − τ)`, φ(0) = 1, and `ψ(m) = Σ_{j<m} φ(j)` in a sum of
 iterates. The lagged products `C_l = Σ_j φ(j) φ(j − l) z^j` obey `C_l = z C_{l−1} − x z^l C_{τ+1−l}`, in which l and
-τ + 1 − l are coupled; with y = √z, X = x y^{τ+1} and `C_l = y^l Ĉ_l` that is `y(Ĉ_{l+1} + Ĉ_{l−1}) = (1 + y² − X²) Ĉ_l`.
-So Ĉ_l is a sum of e^{±iθl}, `cos θ = (1 + y² − X²)/2y`, and costs the same for every τ.
+τ + 1 − l are coupled; with y = √z, X = x y^{τ+1} and `C_l = y^l Ĉ_l` that is
+
+    y (Ĉ_{l+1} + Ĉ_{l−1}) = (1 + y² − X²) Ĉ_l,
+
+so that Ĉ_l is a sum of e^{±iθl}, `cos θ = (1 + y² − X²)/2y`, and costs the same for every τ.
 """
 
 from typing import Any, NamedTuple
@@ -69,7 +72,7 @@ def summed(x: Any, delay: int, points: Points) -> Any:
 
 
 def summed_squares(x: Any, delay: int, points: Points, found: Products) -> Any:
-    """`W_0 = Σ_m ψ(m)² z^m`, from `W_l = z W_{l−1} − x z^l W_{τ+1−l} + z^l Σ ψ z^m` and ψ(m+1) = ψ(m) + 1 − xψ(m − τ)."""
+    """`W_0 = Σ_m ψ(m)² z^m`: ψ(m+1) = ψ(m) + 1 − xψ(m − τ), so `W_l = z W_{l−1} − x z^l W_{τ+1−l} + z^l Σ ψ z^m`."""
     z, one_less_z, y, _ = points
     source = summed(x, delay, points)
     low: Any = np.zeros_like(source)  # Ŵ_l and Ŵ_{τ−l} from W_0 = W_τ = 0
