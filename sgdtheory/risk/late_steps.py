@@ -11,6 +11,8 @@ an average, `X_l = λ E[η_{t−l} S_t]` as in T20.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +21,8 @@ from sgdtheory.problems import Modes
 from sgdtheory.risk.moments import Ends
 
 COEFFICIENTS_AT_ONCE = 4096  # steps
+COMPILED_FROM = 4096.0  # steps: fewer take less time in NumPy than compiling the loop
+MOST_COMPILED = 16  # delays of a law
 
 
 class _History:
@@ -121,22 +125,89 @@ def _walk(history: _History, courses: Sequence[Course], stops: Sequence[float]) 
     average = courses[0].algorithm.average
     kept = np.array([1 - average.forgetting(course.num_steps) for course in courses])
     weight = np.array([average.weight(course.num_steps) for course in courses])
-    averaging = np.zeros(len(courses), dtype=bool)
-    now = 0
+    compiled = stops[-1] >= COMPILED_FROM and len(history.delays) <= MOST_COMPILED if len(stops) else False
+    now = 0.0
     for stop in stops:
         while now < stop:
-            steps = np.arange(now, min(now + COEFFICIENTS_AT_ONCE, stop))
-            rates, batches = _table(courses, steps)
-            for rate, batch in zip(rates, batches, strict=True):
-                begins = (first <= now) & ~averaging
-                averaging |= begins
-                if begins.any() and average.starts_at_iterate():
-                    history.begin_at_iterate(np.flatnonzero(begins))
-                if averaging.any():
-                    history.keep(np.where(averaging, kept, 1.0), np.where(averaging, weight, 0.0))
-                history.step(rate, batch, bool(averaging.any()))
-                now += 1
+            if average.starts_at_iterate() and (begins := first == now).any():
+                history.begin_at_iterate(np.flatnonzero(begins))
+            end = min(now + COEFFICIENTS_AT_ONCE, stop, *first[first > now])
+            averaging = first <= now
+            rates, batches = _table(courses, np.arange(now, end))
+            keeping = np.where(averaging, kept, 1.0), np.where(averaging, weight, 0.0)
+            if compiled:
+                _compiled(history, rates, batches, *keeping)
+            else:
+                _plain(history, rates, batches, *keeping, averaged=bool(averaging.any()))
+            now = end
         yield history.each()
+
+
+def _plain(
+    history: _History, rates: np.ndarray, batches: np.ndarray, kept: np.ndarray, weight: np.ndarray, *, averaged: bool
+) -> None:
+    """T steps with γ and B (T, S), which join averages with ρ and ω (S,)."""
+    for rate, batch in zip(rates, batches, strict=True):
+        if averaged:
+            history.keep(kept, weight)
+        history.step(rate, batch, averaged)
+
+
+def _compiled(history: _History, rates: np.ndarray, batches: np.ndarray, kept: np.ndarray, weight: np.ndarray) -> None:
+    """The same in one loop of JAX, in float64; tables are filled up, so that few shapes are compiled."""
+    import jax
+
+    missing = COEFFICIENTS_AT_ONCE - len(rates)
+    table = [np.pad(each, [(0, missing), (0, 0)], constant_values=1.0) for each in (rates, batches)]
+    noise = -1.0 if not isinstance(history, _MeanAndScatter) else history.noise_variance
+    modes = tuple(vars(history.modes).values())
+    state = history.products, history.cross, history.square
+    with jax.enable_x64(True):
+        loop = _loop(tuple(history.delays), noise < 0)
+        found = loop(state, (*table, kept, weight), modes, max(noise, 0.0), history.now, len(rates))
+        history.products, history.cross, history.square = (np.array(each) for each in found)
+    history.now += len(rates)
+
+
+@lru_cache
+def _loop(delays: tuple[tuple[int, float], ...], own_risk: bool) -> Any:
+    """The compiled loop; `own_risk`: noise is that of `_History`, else that of `_MeanAndScatter`."""
+    import jax
+    import jax.numpy as jnp
+
+    def run(begin: Any, table: Any, modes: Any, noise: Any, start: Any, count: Any) -> Any:
+        rates, batches, kept, weight = table
+        eigenvalue, multiplicity, _ = modes
+        k = begin[0].shape[0]
+        lags = jnp.arange(1, k)
+
+        def one(place: Any, state: Any) -> Any:
+            products, cross, square = state
+            now = start + place
+            x = rates[place][:, None] * eigenvalue
+            newest = products[now % k]
+            rho, omega = kept[:, None], weight[:, None]
+            square = rho**2 * square + 2 * rho * omega * cross[0] + omega**2 * newest[0]
+            cross = rho * cross + omega * newest
+            pull = sum(share * cross[j] for j, share in delays)
+            cross = jnp.concatenate([(cross[0] - x * pull)[None], cross[:-1]])
+            late: Any = sum(share * products[(now - j) % k, 0] for j, share in delays)
+            risk = late.sum(-1, keepdims=True)
+            if own_risk:
+                drive = late + multiplicity * (risk + jnp.array([0.0, 1.0])[:, None, None])
+            else:
+                drive = jnp.stack([0 * late[0], multiplicity * (risk[0] + noise)])
+            own = newest[0] - 2 * x * sum(share * newest[j] for j, share in delays)
+            own = own + x**2 * (late + drive / batches[place][:, None])
+            moved = newest[:-1]
+            for j, share in delays:
+                younger = jnp.maximum(now - j, now + 1 - lags) % k
+                moved = moved - share * x * products[younger, jnp.abs(lags - 1 - j)]
+            return products.at[(now + 1) % k].set(jnp.concatenate([own[None], moved])), cross, square
+
+        return jax.lax.fori_loop(0, count, one, begin)
+
+    return jax.jit(run)
 
 
 def _table(courses: Sequence[Course], steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
