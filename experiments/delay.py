@@ -152,7 +152,7 @@ def _critical(config: Config, rows: list[Row], seconds: float) -> Verdict:
     samples = max(config.num_samples)
     fits = {each: _power(rows, each) for each in config.num_samples}
     delays, losses = _losses(rows, samples)
-    listed = ", ".join(f"τ = {delay}: {loss:.3f}" for delay, loss in zip(delays, losses, strict=True))
+    listed = ", ".join(f"τ = {delay:g}: {loss:.3f}" for delay, loss in zip(delays, losses, strict=True))
     others = "".join(f"{fit.exponent:.3f} at D = {each:.0e}; " for each, fit in fits.items() if each < samples)
     fit = fits[samples]
     return Verdict(
@@ -197,7 +197,7 @@ def _risk(config: Config, rows: list[Row]) -> Verdict:
     return Verdict(
         "the least risk hardly feels a delay",
         f"R_opt over that of τ = 0 at D = {samples:.0e}, which small batches attain: "
-        f"{', '.join(f'τ = {delay}: {ratio:.4f}' for delay, ratio in ratios.items())}; holds within {CLOSE:.0%}",
+        f"{', '.join(f'τ = {delay:g}: {ratio:.4f}' for delay, ratio in ratios.items())}; holds within {CLOSE:.0%}",
         1.0,
         max(ratios.values()),
         (min(ratios.values()), max(ratios.values())),
@@ -230,7 +230,7 @@ def _half(rows: list[Row]) -> Verdict:
         return Verdict(claim, f"γ* halves within the grid at {len(halves)} τ only", -1.0, "", None, "inconclusive")
     fit = st.fit_power_law([2 * delay + 1.0 for delay in halves], list(halves.values()))
     low, high = fit.interval()
-    listed = ", ".join(f"τ = {delay}: B = {batch:.1f}" for delay, batch in halves.items())
+    listed = ", ".join(f"τ = {delay:g}: B = {batch:.1f}" for delay, batch in halves.items())
     return Verdict(
         claim,
         f"batch size from which on γ* is less than half of γ* at τ = 0: {listed}; power of 2τ + 1, by a line through "
@@ -249,7 +249,8 @@ def _unlate(rows: list[Row]) -> Verdict:
     beyond = [delay for delay, edge in edges.items() if delay and plain.learning_rate > edge]
     return Verdict(
         "control: γ* of gradients in time diverges when they are late",
-        f"γ* of τ = 0 at B = {plain.batch_size:g} is {plain.learning_rate:.3f}; τ whose edge it exceeds: {beyond}",
+        f"γ* of τ = 0 at B = {plain.batch_size:g} is {plain.learning_rate:.3f}; τ whose edge it exceeds: "
+        f"{', '.join(f'{delay:g}' for delay in beyond)}",
         "all τ > 0",
         f"{len(beyond)} of {len(edges) - 1}",
         None,
