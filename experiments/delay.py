@@ -181,7 +181,7 @@ def _one_more_step(rows: list[Row], samples: float) -> Verdict:
     return Verdict(
         "control: B* is not that of τ = 0 over 1 + τ",
         f"(1 + τ) B* over B* of τ = 0 at D = {samples:.0e}: at the largest τ sin(π/(2(2τ + 1))) (1 + τ) is "
-        f"{_limit(delays[-1]) / 2 * (1 + delays[-1]):.3f}, not 1; holds if it misses 1 by more than {CLOSE}",
+        f"{_limit(float(delays[-1])) / 2 * (1 + delays[-1]):.3f}, not 1; holds if it misses 1 by more than {CLOSE}",
         "not 1",
         float(products[-1]),
         (float(products.min()), float(products.max())),
