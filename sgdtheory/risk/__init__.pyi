@@ -8,6 +8,7 @@ from .exact import risk_parts as risk_parts
 from .fields import field_of as field_of
 from .final_risk import excess_risk as excess_risk
 from .last_iterate import iterate_moments as iterate_moments
+from .late_steps import mean_and_scatter as mean_and_scatter
 from .mean_path import mean_paths as mean_paths
 from .mean_path import mean_risk as mean_risk
 from .panels import backward_differences as backward_differences

@@ -16,6 +16,7 @@ from sgdtheory.risk.contour import CONTOUR_RESOLVED, LARGEST_REACH
 from sgdtheory.risk.crossing import constant_ends, cross
 from sgdtheory.risk.equivalent import equivalent_risk
 from sgdtheory.risk.exact import risk_parts
+from sgdtheory.risk.late_runs import is_late, late_parts
 from sgdtheory.risk.mean_field import ROUGH_TAIL, TAIL
 from sgdtheory.risk.moments import Ends, ends, returned_risk, start
 from sgdtheory.risk.resolution import FINE, ROUGH, Resolution, resolution_within
@@ -79,6 +80,8 @@ def run_risks(
     courses = [Course(algorithm, *setting, rounded=rounded) for setting in settings]
     if not algorithm.linear:
         return _equivalents(problem, courses, tolerance, estimate)
+    if is_late(algorithm):
+        return RunRisks(late_parts(problem, courses, tolerance), nothing, nothing > 0)
     found = RunRisks(np.empty((2, batch.size)), nothing, nothing > 0)
     resolution = resolution_within(tolerance)
     for places, by_steps in _convoys(problem, courses, resolution, compiled_from):

@@ -19,6 +19,7 @@ from sgdtheory.algorithms import (
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.engine import journey, setting_out, travel
 from sgdtheory.risk.equivalent import checked_for_risk, equivalent_risk
+from sgdtheory.risk.late_runs import is_late, late_path
 from sgdtheory.risk.moments import Ends, returned_risk
 from sgdtheory.risk.resolution import FINE, ROUGH, Resolution
 from sgdtheory.risk.risk import Risk
@@ -144,6 +145,8 @@ def _along(problem: AbstractProblem, course: Course, stops: np.ndarray) -> tuple
     if not course.algorithm.linear:
         seen = equivalent_risk(problem, [course], stops)
         return np.stack([seen.means, seen.variances], axis=1)[..., 0], seen.error[..., 0]
+    if is_late(course.algorithm):
+        return late_path(problem, course, stops), error
     found, approximated = _parts_along(problem, course, stops, FINE)
     if approximated:
         rougher, _ = _parts_along(problem, course, stops, ROUGH)

@@ -7,8 +7,10 @@ from numpy.typing import ArrayLike
 from scipy.optimize import elementwise
 
 from sgdtheory._common.arguments import checked_problem, whole_array
-from sgdtheory.algorithms import DEFAULT, SGD, Algorithm, LinearMethod, checked_algorithm
+from sgdtheory.algorithms import DEFAULT, SGD, Algorithm, DelayedSGD, LinearMethod, checked_algorithm
 from sgdtheory.problems import AbstractProblem, Modes
+from sgdtheory.risk.late_spectrum import gains as late_gains
+from sgdtheory.risk.late_spectrum import growth as late_growth
 from sgdtheory.risk.moments import Generators, generators
 from sgdtheory.risk.round_edge import (
     EDGE_RESOLVED,
@@ -158,10 +160,9 @@ def _least_inverses(problem: AbstractProblem, method: LinearMethod, rates: np.nd
     The root of `Σ_i G_i/(B − G_i) = 1`, `G_i = B g_i`, as g_i ∝ 1/B. Beyond the edge of a direction alone its G is
     below 0, and 1/2G goes on as 1/B does on its way to it.
     """
-    maps, modes = _maps(problem, method, np.ones(rates.size), rates)
-    gain = own_responses(maps)
+    gain, settles, modes = _gains(problem, method, rates)
     largest = gain.max(1)
-    stable = (radii(maps.propagator_decay) <= 1 + 1e-14) & (gain >= -ROUNDED_BELOW_0 * largest[:, None]).all(1)
+    stable = settles & (gain >= -ROUNDED_BELOW_0 * largest[:, None]).all(1)
     found = np.minimum(1 / (2 * np.where(gain < 0, gain, -np.inf)), 0.0).min(1)
     gain = np.maximum(gain[stable], 0.0)
     batch = (gain * (1 + modes.multiplicity)).max(1)  # with which one direction would be at its edge alone
@@ -176,6 +177,15 @@ def _least_inverses(problem: AbstractProblem, method: LinearMethod, rates: np.nd
     return found
 
 
+def _gains(problem: AbstractProblem, method: LinearMethod, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray, Modes]:
+    """(T, K) G_i, (T,) whether the mean comes to rest, and modes that resolve what decides about stability."""
+    if isinstance(method, DelayedSGD):
+        modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
+        return *late_gains(rates[:, None] * modes.eigenvalue, method), modes
+    maps, modes = _maps(problem, method, np.ones(rates.size), rates)
+    return own_responses(maps), radii(maps.propagator_decay) <= 1 + 1e-14, modes
+
+
 def _maps(
     problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rates: np.ndarray
 ) -> tuple[Generators, Modes]:
@@ -187,6 +197,10 @@ def _maps(
 
 def growths_beyond(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rate: np.ndarray) -> np.ndarray:
     """(N,) rates per step at which second moments grow with B and a constant γ, 0 where they do not."""
+    if isinstance(method, DelayedSGD):
+        modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
+        each = [late_growth(modes, method, *one) for one in zip(rate.tolist(), batch.tolist(), strict=True)]
+        return np.maximum(each, 0.0)
     batch = method.workers * batch
     if method.step_dependence == "period":
         return growths_of_rounds(problem, method, batch, rate)
