@@ -1,5 +1,5 @@
-from .finite_sample import Drivers as Drivers
 from .finite_sample import DrawnSample as DrawnSample
+from .finite_sample import Drivers as Drivers
 from .finite_sample import TrainingProblem as TrainingProblem
 from .finite_sample import drawn_sample as drawn_sample
 from .least_squares import LeastSquares as LeastSquares

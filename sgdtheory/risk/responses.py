@@ -113,9 +113,7 @@ def _augmented(course: Course, one: StepMatrices, weight: np.ndarray, low: float
     return found
 
 
-def _powered(
-    course: Course, one: StepMatrices, weight: np.ndarray, held: Held, low: float, steps: float
-) -> Held:
+def _powered(course: Course, one: StepMatrices, weight: np.ndarray, held: Held, low: float, steps: float) -> Held:
     """By squaring."""
     square = _augmented(course, one, weight, low)
     values = np.concatenate([held.state, held.total[:, None]], axis=1)[..., None]

@@ -9,16 +9,16 @@ m_j the training loss of node j, a_j at the start, n_j its eigenvalues and h_j w
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm, Course
-from sgdtheory.problems import Drivers, FiniteSampleProblem, TrainingProblem, drawn_sample
+from sgdtheory.problems import DrawnSample, Drivers, FiniteSampleProblem, TrainingProblem, drawn_sample
 from sgdtheory.risk.responses import responses
-
-LEAST_RISK = 1e-300
+from sgdtheory.risk.sample_moments import RowMoments, second_risks, takes_moments
 
 
 @lru_cache(maxsize=8)
@@ -31,6 +31,14 @@ def drivers_of(problem: FiniteSampleProblem) -> Drivers:
     if problem.seed is None:
         raise ValueError("seed must be given: the mean over samples is not known yet, got None")
     return drawn_sample(problem)
+
+
+@lru_cache(maxsize=8)
+def row_moments(problem: FiniteSampleProblem) -> RowMoments:
+    """Of the rows of a drawn sample."""
+    drivers = drivers_of(problem)
+    assert isinstance(drivers, DrawnSample), "means have no rows"
+    return RowMoments(drivers)
 
 
 def is_one_pass(problem: FiniteSampleProblem, course: Course) -> bool:
@@ -76,19 +84,56 @@ def sample_risks(
     checked_for_samples(problem, courses[0].algorithm)
     drivers = drivers_of(problem)
     training = TrainingProblem(drivers)
-    batch, rate, steps = settings_of(courses)
-    found = solve(training, courses[0].algorithm, training.batch(batch), rate, steps, rounded=False)
     response = np.concatenate(
-        [responses(each, drivers.weight, np.array([each.num_steps])).average for each in courses]
+        [responses(each, drivers.weight, each.num_steps * np.ones(1)).average for each in courses]
     )
-    parts = split(drivers, response, found.parts.sum(0))
-    return parts, np.where(np.isfinite(parts.sum(0)), np.maximum(found.error, drivers.relative_error), np.inf)
+    if all(takes_moments(drivers, each) for each in courses):
+        rows = row_moments(problem)
+        with np.errstate(all="ignore"):  # overflow is a result
+            total = np.array([second_risks(rows, each, each.num_steps * np.ones(1))[1, 0] for each in courses])
+        of_mean = rows.of_mean(response)
+        error = np.zeros(len(courses))
+    else:
+        batch, rate, steps = settings_of(courses)
+        found = solve(training, courses[0].algorithm, training.batch(batch), rate, steps, rounded=False)
+        total = found.parts.sum(0)
+        error = found.error
+        of_mean = response**2 @ (drivers.excess * drivers.seen)
+    parts = _parts(drivers.mean_risk(response), total - of_mean)
+    return parts, np.where(np.isfinite(parts.sum(0)), np.maximum(error, drivers.relative_error), np.inf)
 
 
-def split(drivers: Drivers, response: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """(2, S) risk of the mean path and of what scatters, from responses (S, J) and (S,) Σ h/(n w) m."""
-    with np.errstate(all="ignore"):
-        mean = drivers.mean_risk(response)
-        scattered = np.maximum(total - response**2 @ (drivers.excess * drivers.seen), 0.0)
-        parts = np.array([mean, scattered])
-        return np.where(np.isnan(parts) | ~np.isfinite(total), np.inf, parts)
+def sample_path(
+    problem: FiniteSampleProblem, course: Course, stops: np.ndarray, solve: Callable[..., tuple[np.ndarray, np.ndarray]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bias and variance of iterate and average at the stops, (2, 2, K), and their relative errors (2, K).
+
+    Args:
+        problem: a finite sample.
+        course: of a run.
+        stops: (K,) numbers of steps.
+        solve: the same of a plain problem.
+    """
+    checked_for_samples(problem, course.algorithm)
+    drivers = drivers_of(problem)
+    found = responses(course, drivers.weight, stops)
+    if takes_moments(drivers, course):
+        rows = row_moments(problem)
+        total = second_risks(rows, course, stops)
+        error = np.zeros(total.shape)
+        of_mean = [rows.of_mean(each) for each in found]
+    else:
+        training = TrainingProblem(drivers)
+        batch = float(training.batch(np.array(course.batch)))
+        parts, error = solve(training, replace(course, batch=batch, rounded=False), stops)
+        total = parts.sum(1)
+        of_mean = [each**2 @ (drivers.excess * drivers.seen) for each in found]
+    rows_of = zip(found, total, of_mean, strict=True)
+    parts = np.array([_parts(drivers.mean_risk(each), whole - mean) for each, whole, mean in rows_of])
+    return parts, np.maximum(error, drivers.relative_error)
+
+
+def _parts(mean: np.ndarray, scattered: np.ndarray) -> np.ndarray:
+    """(2, S); what is beyond the range of a float is inf."""
+    parts = np.array([mean, np.maximum(scattered, 0.0)])
+    return np.where(np.isfinite(mean + scattered), parts, np.inf)
