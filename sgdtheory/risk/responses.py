@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.algorithms import Course, StepMatrices, steps_of_shape
-from sgdtheory.risk.exact import one_minus_power
+from sgdtheory.risk.powers import one_minus_power
 from sgdtheory.risk.runs import MOST_STEPS
 
 NUMBERS_AT_ONCE = 200_000  # steps times eigenvalues that are multiplied up at once

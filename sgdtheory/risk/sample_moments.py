@@ -124,6 +124,14 @@ class RowMoments:
         first, second = self.weight[self.upper[0]], self.weight[self.upper[1]]
         return 1 - rate * (first + second) + rate**2 * (1 - 1 / batch) * first * second
 
+    def edge(self, batch: float) -> float:
+        """The largest γ with which no moment grows: `𝒯 = 1 − γL + γ²K` has no eigenvalue above 1 iff `γK ≼ L`."""
+        first, second = self.weight[self.upper[0]], self.weight[self.upper[1]]
+        root = np.sqrt(first + second)
+        steep = self.fourth / batch
+        steep[np.diag_indices_from(steep)] += (1 - 1 / batch) * first * second
+        return float(1 / np.linalg.eigvalsh(steep / root[:, None] / root)[-1])
+
 
 def second_risks(rows: RowMoments, course: Course, stops: np.ndarray) -> np.ndarray:
     """(2, K) `E (v − ŵ)ᵀ H (v − ŵ)` in the directions of Ĥ, v the iterate and what the average returns.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm, Course
-from sgdtheory.problems import DrawnSample, Drivers, FiniteSampleProblem, TrainingProblem, drawn_sample
+from sgdtheory.problems import AbstractProblem, DrawnSample, Drivers, FiniteSampleProblem, TrainingProblem, drawn_sample
 from sgdtheory.risk.responses import responses
 from sgdtheory.risk.sample_moments import RowMoments, second_risks, takes_moments
 
@@ -46,6 +46,12 @@ def is_one_pass(problem: FiniteSampleProblem, course: Course) -> bool:
     if problem.replacement or problem.seed is not None:
         return False
     return float(course.samples(np.array([course.num_steps]))[0]) <= problem.num_samples
+
+
+def as_one_pass(problem: AbstractProblem, samples: np.ndarray) -> AbstractProblem:
+    """The plain problem where so many samples make no second pass; the problem itself where they do."""
+    finite = isinstance(problem, FiniteSampleProblem) and problem.seed is None and not problem.replacement
+    return problem.problem if finite and samples.size and samples.max() <= problem.num_samples else problem
 
 
 def settings_of(courses: Sequence[Course]) -> np.ndarray:
@@ -131,6 +137,26 @@ def sample_path(
     rows_of = zip(found, total, of_mean, strict=True)
     parts = np.array([_parts(drivers.mean_risk(each), whole - mean) for each, whole, mean in rows_of])
     return parts, np.maximum(error, drivers.relative_error)
+
+
+def sample_edge(
+    problem: FiniteSampleProblem, algorithm: Algorithm, batch: np.ndarray, edge: Callable[..., np.ndarray]
+) -> np.ndarray:
+    """The largest γ with which second moments stay bounded on these rows, for B ≥ 1 of any shape.
+
+    Args:
+        problem: a finite sample.
+        algorithm: with constant steps.
+        batch: B.
+        edge: of a plain problem, as a function of problem, method and B.
+    """
+    checked_for_samples(problem, algorithm)
+    drivers = drivers_of(problem)
+    if takes_moments(drivers, Course(algorithm, 1.0, 1.0, 1.0)):
+        rows = row_moments(problem)
+        return np.array([rows.edge(size) for size in batch.flat]).reshape(batch.shape)
+    training = TrainingProblem(drivers)
+    return edge(training, algorithm.method, training.batch(batch))
 
 
 def _parts(mean: np.ndarray, scattered: np.ndarray) -> np.ndarray:

@@ -8,8 +8,9 @@ from scipy.optimize import elementwise
 
 from sgdtheory._common.arguments import checked_problem, whole_array
 from sgdtheory.algorithms import DEFAULT, SGD, Algorithm, LinearMethod, checked_algorithm
-from sgdtheory.problems import AbstractProblem, Modes
+from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, Modes
 from sgdtheory.risk.moments import Generators, generators
+from sgdtheory.risk.sample_risks import sample_edge
 from sgdtheory.risk.spectrum import displacement, growths, own_responses, radii, step_spectrum
 
 # below this a sum over directions is, to rounding, a polynomial in λ: what `problem.modes` is asked for
@@ -62,6 +63,8 @@ def max_stable_learning_rate(problem: AbstractProblem, *, batch_size: ArrayLike,
             "algorithm must have constant learning rate, batch size and coefficients to have a stability edge, got "
             f"{algorithm}; whether a schedule diverges its excess_risk says"
         )
+    if isinstance(problem, FiniteSampleProblem):
+        return sample_edge(problem, algorithm, batch, method_edge)[()]
     return method_edge(problem, algorithm.method, batch)[()]
 
 
