@@ -145,6 +145,10 @@ class FiniteSampleProblem(AbstractProblem):
         if not isinstance(self.replacement, bool):
             raise ValueError(f"replacement must be True or False, got {self.replacement!r}")
 
+    def drawn(self, seed: int) -> "FiniteSampleProblem":
+        """One sample."""
+        return replace(self, seed=seed)
+
     @property
     def noise_variance(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
         """σ² of the problem."""
