@@ -2,6 +2,7 @@ from .finite_sample import DrawnSample as DrawnSample
 from .finite_sample import Drivers as Drivers
 from .finite_sample import TrainingProblem as TrainingProblem
 from .finite_sample import drawn_sample as drawn_sample
+from .finite_sample import mean_of_samples as mean_of_samples
 from .least_squares import LeastSquares as LeastSquares
 from .modes import Modes as Modes
 from .modes import power_law_modes as power_law_modes

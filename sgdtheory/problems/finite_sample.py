@@ -14,12 +14,13 @@ import numpy as np
 
 from sgdtheory.problems.modes import Modes
 from sgdtheory.problems.problem import AbstractProblem, FiniteSampleProblem
+from sgdtheory.problems.sample_equivalent import AveragedDrivers, averaged_drivers
 
 LARGEST_DRAWN = 2048  # directions of a drawn sample: its eigenvectors take 10 s
 MOST_DRAWN = 1e9  # numbers in the rows of one: a minute
 CHUNK = 1 << 20  # numbers of rows that are held at once
 NEGLIGIBLE = 1e-13  # of the largest eigenvalue: smaller ones are rounding
-FEWEST_SAMPLES = 3  # of the diagonal theory
+FEWEST_SAMPLES = 3  # of the mean over samples
 
 
 class Drivers(ABC):
@@ -31,8 +32,8 @@ class Drivers(ABC):
         num_samples: N.
         weight: (J,) w_j > 0.
         count: (J,) how many eigenvalues each stands for: `tr g(Ĥ) = Σ count_j g(w_j)`, g(0) = 0.
-        test: (J,) `tr H g(Ĥ) = Σ test_j g(w_j)`.
         excess: (J,) `(w_0 − ŵ)ᵀ Ĥ g(Ĥ) (w_0 − ŵ) = Σ excess_j g(w_j)`: the training loss of w_0 above the least.
+        seen: (J,) risk for each unit of training loss that scatters in a node: `tr H g(Ĥ) = Σ seen_j count_j w_j g(w_j)`.
         least_loss: the least training loss.
         relative_error: of these numbers.
     """
@@ -40,19 +41,14 @@ class Drivers(ABC):
     num_samples: float
     weight: np.ndarray
     count: np.ndarray
-    test: np.ndarray
     excess: np.ndarray
+    seen: np.ndarray
     least_loss: float
     relative_error: float = 0.0
 
     @abstractmethod
     def mean_risk(self, response: np.ndarray) -> np.ndarray:
         """(…) risk of `ŵ + f(Ĥ)(w_0 − ŵ)`, for responses (…, J) f(w_j)."""
-
-    @property
-    def seen(self) -> np.ndarray:
-        """(J,) risk for each unit of training loss that a node holds."""
-        return self.test / (self.count * self.weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +66,11 @@ class TrainingProblem(AbstractProblem):
     def noise_variance(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The least training loss."""
         return self.drivers.least_loss
+
+    @property
+    def largest_eigenvalue(self) -> float:
+        """Of Ĥ."""
+        return float(self.drivers.weight.max())
 
     def batch(self, size: np.ndarray) -> np.ndarray:
         """Batch sizes that have the plain problem's noise."""
@@ -188,9 +189,14 @@ class DrawnSample(Drivers):
         return np.ones_like(self.weight)
 
     @cached_property
-    def test(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def test(self) -> np.ndarray:
         """v_jᵀ H v_j."""
         return self.scale**2 @ self.vectors**2
+
+    @property
+    def seen(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """`v_jᵀ H v_j / w_j`."""
+        return self.test / self.weight
 
     @property
     def excess(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -207,6 +213,72 @@ class DrawnSample(Drivers):
         """`|H^½(ŵ − w* + Σ_j f_j v_j v_jᵀ(w_0 − ŵ))|²`."""
         fixed, parts = self._shares
         return ((fixed + response @ parts.T) ** 2).sum(-1) + self.frozen
+
+
+@dataclass(frozen=True, eq=False)
+class MeanOfSamples(Drivers):
+    """Of all samples of N rows, by deterministic equivalents.
+
+    Every node is there twice, since its weights may have either sign and only what is linear in them means something:
+    once with what noise makes of it, which the risk sees as it sees noise, and once with the signal alone, of which
+    next to nothing scatters by itself, and that in directions that are known well: there risk and loss are the same.
+    """
+
+    nodes: AveragedDrivers
+
+    @property
+    def num_samples(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """N."""
+        return self.nodes.num_samples
+
+    @cached_property
+    def weight(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Nodes, twice."""
+        return np.tile(self.nodes.weight, 2)
+
+    @cached_property
+    def count(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """And nothing."""
+        return np.append(_not_0(self.nodes.count), np.zeros_like(self.nodes.count))
+
+    @cached_property
+    def excess(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Of label noise that ŵ has learnt, and of signal."""
+        noise = self.nodes.noise_variance / self.nodes.num_samples
+        return np.append(noise * self.nodes.count, self.nodes.learnt)
+
+    @cached_property
+    def seen(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """And 1."""
+        seen = _not_0(self.nodes.test) / (_not_0(self.nodes.count) * self.nodes.weight)
+        return np.append(seen, np.ones_like(seen))
+
+    @property
+    def least_loss(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """σ²(1 − rank/N)."""
+        return self.nodes.least_loss
+
+    def mean_risk(self, response: np.ndarray) -> np.ndarray:
+        """Risk of `ŵ + f(Ĥ)(w_0 − ŵ)`."""
+        return self.nodes.mean_risk(response[..., : self.nodes.weight.size])
+
+
+def _not_0(values: np.ndarray) -> np.ndarray:
+    return np.where(np.abs(values) < np.finfo(float).tiny, np.finfo(float).tiny, values)
+
+
+def mean_of_samples(problem: FiniteSampleProblem) -> MeanOfSamples:
+    """The mean over samples of a problem.
+
+    Raises:
+        ValueError: too few samples.
+    """
+    if problem.num_samples < FEWEST_SAMPLES:
+        raise ValueError(
+            f"num_samples must be at least {FEWEST_SAMPLES} for the mean over samples, got {problem.num_samples}; "
+            "give a seed for one sample"
+        )
+    return MeanOfSamples(averaged_drivers(problem.problem, problem.num_samples))
 
 
 def drawn_sample(problem: FiniteSampleProblem) -> DrawnSample:

@@ -109,7 +109,8 @@ def averaged_drivers(problem: AbstractProblem, num_samples: float, reach: float 
         least_loss=noise * max(0.0, 1 - resolvent.rank / num_samples),
         pairs=_pairs(resolvent, kappa, curve.steps * kappa / z, nodes.interpolation),
         cross=weights(kappa / z * level * resolvent.both(kappa, np.array([level]))[:, 0]) if apart else 0 * count,
-        fixed=resolvent.frozen + (level**2 * float(resolvent.both(np.array([level]), np.array([level]))[0, 0]) if apart else 0.0),
+        fixed=resolvent.frozen
+        + (level**2 * float(resolvent.both(np.array([level]), np.array([level]))[0, 0]) if apart else 0.0),
         noise_variance=noise,
     )
 
@@ -130,9 +131,7 @@ def _resolved(problem: AbstractProblem, num_samples: float, reach: float) -> tup
     return resolvent, Lens(-floor, 0.0, high, end)
 
 
-def _pairs(
-    resolvent: SampleResolvent, kappa: np.ndarray, steps: np.ndarray, interpolation: np.ndarray
-) -> np.ndarray:
+def _pairs(resolvent: SampleResolvent, kappa: np.ndarray, steps: np.ndarray, interpolation: np.ndarray) -> np.ndarray:
     """(J, J): of both halves of a contour with both halves, on the real nodes."""
     same = steps[:, None] * steps * resolvent.both(kappa, kappa)
     across = steps[:, None] * steps.conj() * resolvent.both(kappa, kappa.conj())

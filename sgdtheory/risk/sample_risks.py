@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm, Course
-from sgdtheory.problems import AbstractProblem, DrawnSample, Drivers, FiniteSampleProblem, TrainingProblem, drawn_sample
+from sgdtheory.problems import (
+    AbstractProblem,
+    DrawnSample,
+    Drivers,
+    FiniteSampleProblem,
+    TrainingProblem,
+    drawn_sample,
+    mean_of_samples,
+)
 from sgdtheory.risk.responses import responses
 from sgdtheory.risk.sample_moments import RowMoments, second_risks, takes_moments
 
@@ -28,9 +36,7 @@ def drivers_of(problem: FiniteSampleProblem) -> Drivers:
     Raises:
         ValueError: a sample too large to be drawn; no theory of this mean.
     """
-    if problem.seed is None:
-        raise ValueError("seed must be given: the mean over samples is not known yet, got None")
-    return drawn_sample(problem)
+    return mean_of_samples(problem) if problem.seed is None else drawn_sample(problem)
 
 
 @lru_cache(maxsize=8)
