@@ -74,7 +74,10 @@ def simulate_sample(
         for number, place in enumerate(places):
             course = Course(algorithm, float(batch[place]), float(rate[place]), float(steps[place]))
             streams = [np.random.default_rng([*words.tolist(), 1, int(replica)]) for replica in replicas]
-            order = [_order(stream, problem.num_samples, problem.replacement) for stream in streams]
+            epoch = problem.num_samples
+            if course.constant_batch and batch[place] <= epoch:  # rows that do not fill a batch are left out
+                epoch -= epoch % int(course.batches(np.zeros(1))[0])
+            order = [_order(stream, problem.num_samples, problem.replacement, epoch) for stream in streams]
             found = _run(rows, drawn[0], course, order, dtype)
             risks[:, *place, first : first + replicas.size] = found
             report((first / num_replicas) + block / num_replicas * (number + 1) / len(places))
@@ -91,8 +94,8 @@ def _rows(drawn: list[DrawnSample], own: bool, dtype: str) -> Rows:
     return Rows(*(jnp.asarray(each.astype(dtype)) for each in found))
 
 
-def _order(stream: np.random.Generator, size: int, replacement: bool) -> Callable[[int], np.ndarray]:
-    """A function that gives the next rows."""
+def _order(stream: np.random.Generator, size: int, replacement: bool, epoch: int) -> Callable[[int], np.ndarray]:
+    """A function that gives the next rows: of N, so many of each permutation."""
     if replacement:
         return lambda count: stream.integers(size, size=count)
     left = np.empty(0, dtype=int)
@@ -100,7 +103,7 @@ def _order(stream: np.random.Generator, size: int, replacement: bool) -> Callabl
     def following(count: int) -> np.ndarray:
         nonlocal left
         while left.size < count:
-            left = np.concatenate([left, stream.permutation(size)])
+            left = np.concatenate([left, stream.permutation(size)[:epoch]])
         here, left = left[:count], left[count:]
         return here
 
