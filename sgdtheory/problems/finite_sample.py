@@ -222,8 +222,7 @@ class MeanOfSamples(Drivers):
     """Of all samples of N rows, by deterministic equivalents.
 
     Every node is there twice, since its weights may have either sign and only what is linear in them means something:
-    once with what noise makes of it, which the risk sees as it sees noise, and once with the signal alone, of which
-    next to nothing scatters by itself, and that in directions that are known well: there risk and loss are the same.
+    once with what noise makes of it, and once with the signal alone.
     """
 
     nodes: AveragedDrivers
@@ -251,14 +250,12 @@ class MeanOfSamples(Drivers):
 
     @cached_property
     def seen(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """And 1."""
-        seen = _not_0(self.nodes.test) / (_not_0(self.nodes.count) * self.nodes.weight)
-        return np.append(seen, np.ones_like(seen))
+        """As noise scatters, and as single eigenvectors of Ĥ lie: `v_jᵀHv_j/w_j`, a smooth function of w."""
+        return np.append(_not_0(self.nodes.test) / (_not_0(self.nodes.count) * self.nodes.weight), self.nodes.seen)
 
     def relative_error_at(self, reach: float) -> float:
         """What was measured on drawn samples."""
-        known = getattr(self.nodes, "relative_error_at", None)
-        return float(known(reach)) if known else 0.0
+        return float(self.nodes.relative_error_at(reach))
 
     @property
     def least_loss(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
