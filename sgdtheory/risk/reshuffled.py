@@ -200,7 +200,7 @@ def epoch_memory(sample: Sample, batch: float, rate: float, length: int, own: fl
     memory = np.append(0.0, kernel)[:length]
     drive = memory - rate * weight[:, None] * _later(unread)
     pulls = _times(drive, _inverse(memory))
-    kept = np.abs(strength) > NEGLIGIBLE * np.abs(strength).max()
+    kept = np.abs(strength) >= NEGLIGIBLE * np.abs(strength).max()
     found = Memory(number, batch, rate, weight, count, own, mean, unread, waves.T[kept], strength[kept], pulls)
     heard = _leg(found, pulls)
     return found._replace(echo=_at_equal_times(found, heard, heard) / batch)
@@ -226,9 +226,7 @@ def left_of_a_step(
     return kernel
 
 
-def _responses(
-    weight: np.ndarray, rate: float, kernel: np.ndarray, own: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _responses(weight: np.ndarray, rate: float, kernel: np.ndarray, own: float) -> tuple[np.ndarray, np.ndarray]:
     """(J, T + 1) G and (J, T) F: `F = G + (k + own w G) * F`, `G(t + 1) = G(t) − γ w F(t)`."""
     length = kernel.size
     mean = np.ones((length + 1, weight.size))
@@ -243,9 +241,7 @@ def _responses(
 
 def epoch(memory: Memory, steps: int, *, averaged: bool = True) -> Epoch:
     """The first n steps of an epoch; without sums of iterates it takes a third of the time."""
-    cut = memory._replace(
-        unread=memory.unread[:, :steps], waves=memory.waves[:, :steps], echo=memory.echo[:, :steps]
-    )
+    cut = memory._replace(unread=memory.unread[:, :steps], waves=memory.waves[:, :steps], echo=memory.echo[:, :steps])
     end = _leg(cut, cut.unread)
     total = Leg(_summed(end.plain), _summed(end.waved))
     itself = _inverse(memory.own * cut.echo)
