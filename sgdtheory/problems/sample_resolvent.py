@@ -1,0 +1,170 @@
+"""Resolvents of the covariance of N samples: what the ridge z becomes, and where the sampled eigenvalues end.
+
+`Ĥ = XᵀX/N`, rows x ~ N(0, H). For N → ∞ at any d/N, and any complex z outside of −(the eigenvalues of Ĥ),
+
+    Ĥ(Ĥ + z)^{-1} ≈ H(H + κ)^{-1},   z = κ (1 − df₁(κ)/N),   df₁ = Σ_i λ_i/(λ_i + κ):
+
+samples act as a larger ridge κ (Marchenko & Pastur 1967; THEORY.md T42). At z = 0 it is κ_0 > 0 for d > N, the ridge
+that too few samples are; tails of infinitely many directions add to it.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import brentq
+
+from sgdtheory.problems.modes import Modes
+from sgdtheory.problems.problem import AbstractProblem
+
+REAL_STEPS = 100  # of Newton's method from above, which for this convex function never overshoots
+TURNS = 12  # from the positive ridges, where κ is real, to the arguments that are asked for
+TURN_STEPS = 4  # of Newton's method at each
+LAST_STEPS = 30
+FEW = 1024  # directions that are summed one by one
+CLOSE = 1e-13  # relative residual of κ
+
+
+class SampleResolvent:
+    """κ(z) of a problem's modes and N, and sums over directions at κ.
+
+    Args:
+        modes: of the problem, exact for functions with poles as near as −κ.
+        num_samples: N ≥ 1; inf is one pass, where κ = z.
+    """
+
+    def __init__(self, modes: Modes, num_samples: float) -> None:
+        positive = modes.eigenvalue > 0
+        self.eigenvalue = modes.eigenvalue[positive]
+        self.multiplicity = modes.multiplicity[positive]
+        self.signal = modes.signal[positive]
+        self.frozen = float(modes.signal[~positive].sum())
+        self.num_samples = float(num_samples)
+        self.trace = float(self.multiplicity @ self.eigenvalue)
+        self.squares = float(self.multiplicity @ self.eigenvalue**2)
+
+    def degrees(self, kappa: np.ndarray) -> np.ndarray:
+        """df₁ = `Σ λ_i/(λ_i + κ)`, of each κ."""
+        return self._shares(kappa) @ self.multiplicity
+
+    def second_degrees(self, kappa: np.ndarray) -> np.ndarray:
+        """df₂ = `Σ (λ_i/(λ_i + κ))²`, of each κ."""
+        return self._shares(kappa) ** 2 @ self.multiplicity
+
+    def learnt(self, kappa: np.ndarray) -> np.ndarray:
+        """`Σ s_i/(λ_i + κ)`, of each κ; directions without an eigenvalue are never learnt."""
+        return (1 / (self.eigenvalue + np.asarray(kappa)[..., None])) @ self.signal
+
+    def ridge(self, kappa: np.ndarray) -> np.ndarray:
+        """z of each κ."""
+        return kappa * (1 - self.degrees(kappa) / self.num_samples)
+
+    def slope(self, kappa: np.ndarray) -> np.ndarray:
+        """`dz/dκ = 1 − df₂(κ)/N`."""
+        return 1 - self.second_degrees(kappa) / self.num_samples
+
+    def kappa(self, z: np.ndarray) -> np.ndarray:
+        """(J,) κ of ridges z, complex and not on the negative axis: by Newton's method, turned from the positive axis.
+
+        Im z > 0 has Im κ > 0, and there is one such κ alone.
+        """
+        z = np.asarray(z, complex)
+        modulus = np.abs(z)
+        angle = np.angle(z)
+        kappa = self.real_kappa(modulus).astype(complex)
+        for turn in np.arange(1, TURNS + 1) / TURNS:
+            target = modulus * np.exp(1j * turn * angle)
+            for _ in range(TURN_STEPS):
+                kappa = self._nearer(kappa, target)
+        for _ in range(LAST_STEPS):
+            before = kappa
+            kappa = self._nearer(kappa, z)
+            if (np.abs(kappa - before) <= CLOSE * np.abs(kappa)).all():
+                break
+        return kappa
+
+    def real_kappa(self, z: np.ndarray) -> np.ndarray:
+        """(J,) κ of ridges z ≥ 0: `κ (1 − df₁/N)` is convex and reaches z below `z + tr H/N`.
+
+        At z = 0 it is κ_0 of d > N, otherwise 0 to the accuracy of Newton's method.
+        """
+        z = np.asarray(z, float)
+        kappa = z + self.trace / self.num_samples
+        for _ in range(REAL_STEPS):
+            before = kappa
+            kappa = kappa - (self.ridge(kappa) - z) / self.slope(kappa)
+            if (np.abs(kappa - before) <= CLOSE * kappa).all():
+                break
+        return kappa
+
+    def largest(self) -> float:
+        """Upper edge of the eigenvalues of Ĥ: w = −z at `κ = −u`, u > λ_1 with `Σ (λ_i/(u − λ_i))² = N`."""
+        if math.isinf(self.num_samples):
+            return float(self.eigenvalue.max())
+        first = float(self.eigenvalue.max())
+
+        def excess(log_distance: float) -> float:
+            ratio = self.eigenvalue / (first - self.eigenvalue + math.exp(log_distance))
+            return float(self.multiplicity @ ratio**2) / self.num_samples - 1
+
+        distance = _exp_of_root(excess, math.log(first) - 40, math.log(8 * self.trace))
+        return -float(self.ridge(np.array(-(first + distance))))
+
+    def edge(self) -> float:
+        """κ ≥ 0 with df₂ = N, where dz/dκ = 0 and −z is the lower edge of the eigenvalues of Ĥ: for d > N."""
+        if math.isinf(self.num_samples):
+            return 0.0
+
+        def excess(log_kappa: float) -> float:
+            return float(self.second_degrees(np.array(math.exp(log_kappa)))) - self.num_samples
+
+        low = math.log(float(self.eigenvalue.min())) - 2
+        if excess(low) <= 0:
+            return 0.0
+        return _exp_of_root(excess, low, math.log(self.trace) + 1)
+
+    def level(self) -> float:
+        """κ_0 = κ(0), the ridge that too few samples are; 0 for d ≤ N."""
+        return float(self.real_kappa(np.zeros(1))[0]) if self.edge() > 0 else 0.0
+
+    @property
+    def rank(self) -> float:
+        """min(N, d), of the directions with an eigenvalue."""
+        return self.num_samples if self.edge() > 0 else min(float(self.multiplicity.sum()), self.num_samples)
+
+    def smallest(self) -> float:
+        """Lower edge of the positive eigenvalues of Ĥ, for d < N a bound of it: `λ_d (1 − √(d/N))²`."""
+        edge = self.edge()
+        if edge > 0:
+            return -float(self.ridge(np.array(edge)))
+        ratio = min(float(self.multiplicity.sum()) / self.num_samples, 1.0)
+        return float(self.eigenvalue.min()) * (1 - math.sqrt(ratio)) ** 2
+
+    def both(self, kappa: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """`Σ_i s_i/((λ_i + κ)(λ_i + κ')) / (1 − Σ_i λ_i²/((λ_i + κ)(λ_i + κ'))/N)` of each pair: two resolvents."""
+        inverse = 1 / (self.eigenvalue + kappa[:, None])
+        beside = 1 / (self.eigenvalue + other[:, None])
+        degrees = (inverse * (self.multiplicity * self.eigenvalue**2 / self.num_samples)) @ beside.T
+        return (inverse * self.signal) @ beside.T / (1 - degrees)
+
+    def _shares(self, kappa: np.ndarray) -> np.ndarray:
+        return self.eigenvalue / (self.eigenvalue + np.asarray(kappa)[..., None])
+
+    def _nearer(self, kappa: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """One step of Newton's method."""
+        shares = self._shares(kappa)
+        ridge = kappa * (1 - shares @ self.multiplicity / self.num_samples)
+        slope = 1 - shares**2 @ self.multiplicity / self.num_samples
+        return kappa - (ridge - z) / slope
+
+
+def _exp_of_root(function: Callable[[float], float], low: float, high: float) -> float:
+    return math.exp(brentq(function, low, high, xtol=1e-13))  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+def listed_modes(problem: AbstractProblem, smallest: float) -> Modes:
+    """The directions themselves where they are few, otherwise modes for poles as near as −smallest."""
+    if problem.dim is not None and problem.dim <= FEW:
+        eigenvalues, signal = problem.directions()
+        return Modes(eigenvalues, np.ones_like(eigenvalues), signal)
+    return problem.modes(smallest)
