@@ -49,8 +49,8 @@ def simulate_data(
         risk = Σ over targets of (w̄ − ŵ)ᵀ H (w̄ − ŵ),    H = XᵀX/N,    ŵ the least-squares fit of these rows
 
     The population is the rows themselves: nothing about their law is assumed, which is what the exact theory is held
-    against here. For the risk on rows that are held out, see how far ŵ itself is off there; where the law of the rows is
-    known, `population` gives the risk under it instead, `(w̄ − w*)ᵀH(w̄ − w*)`.
+    against here. For the risk on rows that are held out, see how far ŵ itself is off there; where the law of the rows
+    is known, `population` gives the risk under it instead, `(w̄ − w*)ᵀH(w̄ − w*)`.
 
     Rows are drawn with replacement, or read in passes, `replacement=False`: every ⌊N/B⌋ steps in a new random order, of
     which rows that do not fill a batch are left out (a data loader with shuffle and drop_last).
@@ -102,8 +102,8 @@ def simulate_data(
     batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples)
     if not replacement and batch.max() > len(x):
         raise ValueError(
-            f"batch_size must be at most the {len(x)} rows of features where replacement is False, got {batch.max():g}; "
-            "give a smaller one, or replacement=True"
+            f"batch_size must be at most the {len(x)} rows of features where replacement is False, got "
+            f"{batch.max():g}; give a smaller one, or replacement=True"
         )
     words, regression = key_words(key), _regression(x, y)
     measured = None if population is None else _measured(x, y, regression, population)
