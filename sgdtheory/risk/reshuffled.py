@@ -1,25 +1,27 @@
 """Passes over N rows in a new random order each: mean and second moments of SGD, node by node (THEORY.md T42).
 
-A row that has not been read yet in this epoch pulls as hard as a fresh one, u_k; once read it is weaker by `κ(t − 1 − s)`,
-what is left after t − s − 1 steps of what its own step did. So the loss that a step meets is not the training loss, and
-what an epoch does to a node has a memory. With M = N/B, in generating functions in the number of steps,
+A row that has not been read yet in this epoch pulls as hard as a fresh one; after its turn, at s, what it pulls with is less
+by `κ(t − 1 − s)` of that. So the loss that a step meets is not the training loss, and what an epoch does to a
+node has a memory. With M = N/B and generating functions in the number of steps,
 
     k(z) = (z/M) Σ κ(r) z^r,    G_i = 1/(1 − z + zγw_i/(1 − k)),    F_i = G_i/(1 − k)
 
     k = (1/N) Σ_i w_i/(w_i + (1 − z)(1 − k)/(γz))
 
-G_i(t) is the mean of the training residual in node i over that before the epoch, and F_i that of rows not yet read. Which
-row is read when is noise of covariance `(M δ_st − 1) C(s, t)` in every node alike, C the second moments of rows not yet read:
+G_i(t) is the mean of the training residual in node i over that before the epoch, F_i that of rows not yet read. Which
+row is read when is noise of covariance `(M δ_st − 1) C(s, t)`, alike in all nodes, C the moments of rows not yet read:
 
-    C = (Φ + M T D)/(1 + T),    Φ(x, y) = Σ_i F_i(x) F_i(y) ℓ_i,    1/(1 + T) = 1 − xy Σ_ab (k_{a+b+1} − k_{a+b+2}) x^a y^b
+    C = (Φ + M T D)/(1 + T),    Φ(x, y) = Σ_i F_i(x) F_i(y) ℓ_i
+
+    1/(1 + T) = 1 − xy Σ_ab (k_{a+b+1} − k_{a+b+2}) x^a y^b
 
 with D = C(t, t) from a renewal equation, ℓ_i the training loss that node i holds before the epoch. Then
 
     ℓ_i ← G_i(n)² ℓ_i + (γ²w_i²/N) [F_i(x) F_i(y) (M D(xy) − C(x, y))]_{n−1, n−1}
 
-is exact for rows that are orthogonal and of one length, at B = N, and otherwise to leading order in the number of
+is exact for rows that are orthogonal and of one length, and at B = N, and otherwise to leading order in the number of
 directions; `own` adds what a Gaussian node has on top in its own noise (T2's `+ r_i`), which matters for the largest w.
-Without memory (k = 0), and D in the place of `D − C/M`, it is sampling with replacement.
+Without memory, k = 0, and with D in the place of `D − C/M`, it is sampling with replacement.
 """
 
 from typing import NamedTuple
@@ -29,6 +31,7 @@ from numpy.fft import irfft, rfft
 from scipy.linalg import hankel
 
 MOST_STEPS = 1024  # of an epoch: the cost grows like their square
+DIMENSIONS = 48  # of the space that the series of all nodes span; some 25 to rounding
 NEGLIGIBLE = 1e-10  # of the largest eigenvalue of the epoch's memory
 
 
@@ -112,8 +115,8 @@ class Epoch(NamedTuple):
 
 
 def epoch_steps(num_samples: float, batch: float) -> int:
-    """⌊N/B⌋: rows that do not fill a batch are left out of that epoch."""
-    return int(num_samples // batch)
+    """⌊N/B⌋: rows that do not fill a batch are left out of that epoch; 1 if B ≥ N."""
+    return max(int(num_samples // batch), 1)
 
 
 def reshuffled_passes(
@@ -129,20 +132,21 @@ def reshuffled_passes(
 
     Args:
         sample: N rows.
-        batch: B ≤ N.
+        batch: B; from N on the gradient is that of all rows.
         rate: γ, in units of 1/w.
         steps: n ≥ 1 each.
         averaged: whether averages are asked for; their loss is nan otherwise.
         own: weight of a node's own noise; 1 − 2/N, of Gaussian rows, if None.
 
     Raises:
-        ValueError: more than 1024 steps in an epoch, or none.
+        ValueError: more than 1024 steps in an epoch.
     """
     number = sample.num_samples
+    batch = min(batch, number)
     length = epoch_steps(number, batch)
-    if not 1 <= length <= MOST_STEPS:
+    if length > MOST_STEPS:
         raise ValueError(
-            f"batch_size must be between N/{MOST_STEPS} and N for reshuffled passes, N = {number:g}, got {batch:g}; "
+            f"batch_size must be at least N/{MOST_STEPS} for reshuffled passes, N = {number:g}, got {batch:g}; "
             "replacement=True takes any"
         )
     longest = min(length, max(steps))
@@ -200,7 +204,7 @@ def epoch_memory(sample: Sample, batch: float, rate: float, length: int, own: fl
     memory = np.append(0.0, kernel)[:length]
     drive = memory - rate * weight[:, None] * _later(unread)
     pulls = _times(drive, _inverse(memory))
-    kept = np.abs(strength) > NEGLIGIBLE * np.abs(strength).max()
+    kept = np.abs(strength) >= NEGLIGIBLE * np.abs(strength).max()
     found = Memory(number, batch, rate, weight, count, own, mean, unread, waves.T[kept], strength[kept], pulls)
     heard = _leg(found, pulls)
     return found._replace(echo=_at_equal_times(found, heard, heard) / batch)
@@ -282,7 +286,16 @@ class Leg(NamedTuple):
 
 
 def _leg(memory: Memory, plain: np.ndarray) -> Leg:
-    return Leg(plain, np.stack([_later(_times(plain, wave)) for wave in memory.waves]))
+    """Products with waves are taken in a basis of the series of all nodes."""
+    nodes, basis = _basis(plain)
+    return Leg(plain, np.stack([nodes @ _later(_times(basis, wave)) for wave in memory.waves]))
+
+
+def _basis(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(J, R) and (R, T) whose product they are, to rounding: from R mixtures of the nodes, which differ by w alone."""
+    mixtures = np.random.default_rng(0).standard_normal((DIMENSIONS, len(series))) @ series
+    basis = np.linalg.qr(mixtures.T)[0].T
+    return series @ basis.T, basis
 
 
 def _summed(series: np.ndarray) -> np.ndarray:
@@ -297,10 +310,11 @@ def _at_equal_times(memory: Memory, one: Leg, other: Leg) -> np.ndarray:
 
 def _pairs(memory: Memory, one: Leg, other: Leg) -> np.ndarray:
     """(J + 1, J + 1) coefficients of (xy)^{n−1} of `f_i(x) g_i(y) F_l(x) F_l(y)/(1 + T)`."""
-    unread = memory.unread[:, ::-1].T
-    found = (one.plain @ unread) * (other.plain @ unread)
+    nodes, basis = _basis(memory.unread)
+    back = basis[:, ::-1].T
+    found = (one.plain @ back @ nodes.T) * (other.plain @ back @ nodes.T)
     for strength, here, there in zip(memory.strength, one.waved, other.waved, strict=True):
-        found -= strength * (here @ unread) * (there @ unread)
+        found -= strength * (here @ back @ nodes.T) * (there @ back @ nodes.T)
     return found
 
 
