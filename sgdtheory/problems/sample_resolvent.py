@@ -14,12 +14,14 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq
 
-from sgdtheory.problems import Modes
+from sgdtheory.problems.modes import Modes
+from sgdtheory.problems.problem import AbstractProblem
 
 REAL_STEPS = 100  # of Newton's method from above, which for this convex function never overshoots
 TURNS = 12  # from the positive ridges, where κ is real, to the arguments that are asked for
 TURN_STEPS = 4  # of Newton's method at each
 LAST_STEPS = 30
+FEW = 1024  # directions that are summed one by one
 CLOSE = 1e-13  # relative residual of κ
 
 
@@ -108,6 +110,43 @@ class SampleResolvent:
         distance = _exp_of_root(excess, math.log(first) - 40, math.log(8 * self.trace))
         return -float(self.ridge(np.array(-(first + distance))))
 
+    def edge(self) -> float:
+        """κ ≥ 0 with df₂ = N, where dz/dκ = 0 and −z is the lower edge of the eigenvalues of Ĥ: for d > N."""
+        if math.isinf(self.num_samples):
+            return 0.0
+
+        def excess(log_kappa: float) -> float:
+            return float(self.second_degrees(np.array(math.exp(log_kappa)))) - self.num_samples
+
+        low = math.log(float(self.eigenvalue.min())) - 2
+        if excess(low) <= 0:
+            return 0.0
+        return _exp_of_root(excess, low, math.log(self.trace) + 1)
+
+    def level(self) -> float:
+        """κ_0 = κ(0), the ridge that too few samples are; 0 for d ≤ N."""
+        return float(self.real_kappa(np.zeros(1))[0]) if self.edge() > 0 else 0.0
+
+    @property
+    def rank(self) -> float:
+        """min(N, d), of the directions with an eigenvalue."""
+        return self.num_samples if self.edge() > 0 else min(float(self.multiplicity.sum()), self.num_samples)
+
+    def smallest(self) -> float:
+        """Lower edge of the positive eigenvalues of Ĥ, for d < N a bound of it: `λ_d (1 − √(d/N))²`."""
+        edge = self.edge()
+        if edge > 0:
+            return -float(self.ridge(np.array(edge)))
+        ratio = min(float(self.multiplicity.sum()) / self.num_samples, 1.0)
+        return float(self.eigenvalue.min()) * (1 - math.sqrt(ratio)) ** 2
+
+    def both(self, kappa: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """`Σ_i s_i/((λ_i + κ)(λ_i + κ')) / (1 − Σ_i λ_i²/((λ_i + κ)(λ_i + κ'))/N)` of each pair: two resolvents."""
+        inverse = 1 / (self.eigenvalue + kappa[:, None])
+        beside = 1 / (self.eigenvalue + other[:, None])
+        degrees = (inverse * (self.multiplicity * self.eigenvalue**2 / self.num_samples)) @ beside.T
+        return (inverse * self.signal) @ beside.T / (1 - degrees)
+
     def _shares(self, kappa: np.ndarray) -> np.ndarray:
         return self.eigenvalue / (self.eigenvalue + np.asarray(kappa)[..., None])
 
@@ -121,3 +160,11 @@ class SampleResolvent:
 
 def _exp_of_root(function: Callable[[float], float], low: float, high: float) -> float:
     return math.exp(brentq(function, low, high, xtol=1e-13))  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+def listed_modes(problem: AbstractProblem, smallest: float) -> Modes:
+    """The directions themselves where they are few, otherwise modes for poles as near as −smallest."""
+    if problem.dim is not None and problem.dim <= FEW:
+        eigenvalues, signal = problem.directions()
+        return Modes(eigenvalues, np.ones_like(eigenvalues), signal)
+    return problem.modes(smallest)

@@ -1,0 +1,139 @@
+"""Deterministic equivalents of SGD on N samples: what drives its risk, in the mean over samples (THEORY.md T42).
+
+Everything that steps on fixed rows need is a spectral sum over the eigenvalues w of `Ĥ = XᵀX/N`. The mean of such a
+sum over samples is an integral around them of its transform, in closed form through the ridge κ(z), or of a transform
+in two ridges where H stands between two functions of Ĥ.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sgdtheory.problems.problem import AbstractProblem
+from sgdtheory.problems.sample_contour import Lens, contour, real_nodes
+from sgdtheory.problems.sample_resolvent import SampleResolvent, listed_modes
+
+MARGIN = 0.05  # of the ends of the spectrum, that the lens reaches beyond
+SMALLEST = 1e-15  # of the largest eigenvalue: what is smaller is never learnt, but by runs that are told
+BELOW = 0.3  # of the least sampled eigenvalue: where the lens begins if that is not 0
+NEAREST = 1e-3  # of `floor`: κ on the contour
+RESOLVED = 8.0  # times nearer to 0 than κ: below, modes may be a polynomial's
+
+
+@dataclass(frozen=True)
+class AveragedDrivers:
+    """Spectral sums of N samples in the mean over samples, as sums over J real nodes.
+
+    The weights are those of an interpolatory rule, of both signs where eigenvalues lie in narrow bumps between nodes:
+    sums are right to some 1e-9, single terms mean nothing. `δ = w_0 − w*`.
+
+    Attributes:
+        num_samples: N.
+        weight: (J,) nodes w > 0.
+        count: (J,) of `tr g(Ĥ)`, g(0) = 0.
+        test: (J,) of `tr H g(Ĥ)`, g(0) = 0.
+        learnt: (J,) of `δᵀ Ĥ g(Ĥ) δ`.
+        excess: (J,) of `(w_0 − ŵ)ᵀ Ĥ g(Ĥ) (w_0 − ŵ)`, ŵ the least-squares fit next to w_0.
+        least_loss: `σ² (1 − rank/N)`, the loss of ŵ on the samples.
+        pairs: (J, J) b, `cross` (J,) a and `fixed` c of `δᵀ f(Ĥ) H f(Ĥ) δ = c + 2 aᵀf + fᵀ b f`, f(0) = 1.
+        noise_variance: σ².
+    """
+
+    num_samples: float
+    weight: np.ndarray
+    count: np.ndarray
+    test: np.ndarray
+    learnt: np.ndarray
+    excess: np.ndarray
+    least_loss: float
+    pairs: np.ndarray
+    cross: np.ndarray
+    fixed: float
+    noise_variance: float
+
+    def signal_risk(self, response: np.ndarray) -> np.ndarray:
+        """`δᵀ f(Ĥ) H f(Ĥ) δ`, of responses f (…, J) at the nodes."""
+        squares = np.einsum("...j,...j->...", response @ self.pairs, response)
+        return self.fixed + 2 * response @ self.cross + squares
+
+    def noise_risk(self, response: np.ndarray) -> np.ndarray:
+        """`tr[H (1 − f(Ĥ))² Ĥ^{-1}] σ²/N`, of responses f (…, J) at the nodes."""
+        share = self.noise_variance / self.num_samples
+        return share * ((1 - response) ** 2 @ (self.test / self.weight))
+
+    def mean_risk(self, response: np.ndarray) -> np.ndarray:
+        """Excess risk of the mean over batches, of responses f (…, J) at the nodes: `1 − f` is what has been learnt."""
+        return self.signal_risk(response) + self.noise_risk(response)
+
+
+def averaged_drivers(problem: AbstractProblem, num_samples: float, reach: float = math.inf) -> AveragedDrivers:
+    """The drivers of N samples, with κ(z) of T42 and `S(κ) = Σ s_i/(λ_i + κ)`.
+
+    The transforms `Σ_j a_j/(w_j + z)` of what stands in front of g are `df₁(κ)` for Ĥ, `(κ/z) df₁(κ)` less its pole at
+    0 for H, and S(κ) for `δᵀ Ĥ · δ`; that of the pairs `(v_jᵀδ) v_jᵀHv_k (v_kᵀδ)` is
+
+        (κ₁κ₂/(z₁z₂)) Σ_i s_i/((λ_i + κ₁)(λ_i + κ₂)) / (1 − Σ_i λ_i²/((λ_i + κ₁)(λ_i + κ₂))/N),
+
+    to relative order 1/(N − df₂).
+
+    Args:
+        problem: of any size.
+        num_samples: N ≥ 1; inf is the limit, where Ĥ = H.
+        reach: Σγ of the longest run: fewer nodes.
+    """
+    resolvent, lens = _resolved(problem, float(num_samples), reach)
+    curve = contour(lens)
+    nodes = real_nodes(lens, curve.v)
+    z = -curve.w
+    kappa = resolvent.kappa(z)
+    degrees = resolvent.degrees(kappa)
+    level = resolvent.level()
+
+    def weights(transform: np.ndarray) -> np.ndarray:
+        return -2 * (curve.steps * transform @ nodes.interpolation).real
+
+    train = weights(degrees)
+    learnt = weights(resolvent.learnt(kappa))
+    count = train / nodes.w
+    pole = level * num_samples if level else 0.0
+    apart = lens.begin == 0  # from the pole at 0, which is then not within the contour
+    noise = problem.noise_variance
+    return AveragedDrivers(
+        num_samples=float(num_samples),
+        weight=nodes.w,
+        count=count,
+        test=weights((kappa * degrees - pole) / z),
+        learnt=learnt,
+        excess=learnt + noise / num_samples * count,
+        least_loss=noise * max(0.0, 1 - resolvent.rank / num_samples),
+        pairs=_pairs(resolvent, kappa, curve.steps * kappa / z, nodes.interpolation),
+        cross=weights(kappa / z * level * resolvent.both(kappa, np.array([level]))[:, 0]) if apart else 0 * count,
+        fixed=resolvent.frozen + (level**2 * float(resolvent.both(np.array([level]), np.array([level]))[0, 0]) if apart else 0.0),
+        noise_variance=noise,
+    )
+
+
+def _resolved(problem: AbstractProblem, num_samples: float, reach: float) -> tuple[SampleResolvent, Lens]:
+    """The problem's modes as finely as needed, and the lens around its sampled eigenvalues."""
+    smallest = problem.largest_eigenvalue / RESOLVED
+    resolvent = SampleResolvent(listed_modes(problem, smallest), num_samples)
+    high = resolvent.largest()
+    floor = max(SMALLEST * high, min(1 / reach, high) if reach > 0 else high)
+    while smallest * RESOLVED > (finest := max(resolvent.edge(), NEAREST * floor)):
+        smallest = finest / RESOLVED
+        resolvent = SampleResolvent(listed_modes(problem, smallest), num_samples)
+    low = resolvent.smallest()
+    end = (1 + MARGIN) * high
+    if BELOW * low > floor:
+        return resolvent, Lens(0.0, BELOW * low, high, end)
+    return resolvent, Lens(-floor, 0.0, high, end)
+
+
+def _pairs(
+    resolvent: SampleResolvent, kappa: np.ndarray, steps: np.ndarray, interpolation: np.ndarray
+) -> np.ndarray:
+    """(J, J): of both halves of a contour with both halves, on the real nodes."""
+    same = steps[:, None] * steps * resolvent.both(kappa, kappa)
+    across = steps[:, None] * steps.conj() * resolvent.both(kappa, kappa.conj())
+    return 2 * (interpolation.T @ (same @ interpolation + across @ interpolation.conj())).real
