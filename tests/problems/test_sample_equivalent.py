@@ -9,7 +9,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory.problems import sample_equivalent
 from sgdtheory.problems.sample_equivalent import averaged_drivers
-from sgdtheory.problems.sample_resolvent import SampleResolvent, listed_modes
+from sgdtheory.problems.sample_resolvent import SampleResolvent
 
 Z = 3.9  # false alarms of two sides: 1e-4
 INFINITE = st.PowerLaw(2.0, 1.8)
@@ -23,7 +23,7 @@ SMALL = st.LeastSquares([1.0, 0.7, 0.2, 0.05], [0.5, 2.0, 0.3, 0.4], noise_varia
 @pytest.mark.parametrize("z", [1e-9, 0.3, -0.2 + 0.05j, -1e-5 + 2.6e-6j, 0.01j])
 def test_the_ridge_of_a_power_law_to_fifty_digits(num_samples, z):
     """`Σ_i i^−2/(i^−2 + κ) = π coth(π/√κ)/(2√κ) − ½`: what z is at the κ found, and that it is the one above the axis."""
-    resolvent = SampleResolvent(listed_modes(INFINITE, 1e-13), num_samples)
+    resolvent = SampleResolvent(INFINITE.modes(1e-13), num_samples)
     kappa = complex(resolvent.kappa(np.array([z]))[0])
     with mpmath.workdps(50):
         root = mpmath.sqrt(mpmath.mpc(kappa))
@@ -252,12 +252,14 @@ def test_laws_that_leave_something_out_are_refused(monkeypatch):
     both = SampleResolvent.both
 
     def alone(self, kappa, other):
-        infinite = SampleResolvent(listed_modes(problem, 1e-9), math.inf)
+        infinite = SampleResolvent(problem.modes(1e-9), math.inf)
         return both(infinite, kappa, other)
 
     with monkeypatch.context() as patch:
         patch.setattr(SampleResolvent, "both", alone)
         assert scores(problem, num_samples)[0].max() > 2 * Z
     with monkeypatch.context() as patch:
-        patch.setattr(sample_equivalent, "SampleResolvent", lambda modes, count: SampleResolvent(modes, math.inf))
+        patch.setattr(
+            sample_equivalent, "SampleResolvent", lambda modes, _, resolved: SampleResolvent(modes, math.inf, resolved)
+        )
         assert (scores(problem, num_samples).max(1)[[0, 1, 3, 5]] > 2 * Z).all()
