@@ -17,8 +17,11 @@ from sgdtheory.problems.sample_contour import Lens, contour, real_nodes
 from sgdtheory.problems.sample_resolvent import SampleResolvent, thinned
 
 MARGIN = 0.05  # of the ends of the spectrum, that the lens reaches beyond
+ERROR = 2.0  # times 1/N_eff
+LEAST_RIDGE = 1e-3  # of the smallest node: with less, N_eff is the same
 SMALLEST = 1e-15  # of the largest eigenvalue: what is smaller is never learnt, but by runs that are told
 BELOW = 0.3  # of the least sampled eigenvalue: where the lens begins if that is not 0
+SMOOTH = 0.1  # angle at which `seen` does not tell one bump of eigenvalues from the next
 NEAREST = 1e-3  # of `floor`: κ on the contour
 LEAST = 0.5  # of the κ at the lower edge: κ on the contour
 STEP = 1e-3  # by which the modes are made finer
@@ -39,6 +42,7 @@ class AveragedDrivers:
         test: (J,) of `tr H g(Ĥ)`, g(0) = 0.
         learnt: (J,) of `δᵀ Ĥ g(Ĥ) δ`.
         excess: (J,) of `(w_0 − ŵ)ᵀ Ĥ g(Ĥ) (w_0 − ŵ)`, ŵ the least-squares fit next to w_0.
+        seen: (J,) `v_jᵀHv_j/w_j ≈ |κ(−w)|²/w²` (Ledoit & Péché 2011): risk for each unit of training loss.
         least_loss: `σ² (1 − rank/N)`, the loss of ŵ on the samples.
         pairs: (J, J) b, `cross` (J,) a and `fixed` c of `δᵀ f(Ĥ) H f(Ĥ) δ = c + 2 aᵀf + fᵀ b f`, f(0) = 1.
         noise_variance: σ².
@@ -50,6 +54,7 @@ class AveragedDrivers:
     test: np.ndarray
     learnt: np.ndarray
     excess: np.ndarray
+    seen: np.ndarray
     least_loss: float
     pairs: np.ndarray
     cross: np.ndarray
@@ -69,6 +74,20 @@ class AveragedDrivers:
     def mean_risk(self, response: np.ndarray) -> np.ndarray:
         """Excess risk of the mean over batches, of responses f (…, J) at the nodes: `1 − f` is what has been learnt."""
         return self.signal_risk(response) + self.noise_risk(response)
+
+    def effective_samples(self, reach: float) -> float:
+        """`N_eff = N − df₂(κ)` at the ridge z = 1/Σγ, which a run of reach Σγ is like: `N dz/dκ`, κ = z/r(z).
+
+        `r = 1 − df₁/N = 1 − (1/N) Σ_j n_j w_j/(w_j + z)` and `dκ/dz = (r − z dr/dz)/r²`.
+        """
+        z = max(1 / reach, LEAST_RIDGE * float(self.weight.min()))
+        share = self.weight / (self.weight + z)
+        ratio = 1 - float(self.count @ share) / self.num_samples
+        return self.num_samples * ratio**2 / (ratio - float(self.count @ (share * (1 - share))) / self.num_samples)
+
+    def relative_error_at(self, reach: float) -> float:
+        """What sums of N samples are right to, at most 1: c/N_eff, by measurement (THEORY.md T42)."""
+        return min(ERROR / max(self.effective_samples(reach), 1e-300), 1.0)
 
 
 def averaged_drivers(problem: AbstractProblem, num_samples: float, reach: float = math.inf) -> AveragedDrivers:
@@ -118,6 +137,7 @@ def averaged_drivers(problem: AbstractProblem, num_samples: float, reach: float 
         test=unit * weights((kappa * degrees - pole) / z),
         learnt=learnt,
         excess=learnt + noise / num_samples * count,
+        seen=np.abs(resolvent.kappa(-nodes.w * np.exp(-1j * SMOOTH)) / nodes.w) ** 2,
         least_loss=0.0 if rank >= num_samples else noise * (1 - rank / num_samples),
         pairs=_pairs(resolvent, kappa, curve.steps * kappa / z, nodes.interpolation),
         cross=cross,

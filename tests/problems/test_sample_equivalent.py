@@ -22,7 +22,7 @@ SMALL = st.LeastSquares([1.0, 0.7, 0.2, 0.05], [0.5, 2.0, 0.3, 0.4], noise_varia
 @pytest.mark.parametrize("num_samples", [1, 30, 1e6])
 @pytest.mark.parametrize("z", [1e-9, 0.3, -0.2 + 0.05j, -1e-5 + 2.6e-6j, 0.01j])
 def test_the_ridge_of_a_power_law_to_fifty_digits(num_samples, z):
-    """`Σ_i i^−2/(i^−2 + κ) = π coth(π/√κ)/(2√κ) − ½`: what z is at the κ found, and that it is the one above the axis."""
+    """`Σ_i i^−2/(i^−2 + κ) = π coth(π/√κ)/(2√κ) − ½`: the z of the κ found, which is the one above the axis."""
     resolvent = SampleResolvent(INFINITE.modes(1e-13), num_samples)
     kappa = complex(resolvent.kappa(np.array([z]))[0])
     with mpmath.workdps(50):
@@ -57,7 +57,7 @@ def word(eigenvalues, delta, powers, num_samples, planar=False):
     k = len(powers) + 1
     total = 0.0
     for pairs in pairings(list(range(2 * k))):
-        partner = {a: b for a, b in pairs} | {b: a for a, b in pairs}
+        partner = dict(pairs) | {b: a for a, b in pairs}
         group = list(range(k))
         for a, b in pairs:
             one, other = group[a // 2], group[b // 2]
@@ -150,7 +150,7 @@ def test_ridge_regression(num_samples, z):
     assert drivers.noise_risk(response) == pytest.approx(0.7 * noise, rel=1e-8)
 
 
-@pytest.mark.parametrize("dim, num_samples", [(30, 60), (30, 20), (100, 1)])
+@pytest.mark.parametrize(("dim", "num_samples"), [(30, 60), (30, 20), (100, 1)])
 def test_equal_eigenvalues_to_the_end(dim, num_samples):
     """Least squares by Marchenko & Pastur: σ² d/(N − d); (1 − N/d) of the signal and σ² N/(d − N)."""
     problem = st.LeastSquares(np.full(dim, 2.0), np.full(dim, 1 / dim), 0.5)
@@ -241,7 +241,7 @@ def scores(problem, num_samples, rate=0.3, seeds=100):
     return np.maximum(np.abs(error) - left_out, 0) / (sample.std(0, ddof=1) / math.sqrt(seeds))
 
 
-@pytest.mark.parametrize("problem, num_samples", CASES)
+@pytest.mark.parametrize(("problem", "num_samples"), CASES)
 def test_means_of_drawn_samples(problem, num_samples):
     assert scores(problem, num_samples).max() < Z
 
