@@ -17,11 +17,12 @@ from sgdtheory.problems.sample_contour import Lens, contour, real_nodes
 from sgdtheory.problems.sample_resolvent import SampleResolvent, thinned
 
 MARGIN = 0.05  # of the ends of the spectrum, that the lens reaches beyond
-ERROR = 2.0  # times 1/N_eff
+LONGER = 1.02  # of two runs whose risks give a slope
+TINY = 1e-300
 LEAST_RIDGE = 1e-3  # of the smallest node: with less, N_eff is the same
 SMALLEST = 1e-15  # of the largest eigenvalue: what is smaller is never learnt, but by runs that are told
 BELOW = 0.3  # of the least sampled eigenvalue: where the lens begins if that is not 0
-SMOOTH = 0.1  # angle at which `seen` does not tell one bump of eigenvalues from the next
+SMOOTH = 0.2  # angle at which `seen` does not tell one bump of eigenvalues from the next, as the nodes do not
 NEAREST = 1e-3  # of `floor`: κ on the contour
 LEAST = 0.5  # of the κ at the lower edge: κ on the contour
 STEP = 1e-3  # by which the modes are made finer
@@ -86,8 +87,17 @@ class AveragedDrivers:
         return self.num_samples * ratio**2 / (ratio - float(self.count @ (share * (1 - share))) / self.num_samples)
 
     def relative_error_at(self, reach: float) -> float:
-        """What sums of N samples are right to, at most 1: c/N_eff, by measurement (THEORY.md T42)."""
-        return min(ERROR / max(self.effective_samples(reach), 1e-300), 1.0)
+        """What the risk of the mean path after Σγ = reach is right to, by measurement (THEORY.md T42).
+
+        `(1 + β(β + 1))/N_eff` of the signal's part, which falls like reach^−β, and 1/N_eff of the noise's.
+        """
+        reaches = np.array([reach, LONGER * reach])
+        response = np.exp(-np.multiply.outer(reaches, self.weight))
+        signal = np.maximum(self.signal_risk(response), TINY)
+        noise = float(self.noise_risk(response)[0])
+        slope = max(float(np.log(signal[0] / signal[1])), 0.0) / math.log(LONGER)
+        shares = (signal[0] * (1 + slope * (slope + 1)) + noise) / (signal[0] + noise)
+        return float(shares / self.effective_samples(reach))
 
 
 def averaged_drivers(problem: AbstractProblem, num_samples: float, reach: float = math.inf) -> AveragedDrivers:

@@ -1,6 +1,7 @@
 """Deterministic equivalents of N samples (T42): against Wick's theorem, closed forms, 50 digits and drawn samples."""
 
 import math
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -263,3 +264,98 @@ def test_laws_that_leave_something_out_are_refused(monkeypatch):
             sample_equivalent, "SampleResolvent", lambda modes, _, resolved: SampleResolvent(modes, math.inf, resolved)
         )
         assert (scores(problem, num_samples).max(1)[[0, 1, 3, 5]] > 2 * Z).all()
+
+
+# --- what else is known of them ---
+
+
+@pytest.mark.parametrize(("dim", "num_samples"), [(40, 90), (40, 40), (60, 20)])
+def test_effective_samples(dim, num_samples):
+    """N − df₂ at the ridge 1/reach."""
+    problem = st.PowerLaw(1.4, 2.0, dim=dim)
+    for reach in (1.0, 1e2, 1e4):
+        drivers = averaged_drivers(problem, num_samples, reach)
+        noise = ridge_risk(problem, num_samples, 1 / reach)[1]
+        expected = num_samples / (1 + noise)  # df₂/N = noise/(1 + noise)
+        assert drivers.effective_samples(reach) == pytest.approx(expected, rel=1e-8)
+
+
+def test_a_directions_loss_in_risk():
+    """`Σ_j (v_jᵀδ)² v_jᵀHv_j F(w_j)` of what gradient noise of a direction makes of itself; 1 for many samples."""
+    problem, num_samples, rate = st.PowerLaw(1.2, 1.3, dim=100), 20, 0.1
+    eigenvalues, signal = problem.directions()
+    steps = np.array([[1], [5], [20]])
+
+    def own(w):
+        return ((1 - rate * w) ** 2 + (rate * w) ** 2) ** steps - (1 - rate * w) ** (2 * steps)
+
+    rng = np.random.default_rng(5)
+    found = []
+    for _ in range(200):
+        rows = rng.standard_normal((num_samples, 100)) * np.sqrt(eigenvalues)
+        w, vectors = np.linalg.eigh(rows.T @ rows / num_samples)
+        turned = vectors.T @ (np.sqrt(signal / eigenvalues) * rng.choice([-1, 1], 100))
+        found.append(own(np.maximum(w, 0.0)) @ (turned**2 * (eigenvalues @ vectors**2)))
+    drivers = averaged_drivers(problem, num_samples)
+    expected = np.mean(found, 0)
+    np.testing.assert_allclose(own(drivers.weight) @ (drivers.learnt * drivers.seen), expected, rtol=0.25)
+    assert (own(drivers.weight) @ drivers.learnt > 1.35 * expected).all()  # as if samples showed every direction
+    np.testing.assert_allclose(averaged_drivers(SMALL, 1e9).seen, 1.0, rtol=1e-6)
+
+
+def test_units_and_directions_without_an_eigenvalue():
+    """H in other units is γ in others; signal that no direction explains is label noise."""
+    plain = averaged_drivers(SMALL, 20)
+    scaled = averaged_drivers(st.LeastSquares(1e200 * SMALL.eigenvalues, SMALL.signal, 0.8), 20)
+    response = np.exp(-3 * plain.weight)
+    np.testing.assert_allclose(scaled.weight, 1e200 * plain.weight, rtol=1e-10)
+    assert scaled.mean_risk(response) == pytest.approx(plain.mean_risk(response), rel=1e-9)
+    mute = averaged_drivers(st.LeastSquares([*SMALL.eigenvalues, 0.0], [*SMALL.signal, 0.3], 0.5), 20)
+    assert mute.mean_risk(response) == pytest.approx(plain.mean_risk(response) + 0.3, rel=1e-9)
+    assert mute.least_loss == pytest.approx(plain.least_loss, rel=1e-12)
+
+
+@pytest.mark.parametrize(("capacity", "source"), [(1.5, 2.0), (3.0, 2.0)])
+def test_best_stopping_of_passes(capacity, source):
+    """`R ∝ N^−(1 − 1/b)` after Σγ ∝ N^{a/b}, more than a pass for a > b: fitted on N = 1e4 and 1e5."""
+    risks = []
+    reaches = []
+    for num_samples in (1e4, 1e5):
+        reach = num_samples ** (capacity / source)
+        tried = reach * np.geomspace(0.05, 5, 200)
+        drivers = averaged_drivers(st.PowerLaw(capacity, source), num_samples, 5 * reach)
+        risk = drivers.mean_risk(np.exp(-np.multiply.outer(tried, drivers.weight)))
+        assert 0 < risk.argmin() < tried.size - 1
+        risks.append(risk.min())
+        reaches.append(tried[risk.argmin()])
+    assert math.log10(risks[1] / risks[0]) == pytest.approx(1 / source - 1, abs=0.01)
+    assert math.log10(reaches[1] / reaches[0]) == pytest.approx(capacity / source, abs=0.03)
+
+
+def random_setting(rng):
+    dim = int(np.exp(rng.uniform(np.log(5), np.log(120))))
+    num_samples = int(np.exp(rng.uniform(np.log(3), np.log(300))))
+    if rng.random() < 0.6:
+        return st.PowerLaw(rng.uniform(1.05, 2.5), rng.uniform(1.05, 3.5), dim=dim), num_samples
+    eigenvalues = 10.0 ** -(rng.uniform(0, 2) * rng.random(dim))
+    return st.LeastSquares(eigenvalues, rng.random(dim)), num_samples
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(25))
+def test_the_error_that_is_stated(seed):
+    """Signal and noise, of means of 400 drawn samples, where N_eff > 2."""
+    problem, num_samples = random_setting(np.random.default_rng([20, seed]))
+    drivers = averaged_drivers(problem, num_samples)
+    rate = 0.4 / drivers.weight.max()
+    steps = np.array([1, 10, 100, 1000])
+    sample = drawn(problem, num_samples, rate, steps, 400)[:, :2]
+    signal, noise = predicted(problem, num_samples, rate, steps)[:2]
+    mean = sample.mean(0)
+    scatter = Z * sample.std(0, ddof=1) / 20
+    for k, reach in enumerate(rate * steps):
+        if drivers.effective_samples(reach) > 2 and mean[0, k] > 1e-8 * mean[0, 0]:
+            total = replace(drivers, noise_variance=1.0)
+            for variance, value in ((1.0, signal + noise), (1e-12, signal)):
+                error = abs(mean[0, k] + variance * mean[1, k] - value[k]) - scatter[0, k] - variance * scatter[1, k]
+                assert error <= 1.1 * replace(total, noise_variance=variance).relative_error_at(reach) * value[k]
