@@ -85,7 +85,7 @@ def real_nodes(lens: Lens, points: np.ndarray) -> RealNodes:
     half = (last - first) / count / 2
     unit, weights = legendre.leggauss(POINTS)
     middles = first + half * (2 * np.arange(count) + 1)
-    panel = np.clip(((points.real - first) / (2 * half)).astype(int), 0, count - 1)
+    panel = np.clip(((np.real(points) - first) / (2 * half)).astype(int), 0, count - 1)
     degrees = np.arange(POINTS)
     to_coefficients = (degrees + 0.5)[:, None] * (legendre.legvander(unit, POINTS - 1) * weights[:, None]).T
     values = legendre.legvander((points - middles[panel]) / half, POINTS - 1) @ to_coefficients

@@ -11,6 +11,7 @@ import sgdtheory as st
 from sgdtheory.problems import sample_equivalent
 from sgdtheory.problems.sample_equivalent import averaged_drivers
 from sgdtheory.problems.sample_resolvent import SampleResolvent
+from tests.marks import slow
 
 Z = 3.9  # false alarms of two sides: 1e-4
 INFINITE = st.PowerLaw(2.0, 1.8)
@@ -139,7 +140,7 @@ def ridge_risk(problem, num_samples, z):
     return (kappa / (eigenvalues + kappa)) ** 2 @ signal / rest, share.sum() / num_samples / rest
 
 
-@pytest.mark.parametrize("z", [1e-4, 1e-2, 1.0])
+@pytest.mark.parametrize("z", [1e-4, 1.0])
 @pytest.mark.parametrize("num_samples", [1, 20, 100, 150, 5000])
 def test_ridge_regression(num_samples, z):
     """Any analytic function of Ĥ will do: z/(Ĥ + z), whose risk is known in closed form."""
@@ -315,14 +316,14 @@ def test_units_and_directions_without_an_eigenvalue():
     assert mute.least_loss == pytest.approx(plain.least_loss, rel=1e-12)
 
 
-@pytest.mark.parametrize(("capacity", "source"), [(1.5, 2.0), (3.0, 2.0)])
+@pytest.mark.parametrize(("capacity", "source"), [slow(1.5, 2.0), (3.0, 2.0)])
 def test_best_stopping_of_passes(capacity, source):
-    """`R ∝ N^−(1 − 1/b)` after Σγ ∝ N^{a/b}, more than a pass for a > b: fitted on N = 1e4 and 1e5."""
+    """`R ∝ N^−(1 − 1/b)` after Σγ ∝ N^{a/b}, more than a pass for a > b: fitted on N = 1e3 and 1e4."""
     risks = []
     reaches = []
-    for num_samples in (1e4, 1e5):
+    for num_samples in (1e3, 1e4):
         reach = num_samples ** (capacity / source)
-        tried = reach * np.geomspace(0.05, 5, 200)
+        tried = reach * np.geomspace(0.05, 5, 120)
         drivers = averaged_drivers(st.PowerLaw(capacity, source), num_samples, 5 * reach)
         risk = drivers.mean_risk(np.exp(-np.multiply.outer(tried, drivers.weight)))
         assert 0 < risk.argmin() < tried.size - 1
