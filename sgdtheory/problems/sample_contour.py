@@ -6,6 +6,7 @@ a path does at w ~ 1/(γt) has the same width in v for every t.
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ ANGLE = 0.25  # of the contour: interpolants grow with it, its points become few
 DIGITS = 30.0  # of e, that the contour is right to
 POINTS = 16  # of a panel
 WIDTH = 1.0  # of a panel in v, at most
+GROWTH = (2 * ANGLE / WIDTH + math.hypot(1, 2 * ANGLE / WIDTH)) ** POINTS  # of the last degree, to the contour
 
 
 class Lens(NamedTuple):
@@ -83,14 +85,27 @@ def real_nodes(lens: Lens, points: np.ndarray) -> RealNodes:
     last = lens.v(lens.high)
     count = math.ceil((last - first) / WIDTH)
     half = (last - first) / count / 2
-    unit, weights = legendre.leggauss(POINTS)
+    unit, _ = legendre.leggauss(POINTS)
     middles = first + half * (2 * np.arange(count) + 1)
     panel = np.clip(((np.real(points) - first) / (2 * half)).astype(int), 0, count - 1)
     degrees = np.arange(POINTS)
-    to_coefficients = (degrees + 0.5)[:, None] * (legendre.legvander(unit, POINTS - 1) * weights[:, None]).T
-    values = legendre.legvander((points - middles[panel]) / half, POINTS - 1) @ to_coefficients
+    values = legendre.legvander((points - middles[panel]) / half, POINTS - 1) @ _to_coefficients()
     places = panel[:, None] * POINTS + degrees
     rows = np.repeat(np.arange(points.size), POINTS)
     shape = points.size, count * POINTS
     interpolation = sparse.csr_array((values.ravel(), (rows, places.ravel())), shape=shape)
     return RealNodes(lens.w((middles[:, None] + half * unit).ravel()), interpolation)
+
+
+def interpolation_error(values: np.ndarray) -> np.ndarray:
+    """(…) by how much interpolants of values (…, J) at real nodes may be off at the contour, from the last degrees."""
+    panels = values.reshape(*values.shape[:-1], -1, POINTS)
+    return GROWTH * np.abs(panels @ _to_coefficients()[-2:].T).max((-2, -1))
+
+
+@lru_cache
+def _to_coefficients() -> np.ndarray:
+    """(POINTS, POINTS): from values at Gauss–Legendre nodes to coefficients of Legendre polynomials."""
+    unit, weights = legendre.leggauss(POINTS)
+    basis = legendre.legvander(unit, POINTS - 1) * weights[:, None]
+    return (np.arange(POINTS) + 0.5)[:, None] * basis.T

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from sgdtheory.problems.modes import Modes
 from sgdtheory.problems.problem import AbstractProblem
-from sgdtheory.problems.sample_contour import Lens, contour, real_nodes
+from sgdtheory.problems.sample_contour import Lens, contour, interpolation_error, real_nodes
 from sgdtheory.problems.sample_resolvent import SampleResolvent, thinned
 
 MARGIN = 0.05  # of the ends of the spectrum, that the lens reaches beyond
@@ -46,7 +46,8 @@ class AveragedDrivers:
         seen: (J,) `v_jᵀHv_j/w_j ≈ |κ(−w)|²/w²` (Ledoit & Péché 2011): risk for each unit of training loss.
         least_loss: `σ² (1 − rank/N)`, the loss of ŵ on the samples.
         pairs: (J, J) b, `cross` (J,) a and `fixed` c of `δᵀ f(Ĥ) H f(Ĥ) δ = c + 2 aᵀf + fᵀ b f`, f(0) = 1.
-        noise_variance: σ².
+        noise_variance: σ², and the signal of directions without an eigenvalue.
+        whole: Σ s_i, what the signal's risk begins with.
     """
 
     num_samples: float
@@ -61,6 +62,7 @@ class AveragedDrivers:
     cross: np.ndarray
     fixed: float
     noise_variance: float
+    whole: float
 
     def signal_risk(self, response: np.ndarray) -> np.ndarray:
         """`δᵀ f(Ĥ) H f(Ĥ) δ`, of responses f (…, J) at the nodes."""
@@ -75,6 +77,13 @@ class AveragedDrivers:
     def mean_risk(self, response: np.ndarray) -> np.ndarray:
         """Excess risk of the mean over batches, of responses f (…, J) at the nodes: `1 − f` is what has been learnt."""
         return self.signal_risk(response) + self.noise_risk(response)
+
+    def interpolation_error(self, response: np.ndarray) -> np.ndarray:
+        """(…) relative error of `mean_risk` from responses (…, J) that turn within a panel, as momentum's may."""
+        off = interpolation_error(response)
+        risk = np.maximum(self.mean_risk(response), TINY)
+        share = off * np.sqrt(self.whole / risk)
+        return 2 * share + share**2
 
     def effective_samples(self, reach: float) -> float:
         """`N_eff = N − df₂(κ)` at the ridge z = 1/Σγ, which a run of reach Σγ is like: `N dz/dκ`, κ = z/r(z).
@@ -153,6 +162,7 @@ def averaged_drivers(problem: AbstractProblem, num_samples: float, reach: float 
         cross=cross,
         fixed=fixed + spectrum.frozen,
         noise_variance=noise,
+        whole=problem.initial_risk,
     )
 
 
