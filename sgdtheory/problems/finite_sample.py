@@ -33,9 +33,8 @@ class Drivers(ABC):
         weight: (J,) w_j > 0.
         count: (J,) how many eigenvalues each stands for: `tr g(Ĥ) = Σ count_j g(w_j)`, g(0) = 0.
         excess: (J,) `(w_0 − ŵ)ᵀ Ĥ g(Ĥ) (w_0 − ŵ) = Σ excess_j g(w_j)`: the training loss of w_0 above the least.
-        seen: (J,) risk for each unit of training loss that scatters in a node: `tr H g(Ĥ) = Σ seen_j count_j w_j g(w_j)`.
+        seen: (J,) risk for each unit of loss that scatters in a node: `tr H g(Ĥ) = Σ seen_j count_j w_j g(w_j)`.
         least_loss: the least training loss.
-        relative_error: of these numbers.
     """
 
     num_samples: float
@@ -44,7 +43,10 @@ class Drivers(ABC):
     excess: np.ndarray
     seen: np.ndarray
     least_loss: float
-    relative_error: float = 0.0
+
+    def relative_error_at(self, reach: float) -> float:
+        """Of risks after steps whose γ add up to `reach`."""
+        return 0.0
 
     @abstractmethod
     def mean_risk(self, response: np.ndarray) -> np.ndarray:
@@ -220,8 +222,7 @@ class MeanOfSamples(Drivers):
     """Of all samples of N rows, by deterministic equivalents.
 
     Every node is there twice, since its weights may have either sign and only what is linear in them means something:
-    once with what noise makes of it, which the risk sees as it sees noise, and once with the signal alone, of which
-    next to nothing scatters by itself, and that in directions that are known well: there risk and loss are the same.
+    once with what noise makes of it, and once with the signal alone.
     """
 
     nodes: AveragedDrivers
@@ -249,9 +250,12 @@ class MeanOfSamples(Drivers):
 
     @cached_property
     def seen(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """And 1."""
-        seen = _not_0(self.nodes.test) / (_not_0(self.nodes.count) * self.nodes.weight)
-        return np.append(seen, np.ones_like(seen))
+        """As noise scatters, and as single eigenvectors of Ĥ lie: `v_jᵀHv_j/w_j`, a smooth function of w."""
+        return np.append(_not_0(self.nodes.test) / (_not_0(self.nodes.count) * self.nodes.weight), self.nodes.seen)
+
+    def relative_error_at(self, reach: float) -> float:
+        """What was measured on drawn samples."""
+        return float(self.nodes.relative_error_at(reach))
 
     @property
     def least_loss(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]

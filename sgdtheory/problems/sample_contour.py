@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import legendre
+from scipy import sparse
 
 ANGLE = 0.25  # of the contour: interpolants grow with it, its points become fewer
 DIGITS = 30.0  # of e, that the contour is right to
@@ -53,11 +54,11 @@ class RealNodes(NamedTuple):
 
     Attributes:
         w: (J,) eigenvalues.
-        interpolation: (C, J) values at the points of a contour of what is known at the nodes, and analytic.
+        interpolation: (C, J) sparse, values at the points of a contour of what is known at the nodes, and analytic.
     """
 
     w: np.ndarray
-    interpolation: np.ndarray
+    interpolation: sparse.csr_array
 
 
 def contour(lens: Lens) -> Contour:
@@ -88,6 +89,8 @@ def real_nodes(lens: Lens, points: np.ndarray) -> RealNodes:
     degrees = np.arange(POINTS)
     to_coefficients = (degrees + 0.5)[:, None] * (legendre.legvander(unit, POINTS - 1) * weights[:, None]).T
     values = legendre.legvander((points - middles[panel]) / half, POINTS - 1) @ to_coefficients
-    interpolation = np.zeros((points.size, count * POINTS), complex)
-    np.put_along_axis(interpolation, panel[:, None] * POINTS + degrees, values, axis=1)
+    places = panel[:, None] * POINTS + degrees
+    rows = np.repeat(np.arange(points.size), POINTS)
+    shape = points.size, count * POINTS
+    interpolation = sparse.csr_array((values.ravel(), (rows, places.ravel())), shape=shape)
     return RealNodes(lens.w((middles[:, None] + half * unit).ravel()), interpolation)

@@ -9,15 +9,23 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
+from sgdtheory.problems.modes import Modes
 from sgdtheory.problems.problem import AbstractProblem
 from sgdtheory.problems.sample_contour import Lens, contour, real_nodes
-from sgdtheory.problems.sample_resolvent import SampleResolvent, listed_modes
+from sgdtheory.problems.sample_resolvent import SampleResolvent, thinned
 
 MARGIN = 0.05  # of the ends of the spectrum, that the lens reaches beyond
+LONGER = 1.02  # of two runs whose risks give a slope
+TINY = 1e-300
+LEAST_RIDGE = 1e-3  # of the smallest node: with less, N_eff is the same
 SMALLEST = 1e-15  # of the largest eigenvalue: what is smaller is never learnt, but by runs that are told
 BELOW = 0.3  # of the least sampled eigenvalue: where the lens begins if that is not 0
+SMOOTH = 0.2  # angle at which `seen` does not tell one bump of eigenvalues from the next, as the nodes do not
 NEAREST = 1e-3  # of `floor`: κ on the contour
+LEAST = 0.5  # of the κ at the lower edge: κ on the contour
+STEP = 1e-3  # by which the modes are made finer
 RESOLVED = 8.0  # times nearer to 0 than κ: below, modes may be a polynomial's
 
 
@@ -35,6 +43,7 @@ class AveragedDrivers:
         test: (J,) of `tr H g(Ĥ)`, g(0) = 0.
         learnt: (J,) of `δᵀ Ĥ g(Ĥ) δ`.
         excess: (J,) of `(w_0 − ŵ)ᵀ Ĥ g(Ĥ) (w_0 − ŵ)`, ŵ the least-squares fit next to w_0.
+        seen: (J,) `v_jᵀHv_j/w_j ≈ |κ(−w)|²/w²` (Ledoit & Péché 2011): risk for each unit of training loss.
         least_loss: `σ² (1 − rank/N)`, the loss of ŵ on the samples.
         pairs: (J, J) b, `cross` (J,) a and `fixed` c of `δᵀ f(Ĥ) H f(Ĥ) δ = c + 2 aᵀf + fᵀ b f`, f(0) = 1.
         noise_variance: σ².
@@ -46,6 +55,7 @@ class AveragedDrivers:
     test: np.ndarray
     learnt: np.ndarray
     excess: np.ndarray
+    seen: np.ndarray
     least_loss: float
     pairs: np.ndarray
     cross: np.ndarray
@@ -66,6 +76,29 @@ class AveragedDrivers:
         """Excess risk of the mean over batches, of responses f (…, J) at the nodes: `1 − f` is what has been learnt."""
         return self.signal_risk(response) + self.noise_risk(response)
 
+    def effective_samples(self, reach: float) -> float:
+        """`N_eff = N − df₂(κ)` at the ridge z = 1/Σγ, which a run of reach Σγ is like: `N dz/dκ`, κ = z/r(z).
+
+        `r = 1 − df₁/N = 1 − (1/N) Σ_j n_j w_j/(w_j + z)` and `dκ/dz = (r − z dr/dz)/r²`.
+        """
+        z = max(1 / reach, LEAST_RIDGE * float(self.weight.min()))
+        share = self.weight / (self.weight + z)
+        ratio = 1 - float(self.count @ share) / self.num_samples
+        return self.num_samples * ratio**2 / (ratio - float(self.count @ (share * (1 - share))) / self.num_samples)
+
+    def relative_error_at(self, reach: float) -> float:
+        """What the risk of the mean path after Σγ = reach is right to, by measurement (THEORY.md T42).
+
+        `(1 + β(β + 1))/N_eff` of the signal's part, which falls like reach^−β, and 1/N_eff of the noise's.
+        """
+        reaches = np.array([reach, LONGER * reach])
+        response = np.exp(-np.multiply.outer(reaches, self.weight))
+        signal = np.maximum(self.signal_risk(response), TINY)
+        noise = float(self.noise_risk(response)[0])
+        slope = max(float(np.log(signal[0] / signal[1])), 0.0) / math.log(LONGER)
+        shares = (signal[0] * (1 + slope * (slope + 1)) + noise) / (signal[0] + noise)
+        return float(shares / self.effective_samples(reach))
+
 
 def averaged_drivers(problem: AbstractProblem, num_samples: float, reach: float = math.inf) -> AveragedDrivers:
     """The drivers of N samples, with κ(z) of T42 and `S(κ) = Σ s_i/(λ_i + κ)`.
@@ -82,57 +115,91 @@ def averaged_drivers(problem: AbstractProblem, num_samples: float, reach: float 
         num_samples: N ≥ 1; inf is the limit, where Ĥ = H.
         reach: Σγ of the longest run: fewer nodes.
     """
-    resolvent, lens = _resolved(problem, float(num_samples), reach)
+    spectrum = _Spectrum(problem)
+    unit = spectrum.unit
+    resolvent, lens = _resolved(spectrum, float(num_samples), reach * unit)
     curve = contour(lens)
     nodes = real_nodes(lens, curve.v)
     z = -curve.w
     kappa = resolvent.kappa(z)
     degrees = resolvent.degrees(kappa)
-    level = resolvent.level()
+    apart = lens.begin == 0  # from the pole at 0, which is then not within the contour
+    level = resolvent.level() if apart else 0.0
+    pole = level * num_samples if level else 0.0
 
     def weights(transform: np.ndarray) -> np.ndarray:
-        return -2 * (curve.steps * transform @ nodes.interpolation).real
+        return -2 * (nodes.interpolation.T @ (curve.steps * transform)).real
 
-    train = weights(degrees)
     learnt = weights(resolvent.learnt(kappa))
-    count = train / nodes.w
-    pole = level * num_samples if level else 0.0
-    apart = lens.begin == 0  # from the pole at 0, which is then not within the contour
-    noise = problem.noise_variance
+    count = weights(degrees) / nodes.w
+    cross = np.zeros_like(count)
+    fixed = 0.0
+    if level:
+        lowest = np.array([level])
+        cross = weights(kappa / z * level * resolvent.both(kappa, lowest)[:, 0])
+        fixed = level**2 * float(resolvent.both(lowest, lowest)[0, 0])
+    noise = problem.noise_variance + spectrum.frozen
+    rank = num_samples if spectrum.rank is None else min(spectrum.rank, num_samples)
     return AveragedDrivers(
         num_samples=float(num_samples),
-        weight=nodes.w,
+        weight=unit * nodes.w,
         count=count,
-        test=weights((kappa * degrees - pole) / z),
+        test=unit * weights((kappa * degrees - pole) / z),
         learnt=learnt,
         excess=learnt + noise / num_samples * count,
-        least_loss=noise * max(0.0, 1 - resolvent.rank / num_samples),
+        seen=np.abs(resolvent.kappa(-nodes.w * np.exp(-1j * SMOOTH)) / nodes.w) ** 2,
+        least_loss=0.0 if rank >= num_samples else noise * (1 - rank / num_samples),
         pairs=_pairs(resolvent, kappa, curve.steps * kappa / z, nodes.interpolation),
-        cross=weights(kappa / z * level * resolvent.both(kappa, np.array([level]))[:, 0]) if apart else 0 * count,
-        fixed=resolvent.frozen
-        + (level**2 * float(resolvent.both(np.array([level]), np.array([level]))[0, 0]) if apart else 0.0),
+        cross=cross,
+        fixed=fixed + spectrum.frozen,
         noise_variance=noise,
     )
 
 
-def _resolved(problem: AbstractProblem, num_samples: float, reach: float) -> tuple[SampleResolvent, Lens]:
-    """The problem's modes as finely as needed, and the lens around its sampled eigenvalues."""
-    smallest = problem.largest_eigenvalue / RESOLVED
-    resolvent = SampleResolvent(listed_modes(problem, smallest), num_samples)
+class _Spectrum:
+    """A problem's modes in units of λ_1. Directions without an eigenvalue hold their risk, and are noise to the others.
+
+    Attributes:
+        unit: λ_1.
+        frozen: signal of directions without an eigenvalue.
+        rank: how many have one; None for infinitely many.
+    """
+
+    def __init__(self, problem: AbstractProblem) -> None:
+        self.problem = problem
+        self.unit = problem.largest_eigenvalue
+        modes = problem.modes(self.unit)
+        none = modes.eigenvalue == 0
+        self.frozen = float(modes.signal[none].sum())
+        self.rank = None if problem.dim is None else problem.dim - int(none.sum())
+
+    def modes(self, smallest: float) -> Modes:
+        """Of the positive eigenvalues, for poles as near as −smallest."""
+        modes = self.problem.modes(self.unit * smallest)
+        some = modes.eigenvalue > 0
+        return Modes(modes.eigenvalue[some] / self.unit, modes.multiplicity[some], modes.signal[some])
+
+
+def _resolved(spectrum: _Spectrum, num_samples: float, reach: float) -> tuple[SampleResolvent, Lens]:
+    """The spectrum's modes as finely as needed, and the lens around the sampled eigenvalues."""
+    smallest = 1.0
+    resolvent = SampleResolvent(spectrum.modes(smallest / RESOLVED), num_samples, smallest)
     high = resolvent.largest()
-    floor = max(SMALLEST * high, min(1 / reach, high) if reach > 0 else high)
-    while smallest * RESOLVED > (finest := max(resolvent.edge(), NEAREST * floor)):
-        smallest = finest / RESOLVED
-        resolvent = SampleResolvent(listed_modes(problem, smallest), num_samples)
-    low = resolvent.smallest()
     end = (1 + MARGIN) * high
-    if BELOW * low > floor:
-        return resolvent, Lens(0.0, BELOW * low, high, end)
-    return resolvent, Lens(-floor, 0.0, high, end)
+    floor = max(SMALLEST * high, min(1 / reach, high) if reach > 0 else high)
+    while smallest > (finest := max(LEAST * resolvent.edge(), NEAREST * floor)):
+        smallest = max(STEP * smallest, finest)
+        resolvent = SampleResolvent(spectrum.modes(smallest / RESOLVED), num_samples, smallest)
+    low = resolvent.smallest()
+    lens = Lens(0.0, BELOW * low, high, end) if BELOW * low > floor else Lens(-floor, 0.0, high, end)
+    return SampleResolvent(thinned(resolvent.modes), num_samples, smallest), lens
 
 
-def _pairs(resolvent: SampleResolvent, kappa: np.ndarray, steps: np.ndarray, interpolation: np.ndarray) -> np.ndarray:
+def _pairs(
+    resolvent: SampleResolvent, kappa: np.ndarray, steps: np.ndarray, interpolation: sparse.csr_array
+) -> np.ndarray:
     """(J, J): of both halves of a contour with both halves, on the real nodes."""
-    same = steps[:, None] * steps * resolvent.both(kappa, kappa)
-    across = steps[:, None] * steps.conj() * resolvent.both(kappa, kappa.conj())
-    return 2 * (interpolation.T @ (same @ interpolation + across @ interpolation.conj())).real
+    to_nodes = interpolation.T.tocsr()
+    same = to_nodes @ (steps[:, None] * steps * resolvent.both(kappa, kappa))
+    across = to_nodes @ (steps[:, None] * steps.conj() * resolvent.both(kappa, kappa.conj()))
+    return 2 * (to_nodes @ same.T + to_nodes.conj() @ across.T).real

@@ -15,33 +15,36 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sgdtheory.problems.modes import Modes
-from sgdtheory.problems.problem import AbstractProblem
 
 REAL_STEPS = 100  # of Newton's method from above, which for this convex function never overshoots
 TURNS = 12  # from the positive ridges, where κ is real, to the arguments that are asked for
 TURN_STEPS = 4  # of Newton's method at each
 LAST_STEPS = 30
-FEW = 1024  # directions that are summed one by one
+LEAST = 0.1  # of the smallest eigenvalue: where all directions have been learnt
 CLOSE = 1e-13  # relative residual of κ
+MANY = 400  # modes, above which neighbours are summed
+BIN = 0.25  # of their width
+BIN_NODES = 16
+AROUND = 0.05  # of the ends, as the contour
 
 
 class SampleResolvent:
     """κ(z) of a problem's modes and N, and sums over directions at κ.
 
     Args:
-        modes: of the problem, exact for functions with poles as near as −κ.
+        modes: of the problem, with positive eigenvalues.
         num_samples: N ≥ 1; inf is one pass, where κ = z.
+        resolved: the least |κ| whose sums hold.
     """
 
-    def __init__(self, modes: Modes, num_samples: float) -> None:
-        positive = modes.eigenvalue > 0
-        self.eigenvalue = modes.eigenvalue[positive]
-        self.multiplicity = modes.multiplicity[positive]
-        self.signal = modes.signal[positive]
-        self.frozen = float(modes.signal[~positive].sum())
+    def __init__(self, modes: Modes, num_samples: float, resolved: float = 0.0) -> None:
+        self.modes = modes
+        self.eigenvalue = modes.eigenvalue
+        self.multiplicity = modes.multiplicity
+        self.signal = modes.signal
         self.num_samples = float(num_samples)
         self.trace = float(self.multiplicity @ self.eigenvalue)
-        self.squares = float(self.multiplicity @ self.eigenvalue**2)
+        self.resolved = max(resolved, LEAST * float(self.eigenvalue.min()))
 
     def degrees(self, kappa: np.ndarray) -> np.ndarray:
         """df₁ = `Σ λ_i/(λ_i + κ)`, of each κ."""
@@ -52,7 +55,7 @@ class SampleResolvent:
         return self._shares(kappa) ** 2 @ self.multiplicity
 
     def learnt(self, kappa: np.ndarray) -> np.ndarray:
-        """`Σ s_i/(λ_i + κ)`, of each κ; directions without an eigenvalue are never learnt."""
+        """`Σ s_i/(λ_i + κ)`, of each κ."""
         return (1 / (self.eigenvalue + np.asarray(kappa)[..., None])) @ self.signal
 
     def ridge(self, kappa: np.ndarray) -> np.ndarray:
@@ -118,7 +121,7 @@ class SampleResolvent:
         def excess(log_kappa: float) -> float:
             return float(self.second_degrees(np.array(math.exp(log_kappa)))) - self.num_samples
 
-        low = math.log(float(self.eigenvalue.min())) - 2
+        low = math.log(self.resolved)
         if excess(low) <= 0:
             return 0.0
         return _exp_of_root(excess, low, math.log(self.trace) + 1)
@@ -127,18 +130,13 @@ class SampleResolvent:
         """κ_0 = κ(0), the ridge that too few samples are; 0 for d ≤ N."""
         return float(self.real_kappa(np.zeros(1))[0]) if self.edge() > 0 else 0.0
 
-    @property
-    def rank(self) -> float:
-        """min(N, d), of the directions with an eigenvalue."""
-        return self.num_samples if self.edge() > 0 else min(float(self.multiplicity.sum()), self.num_samples)
-
     def smallest(self) -> float:
         """Lower edge of the positive eigenvalues of Ĥ, for d < N a bound of it: `λ_d (1 − √(d/N))²`."""
         edge = self.edge()
         if edge > 0:
             return -float(self.ridge(np.array(edge)))
-        ratio = min(float(self.multiplicity.sum()) / self.num_samples, 1.0)
-        return float(self.eigenvalue.min()) * (1 - math.sqrt(ratio)) ** 2
+        ratio = float(self.multiplicity.sum()) / self.num_samples
+        return float(self.eigenvalue.min()) * max(1 - math.sqrt(max(ratio, 0.0)), 0.0) ** 2
 
     def both(self, kappa: np.ndarray, other: np.ndarray) -> np.ndarray:
         """`Σ_i s_i/((λ_i + κ)(λ_i + κ')) / (1 − Σ_i λ_i²/((λ_i + κ)(λ_i + κ'))/N)` of each pair: two resolvents."""
@@ -162,9 +160,32 @@ def _exp_of_root(function: Callable[[float], float], low: float, high: float) ->
     return math.exp(brentq(function, low, high, xtol=1e-13))  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
-def listed_modes(problem: AbstractProblem, smallest: float) -> Modes:
-    """The directions themselves where they are few, otherwise modes for poles as near as −smallest."""
-    if problem.dim is not None and problem.dim <= FEW:
-        eigenvalues, signal = problem.directions()
-        return Modes(eigenvalues, np.ones_like(eigenvalues), signal)
-    return problem.modes(smallest)
+def thinned(modes: Modes) -> Modes:
+    """Modes whose sums are the same at every κ that is 0.25 away in `log(κ − λ)`-like angles: for long lists.
+
+    In bins of `q = log((λ − first)/(last − λ))`, as the contour sees them, Legendre polynomials of more degrees than
+    such functions have, to rounding.
+    """
+    size = modes.eigenvalue.size
+    if size <= MANY:
+        return modes
+    high = (1 + AROUND) * float(modes.eigenvalue.max())
+    low = (1 - AROUND) * float(modes.eigenvalue.min())
+    q = np.log((modes.eigenvalue - low) / (high - modes.eigenvalue))
+    bins = np.floor((q - q.min()) / BIN).astype(int)
+    unit, weights = np.polynomial.legendre.leggauss(BIN_NODES)
+    degrees = np.arange(BIN_NODES)
+    basis = np.polynomial.legendre.legvander
+    to_nodes = (weights[:, None] * basis(unit, BIN_NODES - 1)) * (degrees + 0.5)
+    parts = []
+    for place in np.unique(bins):
+        inside = bins == place
+        if inside.sum() <= BIN_NODES:
+            parts.append((modes.eigenvalue[inside], modes.multiplicity[inside], modes.signal[inside]))
+            continue
+        middle = q.min() + (place + 0.5) * BIN
+        shares = to_nodes @ basis((q[inside] - middle) / (BIN / 2), BIN_NODES - 1).T
+        zeta = np.exp(middle + BIN / 2 * unit)
+        nodes = (high * zeta + low) / (1 + zeta)
+        parts.append((nodes, shares @ modes.multiplicity[inside], shares @ modes.signal[inside]))
+    return Modes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
