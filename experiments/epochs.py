@@ -15,7 +15,7 @@ from experiments._lib.panels import name_problem, panels
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict
 from experiments._lib.rows import columns_of, rows_of
-from sgdtheory.plotting.style import BLACK, colors, legend_below, log_axes
+from sgdtheory.plotting.style import BLACK, colors, legend, legend_below, log_axes
 
 DRAWN = "with replacement"
 RESHUFFLED = "reshuffled"
@@ -327,8 +327,8 @@ def _rates(config: Config, rows: list[Row]) -> Verdict:
     text = ", ".join(f"{row.passes:g}: {row.learning_rate:.3g}" for row in mine)
     return Verdict(
         "with many passes γ K is fixed: the best γ stops early",
-        f"best γ by passes, a = {pair[0]:g}, b = {pair[1]:g}, σ² = {noise:g}, N = {max(config.num_rows)}: {text}; power "
-        "of K between the last two; holds between −1.1 and −0.8",
+        f"best γ by passes, a = {pair[0]:g}, b = {pair[1]:g}, σ² = {noise:g}, N = {max(config.num_rows)}: {text}; "
+        "power of K between the last two; holds between −1.1 and −0.8",
         -1.0,
         float(slope),
         None,
@@ -351,8 +351,8 @@ def _stopping(config: Config, rows: list[Row]) -> Verdict:
         "passes overfit at a fixed γ, not at the best one",
         f"σ² = {noise:g}, reshuffled: at the γ of one pass the risk is least after {min(best):g} … {max(best):g} "
         f"passes and after {max(config.passes)} of them so many times as large; at the best γ of each K it never rises "
-        f"by more than {100 * max(max(tuned) - 1, 0):.2g}% from one K to the next; holds if that is below 1% and it rises on "
-        "some problem at the fixed γ",
+        f"by more than {100 * max(max(tuned) - 1, 0):.2g}% from one K to the next; holds if that is below 1% and "
+        "it rises on some problem at the fixed γ",
         "above 1",
         f"{min(rises):.2f} … {max(rises):.2f}",
         (float(min(rises)), float(max(rises))),
@@ -414,14 +414,14 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
     for number, tone in zip(config.critical_rows, colors(len(config.critical_rows)), strict=True):
         for order, look in ((DRAWN, "--s"), (FRESH, ":")):
             mine = _of(rows, "critical", order, pair, config.noises[0], number)
-            axis.plot([r.passes for r in mine], [r.batch_size for r in mine], look, color=tone, ms=4, mfc="w")
-            if order == DRAWN:
-                end = mine[-1]
-                axis.annotate(f"$N = {number}$", (end.passes, end.batch_size), (-6, 0), textcoords="offset points",
-                              ha="right", va="bottom", fontsize=8)  # fmt: skip
+            name = f"$N = {number}$" if order == DRAWN else None
+            axis.plot(
+                [r.passes for r in mine], [r.batch_size for r in mine], look, color=tone, ms=4, mfc="w", label=name
+            )
     log_axes(axis)
     name_problem(axis, pair)
     axis.set(xlabel="passes; dotted: as many fresh rows", ylabel="$B^*$, with replacement")
+    legend(axis)
     figure.suptitle("Passes over the same rows: what they are worth, and the critical batch size", fontsize=9)
     legend_below(figure, axes[0])
     return figure
