@@ -1,8 +1,8 @@
 """Passes over N rows in a new random order each: mean and second moments of SGD, node by node (THEORY.md T42).
 
-A row that has not been read yet in this epoch pulls as hard as a fresh one; after its turn, at s, what it pulls with is less
-by `κ(t − 1 − s)` of that. So the loss that a step meets is not the training loss, and what an epoch does to a
-node has a memory. With M = N/B and generating functions in the number of steps,
+A row that has not been read yet in this epoch pulls as hard as a fresh one; after its turn, at s, what it pulls with is
+less by `κ(t − 1 − s)` of that. So the loss that a step meets is not the training loss, and what an epoch does to a node
+has a memory. With M = N/B and generating functions in the number of steps,
 
     k(z) = (z/M) Σ κ(r) z^r,    G_i = 1/(1 − z + zγw_i/(1 − k)),    F_i = G_i/(1 − k)
 
@@ -150,7 +150,15 @@ def reshuffled_passes(
             "replacement=True takes any"
         )
     longest = min(length, max(steps))
-    memory = epoch_memory(sample, batch, rate, longest, 1 - 2 / number if own is None else own)
+    with np.errstate(all="ignore"):  # overflow is a result
+        return _passes(sample, batch, rate, steps, longest, averaged, 1 - 2 / number if own is None else own)
+
+
+def _passes(
+    sample: Sample, batch: float, rate: float, steps: list[int], longest: int, averaged: bool, own: float
+) -> list[Passes]:
+    length = epoch_steps(sample.num_samples, batch)
+    memory = epoch_memory(sample, batch, rate, longest, own)
     parts = {longest, *(n % length for n in steps)} - {0}
     ends = {part: epoch(memory, part, averaged=averaged) for part in parts}
     held = np.append(sample.excess, sample.least_loss)
