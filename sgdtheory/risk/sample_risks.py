@@ -47,13 +47,17 @@ LONG = 1e6  # steps after which a method moves at its final speed
 
 
 @lru_cache(maxsize=8)
-def drivers_of(problem: FiniteSampleProblem) -> Drivers:
-    """What is known of the sample, or of its mean.
+def drivers_of(problem: FiniteSampleProblem, turning: bool = False) -> Drivers:
+    """What is known of the sample, or of its mean; `turning`: where responses oscillate.
 
     Raises:
         ValueError: a sample too large to be drawn; no theory of this mean.
     """
-    return mean_of_samples(problem) if problem.seed is None and problem.rows is None else drawn_sample(problem)
+    return mean_of_samples(problem, turning) if problem.seed is None and problem.rows is None else drawn_sample(problem)
+
+
+def _drivers(problem: FiniteSampleProblem, algorithm: Algorithm) -> Drivers:
+    return drivers_of(problem, problem.seed is None and len(algorithm.method.start) > 1)
 
 
 @lru_cache(maxsize=8)
@@ -171,7 +175,7 @@ def sample_risks(
         solve: the engine's `run_risks` of a plain problem, as a function of problem, algorithm, batch, rate and steps.
     """
     checked_for_samples(problem, courses[0].algorithm)
-    drivers = drivers_of(problem)
+    drivers = _drivers(problem, courses[0].algorithm)
     ends = [each.num_steps * np.ones(1) for each in courses]
     if problem.replacement and not all(takes_moments(drivers, each) for each in courses):
         _checked_rows(problem)
@@ -182,7 +186,7 @@ def sample_risks(
         response = np.concatenate([responses(each, drivers.weight, end).average for each, end in pairs])
         of_mean = response**2 @ (drivers.excess * drivers.seen)
         parts = _parts(drivers.mean_risk(response), found.parts.sum(0) - of_mean)
-        error = found.error
+        error = np.maximum(found.error, drivers.interpolation_error(response))
     else:
         seen = [_alone(problem, drivers, each, end) for each, end in zip(courses, ends, strict=True)]
         parts = np.stack([each.parts(drivers)[1, :, 0] for each in seen], axis=1)
@@ -217,13 +221,14 @@ def sample_path(
         solve: the same of a plain problem.
     """
     checked_for_samples(problem, course.algorithm)
-    drivers = drivers_of(problem)
+    drivers = _drivers(problem, course.algorithm)
     if problem.replacement and not takes_moments(drivers, course):
         _checked_rows(problem)
         training = TrainingProblem(drivers)
         batch = float(training.batch(np.array(course.batch)))
         parts, error = solve(training, replace(course, batch=batch, rounded=False), stops)
         response = np.array(responses(course, drivers.weight, stops))
+        error = np.maximum(error, drivers.interpolation_error(response))
         seen = Seen(response, parts.sum(1), response**2 @ (drivers.excess * drivers.seen), error)
     else:
         seen = _alone(problem, drivers, course, stops)
@@ -254,7 +259,7 @@ def stated_error(problem: FiniteSampleProblem, drivers: Drivers, course: Course,
     else:
         unit = DIAGONAL_ERROR if takes_moments(drivers, course) else ENGINE_ERROR
         scatter = share * min(unit / np.sqrt(drivers.num_samples) / max(1 - load, NEAREST), 1.0)
-    return max(scatter, drivers.relative_error_at(course.rate * course.num_steps))
+    return max(scatter, drivers.relative_error_at(displacement(course.algorithm.method, course.rate, course.num_steps)))
 
 
 def nearness(drivers: Drivers, course: Course) -> float:
