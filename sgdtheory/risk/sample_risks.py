@@ -77,8 +77,9 @@ def is_one_pass(problem: FiniteSampleProblem, course: Course) -> bool:
 
 def as_one_pass(problem: AbstractProblem, samples: np.ndarray) -> AbstractProblem:
     """The plain problem where so many samples make no second pass; the problem itself where they do."""
-    finite = isinstance(problem, FiniteSampleProblem) and problem.seed is None and not problem.replacement
-    return problem.problem if finite and samples.size and samples.max() <= problem.num_samples else problem
+    if not isinstance(problem, FiniteSampleProblem) or problem.replacement or problem.seed is not None:
+        return problem
+    return problem.problem if samples.size and samples.max() <= problem.num_samples else problem
 
 
 def settings_of(courses: Sequence[Course]) -> np.ndarray:

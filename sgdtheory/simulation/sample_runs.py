@@ -68,7 +68,7 @@ def simulate_sample(
     places = list(np.ndindex(batch.shape))
     for first in range(0, num_replicas, block):
         replicas = np.arange(first, min(first + block, num_replicas))
-        samples_of = [_seed(words, replica) for replica in replicas] if own else [problem.seed]
+        samples_of = [_seed(words, int(replica)) for replica in replicas] if own else [problem.seed]
         drawn = [drawn_sample(problem.drawn(int(seed or 0))) for seed in samples_of]
         rows = _rows(drawn, own, dtype)
         for number, place in enumerate(places):
