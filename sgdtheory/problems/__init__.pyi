@@ -1,5 +1,7 @@
 from .finite_sample import DrawnSample as DrawnSample
 from .finite_sample import Drivers as Drivers
+from .finite_sample import GivenSample as GivenSample
+from .finite_sample import RowSample as RowSample
 from .finite_sample import TrainingProblem as TrainingProblem
 from .finite_sample import drawn_sample as drawn_sample
 from .finite_sample import mean_of_samples as mean_of_samples

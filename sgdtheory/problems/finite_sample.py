@@ -91,55 +91,28 @@ class TrainingProblem(AbstractProblem):
         return Modes(given.weight, many * given.seen, given.excess * given.seen, 1 / given.seen)
 
 
-@dataclass(frozen=True, eq=False)
-class DrawnSample(Drivers):
-    """Of N Gaussian rows, in the coordinates of the population's eigenvectors."""
+class RowSample(Drivers):
+    """Of rows that are known, in the coordinates of the population's eigenvectors.
 
-    problem: AbstractProblem
-    size: int
-    seed: int
+    Attributes:
+        scale: (d,) √λ of the directions that move.
+        start: (d,) w_0 − w*.
+        frozen: risk of the directions without an eigenvalue, which is noise to the others.
+    """
 
-    @property
-    def num_samples(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """N."""
-        return self.size
+    scale: np.ndarray
+    start: np.ndarray
+    frozen: float = 0.0
 
-    @cached_property
-    def _moving(self) -> np.ndarray:
-        return self.problem.directions()[0] > 0
-
-    @cached_property
-    def scale(self) -> np.ndarray:
-        """(d,) √λ of the directions that move."""
-        return np.sqrt(self.problem.directions()[0][self._moving])
-
-    @cached_property
-    def start(self) -> np.ndarray:
-        """(d,) w_0 − w*."""
-        return np.sqrt(self.problem.directions()[1][self._moving]) / self.scale
-
-    @cached_property
-    def frozen(self) -> float:
-        """Risk of the directions without an eigenvalue, which is noise to the others."""
-        return float(self.problem.directions()[1][~self._moving].sum())
-
+    @abstractmethod
     def rows(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Rows (n, d) of features and (n,) label noise, some at a time."""
-        random = np.random.default_rng(self.seed)
-        dim = self._moving.size
-        step = max(CHUNK // (dim + 1), 1)
-        frozen = np.sqrt(self.problem.directions()[1][~self._moving])
-        for first in range(0, self.size, step):
-            drawn = random.standard_normal((min(step, self.size - first), dim + 1))
-            features = drawn[:, :dim]
-            noise = np.sqrt(self.problem.noise_variance) * drawn[:, dim] - features[:, ~self._moving] @ frozen
-            yield features[:, self._moving] * self.scale, noise
 
     @cached_property
     def _spectrum(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
         """(J,) w, (d, J) v, (J,) `v_jᵀ(w_0 − ŵ)` and the least loss."""
         dim = self.scale.size
-        few = self.size < dim
+        few = self.num_samples < dim
         pull = np.zeros(dim)
         square = 0.0
         covariance = np.zeros((dim, dim)) if not few else np.empty(0)
@@ -153,17 +126,17 @@ class DrawnSample(Drivers):
             else:
                 covariance += features.T @ features
         if few:
-            x = np.concatenate(kept) / np.sqrt(self.size)
+            x = np.concatenate(kept) / np.sqrt(self.num_samples)
             weight, left = np.linalg.eigh(x @ x.T)
             vectors = x.T @ left / np.sqrt(np.maximum(weight, np.finfo(float).tiny))
         else:
-            weight, vectors = np.linalg.eigh(covariance / self.size)
+            weight, vectors = np.linalg.eigh(covariance / self.num_samples)
         kept_ones = weight > NEGLIGIBLE * weight.max(initial=0.0)
         weight = weight[kept_ones][::-1]
         vectors = vectors[:, kept_ones][:, ::-1]
-        away = vectors.T @ pull / self.size / weight
-        least = square / self.size - float(weight @ away**2)
-        return weight, vectors, away, max(least, 0.0) if self.size > weight.size else 0.0
+        away = vectors.T @ pull / self.num_samples / weight
+        least = square / self.num_samples - float(weight @ away**2)
+        return weight, vectors, away, max(least, 0.0) if self.num_samples > weight.size else 0.0
 
     @property
     def weight(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -215,6 +188,70 @@ class DrawnSample(Drivers):
         """`|H^½(ŵ − w* + Σ_j f_j v_j v_jᵀ(w_0 − ŵ))|²`."""
         fixed, parts = self._shares
         return ((fixed + response @ parts.T) ** 2).sum(-1) + self.frozen
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnSample(RowSample):
+    """Of N Gaussian rows, in the coordinates of the population's eigenvectors."""
+
+    problem: AbstractProblem
+    size: int
+    seed: int
+
+    @property
+    def num_samples(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """N."""
+        return self.size
+
+    @cached_property
+    def _moving(self) -> np.ndarray:
+        return self.problem.directions()[0] > 0
+
+    @cached_property
+    def scale(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """(d,) √λ of the directions that move."""
+        return np.sqrt(self.problem.directions()[0][self._moving])
+
+    @cached_property
+    def start(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """(d,) w_0 − w*."""
+        return np.sqrt(self.problem.directions()[1][self._moving]) / self.scale
+
+    @cached_property
+    def frozen(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Risk of the directions without an eigenvalue, which is noise to the others."""
+        return float(self.problem.directions()[1][~self._moving].sum())
+
+    def rows(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Rows (n, d) of features and (n,) label noise, some at a time."""
+        random = np.random.default_rng(self.seed)
+        dim = self._moving.size
+        step = max(CHUNK // (dim + 1), 1)
+        frozen = np.sqrt(self.problem.directions()[1][~self._moving])
+        for first in range(0, self.size, step):
+            drawn = random.standard_normal((min(step, self.size - first), dim + 1))
+            features = drawn[:, :dim]
+            noise = np.sqrt(self.problem.noise_variance) * drawn[:, dim] - features[:, ~self._moving] @ frozen
+            yield features[:, self._moving] * self.scale, noise
+
+
+@dataclass(frozen=True, eq=False)
+class GivenSample(RowSample):
+    """Of rows that somebody has, of a population of rows."""
+
+    features: np.ndarray
+    noise: np.ndarray
+    scale: np.ndarray
+    start: np.ndarray
+
+    @property
+    def num_samples(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """N."""
+        return len(self.noise)
+
+    def rows(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """All at once."""
+        yield self.features, self.noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,12 +322,14 @@ def mean_of_samples(problem: FiniteSampleProblem) -> MeanOfSamples:
     return MeanOfSamples(averaged_drivers(problem.problem, problem.num_samples))
 
 
-def drawn_sample(problem: FiniteSampleProblem) -> DrawnSample:
-    """The sample of a problem with a seed.
+def drawn_sample(problem: FiniteSampleProblem) -> RowSample:
+    """The sample of a problem with a seed, or of given rows.
 
     Raises:
         ValueError: too large to be drawn.
     """
+    if problem.rows is not None:
+        return problem.rows
     assert problem.seed is not None, "means over samples are not drawn"
     dim = problem.dim
     if dim is None or dim > LARGEST_DRAWN:

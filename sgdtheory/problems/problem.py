@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,7 @@ class AbstractProblem(ABC):
             >>> fresh = st.excess_risk(problem, **setting)
             >>> again = st.excess_risk(problem.with_samples(500, seed=0), **setting)  # 1 and 10 passes
             >>> print(fresh.total.round(3), again.total.round(3))
+            [0.195 0.036] [0.197 0.067]
 
         Args:
             num_samples: N ≥ 1.
@@ -126,12 +127,14 @@ class FiniteSampleProblem(AbstractProblem):
         num_samples: N.
         seed: of the one sample; None for the mean over all samples.
         replacement: whether batches are drawn with replacement.
+        rows: a `GivenSample` of rows that are not drawn.
     """
 
     problem: AbstractProblem
     num_samples: int
     seed: int | None = None
     replacement: bool = True
+    rows: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.problem, FiniteSampleProblem):
@@ -192,11 +195,16 @@ class FiniteSampleProblem(AbstractProblem):
 
     def truncated(self, dim: int) -> "FiniteSampleProblem":
         """Samples of the problem of the first directions alone."""
-        return replace(self, problem=self.problem.truncated(dim))
+        return self._of(self.problem.truncated(dim))
 
     def preconditioned(self, power: float = 0.5) -> "FiniteSampleProblem":
         """Samples of the preconditioned problem."""
-        return replace(self, problem=self.problem.preconditioned(power))
+        return self._of(self.problem.preconditioned(power))
+
+    def _of(self, problem: AbstractProblem) -> "FiniteSampleProblem":
+        if self.rows is not None:
+            raise ValueError(f"problem must not be made of given rows, got {self.num_samples}; change the rows instead")
+        return replace(self, problem=problem)
 
 
 @dataclass(frozen=True)

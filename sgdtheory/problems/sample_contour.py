@@ -12,10 +12,36 @@ import numpy as np
 from numpy.polynomial import legendre
 from scipy import sparse
 
-ANGLE = 0.25  # of the contour: interpolants grow with it, its points become fewer
 DIGITS = 30.0  # of e, that the contour is right to
-POINTS = 16  # of a panel
 WIDTH = 1.0  # of a panel in v, at most
+
+
+class Rule(NamedTuple):
+    """How finely responses are followed.
+
+    Attributes:
+        angle: of the contour: interpolants grow with it, its points become fewer.
+        points: of a panel.
+    """
+
+    angle: float
+    points: int
+
+    @property
+    def growth(self) -> float:
+        """Of the last degree on a panel, to the contour."""
+        ratio = 2 * self.angle / WIDTH
+        return (ratio + math.hypot(1, ratio)) ** self.points
+
+    def to_coefficients(self) -> np.ndarray:
+        """(points, points): from values at a panel's nodes to coefficients of Legendre polynomials."""
+        unit, weights = legendre.leggauss(self.points)
+        basis = legendre.legvander(unit, self.points - 1) * weights[:, None]
+        return (np.arange(self.points) + 0.5)[:, None] * basis.T
+
+
+PLAIN = Rule(0.25, 16)
+TURNING = Rule(0.125, 32)  # for responses that oscillate, as momentum's: four times the work
 
 
 class Lens(NamedTuple):
@@ -61,36 +87,41 @@ class RealNodes(NamedTuple):
     interpolation: sparse.csr_array
 
 
-def contour(lens: Lens) -> Contour:
+def contour(lens: Lens, rule: Rule) -> Contour:
     """The trapezoidal rule on an ellipse in v whose foci are the ends of the spectrum: it converges geometrically."""
     first = lens.v(lens.low)
     last = lens.v(lens.high)
     focus = (last - first) / 2
-    spread = math.asinh(ANGLE / focus)
+    spread = math.asinh(rule.angle / focus)
     count = math.ceil(DIGITS / 2 / spread) + 2
     turn = np.pi * (np.arange(count) + 0.5) / count
     length = focus * math.cosh(spread)
-    v = (first + last) / 2 + length * np.cos(turn) + 1j * ANGLE * np.sin(turn)
-    slope = -length * np.sin(turn) + 1j * ANGLE * np.cos(turn)
+    v = (first + last) / 2 + length * np.cos(turn) + 1j * rule.angle * np.sin(turn)
+    slope = -length * np.sin(turn) + 1j * rule.angle * np.cos(turn)
     zeta = np.exp(v)
     steps = (lens.end - lens.begin) * zeta / (1 + zeta) ** 2 * slope / (2j * count)
     return Contour(v, lens.w(v), steps)
 
 
-def real_nodes(lens: Lens, points: np.ndarray) -> RealNodes:
+def real_nodes(lens: Lens, points: np.ndarray, rule: Rule) -> RealNodes:
     """Panels from one end of the spectrum to the other, for (C,) points v of a contour around it."""
     first = lens.v(lens.low)
     last = lens.v(lens.high)
     count = math.ceil((last - first) / WIDTH)
     half = (last - first) / count / 2
-    unit, weights = legendre.leggauss(POINTS)
+    unit, _ = legendre.leggauss(rule.points)
     middles = first + half * (2 * np.arange(count) + 1)
-    panel = np.clip(((points.real - first) / (2 * half)).astype(int), 0, count - 1)
-    degrees = np.arange(POINTS)
-    to_coefficients = (degrees + 0.5)[:, None] * (legendre.legvander(unit, POINTS - 1) * weights[:, None]).T
-    values = legendre.legvander((points - middles[panel]) / half, POINTS - 1) @ to_coefficients
-    places = panel[:, None] * POINTS + degrees
-    rows = np.repeat(np.arange(points.size), POINTS)
-    shape = points.size, count * POINTS
+    panel = np.clip(((np.real(points) - first) / (2 * half)).astype(int), 0, count - 1)
+    degrees = np.arange(rule.points)
+    values = legendre.legvander((points - middles[panel]) / half, rule.points - 1) @ rule.to_coefficients()
+    places = panel[:, None] * rule.points + degrees
+    rows = np.repeat(np.arange(points.size), rule.points)
+    shape = points.size, count * rule.points
     interpolation = sparse.csr_array((values.ravel(), (rows, places.ravel())), shape=shape)
     return RealNodes(lens.w((middles[:, None] + half * unit).ravel()), interpolation)
+
+
+def interpolation_error(values: np.ndarray, rule: Rule) -> np.ndarray:
+    """(…) by how much interpolants of values (…, J) at real nodes may be off at the contour, from the last degrees."""
+    panels = values.reshape(*values.shape[:-1], -1, rule.points)
+    return rule.growth * np.abs(panels @ rule.to_coefficients()[-2:].T).max((-2, -1))

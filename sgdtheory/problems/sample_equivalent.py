@@ -13,7 +13,7 @@ from scipy import sparse
 
 from sgdtheory.problems.modes import Modes
 from sgdtheory.problems.problem import AbstractProblem
-from sgdtheory.problems.sample_contour import Lens, contour, real_nodes
+from sgdtheory.problems.sample_contour import PLAIN, TURNING, Lens, Rule, contour, interpolation_error, real_nodes
 from sgdtheory.problems.sample_resolvent import SampleResolvent, thinned
 
 MARGIN = 0.05  # of the ends of the spectrum, that the lens reaches beyond
@@ -46,7 +46,9 @@ class AveragedDrivers:
         seen: (J,) `v_jᵀHv_j/w_j ≈ |κ(−w)|²/w²` (Ledoit & Péché 2011): risk for each unit of training loss.
         least_loss: `σ² (1 − rank/N)`, the loss of ŵ on the samples.
         pairs: (J, J) b, `cross` (J,) a and `fixed` c of `δᵀ f(Ĥ) H f(Ĥ) δ = c + 2 aᵀf + fᵀ b f`, f(0) = 1.
-        noise_variance: σ².
+        noise_variance: σ², and the signal of directions without an eigenvalue.
+        whole: Σ s_i, what the signal's risk begins with.
+        rule: of the nodes.
     """
 
     num_samples: float
@@ -61,6 +63,8 @@ class AveragedDrivers:
     cross: np.ndarray
     fixed: float
     noise_variance: float
+    whole: float
+    rule: Rule
 
     def signal_risk(self, response: np.ndarray) -> np.ndarray:
         """`δᵀ f(Ĥ) H f(Ĥ) δ`, of responses f (…, J) at the nodes."""
@@ -75,6 +79,13 @@ class AveragedDrivers:
     def mean_risk(self, response: np.ndarray) -> np.ndarray:
         """Excess risk of the mean over batches, of responses f (…, J) at the nodes: `1 − f` is what has been learnt."""
         return self.signal_risk(response) + self.noise_risk(response)
+
+    def interpolation_error(self, response: np.ndarray) -> np.ndarray:
+        """(…) relative error of `mean_risk` from responses (…, J) that turn within a panel, as momentum's may."""
+        off = interpolation_error(response, self.rule)
+        risk = np.maximum(self.mean_risk(response), TINY)
+        share = off * np.sqrt(self.whole / risk)
+        return 2 * share + share**2
 
     def effective_samples(self, reach: float) -> float:
         """`N_eff = N − df₂(κ)` at the ridge z = 1/Σγ, which a run of reach Σγ is like: `N dz/dκ`, κ = z/r(z).
@@ -100,7 +111,9 @@ class AveragedDrivers:
         return float(shares / self.effective_samples(reach))
 
 
-def averaged_drivers(problem: AbstractProblem, num_samples: float, reach: float = math.inf) -> AveragedDrivers:
+def averaged_drivers(
+    problem: AbstractProblem, num_samples: float, reach: float = math.inf, turning: bool = False
+) -> AveragedDrivers:
     """The drivers of N samples, with κ(z) of T42 and `S(κ) = Σ s_i/(λ_i + κ)`.
 
     The transforms `Σ_j a_j/(w_j + z)` of what stands in front of g are `df₁(κ)` for Ĥ, `(κ/z) df₁(κ)` less its pole at
@@ -114,12 +127,14 @@ def averaged_drivers(problem: AbstractProblem, num_samples: float, reach: float 
         problem: of any size.
         num_samples: N ≥ 1; inf is the limit, where Ĥ = H.
         reach: Σγ of the longest run: fewer nodes.
+        turning: whether responses oscillate, as with momentum: more nodes.
     """
+    rule = TURNING if turning else PLAIN
     spectrum = _Spectrum(problem)
     unit = spectrum.unit
     resolvent, lens = _resolved(spectrum, float(num_samples), reach * unit)
-    curve = contour(lens)
-    nodes = real_nodes(lens, curve.v)
+    curve = contour(lens, rule)
+    nodes = real_nodes(lens, curve.v, rule)
     z = -curve.w
     kappa = resolvent.kappa(z)
     degrees = resolvent.degrees(kappa)
@@ -153,6 +168,8 @@ def averaged_drivers(problem: AbstractProblem, num_samples: float, reach: float 
         cross=cross,
         fixed=fixed + spectrum.frozen,
         noise_variance=noise,
+        whole=problem.initial_risk,
+        rule=rule,
     )
 
 

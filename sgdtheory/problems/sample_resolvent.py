@@ -17,8 +17,8 @@ from scipy.optimize import brentq
 from sgdtheory.problems.modes import Modes
 
 REAL_STEPS = 100  # of Newton's method from above, which for this convex function never overshoots
-TURNS = 12  # from the positive ridges, where κ is real, to the arguments that are asked for
-TURN_STEPS = 4  # of Newton's method at each
+TURNS = 8  # from the positive ridges, where κ is real, to the arguments that are asked for
+TURN_STEPS = 2  # of Newton's method at each
 LAST_STEPS = 30
 LEAST = 0.1  # of the smallest eigenvalue: where all directions have been learnt
 CLOSE = 1e-13  # relative residual of κ

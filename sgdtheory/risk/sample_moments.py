@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.algorithms import SGD, Course
-from sgdtheory.problems import DrawnSample
+from sgdtheory.problems import RowSample
 from sgdtheory.risk.contour import FEW_STEPS, QUIET_CONTOUR
 from sgdtheory.risk.moments import Keeping
 
@@ -34,7 +34,7 @@ ROOT = np.sqrt(2.0)
 
 def takes_moments(sample: object, course: Course) -> bool:
     """Whether a run's second moments are computed from those of the rows."""
-    if not isinstance(sample, DrawnSample) or sample.weight.size > LARGEST_DIAGONAL:
+    if not isinstance(sample, RowSample) or sample.weight.size > LARGEST_DIAGONAL:
         return False
     algorithm = course.algorithm
     return algorithm.method == SGD() and (algorithm.constant or course.num_steps <= MOST_MOMENT_STEPS)
@@ -59,7 +59,7 @@ class RowMoments:
         risk: (J, J) VᵀHV, or its diagonal.
     """
 
-    def __init__(self, sample: DrawnSample) -> None:
+    def __init__(self, sample: RowSample) -> None:
         self.weight = sample.weight
         self.start = sample.away
         size = self.weight.size

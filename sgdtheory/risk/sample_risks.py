@@ -18,16 +18,23 @@ import numpy as np
 from sgdtheory.algorithms import SGD, Algorithm, Course, LastIterate, UniformAverage
 from sgdtheory.problems import (
     AbstractProblem,
-    DrawnSample,
     Drivers,
     FiniteSampleProblem,
+    RowSample,
     TrainingProblem,
     drawn_sample,
     mean_of_samples,
 )
 from sgdtheory.risk.reshuffled import Moments, Sample, epoch_steps, reshuffled_passes
 from sgdtheory.risk.responses import responses
-from sgdtheory.risk.sample_moments import LARGEST_WHOLE, RowMoments, second_risks, takes_moments
+from sgdtheory.risk.sample_moments import (
+    LARGEST_DIAGONAL,
+    LARGEST_WHOLE,
+    MOST_MOMENT_STEPS,
+    RowMoments,
+    second_risks,
+    takes_moments,
+)
 from sgdtheory.risk.spectrum import displacement
 
 MOST_EPOCHS = 2e4  # reshuffled, that are taken one by one
@@ -46,14 +53,14 @@ def drivers_of(problem: FiniteSampleProblem) -> Drivers:
     Raises:
         ValueError: a sample too large to be drawn; no theory of this mean.
     """
-    return mean_of_samples(problem) if problem.seed is None else drawn_sample(problem)
+    return mean_of_samples(problem) if problem.seed is None and problem.rows is None else drawn_sample(problem)
 
 
 @lru_cache(maxsize=8)
 def row_moments(problem: FiniteSampleProblem) -> RowMoments:
     """Of the rows of a drawn sample."""
     drivers = drivers_of(problem)
-    assert isinstance(drivers, DrawnSample), "means have no rows"
+    assert isinstance(drivers, RowSample), "means have no rows"
     return RowMoments(drivers)
 
 
@@ -87,6 +94,11 @@ def checked_for_samples(problem: FiniteSampleProblem, algorithm: Algorithm) -> N
             "problem.problem is one pass"
         )
     plain = algorithm.constant and algorithm.method == SGD()
+    if problem.rows is not None and (algorithm.method != SGD() or not problem.replacement):
+        raise ValueError(
+            f"algorithm must be SGD, with replacement, for given rows, whose moments of higher order theory does not "
+            f"know, got {algorithm.method!r}; simulate takes all linear ones"
+        )
     if not (problem.replacement or (plain and isinstance(algorithm.average, UniformAverage | LastIterate))):
         raise ValueError(
             f"algorithm must be SGD with constant steps, and its average or last iterate, for reshuffled passes, got "
@@ -162,6 +174,7 @@ def sample_risks(
     drivers = drivers_of(problem)
     ends = [each.num_steps * np.ones(1) for each in courses]
     if problem.replacement and not all(takes_moments(drivers, each) for each in courses):
+        _checked_rows(problem)
         training = TrainingProblem(drivers)
         batch, rate, steps = settings_of(courses)
         found = solve(training, courses[0].algorithm, training.batch(batch), rate, steps, rounded=False)
@@ -176,6 +189,15 @@ def sample_risks(
         error = np.zeros(len(courses))
     stated = [stated_error(problem, drivers, each, part) for each, part in zip(courses, parts.T, strict=True)]
     return parts, np.where(np.isfinite(parts.sum(0)), np.maximum(error, stated), np.inf)
+
+
+def _checked_rows(problem: FiniteSampleProblem) -> None:
+    """Theory of Gaussian rows is none of others."""
+    if problem.rows is not None:
+        raise ValueError(
+            f"rows must have at most {LARGEST_DIAGONAL} directions, and schedules at most {MOST_MOMENT_STEPS:g} steps, "
+            f"got {problem.num_samples} rows with {problem.rows.weight.size}; simulate them"
+        )
 
 
 def _alone(problem: FiniteSampleProblem, drivers: Drivers, course: Course, stops: np.ndarray) -> Seen:
@@ -197,6 +219,7 @@ def sample_path(
     checked_for_samples(problem, course.algorithm)
     drivers = drivers_of(problem)
     if problem.replacement and not takes_moments(drivers, course):
+        _checked_rows(problem)
         training = TrainingProblem(drivers)
         batch = float(training.batch(np.array(course.batch)))
         parts, error = solve(training, replace(course, batch=batch, rounded=False), stops)
@@ -267,6 +290,7 @@ def sample_edge(
     if takes_moments(drivers, Course(algorithm, 1.0, 1.0, 1.0)):
         rows = row_moments(problem)
         return np.array([rows.edge(size) for size in batch.flat]).reshape(batch.shape)
+    _checked_rows(problem)
     training = TrainingProblem(drivers)
     return edge(training, algorithm.method, training.batch(batch))
 

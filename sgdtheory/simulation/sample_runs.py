@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array, lax
 
 from sgdtheory.algorithms import Algorithm, Course, numbers_of_steps
-from sgdtheory.problems import DrawnSample, FiniteSampleProblem, drawn_sample
+from sgdtheory.problems import FiniteSampleProblem, RowSample, drawn_sample
 
 ROWS_AT_ONCE = 2**21  # indices of rows that are held: of all replicas together
 NUMBERS_AT_ONCE = 2e8  # of rows of features that are held, where every replica has its own
@@ -62,7 +62,7 @@ def simulate_sample(
     batch, rate, samples = settings.values()
     steps = numbers_of_steps(algorithm.batch_schedule, batch, samples)
     risks = np.empty((2, *batch.shape, num_replicas))
-    own = problem.seed is None
+    own = problem.seed is None and problem.rows is None
     size = drawn_sample(problem.drawn(0) if own else problem).scale.size * problem.num_samples
     block = num_replicas if not own else int(np.clip(NUMBERS_AT_ONCE // size, 1, num_replicas))
     places = list(np.ndindex(batch.shape))
@@ -88,7 +88,7 @@ def _seed(words: np.ndarray, replica: int) -> int:
     return int(np.random.SeedSequence([*words.tolist(), 0, int(replica)]).generate_state(1, np.uint64)[0])
 
 
-def _rows(drawn: list[DrawnSample], own: bool, dtype: str) -> Rows:
+def _rows(drawn: list[RowSample], own: bool, dtype: str) -> Rows:
     parts = [[np.concatenate(each) for each in zip(*sample.rows(), strict=True)] for sample in drawn]
     found = parts[0] if not own else [np.stack(each) for each in zip(*parts, strict=True)]
     return Rows(*(jnp.asarray(each.astype(dtype)) for each in found))
@@ -111,7 +111,7 @@ def _order(stream: np.random.Generator, size: int, replacement: bool, epoch: int
 
 
 def _run(
-    rows: Rows, sample: DrawnSample, course: Course, order: list[Callable[[int], np.ndarray]], dtype: str
+    rows: Rows, sample: RowSample, course: Course, order: list[Callable[[int], np.ndarray]], dtype: str
 ) -> np.ndarray:
     """(2, R) risks of average and iterate at the end."""
     algorithm = course.algorithm

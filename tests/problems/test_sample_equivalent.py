@@ -11,6 +11,7 @@ import sgdtheory as st
 from sgdtheory.problems import sample_equivalent
 from sgdtheory.problems.sample_equivalent import averaged_drivers
 from sgdtheory.problems.sample_resolvent import SampleResolvent
+from tests.marks import slow
 
 Z = 3.9  # false alarms of two sides: 1e-4
 INFINITE = st.PowerLaw(2.0, 1.8)
@@ -139,7 +140,7 @@ def ridge_risk(problem, num_samples, z):
     return (kappa / (eigenvalues + kappa)) ** 2 @ signal / rest, share.sum() / num_samples / rest
 
 
-@pytest.mark.parametrize("z", [1e-4, 1e-2, 1.0])
+@pytest.mark.parametrize("z", [1e-4, 1.0])
 @pytest.mark.parametrize("num_samples", [1, 20, 100, 150, 5000])
 def test_ridge_regression(num_samples, z):
     """Any analytic function of Ĥ will do: z/(Ĥ + z), whose risk is known in closed form."""
@@ -235,7 +236,7 @@ CASES = [(st.PowerLaw(1.5, 2.0, dim=80), 60), (st.PowerLaw(1.2, 1.3, dim=60), 15
 STEPS = np.array([1, 10, 100, 1000])
 
 
-def scores(problem, num_samples, rate=0.3, seeds=100):
+def scores(problem, num_samples, rate=0.3, seeds=80):
     sample = drawn(problem, num_samples, rate, STEPS, seeds)
     error = sample.mean(0) - predicted(problem, num_samples, rate, STEPS)
     left_out = 2 / num_samples * np.abs(sample.mean(0))  # a relative 1/N, with room
@@ -291,7 +292,7 @@ def test_a_directions_loss_in_risk():
 
     rng = np.random.default_rng(5)
     found = []
-    for _ in range(200):
+    for _ in range(120):
         rows = rng.standard_normal((num_samples, 100)) * np.sqrt(eigenvalues)
         w, vectors = np.linalg.eigh(rows.T @ rows / num_samples)
         turned = vectors.T @ (np.sqrt(signal / eigenvalues) * rng.choice([-1, 1], 100))
@@ -315,14 +316,14 @@ def test_units_and_directions_without_an_eigenvalue():
     assert mute.least_loss == pytest.approx(plain.least_loss, rel=1e-12)
 
 
-@pytest.mark.parametrize(("capacity", "source"), [(1.5, 2.0), (3.0, 2.0)])
+@pytest.mark.parametrize(("capacity", "source"), [slow(1.5, 2.0), (3.0, 2.0)])
 def test_best_stopping_of_passes(capacity, source):
-    """`R ∝ N^−(1 − 1/b)` after Σγ ∝ N^{a/b}, more than a pass for a > b: fitted on N = 1e4 and 1e5."""
+    """`R ∝ N^−(1 − 1/b)` after Σγ ∝ N^{a/b}, more than a pass for a > b: fitted on N = 1e3 and 1e4."""
     risks = []
     reaches = []
-    for num_samples in (1e4, 1e5):
+    for num_samples in (1e3, 1e4):
         reach = num_samples ** (capacity / source)
-        tried = reach * np.geomspace(0.05, 5, 200)
+        tried = reach * np.geomspace(0.05, 5, 120)
         drivers = averaged_drivers(st.PowerLaw(capacity, source), num_samples, 5 * reach)
         risk = drivers.mean_risk(np.exp(-np.multiply.outer(tried, drivers.weight)))
         assert 0 < risk.argmin() < tried.size - 1
@@ -359,3 +360,36 @@ def test_the_error_that_is_stated(seed):
             for variance, value in ((1.0, signal + noise), (1e-12, signal)):
                 error = abs(mean[0, k] + variance * mean[1, k] - value[k]) - scatter[0, k] - variance * scatter[1, k]
                 assert error <= 1.1 * replace(total, noise_variance=variance).relative_error_at(reach) * value[k]
+
+
+def heavy_ball(w, rate, beta, steps):
+    velocity = np.zeros_like(w)
+    error = np.ones_like(w)
+    for _ in range(steps):
+        velocity = beta * velocity + w * error
+        error = error - rate * velocity
+    return error
+
+
+def test_responses_that_turn_take_more_nodes_and_are_noticed():
+    """Averages and schedules do with the plain ones; heavy ball oscillates; against the sum over all directions."""
+    problem = st.PowerLaw(1.5, 2.0, dim=300, noise_variance=0.0)
+    eigenvalues, signal = problem.directions()
+    plain, fine = (averaged_drivers(problem, math.inf, turning=turning) for turning in (False, True))
+
+    def error(drivers, response):
+        exact = signal @ response(eigenvalues) ** 2
+        values = response(drivers.weight)
+        return abs(drivers.mean_risk(values) / exact - 1), drivers.interpolation_error(values)
+
+    for steps in (10, 1000):
+        found, stated = error(plain, lambda w, n=steps: (1 - (1 - 1.9 * w) ** n) / (n * 1.9 * w))
+        assert found < 1e-9
+        assert found < stated < 1e-6
+    found, stated = error(plain, lambda w: heavy_ball(w, 0.5, 0.9, 100))
+    assert 1e-5 < found < stated
+    assert stated > 0.1
+    found, stated = error(fine, lambda w: heavy_ball(w, 0.5, 0.9, 100))
+    assert found < 1e-6
+    assert stated < 1e-6
+    assert error(fine, lambda w: heavy_ball(w, 0.05, 0.99, 1000))[1] > 0.1
