@@ -22,6 +22,8 @@ RESHUFFLED = "reshuffled"
 FRESH = "fresh rows"
 HALF_STEPS = 14  # of √2 in the data that fresh rows are looked up at: up to 64 times N
 OVERHEAD = 0.2
+GRID = 36  # learning rates below one pass's edge, 1.25 apart
+GRID_STEP = 1.25
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,12 @@ class Config:
 
     exponents: tuple[tuple[float, float], ...] = ((1.5, 2.0), (1.5, 3.0), (2.0, 1.5))
     noises: tuple[float, ...] = (1.0, 0.01)
-    num_rows: tuple[int, ...] = (128, 256, 512)
+    num_rows: tuple[int, ...] = (64, 128, 256)
     passes: tuple[int, ...] = (1, 2, 4, 8, 16, 64, 256)
     batch_size: int = 4
     critical_exponents: tuple[tuple[float, float], ...] = ((1.5, 2.0), (1.5, 3.0))
-    critical_rows: tuple[int, ...] = (256, 1024, 4096)
-    critical_passes: tuple[int, ...] = (1, 2, 4, 16, 64)
+    critical_rows: tuple[int, ...] = (256, 4096)
+    critical_passes: tuple[int, ...] = (1, 4, 16, 64)
     reshuffled_rows: tuple[int, ...] = (256,)
 
 
@@ -121,6 +123,22 @@ def _best(problem: Any, batch: float, samples: Any) -> tuple[np.ndarray, np.ndar
     return np.asarray(found.learning_rate, float), np.asarray(found.risk, float)
 
 
+def _best_of_grid(problem: Any, batch: float, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of reshuffled passes, whose epochs are computed once a γ: the vertex of a parabola in log γ."""
+    top = float(st.max_stable_learning_rate(problem.problem, batch_size=batch))
+    rates = top * GRID_STEP ** np.arange(-GRID, 1.0)
+    setting: Any = {"batch_size": batch, "learning_rate": rates[:, None], "num_samples": samples}
+    logs = np.log(np.asarray(st.excess_risk(problem, **setting).total))
+    found = []
+    for each in logs.T:
+        least = int(np.clip(np.argmin(each), 1, len(rates) - 2))
+        a, b, c = each[least - 1 : least + 2]
+        move = np.clip(0.5 * (a - c) / (a - 2 * b + c), -1, 1) if np.isfinite(a + b + c) else 0.0
+        found.append((rates[least] * GRID_STEP**move, np.exp(b - 0.25 * (a - c) * move)))
+    best, risks = np.array(found).T
+    return best, risks
+
+
 def _worth(config: Config, pair: tuple[float, float], noise: float, size: int, order: str) -> list[Row]:
     """Least risks after K passes, and how many fresh rows have them."""
     batch = config.batch_size
@@ -130,7 +148,7 @@ def _worth(config: Config, pair: tuple[float, float], noise: float, size: int, o
     fresh = _best(_problem(pair, noise, size, FRESH), batch, data)[1]
     needed = PchipInterpolator(np.log(fresh[::-1]), np.log(data[::-1] / size), extrapolate=False)
     read = np.array(config.passes) * size
-    rates, risks = _best(problem, batch, read)
+    rates, risks = _best_of_grid(problem, batch, read) if order == RESHUFFLED else _best(problem, batch, read)
     kept = st.excess_risk(problem, batch_size=batch, learning_rate=float(rates[0]), num_samples=read).total
     return [
         Row("worth", *pair, noise, size, passes, order, batch, rate, risk, float(np.exp(needed(np.log(risk)))), fixed)
