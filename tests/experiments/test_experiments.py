@@ -300,7 +300,8 @@ def test_main_exits_1_if_a_claim_fails(monkeypatch, tmp_path):
             "ramp_or_decay, schedules, optimizers, small_batches, rate_rule, muon, epochs, sign_features, "
             "optimal_ramp, weight_decay, averages, momentum, optimal_schedule, optimal_exponents, curves_batch_size, "
             "width_limit, width_invariance, learning_rate_transfer, averaging, data_scaling, branching, "
-            "theory_meets_network, data_law, real_features, precision, accumulation, ablations, optimizers_networks, got theorem8",
+            "theory_meets_network, data_law, real_features, precision, accumulation, ablations, "
+            "optimizers_networks, got theorem8",
         ),
         (("--only", "scaling_laws", "--output", "/proc/nowhere"), "cannot write results to /proc/nowhere"),
     ],
