@@ -48,6 +48,10 @@ class Drivers(ABC):
         """Of risks after steps whose γ add up to `reach`."""
         return 0.0
 
+    def interpolation_error(self, response: np.ndarray) -> np.ndarray:
+        """(…) relative error of `mean_risk` from responses that the nodes miss."""
+        return np.zeros(response.shape[:-1])
+
     @abstractmethod
     def mean_risk(self, response: np.ndarray) -> np.ndarray:
         """(…) risk of `ŵ + f(Ĥ)(w_0 − ŵ)`, for responses (…, J) f(w_j)."""
@@ -294,6 +298,10 @@ class MeanOfSamples(Drivers):
         """What was measured on drawn samples."""
         return float(self.nodes.relative_error_at(reach))
 
+    def interpolation_error(self, response: np.ndarray) -> np.ndarray:
+        """That of real nodes."""
+        return self.nodes.interpolation_error(response[..., : self.nodes.weight.size])
+
     @property
     def least_loss(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
         """σ²(1 − rank/N)."""
@@ -308,8 +316,8 @@ def _not_0(values: np.ndarray) -> np.ndarray:
     return np.where(np.abs(values) < np.finfo(float).tiny, np.finfo(float).tiny, values)
 
 
-def mean_of_samples(problem: FiniteSampleProblem) -> MeanOfSamples:
-    """The mean over samples of a problem.
+def mean_of_samples(problem: FiniteSampleProblem, turning: bool = False) -> MeanOfSamples:
+    """The mean over samples of a problem; `turning`: of responses that oscillate, as with momentum.
 
     Raises:
         ValueError: too few samples.
@@ -319,7 +327,7 @@ def mean_of_samples(problem: FiniteSampleProblem) -> MeanOfSamples:
             f"num_samples must be at least {FEWEST_SAMPLES} for the mean over samples, got {problem.num_samples}; "
             "give a seed for one sample"
         )
-    return MeanOfSamples(averaged_drivers(problem.problem, problem.num_samples))
+    return MeanOfSamples(averaged_drivers(problem.problem, problem.num_samples, turning=turning))
 
 
 def drawn_sample(problem: FiniteSampleProblem) -> RowSample:

@@ -115,7 +115,7 @@ def _of_sample(
     for places in (np.flatnonzero(once), np.flatnonzero(~once)):
         if not places.size:
             continue
-        some = [courses[place] for place in places]
+        some = [courses[place] for place in places.tolist()]
         if once[places[0]]:
             one = solve(problem.problem, some[0].algorithm, *settings_of(some), rounded=rounded)
         else:

@@ -35,9 +35,9 @@ def excess_risk(
     T38), which are within a few percent of the expected risk; γ is in units of the weights then. SignSGD(basis=…) too,
     of up to 512 directions in seconds to minutes; of a random basis that is the risk of one rotation.
 
-    Of passes over N samples, `problem.with_samples(N)` (T42): the bias is the risk of the mean weights over the order of
-    the batches, with what they have fitted of the labels' noise, the variance that of the weights' scatter around it.
-    Exact for SGD on up to 32 directions or rows of a sample with a seed; else to what `Risk.relative_error` states.
+    Of passes over N samples, `problem.with_samples(N)` (T42): the bias is the risk of the mean weights over the order
+    of the batches, with what they have fitted of the labels' noise, the variance that of the weights' scatter around
+    it. Exact for SGD on up to 32 directions or rows of a sample with a seed; else to what `Risk.relative_error` states.
 
     Example:
         >>> import sgdtheory as st

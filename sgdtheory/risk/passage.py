@@ -169,7 +169,7 @@ def across(moments: Moments, panel: Passage, run: Averaging) -> tuple[Moments, A
     start = pack(moments.own)
     sums = _free(panel.own, start, start.sum(-1), panel.thin)
     loss = sums
-    if panel.felt is not None:
+    if panel.felt is not None and panel.trained is not None:
         seen = start * panel.trained[:, None]
         loss = _free(panel.felt, seen, seen.sum(-1), panel.thin)
     noise = (panel.noise @ loss.reshape(*loss.shape[:2], -1, 1))[..., 0]

@@ -35,6 +35,9 @@ def responses(course: Course, weight: np.ndarray, stops: np.ndarray) -> Response
     Raises:
         ValueError: more than `MOST_STEPS` have to be taken one by one.
     """
+    single, places = np.unique(weight, return_inverse=True)
+    if single.size < weight.size:  # of what is there twice
+        return Responses(*(each[:, places] for each in responses(course, single, stops)))
     method = course.algorithm.method
     average = course.algorithm.average
     output = np.asarray(method.output, dtype=float)
@@ -136,8 +139,12 @@ def _by_product(course: Course, weight: np.ndarray, held: Held, low: float, high
     for first in np.arange(low, high, at_once):
         steps = np.arange(first, min(first + at_once, high))
         here = course.matrices(steps)
-        pull = (here.b * here.c) * weight + here.decay[:, :, 0]
-        after = state * np.cumprod(1 - pull, axis=0)
+        left = 1 - here.decay[:, :, 0] - (here.b * here.c) * weight
+        if omega == 0:
+            state = state * np.prod(left, axis=0)
+            total = rho**steps.size * total
+            continue
+        after = state * np.cumprod(left, axis=0)
         before = np.concatenate([state[None], after[:-1]])
         total = rho**steps.size * total + omega * output * (rho ** np.arange(steps.size)[::-1]) @ before
         state = after[-1]

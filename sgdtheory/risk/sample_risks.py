@@ -47,13 +47,17 @@ LONG = 1e6  # steps after which a method moves at its final speed
 
 
 @lru_cache(maxsize=8)
-def drivers_of(problem: FiniteSampleProblem) -> Drivers:
-    """What is known of the sample, or of its mean.
+def drivers_of(problem: FiniteSampleProblem, turning: bool = False) -> Drivers:
+    """What is known of the sample, or of its mean; `turning`: where responses oscillate.
 
     Raises:
         ValueError: a sample too large to be drawn; no theory of this mean.
     """
-    return mean_of_samples(problem) if problem.seed is None and problem.rows is None else drawn_sample(problem)
+    return mean_of_samples(problem, turning) if problem.seed is None and problem.rows is None else drawn_sample(problem)
+
+
+def _drivers(problem: FiniteSampleProblem, algorithm: Algorithm) -> Drivers:
+    return drivers_of(problem, problem.seed is None and len(algorithm.method.start) > 1)
 
 
 @lru_cache(maxsize=8)
@@ -73,8 +77,9 @@ def is_one_pass(problem: FiniteSampleProblem, course: Course) -> bool:
 
 def as_one_pass(problem: AbstractProblem, samples: np.ndarray) -> AbstractProblem:
     """The plain problem where so many samples make no second pass; the problem itself where they do."""
-    finite = isinstance(problem, FiniteSampleProblem) and problem.seed is None and not problem.replacement
-    return problem.problem if finite and samples.size and samples.max() <= problem.num_samples else problem
+    if not isinstance(problem, FiniteSampleProblem) or problem.replacement or problem.seed is not None:
+        return problem
+    return problem.problem if samples.size and samples.max() <= problem.num_samples else problem
 
 
 def settings_of(courses: Sequence[Course]) -> np.ndarray:
@@ -171,7 +176,7 @@ def sample_risks(
         solve: the engine's `run_risks` of a plain problem, as a function of problem, algorithm, batch, rate and steps.
     """
     checked_for_samples(problem, courses[0].algorithm)
-    drivers = drivers_of(problem)
+    drivers = _drivers(problem, courses[0].algorithm)
     ends = [each.num_steps * np.ones(1) for each in courses]
     if problem.replacement and not all(takes_moments(drivers, each) for each in courses):
         _checked_rows(problem)
@@ -182,7 +187,7 @@ def sample_risks(
         response = np.concatenate([responses(each, drivers.weight, end).average for each, end in pairs])
         of_mean = response**2 @ (drivers.excess * drivers.seen)
         parts = _parts(drivers.mean_risk(response), found.parts.sum(0) - of_mean)
-        error = found.error
+        error = np.maximum(found.error, drivers.interpolation_error(response))
     else:
         parts = _ends_alone(problem, drivers, courses)
         error = np.zeros(len(courses))
@@ -230,13 +235,14 @@ def sample_path(
         solve: the same of a plain problem.
     """
     checked_for_samples(problem, course.algorithm)
-    drivers = drivers_of(problem)
+    drivers = _drivers(problem, course.algorithm)
     if problem.replacement and not takes_moments(drivers, course):
         _checked_rows(problem)
         training = TrainingProblem(drivers)
         batch = float(training.batch(np.array(course.batch)))
         parts, error = solve(training, replace(course, batch=batch, rounded=False), stops)
         response = np.array(responses(course, drivers.weight, stops))
+        error = np.maximum(error, drivers.interpolation_error(response))
         seen = Seen(response, parts.sum(1), response**2 @ (drivers.excess * drivers.seen), error)
     else:
         seen = _alone(problem, drivers, course, stops)
@@ -267,7 +273,7 @@ def stated_error(problem: FiniteSampleProblem, drivers: Drivers, course: Course,
     else:
         unit = DIAGONAL_ERROR if takes_moments(drivers, course) else ENGINE_ERROR
         scatter = share * min(unit / np.sqrt(drivers.num_samples) / max(1 - load, NEAREST), 1.0)
-    return max(scatter, drivers.relative_error_at(course.rate * course.num_steps))
+    return max(scatter, drivers.relative_error_at(displacement(course.algorithm.method, course.rate, course.num_steps)))
 
 
 def nearness(drivers: Drivers, course: Course) -> float:

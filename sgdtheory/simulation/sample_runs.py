@@ -68,7 +68,7 @@ def simulate_sample(
     places = list(np.ndindex(batch.shape))
     for first in range(0, num_replicas, block):
         replicas = np.arange(first, min(first + block, num_replicas))
-        samples_of = [_seed(words, replica) for replica in replicas] if own else [problem.seed]
+        samples_of = [_seed(words, int(replica)) for replica in replicas] if own else [problem.seed]
         drawn = [drawn_sample(problem.drawn(int(seed or 0))) for seed in samples_of]
         rows = _rows(drawn, own, dtype)
         for number, place in enumerate(places):
@@ -78,7 +78,8 @@ def simulate_sample(
             if course.constant_batch and batch[place] <= epoch:  # rows that do not fill a batch are left out
                 epoch -= epoch % int(course.batches(np.zeros(1))[0])
             order = [_order(stream, problem.num_samples, problem.replacement, epoch) for stream in streams]
-            found = _run(rows, drawn[0], course, order, dtype)
+            most = np.inf if problem.replacement else problem.num_samples  # of a batch: all rows once
+            found = _run(rows, drawn[0], course, order, most, dtype)
             risks[:, *place, first : first + replicas.size] = found
             report((first / num_replicas) + block / num_replicas * (number + 1) / len(places))
     return (*np.where(np.isfinite(risks), risks, np.inf), steps)
@@ -111,7 +112,12 @@ def _order(stream: np.random.Generator, size: int, replacement: bool, epoch: int
 
 
 def _run(
-    rows: Rows, sample: RowSample, course: Course, order: list[Callable[[int], np.ndarray]], dtype: str
+    rows: Rows,
+    sample: RowSample,
+    course: Course,
+    order: list[Callable[[int], np.ndarray]],
+    most: float,
+    dtype: str,
 ) -> np.ndarray:
     """(2, R) risks of average and iterate at the end."""
     algorithm = course.algorithm
@@ -122,7 +128,7 @@ def _run(
     shown = np.einsum("k,krd->rd", output, state)
     total = shown if average.starts_at_iterate() else np.zeros_like(shown)
     lanes = Lanes(jnp.asarray(state.astype(dtype)), jnp.asarray(total.astype(dtype)))
-    for size, table in _tables(course, len(order)):
+    for size, table in _tables(course, len(order), most):
         count = len(table.rho)
         drawn = np.stack([each(count * size).reshape(count, size) for each in order], axis=1)
         typed = jax.tree.map(lambda each: np.asarray(each, dtype), table)
@@ -134,16 +140,17 @@ def _run(
         return ((np.array([returned, iterate]) * sample.scale) ** 2).sum(-1) + sample.frozen
 
 
-def _tables(course: Course, replicas: int) -> Iterator[tuple[int, Table]]:
+def _tables(course: Course, replicas: int, largest: float) -> Iterator[tuple[int, Table]]:
     """Batch size and coefficients of some steps at a time, all with one batch size."""
     average = course.algorithm.average
     number = int(course.num_steps)
     first = 0
     while first < number:
-        size = int(course.batches(np.array([float(first)]))[0])
+        told = course.batches(np.array([float(first)]))[0]
+        size = int(min(told, largest))
         most = max(min(MOST_STEPS_AT_ONCE, ROWS_AT_ONCE // (size * replicas)), 1)
         steps = np.arange(float(first), min(first + most, number))
-        other = np.flatnonzero(course.batches(steps) != size)
+        other = np.flatnonzero(course.batches(steps) != told)
         steps = steps[: other[0]] if other.size else steps
         averaged = steps >= course.first_averaged
         rho = np.where(averaged, 1 - average.forgetting(course.num_steps), 1.0)

@@ -238,13 +238,13 @@ def test_reshuffled_full_batches_are_gradient_descent():
 REFUSED = [
     ({}, {"algorithm": st.Algorithm(st.Adam())}, "algorithm must be linear"),
     ({"replacement": False}, {"algorithm": st.Algorithm(st.HeavyBall(0.9))}, "reshuffled passes"),
-    ({"replacement": False}, {"batch_size": 60, "num_samples": 600}, "batch_size must be between"),
+    ({"replacement": False, "num_samples": 5000}, {"num_samples": 9000}, "batch_size must be at least"),
 ]
 
 
 @pytest.mark.parametrize(("options", "setting", "message"), REFUSED)
 def test_what_is_refused(options, setting, message):
-    finite = problem().with_samples(50, seed=0, **options)
+    finite = problem().with_samples(**({"num_samples": 50, "seed": 0} | options))
     usual = {"batch_size": 1, "learning_rate": 0.1, "num_samples": 200}
     with pytest.raises(ValueError, match=message):
         st.excess_risk(finite, **(usual | setting))
