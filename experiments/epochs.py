@@ -22,6 +22,8 @@ RESHUFFLED = "reshuffled"
 FRESH = "fresh rows"
 HALF_STEPS = 14  # of √2 in the data that fresh rows are looked up at: up to 64 times N
 OVERHEAD = 0.2
+GRID = 18  # learning rates below one pass's edge, 1.4 apart
+GRID_STEP = 1.4
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,13 @@ class Config:
 
     exponents: tuple[tuple[float, float], ...] = ((1.5, 2.0), (1.5, 3.0), (2.0, 1.5))
     noises: tuple[float, ...] = (1.0, 0.01)
-    num_rows: tuple[int, ...] = (128, 256, 512)
-    passes: tuple[int, ...] = (1, 2, 4, 8, 16, 64, 256)
+    num_rows: tuple[int, ...] = (64, 128, 256)
+    passes: tuple[int, ...] = (1, 2, 4, 8, 16, 64)
     batch_size: int = 4
     critical_exponents: tuple[tuple[float, float], ...] = ((1.5, 2.0), (1.5, 3.0))
-    critical_rows: tuple[int, ...] = (256, 1024, 4096)
-    critical_passes: tuple[int, ...] = (1, 2, 4, 16, 64)
-    reshuffled_rows: tuple[int, ...] = (256,)
+    critical_rows: tuple[int, ...] = (64, 1024)
+    critical_passes: tuple[int, ...] = (1, 4, 16, 64)
+    reshuffled_rows: tuple[int, ...] = (64,)
 
 
 SCALES = {
@@ -92,7 +94,7 @@ def run(config: Config) -> Result:
         (_critical, config, pair, config.noises[0], size, order)
         for pair, size in product(config.critical_exponents, config.critical_rows)
         for order in (FRESH, DRAWN, RESHUFFLED)
-        if order != RESHUFFLED or size in config.reshuffled_rows
+        if order != RESHUFFLED or (size in config.reshuffled_rows and pair == config.critical_exponents[0])
     ]
     largest_first = sorted(worth + critical, key=lambda item: (-item[4], item[5]))
     rows = [row for part in map_on_cores(_cell, largest_first) for row in part]
@@ -121,6 +123,22 @@ def _best(problem: Any, batch: float, samples: Any) -> tuple[np.ndarray, np.ndar
     return np.asarray(found.learning_rate, float), np.asarray(found.risk, float)
 
 
+def _best_of_grid(problem: Any, batch: float, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of reshuffled passes, whose epochs are computed once a γ: the vertex of a parabola in log γ."""
+    top = float(st.max_stable_learning_rate(problem.problem, batch_size=batch))
+    rates = top * GRID_STEP ** np.arange(-GRID, 1.0)
+    setting: Any = {"batch_size": batch, "learning_rate": rates[:, None], "num_samples": samples}
+    logs = np.log(np.asarray(st.excess_risk(problem, **setting).total))
+    found = []
+    for each in logs.T:
+        least = int(np.clip(np.argmin(each), 1, len(rates) - 2))
+        a, b, c = each[least - 1 : least + 2]
+        move = np.clip(0.5 * (a - c) / (a - 2 * b + c), -1, 1) if np.isfinite(a + b + c) else 0.0
+        found.append((rates[least] * GRID_STEP**move, np.exp(b - 0.25 * (a - c) * move)))
+    best, risks = np.array(found).T
+    return best, risks
+
+
 def _worth(config: Config, pair: tuple[float, float], noise: float, size: int, order: str) -> list[Row]:
     """Least risks after K passes, and how many fresh rows have them."""
     batch = config.batch_size
@@ -130,7 +148,7 @@ def _worth(config: Config, pair: tuple[float, float], noise: float, size: int, o
     fresh = _best(_problem(pair, noise, size, FRESH), batch, data)[1]
     needed = PchipInterpolator(np.log(fresh[::-1]), np.log(data[::-1] / size), extrapolate=False)
     read = np.array(config.passes) * size
-    rates, risks = _best(problem, batch, read)
+    rates, risks = _best_of_grid(problem, batch, read) if order == RESHUFFLED else _best(problem, batch, read)
     kept = st.excess_risk(problem, batch_size=batch, learning_rate=float(rates[0]), num_samples=read).total
     return [
         Row("worth", *pair, noise, size, passes, order, batch, rate, risk, float(np.exp(needed(np.log(risk)))), fixed)
@@ -157,8 +175,10 @@ def _critical(config: Config, pair: tuple[float, float], noise: float, size: int
 def _largest_divisor(problem: Any, size: int, samples: float) -> tuple[float, float, float]:
     """B*, between the powers of two: a batch that does not divide N leaves rows out, whose noise does not cancel."""
     sizes = 2.0 ** np.arange(int(np.log2(size)) + 1)
-    least = min(float(_best(problem, batch, samples)[1]) for batch in sizes[:3])
-    given = [_best(problem, batch, (1 + OVERHEAD) * samples) for batch in sizes]
+    asked = np.array([samples, (1 + OVERHEAD) * samples])
+    found = [_best_of_grid(problem, batch, asked) for batch in sizes]
+    least = min(float(risks[0]) for _, risks in found)
+    given = [(each[1], risks[1]) for each, risks in found]
     rates = np.array([float(rate) for rate, _ in given])
     above = np.array([np.log(float(risk) / least) for _, risk in given])
     if above[-1] <= 0:

@@ -189,8 +189,7 @@ def sample_risks(
         parts = _parts(drivers.mean_risk(response), found.parts.sum(0) - of_mean)
         error = np.maximum(found.error, drivers.interpolation_error(response))
     else:
-        seen = [_alone(problem, drivers, each, end) for each, end in zip(courses, ends, strict=True)]
-        parts = np.stack([each.parts(drivers)[1, :, 0] for each in seen], axis=1)
+        parts = _ends_alone(problem, drivers, courses)
         error = np.zeros(len(courses))
     stated = [stated_error(problem, drivers, each, part) for each, part in zip(courses, parts.T, strict=True)]
     return parts, np.where(np.isfinite(parts.sum(0)), np.maximum(error, stated), np.inf)
@@ -203,6 +202,20 @@ def _checked_rows(problem: FiniteSampleProblem) -> None:
             f"rows must have at most {LARGEST_DIAGONAL} directions, and schedules at most {MOST_MOMENT_STEPS:g} steps, "
             f"got {problem.num_samples} rows with {problem.rows.weight.size}; simulate them"
         )
+
+
+def _ends_alone(problem: FiniteSampleProblem, drivers: Drivers, courses: Sequence[Course]) -> np.ndarray:
+    """(2, S) parts of averages at the ends; reshuffled runs that differ in length alone share their epochs."""
+    parts = np.empty((2, len(courses)))
+    together: dict[tuple[float, ...], list[int]] = {}
+    for place, each in enumerate(courses):
+        own = (each.batch, each.rate) if not problem.replacement else (float(place),)
+        together.setdefault(own, []).append(place)
+    for places in together.values():
+        longest = max((courses[place] for place in places), key=lambda each: each.num_steps)
+        stops = np.array([courses[place].num_steps for place in places])
+        parts[:, places] = _alone(problem, drivers, longest, stops).parts(drivers)[1]
+    return parts
 
 
 def _alone(problem: FiniteSampleProblem, drivers: Drivers, course: Course, stops: np.ndarray) -> Seen:

@@ -201,6 +201,19 @@ def test_runs_have_the_predicted_risk():
     assert theory[-1, 2] / measured[-1, 2] > 1.06
 
 
+def test_runs_that_share_their_epochs_are_those_alone():
+    """Ends within an epoch, several learning rates, one of them beyond the edge."""
+    problem = st.LeastSquares([1.0, 0.5, 0.2], [0.4, 0.2, 0.3], noise_variance=0.3).with_samples(12, replacement=False)
+    rates = [0.2, 0.5, 50.0]
+    samples = [60, 24, 42]
+    found = st.excess_risk(problem, batch_size=4, learning_rate=np.array(rates)[:, None], num_samples=samples)
+    alone = [
+        [st.excess_risk(problem, batch_size=4, learning_rate=rate, num_samples=size).total for size in samples]
+        for rate in rates
+    ]
+    np.testing.assert_allclose(found.total, alone, rtol=1e-9)
+
+
 def test_what_takes_too_many_steps_is_refused():
     sample = Sample(np.ones(1), np.ones(1), np.ones(1), 1.0, 5000)
     with pytest.raises(ValueError, match="batch_size must be at least N/1024 for reshuffled passes, N = 5000, got 2"):
