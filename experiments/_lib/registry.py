@@ -78,6 +78,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("small_batches", 15, 125),
         Experiment("rate_rule", 6, 40),
         Experiment("muon", 8, 120),
+        Experiment("epochs", 40, 900, by_name_only=True),
         Experiment("sign_features", 5, 100),
         Experiment("optimal_ramp", 40, 900, by_name_only=True),
         Experiment("weight_decay", 20, 300, by_name_only=True),

@@ -8,7 +8,7 @@ from scipy.optimize import elementwise
 
 from sgdtheory._common.arguments import checked_problem, whole_array
 from sgdtheory.algorithms import DEFAULT, SGD, Algorithm, DelayedSGD, LinearMethod, checked_algorithm
-from sgdtheory.problems import AbstractProblem, Modes
+from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, Modes
 from sgdtheory.risk.late_spectrum import gains as late_gains
 from sgdtheory.risk.late_spectrum import growth as late_growth
 from sgdtheory.risk.moments import Generators, generators
@@ -23,6 +23,7 @@ from sgdtheory.risk.round_edge import (
     edges_of_rounds,
     growths_of_rounds,
 )
+from sgdtheory.risk.sample_risks import sample_edge
 from sgdtheory.risk.spectrum import growths, own_responses, radii, step_spectrum
 
 NEWTON_TOLERANCE = 1e-15  # relative: a step of the edge's root this small, or downwards, is rounding
@@ -67,6 +68,8 @@ def max_stable_learning_rate(problem: AbstractProblem, *, batch_size: ArrayLike,
             "algorithm must have constant learning rate, batch size and coefficients to have a stability edge, got "
             f"{algorithm}; whether a schedule diverges its excess_risk says"
         )
+    if isinstance(problem, FiniteSampleProblem):
+        return sample_edge(problem, algorithm, batch, method_edge)[()]
     return method_edge(problem, algorithm.method, batch)[()]
 
 
@@ -165,9 +168,9 @@ def _least_inverses(problem: AbstractProblem, method: LinearMethod, rates: np.nd
     stable = settles & (gain >= -ROUNDED_BELOW_0 * largest[:, None]).all(1)
     found = np.minimum(1 / (2 * np.where(gain < 0, gain, -np.inf)), 0.0).min(1)
     gain = np.maximum(gain[stable], 0.0)
-    batch = (gain * (1 + modes.multiplicity)).max(1)  # with which one direction would be at its edge alone
+    batch = (gain * (1 + modes.driving)).max(1)  # with which one direction would be at its edge alone
     for _ in range(MOST_NEWTON_STEPS):  # 1/Σ is concave in B: from below Newton's steps rise, never too far
-        share = modes.multiplicity * gain / (batch[:, None] - gain)
+        share = modes.driving * gain / (batch[:, None] - gain)
         total = share.sum(1)
         step = total * (total - 1) / (share / (batch[:, None] - gain)).sum(1)
         batch += step
@@ -207,7 +210,7 @@ def growths_beyond(problem: AbstractProblem, method: LinearMethod, batch: np.nda
     maps, modes = _maps(problem, method, batch, rate)
     with np.errstate(all="ignore"):
         slowest = step_spectrum(maps.propagator_decay).slowest
-        return np.maximum(growths(maps, modes.multiplicity, slowest, np.full(rate.size, np.inf)), 0.0)
+        return np.maximum(growths(maps, modes.driving, slowest, np.full(rate.size, np.inf)), 0.0)
 
 
 def stability_edge(problem: AbstractProblem, batch: np.ndarray) -> np.ndarray:
@@ -217,7 +220,7 @@ def stability_edge(problem: AbstractProblem, batch: np.ndarray) -> np.ndarray:
     modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
     ratio = modes.eigenvalue / problem.largest_eigenvalue
 
-    weight = modes.multiplicity * ratio
+    weight = modes.driving * ratio
     gap = 1 - ratio
     target = (batch + 1).ravel()
     t = target / weight.sum() * (1 - 1e-12)
@@ -248,13 +251,13 @@ def growth_rate(modes: Modes, x: np.ndarray, batch: np.ndarray) -> np.ndarray:
         (P,) rates per step, not negative.
     """
     margin = 2 - x * ((batch + 1) / batch)  # (1 − α)/x
-    load = (modes.multiplicity * x / np.where(margin > 0, margin, 1.0)).sum(1) / batch[:, 0]
+    load = (modes.driving * x / np.where(margin > 0, margin, 1.0)).sum(1) / batch[:, 0]
     unstable = ~((margin > 0).all(1) & (load < 1))
     rate = np.zeros(x.shape[0])
     if unstable.any():
         x = x[unstable]
         batch = batch[unstable]
-        source = modes.multiplicity * x**2 / batch
+        source = modes.driving * x**2 / batch
         lag = -x * (2 - x * ((batch + 1) / batch))  # α − 1
         top = np.maximum(lag.max(1), 0.0)
         rate[unstable] = np.log1p(top + _largest_root(source, top[:, None] - lag))
