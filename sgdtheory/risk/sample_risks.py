@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgdtheory.algorithms import SGD, Algorithm, Course, LastIterate, UniformAverage
+from sgdtheory.algorithms import SGD, Algorithm, Course, DelayedSGD, LastIterate, LocalSGD, UniformAverage
 from sgdtheory.problems import (
     AbstractProblem,
     Drivers,
@@ -91,11 +91,17 @@ def checked_for_samples(problem: FiniteSampleProblem, algorithm: Algorithm) -> N
     """Refuse what there is no theory of.
 
     Raises:
-        ValueError: a method that is not linear; reshuffled passes of anything but plain SGD.
+        ValueError: a method that is not linear, has several workers or late gradients; reshuffled passes of anything
+            but plain SGD.
     """
     if not algorithm.linear:
         raise ValueError(
             f"algorithm must be linear in the gradient for a finite sample, got {algorithm.method!r}; "
+            "problem.problem is one pass"
+        )
+    if isinstance(algorithm.method, LocalSGD | DelayedSGD):
+        raise ValueError(
+            f"algorithm must have one worker and gradients in time for a finite sample, got {algorithm.method!r}; "
             "problem.problem is one pass"
         )
     plain = algorithm.constant and algorithm.method == SGD()

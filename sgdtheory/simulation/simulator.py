@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, positive_number, real_array, settings_arrays, whole_number
-from sgdtheory.algorithms import Algorithm, Constant, Coordinates, Course, checked_algorithm
+from sgdtheory.algorithms import Algorithm, Constant, Coordinates, Course, LocalSGD, checked_algorithm
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem
 from sgdtheory.risk import as_one_pass
 from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
@@ -167,9 +167,9 @@ def simulate(
 
 def _check_sample(algorithm: Algorithm, options: dict[str, Any]) -> None:
     """What passes over a finite sample are simulated with."""
-    if not algorithm.linear:
+    if not algorithm.linear or isinstance(algorithm.method, LocalSGD):
         raise ValueError(
-            f"algorithm must be linear in the gradient for a finite sample, got {algorithm.method!r}; "
+            f"algorithm must be linear in the gradient, of one worker, for a finite sample, got {algorithm.method!r}; "
             "take SGD or a method with momentum"
         )
     for name, value in options.items():
