@@ -100,7 +100,8 @@ def losses(model: LossModel, panels: Panels, optimizer: Optimizer) -> np.ndarray
     course = _adaptive_course if optimizer.adaptive else _plain_course
     total = np.concatenate([risk.sum(-1)[None], course(modes, every, np.moveaxis(x_top, -1, 0), risk)])
     if not optimizer.adaptive:
-        total[1:][np.logical_or.accumulate(np.broadcast_to(np.moveaxis(x_top >= EDGE, -1, 0), total[1:].shape))] = np.inf
+        diverged = np.logical_or.accumulate(np.moveaxis(x_top >= EDGE, -1, 0))
+        total[1:] = np.where(diverged, np.inf, total[1:])
     return model.floor[:, None, None] + modes.unmoved[:, None, None] + np.moveaxis(total, 0, -1)
 
 

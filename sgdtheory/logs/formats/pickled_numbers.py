@@ -1,4 +1,4 @@
-"""Numbers and choices of a pickled object, read without running it: unpickling a file runs what its author put into it."""
+"""Numbers and choices of a pickled object, read without running it: unpickling runs what its author put into it."""
 
 import pickletools
 import zipfile
