@@ -80,7 +80,7 @@ class PlanCommand(LogFlags):
     """CSV file with a header, one row a batch size, as `sgdtheory fit` reads it, or fit-curves or fit-grid wrote it; or
     training logs, as fit-curves reads them."""
     batch_size: str | None = None
-    """Column with the batch size, by default batch_size; of training logs it may be the number."""
+    """Column with the batch size, by default batch_size; of training logs it may be the number, or "524288 tokens"."""
     steps: str = "steps"
     """Column with the steps to the target."""
     group: str | None = None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-COLUMNS = "loss", "evaluation_loss", "learning_rate", "batch_size", "tokens"
+COLUMNS = "loss", "evaluation_loss", "learning_rate", "batch_size", "tokens", "batch_tokens"
 LOSSES = "loss", "evaluation_loss"
 KINDS = {"train": "loss", "eval": "evaluation_loss"}  # of losses, in users' words
 
@@ -27,6 +27,7 @@ class TrainingLog:
         learning_rate: (K,).
         batch_size: (K,) sequences (or samples) a step, over all devices and accumulated micro batches.
         tokens: (K,) seen so far.
+        batch_tokens: (K,) tokens a step, over all devices and accumulated micro batches.
         group: of the runs that are to be fitted together.
         settings: of the run, where the log has them, by these names: `batch_size` (of all steps), `weight_decay`,
             `beta1`, `beta2`, `optimizer`, `warmup` (steps), `num_steps` (planned), `sequence_length`, `micro_batch`,
@@ -44,6 +45,7 @@ class TrainingLog:
     learning_rate: np.ndarray
     batch_size: np.ndarray
     tokens: np.ndarray
+    batch_tokens: np.ndarray
     group: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +63,8 @@ class TrainingLog:
 
         Args:
             name, format: as above.
-            series: column (`loss`, `evaluation_loss`, `learning_rate`, `batch_size`, `tokens`) → steps, values.
+            series: column (`loss`, `evaluation_loss`, `learning_rate`, `batch_size`, `tokens`, `batch_tokens`) → steps,
+                values.
             other: `group`, `settings`, `columns`, `unused`, `remarks`.
 
         Raises:
