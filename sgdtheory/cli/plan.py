@@ -201,7 +201,11 @@ class PlanCommand(LogFlags):
         convention = self._convention(None)
         law = found.steps_law(samples, max_learning_rate=self.max_learning_rate, overhead=convention.overhead)
         target = f"to the least loss of D = {samples:g}"
-        return self._plan(law, convention), None, [*log_notes(curves), *filter(None, [found.remark]), target]
+        return (
+            self._plan(law, convention),
+            None,
+            [*log_notes(curves), *filter(None, [found.remark, law.remark]), target],
+        )
 
     def _of_steps(self) -> tuple[RunPlan, BatchRamp | None, list[str]]:
         """The plan of a file of steps, and the ramp."""

@@ -22,13 +22,13 @@ from sgdtheory.curves.loss_table import AbstractLossTable, loss_tables
 from sgdtheory.curves.panels import Optimizer, panels_of
 from sgdtheory.curves.profile import AbstractConfidenceSet, extremes
 from sgdtheory.curves.robust_fit import Observed, RobustFit
+from sgdtheory.curves.size_remarks import ENOUGH, at_least, below_table
 from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsTable
 from sgdtheory.problems import PowerLaw
 
 PARTS = 1e6  # of a batch of unknown size: a sample of the theory
 POINTS = 200  # of a predicted curve
 MOST_BATCH = 8.0  # of a table of steps, over B*
-ENOUGH = 1e-3  # more than D that the smallest batch size of such a table needs
 FEWEST_STEPS = 100  # of a run whose learning rates are sought
 STABLE = 1.99  # of γλ_1; from 2 on SGD diverges
 NO_SLOPE = 1e-9  # what rounding makes of a derivative that is 0
@@ -257,7 +257,7 @@ class CurvesFit:
             else:
                 interval[k] = np.exp(extremes(within, lambda points, each=each: log_sizes(points, each), COARSE))
         loss = risk + self.irreducible_loss.value
-        return CurvesCriticalBatchSize(samples, size, interval, loss, top, _at_least(samples[bounded]))
+        return CurvesCriticalBatchSize(samples, size, interval, loss, top, at_least(samples[bounded]))
 
     def _least_batch(
         self, within: AbstractConfidenceSet, samples: float, shape: Shape, top: float, overhead: float
@@ -316,7 +316,8 @@ class CurvesFit:
 
         Returns:
             StepsTable, from the largest batch size that needs no more than D up to 8 B*. Smaller ones take more steps,
-            and as much data or, where the noise of a step multiplies, more.
+            and as much data or, with Adam, more: B_opt is about the first row then, the branch below it is not in the
+            table, and `remark` says how much more data it takes. Of SGD that branch is left out of the theory's tables.
         """
         samples = positive_number("num_samples", num_samples)
         shape = checked_shape(schedule)
@@ -339,7 +340,9 @@ class CurvesFit:
         if below.any():
             needed[first] = samples  # what B* is relative to
         taken = np.isfinite(needed) & (np.arange(every.size) >= first)
-        return StepsTable(every[taken], (needed / every)[taken], critical=critical)
+        kind = self._optimizer.adaptive, self.knows_batch_size
+        remark = below_table(float(every[first]), needed[:first] / samples, *kind)
+        return StepsTable(every[taken], (needed / every)[taken], critical=critical, remark=remark)
 
     def best_schedule(
         self, num_samples: float, *, batch_size: float | None = None, max_learning_rate: float | None = None
@@ -383,12 +386,3 @@ def _dense(last: float) -> np.ndarray:
     """Numbers of steps that lie dense at both ends."""
     near = np.geomspace(1, max(last, 1), POINTS // 4)
     return np.concatenate([near, last - near])
-
-
-def _at_least(samples: np.ndarray) -> str:
-    """What is to be said where B* is at the largest batch size that is looked at."""
-    if not samples.size:
-        return ""
-    sizes = ", ".join(f"{each:g}" for each in samples)
-    fewest = f"{FEWEST_STEPS_OF_TABLE:g}"
-    return f"D = {sizes}: B* is D/{fewest} or more, since runs of fewer than {fewest} steps are not looked at"

@@ -16,6 +16,7 @@ CLOSE = 0.02  # of the quantile, at which an end is found
 STRIDE = 2.5  # times as far as before, at most, where the end has not been passed
 FARTHEST = 50.0  # distance that is tried first, of a combination that hardly anything tells
 ON_THE_WAY = 0.3, 0.6, 1.0  # stops on the way to a value, each the start of the next
+BETWEEN = 0.05, 0.95  # of the way from inside to outside, where the next point is tried
 SMALLEST = 1e-9  # distance that is tried
 FLAT = 1e-12  # of the squared slopes: what is less is no curvature
 ATTAINED = 1e-6  # off a value that is held
@@ -119,7 +120,7 @@ def _reached(
             outside = Mark(value, depth)
         if max(abs(depth - 1), abs(given - 1)) < CLOSE or inside.value >= UNRESOLVED:
             break
-        goal = inside.towards(outside)
+        goal = inside.towards(outside, BETWEEN)
     close = np.isfinite(outside.value) or inside.depth > 1 - CLOSE
     return inside.towards(outside) if close else inside.value
 
@@ -130,11 +131,16 @@ class Mark(NamedTuple):
     value: float
     depth: float
 
-    def towards(self, outside: "Mark") -> float:
-        """The value where the depth is 1, on the line to a mark outside, or through the best and this one."""
+    def towards(self, outside: "Mark", between: tuple[float, float] = (0.0, 1.0)) -> float:
+        """The value where the depth is 1, on the line to a mark outside, or through the best and this one.
+
+        Args:
+            outside: farther off, its value inf if there is none yet.
+            between: shares of the way to it, no nearer to either end.
+        """
         if np.isfinite(outside.value):
             share = (1 - self.depth) / (outside.depth - self.depth)
-            return self.value + float(np.clip(share, 0.05, 0.95)) * (outside.value - self.value)
+            return self.value + float(np.clip(share, *between)) * (outside.value - self.value)
         return min(self.value * min(1 / max(self.depth, SMALLEST), STRIDE), UNRESOLVED)
 
 
