@@ -5,8 +5,8 @@ import math
 import numpy as np
 from scipy import stats
 
-from sgdtheory.fits.measurements import StepsMeasurement
 from sgdtheory.fits.steps_law import StepsLaw
+from sgdtheory.fits.steps_measurement import StepsMeasurement
 
 WIDTHS = 2.0 ** np.arange(5, 10)
 BATCHES = np.array([16.0, 40.0, 100.0, 250.0, 625.0])

@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any, cast
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+from docs._hooks.stable import stable_names  # noqa: E402  the path is set above
+
 PAGES = {  # in the repository → on the site
     "README.md": "index.md",
     "THEORY.md": "theory.md",
@@ -23,6 +26,7 @@ PAGES = {  # in the repository → on the site
     "experiments/recorded/README.md": "recorded.md",
 }
 FIGURES = "experiments/recorded"
+INDEX = "FINDINGS.md"
 WINGS = (
     "problems",
     "algorithms",
@@ -44,7 +48,39 @@ WINGS = (
 HELP = "<!-- help of every command, at build -->"
 EXPERIMENTS = "<!-- table of experiments, at build -->"
 MORE = re.compile(r"<!-- more of (\w+), at build -->\n")
+FINDING = re.compile(r"^- \[(?P<title>[^]]+)\]\(docs/(?P<page>findings/\w+\.md)\)", re.M)
+POWER = re.compile(r"(?<=\w)\^(?P<power>−?\d+(?:\.\d+)?|\(−?\d[\d.]* ± [\d.]+\))|`[^`]*`")
 LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
+
+
+def on_config(config: Any) -> Any:
+    """Put the findings into the menu, as the index groups them."""
+    index = (ROOT / INDEX).read_text(encoding="utf-8")
+    config.nav = with_findings(config.nav, [{"All findings": PAGES[INDEX]}, *menu_of_findings(index)])
+    return config
+
+
+def menu_of_findings(index: str) -> list[dict[str, list[dict[str, str]]]]:
+    """Question → its findings, short title → page, as the lines of the index have them."""
+    questions = [part.partition("\n") for part in re.split(r"^## ", index, flags=re.M)[1:]]
+    return [
+        {name: [{each["title"].replace("\\", ""): each["page"]} for each in FINDING.finditer(lines)]}
+        for name, _, lines in questions
+    ]
+
+
+def with_findings(menu: list[Any], findings: list[Any]) -> list[Any]:
+    """The menu with the entries of the findings in the place of their index."""
+
+    def entry(item: Any) -> Any:
+        if not isinstance(item, dict):
+            return item
+        ((name, inside),) = item.items()
+        if inside == PAGES[INDEX]:
+            return {name: findings}
+        return {name: with_findings(inside, findings) if isinstance(inside, list) else inside}
+
+    return [entry(item) for item in menu]
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -70,7 +106,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     for place, lines in ((HELP, help_of_commands), (EXPERIMENTS, table_of_experiments)):
         if place in markdown:
             markdown = markdown.replace(place, "\n".join(lines()))
+    if name == PAGES[INDEX] or name.startswith("findings/"):
+        markdown = raised(markdown)
     return MORE.sub(lambda found: rows_of_kinds(found[1], markdown), markdown)
+
+
+def raised(markdown: str) -> str:
+    """Powers that are numbers, D^0.33, as the site can show them; code stays as it is."""
+    return POWER.sub(lambda found: f"<sup>{found['power']}</sup>" if found["power"] else found[0], markdown)
 
 
 def turned_links(markdown: str, source: str, name: str) -> str:
@@ -99,14 +142,20 @@ def site_name(path: str) -> str | None:
 
 
 def reference_page(wing: str) -> str:
-    """The page of a wing: every name that its door exports, those that `sgdtheory` has too first."""
+    """The page of a wing: every name that its door exports, what is stable first."""
     package = ROOT / "sgdtheory" / wing
     about = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
     top = {name for _, name in exported(ROOT / "sgdtheory")}
+    used = stable_names().get(wing, frozenset()) - top
     found = list(exported(package))
     lines = [f"# sgdtheory.{wing}", "", about]
-    for heading, public in (("In `sgdtheory` itself", True), (f"In `sgdtheory.{wing}`", False)):
-        names = [(module, name) for module, name in found if (name in top) is public]
+    groups = {
+        "In `sgdtheory` itself: stable": top,
+        f"In `sgdtheory.{wing}`: stable": used,
+        f"In `sgdtheory.{wing}`: may change": {name for _, name in found} - top - used,
+    }
+    for heading, group in groups.items():
+        names = [(module, name) for module, name in found if name in group]
         lines += ["", f"## {heading}"] if names else []
         for module, name in names:
             lines += ["", f"::: sgdtheory.{wing}.{module}.{name}"]
@@ -115,6 +164,7 @@ def reference_page(wing: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+@functools.cache  # a page of the reference asks for it with every name
 def passed_on(package: Path) -> dict[str, list[str]]:
     """Wing → its names that the door of another one exports too, for they serve both."""
     found: dict[str, list[str]] = {}
@@ -166,7 +216,6 @@ def rows_of_kinds(part: str, page: str) -> str:
 
 def table_of_experiments() -> Iterator[str]:
     """What each experiment asks, and its seconds on two cores at quick and at full scale."""
-    sys.path.insert(0, str(ROOT))
     from experiments._lib.registry import EXPERIMENTS as registered
 
     yield from ("| experiment | what it asks | quick | full |", "| --- | --- | ---: | ---: |")

@@ -41,6 +41,8 @@ class Arguments:
     """Run nothing: print what each experiment asks, and how long it takes."""
     redraw: bool = False
     """Run nothing: draw the recorded figures again from the recorded tables, in their place or all into OUTPUT."""
+    findings: bool = False
+    """Run nothing: write the tables of docs/findings again from the recorded results, and the verdicts of the index."""
 
 
 def main() -> int:
@@ -57,6 +59,11 @@ def main() -> int:
             from experiments._lib.redraw import redraw  # imports what trains
 
             print(*redraw(arguments.output), sep="\n")
+            return 0
+        if arguments.findings:
+            from experiments._lib.findings import update
+
+            print(*update(), sep="\n")
             return 0
         if arguments.scale == "quick":
             _compile_quickly()

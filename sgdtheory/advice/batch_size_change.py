@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sgdtheory._common.arguments import checked_name, positive_number, share_between_0_and_1
+from sgdtheory._common.shown import Sheet, Shown, between, number
 from sgdtheory.advice.data_needed import extra_data_row
 from sgdtheory.advice.evidence import Evidence, Fit, evidence
 from sgdtheory.advice.learning_rate import FAMILIES, learning_rate_row
@@ -15,7 +16,7 @@ from sgdtheory.advice.setup import TrainingSetup
 
 
 @dataclass(frozen=True)
-class BatchSizeChange:
+class BatchSizeChange(Shown):
     """What to set; made by `change_batch_size`.
 
     Attributes:
@@ -44,6 +45,21 @@ class BatchSizeChange:
         """The settings after the change."""
         values = {row.name: row.new for row in self.rows if row.name != "extra_data"}
         return replace(self.current, batch_size=self.new_batch_size, **values)
+
+    def sheet(self) -> Sheet:
+        """What to set, and why; what is not known."""
+        rows = [
+            (
+                row.name.replace("_", " "),
+                "" if row.old is None else number(row.old),
+                number(row.new),
+                between(row.low, row.high),
+            )
+            for row in self.rows
+        ]
+        reasons = [f"{row.name.replace('_', ' ')}: {row.reason}" for row in self.rows]
+        title = f"{self.optimizer}: batch size {number(self.current.batch_size)} → {number(self.new_batch_size)}"
+        return Sheet(title, ("", "now", "new", "range"), rows, [*reasons, *self.unknown])
 
 
 def change_batch_size(

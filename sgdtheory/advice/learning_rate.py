@@ -21,7 +21,8 @@ FAMILIES = {
     "adamw": "adam",
 }
 LAWS = {"sgd": "B (T5; arXiv 1706.02677)", "sign": "√B (T37, T39)", "adam": "√B (T38; arXiv 2205.10287)"}
-# Exponents on language models, Adam, below and beyond the best batch size: FINDINGS.md, 1,911 public runs of step-law.
+# Exponents on language models, Adam, below and beyond the best batch size, 1,911 public runs of step-law:
+# docs/findings/rate_rule_steplaw.md.
 ON_LANGUAGE_MODELS = -0.07, 0.73
 FARTHEST = 1e-6, 1e6  # of B/B*: ends of an interval that reaches 0 or inf
 

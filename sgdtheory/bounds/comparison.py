@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sgdtheory._common.arguments import first_where, real_array, samples_used, settings_arrays, whole_number
+from sgdtheory._common.shown import Sheet, Shown, number
 from sgdtheory.algorithms import DEFAULT, Algorithm
 from sgdtheory.bounds.certificate import Certificates, certify
 from sgdtheory.bounds.published import description
@@ -17,7 +18,7 @@ from sgdtheory.risk import excess_risk
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Shown):
     """exact / bound at every point, in the order of the settings (arrays flattened).
 
     Attributes:
@@ -84,6 +85,20 @@ class Comparison:
         if self.simulated is None:
             return ()
         return disagreements(self.settings, self.exact, self.bound, self.side, self.applies, self.simulated)
+
+    def sheet(self) -> Sheet:
+        """The two extremes of exact over bound, and where they are."""
+        inside = int(self.applies.sum())
+        rows = []
+        if inside:
+            for name, ratio, place in (
+                ("lowest", self.lowest, self.lowest_at),
+                ("highest", self.highest, self.highest_at),
+            ):
+                numbers = place.batch_size, place.learning_rate, place.num_samples
+                rows.append((name, number(ratio), *map(number, numbers), str(place.problem)))
+        header = ("", "exact / bound", "B", "γ", "D", "problem")
+        return Sheet(f"{inside} of {self.applies.size} settings meet the bound's conditions", header, rows)
 
 
 def compare(

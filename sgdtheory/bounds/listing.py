@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import settings_arrays
+from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import DEFAULT, Algorithm
 from sgdtheory.bounds import papers
 from sgdtheory.bounds.published import PublishedBound
@@ -34,7 +35,7 @@ def catalogue() -> tuple[PublishedBound, ...]:
 
 
 @dataclass(frozen=True)
-class Best:
+class Best(Shown):
     """The tightest published bounds at settings, arrays of their broadcast shape.
 
     Attributes:
@@ -48,6 +49,11 @@ class Best:
     lower_name: np.ndarray | str
     upper: np.ndarray | float
     upper_name: np.ndarray | str
+
+    def sheet(self) -> Sheet:
+        """Both bounds and whose they are."""
+        columns = {"lower": self.lower, "whose": self.lower_name, "upper": self.upper, "whose ": self.upper_name}
+        return columns_sheet("tightest published bounds on the excess risk, units of y²", columns)
 
 
 def best(

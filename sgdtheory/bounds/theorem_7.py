@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_number, samples_used, settings_arrays
+from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import DEFAULT, Algorithm
 from sgdtheory.bounds.published import Asked, PublishedBound, Statement, split
 from sgdtheory.problems import AbstractProblem
@@ -21,7 +22,7 @@ def covered(algorithm: Algorithm) -> bool:
 
 
 @dataclass(frozen=True)
-class RiskBound:
+class RiskBound(Shown):
     """The terms of Theorem 7, each an array of the broadcast shape, in units of y².
 
     Attributes:
@@ -66,6 +67,19 @@ class RiskBound:
     def total(self) -> np.ndarray | float:
         """The bound as stated: bias + variance (THEORY.md T8). The full form adds `cross`."""
         return self.bias + self.variance
+
+    def sheet(self) -> Sheet:
+        """Its terms."""
+        columns = {
+            "k*": self.effective_dimension,
+            "bias, head": self.bias_head,
+            "tail": self.bias_tail,
+            "variance, head": self.variance_head,
+            "tail ": self.variance_tail,
+            "total": self.total,
+            "applies": np.where(self.applies, "yes", "no"),
+        }
+        return columns_sheet("Theorem 7, units of y²", columns)
 
 
 def theorem7(

@@ -1,6 +1,6 @@
 from .approximate import ApproximateCriticalBatchSize as ApproximateCriticalBatchSize
 from .approximate import approximate_critical_batch_size as approximate_critical_batch_size
-from .definition import BatchSizeCurve as BatchSizeCurve
+from .batch_size_curve import BatchSizeCurve as BatchSizeCurve
 from .definition import CriticalBatchSize as CriticalBatchSize
 from .definition import critical_batch_size as critical_batch_size
 from .exponents import AsymptoticFit as AsymptoticFit

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 
 from sgdtheory._common.arguments import positive_number
+from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import Algorithm
 from sgdtheory.critical.definition import checked_samples, require_learnt, require_several_steps
 from sgdtheory.critical.relaxed_risk import BETWEEN, RelaxedRisk
@@ -20,7 +21,7 @@ ENOUGH = 0.05  # of a step: so little less than a whole number of steps is that 
 
 
 @dataclass(frozen=True)
-class ApproximateCriticalBatchSize:
+class ApproximateCriticalBatchSize(Shown):
     """B* of one problem to some 1%, and the risk against batch size behind it; B and n need not be whole.
 
     Attributes:
@@ -51,6 +52,19 @@ class ApproximateCriticalBatchSize:
         """R(D, B) between the computed ones, to 10% where it bends: shaped like `batch_size`, nan beyond them."""
         line = PchipInterpolator(np.log(self.batch_sizes), np.log(self.risks), extrapolate=False)
         return np.exp(line(np.log(np.asarray(batch_size, dtype=float))))
+
+    def sheet(self) -> Sheet:
+        """B* and what goes with it."""
+        columns = {
+            "D": self.num_samples,
+            "B*": self.batch_size,
+            "steps": self.num_steps,
+            "γ": self.learning_rate,
+            "R_opt, y²": self.optimal_risk,
+            "at B": self.optimal_batch_size,
+        }
+        notes = [f"overhead {self.overhead:.3g}; to some 1%, not rounded to whole numbers"]
+        return columns_sheet("critical batch size, samples", columns, notes)
 
 
 def approximate_critical_batch_size(

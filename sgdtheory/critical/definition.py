@@ -1,15 +1,16 @@
 """The critical batch size by its definition: the exact risk with the learning rate tuned, and whole steps counted."""
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import PchipInterpolator
 
-from sgdtheory._common.arguments import first_where, positive_array, positive_number, single_number
+from sgdtheory._common.arguments import first_where, positive_array, positive_number
+from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import Algorithm
 from sgdtheory.critical.batch_search import ROUNDING, Enough, LargestBatch, largest_batch, steps_needed
+from sgdtheory.critical.batch_size_curve import BatchSizeCurve, checked_risk_factor
 from sgdtheory.critical.optimal_batch import optimal_batch_size
 from sgdtheory.critical.tuned_equivalent import TunedEquivalent, steps_to, useful_batch_sizes
 from sgdtheory.critical.tuned_risk import TunedRisk
@@ -19,7 +20,6 @@ from sgdtheory.risk import checked_for_risk, method_edge
 POINTS_PER_DECADE = 4  # of the curve
 EQUIVALENT_POINTS = 10  # of the curve of a method that is not linear
 REACH = 10.0  # the curve goes on to this many times the critical batch size
-SMALLEST_OVERHEAD = 1e-6  # a smaller one, or a smaller risk_factor − 1, is read as this on the curve
 FALLS = 0.9  # times a B* of fewer samples, or less: a fall that is remarked upon
 MOST_SAMPLES = 1e20  # up to here n steps and n + 1 can be told apart well enough for the searches
 
@@ -27,71 +27,7 @@ Quantity = Any  # a float of a single data size, an array of several: a union wo
 
 
 @dataclass(frozen=True)
-class BatchSizeCurve:
-    """What each batch size attains with D samples, and what it needs to attain the best. Arrays (K,).
-
-    Attributes:
-        batch_size: B, increasing whole numbers.
-        learning_rate: the best γ with D samples.
-        risk: `R(D, B) = min_γ Δ(B, γ, D)`, in units of y².
-        num_steps: `f_D(B)`, the fewest steps that reach R_opt(D); inf where none do: a few large steps of another B may
-            cancel what an average keeps of w_0.
-        learning_rate_needed: a γ with which they do; nan where none do.
-        samples_needed: `B f_D(B)`.
-        overhead: `B f_D(B)/D − 1`, the extra data relative to linear scaling.
-    """
-
-    batch_size: np.ndarray
-    learning_rate: np.ndarray
-    risk: np.ndarray
-    num_steps: np.ndarray
-    learning_rate_needed: np.ndarray
-    samples_needed: np.ndarray
-    overhead: np.ndarray
-
-    def batch_size_at(self, overhead: float) -> float:
-        """Largest B whose overhead is at most this, interpolated between the batch sizes of the curve.
-
-        To some 3% as a rule, worse where few steps or resonances make the curve jump; `critical_batch_size` is exact.
-
-        Raises:
-            ValueError: not positive, or beyond the end of the curve.
-        """
-        overhead = positive_number("overhead", overhead)
-        return self._last_below(np.maximum(self.overhead, SMALLEST_OVERHEAD), overhead, "overhead")
-
-    def batch_size_within(self, risk_factor: float) -> float:
-        """Largest B with `R(D, B) ≤ risk_factor · R_opt(D)`, interpolated between the batch sizes of the curve.
-
-        To some 3% as a rule, worse where few steps or resonances make the curve jump; `critical_batch_size` is exact.
-
-        Raises:
-            ValueError: not above 1, or beyond the end of the curve.
-        """
-        excess = np.maximum(self.risk / self.risk.min() - 1, SMALLEST_OVERHEAD)
-        return self._last_below(excess, _risk_factor(risk_factor) - 1, "risk_factor")
-
-    def _last_below(self, values: np.ndarray, limit: float, name: str) -> float:
-        """Where the interpolant of log values in log B last leaves what is below the limit."""
-        limit = max(limit, SMALLEST_OVERHEAD)
-        finite = np.isfinite(values)
-        sizes = self.batch_size[finite]
-        values = values[finite]
-        last = int(np.flatnonzero(values <= limit)[-1])
-        if last == values.size - 1:
-            raise ValueError(
-                f"{name} must be below {values[-1] + (name == 'risk_factor'):.4g}, where this curve ends at B = "
-                f"{sizes[-1]:g}; give a larger one to critical_batch_size itself"
-            )
-        x = np.log(sizes)
-        y = np.log(values)
-        crossing = PchipInterpolator(x, y, extrapolate=False).solve(np.log(limit))
-        inside = crossing[(crossing >= x[last] - 1e-9) & (crossing <= x[last + 1])]
-        return float(np.exp(inside[-1] if inside.size else x[last]))
-
-
-@dataclass(frozen=True)
-class CriticalBatchSize:
+class CriticalBatchSize(Shown):
     """B* of one problem (THEORY.md T12) at one data size D, or an array of them, and the curves behind it.
 
     Numbers for a single D, arrays of the shape of `num_samples` otherwise.
@@ -114,6 +50,8 @@ class CriticalBatchSize:
             same whatever B, as with every linear method, but for what remark says; above 1 where small batches waste
             data.
     """
+
+    figure: ClassVar[str] = "critical_batch_size"
 
     batch_size: Quantity
     learning_rate: Quantity
@@ -142,6 +80,22 @@ class CriticalBatchSize:
         if len(self.curves) != 1:
             raise ValueError(f"curve is that of a single num_samples, got {len(self.curves)}; use curves, one for each")
         return self.curves[0]
+
+    def sheet(self) -> Sheet:
+        """B* at each data size, and what goes with it."""
+        columns = {
+            "D": self.num_samples,
+            "B*": self.batch_size,
+            "steps": self.num_steps,
+            "γ": self.learning_rate,
+            "R_opt, y²": self.optimal_risk,
+            "at B": self.optimal_batch_size,
+            "at γ": self.optimal_learning_rate,
+        }
+        if np.any(np.asarray(self.smallest_batch_size) > 1):
+            columns["least B"] = self.smallest_batch_size
+        convention = f"B*: the largest batch size that reaches R_opt(D) from {1 + self.overhead:.4g} D samples"
+        return columns_sheet("critical batch size, samples", columns, [convention, self.remark])
 
 
 def critical_batch_size(
@@ -193,7 +147,7 @@ def critical_batch_size(
     tuned = TunedRisk(problem, algorithm) if checked_for_risk(algorithm).linear else None
     samples = checked_samples(num_samples)
     overhead = positive_number("overhead", overhead)
-    risk_factor = _risk_factor(risk_factor)
+    risk_factor = checked_risk_factor(risk_factor)
 
     def solved(size: float) -> CriticalBatchSize:
         asked = size, overhead, risk_factor, bool(curve)
@@ -244,13 +198,6 @@ def require_several_steps(samples: float, steps: float) -> None:
             f"num_samples must be so large that one step with all of them is not the best, got {samples:g}: there "
             "every batch size up to num_samples can be had without more data, and none is critical"
         )
-
-
-def _risk_factor(value: float) -> float:
-    number = single_number("risk_factor", value)
-    if not (np.isfinite(number) and number > 1):
-        raise ValueError(f"risk_factor must be finite and greater than 1, got {number:g}")
-    return number
 
 
 def _solve(

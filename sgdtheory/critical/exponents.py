@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array, single_number
+from sgdtheory._common.shown import Sheet, Shown, between, number
 
 CORRECTIONS = 0.05 * 1.2 ** np.arange(21)  # exponents δ of corrections x^−δ, 0.05 … 1.9
 WINDOWS = 0.1, 0.2, 0.3  # where a fit begins, as a fraction of the range of log x
@@ -103,7 +104,7 @@ def local_exponents(num_samples: ArrayLike, batch_sizes: ArrayLike) -> np.ndarra
 
 
 @dataclass(frozen=True)
-class AsymptoticFit:
+class AsymptoticFit(Shown):
     """The exponent to which a power law with slowly vanishing corrections tends.
 
     Attributes:
@@ -116,6 +117,12 @@ class AsymptoticFit:
     exponent: float
     interval: tuple[float, float]
     estimates: np.ndarray
+
+    def sheet(self) -> Sheet:
+        """The exponent with its interval."""
+        row = "exponent for x → ∞", number(self.exponent), between(*self.interval)
+        note = f"the interval is how far {self.estimates.size} extrapolations disagree; it has no confidence level"
+        return Sheet("", ("", "value", "interval"), [row], [note])
 
 
 def fit_asymptotic_exponent(x: ArrayLike, y: ArrayLike, *, log_power: float = 0.0) -> AsymptoticFit:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import settings_arrays
+from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import Algorithm
 from sgdtheory.critical.tuned_equivalent import TunedEquivalent
 from sgdtheory.critical.tuned_risk import TunedRisk
@@ -14,7 +15,7 @@ from sgdtheory.risk import checked_for_risk
 
 
 @dataclass(frozen=True)
-class OptimalLearningRate:
+class OptimalLearningRate(Shown):
     """The best constant learning rate, and the excess risk that it attains.
 
     Attributes:
@@ -24,6 +25,11 @@ class OptimalLearningRate:
 
     learning_rate: np.ndarray | float
     risk: np.ndarray | float
+
+    def sheet(self) -> Sheet:
+        """The rate and its risk."""
+        columns = {"γ*, 1/λ": self.learning_rate, "excess risk, y²": self.risk}
+        return columns_sheet("best learning rate up to the stability edge", columns)
 
 
 def optimal_learning_rate(

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays
+from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import Algorithm, Constant, Course, checked_algorithm, numbers_of_steps
 from sgdtheory.critical.definition import CriticalBatchSize, critical_batch_size
 from sgdtheory.critical.tuned_risk import MOMENTS_RESOLVED
@@ -14,7 +15,7 @@ from sgdtheory.risk import iterate_moments
 
 
 @dataclass(frozen=True)
-class GradientNoiseScale:
+class GradientNoiseScale(Shown):
     """Gradient noise scales where SGD has arrived, from exact second moments of the last iterate.
 
     Attributes:
@@ -26,6 +27,15 @@ class GradientNoiseScale:
     simple: np.ndarray | float
     hessian_weighted: np.ndarray | float
     excess_risk: np.ndarray | float
+
+    def sheet(self) -> Sheet:
+        """Both scales, and the risk where they are."""
+        columns = {
+            "simple, samples": self.simple,
+            "Hessian-weighted, samples": self.hessian_weighted,
+            "excess risk, y²": self.excess_risk,
+        }
+        return columns_sheet("gradient noise scale at the last iterate", columns)
 
 
 def gradient_noise_scale(
@@ -83,7 +93,7 @@ def gradient_noise_scale(
 
 
 @dataclass(frozen=True)
-class Notions:
+class Notions(Shown):
     """Batch sizes that have been called critical, for one problem and data size (or an array of data sizes).
 
     Attributes:
@@ -104,6 +114,24 @@ class Notions:
     hessian_noise_scale: np.ndarray | float
     interpolation_batch_size: float
     critical: CriticalBatchSize = field(repr=False)
+
+    def sheet(self) -> Sheet:
+        """All of them side by side."""
+        columns = {
+            "D": self.num_samples,
+            "B*": self.critical_batch_size,
+            "rate": self.rate_batch_size,
+            "noise scale": self.simple_noise_scale,
+            "by Hessian": self.hessian_noise_scale,
+            "m*": self.interpolation_batch_size,
+        }
+        factor, overhead = self.critical.risk_factor, self.critical.overhead
+        notes = [
+            f"B*: {overhead:.3g} more data than the best batch size; rate: risk within a factor of {factor:g}; "
+            "noise scale: tr Σ/‖g‖² at B*; m* = tr H/λ_1",
+            self.critical.remark,
+        ]
+        return columns_sheet("what has been called a critical batch size, samples", columns, notes)
 
 
 def notions(

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1
 from sgdtheory._common.interval import Interval
+from sgdtheory._common.shown import Sheet, Shown, between, number
 from sgdtheory.algorithms import Linear, Shape
 from sgdtheory.curves.best_rates import best_rates
 from sgdtheory.curves.forecast import Forecast, forecast_loss, run_last
@@ -70,7 +71,7 @@ class BestSchedule(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class CurvesFit:
+class CurvesFit(Shown):
     """The theory's numbers that `fit_loss_curves` has found.
 
     Attributes:
@@ -380,6 +381,21 @@ class CurvesFit:
         method = "Adam" if self._optimizer.adaptive else "SGD"
         heading = title or f"{method} on a power law, {exponents}: off by {self.scatter:.2%} where it was fitted"
         return curves_figure(every, [self.predict_curve(each).loss for each in every], len(self.curves), heading)
+
+    def sheet(self) -> Sheet:
+        """Its numbers with their intervals."""
+        names = {
+            "capacity a": self.capacity,
+            "source b": self.source,
+            "signal A, loss": self.signal,
+            "noise σ², loss" if self.knows_batch_size else "noise σ²/B, loss": self.noise,
+            "step size γλ_1": self.step_size,
+            "irreducible loss L0": self.irreducible_loss,
+            **({} if self.growth is None else {"growth g": self.growth}),
+        }
+        rows = [(name, number(each.value), between(*each.interval)) for name, each in names.items()]
+        notes = [f"off by {self.scatter:.2%} (standard deviation of log loss)", *([self.remark] if self.remark else [])]
+        return Sheet("the theory's numbers of these loss curves", ("", "value", f"{self.level:.0%}"), rows, notes)
 
 
 def _dense(last: float) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from sgdtheory._common.arguments import share_between_0_and_1
 from sgdtheory._common.interval import Interval
+from sgdtheory._common.shown import Sheet, Shown, between, number
 from sgdtheory.curves.laws.law import AbstractLaw
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.profile import AbstractConfidenceSet, LinearSet, ProfileSet
@@ -36,7 +37,7 @@ class LossPrediction(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LawFit:
+class LawFit(Shown):
     """A law's numbers that `fit_law` has found.
 
     Attributes:
@@ -67,6 +68,12 @@ class LawFit:
 
         checked = self.level if level is None else share_between_0_and_1("level", level)
         return LossPrediction(curve.step, curve.learning_rate, *band(self.fitted, log_losses, checked))
+
+    def sheet(self) -> Sheet:
+        """Its numbers with their intervals."""
+        rows = [(name, number(each.value), between(*each.interval)) for name, each in self.numbers.items()]
+        notes = [f"off by {self.scatter:.2%} (standard deviation of log loss)", *([self.remark] if self.remark else [])]
+        return Sheet(type(self.law).__name__, ("", "value", f"{self.level:.0%}"), rows, notes)
 
 
 def fit_law(
@@ -167,9 +174,9 @@ def intervals(found: RobustFit, data: Observed, level: float) -> tuple[dict[str,
         low[among] = np.nan_to_num(below, nan=-np.inf)
         high[among] = np.nan_to_num(above, nan=np.inf)
     values = {}
-    for k, number in enumerate(found.law.numbers):
-        middle, *ends = (float(number.least + np.exp(each)) for each in (point[k], low[k], high[k]))
-        values[number.name] = Interval(middle, (ends[0], ends[1]))
+    for k, each in enumerate(found.law.numbers):
+        middle, *ends = (float(each.least + np.exp(place)) for place in (point[k], low[k], high[k]))
+        values[each.name] = Interval(middle, (ends[0], ends[1]))
     open_ended = ~(np.isfinite(low) & np.isfinite(high))
     return values, [name for name, unknown in zip(found.law.names, open_ended, strict=True) if unknown]
 

@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1, whole_array, whole_number
 from sgdtheory._common.interval import Interval
 from sgdtheory._common.rows import Rows, checked_rows
+from sgdtheory._common.shown import Sheet, Shown, between, columns_sheet, number
 from sgdtheory.critical import CriticalBatchSize, critical_batch_size, predicted_exponent
 from sgdtheory.data.cross_fit import (
     Spectrum,
@@ -43,7 +44,7 @@ NO_EXPONENT = float("nan"), (-np.inf, np.inf)
 
 
 @dataclass(frozen=True)
-class DataCriticalBatchSize:
+class DataCriticalBatchSize(Shown):
     """B* of data, with intervals.
 
     Attributes:
@@ -61,9 +62,16 @@ class DataCriticalBatchSize:
     interval: np.ndarray
     critical: CriticalBatchSize
 
+    def sheet(self) -> Sheet:
+        """B* at each data size."""
+        intervals = [between(*ends) for ends in np.atleast_2d(self.interval)]
+        columns = {"D": self.num_samples, "B*": self.batch_size, "interval": intervals}
+        convention = f"B*: {self.critical.overhead:.3g} more data than the best batch size"
+        return columns_sheet("critical batch size, samples", columns, [convention, self.critical.remark])
+
 
 @dataclass(frozen=True, eq=False)
-class DataProblem:
+class DataProblem(Shown):
     """What `problem_from_data` has found.
 
     Attributes:
@@ -173,6 +181,18 @@ class DataProblem:
         from sgdtheory.data.figure import spectrum_figure
 
         return spectrum_figure(self.spectrum, self.left_out, self.capacity, self.source, title=title)
+
+    def sheet(self) -> Sheet:
+        """Exponents, noise and shape."""
+        rows = [
+            ("capacity exponent a", number(self.capacity.value), between(*self.capacity.interval)),
+            ("source exponent b", number(self.source.value), between(*self.source.interval)),
+            ("noise σ²", number(self.noise_variance), ""),
+            ("exponent of B*", number(self.predicted_exponent.value), between(*self.predicted_exponent.interval)),
+            ("kurtosis χ", number(self.kurtosis.spread), ""),
+        ]
+        notes = [f"{self.num_rows:,} rows, {self.num_targets} targets", *([self.remark] if self.remark else [])]
+        return Sheet("the problem that these data are", ("", "value", f"{self.level:.0%}"), rows, notes)
 
 
 def problem_from_data(

@@ -31,7 +31,6 @@ from .loss_targets import LossTarget as LossTarget
 from .measured_throughput import MeasuredThroughput as MeasuredThroughput
 from .measured_throughput import read_throughput as read_throughput
 from .measurements import ExampleName as ExampleName
-from .measurements import StepsMeasurement as StepsMeasurement
 from .measurements import example_measurements as example_measurements
 from .measurements import read_measurements as read_measurements
 from .measurements import steps_text as steps_text
@@ -51,6 +50,7 @@ from .run_plan import PlanRow as PlanRow
 from .run_plan import RunPlan as RunPlan
 from .steps_law import StepsLaw as StepsLaw
 from .steps_law import fit_steps_law as fit_steps_law
+from .steps_measurement import StepsMeasurement as StepsMeasurement
 from .steps_table import StepsTable as StepsTable
 from .throughput import ConstantThroughput as ConstantThroughput
 from .throughput import Throughput as Throughput

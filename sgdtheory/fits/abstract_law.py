@@ -2,13 +2,15 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory.fits.conventions import Convention
+from sgdtheory._common.shown import Sheet, Shown, between, number
+from sgdtheory.fits.conventions import SMALLEST, Convention
 from sgdtheory.fits.known_noise import LackOfFit
+from sgdtheory.fits.steps_measurement import StepsMeasurement
 
 
 class Scatter(NamedTuple):
@@ -23,7 +25,7 @@ class Scatter(NamedTuple):
     freedom: float
 
 
-class AbstractStepsLaw(ABC):
+class AbstractStepsLaw(Shown, ABC):
     """A law of the steps to a target against batch size, fitted by least squares in logs.
 
     Attributes:
@@ -33,6 +35,8 @@ class AbstractStepsLaw(ABC):
         misfit: τ, standard deviation of log steps around the law beyond their standard errors; 0 without them.
         chi_square: of the law at its best for τ = 0; nan without standard errors.
     """
+
+    figure = "steps_laws"
 
     # annotations alone, no fields of a dataclass: these would come first in every constructor, before a law's α or c
     a: float
@@ -123,6 +127,33 @@ class AbstractStepsLaw(ABC):
             )
         variance = float((self.residuals**2).sum() / self.freedom) if self.standard_errors is None else 1.0
         return Scatter(variance, self.freedom)
+
+    def sheet(self) -> Sheet:
+        """Its numbers, and B* with its 95% interval; the overhead counts from the smallest batch size."""
+        third = "c" if hasattr(self, "c") else "alpha"
+        shown = ("a", "b", third)[: self.num_parameters]
+        rows = [(name, number(getattr(self, name)), "") for name in shown]
+        names = {"B*": "critical_batch_size"}
+        if self.optimal_batch_size:
+            names |= {"best B": "optimal_batch_size", "smallest useful B": "smallest_batch_size"}
+        for name, quantity in names.items():
+            found = getattr(self, quantity)
+            value = found(convention=SMALLEST) if callable(found) else found
+            ends = between(*self.interval(quantity, convention=SMALLEST)) if self.freedom else "—"
+            rows.append((name, number(value), ends))
+        smallest = float(self.batch_sizes.min())
+        best = smallest < self.optimal_batch_size < np.inf
+        reference = "the best one" if best else f"batch size {number(smallest)}, the smallest measured"
+        title = "steps to the target against batch size"
+        return Sheet(title, ("", "value", "95%"), rows, [f"B*: 20% more data than {reference}"])
+
+    def plot(self, **options: Any) -> Any:
+        """Steps and law, B* marked by the convention of the table; of `st.plot.steps_laws`."""
+        return super().plot(**{"convention": SMALLEST} | options)
+
+    def _drawn(self) -> tuple[list[StepsMeasurement], list["AbstractStepsLaw"]]:
+        measured = StepsMeasurement("", float("nan"), self.batch_sizes, self.steps, self.standard_errors)
+        return [measured], [self]
 
 
 def weights_of(standard_errors: np.ndarray | None, misfit_square: float, steps: np.ndarray) -> np.ndarray:

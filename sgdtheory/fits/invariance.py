@@ -12,16 +12,17 @@ may be it, the slope's interval is unlimited and the verdict inconclusive.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
 from sgdtheory._common.arguments import checked_name, positive_array, positive_number, real_array
+from sgdtheory._common.shown import Sheet, Shown, between, columns_sheet, number
 from sgdtheory.fits.conventions import SMALLEST, Convention, one_convention
-from sgdtheory.fits.measurements import StepsMeasurement
 from sgdtheory.fits.steps_law import fit_steps_law
+from sgdtheory.fits.steps_measurement import StepsMeasurement
 
 STEP = 1e-4  # of log steps, for derivatives
 TWO_SIZES = "two sizes cannot tell scatter of B* between sizes from a slope: measure three or more"
@@ -32,7 +33,7 @@ Pair = tuple[float, float] | np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class SizeDependence:
+class SizeDependence(Shown):
     """How B* depends on a size: `B* ∝ size^slope`.
 
     With two sizes the slope has no interval and the verdict is "inconclusive": nothing tells scatter of B* between them
@@ -51,6 +52,8 @@ class SizeDependence:
         level: of the intervals.
         method: "law", "interpolation" or "balance".
     """
+
+    figure: ClassVar[str] = "size_dependence"
 
     sizes: np.ndarray
     critical: np.ndarray
@@ -116,6 +119,18 @@ class SizeDependence:
     def remark(self) -> str:
         """Why the verdict cannot be another one; empty if it can."""
         return TWO_SIZES if self.sizes.size == 2 else ""
+
+    def sheet(self) -> Sheet:
+        """B* at each size, the slope, and the verdict."""
+        low, high = self.critical_intervals
+        intervals = [between(*ends) for ends in zip(low, high, strict=True)]
+        columns = {"size": self.sizes, "B*": self.critical, f"{self.level:.0%}": intervals}
+        notes = [
+            f"B* ∝ size^p, p = {number(self.slope)} ({between(*self.interval)} at {self.level:.0%}); "
+            f"that B* does not move, |p| < {self.margin:g}: {self.verdict}",
+            self.remark,
+        ]
+        return columns_sheet("critical batch size against size", columns, notes)
 
 
 def size_dependence(

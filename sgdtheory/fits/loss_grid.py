@@ -10,12 +10,13 @@ that does to B* is added in squares.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1, whole_number
+from sgdtheory._common.shown import Sheet, Shown, between, columns_sheet
 from sgdtheory.fits.conventions import Convention, common_convention
 from sgdtheory.fits.data_to_loss import LossCurves
 from sgdtheory.fits.degradation import Degradation, degradations
@@ -39,7 +40,7 @@ WORDS = {3: "three", 4: "four"}
 
 
 @dataclass(frozen=True, eq=False)
-class LossGrid:
+class LossGrid(Shown):
     """What a grid of losses says; made by `fit_loss_grid`, drawn by `st.plot.loss_grid`.
 
     Attributes:
@@ -51,6 +52,8 @@ class LossGrid:
         convention, level: of B* and all intervals; without a reference the targets have no batch size in common.
         remarks: what a reader should know, a sentence each.
     """
+
+    figure: ClassVar[str] = "loss_grid"
 
     groups: tuple[TunedLosses, ...]
     noise: tuple[LossNoise, ...]
@@ -65,6 +68,19 @@ class LossGrid:
     def remark(self) -> str:
         """The remarks as one text."""
         return "; ".join(self.remarks)
+
+    def sheet(self) -> Sheet:
+        """B* at every target."""
+        targets = self.targets
+        columns = {
+            "group": [each.group for each in targets],
+            "target loss": [each.target for each in targets],
+            "B*": [each.critical_batch_size for each in targets],
+            f"{self.level:.0%}": [between(*each.interval) for each in targets],
+            "best B": [each.optimal_batch_size or float("nan") for each in targets],
+        }
+        convention = f"B*: {self.convention.overhead:.0%} more data than {self.convention.reference_text}"
+        return columns_sheet("critical batch size, samples", columns, [convention, *self.remarks])
 
 
 def fit_loss_grid(

@@ -5,14 +5,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sgdtheory._common.shown import Sheet, Shown, between, number
 from sgdtheory.fits.abstract_law import AbstractStepsLaw
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.data_to_loss import LossCurves
 from sgdtheory.fits.invariance import interpolated_critical_batch_size
 from sgdtheory.fits.loss_noise import widened
 from sgdtheory.fits.many_laws import critical_batch_sizes_of, useful_ranges_of
-from sgdtheory.fits.measurements import StepsMeasurement
 from sgdtheory.fits.steps_law import MIN_POINTS, fit_steps_law
+from sgdtheory.fits.steps_measurement import StepsMeasurement
 from sgdtheory.fits.tuned_loss import TunedLosses
 from sgdtheory.fits.u_shaped_law import MIN_POINTS as MIN_POINTS_WITH_OPTIMUM
 from sgdtheory.fits.u_shaped_law import UShapedLaw
@@ -24,7 +25,7 @@ DIGITS = 4  # of a default target
 
 
 @dataclass(frozen=True, eq=False)
-class LossTarget:
+class LossTarget(Shown):
     """Steps to a target loss, and the critical batch size there.
 
     Attributes:
@@ -79,6 +80,15 @@ class LossTarget:
         """The steps, as `fit_steps_law` and figures have them."""
         name = f"{self.group}, loss {self.target:g}" if self.group else f"loss {self.target:g}"
         return StepsMeasurement(name, self.size, self.batch_sizes, self.steps)
+
+    def sheet(self) -> Sheet:
+        """B*, and the ends of the useful range where the law has them."""
+        rows = [("B*", number(self.critical_batch_size), between(*self.interval))]
+        if self.optimal_batch_size:
+            rows.append(("best B", number(self.optimal_batch_size), between(*self.optimal_interval)))
+            rows.append(("smallest useful B", number(self.smallest_batch_size), between(*self.smallest_interval)))
+        notes = [f"B*: {self.convention.overhead:.0%} more data than batch size {number(self.reference)}"]
+        return Sheet(f"{self.group} at loss {number(self.target)}".strip(), ("", "samples", "interval"), rows, notes)
 
 
 def curves_of(tuned: TunedLosses, log_losses: np.ndarray, edges: bool) -> dict[int, LossCurves]:

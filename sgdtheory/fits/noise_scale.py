@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import signal, special
 
 from sgdtheory._common.arguments import positive_array, real_array, share_between_0_and_1, whole_number
+from sgdtheory._common.shown import Sheet, Shown, between, number
 
 BLOCKS = 32  # at most: t(31) is within 4% of a normal quantile
 FEWEST_BLOCKS = 4  # t(3) is 1.6 times a normal quantile
@@ -45,7 +46,7 @@ class NoiseScalePath:
 
 
 @dataclass(frozen=True, eq=False)
-class NoiseScaleFit:
+class NoiseScaleFit(Shown):
     """The gradient noise scale `tr Σ/‖G‖²` of the logged steps; made by `fit_noise_scale` (THEORY.md T46).
 
     Attributes:
@@ -189,6 +190,16 @@ class NoiseScaleFit:
             return 1.0
         correlation = min(products.sum() / (off @ off), 1 - 1 / off.size) if off.any() else 0.0
         return float((1 + correlation) / (1 - correlation))
+
+    def sheet(self) -> Sheet:
+        """The noise scale with its 95% interval, and what it is made of."""
+        rows = [
+            ("noise scale tr Σ/‖G‖², samples", number(self.noise_scale), between(*self.interval())),
+            ("‖G‖²", number(self.squared_gradient), ""),
+            ("tr Σ", number(self.trace), ""),
+        ]
+        notes = [f"{self.steps.size} rows", *([self.remark] if self.remark else [])]
+        return Sheet("gradient noise scale", ("", "value", "95%"), rows, notes)
 
 
 def fit_noise_scale(

@@ -7,10 +7,11 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1
+from sgdtheory._common.shown import Sheet, Shown, between, number
 
 
 @dataclass(frozen=True)
-class PowerFit:
+class PowerFit(Shown):
     """`y = c x^p` fitted by least squares in logs (THEORY.md T14); made by `fit_power_law`.
 
     Attributes:
@@ -62,6 +63,14 @@ class PowerFit:
 
     def _quantile(self, level: float) -> float:
         return float(special.stdtrit(self._freedom, 0.5 + share_between_0_and_1("level", level) / 2))
+
+    def sheet(self) -> Sheet:
+        """The exponent with its 95% interval, and the coefficient."""
+        rows = [
+            ("exponent p", number(self.exponent), between(*self.interval())),
+            ("coefficient c", number(self.coefficient), ""),
+        ]
+        return Sheet("y = c x^p", ("", "value", "95%"), rows, [f"{self.num_points} points"])
 
 
 def fit_power_law(x: ArrayLike, y: ArrayLike) -> PowerFit:

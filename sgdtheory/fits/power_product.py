@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1
+from sgdtheory._common.shown import Sheet, Shown, number
 
 
 @dataclass(frozen=True, eq=False)
-class PowerProduct:
+class PowerProduct(Shown):
     """`y = c Π_j x_j^{p_j}` fitted by least squares in logs; made by `fit_power_product`.
 
     Attributes:
@@ -41,6 +42,15 @@ class PowerProduct:
             return -np.inf, np.inf
         half = float(special.stdtrit(freedom, 0.5 + level / 2)) * self.standard_errors[name]
         return self.exponents[name] - half, self.exponents[name] + half
+
+    def sheet(self) -> Sheet:
+        """Exponents with their standard errors."""
+        errors = self.standard_errors
+        rows = [(name, number(each), number(errors[name])) for name, each in self.exponents.items()]
+        rows.append(("coefficient", number(self.coefficient), ""))
+        return Sheet(
+            "product of powers", ("exponent of", "value", "standard error"), rows, [f"{self.num_points} points"]
+        )
 
 
 def fit_power_product(x: Mapping[str, ArrayLike], y: ArrayLike) -> PowerProduct:

@@ -23,11 +23,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from sgdtheory._common.arguments import positive_number, whole_number
+from sgdtheory._common.shown import Sheet, Shown, columns_sheet, number
 from sgdtheory.fits.steps_law import StepsLaw
 
 
 @dataclass(frozen=True, eq=False)
-class BatchRamp:
+class BatchRamp(Shown):
     """Batch sizes of the stages of a run; made by `batch_ramp`.
 
     Attributes:
@@ -70,6 +71,12 @@ class BatchRamp:
         """
         found = even_stages(np.round(self.batch_sizes).astype(int).tolist())
         return found and (found[0], found[1], round(self.starts[-1]))
+
+    def sheet(self) -> Sheet:
+        """The stages, and what they save."""
+        columns = {"from sample": self.starts, "B": self.batch_sizes, "noise scale": self.noise_scales}
+        saved = f"{number(self.steps)} steps where a constant batch size takes {number(self.constant_steps)}"
+        return columns_sheet(f"batch ramp over {number(self.samples)} samples", columns, [saved, self.remark])
 
 
 def even_stages(batch_sizes: Sequence[int]) -> tuple[int, int, int] | None:

@@ -14,11 +14,12 @@ S = a + b/B it is b/a, where McCandlish et al.'s S/S_min − 1 and E/E_min − 1
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sgdtheory._common.shown import Sheet, Shown, between, columns_sheet, number
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.fitted_critical import FittedCriticalBatchSize
 from sgdtheory.fits.knee import HasSteps, knee
@@ -75,7 +76,7 @@ class Columns(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class RunPlan:
+class RunPlan(Shown):
     """What a run takes at each batch size, made by `plan`; hours, and device-hours.
 
     Attributes:
@@ -88,6 +89,8 @@ class RunPlan:
         level: of the intervals.
         fitted: B* as the fit of the steps has found it; None: that of the law.
     """
+
+    figure: ClassVar[str] = "run_plan"
 
     law: HasSteps
     machine: Machine
@@ -294,6 +297,26 @@ class RunPlan:
     def notes(self) -> tuple[str, ...]:
         """What makes the choice worth less than it looks."""
         return tuple(_notes(self))
+
+    def sheet(self) -> Sheet:
+        """Runs at some batch sizes, the choice marked, and B*."""
+        names = {float(self.feasible(end)): name for name, end in self.marks.items() if 0 < end < np.inf}
+        rows = self.rows
+        columns = {
+            "B": [row.batch_size for row in rows],
+            "devices": [row.devices for row in rows],
+            "steps": [row.steps for row in rows],
+            "extra data": [f"{row.extra_data:+.1%}" for row in rows],
+            "hours": [row.hours for row in rows],
+            "device-hours": [row.device_hours for row in rows],
+            "": [
+                "take this" if row.batch_size == self.choice.batch_size else names.get(row.batch_size, "")
+                for row in rows
+            ],
+        }
+        more = f"{self.convention.overhead:.0%} more data than batch size {number(self.reference)}"
+        star = f"B* = {number(self.critical_batch_size)} ({between(*self.interval('B*'))}): {more}"
+        return columns_sheet("what the run takes at each batch size", columns, [star])
 
 
 def _notes(plan: RunPlan) -> Iterator[str]:

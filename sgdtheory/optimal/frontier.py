@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq, minimize
 
 from sgdtheory._common.arguments import checked_problem, single_number, whole_number
+from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import LastIterate
 from sgdtheory.critical import TunedRisk
 from sgdtheory.optimal.few_steps import few_steps, few_steps_near
@@ -59,7 +60,7 @@ class Frontier:
 
 
 @dataclass(frozen=True)
-class Pareto:
+class Pareto(Shown):
     """The trade-off between serial steps and samples at one risk.
 
     Attributes:
@@ -69,10 +70,23 @@ class Pareto:
         optimal: last iterate of the best γ_t.
     """
 
+    figure: ClassVar[str] = "pareto"
+
     target_risk: float
     averaged: Frontier
     power: Frontier
     optimal: Frontier
+
+    def sheet(self) -> Sheet:
+        """The ends of the three frontiers."""
+        ways = {"constant γ, averaged": self.averaged, "(1 − t/n)^k": self.power, "best γ_t": self.optimal}
+        columns = {
+            "schedule": list(ways),
+            "S_min, steps": [each.least_steps for each in ways.values()],
+            "E_min, samples": [each.least_samples for each in ways.values()],
+            "E_min/S_min": [each.critical_batch_size for each in ways.values()],
+        }
+        return columns_sheet(f"fewest steps, and fewest samples, to excess risk {self.target_risk:g} y²", columns)
 
 
 def pareto(problem: AbstractProblem, *, target_risk: float, points: int = 10) -> Pareto:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import (
     WSD,
     Algorithm,
@@ -14,6 +15,7 @@ from sgdtheory.algorithms import (
     PowerDecay,
     TailAverage,
     UniformAverage,
+    algorithm_text,
 )
 from sgdtheory.critical import TunedRisk, optimal_learning_rate
 from sgdtheory.optimal.schedule import OptimalSchedule
@@ -33,7 +35,7 @@ NAMED = {
 
 
 @dataclass(frozen=True)
-class NamedSchedule:
+class NamedSchedule(Shown):
     """A schedule by its name, its peak tuned.
 
     Attributes:
@@ -47,6 +49,11 @@ class NamedSchedule:
     learning_rate: float
     risk: float
     loss: float
+
+    def sheet(self) -> Sheet:
+        """Its peak, its risk, and what it loses."""
+        columns = {"peak γ": self.learning_rate, "excess risk, y²": self.risk, "over the best": f"{self.loss:+.2%}"}
+        return columns_sheet(algorithm_text(self.algorithm), columns)
 
 
 def named_schedules(problem: AbstractProblem, best: OptimalSchedule) -> dict[str, NamedSchedule]:

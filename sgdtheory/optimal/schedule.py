@@ -1,12 +1,13 @@
 """The best learning rates and batch sizes, by the gradient of the exact risk or of an equivalent's (THEORY.md T26)."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, single_number, whole_number
+from sgdtheory._common.shown import Sheet, Shown, columns_sheet, number
 from sgdtheory.algorithms import (
     SGD,
     AbstractAverage,
@@ -55,7 +56,7 @@ class KnotShape(Shape):
 
 
 @dataclass(frozen=True)
-class OptimalSchedule:
+class OptimalSchedule(Shown):
     """The best schedule found, as an algorithm and as functions of the fraction of the steps that are done.
 
     It is the least of many local optima within 64 steps, where single steps cancel each other and orders of the same
@@ -84,6 +85,8 @@ class OptimalSchedule:
         remark: of a method that is not linear, how far its risk is known, and what is not proven.
     """
 
+    figure: ClassVar[str] = "optimal_schedule"
+
     num_steps: float
     num_samples: float
     peak_learning_rate: float
@@ -110,6 +113,18 @@ class OptimalSchedule:
     def lower_bound_gap(self) -> float:
         """Risk over lower bound; inf without noise."""
         return self.risk / self.lower_bound if self.lower_bound > 0 else np.inf
+
+    def sheet(self) -> Sheet:
+        """γ_t and B_t along the run, the risk, and how sure it is."""
+        places = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1 - 1 / max(self.num_steps, 1)])
+        columns = {"t/n": places, "γ": self.learning_rate(places), "B": self.batch_size(places)}
+        title = f"best schedule of {number(self.num_steps)} steps and {number(self.num_samples)} samples: excess risk "
+        notes = [
+            f"{number(self.lower_bound_gap)} times a lower bound",
+            f"{self.agreeing} of {self.searches} searches ended here",
+            self.remark,
+        ]
+        return columns_sheet(f"{title}{number(self.risk)} y²", columns, notes)
 
 
 def optimal_schedule(

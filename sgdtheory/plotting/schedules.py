@@ -17,7 +17,9 @@ WAYS = {
 }
 
 
-def optimal_schedule(best: OptimalSchedule, named: Mapping[str, NamedSchedule], *, title: str = "") -> Figure:
+def optimal_schedule(
+    best: OptimalSchedule, named: Mapping[str, NamedSchedule] | None = None, *, title: str = ""
+) -> Figure:
     """γ_t against t/n, of the best schedule and of tuned ones with a name; B_t if it varies; risks over the least.
 
     >>> import sgdtheory as st
@@ -29,18 +31,20 @@ def optimal_schedule(best: OptimalSchedule, named: Mapping[str, NamedSchedule], 
 
     Args:
         best: of `optimal_schedule`.
-        named: of `optimal.named_schedules`.
+        named: of `optimal.named_schedules`; without them the best one is drawn alone.
         title: of the figure.
 
     Returns:
         The figure.
     """
     ramp = np.ptp(best.batch_size(np.array([0.0, 0.5, 0.9]))) > 0
-    figure, axes = new_figure(1, 2 + ramp, width=4.0, height=3.6)
+    named = named or {}
+    figure, axes = new_figure(1, 1 + bool(named) + ramp, width=4.0, height=3.6)
     _rates(axes[0, 0], best, named)
     if ramp:
         _batches(axes[0, 1], best)
-    _losses(axes[0, -1], named)
+    if named:
+        _losses(axes[0, -1], named)
     figure.suptitle(title, fontsize=9)
     legend_below(figure, axes[0, 0], columns=4)
     return figure

@@ -1,11 +1,13 @@
 """The exact risk along a run of any algorithm (THEORY.md T20–T25)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays, whole_number
+from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import (
     DEFAULT,
     Algorithm,
@@ -24,7 +26,7 @@ from sgdtheory.risk.runs import begun, point
 
 
 @dataclass(frozen=True)
-class RiskPath:
+class RiskPath(Shown):
     """The exact risk along one run, at K numbers of steps. Arrays (K,).
 
     Attributes:
@@ -36,12 +38,31 @@ class RiskPath:
         batch_size: B_t of that step.
     """
 
+    figure: ClassVar[str] = "risk_paths"
+
     num_steps: np.ndarray
     num_samples: np.ndarray
     iterate: Risk
     average: Risk
     learning_rate: np.ndarray
     batch_size: np.ndarray
+
+    def sheet(self) -> Sheet:
+        """Risks at some of the numbers of steps."""
+        some = np.unique(np.linspace(0, self.num_steps.size - 1, 10).round().astype(int))
+        columns = {
+            "step": self.num_steps,
+            "samples": self.num_samples,
+            "iterate": self.iterate.total,
+            "average": self.average.total,
+            "γ": self.learning_rate,
+            "B": self.batch_size,
+        }
+        title = f"expected excess risk along the run, units of y²; {some.size} of {self.num_steps.size} points"
+        return columns_sheet(title, {name: each[some] for name, each in columns.items()})
+
+    def _drawn(self) -> tuple[dict[str, "RiskPath"]]:
+        return ({"": self},)
 
 
 def _stops(course: Course, number: int) -> np.ndarray:

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sgdtheory._common.shown import Sheet, Shown, columns_sheet
+
 
 @dataclass(frozen=True)
-class Risk:
+class Risk(Shown):
     """Expected excess risk `Δ = E R(w̄) − σ²` and its two parts, in units of y².
 
     Attributes:
@@ -26,3 +28,11 @@ class Risk:
     def total(self) -> np.ndarray | float:
         """bias + variance."""
         return self.bias + self.variance
+
+    def sheet(self) -> Sheet:
+        """bias, variance and their sum."""
+        columns = {"bias": self.bias, "variance": self.variance, "total": self.total}
+        if np.any(np.asarray(self.relative_error) > 0):
+            columns["within"] = self.relative_error
+        notes = ["within: bound of the relative error of the total"] if "within" in columns else []
+        return columns_sheet("expected excess risk, units of y²", columns, notes)

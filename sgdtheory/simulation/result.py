@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sgdtheory._common.shown import Sheet, Shown, columns_sheet
+
 ROUNDING = {"float32": 1e-6, "float64": 1e-11}  # relative error of a risk, or of what it is compared with
 
 
@@ -45,7 +47,7 @@ class Trajectory:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Simulation:
+class Simulation(Shown):
     """Excess risks of R replicas at every setting; `…` is the shape that B, γ and D broadcast to.
 
     Attributes:
@@ -146,3 +148,12 @@ class Simulation:
         with np.errstate(invalid="ignore"):
             error = np.sqrt(self._moments[1] / np.where(count > 1, count - 1, np.nan))
         return np.where(self.diverged.any(-1), np.inf, error)
+
+    def sheet(self) -> Sheet:
+        """Mean risks with their standard errors."""
+        columns = {"steps": self.num_steps, "mean excess risk, y²": self.mean}
+        replicas = self.excess_risk.shape[-1]
+        if replicas > 1:
+            columns["standard error"] = self.standard_error
+        notes = [f"{replicas} replicas in {self.dtype}", "interrupted" if self.interrupted else ""]
+        return columns_sheet("simulated", columns, notes)

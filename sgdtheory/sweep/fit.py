@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sgdtheory._common.shown import Sheet, Shown, between, columns_sheet
 from sgdtheory.fits import (
     METHODS,
     SMALLEST,
@@ -34,7 +35,7 @@ ONE_SEED = (
 
 
 @dataclass(frozen=True, eq=False)
-class SweepFit:
+class SweepFit(Shown):
     """Critical batch sizes at one target.
 
     Attributes:
@@ -72,6 +73,22 @@ class SweepFit:
         if "law" in self.dependence:
             return list(zip(*(ends.tolist() for ends in self.dependence["law"].critical_intervals), strict=True))
         return [law.interval(level=level, convention=self.convention) for law in self.laws]
+
+    def sheet(self) -> Sheet:
+        """B* of every group, and how it depends on the first field."""
+        stars = [law.critical_batch_size(convention=self.convention) for law in self.laws]
+        columns = {
+            "group": [each.group for each in self.measurements],
+            "B*": stars,
+            "95%": [between(*ends) for ends in self.critical_intervals()],
+        }
+        field = self.tuned.by[0]
+        slopes = [
+            f"by {method}: B* ∝ {field}^p, p = {each.slope:.3g} ({between(*each.interval, 3)}): {each.verdict}"
+            for method, each in self.dependence.items()
+        ]
+        convention = f"B*: {self.overhead:.0%} more data than batch size {self.reference:g}"
+        return columns_sheet("critical batch size, samples", columns, [convention, *slopes, *self.notes])
 
 
 def fit_sweep(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 from scipy import stats
 
+from sgdtheory._common.shown import Sheet, Shown, between, number
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.engine import State, advance, evaluation_program, init, program, stacked
 from sgdtheory.training.network import Params
@@ -42,7 +43,7 @@ class Failure(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class CoordinateCheck:
+class CoordinateCheck(Shown):
     """Root mean squares of activations against width, and their slopes on log-log axes.
 
     Quantities, at the output of each tensor on a fixed probe batch: "size" of the activations before training, "change"
@@ -63,6 +64,8 @@ class CoordinateCheck:
         tolerance: largest slope that passes.
         level: of the intervals.
     """
+
+    figure: ClassVar[str] = "coordinates"
 
     config: TrainConfig
     widths: np.ndarray
@@ -160,6 +163,19 @@ class CoordinateCheck:
     def passes(self) -> bool:
         """Whether no slope fails."""
         return not self.failures()
+
+    def sheet(self) -> Sheet:
+        """Slopes against width."""
+        rows = []
+        for quantity in ("change", "own"):
+            for layer, *found in zip(self.layers, *self.slopes(quantity), strict=True):
+                slope, low, high = (float(each) for each in found)
+                rows.append((layer, quantity, number(slope, 2), between(low, high, 2)))
+        note = f"µP: 0; passes up to {self.tolerance:g}"
+        header = ("layer", "of", "slope in width", f"{self.level:.0%}")
+        return Sheet(
+            f"activations after training at widths {', '.join(map(number, self.widths))}", header, rows, [note]
+        )
 
 
 def coordinate_check(

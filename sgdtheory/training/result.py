@@ -1,12 +1,13 @@
 """What a training run hands back."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from sgdtheory._common.arguments import checked_name
 from sgdtheory._common.files import csv_columns
+from sgdtheory._common.shown import Sheet, Shown, number
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.evaluation import steps_to_target
 from sgdtheory.training.noise import noise_scale
@@ -15,7 +16,7 @@ Outcome = Literal["target", "steps", "diverged", "interrupted"]
 
 
 @dataclass(frozen=True, eq=False)
-class TrainResult:
+class TrainResult(Shown):
     """One run: its curve on the hold-out, and how it ended.
 
     Attributes:
@@ -32,6 +33,8 @@ class TrainResult:
         seconds: time it took, with all that it shared with runs beside it.
         steps_per_second: steps of this run a second, without compilation and evaluation.
     """
+
+    figure: ClassVar[str] = "loss_curves"
 
     config: TrainConfig
     outcome: Outcome
@@ -128,3 +131,15 @@ class TrainResult:
     def to_csv(self) -> str:
         """The curve as CSV."""
         return csv_columns(self.columns())
+
+    def sheet(self) -> Sheet:
+        """How it ended."""
+        best, loss = self.best
+        rows = [
+            ("ended", {"target": "target reached", "steps": "all steps done"}.get(self.outcome, self.outcome)),
+            ("steps", number(self.num_steps)),
+            (f"loss ({best})", number(loss)),
+            ("weights", number(self.num_weights)),
+            ("seconds", number(self.seconds, 3)),
+        ]
+        return Sheet(f"{self.config.value('model')}, width {self.config.width}", ("", ""), rows)

@@ -20,7 +20,8 @@ from decimal import Decimal
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "FINDINGS.md", *sorted((ROOT / "docs").glob("*.md"))]
+FINDINGS = sorted((ROOT / "docs" / "findings").glob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "FINDINGS.md", *sorted((ROOT / "docs").glob("*.md")), *FINDINGS]
 
 FENCE = re.compile(r"(?P<marks>(?:<!--[^>]*-->\n+)*)^```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^```$", re.M | re.S)
 MARK = re.compile(r"<!-- (slow|continues|run|file|needs): ?(.*?) ?-->|<!-- (slow|continues|run) -->")

@@ -1,8 +1,7 @@
-"""The pages: a short README, no dead links, and every public name, figure and recorded number."""
+"""The pages: a short README, no dead links, and every public name and figure."""
 
 import ast
 import importlib.util
-import json
 import re
 
 import pytest
@@ -12,7 +11,7 @@ from experiments._lib.registry import EXPERIMENTS
 from sgdtheory.algorithms import KINDS
 from sgdtheory.cli.commands import COMMANDS
 from sgdtheory.sweep import read_grid
-from tests.docs.blocks import PAGES, ROOT, blocks, write_files
+from tests.docs.blocks import FINDINGS, PAGES, ROOT, blocks, write_files
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FIGURE = re.compile(r"!\[(\w+)\]\(\.\./experiments/recorded/(\w+)\.png\)")
@@ -54,7 +53,7 @@ def anchors(page):
 
 def test_every_guide_is_linked_from_the_readme_or_a_page_that_is():
     linked = {name for page in PAGES for name in LINK.findall(page.read_text())}
-    assert {page.name for page in (ROOT / "docs").glob("*.md")} <= {name.split("/")[-1] for name in linked}
+    assert {page.name for page in PAGES[2:]} <= {name.split("/")[-1] for name in linked}
 
 
 def test_reference_names_every_public_name(site):
@@ -118,7 +117,8 @@ def test_names_that_share_a_line_have_one_each_in_the_reference():
         return [item.name for section in sections if section.kind in kinds for item in section.value]
 
     combined = re.compile(r"^ +\w+, [\w, ]+: ", re.M)
-    nodes = (node for path in (ROOT / "sgdtheory").rglob("*.py") for node in ast.walk(ast.parse(path.read_text())))
+    sources = (path.read_text() for path in (ROOT / "sgdtheory").rglob("*.py"))
+    nodes = (node for source in sources if combined.search(source) for node in ast.walk(ast.parse(source)))
     texts = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef)]
     before = [text for text in texts if combined.search(text) and any(name.endswith(",") for name in names(text))]
     assert len(before) > 30
@@ -135,6 +135,27 @@ def test_links_are_turned_for_the_site(site):
     turned = site.turned_links(text, "docs/sweeps.md", "sweeps.md")
     assert turned == "[a](theory.md#b) ![b](figures/why.png) [c](bounds.md) d [e](https://f)"
     assert site.turned_links("[a](docs/bounds.md)", "README.md", "index.md") == "[a](bounds.md)"
+
+
+def test_powers_are_raised_but_in_code(site):
+    text = "D^0.33 … w^−0.57, B^(0.73 ± 0.04), (1 − t/n)^p `x^2` γ^−0.79."
+    shown = "D<sup>0.33</sup> … w<sup>−0.57</sup>, B<sup>(0.73 ± 0.04)</sup>, (1 − t/n)^p `x^2` γ<sup>−0.79</sup>."
+    assert site.raised(text) == shown
+
+
+def test_findings_stand_in_the_menu_by_question(site):
+    """Under the name of the index, all of them, and nothing else moves."""
+    lines = "- [B\\* one](docs/findings/one.md): 1 (0 … 2).\n- other\n", "- [Two](docs/findings/two.md): 2.\n"
+    index = f"Words.\n\n## Why?\n\n{lines[0]}\n## How?\n\n{lines[1]}"
+    menu = site.menu_of_findings(index)
+    assert menu == [{"Why?": [{"B* one": "findings/one.md"}]}, {"How?": [{"Two": "findings/two.md"}]}]
+    before = [{"Start": "index.md"}, {"Results": [{"Findings": "findings.md"}, {"Gallery": "gallery.md"}]}]
+    after = [{"Start": "index.md"}, {"Results": [{"Findings": menu}, {"Gallery": "gallery.md"}]}]
+    assert site.with_findings(before, menu) == after
+    listed = [page for group in site.menu_of_findings((ROOT / "FINDINGS.md").read_text()) for page in group.values()]
+    assert sorted(path for group in listed for each in group for path in each.values()) == [
+        f"findings/{page.name}" for page in FINDINGS
+    ]
 
 
 def test_gallery_shows_every_recorded_figure():
@@ -171,109 +192,6 @@ def test_citation_has_the_version_of_the_package():
 def test_shown_wings_exist():
     for path in re.findall(r"`(sgdtheory/\w+/)`", (ROOT / "docs" / "changing.md").read_text()):
         assert (ROOT / path).is_dir()
-
-
-def recorded(experiment):
-    """The findings, and the verdicts that they are about."""
-    text = (ROOT / "FINDINGS.md").read_text().replace("−", "-")
-    return text, json.loads((RECORDED / experiment / "verdicts.json").read_text())
-
-
-@pytest.mark.parametrize(
-    "experiment",
-    [
-        *("width_invariance", "width_limit", "precision", "accumulation", "ablations", "optimizers_networks"),
-        *("learning_rate_transfer", "averaging"),
-    ],
-)
-def test_findings_have_the_recorded_numbers(experiment):
-    """Estimate and interval of every recorded verdict, rounded as the page rounds them."""
-    text, verdicts = recorded(experiment)
-    for verdict in verdicts:
-        value, (low, high) = verdict["measured"], verdict["interval"]
-        digits = 2 if max(abs(value - low), abs(value - high)) > 0.01 else 3
-        shown = f"{value:+.2f} ({low:.2f} … {high:.2f}) **{verdict['verdict']}**"
-        ratio = f"{value:.{digits}f} ({low:.{digits}f} … {high:.{digits}f})"
-        whole = f"by {value:.3f} on both"
-        assert shown in text or ratio in text or whole in text, verdict["claim"]
-
-
-@pytest.mark.parametrize("data", ["teacher", "text"])
-def test_findings_have_the_recorded_growth_with_data(data):
-    text, verdicts = recorded("data_scaling")
-    fixed = [each["measured"] for each in verdicts if f"({data}, at width" in each["claim"]]
-    (together,) = [each for each in verdicts if f"({data}, width and data" in each["claim"]]
-    low, high = together["interval"]
-    assert f"D^{min(fixed):.2f} … D^{max(fixed):.2f}" in text
-    assert f"{together['measured']:.2f} ({low:.2f} … {high:.2f})" in text
-
-
-def test_findings_have_the_recorded_theory_against_network():
-    text, (ratio, slope, risk) = recorded("theory_meets_network")
-    assert ratio["measured"] in text
-    assert f"{ratio['interval'][0]:.2f} … {ratio['interval'][1]:.2f}" in text
-    low, high = slope["interval"]
-    assert f"D^{slope['measured']:.2f} (99%: {low:.2f} … {high:.2f}), against {slope['predicted']:.2f}" in text
-    assert f"{risk['measured'] - 1:.1%}" in text
-
-
-def test_findings_have_the_recorded_signs_on_features():
-    """Every batch size of every verdict, and the interval, in one row; of signs in eigenvectors the extremes."""
-    text, verdicts = recorded("sign_features")
-    for verdict in verdicts:
-        low, high = verdict["interval"]
-        if "eigenvectors" in verdict["claim"]:
-            assert f"{verdict['measured']} (" in text
-            continue
-        cells = re.findall(r"B = \d+: ([\d.]+(?: … [\d.]+)?) \(", verdict["statement"])
-        assert len(cells) == 4
-        assert f"| {' | '.join(cells)} | {low:.2f} … {high:.2f} | **{verdict['verdict']}** |" in text
-
-
-def test_findings_have_the_recorded_exponents_of_networks():
-    """Slope and interval of every line, with its verdict in the same row."""
-    text, verdicts = recorded("data_law")
-    for verdict in verdicts:
-        (slope,) = re.findall(r"errors in both: (\S+ \(.*?\)) \(95%\)", verdict["statement"])
-        rows = [row for row in text.splitlines() if f"| {slope.replace(chr(0x2212), chr(45))} |" in row]
-        assert any(row.endswith(f"**{verdict['verdict']}** |") for row in rows), verdict["claim"]
-
-
-@pytest.mark.parametrize(
-    "experiment",
-    [
-        *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum"),
-        *(
-            "optimal_schedule",
-            "optimal_exponents",
-            "optimal_ramp",
-            "model_size",
-            "real_features",
-            "mlperf",
-            "loss_curves",
-            "forecasts",
-            "curves_batch_size",
-            "branching",
-            "data_law",
-            "optimizers_networks",
-            "sign_features",
-        ),
-    ],
-)
-def test_findings_have_the_recorded_verdicts_on_algorithms(experiment):
-    """Every kind of verdict that was recorded is named in the sections of the experiment."""
-    text, verdicts = recorded(experiment)
-    sections = "".join(each for each in text.split("\n### ") if f"--only {experiment}`" in each)
-    named = re.findall(r"\*\*(holds|fails|inconclusive|imprecise in the paper)\*\*", sections)
-    assert {each["verdict"] for each in verdicts} == set(named)
-
-
-def test_findings_have_the_recorded_slopes_of_averages():
-    text, verdicts = recorded("averages")
-    for verdict in verdicts:
-        slopes = re.findall(r"b = [\d.]+: (-?[\d.]+ ± [\d.]+) \(predicted", verdict["statement"])
-        assert slopes
-        assert all(slope in text for slope in slopes)
 
 
 def test_blocks_are_found_with_their_marks_and_outputs():

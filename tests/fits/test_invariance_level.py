@@ -11,7 +11,7 @@ from scipy import stats
 from sgdtheory.fits import invariance
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.invariance import interpolated_critical_batch_size, size_dependence
-from sgdtheory.fits.measurements import StepsMeasurement
+from sgdtheory.fits.steps_measurement import StepsMeasurement
 from tests.marks import slow
 from tests.simulated_steps import BATCHES, REFERENCE, WIDTHS, at_least, at_most, measured, quick_fit
 

@@ -6,7 +6,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory import plotting
 from sgdtheory.fits.invariance import size_dependence
-from sgdtheory.fits.measurements import StepsMeasurement
+from sgdtheory.fits.steps_measurement import StepsMeasurement
 from sgdtheory.training import CoordinateCheck, TrainResult
 from tests.figure_checks import check_figure
 from tests.marks import slow

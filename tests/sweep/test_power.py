@@ -9,7 +9,7 @@ from scipy import stats
 
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.invariance import size_dependence
-from sgdtheory.fits.measurements import StepsMeasurement
+from sgdtheory.fits.steps_measurement import StepsMeasurement
 from sgdtheory.sweep import BestSteps, TunedSteps
 from sgdtheory.sweep.fit import fit_tuned
 from sgdtheory.sweep.power import Scatter, enough, scatter_of, verdict_probabilities

@@ -1,0 +1,136 @@
+"""Results as tables in print and in a notebook: numbers, the ends of long tables, escapes, and results themselves."""
+
+import dataclasses
+import inspect
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory._common.shown import Sheet, Shown, as_html, as_text, between, columns_sheet, number
+
+PROBLEM = st.PowerLaw(2.0, 3.0)
+SETTING = {"batch_size": 8, "learning_rate": 0.5, "num_samples": 1e3}
+WINGS = ("risk", "critical", "optimal", "fits", "bounds", "simulation", "training", "sweep", "data", "curves", "advice")
+CONFIGS = (
+    st.PowerLaw(2.0, 3.0, noise_variance=0.5),
+    st.Algorithm(st.Adam(beta2=0.95), schedule=st.WSD(0.2, warmup=0.1), average=st.LastIterate()),
+    st.Algorithm(st.SGD(), batch_schedule=st.Stages([0.0, 0.5], [1, 2]), average=st.TailAverage(0.3)),
+    st.Convention(16, 0.1),
+)
+
+
+def steps_law():
+    return st.fit_steps_law([16, 64, 256, 1024], [1000, 280, 100, 55])
+
+
+def u_shaped():
+    return st.fit_steps_law([16, 32, 64, 256, 1024], [29000, 10100, 4100, 1310, 720], optimal_batch_size=True)
+
+
+def results():
+    """What is quickly made, with words that its table holds."""
+    yield st.excess_risk(PROBLEM, **SETTING), "bias"
+    yield st.risk_path(PROBLEM, points=20, **SETTING), "iterate"
+    yield st.gradient_noise_scale(PROBLEM, **SETTING), "simple"
+    yield st.critical_batch_size(PROBLEM, num_samples=[300, 600]), "1.2 D samples"
+    yield st.theorem7(PROBLEM, **SETTING), "k*"
+    yield st.compare(st.theorem7, [st.Setting(PROBLEM, 8, 0.1, [1e3, 1e4])]), "0 of 2 settings"
+    yield st.bounds.best(PROBLEM, **SETTING | {"learning_rate": 0.1}), "zou_2021"
+    yield st.fit_power_law([1, 2, 3, 4], [1, 2.1, 2.9, 4.2]), "exponent p"
+    yield steps_law(), "B*"
+    yield u_shaped(), "the best one"
+    yield st.size_dependence(st.example_measurements()), "fails"
+    yield st.batch_ramp([steps_law(), st.fit_steps_law([16, 64, 256, 1024], [4000, 1080, 350, 165])]), "from sample"
+    yield st.plan(steps_law(), 1000.0, devices=4), "take this"
+    yield st.change_batch_size({"batch_size": 64, "learning_rate": 1e-3}, 256, optimizer="adam"), "learning rate"
+    yield st.simulation.Simulation(np.array([1.0, 2.0]), np.ones(2), np.array(5), "float32"), "2 replicas"
+
+
+@pytest.fixture(scope="module")
+def made():
+    return list(results())
+
+
+def test_results_print_as_tables(made):
+    for result, words in made:
+        text = str(result)
+        assert words in text, text
+        assert max(map(len, text.splitlines())) < 160, text
+        assert repr(result) != text
+
+
+def test_results_show_in_a_notebook(made):
+    for result, _ in made:
+        shown = ElementTree.fromstring(f"<div>{result._repr_html_()}</div>")
+        sheet = result.sheet()
+        assert len(shown.findall(".//tbody/tr")) == len(sheet.rows)
+        assert {len(row) for row in sheet.rows} <= {len(sheet.header)}
+
+
+def test_those_with_a_figure_draw_it(made):
+    for result, _ in made:
+        if result.figure:
+            assert result.plot().axes
+    with pytest.raises(ValueError, match="Risk has none"):
+        st.excess_risk(PROBLEM, **SETTING).plot()
+
+
+def test_every_figure_is_one_of_the_wing():
+    kinds = [kind for wing in WINGS for kind in vars_of(wing) if issubclass(kind, Shown)]
+    assert len(kinds) >= 25
+    for kind in kinds:
+        assert dataclasses.is_dataclass(kind) or inspect.isabstract(kind) or kind.figure == ""
+        assert not kind.figure or callable(getattr(st.plot, kind.figure))
+
+
+def vars_of(wing):
+    door = getattr(st, wing)
+    return [each for name in door.__all__ if inspect.isclass(each := getattr(door, name))]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda each: type(each).__name__)
+def test_configs_are_what_their_repr_says(config):
+    assert eval(repr(config), {"inf": np.inf} | {name: getattr(st, name) for name in st.__all__}) == config
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1234567, "1,234,567"),
+        (12, "12"),
+        (0.00123456, "0.001235"),
+        (12345.6, "1.235e+04"),
+        (3e9, "3e+09"),
+        (np.inf, "∞"),
+        (-np.inf, "−∞"),
+        (np.nan, "—"),
+    ],
+)
+def test_numbers(value, text):
+    assert number(value) == text
+
+
+def test_intervals():
+    assert between(1, np.inf) == "1 … ∞"
+
+
+def test_long_tables_show_both_ends():
+    sheet = columns_sheet("t", {"x": np.arange(100), "y": 1.5}, ["", "a note"])
+    assert [row[0] for row in sheet.rows] == ["0", "1", "2", "3", "4", "5", "…", "94", "95", "96", "97", "98", "99"]
+    assert sheet.notes == ("a note",)
+
+
+def test_text_aligns_numbers_at_the_right_and_words_at_the_left():
+    sheet = Sheet("title", ("name", "value"), [("a", "1"), ("long name", "1,000")], ["note"])
+    assert as_text(sheet) == "title\n  name       value\n  a              1\n  long name  1,000\nnote"
+
+
+def test_html_is_escaped():
+    assert "<b>" not in as_html(Sheet("<b>", ("<b>",), [("<b>",)], ["<b>"]))
+
+
+def test_a_result_must_say_what_its_table_holds():
+    with pytest.raises(NotImplementedError):
+        str(Shown())

@@ -1,0 +1,91 @@
+"""What is stable stays callable as it was: `stable.json` holds its names and their parameters."""
+
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+
+import sgdtheory as st
+from docs._hooks.stable import stable_names
+
+WINGS = ("advice", "algorithms", "bounds", "critical", "curves", "data", "explore", "fits", "logs", "optimal")
+WINGS += ("plotting", "problems", "risk", "simulation", "sweep", "testing", "training")
+
+RECORD = Path(__file__).parent / "stable.json"
+REMEDY = "deprecate it first (docs/stability.md), or record an addition with `python -m tests.docs.test_stable`"
+
+
+def parameters(thing):
+    """Name → how it may be given: "first" by position, "named" by keyword alone; with "=" where it may be left out."""
+    if not callable(thing):
+        return {}
+    try:
+        found = inspect.signature(thing).parameters.values()
+    except ValueError:  # of what C or a type's machinery makes there is none
+        return {}
+    ways = {}
+    for each in found:
+        way = "named" if each.kind is each.KEYWORD_ONLY else "first"
+        optional = each.default is not each.empty or each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
+        ways[each.name] = way + "=" * optional
+    return ways
+
+
+def stable():
+    """Full name → its parameters."""
+    found = {name: parameters(getattr(st, name)) for name in st.__all__}
+    for wing in WINGS:
+        door = getattr(st, wing)
+        names = stable_names().get(wing, frozenset()) & {*door.__all__}
+        found |= {f"{wing}.{name}": parameters(getattr(door, name)) for name in names}
+    return found
+
+
+def broken(before, now):
+    """What a call that was right before would stumble over."""
+    for name, old in before.items():
+        new = now.get(name)
+        if new is None:
+            yield f"{name} is gone"
+            continue
+        by_position = [key for key, way in old.items() if way.startswith("first")]
+        if [key for key, way in new.items() if way.startswith("first")][: len(by_position)] != by_position:
+            yield f"{name} takes {', '.join(new)} in another order than {', '.join(by_position)}"
+        for key in old:
+            if key not in new:
+                yield f"{name} takes no {key} any more"
+            elif old[key].endswith("=") and not new[key].endswith("="):
+                yield f"{name} asks for {key}, which could be left out"
+        for key in new.keys() - old.keys():
+            if not new[key].endswith("="):
+                yield f"{name} asks for {key}, which it did not"
+
+
+def test_what_is_stable_stays_callable():
+    complaints = list(broken(json.loads(RECORD.read_text()), stable()))
+    assert complaints == [], f"{complaints}: {REMEDY}"
+
+
+def test_additions_are_recorded():
+    assert stable().keys() - json.loads(RECORD.read_text()).keys() == set(), REMEDY
+
+
+@pytest.mark.parametrize(
+    ("now", "complaint"),
+    [
+        ({"a": "first", "b": "named="}, None),
+        ({"a": "first", "b": "named=", "c": "named="}, None),
+        ({"b": "first", "a": "first"}, "another order"),
+        ({"a": "first"}, "no b any more"),
+        ({"a": "first", "b": "named"}, "could be left out"),
+        ({"a": "first", "b": "named=", "c": "named"}, "asks for c"),
+    ],
+)
+def test_what_breaks_a_call_is_seen(now, complaint):
+    found = list(broken({"f": {"a": "first", "b": "named="}}, {"f": now}))
+    assert (found == []) if complaint is None else any(complaint in each for each in found)
+
+
+if __name__ == "__main__":
+    RECORD.write_text(json.dumps(dict(sorted(stable().items())), indent=1, ensure_ascii=False) + "\n")
