@@ -317,8 +317,7 @@ class CurvesFit(Shown):
 
         Returns:
             StepsTable, from the largest batch size that needs no more than D up to 8 B*. Smaller ones take more steps,
-            and as much data or, with Adam, more: B_opt is about the first row then, the branch below it is not in the
-            table, and `remark` says how much more data it takes. Of SGD that branch is left out of the theory's tables.
+            and as much data or, with Adam, more: B_opt is about the first row then, and `remark` says what is below it.
         """
         samples = positive_number("num_samples", num_samples)
         shape = checked_shape(schedule)
@@ -341,9 +340,8 @@ class CurvesFit(Shown):
         if below.any():
             needed[first] = samples  # what B* is relative to
         taken = np.isfinite(needed) & (np.arange(every.size) >= first)
-        kind = self._optimizer.adaptive, self.knows_batch_size
-        remark = below_table(float(every[first]), needed[:first] / samples, *kind)
-        return StepsTable(every[taken], (needed / every)[taken], critical=critical, remark=remark)
+        said = below_table(every[first], needed[:first] / samples, self._optimizer.adaptive, self.knows_batch_size)
+        return StepsTable(every[taken], (needed / every)[taken], critical=critical, remark=said)
 
     def best_schedule(
         self, num_samples: float, *, batch_size: float | None = None, max_learning_rate: float | None = None
@@ -364,10 +362,9 @@ class CurvesFit(Shown):
         if n < FEWEST_STEPS:
             raise ValueError(f"num_samples must be enough for {FEWEST_STEPS} steps, got {n:g}; lower batch_size")
         model = self.model
-        known = self.knows_batch_size
-        if not known:
+        if not self.knows_batch_size:
             model = in_batches(model, batch, self._optimizer)
-        how = n, batch if known else np.nan, self._top(max_learning_rate)
+        how = n, batch if self.knows_batch_size else np.nan, self._top(max_learning_rate)
         knots, rates, loss = best_rates(model, self._optimizer, *how)
         steps = np.unique(np.round(np.concatenate([np.linspace(0, n - 1, POINTS // 2), _dense(n - 1)])))
         return BestSchedule(steps, np.exp(np.interp(steps / n, knots, np.log(rates))), loss)

@@ -27,7 +27,6 @@ class TrainingLog:
         learning_rate: (K,).
         batch_size: (K,) sequences (or samples) a step, over all devices and accumulated micro batches.
         tokens: (K,) seen so far.
-        batch_tokens: (K,) tokens a step, over all devices and accumulated micro batches.
         group: of the runs that are to be fitted together.
         settings: of the run, where the log has them, by these names: `batch_size` (of all steps), `weight_decay`,
             `beta1`, `beta2`, `optimizer`, `warmup` (steps), `num_steps` (planned), `sequence_length`, `micro_batch`,
@@ -35,6 +34,7 @@ class TrainingLog:
         columns: attribute → what the log calls it ("train/loss"), for the preview.
         unused: what else the log has, by its own names.
         remarks: what was not understood, or left out; a sentence each.
+        batch_tokens: (K,) tokens a step, over all devices and accumulated micro batches.
     """
 
     name: str
@@ -45,12 +45,16 @@ class TrainingLog:
     learning_rate: np.ndarray
     batch_size: np.ndarray
     tokens: np.ndarray
-    batch_tokens: np.ndarray
     group: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    batch_tokens: np.ndarray = None  # pyright: ignore[reportAssignmentType]  (none: all nan)
+
+    def __post_init__(self) -> None:
+        if self.batch_tokens is None:
+            object.__setattr__(self, "batch_tokens", np.full(np.shape(self.step), np.nan))
 
     @classmethod
     def from_series(
