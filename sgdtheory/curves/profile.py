@@ -16,6 +16,7 @@ CLOSE = 0.02  # of the quantile, at which an end is found
 STRIDE = 2.5  # times as far as before, at most, where the end has not been passed
 FARTHEST = 50.0  # distance that is tried first, of a combination that hardly anything tells
 ON_THE_WAY = 0.3, 0.6, 1.0  # stops on the way to a value, each the start of the next
+MOST_TURNED = 3  # points that gain nothing, after which the function is at its largest
 BETWEEN = 0.05, 0.95  # of the way from inside to outside, where the next point is tried
 SMALLEST = 1e-9  # distance that is tried
 FLAT = 1e-12  # of the squared slopes: what is less is no curvature
@@ -103,24 +104,30 @@ def _reached(
     inside = Mark(0.0, 0.0)
     outside = Mark(np.inf, np.inf)
     goal = min(within.reach(begin.slopes), UNRESOLVED)
+    turned = 0
     for _ in range(ROUNDS):
         missing = goal - side * (here.value - begin.value)
         there = tangent_at(within.likeliest(here.point, here.slopes, float(here.slopes @ here.point) + side * missing))
         value = side * (there.value - begin.value)
         if not value > inside.value:  # the slopes have turned on the way
             goal = (inside.value + goal) / 2
+            turned += 1
+            if turned > MOST_TURNED:
+                break
             continue
         # the point fits best for the slopes before: what fits best for its own is nearer by
         here = there._replace(point=within.likeliest(there.point, there.slopes, float(there.slopes @ there.point)))
         depth, given = (within.depth(each.point, each.slopes) for each in (here, there))
         if depth < 1:
+            goal = Mark(value, depth).onwards(inside)
             inside = Mark(value, depth)
-            outside = outside if value < outside.value else Mark(np.inf, np.inf)
+            # a first mark outside may lie far from what fits best with its value
+            outside = outside if goal < outside.value else Mark(np.inf, np.inf)
         else:
             outside = Mark(value, depth)
+            goal = inside.towards(outside, BETWEEN)
         if max(abs(depth - 1), abs(given - 1)) < CLOSE or inside.value >= UNRESOLVED:
             break
-        goal = inside.towards(outside, BETWEEN)
     close = np.isfinite(outside.value) or inside.depth > 1 - CLOSE
     return inside.towards(outside) if close else inside.value
 
@@ -130,6 +137,13 @@ class Mark(NamedTuple):
 
     value: float
     depth: float
+
+    def onwards(self, before: "Mark") -> float:
+        """The value where the depth is 1, on the line through a mark before."""
+        if self.depth <= before.depth:
+            return min(STRIDE * self.value, UNRESOLVED)
+        ahead = (1 - self.depth) * (self.value - before.value) / (self.depth - before.depth)
+        return min(self.value + ahead, STRIDE * self.value, UNRESOLVED)
 
     def towards(self, outside: "Mark", between: tuple[float, float] = (0.0, 1.0)) -> float:
         """The value where the depth is 1, on the line to a mark outside, or through the best and this one.
