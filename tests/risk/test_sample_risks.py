@@ -238,6 +238,8 @@ def test_reshuffled_full_batches_are_gradient_descent():
 REFUSED = [
     ({}, {"algorithm": st.Algorithm(st.Adam())}, "algorithm must be linear"),
     ({"replacement": False}, {"algorithm": st.Algorithm(st.HeavyBall(0.9))}, "reshuffled passes"),
+    ({}, {"algorithm": st.Algorithm(st.LocalSGD(4, 8))}, "one worker and gradients in time"),
+    ({}, {"algorithm": st.Algorithm(st.DelayedSGD(2))}, "one worker and gradients in time"),
     ({"replacement": False, "num_samples": 5000}, {"num_samples": 9000}, "batch_size must be at least"),
 ]
 
