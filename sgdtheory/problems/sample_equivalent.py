@@ -34,7 +34,7 @@ class AveragedDrivers:
     """Spectral sums of N samples in the mean over samples, as sums over J real nodes.
 
     The weights are those of an interpolatory rule, of both signs where eigenvalues lie in narrow bumps between nodes:
-    sums are right to some 1e-9, single terms mean nothing. `δ = w_0 − w*`.
+    sums are right to some 1e-10, single terms mean nothing. `δ = w_0 − w*`.
 
     Attributes:
         num_samples: N.
@@ -138,23 +138,17 @@ def averaged_drivers(
     z = -curve.w
     kappa = resolvent.kappa(z)
     degrees = resolvent.degrees(kappa)
-    apart = lens.begin == 0  # from the pole at 0, which is then not within the contour
-    level = resolvent.level() if apart else 0.0
+    # κ_0, where the lens begins beyond the pole at 0: what no row sees is then a part of its own
+    level = resolvent.level() if lens.begin == 0 else 0.0
     pole = level * num_samples if level else 0.0
+    lowest = np.array([level])
 
     def weights(transform: np.ndarray) -> np.ndarray:
         return -2 * (nodes.interpolation.T @ (curve.steps * transform)).real
 
     learnt = weights(resolvent.learnt(kappa))
     count = weights(degrees) / nodes.w
-    cross = np.zeros_like(count)
-    fixed = 0.0
-    if level:
-        lowest = np.array([level])
-        cross = weights(kappa / z * level * resolvent.both(kappa, lowest)[:, 0])
-        fixed = level**2 * float(resolvent.both(lowest, lowest)[0, 0])
     noise = problem.noise_variance + spectrum.frozen
-    rank = num_samples if spectrum.rank is None else min(spectrum.rank, num_samples)
     return AveragedDrivers(
         num_samples=float(num_samples),
         weight=unit * nodes.w,
@@ -163,10 +157,10 @@ def averaged_drivers(
         learnt=learnt,
         excess=learnt + noise / num_samples * count,
         seen=np.abs(resolvent.kappa(-nodes.w * np.exp(-1j * SMOOTH)) / nodes.w) ** 2,
-        least_loss=0.0 if rank >= num_samples else noise * (1 - rank / num_samples),
+        least_loss=noise * spectrum.idle(num_samples),
         pairs=_pairs(resolvent, kappa, curve.steps * kappa / z, nodes.interpolation),
-        cross=cross,
-        fixed=fixed + spectrum.frozen,
+        cross=weights(kappa / z * level * resolvent.both(kappa, lowest)[:, 0]) if level else np.zeros_like(count),
+        fixed=spectrum.frozen + (level**2 * float(resolvent.both(lowest, lowest)[0, 0]) if level else 0.0),
         noise_variance=noise,
         whole=problem.initial_risk,
         rule=rule,
@@ -189,6 +183,12 @@ class _Spectrum:
         none = modes.eigenvalue == 0
         self.frozen = float(modes.signal[none].sum())
         self.rank = None if problem.dim is None else problem.dim - int(none.sum())
+
+    def idle(self, num_samples: float) -> float:
+        """1 − rank/N."""
+        if self.rank is None or self.rank >= num_samples:
+            return 0.0
+        return 1 - self.rank / num_samples
 
     def modes(self, smallest: float) -> Modes:
         """Of the positive eigenvalues, for poles as near as −smallest."""

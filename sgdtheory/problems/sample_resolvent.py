@@ -161,10 +161,10 @@ def _exp_of_root(function: Callable[[float], float], low: float, high: float) ->
 
 
 def thinned(modes: Modes) -> Modes:
-    """Modes whose sums are the same at every κ that is 0.25 away in `log(κ − λ)`-like angles: for long lists.
+    """Fewer modes with the same sums, to some 1e-9, at every κ on a contour around all −λ: for long lists.
 
-    In bins of `q = log((λ − first)/(last − λ))`, as the contour sees them, Legendre polynomials of more degrees than
-    such functions have, to rounding.
+    What is summed is smooth in `q = log((λ − low)/(high − λ))`, in which the contour has a distance. In each bin of q
+    Gauss–Legendre nodes stand for what lies there, with the sums of as many Legendre polynomials.
     """
     size = modes.eigenvalue.size
     if size <= MANY:

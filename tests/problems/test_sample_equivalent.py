@@ -12,6 +12,7 @@ from sgdtheory.problems import sample_equivalent
 from sgdtheory.problems.sample_equivalent import averaged_drivers
 from sgdtheory.problems.sample_resolvent import SampleResolvent
 from tests.marks import slow
+from tests.wick import word
 
 Z = 3.9  # false alarms of two sides: 1e-4
 INFINITE = st.PowerLaw(2.0, 1.8)
@@ -42,53 +43,6 @@ def _degrees(kappa):
 
 
 # --- moments, by Wick's theorem ---
-
-
-def pairings(slots):
-    if not slots:
-        yield []
-        return
-    first, *rest = slots
-    for k, other in enumerate(rest):
-        for found in pairings(rest[:k] + rest[k + 1 :]):
-            yield [(first, other), *found]
-
-
-def word(eigenvalues, delta, powers, num_samples, planar=False):
-    """`E δᵀ Ĥ H^p_1 Ĥ H^p_2 … Ĥ δ`, exactly, or its terms that do not fall with N at a fixed d/N."""
-    k = len(powers) + 1
-    total = 0.0
-    for pairs in pairings(list(range(2 * k))):
-        partner = dict(pairs) | {b: a for a, b in pairs}
-        group = list(range(k))
-        for a, b in pairs:
-            one, other = group[a // 2], group[b // 2]
-            group = [one if each == other else each for each in group]
-        samples = len(set(group))
-        seen, loops = set(), []
-
-        def walk(slot, seen=seen, partner=partner):
-            """The power of H from a slot to where its path ends or closes."""
-            power = 0
-            while slot not in seen:
-                seen |= {slot, partner[slot]}
-                power += 1
-                slot = partner[slot]
-                if slot in (0, 2 * k - 1):
-                    break
-                power += powers[(slot - 1) // 2]
-                slot = slot + 1 if slot % 2 else slot - 1
-            return power
-
-        path = walk(0)
-        for slot in range(2 * k):
-            if slot not in seen:
-                loops.append(walk(slot))
-        if planar and samples + len(loops) < k:
-            continue
-        traces = math.prod((eigenvalues**power).sum() for power in loops)
-        total += float(num_samples) ** (samples - k) * traces * float(delta**2 @ eigenvalues**path)
-    return total
 
 
 def moments(problem, num_samples, planar):
@@ -150,6 +104,20 @@ def test_ridge_regression(num_samples, z):
     signal, noise = ridge_risk(problem, num_samples, z)
     assert drivers.signal_risk(response) == pytest.approx(signal, rel=1e-8)
     assert drivers.noise_risk(response) == pytest.approx(0.7 * noise, rel=1e-8)
+
+
+def test_long_lists_are_summed_in_bins():
+    """A power law as a list of its directions, which is thinned, and by its own modes."""
+    law = st.PowerLaw(1.3, 1.7, dim=3000)
+    both = [averaged_drivers(problem, 700, 1e3) for problem in (law, st.LeastSquares(*law.directions()))]
+    response = 1e-3 / (both[0].weight + 1e-3)
+    np.testing.assert_allclose(both[0].weight, both[1].weight, rtol=1e-8)
+    for part in ("signal_risk", "noise_risk"):
+        one, other = (getattr(drivers, part)(response) for drivers in both)
+        assert one == pytest.approx(other, rel=1e-7)
+    signal, noise = ridge_risk(law, 700, 1e-3)
+    assert both[0].signal_risk(response) == pytest.approx(signal, rel=1e-8)
+    assert both[0].noise_risk(response) == pytest.approx(noise, rel=1e-8)
 
 
 @pytest.mark.parametrize(("dim", "num_samples"), [(30, 60), (30, 20), (100, 1)])

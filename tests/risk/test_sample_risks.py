@@ -262,3 +262,28 @@ def test_errors_are_stated():
     ]
     assert errors[0] == 0 < errors[1] < 0.2
     assert drivers_of(problem(30).with_samples(500, seed=0)).relative_error_at(1.0) == 0
+
+
+@pytest.mark.slow
+def test_most_errors_are_within_what_is_stated(monkeypatch):
+    """Of the diagonal theory and of the rows' own diagonals, against exact moments, in random settings."""
+    random = np.random.default_rng(0)
+    within = []
+    for seed in range(60):
+        size = int(np.exp(random.uniform(np.log(8), np.log(1000))))
+        batch = float(2 ** random.integers(0, 6))
+        fresh = st.PowerLaw(random.uniform(0.3, 2.5), random.uniform(1.1, 3), dim=16, noise_variance=0.5)
+        rate = random.uniform(0.02, 0.8) * float(
+            st.max_stable_learning_rate(fresh.with_samples(size, seed), batch_size=batch)
+        )
+        steps = int(np.exp(random.uniform(np.log(20), np.log(3000))))
+        setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps, "algorithm": LAST}
+        exact = st.excess_risk(fresh.with_samples(size, seed), **setting)
+        for limits in ({"LARGEST_WHOLE": 0}, {"LARGEST_WHOLE": 0, "LARGEST_DIAGONAL": 0}):
+            with monkeypatch.context() as patched:
+                for name, value in limits.items():
+                    patched.setattr(f"sgdtheory.risk.sample_moments.{name}", value)
+                patched.setattr("sgdtheory.risk.sample_risks.LARGEST_WHOLE", 0)
+                found = st.excess_risk(fresh.with_samples(size, seed), **setting)
+            within.append(abs(found.total / exact.total - 1) <= found.relative_error)
+    assert np.mean(within) > 0.85
