@@ -44,7 +44,8 @@ def test_all_hold_where_all_is_as_said(scale):
     found = judged(config, rows)
     assert {verdict.verdict for verdict in found.values()} == {"holds"}
     assert found["one number says what passes are worth"].measured == "0.0%"
-    check_figure(epochs._figure(config, rows))
+    if scale == "full":
+        check_figure(epochs._figure(config, rows))
 
 
 @pytest.mark.parametrize(
