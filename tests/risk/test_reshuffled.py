@@ -177,6 +177,7 @@ def test_the_memory_of_a_row_is_that_of_fresh_rows():
     np.testing.assert_allclose(found, RATE / 2 * (values * (1 - RATE * values) ** np.arange(8)).sum(0), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_runs_have_the_predicted_risk():
     """Mean over 6 samples, 32 orders each, three epochs; sampling alone is 1 to 2%. With replacement is 8% off."""
     number, batch, rate = 80, 2, 0.3
