@@ -119,15 +119,15 @@ class ColumnNames:
         """The names among keywords of `read_training_log` and its like, and the others: numbers, and which loss.
 
         A learning rate or a batch size is a name where it is text, else the number itself; "524288 tokens" is a number
-        too, `batch_tokens`. A loss is among the others
-        too; it names a column unless it is "train" or "eval".
+        too, `batch_tokens`. A loss is among the others too; it names a column unless it is "train" or "eval".
         """
         names = {field.name: options.get(field.name) for field in fields(cls)}
         others = {key: value for key, value in options.items() if key not in names}
         for name in ("learning_rate", "batch_size"):
             if not isinstance(names[name], str):
                 others[name] = names.pop(name)
-        if isinstance(names.get("batch_size"), str) and (found := IN_TOKENS.fullmatch(names["batch_size"])):
+        batch = names.get("batch_size")
+        if isinstance(batch, str) and (found := IN_TOKENS.fullmatch(batch)):
             tokens = float(found[1])
             length = others.get("sequence_length")
             others |= {"batch_tokens": tokens} if length is None else {"batch_size": tokens / float(length)}
