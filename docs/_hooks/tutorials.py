@@ -118,7 +118,8 @@ def with_formulas(page: str) -> str:
             return found[0]
         display = found["display"]
         formula = convert(display or found["inline"], display="block" if display else "inline")
-        return f'<div class="formula">{formula}</div>' if display else formula
+        kind = "div" if display else "span"  # Markdown ends a paragraph at a line that begins with <math>
+        return f'<{kind} class="formula">{formula}</{kind}>'
 
     return FORMULA.sub(drawn, page)
 
