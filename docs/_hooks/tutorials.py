@@ -8,6 +8,7 @@ A cell that raises ends the build. What cells show is kept in `build/tutorials`,
 import functools
 import hashlib
 import html
+import importlib.metadata
 import json
 import re
 import subprocess
@@ -71,6 +72,8 @@ def shown_by(pages: Mapping[str, str]) -> dict[str, list[Shown]]:
             raise SystemExit(f"a cell of {', '.join(left)} raises: see above")
         KEPT.mkdir(parents=True, exist_ok=True)
         for name, found in zip(left, json.loads(done.stdout), strict=True):
+            for old in KEPT.glob(f"{name}-*.json"):
+                old.unlink()
             files[name].write_text(json.dumps(found), encoding="utf-8")
     return {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items()}
 
@@ -82,10 +85,11 @@ def key(page: str) -> str:
 
 @functools.cache
 def library() -> str:
-    """Of all files of the package, and of what runs the cells."""
+    """Of all files of the package, of what runs the cells, and the versions of what computes."""
     files = [*sorted((ROOT / "sgdtheory").rglob("*.*")), Path(__file__).with_name("run_cells.py")]
     kept = [path for path in files if path.is_file() and "__pycache__" not in path.parts]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in kept)).hexdigest()
+    versions = [sys.version, *(importlib.metadata.version(name) for name in ("numpy", "scipy", "jax", "matplotlib"))]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in kept) + repr(versions).encode()).hexdigest()
 
 
 # ---------------------------------------------------------------- the page of the site
@@ -132,7 +136,7 @@ def downloads(name: str, page: str) -> str:
             f"[Download the sheet with solutions folded away]({name}.ipynb)",
             f"[without solutions]({name}-without-solutions.ipynb)",
         ]
-    return "{}\n{{ .downloads }}\n".format(" · ".join(links))
+    return "{}: runs in Jupyter with `sgdtheory[testing]`\n".format(" · ".join(links))
 
 
 # ---------------------------------------------------------------- the notebook
