@@ -1,7 +1,7 @@
 """Run the cells of tutorials one after another, as a notebook does, and keep what each of them shows.
 
-`python -m docs._hooks.run_cells` reads a JSON list of programs from standard input, a program being a list of cells, and
-writes a list of what they show. A notebook's own machinery does the same, and takes 100 MB and some seconds a notebook.
+`python -m docs._hooks.run_cells` reads a JSON list of programs from standard input, a program being a list of cells,
+and writes a list of what they show. A notebook's own machinery does the same, with 100 MB and a process for each.
 """
 
 import ast
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def run(cells: Sequence[str]) -> list[list[dict[str, str]]]:
-    """What each cell shows: a list of {type: content}, printed text as "stdout". Files go into a folder that is left again.
+    """What each cell shows: a list of {type: content}, printed text as "stdout". Files go into a temporary folder.
 
     Raises:
         RuntimeError: a cell raises; which one, its code, and the error.

@@ -68,7 +68,7 @@ def untold(page, found):
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_a_tutorial_begins_with_a_question_and_its_answer(page):
-    """A heading that asks, a cell before the first section, and a number in bold below it; at the end things to change."""
+    """A heading that asks, a cell before the first section, a number in bold below it; at the end what to change."""
     text = page.read_text()
     first = re.split("^## ", tutorials.FENCE.sub("CELL", text), flags=re.M)[0]
     assert re.match(r"# .*\?\n", text)
