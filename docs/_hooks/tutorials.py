@@ -1,8 +1,8 @@
 """Tutorials: Markdown pages whose code is run when the site is built, and that can be downloaded as notebooks.
 
 A page is written once, as Markdown that reads well where the repository is browsed. Every `python` block is a cell;
-what it shows is put below it. Formulas between dollars become MathML, which browsers draw by themselves: nothing is fetched.
-A cell that raises ends the build. What cells show is kept in `build/tutorials`, by the content of page and library.
+what it shows is put below it. Formulas between dollars become MathML, which browsers draw by themselves: nothing is
+fetched. A cell that raises ends the build. What cells show is kept in `build/tutorials`, by the content of page and library.
 """
 
 import functools
