@@ -2,7 +2,8 @@
 
 A page is written once, as Markdown that reads well where the repository is browsed. Every `python` block is a cell;
 what it shows is put below it. Formulas between dollars become MathML, which browsers draw by themselves: nothing is
-fetched. A cell that raises ends the build. What cells show is kept in `build/tutorials`, by the content of page and library.
+fetched. A cell that raises ends the build. What cells show is kept in `build/tutorials`, by the content of their code,
+of the package and of what it computes with.
 """
 
 import functools
