@@ -18,7 +18,7 @@ What is $x^2$ of `$y$`, a [guide](../bounds.md)?
 import sgdtheory as st
 
 print("a < b")
-st.predicted_exponent(2.0, 3.0)
+float(st.predicted_exponent(2.0, 3.0))
 ```
 
 **0.33.** Because:
@@ -89,7 +89,7 @@ def test_what_cells_show_stands_below_them():
     assert shown[0] == [{"stdout": "a < b\n"}, {"text/plain": "0.33333333333333337"}]
     page = tutorials.with_outputs(tutorials.with_formulas(PAGE), shown)
     assert (
-        page.index("st.predicted_exponent") < page.index("a &lt; b") < page.index("<code>0.333") < page.index("**0.33")
+        page.index("float(st.predicted") < page.index("a &lt; b") < page.index("<code>0.333") < page.index("**0.33")
     )
     assert "`$y$`" in page
     assert '<span class="formula"><math' in page
