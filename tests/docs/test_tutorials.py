@@ -88,9 +88,7 @@ def test_what_cells_show_stands_below_them():
     shown = run(tutorials.cells(PAGE))
     assert shown[0] == [{"stdout": "a < b\n"}, {"text/plain": "0.33333333333333337"}]
     page = tutorials.with_outputs(tutorials.with_formulas(PAGE), shown)
-    assert (
-        page.index("float(st.predicted") < page.index("a &lt; b") < page.index("<code>0.333") < page.index("**0.33")
-    )
+    assert page.index("float(st.predicted") < page.index("a &lt; b") < page.index("<code>0.333") < page.index("**0.33")
     assert "`$y$`" in page
     assert '<span class="formula"><math' in page
     assert "(../bounds.md)" in page
