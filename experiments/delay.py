@@ -262,7 +262,9 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
     """B* against τ, and the best γ against τ-late samples."""
     figure, (left, right) = panels(2, width=4.6, height=3.6)
     smooth = np.arange(0, max(config.delays) + 1)
-    left.plot(2 * smooth + 1, [_limit(float(delay)) / 2 for delay in smooth], color=BLACK, lw=0.9, label="edge, no noise")
+    left.plot(
+        2 * smooth + 1, [_limit(float(delay)) / 2 for delay in smooth], color=BLACK, lw=0.9, label="edge, no noise"
+    )
     left.plot(2 * smooth + 1, 1 / (1 + smooth), color=BLACK, lw=0.9, ls=":", label=r"$1/(1 + \tau)$")
     tones: Any = colors(len(config.num_samples))
     for samples, color in zip(config.num_samples, tones, strict=True):
