@@ -26,11 +26,13 @@ from .algorithms import Algorithm as Algorithm
 from .algorithms import Coefficients as Coefficients
 from .algorithms import Constant as Constant
 from .algorithms import Cosine as Cosine
+from .algorithms import DelayedSGD as DelayedSGD
 from .algorithms import ExponentialAverage as ExponentialAverage
 from .algorithms import HeavyBall as HeavyBall
 from .algorithms import LastIterate as LastIterate
 from .algorithms import Linear as Linear
 from .algorithms import LinearMethod as LinearMethod
+from .algorithms import LocalSGD as LocalSGD
 from .algorithms import Muon as Muon
 from .algorithms import Nesterov as Nesterov
 from .algorithms import NonlinearMethod as NonlinearMethod

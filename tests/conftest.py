@@ -26,6 +26,7 @@ if jax.__version_info__ < (0, 11):  # an XLA that does not know a flag ends the 
     ours = [f"{flag}={value}" for flag, value in FLAGS.items() if flag not in chosen]  # whoever has chosen keeps that
     os.environ["XLA_FLAGS"] = " ".join([*ours, chosen]).strip()
 threadpool_limits(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))  # here, and in child processes
+LONG = "simulation.test_means", "simulation.test_sufficient", "risk.test_coupled", "risk.test_mean_field"  # replicas
 
 
 @contextlib.contextmanager
@@ -38,3 +39,11 @@ def quickly_compiled():
         patch.setenv("JAX_PLATFORMS", os.environ.get("JAX_PLATFORMS", "cpu"))
         yield
     jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_compilation(request):
+    """Small programs compile for longer than they run; the pages' own compile as users do."""
+    name = request.module.__name__.removeprefix("tests.")
+    with contextlib.nullcontext() if name in LONG or name.startswith("docs.") else quickly_compiled():
+        yield

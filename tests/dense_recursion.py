@@ -15,18 +15,20 @@ def table(method, schedule, batch_schedule, batch, rate, num_steps):
 
 
 def moments(eigenvalues, signal, start, rows, average=None, output=None, noise=1.0):
-    """Yields, before every step and at the end, M (d, k + 1, k + 1) with the average as the last entry of the state.
+    """Yields, before every step and at the end, M (…, d, k + 1, k + 1) with the average as the last entry of the state.
 
+    signal, noise: (…, d) and (…) of cases that are stepped side by side.
     average: None, or a function t → (ρ_t, ω_t) with S ← ρ S + ω oᵀu; a pair ("exponential", τ) begins at S = oᵀu.
     """
     eigenvalues, signal = np.asarray(eigenvalues, dtype=float), np.asarray(signal, dtype=float)
+    noise = np.asarray(noise, dtype=float)[..., None]
     k = len(start)
     first = np.append(start, 0.0)
     keep = average
     if isinstance(average, tuple):
         first[-1] = np.dot(output, start)
         keep = lambda t: (average[1], 1 - average[1])  # noqa: E731
-    M = signal[:, None, None] * np.outer(first, first)
+    M = signal[..., None, None] * np.outer(first, first)
     yield M
     for t, (A, b, c, batch) in enumerate(rows):
         rho, omega = keep(t) if keep else (0.0, 0.0)
@@ -34,9 +36,9 @@ def moments(eigenvalues, signal, start, rows, average=None, output=None, noise=1
         big[:k, :k], big[k, :k], big[k, k] = A, omega * np.asarray(output, dtype=float) if keep else 0.0, rho
         noise_in, seen = np.append(b, 0.0), np.append(c, 0.0)
         step = big - eigenvalues[:, None, None] * np.outer(noise_in, seen)
-        own = np.einsum("kij,i,j->k", M, seen, seen)
-        drive = eigenvalues**2 / batch * (own + own.sum() + noise)
-        M = step @ M @ step.transpose(0, 2, 1) + drive[:, None, None] * np.outer(noise_in, noise_in)
+        own = M @ seen @ seen
+        drive = eigenvalues**2 / batch * (own + own.sum(-1, keepdims=True) + noise)
+        M = step @ M @ step.transpose(0, 2, 1) + drive[..., None, None] * np.outer(noise_in, noise_in)
         yield M
 
 
@@ -57,8 +59,6 @@ def risk(problem, algorithm, *, batch, rate, num_steps, average):
     rows = table(method, algorithm.schedule, algorithm.batch_schedule, batch, rate, num_steps)
     keep = None if average == "last" else keeping(*average, num_steps)
     weights = np.append(output, 0.0) if keep is None else np.append(0 * output, 1.0)
-    found = []
-    for part in ((signal, 0.0), (np.zeros_like(signal), problem.noise_variance)):
-        *_, end = moments(eigenvalues, part[0], method.start, rows, keep, output, part[1])
-        found.append(np.einsum("kij,i,j->", end, weights, weights))
-    return np.array(found)
+    parts = np.array([signal, 0 * signal]), np.array([0.0, problem.noise_variance])
+    *_, end = moments(eigenvalues, parts[0], method.start, rows, keep, output, parts[1])
+    return (end @ weights @ weights).sum(-1)

@@ -7,7 +7,6 @@ import inspect
 import pytest
 
 import sgdtheory as st
-from tests.conftest import quickly_compiled
 from tests.marks import slow
 
 DOORS = "sgdtheory", "sgdtheory.fits", "sgdtheory.simulation", "sgdtheory.plotting"
@@ -38,8 +37,7 @@ def examples(name):
 
 def run_example(example):
     printed = []
-    with quickly_compiled():
-        failed, _ = doctest.DocTestRunner(optionflags=OPTIONS).run(example, out=printed.append)
+    failed, _ = doctest.DocTestRunner(optionflags=OPTIONS).run(example, out=printed.append)
     assert not failed, "".join(printed)
 
 

@@ -21,10 +21,12 @@ METHODS = _found(
     nesterov="momentum.Nesterov",
     schedule_free="schedule_free.ScheduleFree",
     accelerated="accelerated.AcceleratedSGD",
+    delayed="delayed.DelayedSGD",
     sign="normalized.SignSGD",
     normalized="normalized.NormalizedSGD",
     adam="adam.Adam",
     muon="muon.Muon",
+    local="local_sgd.LocalSGD",
 )
 SCHEDULES = _found(
     constant="schedules.Constant",

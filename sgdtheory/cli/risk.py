@@ -33,12 +33,12 @@ class RiskCommand(SettingsCommand, AlgorithmCommand):
         risk = excess_risk(self.problem, **settings, algorithm=self.algorithm_with_risk)
         columns = settings | {"risk": risk.total, "bias": risk.bias, "variance": risk.variance}
         broken = {}
-        if covered(self.algorithm):
+        if covered(self.algorithm) and self.samples is None:
             compared, broken = self._comparison(risk)
             columns |= compared
         else:
             columns["relative_error"] = risk.relative_error
-            if self.algorithm.linear and self.algorithm.constant:
+            if self.algorithm.linear and self.algorithm.steady:
                 columns["max_stable_learning_rate"] = self._edge()
         if self.json:
             print_json(self.algorithm_in_json | columns | ({"broken": broken} if broken else {}))

@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 from sgdtheory._common.arguments import checked_problem
 from sgdtheory.algorithms import (
     Algorithm,
+    DelayedSGD,
     ExponentialAverage,
     LinearMethod,
     TailAverage,
@@ -21,6 +22,7 @@ from sgdtheory.critical.out_of_reach import OutOfReach
 from sgdtheory.critical.risk_against_rate import RESONANT, RiskAgainstRate, Swings
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import (
+    COMPILED_FROM,
     displacement,
     growths_beyond,
     mean_risk,
@@ -38,6 +40,7 @@ LEADING = 8  # directions, those with most of the signal
 NARROW = 16  # steps: of so few the basins may be narrower than that
 BASIN = 1.0  # a followed minimum that has moved farther than this has been lost
 RIPPLES = 1e-6  # momentum β swings on for n steps with β^n above this: till then n + 1 steps may do worse than n
+SWINGING_DELAYS = 10.0  # times 2τ + 1 steps: so long directions swing next to the edge that late gradients set
 MEMORIES = 20.0  # times the length of an average that is no share of n: R_opt may be attained with so many steps
 BEYOND_EDGE = 3.0  # times the stability edge: as far beyond it as peaks of schedules are looked for
 ALLOWED_GROWTH = 3.0  # e^3 times the moments on the way are more than any optimum has
@@ -46,6 +49,7 @@ LARGEST_RISK = 1e9  # of the initial risk: all that diverges is the same
 SHAPE_POINTS = 4096  # at which a batch schedule is averaged
 LARGEST_BATCH = 1e15  # no noise is left: the largest γ of all
 COMPILED_OFTEN = 100.0  # single steps that are compiled rather than taken one by one: searches take them often
+# (of methods that repeat as few as the engine takes by itself: rounds have a closed form)
 
 
 class Tuned(NamedTuple):
@@ -73,6 +77,7 @@ class TunedRisk:
     def __init__(self, problem: AbstractProblem, algorithm: Algorithm = Algorithm()) -> None:  # noqa: B008 (frozen)
         self.problem = checked_problem(problem)
         self.algorithm = checked_algorithm(algorithm)
+        self.workers = algorithm.workers  # D and B are those of one worker here
         self.initial_risk = problem.initial_risk
         self._largest = LARGEST_RISK * self.initial_risk
         self.largest_eigenvalue = problem.largest_eigenvalue
@@ -93,7 +98,8 @@ class TunedRisk:
         shares = self.algorithm.average.returned(2.0, 2.0)
         self.first_steps = 1.0 if shares.iterate else 2.0
         # n/B up to which few steps are all looked at: those of an average may resonate, schedule-free's among them
-        averages = shares.total != 0 or self.algorithm.method.step_dependence != "none"
+        for_ever = self.algorithm.method.step_dependence not in ("none", "period")
+        averages = shares.total != 0 or for_ever
         self.resonant = RESONANT if averages else 0.0
         self.memory = _memory(self.algorithm.method)
         # n up to which the best γ may jump from one n to the next
@@ -107,10 +113,9 @@ class TunedRisk:
         plain_steps = self.algorithm.constant and len(self.algorithm.method.start) == 1
         self.plain = plain_steps and isinstance(average, UniformAverage)
         # n up to which it may do so with γ: the mean path of a few steps is a polynomial in γ with as many zeros
-        for_ever = self.algorithm.method.step_dependence != "none"
         self.swinging = 0.0 if self.plain else np.inf if for_ever else max(self.rippling, MANY_ZEROS)
         # n up to which one step more may leave more: what a share of constant steps keeps of swings hardly depends on n
-        keeps = self.algorithm.constant and not for_ever and not self.averaged
+        keeps = self.algorithm.steady and not for_ever and not self.averaged
         self.restless = self.memory if keeps else self.rippling
         self.out_of_reach = OutOfReach(problem, self.algorithm, self.plain, self._largest_rate)
 
@@ -129,8 +134,8 @@ class TunedRisk:
             rounded=False,
             tolerance=tolerance,
             estimate=False,
-            stable=self.algorithm.constant,  # up to the edge
-            compiled_from=COMPILED_OFTEN,
+            stable=self.algorithm.steady,  # up to the edge
+            compiled_from=COMPILED_FROM if self.algorithm.method.period > 1 else COMPILED_OFTEN,
         )
         parts = np.reshape(found.parts, (2, *batch.shape))
         return np.minimum(parts, self._largest)
@@ -163,7 +168,7 @@ class TunedRisk:
         The peak of a schedule may pass that for a while: up to where the moments would grow by e^`ALLOWED_GROWTH`.
         """
         edge = self._stable_edge(batch)
-        if self.algorithm.constant or not self.algorithm.schedule.smooth:
+        if self.algorithm.steady or not self.algorithm.schedule.smooth:
             return edge
         return edge * (1 + self._overshoot(_known(self._growths, batch, self._growths_beyond) * steps))
 
@@ -276,12 +281,15 @@ def _gain(method: LinearMethod, steps: float) -> float:
 
 def _memory(method: LinearMethod) -> float:
     """Steps in which a method forgets all but the weights, to `RIPPLES`; 0 for one that has nothing else."""
-    if method.step_dependence != "none":
+    if method.step_dependence not in ("none", "period"):
         return 0.0
-    step = np.eye(len(method.start)) - method.matrices(np.zeros(1), np.ones(1)).decay[0]
+    if isinstance(method, DelayedSGD):
+        return SWINGING_DELAYS * (2 * method.longest + 1) if method.longest else 0.0
+    each, last = np.eye(len(method.start)) - method.matrices(np.zeros(2), np.array([0.0, method.period - 1])).decay
+    step = last @ np.linalg.matrix_power(each, method.period - 1)
     sizes = np.sort(np.abs(np.linalg.eigvals(step)))
     fading = sizes[(sizes > 0) & (sizes < 1)]
-    return float(np.log(RIPPLES) / np.log(fading[-1])) if fading.size else 0.0
+    return method.period * float(np.log(RIPPLES) / np.log(fading[-1])) if fading.size else 0.0
 
 
 def _rippling(algorithm: Algorithm, memory: float) -> float:
@@ -290,9 +298,11 @@ def _rippling(algorithm: Algorithm, memory: float) -> float:
     Where γ falls or iterates are averaged, swings of early steps are kept. The interpolation of schedule-free SGD is a
     momentum that grows with the steps.
     """
-    if algorithm.method.step_dependence != "none":
+    if algorithm.method.step_dependence not in ("none", "period"):
         return MOST_SWINGING
-    if algorithm.constant and not algorithm.average.returned(2.0, 2.0).total:
+    if isinstance(algorithm.method, DelayedSGD) and algorithm.constant:
+        return memory
+    if algorithm.steady and not algorithm.average.returned(2.0, 2.0).total:
         return memory
     return min(KEPT_SWINGS * memory, max(memory, MOST_SWINGING))
 

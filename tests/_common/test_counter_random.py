@@ -7,18 +7,11 @@ import pytest
 from scipy import stats
 
 from sgdtheory._common.counter_random import log_remainder, mean_chi_square, normals, symmetric_uniform, threefry
-from tests.conftest import quickly_compiled
 from tests.simulation.statistical import FALSE_ALARM, largest_correlation, normal_limit, one_sample_p, standard_score
 
 DTYPES = [np.float32, np.float64]
 KEY = np.uint32(0x12345678), np.uint32(0x9ABCDEF0)
 STEPS = np.arange(40_000, dtype=np.uint32)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation():
-    with quickly_compiled():
-        yield
 
 
 def precision(dtype):

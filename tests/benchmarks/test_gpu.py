@@ -16,18 +16,11 @@ from benchmarks._gpu import agreement, device, goals, simulator, trainer, widths
 from benchmarks._gpu.measurement import Measurement, Table
 from benchmarks._gpu.sizes import FULL, TOY
 from sgdtheory.training import TrainConfig
-from tests.conftest import quickly_compiled
 from tests.figure_checks import check_figure
 from tests.marks import slow
 
 CPU = jax.devices("cpu")[0]
 OWN = device.Device("a GPU", "gpu", 1, "0", "full", 1, "3", "host", 2, 1e15, 3e12, "known", 1e15, 3e12)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation():
-    with quickly_compiled():
-        yield
 
 
 def names_in(folder):

@@ -75,8 +75,8 @@ def settings_of(bound):
 
 @pytest.mark.parametrize("bound", SIDED, ids=lambda bound: bound.name)
 def test_it_holds(bound):
-    orders = {"wu_2022": {"upper": 1.1, "max_examples": 30}, "varre_2021": {"upper": 0.3, "max_examples": 120}}
-    limits = orders.get(bound.name, {"max_examples": 120})
+    orders = {"wu_2022": {"upper": 1.1, "max_examples": 30}, "varre_2021": {"upper": 0.3, "max_examples": 60}}
+    limits = orders.get(bound.name, {"max_examples": 60})
     st.testing.assert_bound(bound, settings=settings_of(bound), **limits)
 
 

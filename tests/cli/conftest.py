@@ -2,7 +2,19 @@ import numpy as np
 import pytest
 
 from sgdtheory import cli
+from tests.cli.once import answer_once
 from tests.cli.text import BATCHES
+
+
+@pytest.fixture(scope="session")
+def answers():
+    """What the library has said to commands and their tests."""
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def _once(monkeypatch, answers):
+    answer_once(monkeypatch, answers)
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,6 @@ import pytest
 from sgdtheory import cli, plotting
 from sgdtheory.training import TrainConfig, TrainResult
 from sgdtheory.training.checkpoint import write_config, write_result
-from tests.conftest import quickly_compiled
 
 STEPS = np.unique(np.geomspace(1, 4000, 60).astype(int))
 BATCHES = 16, 40, 100, 250, 625
@@ -40,10 +39,10 @@ def make_store(folder, *, widths=(32, 64, 128), batches=BATCHES, rates=RATES, sc
     return folder
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation():
-    with quickly_compiled():
-        yield
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """For tests that read it."""
+    return make_store(tmp_path_factory.mktemp("sweep"))
 
 
 @pytest.fixture
@@ -67,8 +66,7 @@ def ends(rows):
     return [tuple(row["critical_batch_size_interval"]) for row in rows]
 
 
-def test_table_json_and_figure_show_the_same_intervals(run, figures, tmp_path):
-    store = make_store(tmp_path / "store")
+def test_table_json_and_figure_show_the_same_intervals(run, figures, store, tmp_path):
     arguments = ["fit-sweep", store, "--target-loss", "1.0", "0.7"]
     found = json.loads(run(*arguments, "--plot", tmp_path / "fit.png", "--json"))
     ((_, axes),) = figures
@@ -84,9 +82,8 @@ def test_table_json_and_figure_show_the_same_intervals(run, figures, tmp_path):
         assert f"{low:.4g} … {high:.4g}" in text
 
 
-def test_groups_share_their_scatter(run, tmp_path):
+def test_groups_share_their_scatter(run, store):
     """Together they have intervals of about one width; alone, each has that of its own scatter."""
-    store = make_store(tmp_path / "store")
     pooled = ends(json.loads(run("fit-sweep", store, "--json"))["groups"])
     alone = [
         ends(json.loads(run("fit-sweep", store, "--json", "--where", f"width={width}"))["groups"])[0]
@@ -138,14 +135,12 @@ def test_a_store_without_a_finished_run(fails, tmp_path):
         (["witdh=7"], "(did you mean width?)"),
     ],
 )
-def test_filters_that_are_none(fails, tmp_path, where, message):
-    store = make_store(tmp_path / "store")
+def test_filters_that_are_none(fails, store, where, message):
     assert message in fails("fit-sweep", store, "--where", *where)
     assert message in fails("show-sweep", store, "--where", *where)
 
 
-def test_a_filtered_store(run, tmp_path):
-    store = make_store(tmp_path / "store")
+def test_a_filtered_store(run, store, tmp_path):
     found = json.loads(run("fit-sweep", store, "--json", "--where", "width=32,128", "batch-size=16,40,100,250"))
     assert [row["group"] for row in found["groups"]] == ["width 32", "width 128"]
     assert found["groups"][0]["batch_sizes"] == [16, 40, 100, 250]
@@ -155,8 +150,7 @@ def test_a_filtered_store(run, tmp_path):
     assert {(row["width"], row["learning_rate"]) for row in table} == {("32", "0.1")}
 
 
-def test_loss_curves_of_a_store_are_a_grid_of_losses(run, tmp_path):
-    store = make_store(tmp_path / "store")
+def test_loss_curves_of_a_store_are_a_grid_of_losses(run, store, tmp_path):
     run("show-sweep", store, "--losses", tmp_path / "grid.csv")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "grid.csv").read_text())))
     assert {row["group"] for row in rows} == {"width 32", "width 64", "width 128"}

@@ -59,7 +59,7 @@ def printed(monkeypatch, arguments, encoding):
     return status, stream.buffer.getvalue().decode(encoding)
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("encoding", ["ascii", slow("latin-1")])
 @pytest.mark.parametrize("arguments", COMMANDS_IN_ANY_ENCODING, ids=lambda arguments: arguments[0])
 def test_any_encoding_of_standard_output(monkeypatch, encoding, arguments):
     """Every number of the table is there; what the encoding does not have is spelt out, and fits the screen."""
@@ -196,7 +196,7 @@ def test_an_old_spelling_is_refused_with_the_new_command(command, fails):
         assert fails(command, flag, "x") == f"sgdtheory: {sentence}\n"
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", [each if each == "bash" else slow(each) for each in SHELLS])
 def test_completion_scripts_know_every_command_and_flag(run, shell, tmp_path):
     script = run("--print-completion", shell)
     assert all(word in script for word in (*COMMANDS, "--overhead", "--num-replicas"))

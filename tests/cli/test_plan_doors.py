@@ -8,7 +8,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory import curves
 from tests.cli.text import strict_json
-from tests.curves.theory_curves import coarse_tables
+from tests.curves.theory_curves import coarse_tables, linear_intervals
 
 SAMPLES = 256 * 10_000.0
 MACHINE = ["--throughput", 100]
@@ -29,8 +29,8 @@ def log(tmp_path_factory):
 
 @pytest.fixture
 def once(monkeypatch):
-    """What is asked twice of the same curves is answered once, and B* is looked for on a coarse table: doors are
-    tested here, not numbers.
+    """What is asked twice of the same curves is answered once, B* is looked for on a coarse table, and its interval is
+    that of a normal law: doors are tested here, not numbers.
     """
     coarse_tables(monkeypatch)
     known = {}
@@ -57,7 +57,8 @@ def once(monkeypatch):
     sizes = {}
     monkeypatch.setattr(curves.CurvesFit, "critical_batch_size", find_once)
     monkeypatch.setattr(curves, "fit_loss_curves", fit_once)
-    return known
+    with linear_intervals():
+        yield known
 
 
 def test_one_number_and_one_interval_through_every_door(run, log, once, tmp_path):

@@ -13,7 +13,6 @@ import sgdtheory as st
 from sgdtheory import cli
 from sgdtheory.algorithms import make_algorithm
 from tests.cli.text import strict_json
-from tests.conftest import quickly_compiled
 from tests.marks import slow
 
 SIMULATE = ["simulate", "--capacity", 2, "--source", 3, "--batch-size", 4, "--learning-rate", 0.3]
@@ -21,12 +20,6 @@ SHORT = [*SIMULATE, "--dim", 20, "--num-samples", 400, 1000, "--num-replicas", 1
 PROBLEM = st.PowerLaw(2, 3, 20)
 SETTINGS = {"batch_size": 4, "learning_rate": 0.3, "num_samples": np.array([400.0, 1000.0])}
 PATIENCE = 300  # seconds
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation():
-    with quickly_compiled():
-        yield
 
 
 def library(problem=PROBLEM, seed=0, **options):
@@ -63,8 +56,8 @@ def test_an_algorithm_is_simulated_beside_its_exact_risk(run):
     [
         (["--method", "sign"], st.Algorithm(st.SignSGD()), ["equivalent", "z"]),
         (["--method", "sign", "--quantity", "bias"], st.Algorithm(st.SignSGD()), []),
-        (["--method", "normalized", "--momentum", 0.5], st.Algorithm(st.NormalizedSGD(0.5)), []),
-        (
+        slow(["--method", "normalized", "--momentum", 0.5], st.Algorithm(st.NormalizedSGD(0.5)), []),
+        slow(
             ["--method", "adam", "--beta2", 0.9, "--epsilon", 0.1, "--basis", "random"],
             st.Algorithm(st.Adam(0.9, 0.9, 0.1, "random")),
             None,
@@ -309,8 +302,7 @@ def test_ctrl_c_prints_what_has_finished(tmp_path, flags):
 
 
 def test_a_learning_rate_next_to_the_edge_is_noted(notes):
-    edge = float(st.max_stable_learning_rate(st.PowerLaw(2.0, 3.0, 10), batch_size=4))
-    flags = ["simulate", "--capacity", 2, "--source", 3, "--dim", 10, "--batch-size", 4, "--num-samples", 40]
+    edge = float(st.max_stable_learning_rate(PROBLEM, batch_size=4))
     for share, noted in ((0.8, False), (0.95, True)):
-        _, lines = notes(*flags, "--learning-rate", share * edge, "--num-replicas", 8)
+        _, lines = notes(*SIMULATE[:-1], share * edge, *SHORT[len(SIMULATE) :])
         assert any("0.9 of the stability edge" in line for line in lines) == noted

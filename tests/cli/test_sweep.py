@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 
-import jax
 import pytest
 
 from sgdtheory.training import group
@@ -34,15 +33,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from sgdtheory.cli import main
 main()
 """
-
-
-@pytest.fixture(autouse=True)
-def _quick_compilation(monkeypatch):
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture

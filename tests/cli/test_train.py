@@ -6,15 +6,8 @@ import pytest
 from sgdtheory._common.interrupts import Interrupts
 from sgdtheory.cli import main
 from sgdtheory.training import trainer
-from tests.conftest import quickly_compiled
 
 SMALL = ["train", "--width", "16", "--batch-size", "8", "--max-steps", "20", "--holdout-size", "32"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation():
-    with quickly_compiled():
-        yield
 
 
 def test_a_run_is_kept_and_continued(tmp_path, capsys):

@@ -7,6 +7,7 @@ import sgdtheory as st
 from sgdtheory.critical.basins import FOLLOWED, Basins, Remembered
 from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
 from tests import brute_force
+from tests.marks import half
 
 LAST = st.LastIterate()
 ALGORITHMS = [
@@ -16,6 +17,7 @@ ALGORITHMS = [
     st.Algorithm(schedule=st.Cosine(), average=LAST),
     st.Algorithm(st.HeavyBall(0.9)),
 ]
+PROBLEMS = [st.LeastSquares([1.0, 1e-4], [1e-3, 1.0], 1e-3), st.PowerLaw(2.0, 3.0)]
 
 
 class Asked:
@@ -95,8 +97,7 @@ def test_with_little_data_nothing_is_looked_for_in_advance():
         assert Basins(Asked(), samples).tuned.anew == steps
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=str)
-@pytest.mark.parametrize("problem", [st.PowerLaw(2.0, 3.0), st.LeastSquares([1.0, 1e-4], [1e-3, 1.0], 1e-3)], ids=str)
+@pytest.mark.parametrize(("algorithm", "problem"), half(ALGORITHMS, PROBLEMS), ids=str)
 def test_the_risks_are_those_of_all_learning_rates(problem, algorithm):
     """Also with two scales, whose minima change places as the largest γ/B grows."""
     samples = 1e5

@@ -14,7 +14,7 @@ AVERAGED = st.Algorithm(st.SignSGD())
 ADAM = st.Algorithm(st.Adam(0.9, 0.95), st.Linear(), average=LAST)
 PROBLEM = st.LeastSquares(np.arange(1.0, 13) ** -1.5, np.arange(1.0, 13) ** -2.0, 1.0)
 SAMPLES = 32.0
-RATES = np.geomspace(0.01, 1.0, 40)
+RATES = np.geomspace(0.01, 1.0, 25)
 
 
 def least_of_all(algorithm, total):
@@ -65,7 +65,9 @@ def test_the_best_learning_rate():
 @pytest.mark.parametrize(
     ("problem", "algorithm", "batch", "steps"),
     [  # with two minima over γ
-        (st.PowerLaw(1.87, 4.25, noise_variance=0.048), st.Algorithm(st.Adam(), st.Linear(), average=LAST), 541, 76),
+        slow(
+            st.PowerLaw(1.87, 4.25, noise_variance=0.048), st.Algorithm(st.Adam(), st.Linear(), average=LAST), 541, 76
+        ),
         (st.PowerLaw(2.0, 1.95, 20, 19.8), ADAM, 837, 54),
         (st.PowerLaw(1.5, 2.0, 16), LINEAR, 200, 2),
         slow(st.PowerLaw(2.5, 3.25), ADAM, 10_000, 120),

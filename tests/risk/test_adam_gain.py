@@ -24,7 +24,7 @@ def test_the_first_step_is_a_sign(batch):
     assert found(0.0, 0.99, 1, 1e9, 1.0)[0] == pytest.approx(1, rel=1e-5)
 
 
-def sampled(beta1, beta2, seen, batch, signal, epsilon=0.0, number=200_000):
+def sampled(beta1, beta2, seen, batch, signal, epsilon=0.0, number=100_000):
     """Means of (1 + ε) m̂/(√v̂ + ε) over u, and their standard error."""
     random = np.random.default_rng(8)
     own = signal / ((1 + 2 / batch) * signal + 1 - signal)
@@ -60,7 +60,7 @@ def test_gains_are_sampled_means(beta1, beta2, seen, batch, signal):
     assert abs(wrong - mean) > 4.5 * error + 3e-4
 
 
-@pytest.mark.parametrize("epsilon", [0.02, 0.4, 3.0])
+@pytest.mark.parametrize("epsilon", [0.02, 0.4, slow(3.0)])
 @pytest.mark.parametrize(
     ("beta1", "beta2", "seen", "batch", "signal"), [(0.9, 0.95, 60, 1, 0.3), (0.0, 0.5, 40, 2, 0.7)]
 )

@@ -1,5 +1,6 @@
 """Constant coefficients and stages against 80-digit powers of the whole map, and the default's own closed form."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 import sgdtheory as st
 from tests import oracle, together
-from tests.marks import slow
+from tests.marks import half, slow
 
 PROBLEM = st.LeastSquares([1.0, 0.1, 3e-4], [0.3, 0.5, 0.2])
 METHODS = (
@@ -58,17 +59,18 @@ def relative_errors(algorithm, batch, rate, steps, problem=PROBLEM, **stages):
     ]
 
 
-@pytest.mark.parametrize("average", AVERAGES, ids=lambda each: type(each).__name__)
-@pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize(("batch", "steps"), [(1, 1), (4, 33), (4, 1700), slow(4, 10**6), (64, 10**9), slow(1, 10**12)])
-def test_constant_coefficients_to_ten_digits(method, average, batch, steps):
+LENGTHS = (1, 1), (4, 33), (4, 1700), (64, 10**9)  # B and n
+MORE = [slow(*case) for case in itertools.product(METHODS, AVERAGES, [(4, 10**6), (1, 10**12)])]
+
+
+@pytest.mark.parametrize(("method", "average", "length"), [*half(METHODS, AVERAGES, LENGTHS), *MORE], ids=str)
+def test_constant_coefficients_to_ten_digits(method, average, length):
+    batch, steps = length
     rate = 0.4 * float(st.max_stable_learning_rate(PROBLEM, batch_size=batch, algorithm=st.Algorithm(method)))
     assert max(relative_errors(st.Algorithm(method, average=average), batch, rate, steps)) < 1e-10
 
 
-@pytest.mark.parametrize("average", AVERAGES, ids=lambda each: type(each).__name__)
-@pytest.mark.parametrize("method", [METHODS[0], METHODS[3]], ids=str)
-@pytest.mark.parametrize("steps", [900, 10**7])
+@pytest.mark.parametrize(("average", "method", "steps"), half(AVERAGES, METHODS[:4:3], (900, 10**7)), ids=str)
 def test_stages_to_ten_digits(method, average, steps):
     stages = ((0.0, 1.0), (0.25, 0.4), (0.9, 0.05))
     schedule = st.Stages(*zip(*stages, strict=True))

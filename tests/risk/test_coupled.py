@@ -15,7 +15,7 @@ from sgdtheory.risk.coupled import CoupledReaction, coupled_run
 from sgdtheory.risk.coupled_signs import CoupledSigns
 from sgdtheory.risk.moments import Keeping
 from sgdtheory.risk.sign_covariance import Reaction, Seen, sign_covariance, signs
-from tests.marks import slow
+from tests.marks import half, slow
 
 LAST = st.LastIterate()
 PROBLEM = st.PowerLaw(1.6, 2.0, 12, 0.7)
@@ -80,8 +80,7 @@ def risk(chosen, problem=PROBLEM, batch=4, rate=0.01, steps=300, **rest):
     return st.excess_risk(problem, **setting, algorithm=chosen)
 
 
-@pytest.mark.parametrize("average", AVERAGES)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("shape", "average"), half(SHAPES, AVERAGES))
 def test_eigenvectors_as_coordinates_are_the_diagonal_engine(shape, average):
     """To the error of long steps and of covariances' rules."""
     found = risk(algorithm(np.eye(12), shape, average), num_samples=2400)
@@ -113,8 +112,7 @@ class Plain(CoupledReaction):
         return Reaction(seen.size * seen.mean, seen.size, np.outer(seen.size, seen.size) * covariance)
 
 
-@pytest.mark.parametrize("average", AVERAGES)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("shape", "average"), half(SHAPES, AVERAGES))
 def test_with_the_identity_it_is_the_exact_engine(monkeypatch, shape, average):
     """In any coordinates: single and long steps against closed forms and panels of second moments."""
     monkeypatch.setattr(fields, "CoupledSigns", Plain)
@@ -130,7 +128,7 @@ def test_with_the_identity_it_is_the_exact_engine(monkeypatch, shape, average):
         np.testing.assert_allclose(*(getattr(path, name).total for path in paths), rtol=1e-3)
 
 
-@pytest.mark.parametrize(("batch", "rate"), [(1, 0.003), (64, 0.01), (4096, 0.002)])
+@pytest.mark.parametrize(("batch", "rate"), [(1, 0.003), slow(64, 0.01), (4096, 0.002)])
 def test_long_steps_are_single_steps(batch, rate):
     course = Course(st.Algorithm(st.SignSGD(basis=ROTATION), st.Cosine(final=0.1)), float(batch), rate, 800.0)
     run = coupled_run(PROBLEM, course, True, CoupledSigns(Coordinates(ROTATION)))
@@ -176,7 +174,7 @@ def correlated():
     return st.LeastSquares(eigenvalue[::-1], np.arange(1, 61) ** -1.5, 1.0), vectors[:, ::-1]
 
 
-@pytest.mark.parametrize("case", [0, 1, slow(2), 3])
+@pytest.mark.parametrize("case", [0, slow(1), slow(2), 3])
 def test_the_simulated_mean_is_that(case):
     """Within 2% and 4.5 standard errors, false alarm 7e-6 a case; with aligned coordinates it is found to be wrong."""
     cases = [*CASES, (*correlated(), 16, 0.005, 200, st.Constant(), st.TailAverage(0.5))]

@@ -9,9 +9,11 @@ import pytest
 import sgdtheory as st
 from sgdtheory.algorithms.coordinates import random_rotation
 from sgdtheory.risk.coupled_momentum import _noise
-from tests.marks import slow
+from tests.marks import half, slow
 
 LAST = st.LastIterate()
+AVERAGES = LAST, st.UniformAverage(), st.TailAverage(0.3), st.ExponentialAverage(window=0.1)
+METHODS = st.Adam(0.9, 0.95), st.Adam(0.8, 0.99, 0.2), st.SignSGD(0.9)
 PROBLEM = st.PowerLaw(1.6, 2.0, 12, 0.7)
 ROTATION = random_rotation(12, (3, 4))
 
@@ -22,8 +24,7 @@ def risk(method, *, batch=4, rate=0.01, steps=300, schedule=None, average=LAST, 
     return st.excess_risk(problem, **setting, algorithm=algorithm)
 
 
-@pytest.mark.parametrize("average", [LAST, st.UniformAverage(), st.TailAverage(0.3), st.ExponentialAverage(window=0.1)])
-@pytest.mark.parametrize("method", [st.Adam(0.9, 0.95), st.Adam(0.8, 0.99, 0.2), st.SignSGD(0.9)])
+@pytest.mark.parametrize(("method", "average"), half(METHODS, AVERAGES), ids=str)
 def test_eigenvectors_given_as_coordinates_are_eigenvectors(method, average):
     """In another order, one of them turned round."""
     basis = np.eye(12)[::-1] * np.where(np.arange(12) == 3, -1.0, 1.0)
@@ -31,8 +32,7 @@ def test_eigenvectors_given_as_coordinates_are_eigenvectors(method, average):
     assert given == pytest.approx(risk(method, average=average).total, rel=1e-5)
 
 
-@pytest.mark.parametrize("batch", [1, 8])
-@pytest.mark.parametrize("average", [LAST, st.TailAverage(0.3)])
+@pytest.mark.parametrize(("batch", "average"), half([1, 8], [LAST, st.TailAverage(0.3)]), ids=str)
 def test_a_large_epsilon_is_heavy_ball_in_every_basis(batch, average):
     """`γ m/ε`, whose risk is exact: it takes all covariances of gradients, and no basis is special."""
     epsilon = 1e6

@@ -1,5 +1,6 @@
 """Deterministic equivalents: one step against integrals, runs against the exact engine and against simulation."""
 
+import itertools
 from functools import cache
 
 import jax
@@ -18,7 +19,7 @@ from sgdtheory.risk.field import ERROR, MEAN, VARIANCE, Known, MemorylessField, 
 from sgdtheory.risk.mean_field import MeanField
 from sgdtheory.risk.moments import Keeping
 from sgdtheory.risk.sign_field import SignField
-from tests.marks import slow
+from tests.marks import half, slow
 
 LAST = st.LastIterate()
 SIGN = st.SignSGD()
@@ -114,8 +115,10 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("average", [LAST, st.UniformAverage(), st.TailAverage(0.3), st.ExponentialAverage(window=0.1)])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("shape", "average"),
+    half(SHAPES, [LAST, st.UniformAverage(), st.TailAverage(0.3), st.ExponentialAverage(window=0.1)]),
+)
 def test_with_the_identity_it_is_the_exact_engine(monkeypatch, shape, average):
     """A run of 3,000 steps on panels against closed forms and panels of second moments; along the way too."""
     monkeypatch.setitem(fields.FIELDS, st.SignSGD, lambda method: SGDField())
@@ -130,10 +133,10 @@ def test_with_the_identity_it_is_the_exact_engine(monkeypatch, shape, average):
         np.testing.assert_allclose(one, other, rtol=3e-5)
 
 
-@pytest.mark.parametrize("average", [LAST, st.UniformAverage()])
-@pytest.mark.parametrize("schedule", [st.Constant(), st.Linear()])
-@pytest.mark.parametrize("batch", [1, 512])
-@pytest.mark.parametrize("beta1", [0.0, 0.9])
+@pytest.mark.parametrize(
+    ("beta1", "batch", "schedule", "average"),
+    half([0.0, 0.9], [1, 512], [st.Constant(), st.Linear()], [LAST, st.UniformAverage()]),
+)
 def test_with_a_large_epsilon_it_is_the_linear_method(beta1, batch, schedule, average):
     """γ/ε at a fixed rate: SGD, or heavy ball whose m̂ is a mean of the gradients seen."""
     problem = st.PowerLaw(1.5, 2.0, dim=50, noise_variance=0.6)
@@ -180,8 +183,9 @@ def test_what_is_left_out_has_both_traces():
     assert last == pytest.approx(law.tail_squares(kept), rel=1e-6)
 
 
-@pytest.mark.parametrize("average", [LAST, st.TailAverage(0.5)])
-@pytest.mark.parametrize("method", [SIGN, st.Adam(0.9, 0.95), st.NormalizedSGD()])
+@pytest.mark.parametrize(
+    ("method", "average"), half([SIGN, st.Adam(0.9, 0.95), st.NormalizedSGD()], [LAST, st.TailAverage(0.5)])
+)
 def test_side_by_side_runs_are_what_they_are_alone(method, average):
     """On the panels and modes that one of them needs."""
     algorithm = st.Algorithm(method, st.Linear(), average=average)
@@ -194,14 +198,16 @@ def test_side_by_side_runs_are_what_they_are_alone(method, average):
     np.testing.assert_allclose(beside, alone, rtol=1e-5)
 
 
+METHODS = SIGN, st.SignSGD(0.9), st.Adam(), st.Adam(0.0, 0.95), st.Adam(epsilon=0.1), st.NormalizedSGD()
+SETTINGS = (1, st.Constant()), (4096, st.Linear()), (1, st.Linear()), (4096, st.Constant())
+
+
 @pytest.mark.parametrize(
-    "method", [SIGN, st.SignSGD(0.9), st.Adam(), st.Adam(0.0, 0.95), st.Adam(epsilon=0.1), st.NormalizedSGD()]
+    ("method", "setting"),
+    [*half(METHODS, SETTINGS[:2]), *(slow(*case) for case in itertools.product(METHODS, SETTINGS[2:]))],
 )
-@pytest.mark.parametrize(
-    ("batch", "schedule"),
-    [(1, st.Constant()), (4096, st.Linear()), slow(1, st.Linear()), slow(4096, st.Constant())],
-)
-def test_panels_are_steps(method, batch, schedule):
+def test_panels_are_steps(method, setting):
+    batch, schedule = setting
     course = Course(st.Algorithm(method, schedule, average=st.UniformAverage()), float(batch), 0.01, 2000.0)
     run = MeanField(ensemble(PROBLEM, 20.0, np.sqrt(batch)), fields.field_of(method), course)
     keeping = Keeping(0.0, 1.0)
@@ -287,12 +293,12 @@ def without_gain(method):
     [
         (0, [lambda _: Linear()]),
         (1, [lambda _: Doubled(), lambda _: Linear()]),
-        (2, []),
-        (3, []),
+        slow(2, []),
+        slow(3, []),
         slow(4, []),
         slow(5, []),
         (6, [lambda _: SignField()]),
-        (7, []),
+        slow(7, []),
         (8, [without_gain, lambda _: SignField()]),
         slow(9, []),
         (10, [lambda _: SignField()]),
