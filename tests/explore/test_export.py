@@ -127,8 +127,12 @@ def nothing_old_beside_a_new_name(page):
 
 
 def bad_states_are_refused(page):
-    for name, value, part in (("capacity", 1, "move a up"), ("batch_size", 65536, "lower B or raise D")):
-        page.evaluate(f"set({name!r}, {value})")
+    for state, part in (
+        ("capacity: 1", "move a up"),
+        ("batch_size: 65536, num_samples: 3000", "lower B or raise D"),
+        ("noise_variance: 1e15, num_samples: 200", "too small to learn anything"),
+    ):
+        page.evaluate(f"change({{ ...START, {state} }}, '')")
         page.locator("#words", has_text=part).wait_for()
         assert page.locator("[data-value]").count() == page.locator(".chart svg").count() == 0
         page.evaluate("change({ ...START, num_samples: 3000 }, '')")
@@ -181,9 +185,8 @@ def test_accuracy_at_random_settings(browser, tmp_path):
     page.wait_for_function("app.checks.length === 120", timeout=4 * PATIENCE)
     checks = page.evaluate("app.checks")
     page.close()
-    assert max(max(each["risk"], each["least"]) for each in checks) < 1e-7
-    assert sum(each["critical"] == 0 for each in checks) >= 119
-    assert max(each["critical"] for each in checks) < 0.01
+    assert max(max(each["risk"], each["least"]) for each in checks) < 1e-8
+    assert [each for each in checks if each["critical"]] == []
 
 
 def test_an_export_is_small_and_fetches_nothing(exported):

@@ -129,7 +129,7 @@ function tell() {
     if (app.refusal) section.querySelector(".chart").replaceChildren();
   }
   const waited = view.panels.filter((panel) => !app.fresh.has(panel)).map((panel) => sheet.panels[panel]);
-  byId("status").textContent = app.refusal ? "" : app.busy ? `Computing: ${waited.join(", ")}` : app.failure ? app.failure : "Ready";
+  byId("status").textContent = app.refusal ? "" : app.busy ? `Computing: ${waited.join(", ")}` : "Ready";
 }
 
 worker.onmessage = ({ data: { number, name, content } }) => {
@@ -139,12 +139,11 @@ worker.onmessage = ({ data: { number, name, content } }) => {
     tellChecks();
   } else if (name === "failed") {
     app.busy = false;
-    app.failure = `Not computed: ${content}`;
+    app.refusal = content;
     tell();
   } else if (name === "ready") {
     if (!app.busy) return;
     app.busy = false;
-    app.failure = "";
     tell();
     worker.postMessage({ number, references: sheet.references, done: app.checks.length });
   } else {

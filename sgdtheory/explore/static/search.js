@@ -134,6 +134,7 @@ class Search {
       }
     }
     if (samples > 400) await this.moreSteps(samples, () => best, attempt, pause);
+    if (!(best.risk < this.law.initial * (1 - ROUNDING))) throw new Error("D is too small to learn anything: raise D or lower σ²");
     return best;
   }
 
