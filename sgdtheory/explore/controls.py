@@ -35,6 +35,7 @@ Changed = Callable[[str, Any], None]
 STYLE = """
 :host { color: var(--ink); font-size: var(--size); width: 100%; }
 .bk-slider-title, label, .bk-label { font-size: var(--size); color: var(--ink); }
+.bk-slider-title { white-space: normal; }
 .bk-input, .bk-btn { background-color: var(--field); color: var(--ink); border-color: var(--line);
   font-size: var(--size); }
 .bk-btn:hover { background-color: var(--field); border-color: var(--accent); }
