@@ -32,6 +32,8 @@ def real_array(name: str, value: object) -> np.ndarray:
             raise TypeError
         if kind != "c":
             return np.asarray(value, dtype=float)
+    except OverflowError:
+        raise ValueError(f"{name} must be at most 1.8e308, got a whole number beyond the range of a float") from None
     except (TypeError, ValueError):
         quoted = isinstance(value, str) and is_number(value)
         remedy = "; write it without quotes" if quoted else ""
@@ -61,6 +63,13 @@ def single_number(name: str, value: object) -> float:
     if array.ndim:
         raise ValueError(f"{name} must be a single number, got an array of shape {array.shape}")
     return float(array)
+
+
+def true_or_false(name: str, value: object) -> bool:
+    """`value`, if it is one of the two: "no" and nan would pass for true."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def positive_number(name: str, value: object) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import single_number, whole_number
+from sgdtheory._common.arguments import single_number, true_or_false, whole_number
 from sgdtheory.problems.modes import Modes
 
 
@@ -145,8 +145,7 @@ class FiniteSampleProblem(AbstractProblem):
         object.__setattr__(self, "num_samples", whole_number("num_samples", self.num_samples, 1))
         if self.seed is not None:
             object.__setattr__(self, "seed", whole_number("seed", self.seed, 0))
-        if not isinstance(self.replacement, bool):
-            raise ValueError(f"replacement must be True or False, got {self.replacement!r}")
+        object.__setattr__(self, "replacement", true_or_false("replacement", self.replacement))
 
     def drawn(self, seed: int) -> "FiniteSampleProblem":
         """One sample."""

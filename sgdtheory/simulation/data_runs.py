@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import settings_arrays, whole_number
+from sgdtheory._common.arguments import real_array, settings_arrays, true_or_false, whole_number
 from sgdtheory._common.rows import checked_rows
 from sgdtheory.simulation.result import Simulation
 
@@ -100,7 +100,7 @@ def simulate_data(
     dtype = checked_dtype(dtype)
     num_replicas = whole_number("num_replicas", num_replicas, 1)
     batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples)
-    if not replacement and batch.max() > len(x):
+    if not true_or_false("replacement", replacement) and batch.max() > len(x):
         raise ValueError(
             f"batch_size must be at most the {len(x)} rows of features where replacement is False, got "
             f"{batch.max():g}; give a smaller one, or replacement=True"
@@ -144,14 +144,24 @@ class Measure(NamedTuple):
 
 def _measured(x: np.ndarray, y: np.ndarray, regression: Regression, population: tuple[Any, Any]) -> Measure:
     """Of `H^{1/2}(w − w*)`: w = ŵ + V Λ^{−1/2} u, within the span of the rows."""
-    covariance, best = (np.asarray(part, float) for part in population)
+    if not (isinstance(population, tuple | list) and len(population) == 2):
+        raise ValueError(f"population must be a pair, the covariance H and the weights w*, got {population!r}")
+    covariance = real_array("the covariance of population", population[0])
+    best = real_array("the weights of population", population[1])
     best = best.reshape(len(best), -1) if best.ndim else best
     if covariance.shape != 2 * x.shape[1:] or best.shape != (x.shape[1], y.shape[1]):
         raise ValueError(
             f"population must be a covariance of shape {2 * x.shape[1:]} and weights of shape "
             f"{(x.shape[1], y.shape[1])}, got {covariance.shape} and {best.shape}"
         )
+    if not (np.isfinite(covariance).all() and np.isfinite(best).all()):
+        raise ValueError("population must be finite, got nan or inf in its covariance or weights")
     values, vectors = np.linalg.eigh(covariance)
+    lowest = -1e-8 * np.abs(values).max()  # rounding of a covariance that was computed
+    if values[0] < lowest or not np.allclose(covariance, covariance.T, rtol=0, atol=-lowest):
+        raise ValueError(
+            "population must begin with a covariance, symmetric without negative eigenvalues; got another matrix"
+        )
     root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
     back = x.T @ regression.rows / (len(x) * regression.eigenvalue)  # w = ŵ + back u, (d, r)
     return Measure(root @ back, root @ (best + back @ regression.start))
