@@ -16,6 +16,8 @@ from sgdtheory.algorithms.parameter import Parameter, Slider
 # buffer e: `d = Σ_k a_k v_k/√K`, Σ a = 0, Σ a² = 1, as v̄ is it with a = 1/√K.
 M, DELTA, P, U, D, E = range(6)
 
+MOST = 1e15  # workers or local steps: whole numbers of floats
+
 
 @dataclass(frozen=True)
 class LocalSGD(LinearMethod):
@@ -65,6 +67,8 @@ class LocalSGD(LinearMethod):
     def __post_init__(self) -> None:
         for name in ("num_workers", "local_steps"):
             object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
+            if getattr(self, name) > MOST:
+                raise ValueError(f"{name} must be at most {MOST:g}, got {getattr(self, name):.3g}")
         eta = single_number("outer_learning_rate", self.outer_learning_rate)
         if not 0 < eta < math.inf:
             raise ValueError(f"outer_learning_rate must be positive and finite, got {eta:g}; 1 takes the workers' mean")

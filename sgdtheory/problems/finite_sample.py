@@ -14,7 +14,7 @@ import numpy as np
 
 from sgdtheory.problems.modes import Modes
 from sgdtheory.problems.problem import AbstractProblem, FiniteSampleProblem
-from sgdtheory.problems.sample_equivalent import AveragedDrivers, averaged_drivers
+from sgdtheory.problems.sample_equivalent import AveragedDrivers, apart, averaged_drivers
 
 LARGEST_DRAWN = 2048  # directions of a drawn sample: its eigenvectors take 10 s
 MOST_DRAWN = 1e9  # numbers in the rows of one: a minute
@@ -327,7 +327,8 @@ def mean_of_samples(problem: FiniteSampleProblem, turning: bool = False) -> Mean
             f"num_samples must be at least {FEWEST_SAMPLES} for the mean over samples, got {problem.num_samples}; "
             "give a seed for one sample"
         )
-    return MeanOfSamples(averaged_drivers(problem.problem, problem.num_samples, turning=turning))
+    number = apart(problem.problem, problem.num_samples)
+    return MeanOfSamples(averaged_drivers(problem.problem, number, turning=turning))
 
 
 def drawn_sample(problem: FiniteSampleProblem) -> RowSample:

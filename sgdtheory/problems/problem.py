@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 from sgdtheory._common.arguments import single_number, true_or_false, whole_number
 from sgdtheory.problems.modes import Modes
 
+MOST_SAMPLES = 1e20  # of a finite sample, as of one run
+
 
 class AbstractProblem(ABC):
     """Data `x ~ N(0, H)`, `y | x ~ N(xᵀw*, σ²)`: derive from it, and say what H and w* are.
@@ -143,6 +145,11 @@ class FiniteSampleProblem(AbstractProblem):
                 "write problem.problem.with_samples(…)"
             )
         object.__setattr__(self, "num_samples", whole_number("num_samples", self.num_samples, 1))
+        if self.num_samples > MOST_SAMPLES:
+            raise ValueError(
+                f"num_samples must be at most {MOST_SAMPLES:g} of a finite sample, got {self.num_samples:.3g}; "
+                "the problem itself is the limit of infinitely many"
+            )
         if self.seed is not None:
             object.__setattr__(self, "seed", whole_number("seed", self.seed, 0))
         object.__setattr__(self, "replacement", true_or_false("replacement", self.replacement))

@@ -25,6 +25,7 @@ BELOW = 0.3  # of the least sampled eigenvalue: where the lens begins if that is
 SMOOTH = 0.2  # angle at which `seen` does not tell one bump of eigenvalues from the next, as the nodes do not
 NEAREST = 1e-3  # of `floor`: κ on the contour
 LEAST = 0.5  # of the κ at the lower edge: κ on the contour
+APART = 0.25  # rows more than directions, where they are as many: a quarter of what the equivalent leaves out
 STEP = 1e-3  # by which the modes are made finer
 RESOLVED = 8.0  # times nearer to 0 than κ: below, modes may be a polynomial's
 
@@ -195,6 +196,11 @@ class _Spectrum:
         modes = self.problem.modes(self.unit * smallest)
         some = modes.eigenvalue > 0
         return Modes(modes.eigenvalue[some] / self.unit, modes.multiplicity[some], modes.signal[some])
+
+
+def apart(problem: AbstractProblem, num_samples: float) -> float:
+    """N, or a little more of as many directions: Ĥ has eigenvalues down to 0, and with them what scatters no digits."""
+    return num_samples + APART if _Spectrum(problem).rank == num_samples else num_samples
 
 
 def _resolved(spectrum: _Spectrum, num_samples: float, reach: float) -> tuple[SampleResolvent, Lens]:

@@ -123,7 +123,11 @@ class SampleResolvent:
 
         low = math.log(self.resolved)
         if excess(low) <= 0:
-            return 0.0
+            # with hardly more directions than samples κ lies below them all, where df₂ ≥ d − 2κ Σ 1/λ
+            spare = float(self.multiplicity.sum()) - self.num_samples
+            if spare <= 0 or self.resolved > LEAST * float(self.eigenvalue.min()):
+                return 0.0
+            low = math.log(spare / (4 * float((self.multiplicity / self.eigenvalue).sum())))
         return _exp_of_root(excess, low, math.log(self.trace) + 1)
 
     def level(self) -> float:

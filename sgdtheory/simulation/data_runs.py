@@ -159,9 +159,7 @@ def _measured(x: np.ndarray, y: np.ndarray, regression: Regression, population: 
     values, vectors = np.linalg.eigh(covariance)
     lowest = -1e-8 * np.abs(values).max()  # rounding of a covariance that was computed
     if values[0] < lowest or not np.allclose(covariance, covariance.T, rtol=0, atol=-lowest):
-        raise ValueError(
-            "population must begin with a covariance, symmetric without negative eigenvalues; got another matrix"
-        )
+        raise ValueError("population must begin with a symmetric covariance without negative eigenvalues, got another")
     root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
     back = x.T @ regression.rows / (len(x) * regression.eigenvalue)  # w = ŵ + back u, (d, r)
     return Measure(root @ back, root @ (best + back @ regression.start))

@@ -190,3 +190,24 @@ def test_bad_input_is_refused_with_a_sentence(change, message):
     good = {"key": KEY, "features": np.ones((3, 2)), "targets": np.ones(3), "batch_size": 2, "learning_rate": 0.1}
     with pytest.raises(ValueError, match=message):
         st.simulate_data(**{**good, "num_samples": 10, **change})
+
+
+@pytest.mark.parametrize("value", [0, "False", None, np.nan])
+def test_replacement_is_true_or_false(value):
+    setting = {"batch_size": 1, "learning_rate": RATE, "num_samples": 4}
+    with pytest.raises(ValueError, match="replacement must be True or False, got"):
+        st.simulate_data(KEY, *rows(), **setting, replacement=value)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (3.0, "a pair, the covariance H and the weights"),
+        ((np.eye(3), [np.nan] * 3), "finite"),
+        ((np.diag([1.0, 1.0, -1.0]), np.ones(3)), "symmetric covariance without negative eigenvalues"),
+    ],
+)
+def test_a_population_is_a_covariance_and_weights(value, said):
+    x, y = rows(targets=1)
+    with pytest.raises(ValueError, match=f"population must b.* {said}"):
+        st.simulate_data(KEY, x, y, batch_size=1, learning_rate=RATE, num_samples=4, population=value)
