@@ -48,7 +48,7 @@ def optimal_learning_rate(
     1e-6 of it (1e-9 as a rule). Above the edge SGD diverges in time, but a few steps need not have suffered yet: such γ
     are not considered. SignSGD(), Adam() and NormalizedSGD(), by deterministic equivalents, have no edge: the least
     minimum to some 3e-4 of it (1e-3 beside a cliff, as after few steps), its risk to some 1e-5. Of passes over a finite
-    sample the risk is looked for as coarsely: within 1e-4 of the least one in 100 random settings.
+    sample the risk is looked for as coarsely: within 1.1e-4 of the least one in some 25 random settings.
 
     Args:
         problem: PowerLaw, LeastSquares or your own AbstractProblem with a signal that can be learnt.
