@@ -31,6 +31,7 @@ from .algorithms import HeavyBall as HeavyBall
 from .algorithms import LastIterate as LastIterate
 from .algorithms import Linear as Linear
 from .algorithms import LinearMethod as LinearMethod
+from .algorithms import LocalSGD as LocalSGD
 from .algorithms import Muon as Muon
 from .algorithms import Nesterov as Nesterov
 from .algorithms import NonlinearMethod as NonlinearMethod

@@ -20,6 +20,8 @@ from .course import steps_of_shape as steps_of_shape
 from .linear_method import Coefficients as Coefficients
 from .linear_method import LinearMethod as LinearMethod
 from .linear_method import StepMatrices as StepMatrices
+from .linear_method import column_products as column_products
+from .local_sgd import LocalSGD as LocalSGD
 from .momentum import HeavyBall as HeavyBall
 from .momentum import Nesterov as Nesterov
 from .muon import Muon as Muon

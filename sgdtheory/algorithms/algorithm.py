@@ -32,8 +32,8 @@ class Algorithm:
         1.318e-04 2.552e-04
 
     Args:
-        method: SGD(), HeavyBall(β), Nesterov(β), ScheduleFree(β), AcceleratedSGD(…) or your own LinearMethod;
-            SignSGD(β), Adam(β₁, β₂), NormalizedSGD(); and for `simulate` your own NonlinearMethod.
+        method: SGD(), HeavyBall(β), Nesterov(β), ScheduleFree(β), AcceleratedSGD(…), LocalSGD(K, H) or your own
+            LinearMethod; SignSGD(β), Adam(β₁, β₂), NormalizedSGD(); and for `simulate` your own NonlinearMethod.
         schedule: of the learning rate: Constant(), Cosine(), Linear(), WSD(), PowerDecay(p), Stages(…), an array (as
             many stages of equal length; one step each for as many steps) or a function of the step (optax's schedules).
         batch_schedule: the same, for the batch size.
@@ -76,10 +76,23 @@ class Algorithm:
         return isinstance(self.method, LinearMethod) and self.clip_norm == math.inf
 
     @property
+    def workers(self) -> int:
+        """K, how many draw a batch in every step."""
+        return self.method.workers if isinstance(self.method, LinearMethod) else 1
+
+    @property
     def constant(self) -> bool:
         """Whether every step has the same learning rate, batch size and coefficients."""
-        shapes = self.schedule, self.batch_schedule
-        return self.method.step_dependence == "none" and all(shape.flat for shape in shapes)
+        return self.method.step_dependence == "none" and self._flat
+
+    @property
+    def steady(self) -> bool:
+        """Whether every step, or every round of local steps, is like the others."""
+        return self.method.step_dependence in ("none", "period") and self._flat
+
+    @property
+    def _flat(self) -> bool:
+        return self.schedule.flat and self.batch_schedule.flat
 
 
 DEFAULT = Algorithm()

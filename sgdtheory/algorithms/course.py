@@ -81,12 +81,14 @@ def samples_of(shape: Shape, batch: float, num_steps: float) -> float:
     return total
 
 
-def number_of_steps(shape: Shape, batch: float, samples: float) -> float:
-    """The largest n with Σ_{t<n} B_t ≤ D (exact where the batch size takes few enough values, else to 1e-9).
+def number_of_steps(shape: Shape, batch: float, samples: float, workers: int = 1) -> float:
+    """The largest n with K Σ_{t<n} B_t ≤ D (exact where the batch size takes few enough values, else to 1e-9).
 
     Raises:
         ValueError: not one step.
     """
+    if workers > 1:
+        return float(numbers_of_steps(shape, np.array(batch), np.array(samples), workers))
     if shape.flat:
         size = float(batch_sizes(shape, batch, np.zeros(1), 1)[0])
         return _at_least_one(np.floor_divide(samples, size), samples)
@@ -204,7 +206,10 @@ class Course:
         return min(self.algorithm.average.first(self.num_steps), self.num_steps)
 
     def samples(self, step: np.ndarray) -> np.ndarray:
-        """Σ_{s<t} B_s."""
+        """K Σ_{s<t} B_s, of all K workers."""
+        return self.algorithm.workers * self._samples_each(step)
+
+    def _samples_each(self, step: np.ndarray) -> np.ndarray:
         if self.constant_batch:
             return self.batches(step) * step
         starts, sizes = self.batch_runs
@@ -217,12 +222,20 @@ class Course:
         return sums[place] + sizes[place] * (step - starts[place])
 
 
-def numbers_of_steps(shape: Shape, batch: np.ndarray, samples: np.ndarray) -> np.ndarray:
+def numbers_of_steps(shape: Shape, batch: np.ndarray, samples: np.ndarray, workers: int = 1) -> np.ndarray:
     """`number_of_steps` for arrays of one shape.
 
     Raises:
         ValueError: not one step.
     """
+    if workers > 1:
+        short = samples < workers * batch_sizes(shape, batch, np.zeros(()), 1)
+        if short.any():
+            raise ValueError(
+                f"num_samples must be enough for one step of all {workers} workers, got {samples[short].flat[0]:g} "
+                f"with batch_size {batch[short].flat[0]:g} of each; lower batch_size or num_workers"
+            )
+        return numbers_of_steps(shape, batch, samples / workers)
     if not shape.flat:
         found = [number_of_steps(shape, *each) for each in zip(batch.flat, samples.flat, strict=True)]
         return np.array(found).reshape(batch.shape)

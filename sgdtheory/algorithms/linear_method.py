@@ -25,11 +25,22 @@ class Coefficients(NamedTuple):
 
 
 class StepMatrices(NamedTuple):
-    """Those of T steps: `I − A` (T, k, k), b (T, k), c (T, k), float64."""
+    """Those of T steps: `I − A` (T, k, k), b (T, k), c (T, k), float64.
+
+    Or b and c (T, k, r): r gradients with independent noise of one strength, taken at c_rᵀu of vectors that have
+    nothing in common, as of the workers' mean and of a contrast between them (THEORY.md T40).
+    """
 
     decay: np.ndarray
     b: np.ndarray
     c: np.ndarray
+
+
+def column_products(left: Any, right: Any, decay: Any) -> Any:
+    """(…, k, k) Σ_r left_r right_rᵀ of (…, k, r), or left rightᵀ of (…, k), beside I − A (…, k, k)."""
+    if left.ndim < decay.ndim:
+        return left[..., :, None] * right[..., None, :]
+    return (left[..., :, None, :] * right[..., None, :, :]).sum(-1)
 
 
 @dataclass(frozen=True)
@@ -40,7 +51,11 @@ class LinearMethod:
         start: (k,) the state at the start in units of w_0 − w*.
         output: (k,) o; the iterate's error is oᵀu.
         step_dependence: "none" if A, b and c depend on the learning rate alone; "smooth" if they are smooth functions
-            of the logarithm of the step number; "any" if neither (every step is then taken).
+            of the logarithm of the step number; "period" if on it alone, and every `period`-th step differs from the
+            others, which are all alike; "any" if none of these (every step is then taken).
+        period: H, after how many steps they repeat.
+        cleared: places of vectors that are 0 whenever a period begins.
+        workers: K that draw batches at the same time.
 
     Example:
         Averaging with a fixed look-ahead: gradients are taken at the iterate plus a share of the last step.
@@ -59,7 +74,15 @@ class LinearMethod:
 
     start: ClassVar[Sequence[float]] = (1.0,)
     output: ClassVar[Sequence[float]] = (1.0,)
-    step_dependence: ClassVar[Literal["none", "smooth", "any"]] = "none"
+    step_dependence: ClassVar[Literal["none", "smooth", "period", "any"]] = "none"
+    period: ClassVar[int] = 1
+    cleared: ClassVar[Sequence[int]] = ()
+    workers: ClassVar[int] = 1
+
+    @property
+    def gain(self) -> float | None:
+        """How much farther than SGD the weights go in the end with gradient 1, if it is known; at least 1."""
+        return None
 
     @property
     def vectors(self) -> int:

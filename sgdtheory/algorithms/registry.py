@@ -25,6 +25,7 @@ METHODS = _found(
     normalized="normalized.NormalizedSGD",
     adam="adam.Adam",
     muon="muon.Muon",
+    local="local_sgd.LocalSGD",
 )
 SCHEDULES = _found(
     constant="schedules.Constant",

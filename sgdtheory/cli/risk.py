@@ -38,7 +38,7 @@ class RiskCommand(SettingsCommand, AlgorithmCommand):
             columns |= compared
         else:
             columns["relative_error"] = risk.relative_error
-            if self.algorithm.linear and self.algorithm.constant:
+            if self.algorithm.linear and self.algorithm.steady:
                 columns["max_stable_learning_rate"] = self._edge()
         if self.json:
             print_json(self.algorithm_in_json | columns | ({"broken": broken} if broken else {}))

@@ -106,7 +106,7 @@ class SimulateCommand(SettingsCommand, SimulatedAlgorithmCommand, DistributedCom
             "num_steps": simulation.num_steps,
         }
         edge = np.inf  # a schedule has none, nor has a method of which theory knows little
-        if self.algorithm.linear and self.algorithm.constant:
+        if self.algorithm.linear and self.algorithm.steady:
             edge = max_stable_learning_rate(problem, batch_size=settings["batch_size"], algorithm=self.algorithm)
         started = np.any(simulation.num_finished)
         if self.json:

@@ -108,7 +108,8 @@ def approximate_critical_batch_size(
         Zhang et al., arXiv 2410.21676, Definition 3.
     """
     tuned = TunedRisk(problem, algorithm)
-    samples = float(checked_samples(positive_number("num_samples", num_samples)))
+    workers = tuned.workers
+    samples = float(checked_samples(positive_number("num_samples", num_samples), workers)) / workers
     overhead = positive_number("overhead", overhead)
     relaxed = RelaxedRisk(tuned, samples, tuned.first_steps, rough=True)
     best = int(np.argmin(relaxed.risk))
@@ -123,7 +124,7 @@ def approximate_critical_batch_size(
         learning_rate=rate,
         optimal_risk=risk,
         optimal_batch_size=samples / float(relaxed.steps[best]),
-        num_samples=samples,
+        num_samples=workers * samples,
         overhead=overhead,
         batch_sizes=samples / relaxed.steps[::-1],
         learning_rates=relaxed.rate[::-1],

@@ -126,7 +126,8 @@ def critical_batch_size(
             `R(D, B) ≤ risk_factor · R_opt(D)`.
         curve: whether to compute the curves, which take more than half of the time.
         algorithm: what is run; by default averaged SGD with constant learning rate and batch size. Where the batch size
-            varies, B is its mean over the run, not rounded in between.
+            varies, B is its mean over the run, not rounded in between. Of LocalSGD B and B* are one worker's: K B*
+            samples in a step, K H B* in a round, of D seen by all workers.
 
     Returns:
         CriticalBatchSize, with arrays of the shape of `num_samples`.
@@ -145,7 +146,7 @@ def critical_batch_size(
         Zhang et al., arXiv 2410.21676, Definition 3.
     """
     tuned = TunedRisk(problem, algorithm) if checked_for_risk(algorithm).linear else None
-    samples = checked_samples(num_samples)
+    samples = checked_samples(num_samples, algorithm.workers)
     overhead = positive_number("overhead", overhead)
     risk_factor = checked_risk_factor(risk_factor)
 
@@ -153,7 +154,7 @@ def critical_batch_size(
         asked = size, overhead, risk_factor, bool(curve)
         if tuned is None:  # its searches begin where others have ended: by itself, each D has one answer
             return _solve_equivalent(TunedEquivalent(problem, algorithm), *asked)
-        return _solve(tuned, *asked)
+        return of_all_workers(_solve(tuned, size / tuned.workers, *asked[1:]), tuned.workers)
 
     found = [solved(float(value)) for value in samples.flat]
     if samples.ndim == 0:
@@ -167,12 +168,21 @@ def critical_batch_size(
     return replace(found[0], **arrays, curves=tuple(one.curve for one in found if one.curves), remark=remark)
 
 
-def checked_samples(num_samples: ArrayLike) -> np.ndarray:
+def of_all_workers(found: CriticalBatchSize, workers: int) -> CriticalBatchSize:
+    """With samples of all workers, from those of one: B, B* and numbers of steps are the same."""
+    if workers == 1:
+        return found
+    curves = tuple(replace(each, samples_needed=workers * each.samples_needed) for each in found.curves)
+    return replace(found, num_samples=workers * np.asarray(found.num_samples)[()], curves=curves)
+
+
+def checked_samples(num_samples: ArrayLike, workers: int = 1) -> np.ndarray:
     """Data sizes of which B* can be asked."""
     samples = positive_array("num_samples", num_samples)
-    if (samples < 2).any():
+    if (short := samples < 2 * workers).any():
+        each = "" if workers == 1 else f" for each of {workers} workers"
         raise ValueError(
-            f"num_samples must be at least 2 (a single step learns nothing), got {first_where(samples, samples < 2)}"
+            f"num_samples must be at least 2{each} (a single step learns nothing), got {first_where(samples, short)}"
         )
     if samples.size == 0 or samples.max() > MOST_SAMPLES:
         raise ValueError(
@@ -186,8 +196,8 @@ def require_learnt(tuned: TunedRisk, samples: float, risk: float) -> None:
     """The least risk with D samples has to be less than the initial one."""
     if risk >= tuned.initial_risk * (1 - ROUNDING):
         raise ValueError(
-            f"num_samples must be large enough to learn anything, got {samples:g}, with which the least risk is the "
-            f"initial one, {risk:g}, to rounding"
+            f"num_samples must be large enough to learn anything, got {samples * tuned.workers:g}, with which the "
+            f"least risk is the initial one, {risk:g}, to rounding"
         )
 
 
@@ -296,8 +306,8 @@ def _remark(tuned: TunedRisk, best: float, budget: float, risk: float) -> str:
     may = tuned.first_steps == 1 and tuned.out_of_reach.possible(one, risk)[0]
     if may and tuned.least(np.array([budget]), one).risk[0] <= risk:
         remarks.append(
-            f"one step with {budget:g} samples reaches the optimal risk as well; B* is the largest of at most "
-            "num_samples, and takes two steps or more"
+            f"one step with {budget * tuned.workers:g} samples reaches the optimal risk as well; B* is the largest of "
+            "at most num_samples, and takes two steps or more"
         )
     return "; ".join(remarks)
 
@@ -317,7 +327,7 @@ def _falling(tuned: TunedRisk, found: list[CriticalBatchSize]) -> str:
         f"B* falls from {before.batch_size:g} at D = {before.num_samples:g} to {after.batch_size:g} at "
         f"D = {after.num_samples:g}"
     )
-    if not tuned.algorithm.constant:
+    if not tuned.algorithm.steady:
         return text
     batches = np.array([before.optimal_batch_size, after.optimal_batch_size])
     edges = method_edge(tuned.problem, tuned.algorithm.method, batches)

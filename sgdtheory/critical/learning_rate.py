@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import settings_arrays
 from sgdtheory._common.shown import Sheet, Shown, columns_sheet
-from sgdtheory.algorithms import Algorithm
+from sgdtheory.algorithms import Algorithm, Constant, numbers_of_steps
 from sgdtheory.critical.tuned_equivalent import TunedEquivalent
 from sgdtheory.critical.tuned_risk import TunedRisk
 from sgdtheory.problems import AbstractProblem
@@ -75,7 +75,7 @@ def optimal_learning_rate(
     batch, _, samples = settings_arrays(batch_size, 1.0, num_samples)
     if batch.size == 0:
         return OptimalLearningRate(np.empty(batch.shape), np.empty(batch.shape))
-    steps = np.floor_divide(samples, batch)
+    steps = numbers_of_steps(Constant(), batch, samples, algorithm.workers)
     if isinstance(tuned, TunedEquivalent):
         found = np.array([tuned.least(*each) for each in zip(batch.flat, steps.flat, strict=True)]).T
         return OptimalLearningRate(*(each.reshape(batch.shape)[()] for each in found))

@@ -80,7 +80,7 @@ def gradient_noise_scale(
     checked_problem(problem)
     scheduled = checked_algorithm(algorithm).batch_schedule != Constant()
     batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples, scheduled=scheduled)
-    steps = numbers_of_steps(algorithm.batch_schedule, batch, samples)
+    steps = numbers_of_steps(algorithm.batch_schedule, batch, samples, algorithm.workers)
     courses = [Course(algorithm, *each) for each in zip(batch.flat, rate.flat, steps.flat, strict=True)]
     moments = iterate_moments(problem, courses)
     risk, gradient, curved = moments.reshape(3, *batch.shape)

@@ -21,6 +21,7 @@ from sgdtheory.critical.out_of_reach import OutOfReach
 from sgdtheory.critical.risk_against_rate import RESONANT, RiskAgainstRate, Swings
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import (
+    COMPILED_FROM,
     displacement,
     growths_beyond,
     mean_risk,
@@ -46,6 +47,7 @@ LARGEST_RISK = 1e9  # of the initial risk: all that diverges is the same
 SHAPE_POINTS = 4096  # at which a batch schedule is averaged
 LARGEST_BATCH = 1e15  # no noise is left: the largest γ of all
 COMPILED_OFTEN = 100.0  # single steps that are compiled rather than taken one by one: searches take them often
+# (of methods that repeat as few as the engine takes by itself: rounds have a closed form)
 
 
 class Tuned(NamedTuple):
@@ -73,6 +75,7 @@ class TunedRisk:
     def __init__(self, problem: AbstractProblem, algorithm: Algorithm = Algorithm()) -> None:  # noqa: B008 (frozen)
         self.problem = checked_problem(problem)
         self.algorithm = checked_algorithm(algorithm)
+        self.workers = algorithm.workers  # D and B are those of one worker here
         self.initial_risk = problem.initial_risk
         self._largest = LARGEST_RISK * self.initial_risk
         self.largest_eigenvalue = problem.largest_eigenvalue
@@ -93,7 +96,8 @@ class TunedRisk:
         shares = self.algorithm.average.returned(2.0, 2.0)
         self.first_steps = 1.0 if shares.iterate else 2.0
         # n/B up to which few steps are all looked at: those of an average may resonate, schedule-free's among them
-        averages = shares.total != 0 or self.algorithm.method.step_dependence != "none"
+        for_ever = self.algorithm.method.step_dependence not in ("none", "period")
+        averages = shares.total != 0 or for_ever
         self.resonant = RESONANT if averages else 0.0
         self.memory = _memory(self.algorithm.method)
         # n up to which the best γ may jump from one n to the next
@@ -107,10 +111,9 @@ class TunedRisk:
         plain_steps = self.algorithm.constant and len(self.algorithm.method.start) == 1
         self.plain = plain_steps and isinstance(average, UniformAverage)
         # n up to which it may do so with γ: the mean path of a few steps is a polynomial in γ with as many zeros
-        for_ever = self.algorithm.method.step_dependence != "none"
         self.swinging = 0.0 if self.plain else np.inf if for_ever else max(self.rippling, MANY_ZEROS)
         # n up to which one step more may leave more: what a share of constant steps keeps of swings hardly depends on n
-        keeps = self.algorithm.constant and not for_ever and not self.averaged
+        keeps = self.algorithm.steady and not for_ever and not self.averaged
         self.restless = self.memory if keeps else self.rippling
         self.out_of_reach = OutOfReach(problem, self.algorithm, self.plain, self._largest_rate)
 
@@ -129,8 +132,8 @@ class TunedRisk:
             rounded=False,
             tolerance=tolerance,
             estimate=False,
-            stable=self.algorithm.constant,  # up to the edge
-            compiled_from=COMPILED_OFTEN,
+            stable=self.algorithm.steady,  # up to the edge
+            compiled_from=COMPILED_FROM if self.algorithm.method.period > 1 else COMPILED_OFTEN,
         )
         parts = np.reshape(found.parts, (2, *batch.shape))
         return np.minimum(parts, self._largest)
@@ -163,7 +166,7 @@ class TunedRisk:
         The peak of a schedule may pass that for a while: up to where the moments would grow by e^`ALLOWED_GROWTH`.
         """
         edge = self._stable_edge(batch)
-        if self.algorithm.constant or not self.algorithm.schedule.smooth:
+        if self.algorithm.steady or not self.algorithm.schedule.smooth:
             return edge
         return edge * (1 + self._overshoot(_known(self._growths, batch, self._growths_beyond) * steps))
 
@@ -276,12 +279,13 @@ def _gain(method: LinearMethod, steps: float) -> float:
 
 def _memory(method: LinearMethod) -> float:
     """Steps in which a method forgets all but the weights, to `RIPPLES`; 0 for one that has nothing else."""
-    if method.step_dependence != "none":
+    if method.step_dependence not in ("none", "period"):
         return 0.0
-    step = np.eye(len(method.start)) - method.matrices(np.zeros(1), np.ones(1)).decay[0]
+    each, last = np.eye(len(method.start)) - method.matrices(np.zeros(2), np.array([0.0, method.period - 1])).decay
+    step = last @ np.linalg.matrix_power(each, method.period - 1)
     sizes = np.sort(np.abs(np.linalg.eigvals(step)))
     fading = sizes[(sizes > 0) & (sizes < 1)]
-    return float(np.log(RIPPLES) / np.log(fading[-1])) if fading.size else 0.0
+    return method.period * float(np.log(RIPPLES) / np.log(fading[-1])) if fading.size else 0.0
 
 
 def _rippling(algorithm: Algorithm, memory: float) -> float:
@@ -290,9 +294,9 @@ def _rippling(algorithm: Algorithm, memory: float) -> float:
     Where γ falls or iterates are averaged, swings of early steps are kept. The interpolation of schedule-free SGD is a
     momentum that grows with the steps.
     """
-    if algorithm.method.step_dependence != "none":
+    if algorithm.method.step_dependence not in ("none", "period"):
         return MOST_SWINGING
-    if algorithm.constant and not algorithm.average.returned(2.0, 2.0).total:
+    if algorithm.steady and not algorithm.average.returned(2.0, 2.0).total:
         return memory
     return min(KEPT_SWINGS * memory, max(memory, MOST_SWINGING))
 

@@ -1,3 +1,4 @@
+from .engine import COMPILED_FROM as COMPILED_FROM
 from .engine import course_risk as course_risk
 from .engine import run_risks as run_risks
 from .equivalent import checked_for_risk as checked_for_risk

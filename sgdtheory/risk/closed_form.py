@@ -107,14 +107,14 @@ def settling_steps(spectrum: StepSpectrum, keeping: Keeping | None) -> np.ndarra
 
 def after(stage: Stage, moments: Moments, num_steps: np.ndarray) -> Moments:
     """Moments of S settings after n ≥ 1 steps of the stage, (S,)."""
-    return _in_portions(_moments_at, stage, moments, num_steps)
+    return in_portions(_moments_at, stage, moments, num_steps)
 
 
 def ends_after(stage: Stage, moments: Moments, num_steps: np.ndarray) -> Ends:
     """`after`, summed over the modes."""
     if stage.maps.decay.shape[1] > LARGEST_ADJUGATE:
         return ends(after(stage, moments, num_steps), stage.output)
-    return _in_portions(_ends_at, stage, moments, num_steps)
+    return in_portions(_ends_at, stage, moments, num_steps)
 
 
 class Points(NamedTuple):
@@ -143,11 +143,11 @@ def _points(contour: Contour, num_steps: np.ndarray, rate: np.ndarray, mirrored:
 
 
 # What is evaluated on a contour: moments or their sums after n steps, with so much σ² in each part.
-Evaluation = Callable[[Stage, Moments, np.ndarray, Points], Any]
+Evaluation = Callable[[Any, Moments, np.ndarray, Points], Any]
 
 
-def _in_portions(evaluate: Evaluation, stage: Stage, moments: Moments, num_steps: np.ndarray) -> Any:
-    """Settings in portions whose temporaries stay in a core's cache."""
+def in_portions(evaluate: Evaluation, stage: Any, moments: Moments, num_steps: np.ndarray) -> Any:
+    """Settings in portions whose temporaries stay in a core's cache; of a `Stage`, or of rounds (`rounds`)."""
     size = max(1, NUMBERS_AT_ONCE // (stage.modes.eigenvalue.size * stage.contour.points.size))
     rate = stage.growths(num_steps)
     portions = []

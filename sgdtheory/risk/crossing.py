@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -9,11 +10,15 @@ from sgdtheory.risk.closed_form import Stage, after, ends_after, make_stage, set
 from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE
 from sgdtheory.risk.following import MOST_SETTLING, followed
 from sgdtheory.risk.moments import Ends, Moments, at_runs
+from sgdtheory.risk.period import make_period
+from sgdtheory.risk.rounds import PeriodStage
+from sgdtheory.risk.rounds import after as after_rounds
 from sgdtheory.risk.runs import Crossed, Piece, crossed, kinds_of, merged, point
 from sgdtheory.risk.stepping import stepped
 
 SHORT_PIECE = 200.0  # steps: shorter smooth pieces are stepped through, as fast,
 SHORT_TURNING = 300.0  # and p² times as many in a compiled loop, where moments turn and panels are many
+FEW_ROUNDS = 16  # fewer are stepped through
 LARGEST_GROWN = 1e4  # times what a run began with: where a closed form begins with more it loses four digits or more
 
 
@@ -23,7 +28,8 @@ def cross(moments: Moments, piece: Piece, by_steps: bool = False) -> Crossed:
     `by_steps`: every step is taken where there are closed forms and panels: few are sooner done so.
     """
     kinds = np.full(piece.low.size, "steps") if by_steps else kinds_of(piece)
-    short = piece.steps <= np.where(kinds == "smooth", _short(piece), FEW_STEPS)
+    few = np.where(kinds == "rounds", FEW_ROUNDS * piece.runs.algorithm.method.period, FEW_STEPS)
+    short = piece.steps <= np.where(kinds == "smooth", _short(piece), few)
     kinds = np.where(_gone(moments), "gone", np.where(short, "steps", kinds))
     parts = []
     for kind in np.unique(kinds).tolist():
@@ -76,22 +82,65 @@ def _closed(moments: Moments, piece: Piece) -> tuple[Stage, np.ndarray, np.ndarr
     contour = piece.ground.resolution.contour
     stage = make_stage(here, piece.ground.modes, piece.runs.output, piece.keeping, contour, piece.ground.stable)
     settling = np.maximum(FEW_STEPS, settling_steps(stage.spectrum, stage.keeping))
-    lost = (piece.steps <= MOST_SETTLING) & _towers(moments, piece, stage)
+    lost = (piece.steps <= MOST_SETTLING) & _towers(moments, piece, stage, piece.steps)
     return stage, settling, (piece.steps > settling) & ~lost
 
 
-def _towers(moments: Moments, piece: Piece, stage: Stage) -> np.ndarray:
+def in_rounds(moments: Moments, piece: Piece) -> Crossed:
+    """Pieces of methods that repeat every H steps: whole rounds in closed form where it holds, the others by steps."""
+    period = piece.runs.algorithm.method.period
+    first = np.minimum(np.ceil(piece.low / period) * period, piece.high)
+    begun = stepped(moments, piece.between(piece.low, first))
+    rest = piece.between(first, piece.high)
+    rounds = np.floor(rest.steps / period)
+    stage = PeriodStage(make_period(piece), piece.ground.stable)
+    settling = np.maximum(FEW_ROUNDS, settling_steps(stage.spectrum, stage.keeping))
+    lost = (rest.steps <= MOST_SETTLING) & _towers(begun.moments, rest, stage, rounds)
+    holds = (rounds > settling) & ~lost
+    parts = []
+    if (places := np.flatnonzero(~holds)).size:
+        parts.append((places, stepped(at_runs(begun.moments, places), rest.some(places))))
+    if (places := np.flatnonzero(holds)).size:
+        here = at_runs(begun.moments, places)
+        parts.append((places, _whole_rounds(stage.some(places), here, rest.some(places), settling[places])))
+    ended = merged(parts)
+    return ended._replace(points=begun.points + ended.points)
+
+
+def _whole_rounds(stage: PeriodStage, moments: Moments, piece: Piece, settling: np.ndarray) -> Crossed:
+    """From the beginning of a round: whole rounds in closed form, then steps; so to every stop of a single run."""
+    period = piece.runs.algorithm.method.period
+    rounds = np.floor(piece.steps / period)
+    if not piece.stops:
+        whole = piece.low + rounds * period
+        return stepped(after_rounds(stage, moments, rounds), piece.between(whole, piece.high))
+    settled = float(piece.low[0] + np.ceil(settling[0]) * period)
+    early = [stop for stop in piece.stops if stop <= settled]
+    points = [] if not early else stepped(moments, piece.between(piece.low, np.array(early[-1:]))).points
+    stops = np.array(sorted({*(stop for stop in piece.stops if stop > settled), float(piece.high[0])}))
+    again = np.zeros(stops.size, dtype=int)
+    rounds = np.floor((stops - piece.low) / period)
+    there = after_rounds(stage.some(again), at_runs(moments, again), rounds)
+    rest = replace(piece.some(again), stops=()).between(piece.low + rounds * period, stops)
+    ended = stepped(there, rest).moments
+    late = [point(stop, at_runs(ended, np.array([k])), piece.runs.output) for k, stop in enumerate(stops.tolist())]
+    return crossed(
+        at_runs(ended, again[-1:] + stops.size - 1), points + [one for one in late if one.step in piece.stops]
+    )
+
+
+def _towers(moments: Moments, piece: Piece, stage: Stage | PeriodStage, number: np.ndarray) -> np.ndarray:
     """(S,) whether fast directions are so far up, beyond their edge, that the digits of slow ones beside them are lost.
 
     A closed form has those of the largest. Where nothing is left but what decays they keep theirs as they come
-    down, and at the end of a run that grows no others count.
+    down, and at the end of a run that grows no others count. `number`: (S,) how often the stage is passed.
     """
     tower = LARGEST_GROWN * max(float(piece.ground.modes.signal.sum()), 1.0)
     tall = np.einsum("dsiik->ds", moments.own).max(0) > tower
-    found = tall & (2 * stage.spectrum.slowest * piece.steps > -NEGLIGIBLE)
+    found = tall & (2 * stage.spectrum.slowest * number > -NEGLIGIBLE)
     if (going_on := np.flatnonzero(~tall & (piece.high < piece.runs.length))).size:
-        steps = piece.steps[going_on]
-        found[going_on] = stage.some(going_on).growths(steps) * steps > math.log(tower)
+        some = number[going_on]
+        found[going_on] = stage.some(going_on).growths(some) * some > math.log(tower)
     return found
 
 
@@ -120,5 +169,6 @@ CROSSINGS: dict[str, Callable[[Moments, Piece], Crossed]] = {
     "gone": _nothing,
     "steps": stepped,
     "constant": constant,
+    "rounds": in_rounds,
     "smooth": followed,
 }

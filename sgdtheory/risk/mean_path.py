@@ -31,8 +31,10 @@ def mean_paths(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, n
         num_steps: n.
     """
     closed = algorithm.constant and len(algorithm.method.start) <= 2
+    repeats = algorithm.steady and algorithm.method.period > 1
+    way = _in_closed_form if closed else _by_rounds if repeats else _by_steps
     with np.errstate(all="ignore"):  # beyond the edge
-        return (_in_closed_form if closed else _by_steps)(algorithm, eigenvalue, rate, num_steps)
+        return way(algorithm, eigenvalue, rate, num_steps)
 
 
 def _in_closed_form(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:
@@ -88,6 +90,40 @@ def _power(values: np.ndarray, exponent: float) -> np.ndarray:
     return found
 
 
+def _by_rounds(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:
+    """The same of steps that repeat every H: powers of the matrices of (u, S) of a step and of a round."""
+    method = algorithm.method
+    average = algorithm.average
+    period = method.period
+    k = len(method.start)
+    output = np.asarray(method.output, float)
+    begun = average.starts_at_iterate()
+    state = np.append(np.asarray(method.start, float), output @ method.start if begun else 0.0)
+    found = np.broadcast_to(state[:, None], (rate.size, eigenvalue.size, k + 1, 1))
+    first = min(average.first(num_steps), num_steps)
+    peak = rate * float(algorithm.schedule.factors(np.zeros(1), 1)[0])
+    for low, high, counts in ((0.0, first, False), (first, num_steps, True)):
+        each, last = (np.zeros((rate.size, eigenvalue.size, k + 1, k + 1)) for _ in range(2))
+        for matrix, number in ((each, 0), (last, period - 1)):
+            decay, b, c = method.matrices(peak, np.full(rate.size, float(number)))
+            if b.ndim > 2:  # contrasts of workers are 0 in the mean
+                b = b[..., 0]
+                c = c[..., 0]
+            matrix[..., :k, :k] = np.eye(k) - decay[:, None] - np.einsum("l,gi,gj->glij", eigenvalue, b, c)
+            matrix[..., k, k] = 1 - average.forgetting(num_steps) if counts else 1.0
+            matrix[..., k, :k] = average.weight(num_steps) * output if counts else 0.0
+        whole = last @ np.linalg.matrix_power(each, period - 1)
+        into = int(min(-low % period, high - low))  # steps of the round that is under way
+        if into:
+            ends = (low + into) % period == 0
+            found = np.linalg.matrix_power(each, into - ends) @ found
+            found = last @ found if ends else found
+        rounds, left = divmod(int(high - low) - into, period)
+        found = np.linalg.matrix_power(each, left) @ (np.linalg.matrix_power(whole, rounds) @ found)
+    shares = average.returned(num_steps, num_steps)
+    return shares.iterate * (output @ found[..., :k, 0, None])[..., 0] + shares.total * found[..., k, 0]
+
+
 def _by_steps(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:
     """The same, step by step."""
     method = algorithm.method
@@ -116,6 +152,9 @@ def _coefficients(algorithm: Algorithm, rate: np.ndarray, steps: np.ndarray, num
     factors = algorithm.schedule.factors(steps, num_steps) * np.ones(steps.size)
     rates = np.multiply.outer(factors, rate)
     decay, b, c = algorithm.method.matrices(rates.ravel(), np.repeat(steps, rate.size))
+    if b.ndim > 2:  # contrasts of workers are 0 in the mean
+        b = b[..., 0]
+        c = c[..., 0]
 
     def kept(values: np.ndarray) -> np.ndarray | None:
         return values.reshape(rates.shape) if values.any() else None

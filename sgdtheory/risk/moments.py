@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgdtheory.algorithms import LinearMethod, Returned, StepMatrices
+from sgdtheory.algorithms import LinearMethod, Returned, StepMatrices, column_products
 from sgdtheory.problems import Modes
 
 
@@ -97,7 +97,7 @@ class Steps(NamedTuple):
     """What a step does in each of S settings; of T steps, with T in front.
 
     Attributes:
-        decay, b, c: (S, k, k), (S, k), (S, k) I − A, b and c.
+        decay, b, c: (S, k, k), (S, k), (S, k) I − A, b and c; or (S, k, r) b and c of r independent noises.
         batch: (S,) B_t.
         forgetting, weight: (S,) 1 − ρ and ω of the average.
     """
@@ -142,23 +142,26 @@ def step_maps(
 ) -> StepMaps:
     """The maps of steps; what is `nothing` in all of them is left out."""
     decay, b, c, batch, forgetting, weight = steps
-    k = b.shape[-1]
+    k = decay.shape[-1]
     one = np.eye(k)
+    pull = column_products(b, c, decay)
+    spread = column_products(b, b, decay)
+    view = column_products(c, c, decay)
 
     def kept(small: Any, large: Callable[[], Any]) -> Any:
         return None if nothing(small) else large()
 
     def entry(i: int, j: int) -> Any:
-        if nothing(b[..., i] * c[..., j]):
+        if nothing(pull[..., i, j]):
             return kept(one[i, j] - decay[..., i, j], lambda: one[i, j] - decay[..., i, j, None] + 0 * eigenvalue)
-        return one[i, j] - decay[..., i, j, None] - (b[..., i] * c[..., j])[..., None] * eigenvalue
+        return one[i, j] - decay[..., i, j, None] - pull[..., i, j, None] * eigenvalue
 
     def noise(i: int, j: int) -> Any:
-        force = b[..., i] * b[..., j] / batch
+        force = spread[..., i, j] / batch
         return kept(force, lambda: force[..., None] * eigenvalue**2)
 
     def seen(i: int, j: int) -> Any:
-        both = c[..., i] * c[..., j] * (1 if i == j else 2)
+        both = view[..., i, j] * (1 if i == j else 2)
         return kept(both, lambda: both[..., None])
 
     above = [[(i, j) for j in range(i, k)] for i in range(k)]
@@ -292,22 +295,24 @@ def generators(matrices: StepMatrices, batch: np.ndarray, eigenvalue: np.ndarray
     decay, b, c = matrices
     k = b.shape[1]
     one = np.eye(k)[:, :, None]
+    spread = column_products(b, b, decay)
+    view = column_products(c, c, decay)
     eigenvalue = np.atleast_2d(eigenvalue)
-    slow = decay[..., None] + (b[:, :, None] * c[:, None, :])[..., None] * eigenvalue[:, None, None]  # 1 − A_i
+    slow = decay[..., None] + column_products(b, c, decay)[..., None] * eigenvalue[:, None, None]  # 1 − A_i
     A = one - slow
     noise = eigenvalue**2 / batch[:, None]  # (T, K)
     where = pairs(k)
     maps = np.empty((b.shape[0], len(where), len(where), eigenvalue.shape[1]))
     for column, (r, s) in enumerate(where):
-        seen = c[:, r] * c[:, s] * (1 if r == s else 2)
+        seen = view[:, r, s] * (1 if r == s else 2)
         for row, (i, j) in enumerate(where):
             # entry (i, j) of M − A M Aᵀ, M = E_rs + E_sr (or E_rr): with D = 1 − A it is D M + M Dᵀ − D M Dᵀ
             entry = _entry(slow, i, j, r, s) if r == s else _entry(slow, i, j, r, s) + _entry(slow, i, j, s, r)
             if itself:
-                entry = entry - (seen * b[:, i] * b[:, j])[:, None] * noise
+                entry = entry - (seen * spread[:, i, j])[:, None] * noise
             maps[:, row, column] = entry
-    drive = np.stack([(b[:, i] * b[:, j])[:, None] * noise for i, j in where], axis=1)
-    weights = np.stack([c[:, i] * c[:, j] * (1 if i == j else 2) for i, j in where], axis=1)
+    drive = np.stack([spread[:, i, j, None] * noise for i, j in where], axis=1)
+    weights = np.stack([view[:, i, j] * (1 if i == j else 2) for i, j in where], axis=1)
     return Generators(maps, drive, weights, A, slow)
 
 

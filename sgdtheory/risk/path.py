@@ -122,7 +122,7 @@ def risk_path(
     number = whole_number("points", points, 2)
     size = float(batch.flat[0])
     peak = float(rate.flat[0])
-    n = number_of_steps(algorithm.batch_schedule, size, float(samples.flat[0]))
+    n = number_of_steps(algorithm.batch_schedule, size, float(samples.flat[0]), algorithm.workers)
     course = Course(algorithm, size, peak, n)
     stops = _stops(course, number)
     found, error = _along(problem, course, stops)

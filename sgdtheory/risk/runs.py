@@ -16,11 +16,13 @@ STAGE_COST = 200.0  # steps that take as long as a stage in closed form: shorter
 MOST_PIECES = 256  # stages that a ramp of batch sizes is taken apart into: with more, and more steps, it is smooth
 MOST_STEPS = 2e6  # that are taken one by one, some seconds
 
+STANDING = {"none": "constant", "period": "rounds"}  # of a method → how a piece is crossed where γ and B stand still
+
 NO_STEP = Steps(decay=0.0, b=0.0, c=0.0, batch=1.0, forgetting=0.0, weight=0.0)  # of runs that have ended
 
 
 class Coefficients(NamedTuple):
-    """Of T steps: I − A, b, c, and batch sizes (T,)."""
+    """Of T steps: I − A, b, c, and batch sizes of all workers (T,)."""
 
     matrices: StepMatrices
     batch: np.ndarray
@@ -99,8 +101,9 @@ class Runs:
     def coefficients(self, steps: np.ndarray) -> Coefficients:
         """Of these steps, (S,) or (S, P): S P of them."""
         rates = self.rates_at(steps)
-        batches = self.batches_at(steps)
-        return Coefficients(self.algorithm.method.matrices(rates.ravel(), steps.ravel()), batches.ravel())
+        method = self.algorithm.method
+        batches = method.workers * self.batches_at(steps)
+        return Coefficients(method.matrices(rates.ravel(), steps.ravel()), batches.ravel())
 
     def maps(self, steps: np.ndarray, modes: Modes) -> Generators:
         """Maps of these steps, (S,) or (S, P), without a mode's own part."""
@@ -205,8 +208,9 @@ class Piece:
 
 
 def _rows(course: Course, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
-    """I − A, b, c and B of T steps of a run."""
-    return *course.matrices(numbers), np.asarray(course.batches(numbers), dtype=float)
+    """I − A, b, c and the batch sizes of all workers, of T steps of a run."""
+    batches = course.algorithm.method.workers * course.batches(numbers)
+    return *course.matrices(numbers), np.asarray(batches, dtype=float)
 
 
 def _side_by_side(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
@@ -290,12 +294,12 @@ def pieces(course: Course) -> list[tuple[float, float]]:
 
 
 def kinds_of(piece: Piece) -> np.ndarray:
-    """(S,) how pieces are crossed: "constant" in closed form, "smooth" on panels, or in "steps"."""
+    """(S,) how pieces are crossed: "constant" or in "rounds", in closed form, "smooth" on panels, or in "steps"."""
     algorithm = piece.runs.algorithm
     if algorithm.method.step_dependence == "any":
         return np.full(piece.low.size, "steps", dtype=object)
     if algorithm.schedule.flat and algorithm.batch_schedule.flat:
-        kind = "constant" if algorithm.method.step_dependence == "none" else "smooth"
+        kind = STANDING.get(algorithm.method.step_dependence, "smooth")
         return np.full(piece.low.size, kind, dtype=object)
     ends = zip(piece.runs.courses, piece.low.tolist(), piece.high.tolist(), strict=True)
     return np.array([_kind_of(*each) for each in ends], dtype=object)
@@ -315,6 +319,7 @@ def _kind_of(course: Course, low: float, high: float) -> str:
     batches = course.batches(probes)
     if np.ptp(batches) > 0 and course.rounded and course.num_steps <= MOST_STEPS:
         return "steps"  # a staircase of batch sizes, which stepping alone has exactly
-    if np.ptp(batches) == 0 and np.ptp(rates) == 0 and method.step_dependence == "none":
-        return "constant"
-    return "smooth"
+    standing = STANDING.get(method.step_dependence)
+    if np.ptp(batches) == 0 and np.ptp(rates) == 0 and standing:
+        return standing
+    return "steps" if standing == "rounds" else "smooth"

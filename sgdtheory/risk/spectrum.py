@@ -174,6 +174,8 @@ def _largest_excess(maps: Generators, multiplicity: np.ndarray, floor: np.ndarra
 
 def displacement(method: LinearMethod, rate: float, num_steps: float) -> float:
     """How far n steps with gradient 1 move the point where gradients are taken, at most."""
+    if method.gain is not None:
+        return rate * num_steps * method.gain
     matrices = method.matrices(np.array([rate]), np.zeros(1))
     A = np.abs(np.eye(len(method.start)) - matrices.decay[0])
     b = matrices.b[0]

@@ -10,23 +10,25 @@ from sgdtheory._common.arguments import checked_problem, whole_array
 from sgdtheory.algorithms import DEFAULT, SGD, Algorithm, LinearMethod, checked_algorithm
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.moments import Generators, generators
-from sgdtheory.risk.spectrum import displacement, growths, own_responses, radii, step_spectrum
+from sgdtheory.risk.round_edge import (
+    EDGE_RESOLVED,
+    EDGE_SEARCHED_FROM,
+    EDGE_TOLERANCE,
+    LARGEST_EDGE,
+    SMALLEST_EDGE,
+    STRIDE,
+    edge_modes,
+    edges_of_rounds,
+    growths_of_rounds,
+)
+from sgdtheory.risk.spectrum import growths, own_responses, radii, step_spectrum
 
-# below this a sum over directions is, to rounding, a polynomial in λ: what `problem.modes` is asked for
-EDGE_RESOLVED = 1e-2  # λ/λ_1: the sum of the stability edge, whose denominators are 1 to this accuracy
 NEWTON_TOLERANCE = 1e-15  # relative: a step of the edge's root this small, or downwards, is rounding
 MOST_NEWTON_STEPS = 100  # ten are enough
-EDGE_SEARCHED_FROM = 1e-3  # γλ_1, from which the edge of a method is looked for upwards
-LARGEST_EDGE = 1e9  # of γλ_1
-LARGEST_GAIN = 1e30  # times as far as SGD: what goes farther is unstable
-EDGE_TOLERANCE = 1e-12  # relative
-SMALLEST_EDGE = 1e-60  # of γλ_1: a method that is not stable there never is
-STRIDE = 1.25  # between the learning rates that are looked at first
 RATES_AT_ONCE = 24  # so many of them together, and times modes
 RATES_TIMES_MODES = 400_000
 NEARER = 0.1  # of the square of the width of a bracket: how far from a line to look for the edge
 ROUNDED_BELOW_0 = 1e-9  # of the largest: a response this far below 0 is 0
-MANY_STEPS = 1e6  # after which a method moves at its final speed
 
 TOLERANCES = {"xatol": 0.0, "xrtol": 4e-16, "fatol": 0.0, "frtol": 0.0}
 
@@ -37,6 +39,7 @@ def max_stable_learning_rate(problem: AbstractProblem, *, batch_size: ArrayLike,
     Stable iff `γλ_1 < 2B/(B+1)` and `Σ_i γλ_i / (2B − (B+1)γλ_i) < 1`; the edge is the root of "= 1". With
     `ρ_i = λ_i/λ_1` and `γλ_1 = 2B/(B+1) · t/(1+t)` it is the root of `Σ ρ_i t/(1 + t(1 − ρ_i)) = B + 1`. Other methods:
     stable iff every `A − λ_i b cᵀ` is and `Σ_i g_i/(1 − g_i) < 1`, all g_i < 1, with `g_i = (λ_i²/B) Σ_j (cᵀA_i^j b)²`.
+    Methods that repeat every H steps: the first γ at which a round no longer shrinks the moments (T40).
 
     Example:
         >>> import sgdtheory as st
@@ -46,8 +49,8 @@ def max_stable_learning_rate(problem: AbstractProblem, *, batch_size: ArrayLike,
 
     Args:
         problem: PowerLaw, LeastSquares or your own AbstractProblem.
-        batch_size: B, whole numbers ≥ 1; scalar or array.
-        algorithm: with constant learning rate, batch size and coefficients; its average does not matter.
+        batch_size: B, of one worker where there are several, whole numbers ≥ 1; scalar or array.
+        algorithm: with constant learning rate and batch size, steps or rounds all alike; its average does not matter.
 
     Returns:
         γ, in units of 1/λ, with the shape of `batch_size`; `inf` where every eigenvalue is 0.
@@ -57,7 +60,7 @@ def max_stable_learning_rate(problem: AbstractProblem, *, batch_size: ArrayLike,
     """
     checked_problem(problem)
     batch = whole_array("batch_size", batch_size)
-    if not checked_algorithm(algorithm).constant:
+    if not checked_algorithm(algorithm).steady:
         raise ValueError(
             "algorithm must have constant learning rate, batch size and coefficients to have a stability edge, got "
             f"{algorithm}; whether a schedule diverges its excess_risk says"
@@ -69,8 +72,11 @@ def method_edge(problem: AbstractProblem, method: LinearMethod, batch: np.ndarra
     """The stability edge of a method with constant coefficients, for any real B > 0."""
     if method == SGD():
         return stability_edge(problem, batch)
-    sizes, place = np.unique(batch, return_inverse=True)
-    return _edges(problem, method, sizes)[place].reshape(batch.shape) if batch.size else np.empty(batch.shape)
+    if not batch.size:
+        return np.empty(batch.shape)
+    sizes, place = np.unique(method.workers * batch, return_inverse=True)
+    edges = _edges if method.step_dependence == "none" else edges_of_rounds
+    return edges(problem, method, sizes)[place].reshape(batch.shape)
 
 
 def _edges(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray) -> np.ndarray:
@@ -175,14 +181,15 @@ def _maps(
 ) -> tuple[Generators, Modes]:
     """Maps of steps, without a mode's own part, and modes that resolve what decides about stability."""
     matrices = method.matrices(rates, np.zeros(rates.size))
-    first = float(rates[0])  # beyond the edge a method may go any distance
-    gain = min(max(displacement(method, first, MANY_STEPS) / (MANY_STEPS * first), 1.0), LARGEST_GAIN)
-    modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue / gain**2)
+    modes = edge_modes(problem, method, float(rates[0]))
     return generators(matrices, batch, modes.eigenvalue, itself=False), modes
 
 
 def growths_beyond(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rate: np.ndarray) -> np.ndarray:
     """(N,) rates per step at which second moments grow with B and a constant γ, 0 where they do not."""
+    batch = method.workers * batch
+    if method.step_dependence == "period":
+        return growths_of_rounds(problem, method, batch, rate)
     maps, modes = _maps(problem, method, batch, rate)
     with np.errstate(all="ignore"):
         slowest = step_spectrum(maps.propagator_decay).slowest

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.algorithms import DEFAULT, Algorithm, Course, number_of_steps
+from sgdtheory.algorithms import DEFAULT, Algorithm, Course, column_products, number_of_steps
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk import displacement
 
@@ -79,7 +79,9 @@ def _by_steps(problem: AbstractProblem, settings: dict, algorithm: Algorithm, qu
     with np.errstate(all="ignore"):
         for place in np.ndindex(result.shape):
             batch, rate, samples = (float(settings[k][place]) for k in ("batch_size", "learning_rate", "num_samples"))
-            course = Course(algorithm, batch, rate, number_of_steps(algorithm.batch_schedule, batch, samples))
+            course = Course(
+                algorithm, batch, rate, number_of_steps(algorithm.batch_schedule, batch, samples, algorithm.workers)
+            )
             modes = problem.modes(0.5 / max(displacement(algorithm.method, rate, course.num_steps), rate))
             signal = np.zeros_like(modes.signal) if quantity == "variance" else modes.signal
             mean, variance = _returned(course, modes, signal, noise)
@@ -105,7 +107,12 @@ def _returned(course: Course, modes: Modes, signal: np.ndarray, noise: float) ->
         for low in range(0, int(n), STEPS_AT_ONCE):
             steps = np.arange(low, min(low + STEPS_AT_ONCE, n))
             sums = np.multiply.outer(steps >= course.first_averaged, keeping)
-            table = (*course.matrices(steps), sums, np.asarray(course.batches(steps), dtype=float))
+            decay, gain, point = course.matrices(steps)
+            pull = column_products(gain, point, decay)
+            spread = column_products(gain, gain, decay)
+            seen = point if point.ndim < decay.ndim else point[..., 0]  # the mean has no contrasts of workers
+            batch = method.workers * np.asarray(course.batches(steps), dtype=float)
+            table = decay, pull, spread, seen, sums, batch
             missing = STEPS_AT_ONCE - steps.size
             table = tuple(np.pad(each, [(0, missing)] + [(0, 0)] * (each.ndim - 1), mode="edge") for each in table)
             state = _loop()(state, table, modes.eigenvalue, signal, noise, output, steps.size)
@@ -124,15 +131,14 @@ def _loop() -> Any:
     def run(state: Any, table: Any, eigenvalue: Any, signal: Any, noise: Any, output: Any, count: Any) -> Any:
         def one(number: Any, state: Any) -> Any:
             mean, covariance = state
-            decay, gain, point, (forgetting, weight), batch = (each[number] for each in table)
-            k = gain.shape[0]
+            decay, pull, spread, point, (forgetting, weight), batch = (each[number] for each in table)
+            k = point.shape[0]
             block = jnp.zeros((k + 1, k + 1)).at[:k, :k].set(jnp.eye(k) - decay)
             block = block.at[k, :k].set(weight * output).at[k, k].set(1 - forgetting)
-            gained = jnp.append(gain, 0.0)
-            seen = jnp.append(point, 0.0)
-            matrix = block[:, :, None] - (gained[:, None] * seen)[:, :, None] * eigenvalue
+            pulled, spread = (jnp.zeros((k + 1, k + 1)).at[:k, :k].set(each) for each in (pull, spread))
+            matrix = block[:, :, None] - pulled[:, :, None] * eigenvalue
             risk = noise + (signal * (point[:, None] * mean[:k]).sum(0) ** 2).sum()
-            drive = (gained[:, None] * gained)[:, :, None] * (risk / batch * eigenvalue**2)
+            drive = spread[:, :, None] * (risk / batch * eigenvalue**2)
             half = (matrix[:, :, None] * covariance[None]).sum(1)
             return (matrix * mean[None]).sum(1), (half[:, None] * matrix[None]).sum(2) + drive
 

@@ -13,13 +13,14 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from sgdtheory._common.interrupts import Interrupts
-from sgdtheory.algorithms import DEFAULT, NonlinearMethod
+from sgdtheory.algorithms import DEFAULT, LocalSGD, NonlinearMethod
 from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, State, advance, init, risks
 from sgdtheory.simulation.linear_program import LinearProgram
 from sgdtheory.simulation.method_program import MethodProgram
 from sgdtheory.simulation.nonlinear_program import NonlinearProgram
 from sgdtheory.simulation.placing import DIVIDED, EVERYWHERE, fetch, lane_keys, place
 from sgdtheory.simulation.runs import LEAST_ROOM, Run
+from sgdtheory.simulation.worker_program import WorkerProgram
 
 CALL_SECONDS = 0.3  # what a call to the devices should take: Ctrl-C and the progress bar wait for it
 FIRST_CALL = 16  # steps
@@ -122,9 +123,13 @@ def _check_room(runs: Sequence[Run], num_replicas: int, memory_limit: float) -> 
         )
 
 
-def _bytes_a_lane(sampler: Sampler, spectrum: Spectrum, vectors: int) -> int:
-    state = ARRAYS * spectrum.start.size * (vectors + 1) // 2
-    return (state + sampler.numbers_a_lane(spectrum)) * spectrum.start.dtype.itemsize
+def _bytes_a_lane(run: Run, spectrum: Spectrum) -> int:
+    state = ARRAYS * spectrum.start.size * (run.vectors + 1) // 2
+    return (state + _drawn_a_lane(run, spectrum)) * spectrum.start.dtype.itemsize
+
+
+def _drawn_a_lane(run: Run, spectrum: Spectrum) -> int:
+    return run.course.algorithm.workers * run.sampler.numbers_a_lane(spectrum)
 
 
 def make_blocks(spectrum: Spectrum, runs: Sequence[Run], num_replicas: int, resources: Resources) -> list[Block]:
@@ -161,9 +166,9 @@ def _block_size(run: Run, spectrum: Spectrum, num_lanes: int, resources: Resourc
     size = spectrum.start.size
     devices = len(resources.devices)
     numbers = BLOCK_NUMBERS.get(resources.devices[0].platform, 2**16)
-    extra = run.sampler.numbers_a_lane(spectrum)
-    fast = min(numbers // size, EXTRA_NUMBERS * numbers // extra)
-    allowed = int(resources.memory_limit / _bytes_a_lane(run.sampler, spectrum, run.vectors)) // devices
+    extra = _drawn_a_lane(run, spectrum)
+    fast = min(numbers // (size * run.course.algorithm.workers), EXTRA_NUMBERS * numbers // extra)
+    allowed = int(resources.memory_limit / _bytes_a_lane(run, spectrum)) // devices
     each = -(-num_lanes // devices)
     wanted = each if exact else 1 << (each - 1).bit_length()
     return devices * max(1, min(fast, allowed, wanted))
@@ -201,6 +206,8 @@ def _program(
     lanes = np.stack([where, number, replica], axis=1)
     if isinstance(some.course.algorithm.method, NonlinearMethod):
         return NonlinearProgram(block.sampler, spectrum, courses, some.unit, some.scale, mesh, lanes, key)
+    if isinstance(some.course.algorithm.method, LocalSGD):
+        return WorkerProgram(block.sampler, spectrum, courses, some.unit, mesh, lanes, key)
     return LinearProgram(block.sampler, spectrum, courses, some.unit, mesh, lanes, key)
 
 

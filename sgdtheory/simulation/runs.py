@@ -93,7 +93,7 @@ def make_plan(settings: dict[str, np.ndarray], trajectory: int, algorithm: Algor
         raise ValueError("batch_size, learning_rate and num_samples must hold at least one setting, got empty arrays")
     if trajectory > LARGEST_TRAJECTORY:
         raise ValueError(f"trajectory must be at most {LARGEST_TRAJECTORY}, got {trajectory:g}")
-    steps = numbers_of_steps(algorithm.batch_schedule, batch, samples)
+    steps = numbers_of_steps(algorithm.batch_schedule, batch, samples, algorithm.workers)
     long = steps > LARGEST_STEPS
     if long.any():
         raise ValueError(
@@ -111,4 +111,4 @@ def make_plan(settings: dict[str, np.ndarray], trajectory: int, algorithm: Algor
 
 def _whatever_length(algorithm: Algorithm) -> bool:
     """Whether every step and average is the same whatever n."""
-    return algorithm.constant and algorithm.average.any_length
+    return algorithm.steady and algorithm.average.any_length

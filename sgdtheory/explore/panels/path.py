@@ -72,7 +72,7 @@ def simulated(state: State, slot: int, tell: Tell) -> None:
     import jax  # half a second that the exact theory does not need
 
     algorithm = state.algorithms[slot]
-    num_steps = number_of_steps(algorithm.batch_schedule, state.batch_size, state.num_samples)
+    num_steps = number_of_steps(algorithm.batch_schedule, state.batch_size, state.num_samples, algorithm.workers)
     if num_steps > MOST_SIMULATED:
         raise ValueError(
             f"n = {num_steps:.3g} steps would take long to simulate; raise B or lower D until there are at most "

@@ -1,0 +1,176 @@
+"""Many rounds of local steps in closed form (THEORY.md T40): `closed_form` with a period in place of a step.
+
+With Φ, W, r, K and e of a `period` and ζ the generating variable of rounds,
+
+    (1 − K − ζ Σ_i r_i (1 − ζΦ_i)⁻¹ W_i) ĥ = Σ_i r_i (1 − ζΦ_i)⁻¹ y_i(0) + σ²/(1 − ζ),
+    ŷ_i = (1 − ζΦ_i)⁻¹ (y_i(0) + ζ W_i ĥ),    Ŝ² = (S²(0) + ζ (Σ e_i·ŷ_i + e·ĥ))/(1 − ζρ^{2H}),
+
+and m numbers ĥ couple the directions where a single step has one.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from sgdtheory.risk.closed_form import Points, in_portions
+from sgdtheory.risk.linear import resolvent, solve
+from sgdtheory.risk.moments import Moments, pack, unpack
+from sgdtheory.risk.period import Period
+from sgdtheory.risk.spectrum import AT_ONE
+
+NUMBERS_AT_ONCE = 200_000  # in a temporary, 3 MB
+ROUNDED = 1e-14  # of an eigenvalue
+ROOT_ACCURACY = 1e-12  # of the logarithm of where an eigenvalue lies
+
+
+class PeriodStage:
+    """A period in S settings, ready for any number of rounds: what `closed_form` asks of a stage."""
+
+    def __init__(self, period: Period, stable: bool = False) -> None:
+        self.period = period
+        self.stable = stable
+        self.modes = period.modes
+        self.contour = period.contour
+        self.spectrum = period.spectrum
+        self.keeping = period.keeping
+
+    def some(self, places: np.ndarray) -> "PeriodStage":
+        """Of some of the settings."""
+        return PeriodStage(self.period.some(places), self.stable)
+
+    def growths(self, num_rounds: np.ndarray) -> np.ndarray:
+        """(S,) rates per round at which moments grow or, below 0, decay, where so many rounds tell them from 0."""
+        found = np.zeros(num_rounds.size)
+        for place, rounds in enumerate(num_rounds.tolist()):
+            one = self.period.some(np.array([place]))
+            slowest = 2 * float(one.spectrum.slowest[0])
+            may_settle = slowest <= 0 and (self.stable or load(one)[0] < 1)
+            if may_settle and slowest > -1 / rounds:
+                continue
+            found[place] = np.log1p(_largest_excess(one, may_settle))
+        return np.where(np.abs(found) * num_rounds > 1, found, 0.0)
+
+
+def after(stage: PeriodStage, moments: Moments, num_rounds: np.ndarray) -> Moments:
+    """Moments of S settings after so many rounds, (S,) ≥ 1, from the beginning of one."""
+    return in_portions(_moments_at, stage, moments, num_rounds)
+
+
+def load(period: Period, excess: float = AT_ONE) -> np.ndarray:
+    """(S,) largest eigenvalue of `K + ζ Σ_i r_i (1 − ζΦ_i)⁻¹ W_i` at 1/ζ = 1 + excess: with 1 moments stay as they are.
+
+    inf where a direction alone is beyond its own edge.
+    """
+    q = period.seen.shape[1]
+    decay = period.decay[:q, :q]
+    one = np.eye(q)[:, :, None, None]
+    answers = solve(decay + excess * one, period.drive[:q])
+    coupling = period.inner + np.einsum("mqsk,qnsk->smn", period.seen, answers)
+    finite: Any = np.isfinite(coupling).all((1, 2))
+    largest = np.full(finite.size, np.inf)
+    largest[finite] = np.abs(np.linalg.eigvals(coupling[finite])).max(1, initial=0.0)
+    return np.where(own_excess(period) < excess + ROUNDED, largest, np.inf)
+
+
+def own_excess(period: Period) -> np.ndarray:
+    """(S,) largest |eigenvalue| of a Φ_i of moments, less 1."""
+    q = period.seen.shape[1]
+    decay = np.moveaxis(period.decay[:q, :q], (0, 1), (2, 3))
+    finite: Any = np.isfinite(decay).all((2, 3))
+    slow = np.linalg.eigvals(np.where(finite[..., None, None], decay, 0.0))  # (S, K, q)
+    near = np.abs(slow) < 0.5
+    excess = np.where(near, -slow.real, np.abs(1 - slow) - 1)
+    return np.where(finite, excess.max(2), np.inf).max(1)
+
+
+def _largest_excess(period: Period, settles: bool) -> float:
+    """Largest eigenvalue of a round, of one setting, less 1."""
+    floor = float(own_excess(period)[0])
+    low = floor if settles else max(floor, 0.0)
+    high = 0.0 if settles else max(2 * floor, 1e-6)
+    while not settles and load(period, high)[0] >= 1:
+        high *= 4
+    span = high - low
+
+    def above(position: float) -> float:
+        return min(float(load(period, low + span * np.exp(position))[0]), 1e6) - 1
+
+    begin = np.log(1e-15)
+    if not (span > 0 and above(begin) > 0):
+        return low
+    return low + span * float(np.exp(brentq(above, begin, 0.0, xtol=ROOT_ACCURACY)))  # pyright: ignore
+
+
+def _moments_at(stage: PeriodStage, moments: Moments, noise: np.ndarray, points: Points) -> Moments:
+    """Moments after so many rounds of some parts, (p,) of them with so much σ² each."""
+    parts = [
+        _of_one(
+            stage.period.some(np.array([place])),
+            Moments(*(each[:, place] for each in moments)),
+            noise,
+            Points(*(each[place] for each in points)),
+        )
+        for place in range(points.num_steps.size)
+    ]
+    return Moments(*(np.stack(each, axis=1) for each in zip(*parts, strict=True)))
+
+
+def _of_one(period: Period, moments: Moments, noise: np.ndarray, points: Points) -> Moments:
+    """Of one setting: moments (p, k, k, K), (p, k, K) and (p,); points (C,) each."""
+    z, y, weight, scale, n = points
+    q, nodes = period.seen.shape[1], period.seen.shape[0]
+    start = np.concatenate([pack(moments.own)[:, period.own], moments.cross[:, period.cross]], axis=1)
+    pieces = _pieces(period, z.size)
+    inverses = [_inverse(period, piece, points) for piece in pieces]
+    frees = [np.einsum("ijkc,pjk->pikc", each, start[..., piece]) for piece, each in zip(pieces, inverses, strict=True)]
+    coupled = np.zeros((nodes, z.size * nodes), dtype=complex)
+    right = np.zeros((z.size, nodes, noise.size), dtype=complex)
+    for piece, inverse, free in zip(pieces, inverses, frees, strict=True):
+        seen = period.seen[:, :, 0, piece]
+        forced = np.einsum("ijkc,jmk->ikcm", inverse[:q, :q], period.drive[:q, :, 0, piece])
+        coupled += (seen.reshape(nodes, -1) @ forced.reshape(-1, z.size * nodes).view(float)).view(complex)
+        right += np.einsum("mqk,pqkc->cmp", seen, free[:, :q])
+    matrix = (
+        np.eye(nodes) - period.inner[0] - n * z[:, None, None] * np.moveaxis(coupled.reshape(nodes, -1, nodes), 1, 0)
+    )
+    driven = np.linalg.solve(matrix, n * right + (n * noise / y[:, None])[:, None])  # ĥ, (C, m, p)
+    ended = []
+    gained = np.einsum("m,cmp->pc", period.gained_inner[0], driven)
+    for piece, inverse, free in zip(pieces, inverses, frees, strict=True):
+        added = np.einsum("jmk,cmp->pjkc", period.drive[:, :, 0, piece], z[:, None, None] * driven, optimize=True)
+        found = free + np.einsum("ijkc,pjkc->pikc", inverse, added)  # ŷ/n
+        gained = gained + n * np.einsum("ik,pikc->pc", period.gained[:, 0, piece], found)
+        ended.append(scale * np.einsum("pikc,c->pik", found, weight).real)
+    return _unpacked(period, moments, np.concatenate(ended, axis=-1), gained, points)
+
+
+def _pieces(period: Period, num_points: int) -> list[slice]:
+    """Slices of the modes whose temporaries stay small."""
+    q = period.seen.shape[1]
+    length = max(NUMBERS_AT_ONCE // (num_points * q * period.seen.shape[0]), 8)
+    size = period.modes.eigenvalue.size
+    return [slice(begin, begin + length) for begin in range(0, size, length)]
+
+
+def _inverse(period: Period, piece: slice, points: Points) -> np.ndarray:
+    """(Q, Q, K', C) (1 − ζΦ)⁻¹/n."""
+    decay = points.num_steps * period.decay[..., piece]
+    identity = np.broadcast_to(np.eye(len(decay))[:, :, None, None], decay.shape)
+    return resolvent(decay, points.y[None], points.z[None], identity)[:, :, 0]
+
+
+def _unpacked(period: Period, moments: Moments, ended: np.ndarray, gained: np.ndarray, points: Points) -> Moments:
+    """Moments, of the numbers ŷ that a period begins with, (p, Q, K), and what S² has gained, (p, C)."""
+    q = period.seen.shape[1]
+    k = moments.own.shape[1]
+    packed = np.zeros((len(ended), k * (k + 1) // 2, ended.shape[-1]))
+    packed[:, period.own] = ended[:, :q]
+    own = unpack(packed, k)
+    if period.keeping is None:
+        return moments._replace(own=own)
+    z, y, weight, scale, n = points
+    cross = np.zeros_like(moments.cross)
+    cross[:, period.cross] = ended[:, q:]
+    square = (moments.square[:, None] + z * gained) / (y + z * n * period.forgotten[0])
+    return Moments(own, cross, scale * (square @ weight).real)
