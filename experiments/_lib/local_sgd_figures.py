@@ -1,0 +1,114 @@
+"""Figures of local steps: B*, time, outer steps, networks; one message each."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments._lib.local_sgd_networks import ARMS
+from experiments._lib.local_sgd_theory import DILOCO, Row
+from experiments._lib.panels import name_problem, panels
+from sgdtheory.plotting.style import BLACK, BLUE, VERMILLION, colors, legend_below, log_axes
+
+
+def figures_of(config: Any, rows: Sequence[Row]) -> dict[str, Figure]:
+    """All figures."""
+    return {
+        "local_sgd_critical": _critical(config, rows),
+        "local_sgd_time": _time(config, rows),
+        "local_sgd_outer": _outer(config, rows),
+        "local_sgd_networks": _networks(config, rows),
+    }
+
+
+def _of(rows: Sequence[Row], part: str, **fixed: Any) -> list[Row]:
+    found = [row for row in rows if row.part == part and all(getattr(row, name) == v for name, v in fixed.items())]
+    return sorted(found, key=lambda row: (row.local_steps, row.outer_momentum))
+
+
+def _critical(config: Any, rows: Sequence[Row]) -> Figure:
+    """B* of all workers over SGD's against H, a panel a problem; where none is useful, there is no point."""
+    figure, axes = panels(len(config.exponents), width=3.4, height=3.4)
+    for axis, pair in zip(axes, config.exponents, strict=True):
+        fixed: Any = {"capacity": pair[0], "source": pair[1]}
+        axis.axhline(1.0, color=BLACK, lw=0.8, ls=":")
+        for workers, color in zip(config.critical_workers, colors(len(config.critical_workers)), strict=True):
+            for momentum, style in ((0.0, "-"), (DILOCO[1], "--")):
+                mine = _of(rows, "critical", num_workers=workers, outer_momentum=momentum, **fixed)
+                name = f"K = {workers}, {'DiLoCo' if momentum else 'mean'}"
+                values = [row.value / row.predicted for row in mine]
+                axis.plot([row.local_steps for row in mine], values, style, marker="o", ms=4, color=color, label=name)
+        log_axes(axis)
+        _tick_steps(axis, config.local_steps)
+        name_problem(axis, pair)
+        axis.set(xlabel="local steps $H$", ylabel="$K B^*$ over $B^*$ of SGD")
+    title = f"Local steps lower $B^*$, DiLoCo's outer step raises it; D = {config.num_samples:.0e}, overhead 20%"
+    figure.suptitle(title, fontsize=9)
+    legend_below(figure, axes[0], columns=3)
+    return figure
+
+
+def _time(config: Any, rows: Sequence[Row]) -> Figure:
+    """Time to SGD's risk over that of H = 1 against H, where a synchronisation costs a step."""
+    figure, axes = panels(len(config.exponents), width=3.4, height=3.4)
+    for axis, pair in zip(axes, config.exponents, strict=True):
+        axis.axhline(1.0, color=BLACK, lw=0.8, ls=":")
+        for workers, color in zip(config.workers, colors(len(config.workers)), strict=True):
+            mine = _of(rows, "data", capacity=pair[0], source=pair[1], num_workers=workers)
+            steps = np.array([row.local_steps for row in mine])
+            values = np.array([row.value for row in mine]) * (1 + 1 / steps)
+            axis.plot(steps, values / values[0], marker="o", ms=4, color=color, label=f"K = {workers}")
+        axis.set(xscale="log", xlabel="local steps $H$", ylabel="time over that of $H = 1$")
+        _tick_steps(axis, config.local_steps)
+        name_problem(axis, pair)
+    figure.suptitle("Time to SGD's risk where talking costs one step, $K B$ fixed, the workers' mean", fontsize=9)
+    legend_below(figure, axes[0], columns=6)
+    return figure
+
+
+def _outer(config: Any, rows: Sequence[Row]) -> Figure:
+    """Risk against the outer momentum, a line an outer rate, a panel an H."""
+    figure, axes = panels(len(config.diloco_steps), width=3.8, height=3.4)
+    for axis, steps in zip(axes, config.diloco_steps, strict=True):
+        axis.axhline(1.0, color=BLACK, lw=0.8, ls=":")
+        for rate, color in zip(config.outer_rates, colors(len(config.outer_rates)), strict=True):
+            mine = _of(rows, "outer", local_steps=steps, outer_rate=rate)
+            places = [row.outer_momentum for row in mine]
+            axis.plot(places, [row.value for row in mine], "o-", ms=4, color=color, label=f"η = {rate:g}")
+        axis.set(xlabel="outer momentum μ", ylabel="risk of 1.2 D samples over $R_{opt}(D)$", title=f"H = {steps}")
+    title = f"An outer momentum near 0.9 pays; K = {config.outer_workers}, $K B$ near SGD's $B^*$, uniform averages"
+    figure.suptitle(title, fontsize=9)
+    legend_below(figure, axes[0])
+    return figure
+
+
+def _networks(config: Any, rows: Sequence[Row]) -> Figure:
+    """Risk or loss over that of H = 1: points with two standard errors; of frozen features lines of the theory."""
+    parts = ["features", *config.tasks]
+    figure, axes = panels(len(parts), width=3.4, height=3.2)
+    for axis, part in zip(axes, parts, strict=True):
+        axis.axhline(1.0, color=BLACK, lw=0.8, ls=":")
+        for (words, outer), color in zip(ARMS.items(), (BLUE, VERMILLION), strict=True):
+            mine = [row for row in _of(rows, part, outer_momentum=outer[1]) if row.num_workers > 1]
+            steps = sorted({row.local_steps for row in mine})
+            base = {row.seed: row for row in mine if row.local_steps == 1}
+            logs = [[np.log(r.value / base[r.seed].value) for r in mine if r.local_steps == each] for each in steps]
+            middle = np.exp([np.mean(each) for each in logs])
+            bar = [2 * np.std(each, ddof=1) / len(each) ** 0.5 for each in logs]
+            bars = np.array([middle - middle * np.exp(-np.array(bar)), middle * np.exp(bar) - middle])
+            axis.errorbar(steps, middle, yerr=bars, fmt="o", ms=4, capsize=2, color=color, label=words)
+            if part == "features":
+                said = [next(r.predicted for r in mine if r.local_steps == each) for each in steps]
+                axis.plot(steps, np.array(said) / said[0], color=color, label=f"{words}, theory")
+        axis.set(xscale="log", xlabel="local steps $H$", ylabel="loss over that of $H = 1$", title=part)
+        _tick_steps(axis, steps)
+    figure.suptitle("What local steps cost networks; bars are two standard errors", fontsize=9)
+    legend_below(figure, axes[0])
+    return figure
+
+
+def _tick_steps(axis: Axes, steps: Sequence[float]) -> None:
+    axis.set_xticks(steps, [f"{each:g}" for each in steps])
+    axis.set_xticks([], minor=True)
