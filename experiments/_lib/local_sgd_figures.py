@@ -35,17 +35,18 @@ def _critical(config: Any, rows: Sequence[Row]) -> Figure:
         fixed: Any = {"capacity": pair[0], "source": pair[1]}
         axis.axhline(1.0, color=BLACK, lw=0.8, ls=":")
         for workers, color in zip(config.critical_workers, colors(len(config.critical_workers)), strict=True):
-            for momentum, style in ((0.0, "-"), (DILOCO[1], "--")):
+            for momentum, look in ((0.0, {"ls": "-"}), (DILOCO[1], {"ls": "--", "mfc": "w"})):
                 mine = _of(rows, "critical", num_workers=workers, outer_momentum=momentum, **fixed)
                 name = f"K = {workers}, {'DiLoCo' if momentum else 'mean'}"
                 values = [row.value / row.predicted for row in mine]
-                axis.plot([row.local_steps for row in mine], values, style, marker="o", ms=4, color=color, label=name)
+                axis.plot([row.local_steps for row in mine], values, marker="o", ms=4, color=color, label=name, **look)
         log_axes(axis)
         _tick_steps(axis, config.local_steps)
         name_problem(axis, pair)
         axis.set(xlabel="local steps $H$", ylabel="$K B^*$ over $B^*$ of SGD")
-    title = f"Local steps lower $B^*$, DiLoCo's outer step raises it; D = {config.num_samples:.0e}, overhead 20%"
-    figure.suptitle(title, fontsize=9)
+    eta, mu = DILOCO
+    title = f"Critical batch size of K workers: their mean, and DiLoCo's outer step (η = {eta:g}, μ = {mu:g})"
+    figure.suptitle(f"{title}; {config.num_samples:.0e} samples, overhead {config.overhead:.0%}", fontsize=9)
     legend_below(figure, axes[0], columns=3)
     return figure
 
@@ -78,7 +79,9 @@ def _outer(config: Any, rows: Sequence[Row]) -> Figure:
             places = [row.outer_momentum for row in mine]
             axis.plot(places, [row.value for row in mine], "o-", ms=4, color=color, label=f"η = {rate:g}")
         axis.set(xlabel="outer momentum μ", ylabel="risk of 1.2 D samples over $R_{opt}(D)$", title=f"H = {steps}")
-    title = f"An outer momentum near 0.9 pays; K = {config.outer_workers}, $K B$ near SGD's $B^*$, uniform averages"
+    title = (
+        f"Outer step, K = {config.outer_workers}, $K B$ near SGD's $B^*$, the best inner γ of each, uniform averages"
+    )
     figure.suptitle(title, fontsize=9)
     legend_below(figure, axes[0])
     return figure
@@ -104,7 +107,9 @@ def _networks(config: Any, rows: Sequence[Row]) -> Figure:
                 axis.plot(steps, np.array(said) / said[0], color=color, label=f"{words}, theory")
         axis.set(xscale="log", xlabel="local steps $H$", ylabel="loss over that of $H = 1$", title=part)
         _tick_steps(axis, steps)
-    figure.suptitle("What local steps cost networks; bars are two standard errors", fontsize=9)
+    figure.suptitle(
+        "What local steps cost networks, and frozen features in theory; bars are two standard errors", fontsize=9
+    )
     legend_below(figure, axes[0])
     return figure
 

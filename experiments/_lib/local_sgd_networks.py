@@ -54,7 +54,7 @@ class Frozen(NamedTuple):
 def frozen_rows(task: Frozen) -> list[Row]:
     """Excess risk of every seed's uniform average, and what the theory of the features' spectrum says; γ is its best.
 
-    γ is the best of the theory at H = 1 for the mean, for DiLoCo at its own; it is the same for all H.
+    γ is the theory's best at the largest H, for either outer step, and the same for all H.
     """
     own = TrainConfig.from_fields({**task.fields, "num_workers": task.num_workers, "local_steps": 2})
     features = features_of(TrainConfig.from_fields(dict(task.fields)), task.num_inputs)

@@ -58,7 +58,7 @@ def tuned_risk(cell: Cell, batch_size: Any, num_samples: Any) -> tuple[np.ndarra
 
 
 def crossing(excess: Callable[[int], float], start: int, most: int = 1 << 16) -> float:
-    """Where log risk / target, of a whole B, crosses 0 from below, in logs between whole B; nan: at B = 1 it is above."""
+    """Where log risk / target, of a whole B, crosses 0 from below, in logs between whole B; nan: above at B = 1."""
     known: dict[int, float] = {}
 
     def at(size: int) -> float:
