@@ -71,8 +71,8 @@ def _time(config: Any, rows: Sequence[Row]) -> Figure:
 
 def _outer(config: Any, rows: Sequence[Row]) -> Figure:
     """Risk against the outer momentum, a line an outer rate, a panel an H."""
-    figure, axes = panels(len(config.diloco_steps), width=3.8, height=3.4)
-    for axis, steps in zip(axes, config.diloco_steps, strict=True):
+    figure, axes = panels(len(config.outer_steps), width=3.8, height=3.4)
+    for axis, steps in zip(axes, config.outer_steps, strict=True):
         axis.axhline(1.0, color=BLACK, lw=0.8, ls=":")
         for rate, color in zip(config.outer_rates, colors(len(config.outer_rates)), strict=True):
             mine = _of(rows, "outer", local_steps=steps, outer_rate=rate)
@@ -89,7 +89,7 @@ def _outer(config: Any, rows: Sequence[Row]) -> Figure:
 
 def _networks(config: Any, rows: Sequence[Row]) -> Figure:
     """Risk or loss over that of H = 1: points with two standard errors; of frozen features lines of the theory."""
-    parts = ["features", *config.tasks]
+    parts = ["features", *config.networks]
     figure, axes = panels(len(parts), width=3.4, height=3.2)
     for axis, part in zip(axes, parts, strict=True):
         axis.axhline(1.0, color=BLACK, lw=0.8, ls=":")

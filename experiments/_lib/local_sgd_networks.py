@@ -91,10 +91,11 @@ def network_rows(name: str, task: Task) -> list[Row]:
     ]:
         values, rates = unseen_best(found)
         chosen = np.array(_rates(task, outer))[rates]
+        predicted = predicted_ratio(task, outer, steps) if workers > 1 else np.nan
         inside = (rates > 0) & (rates < len(task.log2_rates) - 1)
         for seed, value in enumerate(values):
             head = name, np.nan, np.nan, workers, steps, *outer, task.batch_size
-            rows.append(Row(*head, float(chosen[seed]), seed, float(value), float(inside[seed])))
+            rows.append(Row(*head, float(chosen[seed]), seed, float(value), predicted, float(inside[seed])))
     return rows
 
 
@@ -139,9 +140,11 @@ def _losses(task: Task, workers: int, cells: Sequence[tuple[tuple[float, float],
 
 
 def predicted_ratio(task: Task, outer: tuple[float, float], local_steps: int) -> float:
-    """Tuned risk with H over that with H = 1, by the power law of the teacher's inputs, uniform averages."""
+    """Tuned risk with H over that with H = 1, by the power law of the teacher's inputs, uniform averages; nan: text."""
     teacher = TrainConfig.from_fields(dict(task.fields))
     capacity, source = teacher.value("capacity"), teacher.value("source")
+    if capacity is None:
+        return np.nan
     scale = float(np.sum(np.arange(1, 10**5, dtype=float) ** -source))
     problem = st.PowerLaw(capacity, source, noise_variance=scale * teacher.value("noise_variance"))
     setting: Any = {

@@ -31,6 +31,7 @@ class Row(NamedTuple):
     seed: float
     value: float
     predicted: float
+    tuned: float = 1.0
 
 
 class Cell(NamedTuple):
@@ -76,7 +77,7 @@ def crossing(excess: Callable[[int], float], start: int, most: int = 1 << 16) ->
         low, high = high, 2 * high
         if low > most:
             return math.inf
-    while high - low > max(1, low // 8):
+    while high - low > max(1, low // 4):
         middle = round(math.sqrt(low * high))
         low, high = (low, middle) if at(middle) > 0 else (middle, high)
     share = -at(low) / (at(high) - at(low))
@@ -121,7 +122,7 @@ def theory_rows(config: Any) -> list[Row]:
         cells += [cell("data", *each, MEAN) for each in product(config.workers, config.local_steps)]
         if pair == config.exponents[0]:
             outer = list(product(config.outer_rates, config.outer_momenta))
-            cells += [cell("outer", config.outer_workers, *each) for each in product(config.diloco_steps, outer)]
+            cells += [cell("outer", config.outer_workers, *each) for each in product(config.outer_steps, outer)]
             cells += [cell("critical", 1, steps, MEAN) for steps in config.local_steps]
     cells.sort(key=lambda each: -each.local_steps * (1 + 4 * (each.outer[1] > 0)))
     with stage("exact theory", 0.0, 0.6):
