@@ -11,7 +11,7 @@ from scipy import stats
 
 from experiments._lib.local_sgd_figures import figures_of
 from experiments._lib.local_sgd_networks import Frozen, Task, frozen_rows, network_rows
-from experiments._lib.local_sgd_theory import DILOCO, MEAN, Row, same_as_one_batch, theory_rows
+from experiments._lib.local_sgd_theory import DILOCO, MEAN, REACH, Row, same_as_one_batch, theory_rows
 from experiments._lib.progress import stage
 from experiments._lib.redraw import Recorded
 from experiments._lib.results import Result, Verdict, VerdictName
@@ -42,7 +42,7 @@ class Config:
         num_samples: D.
         workers, local_steps: K and H of the data at one batch of all workers.
         critical_workers: K of the B*.
-        diloco_steps: H of the B* with DiLoCo's outer step, which takes ten times as long.
+        diloco_workers, diloco_steps: K and H of the B* with DiLoCo's outer step, which takes ten times as long.
         outer_workers, outer_steps, outer_rates, outer_momenta: K and H, and the grid of outer steps.
         costs: s, of a synchronisation in steps of a worker.
         frozen: the network with frozen features.
@@ -59,6 +59,7 @@ class Config:
     workers: tuple[int, ...] = (2, 16)
     local_steps: tuple[int, ...] = (1, 3, 10)
     critical_workers: tuple[int, ...] = (2, 8)
+    diloco_workers: tuple[int, ...] = (8,)
     diloco_steps: tuple[int, ...] = (1, 3)
     outer_steps: tuple[int, ...] = (1, 3)
     outer_workers: int = 8
@@ -107,8 +108,8 @@ UNITS = {
     "batch_size": "B, samples of one worker; of B* between whole ones; nan: with B = 1 the risk is out of reach",
     "learning_rate": "γ: the best one (data: of 1.2 D samples)",
     "seed": "of a network's run",
-    "value": "critical: K·B*, samples; data: samples to SGD's R_opt(D) over D; outer: risk at 1.2 D over R_opt(D); "
-    "else excess risk, or loss on the hold-out",
+    "value": "critical: K·B*, samples; data: samples to SGD's R_opt(D) over D, nan: above 120; outer: risk of 1.2 D "
+    "over R_opt(D); else excess risk, or loss on the hold-out",
     "predicted": "critical: B* of SGD; features: exact risk by their spectrum; networks: theory's ratio to H = 1",
     "tuned": "networks: 1 if the best γ is inside of the grid",
 }
@@ -219,7 +220,8 @@ def _pays(config: Config, rows: Sequence[Row], pair: tuple[float, float]) -> Ver
     best = {workers: np.nanmin(value) if np.isfinite(value).any() else np.nan for workers, value in ratios.items()}
     values = np.array(list(best.values()))
     ends = float(np.nanmin(values)), float(np.nanmax(values))
-    words = ", ".join(f"K = {workers}: {value:.2f}" for workers, value in best.items())
+    most = f"more than {REACH[-1]:g} D"
+    words = ", ".join(f"K = {k}: {f'{value:.2f}' if np.isfinite(value) else most}" for k, value in best.items())
     text = (
         "a synchronisation costs as much as one step of a worker: time to SGD's R_opt(D) with the best H > 1 over that "
         f"of H = 1, K·B fixed; {words}"
@@ -271,7 +273,7 @@ def _raised(config: Config, rows: Sequence[Row], pair: tuple[float, float]) -> V
         rest = {"num_workers": row.num_workers, "local_steps": row.local_steps, "outer_momentum": 0.0}
         (mean,) = chosen(rows, "critical", **rest, **fixed)
         gains.append(row.value / (mean.value if np.isfinite(mean.value) else mean.predicted))
-    workers = ", ".join(map(str, config.critical_workers))
+    workers = ", ".join(map(str, config.diloco_workers))
     steps = ", ".join(map(str, config.diloco_steps))
     lost = sum(not np.isfinite(gain) for gain in gains)
     known = [gain for gain in gains if np.isfinite(gain)]

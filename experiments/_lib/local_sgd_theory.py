@@ -13,7 +13,7 @@ from experiments._lib.progress import stage
 
 MEAN = (1.0, 0.0)  # η and μ of local SGD: the common weights become the workers' mean
 DILOCO = (0.7, 0.9)  # of arXiv 2311.08105
-REACH = (1.0, 1.1, 1.2, 1.35, 1.6, 2.0, 2.7, 4.0, 7.0)  # D' over D at which risks are taken
+REACH = (1.0, 1.1, 1.2, 1.35, 1.6, 2.0, 2.7, 4.0, 7.0, 15.0, 40.0, 120.0)  # D' over D at which risks are taken
 
 
 class Row(NamedTuple):
@@ -118,7 +118,7 @@ def theory_rows(config: Any) -> list[Row]:
             return Cell(part, *known, workers, steps, outer, config.overhead, total)
 
         cells += [cell("critical", *each, MEAN) for each in product(config.critical_workers, config.local_steps)]
-        cells += [cell("critical", *each, DILOCO) for each in product(config.critical_workers, config.diloco_steps)]
+        cells += [cell("critical", *each, DILOCO) for each in product(config.diloco_workers, config.diloco_steps)]
         cells += [cell("data", *each, MEAN) for each in product(config.workers, config.local_steps)]
         if pair == config.exponents[0]:
             outer = list(product(config.outer_rates, config.outer_momenta))

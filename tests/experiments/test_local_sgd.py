@@ -22,7 +22,7 @@ def made_up(lost=lambda steps: 1.0, gain=5.0, data=lambda steps: 1.2, features=1
     for pair in CONFIG.exponents:
         for workers, steps in product(CONFIG.critical_workers, CONFIG.local_steps):
             rows.append(Row("critical", *pair, workers, steps, *MEAN, 1, np.nan, 0, 100 * lost(steps), 100))
-            if steps in CONFIG.diloco_steps:
+            if steps in CONFIG.diloco_steps and workers in CONFIG.diloco_workers:
                 rows.append(Row("critical", *pair, workers, steps, *DILOCO, 1, np.nan, 0, 100 * gain, 100))
         for workers, steps in product(CONFIG.workers, CONFIG.local_steps):
             rows.append(Row("data", *pair, workers, steps, *MEAN, 1, 1, 0, data(steps), np.nan))
