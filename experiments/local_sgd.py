@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from experiments._lib.local_sgd_figures import figures_of
-from experiments._lib.local_sgd_networks import Frozen, Task, frozen_rows, network_rows
+from experiments._lib.local_sgd_networks import Frozen, Task, frozen_rows, network_rows, ratio_of_means
 from experiments._lib.local_sgd_theory import DILOCO, MEAN, REACH, Row, same_as_one_batch, theory_rows
 from experiments._lib.progress import stage
 from experiments._lib.redraw import Recorded
@@ -306,12 +306,10 @@ def _best_outer(config: Config, rows: Sequence[Row], steps: int) -> Verdict:
 
 
 def _ratio(rows: Sequence[Row], base: Sequence[Row], level: float) -> tuple[float, tuple[float, float]]:
-    """Ratio of the means over seeds, and its interval by Student's t on log ratios of seeds in common."""
-    pairs = {row.seed: row.value for row in base}
-    logs = np.log([row.value / pairs[row.seed] for row in rows])
-    half = float(stats.t.ppf((1 + level) / 2, len(logs) - 1)) * logs.std(ddof=1) / len(logs) ** 0.5
-    middle = float(logs.mean())
-    return float(np.exp(middle)), (float(np.exp(middle - half)), float(np.exp(middle + half)))
+    """Ratio of the means over seeds, which is what theory tells, and its interval by Student's t."""
+    value, error = ratio_of_means(rows, base)
+    half = float(stats.t.ppf((1 + level) / 2, len(rows) - 1)) * error
+    return value, (value - half, value + half)
 
 
 def _within(interval: tuple[float, float], value: float, margin: float) -> VerdictName:

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments._lib.local_sgd_networks import ARMS
+from experiments._lib.local_sgd_networks import ARMS, ratio_of_means
 from experiments._lib.local_sgd_theory import DILOCO, Row
 from experiments._lib.panels import name_problem, panels
 from sgdtheory.plotting.style import BLACK, BLUE, VERMILLION, colors, legend_below, log_axes
@@ -96,12 +96,10 @@ def _networks(config: Any, rows: Sequence[Row]) -> Figure:
         for (words, outer), color in zip(ARMS.items(), (BLUE, VERMILLION), strict=True):
             mine = [row for row in _of(rows, part, outer_momentum=outer[1]) if row.num_workers > 1]
             steps = sorted({row.local_steps for row in mine})
-            base = {row.seed: row for row in mine if row.local_steps == 1}
-            logs = [[np.log(r.value / base[r.seed].value) for r in mine if r.local_steps == each] for each in steps]
-            middle = np.exp([np.mean(each) for each in logs])
-            bar = [2 * np.std(each, ddof=1) / len(each) ** 0.5 for each in logs]
-            bars = np.array([middle - middle * np.exp(-np.array(bar)), middle * np.exp(bar) - middle])
-            axis.errorbar(steps, middle, yerr=bars, fmt="o", ms=4, capsize=2, color=color, label=words)
+            base = [row for row in mine if row.local_steps == 1]
+            found = [ratio_of_means([r for r in mine if r.local_steps == each], base) for each in steps]
+            middle, errors = np.array(found).T
+            axis.errorbar(steps, middle, yerr=2 * errors, fmt="o", ms=4, capsize=2, color=color, label=words)
             if part == "features":
                 said = [next(r.predicted for r in mine if r.local_steps == each) for each in steps]
                 axis.plot(steps, np.array(said) / said[0], color=color, label=f"{words}, theory")

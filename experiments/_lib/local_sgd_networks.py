@@ -139,6 +139,15 @@ def _losses(task: Task, workers: int, cells: Sequence[tuple[tuple[float, float],
     return np.stack(found)
 
 
+def ratio_of_means(rows: Sequence[Row], base: Sequence[Row]) -> tuple[float, float]:
+    """r = mean x/mean y over seeds in common, and its standard error, that of the mean of (x − r y)/mean y."""
+    pairs = {row.seed: row.value for row in base}
+    x = np.array([row.value for row in rows])
+    y = np.array([pairs[row.seed] for row in rows])
+    value = float(x.mean() / y.mean())
+    return value, float((x - value * y).std(ddof=1) / len(x) ** 0.5 / y.mean())
+
+
 def predicted_ratio(task: Task, outer: tuple[float, float], local_steps: int) -> float:
     """Tuned risk with H over that with H = 1, by the power law of the teacher's inputs, uniform averages; nan: text."""
     teacher = TrainConfig.from_fields(dict(task.fields))
