@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from experiments._lib.local_sgd_networks import ARMS, ratio_of_means
 from experiments._lib.local_sgd_theory import DILOCO, Row
 from experiments._lib.panels import name_problem, panels
-from sgdtheory.plotting.style import BLACK, BLUE, VERMILLION, colors, legend_below, log_axes
+from sgdtheory.plotting.style import BLACK, BLUE, VERMILLION, colors, legend_below, log_axes, power_of_ten
 
 
 def figures_of(config: Any, rows: Sequence[Row]) -> dict[str, Figure]:
@@ -37,6 +37,8 @@ def _critical(config: Any, rows: Sequence[Row]) -> Figure:
         for workers, color in zip(config.critical_workers, colors(len(config.critical_workers)), strict=True):
             for momentum, look in ((0.0, {"ls": "-"}), (DILOCO[1], {"ls": "--", "mfc": "w"})):
                 mine = _of(rows, "critical", num_workers=workers, outer_momentum=momentum, **fixed)
+                if not mine:
+                    continue
                 name = f"K = {workers}, {'DiLoCo' if momentum else 'mean'}"
                 values = [row.value / row.predicted for row in mine]
                 axis.plot([row.local_steps for row in mine], values, marker="o", ms=4, color=color, label=name, **look)
@@ -46,7 +48,9 @@ def _critical(config: Any, rows: Sequence[Row]) -> Figure:
         axis.set(xlabel="local steps $H$", ylabel="$K B^*$ over $B^*$ of SGD")
     eta, mu = DILOCO
     title = f"Critical batch size of K workers: their mean, and DiLoCo's outer step (η = {eta:g}, μ = {mu:g})"
-    figure.suptitle(f"{title}; {config.num_samples:.0e} samples, overhead {config.overhead:.0%}", fontsize=9)
+    figure.suptitle(
+        f"{title}; ${power_of_ten(config.num_samples)}$ samples, overhead {config.overhead:.0%}", fontsize=9
+    )
     legend_below(figure, axes[0], columns=3)
     return figure
 
@@ -78,6 +82,8 @@ def _outer(config: Any, rows: Sequence[Row]) -> Figure:
             mine = _of(rows, "outer", local_steps=steps, outer_rate=rate)
             places = [row.outer_momentum for row in mine]
             axis.plot(places, [row.value for row in mine], "o-", ms=4, color=color, label=f"η = {rate:g}")
+        values = [row.value for row in _of(rows, "outer")]
+        axis.set_ylim(min(values) - 0.03, max(values) + 0.03)
         axis.set(xlabel="outer momentum μ", ylabel="risk of 1.2 D samples over $R_{opt}(D)$", title=f"H = {steps}")
     title = (
         f"Outer step, K = {config.outer_workers}, $K B$ near SGD's $B^*$, the best inner γ of each, uniform averages"
