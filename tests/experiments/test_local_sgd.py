@@ -16,6 +16,12 @@ TASK = Task({"capacity": 1.5, "source": 2.0, "noise_variance": 1.0}, local_steps
 CONFIG = replace(local_sgd.SCALES["quick"], networks={"teacher": TASK})
 
 
+@pytest.fixture(autouse=True)
+def _known_risks(monkeypatch):
+    """Exact risks, which take a second: they have a test of their own."""
+    monkeypatch.setattr(local_sgd, "same_as_one_batch", lambda config, steps: 0.0 if steps == 1 else 0.1)
+
+
 def made_up(lost=lambda steps: 1.0, gain=5.0, data=lambda steps: 1.2, features=1.0):
     """Rows: K·B* that is lost by H, DiLoCo's gain, data against H, and risks of features over the theory's."""
     rows = []
