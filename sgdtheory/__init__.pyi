@@ -26,6 +26,7 @@ from .algorithms import Algorithm as Algorithm
 from .algorithms import Coefficients as Coefficients
 from .algorithms import Constant as Constant
 from .algorithms import Cosine as Cosine
+from .algorithms import DelayedSGD as DelayedSGD
 from .algorithms import ExponentialAverage as ExponentialAverage
 from .algorithms import HeavyBall as HeavyBall
 from .algorithms import LastIterate as LastIterate

@@ -14,7 +14,11 @@ IMPORT = re.compile(r"^from sgdtheory\.(\w+) import ([\w, ]+)$", re.MULTILINE)
 def stable_names() -> dict[str, frozenset[str]]:
     """Wing → its names that the README or a guide uses in code."""
     found: dict[str, set[str]] = {}
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for page in (
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs/tutorials").glob("*.md")),
+    ):
         text = page.read_text(encoding="utf-8")
         uses = [(wing, [name]) for wing, name in ATTRIBUTE.findall(text)]
         uses += [(wing, re.split(r",\s*", names)) for wing, names in IMPORT.findall(text)]

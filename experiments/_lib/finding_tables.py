@@ -260,6 +260,23 @@ def muon() -> str:
     return table(header, lines, "l" + "r" * len(columns))
 
 
+def epochs() -> str:
+    """How many fresh rows reshuffled passes are worth, at the largest N."""
+    from experiments import epochs as experiment
+    from experiments._lib.rows import rows_of
+
+    found = recorded("epochs")
+    config = found.config(experiment.Config)
+    rows = rows_of(experiment.Row, found.rows)
+    cells = [(tuple(pair), noise) for pair in config.exponents for noise in config.noises]
+    lines = []
+    for (a, b), noise in cells:
+        for order in (experiment.RESHUFFLED, experiment.DRAWN):
+            worth = [row.worth for row in experiment._of(rows, "worth", order, (a, b), noise, max(config.num_rows))]
+            lines.append((f"{a:g}, {b:g}", f"{noise:g}", order, *(f"{each:.2f}" for each in worth)))
+    return table(("a, b", "σ²", "order", *map(str, config.passes)), lines, "lll" + "r" * len(config.passes))
+
+
 def small_batches() -> str:
     """Smallest, best and largest useful batch size of every method, D and noise."""
     (each,) = claims("small_batches", ("the smallest useful batch size",))
@@ -347,7 +364,7 @@ MADE: dict[str, Callable[[], str]] = {
     for each in (
         *(bounds, schedules_risk, schedules_critical, averages, averages_risk),
         *(optimal_schedule_shape, optimal_schedule_losses, optimal_exponents, optimal_exponents_ratios),
-        *(optimal_ramp_shape, optimal_ramp_steps, optimizers, optimizers_risk, model_size_compute, muon),
+        *(optimal_ramp_shape, optimal_ramp_steps, optimizers, optimizers_risk, model_size_compute, muon, epochs),
         *(small_batches, small_batches_law, rate_rule, ramp_or_decay, momentum, weight_decay, averaging),
     )
 }

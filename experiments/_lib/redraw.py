@@ -17,9 +17,9 @@ from sgdtheory.plotting.style import save
 
 FOLDER = Path(__file__).parents[1] / "recorded"
 TABLES = (
-    *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum", "local_sgd"),
+    *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum", "delay", "local_sgd"),
     *("optimal_schedule", "optimal_exponents", "optimal_ramp", "model_size"),
-    *("optimizers", "small_batches", "rate_rule", "muon", "sign_features"),
+    *("optimizers", "small_batches", "rate_rule", "muon", "epochs", "sign_features"),
     *("width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"),
     *("data_law", "ablations", "optimizers_networks", "learning_rate_transfer", "averaging"),
     *("real_features", "mlperf", "loss_curves", "forecasts", "curves_batch_size", "branching", "bounds"),
@@ -40,12 +40,14 @@ SHOWN = {  # file → name of the figure
     "ramp_or_decay.png": "ramp_or_decay",
     "momentum_gain.png": "momentum_gain",
     **{f"local_sgd_{name}.png": f"local_sgd_{name}" for name in ("critical", "time", "outer", "networks")},
+    "delay.png": "delay",
     **{f"{name}.png": name for name in ("optimal_schedule_shape", "optimal_schedule_losses")},
     **{f"{name}.png": name for name in ("optimal_exponents_critical", "optimal_exponents_ratios")},
     **{f"{name}.png": name for name in ("optimal_ramp_shape", "optimal_ramp_steps")},
     **{f"{name}.png": name for name in ("real_features_critical", "real_features_spectra", "real_features_exponents")},
     "weight_decay.png": "weight_decay",
-    **{f"{name}.png": name for name in ("optimizers", "small_batches", "rate_rule", "muon", "sign_features")},
+    **{f"{name}.png": name for name in ("optimizers", "small_batches", "rate_rule", "muon")},
+    **{f"{name}.png": name for name in ("epochs", "sign_features")},
     "model_size.png": "model_size",
     **{f"model_size_{name}.png": f"model_size_{name}" for name in MODEL_SIZE},
     **{f"{name}.png": name for name in ("width_limit", "mlperf", "loss_curves", "curves_batch_size", "branching")},

@@ -27,12 +27,11 @@ def extra_data_row(current: TrainingSetup, new: float, family: str, known: Evide
     """Share of data that the same loss takes more (or, below 0, less)."""
     old = current.batch_size
     waste = math.log(noise_factor(new) / noise_factor(old)) if family == "sign" and not current.beta1 else 0.0
-    if known.critical is not None:
+    if known.critical is not None and known.stated is not None:
         size = known.critical
         values = [_of_batch(old, new, each) for each in (size.value, size.low, size.high)]
         found = Estimate(values[0], min(values), max(values))
-        ends = "" if size.low == size.high else f" ({size.low:.4g} … {size.high:.4g})"
-        reason = f"steps a + b/B with B* = {size.value:.4g}{ends}, {OVERHEAD:.0%} more data than the smallest batches"
+        reason = f"steps a + b/B with {known.stated.text}"
         source = f"{known.source}; T13"
     else:
         found = _unknown(new / old)

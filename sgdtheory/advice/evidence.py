@@ -7,23 +7,48 @@ import numpy as np
 from sgdtheory.advice.row import Estimate
 from sgdtheory.advice.setup import TrainingSetup
 from sgdtheory.curves import CurvesFit
-from sgdtheory.fits import LossGrid, LossTarget, StepsLaw
+from sgdtheory.fits import SMALLEST, LossGrid, LossTarget, StepsLaw
 
 Fit = LossGrid | StepsLaw | CurvesFit
 OVERHEAD = 0.2  # of data, by which B* is defined here
+
+
+class StatedSize(NamedTuple):
+    """B* as `fit`, `fit-grid`, `fit-curves` and `plan` print it.
+
+    Attributes:
+        size: B*.
+        reference: B_ref, over whose data its own are counted; None: over those of batches that waste nothing.
+        overhead: ω, how much more.
+    """
+
+    size: Estimate
+    reference: float | None
+    overhead: float
+
+    @property
+    def text(self) -> str:
+        """With its interval and what it is counted from."""
+        value, low, high = self.size
+        ends = "" if low == high else f" ({low:.4g} … {high:.4g})"
+        counted = "the smallest batches" if self.reference is None else f"batch size {self.reference:g}"
+        return f"B* = {value:.4g}{ends}, {self.overhead:.0%} more data than {counted}"
 
 
 class Evidence(NamedTuple):
     """What is known beyond theory.
 
     Attributes:
-        critical: B*, 20% more data than small batches need; None: not known.
+        critical: B* by the definition in theory, 20% more data than vanishing batches need; None: not known. What is
+            computed here counts from these, `B* = ω b/a + (1 + ω) B_ref` leads to any other reference.
+        stated: B* by the convention of the commands that fit it: the same number there and here.
         exponent: of γ* in B at a fixed number of samples; None: not measured.
         source: of both.
         remark: what the fit does not tell; "" if nothing.
     """
 
     critical: Estimate | None = None
+    stated: StatedSize | None = None
     exponent: Estimate | None = None
     source: str = ""
     remark: str = ""
@@ -36,12 +61,11 @@ def evidence(current: TrainingSetup, fit: Fit | None, level: float) -> Evidence:
         ValueError: a fit of another kind, both a fit and a B*, or curves without the number of steps.
     """
     if fit is None:
-        known = current.critical_batch_size
-        return Evidence() if known is None else Evidence(Estimate(known, known, known), source="your B*")
+        return Evidence() if current.critical_batch_size is None else _of_setup(current)
     if current.critical_batch_size is not None:
         raise ValueError("critical_batch_size is what fit tells: give one of the two")
     if isinstance(fit, StepsLaw):
-        return Evidence(_of_law(fit, level), source="your steps to a target, a + b/B (T13)")
+        return _of_law(fit, level)
     if isinstance(fit, LossGrid):
         return _of_grid(fit, level)
     if isinstance(fit, CurvesFit):
@@ -49,16 +73,34 @@ def evidence(current: TrainingSetup, fit: Fit | None, level: float) -> Evidence:
     raise ValueError(f"fit must be a LossGrid, a StepsLaw or a CurvesFit, got {type(fit).__name__}")
 
 
-def _of_law(law: StepsLaw, level: float) -> Estimate:
-    """ω b/a: B* over batches so small that they waste nothing."""
+def _of_setup(current: TrainingSetup) -> Evidence:
+    """The B* that is given, over its reference batch size."""
+    size = current.critical_batch_size
+    assert size is not None
+    small = size - (1 + OVERHEAD) * (current.reference or 0.0)
+    if small <= 0:
+        raise ValueError(
+            f"critical_batch_size must exceed {1 + OVERHEAD:g} × reference, since B* = ω b/a + (1 + ω) B_ref, got "
+            f"{size:g} with reference {current.reference:g}; give both as one fit says them"
+        )
+    stated = StatedSize(Estimate(size, size, size), current.reference, OVERHEAD)
+    return Evidence(Estimate(small, small, small), stated, source="your B*")
+
+
+def _of_law(law: StepsLaw, level: float) -> Evidence:
+    """ω b/a, and B* over the smallest batch size measured."""
     if law.alpha != 1 or not law.b:
         raise ValueError("fit must be a law a + b/B with b above 0: fit_steps_law without fit_alpha")
     value = law.b / law.a if law.a else np.inf
+    size = law.critical_batch_size(convention=SMALLEST)
     try:
-        low, high = law.interval("b/a", level)
+        ratio = Estimate(value, *law.interval("b/a", level))
+        over = Estimate(size, *law.interval("critical_batch_size", level, convention=SMALLEST))
     except ValueError:  # as many numbers as points
-        low, high = 0.0, np.inf
-    return Estimate(value, low, high).times(OVERHEAD)
+        ratio = Estimate(value, 0.0, np.inf)
+        over = Estimate(size, 0.0, np.inf)
+    stated = StatedSize(over, SMALLEST.reference_among(law.batch_sizes), SMALLEST.overhead)
+    return Evidence(ratio.times(OVERHEAD), stated, source="your steps to a target, a + b/B (T13)")
 
 
 def _of_grid(grid: LossGrid, level: float) -> Evidence:
@@ -69,9 +111,14 @@ def _of_grid(grid: LossGrid, level: float) -> Evidence:
         most = max(laws, key=lambda law: law.num_points)
         exponent = Estimate(most.exponents["batch_size"], *most.interval("batch_size", level))
     targets = [each for each in grid.targets if each.law.a and each.law.b]
-    critical = _of_target(min(targets, key=lambda each: each.target)) if targets else None
+    lowest = min(targets, key=lambda each: each.target) if targets else None
+    critical = None if lowest is None else _of_target(lowest)
+    stated = None
+    if lowest is not None:
+        size = Estimate(lowest.critical_batch_size, *lowest.interval)
+        stated = StatedSize(size, lowest.reference, lowest.convention.overhead)
     remark = "" if exponent else "the grid has too few tuned (B, D) for a law of the best learning rate"
-    return Evidence(critical, exponent, "your grid of losses", remark)
+    return Evidence(critical, stated, exponent, "your grid of losses", remark)
 
 
 def _of_target(target: LossTarget) -> Estimate:
@@ -90,4 +137,5 @@ def _of_curves(current: TrainingSetup, fit: CurvesFit) -> Evidence:
         raise ValueError("fit must know the batch size of its curves: give it to fit_loss_curves")
     found = fit.critical_batch_size(current.num_steps * current.batch_size)
     low, high = np.ravel(found.interval)
-    return Evidence(Estimate(float(np.ravel(found.batch_size)[0]), float(low), float(high)), source="your loss curves")
+    size = Estimate(float(np.ravel(found.batch_size)[0]), float(low), float(high))
+    return Evidence(size, StatedSize(size, None, OVERHEAD), source="your loss curves")

@@ -40,7 +40,8 @@ def learning_rate_row(current: TrainingSetup, new: float, family: str, known: Ev
     elif known.critical is not None:
         factor = _around(family, current.batch_size, new, known.critical)
         reason = (
-            f"γ* over six problems in theory, from B = {_share(current.batch_size, known)} to {_share(new, known)} B*"
+            f"γ* over six problems in theory, from B = {_share(current.batch_size, known)} to {_share(new, known)} B* "
+            "as counted there, from vanishing batches"
         )
         source = f"{known.source}; best rates of theory, {LAWS[family]}"
     else:

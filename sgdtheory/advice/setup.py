@@ -27,7 +27,9 @@ class TrainingSetup:
         warmup_steps: before the peak.
         decay_steps: from the peak to the end.
         num_steps: of the run.
-        critical_batch_size: B*, with which a run needs 20% more data than with small batches.
+        critical_batch_size: B*, with which a run needs 20% more data than with `reference`.
+        reference: batch size from which B* counts, as the fit says that gave it; None: batches so small that they waste
+            nothing.
     """
 
     batch_size: float
@@ -39,6 +41,7 @@ class TrainingSetup:
     decay_steps: float | None = None
     num_steps: float | None = None
     critical_batch_size: float | None = None
+    reference: float | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):

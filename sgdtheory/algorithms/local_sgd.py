@@ -35,7 +35,7 @@ class LocalSGD(LinearMethod):
 
     >>> import sgdtheory as st
     >>> diloco = st.Algorithm(st.LocalSGD(8, 30, outer_learning_rate=0.7, outer_momentum=0.6), average=st.LastIterate())
-    >>> setting = dict(batch_size=4, learning_rate=0.1, num_samples=1e6)
+    >>> setting = dict(batch_size=4, learning_rate=0.1, num_samples=960_000)  # 1000 rounds
     >>> print(f"{st.excess_risk(st.PowerLaw(2.0, 3.0), **setting, algorithm=diloco).total:.4f}")
     0.0039
 

@@ -21,6 +21,7 @@ METHODS = _found(
     nesterov="momentum.Nesterov",
     schedule_free="schedule_free.ScheduleFree",
     accelerated="accelerated.AcceleratedSGD",
+    delayed="delayed.DelayedSGD",
     sign="normalized.SignSGD",
     normalized="normalized.NormalizedSGD",
     adam="adam.Adam",

@@ -25,6 +25,7 @@ SETTINGS = {  # flag → setting
     "decay": "decay_steps",
     "num_steps": "num_steps",
     "critical_batch_size": "critical_batch_size",
+    "reference": "reference",
 }
 WORDS = {
     "learning_rate": "learning rate",
@@ -35,6 +36,16 @@ WORDS = {
     "decay_steps": "decay, steps",
     "num_steps": "steps",
     "extra_data": "extra data",
+}
+NAMES = {  # part of a trainer's name → optimizer; the first that is there counts
+    "muon": "muon",
+    "lion": "lion",
+    "signum": "signum",
+    "signsgd": "sign",
+    "adamw": "adamw",
+    "adam": "adam",
+    "momentum": "momentum",
+    "sgd": "sgd",
 }
 GRID = "batch_size", "samples", "learning_rate", "loss"
 
@@ -63,8 +74,8 @@ class AdviseCommand:
     """Batch size now, over all devices and accumulated micro batches; by default the log's."""
     learning_rate: float | None = None
     """Learning rate now, at its peak; by default the log's."""
-    optimizer: Literal["sgd", "momentum", "adam", "adamw", "sign", "signum", "lion", "muon"] = "adam"
-    """What takes the steps."""
+    optimizer: Literal["sgd", "momentum", "adam", "adamw", "sign", "signum", "lion", "muon"] | None = None
+    """What takes the steps; None: as the log says, or adam."""
     beta1: float | None = None
     """Of Adam; the momentum of others."""
     beta2: float | None = None
@@ -78,7 +89,9 @@ class AdviseCommand:
     num_steps: float | None = None
     """Steps of the run."""
     critical_batch_size: float | None = None
-    """B*, with which a run needs 20% more data than with small batches, if you know it."""
+    """B*, with which a run needs 20% more data than with --reference, if you know it."""
+    reference: float | None = None
+    """Batch size from which B* counts, as fit prints both; None: batches so small that they waste nothing."""
     level: float = 0.95
     """Level of the intervals from a grid."""
     json: bool = False
@@ -86,15 +99,16 @@ class AdviseCommand:
 
     def run(self) -> None:
         """Advise and print."""
-        grid, current, said = self._file()
+        grid, current, said, named = self._file()
         current |= {name: getattr(self, flag) for flag, name in SETTINGS.items() if getattr(self, flag) is not None}
         for flag in ("batch_size", "learning_rate"):
             if flag not in current:
                 name = flag.replace("_", " ")
                 raise ValueError(f"the {name} now is not known: give --{flag.replace('_', '-')}")
-        change = change_batch_size(current, self.new_batch_size, optimizer=self.optimizer, fit=grid, level=self.level)
-        if said:
-            print_note(said)
+        optimizer = self.optimizer or optimizer_named(named) or "adam"
+        change = change_batch_size(current, self.new_batch_size, optimizer=optimizer, fit=grid, level=self.level)
+        for note in filter(None, (said, self._doubt(named))):
+            print_note(note)
         if self.json:
             print_json(_json(change))
             return
@@ -104,21 +118,42 @@ class AdviseCommand:
         for unknown in change.unknown:
             print_note(f"not known: {unknown}")
 
-    def _file(self) -> tuple[LossGrid | None, dict[str, float], str]:
-        """A grid, or the settings of a log's first run, and what to say of it."""
+    def _doubt(self, named: str) -> str:
+        """Where the optimizer that a log names is not the one that is advised on."""
+        known = optimizer_named(named)
+        if not named or (known is not None and self.optimizer in (None, known)):
+            return ""
+        if self.optimizer is not None:
+            return f"the log says optimizer {named}, --optimizer {self.optimizer} counts"
+        return f"the log's optimizer {named} is taken as adam; give --optimizer if it is another"
+
+    def _file(self) -> tuple[LossGrid | None, dict[str, float], str, str]:
+        """A grid, or the settings of a log's first run; what to say of it; the optimizer that the logs name."""
         if self.file is None:
-            return None, {}, ""
+            return None, {}, "", ""
         if _is_grid(self.file):
             columns: dict[str, Any] = {name: name for name in GRID}
-            return fit_loss_grid(read_loss_grid(self.file, **columns), level=self.level), {}, ""
+            return fit_loss_grid(read_loss_grid(self.file, **columns), level=self.level), {}, "", ""
         logs = read_logs(self.file)
         runs = [settings_of(log) for log in logs]
+        named = {str(log.settings.get("optimizer", "")) for log in logs}
+        optimizer = named.pop() if len(named) == 1 else ""
         if len({run["batch_size"] for run in runs if "batch_size" in run}) > 1:
             said = f"{len(runs)} runs at several batch sizes are taken as a grid, and the settings now from flags"
-            return fit_loss_grid(loss_grid(logs), level=self.level), {}, said
+            return fit_loss_grid(loss_grid(logs), level=self.level), {}, said, optimizer
         name = logs[0].name or self.file.name
         said = ", ".join(f"{WORDS.get(each, 'batch size')} {value:g}" for each, value in runs[0].items())
-        return None, runs[0], f"from the log of {name}: {said or 'no settings'}"
+        said = ", ".join(filter(None, [f"optimizer {optimizer}" if optimizer else "", said]))
+        return None, runs[0], f"from the log of {name}: {said or 'no settings'}", optimizer
+
+
+def optimizer_named(name: str) -> str | None:
+    """That of the advice which a trainer's name means: `adamw_torch_fused`, `adam_pax`, `DistributedMuon`; or None.
+
+    >>> [optimizer_named(name) for name in ("adamw_torch_fused", "paged_lion_8bit", "sgd", "adafactor")]
+    ['adamw', 'lion', 'sgd', None]
+    """
+    return next((known for among, known in NAMES.items() if among in name.lower()), None)
 
 
 def _is_grid(path: Path) -> bool:
@@ -131,7 +166,7 @@ def _is_grid(path: Path) -> bool:
 
 def settings_of(log: TrainingLog) -> dict[str, float]:
     """What a log says of its run: the last batch size, the largest learning rate, its settings by their names."""
-    same = "batch_size", "beta1", "beta2", "weight_decay", "num_steps"
+    same = "batch_size", "learning_rate", "beta1", "beta2", "weight_decay", "num_steps"
     named = {"warmup": "warmup_steps", **{name: name for name in same}}
     found = {named[name]: float(value) for name, value in log.settings.items() if name in named and value is not None}
     batches = log.batch_size[np.isfinite(log.batch_size)]

@@ -97,13 +97,20 @@ class CbsCommand(ProblemCommand, AlgorithmCommand):
 
     def _notions(self, critical: CriticalBatchSize) -> dict[str, Any]:
         """Other measures of a batch size; those of the gradient's noise are known of linear methods alone."""
-        if self.algorithm.linear:
+        if self._known_noise:
             return vars(notions_at(self.problem, critical, self.algorithm))
-        interpolation = self.problem.trace / self.problem.largest_eigenvalue
+        interpolation = self._endless_problem.trace / self._endless_problem.largest_eigenvalue
         known = {"critical_batch_size": critical.batch_size, "interpolation_batch_size": interpolation}
         return known | dict.fromkeys(NOISE, np.nan)
 
+    @property
+    def _known_noise(self) -> bool:
+        """Of linear methods and samples that are all new."""
+        return self.algorithm.linear and self.samples is None
+
     def _domain_note(self) -> str:
+        if self.samples is not None:
+            return "Corollary 8 is about samples that are all new; no exponents are predicted here"
         if not covered(self.algorithm):
             return "Corollary 8 is about averaged SGD with a constant step; no exponents are predicted here"
         if self.spectrum is not None:
@@ -117,7 +124,7 @@ class CbsCommand(ProblemCommand, AlgorithmCommand):
             title=f"{self.problem_title}{self.algorithm_title}: B* at {100 * self.overhead:.3g}% overhead",
             caption=self._legend(),
         )
-        shown = {name: header for name, header in COLUMNS.items() if self.algorithm.linear or name not in NOISE}
+        shown = {name: header for name, header in COLUMNS.items() if self._known_noise or name not in NOISE}
         if any(row[SMALLEST] > 1 for row in rows):
             shown[SMALLEST] = "least B"
         for header in shown.values():

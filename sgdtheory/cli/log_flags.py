@@ -31,7 +31,8 @@ class LogFlags:
     loss: str = "train"
     """Which loss: train, eval, or the name of its column."""
     batch_size: str | None = None
-    """Column with the batch size, or the number; None: as the log says, or not known."""
+    """Column with the batch size, or the number, in sequences or as "524288 tokens"; None: as the log says, or not
+    known."""
     tokens: str | None = None
     """Column with the tokens seen."""
     curve: str | None = None

@@ -58,9 +58,13 @@ class MeasurementFlags:
     @property
     def _log_options(self) -> dict[str, Any]:
         """Keywords of `preview`: names of columns, and numbers."""
+        from sgdtheory.logs import ColumnNames
+
         options: dict[str, Any] = {name: getattr(self, name) for name in ("step", "tokens", "sequence_length")}
         options |= {name: self._given(name) for name in ("loss", "group")}
         options |= {name: _number_of_each(number_or_text(self._given(name))) for name in NUMBERS}
+        if "batch_tokens" in ColumnNames.among(options)[1]:
+            raise ValueError(f"batch-size {options['batch_size']} needs the tokens of a sequence, --sequence-length")
         return options | {"run": self.curve}
 
     def steps_of_logs(self, paths: Sequence[Path], target_loss: float) -> "StepsToTarget":

@@ -10,8 +10,9 @@ import tyro
 
 from sgdtheory._common.csv_rows import csv_header
 from sgdtheory.cli.fit_curves import FitCurvesCommand, longest
-from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, log_notes
+from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, log_notes, number_or_text
 from sgdtheory.cli.output import print_json, print_note, require_figure_suffix, write_figure
+from sgdtheory.cli.plan_notation import Asked, Trainer, notation
 from sgdtheory.cli.plan_output import PlanReport
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.fits import (
@@ -70,6 +71,7 @@ class PlanCommand(LogFlags):
             "currency",
         ),
         "plan": ("deadline", "batch_sizes", "schedule"),
+        "schedule in a trainer's settings": ("trainer", "rate_exponent", "warmup_samples", "decay_samples"),
         "definition of B* and of intervals": ("reference", "overhead", "level"),
         "output": ("plot", "json"),
     }
@@ -78,7 +80,7 @@ class PlanCommand(LogFlags):
     """CSV file with a header, one row a batch size, as `sgdtheory fit` reads it, or fit-curves or fit-grid wrote it; or
     training logs, as fit-curves reads them."""
     batch_size: str | None = None
-    """Column with the batch size, by default batch_size; of training logs it may be the number."""
+    """Column with the batch size, by default batch_size; of training logs it may be the number, or "524288 tokens"."""
     steps: str = "steps"
     """Column with the steps to the target."""
     group: str | None = None
@@ -126,6 +128,15 @@ class PlanCommand(LogFlags):
     """Smallest and largest batch size that may be taken; None: those measured."""
     schedule: bool = False
     """Batch sizes along the run too, from all targets up to the one planned for."""
+    trainer: Trainer | None = None
+    """Write that schedule in the settings of Hugging Face's Trainer, Megatron-LM (megatron-rampup: before April 2026),
+    Megatron-Bridge, torchtitan, OLMo-core or MaxText; --learning-rate is then the peak with the last batch size."""
+    rate_exponent: float = 0.5
+    """p of γ ∝ B^p along that schedule: 0.5 for Adam, 1 for SGD."""
+    warmup_samples: int = 0
+    """Samples in which the learning rate rises there."""
+    decay_samples: int = 0
+    """Last samples, in which it falls to 0."""
     reference: float | None = None
     """Reference batch size of B* and of extra data; None: that of the fit, or the smallest measured."""
     overhead: Overhead | None = None
@@ -152,7 +163,9 @@ class PlanCommand(LogFlags):
 
             write_figure(plotting.run_plan(made, currency=self.currency), self.plot)
         length = None if self.sequence_length is None else int(self.sequence_length)
-        report = PlanReport(made, ramp, self.currency, length)
+        written = None if self.trainer is None or ramp is None else notation(ramp, self._asked(made, length))
+        report = PlanReport(made, ramp, self.currency, length, written)
+        notes += [] if written is None else [f"{written.trainer}: {remark}" for remark in written.remarks]
         if self.json:
             print_json(report.json() | {"notes": notes})
         else:
@@ -176,7 +189,7 @@ class PlanCommand(LogFlags):
 
     def _of_logs(self) -> tuple[RunPlan, None, list[str]]:
         """The plan of the theory that is fitted to logs, as fit-curves does it."""
-        if self.schedule:
+        if self._is_scheduled:
             raise ValueError("schedule needs steps to several targets of one run: write them with fit-grid --steps-csv")
         shared = "hold_out", "max_learning_rate", "weight_decay", "optimizer", *sum(LOG_GROUPS.values(), ())
         level = 0.95 if self.level is None else self.level
@@ -188,7 +201,11 @@ class PlanCommand(LogFlags):
         convention = self._convention(None)
         law = found.steps_law(samples, max_learning_rate=self.max_learning_rate, overhead=convention.overhead)
         target = f"to the least loss of D = {samples:g}"
-        return self._plan(law, convention), None, [*log_notes(curves), *filter(None, [found.remark]), target]
+        return (
+            self._plan(law, convention),
+            None,
+            [*log_notes(curves), *filter(None, [found.remark, law.remark]), target],
+        )
 
     def _of_steps(self) -> tuple[RunPlan, BatchRamp | None, list[str]]:
         """The plan of a file of steps, and the ramp."""
@@ -200,7 +217,25 @@ class PlanCommand(LogFlags):
         measured = {each.group: each for each in read_measurements(self.files[0], **columns)}
         target = measured[self._chosen(measured)]
         made = self._plan(target, self._convention(target.critical))
-        return made, self._ramp(made, measured, target) if self.schedule else None, []
+        return made, self._ramp(made, measured, target) if self._is_scheduled else None, []
+
+    @property
+    def _is_scheduled(self) -> bool:
+        return self.schedule or self.trainer is not None
+
+    def _asked(self, made: RunPlan, sequence_length: int | None) -> Asked:
+        """For whom the schedule is written."""
+        assert self.trainer is not None
+        rate = number_or_text(self.learning_rate)
+        if not isinstance(rate, float):
+            raise ValueError(
+                f"learning-rate must be a number for trainer {self.trainer}, the peak with the last batch size, got "
+                f"{'none' if rate is None else rate}"
+            )
+        samples = self.warmup_samples, self.decay_samples
+        devices = max(made.machine.counts or (1,))
+        micro = self.micro_batch * devices
+        return Asked(self.trainer, rate, self.rate_exponent, *samples, sequence_length, devices, micro)
 
     def _chosen(self, groups: Mapping[str, object]) -> str:
         """The group to plan for."""

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.table import Table
 
+from sgdtheory.advice import Notation
 from sgdtheory.cli.output import interval_text, print_tables, print_text
 from sgdtheory.fits import BatchRamp, MeasuredThroughput, PlanRow, RunPlan
 
@@ -19,6 +20,7 @@ class PlanReport(NamedTuple):
     ramp: BatchRamp | None
     currency: str
     sequence_length: int | None
+    written: Notation | None = None
 
     def json(self) -> dict[str, Any]:
         """Everything, for a program."""
@@ -45,6 +47,8 @@ class PlanReport(NamedTuple):
             names = "starts", "batch_sizes", "noise_scales", "steps", "samples", "constant_steps"
             found["schedule"] = {name: getattr(ramp, name) for name in names}
             found["schedule"] |= {"pairs": ramp.pairs(self.sequence_length), "rampup_batch_size": ramp.linear}
+        if self.written:
+            found["schedule"] |= {name: getattr(self.written, name) for name in ("trainer", "text", "settings")}
         return found
 
     def print(self) -> None:
@@ -92,10 +96,12 @@ class PlanReport(NamedTuple):
         saved = (
             f", {1 - ramp.steps / ramp.constant_steps:.1%} fewer than at a constant batch size with the same samples"
         )
-        print_text(
-            f"{ramp.steps:,.0f} steps{saved if ramp.batch_sizes.size > 1 else ''}. "
-            f"Megatron-LM (since April 2026; starts in {unit}):"
-        )
+        steps = f"{ramp.steps:,.0f} steps{saved if ramp.batch_sizes.size > 1 else ''}."
+        if self.written:
+            print_text(f"{steps} {self.written.trainer}:")
+            print(self.written.text)  # to copy: no line is broken
+            return
+        print_text(f"{steps} Megatron-LM (since April 2026; starts in {unit}):")
         print_text(f'--step-batch-size-schedule "{ramp.pairs(self.sequence_length)}"')
         if ramp.linear:
             first, increment, samples = ramp.linear

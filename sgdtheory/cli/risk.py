@@ -33,7 +33,7 @@ class RiskCommand(SettingsCommand, AlgorithmCommand):
         risk = excess_risk(self.problem, **settings, algorithm=self.algorithm_with_risk)
         columns = settings | {"risk": risk.total, "bias": risk.bias, "variance": risk.variance}
         broken = {}
-        if covered(self.algorithm):
+        if covered(self.algorithm) and self.samples is None:
             compared, broken = self._comparison(risk)
             columns |= compared
         else:

@@ -1,5 +1,6 @@
 """What the commands on power-law regression have in common: the problem, and B, γ and D."""
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -8,8 +9,9 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from tyro.constructors import PrimitiveConstructorSpec
 
+from sgdtheory._common.arguments import whole_number
 from sgdtheory.cli.algorithm import ALGORITHM_GROUPS
-from sgdtheory.problems import LeastSquares, PowerLaw, read_spectrum
+from sgdtheory.problems import FiniteSampleProblem, LeastSquares, PowerLaw, read_spectrum
 
 
 def _share(words: list[str]) -> float:
@@ -38,7 +40,10 @@ class ProblemCommand:
 
     NEEDED_WITHOUT: ClassVar[dict[str, tuple[str, ...]]] = {"--spectrum": ("--capacity", "--source")}
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "problem": ("capacity", "source", "dim", "spectrum", "noise_variance", "precondition"),
+        "problem": (
+            *("capacity", "source", "dim", "spectrum", "noise_variance"),
+            *("precondition", "samples", "sample_seed"),
+        ),
         "settings": ("batch_size", "num_steps", "learning_rate", "num_samples"),
         "algorithms": ("algorithm", "points"),
         "options": (),
@@ -59,12 +64,28 @@ class ProblemCommand:
     """Variance σ² of the label noise; None: the spectrum file's, or 1."""
     precondition: float = 0.0
     """Power θ of the preconditioner: steps along H^−θ g; 0: none."""
+    samples: float | None = None
+    """Size N of a data set whose rows are drawn again and again, with replacement; None: every sample is new."""
+    sample_seed: int | None = None
+    """Seed of the data set; None: the mean over all of them."""
     json: bool = False
     """Print JSON; null stands for what is infinite or absent."""
 
     @cached_property
-    def problem(self) -> PowerLaw | LeastSquares:
+    def problem(self) -> PowerLaw | LeastSquares | FiniteSampleProblem:
         """The problem that the flags describe."""
+        endless = self._endless_problem
+        if self.samples is None:
+            if self.sample_seed is not None:
+                raise ValueError(f"sample_seed belongs to a data set, got {self.sample_seed}; give its samples as well")
+            return endless
+        try:
+            return endless.with_samples(whole_number("samples", self.samples, 1), seed=self.sample_seed)
+        except ValueError as error:
+            raise ValueError(re.sub("^seed", "sample_seed", str(error))) from None
+
+    @property
+    def _endless_problem(self) -> PowerLaw | LeastSquares:
         plain = self._plain_problem
         if not self.precondition:
             return plain
@@ -89,7 +110,9 @@ class ProblemCommand:
         own = {name: getattr(self, name) for name in ("capacity", "source", "dim")}
         if self.spectrum is not None:
             own = {"spectrum": str(self.spectrum), "dim": self.problem.dim}
-        also = {"precondition": self.precondition} if self.precondition else {}
+        also: dict[str, Any] = {"precondition": self.precondition} if self.precondition else {}
+        if self.samples is not None:
+            also |= {"samples": self.samples, "sample_seed": self.sample_seed}
         return own | {"noise_variance": self.problem.noise_variance} | also
 
     @property
@@ -97,9 +120,9 @@ class ProblemCommand:
         """The problem in symbols."""
         noise = self.problem.noise_variance
         if self.spectrum is not None:
-            return f"{self.spectrum.name}: {self.problem.dim} directions, σ² = {noise:.4g}{self._preconditioner('θ')}"
+            return f"{self.spectrum.name}: {self.problem.dim} directions, σ² = {noise:.4g}{self._also('θ')}"
         size = "" if self.dim is None else f", d = {self.dim:g}"
-        also = self._preconditioner("θ")
+        also = self._also("θ")
         return f"λ_i = i^−{self.capacity:g}, s_i = i^−{self.source:g}, σ² = {noise:g}{size}{also}"
 
     @property
@@ -110,14 +133,17 @@ class ProblemCommand:
             from sgdtheory.plotting.style import plain_label  # matplotlib is slow to import
 
             name = plain_label(self.spectrum.name)
-            also = self._preconditioner(r"$\theta$")
+            also = self._also(r"$\theta$")
             return rf"{name}: {self.problem.dim} directions, $\sigma^2 = {noise:.4g}$" + also
         size = "" if self.dim is None else f", $d = {self.dim:g}$"
         exponents = rf"$\lambda_i = i^{{-{self.capacity:g}}}$, $s_i = i^{{-{self.source:g}}}$"
-        return rf"{exponents}, $\sigma^2 = {noise:g}$" + size + self._preconditioner(r"$\theta$")
+        return rf"{exponents}, $\sigma^2 = {noise:g}$" + size + self._also(r"$\theta$")
 
-    def _preconditioner(self, symbol: str) -> str:
-        return f", preconditioned with {symbol} = {self.precondition:g}" if self.precondition else ""
+    def _also(self, symbol: str) -> str:
+        also = f", preconditioned with {symbol} = {self.precondition:g}" if self.precondition else ""
+        if self.samples is None:
+            return also
+        return f"{also}, N = {self.samples:g}" + ("" if self.sample_seed is None else f" (seed {self.sample_seed})")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from sgdtheory.cli.algorithm import SimulatedAlgorithmCommand, has_risk
 from sgdtheory.cli.distributed import DistributedCommand
 from sgdtheory.cli.output import native_output_on_stderr, print_json, print_note, print_tables
 from sgdtheory.cli.settings import SettingsCommand
-from sgdtheory.problems import LeastSquares, PowerLaw
+from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import excess_risk, max_stable_learning_rate
 from sgdtheory.simulation import Simulation, simulate
 
@@ -95,7 +95,7 @@ class SimulateCommand(SettingsCommand, SimulatedAlgorithmCommand, DistributedCom
             os._exit(130)
         sys.exit(130)
 
-    def _show(self, simulation: Simulation, problem: PowerLaw | LeastSquares, settings: dict[str, Any]) -> None:
+    def _show(self, simulation: Simulation, problem: AbstractProblem, settings: dict[str, Any]) -> None:
         columns = {
             **settings,
             "mean": simulation.mean,
@@ -119,9 +119,7 @@ class SimulateCommand(SettingsCommand, SimulatedAlgorithmCommand, DistributedCom
         for note in self._notes(simulation, close) if started else ["interrupted before any replica had finished"]:
             print_note(note)
 
-    def _theory(
-        self, simulation: Simulation, problem: PowerLaw | LeastSquares, settings: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _theory(self, simulation: Simulation, problem: AbstractProblem, settings: dict[str, Any]) -> dict[str, Any]:
         """What stands beside the simulation: an equivalent is of the total risk of one output."""
         linear = self.algorithm.linear
         if not has_risk(self.algorithm) or not (linear or self.quantity == "total" and self.outputs == 1):
@@ -129,8 +127,8 @@ class SimulateCommand(SettingsCommand, SimulatedAlgorithmCommand, DistributedCom
         if getattr(self.algorithm.method, "basis", "eigenvectors") == "random":  # another rotation than the key's
             return {}
         risk = getattr(excess_risk(problem, **settings, algorithm=self.algorithm), self.quantity)
-        found = {"exact" if linear else "equivalent": risk, "z": simulation.z_score(risk)}
-        if covered(self.algorithm):
+        found = {"exact" if linear and self.samples is None else "equivalent": risk, "z": simulation.z_score(risk)}
+        if covered(self.algorithm) and self.samples is None:
             found["bound"] = getattr(theorem7(problem, **settings), self.quantity)
         return found
 

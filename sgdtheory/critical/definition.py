@@ -14,8 +14,8 @@ from sgdtheory.critical.batch_size_curve import BatchSizeCurve, checked_risk_fac
 from sgdtheory.critical.optimal_batch import optimal_batch_size
 from sgdtheory.critical.tuned_equivalent import TunedEquivalent, steps_to, useful_batch_sizes
 from sgdtheory.critical.tuned_risk import TunedRisk
-from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk import checked_for_risk, method_edge
+from sgdtheory.problems import AbstractProblem, FiniteSampleProblem
+from sgdtheory.risk import as_one_pass, checked_for_risk, method_edge
 
 POINTS_PER_DECADE = 4  # of the curve
 EQUIVALENT_POINTS = 10  # of the curve of a method that is not linear
@@ -145,9 +145,11 @@ def critical_batch_size(
     Reference:
         Zhang et al., arXiv 2410.21676, Definition 3.
     """
-    tuned = TunedRisk(problem, algorithm) if checked_for_risk(algorithm).linear else None
+    linear = checked_for_risk(algorithm).linear
     samples = checked_samples(num_samples, algorithm.workers)
     overhead = positive_number("overhead", overhead)
+    problem = as_one_pass(problem, (1 + overhead) * samples)
+    tuned = TunedRisk(problem, algorithm) if linear and not isinstance(problem, FiniteSampleProblem) else None
     risk_factor = checked_risk_factor(risk_factor)
 
     def solved(size: float) -> CriticalBatchSize:

@@ -10,8 +10,8 @@ from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import Algorithm, Constant, numbers_of_steps
 from sgdtheory.critical.tuned_equivalent import TunedEquivalent
 from sgdtheory.critical.tuned_risk import TunedRisk
-from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk import checked_for_risk
+from sgdtheory.problems import AbstractProblem, FiniteSampleProblem
+from sgdtheory.risk import as_one_pass, checked_for_risk
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,10 @@ def optimal_learning_rate(
         0.247 1.316e-04
     """
     linear = checked_for_risk(algorithm).linear
-    tuned = TunedRisk(problem, algorithm) if linear else TunedEquivalent(problem, algorithm)
     batch, _, samples = settings_arrays(batch_size, 1.0, num_samples)
+    problem = as_one_pass(problem, samples)
+    exact = linear and not isinstance(problem, FiniteSampleProblem)
+    tuned = TunedRisk(problem, algorithm) if exact else TunedEquivalent(problem, algorithm)
     if batch.size == 0:
         return OptimalLearningRate(np.empty(batch.shape), np.empty(batch.shape))
     steps = numbers_of_steps(Constant(), batch, samples, algorithm.workers)

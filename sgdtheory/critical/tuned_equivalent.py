@@ -26,6 +26,7 @@ EVERY = 8.0  # numbers of steps that are all looked at if one is best: there the
 STEEPEST = -1.5, 0.5  # slopes of log γ in log n that are believed
 TOLERANCE = 1e-5  # relative, of risks that are compared
 SETTLED = 3e-4  # of log risk, at which a search for γ ends
+FEW_LINEAR = 16.0  # steps of linear methods, passes over a finite sample, that may overshoot
 STEPS_SETTLED = 1e-3  # of log n: where it is known
 MOST_LOOKS = 60
 BELIEVED = 0.25  # of what a parabola promises, beside what is settled: the error of its value up to which it is right
@@ -64,9 +65,8 @@ class TunedEquivalent:
     def __init__(self, problem: AbstractProblem, algorithm: Algorithm) -> None:
         self.problem = problem
         self.algorithm = algorithm
-        field = field_of(algorithm.method)
-        assert field is not None, "checked_for_risk has let it pass"
-        self.field = field
+        self.field = field_of(algorithm.method)
+        self.few = FEW_LINEAR if self.field is None else self.field.few
         self.known: dict[tuple[float, float], Tuned] = {}
 
     def least(self, batch: float, steps: float) -> Tuned:
@@ -75,7 +75,7 @@ class TunedEquivalent:
         if key not in self.known:
             risk = partial(self._log_risks, batch, steps)
             apart = APART if len(self.known) < 2 else APART_NEAR
-            several = steps <= self.field.few
+            several = steps <= self.few
             place, value = minimum(risk, self._guess(steps), apart, NEAR_ONE if several else SETTLED)
             if several:
                 place, value = self._least_of_several(batch, steps, place, value)
@@ -99,7 +99,7 @@ class TunedEquivalent:
         error = float(run_risks(self.problem, self.algorithm, *one, rounded=False).error[0])
         if error < REMARKED:
             return ""
-        shaken = error > self.field.error(steps, batch)
+        shaken = self.field is not None and error > self.field.error(steps, batch)
         why = "single steps lead to and fro, past the optimum and back" if shaken else "the equivalent is rough"
         return f"at B* {why}, and its risk may be off by {error:.0%}; simulate it"
 

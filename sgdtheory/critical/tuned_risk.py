@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 from sgdtheory._common.arguments import checked_problem
 from sgdtheory.algorithms import (
     Algorithm,
+    DelayedSGD,
     ExponentialAverage,
     LinearMethod,
     TailAverage,
@@ -39,6 +40,7 @@ LEADING = 8  # directions, those with most of the signal
 NARROW = 16  # steps: of so few the basins may be narrower than that
 BASIN = 1.0  # a followed minimum that has moved farther than this has been lost
 RIPPLES = 1e-6  # momentum β swings on for n steps with β^n above this: till then n + 1 steps may do worse than n
+SWINGING_DELAYS = 10.0  # times 2τ + 1 steps: so long directions swing next to the edge that late gradients set
 MEMORIES = 20.0  # times the length of an average that is no share of n: R_opt may be attained with so many steps
 BEYOND_EDGE = 3.0  # times the stability edge: as far beyond it as peaks of schedules are looked for
 ALLOWED_GROWTH = 3.0  # e^3 times the moments on the way are more than any optimum has
@@ -281,6 +283,8 @@ def _memory(method: LinearMethod) -> float:
     """Steps in which a method forgets all but the weights, to `RIPPLES`; 0 for one that has nothing else."""
     if method.step_dependence not in ("none", "period"):
         return 0.0
+    if isinstance(method, DelayedSGD):
+        return SWINGING_DELAYS * (2 * method.longest + 1) if method.longest else 0.0
     each, last = np.eye(len(method.start)) - method.matrices(np.zeros(2), np.array([0.0, method.period - 1])).decay
     step = last @ np.linalg.matrix_power(each, method.period - 1)
     sizes = np.sort(np.abs(np.linalg.eigvals(step)))
@@ -296,6 +300,8 @@ def _rippling(algorithm: Algorithm, memory: float) -> float:
     """
     if algorithm.method.step_dependence not in ("none", "period"):
         return MOST_SWINGING
+    if isinstance(algorithm.method, DelayedSGD) and algorithm.constant:
+        return memory
     if algorithm.steady and not algorithm.average.returned(2.0, 2.0).total:
         return memory
     return min(KEPT_SWINGS * memory, max(memory, MOST_SWINGING))

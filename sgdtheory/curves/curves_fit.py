@@ -23,13 +23,13 @@ from sgdtheory.curves.loss_table import AbstractLossTable, loss_tables
 from sgdtheory.curves.panels import Optimizer, panels_of
 from sgdtheory.curves.profile import AbstractConfidenceSet, extremes
 from sgdtheory.curves.robust_fit import Observed, RobustFit
+from sgdtheory.curves.size_remarks import ENOUGH, at_least, below_table
 from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsTable
 from sgdtheory.problems import PowerLaw
 
 PARTS = 1e6  # of a batch of unknown size: a sample of the theory
 POINTS = 200  # of a predicted curve
 MOST_BATCH = 8.0  # of a table of steps, over B*
-ENOUGH = 1e-3  # more than D that the smallest batch size of such a table needs
 FEWEST_STEPS = 100  # of a run whose learning rates are sought
 STABLE = 1.99  # of γλ_1; from 2 on SGD diverges
 NO_SLOPE = 1e-9  # what rounding makes of a derivative that is 0
@@ -258,7 +258,7 @@ class CurvesFit(Shown):
             else:
                 interval[k] = np.exp(extremes(within, lambda points, each=each: log_sizes(points, each), COARSE))
         loss = risk + self.irreducible_loss.value
-        return CurvesCriticalBatchSize(samples, size, interval, loss, top, _at_least(samples[bounded]))
+        return CurvesCriticalBatchSize(samples, size, interval, loss, top, at_least(samples[bounded]))
 
     def _least_batch(
         self, within: AbstractConfidenceSet, samples: float, shape: Shape, top: float, overhead: float
@@ -317,7 +317,7 @@ class CurvesFit(Shown):
 
         Returns:
             StepsTable, from the largest batch size that needs no more than D up to 8 B*. Smaller ones take more steps,
-            and as much data or, where the noise of a step multiplies, more.
+            and as much data or, with Adam, more: B_opt is about the first row then, and `remark` says what is below it.
         """
         samples = positive_number("num_samples", num_samples)
         shape = checked_shape(schedule)
@@ -340,7 +340,8 @@ class CurvesFit(Shown):
         if below.any():
             needed[first] = samples  # what B* is relative to
         taken = np.isfinite(needed) & (np.arange(every.size) >= first)
-        return StepsTable(every[taken], (needed / every)[taken], critical=critical)
+        said = below_table(every[first], needed[:first] / samples, self._optimizer.adaptive, self.knows_batch_size)
+        return StepsTable(every[taken], (needed / every)[taken], critical=critical, remark=said)
 
     def best_schedule(
         self, num_samples: float, *, batch_size: float | None = None, max_learning_rate: float | None = None
@@ -361,10 +362,9 @@ class CurvesFit(Shown):
         if n < FEWEST_STEPS:
             raise ValueError(f"num_samples must be enough for {FEWEST_STEPS} steps, got {n:g}; lower batch_size")
         model = self.model
-        known = self.knows_batch_size
-        if not known:
+        if not self.knows_batch_size:
             model = in_batches(model, batch, self._optimizer)
-        how = n, batch if known else np.nan, self._top(max_learning_rate)
+        how = n, batch if self.knows_batch_size else np.nan, self._top(max_learning_rate)
         knots, rates, loss = best_rates(model, self._optimizer, *how)
         steps = np.unique(np.round(np.concatenate([np.linspace(0, n - 1, POINTS // 2), _dense(n - 1)])))
         return BestSchedule(steps, np.exp(np.interp(steps / n, knots, np.log(rates))), loss)
@@ -399,12 +399,3 @@ def _dense(last: float) -> np.ndarray:
     """Numbers of steps that lie dense at both ends."""
     near = np.geomspace(1, max(last, 1), POINTS // 4)
     return np.concatenate([near, last - near])
-
-
-def _at_least(samples: np.ndarray) -> str:
-    """What is to be said where B* is at the largest batch size that is looked at."""
-    if not samples.size:
-        return ""
-    sizes = ", ".join(f"{each:g}" for each in samples)
-    fewest = f"{FEWEST_STEPS_OF_TABLE:g}"
-    return f"D = {sizes}: B* is D/{fewest} or more, since runs of fewer than {fewest} steps are not looked at"

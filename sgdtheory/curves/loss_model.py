@@ -11,6 +11,7 @@ BLOCKS, NODES = 8, 6  # of Gauss–Legendre nodes in log i beyond
 UNMOVED = 1e-4  # of n γ λ: directions below it have hardly moved
 ROUNDS = 2  # of v and the risk that it depends on, in a panel of Adam
 EDGE, LARGEST_STEP = 2.0, 1.99  # of γλ: from which on a step is unstable, and up to which it is computed
+BLOCK = 2**14  # numbers of the panels that are computed at once: as many as a cache holds
 
 
 class LossModel(NamedTuple):
@@ -95,40 +96,66 @@ def losses(model: LossModel, panels: Panels, optimizer: Optimizer) -> np.ndarray
         x_top = x_top / np.sqrt(share * of_curves)  # where noise alone makes up v
     modes = directions(model, (x_top * panels.steps).sum(-1).max(1))
     risk = np.repeat(modes.signal[:, None, :], panels.steps.shape[0], axis=1)
-    total = risk.sum(-1)
-    found = [total]
-    diverged = np.zeros_like(total, dtype=bool)
-    advance = _adaptive if optimizer.adaptive else _plain
-    for m in range(panels.steps.shape[1]):
-        panel = Panel(panels.steps[:, m], panels.change[:, m], own[:, m], model.noise[:, None] * share[:, m])
-        risk = advance(modes, panel, x_top[:, :, m], risk)
-        total = risk.sum(-1)
-        diverged |= (x_top[:, :, m] >= EDGE) & (not optimizer.adaptive)
-        found.append(np.where(diverged, np.inf, total))
-    return model.floor[:, None, None] + modes.unmoved[:, None, None] + np.stack(found, axis=-1)
+    every = Panel(panels.steps.T, panels.change.T, own.T, model.noise[:, None] * share.T[:, None, :])
+    course = _adaptive_course if optimizer.adaptive else _plain_course
+    total = np.concatenate([risk.sum(-1)[None], course(modes, every, np.moveaxis(x_top, -1, 0), risk)])
+    if not optimizer.adaptive:
+        diverged = np.logical_or.accumulate(np.moveaxis(x_top >= EDGE, -1, 0))
+        total[1:] = np.where(diverged, np.inf, total[1:])
+    return model.floor[:, None, None] + modes.unmoved[:, None, None] + np.moveaxis(total, 0, -1)
 
 
 class Panel(NamedTuple):
-    """One of J runs: (J,) steps, change of the rate, 1/B where it is known or 0; (Q, J) σ²/B."""
+    """One of J runs: (J,) steps, change of the rate, 1/B where it is known or 0; (Q, J) σ²/B. Of M, with M in front."""
 
     steps: np.ndarray
     change: np.ndarray
     own: np.ndarray
     noise: np.ndarray
 
+    def at(self, place: int | slice) -> "Panel":
+        """One of M, or some."""
+        return Panel(*(each[place] for each in self))
 
-def _plain(modes: Directions, panel: Panel, x_top: np.ndarray, risk: np.ndarray) -> np.ndarray:
-    """(Q, J, K) risk after a panel of SGD, `x_i = x_1 λ_i`."""
-    x = np.minimum(x_top[:, :, None] * modes.eigenvalue[:, None, :], LARGEST_STEP)
-    kept, gain = _kept_and_gained(modes, panel, x)
+
+def _plain_course(modes: Directions, panels: Panel, x_top: np.ndarray, risk: np.ndarray) -> np.ndarray:
+    """(M, Q, J) sum of the risk after each panel of SGD, `x_i = x_1 λ_i`.
+
+    What panels keep and gain does not depend on the risk: of many at once, which is where the time goes.
+    """
+    found = []
+    alike = (x_top == x_top[:, :, :1]).all() and (panels.own == panels.own[:, :1]).all()
+    runs = slice(1) if alike else slice(None)  # with one rate and different numbers of steps: one x for all
+    block = max(1, BLOCK // risk.size)
+    for first in range(0, len(x_top), block):
+        part = panels.at(slice(first, first + block))
+        x = np.minimum(x_top[first : first + block, :, runs, None] * modes.eigenvalue[:, None, :], LARGEST_STEP)
+        kept, gain = _kept_and_gained(modes, part._replace(own=part.own[:, runs]), x)
+        for m in range(len(kept)):
+            risk = _plain(part.at(m), kept[m], gain[m], risk)
+            found.append(risk.sum(-1))
+    return np.array(found)
+
+
+def _plain(panel: Panel, kept: np.ndarray, gain: np.ndarray, risk: np.ndarray) -> np.ndarray:
+    """(Q, J, K) risk after a panel of SGD."""
     base = kept * risk
-    total = risk.sum(-1)
     after = base + gain * panel.noise[:, :, None]
     if panel.own.any():
+        total = risk.sum(-1)
         for _ in range(2):
             mean = (total + after.sum(-1)) / 2
             after = base + gain * (panel.noise + panel.own * mean)[:, :, None]
     return after
+
+
+def _adaptive_course(modes: Directions, panels: Panel, x_top: np.ndarray, risk: np.ndarray) -> np.ndarray:
+    """(M, Q, J) sum of the risk after each panel of Adam."""
+    found = []
+    for m, top in enumerate(x_top):
+        risk = _adaptive(modes, panels.at(m), top, risk)
+        found.append(risk.sum(-1))
+    return np.array(found)
 
 
 def _adaptive(modes: Directions, panel: Panel, x_top: np.ndarray, risk: np.ndarray) -> np.ndarray:
@@ -154,13 +181,14 @@ def _adaptive(modes: Directions, panel: Panel, x_top: np.ndarray, risk: np.ndarr
 
 
 def _kept_and_gained(modes: Directions, panel: Panel, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(Q, J, K) what a panel keeps of a node's risk, and what it adds in units of the noise of a batch."""
+    """(…, Q, J, K) what a panel keeps of a node's risk, and what it adds in units of the noise of a batch."""
+    steps = panel.steps[..., None, :, None]
     square = x * x
-    loss_rate = 2 * x - square * (1 + panel.own[:, None])  # 1 − α
-    kept = np.exp(panel.steps[:, None] * np.log1p(-np.clip(loss_rate, -0.5, 1 - 1e-15)))
+    loss_rate = 2 * x - square * (1 + panel.own[..., None, :, None])  # 1 − α
+    kept = np.exp(steps * np.log1p(-np.clip(loss_rate, -0.5, 1 - 1e-15)))
     gain = modes.count[:, None, :] * square / np.maximum(loss_rate, 1e-300) * (1 - kept)
     if panel.change.any():
-        gain *= 1 + panel.change[:, None] * _lateness(loss_rate * panel.steps[:, None])
+        gain *= 1 + panel.change[..., None, :, None] * _lateness(loss_rate * steps)
     return kept, gain
 
 

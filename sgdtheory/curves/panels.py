@@ -135,19 +135,29 @@ def weight_norms(panels: Panels, growth: np.ndarray, optimizer: Optimizer) -> np
         growth: (Q,) g.
         optimizer: γ̄ and w.
     """
-    top = optimizer.learning_rate
-    decay = optimizer.weight_decay
-    norm = np.ones((growth.size, panels.steps.shape[0]))
-    middle = []
-    for steps, rate in zip(panels.steps.T, panels.rate.T, strict=True):
-        gain = growth[:, None] * (rate / top) ** 2
-        middle.append(_norm_after(norm, steps / 2, gain, 2 * decay * rate))
-        norm = _norm_after(norm, steps, gain, 2 * decay * rate)
-    return np.stack(middle, axis=-1)
+    shrinking = 2 * optimizer.weight_decay * panels.rate
+    gain = (panels.rate / optimizer.learning_rate) ** 2
+    to_middle, to_end = (_kept_and_gained(share * panels.steps, shrinking, gain) for share in (0.5, 1.0))
+    first = np.ones(len(panels.steps))  # the part that is there at the start, and that of g
+    grown = np.zeros(len(panels.steps))
+    starts = []
+    for kept, gained in zip(to_end.kept.T, to_end.gained.T, strict=True):
+        starts.append((first, grown))
+        first = kept * first
+        grown = kept * grown + gained
+    first, grown = np.array(starts).transpose(1, 2, 0)
+    return to_middle.kept * first + growth[:, None, None] * (to_middle.kept * grown + to_middle.gained)
 
 
-def _norm_after(norm: np.ndarray, steps: np.ndarray, gain: np.ndarray, shrinking: np.ndarray) -> np.ndarray:
+class NormChange(NamedTuple):
+    """(J, M) of each panel: the share of n that is kept, and what g = 1 adds."""
+
+    kept: np.ndarray
+    gained: np.ndarray
+
+
+def _kept_and_gained(steps: np.ndarray, shrinking: np.ndarray, gain: np.ndarray) -> NormChange:
     """`n' = gain − shrinking n` after some steps."""
     shrunk = shrinking * steps
     mean = np.where(shrunk > 1e-9, -np.expm1(-shrunk) / np.maximum(shrunk, 1e-9), 1.0)
-    return norm * np.exp(-shrunk) + gain * steps * mean
+    return NormChange(np.exp(-shrunk), gain * steps * mean)

@@ -8,15 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.curves.valley import Held, Rows, Valley, least, repeated
+from sgdtheory.curves.valley import Held, Rows, Valley, least, repeated, standing
 
 UNRESOLVED = float(np.log(20.0))  # from what was found to an end, in logs, from which on that end is not known
-TURNS = 2  # of the gradient whose linear function ends where a function does
 ROUNDS = 12  # of the search for ends
 CLOSE = 0.02  # of the quantile, at which an end is found
 STRIDE = 2.5  # times as far as before, at most, where the end has not been passed
 FARTHEST = 50.0  # distance that is tried first, of a combination that hardly anything tells
 ON_THE_WAY = 0.3, 0.6, 1.0  # stops on the way to a value, each the start of the next
+MOST_TURNED = 3  # points that gain nothing, after which the function is at its largest
+BETWEEN = 0.05, 0.95  # of the way from inside to outside, where the next point is tried
 SMALLEST = 1e-9  # distance that is tried
 FLAT = 1e-12  # of the squared slopes: what is less is no curvature
 ATTAINED = 1e-6  # off a value that is held
@@ -38,37 +39,123 @@ class AbstractConfidenceSet(ABC):
     def ends(self, normal: np.ndarray, limit: float = UNRESOLVED) -> Ends:
         """Where T functions `normal · θ`, (T, P), end; not known from `limit` away from the best on."""
 
+    @abstractmethod
+    def reach(self, normal: np.ndarray) -> float:
+        """How far `normal · θ`, (P,), goes from the best where losses are linear in the coordinates."""
+
+    @abstractmethod
+    def likeliest(self, start: np.ndarray, normal: np.ndarray, value: float) -> np.ndarray:
+        """(P,) that fit best among those with `normal · θ = value`, looked for from a start on."""
+
+    @abstractmethod
+    def depth(self, point: np.ndarray, normal: np.ndarray) -> float:
+        """How far out a point is that fits best among all with its `normal · θ`: 1 on the edge."""
+
+
+class Tangent(NamedTuple):
+    """A function at a point: (P,) where, its value there, (P,) its slopes."""
+
+    point: np.ndarray
+    value: float
+    slopes: np.ndarray
+
+    @classmethod
+    def at(cls, point: np.ndarray, function: Callable[[np.ndarray], np.ndarray], difference: float) -> "Tangent":
+        """By differences on one side."""
+        values = function(point + difference * np.eye(point.size + 1, point.size, -1))
+        return cls(point, float(values[0]), np.nan_to_num((values[1:] - values[0]) / difference))
+
 
 def extremes(
     within: AbstractConfidenceSet, function: Callable[[np.ndarray], np.ndarray], difference: float
 ) -> tuple[float, float]:
     """The least and the largest of a function of the coordinates over a set; ∓inf from UNRESOLVED away from the best.
 
-    At an extreme the function's gradient is that of a linear function which ends there too. So the ends of the linear
-    function with the gradient at the best, and of those with the gradients at these ends; the farther one counts, since
-    no point of the set is beyond an extreme.
+    Profiles of the function itself: what fits best with the function held at a value, farther and farther off until the
+    set's edge. The function is held by its tangent at the point before, and the depth there is that along the slopes
+    found there; where both stay the point is the extreme.
+
+    Ends of linear functions, with the function's slopes at the best or at such an end, are not enough: as the slopes
+    turn along the valley, so does the end that they lead to, from one side of it to the other.
 
     Args:
         within: the set.
         function: (Q, P) → (Q,), a logarithm.
         difference: of a coordinate, for its derivatives.
+
+    Reference:
+        Venzon & Moolgavkar 1988, for a coordinate.
     """
-    sides = np.array([-1.0, 1.0])
-    at = within.best[None]
-    size = at.size
-    change = difference * np.eye(size + 1, size, -1)
-    passed = []
-    for _ in range(TURNS):
-        values = function((at[:, None] + change).reshape(-1, size)).reshape(len(at), -1)
-        passed.append(values[:, 0])
-        slopes = np.nan_to_num((values[:, 1:] - values[:, :1]) / difference)
-        at = within.ends(sides[:, None] * slopes, np.inf).points
-    middle, *off = *passed, function(at)
-    reached = np.fmax.reduce(
-        [np.zeros(2), *(sides * (each - middle) for each in off)]
-    )  # log of how far each end is off
-    low, high = np.where(reached < UNRESOLVED, middle + sides * reached, sides * np.inf)
+    begin = Tangent.at(within.best, function, difference)
+
+    def there(point: np.ndarray) -> Tangent:
+        return Tangent.at(point, function, difference)
+
+    reached = np.array([_reached(within, begin, there, side) for side in (-1, 1)])
+    low, high = begin.value + np.array([-1.0, 1.0]) * np.where(reached < UNRESOLVED, reached, np.inf)
     return float(low), float(high)
+
+
+def _reached(
+    within: AbstractConfidenceSet, begin: Tangent, tangent_at: Callable[[np.ndarray], Tangent], side: int
+) -> float:
+    """How far a function goes from the best on one side."""
+    here = begin
+    inside = Mark(0.0, 0.0)
+    outside = Mark(np.inf, np.inf)
+    goal = min(within.reach(begin.slopes), UNRESOLVED)
+    turned = 0
+    for _ in range(ROUNDS):
+        missing = goal - side * (here.value - begin.value)
+        there = tangent_at(within.likeliest(here.point, here.slopes, float(here.slopes @ here.point) + side * missing))
+        value = side * (there.value - begin.value)
+        if not value > inside.value:  # the slopes have turned on the way
+            goal = (inside.value + goal) / 2
+            turned += 1
+            if turned > MOST_TURNED:
+                break
+            continue
+        # the point fits best for the slopes before: what fits best for its own is nearer by
+        here = there._replace(point=within.likeliest(there.point, there.slopes, float(there.slopes @ there.point)))
+        depth, given = (within.depth(each.point, each.slopes) for each in (here, there))
+        if depth < 1:
+            goal = Mark(value, depth).onwards(inside)
+            inside = Mark(value, depth)
+            # a first mark outside may lie far from what fits best with its value
+            outside = outside if goal < outside.value else Mark(np.inf, np.inf)
+        else:
+            outside = Mark(value, depth)
+            goal = inside.towards(outside, BETWEEN)
+        if max(abs(depth - 1), abs(given - 1)) < CLOSE or inside.value >= UNRESOLVED:
+            break
+    close = np.isfinite(outside.value) or inside.depth > 1 - CLOSE
+    return inside.towards(outside) if close else inside.value
+
+
+class Mark(NamedTuple):
+    """A value of a function over that at the best, and its depth."""
+
+    value: float
+    depth: float
+
+    def onwards(self, before: "Mark") -> float:
+        """The value where the depth is 1, on the line through a mark before."""
+        if self.depth <= before.depth:
+            return min(STRIDE * self.value, UNRESOLVED)
+        ahead = (1 - self.depth) * (self.value - before.value) / (self.depth - before.depth)
+        return min(self.value + ahead, STRIDE * self.value, UNRESOLVED)
+
+    def towards(self, outside: "Mark", between: tuple[float, float] = (0.0, 1.0)) -> float:
+        """The value where the depth is 1, on the line to a mark outside, or through the best and this one.
+
+        Args:
+            outside: farther off, its value inf if there is none yet.
+            between: shares of the way to it, no nearer to either end.
+        """
+        if np.isfinite(outside.value):
+            share = (1 - self.depth) / (outside.depth - self.depth)
+            return self.value + float(np.clip(share, *between)) * (outside.value - self.value)
+        return min(self.value * min(1 / max(self.depth, SMALLEST), STRIDE), UNRESOLVED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +178,22 @@ class LinearSet(AbstractConfidenceSet):
         error = np.sqrt(np.maximum((normal * pull).sum(-1), 0.0))
         points = self.best + self.quantile * pull / np.where(error > 0, error, 1.0)[:, None]
         return Ends(points, self.quantile * error < limit)
+
+    def reach(self, normal: np.ndarray) -> float:
+        """By the formula."""
+        return self.quantile * float(np.sqrt(max(normal @ self.covariance @ normal, 0.0)))
+
+    def likeliest(self, start: np.ndarray, normal: np.ndarray, value: float) -> np.ndarray:
+        """By the formula, wherever it starts."""
+        pull = self.covariance @ normal
+        square = float(normal @ pull)
+        return self.best + pull * ((value - normal @ self.best) / square if square > 0 else 0.0)
+
+    def depth(self, point: np.ndarray, normal: np.ndarray) -> float:
+        """Whatever the direction."""
+        off = point - self.best
+        square = off @ np.linalg.pinv(self.covariance, hermitian=True) @ off
+        return float(np.sqrt(max(square, 0.0))) / self.quantile
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +241,18 @@ class ProfileSet(AbstractConfidenceSet):
 
         found = repeated(attempt, begin, ROUNDS)
         return Ends(found.points, found.known)
+
+    def reach(self, normal: np.ndarray) -> float:
+        """Of the linear law."""
+        return self.linear.reach(normal)
+
+    def likeliest(self, start: np.ndarray, normal: np.ndarray, value: float) -> np.ndarray:
+        """Of least squares."""
+        return least(self.rows, start[None], Held(normal[None], np.array([value]))).points[0]
+
+    def depth(self, point: np.ndarray, normal: np.ndarray) -> float:
+        """√w over the quantile."""
+        return float(self._depth(standing(self.rows, point[None]), normal[None])[0]) / self.linear.quantile
 
     def depth_at(self, normal: np.ndarray, value: np.ndarray) -> np.ndarray:
         """(T,) √w over the quantile where `normal · θ` has a value: at most 1 inside the set."""

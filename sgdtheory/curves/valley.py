@@ -16,6 +16,7 @@ MOST_STEPS = 60  # a jump along a valley takes 30 to 50
 GAIN = 1e-2, 1e-4  # of the variance of a row: a step that gains less has converged, for a profile and for a fit
 OUT = 9.0  # the residual, in log loss, of what cannot be computed
 HELD = 1e-9  # off the value that is held
+PASSES = 3  # of a step, after which coordinates stay that it pushes out of the box: what is held may pull them in
 
 
 class Rows(NamedTuple):
@@ -70,7 +71,7 @@ def least(rows: Rows, start: np.ndarray, held: Held) -> Valley:
     Reference:
         Transtrum & Sethna 2012 (arXiv 1201.5885).
     """
-    begin = _init(rows, np.clip(start, rows.low, rows.high))
+    begin = standing(rows, np.clip(start, rows.low, rows.high))
     return repeated(lambda part, active: _step(rows, part, Held(*(each[active] for each in held))), begin, MOST_STEPS)
 
 
@@ -86,7 +87,8 @@ def repeated(step: Callable[[Any, np.ndarray], Any], state: Any, most: int) -> A
     return state
 
 
-def _init(rows: Rows, points: np.ndarray) -> Valley:
+def standing(rows: Rows, points: np.ndarray) -> Valley:
+    """Where problems stand that begin at points (Q, P)."""
     count = len(points)
     residuals, slopes = _linear(rows, points)
     return Valley(points, residuals, slopes, np.full(count, FIRST_DAMPING), np.zeros(count, dtype=bool))
@@ -95,8 +97,14 @@ def _init(rows: Rows, points: np.ndarray) -> Valley:
 def _step(rows: Rows, state: Valley, held: Held) -> Valley:
     """One, taken where it gains, or where it brings a point to the value that is held."""
     missing = held.missing(state.points)
-    solve = _solver(rows, state, held)
-    step = solve(state.residuals, missing)
+    free = np.ones_like(state.points, dtype=bool)
+    for _ in range(PASSES):
+        solve = _solver(state, held, free)
+        step = solve(state.residuals, missing)
+        out = ((state.points <= rows.low) & (step < 0)) | ((state.points >= rows.high) & (step > 0))
+        if not (free & out).any():
+            break
+        free &= ~out
     step /= np.maximum(1.0, np.abs(step).max(-1, keepdims=True) / LONGEST)
     bend = 2 / ALONG * ((state.residuals - _residuals(rows, state.points + ALONG * step)) / ALONG
                         - np.einsum("qnp,qp->qn", state.slopes, step))  # fmt: skip
@@ -119,11 +127,9 @@ def _step(rows: Rows, state: Valley, held: Held) -> Valley:
     )
 
 
-def _solver(rows: Rows, state: Valley, held: Held) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """Steps (Q, P) from residuals (Q, N) and what is missing (Q,); coordinates that push out of the box stay."""
-    pull = np.einsum("qnp,qn->qp", state.slopes, state.residuals)
-    stuck = ((state.points <= rows.low) & (pull < 0)) | ((state.points >= rows.high) & (pull > 0))
-    size = np.where(stuck, 0.0, np.linalg.norm(state.slopes, axis=1))
+def _solver(state: Valley, held: Held, free: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Steps (Q, P) from residuals (Q, N) and what is missing (Q,), of the coordinates that are free, (Q, P)."""
+    size = np.where(free, np.linalg.norm(state.slopes, axis=1), 0.0)
     unit = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
     slopes = state.slopes * unit[:, None, :]
     damped = np.einsum("qnp,qnr->qpr", slopes, slopes) + state.damping[:, None, None] * np.eye(unit.shape[-1])

@@ -31,8 +31,9 @@ from sgdtheory.data.exponents import (
     source_exponent,
 )
 from sgdtheory.data.moments import GROUPS, Moments, grouped_moments
+from sgdtheory.data.samples import samples_of_rows
 from sgdtheory.data.shape import Kurtosis, kurtosis_of
-from sgdtheory.problems import LeastSquares
+from sgdtheory.problems import FiniteSampleProblem, LeastSquares
 
 ABOVE_ONE, LARGE = 1 + 1e-9, 1e9
 FEWEST_ROWS = 16
@@ -105,6 +106,36 @@ class DataProblem(Shown):
     resolved: bool = field(repr=False)
     spectrum: Spectrum = field(repr=False)
     left_out: tuple[Spectrum, ...] = field(repr=False)
+    rows: Rows = field(repr=False)
+
+    def with_samples(self, num_samples: int | None = None, seed: int = 0) -> FiniteSampleProblem:
+        """Training on these rows, or on some, over and over: batches are drawn with replacement (THEORY.md T42).
+
+        The population is all rows: risks are `(w − ŵ)ᵀH(w − ŵ)` with H = XᵀX/N and ŵ the fit of all of them, which with
+        all rows is what `simulate_data` measures. Exact for up to 32 directions or rows, whatever their law.
+
+        Example:
+            >>> import numpy as np
+            >>> import sgdtheory as st
+            >>> random = np.random.default_rng(0)
+            >>> x = random.standard_t(5, (1000, 8)) * np.arange(1.0, 9) ** -0.75
+            >>> found = st.problem_from_data(x, x @ np.ones(8) + random.standard_normal(1000))
+            >>> setting = dict(batch_size=2, learning_rate=0.05, num_samples=2000)
+            >>> risks = [st.excess_risk(found.with_samples(size), **setting).total for size in (1000, 50)]
+            >>> print(np.round(risks, 3))
+            [0.024 0.287]
+
+        Args:
+            num_samples: how many of the rows; by default all.
+            seed: of their choice.
+
+        Returns:
+            FiniteSampleProblem, for risks of SGD with any schedule and average, and for `simulate`.
+
+        Raises:
+            ValueError: more rows than there are, or several targets.
+        """
+        return samples_of_rows(self.rows, num_samples, seed)
 
     @cached_property
     def _problems(self) -> tuple[LeastSquares, ...]:
@@ -280,6 +311,7 @@ def problem_from_data(
         resolved=noise <= LIKE_NOISE and max(uncertainty) <= MOST_UNCERTAIN,
         spectrum=whole,
         left_out=left_out,
+        rows=rows,
     )
 
 

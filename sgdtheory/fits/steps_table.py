@@ -45,6 +45,7 @@ class StepsTable:
         steps: (m,) Y > 0.
         standard_errors: (m,) of the steps, relative to them; None: not known.
         critical: B* as the theory's fit has found it; None: read off the table.
+        remark: what a reader should know of batch sizes that are not in it; "" if nothing.
 
     Raises:
         ValueError: fewer than two rows, numbers that are not positive, batch sizes that do not increase, or both
@@ -55,6 +56,7 @@ class StepsTable:
     steps: np.ndarray
     standard_errors: np.ndarray | None
     critical: FittedCriticalBatchSize | None
+    remark: str
 
     def __init__(
         self,
@@ -63,6 +65,7 @@ class StepsTable:
         *,
         standard_errors: ArrayLike | None = None,
         critical: FittedCriticalBatchSize | None = None,
+        remark: str = "",
     ) -> None:
         sizes = positive_array("batch_sizes", batch_sizes)
         values = positive_array("steps", steps)
@@ -83,6 +86,7 @@ class StepsTable:
         object.__setattr__(self, "steps", values)
         object.__setattr__(self, "standard_errors", standard_errors)
         object.__setattr__(self, "critical", critical)
+        object.__setattr__(self, "remark", remark)
 
     def predict(self, batch_size: ArrayLike) -> np.ndarray:
         """Steps at `batch_size`."""

@@ -61,6 +61,19 @@ GUESSES: dict[str, tuple[str, ...]] = {  # in the order in which they are looked
         "lr/group_0",
     ),
     "batch_size": ("global_batch_size", "train/global_batch_size", "batch_size", "train/batch_size"),
+    "batch_tokens": (
+        "batch_size_tokens",
+        "batch_size_in_tokens",
+        "global_batch_size_tokens",
+        "global_batch_size_in_tokens",
+        "train/batch_size_tokens",
+        "tokens_per_step",
+        "tokens_per_batch",
+        "tokens_per_iteration",
+        "tokens_per_iter",
+        "train/tokens_per_step",
+        "train/tokens_per_batch",
+    ),
     "tokens": (
         "train/num_input_tokens_seen",
         "num_input_tokens_seen",
@@ -78,6 +91,7 @@ GUESSES: dict[str, tuple[str, ...]] = {  # in the order in which they are looked
     "group": (),
 }
 EVALUATION = {"eval", "evaluation", "val", "valid", "validation", "test", "dev"}
+IN_TOKENS = re.compile(r"([\d.]+(?:e\d+)?) ?tok(?:en)?s?")  # a batch size
 LOSS = {"loss", "nll", "crossentropyloss"}
 NO_LOSS = {"z", "aux", "load", "scale", "min", "max", "ppl", "scaler"}  # words of names that are no loss of the data
 
@@ -104,14 +118,20 @@ class ColumnNames:
     def among(cls, options: Mapping[str, Any]) -> tuple["ColumnNames", dict[str, Any]]:
         """The names among keywords of `read_training_log` and its like, and the others: numbers, and which loss.
 
-        A learning rate or a batch size is a name where it is text, else the number itself. A loss is among the others
-        too; it names a column unless it is "train" or "eval".
+        A learning rate or a batch size is a name where it is text, else the number itself; "524288 tokens" is a number
+        too, `batch_tokens`. A loss is among the others too; it names a column unless it is "train" or "eval".
         """
         names = {field.name: options.get(field.name) for field in fields(cls)}
         others = {key: value for key, value in options.items() if key not in names}
         for name in ("learning_rate", "batch_size"):
             if not isinstance(names[name], str):
                 others[name] = names.pop(name)
+        batch = names.get("batch_size")
+        if isinstance(batch, str) and (found := IN_TOKENS.fullmatch(batch)):
+            tokens = float(found[1])
+            length = others.get("sequence_length")
+            others |= {"batch_tokens": tokens} if length is None else {"batch_size": tokens / float(length)}
+            del names["batch_size"]
         others["loss"] = names["loss"]
         if names["loss"] in KINDS:
             names["loss"] = None

@@ -53,7 +53,7 @@ def read_training_log(
             folders and CSVs, text logs, JSON lines, Parquet, CSV; each may be compressed by gzip.
         loss: "train", "eval", or what the log calls it.
         step, tokens: what the log calls them; None: guessed.
-        learning_rate, batch_size: likewise, or the number itself.
+        learning_rate, batch_size: likewise, or the number itself; a batch size in tokens as "524288 tokens".
         run: the column that tells the runs of a file apart.
         group: the column that tells apart what is to be fitted on its own.
         sequence_length: tokens of a sequence, for tokens from batch sizes and batch sizes from tokens.
@@ -89,6 +89,7 @@ def loss_curve(
     loss: str = "train",
     learning_rate: float | None = None,
     batch_size: float | None = None,
+    batch_tokens: float | None = None,
     sequence_length: float | None = None,
     warmup: float | None = None,
 ) -> LossCurve:
@@ -98,6 +99,7 @@ def loss_curve(
         log: of the run.
         loss: "train" or "eval"; any other name stands for the loss that `log` holds by it.
         learning_rate, batch_size: numbers in the place of the log's.
+        batch_tokens: tokens a step, in the place of a batch size.
         sequence_length: tokens of a sequence; None: as the log says.
         warmup: steps of linear warm-up before the first row; None: as the log says, or 0.
 
@@ -115,6 +117,13 @@ def loss_curve(
     losses = losses[known]
     _note_holes(losses, said)
     length = sequence_length if sequence_length is not None else log.settings.get("sequence_length")
+    if batch_tokens is not None:
+        if length is None:
+            raise ValueError(
+                f"{log.name}: a batch size in tokens, {batch_tokens:g}, needs the tokens of a sequence; give "
+                "sequence_length= (--sequence-length)"
+            )
+        batch_size = positive_number("batch_size", batch_tokens) / float(length)
     batches = batches_at(log, steps, batch_size, length)
     if batches is None:
         said.assumed.append(ask_for_batch_size(log))
@@ -209,6 +218,9 @@ def batches_at(log: TrainingLog, steps: np.ndarray, given: float | None, length:
     at, sizes = log.series("batch_size")
     if at.size:
         return sizes[np.clip(np.searchsorted(at, steps, side="right") - 1, 0, None)]
+    at, sizes = log.series("batch_tokens")
+    if length and at.size:
+        return sizes[np.clip(np.searchsorted(at, steps, side="right") - 1, 0, None)] / float(length)
     if "batch_size" in log.settings:
         return np.full(steps.size, float(log.settings["batch_size"]))
     parts = [log.settings.get(key) for key in ("micro_batch", "accumulation", "world_size")]
@@ -249,6 +261,10 @@ def ask_for_batch_size(log: TrainingLog) -> str:
         lacks = " and ".join(words[key] for key in words if key not in known)
         part = f"batch size not known: the log has {has}, not {lacks}"
         return f"{part}; give it, of all devices, batch_size= (--batch-size)"
+    if log.has("batch_tokens"):
+        return (
+            "batch size not known: the log has it in tokens; give sequence_length= (--sequence-length) or batch_size="
+        )
     if _tokens_seen(log)[0].size:
         return "batch size not known: the log has tokens; give sequence_length= (--sequence-length) or batch_size="
     return "batch size not known; give its column or its number, batch_size= (--batch-size)"

@@ -21,6 +21,7 @@ UNITS = {
     "learning_rate": "of a step",
     "batch_size": "sequences a step, all devices",
     "tokens": "seen so far",
+    "batch_tokens": "tokens a step, all devices",
 }
 WIDE = 3.0  # times the usual distance between rows, from which on a gap is named
 MOST = 8  # unused columns and gaps that are named

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-COLUMNS = "loss", "evaluation_loss", "learning_rate", "batch_size", "tokens"
+COLUMNS = "loss", "evaluation_loss", "learning_rate", "batch_size", "tokens", "batch_tokens"
 LOSSES = "loss", "evaluation_loss"
 KINDS = {"train": "loss", "eval": "evaluation_loss"}  # of losses, in users' words
 
@@ -34,6 +34,7 @@ class TrainingLog:
         columns: attribute → what the log calls it ("train/loss"), for the preview.
         unused: what else the log has, by its own names.
         remarks: what was not understood, or left out; a sentence each.
+        batch_tokens: (K,) tokens a step, over all devices and accumulated micro batches.
     """
 
     name: str
@@ -49,6 +50,11 @@ class TrainingLog:
     columns: Mapping[str, str] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    batch_tokens: np.ndarray = None  # pyright: ignore[reportAssignmentType]  (none: all nan)
+
+    def __post_init__(self) -> None:
+        if self.batch_tokens is None:
+            object.__setattr__(self, "batch_tokens", np.full(np.shape(self.step), np.nan))
 
     @classmethod
     def from_series(
@@ -61,7 +67,8 @@ class TrainingLog:
 
         Args:
             name, format: as above.
-            series: column (`loss`, `evaluation_loss`, `learning_rate`, `batch_size`, `tokens`) → steps, values.
+            series: column (`loss`, `evaluation_loss`, `learning_rate`, `batch_size`, `tokens`, `batch_tokens`) → steps,
+                values.
             other: `group`, `settings`, `columns`, `unused`, `remarks`.
 
         Raises:

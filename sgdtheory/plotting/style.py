@@ -39,9 +39,20 @@ MARKERS = "o", "s", "^", "D", "v", "P", "X"
 LINES = "-", "--", ":", "-."
 SMALL = 7.5  # points: legends and notes inside of the axes
 TICKS = 9  # that there is room for on an axis
+NOTEBOOK = 120  # dots per inch of a notebook's figures
 SUFFIXES = ".png", ".pdf", ".svg"
 STAR: dict[str, Any] = {"marker": "*", "ls": "", "ms": 11, "mec": BLACK, "mew": 0.6, "zorder": 3}  # B*
 BOX: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.9, "pad": 1.5}  # text that lies on lines
+
+
+class Drawing(Figure):
+    """A figure that a notebook shows by itself: it knows those of pyplot alone, once that has been imported."""
+
+    def _repr_png_(self) -> bytes:
+        """The picture of a notebook."""
+        picture = io.BytesIO()
+        self.savefig(picture, format="png", dpi=NOTEBOOK, bbox_inches="tight")
+        return picture.getvalue()
 
 
 class Panel(Axes):
@@ -67,7 +78,7 @@ def new_figure(
     >>> _ = st.plot.critical_batch_sizes([model.size for model in models], laws, axes=axes[0, 1])
     """
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(width * columns, height * rows))
+        figure = Drawing(figsize=(width * columns, height * rows))
         FigureCanvasAgg(figure)
         axes = figure.subplots(rows, columns, squeeze=False, subplot_kw={"axes_class": Panel})
     return figure, axes

@@ -1,9 +1,17 @@
+from .finite_sample import DrawnSample as DrawnSample
+from .finite_sample import Drivers as Drivers
+from .finite_sample import GivenSample as GivenSample
+from .finite_sample import RowSample as RowSample
+from .finite_sample import TrainingProblem as TrainingProblem
+from .finite_sample import drawn_sample as drawn_sample
+from .finite_sample import mean_of_samples as mean_of_samples
 from .least_squares import LeastSquares as LeastSquares
 from .modes import Modes as Modes
 from .modes import power_law_modes as power_law_modes
 from .power_law import PowerLaw as PowerLaw
 from .power_sums import power_sum as power_sum
 from .problem import AbstractProblem as AbstractProblem
+from .problem import FiniteSampleProblem as FiniteSampleProblem
 from .problem import SplitSpectrum as SplitSpectrum
 from .spectrum_file import read_spectrum as read_spectrum
 from .spectrum_file import write_spectrum as write_spectrum

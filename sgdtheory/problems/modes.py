@@ -53,11 +53,19 @@ class Modes:
         multiplicity: (K,) how many directions the mode stands for: not necessarily whole, and in a tail of few
             directions not necessarily positive.
         signal: (K,) their initial risk, summed.
+        trained: (K,) the part of the loss that drives the noise of gradients, for each unit of the risk that a mode
+            holds: of a finite sample that is the training loss (THEORY.md T42). None: they are the same.
     """
 
     eigenvalue: np.ndarray
     multiplicity: np.ndarray
     signal: np.ndarray
+    trained: np.ndarray | None = None
+
+    @property
+    def driving(self) -> np.ndarray:
+        """(K,) multiplicity as the loss sees it."""
+        return self.multiplicity if self.trained is None else self.multiplicity * self.trained
 
 
 def rule_within(tolerance: float) -> Rule:

@@ -2,13 +2,13 @@
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import single_number
+from sgdtheory._common.arguments import single_number, whole_number
 from sgdtheory.problems.modes import Modes
 
 
@@ -84,6 +84,127 @@ class AbstractProblem(ABC):
             ValueError: θ out of range; infinitely many directions, of a problem that does not say what becomes of it.
         """
         return _Preconditioned(self, checked_power(power))
+
+    def with_samples(
+        self, num_samples: int, seed: int | None = None, replacement: bool = True
+    ) -> "FiniteSampleProblem":
+        """Training on N samples of this problem, D of them drawn again and again (THEORY.md T42).
+
+        Passes are D/N. With a seed, of one sample of Gaussian rows; without one, the mean over all samples.
+
+        Example:
+            >>> import sgdtheory as st
+            >>> problem = st.PowerLaw(1.5, 2.0, dim=100)
+            >>> setting = dict(batch_size=4, learning_rate=0.1, num_samples=[500, 5000])
+            >>> fresh = st.excess_risk(problem, **setting)
+            >>> again = st.excess_risk(problem.with_samples(500, seed=0), **setting)  # 1 and 10 passes
+            >>> print(fresh.total.round(3), again.total.round(3))
+            [0.195 0.036] [0.197 0.067]
+
+        Args:
+            num_samples: N ≥ 1.
+            seed: of the sample; None for the mean over samples.
+            replacement: whether every batch is drawn anew from all rows; False: every pass is a new permutation.
+
+        Returns:
+            FiniteSampleProblem, for excess_risk, risk_path, optimal_learning_rate, critical_batch_size,
+            max_stable_learning_rate and simulate.
+
+        Raises:
+            ValueError: an argument outside its range.
+        """
+        return FiniteSampleProblem(self, num_samples, seed, replacement)
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteSampleProblem(AbstractProblem):
+    """N samples of a problem, on which SGD passes over and over (THEORY.md T42): what `problem.with_samples` makes.
+
+    Its risk is that of the problem the samples are of; its spectrum is that of each sample.
+
+    Attributes:
+        problem: what the samples are of.
+        num_samples: N.
+        seed: of the one sample; None for the mean over all samples.
+        replacement: whether batches are drawn with replacement.
+        rows: a `GivenSample` of rows that are not drawn.
+    """
+
+    problem: AbstractProblem
+    num_samples: int
+    seed: int | None = None
+    replacement: bool = True
+    rows: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.problem, FiniteSampleProblem):
+            raise ValueError(
+                f"with_samples must be asked of the problem that samples are of, got {self.problem!r}; "
+                "write problem.problem.with_samples(…)"
+            )
+        object.__setattr__(self, "num_samples", whole_number("num_samples", self.num_samples, 1))
+        if self.seed is not None:
+            object.__setattr__(self, "seed", whole_number("seed", self.seed, 0))
+        if not isinstance(self.replacement, bool):
+            raise ValueError(f"replacement must be True or False, got {self.replacement!r}")
+
+    def drawn(self, seed: int) -> "FiniteSampleProblem":
+        """One sample."""
+        return replace(self, seed=seed)
+
+    @property
+    def noise_variance(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """σ² of the problem."""
+        return self.problem.noise_variance
+
+    @property
+    def approximation_risk(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Of the problem."""
+        return self.problem.approximation_risk
+
+    @property
+    def dim(self) -> int | None:
+        """Of the problem."""
+        return self.problem.dim
+
+    @property
+    def initial_risk(self) -> float:
+        """Of the problem."""
+        return self.problem.initial_risk
+
+    def directions(self) -> tuple[np.ndarray, np.ndarray]:
+        """None of its own: the theory of one pass, which asks for them, does not hold.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(
+            f"problem must not be a finite sample here, got {self.num_samples} samples: excess_risk, risk_path, "
+            "optimal_learning_rate, critical_batch_size, max_stable_learning_rate and simulate take it; for one pass "
+            "take problem.problem"
+        )
+
+    def modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
+        """None, like its directions.
+
+        Raises:
+            ValueError: always.
+        """
+        self.directions()
+        raise AssertionError("directions have refused")
+
+    def truncated(self, dim: int) -> "FiniteSampleProblem":
+        """Samples of the problem of the first directions alone."""
+        return self._of(self.problem.truncated(dim))
+
+    def preconditioned(self, power: float = 0.5) -> "FiniteSampleProblem":
+        """Samples of the preconditioned problem."""
+        return self._of(self.problem.preconditioned(power))
+
+    def _of(self, problem: AbstractProblem) -> "FiniteSampleProblem":
+        if self.rows is not None:
+            raise ValueError(f"problem must not be made of given rows, got {self.num_samples}; change the rows instead")
+        return replace(self, problem=problem)
 
 
 @dataclass(frozen=True)

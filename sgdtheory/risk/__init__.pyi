@@ -3,11 +3,11 @@ from .engine import course_risk as course_risk
 from .engine import run_risks as run_risks
 from .equivalent import checked_for_risk as checked_for_risk
 from .equivalent_runs import EquivalentRuns as EquivalentRuns
-from .exact import one_minus_power as one_minus_power
 from .exact import risk_parts as risk_parts
 from .fields import field_of as field_of
 from .final_risk import excess_risk as excess_risk
 from .last_iterate import iterate_moments as iterate_moments
+from .late_steps import mean_and_scatter as mean_and_scatter
 from .mean_path import mean_paths as mean_paths
 from .mean_path import mean_risk as mean_risk
 from .panels import backward_differences as backward_differences
@@ -15,9 +15,11 @@ from .panels import radau_nodes as radau_nodes
 from .panels import systems as systems
 from .path import RiskPath as RiskPath
 from .path import risk_path as risk_path
+from .powers import one_minus_power as one_minus_power
 from .reference import risk_by_covariance as risk_by_covariance
 from .reference import risk_by_recursion as risk_by_recursion
 from .risk import Risk as Risk
+from .sample_risks import as_one_pass as as_one_pass
 from .spectrum import displacement as displacement
 from .stability import growth_rate as growth_rate
 from .stability import growths_beyond as growths_beyond

@@ -77,7 +77,7 @@ class Stage(NamedTuple):
 
     def growths(self, num_steps: np.ndarray) -> np.ndarray:
         """(S,) rates at which the moments grow or, below 0, decay, where n steps tell them from 0."""
-        return growths(self.alone, self.modes.multiplicity, self.spectrum.slowest, num_steps, self.stable)
+        return growths(self.alone, self.modes.driving, self.spectrum.slowest, num_steps, self.stable)
 
 
 def make_stage(
@@ -230,7 +230,7 @@ def _moments_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Point
     pieces = _pieces(right, y.size)
     # (1 − zT)⁻¹ of M(0) and of w, over n: (q, p + 1, S, K', C) each
     solved = [resolvent(n[:, None] * decay[..., piece], y, z, right[..., piece]) for piece in pieces]
-    sums: Any = sum(each.sum(-2) for each in solved)
+    sums: Any = sum(_felt(each, stage.modes, piece) for each, piece in zip(solved, pieces, strict=True))
     driven = _driven(n[:, None] * np.einsum("sq,qpsc->psc", maps.seen, sums), noise, points)
     if k == 1:  # T is a number: its power holds all digits of what has decayed to nothing
         unforced = start * np.exp(n[:, None] * np.log1p(-decay[0]))
@@ -249,6 +249,13 @@ def _moments_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Point
     square = square / (y + z * n[:, None] * forgetting * (2 - forgetting))
     ends_of_cross = scale[:, None, None] * np.moveaxis(np.concatenate(cross, axis=-1), 0, 2)
     return Moments(own, ends_of_cross, scale * np.einsum("psc,sc->ps", square, weight).real)
+
+
+def _felt(solved: np.ndarray, modes: Modes, piece: slice) -> np.ndarray:
+    """(…, S, C) sums over a piece of the modes, (…, S, K', C), as the loss that drives the noise sees them."""
+    if modes.trained is None:
+        return solved.sum(-2)
+    return np.einsum("...kc,k->...c", solved, modes.trained[piece])
 
 
 def _averaged(
@@ -330,6 +337,8 @@ def _mode_sums(stage: Stage, moments: Moments, points: Points, piece: slice) -> 
     right = np.concatenate([start, drive[:, None]], axis=1)
     own, inverse = _rational(n * np.moveaxis(maps.decay[..., piece], 0, 2), right, points)
     seen = n * np.einsum("sq,mqrsk->mrsk", maps.seen, own)
+    if stage.modes.trained is not None:
+        seen = seen * stage.modes.trained[piece]
     shown = np.einsum("q,mqrsk->mrsk", shown_weights(stage.output), own)
     found = [_summed(np.concatenate([seen, shown], axis=1), inverse, points)]
     if stage.keeping is not None:

@@ -5,21 +5,24 @@ one algorithm that are about as long travel side by side, so that what a step or
 shared.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sgdtheory.algorithms import DEFAULT, Algorithm, Course
-from sgdtheory.problems import AbstractProblem, Modes
+from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, Modes, TrainingProblem
 from sgdtheory.risk.contour import CONTOUR_RESOLVED, LARGEST_REACH
 from sgdtheory.risk.crossing import constant_ends, cross
 from sgdtheory.risk.equivalent import equivalent_risk
 from sgdtheory.risk.exact import risk_parts
+from sgdtheory.risk.late_runs import is_late, late_parts
 from sgdtheory.risk.mean_field import ROUGH_TAIL, TAIL
 from sgdtheory.risk.moments import Ends, ends, returned_risk, start
 from sgdtheory.risk.resolution import FINE, ROUGH, Resolution, resolution_within
 from sgdtheory.risk.runs import Crossed, Ground, Piece, Runs, begun, crossed, ways
+from sgdtheory.risk.sample_risks import is_one_pass, sample_risks, settings_of
 from sgdtheory.risk.spectrum import displacement
 
 # Steps: runs that are no longer are stepped through side by side,
@@ -72,13 +75,18 @@ def run_risks(
         compiled_from: so many single steps or more are taken in a compiled loop, which a first call has to compile.
     """
     nothing = np.zeros(batch.size)
-    if algorithm == DEFAULT:
+    if isinstance(problem, FiniteSampleProblem):
+        options = {"tolerance": tolerance, "estimate": estimate, "compiled_from": compiled_from}
+        courses = _courses(algorithm, batch, rate, steps, rounded)
+        return _of_sample(problem, courses, partial(run_risks, **options), rounded)
+    if algorithm == DEFAULT and not isinstance(problem, TrainingProblem):
         parts = risk_parts(problem, batch, rate, steps, tolerance=tolerance, stable=stable)
         return RunRisks(parts, nothing, nothing > 0)
-    settings = zip(batch.tolist(), rate.tolist(), steps.tolist(), strict=True)
-    courses = [Course(algorithm, *setting, rounded=rounded) for setting in settings]
+    courses = _courses(algorithm, batch, rate, steps, rounded)
     if not algorithm.linear:
         return _equivalents(problem, courses, tolerance, estimate)
+    if is_late(algorithm):
+        return RunRisks(late_parts(problem, courses, tolerance), nothing, nothing > 0)
     found = RunRisks(np.empty((2, batch.size)), nothing, nothing > 0)
     resolution = resolution_within(tolerance)
     for places, by_steps in _convoys(problem, courses, resolution, compiled_from):
@@ -88,6 +96,36 @@ def run_risks(
         found.approximated[places] = arrived.approximated
         if estimate:
             found.error[places] = _errors(problem, arrived, group, parts, compiled_from)
+    return found
+
+
+def _courses(
+    algorithm: Algorithm, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, rounded: bool
+) -> list[Course]:
+    settings = zip(batch.tolist(), rate.tolist(), steps.tolist(), strict=True)
+    return [Course(algorithm, *setting, rounded=rounded) for setting in settings]
+
+
+def _of_sample(
+    problem: FiniteSampleProblem,
+    courses: Sequence[Course],
+    solve: Callable[..., RunRisks],
+    rounded: bool,
+) -> RunRisks:
+    """Of passes over a finite sample; as long as no row is seen twice, in the mean, of the plain problem."""
+    found = RunRisks(np.empty((2, len(courses))), np.zeros(len(courses)), np.zeros(len(courses), dtype=bool))
+    once = np.array([is_one_pass(problem, each) for each in courses], dtype=bool)
+    for places in (np.flatnonzero(once), np.flatnonzero(~once)):
+        if not places.size:
+            continue
+        some = [courses[place] for place in places.tolist()]
+        if once[places[0]]:
+            one = solve(problem.problem, some[0].algorithm, *settings_of(some), rounded=rounded)
+        else:
+            one = RunRisks(*sample_risks(problem, some, solve), np.ones(places.size, dtype=bool))
+        found.parts[:, places] = one.parts
+        found.error[places] = one.error
+        found.approximated[places] = one.approximated
     return found
 
 

@@ -27,6 +27,7 @@ import numpy as np
 
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE, PIECE, Contour, contour_modes, contour_within
+from sgdtheory.risk.powers import one_minus_power
 from sgdtheory.risk.stability import growth_rate
 
 LARGEST_PLAIN = 1e40  # of nγλ: above, products of six such numbers leave the range of a float and are scaled
@@ -252,12 +253,3 @@ def _mean_risk(modes: Modes, x: np.ndarray, steps: np.ndarray) -> np.ndarray:
     shrink = np.where(scaled > 0, one_minus_power(x, steps[:, None]) / np.where(scaled > 0, scaled, 1.0), 1.0)
     root, sign = np.sqrt(np.abs(modes.signal)), np.sign(modes.signal)  # squared last: less overflow
     return np.where(sign != 0, sign * (root * shrink) ** 2, 0.0).sum(1)
-
-
-def one_minus_power(x: np.ndarray, m: Any) -> np.ndarray:
-    """1 − (1 − x)^m for x ≥ 0 and whole m ≥ 0, to full relative accuracy; elementwise."""
-    small = x < 0.5
-    log_q = np.where(small, np.log1p(-np.where(small, x, 0.0)), np.log(np.abs(x - 1)))
-    log_power = np.where(m > 0, m * log_q, 0.0)
-    odd_negative = (x > 1) & (m % 2 == 1)
-    return np.where(odd_negative, 1 + np.exp(log_power), -np.expm1(log_power))

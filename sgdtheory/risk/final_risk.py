@@ -35,6 +35,10 @@ def excess_risk(
     T38), which are within a few percent of the expected risk; γ is in units of the weights then. SignSGD(basis=…) too,
     of up to 512 directions in seconds to minutes; of a random basis that is the risk of one rotation.
 
+    Of passes over N samples, `problem.with_samples(N)` (T42): the bias is the risk of the mean weights over the order
+    of the batches, with what they have fitted of the labels' noise, the variance that of the weights' scatter around
+    it. Exact for SGD on up to 32 directions or rows of a sample with a seed; else to what `Risk.relative_error` states.
+
     Example:
         >>> import sgdtheory as st
         >>> problem = st.PowerLaw(capacity=2.0, source=3.0, noise_variance=2.0)
@@ -43,7 +47,7 @@ def excess_risk(
         6.121e-03 1.802e-05
 
     Args:
-        problem: PowerLaw, LeastSquares or your own AbstractProblem.
+        problem: PowerLaw, LeastSquares, your own AbstractProblem, or samples of one.
         batch_size: B, whole numbers ≥ 1; scalar or array. The peak, where the algorithm has a batch schedule.
         learning_rate: γ > 0, in units of 1/λ; scalar or array. The peak, where the algorithm has a schedule.
         num_samples: D ≥ B, or enough for a step of the batch schedule; scalar or array. The three broadcast like NumPy

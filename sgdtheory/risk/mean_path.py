@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.algorithms import Algorithm
+from sgdtheory.algorithms import Algorithm, DelayedSGD
 
 APART = 1e-9  # eigenvalues of a step are taken to be no closer than this
 COEFFICIENTS_AT_ONCE = 50_000  # learning rates times steps whose coefficients are held
@@ -31,8 +31,9 @@ def mean_paths(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, n
         num_steps: n.
     """
     closed = algorithm.constant and len(algorithm.method.start) <= 2
+    late = isinstance(algorithm.method, DelayedSGD)
     repeats = algorithm.steady and algorithm.method.period > 1
-    way = _in_closed_form if closed else _by_rounds if repeats else _by_steps
+    way = _in_closed_form if closed else _late if late else _by_rounds if repeats else _by_steps
     with np.errstate(all="ignore"):  # beyond the edge
         return way(algorithm, eigenvalue, rate, num_steps)
 
@@ -145,6 +146,28 @@ def _by_steps(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, nu
             state = [old - _combined([*row, g], moved, t) for old, row, g in zip(state, decay, b, strict=True)]
     shares = average.returned(num_steps, num_steps)
     return (shares.iterate * _combined(method.output, state) + shares.total * held).T
+
+
+def _late(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:
+    """`_by_steps` of late gradients, with the last τ + 1 iterates in a ring."""
+    average = algorithm.average
+    law = [(j, share) for j, share in enumerate(algorithm.method.law) if share > 0]
+    k = algorithm.method.vectors
+    past = np.ones((k, eigenvalue.size, rate.size))
+    x = np.multiply.outer(eigenvalue, rate)
+    factors = algorithm.schedule.factors(np.arange(num_steps), num_steps) * np.ones(int(num_steps))
+    first = average.first(num_steps)
+    kept = 1 - average.forgetting(num_steps)
+    weight = average.weight(num_steps)
+    held: Any = 1.0 if average.starts_at_iterate() else 0.0
+    for t, factor in enumerate(factors.tolist()):
+        newest = past[t % k]
+        if t >= first:
+            held = kept * held + weight * newest
+        late = sum(share * past[(t - j) % k] for j, share in law)
+        past[(t + 1) % k] = newest - factor * x * late
+    shares = average.returned(num_steps, num_steps)
+    return (shares.iterate * past[int(num_steps) % k] + shares.total * held).T
 
 
 def _coefficients(algorithm: Algorithm, rate: np.ndarray, steps: np.ndarray, num_steps: float) -> tuple[Any, Any, Any]:

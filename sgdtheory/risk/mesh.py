@@ -165,7 +165,7 @@ def _growths(piece: Piece, probes: np.ndarray, rates: np.ndarray) -> list[Callab
 def _grows(piece: Piece, steps: np.ndarray) -> np.ndarray:
     """(S,) or (S, P) flat, whether the moments of each run would grow, if all steps were like this one of it."""
     maps = piece.runs.maps(steps, piece.ground.modes)
-    return (radii(maps.propagator_decay) > 1) | (loads(maps, piece.ground.modes.multiplicity) >= 1)
+    return (radii(maps.propagator_decay) > 1) | (loads(maps, piece.ground.modes.driving) >= 1)
 
 
 def _growth_between(piece: Piece, probes: np.ndarray) -> Callable[[float], float] | None:

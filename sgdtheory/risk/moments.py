@@ -175,14 +175,14 @@ def step_maps(
 
 
 def step(
-    moments: Moments, maps: StepMaps, multiplicity: Any, output: tuple[float, ...], averaged: bool, xp: Any = np
+    moments: Moments, maps: StepMaps, modes: Modes, output: tuple[float, ...], averaged: bool, xp: Any = np
 ) -> Moments:
     """One step of S settings at once; NumPy and compiled loops share it.
 
     Args:
         moments: own[i][j] and cross[i], (2, S, K) each, in nested tuples, j ≥ i counts; square (2, S).
         maps: of the step.
-        multiplicity: (K,).
+        modes: their multiplicity, (K,), and what of their moments the gradients' noise sees.
         output: o.
         averaged: whether an average is kept.
         xp: numpy or jax.numpy.
@@ -195,8 +195,8 @@ def step(
     nothing = xp.zeros_like(M[0][0])
     seen = _total(_times(maps.seen[i][j - i], M[i][j]) for i, j in above)
     seen = nothing if seen is None else seen
-    risk = seen.sum(-1) + xp.asarray([[0.0], [1.0]])
-    drive = seen + multiplicity * risk[..., None]
+    risk = (seen if modes.trained is None else modes.trained * seen).sum(-1) + xp.asarray([[0.0], [1.0]])
+    drive = seen + modes.multiplicity * risk[..., None]
     AM = [[_total(_times(A[i][r], M[r][j]) for r in range(k)) for j in range(k)] for i in range(k)]
 
     def after(i: int, j: int) -> Any:

@@ -74,6 +74,7 @@ class Passage(NamedTuple):
         noise: (L, p, (p + 1) q) P + σ² from ΣM at the nodes without noise,
         noise_alone: (L, p) and from σ² = 1.
         own, cross, square: M, x and Σ S², the latter where something is averaged.
+        felt, trained: M as the loss that drives the noise sees it, and (L, K) by what; None where it sees M itself.
     """
 
     nodes: np.ndarray
@@ -85,6 +86,8 @@ class Passage(NamedTuple):
     own: Map
     cross: Map | None
     square: Square | None
+    felt: Map | None = None
+    trained: np.ndarray | None = None
 
     def some(self, panels: slice) -> "Passage":
         """Some of the panels."""
@@ -119,7 +122,11 @@ def _passage(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Averagin
     own = _map(answers.own[units], answers.own[units, -1], force, thin)
     # P at the equations from ΣM at the nodes
     seen = (_seen(steps, nodes.shape[0])[:, :, None] * before[..., None]).reshape(nodes.shape[0], order, -1)
-    coupling = np.linalg.inv(np.eye(order) - seen[:, :, q:] @ own.driven)
+    felt = trained = None
+    if modes.trained is not None:
+        trained = np.broadcast_to(modes.trained, force.shape)
+        felt = _map(answers.own[units], answers.own[units, -1], force * trained, thin)
+    coupling = np.linalg.inv(np.eye(order) - seen[:, :, q:] @ (felt or own).driven)
     cross = square = None
     if run.keeping is not None:
         answer = answers.cross.copy()
@@ -130,7 +137,7 @@ def _passage(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Averagin
         one = systems(np.repeat(forgetting * (2 - forgetting), order, axis=1), difference)
         gained = np.moveaxis(one.inverse[..., 0], 2, 0)
         square = Square(gained, -np.einsum("ljn,nl->lj", gained, one.first[:, 0, 0, :, 0]))
-    return Passage(nodes, before, thin, ease, coupling @ seen, coupling.sum(2), own, cross, square)
+    return Passage(nodes, before, thin, ease, coupling @ seen, coupling.sum(2), own, cross, square, felt, trained)
 
 
 def _map(sums: np.ndarray, ends: np.ndarray, force: np.ndarray, thin: np.ndarray | None) -> Map:
@@ -161,7 +168,11 @@ def across(moments: Moments, panel: Passage, run: Averaging) -> tuple[Moments, A
     k = run.output.size
     start = pack(moments.own)
     sums = _free(panel.own, start, start.sum(-1), panel.thin)
-    noise = (panel.noise @ sums.reshape(*sums.shape[:2], -1, 1))[..., 0]
+    loss = sums
+    if panel.felt is not None and panel.trained is not None:
+        seen = start * panel.trained[:, None]
+        loss = _free(panel.felt, seen, seen.sum(-1), panel.thin)
+    noise = (panel.noise @ loss.reshape(*loss.shape[:2], -1, 1))[..., 0]
     noise[1] += panel.noise_alone
     ended = _driven(panel.own, start, sums, noise, panel.thin)
     iterate = sums @ shown_weights(run.output)

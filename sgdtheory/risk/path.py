@@ -16,13 +16,15 @@ from sgdtheory.algorithms import (
     number_of_steps,
     steps_of_shape,
 )
-from sgdtheory.problems import AbstractProblem
+from sgdtheory.problems import AbstractProblem, FiniteSampleProblem
 from sgdtheory.risk.engine import journey, setting_out, travel
 from sgdtheory.risk.equivalent import checked_for_risk, equivalent_risk
+from sgdtheory.risk.late_runs import is_late, late_path
 from sgdtheory.risk.moments import Ends, returned_risk
 from sgdtheory.risk.resolution import FINE, ROUGH, Resolution
 from sgdtheory.risk.risk import Risk
 from sgdtheory.risk.runs import begun, point
+from sgdtheory.risk.sample_risks import is_one_pass, sample_path
 
 
 @dataclass(frozen=True)
@@ -140,10 +142,16 @@ def risk_path(
 
 def _along(problem: AbstractProblem, course: Course, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bias and variance of iterate and average at the stops, (2, 2, K), and their relative errors (2, K)."""
+    if isinstance(problem, FiniteSampleProblem):
+        if not is_one_pass(problem, course):
+            return sample_path(problem, course, stops, _along)
+        problem = problem.problem
     error = np.zeros((2, stops.size))
     if not course.algorithm.linear:
         seen = equivalent_risk(problem, [course], stops)
         return np.stack([seen.means, seen.variances], axis=1)[..., 0], seen.error[..., 0]
+    if is_late(course.algorithm):
+        return late_path(problem, course, stops), error
     found, approximated = _parts_along(problem, course, stops, FINE)
     if approximated:
         rougher, _ = _parts_along(problem, course, stops, ROUGH)

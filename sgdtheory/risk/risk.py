@@ -12,12 +12,13 @@ class Risk(Shown):
     """Expected excess risk `Δ = E R(w̄) − σ²` and its two parts, in units of y².
 
     Attributes:
-        bias: the part that is linear in the signal (σ = 0); of a nonlinear method that of the mean weights.
-        variance: the part that is linear in σ² (w_0 = w*); of a nonlinear method that of the weights' variance.
+        bias: the part that is linear in the signal (σ = 0); of a nonlinear method, and of passes over a finite sample,
+            that of the mean weights.
+        variance: the part that is linear in σ² (w_0 = w*); of these that of the weights' variance.
         relative_error: bound of the relative error of their sum where a smooth schedule was followed on panels, or the
             risk has grown a million times; inf where it has grown so far beyond the stability edge that it is lost, and
             given as inf; 0 where nothing but rounding, some 1e-10, separates it from the exact value. Of a nonlinear
-            method what its deterministic equivalent was measured to be right to (THEORY.md T37).
+            method, and of passes over a finite sample, what theory was measured to be right to (THEORY.md T37, T42).
     """
 
     bias: np.ndarray | float

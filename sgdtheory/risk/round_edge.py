@@ -67,7 +67,7 @@ def edges_of_rounds(problem: AbstractProblem, method: LinearMethod, batch: np.nd
         def above(log_rate: float, size: float = size) -> float:
             return float(np.log(loads(size, np.array([np.exp(log_rate)]))[0]))
 
-        root: Any = brentq(above, np.log(low), np.log(high), xtol=EDGE_TOLERANCE, rtol=EDGE_TOLERANCE)
+        root: Any = brentq(above, np.log(low), np.log(high), xtol=EDGE_TOLERANCE)
         found[place] = np.exp(root)
         low = found[place] * (1 - BEFORE)
     return found

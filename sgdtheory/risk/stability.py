@@ -7,8 +7,10 @@ from numpy.typing import ArrayLike
 from scipy.optimize import elementwise
 
 from sgdtheory._common.arguments import checked_problem, whole_array
-from sgdtheory.algorithms import DEFAULT, SGD, Algorithm, LinearMethod, checked_algorithm
-from sgdtheory.problems import AbstractProblem, Modes
+from sgdtheory.algorithms import DEFAULT, SGD, Algorithm, DelayedSGD, LinearMethod, checked_algorithm
+from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, Modes
+from sgdtheory.risk.late_spectrum import gains as late_gains
+from sgdtheory.risk.late_spectrum import growth as late_growth
 from sgdtheory.risk.moments import Generators, generators
 from sgdtheory.risk.round_edge import (
     EDGE_RESOLVED,
@@ -21,6 +23,7 @@ from sgdtheory.risk.round_edge import (
     edges_of_rounds,
     growths_of_rounds,
 )
+from sgdtheory.risk.sample_risks import sample_edge
 from sgdtheory.risk.spectrum import growths, own_responses, radii, step_spectrum
 
 NEWTON_TOLERANCE = 1e-15  # relative: a step of the edge's root this small, or downwards, is rounding
@@ -65,6 +68,8 @@ def max_stable_learning_rate(problem: AbstractProblem, *, batch_size: ArrayLike,
             "algorithm must have constant learning rate, batch size and coefficients to have a stability edge, got "
             f"{algorithm}; whether a schedule diverges its excess_risk says"
         )
+    if isinstance(problem, FiniteSampleProblem):
+        return sample_edge(problem, algorithm, batch, method_edge)[()]
     return method_edge(problem, algorithm.method, batch)[()]
 
 
@@ -158,15 +163,14 @@ def _least_inverses(problem: AbstractProblem, method: LinearMethod, rates: np.nd
     The root of `Σ_i G_i/(B − G_i) = 1`, `G_i = B g_i`, as g_i ∝ 1/B. Beyond the edge of a direction alone its G is
     below 0, and 1/2G goes on as 1/B does on its way to it.
     """
-    maps, modes = _maps(problem, method, np.ones(rates.size), rates)
-    gain = own_responses(maps)
+    gain, settles, modes = _gains(problem, method, rates)
     largest = gain.max(1)
-    stable = (radii(maps.propagator_decay) <= 1 + 1e-14) & (gain >= -ROUNDED_BELOW_0 * largest[:, None]).all(1)
+    stable = settles & (gain >= -ROUNDED_BELOW_0 * largest[:, None]).all(1)
     found = np.minimum(1 / (2 * np.where(gain < 0, gain, -np.inf)), 0.0).min(1)
     gain = np.maximum(gain[stable], 0.0)
-    batch = (gain * (1 + modes.multiplicity)).max(1)  # with which one direction would be at its edge alone
+    batch = (gain * (1 + modes.driving)).max(1)  # with which one direction would be at its edge alone
     for _ in range(MOST_NEWTON_STEPS):  # 1/Σ is concave in B: from below Newton's steps rise, never too far
-        share = modes.multiplicity * gain / (batch[:, None] - gain)
+        share = modes.driving * gain / (batch[:, None] - gain)
         total = share.sum(1)
         step = total * (total - 1) / (share / (batch[:, None] - gain)).sum(1)
         batch += step
@@ -174,6 +178,15 @@ def _least_inverses(problem: AbstractProblem, method: LinearMethod, rates: np.nd
             break
     found[stable] = 1 / batch
     return found
+
+
+def _gains(problem: AbstractProblem, method: LinearMethod, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray, Modes]:
+    """(T, K) G_i, (T,) whether the mean comes to rest, and modes that resolve what decides about stability."""
+    if isinstance(method, DelayedSGD):
+        modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
+        return *late_gains(rates[:, None] * modes.eigenvalue, method), modes
+    maps, modes = _maps(problem, method, np.ones(rates.size), rates)
+    return own_responses(maps), radii(maps.propagator_decay) <= 1 + 1e-14, modes
 
 
 def _maps(
@@ -187,13 +200,17 @@ def _maps(
 
 def growths_beyond(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rate: np.ndarray) -> np.ndarray:
     """(N,) rates per step at which second moments grow with B and a constant γ, 0 where they do not."""
+    if isinstance(method, DelayedSGD):
+        modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
+        each = [late_growth(modes, method, *one) for one in zip(rate.tolist(), batch.tolist(), strict=True)]
+        return np.maximum(each, 0.0)
     batch = method.workers * batch
     if method.step_dependence == "period":
         return growths_of_rounds(problem, method, batch, rate)
     maps, modes = _maps(problem, method, batch, rate)
     with np.errstate(all="ignore"):
         slowest = step_spectrum(maps.propagator_decay).slowest
-        return np.maximum(growths(maps, modes.multiplicity, slowest, np.full(rate.size, np.inf)), 0.0)
+        return np.maximum(growths(maps, modes.driving, slowest, np.full(rate.size, np.inf)), 0.0)
 
 
 def stability_edge(problem: AbstractProblem, batch: np.ndarray) -> np.ndarray:
@@ -203,7 +220,7 @@ def stability_edge(problem: AbstractProblem, batch: np.ndarray) -> np.ndarray:
     modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
     ratio = modes.eigenvalue / problem.largest_eigenvalue
 
-    weight = modes.multiplicity * ratio
+    weight = modes.driving * ratio
     gap = 1 - ratio
     target = (batch + 1).ravel()
     t = target / weight.sum() * (1 - 1e-12)
@@ -234,13 +251,13 @@ def growth_rate(modes: Modes, x: np.ndarray, batch: np.ndarray) -> np.ndarray:
         (P,) rates per step, not negative.
     """
     margin = 2 - x * ((batch + 1) / batch)  # (1 − α)/x
-    load = (modes.multiplicity * x / np.where(margin > 0, margin, 1.0)).sum(1) / batch[:, 0]
+    load = (modes.driving * x / np.where(margin > 0, margin, 1.0)).sum(1) / batch[:, 0]
     unstable = ~((margin > 0).all(1) & (load < 1))
     rate = np.zeros(x.shape[0])
     if unstable.any():
         x = x[unstable]
         batch = batch[unstable]
-        source = modes.multiplicity * x**2 / batch
+        source = modes.driving * x**2 / batch
         lag = -x * (2 - x * ((batch + 1) / batch))  # α − 1
         top = np.maximum(lag.max(1), 0.0)
         rate[unstable] = np.log1p(top + _largest_root(source, top[:, None] - lag))

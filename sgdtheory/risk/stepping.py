@@ -90,7 +90,7 @@ def _plain(
             some = min(portion, count - begin)
             maps = step_maps(Steps(*(each[begin : begin + some, :running] for each in steps)), modes.eigenvalue)
             for number in range(some):
-                state = step(state, maps.at(number), modes.multiplicity, output, averaged)
+                state = step(state, maps.at(number), modes, output, averaged)
         done = count
         left = int((counts > count).sum())
         ended.append(_settings(state, slice(left, running)))
@@ -138,7 +138,7 @@ def _compiled(
     rows = Steps(*map(long, steps, NO_STEP))
     square = np.pad(state.square, [(0, 0), (0, lanes - settings)])
     begin = Moments(jax.tree.map(wide, state.own), jax.tree.map(wide, state.cross), square)
-    wide_modes = tuple(np.pad(each, (0, width - size)) for each in vars(modes).values())
+    wide_modes = tuple(each if each is None else np.pad(each, (0, width - size)) for each in vars(modes).values())
     with jax.enable_x64(True):
         ended = jax.tree.map(np.asarray, _loop(output, averaged)(begin, rows, wide_modes, number))
     own, cross = jax.tree.map(lambda values: values[:, :settings, :size], (ended.own, ended.cross))
@@ -156,7 +156,7 @@ def _loop(output: tuple[float, ...], averaged: bool) -> Any:
 
         def one(place: Any, state: Any) -> Any:
             maps = step_maps(Steps(*(each[place] for each in rows)), weighted.eigenvalue, lambda values: False)
-            return step(state, maps, weighted.multiplicity, output, averaged, jnp)
+            return step(state, maps, weighted, output, averaged, jnp)
 
         return jax.lax.fori_loop(0, number, one, begin)
 

@@ -25,10 +25,15 @@ def begin(regression: Any, num_rates: int, num_replicas: int) -> State:
     return State(error, zeros, zeros, zeros)
 
 
+def iterates(state: State, num_steps: int) -> tuple[Array, Array]:
+    """(R, r, G, k) average of the iterates before the last, and the last."""
+    return (state.total + state.total_low) / num_steps, state.error + state.error_low
+
+
 def data_risks(state: State, num_steps: int) -> tuple[Array, Array]:
-    """(R, G) risk of the average of the iterates before the last, and of the last, summed over targets."""
-    average = (state.total + state.total_low) / num_steps
-    return (average**2).sum((1, 3)), ((state.error + state.error_low) ** 2).sum((1, 3))
+    """(R, G) risks of both, summed over targets."""
+    average, last = iterates(state, num_steps)
+    return (average**2).sum((1, 3)), (last**2).sum((1, 3))
 
 
 @partial(jax.jit, static_argnames="width")

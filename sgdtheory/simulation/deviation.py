@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.algorithms import DEFAULT, Algorithm, Course, column_products, number_of_steps
+from sgdtheory.algorithms import DEFAULT, Algorithm, Course, DelayedSGD, column_products, number_of_steps
 from sgdtheory.problems import AbstractProblem, Modes
-from sgdtheory.risk import displacement
+from sgdtheory.risk import displacement, mean_and_scatter
 
 STEPS_AT_ONCE = 4096
 TIME_POINTS = 200  # at which the sums over steps are evaluated, from either end
@@ -94,6 +94,8 @@ def _returned(course: Course, modes: Modes, signal: np.ndarray, noise: float) ->
     import jax
 
     method = course.algorithm.method
+    if isinstance(method, DelayedSGD):
+        return _late_returned(course, modes, signal, noise)
     average = course.algorithm.average
     n = course.num_steps
     start, output = (np.asarray(each, dtype=float) for each in (method.start, method.output))
@@ -120,6 +122,19 @@ def _returned(course: Course, modes: Modes, signal: np.ndarray, noise: float) ->
     shares = average.returned(n, n)
     shown = np.append(shares.iterate * output, shares.total)
     return shown @ mean, np.einsum("i,j,ijm->m", shown, shown, covariance)
+
+
+def _late_returned(course: Course, modes: Modes, signal: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray]:
+    """`_returned` of late gradients: of the mean its size, as its sign does not matter."""
+    known = Modes(modes.eigenvalue, modes.multiplicity, signal)
+    moments = mean_and_scatter(course, known, noise)
+    shares = course.algorithm.average.returned(course.num_steps, course.num_steps)
+    square, scatter = (
+        shares.iterate**2 * own + 2 * shares.iterate * shares.total * cross + shares.total**2 * total
+        for own, cross, total in zip(*(each[:, 0] for each in moments), strict=True)
+    )
+    mean = np.sqrt(np.divide(square, signal, out=np.zeros_like(square), where=signal > 0))
+    return mean, np.divide(scatter, modes.multiplicity, out=np.zeros_like(scatter), where=modes.multiplicity > 0)
 
 
 @lru_cache

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, positive_number, real_array, settings_arrays, whole_number
-from sgdtheory.algorithms import Algorithm, Constant, Coordinates, Course, checked_algorithm
-from sgdtheory.problems import AbstractProblem
+from sgdtheory.algorithms import Algorithm, Constant, Coordinates, Course, LocalSGD, checked_algorithm
+from sgdtheory.problems import AbstractProblem, FiniteSampleProblem
+from sgdtheory.risk import as_one_pass
 from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
 from sgdtheory.simulation.runs import LEAST_ROOM, make_plan
 from sgdtheory.simulation.truncation import Quantity, truncate
@@ -21,6 +22,8 @@ SAMPLERS = "sufficient", "explicit"
 QUANTITIES = "total", "bias", "variance"
 DTYPES = "float32", "float64"
 LARGEST_SQUARE = 4096  # directions where a step costs their square
+SAMPLE_OPTIONS = {"outputs": 1, "sampler": "sufficient", "law": "gaussian", "quantity": "total"}
+SAMPLE_OPTIONS |= {"dim": None, "trajectory": 0, "devices": None}  # what is left as it is for a finite sample
 BYTES_A_DIRECTION = 64.0  # of a replica of one vector
 LARGEST_BATCH = {"sufficient": 1e30, "explicit": 2.0**30}
 
@@ -67,6 +70,9 @@ def simulate(
 
     Replicas are divided among all devices that JAX sees, and among processes after `jax.distributed.initialize`
     (every process makes the same call and gets the same result).
+
+    Passes over N samples (`problem.with_samples(N)`, THEORY.md T42) take linear methods and Gaussian rows; without a
+    seed every replica has a sample of its own.
 
     Example:
         >>> import jax
@@ -123,6 +129,12 @@ def simulate(
     outputs = whole_number("outputs", outputs, 1)
     memory_limit = positive_number("memory_limit", memory_limit)
     dim = None if dim is None else whole_number("dim", dim, 1)
+    problem = as_one_pass(problem, settings["num_samples"])
+    if isinstance(problem, FiniteSampleProblem):
+        options = {"outputs": outputs, "sampler": sampler, "law": law, "quantity": quantity, "dim": dim}
+        options |= {"trajectory": trajectory, "devices": devices}
+        _check_sample(algorithm, options)
+        return _of_sample(key, problem, settings, algorithm, num_replicas, dtype, progress)
 
     import jax  # half a second that the exact theory does not need
 
@@ -151,6 +163,38 @@ def simulate(
     steps = plan.steps.reshape(*plan.shape, -1)
     path = Trajectory(steps[..., :-1], average[..., :-1, :], last[..., :-1, :]) if trajectory else None
     return Simulation(average[..., -1, :], last[..., -1, :], steps[..., -1], dtype, truncation, path, interrupted)
+
+
+def _check_sample(algorithm: Algorithm, options: dict[str, Any]) -> None:
+    """What passes over a finite sample are simulated with."""
+    if not algorithm.linear or isinstance(algorithm.method, LocalSGD):
+        raise ValueError(
+            f"algorithm must be linear in the gradient, of one worker, for a finite sample, got {algorithm.method!r}; "
+            "take SGD or a method with momentum"
+        )
+    for name, value in options.items():
+        usual = SAMPLE_OPTIONS[name]
+        if value is not usual and value != usual:
+            raise ValueError(f"{name} must be left at {usual!r} for a finite sample of Gaussian rows, got {value!r}")
+
+
+def _of_sample(
+    key: Any,
+    problem: FiniteSampleProblem,
+    settings: dict[str, np.ndarray],
+    algorithm: Algorithm,
+    num_replicas: int,
+    dtype: str,
+    progress: bool | Callable[[float], None],
+) -> Simulation:
+    import jax
+
+    from sgdtheory.simulation.sample_runs import simulate_sample
+
+    with jax.enable_x64(dtype == "float64"), jax.disable_jit(False), _progress_bar(progress) as report:
+        words = key_words(key)
+        average, last, steps = simulate_sample(words, problem, settings, algorithm, num_replicas, dtype, report)
+    return Simulation(average, last, steps, dtype)
 
 
 def _check_choices(**choices: tuple[Any, tuple[str, ...]]) -> None:

@@ -46,7 +46,8 @@ class FrozenTail(AbstractProblem):
     def modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
         """Modes of the head, and the frozen one."""
         head = self.problem.truncated(self.count).modes(smallest, tolerance)
-        return Modes(*(np.append(a, b) for a, b in zip(vars(head).values(), (0.0, 1.0, self.tail_risk), strict=True)))
+        parts = zip((head.eigenvalue, head.multiplicity, head.signal), (0.0, 1.0, self.tail_risk), strict=True)
+        return Modes(*(np.append(a, b) for a, b in parts))
 
 
 def truncate(

@@ -251,6 +251,11 @@ def test_bad_input(change, words):
         st.change_batch_size(**({"current": SETUP, "new_batch_size": 128, "optimizer": "adam"} | change))
 
 
+def test_b_star_over_a_reference_that_it_cannot_have():
+    with pytest.raises(ValueError, match="critical_batch_size must exceed 1.2 × reference"):
+        st.change_batch_size(SETUP | {"critical_batch_size": 300, "reference": 256}, 128)
+
+
 def test_a_fit_and_a_b_star_contradict():
     law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
     with pytest.raises(ValueError, match="give one of the two"):

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.cli import main
+from sgdtheory.cli.advise import optimizer_named
 from tests.cli.text import strict_json
 
 FLAGS = ["advise", "--batch-size", 64, "--new-batch-size", 256, "--learning-rate", 3e-4, "--beta2", 0.95]
@@ -51,6 +53,47 @@ def test_logs_at_several_batch_sizes_are_a_grid(run, tmp_path):
         (tmp_path / f"run{number}.csv").write_text("\n".join(["step,loss,learning_rate,batch_size", *rows]))
     found = strict_json(run(*FLAGS, tmp_path, "--json"))
     assert found["rows"][0]["new"] == pytest.approx(3e-4 * 4**0.3, rel=0.05)
+
+
+def test_the_optimizer_is_the_one_that_the_log_names_unless_a_flag_says_another(run, tmp_path, capsys):
+    path = tmp_path / "log"
+    lines = ["Config param opt_type: muon", "Config param learning_rate: 0.01", "Config param adam_b1: 0.9"]
+    lines += [f"completed step: {k}, seconds: 0.9, loss: {3 - k / 100:.3f}, total_weights: 1" for k in range(9)]
+    path.write_text("\n".join(lines))
+    flags = ["advise", path, "--new-batch-size", 256, "--batch-size", 64]
+    assert strict_json(run(*flags, "--json"))["optimizer"] == "muon"
+    assert strict_json(run(*flags, "--optimizer", "sgd", "--json"))["rows"][0]["new"] == pytest.approx(0.04)
+    main([str(flag) for flag in (*flags, "--optimizer", "sgd")])
+    assert "the log says optimizer muon, --optimizer sgd counts" in capsys.readouterr().err
+    path.write_text(path.read_text().replace("muon", "shampoo"))
+    main([str(flag) for flag in flags])
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0].strip() == "adam: batch size 64 → 256"
+    assert "the log's optimizer shampoo is taken as adam" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("adamw_torch_fused", "adamw"), ("adam_pax", "adam"), ("dist_muon", "muon"), ("SGD", "sgd"), ("adafactor", None)],
+)
+def test_names_of_optimizers(name, known):
+    assert optimizer_named(name) == known
+
+
+def test_b_star_is_the_one_that_fit_prints(run, tmp_path):
+    """As number and reference; given back as such, it leads to the same data."""
+    batches, steps = [32, 128, 512, 2048], [94_900, 25_500, 8_050, 3_870]
+    path = tmp_path / "steps.csv"
+    path.write_text("batch_size,steps\n" + "".join(f"{b},{s}\n" for b, s in zip(batches, steps, strict=True)))
+    (printed,) = strict_json(run("fit", path, "--json"))["groups"]
+    size = printed["critical_batch_size"]
+    setup = {"batch_size": 32, "learning_rate": 3e-4}
+    of_fit = st.change_batch_size(setup, 64, optimizer="adam", fit=st.fit_steps_law(batches, steps))["extra_data"]
+    assert f"B* = {size:.4g} (" in of_fit.reason
+    assert "20% more data than batch size 32" in of_fit.reason
+    flags = ["advise", "--batch-size", 32, "--new-batch-size", 64, "--learning-rate", 3e-4]
+    found = strict_json(run(*flags, "--critical-batch-size", size, "--reference", 32, "--json"))
+    assert found["rows"][-1]["new"] == pytest.approx(of_fit.new)
 
 
 def test_what_no_one_says_is_asked_for(fails, tmp_path):

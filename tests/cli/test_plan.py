@@ -66,6 +66,32 @@ def test_a_schedule_of_the_targets_on_the_way(run, steps_file, laws, target, num
         assert f"--rampup-batch-size {first} {increment} {samples} --global-batch-size" in out
 
 
+@pytest.mark.parametrize(
+    ("trainer", "write"),
+    [
+        ("hf", lambda run: st.advice.hugging_face(run, 8)),
+        ("megatron", lambda run: st.advice.megatron(run, 512)),
+        ("megatron-rampup", st.advice.megatron_rampup),
+        ("megatron-bridge", st.advice.megatron_bridge),
+        ("torchtitan", lambda run: st.advice.torchtitan(run, 512)),
+        ("olmo", lambda run: st.advice.olmo_core(run, 512)),
+        ("maxtext", st.advice.maxtext),
+    ],
+)
+def test_a_schedule_in_a_trainer_s_settings(run, steps_file, laws, trainer, write):
+    flags = ["--group", "target", "--target", "2.9", *MACHINE, "--trainer", trainer, "--learning-rate", 3e-4]
+    flags += ["--rate-exponent", 1, "--warmup-samples", 200_000, "--decay-samples", 10**6, "--sequence-length", 512]
+    found = strict_json(run("plan", steps_file, *flags, "--json"))
+    ramp = st.batch_ramp(laws, num_samples=found["choice"]["samples"], multiple=8)
+    options = {"exponent": 1, "warmup_samples": 200_000, "decay_samples": 10**6}
+    written = write(st.advice.RampedRun.of_ramp(ramp, learning_rate=3e-4, **options))
+    assert found["schedule"]["text"] == written.text
+    assert found["schedule"]["trainer"] == written.trainer
+    assert {f"{written.trainer}: {remark}" for remark in written.remarks} <= set(found["notes"])
+    if trainer == "hf":
+        assert written.text in run("plan", steps_file, *flags)
+
+
 def test_a_table_of_throughput_and_a_figure(run, steps_file, tmp_path, laws):
     table = tmp_path / "throughput.csv"
     table.write_text("batch_size,samples_per_second\n1,1\n8,4\n64,6\n")
@@ -90,6 +116,8 @@ def test_deadlines(text, hours):
         (["--target", "2.8"], "target must be one of 3.2, 3.0, 2.9, got 2.8"),
         (["--target", "2.9", "--throughput-table", "x.csv"], "throughput-table, one of the two"),
         (["--target", "2.9", "--deadline", "soon"], "deadline must be a time such as 72h, 3d or 90min, got soon"),
+        (["--target", "2.9", "--trainer", "hf"], "learning-rate must be a number for trainer hf"),
+        (["--target", "2.9", "--trainer", "olmo", "--learning-rate", 1], "sequence-length must be given for olmo"),
         (["--target", "2.9", "--plot", "x.jpg"], "plot must end in .png, .pdf or .svg"),
     ],
 )

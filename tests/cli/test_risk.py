@@ -96,3 +96,12 @@ def test_infinite_risk_in_the_table(run):
 )
 def test_bad_settings(fails, arguments, message):
     assert message in fails(*arguments)
+
+
+def test_passes_over_a_data_set(run):
+    flags = "risk --capacity 1.5 --source 2 --dim 20 --batch-size 2 --learning-rate 0.1 --num-samples 400"
+    found = strict_json(run(*flags.split(), "--samples", "50", "--sample-seed", "1", "--json"))
+    finite = st.PowerLaw(1.5, 2.0, dim=20).with_samples(50, seed=1)
+    expected = st.excess_risk(finite, batch_size=2, learning_rate=0.1, num_samples=400)
+    assert found["risk"] == pytest.approx(float(expected.total))
+    assert "bound" not in found

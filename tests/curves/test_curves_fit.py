@@ -13,6 +13,7 @@ from sgdtheory.curves.loss_model import losses
 from sgdtheory.curves.loss_table import LossTable
 from sgdtheory.curves.panels import panels_of
 from sgdtheory.curves.robust_fit import RobustFit, observed
+from sgdtheory.curves.size_remarks import below_table
 from sgdtheory.curves.theory_fit import _result
 
 NAMES = "capacity", "source", "signal", "noise", "step_size", "floor"
@@ -316,3 +317,14 @@ def test_what_a_figure_is_drawn_of(monkeypatch):
     for curve, loss in zip(curves, expected, strict=True):
         np.testing.assert_allclose(loss, 1.01 * curve.loss)
     assert fit.plot(title="runs")[-1] == "runs"
+
+
+@pytest.mark.parametrize(
+    ("adaptive", "known", "words"),
+    [(True, True, "batch sizes below 4 take up to 3.0% more data"), (False, True, "is left out"), (False, False, "")],
+)
+def test_what_is_said_of_batch_sizes_below_a_table(adaptive, known, words):
+    found = below_table(4.0, np.array([np.inf, 1.03, 1.001]), adaptive, known)
+    assert words in found
+    assert bool(words) == bool(found)
+    assert not below_table(4.0, np.array([1.0]), True, known)

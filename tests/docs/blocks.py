@@ -21,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FINDINGS = sorted((ROOT / "docs" / "findings").glob("*.md"))
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "FINDINGS.md", *sorted((ROOT / "docs").glob("*.md")), *FINDINGS]
 
 FENCE = re.compile(r"(?P<marks>(?:<!--[^>]*-->\n+)*)^```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^```$", re.M | re.S)

@@ -11,7 +11,7 @@ from experiments._lib.registry import EXPERIMENTS
 from sgdtheory.algorithms import KINDS
 from sgdtheory.cli.commands import COMMANDS
 from sgdtheory.sweep import read_grid
-from tests.docs.blocks import FINDINGS, PAGES, ROOT, blocks, write_files
+from tests.docs.blocks import FINDINGS, PAGES, ROOT, TUTORIALS, blocks, write_files
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FIGURE = re.compile(r"!\[(\w+)\]\(\.\./experiments/recorded/(\w+)\.png\)")
@@ -34,7 +34,9 @@ def test_readme_is_short():
     assert max(map(len, lines)) <= 120
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "THEORY.md", RECORDED / "README.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [*PAGES, *TUTORIALS, ROOT / "THEORY.md", RECORDED / "README.md"], ids=lambda page: page.name
+)
 def test_links_lead_somewhere(page):
     """Files, and headings by the name that code-hosting pages and the site give them."""
     for target in LINK.findall(page.read_text()):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from experiments import averages, momentum, ramp_or_decay, schedules, weight_decay
+from experiments import averages, delay, momentum, ramp_or_decay, schedules, weight_decay
 from experiments._lib.algorithms import EXPONENTIAL, UNIFORM, Critical
 from experiments._lib.panels import panels
 from experiments._lib.redraw import Recorded
@@ -207,3 +207,30 @@ def test_a_small_run_of_schedules():
     assert set(result.columns) == set(result.units)
     assert np.isfinite(result.columns["real_batch_size"]).sum() == 3
     assert result.verdicts[-1].interval[0] > 3
+
+
+# ------------------------------------------------------------------ late gradients
+
+
+def _late_rows(config, power):
+    """B* with this power of the edge, and a best γ that is bounded by the edge."""
+    rows = []
+    for late in config.delays:
+        edge = delay._limit(late)
+        rows += [delay.Row(delay.EDGE, late, np.nan, batch, edge, np.nan) for batch in (1.0, delay.LARGE_BATCH)]
+        for samples in config.num_samples:
+            rows.append(delay.Row(delay.CRITICAL, late, samples, samples**0.4 * (edge / 2) ** power, edge, 1e-3))
+    for late, batch in product(config.rate_delays, config.batch_sizes):
+        rate = 0.02 * batch / (1 + 0.02 * batch / delay._limit(late))
+        rows.append(delay.Row(delay.RATE, late, config.rate_samples, batch, rate, 1e-3))
+    return rows
+
+
+def test_late_gradients_are_judged_by_the_edge():
+    config = delay.SCALES["full"]
+    found = {each.claim: each.verdict for each in delay.verdicts_of(config, _late_rows(config, 1.0))}
+    assert found.pop("control: γ* of gradients in time diverges when they are late") == "holds"
+    assert found["B* falls as the edge does"] == found["control: B* is not that of τ = 0 over 1 + τ"] == "holds"
+    check_figure(delay._figure(config, _late_rows(config, 1.0)))
+    wrong = {each.claim: each.verdict for each in delay.verdicts_of(config, _late_rows(config, 0.8))}
+    assert wrong["B* falls as the edge does"] == "fails"

@@ -145,6 +145,22 @@ def test_batch_sizes():
         curve_of(batch_size=-1.0)
 
 
+def test_batch_sizes_in_tokens(tmp_path):
+    """Of a column that says so, and given; whoever counts sequences needs their length."""
+    path = tmp_path / "a.csv"
+    path.write_text("step,lr,loss,tokens_per_step\n" + "".join(f"{t},1e-3,3,{2048 * t}\n" for t in range(10, 60, 10)))
+    (curve,) = st.read_training_log(path, sequence_length=1024)
+    assert curve.batch_size.tolist() == [20, 40, 60, 80, 100]
+    (curve,) = st.read_training_log(path)
+    assert "the log has it in tokens; give sequence_length=" in curve.assumed[0]
+    (curve,) = st.read_training_log(path, batch_size="65536 tokens", sequence_length=1024)
+    assert set(curve.batch_size) == {64}
+    with pytest.raises(ValueError, match="a batch size in tokens, 65536, needs the tokens of a sequence"):
+        st.read_training_log(path, batch_size="65536 tokens")
+    assert set(curve_of(settings={"sequence_length": 512}, batch_tokens=65536.0).batch_size) == {128}
+    assert curve_of(batch_tokens=65536.0, sequence_length=256).batch_size[0] == 256
+
+
 def test_batch_sizes_of_tokens_in_a_ramp():
     """Each interval between rows has its own; whole sequences."""
     sizes = np.repeat([8.0, 32.0], 5)

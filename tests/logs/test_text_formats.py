@@ -173,6 +173,16 @@ def test_a_loss_of_nan_is_the_end(tmp_path, name):
     assert np.isfinite(log.series("loss")[1][:-1]).all()
 
 
+def test_dictionaries_without_steps_are_refused(tmp_path):
+    """Steps are known from neither bar nor header; rounded epochs of even rows are no rounded steps."""
+    rows = [f"{{'loss': {3 + 10 / k}, 'learning_rate': 0.001, 'epoch': {k * 7 / 1000:.2f}}}\n" for k in range(1, 90)]
+    with pytest.raises(ValueError, match="dictionaries have no steps.*give trainer_state.json of its output folder"):
+        read(tmp_path / "run.log", "".join(rows))
+    summary = "{'train_runtime': 100.01, 'train_steps_per_second': 6.23, 'train_loss': 3.1, 'epoch': 0.623}\n"
+    log = read(tmp_path / "run.log", "".join([*rows, summary]))
+    np.testing.assert_array_equal(log.step, 7 * np.arange(1, 90))
+
+
 def test_megatron_does_not_print_a_nan(tmp_path):
     """A line without the loss is the end, one whose steps were all skipped is not."""
     lines = megatron(random_run(0))

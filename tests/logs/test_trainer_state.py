@@ -1,5 +1,6 @@
 """Hugging Face's state of a run: written by its own class; batch size and warm-up from what lies beside it."""
 
+import enum
 import io
 import json
 import pickle
@@ -150,6 +151,18 @@ def test_no_pickle_is_run(tmp_path):
     with path.open("rb") as file:
         pickle.load(file)["x"].close()
     assert (tmp_path / "sprung").exists()
+
+
+class Choice(enum.Enum):
+    """As transformers has its optimizers."""
+
+    MUON = "muon"
+
+
+def test_a_choice_is_read_too(tmp_path):
+    path = tmp_path / "training_args.bin"
+    path.write_bytes(pickle.dumps({"optim": Choice.MUON, "adam_beta1": 0.9, "name": "optim"}, protocol=2))
+    assert pickled_numbers(path, {"optim", "adam_beta1"}) == {"optim": "muon", "adam_beta1": 0.9}
 
 
 @pytest.mark.parametrize("content", [b"", b"no pickle at all", pickle.dumps([1, 2])[:-2], b"PK\x03\x04 no archive"])

@@ -254,6 +254,33 @@ def bar(run):
     ]
 
 
+def hugging_face_console(run, *, bar=True, quotes=False):
+    """Dictionaries of the Trainer; tqdm's write clears the bar, and draws it anew below. Evaluations have their own."""
+    steps_of_epoch = run.total / 4
+
+    def drawn(step, total):
+        return (
+            f"\r{100 * step // total:3.0f}%|{'█' * int(10 * step / total):10}| {step}/{total} [00:10<03:20,  4.75it/s]"
+        )
+
+    def dictionary(step, **numbers):
+        numbers |= {"epoch": round(float(step) / steps_of_epoch, 4)}
+        return str({name: f"{value}" if quotes else value for name, value in numbers.items()})
+
+    lines = ["***** Running training *****", "  Num examples = 1,024", "  Num Epochs = 4"]
+    lines += [f"  Total train batch size (w. parallel, distributed & accumulation) = {run.batch:,}"]
+    lines += [f"  Total optimization steps = {run.total:,}", drawn(0, run.total) if bar else ""]
+    for step, loss, rate in zip(run.steps.tolist(), run.loss, run.rate, strict=True):
+        clear = f"\r{' ' * 60}\r" if bar else ""
+        row = dictionary(step, loss=float(f"{loss:.4f}"), grad_norm=0.5, learning_rate=float(rate))
+        lines += [clear + row, drawn(step, run.total) if bar else ""]
+        if step in run.evaluated:
+            lines += [drawn(7, 7)] * bar
+            row = dictionary(step, eval_loss=run.evaluated[step], eval_runtime=1.0)
+            lines += [clear + row, *[drawn(7, 7), drawn(step, run.total)] * bar]
+    return lines
+
+
 def key_values(run):
     """Somebody's own loop."""
     lines = ["Starting, with 12 layers", "epoch 0 begins"]
@@ -298,6 +325,17 @@ PRINTINGS = {
     "maxtext": Printing(maxtext, "MaxText", loss=".3f"),
     "levanter": Printing(levanter, "Levanter", loss=".17g", rate=".17g"),
     "levanter's bar": Printing(bar, "Levanter", loss=".3g", evaluation="none", has=()),
+    "hugging face": Printing(
+        hugging_face_console, "Hugging Face console", loss=".4f", evaluation=".17g", rate=".17g", has=("batch_size",)
+    ),
+    "hugging face, no bar": Printing(
+        lambda run: hugging_face_console(run, bar=False, quotes=True),
+        "Hugging Face console",
+        loss=".4f",
+        evaluation=".17g",
+        rate=".17g",
+        has=("batch_size",),
+    ),
     "key values": Printing(key_values, "lines of keys and values", loss=".5f", rate=".6e", has=()),
 }
 

@@ -1,5 +1,7 @@
 """SGD on rows of data against its exact moments: the law of a row is finite, and so are its moments to any order."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
@@ -72,6 +74,42 @@ def problem(x, y):
     return st.LeastSquares(values, signal, (y**2).sum(1).mean() - signal.sum())
 
 
+def of_all_orders(x, y, *, batch, rate, steps, covariance, best):
+    """Mean of `(w − w*)ᵀH(w − w*)`, of w̄ and w_n, over every order of the rows in two epochs."""
+    length = len(x) // batch
+    orders = list(itertools.permutations(range(len(x))))
+    risks = []
+    for first, second in itertools.product(orders, repeat=2):
+        order = np.concatenate([first[: length * batch], second[: length * batch]])
+        w, total = np.zeros_like(best), np.zeros_like(best)
+        for here in order[: steps * batch].reshape(steps, batch):
+            total += w
+            w = w - rate / batch * x[here].T @ (x[here] @ w - y[here])
+        risks.append([np.sum((end - best) * (covariance @ (end - best))) for end in (total / steps, w)])
+    return np.mean(risks, axis=0)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_passes_without_replacement_have_the_mean_over_all_orders(batch):
+    """Four rows, a second epoch under way, a row left out where B = 3; drawn with replacement they are elsewhere."""
+    x, y = rows(size=4)
+    steps = 5 if batch == 1 else 2
+    covariance, best = np.diag([1.0, 0.5, 0.2]), np.ones((3, 2))
+    setting = {"batch_size": batch, "learning_rate": RATE, "num_samples": steps * batch, "num_replicas": 1500}
+    measured = {"population": (covariance, best)}
+    found = st.simulate_data(KEY, x, y, **setting, **measured, replacement=False, dtype="float64")
+    expected = of_all_orders(x, y, batch=batch, rate=RATE, steps=steps, covariance=covariance, best=best)
+    last = st.simulation.Simulation(found.last_iterate_risk, found.excess_risk, found.num_steps, found.dtype)
+    limit = normal_limit(2)
+    assert abs(found.normal_score(expected[0])) < limit
+    assert abs(last.normal_score(expected[1])) < limit
+    other = st.simulate_data(KEY, x, y, **setting, **measured, dtype="float64")
+    assert other.last_iterate_risk.std() > 1.2 * found.last_iterate_risk.std()
+    if batch == 1:  # an epoch's order leaves only what its end shows: scatter is small, the mean moves
+        wrong = st.simulation.Simulation(other.last_iterate_risk, other.excess_risk, other.num_steps, other.dtype)
+        assert abs(wrong.normal_score(expected[1])) > limit
+
+
 @pytest.mark.parametrize("batch", [1, 7, 100])
 def test_every_replica_is_the_textbook_run(batch):
     """Blocks of steps, single ones, and ends within a block."""
@@ -137,6 +175,14 @@ def test_settings_broadcast_and_share_their_rows():
         ({"batch_size": 20}, "num_samples must be at least batch_size"),
         ({"dtype": "float16"}, "dtype must be one of"),
         ({"key": 3.5}, "key must be a JAX key"),
+        (
+            {"batch_size": 4, "replacement": False},
+            "batch_size must be at most the 3 rows of features where replacement",
+        ),
+        (
+            {"population": (np.eye(3), np.ones(2))},
+            "population must be a covariance of shape .2, 2. and weights of shape",
+        ),
     ],
 )
 def test_bad_input_is_refused_with_a_sentence(change, message):

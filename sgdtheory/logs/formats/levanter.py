@@ -26,6 +26,7 @@ SETTINGS = {
     ("optimizer", "beta1"): "beta1",
     ("optimizer", "beta2"): "beta2",
     ("optimizer", "learning_rate"): "learning_rate",
+    ("optimizer", "type"): "optimizer",
 }
 
 

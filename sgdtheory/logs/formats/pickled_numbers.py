@@ -1,4 +1,4 @@
-"""Numbers of a pickled object, read without running it: unpickling a file runs what its author put into it."""
+"""Numbers and choices of a pickled object, read without running it: unpickling runs what its author put into it."""
 
 import pickletools
 import zipfile
@@ -8,11 +8,12 @@ from typing import Any
 
 MEMORY = "PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"
 FROM_MEMORY = "GET", "BINGET", "LONG_BINGET"
+CLASS = "GLOBAL"  # before the value of a choice, in the protocol that torch.save writes
 WORDS = {"NEWTRUE": True, "NEWFALSE": False}
 
 
-def pickled_numbers(path: Path, keys: Collection[str]) -> dict[str, float]:
-    """Key → number where a number follows the key, as in the dictionary of an object's attributes.
+def pickled_numbers(path: Path, keys: Collection[str]) -> dict[str, float | str]:
+    """Key → number, or member of an enumeration, that follows the key, as in the dictionary of an object's attributes.
 
     Args:
         path: file that `torch.save` or `pickle.dump` wrote.
@@ -21,7 +22,8 @@ def pickled_numbers(path: Path, keys: Collection[str]) -> dict[str, float]:
     Returns:
         What was found; nothing where the file is neither.
     """
-    found: dict[str, float] = {}
+    found: dict[str, float | str] = {}
+    chosen = ""  # key of an enumeration whose value comes next
     memory: dict[Any, Any] = {}
     last: Any = None
     try:
@@ -30,8 +32,14 @@ def pickled_numbers(path: Path, keys: Collection[str]) -> dict[str, float]:
                 memory[len(memory) if argument is None else argument] = last
                 continue
             value = memory.get(argument) if operation.name in FROM_MEMORY else WORDS.get(operation.name, argument)
-            if isinstance(last, str) and last in keys and isinstance(value, int | float):
-                found.setdefault(last, value)
+            if chosen and isinstance(value, str):
+                found.setdefault(chosen, value)
+            chosen = ""
+            if isinstance(last, str) and last in keys:
+                if operation.name == CLASS:
+                    chosen = last
+                elif isinstance(value, int | float):
+                    found.setdefault(last, value)
             last = value
     except (ValueError, OSError, zipfile.BadZipFile, IndexError):
         return found

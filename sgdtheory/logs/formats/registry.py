@@ -2,6 +2,7 @@
 
 from sgdtheory.logs.formats.csv_table import CsvTable, WandbHistory
 from sgdtheory.logs.formats.format import AbstractLogFormat
+from sgdtheory.logs.formats.hugging_face_console import HuggingFaceConsole
 from sgdtheory.logs.formats.json_rows import JsonRows
 from sgdtheory.logs.formats.key_values import KeyValues
 from sgdtheory.logs.formats.levanter import Levanter
@@ -29,6 +30,7 @@ FORMATS: tuple[AbstractLogFormat, ...] = (
     OLMo(),
     MaxText(),
     Levanter(),
+    HuggingFaceConsole(),
     TensorBoardCsv(),
     WandbChart(),
     WandbHistory(),

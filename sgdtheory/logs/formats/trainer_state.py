@@ -22,6 +22,7 @@ ARGUMENTS = {  # of TrainingArguments → setting of a log
     "weight_decay": "weight_decay",
     "adam_beta1": "beta1",
     "adam_beta2": "beta2",
+    "optim": "optimizer",
     "warmup_steps": "warmup",
     "warmup_ratio": "warmup_ratio",
 }

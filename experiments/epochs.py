@@ -1,0 +1,426 @@
+"""What further passes over the same rows are worth, how B* grows with them, and what a new order each time gains."""
+
+import time
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.interpolate import PchipInterpolator
+from scipy.optimize import minimize_scalar
+
+import sgdtheory as st
+from experiments._lib.panels import name_problem, panels
+from experiments._lib.processes import map_on_cores
+from experiments._lib.results import Result, Verdict, VerdictName
+from experiments._lib.rows import columns_of, rows_of
+from sgdtheory.plotting.style import BLACK, colors, legend, legend_below, log_axes
+
+DRAWN = "with replacement"
+RESHUFFLED = "reshuffled"
+FRESH = "fresh rows"
+HALF_STEPS = 14  # of √2 in the data that fresh rows are looked up at: up to 64 times N
+OVERHEAD = 0.2
+GRID = 18  # learning rates below one pass's edge, 1.4 apart
+GRID_STEP = 1.4
+FINER = 9  # from a neighbour of the least to the other
+
+
+@dataclass(frozen=True)
+class Config:
+    """Problems of all N samples' mean, data sizes and passes; averaged SGD, the best constant γ."""
+
+    exponents: tuple[tuple[float, float], ...] = ((1.5, 2.0), (1.5, 3.0), (2.0, 1.5))
+    noises: tuple[float, ...] = (1.0, 0.01)
+    num_rows: tuple[int, ...] = (64, 128, 256)
+    passes: tuple[int, ...] = (1, 2, 4, 8, 16, 64)
+    batch_size: int = 4
+    critical_exponents: tuple[tuple[float, float], ...] = ((1.5, 2.0), (1.5, 3.0))
+    critical_rows: tuple[int, ...] = (64, 1024)
+    critical_passes: tuple[int, ...] = (1, 4, 16, 64)
+
+
+SCALES = {
+    "quick": Config(
+        exponents=((1.5, 2.0), (2.0, 1.5)),
+        num_rows=(128,),
+        passes=(1, 2, 4, 16),
+        critical_exponents=((1.5, 2.0),),
+        critical_rows=(256,),
+        critical_passes=(1, 4, 16),
+    ),
+    "full": Config(),
+}
+UNITS = {
+    "kind": "worth: least risks at one batch size; critical: B*",
+    "capacity": "exponent a of the eigenvalues",
+    "source": "exponent b of the initial risk",
+    "noise_variance": "σ², units of y²",
+    "num_rows": "N",
+    "passes": "K: K N samples are read",
+    "order": "with replacement, reshuffled, or fresh rows: K N of them, once",
+    "batch_size": "B; of kind critical B*, without its rounding",
+    "learning_rate": "best γ; of kind critical at B*",
+    "risk": "least excess risk over γ, units of y²; of kind critical R_opt",
+    "worth": "E: as many times N fresh rows have that risk",
+    "fixed_rate_risk": "risk at the γ that is best for one pass",
+}
+
+
+class Row(NamedTuple):
+    """One cell, as in `UNITS`."""
+
+    kind: str
+    capacity: float
+    source: float
+    noise_variance: float
+    num_rows: float
+    passes: float
+    order: str
+    batch_size: float
+    learning_rate: float
+    risk: float
+    worth: float
+    fixed_rate_risk: float
+
+
+def run(config: Config) -> Result:
+    """Worth of passes, and B*."""
+    start = time.perf_counter()
+    worth = list(product([_worth], [config], config.exponents, config.noises, config.num_rows, (DRAWN, RESHUFFLED)))
+    critical = [
+        (_critical, config, pair, config.noises[0], size, order)
+        for pair, size in product(config.critical_exponents, config.critical_rows)
+        for order in (FRESH, DRAWN)
+    ]
+    largest_first = sorted(worth + critical, key=lambda item: (-item[4], item[5]))
+    rows = [row for part in map_on_cores(_cell, largest_first) for row in part]
+    verdicts = _verdicts(config, rows, time.perf_counter() - start)
+    return Result(columns_of(rows), UNITS, {"epochs": _figure(config, rows)}, verdicts)
+
+
+def redraw(config: Config, recorded: Any) -> dict[str, Figure]:
+    """The figure of a recorded table."""
+    return {"epochs": _figure(config, rows_of(Row, recorded.rows))}
+
+
+def _cell(item: tuple[Any, ...]) -> list[Row]:
+    return item[0](*item[1:])
+
+
+def _problem(pair: tuple[float, float], noise: float, size: int, order: str) -> Any:
+    """Of N rows, in the mean over them; or where they come from."""
+    whole = st.PowerLaw(*pair, noise_variance=noise)
+    return whole if order == FRESH else whole.with_samples(size, replacement=order == DRAWN)
+
+
+def _best(problem: Any, batch: float, samples: Any) -> tuple[np.ndarray, np.ndarray]:
+    """γ and risk."""
+    found = st.optimal_learning_rate(problem, batch_size=batch, num_samples=samples)
+    return np.asarray(found.learning_rate, float), np.asarray(found.risk, float)
+
+
+def _best_of_grid(problem: Any, batch: float, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of reshuffled passes, whose epochs are computed once a γ: a grid, then a finer one, to 0.3%."""
+    top = float(st.max_stable_learning_rate(problem.problem, batch_size=batch))
+
+    def risks_at(rates: np.ndarray) -> np.ndarray:
+        setting: Any = {"batch_size": batch, "learning_rate": rates[:, None], "num_samples": samples}
+        return np.asarray(st.excess_risk(problem, **setting).total)
+
+    rates = top * GRID_STEP ** np.arange(-GRID, 1.0)
+    near = np.clip(risks_at(rates).argmin(0), 1, GRID - 1)
+    finer = np.unique(np.concatenate([np.geomspace(rates[k - 1], rates[k + 1], FINER) for k in np.unique(near)]))
+    risks = risks_at(finer)
+    least = risks.argmin(0)
+    return finer[least], np.take_along_axis(risks, least[np.newaxis], 0)[0]
+
+
+def _worth(config: Config, pair: tuple[float, float], noise: float, size: int, order: str) -> list[Row]:
+    """Least risks after K passes, and how many fresh rows have them."""
+    batch = config.batch_size
+    problem = _problem(pair, noise, size, order)
+    multiples = np.sqrt(2.0) ** np.arange(-2, HALF_STEPS - 1)
+    data = batch * np.round(size * multiples / batch)
+    fresh = _best(_problem(pair, noise, size, FRESH), batch, data)[1]
+    needed = PchipInterpolator(np.log(fresh[::-1]), np.log(data[::-1] / size), extrapolate=False)
+    read = np.array(config.passes) * size
+    rates, risks = _best_of_grid(problem, batch, read) if order == RESHUFFLED else _best(problem, batch, read)
+    kept = st.excess_risk(problem, batch_size=batch, learning_rate=float(rates[0]), num_samples=read).total
+    return [
+        Row("worth", *pair, noise, size, passes, order, batch, rate, risk, float(np.exp(needed(np.log(risk)))), fixed)
+        for passes, rate, risk, fixed in zip(
+            config.passes, rates.tolist(), risks.tolist(), np.asarray(kept).tolist(), strict=True
+        )
+    ]
+
+
+def _critical(config: Config, pair: tuple[float, float], noise: float, size: int, order: str) -> list[Row]:
+    """B* after K passes."""
+    problem = _problem(pair, noise, size, order)
+    rows = []
+    for passes in config.critical_passes:
+        found = st.critical_batch_size(problem, num_samples=passes * size, overhead=OVERHEAD, curve=False)
+        batch, rate, risk = found.real_batch_size, found.learning_rate, found.optimal_risk
+        rows.append(Row("critical", *pair, noise, size, passes, order, batch, rate, risk, np.nan, np.nan))
+    return rows
+
+
+def _of(rows: list[Row], kind: str, order: str, pair: tuple[float, float], noise: float, size: float) -> list[Row]:
+    """Of one cell, by passes."""
+    asked = kind, order, pair, noise, size
+    mine = [r for r in rows if (r.kind, r.order, (r.capacity, r.source), r.noise_variance, r.num_rows) == asked]
+    return sorted(mine, key=lambda row: row.passes)
+
+
+def _cells(config: Config) -> list[tuple[tuple[float, float], float, int]]:
+    return list(product(config.exponents, config.noises, config.num_rows))
+
+
+def _verdicts(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict, ...]:
+    return (
+        _reshuffling(config, rows, seconds),
+        _first_pass(config, rows),
+        _four_passes(config, rows),
+        _one_law(config, rows),
+        *(_growing_worth(config, rows, pair) for pair in config.exponents if len(config.num_rows) > 2),
+        _rates(config, rows),
+        _stopping(config, rows),
+        *(_critical_growth(config, rows, pair) for pair in config.critical_exponents),
+    )
+
+
+def _reshuffling(config: Config, rows: list[Row], seconds: float) -> Verdict:
+    """Least risk of both orders."""
+    ratios = [
+        (new.risk / drawn.risk, new.passes)
+        for cell in _cells(config)
+        for new, drawn in zip(_of(rows, "worth", RESHUFFLED, *cell), _of(rows, "worth", DRAWN, *cell), strict=True)
+    ]
+    every = [ratio for ratio, _ in ratios]
+    means = {passes: np.mean([ratio for ratio, each in ratios if each == passes]) for passes in config.passes}
+    text = ", ".join(f"{passes}: {mean:.2f}" for passes, mean in means.items())
+    return Verdict(
+        "a new order each pass beats drawing with replacement",
+        f"least risk over γ of reshuffled passes over that of as many samples drawn with replacement, B = "
+        f"{config.batch_size}, all problems, σ², N and passes; in the mean, by passes: {text}; holds if below 1.005",
+        "below 1",
+        f"{min(every):.3f} … {max(every):.3f}",
+        (float(min(every)), float(max(every))),
+        "holds" if max(every) < 1.005 else "fails",
+        seconds,
+    )
+
+
+def _first_pass(config: Config, rows: list[Row]) -> Verdict:
+    """N samples with replacement are 63% of the rows."""
+    worth = [_of(rows, "worth", DRAWN, *cell)[0].worth for cell in _cells(config)]
+    distinct = 1 - np.exp(-1)
+    return Verdict(
+        "as many samples as rows, drawn with replacement, are worth as many rows as they reach, or more",
+        "E of K = 1: N draws reach 1 − 1/e of the rows, and some of them again; holds if all are at least 0.95 of that "
+        "and below 1",
+        f"{distinct:.3f} … 1",
+        f"{min(worth):.2f} … {max(worth):.2f}",
+        (float(min(worth)), float(max(worth))),
+        "holds" if min(worth) > 0.95 * distinct and max(worth) < 1 else "fails",
+    )
+
+
+def _four_passes(config: Config, rows: list[Row]) -> Verdict:
+    """Muennighoff et al. (2023): up to four epochs are nearly as good as fresh data."""
+    found = {
+        cell: next(r.worth for r in _of(rows, "worth", RESHUFFLED, *cell) if r.passes == 4) for cell in _cells(config)
+    }
+    quiet = min(config.noises)
+    shown = {
+        (pair, noise): found[pair, noise, max(config.num_rows)]
+        for pair, noise in product(config.exponents, config.noises)
+    }
+    text = "; ".join(f"a = {p[0]:g}, b = {p[1]:g}, σ² = {s:g}: {value:.2f}" for (p, s), value in shown.items())
+    falls = [shown[pair, quiet] - shown[pair, max(config.noises)] for pair in config.exponents]
+    return Verdict(
+        "noise decides what four passes are worth",
+        f"E of four reshuffled passes at N = {max(config.num_rows)}, the best γ: {text}; on language models nearly 4 "
+        "(3.73 by the law of Muennighoff et al., 2023); holds if it is less with more noise on every problem",
+        "less with more noise",
+        f"{min(found.values()):.2f} … {max(found.values()):.2f}",
+        (float(min(found.values())), float(max(found.values()))),
+        "holds" if min(falls) > 0 else "fails",
+    )
+
+
+def repeated(passes: np.ndarray, worth_left: float) -> np.ndarray:
+    """`E = 1 + R (1 − e^{−(K − 1)/R})`, Muennighoff et al. (2023), (5), with U = N; R = 15.4 on language models."""
+    return 1 + worth_left * -np.expm1(-(passes - 1) / worth_left)
+
+
+def fitted(passes: np.ndarray, worth: np.ndarray) -> tuple[float, float]:
+    """R, and the largest relative error of E, which it makes least."""
+
+    def off(log_r: float) -> float:
+        return float(np.abs(np.log(repeated(passes, np.exp(log_r)) / worth)).max())
+
+    grid = np.linspace(np.log(0.05), np.log(300), 60)
+    near = grid[np.argmin([off(each) for each in grid])]
+    found: Any = minimize_scalar(off, bounds=(near - 0.2, near + 0.2), method="bounded")
+    return float(np.exp(found.x)), float(found.fun)
+
+
+def _one_law(config: Config, rows: list[Row]) -> Verdict:
+    """Whether E(K) has the shape of Muennighoff's law."""
+    fits = {}
+    for cell in _cells(config):
+        mine = [row for row in _of(rows, "worth", RESHUFFLED, *cell) if np.isfinite(row.worth)]
+        fits[cell] = fitted(np.array([r.passes for r in mine]), np.array([r.worth for r in mine]))
+    worst = max(off for _, off in fits.values())
+    largest = max(config.num_rows)
+    text = "; ".join(
+        f"a = {pair[0]:g}, b = {pair[1]:g}, σ² = {noise:g}: {fits[pair, noise, largest][0]:.2g}"
+        for pair, noise in product(config.exponents, config.noises)
+    )
+    return Verdict(
+        "one number says what passes are worth",
+        f"E = 1 + R (1 − exp(−(K − 1)/R)) with one R a problem and N, K to {max(config.passes)}: largest error of E; R "
+        f"at N = {largest}: {text}; 15.4 on language models (Muennighoff et al., 2023); holds within 15%",
+        "R alone",
+        f"{100 * worst:.1f}%",
+        None,
+        "holds" if worst < 0.15 else "fails",
+    )
+
+
+def _growing_worth(config: Config, rows: list[Row], pair: tuple[float, float]) -> Verdict:
+    """At most passes, against N."""
+    noise = max(config.noises)
+    last = [_of(rows, "worth", RESHUFFLED, pair, noise, size)[-1].worth for size in config.num_rows]
+    fit = st.fit_power_law(config.num_rows, last)
+    low, high = fit.interval()
+    hard = pair[1] < pair[0]
+    return Verdict(
+        f"what all passes are worth against N: a = {pair[0]:g}, b = {pair[1]:g}",
+        f"E of {max(config.passes)} reshuffled passes at σ² = {noise:g}, N = {min(config.num_rows)} … "
+        f"{max(config.num_rows)}: {', '.join(f'{each:.2f}' for each in last)}; power of N, with its interval at 95%: "
+        "one pass has the rate of the best there is for b > a alone; holds if the interval is above 0.1 for b < a, "
+        "within 0.15 of 0 for b > a; fails if it is outside",
+        "above 0.1" if hard else "about 0",
+        fit.exponent,
+        (float(low), float(high)),
+        _inside(low, high, (0.1, np.inf) if hard else (-0.15, 0.15)),
+    )
+
+
+def _inside(low: float, high: float, band: tuple[float, float]) -> VerdictName:
+    if band[0] < low and high < band[1]:
+        return "holds"
+    return "fails" if high < band[0] or low > band[1] else "inconclusive"
+
+
+def _rates(config: Config, rows: list[Row]) -> Verdict:
+    """Best γ against passes, where noise dominates."""
+    noise = max(config.noises)
+    pair = config.exponents[0]
+    mine = _of(rows, "worth", RESHUFFLED, pair, noise, max(config.num_rows))
+    late = mine[-2:]
+    slope = np.log(late[1].learning_rate / late[0].learning_rate) / np.log(late[1].passes / late[0].passes)
+    text = ", ".join(f"{row.passes:g}: {row.learning_rate:.3g}" for row in mine)
+    return Verdict(
+        "with many passes γ K is fixed: the best γ stops early",
+        f"best γ by passes, a = {pair[0]:g}, b = {pair[1]:g}, σ² = {noise:g}, N = {max(config.num_rows)}: {text}; "
+        "power of K between the last two; holds between −1.1 and −0.8",
+        -1.0,
+        float(slope),
+        None,
+        "holds" if -1.1 < slope < -0.8 else "fails",
+    )
+
+
+def _stopping(config: Config, rows: list[Row]) -> Verdict:
+    """More passes at the γ of one pass, and at the best γ."""
+    noise = max(config.noises)
+    rises, tuned, best = [], [], []
+    for pair, size in product(config.exponents, config.num_rows):
+        mine = _of(rows, "worth", RESHUFFLED, pair, noise, size)
+        fixed = np.array([row.fixed_rate_risk for row in mine])
+        risks = np.array([row.risk for row in mine])
+        rises.append(fixed[-1] / fixed.min())
+        best.append(mine[int(np.argmin(fixed))].passes)
+        tuned.append((risks[1:] / risks[:-1]).max())
+    return Verdict(
+        "passes overfit at a fixed γ, not at the best one",
+        f"σ² = {noise:g}, reshuffled: at the γ of one pass the risk is least after {min(best):g} … {max(best):g} "
+        f"passes and after {max(config.passes)} of them so many times as large; at the best γ of each K it never rises "
+        f"by more than {100 * max(max(tuned) - 1, 0):.2g}% from one K to the next; holds if that is below 1% and "
+        "it rises on some problem at the fixed γ",
+        "above 1",
+        f"{min(rises):.2f} … {max(rises):.2f}",
+        (float(min(rises)), float(max(rises))),
+        "holds" if max(tuned) < 1.01 and max(rises) > 1.1 else "fails",
+    )
+
+
+def _power(rows: list[Row], first: float) -> float:
+    """Of B* against K from there on."""
+    late = [row for row in rows if row.passes >= first]
+    return float(np.polyfit(np.log([row.passes for row in late]), np.log([row.batch_size for row in late]), 1)[0])
+
+
+def _critical_growth(config: Config, rows: list[Row], pair: tuple[float, float]) -> Verdict:
+    """Powers of K of B*, with replacement, against those of fresh data."""
+    noise = config.noises[0]
+    slopes, texts = [], []
+    for size in config.critical_rows:
+        drawn = _of(rows, "critical", DRAWN, pair, noise, size)
+        fresh = _of(rows, "critical", FRESH, pair, noise, size)
+        slopes.append((_power(drawn, 4), _power(fresh, 4)))
+        sizes = ", ".join(f"{row.batch_size:.3g}" for row in drawn)
+        texts.append(f"N = {size}: {sizes}")
+    passes = ", ".join(map(str, config.critical_passes))
+    own = [each for each, _ in slopes]
+    others = [each for _, each in slopes]
+    return Verdict(
+        f"B* grows faster with passes than with data: a = {pair[0]:g}, b = {pair[1]:g}",
+        f"B* with replacement, σ² = {noise:g}, after {passes} passes: {'; '.join(texts)}; power of K from 4 passes on; "
+        f"with fresh rows in their place {min(others):.2f} … {max(others):.2f}; "
+        "holds if larger at every N",
+        "1: R_opt and the steps at B* no longer change",
+        f"{min(own):.2f} … {max(own):.2f}",
+        (min(own), max(own)),
+        "holds" if all(each > other for each, other in slopes) else "fails",
+    )
+
+
+def _figure(config: Config, rows: list[Row]) -> Figure:
+    """Worth of passes, a panel a problem, and B*."""
+    figure, axes = panels(len(config.exponents) + 1, width=3.7, height=3.2)
+    size = max(config.num_rows)
+    tones = colors(len(config.noises))
+    for axis, pair in zip(axes, config.exponents, strict=False):
+        passes = np.array(config.passes, float)
+        axis.plot(passes, passes, color=BLACK, lw=0.8, label="fresh rows")
+        axis.plot(passes, repeated(passes, 15.4), color=BLACK, lw=0.9, ls=":", label="language models")
+        for (noise, tone), order in product(zip(config.noises, tones, strict=True), (RESHUFFLED, DRAWN)):
+            mine = _of(rows, "worth", order, pair, noise, size)
+            look: Any = {"ls": "-", "marker": "o"} if order == RESHUFFLED else {"ls": "--", "marker": "s", "mfc": "w"}
+            worth = [row.worth for row in mine]
+            axis.plot(passes, worth, color=tone, ms=4, label=f"$\\sigma^2 = {noise:g}$, {order}", **look)
+        log_axes(axis)
+        name_problem(axis, pair)
+        axis.set(xlabel=f"passes over $N = {size}$ rows", ylabel="worth $E$, in $N$ fresh rows", ylim=(0.5, 40))
+    axis = axes[-1]
+    pair = config.critical_exponents[0]
+    for number, tone in zip(config.critical_rows, colors(len(config.critical_rows)), strict=True):
+        for order, look in ((DRAWN, "--s"), (FRESH, ":")):
+            mine = _of(rows, "critical", order, pair, config.noises[0], number)
+            name = f"$N = {number}$" if order == DRAWN else None
+            axis.plot(
+                [r.passes for r in mine], [r.batch_size for r in mine], look, color=tone, ms=4, mfc="w", label=name
+            )
+    log_axes(axis)
+    name_problem(axis, pair)
+    axis.set(xlabel="passes; dotted: as many fresh rows", ylabel="$B^*$, with replacement")
+    legend(axis)
+    figure.suptitle("Passes over the same rows: what they are worth, and the critical batch size", fontsize=9)
+    legend_below(figure, axes[0])
+    return figure

@@ -1,0 +1,125 @@
+"""What Hugging Face's Trainer prints: a dictionary a logged step, without its step."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sgdtheory.logs.formats.lines import NUMBER, AbstractTextFormat, Entry, number
+
+DICTIONARY = r"\{(?![^{}]*'(?:global_)?step')[^{}]*'(?:eval_)?loss': [^{}]*'epoch': [^{}]*\}"
+PAIR = re.compile(rf"'([^']+)': '?({NUMBER})'?(?=[,}}])")
+BAR = re.compile(r"^\s*\d+%\|[^|]*\| (\d+)/(\d+) \[")
+HEADER = re.compile(r"(Num Epochs|Total train batch size \([^)]*\)|Total optimization steps) = ([\d,]+)")
+SUMMARY = re.compile(r"\{[^{}]*'train_runtime': [^{}]*\}")
+COLUMNS = {
+    "loss": "loss",
+    "eval_loss": "evaluation_loss",
+    "learning_rate": "learning_rate",
+    "num_input_tokens_seen": "tokens",
+    "num_tokens": "tokens",  # TRL
+}
+ROUNDED = 0.006  # epochs, by which a printed epoch is off: older versions print two digits
+
+
+class _Row(NamedTuple):
+    """A dictionary: its numbers, and where it stands among the bars."""
+
+    pairs: dict[str, float]
+    place: int
+
+
+class _Printed(NamedTuple):
+    """What was found: dictionaries, (step, of how many) of each bar, what the header and the summary say."""
+
+    rows: list[_Row]
+    bars: list[tuple[int, int]]
+    said: dict[str, float]
+
+
+class HuggingFaceConsole(AbstractTextFormat):
+    """`{'loss': 2.3105, 'grad_norm': 1.2, 'learning_rate': 4.9e-05, 'epoch': 0.12}`, numbers in quotes or not.
+
+    Printing code seen: `ProgressCallback` and `PrinterCallback` of huggingface/transformers 4.40 … 4.56
+    (`src/transformers/trainer_callback.py`), `tqdm.write` of tqdm, which draws the bar anew after each line, and the
+    lines of `Running training` that a Trainer logs. A dictionary has no step: it is that of the training's bar after
+    it; without a bar it follows from its epoch, where the header or the summary at the end tells the steps of one.
+    """
+
+    name = "Hugging Face console"
+    programs = ("Hugging Face Trainer's console, TRL's",)
+    mark = re.compile(DICTIONARY)
+
+    def entries(self, lines: Iterator[str]) -> Iterator[Entry]:
+        """Of dictionaries, once all steps are known."""
+        printed = _printed(lines)
+        steps = _steps(printed)
+        for row, step in zip(printed.rows, steps, strict=True):
+            for called, column in COLUMNS.items():
+                if called in row.pairs and step is not None:
+                    yield Entry(column, row.pairs[called], float(step), called)
+        for name in ("batch_size", "num_steps"):
+            if name in printed.said:
+                yield Entry(name, printed.said[name])
+
+
+def _printed(lines: Iterator[str]) -> _Printed:
+    rows: list[_Row] = []
+    bars: list[tuple[int, int]] = []
+    said: dict[str, float] = {}
+    words = {"Num": "epochs", "Total train": "batch_size", "Total optimization": "num_steps"}
+    for line in lines:
+        for found in re.finditer(DICTIONARY, line):
+            rows.append(_Row(_pairs(found[0]), len(bars)))
+        if summary := SUMMARY.search(line):
+            pairs = _pairs(summary[0])
+            if {"train_runtime", "train_steps_per_second", "epoch"} <= pairs.keys():
+                said.setdefault("num_steps", round(pairs["train_runtime"] * pairs["train_steps_per_second"]))
+                said.setdefault("epochs", pairs["epoch"])
+        if found := BAR.search(line):
+            bars.append((int(found[1]), int(found[2])))
+        if found := HEADER.search(line):
+            name = next(name for word, name in words.items() if found[1].startswith(word))
+            said[name] = number(found[2]) or 0.0
+    return _Printed(rows, bars, said)
+
+
+def _pairs(text: str) -> dict[str, float]:
+    return {found[1]: value for found in PAIR.finditer(text) if (value := number(found[2])) is not None}
+
+
+def _steps(printed: _Printed) -> Sequence[float | None]:
+    """Of each dictionary; None where the log ends before it is told.
+
+    Raises:
+        ValueError: nothing tells them.
+    """
+    trained = [row for row in printed.rows if "loss" in row.pairs] or printed.rows
+    following = [printed.bars[row.place] for row in trained if row.place < len(printed.bars)]
+    if following:  # evaluation and data have bars of their own, of other lengths
+        length = printed.said.get("num_steps") or Counter(total for _, total in following).most_common(1)[0][0]
+        return [
+            next((step for step, total in printed.bars[row.place :] if total == length), None) for row in printed.rows
+        ]
+    if {"num_steps", "epochs"} <= printed.said.keys() and all("epoch" in row.pairs for row in printed.rows):
+        return _of_epochs(printed)
+    raise ValueError(
+        "the Trainer's dictionaries have no steps, and neither its progress bar nor its line 'Total optimization "
+        "steps' stands beside them; give trainer_state.json of its output folder"
+    )
+
+
+def _of_epochs(printed: _Printed) -> Sequence[float]:
+    """Whole steps; of rows as far apart as their number says multiples of that, since epochs are rounded."""
+    epochs = np.array([row.pairs["epoch"] for row in printed.rows])
+    of_epoch = printed.said["num_steps"] / printed.said["epochs"]
+    trained = np.array(["loss" in row.pairs for row in printed.rows])
+    about = epochs * of_epoch
+    count = np.cumsum(trained)
+    apart = np.round(about[trained][-1] / count[-1]) if count[-1] else 0.0
+    even = apart * count
+    if apart and (np.abs(even - about)[trained] <= ROUNDED * of_epoch + 1).all():
+        about = np.where(trained, even, about)
+    return np.round(about).tolist()
