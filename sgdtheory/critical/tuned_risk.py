@@ -44,6 +44,7 @@ SWINGING_DELAYS = 10.0  # times 2τ + 1 steps: so long directions swing next to 
 MEMORIES = 20.0  # times the length of an average that is no share of n: R_opt may be attained with so many steps
 BEYOND_EDGE = 3.0  # times the stability edge: as far beyond it as peaks of schedules are looked for
 ALLOWED_GROWTH = 3.0  # e^3 times the moments on the way are more than any optimum has
+BELOW_EDGE = 1e-6  # of the edge with fewer samples in a batch: from there on that with more is looked for
 JUST_BEYOND = 0.01  # of the edge: where the rate of growth is measured
 LARGEST_RISK = 1e9  # of the initial risk: all that diverges is the same
 SHAPE_POINTS = 4096  # at which a batch schedule is averaged
@@ -173,7 +174,11 @@ class TunedRisk:
         return edge * (1 + self._overshoot(_known(self._growths, batch, self._growths_beyond) * steps))
 
     def _stable_edge(self, batch: np.ndarray) -> np.ndarray:
-        return _known(self._edges, batch, lambda new: method_edge(self.problem, self.algorithm.method, new))
+        def look(new: np.ndarray) -> np.ndarray:
+            stable = max((edge for size, edge in self._edges.items() if size <= new[0]), default=0.0)
+            return method_edge(self.problem, self.algorithm.method, new, stable * (1 - BELOW_EDGE))
+
+        return _known(self._edges, batch, look)
 
     def _largest_rate(self, steps: float) -> float:
         return float(self.edge(np.array([LARGEST_BATCH]), np.array([steps]))[0])

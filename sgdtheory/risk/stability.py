@@ -73,15 +73,21 @@ def max_stable_learning_rate(problem: AbstractProblem, *, batch_size: ArrayLike,
     return method_edge(problem, algorithm.method, batch)[()]
 
 
-def method_edge(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray) -> np.ndarray:
-    """The stability edge of a method with constant coefficients, for any real B > 0."""
+def method_edge(
+    problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, stable: float = 0.0
+) -> np.ndarray:
+    """The stability edge of a method with constant coefficients, for any real B > 0.
+
+    `stable`: a γ that is known to be stable with these B, which may spare a search of smaller ones; 0 where none is.
+    """
     if method == SGD():
         return stability_edge(problem, batch)
     if not batch.size:
         return np.empty(batch.shape)
     sizes, place = np.unique(method.workers * batch, return_inverse=True)
-    edges = _edges if method.step_dependence == "none" else edges_of_rounds
-    return edges(problem, method, sizes)[place].reshape(batch.shape)
+    if method.step_dependence == "none":
+        return _edges(problem, method, sizes)[place].reshape(batch.shape)
+    return edges_of_rounds(problem, method, sizes, stable)[place].reshape(batch.shape)
 
 
 def _edges(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray) -> np.ndarray:
