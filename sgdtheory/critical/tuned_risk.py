@@ -217,10 +217,14 @@ class TunedRisk:
     def kind(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """(P,) numbers: from one n to another of its kind nearby the best γ stays in its basin; nan where none tells.
 
-        Resonating steps tell odd from even, and so do tails; where steps are few or swings last every n is another.
+        Resonating steps tell odd from even, and so do tails; where steps are few or swings last every n is another. Where
+        rounds swing, as one outer step goes on where the last one went, a round is.
         """
         odd = 1 + steps % 2 + 2 * (np.ceil(self.fraction * steps) % 2)
         kind = np.where(steps <= self.resonant * batch, odd, 0.0)
+        if (period := self.algorithm.method.period) > 1:
+            kind = np.where(steps <= self.rippling, -1 - steps // period, kind)
+            return np.where(steps <= MANY_ZEROS, np.nan, kind)
         return np.where(steps <= max(self.rippling, MANY_ZEROS), np.nan, kind)
 
     def least_near(self, batch: np.ndarray, steps: np.ndarray, share: np.ndarray, before: np.ndarray) -> Tuned:

@@ -160,7 +160,7 @@ def _compiled(history: _History, rates: np.ndarray, batches: np.ndarray, kept: n
     missing = COEFFICIENTS_AT_ONCE - len(rates)
     table = [np.pad(each, [(0, missing), (0, 0)], constant_values=1.0) for each in (rates, batches)]
     noise = -1.0 if not isinstance(history, _MeanAndScatter) else history.noise_variance
-    modes = tuple(vars(history.modes).values())
+    modes = history.modes.eigenvalue, history.modes.multiplicity
     state = history.products, history.cross, history.square
     with jax.enable_x64(True):
         loop = _loop(tuple(history.delays), noise < 0)
@@ -177,7 +177,7 @@ def _loop(delays: tuple[tuple[int, float], ...], own_risk: bool) -> Any:
 
     def run(begin: Any, table: Any, modes: Any, noise: Any, start: Any, count: Any) -> Any:
         rates, batches, kept, weight = table
-        eigenvalue, multiplicity, _ = modes
+        eigenvalue, multiplicity = modes
         k = begin[0].shape[0]
         lags = jnp.arange(1, k)
 
