@@ -11,7 +11,6 @@ from scipy.optimize import brentq
 from sgdtheory._common.arguments import checked_problem
 from sgdtheory.algorithms import (
     Algorithm,
-    DelayedSGD,
     ExponentialAverage,
     LinearMethod,
     TailAverage,
@@ -292,8 +291,8 @@ def _memory(method: LinearMethod) -> float:
     """Steps in which a method forgets all but the weights, to `RIPPLES`; 0 for one that has nothing else."""
     if method.step_dependence not in ("none", "period"):
         return 0.0
-    if isinstance(method, DelayedSGD):
-        return SWINGING_DELAYS * (2 * method.longest + 1) if method.longest else 0.0
+    if method.late:
+        return SWINGING_DELAYS * (2 * method.longest_delay + 1)
     each, last = np.eye(len(method.start)) - method.matrices(np.zeros(2), np.array([0.0, method.period - 1])).decay
     step = last @ np.linalg.matrix_power(each, method.period - 1)
     sizes = np.sort(np.abs(np.linalg.eigvals(step)))
@@ -309,7 +308,7 @@ def _rippling(algorithm: Algorithm, memory: float) -> float:
     """
     if algorithm.method.step_dependence not in ("none", "period"):
         return MOST_SWINGING
-    if isinstance(algorithm.method, DelayedSGD) and algorithm.constant:
+    if algorithm.method.late and algorithm.constant:
         return memory
     if algorithm.steady and not algorithm.average.returned(2.0, 2.0).total:
         return memory

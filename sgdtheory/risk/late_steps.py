@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.algorithms import Course, DelayedSGD
+from sgdtheory.algorithms import Course, LinearMethod
 from sgdtheory.problems import Modes
 from sgdtheory.risk.moments import Ends
 
@@ -28,7 +28,7 @@ MOST_COMPILED = 16  # delays of a law
 class _History:
     """The last τ + 1 steps of S runs, bias and variance side by side: products (k, k, 2, S, K) by step and lag."""
 
-    def __init__(self, law: tuple[float, ...], modes: Modes, settings: int) -> None:
+    def __init__(self, law: Sequence[float], modes: Modes, settings: int) -> None:
         k = len(law)
         self.delays = [(j, share) for j, share in enumerate(law) if share > 0]
         self.modes = modes
@@ -95,7 +95,7 @@ class _History:
 class _MeanAndScatter(_History):
     """In the place of bias and variance the mean path, and what label noise and the risk of the mean path add."""
 
-    def __init__(self, law: tuple[float, ...], modes: Modes, settings: int, noise_variance: float) -> None:
+    def __init__(self, law: Sequence[float], modes: Modes, settings: int, noise_variance: float) -> None:
         super().__init__(law, modes, settings)
         self.noise_variance = noise_variance
 
@@ -107,15 +107,21 @@ class _MeanAndScatter(_History):
 
 def stepped(courses: Sequence[Course], modes: Modes, stops: Sequence[float]) -> list[Ends]:
     """Sums of S runs after these numbers of steps, increasing; runs that are shorter go on, at their last γ and B."""
-    method: DelayedSGD = courses[0].algorithm.method
-    history = _History(method.law, modes, len(courses))
+    method: LinearMethod = courses[0].algorithm.method
+    history = _History(method.delays, modes, len(courses))
     return [Ends(*(values.sum(-1) for values in each)) for each in _walk(history, courses, stops)]
+
+
+def last_of_modes(course: Course, modes: Modes) -> np.ndarray:
+    """(2, K) λ E w² of the modes at the end, bias and variance at σ² = 1."""
+    history = _History(course.algorithm.method.delays, modes, 1)
+    return next(iter(_walk(history, [course], [course.num_steps]))).iterate[:, 0]
 
 
 def mean_and_scatter(course: Course, modes: Modes, noise_variance: float) -> Ends:
     """λ times the squares of the mean path, (2, 1, K) first, and a variance that is a little small, at the end."""
-    method: DelayedSGD = course.algorithm.method
-    history = _MeanAndScatter(method.law, modes, 1, noise_variance)
+    method: LinearMethod = course.algorithm.method
+    history = _MeanAndScatter(method.delays, modes, 1, noise_variance)
     return next(iter(_walk(history, [course], [course.num_steps])))
 
 
