@@ -216,8 +216,8 @@ class TunedRisk:
     def kind(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """(P,) numbers: from one n to another of its kind nearby the best γ stays in its basin; nan where none tells.
 
-        Resonating steps tell odd from even, and so do tails; where steps are few or swings last every n is another. Where
-        rounds swing, as one outer step goes on where the last one went, a round is.
+        Resonating steps tell odd from even, and so do tails; where steps are few or swings last every n is another;
+        where outer steps swing, from round to round, every round.
         """
         odd = 1 + steps % 2 + 2 * (np.ceil(self.fraction * steps) % 2)
         kind = np.where(steps <= self.resonant * batch, odd, 0.0)

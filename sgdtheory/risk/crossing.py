@@ -11,9 +11,8 @@ from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE
 from sgdtheory.risk.following import MOST_SETTLING, followed
 from sgdtheory.risk.moments import Ends, Moments, at_runs
 from sgdtheory.risk.period import make_period
-from sgdtheory.risk.rounds import PeriodStage
+from sgdtheory.risk.rounds import PeriodStage, one_by_one
 from sgdtheory.risk.rounds import after as after_rounds
-from sgdtheory.risk.rounds import one_by_one
 from sgdtheory.risk.runs import Crossed, Piece, crossed, kinds_of, merged, point
 from sgdtheory.risk.stepping import stepped
 

@@ -59,7 +59,10 @@ def products(x: Any, delay: int, points: Points) -> Products:
 
 
 def _chebyshev(bend: Any, n: int) -> tuple[Any, Any]:
-    """sin nθ/sin θ and sin (n−1)θ/sin θ from 4 sin² θ/2 = 2 − 2 cos θ: one by one, as sines of complex angles cost more."""
+    """sin nθ/sin θ and sin (n−1)θ/sin θ from 4 sin² θ/2 = 2 − 2 cos θ.
+
+    One multiple after another where they are few: sines of complex angles cost more.
+    """
     if n > FEW_DELAYS:
         angle = 2 * np.arcsin(np.sqrt(bend / 4 + 0j))
         return _ratio_of_sines(angle, n), _ratio_of_sines(angle, n - 1)

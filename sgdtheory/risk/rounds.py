@@ -197,7 +197,7 @@ def _unpacked(period: Period, moments: Moments, ended: np.ndarray, gained: np.nd
 
 
 def _placed(period: Period, numbers: np.ndarray, moments: Moments) -> tuple[np.ndarray, np.ndarray]:
-    """Own and cross moments of the numbers that a period begins with, (…, Q, K); no cross moments without an average."""
+    """Own and cross moments of the numbers that a period begins with, (…, Q, K); without an average nothing crosses."""
     q = period.seen.shape[1]
     k = moments.own.shape[-2]
     packed = np.zeros((*numbers.shape[:-2], k * (k + 1) // 2, numbers.shape[-1]))
