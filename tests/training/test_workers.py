@@ -1,6 +1,7 @@
 """Workers that take steps of their own: DiLoCo against NumPy, and what it is where workers always talk."""
 
 import dataclasses
+import functools
 import json
 from dataclasses import replace
 
@@ -37,17 +38,28 @@ def adam_step(state, grad, name, rate, step, config):
     return rate * ADAM[name] * mean / (root + epsilon * EPSILON[name])
 
 
+@functools.cache
+def batches(size, steps):
+    """The samples of every step, in the order of the workers."""
+    data = stream(replace(ONE, batch_size=size))
+    found = [data.batch(np.uint32(0), piece) for piece in data.chunk(0, 0, steps)]
+    return [tuple(np.asarray(part, float) for part in each) for each in found]
+
+
+@functools.cache
+def beginning():
+    return initial(ONE)
+
+
 def by_hand(config, local_steps=None, forget=False, nesterov=True):
     """DiLoCo of explicit workers; the options are wrong laws."""
     workers, size = config.num_workers, config.batch_size
     local_steps = local_steps or config.local_steps
-    common = initial(ONE)
+    common = dict(beginning())
     each = [dict(common) for _ in range(workers)]
     new = lambda: [{name: [0 * part, 0 * part] for name, part in common.items()} for _ in range(workers)]  # noqa: E731
     inner, buffer = new(), {name: 0 * part for name, part in common.items()}
-    data = stream(replace(ONE, batch_size=workers * size))  # the samples of a step, in the order of the workers
-    for t, piece in enumerate(data.chunk(0, 0, config.max_steps)):
-        inputs, targets = (np.asarray(part, float) for part in data.batch(np.uint32(0), piece))
+    for t, (inputs, targets) in enumerate(batches(workers * size, config.max_steps)):
         for k in range(workers):
             own = slice(k * size, (k + 1) * size)
             for name, grad in gradient(each[k], inputs[own], targets[own])[1].items():
@@ -68,7 +80,7 @@ def by_hand(config, local_steps=None, forget=False, nesterov=True):
 
 def distance(found, expected):
     """Largest difference over the largest move from the start."""
-    start = initial(ONE)
+    start = beginning()
     moved = max(np.abs(expected[name] - start[name]).max() for name in start)
     return max(np.abs(found[name] - expected[name]).max() for name in start) / moved
 
@@ -107,6 +119,7 @@ def test_one_worker_that_only_takes_its_own_mean_is_plain_training():
     assert distance(other, plain) > 1e-2
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_within_a_round(tmp_path):
     """Weights, buffers and the common weights are kept."""
     config = changed(ONE, **DILOCO, optimizer="sgd", momentum=0.7)
