@@ -78,8 +78,7 @@ class Config:
 
     def __post_init__(self) -> None:
         """Of a file: lists and tables as what they were."""
-        if not isinstance(self.frozen, Frozen):
-            object.__setattr__(self, "frozen", Frozen(*self.frozen))
+        object.__setattr__(self, "frozen", Frozen(*self.frozen))
         tasks = {name: Task(**task) if isinstance(task, dict) else task for name, task in self.networks.items()}
         object.__setattr__(self, "networks", tasks)
 

@@ -35,7 +35,8 @@ def _critical(config: Any, rows: Sequence[Row]) -> Figure:
         fixed: Any = {"capacity": pair[0], "source": pair[1]}
         axis.axhline(1.0, color=BLACK, lw=0.8, ls=":")
         for workers, color in zip(config.critical_workers, colors(len(config.critical_workers)), strict=True):
-            for momentum, look in ((0.0, {"ls": "-"}), (DILOCO[1], {"ls": "--", "mfc": "w"})):
+            for momentum in (0.0, DILOCO[1]):
+                look: Any = {"ls": "--", "mfc": "w"} if momentum else {"ls": "-"}
                 mine = _of(rows, "critical", num_workers=workers, outer_momentum=momentum, **fixed)
                 if not mine:
                     continue

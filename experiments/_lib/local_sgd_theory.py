@@ -109,13 +109,14 @@ def theory_rows(config: Any) -> list[Row]:
     for pair in config.exponents:
         plain = st.critical_batch_size(st.PowerLaw(*pair), num_samples=config.num_samples, curve=False)
         critical = float(plain.real_batch_size)
-        known = pair, config.num_samples, float(plain.optimal_risk), critical
+        risk = float(plain.optimal_risk)
+        first = Cell("", pair, config.num_samples, risk, critical, 1, 1, MEAN, config.overhead, 0)
         total = 2 ** round(math.log2(max(critical, max(config.workers))))
 
         def cell(
-            part: str, workers: int, steps: int, outer: tuple[float, float], known: Any = known, total: int = total
+            part: str, workers: int, steps: int, outer: tuple[float, float], first: Any = first, total: int = total
         ) -> Cell:
-            return Cell(part, *known, workers, steps, outer, config.overhead, total)
+            return first._replace(part=part, workers=workers, local_steps=steps, outer=outer, total_batch=total)
 
         cells += [cell("critical", *each, MEAN) for each in product(config.critical_workers, config.local_steps)]
         cells += [cell("critical", *each, DILOCO) for each in product(config.diloco_workers, config.diloco_steps)]
