@@ -112,8 +112,8 @@ def test_a_small_run():
     task = replace(TASK, num_workers=2, max_steps=8, log2_rates=(-5.0, -4.0, -3.0), num_seeds=2)
     task = replace(task, fields=local_sgd.PERCEPTRON | {"width": 8, "holdout_size": 32})
     config = replace(
-        CONFIG, exponents=((2.0, 3.0),), num_samples=1e4, workers=(2,), critical_workers=(2,), local_steps=(1, 3),
-        frozen=CONFIG.frozen._replace(local_steps=(1, 4), max_steps=16, num_seeds=3, num_inputs=2048),
+        CONFIG, exponents=((2.0, 3.0),), num_samples=1e4, workers=(2,), critical_workers=(2,), diloco_workers=(2,),
+        local_steps=(1, 3), frozen=CONFIG.frozen._replace(local_steps=(1, 4), max_steps=16, num_seeds=3, num_inputs=2048),
         networks={"teacher": task}, processes=1,
     )  # fmt: skip
     result = local_sgd.run(config)
