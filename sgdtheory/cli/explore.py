@@ -13,9 +13,11 @@ class ExploreCommand:
 
     Everything is computed while you look, by this process and its children; Ctrl-C ends them. Only this machine can
     open the page unless --host says otherwise. A link to the page holds all of its state.
+
+    With --export it writes a page instead that needs no server and no Python: averaged SGD, computed by the browser.
     """
 
-    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {"page": ("host", "port", "no_browser")}
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {"page": ("host", "port", "no_browser", "export")}
 
     host: str = "127.0.0.1"
     """Address to listen at; 0.0.0.0 lets everybody in who can reach this machine."""
@@ -23,9 +25,14 @@ class ExploreCommand:
     """Port; 5006 or the next that is free unless given."""
     no_browser: bool = False
     """Print the address alone."""
+    export: str | None = None
+    """Write the page to this .html file, to be sent or hosted, and serve nothing."""
 
     def run(self) -> None:
-        """Serve until Ctrl-C."""
+        """Serve until Ctrl-C, or write the page."""
+        if self.export is not None:
+            self._write(self.export)
+            return
         from sgdtheory.explore import make_server  # Bokeh is slow to import
 
         server = make_server(host=self.host, port=self.port)
@@ -38,3 +45,10 @@ class ExploreCommand:
                 server.io_loop.start()
         finally:
             server.explorer_workers.close()
+
+    @staticmethod
+    def _write(path: str) -> None:
+        from sgdtheory.explore import export_page
+
+        written = export_page(path)
+        print(f"{written}  ({written.stat().st_size / 1000:.0f} kB: one file, for any browser, without a network)")

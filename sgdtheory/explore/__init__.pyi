@@ -1,3 +1,4 @@
+from .export import export_page as export_page
 from .presets import PRESETS as PRESETS
 from .registry import JOBS as JOBS
 from .registry import TITLES as TITLES

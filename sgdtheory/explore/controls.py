@@ -3,7 +3,7 @@
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
 # Bokeh's properties take more types than they declare.
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bokeh.models import (
@@ -27,6 +27,7 @@ from sgdtheory.algorithms import (
     parameters,
     settings_of_kind,
 )
+from sgdtheory.explore.appearance import number
 from sgdtheory.explore.state import NUMBERS, SLOTS, WITHOUT, Number, State
 
 Changed = Callable[[str, Any], None]
@@ -34,9 +35,11 @@ Changed = Callable[[str, Any], None]
 STYLE = """
 :host { color: var(--ink); font-size: var(--size); width: 100%; }
 .bk-slider-title, label, .bk-label { font-size: var(--size); color: var(--ink); }
+.bk-slider-title { white-space: normal; }
 .bk-input, .bk-btn { background-color: var(--field); color: var(--ink); border-color: var(--line);
   font-size: var(--size); }
 .bk-btn:hover { background-color: var(--field); border-color: var(--accent); }
+.noUi-target[disabled] { opacity: .35; }
 option { background-color: var(--field); color: var(--ink); }
 .noUi-target { background: var(--line); border-color: var(--line); }
 .noUi-handle:focus-visible, .bk-input:focus-visible, .bk-btn:focus-visible, input:focus-visible {
@@ -59,6 +62,7 @@ class NumberSlider:
     def __init__(self, name: str, number: Number, changed: Changed, without: str = "") -> None:
         self.name, self.number, self.changed = name, number, changed
         self.quiet = False
+        self.now = ""
         # Kept, as another one would have Bokeh look through all models at each move.
         self.formats = {
             False: _format(number),
@@ -97,7 +101,14 @@ class NumberSlider:
         """A slider that is not in force has no number."""
         self.slider.update(disabled=without, format=self.formats[without])
         # Bokeh writes the number anew when the title changes, and not when its format does: a space of no width.
-        self.slider.title = self.number.label + ("\u200b" if without else "")
+        self.slider.title = self.number.label + (f", now {self.now}" if without and self.now else "\u200b" * without)
+
+    def tell(self, now: str) -> None:
+        """Say what is in force while the slider is not; "": that is not known."""
+        if now != self.now:
+            self.now = now
+            if self.slider.disabled:
+                self._say(True)
 
     def show(self, value: float | None, otherwise: float) -> None:
         """Stand at a value; where there is none, at what would be otherwise."""
@@ -259,6 +270,10 @@ class Controls:
         for name, meant in (("learning_rate", any(linear)), ("rate_factor", not all(linear))):
             for widget in self.numbers[name].widgets:
                 widget.visible = meant
+
+    def tell_rates(self, rates: Sequence[float]) -> None:
+        """Say the best γ of each algorithm beside the slider that is not in force."""
+        self.numbers["learning_rate"].tell(" and ".join(dict.fromkeys(number(each) for each in rates)))
 
     def show(self, state: State) -> None:
         """Stand at a state."""

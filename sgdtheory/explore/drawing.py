@@ -75,6 +75,7 @@ class Drawing:
         axes = dict(spec.axes) | ({"x_range": above.figure.x_range} if above else {})
         kinds = {"x_axis_type": "log", "y_axis_type": "log"} | axes
         self.figure: Any = figure(
+            name=f"figure-{spec.name}",
             height=spec.height,
             sizing_mode="stretch_width",
             x_axis_label=x,

@@ -63,11 +63,15 @@ class Ledger:
 
     def showing_older(self, seconds: float) -> list[Subject]:
         """What has been waited for so long while an older position's answer is shown."""
-        return [
-            subject
-            for subject, waited in self.waited().items()
-            if waited > seconds and self.newest[subject] not in (self._shown.get(subject), self._oldest.get(subject))
-        ]
+        return [subject for subject, waited in self.waited().items() if waited > seconds and self.is_older(subject)]
+
+    def is_older(self, subject: Subject) -> bool:
+        """Whether what is shown of it is of another state than that of the controls."""
+        return self.newest[subject] not in (self._shown.get(subject), self._oldest.get(subject))
+
+    def is_awaited(self, subject: Subject) -> bool:
+        """Whether nothing of its newest job has come."""
+        return self.newest[subject] != self._shown.get(subject)
 
     def forget(self, subject: Subject) -> None:
         """It is no part of the page any more."""

@@ -12,26 +12,23 @@ from functools import partial
 from typing import Any
 
 from bokeh.document import Document
-from bokeh.models import Button, Column, CustomJS, Div, Select, TextInput, Toggle
+from bokeh.models import Button, Column, Div, Select
 
-from sgdtheory.explore.appearance import DARK, LIGHT
+from sgdtheory.explore.appearance import DARK, LIGHT, Palette
 from sgdtheory.explore.controls import STYLE, Controls
 from sgdtheory.explore.drawing import make_drawings
 from sgdtheory.explore.ledger import Ledger, Subject
 from sgdtheory.explore.presets import PRESETS
-from sgdtheory.explore.registry import JOBS, SPECS
+from sgdtheory.explore.registry import JOBS, SHOWN_IN, SPECS
+from sgdtheory.explore.signals import awaited, signals
 from sgdtheory.explore.spec import Answer
 from sgdtheory.explore.state import COLOURS, SIZES, SLOTS, State, kinds_of
-from sgdtheory.explore.texts import note, readings, replicas, waiting
+from sgdtheory.explore.texts import note, rates, readings, replicas, waiting
 from sgdtheory.explore.worker import Message
 from sgdtheory.explore.workers import GRACE, Workers
 
 COMPUTED = [name for name, job in JOBS.items() if job.depends_on is not None]  # as the state changes, in this order
 ANSWERED = {name: job.answer for name, job in JOBS.items() if job.answer}  # whose answers marks and titles tell
-SHOWN_IN = {
-    answer: [spec.name for spec in SPECS.values() if answer in spec.shows]
-    for answer in {answer for spec in SPECS.values() for answer in spec.shows}
-}
 TOGETHER = 10  # ms in which moves of sliders are gathered
 TELL_WAITING = 0.7  # seconds of computing after which the page says what it waits for
 NO_PRESET = "(choose one)"
@@ -57,6 +54,7 @@ class Page:
         self.notes: dict[Any, tuple[str, ...]] = {"link": tuple(sentences)}
         self.ledger = Ledger()
         self.marks: dict[Subject, dict[str, float]] = {}
+        self.before: dict[Subject, dict[str, float]] = {}  # those before the last move of a control
         self.simulated: dict[int, Any] = {}  # algorithm's place → what a simulation of it would be of
         self.pale: set[Subject] = set()  # answers that are of another state than that of the controls
         self.inbox: queue.SimpleQueue[tuple[Subject, Message]] = queue.SimpleQueue()
@@ -90,12 +88,8 @@ class Page:
         )
         for name in ("colours", "text"):
             getattr(self, name).on_change("value", partial(self.looked, name))
-        self.prefers_dark = Toggle(visible=False)
-        self.prefers_dark.on_change("active", lambda attr, old, new: self.dress())
-        self.link = TextInput(visible=False)
-        self.link.js_on_change("value", CustomJS(code="window.explorer.state(cb_obj.value)"))
-        self.look = TextInput(visible=False)
-        self.look.js_on_change("value", CustomJS(code="window.explorer.look(cb_obj.value)"))
+        self.signals = signals()
+        self.signals["prefers_dark"].on_change("active", lambda attr, old, new: self.dress())
 
     def _add_roots(self) -> None:
         panels = {name: self._layout(name) for name, spec in SPECS.items() if not spec.beneath}
@@ -105,8 +99,7 @@ class Page:
             **{slot: each.column for slot, each in self.controls.algorithms.items()},
         }
         own = "presets", "sentence", "words", "readings", "status", "simulation", "share", "colours", "text"
-        hidden = {name: getattr(self, name) for name in ("prefers_dark", "link", "look")}
-        for name, root in {**panels, **columns, **{name: getattr(self, name) for name in own}, **hidden}.items():
+        for name, root in {**panels, **columns, **{name: getattr(self, name) for name in own}, **self.signals}.items():
             root.name = name
             self.document.add_root(root)
 
@@ -166,7 +159,7 @@ class Page:
     def refresh(self) -> None:
         """Compute what has changed; say it if nothing can be."""
         self.refreshing = False
-        self.link.value = self.state.query or "?"
+        self.signals["link"].value = self.state.query or "?"
         self._tell_preset()
         try:
             self.state.checked()
@@ -178,6 +171,7 @@ class Page:
             self.refuse("; ".join(self.invalid.values()))
             return
         self.refusal = ""
+        self.before |= {key: marks for key, marks in self.marks.items() if key not in self.pale}
         self.notes["theory"] = self.state.unknown
         self.controls.offer(self.state)
         self._drop_simulation()
@@ -347,9 +341,11 @@ class Page:
     def tell_readings(self) -> None:
         """The numbers of the setting, a row an algorithm."""
         names = () if self.refusal else self.state.names
-        text = readings(names, self.marks, self.pale, DARK if self.dark else LIGHT) if self.marks else ""
+        text = readings(names, self.marks, self.pale, self.palette, self.before) if self.marks else ""
         if self.readings.text != text:
             self.readings.text = text
+        self.controls.tell_rates(rates(self.state, {} if self.refusal else self.marks, self.pale))
+        self.signals["awaited"].value = awaited(self.ledger)
 
     def tell_status(self) -> None:
         """What is being computed, where it takes a while; how far the simulation is."""
@@ -369,6 +365,7 @@ class Page:
         text = waiting({what: seconds for what, seconds in late.items() if seconds > TELL_WAITING}, bool(running))
         if self.status.text != text:
             self.status.text = text
+        self.signals["awaited"].value = awaited(self.ledger)
 
     def _tell_preset(self) -> None:
         """The sentence of the preset that is shown, if one is."""
@@ -381,18 +378,18 @@ class Page:
         self.colours.value, self.text.value = self.state.colours, self.state.text
         self.tell_look()
         for panel in self.panels.values():
-            panel.dress(DARK if self.dark else LIGHT, self.state.text)
+            panel.dress(self.palette, self.state.text)
         self.tell_readings()
 
     @property
-    def dark(self) -> bool:
-        """Whether the ground is."""
-        return self.state.colours == "dark" or (self.state.colours == "system" and bool(self.prefers_dark.active))
+    def palette(self) -> Palette:
+        """Colours for the ground, light or dark."""
+        return DARK if self.state.is_dark(bool(self.signals["prefers_dark"].active)) else LIGHT
 
     def tell_look(self) -> None:
         """Words by which the browser chooses styles; with nothing to show there is nothing to download."""
         refused = " refused" if self.refusal else ""
-        self.look.value = f"{'dark' if self.dark else 'light'} {self.state.text}{refused}"
+        self.signals["look"].value = f"{'dark' if self.palette is DARK else 'light'} {self.state.text}{refused}"
 
     def close(self) -> None:
         """The visitor has gone."""

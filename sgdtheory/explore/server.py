@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sgdtheory._common.arguments import whole_number
+from sgdtheory.explore.layout import template_variables
 from sgdtheory.explore.registry import PROGRAMS, TITLES
 from sgdtheory.explore.sources import python_source
 from sgdtheory.explore.state import State
@@ -95,7 +96,7 @@ def _open_page(workers: Any, document: Any) -> None:
 
     document.title = "sgdtheory: explorer"
     document.template = TEMPLATE.read_text(encoding="utf-8")
-    document.template_variables["panels"] = TITLES
+    document.template_variables.update(panels=TITLES, **template_variables())
     arguments = document.session_context.request.arguments
     query = {name: values[-1].decode(errors="replace") for name, values in arguments.items()}
     page = Page(document, workers, *State.from_query(query))

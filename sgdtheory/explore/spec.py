@@ -104,6 +104,7 @@ class PanelSpec:
         told_by: the answer that the title and the marks `titled_by` come from.
         beneath: the panel under whose figure it stands, with the same x axis.
         height: in pixels.
+        formula: what is drawn, in the words of `formulas`; its own title has it beneath.
         axes: further arguments of Bokeh's figure.
     """
 
@@ -121,4 +122,5 @@ class PanelSpec:
     told_by: str = ""
     beneath: str = ""
     height: int = HEIGHT
+    formula: str = ""
     axes: Mapping[str, Any] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from sgdtheory.algorithms import DEFAULT, Algorithm, Muon, algorithm_settings, algorithm_text, make_algorithm
+from sgdtheory.explore.formulas import plain
 from sgdtheory.problems import AbstractProblem, PowerLaw
 from sgdtheory.risk import checked_for_risk
 
@@ -18,14 +19,14 @@ class Number(NamedTuple):
 
     Attributes:
         query: its name in a link.
-        label: on the page, with its unit.
+        words: what it is, with its unit; formulas stand between dollar signs.
         low, high, step: of the slider, of the logarithm where `base` is not 0.
         base: of that logarithm.
         digits: significant ones of what the slider gives; 0: a whole number.
     """
 
     query: str
-    label: str
+    words: str
     low: float
     high: float
     step: float
@@ -42,22 +43,27 @@ class Number(NamedTuple):
         return float(np.log(value) / np.log(self.base)) if self.base else float(value)
 
     @property
+    def label(self) -> str:
+        """The words as text."""
+        return plain(self.words)
+
+    @property
     def ends(self) -> tuple[float, float]:
         """The least and the largest value."""
         return self.value(self.low), self.value(self.high)
 
 
 NUMBERS = {
-    "capacity": Number("a", "a, capacity exponent: λᵢ = i^−a", 0.8, 4.0, 0.05),
-    "source": Number("b", "b, source exponent: sᵢ = i^−b", 0.8, 9.0, 0.05),
-    "noise_variance": Number("noise", "σ², label noise (units of y²)", -4.0, 3.0, 0.05, 10.0, 3),
-    "precondition": Number("theta", "θ, preconditioner H^−θ (0: none)", 0.0, 0.9, 0.05),
-    "num_samples": Number("D", "D, data (samples)", 2.0, 12.0, 0.05, 10.0, 3),
-    "num_features": Number("M", "M, features of the model", 1.0, 14.0, 0.25, 2.0, 0),
-    "batch_size": Number("B", "B, batch size (samples)", 0.0, 24.0, 0.25, 2.0, 0),
-    "learning_rate": Number("rate", "γ, learning rate (1/λ)", -5.0, 1.0, 0.02, 10.0, 3),
-    "overhead": Number("overhead", "ω, extra data that defines B*", 0.05, 1.0, 0.05),
-    "rate_factor": Number("factor", "γ of sign, adam, …, over the best", -2.0, 2.0, 0.02, 10.0, 3),
+    "capacity": Number("a", "$a$, capacity exponent: $λ_i = i^{−a}$", 0.8, 4.0, 0.05),
+    "source": Number("b", "$b$, source exponent: $s_i = i^{−b}$", 0.8, 9.0, 0.05),
+    "noise_variance": Number("noise", "$σ²$, label noise (units of $y²$)", -4.0, 3.0, 0.05, 10.0, 3),
+    "precondition": Number("theta", "$θ$, preconditioner $H^{−θ}$ (0: none)", 0.0, 0.9, 0.05),
+    "num_samples": Number("D", "$D$, data (samples)", 2.0, 12.0, 0.05, 10.0, 3),
+    "num_features": Number("M", "$M$, features of the model", 1.0, 14.0, 0.25, 2.0, 0),
+    "batch_size": Number("B", "$B$, batch size (samples)", 0.0, 24.0, 0.25, 2.0, 0),
+    "learning_rate": Number("rate", "$γ$, learning rate ($1/λ$)", -5.0, 1.0, 0.02, 10.0, 3),
+    "overhead": Number("overhead", "$ω$, extra data that defines $B^*$", 0.05, 1.0, 0.05),
+    "rate_factor": Number("factor", "$γ$ of sign, adam, …, over the best", -2.0, 2.0, 0.02, 10.0, 3),
 }
 WITHOUT = {"num_features": "all", "learning_rate": "best"}  # what a link says for None
 SLOTS = "first", "second"
@@ -102,6 +108,10 @@ class State:
     def quick(self, slot: int) -> bool:
         """Whether all that is computed of this algorithm takes a fraction of a second: averaged SGD."""
         return self.algorithms[slot] == DEFAULT
+
+    def is_dark(self, system: bool) -> bool:
+        """Whether the ground is, where the system's is dark or not."""
+        return self.colours == "dark" or (self.colours == "system" and system)
 
     def has_risk(self, slot: int) -> bool:
         """Whether there is more of this algorithm than simulations: not what takes minutes with some 100 directions."""

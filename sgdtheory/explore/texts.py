@@ -4,8 +4,9 @@ import html
 from collections.abc import Collection, Mapping, Sequence
 
 from sgdtheory.explore.appearance import LIGHT, Palette, about, number
+from sgdtheory.explore.formulas import typeset
 from sgdtheory.explore.legends import PALE, symbol
-from sgdtheory.explore.state import SLOTS
+from sgdtheory.explore.state import SLOTS, State
 
 Marks = Mapping[tuple[str, int], Mapping[str, float]]
 
@@ -15,19 +16,19 @@ GROUPS = (  # side by side or, where there is no room, below each other: (answer
         ("path", "bias"): "bias",
         ("path", "variance"): "variance",
         ("path", "theorem7"): "Theorem\u00a07's bound",
-        ("path", "missed"): "what\u00a0M features\u00a0miss",
+        ("path", "missed"): "what\u00a0$M$ features\u00a0miss",
     },
     {
-        ("path", "num_steps"): "steps\u00a0n",
-        ("path", "learning_rate"): "learning rate\u00a0γ",
+        ("path", "num_steps"): "steps\u00a0$n$",
+        ("path", "learning_rate"): "learning rate\u00a0$γ$",
         ("path", "edge"): "stability edge",
     },
     {
-        ("samples", "batch_size"): "B*",
-        ("samples", "smallest_batch_size"): "least\u00a0B",
-        ("samples", "num_steps"): "steps at\u00a0B*",
-        ("samples", "optimal_risk"): "R_opt(D)",
-        ("samples", "optimal_batch_size"): "B\u00a0of R_opt",
+        ("samples", "batch_size"): "$B^*$",
+        ("samples", "smallest_batch_size"): "least\u00a0$B$",
+        ("samples", "num_steps"): "steps at\u00a0$B^*$",
+        ("samples", "optimal_risk"): "$R_{opt}(D)$",
+        ("samples", "optimal_batch_size"): "$B$\u00a0of $R_{opt}$",
     },
 )
 TABLE_STYLE = f"""<style>.groups {{ display: flex; flex-wrap: wrap; column-gap: .9em; }}
@@ -36,7 +37,7 @@ th, td {{ font-weight: normal; text-align: right; vertical-align: bottom; white-
   padding: 0 .9em .1em 0; }}
 th[scope=row] {{ padding-right: .3em; }}
 th[scope=col] {{ white-space: normal; opacity: .75; }} th div {{ width: min-content; margin-left: auto; }}
-td {{ font-weight: bold; }} td.old {{ {PALE}; }}</style>"""
+td {{ font-weight: bold; }} td.changed {{ background: var(--note); }} td.old {{ {PALE}; }}</style>"""
 NOTE_STYLE = "background: var(--note); padding: .5em .8em; border-left: 4px solid var(--accent)"
 
 
@@ -59,8 +60,18 @@ def replicas(marks: Marks) -> str:
     return f"Means of {' and '.join(told)} simulated runs" if told else ""
 
 
+def rates(state: State, marks: Marks, pale: Collection[tuple[str, int]]) -> list[float]:
+    """γ of the algorithms of which it is known and has the units of the slider."""
+    known = [slot for slot in range(len(state.names)) if ("path", slot) in marks and ("path", slot) not in pale]
+    return [marks["path", slot]["learning_rate"] for slot in known if state.algorithms[slot].linear]
+
+
 def readings(
-    names: Sequence[str], marks: Marks, pale: Collection[tuple[str, int]] = (), palette: Palette = LIGHT
+    names: Sequence[str],
+    marks: Marks,
+    pale: Collection[tuple[str, int]] = (),
+    palette: Palette = LIGHT,
+    before: Marks = {},  # noqa: B006 (read alone)
 ) -> str:
     """The numbers of the setting, a row an algorithm, a column a number that one of them has and is not 0.
 
@@ -69,14 +80,19 @@ def readings(
         marks: (answer, algorithm's place) → its numbers.
         pale: answers that are of another state than that of the controls.
         palette: colours of the algorithms.
+        before: the numbers before the last move of a control: those that are others now are marked.
     """
     tables = []
     for group in GROUPS:
         told = [key for key in group if any(marks.get((key[0], slot), {}).get(key[1]) for slot in range(len(names)))]
-        head = "".join(f"<th scope='col'><div>{group[key]}</div></th>" for key in told)
+        head = "".join(f"<th scope='col'><div>{typeset(group[key])}</div></th>" for key in told)
         rows = []
         for slot, name in enumerate(names):
-            cells = (_cell(key, slot, marks.get((key[0], slot), {}), (key[0], slot) in pale) for key in told)
+            cells = []
+            for key in told:
+                answer = key[0], slot
+                old = before.get(answer, {}).get(key[1])
+                cells.append(_cell(key, slot, marks.get(answer, {}), answer in pale, old))
             whose = f"<th scope='row' aria-label='{html.escape(name, quote=True)}'>{_mark(slot, palette)}</th>"
             rows.append(f"<tr>{whose}{''.join(cells)}</tr>")
         tables += [f"<table><tr><th></th>{head}</tr>{''.join(rows)}</table>"] if told else []
@@ -91,7 +107,7 @@ def _mark(slot: int, palette: Palette) -> str:
     return symbol(palette.slots[slot], "", "circle", 1.0, room=12)
 
 
-def _cell(key: tuple[str, str], slot: int, marks: Mapping[str, float], pale: bool) -> str:
+def _cell(key: tuple[str, str], slot: int, marks: Mapping[str, float], pale: bool, old: float | None) -> str:
     """A number, with all of its digits for programs that read the page; one to some 1% has no more than it is worth."""
     value, name = marks.get(key[1]), f"{'-'.join(key)}-{slot}"
     if value is None:
@@ -99,6 +115,7 @@ def _cell(key: tuple[str, str], slot: int, marks: Mapping[str, float], pale: boo
     text = about(value) if "approximate" in marks else number(value, 4)
     if pale:
         return f'<td class="old" data-old="{name}" title="of the setting before">{text}</td>'
+    changed = ' class="changed"' if old not in (None, value) else ""
     if "approximate" in marks:
-        return f'<td data-about="{name}" data-value="{value!r}" title="to some 1%">{text}</td>'
-    return f'<td data-name="{name}" data-value="{value!r}" title="{value!r}">{text}</td>'
+        return f'<td{changed} data-about="{name}" data-value="{value!r}" title="to some 1%">{text}</td>'
+    return f'<td{changed} data-name="{name}" data-value="{value!r}" title="{value!r}">{text}</td>'

@@ -109,6 +109,16 @@ class Visit:
         value = "null" if value is None else repr(value)
         self.page.wait_for_function(f"new URLSearchParams(location.search).get({name!r}) === {value}")
 
+    def wait_for_queries(self, wanted):
+        """Until the link says all of these at once."""
+        self.page.wait_for_function(
+            """(wanted) => {
+                const query = new URLSearchParams(location.search);
+                return Object.entries(wanted).every(([name, value]) => query.get(name) === value);
+            }""",
+            arg=wanted,
+        )
+
     @property
     def query(self):
         return self.page.url.partition("?")[2]

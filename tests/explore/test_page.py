@@ -228,10 +228,12 @@ def move_quickly(page, share=0.25):
     for name, times in moves:
         page.press(name, "ArrowRight" if times > 0 else "ArrowLeft", times=int(abs(times) * share))
     steps = {"source": -40, "noise_variance": -30, "capacity": 28, "batch_size": 8}
+    wanted = {}
     for name, times in steps.items():
         number = NUMBERS[name]
         place = number.place(getattr(before, name)) + number.step * int(times * share)
-        page.wait_for_query(number.query, digits(number.value(place)))
+        wanted[number.query] = digits(number.value(place))
+    page.wait_for_queries(wanted)  # together: on the way one slider passes where it ends
     for slot in range(2):
         check_risk(page, slot)
     after = state_of(page)

@@ -100,6 +100,7 @@ PANELS = (
         jobs=(GROWS,),
         programs={"growth": Program("Critical batch size against data", program, "growth")},
         titled_by="points",
+        formula="B^* ∝ D^{1 − a / min(b, 2a + 1)}, a < b",
         told_by="growth",
     ),
 )

@@ -254,6 +254,7 @@ PANELS = (
             "simulated": Program("Loss curves with simulated runs", simulated_program, "simulated"),
         },
         told_by="path",
+        formula="Δ(B, γ, n) = E L(w) − L(w^*)",
         height=HEIGHT - 60,
     ),
     _input("path_rates", "learning_rate", ("", "γ / peak"), 4),

@@ -108,6 +108,7 @@ PANELS = (
         programs={"rate": Program("Risk against learning rate", program, "rates")},
         measured_by="risk",
         titled_by="here",
+        formula="Δ(B, γ, D),   Σ_i γ λ_i / (2B − (B + 1) γ λ_i) < 1",
         told_by="path",
     ),
 )

@@ -100,6 +100,7 @@ PANELS = (
         programs={"risk": Program("Risk against batch size", program, "tuned")},
         measured_by="risk",
         titled_by="least",
+        formula="R(D, B) = min_γ Δ(B, γ, D)",
         told_by="samples",
     ),
 )

@@ -111,6 +111,7 @@ PANELS = (
         jobs=(CRITICAL, AHEAD),
         programs={"samples": Program("Data that a batch size needs", program, "critical")},
         titled_by="critical",
+        formula="B^* = max B : B f_D(B) ≤ (1 + ω) D",
         told_by="samples",
     ),
 )

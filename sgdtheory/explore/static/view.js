@@ -1,0 +1,63 @@
+// Which panel is shown where there is room for one, and the keys of a lecture. Of both pages.
+"use strict";
+
+const view = {
+  panels: [...document.querySelectorAll("main > section")].map((section) => section.id.slice(6)),
+  panel: "",
+  fitted: () => {},  // called when the room of a figure has changed
+  choose(panel) {
+    if (!this.panels.includes(panel)) return;
+    this.panel = panel;
+    for (const each of this.panels) {
+      document.getElementById(`panel-${each}`).classList.toggle("shown", each === panel);
+      document.querySelector(`.tabs [data-panel=${each}]`).setAttribute("aria-pressed", each === panel);
+    }
+    this.fitted();
+  },
+  get lecture() { return document.documentElement.classList.contains("lecture"); },
+  lecturing(whether) {
+    document.documentElement.classList.toggle("lecture", whether);
+    this.fitted();
+  },
+  // Sliders, in shadows too, in the order of the page.
+  sliders(root = document.querySelector("aside")) {
+    const found = [];
+    for (const each of root.querySelectorAll("*")) {
+      if (each.shadowRoot) found.push(...this.sliders(each.shadowRoot));
+      else if (each.matches("input[type=range], .noUi-handle") && each.getClientRects().length) found.push(each);
+    }
+    return found;
+  },
+  get focused() {
+    let element = document.activeElement;
+    while (element && element.shadowRoot && element.shadowRoot.activeElement) element = element.shadowRoot.activeElement;
+    return element;
+  },
+  next(step) {
+    const all = this.sliders(), here = all.indexOf(this.focused);
+    if (!all.length) return;
+    const wanted = all[here < 0 ? 0 : (here + step + all.length) % all.length];
+    wanted.focus();
+    wanted.scrollIntoView({ block: "nearest" });
+  },
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (this.focused && this.focused.matches("input:not([type=range]):not([type=checkbox]), textarea, select")) return;
+    const place = "123456789".indexOf(event.key);
+    if (event.key === "l") this.lecturing(!this.lecture);
+    else if (event.key === "Escape" && this.lecture) this.lecturing(false);
+    else if (event.key === "]") this.next(1);
+    else if (event.key === "[") this.next(-1);
+    else if (place >= 0 && event.key && place < this.panels.length) this.choose(this.panels[place]);
+    else return;
+    event.preventDefault();
+  },
+};
+document.addEventListener("keydown", (event) => view.key(event));
+document.addEventListener("click", (event) => {
+  const button = event.target.closest(".tabs [data-panel], [data-lecture]");
+  if (!button) return;
+  if (button.dataset.panel) view.choose(button.dataset.panel);
+  else view.lecturing(!view.lecture);
+});
+addEventListener("resize", () => view.fitted());

@@ -1,0 +1,53 @@
+"""What has not come yet, and what has changed: no old number beside a new name."""
+
+from sgdtheory.explore.ledger import Ledger
+from sgdtheory.explore.signals import awaited
+from sgdtheory.explore.state import State
+from sgdtheory.explore.texts import rates, readings
+
+RUN, CRITICAL = ("run", 0), ("critical", 0)
+
+
+def test_panels_that_are_awaited():
+    ledger = Ledger()
+    assert awaited(ledger) == ""
+    ledger.begun(RUN, 1)
+    assert awaited(ledger) == "path:stale rate:stale"
+    assert ledger.admits(RUN, 1, "path")
+    assert awaited(ledger) == ""
+    ledger.begun(RUN, 2)  # a slider has moved: what is drawn is of the older job
+    ledger.begun(CRITICAL, 3)
+    assert awaited(ledger) == "path:stale rate:stale risk:stale samples:stale"
+    ledger.without_older(CRITICAL)  # it has been taken away
+    assert awaited(ledger) == "path:stale rate:stale risk:empty samples:empty"
+    assert not ledger.admits(CRITICAL, 2, "samples")
+    assert awaited(ledger) == "path:stale rate:stale risk:empty samples:empty"
+    assert ledger.ended(RUN, 2, whole=True)
+    assert awaited(ledger) == "risk:empty samples:empty"
+
+
+def test_a_panel_is_stale_if_either_algorithm_is():
+    ledger = Ledger()
+    for slot in (1, 0):
+        ledger.begun(("critical", slot), slot)
+    ledger.without_older(("critical", 0))
+    assert awaited(ledger) == "risk:stale samples:stale"
+
+
+def test_numbers_that_changed_are_marked():
+    now = {("path", 0): {"total": 2.0, "bias": 1.0}}
+    before = {("path", 0): {"total": 3.0, "bias": 1.0}}
+    text = readings(["sgd"], now, before=before)
+    assert 'class="changed" data-name="path-total-0"' in text
+    assert text.count('class="changed"') == 1
+    assert 'class="changed"' not in readings(["sgd"], now, pale=[("path", 0)], before=before)
+    assert 'class="changed"' not in readings(["sgd"], now)  # the first numbers of a page
+
+
+def test_rates_in_force():
+    """Of linear algorithms alone, whose γ has the slider's units, and of this state alone."""
+    state = State(first="sgd", second="sign")
+    marks = {("path", slot): {"learning_rate": 0.5 + slot} for slot in range(2)}
+    assert rates(state, marks, set()) == [0.5]
+    assert rates(state, marks, {("path", 0)}) == []
+    assert rates(state, {}, set()) == []
