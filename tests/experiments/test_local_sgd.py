@@ -118,4 +118,4 @@ def test_a_small_run():
         networks={"teacher": task}, processes=1,
     )  # fmt: skip
     result = local_sgd.run(config)
-    assert len(result.verdicts) == 15  # 2 of one batch, 2 of the problem, 1 free, 4 of outer steps, 3 of features, 3 of the network
+    assert len(result.verdicts) == 15
