@@ -17,7 +17,7 @@ from sgdtheory.plotting.style import save
 
 FOLDER = Path(__file__).parents[1] / "recorded"
 TABLES = (
-    *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum", "delay"),
+    *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum", "delay", "local_sgd"),
     *("optimal_schedule", "optimal_exponents", "optimal_ramp", "model_size"),
     *("optimizers", "small_batches", "rate_rule", "muon", "epochs", "sign_features"),
     *("width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"),
@@ -39,6 +39,7 @@ SHOWN = {  # file → name of the figure
     "schedules_critical.png": "schedules_critical",
     "ramp_or_decay.png": "ramp_or_decay",
     "momentum_gain.png": "momentum_gain",
+    **{f"local_sgd_{name}.png": f"local_sgd_{name}" for name in ("critical", "time", "outer", "networks")},
     "delay.png": "delay",
     **{f"{name}.png": name for name in ("optimal_schedule_shape", "optimal_schedule_losses")},
     **{f"{name}.png": name for name in ("optimal_exponents_critical", "optimal_exponents_ratios")},

@@ -85,6 +85,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("averages", 30, 700, by_name_only=True),
         Experiment("momentum", 60, 400, by_name_only=True),
         Experiment("delay", 60, 500, by_name_only=True),
+        Experiment("local_sgd", 60, 900, by_name_only=True),
         Experiment("optimal_schedule", 60, 700, by_name_only=True),
         Experiment("optimal_exponents", 60, 270, by_name_only=True),
         Experiment("curves_batch_size", 120, 480, by_name_only=True),

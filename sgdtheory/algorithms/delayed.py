@@ -51,13 +51,18 @@ class DelayedSGD(LinearMethod):
 
     @property
     def random(self) -> bool:
-        """Whether the delay is drawn."""
+        """Whether the delay is given as a law."""
         return isinstance(self.delay, tuple)
 
     @property
     def law(self) -> tuple[float, ...]:
         """(p_0 … p_τ), τ the longest delay."""
         return self.delay if isinstance(self.delay, tuple) else (*[0.0] * self.delay, 1.0)
+
+    @property
+    def delays(self) -> tuple[float, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """(p_0 … p_τ)."""
+        return self.law
 
     @property
     def longest(self) -> int:

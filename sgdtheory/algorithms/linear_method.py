@@ -56,6 +56,8 @@ class LinearMethod:
         period: H, after how many steps they repeat.
         cleared: places of vectors that are 0 whenever a period begins.
         workers: K that draw batches at the same time.
+        delays: shares p_0 … p_τ of gradients that are taken at the iterate of 0 … τ steps ago. Where some are late,
+            steps are `w ← w − γ g`, and A, b and c those of the mean path of (w_t … w_{t−τ}).
 
     Example:
         Averaging with a fixed look-ahead: gradients are taken at the iterate plus a share of the last step.
@@ -78,6 +80,27 @@ class LinearMethod:
     period: ClassVar[int] = 1
     cleared: ClassVar[Sequence[int]] = ()
     workers: ClassVar[int] = 1
+    delays: ClassVar[Sequence[float]] = (1.0,)
+
+    @property
+    def late(self) -> bool:
+        """Whether gradients come late."""
+        return len(self.delays) > 1
+
+    @property
+    def longest_delay(self) -> int:
+        """τ."""
+        return len(self.delays) - 1
+
+    @property
+    def random(self) -> bool:
+        """Whether the delay is drawn anew in every step."""
+        return sum(share > 0 for share in self.delays) > 1
+
+    @property
+    def sequential(self) -> bool:
+        """Whether one worker takes all steps, alike but for their coefficients, with gradients in time."""
+        return self.workers == 1 and self.period == 1 and not self.late
 
     @property
     def gain(self) -> float | None:

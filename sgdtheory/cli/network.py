@@ -75,6 +75,7 @@ class NetworkCommand(_Flags):
         "optimizer": (
             *("optimizer", "learning_rate", "batch_size", "micro_batch", "momentum", "update_rms"),
             *("beta1", "beta2", "epsilon", "clip_norm", "trained"),
+            *("num_workers", "local_steps", "outer_learning_rate", "outer_momentum"),
         ),
         "duration and schedule": (
             *("max_steps", "target_loss", "schedule", "warmup", "final", "decay", "exponent", "stages"),

@@ -11,7 +11,6 @@ from scipy.optimize import brentq
 from sgdtheory._common.arguments import checked_problem
 from sgdtheory.algorithms import (
     Algorithm,
-    DelayedSGD,
     ExponentialAverage,
     LinearMethod,
     TailAverage,
@@ -44,6 +43,7 @@ SWINGING_DELAYS = 10.0  # times 2τ + 1 steps: so long directions swing next to 
 MEMORIES = 20.0  # times the length of an average that is no share of n: R_opt may be attained with so many steps
 BEYOND_EDGE = 3.0  # times the stability edge: as far beyond it as peaks of schedules are looked for
 ALLOWED_GROWTH = 3.0  # e^3 times the moments on the way are more than any optimum has
+BELOW_EDGE = 1e-6  # of the edge with fewer samples in a batch: from there on that with more is looked for
 JUST_BEYOND = 0.01  # of the edge: where the rate of growth is measured
 LARGEST_RISK = 1e9  # of the initial risk: all that diverges is the same
 SHAPE_POINTS = 4096  # at which a batch schedule is averaged
@@ -173,7 +173,11 @@ class TunedRisk:
         return edge * (1 + self._overshoot(_known(self._growths, batch, self._growths_beyond) * steps))
 
     def _stable_edge(self, batch: np.ndarray) -> np.ndarray:
-        return _known(self._edges, batch, lambda new: method_edge(self.problem, self.algorithm.method, new))
+        def look(new: np.ndarray) -> np.ndarray:
+            stable = max((edge for size, edge in self._edges.items() if size <= new[0]), default=0.0)
+            return method_edge(self.problem, self.algorithm.method, new, stable * (1 - BELOW_EDGE))
+
+        return _known(self._edges, batch, look)
 
     def _largest_rate(self, steps: float) -> float:
         return float(self.edge(np.array([LARGEST_BATCH]), np.array([steps]))[0])
@@ -212,10 +216,14 @@ class TunedRisk:
     def kind(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """(P,) numbers: from one n to another of its kind nearby the best γ stays in its basin; nan where none tells.
 
-        Resonating steps tell odd from even, and so do tails; where steps are few or swings last every n is another.
+        Resonating steps tell odd from even, and so do tails; where steps are few or swings last every n is another;
+        where outer steps swing, from round to round, every round.
         """
         odd = 1 + steps % 2 + 2 * (np.ceil(self.fraction * steps) % 2)
         kind = np.where(steps <= self.resonant * batch, odd, 0.0)
+        if (period := self.algorithm.method.period) > 1:
+            kind = np.where(steps <= self.rippling, -1 - steps // period, kind)
+            return np.where(steps <= MANY_ZEROS, np.nan, kind)
         return np.where(steps <= max(self.rippling, MANY_ZEROS), np.nan, kind)
 
     def least_near(self, batch: np.ndarray, steps: np.ndarray, share: np.ndarray, before: np.ndarray) -> Tuned:
@@ -283,8 +291,8 @@ def _memory(method: LinearMethod) -> float:
     """Steps in which a method forgets all but the weights, to `RIPPLES`; 0 for one that has nothing else."""
     if method.step_dependence not in ("none", "period"):
         return 0.0
-    if isinstance(method, DelayedSGD):
-        return SWINGING_DELAYS * (2 * method.longest + 1) if method.longest else 0.0
+    if method.late:
+        return SWINGING_DELAYS * (2 * method.longest_delay + 1)
     each, last = np.eye(len(method.start)) - method.matrices(np.zeros(2), np.array([0.0, method.period - 1])).decay
     step = last @ np.linalg.matrix_power(each, method.period - 1)
     sizes = np.sort(np.abs(np.linalg.eigvals(step)))
@@ -300,7 +308,7 @@ def _rippling(algorithm: Algorithm, memory: float) -> float:
     """
     if algorithm.method.step_dependence not in ("none", "period"):
         return MOST_SWINGING
-    if isinstance(algorithm.method, DelayedSGD) and algorithm.constant:
+    if algorithm.method.late and algorithm.constant:
         return memory
     if algorithm.steady and not algorithm.average.returned(2.0, 2.0).total:
         return memory

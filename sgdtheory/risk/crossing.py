@@ -11,14 +11,16 @@ from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE
 from sgdtheory.risk.following import MOST_SETTLING, followed
 from sgdtheory.risk.moments import Ends, Moments, at_runs
 from sgdtheory.risk.period import make_period
-from sgdtheory.risk.rounds import PeriodStage
+from sgdtheory.risk.rounds import PeriodStage, one_by_one
 from sgdtheory.risk.rounds import after as after_rounds
 from sgdtheory.risk.runs import Crossed, Piece, crossed, kinds_of, merged, point
 from sgdtheory.risk.stepping import stepped
 
 SHORT_PIECE = 200.0  # steps: shorter smooth pieces are stepped through, as fast,
 SHORT_TURNING = 300.0  # and p² times as many in a compiled loop, where moments turn and panels are many
-FEW_ROUNDS = 16  # fewer are stepped through
+FEW_ROUNDS = 16  # fewer are taken one by one,
+STEPPED_ROUNDS = 2  # these few by steps;
+MOST_ROUNDS = 2000  # and more, that take longer to settle, by compiled steps
 LARGEST_GROWN = 1e4  # times what a run began with: where a closed form begins with more it loses four digits or more
 
 
@@ -28,7 +30,7 @@ def cross(moments: Moments, piece: Piece, by_steps: bool = False) -> Crossed:
     `by_steps`: every step is taken where there are closed forms and panels: few are sooner done so.
     """
     kinds = np.full(piece.low.size, "steps") if by_steps else kinds_of(piece)
-    few = np.where(kinds == "rounds", FEW_ROUNDS * piece.runs.algorithm.method.period, FEW_STEPS)
+    few = np.where(kinds == "rounds", STEPPED_ROUNDS * piece.runs.algorithm.method.period, FEW_STEPS)
     short = piece.steps <= np.where(kinds == "smooth", _short(piece), few)
     kinds = np.where(_gone(moments), "gone", np.where(short, "steps", kinds))
     parts = []
@@ -87,7 +89,10 @@ def _closed(moments: Moments, piece: Piece) -> tuple[Stage, np.ndarray, np.ndarr
 
 
 def in_rounds(moments: Moments, piece: Piece) -> Crossed:
-    """Pieces of methods that repeat every H steps: whole rounds in closed form where it holds, the others by steps."""
+    """Pieces of methods that repeat every H steps: whole rounds in closed form, or one by one where they are few.
+
+    By steps what is left of rounds at both ends, and where directions grow so far that slow ones lose their digits.
+    """
     period = piece.runs.algorithm.method.period
     first = np.minimum(np.ceil(piece.low / period) * period, piece.high)
     begun = stepped(moments, piece.between(piece.low, first))
@@ -97,9 +102,14 @@ def in_rounds(moments: Moments, piece: Piece) -> Crossed:
     settling = np.maximum(FEW_ROUNDS, settling_steps(stage.spectrum, stage.keeping))
     lost = (rest.steps <= MOST_SETTLING) & _towers(begun.moments, rest, stage, rounds)
     holds = (rounds > settling) & ~lost
+    each = ~holds & ~lost & (rounds <= MOST_ROUNDS) & (not piece.stops)
     parts = []
-    if (places := np.flatnonzero(~holds)).size:
+    if (places := np.flatnonzero(~holds & ~each)).size:
         parts.append((places, stepped(at_runs(begun.moments, places), rest.some(places))))
+    if (places := np.flatnonzero(each)).size:
+        some = rest.some(places)
+        there = one_by_one(stage.period.some(places), at_runs(begun.moments, places), rounds[places])
+        parts.append((places, stepped(there, some.between(some.low + rounds[places] * period, some.high))))
     if (places := np.flatnonzero(holds)).size:
         here = at_runs(begun.moments, places)
         parts.append((places, _whole_rounds(stage.some(places), here, rest.some(places), settling[places])))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+FEW_DELAYS = 16  # steps: up to here multiples of an angle are taken one by one
 SMALL_ANGLE = 1e-7  # θ: below, sin nθ/sin θ is n
 
 
@@ -50,15 +51,30 @@ def products(x: Any, delay: int, points: Points) -> Products:
     """`C_0 = 1/(1 − z − x²z^{τ+1} + 2x z^{1+τ/2} ρ)`, formed from small quantities."""
     z, one_less_z, y, one_less_y = points
     pull = x * y ** (delay + 1)
-    half: Any = np.sqrt((pull - one_less_y) * (pull + one_less_y) / (4 * y) + 0j)  # sin θ/2
-    angle = 2 * np.arcsin(half)
-    within = 1 + pull * _chebyshev(angle, delay)
-    lagged = (y * _chebyshev(angle, delay) - _chebyshev(angle, delay - 1)) / within
+    last, before = _chebyshev((pull - one_less_y) * (pull + one_less_y) / y, delay)
+    within = 1 + pull * last
+    lagged = (y * last - before) / within
     square = 1 / (one_less_z - x**2 * z ** (delay + 1) + 2 * x * z * y**delay * lagged)
     return Products(square, lagged, within, pull)
 
 
-def _chebyshev(angle: Any, n: int) -> Any:
+def _chebyshev(bend: Any, n: int) -> tuple[Any, Any]:
+    """sin nθ/sin θ and sin (n−1)θ/sin θ from 4 sin² θ/2 = 2 − 2 cos θ.
+
+    One multiple after another where they are few: sines of complex angles cost more.
+    """
+    if n > FEW_DELAYS:
+        angle = 2 * np.arcsin(np.sqrt(bend / 4 + 0j))
+        return _ratio_of_sines(angle, n), _ratio_of_sines(angle, n - 1)
+    last = np.zeros_like(bend)
+    growth = np.ones_like(bend)
+    for _ in range(n):
+        last = last + growth
+        growth = growth - bend * last
+    return last, last - growth - bend * last
+
+
+def _ratio_of_sines(angle: Any, n: int) -> Any:
     """sin nθ/sin θ."""
     small = np.abs(angle) < SMALL_ANGLE
     angle = np.where(small, 1.0, angle)

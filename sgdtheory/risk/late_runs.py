@@ -1,15 +1,15 @@
-"""The exact risk of SGD with late gradients: which way a run of it takes (THEORY.md T41)."""
+"""The exact risk of steps with late gradients: which way a run of them takes (THEORY.md T41)."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from sgdtheory.algorithms import Algorithm, Course, DelayedSGD
+from sgdtheory.algorithms import Algorithm, Course, LinearMethod
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.contour import CONTOUR_RESOLVED, LARGEST_REACH
 from sgdtheory.risk.late_closed_form import Setting, average, last_iterate
 from sgdtheory.risk.late_spectrum import growth, settling
-from sgdtheory.risk.late_steps import stepped
+from sgdtheory.risk.late_steps import last_of_modes, stepped
 from sgdtheory.risk.line import TAIL
 from sgdtheory.risk.moments import returned_risk
 from sgdtheory.risk.runs import MOST_STEPS
@@ -23,7 +23,7 @@ ROUGHER = 1e-4  # of what a search allows: what is left on a panel
 def is_late(algorithm: Algorithm) -> bool:
     """Whether runs take the ways of this file: delays that are random, or long."""
     method = algorithm.method
-    return algorithm.linear and isinstance(method, DelayedSGD) and (method.random or method.longest > AS_ANY_METHOD)
+    return algorithm.linear and method.late and (method.random or method.longest_delay > AS_ANY_METHOD)
 
 
 def late_parts(problem: AbstractProblem, courses: Sequence[Course], tolerance: float = 0.0) -> np.ndarray:
@@ -57,6 +57,13 @@ def late_path(problem: AbstractProblem, course: Course, stops: np.ndarray) -> np
             for row, averaged in enumerate([False, _averaged(course)]):
                 found[row, :, place] = _in_closed_form(problem, course, float(stops[place]), averaged)
     return np.array([_in_units(each, problem) for each in found])
+
+
+def late_last_of_modes(problem: AbstractProblem, course: Course) -> tuple[Modes, np.ndarray]:
+    """Modes, and (2, K) bias and variance at σ² = 1 of w_n in each of them, by every step."""
+    _alike(problem, [course], [0], 0.0)  # refuses too many
+    modes = _modes(problem, course, course.num_steps)
+    return modes, last_of_modes(course, modes)
 
 
 def _in_units(parts: np.ndarray, problem: AbstractProblem) -> np.ndarray:
@@ -98,15 +105,16 @@ def _in_closed_form(
     problem: AbstractProblem, course: Course, num_steps: float, averaged: bool, tolerance: float = 0.0
 ) -> np.ndarray:
     """(2,) bias and variance at σ² = 1 of w_n, or of the mean of w_0 … w_{n−1}."""
-    method: DelayedSGD = course.algorithm.method
+    method: LinearMethod = course.algorithm.method
+    delay = method.longest_delay
     modes = _modes(problem, course, num_steps, tolerance)
     rate = float(course.rates(np.zeros(1))[0])
     batch = float(np.ravel(course.batches(np.zeros(1)))[0])
     grows = growth(modes, method, rate, batch)
     grows = grows if abs(grows) * num_steps > 1 else 0.0
-    settled = num_steps > settling(rate * float(modes.eigenvalue.max()), method.longest, averaged, tolerance)
+    settled = num_steps > settling(rate * float(modes.eigenvalue.max()), delay, averaged, tolerance)
     tail = max(TAIL, ROUGHER * tolerance)
-    run = Setting(modes, rate, batch, method.longest, num_steps, grows, settled, tail)
+    run = Setting(modes, rate, batch, delay, num_steps, grows, settled, tail)
     return average(run) if averaged else last_iterate(run)
 
 

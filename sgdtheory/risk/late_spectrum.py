@@ -7,12 +7,13 @@ The coupled map has the eigenvalue 1/z where `Σ_i (G_i/B)/(1 − (1 + 1/B) G_i 
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
-from sgdtheory.algorithms import DelayedSGD
+from sgdtheory.algorithms import LinearMethod
 from sgdtheory.problems import Modes
 from sgdtheory.risk.contour import NEGLIGIBLE
 from sgdtheory.risk.late_responses import Points, largest_stable, products, steady_response
@@ -23,18 +24,18 @@ NEAREST = 1e-14  # to the end of the range: where a rate of growth is looked for
 NUMBERS_AT_ONCE = 2_000_000  # in the systems of a random delay
 
 
-def gains(x: np.ndarray, method: DelayedSGD) -> tuple[np.ndarray, np.ndarray]:
+def gains(x: np.ndarray, method: LinearMethod) -> tuple[np.ndarray, np.ndarray]:
     """(T, K) `G/(1 − G + H)` of steady noise, in the place of G in Σ G/(B − G) < 1, and (T,) if the mean is stable."""
     if not method.random:
-        steady = np.asarray(x.max(1) < largest_stable(method.longest))
+        steady = np.asarray(x.max(1) < largest_stable(method.longest_delay))
         with np.errstate(all="ignore"):
-            return steady_response(x, method.longest), steady
-    answer, mixed = _responses(x, method.law, 1.0)
-    steady = np.asarray((_means_stable(x, method.law) & (1 - answer + mixed > 0)).all(1))
+            return steady_response(x, method.longest_delay), steady
+    answer, mixed = _responses(x, method.delays, 1.0)
+    steady = np.asarray((_means_stable(x, method.delays) & (1 - answer + mixed > 0)).all(1))
     return answer / (1 - answer + mixed), steady
 
 
-def _responses(x: np.ndarray, law: tuple[float, ...], z: float) -> tuple[np.ndarray, np.ndarray]:
+def _responses(x: np.ndarray, law: Sequence[float], z: float) -> tuple[np.ndarray, np.ndarray]:
     """G and H of (T, K) x at a real z, from the k equations of the lagged products."""
     p = np.array(law)
     k = p.size
@@ -64,7 +65,7 @@ def _responses(x: np.ndarray, law: tuple[float, ...], z: float) -> tuple[np.ndar
     return answer.reshape(shape), (scale * (found @ mixed)).reshape(shape)
 
 
-def _means_stable(x: np.ndarray, law: tuple[float, ...]) -> np.ndarray:
+def _means_stable(x: np.ndarray, law: Sequence[float]) -> np.ndarray:
     """(T, K) whether all roots of `μ^{τ+1} − μ^τ + x Σ p_j μ^{τ−j}` are within the circle (Schur, Cohn)."""
     k = len(law)
     polynomial = np.zeros((k + 1, *x.shape))
@@ -80,10 +81,10 @@ def _means_stable(x: np.ndarray, law: tuple[float, ...]) -> np.ndarray:
     return stable
 
 
-def growth(modes: Modes, method: DelayedSGD, rate: float, batch: float) -> float:
+def growth(modes: Modes, method: LinearMethod, rate: float, batch: float) -> float:
     """Rate a step at which second moments grow with a constant γ; below 0, at which they decay without noise."""
     x = rate * modes.eigenvalue
-    floor = max(_fall(float(x.max()), method), _fall(float(x.min()), method))
+    floor = max(_fall(float(x.max()), method.delays), _fall(float(x.min()), method.delays))
 
     def excess(position: float) -> float:
         load = _load(modes, x[None], method, batch, floor + math.exp(position))
@@ -98,25 +99,25 @@ def growth(modes: Modes, method: DelayedSGD, rate: float, batch: float) -> float
     return floor + math.exp(brentq(excess, high - 1.0, high, xtol=1e-13))  # pyright: ignore[reportArgumentType]
 
 
-def _fall(x: float, method: DelayedSGD) -> float:
+def _fall(x: float, law: Sequence[float]) -> float:
     """2 log of the largest |μ| of the mean."""
-    return 2 * math.log(max(float(np.abs(_roots(x, method)).max()), 1e-300))
+    return 2 * math.log(max(float(np.abs(_roots(x, law)).max()), 1e-300))
 
 
-def _roots(x: float, method: DelayedSGD) -> Any:
-    law = np.array(method.law)
-    return np.roots(np.concatenate([[1.0, -1.0 + x * law[0]], x * law[1:]]))
+def _roots(x: float, law: Sequence[float]) -> Any:
+    shares = np.array(law)
+    return np.roots(np.concatenate([[1.0, -1.0 + x * shares[0]], x * shares[1:]]))
 
 
-def _load(modes: Modes, x: np.ndarray, method: DelayedSGD, batch: float, p: float) -> float:
+def _load(modes: Modes, x: np.ndarray, method: LinearMethod, batch: float, p: float) -> float:
     """Σ_i (G/B)/(1 − (1 + 1/B) G + H) at z = e^−p; inf where a direction alone grows faster."""
     z = math.exp(-p)
     if method.random:
-        answer, mixed = _responses(x, method.law, z)
+        answer, mixed = _responses(x, method.delays, z)
     else:
         points = Points.at(np.array([p]))
-        square = products(x.T, method.longest, points).square.real.T
-        answer = mixed = z ** (method.longest + 1) * x**2 * square
+        square = products(x.T, method.longest_delay, points).square.real.T
+        answer = mixed = z ** (method.longest_delay + 1) * x**2 * square
     left = 1 - (1 + 1 / batch) * answer + mixed
     if not ((left > 0) & (answer >= 0)).all():
         return math.inf
@@ -126,16 +127,16 @@ def _load(modes: Modes, x: np.ndarray, method: DelayedSGD, batch: float, p: floa
 def settling(x: float, delay: int, averaged: bool, tolerance: float = 0.0) -> float:
     """Steps after which what oscillates has died out, of directions up to x, for a fixed delay; or nearly so."""
     critical = delay**delay / (delay + 1) ** (delay + 1) if delay else math.inf
-    method = DelayedSGD(delay)
-    others = _oscillating(min(x, 0.999 * critical), method)  # beside what is learnt, which hardly decays
-    own = _oscillating(x, method) * (1 if averaged else 2) if x > critical else -math.inf
+    law = (*[0.0] * delay, 1.0)
+    others = _oscillating(min(x, 0.999 * critical), law)  # beside what is learnt, which hardly decays
+    own = _oscillating(x, law) * (1 if averaged else 2) if x > critical else -math.inf
     slowest = max(others, own)
     gone = min(NEGLIGIBLE, -math.log(NEARLY * tolerance)) if tolerance > 0 else NEGLIGIBLE
     return math.inf if slowest >= 0 else MARGIN * gone / -slowest
 
 
-def _oscillating(x: float, method: DelayedSGD) -> float:
+def _oscillating(x: float, law: Sequence[float]) -> float:
     """log of the largest |μ| of those that are not real and positive."""
-    roots = _roots(x, method)
+    roots = _roots(x, law)
     real = (np.abs(roots.imag) < 1e-9 * np.abs(roots)) & (roots.real > 0)
     return math.log(max(float(np.abs(roots[~real]).max(initial=0.0)), 1e-300))

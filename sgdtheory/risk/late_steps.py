@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.algorithms import Course, DelayedSGD
+from sgdtheory.algorithms import Course, LinearMethod
 from sgdtheory.problems import Modes
 from sgdtheory.risk.moments import Ends
 
@@ -28,7 +28,7 @@ MOST_COMPILED = 16  # delays of a law
 class _History:
     """The last τ + 1 steps of S runs, bias and variance side by side: products (k, k, 2, S, K) by step and lag."""
 
-    def __init__(self, law: tuple[float, ...], modes: Modes, settings: int) -> None:
+    def __init__(self, law: Sequence[float], modes: Modes, settings: int) -> None:
         k = len(law)
         self.delays = [(j, share) for j, share in enumerate(law) if share > 0]
         self.modes = modes
@@ -95,7 +95,7 @@ class _History:
 class _MeanAndScatter(_History):
     """In the place of bias and variance the mean path, and what label noise and the risk of the mean path add."""
 
-    def __init__(self, law: tuple[float, ...], modes: Modes, settings: int, noise_variance: float) -> None:
+    def __init__(self, law: Sequence[float], modes: Modes, settings: int, noise_variance: float) -> None:
         super().__init__(law, modes, settings)
         self.noise_variance = noise_variance
 
@@ -107,15 +107,21 @@ class _MeanAndScatter(_History):
 
 def stepped(courses: Sequence[Course], modes: Modes, stops: Sequence[float]) -> list[Ends]:
     """Sums of S runs after these numbers of steps, increasing; runs that are shorter go on, at their last γ and B."""
-    method: DelayedSGD = courses[0].algorithm.method
-    history = _History(method.law, modes, len(courses))
+    method: LinearMethod = courses[0].algorithm.method
+    history = _History(method.delays, modes, len(courses))
     return [Ends(*(values.sum(-1) for values in each)) for each in _walk(history, courses, stops)]
+
+
+def last_of_modes(course: Course, modes: Modes) -> np.ndarray:
+    """(2, K) λ E w² of the modes at the end, bias and variance at σ² = 1."""
+    history = _History(course.algorithm.method.delays, modes, 1)
+    return next(iter(_walk(history, [course], [course.num_steps]))).iterate[:, 0]
 
 
 def mean_and_scatter(course: Course, modes: Modes, noise_variance: float) -> Ends:
     """λ times the squares of the mean path, (2, 1, K) first, and a variance that is a little small, at the end."""
-    method: DelayedSGD = course.algorithm.method
-    history = _MeanAndScatter(method.law, modes, 1, noise_variance)
+    method: LinearMethod = course.algorithm.method
+    history = _MeanAndScatter(method.delays, modes, 1, noise_variance)
     return next(iter(_walk(history, [course], [course.num_steps])))
 
 
@@ -160,7 +166,7 @@ def _compiled(history: _History, rates: np.ndarray, batches: np.ndarray, kept: n
     missing = COEFFICIENTS_AT_ONCE - len(rates)
     table = [np.pad(each, [(0, missing), (0, 0)], constant_values=1.0) for each in (rates, batches)]
     noise = -1.0 if not isinstance(history, _MeanAndScatter) else history.noise_variance
-    modes = tuple(vars(history.modes).values())
+    modes = history.modes.eigenvalue, history.modes.multiplicity
     state = history.products, history.cross, history.square
     with jax.enable_x64(True):
         loop = _loop(tuple(history.delays), noise < 0)
@@ -177,7 +183,7 @@ def _loop(delays: tuple[tuple[int, float], ...], own_risk: bool) -> Any:
 
     def run(begin: Any, table: Any, modes: Any, noise: Any, start: Any, count: Any) -> Any:
         rates, batches, kept, weight = table
-        eigenvalue, multiplicity, _ = modes
+        eigenvalue, multiplicity = modes
         k = begin[0].shape[0]
         lags = jnp.arange(1, k)
 

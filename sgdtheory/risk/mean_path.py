@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.algorithms import Algorithm, DelayedSGD
+from sgdtheory.algorithms import Algorithm
 
 APART = 1e-9  # eigenvalues of a step are taken to be no closer than this
 COEFFICIENTS_AT_ONCE = 50_000  # learning rates times steps whose coefficients are held
@@ -31,9 +31,8 @@ def mean_paths(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, n
         num_steps: n.
     """
     closed = algorithm.constant and len(algorithm.method.start) <= 2
-    late = isinstance(algorithm.method, DelayedSGD)
     repeats = algorithm.steady and algorithm.method.period > 1
-    way = _in_closed_form if closed else _late if late else _by_rounds if repeats else _by_steps
+    way = _in_closed_form if closed else _late if algorithm.method.late else _by_rounds if repeats else _by_steps
     with np.errstate(all="ignore"):  # beyond the edge
         return way(algorithm, eigenvalue, rate, num_steps)
 
@@ -151,7 +150,7 @@ def _by_steps(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, nu
 def _late(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:
     """`_by_steps` of late gradients, with the last τ + 1 iterates in a ring."""
     average = algorithm.average
-    law = [(j, share) for j, share in enumerate(algorithm.method.law) if share > 0]
+    law = [(j, share) for j, share in enumerate(algorithm.method.delays) if share > 0]
     k = algorithm.method.vectors
     past = np.ones((k, eigenvalue.size, rate.size))
     x = np.multiply.outer(eigenvalue, rate)

@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 
 from sgdtheory.risk.closed_form import Points, in_portions
 from sgdtheory.risk.linear import resolvent, solve
-from sgdtheory.risk.moments import Moments, pack, unpack
+from sgdtheory.risk.moments import Moments, at_runs, pack, unpack
 from sgdtheory.risk.period import Period
 from sgdtheory.risk.spectrum import AT_ONE
 
@@ -55,6 +55,32 @@ class PeriodStage:
 def after(stage: PeriodStage, moments: Moments, num_rounds: np.ndarray) -> Moments:
     """Moments of S settings after so many rounds, (S,) ≥ 1, from the beginning of one."""
     return in_portions(_moments_at, stage, moments, num_rounds)
+
+
+def one_by_one(period: Period, moments: Moments, num_rounds: np.ndarray) -> Moments:
+    """The same round by round, before what oscillates has died out: for (S,) numbers of rounds, some of them 0."""
+    order = np.argsort(-num_rounds, kind="stable")
+    period = period.some(order)
+    here = at_runs(moments, order)
+    q = period.seen.shape[1]
+    start = np.concatenate([pack(here.own)[:, :, period.own], here.cross[:, :, period.cross]], axis=2)
+    state = np.ascontiguousarray(np.moveaxis(start, 2, 1))  # (2, Q, S, K), the longest runs first
+    square = here.square.copy()
+    answer = np.linalg.inv(np.eye(period.inner.shape[1]) - period.inner)
+    noise = np.array([0.0, 1.0])[:, None, None]
+    for number in range(int(num_rounds.max(initial=0.0))):
+        some = slice(0, int((num_rounds > number).sum()))
+        now = state[:, :, some]
+        felt = np.einsum("mqsk,pqsk->psm", period.seen[:, :, some], now[:, :q]) + noise
+        driven = np.einsum("smn,psn->psm", answer[some], felt)
+        gained = np.einsum("isk,pisk->ps", period.gained[:, some], now) if period.keeping else 0.0
+        gained = gained + np.einsum("sm,psm->ps", period.gained_inner[some], driven)
+        square[:, some] += gained - period.forgotten[some] * square[:, some]
+        change = np.einsum("imsk,psm->pisk", period.drive[:, :, some], driven)
+        change -= np.einsum("ijsk,pjsk->pisk", period.decay[:, :, some], now)
+        now += change
+    own, cross = _placed(period, np.moveaxis(state, 1, 2), here)
+    return at_runs(Moments(own, cross, square if period.keeping else here.square), np.argsort(order))
 
 
 def load(period: Period, excess: float = AT_ONE) -> np.ndarray:
@@ -162,15 +188,22 @@ def _inverse(period: Period, piece: slice, points: Points) -> np.ndarray:
 
 def _unpacked(period: Period, moments: Moments, ended: np.ndarray, gained: np.ndarray, points: Points) -> Moments:
     """Moments, of the numbers ŷ that a period begins with, (p, Q, K), and what S² has gained, (p, C)."""
-    q = period.seen.shape[1]
-    k = moments.own.shape[1]
-    packed = np.zeros((len(ended), k * (k + 1) // 2, ended.shape[-1]))
-    packed[:, period.own] = ended[:, :q]
-    own = unpack(packed, k)
+    own, cross = _placed(period, ended, moments)
     if period.keeping is None:
         return moments._replace(own=own)
     z, y, weight, scale, n = points
-    cross = np.zeros_like(moments.cross)
-    cross[:, period.cross] = ended[:, q:]
     square = (moments.square[:, None] + z * gained) / (y + z * n * period.forgotten[0])
     return Moments(own, cross, scale * (square @ weight).real)
+
+
+def _placed(period: Period, numbers: np.ndarray, moments: Moments) -> tuple[np.ndarray, np.ndarray]:
+    """Own and cross moments of the numbers that a period begins with, (…, Q, K); without an average nothing crosses."""
+    q = period.seen.shape[1]
+    k = moments.own.shape[-2]
+    packed = np.zeros((*numbers.shape[:-2], k * (k + 1) // 2, numbers.shape[-1]))
+    packed[..., period.own, :] = numbers[..., :q, :]
+    cross = moments.cross
+    if period.keeping is not None:
+        cross = np.zeros_like(cross)
+        cross[..., period.cross, :] = numbers[..., q:, :]
+    return unpack(packed, k), cross

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgdtheory.algorithms import SGD, Algorithm, Course, DelayedSGD, LastIterate, LocalSGD, UniformAverage
+from sgdtheory.algorithms import SGD, Algorithm, Course, LastIterate, UniformAverage
 from sgdtheory.problems import (
     AbstractProblem,
     Drivers,
@@ -101,7 +101,7 @@ def checked_for_samples(problem: FiniteSampleProblem, algorithm: Algorithm) -> N
             f"algorithm must be linear in the gradient for a finite sample, got {algorithm.method!r}; "
             "problem.problem is one pass"
         )
-    if isinstance(algorithm.method, LocalSGD | DelayedSGD):
+    if not algorithm.method.sequential:
         raise ValueError(
             f"algorithm must have one worker and gradients in time for a finite sample, got {algorithm.method!r}; "
             "problem.problem is one pass"

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import elementwise
 
 from sgdtheory._common.arguments import checked_problem, whole_array
-from sgdtheory.algorithms import DEFAULT, SGD, Algorithm, DelayedSGD, LinearMethod, checked_algorithm
+from sgdtheory.algorithms import DEFAULT, SGD, Algorithm, LinearMethod, checked_algorithm
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, Modes
 from sgdtheory.risk.late_spectrum import gains as late_gains
 from sgdtheory.risk.late_spectrum import growth as late_growth
@@ -73,15 +73,19 @@ def max_stable_learning_rate(problem: AbstractProblem, *, batch_size: ArrayLike,
     return method_edge(problem, algorithm.method, batch)[()]
 
 
-def method_edge(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray) -> np.ndarray:
-    """The stability edge of a method with constant coefficients, for any real B > 0."""
+def method_edge(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, stable: float = 0.0) -> np.ndarray:
+    """The stability edge of a method with constant coefficients, for any real B > 0.
+
+    `stable`: a γ that is known to be stable with these B, which may spare a search of smaller ones; 0 where none is.
+    """
     if method == SGD():
         return stability_edge(problem, batch)
     if not batch.size:
         return np.empty(batch.shape)
     sizes, place = np.unique(method.workers * batch, return_inverse=True)
-    edges = _edges if method.step_dependence == "none" else edges_of_rounds
-    return edges(problem, method, sizes)[place].reshape(batch.shape)
+    if method.step_dependence == "none":
+        return _edges(problem, method, sizes)[place].reshape(batch.shape)
+    return edges_of_rounds(problem, method, sizes, stable)[place].reshape(batch.shape)
 
 
 def _edges(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray) -> np.ndarray:
@@ -182,7 +186,7 @@ def _least_inverses(problem: AbstractProblem, method: LinearMethod, rates: np.nd
 
 def _gains(problem: AbstractProblem, method: LinearMethod, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray, Modes]:
     """(T, K) G_i, (T,) whether the mean comes to rest, and modes that resolve what decides about stability."""
-    if isinstance(method, DelayedSGD):
+    if method.late:
         modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
         return *late_gains(rates[:, None] * modes.eigenvalue, method), modes
     maps, modes = _maps(problem, method, np.ones(rates.size), rates)
@@ -200,7 +204,7 @@ def _maps(
 
 def growths_beyond(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rate: np.ndarray) -> np.ndarray:
     """(N,) rates per step at which second moments grow with B and a constant γ, 0 where they do not."""
-    if isinstance(method, DelayedSGD):
+    if method.late:
         modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
         each = [late_growth(modes, method, *one) for one in zip(rate.tolist(), batch.tolist(), strict=True)]
         return np.maximum(each, 0.0)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.algorithms import DEFAULT, Algorithm, Course, DelayedSGD, column_products, number_of_steps
+from sgdtheory.algorithms import DEFAULT, Algorithm, Course, column_products, number_of_steps
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk import displacement, mean_and_scatter
 
@@ -94,7 +94,7 @@ def _returned(course: Course, modes: Modes, signal: np.ndarray, noise: float) ->
     import jax
 
     method = course.algorithm.method
-    if isinstance(method, DelayedSGD):
+    if method.late:
         return _late_returned(course, modes, signal, noise)
     average = course.algorithm.average
     n = course.num_steps

@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from sgdtheory._common.interrupts import Interrupts
-from sgdtheory.algorithms import DEFAULT, DelayedSGD, LocalSGD, NonlinearMethod
+from sgdtheory.algorithms import DEFAULT, LocalSGD, NonlinearMethod
 from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, State, advance, init, risks
 from sgdtheory.simulation.late_program import LateProgram
 from sgdtheory.simulation.linear_program import LinearProgram
@@ -209,7 +209,7 @@ def _program(
         return NonlinearProgram(block.sampler, spectrum, courses, some.unit, some.scale, mesh, lanes, key)
     if isinstance(some.course.algorithm.method, LocalSGD):
         return WorkerProgram(block.sampler, spectrum, courses, some.unit, mesh, lanes, key)
-    if isinstance(some.course.algorithm.method, DelayedSGD):
+    if some.course.algorithm.method.late:
         return LateProgram(block.sampler, spectrum, courses, some.unit, mesh, lanes, key)
     return LinearProgram(block.sampler, spectrum, courses, some.unit, mesh, lanes, key)
 

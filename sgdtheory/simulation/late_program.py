@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
-from sgdtheory.algorithms import Course, DelayedSGD
+from sgdtheory.algorithms import Course, LinearMethod
 from sgdtheory.simulation.dynamics import Sampler, Spectrum
 from sgdtheory.simulation.late_dynamics import State, Table, advance, init, risks
 from sgdtheory.simulation.linear_dynamics import Replica
@@ -16,7 +16,7 @@ from sgdtheory.simulation.placing import DIVIDED, EVERYWHERE
 
 
 class LateProgram(MethodProgram):
-    """Lanes of runs of `DelayedSGD`; `unit` is λ_1."""
+    """Lanes of runs of plain steps with late gradients; `unit` is λ_1."""
 
     def __init__(
         self,
@@ -29,9 +29,9 @@ class LateProgram(MethodProgram):
         key: np.ndarray,
     ) -> None:
         self.unit = unit
-        method: DelayedSGD = courses[0].algorithm.method
-        self.vectors = method.vectors
-        self.shares = np.cumsum(method.law).astype(spectrum.start.dtype)
+        method: LinearMethod = courses[0].algorithm.method
+        self.vectors = method.longest_delay + 1
+        self.shares = np.cumsum(method.delays).astype(spectrum.start.dtype)
         super().__init__(sampler, spectrum, courses, mesh, lanes, key, numbers=2, begin=1.0)
 
     def started(self) -> State:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, positive_number, real_array, settings_arrays, whole_number
-from sgdtheory.algorithms import Algorithm, Constant, Coordinates, Course, LocalSGD, checked_algorithm
+from sgdtheory.algorithms import Algorithm, Constant, Coordinates, Course, checked_algorithm
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem
 from sgdtheory.risk import as_one_pass
 from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
@@ -167,7 +167,7 @@ def simulate(
 
 def _check_sample(algorithm: Algorithm, options: dict[str, Any]) -> None:
     """What passes over a finite sample are simulated with."""
-    if not algorithm.linear or isinstance(algorithm.method, LocalSGD):
+    if not algorithm.linear or algorithm.method.workers > 1 or algorithm.method.period > 1:
         raise ValueError(
             f"algorithm must be linear in the gradient, of one worker, for a finite sample, got {algorithm.method!r}; "
             "take SGD or a method with momentum"

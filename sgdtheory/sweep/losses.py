@@ -16,7 +16,8 @@ def loss_columns(table: SweepTable, by: Sequence[str] = ("width",)) -> dict[str,
 
     The loss is that of the iterate or of the average that is lowest there. Of each group and batch size there are the
     steps at which all runs were evaluated: where the first of them stopped at its target, its curve ends, and so do the
-    others', or the best rate would be missing. A run that diverged has an infinite loss from there on.
+    others', or the best rate would be missing. A run that diverged has an infinite loss from there on. Where workers
+    take steps of their own the batch size is that of all of them, K B.
 
     >>> import tempfile
     >>> import sgdtheory as st
@@ -57,6 +58,7 @@ def loss_columns(table: SweepTable, by: Sequence[str] = ("width",)) -> dict[str,
     names = names if sized else [name for name in names if name != "size"]
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for (group, batch_size), runs in cells.items():
+        batch_size *= runs[0].config.num_workers
         shared = {"batch_size": batch_size, "group": ", ".join(f"{k} {v}" for k, v in zip(by, group, strict=True))}
         shared |= {"size": group[0]} if sized else {}
         steps = _common_steps(runs)

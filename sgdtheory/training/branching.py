@@ -223,6 +223,11 @@ def _checked_runs(configs: Sequence[TrainConfig]) -> list[TrainConfig]:
     if not isinstance(runs[0].schedule, Constant):
         name = type(runs[0].schedule).__name__
         raise ValueError(f"schedule must be Constant for runs that branch, got {name}; its decay would mix with k^p")
+    if runs[0].has_rounds:
+        raise ValueError(
+            f"runs that branch must have one worker that always talks, got num_workers = {runs[0].num_workers} and "
+            f"local_steps = {runs[0].local_steps}; leave them out"
+        )
     return runs
 
 

@@ -87,6 +87,14 @@ class TrainConfig:
     """Samples of one gradient; gradients are accumulated, and measure the noise scale. None: the whole batch."""
     clip_norm: float | None = None
     """Largest norm of the gradient, in the metric of the parametrization's SGD rates; None: no clipping."""
+    num_workers: int = 1
+    """Workers K that take steps of their own from common weights, each with batches of batch_size."""
+    local_steps: int = 1
+    """Steps H of a worker in a round, after which an outer step moves the common weights (DiLoCo)."""
+    outer_learning_rate: float = 1.0
+    """Learning rate η of the outer step; 1 without momentum takes the workers' mean."""
+    outer_momentum: float = 0.0
+    """Nesterov's momentum μ of the outer step."""
     schedule: Schedule = Constant()
     """After the warm-up constant, a cosine, a line, constant then linear to 0, a power or schedule-free; or stages."""
     max_steps: int = 1000
@@ -161,9 +169,16 @@ class TrainConfig:
                         f"{name} = {getattr(self.optimizer, name):g} of the optimizer does not matter with "
                         "ScheduleFree: leave it out, and give ScheduleFree its interpolation"
                     )
-        if self.max_steps * self.batch_size > MOST_SAMPLES:
+            if self.has_rounds:
+                raise ValueError(
+                    "schedule schedule_free does not go with workers that take steps of their own: take another "
+                    "schedule, or num_workers = local_steps = 1 without an outer step"
+                )
+        if self.max_steps * self.samples_per_step > MOST_SAMPLES:
+            of_all = f", of each of {self.num_workers} workers" if self.num_workers > 1 else ""
             raise ValueError(
-                f"max_steps times batch_size must be at most 2^32 samples, got {self.max_steps} and {self.batch_size}"
+                f"max_steps times batch_size must be at most 2^32 samples, got {self.max_steps} and "
+                f"{self.batch_size}{of_all}"
             )
 
     @property
@@ -187,6 +202,16 @@ class TrainConfig:
         return self.batch_size // (self.micro_batch or self.batch_size)
 
     @property
+    def has_rounds(self) -> bool:
+        """Whether there is an outer step: every step of one worker is plain training."""
+        return any(getattr(self, name) != plain for name, plain in ROUNDS.items())
+
+    @property
+    def samples_per_step(self) -> int:
+        """K B, of all workers."""
+        return self.num_workers * self.batch_size
+
+    @property
     def average_names(self) -> tuple[str, ...]:
         """Names of the iterate and its averages: "iterate", each τ, and "uniform"."""
         return ("iterate", *map(str, self.averages), *(("uniform",) if self.uniform_average else ()))
@@ -199,10 +224,10 @@ class TrainConfig:
     @property
     def operations(self) -> float:
         """Floating point operations of one training step."""
-        found = self.network.operations * self.batch_size
+        found = self.network.operations * self.samples_per_step
         if isinstance(self.optimizer, Muon):
             hidden = self.network.with_role("hidden")
-            found += sum(self.network.tensors[name].orthogonalization for name in hidden)
+            found += self.num_workers * sum(self.network.tensors[name].orthogonalization for name in hidden)
         return found
 
     @functools.cached_property
@@ -271,6 +296,8 @@ class TrainConfig:
         return hash_of(fields | {"max_steps": duration, "schedule_steps": None})
 
 
+# What one worker without an outer step has.
+ROUNDS = {"num_workers": 1, "local_steps": 1, "outer_learning_rate": 1.0, "outer_momentum": 0.0}
 OBSERVED = "averages", "uniform_average", "eval_every", "target_loss"
 
 
@@ -317,7 +344,8 @@ def read_config(path: Path) -> TrainConfig:
 
 # Every flat field, whichever kind it belongs to, and its default, which a fingerprint leaves out.
 FIELDS = all_names(TrainConfig.__dataclass_fields__)
-DEFAULTS = default_values() | TrainConfig().as_fields()
+DEFAULTS = default_values() | flattened(TrainConfig())
+DEFAULTS |= TrainConfig().as_fields()
 
 
 class FlatField(NamedTuple):

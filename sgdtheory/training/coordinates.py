@@ -11,7 +11,7 @@ from jax import Array
 from scipy import stats
 
 from sgdtheory._common.shown import Sheet, Shown, between, number
-from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.config import ROUNDS, TrainConfig
 from sgdtheory.training.engine import State, advance, evaluation_program, init, program, stacked
 from sgdtheory.training.network import Params
 from sgdtheory.training.optimization import iterate
@@ -196,7 +196,8 @@ def coordinate_check(
     ('output', (5, 2, 2, 2))
 
     Args:
-        config: parametrization, model, data and optimizer; its schedule is replaced by a constant one.
+        config: parametrization, model, data and optimizer; a constant schedule and one worker are put
+            in the place of its own.
         widths: at least two; the smallest is taken as the base width.
         steps: after which to look.
         seeds: number of initial weights for each width, at least two.
@@ -216,6 +217,7 @@ def coordinate_check(
         raise ValueError(f"steps must be positive whole numbers, got {tuple(steps)}")
     widths, steps = sorted(set(widths)), sorted(set(steps))
     plain: Any = {"schedule": Constant(), "averages": (), "uniform_average": False, "schedule_steps": None}
+    plain |= ROUNDS
     found = []
     for width in widths:
         here = replace(config, width=width, base_width=widths[0], max_steps=steps[-1], **plain)

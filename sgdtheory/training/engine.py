@@ -13,8 +13,8 @@ from jax import Array, lax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from sgdtheory._common.arguments import checked_name
-from sgdtheory.training import averaging
-from sgdtheory.training.config import DEFAULTS, TrainConfig
+from sgdtheory.training import averaging, workers
+from sgdtheory.training.config import DEFAULTS, ROUNDS, TrainConfig
 from sgdtheory.training.network import Params
 from sgdtheory.training.noise import unbiased
 from sgdtheory.training.optimization import Rates, iterate, optimizer, rates, squared_norm
@@ -34,12 +34,14 @@ class Lane(NamedTuple):
         rates: numbers of the optimizer.
         decays: (K,) decay rates of the averages.
         seed, data_seed: of the weights and of the order of the data.
+        outer: numbers of the rounds.
     """
 
     rates: Rates
     decays: Array
     seed: Array
     data_seed: Array
+    outer: workers.OuterRates
 
 
 class State(NamedTuple):
@@ -47,11 +49,12 @@ class State(NamedTuple):
 
     Attributes:
         step: steps done.
-        params: weights of the next gradient.
-        optimizer: of optax.
+        params: weights of the next gradient; where there are rounds, of every worker, stacked in front.
+        optimizer: of optax; of every worker likewise.
         averages: ξ of every decay rate, stacked in front.
         sums: (3,) sums since the last evaluation of the training loss and of the estimates of ‖g‖² and tr Σ.
         failed: first step whose loss was not finite; −1: none.
+        outer: what is common to the workers; nothing without rounds.
     """
 
     step: Array
@@ -60,12 +63,14 @@ class State(NamedTuple):
     averages: Params
     sums: Array
     failed: Array
+    outer: Any = ()
 
 
 def lane(config: TrainConfig) -> Lane:
     """The config's row of what may differ."""
     seeds = np.uint32(config.seed), np.uint32(config.data_seed)
-    return Lane(rates(config), averaging.decays(config), *seeds)  # pyright: ignore[reportArgumentType]
+    numbers = workers.outer_rates(config)
+    return Lane(rates(config), averaging.decays(config), *seeds, numbers)  # pyright: ignore[reportArgumentType]
 
 
 # Fields that differ between the runs of one program, beside the numbers of the optimizer: `Lane` has them.
@@ -76,9 +81,11 @@ DIFFERENT = "learning_rate", "seed", "data_seed", "target_loss", "eval_every", "
 def program(config: TrainConfig) -> TrainConfig:
     """What the compiled program depends on: configs with one program (and numbers of averages) can run side by side."""
     schedule = config.schedule
+    # H, η and μ differ between lanes: any round stands for all of them.
+    rounds = ROUNDS | ({"num_workers": config.num_workers, "local_steps": 2} if config.has_rounds else {})
     return replace(
         config,
-        **{name: DEFAULTS[name] for name in DIFFERENT},
+        **{name: DEFAULTS[name] for name in DIFFERENT} | rounds,
         optimizer=type(config.optimizer)(),
         schedule=ScheduleFree(warmup=schedule.warmup) if isinstance(schedule, ScheduleFree) else schedule,
         max_steps=config.duration,
@@ -118,9 +125,12 @@ def init(lanes: Lane, *, config: TrainConfig) -> State:
     def one(own: Lane) -> State:
         network = config.network
         params = draw(network.tensors, config, jax.random.key(own.seed), network.initial)
-        state = optimizer(config, tensor_factors(network.tensors, config), own.rates).init(params)
         averages = averaging.start(params, own.decays.shape[0])
-        return State(jnp.int32(0), params, state, averages, jnp.zeros(3), jnp.int32(NEVER))
+        start = optimizer(config, tensor_factors(network.tensors, config), own.rates).init
+        if not config.has_rounds:
+            return State(jnp.int32(0), params, start(params), averages, jnp.zeros(3), jnp.int32(NEVER))
+        each, outer = workers.begun(params, config.num_workers)
+        return State(jnp.int32(0), each, jax.vmap(start)(each), averages, jnp.zeros(3), jnp.int32(NEVER), outer)
 
     return jax.vmap(one, (_axes(lanes),))(lanes)
 
@@ -171,21 +181,36 @@ def evaluate(state: State, inputs: Array, targets: Array, *, config: TrainConfig
 
 def _step(config: TrainConfig, data: Stream, mesh: Any, state: State, own: Lane, piece: Array) -> State:
     """One step of one run."""
-    tensors = config.network.tensors
-    scales = tensor_factors(tensors, config)
-    inputs, targets = data.batch(own.data_seed, piece)
-    loss, gradient, estimates = _gradient(config, mesh, state.params, inputs, targets)
-    transformation = optimizer(config, scales, own.rates)
+    batch = data.batch(own.data_seed, piece)
     current = iterate(config, state.optimizer, state.params)
-    updates, optimizer_state = transformation.update(gradient, state.optimizer, state.params)
+    move = partial(_moved, config, mesh, own)
+    if config.has_rounds:
+        each = workers.divided(batch, config.num_workers)
+        params, optimizer_state, numbers = jax.vmap(move)(state.params, state.optimizer, *each)
+        params, outer = workers.after_step(params, state.outer, state.step, own.outer)
+        numbers = jnp.mean(numbers, axis=0)
+    else:
+        params, optimizer_state, numbers = move(state.params, state.optimizer, *batch)
+        outer = state.outer
     return State(
         step=state.step + 1,
-        params=jax.tree.map(jnp.add, state.params, updates),
+        params=params,
         optimizer=optimizer_state,
         averages=averaging.updated(state.averages, current, own.decays, state.step),
-        sums=state.sums + jnp.stack([loss, *estimates]),
-        failed=jnp.where((state.failed == NEVER) & ~jnp.isfinite(loss), state.step, state.failed),
+        sums=state.sums + numbers,
+        failed=jnp.where((state.failed == NEVER) & ~jnp.isfinite(numbers[0]), state.step, state.failed),
+        outer=outer,
     )
+
+
+def _moved(
+    config: TrainConfig, mesh: Any, own: Lane, params: Params, state: Any, inputs: Array, targets: Array
+) -> tuple[Params, Any, Array]:
+    """Weights and optimizer of one worker after its step; (3,) loss and estimates of ‖g‖² and tr Σ."""
+    scales = tensor_factors(config.network.tensors, config)
+    loss, gradient, estimates = _gradient(config, mesh, params, inputs, targets)
+    updates, state = optimizer(config, scales, own.rates).update(gradient, state, params)
+    return jax.tree.map(jnp.add, params, updates), state, jnp.stack([loss, *estimates])
 
 
 def _gradient(

@@ -14,7 +14,7 @@ CHOICES = {
 SEEDS = "task_seed", "data_seed", "seed"
 WHOLE = {
     **dict.fromkeys(("width", "depth", "num_heads", "base_width", "context", "input_dim", "holdout_size"), 1),
-    **dict.fromkeys(("batch_size", "max_steps", "eval_every"), 1),
+    **dict.fromkeys(("batch_size", "max_steps", "eval_every", "num_workers", "local_steps"), 1),
     **dict.fromkeys(("base_num_heads", "micro_batch", "schedule_steps"), 1),
     **dict.fromkeys(SEEDS, 0),
     "vocabulary": 2,
@@ -23,13 +23,14 @@ _POSITIVE = (0.0, math.inf, "positive and finite")
 _RATE = (0.0, 1.0, "at least 0 and below 1")
 INTERVALS = {
     **dict.fromkeys(("capacity", "source", "learning_rate", "clip_norm", "update_rms"), _POSITIVE),
+    "outer_learning_rate": _POSITIVE,
     **dict.fromkeys(("noise_variance", "epsilon"), (0.0, math.inf, "at least 0 and finite")),
-    **dict.fromkeys(("momentum", "beta1", "beta2"), _RATE),
+    **dict.fromkeys(("momentum", "beta1", "beta2", "outer_momentum"), _RATE),
     "interpolation": (0.0, 1.0, "positive and below 1"),
     "warmup": (0.0, math.nextafter(1, 2), "between 0 and 1"),
     "target_loss": (-math.inf, math.inf, "finite"),
 }
-NONZERO = "capacity", "source", "learning_rate", "clip_norm", "update_rms", "interpolation"
+NONZERO = "capacity", "source", "learning_rate", "clip_norm", "update_rms", "interpolation", "outer_learning_rate"
 OPTIONAL = "base_num_heads", "micro_batch", "schedule_steps", "clip_norm", "target_loss"  # may be None
 
 

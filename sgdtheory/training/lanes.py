@@ -37,8 +37,9 @@ class Pieces(NamedTuple):
 class Lanes:
     """Runs of one program that advance side by side, from the first step or from states that were kept.
 
-    They may differ in learning rate, the optimizer's numbers (momentum, β₁, β₂, ε, update_rms), seeds, and the values
-    of averages and target_loss. A run's bits depend on how many run beside it, to rounding.
+    They may differ in learning rate, the optimizer's numbers (momentum, β₁, β₂, ε, update_rms), seeds, the values
+    of averages and target_loss and, where workers take steps of their own, in H and the outer step. A run's bits depend
+    on how many run beside it, to rounding.
 
     >>> import numpy as np
     >>> from sgdtheory.training import Lanes, TrainConfig

@@ -16,6 +16,7 @@ from sgdtheory.training.network import NEWTON_SCHULZ, Params
 from sgdtheory.training.optimizers import SGD, Adam, Muon, SignSGD
 from sgdtheory.training.parametrization import Factors
 from sgdtheory.training.schedules import Constant, ScheduleFree, Stages
+from sgdtheory.training.workers import mean
 
 
 class Rates(NamedTuple):
@@ -116,7 +117,12 @@ def _muon(
 
 
 def iterate(config: TrainConfig, state: optax.OptState, params: Params) -> Params:
-    """θ_t as it is evaluated and averaged: the weights themselves, or schedule-free's x = (y − (1 − β₁) z)/β₁."""
+    """θ_t as it is evaluated and averaged: the weights themselves, or schedule-free's x = (y − (1 − β₁) z)/β₁.
+
+    Where workers have weights of their own, their mean.
+    """
+    if config.has_rounds:
+        return mean(params)
     if not isinstance(config.schedule, ScheduleFree):
         return params
     found: Any = optax.contrib.schedule_free_eval_params(state, params)

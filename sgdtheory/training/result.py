@@ -93,7 +93,7 @@ class TrainResult(Shown):
     @property
     def samples_per_second(self) -> float:
         """Samples (sequences, on text) a second."""
-        return self.steps_per_second * self.config.batch_size
+        return self.steps_per_second * self.config.samples_per_step
 
     @property
     def tokens_per_second(self) -> float:

@@ -34,7 +34,7 @@ class Stream(Protocol):
 def stream(config: TrainConfig) -> Stream:
     """The config's stream of data; made once for all configs whose data agree, as long as their files stay."""
     contents = tuple(contents_of_data(config.data).items())
-    return _made(config.data, config.batch_size, config.holdout_size, contents)
+    return _made(config.data, config.samples_per_step, config.holdout_size, contents)
 
 
 @functools.lru_cache(maxsize=8)

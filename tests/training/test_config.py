@@ -12,19 +12,19 @@ from tests.runs import run_of
 
 TEXT = {"model": "transformer", "data": "stdlib"}
 WHOLE = ["width", "depth", "num_heads", "base_width", "context", "input_dim", "holdout_size", "batch_size", "max_steps"]
-WHOLE += ["eval_every", "base_num_heads", "micro_batch", "schedule_steps"]
+WHOLE += ["eval_every", "base_num_heads", "micro_batch", "schedule_steps", "num_workers", "local_steps"]
 SEEDS = ["seed", "data_seed", "task_seed"]
 INF, NAN = float("inf"), float("nan")
 RANGES = [  # names, values that are refused, what is said, a value at the edge that is taken
     (WHOLE, (0, -3, 1.5, NAN, INF), "a whole number of at least 1", None),
     (
-        ["capacity", "source", "learning_rate", "clip_norm", "update_rms"],
+        ["capacity", "source", "learning_rate", "clip_norm", "update_rms", "outer_learning_rate"],
         (0, -1, INF, NAN),
         "positive and finite",
         None,
     ),
     (["noise_variance", "epsilon", "final", "exponent"], (-0.1, INF, NAN), "at least 0 and finite", 0),
-    (["momentum", "beta1", "beta2"], (1.0, -0.1, NAN), "at least 0 and below 1", 0),
+    (["momentum", "beta1", "beta2", "outer_momentum"], (1.0, -0.1, NAN), "at least 0 and below 1", 0),
     (["warmup", "decay"], (1.5, -0.1), "between 0 and 1", 1),
     (["target_loss"], (NAN, INF), "finite", None),
     (SEEDS, (2**32,), r"below 2\^32", 2**32 - 1),
