@@ -1,7 +1,7 @@
 """The least risk over all learning rates: what every search for steps and batch sizes asks for."""
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from sgdtheory.algorithms import (
     UniformAverage,
     checked_algorithm,
 )
+from sgdtheory.critical.edges import Edges
 from sgdtheory.critical.out_of_reach import OutOfReach
 from sgdtheory.critical.risk_against_rate import RESONANT, RiskAgainstRate, Swings
 from sgdtheory.problems import AbstractProblem
@@ -43,7 +44,6 @@ SWINGING_DELAYS = 10.0  # times 2τ + 1 steps: so long directions swing next to 
 MEMORIES = 20.0  # times the length of an average that is no share of n: R_opt may be attained with so many steps
 BEYOND_EDGE = 3.0  # times the stability edge: as far beyond it as peaks of schedules are looked for
 ALLOWED_GROWTH = 3.0  # e^3 times the moments on the way are more than any optimum has
-BELOW_EDGE = 1e-6  # of the edge with fewer samples in a batch: from there on that with more is looked for
 JUST_BEYOND = 0.01  # of the edge: where the rate of growth is measured
 LARGEST_RISK = 1e9  # of the initial risk: all that diverges is the same
 SHAPE_POINTS = 4096  # at which a batch schedule is averaged
@@ -91,7 +91,7 @@ class TunedRisk:
         noise = modes.multiplicity @ ratio**2 * (2 * self.initial_risk + problem.noise_variance)
         self._first_gain = 1.5 * (modes.signal @ ratio) / noise
         self._peaks = _Peaks(self.algorithm)
-        self._edges: dict[float, float] = {}  # by B, as the searches ask for the same ones again and again
+        self._stable_edge = Edges(partial(method_edge, problem, algorithm.method), algorithm.method.period > 1)
         self._growths: dict[float, float] = {}
         self._leading = _leading(modes.eigenvalue, modes.signal)
         # after one step a sum holds w_0 alone, whatever γ; the last iterate has learnt something
@@ -171,13 +171,6 @@ class TunedRisk:
         if self.algorithm.steady or not self.algorithm.schedule.smooth:
             return edge
         return edge * (1 + self._overshoot(_known(self._growths, batch, self._growths_beyond) * steps))
-
-    def _stable_edge(self, batch: np.ndarray) -> np.ndarray:
-        def look(new: np.ndarray) -> np.ndarray:
-            stable = max((edge for size, edge in self._edges.items() if size <= new[0]), default=0.0)
-            return method_edge(self.problem, self.algorithm.method, new, stable * (1 - BELOW_EDGE))
-
-        return _known(self._edges, batch, look)
 
     def _largest_rate(self, steps: float) -> float:
         return float(self.edge(np.array([LARGEST_BATCH]), np.array([steps]))[0])
