@@ -82,7 +82,8 @@ def approximate_critical_batch_size(
 
     ρ is computed at a few even n and interpolated, each minimum over γ in one basin alone. As a rule B* is the exact
     one to 1%, or a step off where it goes with ten steps or fewer. It may be another one where R_opt is that of few
-    steps next to the stability edge, or where the best γ jumps from one basin to another as n changes.
+    steps next to the stability edge, or where the best γ jumps from one basin to another as n changes. Of LocalSGD B is
+    one worker's, and to some 10% where rounds are long: ρ then depends on where in a round a run ends.
 
     Args:
         problem: PowerLaw, LeastSquares or your own AbstractProblem with a signal that can be learnt.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.polynomial import chebyshev
 
-NODES = 20  # Chebyshev's points of a decade of B
+NODES = 24  # Chebyshev's points of a decade of B
 RESOLVED = 1e-10  # of log γ: what the last polynomials may hold; edges that are not as smooth are looked for one by one
 MOST_DECADES = 8  # of B: of larger ones few are asked for
 BELOW_EDGE = 1e-6  # of the edge with fewer samples in a batch: from there on that with more is looked for

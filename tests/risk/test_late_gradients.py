@@ -176,3 +176,27 @@ def test_the_best_learning_rate_is_found_among_swings():
 def test_bad_delays_are_refused(delay, words):
     with pytest.raises(ValueError, match=words):
         st.DelayedSGD(delay)
+
+
+def test_a_method_of_ones_own_may_be_late():
+    class Late(st.LinearMethod):
+        delays = (0.0, 0.0, 0.0, 0.0, 1.0)
+        start, output = (1.0,) * 5, (1.0, 0.0, 0.0, 0.0, 0.0)
+
+        def coefficients(self, rate, step):
+            A = np.eye(5, k=-1)
+            A[0, 0] = 1.0
+            return st.Coefficients(A.tolist(), [rate, 0, 0, 0, 0], list(self.delays))
+
+    own, given = (st.Algorithm(method) for method in (Late(), st.DelayedSGD(4)))
+    setting = {"batch_size": 4, "learning_rate": 0.1, "num_samples": 2000}
+    for measure in (st.excess_risk, st.gradient_noise_scale):
+        one, other = (measure(PROBLEM, **setting, algorithm=each) for each in (own, given))
+        assert one == other
+    edges = [st.max_stable_learning_rate(PROBLEM, batch_size=4, algorithm=each) for each in (own, given)]
+    assert edges[0] == edges[1]
+    for delay in (3, (0.5, 0.0, 0.2, 0.3)):  # of a drawn one the mean path alone would not do
+        algorithm = st.Algorithm(st.DelayedSGD(delay), average=st.LastIterate())
+        risk = st.excess_risk(PROBLEM, **setting, algorithm=algorithm).total
+        scale = st.gradient_noise_scale(PROBLEM, **setting, algorithm=algorithm)
+        np.testing.assert_allclose(scale.excess_risk, risk, rtol=1e-9)
