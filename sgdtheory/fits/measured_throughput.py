@@ -39,7 +39,7 @@ class MeasuredThroughput:
     ((12.0, 2.0), 34)
 
     Args:
-        devices, micro_batch, accumulation: (p,) of each point: n, m (samples of one device at once) and k.
+        micro_batch, accumulation: (p,) m, samples of one device at once, and k of each point; its n comes first.
         samples_per_second: (p,) of all devices.
         memory_gb: (p,) GB that one device needs; None: not measured.
 
