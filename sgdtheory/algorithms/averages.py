@@ -10,7 +10,12 @@ from sgdtheory.algorithms.parameter import Parameter, Slider
 
 
 class Returned(NamedTuple):
-    """The weights of w_t and of S_t in what is returned after t steps."""
+    """The weights of w_t and of S_t in what is returned after t steps.
+
+    Attributes:
+        iterate: a, the weight of w_t.
+        total: c, the weight of S_t.
+    """
 
     iterate: float
     total: float

@@ -80,8 +80,8 @@ def best(
     Args:
         problem: PowerLaw, LeastSquares or your own AbstractProblem.
         batch_size: B, whole numbers ≥ 1; scalar or array.
-        learning_rate: γ > 0; scalar or array.
-        num_samples: D ≥ B; scalar or array.
+        learning_rate: γ > 0, in units of 1/λ; scalar or array.
+        num_samples: D ≥ B; scalar or array. The three broadcast like NumPy arrays.
         algorithm: whose risk; theorems with constants are about averaged SGD and the mean of the last half of iterates.
         recalled: whether bounds count whose constants are from memory; the lower ones are.
 

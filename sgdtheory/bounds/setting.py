@@ -16,6 +16,12 @@ class Setting(NamedTuple):
         >>> import sgdtheory as st
         >>> st.Setting(st.PowerLaw(2.0, 3.0), 16, 0.5, [1e3, 1e6]).num_samples
         [1000.0, 1000000.0]
+
+    Attributes:
+        problem: PowerLaw, LeastSquares or your own AbstractProblem.
+        batch_size: B, whole numbers ≥ 1.
+        learning_rate: γ > 0, in units of 1/λ.
+        num_samples: D ≥ B.
     """
 
     problem: AbstractProblem

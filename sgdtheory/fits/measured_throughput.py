@@ -38,6 +38,11 @@ class MeasuredThroughput:
     >>> points.memory, points.largest_micro_batch(80)
     ((12.0, 2.0), 34)
 
+    Args:
+        micro_batch, accumulation: (p,) m, samples of one device at once, and k of each point; its n comes first.
+        samples_per_second: (p,) of all devices.
+        memory_gb: (p,) GB that one device needs; None: not measured.
+
     Attributes:
         micro_batches: samples a second of one device by what it takes at once, m/t(m).
         devices, seconds: (p,) numbers of devices n, increasing, and u(n).

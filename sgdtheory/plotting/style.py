@@ -76,6 +76,10 @@ def new_figure(
     >>> figure, axes = st.plot.new_figure(1, 2)
     >>> _ = st.plot.steps_laws(models, laws, axes=axes[0, 0])
     >>> _ = st.plot.critical_batch_sizes([model.size for model in models], laws, axes=axes[0, 1])
+
+    Args:
+        rows, columns: of panels.
+        width, height: of one panel, in inches.
     """
     with matplotlib.rc_context(STYLE):
         figure = Drawing(figsize=(width * columns, height * rows))

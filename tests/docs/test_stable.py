@@ -1,7 +1,9 @@
 """What is stable stays callable as it was: `stable.json` holds its names and their parameters."""
 
+import functools
 import inspect
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,10 @@ WINGS = ("advice", "algorithms", "bounds", "critical", "curves", "data", "explor
 WINGS += ("plotting", "problems", "risk", "simulation", "sweep", "testing", "training")
 
 RECORD = Path(__file__).parent / "stable.json"
+BY_NAME = {"batch_size", "learning_rate", "num_samples", "num_steps"}  # of a run
+BY_NAME |= {"algorithm", "convention", "overhead", "risk_factor", "level", "quantity", "seed"}  # of a computation
+BY_NAME |= {"axes", "title", "width", "height", "progress", "report"}  # of what is shown
+ALSO_BY_PLACE = {("notions", "num_samples"), ("sensitivity", "level"), ("curves.forecast_loss", "num_steps")}
 REMEDY = "deprecate it first (docs/stability.md), or record an addition with `python -m tests.docs.test_stable`"
 
 
@@ -32,6 +38,7 @@ def parameters(thing):
     return ways
 
 
+@functools.cache
 def stable():
     """Full name → its parameters."""
     found = {name: parameters(getattr(st, name)) for name in st.__all__}
@@ -69,6 +76,28 @@ def test_what_is_stable_stays_callable():
 
 def test_additions_are_recorded():
     assert stable().keys() - json.loads(RECORD.read_text()).keys() == set(), REMEDY
+
+
+def functions():
+    """Full name → function, of all that is stable."""
+    found = {name: functools.reduce(getattr, name.split("."), st) for name in stable()}
+    return {name: thing for name, thing in found.items() if inspect.isfunction(thing)}
+
+
+def test_settings_and_choices_are_given_by_name():
+    """What a function is about comes first; three were there before the rule, and take both."""
+    by_place = {(name, key) for name in functions() for key, way in stable()[name].items() if way.startswith("first")}
+    assert {(name, key) for name, key in by_place if key in BY_NAME} == ALSO_BY_PLACE
+
+
+def test_every_argument_is_said_in_the_docstring():
+    silent = [
+        f"{name}: {key}"
+        for name, function in functions().items()
+        for key in stable()[name]
+        if not re.search(rf"\b{key}\b", inspect.getdoc(function) or "")
+    ]
+    assert silent == []
 
 
 @pytest.mark.parametrize(

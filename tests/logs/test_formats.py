@@ -26,7 +26,7 @@ def assert_same(log, run):
 
 
 @pytest.mark.parametrize("format", writers.FILES)
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(run=RUNS)
 def test_what_is_written_is_read(format, tmp_path_factory, run):
     folder = tmp_path_factory.mktemp("logs")
@@ -36,7 +36,7 @@ def test_what_is_written_is_read(format, tmp_path_factory, run):
     assert_same(log, run)
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(runs=st_.lists(RUNS, min_size=1, max_size=3))
 def test_charts_of_several_runs_are_joined_by_their_names(tmp_path_factory, runs):
     """Also where a run's name has the separator in it, and runs log at different steps."""
@@ -49,7 +49,7 @@ def test_charts_of_several_runs_are_joined_by_their_names(tmp_path_factory, runs
         assert_same(logs[name], run)
 
 
-@settings(max_examples=15)
+@settings(max_examples=15, deadline=None)
 @given(run=RUNS)
 def test_downloads_of_tags_are_joined(tmp_path_factory, run):
     (log,) = st.logs.read_logs(writers.write_tensorboard_csvs(tmp_path_factory.mktemp("logs"), run))

@@ -19,7 +19,12 @@ from sgdtheory.fits import even_stages
 
 
 def megatron(run: RampedRun, sequence_length: int | None = None) -> Notation:
-    """`--step-batch-size-schedule`, and all lengths in samples."""
+    """`--step-batch-size-schedule`, and all lengths in samples.
+
+    Args:
+        run: the run.
+        sequence_length: tokens of a sequence (`--seq-length`), for starts in tokens; None: starts in samples.
+    """
     length = 1 if sequence_length is None else sequence_length
     pairs = " ".join(f"{start * length}:{size}" for start, size in run.stages)
     settings: dict[str, Any] = {"step-batch-size-schedule": pairs, **_in_samples(run)}

@@ -14,7 +14,12 @@ ROOT = 0.5
 
 
 def olmo_core(run: RampedRun, sequence_length: int) -> Notation:
-    """The callback, and a WSD scheduler in tokens."""
+    """The callback, and a WSD scheduler in tokens.
+
+    Args:
+        run: the run.
+        sequence_length: tokens of a sequence: OLMo-core counts tokens.
+    """
     stages = _whole_factors(run)
     real = RampedRun(stages, run.num_samples, run.learning_rate, ROOT, run.warmup_samples, run.decay_samples)
     sizes = [size * sequence_length for _, size in stages]

@@ -10,7 +10,13 @@ from sgdtheory.curves.loss_curve import LossCurve
 
 
 class Number(NamedTuple):
-    """One that is fitted, above `least`, through its coordinate `log(number − least)` from low to high."""
+    """One that is fitted, above `least`, through its coordinate `log(number − least)` from low to high.
+
+    Attributes:
+        name: by which `values` and the fit's `numbers` have it.
+        low, high: ends of the coordinate.
+        least: what the number stays above, in its own unit.
+    """
 
     name: str
     low: float
