@@ -34,6 +34,7 @@ from sgdtheory.training.schedules import ENDING, Constant, Schedule, ScheduleFre
 
 MOST_SAMPLES = 2**32
 CHECKPOINT_SECONDS = 30.0  # between checkpoints of a run, unless said otherwise
+OF_KINDS = default_values()  # defaults of the fields that only some kinds have
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +225,7 @@ class TrainConfig:
                 "a run with a Custom model is kept in files by the place where the model is found: "
                 "Custom(…, entry_point='module:name')"
             )
-        fields = {name: value for name, value in self._flat.items() if name not in LATER or value != DEFAULTS[name]}
+        fields = {name: value for name, value in self._flat.items() if name not in LATER or value != OF_KINDS[name]}
         return fields | {"parametrization": as_fields(self.parametrization), "averages": list(self.averages)}
 
     @classmethod
@@ -317,7 +318,7 @@ def read_config(path: Path) -> TrainConfig:
 
 # Every flat field, whichever kind it belongs to, and its default, which a fingerprint leaves out.
 FIELDS = all_names(TrainConfig.__dataclass_fields__)
-DEFAULTS = default_values() | TrainConfig().as_fields()
+DEFAULTS = OF_KINDS | TrainConfig().as_fields()
 
 
 class FlatField(NamedTuple):
