@@ -291,10 +291,32 @@ def curves_batch_size() -> str:
     return table((*header, "B\\*, predicted/measured (95%)", "verdict"), rows)
 
 
+def epochs_networks() -> str:
+    """What passes are worth to networks, measured and by the theory."""
+    from experiments import epochs_networks as experiment
+    from experiments._lib import passes_verdicts as passes
+
+    found = recorded("epochs_networks")
+    config = found.config(experiment.Config)
+    rows = rows_of(experiment.Row, found.rows)
+    lines = []
+    for arm in config.arms:
+        for noise in config.noises:
+            for source in (passes.MEASURED, passes.BEFORE, passes.AFTER, passes.EXPONENTS):
+                mine = passes.of(rows, arm, noise, source)
+                cells = [f"{row.worth:.2f} ({row.low:.2f} … {row.high:.2f})" for row in mine]
+                if source != passes.MEASURED:
+                    cells = [number(row.worth) for row in mine]
+                lines += [(arm, f"{noise:g}", source, *cells)] if mine else []
+    header = ("trained", "σ²", "", *map(str, config.passes))
+    return table(header, lines, "lll" + "r" * len(config.passes))
+
+
 MADE: dict[str, Callable[[], str]] = {
     each.__name__: each
     for each in (
         *(width_invariance, width_standard, data_scaling, ablations, optimizers_networks, smallest_batches),
+        epochs_networks,
         *(branching, sign_features, data_law_exponents, data_law, real_features),
         *(mlperf, loss_curves, forecasts, curves_batch_size),
     )

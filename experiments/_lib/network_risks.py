@@ -37,7 +37,12 @@ def holdout_risk(lanes: Lanes) -> np.ndarray:
 
 
 def network_risks(
-    own: TrainConfig, grid: Grid, num_seeds: int, risk: Callable[[Lanes], np.ndarray] = holdout_risk
+    own: TrainConfig,
+    grid: Grid,
+    num_seeds: int,
+    risk: Callable[[Lanes], np.ndarray] = holdout_risk,
+    *,
+    draw_weights: bool = False,
 ) -> np.ndarray:
     """(K, G, S, J) risks of the uniform average of the iterates; infinite where it diverged.
 
@@ -48,6 +53,7 @@ def network_risks(
         grid: with learning rates of the theory's update.
         num_seeds: of the order of the data, 0 … S − 1.
         risk: (R,) of runs side by side.
+        draw_weights: whether every seed has initial weights of its own too.
     """
     found = np.empty((len(grid.batch), grid.rate.shape[1], num_seeds, len(grid.data)))
     samples = grid.samples
@@ -55,6 +61,7 @@ def network_risks(
         steps = np.round(samples[k] / grid.batch[k]).astype(int)
         for seed in tracked(range(num_seeds)):
             settings = {"batch_size": int(grid.batch[k]), "max_steps": int(steps[-1]), "data_seed": seed}
+            settings |= {"seed": seed} if draw_weights else {}
             lanes = Lanes(
                 [replace(own, learning_rate=rate / GRADIENT, **settings) for rate in grid.rate[k]], longest=LONGEST
             )

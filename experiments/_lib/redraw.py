@@ -21,7 +21,7 @@ TABLES = (
     *("optimal_schedule", "optimal_exponents", "optimal_ramp", "model_size"),
     *("optimizers", "small_batches", "rate_rule", "muon", "epochs", "sign_features"),
     *("width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"),
-    *("data_law", "ablations", "optimizers_networks", "learning_rate_transfer", "averaging"),
+    *("data_law", "ablations", "epochs_networks", "optimizers_networks", "learning_rate_transfer", "averaging"),
     *("real_features", "mlperf", "loss_curves", "forecasts", "curves_batch_size", "branching", "bounds"),
 )
 MODEL_SIZE = "map", "gaussian", "notions", "compute", "networks"
@@ -47,7 +47,7 @@ SHOWN = {  # file → name of the figure
     **{f"{name}.png": name for name in ("real_features_critical", "real_features_spectra", "real_features_exponents")},
     "weight_decay.png": "weight_decay",
     **{f"{name}.png": name for name in ("optimizers", "small_batches", "rate_rule", "muon")},
-    **{f"{name}.png": name for name in ("epochs", "sign_features")},
+    **{f"{name}.png": name for name in ("epochs", "epochs_networks", "sign_features")},
     "model_size.png": "model_size",
     **{f"model_size_{name}.png": f"model_size_{name}" for name in MODEL_SIZE},
     **{f"{name}.png": name for name in ("width_limit", "mlperf", "loss_curves", "curves_batch_size", "branching")},

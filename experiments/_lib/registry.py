@@ -101,6 +101,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("precision", 60, 350, by_name_only=True),
         Experiment("accumulation", 60, 600, by_name_only=True),
         Experiment("ablations", 60, 1800, by_name_only=True),
+        Experiment("epochs_networks", 25, 150, by_name_only=True),
         Experiment("optimizers_networks", 100, 3600, by_name_only=True),
     )
 }

@@ -70,7 +70,8 @@ class NetworkCommand(_Flags):
         ),
         "data": (
             *("data", "tokens", "vocabulary", "context", "features", "targets"),
-            *("input_dim", "capacity", "source", "noise_variance", "task_seed", "holdout_size", "data_seed"),
+            *("input_dim", "capacity", "source", "noise_variance", "num_samples", "task_seed"),
+            *("holdout_size", "data_seed"),
         ),
         "optimizer": (
             *("optimizer", "learning_rate", "batch_size", "micro_batch", "momentum", "update_rms"),

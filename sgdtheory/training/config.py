@@ -34,6 +34,7 @@ from sgdtheory.training.schedules import ENDING, Constant, Schedule, ScheduleFre
 
 MOST_SAMPLES = 2**32
 CHECKPOINT_SECONDS = 30.0  # between checkpoints of a run, unless said otherwise
+OF_KINDS = default_values()  # defaults of the fields that only some kinds have
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -344,7 +345,7 @@ def read_config(path: Path) -> TrainConfig:
 
 # Every flat field, whichever kind it belongs to, and its default, which a fingerprint leaves out.
 FIELDS = all_names(TrainConfig.__dataclass_fields__)
-DEFAULTS = default_values() | flattened(TrainConfig())
+DEFAULTS = OF_KINDS | flattened(TrainConfig())
 DEFAULTS |= TrainConfig().as_fields()
 
 

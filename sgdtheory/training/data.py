@@ -33,6 +33,9 @@ class Samples(NamedTuple):
 class Teacher:
     """Power-law regression on a nonlinear teacher; the loss is the squared error (f(x) − y)².
 
+    With `num_samples` they are the first N of those of its data_seed, labels with their noise: up to N samples a run is
+    that on fresh ones, and every further pass has a random order.
+
     >>> from sgdtheory.training import Teacher
     >>> Teacher(input_dim=32, noise_variance=1.0).capacity
     1.5
@@ -51,6 +54,8 @@ class Teacher:
     """Variance σ² of the label noise, in units of the teacher's variance."""
     task_seed: int = 0
     """Seed of the teacher and of the hold-out."""
+    num_samples: int | None = None
+    """Number N of samples, of which there are no more: passes over them, each in a new order. None: always fresh."""
 
     kind: ClassVar[Kind] = "vectors"
 

@@ -15,7 +15,7 @@ SEEDS = "task_seed", "data_seed", "seed"
 WHOLE = {
     **dict.fromkeys(("width", "depth", "num_heads", "base_width", "context", "input_dim", "holdout_size"), 1),
     **dict.fromkeys(("batch_size", "max_steps", "eval_every", "num_workers", "local_steps"), 1),
-    **dict.fromkeys(("base_num_heads", "micro_batch", "schedule_steps"), 1),
+    **dict.fromkeys(("base_num_heads", "micro_batch", "schedule_steps", "num_samples"), 1),
     **dict.fromkeys(SEEDS, 0),
     "vocabulary": 2,
 }
@@ -31,7 +31,7 @@ INTERVALS = {
     "target_loss": (-math.inf, math.inf, "finite"),
 }
 NONZERO = "capacity", "source", "learning_rate", "clip_norm", "update_rms", "interpolation", "outer_learning_rate"
-OPTIONAL = "base_num_heads", "micro_batch", "schedule_steps", "clip_norm", "target_loss"  # may be None
+OPTIONAL = "base_num_heads", "micro_batch", "schedule_steps", "num_samples", "clip_norm", "target_loss"  # may be None
 
 
 def check_fields(settings: Any) -> None:

@@ -38,7 +38,7 @@ KINDS: dict[str, dict[str, type]] = {
 DEFAULT_KINDS = {"model": "mlp", "data": "teacher", "optimizer": "adam", "schedule": "constant"}
 SPELLINGS: dict[tuple[type, str], str] = {(Tokens, "path"): "tokens", (ScheduleFree, "interpolation"): "beta1"}
 # Fields that 0.1.0 did not have: at their default they are not written, so that files stay the same.
-LATER = "final", "num_workers", "local_steps", "outer_learning_rate", "outer_momentum"
+LATER = "final", "num_samples", "num_workers", "local_steps", "outer_learning_rate", "outer_momentum"
 REPLACED = {ScheduleFree: ("momentum", "beta1")}  # fields of an optimizer in whose place a schedule has its own
 
 Place = tuple[str, str]  # ("model", "depth"): a field of the config, and a field of what it holds

@@ -28,14 +28,9 @@ class Rows:
 
     def chunk(self, data_seed: int, first: int, number: int) -> np.ndarray:
         """Rows (number, B) of steps first … first + number − 1."""
-        rows, size = len(self._features), self._batch_size
+        size = self._batch_size
         samples = np.arange(first * size, (first + number) * size)
-        epochs = samples // rows
-        found = np.empty(len(samples), np.uint32)
-        for epoch in np.unique(epochs):
-            inside = epochs == epoch
-            found[inside] = _order(data_seed, int(epoch), rows)[samples[inside] % rows]
-        return found.reshape(number, size)
+        return rows_of_passes(data_seed, samples, len(self._features)).reshape(number, size)
 
     def batch(self, data_seed: Array, rows: Array) -> tuple[Array, Array]:
         """Features and targets of a step."""
@@ -47,9 +42,27 @@ class Rows:
         return self._holdout
 
 
+def rows_of_passes(data_seed: int, samples: np.ndarray, rows: int, *, first_in_order: bool = False) -> np.ndarray:
+    """Which of the rows sample s of a stream is, in the same shape: pass s // rows has every row once.
+
+    Args:
+        data_seed: of the orders.
+        samples: numbers s, from 0.
+        rows: number of rows.
+        first_in_order: the first pass has them in their own order, which needs no memory.
+    """
+    passes = samples // rows
+    found = np.empty(samples.shape, np.uint32)
+    for each in np.unique(passes):
+        inside = passes == each
+        place = samples[inside] % rows
+        found[inside] = place if each == 0 and first_in_order else _order(data_seed, int(each), rows)[place]
+    return found
+
+
 @functools.lru_cache(maxsize=4)
 def _order(seed: int, epoch: int, rows: int) -> np.ndarray:
-    """Order of the rows in one epoch."""
+    """Order of the rows in one pass."""
     return np.random.default_rng((seed, epoch)).permutation(rows).astype(np.uint32)
 
 

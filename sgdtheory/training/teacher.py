@@ -7,6 +7,7 @@ from jax import Array
 
 from sgdtheory._common import counter_random
 from sgdtheory.training.data import Teacher
+from sgdtheory.training.rows import rows_of_passes
 
 TEACHER_UNITS = 256
 STREAM = 0x7EAC4E  # second word of the key of the training data
@@ -20,6 +21,9 @@ class TeacherStream:
     Direction i contributes ∝ i^−b to the variance of ⟨u_j, x⟩, as the theory's signal s_i = i^−b; f* has mean 0 and
     variance 1 over x. Sample s of the stream is a function of (data_seed, s) alone: the same for every width, batch
     size and split into micro-batches. The hold-out has no label noise: its loss is the excess risk.
+
+    Of N samples, sample s of the stream is sample π_k(s − kN) of fresh data, in pass k = ⌊s/N⌋; π_0 is the identity,
+    so that one pass is fresh data, and the others are random orders.
     """
 
     def __init__(self, data: Teacher, batch_size: int, holdout_size: int):
@@ -45,14 +49,19 @@ class TeacherStream:
         return (jnp.tanh(inputs @ self._units + self._shifts) @ self._outputs - self._mean) / self._deviation
 
     def chunk(self, data_seed: int, first: int, number: int) -> np.ndarray:
-        """What `batch` needs of steps first … first + number − 1: their numbers."""
-        del data_seed
-        return np.arange(first, first + number, dtype=np.uint32)
-
-    def batch(self, data_seed: Array, step: Array) -> tuple[Array, Array]:
-        """Inputs (B, d) and labels (B,) of a step, drawn where they are used."""
+        """What `batch` needs of steps first … first + number − 1: their numbers; of N samples those of each, (…, B)."""
+        if self.data.num_samples is None:
+            return np.arange(first, first + number, dtype=np.uint32)
         size = self._batch_size
-        samples = step * np.uint32(size) + jnp.arange(size, dtype=jnp.uint32)
+        samples = np.arange(first * size, (first + number) * size).reshape(number, size)
+        return rows_of_passes(data_seed, samples, self.data.num_samples, first_in_order=True)
+
+    def batch(self, data_seed: Array, piece: Array) -> tuple[Array, Array]:
+        """Inputs (B, d) and labels (B,) of a step, drawn where they are used."""
+        samples = piece
+        if self.data.num_samples is None:
+            size = self._batch_size
+            samples = piece * np.uint32(size) + jnp.arange(size, dtype=jnp.uint32)
         key = data_seed, jnp.uint32(STREAM)
         normals = jax.vmap(lambda sample: counter_random.normals(key, sample, self.data.input_dim + 1, np.float32))(
             samples

@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 
 import sgdtheory as st
-from sgdtheory.training import MUP, TrainConfig, flat_fields
+from sgdtheory.training import MUP, Teacher, TrainConfig, flat_fields
 from sgdtheory.training.config import read_config
 from tests.runs import run_of
 
 TEXT = {"model": "transformer", "data": "stdlib"}
 WHOLE = ["width", "depth", "num_heads", "base_width", "context", "input_dim", "holdout_size", "batch_size", "max_steps"]
-WHOLE += ["eval_every", "base_num_heads", "micro_batch", "schedule_steps", "num_workers", "local_steps"]
+WHOLE += ["eval_every", "base_num_heads", "micro_batch", "schedule_steps", "num_samples"]
+WHOLE += ["num_workers", "local_steps"]
 SEEDS = ["seed", "data_seed", "task_seed"]
 INF, NAN = float("inf"), float("nan")
 RANGES = [  # names, values that are refused, what is said, a value at the edge that is taken
@@ -212,6 +213,17 @@ def test_what_iterates_depend_on():
     for fields in ({"schedule": "stages", "stages": "0:1,0.5:0.1"}, {"schedule": "linear"}, {"warmup": 0.1}):
         assert len({run_of(**fields, max_steps=steps).trajectory for steps in (60, 80)}) == 2
     assert len({run_of(max_steps=steps).trajectory for steps in (60, 80)}) == 1
+
+
+def test_a_number_of_samples_leaves_the_hashes_of_fresh_data():
+    """That of the first line was computed by the version before the field was there."""
+    fresh = TrainConfig(data=Teacher(input_dim=32), learning_rate=0.01)
+    assert "num_samples" not in fresh.as_fields()
+    assert (fresh.fingerprint, fresh.trajectory) == ("6cca93a846be", "6cca93a846be")
+    fixed = TrainConfig(data=Teacher(input_dim=32, num_samples=4096), learning_rate=0.01)
+    assert TrainConfig.from_fields(fixed.as_fields()) == fixed
+    assert fixed.as_fields()["num_samples"] == fixed.value("num_samples") == 4096
+    assert not {fixed.fingerprint, fixed.trajectory} & {fresh.fingerprint, fresh.trajectory}
 
 
 def test_fingerprints():

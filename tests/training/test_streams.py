@@ -71,6 +71,33 @@ def test_statistics_of_the_teacher():
     assert not np.allclose(targets, stream(changed(config, task_seed=1)).holdout()[1])
 
 
+PASSES = changed(TEACHER, num_samples=30)
+
+
+def test_a_pass_over_the_teachers_samples_has_each_of_them_once():
+    """The first as fresh ones come; then new orders, of every seed its own, labels' noise and all."""
+    fresh = samples(TEACHER, 3)  # 36 samples
+    found = samples(PASSES, 8)  # 96: three passes, and a batch with the end of one and the beginning of the next
+    same_but_for_rounding([part[:30] for part in found], [part[:30] for part in fresh])
+    passes = [[part[first : first + 30] for part in found] for first in (0, 30, 60)]
+    for inputs, labels in passes[1:]:
+        assert not np.array_equal(inputs, passes[0][0])
+        place = [int(np.flatnonzero((passes[0][0] == row).all(1)).item()) for row in inputs]
+        assert sorted(place) == list(range(30))
+        np.testing.assert_allclose(labels, passes[0][1][place], rtol=1e-5, atol=1e-5)
+    assert not np.array_equal(passes[1][0], passes[2][0])
+    whole = stream(PASSES).chunk(0, 0, 8).ravel()
+    np.testing.assert_array_equal(stream(changed(PASSES, batch_size=1)).chunk(0, 0, 96).ravel(), whole)
+    np.testing.assert_array_equal(stream(PASSES).chunk(0, 3, 4).ravel(), whole[36:84])
+    assert not np.array_equal(stream(PASSES).chunk(1, 0, 8).ravel()[30:], whole[30:])
+
+
+def test_more_samples_than_the_teacher_is_asked_for_are_fresh_ones():
+    """Nor do they take memory: no order of 2^40 samples is made."""
+    same_but_for_rounding(samples(changed(TEACHER, num_samples=36), 3), samples(TEACHER, 3))
+    same_but_for_rounding(samples(changed(TEACHER, num_samples=2**40), 3, first=5), samples(TEACHER, 3, first=5))
+
+
 def test_targets_follow_their_tokens():
     inputs, targets = samples(TEXT, 3)
     np.testing.assert_array_equal(inputs[:, 1:], targets[:, :-1])
