@@ -13,11 +13,13 @@ from sgdtheory.curves.valley import Held, Rows, Valley, least, repeated, standin
 UNRESOLVED = float(np.log(20.0))  # from what was found to an end, in logs, from which on that end is not known
 ROUNDS = 12  # of the search for ends
 CLOSE = 0.02  # of the quantile, at which an end is found
+NARROW = 0.005  # of the distance, between inside and outside, where the depth jumps: a coordinate comes to its end
 STRIDE = 2.5  # times as far as before, at most, where the end has not been passed
 FARTHEST = 50.0  # distance that is tried first, of a combination that hardly anything tells
 ON_THE_WAY = 0.3, 0.6, 1.0  # stops on the way to a value, each the start of the next
-MOST_TURNED = 3  # points that gain nothing, after which the function is at its largest
-BETWEEN = 0.05, 0.95  # of the way from inside to outside, where the next point is tried
+MOST_LOST = 2  # ends that gain nothing, after which the function is at its largest
+HALF = 0.5  # of the way from slopes that led to an end to those there
+SAME_WAY = 0.9999  # cosine of slopes that lead to the same end
 SMALLEST = 1e-9  # distance that is tried
 FLAT = 1e-12  # of the squared slopes: what is less is no curvature
 ATTAINED = 1e-6  # off a value that is held
@@ -71,91 +73,62 @@ def extremes(
 ) -> tuple[float, float]:
     """The least and the largest of a function of the coordinates over a set; ∓inf from UNRESOLVED away from the best.
 
-    Profiles of the function itself: what fits best with the function held at a value, farther and farther off until the
-    set's edge. The function is held by its tangent at the point before, and the depth there is that along the slopes
-    found there; where both stay the point is the extreme.
-
-    Ends of linear functions, with the function's slopes at the best or at such an end, are not enough: as the slopes
-    turn along the valley, so does the end that they lead to, from one side of it to the other.
+    Where it is largest, the set ends along the function's own slopes there. So the set's end is looked for along the
+    slopes at the best, then along those between them and the ones at the end found, nearer and nearer where that gains
+    nothing: slopes turn along the valley, and so does the end that they lead to, from one side of it to the other. The
+    farthest of all ends counts.
 
     Args:
         within: the set.
         function: (Q, P) → (Q,), a logarithm.
         difference: of a coordinate, for its derivatives.
-
-    Reference:
-        Venzon & Moolgavkar 1988, for a coordinate.
     """
     begin = Tangent.at(within.best, function, difference)
-
-    def there(point: np.ndarray) -> Tangent:
-        return Tangent.at(point, function, difference)
-
-    reached = np.array([_reached(within, begin, there, side) for side in (-1, 1)])
+    reached = np.array([_reached(within, begin, function, difference, side) for side in (-1, 1)])
     low, high = begin.value + np.array([-1.0, 1.0]) * np.where(reached < UNRESOLVED, reached, np.inf)
     return float(low), float(high)
 
 
 def _reached(
-    within: AbstractConfidenceSet, begin: Tangent, tangent_at: Callable[[np.ndarray], Tangent], side: int
+    within: AbstractConfidenceSet,
+    begin: Tangent,
+    function: Callable[[np.ndarray], np.ndarray],
+    difference: float,
+    side: int,
 ) -> float:
     """How far a function goes from the best on one side."""
-    here = begin
-    inside = Mark(0.0, 0.0)
-    outside = Mark(np.inf, np.inf)
-    goal = min(within.reach(begin.slopes), UNRESOLVED)
-    turned = 0
+    farthest = 0.0
+    normal = begin.slopes  # that led to the farthest end
+    other = begin.slopes  # of the function there
+    share = 1.0
+    lost = 0
     for _ in range(ROUNDS):
-        missing = goal - side * (here.value - begin.value)
-        there = tangent_at(within.likeliest(here.point, here.slopes, float(here.slopes @ here.point) + side * missing))
-        value = side * (there.value - begin.value)
-        if not value > inside.value:  # the slopes have turned on the way
-            goal = (inside.value + goal) / 2
-            turned += 1
-            if turned > MOST_TURNED:
+        tried = (1 - share) * normal + share * other
+        point = within.ends(side * tried[None], FARTHEST).points[0]
+        there = Tangent.at(point, function, difference)
+        if not side * (there.value - begin.value) > farthest:
+            share /= 2
+            lost += 1
+            if lost > MOST_LOST:
                 break
+            if farthest == 0:  # not even the first end gains: slopes on the way to it
+                middle = within.likeliest(within.best, tried, float(tried @ (within.best + point)) / 2)
+                other = Tangent.at(middle, function, difference).slopes
             continue
-        # the point fits best for the slopes before: what fits best for its own is nearer by
-        here = there._replace(point=within.likeliest(there.point, there.slopes, float(there.slopes @ there.point)))
-        depth, given = (within.depth(each.point, each.slopes) for each in (here, there))
-        if depth < 1:
-            goal = Mark(value, depth).onwards(inside)
-            inside = Mark(value, depth)
-            # a first mark outside may lie far from what fits best with its value
-            outside = outside if goal < outside.value else Mark(np.inf, np.inf)
-        else:
-            outside = Mark(value, depth)
-            goal = inside.towards(outside, BETWEEN)
-        if max(abs(depth - 1), abs(given - 1)) < CLOSE or inside.value >= UNRESOLVED:
+        # an end along other slopes may be outside for the function's own
+        gone = side * (there.value - begin.value) / max(1.0, within.depth(point, there.slopes))
+        gained = gone - farthest
+        normal, other = tried, there.slopes
+        farthest = max(farthest, gone)
+        share = min(share, HALF)
+        if gained < CLOSE * farthest or farthest >= UNRESOLVED or _alike(normal, other):
             break
-    close = np.isfinite(outside.value) or inside.depth > 1 - CLOSE
-    return inside.towards(outside) if close else inside.value
+    return farthest
 
 
-class Mark(NamedTuple):
-    """A value of a function over that at the best, and its depth."""
-
-    value: float
-    depth: float
-
-    def onwards(self, before: "Mark") -> float:
-        """The value where the depth is 1, on the line through a mark before."""
-        if self.depth <= before.depth:
-            return min(STRIDE * self.value, UNRESOLVED)
-        ahead = (1 - self.depth) * (self.value - before.value) / (self.depth - before.depth)
-        return min(self.value + ahead, STRIDE * self.value, UNRESOLVED)
-
-    def towards(self, outside: "Mark", between: tuple[float, float] = (0.0, 1.0)) -> float:
-        """The value where the depth is 1, on the line to a mark outside, or through the best and this one.
-
-        Args:
-            outside: farther off, its value inf if there is none yet.
-            between: shares of the way to it, no nearer to either end.
-        """
-        if np.isfinite(outside.value):
-            share = (1 - self.depth) / (outside.depth - self.depth)
-            return self.value + float(np.clip(share, *between)) * (outside.value - self.value)
-        return min(self.value * min(1 / max(self.depth, SMALLEST), STRIDE), UNRESOLVED)
+def _alike(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether slopes lead the same way, in the coordinates."""
+    return bool(one @ other >= SAME_WAY * np.linalg.norm(one) * np.linalg.norm(other))
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,7 +291,7 @@ class _Search(NamedTuple):
         climb = np.where(np.isfinite(outside_depth), outside_depth, 2.0) - inside_depth
         between = inside + np.clip((1 - inside_depth) / climb, 0.1, 0.9) * gap
         known = ~(is_in & stopped)
-        done = ~known | (np.abs(depth - 1) < CLOSE)
+        done = ~known | (np.abs(depth - 1) < CLOSE) | (passed & (gap < NARROW * inside))
         start = np.where(is_in[:, None], points, self.start)
         reach = np.where(passed, between, onwards)
         return _Search(reach, inside, inside_depth, outside, outside_depth, start, points, done, known)
