@@ -115,8 +115,9 @@ def _reached(
                 middle = within.likeliest(within.best, tried, float(tried @ (within.best + point)) / 2)
                 other = Tangent.at(middle, function, difference).slopes
             continue
-        # an end along other slopes may be outside for the function's own
-        gone = side * (there.value - begin.value) / max(1.0, within.depth(point, there.slopes))
+        # the edge along other slopes may be outside; slopes of one point alone are rough, of what is interpolated
+        out = min(within.depth(point, slopes) for slopes in (tried, there.slopes))
+        gone = side * (there.value - begin.value) / max(1.0, out)
         gained = gone - farthest
         normal, other = tried, there.slopes
         farthest = max(farthest, gone)
@@ -291,7 +292,9 @@ class _Search(NamedTuple):
         climb = np.where(np.isfinite(outside_depth), outside_depth, 2.0) - inside_depth
         between = inside + np.clip((1 - inside_depth) / climb, 0.1, 0.9) * gap
         known = ~(is_in & stopped)
-        done = ~known | (np.abs(depth - 1) < CLOSE) | (passed & (gap < NARROW * inside))
+        narrow = passed & (gap < NARROW * inside)
+        done = ~known | (np.abs(depth - 1) < CLOSE) | narrow
         start = np.where(is_in[:, None], points, self.start)
+        points = np.where(narrow[:, None], start, points)
         reach = np.where(passed, between, onwards)
         return _Search(reach, inside, inside_depth, outside, outside_depth, start, points, done, known)
