@@ -139,6 +139,27 @@ def test_extremes_of_a_function_over_an_ellipsoid():
     assert wide == (-np.inf, np.inf)
 
 
+def test_extremes_of_a_function_over_a_bent_valley(curved):
+    """By a scan of the function's own profile: at each value the best of all points that have it."""
+    within, target = curved
+
+    def function(points):
+        return points[:, 0] + 0.4 * points[:, 1] ** 2
+
+    def out(value):
+        """Over the end: depth of the best point that has the value, less 1."""
+        point = lambda v: np.array([value - 0.4 * v**2, v])  # noqa: E731
+        gap = lambda v: ((target - bent(point(v)[None])[0]) ** 2).sum()  # noqa: E731
+        least = min((optimize.minimize_scalar(gap, bounds=(v - 0.5, v + 0.5), method="bounded", options={"xatol": 1e-9})
+                     for v in np.linspace(-2, 3, 11)), key=lambda each: each.fun)  # fmt: skip
+        return within.depth(point(least.x), np.array([1.0, 0.8 * least.x])) - 1
+
+    begin = function(within.best[None])[0]
+    scanned = [optimize.brentq(out, begin, far, xtol=1e-3) for far in (-1.4, 2.0)]
+    low, high = extremes(within, function, 1e-6)
+    assert [low, high] == pytest.approx(scanned, abs=0.03)
+
+
 @pytest.mark.slow
 def test_numbers_of_the_theory_are_held():
     """Of 120 at 95% fewer than 102 have a probability of 8e-6 a number; linear ones of noise hold less (minutes)."""
