@@ -216,6 +216,7 @@ def rows_of_kinds(part: str, page: str) -> str:
 
 def table_of_experiments() -> Iterator[str]:
     """What each experiment asks, and its seconds on two cores at quick and at full scale."""
+    sys.path.insert(0, str(ROOT))  # MkDocs takes back what a hook sets while it is loaded
     from experiments._lib.registry import EXPERIMENTS as registered
 
     yield from ("| experiment | what it asks | quick | full |", "| --- | --- | ---: | ---: |")
