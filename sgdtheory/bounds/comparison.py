@@ -24,7 +24,8 @@ class Comparison(Shown):
     Attributes:
         exact: (P,) exact values.
         bound: (P,) values of the bound.
-        settings: the P points, with scalar B, γ and D, the latter as the number of samples used, `B⌊D/B⌋`.
+        settings: the P points, with scalar B, γ and D, the latter as the number of samples used, `B⌊D/B⌋`
+            (of K workers `KB⌊D/(KB)⌋`).
         applies: (P,) whether the bound's own conditions hold; of the others the extremes know nothing.
         side: of the risk on which the bound is: "upper", "lower", or "both", up to constant factors.
         simulated: what was simulated there, if asked for.
@@ -193,7 +194,7 @@ class _Found(NamedTuple):
 
 def _compared(bound: Callable[..., Any], setting: Setting, quantity: str, algorithm: Algorithm) -> _Found:
     batch, rate, samples = settings_arrays(*setting[1:])
-    samples = samples_used(batch, samples)  # exact risk and bound speak of the same run
+    samples = samples_used(algorithm.workers * batch, samples)  # exact risk and bound speak of the same run
     arguments: Any = {"batch_size": batch, "learning_rate": rate, "num_samples": samples}
     exact = getattr(excess_risk(setting.problem, **arguments, algorithm=algorithm), quantity)
     value = bound(setting.problem, **arguments)

@@ -76,6 +76,8 @@ def assert_bound(
     @hypothesis.given(strategy)
     def holds(setting: Setting) -> None:
         nonlocal asked
+        if run.workers > 1 and np.any(np.less(setting.num_samples, np.multiply(run.workers, setting.batch_size))):
+            return  # too few samples for one step of all workers
         found = compare(bound, [setting], quantity=quantity, algorithm=run)
         ratio = found.ratio[found.applies & np.isfinite(found.bound) & ~np.isnan(found.ratio)]
         if ratio.size == 0:
@@ -129,7 +131,7 @@ def _told(found: Comparison, low: float, high: float, quantity: str, algorithm: 
     lines = [
         f"exact/bound = {found.ratio[place]:.10g}, {limit}{what}, at",
         f"  {setting.problem}",
-        f"  B = {batch:g}, γ = {rate:g}, D = {samples:g} ({samples / batch:g} steps)",
+        f"  B = {batch:g}, γ = {rate:g}, D = {samples:g} ({samples / (algorithm.workers * batch):g} steps)",
         f"  exact risk {found.exact[place]:.10g}, bound {found.bound[place]:.10g}",
     ]
     if algorithm == DEFAULT and quantity == "total" and setting.problem.dim == 1 and samples == 2 * batch:

@@ -46,6 +46,14 @@ def test_bound_and_risk_speak_of_the_same_run():
     np.testing.assert_array_equal(asked[0], whole)
 
 
+def test_bound_and_risk_of_many_workers_speak_of_the_same_run():
+    """A step of K workers takes K·B samples: three of four workers are 12 with B = 1, and 13 to 15 are no more."""
+    local = st.Algorithm(st.LocalSGD(4, 2))
+    found = st.compare(lambda problem, **run: run["num_samples"], [(PROBLEM, 1, 0.1, [12, 15])], algorithm=local)
+    np.testing.assert_array_equal(found.bound, [12, 12])
+    assert found.exact[0] == found.exact[1]
+
+
 def test_a_bound_may_be_zero():
     """It is exceeded without limit; where the risk is 0 as well there is nothing to compare."""
     found = st.compare(lambda *_, **__: 0.0, [(PROBLEM, 1, 0.1, [1, 100])])

@@ -57,6 +57,17 @@ def test_the_counterexample_is_worked_out_by_hand():
     assert number(text, "exact risk") == 0.7675
 
 
+def test_many_workers_are_asked_about_and_their_steps_counted():
+    """Local SGD is worse than as many steps of SGD with all its samples a step, by the workers' drift."""
+
+    def all_at_once(problem, *, batch_size, **run):
+        return st.excess_risk(problem, batch_size=4 * batch_size, **run).total
+
+    text = failure(all_at_once, algorithm=st.Algorithm(st.LocalSGD(4, 8)))
+    samples, steps = re.search(r"B = 1, .* D = (\d+) \((\d+) steps\)", text).groups()
+    assert int(samples) == 4 * int(steps)
+
+
 def test_both_sides_and_parts():
     halves = lambda problem, **run: st.excess_risk(problem, **run).total / 2  # noqa: E731
     st.testing.assert_bound(halves, upper=2.0, lower=2.0 - 1e-6, settings=PLAIN, max_examples=50)
