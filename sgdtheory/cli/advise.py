@@ -104,7 +104,8 @@ class AdviseCommand:
         for flag in ("batch_size", "learning_rate"):
             if flag not in current:
                 name = flag.replace("_", " ")
-                raise ValueError(f"the {name} now is not known: give --{flag.replace('_', '-')}")
+                where = f"; fit-curves {self.file} --preview says what the log has of it" if self.file else ""
+                raise ValueError(f"the {name} now is not known: give --{flag.replace('_', '-')}{where}")
         optimizer = self.optimizer or optimizer_named(named) or "adam"
         change = change_batch_size(current, self.new_batch_size, optimizer=optimizer, fit=grid, level=self.level)
         for note in filter(None, (said, self._doubt(named))):
@@ -119,8 +120,10 @@ class AdviseCommand:
             print_note(f"not known: {unknown}")
 
     def _doubt(self, named: str) -> str:
-        """Where the optimizer that a log names is not the one that is advised on."""
+        """Where the optimizer that a log names is not the one that is advised on, or nothing names one."""
         known = optimizer_named(named)
+        if not named and self.optimizer is None:
+            return "nothing says which optimizer it is: adam is taken; give --optimizer if it is another"
         if not named or (known is not None and self.optimizer in (None, known)):
             return ""
         if self.optimizer is not None:

@@ -168,8 +168,9 @@ class FitCurvesCommand(LogFlags):
 
     def _tables(self, report: "Report") -> list[Table]:
         found, others, critical = report.found, report.others, report.critical
+        count = len(found.curves)
         rows = sum(curve.step.size for curve in found.curves)
-        title = f"{report.group + ': ' if report.group else ''}{len(found.curves)} curves, {rows} rows"
+        title = f"{report.group + ': ' if report.group else ''}{count} curve{'s' * (count > 1)}, {rows} rows"
         numbers = Table(title=f"{title}; theory off by {found.scatter:.2%}", show_header=False)
         for name, (symbol, text) in NUMBERS.items():
             value = getattr(found, name)

@@ -64,7 +64,7 @@ class LogPreview:
         """Settings, gaps, what is not used, and the sentences."""
         found = []
         if self.log.settings:
-            found.append("settings: " + ", ".join(f"{key} {value}" for key, value in self.log.settings.items()))
+            found.append("settings: " + ", ".join(f"{key} {_plain(value)}" for key, value in self.log.settings.items()))
         if self.gaps:
             found.append("nothing logged between steps " + _some([f"{a:g} and {b:g}" for a, b in self.gaps]))
         if self.log.unused:
@@ -173,3 +173,8 @@ def _gaps(steps: np.ndarray) -> tuple[tuple[float, float], ...]:
 def _some(texts: Sequence[str]) -> str:
     more = len(texts) - MOST
     return ", ".join(texts[:MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def _plain(value: object) -> object:
+    """A whole number without a point."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

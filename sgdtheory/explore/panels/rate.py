@@ -98,7 +98,7 @@ LINES_JOB = Job("rates", rates, "risk against learning rate", (*LAW, "batch_size
 PANELS = (
     PanelSpec(
         "rate",
-        ("learning rate γ (1/λ, or units of the weights), at the peak", "excess risk (units of y²)"),
+        ("peak γ (1/λ, or units of the weights)", "excess risk (units of y²)"),
         place=6,
         draw=draw,
         show=show,
