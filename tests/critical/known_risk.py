@@ -26,7 +26,7 @@ class KnownRisk:
     Attributes:
         of: the risk, of arrays of B and n.
         bound: what n steps leave at least, whatever B; falls with n.
-        resonant, rippling, restless, averaged, first_steps, plain, fraction: as `TunedRisk` has them.
+        resonant, rippling, restless, averaged, first_steps, plain, fraction, workers: as `TunedRisk` has them.
     """
 
     of: object
@@ -38,6 +38,7 @@ class KnownRisk:
     first_steps: float = 2.0
     plain: bool = True
     fraction: float = 0.0
+    workers: int = 1
     initial_risk: float = 10.0
     largest_eigenvalue: float = 1.0
 

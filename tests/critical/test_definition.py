@@ -435,7 +435,7 @@ def test_as_many_samples_as_can_be_asked():
 
 def test_batch_sizes_that_grow_or_hardly_fall_are_not_remarked():
     found = st.critical_batch_size(st.PowerLaw(2, 3), num_samples=300, curve=False)
-    tuned = SimpleNamespace(algorithm=SimpleNamespace(constant=False))
+    tuned = SimpleNamespace(algorithm=SimpleNamespace(constant=False, steady=False), workers=1)
 
     def remark(*sizes):
         each = [dataclasses.replace(found, real_batch_size=b, num_samples=10.0**k) for k, b in enumerate(sizes)]
@@ -457,7 +457,7 @@ def test_a_fall_is_told_from_the_largest_before_to_the_least(shares, told):
     ]
     each[1] = dataclasses.replace(each[1], optimal_batch_size=1.0, optimal_learning_rate=shares[0] * edges[0])
     each[3] = dataclasses.replace(each[3], optimal_batch_size=4.0, optimal_learning_rate=shares[1] * edges[1])
-    tuned = SimpleNamespace(algorithm=st.Algorithm(), problem=problem)
+    tuned = SimpleNamespace(algorithm=st.Algorithm(), problem=problem, workers=1)
     text = _falling(tuned, [each[k] for k in (3, 0, 4, 2, 1)])
     assert text.startswith("B* falls from 50 at D = 1000 to 20 at D = 100000")
     assert ("rises from 0.25 to 0.50 of the stability edge" in text) == told
@@ -474,7 +474,7 @@ def test_one_step_with_all_samples_is_remarked_where_it_counts_and_does(first, r
         return SimpleNamespace(risk=np.array([0.4]))
 
     bound = KnownBound(lambda n: 0.39)
-    tuned = SimpleNamespace(problem=st.PowerLaw(2, 3), first_steps=first, least=least, out_of_reach=bound)
+    tuned = SimpleNamespace(problem=st.PowerLaw(2, 3), first_steps=first, least=least, out_of_reach=bound, workers=1)
     assert _remark(tuned, 1.0, 12.0, risk).startswith("one step with 12 samples") == told
     assert told or _remark(tuned, 1.0, 12.0, risk) == ""
     assert all(each == ([12.0], [1.0]) for each in asked)

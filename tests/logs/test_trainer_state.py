@@ -165,6 +165,19 @@ def test_a_choice_is_read_too(tmp_path):
     assert pickled_numbers(path, {"optim", "adam_beta1"}) == {"optim": "muon", "adam_beta1": 0.9}
 
 
+class Named:
+    """A member of `Choice` as Python before 3.11.4 pickles it."""
+
+    def __reduce__(self):
+        return getattr, (Choice, "MUON")
+
+
+def test_a_choice_by_its_name_is_read_too(tmp_path):
+    path = tmp_path / "training_args.bin"
+    path.write_bytes(pickle.dumps({"optim": Named(), "adam_beta1": 0.9}, protocol=2))
+    assert pickled_numbers(path, {"optim", "adam_beta1"}) == {"optim": "muon", "adam_beta1": 0.9}
+
+
 @pytest.mark.parametrize("content", [b"", b"no pickle at all", pickle.dumps([1, 2])[:-2], b"PK\x03\x04 no archive"])
 def test_a_file_that_is_no_pickle_says_nothing(content, tmp_path):
     (tmp_path / "training_args.bin").write_bytes(content)

@@ -23,7 +23,8 @@ def pickled_numbers(path: Path, keys: Collection[str]) -> dict[str, float | str]
         What was found; nothing where the file is neither.
     """
     found: dict[str, float | str] = {}
-    chosen = ""  # key of an enumeration whose value comes next
+    chosen = ""  # key of an enumeration whose value comes next,
+    named = False  # or its name, which differs by case alone where this is read
     memory: dict[Any, Any] = {}
     last: Any = None
     try:
@@ -32,9 +33,14 @@ def pickled_numbers(path: Path, keys: Collection[str]) -> dict[str, float | str]
                 memory[len(memory) if argument is None else argument] = last
                 continue
             value = memory.get(argument) if operation.name in FROM_MEMORY else WORDS.get(operation.name, argument)
+            if chosen and operation.name == CLASS:  # `getattr(class, name)`, as Python before 3.11.4 wrote a choice
+                last = value
+                named = True
+                continue
             if chosen and isinstance(value, str):
-                found.setdefault(chosen, value)
+                found.setdefault(chosen, value.lower() if named else value)
             chosen = ""
+            named = False
             if isinstance(last, str) and last in keys:
                 if operation.name == CLASS:
                     chosen = last
