@@ -11,6 +11,7 @@ beside those would wait for each other, on a machine with other work for 25 time
 
 import contextlib
 import os
+from pathlib import Path
 
 import jax
 import pytest
@@ -27,6 +28,21 @@ if jax.__version_info__ < (0, 11):  # an XLA that does not know a flag ends the 
     os.environ["XLA_FLAGS"] = " ".join([*ours, chosen]).strip()
 threadpool_limits(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))  # here, and in child processes
 LONG = "simulation.test_means", "simulation.test_sufficient", "risk.test_coupled", "risk.test_mean_field"  # replicas
+MEASURED = Path(__file__).with_name("long.txt")
+
+
+def long_tests():
+    """Cases that took long when all were measured, a name a line; of every function with several, one is not there."""
+    return {line for line in MEASURED.read_text().splitlines() if line and not line.startswith("#")}
+
+
+@pytest.hookimpl(tryfirst=True)  # before cases are left out by their marks
+def pytest_collection_modifyitems(items):
+    """Leave the long cases to `pytest -m slow`."""
+    long = long_tests()
+    for item in items:
+        if item.nodeid in long:
+            item.add_marker(pytest.mark.slow)
 
 
 @contextlib.contextmanager

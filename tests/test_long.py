@@ -1,0 +1,12 @@
+"""The list of long cases names tests that there are, so that a renamed test is not left out or kept in unseen."""
+
+from tests.conftest import MEASURED, long_tests
+
+ROOT = MEASURED.parents[1]
+
+
+def test_listed_cases_belong_to_functions_that_there_are():
+    functions = {name.partition("[")[0] for name in long_tests()}
+    for name in functions:
+        file, _, function = name.partition("::")
+        assert f"def {function.rpartition('::')[2]}(" in (ROOT / file).read_text(), name
