@@ -15,13 +15,13 @@ from jax.sharding import Mesh, NamedSharding
 from sgdtheory._common.interrupts import Interrupts
 from sgdtheory.algorithms import DEFAULT, LocalSGD, NonlinearMethod
 from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, State, advance, init, risks
-from sgdtheory.simulation.late_program import LateProgram
+from sgdtheory.simulation.late_dynamics import LATE
 from sgdtheory.simulation.linear_program import LinearProgram
 from sgdtheory.simulation.method_program import MethodProgram
 from sgdtheory.simulation.nonlinear_program import NonlinearProgram
 from sgdtheory.simulation.placing import DIVIDED, EVERYWHERE, fetch, lane_keys, place
 from sgdtheory.simulation.runs import LEAST_ROOM, Run
-from sgdtheory.simulation.worker_program import WorkerProgram
+from sgdtheory.simulation.worker_dynamics import WORKERS
 
 CALL_SECONDS = 0.3  # what a call to the devices should take: Ctrl-C and the progress bar wait for it
 FIRST_CALL = 16  # steps
@@ -205,13 +205,16 @@ def _program(
     mine, where = np.unique(number, return_inverse=True)
     courses = [runs[each].course for each in mine.tolist()]
     lanes = np.stack([where, number, replica], axis=1)
-    if isinstance(some.course.algorithm.method, NonlinearMethod):
-        return NonlinearProgram(block.sampler, spectrum, courses, some.unit, some.scale, mesh, lanes, key)
-    if isinstance(some.course.algorithm.method, LocalSGD):
-        return WorkerProgram(block.sampler, spectrum, courses, some.unit, mesh, lanes, key)
-    if some.course.algorithm.method.late:
-        return LateProgram(block.sampler, spectrum, courses, some.unit, mesh, lanes, key)
-    return LinearProgram(block.sampler, spectrum, courses, some.unit, mesh, lanes, key)
+    method = some.course.algorithm.method
+    placed = block.sampler, spectrum, courses, mesh, lanes, key
+    if isinstance(method, NonlinearMethod):
+        return NonlinearProgram(some.unit, some.scale, *placed)
+    if isinstance(method, LocalSGD):
+        return MethodProgram(WORKERS, method, None, some.unit, *placed)
+    if method.late:
+        shares = np.cumsum(method.delays).astype(spectrum.start.dtype)
+        return MethodProgram(LATE, method.longest_delay + 1, shares, some.unit, *placed)
+    return LinearProgram(some.unit, *placed)
 
 
 class AveragedSGD:

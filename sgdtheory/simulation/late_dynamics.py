@@ -2,23 +2,15 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from sgdtheory._common.counter_random import symmetric_uniform, threefry
-from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, two_sum, walk
-from sgdtheory.simulation.linear_dynamics import Replica, gained, rows_from, squares
+from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, two_sum
+from sgdtheory.simulation.method_dynamics import Dynamics, RateTable, Replica, gained, squares
 
 DELAY = np.uint32(0xFFFFFFFF)  # the counter's index that belongs to the delay
-
-
-class Table(NamedTuple):
-    """What T steps of G runs do, (T, G) each; T = 1 if every step does the same."""
-
-    rate: Any
-    batch: Any
 
 
 class State(NamedTuple):
@@ -34,7 +26,7 @@ class State(NamedTuple):
     past: Array
 
 
-def init(spectrum: Spectrum, replica: Replica, vectors: int) -> State:
+def init(vectors: int, spectrum: Spectrum, replica: Replica) -> State:
     """Nothing has moved."""
     zeros = jnp.zeros_like(spectrum.start)
     past = jnp.zeros((vectors, *zeros.shape), zeros.dtype)
@@ -43,22 +35,22 @@ def init(spectrum: Spectrum, replica: Replica, vectors: int) -> State:
 
 def step(
     sampler: Sampler,
+    vectors: int,
     spectrum: Spectrum,
     shares: Array,
     replica: Replica,
     state: State,
     number: Array,
-    row: Table,
+    row: RateTable,
     draw: Any,
 ) -> State:
     """`u ← u − γ g`, g the gradient where the weights were a delay ago; `shares` (τ + 1,) are P(delay ≤ j)."""
-    k = state.past.shape[0]
     now = state.moved + state.moved_low
-    past = state.past.at[number % k].set(now)
+    past = state.past.at[number % vectors].set(now)
     words = threefry((replica.key[0], replica.key[1]), number, DELAY)
     uniform = (1 + symmetric_uniform(words, shares.dtype)) / 2
-    delay = jnp.minimum((uniform >= shares).sum(), k - 1).astype(np.uint32)
-    late = past[(number + np.uint32(k) - delay) % k]
+    delay = jnp.minimum((uniform >= shares).sum(), vectors - 1).astype(np.uint32)
+    late = past[(number + np.uint32(vectors) - delay) % vectors]
     lane = Lane(replica.key, row.rate[replica.run], row.batch[replica.run])
     increment = sampler.increment(spectrum, lane, spectrum.start + late, number, draw)
     joined = gained(replica, number, spectrum.start + now, state.total + state.total_low)
@@ -71,32 +63,10 @@ def carry(state: State) -> State:
     return State(*two_sum(state.moved, state.moved_low), *two_sum(state.total, state.total_low), state.past)
 
 
-def risks(spectrum: Spectrum, state: State, iterate: Array, norm: Array) -> tuple[Array, Array]:
+def risks(spectrum: Spectrum, shares: Array, state: State, iterate: Array, norm: Array) -> tuple[Array, Array]:
     """`‖a w + S/norm‖²` and `‖w‖²` of one replica."""
     last = spectrum.start + (state.moved + state.moved_low)
     return squares(last, state.total + state.total_low, iterate, norm)
 
 
-def advance(
-    sampler: Sampler,
-    spectrum: Spectrum,
-    shares: Array,
-    table: Table,
-    replicas: Replica,
-    state: State,
-    origin: Array,
-    first: Array,
-    count: Array,
-) -> State:
-    """Steps first … first + count − 1 of L replicas; the table begins with step `origin`, a multiple of `STEPS`."""
-    many = jax.vmap(step, in_axes=(None, None, None, 0, 0, None, None, 0))
-
-    def one(state: State, number: Array, inputs: tuple[Table, Any]) -> State:
-        return many(sampler, spectrum, shares, replicas, state, number, *inputs)
-
-    def ahead(start: Array) -> tuple[Table, Any]:
-        rows = rows_from(table, start - origin)
-        rate = jnp.zeros((), shares.dtype)  # draws do not depend on it
-        return rows, sampler.draws(Lane(replicas.key, rate, rows.batch[:, replicas.run]), start)
-
-    return walk(one, ahead, carry, state, first, count)
+LATE = Dynamics(init, step, carry, risks)

@@ -4,24 +4,14 @@ The coordinates are those of `dynamics`, `u = H^{1/2}(w − w*)`: a sampler's dr
 moves u by `−γ H^{1/2} d`. Where the method's coordinates are a rotation of the eigenvectors, w = Qᵀ(its coordinates).
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
 from sgdtheory.algorithms import NonlinearMethod
-from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, two_sum, walk
-from sgdtheory.simulation.linear_dynamics import Replica, gained, rows_from, squares
-
-
-class Table(NamedTuple):
-    """What T steps of G runs do: (T, G) learning rates and batch sizes; T = 1 if every step does the same."""
-
-    rate: Any
-    batch: Any
+from sgdtheory.simulation.dynamics import Sampler, Spectrum, two_sum
+from sgdtheory.simulation.method_dynamics import Dynamics, RateTable, Replica, gained, gradient, squares
 
 
 class Weights(NamedTuple):
@@ -73,15 +63,14 @@ def step(
     replica: Replica,
     state: State,
     number: Array,
-    row: Table,
+    row: RateTable,
     draw: Any,
 ) -> State:
     """`w ← w − γ d(g, k)`; the iterate before it joins the sum. `row` is of all runs."""
     rate, batch = (each[replica.run] for each in row)
     error = spectrum.start + state.moved + state.moved_low
-    backwards = Lane(replica.key, np.array(-1, error.dtype), batch)  # at rate −1 SGD adds the gradient
-    gradient = weights.gradient(sampler.increment(spectrum, backwards, error, number, draw))
-    direction, kept = method.direction(gradient, state.kept, number)
+    slope = weights.gradient(gradient(sampler, spectrum, replica.key, batch, error, number, draw))
+    direction, kept = method.direction(slope, state.kept, number)
     moved_low = state.moved_low - rate * weights.moved(direction)
     joined = gained(replica, number, error, state.total + state.total_low)
     return State(state.moved, moved_low, kept, state.total, state.total_low + joined)
@@ -93,33 +82,10 @@ def carry(state: State) -> State:
     return State(moved, moved_low, state.kept, *two_sum(state.total, state.total_low))
 
 
-def risks(spectrum: Spectrum, state: State, iterate: Array, norm: Array) -> tuple[Array, Array]:
+def risks(spectrum: Spectrum, weights: Weights, state: State, iterate: Array, norm: Array) -> tuple[Array, Array]:
     """`‖a w + S/norm‖²` and `‖w‖²` of one replica."""
     last = spectrum.start + state.moved + state.moved_low
     return squares(last, state.total + state.total_low, iterate, norm)
 
 
-def advance(
-    sampler: Sampler,
-    method: NonlinearMethod,
-    spectrum: Spectrum,
-    weights: Weights,
-    table: Table,
-    replicas: Replica,
-    state: State,
-    origin: Array,
-    first: Array,
-    count: Array,
-) -> State:
-    """Steps first … first + count − 1 of L replicas; the table begins with step `origin`, a multiple of `STEPS`."""
-    many: Callable = jax.vmap(step, in_axes=(None, None, None, None, 0, 0, None, None, 0))
-
-    def one(state: State, number: Array, inputs: tuple[Table, Any]) -> State:
-        return many(sampler, method, spectrum, weights, replicas, state, number, *inputs)
-
-    def ahead(start: Array) -> tuple[Table, Any]:
-        rows = rows_from(table, start - origin)
-        rate = jnp.zeros((), spectrum.start.dtype)  # draws do not depend on it
-        return rows, sampler.draws(Lane(replicas.key, rate, rows.batch[:, replicas.run]), start)
-
-    return walk(one, ahead, carry, state, first, count)
+NONLINEAR = Dynamics(init, step, carry, risks)

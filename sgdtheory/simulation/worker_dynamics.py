@@ -9,17 +9,10 @@ from jax import Array
 
 from sgdtheory._common.counter_random import threefry
 from sgdtheory.algorithms import LocalSGD
-from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, two_sum, walk
-from sgdtheory.simulation.linear_dynamics import Replica, gained, rows_from, squares
+from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, two_sum
+from sgdtheory.simulation.method_dynamics import Dynamics, RateTable, Replica, gained, gradient, squares
 
 WORKER = np.uint32(0xFFFFFFFF)  # the second word of the counter from which a worker's key is made: no index of a number
-
-
-class Table(NamedTuple):
-    """What T steps of G runs do, (T, G) each: γ in units of 1/λ_1, and the batch size of a worker."""
-
-    rate: Any
-    batch: Any
 
 
 class State(NamedTuple):
@@ -39,10 +32,10 @@ class State(NamedTuple):
     total_low: Array
 
 
-def init(spectrum: Spectrum, replica: Replica, workers: int) -> State:
+def init(method: LocalSGD, spectrum: Spectrum, replica: Replica) -> State:
     """Nothing has moved."""
     zeros = jnp.zeros_like(spectrum.start)
-    each = jnp.zeros((workers, *spectrum.start.shape), spectrum.start.dtype)
+    each = jnp.zeros((method.num_workers, *spectrum.start.shape), spectrum.start.dtype)
     return State(each, each, zeros, zeros, each, zeros, replica.begin * spectrum.start, zeros)
 
 
@@ -57,23 +50,22 @@ def step(
     sampler: Sampler,
     method: LocalSGD,
     spectrum: Spectrum,
+    shared: None,
     replica: Replica,
     state: State,
     number: Array,
-    row: Table,
+    row: RateTable,
     draw: Any,
 ) -> State:
     """One step of all K workers of one replica, and an outer step after every H-th."""
     rate = row.rate[replica.run]
     batch = row.batch[replica.run]
     weights = spectrum.start + (state.moved + state.moved_low)
-
-    def gradient(key: Array, error: Array, drawn: Any) -> Array:
-        backwards = Lane(key, np.array(-1, error.dtype), batch)  # at rate −1 SGD adds the gradient
-        return sampler.increment(spectrum, backwards, error, number, drawn)
-
     keys = worker_keys(replica.key, method.num_workers)
-    inner = method.inner_momentum * state.inner + jax.vmap(gradient)(keys, weights, draw)
+    slopes = jax.vmap(gradient, (None, None, 0, None, 0, None, 0))(
+        sampler, spectrum, keys, batch, weights, number, draw
+    )
+    inner = method.inner_momentum * state.inner + slopes
     joined = gained(replica, number, weights.mean(0), state.total + state.total_low)
     stepped = state._replace(moved_low=state.moved_low - rate * inner, inner=inner, total_low=state.total_low + joined)
     talks = (number + np.uint32(1)) % np.uint32(method.local_steps) == 0
@@ -97,37 +89,19 @@ def carry(state: State) -> State:
     return State(*moved, *common, state.inner, state.outer, *two_sum(state.total, state.total_low))
 
 
-def risks(spectrum: Spectrum, state: State, iterate: Array, norm: Array) -> tuple[Array, Array]:
+def risks(spectrum: Spectrum, shared: None, state: State, iterate: Array, norm: Array) -> tuple[Array, Array]:
     """`‖a w + S/norm‖²` and `‖w‖²` of one replica, w the mean of its workers."""
     last = spectrum.start + (state.moved + state.moved_low).mean(0)
     return squares(last, state.total + state.total_low, iterate, norm)
 
 
-def advance(
-    sampler: Sampler,
-    method: LocalSGD,
-    spectrum: Spectrum,
-    table: Table,
-    replicas: Replica,
-    state: State,
-    origin: Array,
-    first: Array,
-    count: Array,
-) -> State:
-    """Steps first … first + count − 1 of L replicas; the table begins with step `origin`, a multiple of `STEPS`."""
-    many = jax.vmap(step, in_axes=(None, None, None, 0, 0, None, None, 0))
-    lanes = replicas.run.shape[0]
-    keys = jax.vmap(worker_keys, in_axes=(0, None))(replicas.key, method.num_workers)
-    keys = keys.reshape(lanes * method.num_workers, 2)
+def draws(sampler: Sampler, method: LocalSGD, replicas: Replica, batch: Array, dtype: Any, start: Array) -> Any:
+    """Those of `STEPS` steps of the workers of L replicas, (STEPS, L, K)."""
+    shape = batch.shape[1], method.num_workers
+    keys = jax.vmap(worker_keys, in_axes=(0, None))(replicas.key, method.num_workers).reshape(-1, 2)
+    lane = Lane(keys, jnp.zeros((), dtype), jnp.repeat(batch, method.num_workers, axis=1))
+    drawn = sampler.draws(lane, start)
+    return jax.tree.map(lambda each: each.reshape(each.shape[0], *shape, *each.shape[2:]), drawn)
 
-    def one(state: State, number: Array, inputs: tuple[Table, Any]) -> State:
-        return many(sampler, method, spectrum, replicas, state, number, *inputs)
 
-    def ahead(start: Array) -> tuple[Table, Any]:
-        rows = rows_from(table, start - origin)
-        batch = jnp.repeat(rows.batch[:, replicas.run], method.num_workers, axis=1)
-        drawn = sampler.draws(Lane(keys, jnp.zeros((), spectrum.start.dtype), batch), start)
-        shape = lanes, method.num_workers
-        return rows, jax.tree.map(lambda each: each.reshape(each.shape[0], *shape, *each.shape[2:]), drawn)
-
-    return walk(one, ahead, carry, state, first, count)
+WORKERS = Dynamics(init, step, carry, risks, draws)

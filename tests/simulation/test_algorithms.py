@@ -6,12 +6,13 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.algorithms import Course
-from sgdtheory.simulation import linear_program, method_program, tables
+from sgdtheory.simulation import method_program, tables
 from sgdtheory.simulation.deviation import _by_steps, standard_deviation
 from sgdtheory.simulation.dynamics import Lane, Spectrum
 from sgdtheory.simulation.explicit import Explicit
 from sgdtheory.simulation.laws import Gaussian
-from sgdtheory.simulation.linear_dynamics import Replica, State, Table, step
+from sgdtheory.simulation.linear_dynamics import State, Table, step
+from sgdtheory.simulation.method_dynamics import Replica
 from sgdtheory.simulation.sufficient import Sufficient
 from sgdtheory.simulation.tables import make_table
 from tests.marks import slow
@@ -129,7 +130,8 @@ def stepped(method, sampler, size, seed=0):
 
         def one(key, draw):
             replica = Replica(key, 0, np.uint32(0), 0.0, 1.0, 0.0)
-            return step(sampler, spectrum, tables.with_start(method), replica, state, np.uint32(2), row, draw).moved_low
+            fixed = sampler, len(moved), spectrum, tables.with_start(method)
+            return step(*fixed, replica, state, np.uint32(2), row, draw).moved_low
 
         added = jax.jit(jax.vmap(one))(lanes.key, drawn)
     after = np.asarray(moved) + np.stack([np.asarray(each) for each in added], axis=1)
@@ -342,17 +344,17 @@ def test_tables_and_blocks_of_any_size_give_the_same_numbers(monkeypatch, shape)
 def test_algorithms_of_as_many_vectors_share_a_compiled_program():
     options = {"num_replicas": 37}
     simulated(algorithm("heavy ball", "smooth", "last"), **options)
-    before = linear_program._compiled_advance._cache_size()
+    before = method_program._compiled_advance._cache_size()
     for method in ("nesterov", "accelerated", "schedule-free"):
         for shape in ("smooth", "staged", "any"):
             simulated(algorithm(method, shape, "tail"), **options, learning_rate=0.05, num_samples=999)
-    assert linear_program._compiled_advance._cache_size() == before
+    assert method_program._compiled_advance._cache_size() == before
     simulated(algorithm("sgd", "smooth", "last"), **options)  # control: one vector
-    assert linear_program._compiled_advance._cache_size() == before + 1
+    assert method_program._compiled_advance._cache_size() == before + 1
 
 
 def test_ctrl_c_keeps_what_has_finished(monkeypatch):
-    one, calls, original = algorithm("heavy ball", "smooth", "last"), [], linear_program._compiled_advance
+    one, calls, original = algorithm("heavy ball", "smooth", "last"), [], method_program._compiled_advance
     whole = simulated(one, num_samples=[40, 4000], num_replicas=37)
 
     def advance(*arguments):
@@ -361,7 +363,7 @@ def test_ctrl_c_keeps_what_has_finished(monkeypatch):
             raise KeyboardInterrupt
         return original(*arguments)
 
-    monkeypatch.setattr(linear_program, "_compiled_advance", advance)
+    monkeypatch.setattr(method_program, "_compiled_advance", advance)
     found = simulated(one, num_samples=[40, 4000], num_replicas=37)
     assert found.interrupted
     np.testing.assert_array_equal(found.excess_risk[0], whole.excess_risk[0])

@@ -10,7 +10,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory.algorithms import Adam, Course, NonlinearMethod, NormalizedSGD, SignSGD
 from sgdtheory.algorithms.coordinates import random_rotation
-from sgdtheory.simulation import nonlinear_program
+from sgdtheory.simulation import method_program
 from sgdtheory.simulation.simulator import key_words
 from tests.marks import slow
 from tests.simulation import textbook
@@ -163,7 +163,7 @@ def test_a_step_costs_the_same_at_every_batch_size():
     programs = []
     for size in (1, 2.0**60):
         found.append(simulated(SignSGD(), batch_size=size, num_samples=8 * size, num_replicas=2))
-        programs.append(nonlinear_program._compiled_advance._cache_size())
+        programs.append(method_program._compiled_advance._cache_size())
     assert [float(each.num_steps) for each in found] == [8, 8]
     assert programs[0] == programs[1]
 

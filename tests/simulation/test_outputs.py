@@ -12,7 +12,7 @@ from scipy import linalg
 import sgdtheory as st
 from sgdtheory.algorithms.coordinates import random_rotation
 from sgdtheory.algorithms.muon import newton_schulz, polar
-from sgdtheory.simulation import nonlinear_program
+from sgdtheory.simulation import method_program
 from sgdtheory.simulation.dynamics import Lane, Spectrum
 from sgdtheory.simulation.simulator import key_words, random_directions
 from sgdtheory.simulation.wishart import Wishart
@@ -269,7 +269,7 @@ def test_a_step_costs_the_same_at_every_batch_size():
     for size in (1, 2.0**60):
         found = simulated(st.Muon(), 2, batch_size=size, num_samples=8 * size, num_replicas=2)
         assert np.isfinite(found.excess_risk).all()
-        programs.append(nonlinear_program._compiled_advance._cache_size())
+        programs.append(method_program._compiled_advance._cache_size())
     assert programs[0] == programs[1]
 
 
