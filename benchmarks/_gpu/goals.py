@@ -88,7 +88,7 @@ def _steps(axis: Axes, table: Table, sizes: Sizes, device: Device) -> None:
             axis.axhline(1e6 * seconds, color=GRAY, ls=line, lw=1, label=label)
     ratio = simulator.ratios(table, sizes)["large over small"]
     axis.set_title(
-        f"Simulator: $B$ = {sizes.step_batches[-1]} takes {_number(ratio)} times $B$ = {sizes.step_batches[0]}"
+        f"Simulator: $B$ = {sizes.step_batches[-1]} takes {ratio:.2f} times as long as $B$ = {sizes.step_batches[0]}"
     )
     axis.set(xlabel="batch size $B$ (samples)", ylabel="time of a step (µs)")
     log_axes(axis)

@@ -21,18 +21,23 @@ from experiments._lib.finding_text import (
 from experiments._lib.rows import rows_of
 
 
-def width_invariance() -> str:
+def width_invariance(record: str = "width_invariance") -> str:
     """Slopes of B* by the law, of B* read off, and of b/a, on the width."""
     ways = ("B* does not", "B* read off without a law", "b/a does not")
     cells: dict[str, list[str]] = {}
     for way in ways:
-        for each in claims("width_invariance", (way,)):
+        for each in claims(record, (way,)):
             if each["claim"].startswith(way):
                 task = re.findall(r"\((.+)\)", each["claim"])[0]
                 measured = estimate(each["measured"], each["interval"], sign=True)
                 cells.setdefault(task, []).append(f"{measured} {bold(each['verdict'])}")
     header = ("µP, slope of log … on log width (95%)", "B\\* by the law", "B\\* read off without a law", "b/a")
     return table(header, [(task, *row) for task, row in cells.items()])
+
+
+def width_invariance_gpu() -> str:
+    """The same of wider networks on a GPU."""
+    return width_invariance("width_invariance_gpu")
 
 
 def width_standard() -> str:
@@ -315,8 +320,8 @@ def epochs_networks() -> str:
 MADE: dict[str, Callable[[], str]] = {
     each.__name__: each
     for each in (
-        *(width_invariance, width_standard, data_scaling, ablations, optimizers_networks, smallest_batches),
-        epochs_networks,
+        *(width_invariance, width_invariance_gpu, width_standard, data_scaling, ablations),
+        *(optimizers_networks, smallest_batches, epochs_networks),
         *(branching, sign_features, data_law_exponents, data_law, real_features),
         *(mlperf, loss_curves, forecasts, curves_batch_size),
     )

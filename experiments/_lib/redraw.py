@@ -20,14 +20,17 @@ TABLES = (
     *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum", "delay", "local_sgd"),
     *("optimal_schedule", "optimal_exponents", "optimal_ramp", "model_size"),
     *("optimizers", "small_batches", "rate_rule", "muon", "epochs", "sign_features"),
-    *("width_invariance", "data_scaling", "accumulation", "precision", "width_limit", "theory_meets_network"),
-    *("data_law", "ablations", "epochs_networks", "optimizers_networks", "learning_rate_transfer", "averaging"),
+    *("width_invariance", "width_invariance_gpu", "data_scaling", "accumulation", "precision", "width_limit"),
+    *("theory_meets_network", "data_law", "ablations", "epochs_networks"),
+    *("optimizers_networks", "learning_rate_transfer", "averaging"),
     *("real_features", "mlperf", "loss_curves", "forecasts", "curves_batch_size", "branching", "bounds"),
 )
+ELSEWHERE = {"width_invariance_gpu": "width_invariance"}  # a second record → its experiment
 MODEL_SIZE = "map", "gaussian", "notions", "compute", "networks"
 SHOWN = {  # file → name of the figure
     "width_invariance_teacher.png": "width_invariance_teacher_0.1",
     "width_invariance_text.png": "width_invariance_text_2.5",
+    "width_invariance_gpu.png": "width_invariance_0.08",
     "data_scaling_teacher.png": "data_scaling_teacher",
     "theory_meets_network.png": "theory_meets_network",
     **{f"{name}.png": name for name in ("data_law", "data_law_critical", "ablations")},
@@ -108,7 +111,8 @@ def figures(folder: Path = FOLDER) -> dict[str, Figure]:
     """Every figure that can be drawn from the tables in a folder, by its name in the experiment."""
     drawn: dict[str, Figure] = {}
     for name in TABLES:
-        module, recorded = cast(Drawing, EXPERIMENTS[name].load()), Recorded(folder / name)
+        module = cast(Drawing, EXPERIMENTS[ELSEWHERE.get(name, name)].load())
+        recorded = Recorded(folder / name)
         drawn |= module.redraw(recorded.config(module.Config), recorded)
     return drawn
 

@@ -15,6 +15,7 @@ import benchmarks.gpu as gpu
 from benchmarks._gpu import agreement, device, goals, simulator, trainer, widths
 from benchmarks._gpu.measurement import Measurement, Table
 from benchmarks._gpu.sizes import FULL, TOY
+from experiments._lib.redraw import FOLDER
 from sgdtheory.training import TrainConfig
 from tests.figure_checks import check_figure
 from tests.marks import slow
@@ -244,3 +245,21 @@ def test_figure_and_verdicts(tmp_path, measured):
         slow = replace(OWN, name="b")
         tables["agreement"].add("trainer", {"difference": 2e-5, "tolerance": 1e-5, "agrees": 0})
         assert goals.verdicts(tables, FULL, slow)[0].verdict == "fails"
+
+
+# ------------------------------------------------------------------ what was recorded
+
+
+def test_the_guide_has_the_recorded_numbers():
+    """Of the GPU that has run it: the goals' numbers and verdicts, in their order."""
+    folder = FOLDER / "gpu"
+    own, tables = device.read(folder), {name: Table(folder / f"{name}.csv", units) for name, units in gpu.UNITS.items()}
+    assert own
+    guide = (FOLDER.parents[1] / "docs" / "gpu.md").read_text(encoding="utf-8")
+    assert f"## One {own.name}" in guide
+    lines = [line for line in guide.splitlines() if line.endswith(("**holds** |", "**fails** |"))]
+    verdicts = goals.verdicts(tables, FULL, own)
+    for line, found in zip(lines, verdicts, strict=True):
+        shown = f"{100 * found.measured:.0f}%" if "peak" in line else f"{found.measured:.2f}"
+        assert f" {shown}" in line
+        assert f"**{found.verdict}**" in line

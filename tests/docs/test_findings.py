@@ -46,7 +46,7 @@ def test_a_page_begins_with_its_claim_and_its_number(page):
     assert re.findall("^## (.*)$", TEXTS[page], re.M) == SECTIONS
     assert TEXTS[page].endswith("\n[All findings](../../FINDINGS.md)\n")
     commands = TEXTS[page].split("## How to reproduce")[1]
-    assert re.search(r"`(python -m experiments .*--only \w+|pytest .+?)`", commands)
+    assert re.search(r"`(python -m experiments .*--only \w+|python -m benchmarks.gpu|pytest .+?)`", commands)
 
 
 @pytest.mark.parametrize("page", TEXTS)
@@ -65,7 +65,7 @@ def test_every_figure_of_the_findings_has_its_page():
     """None on two pages; recorded figures that no page has belong to the README or to a guide."""
     shown = [name for text in TEXTS.values() for name in FIGURE.findall(text)]
     assert len(set(shown)) == len(shown)
-    assert {path.stem for path in FOLDER.glob("*.png")} - set(shown) == {"why"}
+    assert {path.stem for path in FOLDER.glob("*.png")} - set(shown) == {"why", "gpu_speed"}
 
 
 # ---------------------------------------------------------------- made from what was recorded
@@ -89,7 +89,8 @@ def test_every_made_table_is_shown():
 @pytest.mark.parametrize("experiment", RECORDED)
 def test_every_recorded_claim_is_shown(experiment):
     """On the pages of its experiment, with its verdict."""
-    shown = "".join(text for text in TEXTS.values() if f"--only {experiment}`" in text)
+    asked = re.compile(rf"--only {experiment}`|made: verdicts {experiment}\b")
+    shown = "".join(text for text in TEXTS.values() if asked.search(text))
     for row in table_of_verdicts(experiment).splitlines()[2:]:
         assert f"{row}\n" in shown
 
@@ -145,7 +146,7 @@ def test_numbers_are_written_as_readers_read_them():
 
 def recorded(experiment):
     """The pages of an experiment, and the verdicts that they are about."""
-    pages = [text for text in TEXTS.values() if re.search(rf"--only {experiment}\b", text)]
+    pages = [text for text in TEXTS.values() if re.search(rf"(--only|made: verdicts) {experiment}\b", text)]
     return "\n".join(pages).replace("−", "-"), json.loads((FOLDER / experiment / "verdicts.json").read_text())
 
 
@@ -235,8 +236,8 @@ def intervals(verdict):
 @pytest.mark.parametrize(
     "page",
     [
-        *("width_invariance", "width_invariance_text", "width_limit", "learning_rate_transfer", "precision"),
-        *("averaging", "optimizers_networks", "optimizers_text"),
+        *("width_invariance", "width_invariance_text", "width_invariance_gpu", "width_limit"),
+        *("learning_rate_transfer", "precision", "averaging", "optimizers_networks", "optimizers_text"),
     ],
 )
 def test_first_paragraphs_have_recorded_intervals_alone(page):
