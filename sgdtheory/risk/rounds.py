@@ -21,7 +21,8 @@ from sgdtheory.risk.spectrum import AT_ONE
 
 NUMBERS_AT_ONCE = 200_000  # in a temporary, 3 MB
 ROUNDED = 1e-14  # of an eigenvalue
-ROOT_ACCURACY = 1e-12  # of the logarithm of where an eigenvalue lies
+RATE_ACCURACY = 1e-6  # of the rate of growth, in units of 1/n
+TINY = 1e-9  # a load that is as good as none
 
 
 class PeriodStage:
@@ -48,7 +49,7 @@ class PeriodStage:
             may_settle = slowest <= 0 and (self.stable or load(one)[0] < 1)
             if may_settle and slowest > -1 / rounds:
                 continue
-            found[place] = np.log1p(_largest_excess(one, may_settle))
+            found[place] = np.log1p(_largest_excess(one, may_settle, RATE_ACCURACY / rounds))
         return np.where(np.abs(found) * num_rounds > 1, found, 0.0)
 
 
@@ -88,6 +89,11 @@ def load(period: Period, excess: float = AT_ONE) -> np.ndarray:
 
     inf where a direction alone is beyond its own edge.
     """
+    return np.where(own_excess(period) < excess + ROUNDED, _coupled(period, excess), np.inf)
+
+
+def _coupled(period: Period, excess: float) -> np.ndarray:
+    """The same where no direction alone is beyond its own edge."""
     q = period.seen.shape[1]
     decay = period.decay[:q, :q]
     one = np.eye(q)[:, :, None, None]
@@ -96,7 +102,7 @@ def load(period: Period, excess: float = AT_ONE) -> np.ndarray:
     finite: Any = np.isfinite(coupling).all((1, 2))
     largest = np.full(finite.size, np.inf)
     largest[finite] = np.abs(np.linalg.eigvals(coupling[finite])).max(1, initial=0.0)
-    return np.where(own_excess(period) < excess + ROUNDED, largest, np.inf)
+    return largest
 
 
 def own_excess(period: Period) -> np.ndarray:
@@ -110,22 +116,24 @@ def own_excess(period: Period) -> np.ndarray:
     return np.where(finite, excess.max(2), np.inf).max(1)
 
 
-def _largest_excess(period: Period, settles: bool) -> float:
+def _largest_excess(period: Period, settles: bool, accuracy: float) -> float:
     """Largest eigenvalue of a round, of one setting, less 1."""
     floor = float(own_excess(period)[0])
     low = floor if settles else max(floor, 0.0)
     high = 0.0 if settles else max(2 * floor, 1e-6)
-    while not settles and load(period, high)[0] >= 1:
+    while not settles and _coupled(period, high)[0] >= 1:
         high *= 4
-    span = high - low
 
-    def above(position: float) -> float:
-        return min(float(load(period, low + span * np.exp(position))[0]), 1e6) - 1
+    def below(excess: float) -> float:
+        """About a line: the load falls like one over the distance from the floor."""
+        return 1 / max(float(_coupled(period, excess)[0]), TINY) - 1
 
-    begin = np.log(1e-15)
-    if not (span > 0 and above(begin) > 0):
+    begin = low + 1e-15 * (high - low)
+    if not (high > low and below(begin) < 0):
         return low
-    return low + span * float(np.exp(brentq(above, begin, 0.0, xtol=ROOT_ACCURACY)))  # pyright: ignore
+    if below(high) <= 0:  # at the edge itself, but for rounding
+        return high
+    return float(brentq(below, begin, high, xtol=accuracy))  # pyright: ignore
 
 
 def _moments_at(stage: PeriodStage, moments: Moments, noise: np.ndarray, points: Points) -> Moments:
