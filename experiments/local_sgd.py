@@ -26,13 +26,12 @@ TRANSFORMER: dict[str, Any] = {
     "model": "transformer", "data": "stdlib", "width": 32, "base_width": 32, "num_heads": 4, "depth": 1,
     "context": 32, "clip_norm": 1.0, "holdout_size": 64, "averages": (0.9,),
 }  # fmt: skip
-SGD_TASK = Task(PERCEPTRON, num_workers=8, batch_size=4, log2_rates=(-7.0, -6.0, -5.0, -4.0, -3.0, -2.0))
+SGD_TASK = Task(PERCEPTRON, log2_rates=(-7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0), num_seeds=16)
 ADAM_TASK = Task(
-    PERCEPTRON | {"optimizer": "adam"}, num_workers=8, batch_size=4, log2_rates=(-9.0, -8.0, -7.0, -6.0, -5.0, -4.0)
+    PERCEPTRON | {"optimizer": "adam"}, log2_rates=(-9.0, -8.0, -7.0, -6.0, -5.0, -4.0, -3.0), num_seeds=16
 )
-TEXT_TASK = Task(
-    TRANSFORMER, 4, 4, local_steps=(1, 8, 32), max_steps=128, log2_rates=(-8.0, -7.0, -6.0, -5.0), num_seeds=4
-)
+TEXT_RATES = -9.0, -8.0, -7.0, -6.0, -5.0, -4.0, -3.0
+TEXT_TASK = Task(TRANSFORMER, 4, 4, local_steps=(1, 8, 32), max_steps=128, log2_rates=TEXT_RATES, num_seeds=8)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from experiments._lib.progress import tracked
 from sgdtheory.training import Lanes, TrainConfig
 
 ARMS = {"mean": MEAN, "DiLoCo": DILOCO}
-SLOWER = 3.0  # log2 of what an outer step with Nesterov's momentum multiplies the best inner rate by, about 1 − μ
+SLOWER = 2.0  # −log2 of what an outer step with Nesterov's momentum multiplies the best inner rate by
 
 
 @dataclass(frozen=True)

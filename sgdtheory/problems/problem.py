@@ -92,7 +92,8 @@ class AbstractProblem(ABC):
     ) -> "FiniteSampleProblem":
         """Training on N samples of this problem, D of them drawn again and again (THEORY.md T42).
 
-        Passes are D/N. With a seed, of one sample of Gaussian rows; without one, the mean over all samples.
+        Passes are D/N. With a seed, of one sample of Gaussian rows; without one, the mean over all samples; for γ
+        beyond about 1 − 2.2/√N of the edge, where rare samples are beyond their own, that of typical samples.
 
         Example:
             >>> import sgdtheory as st
