@@ -12,8 +12,9 @@ from sgdtheory.algorithms import Algorithm
 from sgdtheory.critical.batch_search import ROUNDING, Enough, LargestBatch, largest_batch, steps_needed
 from sgdtheory.critical.batch_size_curve import BatchSizeCurve, checked_risk_factor
 from sgdtheory.critical.optimal_batch import optimal_batch_size
-from sgdtheory.critical.tuned_equivalent import TunedEquivalent, steps_to, useful_batch_sizes
+from sgdtheory.critical.tuned_equivalent import TunedEquivalent
 from sgdtheory.critical.tuned_risk import TunedRisk
+from sgdtheory.critical.useful_batches import steps_to, useful_batch_sizes
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem
 from sgdtheory.risk import as_one_pass, checked_for_risk, method_edge
 

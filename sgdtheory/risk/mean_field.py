@@ -28,18 +28,24 @@ from sgdtheory.risk.runs import MOST_STEPS
 ORDER = 5  # points on a panel
 TAIL = 1e-3  # of the risk's two highest Legendre coefficients on a panel: it is then right to some 1e-6,
 ROUGH_TAIL = 1e-2  # and to some 1e-5
-CONVERGED = 1e-6  # relative change of the risk at which Newton's method ends
+CONVERGED = 1e-3  # times the tail: relative change of the risk at which Newton's method ends
 MOST_ITERATIONS = 15
-RENEWED = 5  # iterations between derivatives
+RENEWED = 4  # iterations between derivatives, at least; they are taken anew
+SLOW = 0.1  # where changes have not become smaller by more than that
+POSSIBLE = 1e-6  # of a direction's second moment and of the risk: variances that are less below 0 are rounding
 DIFFERENCE = 1e-6  # relative, of numerical derivatives
 TOGETHER = 1024  # steps that are looked up at once
-LONGER = 2.0  # times the panel before, at most, and times the way from the last kink
+LONGER = 3.0  # times the panel before, at most,
+FARTHER = 3.0  # and times the way from the last kink
 SHORTER = 0.2  # times the panel that has failed, at least
-CAREFUL = 0.9  # times the length at which a tail, that grows like its power p − 1, would be as large as it may
+SHORT = 0.8  # and at most
+CAREFUL = 0.85  # times the length at which a tail, that grows like its power p, would be as large as it may
 SMALLEST_TAIL = 1e-12
+FALLEN = 0.2  # of a learning rate: if it ends below that share of it, panels close in on the end
+CLOSING = 0.5
+ENDED = 1e-4  # times the tail that is allowed: what is left of the run is followed by one panel then
 RANDOM = 1e-9  # of a mean's square: smaller variances are rounding
 LOST = 2.0  # relative error of variances where steps lead to and fro, as measured by benchmarks/equivalents.py
-FALLEN = 0.2  # of a learning rate: if it ends below that share of it, panels close in on the end
 
 
 class State(NamedTuple):
@@ -71,7 +77,7 @@ class Slopes(NamedTuple):
         q, runs, p, size = missing.shape
         asked = missing.transpose(1, 3, 2, 0).reshape(runs, size, p * q, 1)
         alone = (self.inverse @ asked)[..., 0]
-        losses = self.coupled @ np.einsum("skjx,skx->sj", self.seen, alone)[..., None]
+        losses = self.coupled @ (self.seen @ alone[..., None]).sum(axis=1)
         moved = alone + (self.by_loss @ losses[:, None])[..., 0]
         return moved.reshape(runs, size, p, q).transpose(3, 0, 2, 1)
 
@@ -209,25 +215,31 @@ class MeanField:
         now = max(low, min(origin + self.field.first, high))
         state = self.stepped(state, keeping, low, now)
         length = np.inf
+        failed = False
+        nearly = False
         shortest = self.field.shortest
         while now < high:
-            end = min(now + self._longest(length, now, origin, last), high)
+            end = min(now + self._longest(length, now, origin, last, nearly), high)
             found, tail = self._panel(state, keeping, now, end) if end - now >= shortest else (None, 0.0)
-            factor = (self.tail / max(tail, SMALLEST_TAIL)) ** (1 / (ORDER - 1))
+            factor = CAREFUL * (self.tail / max(tail, SMALLEST_TAIL)) ** (1 / ORDER)
             if found is None and end - now > shortest:
-                length = np.clip(CAREFUL * factor, SHORTER, 1 / 2) * (end - now)
+                length = (np.clip(factor, SHORTER, SHORT) if tail > self.tail else 1 / 2) * (end - now)
+                failed = True
                 continue
             state = self.stepped(state, keeping, now, end, smooth=True) if found is None else found
-            length = np.clip(CAREFUL * factor, 1 / 2, LONGER) * (end - now)
+            later = (end - origin) / (now - origin)  # what moves is slower by as much
+            length = np.clip(factor * later, 1 / 2, 1.0 if failed else LONGER) * (end - now)
+            failed = False
+            nearly = found is not None and tail < ENDED * self.tail
             now = end
         return state
 
-    def _longest(self, length: float, now: float, origin: float, last: float) -> float:
+    def _longest(self, length: float, now: float, origin: float, last: float, nearly: bool) -> float:
         """Steps of the next panel, at most."""
-        length = min(length, (LONGER - 1) * (now - origin))
+        length = min(length, (FARTHER - 1) * (now - origin))
         rates = self.course.rates(np.array([now, last - 1]))
-        if rates[1] < FALLEN * rates[0]:
-            length = min(length, (last - now) / 2)
+        if rates[1] < FALLEN * rates[0] and not nearly:
+            length = min(length, CLOSING * (last - now))
         return max(np.ceil(length), self.field.shortest)
 
     def _panel(self, state: State, keeping: Keeping, low: float, high: float) -> tuple[State | None, float]:
@@ -240,7 +252,7 @@ class MeanField:
         if found is None:
             return None, 0.0
         risk = self.total_risk(found)
-        impossible = found[VARIANCE] < -CONVERGED * (found[MEAN] ** 2 + risk[..., None])
+        impossible = found[VARIANCE] < -POSSIBLE * (found[MEAN] ** 2 + risk[..., None])
         tail = float(tails(risk, np.finfo(float).tiny).max())
         if tail > self.tail or impossible.any():
             return None, tail
@@ -253,23 +265,32 @@ class MeanField:
         """(q, S, p + 1, K) values at the nodes."""
         values = np.repeat(state.values[:, :, None], ORDER + 1, axis=2)
         risk = np.full(values.shape[1:3], np.inf)
+        gap = gap_before = np.inf
+        since = 0
         for iteration in range(MOST_ITERATIONS):
             there = before @ values
             rows = _rows(there)
             loss = self.loss(rows)
             known = self.met(rows, loss, known)
             changed = self.change(rows, loss, known)
-            if iteration % RENEWED == 0:
-                slopes = self._slopes(there, loss, changed, difference, before, known)
+            if iteration == 0 or (since >= RENEWED and gap > SLOW * gap_before):
+                since = 0
+                try:
+                    slopes = self._slopes(there, loss, changed, difference, before, known)
+                except np.linalg.LinAlgError:  # singular
+                    return None
                 if slopes is None:
                     return None
             values[:, :, 1:] += slopes.correction(changed.reshape(there.shape) - difference @ values)
             now = self.total_risk(values)
             if not np.isfinite(now).all():
                 return None
-            if (np.abs(now - risk) <= CONVERGED * now).all():
+            gap_before = gap
+            gap = float((np.abs(now - risk) / now).max())
+            if gap <= CONVERGED * self.tail:
                 return values
             risk = now
+            since += 1
         return None
 
     def _slopes(
@@ -291,13 +312,14 @@ class MeanField:
         matrix = matrix - own[..., None, :] * before[:, None, 1:, None]
         inverse = np.linalg.inv(matrix.reshape(runs, size, p * q, p * q))
         sums = loss.shape[1]
-        shared = shared.reshape(q, sums, runs, p, size)
-        by_loss = np.einsum("skxja,acsjk->skxjc", inverse.reshape(runs, size, p * q, p, q), shared)
-        by_loss = by_loss.reshape(runs, size, p * q, p * sums)
+        shared = shared.reshape(q, sums, runs, p, size).transpose(2, 4, 3, 0, 1)
+        at_points = inverse.reshape(runs, size, p * q, p, q).swapaxes(2, 3)
+        by_loss = np.moveaxis(at_points @ shared, 2, 3).reshape(runs, size, p * q, p * sums)
         seen = np.zeros((runs, size, p, sums, p, q))
-        seen[..., [MEAN, VARIANCE]] = np.einsum("casjk,jn->skjcna", self._seen(there), before[:, 1:])
+        own = self._seen(there).transpose(2, 4, 3, 0, 1)
+        seen[..., [MEAN, VARIANCE]] = own[:, :, :, :, None] * before[:, None, 1:, None]
         seen = seen.reshape(runs, size, p * sums, p * q)
-        coupled = np.linalg.inv(np.eye(p * sums) - np.einsum("skjx,skxi->sji", seen, by_loss))
+        coupled = np.linalg.inv(np.eye(p * sums) - (seen @ by_loss).sum(axis=1))
         return Slopes(inverse, by_loss, seen, coupled)
 
     def _derivatives(

@@ -44,8 +44,11 @@ class Directions(NamedTuple):
 
     def fall(self, ensemble: Ensemble, chi: np.ndarray, place: np.ndarray) -> np.ndarray:
         """(P, N, K) D at N nodes (χ, s)."""
-        shaken = self.loss[..., None] + (chi**2 - 1)[..., None] * self.spread[:, None]
-        return 1 / (1 + 2 * place[..., None] * ensemble.root**2 * shaken)
+        eigenvalue = ensemble.root**2
+        far = 2 * place[..., None] * np.stack([np.broadcast_to(self.loss, chi.shape), chi**2 - 1], axis=-1)
+        shaken = far @ np.stack([np.broadcast_to(eigenvalue, self.spread.shape), eigenvalue * self.spread], axis=1)
+        shaken += 1
+        return np.reciprocal(shaken, out=shaken)
 
 
 class Integrals(NamedTuple):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.critical.tuned_equivalent import TunedEquivalent, minimum, steps_to, useful_batch_sizes
+from sgdtheory.critical.tuned_equivalent import TunedEquivalent, minimum
+from sgdtheory.critical.useful_batches import steps_to, useful_batch_sizes
 from sgdtheory.risk import run_risks
 from tests.marks import slow
 
