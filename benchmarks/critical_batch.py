@@ -1,4 +1,7 @@
-"""Speed of the critical batch size, and where the time goes: `python -m benchmarks.critical_batch [--grid]`."""
+"""Speed of the critical batch size, and where the time goes: `python -m benchmarks.critical_batch [--grid]`.
+
+`--optimizers` for those of signSGD, Adam and normalized SGD instead.
+"""
 
 import argparse
 import cProfile
@@ -16,6 +19,15 @@ from benchmarks.timing import durations
 EXPONENTS = ((3.0, 2.0), (2.0, 3.0), (1.2, 2.0), (2.0, 4.5), (2.0, 6.0), (1.2, 5.0))
 PROMISED = 2.0  # seconds
 GOAL = 0.4, 0.1  # seconds of one quiet core, with the curve and without
+OPTIMIZERS = {
+    "signSGD": st.SignSGD(),
+    "signSGD, β = 0.9": st.SignSGD(0.9),
+    "Adam, β₂ = 0.999": st.Adam(beta2=0.999),
+    "Adam, β₂ = 0.95": st.Adam(beta2=0.95),
+    "normalized SGD": st.NormalizedSGD(),
+}
+OPTIMIZED = (2.0, 3.0), (1.5, 2.0), (3.0, 3.0)  # a, b
+PROMISED_OPTIMIZERS = 10.0  # seconds of processor time
 PARTS = {
     "optimal_batch_size": "the optimal batch size",
     "largest_batch": "B* and the rate batch size",
@@ -29,11 +41,15 @@ def main() -> None:
     """Print one table of times, one of where they go and, if asked, the time of the experiment."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--grid", action="store_true", help="time the experiment corollary8 at quick scale too")
-    grid = parser.parse_args().grid
+    parser.add_argument("--optimizers", action="store_true", help="time methods that are not linear, and nothing else")
+    asked = parser.parse_args()
     console = Console(width=120)
+    if asked.optimizers:
+        console.print(optimizer_table())
+        return
     console.print(speed_table())
     console.print(profile_table())
-    if grid:
+    if asked.grid:
         console.print(grid_table())
 
 
@@ -63,6 +79,25 @@ def speed_table() -> Table:
             f"{one * 1e3:.2f} ms",
             f"{whole / one:.0f}",
         )
+    return table
+
+
+def optimizer_table() -> Table:
+    """`critical_batch_size` without its curve at D = 1e6, by deterministic equivalents; one call each."""
+    title = f"critical_batch_size, D = 1e6, linear decay, last iterate (promised: {PROMISED_OPTIMIZERS:g} s)"
+    table = Table(title=title)
+    for header in ("method", "a, b", "processor time", "B*", "least B", "R_opt"):
+        table.add_column(header, justify="left" if header == "method" else "right")
+    for capacity, source in OPTIMIZED:
+        for name, method in OPTIMIZERS.items():
+            algorithm = st.Algorithm(method, schedule=st.Linear(), average=st.LastIterate())
+            start = time.process_time()
+            found = st.critical_batch_size(
+                st.PowerLaw(capacity, source), num_samples=1e6, algorithm=algorithm, curve=False
+            )
+            seconds = time.process_time() - start
+            sizes = f"{found.batch_size:g}", f"{found.smallest_batch_size:g}"
+            table.add_row(name, f"{capacity:g}, {source:g}", f"{seconds:.1f} s", *sizes, f"{found.optimal_risk:.3e}")
     return table
 
 

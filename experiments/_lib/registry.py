@@ -103,6 +103,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("ablations", 60, 1800, by_name_only=True),
         Experiment("epochs_networks", 25, 150, by_name_only=True),
         Experiment("optimizers_networks", 100, 3600, by_name_only=True),
+        Experiment("trained_features", 15, 300, by_name_only=True),
     )
 }
 

@@ -30,7 +30,8 @@ TOLERANCE = 1e-5  # relative, of risks that are compared
 SETTLED = 3e-4  # of log risk, at which a search for γ ends
 FEW_LINEAR = 16.0  # steps of linear methods, passes over a finite sample, that may overshoot
 MOST_LOOKS = 60
-NARROW = 8e-3  # of log γ: no minimum is known any closer
+SHALLOW = 30.0  # times what is settled: how far down a parabola may go that has foretold nothing yet
+NARROW = 8e-3, 25.0  # of log γ, and times what is settled: no minimum is known any closer
 BELIEVED = 0.25  # of what a parabola promises, beside what is settled: the error of its value up to which it is right
 BESIDE = 0.02  # of the distance between its ends: no place is looked at closer to what is known
 REMARKED = 0.05  # relative error of the risk at B*
@@ -131,19 +132,22 @@ def minimum(
         beyond = lowest + step if lowest == max(seen) else lowest - step
         seen[beyond] = float(function(np.array([beyond]))[0])
     trusted = True  # whether the last parabola has foretold what was there; if not, the longer side is halved first
+    tested = False
     halved = False
     for _ in range(MOST_LOOKS):
         places = sorted(seen)
         middle = places.index(lowest)
         near = _parabola(*((place, seen[place]) for place in places[middle - 1 : middle + 2]))
-        if trusted and near.promised < settled and near.right - near.left <= 2 * max(apart, APART):
+        sure = tested or max(seen[near.left], seen[near.right]) < near.value + SHALLOW * settled
+        if trusted and sure and near.promised < settled and near.right - near.left <= 2 * max(apart, APART):
             break
-        if near.right - near.left < NARROW:  # or the function is as rough as what is left
+        if near.right - near.left < min(NARROW[0], NARROW[1] * settled):  # or it is as rough as what is left
             break
         place = near.next() if trusted or halved else near.half()
         halved = not (trusted or halved)
         seen[place] = float(function(np.array([place]))[0])
         if not halved:
+            tested = True
             trusted = near.bend > 0 and abs(near.at(place) - seen[place]) < settled + BELIEVED * near.promised
         lowest = min(seen, key=lambda place: seen[place])
     return lowest, seen[lowest]

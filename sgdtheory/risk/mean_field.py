@@ -22,6 +22,7 @@ from sgdtheory.algorithms import Course
 from sgdtheory.risk.ensemble import Ensemble
 from sgdtheory.risk.field import MEAN, VARIANCE, Field, Known
 from sgdtheory.risk.moments import Keeping
+from sgdtheory.risk.panel_lengths import PanelLengths
 from sgdtheory.risk.panels import backward_differences, radau_nodes, tails
 from sgdtheory.risk.runs import MOST_STEPS
 
@@ -35,15 +36,6 @@ SLOW = 0.1  # where changes have not become smaller by more than that
 POSSIBLE = 1e-6  # of a direction's second moment and of the risk: variances that are less below 0 are rounding
 DIFFERENCE = 1e-6  # relative, of numerical derivatives
 TOGETHER = 1024  # steps that are looked up at once
-LONGER = 3.0  # times the panel before, at most,
-FARTHER = 3.0  # and times the way from the last kink
-SHORTER = 0.2  # times the panel that has failed, at least
-SHORT = 0.8  # and at most
-CAREFUL = 0.85  # times the length at which a tail, that grows like its power p, would be as large as it may
-SMALLEST_TAIL = 1e-12
-FALLEN = 0.2  # of a learning rate: if it ends below that share of it, panels close in on the end
-CLOSING = 0.5
-ENDED = 1e-4  # times the tail that is allowed: what is left of the run is followed by one panel then
 RANDOM = 1e-9  # of a mean's square: smaller variances are rounding
 LOST = 2.0  # relative error of variances where steps lead to and fro, as measured by benchmarks/equivalents.py
 
@@ -214,33 +206,18 @@ class MeanField:
         origin, last = between
         now = max(low, min(origin + self.field.first, high))
         state = self.stepped(state, keeping, low, now)
-        length = np.inf
-        failed = False
-        nearly = False
-        shortest = self.field.shortest
+        lengths = PanelLengths(self.tail, ORDER, self.field.shortest, origin, last)
         while now < high:
-            end = min(now + self._longest(length, now, origin, last, nearly), high)
-            found, tail = self._panel(state, keeping, now, end) if end - now >= shortest else (None, 0.0)
-            factor = CAREFUL * (self.tail / max(tail, SMALLEST_TAIL)) ** (1 / ORDER)
-            if found is None and end - now > shortest:
-                length = (np.clip(factor, SHORTER, SHORT) if tail > self.tail else 1 / 2) * (end - now)
-                failed = True
+            end = min(now + lengths.longest(now, *self.course.rates(np.array([now, last - 1]))), high)
+            long = end - now >= self.field.shortest
+            found, tail = self._panel(state, keeping, now, end) if long else (None, 0.0)
+            if found is None and end - now > self.field.shortest:
+                lengths.lost(now, end, tail)
                 continue
             state = self.stepped(state, keeping, now, end, smooth=True) if found is None else found
-            later = (end - origin) / (now - origin)  # what moves is slower by as much
-            length = np.clip(factor * later, 1 / 2, 1.0 if failed else LONGER) * (end - now)
-            failed = False
-            nearly = found is not None and tail < ENDED * self.tail
+            lengths.passed(now, end, tail, found is not None)
             now = end
         return state
-
-    def _longest(self, length: float, now: float, origin: float, last: float, nearly: bool) -> float:
-        """Steps of the next panel, at most."""
-        length = min(length, (FARTHER - 1) * (now - origin))
-        rates = self.course.rates(np.array([now, last - 1]))
-        if rates[1] < FALLEN * rates[0] and not nearly:
-            length = min(length, CLOSING * (last - now))
-        return max(np.ceil(length), self.field.shortest)
 
     def _panel(self, state: State, keeping: Keeping, low: float, high: float) -> tuple[State | None, float]:
         """The state at its end, None where polynomials do not follow it, and how large the tail is; 0 if not known."""
