@@ -127,6 +127,16 @@ def sign_features() -> str:
     return table(("predicted over observed", "B = 4", "16", "64", "256", "all intervals", "within 1.3"), rows)
 
 
+def trained_features() -> str:
+    """Ratios of B* by the theory on learnt features and of the networks."""
+    rows = []
+    for each in verdicts("trained_features"):
+        what = tidy(each["claim"].removesuffix(", by trained features, is the networks'"))
+        ours, theirs = found_in(r"predicted (\S+).*?, observed (\S+);", each["statement"])
+        rows.append((what, ours, theirs, estimate(each["measured"], each["interval"]), bold(each["verdict"])))
+    return table(("ratio", "theory", "networks", "theory over networks (95%)", "within 1.3"), rows)
+
+
 def data_law_exponents() -> str:
     """The exponent of B* in D of every teacher, measured and predicted."""
     found: dict[tuple[str, str], dict[str, dict[str, str]]] = {}
@@ -322,7 +332,7 @@ MADE: dict[str, Callable[[], str]] = {
     for each in (
         *(width_invariance, width_invariance_gpu, width_standard, data_scaling, ablations),
         *(optimizers_networks, smallest_batches, epochs_networks),
-        *(branching, sign_features, data_law_exponents, data_law, real_features),
+        *(branching, sign_features, trained_features, data_law_exponents, data_law, real_features),
         *(mlperf, loss_curves, forecasts, curves_batch_size),
     )
 }

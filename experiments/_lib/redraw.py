@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parents[1] / "recorded"
 TABLES = (
     *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum", "delay", "local_sgd"),
     *("optimal_schedule", "optimal_exponents", "optimal_ramp", "model_size"),
-    *("optimizers", "small_batches", "rate_rule", "muon", "epochs", "sign_features"),
+    *("optimizers", "small_batches", "rate_rule", "muon", "epochs", "sign_features", "trained_features"),
     *("width_invariance", "width_invariance_gpu", "data_scaling", "accumulation", "precision", "width_limit"),
     *("theory_meets_network", "data_law", "ablations", "epochs_networks"),
     *("optimizers_networks", "learning_rate_transfer", "averaging"),
@@ -50,7 +50,7 @@ SHOWN = {  # file → name of the figure
     **{f"{name}.png": name for name in ("real_features_critical", "real_features_spectra", "real_features_exponents")},
     "weight_decay.png": "weight_decay",
     **{f"{name}.png": name for name in ("optimizers", "small_batches", "rate_rule", "muon")},
-    **{f"{name}.png": name for name in ("epochs", "epochs_networks", "sign_features")},
+    **{f"{name}.png": name for name in ("epochs", "epochs_networks", "sign_features", "trained_features")},
     "model_size.png": "model_size",
     **{f"model_size_{name}.png": f"model_size_{name}" for name in MODEL_SIZE},
     **{f"{name}.png": name for name in ("width_limit", "mlperf", "loss_curves", "curves_batch_size", "branching")},

@@ -5,7 +5,8 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.critical.tuned_equivalent import TunedEquivalent, minimum
-from sgdtheory.critical.useful_batches import steps_to, useful_batch_sizes
+from sgdtheory.critical.useful_batches import Line, steps_to, useful_batch_sizes
+from sgdtheory.critical.useful_batches import _crossing as crossing
 from sgdtheory.risk import run_risks
 from tests.marks import slow
 
@@ -119,6 +120,57 @@ def test_a_minimum_beside_a_cliff(least):
     )
     assert value <= 3e-4
     assert place == pytest.approx(least, abs=0.01)
+
+
+def test_a_parabola_that_has_foretold_nothing_is_not_believed():
+    """Of three points the outer ones are alike, though the function still falls at the middle one."""
+
+    def function(x):
+        return x**2 + 2.5 * x**3 - 0.1 * x
+
+    assert function(0.2) == pytest.approx(function(-0.2))
+    _, value = minimum(function, 0.0, 0.2, 3e-4)
+    assert value < function(0.0430) + 3e-4
+
+
+class Known(Line):
+    """A line that is given."""
+
+    def __init__(self, function):
+        super().__init__(None, np.nan)
+        self.function = function
+
+    def __call__(self, place):
+        steps = max(round(np.exp(place)), 1)
+        self.seen[np.log(steps)] = value = float(self.function(np.log(steps)))
+        return value
+
+
+@pytest.mark.parametrize("level", [0.01, 0.3, 2.0, 50.0])
+@pytest.mark.parametrize("foretold", [None, 0.9, 1.0])
+@pytest.mark.parametrize("side", ["fewer", "more"])
+def test_crossings_of_known_lines(level, foretold, side):
+    """To one step or 1e-3, with others known or not; at the end where the line stays below."""
+    best = np.log(3000.0)
+
+    def function(place):
+        return 0.1 * (place - best) ** 2 + np.exp(1.0 - place) * 5
+
+    line = Known(function)
+    line(best)
+    others = []
+    if foretold is not None:
+        others = [Known(lambda place: foretold * function(place) + 0.1)]
+        for place in (best, best - 1.4, best + 1.4, best - 2.8):
+            others[0](place)
+    begin = float(best)
+    end = 0.0 if side == "fewer" else float(np.log(1e6))
+    found = crossing(line, level, begin, end, others)
+    every = np.arange(1.0, 3001) if side == "fewer" else np.unique(np.round(np.geomspace(3000, 1e6, 200_000)))
+    below = every[function(np.log(every)) <= level]
+    expected = below.min() if side == "fewer" else below.max()
+    assert abs(found - expected) <= 1.5 or abs(np.log(found / expected)) < 2e-3
+    assert len(line.seen) < 25
 
 
 def test_a_minimum_beside_an_end():

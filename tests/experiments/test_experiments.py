@@ -301,7 +301,7 @@ def test_main_exits_1_if_a_claim_fails(monkeypatch, tmp_path):
             "optimal_ramp, weight_decay, averages, momentum, delay, local_sgd, optimal_schedule, optimal_exponents, "
             "curves_batch_size, width_limit, width_invariance, learning_rate_transfer, averaging, data_scaling, "
             "branching, theory_meets_network, data_law, real_features, precision, accumulation, ablations, "
-            "epochs_networks, optimizers_networks, got theorem8",
+            "epochs_networks, optimizers_networks, trained_features, got theorem8",
         ),
         (("--only", "scaling_laws", "--output", "/proc/nowhere"), "cannot write results to /proc/nowhere"),
     ],

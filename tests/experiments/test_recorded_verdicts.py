@@ -32,6 +32,7 @@ from experiments import (
     schedules,
     sign_features,
     small_batches,
+    trained_features,
     weight_decay,
     width_limit,
 )
@@ -146,6 +147,11 @@ JUDGES: dict[str, tuple[Any, type | None, Callable[[Any, Any], Sequence[Verdict]
         sign_features,
         sign_features.Row,
         lambda config, rows: sign_features.judged(config, rows, 0.0),
+    ),
+    "trained_features": (
+        trained_features,
+        trained_features.Row,
+        lambda config, rows: trained_features.judged(config, rows, 0.0),
     ),
     "small_batches": (
         small_batches,
