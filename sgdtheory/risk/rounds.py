@@ -22,6 +22,7 @@ from sgdtheory.risk.spectrum import AT_ONE
 NUMBERS_AT_ONCE = 200_000  # in a temporary, 3 MB
 ROUNDED = 1e-14  # of an eigenvalue
 RATE_ACCURACY = 1e-6  # of the rate of growth, in units of 1/n
+EPSILON = float(np.finfo(float).eps)
 TINY = 1e-9  # a load that is as good as none
 
 
@@ -49,7 +50,7 @@ class PeriodStage:
             may_settle = slowest <= 0 and (self.stable or load(one)[0] < 1)
             if may_settle and slowest > -1 / rounds:
                 continue
-            found[place] = np.log1p(_largest_excess(one, may_settle, RATE_ACCURACY / rounds))
+            found[place] = np.log1p(_largest_excess(one, may_settle, max(RATE_ACCURACY / rounds, EPSILON)))
         return np.where(np.abs(found) * num_rounds > 1, found, 0.0)
 
 

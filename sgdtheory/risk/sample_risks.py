@@ -173,6 +173,7 @@ def _reshuffled(drivers: Drivers, course: Course, stops: np.ndarray) -> Seen:
     return Seen(response, total, response**2 @ (drivers.excess * drivers.seen), np.zeros(total.shape))
 
 
+@np.errstate(all="ignore")  # overflow is a result
 def sample_risks(
     problem: FiniteSampleProblem, courses: Sequence[Course], solve: Callable[..., Any]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -231,6 +232,7 @@ def _alone(problem: FiniteSampleProblem, drivers: Drivers, course: Course, stops
     return _by_moments(problem, course, stops) if problem.replacement else _reshuffled(drivers, course, stops)
 
 
+@np.errstate(all="ignore")
 def sample_path(
     problem: FiniteSampleProblem, course: Course, stops: np.ndarray, solve: Callable[..., tuple[np.ndarray, np.ndarray]]
 ) -> tuple[np.ndarray, np.ndarray]:
