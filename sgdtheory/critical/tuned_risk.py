@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 
 from sgdtheory._common.arguments import checked_problem
 from sgdtheory.algorithms import (
+    SGD,
     Algorithm,
     ExponentialAverage,
     LinearMethod,
@@ -48,7 +49,7 @@ JUST_BEYOND = 0.01  # of the edge: where the rate of growth is measured
 LARGEST_RISK = 1e9  # of the initial risk: all that diverges is the same
 SHAPE_POINTS = 4096  # at which a batch schedule is averaged
 LARGEST_BATCH = 1e15  # no noise is left: the largest γ of all
-COMPILED_OFTEN = 100.0  # single steps that are compiled rather than taken one by one: searches take them often
+COMPILED_OFTEN = 32.0  # single steps that are compiled rather than taken one by one: searches take them often
 # (of methods that repeat as few as the engine takes by itself: rounds have a closed form)
 
 
@@ -91,7 +92,7 @@ class TunedRisk:
         noise = modes.multiplicity @ ratio**2 * (2 * self.initial_risk + problem.noise_variance)
         self._first_gain = 1.5 * (modes.signal @ ratio) / noise
         self._peaks = _Peaks(self.algorithm)
-        self._stable_edge = Edges(partial(method_edge, problem, algorithm.method), algorithm.method.period > 1)
+        self._stable_edge = Edges(partial(method_edge, problem, algorithm.method), algorithm.method != SGD())
         self._growths: dict[float, float] = {}
         self._leading = _leading(modes.eigenvalue, modes.signal)
         # after one step a sum holds w_0 alone, whatever γ; the last iterate has learnt something
@@ -263,7 +264,7 @@ class TunedRisk:
         """
         first_order = np.minimum(self._first_gain * curve.batch, 1.0) / (curve.steps * self.largest_eigenvalue)
         if len(self.algorithm.method.start) > 1:
-            first_order = first_order / [_gain(self.algorithm.method, steps) for steps in curve.steps]
+            first_order = first_order / _gains(self.algorithm.method, curve.steps)
         return 0.1 * np.minimum(first_order, curve.edge)
 
 
@@ -275,9 +276,11 @@ def _known(known: dict[float, float], keys: np.ndarray, look: Callable[[np.ndarr
     return np.array([known[key] for key in keys.tolist()])
 
 
-def _gain(method: LinearMethod, steps: float) -> float:
-    """How much farther than SGD a method goes in n steps with gradient 1."""
-    return max(displacement(method, 1.0, steps) / steps, 1.0)
+def _gains(method: LinearMethod, steps: np.ndarray) -> np.ndarray:
+    """(P,) how much farther than SGD a method goes in n steps, or up to twice as many, with gradient 1."""
+    rounded, place = np.unique(2 ** np.ceil(np.log2(steps)), return_inverse=True)
+    reach = np.array([displacement(method, 1.0, each) for each in rounded.tolist()])
+    return np.maximum(reach[place] / steps, 1.0)
 
 
 def _memory(method: LinearMethod) -> float:

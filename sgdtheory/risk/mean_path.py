@@ -55,7 +55,8 @@ def _in_closed_form(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarr
     if k == 1:
         shares = [(np.full_like(trace, first), trace)]
     else:
-        root: Any = np.sqrt((trace**2 / 4 - np.linalg.det(step)).astype(complex))
+        determinant = step[..., 0, 0] * step[..., 1, 1] - step[..., 0, 1] * step[..., 1, 0]
+        root: Any = np.sqrt((trace**2 / 4 - determinant).astype(complex))
         root = np.where(np.abs(root) < APART, APART, root)
         shares = [
             ((second - first * (trace / 2 - sign * root)) / (2 * sign * root), trace / 2 + sign * root)
