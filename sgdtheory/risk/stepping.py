@@ -1,6 +1,6 @@
 """Every step of T20: the definition, for one run or for many at once, in NumPy for few steps and compiled for many."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -12,8 +12,10 @@ from sgdtheory.risk.moments import Moments, StepMaps, Steps, at_runs, nested, st
 from sgdtheory.risk.runs import MOST_STEPS, NO_STEP, Crossed, Piece, crossed, point
 
 STEPS_AT_ONCE = 4096  # steps whose coefficients are held
-LANES = 1, 4, 8, 16  # settings in a compiled loop: few shapes are compiled
-WIDTH = 16  # of whose multiples the number of modes is one
+LANES = 1, 4, 16  # settings in a compiled loop: few shapes are compiled
+WIDTH = 32  # of whose multiples the number of modes is one
+LANES_ALIKE = 1, 4, 8, 16  # where all steps are alike nothing but these takes time: more shapes are worth it
+WIDTH_ALIKE = 16
 FEW_AT_ONCE = 512  # where there are no more
 NUMBERS_AT_ONCE = 20_000  # steps times settings times modes whose maps are held, in a core's cache
 
@@ -163,7 +165,7 @@ def _compiled(
     """The same in one loop of JAX, in float64."""
     number = len(steps.batch)
     room = STEPS_AT_ONCE if number > FEW_AT_ONCE else FEW_AT_ONCE
-    filled = Filled.of(counts.size, modes)
+    filled = Filled.of(counts.size, modes, LANES, WIDTH)
 
     def long(values: np.ndarray, last: float) -> np.ndarray:
         wide = [(0, room - number), (0, filled.lanes - counts.size)] + [(0, 0)] * (values.ndim - 2)
@@ -177,7 +179,7 @@ def _compiled_alike(
     state: Any, maps: StepMaps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool
 ) -> Moments:
     """The same of steps that are all alike."""
-    filled = Filled.of(counts.size, modes)
+    filled = Filled.of(counts.size, modes, LANES_ALIKE, WIDTH_ALIKE)
     counts = np.pad(counts, (0, filled.lanes - counts.size))
     return filled.run(_loop_alike(output, averaged), state, filled.wide(maps), modes, counts)
 
@@ -191,10 +193,10 @@ class Filled(NamedTuple):
     width: int
 
     @classmethod
-    def of(cls, settings: int, modes: Modes) -> "Filled":
-        """So many settings, and these modes."""
+    def of(cls, settings: int, modes: Modes, lanes: Sequence[int], width: int) -> "Filled":
+        """So many settings, and these modes, on the next of these lanes and of the multiples of this width."""
         size = modes.eigenvalue.size
-        return cls(settings, next(each for each in LANES if each >= settings), size, -(-size // WIDTH) * WIDTH)
+        return cls(settings, next(each for each in lanes if each >= settings), size, -(-size // width) * width)
 
     def wide(self, values: Any) -> Any:
         """Arrays (…, S, K) or (…, S, 1), in any structure."""
