@@ -48,9 +48,9 @@ JUST_BEYOND = 0.01  # of the edge: where the rate of growth is measured
 LARGEST_RISK = 1e9  # of the initial risk: all that diverges is the same
 SHAPE_POINTS = 4096  # at which a batch schedule is averaged
 LARGEST_BATCH = 1e15  # no noise is left: the largest γ of all
-# single steps that are compiled rather than taken one by one, as searches take them often: where they differ, and
-COMPILED_OFTEN = 100.0
-COMPILED_ALIKE = 32.0  # where they are alike; of methods that repeat as the engine does: rounds have a closed form
+COMPILED_OFTEN = 100.0  # single steps that are compiled rather than taken one by one: searches take them often;
+COMPILED_ALIKE = 32.0  # where all are alike, of several vectors
+# (of methods that repeat as few as the engine takes by itself: rounds have a closed form)
 
 
 class Tuned(NamedTuple):
@@ -95,7 +95,7 @@ class TunedRisk:
         self._stable_edge = Edges(partial(method_edge, problem, algorithm.method), algorithm.method != SGD())
         self._growths: dict[float, float] = {}
         repeats = self.algorithm.method.period > 1
-        alike = COMPILED_ALIKE if self.algorithm.constant else COMPILED_OFTEN
+        alike = COMPILED_ALIKE if self.algorithm.constant and algorithm.method.vectors > 1 else COMPILED_OFTEN
         self._compiled_from = COMPILED_FROM if repeats else alike
         self._leading = _leading(modes.eigenvalue, modes.signal)
         # after one step a sum holds w_0 alone, whatever γ; the last iterate has learnt something
