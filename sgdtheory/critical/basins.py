@@ -83,6 +83,30 @@ class Basins:
         return np.where(np.isfinite(away.min(1)), away.argmin(1), -1)
 
 
+class Looked:
+    """Numbers of steps at which all γ have been looked at in one search, L of them, and the best over the largest."""
+
+    def __init__(self, tuned: TunedRisk) -> None:
+        self.tuned = tuned
+        self.steps, self.kind, self.share = np.empty((3, 0))
+
+    def add(self, batch: np.ndarray, steps: np.ndarray, share: np.ndarray) -> None:
+        """(P,) more."""
+        self.steps = np.append(self.steps, steps)
+        self.kind = np.append(self.kind, self.tuned.kind(batch, steps))
+        self.share = np.append(self.share, share)
+
+    def nearest(self, about: float, steps: np.ndarray, kind: np.ndarray) -> np.ndarray:
+        """(P,) index of the nearest number of steps of the same kind; −1 where there is none.
+
+        Among those no farther from `about` than where steps resonate a basin is followed, or than these are from it.
+        """
+        reach = max(FOLLOWED_RESONANT, np.abs(np.log(steps / about)).max(initial=0.0))
+        known = np.abs(np.log(self.steps / about)) <= reach
+        away = np.where(known & (kind[:, None] == self.kind), np.abs(steps[:, None] - self.steps), np.inf)
+        return np.where(np.isfinite(away).any(1), away.argmin(1), -1)
+
+
 class TrackedRate:
     """The best γ for P questions whose number of steps changes from call to call.
 
@@ -90,8 +114,11 @@ class TrackedRate:
     not far at all where steps may resonate, since there another basin may be the best from one n to the next.
     """
 
-    def __init__(self, tuned: TunedRisk, number: int, steps: Any = np.nan, share: Any = np.nan) -> None:
+    def __init__(
+        self, tuned: TunedRisk, number: int, steps: Any = np.nan, share: Any = np.nan, looked: Looked | None = None
+    ) -> None:
         self.tuned = tuned
+        self.looked = looked or Looked(tuned)
         self.found_at = np.full(number, steps)
         self.steps = np.full(number, steps)
         self.share = np.full(number, share)
@@ -114,5 +141,6 @@ class TrackedRate:
         if not near.all():
             best[:, ~near] = self.tuned.least(batch[~near], steps[~near])
             self.found_at[index[~near]] = steps[~near]
+            self.looked.add(batch[~near], steps[~near], best[2, ~near])
         self.share[index], self.steps[index] = best[2], steps
         return best

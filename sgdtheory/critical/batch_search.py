@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.critical.basins import TrackedRate
+from sgdtheory.critical.basins import Looked, TrackedRate
 from sgdtheory.critical.optimal_batch import SAME_RISK
 from sgdtheory.critical.relaxed_risk import EVERY_FEW_STEPS, TAILS
 from sgdtheory.critical.step_search import LONGEST_JUMP, Margin, bracket, fewest_steps, whole_numbers
@@ -60,7 +60,8 @@ def largest_batch(
     if target >= tuned.initial_risk:
         return LargestBatch(np.floor(budget), budget)  # a single step, which changes nothing, is enough
     first = tuned.first_steps if first is None else first
-    found = _fewest(tuned, lambda n: budget / n, target, (first, np.floor(budget / least)), guess)
+    looked = Looked(tuned)
+    found = _fewest(looked, lambda n: budget / n, target, (first, np.floor(budget / least)), guess)
     real = budget / found.steps
     steps = found.steps
     batch = np.floor(real)
@@ -69,32 +70,33 @@ def largest_batch(
         last = whole_numbers(max(steps, most - PATTERN), most)
         possible = np.unique([most] if all_data else [steps, most, *last])
         size = partial(np.full_like, fill_value=batch)
-        best = _of_neighbours(tuned, size, possible, found)
+        best = _of_neighbours(looked, size, possible, found)
         enough = np.flatnonzero(best.risk <= target * (1 + ROUNDING))
         if enough.size:
-            return LargestBatch(batch, real, _before(tuned, size, possible, best, int(enough[0]), target))
+            return LargestBatch(batch, real, _before(looked, size, possible, best, int(enough[0]), target))
         steps = most + 1
         batch = min(np.floor(budget / steps), batch - 1)  # above 2^53 steps one more is none
     return LargestBatch(least, real)
 
 
-def _before(tuned: TunedRisk, batch: Callable, steps: np.ndarray, best: Tuned, k: int, target: float) -> Enough:
+def _before(looked: Looked, batch: Callable, steps: np.ndarray, best: Tuned, k: int, target: float) -> Enough:
     """The fewest steps that reach the target, where of (K,) numbers the k-th is the first and fewer than all do not."""
     found = _enough(steps, best, k)
     if steps[k] == steps[0] + k:
         return found  # every number has been looked at
     if steps[k] == steps[k - 1] + 1:
-        return _where_it_ripples(tuned, batch, steps[0], found, target)
+        return _where_it_ripples(looked, batch, steps[0], found, target)
     margins = np.log(best.risk[k - 1 : k + 1, None] / target)
-    tracked = TrackedRate(tuned, 1, found.steps, found.share)
+    tracked = TrackedRate(looked.tuned, 1, found.steps, found.share, looked)
     return _crossed(tracked, batch, target, (steps[k - 1 : k + 1, None], margins), steps[0])
 
 
-def _fewest(tuned: TunedRisk, batch: Callable, target: float, ends: tuple[float, float], guess: float) -> Enough:
+def _fewest(looked: Looked, batch: Callable, target: float, ends: tuple[float, float], guess: float) -> Enough:
     """Fewest n between the ends that reach the target with batch size `batch(n)`; the larger does.
 
     Few steps are all tried: there the least risk may rise and fall with n, and one step be better than the next few.
     """
+    tuned = looked.tuned
     first, high = ends
     low = tuned.out_of_reach.fewest(target, high)
     few = whole_numbers(max(low, first), min(high, EVERY_RESONANT_STEPS))
@@ -110,7 +112,7 @@ def _fewest(tuned: TunedRisk, batch: Callable, target: float, ends: tuple[float,
     if low >= high:
         best = tuned.least(batch(np.array([high])), np.array([high]))
         return _enough(np.array([high]), best, 0)
-    tracked = TrackedRate(tuned, 1)
+    tracked = TrackedRate(tuned, 1, looked=looked)
     within = bracket(_margin(tracked, batch, target), low, high, guess)
     return _crossed(tracked, batch, target, within, low)
 
@@ -125,18 +127,19 @@ def _crossed(
     """The fewest steps within a bracket, its ends and the margins there, or a few less, above `low`."""
     steps = fewest_steps(_margin(tracked, batch, target), *within)
     best = tracked(batch(steps), steps, np.zeros(1, dtype=int))
-    return _where_it_ripples(tracked.tuned, batch, low, _enough(steps, best, 0), target)
+    return _where_it_ripples(tracked.looked, batch, low, _enough(steps, best, 0), target)
 
 
 def _enough(steps: np.ndarray, best: Tuned, k: int) -> Enough:
     return Enough(float(steps[k]), float(best.rate[k]), float(best.share[k]))
 
 
-def _where_it_ripples(tuned: TunedRisk, batch: Callable, low: float, found: Enough, target: float) -> Enough:
+def _where_it_ripples(looked: Looked, batch: Callable, low: float, found: Enough, target: float) -> Enough:
     """The fewest steps above `low`, a little below those found, that are enough too.
 
     Momentum swings on for a while, tails of ⌈φn⌉ iterates are longer than φn by more or less, and so are stages.
     """
+    tuned = looked.tuned
     end = found.steps
     ever = 0.0 if tuned.plain else max(PATTERN, np.ceil(tuned.fraction and TAILS / tuned.fraction))
     while back := MOST_LOOKED_BACK if found.steps <= tuned.restless else ever:
@@ -144,7 +147,7 @@ def _where_it_ripples(tuned: TunedRisk, batch: Callable, low: float, found: Enou
         steps = whole_numbers(first, end - 1)
         if not steps.size:
             break
-        best = _of_neighbours(tuned, batch, steps, found)
+        best = _of_neighbours(looked, batch, steps, found)
         enough = np.flatnonzero(best.risk <= target * (1 + ROUNDING))
         if not enough.size:
             break
@@ -153,20 +156,22 @@ def _where_it_ripples(tuned: TunedRisk, batch: Callable, low: float, found: Enou
     return found
 
 
-def _of_neighbours(tuned: TunedRisk, batch: Callable, steps: np.ndarray, found: Enough) -> Tuned:
+def _of_neighbours(looked: Looked, batch: Callable, steps: np.ndarray, found: Enough) -> Tuned:
     """The least risks with (K,) numbers of steps near one that is known: the basin is looked for once for each kind."""
-    every = np.append(found.steps, steps)
-    sizes = batch(every)
-    _, first, kind = np.unique(tuned.kind(sizes, every), return_index=True, return_inverse=True, equal_nan=False)
-    first = first[kind]
-    here = np.arange(every.size)
-    best = np.full((3, every.size), found.share)
-    if (new := (first == here) & (here > 0)).any():
-        best[:, new] = tuned.least(sizes[new], every[new])
-    if (like := first < here).any():
-        origin = first[like]
-        best[:, like] = tuned.least_near(sizes[like], every[like], best[2, origin], every[origin])
-    return Tuned(*best[:, 1:])
+    tuned = looked.tuned
+    sizes = batch(steps)
+    kind = tuned.kind(sizes, steps)
+    looked.add(batch(np.array([found.steps])), np.array([found.steps]), np.array([found.share]))
+    best = np.empty((3, steps.size))
+    _, first = np.unique(kind, return_index=True, equal_nan=False)
+    new = first[looked.nearest(found.steps, steps, kind)[first] < 0]
+    if new.size:
+        best[:, new] = tuned.least(sizes[new], steps[new])
+        looked.add(sizes[new], steps[new], best[2, new])
+    if (like := np.setdiff1d(np.arange(steps.size), new)).size:
+        origin = looked.nearest(found.steps, steps, kind)[like]
+        best[:, like] = tuned.least_near(sizes[like], steps[like], looked.share[origin], looked.steps[origin])
+    return Tuned(*best)
 
 
 def steps_needed(
@@ -232,7 +237,7 @@ def _searched(
     for place, k in enumerate(kept):
         size = partial(np.full_like, fill_value=batch[k])
         found = _enough(needed[kept], best, place)
-        needed[k], rate[k], _ = _where_it_ripples(tuned, size, float(steps[k]), found, target)
+        needed[k], rate[k], _ = _where_it_ripples(Looked(tuned), size, float(steps[k]), found, target)
     return needed, rate
 
 

@@ -23,7 +23,10 @@ EVERY_BATCH = 400  # up to this many samples every number of steps is tried: as 
 SMALLEST_BATCHES = np.arange(1.0, 6.0)  # always tried for R_opt
 RELAXED_ROUNDS = 5  # of halving about minima of ρ
 MOST_LISTED = 1e5  # batch sizes that are ranked
-MOST_TRIED = 64  # batch sizes that are tuned, the most promising of them
+MOST_TRIED = 64  # batch sizes that are tuned, the most promising of them,
+TRIED_AT_ONCE = 8  # so many at a time,
+ESTIMATED = 1e-7  # as long as their log Δ, estimated to so much, or what it has been off by,
+MARGIN = 10.0  # times that, may be the least
 SAME_RISK = 1e-8  # relative: risks closer than this are not told apart, and no B is preferred to 1 for less
 
 
@@ -40,7 +43,7 @@ def optimal_batch_size(tuned: TunedRisk, samples: float) -> Optimum:
     """The least risk with D samples (THEORY.md T12).
 
     For D ≤ 400 the largest B of every number of steps; otherwise the smallest, those of at most 40 steps, one step
-    included where it teaches something, and of those that ρ leaves a chance the 64 most promising.
+    included where it teaches something, and up to 64 of those that ρ leaves a chance, the most promising first.
     """
     basins = Basins(tuned, samples)
     tried = _Tried(basins, samples)
@@ -58,7 +61,7 @@ def optimal_batch_size(tuned: TunedRisk, samples: float) -> Optimum:
         curves = [relaxed]
         if tuned.fraction:
             curves.append(RelaxedRisk(tuned, samples, fewest, most, longer=True, basins=basins))
-        tried.add(_promising(curves, tried.risk.min()))
+        _try_promising(tried, *_promising(curves, tried.risk.min()))
     return Optimum(*tried.best(), relaxed)
 
 
@@ -78,16 +81,36 @@ class _Tried:
             self.batch, self.rate = np.append(self.batch, batch), np.append(self.rate, best.rate)
             self.risk = np.append(self.risk, best.risk)
 
+    def risks(self, batch: np.ndarray) -> np.ndarray:
+        """(K,) of batch sizes that have been tuned."""
+        order = np.argsort(self.batch)
+        return self.risk[order[np.searchsorted(self.batch, batch, sorter=order)]]
+
     def best(self) -> tuple[float, float, float]:
         """B, γ and risk of the least one."""
         k = int(np.argmin(self.risk)) if self.risk.min() < self.risk[0] * (1 - SAME_RISK) else 0
         return float(self.batch[k]), float(self.rate[k]), float(self.risk[k])
 
 
-def _promising(curves: list[RelaxedRisk], attained: float) -> np.ndarray:
-    """Whole batch sizes that may attain less than what is attained, the most promising first."""
+def _try_promising(tried: _Tried, batch: np.ndarray, estimate: np.ndarray) -> None:
+    """Batch sizes, the most promising first, as long as estimates of log Δ leave them a chance."""
+    off = ESTIMATED
+    for first in range(0, batch.size, TRIED_AT_ONCE):
+        if estimate[first] - MARGIN * off > np.log(tried.risk.min()):
+            break
+        some = slice(first, first + TRIED_AT_ONCE)
+        tried.add(batch[some])
+        off = max(off, float(np.abs(np.log(tried.risks(batch[some])) - estimate[some]).max()))
+
+
+def _promising(curves: list[RelaxedRisk], attained: float) -> tuple[np.ndarray, np.ndarray]:
+    """Whole batch sizes that may attain less than is attained, the most promising first, and estimates of log Δ."""
     batch = np.unique(np.concatenate([_listed(relaxed, attained) for relaxed in curves]))
-    return batch[np.argsort(_estimate(curves, batch))[:MOST_TRIED]] if batch.size else batch
+    if not batch.size:
+        return batch, batch
+    estimate = np.log(_estimate(curves, batch))
+    order = np.argsort(estimate)[:MOST_TRIED]
+    return batch[order], estimate[order]
 
 
 def _listed(relaxed: RelaxedRisk, attained: float) -> np.ndarray:

@@ -38,6 +38,7 @@ ROUGH_WIDTH = 0.3  # where a risk to some 1e-4 will do
 SETTLED = 3e-8
 SETTLED_OF_BEND = 3e-5
 MOST_UNSETTLED = 2e-7
+DOUBTFUL = 1e-6  # up to here what is between them may be the error of the risks of the quartic: of panels it is 1e-7
 APART = 0.1  # widths: nearer to one of its points a quartic is not put to the test, unless it is a narrow one
 FARTHEST_POINT = 2.5  # widths: a minimum farther from the middle is looked for from there
 FARTHEST_STEP = 4.0  # widths: no quartic is trusted beyond
@@ -174,7 +175,11 @@ class RiskAgainstRate:
                 told = np.abs(step[ready] - np.round(step[ready])) > APART  # a quartic is right at its own points
                 bend = (five[1] - 2 * five[2] + five[3])[ready]
                 allowed = np.clip(SETTLED_OF_BEND * bend, SETTLED, MOST_UNSETTLED)
-                settled[here] = (np.abs(value[here] - expected[ready]) < allowed) & (told | (level[here] > 0))
+                off = np.abs(value[here] - expected[ready])
+                if (doubtful := np.flatnonzero((off >= allowed) & (off < DOUBTFUL))).size:
+                    alike = self(place[here[doubtful]], setting[here[doubtful]], QUARTIC_ERROR)
+                    off[doubtful] = np.abs(alike - expected[ready[doubtful]])
+                settled[here] = (off < allowed) & (told | (level[here] > 0))
                 level[here] += 1
             open_ = open_[~settled[open_] & (level[open_] < len(WIDTHS))]
             if not open_.size:

@@ -5,11 +5,11 @@ from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
 
 from sgdtheory._common.arguments import checked_problem
 from sgdtheory.algorithms import (
+    SGD,
     Algorithm,
     ExponentialAverage,
     LinearMethod,
@@ -18,6 +18,7 @@ from sgdtheory.algorithms import (
     checked_algorithm,
 )
 from sgdtheory.critical.edges import Edges
+from sgdtheory.critical.mean_risks import MeanRisks
 from sgdtheory.critical.out_of_reach import OutOfReach
 from sgdtheory.critical.risk_against_rate import RESONANT, RiskAgainstRate, Swings
 from sgdtheory.problems import AbstractProblem
@@ -35,7 +36,6 @@ MOMENTS_RESOLVED = 1e-2  # λ/λ_1: for Σ s λ and Σ λ², polynomials everywh
 MANY_ZEROS = 40  # steps: of more, without momentum, little bias is left between two zeros of the mean path
 KEPT_SWINGS = 10.0  # times as many steps where early swings are kept
 MOST_SWINGING = 1000.0  # up to so many
-TABULATED = 1024  # learning rates at which what these leave is tabulated
 LEADING = 8  # directions, those with most of the signal
 NARROW = 16  # steps: of so few the basins may be narrower than that
 BASIN = 1.0  # a followed minimum that has moved farther than this has been lost
@@ -48,7 +48,8 @@ JUST_BEYOND = 0.01  # of the edge: where the rate of growth is measured
 LARGEST_RISK = 1e9  # of the initial risk: all that diverges is the same
 SHAPE_POINTS = 4096  # at which a batch schedule is averaged
 LARGEST_BATCH = 1e15  # no noise is left: the largest γ of all
-COMPILED_OFTEN = 100.0  # single steps that are compiled rather than taken one by one: searches take them often
+COMPILED_OFTEN = 100.0  # single steps that are compiled rather than taken one by one: searches take them often;
+COMPILED_ALIKE = 32.0  # where all are alike, of several vectors
 # (of methods that repeat as few as the engine takes by itself: rounds have a closed form)
 
 
@@ -91,8 +92,11 @@ class TunedRisk:
         noise = modes.multiplicity @ ratio**2 * (2 * self.initial_risk + problem.noise_variance)
         self._first_gain = 1.5 * (modes.signal @ ratio) / noise
         self._peaks = _Peaks(self.algorithm)
-        self._stable_edge = Edges(partial(method_edge, problem, algorithm.method), algorithm.method.period > 1)
+        self._stable_edge = Edges(partial(method_edge, problem, algorithm.method), algorithm.method != SGD())
         self._growths: dict[float, float] = {}
+        repeats = self.algorithm.method.period > 1
+        alike = COMPILED_ALIKE if self.algorithm.constant and algorithm.method.vectors > 1 else COMPILED_OFTEN
+        self._compiled_from = COMPILED_FROM if repeats else alike
         self._leading = _leading(modes.eigenvalue, modes.signal)
         # after one step a sum holds w_0 alone, whatever γ; the last iterate has learnt something
         shares = self.algorithm.average.returned(2.0, 2.0)
@@ -135,7 +139,7 @@ class TunedRisk:
             tolerance=tolerance,
             estimate=False,
             stable=self.algorithm.steady,  # up to the edge
-            compiled_from=COMPILED_FROM if self.algorithm.method.period > 1 else COMPILED_OFTEN,
+            compiled_from=self._compiled_from,
         )
         parts = np.reshape(found.parts, (2, *batch.shape))
         return np.minimum(parts, self._largest)
@@ -145,22 +149,17 @@ class TunedRisk:
 
         Where methods depend on the step, more than a thousand stand for as many times larger ones.
         """
-        if steps > MOST_SWINGING and self.swinging == np.inf:
-            return self._after_many_steps(rate * (steps / MOST_SWINGING))
-        found = mean_risk(self.algorithm, *self._leading, rate, steps)
-        return np.minimum(np.nan_to_num(found, nan=self._largest), self._largest)
-
-    def _after_many_steps(self, rate: np.ndarray) -> np.ndarray:
-        """`mean_risk` after `MOST_SWINGING` steps, between γ at which it is tabulated; beyond the edge it diverges."""
-        root, spline = self._tabulated
-        within = rate <= root[-1] ** 2
-        return np.where(within, np.maximum(spline(np.sqrt(np.where(within, rate, 0.0))), 0.0), self._largest)
+        if self.swinging < np.inf:
+            found = mean_risk(self.algorithm, *self._leading, rate, steps)
+            return np.minimum(np.nan_to_num(found, nan=self._largest), self._largest)
+        if steps > MOST_SWINGING:
+            rate = rate * (steps / MOST_SWINGING)
+            steps = MOST_SWINGING
+        return self._swings(rate, steps)
 
     @cached_property
-    def _tabulated(self) -> tuple[np.ndarray, CubicSpline]:
-        """Values of √γ up to the edge, evenly, as oscillators turn by √(γλ) a step, and `mean_risk` of √γ there."""
-        root = np.linspace(0.0, np.sqrt(self._largest_rate(MOST_SWINGING)), TABULATED)
-        return root, CubicSpline(root, self.mean_risk(root**2, MOST_SWINGING))
+    def _swings(self) -> MeanRisks:
+        return MeanRisks(self.algorithm, *self._leading, self._largest_rate, self._largest)
 
     def edge(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """The end of the range of γ: the largest stable one.
@@ -263,7 +262,7 @@ class TunedRisk:
         """
         first_order = np.minimum(self._first_gain * curve.batch, 1.0) / (curve.steps * self.largest_eigenvalue)
         if len(self.algorithm.method.start) > 1:
-            first_order = first_order / [_gain(self.algorithm.method, steps) for steps in curve.steps]
+            first_order = first_order / _gains(self.algorithm.method, curve.steps)
         return 0.1 * np.minimum(first_order, curve.edge)
 
 
@@ -275,9 +274,11 @@ def _known(known: dict[float, float], keys: np.ndarray, look: Callable[[np.ndarr
     return np.array([known[key] for key in keys.tolist()])
 
 
-def _gain(method: LinearMethod, steps: float) -> float:
-    """How much farther than SGD a method goes in n steps with gradient 1."""
-    return max(displacement(method, 1.0, steps) / steps, 1.0)
+def _gains(method: LinearMethod, steps: np.ndarray) -> np.ndarray:
+    """(P,) how much farther than SGD a method goes in n steps, or up to twice as many, with gradient 1."""
+    rounded, place = np.unique(2 ** np.ceil(np.log2(steps)), return_inverse=True)
+    reach = np.array([displacement(method, 1.0, each) for each in rounded.tolist()])
+    return np.maximum(reach[place] / steps, 1.0)
 
 
 def _memory(method: LinearMethod) -> float:

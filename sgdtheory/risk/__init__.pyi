@@ -10,6 +10,7 @@ from .last_iterate import iterate_moments as iterate_moments
 from .late_steps import mean_and_scatter as mean_and_scatter
 from .mean_path import mean_paths as mean_paths
 from .mean_path import mean_risk as mean_risk
+from .mean_path import mean_risks_along as mean_risks_along
 from .panels import backward_differences as backward_differences
 from .panels import radau_nodes as radau_nodes
 from .panels import systems as systems

@@ -1,6 +1,7 @@
 """The risk of the mean path alone, `Σ_i s_i (oᵀE u_i)²`: what a bias is made of, without the noise of the gradients."""
 
 import operator
+from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
@@ -55,7 +56,8 @@ def _in_closed_form(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarr
     if k == 1:
         shares = [(np.full_like(trace, first), trace)]
     else:
-        root: Any = np.sqrt((trace**2 / 4 - np.linalg.det(step)).astype(complex))
+        determinant = step[..., 0, 0] * step[..., 1, 1] - step[..., 0, 1] * step[..., 1, 0]
+        root: Any = np.sqrt((trace**2 / 4 - determinant).astype(complex))
         root = np.where(np.abs(root) < APART, APART, root)
         shares = [
             ((second - first * (trace / 2 - sign * root)) / (2 * sign * root), trace / 2 + sign * root)
@@ -128,23 +130,45 @@ def _by_steps(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, nu
     """The same, step by step."""
     method = algorithm.method
     average = algorithm.average
-    state: list[Any] = [np.full((eigenvalue.size, rate.size), float(each)) for each in method.start]
     first = average.first(num_steps)
     kept = 1 - average.forgetting(num_steps)
     weight = average.weight(num_steps)
-    held = _combined(method.output, state) if average.starts_at_iterate() else 0.0
+    held: Any = 0.0
+    shown: Any = 0.0
+    for t, state in enumerate(_walk(algorithm, eigenvalue, rate, num_steps)):
+        shown = _combined(method.output, state)
+        if t == 0 and average.starts_at_iterate():
+            held = shown
+        if first <= t < num_steps:
+            held = kept * held + weight * shown
+    shares = average.returned(num_steps, num_steps)
+    return (shares.iterate * shown + shares.total * held).T
+
+
+def _walk(
+    algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float
+) -> Iterator[list[np.ndarray]]:
+    """The k vectors, (L, G) each, at the start and after every step."""
+    state: list[Any] = [np.full((eigenvalue.size, rate.size), float(each)) for each in algorithm.method.start]
+    yield state
     together = max(1, COEFFICIENTS_AT_ONCE // rate.size)
     for begin in range(0, int(num_steps), together):
         steps = np.arange(begin, min(begin + together, num_steps))
         decay, b, c = _coefficients(algorithm, rate, steps, num_steps)
         for t in range(steps.size):
-            if begin + t >= first:
-                held = kept * held + weight * _combined(method.output, state)
             pull = eigenvalue[:, None] * _combined(c, state, t)
             moved = [*state, pull]
             state = [old - _combined([*row, g], moved, t) for old, row, g in zip(state, decay, b, strict=True)]
-    shares = average.returned(num_steps, num_steps)
-    return (shares.iterate * _combined(method.output, state) + shares.total * held).T
+            yield state
+
+
+def mean_risks_along(
+    algorithm: Algorithm, eigenvalue: np.ndarray, signal: np.ndarray, rate: np.ndarray, num_steps: float
+) -> np.ndarray:
+    """(n + 1, G) `mean_risk` after 0 … n steps, of a last iterate under a constant learning rate: one run has all."""
+    with np.errstate(all="ignore"):  # beyond the edge
+        walk = _walk(algorithm, eigenvalue, rate, num_steps)
+        return np.array([signal @ _combined(algorithm.method.output, state) ** 2 for state in walk])
 
 
 def _late(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:

@@ -126,14 +126,14 @@ class StepMaps(NamedTuple):
     keep: Any
     weight: Any
 
-    def at(self, number: int) -> "StepMaps":
-        """One of T steps."""
+    def at(self, which: int | slice) -> "StepMaps":
+        """One of T steps; or, of one step, some of the settings."""
 
         def one(rows: Any) -> Any:
-            return [[each if each is None else each[number] for each in row] for row in rows]
+            return [[each if each is None else each[which] for each in row] for row in rows]
 
-        keep = self.keep[number]
-        weight = self.weight[number]
+        keep = self.keep[which]
+        weight = self.weight[which]
         return StepMaps(one(self.propagator), one(self.noise), one(self.seen), keep, weight)
 
 

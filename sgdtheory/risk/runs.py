@@ -184,19 +184,18 @@ class Piece:
         """(S,) how many there are."""
         return self.high - self.low
 
+    def step(self) -> Steps:
+        """What each step does, (S, …), of an algorithm whose steps are all alike."""
+        here = self.runs.coefficients(self.low)
+        return Steps(*here.matrices, here.batch, *self._kept())
+
     def table(self, first: np.ndarray, counts: np.ndarray) -> Steps:
         """What the steps from the first on do, (T, S, …), T the largest of the counts (S,); nothing after them."""
         numbers = np.arange(counts.max())
-        algorithm = self.runs.algorithm
-        if algorithm.constant:
-            here = self.runs.coefficients(first)
-            steps = Steps(*here.matrices, here.batch, *self._kept())
-            wide = [np.broadcast_to(each, (numbers.size, *each.shape)).copy() for each in steps]
-        else:
-            rows = zip(self.runs.courses, first.tolist(), counts.tolist(), strict=True)
-            each = [_rows(course, begin + np.arange(count)) for course, begin, count in rows]
-            wide = [_side_by_side(those, numbers.size) for those in zip(*each, strict=True)]
-            wide += [np.broadcast_to(each, (numbers.size, each.size)).copy() for each in self._kept()]
+        rows = zip(self.runs.courses, first.tolist(), counts.tolist(), strict=True)
+        each = [_rows(course, begin + np.arange(count)) for course, begin, count in rows]
+        wide = [_side_by_side(those, numbers.size) for those in zip(*each, strict=True)]
+        wide += [np.broadcast_to(each, (numbers.size, each.size)).copy() for each in self._kept()]
         ended = numbers[:, None] >= counts
         for values, filled in zip(wide, NO_STEP, strict=True):
             values[ended] = filled

@@ -1,17 +1,21 @@
 """Every step of T20: the definition, for one run or for many at once, in NumPy for few steps and compiled for many."""
 
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from itertools import repeat
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sgdtheory.problems import Modes
-from sgdtheory.risk.moments import Moments, Steps, at_runs, nested, stacked, step, step_maps
+from sgdtheory.risk.moments import Moments, StepMaps, Steps, at_runs, nested, stacked, step, step_maps
 from sgdtheory.risk.runs import MOST_STEPS, NO_STEP, Crossed, Piece, crossed, point
 
 STEPS_AT_ONCE = 4096  # steps whose coefficients are held
 LANES = 1, 4, 16  # settings in a compiled loop: few shapes are compiled
 WIDTH = 32  # of whose multiples the number of modes is one
+LANES_ALIKE = 1, 4, 8, 16  # where all steps are alike nothing but these takes time: more shapes are worth it
+WIDTH_ALIKE = 16
 FEW_AT_ONCE = 512  # where there are no more
 NUMBERS_AT_ONCE = 20_000  # steps times settings times modes whose maps are held, in a core's cache
 
@@ -37,24 +41,50 @@ def stepped(moments: Moments, piece: Piece) -> Crossed:
 
 
 def _all_steps(moments: Moments, piece: Piece) -> Moments:
-    """Those with the most steps first, in portions whose coefficients are held at once."""
-    lengths = piece.steps
-    order = np.argsort(-lengths, kind="stable")
-    lengths = lengths[order]
+    """Those with the most steps first."""
+    order = np.argsort(-piece.steps, kind="stable")
+    longest_first = piece.some(order)
     state = at_runs(moments, order)
+    go = _alike if piece.runs.algorithm.constant else _one_by_one
+    return at_runs(go(state, longest_first), np.argsort(order))
+
+
+def _alike(state: Moments, piece: Piece) -> Moments:
+    """Steps that are all alike, in each of S runs: what they do is worked out once."""
+    counts = piece.steps.astype(int)
+    modes = piece.ground.modes
+    output = tuple(piece.runs.output.tolist())
+    averaged = piece.keeping is not None
+    maps = step_maps(piece.step(), modes.eigenvalue)
+    if counts[0] < piece.ground.compiled_from:
+
+        def maps_of(begin: int, end: int, running: int) -> Iterator[StepMaps]:
+            return repeat(maps.at(slice(running)), end - begin)
+
+        return stacked(_plain(nested(state), maps_of, counts, modes, output, averaged))
+    found = []
+    for some in _lanes(counts):
+        here = nested(Moments(*(each[:, some] for each in state)))
+        found.append(stacked(_compiled_alike(here, maps.at(some), counts[some], modes, output, averaged)))
+    return Moments(*(np.concatenate(each, axis=1) for each in zip(*found, strict=True)))
+
+
+def _one_by_one(state: Moments, piece: Piece) -> Moments:
+    """Steps that differ, in portions whose coefficients are held at once."""
+    lengths = piece.steps
     output = tuple(piece.runs.output.tolist())
     averaged = piece.keeping is not None
     at_once = STEPS_AT_ONCE if lengths[0] > FEW_AT_ONCE else FEW_AT_ONCE
     compiled = lengths[0] >= piece.ground.compiled_from
     for begin in np.arange(0, lengths[0], at_once):
         counts = np.minimum(lengths[lengths > begin] - begin, at_once).astype(int)
-        places = order[: counts.size]
+        places = np.arange(counts.size)
         together = piece.some(places).table(piece.low[places] + begin, counts)
         running = Moments(*(each[:, : counts.size] for each in state))
         ended = _advanced(running, together, counts, piece.ground.modes, output, averaged, compiled)
         for values, new in zip(state, ended, strict=True):
             values[:, : counts.size] = new
-    return at_runs(state, np.argsort(order))
+    return state
 
 
 def _advanced(
@@ -68,29 +98,43 @@ def _advanced(
 ) -> Moments:
     """State of S settings after `counts` steps each, (S,) not increasing; compiled, some at a time, or not."""
     if not compiled:
-        return stacked(_plain(nested(state), steps, counts, modes, output, averaged))
+
+        def maps_of(begin: int, end: int, running: int) -> Iterator[StepMaps]:
+            portion = max(1, NUMBERS_AT_ONCE // (running * modes.eigenvalue.size))
+            for first in range(begin, end, portion):
+                rows = slice(first, min(first + portion, end))
+                maps = step_maps(Steps(*(each[rows, :running] for each in steps)), modes.eigenvalue)
+                yield from map(maps.at, range(rows.stop - rows.start))
+
+        return stacked(_plain(nested(state), maps_of, counts, modes, output, averaged))
     found = []
-    for begin in range(0, counts.size, LANES[-1]):
-        some = slice(begin, begin + LANES[-1])
+    for some in _lanes(counts):
         here = Moments(*(each[:, some] for each in state))
-        table = Steps(*(each[: counts[begin], some] for each in steps))
+        table = Steps(*(each[: counts[some][0], some] for each in steps))
         found.append(stacked(_compiled(nested(here), table, counts[some], modes, output, averaged)))
     return Moments(*(np.concatenate(each, axis=1) for each in zip(*found, strict=True)))
 
 
+def _lanes(counts: np.ndarray) -> list[slice]:
+    """Settings that go through a compiled loop together."""
+    return [slice(begin, begin + LANES[-1]) for begin in range(0, counts.size, LANES[-1])]
+
+
 def _plain(
-    state: Any, steps: Steps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool
+    state: Any,
+    maps_of: Callable[[int, int, int], Iterator[StepMaps]],
+    counts: np.ndarray,
+    modes: Modes,
+    output: tuple[float, ...],
+    averaged: bool,
 ) -> Moments:
+    """In NumPy; `maps_of` says what steps from one to another do to so many of the first settings."""
     ended = []
     done = 0
     running = counts.size
-    for count in np.unique(counts):
-        portion = max(1, NUMBERS_AT_ONCE // (running * modes.eigenvalue.size))
-        for begin in range(done, count, portion):
-            some = min(portion, count - begin)
-            maps = step_maps(Steps(*(each[begin : begin + some, :running] for each in steps)), modes.eigenvalue)
-            for number in range(some):
-                state = step(state, maps.at(number), modes, output, averaged)
+    for count in np.unique(counts).tolist():
+        for maps in maps_of(done, count, running):
+            state = step(state, maps, modes, output, averaged)
         done = count
         left = int((counts > count).sum())
         ended.append(_settings(state, slice(left, running)))
@@ -118,31 +162,66 @@ def _joined(parts: list[Moments]) -> Moments:
 def _compiled(
     state: Any, steps: Steps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool
 ) -> Moments:
-    """The same in one loop of JAX, in float64; all axes are filled up, so that few shapes are compiled."""
-    import jax
-
-    settings = counts.size
-    size = modes.eigenvalue.size
+    """The same in one loop of JAX, in float64."""
     number = len(steps.batch)
-    lanes = next(each for each in LANES if each >= settings)
-    width = -(-size // WIDTH) * WIDTH
     room = STEPS_AT_ONCE if number > FEW_AT_ONCE else FEW_AT_ONCE
+    filled = Filled.of(counts.size, modes, LANES, WIDTH)
 
-    def wide(values: Any) -> np.ndarray:
-        return np.pad(values, [(0, 0), (0, lanes - settings), (0, width - size)])
-
-    def long(values: np.ndarray, filled: float) -> np.ndarray:
-        room_left = [(0, room - number), (0, lanes - settings)] + [(0, 0)] * (values.ndim - 2)
-        return np.pad(values, room_left, constant_values=filled)
+    def long(values: np.ndarray, last: float) -> np.ndarray:
+        wide = [(0, room - number), (0, filled.lanes - counts.size)] + [(0, 0)] * (values.ndim - 2)
+        return np.pad(values, wide, constant_values=last)
 
     rows = Steps(*map(long, steps, NO_STEP))
-    square = np.pad(state.square, [(0, 0), (0, lanes - settings)])
-    begin = Moments(jax.tree.map(wide, state.own), jax.tree.map(wide, state.cross), square)
-    wide_modes = tuple(each if each is None else np.pad(each, (0, width - size)) for each in vars(modes).values())
-    with jax.enable_x64(True):
-        ended = jax.tree.map(np.asarray, _loop(output, averaged)(begin, rows, wide_modes, number))
-    own, cross = jax.tree.map(lambda values: values[:, :settings, :size], (ended.own, ended.cross))
-    return Moments(own, cross, ended.square[:, :settings])
+    return filled.run(_loop(output, averaged), state, rows, modes, number)
+
+
+def _compiled_alike(
+    state: Any, maps: StepMaps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool
+) -> Moments:
+    """The same of steps that are all alike."""
+    filled = Filled.of(counts.size, modes, LANES_ALIKE, WIDTH_ALIKE)
+    counts = np.pad(counts, (0, filled.lanes - counts.size))
+    return filled.run(_loop_alike(output, averaged), state, filled.wide(maps), modes, counts)
+
+
+class Filled(NamedTuple):
+    """Axes of S settings and K modes, filled up with zeros so that few shapes are compiled."""
+
+    settings: int
+    lanes: int
+    size: int
+    width: int
+
+    @classmethod
+    def of(cls, settings: int, modes: Modes, lanes: Sequence[int], width: int) -> "Filled":
+        """So many settings, and these modes, on the next of these lanes and of the multiples of this width."""
+        size = modes.eigenvalue.size
+        return cls(settings, next(each for each in lanes if each >= settings), size, -(-size // width) * width)
+
+    def wide(self, values: Any) -> Any:
+        """Arrays (…, S, K) or (…, S, 1), in any structure."""
+        import jax
+
+        def filled(each: np.ndarray) -> np.ndarray:
+            room = np.zeros((*each.shape[:-2], self.lanes, 1 if each.shape[-1] == 1 < self.size else self.width))
+            room[..., : self.settings, : each.shape[-1]] = each
+            return room
+
+        return jax.tree.map(filled, values)
+
+    def run(self, loop: Any, state: Any, steps: Any, modes: Modes, number: Any) -> Moments:
+        """What a compiled loop makes of a state."""
+        import jax
+
+        square = np.pad(state.square, [(0, 0), (0, self.lanes - self.settings)])
+        begin = Moments(self.wide(state.own), self.wide(state.cross), square)
+        room = self.width - self.size
+        wide_modes = tuple(each if each is None else np.pad(each, (0, room)) for each in vars(modes).values())
+        with jax.enable_x64(True):
+            ended = jax.tree.map(np.asarray, loop(begin, steps, wide_modes, number))
+        cut = (slice(None), slice(self.settings), slice(self.size))
+        own, cross = jax.tree.map(lambda values: values[cut], (ended.own, ended.cross))
+        return Moments(own, cross, ended.square[cut[:2]])
 
 
 @lru_cache
@@ -159,5 +238,27 @@ def _loop(output: tuple[float, ...], averaged: bool) -> Any:
             return step(state, maps, weighted, output, averaged, jnp)
 
         return jax.lax.fori_loop(0, number, one, begin)
+
+    return jax.jit(run)
+
+
+@lru_cache
+def _loop_alike(output: tuple[float, ...], averaged: bool) -> Any:
+    """The compiled loop over steps that are all alike, in each setting as many as are asked for."""
+    import jax
+    import jax.numpy as jnp
+
+    def run(begin: Any, maps: Any, modes: Any, counts: Any) -> Any:
+        weighted = Modes(*modes)
+
+        def one(number: Any, state: Any) -> Any:
+            going_on = number < counts
+
+            def kept(old: Any, new: Any) -> Any:
+                return jnp.where(going_on[:, None] if old.ndim > 2 else going_on, new, old)
+
+            return jax.tree.map(kept, state, step(state, maps, weighted, output, averaged, jnp))
+
+        return jax.lax.fori_loop(0, counts.max(), one, begin)
 
     return jax.jit(run)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.critical.basins import FOLLOWED, Basins, Remembered
+from sgdtheory.critical.basins import FOLLOWED, Basins, Looked, Remembered
 from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
 from tests import brute_force
 from tests.marks import half
@@ -137,3 +137,15 @@ def test_what_is_asked_again_is_remembered():
 
 def test_the_reach_is_a_factor_of_four():
     assert np.exp(FOLLOWED) == pytest.approx(4)
+
+
+def test_the_nearest_number_of_steps_of_the_same_kind():
+    """n ≤ 4B: even and odd; no more than 3% from where it is asked, or than the farthest that is asked about."""
+    looked = Looked(Asked())
+    steps = np.array([900.0, 970.0, 1000.0, 1001.0, 30.0])
+    looked.add(0 * steps + 500, steps, steps / 1e4)
+    asked = np.array([985.0, 986.0, 998.0, 999.0])
+    assert looked.nearest(1000.0, asked, asked % 2 + 1).tolist() == [3, 2, 2, 3]
+    assert looked.nearest(975.0, asked, asked % 2 + 1).tolist() == [3, 2, 2, 3]
+    assert looked.nearest(940.0, asked[:2], np.array([2.0, 1.0])).tolist() == [-1, 1]
+    assert looked.nearest(1000.0, np.array([891.0, 897.0]), np.array([1.0, np.nan])).tolist() == [0, -1]

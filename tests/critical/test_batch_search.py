@@ -195,7 +195,9 @@ def test_ripples_are_looked_back_at_window_after_window(enough):
     known = KnownRisk(
         lambda b, n: np.where((n >= 1000) | np.isin(n, enough), 1.0, 2.0) + 0 * b, lambda n: 0.5, restless=2000.0
     )
-    found = batch_search._where_it_ripples(known, np.ones_like, 10.0, batch_search.Enough(1000.0, 0.1), 1.0)
+    found = batch_search._where_it_ripples(
+        batch_search.Looked(known), np.ones_like, 10.0, batch_search.Enough(1000.0, 0.1), 1.0
+    )
     assert found[:2] == (min(enough), 1 / min(enough))
 
 
@@ -216,7 +218,9 @@ def test_patterns_of_stages_and_tails_are_looked_back_at(fraction, low, place, s
     known = KnownRisk(
         lambda b, n: np.where((n >= 1000) | (n == place), 1.0, 2.0) + 0 * b, None, plain=False, fraction=fraction
     )
-    found = batch_search._where_it_ripples(known, np.ones_like, low, batch_search.Enough(1000.0, 0.1), 1.0)
+    found = batch_search._where_it_ripples(
+        batch_search.Looked(known), np.ones_like, low, batch_search.Enough(1000.0, 0.1), 1.0
+    )
     assert found.steps == (place if seen else 1000)
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sgdtheory.critical.optimal_batch import _batches, _estimate, _promising, optimal_batch_size
+from sgdtheory.critical.optimal_batch import _batches, _estimate, _promising, _try_promising, optimal_batch_size
 from sgdtheory.critical.relaxed_risk import RelaxedRisk
 from tests.critical.known_risk import KnownRisk, alternating, smooth, swinging
 
@@ -100,21 +100,44 @@ def test_of_very_many_batch_sizes_some_are_listed(low, high, samples):
 def test_the_most_promising_are_looked_at_and_none_without_a_chance():
     relaxed = RelaxedRisk(best_near(177.0), 50_021.0, 2.0)
     least = relaxed.risk.min()
-    assert _promising([relaxed], 0.6 * least).size == 0
-    found = _promising([relaxed], 1.001 * least)
+    assert _promising([relaxed], 0.6 * least)[0].size == 0
+    found, _ = _promising([relaxed], 1.001 * least)
     assert 1 < found.size <= 64
     estimate = relaxed.estimate(found)
     assert (np.diff(estimate) >= 0).all()
     assert 150 < np.floor(50_021 / found[0]) < 200
     best = relaxed.steps[relaxed.risk.argmin()]
-    steps = np.floor(50_021 / _promising([relaxed], relaxed.risk.min() * (1 + 1e-7)))  # of one alone: both sides of it
+    steps = np.floor(
+        50_021 / _promising([relaxed], relaxed.risk.min() * (1 + 1e-7))[0]
+    )  # of one alone: both sides of it
     assert steps.min() < best < steps.max()
     alone = RelaxedRisk(best_near(177.0), 41.5, 2.0)
     assert alone.steps.size == 1
-    np.testing.assert_array_equal(_promising([alone], 1.0), [1])
+    np.testing.assert_array_equal(_promising([alone], 1.0)[0], [1])
     two = RelaxedRisk(best_near(660.0), 2001.0, 500.0)
     assert two.steps.tolist() == [500, 2001]
-    assert set(_promising([two], 1.0)) == {1, 2, 3, 4}
+    assert set(_promising([two], 1.0)[0]) == {1, 2, 3, 4}
+
+
+def test_batch_sizes_are_tried_as_long_as_their_estimates_leave_them_a_chance():
+    """Where estimates are right those of the first eight; where one is off by a hundredth, those within a tenth too."""
+    for off, number in ((0.0, 8), (0.01, 24)):
+        estimate = np.repeat([0.0, 0.05, 0.09, 0.2, 0.3], 8)
+        true = estimate + off * (np.arange(40) == 3)
+        asked: list[float] = []
+
+        class Tried(SimpleNamespace):
+            risk = np.array([np.exp(0.001)])
+
+            def add(self, batch):
+                asked.extend(batch.tolist())  # noqa: B023
+                self.risk = np.append(self.risk, self.risks(batch))
+
+            def risks(self, batch):
+                return np.exp(true[batch.astype(int)])  # noqa: B023
+
+        _try_promising(Tried(), np.arange(40.0), estimate)
+        assert asked == list(range(number))
 
 
 def test_estimates_between_the_tails_that_are_least_and_most_longer():

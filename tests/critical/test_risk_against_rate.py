@@ -206,6 +206,25 @@ def test_a_quartic_that_is_least_at_one_of_its_own_points_is_put_to_the_test():
     assert place[0] == pytest.approx(-3, abs=1e-6)
 
 
+@pytest.mark.parametrize(("error", "calls"), [(0.0, 2), (4e-7, 3), (3e-6, None)])
+def test_the_error_of_the_risks_of_a_quartic_is_not_its_own(error, calls):
+    """Where they are off by more than a quartic may be, it is held to such a risk; by far more, to none."""
+    curve = line(lambda place, k: (place + 3) ** 2, [1.0], [100])
+    exact = curve.risk
+    asked = []
+
+    def risk(batch, rate, steps, tolerance):
+        asked.append(tolerance)
+        return exact(batch, rate, steps, tolerance) * (1 + (error if tolerance else 0.0))
+
+    curve.risk = risk
+    place, value, settled = curve.settle(np.array([-3.01]), np.array([0]))
+    assert settled[0] == (calls is not None)
+    assert place[0] == pytest.approx(-3, abs=1e-5)
+    assert value[0] == pytest.approx(0, abs=1e-9)  # exact in any case
+    assert calls is None or len(asked) == calls
+
+
 def test_the_lowest_of_the_first_places():
     curve = line(lambda place, k: (place + (3.0, 5.0)[k]) ** 2, [1.0, 1.0], [100, 1e4])
     place = curve.lowest(1e-6 * curve.edge)

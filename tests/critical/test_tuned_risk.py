@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.critical.tuned_risk import TunedRisk, _gain, _leading, _memory, _Peaks
+from sgdtheory.critical.tuned_risk import TunedRisk, _gains, _leading, _memory, _Peaks
 
 PROBLEM = st.LeastSquares([1.0, 0.3, 0.05], [0.5, 0.4, 0.3], noise_variance=0.5)
 LAST = st.LastIterate()
@@ -57,10 +57,9 @@ def test_momentum_is_forgotten_to_a_millionth(momentum):
 
 def test_momentum_goes_farther_than_sgd():
     """With gradient 1, by 1/(1 − β) after many steps; numbers of steps are powers of two, others are rounded up."""
-    assert _gain(st.SGD(), 64.0) == pytest.approx(1.0)
-    assert _gain(st.HeavyBall(0.9), 1.0) == pytest.approx(1.0)
-    assert _gain(st.HeavyBall(0.9), 2.0**20) == pytest.approx(10.0, rel=1e-3)
-    assert _gain(st.HeavyBall(0.9), 2.0) == pytest.approx((1 + 1.9) / 2)  # w moves by 1, then by 1.9
+    assert _gains(st.SGD(), np.array([64.0])) == pytest.approx([1.0])
+    gains = _gains(st.HeavyBall(0.9), np.array([2.0**20, 1.0, 2.0]))
+    assert gains == pytest.approx([10.0, 1.0, (1 + 1.9) / 2], rel=1e-3)  # in two steps w moves by 1, then by 1.9
 
 
 def test_what_resonates_and_from_where_steps_count():
