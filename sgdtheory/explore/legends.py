@@ -1,6 +1,7 @@
 """Titles and legends of panels, in HTML: there words wrap and have the page's size, on a canvas they are cut."""
 
 import html
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -56,4 +57,5 @@ def legend(entries: Sequence[Entry], names: Sequence[str], palette: Palette) -> 
 
 def title(words: str, pale: bool) -> str:
     """A title that keeps its room while there is none."""
-    return f"<div style='font-weight: bold; {PALE if pale else ''}'>{html.escape(words) or '&nbsp;'}</div>"
+    raised = re.sub(r"\^(−?[\d.]+)", r"<sup style='line-height: 0'>\1</sup>", html.escape(words))
+    return f"<div style='font-weight: bold; {PALE if pale else ''}'>{raised or '&nbsp;'}</div>"

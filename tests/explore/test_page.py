@@ -169,12 +169,12 @@ def choose_a_method(page):
 
 def choose_a_method_that_is_not_linear(page):
     """It has a γ slider of its own, and of coordinates whose risk is not known that is said."""
-    factor = page.page.locator(".control-rate_factor")
-    factor.wait_for(state="hidden")
+    factor = page.page.locator(".control-rate_factor .noUi-target[disabled]")  # grey
+    factor.wait_for()
     with a_move(page):
         page.choose("first-method", "sign")
-    factor.wait_for()
-    page.page.locator(".control-learning_rate").wait_for(state="hidden")
+    page.page.locator(".control-learning_rate .noUi-target[disabled]").wait_for()
+    factor.wait_for(state="detached")
     with a_move(page):
         page.press("rate_factor", times=3)
     assert state_of(page).rate_factor == pytest.approx(10**0.06, rel=0.01)
@@ -186,7 +186,7 @@ def choose_a_method_that_is_not_linear(page):
     assert page.page.locator("[data-name=path-total-0]").count() == 0
     with a_move(page):
         page.choose("first-method", "sgd")
-    factor.wait_for(state="hidden")
+    factor.wait_for()
     assert page.text("words") == ""
 
 

@@ -35,6 +35,26 @@ def test_layout(visit, width, colours):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (1280, 900), (1920, 1080)])
+def test_long_numbers_of_a_lecture_are_on_the_screen(visit, width, height):
+    page = visit("b=6&noise=1e-4&D=1e9&M=9000&second=last", width=width, height=height)
+    page.number("samples-batch_size-1")
+    page.wait_for_text("status", "Ready")
+    page.page.keyboard.press("l")
+    for key in "12345":
+        page.page.keyboard.press(key)
+        page.page.wait_for_function("Bokeh.documents[0].get_model_by_name('figure-risk').height !== 310")
+        page.page.wait_for_function(f"document.getElementById('numbers').getBoundingClientRect().bottom <= {height}")
+    numbers = page.page.locator("#numbers").bounding_box()
+    for cell in page.page.locator("#numbers td").all():
+        box = cell.bounding_box()
+        assert numbers["x"] <= box["x"]
+        assert box["x"] + box["width"] <= numbers["x"] + numbers["width"] + 1
+    for handle in page.page.locator("aside .noUi-handle").all():
+        assert handle.bounding_box()["x"] + handle.bounding_box()["width"] <= width
+
+
+@pytest.mark.slow
 def test_a_lecture(visit):
     page = visit("D=500&B=8")
     page.number("samples-batch_size-0")
