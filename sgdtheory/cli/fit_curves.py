@@ -100,7 +100,7 @@ class FitCurvesCommand(LogFlags):
             notes += [f"{group + ': ' if group else ''}{remark}" for remark in remarks]
             if self.plot:
                 place = self.plot.with_stem(f"{self.plot.stem}_{group}") if len(reports) > 1 else self.plot
-                write_figure(found.plot(others), place)
+                write_figure(found.plot(others=others), place)
         if self.steps_csv:
             print_note(f"wrote {write_atomically(self.steps_csv, self._steps(reports))}")
         if self.json:
