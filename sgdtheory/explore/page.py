@@ -4,7 +4,6 @@
 # Bokeh's properties take more types than they declare.
 
 import contextlib
-import html
 import itertools
 import queue
 from dataclasses import replace
@@ -18,6 +17,7 @@ from sgdtheory.explore.appearance import DARK, LIGHT, Palette
 from sgdtheory.explore.controls import STYLE, Controls
 from sgdtheory.explore.drawing import make_drawings
 from sgdtheory.explore.ledger import Ledger, Subject
+from sgdtheory.explore.legends import raised
 from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.registry import JOBS, SHOWN_IN, SPECS
 from sgdtheory.explore.signals import awaited, signals
@@ -372,7 +372,7 @@ class Page:
         """The sentence of the preset that is shown, if one is."""
         here = [each for each in PRESETS if each.state.looking_like(self.state) == self.state]
         self.presets.value = here[0].name if here else NO_PRESET
-        self.sentence.update(text=html.escape(here[0].sentence) if here else "", visible=bool(here))
+        self.sentence.update(text=raised(here[0].sentence) if here else "", visible=bool(here))
 
     def dress(self) -> None:
         """Colours and text size of all."""

@@ -12,6 +12,7 @@ from playwright.sync_api import TimeoutError as NotInTime
 import sgdtheory as st
 from sgdtheory.explore import python_source
 from sgdtheory.explore.drawing import TICKS
+from sgdtheory.explore.legends import POWER
 from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.state import NUMBERS, State, digits
 from tests.marks import slow
@@ -299,7 +300,7 @@ def test_presets(visit):
     page.number("path-total-0")
     for preset in (PRESETS[0], PRESETS[4]):
         page.choose("preset", preset.name)
-        page.wait_for_text("sentence", preset.sentence[:40])
+        page.wait_for_text("sentence", POWER.sub(lambda found: found[1] or found[2], preset.sentence)[:40])
         wait_for_value(page, "path-total-0", risk_of(preset.state), 1e-8)
         page.wait_for_query("b", f"{preset.state.source:g}")
         assert state_of(page) == preset.state.looking_like(State(colours="dark"))

@@ -91,7 +91,7 @@ function showControls() {
   }
   const here = sheet.presets.findIndex((preset) => names.every((name) => ({ ...START, ...preset.state })[name] === app.state[name]));
   byId("presets").selectedIndex = here + 1;
-  byId("sentence").textContent = here < 0 ? "" : sheet.presets[here].sentence;
+  byId("sentence").innerHTML = here < 0 ? "" : sheet.presets[here].sentence;
 }
 
 // ---- what is told: numbers, with those that changed marked, and what has not come yet
