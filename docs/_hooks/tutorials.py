@@ -158,7 +158,7 @@ def notebook(page: str, *, solutions: bool = True) -> str:
             made.append(cell("code", "# your answer"))
         if text and (part.kind != "solution" or solutions):
             made.append(cell("code" if part.kind == "cell" else "markdown", text))
-    made.insert(1, cell("markdown", NEEDS))
+    made[0]["source"] += f"\n\n{NEEDS}"
     for k, each in enumerate(made):
         each["id"] = f"cell-{k + 1}"
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
