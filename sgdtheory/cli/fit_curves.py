@@ -165,7 +165,7 @@ class FitCurvesCommand(LogFlags):
         rows = sum(curve.step.size for curve in chosen)
         if rows > MANY_ROWS:
             print_note(
-                f"{rows:,} rows: time grows with their cube, minutes to hours; every tenth of a log tells nearly as much"
+                f"{rows:,} rows: time grows with their cube, to hours; every tenth row would take a thousandth of it"
             )
         decay = self.weight_decay if self.logs or self.weight_decay is not None else EXAMPLE_DECAY
         with live_line("fitting", str) as show:
