@@ -87,8 +87,8 @@ def rules(name: str, problem: st.PowerLaw, samples: float, batch: int, new: int,
     kept = algorithm(method_of(name, betas.get("beta1"), betas.get("beta2")))
     rate, _ = best(problem, kept, {"batch_size": batch, "num_samples": samples})
     setup = {"batch_size": batch, "learning_rate": rate, **betas}
-    blind = st.change_batch_size(setup, new, optimizer=name).settings
-    known = st.change_batch_size(setup | {"critical_batch_size": critical}, new, optimizer=name).settings
+    blind = st.change_batch_size(setup, new_batch_size=new, optimizer=name).settings
+    known = st.change_batch_size(setup | {"critical_batch_size": critical}, new_batch_size=new, optimizer=name).settings
     advised = algorithm(method_of(name, known.beta1, known.beta2))
     at = {"batch_size": new, "num_samples": samples}
     least_advised = best(problem, advised, at)[1]

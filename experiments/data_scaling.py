@@ -82,10 +82,12 @@ def run(config: Config) -> Result:
     start, found = time.perf_counter(), []
     with tempfile.TemporaryDirectory() as temporary:
         for name, task in config.tasks.items():
-            table = sweep(task_configs(task, parametrization="mup"), Path(config.store or temporary), report=tell_sweep)
+            table = sweep(
+                task_configs(task, parametrization="mup"), Path(config.store or temporary), progress=tell_sweep
+            )
             options: dict[str, Any] = {"overhead": config.overhead, "level": config.level}
             reference = float(task.batch_sizes[0])
-            fits = [fit_sweep(table, target, reference=reference, **options) for target in task.targets]
+            fits = [fit_sweep(table, target_loss=target, reference=reference, **options) for target in task.targets]
             found.append(Found(name, fits, _exponents(config, fits)))
     verdicts = _verdicts(found, time.perf_counter() - start)
     points = _points(found)

@@ -121,7 +121,7 @@ def _forecast(item: tuple[Config, str, str, float, tuple[str, ...]]) -> Row:
     unknown = tuple(each for each in st.curves.PUBLIC.decayed if each not in others)
     found = st.curves.forecast_loss(
         head,
-        int(curve.step[-1]),
+        num_steps=int(curve.step[-1]),
         learning_rate=_rates(curve),
         weight_decay=config.weight_decay,
         level=LEVEL,

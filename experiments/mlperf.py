@@ -103,7 +103,9 @@ def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
 
 
 def _law(benchmark: st.fits.StepsMeasurement, alpha: float | None = 1.0) -> st.fits.StepsLaw:
-    return st.fit_steps_law(benchmark.batch_sizes, benchmark.steps, alpha, standard_errors=benchmark.standard_errors)
+    return st.fit_steps_law(
+        benchmark.batch_sizes, benchmark.steps, alpha=alpha, standard_errors=benchmark.standard_errors
+    )
 
 
 def _errors(benchmark: st.fits.StepsMeasurement) -> np.ndarray:

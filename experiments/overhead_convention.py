@@ -71,7 +71,7 @@ def run(config: Config) -> Result:
     measurements = st.example_measurements()
     laws = [st.fit_steps_law(m.batch_sizes, m.steps) for m in measurements]
     sizes = tuple(m.size for m in measurements)
-    table = st.sensitivity(laws, sizes, config.model_references, config.overheads)
+    table = st.sensitivity(laws, sizes, references=config.model_references, overheads=config.overheads)
     models = [
         Row("language models", row.reference, row.overhead, sizes, row.critical_batch_sizes, row.exponent)
         for row in table

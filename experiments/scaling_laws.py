@@ -65,7 +65,7 @@ def run(config: Config) -> Result:
             for name, entry in zip(UNITS, row, strict=True):
                 columns[name].append(entry)
     fitted = time.perf_counter()
-    table = st.sensitivity(laws, sizes, config.references, config.overheads, config.level)
+    table = st.sensitivity(laws, sizes, references=config.references, overheads=config.overheads, level=config.level)
     varied = time.perf_counter()
     figures = {
         "steps_laws": _laws_figure(config, measurements, laws, fit),
@@ -132,7 +132,7 @@ def _laws_figure(
     st.plot.critical_batch_sizes(
         [m.size for m in measurements],
         laws,
-        fit,
+        fit=fit,
         convention=convention,
         level=config.level,
         forecasts=config.forecast_sizes,

@@ -107,7 +107,7 @@ def run(config: Config) -> Result:
         for name, task in config.tasks.items():
             for table in ("mup", "standard") if name in config.contrast else ("mup",):
                 own = task if table == "mup" else _contrasted(config, task)
-                swept = sweep(task_configs(own, parametrization=table), folder, report=tell_sweep)
+                swept = sweep(task_configs(own, parametrization=table), folder, progress=tell_sweep)
                 found += fits_of(config, name, table, swept)
     return result_of(config, found, time.perf_counter() - start)
 
@@ -131,7 +131,7 @@ def fits_of(config: Config, name: str, parametrization: str, table: SweepTable) 
     """A fit of a task's sweep at each of its targets."""
     task = config.tasks[name]
     options: dict[str, Any] = {"reference": float(task.batch_sizes[0]), **_options(config)}
-    return [Found(name, parametrization, each, fit_sweep(table, each, **options)) for each in task.targets]
+    return [Found(name, parametrization, each, fit_sweep(table, target_loss=each, **options)) for each in task.targets]
 
 
 def _options(config: Config) -> dict[str, Any]:

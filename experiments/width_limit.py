@@ -114,7 +114,7 @@ def _train(config: Config) -> list[TrainResult]:
         done[runs.parametrization, runs.width] = group.step / config.num_steps
         report(sum(work[key] * share for key, share in done.items()))
 
-    return train_many(configs_of(config), report=tell)
+    return train_many(configs_of(config), progress=tell)
 
 
 def _losses(config: Config, results: Sequence[TrainResult]) -> tuple[np.ndarray, dict[str, np.ndarray]]:

@@ -1,12 +1,15 @@
 """A tag is released only where the package, the citation and the changelog have its version."""
 
+import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / ".ci" / "release_version"
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / ".ci" / "release_version"
 FILES = {
     "pyproject.toml": '[project]\nname = "sgdtheory"\nversion = "1.2.3"\n',
     "CITATION.cff": "cff-version: 1.2.0\nversion: 1.2.3\n",
@@ -37,6 +40,7 @@ def test_a_version_that_all_have_is_released(tmp_path, heading):
         ("v1.2", {}, "pyproject.toml"),
         ("v1.2.3", {"CITATION.cff": "cff-version: 1.2.3\nversion: 1.2.0\n"}, "CITATION.cff"),
         ("v1.2.3", {"CHANGELOG.md": "# Changelog\n\n## 1.2.3 (unreleased)\n"}, "CHANGELOG.md"),
+        ("v1.2.3", {"CHANGELOG.md": "# Changelog\n\n## Unreleased\n\n## 1.2.3\n"}, "CHANGELOG.md"),
         ("v1.2.3", {"CHANGELOG.md": "# Changelog\n\n## 1.3.0 (unreleased)\n\n## 1.2.3\n"}, "CHANGELOG.md"),
     ],
 )
@@ -44,3 +48,12 @@ def test_a_version_that_one_file_lacks_is_not(tmp_path, tag, changed, file):
     status, said = released(tmp_path, tag, **changed)
     assert status == 1
     assert said.startswith(file)
+
+
+def test_the_repository_has_one_version():
+    """That of the package: the changelog's newest one; what came after it is unreleased."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    newest = headings[1] if headings[0] == "Unreleased" else headings[0]
+    assert newest.partition(" (")[0] == version
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()

@@ -77,9 +77,9 @@ def train(sizes: Sizes, store: Path, seconds: float, report: Callable[[Progress]
         table = sweep(
             configs,
             store,
-            executor,
+            executor=executor,
             checkpoint_seconds=CHECKPOINT_SECONDS,
-            report=report,
+            progress=report,
             max_seconds=seconds,
             keep_states=False,
         )

@@ -36,6 +36,7 @@ WINGS = (
     "optimal",
     "fits",
     "simulation",
+    "testing",
     "training",
     "sweep",
     "plotting",
@@ -127,7 +128,8 @@ def turned_links(markdown: str, source: str, name: str) -> str:
         if place is None:
             return match["text"]
         place = posixpath.relpath(place, posixpath.dirname(name) or ".")
-        return f"{match['picture']}[{match['text']}]({place}{anchor})"
+        turned = f"{match['picture']}[{match['text']}]({place}{anchor})"
+        return f"[{turned}]({place})" if match["picture"] else turned  # a phone shows it large
 
     return LINK.sub(turned, markdown)
 

@@ -143,6 +143,9 @@ def downloads(name: str, page: str) -> str:
 # ---------------------------------------------------------------- the notebook
 
 
+NEEDS = "*This needs `pip install 'sgdtheory[testing]'`, in a notebook `%pip install …`, and Python 3.11 or newer.*"
+
+
 def notebook(page: str, *, solutions: bool = True) -> str:
     """A Jupyter notebook (nbformat 4.5) without outputs; a solution is a folded text below an empty cell.
 
@@ -155,6 +158,7 @@ def notebook(page: str, *, solutions: bool = True) -> str:
             made.append(cell("code", "# your answer"))
         if text and (part.kind != "solution" or solutions):
             made.append(cell("code" if part.kind == "cell" else "markdown", text))
+    made[0]["source"] += f"\n\n{NEEDS}"
     for k, each in enumerate(made):
         each["id"] = f"cell-{k + 1}"
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}

@@ -190,10 +190,10 @@ def branching_rows(
 
 def definition_rows(name: str, task: Task, store: Path, overhead: float, level: float) -> list[Row]:
     """B* by its definition, and b/a, at the targets that three tuned batch sizes or more reach."""
-    table, rows = sweep(task_configs(task, parametrization="mup"), store, report=tell_sweep), []
+    table, rows = sweep(task_configs(task, parametrization="mup"), store, progress=tell_sweep), []
     reference = float(task.batch_sizes[0])
     for target in task.targets:
-        for law in fit_sweep(table, target, reference=reference, overhead=overhead, level=level).laws:
+        for law in fit_sweep(table, target_loss=target, reference=reference, overhead=overhead, level=level).laws:
             samples = reference * float(np.asarray(law.predict(reference)))
             for measure, quantity, value in (
                 ("definition", "critical_batch_size", law.critical_batch_size(reference, overhead)),

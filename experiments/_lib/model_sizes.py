@@ -91,7 +91,7 @@ def row_of(
     R + A ≤ 2 (R_opt + A) is R ≤ (2 + A/R_opt) R_opt: the rate convention for the whole risk is that of the excess risk
     at another factor. Definition 3 asks for R + A ≤ R_opt + A, so that B* is the same for both.
     """
-    found = st.notions(problem, samples, overhead=OVERHEAD, risk_factor=RISK_FACTOR)
+    found = st.notions(problem, num_samples=samples, overhead=OVERHEAD, risk_factor=RISK_FACTOR)
     best = found.critical
     used = float(best.num_steps) * float(best.batch_size)
     setting = {"batch_size": best.batch_size, "learning_rate": best.learning_rate, "num_samples": used}

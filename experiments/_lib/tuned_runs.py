@@ -38,14 +38,14 @@ def tuned_points(task: Task, changes: Mapping[str, Any], folder: Path, *, rounds
         for each in task_configs(task, parametrization="mup")
     ]
     target = task.targets[-1]
-    table = sweep(configs, folder, report=tell_sweep)
+    table = sweep(configs, folder, progress=tell_sweep)
     for _ in range(rounds):
         more = missing_runs(table, target)
         if not more:
             break
         configs += more
-        table = sweep(configs, folder, report=tell_sweep)
-    points = best_steps(table, target).points
+        table = sweep(configs, folder, progress=tell_sweep)
+    points = best_steps(table, target_loss=target).points
     return [replace(point, batch_size=point.batch_size * sequences) for point in points]
 
 
@@ -68,12 +68,12 @@ def decaying_points(task: Task, changes: Mapping[str, Any], folder: Path, *, rou
         ]
         configs = [each.with_fields(**fields) for each, fields in own]
         assert all(isinstance(each.schedule, ENDING) for each in configs)
-        best = _best_decaying(point, task.targets[-1], sweep(configs, folder, report=tell_sweep))
+        best = _best_decaying(point, task.targets[-1], sweep(configs, folder, progress=tell_sweep))
         for _ in range(rounds):
             if not best.edges:
                 break
             configs += _beyond(best, configs)
-            best = _best_decaying(point, task.targets[-1], sweep(configs, folder, report=tell_sweep))
+            best = _best_decaying(point, task.targets[-1], sweep(configs, folder, progress=tell_sweep))
         found.append(best)
     return found
 

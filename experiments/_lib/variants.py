@@ -79,9 +79,11 @@ def compare(config: Config, name: str, change: Callable[[TrainConfig], TrainConf
         plain = task_configs(task, parametrization="mup")
         with tempfile.TemporaryDirectory() as temporary:
             for configs in plain, [change(each) for each in plain]:
-                table = sweep(configs, Path(config.store or temporary), report=tell_sweep)
+                table = sweep(configs, Path(config.store or temporary), progress=tell_sweep)
                 options: dict[str, Any] = {"overhead": config.overhead, "level": config.level}
-                fits.append(fit_sweep(table, task.targets[-1], reference=float(task.batch_sizes[0]), **options))
+                fits.append(
+                    fit_sweep(table, target_loss=task.targets[-1], reference=float(task.batch_sizes[0]), **options)
+                )
         rows += _rows(task_name, fits)
         ratio = _ratio(fits)
         verdicts.append(_verdict(config, task_name, words, ratio, time.perf_counter() - start))

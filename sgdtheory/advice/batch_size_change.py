@@ -64,8 +64,8 @@ class BatchSizeChange(Shown):
 
 def change_batch_size(
     current: TrainingSetup | Mapping[str, Any],
-    new_batch_size: float,
     *,
+    new_batch_size: float,
     optimizer: str = "sgd",
     fit: Fit | None = None,
     level: float = 0.95,
@@ -78,7 +78,7 @@ def change_batch_size(
 
     >>> import sgdtheory as st
     >>> current = {"batch_size": 64, "learning_rate": 3e-4, "beta2": 0.95, "weight_decay": 0.1, "warmup_steps": 2000}
-    >>> change = st.change_batch_size(current, 256, optimizer="adam")
+    >>> change = st.change_batch_size(current, new_batch_size=256, optimizer="adam")
     >>> {row.name: round(row.new, 5) for row in change.rows}
     {'learning_rate': 0.0006, 'beta2': 0.81451, 'weight_decay': 0.2, 'warmup_steps': 500.0, 'extra_data': 0.0}
 

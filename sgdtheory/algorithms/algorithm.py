@@ -39,6 +39,7 @@ class Algorithm:
         batch_schedule: the same, for the batch size.
         average: UniformAverage(), TailAverage(φ), ExponentialAverage(τ), LastIterate() or your own AbstractAverage.
         clip_norm: c: mini-batch gradients g that are longer are shortened to c, `g min(1, c/‖g‖)`; for `simulate`.
+            None: none is.
 
     Raises:
         ValueError: an argument of another type.
@@ -48,7 +49,7 @@ class Algorithm:
     schedule: Any = Constant()
     batch_schedule: Any = Constant()
     average: Any = UniformAverage()
-    clip_norm: Annotated[float, Parameter("norm to which longer mini-batch gradients are shortened.")] = math.inf
+    clip_norm: Annotated[float | None, Parameter("norm to which longer mini-batch gradients are shortened.")] = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.method, LinearMethod | NonlinearMethod):
@@ -65,15 +66,16 @@ class Algorithm:
                 "average must be an object such as UniformAverage(), TailAverage(0.5), ExponentialAverage(0.99) or "
                 f"LastIterate(), or your own AbstractAverage, got {self.average!r}"
             )
-        clip = single_number("clip_norm", self.clip_norm)
-        if not clip > 0:
-            raise ValueError(f"clip_norm must be positive, got {clip:g}; leave it out not to clip")
-        object.__setattr__(self, "clip_norm", clip)
+        if self.clip_norm is not None:
+            clip = single_number("clip_norm", self.clip_norm)
+            if not 0 < clip < math.inf:
+                raise ValueError(f"clip_norm must be positive and finite, got {clip:g}; leave it out not to clip")
+            object.__setattr__(self, "clip_norm", clip)
 
     @property
     def linear(self) -> bool:
         """Whether steps are linear in the gradient, so that risks are exact."""
-        return isinstance(self.method, LinearMethod) and self.clip_norm == math.inf
+        return isinstance(self.method, LinearMethod) and self.clip_norm is None
 
     @property
     def workers(self) -> int:
@@ -106,7 +108,7 @@ def checked_algorithm(algorithm: object, *, linear: bool = True) -> Algorithm:
     """
     if isinstance(algorithm, Algorithm):
         if linear and not algorithm.linear:
-            clipped = "" if algorithm.clip_norm == math.inf else f" with clip_norm={algorithm.clip_norm:g}"
+            clipped = "" if algorithm.clip_norm is None else f" with clip_norm={algorithm.clip_norm:g}"
             raise ValueError(
                 f"algorithm must be linear in the gradient where risks are exact, got {algorithm.method!r}{clipped}; "
                 "simulate takes it, excess_risk NormalizedSGD() without momentum, SignSGD() in any basis, SignSGD(β) "

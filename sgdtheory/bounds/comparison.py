@@ -1,5 +1,6 @@
 """Any bound against the exact risk: where is it tight, and how far off can it be?"""
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +15,13 @@ from sgdtheory.bounds.certificate import Certificates, certify
 from sgdtheory.bounds.published import description
 from sgdtheory.bounds.setting import Setting, as_setting
 from sgdtheory.bounds.simulated import Simulated, disagreements, simulated_means
+from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import excess_risk
+
+ENDLESS = (
+    "the problem has infinitely many directions: st.testing.settings(st.testing.problems(power_laws=False)) asks about "
+    "finitely many alone, whose eigenvalues and signal problem.directions() has"
+)
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,7 @@ class Comparison(Shown):
 
 def compare(
     bound: Callable[..., Any],
-    settings: Iterable[Setting | tuple | Mapping[str, Any]],
+    settings: Setting | Mapping[str, Any] | Iterable[Setting | tuple | Mapping[str, Any]],
     *,
     quantity: str = "total",
     algorithm: Algorithm | None = None,
@@ -130,7 +137,7 @@ def compare(
         bound: called as `bound(problem, batch_size=B, learning_rate=γ, num_samples=D)` with arrays of one shape;
             returns an array (or a scalar) or an object that has it under the name of the quantity, as
             `theorem7`'s result has `total`, `bias` and `variance`. Such an object may say where it `applies`.
-        settings: `Setting`s, plain tuples `(problem, B, γ, D)` or mappings with its field names.
+        settings: `Setting`s, plain tuples `(problem, B, γ, D)` or mappings with its field names; or one `Setting`.
         quantity: what of the exact risk to compare with: "total", "bias" or "variance".
         algorithm: whose risk; None: the bound's own, if it is a published one, else averaged SGD.
         simulate: R > 1: the means of so many simulated replicas stand beside exact and bound, and `disagreements` says
@@ -148,12 +155,13 @@ def compare(
     """
     if quantity not in ("total", "bias", "variance"):
         raise ValueError(f"quantity must be 'total', 'bias' or 'variance', got {quantity!r}")
-    if not callable(bound) or not isinstance(settings, Iterable):
+    listed: Any = [settings] if isinstance(settings, Setting | Mapping) else settings
+    if not callable(bound) or not isinstance(listed, Iterable):
         raise ValueError("compare takes a bound, which is a function, and a list of settings; see its documentation")
     replicas = whole_number("simulate", simulate, 0)
     about = description(bound)
     run = algorithm or about.algorithm or DEFAULT
-    found = [_compared(bound, as_setting("each of settings", item), quantity, run) for item in settings]
+    found = [_compared(bound, as_setting("each of settings", item), quantity, run) for item in listed]
     if not found:
         raise ValueError("settings must hold at least one setting, got none")
     exact, values, applies, points = zip(*found, strict=True)
@@ -197,7 +205,7 @@ def _compared(bound: Callable[..., Any], setting: Setting, quantity: str, algori
     samples = samples_used(algorithm.workers * batch, samples)  # exact risk and bound speak of the same run
     arguments: Any = {"batch_size": batch, "learning_rate": rate, "num_samples": samples}
     exact = getattr(excess_risk(setting.problem, **arguments, algorithm=algorithm), quantity)
-    value = bound(setting.problem, **arguments)
+    value = _asked(bound, setting.problem, arguments)
     # of a plain number nothing else is known: it is meant wherever it is asked for
     applies = np.broadcast_to(getattr(value, "applies", True), batch.shape).ravel()
     values = _flatten(getattr(value, quantity, value), batch.shape, quantity, applies)
@@ -205,6 +213,26 @@ def _compared(bound: Callable[..., Any], setting: Setting, quantity: str, algori
         Setting(setting.problem, *map(float, point)) for point in zip(batch.flat, rate.flat, samples.flat, strict=True)
     ]
     return _Found(np.ravel(exact), values, applies, points)
+
+
+def _asked(bound: Callable[..., Any], problem: AbstractProblem, arguments: Mapping[str, Any]) -> Any:
+    """What the bound says; what one is written like, where it cannot be called like that."""
+    try:
+        inspect.signature(bound).bind(problem, **arguments)
+    except TypeError:
+        name = getattr(bound, "__name__", "bound")
+        raise ValueError(
+            "bound must be callable as bound(problem, batch_size=B, learning_rate=γ, num_samples=D), got "
+            f"{name}{inspect.signature(bound)}; name its arguments like that"
+        ) from None
+    except ValueError:  # of what C makes there is no signature
+        pass
+    try:
+        return bound(problem, **arguments)
+    except (AttributeError, ValueError) as error:
+        if problem.dim is None:
+            error.add_note(ENDLESS)
+        raise
 
 
 def _flatten(value: Any, shape: tuple[int, ...], quantity: str, applies: np.ndarray) -> np.ndarray:

@@ -35,7 +35,7 @@ def first_averaged(algorithm: Algorithm, steps: int) -> int:
     Raises:
         ValueError: another algorithm than certificates are for.
     """
-    plain = isinstance(algorithm.method, SGD) and algorithm.method == SGD() and algorithm.clip_norm == math.inf
+    plain = isinstance(algorithm.method, SGD) and algorithm.method == SGD() and algorithm.clip_norm is None
     constant = algorithm.schedule == Constant() and algorithm.batch_schedule == Constant()
     known = isinstance(algorithm.average, UniformAverage | TailAverage | LastIterate)
     if not (plain and constant and known):

@@ -10,15 +10,33 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import settings_arrays
 from sgdtheory._common.shown import Sheet, Shown, columns_sheet
-from sgdtheory.algorithms import DEFAULT, Algorithm
+from sgdtheory.algorithms import DEFAULT, Algorithm, LastIterate, TailAverage
 from sgdtheory.bounds import papers
 from sgdtheory.bounds.published import PublishedBound
 from sgdtheory.bounds.theorem_7 import zhang_2024
 from sgdtheory.problems import AbstractProblem
 
 
+class Catalogue(tuple[PublishedBound, ...], Shown):
+    """Published bounds, which print as a table."""
+
+    def sheet(self) -> Sheet:
+        """A row a bound: what it is on, how far its statement could be read, and where it stands."""
+        header = ("name", "side", "on the risk of the", "constants", "source")
+        rows = [(each.name, each.side, _iterate(each.algorithm), each.standing, each.source) for each in self]
+        return Sheet("published bounds", header, rows)
+
+
+def _iterate(algorithm: Algorithm) -> str:
+    """What a run of the algorithm returns, in words."""
+    average = algorithm.average
+    if isinstance(average, TailAverage):
+        return f"mean of the last {average.fraction:.0%}"
+    return "last iterate" if isinstance(average, LastIterate) else "mean"
+
+
 @functools.cache
-def catalogue() -> tuple[PublishedBound, ...]:
+def catalogue() -> Catalogue:
     """Every published bound, in the order of their names: one for each theorem, a file for each paper.
 
     Example:
@@ -31,7 +49,7 @@ def catalogue() -> tuple[PublishedBound, ...]:
     for module in pkgutil.iter_modules(papers.__path__):
         named = vars(importlib.import_module(f"{papers.__name__}.{module.name}"))
         found |= {bound.name: bound for bound in named.values() if isinstance(bound, PublishedBound)}
-    return tuple(found[name] for name in sorted(found))
+    return Catalogue(found[name] for name in sorted(found))
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,9 @@ class AdviseCommand:
                 where = f"; fit-curves {self.file} --preview says what the log has of it" if self.file else ""
                 raise ValueError(f"the {name} now is not known: give --{flag.replace('_', '-')}{where}")
         optimizer = self.optimizer or optimizer_named(named) or "adam"
-        change = change_batch_size(current, self.new_batch_size, optimizer=optimizer, fit=grid, level=self.level)
+        change = change_batch_size(
+            current, new_batch_size=self.new_batch_size, optimizer=optimizer, fit=grid, level=self.level
+        )
         for note in filter(None, (said, self._doubt(named))):
             print_note(note)
         if self.json:

@@ -73,7 +73,7 @@ class FeaturesCommand:
 
             print_note(f"wrote {write_spectrum(found.problem, self.write)}")
         if self.plot:
-            write_figure(found.plot(self.features.name), self.plot)
+            write_figure(found.plot(title=self.features.name), self.plot)
         critical = found.critical_batch_size(self._sizes(found), overhead=self.overhead)
         simulated = self._simulated(found, critical) if self.simulate else []
         if self.json:

@@ -309,7 +309,7 @@ class FitCommand(MeasurementFlags):
         if power:
             label = f"size $N$ ({plain_label(self.size)})" if self.size else "model size $N$ (10⁶ parameters)"
             shown: dict[str, Any] = {"level": self.level, "forecasts": self.forecast, "size_label": label}
-            plotting.critical_batch_sizes(sizes, laws, power, convention=convention, axes=axes[0, 1], **shown)
+            plotting.critical_batch_sizes(sizes, laws, fit=power, convention=convention, axes=axes[0, 1], **shown)
         curved = [law for law in laws if isinstance(law, UShapedLaw)]
         if curved:
             plotting.useful_range(measurements, curved, convention=convention, axes=axes[0, 0])

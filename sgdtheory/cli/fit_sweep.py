@@ -70,7 +70,7 @@ class FitSweepCommand:
         targets = self._targets(table)
         options: dict[str, Any] = {name: getattr(self, name) for name in ("edges", "margin", "level")}
         options["convention"] = Convention(self.reference, self.overhead)
-        fits = [fit_sweep(table, target, self.by, **options) for target in targets]
+        fits = [fit_sweep(table, target_loss=target, by=self.by, **options) for target in targets]
         if self.steps_csv:
             write_atomically(self.steps_csv, _csv(fits))
         if not any(fit.laws for fit in fits):
@@ -199,12 +199,12 @@ class FitSweepCommand:
             size = self.by[0].replace("_", " ")
             curves = {f"loss {fit.tuned.target_loss:g}": fit.dependence["law"] for fit in dependent}
             title = f"Does $B^*$ move with the {size}? margin ±{self.margin:g}"
-            plotting.size_dependence(curves, size, title=title, verdicts=True, axes=axes[0, 1])
+            plotting.size_dependence(curves, size_label=size, title=title, verdicts=True, axes=axes[0, 1])
         if by_data:
             bars = {group: self._bars(fits, group) for group in by_data}
             title = "$B^*$ against the data to the target"
             label = r"data $D = B_\mathrm{ref}\,Y(B_\mathrm{ref})$ (samples)"
-            plotting.size_dependence(by_data, label, intervals=bars, title=title, axes=axes[0, -1])
+            plotting.size_dependence(by_data, size_label=label, intervals=bars, title=title, axes=axes[0, -1])
         write_figure(figure, path)
 
 

@@ -139,7 +139,7 @@ class ForecastCommand(LogFlags):
         decay = self.weight_decay if self.weight_decay is not None else settings.get("weight_decay")
         return forecast_loss(
             curves,
-            steps,
+            num_steps=steps,
             schedule=self._shape(curves[-1], settings, steps),
             weight_decay=float(decay) if decay else None,
             optimizer=self.optimizer,

@@ -72,7 +72,7 @@ class MeasurementFlags:
         from sgdtheory.logs import steps_to_target
 
         logs, given = self.read_runs(paths)
-        return steps_to_target(logs, target_loss, **given)
+        return steps_to_target(logs, target_loss=target_loss, **given)
 
     def grid_of_logs(self, paths: Sequence[Path]) -> dict[str, list[Any]]:
         """Of `loss_grid`."""

@@ -51,7 +51,9 @@ class NoiseScaleCommand:
         """Read, fit and print."""
         steps, small, large = self._norms()
         power = 2 if self.unsquared else 1
-        found = fit_noise_scale(small**power, large**power, self.small_batch, self.large_batch, steps=steps)
+        found = fit_noise_scale(
+            small**power, large**power, small_batch=self.small_batch, large_batch=self.large_batch, steps=steps
+        )
         report = self._report(found)
         if self.json:
             print_json(report)

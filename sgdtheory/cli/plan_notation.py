@@ -55,17 +55,17 @@ def notation(ramp: BatchRamp, asked: Asked) -> Notation:
     run = RampedRun.of_ramp(ramp, learning_rate=asked.learning_rate, **options)
     match asked.trainer:
         case "megatron":
-            return megatron(run, asked.sequence_length)
+            return megatron(run, sequence_length=asked.sequence_length)
         case "megatron-rampup":
             return megatron_rampup(run)
         case "megatron-bridge":
             return megatron_bridge(run)
         case "maxtext":
-            return maxtext(run, asked.num_devices)
+            return maxtext(run, num_devices=asked.num_devices)
         case "hf":
-            return hugging_face(run, asked.micro_batch)
+            return hugging_face(run, micro_batch=asked.micro_batch)
         case "olmo" | "torchtitan":
             if asked.sequence_length is None:
                 raise ValueError(f"sequence-length must be given for {asked.trainer}, which counts tokens")
             written = olmo_core if asked.trainer == "olmo" else torchtitan
-            return written(run, asked.sequence_length)
+            return written(run, sequence_length=asked.sequence_length)

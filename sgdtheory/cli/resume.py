@@ -46,5 +46,5 @@ class ResumeCommand(RunCommand):
             max_steps=self.max_steps,
             target_loss=self.target_loss,
             checkpoint_seconds=self.checkpoint_seconds,
-            report=report,
+            progress=report,
         )

@@ -48,7 +48,7 @@ class ScheduleCommand(ProblemCommand, MethodCommand):
             from sgdtheory import plotting  # matplotlib is slow to import
 
             title = f"{self.problem_in_mathematics}{_words(best)}, $D = {self.num_samples:g}$, $n = {best.num_steps:g}$"
-            write_figure(plotting.optimal_schedule(best, named, title=title), self.plot)
+            write_figure(plotting.optimal_schedule(best, named=named, title=title), self.plot)
         if self.json:
             print_json(self._json(best, named))
         else:

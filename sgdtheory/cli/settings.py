@@ -101,7 +101,7 @@ class ProblemCommand:
             given = [name for name, value in law.items() if value is not None]
             if given:
                 raise ValueError(f"{given[0]} belongs to a power law, not to a spectrum file; leave one of them out")
-            return read_spectrum(self.spectrum, self.noise_variance)
+            return read_spectrum(self.spectrum, noise_variance=self.noise_variance)
         return PowerLaw(**law, noise_variance=1.0 if self.noise_variance is None else self.noise_variance)
 
     @property

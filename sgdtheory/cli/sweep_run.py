@@ -66,7 +66,7 @@ class SweepingCommand(TableCommand):
                 stack.enter_context(ctrl_c.Unwinding())  # Ctrl-C closes what has been started
                 executor = stack.enter_context(cluster_executor(self.cluster, self.jobs))
             report = stack.enter_context(live_line("reading the store", _progress))
-            return sweep(configs, store, executor, report=report, **options)
+            return sweep(configs, store, executor=executor, progress=report, **options)
 
 
 def _print(table: Any, store: Path, outcomes: Counter[str]) -> None:

@@ -25,4 +25,4 @@ class TrainCommand(NetworkCommand, RunCommand):
         """Train."""
         from sgdtheory.training import train
 
-        return train(self.config, self.directory, checkpoint_seconds=self.checkpoint_seconds, report=report)
+        return train(self.config, self.directory, checkpoint_seconds=self.checkpoint_seconds, progress=report)

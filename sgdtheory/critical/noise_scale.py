@@ -136,8 +136,8 @@ class Notions(Shown):
 
 def notions(
     problem: AbstractProblem,
-    num_samples: ArrayLike,
     *,
+    num_samples: ArrayLike,
     overhead: float = 0.2,
     risk_factor: float = 2.0,
     algorithm: Algorithm = Algorithm(),  # noqa: B008 (frozen)

@@ -193,7 +193,7 @@ class CurvesFit(Shown):
         share = self.level if level is None else level
         options = {"weight_decay": law.weight_decay, "optimizer": law.optimizer, "level": share}
         curves = run_last(self.curves, run)
-        return forecast_loss(curves, num_steps, learning_rate=learning_rate, schedule=schedule, **options)
+        return forecast_loss(curves, num_steps=num_steps, learning_rate=learning_rate, schedule=schedule, **options)
 
     def _batch_for(self, batch: float | None) -> float | None:
         if batch is None:
@@ -369,7 +369,7 @@ class CurvesFit(Shown):
         steps = np.unique(np.round(np.concatenate([np.linspace(0, n - 1, POINTS // 2), _dense(n - 1)])))
         return BestSchedule(steps, np.exp(np.interp(steps / n, knots, np.log(rates))), loss)
 
-    def plot(self, others: Sequence[LossCurve] = (), title: str = "") -> Any:
+    def plot(self, *, others: Sequence[LossCurve] = (), title: str = "") -> Any:
         """The curves with the fit, others with their prediction, and what is left; a matplotlib Figure."""
         from sgdtheory.curves.figure import curves_figure
 

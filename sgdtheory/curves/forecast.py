@@ -68,7 +68,7 @@ class Forecast:
         lines += [f"too early: {self.too_early}"] if self.too_early else []
         return "\n".join(lines + ([self.remark] if self.remark else []))
 
-    def plot(self, title: str = "") -> Any:
+    def plot(self, *, title: str = "") -> Any:
         """The run, what is ahead and its band; a matplotlib Figure."""
         from sgdtheory.curves.forecast_figure import forecast_figure
 
@@ -77,8 +77,8 @@ class Forecast:
 
 def forecast_loss(
     curves: LossCurve | Sequence[LossCurve],
-    num_steps: int,
     *,
+    num_steps: int,
     learning_rate: ArrayLike | None = None,
     schedule: Shape | None = None,
     weight_decay: float | None = None,
@@ -118,7 +118,7 @@ def forecast_loss(
         >>> run = st.example_loss_curves("100M")["cosine_24000"]
         >>> half = st.LossCurve(run.step[:80], run.learning_rate[:80], run.loss[:80], warmup=run.warmup)
         >>> cosine = st.Cosine(final=0.1, warmup=0.09)
-        >>> print(st.curves.forecast_loss(half, 24_000, schedule=cosine, weight_decay=0.1))
+        >>> print(st.curves.forecast_loss(half, num_steps=24_000, schedule=cosine, weight_decay=0.1))
         final loss 2.99 (2.972 … 3.008) at step 24,000, 95%
         now 3.107 at step 12,272, 51% of the run
         >>> print(run.loss[-1])

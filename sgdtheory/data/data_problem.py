@@ -207,7 +207,7 @@ class DataProblem(Shown):
         root = brentq(excess, 0.0, last, xtol=1e-14) if excess(last) > 0 else 1.0
         return float(root * pole / self.problem.largest_eigenvalue)  # pyright: ignore[reportOperatorIssue]
 
-    def plot(self, title: str = "") -> Any:
+    def plot(self, *, title: str = "") -> Any:
         """Spectrum and signal against the number of the direction, with the fitted power laws; a matplotlib Figure."""
         from sgdtheory.data.figure import spectrum_figure
 

@@ -33,7 +33,7 @@ from sgdtheory.explore.state import NUMBERS, SLOTS, WITHOUT, Number, State
 Changed = Callable[[str, Any], None]
 
 STYLE = """
-:host { color: var(--ink); font-size: var(--size); width: 100%; }
+:host { color: var(--ink); font-size: var(--size); width: auto; }
 .bk-slider-title, label, .bk-label { font-size: var(--size); color: var(--ink); }
 .bk-slider-title { white-space: normal; }
 .bk-input, .bk-btn { background-color: var(--field); color: var(--ink); border-color: var(--line);
@@ -46,7 +46,9 @@ option { background-color: var(--field); color: var(--ink); }
   outline: 3px solid var(--accent); }
 """
 NOTHING = "(none)"
-
+# What is in force in the place of a number that none of the algorithms has: the other way to say γ.
+ELSEWHERE = {"learning_rate": "set below, as a multiple of the best", "rate_factor": "set above"}
+UNITS = {"learning_rate": " in units of the weights", "rate_factor": " (1/λ)"}  # of the γ that is in force there
 
 PARTS = {
     "method": "method",
@@ -57,24 +59,26 @@ PARTS = {
 
 
 class NumberSlider:
-    """A slider of a number of the state; with a checkbox where it may be without a value."""
+    """A slider of a number of the state; with a checkbox where it may be without a value.
+
+    One that is not in force is grey, and says what is: the checkbox is set, or no algorithm has such a number.
+    """
 
     def __init__(self, name: str, number: Number, changed: Changed, without: str = "") -> None:
         self.name, self.number, self.changed = name, number, changed
         self.quiet = False
+        self.meant = True
         self.now = ""
         # Kept, as another one would have Bokeh look through all models at each move.
-        self.formats = {
-            False: _format(number),
-            True: CustomJSTickFormatter(code=f"return '{WITHOUT.get(name, '')}'"),
-        }
+        told = WITHOUT.get(name, ""), ELSEWHERE.get(name, "")
+        self.formats = [_format(number), *(CustomJSTickFormatter(code=f"return '{words}'") for words in told)]
         self.slider = Slider(
             start=number.low,
             end=number.high,
             step=number.step,
             value=number.low,
             title=number.label,
-            format=self.formats[False],
+            format=self.formats[0],
             sizing_mode="stretch_width",
             css_classes=[f"control-{name}"],
             stylesheets=[STYLE],
@@ -92,23 +96,45 @@ class NumberSlider:
     def _moved(self) -> None:
         if self.quiet:
             return
-        without = self.box is not None and self.box.active
-        self._say(without)
-        value = None if without else self.number.value(self.slider.value)
+        self._say(self.without)
+        value = None if self.without else self.number.value(self.slider.value)
         self.changed(self.name, int(value) if value is not None and self.number.digits == 0 else value)
 
     def _say(self, without: bool) -> None:
         """A slider that is not in force has no number."""
-        self.slider.update(disabled=without, format=self.formats[without])
-        # Bokeh writes the number anew when the title changes, and not when its format does: a space of no width.
-        self.slider.title = self.number.label + (f", now {self.now}" if without and self.now else "\u200b" * without)
+        kind = 2 if not self.meant else int(without)
+        self.slider.update(disabled=kind > 0, format=self.formats[kind])
+        now = f", now {self.now}" if kind and self.now else ""
+        # Bokeh writes the number anew when the title changes, and not when its format does: spaces of no width.
+        self.slider.title = self.number.label + now + "\u200b" * kind
 
-    def tell(self, now: str) -> None:
-        """Say what is in force while the slider is not; "": that is not known."""
-        if now != self.now:
-            self.now = now
-            if self.slider.disabled:
-                self._say(True)
+    @property
+    def without(self) -> bool:
+        """Whether it is to be without a value."""
+        return self.box is not None and bool(self.box.active)
+
+    def offer(self, meant: bool) -> None:
+        """Be in force, or not where no algorithm has such a number."""
+        if meant != self.meant:
+            self.meant = meant
+            if self.box:
+                self.box.disabled = not meant
+            self._say(self.without)
+
+    def tell(self, rates: Sequence[float]) -> None:
+        """Say the γ that are in force while the slider is not, and stand at the first; none: they are not known."""
+        now = " and ".join(dict.fromkeys(number(each) for each in rates))
+        now += UNITS[self.name] if now and not self.meant else ""
+        if now == self.now:
+            return
+        self.now = now
+        if not self.slider.disabled:
+            return
+        self._say(self.without)
+        if rates and self.meant:
+            self.quiet = True
+            self.slider.value = min(max(self.number.place(rates[0]), self.number.low), self.number.high)
+            self.quiet = False
 
     def show(self, value: float | None, otherwise: float) -> None:
         """Stand at a value; where there is none, at what would be otherwise."""
@@ -128,8 +154,10 @@ def _format(number: Number) -> CustomJSTickFormatter:
         value = f"Math.round({value})"
     code = f"""
         const v = {value}, s = Number(v.toPrecision(3));
-        if (s >= 1e5 || (s > 0 && s < 1e-3)) return s.toExponential().replace("e+", "e").replace("-", "−");
-        return String({"v" if number.digits == 0 else "s"});
+        if (s === 0 || (s >= 1e-3 && s < 1e5)) return String({"v" if number.digits == 0 else "s"});
+        const [mantissa, exponent] = s.toExponential().split("e");
+        const raised = String(Number(exponent)).replace(/./g, (sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]);
+        return (mantissa === "1" ? "" : mantissa + " × ") + "10" + raised;
     """
     return CustomJSTickFormatter(code=code)
 
@@ -265,15 +293,15 @@ class Controls:
         return Column(*widgets, sizing_mode="stretch_width")
 
     def offer(self, state: State) -> None:
-        """Have the sliders of γ that mean something."""
+        """Grey the slider of γ that no algorithm takes."""
         linear = [algorithm.linear for algorithm in state.algorithms]
-        for name, meant in (("learning_rate", any(linear)), ("rate_factor", not all(linear))):
-            for widget in self.numbers[name].widgets:
-                widget.visible = meant
+        self.numbers["learning_rate"].offer(any(linear))
+        self.numbers["rate_factor"].offer(not all(linear))
 
     def tell_rates(self, rates: Sequence[float]) -> None:
-        """Say the best γ of each algorithm beside the slider that is not in force."""
-        self.numbers["learning_rate"].tell(" and ".join(dict.fromkeys(number(each) for each in rates)))
+        """Say the γ in force, those that are known, beside each slider that is not."""
+        for name in ELSEWHERE:
+            self.numbers[name].tell(rates)
 
     def show(self, state: State) -> None:
         """Stand at a state."""

@@ -13,6 +13,7 @@ from sgdtheory._common.version import version
 from sgdtheory.critical import critical_batch_size, optimal_learning_rate
 from sgdtheory.explore.formulas import formula, typeset
 from sgdtheory.explore.layout import LAW, part, tabs
+from sgdtheory.explore.legends import raised
 from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.registry import SPECS, TITLES
 from sgdtheory.explore.state import NUMBERS, WITHOUT, State
@@ -143,7 +144,11 @@ def _sheet(references: list[dict[str, Any]]) -> dict[str, Any]:
         }
     plain = State(**{name: getattr(start, name) for name in CONTROLS})
     presets = [
-        {"name": each.name, "sentence": each.sentence, "state": {name: getattr(each.state, name) for name in CONTROLS}}
+        {
+            "name": each.name,
+            "sentence": raised(each.sentence),
+            "state": {name: getattr(each.state, name) for name in CONTROLS},
+        }
         for each in PRESETS
         if (each.state.first, each.state.second) == (plain.first, plain.second)
     ]

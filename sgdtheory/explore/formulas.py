@@ -5,6 +5,7 @@ import re
 
 OPERATORS = "min", "max"
 WORDS = *OPERATORS, "opt"  # set upright, as one
+RAISED = str.maketrans("−abθ0123456789", "⁻ᵃᵇᶿ⁰¹²³⁴⁵⁶⁷⁸⁹")
 TOKEN = re.compile(r"[{}_^]|\d+(?:\.\d+)?|[A-Za-z]+|\S")
 
 
@@ -67,9 +68,10 @@ def plain(label: str) -> str:
     """The same label as text, for widgets that take no more.
 
     >>> plain("$a$, capacity exponent: $λ_i = i^{−a}$")
-    'a, capacity exponent: λᵢ = i^−a'
+    'a, capacity exponent: λᵢ = i⁻ᵃ'
     """
-    return re.sub(r"[${}]", "", label.replace("_i", "ᵢ").replace("^*", "*"))
+    raised = re.sub(r"\^\{([^}]*)\}", lambda found: found[1].translate(RAISED), label)
+    return re.sub(r"[${}]", "", raised.replace("_i", "ᵢ").replace("^*", "*"))
 
 
 def typeset(label: str) -> str:

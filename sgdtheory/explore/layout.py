@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from sgdtheory.explore.appearance import FONT_SIZES
 from sgdtheory.explore.formulas import formula
 from sgdtheory.explore.registry import SPECS, TITLES
 
@@ -48,4 +49,5 @@ def template_variables() -> dict[str, Any]:
         "formulas": formulas(),
         "law": LAW,
         "heights": json.dumps(heights()),
+        "fonts": json.dumps(FONT_SIZES),
     }

@@ -1,6 +1,7 @@
 """Titles and legends of panels, in HTML: there words wrap and have the page's size, on a canvas they are cut."""
 
 import html
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ from sgdtheory.explore.appearance import Palette
 
 DASHES = {"solid": "", "dashed": "6", "dotted": "2 4", "dotdash": "2 4 6 4"}  # as Bokeh draws them
 STAR = "M0,-7 L1.7,-2.2 6.7,-2.2 2.6,0.8 4.1,5.7 0,2.7 -4.1,5.7 -2.6,0.8 -6.7,-2.2 -1.7,-2.2 Z"
+POWER = re.compile(r"\^(?:(−?[\d.]+)|\(([^)]*)\))")  # of a number or of what is in brackets
 CIRCLE = "M-4,0 a4,4 0 1,0 8,0 a4,4 0 1,0 -8,0 Z"
 MARKS = {"star": STAR, "circle": CIRCLE, "": ""}
 PALE = "opacity: .45; font-weight: normal"  # of what belongs to the position of a slider before
@@ -56,4 +58,13 @@ def legend(entries: Sequence[Entry], names: Sequence[str], palette: Palette) -> 
 
 def title(words: str, pale: bool) -> str:
     """A title that keeps its room while there is none."""
-    return f"<div style='font-weight: bold; {PALE if pale else ''}'>{html.escape(words) or '&nbsp;'}</div>"
+    return f"<div style='font-weight: bold; {PALE if pale else ''}'>{raised(words) or '&nbsp;'}</div>"
+
+
+def raised(words: str) -> str:
+    """HTML of a sentence, its powers raised.
+
+    >>> raised("B* ∝ D^0.35 for a < b")
+    "B* ∝ D<sup style='line-height: 0'>0.35</sup> for a &lt; b"
+    """
+    return POWER.sub(lambda found: f"<sup style='line-height: 0'>{found[1] or found[2]}</sup>", html.escape(words))

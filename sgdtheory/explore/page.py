@@ -4,7 +4,6 @@
 # Bokeh's properties take more types than they declare.
 
 import contextlib
-import html
 import itertools
 import queue
 from dataclasses import replace
@@ -18,6 +17,7 @@ from sgdtheory.explore.appearance import DARK, LIGHT, Palette
 from sgdtheory.explore.controls import STYLE, Controls
 from sgdtheory.explore.drawing import make_drawings
 from sgdtheory.explore.ledger import Ledger, Subject
+from sgdtheory.explore.legends import raised
 from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.registry import JOBS, SHOWN_IN, SPECS
 from sgdtheory.explore.signals import awaited, signals
@@ -78,7 +78,8 @@ class Page:
         self.sentence, self.words, self.readings, self.status = (
             Div(text="", css_classes=[name], **how) for name in ("sentence", "words", "readings", "status")
         )
-        self.readings.margin = 0  # beside a width of 100% it would make the page scroll
+        self.readings.margin = 0
+        self.words.visible = False  # as long as there are none: they would keep a line free
         self.simulation = Button(label="Simulate the loss curves", css_classes=["control-simulate"], **how)
         self.simulation.on_click(self.simulate_or_stop)
         self.share = Div(text="", css_classes=["share"], **how)
@@ -336,7 +337,7 @@ class Page:
         listed = [*self.notes.get("link", ()), *listed] if self.refusal else listed
         text = note(listed)
         if self.words.text != text:
-            self.words.text = text
+            self.words.update(text=text, visible=bool(text))
 
     def tell_readings(self) -> None:
         """The numbers of the setting, a row an algorithm."""
@@ -371,7 +372,7 @@ class Page:
         """The sentence of the preset that is shown, if one is."""
         here = [each for each in PRESETS if each.state.looking_like(self.state) == self.state]
         self.presets.value = here[0].name if here else NO_PRESET
-        self.sentence.text = html.escape(here[0].sentence) if here else ""
+        self.sentence.update(text=raised(here[0].sentence) if here else "", visible=bool(here))
 
     def dress(self) -> None:
         """Colours and text size of all."""

@@ -34,7 +34,7 @@ def reference_rate(state: State, slot: int) -> float:
     normalized SGD takes SGD's steps there. Of a clipped linear method, its best γ unclipped.
     """
     algorithm = state.algorithms[slot]
-    unclipped = replace(algorithm, clip_norm=float("inf"))
+    unclipped = replace(algorithm, clip_norm=None)
     if unclipped.linear:
         return _best(state.problem, unclipped, state.batch_size, state.num_samples)
     sgd = _best(state.problem, replace(unclipped, method=SGD()), state.batch_size, state.num_samples)

@@ -34,8 +34,8 @@ GROUPS = (  # side by side or, where there is no room, below each other: (answer
 TABLE_STYLE = f"""<style>.groups {{ display: flex; flex-wrap: wrap; column-gap: .9em; }}
 table {{ border-collapse: collapse; }}
 th, td {{ font-weight: normal; text-align: right; vertical-align: bottom; white-space: nowrap;
-  padding: 0 .9em .1em 0; }}
-th[scope=row] {{ padding-right: .3em; }}
+  min-width: var(--cell, 0); padding: 0 .9em .1em 0; }}
+th:first-child {{ padding-right: .3em; min-width: 0; }}
 th[scope=col] {{ white-space: normal; opacity: .75; }} th div {{ width: min-content; margin-left: auto; }}
 td {{ font-weight: bold; }} td.changed {{ background: var(--note); }} td.old {{ {PALE}; }}</style>"""
 NOTE_STYLE = "background: var(--note); padding: .5em .8em; border-left: 4px solid var(--accent)"
@@ -61,9 +61,10 @@ def replicas(marks: Marks) -> str:
 
 
 def rates(state: State, marks: Marks, pale: Collection[tuple[str, int]]) -> list[float]:
-    """γ of the algorithms of which it is known and has the units of the slider."""
-    known = [slot for slot in range(len(state.names)) if ("path", slot) in marks and ("path", slot) not in pale]
-    return [marks["path", slot]["learning_rate"] for slot in known if state.algorithms[slot].linear]
+    """γ of the algorithms of which it is known: of those that have it in units of 1/λ, of all where none has."""
+    linear = [slot for slot, algorithm in enumerate(state.algorithms) if algorithm.linear]
+    known = [slot for slot in linear or range(len(state.algorithms)) if ("path", slot) in marks]
+    return [marks["path", slot]["learning_rate"] for slot in known if ("path", slot) not in pale]
 
 
 def readings(

@@ -115,6 +115,7 @@ class SensitivityRow:
 def sensitivity(
     laws: Sequence[HasCriticalBatchSize],
     sizes: ArrayLike,
+    *,
     references: ArrayLike = (64, 128, 256, 512, 1024),
     overheads: ArrayLike = (0.1, 0.2, 0.5, 1.0),
     level: float = 0.95,

@@ -205,9 +205,9 @@ class NoiseScaleFit(Shown):
 def fit_noise_scale(
     small_norms: ArrayLike,
     large_norms: ArrayLike,
+    *,
     small_batch: ArrayLike,
     large_batch: ArrayLike,
-    *,
     steps: ArrayLike | None = None,
 ) -> NoiseScaleFit:
     """The gradient noise scale `tr Σ/‖G‖²` from squared gradient norms at two batch sizes (THEORY.md T46).

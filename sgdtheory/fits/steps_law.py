@@ -210,8 +210,8 @@ class StepsLaw(AbstractStepsLaw):
 def fit_steps_law(
     batch_sizes: ArrayLike,
     steps: ArrayLike,
-    alpha: float | None = 1.0,
     *,
+    alpha: float | None = 1.0,
     standard_errors: ArrayLike | None = None,
     optimal_batch_size: Literal[False] = False,
 ) -> StepsLaw: ...
@@ -221,8 +221,8 @@ def fit_steps_law(
 def fit_steps_law(
     batch_sizes: ArrayLike,
     steps: ArrayLike,
-    alpha: float | None = 1.0,
     *,
+    alpha: float | None = 1.0,
     standard_errors: ArrayLike | None = None,
     optimal_batch_size: Literal[True],
 ) -> UShapedLaw: ...
@@ -231,8 +231,8 @@ def fit_steps_law(
 def fit_steps_law(
     batch_sizes: ArrayLike,
     steps: ArrayLike,
-    alpha: float | None = 1.0,
     *,
+    alpha: float | None = 1.0,
     standard_errors: ArrayLike | None = None,
     optimal_batch_size: bool = False,
 ) -> StepsLaw | UShapedLaw:

@@ -72,8 +72,8 @@ class StepsToTarget:
 
 def steps_to_target(
     logs: Sequence[TrainingLog],
-    target_loss: float,
     *,
+    target_loss: float,
     loss: str | None = None,
     batch_size: Given = None,
     learning_rate: Given = None,
@@ -94,7 +94,7 @@ def steps_to_target(
     >>> for B in (16, 64, 256):  # steps to a loss are ∝ 1 + 100/B
     ...     series = {"evaluation_loss": (t, 2 + 20 * (t / (1 + 100 / B)) ** -0.5), "batch_size": (t[:1], [B])}
     ...     logs.append(st.logs.TrainingLog.from_series(f"B{B}", "mine", series))
-    >>> (measured,) = st.logs.steps_to_target(logs, 3.0).measurements
+    >>> (measured,) = st.logs.steps_to_target(logs, target_loss=3.0).measurements
     >>> print(measured.batch_sizes, measured.steps.round())
     [ 16.  64. 256.] [2900. 1025.  556.]
 

@@ -23,6 +23,8 @@ from sgdtheory.plotting.style import (
     show_at_least,
 )
 
+OVERHEAD = "Data that a batch size needs for the best risk of $D$ samples"
+
 
 def critical_batch_size(critical: CriticalBatchSize, *, exponent: float | None = None, title: str = "") -> Figure:
     """What there is to see of B*: the overhead of each batch size if it has curves, and its growth with the data.
@@ -57,7 +59,7 @@ def critical_batch_size(critical: CriticalBatchSize, *, exponent: float | None =
     return figure
 
 
-def data_overhead(critical: CriticalBatchSize, *, axes: Axes | None = None) -> Figure:
+def data_overhead(critical: CriticalBatchSize, *, title: str = OVERHEAD, axes: Axes | None = None) -> Figure:
     """Samples needed to reach the optimal risk over D against batch size, one line a data size, B* on each.
 
     >>> import sgdtheory as st
@@ -66,6 +68,7 @@ def data_overhead(critical: CriticalBatchSize, *, axes: Axes | None = None) -> F
 
     Args:
         critical: with its curves.
+        title: of the panel.
         axes: the panel to draw in; None: that of a new figure.
 
     Returns:
@@ -98,7 +101,7 @@ def data_overhead(critical: CriticalBatchSize, *, axes: Axes | None = None) -> F
         xlabel="batch size $B$ (samples)",
         ylabel=r"samples to $R_\mathrm{opt}(D)$, over $D$",
         ylim=(0.8, max(30.0, 2 * (1 + critical.overhead))),
-        title="Data that a batch size needs for the best risk of $D$ samples",
+        title=title,
     )
     log_axes(axes)
     legend(axes, corners=("upper left", "upper right", "center left"))
@@ -109,6 +112,7 @@ def critical_growth(
     critical: CriticalBatchSize | Sequence[CriticalBatchSize],
     *,
     exponent: float | None = None,
+    title: str = "$B^*$ against the data",
     axes: Axes | None = None,
 ) -> Figure:
     """B* (not rounded) against D, with the predicted power, if there is a prediction, through the last point.
@@ -120,6 +124,7 @@ def critical_growth(
     Args:
         critical: at two data sizes or more; or several, at one or more each.
         exponent: that the prediction has, `predicted_exponent(capacity, source)`.
+        title: of the panel.
         axes: the panel to draw in; None: that of a new figure.
 
     Returns:
@@ -136,7 +141,6 @@ def critical_growth(
         line = batch_sizes[order][-1] * (ends / ends[-1]) ** exponent
         label = f"Corollary 8: $\\propto D^{{{exponent:.3g}}}$, through the last"
         axes.plot(ends, line, color=BLACK, lw=1, label=label)
-    title = "$B^*$ against the data"
     axes.set(xlabel="data $D$ (samples)", ylabel="critical batch size $B^*$ (samples)", title=title)
     log_axes(axes)
     show_at_least(axes, 2.0)

@@ -196,7 +196,11 @@ def _one_useful_range(
 
 
 def scaled_steps(
-    measurements: Sequence[StepsMeasurement], laws: Sequence[StepsLaw], *, names: Mapping[str, str] | None = None
+    measurements: Sequence[StepsMeasurement],
+    laws: Sequence[StepsLaw],
+    *,
+    names: Mapping[str, str] | None = None,
+    title: str = "Steps to a target at all batch sizes: one curve, $a + b/B$",
 ) -> Figure:
     """Steps over a against B over b/a, in which every law `a + b/B` is `1 + 1/x`, and residuals beneath.
 
@@ -213,6 +217,7 @@ def scaled_steps(
         measurements: steps to target, one a group.
         laws: fitted to each, with α = 1, a and b above 0.
         names: group → its name in the legend; None: the groups themselves.
+        title: of the figure.
 
     Returns:
         The figure.
@@ -236,7 +241,7 @@ def scaled_steps(
     grid = np.geomspace(min(map(np.min, ends)), max(map(np.max, ends)), 200)
     top.plot(grid, 1 + 1 / grid, color=BLACK, lw=1, zorder=1, label="$1 + 1/x$")
     bottom.axhline(0, color=BLACK, lw=1, zorder=1)
-    top.set(ylabel="steps to target / $a$", title="Steps to a target at all batch sizes: one curve, $a + b/B$")
+    top.set(ylabel="steps to target / $a$", title=title)
     bottom.set(xlabel="batch size $B$ / $(b/a)$", ylabel="steps off the law (%)")
     log_axes(top)
     log_axes(bottom, "x")
@@ -247,8 +252,8 @@ def scaled_steps(
 def critical_batch_sizes(
     sizes: Sequence[float],
     laws: Sequence[AbstractStepsLaw],
-    fit: PowerFit | None = None,
     *,
+    fit: PowerFit | None = None,
     convention: Convention | None = None,
     level: float = 0.95,
     forecasts: Sequence[float] = (),
@@ -334,8 +339,8 @@ def _forecasts(axes: Axes, sizes: np.ndarray, fit: PowerFit, level: float) -> No
 
 def size_dependence(
     curves: SizeDependence | Mapping[str, SizeDependence],
-    size_label: str = "size",
     *,
+    size_label: str = "size",
     intervals: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
     title: str = "",
     verdicts: bool = False,
@@ -345,7 +350,7 @@ def size_dependence(
 
     >>> import sgdtheory as st
     >>> found = st.size_dependence(st.example_measurements(), convention=st.Convention(256))
-    >>> figure = st.plot.size_dependence({"C4": found}, "parameters (10⁶)", verdicts=True)
+    >>> figure = st.plot.size_dependence({"C4": found}, size_label="parameters (10⁶)", verdicts=True)
     >>> figure.axes[0].get_legend().get_texts()[0].get_text()
     'C4: slope 0.47 (0.42 … 0.52), fails'
 

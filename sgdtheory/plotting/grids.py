@@ -26,7 +26,7 @@ from sgdtheory.plotting.style import (
 WORST = 1.0  # degradation at which the colours end, at most: 100%
 
 
-def loss_grid(grid: LossGrid, *, group: str | None = None) -> Figure:
+def loss_grid(grid: LossGrid, *, group: str | None = None, title: str | None = None) -> Figure:
     """The map of the degradation with B* on it, and its curves at fixed data.
 
     >>> import numpy as np
@@ -42,6 +42,7 @@ def loss_grid(grid: LossGrid, *, group: str | None = None) -> Figure:
     Args:
         grid: of `fit_loss_grid`.
         group: which of its groups; None: the first.
+        title: of the figure; None: the group.
 
     Returns:
         The figure.
@@ -53,12 +54,19 @@ def loss_grid(grid: LossGrid, *, group: str | None = None) -> Figure:
     figure, axes = new_figure(1, 2, width=5.2, height=3.9)
     loss_map(grid, group=chosen.group, axes=axes[0, 0])
     degradation(grid, group=chosen.group, axes=axes[0, 1])
-    if chosen.group:
-        figure.suptitle(plain_label(chosen.group), fontsize=9.5)
+    title = plain_label(chosen.group) if title is None else title
+    if title:
+        figure.suptitle(title, fontsize=9.5)
     return figure
 
 
-def loss_map(grid: LossGrid, *, group: str | None = None, axes: Axes | None = None) -> Figure:
+def loss_map(
+    grid: LossGrid,
+    *,
+    group: str | None = None,
+    title: str = "Tuned loss over the best batch size's at the same data",
+    axes: Axes | None = None,
+) -> Figure:
     """L*(B, D) over the least of all batch sizes at that D, as colours; B* at each target and the largest B within x%.
 
     Crosses mark cells whose best learning rate is at an end of the rates: they are in no fit.
@@ -73,6 +81,7 @@ def loss_map(grid: LossGrid, *, group: str | None = None, axes: Axes | None = No
     Args:
         grid: of `fit_loss_grid`.
         group: which of its groups; None: the first.
+        title: of the panel.
         axes: the panel to draw in; None: that of a new figure.
 
     Returns:
@@ -97,7 +106,7 @@ def loss_map(grid: LossGrid, *, group: str | None = None, axes: Axes | None = No
     axes.set(
         xlabel="data $D$ (samples)",
         ylabel="batch size $B$",
-        title="Tuned loss over the best batch size's at the same data",
+        title=title,
     )
     log_axes(axes)
     axes.set(xlim=_edges(samples)[[0, -1]], ylim=_edges(batch_sizes)[[0, -1]])
@@ -107,7 +116,9 @@ def loss_map(grid: LossGrid, *, group: str | None = None, axes: Axes | None = No
     return figure
 
 
-def degradation(grid: LossGrid, *, group: str | None = None, axes: Axes | None = None) -> Figure:
+def degradation(
+    grid: LossGrid, *, group: str | None = None, title: str | None = None, axes: Axes | None = None
+) -> Figure:
     """L*(B, D)/min_B L*(B, D) against B, a line a data size, with intervals.
 
     >>> import sgdtheory as st
@@ -120,6 +131,7 @@ def degradation(grid: LossGrid, *, group: str | None = None, axes: Axes | None =
     Args:
         grid: of `fit_loss_grid`.
         group: which of its groups; None: the first.
+        title: of the panel; None: what it shows.
         axes: the panel to draw in; None: that of a new figure.
 
     Returns:
@@ -144,7 +156,7 @@ def degradation(grid: LossGrid, *, group: str | None = None, axes: Axes | None =
     axes.set(
         xlabel="batch size $B$",
         ylabel="loss above the best batch size's (%)",
-        title=f"What a batch size costs at fixed data; bars: {grid.level:.0%}",
+        title=f"What a batch size costs at fixed data; bars: {grid.level:.0%}" if title is None else title,
     )
     log_axes(axes, "x")
     tick_measured(axes, tuned.batch_sizes)

@@ -18,14 +18,14 @@ WAYS = {
 
 
 def optimal_schedule(
-    best: OptimalSchedule, named: Mapping[str, NamedSchedule] | None = None, *, title: str = ""
+    best: OptimalSchedule, *, named: Mapping[str, NamedSchedule] | None = None, title: str = ""
 ) -> Figure:
     """γ_t against t/n, of the best schedule and of tuned ones with a name; B_t if it varies; risks over the least.
 
     >>> import sgdtheory as st
     >>> problem = st.PowerLaw(2.0, 3.0)
     >>> best = st.optimal_schedule(problem, num_samples=1600, batch_size=16)
-    >>> figure = st.plot.optimal_schedule(best, st.optimal.named_schedules(problem, best))
+    >>> figure = st.plot.optimal_schedule(best, named=st.optimal.named_schedules(problem, best))
     >>> len(figure.axes)
     2
 
@@ -77,7 +77,7 @@ def _losses(axes: Axes, named: Mapping[str, NamedSchedule]) -> None:
     axes.set(xlabel="excess risk / least one of a last iterate", xlim=(0, 1.2 * max(losses)))
 
 
-def pareto(found: Pareto, *, axes: Axes | None = None) -> Figure:
+def pareto(found: Pareto, *, title: str | None = None, axes: Axes | None = None) -> Figure:
     """Fewest samples against serial steps to a risk, for each way to schedule, with the law of steps and samples.
 
     Dashed: `(S/S_min − 1)(E/E_min − 1) = 1` from the ends of each frontier.
@@ -89,7 +89,8 @@ def pareto(found: Pareto, *, axes: Axes | None = None) -> Figure:
 
     Args:
         found: of `pareto`.
-        axes: to draw into.
+        title: of the panel; None: the risk.
+        axes: the panel to draw in; None: that of a new figure.
 
     Returns:
         The figure.
@@ -106,6 +107,6 @@ def pareto(found: Pareto, *, axes: Axes | None = None) -> Figure:
     axes.plot([], [], color=BLACK, ls="--", lw=0.8, label="$(S/S_{\\min} - 1)(E/E_{\\min} - 1) = 1$")
     log_axes(axes)
     axes.set(xlabel="serial steps $S$", ylabel="samples $E$")
-    axes.set_title(f"To an excess risk of {found.target_risk:g}")
+    axes.set_title(f"To an excess risk of {found.target_risk:g}" if title is None else title)
     legend(axes)
     return figure_of(axes)

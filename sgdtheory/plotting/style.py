@@ -99,7 +99,7 @@ def figure_of(axes: Axes) -> Figure:
     return figure if isinstance(figure, Figure) else figure.figure
 
 
-def save(figure: Figure, path: str | Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
+def save(figure: Figure, path: str | Path, *, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
     """Write the figure atomically, for the screen (PNG, SVG) and for print (PDF, its fonts embedded as text).
 
     >>> import tempfile

@@ -34,7 +34,7 @@ TITLES = {
 APART = 0.02  # share of the range of widths by which layers are drawn side by side
 
 
-def loss_curves(result: TrainResult, *, axes: Axes | None = None) -> Figure:
+def loss_curves(result: TrainResult, *, title: str | None = None, axes: Axes | None = None) -> Figure:
     """Loss on the hold-out against steps, of the iterate and of every average; the target dashed.
 
     >>> import sgdtheory as st
@@ -44,6 +44,7 @@ def loss_curves(result: TrainResult, *, axes: Axes | None = None) -> Figure:
 
     Args:
         result: of a run.
+        title: of the panel; None: the model and its best loss.
         axes: the panel to draw in; None: that of a new figure.
 
     Returns:
@@ -61,17 +62,18 @@ def loss_curves(result: TrainResult, *, axes: Axes | None = None) -> Figure:
         axes.axhline(config.target_loss, color=BLACK, ls="--", lw=1, label=f"target {config.target_loss:g}")
     best, loss = result.best
     best = best if best in ("iterate", "uniform") else f"average, τ = {best}"
+    own = f"{config.value('model')}, width {config.width}: {loss:.4g} at step {result.num_steps} ({best})"
     axes.set(
         xlabel="steps $t$",
         ylabel=f"loss on the hold-out ({config.data.samples.unit})",
-        title=f"{config.value('model')}, width {config.width}: {loss:.4g} at step {result.num_steps} ({best})",
+        title=own if title is None else title,
     )
     log_axes(axes)
     legend(axes)
     return figure_of(axes)
 
 
-def coordinates(check: CoordinateCheck) -> Figure:
+def coordinates(check: CoordinateCheck, *, title: str | None = None) -> Figure:
     """A coordinate check in six panels.
 
     Above, root mean squares of activations against width; below, their slopes, the tolerance, and what fails.
@@ -83,6 +85,7 @@ def coordinates(check: CoordinateCheck) -> Figure:
 
     Args:
         check: of `sgdtheory.training.coordinate_check`.
+        title: of the figure; None: the verdict.
 
     Returns:
         The figure.
@@ -95,10 +98,11 @@ def coordinates(check: CoordinateCheck) -> Figure:
     config = check.config
     table = getattr(config.parametrization, "name", config.parametrization)
     kinds = f"{config.value('model')}, {table}, {config.value('optimizer')}"
-    figure.suptitle(f"Coordinate check {verdict} within the tolerance ({kinds})")
-    for column, (quantity, title) in enumerate(TITLES.items()):
+    own = f"Coordinate check {verdict} within the tolerance ({kinds})"
+    figure.suptitle(own if title is None else title)
+    for column, (quantity, shown) in enumerate(TITLES.items()):
         _activations(axes[0, column], check, quantity)
-        axes[0, column].set_title(title)
+        axes[0, column].set_title(shown)
         _slopes(axes[1, column], check, quantity, failed)
     axes[0, 0].set_ylabel("root mean square")
     for axis in axes[1, 1:]:

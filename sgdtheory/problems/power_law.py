@@ -188,7 +188,7 @@ class PowerLaw(SplitSpectrum):
             ValueError: there are infinitely many.
         """
         if self.dim is None:
-            raise ValueError("a problem with dim=None has no list of directions; truncate it first")
+            raise ValueError("a problem with dim=None has no list of directions: take problem.truncated(1000), say")
         index = np.arange(1.0, self.dim + 1)
         return index**-self.capacity, index**-self.source
 

@@ -13,7 +13,7 @@ from sgdtheory.problems.least_squares import LeastSquares
 COLUMNS = "eigenvalues", "signal"
 
 
-def read_spectrum(path: str | Path, noise_variance: float | None = None) -> LeastSquares:
+def read_spectrum(path: str | Path, *, noise_variance: float | None = None) -> LeastSquares:
     """A problem from a file that holds the columns, or arrays, `eigenvalues` and `signal`.
 
     Example:

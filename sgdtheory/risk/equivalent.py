@@ -27,7 +27,7 @@ def checked_for_risk(algorithm: object) -> Algorithm:
         ValueError: it is none, or it can be simulated only.
     """
     found = checked_algorithm(algorithm, linear=False)
-    if found.linear or (field_of(found.method) and np.isinf(found.clip_norm)):
+    if found.linear or (field_of(found.method) and found.clip_norm is None):
         return found
     return checked_algorithm(found)
 

@@ -155,7 +155,8 @@ def simulate(
         )  # without its address
         described = re.sub(" at 0x[0-9a-f]+", "", repr(algorithm))
         _check_same_call(words, settings, num_replicas, spectrum, trajectory, sampler, named, described, memory_limit)
-        drawn = _clipped(_sampler(sampler, law, head, key, outputs), algorithm.clip_norm / (scale * np.sqrt(unit)))
+        largest = np.inf if algorithm.clip_norm is None else algorithm.clip_norm
+        drawn = _clipped(_sampler(sampler, law, head, key, outputs), largest / (scale * np.sqrt(unit)))
         runs = plan.runs(drawn, unit, scale)
         resources = Resources(_devices(devices), memory_limit, report)
         recorder, interrupted = simulate_runs(spectrum, runs, num_replicas, words, resources)

@@ -15,7 +15,7 @@ def cluster_executor(address: str, jobs: int = 1) -> Iterator[Executor]:
 
     >>> from sgdtheory.sweep import cluster_executor, read_grid, sweep
     >>> with cluster_executor("slurm", jobs=8) as executor:  # doctest: +SKIP
-    ...     table = sweep(read_grid("sweep.toml"), "runs", executor)
+    ...     table = sweep(read_grid("sweep.toml"), "runs", executor=executor)
 
     A unit of runs whose worker is lost goes to another one, which resumes it from its checkpoints.
 

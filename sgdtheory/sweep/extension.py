@@ -46,7 +46,7 @@ def missing_runs(table: SweepTable, target_loss: float, by: Sequence[str] = ("wi
         of_cell[result.config.trajectory] = max(other, result, key=_observed)
     known = {config.fingerprint for config in table.configs}
     found = {}
-    for point in best_steps(table, target_loss, by).points:
+    for point in best_steps(table, target_loss=target_loss, by=by).points:
         for config in _of_point(point, list(cells[point.group, point.batch_size].values())):
             if config.fingerprint not in known:
                 found[config.fingerprint] = config

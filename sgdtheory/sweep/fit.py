@@ -93,9 +93,9 @@ class SweepFit(Shown):
 
 def fit_sweep(
     table: SweepTable,
+    *,
     target_loss: float,
     by: Sequence[str] = ("width",),
-    *,
     reference: float | None = None,
     overhead: float = 0.2,
     convention: Convention | None = None,
@@ -131,7 +131,7 @@ def fit_sweep(
     Raises:
         ValueError: as of `best_steps`, and if no batch size is that of all groups.
     """
-    tuned = best_steps(table, target_loss, by)
+    tuned = best_steps(table, target_loss=target_loss, by=by)
     convention = one_convention(convention, reference, overhead, SMALLEST)
     return fit_tuned(tuned, convention=convention, margin=margin, level=level, edges=edges)
 

@@ -120,7 +120,7 @@ def pilot_scatter(
     if target_loss is None and not targets:
         raise ValueError("target_loss must be given: the runs of the pilot have none of their own")
     target = max(targets) if target_loss is None else target_loss
-    found = scatter_of(fit_sweep(table, target, overhead=overhead))
+    found = scatter_of(fit_sweep(table, target_loss=target, overhead=overhead))
     return replace(found, source=_of_pilot(table, store, target, {config.target_loss for config in like}))
 
 

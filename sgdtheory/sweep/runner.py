@@ -103,11 +103,11 @@ DEFAULTS = Options()
 def sweep(
     configs: Sequence[TrainConfig],
     store: str | Path,
-    executor: Executor | None = None,
     *,
+    executor: Executor | None = None,
     lanes: int | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
-    report: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | None = None,
     max_seconds: float | None = None,
     keep_states: bool = True,
 ) -> SweepTable:
@@ -134,7 +134,7 @@ def sweep(
             for JAX); None: threads of this process, one a core on a CPU. It is not shut down.
         lanes: runs side by side; None: 16, fewer for networks of more than half a million weights.
         checkpoint_seconds: time between checkpoints of runs that go on.
-        report: called with the `Progress` now and then.
+        progress: called with the `Progress` now and then.
         max_seconds: time after which the sweep stops, as after Ctrl-C: within a second and what it takes to write the
             checkpoints of the runs that go on, or to end a compilation. The same call goes on.
         keep_states: keep the last weights and optimizer of runs that have ended, from which longer ones go on; False:
@@ -157,7 +157,7 @@ def sweep(
     results = {config.fingerprint: place.result(config) for config in configs}
     with Deadline(ends) as interrupts:
         options = Options(checkpoint_seconds, keep_states, ends)
-        work = _Work(place, units(configs, lanes), results, interrupts, options, report)
+        work = _Work(place, units(configs, lanes), results, interrupts, options, progress)
         if executor is not None:
             notes = work.on(executor)
         else:

@@ -126,7 +126,7 @@ class TunedSteps:
         return found
 
 
-def best_steps(table: SweepTable, target_loss: float, by: Sequence[str] = ("width",)) -> TunedSteps:
+def best_steps(table: SweepTable, *, target_loss: float, by: Sequence[str] = ("width",)) -> TunedSteps:
     """Fewest steps to a target for every group and batch size, over what else varies in the table.
 
     >>> import tempfile

@@ -24,7 +24,7 @@ def train(
     *,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     devices: Sequence[Any] | None = None,
-    report: Report | None = None,
+    progress: Report | None = None,
 ) -> TrainResult:
     """Train one network to its target_loss or through max_steps.
 
@@ -40,7 +40,7 @@ def train(
             these stay. None: nothing is kept.
         checkpoint_seconds: time between checkpoints.
         devices: JAX devices that share each batch; None: all (of as many as divide a micro-batch).
-        report: called now and then with the `Group` that advances: its `runs`, its `step` and its `steps_per_second`.
+        progress: called now and then with the `Group` that advances: its `runs`, its `step` and its `steps_per_second`.
 
     Returns:
         The curve and how the run ended. Divergence is an outcome, not an error; so is Ctrl-C.
@@ -49,7 +49,9 @@ def train(
         ValueError: the directory belongs to another config or schedule, or its checkpoint is damaged.
     """
     directories = None if directory is None else [directory]
-    return train_many([config], directories, checkpoint_seconds=checkpoint_seconds, devices=devices, report=report)[0]
+    return train_many([config], directories, checkpoint_seconds=checkpoint_seconds, devices=devices, progress=progress)[
+        0
+    ]
 
 
 def resume(
@@ -59,7 +61,7 @@ def resume(
     target_loss: float | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     devices: Sequence[Any] | None = None,
-    report: Report | None = None,
+    progress: Report | None = None,
 ) -> TrainResult:
     """Go on with the run in a directory, from its checkpoint, bit for bit as if it had never stopped.
 
@@ -74,14 +76,14 @@ def resume(
         directory: of the run.
         max_steps, target_loss: more steps or a lower target than it had; None: as it was. Warm-up, decay and
             evaluations stay those of its first duration.
-        checkpoint_seconds, devices, report: as of `train`.
+        checkpoint_seconds, devices, progress: as of `train`.
 
     Raises:
         ValueError: no run there, fewer steps or a higher target, or a damaged checkpoint.
     """
     directory = Path(directory)
     config = extended(read_config(directory / CONFIG), max_steps, target_loss)
-    return train(config, directory, checkpoint_seconds=checkpoint_seconds, devices=devices, report=report)
+    return train(config, directory, checkpoint_seconds=checkpoint_seconds, devices=devices, progress=progress)
 
 
 def train_many(
@@ -90,7 +92,7 @@ def train_many(
     *,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     devices: Sequence[Any] | None = None,
-    report: Report | None = None,
+    progress: Report | None = None,
 ) -> list[TrainResult]:
     """Train many networks; those that share a compiled program advance side by side in it.
 
@@ -109,7 +111,7 @@ def train_many(
     Args:
         configs: of the runs.
         directories: one for each run, as of `train`; None: nothing is kept.
-        checkpoint_seconds, devices, report: as of `train`.
+        checkpoint_seconds, devices, progress: as of `train`.
 
     Returns:
         Results in the order of the configs, the same as of `train` to rounding.
@@ -126,7 +128,7 @@ def train_many(
 
     def go(part: list[Run]) -> None:
         if not interrupts.pending:
-            Group(part, used).advance(interrupts, checkpoint_seconds, report)
+            Group(part, used).advance(interrupts, checkpoint_seconds, progress)
 
     with Interrupts() as interrupts, ThreadPoolExecutor(threads) as executor:
         parts = [executor.submit(go, part) for part in group_runs(runs, threads)]

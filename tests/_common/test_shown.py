@@ -37,6 +37,7 @@ def results():
     yield st.critical_batch_size(PROBLEM, num_samples=[300, 600]), "1.2 D samples"
     yield st.theorem7(PROBLEM, **SETTING), "k*"
     yield st.compare(st.theorem7, [st.Setting(PROBLEM, 8, 0.1, [1e3, 1e4])]), "0 of 2 settings"
+    yield st.bounds.catalogue(), "jain_2017"
     yield st.bounds.best(PROBLEM, **SETTING | {"learning_rate": 0.1}), "zou_2021"
     yield st.fit_power_law([1, 2, 3, 4], [1, 2.1, 2.9, 4.2]), "exponent p"
     yield steps_law(), "B*"
@@ -44,7 +45,10 @@ def results():
     yield st.size_dependence(st.example_measurements()), "fails"
     yield st.batch_ramp([steps_law(), st.fit_steps_law([16, 64, 256, 1024], [4000, 1080, 350, 165])]), "from sample"
     yield st.plan(steps_law(), 1000.0, devices=4), "take this"
-    yield st.change_batch_size({"batch_size": 64, "learning_rate": 1e-3}, 256, optimizer="adam"), "learning rate"
+    yield (
+        st.change_batch_size({"batch_size": 64, "learning_rate": 1e-3}, new_batch_size=256, optimizer="adam"),
+        "learning rate",
+    )
     yield st.simulation.Simulation(np.array([1.0, 2.0]), np.ones(2), np.array(5), "float32"), "2 replicas"
 
 

@@ -38,7 +38,7 @@ def memory_of(samples, batch, beta):
 @pytest.mark.parametrize("factor", FACTORS)
 @pytest.mark.parametrize("optimizer", ["adam", "sign", "muon"])
 def test_samples_are_kept(factor, optimizer):
-    change = st.change_batch_size(SETUP, 64 * factor, optimizer=optimizer)
+    change = st.change_batch_size(SETUP, new_batch_size=64 * factor, optimizer=optimizer)
     new = change.settings
     for beta in ("beta1", "beta2")[: 2 if factor < 4 else 1]:
         kept = memory_of(64 * 16, 64, SETUP[beta])
@@ -61,7 +61,7 @@ def test_samples_are_kept(factor, optimizer):
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "sign", "muon"])
 def test_a_range_holds_its_number(factor, critical, optimizer):
     setup = SETUP if critical is None else SETUP | {"critical_batch_size": critical}
-    change = st.change_batch_size(setup, 64 * factor, optimizer=optimizer)
+    change = st.change_batch_size(setup, new_batch_size=64 * factor, optimizer=optimizer)
     for row in change.rows:
         assert row.low <= row.new * (1 + 1e-12) + 1e-12
         assert row.new <= row.high * (1 + 1e-12) + 1e-12
@@ -73,9 +73,9 @@ def test_a_range_holds_its_number(factor, critical, optimizer):
 
 def test_the_memory_of_v_is_not_cut_below_what_adam_needs():
     """β₂ = 0.8 at 16 times the batch, where 0.44 would keep the half-life: less risk, tuned; and a lower one stays."""
-    advised = st.change_batch_size(SETUP, 64 * 16, optimizer="adam")
+    advised = st.change_batch_size(SETUP, new_batch_size=64 * 16, optimizer="adam")
     assert (advised["beta2"].new, advised["beta2"].low) == (0.8, pytest.approx(0.95**16))
-    assert st.change_batch_size(SETUP | {"beta2": 0.7}, 64 * 16, optimizer="adam")["beta2"].new == 0.7
+    assert st.change_batch_size(SETUP | {"beta2": 0.7}, new_batch_size=64 * 16, optimizer="adam")["beta2"].new == 0.7
     risks = []
     for beta2 in (0.8, 0.95**16):
         method = st.Adam(advised["beta1"].new, beta2)
@@ -87,15 +87,15 @@ def test_the_memory_of_v_is_not_cut_below_what_adam_needs():
 
 def test_there_and_back():
     """With B* known the median over problems is the same way back; memories are so too."""
-    there = st.change_batch_size(SETUP | {"critical_batch_size": 300}, 128, optimizer="adam").settings
-    back = st.change_batch_size(there, 64, optimizer="adam").settings
+    there = st.change_batch_size(SETUP | {"critical_batch_size": 300}, new_batch_size=128, optimizer="adam").settings
+    back = st.change_batch_size(there, new_batch_size=64, optimizer="adam").settings
     for name, value in SETUP.items():
         assert getattr(back, name) == pytest.approx(value, rel=1e-9)
 
 
 def test_sgd_keeps_its_momentum_and_its_rate_stops_at_b_star():
     changes = [
-        st.change_batch_size(SETUP | {"critical_batch_size": size}, 1024, optimizer="momentum").settings
+        st.change_batch_size(SETUP | {"critical_batch_size": size}, new_batch_size=1024, optimizer="momentum").settings
         for size in (1e6, 300, 10)
     ]
     rates = [each.learning_rate / 3e-4 for each in changes]
@@ -110,10 +110,12 @@ def test_a_rate_s_range_is_that_of_all_critical_batch_sizes_that_fit(optimizer):
     law = st.fit_steps_law([32, 128, 512, 2048], [94_900, 25_500, 9_050, 3_870])
     ends = 0.2 * law.b / law.a, *(0.2 * end for end in law.interval("b/a"))
     alone = [
-        st.change_batch_size(SETUP | {"critical_batch_size": end}, 1024, optimizer=optimizer)["learning_rate"]
+        st.change_batch_size(SETUP | {"critical_batch_size": end}, new_batch_size=1024, optimizer=optimizer)[
+            "learning_rate"
+        ]
         for end in ends
     ]
-    found = st.change_batch_size(SETUP, 1024, optimizer=optimizer, fit=law)["learning_rate"]
+    found = st.change_batch_size(SETUP, new_batch_size=1024, optimizer=optimizer, fit=law)["learning_rate"]
     assert found.new == pytest.approx(alone[0].new)
     assert found.low == pytest.approx(min(each.low for each in alone))
     assert found.high == pytest.approx(max(each.high for each in alone))
@@ -125,11 +127,13 @@ def test_a_rate_s_range_is_that_of_all_critical_batch_sizes_that_fit(optimizer):
 
 def test_without_b_star_the_data_are_those_of_both_up_to_it():
     """B* at the larger one: (4 + 5 · 4)/(1 + 5 · 4) of the data; the other way as much less."""
-    up, down = (st.change_batch_size(SETUP, 64 * factor, optimizer="sgd")["extra_data"] for factor in (4, 1 / 4))
+    up, down = (
+        st.change_batch_size(SETUP, new_batch_size=64 * factor, optimizer="sgd")["extra_data"] for factor in (4, 1 / 4)
+    )
     assert (up.new, up.low, up.high) == pytest.approx((0, 0, 24 / 21 - 1))
     assert (down.new, down.low, down.high) == pytest.approx((0, 21 / 24 - 1, 0))
     known = {"batch_size": 64, "learning_rate": 0.1, "critical_batch_size": 1e-9}
-    assert st.change_batch_size(known, 256, optimizer="sgd")["extra_data"].new == pytest.approx(3)
+    assert st.change_batch_size(known, new_batch_size=256, optimizer="sgd")["extra_data"].new == pytest.approx(3)
 
 
 def test_a_measured_exponent_has_its_ends_in_order_both_ways():
@@ -172,7 +176,7 @@ def test_the_advised_setting_is_near_the_best_and_others_are_not(name, old, new)
     start = st.advice.TrainingSetup(batch_size=old, learning_rate=1.0, critical_batch_size=critical, **betas)
     best = st.optimal_learning_rate(problem, batch_size=old, num_samples=1e5, algorithm=algorithm(start))
     rate = float(best.learning_rate)
-    advised = st.change_batch_size(replace(start, learning_rate=rate), new, optimizer=name).settings
+    advised = st.change_batch_size(replace(start, learning_rate=rate), new_batch_size=new, optimizer=name).settings
     at = {"batch_size": new, "num_samples": 1e5, "algorithm": algorithm(advised)}
     least = float(st.optimal_learning_rate(problem, **at).risk)
 
@@ -189,7 +193,7 @@ def test_is_64_worse_than_32():
     batches = 2.0 ** np.arange(3, 12)
     random = np.random.default_rng(3)
     law = st.fit_steps_law(batches, (1000 + 4e5 / batches) * np.exp(0.01 * random.standard_normal(9)))
-    change = st.change_batch_size(SETUP | {"batch_size": 32}, 64, optimizer="adam", fit=law)
+    change = st.change_batch_size(SETUP | {"batch_size": 32}, new_batch_size=64, optimizer="adam", fit=law)
     row = change["extra_data"]
     assert row.new == pytest.approx(64 * law.predict(64) / (32 * law.predict(32)) - 1)
     assert row.low < 464 / 432 - 1 < row.high
@@ -203,7 +207,7 @@ def test_a_grid_tells_the_exponent():
     loss = best * (1 + 0.02 * np.log(rate / (B / 256) ** 0.3) ** 2)
     columns = {"batch_size": B, "samples": D, "learning_rate": rate, "loss": loss}
     grid = st.fit_loss_grid({name: column.ravel() for name, column in columns.items()}, targets=2.05)
-    change = st.change_batch_size(SETUP, 256, optimizer="adam", fit=grid)
+    change = st.change_batch_size(SETUP, new_batch_size=256, optimizer="adam", fit=grid)
     assert change["learning_rate"].new == pytest.approx(3e-4 * 4**0.3, rel=0.01)
     assert change["learning_rate"].high < 3e-4 * 4**0.5  # √B is refused
     assert change["extra_data"].new == pytest.approx(456 / 264 - 1, rel=0.01)
@@ -216,7 +220,7 @@ def test_curves_tell_b_star(monkeypatch):
     asked = []
     monkeypatch.setattr(st.curves.CurvesFit, "knows_batch_size", True)
     monkeypatch.setattr(st.curves.CurvesFit, "critical_batch_size", lambda self, num: asked.append(num) or found)
-    change = st.change_batch_size(SETUP, 256, optimizer="adam", fit=fit)
+    change = st.change_batch_size(SETUP, new_batch_size=256, optimizer="adam", fit=fit)
     assert asked == [64 * 50_000]
     ends = [(256 + 5 * size) / (64 + 5 * size) - 1 for size in (500, 300, 200)]
     row = change["extra_data"]
@@ -227,7 +231,9 @@ def test_what_small_batches_cost_signs():
     """T37's κ at 1, 2, 4 and its limit."""
     found = [noise_factor(batch) for batch in (1, 2, 4, 1e6)]
     assert found == pytest.approx([np.pi**2 / 4, 2, 16 / 9, np.pi / 2], rel=1e-5)
-    row = st.change_batch_size({"batch_size": 256, "learning_rate": 1.0}, 1, optimizer="sign")["extra_data"]
+    row = st.change_batch_size({"batch_size": 256, "learning_rate": 1.0}, new_batch_size=1, optimizer="sign")[
+        "extra_data"
+    ]
     assert row.high == pytest.approx(np.pi / 2 - 1, abs=0.01)
 
 
@@ -253,13 +259,13 @@ def test_bad_input(change, words):
 
 def test_b_star_over_a_reference_that_it_cannot_have():
     with pytest.raises(ValueError, match="critical_batch_size must exceed 1.2 × reference"):
-        st.change_batch_size(SETUP | {"critical_batch_size": 300, "reference": 256}, 128)
+        st.change_batch_size(SETUP | {"critical_batch_size": 300, "reference": 256}, new_batch_size=128)
 
 
 def test_a_fit_and_a_b_star_contradict():
     law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
     with pytest.raises(ValueError, match="give one of the two"):
-        st.change_batch_size(SETUP | {"critical_batch_size": 300}, 128, fit=law)
+        st.change_batch_size(SETUP | {"critical_batch_size": 300}, new_batch_size=128, fit=law)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +279,7 @@ def test_a_fit_and_a_b_star_contradict():
 )
 def test_what_is_not_known_is_said(optimizer, critical, words):
     setup = SETUP if critical is None else SETUP | {"critical_batch_size": critical}
-    change = st.change_batch_size(setup, 64 * 16, optimizer=optimizer)
+    change = st.change_batch_size(setup, new_batch_size=64 * 16, optimizer=optimizer)
     assert any(words in each for each in change.unknown)
     assert ("may diverge" in change["learning_rate"].reason) == (optimizer == "sgd" and critical == 300.0)
     assert (optimizer == "adam") == any(row.name == "beta2" for row in change.rows)

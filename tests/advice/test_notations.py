@@ -49,7 +49,7 @@ def test_steps_are_those_of_a_loop(run):
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("length", [None, 2048])
 def test_megatron(run, length):
-    text = st.advice.megatron(run, length).text
+    text = st.advice.megatron(run, sequence_length=length).text
     pairs = [pair.split(":") for pair in re.search(r'schedule "([^"]*)"', text)[1].split()]
     schedule = [(int(start) // (length or 1), int(size)) for start, size in pairs]
     flags = {name: float(value) for name, value in re.findall(r"--(\S+) ([\d.e+-]+)", text)}
@@ -114,7 +114,7 @@ def test_the_bridges_example():
 @pytest.mark.parametrize("run", RUNS)
 def test_olmo_core(run):
     length = 4096
-    note = st.advice.olmo_core(run, length)
+    note = st.advice.olmo_core(run, sequence_length=length)
     sizes = [int(each) for each in re.search(r"batch_sizes=\[([^]]*)", note.text)[1].split(",")]
     starts = [int(each) for each in re.findall(r"Duration\.tokens\((\d+)\)", note.text.splitlines()[0])]
     rate = float(re.search(r"lr=(\S+)", note.text)[1])
@@ -138,7 +138,7 @@ def test_olmo_core(run):
 @pytest.mark.parametrize("run", RUNS)
 def test_maxtext(run):
     devices = 4
-    note = st.advice.maxtext(run, devices)
+    note = st.advice.maxtext(run, num_devices=devices)
     values = dict(line.split(": ") for line in note.text.splitlines())
     start, increment, last = (
         devices * float(values[f"per_device_batch_size{end}"]) for end in ("_start", "_increment", "")
@@ -160,7 +160,7 @@ def test_maxtext(run):
 @pytest.mark.parametrize("run", RUNS)
 def test_stages_as_runs(run):
     """torchtitan and Hugging Face: steps at which stages end, and the schedule of the whole."""
-    titan = st.advice.torchtitan(run, 8)
+    titan = st.advice.torchtitan(run, sequence_length=8)
     lines = [dict(re.findall(r"--(\S+) (\S+)", line)) for line in titan.text.splitlines()]
     steps, seen = [], 0
     for line in lines:
@@ -215,4 +215,4 @@ def test_what_a_trainer_cannot_write():
             write(falling)
     with pytest.raises(ValueError, match="micro_batch must divide"):
         st.advice.hugging_face(falling, micro_batch=3)
-    assert [size for _, size in st.advice.olmo_core(falling, 1).run.stages] == [16, 8]
+    assert [size for _, size in st.advice.olmo_core(falling, sequence_length=1).run.stages] == [16, 8]

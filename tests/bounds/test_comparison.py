@@ -102,6 +102,26 @@ def misspelt(problem, **setting):
 misspelt.side = "uper"
 
 
+def shortened(problem, B, lr, D):
+    return 1.0
+
+
+def of_a_list(problem, **setting):
+    return problem.eigenvalues.sum()
+
+
+def test_one_setting_alone():
+    setting = st.Setting(PROBLEM, 1, 0.1, 10)
+    for alone in (setting, setting._asdict()):
+        assert st.compare(st.theorem7, alone).lowest == st.compare(st.theorem7, [setting]).lowest
+
+
+def test_a_bound_that_needs_a_list_of_directions_is_told_so():
+    with pytest.raises(AttributeError) as caught:
+        st.compare(of_a_list, [(st.PowerLaw(2.0, 3.0), 1, 0.1, 10)])
+    assert "power_laws=False" in caught.value.__notes__[0]
+
+
 @pytest.mark.parametrize(
     ("bound", "settings", "options", "message"),
     [
@@ -115,6 +135,7 @@ misspelt.side = "uper"
         (lambda *_, **__: [np.nan, 1], [(PROBLEM, 1, 0.1, [1, 2])], {}, "bound must return .* not negative, got nan"),
         (lambda *_, **__: -1.0, [(PROBLEM, 1, 0.1, [1, 2])], {}, "bound must return .* not negative, got -1.0"),
         (lambda *_, **__: None, [(PROBLEM, 1, 0.1, [1, 2])], {}, "bound must return"),
+        (shortened, [(PROBLEM, 1, 0.1, 10)], {}, r"bound\(problem, batch_size=B.* got shortened\(problem, B, lr, D\)"),
         (3, [(PROBLEM, 1, 0.1, 10)], {}, "compare takes a bound, which is a function"),
         (st.theorem7, 5, {}, "compare takes a bound"),
         (

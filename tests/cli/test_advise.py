@@ -16,7 +16,7 @@ def test_numbers_come_first_and_are_those_of_the_library(run):
     assert lines[0].strip() == "adam: batch size 64 → 256"
     found = strict_json(run(*FLAGS, "--warmup", 2000, "--weight-decay", 0.1, "--json"))
     setup = {"batch_size": 64, "learning_rate": 3e-4, "beta2": 0.95, "warmup_steps": 2000, "weight_decay": 0.1}
-    change = st.change_batch_size(setup, 256, optimizer="adam")
+    change = st.change_batch_size(setup, new_batch_size=256, optimizer="adam")
     assert [row["new"] for row in found["rows"]] == [row.new for row in change.rows]
     assert found["unknown"] == list(change.unknown)
     for row in change.rows:
@@ -88,7 +88,9 @@ def test_b_star_is_the_one_that_fit_prints(run, tmp_path):
     (printed,) = strict_json(run("fit", path, "--json"))["groups"]
     size = printed["critical_batch_size"]
     setup = {"batch_size": 32, "learning_rate": 3e-4}
-    of_fit = st.change_batch_size(setup, 64, optimizer="adam", fit=st.fit_steps_law(batches, steps))["extra_data"]
+    of_fit = st.change_batch_size(setup, new_batch_size=64, optimizer="adam", fit=st.fit_steps_law(batches, steps))[
+        "extra_data"
+    ]
     assert f"B* = {size:.4g} (" in of_fit.reason
     assert "20% more data than batch size 32" in of_fit.reason
     flags = ["advise", "--batch-size", 32, "--new-batch-size", 64, "--learning-rate", 3e-4]

@@ -24,7 +24,7 @@ def test_json_and_table(run):
     arguments = [*PROBLEM, "--num-samples", 80, 40, 80, *flags]
     found, out = strict_json(run(*arguments, "--json")), run(*arguments)
     problem, samples = st.PowerLaw(2, 3, 20, 0.5), np.array([40.0, 80.0])
-    expected = st.notions(problem, samples, overhead=0.4, risk_factor=1.5)
+    expected = st.notions(problem, num_samples=samples, overhead=0.4, risk_factor=1.5)
     columns = {name: [row[name] for row in found["rows"]] for name in found["rows"][0]}
     more = {"num_samples", "real_batch_size", "optimal_batch_size", "optimal_learning_rate", "smallest_batch_size"}
     assert [set(row) for row in found["rows"]] == [{*SHOWN, *more}] * 2

@@ -17,7 +17,7 @@ def test_fit_json(run, table_file, fitted):
     assert found["convention"] == convention
     assert found["level"] == 0.9
     groups = st.read_measurements(table_file, batch_size="B", steps="Y", group="model", size="N")
-    laws = [st.fit_steps_law(group.batch_sizes, group.steps, None if fitted else 1.0) for group in groups]
+    laws = [st.fit_steps_law(group.batch_sizes, group.steps, alpha=None if fitted else 1.0) for group in groups]
     assert [row["group"] for row in found["groups"]] == ["small", "medium", "large"]
     assert [row["size"] for row in found["groups"]] == [10, 40, 160]
     for row, law in zip(found["groups"], laws, strict=True):

@@ -34,7 +34,9 @@ def expected(count=14):
     run = st.example_loss_curves("100M")["cosine_24000"]
     rows = slice(None, count * EVERY, EVERY)
     head = st.LossCurve(run.step[rows], run.learning_rate[rows], run.loss[rows], warmup=2160)
-    return st.curves.forecast_loss(head, 23_920, schedule=st.Cosine(final=0.1, warmup=2160 / 23_920), weight_decay=0.1)
+    return st.curves.forecast_loss(
+        head, num_steps=23_920, schedule=st.Cosine(final=0.1, warmup=2160 / 23_920), weight_decay=0.1
+    )
 
 
 def test_the_number_comes_first(run, log, tmp_path):

@@ -29,7 +29,7 @@ def log(tmp_path, norms):
 
 def fitted(norms):
     kept = np.setdiff1d(np.arange(100), [3, 7, 8])
-    return st.fit_noise_scale(*(each[kept] for each in norms), 4, 32, steps=10 * kept)
+    return st.fit_noise_scale(*(each[kept] for each in norms), small_batch=4, large_batch=32, steps=10 * kept)
 
 
 def test_json(run, log, norms):
@@ -56,7 +56,9 @@ def test_norms_that_are_not_squared(run, tmp_path, norms):
     path.write_text("\n".join(["step,micro,grad_norm", *rows]) + "\n")
     columns = ["--small-norms", "micro", "--large-norms", "grad_norm", "--unsquared"]
     found = strict_json(run("noise-scale", path, *SIZES, *columns, "--json"))
-    assert found["noise_scale"] == pytest.approx(st.fit_noise_scale(*norms, 4, 32).noise_scale, rel=1e-9)
+    assert found["noise_scale"] == pytest.approx(
+        st.fit_noise_scale(*norms, small_batch=4, large_batch=32).noise_scale, rel=1e-9
+    )
 
 
 def test_bad_input(fails, log, tmp_path):

@@ -69,12 +69,12 @@ def test_a_schedule_of_the_targets_on_the_way(run, steps_file, laws, target, num
 @pytest.mark.parametrize(
     ("trainer", "write"),
     [
-        ("hf", lambda run: st.advice.hugging_face(run, 8)),
-        ("megatron", lambda run: st.advice.megatron(run, 512)),
+        ("hf", lambda run: st.advice.hugging_face(run, micro_batch=8)),
+        ("megatron", lambda run: st.advice.megatron(run, sequence_length=512)),
         ("megatron-rampup", st.advice.megatron_rampup),
         ("megatron-bridge", st.advice.megatron_bridge),
-        ("torchtitan", lambda run: st.advice.torchtitan(run, 512)),
-        ("olmo", lambda run: st.advice.olmo_core(run, 512)),
+        ("torchtitan", lambda run: st.advice.torchtitan(run, sequence_length=512)),
+        ("olmo", lambda run: st.advice.olmo_core(run, sequence_length=512)),
         ("maxtext", st.advice.maxtext),
     ],
 )

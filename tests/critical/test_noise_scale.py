@@ -161,7 +161,7 @@ def test_bad_settings(arguments, message):
 @pytest.mark.parametrize("samples", [100.0, np.array([[10.0, 30.0]])])
 def test_notions_are_those_of_their_sources(samples):
     problem, convention = st.PowerLaw(1.5, 2.5, 20, 0.7), {"overhead": 0.4, "risk_factor": 1.5}
-    found = st.notions(problem, samples, **convention)
+    found = st.notions(problem, num_samples=samples, **convention)
     critical = st.critical_batch_size(problem, num_samples=samples, **convention)
     np.testing.assert_array_equal(found.num_samples, samples)
     np.testing.assert_array_equal(found.critical_batch_size, critical.batch_size)
@@ -179,7 +179,10 @@ def test_notions_are_those_of_their_sources(samples):
 def test_default_conventions_are_those_of_the_critical_batch_size():
     """20% and a factor of 2."""
     problem = st.PowerLaw(1.5, 2.5, 20, 0.7)
-    found, critical = st.notions(problem, 200.0), st.critical_batch_size(problem, num_samples=200.0, curve=False)
+    found, critical = (
+        st.notions(problem, num_samples=200.0),
+        st.critical_batch_size(problem, num_samples=200.0, curve=False),
+    )
     assert (
         (found.critical.overhead, found.critical.risk_factor) == (critical.overhead, critical.risk_factor) == (0.2, 2.0)
     )
@@ -189,18 +192,20 @@ def test_default_conventions_are_those_of_the_critical_batch_size():
 
 def test_interpolation_batch_size():
     """m* = tr H/λ_1."""
-    assert st.notions(st.PowerLaw(2, 3), 10).interpolation_batch_size == pytest.approx(1.6449340668482264, rel=1e-12)
+    assert st.notions(st.PowerLaw(2, 3), num_samples=10).interpolation_batch_size == pytest.approx(
+        1.6449340668482264, rel=1e-12
+    )
     problem = st.LeastSquares([0.5, 2.0, 1.0], [1.0, 0.1, 0.1])
-    assert st.notions(problem, 10).interpolation_batch_size == pytest.approx(3.5 / 2.0)
+    assert st.notions(problem, num_samples=10).interpolation_batch_size == pytest.approx(3.5 / 2.0)
 
 
 def test_notions_refuse_what_the_critical_batch_size_refuses():
     with pytest.raises(ValueError, match="num_samples must be at least 2"):
-        st.notions(st.PowerLaw(2, 3), 1)
+        st.notions(st.PowerLaw(2, 3), num_samples=1)
     with pytest.raises(ValueError, match="overhead must be positive and finite, got -1"):
-        st.notions(st.PowerLaw(2, 3), 100, overhead=-1)
+        st.notions(st.PowerLaw(2, 3), num_samples=100, overhead=-1)
     with pytest.raises(ValueError, match="problem must have signal"):
-        st.notions(st.LeastSquares([1.0], [0.0]), 100)
+        st.notions(st.LeastSquares([1.0], [0.0]), num_samples=100)
 
 
 def test_a_peak_above_the_samples_needs_a_schedule_of_batches():

@@ -311,7 +311,7 @@ def test_what_a_figure_is_drawn_of(monkeypatch):
     monkeypatch.setattr("sgdtheory.curves.figure.curves_figure", lambda *args: args)
     monkeypatch.setattr(CurvesFit, "predict_curve", lambda fit, curve: SimpleNamespace(loss=1.01 * curve.loss))
     fit = made()
-    curves, expected, count, title = fit.plot([fit.curves[0]])
+    curves, expected, count, title = fit.plot(others=[fit.curves[0]])
     assert (curves, count) == ([*fit.curves, fit.curves[0]], 3)
     assert title == "SGD on a power law, $a$ = 1.60, $b$ = 1.90: off by 1.00% where it was fitted"
     for curve, loss in zip(curves, expected, strict=True):

@@ -235,7 +235,7 @@ def test_a_chosen_range_and_level():
 
 def test_the_figure_says_the_exponents(small):
     """More of it: test_figure.py."""
-    titles = [axes.get_title() for axes in small[2].plot("rows").axes]
+    titles = [axes.get_title() for axes in small[2].plot(title="rows").axes]
     assert [f"{letter} = " in title for letter, title in zip("ab", titles, strict=True)] == [True, True]
 
 

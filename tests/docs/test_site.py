@@ -135,7 +135,7 @@ def test_names_that_share_a_line_have_one_each_in_the_reference():
 def test_links_are_turned_for_the_site(site):
     text = "[a](../THEORY.md#b) ![b](../experiments/recorded/why.png) [c](bounds.md) [d](../LICENSE) [e](https://f)"
     turned = site.turned_links(text, "docs/sweeps.md", "sweeps.md")
-    assert turned == "[a](theory.md#b) ![b](figures/why.png) [c](bounds.md) d [e](https://f)"
+    assert turned == "[a](theory.md#b) [![b](figures/why.png)](figures/why.png) [c](bounds.md) d [e](https://f)"
     assert site.turned_links("[a](docs/bounds.md)", "README.md", "index.md") == "[a](bounds.md)"
 
 
@@ -205,3 +205,11 @@ def test_blocks_are_found_with_their_marks_and_outputs():
     assert "slow" in script.marks
     assert script.output.startswith("45 runs")
     assert page.read_text().splitlines()[script.line] == script.code.splitlines()[0]
+
+
+def test_the_menu_has_pages_that_there_are(site):
+    """A page that the menu has and the site has not breaks its build."""
+    menu = set(re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M))
+    own = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert {name for name in menu if name.startswith("api/")} == {f"api/{wing}.md" for wing in site.WINGS}
+    assert {name for name in menu if not name.startswith("api/")} <= own | set(site.PAGES.values())

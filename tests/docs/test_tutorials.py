@@ -125,7 +125,7 @@ def test_the_notebook_holds_the_page():
     made = json.loads(tutorials.notebook(PAGE))
     kinds = [cell["cell_type"] for cell in made["cells"]]
     assert kinds == ["markdown", "code", "markdown", "code", "markdown"]
-    assert made["cells"][0]["source"] == "# Is it?\n\nWhat is $x^2$ of `$y$`, a guide?"
+    assert made["cells"][0]["source"] == f"# Is it?\n\nWhat is $x^2$ of `$y$`, a guide?\n\n{tutorials.NEEDS}"
     assert made["cells"][3]["source"] == "# your answer"
     assert "<details>" in made["cells"][4]["source"]
     assert "example_measurements" in made["cells"][4]["source"]

@@ -146,6 +146,7 @@ def keys_of_a_lecture(page):
     shown = page.locator("main > section").filter(visible=True)
     assert [each.get_attribute("id") for each in shown.all()] == ["panel-samples"]
     assert page.locator("#panel-samples .chart").bounding_box()["height"] > 0.6 * 900
+    page.wait_for_function("document.getElementById('numbers').getBoundingClientRect().bottom <= innerHeight")
     page.keyboard.press("]")
     assert page.evaluate("document.activeElement.id") == "slider-capacity"
     before = page.evaluate("app.state.capacity")

@@ -35,6 +35,26 @@ def test_layout(visit, width, colours):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (1280, 900), (1920, 1080)])
+def test_long_numbers_of_a_lecture_are_on_the_screen(visit, width, height):
+    page = visit("b=6&noise=1e-4&D=1e9&M=9000&second=last", width=width, height=height)
+    page.number("samples-batch_size-1")
+    page.wait_for_text("status", "Ready")
+    page.page.keyboard.press("l")
+    for key in "12345":
+        page.page.keyboard.press(key)
+        page.page.wait_for_function("Bokeh.documents[0].get_model_by_name('figure-risk').height !== 310")
+        page.page.wait_for_function(f"document.getElementById('numbers').getBoundingClientRect().bottom <= {height}")
+    numbers = page.page.locator("#numbers").bounding_box()
+    for cell in page.page.locator("#numbers td").all():
+        box = cell.bounding_box()
+        assert numbers["x"] <= box["x"]
+        assert box["x"] + box["width"] <= numbers["x"] + numbers["width"] + 1
+    for handle in page.page.locator("aside .noUi-handle").all():
+        assert handle.bounding_box()["x"] + handle.bounding_box()["width"] <= width
+
+
+@pytest.mark.slow
 def test_a_lecture(visit):
     page = visit("D=500&B=8")
     page.number("samples-batch_size-0")
@@ -62,6 +82,7 @@ def test_a_lecture(visit):
 def test_what_has_not_come_is_greyed_and_what_changed_is_marked(visit):
     """signSGD, whose B* takes seconds: until it has come no line of another state is as it were of this one."""
     page = visit("a=1.5&b=2&D=1000&first=sign+linear+last")
+    page.page.locator("#panel-samples[data-waiting=empty]").wait_for()  # from the first moment on
     page.number("path-total-0")
     page.wait_for_text("status", "Ready")
     assert page.page.evaluate(WAITING) == []

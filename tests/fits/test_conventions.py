@@ -68,7 +68,7 @@ def test_sensitivity_equals_fitting_by_hand():
     scales = np.array([(1300, 2.8e6), (1750, 5.7e6), (2100, 1.1e7), (2500, 1.9e7), (3900, 4.3e7)])
     laws = [st.fit_steps_law(BATCHES, steps_of(a, b, noise=0.05, seed=k)) for k, (a, b) in enumerate(scales)]
     references, overheads = (100, 300), (0.1, 0.4, 2.0)
-    rows = st.sensitivity(laws, SIZES, references, overheads)
+    rows = st.sensitivity(laws, SIZES, references=references, overheads=overheads)
     assert [(row.overhead, row.reference) for row in rows] == [(o, r) for o in overheads for r in references]
     for row in rows:
         critical = [row.overhead * law.b / law.a + (1 + row.overhead) * row.reference for law in laws]

@@ -43,7 +43,7 @@ def norms(problem, draw, rows=ROWS, one=False):
 
 
 def fit(small, large, **settings):
-    return st.fit_noise_scale(small, large, MICRO, MICRO * PARTS, **settings)
+    return st.fit_noise_scale(small, large, small_batch=MICRO, large_batch=MICRO * PARTS, **settings)
 
 
 def covered(interval, truth):
@@ -220,9 +220,8 @@ def test_exact_norms_give_back_what_they_are_made_of():
     small, large = 2.0 + 30.0 / small_batch, 2.0 + 30.0 / large_batch
     small[3] = large[12] = np.nan
     order = draw.permutation(20)
-    found = st.fit_noise_scale(
-        *(each[order] for each in (small, large, small_batch, large_batch)), steps=np.arange(20)[order]
-    )
+    batches = {"small_batch": small_batch[order], "large_batch": large_batch[order]}
+    found = st.fit_noise_scale(small[order], large[order], **batches, steps=np.arange(20)[order])
     assert (found.noise_scale, *found.interval()) == pytest.approx((15.0, 15.0, 15.0), rel=1e-12)
     assert (found.squared_gradient, found.trace) == pytest.approx((2.0, 30.0), rel=1e-12)
     assert (found.left_out, found.steps.tolist()) == (2, [each for each in range(20) if each not in (3, 12)])

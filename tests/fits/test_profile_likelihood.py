@@ -57,7 +57,7 @@ def test_at_the_ends_of_an_interval_the_best_other_numbers_fit_as_well_as_they_m
     """`RSS = RSS_min (1 + F/(m − p))`, or `RSS_min + F` over variances where standard errors are known; they vary."""
     steps = noisy(1600, 3e6, alpha or 1.2, seed=4)
     given = None if known is None else known * np.linspace(0.5, 1.5, 9)
-    law = st.fit_steps_law(BATCHES, steps, alpha, standard_errors=given)
+    law = st.fit_steps_law(BATCHES, steps, alpha=alpha, standard_errors=given)
     errors = np.ones(9) if given is None else np.sqrt(given**2 + law.misfit**2)
     freedom = 7 if alpha else 6
     quantile = stats.f.ppf(0.9, 1, freedom)
@@ -98,7 +98,7 @@ def test_coverage_of_the_critical_batch_size():
 @pytest.mark.parametrize(("alpha", "noise"), [(0.7, 0.04), (1.0, 0.04), (1.4, 0.04), (1.4, 0.0)])
 @pytest.mark.parametrize(("a", "b"), [(1600, 3e6), (0, 3e6), (1600, 0)], ids=["plateau", "linear", "flat"])
 def test_intervals_are_nested_in_the_level_about_the_estimate(a, b, alpha, noise):
-    law = st.fit_steps_law(BATCHES, noisy(a, b, alpha, noise=noise, seed=3), alpha)
+    law = st.fit_steps_law(BATCHES, noisy(a, b, alpha, noise=noise, seed=3), alpha=alpha)
     assert law.interval("alpha") == (alpha, alpha)
     for name, estimate in (("a", law.a), ("b", law.b), ("critical_batch_size", law.critical_batch_size())):
         ends = np.array([law.interval(name, level) for level in (1e-6, 0.5, 0.95, 0.9999)])
@@ -156,7 +156,7 @@ def test_flat_steps_limit_the_samples_from_above_only():
 def test_flat_steps_do_not_limit_alpha(name, seed):
     """Without a slope every α fits, wherever the best one is; and b, whose term fades like b/B^α, has no upper end."""
     steps = noisy(1600, 0, seed=seed)
-    law = st.fit_steps_law(BATCHES, steps, None)
+    law = st.fit_steps_law(BATCHES, steps, alpha=None)
     low, high = {0: (2.7, np.inf), 1: (0.5, 2.0), 5: (0, 0.37)}[seed]  # the range is around the best α, not around 1
     assert low < law.alpha < high
     limit = (law.residuals**2).sum() * (1 + stats.f.ppf(0.95, 1, 6) / 6)
@@ -168,13 +168,13 @@ def test_flat_steps_do_not_limit_alpha(name, seed):
 
 def test_flat_steps_limit_the_critical_batch_size_whatever_alpha_is():
     """No α is excluded, and B* is the convention for all of them: an α without a limit is not a B* without one."""
-    low, high = st.fit_steps_law(BATCHES, noisy(1600, 0, seed=1), None).interval()
+    low, high = st.fit_steps_law(BATCHES, noisy(1600, 0, seed=1), alpha=None).interval()
     assert low == pytest.approx(1.2 * 256, rel=1e-9)
     assert low < high < 320
 
 
 def test_unlimited_end_with_fitted_alpha_warns_of_nothing():
-    law = st.fit_steps_law(BATCHES, noisy(0, 3e6, noise=0.3, seed=0), None)
+    law = st.fit_steps_law(BATCHES, noisy(0, 3e6, noise=0.3, seed=0), alpha=None)
     low, high = law.interval()
     assert low < high == np.inf
 
@@ -184,7 +184,7 @@ def test_unlimited_end_with_fitted_alpha_warns_of_nothing():
     [(0.7, False), (1.0, False), (1.3, False), slow(0.7, True), slow(1.0, True), (1.3, True)],
 )
 def test_perfect_data_leave_no_uncertainty(alpha, fitted):
-    law = st.fit_steps_law(BATCHES, noisy(1600, 3e6, alpha, noise=0), None if fitted else alpha)
+    law = st.fit_steps_law(BATCHES, noisy(1600, 3e6, alpha, noise=0), alpha=None if fitted else alpha)
     truths = {"a": 1600, "b": 3e6, "alpha": alpha}
 
     def needed(batch):

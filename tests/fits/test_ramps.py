@@ -188,7 +188,7 @@ def test_the_linear_ramp_has_about_as_many_stages(sizes):
         (lambda: st.batch_ramp([*laws(), law(0, 1e6)]), "laws must be one StepsLaw a target"),
         (lambda: st.batch_ramp([law(5, 0)]), "laws must be one StepsLaw a target"),
         (lambda: st.batch_ramp([exact_law(5.0, 1e6), (5, 1e6)]), "laws must be one StepsLaw a target"),
-        (lambda: st.batch_ramp([st.fit_steps_law(BATCHES, 5 + 1e6 / BATCHES, 1.3)]), "laws must be one StepsLaw"),
+        (lambda: st.batch_ramp([st.fit_steps_law(BATCHES, 5 + 1e6 / BATCHES, alpha=1.3)]), "laws must be one StepsLaw"),
         (lambda: st.batch_ramp(laws(), num_samples=5e6), r"num_samples must exceed b = 6e\+06 of the last target"),
         (lambda: st.batch_ramp(laws(), multiple=0), "multiple must be a whole number of at least 1, got 0"),
         (lambda: st.batch_ramp(laws()).pairs(0.5), "sequence_length must be a whole number of at least 1"),

@@ -14,7 +14,7 @@ TABLE = {1: 10.0, 4: 30.0, 16: 60.0, 64: 70.0}
 
 def law(noise=0.0, seed=0, alpha=1.0):
     steps = (A + B / BATCHES**alpha) * np.exp(noise * np.random.default_rng(seed).standard_normal(BATCHES.size))
-    return st.fit_steps_law(BATCHES, steps, alpha)
+    return st.fit_steps_law(BATCHES, steps, alpha=alpha)
 
 
 class Curve:
@@ -97,7 +97,7 @@ def test_the_knee_is_where_steps_and_samples_are_both_twice_their_least():
 @pytest.mark.parametrize(("alpha", "fitted"), [(0.4, False), (0.5, False), (1.3, True)])
 def test_laws_whose_knee_has_no_interval(alpha, fitted):
     """Up to α = ½, S E grows with the batch size everywhere; where α is fitted the interval would be of two numbers."""
-    measured = st.fit_steps_law(BATCHES, A + B / BATCHES**alpha, None if fitted else alpha)
+    measured = st.fit_steps_law(BATCHES, A + B / BATCHES**alpha, alpha=None if fitted else alpha)
     plan = st.plan(measured, 1)
     assert np.isnan(plan.knee_interval).all()
     assert (plan.knee > 0) == fitted
@@ -105,7 +105,7 @@ def test_laws_whose_knee_has_no_interval(alpha, fitted):
 
 def test_the_interval_of_the_knee_has_the_knees_of_the_laws_at_the_ends_of_the_ratio():
     steps = (A + B / BATCHES**1.3) * np.exp(0.02 * np.random.default_rng(0).standard_normal(BATCHES.size))
-    fitted = st.fit_steps_law(BATCHES, steps, 1.3)
+    fitted = st.fit_steps_law(BATCHES, steps, alpha=1.3)
     found = st.plan(fitted, 1, level=0.8).knee_interval
     for end, ratio in zip(found, fitted.interval("b/a", 0.8), strict=True):
         grid = end * np.geomspace(0.5, 2, 20_001)

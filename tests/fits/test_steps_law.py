@@ -25,7 +25,7 @@ def data_needed(law, batch):
 @pytest.mark.parametrize("fitted", [False, True])
 @pytest.mark.parametrize("alpha", [0.7, 1.0, 1.3])
 def test_noiseless_law_is_recovered(alpha, fitted):
-    law = st.fit_steps_law(BATCHES, steps_of(1600, 3e6, alpha), None if fitted else alpha)
+    law = st.fit_steps_law(BATCHES, steps_of(1600, 3e6, alpha), alpha=None if fitted else alpha)
     assert (law.a, law.b, law.alpha) == pytest.approx((1600, 3e6, alpha), rel=1e-9)
     assert law.alpha_fitted is fitted
     assert law.residual_std < 1e-12
@@ -39,7 +39,7 @@ def test_a_term_counts_as_absent_only_where_no_batch_size_shows_it(share, alpha)
     """(b/a)^(1/α) between the batch sizes 2 and 1e10: one end sees b alone, the other a alone."""
     batches = np.geomspace(2, 1e10, 9)
     ratio = 1e10 ** (share * alpha)
-    law = st.fit_steps_law(batches, 1 + ratio / batches**alpha, alpha)
+    law = st.fit_steps_law(batches, 1 + ratio / batches**alpha, alpha=alpha)
     assert (law.a, law.b) == pytest.approx((1, ratio), rel=1e-6)
 
 
@@ -53,7 +53,7 @@ def test_noisy_fit_agrees_with_curve_fit(seed, alpha):
 
     start = [np.log(1600), np.log(3e6)] + ([1.1] if alpha is None else [])
     best, _ = optimize.curve_fit(log_law, BATCHES, np.log(steps), start, ftol=1e-14, xtol=1e-14, gtol=1e-14)
-    law = st.fit_steps_law(BATCHES, steps, alpha)
+    law = st.fit_steps_law(BATCHES, steps, alpha=alpha)
     found = [np.log(law.a), np.log(law.b)] + ([law.alpha] if alpha is None else [])
     assert found == pytest.approx(list(best), rel=1e-7)
     residuals = np.log(steps) - log_law(BATCHES, *best)
@@ -66,7 +66,7 @@ def test_no_law_on_a_grid_fits_better(seed):
     """The landscape over (b/a, α) has more than one valley; noise large enough to open them."""
     rng = np.random.default_rng(seed)
     steps = steps_of(1600, 10 ** rng.uniform(4, 8), rng.uniform(0.6, 2), noise=0.2, seed=seed)
-    law = st.fit_steps_law(BATCHES, steps, None)
+    law = st.fit_steps_law(BATCHES, steps, alpha=None)
     best = np.inf
     for alpha in np.geomspace(0.05, 20, 80):
         ratio = np.exp(np.linspace(alpha * np.log(64) - 20, alpha * np.log(16384) + 20, 600))
@@ -77,7 +77,7 @@ def test_no_law_on_a_grid_fits_better(seed):
 
 @pytest.mark.parametrize("alpha", [0.7, 1.0, 1.4])
 def test_without_plateau(alpha):
-    law = st.fit_steps_law(BATCHES, steps_of(0, 3e6, alpha), alpha)
+    law = st.fit_steps_law(BATCHES, steps_of(0, 3e6, alpha), alpha=alpha)
     assert law.a == 0
     assert law.b == pytest.approx(3e6, rel=1e-9)
     expected = 256 * 1.2 ** (1 / (1 - alpha)) if alpha < 1 else np.inf
@@ -86,7 +86,7 @@ def test_without_plateau(alpha):
 
 @pytest.mark.parametrize("alpha", [1.0, 1.4])
 def test_without_plateau_and_with_fitted_alpha(alpha):
-    law = st.fit_steps_law(BATCHES, steps_of(0, 3e6, alpha), None)
+    law = st.fit_steps_law(BATCHES, steps_of(0, 3e6, alpha), alpha=None)
     assert law.alpha == pytest.approx(alpha, rel=1e-8)
     assert law.a == 0
     assert law.critical_batch_size() == np.inf
@@ -94,7 +94,7 @@ def test_without_plateau_and_with_fitted_alpha(alpha):
 
 @pytest.mark.parametrize("alpha", [0.7, 1.0, 1.4, None])
 def test_flat_steps(alpha):
-    law = st.fit_steps_law(BATCHES, np.full(9, 1600.0), alpha)
+    law = st.fit_steps_law(BATCHES, np.full(9, 1600.0), alpha=alpha)
     assert law.b == 0
     assert law.a == pytest.approx(1600, rel=1e-9)
     assert law.critical_batch_size(128, 0.5) == pytest.approx(192, rel=1e-12)
@@ -136,7 +136,7 @@ def test_residual_std_needs_more_points_than_parameters():
 )
 def test_bad_measurements(batches, steps, alpha, message):
     with pytest.raises(ValueError, match=message):
-        st.fit_steps_law(batches, steps, alpha)
+        st.fit_steps_law(batches, steps, alpha=alpha)
 
 
 # ------------------------------------------------------------------ standard errors and intervals
@@ -153,7 +153,7 @@ def test_weights_are_of_standard_errors_and_the_scatter_beyond_them(size, alpha)
     """Both minima by another search; at the ends of the interval of b/a the squares are as many as F allows."""
     steps = steps_of(1600, 3e6, alpha or 1.1, noise=0.05, seed=2)
     errors = None if size is None else size * np.linspace(0.6, 1.4, 9)
-    law = st.fit_steps_law(BATCHES, steps, alpha, standard_errors=errors)
+    law = st.fit_steps_law(BATCHES, steps, alpha=alpha, standard_errors=errors)
     freedom = 9 - (2 if alpha else 3)
     weights = np.ones(9) if errors is None else 1 / (errors**2 + law.misfit**2)
 
@@ -261,9 +261,9 @@ def test_critical_batch_size_is_continuous_at_linear_scaling(step):
 def test_units(alpha):
     """Batch sizes in another unit move B* with them, steps in another unit do not move it."""
     batches, steps, unit = BATCHES, steps_of(1600, 3e6, alpha, noise=0.05), 37.5
-    critical = st.fit_steps_law(batches, steps, alpha).critical_batch_size(200, 0.3)
-    rescaled = st.fit_steps_law(unit * batches, steps, alpha).critical_batch_size(unit * 200, 0.3)
-    recounted = st.fit_steps_law(batches, unit * steps, alpha)
+    critical = st.fit_steps_law(batches, steps, alpha=alpha).critical_batch_size(200, 0.3)
+    rescaled = st.fit_steps_law(unit * batches, steps, alpha=alpha).critical_batch_size(unit * 200, 0.3)
+    recounted = st.fit_steps_law(batches, unit * steps, alpha=alpha)
     assert rescaled == pytest.approx(unit * critical, rel=1e-7)
     assert recounted.critical_batch_size(200, 0.3) == pytest.approx(critical, rel=1e-7)
-    assert recounted.a == pytest.approx(unit * st.fit_steps_law(batches, steps, alpha).a, rel=1e-7)
+    assert recounted.a == pytest.approx(unit * st.fit_steps_law(batches, steps, alpha=alpha).a, rel=1e-7)

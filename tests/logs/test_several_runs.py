@@ -97,7 +97,7 @@ def test_what_is_not_reached_and_what_begins_below():
 @pytest.mark.parametrize("noise", [0.0, 0.01])
 def test_steps_of_a_known_law(noise):
     logs = [log_of(batch, noise=noise, every=1, seed=batch) for batch in (512, 32, 128, 8)]
-    found = steps_to_target(logs, TARGET)
+    found = steps_to_target(logs, target_loss=TARGET)
     (measured,) = found.measurements
     np.testing.assert_array_equal(measured.batch_sizes, [8, 32, 128, 512])
     np.testing.assert_allclose(measured.steps, true_steps(measured.batch_sizes), rtol=0.002 if noise == 0 else 0.04)
@@ -127,7 +127,7 @@ def test_steps_of_the_theory():
         exact.append(int(np.argmax(risks <= target)))
         series = {"evaluation_loss": (np.arange(4000)[::20], risks[::20])}
         logs.append(TrainingLog.from_series(f"B{batch}", "theory", series, settings={"batch_size": batch}))
-    (measured,) = steps_to_target(logs, target).measurements
+    (measured,) = steps_to_target(logs, target_loss=target).measurements
     assert exact[0] > exact[2] + 100
     assert (np.abs(measured.steps - exact) <= 1).all()
 
@@ -137,18 +137,18 @@ def test_evaluations_count_where_all_have_them():
     for batch in (32, 128, 512):
         steps = np.arange(100.0, 8001, 100)
         logs.append(log_of(batch, evaluation_loss=(steps, curve(steps / 2, batch))))
-    (evaluated,) = steps_to_target(logs, TARGET).measurements
+    (evaluated,) = steps_to_target(logs, target_loss=TARGET).measurements
     np.testing.assert_allclose(evaluated.steps, 2 * true_steps(evaluated.batch_sizes), rtol=0.002)
     for others in ({"loss": "train"}, {}):
         some = [*logs[:2], logs[2] if others else without(logs[2])]
-        (trained,) = steps_to_target(some, TARGET, **others).measurements
+        (trained,) = steps_to_target(some, target_loss=TARGET, **others).measurements
         np.testing.assert_allclose(trained.steps, true_steps(trained.batch_sizes), rtol=0.004)  # of a line
 
 
 def test_the_best_learning_rate_counts_and_its_seeds_are_averaged():
     logs = [log_of(batch, rate=rate, name=f"B{batch} {rate}", late=late) for batch in (8, 32, 128)
             for rate, late in ((1e-3, 1.5), (2e-3, 1.0), (4e-3, 1.2))]  # fmt: skip
-    (measured,) = steps_to_target(logs, TARGET).measurements
+    (measured,) = steps_to_target(logs, target_loss=TARGET).measurements
     np.testing.assert_allclose(measured.steps, true_steps(measured.batch_sizes), rtol=0.002)
     assert measured.standard_errors is None
     factors = {8: (0.9, 1.1), 32: (1.05, 0.97), 128: (1.02, 1.0, 0.95)}
@@ -157,7 +157,9 @@ def test_the_best_learning_rate_counts_and_its_seeds_are_averaged():
         for batch, lates in factors.items()
         for seed, late in enumerate(lates)
     ]
-    (measured,) = steps_to_target(seeds + [log for log in logs if "0.002" not in log.name], TARGET).measurements
+    (measured,) = steps_to_target(
+        seeds + [log for log in logs if "0.002" not in log.name], target_loss=TARGET
+    ).measurements
     means = [np.log(each).mean() for each in factors.values()]
     np.testing.assert_allclose(measured.steps, true_steps(measured.batch_sizes) * np.exp(means), rtol=0.002)
     squares = sum(((np.log(each) - mean) ** 2).sum() for each, mean in zip(factors.values(), means, strict=True))
@@ -170,7 +172,7 @@ def test_a_lucky_seed_does_not_choose_and_printed_rates_are_one():
     logs = [log_of(batch) for batch in (8, 128)]
     chances = ((1e-3, 1.0), (1.004e-3, 1.1), (2e-3, 0.9), (2e-3, 1.5))  # rates as printed with three digits
     logs += [log_of(32, rate=rate, name=f"{rate} {late}", late=late) for rate, late in chances]
-    (measured,) = steps_to_target(logs, TARGET).measurements
+    (measured,) = steps_to_target(logs, target_loss=TARGET).measurements
     assert measured.steps[1] == pytest.approx(true_steps(32) * np.sqrt(1.1), rel=0.002)
 
 
@@ -178,7 +180,7 @@ def test_runs_of_another_planned_length_are_another_configuration():
     logs = [log_of(batch, name=f"B{batch}") for batch in (8, 32, 128)]
     longer = log_of(8, name="longer", late=1.3)
     longer.settings["num_steps"] = 16000
-    (measured,) = steps_to_target([*logs, longer], TARGET).measurements
+    (measured,) = steps_to_target([*logs, longer], target_loss=TARGET).measurements
     np.testing.assert_allclose(measured.steps, true_steps(measured.batch_sizes), rtol=0.002)
 
 
@@ -187,7 +189,7 @@ def test_what_is_left_out_is_said():
     short = log_of(64, name="short", length=300)
     low = log_of(16, name="low", length=8000, loss=(np.arange(1000.0, 2000, 10), np.full(100, 2.5)))
     ramp = log_of(16, name="ramp", batch_size=([10, 4000], [16, 32]))
-    found = steps_to_target([*logs, short, low, ramp], TARGET)
+    found = steps_to_target([*logs, short, low, ramp], target_loss=TARGET)
     assert found.measurements[0].batch_sizes.tolist() == [8, 32, 128]
     assert found.remarks == (
         "ramp: its batch size changes from 16 to 32; left out",
@@ -201,9 +203,9 @@ def test_ends_of_decays_and_constant_rates_do_not_compare():
     steps = np.array([10.0, 100, 8000])
     decayed = log_of(8, learning_rate=(steps, [1e-3, 1e-3, 1e-3]))
     others = [log_of(batch, learning_rate=(steps, [1e-3, 1e-4, 1e-4])) for batch in (32, 128, 512)]
-    (remark,) = steps_to_target([decayed, *others], TARGET).remarks
+    (remark,) = steps_to_target([decayed, *others], target_loss=TARGET).remarks
     assert remark.startswith("the runs: B8 reaches the loss at 100% of its largest learning rate, B128 at 10%: steps")
-    assert steps_to_target(others, TARGET).remarks == ()
+    assert steps_to_target(others, target_loss=TARGET).remarks == ()
 
 
 def test_groups_by_mapping_by_function_and_of_the_logs():
@@ -211,18 +213,18 @@ def test_groups_by_mapping_by_function_and_of_the_logs():
     logs.append(log_of(8, name="1B 8"))
     by_name = {log.name: log.name.split()[0] for log in logs}
     for group in (by_name, lambda log: log.name.split()[0]):
-        found = steps_to_target(logs, TARGET, group=group)
+        found = steps_to_target(logs, target_loss=TARGET, group=group)
         assert [each.group for each in found.measurements] == ["85M", "300M"]
         assert found.remarks == ("1B: 1 batch sizes reach loss 3, 3 are needed",)
     with pytest.raises(ValueError, match="group must name every run, got none for 300M 8"):
-        steps_to_target(logs, TARGET, group={"85M 8": "a", "85M 32": "a", "85M 128": "a", "1B 8": "b"})
+        steps_to_target(logs, target_loss=TARGET, group={"85M 8": "a", "85M 32": "a", "85M 128": "a", "1B 8": "b"})
 
 
 def test_batch_sizes_that_the_logs_do_not_have():
     logs = [without(log_of(batch), "batch_size") for batch in (8, 32, 128)]
     with pytest.raises(ValueError, match=r"B8: batch size not known.*or name of the run → B"):
-        steps_to_target(logs, TARGET)
-    (measured,) = steps_to_target(logs, TARGET, batch_size={"B8": 8, "B32": 32, "B128": 128}).measurements
+        steps_to_target(logs, target_loss=TARGET)
+    (measured,) = steps_to_target(logs, target_loss=TARGET, batch_size={"B8": 8, "B32": 32, "B128": 128}).measurements
     np.testing.assert_allclose(measured.steps, true_steps(np.array([8, 32, 128])), rtol=0.002)
 
 
@@ -231,11 +233,11 @@ def test_too_few_batch_sizes_reach_the_target():
     with pytest.raises(
         ValueError, match=r"target_loss 2.1 is not reached at 3 batch sizes or more: the runs end at 2\.\d+"
     ):
-        steps_to_target(logs, 2.1)
+        steps_to_target(logs, target_loss=2.1)
     with pytest.raises(ValueError, match="logs must hold at least one run"):
-        steps_to_target([], 3.0)
+        steps_to_target([], target_loss=3.0)
     with pytest.raises(ValueError, match="target_loss"):
-        steps_to_target(logs, -1)
+        steps_to_target(logs, target_loss=-1)
 
 
 def test_batch_sizes_from_tokens_that_are_printed_with_four_digits():

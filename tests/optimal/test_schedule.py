@@ -218,7 +218,7 @@ def test_what_is_refused(setting, message):
 def test_the_figure_has_every_schedule_and_its_loss(fixed, ramped):
     for best, panels in ((fixed, 2), (ramped, 3)):
         named = st.optimal.named_schedules(PROBLEM, best)
-        figure = st.plot.optimal_schedule(best, named, title="title")
+        figure = st.plot.optimal_schedule(best, named=named, title="title")
         assert len(figure.axes) == panels
         rates, losses = figure.axes[0], figure.axes[-1]
         assert [line.get_label() for line in rates.lines] == ["best last iterate", *named]

@@ -96,7 +96,7 @@ def test_without_a_reference_it_is_the_smallest_batch_size(axes):
 def test_critical_batch_sizes_are_labelled(axes):
     _, laws = groups_and_laws()
     fit = st.fit_power_law(SIZES, [law.critical_batch_size() for law in laws])
-    plot.critical_batch_sizes(SIZES, laws, fit, axes=axes)
+    plot.critical_batch_sizes(SIZES, laws, fit=fit, axes=axes)
     assert axes.get_xlabel() == "model size $N$"
     assert axes.get_ylabel() == "critical batch size $B^*$"
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
@@ -115,7 +115,7 @@ def test_critical_batch_sizes_with_their_intervals(axes):
     plot.critical_batch_sizes(
         SIZES,
         laws,
-        fit,
+        fit=fit,
         axes=axes,
         convention=st.Convention(128, 0.5),
         forecasts=[1e3, 1e4],
@@ -143,7 +143,7 @@ def test_critical_batch_sizes_with_their_intervals(axes):
 def test_two_points_have_no_bands(axes):
     _, laws = groups_and_laws()
     fit = st.fit_power_law(SIZES[:2], [1000.0, 1500.0])
-    plot.critical_batch_sizes(SIZES[:2], laws[:2], fit, axes=axes)
+    plot.critical_batch_sizes(SIZES[:2], laws[:2], fit=fit, axes=axes)
     assert not any(isinstance(part, FillBetweenPolyCollection) for part in axes.collections)
     assert len(legend_of(axes)) == 2
     axes.figure.draw_without_rendering()
@@ -153,7 +153,7 @@ def test_two_points_have_no_bands(axes):
 def test_perfect_data_can_be_plotted(axes, slope, critical):
     """Of flat steps too: b = 0 is the end of its own interval."""
     _, laws = groups_and_laws(slope=slope, noise=0.0)
-    plot.critical_batch_sizes(SIZES, laws, st.fit_power_law(SIZES, critical), axes=axes)
+    plot.critical_batch_sizes(SIZES, laws, fit=st.fit_power_law(SIZES, critical), axes=axes)
     axes.figure.draw_without_rendering()
     assert len(points_of(axes, "*")) == 3
 
@@ -164,7 +164,7 @@ def test_unlimited_end_of_an_interval_still_has_a_bar(axes):
     critical, intervals = [law.critical_batch_size() for law in laws], [law.interval() for law in laws]
     unlimited = [k for k in range(3) if np.isfinite(critical[k]) and np.isinf(intervals[k][1])]
     assert unlimited
-    plot.critical_batch_sizes(SIZES, laws, st.fit_power_law(SIZES, [9e3, 1.2e4, 1.5e4]), axes=axes)
+    plot.critical_batch_sizes(SIZES, laws, fit=st.fit_power_law(SIZES, [9e3, 1.2e4, 1.5e4]), axes=axes)
     axes.figure.draw_without_rendering()
     for k in unlimited:
         low, high = bars_of(axes)[k]
@@ -175,7 +175,7 @@ def test_unlimited_end_of_an_interval_still_has_a_bar(axes):
 def test_without_a_fit_it_is_that_of_the_laws():
     _, laws = groups_and_laws()
     fit = st.fit_power_law(SIZES, [law.critical_batch_size(128, 0.5) for law in laws])
-    given = plot.critical_batch_sizes(SIZES, laws, fit, convention=st.Convention(128, 0.5))
+    given = plot.critical_batch_sizes(SIZES, laws, fit=fit, convention=st.Convention(128, 0.5))
     found = plot.critical_batch_sizes(SIZES, laws, convention=st.Convention(128, 0.5))
     assert legend_of(found.axes[0]) == legend_of(given.axes[0])
 
@@ -190,7 +190,7 @@ def test_every_result_draws_into_a_panel_or_a_figure_of_its_own():
     draw = [
         lambda axes: st.plot.steps_laws(groups, laws, axes=axes),
         lambda axes: st.plot.critical_batch_sizes(SIZES, laws, axes=axes),
-        lambda axes: st.plot.size_dependence(found, "width", axes=axes),
+        lambda axes: st.plot.size_dependence(found, size_label="width", axes=axes),
     ]
     for each, panel in zip(draw, axes[0], strict=True):
         assert each(panel) is figure

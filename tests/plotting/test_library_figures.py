@@ -58,7 +58,7 @@ def test_fits(case):
     if with_power:
         power = st.fit_power_law(sizes, critical)
         options = {"convention": st.Convention(reference), "forecasts": [2 * max(sizes), 8 * max(sizes)]}
-        plotting.critical_batch_sizes(sizes, laws, power, axes=axes[0, 1], **options)
+        plotting.critical_batch_sizes(sizes, laws, fit=power, axes=axes[0, 1], **options)
     plotting.steps_laws(groups, laws, convention=st.Convention(reference), axes=axes[0, 0])
     check_figure(figure)
 
@@ -84,7 +84,7 @@ def test_size_dependence(case, number):
     figure, axes = plotting.new_figure(width=4.8, height=3.9)
     curves = {f"loss {target:g}": changed(found, critical=found.critical / target) for target in (1, 0.8, 0.5)[:number]}
     options = {"title": "Does $B^*$ move with the width?", "verdicts": True}
-    plotting.size_dependence(curves, "width", axes=axes[0, 0], **options)
+    plotting.size_dependence(curves, size_label="width", axes=axes[0, 0], **options)
     check_figure(figure)
     assert [text.get_text().rsplit(", ")[1] for text in axes[0, 0].get_legend().get_texts()] == [found.verdict] * number
 
@@ -94,7 +94,7 @@ def test_sizes_within_a_decade_can_be_read():
     found = size_dependence(measured([32, 64, 128, 256]))
     found = changed(found, critical=np.array([52.0, 60.0, 58.0, 66.0]), standard_errors=np.full(4, 0.02))
     axes = plotting.new_figure()[1][0, 0]
-    plotting.size_dependence({"loss 0.1": found}, "width", axes=axes)
+    plotting.size_dependence({"loss 0.1": found}, size_label="width", axes=axes)
     axes.figure.draw_without_rendering()
     low, high = axes.get_ylim()
     assert len([tick for tick in axes.yaxis.get_majorticklocs() if low <= tick <= high]) > 3

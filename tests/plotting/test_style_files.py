@@ -19,7 +19,7 @@ groups = st.example_measurements()
 laws = [st.fit_steps_law(group.batch_sizes, group.steps) for group in groups]
 figure, axes = plotting.new_figure()
 plotting.steps_laws(groups, laws, axes=axes[0, 0])
-plotting.save(figure, sys.argv[1], ["png"])
+plotting.save(figure, sys.argv[1], formats=["png"])
 assert dict(dict.items(matplotlib.rcParams)) == before
 assert "matplotlib.pyplot" not in sys.modules
 """
@@ -48,14 +48,14 @@ def test_save_writes_png_and_pdf(tmp_path):
 
 
 def test_save_in_one_format(tmp_path):
-    (written,) = save(new_figure()[0], str(tmp_path / "figure.svg"), ["svg"])
+    (written,) = save(new_figure()[0], str(tmp_path / "figure.svg"), formats=["svg"])
     assert written == tmp_path / "figure.svg"
     assert "<svg" in written.read_text()
 
 
 def test_unknown_format_writes_nothing(tmp_path):
     with pytest.raises(ValueError, match="Format 'xyz' is not supported"):
-        save(new_figure()[0], tmp_path / "figure", ["xyz"])
+        save(new_figure()[0], tmp_path / "figure", formats=["xyz"])
     assert list(tmp_path.iterdir()) == []
 
 

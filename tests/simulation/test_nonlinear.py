@@ -206,7 +206,8 @@ def test_frozen_directions():
             lambda: st.optimal_learning_rate(PROBLEM, batch_size=1, num_samples=9, algorithm=st.Algorithm(clip_norm=2)),
             r"where risks are exact, got SGD\(weight_decay=0.0\) with clip_norm=2;",
         ),
-        (lambda: st.Algorithm(clip_norm=0), "clip_norm must be positive, got 0"),
+        (lambda: st.Algorithm(clip_norm=0), "clip_norm must be positive and finite, got 0"),
+        (lambda: st.Algorithm(clip_norm=np.inf), "got inf; leave it out not to clip"),
         (
             lambda: st.critical_batch_size(PROBLEM, num_samples=9, algorithm=Adam()),
             r"algorithm must be an Algorithm, got a method; write Algorithm\(Adam\(",

@@ -36,7 +36,7 @@ def table():
 
 @pytest.mark.parametrize("target", LAWS)
 def test_laws_and_critical_batch_sizes(table, target):
-    fit = fit_sweep(table, target)
+    fit = fit_sweep(table, target_loss=target)
     assert fit.reference == 16
     (note,) = fit.notes
     assert "three sizes leave one degree of freedom" in note
@@ -49,7 +49,7 @@ def test_laws_and_critical_batch_sizes(table, target):
 
 
 def test_dependence_on_data(table):
-    fits = [fit_sweep(table, target) for target in LAWS]
+    fits = [fit_sweep(table, target_loss=target) for target in LAWS]
     found = data_dependence(fits, "width 64")
     data = [16 * steps_of(target, 16) for target in LAWS]
     critical = [0.2 * b / a + 1.2 * 16 for a, b in LAWS.values()]
@@ -61,8 +61,11 @@ def test_dependence_on_data(table):
 
 def test_what_cannot_be_fitted_is_noted(table):
     few = SweepTable(table.configs[:7], table.results[:7])  # two batch sizes of width 64
-    assert any("1 of 2 groups have fewer than three tuned batch sizes" in note for note in fit_sweep(few, 1.0).notes)
-    unreached = fit_sweep(table, 1e-9)
+    assert any(
+        "1 of 2 groups have fewer than three tuned batch sizes" in note
+        for note in fit_sweep(few, target_loss=1.0).notes
+    )
+    unreached = fit_sweep(table, target_loss=1e-9)
     assert unreached.measurements == ()
     assert sum("not reached" in note for note in unreached.notes) == 15
 
@@ -80,15 +83,15 @@ def noisy(*widths):
 
 def test_default_margin_and_level():
     table = noisy(32, 64, 128)
-    for fit in (fit_sweep(table, 1.0), fit_tuned(best_steps(table, 1.0))):
+    for fit in (fit_sweep(table, target_loss=1.0), fit_tuned(best_steps(table, target_loss=1.0))):
         assert {(each.margin, each.level) for each in fit.dependence.values()} == {(0.2, 0.95)}
         assert fit.overhead == 0.2
 
 
 def test_intervals_are_of_the_dependence_or_else_of_each_law():
-    fit = fit_sweep(noisy(32, 64, 128), 1.0)
+    fit = fit_sweep(noisy(32, 64, 128), target_loss=1.0)
     np.testing.assert_allclose(np.transpose(fit.critical_intervals()), fit.dependence["law"].critical_intervals)
-    alone = fit_sweep(noisy(32), 1.0)
+    alone = fit_sweep(noisy(32), target_loss=1.0)
     assert not alone.dependence
     for level in (0.5, 0.95):
         expected = alone.laws[0].interval(level=level, reference=16, overhead=0.2)
@@ -101,5 +104,7 @@ def test_intervals_are_of_the_dependence_or_else_of_each_law():
     [((32, 64), "two sizes cannot tell"), ((32, 64, 128), "three sizes leave"), ((8, 16, 32, 64), "")],
 )
 def test_few_sizes_are_noted(widths, words):
-    notes = [note for note in fit_sweep(noisy(*widths), 1.0).notes if "sizes" in note and "interval" in note]
+    notes = [
+        note for note in fit_sweep(noisy(*widths), target_loss=1.0).notes if "sizes" in note and "interval" in note
+    ]
     assert [note.startswith(words) for note in notes] == [True] * bool(words)

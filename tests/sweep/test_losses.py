@@ -40,7 +40,7 @@ def table():
 
 def test_the_same_critical_batch_size_as_from_steps_to_a_target(table):
     grid = st.fit_loss_grid(loss_columns(table), targets=0.5, convention=st.Convention(16))
-    fit = fit_sweep(table, 0.5, reference=16)
+    fit = fit_sweep(table, target_loss=0.5, reference=16)
     assert (
         [each.group for each in grid.targets] == ["width 32", "width 64"] == [each.group for each in fit.measurements]
     )
@@ -95,7 +95,7 @@ def test_a_sweep_of_networks_has_the_same_critical_batch_size_read_either_way(tm
     targets = [0.25, 0.15, 0.13]
     grid = st.fit_loss_grid(loss_columns(table), targets=targets, convention=st.Convention(None))
     for found, target in zip(grid.targets, targets, strict=True):
-        law = fit_sweep(table, target).laws[0]
+        law = fit_sweep(table, target_loss=target).laws[0]
         np.testing.assert_array_equal(found.batch_sizes, list(most_steps))
         critical = law.critical_batch_size(reference=None)
         assert found.interval[0] < critical < found.interval[1]

@@ -103,7 +103,7 @@ def test_what_goes_beyond_a_run_goes_on_from_its_checkpoint(source, tmp_path, ch
     assert state is not None
     assert int(state.step) == WIDE.max_steps
     seen = []
-    found = train(config, tmp_path, report=lambda group: seen.append(group.step))
+    found = train(config, tmp_path, progress=lambda group: seen.append(group.step))
     assert min(seen) > WIDE.max_steps
     same(found, train(config))
 
@@ -185,9 +185,11 @@ def test_another_average_trains_again_and_the_store_can_be_read(store, monkeypat
     mixed = SweepTable.from_store(store[0])
     assert len(mixed.configs) > 2 * len(CONFIGS)
     target = float(np.median([result.losses.min() for result in mixed.finished]))
-    (point,) = best_steps(mixed, 1.05 * target).points
+    (point,) = best_steps(mixed, target_loss=1.05 * target).points
     assert point.runs == len(CONFIGS)
-    (alone,) = best_steps(mixed.where(averages=["0.5 0.9"], max_steps=40, target_loss=None), 1.05 * target).points
+    (alone,) = best_steps(
+        mixed.where(averages=["0.5 0.9"], max_steps=40, target_loss=None), target_loss=1.05 * target
+    ).points
     np.testing.assert_allclose(point.steps, alone.steps, rtol=1e-3)
     assert point.choice == alone.choice
 
@@ -237,9 +239,9 @@ def test_missing_runs_make_a_sweep_tuned(tmp_path):
         asked += more
         sweep(more, tmp_path, lanes=LANES)
         table = SweepTable.from_store(tmp_path)
-    (point,) = best_steps(table, target).points
+    (point,) = best_steps(table, target_loss=target).points
     assert point.tuned
-    assert not best_steps(table, target).notes()
+    assert not best_steps(table, target_loss=target).notes()
     assert {config.max_steps for config in asked} > {40}
     assert max(config.learning_rate for config in asked) > 0.002
     assert len({config.fingerprint for config in asked}) == len(asked)

@@ -250,11 +250,11 @@ def test_processes_give_the_same_table_and_may_die(whole, tmp_path):
         Dying(1, spawn) as executor,
         pytest.raises(OSError, match=f"^a worker process died; finished runs are in {tmp_path}, run the sweep again"),
     ):
-        sweep(CONFIGS, tmp_path, executor, lanes=LANES)
+        sweep(CONFIGS, tmp_path, executor=executor, lanes=LANES)
     before = times(tmp_path)
     assert len(before) == 2
     with ProcessPoolExecutor(2, spawn) as executor:
-        table = sweep(CONFIGS, tmp_path, executor, lanes=LANES)
+        table = sweep(CONFIGS, tmp_path, executor=executor, lanes=LANES)
     assert (table.to_csv(), table.notes) == (whole[1].to_csv(), ())
     assert before.items() <= times(tmp_path).items()
     assert curves(tmp_path, CONFIGS) == curves(whole[0], CONFIGS)
@@ -271,7 +271,7 @@ class Here:
 
 def test_progress(tmp_path):
     told = []
-    sweep(CONFIGS, tmp_path, Here(), lanes=LANES, report=told.append)  # pyright: ignore[reportArgumentType]
+    sweep(CONFIGS, tmp_path, executor=Here(), lanes=LANES, progress=told.append)  # pyright: ignore[reportArgumentType]
     assert [progress.finished for progress in told] == [0, 2, 4, 6]
     assert {progress.total for progress in told} == {6}
     assert told[0].seconds_left != told[0].seconds_left
@@ -296,7 +296,7 @@ def test_workers_stop_when_the_time_is_up(long_csv, tmp_path):
     with ProcessPoolExecutor(2, get_context("spawn")) as executor:
         begin = time.monotonic()
         endless = [changed(config, max_steps=10**7, eval_every=10**6) for config in CONFIGS]
-        assert sweep(endless, tmp_path, executor, lanes=LANES, max_seconds=5).interrupted
+        assert sweep(endless, tmp_path, executor=executor, lanes=LANES, max_seconds=5).interrupted
         assert time.monotonic() - begin < 300  # it would take hours
 
 

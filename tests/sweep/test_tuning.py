@@ -46,7 +46,7 @@ def tuned(steps, **names):
         result({"iterate": power(value)}, **dict(zip(names, choice, strict=True)))
         for choice, value in zip(itertools.product(*names.values()), steps, strict=True)
     ]
-    (point,) = best_steps(table(*rows), 1.0).points
+    (point,) = best_steps(table(*rows), target_loss=1.0).points
     return point
 
 
@@ -95,7 +95,7 @@ def test_best_steps_against_a_scan_of_all_choices():
             exact[*values, seed] = {name: rng.uniform(3, 90) for name in ("iterate", "0.5", "0.9")}
             curves = {name: power(steps) for name, steps in exact[*values, seed].items()}
             runs.append(result(curves, **dict(zip(fields, values, strict=True)), seed=seed))
-    found = best_steps(table(*(runs[place] for place in rng.permutation(len(runs)))), 1.0)
+    found = best_steps(table(*(runs[place] for place in rng.permutation(len(runs)))), target_loss=1.0)
     assert found.groups == [(16,), (32,)]
     for point, (width, batch) in zip(found.points, itertools.product((16, 32), (4, 8)), strict=True):
         means = {}
@@ -121,7 +121,7 @@ def test_best_steps_against_a_scan_of_all_choices():
 def test_a_choice_that_not_all_seeds_reach_is_not_the_best():
     rows = [(0.1, 0, 40), (0.1, 1, 40), (0.2, 0, 5), (0.2, 1, 500), (0.4, 0, 5)]
     runs = [result({"iterate": power(steps)}, learning_rate=rate, seed=seed) for rate, seed, steps in rows]
-    (point,) = best_steps(table(*runs), 1.0).points
+    (point,) = best_steps(table(*runs), target_loss=1.0).points
     assert point.choice["learning_rate"] == 0.1
     assert (point.reached, point.runs) == (4, 5)
     assert point.steps == pytest.approx([40, 40])
@@ -129,7 +129,7 @@ def test_a_choice_that_not_all_seeds_reach_is_not_the_best():
 
 def test_seeds_of_the_data_are_seeds():
     runs = [result({"iterate": power(steps)}, data_seed=seed) for seed, steps in ((0, 10), (1, 40))]
-    (point,) = best_steps(table(*runs), 1.0).points
+    (point,) = best_steps(table(*runs), target_loss=1.0).points
     assert point.mean == pytest.approx(20)
 
 
@@ -137,7 +137,7 @@ def test_the_average_is_that_of_most_seeds_and_the_first_seeds_in_a_tie():
     def choice(*firsts):
         curves = [{"iterate": power(50), "0.5": power(50), "0.9": power(50)} | {name: power(9)} for name in firsts]
         runs = [result(each, seed=seed) for seed, each in enumerate(curves)]
-        return best_steps(table(*runs), 1.0).points[0].choice["average"]
+        return best_steps(table(*runs), target_loss=1.0).points[0].choice["average"]
 
     assert choice("0.5", "0.9", "0.9") == "0.9"
     assert choice("0.5", "0.9") == "0.5"
@@ -149,7 +149,7 @@ def test_the_average_is_that_of_most_seeds_and_the_first_seeds_in_a_tie():
 def test_runs_that_have_not_ended_are_left_out():
     done = result({"iterate": power(9)})
     open_run = run_of(learning_rate=0.5)
-    found = best_steps(SweepTable((done.config, open_run), (done, None)), 1.0)
+    found = best_steps(SweepTable((done.config, open_run), (done, None)), target_loss=1.0)
     assert [point.runs for point in found.points] == [1]
 
 
@@ -158,7 +158,7 @@ def test_fields_that_tell_groups_apart():
         result({"iterate": power(steps)}, optimizer=optimizer, capacity=capacity)
         for steps, optimizer, capacity in ((9, "adam", 1.5), (7, "sgd", 1.5), (5, "adam", 2.0))
     ]
-    found = best_steps(table(*runs), 1.0, by=("capacity", "optimizer"))
+    found = best_steps(table(*runs), target_loss=1.0, by=("capacity", "optimizer"))
     assert found.groups == [(1.5, "adam"), (1.5, "sgd"), (2.0, "adam")]
     np.testing.assert_allclose([point.mean for point in found.points], [9, 7, 5])
 
@@ -209,7 +209,7 @@ DECAYS = "momentum", "beta1", "beta2"
 def chosen(rows, **options):
     """The tuned cell of runs (β₂, γ, steps)."""
     runs = [result({"iterate": power(steps)}, beta2=beta, learning_rate=rate) for beta, rate, steps in rows]
-    (point,) = best_steps(table(*runs), 1.0, **options).points
+    (point,) = best_steps(table(*runs), target_loss=1.0, **options).points
     return point.edges
 
 
@@ -240,14 +240,14 @@ def test_fields_that_change_together_have_ends_of_their_own():
 def test_a_choice_that_lacks_a_seed_has_not_been_tried():
     rows = [(0.1, 0, 9), (0.1, 1, 9), (0.2, 0, 5), (0.2, 1, 5), (0.4, 0, 9)]
     runs = [result({"iterate": power(steps)}, learning_rate=rate, seed=seed) for rate, seed, steps in rows]
-    (point,) = best_steps(table(*runs), 1.0).points
+    (point,) = best_steps(table(*runs), target_loss=1.0).points
     assert point.edges == {"learning_rate": "0.4"}
 
 
 def test_averages_have_an_upper_end():
     def edges(**steps):
         run = result({name.replace("_", "0."): power(value) for name, value in steps.items()})
-        return best_steps(table(run), 1.0).points[0].edges
+        return best_steps(table(run), target_loss=1.0).points[0].edges
 
     assert edges(iterate=5, _5=9, _9=9) == {}
     assert edges(iterate=9, _5=5, _9=9) == {}  # below the least τ there is the iterate
@@ -300,7 +300,7 @@ def grid_of_batches():
         rows = (60, 50, 15) if steps is None else (1.1 * steps, steps, 1.2 * steps)
         for rate, value in zip((0.1, 0.2, 0.4), rows, strict=True):
             runs.append(result({"iterate": power(value)}, width=width, batch_size=batch, learning_rate=rate))
-    return best_steps(table(*runs), 1.0)
+    return best_steps(table(*runs), target_loss=1.0)
 
 
 def test_notes_name_what_is_not_tuned_and_not_reached():
@@ -324,15 +324,15 @@ def test_measurements_are_of_tuned_batch_sizes():
 def test_what_varies_and_is_nothing_to_tune_is_refused():
     runs = table(result({"iterate": power(9)}), result({"iterate": power(9)}, depth=3))
     with pytest.raises(ValueError, match="depth varies between the runs and is nothing to tune: add it to by, or"):
-        best_steps(runs, 1.0)
-    assert best_steps(runs, 1.0, by=("depth",)).groups == [(2,), (3,)]
+        best_steps(runs, target_loss=1.0)
+    assert best_steps(runs, target_loss=1.0, by=("depth",)).groups == [(2,), (3,)]
 
 
 def test_two_runs_of_one_choice_are_refused():
     runs = table(result({"iterate": power(9)}), result({"iterate": power(9)}, micro_batch=32))
     with pytest.raises(ValueError, match="two runs with batch_size 64, seed 0 and .* differ only in micro_batch: add"):
-        best_steps(runs, 1.0)
-    assert len(best_steps(runs, 1.0, by=("micro_batch",)).points) == 2
+        best_steps(runs, target_loss=1.0)
+    assert len(best_steps(runs, target_loss=1.0, by=("micro_batch",)).points) == 2
 
 
 def test_runs_with_the_same_iterates_are_one():
@@ -343,7 +343,7 @@ def test_runs_with_the_same_iterates_are_one():
         result({"iterate": power(50), "0.5": power(20)}, seed=0),
         result({"iterate": power(40)}, seed=1),
     ]
-    (point,) = best_steps(table(*runs), 1.0).points
+    (point,) = best_steps(table(*runs), target_loss=1.0).points
     assert point.steps == pytest.approx([20, 40])
     assert (point.reached, point.runs) == (2, 2)
 
@@ -354,28 +354,30 @@ def test_the_run_that_went_on_counts():
     stopped = changed(stopped, outcome="target", num_steps=20)
     went_on = result({"iterate": power(9)}, target_loss=0.2)
     with pytest.raises(ValueError, match=rf"at least 0.5, where run {stopped.config.fingerprint} stopped, got 0.3"):
-        best_steps(table(stopped), 0.3)
+        best_steps(table(stopped), target_loss=0.3)
     endless = result({"iterate": power(9)})
     endless = changed(endless, num_steps=20)
-    (point,) = best_steps(table(stopped, endless), 0.3).points  # one without a target asked for more than any
+    (point,) = best_steps(
+        table(stopped, endless), target_loss=0.3
+    ).points  # one without a target asked for more than any
     assert point.mean == pytest.approx(30)
     for went in (went_on, changed(went_on, outcome="target", num_steps=20)):  # perhaps at the same evaluation
-        (point,) = best_steps(table(stopped, went), 0.3).points
+        (point,) = best_steps(table(stopped, went), target_loss=0.3).points
         assert point.mean == pytest.approx(30)
 
 
 def test_a_target_below_where_runs_stopped_is_refused():
     run = changed(result({"iterate": power(9)}, target_loss=0.5), outcome="target")
     with pytest.raises(ValueError, match=rf"target_loss must be at least 0.5, where run {run.config.fingerprint} stop"):
-        best_steps(table(run), 0.4)
-    assert best_steps(table(run), 0.5).points[0].mean == pytest.approx(18)
+        best_steps(table(run), target_loss=0.4)
+    assert best_steps(table(run), target_loss=0.5).points[0].mean == pytest.approx(18)
     unreached = result({"iterate": power(900)}, target_loss=0.5)  # what is above 0.5 is above 0.4
-    assert best_steps(table(unreached), 0.4).points[0].reached == 0
+    assert best_steps(table(unreached), target_loss=0.4).points[0].reached == 0
 
 
 def test_an_unknown_field():
     with pytest.raises(ValueError, match=r"by must be one of .*, got wide \(did you mean width\?\)"):
-        best_steps(table(result({"iterate": power(9)})), 1.0, by=("wide",))
+        best_steps(table(result({"iterate": power(9)})), target_loss=1.0, by=("wide",))
 
 
 # ------------------------------------------------------------------ some of the runs
@@ -403,11 +405,11 @@ def test_the_smallest_batch_size_is_of_all_groups():
             for name, sizes in batches.items()
             for batch in sizes
         ]
-        return best_steps(table(*runs), 1.0)
+        return best_steps(table(*runs), target_loss=1.0)
 
     assert tuned_at(w32=(4, 8, 16), w64=(8, 16, 32)).smallest_batch_size == 8
     assert tuned_at(w32=(4,)).smallest_batch_size == 4
     with pytest.raises(ValueError, match="reference must be given: no batch size was swept in all groups"):
         _ = tuned_at(w32=(4, 8), w64=(16,)).smallest_batch_size
     with pytest.raises(ValueError, match="table must have runs that have ended, got none: sweep first"):
-        _ = best_steps(SweepTable((run_of(),), (None,)), 1.0).smallest_batch_size
+        _ = best_steps(SweepTable((run_of(),), (None,)), target_loss=1.0).smallest_batch_size

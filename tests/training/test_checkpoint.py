@@ -95,7 +95,7 @@ def test_a_checkpoint_in_the_middle_is_the_same_bits(whole, tmp_path):
         if path.exists() and group.step < LONG.max_steps:
             kept.append((group.step, path.read_bytes()))
 
-    train(LONG, tmp_path, checkpoint_seconds=0.0, report=keep)
+    train(LONG, tmp_path, checkpoint_seconds=0.0, progress=keep)
     assert len(kept) > 5
     _, middle = kept[len(kept) // 2]
     (tmp_path / "checkpoint.npz").write_bytes(middle)

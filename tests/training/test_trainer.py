@@ -122,7 +122,7 @@ def test_control_c_that_another_thread_is_told_of_is_seen():
             signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         assert time.monotonic() - begin[0] < 30, "Ctrl-C was not seen"
 
-    result = train(changed(BASE, max_steps=10**7, eval_every=10**6), report=press)
+    result = train(changed(BASE, max_steps=10**7, eval_every=10**6), progress=press)
     assert result.interrupted
     assert result.num_steps > 0
 
@@ -140,5 +140,7 @@ def test_the_first_error_stops_the_others():
 
     endless = changed(BASE, max_steps=10**8, eval_every=10**6)
     with pytest.raises(ZeroDivisionError):
-        train_many([changed(endless, width=8), endless], report=report)  # in this order on a machine with one core too
+        train_many(
+            [changed(endless, width=8), endless], progress=report
+        )  # in this order on a machine with one core too
     assert not late

@@ -15,7 +15,7 @@ from sgdtheory.advice.ramped_run import RampedRun
 from sgdtheory.fits import even_stages
 
 
-def maxtext(run: RampedRun, num_devices: int = 1) -> Notation:
+def maxtext(run: RampedRun, *, num_devices: int = 1) -> Notation:
     """The nearest even ramp, and a schedule in the steps that it takes."""
     sizes = [size for _, size in run.stages]
     found = even_stages(sizes)

@@ -18,7 +18,7 @@ from sgdtheory.advice.ramped_run import RampedRun
 from sgdtheory.fits import even_stages
 
 
-def megatron(run: RampedRun, sequence_length: int | None = None) -> Notation:
+def megatron(run: RampedRun, *, sequence_length: int | None = None) -> Notation:
     """`--step-batch-size-schedule`, and all lengths in samples.
 
     Args:

@@ -13,7 +13,7 @@ from sgdtheory.advice.ramped_run import RampedRun
 ROOT = 0.5
 
 
-def olmo_core(run: RampedRun, sequence_length: int) -> Notation:
+def olmo_core(run: RampedRun, *, sequence_length: int) -> Notation:
     """The callback, and a WSD scheduler in tokens.
 
     Args:

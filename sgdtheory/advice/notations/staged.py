@@ -15,7 +15,7 @@ from sgdtheory.advice.notations.notation import Notation
 from sgdtheory.advice.ramped_run import RampedRun
 
 
-def torchtitan(run: RampedRun, sequence_length: int) -> Notation:
+def torchtitan(run: RampedRun, *, sequence_length: int) -> Notation:
     """A run for each stage, all with the schedule of the whole."""
     schedule: dict[str, Any] = {
         "lr_scheduler.total_steps": run.num_steps,
@@ -51,7 +51,7 @@ def factor(step):  # for LambdaLR over learning_rate=RATE
     return peak / RATE * rise * fall"""
 
 
-def hugging_face(run: RampedRun, micro_batch: int = 1) -> Notation:
+def hugging_face(run: RampedRun, *, micro_batch: int = 1) -> Notation:
     """Stages by gradient accumulation, and a factor for `LambdaLR`.
 
     Args:

@@ -86,11 +86,12 @@ function showControls() {
     row.classList.toggle("moved", name === app.moved);
     const path = app.fresh.has("path") && app.answers.path;
     const inForce = name === "learning_rate" && path ? `${written(path.rate)} (best)` : WITHOUT[name];
+    if (value === null) slider.value = name === "num_features" ? number.high : path ? placeOf(number, path.rate) : slider.value;
     row.querySelector("output").textContent = value === null ? inForce : written(value);
   }
   const here = sheet.presets.findIndex((preset) => names.every((name) => ({ ...START, ...preset.state })[name] === app.state[name]));
   byId("presets").selectedIndex = here + 1;
-  byId("sentence").textContent = here < 0 ? "" : sheet.presets[here].sentence;
+  byId("sentence").innerHTML = here < 0 ? "" : sheet.presets[here].sentence;
 }
 
 // ---- what is told: numbers, with those that changed marked, and what has not come yet
@@ -202,17 +203,20 @@ const PANELS = {
   }),
 };
 
+// D^0.35 with its exponent set as one; titles have no other marks.
+function raised(title) { return title.replace(/\^(−?[\d.]+)/g, '<sup style="line-height: 0">$1</sup>'); }
+
 function draw(panel) {
   const section = byId(`panel-${panel}`), content = PANELS[panel](app.answers[panel]), [xLabel, yLabel] = sheet.labels[panel];
-  section.querySelector(".caption").textContent = content.title;
+  section.querySelector(".caption").innerHTML = raised(content.title);
   chart(section.querySelector(".chart"), { ...content, xLabel, yLabel });
 }
 
 view.fitted = () => {
+  if (view.lecture) document.documentElement.style.setProperty("--room", `${view.room()}px`);
   for (const panel of view.panels) if (app.answers[panel] && !app.refusal) {
-    const caption = byId(`panel-${panel}`).querySelector(".caption"), said = caption.textContent;
     draw(panel);
-    if (!app.fresh.has(panel)) caption.textContent = said;
+    if (!app.fresh.has(panel)) byId(`panel-${panel}`).querySelector(".caption").textContent = "";
   }
 };
 

@@ -19,14 +19,22 @@ const view = {
     document.documentElement.classList.toggle("lecture", whether);
     this.fitted();
   },
-  // Sliders, in shadows too, in the order of the page.
-  sliders(root = document.querySelector("aside")) {
+  // What is to be seen and matches, in shadows too, in the order of the page.
+  within(root, selector) {
     const found = [];
     for (const each of root.querySelectorAll("*")) {
-      if (each.shadowRoot) found.push(...this.sliders(each.shadowRoot));
-      else if (each.matches("input[type=range], .noUi-handle") && each.getClientRects().length) found.push(each);
+      if (each.matches(selector) && each.getClientRects().length) found.push(each);
+      if (each.shadowRoot) found.push(...this.within(each.shadowRoot, selector));
     }
     return found;
+  },
+  sliders() { return this.within(document.querySelector("aside"), "input[type=range]:enabled, .noUi-handle"); },
+  // px that the figures of a lecture's panel may have together, for the numbers beneath to be on the screen.
+  room() {
+    const figures = this.within(document.getElementById(`panel-${this.panel}`), ".bk-Figure, .chart");
+    const end = document.getElementById("numbers").getBoundingClientRect().bottom + scrollY;
+    const rest = end - figures.reduce((sum, each) => sum + each.offsetHeight, 0);
+    return Math.max(innerHeight - rest - 8, 200);
   },
   get focused() {
     let element = document.activeElement;
@@ -61,3 +69,6 @@ document.addEventListener("click", (event) => {
   else view.lecturing(!view.lecture);
 });
 addEventListener("resize", () => view.fitted());
+// Words and numbers that come take room from the figure.
+const resized = new ResizeObserver(() => { if (view.lecture) view.fitted(); });
+for (const each of document.querySelectorAll("#words, #numbers, .tabs, main > section")) resized.observe(each);
