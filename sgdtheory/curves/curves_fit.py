@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from sgdtheory._common.interval import Interval
 from sgdtheory._common.shown import Sheet, Shown, between, number
 from sgdtheory.algorithms import Linear, Shape
 from sgdtheory.curves.best_rates import best_rates
+from sgdtheory.curves.critical_size import CriticalSize
 from sgdtheory.curves.forecast import Forecast, forecast_loss, run_last
 from sgdtheory.curves.given_rates import checked_shape, rates_of
 from sgdtheory.curves.law_fit import LossPrediction, band, confidence_set
@@ -20,7 +22,7 @@ from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.loss_model import LossModel, in_batches, losses
 from sgdtheory.curves.loss_table import FEWEST_STEPS as FEWEST_STEPS_OF_TABLE
 from sgdtheory.curves.loss_table import AbstractLossTable, loss_tables
-from sgdtheory.curves.panels import Optimizer, panels_of
+from sgdtheory.curves.panels import Optimizer, at_rows, panels_of
 from sgdtheory.curves.profile import AbstractConfidenceSet, extremes
 from sgdtheory.curves.robust_fit import Observed, RobustFit
 from sgdtheory.curves.size_remarks import ENOUGH, at_least, below_table
@@ -210,7 +212,7 @@ class CurvesFit(Shown):
                 model = in_batches(model, float(curve.batch_size[0]), self._optimizer)
             used = panels._replace(batch=np.full_like(panels.batch, np.nan)) if unknown else panels
             with np.errstate(all="ignore"):  # overflow is a result here
-                return np.log(losses(model, used, self._optimizer)[:, 0, panels.rows[0]])
+                return np.log(at_rows(losses(model, used, self._optimizer)[:, 0], panels.rows[0]))
 
         checked = self.level if level is None else share_between_0_and_1("level", level)
         return LossPrediction(curve.step, curve.learning_rate, *band(self.fitted, log_losses, checked))
@@ -242,12 +244,10 @@ class CurvesFit(Shown):
         shape = checked_shape(schedule)
         extra = positive_number("overhead", overhead)
 
-        def log_sizes(points: np.ndarray, each: float) -> np.ndarray:
-            tables = self._tables(self._model(points), shape, each, top)
-            return np.log([table.critical_batch_size(each, extra)[0] for table in tables])
-
         within = confidence_set(self.fitted, self.data, self.level)
-        pairs = [self._table(self.model, shape, each, top).critical_batch_size(each, extra) for each in samples]
+        sizes = [self._critical_size(each, shape, top, extra) for each in samples.tolist()]
+        tables = [each.table(self.fitted.coordinates) for each in sizes]
+        pairs = [table.critical_batch_size(each, extra) for table, each in zip(tables, samples.tolist(), strict=True)]
         size, risk = np.array(pairs).T
         bounded = size > samples / FEWEST_STEPS_OF_TABLE * (1 - 1e-6)  # the derivatives there are 0
         interval = np.tile([0.0, np.inf], (samples.size, 1))
@@ -256,7 +256,7 @@ class CurvesFit(Shown):
             if bounded[k]:
                 interval[k, 0] = self._least_batch(within, each, shape, top, extra)
             else:
-                interval[k] = np.exp(extremes(within, lambda points, each=each: log_sizes(points, each), COARSE))
+                interval[k] = np.exp(extremes(within, partial(sizes[k].tangent, table=tables[k])))
         loss = risk + self.irreducible_loss.value
         return CurvesCriticalBatchSize(samples, size, interval, loss, top, at_least(samples[bounded]))
 
@@ -291,11 +291,12 @@ class CurvesFit(Shown):
         return min(positive_number("max_learning_rate", largest), stable)
 
     def _table(self, model: LossModel, schedule: Shape, samples: float, top: float) -> AbstractLossTable:
-        return self._tables(model, schedule, samples, top)[0]
+        return loss_tables(model, self._optimizer, schedule, samples, self._batch_for(None) or 1.0, top)[0]
 
-    def _tables(self, models: LossModel, schedule: Shape, samples: float, top: float) -> list[AbstractLossTable]:
-        batch = float(np.median(self.curves[-1].batch_size)) if self.knows_batch_size else 1.0
-        return loss_tables(models, self._optimizer, schedule, samples, batch, top)
+    def _critical_size(self, samples: float, schedule: Shape, top: float, overhead: float) -> CriticalSize:
+        law = self.fitted.law
+        assert isinstance(law, TheoryLaw)
+        return CriticalSize(law, self._optimizer, schedule, samples, self._batch_for(None) or 1.0, top, overhead)
 
     def steps_law(
         self,

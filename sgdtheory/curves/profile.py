@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.interpolate import PchipInterpolator
 
 from sgdtheory.curves.valley import Held, Rows, Valley, least, repeated, standing
 
@@ -17,9 +18,12 @@ NARROW = 0.005  # of the distance, between inside and outside, where the depth j
 STRIDE = 2.5  # times as far as before, at most, where the end has not been passed
 FARTHEST = 50.0  # distance that is tried first, of a combination that hardly anything tells
 ON_THE_WAY = 0.3, 0.6, 1.0  # stops on the way to a value, each the start of the next
-MOST_LOST = 2  # ends that gain nothing, after which the function is at its largest
-HALF = 0.5  # of the way from slopes that led to an end to those there
-SAME_WAY = 0.9999  # cosine of slopes that lead to the same end
+MOVES = 30  # of the search for the end of a function that is not linear
+FIRST = 0.3  # distance that is tried first, at most, of a function that is not linear
+STIFF = 30.0  # of the row that pulls a function to a value: at the edge it is 1/1000 of the way off
+ASTRAY = 0.3  # of the way that was asked for: what is farther off is no longer where it was looked for
+BETWEEN = 0.1, 0.9  # of the way between what is inside and what is outside
+SHORTER = 0.3  # of that way, which is asked for then
 SMALLEST = 1e-9  # distance that is tried
 FLAT = 1e-12  # of the squared slopes: what is less is no curvature
 ATTAINED = 1e-6  # off a value that is held
@@ -32,10 +36,42 @@ class Ends(NamedTuple):
     known: np.ndarray
 
 
+@dataclass(frozen=True, eq=False)
+class Tangent:
+    """A function at a point.
+
+    Attributes:
+        point: (P,) where.
+        value: there.
+        slopes: (P,) there.
+        about: (Q, P) points and a value → (Q,) the function, at points near this one where it is about that value.
+    """
+
+    point: np.ndarray
+    value: float
+    slopes: np.ndarray
+    about: Callable[[np.ndarray, float], np.ndarray]
+
+    @classmethod
+    def by_differences(
+        cls, point: np.ndarray, function: Callable[[np.ndarray], np.ndarray], difference: float
+    ) -> "Tangent":
+        """Of a function (Q, P) → (Q,), by differences on one side."""
+        values = function(point + difference * np.eye(point.size + 1, point.size, -1))
+        slopes = np.nan_to_num((values[1:] - values[0]) / difference)
+        return cls(point, float(values[0]), slopes, lambda points, value: function(points))  # noqa: ARG005
+
+
 class AbstractConfidenceSet(ABC):
-    """Coordinates that fit about as well as the best: where functions of them are at their largest."""
+    """Coordinates that fit about as well as the best: where functions of them are at their largest.
+
+    Attributes:
+        best: (P,) the coordinates found.
+        quantile: of Student's t, of the edge.
+    """
 
     best: np.ndarray
+    quantile: float
 
     @abstractmethod
     def ends(self, normal: np.ndarray, limit: float = UNRESOLVED) -> Ends:
@@ -46,90 +82,146 @@ class AbstractConfidenceSet(ABC):
         """How far `normal · θ`, (P,), goes from the best where losses are linear in the coordinates."""
 
     @abstractmethod
-    def likeliest(self, start: np.ndarray, normal: np.ndarray, value: float) -> np.ndarray:
-        """(P,) that fit best among those with `normal · θ = value`, looked for from a start on."""
+    def fitted_rows(self) -> Rows:
+        """Rows whose squares grow from the best on."""
+
+    @abstractmethod
+    def row_variance(self, point: np.ndarray, normal: np.ndarray) -> float:
+        """κ: how much the squares grow to where `normal · θ` is one standard error off."""
 
     @abstractmethod
     def depth(self, point: np.ndarray, normal: np.ndarray) -> float:
         """How far out a point is that fits best among all with its `normal · θ`: 1 on the edge."""
 
 
-class Tangent(NamedTuple):
-    """A function at a point: (P,) where, its value there, (P,) its slopes."""
-
-    point: np.ndarray
-    value: float
-    slopes: np.ndarray
-
-    @classmethod
-    def at(cls, point: np.ndarray, function: Callable[[np.ndarray], np.ndarray], difference: float) -> "Tangent":
-        """By differences on one side."""
-        values = function(point + difference * np.eye(point.size + 1, point.size, -1))
-        return cls(point, float(values[0]), np.nan_to_num((values[1:] - values[0]) / difference))
-
-
 def extremes(
-    within: AbstractConfidenceSet, function: Callable[[np.ndarray], np.ndarray], difference: float
+    within: AbstractConfidenceSet, tangent: Callable[[np.ndarray, Tangent | None], Tangent]
 ) -> tuple[float, float]:
-    """The least and the largest of a function of the coordinates over a set; ∓inf from UNRESOLVED away from the best.
+    """The least and the largest of a function over a set, by its own profile; ∓inf from UNRESOLVED away from the best.
 
-    Where it is largest, the set ends along the function's own slopes there. So the set's end is looked for along the
-    slopes at the best, then along those between them and the ones at the end found, nearer and nearer where that gains
-    nothing: slopes turn along the valley, and so does the end that they lead to, from one side of it to the other. The
-    farthest of all ends counts.
+    Of all coordinates with one value of the function those count that fit best, and how far out they are along the
+    function's slopes there. Values go outwards until that is 1.
 
     Args:
         within: the set.
-        function: (Q, P) → (Q,), a logarithm.
-        difference: of a coordinate, for its derivatives.
+        tangent: of the function, a logarithm, at coordinates (P,), given the one at others nearby or None.
     """
-    begin = Tangent.at(within.best, function, difference)
-    reached = np.array([_reached(within, begin, function, difference, side) for side in (-1, 1)])
+    begin = tangent(within.best, None)
+    reached = np.array([_reached(within, begin, tangent, side) for side in (-1, 1)])
     low, high = begin.value + np.array([-1.0, 1.0]) * np.where(reached < UNRESOLVED, reached, np.inf)
     return float(low), float(high)
 
 
 def _reached(
-    within: AbstractConfidenceSet,
-    begin: Tangent,
-    function: Callable[[np.ndarray], np.ndarray],
-    difference: float,
-    side: int,
+    within: AbstractConfidenceSet, begin: Tangent, tangent: Callable[[np.ndarray, Tangent | None], Tangent], side: int
 ) -> float:
     """How far a function goes from the best on one side."""
-    farthest = 0.0
-    normal = begin.slopes  # that led to the farthest end
-    other = begin.slopes  # of the function there
-    share = 1.0
-    lost = 0
-    for _ in range(ROUNDS):
-        tried = (1 - share) * normal + share * other
-        point = within.ends(side * tried[None], FARTHEST).points[0]
-        there = Tangent.at(point, function, difference)
-        if not side * (there.value - begin.value) > farthest:
-            share /= 2
-            lost += 1
-            if lost > MOST_LOST:
-                break
-            if farthest == 0:  # not even the first end gains: slopes on the way to it
-                middle = within.likeliest(within.best, tried, float(tried @ (within.best + point)) / 2)
-                other = Tangent.at(middle, function, difference).slopes
+    first = float(np.clip(within.reach(begin.slopes), SMALLEST, FIRST))
+    walk = _Walk(within.best, first)
+    last = begin
+    for _ in range(MOVES):
+        asked = walk.asked
+        point = _likeliest(within, walk.expected(asked), last, begin.value + side * asked, asked)
+        there = tangent(point, last)
+        gone = side * (there.value - begin.value)
+        depth = within.depth(point, there.slopes)
+        if depth < 1 and not there.slopes.any():  # the function is at the end of its own range
+            return np.inf
+        if not walk.accepts(gone, depth):
+            walk.shorten()
             continue
-        # the edge along other slopes may be outside; slopes of one point alone are rough, of what is interpolated
-        out = min(within.depth(point, slopes) for slopes in (tried, there.slopes))
-        gone = side * (there.value - begin.value) / max(1.0, out)
-        gained = gone - farthest
-        normal, other = tried, there.slopes
-        farthest = max(farthest, gone)
-        share = min(share, HALF)
-        if gained < CLOSE * farthest or farthest >= UNRESOLVED or _alike(normal, other):
-            break
-    return farthest
+        last = there
+        walk.went(gone, depth, point)
+        if abs(depth - 1) < CLOSE:
+            return walk.end
+        if walk.is_narrow:
+            return walk.inside
+        if gone >= UNRESOLVED:
+            return np.inf
+    return walk.inside
 
 
-def _alike(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether slopes lead the same way, in the coordinates."""
-    return bool(one @ other >= SAME_WAY * np.linalg.norm(one) * np.linalg.norm(other))
+class _Walk:
+    """Points of a function's profile, from the best outwards, and the distance that is tried next."""
+
+    def __init__(self, best: np.ndarray, first: float) -> None:
+        self.points = [(0.0, 0.0, best)]  # distance, depth, coordinates, in order of distances
+        self.asked = first
+        self.end = first  # where the depth is 1, as far as points tell
+
+    @property
+    def inside(self) -> float:
+        """The farthest distance within the set."""
+        return max(gone for gone, depth, _ in self.points if depth <= 1)
+
+    @property
+    def outside(self) -> float:
+        """The nearest distance that is out of it."""
+        return min((gone for gone, depth, _ in self.points if depth > 1), default=np.inf)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether the two are next to each other: the depth jumps, where a coordinate comes to its end."""
+        return self.outside - self.inside < NARROW * self.inside
+
+    def expected(self, distance: float) -> np.ndarray:
+        """(P,) on the line through the two points about a distance, or before it."""
+        if len(self.points) == 1:
+            return self.points[0][2]
+        places = np.array([gone for gone, *_ in self.points])
+        k = int(np.clip(np.searchsorted(places, distance), 1, places.size - 1))
+        share = (distance - places[k - 1]) / (places[k] - places[k - 1])
+        return self.points[k - 1][2] + share * (self.points[k][2] - self.points[k - 1][2])
+
+    def accepts(self, gone: float, depth: float) -> bool:
+        """Whether a point counts: within the set however far, else only where it was looked for.
+
+        What is far from where it was asked for need not be what fits best.
+        """
+        on_the_way = abs(gone - self.asked) <= ASTRAY * (self.asked - self.inside)
+        return bool(gone > self.inside and (depth <= 1 or on_the_way))
+
+    def shorten(self) -> None:
+        """Ask for less."""
+        self.asked = self.inside + SHORTER * (self.asked - self.inside)
+
+    def went(self, gone: float, depth: float, point: np.ndarray) -> None:
+        """A point that counts; what was taken to be out of the set nearer by was not."""
+        kept = [each for each in self.points if not (depth <= 1 < each[1] and each[0] <= gone)]
+        self.points = sorted([*kept, (gone, depth, point)], key=lambda each: each[0])
+        places, depths = (np.array([each[k] for each in self.points]) for k in (0, 1))
+        inside = int(np.flatnonzero(depths <= 1)[-1])
+        if np.isinf(self.outside):
+            stride = places[inside] - places[inside - 1]
+            rise = max((depths[inside] - depths[inside - 1]) / stride, SMALLEST)
+            self.end = float(places[inside] + (1 - depths[inside]) / rise)
+            self.asked = min(self.end, float(places[inside]) + STRIDE * stride)
+        else:
+            rising = np.maximum.accumulate(depths) + SMALLEST * np.arange(depths.size)
+            self.end = float(PchipInterpolator(rising, places)(1.0))
+            low, high = (float(np.interp(share, [0, 1], places[inside : inside + 2])) for share in BETWEEN)
+            self.asked = min(max(self.end, low), high)
+
+
+def _likeliest(
+    within: AbstractConfidenceSet, start: np.ndarray, last: Tangent, value: float, distance: float
+) -> np.ndarray:
+    """(P,) that fit best among those where a function has about a value, `distance` away from that at the best.
+
+    Least squares of the fit with one row more, which pulls the function to the value; with what weight does not matter
+    much: whatever value it comes to, no coordinates with that value fit better.
+    """
+    rows = within.fitted_rows()
+    variance = within.row_variance(last.point, last.slopes)
+    weight = STIFF * within.quantile * np.sqrt(variance) / distance
+
+    def predicted(points: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            row = weight * last.about(points, value)
+        return np.concatenate([rows.predicted(points), row[:, None]], axis=1)
+
+    pulled = rows._replace(predicted=predicted, target=np.append(rows.target, weight * value))
+    return least(pulled, start[None], Held(np.zeros((1, start.size)), np.zeros(1))).points[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,11 +249,17 @@ class LinearSet(AbstractConfidenceSet):
         """By the formula."""
         return self.quantile * float(np.sqrt(max(normal @ self.covariance @ normal, 0.0)))
 
-    def likeliest(self, start: np.ndarray, normal: np.ndarray, value: float) -> np.ndarray:
-        """By the formula, wherever it starts."""
-        pull = self.covariance @ normal
-        square = float(normal @ pull)
-        return self.best + pull * ((value - normal @ self.best) / square if square > 0 else 0.0)
+    def fitted_rows(self) -> Rows:
+        """Distances in standard errors; what does not vary stays."""
+        size, axes = np.linalg.eigh(self.covariance)
+        errors = np.sqrt(np.maximum(size, FLAT * size.max(initial=SMALLEST)))
+        whitened = (axes / errors).T
+        everywhere = np.full(self.best.size, np.inf)
+        return Rows(lambda points: points @ whitened.T, whitened @ self.best, -everywhere, everywhere, SMALLEST)
+
+    def row_variance(self, point: np.ndarray, normal: np.ndarray) -> float:  # noqa: ARG002
+        """1 of distances in standard errors."""
+        return 1.0
 
     def depth(self, point: np.ndarray, normal: np.ndarray) -> float:
         """Whatever the direction."""
@@ -220,9 +318,18 @@ class ProfileSet(AbstractConfidenceSet):
         """Of the linear law."""
         return self.linear.reach(normal)
 
-    def likeliest(self, start: np.ndarray, normal: np.ndarray, value: float) -> np.ndarray:
-        """Of least squares."""
-        return least(self.rows, start[None], Held(normal[None], np.array([value]))).points[0]
+    @property
+    def quantile(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Of the linear law."""
+        return self.linear.quantile
+
+    def fitted_rows(self) -> Rows:
+        """Those of the fit."""
+        return self.rows
+
+    def row_variance(self, point: np.ndarray, normal: np.ndarray) -> float:
+        """κ."""
+        return float(self._row_variance(standing(self.rows, point[None]), normal[None])[0])
 
     def depth(self, point: np.ndarray, normal: np.ndarray) -> float:
         """√w over the quantile."""
@@ -238,7 +345,11 @@ class ProfileSet(AbstractConfidenceSet):
         return self._depth(found, normal) / self.linear.quantile
 
     def _depth(self, found: Valley, normal: np.ndarray) -> np.ndarray:
-        """(T,) √w at constrained optima; coordinates at an end of their range do not move."""
+        """(T,) √w at constrained optima."""
+        return np.sqrt(np.maximum(found.squares - self.squares, 0.0) / self._row_variance(found, normal))
+
+    def _row_variance(self, found: Valley, normal: np.ndarray) -> np.ndarray:
+        """(T,) κ at constrained optima; coordinates at an end of their range do not move."""
         inside = (found.points > self.rows.low) & (found.points < self.rows.high)
         size = np.where(inside, np.linalg.norm(found.slopes, axis=1), 0.0)
         unit = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
@@ -248,14 +359,14 @@ class ProfileSet(AbstractConfidenceSet):
         alone = (along**2).sum(-1)
         together = np.einsum("tn,nm,tm->t", along, self.row_covariance, along)
         widest = np.full_like(alone, np.linalg.norm(self.row_covariance, 2))  # where the rows no longer tell the number
-        scale = np.divide(together, alone, out=widest, where=alone > 0)
-        return np.sqrt(np.maximum(found.squares - self.squares, 0.0) / scale)
+        return np.divide(together, alone, out=widest, where=alone > 0)
 
 
 class _Search(NamedTuple):
     """Of T ends: (T,) distances to try, the farthest inside and nearest outside with √w over the quantile there.
 
-    And (T, P) points to start from and points tried last, (T,) whether done, and whether the rows set the end.
+    And (T, P) points to start from and points tried last; (T,) whether the last try was inside, whether done, and
+    whether the rows set the end.
     """
 
     reach: np.ndarray
@@ -265,6 +376,7 @@ class _Search(NamedTuple):
     outside_depth: np.ndarray
     start: np.ndarray
     points: np.ndarray
+    was_in: np.ndarray
     done: np.ndarray
     known: np.ndarray
 
@@ -275,17 +387,19 @@ class _Search(NamedTuple):
         every = np.repeat(best[None], reach.size, 0)
         never = np.full_like(reach, np.inf)
         false = np.zeros(reach.size, dtype=bool)
-        return cls(reach, none, none.copy(), never, never.copy(), every, every.copy(), false, ~false)
+        return cls(reach, none, none.copy(), never, never.copy(), every, every.copy(), ~false, false, ~false)
 
     def tried(self, points: np.ndarray, depth: np.ndarray, stopped: np.ndarray, limit: float) -> "_Search":
         """With what was found at `reach`; stopped: no farther, or coordinates are at their ends."""
         is_in = depth < 1
         rise = np.where(depth > self.inside_depth, depth - self.inside_depth, SMALLEST)
         rise = np.maximum(rise / np.maximum(self.reach - self.inside, SMALLEST), SMALLEST)
+        # of an end of the bracket that stays once more half is believed: depths are bent (Illinois)
+        again = np.isfinite(self.outside) & (is_in == self.was_in)
         inside = np.where(is_in, self.reach, self.inside)
-        inside_depth = np.where(is_in, depth, self.inside_depth)
+        inside_depth = np.where(is_in, depth, np.where(again, (1 + self.inside_depth) / 2, self.inside_depth))
         outside = np.where(is_in, self.outside, self.reach)
-        outside_depth = np.where(is_in, self.outside_depth, depth)
+        outside_depth = np.where(is_in, np.where(again, (1 + self.outside_depth) / 2, self.outside_depth), depth)
         onwards = np.minimum(np.minimum(inside + (1 - inside_depth) / rise, STRIDE * self.reach), limit)
         passed = np.isfinite(outside)
         gap = np.where(passed, outside - inside, 0.0)
@@ -297,4 +411,4 @@ class _Search(NamedTuple):
         start = np.where(is_in[:, None], points, self.start)
         points = np.where(narrow[:, None], start, points)
         reach = np.where(passed, between, onwards)
-        return _Search(reach, inside, inside_depth, outside, outside_depth, start, points, done, known)
+        return _Search(reach, inside, inside_depth, outside, outside_depth, start, points, is_in, done, known)

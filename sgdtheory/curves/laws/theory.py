@@ -10,7 +10,7 @@ from sgdtheory._common.arguments import checked_name
 from sgdtheory.curves.laws.law import AbstractLaw, Number
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.loss_model import LossModel, losses
-from sgdtheory.curves.panels import Optimizer, Panels, panels_of
+from sgdtheory.curves.panels import Optimizer, Panels, at_rows, panels_of
 
 NUMBERS = (
     Number("capacity", np.log(1e-2), np.log(9.0), least=1.0),
@@ -91,4 +91,4 @@ class TheoryLaw(AbstractLaw):
     def losses(self, values: Mapping[str, np.ndarray], prepared: Panelled) -> list[np.ndarray]:
         """T34."""
         found = losses(self.model(values), *prepared)
-        return [found[:, j, rows] for j, rows in enumerate(prepared.panels.rows)]
+        return [at_rows(found[:, j], rows) for j, rows in enumerate(prepared.panels.rows)]
