@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.algorithms import Shape
+from sgdtheory.curves.extremes import Tangent
 from sgdtheory.curves.laws.theory import TheoryLaw
 from sgdtheory.curves.loss_model import LossModel
 from sgdtheory.curves.loss_table import (
@@ -18,8 +19,8 @@ from sgdtheory.curves.loss_table import (
     most_steps,
 )
 from sgdtheory.curves.panels import Optimizer
-from sgdtheory.curves.profile import Tangent
 
+WINDOWS = STEPS_APART, STEPS_APART / 4, STEPS_APART / 16  # places of log B, apart
 APART = 0.02  # of log B, for its first derivative
 LONGEST = 1.0  # move in log B
 DIFFERENCE = 1e-4  # of a coordinate, and of log B, for derivatives of a run's risk, which is smooth
@@ -152,22 +153,32 @@ class CriticalSize:
         return None
 
     def _optimal(self, model: LossModel, begin: Run) -> tuple[float, Run]:
-        """log R_opt(D) and its run, from that of other numbers on."""
-        low, high = (np.log(self.samples / steps) for steps in (self._most_steps, FEWEST_STEPS))
+        """log R_opt(D) and its run, from that of other numbers on.
+
+        In windows that grow narrower: where the best learning rate comes to the largest the risk has a kink.
+        """
+        found, rate = Lowest(np.inf, begin.log_batch), begin.log_rate
+        for apart in WINDOWS:
+            found, rate = self._window(model, Run(found.place, rate), apart)
+        return found.log_risk, Run(found.place, rate)
+
+    def _window(self, model: LossModel, begin: Run, apart: float) -> tuple[Lowest, float]:
+        """The least of D samples over log B in a window that moves there, and log γ of the nearest place."""
+        low, high = (np.log(self.samples / steps) for steps in (most_steps(self.samples, self.batch), FEWEST_STEPS))
         place, rate = begin
         known: dict[float, Lowest] = {}
+        places = values = np.zeros(0)
         for _ in range(MOVES):
-            places = np.clip(place, low + STEPS_APART, high - STEPS_APART) + STEPS_APART * np.array([-1, 0, 1])
-            for each in map(float, places):
-                if each not in known:
-                    known[each] = self._lowest_rate(model, each, rate, 0.0)
-            values = np.array([known[float(each)].log_risk for each in places])
+            places = np.clip(place, low + apart, high - apart) + apart * np.array([-1, 0, 1])
+            for each in places.tolist():
+                known[each] = known[each] if each in known else self._lowest_rate(model, each, rate, 0.0)
+            values = np.array([known[each].log_risk for each in places.tolist()])
             middle = int(values.argmin())
             place = float(places[middle])
             rate = known[place].place
-            if middle == 1 or not low + STEPS_APART < place < high - STEPS_APART:
+            if middle == 1 or not low + apart < place < high - apart:
                 break
-        return parabola(values, places).log_risk, Run(place, rate)
+        return parabola(values, places), rate
 
     def _lowest_rate(self, model: LossModel, log_batch: float, begin: float, more: float) -> Lowest:
         """The least log risk of (1 + `more`) D samples over log γ up to the largest, from one on."""
@@ -189,10 +200,6 @@ class CriticalSize:
         steps = (1 + more) * self.samples / batch
         return log_risks_of_runs(model, self.optimizer, self.shape, steps, np.exp(log_rate), batch)
 
-    @property
-    def _most_steps(self) -> float:
-        return most_steps(self.samples, self.batch)
-
     def _runs(self, table: AbstractLossTable) -> tuple[Run, Run]:
         """As a table has them."""
         size, _ = table.critical_batch_size(self.samples, self.overhead)
@@ -211,11 +218,12 @@ def _anything(points: np.ndarray, value: float) -> np.ndarray:
 
 
 def parabola(values: np.ndarray, places: np.ndarray) -> Lowest:
-    """The least of the one through three values evenly apart; of the values where the middle one is not least."""
+    """The least, between the outer two, of the one through three values evenly apart; of the values if it has none."""
     low, middle, high = values
     bend = low - 2 * middle + high
-    if not (middle <= min(low, high) and 0 < bend < np.inf):
+    if not 0 < bend < np.inf:
         k = int(values.argmin())
         return Lowest(float(values[k]), float(places[k]))
-    move = (low - high) / (2 * bend)
-    return Lowest(float(middle - (high - low) ** 2 / (8 * bend)), float(places[1] + move * (places[1] - places[0])))
+    move = float(np.clip((low - high) / (2 * bend), -1, 1))
+    value = middle + move * (high - low) / 2 + move**2 * bend / 2
+    return Lowest(float(value), float(places[1] + move * (places[1] - places[0])))

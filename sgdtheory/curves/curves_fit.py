@@ -14,6 +14,7 @@ from sgdtheory._common.shown import Sheet, Shown, between, number
 from sgdtheory.algorithms import Linear, Shape
 from sgdtheory.curves.best_rates import best_rates
 from sgdtheory.curves.critical_size import CriticalSize
+from sgdtheory.curves.extremes import extremes
 from sgdtheory.curves.forecast import Forecast, forecast_loss, run_last
 from sgdtheory.curves.given_rates import checked_shape, rates_of
 from sgdtheory.curves.law_fit import LossPrediction, band, confidence_set
@@ -21,9 +22,8 @@ from sgdtheory.curves.laws.theory import Panelled, TheoryLaw
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.loss_model import LossModel, in_batches, losses
 from sgdtheory.curves.loss_table import FEWEST_STEPS as FEWEST_STEPS_OF_TABLE
-from sgdtheory.curves.loss_table import AbstractLossTable, loss_tables
 from sgdtheory.curves.panels import Optimizer, at_rows, panels_of
-from sgdtheory.curves.profile import AbstractConfidenceSet, extremes
+from sgdtheory.curves.profile import AbstractConfidenceSet
 from sgdtheory.curves.robust_fit import Observed, RobustFit
 from sgdtheory.curves.size_remarks import ENOUGH, at_least, below_table
 from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsTable
@@ -252,17 +252,14 @@ class CurvesFit(Shown):
         bounded = size > samples / FEWEST_STEPS_OF_TABLE * (1 - 1e-6)  # the derivatives there are 0
         interval = np.tile([0.0, np.inf], (samples.size, 1))
         for k in range(samples.size) if self.fitted.told.any() else ():
-            each = float(samples[k])
             if bounded[k]:
-                interval[k, 0] = self._least_batch(within, each, shape, top, extra)
+                interval[k, 0] = self._least_batch(within, sizes[k])
             else:
                 interval[k] = np.exp(extremes(within, partial(sizes[k].tangent, table=tables[k])))
         loss = risk + self.irreducible_loss.value
         return CurvesCriticalBatchSize(samples, size, interval, loss, top, at_least(samples[bounded]))
 
-    def _least_batch(
-        self, within: AbstractConfidenceSet, samples: float, shape: Shape, top: float, overhead: float
-    ) -> float:
+    def _least_batch(self, within: AbstractConfidenceSet, size: CriticalSize) -> float:
         """The low end of a B* beyond the largest batch size that is looked at.
 
         B* of those numbers on the edge of their confidence set at which this batch size is farthest from enough; 0
@@ -270,16 +267,14 @@ class CurvesFit(Shown):
         """
 
         def excess(point: np.ndarray) -> float:
-            table = self._table(self._model(point), shape, samples, top)
-            return table.excess_at_largest(samples, overhead)
+            return size.table(point).excess_at_largest(size.samples, size.overhead)
 
         point = self.fitted.coordinates
         slopes = np.array([excess(point + COARSE * each) for each in np.eye(point.size)]) - excess(point)
         if np.abs(slopes).max() < NO_SLOPE:
             return 0.0
-        edge = within.ends(slopes[None] / COARSE).points[0]
-        worst = self._model(np.clip(edge, *self.fitted.law.bounds))
-        return self._table(worst, shape, samples, top).critical_batch_size(samples, overhead)[0]
+        edge = np.clip(within.ends(slopes[None] / COARSE).points[0], *self.fitted.law.bounds)
+        return size.table(edge).critical_batch_size(size.samples, size.overhead)[0]
 
     def _top(self, largest: float | None) -> float:
         """The largest learning rate that is allowed and stable; Adam's step shrinks as the risk grows: no edge."""
@@ -289,9 +284,6 @@ class CurvesFit(Shown):
             return positive_number("max_learning_rate", largest)
         stable = STABLE / self.step_size.value * self.max_learning_rate
         return min(positive_number("max_learning_rate", largest), stable)
-
-    def _table(self, model: LossModel, schedule: Shape, samples: float, top: float) -> AbstractLossTable:
-        return loss_tables(model, self._optimizer, schedule, samples, self._batch_for(None) or 1.0, top)[0]
 
     def _critical_size(self, samples: float, schedule: Shape, top: float, overhead: float) -> CriticalSize:
         law = self.fitted.law
@@ -329,7 +321,8 @@ class CurvesFit(Shown):
             convention = Convention(None, overhead)
             critical = FittedCriticalBatchSize(float(found.batch_size[0]), low, high, convention, self.level)
         size = critical.batch_size
-        table = self._table(self.model, shape, samples, self._top(max_learning_rate))
+        how = samples, shape, self._top(max_learning_rate), overhead
+        table = self._critical_size(*how).table(self.fitted.coordinates)
         risk = table.optimal_risk(samples)
         every = samples / np.exp(table.log_steps)[::-1]
         every = np.unique(np.append(every[every <= MOST_BATCH * size], size))

@@ -217,7 +217,8 @@ def log_risks_of_runs(
     model = model if known else in_batches(model, batch, optimizer)
     size = rates.size, share.size
     parts = steps * share, rates[:, None] * factor, change, batch if known else np.nan
-    return np.log(losses(model, Panels(*(np.broadcast_to(each, size) for each in parts), ()), optimizer)[:, :, -1])
+    every, rate, rise, batches = (np.broadcast_to(each, size) for each in parts)
+    return np.log(losses(model, Panels(every, rate, rise, batches, ()), optimizer)[:, :, -1])
 
 
 def _without_floor(model: LossModel) -> LossModel:

@@ -24,10 +24,11 @@ import sgdtheory as st
 from sgdtheory._common.files import csv_text, write_atomically
 from sgdtheory.curves.correlated_residuals import correlation
 from sgdtheory.curves.critical_size import CriticalSize
+from sgdtheory.curves.extremes import extremes
 from sgdtheory.curves.law_fit import confidence_set
 from sgdtheory.curves.laws.theory import GROWTH as GROWTH_NUMBER
 from sgdtheory.curves.laws.theory import NUMBERS, TheoryLaw
-from sgdtheory.curves.profile import ProfileSet, extremes
+from sgdtheory.curves.profile import ProfileSet
 from sgdtheory.curves.robust_fit import RobustFit, fit, observed
 
 STEPS = 6000

@@ -6,8 +6,9 @@ from scipy import optimize
 
 import sgdtheory as st
 from sgdtheory.curves.correlated_residuals import correlation
+from sgdtheory.curves.extremes import Tangent, extremes
 from sgdtheory.curves.law_fit import confidence_set
-from sgdtheory.curves.profile import LinearSet, ProfileSet, Tangent, extremes
+from sgdtheory.curves.profile import LinearSet, ProfileSet
 from sgdtheory.curves.robust_fit import fit, observed
 from sgdtheory.curves.valley import Rows
 from tests.curves.interval_coverage import DESIGNS, coverage

@@ -1,0 +1,75 @@
+"""log B* by two runs that are followed from one set of numbers to another, against tables of all runs."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.curves.critical_size import CriticalSize, CriticalTangent
+from sgdtheory.curves.laws.theory import TheoryLaw
+from sgdtheory.curves.panels import Optimizer
+from tests.curves.theory_curves import coarse_tables
+
+VALUES = {"capacity": 1.6, "source": 1.9, "signal": 1.0, "noise": 4.0, "step_size": 0.2, "floor": 2.0, "growth": 1e-3}
+WIDE = 0.05  # of a coordinate, for derivatives of what is interpolated
+
+
+def size_of(optimizer, batch=np.nan, decay=None):
+    law = TheoryLaw(decay, optimizer)
+    of_curves = 32.0 if np.isfinite(batch) else 1.0
+    known = Optimizer(0.2, decay or 0.0, optimizer == "adam", batch)
+    values = VALUES | {"noise": VALUES["noise"] * of_curves / 32}
+    return CriticalSize(law, known, st.Linear(), 3000 * of_curves, of_curves, 0.2, 0.2), law.coordinates(values)
+
+
+def log_size(size, point):
+    return np.log(size.table(point).critical_batch_size(size.samples, size.overhead)[0])
+
+
+@pytest.mark.parametrize("batch", [np.nan, 32.0])
+@pytest.mark.parametrize("decay", [None, 0.1])
+def test_the_value_and_the_slopes_are_those_of_tables(batch, decay):
+    """Tables are interpolated, to some 10⁻³ of log B*."""
+    size, point = size_of("sgd", batch, decay)
+    found = size.tangent(point)
+    assert isinstance(found, CriticalTangent)
+    assert found.value == pytest.approx(log_size(size, point), abs=2e-3)
+    ends = [[log_size(size, point + side * WIDE * one) for side in (1, -1)] for one in np.eye(point.size)]
+    by_tables = np.array([(up - down) / (2 * WIDE) for up, down in ends])
+    np.testing.assert_allclose(found.slopes, by_tables, atol=0.02)
+    assert found.slopes[5] == pytest.approx(0, abs=1e-6)  # L0
+    assert found.slopes[2] == pytest.approx(-found.slopes[3], abs=1e-3)  # σ²/A alone counts
+
+
+@pytest.mark.parametrize("batch", [np.nan, 32.0])
+def test_of_adam_runs_are_followed_without_a_table(monkeypatch, batch):
+    """From coarse tables to the same place as from others, and slopes are those between places."""
+    coarse_tables(monkeypatch)
+    size, point = size_of("adam", batch)
+    begin = size.tangent(point)
+    made = []
+    table = CriticalSize.table
+    monkeypatch.setattr(CriticalSize, "table", lambda size, point: made.append(point) or table(size, point))
+    step = 0.02 * np.array([1.0, -1, 1, 2, 1, 0])
+    there, back = (size.tangent(point + side * step, begin) for side in (1, -1))
+    assert not made
+    assert there.value - back.value == pytest.approx(2 * begin.slopes @ step, rel=0.02)
+    assert size.tangent(point, there).value == pytest.approx(begin.value, abs=5e-3)
+
+
+def test_the_function_about_a_value_leads_to_it():
+    """Numbers at which it says so have about that B*."""
+    size, point = size_of("sgd")
+    begin = size.tangent(point)
+    step = -0.02 * begin.slopes / (begin.slopes @ begin.slopes)
+    said = float(begin.about((point + step)[None], begin.value - 0.02)[0])
+    assert said - begin.value == pytest.approx(-0.02, rel=0.05)  # learning rates are not sought again
+    assert size.tangent(point + step, begin).value - begin.value == pytest.approx(-0.02, rel=0.02)
+
+
+def test_beyond_the_largest_batch_size_it_is_flat():
+    size, point = size_of("sgd")
+    quiet = point + np.array([0, 0, -12.0, 12.0, 0, 0])  # noise throughout
+    found = size.tangent(quiet)
+    assert found.value == pytest.approx(np.log(size.samples / 8))
+    assert not found.slopes.any()
+    assert found.about(quiet[None], 3.0).tolist() == [3.0]
