@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq, minimize_scalar
 
 import sgdtheory as st
 from sgdtheory.curves.critical_size import CriticalSize, CriticalTangent
 from sgdtheory.curves.laws.theory import TheoryLaw
+from sgdtheory.curves.loss_table import log_risks_of_runs
 from sgdtheory.curves.panels import Optimizer
 from tests.curves.theory_curves import coarse_tables
 
 VALUES = {"capacity": 1.6, "source": 1.9, "signal": 1.0, "noise": 4.0, "step_size": 0.2, "floor": 2.0, "growth": 1e-3}
-WIDE = 0.05  # of a coordinate, for derivatives of what is interpolated
 
 
 def size_of(optimizer, batch=np.nan, decay=None):
@@ -21,23 +22,44 @@ def size_of(optimizer, batch=np.nan, decay=None):
     return CriticalSize(law, known, st.Linear(), 3000 * of_curves, of_curves, 0.2, 0.2), law.coordinates(values)
 
 
-def log_size(size, point):
-    return np.log(size.table(point).critical_batch_size(size.samples, size.overhead)[0])
+def exact_log_size(size, point):
+    """By nested searches: γ up to the largest, the best B, and the B that needs 20% more."""
+    model = size.law.model(size.law.values(point[None]))
+    top = np.log(size.top)
+
+    def lowest(log_batch, more):
+        batch = np.exp(log_batch)
+        setting = model, size.optimizer, size.shape, (1 + more) * size.samples / batch
+
+        def at(log_rate):
+            return float(log_risks_of_runs(*setting, np.exp([log_rate]), batch)[0, 0])
+
+        found = minimize_scalar(at, bounds=(top - 2, top), method="bounded", options={"xatol": 1e-5})
+        return min(float(found.fun), at(top))
+
+    best = minimize_scalar(lambda each: lowest(each, 0.0), bounds=(-1, 2), method="bounded", options={"xatol": 1e-4})
+    return brentq(lambda each: lowest(each, 0.2) - best.fun, 0.5, 2.5, xtol=1e-6)
 
 
-@pytest.mark.parametrize("batch", [np.nan, 32.0])
-@pytest.mark.parametrize("decay", [None, 0.1])
-def test_the_value_and_the_slopes_are_those_of_tables(batch, decay):
-    """Tables are interpolated, to some 10⁻³ of log B*."""
-    size, point = size_of("sgd", batch, decay)
+def test_the_value_and_the_slopes_where_the_best_learning_rate_comes_to_the_largest():
+    """There the risk over batch sizes has a kink, at its least."""
+    size, point = size_of("sgd", decay=0.1)
     found = size.tangent(point)
     assert isinstance(found, CriticalTangent)
-    assert found.value == pytest.approx(log_size(size, point), abs=2e-3)
-    ends = [[log_size(size, point + side * WIDE * one) for side in (1, -1)] for one in np.eye(point.size)]
-    by_tables = np.array([(up - down) / (2 * WIDE) for up, down in ends])
-    np.testing.assert_allclose(found.slopes, by_tables, atol=0.02)
+    along = np.array([0.02, -0.01, 0.03, -0.02, 0.05, 0.1, 0.05])
+    up, down = (exact_log_size(size, point + side * along) for side in (1, -1))
+    assert found.value == pytest.approx((up + down) / 2, abs=2e-3)
+    assert found.slopes @ along == pytest.approx((up - down) / 2, rel=0.01)
     assert found.slopes[5] == pytest.approx(0, abs=1e-6)  # L0
-    assert found.slopes[2] == pytest.approx(-found.slopes[3], abs=1e-3)  # σ²/A alone counts
+    assert found.slopes[2] == pytest.approx(-found.slopes[3], abs=1e-6)  # σ²/A alone counts
+
+
+@pytest.mark.parametrize("decay", [None, 0.1])
+def test_the_value_is_that_of_a_table(decay):
+    """Which interpolates."""
+    size, point = size_of("sgd", 32.0, decay)
+    expected = size.table(point).critical_batch_size(size.samples, size.overhead)[0]
+    assert size.tangent(point).value == pytest.approx(np.log(expected), abs=5e-3)
 
 
 @pytest.mark.parametrize("batch", [np.nan, 32.0])
