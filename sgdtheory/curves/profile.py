@@ -134,6 +134,11 @@ class ProfileSet(AbstractConfidenceSet):
         """S at the coordinates found."""
         return float(((self.rows.target - self.rows.predicted(self.best[None])[0]) ** 2).sum())
 
+    @cached_property
+    def widest(self) -> float:
+        """The largest variance of a combination of rows."""
+        return float(np.linalg.norm(self.row_covariance, 2))
+
     def ends(self, normal: np.ndarray, limit: float = UNRESOLVED) -> Ends:
         """By the line through the last two points of √w, which is about linear in c, and between them once passed."""
         middle = normal @ self.best
@@ -194,7 +199,9 @@ class ProfileSet(AbstractConfidenceSet):
         along = np.einsum("tnp,tpq,tq->tn", slopes, bread, normal * unit)  # J B g: gᵀBg is its square
         alone = (along**2).sum(-1)
         together = np.einsum("tn,nm,tm->t", along, self.row_covariance, along)
-        widest = np.full_like(alone, np.linalg.norm(self.row_covariance, 2))  # where the rows no longer tell the number
+        if (alone > 0).all():
+            return together / alone
+        widest = np.full_like(alone, self.widest)  # where the rows no longer tell the number
         return np.divide(together, alone, out=widest, where=alone > 0)
 
 
