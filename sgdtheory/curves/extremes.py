@@ -87,7 +87,7 @@ def _reached(
             return walk.inside
         if gone >= UNRESOLVED:
             return np.inf
-    return walk.inside
+    return walk.inside if np.isfinite(walk.outside) else np.inf
 
 
 class _Walk:

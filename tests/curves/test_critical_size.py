@@ -1,5 +1,7 @@
 """log B* by two runs that are followed from one set of numbers to another, against tables of all runs."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize_scalar
@@ -38,7 +40,8 @@ def exact_log_size(size, point):
         return min(float(found.fun), at(top))
 
     best = minimize_scalar(lambda each: lowest(each, 0.0), bounds=(-1, 2), method="bounded", options={"xatol": 1e-4})
-    return brentq(lambda each: lowest(each, 0.2) - best.fun, 0.5, 2.5, xtol=1e-6)
+    root: Any = brentq(lambda each: lowest(each, 0.2) - best.fun, 0.5, 2.5, xtol=1e-6)
+    return float(root)
 
 
 def test_the_value_and_the_slopes_where_the_best_learning_rate_comes_to_the_largest():
