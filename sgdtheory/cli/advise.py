@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sgdtheory.advice import AdviceRow, BatchSizeChange, change_batch_size
+from sgdtheory.cli.log_optimizer import names_in, optimizer_named, taken_optimizer
 from sgdtheory.cli.output import print_json, print_note, print_tables, print_text
 from sgdtheory.fits import LossGrid, fit_loss_grid, read_loss_grid
 from sgdtheory.logs import TrainingLog, loss_grid, read_logs
@@ -36,16 +37,6 @@ WORDS = {
     "decay_steps": "decay, steps",
     "num_steps": "steps",
     "extra_data": "extra data",
-}
-NAMES = {  # part of a trainer's name → optimizer; the first that is there counts
-    "muon": "muon",
-    "lion": "lion",
-    "signum": "signum",
-    "signsgd": "sign",
-    "adamw": "adamw",
-    "adam": "adam",
-    "momentum": "momentum",
-    "sgd": "sgd",
 }
 GRID = "batch_size", "samples", "learning_rate", "loss"
 
@@ -99,18 +90,18 @@ class AdviseCommand:
 
     def run(self) -> None:
         """Advise and print."""
-        grid, current, said, named = self._file()
+        grid, current, said, names = self._file()
         current |= {name: getattr(self, flag) for flag, name in SETTINGS.items() if getattr(self, flag) is not None}
         for flag in ("batch_size", "learning_rate"):
             if flag not in current:
                 name = flag.replace("_", " ")
                 where = f"; fit-curves {self.file} --preview says what the log has of it" if self.file else ""
                 raise ValueError(f"the {name} now is not known: give --{flag.replace('_', '-')}{where}")
-        optimizer = self.optimizer or optimizer_named(named) or "adam"
+        taken = taken_optimizer(self.optimizer, names, "adam", optimizer_named)
         change = change_batch_size(
-            current, new_batch_size=self.new_batch_size, optimizer=optimizer, fit=grid, level=self.level
+            current, new_batch_size=self.new_batch_size, optimizer=taken.optimizer, fit=grid, level=self.level
         )
-        for note in filter(None, (said, self._doubt(named))):
+        for note in filter(None, (said, taken.doubt)):
             print_note(note)
         if self.json:
             print_json(_json(change))
@@ -121,44 +112,23 @@ class AdviseCommand:
         for unknown in change.unknown:
             print_note(f"not known: {unknown}")
 
-    def _doubt(self, named: str) -> str:
-        """Where the optimizer that a log names is not the one that is advised on, or nothing names one."""
-        known = optimizer_named(named)
-        if not named and self.optimizer is None:
-            return "nothing says which optimizer it is: adam is taken; give --optimizer if it is another"
-        if not named or (known is not None and self.optimizer in (None, known)):
-            return ""
-        if self.optimizer is not None:
-            return f"the log says optimizer {named}, --optimizer {self.optimizer} counts"
-        return f"the log's optimizer {named} is taken as adam; give --optimizer if it is another"
-
-    def _file(self) -> tuple[LossGrid | None, dict[str, float], str, str]:
-        """A grid, or the settings of a log's first run; what to say of it; the optimizer that the logs name."""
+    def _file(self) -> tuple[LossGrid | None, dict[str, float], str, list[str]]:
+        """A grid, or the settings of a log's first run; what to say of it; the optimizers that the logs name."""
         if self.file is None:
-            return None, {}, "", ""
+            return None, {}, "", []
         if _is_grid(self.file):
             columns: dict[str, Any] = {name: name for name in GRID}
-            return fit_loss_grid(read_loss_grid(self.file, **columns), level=self.level), {}, "", ""
+            return fit_loss_grid(read_loss_grid(self.file, **columns), level=self.level), {}, "", []
         logs = read_logs(self.file)
         runs = [settings_of(log) for log in logs]
-        named = {str(log.settings.get("optimizer", "")) for log in logs}
-        optimizer = named.pop() if len(named) == 1 else ""
+        names = names_in(log.settings for log in logs)
         if len({run["batch_size"] for run in runs if "batch_size" in run}) > 1:
             said = f"{len(runs)} runs at several batch sizes are taken as a grid, and the settings now from flags"
-            return fit_loss_grid(loss_grid(logs), level=self.level), {}, said, optimizer
+            return fit_loss_grid(loss_grid(logs), level=self.level), {}, said, names
         name = logs[0].name or self.file.name
         said = ", ".join(f"{WORDS.get(each, 'batch size')} {value:g}" for each, value in runs[0].items())
-        said = ", ".join(filter(None, [f"optimizer {optimizer}" if optimizer else "", said]))
-        return None, runs[0], f"from the log of {name}: {said or 'no settings'}", optimizer
-
-
-def optimizer_named(name: str) -> str | None:
-    """That of the advice which a trainer's name means: `adamw_torch_fused`, `adam_pax`, `DistributedMuon`; or None.
-
-    >>> [optimizer_named(name) for name in ("adamw_torch_fused", "paged_lion_8bit", "sgd", "adafactor")]
-    ['adamw', 'lion', 'sgd', None]
-    """
-    return next((known for among, known in NAMES.items() if among in name.lower()), None)
+        said = ", ".join(filter(None, [f"optimizer {names[0]}" if len(names) == 1 else "", said]))
+        return None, runs[0], f"from the log of {name}: {said or 'no settings'}", names
 
 
 def _is_grid(path: Path) -> bool:

@@ -1,9 +1,9 @@
 """`sgdtheory fit-curves`: from loss curves to the theory's numbers, predictions and the critical batch size."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import tyro
@@ -11,6 +11,7 @@ from rich.table import Table
 
 from sgdtheory._common.files import write_atomically
 from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, log_notes
+from sgdtheory.cli.log_optimizer import TakenOptimizer
 from sgdtheory.cli.output import (
     interval_text,
     live_line,
@@ -24,6 +25,7 @@ from sgdtheory.cli.settings import Overhead
 
 if TYPE_CHECKING:
     from sgdtheory.curves import CurvesCriticalBatchSize, CurvesFit, LossCurve
+    from sgdtheory.logs import TrainingLog
 
 NUMBERS = {  # of a CurvesFit → symbol and what it is
     "capacity": ("a", "capacity exponent, λ_i ∝ i^−a"),
@@ -64,8 +66,6 @@ class FitCurvesCommand(LogFlags):
     """Which example is fitted where no file is given: 25M, 100M or 400M."""
     weight_decay: float | None = None
     """Weight decay of AdamW; None: none."""
-    optimizer: Literal["sgd", "adam"] = "sgd"
-    """Whether steps follow the size of gradients, as Adam's do: what a learning rate does depends on the batch size."""
     num_samples: tuple[float, ...] = ()
     """Data sizes D for which to print B*; None: those of the longest curve."""
     max_learning_rate: float | None = None
@@ -88,14 +88,15 @@ class FitCurvesCommand(LogFlags):
             self._preview()
             return
         reports, notes = [], []
-        for group, curves in self.groups().items():
-            notes += log_notes(curves)
-            found, others = self.fitted(curves)
-            critical = found.critical_batch_size(
-                self.num_samples or longest(curves),
-                max_learning_rate=self.max_learning_rate,
-                overhead=self.overhead,
-            )
+        for group, model in self.groups().items():
+            notes += [*model.taken.notes, *log_notes(model.curves)]
+            found, others = self.fitted(model)
+            with live_line("looking for B* and its interval", str):
+                critical = found.critical_batch_size(
+                    self.num_samples or longest(model.curves),
+                    max_learning_rate=self.max_learning_rate,
+                    overhead=self.overhead,
+                )
             reports.append(Report(group, found, others, critical))
             remarks = filter(None, (found.remark, critical.remark))
             notes += [f"{group + ': ' if group else ''}{remark}" for remark in remarks]
@@ -135,15 +136,20 @@ class FitCurvesCommand(LogFlags):
             raise ValueError("preview needs files: name logs")
         self.print_preview(self.logs)
 
-    def groups(self) -> dict[str, list["LossCurve"]]:
+    def groups(self) -> dict[str, "Model"]:
         """The curves of each model."""
         from sgdtheory.curves import example_loss_curves
 
-        curves = self.read_curves(self.logs) if self.logs else list(example_loss_curves(self.example).values())
-        groups: dict[str, list[LossCurve]] = {}
-        for curve in curves:
-            groups.setdefault(curve.group, []).append(curve)
-        return groups
+        if not self.logs:
+            curves = list(example_loss_curves(self.example).values())
+            return {curves[0].group: Model(curves, TakenOptimizer(self.optimizer or "sgd", "", ""))}
+        runs: dict[str, list[tuple[TrainingLog, LossCurve]]] = {}
+        for log, curve in self.read_runs(self.logs):
+            runs.setdefault(curve.group, []).append((log, curve))
+        return {
+            group: Model([curve for _, curve in pairs], self.taken_optimizer(log.settings for log, _ in pairs))
+            for group, pairs in runs.items()
+        }
 
     def _split(self, curves: list["LossCurve"]) -> tuple[list["LossCurve"], list["LossCurve"]]:
         """Those that are fitted, and those that are held out."""
@@ -157,11 +163,11 @@ class FitCurvesCommand(LogFlags):
             raise ValueError("hold-out must leave curves to fit, got all of them; name fewer")
         return fitted, [curve for curve in curves if curve.name in held]
 
-    def fitted(self, curves: list["LossCurve"]) -> tuple["CurvesFit", list["LossCurve"]]:
+    def fitted(self, model: "Model") -> tuple["CurvesFit", list["LossCurve"]]:
         """The fit of a model's curves, and those that are held out of it."""
         from sgdtheory.curves import fit_loss_curves
 
-        chosen, others = self._split(curves)
+        chosen, others = self._split(model.curves)
         rows = sum(curve.step.size for curve in chosen)
         if rows > MANY_ROWS:
             print_note(
@@ -169,8 +175,9 @@ class FitCurvesCommand(LogFlags):
             )
         decay = self.weight_decay if self.logs or self.weight_decay is not None else EXAMPLE_DECAY
         with live_line("fitting", str) as show:
-            options = {"weight_decay": decay, "optimizer": self.optimizer}
-            return fit_loss_curves(chosen, **options, level=self.level, progress=show), others
+            options = {"weight_decay": decay, "optimizer": model.taken.optimizer}
+            progress = show or _said_once(_work(chosen, model.taken.optimizer))
+            return fit_loss_curves(chosen, **options, level=self.level, progress=progress), others
 
     def _tables(self, report: "Report") -> list[Table]:
         found, others, critical = report.found, report.others, report.critical
@@ -197,6 +204,31 @@ class FitCurvesCommand(LogFlags):
         for samples, size, ends, loss in zip(*critical[:4], strict=True):
             sizes.add_row(f"{samples:g}", f"{size:.4g}", interval_text(ends), f"{loss:.4f}")
         return [*tables, sizes]
+
+
+def _work(curves: "Sequence[LossCurve]", optimizer: str) -> str:
+    """What is about to be done, for who waits."""
+    rows = sum(curve.step.size for curve in curves)
+    many = f"{len(curves)} curve{'s' * (len(curves) > 1)}"
+    return f"fitting the law of {optimizer} to {many}, {rows} rows; with B* it takes a minute or so"
+
+
+def _said_once(text: str) -> Callable[[str], None]:
+    """Progress where there is no terminal: a note when work begins."""
+    unsaid = [text]
+
+    def progress(_: str) -> None:
+        while unsaid:
+            print_note(unsaid.pop())
+
+    return progress
+
+
+class Model(NamedTuple):
+    """Curves that are fitted together, or held out, and the optimizer that made them."""
+
+    curves: "list[LossCurve]"
+    taken: TakenOptimizer
 
 
 def longest(curves: "Sequence[LossCurve]") -> tuple[float, ...]:

@@ -6,7 +6,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import tyro
@@ -53,8 +53,6 @@ class ForecastCommand(LogFlags):
     """Logs of other runs of the same model, to be fitted with it: several curves tell more."""
     weight_decay: float | None = None
     """Weight decay of AdamW; None: as the log says, or none."""
-    optimizer: Literal["sgd", "adam"] = "sgd"
-    """Whether steps follow the size of gradients, as Adam's do: it matters where the batch size changes."""
     follow: bool = False
     """Stay, and print a line each time the log has grown, up to the end of the run or Ctrl-C."""
     level: float = 0.95
@@ -74,12 +72,13 @@ class ForecastCommand(LogFlags):
         else:
             curves, settings = self._read()
             found = self._forecast(curves, settings)
-            notes = log_notes(curves)
+            notes = [*self.taken_optimizer([settings]).notes, *log_notes(curves)]
             self._print(found, [note for note in notes if NOT_NEEDED not in note])
 
     def _follow(self) -> None:
         """A line for each version of the log; what cannot be forecast yet is a note, once."""
         said = ""
+        notes: list[str] = []
         shown = None  # step of the last line
         for _ in versions(self.log, lambda: time.sleep(SECONDS)):
             try:
@@ -88,12 +87,16 @@ class ForecastCommand(LogFlags):
                     run = curves[-1]
                     print_note(f"the run has ended at step {run.step[-1]:,.0f}, loss {run.loss[-1]:.4g}")
                     return
+                taken = self.taken_optimizer([settings]).notes
                 found = self._forecast(curves, settings)
             except (ValueError, OSError) as error:
                 if str(error) != said:
                     print_note(f"waiting: {error}")
                 said = str(error)
                 continue
+            for note in taken if taken != notes else ():
+                print_note(note)
+            notes = taken
             if found.step != shown:
                 self._print_line(found)
             shown = found.step
@@ -142,7 +145,7 @@ class ForecastCommand(LogFlags):
             num_steps=steps,
             schedule=self._shape(curves[-1], settings, steps),
             weight_decay=float(decay) if decay else None,
-            optimizer=self.optimizer,
+            optimizer=self.taken_optimizer([settings]).optimizer,
             level=self.level,
         )
 

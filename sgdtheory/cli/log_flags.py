@@ -1,13 +1,14 @@
 """Flags of every command that reads training logs: what columns are called, what the log does not say, a preview."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.markup import escape
 from rich.table import Table
 
+from sgdtheory.cli.log_optimizer import TakenOptimizer, names_in, optimizer_of_curves, taken_optimizer
 from sgdtheory.cli.output import print_tables, print_text
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ class LogFlags:
     """Steps of linear warm-up before the first row; None: as the log says, or 0."""
     preview: bool = False
     """Print what was understood of the files (rows, columns, gaps, what is missing), and fit nothing."""
+    optimizer: Literal["sgd", "adam"] | None = None
+    """Whether steps follow the size of gradients, as Adam's do: then what a learning rate does depends on the batch
+    size; None: as the log says, or sgd."""
 
     @property
     def log_options(self) -> dict[str, Any]:
@@ -66,6 +70,10 @@ class LogFlags:
 
         names, given = ColumnNames.among(self.log_options)
         return [(log, loss_curve(log, **given)) for log in read_logs(paths, **vars(names))]
+
+    def taken_optimizer(self, settings: Iterable[Mapping[str, Any]]) -> TakenOptimizer:
+        """Of runs that are fitted together, from the settings that their logs have."""
+        return taken_optimizer(self.optimizer, names_in(settings), "sgd", optimizer_of_curves)
 
     def print_preview(self, paths: Sequence[Path]) -> None:
         """What was understood of files."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import tyro
 
@@ -102,8 +102,6 @@ class PlanCommand(LogFlags):
     """Names of logs that are not fitted."""
     weight_decay: float | None = None
     """Weight decay of AdamW; None: none."""
-    optimizer: Literal["sgd", "adam"] = "sgd"
-    """Whether steps follow the size of gradients, as Adam's do."""
     throughput: float | None = None
     """Samples a second of one device, whatever it takes a step."""
     throughput_table: Path | None = None
@@ -195,16 +193,16 @@ class PlanCommand(LogFlags):
         level = 0.95 if self.level is None else self.level
         command = FitCurvesCommand(logs=self.files, level=level, **{name: getattr(self, name) for name in shared})
         groups = command.groups()
-        curves = groups[self._chosen(groups)]
-        found, _ = command.fitted(curves)
-        samples = longest(curves)[0] if self.num_samples is None else self.num_samples
+        model = groups[self._chosen(groups)]
+        found, _ = command.fitted(model)
+        samples = longest(model.curves)[0] if self.num_samples is None else self.num_samples
         convention = self._convention(None)
         law = found.steps_law(samples, max_learning_rate=self.max_learning_rate, overhead=convention.overhead)
         target = f"to the least loss of D = {samples:g}"
         return (
             self._plan(law, convention),
             None,
-            [*log_notes(curves), *filter(None, [found.remark, law.remark]), target],
+            [*model.taken.notes, *log_notes(model.curves), *filter(None, [found.remark, law.remark]), target],
         )
 
     def _of_steps(self) -> tuple[RunPlan, BatchRamp | None, list[str]]:

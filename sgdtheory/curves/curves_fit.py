@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,8 @@ from sgdtheory._common.interval import Interval
 from sgdtheory._common.shown import Sheet, Shown, between, number
 from sgdtheory.algorithms import Linear, Shape
 from sgdtheory.curves.best_rates import best_rates
+from sgdtheory.curves.critical_size import CriticalSize
+from sgdtheory.curves.extremes import extremes
 from sgdtheory.curves.forecast import Forecast, forecast_loss, run_last
 from sgdtheory.curves.given_rates import checked_shape, rates_of
 from sgdtheory.curves.law_fit import LossPrediction, band, confidence_set
@@ -19,9 +22,8 @@ from sgdtheory.curves.laws.theory import Panelled, TheoryLaw
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.loss_model import LossModel, in_batches, losses
 from sgdtheory.curves.loss_table import FEWEST_STEPS as FEWEST_STEPS_OF_TABLE
-from sgdtheory.curves.loss_table import AbstractLossTable, loss_tables
-from sgdtheory.curves.panels import Optimizer, panels_of
-from sgdtheory.curves.profile import AbstractConfidenceSet, extremes
+from sgdtheory.curves.panels import Optimizer, at_rows, panels_of
+from sgdtheory.curves.profile import AbstractConfidenceSet
 from sgdtheory.curves.robust_fit import Observed, RobustFit
 from sgdtheory.curves.size_remarks import ENOUGH, at_least, below_table
 from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsTable
@@ -210,7 +212,7 @@ class CurvesFit(Shown):
                 model = in_batches(model, float(curve.batch_size[0]), self._optimizer)
             used = panels._replace(batch=np.full_like(panels.batch, np.nan)) if unknown else panels
             with np.errstate(all="ignore"):  # overflow is a result here
-                return np.log(losses(model, used, self._optimizer)[:, 0, panels.rows[0]])
+                return np.log(at_rows(losses(model, used, self._optimizer)[:, 0], panels.rows[0]))
 
         checked = self.level if level is None else share_between_0_and_1("level", level)
         return LossPrediction(curve.step, curve.learning_rate, *band(self.fitted, log_losses, checked))
@@ -242,27 +244,22 @@ class CurvesFit(Shown):
         shape = checked_shape(schedule)
         extra = positive_number("overhead", overhead)
 
-        def log_sizes(points: np.ndarray, each: float) -> np.ndarray:
-            tables = self._tables(self._model(points), shape, each, top)
-            return np.log([table.critical_batch_size(each, extra)[0] for table in tables])
-
         within = confidence_set(self.fitted, self.data, self.level)
-        pairs = [self._table(self.model, shape, each, top).critical_batch_size(each, extra) for each in samples]
+        sizes = [self._critical_size(each, shape, top, extra) for each in samples.tolist()]
+        tables = [each.table(self.fitted.coordinates) for each in sizes]
+        pairs = [table.critical_batch_size(each, extra) for table, each in zip(tables, samples.tolist(), strict=True)]
         size, risk = np.array(pairs).T
         bounded = size > samples / FEWEST_STEPS_OF_TABLE * (1 - 1e-6)  # the derivatives there are 0
         interval = np.tile([0.0, np.inf], (samples.size, 1))
         for k in range(samples.size) if self.fitted.told.any() else ():
-            each = float(samples[k])
             if bounded[k]:
-                interval[k, 0] = self._least_batch(within, each, shape, top, extra)
+                interval[k, 0] = self._least_batch(within, sizes[k])
             else:
-                interval[k] = np.exp(extremes(within, lambda points, each=each: log_sizes(points, each), COARSE))
+                interval[k] = np.exp(extremes(within, partial(sizes[k].tangent, table=tables[k])))
         loss = risk + self.irreducible_loss.value
         return CurvesCriticalBatchSize(samples, size, interval, loss, top, at_least(samples[bounded]))
 
-    def _least_batch(
-        self, within: AbstractConfidenceSet, samples: float, shape: Shape, top: float, overhead: float
-    ) -> float:
+    def _least_batch(self, within: AbstractConfidenceSet, size: CriticalSize) -> float:
         """The low end of a B* beyond the largest batch size that is looked at.
 
         B* of those numbers on the edge of their confidence set at which this batch size is farthest from enough; 0
@@ -270,16 +267,14 @@ class CurvesFit(Shown):
         """
 
         def excess(point: np.ndarray) -> float:
-            table = self._table(self._model(point), shape, samples, top)
-            return table.excess_at_largest(samples, overhead)
+            return size.table(point).excess_at_largest(size.samples, size.overhead)
 
         point = self.fitted.coordinates
         slopes = np.array([excess(point + COARSE * each) for each in np.eye(point.size)]) - excess(point)
         if np.abs(slopes).max() < NO_SLOPE:
             return 0.0
-        edge = within.ends(slopes[None] / COARSE).points[0]
-        worst = self._model(np.clip(edge, *self.fitted.law.bounds))
-        return self._table(worst, shape, samples, top).critical_batch_size(samples, overhead)[0]
+        edge = np.clip(within.ends(slopes[None] / COARSE).points[0], *self.fitted.law.bounds)
+        return size.table(edge).critical_batch_size(size.samples, size.overhead)[0]
 
     def _top(self, largest: float | None) -> float:
         """The largest learning rate that is allowed and stable; Adam's step shrinks as the risk grows: no edge."""
@@ -290,12 +285,10 @@ class CurvesFit(Shown):
         stable = STABLE / self.step_size.value * self.max_learning_rate
         return min(positive_number("max_learning_rate", largest), stable)
 
-    def _table(self, model: LossModel, schedule: Shape, samples: float, top: float) -> AbstractLossTable:
-        return self._tables(model, schedule, samples, top)[0]
-
-    def _tables(self, models: LossModel, schedule: Shape, samples: float, top: float) -> list[AbstractLossTable]:
-        batch = float(np.median(self.curves[-1].batch_size)) if self.knows_batch_size else 1.0
-        return loss_tables(models, self._optimizer, schedule, samples, batch, top)
+    def _critical_size(self, samples: float, schedule: Shape, top: float, overhead: float) -> CriticalSize:
+        law = self.fitted.law
+        assert isinstance(law, TheoryLaw)
+        return CriticalSize(law, self._optimizer, schedule, samples, self._batch_for(None) or 1.0, top, overhead)
 
     def steps_law(
         self,
@@ -328,7 +321,8 @@ class CurvesFit(Shown):
             convention = Convention(None, overhead)
             critical = FittedCriticalBatchSize(float(found.batch_size[0]), low, high, convention, self.level)
         size = critical.batch_size
-        table = self._table(self.model, shape, samples, self._top(max_learning_rate))
+        how = samples, shape, self._top(max_learning_rate), overhead
+        table = self._critical_size(*how).table(self.fitted.coordinates)
         risk = table.optimal_risk(samples)
         every = samples / np.exp(table.log_steps)[::-1]
         every = np.unique(np.append(every[every <= MOST_BATCH * size], size))

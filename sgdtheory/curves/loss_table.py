@@ -48,10 +48,29 @@ class AbstractLossTable(ABC):
 
     def optimal_risk(self, samples: float) -> float:
         """`min_B R(D/B, B)`."""
-        batch = samples / np.exp(self.log_steps)
-        along = np.log(np.diagonal(self.risk(batch)))
+        along = self._along(samples)
         best = int(np.clip(along.argmin(), 1, along.size - 2))
         return float(np.exp(_lowest(*along[best - 1 : best + 2])))
+
+    def optimal_run(self, samples: float) -> tuple[float, float, float]:
+        """n, γ and B of the run with that risk, to the nearest n of the table."""
+        steps = float(np.exp(self.log_steps[int(self._along(samples).argmin())]))
+        return steps, self.best_rate(steps, samples / steps), samples / steps
+
+    def best_rate(self, steps: float, batch: float) -> float:
+        """The γ at which that parabola is least."""
+        every = self.log_risks(np.array([batch]))[0]
+        after = int(np.clip(np.searchsorted(self.log_steps, np.log(steps)), 1, self.log_steps.size - 1))
+        low, high = self.log_steps[after - 1 : after + 1]
+        share = np.clip((np.log(steps) - low) / (high - low), 0.0, 1.0)
+        along = every[:, after - 1] if share == 0 else (1 - share) * every[:, after - 1] + share * every[:, after]
+        best = int(np.clip(along.argmin(), 1, along.size - 2))
+        apart = self.log_rate[1] - self.log_rate[0]
+        return float(np.exp(self.log_rate[best] + apart * _place(*along[best - 1 : best + 2])))
+
+    def _along(self, samples: float) -> np.ndarray:
+        """(N,) log of the least risk of D samples in n steps."""
+        return np.log(np.diagonal(self.risk(samples / np.exp(self.log_steps))))
 
     def steps_to(self, risk: float, batch: float) -> float:
         """The fewest n with `R(n, B) ≤ risk`; inf if none of the table."""
@@ -148,6 +167,19 @@ def _lowest(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray
     return np.where(inside, least, np.minimum(np.minimum(low, high), middle))
 
 
+def _place(low: float, middle: float, high: float) -> float:
+    """Where that is least, from −1 to 1."""
+    if low < middle or high < middle:
+        return -1.0 if low < high else 1.0
+    bend = low - 2 * middle + high
+    return float((low - high) / (2 * bend)) if 0 < bend < np.inf else 0.0
+
+
+def most_steps(samples: float, batch: float) -> float:
+    """Of a table."""
+    return max(BATCHES_BELOW * samples / batch, 10 * FEWEST_STEPS)
+
+
 def loss_tables(
     model: LossModel, optimizer: Optimizer, shape: Shape, samples: float, batch: float, top: float
 ) -> list[AbstractLossTable]:
@@ -161,12 +193,11 @@ def loss_tables(
         batch: that of the curves, about which batch sizes are looked at.
         top: largest learning rate.
     """
-    most = max(BATCHES_BELOW * samples / batch, 10 * FEWEST_STEPS)
-    log_steps = np.arange(np.log(FEWEST_STEPS), np.log(most) + STEPS_APART, STEPS_APART)
+    log_steps = np.arange(np.log(FEWEST_STEPS), np.log(most_steps(samples, batch)) + STEPS_APART, STEPS_APART)
     log_rate = np.log(top) + np.arange(np.log(SMALLEST_RATE), RATES_APART / 2, RATES_APART)
     log_rate = log_rate - log_rate[-1] + np.log(top)
     runs = Runs(log_steps, log_rate, *_in_panels(shape))
-    model = model._replace(floor=np.zeros_like(model.floor))
+    model = _without_floor(model)
     if not optimizer.adaptive:
         return _plain_tables(runs, model, optimizer)
     fewest = np.log(samples) - log_steps[-1]
@@ -174,6 +205,24 @@ def loss_tables(
     log_batch = np.linspace(fewest, most, int(np.ceil((most - fewest) / BATCHES_APART)) + 1)
     risks = [_adaptive_risks(runs, model, optimizer, float(each)) for each in np.exp(log_batch)]
     return [AdaptiveLossTable(log_steps, log_rate, log_batch, each) for each in np.log(risks).swapaxes(0, 1)]
+
+
+def log_risks_of_runs(
+    model: LossModel, optimizer: Optimizer, shape: Shape, steps: float, rates: np.ndarray, batch: float
+) -> np.ndarray:
+    """(Q, G) of runs of n steps at learning rates (G,) and one batch size, as tables have them."""
+    share, factor, change = _in_panels(shape)
+    known = optimizer.adaptive and not np.isnan(optimizer.batch)  # of SGD what a step multiplies is left out
+    model = _without_floor(model)
+    model = model if known else in_batches(model, batch, optimizer)
+    size = rates.size, share.size
+    parts = steps * share, rates[:, None] * factor, change, batch if known else np.nan
+    every, rate, rise, batches = (np.broadcast_to(each, size) for each in parts)
+    return np.log(losses(model, Panels(every, rate, rise, batches, ()), optimizer)[:, :, -1])
+
+
+def _without_floor(model: LossModel) -> LossModel:
+    return model._replace(floor=np.zeros_like(model.floor))
 
 
 class Runs(NamedTuple):

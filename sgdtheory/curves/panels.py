@@ -9,6 +9,7 @@ from sgdtheory.curves.loss_curve import LossCurve
 
 FIRST = 24  # panels before the first row
 JUMP = 0.2  # in log γ between rows
+DENSE = 256  # rows of a curve, from which on not every row ends a panel
 SUDDEN = 4.0  # times what the neighbouring rows change
 WIDEST, STEEPEST = 0.05, 0.1  # of the steps that are done, and of the change of γ, in a panel
 
@@ -37,7 +38,7 @@ class Panels(NamedTuple):
         rate: (J, M) mean learning rate.
         change: (J, M) by how much of its mean the learning rate rises within the panel.
         batch: (J, M) batch size, nan where not known.
-        rows: a run's places of its rows among the M + 1 ends of panels.
+        rows: a run's places of its rows among the M + 1 ends of panels; between two ends where a curve has many rows.
     """
 
     steps: np.ndarray
@@ -48,7 +49,10 @@ class Panels(NamedTuple):
 
 
 def panels_of(curves: Sequence[LossCurve]) -> Panels:
-    """Panels that end at the rows of each curve, and between them where they are far apart."""
+    """Panels that end at the rows of each curve, and between them where they are far apart.
+
+    Of a curve with many rows those end panels that are as far apart as panels may be wide.
+    """
     parts = [_of_curve(curve) for curve in curves]
     most = max(len(steps) for steps, *_ in parts)
 
@@ -59,16 +63,30 @@ def panels_of(curves: Sequence[LossCurve]) -> Panels:
     return Panels(steps, padded(1), padded(2), padded(3), tuple(part[4] for part in parts))
 
 
+def at_rows(found: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """(…, K) of (…, M + 1) at a run's rows, on straight lines in log t between ends of panels."""
+    if np.issubdtype(places.dtype, np.integer):
+        return found[..., places]
+    before = places.astype(int)
+    after = np.minimum(before + 1, found.shape[-1] - 1)
+    share = places - before
+    with np.errstate(invalid="ignore"):  # inf − inf, where a run diverges
+        return np.where(share == 0, found[..., before], (1 - share) * found[..., before] + share * found[..., after])
+
+
 def _of_curve(curve: LossCurve) -> tuple[np.ndarray, ...]:
-    step = curve.step
-    rate = curve.learning_rate
+    every = curve.step
+    held = jumps(curve.learning_rate)
+    among = _ends_of_panels(curve, held)
+    step = curve.step[among]
+    rate = curve.learning_rate[among]
+    held = held[among[:-1]]  # both rows about a jump are among them
     even = np.linspace(0, step[0], FIRST + 1)
     dense = np.geomspace(1, max(step[0], 1), FIRST)
     before = np.unique(np.round(np.concatenate([even, dense[dense <= step[0]], [min(curve.warmup, step[0])]])))
     edges = [before]
     rates = [_warm(before, curve)]
     rises = [_warm_rise(before, curve)]
-    held = jumps(rate)
     for k in range(step.size - 1):
         slope = 0.0 if held[k] else rate[k + 1] - rate[k]
         change = abs(slope) / max(rate[k], rate[k + 1], 1e-300)
@@ -82,10 +100,35 @@ def _of_curve(curve: LossCurve) -> tuple[np.ndarray, ...]:
     ends = np.concatenate(edges)
     mean = np.concatenate(rates)
     change = np.concatenate(rises) / np.maximum(mean, 1e-300)
-    places = np.searchsorted(ends, step)
-    here = np.clip(np.searchsorted(step, ends[:-1], "right") - 1, 0, None)
+    if among.size == every.size:
+        places = np.searchsorted(ends, step)
+    else:
+        places = np.interp(np.log(every + 1), np.log(ends + 1), np.arange(ends.size))
+    here = np.clip(np.searchsorted(every, ends[:-1], "right") - 1, 0, None)
     batch = np.nan if curve.batch_size is None else curve.batch_size[here]
     return np.diff(ends), mean, change, np.broadcast_to(batch, ends.size - 1).astype(float), places
+
+
+def _ends_of_panels(curve: LossCurve, held: np.ndarray) -> np.ndarray:
+    """Which rows end panels: all where they are few, else those without which a panel would be too wide."""
+    step = curve.step
+    if step.size <= DENSE:
+        return np.arange(step.size)
+    changed = np.append(held, False)  # after which losses move as fast as at the start of a run
+    if curve.batch_size is not None:
+        changed[:-1] |= np.diff(curve.batch_size) != 0
+    among = [0]
+    begun = 0.0
+    for k in range(1, step.size - 1):
+        last = among[-1]
+        wide = step[k + 1] - step[last] > WIDEST * max(step[last] - begun, 20.0)  # to the next row
+        rates = curve.learning_rate[[last, k + 1]]
+        steep = np.ptp(rates) > STEEPEST * rates.max()
+        if changed[k - 1] or changed[k] or wide or steep:
+            among.append(k)
+        if changed[k]:
+            begun = step[k]
+    return np.append(among, step.size - 1)
 
 
 def _warm(edges: np.ndarray, curve: LossCurve) -> np.ndarray:

@@ -1,7 +1,6 @@
 """Profile likelihood of fitted numbers, and of what follows from them, where residuals are correlated along curves."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -17,9 +16,6 @@ NARROW = 0.005  # of the distance, between inside and outside, where the depth j
 STRIDE = 2.5  # times as far as before, at most, where the end has not been passed
 FARTHEST = 50.0  # distance that is tried first, of a combination that hardly anything tells
 ON_THE_WAY = 0.3, 0.6, 1.0  # stops on the way to a value, each the start of the next
-MOST_LOST = 2  # ends that gain nothing, after which the function is at its largest
-HALF = 0.5  # of the way from slopes that led to an end to those there
-SAME_WAY = 0.9999  # cosine of slopes that lead to the same end
 SMALLEST = 1e-9  # distance that is tried
 FLAT = 1e-12  # of the squared slopes: what is less is no curvature
 ATTAINED = 1e-6  # off a value that is held
@@ -33,9 +29,15 @@ class Ends(NamedTuple):
 
 
 class AbstractConfidenceSet(ABC):
-    """Coordinates that fit about as well as the best: where functions of them are at their largest."""
+    """Coordinates that fit about as well as the best: where functions of them are at their largest.
+
+    Attributes:
+        best: (P,) the coordinates found.
+        quantile: of Student's t, of the edge.
+    """
 
     best: np.ndarray
+    quantile: float
 
     @abstractmethod
     def ends(self, normal: np.ndarray, limit: float = UNRESOLVED) -> Ends:
@@ -46,90 +48,16 @@ class AbstractConfidenceSet(ABC):
         """How far `normal · θ`, (P,), goes from the best where losses are linear in the coordinates."""
 
     @abstractmethod
-    def likeliest(self, start: np.ndarray, normal: np.ndarray, value: float) -> np.ndarray:
-        """(P,) that fit best among those with `normal · θ = value`, looked for from a start on."""
+    def fitted_rows(self) -> Rows:
+        """Rows whose squares grow from the best on."""
+
+    @abstractmethod
+    def row_variance(self, point: np.ndarray, normal: np.ndarray) -> float:
+        """κ: how much the squares grow to where `normal · θ` is one standard error off."""
 
     @abstractmethod
     def depth(self, point: np.ndarray, normal: np.ndarray) -> float:
         """How far out a point is that fits best among all with its `normal · θ`: 1 on the edge."""
-
-
-class Tangent(NamedTuple):
-    """A function at a point: (P,) where, its value there, (P,) its slopes."""
-
-    point: np.ndarray
-    value: float
-    slopes: np.ndarray
-
-    @classmethod
-    def at(cls, point: np.ndarray, function: Callable[[np.ndarray], np.ndarray], difference: float) -> "Tangent":
-        """By differences on one side."""
-        values = function(point + difference * np.eye(point.size + 1, point.size, -1))
-        return cls(point, float(values[0]), np.nan_to_num((values[1:] - values[0]) / difference))
-
-
-def extremes(
-    within: AbstractConfidenceSet, function: Callable[[np.ndarray], np.ndarray], difference: float
-) -> tuple[float, float]:
-    """The least and the largest of a function of the coordinates over a set; ∓inf from UNRESOLVED away from the best.
-
-    Where it is largest, the set ends along the function's own slopes there. So the set's end is looked for along the
-    slopes at the best, then along those between them and the ones at the end found, nearer and nearer where that gains
-    nothing: slopes turn along the valley, and so does the end that they lead to, from one side of it to the other. The
-    farthest of all ends counts.
-
-    Args:
-        within: the set.
-        function: (Q, P) → (Q,), a logarithm.
-        difference: of a coordinate, for its derivatives.
-    """
-    begin = Tangent.at(within.best, function, difference)
-    reached = np.array([_reached(within, begin, function, difference, side) for side in (-1, 1)])
-    low, high = begin.value + np.array([-1.0, 1.0]) * np.where(reached < UNRESOLVED, reached, np.inf)
-    return float(low), float(high)
-
-
-def _reached(
-    within: AbstractConfidenceSet,
-    begin: Tangent,
-    function: Callable[[np.ndarray], np.ndarray],
-    difference: float,
-    side: int,
-) -> float:
-    """How far a function goes from the best on one side."""
-    farthest = 0.0
-    normal = begin.slopes  # that led to the farthest end
-    other = begin.slopes  # of the function there
-    share = 1.0
-    lost = 0
-    for _ in range(ROUNDS):
-        tried = (1 - share) * normal + share * other
-        point = within.ends(side * tried[None], FARTHEST).points[0]
-        there = Tangent.at(point, function, difference)
-        if not side * (there.value - begin.value) > farthest:
-            share /= 2
-            lost += 1
-            if lost > MOST_LOST:
-                break
-            if farthest == 0:  # not even the first end gains: slopes on the way to it
-                middle = within.likeliest(within.best, tried, float(tried @ (within.best + point)) / 2)
-                other = Tangent.at(middle, function, difference).slopes
-            continue
-        # the edge along other slopes may be outside; slopes of one point alone are rough, of what is interpolated
-        out = min(within.depth(point, slopes) for slopes in (tried, there.slopes))
-        gone = side * (there.value - begin.value) / max(1.0, out)
-        gained = gone - farthest
-        normal, other = tried, there.slopes
-        farthest = max(farthest, gone)
-        share = min(share, HALF)
-        if gained < CLOSE * farthest or farthest >= UNRESOLVED or _alike(normal, other):
-            break
-    return farthest
-
-
-def _alike(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether slopes lead the same way, in the coordinates."""
-    return bool(one @ other >= SAME_WAY * np.linalg.norm(one) * np.linalg.norm(other))
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,11 +85,17 @@ class LinearSet(AbstractConfidenceSet):
         """By the formula."""
         return self.quantile * float(np.sqrt(max(normal @ self.covariance @ normal, 0.0)))
 
-    def likeliest(self, start: np.ndarray, normal: np.ndarray, value: float) -> np.ndarray:
-        """By the formula, wherever it starts."""
-        pull = self.covariance @ normal
-        square = float(normal @ pull)
-        return self.best + pull * ((value - normal @ self.best) / square if square > 0 else 0.0)
+    def fitted_rows(self) -> Rows:
+        """Distances in standard errors; what does not vary stays."""
+        size, axes = np.linalg.eigh(self.covariance)
+        errors = np.sqrt(np.maximum(size, FLAT * size.max(initial=SMALLEST)))
+        whitened = (axes / errors).T
+        everywhere = np.full(self.best.size, np.inf)
+        return Rows(lambda points: points @ whitened.T, whitened @ self.best, -everywhere, everywhere, SMALLEST)
+
+    def row_variance(self, point: np.ndarray, normal: np.ndarray) -> float:  # noqa: ARG002
+        """1 of distances in standard errors."""
+        return 1.0
 
     def depth(self, point: np.ndarray, normal: np.ndarray) -> float:
         """Whatever the direction."""
@@ -200,6 +134,11 @@ class ProfileSet(AbstractConfidenceSet):
         """S at the coordinates found."""
         return float(((self.rows.target - self.rows.predicted(self.best[None])[0]) ** 2).sum())
 
+    @cached_property
+    def widest(self) -> float:
+        """The largest variance of a combination of rows."""
+        return float(np.linalg.norm(self.row_covariance, 2))
+
     def ends(self, normal: np.ndarray, limit: float = UNRESOLVED) -> Ends:
         """By the line through the last two points of √w, which is about linear in c, and between them once passed."""
         middle = normal @ self.best
@@ -220,9 +159,18 @@ class ProfileSet(AbstractConfidenceSet):
         """Of the linear law."""
         return self.linear.reach(normal)
 
-    def likeliest(self, start: np.ndarray, normal: np.ndarray, value: float) -> np.ndarray:
-        """Of least squares."""
-        return least(self.rows, start[None], Held(normal[None], np.array([value]))).points[0]
+    @property
+    def quantile(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Of the linear law."""
+        return self.linear.quantile
+
+    def fitted_rows(self) -> Rows:
+        """Those of the fit."""
+        return self.rows
+
+    def row_variance(self, point: np.ndarray, normal: np.ndarray) -> float:
+        """κ."""
+        return float(self._row_variance(standing(self.rows, point[None]), normal[None])[0])
 
     def depth(self, point: np.ndarray, normal: np.ndarray) -> float:
         """√w over the quantile."""
@@ -238,7 +186,11 @@ class ProfileSet(AbstractConfidenceSet):
         return self._depth(found, normal) / self.linear.quantile
 
     def _depth(self, found: Valley, normal: np.ndarray) -> np.ndarray:
-        """(T,) √w at constrained optima; coordinates at an end of their range do not move."""
+        """(T,) √w at constrained optima."""
+        return np.sqrt(np.maximum(found.squares - self.squares, 0.0) / self._row_variance(found, normal))
+
+    def _row_variance(self, found: Valley, normal: np.ndarray) -> np.ndarray:
+        """(T,) κ at constrained optima; coordinates at an end of their range do not move."""
         inside = (found.points > self.rows.low) & (found.points < self.rows.high)
         size = np.where(inside, np.linalg.norm(found.slopes, axis=1), 0.0)
         unit = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
@@ -247,15 +199,17 @@ class ProfileSet(AbstractConfidenceSet):
         along = np.einsum("tnp,tpq,tq->tn", slopes, bread, normal * unit)  # J B g: gᵀBg is its square
         alone = (along**2).sum(-1)
         together = np.einsum("tn,nm,tm->t", along, self.row_covariance, along)
-        widest = np.full_like(alone, np.linalg.norm(self.row_covariance, 2))  # where the rows no longer tell the number
-        scale = np.divide(together, alone, out=widest, where=alone > 0)
-        return np.sqrt(np.maximum(found.squares - self.squares, 0.0) / scale)
+        if (alone > 0).all():
+            return together / alone
+        widest = np.full_like(alone, self.widest)  # where the rows no longer tell the number
+        return np.divide(together, alone, out=widest, where=alone > 0)
 
 
 class _Search(NamedTuple):
     """Of T ends: (T,) distances to try, the farthest inside and nearest outside with √w over the quantile there.
 
-    And (T, P) points to start from and points tried last, (T,) whether done, and whether the rows set the end.
+    And (T, P) points to start from and points tried last; (T,) whether the last try was inside, whether done, and
+    whether the rows set the end.
     """
 
     reach: np.ndarray
@@ -265,6 +219,7 @@ class _Search(NamedTuple):
     outside_depth: np.ndarray
     start: np.ndarray
     points: np.ndarray
+    was_in: np.ndarray
     done: np.ndarray
     known: np.ndarray
 
@@ -275,17 +230,19 @@ class _Search(NamedTuple):
         every = np.repeat(best[None], reach.size, 0)
         never = np.full_like(reach, np.inf)
         false = np.zeros(reach.size, dtype=bool)
-        return cls(reach, none, none.copy(), never, never.copy(), every, every.copy(), false, ~false)
+        return cls(reach, none, none.copy(), never, never.copy(), every, every.copy(), ~false, false, ~false)
 
     def tried(self, points: np.ndarray, depth: np.ndarray, stopped: np.ndarray, limit: float) -> "_Search":
         """With what was found at `reach`; stopped: no farther, or coordinates are at their ends."""
         is_in = depth < 1
         rise = np.where(depth > self.inside_depth, depth - self.inside_depth, SMALLEST)
         rise = np.maximum(rise / np.maximum(self.reach - self.inside, SMALLEST), SMALLEST)
+        # of an end of the bracket that stays once more half is believed: depths are bent (Illinois)
+        again = np.isfinite(self.outside) & (is_in == self.was_in)
         inside = np.where(is_in, self.reach, self.inside)
-        inside_depth = np.where(is_in, depth, self.inside_depth)
+        inside_depth = np.where(is_in, depth, np.where(again, (1 + self.inside_depth) / 2, self.inside_depth))
         outside = np.where(is_in, self.outside, self.reach)
-        outside_depth = np.where(is_in, self.outside_depth, depth)
+        outside_depth = np.where(is_in, np.where(again, (1 + self.outside_depth) / 2, self.outside_depth), depth)
         onwards = np.minimum(np.minimum(inside + (1 - inside_depth) / rise, STRIDE * self.reach), limit)
         passed = np.isfinite(outside)
         gap = np.where(passed, outside - inside, 0.0)
@@ -297,4 +254,4 @@ class _Search(NamedTuple):
         start = np.where(is_in[:, None], points, self.start)
         points = np.where(narrow[:, None], start, points)
         reach = np.where(passed, between, onwards)
-        return _Search(reach, inside, inside_depth, outside, outside_depth, start, points, done, known)
+        return _Search(reach, inside, inside_depth, outside, outside_depth, start, points, is_in, done, known)

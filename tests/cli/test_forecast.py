@@ -167,7 +167,7 @@ def test_following_waits_for_a_log(tmp_path, growing, capsys):
     assert json.loads(line)["step"] == expected().step
     notes = err.splitlines()
     assert all(note.startswith("sgdtheory: note: ") for note in notes)
-    assert len(notes) == len(set(notes)) == 3
+    assert len(notes) == len(set(notes)) == 4
     assert "waiting: " in notes[0]
 
 

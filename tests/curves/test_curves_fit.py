@@ -7,7 +7,9 @@ import pytest
 from scipy import stats
 
 import sgdtheory as st
+from sgdtheory.curves.critical_size import CriticalSize
 from sgdtheory.curves.curves_fit import CurvesFit
+from sgdtheory.curves.extremes import Tangent
 from sgdtheory.curves.laws.theory import TheoryLaw
 from sgdtheory.curves.loss_model import losses
 from sgdtheory.curves.loss_table import LossTable
@@ -181,7 +183,14 @@ def closed(monkeypatch):
         tables.extend(found)
         return found
 
-    monkeypatch.setattr("sgdtheory.curves.curves_fit.loss_tables", made)
+    def tangent(size, point, near=None, table=None):  # noqa: ARG001
+        def function(points):
+            return np.log([size.table(each).critical_batch_size(size.samples, size.overhead)[0] for each in points])
+
+        return Tangent.by_differences(point, function, 0.02)
+
+    monkeypatch.setattr("sgdtheory.curves.critical_size.loss_tables", made)
+    monkeypatch.setattr(CriticalSize, "tangent", tangent)
     return tables
 
 
@@ -252,7 +261,7 @@ def test_the_steps_for_a_plan(monkeypatch):
     rate = np.exp(log_rate)[:, None]
     bias, variance = (1 + rate * np.exp(log_steps)) ** -0.6, 3 * rate / (1 + rate) + 0 * log_steps
     table, samples = LossTable(log_steps, log_rate, bias, variance), 2e4
-    monkeypatch.setattr("sgdtheory.curves.curves_fit.loss_tables", lambda models, *_: [table] * models.floor.size)
+    monkeypatch.setattr("sgdtheory.curves.critical_size.loss_tables", lambda models, *_: [table] * models.floor.size)
     law = made().steps_law(samples)
     critical, risk = table.critical_batch_size(samples, 0.2)
     every = samples / np.exp(log_steps)
@@ -274,7 +283,7 @@ def test_a_plan_begins_at_the_largest_batch_size_that_needs_no_more(monkeypatch)
     steps = np.array([8.0, 10, 13, 20, 22, 30])
     bias = np.exp(0.3 * (np.arange(6) - 3) ** 2) + np.zeros((3, 1))
     table = LossTable(np.log(steps), np.arange(3.0), bias, np.zeros((3, 6)))
-    monkeypatch.setattr("sgdtheory.curves.curves_fit.loss_tables", lambda models, *_: [table] * models.floor.size)
+    monkeypatch.setattr("sgdtheory.curves.critical_size.loss_tables", lambda models, *_: [table] * models.floor.size)
     law = made().steps_law(100.0)
     np.testing.assert_allclose(law.batch_sizes, [5, 6, 100 / 13, 10, 12.5], rtol=1e-5)
     np.testing.assert_allclose(law.steps, 20, rtol=1e-5)

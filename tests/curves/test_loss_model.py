@@ -6,7 +6,7 @@ from scipy.special import zeta
 
 import sgdtheory as st
 from sgdtheory.curves.loss_model import LossModel, _lateness, directions, losses
-from sgdtheory.curves.panels import Optimizer, Panels, panels_of
+from sgdtheory.curves.panels import Optimizer, Panels, at_rows, panels_of
 from tests.curves.theory_curves import SHAPES, path_losses
 
 
@@ -150,7 +150,7 @@ def test_batches_that_change_along_the_run():
     rows = path.num_steps
     panels = panels_of([st.LossCurve(rows, rate, np.ones(rows.size), path.batch_size)])
     numbers = {"capacity": 1.5, "source": 2.0, "signal": 1.0, "noise": 3.0, "step_size": rate, "floor": 0.0}
-    found = losses(model(**numbers, growth=0.0), panels, Optimizer(rate, 0.0))[0, 0, panels.rows[0]]
+    found = at_rows(losses(model(**numbers, growth=0.0), panels, Optimizer(rate, 0.0))[0, 0], panels.rows[0])
     late = rows > 100
     np.testing.assert_allclose(found[late], path.iterate.total[late], rtol=2e-3)
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.curves.panels import Optimizer, Panels, jumps, panels_of, weight_norms
+from sgdtheory.curves import panels as module
+from sgdtheory.curves.laws.theory import TheoryLaw
+from sgdtheory.curves.panels import Optimizer, Panels, at_rows, jumps, panels_of, weight_norms
 
 ROWS = np.array([40, 45, 50, 60, 90, 150, 300, 500, 501, 502, 700, 1000])
 RATES = np.array([0.9, 1, 0.9, 0.8, 0.78, 0.76, 0.1, 0.095, 0.09, 0.085, 0.05, 0.0])  # jumps after 150
@@ -125,3 +127,34 @@ def test_smooth_rates_do_not_jump(rate):
 )
 def test_jumps_are_told_from_decays(rate, places):
     assert np.flatnonzero(jumps(np.array(rate))).tolist() == places
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("change", ["cosine", "drop", "batch"])
+def test_of_a_curve_with_many_rows_not_every_row_ends_a_panel(monkeypatch, optimizer, change):
+    """The loss is that of a panel a row to 10⁻⁴, after a jump of γ and of B too; in a fifth of the panels."""
+    step = np.arange(1.0, 2401, 2)
+    rate = 0.1 * (0.55 + 0.45 * np.cos(np.pi * step / 2400)) if change == "cosine" else np.full(step.size, 0.1)
+    rate = np.where(step < 1500, 0.1, 0.03) if change == "drop" else rate
+    batch = np.where(step < 900, 32.0, 128.0) if change == "batch" else 32.0
+    curve = st.LossCurve(step, rate, np.ones(step.size), batch)
+    law = TheoryLaw(optimizer=optimizer)
+    values = {"capacity": 1.6, "source": 1.9, "signal": 1.0, "noise": 4.0, "step_size": 0.2, "floor": 0.5}
+    point = law.values(law.coordinates(values)[None])
+
+    def losses_and_panels():
+        prepared = law.prepared([curve])
+        return law.losses(point, prepared)[0][0], prepared.panels.steps.shape[1]
+
+    found, count = losses_and_panels()
+    monkeypatch.setattr(module, "DENSE", step.size)
+    exact, every = losses_and_panels()
+    assert every >= step.size
+    assert count < 0.25 * every
+    np.testing.assert_allclose(found, exact, rtol=1e-4)
+
+
+def test_rows_between_ends_of_panels_are_on_straight_lines():
+    ends = np.array([[1.0, 3.0, np.inf, np.inf]])
+    np.testing.assert_array_equal(at_rows(ends, np.array([0.0, 0.25, 1.0, 1.5, 3.0])), [[1, 1.5, 3, np.inf, np.inf]])
+    np.testing.assert_array_equal(at_rows(ends, np.array([1, 3])), [[3, np.inf]])

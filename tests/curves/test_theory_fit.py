@@ -89,7 +89,7 @@ def test_steps_are_as_uncertain_as_by_derivatives(fitted):
     batch = np.array([1.0, 2.0, 4.0]) * law.critical.batch_size
 
     def needed(point):
-        table = fitted._table(fitted._model(point), st.Linear(), samples, fitted.max_learning_rate)
+        table = fitted._critical_size(samples, st.Linear(), fitted.max_learning_rate, 0.2).table(point)
         risk = table.optimal_risk(samples)
         return np.log([table.steps_to(risk * (1 + 1e-9), float(each)) for each in batch])
 

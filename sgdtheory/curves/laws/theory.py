@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory._common.arguments import checked_name
-from sgdtheory.curves.knots import Knots, knots_of
 from sgdtheory.curves.laws.law import AbstractLaw, Number
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.loss_model import LossModel, losses
-from sgdtheory.curves.panels import Optimizer, Panels, panels_of
+from sgdtheory.curves.panels import Optimizer, Panels, at_rows, panels_of
 
 NUMBERS = (
     Number("capacity", np.log(1e-2), np.log(9.0), least=1.0),
@@ -28,11 +27,10 @@ STARTS = (1.3, 1.6, 0.1, 1e-4), (1.3, 1.6, 0.3, 1e-3), (2.0, 2.0, 0.03, 1e-4), (
 
 
 class Panelled(NamedTuple):
-    """Curves as panels that end at their knots, and what is known of their optimizer."""
+    """Curves as panels, and what is known of their optimizer."""
 
     panels: Panels
     optimizer: Optimizer
-    knots: list[Knots]
 
 
 @dataclass(frozen=True)
@@ -76,16 +74,14 @@ class TheoryLaw(AbstractLaw):
 
     def prepared(self, curves: Sequence[LossCurve]) -> Panelled:
         """Panels of the curves."""
-        knots = knots_of(curves)
-        panels = panels_of([each.curve for each in knots])
+        panels = panels_of(curves)
         rate = float(panels.rate.max())
         batch = np.nan if curves[0].batch_size is None else float(np.median(curves[-1].batch_size))
-        return Panelled(panels, Optimizer(rate, self.weight_decay or 0.0, self.optimizer == "adam", batch), knots)
+        return Panelled(panels, Optimizer(rate, self.weight_decay or 0.0, self.optimizer == "adam", batch))
 
     def prepared_beside(self, curves: Sequence[LossCurve], fitted: Panelled) -> Panelled:
         """Panels of other curves; numbers are at the learning rate and batch size of those fitted."""
-        knots = knots_of(curves)
-        return Panelled(panels_of([each.curve for each in knots]), fitted.optimizer, knots)
+        return Panelled(panels_of(curves), fitted.optimizer)
 
     def model(self, values: Mapping[str, np.ndarray]) -> LossModel:
         """The numbers as a `LossModel`; growth is 0 where it is not among them."""
@@ -94,8 +90,5 @@ class TheoryLaw(AbstractLaw):
 
     def losses(self, values: Mapping[str, np.ndarray], prepared: Panelled) -> list[np.ndarray]:
         """T34."""
-        found = losses(self.model(values), prepared.panels, prepared.optimizer)
-        return [
-            knots.at_rows(found[:, j, rows])
-            for j, (knots, rows) in enumerate(zip(prepared.knots, prepared.panels.rows, strict=True))
-        ]
+        found = losses(self.model(values), *prepared)
+        return [at_rows(found[:, j], rows) for j, rows in enumerate(prepared.panels.rows)]
