@@ -255,7 +255,9 @@ class CurvesFit(Shown):
             if bounded[k]:
                 interval[k, 0] = self._least_batch(within, sizes[k])
             else:
-                interval[k] = np.exp(extremes(within, partial(sizes[k].tangent, table=tables[k])))
+                tangent = partial(sizes[k].tangent, table=tables[k])
+                ends = np.array(extremes(within, tangent)) - tangent(self.fitted.coordinates).value
+                interval[k] = size[k] * np.exp(ends)  # relative: a table interpolates, these ends do not
         loss = risk + self.irreducible_loss.value
         return CurvesCriticalBatchSize(samples, size, interval, loss, top, at_least(samples[bounded]))
 

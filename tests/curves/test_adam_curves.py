@@ -10,7 +10,7 @@ import sgdtheory as st
 from sgdtheory.curves import loss_table as table_module
 from sgdtheory.curves.loss_model import LossModel, in_batches, losses
 from sgdtheory.curves.loss_table import AdaptiveLossTable, loss_tables
-from sgdtheory.curves.panels import Optimizer, panels_of
+from sgdtheory.curves.panels import Optimizer, at_rows, panels_of
 from tests.curves.theory_curves import ROWS, SHAPES, STEPS, linear_intervals
 
 DIRECTIONS = 20_000
@@ -68,7 +68,7 @@ def test_a_step_at_a_time(of, batch, within, shape):
     expected = slowly(of, rates, batch, reference, rows, optimizer.weight_decay)
     for adaptive, close in ((True, True), (False, False)):
         with np.errstate(all="ignore"):  # SGD diverges
-            found = losses(of, panels, optimizer._replace(adaptive=adaptive))[0, 0, panels.rows[0]]
+            found = at_rows(losses(of, panels, optimizer._replace(adaptive=adaptive))[0, 0], panels.rows[0])
         off = np.abs(found / expected - 1).max()
         assert off < within if close else not off < 5 * within
 
@@ -173,7 +173,7 @@ def left_out():
     found = []
     for batch in BATCHES:
         panels = panels_of([st.LossCurve(rows, RATE, np.ones(rows.size), batch)])
-        risk = losses(TRUE, panels, KNOWN._replace(learning_rate=RATE))[0, 0, panels.rows[0]]
+        risk = at_rows(losses(TRUE, panels, KNOWN._replace(learning_rate=RATE))[0, 0], panels.rows[0])
         found.append(steps_to_targets(rows, risk))
     return float(np.ptp(np.log(np.array(found) / exact_steps())))
 
@@ -223,7 +223,7 @@ def model_curves(random, *numbers):
     for shape in SHAPES:
         rates = RATE * SHAPES[shape].factors(np.minimum(ROWS, STEPS - 1), STEPS)
         panels = panels_of([st.LossCurve(ROWS, rates, np.ones(ROWS.size), BATCH)])
-        exact = losses(model(*numbers), panels, KNOWN._replace(learning_rate=RATE))[0, 0, panels.rows[0]]
+        exact = at_rows(losses(model(*numbers), panels, KNOWN._replace(learning_rate=RATE))[0, 0], panels.rows[0])
         loss = (2 + exact) * np.exp(5e-4 * random.standard_normal(ROWS.size))
         curves.append(st.LossCurve(ROWS, rates, loss, BATCH))
     return curves
