@@ -33,10 +33,10 @@ def asked(monkeypatch):
         seen.append(options)
         return MadeUp(given)
 
-    def forecast(given, steps, **options):
+    def forecast(given, *, num_steps, **options):
         seen.append(options)
         path = curves.LossPrediction(*np.ones((5, 2)))
-        return curves.Forecast(steps, 2.0, (1.9, 2.1), 0.95, 1500, 2.1, 0.01, "", "", path, given[-1])
+        return curves.Forecast(num_steps, 2.0, (1.9, 2.1), 0.95, 1500, 2.1, 0.01, "", "", path, given[-1])
 
     monkeypatch.setattr(curves, "fit_loss_curves", fit)
     monkeypatch.setattr(curves, "forecast_loss", forecast)

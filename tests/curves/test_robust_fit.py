@@ -140,7 +140,7 @@ def test_rows_that_a_curve_shares_with_one_before_it_count_once():
     assert len(found.log_steps) == 3
     for each, expected in zip(found.log_steps, steps, strict=True):
         np.testing.assert_allclose(each, expected)
-    panels, optimizer, _ = found.prepared
+    panels, optimizer = found.prepared
     assert optimizer[:3] == (pytest.approx(panels.rate.max()), 0.3, False)
     coordinates = np.log([[0.5, 0.8, 1.0, 0.1, 0.1, 2.0, 1e-3], [0.6, 0.7, 2.0, 0.1, 0.2, 1.0, 1e-2]])
     model = law.model(law.values(coordinates))
