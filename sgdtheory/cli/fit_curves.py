@@ -36,7 +36,6 @@ NUMBERS = {  # of a CurvesFit → symbol and what it is
     "irreducible_loss": ("L0", "loss that is left"),
     "growth": ("g", "growth of the weights' squared norm in a step"),
 }
-MANY_ROWS = 2000  # from which on the scatter of neighbouring rows takes most of the time
 EXAMPLE_FITTED = "cosine_24000", "constant_24000", "wsdcon_9"
 EXAMPLE_DECAY = 0.1
 
@@ -168,11 +167,6 @@ class FitCurvesCommand(LogFlags):
         from sgdtheory.curves import fit_loss_curves
 
         chosen, others = self._split(model.curves)
-        rows = sum(curve.step.size for curve in chosen)
-        if rows > MANY_ROWS:
-            print_note(
-                f"{rows:,} rows: time grows with their cube, to hours; every tenth row would take a thousandth of it"
-            )
         decay = self.weight_decay if self.logs or self.weight_decay is not None else EXAMPLE_DECAY
         with live_line("fitting", str) as show:
             options = {"weight_decay": decay, "optimizer": model.taken.optimizer}

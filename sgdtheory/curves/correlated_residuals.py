@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import block_diag, cho_factor, cho_solve
+from scipy.linalg import block_diag
+
+from sgdtheory.curves.row_covariance import RIDGE, RowCovariance
 
 LENGTHS = np.geomspace(0.02, 1.5, 10)  # of correlations, in log step
 ALONE = 0.0, 0.25, 0.5, 0.75, 0.95  # share of the variance that a row has by itself
 FEWEST = 1.0  # degrees of freedom
-RIDGE = 1e-9
 
 
 class Scatter(NamedTuple):
@@ -51,18 +52,16 @@ def scatter_of(slopes: np.ndarray, residuals: np.ndarray, log_steps: Sequence[np
     told = size > 0
     unit = slopes[:, told] / size[told]
     candidates = [(length, alone) for length in LENGTHS for alone in ALONE]
-    fits = [_restricted(unit, residuals, correlation(log_steps, *each)) for each in candidates]
+    fits = [_restricted(unit, residuals, RowCovariance(log_steps, *each)) for each in candidates]
     best = int(np.argmin([value for value, _ in fits]))
-    shape = correlation(log_steps, *candidates[best])
+    shape = RowCovariance(log_steps, *candidates[best])
     variance = fits[best][1]
     bread = np.linalg.pinv(unit.T @ unit, rcond=1e-13, hermitian=True)
     covariance = np.zeros((told.size, told.size))
-    covariance[np.ix_(told, told)] = variance * bread @ (unit.T @ shape @ unit) @ bread
+    covariance[np.ix_(told, told)] = variance * bread @ (unit.T @ (shape @ unit)) @ bread
     covariance[np.ix_(told, told)] /= np.outer(size[told], size[told])
-    effective = np.trace(shape) ** 2 / float((shape**2).sum())
-    return Scatter(
-        covariance, told, max(effective - unit.shape[1], FEWEST), *candidates[best], float(np.sqrt(variance))
-    )
+    freedom = max(shape.effective_rows - unit.shape[1], FEWEST)
+    return Scatter(covariance, told, freedom, *candidates[best], float(np.sqrt(variance)))
 
 
 def correlation(log_steps: Sequence[np.ndarray], length: float, alone: float) -> np.ndarray:
@@ -74,15 +73,15 @@ def correlation(log_steps: Sequence[np.ndarray], length: float, alone: float) ->
     return np.asarray(block_diag(*parts))
 
 
-def _restricted(slopes: np.ndarray, residuals: np.ndarray, shape: np.ndarray) -> tuple[float, float]:
+def _restricted(slopes: np.ndarray, residuals: np.ndarray, shape: RowCovariance) -> tuple[float, float]:
     """−2 log of the restricted likelihood, s² at its best, and that s²."""
-    factor = cho_factor(shape, lower=True)
-    solved = cho_solve(factor, np.column_stack([slopes, residuals]))
-    information = slopes.T @ solved[:, :-1]
-    pull = slopes.T @ solved[:, -1]
+    whitened = shape.whitened(np.column_stack([slopes, residuals]))
+    independent, left = whitened[:, :-1], whitened[:, -1]
+    information = independent.T @ independent
+    pull = independent.T @ left
     inverse = np.linalg.pinv(information, rcond=1e-13, hermitian=True)
     freedom = residuals.size - slopes.shape[1]
-    square = float(residuals @ solved[:, -1] - pull @ inverse @ pull) / freedom
+    square = float(left @ left - pull @ inverse @ pull) / freedom
     own = np.linalg.eigvalsh(information)
-    determinant = 2 * np.log(np.diag(factor[0])).sum() + np.log(np.maximum(own, 1e-13 * own.max(initial=0.0))).sum()
+    determinant = shape.log_determinant + np.log(np.maximum(own, 1e-13 * own.max(initial=0.0))).sum()
     return float(determinant + freedom * np.log(max(square, 1e-300))), max(square, 1e-300)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sgdtheory.curves.row_covariance import RowCovariance, largest_eigenvalue
 from sgdtheory.curves.valley import Held, Rows, Valley, least, repeated, standing
 
 UNRESOLVED = float(np.log(20.0))  # from what was found to an end, in logs, from which on that end is not known
@@ -117,7 +118,7 @@ class ProfileSet(AbstractConfidenceSet):
     Attributes:
         rows: that were fitted: without spikes, and what lies far off as near as the fit takes it to be.
         best: (P,) the coordinates found.
-        row_covariance: (N, N) C.
+        row_covariance: C, whose products with columns are asked.
         linear: the set of the linear law there, where the search starts.
 
     Reference:
@@ -126,7 +127,7 @@ class ProfileSet(AbstractConfidenceSet):
 
     rows: Rows
     best: np.ndarray
-    row_covariance: np.ndarray
+    row_covariance: RowCovariance | np.ndarray
     linear: LinearSet
 
     @cached_property
@@ -137,7 +138,7 @@ class ProfileSet(AbstractConfidenceSet):
     @cached_property
     def widest(self) -> float:
         """The largest variance of a combination of rows."""
-        return float(np.linalg.norm(self.row_covariance, 2))
+        return largest_eigenvalue(self.row_covariance, self.rows.target.size)
 
     def ends(self, normal: np.ndarray, limit: float = UNRESOLVED) -> Ends:
         """By the line through the last two points of √w, which is about linear in c, and between them once passed."""
@@ -198,7 +199,7 @@ class ProfileSet(AbstractConfidenceSet):
         bread = np.linalg.pinv(slopes.transpose(0, 2, 1) @ slopes, rcond=FLAT, hermitian=True)
         along = np.einsum("tnp,tpq,tq->tn", slopes, bread, normal * unit)  # J B g: gᵀBg is its square
         alone = (along**2).sum(-1)
-        together = np.einsum("tn,nm,tm->t", along, self.row_covariance, along)
+        together = (along * (self.row_covariance @ along.T).T).sum(-1)
         if (alone > 0).all():
             return together / alone
         widest = np.full_like(alone, self.widest)  # where the rows no longer tell the number

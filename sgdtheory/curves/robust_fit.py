@@ -8,9 +8,10 @@ import numpy as np
 from scipy import stats
 from scipy.optimize import least_squares
 
-from sgdtheory.curves.correlated_residuals import correlation, scatter_of
+from sgdtheory.curves.correlated_residuals import scatter_of
 from sgdtheory.curves.laws.law import AbstractLaw
 from sgdtheory.curves.loss_curve import LossCurve
+from sgdtheory.curves.row_covariance import RowCovariance
 from sgdtheory.curves.valley import GAIN, Held, Rows, least
 
 DIFFERENCE = 1e-5  # of a coordinate, for derivatives
@@ -93,7 +94,7 @@ class RobustFit:
         freedom: degrees of freedom of the covariance.
         used: (N,) rows that were fitted; the others are spikes.
         held: (n,) residuals of these, what is far off brought near: least squares of the fit plus these find the fit.
-        row_covariance: (n, n) of these; None: the law is taken as linear.
+        row_covariance: of these; None: the law is taken as linear.
     """
 
     law: AbstractLaw
@@ -105,7 +106,7 @@ class RobustFit:
     freedom: float
     used: np.ndarray
     held: np.ndarray | None = None
-    row_covariance: np.ndarray | None = None
+    row_covariance: RowCovariance | None = None
 
     def quantile(self, level: float) -> float:
         """Of Student's t, for an interval of that level."""
@@ -163,7 +164,7 @@ def fit(data: Observed, starts: Sequence[dict[str, float]], progress: Callable[[
     scatter = scatter_of(slopes(best)[used], held, log_steps)
     plain = spread(target[used]) > PLAIN * scale
     told = scatter.told & (plain or changes(target[used], residuals[used], scale, scatter.freedom, low.size))
-    rows = scatter.deviation**2 * correlation(log_steps, scatter.length, scatter.alone)
+    rows = RowCovariance(log_steps, scatter.length, scatter.alone, scatter.deviation)
     return RobustFit(law, best, scatter.covariance, told, scale, residuals, scatter.freedom, used, held, rows)
 
 
