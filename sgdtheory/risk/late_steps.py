@@ -18,6 +18,7 @@ import numpy as np
 
 from sgdtheory.algorithms import Course, LinearMethod
 from sgdtheory.problems import Modes
+from sgdtheory.risk.compiled_loop import compiled_loop
 from sgdtheory.risk.moments import Ends
 
 COEFFICIENTS_AT_ONCE = 4096  # steps
@@ -161,17 +162,14 @@ def _plain(
 
 def _compiled(history: _History, rates: np.ndarray, batches: np.ndarray, kept: np.ndarray, weight: np.ndarray) -> None:
     """The same in one loop of JAX, in float64; tables are filled up, so that few shapes are compiled."""
-    import jax
-
     missing = COEFFICIENTS_AT_ONCE - len(rates)
     table = [np.pad(each, [(0, missing), (0, 0)], constant_values=1.0) for each in (rates, batches)]
     noise = -1.0 if not isinstance(history, _MeanAndScatter) else history.noise_variance
     modes = history.modes.eigenvalue, history.modes.multiplicity
     state = history.products, history.cross, history.square
-    with jax.enable_x64(True):
-        loop = _loop(tuple(history.delays), noise < 0)
-        found = loop(state, (*table, kept, weight), modes, max(noise, 0.0), history.now, len(rates))
-        history.products, history.cross, history.square = (np.array(each) for each in found)
+    loop = _loop(tuple(history.delays), noise < 0)
+    found = loop(state, (*table, kept, weight), modes, max(noise, 0.0), history.now, len(rates))
+    history.products, history.cross, history.square = (np.array(each) for each in found)
     history.now += len(rates)
 
 
@@ -213,7 +211,7 @@ def _loop(delays: tuple[tuple[int, float], ...], own_risk: bool) -> Any:
 
         return jax.lax.fori_loop(0, count, one, begin)
 
-    return jax.jit(run)
+    return compiled_loop(run)
 
 
 def _table(courses: Sequence[Course], steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,6 @@
 """Every step of T20: the definition, for one run or for many at once, in NumPy for few steps and compiled for many."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sgdtheory.problems import Modes
+from sgdtheory.risk.compiled_loop import compiled_loop
 from sgdtheory.risk.moments import Moments, StepMaps, Steps, at_runs, nested, stacked, step, step_maps
 from sgdtheory.risk.runs import MOST_STEPS, NO_STEP, Crossed, Piece, crossed, point
 
 STEPS_AT_ONCE = 4096  # steps whose coefficients are held
 LANES = 1, 4, 16  # settings in a compiled loop: few shapes are compiled
 WIDTH = 32  # of whose multiples the number of modes is one
-LANES_ALIKE = 1, 4, 8, 16  # where all steps are alike nothing but these takes time: more shapes are worth it
-WIDTH_ALIKE = 16
 FEW_AT_ONCE = 512  # where there are no more
 NUMBERS_AT_ONCE = 20_000  # steps times settings times modes whose maps are held, in a core's cache
 
@@ -165,7 +164,7 @@ def _compiled(
     """The same in one loop of JAX, in float64."""
     number = len(steps.batch)
     room = STEPS_AT_ONCE if number > FEW_AT_ONCE else FEW_AT_ONCE
-    filled = Filled.of(counts.size, modes, LANES, WIDTH)
+    filled = Filled.of(counts.size, modes)
 
     def long(values: np.ndarray, last: float) -> np.ndarray:
         wide = [(0, room - number), (0, filled.lanes - counts.size)] + [(0, 0)] * (values.ndim - 2)
@@ -179,7 +178,7 @@ def _compiled_alike(
     state: Any, maps: StepMaps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool
 ) -> Moments:
     """The same of steps that are all alike."""
-    filled = Filled.of(counts.size, modes, LANES_ALIKE, WIDTH_ALIKE)
+    filled = Filled.of(counts.size, modes)
     counts = np.pad(counts, (0, filled.lanes - counts.size))
     return filled.run(_loop_alike(output, averaged), state, filled.wide(maps), modes, counts)
 
@@ -193,10 +192,10 @@ class Filled(NamedTuple):
     width: int
 
     @classmethod
-    def of(cls, settings: int, modes: Modes, lanes: Sequence[int], width: int) -> "Filled":
-        """So many settings, and these modes, on the next of these lanes and of the multiples of this width."""
+    def of(cls, settings: int, modes: Modes) -> "Filled":
+        """So many settings, and these modes, on the next of the lanes and of the multiples of the width."""
         size = modes.eigenvalue.size
-        return cls(settings, next(each for each in lanes if each >= settings), size, -(-size // width) * width)
+        return cls(settings, next(each for each in LANES if each >= settings), size, -(-size // WIDTH) * WIDTH)
 
     def wide(self, values: Any) -> Any:
         """Arrays (…, S, K) or (…, S, 1), in any structure."""
@@ -217,8 +216,7 @@ class Filled(NamedTuple):
         begin = Moments(self.wide(state.own), self.wide(state.cross), square)
         room = self.width - self.size
         wide_modes = tuple(each if each is None else np.pad(each, (0, room)) for each in vars(modes).values())
-        with jax.enable_x64(True):
-            ended = jax.tree.map(np.asarray, loop(begin, steps, wide_modes, number))
+        ended = loop(begin, steps, wide_modes, number)
         cut = (slice(None), slice(self.settings), slice(self.size))
         own, cross = jax.tree.map(lambda values: values[cut], (ended.own, ended.cross))
         return Moments(own, cross, ended.square[cut[:2]])
@@ -239,7 +237,7 @@ def _loop(output: tuple[float, ...], averaged: bool) -> Any:
 
         return jax.lax.fori_loop(0, number, one, begin)
 
-    return jax.jit(run)
+    return compiled_loop(run)
 
 
 @lru_cache
@@ -261,4 +259,4 @@ def _loop_alike(output: tuple[float, ...], averaged: bool) -> Any:
 
         return jax.lax.fori_loop(0, counts.max(), one, begin)
 
-    return jax.jit(run)
+    return compiled_loop(run)

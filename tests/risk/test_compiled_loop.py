@@ -1,0 +1,28 @@
+"""Loops of the theory are compiled in float64, a shape once, and run on the processor."""
+
+import jax
+import numpy as np
+
+from sgdtheory.risk.compiled_loop import compiled_loop
+
+
+def test_float64_on_the_processor_a_shape_once():
+    traced = []
+
+    def run(values):
+        traced.append(values.shape)
+        return {"twice": 2 * values}
+
+    loop = compiled_loop(run)
+    for number in (3, 3, 4):
+        found = loop(np.full(number, 1 / 3))["twice"]
+        assert isinstance(found, np.ndarray)
+        assert found.dtype == np.float64
+        assert found.tolist() == [2 / 3] * number
+    assert traced == [(3,), (4,)]
+
+
+def test_the_callers_choice_of_precision_stays():
+    before = jax.config.jax_enable_x64
+    compiled_loop(lambda values: values + 1)(np.ones(2))
+    assert jax.config.jax_enable_x64 == before
