@@ -1,7 +1,7 @@
 """A problem as the mean field sees it: directions, each with its own mean and variance."""
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +14,8 @@ MODES_TOLERANCE = 1e-4  # of sums over directions; risks of runs are right to so
 BEYOND_ALL = 1e-300  # no eigenvalue is as small: no mode stands for a tail
 
 
-class Ensemble(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Ensemble:
     """K modes; `mode k` stands for `multiplicity` directions that are alike. The last one is what is left out.
 
     That gathers noise and learns nothing: its drift is 0. It is (Σλ)²/Σλ² directions of Σλ²/Σλ each, so that noise is

@@ -64,7 +64,7 @@ class Field(ABC):
     """
 
     first: float = 48.0
-    shortest: float = 16.0
+    shortest: float = 64.0
     few: float = 16.0
     in_loss_alone: bool = True
 
@@ -189,7 +189,7 @@ class MomentumField(Field):
     Values are E u, Var u, E m, Cov(u, m), Var m, and what else it keeps.
     """
 
-    shortest = 48.0
+    shortest = 120.0
     few = 400.0  # runs overshoot
     momentum: float
     others = 0

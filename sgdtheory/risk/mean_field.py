@@ -30,7 +30,7 @@ ORDER = 5  # points on a panel
 TAIL = 1e-3  # of the risk's two highest Legendre coefficients on a panel: it is then right to some 1e-6,
 ROUGH_TAIL = 1e-2  # and to some 1e-5
 CONVERGED = 1e-3  # times the tail: relative change of the risk at which Newton's method ends
-MOST_ITERATIONS = 15
+MOST_ITERATIONS = 10
 RENEWED = 4  # iterations between derivatives, at least; they are taken anew
 SLOW = 0.1  # where changes have not become smaller by more than that
 POSSIBLE = 1e-6  # of a direction's second moment and of the risk: variances that are less below 0 are rounding
@@ -230,7 +230,7 @@ class MeanField:
             return None, 0.0
         risk = self.total_risk(found)
         impossible = found[VARIANCE] < -POSSIBLE * (found[MEAN] ** 2 + risk[..., None])
-        tail = float(tails(risk, np.finfo(float).tiny).max())
+        tail = self._tail(risk)
         if tail > self.tail or impossible.any():
             return None, tail
         values = found[:, :, -1]
@@ -238,8 +238,12 @@ class MeanField:
             return state._replace(values=values), tail
         return State(values, *self._sums(state, found, keeping, difference, before, known)), tail
 
+    @staticmethod
+    def _tail(risk: np.ndarray) -> float:
+        return float(tails(risk, np.finfo(float).tiny).max())
+
     def _newton(self, state: State, difference: np.ndarray, before: np.ndarray, known: Known) -> np.ndarray | None:
-        """(q, S, p + 1, K) values at the nodes."""
+        """(q, S, p + 1, K) values at the nodes, to where it is plain that polynomials do not follow them."""
         values = np.repeat(state.values[:, :, None], ORDER + 1, axis=2)
         risk = np.full(values.shape[1:3], np.inf)
         gap = gap_before = np.inf
@@ -264,7 +268,8 @@ class MeanField:
                 return None
             gap_before = gap
             gap = float((np.abs(now - risk) / now).max())
-            if gap <= CONVERGED * self.tail:
+            hopeless = iteration > 0 and self._tail(now) > self.tail + 2 * gap
+            if gap <= CONVERGED * self.tail or hopeless:
                 return values
             risk = now
             since += 1

@@ -8,7 +8,7 @@ and covariance `diag(v) − ηηᵀ`, `v_i = λ_i (T + (χ² − 1) r_i)`. With 
     E[h_i e^{−s‖h‖²}] = χη_i c D_i Φ,    E[h_i² e^{−s‖h‖²}] = (v_i D_i + (χ²c² − c) η_i² D_i²) Φ.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -45,8 +45,14 @@ class Directions(NamedTuple):
     def fall(self, ensemble: Ensemble, chi: np.ndarray, place: np.ndarray) -> np.ndarray:
         """(P, N, K) D at N nodes (χ, s)."""
         eigenvalue = ensemble.root**2
-        far = 2 * place[..., None] * np.stack([np.broadcast_to(self.loss, chi.shape), chi**2 - 1], axis=-1)
-        shaken = far @ np.stack([np.broadcast_to(eigenvalue, self.spread.shape), eigenvalue * self.spread], axis=1)
+        far = np.empty((*place.shape, 2))
+        far[..., 0] = self.loss
+        far[..., 1] = chi**2 - 1
+        far *= 2 * place[..., None]
+        seen = np.empty((len(place), 2, eigenvalue.size))
+        seen[:, 0] = eigenvalue
+        seen[:, 1] = eigenvalue * self.spread
+        shaken = far @ seen
         shaken += 1
         return np.reciprocal(shaken, out=shaken)
 
@@ -129,18 +135,19 @@ def two_sided(
     seen = place * chi**2 * eigenvalue
     without = weight * np.sqrt(alone / fall)
     first = chi * alone / np.sqrt(np.pi * place)
-    moved = rate * eigenvalue
-    moments = np.zeros((2, *spread[:, 0].shape))
-    for node, share in zip(*_gauss_rule(), strict=True):
-        u = np.sqrt(signal) + np.sqrt(spread) * node
-        law = without * np.exp(np.minimum(seen * (signal * fall - u**2 * alone), MOST))
-        square = (law * (others * alone + (chi * u * alone) ** 2)).sum(1)
-        gain = (law * first).sum(1)
-        u = u[:, 0]
-        noise = moved**2 * np.maximum(square - (u * gain) ** 2, 0.0)
-        mean = u * (1 - moved * gain)
-        moments += share * np.stack([mean**2 + noise, mean**4 + 6 * mean**2 * noise + 3 * noise**2])
-    return (3 - moments[1] / np.maximum(moments[0] ** 2, TINY)) / 2
+    nodes, shares = _gauss_rule()
+    u = np.sqrt(signal)[..., None] + np.sqrt(spread)[..., None] * nodes  # (P, 1, J, M)
+    apart = (seen * signal * fall)[..., None] - (seen * alone)[..., None] * u**2
+    law = without[..., None] * np.exp(np.minimum(apart, MOST))
+    square = (law * ((others * alone)[..., None] + (chi * alone)[..., None] ** 2 * u**2)).sum(1)
+    gain = (law * first[..., None]).sum(1)
+    u = u[:, 0]
+    moved = (rate * eigenvalue)[..., None]
+    noise = moved**2 * np.maximum(square - (u * gain) ** 2, 0.0)
+    mean = u * (1 - moved * gain)
+    second = (mean**2 + noise) @ shares
+    fourth = (mean**4 + 6 * mean**2 * noise + 3 * noise**2) @ shares
+    return (3 - fourth / np.maximum(second**2, TINY)) / 2
 
 
 @cache
@@ -153,12 +160,7 @@ def _gauss_rule() -> tuple[np.ndarray, np.ndarray]:
 def _nodes(ensemble: Ensemble, given: Directions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(P, N) χ and s, and the weights of both. The noise alone says where Φ has vanished."""
     size = given.size(ensemble, given.chi**2)
-    many = ensemble.multiplicity
-    eigenvalue = ensemble.root**2
-    trace = many @ ensemble.spread
-    left = many @ (ensemble.spread - eigenvalue) / trace
-    lost = np.log1p(2 * np.outer(SPECTRUM, eigenvalue / trace)) @ many / 2 + SPECTRUM * left
-    end = SPECTRUM[min(np.searchsorted(lost, VANISHED), SPECTRUM.size - 1)] / trace / given.loss
+    end = _vanished(ensemble) / given.loss
     farthest = min(np.log(np.max(end * size)), FARTHEST)
     y = LOWEST + APART * np.arange(np.ceil((farthest - LOWEST) / APART) + 1)
     place = np.exp(y - np.exp(-y)) / size[..., None]
@@ -166,6 +168,17 @@ def _nodes(ensemble: Ensemble, given: Directions) -> tuple[np.ndarray, np.ndarra
     chi = np.broadcast_to(given.chi[..., None], place.shape)
     steps = len(size)
     return chi.reshape(steps, -1), place.reshape(steps, -1), weight.reshape(steps, -1)
+
+
+@lru_cache(maxsize=64)
+def _vanished(ensemble: Ensemble) -> float:
+    """`sT` at which noise alone has made Φ vanish."""
+    many = ensemble.multiplicity
+    eigenvalue = ensemble.root**2
+    trace = many @ ensemble.spread
+    left = many @ (ensemble.spread - eigenvalue) / trace
+    lost = np.log1p(2 * np.outer(SPECTRUM, eigenvalue / trace)) @ many / 2 + SPECTRUM * left
+    return SPECTRUM[min(np.searchsorted(lost, VANISHED), SPECTRUM.size - 1)] / trace
 
 
 def _sum(terms: np.ndarray, weights: np.ndarray) -> np.ndarray:
