@@ -27,7 +27,9 @@ def public(doors=DOORS):
 PUBLIC = public()
 
 
-RUN = PUBLIC | public(("sgdtheory.training", "sgdtheory.sweep", "sgdtheory.bounds"))
+EVERY = PUBLIC | public(("sgdtheory.training", "sgdtheory.sweep", "sgdtheory.bounds"))
+FIRST = {entry: name for name, entry in reversed(EVERY.items())}  # the first door of what stands behind several
+RUN = {name: entry for name, entry in EVERY.items() if FIRST[entry] == name}
 ELSEWHERE = ["sgdtheory.sweep.cluster_executor"]  # needs a cluster
 
 
