@@ -17,9 +17,10 @@ from sgdtheory.risk import field_of, run_risks
 
 APART = np.log(2.0)  # of log γ, to begin a search with,
 APART_NEAR = 0.2  # where the best γ is guessed from those of other numbers of steps
-SEVERAL = np.log(4.0)  # of log γ on either side: where several minima over γ were seen,
-SEVERAL_APART = np.log(1.1)  # no narrower,
-SEVERAL_DEEP = 0.1  # and below a point of such a grid by no more
+SEVERAL = np.log(6.0)  # of log γ on either side: where several minima over γ were seen,
+SEVERAL_APART = np.log(1.05)  # no narrower,
+SEVERAL_DEEP = 0.7  # and below a point of such a grid by no more
+MOST_SCANS = 4  # each about the least minimum so far
 NEAR_ONE = 1e-2  # of log risk: how well one is known before others are looked for
 NEAREST = 6  # settings from which the best γ is guessed
 NEARBY = 0.2  # of log n and log B: no nearer one counts more
@@ -63,8 +64,11 @@ class TunedEquivalent:
             apart = APART if len(self.known) < 2 else APART_NEAR
             several = steps <= self.few
             place, value = minimum(risk, self._guess(batch, steps), apart, NEAR_ONE if several else SETTLED)
-            if several:
+            for _ in range(MOST_SCANS if several else 0):
+                middle = place
                 place, value = self._least_of_several(batch, steps, place, value)
+                if abs(place - middle) < SEVERAL / 2:
+                    break
             self.known[key] = Tuned(float(np.exp(place)), float(np.exp(value)))
         return self.known[key]
 
