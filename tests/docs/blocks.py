@@ -58,7 +58,7 @@ def blocks(page: Path) -> list[Block]:
         alone = text[end : match.start()].strip()
         end = match.end()
         if block.language == "text" and found and not alone and not marks:
-            found[-1] = replace(found[-1], output=block.code)
+            found[-1] = replace(found[-1], output=(found[-1].output or "") + block.code)
         elif "continues" in marks:
             before = found[-1]
             gap = "\n" * (line - before.line - before.code.count("\n"))
