@@ -18,6 +18,9 @@ PROBLEM = st.LeastSquares(np.arange(1.0, 13) ** -1.5, np.arange(1.0, 13) ** -2.0
 SAMPLES = 32.0
 RATES = np.geomspace(0.01, 1.0, 25)
 
+NARROW = st.PowerLaw(2.8234, 4.1127, noise_variance=0.025354)  # one of two valleys is narrow
+FAR = st.PowerLaw(2.68588, 1.74287, noise_variance=0.133488)  # from the first minimum to the least one
+
 
 def least_of_all(algorithm, total):
     """min_γ R(D/n, γ, n) over a grid of γ, for n = 1 … D."""
@@ -73,6 +76,8 @@ def test_the_best_learning_rate():
         (st.PowerLaw(2.0, 1.95, 20, 19.8), ADAM, 837, 54),
         (st.PowerLaw(1.5, 2.0, 16), LINEAR, 200, 2),
         slow(st.PowerLaw(2.5, 3.25), ADAM, 10_000, 120),
+        (NARROW, st.Algorithm(st.Adam(0.9, 0.999), st.Linear(), average=LAST), 29_024, 77),
+        (FAR, st.Algorithm(st.Adam(0.95, 0.99), st.Linear(), average=LAST), 2862, 20),
     ],
 )
 def test_the_least_of_several_minima(problem, algorithm, batch, steps):
@@ -80,6 +85,26 @@ def test_the_least_of_several_minima(problem, algorithm, batch, steps):
     rates = best.learning_rate * np.geomspace(1e-2, 1e2, 81)
     setting = {"batch_size": batch, "num_samples": batch * steps, "algorithm": algorithm}
     assert best.risk <= st.excess_risk(problem, **setting, learning_rate=rates).total.min() * (1 + 1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 140))
+def test_no_learning_rate_is_better_in_few_steps(seed):
+    """To 0.2%, and to 2% of signs with momentum: their steps without noise make the risk a jagged function of γ."""
+    random = np.random.default_rng(seed)
+    method = (st.Adam(0.9, 0.95), st.Adam(0.9, 0.999), st.Adam(0.95, 0.99), st.SignSGD(0.9))[random.integers(4)]
+    schedule = (st.Linear(), st.Cosine(), st.Constant())[random.integers(3)]
+    algorithm = st.Algorithm(method, schedule, average=(LAST, st.UniformAverage())[random.integers(2)])
+    noise = 10 ** random.uniform(-2, 1)
+    problem = st.PowerLaw(random.uniform(1.2, 3), random.uniform(1.2, 4.5), noise_variance=noise)
+    steps = np.array([np.floor(10 ** random.uniform(0.7, 2.6))])
+    batch = np.array([np.floor(10 ** random.uniform(0, 5))])
+    best = TunedEquivalent(problem, algorithm).least(float(batch[0]), float(steps[0]))
+    rates = best.rate * np.geomspace(1 / 20, 20, 241)
+    same = np.ones_like(rates)
+    found = run_risks(problem, algorithm, batch * same, rates, steps * same, rounded=False, estimate=False)
+    allowed = 0.02 if isinstance(method, st.SignSGD) else 2e-3
+    assert best.risk <= np.nanmin(found.parts.sum(0)) * (1 + allowed)
 
 
 def test_arrays_of_data_sizes_and_what_is_said_of_them():
