@@ -20,6 +20,7 @@ from sgdtheory.data.cross_fit import (
     pooled_signal,
     sample_spectrum,
 )
+from sgdtheory.data.doubts import LIKE_NOISE, MOST_UNCERTAIN, remark_on
 from sgdtheory.data.exponents import (
     FEWEST_DIRECTIONS,
     LEFT_BIAS,
@@ -30,7 +31,7 @@ from sgdtheory.data.exponents import (
     resolved_directions,
     source_exponent,
 )
-from sgdtheory.data.moments import GROUPS, Moments, grouped_moments
+from sgdtheory.data.moments import GROUPS, grouped_moments
 from sgdtheory.data.samples import samples_of_rows
 from sgdtheory.data.shape import Kurtosis, kurtosis_of
 from sgdtheory.problems import FiniteSampleProblem, LeastSquares
@@ -39,8 +40,6 @@ ABOVE_ONE, LARGE = 1 + 1e-9, 1e9
 FEWEST_ROWS = 16
 MOST_COLUMNS = 4096  # a covariance of 16 groups is 2 GiB
 ROWS_PER_DIRECTION = 8  # and more, for each direction of the range that exponents are fitted on
-LIKE_NOISE = 1e-3  # probability of noise, above which its signal is not told from noise
-MOST_UNCERTAIN = 0.25  # of E |x|² or E |y|²: Gaussian rows are at 0.18 with 64 of them, Cauchy's at 0.7 with any number
 NO_EXPONENT = float("nan"), (-np.inf, np.inf)
 
 
@@ -306,7 +305,7 @@ def problem_from_data(
         num_targets=rows.targets.shape[1],
         constant_columns=moments.constant,
         noise_probability=noise,
-        remark=_remark(moments, whole, rows.features.shape[1], exponents, noise),
+        remark=remark_on(moments, whole, rows.features.shape[1], exponents, noise),
         level=level,
         resolved=noise <= LIKE_NOISE and max(uncertainty) <= MOST_UNCERTAIN,
         spectrum=whole,
@@ -373,40 +372,3 @@ def _predicted(capacity: Exponent, source: Exponent) -> Interval:
     a, b = (np.clip([*each.interval, each.value], ABOVE_ONE, LARGE) for each in (capacity, source))
     low, high, value = (float(predicted_exponent(*pair)) for pair in ((a[1], b[0]), (a[0], b[1]), (a[2], b[2])))
     return Interval(value, (low, high))
-
-
-def _remark(moments: Moments, whole: Spectrum, dim: int, exponents: tuple[Exponent, Exponent], noise: float) -> str:
-    remarks = []
-    if moments.constant:
-        names = ", ".join(map(str, moments.constant[:5])) + (", …" if len(moments.constant) > 5 else "")
-        remarks.append(f"{len(moments.constant)} columns hold one value ({names}): an intercept, or nothing")
-    if whole.rows < dim:
-        remarks.append(
-            f"{whole.rows:.0f} rows find directions among {dim}: what the others explain counts as noise, and their "
-            "eigenvalues are a mean"
-        )
-    heavy = _heavy_tails(moments)
-    if heavy:
-        return "; ".join([*remarks, *heavy])
-    if noise > LIKE_NOISE:
-        remarks.append(
-            f"the rows do not tell signal from noise, which looks as much like signal with probability {noise:.2g}: "
-            "the source exponent is not known, and B* may be anything; add rows or check the pairing"
-        )
-    if not np.isfinite(exponents[0].value):
-        remarks.append(f"too few rows for exponents: they resolve fewer than {FEWEST_DIRECTIONS} directions")
-    elif not np.isfinite(exponents[1].value) and noise <= LIKE_NOISE:
-        remarks.append("too few rows for the source exponent: noise drowns the signal of all but one direction")
-    return "; ".join(remarks)
-
-
-def _heavy_tails(moments: Moments) -> list[str]:
-    """Second moments that a few rows decide, as those of Cauchy's law, which has none."""
-    names = "features", "targets"
-    unknown = "exponents and B*", "the source exponent and B*"
-    return [
-        f"the squares of the {name} rest on few rows (their mean is known to ±{100 * error:.0f}%): with so heavy "
-        f"tails, or so few rows, {what} are not known; clip or rescale outliers, or add rows"
-        for name, what, error in zip(names, unknown, moments.uncertainty(), strict=True)
-        if error > MOST_UNCERTAIN
-    ]

@@ -3,7 +3,6 @@ from .critical import critical_growth as critical_growth
 from .critical import data_overhead as data_overhead
 from .fits import critical_batch_sizes as critical_batch_sizes
 from .fits import scaled_steps as scaled_steps
-from .fits import size_dependence as size_dependence
 from .fits import steps_laws as steps_laws
 from .fits import useful_range as useful_range
 from .grids import degradation as degradation
@@ -15,6 +14,7 @@ from .risks import risk_against_batch_size as risk_against_batch_size
 from .risks import risk_against_learning_rate as risk_against_learning_rate
 from .schedules import optimal_schedule as optimal_schedule
 from .schedules import pareto as pareto
+from .sizes import size_dependence as size_dependence
 from .style import new_figure as new_figure
 from .style import save as save
 from .training import coordinates as coordinates

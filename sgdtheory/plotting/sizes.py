@@ -1,0 +1,95 @@
+"""Figures of the critical batch size against what it depends on."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from sgdtheory.fits import SizeDependence
+from sgdtheory.plotting.style import (
+    MARKERS,
+    colors,
+    few,
+    figure_of,
+    legend,
+    log_axes,
+    panel,
+    plain_label,
+    range_text,
+    show_at_least,
+    tick_measured,
+)
+
+
+def size_dependence(
+    curves: SizeDependence | Mapping[str, SizeDependence],
+    *,
+    size_label: str = "size",
+    intervals: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
+    title: str = "",
+    verdicts: bool = False,
+    axes: Axes | None = None,
+) -> Figure:
+    """B* against a size, with intervals and fitted powers, one color a curve.
+
+    >>> import sgdtheory as st
+    >>> found = st.size_dependence(st.example_measurements(), convention=st.Convention(256))
+    >>> figure = st.plot.size_dependence({"C4": found}, size_label="parameters (10⁶)", verdicts=True)
+    >>> figure.axes[0].get_legend().get_texts()[0].get_text()
+    'C4: slope 0.47 (0.42 … 0.52), fails'
+
+    Args:
+        curves: label → what to draw; or a single one, without a label.
+        size_label: of the x axis.
+        intervals: label → lower and upper ends of the intervals of B*, in place of the curves' own.
+        title: of the panel; "": what the bars are.
+        verdicts: write the verdict behind each slope.
+        axes: the panel to draw in; None: that of a new figure.
+
+    Returns:
+        The figure.
+    """
+    axes, curves = panel(axes), {"": curves} if isinstance(curves, SizeDependence) else curves
+    everything = np.concatenate([found.sizes for found in curves.values()])
+    labelled = few(len(curves))
+    looks = zip(curves.items(), colors(len(curves)), _shifts(everything, len(curves)), strict=True)
+    for place, ((label, found), color, shift) in enumerate(looks):
+        look: dict[str, Any] = {"color": color, "marker": MARKERS[place % len(MARKERS)]}
+        low, high = found.critical_intervals if intervals is None else intervals[label]
+        bars = [found.critical - low, high - found.critical]
+        text = f"{plain_label(label)}: " if label else ""
+        text += f"slope {_slope_text(found)}" + (f", {found.verdict}" if verdicts else "")
+        look |= {"label": text} if place in labelled else {}
+        axes.errorbar(shift * found.sizes, found.critical, yerr=bars, ls="", ms=4, capsize=2, **look)
+        sizes = np.sort(found.sizes)
+        axes.plot(sizes, _center(found) * sizes**found.slope, lw=1, color=color)
+    level = next(iter(curves.values())).level
+    axes.set(xlabel=size_label, ylabel="critical batch size $B^*$ (samples)")
+    axes.set_title(title or f"bars and ranges: {level:.0%}, from the scatter of all groups")
+    log_axes(axes)
+    tick_measured(axes, everything)
+    show_at_least(axes, 1.1)
+    legend(axes, corners=("upper left", "lower right", "lower left"))
+    return figure_of(axes)
+
+
+def _slope_text(found: SizeDependence) -> str:
+    """Two sizes have a slope without an interval."""
+    if not np.isfinite(found.interval).all():
+        return f"{found.slope:.2f} (two sizes: no interval)".replace("-", "−")
+    return range_text(found.interval, found.slope)
+
+
+def _shifts(sizes: np.ndarray, number: int) -> np.ndarray:
+    """Factors by which `number` curves are drawn side by side: bars at the same sizes would hide each other."""
+    same = np.unique(sizes).size * number == sizes.size
+    reach = max(sizes.max() / sizes.min(), 1.2)
+    return reach ** ((0.015 if same else 0.0) * (np.arange(number) - (number - 1) / 2))
+
+
+def _center(found: SizeDependence) -> float:
+    """Coefficient of the fitted power, through the weighted mean of log B*."""
+    weights = np.maximum(found.standard_errors, 1e-12) ** -2.0
+    return float(np.exp(weights @ (np.log(found.critical) - found.slope * np.log(found.sizes)) / weights.sum()))
