@@ -240,6 +240,7 @@ class MeanField:
 
     @staticmethod
     def _tail(risk: np.ndarray) -> float:
+        """What the two highest polynomials have of the risk (S, p + 1), in the worst of the runs."""
         return float(tails(risk, np.finfo(float).tiny).max())
 
     def _newton(self, state: State, difference: np.ndarray, before: np.ndarray, known: Known) -> np.ndarray | None:
@@ -268,7 +269,7 @@ class MeanField:
                 return None
             gap_before = gap
             gap = float((np.abs(now - risk) / now).max())
-            hopeless = iteration > 0 and self._tail(now) > self.tail + 2 * gap
+            hopeless = iteration > 0 and self._tail(now) > self.tail + 2 * gap  # further changes are smaller than `gap`
             if gap <= CONVERGED * self.tail or hopeless:
                 return values
             risk = now

@@ -137,7 +137,7 @@ def two_sided(
     first = chi * alone / np.sqrt(np.pi * place)
     nodes, shares = _gauss_rule()
     u = np.sqrt(signal)[..., None] + np.sqrt(spread)[..., None] * nodes  # (P, 1, J, M)
-    apart = (seen * signal * fall)[..., None] - (seen * alone)[..., None] * u**2
+    apart = seen[..., None] * ((signal * fall)[..., None] - alone[..., None] * u**2)
     law = without[..., None] * np.exp(np.minimum(apart, MOST))
     square = (law * ((others * alone)[..., None] + (chi * alone)[..., None] ** 2 * u**2)).sum(1)
     gain = (law * first[..., None]).sum(1)
