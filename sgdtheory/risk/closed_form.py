@@ -248,13 +248,7 @@ def _moments_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Point
     square = n[:, None] * z * sum(gained) / (y + z * n[:, None] * forgetting * (2 - forgetting))
     square = scale * np.einsum("psc,sc->ps", square, weight).real
     ends_of_cross = scale[:, None, None] * np.moveaxis(np.concatenate(cross, axis=-1), 0, 2)
-    return Moments(own, ends_of_cross, square + _remembered(stage, moments, n))
-
-
-def _remembered(stage: Stage, moments: Moments, num_steps: np.ndarray) -> np.ndarray:
-    """ρ^{2n} S²(0), (p, S): on the contour it would leave its rounding, before it decayed, in what is left after."""
-    with np.errstate(divide="ignore"):
-        return moments.square * np.exp(2 * num_steps * np.log1p(-cast(Keeping, stage.keeping).forgetting))
+    return Moments(own, ends_of_cross, square + stage.keeping.remembered(moments.square, n))
 
 
 def _felt(solved: np.ndarray, modes: Modes, piece: slice) -> np.ndarray:
@@ -326,7 +320,7 @@ def _ends_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) 
     cross = begun + n[:, None] * omega * z * (crossed[:-1] + crossed[-1] * driven)
     gained = 2 * (1 - forgetting) * omega * cross + omega**2 * (shown[:-1] + shown[-1] * driven)
     square = n[:, None] * z * gained / (y + z * n[:, None] * forgetting * (2 - forgetting))
-    return Ends(iterate, coefficient(cross), coefficient(square) + _remembered(stage, moments, n))
+    return Ends(iterate, coefficient(cross), coefficient(square) + stage.keeping.remembered(moments.square, n))
 
 
 def _mode_sums(stage: Stage, moments: Moments, points: Points, piece: slice) -> np.ndarray:

@@ -44,6 +44,11 @@ class Keeping(NamedTuple):
         """Of some of the runs."""
         return Keeping(*(each[places] for each in self))
 
+    def remembered(self, square: np.ndarray, num_steps: np.ndarray) -> np.ndarray:
+        """ρ^{2n} S²(0): on a contour it would leave its rounding, before it decayed, in what is left after."""
+        with np.errstate(divide="ignore"):
+            return square * np.exp(2 * num_steps * np.log1p(-self.forgetting))
+
 
 def at_runs(moments: Moments, places: np.ndarray) -> Moments:
     """Moments of some of the runs, copies."""

@@ -201,8 +201,8 @@ def _unpacked(period: Period, moments: Moments, ended: np.ndarray, gained: np.nd
     if period.keeping is None:
         return moments._replace(own=own)
     z, y, weight, scale, n = points
-    square = (moments.square[:, None] + z * gained) / (y + z * n * period.forgotten[0])
-    return Moments(own, cross, scale * (square @ weight).real)
+    square = z * gained / (y + z * n * period.forgotten[0])
+    return Moments(own, cross, scale * (square @ weight).real + period.keeping.remembered(moments.square, n))
 
 
 def _placed(period: Period, numbers: np.ndarray, moments: Moments) -> tuple[np.ndarray, np.ndarray]:

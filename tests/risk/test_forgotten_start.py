@@ -27,6 +27,16 @@ def test_a_start_forgotten_to_e_minus_20(dim: int, source: float, batch_size: in
     assert abs(found.bias / expected - 1) < ALLOWED
 
 
+def test_rounds_that_forget_their_start() -> None:
+    """One worker in rounds of four steps is SGD, in closed form over the rounds (T40)."""
+    problem = st.PowerLaw(3.0, 7.9, dim=400, noise_variance=0.0)
+    average = st.ExponentialAverage(window=0.1)
+    setting = {"batch_size": 48, "learning_rate": 0.9, "num_samples": 40_000 * 48}
+    found = st.excess_risk(problem, **setting, algorithm=st.Algorithm(st.LocalSGD(1, 4), average=average))
+    expected = every_step(400, 7.9, 48, 0.9, 40_000, 10 / 40_000)
+    assert abs(found.bias / expected - 1) < ALLOWED
+
+
 def every_step(
     dim: int, source: float, batch_size: int, learning_rate: float, num_steps: int, forgetting: float
 ) -> float:
