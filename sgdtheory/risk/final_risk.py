@@ -30,7 +30,8 @@ def excess_risk(
 
     Other algorithms: in closed form wherever learning rate and batch size stand still (relative error below 1e-10), on
     panels where they vary smoothly (about 1e-10; `Risk.relative_error` estimates it), step by step where neither holds.
-    An exponential average that has forgotten its start to e^−20 has a bias of that size, right to 5e-9 of itself.
+    The bias of an exponential average, which falls as its start is forgotten, is right to 1e-10 of itself or to 5e-17
+    of the initial risk, whichever is larger.
 
     SignSGD(), Adam() and NormalizedSGD(), which are not linear, by deterministic equivalents for many directions (T37,
     T38), which are within a few percent of the expected risk; γ is in units of the weights then. SignSGD(basis=…) too,
