@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sgdtheory.risk.closed_form import Stage, after, ends_after, make_stage, settling_steps
+from sgdtheory.risk.closed_form import after, ends_after
 from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE
 from sgdtheory.risk.following import MOST_SETTLING, followed
 from sgdtheory.risk.moments import Ends, Moments, at_runs
@@ -14,6 +14,7 @@ from sgdtheory.risk.period import make_period
 from sgdtheory.risk.rounds import PeriodStage, one_by_one
 from sgdtheory.risk.rounds import after as after_rounds
 from sgdtheory.risk.runs import Crossed, Piece, crossed, kinds_of, merged, point
+from sgdtheory.risk.stage import Stage, make_stage, settling_steps
 from sgdtheory.risk.stepping import stepped
 
 SHORT_PIECE = 200.0  # steps: shorter smooth pieces are stepped through, as fast,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sgdtheory._common.allocator import keep_freed_memory
 from sgdtheory.algorithms import DEFAULT, Algorithm, Course
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, Modes, TrainingProblem
 from sgdtheory.risk.contour import CONTOUR_RESOLVED, LARGEST_REACH
@@ -29,7 +30,8 @@ from sgdtheory.risk.spectrum import displacement
 TOGETHER = 128.0  # sooner done than closed forms,
 TOGETHER_SMOOTH = 400.0  # than panels, where steps are taken in NumPy,
 TOGETHER_COMPILED = 4096.0  # and where they are compiled.
-MODES_TOGETHER = 5000  # modes times runs side by side: their moments stay in a core's cache
+MODES_TOGETHER = 5000  # modes times runs side by side: their moments stay in a core's cache,
+CLOSED_TOGETHER = 20_000  # and where closed forms take portions of them
 RUNS_TOGETHER = 64  # with few modes
 COMPILED_FROM = 4096.0  # steps: fewer take less time in NumPy than compiling the loop
 GROWN = 1e6  # times what there was: a risk of which
@@ -74,6 +76,7 @@ def run_risks(
         stable: whether no second moment grows by more than e in n steps, which spares a search.
         compiled_from: so many single steps or more are taken in a compiled loop, which a first call has to compile.
     """
+    keep_freed_memory()
     nothing = np.zeros(batch.size)
     if isinstance(problem, FiniteSampleProblem):
         options = {"tolerance": tolerance, "estimate": estimate, "compiled_from": compiled_from}
@@ -258,7 +261,9 @@ def _convoys(
     if len(courses) < 2:  # alone it is sooner done by steps if these are compiled
         yield from [([0], compiled and TOGETHER < course.num_steps <= short) for course in courses]
         return
-    size = min(max(MODES_TOGETHER // _modes(problem, courses, resolution).eigenvalue.size, 1), RUNS_TOGETHER)
+    algorithm = courses[0].algorithm
+    closed = algorithm.constant and algorithm.method.step_dependence == "none"
+    num_modes = _modes(problem, courses, resolution).eigenvalue.size
     alike: dict[tuple[Any, ...], list[int]] = {}
     every = ways(Runs.of(courses))
     for place in sorted(range(len(courses)), key=lambda place: courses[place].num_steps):
@@ -268,6 +273,8 @@ def _convoys(
         by_steps = course.num_steps <= short
         alike.setdefault((by_steps, len(starts), begin), []).append(place)
     for (by_steps, *_), places in alike.items():
+        size = CLOSED_TOGETHER if closed and not by_steps else min(MODES_TOGETHER, RUNS_TOGETHER * num_modes)
+        size = max(size // num_modes, 1)
         for first in range(0, len(places), size):
             yield places[first : first + size], by_steps
 

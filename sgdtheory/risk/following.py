@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from sgdtheory.risk.closed_form import settling_steps
 from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE
 from sgdtheory.risk.mesh import SHORTEST_PANEL, Way, panels_of
 from sgdtheory.risk.moments import Moments, at_runs, pairs
@@ -10,6 +9,7 @@ from sgdtheory.risk.panels import Averaging, panel_nodes, tails
 from sgdtheory.risk.passage import Along, Passage, across, prepared
 from sgdtheory.risk.runs import MOST_STEPS, Crossed, Piece, Point, merged
 from sgdtheory.risk.spectrum import step_spectrum
+from sgdtheory.risk.stage import settling_steps
 from sgdtheory.risk.stepping import stepped
 from sgdtheory.risk.turning import Turning, turnings
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.algorithms import StepMatrices
-from sgdtheory.risk.closed_form import Stage, make_stage
 from sgdtheory.risk.panels import radau_nodes, tails
 from sgdtheory.risk.resolution import Resolution
 from sgdtheory.risk.runs import Piece
 from sgdtheory.risk.spectrum import loads, radii, step_spectrum
+from sgdtheory.risk.stage import Stage, make_stage
 from sgdtheory.risk.thinning import slow_decay
 from sgdtheory.risk.turning import Turning
 

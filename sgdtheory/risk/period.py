@@ -74,6 +74,12 @@ class Period(NamedTuple):
             keeping=self.keeping and self.keeping.some(places),
         )
 
+    def without_average(self) -> "Period":
+        """Of the moments of the iterate alone."""
+        q = self.seen.shape[1]
+        iterate = self._replace(cross=[], keeping=None)
+        return iterate._replace(decay=self.decay[:q, :q], drive=self.drive[:q], gained=self.gained[:q])
+
 
 class _Step(NamedTuple):
     """A step in S settings, of the r numbers that are counted: 1 − map (r, r, S, K), and the noise of q of them."""

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from sgdtheory.risk.closed_form import Points, in_portions
+from sgdtheory.risk.closed_form import in_portions
 from sgdtheory.risk.linear import resolvent, solve
 from sgdtheory.risk.moments import Moments, at_runs, pack, unpack
 from sgdtheory.risk.period import Period
 from sgdtheory.risk.spectrum import AT_ONE
+from sgdtheory.risk.stage import Points
 
 NUMBERS_AT_ONCE = 200_000  # in a temporary, 3 MB
 ROUNDED = 1e-14  # of an eigenvalue
@@ -40,6 +41,10 @@ class PeriodStage:
     def some(self, places: np.ndarray) -> "PeriodStage":
         """Of some of the settings."""
         return PeriodStage(self.period.some(places), self.stable)
+
+    def without_average(self) -> "PeriodStage":
+        """Of the iterate alone."""
+        return PeriodStage(self.period.without_average(), self.stable)
 
     def growths(self, num_rounds: np.ndarray) -> np.ndarray:
         """(S,) rates per round at which moments grow or, below 0, decay, where so many rounds tell them from 0."""

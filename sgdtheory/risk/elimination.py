@@ -1,0 +1,88 @@
+"""Moments after many steps of methods with more than `LARGEST_ADJUGATE` moments a mode: eliminated at every point."""
+
+from typing import Any, cast
+
+import numpy as np
+
+from sgdtheory.problems import Modes
+from sgdtheory.risk.contour import PIECE
+from sgdtheory.risk.linear import resolvent, solve
+from sgdtheory.risk.moments import Keeping, Moments, pack, shown_rows, unpack
+from sgdtheory.risk.stage import Points, Stage
+
+
+def _driven(seen: np.ndarray, noise: np.ndarray, points: Points) -> np.ndarray:
+    """zĥ, (p, S, C), from Σ ℓ·(1 − zT)⁻¹ of the parts and of w, (p + 1, S, C)."""
+    z = points.z
+    y = points.y
+    n = points.num_steps[:, None]
+    return z * (seen[:-1] + n * noise[:, None, None] / y) / (1 - z * seen[-1])
+
+
+def eliminated_moments(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -> Moments:
+    """Moments after n steps of some parts, (p,) of them with so much σ² each."""
+    maps = stage.maps
+    k = stage.output.size
+    z, y, weight, scale, n = points
+    start = np.moveaxis(pack(moments.own), 2, 0)  # (q, p, S, K)
+    drive = np.moveaxis(maps.drive, 1, 0) * stage.modes.multiplicity
+    right = np.concatenate([start, drive[:, None]], axis=1)
+    decay = np.moveaxis(maps.decay, 0, 2)  # (q, q, S, K)
+    pieces = _pieces(right, y.size)
+    # (1 − zT)⁻¹ of M(0) and of w, over n: (q, p + 1, S, K', C) each
+    solved = [resolvent(n[:, None] * decay[..., piece], y, z, right[..., piece]) for piece in pieces]
+    sums: Any = sum(_felt(each, stage.modes, piece) for each, piece in zip(solved, pieces, strict=True))
+    driven = _driven(n[:, None] * np.einsum("sq,qpsc->psc", maps.seen, sums), noise, points)
+    unforced = [np.einsum("qpskc,sc->qpsk", each[:, :-1], weight).real for each in solved]
+    forced = [np.einsum("qskc,psc->qpsk", each[:, -1], weight * driven).real for each in solved]
+    own = scale[:, None] * (np.concatenate(unforced, axis=-1) + np.concatenate(forced, axis=-1))
+    own = unpack(np.moveaxis(own, 0, 2), k)
+    if stage.keeping is None:
+        return moments._replace(own=own)
+    averaged = [_averaged(stage, moments, *each, driven, points) for each in zip(pieces, solved, strict=True)]
+    cross, gained = zip(*averaged, strict=True)
+    forgetting = stage.keeping.forgetting[:, None]
+    square = n[:, None] * z * sum(gained) / (y + z * n[:, None] * forgetting * (2 - forgetting))
+    square = scale * np.einsum("psc,sc->ps", square, weight).real
+    ends_of_cross = scale[:, None, None] * np.moveaxis(np.concatenate(cross, axis=-1), 0, 2)
+    return Moments(own, ends_of_cross, square + stage.keeping.remembered(moments.square, n))
+
+
+def _felt(solved: np.ndarray, modes: Modes, piece: slice) -> np.ndarray:
+    """(…, S, C) sums over a piece of the modes, (…, S, K', C), as the loss that drives the noise sees them."""
+    if modes.trained is None:
+        return solved.sum(-2)
+    return np.einsum("...kc,k->...c", solved, modes.trained[piece])
+
+
+def _averaged(
+    stage: Stage, moments: Moments, piece: slice, solved: np.ndarray, driven: np.ndarray, points: Points
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of a piece of the modes: x after n steps, (k, p, S, K'), and its part of what the average gains, (p, S, C)."""
+    z, y, weight, _, n = points
+    forgetting, omega = cast(Keeping, stage.keeping)
+    own = solved[:, :-1] + solved[:, -1:] * driven[:, :, None]  # M̂/n
+    shown = np.einsum("iq,qpskc->ipskc", shown_rows(stage.output), own)
+    matrix = _kept_slowly(stage, n)[..., piece, None] * z[:, None]
+    matrix = matrix + np.eye(stage.output.size)[:, :, None, None, None] * y[:, None]
+    propagator = np.moveaxis(stage.maps.propagator, 0, 2)[..., piece]
+    right = np.einsum("ijsk,jpskc->ipskc", propagator, shown) * ((n * omega)[:, None] * z)[:, None]
+    right = right + np.moveaxis(moments.cross, 2, 0)[..., piece, None]
+    cross: Any = solve(matrix, right)  # x̂/n
+    gained = (2 * (1 - forgetting) * omega)[:, None] * cross.sum(-2) + (omega**2)[:, None] * shown.sum(-2)
+    return np.einsum("ipskc,sc->ipsk", cross, weight).real, np.tensordot(stage.output, gained, 1)
+
+
+def _kept_slowly(stage: Stage, num_steps: np.ndarray) -> np.ndarray:
+    """n(1 − ρA_i), (k, k, S, K)."""
+    forgetting = cast(Keeping, stage.keeping).forgetting[:, None]
+    one = np.eye(stage.output.size)[:, :, None, None]
+    slow = np.moveaxis(stage.maps.propagator_decay, 0, 2)
+    return num_steps[:, None] * (forgetting * one + (1 - forgetting) * slow)
+
+
+def _pieces(right: np.ndarray, num_points: int) -> list[slice]:
+    """Slices of the modes whose temporaries stay small; `num_points` of all settings."""
+    q, sides, _, size = right.shape
+    length = max(PIECE // (2 * q * sides * num_points), 8)
+    return [slice(begin, begin + length) for begin in range(0, size, length)]
