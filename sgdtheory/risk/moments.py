@@ -1,4 +1,4 @@
-"""Second moments of any linear stochastic method, mode by mode, and one exact step of them (THEORY.md T20).
+"""Second moments of any linear stochastic method, mode by mode (THEORY.md T20).
 
 With `A_i = A − λ_i b cᵀ` and `M_i = λ_i E[u_i u_iᵀ]`,
 
@@ -12,8 +12,7 @@ A weighted mode stands for many directions: its M is their sum, signal and noise
 Everything is linear in (signal, σ²): two copies run side by side, one with the signal alone, one with the noise alone.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from collections.abc import Sequence
 from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
@@ -113,137 +112,6 @@ class Steps(NamedTuple):
     batch: Any
     forgetting: Any
     weight: Any
-
-
-class StepMaps(NamedTuple):
-    """What a step does to K modes in each of S settings; of T steps, with T in front. None stands for 0.
-
-    Attributes:
-        propagator: [i][j], (S, K) A_i.
-        noise: [i][j], j ≥ i, (S, K) b_i b_j λ²/B.
-        seen: [i][j], j ≥ i, (S, 1) c_i c_j, twice that where i ≠ j.
-        keep, weight: (S, 1) ρ and ω of the average.
-    """
-
-    propagator: Any
-    noise: Any
-    seen: Any
-    keep: Any
-    weight: Any
-
-    def at(self, which: int | slice) -> "StepMaps":
-        """One of T steps; or, of one step, some of the settings."""
-
-        def one(rows: Any) -> Any:
-            return [[each if each is None else each[which] for each in row] for row in rows]
-
-        keep = self.keep[which]
-        weight = self.weight[which]
-        return StepMaps(one(self.propagator), one(self.noise), one(self.seen), keep, weight)
-
-
-def step_maps(
-    steps: Steps, eigenvalue: Any, nothing: Callable[[Any], bool] = lambda values: not values.any()
-) -> StepMaps:
-    """The maps of steps; what is `nothing` in all of them is left out."""
-    decay, b, c, batch, forgetting, weight = steps
-    k = decay.shape[-1]
-    one = np.eye(k)
-    pull = column_products(b, c, decay)
-    spread = column_products(b, b, decay)
-    view = column_products(c, c, decay)
-
-    def kept(small: Any, large: Callable[[], Any]) -> Any:
-        return None if nothing(small) else large()
-
-    def entry(i: int, j: int) -> Any:
-        if nothing(pull[..., i, j]):
-            return kept(one[i, j] - decay[..., i, j], lambda: one[i, j] - decay[..., i, j, None] + 0 * eigenvalue)
-        return one[i, j] - decay[..., i, j, None] - pull[..., i, j, None] * eigenvalue
-
-    def noise(i: int, j: int) -> Any:
-        force = spread[..., i, j] / batch
-        return kept(force, lambda: force[..., None] * eigenvalue**2)
-
-    def seen(i: int, j: int) -> Any:
-        both = view[..., i, j] * (1 if i == j else 2)
-        return kept(both, lambda: both[..., None])
-
-    above = [[(i, j) for j in range(i, k)] for i in range(k)]
-    return StepMaps(
-        [[entry(i, j) for j in range(k)] for i in range(k)],
-        [[noise(*pair) for pair in row] for row in above],
-        [[seen(*pair) for pair in row] for row in above],
-        1 - forgetting[..., None],
-        weight[..., None],
-    )
-
-
-def step(
-    moments: Moments, maps: StepMaps, modes: Modes, output: tuple[float, ...], averaged: bool, xp: Any = np
-) -> Moments:
-    """One step of S settings at once; NumPy and compiled loops share it.
-
-    Args:
-        moments: own[i][j] and cross[i], (2, S, K) each, in nested tuples, j ≥ i counts; square (2, S).
-        maps: of the step.
-        modes: their multiplicity, (K,), and what of their moments the gradients' noise sees.
-        output: o.
-        averaged: whether an average is kept.
-        xp: numpy or jax.numpy.
-    """
-    A = maps.propagator
-    k = len(output)
-    own, cross, square = moments
-    M = [[own[min(i, j)][max(i, j)] for j in range(k)] for i in range(k)]
-    above = [(i, j) for i in range(k) for j in range(i, k)]
-    nothing = xp.zeros_like(M[0][0])
-    seen = _total(_times(maps.seen[i][j - i], M[i][j]) for i, j in above)
-    seen = nothing if seen is None else seen
-    risk = (seen if modes.trained is None else modes.trained * seen).sum(-1) + xp.asarray([[0.0], [1.0]])
-    drive = seen + modes.multiplicity * risk[..., None]
-    AM = [[_total(_times(A[i][r], M[r][j]) for r in range(k)) for j in range(k)] for i in range(k)]
-
-    def after(i: int, j: int) -> Any:
-        terms = [_times(A[j][r], AM[i][r]) for r in range(k)]
-        found = _total([*terms, _times(maps.noise[i][j - i], drive)])
-        return nothing if found is None else found
-
-    ended = tuple(tuple(after(i, j) if j >= i else own[i][j] for j in range(k)) for i in range(k))
-    if not averaged:
-        return Moments(ended, cross, square)
-    rho = maps.keep
-    omega = maps.weight
-    shown = [_total(M[i][j] * output[j] for j in range(k) if output[j]) for i in range(k)]
-    gained = _total(output[i] * (2 * rho * omega * cross[i] + omega**2 * shown[i]) for i in range(k) if output[i])
-    moved = [rho * cross[i] + omega * shown[i] for i in range(k)]
-    reached = [_total(_times(A[i][r], moved[r]) for r in range(k)) for i in range(k)]
-    cross = tuple(nothing if each is None else each for each in reached)
-    return Moments(ended, cross, rho[..., 0] ** 2 * square + gained.sum(-1))
-
-
-def _times(factor: Any, values: Any) -> Any:
-    return None if factor is None or values is None else factor * values
-
-
-def _total(terms: Iterable[Any]) -> Any:
-    """Their sum without those that are None; None if all are."""
-    counted = [term for term in terms if term is not None]
-    return reduce(lambda left, right: left + right, counted) if counted else None
-
-
-def nested(moments: Moments) -> Moments:
-    """Moments of S settings, (2, S, …) each, as `step` takes them."""
-    k = moments.cross.shape[2]
-    own = tuple(tuple(moments.own[:, :, i, j] for j in range(k)) for i in range(k))
-    return Moments(own, tuple(moments.cross[:, :, i] for i in range(k)), moments.square)
-
-
-def stacked(moments: Moments) -> Moments:
-    """The inverse of `nested`."""
-    k = len(moments.cross)
-    own = [np.stack([np.asarray(moments.own[min(i, j)][max(i, j)]) for j in range(k)], 2) for i in range(k)]
-    return Moments(np.stack(own, 2), np.stack(list(map(np.asarray, moments.cross)), 2), np.asarray(moments.square))
 
 
 class Generators(NamedTuple):

@@ -1,6 +1,6 @@
 """Every step of T20: the definition, for one run or for many at once, in NumPy for few steps and compiled for many."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -9,7 +9,8 @@ import numpy as np
 
 from sgdtheory.problems import Modes
 from sgdtheory.risk.compiled_loop import compiled_loop
-from sgdtheory.risk.moments import Moments, StepMaps, Steps, at_runs, nested, stacked, step, step_maps
+from sgdtheory.risk.moments import Moments, Steps, at_runs
+from sgdtheory.risk.one_step import StepMaps, nested, stacked, step, step_maps
 from sgdtheory.risk.runs import MOST_STEPS, NO_STEP, Crossed, Piece, crossed, point
 
 STEPS_AT_ONCE = 4096  # steps whose coefficients are held
@@ -58,13 +59,13 @@ def _alike(state: Moments, piece: Piece) -> Moments:
     if counts[0] < piece.ground.compiled_from:
 
         def maps_of(begin: int, end: int, running: int) -> Iterator[StepMaps]:
-            return repeat(maps.at(slice(running)), end - begin)
+            return repeat(maps.some(slice(running)), end - begin)
 
         return stacked(_plain(nested(state), maps_of, counts, modes, output, averaged))
     found = []
     for some in _lanes(counts):
         here = nested(Moments(*(each[:, some] for each in state)))
-        found.append(stacked(_compiled_alike(here, maps.at(some), counts[some], modes, output, averaged)))
+        found.append(stacked(_compiled_alike(here, maps.some(some), counts[some], modes, output, averaged)))
     return Moments(*(np.concatenate(each, axis=1) for each in zip(*found, strict=True)))
 
 
@@ -102,8 +103,7 @@ def _advanced(
             portion = max(1, NUMBERS_AT_ONCE // (running * modes.eigenvalue.size))
             for first in range(begin, end, portion):
                 rows = slice(first, min(first + portion, end))
-                maps = step_maps(Steps(*(each[rows, :running] for each in steps)), modes.eigenvalue)
-                yield from map(maps.at, range(rows.stop - rows.start))
+                yield from step_maps(Steps(*(each[rows, :running] for each in steps)), modes.eigenvalue).each()
 
         return stacked(_plain(nested(state), maps_of, counts, modes, output, averaged))
     found = []
@@ -144,7 +144,7 @@ def _plain(
 
 def _settings(state: Any, which: slice) -> Moments:
     """Some of the settings."""
-    own = tuple(tuple(each[:, which] for each in row) for row in state.own)
+    own = tuple(each[:, which] for each in state.own)
     return Moments(own, tuple(each[:, which] for each in state.cross), state.square[:, which])
 
 
@@ -152,9 +152,12 @@ def _joined(parts: list[Moments]) -> Moments:
     """The inverse of `_settings`."""
     if len(parts) == 1:
         return parts[0]
-    k = range(len(parts[0].cross))
-    own = tuple(tuple(np.concatenate([part.own[i][j] for part in parts], axis=1) for j in k) for i in k)
-    cross = tuple(np.concatenate([part.cross[i] for part in parts], axis=1) for i in k)
+
+    def joined(each: Iterable[np.ndarray]) -> np.ndarray:
+        return np.concatenate(list(each), axis=1)
+
+    own = tuple(map(joined, zip(*(part.own for part in parts), strict=True)))
+    cross = tuple(map(joined, zip(*(part.cross for part in parts), strict=True)))
     return Moments(own, cross, np.concatenate([part.square for part in parts], axis=1))
 
 
