@@ -8,7 +8,7 @@ import numpy as np
 
 from sgdtheory.risk.closed_form import after, ends_after
 from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE
-from sgdtheory.risk.following import MOST_SETTLING, followed
+from sgdtheory.risk.following import MOST_SETTLING, followed, settled
 from sgdtheory.risk.moments import Ends, Moments, at_runs
 from sgdtheory.risk.period import make_period
 from sgdtheory.risk.rounds import PeriodStage, one_by_one
@@ -30,10 +30,30 @@ def cross(moments: Moments, piece: Piece, by_steps: bool = False) -> Crossed:
 
     `by_steps`: every step is taken where there are closed forms and panels: few are sooner done so.
     """
+    return _crossed_by(_kinds(moments, piece, by_steps), moments, piece)
+
+
+def before_panels(moments: Moments, piece: Piece) -> tuple[Moments, Piece] | None:
+    """Moments where panels begin and what is left of a piece then; None of a piece that no run crosses on panels."""
+    kinds = _kinds(moments, piece)
+    smooth = kinds == "smooth"
+    if not smooth.any():
+        return None
+    begin = np.where(smooth, settled(piece), piece.high)
+    whole = np.where(smooth, "steps", kinds)
+    ended = _crossed_by(whole, moments, piece.between(piece.low, begin))
+    return ended.moments, piece.between(begin, piece.high)
+
+
+def _kinds(moments: Moments, piece: Piece, by_steps: bool = False) -> np.ndarray:
+    """(S,) names of `CROSSINGS`."""
     kinds = np.full(piece.low.size, "steps") if by_steps else kinds_of(piece)
     few = np.where(kinds == "rounds", STEPPED_ROUNDS * piece.runs.algorithm.method.period, FEW_STEPS)
     short = piece.steps <= np.where(kinds == "smooth", _short(piece), few)
-    kinds = np.where(_gone(moments), "gone", np.where(short, "steps", kinds))
+    return np.where(_gone(moments), "gone", np.where(short, "steps", kinds))
+
+
+def _crossed_by(kinds: np.ndarray, moments: Moments, piece: Piece) -> Crossed:
     parts = []
     for kind in np.unique(kinds).tolist():
         places = np.flatnonzero(kinds == kind)

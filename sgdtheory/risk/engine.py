@@ -15,12 +15,12 @@ from sgdtheory._common.allocator import keep_freed_memory
 from sgdtheory.algorithms import DEFAULT, Algorithm, Course
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, Modes, TrainingProblem
 from sgdtheory.risk.contour import CONTOUR_RESOLVED, LARGEST_REACH
-from sgdtheory.risk.crossing import constant_ends, cross
+from sgdtheory.risk.crossing import before_panels, constant_ends, cross
 from sgdtheory.risk.equivalent import equivalent_risk
 from sgdtheory.risk.exact import risk_parts
 from sgdtheory.risk.late_runs import is_late, late_parts
 from sgdtheory.risk.mean_field import ROUGH_TAIL, TAIL
-from sgdtheory.risk.moments import Ends, ends, returned_risk, start
+from sgdtheory.risk.moments import Ends, Moments, at_runs, ends, returned_risk, start
 from sgdtheory.risk.resolution import FINE, ROUGH, Resolution, resolution_within
 from sgdtheory.risk.runs import Crossed, Ground, Piece, Runs, begun, crossed, ways
 from sgdtheory.risk.sample_risks import is_one_pass, sample_risks, settings_of
@@ -183,11 +183,13 @@ def journey(
     compiled_from: float = COMPILED_FROM,
     stops: Sequence[float] = (),
     stable: bool = False,
+    modes: Modes | None = None,
 ) -> list[Piece]:
     """The pieces of S courses of one algorithm, with as many each; and stops on the way of a single one."""
     assert len(courses) == 1 or not stops, "points are those of a single run"
     runs = Runs.of(courses)
-    ground = Ground(_modes(problem, courses, resolution), problem.noise_variance, resolution, compiled_from, stable)
+    modes = modes or _modes(problem, courses, resolution)
+    ground = Ground(modes, problem.noise_variance, resolution, compiled_from, stable)
     begins = runs.first_averaged
     found = []
     averaging = False
@@ -213,12 +215,29 @@ def travel(done: Crossed, pieces: Sequence[Piece], by_steps: bool = False) -> Cr
     return done
 
 
+class Departure(NamedTuple):
+    """Where panels begin: which piece that is in, the moments of these modes there, and the step, (S,) of S runs."""
+
+    piece: int
+    modes: Modes
+    moments: Moments
+    step: np.ndarray
+
+    def some(self, places: np.ndarray) -> "Departure":
+        """Of some of the runs."""
+        return Departure(self.piece, self.modes, at_runs(self.moments, places), self.step[places])
+
+
 class Arrived(NamedTuple):
-    """Sums of the moments of S runs at their ends, what there was at first, and whether panels were used, (S,)."""
+    """Sums of the moments of S runs at their ends, what there was at first, and whether panels were used, (S,).
+
+    And where they began, which is the same at every resolution of the same modes.
+    """
 
     ends: Ends
     signal: float
     approximated: np.ndarray
+    departure: Departure | None
 
 
 def _arrived(
@@ -228,18 +247,28 @@ def _arrived(
     compiled_from: float,
     by_steps: bool = False,
     stable: bool = False,
+    departure: Departure | None = None,
 ) -> Arrived:
-    """S courses of one algorithm with as many pieces each, to their ends."""
+    """S courses of one algorithm with as many pieces each, to their ends, from the start or from where panels begin."""
     with np.errstate(all="ignore"):  # overflow and underflow are results here
-        pieces = journey(problem, courses, resolution, compiled_from, stable=stable)
-        last = pieces[-1]
-        signal = float(last.ground.modes.signal.sum())
-        done = travel(setting_out(pieces), pieces[:-1], by_steps)
-        moments = begun(done.moments, last)
-        if not by_steps and (sums := constant_ends(moments, last)):
-            return Arrived(sums, signal, done.approximated)
-        end = cross(moments, last, by_steps)
-        return Arrived(ends(end.moments, last.runs.output), signal, done.approximated | end.approximated)
+        modes = departure and departure.modes
+        pieces = journey(problem, courses, resolution, compiled_from, stable=stable, modes=modes)
+        signal = float(pieces[0].ground.modes.signal.sum())
+        done = setting_out(pieces)
+        if departure is not None:
+            pieces = pieces[departure.piece :]
+            pieces[0] = pieces[0].between(departure.step, pieces[0].high)
+            done = crossed(departure.moments)
+        for number, piece in enumerate(pieces):
+            moments = begun(done.moments, piece)
+            if piece is pieces[-1] and not by_steps and (sums := constant_ends(moments, piece)):
+                return Arrived(sums, signal, done.approximated, departure)
+            if departure is None and not by_steps and (begin := before_panels(moments, piece)):
+                moments, piece = begin
+                departure = Departure(number, piece.ground.modes, moments, piece.low)
+            after = cross(moments, piece, by_steps)
+            done = Crossed(after.moments, [], done.approximated | after.approximated)
+        return Arrived(ends(done.moments, pieces[0].runs.output), signal, done.approximated, departure)
 
 
 def _modes(problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution) -> Modes:
@@ -291,7 +320,8 @@ def _errors(
     error = np.where(np.isinf(total), np.inf, np.where(total > GROWN * begin, GROWN_ERROR, 0.0))
     if (places := np.flatnonzero(found.approximated)).size:
         group = [courses[place] for place in places.tolist()]
-        rougher = _risks(problem, _arrived(problem, group, ROUGH, compiled_from), group)
+        begin = found.departure and found.departure.some(places)
+        rougher = _risks(problem, _arrived(problem, group, ROUGH, compiled_from, departure=begin), group)
         with np.errstate(all="ignore"):
             change = np.abs(parts[:, places] - rougher).sum(0) / total[places]
         error[places] = np.maximum(error[places], np.where(np.isnan(change), 0.0, change))

@@ -21,36 +21,42 @@ PREPARED_TOGETHER = 5e5  # numbers in the systems and weights of panels that are
 def followed(moments: Moments, piece: Piece) -> Crossed:
     """Moments of S runs at the ends of smooth pieces."""
     turning = turnings(piece)
-    settled = np.minimum(piece.low + _settling(piece, turning), piece.high)
-    begun = stepped(moments, piece.between(piece.low, settled))
-    ended = _on_panels(begun.moments, piece.between(settled, piece.high), turning)
+    begin = _settled(piece, turning)
+    begun = stepped(moments, piece.between(piece.low, begin))
+    ended = _on_panels(begun.moments, piece.between(begin, piece.high), turning)
     return ended._replace(points=begun.points + ended.points)
 
 
-def _settling(piece: Piece, turning: list[Turning | None]) -> np.ndarray:
-    """(S,) steps to take one by one after a kink, until the directions that oscillate turn slowly or have come to rest.
+def settled(piece: Piece) -> np.ndarray:
+    """(S,) steps at which panels begin: steps before them are taken one by one."""
+    return _settled(piece, turnings(piece))
+
+
+def _settled(piece: Piece, turning: list[Turning | None]) -> np.ndarray:
+    """(S,) steps from which on the directions that oscillate turn slowly or have come to rest since the last kink.
 
     Underdamped directions would be lost on panels, so that they get as many steps as there are. Directions that
     overshoot change the sign of cross moments alone, which an average adds up (schedule-free SGD is one): elsewhere
     that adds up to little; next to the edge they take for ever.
     """
     settings = len(piece.runs.courses)
-    if piece.runs.output.size == 1 and piece.keeping is None:
-        return np.full(settings, float(FEW_STEPS))  # second moments of one vector do not oscillate
-    probes = np.floor(np.linspace(piece.low, piece.high - 1, SETTLING_PROBES, axis=1))
-    spectrum = step_spectrum(piece.runs.maps(probes, piece.ground.modes).propagator_decay)
-    if turning[0]:
-        slowly = piece.ground.resolution.turn / SHORTEST_PANEL
-        longest = np.array([each.slower(slowly) for each in turning if each]) - piece.low
-    else:
-        resting = settling_steps(spectrum, piece.keeping)
-        resting = np.minimum(resting, np.where(np.isfinite(resting), MOST_STEPS, MOST_SETTLING))
-        longest = resting.reshape(settings, -1).max(1)
-    if turning[0] or piece.keeping is not None:
-        overshooting = settling_steps(spectrum._replace(complex=spectrum.negative), piece.keeping)
-        overshooting = np.minimum(overshooting, MOST_SETTLING).reshape(settings, -1).max(1)
-        longest = np.maximum(longest, overshooting)
-    return np.maximum(FEW_STEPS, np.ceil(longest))
+    longest = np.full(settings, float(FEW_STEPS))
+    if piece.runs.output.size > 1 or piece.keeping is not None:  # second moments of one vector do not oscillate
+        probes = np.floor(np.linspace(piece.low, piece.high - 1, SETTLING_PROBES, axis=1))
+        spectrum = step_spectrum(piece.runs.maps(probes, piece.ground.modes).propagator_decay)
+        if turning[0]:
+            slowly = piece.ground.resolution.turn / SHORTEST_PANEL
+            resting = np.array([each.slower(slowly) for each in turning if each]) - piece.origin
+        else:
+            resting = settling_steps(spectrum, piece.keeping)
+            resting = np.minimum(resting, np.where(np.isfinite(resting), MOST_STEPS, MOST_SETTLING))
+            resting = resting.reshape(settings, -1).max(1)
+        longest = np.maximum(longest, np.ceil(resting))
+        if turning[0] or piece.keeping is not None:
+            overshooting = settling_steps(spectrum._replace(complex=spectrum.negative), piece.keeping)
+            overshooting = np.minimum(overshooting, MOST_SETTLING).reshape(settings, -1).max(1)
+            longest = np.maximum(longest, np.ceil(overshooting))
+    return np.clip(piece.origin + longest, piece.low, piece.high)
 
 
 def _on_panels(moments: Moments, piece: Piece, turning: list[Turning | None]) -> Crossed:
