@@ -4,7 +4,7 @@ M is packed: of q = k(k + 1)/2 numbers a step makes `M_a ← Σ_b T_ab M_b + w_a
 gradients' noise inside T. What is 0 in all settings is left out, None stands for it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ class StepMaps(NamedTuple):
     """What a step does to K modes in each of S settings; of T steps, with T in front.
 
     Attributes:
-        transfer: [a][b], (S, K) T.
+        transfer: [a][b], (S, K) T; None where A M Aᵀ is sooner done: in a loop that makes its maps at every step.
         noise: [a], (S, K) w = b_i b_j λ²/B.
         seen: [a], (S, 1) ℓ: c_i c_j, twice that where i ≠ j.
         propagator: [i][j], (S, K) A_i.
@@ -55,16 +55,17 @@ def _each(values: Any) -> Iterable[Any]:
     return repeat(None) if values is None else values
 
 
-def step_maps(
-    steps: Steps, eigenvalue: Any, nothing: Callable[[Any], bool] = lambda values: not values.any()
-) -> StepMaps:
-    """The maps of steps; what is `nothing` in all of them is left out."""
+def step_maps(steps: Steps, eigenvalue: Any, compiled: bool = False) -> StepMaps:
+    """The maps of steps; what is 0 in all of them is left out where they are known, not `compiled`."""
     decay, b, c, batch, forgetting, weight = steps
     k = decay.shape[-1]
     one = np.eye(k)
     pull = column_products(b, c, decay)
     spread = column_products(b, b, decay)
     view = column_products(c, c, decay)
+
+    def nothing(values: Any) -> bool:
+        return not compiled and not values.any()
 
     def propagator(i: int, j: int) -> Any:
         still = one[i, j] - decay[..., i, j, None]
@@ -92,7 +93,7 @@ def step_maps(
         return _total([*across, _times(views[column], forces[row])])
 
     every = range(len(packed))
-    transfers = [[transfer(row, column) for column in every] for row in every]
+    transfers = None if compiled else [[transfer(row, column) for column in every] for row in every]
     return StepMaps(transfers, forces, views, A, 1 - forgetting[..., None], weight[..., None])
 
 
@@ -115,28 +116,39 @@ def step(
         seen = xp.zeros_like(own[0])
     felt = (seen if modes.trained is None else modes.trained * seen).sum(-1)
     drive = modes.multiplicity * (felt + xp.asarray([[0.0], [1.0]]))[..., None]
-
-    def after(row: Any, force: Any) -> Any:
-        found = _total([*map(_times, row, own), _times(force, drive)])
-        return xp.zeros_like(own[0]) if found is None else found
-
-    ended = tuple(map(after, maps.transfer, maps.noise))
+    if maps.transfer is None:
+        moved = _congruent(own, maps.propagator)
+        drive = drive + seen
+    else:
+        moved = [_total(map(_times, row, own)) for row in maps.transfer]
+    reached = (_total([each, _times(force, drive)]) for each, force in zip(moved, maps.noise, strict=True))
+    ended = tuple(xp.zeros_like(own[0]) if each is None else each for each in reached)
     if not averaged:
         return Moments(ended, cross, square)
     return Moments(ended, *_averaged(moments, maps, output, xp))
+
+
+def _congruent(own: Any, A: Any) -> list[Any]:
+    """A M Aᵀ, packed."""
+    k = len(A)
+    M = _square(own, k)
+    AM = [[_total(_times(A[i][r], M[r][j]) for r in range(k)) for j in range(k)] for i in range(k)]
+    return [_total(_times(A[j][r], AM[i][r]) for r in range(k)) for i, j in pairs(k)]
+
+
+def _square(packed: Any, k: int) -> list[list[Any]]:
+    """[i][j] of what is packed."""
+    place = {pair: number for number, pair in enumerate(pairs(k))}
+    return [[packed[place[min(i, j), max(i, j)]] for j in range(k)] for i in range(k)]
 
 
 def _averaged(moments: Moments, maps: StepMaps, output: tuple[float, ...], xp: Any) -> tuple[Any, Any]:
     """x and Σ S² after a step."""
     own, cross, square = moments
     k = len(output)
-    place = {pair: number for number, pair in enumerate(pairs(k))}
     rho = maps.keep
     omega = maps.weight
-    shown = [
-        _total(own[place[min(i, j), max(i, j)]] * output[j] for j in range(k) if output[j])  # M o
-        for i in range(k)
-    ]
+    shown = [_total(row[j] * output[j] for j in range(k) if output[j]) for row in _square(own, k)]  # M o
     gained = _total(output[i] * (2 * rho * omega * cross[i] + omega**2 * shown[i]) for i in range(k) if output[i])
     moved = [rho * cross[i] + omega * shown[i] for i in range(k)]
     reached = [_total(map(_times, row, moved)) for row in maps.propagator]

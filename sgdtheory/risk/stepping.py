@@ -235,7 +235,7 @@ def _loop(output: tuple[float, ...], averaged: bool) -> Any:
         weighted = Modes(*modes)
 
         def one(place: Any, state: Any) -> Any:
-            maps = step_maps(Steps(*(each[place] for each in rows)), weighted.eigenvalue, lambda values: False)
+            maps = step_maps(Steps(*(each[place] for each in rows)), weighted.eigenvalue, compiled=True)
             return step(state, maps, weighted, output, averaged, jnp)
 
         return jax.lax.fori_loop(0, number, one, begin)
