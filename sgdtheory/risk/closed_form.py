@@ -52,12 +52,13 @@ def in_portions(evaluate: Evaluation, stage: Any, moments: Moments, num_steps: n
     size = max(1, NUMBERS_AT_ONCE // (stage.modes.eigenvalue.size * stage.contour.points.size))
     rate = stage.growths(num_steps)
     portions = []
-    for falling in (False, True):
+    for falling, follow in ((False, _rising), (True, _falling)):
         some = np.flatnonzero((rate < 0) == falling)
+        if size >= some.size == rate.size:
+            return follow(evaluate, stage, moments, num_steps, rate)
         for begin in range(0, some.size, size):
             places = some[begin : begin + size]
             here = at_runs(moments, places)
-            follow = _falling if falling else _rising
             found = follow(evaluate, stage.some(places), here, num_steps[places], rate[places])
             portions.append((places, found))
     return together(portions)

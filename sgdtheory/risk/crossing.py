@@ -54,6 +54,8 @@ def _kinds(moments: Moments, piece: Piece, by_steps: bool = False) -> np.ndarray
 
 
 def _crossed_by(kinds: np.ndarray, moments: Moments, piece: Piece) -> Crossed:
+    if (kinds == kinds[0]).all():
+        return CROSSINGS[kinds[0]](moments, piece)
     parts = []
     for kind in np.unique(kinds).tolist():
         places = np.flatnonzero(kinds == kind)
@@ -77,11 +79,12 @@ def _gone(moments: Moments) -> np.ndarray:
 def constant(moments: Moments, piece: Piece) -> Crossed:
     """Pieces in closed form where it holds; else by steps."""
     stage, settling, holds = _closed(moments, piece)
-    parts = []
-    if (places := np.flatnonzero(~holds)).size:
-        parts.append((places, stepped(at_runs(moments, places), piece.some(places))))
     if piece.stops and holds.all():
         return _along(stage, moments, piece, float(piece.low[0] + settling[0]))
+    if holds.all():
+        return crossed(after(stage, moments, piece.steps))
+    places = np.flatnonzero(~holds)
+    parts = [(places, stepped(at_runs(moments, places), piece.some(places)))]
     if (places := np.flatnonzero(holds)).size:
         ended = after(stage.some(places), at_runs(moments, places), piece.steps[places])
         parts.append((places, crossed(ended)))

@@ -44,7 +44,7 @@ def fractions(matrix: np.ndarray, right: np.ndarray, t: np.ndarray, num_steps: n
 
 def _inverse(coefficients: np.ndarray, t: np.ndarray, enormous: bool) -> np.ndarray:
     """(2, S, K, C) real and imaginary parts of one over polynomials in t, (q + 1, S, K), highest power first."""
-    found = np.moveaxis(coefficients, 0, -1) @ parts(np.moveaxis(powers(t, coefficients.shape[0] - 1), 0, 1))
+    found = coefficients.transpose(1, 2, 0) @ parts(powers(t, coefficients.shape[0] - 1).transpose(1, 0, 2))
     if enormous:
         return parts(np.reciprocal(found[0] + 1j * found[1]))
     norm = found[0] * found[0]
@@ -88,9 +88,9 @@ def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 def summed(numerators: np.ndarray, inverse: np.ndarray, t: np.ndarray) -> np.ndarray:
     """(r, S, C) sums over modes of polynomials (M, r, S, K) in t, highest power first, times `inverse`."""
     degrees, sides, settings, _ = numerators.shape
-    measures = np.moveaxis(numerators, 2, 0).reshape(settings, degrees * sides, -1)
+    measures = numerators.transpose(2, 0, 1, 3).reshape(settings, degrees * sides, -1)
     real, imaginary = measures @ inverse
-    sums = np.moveaxis((real + 1j * imaginary).reshape(settings, degrees, sides, -1), 0, 2)
+    sums = (real + 1j * imaginary).reshape(settings, degrees, sides, -1).transpose(1, 2, 0, 3)
     found = sums[0]
     for each in sums[1:]:
         found = found * t + each
@@ -99,11 +99,11 @@ def summed(numerators: np.ndarray, inverse: np.ndarray, t: np.ndarray) -> np.nda
 
 def at_steps(numerators: np.ndarray, inverse: np.ndarray, weight: np.ndarray, t: np.ndarray) -> np.ndarray:
     """(…, p, S, K) sums over points of `weight`, (p, S, C), times fractions with numerators (M, …, p or 1, S, K)."""
-    columns: Any = np.moveaxis(powers(t, numerators.shape[0] - 1)[:, None] * weight, (2, 3), (0, 1))  # (S, C, M, p)
+    columns: Any = (powers(t, numerators.shape[0] - 1)[:, None] * weight).transpose(2, 3, 0, 1)  # (S, C, M, p)
     shape = columns.shape
     columns = columns.reshape(*shape[:2], -1)
     sums = inverse[0] @ columns.real - inverse[1] @ columns.imag
-    sums = np.moveaxis(sums.reshape(*sums.shape[:2], *shape[2:]), (0, 1), (2, 3))  # (M, p, S, K)
+    sums = sums.reshape(*sums.shape[:2], *shape[2:]).transpose(2, 3, 0, 1)  # (M, p, S, K)
     found: Any = numerators[0] * sums[0]
     for numerator, each in zip(numerators[1:], sums[1:], strict=True):
         found = found + numerator * each

@@ -68,7 +68,7 @@ def step_spectrum(slow: np.ndarray) -> StepSpectrum:
 def eigenvalues_of_steps(slow: np.ndarray) -> Any:
     """(k, T, K) eigenvalues of `1 − A_i` of T steps, (T, k, k, K)."""
     steps, k, _, size = slow.shape
-    return _eigenvalues(np.moveaxis(slow, 0, 2).reshape(k, k, steps * size)).reshape(k, steps, size)
+    return _eigenvalues(slow.transpose(1, 2, 0, 3).reshape(k, k, steps * size)).reshape(k, steps, size)
 
 
 def _eigenvalues(slow: np.ndarray) -> Any:
@@ -103,8 +103,8 @@ def loads(maps: Generators, multiplicity: np.ndarray, excess: np.ndarray | float
 def own_responses(maps: Generators, excess: np.ndarray | float = AT_ONE) -> Any:
     """(T, K) g_i of T steps at 1/z = 1 + excess; below 0 beyond the edge of a direction alone."""
     one = np.eye(maps.decay.shape[1])[:, :, None, None]
-    decay = np.moveaxis(maps.decay, 0, 2) + np.reshape(excess, (-1, 1)) * one
-    responses = solve(decay, np.moveaxis(maps.drive, 0, 1)[:, None])[:, 0]  # of M, (q, T, K)
+    decay = maps.decay.transpose(1, 2, 0, 3) + np.reshape(excess, (-1, 1)) * one
+    responses = solve(decay, maps.drive.transpose(1, 0, 2)[:, None])[:, 0]  # of M, (q, T, K)
     return _continued(np.einsum("tq,qtk->tk", maps.seen, responses), np.abs(maps.drive).sum(1))
 
 

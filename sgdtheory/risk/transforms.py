@@ -82,12 +82,12 @@ def moments_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points
     own *= points.scale[:, None]
     if k == 1:
         own[0] += _unforced(stage, moments, points)
-    own = unpack(np.moveaxis(own, 0, 2), k)
+    own = unpack(own.transpose(1, 2, 0, 3), k)
     if stage.keeping is None:
         return moments._replace(own=own)
     cross = np.concatenate([_cross(each, moments, found, points) for each in solved], axis=-1)
     cross *= points.scale[:, None]
-    return Moments(own, np.moveaxis(cross, 0, 2), _square(stage, moments, found, points))
+    return Moments(own, cross.transpose(1, 2, 0, 3), _square(stage, moments, found, points))
 
 
 def _pieces(stage: Stage, points: Points) -> list[slice]:
@@ -105,22 +105,22 @@ def _solved(stage: Stage, moments: Moments, points: Points, piece: slice, rows: 
     """A piece of the modes; with an average, the products of its vectors with some rows R, (a, k)."""
     n = points.num_steps
     begin = _beginning(moments)
-    start = np.moveaxis(pack(moments.own[begin][..., piece]), 2, 0)  # (q, r − 1, S, K')
+    start = pack(moments.own[begin][..., piece]).transpose(2, 0, 1, 3)  # (q, r − 1, S, K')
     drive = n[:, None, None] * stage.maps.drive[..., piece] * stage.modes.multiplicity[piece]
-    sides = np.concatenate([start, np.moveaxis(drive, 1, 0)[:, None]], axis=1)
-    decay = n[:, None] * np.moveaxis(stage.maps.decay[..., piece], 0, 2)
+    sides = np.concatenate([start, drive.transpose(1, 0, 2)[:, None]], axis=1)
+    decay = n[:, None] * stage.maps.decay[..., piece].transpose(1, 2, 0, 3)
     own = fractions(decay, sides, points.t, n)
     if stage.keeping is None:
         return _Solved(piece, own)
     forgetting, omega = stage.keeping
-    slow = np.moveaxis(stage.maps.propagator_decay[..., piece], 0, 2)
+    slow = stage.maps.propagator_decay[..., piece].transpose(1, 2, 0, 3)
     one = np.eye(rows.shape[1])[:, :, None, None]
     slow = n[:, None] * (forgetting[:, None] * one + (1 - forgetting)[:, None] * slow)
     columns = np.broadcast_to(rows.T[:, :, None, None], (*rows.T.shape, *slow.shape[2:]))
     kept = fractions(np.swapaxes(slow, 0, 1), columns, points.t, n)  # R (t + slow)⁻¹, transposed: (k, k, a, S, K')
     begun = np.einsum("miask,psik->mapsk", kept.numerators, moments.cross[begin][..., piece])
     shown = np.einsum("iq,mqrsk->mirsk", shown_rows(stage.output), own.numerators)
-    propagator = (n * omega)[:, None] * np.moveaxis(stage.maps.propagator[..., piece], 0, 2)
+    propagator = (n * omega)[:, None] * stage.maps.propagator[..., piece].transpose(1, 2, 0, 3)
     reached = np.einsum("ijsk,mjrsk->mirsk", propagator, shown)
     moved = product(kept.numerators[:, :, :, None], reached[:, :, None]).sum(1)
     return _Solved(piece, own, Fractions(begun, kept.inverse), Fractions(moved, times(kept.inverse, own.inverse)))
