@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments._lib.algorithms import ALGORITHMS, EXPONENTIAL, TAIL, UNIFORM, Critical, critical
-from experiments._lib.exponents import LastSlope, errors, last_slope, worst
+from experiments._lib.answers import worst
+from experiments._lib.exponents import LastSlope, errors, last_slope
 from experiments._lib.panels import LEAST_WIDTH
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict, VerdictName

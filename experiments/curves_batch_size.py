@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import sgdtheory as st
+from experiments._lib.answers import inside
 from experiments._lib.batch_curves import (
     DECAY,
     FLOOR,
@@ -27,7 +28,7 @@ from experiments._lib.batch_curves import (
 from experiments._lib.panels import panels
 from experiments._lib.processes import map_on_cores
 from experiments._lib.redraw import Recorded
-from experiments._lib.results import Result, Verdict, VerdictName
+from experiments._lib.results import Result, Verdict
 from sgdtheory._common.files import csv_number
 from sgdtheory.plotting.style import (
     BLACK,
@@ -349,15 +350,8 @@ def _critical_verdict(config: Config, rows: list[Row], case: str) -> Verdict:
         1.0,
         float(np.exp(mean)),
         (low, high),
-        _within((low, high), 1 / config.tolerance, config.tolerance),
+        inside((low, high), 1 / config.tolerance, config.tolerance),
     )
-
-
-def _within(interval: tuple[float, float], low: float, high: float) -> VerdictName:
-    """Whether an interval lies inside of low … high, outside, or across an end; nan is across."""
-    if low <= interval[0] and interval[1] <= high:
-        return "holds"
-    return "fails" if interval[1] < low or interval[0] > high else "inconclusive"
 
 
 def _summary(values: dict[float, list[float]], write: Callable[[float], str]) -> tuple[str, float, tuple[float, float]]:
@@ -384,7 +378,7 @@ def _slope_verdict(config: Config, rows: list[Row], case: str) -> Verdict:
         0.0,
         middle,
         ends,
-        _within(ends, -config.exponent, config.exponent),
+        inside(ends, -config.exponent, config.exponent),
     )
 
 

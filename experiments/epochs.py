@@ -11,9 +11,10 @@ from scipy.interpolate import PchipInterpolator
 from scipy.optimize import minimize_scalar
 
 import sgdtheory as st
+from experiments._lib.answers import inside
 from experiments._lib.panels import name_problem, panels
 from experiments._lib.processes import map_on_cores
-from experiments._lib.results import Result, Verdict, VerdictName
+from experiments._lib.results import Result, Verdict
 from experiments._lib.rows import columns_of, rows_of
 from sgdtheory.plotting.style import BLACK, colors, legend, legend_below, log_axes
 
@@ -307,14 +308,8 @@ def _growing_worth(config: Config, rows: list[Row], pair: tuple[float, float]) -
         "above 0.1" if hard else "about 0",
         fit.exponent,
         (float(low), float(high)),
-        _inside(low, high, (0.1, np.inf) if hard else (-0.15, 0.15)),
+        inside((low, high), *((0.1, np.inf) if hard else (-0.15, 0.15))),
     )
-
-
-def _inside(low: float, high: float, band: tuple[float, float]) -> VerdictName:
-    if band[0] < low and high < band[1]:
-        return "holds"
-    return "fails" if high < band[0] or low > band[1] else "inconclusive"
 
 
 def _rates(config: Config, rows: list[Row]) -> Verdict:

@@ -7,9 +7,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments._lib.answers import inside
 from experiments._lib.progress import stage, tracked
 from experiments._lib.redraw import Recorded
-from experiments._lib.results import Result, Verdict, VerdictName
+from experiments._lib.results import Result, Verdict
 from sgdtheory.plotting.style import (
     GRAY,
     MARKERS,
@@ -216,7 +217,7 @@ def _verdicts(
             f"0 within ±{tolerance:g}",
             mup.slope,
             mup.slope_interval,
-            _within(mup, -tolerance, tolerance),
+            inside(mup.slope_interval, -tolerance, tolerance),
             seconds,
         ),
         Verdict(
@@ -227,7 +228,7 @@ def _verdicts(
             f"below −{tolerance:g}",
             standard.slope,
             standard.slope_interval,
-            _within(standard, -np.inf, -tolerance),
+            inside(standard.slope_interval, -np.inf, -tolerance),
         ),
     )
 
@@ -236,14 +237,6 @@ def _cost(losses: np.ndarray) -> float:
     """What the narrowest width's best grid point costs the widest, over the widest's own best grid point, less 1."""
     mean = np.where(np.isfinite(losses), losses, np.inf).mean(axis=-1)
     return float(mean[-1][mean[0].argmin()] / mean[-1].min() - 1)
-
-
-def _within(optima: Optima, low: float, high: float) -> VerdictName:
-    """Where the slope's interval lies: inside, outside, or across an end."""
-    below, above = optima.slope_interval
-    if low <= below and above <= high:
-        return "holds"
-    return "fails" if above < low or below > high else "inconclusive"
 
 
 def _figure(config: Config, losses: dict[str, np.ndarray], optima: dict[str, Optima]) -> Figure:

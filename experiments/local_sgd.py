@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy import stats
 
+from experiments._lib.answers import inside, worst
 from experiments._lib.local_sgd_figures import figures_of
 from experiments._lib.local_sgd_networks import Frozen, Task, frozen_rows, network_rows, ratio_of_means
 from experiments._lib.local_sgd_theory import DILOCO, MEAN, REACH, Row, same_as_one_batch, theory_rows
@@ -314,10 +315,7 @@ def _ratio(rows: Sequence[Row], base: Sequence[Row], level: float) -> tuple[floa
 
 def _within(interval: tuple[float, float], value: float, margin: float) -> VerdictName:
     """Whether an interval is within a factor of a value, outside of it, or neither."""
-    low, high = value / margin, value * margin
-    if low <= interval[0] and interval[1] <= high:
-        return "holds"
-    return "fails" if interval[1] < low or interval[0] > high else "inconclusive"
+    return inside(interval, value / margin, value * margin)
 
 
 def _features(config: Config, rows: Sequence[Row]) -> list[Verdict]:
@@ -337,7 +335,7 @@ def _features(config: Config, rows: Sequence[Row]) -> list[Verdict]:
             answers.append(_within(interval, predicted, config.margin))
             wrong.append(_within(interval, 1.0, config.margin))
             texts.append(f"H = {steps}: {value:.3f} ({interval[0]:.3f} … {interval[1]:.3f}), theory {predicted:.3f}")
-        verdict = "fails" if "fails" in answers else "inconclusive" if "inconclusive" in answers else "holds"
+        verdict = worst(answers)
         found.append(
             Verdict(
                 f"features, {words}: the theory of their spectrum tells the risk of local steps",
@@ -372,11 +370,11 @@ def _network(config: Config, rows: Sequence[Row], name: str, task: Task) -> list
         value, interval = _ratio(mine, base, level)
         theory = bool(np.isfinite(mine[0].predicted))
         predicted = mine[0].predicted if theory else 1.0
-        inside = np.mean([row.tuned for row in (*base, *mine)])
+        resolved = np.mean([row.tuned for row in (*base, *mine)])
         said = "the power law of the inputs says" if theory else "no theory; no loss would be"
         text = (
             f"loss with H = {steps} over H = 1, both tuned, K = {task.num_workers}, {len(base)} seeds, {level:.2%} "
-            f"interval, which counts {looks} looks; {said} {predicted:.3f}; {inside:.0%} of the best γ are inside"
+            f"interval, which counts {looks} looks; {said} {predicted:.3f}; {resolved:.0%} of the best γ are inside"
         )
         claim = (
             f"{name}: {words} loses by local steps as the theory says" if theory else f"{name}: {words} loses nothing"

@@ -11,7 +11,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import sgdtheory as st
-from experiments._lib.exponents import LastSlope, errors, last_slope, worst
+from experiments._lib.answers import worst
+from experiments._lib.exponents import LastSlope, errors, last_slope
 from experiments._lib.last_layer import last_layers
 from experiments._lib.model_size_figures import figures
 from experiments._lib.model_sizes import (

@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 
 import sgdtheory as st
 from experiments._lib.algorithms import ALGORITHMS, UNIFORM, critical
+from experiments._lib.answers import worst
 from experiments._lib.best_critical import best_critical
-from experiments._lib.exponents import LastSlope, errors, last_slope, worst
+from experiments._lib.exponents import LastSlope, errors, last_slope
 from experiments._lib.panels import LEAST_WIDTH, name_problem, panels
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict, VerdictName

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from scipy.optimize import brentq
 
 import sgdtheory as st
-from experiments._lib.exponents import worst
+from experiments._lib.answers import worst
 from experiments._lib.panels import name_problem, panels
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict, VerdictName

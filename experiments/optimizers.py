@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import sgdtheory as st
-from experiments._lib.exponents import LastSlope, errors, last_slope, worst
+from experiments._lib.answers import worst
+from experiments._lib.exponents import LastSlope, errors, last_slope
 from experiments._lib.optimizers import (
     FAST,
     METHODS,

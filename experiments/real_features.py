@@ -17,8 +17,8 @@ from scipy import stats
 
 import sgdtheory as st
 from experiments._lib import feature_sets
+from experiments._lib.answers import inside, worst
 from experiments._lib.critical_grid import ROOM, critical, gaussian_risk, grid_around, share_inside, tuned
-from experiments._lib.exponents import worst
 from experiments._lib.feature_sets import Rows
 from experiments._lib.processes import map_on_cores
 from experiments._lib.real_figures import Row, figures
@@ -375,9 +375,7 @@ def _width_verdict(config: Config, rows: list[Row], name: str, seconds: float) -
     changes = [_change(config, rows, steps, name) for steps in config.times]
     margin, answers, text = config.exponent_margin, list[VerdictName](), list[str]()
     for steps, each in zip(config.times, changes, strict=True):
-        low, high = each.interval
-        within = max(abs(low), abs(high)) <= margin
-        answers.append("holds" if within else "fails" if low > margin or high < -margin else "inconclusive")
+        answers.append(inside(each.interval, -margin, margin))
         means = ", ".join(f"{mean:.2f}" for mean in each.means)
         text.append(f"{steps} steps: {means}, change {each.change:+.2f} ± {each.reach:.2f}")
     first, last = config.fitted

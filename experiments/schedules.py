@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 import sgdtheory as st
 from experiments._lib.algorithms import ALGORITHMS, EXPONENTIAL, UNIFORM, critical
-from experiments._lib.exponents import last_slope, worst
+from experiments._lib.answers import worst
+from experiments._lib.exponents import last_slope
 from experiments._lib.panels import LEAST_WIDTH, name_problem, panels
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from experiments._lib.answers import inside
 from experiments._lib.results import VerdictName
 
 SLOWEST = 0.9  # ratio of two changes of the slope, one after the other, up to which they are summed to a limit
@@ -45,10 +46,7 @@ class LastSlope(NamedTuple):
 
     def verdict(self, predicted: float, tolerance: float) -> VerdictName:
         """Where the interval lies: "holds" inside `predicted` ± `tolerance`, "fails" outside, else "inconclusive"."""
-        low, high = self.interval
-        if predicted - tolerance <= low and high <= predicted + tolerance:
-            return "holds"
-        return "fails" if high < predicted - tolerance or low > predicted + tolerance else "inconclusive"
+        return inside(self.interval, predicted - tolerance, predicted + tolerance)
 
 
 def last_slope(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> LastSlope:
@@ -101,9 +99,3 @@ def errors(judged: Sequence[tuple[LastSlope, float]]) -> Error:
     apart = [slope.limit - predicted for slope, predicted in judged]
     ends = [end - predicted for slope, predicted in judged for end in slope.interval]
     return Error(max(apart, key=abs), (min(ends), max(ends)))
-
-
-def worst(verdicts: Sequence[VerdictName]) -> VerdictName:
-    """Of several cases of one claim: "holds" if all do, "fails" if one does."""
-    order: tuple[VerdictName, ...] = "fails", "inconclusive", "holds"
-    return next(name for name in order if name in verdicts)

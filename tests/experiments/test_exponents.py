@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from experiments._lib.exponents import errors, last_slope, settling, worst
+from experiments._lib.answers import worst
+from experiments._lib.exponents import errors, last_slope, settling
 
 SAMPLES = 1e4, 1e6, 1e8, 1e10
 TOLERANCE = 0.03
