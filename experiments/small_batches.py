@@ -11,16 +11,14 @@ from matplotlib.figure import Figure
 
 import sgdtheory as st
 from experiments._lib.data_needed import samples_to
-from experiments._lib.optimizers import FAST, METHODS, SGD, SIGN, SLOW, Pair, decayed, looks
-from experiments._lib.panels import LEAST_WIDTH
+from experiments._lib.optimizers import FAST, METHODS, SGD, SIGN, SLOW, Pair, decayed
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict
 from experiments._lib.rows import columns_of, rows_of
-from experiments._lib.u_shapes import SIGN_LIMIT, Curve, Row, Shape, curve_of, shape_of, waste
-from sgdtheory.plotting.style import BLACK, GRAY, legend_below, log_axes, new_figure, power_of_ten
+from experiments._lib.u_shapes import HALF_LIFE, SIGN_LIMIT, Curve, Row, Shape, curve_of, shape_of
+from experiments._lib.u_shapes_figure import figure
 
 Kind = Literal["curve", "ends", "half-life"]
-HALF_LIFE = "Adam, half-life of v fixed in samples"
 ADAM_WASTE = {FAST: (1.0351, 1.0086), SLOW: (1.0010, 1.0002)}  # N/A² of T38, β₁ = 0.9, at B = 1 and B → ∞
 NO_SHARE = 0.02  # |c/b| that a + b/B, which is not exact, leaves open
 SEARCHED = 6e-4  # relative error of a tuned risk of an equivalent, twice what its search allows
@@ -109,6 +107,10 @@ def redraw(config: Config, recorded: Any) -> dict[str, Figure]:
     return _figures(config, rows_of(Row, recorded.rows))
 
 
+def _figures(config: Config, rows: list[Row]) -> dict[str, Figure]:
+    return {"small_batches": figure(config, rows)}
+
+
 def _items(config: Config) -> list[Item]:
     """What takes long comes first."""
     cells = [
@@ -194,19 +196,9 @@ def _last(config: Config, rows: list[Row], name: str) -> Curve:
     return curve_of(rows, name, config.curve_samples[-1])
 
 
-def _lost(curve: Curve) -> float:
-    """Risk at the smallest B over the least, less 1."""
-    return float(curve.risk[0] / curve.risk.min() - 1)
-
-
-def _wasted(curve: Curve) -> float:
-    """Data that the smallest B needs over the fewest, less 1."""
-    return float(curve.samples[0] / np.nanmin(curve.samples) - 1)
-
-
 def _u_shape(config: Config, rows: list[Row], seconds: float) -> Verdict:
     found = {name: _last(config, rows, name) for name in config.methods if name != SGD}
-    lost = {name: _lost(curve) for name, curve in found.items()}
+    lost = {name: curve.lost for name, curve in found.items()}
     text = "; ".join(
         f"{name} {lost[name]:.2%}, least at B = {curve.batch[curve.risk.argmin()]:g}" for name, curve in found.items()
     )
@@ -238,7 +230,7 @@ def _control(config: Config, rows: list[Row]) -> Verdict:
 
 
 def _sign_waste(config: Config, rows: list[Row]) -> Verdict:
-    wastes = [_wasted(curve_of(rows, SIGN, samples)) for samples in config.curve_samples]
+    wastes = [curve_of(rows, SIGN, samples).wasted for samples in config.curve_samples]
     text = ", ".join(f"{waste:.1%} at D = {each:.0e}" for waste, each in zip(wastes, config.curve_samples, strict=True))
     most = SIGN_LIMIT - 1
     return Verdict(
@@ -254,7 +246,7 @@ def _sign_waste(config: Config, rows: list[Row]) -> Verdict:
 
 def _adam_waste(config: Config, rows: list[Row]) -> Verdict:
     """Up to the N/A² of B = 1 over that of large batches."""
-    found = {name: _wasted(_last(config, rows, name)) for name in ADAM_WASTE if name in config.methods}
+    found = {name: _last(config, rows, name).wasted for name in ADAM_WASTE if name in config.methods}
     most = {name: ADAM_WASTE[name][0] / ADAM_WASTE[name][1] - 1 for name in found}
     text = "; ".join(
         f"{name} {waste:.2%} (at most {most[name]:.2%}; {ADAM_WASTE[name][0] - 1:.2%} more than without fluctuations)"
@@ -298,11 +290,11 @@ def _half_life_verdict(config: Config, rows: list[Row]) -> Verdict:
     both = np.isin(fixed.batch, kept.batch)
     changes = kept.risk / fixed.risk[both] - 1
     text = ", ".join(f"{change:+.2%} at B = {size:g}" for size, change in zip(kept.batch, changes, strict=True))
-    rest = _lost(kept)
+    rest = kept.lost
     return Verdict(
         "with the half-life of v fixed in samples small batches lose nothing",
         f"β₂ = 0.95^(B/{config.reference_batch:g}), D = {config.curve_samples[-1]:.0e}: R(D, 1) over the least R(D, B) "
-        f"less 1; {_lost(fixed):.2%} with β₂ = 0.95; holds up to {SEARCHED:.2%}. Risk over that with β₂ = 0.95: {text}",
+        f"less 1; {fixed.lost:.2%} with β₂ = 0.95; holds up to {SEARCHED:.2%}. Risk over that with β₂ = 0.95: {text}",
         f"at most {SEARCHED:.2%}",
         rest,
         None,
@@ -352,51 +344,3 @@ def _law_control(config: Config, rows: list[Row]) -> Verdict:
         None,
         "holds" if abs(shape.share) <= NO_SHARE else "fails",
     )
-
-
-# ------------------------------------------------------------------ figures
-
-
-def _figures(config: Config, rows: list[Row]) -> dict[str, Figure]:
-    return {"small_batches": _figure(config, rows)}
-
-
-def _figure(config: Config, rows: list[Row]) -> Figure:
-    """Data that each B needs over D, and risk of small batches, with β₂ fixed and with its half-life fixed."""
-    figure, axes = new_figure(1, 2, width=LEAST_WIDTH / 2, height=3.4)
-    left, right = axes[0]
-    words = []
-    for name, look in looks(config.methods):
-        curve = _last(config, rows, name)
-        words.append(f"{name} {100 * (curve.samples[0] / np.nanmin(curve.samples) - 1):.2g}%")
-        shown = curve.samples <= 2 * config.curve_samples[-1]
-        left.plot(curve.batch[shown], curve.samples[shown] / np.nanmin(curve.samples), label=name, ms=4.0, **look)
-        if name != SIGN:
-            near = curve.risk <= 1.02 * curve.risk.min()
-            right.plot(curve.batch[near], 100 * (curve.risk[near] / curve.risk.min() - 1), ms=4.0, **look)
-    kept = _last(config, rows, HALF_LIFE)
-    near = kept.risk <= 1.02 * kept.risk.min()
-    right.plot(
-        kept.batch[near],
-        100 * (kept.risk[near] / kept.risk.min() - 1),
-        color=GRAY,
-        marker="x",
-        ls=":",
-        label=f"$\\beta_2 = 0.95^{{B/{config.reference_batch:g}}}$",
-    )
-    small = np.array([size for size in config.batch_sizes if size <= 16])
-    theory = {"color": BLACK, "lw": 0.9, "ls": "--", "label": "theory of signs, $\\kappa_B/\\kappa_\\infty$"}
-    left.plot(small, waste(small), **theory)
-    left.axhline(1.2, color=GRAY, lw=0.8)
-    log_axes(left, "x")
-    log_axes(right, "x")
-    left.set(xlabel="batch size $B$ (samples)", ylabel="samples to the least risk / fewest", title="Useful: up to 1.2")
-    right.set(xlabel="batch size $B$ (samples)", ylabel="excess risk over the least (%)", title="Risk of small batches")
-    right.legend(loc="upper center", frameon=False, fontsize=7.5)
-    data = power_of_ten(config.curve_samples[-1])
-    figure.suptitle(
-        f"More data at $B = {config.batch_sizes[0]:g}$ than at the best batch size ($D = {data}$):\n{', '.join(words)}",
-        fontsize=9,
-    )
-    legend_below(figure, left, columns=3)
-    return figure

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+HALF_LIFE = "Adam, half-life of v fixed in samples"  # a method of the table
 SIGN_LIMIT = np.pi / 2  # κ_1/κ_∞ of T37, and κ_∞ itself
 
 
@@ -29,6 +30,16 @@ class Curve(NamedTuple):
     batch: np.ndarray
     risk: np.ndarray
     samples: np.ndarray
+
+    @property
+    def lost(self) -> float:
+        """Risk at the smallest B over the least, less 1."""
+        return float(self.risk[0] / self.risk.min() - 1)
+
+    @property
+    def wasted(self) -> float:
+        """Data that the smallest B needs over the fewest, less 1."""
+        return float(self.samples[0] / np.nanmin(self.samples) - 1)
 
 
 def curve_of(rows: list[Row], name: str, samples: float) -> Curve:
