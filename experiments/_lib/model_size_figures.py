@@ -10,7 +10,8 @@ from scipy.interpolate import RectBivariateSpline
 
 import sgdtheory as st
 from experiments._lib.exponents import LastSlope, last_slope
-from experiments._lib.model_sizes import Pair, Row, chosen, column, effective, mean_dimension, path_exponents
+from experiments._lib.model_size_config import Config
+from experiments._lib.model_sizes import ALL, Pair, Row, chosen, column, effective, mean_dimension, path_exponents
 from experiments._lib.panels import LEAST_WIDTH
 from sgdtheory.plotting.style import (
     BLACK,
@@ -28,7 +29,6 @@ from sgdtheory.plotting.style import (
     tick_measured,
 )
 
-ALL = float("inf")
 THEORY: dict[str, Any] = {"color": BLACK, "lw": 0.9}
 MOST_LINES = 5  # of one panel
 TOKENS = 20  # samples a feature: the paper's Chinchilla setting has 20 tokens a parameter
@@ -46,7 +46,7 @@ NOTIONS = {
 }
 
 
-def figures(config: Any, rows: Sequence[Row]) -> dict[str, Figure]:
+def figures(config: Config, rows: Sequence[Row]) -> dict[str, Figure]:
     """All, by name, of the config and the table of `model_size`."""
     drawn = {
         "model_size": _settings_figure(config, rows),
@@ -75,7 +75,7 @@ def _some(values: Sequence[float]) -> list[float]:
 # ------------------------------------------------------------------ three settings
 
 
-def _settings_figure(config: Any, rows: Sequence[Row]) -> Figure:
+def _settings_figure(config: Config, rows: Sequence[Row]) -> Figure:
     """Columns as the panels of the paper's Figure 1, a row a problem."""
     figure, axes = new_figure(len(config.exponents), 3, width=3.6, height=2.9)
     for row, pair in zip(axes, config.exponents, strict=True):
@@ -104,7 +104,7 @@ def _settings_figure(config: Any, rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def _together_panel(config: Any, axis: Axes, rows: Sequence[Row], pair: Pair) -> None:
+def _together_panel(config: Config, axis: Axes, rows: Sequence[Row], pair: Pair) -> None:
     for ratio, color in zip(config.samples_per_feature, colors(len(config.samples_per_feature)), strict=True):
         line = chosen(rows, kind=f"D = {ratio:g} M", pair=pair)
         label = f"$D = {power_of_ten(ratio)}\\,M$: {_slope(line)}"
@@ -113,7 +113,7 @@ def _together_panel(config: Any, axis: Axes, rows: Sequence[Row], pair: Pair) ->
     axis.set_xlabel("samples $D$, features $M ∝ D$")
 
 
-def _data_panel(config: Any, axis: Axes, rows: Sequence[Row], pair: Pair) -> None:
+def _data_panel(config: Config, axis: Axes, rows: Sequence[Row], pair: Pair) -> None:
     sizes = [*_some(config.model_sizes)[:-1], ALL]
     for size, color in zip(sizes, colors(len(sizes)), strict=True):
         line = chosen(rows, kind="grid", pair=pair, model_size=size)
@@ -145,7 +145,7 @@ def _power(axis: Axes, whole: Sequence[Row], exponent: float) -> None:
     axis.plot(samples, height, **THEORY, label=f"$D^{{{exponent:.2f}}}$, Corollary 8")
 
 
-def _model_panel(config: Any, axis: Axes, rows: Sequence[Row], pair: Pair) -> None:
+def _model_panel(config: Config, axis: Axes, rows: Sequence[Row], pair: Pair) -> None:
     shown = _some([each for each in config.num_samples if np.log10(each) % 1 == 0])
     dimension = effective(rows, pair)
     for samples, color in zip(shown, colors(len(shown)), strict=True):
@@ -161,7 +161,7 @@ def _model_panel(config: Any, axis: Axes, rows: Sequence[Row], pair: Pair) -> No
 # ------------------------------------------------------------------ the plane
 
 
-def _map_figure(config: Any, rows: Sequence[Row]) -> Figure:
+def _map_figure(config: Config, rows: Sequence[Row]) -> Figure:
     """Contours of B* over M and D: flat to the right of M = k*(D)."""
     number = len(config.exponents)
     figure, axes = new_figure(1, number, width=max(3.7, LEAST_WIDTH / number), height=3.7)
@@ -193,7 +193,7 @@ def _map_figure(config: Any, rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def _surface(config: Any, rows: Sequence[Row], pair: Pair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _surface(config: Config, rows: Sequence[Row], pair: Pair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """M, D and log10 B*, linear in logs between the sizes that were solved for."""
     sizes, samples = sorted(config.model_sizes), sorted(config.num_samples)
     lines = [chosen(rows, kind="grid", pair=pair, num_samples=each)[:-1] for each in samples]
@@ -206,7 +206,7 @@ def _surface(config: Any, rows: Sequence[Row], pair: Pair) -> tuple[np.ndarray, 
 # ------------------------------------------------------------------ other notions
 
 
-def _notions_figure(config: Any, rows: Sequence[Row]) -> Figure:
+def _notions_figure(config: Config, rows: Sequence[Row]) -> Figure:
     """Every notion over its value with all features, against M at one D."""
     number = len(config.exponents)
     figure, axes = new_figure(1, number, width=max(3.6, LEAST_WIDTH / number), height=3.2)
@@ -229,7 +229,7 @@ def _notions_figure(config: Any, rows: Sequence[Row]) -> Figure:
 # ------------------------------------------------------------------ random features
 
 
-def _gaussian_figure(config: Any, rows: Sequence[Row]) -> Figure:
+def _gaussian_figure(config: Config, rows: Sequence[Row]) -> Figure:
     """B* of Gaussian features and of the first ones over that of all, against M at several D."""
     number = len(config.exponents)
     figure, axes = new_figure(1, number, width=max(3.6, LEAST_WIDTH / number), height=3.2)
@@ -260,7 +260,7 @@ def _gaussian_figure(config: Any, rows: Sequence[Row]) -> Figure:
 # ------------------------------------------------------------------ compute
 
 
-def _compute_figure(config: Any, rows: Sequence[Row]) -> Figure:
+def _compute_figure(config: Config, rows: Sequence[Row]) -> Figure:
     """M, D/M, B* and the whole risk along the compute-optimal path, with the powers predicted."""
     figure, axes = new_figure(2, 2, width=LEAST_WIDTH / 2, height=2.7)
     wanted = {

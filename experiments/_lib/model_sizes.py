@@ -9,6 +9,7 @@ from scipy.special import logit
 import sgdtheory as st
 
 Pair = tuple[float, float]
+ALL = float("inf")  # as a model size
 OVERHEAD = 0.2  # of B*
 RISK_FACTOR = 2.0  # of the rate convention
 FINEST = 1.005  # ratio of neighbouring model sizes at which the search for the best one ends
@@ -198,7 +199,7 @@ def column(rows: Sequence[Row], name: str) -> np.ndarray:
 
 def effective(rows: Sequence[Row], pair: Pair) -> dict[float, float]:
     """D → k* of all features, of a problem on the grid."""
-    return {row.num_samples: row.effective_dimension for row in chosen(rows, kind="grid", pair=pair, model_size=np.inf)}
+    return {row.num_samples: row.effective_dimension for row in chosen(rows, kind="grid", pair=pair, model_size=ALL)}
 
 
 def mean_dimension(rows: Sequence[Row], kind: str, samples: float, widths: Sequence[float] | np.ndarray) -> np.ndarray:
@@ -212,7 +213,7 @@ def enough(rows: Sequence[Row], pair: Pair, samples: float, share: float) -> flo
 
     Between two sizes log(r/(1 − r)) of the ratio r is linear in log M, as it is for r = M/(M + constant).
     """
-    (whole,) = chosen(rows, kind="grid", pair=pair, num_samples=samples, model_size=np.inf)
+    (whole,) = chosen(rows, kind="grid", pair=pair, num_samples=samples, model_size=ALL)
     line = chosen(rows, kind="gaussian", pair=pair, num_samples=samples)
     ratio, sizes = column(line, "real_batch_size") / whole.real_batch_size, np.log(column(line, "model_size"))
     last = int(np.flatnonzero(ratio < share)[-1])  # smaller models may have a larger B* again

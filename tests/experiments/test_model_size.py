@@ -9,7 +9,7 @@ import pytest
 
 import sgdtheory as st
 from experiments import model_size
-from experiments._lib import model_size_figures
+from experiments._lib import model_size_figures, model_size_verdicts
 from experiments._lib.last_layer import last_layers, regression
 from experiments._lib.model_sizes import (
     Row,
@@ -77,7 +77,7 @@ def made_up(config, growth=0.0):
 
 
 def verdicts(config, rows):
-    return {each.claim: each.verdict for each in model_size._verdicts(config, rows, 0.0)}
+    return {each.claim: each.verdict for each in model_size_verdicts.verdicts(config, rows, 0.0)}
 
 
 def wide(config):

@@ -36,7 +36,7 @@ from experiments import (
     weight_decay,
     width_limit,
 )
-from experiments._lib import redraw
+from experiments._lib import model_size_verdicts, redraw
 from experiments._lib.algorithms import Critical
 from experiments._lib.model_sizes import Row as ModelRow
 from experiments._lib.network_sweeps import Task
@@ -87,7 +87,7 @@ def of_model_sizes(config: Any, rows: Any) -> list[Verdict]:
     networks = redraw._tuples(config.networks)  # as they are in JSON
     task = Task(**redraw._tuples(networks.pop("task")))
     own = replace(config, networks=model_size.Networks(task=task, **networks))
-    return list(model_size._verdicts(own, rows, 0.0))
+    return list(model_size_verdicts.verdicts(own, rows, 0.0))
 
 
 def of_momentum(config: Any, rows: Any) -> list[Verdict]:
