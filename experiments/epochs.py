@@ -2,30 +2,22 @@
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.interpolate import PchipInterpolator
-from scipy.optimize import minimize_scalar
 
 import sgdtheory as st
 from experiments._lib.answers import inside
 from experiments._lib.panels import name_problem, panels
 from experiments._lib.processes import map_on_cores
+from experiments._lib.repeated_data import LANGUAGE_MODELS, fitted, repeated
 from experiments._lib.results import Result, Verdict
 from experiments._lib.rows import columns_of, rows_of
+from experiments._lib.worth_of_passes import DRAWN, FRESH, RESHUFFLED, Cell, Row, critical, of, worth
 from sgdtheory.plotting.style import BLACK, colors, legend, legend_below, log_axes
-
-DRAWN = "with replacement"
-RESHUFFLED = "reshuffled"
-FRESH = "fresh rows"
-HALF_STEPS = 14  # of √2 in the data that fresh rows are looked up at: up to 64 times N
-OVERHEAD = 0.2
-GRID = 18  # learning rates below one pass's edge, 1.4 apart
-GRID_STEP = 1.4
-FINER = 9  # from a neighbour of the least to the other
 
 
 @dataclass(frozen=True)
@@ -69,34 +61,15 @@ UNITS = {
 }
 
 
-class Row(NamedTuple):
-    """One cell, as in `UNITS`."""
-
-    kind: str
-    capacity: float
-    source: float
-    noise_variance: float
-    num_rows: float
-    passes: float
-    order: str
-    batch_size: float
-    learning_rate: float
-    risk: float
-    worth: float
-    fixed_rate_risk: float
-
-
 def run(config: Config) -> Result:
     """Worth of passes, and B*."""
     start = time.perf_counter()
-    worth = list(product([_worth], [config], config.exponents, config.noises, config.num_rows, (DRAWN, RESHUFFLED)))
-    critical = [
-        (_critical, config, pair, config.noises[0], size, order)
-        for pair, size in product(config.critical_exponents, config.critical_rows)
-        for order in (FRESH, DRAWN)
-    ]
-    largest_first = sorted(worth + critical, key=lambda item: (-item[4], item[5]))
-    rows = [row for part in map_on_cores(_cell, largest_first) for row in part]
+    cells = product(config.exponents, config.noises, config.num_rows, (DRAWN, RESHUFFLED))
+    items = [("worth", Cell(*each)) for each in cells]
+    cells = product(config.critical_exponents, config.noises[:1], config.critical_rows, (FRESH, DRAWN))
+    items += [("critical", Cell(*each)) for each in cells]
+    largest_first = sorted(items, key=lambda item: (-item[1].num_rows, item[1].order))
+    rows = [row for part in map_on_cores(partial(_solve, config), largest_first) for row in part]
     verdicts = _verdicts(config, rows, time.perf_counter() - start)
     return Result(columns_of(rows), UNITS, {"epochs": _figure(config, rows)}, verdicts)
 
@@ -106,73 +79,12 @@ def redraw(config: Config, recorded: Any) -> dict[str, Figure]:
     return {"epochs": _figure(config, rows_of(Row, recorded.rows))}
 
 
-def _cell(item: tuple[Any, ...]) -> list[Row]:
-    return item[0](*item[1:])
+def _solve(config: Config, item: tuple[str, Cell]) -> list[Row]:
+    kind, cell = item
+    return worth(cell, config.passes, config.batch_size) if kind == "worth" else critical(cell, config.critical_passes)
 
 
-def _problem(pair: tuple[float, float], noise: float, size: int, order: str) -> Any:
-    """Of N rows, in the mean over them; or where they come from."""
-    whole = st.PowerLaw(*pair, noise_variance=noise)
-    return whole if order == FRESH else whole.with_samples(size, replacement=order == DRAWN)
-
-
-def _best(problem: Any, batch: float, samples: Any) -> tuple[np.ndarray, np.ndarray]:
-    """γ and risk."""
-    found = st.optimal_learning_rate(problem, batch_size=batch, num_samples=samples)
-    return np.asarray(found.learning_rate, float), np.asarray(found.risk, float)
-
-
-def _best_of_grid(problem: Any, batch: float, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same of reshuffled passes, whose epochs are computed once a γ: a grid, then a finer one, to 0.3%."""
-    top = float(st.max_stable_learning_rate(problem.problem, batch_size=batch))
-
-    def risks_at(rates: np.ndarray) -> np.ndarray:
-        setting: Any = {"batch_size": batch, "learning_rate": rates[:, None], "num_samples": samples}
-        return np.asarray(st.excess_risk(problem, **setting).total)
-
-    rates = top * GRID_STEP ** np.arange(-GRID, 1.0)
-    near = np.clip(risks_at(rates).argmin(0), 1, GRID - 1)
-    finer = np.unique(np.concatenate([np.geomspace(rates[k - 1], rates[k + 1], FINER) for k in np.unique(near)]))
-    risks = risks_at(finer)
-    least = risks.argmin(0)
-    return finer[least], np.take_along_axis(risks, least[np.newaxis], 0)[0]
-
-
-def _worth(config: Config, pair: tuple[float, float], noise: float, size: int, order: str) -> list[Row]:
-    """Least risks after K passes, and how many fresh rows have them."""
-    batch = config.batch_size
-    problem = _problem(pair, noise, size, order)
-    multiples = np.sqrt(2.0) ** np.arange(-2, HALF_STEPS - 1)
-    data = batch * np.round(size * multiples / batch)
-    fresh = _best(_problem(pair, noise, size, FRESH), batch, data)[1]
-    needed = PchipInterpolator(np.log(fresh[::-1]), np.log(data[::-1] / size), extrapolate=False)
-    read = np.array(config.passes) * size
-    rates, risks = _best_of_grid(problem, batch, read) if order == RESHUFFLED else _best(problem, batch, read)
-    kept = st.excess_risk(problem, batch_size=batch, learning_rate=float(rates[0]), num_samples=read).total
-    return [
-        Row("worth", *pair, noise, size, passes, order, batch, rate, risk, float(np.exp(needed(np.log(risk)))), fixed)
-        for passes, rate, risk, fixed in zip(
-            config.passes, rates.tolist(), risks.tolist(), np.asarray(kept).tolist(), strict=True
-        )
-    ]
-
-
-def _critical(config: Config, pair: tuple[float, float], noise: float, size: int, order: str) -> list[Row]:
-    """B* after K passes."""
-    problem = _problem(pair, noise, size, order)
-    rows = []
-    for passes in config.critical_passes:
-        found = st.critical_batch_size(problem, num_samples=passes * size, overhead=OVERHEAD, curve=False)
-        batch, rate, risk = found.real_batch_size, found.learning_rate, found.optimal_risk
-        rows.append(Row("critical", *pair, noise, size, passes, order, batch, rate, risk, np.nan, np.nan))
-    return rows
-
-
-def _of(rows: list[Row], kind: str, order: str, pair: tuple[float, float], noise: float, size: float) -> list[Row]:
-    """Of one cell, by passes."""
-    asked = kind, order, pair, noise, size
-    mine = [r for r in rows if (r.kind, r.order, (r.capacity, r.source), r.noise_variance, r.num_rows) == asked]
-    return sorted(mine, key=lambda row: row.passes)
+# ------------------------------------------------------------------ verdicts
 
 
 def _cells(config: Config) -> list[tuple[tuple[float, float], float, int]]:
@@ -197,7 +109,7 @@ def _reshuffling(config: Config, rows: list[Row], seconds: float) -> Verdict:
     ratios = [
         (new.risk / drawn.risk, new.passes)
         for cell in _cells(config)
-        for new, drawn in zip(_of(rows, "worth", RESHUFFLED, *cell), _of(rows, "worth", DRAWN, *cell), strict=True)
+        for new, drawn in zip(of(rows, "worth", RESHUFFLED, *cell), of(rows, "worth", DRAWN, *cell), strict=True)
     ]
     every = [ratio for ratio, _ in ratios]
     means = {passes: np.mean([ratio for ratio, each in ratios if each == passes]) for passes in config.passes}
@@ -216,7 +128,7 @@ def _reshuffling(config: Config, rows: list[Row], seconds: float) -> Verdict:
 
 def _first_pass(config: Config, rows: list[Row]) -> Verdict:
     """N samples with replacement are 63% of the rows."""
-    worth = [_of(rows, "worth", DRAWN, *cell)[0].worth for cell in _cells(config)]
+    worth = [of(rows, "worth", DRAWN, *cell)[0].worth for cell in _cells(config)]
     distinct = 1 - np.exp(-1)
     return Verdict(
         "as many samples as rows, drawn with replacement, are worth as many rows as they reach, or more",
@@ -232,7 +144,7 @@ def _first_pass(config: Config, rows: list[Row]) -> Verdict:
 def _four_passes(config: Config, rows: list[Row]) -> Verdict:
     """Muennighoff et al. (2023): up to four epochs are nearly as good as fresh data."""
     found = {
-        cell: next(r.worth for r in _of(rows, "worth", RESHUFFLED, *cell) if r.passes == 4) for cell in _cells(config)
+        cell: next(r.worth for r in of(rows, "worth", RESHUFFLED, *cell) if r.passes == 4) for cell in _cells(config)
     }
     quiet = min(config.noises)
     shown = {
@@ -252,28 +164,11 @@ def _four_passes(config: Config, rows: list[Row]) -> Verdict:
     )
 
 
-def repeated(passes: np.ndarray, worth_left: float) -> np.ndarray:
-    """`E = 1 + R (1 − e^{−(K − 1)/R})`, Muennighoff et al. (2023), (5), with U = N; R = 15.4 on language models."""
-    return 1 + worth_left * -np.expm1(-(passes - 1) / worth_left)
-
-
-def fitted(passes: np.ndarray, worth: np.ndarray) -> tuple[float, float]:
-    """R, and the largest relative error of E, which it makes least."""
-
-    def off(log_r: float) -> float:
-        return float(np.abs(np.log(repeated(passes, np.exp(log_r)) / worth)).max())
-
-    grid = np.linspace(np.log(0.05), np.log(300), 60)
-    near = grid[np.argmin([off(each) for each in grid])]
-    found: Any = minimize_scalar(off, bounds=(near - 0.2, near + 0.2), method="bounded")
-    return float(np.exp(found.x)), float(found.fun)
-
-
 def _one_law(config: Config, rows: list[Row]) -> Verdict:
     """Whether E(K) has the shape of Muennighoff's law."""
     fits = {}
     for cell in _cells(config):
-        mine = [row for row in _of(rows, "worth", RESHUFFLED, *cell) if np.isfinite(row.worth)]
+        mine = [row for row in of(rows, "worth", RESHUFFLED, *cell) if np.isfinite(row.worth)]
         fits[cell] = fitted(np.array([r.passes for r in mine]), np.array([r.worth for r in mine]))
     worst = max(off for _, off in fits.values())
     largest = max(config.num_rows)
@@ -284,7 +179,7 @@ def _one_law(config: Config, rows: list[Row]) -> Verdict:
     return Verdict(
         "one number says what passes are worth",
         f"E = 1 + R (1 − exp(−(K − 1)/R)) with one R a problem and N, K to {max(config.passes)}: largest error of E; R "
-        f"at N = {largest}: {text}; 15.4 on language models (Muennighoff et al., 2023); holds within 15%",
+        f"at N = {largest}: {text}; {LANGUAGE_MODELS} on language models (Muennighoff et al., 2023); holds within 15%",
         "R alone",
         f"{100 * worst:.1f}%",
         None,
@@ -295,10 +190,11 @@ def _one_law(config: Config, rows: list[Row]) -> Verdict:
 def _growing_worth(config: Config, rows: list[Row], pair: tuple[float, float]) -> Verdict:
     """At most passes, against N."""
     noise = max(config.noises)
-    last = [_of(rows, "worth", RESHUFFLED, pair, noise, size)[-1].worth for size in config.num_rows]
+    last = [of(rows, "worth", RESHUFFLED, pair, noise, size)[-1].worth for size in config.num_rows]
     fit = st.fit_power_law(config.num_rows, last)
     low, high = fit.interval()
     hard = pair[1] < pair[0]
+    band = (0.1, np.inf) if hard else (-0.15, 0.15)
     return Verdict(
         f"what all passes are worth against N: a = {pair[0]:g}, b = {pair[1]:g}",
         f"E of {max(config.passes)} reshuffled passes at σ² = {noise:g}, N = {min(config.num_rows)} … "
@@ -308,7 +204,7 @@ def _growing_worth(config: Config, rows: list[Row], pair: tuple[float, float]) -
         "above 0.1" if hard else "about 0",
         fit.exponent,
         (float(low), float(high)),
-        inside((low, high), *((0.1, np.inf) if hard else (-0.15, 0.15))),
+        inside((low, high), *band),
     )
 
 
@@ -316,7 +212,7 @@ def _rates(config: Config, rows: list[Row]) -> Verdict:
     """Best γ against passes, where noise dominates."""
     noise = max(config.noises)
     pair = config.exponents[0]
-    mine = _of(rows, "worth", RESHUFFLED, pair, noise, max(config.num_rows))
+    mine = of(rows, "worth", RESHUFFLED, pair, noise, max(config.num_rows))
     late = mine[-2:]
     slope = np.log(late[1].learning_rate / late[0].learning_rate) / np.log(late[1].passes / late[0].passes)
     text = ", ".join(f"{row.passes:g}: {row.learning_rate:.3g}" for row in mine)
@@ -336,7 +232,7 @@ def _stopping(config: Config, rows: list[Row]) -> Verdict:
     noise = max(config.noises)
     rises, tuned, best = [], [], []
     for pair, size in product(config.exponents, config.num_rows):
-        mine = _of(rows, "worth", RESHUFFLED, pair, noise, size)
+        mine = of(rows, "worth", RESHUFFLED, pair, noise, size)
         fixed = np.array([row.fixed_rate_risk for row in mine])
         risks = np.array([row.risk for row in mine])
         rises.append(fixed[-1] / fixed.min())
@@ -366,8 +262,8 @@ def _critical_growth(config: Config, rows: list[Row], pair: tuple[float, float])
     noise = config.noises[0]
     slopes, texts = [], []
     for size in config.critical_rows:
-        drawn = _of(rows, "critical", DRAWN, pair, noise, size)
-        fresh = _of(rows, "critical", FRESH, pair, noise, size)
+        drawn = of(rows, "critical", DRAWN, pair, noise, size)
+        fresh = of(rows, "critical", FRESH, pair, noise, size)
         slopes.append((_power(drawn, 4), _power(fresh, 4)))
         sizes = ", ".join(f"{row.batch_size:.3g}" for row in drawn)
         texts.append(f"N = {size}: {sizes}")
@@ -386,6 +282,9 @@ def _critical_growth(config: Config, rows: list[Row], pair: tuple[float, float])
     )
 
 
+# ------------------------------------------------------------------ figure
+
+
 def _figure(config: Config, rows: list[Row]) -> Figure:
     """Worth of passes, a panel a problem, and B*."""
     figure, axes = panels(len(config.exponents) + 1, width=3.7, height=3.2)
@@ -394,9 +293,9 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
     for axis, pair in zip(axes, config.exponents, strict=False):
         passes = np.array(config.passes, float)
         axis.plot(passes, passes, color=BLACK, lw=0.8, label="fresh rows")
-        axis.plot(passes, repeated(passes, 15.4), color=BLACK, lw=0.9, ls=":", label="language models")
+        axis.plot(passes, repeated(passes, LANGUAGE_MODELS), color=BLACK, lw=0.9, ls=":", label="language models")
         for (noise, tone), order in product(zip(config.noises, tones, strict=True), (RESHUFFLED, DRAWN)):
-            mine = _of(rows, "worth", order, pair, noise, size)
+            mine = of(rows, "worth", order, pair, noise, size)
             look: Any = {"ls": "-", "marker": "o"} if order == RESHUFFLED else {"ls": "--", "marker": "s", "mfc": "w"}
             worth = [row.worth for row in mine]
             axis.plot(passes, worth, color=tone, ms=4, label=f"$\\sigma^2 = {noise:g}$, {order}", **look)
@@ -407,7 +306,7 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
     pair = config.critical_exponents[0]
     for number, tone in zip(config.critical_rows, colors(len(config.critical_rows)), strict=True):
         for order, look in ((DRAWN, "--s"), (FRESH, ":")):
-            mine = _of(rows, "critical", order, pair, config.noises[0], number)
+            mine = of(rows, "critical", order, pair, config.noises[0], number)
             name = f"$N = {number}$" if order == DRAWN else None
             axis.plot(
                 [r.passes for r in mine], [r.batch_size for r in mine], look, color=tone, ms=4, mfc="w", label=name

@@ -264,15 +264,16 @@ def epochs() -> str:
     """How many fresh rows reshuffled passes are worth, at the largest N."""
     from experiments import epochs as experiment
     from experiments._lib.rows import rows_of
+    from experiments._lib.worth_of_passes import DRAWN, RESHUFFLED, Row, of
 
     found = recorded("epochs")
     config = found.config(experiment.Config)
-    rows = rows_of(experiment.Row, found.rows)
+    rows = rows_of(Row, found.rows)
     cells = [(tuple(pair), noise) for pair in config.exponents for noise in config.noises]
     lines = []
     for (a, b), noise in cells:
-        for order in (experiment.RESHUFFLED, experiment.DRAWN):
-            worth = [row.worth for row in experiment._of(rows, "worth", order, (a, b), noise, max(config.num_rows))]
+        for order in (RESHUFFLED, DRAWN):
+            worth = [row.worth for row in of(rows, "worth", order, (a, b), noise, max(config.num_rows))]
             lines.append((f"{a:g}, {b:g}", f"{noise:g}", order, *(f"{each:.2f}" for each in worth)))
     return table(("a, b", "σ²", "order", *map(str, config.passes)), lines, "lll" + "r" * len(config.passes))
 

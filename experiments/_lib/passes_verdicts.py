@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from experiments._lib.panels import panels
+from experiments._lib.repeated_data import LANGUAGE_MODELS, repeated
 from experiments._lib.results import Verdict, VerdictName
 from sgdtheory.plotting.style import BLACK, BLUE, GRAY, ORANGE, VERMILLION, legend_below, log_axes
 
@@ -22,7 +23,6 @@ EXPONENTS = "the teacher's a and b"
 FIXED = "N samples"
 FRESH = "fresh samples"
 FOUR = 4  # passes, up to which language models hardly see a difference (Muennighoff et al. 2023)
-LANGUAGE_MODELS = 15.4  # their R
 
 
 class Row(NamedTuple):
@@ -77,11 +77,11 @@ def _four(config: Any, rows: Sequence[Row], arm: str, noise: float) -> Verdict:
     mine = of(rows, arm, noise, MEASURED)
     (four,) = (row for row in mine if row.passes == FOUR)
     passes = ", ".join(f"{row.passes:g}" for row in mine)
-    law = 1 + LANGUAGE_MODELS * -np.expm1(-(FOUR - 1) / LANGUAGE_MODELS)
+    published = repeated(FOUR, LANGUAGE_MODELS)
     return Verdict(
         f"four passes are worth less than four times the samples: {_name(arm, noise)}",
         f"E after {passes} passes over N = {config.num_rows} samples, B = {config.batch_size}, {config.num_seeds} "
-        f"seeds: {_shown([row.worth for row in mine])}; on language models {law:.2f} after {FOUR}; holds if the "
+        f"seeds: {_shown([row.worth for row in mine])}; on language models {published:.2f} after {FOUR}; holds if the "
         "interval is below 4, fails if it is not below 3.9 anywhere",
         "below 4",
         four.worth,

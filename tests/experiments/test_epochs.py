@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from experiments import epochs
+from experiments._lib.worth_of_passes import Cell, worth
 from tests.figure_checks import check_figure
 
 
@@ -74,7 +75,6 @@ def test_another_shape_fails_and_the_law_is_found_again():
 @pytest.mark.slow
 def test_a_small_run():
     """One reshuffled pass is one pass, to 1%."""
-    config = replace(epochs.SCALES["quick"], passes=(1, 4))
-    found = epochs._worth(config, (1.5, 2.0), 1.0, 64, epochs.RESHUFFLED)
+    found = worth(Cell((1.5, 2.0), 1.0, 64, epochs.RESHUFFLED), (1, 4), epochs.Config().batch_size)
     assert found[0].worth == pytest.approx(1.0, rel=0.01)
     assert 1.3 < found[1].worth < 2.5
