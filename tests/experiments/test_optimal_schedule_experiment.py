@@ -9,6 +9,7 @@ import pytest
 import sgdtheory as st
 from experiments import optimal_schedule
 from experiments._lib.kernel_law import KernelLaw
+from experiments._lib.schedule_shapes import exponent_of, windows_of
 from sgdtheory.optimal import named_schedules
 from tests.figure_checks import check_figure
 from tests.marks import slow
@@ -44,7 +45,7 @@ def shapes(config, *, power=lambda a: 2 * a - 1, share=0.0, ahead=0.5, loss=1e-3
             linear = single[f"risk over the optimum: {optimal_schedule.LINEAR}"]
             single[f"risk over the optimum: {optimal_schedule.POWER}"] = linear * 0.9 ** (place - ahead)
         found = [(quantity, np.nan, value) for quantity, value in single.items()]
-        for low, _ in optimal_schedule._windows(config, n):
+        for low, _ in windows_of(config, n):
             exponent = power(a) - 0.5**place
             found += [("exponent", low, exponent), ("exponent of the law", low, exponent + 0.01)]
         u = np.append(np.geomspace(1 / n, 0.9, 20), 1.0)
@@ -84,8 +85,8 @@ def test_another_exponent_of_the_schedule_is_found():
 def test_the_exponent_of_a_power():
     """Knots are where log γ is known; u = 1 is one of them."""
     u = np.append(np.geomspace(1e-4, 0.99, 400), 1.0)[::-1]
-    assert optimal_schedule._exponent(u, u**3, (0.3, 0.8)) == pytest.approx(3, abs=1e-3)
-    assert optimal_schedule._exponent(u, u**3, (0.01, 0.03)) == pytest.approx(3, abs=1e-3)
+    assert exponent_of(u, u**3, (0.3, 0.8)) == pytest.approx(3, abs=1e-3)
+    assert exponent_of(u, u**3, (0.01, 0.03)) == pytest.approx(3, abs=1e-3)
 
 
 @pytest.fixture(scope="module")
