@@ -4,18 +4,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy import stats
 
 import sgdtheory as st
 from experiments._lib.answers import inside
 from experiments._lib.batch_curves import (
     DECAY,
-    FLOOR,
     Losses,
     decaying,
     network,
@@ -25,27 +21,23 @@ from experiments._lib.batch_curves import (
     theory_run,
     thinned,
 )
-from experiments._lib.panels import panels
+from experiments._lib.predicted_steps import (
+    AS_SGD,
+    NETWORKS,
+    Row,
+    critical_ratio,
+    over_trials,
+    problem_name,
+    slope,
+    tuned,
+)
+from experiments._lib.predicted_steps_figure import figure
 from experiments._lib.processes import map_on_cores
 from experiments._lib.redraw import Recorded
 from experiments._lib.results import Result, Verdict
-from sgdtheory._common.files import csv_number
-from sgdtheory.plotting.style import (
-    BLACK,
-    VERMILLION,
-    categories,
-    colors,
-    legend,
-    legend_below,
-    log_axes,
-    tick_measured,
-)
+from experiments._lib.rows import columns_of, rows_of
 
-NETWORKS = "SGD", "Adam"
-AS_SGD = "Adam, as SGD"  # the control: fitted and predicted as if a step did not depend on the batch size
-ONE_RATE = ", fitted at one γ"
 AHEAD = 4  # a prediction looks so many times as far as the run went
-PLAIN = st.Convention(reference=None)
 
 
 @dataclass(frozen=True)
@@ -69,6 +61,20 @@ class Config:
     holdout_size: int = 2048
     tolerance: float = 1.3  # factor within which a prediction counts as right
     exponent: float = 0.15  # of B, to which what an update does counts as the same
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """Problems of the theory, fitted either way, optimizers of the networks, and the control."""
+        theory = [problem_name(problem, alone) for alone in (False, True) for problem in self.problems]
+        return (*theory, *NETWORKS, AS_SGD)
+
+    def targets_of(self, case: str) -> tuple[float, ...]:
+        """Losses to which steps are predicted."""
+        return self.theory_targets if case.startswith("theory") else self.targets
+
+    def rates_of(self, case: str) -> tuple[float, ...]:
+        """The grid of γ of an optimizer, or of the control."""
+        return self.sgd_rates if case == "SGD" else self.adam_rates
 
 
 SCALES = {
@@ -98,18 +104,6 @@ UNITS = {
 }
 
 
-class Row(NamedTuple):
-    """Steps to a target at one setting."""
-
-    case: str
-    trial: int
-    target: float
-    batch_size: float
-    learning_rate: float
-    measured: float
-    predicted: float
-
-
 def run(config: Config) -> Result:
     """Train the networks, fit each trial at B0, and predict the other batch sizes."""
     start = time.perf_counter()
@@ -125,9 +119,8 @@ def run(config: Config) -> Result:
             own = {key[:3]: losses for key, losses in trained.items() if key[3] == trial}
             jobs.append(partial(_network_rows, config, optimizer, trial, own))
     rows = [row for part in map_on_cores(_call, jobs) for row in part]
-    columns = {name: [getattr(row, name) for row in rows] for name in UNITS}
     verdicts = _verdicts(config, rows, time.perf_counter() - start)
-    return Result(columns, UNITS, {"curves_batch_size": _figure(config, rows)}, verdicts)
+    return Result(columns_of(rows), UNITS, {"curves_batch_size": figure(config, rows)}, verdicts)
 
 
 def _call(job: Callable[[], list[Row]]) -> list[Row]:
@@ -136,20 +129,10 @@ def _call(job: Callable[[], list[Row]]) -> list[Row]:
 
 def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
     """The figure, from the table."""
-    rows = [
-        Row(each["case"], int(each["trial"]), *(csv_number(each[name]) for name in list(UNITS)[2:]))
-        for each in recorded.rows
-    ]
-    return {"curves_batch_size": _figure(config, rows)}
+    return {"curves_batch_size": figure(config, rows_of(Row, recorded.rows))}
 
 
 # ------------------------------------------------------------------ measurements
-
-
-def problem_name(problem: tuple[float, float, float], alone: bool = False) -> str:
-    """Of a problem of the theory, fitted with the largest γ of the grid among the curves or with one γ alone."""
-    capacity, source, noise = problem
-    return f"theory, a = {capacity:g}, b = {source:g}, σ² = {noise:g}" + ONE_RATE * alone
 
 
 def _predicted(fit: st.curves.CurvesFit, rate: float, length: int, batch: float) -> Losses:
@@ -189,7 +172,7 @@ def _theory_rows(config: Config, problem: tuple[float, float, float], trial: int
 
 def _trained(config: Config, optimizer: str) -> dict[tuple[str, float, float, int], Losses]:
     """(shape, B, γ, trial) → losses."""
-    rates, found = _rates(config, optimizer), {}
+    rates, found = config.rates_of(optimizer), {}
     for batch in config.batches:
         length = num_steps(batch, config.fitted, *config.steps)
         base = network(optimizer, batch_size=batch, max_steps=length, holdout_size=config.holdout_size)
@@ -204,10 +187,6 @@ def _trained(config: Config, optimizer: str) -> dict[tuple[str, float, float, in
     )
     runs = network_runs(fitted, [rates[len(rates) // 2]], config.trials)
     return found | {("cosine", config.fitted, *key): losses for key, losses in runs.items()}
-
-
-def _rates(config: Config, optimizer: str) -> tuple[float, ...]:
-    return config.sgd_rates if optimizer == "SGD" else config.adam_rates
 
 
 def _network_rows(
@@ -237,76 +216,13 @@ def _network_rows(
     return rows
 
 
-# ------------------------------------------------------------------ what follows
-
-
-class Tuned(NamedTuple):
-    """Steps at the best learning rate of the grid, (m,) each, of one trial and target."""
-
-    batch_size: np.ndarray
-    measured: np.ndarray
-    predicted: np.ndarray
-
-
-def tuned(rows: list[Row], case: str, trial: int, target: float) -> Tuned:
-    """Of batch sizes at which both reach the target; each at its own best learning rate."""
-    own = [row for row in rows if (row.case, row.trial, row.target) == (case, trial, target)]
-    found = []
-    for batch in sorted({row.batch_size for row in own}):
-        pair = np.array([(row.measured, row.predicted) for row in own if row.batch_size == batch])
-        best = np.nan_to_num(pair, nan=np.inf).min(0)
-        if np.isfinite(best).all():
-            found.append((batch, *best))
-    return Tuned(*np.array(found).reshape(-1, 3).T)
-
-
-def critical_ratio(found: Tuned) -> float:
-    """log of B* by predicted over B* by measured steps, against the smallest batch size; nan with fewer than four."""
-    if found.batch_size.size < 4:
-        return float("nan")
-    sizes = [
-        st.fit_steps_law(found.batch_size, steps).critical_batch_size(convention=PLAIN)
-        for steps in (found.predicted, found.measured)
-    ]
-    return float(np.log(sizes[0] / sizes[1])) if np.isfinite(sizes).all() else float("nan")
-
-
-def slope(rows: list[Row], case: str, trial: int, target: float, rate: float) -> float:
-    """Of log(predicted/measured steps) in log B at one learning rate; nan with fewer than three batch sizes."""
-    own = [
-        (row.batch_size, row.predicted / row.measured)
-        for row in rows
-        if (row.case, row.trial, row.target, row.learning_rate) == (case, trial, target, rate)
-        and np.isfinite(row.predicted / row.measured)
-    ]
-    if len(own) < 3:
-        return float("nan")
-    batch, ratio = np.log(own).T
-    return float(np.polyfit(batch, ratio, 1)[0])
-
-
-def over_trials(values: list[float]) -> tuple[float, tuple[float, float]]:
-    """Mean and its 95% interval by Student's t; nan are left out."""
-    known = np.array([value for value in values if np.isfinite(value)])
-    if known.size < 2:
-        return float("nan"), (float("nan"), float("nan"))
-    half = stats.t.ppf(0.975, known.size - 1) * known.std(ddof=1) / np.sqrt(known.size)
-    return float(known.mean()), (float(known.mean() - half), float(known.mean() + half))
-
-
-def _cases(config: Config) -> tuple[str, ...]:
-    theory = [problem_name(problem, alone) for alone in (False, True) for problem in config.problems]
-    return (*theory, *NETWORKS, AS_SGD)
-
-
-def _targets(config: Config, case: str) -> tuple[float, ...]:
-    return config.theory_targets if case.startswith("theory") else config.targets
+# ------------------------------------------------------------------ verdicts
 
 
 def _verdicts(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict, ...]:
     return (
-        *(_steps_verdict(config, rows, case, seconds) for case in _cases(config)),
-        *(_critical_verdict(config, rows, case) for case in _cases(config)),
+        *(_steps_verdict(config, rows, case, seconds) for case in config.cases),
+        *(_critical_verdict(config, rows, case) for case in config.cases),
         *(_slope_verdict(config, rows, case) for case in (*NETWORKS, AS_SGD)),
     )
 
@@ -314,7 +230,7 @@ def _verdicts(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict,
 def _steps_verdict(config: Config, rows: list[Row], case: str, seconds: float) -> Verdict:
     ratios = []
     for trial in range(config.trials):
-        found = [tuned(rows, case, trial, target) for target in _targets(config, case)]
+        found = [tuned(rows, case, trial, target) for target in config.targets_of(case)]
         beside = [(each.predicted / each.measured)[each.batch_size != config.fitted] for each in found]
         ratios.append(np.concatenate(beside))
     ratio = np.concatenate(ratios)
@@ -324,7 +240,7 @@ def _steps_verdict(config: Config, rows: list[Row], case: str, seconds: float) -
     return Verdict(
         f"steps at other batch sizes: {case}",
         f"steps to a target predicted by curves at B0 = {config.fitted:g} over those measured, each at its own best γ "
-        f"of the grid, {config.trials} trials, targets {', '.join(f'{each:g}' for each in _targets(config, case))}: "
+        f"of the grid, {config.trials} trials, targets {', '.join(f'{each:g}' for each in config.targets_of(case))}: "
         f"median and the middle 95%; {right:.0%} of {ratio.size} within a factor of {config.tolerance:g}, by trial "
         f"{', '.join(f'{share:.0%}' for share in shares)} (holds if 95% are, fails if they are in no trial)",
         1.0,
@@ -338,7 +254,7 @@ def _steps_verdict(config: Config, rows: list[Row], case: str, seconds: float) -
 def _critical_verdict(config: Config, rows: list[Row], case: str) -> Verdict:
     logs = {
         target: [critical_ratio(tuned(rows, case, trial, target)) for trial in range(config.trials)]
-        for target in _targets(config, case)
+        for target in config.targets_of(case)
     }
     text, mean, ends = _summary(logs, lambda value: f"{np.exp(value):.2f}")
     low, high = (float(np.exp(end)) for end in ends)
@@ -365,7 +281,7 @@ def _summary(values: dict[float, list[float]], write: Callable[[float], str]) ->
 
 def _slope_verdict(config: Config, rows: list[Row], case: str) -> Verdict:
     """At one learning rate, so that tuning makes up for nothing: the smallest, with which noise matters least."""
-    rate = min(_rates(config, "SGD" if case == "SGD" else "Adam"))
+    rate = min(config.rates_of(case))
     each = {
         target: [slope(rows, case, trial, target, rate) for trial in range(config.trials)] for target in config.targets
     }
@@ -380,84 +296,3 @@ def _slope_verdict(config: Config, rows: list[Row], case: str) -> Verdict:
         ends,
         inside(ends, -config.exponent, config.exponent),
     )
-
-
-# ------------------------------------------------------------------ figure
-
-
-def _figure(config: Config, rows: list[Row]) -> Figure:
-    """Steps at the best learning rate against B: measured points, the prediction from B0 as a line."""
-    cases = [case for case in _cases(config) if not case.endswith(ONE_RATE)]
-    figure, axes = panels(len(cases) + 1, height=2.9)
-    _draw_one_rate(axes[-1], config, rows)
-    for axis, case in zip(axes[:-1], cases, strict=True):
-        targets = _targets(config, case)
-        for color, target in zip(colors(len(targets)), targets, strict=True):
-            _draw(axis, config, [tuned(rows, case, trial, target) for trial in range(config.trials)], color)
-        axis.axvline(config.fitted, color=VERMILLION, lw=1.0, ls=":", label="batch size of the fitted curves")
-        log_axes(axis)
-        tick_measured(axis, sorted({row.batch_size for row in rows if row.case == case}))
-        name = case.replace("σ²", r"$\sigma^2$")
-        known = " − L0" if case.startswith("theory") else ""
-        shown = ", ".join(f"{target - (FLOOR if known else 0):g}" for target in targets)
-        axis.set_title(f"{name}\nto loss{known.replace('L0', '$L_0$')} of {shown}", fontsize=8.5)
-        axis.set(xlabel="batch size $B$", ylabel=r"steps at the best $\gamma$")
-    figure.suptitle(
-        f"Loss curves at $B_0 = {config.fitted:g}$ alone foretell the steps to a target at other batch sizes",
-        fontsize=10,
-    )
-    legend_below(figure, axes[0], columns=3)
-    return figure
-
-
-def _draw(axis: Axes, config: Config, trials: list[Tuned], color: Any) -> None:
-    """Geometric means over the trials that have a batch size, with their range."""
-    logs = {
-        batch: np.log(
-            [(one.measured[k], one.predicted[k]) for one in trials for k in np.flatnonzero(one.batch_size == batch)]
-        )
-        for batch in sorted({float(batch) for one in trials for batch in one.batch_size})
-    }
-    batches = list(logs)
-    middle, low, high = (np.exp([pick(each, axis=0) for each in logs.values()]).T for pick in (np.mean, np.min, np.max))
-    first = not axis.lines
-    axis.fill_between(batches, low[1], high[1], color=color, alpha=0.2, lw=0)
-    axis.plot(batches, middle[1], color=color, label="predicted, all trials" if first else "_")
-    reach = [middle[0] - low[0], high[0] - middle[0]]
-    axis.errorbar(
-        batches,
-        middle[0],
-        reach,
-        color=color,
-        fmt="o",
-        ms=4,
-        mec=BLACK,
-        mew=0.4,
-        lw=1,
-        label="measured" if first else "_",
-    )
-
-
-def _draw_one_rate(axis: Axes, config: Config, rows: list[Row]) -> None:
-    """Predicted over measured steps at the smallest γ, means over trials and targets."""
-    axis.axhline(1.0, color=BLACK, lw=0.8)
-    for case, look in zip((*NETWORKS, AS_SGD), categories(3), strict=True):
-        rate = min(_rates(config, "SGD" if case == "SGD" else "Adam"))
-        points = [
-            (batch, np.exp(np.nanmean(ratios)))
-            for batch in config.batches
-            for ratios in [
-                [
-                    np.log(row.predicted / row.measured)
-                    for row in rows
-                    if (row.case, row.batch_size, row.learning_rate) == (case, batch, rate)
-                ]
-            ]
-            if np.isfinite(ratios).any()
-        ]
-        axis.plot(*zip(*points, strict=True), label=case, ms=4, **look)
-    log_axes(axis)
-    tick_measured(axis, config.batches)
-    axis.set_title(r"At one $\gamma$, the smallest of the grid", fontsize=8.5)
-    axis.set(xlabel="batch size $B$", ylabel="predicted / measured steps", ylim=(0.35, 4))
-    legend(axis)

@@ -55,11 +55,11 @@ def test_curves_that_are_fitted():
 def made(error):
     """Rows of every case where predictions are off by a factor error(B, γ)."""
     rows = []
-    for case in experiment._cases(CONFIG):
-        rates = CONFIG.theory_rates if case.startswith("theory") else experiment._rates(CONFIG, case.split(",")[0])
+    for case in CONFIG.cases:
+        rates = CONFIG.theory_rates if case.startswith("theory") else CONFIG.rates_of(case)
         for trial in range(CONFIG.trials):
             random = np.random.default_rng(trial)
-            for target in experiment._targets(CONFIG, case):
+            for target in CONFIG.targets_of(case):
                 for batch in CONFIG.batches:
                     for rate in rates:
                         steps = (100 + 3000 / batch) * (1 + abs(np.log(rate / rates[1]))) / target
