@@ -147,35 +147,8 @@ def algorithm_risk(eigenvalues, signal, batch_size, stages, start, output, avera
                 for s in range(k):
                     state[(i * k + r) * k + s, 0] = mpf(float(signal[i])) * begin[r] * begin[s]
         state[size - 1, 1] = 1
-        for A, b, c, count, rho, omega in stages:
-            step = mpmath.zeros(size, size)
-            step[size - 1, size - 1] = 1
-            noise = [mpf(each) for each in b] + [mpf(0)]
-            seen = [mpf(each) for each in c] + [mpf(0)]
-            for i in range(d):
-                eigenvalue = mpf(float(eigenvalues[i]))
-                big = mpmath.zeros(k, k)
-                for r in range(k - 1):
-                    for s in range(k - 1):
-                        big[r, s] = mpf(A[r][s]) - eigenvalue * noise[r] * seen[s]
-                    big[k - 1, r] = mpf(float(omega)) * mpf(output[r])
-                big[k - 1, k - 1] = mpf(float(rho))
-                gain = eigenvalue**2 / mpf(float(batch_size))
-                for r in range(k):
-                    for s in range(k):
-                        row = (i * k + r) * k + s
-                        for p in range(k):
-                            for q in range(k):
-                                step[row, (i * k + p) * k + q] += big[r, p] * big[s, q]
-                        force = gain * noise[r] * noise[s]
-                        if force:
-                            step[row, size - 1] += force
-                            for p in range(k - 1):
-                                for q in range(k - 1):
-                                    weight = force * seen[p] * seen[q]
-                                    step[row, (i * k + p) * k + q] += weight
-                                    for j in range(d):
-                                        step[row, (j * k + p) * k + q] += weight
+        for *coefficients, count, rho, omega in stages:
+            step = _moments_step(eigenvalues, batch_size, coefficients, rho, omega, output)
             state = powered(step, state, count)
         weights = [mpf(o) for o in output] + [mpf(0)] if average is None else [mpf(0)] * (k - 1) + [mpf(1)]
         found = []
@@ -187,3 +160,40 @@ def algorithm_risk(eigenvalues, signal, batch_size, stages, start, output, avera
                         total += weights[r] * weights[s] * state[(i * k + r) * k + s, part]
             found.append(total)
         return found
+
+
+def _moments_step(eigenvalues, batch_size, coefficients, rho, omega, output):
+    """One step of a stage as a matrix on the state of `algorithm_risk`, in the digits that are set."""
+    mpf = mpmath.mpf
+    A, b, c = coefficients
+    k, d = len(output) + 1, len(eigenvalues)
+    size = d * k * k + 1
+    step = mpmath.zeros(size, size)
+    step[size - 1, size - 1] = 1
+    noise = [mpf(each) for each in b] + [mpf(0)]
+    seen = [mpf(each) for each in c] + [mpf(0)]
+    for i in range(d):
+        eigenvalue = mpf(float(eigenvalues[i]))
+        big = mpmath.zeros(k, k)
+        for r in range(k - 1):
+            for s in range(k - 1):
+                big[r, s] = mpf(A[r][s]) - eigenvalue * noise[r] * seen[s]
+            big[k - 1, r] = mpf(float(omega)) * mpf(output[r])
+        big[k - 1, k - 1] = mpf(float(rho))
+        gain = eigenvalue**2 / mpf(float(batch_size))
+        for r in range(k):
+            for s in range(k):
+                row = (i * k + r) * k + s
+                for p in range(k):
+                    for q in range(k):
+                        step[row, (i * k + p) * k + q] += big[r, p] * big[s, q]
+                force = gain * noise[r] * noise[s]
+                if force:
+                    step[row, size - 1] += force
+                    for p in range(k - 1):
+                        for q in range(k - 1):
+                            weight = force * seen[p] * seen[q]
+                            step[row, (i * k + p) * k + q] += weight
+                            for j in range(d):
+                                step[row, (j * k + p) * k + q] += weight
+    return step
