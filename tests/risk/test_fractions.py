@@ -8,12 +8,13 @@ from sgdtheory.risk.fractions import at_steps, fractions, parts, powers, product
 SETTINGS, MODES, POINTS, SIDES = 2, 5, 7, 3
 
 
-def systems(q, size=1.0):
+def systems(q, size=1.0, far=1.0):
     rng = np.random.default_rng(q)
     matrix = size * rng.normal(size=(q, q, SETTINGS, MODES))
+    matrix[0, 1:] = 0.0
     right = rng.normal(size=(q, SIDES, SETTINGS, MODES))
     t = rng.normal(size=(SETTINGS, POINTS)) + 1j * rng.uniform(1, 3, (SETTINGS, POINTS))
-    return matrix, right, size * t
+    return matrix, right, far * t
 
 
 def solutions(matrix, right, t):
@@ -32,13 +33,24 @@ def evaluated(found, t):
     return value * (found.inverse[0] + 1j * found.inverse[1])
 
 
-@pytest.mark.parametrize("size", [1e-6, 1.0, 1e9, 1e40])
+@pytest.mark.parametrize(("size", "far"), [(1e-6, 1e-6), (1.0, 1.0), (1e9, 1e9), (1e40, 1e40), (1e150, 1.0)])
 @pytest.mark.parametrize("q", [1, 2, 3])
-def test_solutions(q, size):
-    matrix, right, t = systems(q, size)
-    found = fractions(matrix, right, t, np.full(SETTINGS, size))
+def test_solutions(q, size, far):
+    matrix, right, t = systems(q, size, far)
+    found = fractions(matrix, right, t, np.full(SETTINGS, far))
     expected = solutions(matrix, right, t)
     np.testing.assert_allclose(evaluated(found, t), expected, rtol=1e-11, atol=1e-13 * abs(expected).max())
+
+
+@pytest.mark.parametrize("far", [1.0, 1e60])
+def test_directions_that_hardly_move_beside_fast_ones(far):
+    """A cube of t leaves the range of a float when it is squared."""
+    matrix, right, t = systems(3)
+    matrix[..., 0] = 0.0
+    matrix[..., 1] *= far
+    found = fractions(matrix, right, far * t, np.array([1.0, far]))
+    expected = solutions(matrix, right, far * t)
+    np.testing.assert_allclose(far * evaluated(found, far * t), far * expected, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("q", [1, 2, 3])
@@ -54,12 +66,17 @@ def test_sums_over_modes_and_over_points(q):
     weight = np.random.default_rng(0).normal(size=(SIDES, SETTINGS, POINTS)) * (1 + 2j)
     integrals = at_steps(found.numerators, found.inverse, weight, t)
     np.testing.assert_allclose(integrals, np.einsum("rsc,qrskc->qrsk", weight, expected).real, rtol=1e-10, atol=1e-12)
+    once_more = at_steps(product(found.numerators, found.numerators[:, :1]), found.inverse, weight, t)
+    squares = evaluated(found, t) * evaluated(found, t)[:1] / (found.inverse[0] + 1j * found.inverse[1])
+    np.testing.assert_allclose(once_more, np.einsum("rsc,qrskc->qrsk", weight, squares).real, rtol=1e-9, atol=1e-11)
 
 
 def test_products():
     rng = np.random.default_rng(1)
     left, right = rng.normal(size=(2, 3)) + 1j * rng.normal(size=(2, 3))
     np.testing.assert_allclose(times(parts(left), parts(right)), parts(left * right), rtol=1e-14)
-    first, second = rng.normal(size=4), rng.normal(size=3)
-    np.testing.assert_allclose(product(first[:, None], second[:, None])[:, 0], np.polymul(first, second), rtol=1e-13)
+    first, second = rng.normal(size=(4, 2, 3)), rng.normal(size=(3, 2, 3))
+    found = product(first, second)
+    assert found.shape == (6, 2, 3)
+    np.testing.assert_allclose(found[:, 1, 2], np.polymul(first[:, 1, 2], second[:, 1, 2]), rtol=1e-13)
     np.testing.assert_allclose(powers(left[None], 2)[:, 0], [left**2, left, left**0], rtol=1e-14)
