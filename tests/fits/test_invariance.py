@@ -76,11 +76,6 @@ def test_power_and_size():
     assert moved.count("holds") == 0
 
 
-def test_an_exponent_at_the_margin_rarely_holds():
-    found = [each.verdict for each in simulated(0.2)]
-    assert found.count("holds") <= at_most(0.05, SOME)
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_standard_errors_are_the_scatter_of_estimates(method):
     """To first order in the noise; 2% for the lines' bends. Σ residuals²/σ² is χ² with Σ(m − 2) degrees of freedom."""
@@ -158,7 +153,7 @@ def test_intervals_are_those_of_students_t(birge):
     """By the steps' scatter with Σ(m − 2) = 15 degrees of freedom, or by that around the line with 5 − 2."""
     found = size_dependence(measured(0.1, np.random.default_rng(2)), convention=CONVENTION, level=0.9)
     found = replace(found, birge=birge)
-    assert found.freedom == 15
+    assert (found.freedom, found.remark) == (15, "")
     quantile = stats.t.ppf(0.95, 15) if birge < 1 else birge * stats.t.ppf(0.95, 3)
     low, high = found.critical_intervals
     np.testing.assert_allclose(np.log(high / found.critical), quantile * found.standard_errors)
@@ -235,19 +230,6 @@ def test_two_sizes_have_no_scatter_around_a_line():
         silent = replace(found, standard_error=error)
         assert silent.interval == silent.equivalence_interval == (-np.inf, np.inf)
         assert silent.verdict == "inconclusive"
-
-
-def test_three_sizes_have_one_degree_of_freedom():
-    found = size_dependence(only(measured(0.1, np.random.default_rng(2)), 32, 128, 512), convention=CONVENTION)
-    assert found.birge > 0
-    assert found.remark == ""
-    np.testing.assert_allclose(replace(found, birge=2.0).reach(0.95), 2 * 12.7062, rtol=1e-5)
-
-
-def test_two_groups_of_three_batch_sizes_are_the_least():
-    """One degree of freedom each; a single one says nothing of the scatter."""
-    groups = cut(only(measured(0.0, np.random.default_rng(0)), 32, 64), 3)
-    assert size_dependence(groups, convention=CONVENTION).freedom == 2
 
 
 # ------------------------------------------------------------------ bad input

@@ -30,33 +30,6 @@ def law_of(seed, misfit):
 # ------------------------------------------------------------------ the fit
 
 
-def test_equal_standard_errors_with_misfit_are_none_at_all():
-    """Where all variances are the same their size cancels, and the residuals make the interval."""
-    steps = measured(3, 0.1)
-    plain, known = (st.fit_steps_law(BATCHES, steps, standard_errors=errors) for errors in (None, 1e-3))
-    assert (known.a, known.b) == pytest.approx((plain.a, plain.b), rel=1e-8)
-    for name in ("critical_batch_size", "a", "b", "b/a"):
-        assert known.interval(name) == pytest.approx(plain.interval(name), rel=1e-6)
-
-
-def test_large_standard_errors_widen_intervals_that_residuals_would_leave_narrow():
-    steps = A + B / BATCHES
-    plain, known = (st.fit_steps_law(BATCHES, steps, standard_errors=errors) for errors in (None, 0.05))
-    assert np.ptp(plain.interval()) < 1e-6 * plain.critical_batch_size()
-    assert np.ptp(known.interval()) > 0.05 * known.critical_batch_size()
-    assert known.lack_of_fit.p_value > 0.999
-
-
-def test_batch_sizes_with_small_errors_count():
-    """One point far off with an error of its own size moves nothing."""
-    steps, errors = A + B / BATCHES, np.full(8, 0.01)
-    steps[2] *= 1.5
-    errors[2] = 1e3
-    law = st.fit_steps_law(BATCHES, steps, standard_errors=errors)
-    assert (law.a, law.b) == pytest.approx((A, B), rel=1e-3)
-    assert law.misfit == 0
-
-
 @pytest.mark.parametrize("freedom", [1, 2, 5])
 @pytest.mark.parametrize("unit", [1.0, 1e-6])
 @pytest.mark.parametrize("chi_square", [1.01, 1.5, 30.0])

@@ -64,17 +64,6 @@ def test_edges_are_left_out_and_said_and_make_a_wrong_critical_batch_size_where_
     assert "upper bounds" in wrong.remark
 
 
-def test_divergence_above_the_best_is_allowed_for():
-    """Rates above ½ diverge: L* of large batches lies between the loss at ½ and where its fall leads to."""
-    grid = st.fit_loss_grid(table(cliff=0.5, curvature=0.05), convention=st.Convention(16))
-    group = grid.groups[0]
-    beside = group.state == "beside divergence"
-    assert beside.any()
-    assert (group.slack[beside] > 0).all()
-    assert (group.slack[~beside] == 0).all()
-    assert "towards a rate that diverges" in grid.remark
-
-
 def test_repeated_runs_say_how_losses_scatter():
     random = np.random.default_rng(1)
     rows = joined(*[table() for _ in range(4)])

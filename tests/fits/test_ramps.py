@@ -31,13 +31,6 @@ def run(batch_at, share=1.0):
     return steps, samples
 
 
-def test_a_run_at_a_constant_batch_size_has_the_law():
-    for batch in (100, 3000):
-        steps, samples = run(lambda _, batch=batch: batch)
-        assert steps == pytest.approx(4000 + 6e6 / batch, rel=1e-3)
-        assert samples == pytest.approx(batch * steps)
-
-
 @pytest.mark.parametrize("num_samples", [None, 7e6, 2e7])
 def test_the_ramp_takes_what_it_says(num_samples):
     ramp = st.batch_ramp(laws(), num_samples=num_samples, multiple=8)

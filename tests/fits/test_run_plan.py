@@ -83,17 +83,6 @@ def test_the_knee_has_the_least_steps_times_samples(alpha):
     assert st.plan(Curve(fitted.predict), 1, batch_sizes=(64, 4096)).knee == pytest.approx(knee, rel=1e-6)
 
 
-def test_the_knee_is_where_steps_and_samples_are_both_twice_their_least():
-    fitted = law()
-    plan = st.plan(fitted, 1)
-    assert (plan.feasible(101), plan.at(101).devices) == (101, 101)  # a sample a device and step if nothing is said
-    steps = float(fitted.predict(plan.knee))
-    assert steps / fitted.S_min == pytest.approx(2)
-    assert plan.knee * steps / fitted.E_min == pytest.approx(2)
-    assert plan.critical_batch_size == pytest.approx(fitted.critical_batch_size(64, 0.2))
-    assert plan.at(plan.critical_batch_size).extra_data == pytest.approx(0.2, abs=2e-3)
-
-
 @pytest.mark.parametrize(("alpha", "fitted"), [(0.4, False), (0.5, False), (1.3, True)])
 def test_laws_whose_knee_has_no_interval(alpha, fitted):
     """Up to α = ½, S E grows with the batch size everywhere; where α is fitted the interval would be of two numbers."""

@@ -33,15 +33,6 @@ def test_critical_batch_size_in_closed_form(table, overhead):
     assert other == pytest.approx(((1 + overhead) * (100 * A + B) - B) / A, rel=1e-4)
 
 
-def test_no_batch_size_between_rows_takes_fewer_samples_than_those_around():
-    sizes = np.array([1.0, 3.0, 10.0, 40.0])
-    coarse = st.fits.StepsTable(sizes, np.array([1000.0, 400.0, 150.0, 60.0]) / sizes * [1, 2.5, 7, 20])
-    inside = np.geomspace(1, 40, 500)
-    samples = inside * coarse.predict(inside)
-    assert samples.min() >= (sizes * coarse.steps).min() * (1 - 1e-12)
-    assert (np.diff(samples) >= -1e-9).all() or (np.diff(samples) <= 1e-9).any()
-
-
 @pytest.mark.parametrize("samples", [[100, 110, 150, 115, 200], [100, 110, 150, 115, 200, 300], [100, 105, 110, 200]])
 def test_critical_batch_size_is_the_last_that_is_fine(samples):
     """By looking at many batch sizes, where some in between take too many samples too."""
@@ -91,15 +82,6 @@ def test_at_another_reference_it_is_the_tables_and_as_far_off_by_the_same_factor
     assert known().critical_batch_size(convention=other) == pytest.approx(600 + 1200, rel=1e-3)
     np.testing.assert_allclose(known().interval(convention=other), [0.5 * 1800, 2.5 * 1800], rtol=1e-3)
     assert known().interval(convention=st.Convention(0.01, 0.2)) == (300.0, 1500.0)
-
-
-def test_where_the_ends_of_the_interval_take_as_many_samples_is_the_interval():
-    """Every batch size up to `low` is fine for sure, and from `high` on none is."""
-    table = known()
-    limit = 1.2 * 0.01 * table.steps[0]
-    low, high = table.steps_interval([300.0, 1500.0])
-    assert 300 * high[0] == pytest.approx(limit, rel=1e-4)
-    assert 1500 * low[1] == pytest.approx(limit, rel=1e-4)
 
 
 def test_a_critical_batch_size_of_which_nothing_is_known():
