@@ -9,12 +9,11 @@ BATCHES, SAMPLES, RATES = 2.0 ** np.arange(4, 12), 2.0 ** np.arange(14, 24), 2.0
 BALANCE = 300.0  # b/a
 
 
-def table(batches=BATCHES, samples=SAMPLES, rates=RATES, *, curvature=0.02, balance=BALANCE, cliff=np.inf, **more):
+def table(batches=BATCHES, samples=SAMPLES, rates=RATES, *, curvature=0.02, balance=BALANCE, **more):
     """Losses of which steps to any target are ∝ 1/balance + 1/B, best at γ = (B/256)^½ (D/2^18)^−¼."""
     batch, data, rate = (each.ravel() for each in np.meshgrid(batches, samples, rates, indexing="ij"))
     best = 2 + 30 * (data / (1 + batch / balance)) ** -0.5
     loss = best * np.exp(curvature * np.log(rate / best_rate(batch, data)) ** 2)
-    loss = np.where(rate > cliff, np.nan, loss)
     return {"batch_size": batch, "samples": data, "learning_rate": rate, "loss": loss, **more}
 
 
