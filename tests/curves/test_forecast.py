@@ -160,11 +160,6 @@ def test_with_batch_sizes(run, optimizer):
     assert found.band[0] < run.loss[-1] < found.band[1]
 
 
-def test_without_weight_decay(run):
-    found = forecast_loss(first(run, 80), num_steps=STEPS, schedule=COSINE)
-    assert found.band[0] < run.loss[-1] < found.band[1]
-
-
 def test_print_and_figure(halfway):
     low, high = halfway.band
     first_line = f"final loss {halfway.loss:.4g} ({low:.4g} … {high:.4g}) at step 23,920, 95%"
