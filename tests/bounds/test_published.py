@@ -192,3 +192,9 @@ def test_best_is_about_its_algorithm():
     tail = st.Algorithm(average=st.TailAverage(0.5))
     found = bounds.best(NOISE, batch_size=1, learning_rate=0.1, num_samples=1e4, algorithm=tail)
     assert found.upper_name in ("jain_2017", "jain_2018")
+
+
+def test_failed_conditions_are_said_where_the_value_is_no_number():
+    found = st.bounds.certify(st.bounds.defossez_bach_2015, (st.PowerLaw(2.0, 3.0), 1, 0.1, 7))
+    assert found.bound is None
+    assert found.doubts == ("finitely many directions does not hold",)
