@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.algorithms import Course
 from sgdtheory.critical.tuned_risk import TunedRisk
 from tests import dense_recursion
 from tests.marks import slow
@@ -59,17 +58,6 @@ def test_the_critical_batch_size_by_its_definition(name):
     assert found.batch_size * found.num_steps <= (1 + overhead) * samples
 
 
-def test_a_tail_of_everything_has_the_critical_batch_size_of_the_default():
-    problem = st.PowerLaw(2.0, 3.0)
-    both = [
-        st.critical_batch_size(problem, num_samples=3e3, curve=False, algorithm=algorithm)
-        for algorithm in (st.Algorithm(), st.Algorithm(average=st.TailAverage(1.0)))
-    ]
-    assert both[0].batch_size == both[1].batch_size
-    assert both[0].num_steps == both[1].num_steps
-    assert both[1].optimal_risk == pytest.approx(both[0].optimal_risk, rel=1e-7)
-
-
 def test_a_flat_ramp_is_none():
     """Mean batch sizes: a batch schedule of one half everywhere is the same algorithm."""
     problem = st.PowerLaw(2.0, 3.0, 20)
@@ -79,15 +67,6 @@ def test_a_flat_ramp_is_none():
         for algorithm in (flat, st.Algorithm(average=LAST))
     ]
     assert both[0] == pytest.approx(both[1], rel=1e-10)
-
-
-def test_mean_batch_sizes_of_a_ramp():
-    algorithm = st.Algorithm(batch_schedule=st.Linear(final=3), average=LAST)
-    for mean in (1.0, 1.2, 7.0):
-        (peak,) = TunedRisk(PROBLEM, algorithm)._peaks(np.array([mean]))
-        one = Course(algorithm, peak, 0.1, 10_000, rounded=False)
-        assert one.batches(np.arange(10_000)).mean() == pytest.approx(mean, rel=1e-3)
-        assert one.batches(np.arange(10_000)).min() >= 1
 
 
 @pytest.mark.parametrize("schedule", [st.Constant(), st.Cosine()], ids=str)
@@ -103,13 +82,6 @@ def test_the_gradient_noise_scale_is_that_of_the_moments(schedule):
     assert scale.excess_risk == pytest.approx(r.sum(), rel=1e-8)
 
 
-def test_a_function_of_the_step_as_batch_schedule_cannot_be_tuned():
-    with pytest.raises(ValueError, match="batch_schedule must be a shape of fractions"):
-        st.optimal_learning_rate(
-            PROBLEM, batch_size=1, num_samples=100, algorithm=st.Algorithm(batch_schedule=lambda t: 1.0 + t)
-        )
-
-
 def test_a_minimum_that_its_mirror_image_beyond_the_edge_undercuts_by_a_rounding():
     problem, setting = st.PowerLaw(1.98393, 8.28328), {"batch_size": 2171, "num_samples": 1e4}
     algorithm = st.Algorithm(method=st.Nesterov(0.5))
@@ -118,11 +90,3 @@ def test_a_minimum_that_its_mirror_image_beyond_the_edge_undercuts_by_a_rounding
     dense = st.excess_risk(problem, **setting, learning_rate=rates, algorithm=algorithm).total
     assert best.risk <= dense.min()
     assert best.risk == pytest.approx(dense.min(), rel=1e-3)
-
-
-def test_where_one_step_with_all_samples_is_best_no_batch_size_is_critical():
-    problem, last = st.PowerLaw(3.2, 5.37, noise_variance=550.0), st.Algorithm(average=LAST)
-    with pytest.raises(
-        ValueError, match="so large that one step with all of them is not the best, got 20: there every"
-    ):
-        st.critical_batch_size(problem, num_samples=20, algorithm=last)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.critical.basins import FOLLOWED, Basins, Looked, Remembered
+from sgdtheory.critical.basins import Basins, Looked, Remembered
 from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
 from tests import brute_force
 from tests.marks import half
@@ -133,10 +133,6 @@ def test_what_is_asked_again_is_remembered():
     np.testing.assert_array_equal(np.array(again), [[10, 0], [11, 1], [12, 2]])
     assert asked == [[True, True]]
     assert remembered.best([], answers).risk.size == 0
-
-
-def test_the_reach_is_a_factor_of_four():
-    assert np.exp(FOLLOWED) == pytest.approx(4)
 
 
 def test_the_nearest_number_of_steps_of_the_same_kind():

@@ -150,16 +150,6 @@ def test_minima_that_swing_with_the_learning_rate(method, setting):
     assert best.risk == pytest.approx(dense.min(), rel=0.15)
 
 
-@pytest.mark.parametrize("average", [LAST, st.UniformAverage(), st.TailAverage(0.5), st.ExponentialAverage(window=0.2)])
-@pytest.mark.parametrize("schedule", [st.Constant(), st.Cosine()], ids=str)
-def test_the_mean_path_is_the_risk_without_noise_of_very_large_batches(schedule, average):
-    problem = st.LeastSquares([1.0, 0.3], [0.5, 0.2], 0.0)
-    algorithm = st.Algorithm(st.Nesterov(0.7), schedule, average=average)
-    rates = np.array([0.01, 0.3, 1.1])
-    exact = st.excess_risk(problem, batch_size=1e15, learning_rate=rates, num_samples=23e15, algorithm=algorithm).total
-    np.testing.assert_allclose(TunedRisk(problem, algorithm).mean_risk(rates, 23.0), exact, rtol=1e-9)
-
-
 def test_a_ramp_beyond_the_edge_is_no_optimum_and_warns_of_nothing():
     """Few nodes lose moments that grow by 1e38 on the way, and took them for 0: the least risk of all."""
     ramp = st.Algorithm(batch_schedule=st.Linear(final=8), average=LAST)

