@@ -6,17 +6,9 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.algorithms import Course
-from sgdtheory.simulation import method_program, tables
-from sgdtheory.simulation.deviation import _by_steps, standard_deviation
-from sgdtheory.simulation.dynamics import Lane, Spectrum
-from sgdtheory.simulation.explicit import Explicit
-from sgdtheory.simulation.laws import Gaussian
-from sgdtheory.simulation.linear_dynamics import State, Table, step
-from sgdtheory.simulation.method_dynamics import Replica
-from sgdtheory.simulation.sufficient import Sufficient
-from sgdtheory.simulation.tables import make_table
+from sgdtheory.simulation import method_program
 from tests.marks import slow
-from tests.simulation import numpy_sgd, textbook
+from tests.simulation import textbook
 from tests.simulation.statistical import FALSE_ALARM, normal_limit, two_sample_p
 
 PROBLEM = st.LeastSquares([1.0, 0.5, 0.1], [1.0, 0.5, 2.0], 0.5)
@@ -115,84 +107,6 @@ def test_risks_have_the_law_of_the_textbook(method, shape, average, sampler):
     assert two_sample_p(mine, np.column_stack(dense)) > FALSE_ALARM / (2 * len(ROWS))
 
 
-def stepped(method, sampler, size, seed=0):
-    """(size, k, d) vectors one step (number 2) after a given state, in the coordinates of the eigenbasis."""
-    course = Course(st.Algorithm(method), 3.0, 0.4, 9.0)
-    spectrum = Spectrum(*(np.asarray(a, np.float64) for a in (PROBLEM.eigenvalues, [0.6, -0.8, 0.3], 0.5**0.5)))
-    moved = some_state(method)[1]
-    words = np.random.default_rng(seed).integers(0, 2**32, (size, 2), dtype=np.uint32)
-    with jax.enable_x64(True):
-        row = Table(*(each[0] for each in make_table([course], 1.0, 2, 1)))
-        zeros = np.zeros(3)
-        state = State(tuple(moved), (zeros,) * len(moved), zeros, zeros)
-        lanes = Lane(words, np.zeros(size), np.full(size, 3.0))
-        drawn = sampler.draws(lanes, np.uint32(0))[2] if isinstance(sampler, Sufficient) else ()
-
-        def one(key, draw):
-            replica = Replica(key, 0, np.uint32(0), 0.0, 1.0, 0.0)
-            fixed = sampler, len(moved), spectrum, tables.with_start(method)
-            return step(*fixed, replica, state, np.uint32(2), row, draw).moved_low
-
-        added = jax.jit(jax.vmap(one))(lanes.key, drawn)
-    after = np.asarray(moved) + np.stack([np.asarray(each) for each in added], axis=1)
-    return after + np.multiply.outer(np.asarray(method.start, float), spectrum.start)
-
-
-def some_state(method):
-    """Vectors of errors (k, d), and by how much they have moved."""
-    k = len(method.start)
-    moved = np.array([[0.2, 0.1, -0.4], [-0.3, 0.5, 0.2]])[:k]
-    return np.multiply.outer(np.asarray(method.start, float), [0.6, -0.8, 0.3]) + moved, moved
-
-
-def textbook_step(method, update, size):
-    """The same by real weights and dense batches; with weight decay w* stays."""
-    task = textbook.Regression(np.random.default_rng(5), PROBLEM)
-    own = vectors_of_textbook(method)
-    errors = own @ some_state(method)[0] / np.sqrt(PROBLEM.eigenvalues) @ task.basis.T
-    _, settings, begins, _ = textbook.method_of(method)
-    vectors = tuple(np.tile(e + task.optimum * b, (size, 1)) for e, b in zip(errors, begins, strict=True))
-    after = update(vectors, task.gradient(3), 0.4, 2, **settings)
-    errors = np.stack([task.whitened(a - task.optimum * b) for a, b in zip(after, begins, strict=True)], axis=1)
-    return np.linalg.inv(own) @ errors
-
-
-def vectors_of_textbook(method):
-    """The textbook's vectors from those of the method's state: (x, v) from (y, v − x) of accelerated SGD."""
-    if isinstance(method, st.AcceleratedSGD):
-        return np.array([[1.0, method.coupling - 1], [1.0, method.coupling]])
-    return np.eye(len(method.start))
-
-
-NAMES = list(METHODS)[:-1]
-BATCHES = Explicit(Gaussian(), 4, varying=True)
-
-
-@pytest.mark.parametrize(
-    ("name", "sampler"),
-    [
-        *((name, Sufficient()) for name in NAMES),
-        ("heavy ball", BATCHES),
-        *(slow(name, BATCHES) for name in NAMES if name != "heavy ball"),
-        *(slow(name, Explicit(Gaussian(), 3)) for name in NAMES),
-    ],
-)
-def test_a_step_has_the_law_of_the_textbook(name, sampler):
-    """Every coordinate of every vector, and every product of two of them (T20); Nesterov is not heavy ball."""
-    method, size = METHODS[name], 6000
-    mine, dense = stepped(method, sampler, size), textbook_step(method, textbook.method_of(method)[0], size)
-
-    def columns(vectors):
-        flat = vectors.reshape(size, -1)
-        pairs = np.triu_indices(flat.shape[1], 1)
-        return np.concatenate([flat, flat[:, pairs[0]] * flat[:, pairs[1]]], axis=1)
-
-    assert two_sample_p(columns(mine), columns(dense)) > FALSE_ALARM / 15
-    if name == "heavy ball":
-        wrong = textbook_step(method, textbook.nesterov, size)
-        assert two_sample_p(columns(mine), columns(wrong)) < 1e-12
-
-
 @pytest.mark.parametrize(
     ("name", "one", "other"),
     [
@@ -224,13 +138,6 @@ def test_schedule_free_without_interpolation_is_the_mean_of_what_follows_the_sta
     np.testing.assert_allclose(mean.excess_risk, ((n + 1) / n) ** 2 * sums.excess_risk, rtol=1e-10)
 
 
-def test_an_average_that_forgets_everything_is_the_iterate_before_the_last():
-    options = {"num_replicas": 6, "dtype": "float64"}
-    forgetful = simulated(st.Algorithm(average=st.ExponentialAverage(decay=0)), **options)
-    before = simulated(st.Algorithm(), num_samples=SETTING["num_samples"] - 4, **options)
-    np.testing.assert_allclose(forgetful.excess_risk, before.last_iterate_risk, rtol=1e-10)
-
-
 class LaterShare(st.ScheduleFree):
     """c_t = 1/(t + 2)."""
 
@@ -258,17 +165,6 @@ def test_another_method_is_found_out(right, wrong):
     found = simulated(st.Algorithm(right, average=LAST), **setting, num_replicas=number)
     assert abs(found.normal_score(exact)) < normal_limit(4)
     assert abs(found.normal_score(other)) > 6
-
-
-def test_averaging_from_the_second_iterate_on_is_found_out():
-    setting = {"batch_size": 2, "learning_rate": 0.4, "num_samples": 24}
-    found = simulated(st.Algorithm(st.HeavyBall(0)), **setting)
-    first, second = (
-        numpy_sgd.second_moments(PROBLEM, batch_size=2, learning_rate=0.4, num_steps=12, first=number)[0]
-        for number in (0, 1)
-    )
-    assert abs(found.normal_score(first)) < normal_limit(1)
-    assert abs(found.normal_score(second)) > 6
 
 
 class LookAhead(st.LinearMethod):
@@ -413,10 +309,6 @@ INFINITE = st.PowerLaw(2.0, 1.5)
 INFINITE_SETTING = {"batch_size": 8, "learning_rate": 0.05, "num_samples": 800}
 
 
-def arrays(setting):
-    return {name: np.asarray(float(value)) for name, value in setting.items()}
-
-
 @pytest.mark.parametrize("method", [slow("heavy ball"), "weight decay"])
 def test_an_infinite_problem_is_truncated_and_keeps_its_risk(method):
     one = st.Algorithm(METHODS[method], st.Cosine(), average=LAST)
@@ -427,30 +319,6 @@ def test_an_infinite_problem_is_truncated_and_keeps_its_risk(method):
     assert abs(float(found.truncation.shift)) < 0.2 * found.standard_error
     with pytest.raises(ValueError, match=r"dim must be at least \d+ for these settings"):
         simulated(one, problem=INFINITE, **INFINITE_SETTING, dim=2)
-
-
-@pytest.mark.parametrize("quantity", ["total", "bias", "variance"])
-def test_the_deviation_step_by_step_is_that_of_the_closed_form(quantity):
-    setting = arrays(INFINITE_SETTING)
-    stepwise = _by_steps(INFINITE, setting, st.Algorithm(), quantity)
-    assert stepwise == pytest.approx(float(standard_deviation(INFINITE, setting, quantity=quantity)), rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("method", "shape", "average"),
-    [
-        ("heavy ball", "smooth", "last"),
-        slow("schedule-free", "constant", "last"),
-        slow("accelerated", "any", "window"),
-        slow("weight decay", "staged", "tail"),
-    ],
-)
-@pytest.mark.parametrize("quantity", ["total", "bias", "variance"])
-def test_the_deviation_is_estimated_from_below_but_not_far(method, shape, average, quantity):
-    """A standard deviation of 4000 replicas is known to a few per cent."""
-    one = algorithm(method, shape, average)
-    found = simulated(one, quantity=quantity)
-    assert 0.6 < float(standard_deviation(PROBLEM, arrays(SETTING), one, quantity)) / found.excess_risk.std() < 1.1
 
 
 def test_a_diverging_method_is_reported():

@@ -10,7 +10,6 @@ import pytest
 import sgdtheory as st
 from sgdtheory.algorithms import Adam, Course, NonlinearMethod, NormalizedSGD, SignSGD
 from sgdtheory.algorithms.coordinates import random_rotation
-from sgdtheory.simulation import method_program
 from sgdtheory.simulation.simulator import key_words
 from tests.marks import slow
 from tests.simulation import textbook
@@ -155,17 +154,6 @@ def test_adam_without_memory_is_the_sign():
     )
     np.testing.assert_allclose(adam, sign, rtol=1e-12)
     np.testing.assert_allclose(close, sign, rtol=1e-6)
-
-
-def test_a_step_costs_the_same_at_every_batch_size():
-    """No array has the batch size as one of its lengths: one compiled program serves both."""
-    found = []
-    programs = []
-    for size in (1, 2.0**60):
-        found.append(simulated(SignSGD(), batch_size=size, num_samples=8 * size, num_replicas=2))
-        programs.append(method_program._compiled_advance._cache_size())
-    assert [float(each.num_steps) for each in found] == [8, 8]
-    assert programs[0] == programs[1]
 
 
 def test_a_huge_batch_is_the_path_without_noise():

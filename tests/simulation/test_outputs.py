@@ -12,7 +12,6 @@ from scipy import linalg
 import sgdtheory as st
 from sgdtheory.algorithms.coordinates import random_rotation
 from sgdtheory.algorithms.muon import newton_schulz, polar
-from sgdtheory.simulation import method_program
 from sgdtheory.simulation.dynamics import Lane, Spectrum
 from sgdtheory.simulation.simulator import key_words, random_directions
 from sgdtheory.simulation.wishart import Wishart
@@ -261,16 +260,6 @@ def test_a_huge_batch_is_the_path_without_noise():
     for _ in range(6):
         weights = weights - 0.3 * linalg.polar(weights * PROBLEM.eigenvalues)[0]
     np.testing.assert_allclose(found.excess_risk, (PROBLEM.eigenvalues * weights**2).sum(), rtol=1e-9)
-
-
-def test_a_step_costs_the_same_at_every_batch_size():
-    """No array has the batch size as one of its lengths: one compiled program serves both."""
-    programs = []
-    for size in (1, 2.0**60):
-        found = simulated(st.Muon(), 2, batch_size=size, num_samples=8 * size, num_replicas=2)
-        assert np.isfinite(found.excess_risk).all()
-        programs.append(method_program._compiled_advance._cache_size())
-    assert programs[0] == programs[1]
 
 
 @pytest.mark.parametrize("shape", [(4, 7), (7, 4), (5, 5), (1, 6)])

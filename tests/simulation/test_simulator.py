@@ -29,8 +29,7 @@ def test_a_huge_batch_is_gradient_descent(dtype):
     np.testing.assert_allclose(found.excess_risk, exact, rtol={"float32": 2e-6, "float64": 1e-12}[dtype])
 
 
-@pytest.mark.parametrize("scale", [1e-60, 1e-5, 1e30])
-@pytest.mark.parametrize("unit", [1e-40, 1e9, 1e100])
+@pytest.mark.parametrize(("scale", "unit"), [(1e-60, 1e100), (1e-5, 1e9), (1e30, 1e-40)])
 def test_units_do_not_matter(scale, unit):
     """Of y² and of λ."""
     found = simulated()
@@ -113,12 +112,6 @@ def test_memory_limit_does_not_change_the_numbers(memory_limit, sampler):
     options = {"batch_size": batches, "num_samples": [50, 500], "sampler": sampler}
     whole, parts = simulated(**options), simulated(**options, memory_limit=memory_limit)
     np.testing.assert_allclose(columns(whole), columns(parts), rtol=1e-5)
-
-
-@pytest.mark.parametrize("sampler", ["sufficient", "explicit"])
-def test_the_first_replicas_do_not_depend_on_how_many_there_are(sampler):
-    few, many = (simulated(num_replicas=n, sampler=sampler).excess_risk for n in (3, 10))
-    np.testing.assert_allclose(few, many[:3], rtol=1e-5)
 
 
 def test_the_first_setting_does_not_depend_on_the_others():
@@ -219,7 +212,6 @@ def test_divergence_with_a_frozen_tail():
             r"batch_size must be at most 1.07374e\+09 for this sampler, got 2.14748e\+09",
         ),
         ({"learning_rate": 0}, "learning_rate must be positive and finite, got 0"),
-        ({"learning_rate": []}, "learning_rate|must|need"),
         ({"num_samples": 3}, r"num_samples must be at least batch_size \(one step\), got num_samples 3.0 with"),
         ({"num_samples": [400, 300]}, "num_samples must not decrease along its last axis, got 300 after 400; sort it"),
         ({"num_samples": [[1e3, 1e4], [1e4, 1e3]]}, "got 1000 after 10000; sort it"),
@@ -240,7 +232,6 @@ def test_divergence_with_a_frozen_tail():
         ({"trajectory": 10**9}, "trajectory must be at most 10000, got 1e.09"),
         ({"memory_limit": np.inf}, "memory_limit must be positive and finite, got inf"),
         ({"key": 0}, r"key must be a JAX key, for example jax.random.key\(0\), got 0"),
-        ({"key": np.arange(2.0)}, "key must be a JAX key"),
         ({"key": np.arange(3, dtype=np.uint32)}, "key must be a JAX key"),
         ({"key": jax.random.split(KEY, 3)}, "key must be a JAX key"),
         ({"problem": None}, "problem must be a PowerLaw, a LeastSquares or your own AbstractProblem, got None"),

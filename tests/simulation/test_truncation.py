@@ -9,7 +9,6 @@ from sgdtheory.risk.reference import risk_by_recursion
 from sgdtheory.simulation import truncation
 from sgdtheory.simulation.deviation import standard_deviation
 from sgdtheory.simulation.truncation import FrozenTail, truncate
-from tests.marks import slow
 from tests.simulation.statistical import normal_limit
 
 INDEX = np.arange(1.0, 41)
@@ -124,27 +123,6 @@ def test_a_setting_beyond_the_edge_does_not_stand_in_the_way():
     alone = truncated(problem, None, arrays(4.0, [0.3], 1e5))
     assert both.dim == alone.dim
     assert both.shift[0] == pytest.approx(alone.shift[0])
-
-
-OBSERVED = [
-    (st.LeastSquares([1.0, 0.5, 0.1], [1.0, 0.5, 2.0], 0.5), 4, 0.3, 30),
-    (st.PowerLaw(2.0, 1.5, 64), 16, 0.4, 40),
-    (st.PowerLaw(1.5, 3.0, 64, 2.0), 64, 0.5, 100),
-]
-
-
-@pytest.mark.parametrize(("problem", "batch", "rate", "steps"), [OBSERVED[0], *(slow(*each) for each in OBSERVED[1:])])
-@pytest.mark.parametrize("quantity", QUANTITIES)
-def test_standard_deviation_is_estimated_from_below_but_not_far(problem, batch, rate, steps, quantity):
-    """A standard deviation of 2000 replicas is known to a few per cent."""
-    settings = arrays(batch, rate, steps * batch)
-    found = st.simulate(jax.random.key(0), problem, **settings, num_replicas=2000, quantity=quantity)
-    assert 0.6 < float(standard_deviation(problem, settings, quantity=quantity)) / found.excess_risk.std() < 1.1
-
-
-def test_standard_deviation_without_randomness_is_zero():
-    assert standard_deviation(st.LeastSquares([1.0], [0.0], 0.0), arrays()) == 0
-    assert standard_deviation(FINITE, arrays(4, 0.4, 4)) == 0  # n = 1: the average is w_0
 
 
 LARGE_TAIL = st.PowerLaw(2.0, 1.3)
