@@ -84,7 +84,6 @@ def test_runs_that_occur_twice_run_once(read):
         ("[fixed]\npreset = 'byte'", r"fixed.preset must be .*, got byte \(did you mean bytes\?\)"),
         ("[grid]\nwidth = []", "grid.width is empty: give it at least one value, or leave it out"),
         ("[grid]\nwidth = 64", "grid.width must be a list of values, got 64; what does not vary goes to fixed"),
-        ("[grid]\naverages = [0.5, 0.9]", r"grid.averages must be a list of values, got \[0.5, 0.9\]"),
         ("[grid]\nwidth = [1]\n[[cases.a]]\nwidth = 2", "width is given by grid.width and by cases.a: keep one"),
         ("[fixed]\nwidth = 8\n[grid]\nwidth = [64]", "width is given by fixed and by grid.width: keep one"),
         ("[[cases.a]]\nseed = 2\n[[cases.a]]\nwidth = 2", "cases.a must have the same fields in each of its tables"),

@@ -40,14 +40,24 @@ def table(*results):
     return SweepTable(tuple(each.config for each in results), results)
 
 
+def best(*runs, target_loss=1.0):
+    """The one tuned cell of these runs."""
+    (point,) = best_steps(table(*runs), target_loss=target_loss).points
+    return point
+
+
 def tuned(steps, **names):
     """The one tuned cell of runs whose iterates reach the target in steps[values of the names]."""
     rows = [
         result({"iterate": power(value)}, **dict(zip(names, choice, strict=True)))
         for choice, value in zip(itertools.product(*names.values()), steps, strict=True)
     ]
-    (point,) = best_steps(table(*rows), target_loss=1.0).points
-    return point
+    return best(*rows)
+
+
+def of_rates(*rows):
+    """The one tuned cell of runs (γ, seed, steps)."""
+    return best(*(result({"iterate": power(steps)}, learning_rate=rate, seed=seed) for rate, seed, steps in rows))
 
 
 # ------------------------------------------------------------------ steps between evaluations
@@ -119,9 +129,7 @@ def test_best_steps_against_a_scan_of_all_choices():
 
 
 def test_a_choice_that_not_all_seeds_reach_is_not_the_best():
-    rows = [(0.1, 0, 40), (0.1, 1, 40), (0.2, 0, 5), (0.2, 1, 500), (0.4, 0, 5)]
-    runs = [result({"iterate": power(steps)}, learning_rate=rate, seed=seed) for rate, seed, steps in rows]
-    (point,) = best_steps(table(*runs), target_loss=1.0).points
+    point = of_rates((0.1, 0, 40), (0.1, 1, 40), (0.2, 0, 5), (0.2, 1, 500), (0.4, 0, 5))
     assert point.choice["learning_rate"] == 0.1
     assert (point.reached, point.runs) == (4, 5)
     assert point.steps == pytest.approx([40, 40])
@@ -129,15 +137,13 @@ def test_a_choice_that_not_all_seeds_reach_is_not_the_best():
 
 def test_seeds_of_the_data_are_seeds():
     runs = [result({"iterate": power(steps)}, data_seed=seed) for seed, steps in ((0, 10), (1, 40))]
-    (point,) = best_steps(table(*runs), target_loss=1.0).points
-    assert point.mean == pytest.approx(20)
+    assert best(*runs).mean == pytest.approx(20)
 
 
 def test_the_average_is_that_of_most_seeds_and_the_first_seeds_in_a_tie():
     def choice(*firsts):
         curves = [{"iterate": power(50), "0.5": power(50), "0.9": power(50)} | {name: power(9)} for name in firsts]
-        runs = [result(each, seed=seed) for seed, each in enumerate(curves)]
-        return best_steps(table(*runs), target_loss=1.0).points[0].choice["average"]
+        return best(*(result(each, seed=seed) for seed, each in enumerate(curves))).choice["average"]
 
     assert choice("0.5", "0.9", "0.9") == "0.9"
     assert choice("0.5", "0.9") == "0.5"
@@ -206,11 +212,10 @@ def test_a_single_seed_is_measured_with_its_own_best_choice():
 DECAYS = "momentum", "beta1", "beta2"
 
 
-def chosen(rows, **options):
-    """The tuned cell of runs (β₂, γ, steps)."""
+def chosen(rows):
+    """What is to be added to runs (β₂, γ, steps)."""
     runs = [result({"iterate": power(steps)}, beta2=beta, learning_rate=rate) for beta, rate, steps in rows]
-    (point,) = best_steps(table(*runs), target_loss=1.0, **options).points
-    return point.edges
+    return best(*runs).edges
 
 
 def test_ends_of_a_grid_that_depends_on_another():
@@ -238,16 +243,13 @@ def test_fields_that_change_together_have_ends_of_their_own():
 
 
 def test_a_choice_that_lacks_a_seed_has_not_been_tried():
-    rows = [(0.1, 0, 9), (0.1, 1, 9), (0.2, 0, 5), (0.2, 1, 5), (0.4, 0, 9)]
-    runs = [result({"iterate": power(steps)}, learning_rate=rate, seed=seed) for rate, seed, steps in rows]
-    (point,) = best_steps(table(*runs), target_loss=1.0).points
+    point = of_rates((0.1, 0, 9), (0.1, 1, 9), (0.2, 0, 5), (0.2, 1, 5), (0.4, 0, 9))
     assert point.edges == {"learning_rate": "0.4"}
 
 
 def test_averages_have_an_upper_end():
     def edges(**steps):
-        run = result({name.replace("_", "0."): power(value) for name, value in steps.items()})
-        return best_steps(table(run), target_loss=1.0).points[0].edges
+        return best(result({name.replace("_", "0."): power(value) for name, value in steps.items()})).edges
 
     assert edges(iterate=5, _5=9, _9=9) == {}
     assert edges(iterate=9, _5=5, _9=9) == {}  # below the least τ there is the iterate
@@ -343,7 +345,7 @@ def test_runs_with_the_same_iterates_are_one():
         result({"iterate": power(50), "0.5": power(20)}, seed=0),
         result({"iterate": power(40)}, seed=1),
     ]
-    (point,) = best_steps(table(*runs), target_loss=1.0).points
+    point = best(*runs)
     assert point.steps == pytest.approx([20, 40])
     assert (point.reached, point.runs) == (2, 2)
 
@@ -353,49 +355,24 @@ def test_the_run_that_went_on_counts():
     stopped = result({"iterate": np.maximum(power(9), 0.5)}, target_loss=0.5)
     stopped = changed(stopped, outcome="target", num_steps=20)
     went_on = result({"iterate": power(9)}, target_loss=0.2)
-    with pytest.raises(ValueError, match=rf"at least 0.5, where run {stopped.config.fingerprint} stopped, got 0.3"):
-        best_steps(table(stopped), target_loss=0.3)
-    endless = result({"iterate": power(9)})
-    endless = changed(endless, num_steps=20)
-    (point,) = best_steps(
-        table(stopped, endless), target_loss=0.3
-    ).points  # one without a target asked for more than any
-    assert point.mean == pytest.approx(30)
-    for went in (went_on, changed(went_on, outcome="target", num_steps=20)):  # perhaps at the same evaluation
-        (point,) = best_steps(table(stopped, went), target_loss=0.3).points
-        assert point.mean == pytest.approx(30)
+    alike = changed(went_on, outcome="target", num_steps=20)  # perhaps at the same evaluation
+    endless = changed(result({"iterate": power(9)}), num_steps=20)  # without a target: it asked for more than any
+    for other in (went_on, alike, endless):
+        assert best(stopped, other, target_loss=0.3).mean == pytest.approx(30)
 
 
 def test_a_target_below_where_runs_stopped_is_refused():
     run = changed(result({"iterate": power(9)}, target_loss=0.5), outcome="target")
     with pytest.raises(ValueError, match=rf"target_loss must be at least 0.5, where run {run.config.fingerprint} stop"):
         best_steps(table(run), target_loss=0.4)
-    assert best_steps(table(run), target_loss=0.5).points[0].mean == pytest.approx(18)
+    assert best(run, target_loss=0.5).mean == pytest.approx(18)
     unreached = result({"iterate": power(900)}, target_loss=0.5)  # what is above 0.5 is above 0.4
-    assert best_steps(table(unreached), target_loss=0.4).points[0].reached == 0
+    assert best(unreached, target_loss=0.4).reached == 0
 
 
 def test_an_unknown_field():
     with pytest.raises(ValueError, match=r"by must be one of .*, got wide \(did you mean width\?\)"):
         best_steps(table(result({"iterate": power(9)})), target_loss=1.0, by=("wide",))
-
-
-# ------------------------------------------------------------------ some of the runs
-
-
-def test_runs_are_filtered_by_their_fields():
-    runs = table(
-        *(result({"iterate": power(9)}, width=w, batch_size=b) for w in (32, 64) for b in (4, 8)),
-        result({"iterate": power(9), "0.5": power(9)}, width=32, batch_size=4, parametrization="ntk"),
-    )
-    assert [config.width for config in runs.where(width=32).configs] == [32, 32, 32]
-    assert len(runs.where(width=[32, 64], batch_size=4).results) == 3
-    assert [result.config for result in runs.where(averages=(0.5,)).finished] == [runs.configs[-1]]
-    assert len(runs.where(parametrization="ntk", target_loss=None).configs) == 1
-    with pytest.raises(ValueError, match=r"^where batch_size must be one of 4, 8, got 7$"):
-        runs.where(width=64, batch_size=7)
-    with pytest.raises(ValueError, match=r"^where must be one of .*, got witdh \(did you mean width\?\)$"):
-        runs.where(witdh=7)
 
 
 def test_the_smallest_batch_size_is_of_all_groups():
