@@ -7,7 +7,6 @@ import sgdtheory as st
 from sgdtheory.critical import batch_search
 from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
 from tests.critical.known_risk import KnownRisk, alternating, smooth, swinging, with_floor
-from tests.marks import slow
 
 TARGET = 1e-3
 
@@ -47,11 +46,10 @@ def test_fewest_steps_are_bracketed_by_extrapolation(monkeypatch, exponent):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "setting", [(1.1, 2.0, 0.3), slow((2.0, 3.0, 1.0)), slow((1.2, 3.0, 3.0)), slow((3.0, 4.0, 1.0))]
+    ("capacity", "source", "noise"), [(1.1, 2.0, 0.3), (2.0, 3.0, 1.0), (1.2, 3.0, 3.0), (3.0, 4.0, 1.0)]
 )
-def test_momentum_swings_on(setting):
+def test_momentum_swings_on(capacity, source, noise):
     """With it n + 1 steps may do worse than n: the fewest that are enough are those of a list of all."""
-    capacity, source, noise = setting
     problem, samples = st.PowerLaw(capacity, source, 16, noise_variance=noise), 600.0
     given = {
         "num_samples": samples,

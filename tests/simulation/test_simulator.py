@@ -212,6 +212,7 @@ def test_divergence_with_a_frozen_tail():
             r"batch_size must be at most 1.07374e\+09 for this sampler, got 2.14748e\+09",
         ),
         ({"learning_rate": 0}, "learning_rate must be positive and finite, got 0"),
+        ({"learning_rate": []}, "batch_size, learning_rate and num_samples must hold at least one"),
         ({"num_samples": 3}, r"num_samples must be at least batch_size \(one step\), got num_samples 3.0 with"),
         ({"num_samples": [400, 300]}, "num_samples must not decrease along its last axis, got 300 after 400; sort it"),
         ({"num_samples": [[1e3, 1e4], [1e4, 1e3]]}, "got 1000 after 10000; sort it"),
