@@ -205,28 +205,16 @@ def test_the_risk_of_an_algorithm(run):
     assert "Theorem" not in out
 
 
-def test_the_default_algorithm_by_name_prints_what_it_did(run):
-    default = ["--method", "sgd", "--schedule", "constant", "--batch-schedule", "constant", "--average", "uniform"]
-    for more in ([], ["--json"]):
-        flags = [*RISK, "--num-samples", 1e4, *more]
-        assert run(*flags, *default) == run(*flags)
+HEAVY = ["--method", "heavy-ball", "--momentum", 0.9]
+NO_EDGE = [*HEAVY, "--schedule", "cosine"], ["--dim", 10, "--method", "sign", "--average", "last"]
 
 
-def test_flags_that_do_not_matter_are_refused(fails):
-    message = "schedule wsd: warmup and decay must add up to at most 1, got 0.5 and 0.6: lower one of them"
-    wsd = ["--schedule", "wsd", "--warmup", 0.5, "--decay", 0.6]
-    assert fails(*RISK, "--num-samples", 1e4, *wsd) == f"sgdtheory: {message}\n"
-    assert "final = 0.1 does not matter with schedule constant" in fails(*RISK, "--num-samples", 1e4, "--final", 0.1)
-
-
-def test_the_stability_edge_of_a_method(run):
-    heavy = ["--method", "heavy-ball", "--momentum", 0.9]
+def test_linear_methods_at_a_constant_rate_have_a_stability_edge(run):
     edge = st.max_stable_learning_rate(st.PowerLaw(2, 3), batch_size=16, algorithm=st.Algorithm(st.HeavyBall(0.9)))
-    found = strict_json(run(*RISK, "--num-samples", 1e4, *heavy, "--json"))
-    assert found["max_stable_learning_rate"] == edge
-    assert "max_stable_learning_rate" not in strict_json(
-        run(*RISK, "--num-samples", 1e4, *heavy, "--schedule", "cosine", "--json")
-    )
+    settings = [*RISK, "--num-samples", 1e4, "--json"]
+    assert strict_json(run(*settings, *HEAVY))["max_stable_learning_rate"] == edge
+    for flags in NO_EDGE:
+        assert "max_stable_learning_rate" not in strict_json(run(*settings, *flags))
 
 
 def test_the_critical_batch_size_of_an_algorithm(run):
@@ -249,30 +237,9 @@ def test_the_critical_batch_size_of_an_algorithm(run):
     assert ", d = 5; cosine last: B* at 20% overhead" in run(*flags, *last)
 
 
-SIGN = st.Algorithm(st.SignSGD(), st.Cosine(), average=st.LastIterate())
-
-
-def test_the_risk_of_a_method_that_is_not_linear(run):
-    """It has no stability edge; that it is not exact is said."""
-    flags = ["--dim", 10, "--num-samples", 1e3, "--method", "sign", "--schedule", "cosine", "--average", "last"]
-    risk = st.excess_risk(st.PowerLaw(2, 3, 10), batch_size=16, learning_rate=0.3, num_samples=1e3, algorithm=SIGN)
-    found = strict_json(run(*RISK, *flags, "--json"))
-    assert [found[name] for name in ("bias", "variance", "relative_error")] == [
-        risk.bias,
-        risk.variance,
-        risk.relative_error,
-    ]
-    constant = strict_json(run(*RISK, *flags[:-4], "--json"))
-    assert "max_stable_learning_rate" not in constant
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["--method", "normalized", "--momentum", 0.5],
-            "no risk of 'normalized momentum=0.5' is known in theory; sgdtheory simulate runs it",
-        ),
         (["--method", "muon"], "no risk of 'muon' is known in theory; sgdtheory simulate runs it"),
         (["--clip-norm", 1], "no risk of clipped gradients is known in theory; sgdtheory simulate takes it"),
         (["--method", "adam", "--basis", "rotated"], "Invalid choice 'rotated' for argument '--basis'"),

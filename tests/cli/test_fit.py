@@ -211,16 +211,6 @@ def test_the_benchmarks(run):
     assert rows["bert"]["misfit"] == law.misfit
 
 
-@pytest.mark.slow
-def test_the_file_of_the_benchmarks_is_fitted_to_the_same(run, tmp_path):
-    (tmp_path / "mlperf.csv").write_text(run("fit", "--example", "--data", "mlperf"))
-    columns = ["--batch-size", "bs", "--group", "benchmark", "--standard-error", "se", "--reference", 256]
-    given = strict_json(run("fit", tmp_path / "mlperf.csv", *columns, "--json"))["groups"]
-    example = strict_json(run("fit", "--data", "mlperf", "--reference", 256, "--json"))["groups"]
-    for one, other in zip(given, example, strict=True):
-        assert one["critical_batch_size"] == pytest.approx(other["critical_batch_size"], rel=1e-3)
-
-
 def test_standard_errors_in_a_table(run, tmp_path):
     path = tmp_path / "steps.csv"
     path.write_text("batch_size,steps,se\n64,48000,500\n256,14000,150\n1024,5000,60\n4096,2700,30\n")

@@ -30,7 +30,7 @@ def folder_of_logs(folder, printing):
     return folder
 
 
-@pytest.mark.parametrize("printing", ["megatron", "torchtitan", "olmo", "key values"])
+@pytest.mark.parametrize("printing", ["megatron", "key values"])
 def test_from_a_folder_of_logs_to_the_critical_batch_size(run, tmp_path, printing):
     folder = folder_of_logs(tmp_path / "runs", printing)
     sizes = ["--batch-size", ",".join(f"bs{batch}/train={batch}" for batch in BATCHES)]

@@ -94,7 +94,6 @@ def test_a_figure(run, tmp_path, fails):
             "algorithm 'normalized momentum=0.5': no risk of 'normalized momentum=0.5' is known in theory; sgdtheory "
             "simulate runs",
         ),
-        (flags("clip-norm=1"), "algorithm 'clip-norm=1': no risk of 'clip-norm=1' is known in theory"),
         (flags("learning-rate=0"), "learning_rate must be positive and finite, got 0"),
         (["--points", 1], "points must be a whole number of at least 2, got 1"),
         (["--num-samples", 3], "num_samples must be at least batch_size (one step)"),

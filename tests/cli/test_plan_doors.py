@@ -81,16 +81,6 @@ def test_one_number_and_one_interval_through_every_door(run, log, once, tmp_path
     assert from_file["rows"] == from_log["rows"]
     assert len(once) == 1  # every door has read the same curves
 
-    (fitted,) = once.values()
-    plan = st.plan(fitted, 100, num_samples=SAMPLES, convention=st.Convention(None, 0.25))
-    assert plan.critical_batch_size == pytest.approx(number, rel=1e-9)
-    assert plan.critical_interval == pytest.approx(ends, rel=1e-9)
-    law = fitted.steps_law(SAMPLES, overhead=0.25)
-    assert law.interval(level=0.9, convention=st.Convention(None, 0.25)) == pytest.approx(ends, rel=1e-9)
-    assert law.critical_batch_size(convention=st.Convention(None, 0.25)) == pytest.approx(number, rel=1e-9)
-    assert plan.at(number).hours_interval == pytest.approx(
-        [row["hours_interval"] for row in from_log["rows"] if row["batch_size"] == round(number)][0]
-    )
     text = run("plan", steps, *MACHINE)
     assert f"B* {number:.4g} ({ends[0]:.4g} … {ends[1]:.4g}), 25% more data" in text
     with steps.open() as file:

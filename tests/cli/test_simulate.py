@@ -56,22 +56,16 @@ def test_an_algorithm_is_simulated_beside_its_exact_risk(run):
     [
         (["--method", "sign"], st.Algorithm(st.SignSGD()), ["equivalent", "z"]),
         (["--method", "sign", "--quantity", "bias"], st.Algorithm(st.SignSGD()), []),
-        slow(["--method", "normalized", "--momentum", 0.5], st.Algorithm(st.NormalizedSGD(0.5)), []),
-        slow(
-            ["--method", "adam", "--beta2", 0.9, "--epsilon", 0.1, "--basis", "random"],
-            st.Algorithm(st.Adam(0.9, 0.9, 0.1, "random")),
-            None,
-        ),
         (["--clip-norm", 0.5], st.Algorithm(clip_norm=0.5), []),
     ],
 )
 def test_methods_that_are_not_linear(run, flags, algorithm, beside):
-    """Beside their simulation stands what theory knows of them: nothing, or an equivalent; None: whichever."""
+    """Beside their simulation stands what theory knows of them: nothing, or an equivalent."""
     found = strict_json(run(*SHORT, *flags, "--json"))
     quantity = "bias" if "bias" in flags else "total"
     np.testing.assert_allclose(found["mean"], library(algorithm=algorithm, quantity=quantity).mean, rtol=1e-6)
     own = [name for name in ("exact", "equivalent", "z", "bound") if name in found]
-    assert beside is None or own == beside
+    assert own == beside
     if beside:
         risk = st.excess_risk(PROBLEM, **SETTINGS, algorithm=algorithm).total
         np.testing.assert_array_equal(found["equivalent"], risk)
@@ -195,7 +189,6 @@ def test_one_step_with_a_frozen_tail(notes):
     ("arguments", "message"),
     [
         (["--num-replicas", 1], "num-replicas must be at least 2 for a standard error, got 1"),
-        (["--num-samples", 1000, 400], "num_samples must not decrease along its last axis, got 400 after 1000"),
         (["--num-samples"], "need at least one value each"),
         (["--simulated-dim", 0], "simulated-dim must be a whole number of at least 1, got 0"),
         (["--simulated-dim", 1], "for these settings: with 1 of 20 directions the mean would be off by"),
