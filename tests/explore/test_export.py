@@ -7,7 +7,7 @@ import sgdtheory as st
 from sgdtheory.cli import main
 from sgdtheory.explore import TITLES, State, export_page
 from sgdtheory.explore.export import page_text, random_states, reference
-from tests.explore.test_page import POOR
+from tests.explore.test_page_look import POOR
 
 CHECKED = 2  # random settings by default
 PATIENCE = 100_000  # ms
