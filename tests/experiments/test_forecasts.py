@@ -105,11 +105,7 @@ def test_simple_bands_hold_errors_of_the_other_models():
 
 
 def test_verdicts(recorded, config):
-    """Those recorded, and of forecasts whose errors are three times as large."""
-    stored = [each["verdict"] for each in Recorded(FOLDER / "forecasts").verdicts]
-    found = [each.verdict for each in forecasts._verdicts(config, recorded, 0.0)]
-    assert found == stored
-    assert found[0] == found[2] == "holds"
+    """Of forecasts whose errors are three times as large; those recorded are judged with all the others."""
     worse = [
         row._replace(measured=row.forecast * np.exp(9 * row.error)) if len(row.others.split()) == 2 else row
         for row in recorded

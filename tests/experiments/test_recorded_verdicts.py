@@ -45,18 +45,9 @@ from experiments._lib.registry import EXPERIMENTS
 from experiments._lib.results import Verdict
 from experiments._lib.rows import rows_of
 from sgdtheory._common.files import csv_number
+from tests.experiments.test_optimal_exponents import judged as of_optimal_exponents
 
 RECORDED = sorted(path.parent.name for path in FOLDER.glob("*/verdicts.json"))
-
-
-def of_optimal_exponents(config: Any, rows: Any) -> list[Verdict]:
-    cases = [optimal_exponents._case(rows, pair) for pair in config.exponents]
-    return [
-        optimal_exponents._exponent_verdict(config, cases, 0.0),
-        optimal_exponents._risk_verdict(config, cases, 0.0),
-        *(optimal_exponents._constant_verdict(config, rows, each, 0.0) for each in optimal_exponents._regimes(cases)),
-        optimal_exponents._evidence(rows),
-    ]
 
 
 def of_ramps(config: Any, rows: Any) -> list[Verdict]:
@@ -99,70 +90,45 @@ def of_momentum(config: Any, rows: Any) -> list[Verdict]:
     ]
 
 
+def of_networks(config: Any, rows: Any) -> list[Verdict]:
+    return [
+        verdict for task in ("teacher", "text") for verdict in optimizers_networks.verdicts_of(config, rows, task, 0.0)
+    ]
+
+
+def of_weight_decay(config: Any, rows: Any) -> list[Verdict]:
+    return [weight_decay._verdict(rows, pair, 0.0) for pair in config.exponents]
+
+
+def timed(judge: Callable[[Any, Any, float], Sequence[Verdict]]) -> Callable[[Any, Any], Sequence[Verdict]]:
+    """Of a function that takes the seconds of the run too."""
+    return lambda config, rows: judge(config, rows, 0.0)
+
+
 JUDGES: dict[str, tuple[Any, type | None, Callable[[Any, Any], Sequence[Verdict]]]] = {
     "ablations": (ablations, None, of_ablations),
     "averages": (averages, Critical, of_averages),
-    "bounds": (bounds, bounds.Row, lambda config, rows: bounds.judged(config, rows, 0.0)),
-    "curves_batch_size": (
-        curves_batch_size,
-        curves_batch_size.Row,
-        lambda config, rows: curves_batch_size._verdicts(config, rows, 0.0),
-    ),
+    "bounds": (bounds, bounds.Row, timed(bounds.judged)),
+    "curves_batch_size": (curves_batch_size, curves_batch_size.Row, timed(curves_batch_size._verdicts)),
     "delay": (delay, delay.Row, delay.verdicts_of),
-    "epochs": (epochs, epochs.Row, lambda config, rows: epochs._verdicts(config, rows, 0.0)),
-    "epochs_networks": (
-        epochs_networks,
-        epochs_networks.Row,
-        lambda config, rows: epochs_networks.verdicts_of(config, rows, 0.0),
-    ),
-    "forecasts": (forecasts, forecasts.Row, lambda config, rows: forecasts._verdicts(config, rows, 0.0)),
+    "epochs": (epochs, epochs.Row, timed(epochs._verdicts)),
+    "epochs_networks": (epochs_networks, epochs_networks.Row, timed(epochs_networks.verdicts_of)),
+    "forecasts": (forecasts, forecasts.Row, timed(forecasts._verdicts)),
     "local_sgd": (local_sgd, local_sgd.Row, local_sgd.verdicts_of),
     "model_size": (model_size, ModelRow, of_model_sizes),
     "momentum": (momentum, momentum.Row, of_momentum),
-    "muon": (muon, muon.Row, lambda config, rows: muon._verdicts(config, rows, 0.0)),
+    "muon": (muon, muon.Row, timed(muon._verdicts)),
     "optimal_exponents": (optimal_exponents, optimal_exponents.Row, of_optimal_exponents),
-    "optimal_schedule": (
-        optimal_schedule,
-        optimal_schedule.Row,
-        lambda config, rows: optimal_schedule._verdicts(config, rows, 0.0),
-    ),
-    "optimizers": (
-        optimizers,
-        optimizers.Row,
-        lambda config, rows: optimizers._verdicts(config, rows, 0.0),
-    ),
-    "optimizers_networks": (
-        optimizers_networks,
-        optimizers_networks.Row,
-        lambda config, rows: [
-            verdict
-            for task in ("teacher", "text")
-            for verdict in optimizers_networks.verdicts_of(config, rows, task, 0.0)
-        ],
-    ),
+    "optimal_schedule": (optimal_schedule, optimal_schedule.Row, timed(optimal_schedule._verdicts)),
+    "optimizers": (optimizers, optimizers.Row, timed(optimizers._verdicts)),
+    "optimizers_networks": (optimizers_networks, optimizers_networks.Row, of_networks),
     "ramp_or_decay": (ramp_or_decay, ramp_or_decay.Row, of_ramps),
-    "rate_rule": (rate_rule, rate_rule.Row, lambda config, rows: rate_rule._verdicts(config, rows, 0.0)),
+    "rate_rule": (rate_rule, rate_rule.Row, timed(rate_rule._verdicts)),
     "schedules": (schedules, schedules.Row, of_schedules),
-    "sign_features": (
-        sign_features,
-        sign_features.Row,
-        lambda config, rows: sign_features.judged(config, rows, 0.0),
-    ),
-    "trained_features": (
-        trained_features,
-        trained_features.Row,
-        lambda config, rows: trained_features.judged(config, rows, 0.0),
-    ),
-    "small_batches": (
-        small_batches,
-        small_batches.Row,
-        lambda config, rows: small_batches._verdicts(config, rows, 0.0),
-    ),
-    "weight_decay": (
-        weight_decay,
-        weight_decay.Row,
-        lambda config, rows: [weight_decay._verdict(rows, pair, 0.0) for pair in config.exponents],
-    ),
+    "sign_features": (sign_features, sign_features.Row, timed(sign_features.judged)),
+    "trained_features": (trained_features, trained_features.Row, timed(trained_features.judged)),
+    "small_batches": (small_batches, small_batches.Row, timed(small_batches._verdicts)),
+    "weight_decay": (weight_decay, weight_decay.Row, of_weight_decay),
 }
 
 
