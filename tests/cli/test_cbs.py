@@ -89,7 +89,6 @@ def test_cbs_plot(run, tmp_path):
     ("arguments", "message"),
     [
         ([], "at least one value"),
-        ([100, "--risk-factor", 1], "risk_factor must be finite and greater than 1, got 1"),
         ([100, "--plot", "figure.jpg"], "plot must end in .png, .pdf or .svg, got figure.jpg"),
         ([20, "--plot", "/dev/null/figure.png"], "/dev/null"),
         ([20, "--plot", "folder.png"], "plot must name a file, got the folder"),

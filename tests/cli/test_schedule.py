@@ -51,10 +51,8 @@ def test_of_a_method_that_is_not_linear(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--num-steps", 10, "--method", "sign"], "num_steps must be left out with SignSGD"),
         (["--batch-size", 16, "--method", "schedule-free"], "method must be SGD()"),
         (["--batch-size", 16, "--num-steps", 10], "num_steps must be left out"),
-        (["--batch-size", 300], "num_samples must be enough for two steps"),
         (["--batch-size", 16, "--plot", "schedule.docx"], "plot must end in"),
     ],
 )
