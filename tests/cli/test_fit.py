@@ -115,7 +115,6 @@ def test_group_names_are_printed_as_they_are(run, tmp_path):
         (["--level", 1], "level must lie between 0 and 1, got 1"),
         (["--steps", "Z"], "has no column 'Z'; its columns are: 'model', 'N', 'B', 'Y'"),
         (["--plot", "figure.jpg"], "plot must end in .png, .pdf or .svg, got figure.jpg"),
-        (["--forecast", 100, "nan"], "forecast"),
         (["--forecast", 100, 0], "forecast"),
     ],
 )

@@ -79,7 +79,6 @@ def test_steps_are_what_plan_reads(run, grid_file, tmp_path):
 
 def test_bad_input(fails, grid_file, tmp_path):
     assert "has no column 'batch_size'; its columns are: 'bs'" in fails("fit-grid", grid_file)
-    assert "targets must be reached by 3 batch sizes" in fails("fit-grid", grid_file, *FLAGS, "--target", 1)
     assert "size must be the same in all rows of the table" in fails("fit-grid", grid_file, *FLAGS, "--size", "size")
     assert "fit-grid needs a CSV file of losses, or logs" in fails("fit-grid", "--json")
     assert "plot must end in .png, .pdf or .svg" in fails("fit-grid", grid_file, *FLAGS, "--plot", "x.gif")

@@ -116,7 +116,6 @@ def test_preview(run, log):
 
 def test_refusals(fails, log, tmp_path):
     assert "num-steps must be given: the log does not say" in fails("forecast", log)
-    assert "it has ended" in fails("forecast", log, "--num-steps", 100)
     assert "cosinus" in fails("forecast", log, "--num-steps", 24_000, "--schedule", "cosinus")
     assert "none.csv" in fails("forecast", tmp_path / "none.csv", "--num-steps", 24_000)
 

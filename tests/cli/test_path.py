@@ -96,7 +96,6 @@ def test_a_figure(run, tmp_path, fails):
         ),
         (flags("learning-rate=0"), "learning_rate must be positive and finite, got 0"),
         (["--points", 1], "points must be a whole number of at least 2, got 1"),
-        (["--num-samples", 3], "num_samples must be at least batch_size (one step)"),
     ],
 )
 def test_bad_input(fails, arguments, message):
