@@ -82,6 +82,18 @@ def test_table_json_and_figure_show_the_same_intervals(run, figures, store, tmp_
         assert f"{low:.4g} … {high:.4g}" in text
 
 
+def test_groups_share_their_scatter(run, store):
+    """Together they have intervals of about one width; alone, each has that of its own scatter."""
+    pooled = ends(json.loads(run("fit-sweep", store, "--json"))["groups"])
+    alone = [
+        ends(json.loads(run("fit-sweep", store, "--json", "--where", f"width={width}"))["groups"])[0]
+        for width in (32, 64, 128)
+    ]
+    widths = np.log([high / low for low, high in pooled])
+    assert np.ptp(widths) < 0.2 * widths.mean()
+    assert np.ptp([np.log(high / low) for low, high in alone]) > widths.mean() / 10
+
+
 # ------------------------------------------------------------------ nothing to fit
 
 
