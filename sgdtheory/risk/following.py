@@ -42,7 +42,8 @@ def _settled(piece: Piece, turning: list[Turning | None]) -> np.ndarray:
     settings = len(piece.runs.courses)
     longest = np.full(settings, float(FEW_STEPS))
     if piece.runs.output.size > 1 or piece.keeping is not None:  # second moments of one vector do not oscillate
-        probes = np.floor(np.linspace(piece.low, piece.high - 1, SETTLING_PROBES, axis=1))
+        # from the kink on: of what is left of a piece they are the same, and panels begin at the same step
+        probes = np.floor(np.linspace(piece.origin, piece.high - 1, SETTLING_PROBES, axis=1))
         spectrum = step_spectrum(piece.runs.maps(probes, piece.ground.modes).propagator_decay)
         if turning[0]:
             slowly = piece.ground.resolution.turn / SHORTEST_PANEL
