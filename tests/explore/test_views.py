@@ -3,7 +3,7 @@
 import pytest
 
 from sgdtheory.explore.registry import TITLES
-from tests.explore.test_page import POOR
+from tests.explore.test_page_look import POOR
 
 WAITING = "section => [...document.querySelectorAll('section[data-waiting]')].map((each) => each.dataset.waiting)"
 

@@ -9,11 +9,12 @@ BATCHES, SAMPLES, RATES = 2.0 ** np.arange(4, 12), 2.0 ** np.arange(14, 24), 2.0
 BALANCE = 300.0  # b/a
 
 
-def table(batches=BATCHES, samples=SAMPLES, rates=RATES, *, curvature=0.02, balance=BALANCE, **more):
+def table(batches=BATCHES, samples=SAMPLES, rates=RATES, *, curvature=0.02, balance=BALANCE, cliff=np.inf, **more):
     """Losses of which steps to any target are ∝ 1/balance + 1/B, best at γ = (B/256)^½ (D/2^18)^−¼."""
     batch, data, rate = (each.ravel() for each in np.meshgrid(batches, samples, rates, indexing="ij"))
     best = 2 + 30 * (data / (1 + batch / balance)) ** -0.5
     loss = best * np.exp(curvature * np.log(rate / best_rate(batch, data)) ** 2)
+    loss = np.where(rate > cliff, np.nan, loss)
     return {"batch_size": batch, "samples": data, "learning_rate": rate, "loss": loss, **more}
 
 
@@ -61,6 +62,17 @@ def test_edges_are_left_out_and_said_and_make_a_wrong_critical_batch_size_where_
     wrong = st.fit_loss_grid(rows, **options, edges=True)
     assert wrong.targets[0].interval[1] < truth
     assert "upper bounds" in wrong.remark
+
+
+def test_divergence_above_the_best_is_allowed_for():
+    """Rates above ½ diverge: L* of large batches lies between the loss at ½ and where its fall leads to."""
+    grid = st.fit_loss_grid(table(cliff=0.5, curvature=0.05), convention=st.Convention(16))
+    group = grid.groups[0]
+    beside = group.state == "beside divergence"
+    assert beside.any()
+    assert (group.slack[beside] > 0).all()
+    assert (group.slack[~beside] == 0).all()
+    assert "towards a rate that diverges" in grid.remark
 
 
 def test_repeated_runs_say_how_losses_scatter():
