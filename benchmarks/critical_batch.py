@@ -32,7 +32,7 @@ PARTS = {
     "optimal_batch_size": "the optimal batch size",
     "largest_batch": "B* and the rate batch size",
     "steps_needed": "steps needed, along the curve",
-    "least": "tuning γ anew, in all of these (and the risks of the curve)",
+    "minima": "looking at all γ, in all of these (and for the risks of the curve)",
     "risk_parts": "the exact risk, in all of these",
 }
 

@@ -9,7 +9,7 @@ from scipy.interpolate import PchipInterpolator
 from sgdtheory._common.arguments import positive_number
 from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import Algorithm
-from sgdtheory.critical.definition import checked_samples, require_learnt, require_several_steps
+from sgdtheory.critical.data_sizes import checked_samples, require_learnt, require_several_steps
 from sgdtheory.critical.relaxed_risk import BETWEEN, RelaxedRisk
 from sgdtheory.critical.tuned_risk import TunedRisk
 from sgdtheory.problems import AbstractProblem
@@ -112,12 +112,12 @@ def approximate_critical_batch_size(
     workers = tuned.workers
     samples = float(checked_samples(positive_number("num_samples", num_samples), workers)) / workers
     overhead = positive_number("overhead", overhead)
-    relaxed = RelaxedRisk(tuned, samples, tuned.first_steps, rough=True)
+    relaxed = RelaxedRisk(tuned, samples, tuned.patterns.first_steps, roughly=tuned.roughly)
     best = int(np.argmin(relaxed.risk))
     risk = float(relaxed.risk[best])
     require_learnt(tuned, samples, risk)
     require_several_steps(samples, relaxed.steps[best])
-    least, rate = _fewest_steps(relaxed, (1 + overhead) * samples, risk)
+    least, rate = _fewest_steps(tuned, relaxed, (1 + overhead) * samples, risk)
     steps = float(np.ceil(least - ENOUGH))
     return ApproximateCriticalBatchSize(
         batch_size=(1 + overhead) * samples / steps,
@@ -133,7 +133,7 @@ def approximate_critical_batch_size(
     )
 
 
-def _fewest_steps(relaxed: RelaxedRisk, budget: float, target: float) -> tuple[float, float]:
+def _fewest_steps(tuned: TunedRisk, relaxed: RelaxedRisk, budget: float, target: float) -> tuple[float, float]:
     """About how few steps reach the target with a budget of samples, and γ: from ρ at a few n, nearer and nearer."""
     guess = relaxed.steps_about(budget, target)
     if np.isnan(guess):  # D is so small that there is one number of steps
@@ -142,7 +142,7 @@ def _fewest_steps(relaxed: RelaxedRisk, budget: float, target: float) -> tuple[f
     known = np.empty((3, 0))
     rate = np.exp(np.interp(np.log(steps), np.log(relaxed.steps), np.log(relaxed.rate)))
     for _ in range(MOST_GUESSES):
-        found = relaxed.tuned.roughly(budget / steps, steps, rate)
+        found = tuned.roughly(budget / steps, steps, rate)
         known = np.hstack([known, [steps, np.log(found.risk / target), found.rate]])
         known = known[:, np.argsort(known[0])]
         first = int(np.argmax(np.append(known[1] <= 0, True)))

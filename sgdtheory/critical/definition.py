@@ -6,23 +6,25 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import first_where, positive_array, positive_number
+from sgdtheory._common.arguments import positive_number
 from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import Algorithm
-from sgdtheory.critical.batch_search import ROUNDING, Enough, LargestBatch, largest_batch, steps_needed
+from sgdtheory.critical.basins import FollowedRisk
+from sgdtheory.critical.batch_search import LargestBatch, largest_batch
 from sgdtheory.critical.batch_size_curve import BatchSizeCurve, checked_risk_factor
-from sgdtheory.critical.optimal_batch import optimal_batch_size
+from sgdtheory.critical.curve_search import REACH, batch_size_curve
+from sgdtheory.critical.data_sizes import checked_samples, require_learnt, require_several_steps
+from sgdtheory.critical.least_risk import LeastRisk
+from sgdtheory.critical.optimal_batch import optimal_batch_size, remark_on_optimum
+from sgdtheory.critical.step_search import ROUNDING, Enough
 from sgdtheory.critical.tuned_equivalent import TunedEquivalent
 from sgdtheory.critical.tuned_risk import TunedRisk
 from sgdtheory.critical.useful_batches import steps_to, useful_batch_sizes
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem
 from sgdtheory.risk import as_one_pass, checked_for_risk, method_edge
 
-POINTS_PER_DECADE = 4  # of the curve
 EQUIVALENT_POINTS = 10  # of the curve of a method that is not linear
-REACH = 10.0  # the curve goes on to this many times the critical batch size
 FALLS = 0.9  # times a B* of fewer samples, or less: a fall that is remarked upon
-MOST_SAMPLES = 1e20  # up to here n steps and n + 1 can be told apart well enough for the searches
 
 Quantity = Any  # a float of a single data size, an array of several: a union would burden every use
 
@@ -157,7 +159,8 @@ def critical_batch_size(
         asked = size, overhead, risk_factor, bool(curve)
         if tuned is None:  # its searches begin where others have ended: by itself, each D has one answer
             return _solve_equivalent(TunedEquivalent(problem, algorithm), *asked)
-        return of_all_workers(_solve(tuned, size / tuned.workers, *asked[1:]), tuned.workers)
+        each = size / tuned.workers
+        return of_all_workers(_solve(FollowedRisk(tuned, each), each, *asked[1:]), tuned.workers)
 
     found = [solved(float(value)) for value in samples.flat]
     if samples.ndim == 0:
@@ -179,44 +182,11 @@ def of_all_workers(found: CriticalBatchSize, workers: int) -> CriticalBatchSize:
     return replace(found, num_samples=workers * np.asarray(found.num_samples)[()], curves=curves)
 
 
-def checked_samples(num_samples: ArrayLike, workers: int = 1) -> np.ndarray:
-    """Data sizes of which B* can be asked."""
-    samples = positive_array("num_samples", num_samples)
-    if (short := samples < 2 * workers).any():
-        each = "" if workers == 1 else f" for each of {workers} workers"
-        raise ValueError(
-            f"num_samples must be at least 2{each} (a single step learns nothing), got {first_where(samples, short)}"
-        )
-    if samples.size == 0 or samples.max() > MOST_SAMPLES:
-        raise ValueError(
-            f"num_samples must hold at least one value, none above {MOST_SAMPLES:g}, got "
-            f"{samples.max() if samples.size else 'none'}"
-        )
-    return samples
-
-
-def require_learnt(tuned: TunedRisk, samples: float, risk: float) -> None:
-    """The least risk with D samples has to be less than the initial one."""
-    if risk >= tuned.initial_risk * (1 - ROUNDING):
-        raise ValueError(
-            f"num_samples must be large enough to learn anything, got {samples * tuned.workers:g}, with which the "
-            f"least risk is the initial one, {risk:g}, to rounding"
-        )
-
-
-def require_several_steps(samples: float, steps: float) -> None:
-    """Where one step is best there is no critical batch size."""
-    if steps == 1:
-        raise ValueError(
-            f"num_samples must be so large that one step with all of them is not the best, got {samples:g}: there "
-            "every batch size up to num_samples can be had without more data, and none is critical"
-        )
-
-
 def _solve(
-    tuned: TunedRisk, samples: float, overhead: float, risk_factor: float, with_curve: bool
+    tuned: LeastRisk, samples: float, overhead: float, risk_factor: float, with_curve: bool
 ) -> CriticalBatchSize:
     best, rate, risk, relaxed = optimal_batch_size(tuned, samples)
+    remark = remark_on_optimum(tuned, best, (1 + overhead) * samples, risk)
     require_learnt(tuned, samples, risk)
     require_several_steps(samples, np.floor(samples / best))
 
@@ -236,7 +206,6 @@ def _solve(
         )
     # one that is the best already reaches its own risk with all data
     needed = found.enough or Enough(np.floor(samples / best), rate)
-    sizes = _curve_sizes(samples, (best, critical, keeping))
     return CriticalBatchSize(
         batch_size=float(critical),
         learning_rate=needed.rate,
@@ -249,8 +218,8 @@ def _solve(
         num_samples=samples,
         overhead=overhead,
         risk_factor=risk_factor,
-        curves=(_curve(tuned, samples, risk, sizes),) if with_curve else (),
-        remark=_remark(tuned, best, (1 + overhead) * samples, risk),
+        curves=(batch_size_curve(tuned, samples, risk, (best, critical, keeping)),) if with_curve else (),
+        remark=remark,
     )
 
 
@@ -290,31 +259,6 @@ def _equivalent_curve(tuned: TunedEquivalent, samples: float, risk: float, sizes
     return BatchSizeCurve(sizes, rates, risks, steps, rate, sizes * steps, sizes * steps / samples - 1)
 
 
-def _curve(tuned: TunedRisk, samples: float, risk: float, sizes: np.ndarray) -> BatchSizeCurve:
-    best = tuned.least(sizes, np.floor(samples / sizes))
-    needed, rate = steps_needed(tuned, sizes, np.floor(samples / sizes), best, risk)
-    return BatchSizeCurve(sizes, best.rate, best.risk, needed, rate, sizes * needed, sizes * needed / samples - 1)
-
-
-def _remark(tuned: TunedRisk, best: float, budget: float, risk: float) -> str:
-    """What a reader of B* should know."""
-    remarks = []
-    if tuned.problem.noise_variance == 0:
-        remarks.append("without label noise the critical batch size is limited by the stability edge alone")
-    elif best > 1:
-        remarks.append(
-            "the optimal risk is attained at a batch size above 1 (optimal_batch_size); smaller ones need more data"
-        )
-    one = np.ones(1)
-    may = tuned.first_steps == 1 and tuned.out_of_reach.possible(one, risk)[0]
-    if may and tuned.least(np.array([budget]), one).risk[0] <= risk:
-        remarks.append(
-            f"one step with {budget * tuned.workers:g} samples reaches the optimal risk as well; B* is the largest of "
-            "at most num_samples, and takes two steps or more"
-        )
-    return "; ".join(remarks)
-
-
 def _falling(tuned: TunedRisk, found: list[CriticalBatchSize]) -> str:
     """Why B* falls where it does as D grows: the optimum is no longer noise, but steps at the stability edge."""
     ordered = sorted(found, key=lambda one: one.num_samples)
@@ -341,10 +285,3 @@ def _falling(tuned: TunedRisk, found: list[CriticalBatchSize]) -> str:
         f"{text}: what is left to learn has small eigenvalues, and the best learning rate rises from {shares[0]:.2f} "
         f"to {shares[1]:.2f} of the stability edge, beyond which no batch size makes up for fewer steps"
     )
-
-
-def _curve_sizes(samples: float, included: tuple[float, ...]) -> np.ndarray:
-    """Whole batch sizes from 1 to `REACH` times the largest included one, that waste as few samples as can be."""
-    end = max(min(samples / 2, REACH * max(included)), 1.0)
-    grid = np.floor(np.geomspace(1.0, end, int(POINTS_PER_DECADE * np.log10(end)) + 2))
-    return np.unique([*np.floor(samples / np.floor(samples / grid)), *included])

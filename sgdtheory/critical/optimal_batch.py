@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.critical.basins import Basins
-from sgdtheory.critical.relaxed_risk import EVERY_FEW_STEPS, RelaxedRisk
-from sgdtheory.critical.step_search import whole_numbers
-from sgdtheory.critical.tuned_risk import TunedRisk
+from sgdtheory.critical.least_risk import LeastRisk
+from sgdtheory.critical.patterns import EVERY_FEW_STEPS, whole_numbers
+from sgdtheory.critical.relaxed_risk import RelaxedRisk
 
 EVERY_BATCH = 400  # up to this many samples every number of steps is tried: as fast as a search
 SMALLEST_BATCHES = np.arange(1.0, 6.0)  # always tried for R_opt
@@ -39,37 +38,55 @@ class Optimum(NamedTuple):
     relaxed: RelaxedRisk | None
 
 
-def optimal_batch_size(tuned: TunedRisk, samples: float) -> Optimum:
+def optimal_batch_size(tuned: LeastRisk, samples: float) -> Optimum:
     """The least risk with D samples (THEORY.md T12).
 
     For D ≤ 400 the largest B of every number of steps; otherwise the smallest, those of at most 40 steps, one step
     included where it teaches something, and up to 64 of those that ρ leaves a chance, the most promising first.
     """
-    basins = Basins(tuned, samples)
-    tried = _Tried(basins, samples)
+    tried = _Tried(tuned, samples)
     relaxed = None
     if samples <= EVERY_BATCH:
         steps = np.floor(samples / np.arange(1.0, np.floor(samples) + 1))
         tried.add(np.floor(samples / steps))  # the largest B with as many steps: the others do worse
     else:
         tried.add(SMALLEST_BATCHES)
-        fewest = max(tuned.out_of_reach.fewest(tried.risk[0], np.floor(samples)), tuned.first_steps)
+        fewest = max(tuned.out_of_reach.fewest(tried.risk[0], np.floor(samples)), tuned.patterns.first_steps)
         few = whole_numbers(fewest, EVERY_FEW_STEPS)
         tried.add(np.floor(samples / few[tuned.out_of_reach.possible(few, tried.risk[0])]))
         most = tried.rate[0] * samples * tuned.largest_eigenvalue  # for B with γ = 2/λ_1 it is half of them
-        relaxed = RelaxedRisk(tuned, samples, fewest, most, basins=basins)
+        relaxed = RelaxedRisk(tuned, samples, fewest, most)
         curves = [relaxed]
-        if tuned.fraction:
-            curves.append(RelaxedRisk(tuned, samples, fewest, most, longer=True, basins=basins))
+        if tuned.patterns.fraction:
+            curves.append(RelaxedRisk(tuned, samples, fewest, most, longer=True))
         _try_promising(tried, *_promising(curves, tried.risk.min()))
     return Optimum(*tried.best(), relaxed)
+
+
+def remark_on_optimum(tuned: LeastRisk, best: float, budget: float, risk: float) -> str:
+    """What a reader of B* should know of it, where (1 + ω) D samples may be had."""
+    remarks = []
+    if tuned.problem.noise_variance == 0:
+        remarks.append("without label noise the critical batch size is limited by the stability edge alone")
+    elif best > 1:
+        remarks.append(
+            "the optimal risk is attained at a batch size above 1 (optimal_batch_size); smaller ones need more data"
+        )
+    one = np.ones(1)
+    may = tuned.patterns.first_steps == 1 and tuned.out_of_reach.possible(one, risk)[0]
+    if may and tuned.least(np.array([budget]), one).risk[0] <= risk:
+        remarks.append(
+            f"one step with {budget * tuned.workers:g} samples reaches the optimal risk as well; B* is the largest of "
+            "at most num_samples, and takes two steps or more"
+        )
+    return "; ".join(remarks)
 
 
 class _Tried:
     """Whole batch sizes, with the best γ and its risk for each. Arrays (K,), B = 1 first."""
 
-    def __init__(self, basins: Basins, samples: float) -> None:
-        self.basins = basins
+    def __init__(self, tuned: LeastRisk, samples: float) -> None:
+        self.tuned = tuned
         self.samples = samples
         self.batch, self.rate, self.risk = np.empty((3, 0))
 
@@ -77,7 +94,7 @@ class _Tried:
         """Tune these batch sizes too."""
         batch = np.setdiff1d(batch, self.batch)
         if batch.size:
-            best = self.basins.least(batch, np.floor(self.samples / batch))
+            best = self.tuned.least(batch, np.floor(self.samples / batch))
             self.batch, self.rate = np.append(self.batch, batch), np.append(self.rate, best.rate)
             self.risk = np.append(self.risk, best.risk)
 
@@ -130,7 +147,7 @@ def _estimate(curves: list[RelaxedRisk], batch: np.ndarray) -> np.ndarray:
     tried = [relaxed.estimate(batch) for relaxed in curves if relaxed.steps.size > 1]
     if len(tried) < 2:
         return tried[0] if tried else np.ones(batch.size)
-    fraction = curves[0].tuned.fraction
+    fraction = curves[0].patterns.fraction
 
     def above(steps: np.ndarray) -> np.ndarray:
         return np.ceil(fraction * steps) - fraction * steps
@@ -145,7 +162,7 @@ def _batches(relaxed: RelaxedRisk, low: float, high: float) -> np.ndarray:
     samples = relaxed.samples
     if high - low <= samples / low - samples / high:  # fewer numbers of steps than batch sizes
         steps = np.unique(np.round(np.linspace(low, high, int(min(high - low + 1, MOST_LISTED)))))
-        even = low <= relaxed.resonant and relaxed.tuned.plain
+        even = low <= relaxed.resonant and relaxed.patterns.plain
         return np.floor(samples / (2 * np.unique(np.round(steps / 2)) if even else steps))
     first = np.floor(samples / high)
     last = np.floor(samples / low)

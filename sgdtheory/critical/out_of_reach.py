@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm
-from sgdtheory.critical.step_search import whole_numbers
+from sgdtheory.critical.patterns import whole_numbers
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import displacement, mean_paths, one_minus_power
 

@@ -1,23 +1,24 @@
 """The least risk with n steps when B need not be whole, `ρ(n) = min_γ Δ(D/n, γ, n)`: smooth in n but for resonance."""
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from sgdtheory.critical.basins import Basins
+from sgdtheory.critical.least_risk import LeastRisk, Tuned
+from sgdtheory.critical.patterns import EVERY_FEW_STEPS, TAILS, whole_numbers
 from sgdtheory.critical.risk_against_rate import SCAN_ERROR
-from sgdtheory.critical.step_search import whole_numbers
-from sgdtheory.critical.tuned_risk import TunedRisk
 
-EVERY_FEW_STEPS = 40  # up to this many steps every n is tried: there the least risk is no smooth function of n
 # n at which ρ is computed first: in general, and where steps resonate
 RELAXED_PER_DECADE = 1.5
 RESONANT_PER_DECADE = 5.0
 ROUGH_FEW_STEPS = 4  # where all is to some 1e-3: up to this many steps every n, since one may be better than two
 RELAXED_NEAR = 0.02  # relative: a minimum of ρ this little above what is attained is looked into, where steps resonate
 LEAST_BEND = 1e-9  # of log ρ in log n: a minimum that is flatter is no lower than it looks
-TAILS = 4.0  # over φ: so many n in a row have tails of ⌈φn⌉ iterates of both parities, and next to φn or next to φn + 1
 BETWEEN = 1000  # numbers of steps at which ρ is interpolated, to guess where it reaches a target
 LESS_DATA = 0.9  # of the samples, to see what samples are worth
+
+LeastOf = Callable[[np.ndarray, np.ndarray], Tuned]  # of B and n
 
 
 class RelaxedRisk:
@@ -31,40 +32,39 @@ class RelaxedRisk:
         samples: D.
         fewest: n below it are of no interest; nor are those up to `EVERY_FEW_STEPS` that are all tried.
         most: where steps resonate, larger n are computed at wider spacing.
-        rough: to some 1e-3, as if no steps resonated.
         longer: whether tails are as much longer than φn as may be.
-        basins: what is known of the best γ with D samples.
+        roughly: the tuned risk to some 1e-3, where that will do; then all is as if no steps resonated.
     """
 
     def __init__(
         self,
-        tuned: TunedRisk,
+        tuned: LeastRisk,
         samples: float,
         fewest: float,
         most: float = 0.0,
-        rough: bool = False,
         longer: bool = False,
-        basins: Basins | None = None,
+        roughly: LeastOf | None = None,
     ) -> None:
         self.tuned = tuned
+        self.patterns = tuned.patterns
         self.samples = samples
-        self.rough = rough
         self.longer = longer
-        self.basins = basins
-        first = fewest if rough else max(fewest, EVERY_FEW_STEPS + 1.0)
-        self.resonant = np.sqrt(tuned.resonant * samples)  # n ≤ 4B
+        self.rough = roughly is not None
+        self.least = roughly or tuned.least
+        first = fewest if self.rough else max(fewest, EVERY_FEW_STEPS + 1.0)
+        self.resonant = np.sqrt(tuned.patterns.resonant * samples)  # n ≤ 4B
         steps = _spaced(first, np.floor(samples), RELAXED_PER_DECADE)
-        if rough:
+        if self.rough:
             steps = np.append(steps, whole_numbers(first, ROUGH_FEW_STEPS))
         else:
-            for end in (min(most, self.resonant), tuned.rippling, min(tuned.averaged, samples)):
+            for end in (min(most, self.resonant), tuned.patterns.rippling, min(tuned.patterns.averaged, samples)):
                 steps = np.append(steps, _spaced(first, end, RESONANT_PER_DECADE))
         self.steps = self._allowed(steps)
         self.rate, self.risk = self._at(self.steps)
 
     def _allowed(self, steps: np.ndarray) -> np.ndarray:
         """Whole numbers near these, even where steps may resonate."""
-        if self.tuned.fraction and not self.rough:
+        if self.patterns.fraction and not self.rough:
             return self._with_tails(np.round(steps))
         even = 2 * np.round(steps / 2)
         resonate = (even > 0) & (even <= self.resonant)
@@ -72,15 +72,14 @@ class RelaxedRisk:
 
     def _with_tails(self, steps: np.ndarray) -> np.ndarray:
         """Numbers of steps a little above these: of the tails of even length the least or the most above φn."""
-        others = np.minimum(steps, np.floor(self.samples))[:, None] + np.arange(np.ceil(TAILS / self.tuned.fraction))
-        length = np.ceil(self.tuned.fraction * others)
-        above = length - self.tuned.fraction * others
+        others = np.minimum(steps, np.floor(self.samples))[:, None] + np.arange(np.ceil(TAILS / self.patterns.fraction))
+        length = np.ceil(self.patterns.fraction * others)
+        above = length - self.patterns.fraction * others
         refused = np.where(length % 2 == 0, 0.0, 10.0) + np.where(others > np.floor(self.samples), 100.0, 0.0)
         return np.unique(others[np.arange(steps.size), (refused + (-above if self.longer else above)).argmin(1)])
 
     def _at(self, steps: np.ndarray, share: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-        least = self.tuned.roughly if self.rough else self.basins.least if self.basins else self.tuned.least
-        best = least(share * self.samples / steps, steps)
+        best = self.least(share * self.samples / steps, steps)
         return best.rate, best.risk
 
     def refine(self, attained: float) -> None:
@@ -100,7 +99,7 @@ class RelaxedRisk:
     def _lowest_about(self, k: np.ndarray) -> np.ndarray:
         """How low log ρ may be about the minima k: where it is smooth, twice as far down as a parabola says."""
         here = np.log(self.risk[k])
-        if self.tuned.resonant or self.tuned.rippling:
+        if self.patterns.resonant or self.patterns.rippling:
             return here - RELAXED_NEAR
         place = np.log(self.steps)
         value = np.log(self.risk)

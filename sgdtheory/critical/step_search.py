@@ -1,20 +1,109 @@
-"""The fewest steps with which something is possible."""
+"""The fewest steps with which a risk is reached."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
+from sgdtheory.critical.least_risk import LeastRisk, Tuned
+from sgdtheory.critical.patterns import EVERY_FEW_STEPS, TAILS, whole_numbers
+
+EVERY_RESONANT_STEPS = 64  # up to this many, where steps resonate, every n is tried: parity decides there
+STEPS_AT_ONCE = 8  # of those: enough for most answers to be among the first
+# where steps ripple: down to this share of steps that are enough, or so many fewer, all are tried
+LOOK_BACK = 0.7
+MOST_LOOKED_BACK = 64
+PATTERN = 8  # numbers of steps in a row: overshooting steps tell odd from even, stages and tails longer patterns
+ROUNDING = 1e-12  # relative: (1 + overhead) D is not lowered by a sample through rounding
 STEPS_RESOLUTION = 1e-8  # relative: numbers of steps above 1e8 are found to this accuracy
 GUESSED = np.log(1.1)  # of log n: how far from its guess a number of steps is looked for at first
 LONGEST_JUMP = 10.0  # of log n in the search for enough steps: the risk may be flat at first
-
 NEARER = 0.1  # of the square of the width of a bracket, in log n: how far from a line to look
-Margin = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+BatchOf = Callable[[np.ndarray], np.ndarray]  # of numbers of steps
+Margin = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of n, and of which question
 
 
-def whole_numbers(low: float, high: float) -> np.ndarray:
-    """Whole numbers from `low`, a whole number, to `high`; none if it is above."""
-    return np.arange(low, np.floor(high) + 1) if low <= high else np.empty(0)
+class Enough(NamedTuple):
+    """The fewest steps that reach a risk, and their best γ."""
+
+    steps: float
+    rate: float
+
+    @classmethod
+    def at(cls, steps: np.ndarray, best: Tuned, k: int) -> "Enough":
+        """The k-th of (K,) numbers of steps."""
+        return cls(float(steps[k]), float(best.rate[k]))
+
+
+def fewest_enough(tuned: LeastRisk, batch: BatchOf, target: float, ends: tuple[float, float], guess: float) -> Enough:
+    """Fewest n between the ends that reach the target with batch size `batch(n)`; the larger does.
+
+    Few steps are all tried: there the least risk may rise and fall with n, and one step be better than the next few.
+    """
+    first, high = ends
+    low = tuned.out_of_reach.fewest(target, high)
+    few = whole_numbers(max(low, first), min(high, EVERY_RESONANT_STEPS))
+    few = few[(few <= EVERY_FEW_STEPS) | (few <= tuned.patterns.resonant * batch(few))]
+    few = few[tuned.out_of_reach.possible(few, target)]
+    for start in range(0, few.size, STEPS_AT_ONCE):
+        some = few[start : start + STEPS_AT_ONCE]
+        best = tuned.least(batch(some), some)
+        enough = np.flatnonzero(best.risk <= target * (1 + ROUNDING))
+        if enough.size:
+            return Enough.at(some, best, int(enough[0]))
+        low = max(low, float(some[-1]))
+    if low >= high:
+        best = tuned.least(batch(np.array([high])), np.array([high]))
+        return Enough.at(np.array([high]), best, 0)
+    within = bracket(_margin(tuned, batch, target), low, high, guess)
+    return _crossed(tuned, batch, target, within, low)
+
+
+def _margin(tuned: LeastRisk, batch: BatchOf, target: float) -> Margin:
+    return lambda steps, _: np.log(tuned.least(batch(steps), steps).risk / target)
+
+
+def _crossed(
+    tuned: LeastRisk, batch: BatchOf, target: float, within: tuple[np.ndarray, np.ndarray], low: float
+) -> Enough:
+    """The fewest steps within a bracket, its ends and the margins there, or a few less, above `low`."""
+    steps = fewest_steps(_margin(tuned, batch, target), *within)
+    best = tuned.least(batch(steps), steps)
+    return enough_in_ripples(tuned, batch, low, Enough.at(steps, best, 0), target)
+
+
+def enough_before(tuned: LeastRisk, batch: BatchOf, steps: np.ndarray, best: Tuned, k: int, target: float) -> Enough:
+    """The fewest steps that reach the target, where of (K,) numbers the k-th is the first and fewer than all do not."""
+    found = Enough.at(steps, best, k)
+    if steps[k] == steps[0] + k:
+        return found  # every number has been looked at
+    if steps[k] == steps[k - 1] + 1:
+        return enough_in_ripples(tuned, batch, steps[0], found, target)
+    margins = np.log(best.risk[k - 1 : k + 1, None] / target)
+    return _crossed(tuned, batch, target, (steps[k - 1 : k + 1, None], margins), steps[0])
+
+
+def enough_in_ripples(tuned: LeastRisk, batch: BatchOf, low: float, found: Enough, target: float) -> Enough:
+    """The fewest steps above `low`, a little below those found, that are enough too.
+
+    Momentum swings on for a while, tails of ⌈φn⌉ iterates are longer than φn by more or less, and so are stages.
+    """
+    patterns = tuned.patterns
+    end = found.steps
+    ever = 0.0 if patterns.plain else max(PATTERN, np.ceil(patterns.fraction and TAILS / patterns.fraction))
+    while back := MOST_LOOKED_BACK if found.steps <= patterns.restless else ever:
+        first = max(np.ceil(LOOK_BACK * found.steps), found.steps - back, low + 1, 2.0)
+        steps = whole_numbers(first, end - 1)
+        if not steps.size:
+            break
+        best = tuned.least(batch(steps), steps)
+        enough = np.flatnonzero(best.risk <= target * (1 + ROUNDING))
+        if not enough.size:
+            break
+        found = Enough.at(steps, best, int(enough[0]))
+        end = first
+    return found
 
 
 def bracket(margin: Margin, low: float, high: float, guess: float) -> tuple[np.ndarray, np.ndarray]:

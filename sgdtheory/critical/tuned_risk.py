@@ -2,25 +2,18 @@
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 
 from sgdtheory._common.arguments import checked_problem
-from sgdtheory.algorithms import (
-    SGD,
-    Algorithm,
-    ExponentialAverage,
-    LinearMethod,
-    TailAverage,
-    UniformAverage,
-    checked_algorithm,
-)
+from sgdtheory.algorithms import SGD, Algorithm, LinearMethod, checked_algorithm
 from sgdtheory.critical.edges import Edges
+from sgdtheory.critical.least_risk import Tuned
 from sgdtheory.critical.mean_risks import MeanRisks
 from sgdtheory.critical.out_of_reach import OutOfReach
-from sgdtheory.critical.risk_against_rate import RESONANT, RiskAgainstRate, Swings
+from sgdtheory.critical.patterns import MOST_SWINGING, patterns_of
+from sgdtheory.critical.risk_against_rate import RiskAgainstRate, Swings
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import (
     COMPILED_FROM,
@@ -33,15 +26,9 @@ from sgdtheory.risk import (
 
 # What a problem is asked for: where its modes may begin to merge (see `AbstractProblem.modes`).
 MOMENTS_RESOLVED = 1e-2  # λ/λ_1: for Σ s λ and Σ λ², polynomials everywhere
-MANY_ZEROS = 40  # steps: of more, without momentum, little bias is left between two zeros of the mean path
-KEPT_SWINGS = 10.0  # times as many steps where early swings are kept
-MOST_SWINGING = 1000.0  # up to so many
 LEADING = 8  # directions, those with most of the signal
 NARROW = 16  # steps: of so few the basins may be narrower than that
 BASIN = 1.0  # a followed minimum that has moved farther than this has been lost
-RIPPLES = 1e-6  # momentum β swings on for n steps with β^n above this: till then n + 1 steps may do worse than n
-SWINGING_DELAYS = 10.0  # times 2τ + 1 steps: so long directions swing next to the edge that late gradients set
-MEMORIES = 20.0  # times the length of an average that is no share of n: R_opt may be attained with so many steps
 BEYOND_EDGE = 3.0  # times the stability edge: as far beyond it as peaks of schedules are looked for
 ALLOWED_GROWTH = 3.0  # e^3 times the moments on the way are more than any optimum has
 JUST_BEYOND = 0.01  # of the edge: where the rate of growth is measured
@@ -51,14 +38,6 @@ LARGEST_BATCH = 1e15  # no noise is left: the largest γ of all
 COMPILED_OFTEN = 100.0  # single steps that are compiled rather than taken one by one: searches take them often;
 COMPILED_ALIKE = 32.0  # where all are alike, of several vectors
 # (of methods that repeat as few as the engine takes by itself: rounds have a closed form)
-
-
-class Tuned(NamedTuple):
-    """The best γ, the risk that it attains, and γ over the end of the range searched. Arrays (P,)."""
-
-    rate: np.ndarray
-    risk: np.ndarray
-    share: np.ndarray
 
 
 class TunedRisk:
@@ -78,6 +57,7 @@ class TunedRisk:
     def __init__(self, problem: AbstractProblem, algorithm: Algorithm = Algorithm()) -> None:  # noqa: B008 (frozen)
         self.problem = checked_problem(problem)
         self.algorithm = checked_algorithm(algorithm)
+        self.patterns = patterns_of(algorithm)
         self.workers = algorithm.workers  # D and B are those of one worker here
         self.initial_risk = problem.initial_risk
         self._largest = LARGEST_RISK * self.initial_risk
@@ -98,30 +78,7 @@ class TunedRisk:
         alike = COMPILED_ALIKE if self.algorithm.constant and algorithm.method.vectors > 1 else COMPILED_OFTEN
         self._compiled_from = COMPILED_FROM if repeats else alike
         self._leading = _leading(modes.eigenvalue, modes.signal)
-        # after one step a sum holds w_0 alone, whatever γ; the last iterate has learnt something
-        shares = self.algorithm.average.returned(2.0, 2.0)
-        self.first_steps = 1.0 if shares.iterate else 2.0
-        # n/B up to which few steps are all looked at: those of an average may resonate, schedule-free's among them
-        for_ever = self.algorithm.method.step_dependence not in ("none", "period")
-        averages = shares.total != 0 or for_ever
-        self.resonant = RESONANT if averages else 0.0
-        self.memory = _memory(self.algorithm.method)
-        # n up to which the best γ may jump from one n to the next
-        self.rippling = _rippling(self.algorithm, self.memory)
-        average = self.algorithm.average
-        self.fraction = average.fraction if isinstance(average, TailAverage) and average.fraction < 1 else 0.0
-        # n up to which the length of an average of its own, 1/(1 − τ) steps, decides
-        decay = average.decay if isinstance(average, ExponentialAverage) else None
-        self.averaged = MEMORIES / (1 - decay) if decay is not None else 0.0
-        # The plain average of plain steps: the risk falls with n, but for the parity of steps that overshoot.
-        plain_steps = self.algorithm.constant and len(self.algorithm.method.start) == 1
-        self.plain = plain_steps and isinstance(average, UniformAverage)
-        # n up to which it may do so with γ: the mean path of a few steps is a polynomial in γ with as many zeros
-        self.swinging = 0.0 if self.plain else np.inf if for_ever else max(self.rippling, MANY_ZEROS)
-        # n up to which one step more may leave more: what a share of constant steps keeps of swings hardly depends on n
-        keeps = self.algorithm.steady and not for_ever and not self.averaged
-        self.restless = self.memory if keeps else self.rippling
-        self.out_of_reach = OutOfReach(problem, self.algorithm, self.plain, self._largest_rate)
+        self.out_of_reach = OutOfReach(problem, self.algorithm, self.patterns.plain, self._largest_rate)
 
     def risk(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Exact Δ for γ up to the edge or a little, of order 1/n, beyond; sooner with a relative error allowed."""
@@ -149,7 +106,7 @@ class TunedRisk:
 
         Where methods depend on the step, more than a thousand stand for as many times larger ones.
         """
-        if self.swinging < np.inf:
+        if self.patterns.swinging < np.inf:
             found = mean_risk(self.algorithm, *self._leading, rate, steps)
             return np.minimum(np.nan_to_num(found, nan=self._largest), self._largest)
         if steps > MOST_SWINGING:
@@ -198,34 +155,17 @@ class TunedRisk:
         """The best of all learning rates for (P,) B and n: scan, then refine."""
         curve = self._curve(batch, steps)
         place, value = curve.minima(self._least_rate(curve))
-        share = np.where(steps >= self.first_steps, curve.share(place), 1.0)
+        share = np.where(steps >= self.patterns.first_steps, curve.share(place), 1.0)
         return Tuned(share * curve.edge, np.exp(value), share)
 
     def _curve(self, batch: np.ndarray, steps: np.ndarray) -> RiskAgainstRate:
-        swings = Swings(self.parts, self.mean_risk, steps <= self.swinging) if self.swinging else None
-        return RiskAgainstRate(self.risk, self.edge(batch, steps), batch, steps, self.resonant, swings)
+        swings = Swings(self.parts, self.mean_risk, steps <= self.patterns.swinging) if self.patterns.swinging else None
+        return RiskAgainstRate(self.risk, self.edge(batch, steps), batch, steps, self.patterns.resonant, swings)
 
-    def kind(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """(P,) numbers: from one n to another of its kind nearby the best γ stays in its basin; nan where none tells.
-
-        Resonating steps tell odd from even, and so do tails; where steps are few or swings last every n is another;
-        where outer steps swing, from round to round, every round.
-        """
-        odd = 1 + steps % 2 + 2 * (np.ceil(self.fraction * steps) % 2)
-        kind = np.where(steps <= self.resonant * batch, odd, 0.0)
-        if (period := self.algorithm.method.period) > 1:
-            kind = np.where(steps <= self.rippling, -1 - steps // period, kind)
-            return np.where(steps <= MANY_ZEROS, np.nan, kind)
-        return np.where(steps <= max(self.rippling, MANY_ZEROS), np.nan, kind)
-
-    def least_near(self, batch: np.ndarray, steps: np.ndarray, share: np.ndarray, before: np.ndarray) -> Tuned:
-        """`least`, in one basin alone: that of the best γ/edge (`share`) with another number of steps, `before`.
-
-        A scan where it is lost.
-        """
+    def least_near(self, batch: np.ndarray, steps: np.ndarray, share: np.ndarray) -> Tuned:
+        """`least`, in one basin alone: that of a γ/edge (`share`) nearby. A scan where it is lost."""
         curve = self._curve(batch, steps)
-        moved = np.minimum(np.where(share < 0.5, share * before / steps, share), 1.0)  # nγ or, near the edge, γ
-        start = curve.place(moved)
+        start = curve.place(share)
         place, value, settled = curve.settle(start, np.arange(batch.size))
         lost = ~(settled & (np.abs(place - start) < BASIN))
         share = curve.share(place)
@@ -237,7 +177,7 @@ class TunedRisk:
 
     def roughly(self, batch: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None) -> Tuned:
         """`least` to some 1e-4, in one basin: that near the given γ, or the lowest of a few. Few steps get `least`."""
-        few = steps <= max(NARROW, self.memory)  # their basins may be
+        few = steps <= max(NARROW, self.patterns.memory)  # their basins may be
         best = np.empty((3, steps.size))
         if few.any():
             best[:, few] = self.least(batch[few], steps[few])
@@ -279,34 +219,6 @@ def _gains(method: LinearMethod, steps: np.ndarray) -> np.ndarray:
     rounded, place = np.unique(2 ** np.ceil(np.log2(steps)), return_inverse=True)
     reach = np.array([displacement(method, 1.0, each) for each in rounded.tolist()])
     return np.maximum(reach[place] / steps, 1.0)
-
-
-def _memory(method: LinearMethod) -> float:
-    """Steps in which a method forgets all but the weights, to `RIPPLES`; 0 for one that has nothing else."""
-    if method.step_dependence not in ("none", "period"):
-        return 0.0
-    if method.late:
-        return SWINGING_DELAYS * (2 * method.longest_delay + 1)
-    each, last = np.eye(len(method.start)) - method.matrices(np.zeros(2), np.array([0.0, method.period - 1])).decay
-    step = last @ np.linalg.matrix_power(each, method.period - 1)
-    sizes = np.sort(np.abs(np.linalg.eigvals(step)))
-    fading = sizes[(sizes > 0) & (sizes < 1)]
-    return method.period * float(np.log(RIPPLES) / np.log(fading[-1])) if fading.size else 0.0
-
-
-def _rippling(algorithm: Algorithm, memory: float) -> float:
-    """Steps up to which the best γ may jump with n.
-
-    Where γ falls or iterates are averaged, swings of early steps are kept. The interpolation of schedule-free SGD is a
-    momentum that grows with the steps.
-    """
-    if algorithm.method.step_dependence not in ("none", "period"):
-        return MOST_SWINGING
-    if algorithm.method.late and algorithm.constant:
-        return memory
-    if algorithm.steady and not algorithm.average.returned(2.0, 2.0).total:
-        return memory
-    return min(KEPT_SWINGS * memory, max(memory, MOST_SWINGING))
 
 
 def _leading(eigenvalue: np.ndarray, signal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sgdtheory.critical.least_risk import Tuned
 from sgdtheory.critical.out_of_reach import OutOfReach
-from sgdtheory.critical.tuned_risk import Tuned
+from sgdtheory.critical.patterns import StepPatterns
 
 
 class KnownBound(OutOfReach):
@@ -26,18 +27,12 @@ class KnownRisk:
     Attributes:
         of: the risk, of arrays of B and n.
         bound: what n steps leave at least, whatever B; falls with n.
-        resonant, rippling, restless, averaged, first_steps, plain, fraction, workers: as `TunedRisk` has them.
+        patterns, workers: as `TunedRisk` has them.
     """
 
     of: object
     bound: object
-    resonant: float = 0.0
-    rippling: float = 0.0
-    restless: float = 0.0
-    averaged: float = 0.0
-    first_steps: float = 2.0
-    plain: bool = True
-    fraction: float = 0.0
+    patterns: StepPatterns = StepPatterns()
     workers: int = 1
     initial_risk: float = 10.0
     largest_eigenvalue: float = 1.0
@@ -45,18 +40,6 @@ class KnownRisk:
     def least(self, batch, steps):
         batch, steps = (np.asarray(each, dtype=float) for each in (batch, steps))
         return Tuned(1 / steps, self.of(batch, steps), np.full(steps.shape, 0.3))
-
-    def least_near(self, batch, steps, share, before):
-        return self.least(batch, steps)
-
-    def kind(self, batch, steps):
-        return 0 * steps
-
-    def edge(self, batch, steps):
-        return 1 + 0 * steps
-
-    def parts(self, batch, rate, steps, tolerance=0.0):
-        return np.array([self.of(batch, steps), 0 * steps])
 
     def roughly(self, batch, steps, rate=None):
         return self.least(batch, steps)
@@ -77,7 +60,9 @@ def smooth(power, noise):
 def alternating(power, noise):
     """Where n ≤ 4B an odd n leaves more bias."""
     odd = lambda b, n: np.where((n % 2 == 1) & (n <= 4 * b), 1.5, 1.0)  # noqa: E731
-    return KnownRisk(lambda b, n: odd(b, n) * n**-power + noise / (n * b), lambda n: n**-power, resonant=4.0)
+    return KnownRisk(
+        lambda b, n: odd(b, n) * n**-power + noise / (n * b), lambda n: n**-power, StepPatterns(resonant=4.0)
+    )
 
 
 def swinging(power, noise, until):
@@ -86,12 +71,11 @@ def swinging(power, noise, until):
     return KnownRisk(
         lambda b, n: wave(n) * n**-power + noise / (n * b),
         lambda n: 0.2 * n**-power,
-        rippling=until,
-        restless=until,
-        first_steps=1.0,
+        StepPatterns(rippling=until, restless=until, first_steps=1.0),
     )
 
 
 def with_floor(level):
     """With B < 4 something is left for ever; one step is good for nothing."""
-    return KnownRisk(lambda b, n: n**-1.5 + 1 / (n * b) + np.where(b < 4, level, 0.0), lambda n: n**-1.5, resonant=4.0)
+    left = lambda b: np.where(b < 4, level, 0.0)  # noqa: E731
+    return KnownRisk(lambda b, n: n**-1.5 + 1 / (n * b) + left(b), lambda n: n**-1.5, StepPatterns(resonant=4.0))

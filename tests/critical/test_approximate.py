@@ -130,35 +130,34 @@ def test_steps_and_batch_size_of_a_known_risk(monkeypatch, name, samples, overhe
 
 
 def of_steps(guess):
-    """In the place of `RelaxedRisk`: log ρ = 8/n, and the fewest steps guessed."""
+    """In the place of `TunedRisk` and of `RelaxedRisk`: log ρ = 8/n, and the fewest steps guessed."""
 
     def roughly(batch, steps, rate=None):
         return SimpleNamespace(risk=np.exp(8 / steps), rate=1 / steps)
 
     steps = np.array([2.0, 4.0, 8.0, 16.0, 1000.0])
-    return SimpleNamespace(
-        steps=steps, rate=1 / steps, steps_about=lambda *_: guess, tuned=SimpleNamespace(roughly=roughly)
-    )
+    relaxed = SimpleNamespace(steps=steps, rate=1 / steps, steps_about=lambda *_: guess)
+    return SimpleNamespace(roughly=roughly), relaxed
 
 
 @pytest.mark.parametrize(("guess", "wanted"), [(6.5, 5.0), (6.5, 7.0), (6.5, 7.5), (40.0, 37.0)])
 def test_between_three_numbers_of_steps_or_more_a_curve_is_bent(guess, wanted):
     """About n = 4, 6 and 8 straight lines would be 1 to 2% off."""
-    found, rate = approximate._fewest_steps(of_steps(guess), 1000.0, np.exp(8 / wanted))
+    found, rate = approximate._fewest_steps(*of_steps(guess), 1000.0, np.exp(8 / wanted))
     assert found == pytest.approx(wanted, rel=4e-3)
     assert rate == pytest.approx(1 / wanted, rel=0.05)
 
 
 def test_between_two_numbers_of_steps_it_is_straight():
     """log ρ is 2 and 4/3 at n = 4 and 6, and is to be 8/5: three fifths of the way, in log n."""
-    found, rate = approximate._fewest_steps(of_steps(4.0), 1000.0, np.exp(8 / 5))
+    found, rate = approximate._fewest_steps(*of_steps(4.0), 1000.0, np.exp(8 / 5))
     assert found == pytest.approx(4 * 1.5**0.6, rel=1e-3)
     assert rate == pytest.approx(1 / 4 + (found - 4) / 2 * (1 / 6 - 1 / 4))
 
 
 def test_where_nothing_reaches_the_target_the_most_steps_that_were_looked_at_are_taken():
     """700 · 1.2^1.5, made even."""
-    found = approximate._fewest_steps(of_steps(700.0), 1000.0, np.exp(8 / 2000))
+    found = approximate._fewest_steps(*of_steps(700.0), 1000.0, np.exp(8 / 2000))
     assert found == pytest.approx((920, 1 / 920), rel=1e-9)
 
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.critical.basins import Basins, Looked, Remembered
-from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
+from sgdtheory.critical.basins import FollowedRisk
+from sgdtheory.critical.least_risk import Tuned
+from sgdtheory.critical.patterns import StepPatterns
+from sgdtheory.critical.tuned_risk import TunedRisk
 from tests import brute_force
 from tests.marks import half
 
@@ -18,22 +20,21 @@ ALGORITHMS = [
     st.Algorithm(st.HeavyBall(0.9)),
 ]
 PROBLEMS = [st.LeastSquares([1.0, 1e-4], [1e-3, 1.0], 1e-3), st.PowerLaw(2.0, 3.0)]
+NOT_IN_ADVANCE = StepPatterns(resonant=4.0, averaged=1e6)
 
 
 class Asked:
     """In the place of `TunedRisk`: notes which settings are looked for anew, and which from where."""
 
-    resonant = 4.0
-    rippling = 0.0
-    averaged = 0.0
+    problem = out_of_reach = None
+    workers = 1
+    initial_risk = largest_eigenvalue = 1.0
 
-    def __init__(self, variance=0.0):
+    def __init__(self, variance=0.0, patterns=None):
         self.variance = variance
+        self.patterns = patterns or StepPatterns(resonant=4.0)
         self.anew = []
         self.near = []
-
-    def kind(self, batch, steps):
-        return np.where(steps <= 40, np.nan, np.where(steps <= 4 * batch, 1 + steps % 2, 0.0))
 
     def edge(self, batch, steps):
         return 1 + 0 * steps
@@ -41,60 +42,108 @@ class Asked:
     def parts(self, batch, rate, steps, tolerance):
         return np.array([0 * steps, np.full(steps.size, self.variance)])
 
+    def risk(self):
+        raise NotImplementedError
+
     def least(self, batch, steps):
         self.anew += steps.tolist()
         return Tuned(10 / steps, 1 + 0 * steps, 10 / steps)
 
-    def least_near(self, batch, steps, share, before):
-        assert (before == steps).all()
+    def least_near(self, batch, steps, share):
         self.near += zip(steps.tolist(), share.tolist(), strict=True)
         return Tuned(share, 1 + 0 * steps, share)
 
 
-def look(basins, samples, *steps):
-    basins.tuned.anew.clear()
-    basins.tuned.near.clear()
+def look(followed, samples, *steps):
+    """Ask for these numbers of steps, with B = D/n: which are looked for anew, and which are not."""
+    followed.tuned.anew.clear()
+    followed.tuned.near.clear()
     steps = np.array(steps)
-    return basins.least(samples / steps, steps)
+    followed.least(samples / steps, steps)
+    return followed.tuned.anew, [n for n, _ in followed.tuned.near]
 
 
 def test_a_basin_is_followed_by_as_much_as_steps_allow():
-    samples = 4000.0  # steps resonate up to 126
-    basins = Basins(Asked(), samples)
-    asked = basins.tuned
-    look(basins, samples, 1000.0)
-    assert asked.anew == [1000]
-    look(basins, samples, 1000.0 * 3.99, 1000 / 3.99, 1000 * 4.01)
-    assert [steps for steps, _ in asked.near] == pytest.approx([3990, 1000 / 3.99])
-    assert [share for _, share in asked.near] == pytest.approx([10 / 3990, 10 / (1000 / 3.99)]), "nγ stays"
-    assert asked.anew == [4010]
-    look(basins, samples, 100.0)
-    for steps, anew in ((102.0, False), (101.0, True), (98.0, False), (96.0, True), (1000.0, None), (30.0, True)):
-        look(basins, samples, steps)
-        assert (asked.anew == [steps], len(asked.near)) == (anew is True, anew is False), steps
-    look(basins, samples, 30.0)
-    assert not asked.anew, "asked before"
-    look(basins, samples, 31.0)
-    assert asked.anew == [31]
+    """Within a factor of 4, but where steps resonate within 1.5% and to as even a number, few steps nowhere."""
+    samples = 4e5  # steps resonate up to 1264
+    followed = FollowedRisk(Asked(patterns=NOT_IN_ADVANCE), samples)
+    assert look(followed, samples, 6000.0) == ([6000], [])
+    anew, near = look(followed, samples, 6000.0 * 3.99, 6000 / 3.99, 6000 * 4.01)
+    assert (anew, near) == ([6000 * 4.01], [6000 * 3.99, 6000 / 3.99])
+    assert [share for _, share in followed.tuned.near] == pytest.approx([10 / 6000 / 3.99, 10 / 6000 * 3.99]), (
+        "nγ stays"
+    )
+    assert look(followed, samples, 1000.0) == ([1000], [])
+    for steps, anew in ((1014.0, False), (1015.0, True), (986.0, False), (984.0, True), (30.0, True), (32.0, True)):
+        assert look(followed, samples, steps) == (([steps], []) if anew else ([], [steps])), steps
+    assert look(followed, samples, 30.0) == ([], []), "asked before"
+    assert look(followed, 1.014 * samples, 1000.0) == ([], [1000])
+    assert look(followed, 1.04 * samples, 1000.0) == ([1000], []), "of as many samples"
+
+
+def test_basins_are_followed_from_where_all_rates_were_looked_at_alone():
+    """By two steps of a factor of 3: from 1000 to 3000, but not on to 9000, nor with 5 times the samples."""
+    followed = FollowedRisk(Asked(patterns=NOT_IN_ADVANCE), 1e4)
+    assert look(followed, 1e4, 1000.0) == ([1000], [])
+    assert look(followed, 1e4, 3000.0) == ([], [3000])
+    assert look(followed, 1e4, 9000.0) == ([9000], [])
+    assert look(followed, 3.9e4, 2500.0) == ([], [2500])
+    assert look(followed, 4.1e4, 2500.0) == ([2500], [])
+
+
+def test_of_settings_that_are_asked_together_those_next_to_one_another_wait_for_the_first():
+    followed = FollowedRisk(Asked(patterns=NOT_IN_ADVANCE), 4e5)
+    anew, near = look(followed, 4e5, 6000.0, 6080.0, 6100.0, 1000.0, 1001.0, 1002.0, 5.0, 7.0)
+    assert anew == [6000, 6100, 1000, 1001, 5, 7]
+    assert near == [6080, 1002]
+
+
+def test_it_is_followed_from_the_nearest_that_is_known():
+    """nγ of 10 at 1000 steps; at 1500 the answer was γ = 0.4, though it had been followed."""
+    followed = FollowedRisk(Asked(), 4000.0)
+    look(followed, 4000.0, 1000.0)
+    followed.tuned.least_near = lambda batch, steps, share: Tuned(0 * share + 0.4, 1 + 0 * steps, 0 * share + 0.4)
+    look(followed, 4000.0, 1500.0)
+    del followed.tuned.least_near
+    look(followed, 4000.0, 1400.0, 1100.0, 450.0)
+    wanted = [(1400, 0.4 * 1500 / 1400), (1100, 10 / 1100), (450, 10 / 450)]
+    np.testing.assert_allclose(followed.tuned.near, wanted)
+
+
+@pytest.mark.parametrize(("steps", "wanted"), [(1002.0, 0.7), (8000.0, 0.7 * 6000 / 8000), (4000.0, 1.0)])
+def test_at_the_edge_the_rate_stays_where_steps_resonate(steps, wanted):
+    """Elsewhere nγ does, up to the edge."""
+    followed = FollowedRisk(Asked(patterns=NOT_IN_ADVANCE), 4e5)
+    followed.tuned.least = lambda batch, steps: Tuned(0 * steps + 0.7, 1 + 0 * steps, 0 * steps + 0.7)
+    look(followed, 4e5, 1000.0, 6000.0)
+    followed.tuned.near.clear()
+    look(followed, 4e5, steps)
+    np.testing.assert_allclose(followed.tuned.near, [(steps, wanted)])
 
 
 @pytest.mark.parametrize(("variance", "quiet"), [(1.3, True), (1.2, False)])
 def test_where_noise_forbids_larger_rates_every_larger_number_of_steps_follows(variance, quiet):
     """Four fifths of the variance at half the edge against the least risk, 1."""
     samples = 1e6
-    basins = Basins(Asked(variance), samples)
-    asked = basins.tuned
-    assert asked.anew == [32_000], "16 times √(4D)"
-    assert basins.quiet == (32_000 if quiet else np.inf)
-    look(basins, samples, 1e6)
-    assert (asked.anew == []) == quiet
-    look(basins, samples, 5000.0)
-    assert asked.anew == [5000], "fewer do not"
+    followed = FollowedRisk(Asked(variance), samples)
+    assert followed.tuned.anew == [32_000], "16 times √(4D)"
+    assert followed.quiet == (32_000 if quiet else np.inf)
+    assert look(followed, samples, 1e6) == (([], [1e6]) if quiet else ([1e6], []))
+    assert look(followed, samples, 5000.0) == ([5000], []), "fewer do not"
 
 
-def test_with_little_data_nothing_is_looked_for_in_advance():
-    for samples, steps in ((4095.0, []), (4096.0, [2048.0])):
-        assert Basins(Asked(), samples).tuned.anew == steps
+@pytest.mark.parametrize(
+    ("patterns", "samples", "steps"),
+    [
+        (StepPatterns(resonant=4.0), 4095.0, []),
+        (StepPatterns(resonant=4.0), 4096.0, [2048]),
+        (StepPatterns(rippling=900.0), 28_800.0, [14_400]),
+        (StepPatterns(averaged=900.0), 28_800.0, [14_400]),
+    ],
+)
+def test_with_little_data_nothing_is_looked_for_in_advance(patterns, samples, steps):
+    """16 times the steps that resonate, ripple or are averaged are more than half of those of D samples."""
+    assert FollowedRisk(Asked(patterns=patterns), samples).tuned.anew == steps
 
 
 @pytest.mark.parametrize(("algorithm", "problem"), half(ALGORITHMS, PROBLEMS), ids=str)
@@ -102,9 +151,8 @@ def test_the_risks_are_those_of_all_learning_rates(problem, algorithm):
     """Also with two scales, whose minima change places as the largest γ/B grows."""
     samples = 1e5
     tuned = TunedRisk(problem, algorithm)
-    basins = Basins(tuned, samples)
     steps = np.array([1e5, 5e4, 2e4, 4000.0, 1700.0, 300.0, 302.0])
-    found = basins.least(samples / steps, steps)
+    found = FollowedRisk(tuned, samples).least(samples / steps, steps)
     np.testing.assert_allclose(found.risk, tuned.least(samples / steps, steps).risk, rtol=5e-9)
 
 
@@ -112,36 +160,8 @@ def test_the_risks_are_those_of_all_learning_rates(problem, algorithm):
 def test_two_scales_by_brute_force(signal):
     """The direction that is learnt slowly may be worth larger γ than the noise of the other allows, or not."""
     eigenvalue, strength, noise = np.array([1.0, 0.01]), np.array([signal, 1.0]), 1e-3
-    basins = Basins(TunedRisk(st.LeastSquares(eigenvalue, strength, noise)), 6000.0)
+    followed = FollowedRisk(TunedRisk(st.LeastSquares(eigenvalue, strength, noise)), 6000.0)
     for batch in (1.0, 2.0, 3.0):
         steps = np.array([np.floor(6000 / batch)])
         least = brute_force.best_risks(eigenvalue, strength, noise, batch, int(steps[0]))[-1]
-        assert basins.least(np.array([batch]), steps).risk[0] == pytest.approx(least, rel=2e-8)
-
-
-def test_what_is_asked_again_is_remembered():
-    asked = []
-
-    def answers(new):
-        asked.append(new.tolist())
-        return np.arange(3.0)[:, None] + 10 * np.flatnonzero(new)
-
-    remembered = Remembered()
-    first = remembered.best([(1.0, 2.0), (1.0, 3.0)], answers)
-    np.testing.assert_array_equal(np.array(first), [[0, 10], [1, 11], [2, 12]])
-    again = remembered.best([(1.0, 3.0), (1.0, 2.0)], answers)
-    np.testing.assert_array_equal(np.array(again), [[10, 0], [11, 1], [12, 2]])
-    assert asked == [[True, True]]
-    assert remembered.best([], answers).risk.size == 0
-
-
-def test_the_nearest_number_of_steps_of_the_same_kind():
-    """n ≤ 4B: even and odd; no more than 3% from where it is asked, or than the farthest that is asked about."""
-    looked = Looked(Asked())
-    steps = np.array([900.0, 970.0, 1000.0, 1001.0, 30.0])
-    looked.add(0 * steps + 500, steps, steps / 1e4)
-    asked = np.array([985.0, 986.0, 998.0, 999.0])
-    assert looked.nearest(1000.0, asked, asked % 2 + 1).tolist() == [3, 2, 2, 3]
-    assert looked.nearest(975.0, asked, asked % 2 + 1).tolist() == [3, 2, 2, 3]
-    assert looked.nearest(940.0, asked[:2], np.array([2.0, 1.0])).tolist() == [-1, 1]
-    assert looked.nearest(1000.0, np.array([891.0, 897.0]), np.array([1.0, np.nan])).tolist() == [0, -1]
+        assert followed.least(np.array([batch]), steps).risk[0] == pytest.approx(least, rel=2e-8)

@@ -4,44 +4,40 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.critical import batch_search
-from sgdtheory.critical.tuned_risk import Tuned, TunedRisk
+from sgdtheory.critical import batch_search, curve_search
+from sgdtheory.critical.least_risk import Tuned
+from sgdtheory.critical.patterns import StepPatterns
+from sgdtheory.critical.step_search import Enough, enough_in_ripples
+from sgdtheory.critical.tuned_risk import TunedRisk
 from tests.critical.known_risk import KnownRisk, alternating, smooth, swinging, with_floor
 
 TARGET = 1e-3
 
 
-def power_law_rate(exponent, enough, asked):
-    """In the place of `TrackedRate`: risk = target · (enough/n)^exponent, whatever B; notes the n asked for."""
-
-    class Rate:
-        def __init__(self, *_):
-            pass
-
-        def __call__(self, batch, steps, index):
-            for question, number in zip(index, steps, strict=True):
-                asked[question].append(number)
-            return Tuned(np.ones(index.size), TARGET * (enough[index] / steps) ** exponent, np.ones(index.size))
-
-    return Rate
-
-
 @pytest.mark.parametrize("exponent", [0.3, 0.5, 1.0, 1.7])
-def test_fewest_steps_are_bracketed_by_extrapolation(monkeypatch, exponent):
+def test_fewest_steps_are_bracketed_by_extrapolation(exponent):
     """From two numbers of steps a power is extrapolated exactly: no n far above the answer is ever tried."""
     steps, enough = np.array([100.0, 1e4, 3e6, 500.0]), np.array([173.0, 41_001.0, 3.1e6, 500.0])
-    asked = [[], [], []]  # the last reaches the target already
-    monkeypatch.setattr(batch_search, "TrackedRate", power_law_rate(exponent, enough, asked))
+    batch = np.arange(1.0, 5.0)
+    asked = [[], [], [], []]  # the last reaches the target already
+
+    def risk(size, n):
+        for one, number in np.broadcast(size, n):
+            asked[int(one) - 1].append(number)
+        return TARGET * (enough[size.astype(int) - 1] / n) ** exponent
+
+    known = KnownRisk(risk, lambda n: 1e-9, StepPatterns(resonant=4.0))
     start = Tuned(np.full(4, 0.1), TARGET * (enough / steps) ** exponent, np.ones(4))
-    needed, rate = batch_search.steps_needed(TunedRisk(st.PowerLaw(2, 3)), np.ones(4), steps, start, TARGET)
+    needed, rate = curve_search.steps_needed(known, batch, steps, start, TARGET)
     np.testing.assert_array_equal(needed, enough)
-    np.testing.assert_array_equal(rate, [1.0, 1.0, 1.0, 0.1])
+    np.testing.assert_allclose(rate, [*(1 / enough[:3]), 0.1])
     first = steps * (enough / steps) ** max(exponent, 1.0)  # with the risk taken to fall like 1/n
-    for numbers, low, most, fewest in zip(asked, steps, first, enough, strict=False):
+    for numbers, low, most, fewest in zip(asked[:3], steps, first, enough, strict=False):
         assert max(numbers) <= 1.01 * most + 4
         assert numbers[0] > low
         assert max(numbers[:2]) >= fewest  # the second is extrapolated
         assert len(numbers) < 50
+    assert not asked[3]
 
 
 @pytest.mark.slow
@@ -148,7 +144,7 @@ def test_steps_needed_of_a_list(name, samples):
     steps = np.floor(samples / sizes)
     start = known.least(sizes, steps)
     target = start.risk.min() * 1.3
-    needed, rate = batch_search.steps_needed(known, sizes, steps, start, target)
+    needed, rate = curve_search.steps_needed(known, sizes, steps, start, target)
     every = np.arange(2.0, 60_000)
     assert (needed > 64).any() or samples == 60
     for k, size in enumerate(sizes):
@@ -162,7 +158,7 @@ def test_some_batch_sizes_never_do():
     sizes = np.array([1.0, 3.0, 4.0, 20.0, 100.0])
     steps = np.floor(200 / sizes)
     start, target = known.least(sizes, steps), 0.05
-    needed, rate = batch_search.steps_needed(known, sizes, steps, start, target)
+    needed, rate = curve_search.steps_needed(known, sizes, steps, start, target)
     assert np.isinf(needed[:2]).all()
     assert np.isnan(rate[:2]).all()
     every = np.arange(2.0, 500)
@@ -175,7 +171,7 @@ def test_a_risk_that_is_flat_at_first():
     """A jump to a hundred times as many steps is no sign that there are none."""
     known = KnownRisk(lambda b, n: 1 / (1 + n / 1000) + 0 * b, lambda n: 1 / (1 + n / 1000))
     given = np.array([1.0, 5.0]), np.array([100.0, 20.0])
-    needed, rate = batch_search.steps_needed(known, *given, known.least(*given), 0.01)
+    needed, rate = curve_search.steps_needed(known, *given, known.least(*given), 0.01)
     np.testing.assert_array_equal(needed, 99_000)
     np.testing.assert_allclose(rate, 1 / 99_000)
 
@@ -184,18 +180,18 @@ def test_a_stretch_without_a_fall_is_no_end_yet():
     """Less than twenty times as many steps have been looked at by then."""
     known = KnownRisk(lambda b, n: np.where(n < 122, 1.2, np.where(n < 1000, 1.1, 0.9)) + 0 * b, lambda n: 0.5)
     given = np.array([1.0]), np.array([100.0])
-    assert batch_search.steps_needed(known, *given, known.least(*given), 1.0) == (1000, 1 / 1000)
+    assert curve_search.steps_needed(known, *given, known.least(*given), 1.0) == (1000, 1 / 1000)
 
 
 @pytest.mark.parametrize("enough", [(935, 950), (940,), (999,), (936, 880), (960, 900, 840, 780)])
 def test_ripples_are_looked_back_at_window_after_window(enough):
     """From 1000 on all are enough, and these: 64 are looked at a time, none of them left out."""
     known = KnownRisk(
-        lambda b, n: np.where((n >= 1000) | np.isin(n, enough), 1.0, 2.0) + 0 * b, lambda n: 0.5, restless=2000.0
+        lambda b, n: np.where((n >= 1000) | np.isin(n, enough), 1.0, 2.0) + 0 * b,
+        lambda n: 0.5,
+        StepPatterns(restless=2000.0),
     )
-    found = batch_search._where_it_ripples(
-        batch_search.Looked(known), np.ones_like, 10.0, batch_search.Enough(1000.0, 0.1), 1.0
-    )
+    found = enough_in_ripples(known, np.ones_like, 10.0, Enough(1000.0, 0.1), 1.0)
     assert found[:2] == (min(enough), 1 / min(enough))
 
 
@@ -214,48 +210,9 @@ def test_ripples_are_looked_back_at_window_after_window(enough):
 def test_patterns_of_stages_and_tails_are_looked_back_at(fraction, low, place, seen):
     """Eight numbers of steps, or 4/φ of them, above the lower end."""
     known = KnownRisk(
-        lambda b, n: np.where((n >= 1000) | (n == place), 1.0, 2.0) + 0 * b, None, plain=False, fraction=fraction
+        lambda b, n: np.where((n >= 1000) | (n == place), 1.0, 2.0) + 0 * b,
+        None,
+        StepPatterns(plain=False, fraction=fraction),
     )
-    found = batch_search._where_it_ripples(
-        batch_search.Looked(known), np.ones_like, low, batch_search.Enough(1000.0, 0.1), 1.0
-    )
+    found = enough_in_ripples(known, np.ones_like, low, Enough(1000.0, 0.1), 1.0)
     assert found.steps == (place if seen else 1000)
-
-
-def test_a_rate_is_followed_where_the_number_of_steps_hardly_moves(monkeypatch):
-    """Within a factor of 4, but where steps resonate within 3% and to as even a number; else it is looked for anew."""
-    tuned, asked = TunedRisk(st.PowerLaw(2, 3)), []
-
-    def followed(batch, steps, share, before):
-        asked.append(("near", batch.tolist(), steps.tolist(), before.tolist()))
-        return Tuned(0 * steps, 0 * steps, 0 * steps + 0.2)
-
-    def anew(batch, steps):
-        asked.append(("anew", batch.tolist(), steps.tolist()))
-        return Tuned(0 * steps, 0 * steps, 0 * steps + 0.1)
-
-    monkeypatch.setattr(tuned, "least_near", followed)
-    monkeypatch.setattr(tuned, "least", anew)
-    rate = batch_search.TrackedRate(tuned, 2)
-    cases = [
-        ((1.0, 100.0), "anew"),
-        ((1.0, 390.0), "near"),
-        ((1.0, 410.0), "anew"),  # 4.1 times the last one looked for, not followed
-        ((1.0, 110.0), "near"),
-        ((1.0, 102.0), "anew"),
-        ((300.0, 1000.0), "anew"),  # n ≤ 4B
-        ((300.0, 1002.0), "near"),
-        ((300.0, 1020.0), "near"),
-        ((300.0, 1001.0), "anew"),
-        ((300.0, 1041.0), "anew"),
-    ]
-    for (batch, steps), how in cases:
-        asked.clear()
-        rate(np.array([batch]), np.array([steps]), np.array([1]))
-        assert [each[0] for each in asked] == [how], (batch, steps)
-    np.testing.assert_array_equal(rate.found_at[1], 1041)
-    assert np.isnan(rate.found_at[0])
-    monkeypatch.setattr(tuned, "rippling", 5000.0)
-    asked.clear()
-    rate(np.array([1.0]), np.array([1043.0]), np.array([1]))
-    assert asked[0][0] == "anew"

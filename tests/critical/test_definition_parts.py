@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.critical.definition import _curve_sizes, _falling, _remark, _solve
+from sgdtheory.critical.curve_search import _curve_sizes
+from sgdtheory.critical.definition import _falling, _solve
+from sgdtheory.critical.optimal_batch import remark_on_optimum
+from sgdtheory.critical.patterns import StepPatterns
 from tests.critical.known_risk import KnownBound, KnownRisk, swinging
 
 BUDGET = 1 + 1e-12  # (1 + overhead) D is not lowered by rounding
@@ -54,16 +57,17 @@ def test_one_step_with_all_samples_is_remarked_where_it_counts_and_does(first, r
         return SimpleNamespace(risk=np.array([0.4]))
 
     bound = KnownBound(lambda n: 0.39)
-    tuned = SimpleNamespace(problem=st.PowerLaw(2, 3), first_steps=first, least=least, out_of_reach=bound, workers=1)
-    assert _remark(tuned, 1.0, 12.0, risk).startswith("one step with 12 samples") == told
-    assert told or _remark(tuned, 1.0, 12.0, risk) == ""
+    patterns = StepPatterns(first_steps=first)
+    tuned = SimpleNamespace(problem=st.PowerLaw(2, 3), patterns=patterns, least=least, out_of_reach=bound, workers=1)
+    assert remark_on_optimum(tuned, 1.0, 12.0, risk).startswith("one step with 12 samples") == told
+    assert told or remark_on_optimum(tuned, 1.0, 12.0, risk) == ""
     assert all(each == ([12.0], [1.0]) for each in asked)
-    both = _remark(tuned, 2.0, 12.0, risk)
+    both = remark_on_optimum(tuned, 2.0, 12.0, risk)
     assert both.startswith("the optimal risk is attained at a batch size above 1")
     assert ("; one step" in both) == told
     asked.clear()
     tuned.out_of_reach = KnownBound(lambda n: 1.0)
-    assert "one step" not in _remark(tuned, 1.0, 12.0, risk)
+    assert "one step" not in remark_on_optimum(tuned, 1.0, 12.0, risk)
     assert not asked, "it is out of reach"
 
 
@@ -90,10 +94,10 @@ def test_fewer_steps_than_the_samples_allow_count_for_the_risk_but_not_for_the_r
 
 def test_one_step_with_all_samples_is_refused_where_some_are_left_over():
     """One step of 37 samples is best of 37.5; where it is worse by less than the overhead is more, it is remarked."""
-    best = KnownRisk(lambda b, n: (1 + 0.5 * (n > 1)) / (n * b), lambda n: 1e-9, first_steps=1.0)
+    best = KnownRisk(lambda b, n: (1 + 0.5 * (n > 1)) / (n * b), lambda n: 1e-9, StepPatterns(first_steps=1.0))
     with pytest.raises(ValueError, match="one step with all of them is not the best, got 37.5"):
         solved_as_known(best, 37.5, 0.2)
-    worse = KnownRisk(lambda b, n: (1 + 0.3 * (n == 1)) / (n * b), lambda n: 1e-9, first_steps=1.0)
+    worse = KnownRisk(lambda b, n: (1 + 0.3 * (n == 1)) / (n * b), lambda n: 1e-9, StepPatterns(first_steps=1.0))
     assert "one step with 90 samples" in solved_as_known(worse, 60.0, 0.5).remark
     assert solved_as_known(worse, 60.0, 0.2).remark == ""
 

@@ -249,7 +249,7 @@ def test_least_near_equals_least_when_started_near(problem, factor):
     tuned = TunedRisk(problem)
     start = tuned.least(batch, known)
     steps = np.round(known * factor)
-    found = tuned.least_near(batch, steps, start.share, known)
+    found = tuned.least_near(batch, steps, np.minimum(start.share * known / steps, 1.0))
     expected = tuned.least(batch, steps)
     np.testing.assert_allclose(found.risk, expected.risk, rtol=1e-8 if 0.5 < factor < 2 else MARGIN)
     np.testing.assert_allclose(found.rate, found.share * st.max_stable_learning_rate(problem, batch_size=batch))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sgdtheory.critical.optimal_batch import _batches, _estimate, _promising, _try_promising, optimal_batch_size
+from sgdtheory.critical.patterns import StepPatterns
 from sgdtheory.critical.relaxed_risk import RelaxedRisk
 from tests.critical.known_risk import KnownRisk, alternating, smooth, swinging
 
@@ -18,14 +19,16 @@ def best_near(number, parity=0.0, depth=1.0):
         odd = np.where((steps % 2 == 1) & (steps <= 4 * batch), parity, 0.0)
         return (1 + depth * away / (1 + away) + odd) / (steps * batch)
 
-    return KnownRisk(of, lambda n: 1e-9 / n, resonant=4.0 if parity else 0.0)
+    return KnownRisk(of, lambda n: 1e-9 / n, StepPatterns(resonant=4.0 if parity else 0.0))
 
 
 def best_with_longer_tails(number):
     """Averages of half of the iterates: an odd n, whose tail is half an iterate longer, is worth more."""
     plain = best_near(number, depth=0.5)
     return KnownRisk(
-        lambda b, n: plain.of(b, n) * np.where(n % 2 == 1, 1.0, 1.2), plain.bound, plain=False, fraction=0.5
+        lambda b, n: plain.of(b, n) * np.where(n % 2 == 1, 1.0, 1.2),
+        plain.bound,
+        StepPatterns(plain=False, fraction=0.5),
     )
 
 
@@ -47,7 +50,7 @@ CASES = {
 def test_no_batch_size_of_a_list_is_better(name, samples):
     known = CASES[name]
     sizes = np.arange(1.0, np.floor(samples) + 1)
-    listed = known.of(sizes, np.floor(samples / sizes))[sizes <= samples / known.first_steps]
+    listed = known.of(sizes, np.floor(samples / sizes))[sizes <= samples / known.patterns.first_steps]
     found = optimal_batch_size(known, samples)
     assert found.risk == pytest.approx(listed.min(), rel=1e-12)
     assert found.risk == known.of(found.batch, np.floor(samples / found.batch))
@@ -65,7 +68,7 @@ def test_no_batch_size_is_preferred_to_one_for_a_rounding():
 
 def test_one_step_with_everything_may_be_best():
     for samples in (37.5, 399.0, 1000.0, 1000.5):
-        known = KnownRisk(lambda b, n: (1 + 0.5 * (n > 1)) / (n * b), lambda n: 1e-9, first_steps=1.0)
+        known = KnownRisk(lambda b, n: (1 + 0.5 * (n > 1)) / (n * b), lambda n: 1e-9, StepPatterns(first_steps=1.0))
         assert optimal_batch_size(known, samples).batch == np.floor(samples)
 
 
@@ -74,7 +77,7 @@ def test_one_step_with_everything_may_be_best():
 def test_batch_sizes_between_two_numbers_of_steps(low, high, resonant):
     """The largest with each number of steps, with even numbers alone where steps resonate; or every B if fewer."""
     samples = 20_001.0
-    relaxed = SimpleNamespace(samples=samples, resonant=resonant, tuned=SimpleNamespace(plain=True))
+    relaxed = SimpleNamespace(samples=samples, resonant=resonant, patterns=SimpleNamespace(plain=True))
     found = _batches(relaxed, low, high)
     if high - low <= samples / low - samples / high:
         wanted = np.floor(
@@ -86,13 +89,13 @@ def test_batch_sizes_between_two_numbers_of_steps(low, high, resonant):
 
 
 def test_odd_numbers_of_steps_count_but_for_averaged_sgd():
-    others = SimpleNamespace(samples=20_001.0, resonant=1e4, tuned=SimpleNamespace(plain=False))
+    others = SimpleNamespace(samples=20_001.0, resonant=1e4, patterns=SimpleNamespace(plain=False))
     assert set(_batches(others, 41, 60)) == set(np.floor(20_001 / np.arange(41, 61)))
 
 
 @pytest.mark.parametrize(("low", "high", "samples"), [(1e6, 2e6, 1e14), (1e7, 2e13, 1e15)])
 def test_of_very_many_batch_sizes_some_are_listed(low, high, samples):
-    found = _batches(SimpleNamespace(samples=samples, resonant=0.0, tuned=SimpleNamespace(plain=True)), low, high)
+    found = _batches(SimpleNamespace(samples=samples, resonant=0.0, patterns=SimpleNamespace(plain=True)), low, high)
     assert 90_000 < found.size <= 100_000
     assert (found.min(), found.max()) == (np.floor(samples / high), np.floor(samples / low))
 
@@ -146,7 +149,7 @@ def test_estimates_between_the_tails_that_are_least_and_most_longer():
     def curve(steps, level):
         estimate = (lambda batch: np.full(batch.size, level)) if len(steps) > 1 else None
         return SimpleNamespace(
-            samples=100.0, steps=np.array(steps), tuned=SimpleNamespace(fraction=0.25), estimate=estimate
+            samples=100.0, steps=np.array(steps), patterns=SimpleNamespace(fraction=0.25), estimate=estimate
         )
 
     least, most = curve([7.0, 11.0, 103.0], 2.0), curve([9.0, 21.0], 8.0)

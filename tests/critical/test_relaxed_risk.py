@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.critical.patterns import StepPatterns
 from sgdtheory.critical.relaxed_risk import RelaxedRisk, _spaced
 from sgdtheory.critical.tuned_risk import TunedRisk
 from tests.critical.known_risk import KnownRisk, smooth
@@ -109,7 +110,7 @@ def test_two_numbers_of_steps_of_which_the_first_is_better_are_halved():
 
 def of_steps(log_risk, resonant=0.0):
     """ρ is a formula of n alone."""
-    return KnownRisk(lambda b, n: np.exp(log_risk(np.log(n))) + 0 * b, lambda n: 1e-9, resonant)
+    return KnownRisk(lambda b, n: np.exp(log_risk(np.log(n))) + 0 * b, lambda n: 1e-9, StepPatterns(resonant=resonant))
 
 
 def test_a_minimum_may_be_twice_as_far_down_as_a_parabola_says():
@@ -154,7 +155,9 @@ def test_numbers_from_one_to_another():
 @pytest.mark.parametrize(("fraction", "samples"), [(0.5, 666.0), (0.3, 5000.0), (0.37, 20_001.0)])
 def test_tails_that_are_least_and_most_longer_than_their_share(fraction, samples):
     """⌈φn⌉ − φn is next to 0 for one, next to the most that there is for the other; n never passes D."""
-    known = replace(smooth(1.2, 0.5), fraction=fraction, plain=False, resonant=4.0, rippling=1000.0)
+    known = replace(
+        smooth(1.2, 0.5), patterns=StepPatterns(fraction=fraction, plain=False, resonant=4.0, rippling=1000.0)
+    )
     curves = [RelaxedRisk(known, samples, 41.0, 300.0, longer=longer) for longer in (False, True)]
     rest = [np.ceil(fraction * each.steps) - fraction * each.steps for each in curves]
     inside = [each.steps <= samples - 20 for each in curves]
@@ -168,7 +171,7 @@ def test_tails_that_are_least_and_most_longer_than_their_share(fraction, samples
 @pytest.mark.parametrize("longer", [False, True])
 def test_numbers_with_tails_are_looked_for_a_little_above(longer):
     """Among the next 4/φ numbers, none above D: an even tail, and of those the least or the most above φn."""
-    known = replace(smooth(1.2, 0.5), fraction=0.3, plain=False)
+    known = replace(smooth(1.2, 0.5), patterns=StepPatterns(fraction=0.3, plain=False))
     relaxed = RelaxedRisk(known, 1500.0, 41.0, longer=longer)
     given = np.array([100.0, 251.0, 903.0, 1490.0])
     found = relaxed._with_tails(given)
@@ -193,7 +196,8 @@ def test_the_last_number_of_steps_is_that_of_the_samples():
     """Odd where it is, of B = 1; never more."""
     assert RelaxedRisk(of_steps(lambda x: -x), 5001.0, 2.0).steps[-1] == 5001
     assert RelaxedRisk(of_steps(lambda x: -x, 4.0), 5001.0, 2.0).steps[-1] == 5001
-    assert RelaxedRisk(of_steps(lambda x: -x), 2.5, 2.0, rough=True).steps.tolist() == [2]
+    known = of_steps(lambda x: -x)
+    assert RelaxedRisk(known, 2.5, 2.0, roughly=known.roughly).steps.tolist() == [2]
 
 
 def test_estimates_at_both_ends():

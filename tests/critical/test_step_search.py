@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sgdtheory.critical.step_search import STEPS_RESOLUTION, bracket, fewest_steps, whole_numbers
+from sgdtheory.critical.patterns import whole_numbers
+from sgdtheory.critical.step_search import STEPS_RESOLUTION, bracket, fewest_steps
 
 LARGEST = 5000  # of what brute force tries
 

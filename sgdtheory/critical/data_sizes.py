@@ -1,0 +1,44 @@
+"""Data sizes of which a critical batch size can be asked."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sgdtheory._common.arguments import first_where, positive_array
+from sgdtheory.critical.least_risk import LeastRisk
+from sgdtheory.critical.step_search import ROUNDING
+
+MOST_SAMPLES = 1e20  # up to here n steps and n + 1 can be told apart well enough for the searches
+
+
+def checked_samples(num_samples: ArrayLike, workers: int = 1) -> np.ndarray:
+    """Data sizes of which B* can be asked."""
+    samples = positive_array("num_samples", num_samples)
+    if (short := samples < 2 * workers).any():
+        each = "" if workers == 1 else f" for each of {workers} workers"
+        raise ValueError(
+            f"num_samples must be at least 2{each} (a single step learns nothing), got {first_where(samples, short)}"
+        )
+    if samples.size == 0 or samples.max() > MOST_SAMPLES:
+        raise ValueError(
+            f"num_samples must hold at least one value, none above {MOST_SAMPLES:g}, got "
+            f"{samples.max() if samples.size else 'none'}"
+        )
+    return samples
+
+
+def require_learnt(tuned: LeastRisk, samples: float, risk: float) -> None:
+    """The least risk with D samples has to be less than the initial one."""
+    if risk >= tuned.initial_risk * (1 - ROUNDING):
+        raise ValueError(
+            f"num_samples must be large enough to learn anything, got {samples * tuned.workers:g}, with which the "
+            f"least risk is the initial one, {risk:g}, to rounding"
+        )
+
+
+def require_several_steps(samples: float, steps: float) -> None:
+    """Where one step is best there is no critical batch size."""
+    if steps == 1:
+        raise ValueError(
+            f"num_samples must be so large that one step with all of them is not the best, got {samples:g}: there "
+            "every batch size up to num_samples can be had without more data, and none is critical"
+        )
