@@ -86,12 +86,11 @@ class FollowedRisk:
         return first
 
     def _followed(self, new: "_Settings") -> Tuned:
-        """From the nearest that is known: nγ stays or, where steps resonate at the edge, γ."""
+        """From the nearest that is known: nγ stays or, near the edge, its share of that."""
         nearest = new.nearest(self._known)
         edge = self.tuned.edge(new.batch, new.steps)
         in_time = np.minimum(self._rate[nearest] * self._known.steps[nearest] / new.steps / edge, 1.0)
-        share = self._share[nearest]
-        share = np.where((new.kind != 0) & (share >= 0.5), share, in_time)
+        share = np.where(self._share[nearest] < 0.5, in_time, self._share[nearest])
         return self.tuned.least_near(new.batch, new.steps, share)
 
     def _remember(self, settings: "_Settings", best: np.ndarray, looked: bool) -> None:

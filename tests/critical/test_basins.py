@@ -110,15 +110,15 @@ def test_it_is_followed_from_the_nearest_that_is_known():
     np.testing.assert_allclose(followed.tuned.near, wanted)
 
 
-@pytest.mark.parametrize(("steps", "wanted"), [(1002.0, 0.7), (8000.0, 0.7 * 6000 / 8000), (4000.0, 1.0)])
-def test_at_the_edge_the_rate_stays_where_steps_resonate(steps, wanted):
+@pytest.mark.parametrize("share", [0.4, 0.5, 0.9])
+def test_near_the_edge_the_share_of_it_stays(share):
     """Elsewhere nγ does, up to the edge."""
     followed = FollowedRisk(Asked(patterns=NOT_IN_ADVANCE), 4e5)
-    followed.tuned.least = lambda batch, steps: Tuned(0 * steps + 0.7, 1 + 0 * steps, 0 * steps + 0.7)
+    followed.tuned.least = lambda batch, steps: Tuned(0 * steps + share, 1 + 0 * steps, 0 * steps + share)
     look(followed, 4e5, 1000.0, 6000.0)
-    followed.tuned.near.clear()
-    look(followed, 4e5, steps)
-    np.testing.assert_allclose(followed.tuned.near, [(steps, wanted)])
+    look(followed, 4e5, 1002.0, 8000.0, 2000.0)
+    moved = [0.4 * 1000 / 1002, 0.4 * 6000 / 8000, 1.0]
+    np.testing.assert_allclose([near for _, near in followed.tuned.near], moved if share < 0.5 else share)
 
 
 @pytest.mark.parametrize(("variance", "quiet"), [(1.3, True), (1.2, False)])
