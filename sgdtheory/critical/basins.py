@@ -41,6 +41,7 @@ class FollowedRisk:
         self._known = _Settings(*np.empty((3, 0)))
         self._rate, self._share = np.empty((2, 0))
         self._looked = np.empty(0, dtype=bool)  # at all γ
+        self._lowest = tuned.initial_risk
         self.quiet = np.inf  # from so many steps on the basin stays what it is
         steps = np.ceil(QUIET * max(np.sqrt(RESONANT * samples), tuned.patterns.rippling, tuned.patterns.averaged))
         if 2 * steps <= samples:
@@ -71,6 +72,8 @@ class FollowedRisk:
         if (others := ~first).any():
             best[:, others] = self._followed(new.some(others))
             self._remember(new.some(others), best[:, others], looked=False)
+        self._lowest = min(self._lowest, float(best[1].min()))
+        self.patterns = self.tuned.patterns_at(self._lowest)
         return Tuned(*best)
 
     def _to_look_at(self, new: "_Settings") -> np.ndarray:

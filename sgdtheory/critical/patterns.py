@@ -12,7 +12,8 @@ TAILS = 4.0  # over φ: so many n in a row have tails of ⌈φn⌉ iterates of b
 MANY_ZEROS = 40  # steps: of more, without momentum, little bias is left between two zeros of the mean path
 KEPT_SWINGS = 10.0  # times as many steps where early swings are kept
 MOST_SWINGING = 1000.0  # up to so many
-RIPPLES = 1e-6  # momentum β swings on for n steps with β^n above this: till then n + 1 steps may do worse than n
+RIPPLES = 1e-6  # momentum β swings on for n steps with β^n above this: till then n + 1 steps may do worse than n,
+RIPPLES_LEFT = 1e-3  # and as long as β^n is above this of the share that is left of the initial risk
 SWINGING_DELAYS = 10.0  # times 2τ + 1 steps: so long directions swing next to the edge that late gradients set
 MEMORIES = 20.0  # times the length of an average that is no share of n: R_opt may be attained with so many steps
 
@@ -60,13 +61,13 @@ class StepPatterns:
         return np.where(steps <= max(self.rippling, MANY_ZEROS), np.nan, kind)
 
 
-def patterns_of(algorithm: Algorithm) -> StepPatterns:
-    """Those of its method, schedule and average."""
+def patterns_of(algorithm: Algorithm, left: float = 1.0) -> StepPatterns:
+    """Those of its method, schedule and average, where a share of the initial risk is left."""
     method = algorithm.method
     average = algorithm.average
     for_ever = method.step_dependence not in ("none", "period")
     shares = average.returned(2.0, 2.0)
-    memory = _memory(method)
+    memory = _memory(method, min(RIPPLES, RIPPLES_LEFT * left))
     rippling = _rippling(algorithm, memory)
     decay = average.decay if isinstance(average, ExponentialAverage) else None
     plain = algorithm.constant and len(method.start) == 1 and isinstance(average, UniformAverage)
@@ -86,8 +87,8 @@ def patterns_of(algorithm: Algorithm) -> StepPatterns:
     )
 
 
-def _memory(method: LinearMethod) -> float:
-    """Steps in which a method forgets all but the weights, to `RIPPLES`."""
+def _memory(method: LinearMethod, left: float = RIPPLES) -> float:
+    """Steps in which a method forgets all but the weights, but for so much of the squares."""
     if method.step_dependence not in ("none", "period"):
         return 0.0
     if method.late:
@@ -96,7 +97,7 @@ def _memory(method: LinearMethod) -> float:
     step = last @ np.linalg.matrix_power(each, method.period - 1)
     sizes = np.sort(np.abs(np.linalg.eigvals(step)))
     fading = sizes[(sizes > 0) & (sizes < 1)]
-    return method.period * float(np.log(RIPPLES) / np.log(fading[-1])) if fading.size else 0.0
+    return method.period * float(np.log(left) / np.log(fading[-1])) if fading.size else 0.0
 
 
 def _rippling(algorithm: Algorithm, memory: float) -> float:

@@ -1,11 +1,12 @@
 """The exact risk as a function of γ on the stable range: all of its basins, and the minimum of each."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 from scipy import special
 from scipy.optimize import elementwise
+
+from sgdtheory.critical.swings import LEAST_RISK, RiskOf, Swings, SwingSearch
 
 # The scan over γ for one B and n. Places are positions on the line of `RiskAgainstRate`: log(γ/edge) for small γ.
 SCAN_ERROR = 1e-5  # relative, of the risks of a scan: as smooth as they are, its basins are those of the exact risk
@@ -19,14 +20,8 @@ FINE_PLACES = 9
 STEEPEST = 2.0  # slope of log Δ: what lies between two places is taken to be no lower than this allows
 FINEST_INTERVAL = 0.3  # an interval this narrow hides no minimum
 MOST_PIECES = 4  # into which a wider one is cut at once
-# Where the mean path swings with γ it is computed at so many places for each step, evenly in √γ, and some in log γ
-PLACES_A_STEP = 12
-LEAST_PLACES = 200
-MOST_PLACES = 800
-NEARER_PLACES = 17  # and at so many about each of its minima
-MOST_SWINGS = 6  # minima of what is expected that are looked into
-SWINGS_WITHIN = 2.0  # and how far above the least
 NOISE_FALLS = 0.8  # times the variance: a minimum nearby is no lower
+SWING_ROUNDS = 4  # of looking where the mean path makes minima
 CONTENDING = 2.0  # times STEEPEST: minima that could be the least if slopes were this steep are refined
 
 # The minimum of log Δ in one basin: quartics through five points.
@@ -44,28 +39,7 @@ FARTHEST_POINT = 2.5  # widths: a minimum farther from the middle is looked for 
 FARTHEST_STEP = 4.0  # widths: no quartic is trusted beyond
 MOST_QUARTICS = 8  # then the bracket is searched by golden sections and parabolas
 MINIMUM_TOLERANCES = {"xatol": 1e-10, "xrtol": 0.0, "fatol": 1e-9, "frtol": 0.0}  # of place and log Δ; one is enough
-LEAST_RISK = 1e-300  # so that a risk has a logarithm
-
-RiskOf = Callable[[np.ndarray, np.ndarray, np.ndarray, float], np.ndarray]  # of B, γ, n and the error allowed
-MeanOf = Callable[[np.ndarray, float], np.ndarray]  # of γ and n
 FIVE = np.arange(-2.0, 3.0)[:, None]
-
-
-class Swings(NamedTuple):
-    """What is known of a bias that swings with γ: that of momentum, like `cos²(n ω(γ))`, and `Π (1 − γ_t λ)²`.
-
-    Its minima lie close together, those of many turns at large γ. The mean path has them too, at next to no cost; what
-    noise adds does not swing.
-
-    Attributes:
-        parts: (2, …) bias and variance of B, γ, n and the error allowed.
-        mean: (G,) risk of the mean path alone, of the leading directions, after n steps with G values of γ.
-        lasting: (P,) whether after n steps there still is something that swings.
-    """
-
-    parts: RiskOf
-    mean: MeanOf
-    lasting: np.ndarray
 
 
 class RiskAgainstRate:
@@ -214,8 +188,13 @@ class RiskAgainstRate:
         """(G,) flat: places, increasing for each setting, log Δ, what it cannot be below there, and the setting."""
         place, setting = self._first_places(least_rate)
         value, floor = self._scanned(place, setting)
-        swings, of = self._where_it_swings(place, value, setting)
-        if swings.size:
+        lasting = self._lasting(value, setting)
+        searches = [self._search_of_swings(k, least_rate[k]) for k in np.flatnonzero(lasting).tolist()]
+        for _ in range(SWING_ROUNDS):
+            swings, of = _where_it_swings(searches, place, value, setting)
+            searches = [each for each in searches if each.setting in of]
+            if not searches:
+                break
             found, least = self._scanned(swings, of)
             place = np.append(place, swings)
             setting = np.append(setting, of)
@@ -235,10 +214,16 @@ class RiskAgainstRate:
             place = np.insert(place, after, between)
             setting = np.insert(setting, after, setting[after])
         assert (np.diff(place) > 0)[np.diff(setting) == 0].all(), "places increase"
-        return place, value, floor, setting
+        return place, value, np.where(lasting[setting], floor, value), setting
+
+    def _lasting(self, value: np.ndarray, setting: np.ndarray) -> np.ndarray:
+        """(P,) settings in which something swings with γ beside the least log Δ of a first scan."""
+        if self.swings is None:
+            return np.zeros(self.steps.size, dtype=bool)
+        return self.swings.lasting(np.exp(np.minimum.reduceat(value, np.flatnonzero(np.diff(setting, prepend=-1)))))
 
     def _scanned(self, place: np.ndarray, setting: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """log Δ for a scan, and the log of what cannot be less nearby: the variance where the bias swings, else Δ."""
+        """log Δ for a scan, and of what cannot be less nearby: of the variance where the bias may swing, else Δ."""
         if self.swings is None:
             value = self(place, setting, SCAN_ERROR)
             return value, value
@@ -246,47 +231,13 @@ class RiskAgainstRate:
         parts = self.swings.parts(self.batch[setting], rate, self.steps[setting], SCAN_ERROR)
         value = np.log(np.maximum(parts.sum(0), LEAST_RISK))
         floor = np.log(np.maximum(NOISE_FALLS * parts[1], LEAST_RISK))
-        return value, np.where(self.swings.lasting[setting], floor, value)
+        return value, floor
 
-    def _where_it_swings(
-        self, place: np.ndarray, value: np.ndarray, setting: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Places about minima that the mean path alone makes, between those of a first scan, and their settings."""
-        found = [np.empty(0)]
-        of = [np.empty(0, dtype=int)]
-        for k in np.flatnonzero(self.swings.lasting) if self.swings else ():
-            mine = np.flatnonzero((setting == k) & (place <= self.end[k]))
-            new = np.setdiff1d(self._swings_of(int(k), place[mine], value[mine]), place[mine])
-            found.append(new)
-            of.append(np.full(new.size, k))
-        return np.concatenate(found), np.concatenate(of)
-
-    def _swings_of(self, k: int, place: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """Of one setting: the risk is that of the mean path, which is computed densely, and what is smooth in γ."""
+    def _search_of_swings(self, k: int, least_rate: float) -> SwingSearch:
         assert self.swings is not None
-        scanned = self.share(place, np.full(place.size, k))
-        swings = self.swings
-        edge = self.edge[k]
-        steps = self.steps[k]
-        smooth = np.log(np.maximum(np.exp(value) - swings.mean(edge * scanned, steps), LEAST_RISK))
-
-        def expected(share: np.ndarray) -> np.ndarray:
-            between = np.interp(np.log(share), np.log(scanned), smooth)
-            return (swings.mean(edge * share.ravel(), steps)).reshape(share.shape) + np.exp(between)
-
-        number = int(np.clip(PLACES_A_STEP * steps, LEAST_PLACES, MOST_PLACES))
-        dense = (np.arange(1.0, number) / number) ** 2  # oscillators turn by √(γλ) a step
-        dense = np.union1d(dense[dense > scanned[0]], np.geomspace(scanned[0], 1.0, LEAST_PLACES)[1:])
-        risk = expected(dense)
-        j = 1 + np.flatnonzero((risk[1:-1] <= risk[:-2]) & (risk[1:-1] <= risk[2:]))
-        if not j.size:
-            return np.empty(0)
-        near = np.linspace(dense[j - 1], dense[j + 1], NEARER_PLACES)
-        risk = expected(near)
-        best = np.argsort(risk.min(0))[:MOST_SWINGS]
-        best = best[risk.min(0)[best] < SWINGS_WITHIN * risk.min()]
-        middle = np.clip(risk.argmin(0)[best], 1, NEARER_PLACES - 2)
-        return self.place(np.unique(near[middle + np.array([[-1], [0], [1]]), best]), k)
+        first = float(self.place(least_rate / self.edge[k], k)) - SPACING
+        within = partial(self.share, setting=np.array([k])), partial(self.place, setting=k)
+        return SwingSearch(k, self.swings.mean, self.edge[k], self.steps[k], (first, self.end[k]), *within)
 
     def _where_more_may_hide(self, place: np.ndarray, value: np.ndarray, setting: np.ndarray) -> np.ndarray:
         """The right ends of intervals, up to the edge, in which the risk may be less than anywhere seen.
@@ -303,6 +254,20 @@ class RiskAgainstRate:
         bound = np.where(smooth, np.maximum(bound, first - STEEPEST * growth), bound)
         inside = place[1:] <= self.end[setting[1:]]
         return 1 + np.flatnonzero((width > FINEST_INTERVAL) & inside & (bound < _lowest(value, setting)[1:]))
+
+
+def _where_it_swings(
+    searches: list[SwingSearch], place: np.ndarray, value: np.ndarray, setting: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Places about minima that the mean path alone makes, between those of a scan, and their settings."""
+    found = [np.empty(0)]
+    of = [np.empty(0, dtype=int)]
+    for each in searches:
+        mine = np.flatnonzero((setting == each.setting) & (place <= each.end))
+        new = np.setdiff1d(each.places(place[mine], value[mine]), place[mine])
+        found.append(new)
+        of.append(np.full(new.size, each.setting))
+    return np.concatenate(found), np.concatenate(of)
 
 
 def _cut(place: np.ndarray, value: np.ndarray, setting: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -12,8 +12,9 @@ from sgdtheory.critical.edges import Edges
 from sgdtheory.critical.least_risk import Tuned
 from sgdtheory.critical.mean_risks import MeanRisks
 from sgdtheory.critical.out_of_reach import OutOfReach
-from sgdtheory.critical.patterns import MOST_SWINGING, patterns_of
-from sgdtheory.critical.risk_against_rate import RiskAgainstRate, Swings
+from sgdtheory.critical.patterns import MOST_SWINGING, StepPatterns, patterns_of
+from sgdtheory.critical.risk_against_rate import RiskAgainstRate
+from sgdtheory.critical.swings import LEAST_RISK, Swings
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import (
     COMPILED_FROM,
@@ -74,6 +75,7 @@ class TunedRisk:
         self._peaks = _Peaks(self.algorithm)
         self._stable_edge = Edges(partial(method_edge, problem, algorithm.method), algorithm.method != SGD())
         self._growths: dict[float, float] = {}
+        self._patterns: dict[float, StepPatterns] = {}
         repeats = self.algorithm.method.period > 1
         alike = COMPILED_ALIKE if self.algorithm.constant and algorithm.method.vectors > 1 else COMPILED_OFTEN
         self._compiled_from = COMPILED_FROM if repeats else alike
@@ -159,8 +161,23 @@ class TunedRisk:
         return Tuned(share * curve.edge, np.exp(value), share)
 
     def _curve(self, batch: np.ndarray, steps: np.ndarray) -> RiskAgainstRate:
-        swings = Swings(self.parts, self.mean_risk, steps <= self.patterns.swinging) if self.patterns.swinging else None
+        swings = Swings(self.parts, self.mean_risk, partial(self._swing, steps)) if self.patterns.swinging else None
         return RiskAgainstRate(self.risk, self.edge(batch, steps), batch, steps, self.patterns.resonant, swings)
+
+    def _swing(self, steps: np.ndarray, risk: np.ndarray) -> np.ndarray:
+        """(P,) whether what is left of early steps still makes the risk swing with γ, beside so much of it."""
+        if not 0 < self.patterns.memory < np.inf:
+            return steps <= self.patterns.swinging
+        return steps <= np.array([self.patterns_at(each).swinging for each in risk.tolist()])
+
+    def patterns_at(self, risk: float) -> StepPatterns:
+        """How the least risk goes with n where it is about this: swings are seen for longer beside a small one."""
+        if not self.patterns.memory:
+            return self.patterns
+        left = 2 ** float(np.floor(np.log2(max(risk, LEAST_RISK) / self.initial_risk)))
+        if left not in self._patterns:
+            self._patterns[left] = patterns_of(self.algorithm, left)
+        return self._patterns[left]
 
     def least_near(self, batch: np.ndarray, steps: np.ndarray, share: np.ndarray) -> Tuned:
         """`least`, in one basin alone: that of a γ/edge (`share`) nearby. A scan where it is lost."""
@@ -177,14 +194,13 @@ class TunedRisk:
 
     def roughly(self, batch: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None) -> Tuned:
         """`least` to some 1e-4, in one basin: that near the given γ, or the lowest of a few. Few steps get `least`."""
-        few = steps <= max(NARROW, self.patterns.memory)  # their basins may be
         best = np.empty((3, steps.size))
-        if few.any():
+        many = steps > max(NARROW, self.patterns.memory)  # the basins of fewer may be narrower
+        if many.any():
+            best[:, many] = self._in_one_basin(batch[many], steps[many], None if rate is None else rate[many])
+            many[many] = steps[many] > np.array([self.patterns_at(each).memory for each in best[1, many].tolist()])
+        if (few := ~many).any():
             best[:, few] = self.least(batch[few], steps[few])
-        if not few.all():
-            many = ~few
-            start = None if rate is None else rate[~few]
-            best[:, many] = self._in_one_basin(batch[many], steps[many], start)
         return Tuned(*best)
 
     def _in_one_basin(self, batch: np.ndarray, steps: np.ndarray, rate: np.ndarray | None) -> Tuned:

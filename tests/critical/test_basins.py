@@ -42,6 +42,9 @@ class Asked:
     def parts(self, batch, rate, steps, tolerance):
         return np.array([0 * steps, np.full(steps.size, self.variance)])
 
+    def patterns_at(self, risk):
+        return self.patterns
+
     def risk(self):
         raise NotImplementedError
 

@@ -7,7 +7,6 @@ from sgdtheory.critical.risk_against_rate import (
     FINE_SPACING,
     SPACING,
     RiskAgainstRate,
-    Swings,
 )
 
 ALL = slice(None)
@@ -225,88 +224,3 @@ def test_the_lowest_of_the_first_places():
     curve = line(lambda place, k: (place + (3.0, 5.0)[k]) ** 2, [1.0, 1.0], [100, 1e4])
     place = curve.lowest(1e-6 * curve.edge)
     np.testing.assert_allclose(place, [-3, -5], atol=SPACING / 2 + 1e-9)
-
-
-# ------------------------------------------------------------------ a bias that swings
-
-
-def test_the_least_of_many_swings():
-    """Bias cos²(nω(γ)) as of an oscillator, on variance that grows with γ: the minimum is one of very many."""
-    n = 60.0
-
-    def mean(rate, steps):
-        return np.exp(-3 * rate) * np.cos(steps * 0.8 * np.sqrt(rate)) ** 2
-
-    def parts(batch, rate, steps, tolerance):
-        return np.array([mean(rate, steps), 0.02 + 0.1 * rate / batch + 0.05 * np.exp(-20 * rate)])
-
-    def risk(batch, rate, steps, tolerance):
-        return parts(batch, rate, steps, tolerance).sum(0)
-
-    batch, lasting = np.array([1.0, 3.0, 1.0, 30.0]), np.array([True, True, False, True])
-    curve = RiskAgainstRate(risk, np.ones(4), batch, np.full(4, n), 0.0, Swings(parts, mean, lasting))
-    place, value = curve.minima(np.full(4, 1e-4))
-    rates = np.linspace(1e-4, 1, 1_000_001)
-    for k in range(4):
-        risks = risk(batch[k], rates, n, 0.0)
-        if lasting[k]:
-            assert np.exp(value[k]) == pytest.approx(risks.min(), rel=1e-6)
-            assert curve.share(place)[k] == pytest.approx(rates[risks.argmin()], rel=1e-3)
-        else:
-            assert np.exp(value[k]) < 1.5 * risks.min()
-
-
-@pytest.mark.parametrize(("n", "best"), [(60.0, 0.0), (600.0, 0.0), (600.0, 1.0)])
-def test_where_swings_are_looked_into(n, best):
-    """Three places about each of a few minima, those within twice the least: the middle one is below its neighbours."""
-    noise = 0.05
-
-    def mean(rate, steps):
-        return np.cos(steps * 0.8 * np.sqrt(rate)) ** 2
-
-    def variance(rate):
-        return noise * (1 + 10 * np.abs(rate - best))
-
-    def parts(batch, rate, steps, tolerance):
-        return np.array([mean(rate, steps), variance(rate)])
-
-    given = np.array([1.0]), np.array([1.0]), np.array([n])
-    curve = RiskAgainstRate(lambda *a: parts(*a).sum(0), *given, 0.0, Swings(parts, mean, np.array([True])))
-    place = np.linspace(-8, curve.end[0], 60)
-    rate = curve.share(place)
-    found = np.sort(curve.share(curve._swings_of(0, place, np.log(mean(rate, n) + variance(rate)))))
-    left, middle, right = (mean(each, n) + variance(each) for each in found.reshape(-1, 3).T)
-    assert (middle <= np.minimum(left, right)).all()
-    assert middle.max() < 2 * middle.min()
-    every = (np.pi * (np.arange(400) + 0.5) / (0.8 * n)) ** 2  # where the cosine is 0
-    every = every[(every > rate[0]) & (every < 1)]
-    every = every[np.argsort(variance(every))]
-    within = every[variance(every) < 2 * variance(every[0])]
-    assert 2 < middle.size == min(within.size, 6)
-    np.testing.assert_allclose(found.reshape(-1, 3)[:, 1], np.sort(within[: middle.size]), rtol=0.02)
-
-
-def test_swings_beyond_the_edge_are_not_looked_into():
-    """The mean path is least at γ = 1.3 edges: on the way to the edge it falls, without a minimum."""
-
-    def mean(rate, steps):
-        assert (rate <= 1).all()
-        return (rate - 1.3) ** 2
-
-    given = np.array([1.0]), np.array([1.0]), np.array([60.0])
-    curve = RiskAgainstRate(None, *given, 0.0, Swings(None, mean, np.array([True])))
-    place = np.linspace(-8, curve.end[0], 60)
-    assert curve._swings_of(0, place, np.log(mean(curve.share(place), 60.0) + 0.1)).size == 0
-
-
-def test_where_the_bias_swings_no_risk_nearby_is_less_than_most_of_the_variance():
-    """Four fifths of it, 1e-300 at least; elsewhere the risk itself is the floor."""
-
-    def parts(batch, rate, steps, tolerance):
-        return np.array([0.3 + 0 * rate, np.array([0.5, 0.5, 0.0])])
-
-    given = np.ones(3), np.ones(3), np.full(3, 60.0)
-    curve = RiskAgainstRate(None, *given, 0.0, Swings(parts, None, np.array([True, False, True])))
-    value, floor = curve._scanned(np.full(3, -2.0), np.arange(3))
-    np.testing.assert_allclose(value, np.log([0.8, 0.8, 0.3]), rtol=1e-12)
-    np.testing.assert_allclose(floor, np.log([0.4, 0.8, 1e-300]), rtol=1e-12)

@@ -211,5 +211,27 @@ def test_which_runs_still_swing():
         (st.Algorithm(st.ScheduleFree(0.9), average=LAST), [True] * 4),
     ):
         curve = TunedRisk(PROBLEM, algorithm)._curve(np.full(4, 3.0), steps)
-        assert curve.swings.lasting.tolist() == expected
+        assert curve.swings.lasting(np.full(4, 1e-9)).tolist() == expected
     assert TunedRisk(PROBLEM)._curve(np.full(4, 3.0), steps).swings is None
+
+
+def test_momentum_is_seen_for_longer_beside_a_smaller_risk():
+    """0.9^n as long as it is a thousandth of the share of the initial risk, or a millionth."""
+    tuned = TunedRisk(PROBLEM, st.Algorithm(st.HeavyBall(0.9), average=LAST))
+    steps = np.arange(1.0, 400)
+    curve = tuned._curve(np.ones(399), steps)
+    for left, wanted in ((1.0, 1e-6), (1e-2, 1e-6), (2.0**-20, 2.0**-20 * 1e-3), (1.3 * 2.0**-30, 2.0**-30 * 1e-3)):
+        last = np.log(wanted) / np.log(0.9)
+        lasting = curve.swings.lasting(np.full(399, left * tuned.initial_risk))
+        np.testing.assert_array_equal(lasting, steps <= last, str(left))
+        assert tuned.patterns_at(left * tuned.initial_risk).rippling == pytest.approx(last)
+    plain = TunedRisk(PROBLEM)
+    assert plain.patterns_at(1e-9) is plain.patterns
+
+
+def test_roughly_looks_at_all_rates_where_momentum_is_still_seen():
+    """Beside a risk of 3e-8 a basin of its own would be wrong by half at 160 steps."""
+    problem = st.LeastSquares([1.0, 0.2, 0.01], [1.0, 0.1, 0.3], 0.1)
+    tuned = TunedRisk(problem, st.Algorithm(st.HeavyBall(0.9), average=LAST))
+    given = np.array([7.4e6, 6.25e6]), np.array([135.0, 160.0])
+    np.testing.assert_allclose(tuned.roughly(*given).risk, tuned.least(*given).risk, rtol=1e-3)
