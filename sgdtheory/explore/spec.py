@@ -99,7 +99,8 @@ class PanelSpec:
         shows: names of the answers that it shows.
         filled_by: job → names of what it draws here; (): all.
         jobs: that are computed for it.
-        programs: name → figure to download; that of the panel's name has its title.
+        programs: name → figure to download; that of the panel's name has its title, and only one beneath another panel
+            may do without.
         measured_by, titled_by: names of what the axes show all of, and of what the title tells of.
         told_by: the answer that the title and the marks `titled_by` come from.
         beneath: the panel under whose figure it stands, with the same x axis.
@@ -124,3 +125,10 @@ class PanelSpec:
     height: int = HEIGHT
     formula: str = ""
     axes: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.beneath and self.name not in self.programs:
+            raise ValueError(
+                f"programs must have one of the panel's name, {self.name!r}, whose title is the panel's; got "
+                f"{sorted(self.programs)}"
+            )

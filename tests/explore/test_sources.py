@@ -15,6 +15,7 @@ from sgdtheory.explore import python_source
 from sgdtheory.explore.downloads import figure_file, table_file
 from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.registry import JOBS, PROGRAMS, TITLES
+from sgdtheory.explore.spec import PanelSpec
 from sgdtheory.explore.state import State
 
 SMALL = {"num_samples": 100.0, "batch_size": 4, "num_features": 6}
@@ -200,3 +201,11 @@ def test_a_file_is_what_the_program_draws_and_a_table_what_the_page_shows():
     assert [float(row["risk"]) for row in rows] == pytest.approx(
         np.concatenate([answers(state, "rate", slot).columns["risk"] for slot in range(2)]), rel=1e-12
     )
+
+
+def test_a_panel_of_its_own_has_a_program_that_names_it():
+    """Without a title it would not be on the page."""
+    given = {"labels": ("x", "y"), "place": 9, "draw": None, "show": None, "shows": (), "filled_by": {}}
+    with pytest.raises(ValueError, match=r"one of the panel's name, 'edge', .* got \[\]"):
+        PanelSpec("edge", **given)
+    assert PanelSpec("edge", **given, beneath="rate").beneath == "rate"
