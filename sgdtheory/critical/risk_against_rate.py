@@ -14,6 +14,7 @@ RESONANT = 4.0  # n/B: with more steps |q|^n, at most (1 − 4/B)^n, has died ou
 # of the first places below half the edge: basins are wider, narrower ones are found by halving
 SPACING = np.log(10) / 2
 SPACING_ABOVE = np.log(100)  # of the first places above it, where Δ hardly changes until steps overshoot
+SPACING_SWINGING = np.log(3)  # and where what does not swing has to be known between them
 # of the last places where steps resonate: minima are apart by more, n(1 − γ/edge) ≤ 14
 FINE_SPACING = 0.3
 FINE_PLACES = 9
@@ -181,7 +182,9 @@ class RiskAgainstRate:
 
     def _first_places(self, least_rate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         start = self.place(least_rate / self.edge)
-        places = [_places(*ends) for ends in zip(start, self.end, self.resonates, strict=True)]
+        may_swing = np.zeros(start.size, dtype=bool) if self.swings is None else self.swings.few
+        above = np.where(may_swing, SPACING_SWINGING, SPACING_ABOVE)
+        places = [_places(*each) for each in zip(start, self.end, self.resonates, above, strict=True)]
         return np.concatenate(places), np.repeat(np.arange(len(places)), [one.size for one in places])
 
     def _scan(self, least_rate: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -287,12 +290,12 @@ def _cut(place: np.ndarray, value: np.ndarray, setting: np.ndarray, after: np.nd
     return np.concatenate(cuts), np.repeat(after, pieces - 1)
 
 
-def _places(start: float, end: float, resonant: bool) -> np.ndarray:
+def _places(start: float, end: float, resonant: bool, spacing_above: float = SPACING_ABOVE) -> np.ndarray:
     """Places to scan: from one before `start`, the least γ of interest, to the edge, and the last in the mirror."""
     fine = end + FINE_SPACING * np.arange(-FINE_PLACES if resonant else 0, 1)
     split = min(fine[0], 0.0)  # few steps: the fine places reach below half the edge
     below = split - SPACING * np.arange(max(np.ceil((split - start) / SPACING), 0.0) + 1, 0.0, -1)
-    above = np.linspace(split, fine[0], int(np.ceil((fine[0] - split) / SPACING_ABOVE)) + 1)[:-1]
+    above = np.linspace(split, fine[0], int(np.ceil((fine[0] - split) / spacing_above)) + 1)[:-1]
     places = np.concatenate([below, above, fine])
     return np.append(places, 2 * end - places[-2])
 

@@ -5,14 +5,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-# The mean path is computed at so many places for each step, evenly in √γ, and some in log γ
+# The mean path is computed at so many places for each step, evenly in √γ, and some in log γ and log(1 − γ/edge)
 PLACES_A_STEP = 12
 LEAST_PLACES = 200
 MOST_PLACES = 3200
+NEXT_TO_EDGE = 0.05  # n(1 − γ/edge) of the last
 NEARER_PLACES = 17  # and at so many about its minima,
 MOST_NEARER = 100, 24, 12  # the least of them, nearer and nearer: they may be a millionth of what is between them
 MOST_SWINGS = 6  # minima of what is expected that are looked into at a time
 SWINGS_WITHIN = 2.0, 1.1  # and how far above the least, the first time and after
+AS_EXPECTED = 1.01  # times what was promised: no more is looked for
 KNOWN_BY = 3  # places about a minimum
 LEAST_RISK = 1e-300  # so that a risk has a logarithm
 SIDES = np.array([[-1], [0], [1]])
@@ -31,11 +33,13 @@ class Swings(NamedTuple):
         parts: (2, …) bias and variance of B, γ, n and the error allowed.
         mean: (G,) risk of the mean path alone, of the leading directions, after n steps with G values of γ.
         lasting: (P,) whether there still is something that swings, of P least risks seen so far.
+        few: (P,) whether the steps are so few that there may be.
     """
 
     parts: RiskOf
     mean: MeanOf
     lasting: Callable[[np.ndarray], np.ndarray]
+    few: np.ndarray
 
 
 class SwingSearch:
@@ -67,7 +71,8 @@ class SwingSearch:
         first = float(share(np.array([ends[0]]))[0])
         number = int(np.clip(PLACES_A_STEP * steps, LEAST_PLACES, MOST_PLACES))
         dense = (np.arange(1.0, number) / number) ** 2  # oscillators turn by √(γλ) a step
-        self._dense = np.union1d(dense[dense > first], np.geomspace(first, 1.0, LEAST_PLACES)[1:])
+        dense = np.append(dense[dense > first], np.geomspace(first, 1.0, LEAST_PLACES)[1:])
+        self._dense = np.union1d(dense, 1 - np.geomspace(NEXT_TO_EDGE / steps, 0.5, LEAST_PLACES))
         self._dense_mean = self._mean(self._dense)
         self._within = SWINGS_WITHIN[0]
         self._promised = 0.0
@@ -75,10 +80,10 @@ class SwingSearch:
     def places(self, place: np.ndarray, value: np.ndarray) -> np.ndarray:
         """Three places about each of the least minima that (G,) values of log Δ at known places leave possible.
 
-        The risk is that of the mean path and what is smooth in γ, which is interpolated; each round knows more of the
-        latter, until the least is what was expected.
+        The risk is that of the mean path and what is smooth in γ, which is interpolated; each round knows more of that,
+        until the least is what was expected.
         """
-        if value.min() <= np.log(SWINGS_WITHIN[1]) + np.log(max(self._promised, LEAST_RISK)):
+        if np.exp(value.min()) <= AS_EXPECTED * self._promised:
             return np.empty(0)
         known = self.share(place)
         smooth = np.log(np.maximum(np.exp(value) - self._mean(known), LEAST_RISK))

@@ -30,6 +30,7 @@ MOMENTS_RESOLVED = 1e-2  # λ/λ_1: for Σ s λ and Σ λ², polynomials everywh
 LEADING = 8  # directions, those with most of the signal
 NARROW = 16  # steps: of so few the basins may be narrower than that
 BASIN = 1.0  # a followed minimum that has moved farther than this has been lost
+MAY_SWING = 2.0  # times as many steps as swing as a rule: beside a very small risk they may
 BEYOND_EDGE = 3.0  # times the stability edge: as far beyond it as peaks of schedules are looked for
 ALLOWED_GROWTH = 3.0  # e^3 times the moments on the way are more than any optimum has
 JUST_BEYOND = 0.01  # of the edge: where the rate of growth is measured
@@ -161,7 +162,9 @@ class TunedRisk:
         return Tuned(share * curve.edge, np.exp(value), share)
 
     def _curve(self, batch: np.ndarray, steps: np.ndarray) -> RiskAgainstRate:
-        swings = Swings(self.parts, self.mean_risk, partial(self._swing, steps)) if self.patterns.swinging else None
+        swings = None
+        if until := self.patterns.swinging:
+            swings = Swings(self.parts, self.mean_risk, partial(self._swing, steps), steps <= MAY_SWING * until)
         return RiskAgainstRate(self.risk, self.edge(batch, steps), batch, steps, self.patterns.resonant, swings)
 
     def _swing(self, steps: np.ndarray, risk: np.ndarray) -> np.ndarray:

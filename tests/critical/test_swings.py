@@ -6,6 +6,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory.critical.risk_against_rate import RiskAgainstRate
 from sgdtheory.critical.swings import Swings
+from sgdtheory.critical.tuned_risk import TunedRisk
 
 
 def test_the_least_of_many_swings():
@@ -22,7 +23,9 @@ def test_the_least_of_many_swings():
         return parts(batch, rate, steps, tolerance).sum(0)
 
     batch, lasting = np.array([1.0, 3.0, 1.0, 30.0]), np.array([True, True, False, True])
-    curve = RiskAgainstRate(risk, np.ones(4), batch, np.full(4, n), 0.0, Swings(parts, mean, lambda least: lasting))
+    curve = RiskAgainstRate(
+        risk, np.ones(4), batch, np.full(4, n), 0.0, Swings(parts, mean, lambda least: lasting, lasting)
+    )
     place, value = curve.minima(np.full(4, 1e-4))
     rates = np.linspace(1e-4, 1, 1_000_001)
     for k in range(4):
@@ -46,7 +49,7 @@ def test_where_swings_are_looked_into(n, best):
         return noise * (1 + 10 * np.abs(rate - best))
 
     given = np.array([1.0]), np.array([1.0]), np.array([n])
-    curve = RiskAgainstRate(None, *given, 0.0, Swings(None, mean, None))
+    curve = RiskAgainstRate(None, *given, 0.0, Swings(None, mean, None, np.array([True])))
     search = curve._search_of_swings(0, curve.share(np.array([-7.0]))[0])
     place = np.linspace(-8, curve.end[0], 60)
     rate = curve.share(place)
@@ -70,7 +73,7 @@ def test_swings_beyond_the_edge_are_not_looked_into():
         return (rate - 1.3) ** 2
 
     given = np.array([1.0]), np.array([1.0]), np.array([60.0])
-    curve = RiskAgainstRate(None, *given, 0.0, Swings(None, mean, None))
+    curve = RiskAgainstRate(None, *given, 0.0, Swings(None, mean, None, np.array([True])))
     place = np.linspace(-8, curve.end[0], 60)
     search = curve._search_of_swings(0, 1e-3)
     assert search.places(place, np.log(mean(curve.share(place), 60.0) + 0.1)).size == 0
@@ -83,7 +86,7 @@ def test_where_the_bias_swings_no_risk_nearby_is_less_than_most_of_the_variance(
         return np.array([0.3 + 0 * rate, np.array([0.5, 0.5, 0.0])])
 
     given = np.ones(3), np.ones(3), np.full(3, 60.0)
-    curve = RiskAgainstRate(None, *given, 0.0, Swings(parts, None, None))
+    curve = RiskAgainstRate(None, *given, 0.0, Swings(parts, None, None, np.ones(3, dtype=bool)))
     value, floor = curve._scanned(np.full(3, -2.0), np.arange(3))
     np.testing.assert_allclose(value, np.log([0.8, 0.8, 0.3]), rtol=1e-12)
     np.testing.assert_allclose(floor, np.log([0.4, 0.4, 1e-300]), rtol=1e-12)
@@ -100,7 +103,7 @@ def test_every_round_knows_more_of_what_is_smooth():
         return mean(rate, n) + 0.05 + 0.1 * rate + 10.0 * ((rate > 0.022) & (rate < 0.29))
 
     given = np.array([1.0]), np.array([1.0]), np.array([n])
-    curve = RiskAgainstRate(None, *given, 0.0, Swings(None, mean, None))
+    curve = RiskAgainstRate(None, *given, 0.0, Swings(None, mean, None, np.array([True])))
     search = curve._search_of_swings(0, 0.03)
     place = curve.place(np.array([0.02, 0.3, 1.0]))
     least = []
@@ -115,6 +118,7 @@ def test_every_round_knows_more_of_what_is_smooth():
 # ------------------------------------------------------------------ of real problems, against dense scans
 
 LAST = st.LastIterate()
+UNEVEN = st.LeastSquares([1.0, 0.31, 0.04], [0.2, 0.5, 1.0], 1e-5)
 THREE = st.LeastSquares([1.0, 0.2, 0.01], [1.0, 0.1, 0.3], 0.1)
 FOUR = st.LeastSquares([1.0, 0.0616, 0.0143, 0.0097], [0.0724, 0.095, 0.8973, 0.3559], 7.13e-5)
 FIVE = st.LeastSquares([1.0, 0.8134, 0.1459, 0.0921, 0.0093], [0.2468, 0.0453, 0.0224, 0.2237, 0.0532], 9.54e-5)
@@ -151,3 +155,15 @@ def test_the_least_risk_of_momentum_that_swings(problem, momentum, batch, steps)
     algorithm = st.Algorithm(st.HeavyBall(momentum), average=LAST)
     found = st.optimal_learning_rate(problem, batch_size=batch, num_samples=batch * steps, algorithm=algorithm)
     assert found.risk == pytest.approx(least_of_a_scan(problem, algorithm, batch, steps), rel=2e-4)
+
+
+@pytest.mark.parametrize("steps", [2, 3, 4, 5, 9])
+@pytest.mark.parametrize("schedule", [st.Constant(), st.Cosine(), st.Stages([0, 0.5], [1.0, 0.2])], ids=str)
+def test_the_least_risk_of_a_few_steps(steps, schedule):
+    """Three steps have no place above half the edge that would support what is smooth."""
+    algorithm = st.Algorithm(schedule=schedule, average=LAST)
+    setting = {"batch_size": 3e4, "num_samples": 3e4 * steps, "algorithm": algorithm}
+    found = st.optimal_learning_rate(UNEVEN, **setting)
+    edge = TunedRisk(UNEVEN, algorithm).edge(np.array([3e4]), np.array([float(steps)]))[0]
+    risks = st.excess_risk(UNEVEN, **setting, learning_rate=edge * np.arange(1, 8001) / 8000).total
+    assert found.risk <= np.nanmin(risks) * (1 + 1e-6)
