@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.interpolate import Akima1DInterpolator
 
 # The mean path is computed at so many places for each step, evenly in √γ, and some in log γ and log(1 − γ/edge)
 PLACES_A_STEP = 12
@@ -14,7 +15,8 @@ NEARER_PLACES = 17  # and at so many about its minima,
 MOST_NEARER = 100, 24, 12  # the least of them, nearer and nearer: they may be a millionth of what is between them
 MOST_SWINGS = 6  # minima of what is expected that are looked into at a time
 SWINGS_WITHIN = 2.0, 1.1  # and how far above the least, the first time and after
-AS_EXPECTED = 1.01  # times what was promised: no more is looked for
+WIDE = 0.5  # between the least place and the next: what is smooth is known in between, too
+AS_EXPECTED = 0.01  # of what was promised: if the least known is no farther from it no more is looked for
 KNOWN_BY = 3  # places about a minimum
 LEAST_RISK = 1e-300  # so that a risk has a logarithm
 SIDES = np.array([[-1], [0], [1]])
@@ -83,20 +85,21 @@ class SwingSearch:
         The risk is that of the mean path and what is smooth in γ, which is interpolated; each round knows more of that,
         until the least is what was expected.
         """
-        if np.exp(value.min()) <= AS_EXPECTED * self._promised:
-            return np.empty(0)
+        beside = _halved(place, int(value.argmin()))
+        if abs(np.exp(value.min()) - self._promised) <= AS_EXPECTED * self._promised:
+            return beside
         known = self.share(place)
-        smooth = np.log(np.maximum(np.exp(value) - self._mean(known), LEAST_RISK))
+        smooth = Akima1DInterpolator(place, np.log(np.maximum(np.exp(value) - self._mean(known), LEAST_RISK)))
 
         def expected(share: np.ndarray, mean: np.ndarray) -> np.ndarray:
-            return mean + np.exp(np.interp(self.place(share), place, smooth))
+            return mean + np.exp(smooth(np.clip(self.place(share), place[0], place[-1])))
 
         risk = expected(self._dense, self._dense_mean)
         j = 1 + np.flatnonzero((risk[1:-1] <= risk[:-2]) & (risk[1:-1] <= risk[2:]))
         about = np.searchsorted(known, self._dense[j + 1], side="right") - np.searchsorted(known, self._dense[j - 1])
         j = j[about < KNOWN_BY]
         if not j.size:
-            return np.empty(0)
+            return beside
         three = self._dense[j + SIDES]
         apart = (three[2] - three[0]) / (NEARER_PLACES - 1)
         risk = risk[j][None]
@@ -113,4 +116,11 @@ class SwingSearch:
         best = best[risk.min(0)[best] < self._within * min(risk.min(), np.exp(value.min()))]
         self._within = SWINGS_WITHIN[1]
         self._promised = risk.min()
-        return self.place(np.unique(three[:, best]))
+        return np.append(beside, self.place(np.unique(three[:, best])))
+
+
+def _halved(place: np.ndarray, k: int) -> np.ndarray:
+    """The middles of the intervals on both sides of the k-th place, if they are wide."""
+    middles = (place[1:] + place[:-1]) / 2
+    beside = np.arange(max(k - 1, 0), min(k + 1, middles.size))
+    return middles[beside[np.diff(place)[beside] > WIDE]]
