@@ -26,6 +26,7 @@ MOST_TRIED = 64  # batch sizes that are tuned, the most promising of them,
 TRIED_AT_ONCE = 8  # so many at a time,
 ESTIMATED = 1e-7  # as long as their log Δ, estimated to so much, or what it has been off by,
 MARGIN = 10.0  # times that, may be the least
+BESIDE = 1.2  # times the best number of steps, or less: beside it where momentum swings on
 SAME_RISK = 1e-8  # relative: risks closer than this are not told apart, and no B is preferred to 1 for less
 
 
@@ -60,6 +61,7 @@ def optimal_batch_size(tuned: LeastRisk, samples: float) -> Optimum:
         if tuned.patterns.fraction:
             curves.append(RelaxedRisk(tuned, samples, fewest, most, longer=True))
         _try_promising(tried, *_promising(curves, tried.risk.min()))
+        _try_beside_ripples(tried)
     return Optimum(*tried.best(), relaxed)
 
 
@@ -118,6 +120,20 @@ def _try_promising(tried: _Tried, batch: np.ndarray, estimate: np.ndarray) -> No
         some = slice(first, first + TRIED_AT_ONCE)
         tried.add(batch[some])
         off = max(off, float(np.abs(np.log(tried.risks(batch[some])) - estimate[some]).max()))
+
+
+def _try_beside_ripples(tried: _Tried) -> None:
+    """Numbers of steps beside the best one, while momentum swings on: there the next may leave less than ρ lets expect.
+
+    Until none of them is better.
+    """
+    best = np.inf
+    while tried.risk.min() < best:
+        best = tried.risk.min()
+        steps = np.floor(tried.samples / tried.best()[0])
+        if not EVERY_FEW_STEPS < steps <= tried.tuned.patterns.memory:
+            break
+        tried.add(np.floor(tried.samples / whole_numbers(np.ceil(steps / BESIDE), BESIDE * steps)))
 
 
 def _promising(curves: list[RelaxedRisk], attained: float) -> tuple[np.ndarray, np.ndarray]:
