@@ -33,7 +33,8 @@ class _Interruption:
     """What this process knows about Ctrl-C; there is one of each signal, and so one of these."""
 
     def __init__(self) -> None:
-        self.reader, self.writer = socket.socketpair()  # to which Python itself writes the numbers of signals
+        self.reader: socket.socket | None = None  # of what Python itself writes: the numbers of signals
+        self.writer: socket.socket | None = None
         self.pending = threading.Event()
         self.files = threading.Lock()  # held while files are written that belong together
         self.started = False
@@ -49,16 +50,16 @@ class _Interruption:
 
     def came(self) -> bool:
         """Whether the signal came, whoever handled it."""
-        if not self.pending.is_set():
+        if self.reader is not None and not self.pending.is_set():
             with contextlib.suppress(BlockingIOError):
                 if signal.SIGINT in self.reader.recv(64, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                     self.pending.set()
         return self.pending.is_set()
 
-    def watch(self) -> None:
+    def watch(self, reader: socket.socket) -> None:
         """Hear of the signal, whoever handles it, and end the process if it does not end by itself."""
-        while signal.SIGINT not in self.reader.recv(64, socket.MSG_PEEK):
-            self.reader.recv(1)
+        while signal.SIGINT not in reader.recv(64, socket.MSG_PEEK):
+            reader.recv(1)
         self.pending.set()
         if self.started:
             time.sleep(GRACE_SECONDS)
@@ -88,10 +89,11 @@ def take_over() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         return
+    _STATE.reader, _STATE.writer = socket.socketpair()
     _STATE.writer.setblocking(False)
     signal.set_wakeup_fd(_STATE.writer.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGINT, _STATE.handle)
-    threading.Thread(target=_STATE.watch, daemon=True).start()
+    threading.Thread(target=_STATE.watch, args=(_STATE.reader,), daemon=True).start()
 
 
 @contextlib.contextmanager
