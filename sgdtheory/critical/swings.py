@@ -7,7 +7,7 @@ import numpy as np
 from scipy.interpolate import Akima1DInterpolator
 
 # The mean path is computed at so many places for each step, evenly in √γ, and some in log γ and log(1 − γ/edge)
-PLACES_A_STEP = 12
+PLACES_A_STEP = 8
 LEAST_PLACES = 200
 MOST_PLACES = 3200
 NEXT_TO_EDGE = 0.05  # n(1 − γ/edge) of the last
