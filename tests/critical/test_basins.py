@@ -35,14 +35,18 @@ class Asked:
         self.patterns = patterns or StepPatterns(resonant=4.0)
         self.anew = []
         self.near = []
+        self.rates = []  # of which parts were asked
+        self.lowest = []
 
     def edge(self, batch, steps):
         return 1 + 0 * steps
 
     def parts(self, batch, rate, steps, tolerance):
+        self.rates += rate.tolist()
         return np.array([0 * steps, np.full(steps.size, self.variance)])
 
     def patterns_at(self, risk):
+        self.lowest.append(risk)
         return self.patterns
 
     def risk(self):
@@ -113,6 +117,43 @@ def test_it_is_followed_from_the_nearest_that_is_known():
     np.testing.assert_allclose(followed.tuned.near, wanted)
 
 
+def test_the_nearest_counts_samples_as_well_as_steps():
+    """nγ of 10 with 4,000 samples, of 40 with 6,000, and as many steps as asked for; 5,900 are asked for."""
+    followed = FollowedRisk(Asked(patterns=NOT_IN_ADVANCE), 4000.0)
+    look(followed, 4000.0, 900.0)
+    followed.tuned.least_near = lambda batch, steps, share: Tuned(40 / steps, 1 + 0 * steps, 40 / steps)
+    look(followed, 6000.0, 950.0)
+    del followed.tuned.least_near
+    look(followed, 5900.0, 900.0)
+    np.testing.assert_allclose(followed.tuned.near, [(900, 40 / 900)])
+
+
+def test_the_share_is_that_of_the_edge_there():
+    followed = FollowedRisk(Asked(patterns=NOT_IN_ADVANCE), 4000.0)
+    look(followed, 4000.0, 1000.0)
+    followed.tuned.edge = lambda batch, steps: 4 + 0 * steps
+    look(followed, 4000.0, 2000.0)
+    np.testing.assert_allclose(followed.tuned.near, [(2000, 0.01 * 1000 / 2000 / 4)])
+
+
+def test_what_is_known_is_told_beside_what_is_new():
+    followed = FollowedRisk(Asked(patterns=NOT_IN_ADVANCE), 4000.0)
+    look(followed, 4000.0, 1000.0)
+    steps = np.array([30.0, 1000.0, 1100.0])
+    found = followed.least(4000 / steps, steps)
+    np.testing.assert_allclose(found.rate, 10 / np.array([30, 1000, 1000 * 1.1**2]) * [1, 1, 1.1])
+    assert followed.tuned.anew == [1000, 30]
+
+
+def test_patterns_are_those_of_the_least_risk_so_far():
+    followed = FollowedRisk(Asked(patterns=NOT_IN_ADVANCE), 4000.0)
+    for risks in ([0.5, 0.3], [0.4, 0.6], [0.2, 0.7]):
+        followed.tuned.least = lambda batch, steps, risks=risks: Tuned(10 / steps, np.array(risks), 10 / steps)
+        first = 30.0 * risks[0]
+        look(followed, 4000.0, first, first + 0.5)
+    assert followed.tuned.lowest == [0.3, 0.3, 0.2]
+
+
 @pytest.mark.parametrize("share", [0.4, 0.5, 0.9])
 def test_near_the_edge_the_share_of_it_stays(share):
     """Elsewhere nγ does, up to the edge."""
@@ -130,6 +171,7 @@ def test_where_noise_forbids_larger_rates_every_larger_number_of_steps_follows(v
     samples = 1e6
     followed = FollowedRisk(Asked(variance), samples)
     assert followed.tuned.anew == [32_000], "16 times √(4D)"
+    assert followed.tuned.rates == [0.5]
     assert followed.quiet == (32_000 if quiet else np.inf)
     assert look(followed, samples, 1e6) == (([], [1e6]) if quiet else ([1e6], []))
     assert look(followed, samples, 5000.0) == ([5000], []), "fewer do not"

@@ -5,7 +5,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.critical.risk_against_rate import RiskAgainstRate
-from sgdtheory.critical.swings import Swings
+from sgdtheory.critical.swings import Swings, _halved
 from sgdtheory.critical.tuned_risk import TunedRisk
 
 
@@ -90,6 +90,57 @@ def test_where_the_bias_swings_no_risk_nearby_is_less_than_most_of_the_variance(
     value, floor = curve._scanned(np.full(3, -2.0), np.arange(3))
     np.testing.assert_allclose(value, np.log([0.8, 0.8, 0.3]), rtol=1e-12)
     np.testing.assert_allclose(floor, np.log([0.4, 0.4, 1e-300]), rtol=1e-12)
+
+
+def oscillator(n=60.0, first=0.02):
+    """A search where the bias is cos² of 0.8 n √γ, 60 places up to the edge, γ there and the risk with some noise."""
+    given = np.array([1.0]), np.array([1.0]), np.array([n])
+    mean = lambda rate, steps: np.cos(steps * 0.8 * np.sqrt(rate)) ** 2  # noqa: E731
+    curve = RiskAgainstRate(None, *given, 0.0, Swings(None, mean, None, np.array([True])))
+    place = np.linspace(-4, curve.end[0], 60)
+    return curve, curve._search_of_swings(0, first), place, lambda rate: mean(rate, n) + 0.05 + 0.1 * rate
+
+
+def test_the_places_of_a_minimum_are_those_of_the_zero_of_the_bias():
+    """Three of them, a sixteenth of two of the first spacings apart."""
+    curve, search, place, risk = oscillator()
+    three = np.sort(curve.share(search.places(place, np.log(risk(curve.share(place)))))).reshape(-1, 3)
+    zeros = (np.pi * (np.arange(20) + 0.5) / (0.8 * 60)) ** 2
+    np.testing.assert_allclose(three[:, 1], zeros[1:][: len(three)], rtol=3e-4)
+    apart = np.diff(three)
+    np.testing.assert_allclose(apart[:, 0], apart[:, 1], rtol=1e-6)
+    spacing = 2 * np.sqrt(three[:, 1]) / (8 * 60)
+    assert (apart < spacing / 7).all()
+    assert (apart > spacing / 200).all()
+
+
+def test_minima_that_are_known_are_not_looked_into_again():
+    curve, search, place, risk = oscillator()
+    first = search.places(place, np.log(risk(curve.share(place))))
+    search._promised = 0.0
+    both = np.union1d(place, first)
+    again = search.places(both, np.log(risk(curve.share(both))))
+    known = np.sort(curve.share(first)).reshape(-1, 3)[:, 1]
+    for new in curve.share(again):
+        assert (np.abs(new / known - 1) > 0.02).all()
+
+
+@pytest.mark.parametrize(("least", "on"), [(1.0, False), (1.009, False), (0.991, False), (1.011, True), (0.989, True)])
+def test_it_goes_on_until_the_least_is_what_was_expected(least, on):
+    curve, search, place, risk = oscillator()
+    value = np.log(risk(curve.share(place)))
+    search.places(place, value)
+    search._promised = np.exp(value.min()) / least
+    search._within = 3.0
+    assert (search.places(place, value).size > 0) == on
+
+
+def test_wide_intervals_beside_the_least_place_are_halved():
+    place = np.array([0.0, 2.0, 2.4, 4.0, 4.5, 9.0])
+    wanted = {0: [1.0], 1: [1.0], 2: [3.2], 3: [3.2], 4: [6.75], 5: [6.75]}
+    for k, middles in wanted.items():
+        np.testing.assert_allclose(_halved(place, k), middles)
+    np.testing.assert_allclose(_halved(np.array([0.0, 1.0, 3.0]), 1), [0.5, 2.0])
 
 
 def test_every_round_knows_more_of_what_is_smooth():
