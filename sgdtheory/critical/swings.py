@@ -82,6 +82,8 @@ class SwingSearch:
     def places(self, place: np.ndarray, value: np.ndarray) -> np.ndarray:
         """Three places about each of the least minima that (G,) values of log Δ at known places leave possible.
 
+        And the middles of wide intervals beside the least of these places.
+
         The risk is that of the mean path and what is smooth in γ, which is interpolated; each round knows more of that,
         until the least is what was expected.
         """

@@ -75,7 +75,7 @@ def test_one_step_with_everything_may_be_best():
         assert optimal_batch_size(known, samples).batch == np.floor(samples)
 
 
-@pytest.mark.parametrize("beside", [76.0, 91.0])
+@pytest.mark.parametrize("beside", [70.0, 76.0, 91.0, 98.0])
 def test_beside_a_number_of_steps_that_ripples_all_are_tried(beside):
     """Of n ≤ 200 one alone is better than all, a little nearer to the best of the others, 83, than a fifth of it."""
 
