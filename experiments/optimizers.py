@@ -262,7 +262,8 @@ def _title(config: Config, rows: list[Row]) -> str:
             both = sorted(risk.keys() & plain.keys())
             found += [risk[both[-1]] / plain[both[-1]]] if both else []
         if found:
-            words.append(f"{name} {min(found):.2f} … {max(found):.2f}" if len(found) > 1 else f"{name} {found[0]:.2f}")
+            ends = dict.fromkeys(f"{end:.2f}" for end in (min(found), max(found)))
+            words.append(f"{' … '.join(ends)} ({name})")
     return f"Optimal risk over that of preconditioned SGD: {', '.join(words)}; $B^*$ beside its theory"
 
 

@@ -34,7 +34,7 @@ def figure(config: Config, rows: list[Row]) -> Figure:
     words = []
     for name, look in looks(config.methods):
         curve = curve_of(rows, name, samples)
-        words.append(f"{name} {100 * curve.wasted:.2g}%")
+        words.append(f"{100 * curve.wasted:.2g}% ({name})")
         shown = curve.samples <= 2 * samples
         left.plot(curve.batch[shown], curve.samples[shown] / np.nanmin(curve.samples), label=name, ms=4.0, **look)
         if name != SIGN:
