@@ -39,6 +39,7 @@ from .algorithms import NonlinearMethod as NonlinearMethod
 from .algorithms import NormalizedSGD as NormalizedSGD
 from .algorithms import PowerDecay as PowerDecay
 from .algorithms import Returned as Returned
+from .algorithms import Schedule as Schedule
 from .algorithms import ScheduleFree as ScheduleFree
 from .algorithms import SignSGD as SignSGD
 from .algorithms import Stages as Stages

@@ -3,6 +3,7 @@ from .adam import Adam as Adam
 from .algorithm import DEFAULT as DEFAULT
 from .algorithm import Algorithm as Algorithm
 from .algorithm import checked_algorithm as checked_algorithm
+from .algorithm import require_stretching as require_stretching
 from .averages import AbstractAverage as AbstractAverage
 from .averages import ExponentialAverage as ExponentialAverage
 from .averages import LastIterate as LastIterate
@@ -29,6 +30,8 @@ from .muon import Muon as Muon
 from .nonlinear_method import NonlinearMethod as NonlinearMethod
 from .normalized import NormalizedSGD as NormalizedSGD
 from .normalized import SignSGD as SignSGD
+from .own_schedule import Schedule as Schedule
+from .own_schedule import StepFunction as StepFunction
 from .parameter import Choice as Choice
 from .parameter import Parameter as Parameter
 from .parameter import Slider as Slider
@@ -42,7 +45,6 @@ from .schedules import Linear as Linear
 from .schedules import PowerDecay as PowerDecay
 from .schedules import Shape as Shape
 from .schedules import Stages as Stages
-from .schedules import StepFunction as StepFunction
 from .sgd import SGD as SGD
 from .words import algorithm_settings as algorithm_settings
 from .words import algorithm_text as algorithm_text

@@ -10,8 +10,9 @@ from sgdtheory._common.arguments import single_number
 from sgdtheory.algorithms.averages import AbstractAverage, UniformAverage
 from sgdtheory.algorithms.linear_method import LinearMethod
 from sgdtheory.algorithms.nonlinear_method import NonlinearMethod
+from sgdtheory.algorithms.own_schedule import StepFunction, as_shape
 from sgdtheory.algorithms.parameter import Parameter
-from sgdtheory.algorithms.schedules import Constant, as_shape
+from sgdtheory.algorithms.schedules import Constant
 from sgdtheory.algorithms.sgd import SGD
 
 
@@ -35,7 +36,8 @@ class Algorithm:
         method: SGD(), HeavyBall(β), Nesterov(β), ScheduleFree(β), AcceleratedSGD(…), LocalSGD(K, H) or your own
             LinearMethod; SignSGD(β), Adam(β₁, β₂), NormalizedSGD(); and for `simulate` your own NonlinearMethod.
         schedule: of the learning rate: Constant(), Cosine(), Linear(), WSD(), PowerDecay(p), Stages(…), an array (as
-            many stages of equal length; one step each for as many steps) or a function of the step (optax's schedules).
+            many stages of equal length; one step each for as many steps), Schedule(f) of your own, f a function of the
+            fraction u = t/n, or a bare function of the step (optax's schedules), which does not stretch with the run.
         batch_schedule: the same, for the batch size.
         average: UniformAverage(), TailAverage(φ), ExponentialAverage(τ), LastIterate() or your own AbstractAverage.
         clip_norm: c: mini-batch gradients g that are longer are shortened to c, `g min(1, c/‖g‖)`; for `simulate`.
@@ -98,6 +100,23 @@ class Algorithm:
 
 
 DEFAULT = Algorithm()
+
+
+def require_stretching(algorithm: Algorithm, search: str) -> None:
+    """Refuse schedules that are functions of the step in a search that compares runs of different lengths.
+
+    A function of the step made for one n is another schedule on a run of another length: cut off, or never decayed.
+
+    Raises:
+        ValueError: the learning rate or the batch size follows a function of the step.
+    """
+    for name in ("schedule", "batch_schedule"):
+        if isinstance(getattr(algorithm, name), StepFunction):
+            raise ValueError(
+                f"{name} must stretch with the run where {search} compares runs of different lengths, got a function "
+                f"of the step; write st.Algorithm({name}=st.Schedule(lambda u: …)), with u = t/n the fraction of the "
+                "run that is done"
+            )
 
 
 def checked_algorithm(algorithm: object, *, linear: bool = True) -> Algorithm:

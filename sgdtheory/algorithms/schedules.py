@@ -247,7 +247,7 @@ class Stages(Shape):
     values: Any
 
     def __post_init__(self) -> None:
-        fractions, values = _one_row("fractions", self.fractions), _one_row("values", self.values)
+        fractions, values = one_row("fractions", self.fractions), one_row("values", self.values)
         if fractions.shape != values.shape:
             raise ValueError(
                 f"values must have one entry for each fraction, got {values.size} for {fractions.size} fractions"
@@ -256,7 +256,7 @@ class Stages(Shape):
         if fractions[0] != 0 or falls.any() or not fractions[-1] < 1:
             shown = ", ".join(f"{each:g}" for each in fractions[:6])
             raise ValueError(f"fractions must begin with 0, increase and stay below 1, got {shown}")
-        _check_factors("values", values)
+        checked_factors("values", values)
         object.__setattr__(self, "fractions", tuple(fractions.tolist()))
         object.__setattr__(self, "values", tuple(values.tolist()))
 
@@ -295,49 +295,20 @@ class Stages(Shape):
         return self.fractions[1:]
 
 
-@dataclass(frozen=True)
-class StepFunction(Shape):
-    """Any function of the step, such as an optax schedule: the factor at step 0, at step 1, and so on.
-
-    A function is taken for one by itself: `Algorithm(schedule=optax.cosine_decay_schedule(1.0, 1000))`.
-
-    >>> import sgdtheory as st
-    >>> print(st.algorithms.StepFunction(lambda step: 1 / (1 + step)).factors([0, 1, 3], 4))
-    [1.   0.5  0.25]
-
-    Args:
-        function: of an array of step numbers or, if it cannot take one, of a single one.
+def values_of(function: Callable[[Any], Any], points: np.ndarray, name: str) -> np.ndarray:
+    """The values of a user's function at an array of points, float64, where it cannot take one at one point at a time.
 
     Raises:
-        ValueError: no function; and later, where it is used, factors that are negative or not finite.
+        ValueError: values that are negative, complex or not finite; `name` is what they are of.
     """
-
-    smooth: ClassVar[bool] = False
-
-    function: Callable[[Any], Any]
-
-    def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise ValueError(f"function must be a function of the step, got {self.function!r}")
-
-    def at(self, fraction: Any, xp: Any = np) -> Any:
-        """A function of the step has no value at a fraction.
-
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError("a function of the step has no value at a fraction of the steps; ask for factors(step, n)")
-
-    def factors(self, step: ArrayLike, num_steps: float) -> np.ndarray:
-        """The function at these steps, float64, whatever `num_steps`."""
-        step = np.asarray(step)
-        with _double_precision():
-            try:
-                values = np.broadcast_to(np.asarray(self.function(step)), step.shape)
-            except (TypeError, ValueError):  # a function of one number
-                values = np.array([self.function(each) for each in step.ravel()]).reshape(step.shape)
-        refuse_complex("schedule", values)
-        return _check_factors("schedule", np.asarray(values, dtype=float))
+    points = np.asarray(points)
+    with _double_precision():
+        try:
+            values = np.broadcast_to(np.asarray(function(points)), points.shape)
+        except (TypeError, ValueError):  # a function of one number
+            values = np.array([function(each) for each in points.ravel()]).reshape(points.shape)
+    refuse_complex(name, values)
+    return checked_factors(name, np.asarray(values, dtype=float))
 
 
 def _double_precision() -> AbstractContextManager[Any]:
@@ -345,35 +316,24 @@ def _double_precision() -> AbstractContextManager[Any]:
     return sys.modules["jax"].enable_x64(True) if "jax" in sys.modules else nullcontext()
 
 
-def as_shape(name: str, value: Any) -> Shape:
-    """A shape as it is; an array as stages of equal length, one step each for as many steps; a function of the step.
+def checked_factors(name: str, values: np.ndarray) -> np.ndarray:
+    """Factors of a schedule as they are.
 
     Raises:
-        ValueError: none of them.
+        ValueError: one that is negative or not finite.
     """
-    if isinstance(value, Shape):
-        return value
-    if isinstance(value, type):
-        raise ValueError(f"{name} must be an object such as Cosine(), got the class {value.__name__}; add parentheses")
-    if callable(value):
-        return StepFunction(value)
-    if isinstance(value, list | tuple | np.ndarray) or hasattr(value, "__array__"):
-        values = _one_row(name, value)
-        return Stages(np.arange(values.size) / values.size, _check_factors(name, values))
-    raise ValueError(
-        f"{name} must be a shape such as Constant(), Cosine() or Stages(…), an array or a function of the step, "
-        f"got {value!r}"
-    )
-
-
-def _check_factors(name: str, values: np.ndarray) -> np.ndarray:
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():
         raise ValueError(f"{name} must be finite and not negative, got {first_where(values, bad)}")
     return values
 
 
-def _one_row(name: str, value: Any) -> np.ndarray:
+def one_row(name: str, value: Any) -> np.ndarray:
+    """A one-dimensional array with at least one entry.
+
+    Raises:
+        ValueError: another shape, or no real numbers.
+    """
     array = real_array(name, value)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} must be a one-dimensional array with at least one entry, got shape {array.shape}")

@@ -8,7 +8,7 @@ from scipy.interpolate import PchipInterpolator
 
 from sgdtheory._common.arguments import positive_number
 from sgdtheory._common.shown import Sheet, Shown, columns_sheet
-from sgdtheory.algorithms import Algorithm
+from sgdtheory.algorithms import Algorithm, checked_algorithm, require_stretching
 from sgdtheory.critical.data_sizes import checked_samples, require_learnt, require_several_steps
 from sgdtheory.critical.relaxed_risk import BETWEEN, RelaxedRisk
 from sgdtheory.critical.tuned_risk import TunedRisk
@@ -108,6 +108,7 @@ def approximate_critical_batch_size(
     Reference:
         Zhang et al., arXiv 2410.21676, Definition 3.
     """
+    require_stretching(checked_algorithm(algorithm), "approximate_critical_batch_size")
     tuned = TunedRisk(problem, algorithm)
     workers = tuned.workers
     samples = float(checked_samples(positive_number("num_samples", num_samples), workers)) / workers

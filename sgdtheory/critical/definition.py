@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_number
 from sgdtheory._common.shown import Sheet, Shown, columns_sheet
-from sgdtheory.algorithms import Algorithm
+from sgdtheory.algorithms import Algorithm, require_stretching
 from sgdtheory.critical.basins import FollowedRisk
 from sgdtheory.critical.batch_search import LargestBatch, largest_batch
 from sgdtheory.critical.batch_size_curve import BatchSizeCurve, checked_risk_factor
@@ -137,7 +137,7 @@ def critical_batch_size(
 
     Raises:
         ValueError: an argument outside its range, a problem without signal or one of which D samples teach nothing, or
-            B* > D (possible for overheads above 1).
+            B* > D (possible for overheads above 1), or a schedule that is a function of the step.
 
     Example:
         >>> import sgdtheory as st
@@ -149,6 +149,7 @@ def critical_batch_size(
         Zhang et al., arXiv 2410.21676, Definition 3.
     """
     linear = checked_for_risk(algorithm).linear
+    require_stretching(algorithm, "critical_batch_size")
     samples = checked_samples(num_samples, algorithm.workers)
     overhead = positive_number("overhead", overhead)
     problem = as_one_pass(problem, (1 + overhead) * samples)

@@ -255,7 +255,7 @@ class _Peaks:
         if not shape.smooth:
             raise ValueError(
                 "batch_schedule must be a shape of fractions of the steps where numbers of steps are tried, got a "
-                "function of the step; use Stages, an array or a named shape"
+                "function of the step; write st.Schedule(lambda u: …), with u = t/n, or use Stages or a named shape"
             )
         self.factors = shape.at(fractions)
         if not (self.factors > 0).any():

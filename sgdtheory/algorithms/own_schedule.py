@@ -1,0 +1,158 @@
+"""Schedules that are functions of one's own: of the fraction of the run that is done, or of the step."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sgdtheory.algorithms.schedules import Shape, Stages, checked_factors, one_row, values_of
+
+SCANNED = 4096  # A feature of f narrower than 1/4096 of the run can be missed; each scan costs as many values of f.
+ROUNDING = 4 * np.finfo(float).eps  # Changes of f below this share of its largest value count as no change.
+
+
+@dataclass(frozen=True)
+class Schedule(Shape):
+    """Schedule given by a function f of the fraction u = t/n of the run: γ_t = γ f(t/n), or B_t = B f(t/n) rounded.
+
+    It stretches with the run, so searches that compare runs of different lengths take it, like every named schedule.
+    f may have jumps and kinks. It is scanned at 4096 fractions once: places where it jumps, or where it stops or
+    starts to rise, to fall or to stay constant, are located to the last digit. Anything narrower than 1/4096 of the
+    run can be missed.
+
+    >>> import sgdtheory as st
+    >>> print(st.Schedule(lambda u: (1 - u) ** 2).factors([0, 1, 2, 3], 4))
+    [1.     0.5625 0.25   0.0625]
+
+    Args:
+        function: f(u) ≥ 0 and finite for 0 ≤ u < 1, of an array or, if it cannot take one, of a single number.
+
+    Raises:
+        ValueError: not a function, or a value that is negative, complex or not finite.
+    """
+
+    function: Callable[[Any], Any]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ValueError(f"function must be a function of the fraction u = t/n of the run, got {self.function!r}")
+        object.__setattr__(self, "_knots", self._located_knots())
+
+    def at(self, fraction: Any, xp: Any = np) -> Any:
+        """f(u), elementwise; u = 1, which no step reaches, is taken as the largest number below 1.
+
+        Raises:
+            ValueError: a value that is negative, complex or not finite.
+        """
+        return values_of(self.function, np.minimum(fraction, np.nextafter(1.0, 0.0)), "schedule")
+
+    def knots(self) -> tuple[float, ...]:
+        """Fractions at which f begins to rise, to fall or to stay constant, in order."""
+        return self._knots  # type: ignore[attr-defined]  # set when it is made
+
+    def _located_knots(self) -> tuple[float, ...]:
+        """Fractions between which f is monotone or constant, found from its changes between scanned fractions."""
+        places = np.append(np.arange(SCANNED) / SCANNED, np.nextafter(1.0, 0.0))
+        values = self.at(places)
+        noise = ROUNDING * values.max()
+        change = np.diff(values)
+        moves = np.where(np.abs(change) <= noise, 0.0, np.sign(change))
+        knots = set()
+        for cell in np.flatnonzero(np.diff(moves)):
+            low, middle, high = places[cell : cell + 3].tolist()
+            if moves[cell] == 0:  # f leaves the value that it has had
+                knots.add(_boundary(lambda u, value=values[cell + 1]: abs(self.at(u) - value) > noise, middle, high))
+            elif moves[cell + 1] == 0:  # f arrives at the value that it keeps
+                knots.add(_boundary(lambda u, value=values[cell + 1]: abs(self.at(u) - value) <= noise, low, middle))
+            else:
+                knots.add(self._turning_point(low, high, float(moves[cell])))
+        return tuple(sorted(knots))
+
+    def _turning_point(self, low: float, high: float, sign: float) -> float:
+        """The fraction just after the largest value of sign · f between two fractions.
+
+        Where f jumps back, the largest value is the last one before the jump, which then begins the next piece.
+        """
+        best = low
+        while high > np.nextafter(low, 1.0):
+            places = np.linspace(low, high, 9)
+            place = int(np.argmax(sign * self.at(places)))
+            best = float(places[place])
+            narrower = float(places[max(place - 1, 0)]), float(places[min(place + 1, 8)])
+            if narrower == (low, high):
+                break
+            low, high = narrower
+        return float(np.nextafter(best, 1.0))
+
+
+@dataclass(frozen=True)
+class StepFunction(Shape):
+    """Schedule given by a function of the step, such as an optax schedule: its value at step 0, at step 1, and so on.
+
+    A bare function is taken for one: `Algorithm(schedule=optax.cosine_decay_schedule(1.0, 1000))`. It does not stretch
+    with the run, so searches that compare runs of different lengths refuse it; `Schedule` is for them.
+
+    >>> import sgdtheory as st
+    >>> print(st.algorithms.StepFunction(lambda step: 1 / (1 + step)).factors([0, 1, 3], 4))
+    [1.   0.5  0.25]
+
+    Args:
+        function: of an array of step numbers or, if it cannot take one, of a single one.
+
+    Raises:
+        ValueError: no function; and later, where it is used, factors that are negative or not finite.
+    """
+
+    smooth: ClassVar[bool] = False
+
+    function: Callable[[Any], Any]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ValueError(f"function must be a function of the step, got {self.function!r}")
+
+    def at(self, fraction: Any, xp: Any = np) -> Any:
+        """A function of the step has no value at a fraction.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(
+            "schedule must be a function of the fraction of the run here, got a function of the step; "
+            "write st.Schedule(lambda u: …), with u = t/n"
+        )
+
+    def factors(self, step: ArrayLike, num_steps: float) -> np.ndarray:
+        """The function at these steps, float64, whatever `num_steps`."""
+        return values_of(self.function, np.asarray(step), "schedule")
+
+
+def as_shape(name: str, value: Any) -> Shape:
+    """A shape as it is; an array as stages of equal length, one step each for as many steps; a function of the step.
+
+    Raises:
+        ValueError: none of them.
+    """
+    if isinstance(value, Shape):
+        return value
+    if isinstance(value, type):
+        raise ValueError(f"{name} must be an object such as Cosine(), got the class {value.__name__}; add parentheses")
+    if callable(value):
+        return StepFunction(value)
+    if isinstance(value, list | tuple | np.ndarray) or hasattr(value, "__array__"):
+        values = one_row(name, value)
+        return Stages(np.arange(values.size) / values.size, checked_factors(name, values))
+    raise ValueError(
+        f"{name} must be a shape such as Constant(), Cosine() or Stages(…), an array or a function of the step, "
+        f"got {value!r}"
+    )
+
+
+def _boundary(true_at: Callable[[float], Any], low: float, high: float) -> float:
+    """The first number at which a condition that is false at `low` and true at `high` is true, by bisection."""
+    while np.nextafter(low, 1.0) < high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if true_at(middle) else (middle, high)
+    return high
