@@ -6,6 +6,7 @@ from .notations.megatron import megatron as megatron
 from .notations.megatron import megatron_bridge as megatron_bridge
 from .notations.megatron import megatron_rampup as megatron_rampup
 from .notations.notation import Notation as Notation
+from .notations.notation import in_words as in_words
 from .notations.olmo_core import olmo_core as olmo_core
 from .notations.staged import hugging_face as hugging_face
 from .notations.staged import torchtitan as torchtitan

@@ -9,14 +9,14 @@ samples, and the steps are those that the trainer's loop will take:
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_number, single_number, whole_number
-from sgdtheory.fits import BatchRamp
+from sgdtheory.fits import BatchRamp, EvenRamp, EvenRule, RampTarget, nearest_even_ramp, stage_ends
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class RampedRun:
         exponent: p of γ ∝ B^p along the ramp (`change_batch_size` says which); 0 keeps γ.
         warmup_samples: in which γ rises from 0, linearly in samples.
         decay_samples: the last ones, in which γ falls to 0, linearly in samples.
+        ramp: that the stages are of. By its laws the nearest ramp is found for a trainer that cannot take these stages.
+            None: by noise scales B²/B_last, with which these stages are the best ramp.
 
     Raises:
         ValueError: stages out of order, or numbers outside their range.
@@ -49,6 +51,7 @@ class RampedRun:
     exponent: float = 0.5
     warmup_samples: int = 0
     decay_samples: int = 0
+    ramp: BatchRamp | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         stages = tuple(
@@ -77,26 +80,14 @@ class RampedRun:
             ramp: from laws of steps to several targets.
             learning_rate, other: as above.
         """
-        starts = np.round(ramp.starts).astype(int).tolist()
-        sizes = np.round(ramp.batch_sizes).astype(int).tolist()
-        merged = [pair for k, pair in enumerate(zip(starts, sizes, strict=True)) if k == 0 or sizes[k - 1] != pair[1]]
-        return cls(tuple(merged), num_samples=round(ramp.samples), learning_rate=learning_rate, **other)  # pyright: ignore[reportArgumentType]
+        return cls(ramp.stages, num_samples=round(ramp.samples), learning_rate=learning_rate, ramp=ramp, **other)  # pyright: ignore[reportArgumentType]
 
     # ------------------------------------------------------------------ steps
 
     @cached_property
     def stage_ends(self) -> tuple[tuple[int, int], ...]:
         """(steps, samples) done when each stage ends, as the loop takes them: a stage ends with a whole step."""
-        ends = []
-        steps = 0
-        samples = 0
-        limits = [start for start, _ in self.stages[1:]] + [self.num_samples]
-        for (_, size), limit in zip(self.stages, limits, strict=True):
-            taken = max(0, math.ceil((limit - samples) / size))
-            steps += taken
-            samples += taken * size
-            ends.append((steps, samples))
-        return tuple(ends)
+        return stage_ends(self.stages, self.num_samples)
 
     @property
     def num_steps(self) -> int:
@@ -157,13 +148,39 @@ class RampedRun:
         fall = np.minimum(1.0, left / self.decay_samples) if self.decay_samples else 1.0
         return self.peak_learning_rates[stage] * rise * fall
 
-    def with_stages(self, stages: Sequence[tuple[int, int]]) -> "RampedRun":
-        """The same run along another ramp."""
-        return RampedRun(
-            tuple(stages),
-            self.num_samples,
-            self.learning_rate,
-            self.exponent,
-            self.warmup_samples,
-            self.decay_samples,
-        )
+    def with_stages(self, stages: Sequence[tuple[int, int]], exponent: float | None = None) -> "RampedRun":
+        """The same run along another ramp, at the learning rates that belong to its batch sizes.
+
+        Args:
+            stages: of the other ramp.
+            exponent: p of γ ∝ B^p along it; None: as before. γ moves from the last batch size to the new one with it.
+        """
+        power = self.exponent if exponent is None else exponent
+        rate = self.learning_rate * (stages[-1][1] / self.stages[-1][1]) ** power
+        return replace(self, stages=tuple(stages), learning_rate=rate, exponent=power)
+
+    # ------------------------------------------------------------------ other ramps
+
+    @property
+    def batch_unit(self) -> int:
+        """Batch sizes of a ramp in place of this one are multiples of it."""
+        return math.gcd(*(size for _, size in self.stages)) if self.ramp is None else self.ramp.multiple
+
+    @cached_property
+    def target(self) -> RampTarget:
+        """What a ramp in place of this one has to reach, within the samples of the run."""
+        if self.ramp is not None:
+            return self.ramp.target._replace(num_samples=self.num_samples)
+        sizes = np.array([size for _, size in self.stages], float)
+        scales = sizes**2 / sizes[-1]
+        samples = np.diff([start for start, _ in self.stages], append=self.num_samples)
+        return RampTarget(samples / (sizes + scales), scales, self.num_samples)
+
+    def nearest_even(self, rule: EvenRule, unit: int = 1) -> EvenRamp:
+        """The ramp by equal increments, or the constant batch size, that takes the fewest steps to the same target.
+
+        Args:
+            rule: the trainer's stages for a start, an increment, a number of increments and ramp-up samples.
+            unit: batch sizes are multiples of it, beside `batch_unit`.
+        """
+        return nearest_even_ramp(self.target, self.stages, unit=math.lcm(unit, self.batch_unit), rule=rule)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -21,6 +21,7 @@ from sgdtheory.fits import (
     Convention,
     FittedCriticalBatchSize,
     HasThroughput,
+    Machine,
     RunPlan,
     StepsLaw,
     StepsMeasurement,
@@ -156,6 +157,8 @@ class PlanCommand(LogFlags):
         notes = [*notes, *made.notes, *([ramp.remark] if ramp and ramp.remark else [])]
         if ramp and ramp.batch_sizes.size == 1:
             notes.append("laws of one target justify one batch size: for a ramp give targets on the way, --group")
+        elif ramp and len(ramp.stages) == 1:
+            notes.append(f"no ramp: in multiples of {ramp.multiple} the best batch sizes of all stages are the same")
         if self.plot:
             from sgdtheory import plotting  # matplotlib is slow to import
 
@@ -230,10 +233,16 @@ class PlanCommand(LogFlags):
                 f"learning-rate must be a number for trainer {self.trainer}, the peak with the last batch size, got "
                 f"{'none' if rate is None else rate}"
             )
-        samples = self.warmup_samples, self.decay_samples
-        devices = max(made.machine.counts or (1,))
-        micro = self.micro_batch * devices
-        return Asked(self.trainer, rate, self.rate_exponent, *samples, sequence_length, devices, micro)
+        return Asked(
+            self.trainer,
+            rate,
+            self.rate_exponent,
+            self.warmup_samples,
+            self.decay_samples,
+            sequence_length,
+            _machine(made),
+            made.choice.devices,
+        )
 
     def _chosen(self, groups: Mapping[str, object]) -> str:
         """The group to plan for."""
@@ -278,8 +287,13 @@ class PlanCommand(LogFlags):
         laws = [each for each in fitted.values() if each.a and 0 < each.b <= last.b]
         if not laws:
             raise ValueError("schedule needs a law with a plateau and a slope: measure more batch sizes")
-        multiple = self.micro_batch * max(made.machine.counts or (1,))
+        multiple = self.micro_batch * (_machine(made).counts or (1,))[0]
         return batch_ramp(laws, num_samples=made.choice.samples, multiple=multiple)
+
+
+def _machine(made: RunPlan) -> Machine:
+    """The machine of a schedule: of several numbers of devices that of the choice."""
+    return made.machine if made.machine.counts is None else replace(made.machine, counts=(made.choice.devices,))
 
 
 def _law(measured: StepsMeasurement) -> StepsLaw:

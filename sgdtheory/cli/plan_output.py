@@ -47,8 +47,10 @@ class PlanReport(NamedTuple):
             names = "starts", "batch_sizes", "noise_scales", "steps", "samples", "constant_steps"
             found["schedule"] = {name: getattr(ramp, name) for name in names}
             found["schedule"] |= {"pairs": ramp.pairs(self.sequence_length), "rampup_batch_size": ramp.linear}
+            found["schedule"] |= {"rampup_steps": ramp.even.steps, "rampup_global_batch_size": ramp.even.last}
         if self.written:
             found["schedule"] |= {name: getattr(self.written, name) for name in ("trainer", "text", "settings")}
+            found["schedule"]["trainer_steps"] = self.written.run.num_steps
         return found
 
     def print(self) -> None:
@@ -93,22 +95,38 @@ class PlanReport(NamedTuple):
 
     def _print_schedule(self, ramp: BatchRamp) -> None:
         unit = "samples" if self.sequence_length is None else f"tokens, with --seq-length {self.sequence_length}"
-        saved = (
-            f", {1 - ramp.steps / ramp.constant_steps:.1%} fewer than at a constant batch size with the same samples"
-        )
-        steps = f"{ramp.steps:,.0f} steps{saved if ramp.batch_sizes.size > 1 else ''}."
         if self.written:
-            print_text(f"{steps} {self.written.trainer}:")
+            print_text(f"{_steps(self.written.run.num_steps, ramp)} {self.written.trainer}:")
             print(self.written.text)  # to copy: no line is broken
             return
-        print_text(f"{steps} Megatron-LM (since April 2026; starts in {unit}):")
+        steps = ramp.target.steps(ramp.stages)
+        print_text(f"{_steps(steps, ramp)} Megatron-LM (since April 2026; starts in {unit}):")
         print_text(f'--step-batch-size-schedule "{ramp.pairs(self.sequence_length)}"')
-        if ramp.linear:
-            first, increment, samples = ramp.linear
-            print_text("The nearest linear ramp, for older ones, always in samples:")
-            print_text(
-                f"--rampup-batch-size {first} {increment} {samples} --global-batch-size {ramp.batch_sizes[-1]:g}"
-            )
+        if len(ramp.stages) > 1:
+            _print_rampup(ramp)
+
+
+def _print_rampup(ramp: BatchRamp) -> None:
+    """The nearest even ramp, or that none is worth its steps."""
+    even = ramp.even
+    if ramp.linear is None:
+        print_text(
+            f"No linear ramp for older ones takes fewer steps than a constant batch size; {_steps(even.steps, ramp)}"
+        )
+        print_text(f"--global-batch-size {even.last}")
+        return
+    first, increment, samples = ramp.linear
+    print_text(f"The nearest linear ramp, for older ones, always in samples; {_steps(even.steps, ramp)}")
+    print_text(f"--rampup-batch-size {first} {increment} {samples} --global-batch-size {even.last}")
+
+
+def _steps(steps: int, ramp: BatchRamp) -> str:
+    """The steps that a trainer takes, beside those at a constant batch size."""
+    saved = 1 - steps / ramp.constant_steps
+    than = "at a constant batch size with the same samples"
+    if len(ramp.stages) == 1:
+        return f"{steps:,} steps."
+    return f"{steps:,} steps, {abs(saved):.1%} {'fewer' if saved >= 0 else 'more'} than {than}."
 
 
 def _layout(row: PlanRow) -> str:
@@ -170,6 +188,11 @@ def _stages(ramp: BatchRamp) -> Table:
     table = Table(title="batch sizes along the run")
     for header in ("samples seen", "batch size", "noise scale"):
         table.add_column(header, justify="right")
-    for start, size, scale in zip(ramp.starts, ramp.batch_sizes, ramp.noise_scales, strict=True):
-        table.add_row(f"{start:,.0f}", f"{size:g}", f"{scale:.4g}")
+    first = [start for start, _ in ramp.stages]
+    ends = [*np.searchsorted(np.round(ramp.starts), first[1:]), ramp.starts.size]
+    begin = 0
+    for (start, size), end in zip(ramp.stages, ends, strict=True):
+        scales = [f"{scale:.4g}" for scale in ramp.noise_scales[begin:end]]
+        table.add_row(f"{start:,}", f"{size}", " … ".join(dict.fromkeys((scales[0], scales[-1]))))
+        begin = end
     return table

@@ -8,6 +8,13 @@ from .conventions import common_convention as common_convention
 from .conventions import one_convention as one_convention
 from .conventions import sensitivity as sensitivity
 from .degradation import Degradation as Degradation
+from .even_ramps import EvenRamp as EvenRamp
+from .even_ramps import EvenRule as EvenRule
+from .even_ramps import RampTarget as RampTarget
+from .even_ramps import Stages as Stages
+from .even_ramps import megatron_stages as megatron_stages
+from .even_ramps import nearest_even_ramp as nearest_even_ramp
+from .even_ramps import stage_ends as stage_ends
 from .fitted_critical import FittedCriticalBatchSize as FittedCriticalBatchSize
 from .grid_laws import GridLaw as GridLaw
 from .invariance import METHODS as METHODS
@@ -44,7 +51,6 @@ from .power_product import PowerProduct as PowerProduct
 from .power_product import fit_power_product as fit_power_product
 from .ramps import BatchRamp as BatchRamp
 from .ramps import batch_ramp as batch_ramp
-from .ramps import even_stages as even_stages
 from .remarks import law_remarks as law_remarks
 from .run_plan import PlanRow as PlanRow
 from .run_plan import RunPlan as RunPlan

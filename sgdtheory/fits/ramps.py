@@ -16,14 +16,15 @@ losses on the way of one run: where each had a decay of the learning rate of its
 to average noise out before its end, and a ramp saves more than the laws promise.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from sgdtheory._common.arguments import positive_number, whole_number
 from sgdtheory._common.shown import Sheet, Shown, columns_sheet, number
+from sgdtheory.fits.even_ramps import EvenRamp, RampTarget, Stages, nearest_even_ramp
 from sgdtheory.fits.steps_law import StepsLaw
 
 
@@ -33,12 +34,13 @@ class BatchRamp(Shown):
 
     Attributes:
         starts: (k,) samples seen before each stage.
-        batch_sizes: (k,) of the stages, rounded.
+        batch_sizes: (k,) of the stages, rounded; neighbours may round to the same.
         noise_scales: (k,) 𝓑_j.
         steps, samples: of the whole run.
         constant_steps: that a constant batch size takes with as many samples.
         product: (S/S_min − 1)(E/E_min − 1) of the best ramp, before rounding: 1 for a constant batch size.
         remark: what the laws do not tell; "" if nothing.
+        multiple: batch sizes are multiples of it.
     """
 
     starts: np.ndarray
@@ -49,6 +51,31 @@ class BatchRamp(Shown):
     constant_steps: float
     product: float
     remark: str
+    multiple: int = 1
+
+    @cached_property
+    def stages(self) -> Stages:
+        """(start in samples, batch size) of each stage, whole numbers; neighbours of one batch size are one stage."""
+        starts = np.round(self.starts).astype(int).tolist()
+        sizes = np.round(self.batch_sizes).astype(int).tolist()
+        return tuple(
+            pair for k, pair in enumerate(zip(starts, sizes, strict=True)) if k == 0 or sizes[k - 1] != pair[1]
+        )
+
+    @cached_property
+    def target(self) -> RampTarget:
+        """Target that a trainer's run has to reach: the last one of the laws, within the samples of this ramp."""
+        lengths = np.diff(self.starts, append=self.samples) / (self.batch_sizes + self.noise_scales)
+        return RampTarget(lengths, self.noise_scales, round(self.samples))
+
+    @cached_property
+    def even(self) -> EvenRamp:
+        """The nearest ramp by equal increments, by the rule of Megatron-LM's `--rampup-batch-size`.
+
+        It reaches the target within the samples of this ramp in the fewest steps. Where no such ramp takes fewer than a
+        constant batch size it is that one, with increment 0.
+        """
+        return nearest_even_ramp(self.target, self.stages, unit=self.multiple)
 
     def pairs(self, sequence_length: int | None = None) -> str:
         """`START:SIZE` pairs, as `--step-batch-size-schedule` of Megatron-LM (since April 2026) reads them.
@@ -58,48 +85,22 @@ class BatchRamp(Shown):
                 samples if not: give the same here.
         """
         length = 1 if sequence_length is None else whole_number("sequence_length", sequence_length, 1)
-        return " ".join(
-            f"{round(start) * length}:{size:.0f}" for start, size in zip(self.starts, self.batch_sizes, strict=True)
-        )
+        return " ".join(f"{start * length}:{size}" for start, size in self.stages)
 
     @property
     def linear(self) -> tuple[int, int, int] | None:
-        """(start, increment, ramp-up samples): the same ramp as equal increments after equal numbers of samples.
+        """(start, increment, ramp-up samples) of `even`, the nearest ramp by equal increments.
 
-        As `--rampup-batch-size` of older Megatron-LM and `model.rampup_batch_size` of NeMo read it, with the last batch
-        size as the global one. None where batch sizes do not grow.
+        As `--rampup-batch-size` of older Megatron-LM and `model.rampup_batch_size` of NeMo read it, with `even.last` as
+        the global batch size. None where no such ramp takes fewer steps than a constant batch size.
         """
-        found = even_stages(np.round(self.batch_sizes).astype(int).tolist())
-        return found and (found[0], found[1], round(self.starts[-1]))
+        return (self.even.start, self.even.increment, self.even.samples) if self.even.count else None
 
     def sheet(self) -> Sheet:
         """The stages, and what they save."""
         columns = {"from sample": self.starts, "B": self.batch_sizes, "noise scale": self.noise_scales}
         saved = f"{number(self.steps)} steps where a constant batch size takes {number(self.constant_steps)}"
         return columns_sheet(f"batch ramp over {number(self.samples)} samples", columns, [saved, self.remark])
-
-
-def even_stages(batch_sizes: Sequence[int]) -> tuple[int, int, int] | None:
-    """The ramp by equal increments with the same ends, and about as many stages.
-
-    >>> import sgdtheory as st
-    >>> st.fits.even_stages([256, 576, 1024])
-    (256, 384, 2)
-
-    Args:
-        batch_sizes: of the stages; increments are multiples of what divides all of them.
-
-    Returns:
-        (start, increment, number of increments); None where batch sizes do not grow from the first to the last.
-    """
-    first = batch_sizes[0]
-    last = batch_sizes[-1]
-    if last <= first:
-        return None
-    whole = (last - first) // math.gcd(*batch_sizes)
-    counts = [count for count in range(1, whole + 1) if whole % count == 0]
-    count = min(counts, key=lambda each: abs(each - (len(batch_sizes) - 1)))
-    return first, (last - first) // count, count
 
 
 def batch_ramp(laws: Sequence[StepsLaw], *, num_samples: float | None = None, multiple: int = 1) -> BatchRamp:
@@ -154,6 +155,7 @@ def batch_ramp(laws: Sequence[StepsLaw], *, num_samples: float | None = None, mu
         float(a[-1] + b[-1] / ((total - b[-1]) / a[-1])),
         mean_root**2 / float(a[-1] * b[-1]),
         remark if joined else "",
+        multiple,
     )
 
 

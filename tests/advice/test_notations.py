@@ -140,6 +140,7 @@ def test_maxtext(run):
     devices = 4
     note = st.advice.maxtext(run, num_devices=devices)
     values = dict(line.split(": ") for line in note.text.splitlines())
+    assert values["# devices"] == "4"
     start, increment, last = (
         devices * float(values[f"per_device_batch_size{end}"]) for end in ("_start", "_increment", "")
     )
@@ -210,9 +211,10 @@ def test_bad_input(change, words):
 
 def test_what_a_trainer_cannot_write():
     falling = st.advice.RampedRun(((0, 16), (80, 8)), 1600, 1.0)
-    for write in (st.advice.megatron_rampup, st.advice.megatron_bridge, st.advice.maxtext):
-        with pytest.raises(ValueError, match="stages must grow"):
-            write(falling)
     with pytest.raises(ValueError, match="micro_batch must divide"):
         st.advice.hugging_face(falling, micro_batch=3)
+    with pytest.raises(ValueError, match="num_devices must divide micro_batch, samples of all devices, got 3 and 8"):
+        st.advice.hugging_face(falling, micro_batch=8, num_devices=3)
+    with pytest.raises(ValueError, match="micro_batch must be one number or 2, one for each stage, got 3"):
+        st.advice.hugging_face(falling, micro_batch=[8, 8, 8])
     assert [size for _, size in st.advice.olmo_core(falling, sequence_length=1).run.stages] == [16, 8]

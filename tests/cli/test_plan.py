@@ -63,13 +63,22 @@ def test_a_schedule_of_the_targets_on_the_way(run, steps_file, laws, target, num
     assert f'--step-batch-size-schedule "{ramp.pairs(512)}"' in " ".join(out.split())
     if number > 1:
         first, increment, samples = ramp.linear
-        assert f"--rampup-batch-size {first} {increment} {samples} --global-batch-size" in out
+        assert f"--rampup-batch-size {first} {increment} {samples} --global-batch-size {ramp.even.last}" in out
+        for steps in (ramp.target.steps(ramp.stages), ramp.even.steps):
+            saved = 1 - steps / ramp.constant_steps
+            assert f"{steps:,} steps, {saved:.1%} fewer than at a constant batch size" in " ".join(out.split())
+
+
+def of_stages(run):
+    """As many devices as a stage feeds."""
+    sizes = [size for _, size in run.stages]
+    return {"micro_batch": sizes, "num_devices": [size // 8 for size in sizes]}
 
 
 @pytest.mark.parametrize(
     ("trainer", "write"),
     [
-        ("hf", lambda run: st.advice.hugging_face(run, micro_batch=8)),
+        ("hf", lambda run: st.advice.hugging_face(run, **of_stages(run))),
         ("megatron", lambda run: st.advice.megatron(run, sequence_length=512)),
         ("megatron-rampup", st.advice.megatron_rampup),
         ("megatron-bridge", st.advice.megatron_bridge),
@@ -84,7 +93,8 @@ def test_a_schedule_in_a_trainer_s_settings(run, steps_file, laws, trainer, writ
     found = strict_json(run("plan", steps_file, *flags, "--json"))
     ramp = st.batch_ramp(laws, num_samples=found["choice"]["samples"], multiple=8)
     options = {"exponent": 1, "warmup_samples": 200_000, "decay_samples": 10**6}
-    written = write(st.advice.RampedRun.of_ramp(ramp, learning_rate=3e-4, **options))
+    planned = st.advice.RampedRun.of_ramp(ramp, learning_rate=3e-4, **options)
+    written = write(planned, num_devices=found["choice"]["devices"]) if trainer == "maxtext" else write(planned)
     assert found["schedule"]["text"] == written.text
     assert found["schedule"]["trainer"] == written.trainer
     assert {f"{written.trainer}: {remark}" for remark in written.remarks} <= set(found["notes"])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.fits import BatchRamp
 
 BATCHES = 2.0 ** np.arange(4, 14)
 PLATEAUS, SLOPES = np.array([500.0, 1500.0, 4000.0]), np.array([1e5, 9e5, 6e6])
@@ -129,10 +128,10 @@ def test_pairs_in_samples_and_in_tokens():
 
 @pytest.mark.parametrize("multiple", [1, 8, 64, 96])
 def test_the_linear_ramp_by_the_rule_of_its_trainers(multiple):
-    """Increments divide what is between the ends, and are multiples too; stages have equal numbers of samples."""
+    """Increments are multiples too, and lead to the last batch size; stages have equal numbers of samples."""
     ramp = st.batch_ramp(laws(), multiple=multiple)
     first, increment, samples = ramp.linear
-    last = ramp.batch_sizes[-1]
+    last = ramp.even.last
     assert (last - first) % increment == 0
     assert first % multiple == increment % multiple == 0
     each = samples / ((last - first) / increment)
@@ -141,36 +140,18 @@ def test_the_linear_ramp_by_the_rule_of_its_trainers(multiple):
         return min(last, first + int(seen / each) * increment)
 
     assert batch_at(0) == ramp.batch_sizes[0]
-    assert batch_at(samples) == last
+    assert batch_at(samples + 1) == last
     assert batch_at(samples - 1) < last
 
 
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        [64, 128],
-        [10, 20, 40],
-        [4, 6, 10, 16],
-        [100, 107],
-        [12, 24, 24, 36, 84],
-        [5, 3, 9],
-        [100],
-        [7, 7],
-        [100, 120, 90],
-    ],
-)
-def test_the_linear_ramp_has_about_as_many_stages(sizes):
-    """Of all equal increments in the unit of the batch sizes; of two numbers of stages that are as near the fewer."""
-    starts = 1000.0 * np.arange(len(sizes))
-    ramp = BatchRamp(starts, np.array(sizes, float), np.ones(len(sizes)), 1, 1, 1, 1, "")
-    unit, rise = np.gcd.reduce(sizes), sizes[-1] - sizes[0]
-    if rise <= 0:
-        assert ramp.linear is None
-        return
-    counts = [count for count in range(1, rise + 1) if rise % count == 0 and rise // count % unit == 0]
-    nearest = min(counts, key=lambda count: (abs(count + 1 - len(sizes)), count))
-    assert ramp.linear == (sizes[0], rise // nearest, 1000 * (len(sizes) - 1))
-    assert all(isinstance(each, int) for each in ramp.linear)
+def test_stages_of_one_batch_size_are_one_stage():
+    """𝓑 of 1000 and 1010 rounds to one multiple of 64: no notation has a stage without effect."""
+    three = [law(500.0, 1e5), law(1500.0, 1.1e6), law(4000.0, 3.625e6)]
+    ramp = st.batch_ramp(three, multiple=64)
+    assert ramp.batch_sizes[1] == ramp.batch_sizes[2]
+    assert ramp.stages == ((0, int(ramp.batch_sizes[0])), (round(ramp.starts[1]), int(ramp.batch_sizes[1])))
+    assert ramp.pairs() == " ".join(f"{start}:{size}" for start, size in ramp.stages)
+    assert len(st.batch_ramp(three, multiple=1024).stages) == 1
 
 
 @pytest.mark.parametrize(

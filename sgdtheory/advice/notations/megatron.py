@@ -13,9 +13,11 @@ meant as W samples is written as W/B_last iterations there, whole ones, and `tra
 
 from typing import Any
 
-from sgdtheory.advice.notations.notation import Notation, one_rate
+from sgdtheory.advice.notations.notation import Notation, no_ramp, one_rate
 from sgdtheory.advice.ramped_run import RampedRun
-from sgdtheory.fits import even_stages
+from sgdtheory.fits import EvenRamp, megatron_stages
+
+EQUAL_INCREMENTS = "by equal increments between planned batch sizes"
 
 
 def megatron(run: RampedRun, *, sequence_length: int | None = None) -> Notation:
@@ -35,41 +37,36 @@ def megatron(run: RampedRun, *, sequence_length: int | None = None) -> Notation:
 
 
 def megatron_rampup(run: RampedRun) -> Notation:
-    """`--rampup-batch-size` of Megatron-LM before April 2026, the nearest even ramp."""
-    stages, start, increment, samples = _even(run)
-    settings: dict[str, Any] = {
-        "rampup-batch-size": f"{start} {increment} {samples}",
-        "global-batch-size": run.stages[-1][1],
-        **_in_samples(run),
-    }
-    return Notation(
-        "Megatron-LM before April 2026",
-        _flags(settings),
-        settings,
-        run.with_stages(stages),
-        (*_uneven(run, stages), *one_rate(run, "Megatron-LM")),
-    )
+    """`--rampup-batch-size` of Megatron-LM before April 2026.
+
+    The ramp by equal increments with the fewest steps to the same target, or a constant batch size where it has fewer.
+    """
+    even, real = _even(run)
+    ramp = {"rampup-batch-size": f"{even.start} {even.increment} {even.samples}"} if even.count else {}
+    settings: dict[str, Any] = {**ramp, "global-batch-size": even.last, **_in_samples(real)}
+    remarks = (*no_ramp(run, real, EQUAL_INCREMENTS), *one_rate(real, "Megatron-LM"))
+    return Notation("Megatron-LM before April 2026", _flags(settings), settings, real, remarks)
 
 
 def megatron_bridge(run: RampedRun) -> Notation:
     """`rampup_batch_size` of Megatron-Bridge, with iterations that its conversion turns into the planned samples."""
-    stages, start, increment, samples = _even(run)
-    real = run.with_stages(stages)
-    last = run.stages[-1][1]
+    even, real = _even(run)
+    last = even.last
+    ramp = {"train.rampup_batch_size": [even.start, even.increment, even.samples]} if even.count else {}
     settings: dict[str, Any] = {
         "train.global_batch_size": last,
-        "train.rampup_batch_size": [start, increment, samples],
+        **ramp,
         "train.train_iters": real.num_steps,
         "scheduler.lr_warmup_iters": round(run.warmup_samples / last),
         "scheduler.lr_decay_iters": round(run.num_samples / last),
-        "optimizer.lr": float(run.learning_rate),
+        "optimizer.lr": float(real.learning_rate),
     }
     if run.decay_samples:
         settings |= {"scheduler.lr_decay_style": "WSD", "scheduler.lr_wsd_decay_style": "linear"}
         settings["scheduler.lr_wsd_decay_iters"] = round(run.decay_samples / last)
     remark = f"lr_*_iters are samples over {last}, which is how Megatron-Bridge reads them; only train_iters are steps"
     text = "\n".join(f"{name}={value!r}" for name, value in settings.items())
-    remarks = (remark, *_uneven(run, stages), *one_rate(run, "Megatron-Bridge"))
+    remarks = (remark, *no_ramp(run, real, EQUAL_INCREMENTS), *one_rate(real, "Megatron-Bridge"))
     return Notation("Megatron-Bridge", text, settings, real, remarks)
 
 
@@ -92,19 +89,7 @@ def _flags(settings: dict[str, Any]) -> str:
     )
 
 
-def _even(run: RampedRun) -> tuple[list[tuple[int, int]], int, int, int]:
-    """Stages of the even ramp, its start, increment and samples."""
-    found = even_stages([size for _, size in run.stages])
-    if found is None:
-        raise ValueError("stages must grow from the first batch size to the last for rampup_batch_size")
-    start, increment, count = found
-    samples = run.stages[-1][0]
-    # the first whole number of samples at which ⌊consumed/(samples/k)⌋ is j
-    stages = [(-(-samples * j // count), start + j * increment) for j in range(count + 1)]
-    return stages, start, increment, samples
-
-
-def _uneven(run: RampedRun, stages: list[tuple[int, int]]) -> tuple[str, ...]:
-    if tuple(stages) == run.stages:
-        return ()
-    return ("a linear ramp has stages of equal length: this is the nearest one, and not the ramp that was planned",)
+def _even(run: RampedRun) -> tuple[EvenRamp, RampedRun]:
+    """The nearest even ramp, and the run that Megatron makes of it."""
+    even = run.nearest_even(megatron_stages)
+    return even, run.with_stages(even.stages)

@@ -5,6 +5,8 @@ from typing import Any
 
 from sgdtheory.advice.ramped_run import RampedRun
 
+FEW = 6  # Stages of which a remark lists all numbers; more would fill the screen.
+
 
 @dataclass(frozen=True)
 class Notation:
@@ -25,9 +27,33 @@ class Notation:
     remarks: tuple[str, ...] = ()
 
 
+def in_words(numbers: list[str]) -> str:
+    """Return all of a few numbers, or the first two and the last one of many.
+
+    >>> from sgdtheory.advice import in_words
+    >>> in_words([str(number) for number in range(8)])
+    '0, 1, …, 7'
+
+    Args:
+        numbers: as they are to be printed.
+    """
+    return ", ".join(numbers) if len(numbers) <= FEW else f"{numbers[0]}, {numbers[1]}, …, {numbers[-1]}"
+
+
+def no_ramp(run: RampedRun, real: RampedRun, family: str) -> tuple[str, ...]:
+    """Say that a constant batch size, or another ramp, stands in place of the planned ramp."""
+    if real.stages == run.stages:
+        return ()
+    taken = f"{real.num_steps:,} steps, planned were {run.num_steps:,}"
+    if len(real.stages) == 1:
+        size = real.stages[0][1]
+        return (f"no ramp {family} takes fewer steps than the constant batch size {size}, which is written: {taken}",)
+    return (f"this is the nearest ramp {family}, not the ramp that was planned: {taken}",)
+
+
 def one_rate(run: RampedRun, trainer: str) -> tuple[str, ...]:
     """That a trainer with one peak learning rate leaves out γ ∝ B^p."""
     if run.exponent == 0 or len(run.stages) == 1:
         return ()
-    rates = ", ".join(f"{rate:.3g}" for rate in run.peak_learning_rates)
+    rates = in_words([f"{rate:.3g}" for rate in run.peak_learning_rates])
     return (f"{trainer} has one peak learning rate: the stages' own, {rates}, need a scheduler of yours",)

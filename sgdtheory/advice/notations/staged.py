@@ -9,8 +9,10 @@ transformers' Trainer has none either (huggingface/transformers #31222 is open):
 `gradient_accumulation_steps`. On resuming it skips data by the new accumulation, which is not what was seen.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+from sgdtheory._common.arguments import whole_number
 from sgdtheory.advice.notations.notation import Notation
 from sgdtheory.advice.ramped_run import RampedRun
 
@@ -41,6 +43,8 @@ def torchtitan(run: RampedRun, *, sequence_length: int) -> Notation:
 
 HUGGING_FACE = """# one run each: first step, max_steps, samples before it, batch size, peak learning rate
 STAGES = {stages}
+# of each: devices × per_device_train_batch_size × gradient_accumulation_steps = batch size
+LAYOUTS = {layouts}
 SAMPLES, WARMUP, DECAY, RATE = {samples}, {warmup}, {decay}, {rate!r}
 
 def factor(step):  # for LambdaLR over learning_rate=RATE
@@ -51,16 +55,21 @@ def factor(step):  # for LambdaLR over learning_rate=RATE
     return peak / RATE * rise * fall"""
 
 
-def hugging_face(run: RampedRun, *, micro_batch: int = 1) -> Notation:
+def hugging_face(
+    run: RampedRun, *, micro_batch: int | Sequence[int] = 1, num_devices: int | Sequence[int] = 1
+) -> Notation:
     """Stages by gradient accumulation, and a factor for `LambdaLR`.
 
     Args:
         run: the run.
-        micro_batch: samples of one forward pass over all devices, per_device_train_batch_size × world size.
+        micro_batch: samples of one forward pass over all devices, per_device_train_batch_size × world size; one number,
+            or one for each stage.
+        num_devices: world size; one number, or one for each stage.
+
+    Raises:
+        ValueError: devices that do not divide the micro batch, or a micro batch that does not divide the batch size.
     """
-    uneven = [size for _, size in run.stages if size % micro_batch]
-    if uneven:
-        raise ValueError(f"micro_batch must divide all batch sizes, got {micro_batch} and {uneven[0]}")
+    layouts = _layouts(run, micro_batch, num_devices)
     firsts = [(0, 0), *run.stage_ends[:-1]]
     stages = [
         (first, end, before, size, float(rate))
@@ -68,9 +77,10 @@ def hugging_face(run: RampedRun, *, micro_batch: int = 1) -> Notation:
             firsts, run.stage_ends, run.stages, run.peak_learning_rates, strict=True
         )
     ]
-    accumulation = [size // micro_batch for _, size in run.stages]
+    accumulation = [each[2] for each in layouts]
     text = HUGGING_FACE.format(
         stages=stages,
+        layouts=layouts,
         samples=run.num_samples,
         warmup=run.warmup_samples,
         decay=run.decay_samples,
@@ -81,5 +91,34 @@ def hugging_face(run: RampedRun, *, micro_batch: int = 1) -> Notation:
         f"gradient_accumulation_steps {accumulation} and optimizers=(optimizer, LambdaLR(optimizer, factor))",
         "it skips data by the new accumulation on resuming: ignore_data_skip=True, and skip the samples seen yourself",
     )
-    settings = {"stages": stages, "gradient_accumulation_steps": accumulation}
+    settings = {
+        "stages": stages,
+        "devices": [each[0] for each in layouts],
+        "per_device_train_batch_size": [each[1] for each in layouts],
+        "gradient_accumulation_steps": accumulation,
+    }
     return Notation("Hugging Face", text, settings, run, remarks)
+
+
+def _layouts(
+    run: RampedRun, micro_batch: int | Sequence[int], num_devices: int | Sequence[int]
+) -> list[tuple[int, int, int]]:
+    """(devices, samples of a device at once, accumulation) of each stage."""
+    micro = _of_stages("micro_batch", micro_batch, run)
+    devices = _of_stages("num_devices", num_devices, run)
+    layouts = []
+    for (_, size), at_once, count in zip(run.stages, micro, devices, strict=True):
+        if size % at_once:
+            raise ValueError(f"micro_batch must divide all batch sizes, got {at_once} and {size}")
+        if at_once % count:
+            raise ValueError(f"num_devices must divide micro_batch, samples of all devices, got {count} and {at_once}")
+        layouts.append((count, at_once // count, size // at_once))
+    return layouts
+
+
+def _of_stages(name: str, numbers: int | Sequence[int], run: RampedRun) -> list[int]:
+    """One whole number for each stage."""
+    several = list(numbers) if isinstance(numbers, Sequence) else [numbers] * len(run.stages)
+    if len(several) != len(run.stages):
+        raise ValueError(f"{name} must be one number or {len(run.stages)}, one for each stage, got {len(several)}")
+    return [whole_number(name, each, 1) for each in several]

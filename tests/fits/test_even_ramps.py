@@ -1,0 +1,175 @@
+"""Ramps by equal increments against loops of the trainers' own rules, and against all ramps of the kind."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+
+BATCHES = 2.0 ** np.arange(4, 14)
+
+
+def law(a, b):
+    return st.fits.StepsLaw(a, b, 1.0, False, BATCHES, a + b / BATCHES)
+
+
+def random_ramp(seed, multiple=None, longest=1000):
+    """A ramp of two to four targets, as noise scales grow along a run."""
+    rng = np.random.default_rng([20261127, seed])
+    number = rng.integers(2, 5)
+    lengths = np.exp(rng.uniform(np.log(longest / 10), np.log(longest), number))
+    scales = np.sort(np.exp(rng.uniform(np.log(50), np.log(4000), number)))
+    laws = [law(*each) for each in zip(np.cumsum(lengths), np.cumsum(lengths * scales), strict=True)]
+    unit = int(rng.choice([1, 8, 64])) if multiple is None else multiple
+    return st.batch_ramp(laws, multiple=unit), np.cumsum(lengths), scales
+
+
+def megatron_sizes(start, increment, samples, last, num_samples):
+    """Batch size of every step, as `RampupBatchsizeNumMicroBatchesCalculator` updates it."""
+    sizes = []
+    consumed = 0
+    while consumed < num_samples:
+        if increment == 0 or consumed > samples:
+            size = last
+        else:
+            size = start + int(consumed / (samples / ((last - start) // increment))) * increment
+        assert size <= last
+        sizes.append(size)
+        consumed += size
+    return sizes
+
+
+def maxtext_sizes(start, increment, samples, last, num_samples):
+    """Batch size of every step, as `RampupBatchManager` updates it."""
+    sizes = []
+    consumed = accumulated = 0
+    size = start
+    share = samples / ((last - start) // increment) if increment else math.inf
+    while consumed < num_samples:
+        sizes.append(size)
+        consumed += size
+        accumulated += size
+        if accumulated >= share:
+            size, accumulated = min(size + increment, last), 0
+    return sizes
+
+
+def reaches(sizes, ends, scales):
+    """Whether a run of these steps reaches the last target: a step at noise scale 𝓑 makes 1/(1 + 𝓑/B) of progress."""
+    progress = 0.0
+    for size, equal in itertools.groupby(sizes):
+        left = float(len(list(equal)))
+        while left > 0 and progress < ends[-1]:
+            place = np.searchsorted(ends, progress, side="right")
+            speed = 1 / (1 + scales[place] / size)
+            share = min(left, (ends[place] - progress) / speed)
+            progress = ends[place] if share < left else progress + share * speed
+            left -= share
+    return progress >= ends[-1] * (1 - 1e-9)
+
+
+def written(ramp, trainer):
+    """Steps of the trainer's text, by its own loop, and what the writer says of them."""
+    run = st.advice.RampedRun.of_ramp(ramp, learning_rate=1e-3)
+    if trainer == "megatron":
+        note = st.advice.megatron_rampup(run)
+        last = note.settings["global-batch-size"]
+        numbers = [int(each) for each in note.settings.get("rampup-batch-size", f"{last} 0 0").split()]
+        return megatron_sizes(*numbers, last, run.num_samples), note
+    note = st.advice.maxtext(run)
+    values = note.settings
+    last = values["per_device_batch_size"]
+    start = values.get("per_device_batch_size_start", last)
+    numbers = start, values.get("per_device_batch_size_increment", 0), values.get("global_rampup_samples", 0), last
+    return maxtext_sizes(*(int(each) for each in numbers), run.num_samples), note
+
+
+@pytest.mark.parametrize("trainer", ["megatron", "maxtext"])
+def test_written_ramps_take_the_planned_steps_and_reach_the_target(trainer):
+    """Of 40 random ramps, by the trainers' loops and a run step by step; a constant batch size is never faster."""
+    excess = []
+    for seed in range(40):
+        ramp, ends, scales = random_ramp(seed)
+        sizes, note = written(ramp, trainer)
+        assert note.run.num_steps == len(sizes)
+        assert reaches(sizes, ends, scales)
+        constant = ramp.target.constant(ramp.multiple)
+        assert len(sizes) <= constant.steps
+        if len(note.run.stages) > 1:
+            assert len(sizes) < ramp.constant_steps + 1
+        if len(ramp.stages) > 1:
+            excess.append(len(sizes) / ramp.steps - 1)
+            planned = np.repeat(
+                [size for _, size in ramp.stages], np.diff([end for end, _ in ends_of(ramp)], prepend=0)
+            )
+            assert reaches([*planned, planned[-1]], ends, scales)
+            assert not reaches(planned[: round(0.995 * planned.size)], ends, scales)
+    assert len(excess) > 30
+    assert abs(np.median(excess)) < 0.01
+    assert max(excess) < 0.08
+
+
+def ends_of(ramp):
+    return st.advice.RampedRun.of_ramp(ramp, learning_rate=1.0).stage_ends
+
+
+def test_a_ramp_to_the_last_planned_start_is_no_such_ramp():
+    """The control: ramp-up samples up to the start of the last stage, as the count of stages is matched."""
+    steps = []
+    for seed in range(40):
+        ramp, _, _ = random_ramp(seed)
+        if len(ramp.stages) < 3:
+            continue
+        start, last = ramp.stages[0][1], ramp.stages[-1][1]
+        sizes = megatron_sizes(start, last - start, ramp.stages[-1][0], last, round(ramp.samples))
+        steps.append(len(sizes) / ramp.constant_steps - 1)
+    assert np.mean(np.array(steps) > 0) > 0.3
+    assert max(steps) > 0.3
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_even_ramp_takes_fewer_steps(seed):
+    """By brute force over increments and ramp-up samples, with the trainer's loop: to two steps."""
+    ramp, ends, scales = random_ramp(seed, multiple=64, longest=200)
+    found = written(ramp, "megatron")[0]
+    start, last = ramp.stages[0][1], ramp.stages[-1][1]
+    units = (last - start) // 64
+    best = math.inf
+    for count in range(1, units + 1):
+        increment = 64 * round(units / count)
+        end = start + count * increment
+        for samples in np.geomspace(count, 2 * ramp.samples, 100).astype(int).tolist():
+            sizes = megatron_sizes(start, increment, samples, end, round(ramp.samples))
+            if len(sizes) < min(best, len(found) - 2) and reaches(sizes, ends, scales):
+                best = len(sizes)
+    assert best == math.inf
+
+
+def test_a_plan_that_is_even_stays_as_it_is():
+    run = st.advice.RampedRun(((0, 64), (640, 128), (1280, 192)), 10_000, 0.1)
+    for write in (st.advice.megatron_rampup, st.advice.megatron_bridge):
+        assert write(run).run.stages == run.stages
+        assert not any("planned" in remark for remark in write(run).remarks)
+
+
+def test_where_no_even_ramp_is_worth_it_the_constant_batch_size_is_written():
+    for scales in ([500, 2000, 500], [2000, 500, 2000]):  # up and down, down and up
+        ends = 1000 * np.arange(1, 4)
+        laws = [law(float(a), float(b)) for a, b in zip(ends, np.cumsum(1000 * np.array(scales)), strict=True)]
+        ramp = st.batch_ramp(laws)
+        assert ramp.steps < 0.98 * ramp.constant_steps
+        assert ramp.linear is None
+        size = ramp.even.last
+        assert ramp.even.steps == -(-round(ramp.samples) // size) < ramp.constant_steps + 5
+        assert reaches([size] * ramp.even.steps, ends, scales)
+        assert not reaches([size + 1] * (round(ramp.samples) // (size + 1)), ends, scales)
+    falling = st.advice.RampedRun(((0, 131), (13_100, 67)), 64_000, 0.1)
+    for write in (st.advice.megatron_rampup, st.advice.megatron_bridge, st.advice.maxtext):
+        note = write(falling)
+        (stage,) = note.run.stages
+        assert stage[0] == 0
+        assert any(f"the constant batch size {stage[1]}, which is written" in remark for remark in note.remarks)
+        assert "rampup" not in note.text
+        assert note.run.learning_rate == pytest.approx(0.1 * (stage[1] / 67) ** 0.5)
