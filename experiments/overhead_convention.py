@@ -195,7 +195,9 @@ def _figure(config: Config, found: Any, regression: Any, models: Any, measuremen
     for color, measurement, law in zip(colors(len(laws)), measurements, laws, strict=True):
         batch, unit = measurement.batch_sizes, law.predict(256) * 256
         points = {"ms": 3, "lw": 0.8, "color": color, "label": measurement.group}
-        axes[0, 1].plot(batch / law.critical_batch_size(), measurement.steps * batch / unit, "o-", **points)
+        axes[0, 1].plot(
+            batch / law.critical_batch_size(convention=st.fits.PAPER), measurement.steps * batch / unit, "o-", **points
+        )
     axes[0, 1].set(title="language models: the same shape, with noise")
     for axis in axes[0]:
         axis.axhline(1.2, color=BLACK, ls=":", lw=1, label="20% overhead")

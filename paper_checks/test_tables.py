@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.fits import PAPER
 
 MODELS = ("85M", "151M", "302M", "604M", "1.2B")
 LAYERS, WIDTHS, HEADS = (12, 12, 24, 12, 24), (768, 1024, 1024, 2048, 2048), (12, 16, 16, 16, 32)  # Table 2
@@ -73,7 +74,9 @@ def laws(measurements):
 
 @pytest.fixture(scope="module")
 def power_fit(measurements, laws):
-    return st.fit_power_law([m.size for m in measurements], [law.critical_batch_size() for law in laws.values()])
+    return st.fit_power_law(
+        [m.size for m in measurements], [law.critical_batch_size(convention=PAPER) for law in laws.values()]
+    )
 
 
 def test_table_1(record):
@@ -164,7 +167,7 @@ def test_table_6a(record, laws):
     errors = []
     for model, (a, b, log_critical) in TABLE_6A.items():
         law = laws[model]
-        errors.append((law.a / a - 1, law.b / b - 1, np.log2(law.critical_batch_size()) - log_critical))
+        errors.append((law.a / a - 1, law.b / b - 1, np.log2(law.critical_batch_size(convention=PAPER)) - log_critical))
     worst = np.abs(errors).max(0)
     record(
         "five rows of a, b, log2 B*",
@@ -187,7 +190,7 @@ def test_table_6b(record, measurements):
         assert law.alpha == pytest.approx(alpha, abs=0.005)
         closed_form = np.log2((law.b / (5 * law.a) + 1.2 * 256) ** (1 / law.alpha))
         assert closed_form == pytest.approx(log_critical, abs=0.006)
-        critical = law.critical_batch_size()
+        critical = law.critical_batch_size(convention=PAPER)
         data = law.predict(critical) * critical / (law.predict(256) * 256)
         assert data == pytest.approx(1.2, rel=1e-10)
         printed.append(closed_form)
@@ -236,7 +239,7 @@ def test_table_7_tokens(record, laws):
     printed = np.array(list(TABLE_7_TOKENS.values()))
     literal = 22.91 * tokens_in_billions**0.47
     data = 20.34 * np.array([85, 151, 302, 604, 1208])  # millions of tokens in the Chinchilla setting
-    fit = st.fit_power_law(data, [law.critical_batch_size() for law in laws.values()])
+    fit = st.fit_power_law(data, [law.critical_batch_size(convention=PAPER) for law in laws.values()])
     forecasts = fit.predict(1000 * tokens_in_billions)
     worst = np.abs(forecasts / printed - 1).max()
     record(
@@ -257,8 +260,13 @@ def test_six_differences(record, measurements, laws, power_fit):
         int((first.steps != second.steps).sum()) for first, second in zip(measurements, measured, strict=True)
     )
     other = {m.group: st.fit_steps_law(m.batch_sizes, m.steps) for m in measured}
-    shifts = [other[name].critical_batch_size() / laws[name].critical_batch_size() - 1 for name in MODELS]
-    fit = st.fit_power_law([m.size for m in measured], [law.critical_batch_size() for law in other.values()])
+    shifts = [
+        other[name].critical_batch_size(convention=PAPER) / laws[name].critical_batch_size(convention=PAPER) - 1
+        for name in MODELS
+    ]
+    fit = st.fit_power_law(
+        [m.size for m in measured], [law.critical_batch_size(convention=PAPER) for law in other.values()]
+    )
     record(
         "not mentioned",
         f"{differences} entries; B* moves by {min(shifts):+.1%} to {max(shifts):+.1%}, the exponent from "

@@ -31,6 +31,7 @@ from sgdtheory.cli.output import (
 )
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.fits import (
+    PAPER,
     AbstractStepsLaw,
     Convention,
     ExampleName,
@@ -196,7 +197,7 @@ class FitCommand(MeasurementFlags):
     def _convention(self, measurements: list[StepsMeasurement]) -> Convention:
         """One reference for all groups; the five models of the paper have the paper's."""
         if self.reference is None and not self.files and self.data == "c4":
-            return Convention(overhead=self.overhead)
+            return Convention(PAPER.reference, self.overhead)
         return common_convention([m.batch_sizes for m in measurements], self.reference, self.overhead)
 
     def _notes(

@@ -1,6 +1,7 @@
 from .abstract_law import AbstractStepsLaw as AbstractStepsLaw
 from .abstract_law import Scatter as Scatter
 from .abstract_law import pooled_scatter as pooled_scatter
+from .conventions import PAPER as PAPER
 from .conventions import SMALLEST as SMALLEST
 from .conventions import Convention as Convention
 from .conventions import SensitivityRow as SensitivityRow

@@ -29,7 +29,7 @@ class Convention:
         ValueError: numbers that are not positive.
     """
 
-    reference: float | None = 256.0
+    reference: float | None = None
     overhead: float = 0.2
 
     def __post_init__(self) -> None:
@@ -47,8 +47,8 @@ class Convention:
         return "each group's smallest B" if self.reference is None else f"B = {self.reference:g}"
 
 
-SMALLEST = Convention(reference=None)  # of all groups: the default where widths are compared, not papers
-PAPERS = Convention()  # 20% over batch size 256: the default for laws of one group
+SMALLEST = Convention()  # 20% over the smallest batch size measured: the default everywhere
+PAPER = Convention(reference=256.0)  # 20% over batch size 256, of arXiv 2410.21676, for its own measurements
 
 
 def common_convention(
@@ -74,21 +74,19 @@ def common_convention(
     return Convention(reference, overhead)
 
 
-def one_convention(
-    convention: Convention | None, reference: float | None, overhead: float, default: Convention = PAPERS
-) -> Convention:
-    """The convention that a caller gives as such, or as its two numbers; `default` is what these are if left out.
+def one_convention(convention: Convention | None, reference: float | None, overhead: float) -> Convention:
+    """The convention that a caller gives as such, or as its two numbers.
 
     >>> import sgdtheory as st
     >>> from sgdtheory.fits import one_convention
-    >>> one_convention(None, 64, 0.5) == one_convention(st.Convention(64, 0.5), 256.0, 0.2)
+    >>> one_convention(None, 64, 0.5) == one_convention(st.Convention(64, 0.5), None, 0.2)
     True
 
     Raises:
         ValueError: both are given, and say different things.
     """
     numbers = Convention(reference, overhead)
-    if convention is not None and numbers not in (default, convention):
+    if convention is not None and numbers not in (SMALLEST, convention):
         raise ValueError("convention has the reference and the overhead already: leave these two out")
     return numbers if convention is None else convention
 

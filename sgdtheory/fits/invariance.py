@@ -255,7 +255,7 @@ def paired_ratio(
     laws = [fit_steps_law(each.batch_sizes, each.steps) for each in (first, second)]
     freedom = first.steps.size - 2
     scatter = float(np.sqrt(((laws[1].residuals - laws[0].residuals) ** 2).sum() / freedom))
-    convention = one_convention(convention, reference, overhead, default=SMALLEST)
+    convention = one_convention(convention, reference, overhead)
     before, after = (law.critical_batch_size(convention=convention) for law in laws)
     sensitivity = max(log_sensitivity(each, convention) for each in (first, second))
     return PairedRatio(before, after, float(np.log(after / before)), scatter * sensitivity, freedom)

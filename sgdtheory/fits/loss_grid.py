@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1, whole_number
 from sgdtheory._common.shown import Sheet, Shown, between, columns_sheet
-from sgdtheory.fits.conventions import Convention, common_convention
+from sgdtheory.fits.conventions import SMALLEST, Convention, common_convention
 from sgdtheory.fits.data_to_loss import LossCurves
 from sgdtheory.fits.degradation import Degradation, degradations
 from sgdtheory.fits.grid_laws import GridLaw, grid_laws
@@ -86,7 +86,7 @@ class LossGrid(Shown):
 def fit_loss_grid(
     table: Mapping[str, Any] | Sequence[Any],
     *,
-    convention: Convention = Convention(),  # noqa: B008  (frozen)
+    convention: Convention = SMALLEST,
     targets: ArrayLike | None = None,
     degradation: float = 0.01,
     level: float = 0.95,
@@ -107,8 +107,8 @@ def fit_loss_grid(
     >>> columns = {"batch_size": B, "samples": D, "learning_rate": rate, "loss": loss}
     >>> grid = st.fit_loss_grid({name: column.ravel() for name, column in columns.items()}, targets=2.05)
     >>> (found,) = grid.targets
-    >>> round(found.critical_batch_size), 0.2 * 200 + 1.2 * 256
-    (347, 347.2)
+    >>> round(found.critical_batch_size, 1), 0.2 * 200 + 1.2 * 16
+    (59.2, 59.2)
     >>> rates = next(law.fit for law in grid.laws if law.quantity == "learning rate")
     >>> round(rates.exponents["batch_size"], 2)
     0.5

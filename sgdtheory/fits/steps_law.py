@@ -77,7 +77,7 @@ class StepsLaw(AbstractStepsLaw):
         return ((self.alpha - 1) * self.b / self.a) ** (1 / self.alpha) if self.a else float("inf")
 
     def critical_batch_size(
-        self, reference: float | None = 256.0, overhead: float = 0.2, *, convention: Convention | None = None
+        self, reference: float | None = None, overhead: float = 0.2, *, convention: Convention | None = None
     ) -> float:
         """B* at which reaching the target takes (1 + overhead) times the data that `reference` takes.
 
@@ -85,7 +85,8 @@ class StepsLaw(AbstractStepsLaw):
         `B* = ω b/a + (1 + ω) B_ref` (THEORY.md T13). It depends on both conventions: see `sensitivity`.
 
         Args:
-            reference: B_ref, a batch size in the regime of linear scaling; None: the smallest that was measured.
+            reference: B_ref, a batch size in the regime of linear scaling; None: the smallest that was measured, as
+                `sgdtheory fit` and `plan` count. The paper's 256 is `st.fits.PAPER`.
             overhead: ω > 0, the fraction of extra data.
             convention: both at once, in place of the two numbers.
 
@@ -100,7 +101,7 @@ class StepsLaw(AbstractStepsLaw):
         return _critical(np.log(self.b / self.a) if self.b else -np.inf, self.alpha, reference, overhead)
 
     def smallest_batch_size(
-        self, reference: float | None = 256.0, overhead: float = 0.2, *, convention: Convention | None = None
+        self, reference: float | None = None, overhead: float = 0.2, *, convention: Convention | None = None
     ) -> float:
         """The smallest batch size with at most (1 + overhead) times the data of `reference`: 0 for α ≤ 1.
 
@@ -121,7 +122,7 @@ class StepsLaw(AbstractStepsLaw):
         quantity: str = "critical_batch_size",
         level: float = 0.95,
         *,
-        reference: float | None = 256.0,
+        reference: float | None = None,
         overhead: float = 0.2,
         convention: Convention | None = None,
     ) -> tuple[float, float]:
@@ -240,10 +241,12 @@ def fit_steps_law(
 
     >>> import sgdtheory as st
     >>> law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
-    >>> round(law.S_min), round(law.E_min), round(law.critical_batch_size(reference=256, overhead=0.2))
-    (2044, 3060136, 607)
+    >>> round(law.S_min), round(law.E_min), round(law.critical_batch_size())
+    (2044, 3060136, 376)
     >>> [round(end) for end in law.interval("critical_batch_size", level=0.95)]
-    [594, 620]
+    [363, 390]
+    >>> round(law.critical_batch_size(convention=st.fits.PAPER))  # over batch size 256, not over the smallest one
+    607
 
     With standard errors, residuals r count as `r²/(s² + τ²)`; τ is the scatter around the law beyond them:
 

@@ -103,7 +103,7 @@ class UShapedLaw(AbstractStepsLaw):
         Returns:
             B*; inf where a = 0: data never rise again.
         """
-        convention = one_convention(convention, reference, overhead, SMALLEST)
+        convention = one_convention(convention, reference, overhead)
         return float(self._range(convention).critical_batch_size)
 
     def smallest_batch_size(
@@ -114,7 +114,7 @@ class UShapedLaw(AbstractStepsLaw):
         Args:
             reference, overhead, convention: as of `critical_batch_size`.
         """
-        convention = one_convention(convention, reference, overhead, SMALLEST)
+        convention = one_convention(convention, reference, overhead)
         return float(self._range(convention).smallest_batch_size)
 
     def _range(self, convention: Convention) -> UsefulRange:
@@ -173,7 +173,7 @@ class UShapedLaw(AbstractStepsLaw):
         """
         if quantity not in QUANTITIES:
             raise ValueError(f"quantity must be one of {', '.join(map(repr, QUANTITIES))}, got {quantity!r}")
-        convention = one_convention(convention, reference, overhead, SMALLEST)
+        convention = one_convention(convention, reference, overhead)
         estimates = self._range(convention)._asdict() | {"a": self.a, "b": self.b, "c": self.c}
         return self._set(level, scatter).range_of(quantity, float(estimates[quantity]), convention)
 

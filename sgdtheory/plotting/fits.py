@@ -55,12 +55,12 @@ def steps_laws(
     >>> laws = [st.fit_steps_law(model.batch_sizes, model.steps) for model in models]
     >>> figure = st.plot.steps_laws(models, laws)
     >>> figure.axes[0].get_ylabel()
-    'steps to target / steps at $B=256$'
+    'steps to target / steps at $B=64$'
 
     Args:
         measurements: steps to target, one a group.
         laws: fitted to each.
-        convention: of B*; None: 20% over batch size 256.
+        convention: of B*; None: 20% over the smallest batch size that all groups have.
         title: of the panel.
         axes: the panel to draw in; None: that of a new figure.
 
@@ -69,7 +69,7 @@ def steps_laws(
     """
     axes = panel(axes)
     everything = np.concatenate([measurement.batch_sizes for measurement in measurements])
-    convention = convention or Convention()
+    convention = convention or common_convention([each.batch_sizes for each in measurements])
     reference = convention.reference_among(everything)
     convention = Convention(reference, convention.overhead)
     for (look, name), measurement, law in zip(_looks(measurements), measurements, laws, strict=True):
@@ -273,7 +273,7 @@ def critical_batch_sizes(
         sizes: of the groups.
         laws: one a group.
         fit: B* against size; None: `fit_power_law` of the B* of the laws.
-        convention: of B*; None: 20% over batch size 256.
+        convention: of B*; None: 20% over the smallest batch size that all groups have.
         level: of all intervals and bands.
         forecasts: sizes at which to show a forecast.
         size_label: of the x axis.
@@ -283,7 +283,8 @@ def critical_batch_sizes(
     Returns:
         The figure.
     """
-    axes, convention = panel(axes), convention or Convention()
+    axes = panel(axes)
+    convention = convention or common_convention([law.batch_sizes for law in laws])
     if fit is None:
         fit = fit_power_law(sizes, [law.critical_batch_size(convention=convention) for law in laws])
     _intervals(axes, sizes, laws, convention, level)

@@ -8,7 +8,6 @@ import numpy as np
 from sgdtheory._common.shown import Sheet, Shown, between, columns_sheet
 from sgdtheory.fits import (
     METHODS,
-    SMALLEST,
     Convention,
     Method,
     SizeDependence,
@@ -132,7 +131,7 @@ def fit_sweep(
         ValueError: as of `best_steps`, and if no batch size is that of all groups.
     """
     tuned = best_steps(table, target_loss=target_loss, by=by)
-    convention = one_convention(convention, reference, overhead, SMALLEST)
+    convention = one_convention(convention, reference, overhead)
     return fit_tuned(tuned, convention=convention, margin=margin, level=level, edges=edges)
 
 
@@ -164,7 +163,7 @@ def fit_tuned(
         notes.append(ONE_SEED)
     if len(measured) in FEW:
         notes.append(FEW[len(measured)])
-    convention = one_convention(convention, reference, overhead, SMALLEST)
+    convention = one_convention(convention, reference, overhead)
     if convention.reference is None:
         convention = Convention(tuned.smallest_batch_size, convention.overhead)
     for method in METHODS if measured else ():

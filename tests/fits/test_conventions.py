@@ -23,9 +23,10 @@ def law_of(a, b):
 # ------------------------------------------------------------------ a convention
 
 
-def test_the_papers_convention_is_the_default():
-    assert st.Convention() == st.Convention(256, 0.2) == st.Convention(reference=256.0, overhead=0.2)
-    assert replace(st.Convention(), overhead=0.5) == st.Convention(256, 0.5)
+def test_the_smallest_batch_size_is_the_default_and_the_paper_s_has_a_name():
+    assert st.Convention() == SMALLEST == st.Convention(None, 0.2)
+    assert st.fits.PAPER == st.Convention(256, 0.2) == st.Convention(reference=256.0, overhead=0.2)
+    assert replace(st.fits.PAPER, overhead=0.5) == st.Convention(256, 0.5)
     assert isinstance(st.Convention(np.int64(64)).reference, float)
 
 
@@ -52,10 +53,10 @@ def test_a_bad_convention(numbers, message):
 
 
 def test_one_convention_of_both_ways_to_say_it():
-    assert one_convention(None, 256.0, 0.2) == st.Convention()
+    assert one_convention(None, 256.0, 0.2) == st.fits.PAPER
+    assert one_convention(None, None, 0.2) == st.Convention()
     assert one_convention(None, 64, 0.5) == st.Convention(64, 0.5)
-    assert one_convention(st.Convention(64, 0.5), 256.0, 0.2) == st.Convention(64, 0.5)
-    assert one_convention(st.Convention(64, 0.5), None, 0.2, SMALLEST) == st.Convention(64, 0.5)
+    assert one_convention(st.Convention(64, 0.5), None, 0.2) == st.Convention(64, 0.5)
     assert one_convention(st.Convention(64, 0.5), 64, 0.5) == st.Convention(64, 0.5)
     with pytest.raises(ValueError, match="leave these two out"):
         one_convention(st.Convention(64, 0.5), 64, 0.4)

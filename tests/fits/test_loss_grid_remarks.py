@@ -39,7 +39,7 @@ def test_defaults():
     for row in rows:
         row["loss"] *= np.exp(1e-3 * random.standard_normal())
     grid = st.fit_loss_grid(rows)
-    assert grid.convention == st.Convention(256, 0.2)
+    assert grid.convention == st.Convention(BATCHES[0], 0.2)
     assert grid.level == 0.95
     assert {each.share for each in grid.degradations} == {0.01}
     other = st.fit_loss_grid(rows, seed=1)

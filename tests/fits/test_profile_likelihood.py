@@ -5,6 +5,7 @@ import pytest
 from scipy import optimize, stats
 
 import sgdtheory as st
+from sgdtheory.fits import PAPER
 from sgdtheory.fits.profile_likelihood import ratio_range
 from tests.marks import slow
 
@@ -65,7 +66,7 @@ def test_at_the_ends_of_an_interval_the_best_other_numbers_fit_as_well_as_they_m
     limit = least * (1 + quantile / freedom) if given is None else least + quantile
     assert given is None or (law.misfit > 0) == (known < 0.05)
     for name in ("a", "b", "b/a", "critical_batch_size") if alpha else ("b/a", "critical_batch_size"):
-        low, high = law.interval(name, 0.9)
+        low, high = law.interval(name, 0.9, convention=PAPER)
         assert low < high < np.inf
         for end in (low, high):
             assert least_with(steps, law, name, end, errors) == pytest.approx(limit, rel=1e-6), name
@@ -83,8 +84,8 @@ def test_coverage_of_the_critical_batch_size():
     covered = narrow = 0
     for seed in range(replicas):
         law = st.fit_steps_law(BATCHES, noisy(1600, 3e6, seed=10_000 + seed))
-        low, high = law.interval()
-        centre = law.critical_batch_size()
+        low, high = law.interval(convention=PAPER)
+        centre = law.critical_batch_size(convention=PAPER)
         covered += low <= truth <= high
         narrow += np.sqrt(low * centre) <= truth <= np.sqrt(high * centre)
     least, most = stats.binom.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], replicas, 0.95)
@@ -100,14 +101,18 @@ def test_coverage_of_the_critical_batch_size():
 def test_intervals_are_nested_in_the_level_about_the_estimate(a, b, alpha, noise):
     law = st.fit_steps_law(BATCHES, noisy(a, b, alpha, noise=noise, seed=3), alpha=alpha)
     assert law.interval("alpha") == (alpha, alpha)
-    for name, estimate in (("a", law.a), ("b", law.b), ("critical_batch_size", law.critical_batch_size())):
-        ends = np.array([law.interval(name, level) for level in (1e-6, 0.5, 0.95, 0.9999)])
+    for name, estimate in (
+        ("a", law.a),
+        ("b", law.b),
+        ("critical_batch_size", law.critical_batch_size(convention=PAPER)),
+    ):
+        ends = np.array([law.interval(name, level, convention=PAPER) for level in (1e-6, 0.5, 0.95, 0.9999)])
         assert (ends[:, 0] <= estimate).all()
         assert (estimate <= ends[:, 1]).all()
         assert (ends[1:, 0] <= ends[:-1, 0] * (1 + 1e-12)).all()
         assert (ends[1:, 1] >= ends[:-1, 1] * (1 - 1e-12)).all()
         if name == "critical_batch_size":
-            assert law.interval() == tuple(ends[2])
+            assert law.interval(convention=PAPER) == tuple(ends[2])
 
 
 def test_convention_moves_the_interval_as_it_moves_the_estimate():
@@ -125,7 +130,7 @@ def test_convention_moves_the_interval_as_it_moves_the_estimate():
 
 def test_without_a_plateau_the_ends_are_unlimited():
     law = st.fit_steps_law(BATCHES, noisy(0, 3e6))
-    low, high = law.interval()
+    low, high = law.interval(convention=PAPER)
     assert 256 < low < np.inf
     assert high == np.inf
     assert law.interval("a")[0] == 0
@@ -139,7 +144,7 @@ def test_a_plateau_within_the_noise_is_not_told_from_none():
     law = st.fit_steps_law(BATCHES, noisy(20, 3e6, noise=0.1, seed=1))
     assert law.a > 0
     assert law.interval("a")[0] == 0
-    assert law.interval()[1] == np.inf
+    assert law.interval(convention=PAPER)[1] == np.inf
 
 
 def test_flat_steps_limit_the_samples_from_above_only():
@@ -147,7 +152,7 @@ def test_flat_steps_limit_the_samples_from_above_only():
     low, high = law.interval("b")
     assert low == 0
     assert 0 < high < 64 * 1600
-    low, high = law.interval()
+    low, high = law.interval(convention=PAPER)
     assert low == pytest.approx(1.2 * 256, rel=1e-9)
     assert low < high < 320
 
@@ -168,14 +173,14 @@ def test_flat_steps_do_not_limit_alpha(name, seed):
 
 def test_flat_steps_limit_the_critical_batch_size_whatever_alpha_is():
     """No α is excluded, and B* is the convention for all of them: an α without a limit is not a B* without one."""
-    low, high = st.fit_steps_law(BATCHES, noisy(1600, 0, seed=1), alpha=None).interval()
+    low, high = st.fit_steps_law(BATCHES, noisy(1600, 0, seed=1), alpha=None).interval(convention=PAPER)
     assert low == pytest.approx(1.2 * 256, rel=1e-9)
     assert low < high < 320
 
 
 def test_unlimited_end_with_fitted_alpha_warns_of_nothing():
     law = st.fit_steps_law(BATCHES, noisy(0, 3e6, noise=0.3, seed=0), alpha=None)
-    low, high = law.interval()
+    low, high = law.interval(convention=PAPER)
     assert low < high == np.inf
 
 
@@ -192,7 +197,7 @@ def test_perfect_data_leave_no_uncertainty(alpha, fitted):
 
     truths["critical_batch_size"] = optimize.brentq(lambda batch: needed(batch) - 1.2 * needed(256), 256, 1e6)
     for name, truth in truths.items():
-        low, high = law.interval(name)
+        low, high = law.interval(name, convention=PAPER)
         assert low * (1 - 1e-12) <= truth <= high * (1 + 1e-12)
         assert low <= high <= low * (1 + 1e-8)
 

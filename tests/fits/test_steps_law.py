@@ -81,7 +81,7 @@ def test_without_plateau(alpha, fitted):
     assert law.a == 0
     assert law.alpha == pytest.approx(alpha, rel=1e-8)
     assert law.b == pytest.approx(3e6, rel=1e-6 if fitted else 1e-9)
-    expected = 256 * 1.2 ** (1 / (1 - alpha)) if alpha < 1 else np.inf
+    expected = BATCHES[0] * 1.2 ** (1 / (1 - alpha)) if alpha < 1 else np.inf
     assert law.critical_batch_size() == pytest.approx(expected, rel=1e-12)
 
 
@@ -191,12 +191,29 @@ def test_no_fewest_samples(alpha, a, b):
 
 def test_default_convention():
     law = law_of(1600.0, 3e6)
-    assert law.critical_batch_size() == pytest.approx(0.2 * 3e6 / 1600 + 1.2 * 256, rel=1e-14)
+    assert law.critical_batch_size() == pytest.approx(0.2 * 3e6 / 1600 + 1.2 * BATCHES[0], rel=1e-14)
+    paper = law.critical_batch_size(convention=st.fits.PAPER)
+    assert paper == pytest.approx(0.2 * 3e6 / 1600 + 1.2 * 256, rel=1e-14)
     noisy = st.fit_steps_law(BATCHES, steps_of(1600.0, 3e6, noise=0.05))
-    assert noisy.interval() == noisy.interval("critical_batch_size", 0.95, reference=256, overhead=0.2)
+    assert noisy.interval() == noisy.interval("critical_batch_size", 0.95, reference=BATCHES[0], overhead=0.2)
     assert noisy.steps_interval(300) == noisy.steps_interval(300, 0.95)
     assert noisy.misfit == law.misfit == 0  # without standard errors
     assert (noisy.alpha, noisy.alpha_fitted) == (1.0, False)
+
+
+def test_the_unit_of_the_batch_sizes_does_not_matter():
+    """The same runs in sequences and in tokens have one B*, its interval with it, in a law, a grid and a plan."""
+    steps = steps_of(1600.0, 3e6, noise=0.05)
+    found = []
+    for length in (1, 1024):
+        law = st.fit_steps_law(length * BATCHES, steps)
+        bent = st.fit_steps_law(length * BATCHES, steps, optimal_batch_size=True)
+        plan = st.plan(law, 4.0)
+        numbers = [law.critical_batch_size(), *law.interval(), bent.critical_batch_size(), plan.critical_batch_size]
+        found.append(np.array([*numbers, *plan.critical_interval]) / length)
+        assert plan.critical_batch_size == law.critical_batch_size()
+        assert plan.critical_interval == law.interval()
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-8)
 
 
 def test_a_convention_in_place_of_its_two_numbers():

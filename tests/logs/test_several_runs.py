@@ -266,7 +266,7 @@ def test_a_grid_from_the_ends_of_runs():
                     "batch_size": (steps, [batch, batch]),
                 }
                 logs.append(TrainingLog.from_series(name, "mine", series))
-    (found,) = st.fit_loss_grid(loss_grid(logs), targets=2.05).targets
+    (found,) = st.fit_loss_grid(loss_grid(logs), targets=2.05, convention=st.fits.PAPER).targets
     np.testing.assert_allclose(found.critical_batch_size, 0.2 * 200 + 1.2 * 256, rtol=0.01)
 
 

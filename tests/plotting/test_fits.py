@@ -30,7 +30,7 @@ def groups_and_laws(plateaus=(1000, 1500, 2000), *, slope=2e6, noise=0.05, seed=
 def test_steps_laws_are_labelled(axes):
     plot.steps_laws(*groups_and_laws(), axes=axes)
     assert axes.get_xlabel() == "batch size $B$"
-    assert axes.get_ylabel() == "steps to target / steps at $B=256$"
+    assert axes.get_ylabel() == "steps to target / steps at $B=64$"
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert legend_of(axes) == ["100M", "200M", "400M", "linear scaling", "$B^*$ (20% overhead)"]
 

@@ -87,7 +87,7 @@ def _fewest_steps(run: RampedRun) -> Stages:
 
 
 def _by_factors(planned: Stages, first: int, later: float) -> Stages:
-    """Return the stages by the nearest whole factors from a first batch size on, at `later` times the planned starts."""
+    """Return the stages by the nearest whole factors from a first batch size on, `later` times as late as planned."""
     stages = [(0, first)]
     for start, size in planned[1:]:
         before = stages[-1][1]
