@@ -1,12 +1,13 @@
 """`change_batch_size`: what to do to the settings of a run when its batch size changes."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sgdtheory._common.arguments import checked_name, positive_number, share_between_0_and_1
 from sgdtheory._common.shown import Sheet, Shown, between, number
-from sgdtheory.advice.data_needed import extra_data_row
+from sgdtheory.advice.data_needed import extra_data_row, is_sign_without_memory
 from sgdtheory.advice.evidence import Evidence, Fit, evidence
 from sgdtheory.advice.learning_rate import FAMILIES, learning_rate_row
 from sgdtheory.advice.lengths import decay_row, num_steps_row, warmup_row
@@ -25,6 +26,7 @@ class BatchSizeChange(Shown):
         optimizer: name.
         rows: an `AdviceRow` for each setting that is known, and the extra data.
         unknown: what neither theory nor the fit tells, a sentence each.
+        headline: that B* is not known, where it is not: what that leaves open, and how to measure it; else "".
     """
 
     current: TrainingSetup
@@ -32,6 +34,7 @@ class BatchSizeChange(Shown):
     optimizer: str
     rows: tuple[AdviceRow, ...]
     unknown: tuple[str, ...]
+    headline: str = ""
 
     def __getitem__(self, name: str) -> AdviceRow:
         """The row of a setting, or of "extra_data"."""
@@ -53,13 +56,15 @@ class BatchSizeChange(Shown):
                 row.name.replace("_", " "),
                 "" if row.old is None else number(row.old),
                 number(row.new),
-                between(row.low, row.high),
+                "—" if math.isnan(row.low) else between(row.low, row.high),
             )
             for row in self.rows
         ]
         reasons = [f"{row.name.replace('_', ' ')}: {row.reason}" for row in self.rows]
         title = f"{self.optimizer}: batch size {number(self.current.batch_size)} → {number(self.new_batch_size)}"
-        return Sheet(title, ("", "now", "new", "range"), rows, [*reasons, *self.unknown])
+        return Sheet(
+            title, ("", "now", "new", "range"), rows, [*filter(None, [self.headline]), *reasons, *self.unknown]
+        )
 
 
 def change_batch_size(
@@ -93,7 +98,8 @@ def change_batch_size(
         BatchSizeChange.
 
     Raises:
-        ValueError: an argument outside its range, an unknown name, or a fit that does not tell B*.
+        ValueError: an argument outside its range, an unknown name, a fit that does not tell B*, or a new batch size
+            beyond all samples of the run.
     """
     setup = TrainingSetup.of(current)
     new = positive_number("new_batch_size", new_batch_size)
@@ -101,7 +107,7 @@ def change_batch_size(
     known = evidence(setup, fit, share_between_0_and_1("level", level))
     rate = learning_rate_row(setup, new, family, known)
     momentum = momentum_row(setup, new, family)
-    data = extra_data_row(setup, new, family, known)
+    data = extra_data_row(setup, new, optimizer, known)
     rows = (
         rate,
         momentum,
@@ -112,12 +118,27 @@ def change_batch_size(
         num_steps_row(setup, new, data),
         data,
     )
-    unknown = tuple(_unknown(setup, new, family, known))
-    return BatchSizeChange(setup, new, optimizer, tuple(row for row in rows if row is not None), unknown)
+    unknown = tuple(_unknown(setup, new, optimizer, known))
+    found = tuple(row for row in rows if row is not None)
+    return BatchSizeChange(setup, new, optimizer, found, unknown, _headline(setup, new, known))
 
 
-def _unknown(current: TrainingSetup, new: float, family: str, known: Evidence) -> list[str]:
+def _headline(current: TrainingSetup, new: float, known: Evidence) -> str:
+    """What comes before all numbers where B* is not known."""
+    if known.critical is not None:
+        return ""
+    if new > current.batch_size:
+        limit = f"beyond it the extra data grow up to {new / current.batch_size - 1:+.0%}"
+    else:
+        limit = f"beyond it up to {1 - new / current.batch_size:.0%} of the data are saved"
+    return (
+        f"B* is not known: {limit}. Measure it with `sgdtheory fit`, and give it (--critical-batch-size, --reference)"
+    )
+
+
+def _unknown(current: TrainingSetup, new: float, optimizer: str, known: Evidence) -> list[str]:
     """What the advice does not rest on."""
+    family = FAMILIES[optimizer]
     found = [
         "that the current learning rate is the best one for its batch size: the advice moves it, and keeps its error"
     ]
@@ -130,8 +151,13 @@ def _unknown(current: TrainingSetup, new: float, family: str, known: Evidence) -
             "B*: measure it (fit, fit-grid or fit-curves) and give it, critical_batch_size= (--critical-batch-size); "
             "beyond it γ is another"
         )
-    elif max(new, current.batch_size) > known.critical.low:
+    elif max(new, current.batch_size) > known.critical.least:
         found.append(_beyond(current, new, family))
+    if family == "sign" and not is_sign_without_memory(current, optimizer):
+        found.append(
+            f"what small batches cost {optimizer}: theory has signs of single gradients alone (sign with beta1 = 0), "
+            "which need 57% more data at B = 1 and 13% at 4"
+        )
     if family != "sgd" and known.exponent is None:
         found.append("whether your task follows theory's √B: three learning rates at the new batch size tell")
     return found

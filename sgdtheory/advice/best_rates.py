@@ -8,7 +8,6 @@ what theory leaves open for a problem that is not known.
 
 import functools
 import json
-from collections.abc import Iterator
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -68,17 +67,27 @@ def factor_at(family: str, old: float, new: float) -> Estimate:
     return Estimate(float(np.exp(np.median(changes))), float(np.exp(min(changes))), float(np.exp(max(changes))))
 
 
-def factor_below(family: str, ratio: float) -> Estimate:
-    """γ*(ratio B)/γ*(B) where B/B* is not known, but both are at most B*: the law of noise, and the range."""
-    changes = list(_below(family, float(np.log(ratio))))
-    value = ratio ** SLOPES[family]
-    low, high = np.exp(min(changes)), np.exp(max(changes))
-    return Estimate(value, min(value, float(low)), max(value, float(high)))
+def factor_range(
+    family: str, old: float, new: float, least: float = 0.0, largest: float = np.inf
+) -> tuple[float, float]:
+    """Least and largest γ*(new)/γ*(old) over the problems and over all B* from `least` to `largest`.
 
+    Along a curve the change of log γ* is linear in log B* but where one of the two batch sizes is at a point of the
+    curve, and constant where both lie beyond the same end: its extremes are there, or at the ends of the range of B*.
 
-def _below(family: str, step: float) -> Iterator[float]:
-    """Changes of log γ* over `step`, up to B*, as it moves along each curve."""
+    Args:
+        family: "sgd", "sign" or "adam".
+        old, new: batch sizes.
+        least, largest: ends of the range of B*; 0 and inf where it is not limited.
+    """
+    start = np.log(old)
+    end = np.log(new)
+    with np.errstate(divide="ignore"):
+        limits = np.log([least, largest])
+    changes = []
     for curve in rate_curves(family):
-        for top in (0.0, *curve.log_batch[curve.log_batch < 0]):
-            low = float(top) - abs(step)
-            yield curve.change(low, float(top)) * np.sign(step)
+        points = np.concatenate([start - curve.log_batch, end - curve.log_batch])
+        ends = np.clip(limits, points.min() - 1, points.max() + 1)
+        inside = points[(points > ends[0]) & (points < ends[1])]
+        changes += [curve.change(start - size, end - size) for size in (*ends, *inside)]
+    return float(np.exp(min(changes))), float(np.exp(max(changes)))

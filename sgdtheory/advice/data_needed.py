@@ -16,41 +16,45 @@ from sgdtheory.advice.evidence import OVERHEAD, Evidence
 from sgdtheory.advice.row import AdviceRow, Estimate
 from sgdtheory.advice.setup import TrainingSetup
 
-SMALLEST = {  # what small batches waste in theory, at most
+SMALL_BATCHES = {  # what small batches waste in theory, at most
     "sgd": "smaller batches never need more data (T13)",
-    "sign": "small batches need more: 57% at B = 1, 27% at 2, 13% at 4 (T37), less with momentum",
+    "momentum": "smaller batches never need more data (T13)",
+    "sign": "small batches need more: 57% at B = 1, 27% at 2, 13% at 4 without momentum (T37), less with it",
     "adam": "B = 1 needs 2.6% more at β₂ = 0.95, nothing at a half-life fixed in samples (T38)",
+    "adamw": "B = 1 needs 2.6% more at β₂ = 0.95, nothing at a half-life fixed in samples (T38)",
 }
 
 
-def extra_data_row(current: TrainingSetup, new: float, family: str, known: Evidence) -> AdviceRow:
+def extra_data_row(current: TrainingSetup, new: float, optimizer: str, known: Evidence) -> AdviceRow:
     """Share of data that the same loss takes more (or, below 0, less)."""
     old = current.batch_size
-    waste = math.log(noise_factor(new) / noise_factor(old)) if family == "sign" and not current.beta1 else 0.0
     if known.critical is not None and known.stated is not None:
         size = known.critical
-        values = [_of_batch(old, new, each) for each in (size.value, size.low, size.high)]
-        found = Estimate(values[0], min(values), max(values))
+        ends = sorted(_of_batch(old, new, each) for each in (size.low, size.high))
+        found = Estimate(_of_batch(old, new, size.value), *ends)
         reason = f"steps a + b/B with {known.stated.text}"
         source = f"{known.source}; T13"
     else:
-        found = _unknown(new / old)
-        reason = f"not more than {OVERHEAD:.0%} either way if both are at most B*, which is not known"
+        limit = new / old - 1  # where B* is small: the steps stay, and the data grow with the batch size
+        found = Estimate(0.0, min(0.0, limit), max(0.0, limit))
+        reason = "none while both batch sizes are far below B*, which is not known; far beyond it the steps stay"
         source = "definition of B*; T13"
-    value, low, high = (math.expm1(math.log1p(each) + waste) for each in found)
-    return AdviceRow("extra_data", 0.0, value, low, high, f"{reason}; {SMALLEST[family]}", source)
+    if is_sign_without_memory(current, optimizer):
+        waste = noise_factor(new) / noise_factor(old)
+        found = Estimate(*((1 + each) * waste - 1 for each in found))
+    small = SMALL_BATCHES.get(optimizer, "what small batches cost is not known")
+    return AdviceRow("extra_data", 0.0, *found, f"{reason}; {small}", source)
+
+
+def is_sign_without_memory(current: TrainingSetup, optimizer: str) -> bool:
+    """Tell whether steps are the signs of single gradients, whose data law T37 is."""
+    return optimizer == "sign" and current.beta1 == 0
 
 
 def _of_batch(old: float, new: float, critical: float) -> float:
     if np.isinf(critical):
         return 0.0
     return (new + critical / OVERHEAD) / (old + critical / OVERHEAD) - 1
-
-
-def _unknown(ratio: float) -> Estimate:
-    """B* at the larger of the two is the most that can be lost, or won."""
-    worst = _of_batch(1.0, ratio, max(1.0, ratio))
-    return Estimate(0.0, min(0.0, worst), max(0.0, worst))
 
 
 def noise_factor(batch: float) -> float:

@@ -11,6 +11,7 @@ from sgdtheory.fits import SMALLEST, LossGrid, LossTarget, StepsLaw
 
 Fit = LossGrid | StepsLaw | CurvesFit
 OVERHEAD = 0.2  # of data, by which B* is defined here
+UNKNOWN = float("nan"), float("nan")  # ends of the interval of a number that is given without one
 
 
 class StatedSize(NamedTuple):
@@ -30,7 +31,7 @@ class StatedSize(NamedTuple):
     def text(self) -> str:
         """With its interval and what it is counted from."""
         value, low, high = self.size
-        ends = "" if low == high else f" ({low:.4g} … {high:.4g})"
+        ends = "" if np.isnan(low) else f" ({low:.4g} … {high:.4g})"
         counted = "the smallest batches" if self.reference is None else f"batch size {self.reference:g}"
         return f"B* = {value:.4g}{ends}, {self.overhead:.0%} more data than {counted}"
 
@@ -83,8 +84,8 @@ def _of_setup(current: TrainingSetup) -> Evidence:
             f"critical_batch_size must exceed {1 + OVERHEAD:g} × reference, since B* = ω b/a + (1 + ω) B_ref, got "
             f"{size:g} with reference {current.reference:g}; give both as one fit says them"
         )
-    stated = StatedSize(Estimate(size, size, size), current.reference, OVERHEAD)
-    return Evidence(Estimate(small, small, small), stated, source="your B*")
+    stated = StatedSize(Estimate(size, *UNKNOWN), current.reference, OVERHEAD)
+    return Evidence(Estimate(small, *UNKNOWN), stated, source="your B*")
 
 
 def _of_law(law: StepsLaw, level: float) -> Evidence:

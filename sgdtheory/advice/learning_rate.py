@@ -5,7 +5,7 @@ While noise dominates, the best γ of SGD is proportional to B (T5; Goyal et al.
 on growing, up to like B, as fewer steps have to lead as far. On language models it stops at the best batch size.
 """
 
-from sgdtheory.advice.best_rates import factor_at, factor_below
+from sgdtheory.advice.best_rates import SLOPES, factor_at, factor_range
 from sgdtheory.advice.evidence import Evidence
 from sgdtheory.advice.row import AdviceRow, Estimate
 from sgdtheory.advice.setup import TrainingSetup
@@ -24,7 +24,9 @@ LAWS = {"sgd": "B (T5; arXiv 1706.02677)", "sign": "√B (T37, T39)", "adam": "�
 # Exponents on language models, Adam, below and beyond the best batch size, 1,911 public runs of step-law:
 # docs/findings/rate_rule_steplaw.md.
 ON_LANGUAGE_MODELS = -0.07, 0.73
-FARTHEST = 1e-6, 1e6  # of B/B*: ends of an interval that reaches 0 or inf
+FARTHEST = (
+    1e9  # B* of an interval without an upper end counts as this factor of B: noise dominates at both batch sizes.
+)
 
 
 def learning_rate_row(current: TrainingSetup, new: float, family: str, known: Evidence) -> AdviceRow:
@@ -45,10 +47,12 @@ def learning_rate_row(current: TrainingSetup, new: float, family: str, known: Ev
         )
         source = f"{known.source}; best rates of theory, {LAWS[family]}"
     else:
-        factor = factor_below(family, ratio)
-        reason = f"γ* ∝ {LAWS[family].split(' ')[0]} while noise dominates; the range is that of theory up to B*"
+        value = ratio ** SLOPES[family]
+        low, high = factor_range(family, current.batch_size, new)
+        factor = Estimate(value, min(value, low), max(value, high))
+        reason = f"γ* ∝ {LAWS[family].split(' ')[0]} while noise dominates; the range is that of theory for any B*"
         source = LAWS[family].split(" ", 1)[1].strip("()")
-    if family == "sgd" and ratio > 1 and (known.critical is None or new > known.critical.low):
+    if family == "sgd" and ratio > 1 and (known.critical is None or new > known.critical.least):
         reason += "; beyond B* this γ may diverge"
     if known.exponent is None and family != "sgd":
         factor = _with_language_models(factor, ratio)
@@ -65,12 +69,10 @@ def sorted_powers(ratio: float, exponent: Estimate) -> tuple[float, float, float
 
 def _around(family: str, old: float, new: float, critical: Estimate) -> Estimate:
     """Over the problems, and over the interval of B*."""
-    least, most = FARTHEST
-    found = [
-        factor_at(family, *(min(max(batch / size, least), most) for batch in (old, new)))
-        for size in (critical.value, max(critical.low, old * least), min(critical.high, old * most))
-    ]
-    return Estimate(found[0].value, min(each.low for each in found), max(each.high for each in found))
+    size = min(critical.value, FARTHEST * max(old, new))
+    low, high = factor_range(family, old, new, critical.least, critical.most)
+    value = factor_at(family, old / size, new / size).value
+    return Estimate(value, min(value, low), max(value, high))
 
 
 def _with_language_models(factor: Estimate, ratio: float) -> Estimate:

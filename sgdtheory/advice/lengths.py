@@ -1,4 +1,6 @@
-"""Warm-up, decay and number of steps after a change of batch size: samples kept."""
+"""Warm-up, decay and number of steps after a change of batch size: samples kept, in whole steps."""
+
+import math
 
 from sgdtheory.advice.row import AdviceRow
 from sgdtheory.advice.setup import TrainingSetup
@@ -10,15 +12,13 @@ def warmup_row(current: TrainingSetup, new: float, momentum: AdviceRow | None) -
         return None
     steps = current.warmup_steps * current.batch_size / new
     memory = 1 / (1 - momentum.new) if momentum else 1.0
-    low = min(steps, memory)
-    high = max(steps, current.warmup_steps)
+    counts = _whole(steps, min(steps, memory), max(steps, current.warmup_steps))
     reason = (
         f"samples kept; regression needs no more than some {memory:.2g} steps (memory of the momentum): what networks "
         "need of it is stability, which no B* tells"
     )
-    return AdviceRow(
-        "warmup_steps", current.warmup_steps, steps, low, high, reason, "arXiv 1706.02677; finding: schedules"
-    )
+    source = "arXiv 1706.02677; finding: schedules"
+    return AdviceRow("warmup_steps", current.warmup_steps, *counts, reason, source)
 
 
 def decay_row(current: TrainingSetup, new: float, data: AdviceRow) -> AdviceRow | None:
@@ -35,6 +35,11 @@ def num_steps_row(current: TrainingSetup, new: float, data: AdviceRow) -> Advice
     """Steps of the run, for the same loss."""
     if current.num_steps is None:
         return None
+    if current.num_steps * current.batch_size < new:
+        raise ValueError(
+            f"new_batch_size must be at most num_steps × batch_size = {current.num_steps * current.batch_size:g}, all "
+            f"samples of the run in one step, got {new:g}"
+        )
     reason = "for the same loss: the same data, and what B* says is needed beyond"
     return AdviceRow("num_steps", *_stretched(current.num_steps, current, new, data), reason, data.source)
 
@@ -42,4 +47,12 @@ def num_steps_row(current: TrainingSetup, new: float, data: AdviceRow) -> Advice
 def _stretched(steps: float, current: TrainingSetup, new: float, data: AdviceRow) -> tuple[float, float, float, float]:
     """Old, new, low and high."""
     same = steps * current.batch_size / new
-    return steps, same * (1 + data.new), same * (1 + data.low), same * (1 + data.high)
+    return steps, *_whole(same * (1 + data.new), same * (1 + data.low), same * (1 + data.high))
+
+
+def _whole(steps: float, low: float, high: float) -> tuple[float, float, float]:
+    """Whole steps, at least one where there are any, and whole ends around them; nan stays."""
+    value = float(max(round(steps), 1)) if steps > 0 else 0.0
+    if math.isnan(low):
+        return value, low, high
+    return value, min(value, float(math.floor(low))), max(value, float(math.ceil(high)))

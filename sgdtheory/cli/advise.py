@@ -106,6 +106,8 @@ class AdviseCommand:
         if self.json:
             print_json(_json(change))
             return
+        if change.headline:
+            print_text(change.headline)
         print_tables(_table(change))
         print_text("\n".join(f"{WORDS[row.name]}: {row.reason} [{row.source}]" for row in change.rows))
         print_text("T…: THEORY.md; finding: FINDINGS.md")
@@ -166,11 +168,9 @@ def _table(change: BatchSizeChange) -> Table:
 
 
 def _cells(row: AdviceRow) -> tuple[str, str, str]:
-    if row.name == "extra_data":
-        return "", f"{row.new:+.1%}", f"{row.low:+.1%} … {row.high:+.1%}"
-    if row.name.endswith("steps"):
-        return f"{row.old:,.0f}", f"{row.new:,.0f}", f"{row.low:,.0f} … {row.high:,.0f}"
-    return f"{row.old:.4g}", f"{row.new:.4g}", f"{row.low:.4g} … {row.high:.4g}"
+    form = "+.1%" if row.name == "extra_data" else ",.0f" if row.name.endswith("steps") else ".4g"
+    ends = "—" if np.isnan(row.low) else f"{row.low:{form}} … {row.high:{form}}"
+    return "" if row.name == "extra_data" else f"{row.old:{form}}", f"{row.new:{form}}", ends
 
 
 def _json(change: BatchSizeChange) -> dict[str, Any]:
@@ -178,6 +178,7 @@ def _json(change: BatchSizeChange) -> dict[str, Any]:
         "optimizer": change.optimizer,
         "batch_size": change.current.batch_size,
         "new_batch_size": change.new_batch_size,
+        "headline": change.headline,
         "rows": [row._asdict() for row in change.rows],
         "unknown": list(change.unknown),
     }

@@ -6,14 +6,20 @@ import pytest
 import sgdtheory as st
 from sgdtheory.cli import main
 from sgdtheory.cli.advise import optimizer_named
-from tests.cli.text import strict_json
+from tests.cli.text import cells, strict_json
 
 FLAGS = ["advise", "--batch-size", 64, "--new-batch-size", 256, "--learning-rate", 3e-4, "--beta2", 0.95]
 
 
 def test_numbers_come_first_and_are_those_of_the_library(run):
     lines = run(*FLAGS, "--warmup", 2000, "--weight-decay", 0.1).splitlines()
-    assert lines[0].strip() == "adam: batch size 64 → 256"
+    assert lines[0].startswith(
+        "B* is not known: beyond it the extra data grow up to +300%. Measure it with `sgdtheory fit`"
+    )
+    assert "adam: batch size 64 → 256" in [line.strip() for line in lines]
+    known = run(*FLAGS, "--critical-batch-size", 98, "--reference", 32).splitlines()
+    assert known[0].strip() == "adam: batch size 64 → 256"
+    assert cells("\n".join(known), "extra data")[-1] == "—"
     found = strict_json(run(*FLAGS, "--warmup", 2000, "--weight-decay", 0.1, "--json"))
     setup = {"batch_size": 64, "learning_rate": 3e-4, "beta2": 0.95, "warmup_steps": 2000, "weight_decay": 0.1}
     change = st.change_batch_size(setup, new_batch_size=256, optimizer="adam")
@@ -68,7 +74,7 @@ def test_the_optimizer_is_the_one_that_the_log_names_unless_a_flag_says_another(
     path.write_text(path.read_text().replace("muon", "shampoo"))
     main([str(flag) for flag in flags])
     out, err = capsys.readouterr()
-    assert out.splitlines()[0].strip() == "adam: batch size 64 → 256"
+    assert "adam: batch size 64 → 256" in [line.strip() for line in out.splitlines()]
     assert "the log's optimizer shampoo is taken as adam" in err
 
 
