@@ -5,6 +5,8 @@ import math
 from sgdtheory.advice.row import AdviceRow
 from sgdtheory.advice.setup import TrainingSetup
 
+DIGITS = 6  # Decimals of a number of steps that count; all that is further off is rounding.
+
 
 def warmup_row(current: TrainingSetup, new: float, momentum: AdviceRow | None) -> AdviceRow | None:
     """Steps of warm-up."""
@@ -55,4 +57,6 @@ def _whole(steps: float, low: float, high: float) -> tuple[float, float, float]:
     value = float(max(round(steps), 1)) if steps > 0 else 0.0
     if math.isnan(low):
         return value, low, high
-    return value, min(value, float(math.floor(low))), max(value, float(math.ceil(high)))
+    # a whole number that floating point missed by its last digits stays that number
+    ends = math.floor(round(low, DIGITS)), math.ceil(round(high, DIGITS))
+    return value, min(value, float(ends[0])), max(value, float(ends[1]))

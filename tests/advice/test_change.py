@@ -11,8 +11,6 @@ from scipy.optimize import minimize_scalar
 import sgdtheory as st
 from sgdtheory.advice.best_rates import factor_at, factor_range
 from sgdtheory.advice.data_needed import noise_factor
-from sgdtheory.advice.learning_rate import sorted_powers
-from sgdtheory.advice.row import Estimate
 from tests.marks import slow
 
 SETUP = {
@@ -139,12 +137,6 @@ def test_without_b_star_the_data_are_those_of_any():
     assert (down.new, down.low, down.high) == (0, -0.75, 0)
     known = {"batch_size": 64, "learning_rate": 0.1, "critical_batch_size": 1e-9}
     assert st.change_batch_size(known, new_batch_size=256, optimizer="sgd")["extra_data"].new == pytest.approx(3)
-
-
-def test_a_measured_exponent_has_its_ends_in_order_both_ways():
-    exponent = Estimate(0.5, 0.25, 1.0)
-    assert sorted_powers(16, exponent) == (4, 2, 16)
-    assert sorted_powers(1 / 16, exponent) == (1 / 4, 1 / 16, 1 / 2)
 
 
 @pytest.mark.parametrize("number", [0, 2, 6, slow(12)])
