@@ -88,13 +88,13 @@ def test_the_least_that_a_run_may_be():
 
 
 def test_another_ramp_has_the_rate_of_its_last_batch_size():
-    run = run_along(STAGES[0])
-    other = run.with_stages(((0, 4), (20, 64)))
-    assert other.learning_rate == pytest.approx(0.3 * 2)
+    run = run_along(((0, 8), (40, 12), (80, 16)))
+    other = run.with_stages(((0, 4), (20, 50), (30, 144)))
+    assert other.learning_rate == pytest.approx(0.3 * 3)
     assert (other.num_samples, other.warmup_samples, other.decay_samples, other.exponent) == (333, 50, 100, 0.5)
-    np.testing.assert_allclose(other.at([200]), run.at([200]) * 2)
-    linear = run.with_stages(((0, 4), (20, 64)), 1.0)
-    assert (linear.learning_rate, linear.exponent) == (pytest.approx(0.3 * 4), 1.0)
+    np.testing.assert_allclose(other.at([200]), run.at([200]) * 3)
+    linear = run.with_stages(((0, 4), (20, 144)), 1.0)
+    assert (linear.learning_rate, linear.exponent) == (pytest.approx(0.3 * 9), 1.0)
 
 
 def test_stages_alone_count_as_the_best_ramp_of_their_noise_scales():
