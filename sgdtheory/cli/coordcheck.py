@@ -9,6 +9,7 @@ from rich.table import Table
 
 from sgdtheory.cli.network import NetworkCommand
 from sgdtheory.cli.output import (
+    announce_model,
     interval_text,
     print_json,
     print_tables,
@@ -42,8 +43,10 @@ class CoordcheckCommand(NetworkCommand):
         require_figure_suffix(self.plot)
         from sgdtheory.training import coordinate_check
 
+        config = self.config
+        announce_model(config.value("entry_point"))
         check = coordinate_check(
-            self.config,
+            config,
             widths=self.widths,
             steps=self.steps,
             seeds=self.seeds,

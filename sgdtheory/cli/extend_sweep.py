@@ -15,7 +15,7 @@ class ExtendSweepCommand(SweepingCommand):
     """Add to a store what its fit lacks: values beyond the grid's ends, longer runs where the target was missed."""
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "runs": ("store", "target_loss", "by", "where"),
+        "runs": ("store", "target_loss", "by", "where", "entry_point"),
         "how they run": ("cluster", "jobs", "lanes", "checkpoint_seconds"),
         "output": ("csv", "json"),
     }
@@ -28,12 +28,15 @@ class ExtendSweepCommand(SweepingCommand):
     """Fields that tell groups apart."""
     where: tuple[str, ...] = ()
     """Only the store's runs with these fields, as width=32,64 optimizer=adam."""
+    entry_point: str | None = None
+    """Model of your own that these runs train, module:name. The store names it too, but runs no code by itself."""
 
     def run(self) -> None:
         """Read the store, train what is missing, and print."""
         from sgdtheory.sweep import SweepTable, conditions
 
-        configs = self._missing(SweepTable.from_store(self.store).where(**conditions(self.where)))
+        table = SweepTable.from_store(self.store, entry_point=self.entry_point)
+        configs = self._missing(table.where(**conditions(self.where)))
         if not configs:
             why = "every batch size is tuned, or more of the same would not help"
             print_text(f"nothing to add to {self.store}: {why}")

@@ -4,7 +4,7 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,21 @@ def write_figure(figure: Any, path: Path) -> None:
 def print_note(text: str) -> None:
     """Print a line for the reader, on standard error: standard output is for results."""
     print(f"sgdtheory: note: {text}", file=sys.stderr)
+
+
+def announce_model(entry_point: str | None) -> None:
+    """Print which Python code a model of the user's own is, before it is imported."""
+    if entry_point is not None:
+        from sgdtheory.training import Custom
+
+        file = Custom.file_of(entry_point)
+        print_note(f"the model {entry_point} is Python code in {file or 'a module that is not found here'}")
+
+
+def announce_models(configs: Iterable[Any]) -> None:
+    """Print which Python code the models of some runs are, before they are imported."""
+    for entry_point in sorted({config.value("entry_point") or "" for config in configs} - {""}):
+        announce_model(entry_point)
 
 
 def screen_width() -> int:

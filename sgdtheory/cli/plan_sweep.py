@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import tyro
 
 from sgdtheory._common.arguments import positive_number
-from sgdtheory.cli.output import print_json
+from sgdtheory.cli.output import announce_models, print_json
 from sgdtheory.cli.sweep_run import STORE
 from sgdtheory.sweep import Design, Plan, Scatter, pilot_scatter, plan, read_grid
 from sgdtheory.training import TrainConfig
@@ -39,6 +39,7 @@ class PlanSweepCommand:
     def run(self) -> None:
         """Time a pilot, predict the verdict, and print both."""
         configs = read_grid(self.grid)
+        announce_models(configs)
         assumed, reason = _scatter(configs, self.store, self.scatter, self.target_loss)
         found = plan(configs, self.store, scatter=assumed, margin=self.margin)
         if self.json:

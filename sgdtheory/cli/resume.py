@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 import tyro
 
+from sgdtheory.cli.output import announce_model
 from sgdtheory.cli.training_run import RunCommand
 from sgdtheory.training import CHECKPOINT_SECONDS
 
@@ -19,7 +20,7 @@ class ResumeCommand(RunCommand):
     """
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "run": ("directory", "max_steps", "target_loss", "checkpoint_seconds"),
+        "run": ("directory", "max_steps", "target_loss", "entry_point", "checkpoint_seconds"),
         "several processes": ("distributed", "coordinator", "num_processes", "process_id"),
         "output": ("plot", "json"),
     }
@@ -30,6 +31,8 @@ class ResumeCommand(RunCommand):
     """More steps than it had."""
     target_loss: float | None = None
     """A lower loss than it had."""
+    entry_point: str | None = None
+    """Model of your own that the run trains, module:name. The directory names it too, but runs no code by itself."""
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     """Time between checkpoints."""
     plot: Path | None = None
@@ -41,8 +44,10 @@ class ResumeCommand(RunCommand):
         """Go on."""
         from sgdtheory.training import resume
 
+        announce_model(self.entry_point)
         return resume(
             self.directory,
+            entry_point=self.entry_point,
             max_steps=self.max_steps,
             target_loss=self.target_loss,
             checkpoint_seconds=self.checkpoint_seconds,

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from sgdtheory._common.files import write_atomically
 from sgdtheory.cli import ctrl_c
-from sgdtheory.cli.output import live_line, print_json, print_note, print_tables, print_text
+from sgdtheory.cli.output import announce_models, live_line, print_json, print_note, print_tables, print_text
 from sgdtheory.training import CHECKPOINT_SECONDS
 
 STORE = Path("runs")
@@ -59,6 +59,7 @@ class SweepingCommand(TableCommand):
         """The table of the configs' runs, trained where they were not."""
         from sgdtheory.sweep import cluster_executor, sweep
 
+        announce_models(configs)
         options = {"lanes": self.lanes, "checkpoint_seconds": self.checkpoint_seconds}
         with contextlib.ExitStack() as stack:
             executor = None

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sgdtheory.cli.network import NetworkCommand
+from sgdtheory.cli.output import announce_model
 from sgdtheory.cli.training_run import RunCommand
 from sgdtheory.training import CHECKPOINT_SECONDS
 
@@ -25,4 +26,5 @@ class TrainCommand(NetworkCommand, RunCommand):
         """Train."""
         from sgdtheory.training import train
 
+        announce_model(self.config.value("entry_point"))
         return train(self.config, self.directory, checkpoint_seconds=self.checkpoint_seconds, progress=report)

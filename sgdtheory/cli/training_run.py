@@ -30,6 +30,7 @@ class RunCommand(DistributedCommand):
 
     if TYPE_CHECKING:
         directory: Path | None
+        entry_point: str | None
         plot: Path | None
         json: bool
 
@@ -55,7 +56,9 @@ class RunCommand(DistributedCommand):
         """How a run that Ctrl-C stopped goes on."""
         if self.directory is None:
             return "nothing of it was kept: with --directory a run can go on"
-        return f"to go on: sgdtheory resume {shlex.quote(str(self.directory))}"
+        words = ["sgdtheory", "resume", str(self.directory)]
+        words += ["--entry-point", self.entry_point] if self.entry_point else []
+        return f"to go on: {shlex.join(words)}"
 
 
 def show_result(result: Any, plot: Path | None, *, as_json: bool) -> None:

@@ -76,7 +76,7 @@ def plan(
     Raises:
         ValueError: no configs.
     """
-    configs = list({config.fingerprint: config for config in configs}.values())
+    configs = [config.imported(store) for config in {config.fingerprint: config for config in configs}.values()]
     if not configs:
         raise ValueError("configs must be at least one, got none")
     done = {config for config in configs if store is not None and Store(store).result(config) is not None}

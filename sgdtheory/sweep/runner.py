@@ -144,11 +144,13 @@ def sweep(
         Results in the order of the configs. A run that diverged has one; one that was stopped has none yet.
 
     Raises:
-        ValueError: no configs, one that its data refuse, or a time that is not positive.
+        ValueError: no configs, one that its data refuse, a model of your own that lies in the store or that a file of
+            the store names alone (`SweepTable.from_store(store, entry_point=…)` names it), or a time that is not
+            positive.
         OSError: the store cannot be written, or a worker died; what is finished stays.
     """
     ends = None if max_seconds is None else time.time() + positive_number("max_seconds", max_seconds)
-    configs = list({config.fingerprint: config for config in configs}.values())
+    configs = [config.imported(store) for config in {config.fingerprint: config for config in configs}.values()]
     if not configs:
         raise ValueError("configs must be at least one, got none")
     place = Store(store)

@@ -5,6 +5,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -103,7 +104,10 @@ class Store:
             sources.setdefault(config.trajectory, []).append(config)
         number = 0
         for config in fresh:
-            others = [other for other in sources.get(config.trajectory, ()) if other != config]
+            named = [
+                replace(other, model=config.model) for other in sources.get(config.trajectory, ())
+            ]  # as it names it
+            others = [other for other in named if other.fingerprint != config.fingerprint]
             others.sort(key=lambda other: (-other.max_steps, other.target_loss or -math.inf))  # the longest first
             if not others:
                 continue

@@ -32,15 +32,27 @@ class SweepTable:
     interrupted: bool = False
 
     @classmethod
-    def from_store(cls, store: str | Path) -> "SweepTable":
-        """All runs of a store, sorted by what varies between them."""
+    def from_store(cls, store: str | Path, *, entry_point: str | None = None) -> "SweepTable":
+        """Read all runs of a store, sorted by what varies between them; nothing that the store names is imported.
+
+        Args:
+            store: folder of the runs.
+            entry_point: "module:name" of a model of your own, whose runs of the store may be trained further: configs
+                of a model that the store alone names are refused by `sweep`.
+
+        Raises:
+            ValueError: there is no such store, or no run in it has this model.
+        """
         entries = list(Store(store).entries())
-        runs = [entry for entry in entries if entry.config is not None]
-        names = varying([entry.config for entry in runs if entry.config is not None])
-        runs.sort(key=lambda entry: [sortable(entry.config.value(name)) for name in names if entry.config is not None])
+        runs = [(entry.config.naming(entry_point), entry.result) for entry in entries if entry.config is not None]
+        runs = [(config, result and replace(result, config=config)) for config, result in runs]
+        names = varying([config for config, _ in runs])
+        runs.sort(key=lambda run: [sortable(run[0].value(name)) for name in names])
         notes = [f"{entry.name} is left out: {entry.problem}" for entry in entries if entry.problem]
-        configs = tuple(entry.config for entry in runs if entry.config is not None)
-        return cls(configs, tuple(entry.result for entry in runs), tuple(notes))
+        configs = tuple(config for config, _ in runs)
+        if entry_point is not None and all(config.value("entry_point") != entry_point for config in configs):
+            raise ValueError(f"entry_point must be that of runs in {store}, got {entry_point}, which none of them has")
+        return cls(configs, tuple(result for _, result in runs), tuple(notes))
 
     def where(self, **values: Any) -> "SweepTable":
         """The runs whose fields have these values, or one of the values of a list: `where(width=[32, 64], seed=0)`.

@@ -18,11 +18,11 @@ import jax
 import numpy as np
 
 from sgdtheory._common.files import csv_number, json_text, write_atomically
-from sgdtheory.training.config import TrainConfig, read_config
+from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.config_file import config_of_file, read_config
 from sgdtheory.training.engine import State, evaluation_program, init, iterate_of, stacked
 from sgdtheory.training.flat import kind_name
 from sgdtheory.training.history import NUM_SUMS, History
-from sgdtheory.training.migration import current_fields
 from sgdtheory.training.network import Params
 from sgdtheory.training.result import TrainResult
 from sgdtheory.training.schedules import ENDING
@@ -47,7 +47,7 @@ def is_of(directory: Path, config: TrainConfig) -> bool:
     with contextlib.suppress(OSError, ValueError):
         if json.loads(path.read_bytes()) == config.as_fields():  # the quick way
             return True
-    return read_config(path) == config
+    return read_config(path).as_fields() == config.as_fields()
 
 
 def write_checkpoint(directory: Path, state: State, history: History) -> None:
@@ -139,7 +139,7 @@ def read_checkpoint(directory: Path, config: TrainConfig) -> tuple[State, Histor
             "the run anew"
         )
     try:
-        own = TrainConfig.from_fields(current_fields(head["config"]))
+        own = config_of_file(path, head["config"])
         history = History(
             own,
             found["steps"].tolist(),
@@ -157,8 +157,10 @@ def read_checkpoint(directory: Path, config: TrainConfig) -> tuple[State, Histor
     return _state(path, found, config), history
 
 
-def read_weights(directory: str | Path, average: str = "iterate") -> Params:
+def read_weights(directory: str | Path, average: str = "iterate", *, entry_point: str | None = None) -> Params:
     """Weights of the run in a directory, as of its last checkpoint: the iterate's, or an average's by its name.
+
+    Weights of a model of your own take its `entry_point`, which is imported to know their shapes.
 
     >>> import tempfile
     >>> from sgdtheory.training import TrainConfig, read_weights, train
@@ -172,11 +174,24 @@ def read_weights(directory: str | Path, average: str = "iterate") -> Params:
         ValueError: no run, no checkpoint, or no such average.
     """
     directory = Path(directory)
-    config = read_config(directory / CONFIG)
+    config = read_named(directory, entry_point).imported(directory)
     found = read_checkpoint(directory, config)
     if found is None:
         raise ValueError(f"{directory} has no checkpoint yet: run it first")
     return iterate_of(config, found[0], average)
+
+
+def read_named(directory: Path, entry_point: str | None) -> TrainConfig:
+    """The config of the run in a directory, whose model of the caller's own the caller names too.
+
+    Raises:
+        ValueError: no run, or the caller names another model.
+    """
+    config = read_config(directory / CONFIG)
+    own = config.value("entry_point")
+    if entry_point not in (None, own):
+        raise ValueError(f"entry_point must be that of the run in {directory}, {own}, got {entry_point}")
+    return config.naming(entry_point)
 
 
 def extended(config: TrainConfig, max_steps: int | None, target_loss: float | None) -> TrainConfig:

@@ -4,7 +4,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -25,8 +25,8 @@ from sgdtheory.training.flat import (
     kind_name,
     overlaid,
 )
-from sgdtheory.training.migration import current_fields
 from sgdtheory.training.models import MLP, Model
+from sgdtheory.training.named_model import NamedModel
 from sgdtheory.training.network import Network
 from sgdtheory.training.optimizers import Adam, Muon, Optimizer
 from sgdtheory.training.parametrization import PARAMETRIZATIONS, Parametrization, as_fields, parametrization
@@ -237,7 +237,8 @@ class TrainConfig:
 
     def value(self, name: str) -> Any:
         """A field by its flat name, "depth" or "learning_rate"; None if a run of these kinds has no such field."""
-        return self._flat.get(checked_name("a field of the config", name, FIELDS))
+        found = self._flat.get(checked_name("a field of the config", name, FIELDS))
+        return getattr(found, "entry_point", None) or found
 
     def as_fields(self) -> dict[str, Any]:
         """The fields that this run has, flat, as JSON can hold them; `TrainConfig.from_fields` is the way back.
@@ -245,12 +246,13 @@ class TrainConfig:
         Raises:
             ValueError: a model of your own without an entry point, which no file can name.
         """
-        if self._flat.get("entry_point") is self.model:
+        if self._flat["model"] == "custom" and self.value("entry_point") is self.model:
             raise ValueError(
                 "a run with a Custom model is kept in files by the place where the model is found: "
                 "Custom(…, entry_point='module:name')"
             )
-        fields = {name: value for name, value in self._flat.items() if name not in LATER or value != DEFAULTS[name]}
+        fields = {name: self.value(name) for name in self._flat}
+        fields = {name: value for name, value in fields.items() if name not in LATER or value != DEFAULTS[name]}
         return fields | {"parametrization": as_fields(self.parametrization), "averages": list(self.averages)}
 
     @classmethod
@@ -275,6 +277,22 @@ class TrainConfig:
         Adam(beta1=0.9, beta2=0.99, epsilon=1e-08)
         """
         return self.from_fields(changes, self._flat)
+
+    def imported(self, outside: str | Path | None = None) -> "TrainConfig":
+        """The config with its model imported, if that is known by its entry point alone: what training begins with.
+
+        Args:
+            outside: folder of runs, or of the run, in which no module is imported.
+
+        Raises:
+            ValueError: the model cannot be imported, lies in the folder, or is named by the file of a run alone.
+        """
+        return replace(self, model=self.model.imported(outside)) if isinstance(self.model, NamedModel) else self
+
+    def naming(self, entry_point: str | None) -> "TrainConfig":
+        """The config of a file whose model, if it has this entry point, the caller names as well: it may be trained."""
+        named = isinstance(self.model, NamedModel) and self.model.entry_point == entry_point
+        return replace(self, model=NamedModel(entry_point)) if named and entry_point else self
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -331,16 +349,6 @@ def _decay(tau: Any) -> float:
 
 def _next_divisor(number: int, above: int) -> int:
     return next(divisor for divisor in range(above, number + 1) if number % divisor == 0) if above < number else number
-
-
-def read_config(path: Path) -> TrainConfig:
-    """The config that a run wrote to its directory, by this version or by 0.1.0."""
-    try:
-        return TrainConfig.from_fields(current_fields(json.loads(path.read_text())))
-    except FileNotFoundError:
-        raise ValueError(f"{path.parent} is not the directory of a run: it has no {path.name}") from None
-    except (json.JSONDecodeError, TypeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not the config of a run: {error}") from None
 
 
 # Every flat field, whichever kind it belongs to, and its default, which a fingerprint leaves out.

@@ -10,6 +10,7 @@ from sgdtheory._common.files import json_text, write_atomically
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.custom_model import Custom
 from sgdtheory.training.data import Arrays, Data, Tokens
+from sgdtheory.training.named_model import NamedModel
 
 CONTENTS = "contents.json"
 
@@ -29,9 +30,8 @@ def contents_of_data(data: Data) -> dict[str, str]:
 def contents_of(config: TrainConfig) -> dict[str, str]:
     """Those of its data, and of the module that its own model was found in."""
     found = contents_of_data(config.data)
-    if isinstance(config.model, Custom) and config.model.source is not None:
-        found["entry_point"] = config.model.source
-    return found
+    source = config.model.source if isinstance(config.model, Custom | NamedModel) else None
+    return found if source is None else found | {"entry_point": source}
 
 
 def file_hash(path: str | Path) -> str | None:

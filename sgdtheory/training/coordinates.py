@@ -218,6 +218,7 @@ def coordinate_check(
     widths, steps = sorted(set(widths)), sorted(set(steps))
     plain: Any = {"schedule": Constant(), "averages": (), "uniform_average": False, "schedule_steps": None}
     plain |= ROUNDS
+    config = config.imported()
     found = []
     for width in widths:
         here = replace(config, width=width, base_width=widths[0], max_steps=steps[-1], **plain)

@@ -1,8 +1,6 @@
 """A network of your own as the model of a run."""
 
 import hashlib
-import importlib.util
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from sgdtheory._common.arguments import checked_name
 from sgdtheory.training.data import Data, Kind
+from sgdtheory.training.entry_point import import_entry_point, module_file
 from sgdtheory.training.fields import set_field
 from sgdtheory.training.network import Network
 from sgdtheory.training.parametrization import ALL_ROLES, Parametrization, Role
@@ -80,7 +79,9 @@ class Custom:
                 checked_name(f"the role of {name}", role, ALL_ROLES)
             set_field(self, "roles", tuple(sorted(dict(self.roles).items())))
         checked_name("layout", self.layout, ("in_out", "out_in"))
-        set_field(self, "_source", _source_hash(self.entry_point))  # now, as the module is run: it may be edited later
+        set_field(
+            self, "_source", self.source_of(self.entry_point)
+        )  # now, as the module is run: it may be edited later
 
     @property
     def source(self) -> str | None:
@@ -99,42 +100,40 @@ class Custom:
         return network(functions, data.samples, width, base_width)
 
     @property
-    def place(self) -> "str | Custom":
-        """Where it is found; itself, if nowhere."""
-        return self.entry_point or self
+    def place(self) -> "Custom":
+        """Itself: what flat fields hold of it."""
+        return self
 
     @classmethod
-    def from_place(cls, text: Any) -> "Custom":
-        """The model that a module has, "module:name"; a model is itself.
+    def from_place(cls, text: Any, outside: str | Path | None = None) -> "Custom":
+        """Import the model that a module has, "module:name", which runs the module; a model is itself.
+
+        Args:
+            text: "module:name", or a model.
+            outside: folder of runs, in which no module may lie; None: any place goes.
 
         Raises:
-            ValueError: there is none.
+            ValueError: there is none, or its module lies in the folder.
         """
         if isinstance(text, cls):
             return text
-        module, colon, name = text.partition(":") if isinstance(text, str) else ("", "", "")
-        if not (module and colon and name):
-            raise ValueError(f"entry_point must be module:name, where a Custom model is found, got {text!r}")
-        try:
-            if "" not in sys.path and f"{Path.cwd()}" not in sys.path:
-                sys.path.append(f"{Path.cwd()}")  # where a user's module lies, as `python` itself would look there
-            found = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError) as error:
-            raise ValueError(f"entry_point {text} cannot be imported: {error}") from None
+        found = import_entry_point(text, outside)
         if not isinstance(found, cls):
             raise ValueError(f"entry_point {text} must be a Custom model, got {type(found).__name__}")
         if found.entry_point != text:
             raise ValueError(f"the model at {text} must say so: Custom(…, entry_point={text!r})")
         return found
 
+    @staticmethod
+    def file_of(entry_point: str) -> Path | None:
+        """Return the file that holds the module of an entry point, which is not imported; None if there is none."""
+        return module_file(entry_point)
 
-def _source_hash(entry_point: str | None) -> str | None:
-    """Hash of the file of a module, "module:name"; None if there is none."""
-    if not isinstance(entry_point, str):
-        return None
-    try:
-        spec = importlib.util.find_spec(entry_point.partition(":")[0])
-        content = Path(spec.origin).read_bytes() if spec is not None and spec.origin else None
-    except (ImportError, ValueError, OSError):
-        return None
-    return None if content is None else hashlib.sha256(content).hexdigest()[:16]
+    @staticmethod
+    def source_of(entry_point: str | None) -> str | None:
+        """Hash of the file of the module of an entry point, which is not imported; None if there is none."""
+        try:
+            file = None if entry_point is None else module_file(entry_point)
+            return None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+        except (ValueError, OSError):
+            return None

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 from sgdtheory.training.checkpoint import CHECKPOINT, CONFIG, RESULT, is_of, read_checkpoint, read_result, write_config
-from sgdtheory.training.config import TrainConfig, hash_of, read_config
+from sgdtheory.training.config import TrainConfig, hash_of
+from sgdtheory.training.config_file import read_config
 from sgdtheory.training.contents import CONTENTS, check_contents
 from sgdtheory.training.migration import is_of_0_1_0
 from sgdtheory.training.result import TrainResult

@@ -11,6 +11,7 @@ from sgdtheory._common.arguments import checked_name
 from sgdtheory.training.custom_model import Custom
 from sgdtheory.training.data import Arrays, Digits, StandardLibrary, Teacher, Tokens
 from sgdtheory.training.models import MLP, ConvNet, GatedRecurrent, ResidualMLP, Transformer
+from sgdtheory.training.named_model import NamedModel
 from sgdtheory.training.optimizers import SGD, Adam, Muon, SignSGD
 from sgdtheory.training.schedules import WSD, Constant, Cosine, Linear, PowerDecay, ScheduleFree, Stages
 
@@ -116,7 +117,7 @@ def places_of(kinds: Mapping[str, type]) -> dict[str, Place]:
 def flattened(config: Any) -> dict[str, Any]:
     """The fields of a config that belong to its kinds, by their flat names, in the order of the flags."""
     kinds = {place: getattr(config, place) for place in KINDS}
-    nested = places_of({place: type(value) for place, value in kinds.items()})
+    nested = places_of({place: KINDS[place][kind_name(place, value)] for place, value in kinds.items()})
     found = {}
     for field in dataclasses.fields(config):
         place = field.name
@@ -159,7 +160,7 @@ def _made(kind: type, values: Mapping[str, Any]) -> Any:
     if kind is Stages:
         return Stages.from_text(values.get("text"))
     if kind is Custom:
-        return Custom.from_place(values.get("place"))
+        return NamedModel.of(values.get("place"))
     needed = {field.name: None for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING}
     return kind(**needed | dict(values))
 
@@ -201,4 +202,5 @@ def _refusal(name: str, value: Any, kinds: Mapping[str, type]) -> str:
 
 def _name(place: str, kind: type) -> str | None:
     """The name of a kind, None if it is none of the place's."""
+    kind = Custom if kind is NamedModel else kind
     return next((name for name, each in KINDS[place].items() if each is kind), None)

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 from sgdtheory.training.custom_model import Custom
 from sgdtheory.training.data import Data, Kind
 from sgdtheory.training.fields import check_fields, set_field
+from sgdtheory.training.named_model import NamedModel
 from sgdtheory.training.network import Network
 from sgdtheory.training.parametrization import Parametrization
 
@@ -180,4 +181,4 @@ class GatedRecurrent(Architecture):
         return network(self.depth, data.samples, width, base_width)
 
 
-Model = MLP | ResidualMLP | ConvNet | Transformer | GatedRecurrent | Custom
+Model = MLP | ResidualMLP | ConvNet | Transformer | GatedRecurrent | Custom | NamedModel

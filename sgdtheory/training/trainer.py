@@ -9,8 +9,8 @@ from typing import Any
 import jax
 
 from sgdtheory._common.interrupts import Interrupts
-from sgdtheory.training.checkpoint import CONFIG, extended
-from sgdtheory.training.config import CHECKPOINT_SECONDS, TrainConfig, read_config
+from sgdtheory.training.checkpoint import extended, read_named
+from sgdtheory.training.config import CHECKPOINT_SECONDS, TrainConfig
 from sgdtheory.training.group import Group, Report
 from sgdtheory.training.result import TrainResult
 from sgdtheory.training.run import Run, group_runs
@@ -59,6 +59,7 @@ def resume(
     *,
     max_steps: int | None = None,
     target_loss: float | None = None,
+    entry_point: str | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     devices: Sequence[Any] | None = None,
     progress: Report | None = None,
@@ -76,13 +77,16 @@ def resume(
         directory: of the run.
         max_steps, target_loss: more steps or a lower target than it had; None: as it was. Warm-up, decay and
             evaluations stay those of its first duration.
+        entry_point: "module:name" of the run's model, if that is one of your own. The directory names it too, but it is
+            data: no code is run because a file in it says so.
         checkpoint_seconds, devices, progress: as of `train`.
 
     Raises:
-        ValueError: no run there, fewer steps or a higher target, or a damaged checkpoint.
+        ValueError: no run there, a model of your own that is not named or lies in the directory, fewer steps or a
+            higher target, or a damaged checkpoint.
     """
     directory = Path(directory)
-    config = extended(read_config(directory / CONFIG), max_steps, target_loss)
+    config = extended(read_named(directory, entry_point), max_steps, target_loss)
     return train(config, directory, checkpoint_seconds=checkpoint_seconds, devices=devices, progress=progress)
 
 
@@ -120,6 +124,7 @@ def train_many(
     places = [None] * len(configs) if directories is None else [Path(each) for each in directories]
     if len(places) != len(configs):
         raise ValueError(f"directories must be one for each of {len(configs)} configs, got {len(places)}")
+    configs = [config.imported(place) for config, place in zip(configs, places, strict=True)]
     runs = [Run(config, place) for config, place in zip(configs, places, strict=True)]
     used = tuple(jax.devices() if devices is None else devices)
     if not used:

@@ -13,7 +13,7 @@ import pytest
 
 from sgdtheory.sweep import Store, SweepTable, sweep
 from sgdtheory.training import read_weights, resume, train
-from sgdtheory.training.config import read_config
+from sgdtheory.training.config_file import read_config
 from tests.runs import changed
 from tests.sweep.small import BASE
 

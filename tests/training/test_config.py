@@ -7,7 +7,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.training import MUP, Teacher, TrainConfig, flat_fields
-from sgdtheory.training.config import read_config
+from sgdtheory.training.config_file import read_config
 from tests.runs import run_of
 
 TEXT = {"model": "transformer", "data": "stdlib"}

@@ -248,10 +248,13 @@ def test_a_run_in_files_is_resumed_by_its_entry_point(tmp_path):
     config = replace(CONFIG, width=12)
     whole = train(replace(config, max_steps=16, schedule_steps=8))
     train(config, tmp_path)
-    result = resume(tmp_path, max_steps=16)
+    result = resume(tmp_path, max_steps=16, entry_point=own_networks.net.entry_point)
     np.testing.assert_array_equal(result.losses[-1], whole.losses[-1])
-    assert read_weights(tmp_path)["layers/1/weight"].shape == (12, 12)
-    assert TrainConfig.from_fields(config.as_fields()) == config
+    weights = read_weights(tmp_path, entry_point=own_networks.net.entry_point)
+    assert weights["layers/1/weight"].shape == (12, 12)
+    named = TrainConfig.from_fields(config.as_fields())
+    assert named.fingerprint == config.fingerprint
+    assert named.imported() == config
     assert changed(config, width=96).model is own_networks.net
     assert config.fingerprint != changed(config, model="mlp").fingerprint
 

@@ -1,0 +1,28 @@
+"""The config that a run keeps in its directory, as it is read: data, of which nothing is imported."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sgdtheory.training.config import TrainConfig
+from sgdtheory.training.migration import current_fields
+from sgdtheory.training.named_model import NamedModel
+
+
+def config_of_file(path: Path, fields: Any) -> TrainConfig:
+    """The config of the flat fields that a run's file has, by this version or by 0.1.0; its model is named, not run."""
+    config = TrainConfig.from_fields(current_fields(fields))
+    if isinstance(config.model, NamedModel):
+        return replace(config, model=NamedModel(config.model.entry_point, f"{path}"))
+    return config
+
+
+def read_config(path: Path) -> TrainConfig:
+    """The config that a run wrote to its directory, by this version or by 0.1.0."""
+    try:
+        return config_of_file(path, json.loads(path.read_text()))
+    except FileNotFoundError:
+        raise ValueError(f"{path.parent} is not the directory of a run: it has no {path.name}") from None
+    except (json.JSONDecodeError, TypeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not the config of a run: {error}") from None
